@@ -95,7 +95,7 @@ static attn_model *make_model(attn_lab *lab, attn_model_positions kind) {
     c.num_layers = LAYERS;
     c.max_length = 16 * attn_lab_size(lab, "trained");
     c.reach = attn_lab_size(lab, "reach");
-    c.norm_after = true;
+    c.norm = ATTN_MODEL_NORM_AFTER;
     c.embedding_scale = 1;
     c.dropout_p = 0;
     attn_lab_ok(lab, attn_model_new(&c, attn_lab_seed(lab), true, &model, lab->err));

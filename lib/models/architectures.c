@@ -1,4 +1,5 @@
 /* Declares the embeddings, blocks and heads of all architectures (attn/models.h). */
+#include <math.h>
 #include <stdio.h>
 
 #include "models/model_private.h"
@@ -34,7 +35,7 @@ static model_block *add(const place *p, const model_operation *operation, const 
     char name[NAME];
     model_block *block = &p->stack->blocks[p->stack->count++];
     block->operation = operation;
-    block->wrap = p->model->config.norm_after ? WRAP_AFTER : WRAP_BEFORE;
+    block->wrap = p->model->config.norm == ATTN_MODEL_NORM_AFTER ? WRAP_AFTER : WRAP_BEFORE;
     block->norm = norm_of(&p->model->config);
     full_name(name, p, norm);
     attn_norm_declare(&block->norm, p->model->set, name);
@@ -89,8 +90,9 @@ static void add_last_norm(attn_model *m, model_stack *stack, const char *name) {
 
 static void add_tokens(attn_model *m, model_stack *stack, const char *name, size_t vocabulary) {
     const attn_model_config *c = &m->config;
+    const double scale = c->embedding_scale > 0 ? c->embedding_scale : sqrt((double)c->width);
     attn_embedding_declare(&stack->embedding.tokens, m->set, name, vocabulary, c->width,
-                           (float)c->embedding_scale, c->embedding_std, -1);
+                           (float)scale, c->embedding_std, -1);
 }
 
 static void add_positions(attn_model *m) {
@@ -162,7 +164,7 @@ bool attn_models_declare_encoder(attn_model *m) {
     add_positions(m);
     add_other_embeddings(m, &m->encoder, "src_embedding_norm");
     add_encoder_layers(m);
-    if (!c->norm_after)
+    if (c->norm == ATTN_MODEL_NORM_BEFORE)
         add_last_norm(m, &m->encoder, "encoder.norm");
     add_head(m);
     return true;
@@ -180,7 +182,7 @@ bool attn_models_declare_decoder(attn_model *m) {
         add_attention(&p, &attn_models_causal, "self_attn", "norm1");
         add_feed(&p, "norm2");
     }
-    if (!c->norm_after)
+    if (c->norm == ATTN_MODEL_NORM_BEFORE)
         add_last_norm(m, &m->decoder, "decoder.norm");
     add_head(m);
     return true;
@@ -221,7 +223,7 @@ bool attn_models_declare_seq2seq(attn_model *m) {
     if (!take_blocks(m, &m->encoder, 2) || !take_blocks(m, &m->decoder, 2))
         return false;
     m->hands = c->attention == ATTN_MODEL_NONE;
-    m->reads_padding = c->read_padding;
+    m->reads_padding = c->padding == ATTN_MODEL_READ_PADDING;
     add_tokens(m, &m->encoder, "src_embedding", c->source_vocabulary);
     add_tokens(m, &m->decoder, "tgt_embedding", c->target_vocabulary);
     add_positions(m);

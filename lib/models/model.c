@@ -40,9 +40,7 @@ static attn_status declare_model(const attn_model_config *config, attn_model **o
         .config = *config, .arena = attn_arena_new(SIZE_MAX), .set = attn_parameters_new()};
     if (!m->config.feed_forward)
         m->config.feed_forward = 4 * config->width;
-    if (!(m->config.embedding_scale > 0))
-        m->config.embedding_scale = sqrt((double)config->width);
-    if (m->config.attention_dropout_p < 0)
+    if (isnan(m->config.attention_dropout_p))
         m->config.attention_dropout_p = config->dropout_p;
     if (!m->arena || !m->set || !declare[config->architecture](m))
         status = attn_fail(err, ATTN_ENOMEM, "", "no memory for the blocks of a model");

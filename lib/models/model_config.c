@@ -1,69 +1,27 @@
 /* Configurations of models: names, defaults and checks. */
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "models/model_private.h"
 
-enum {
-    MOST_VOCABULARY = 1 << 20,
-    MOST_LENGTH = 1 << 16,
-    MOST_FEED = 4 * MODEL_WIDTH_MOST,
-    MOST_LAYERS = 64,
-    MOST_SEGMENTS = 1024,
-};
-
-#define MOST_STD  1e3 /* of initial embeddings, and of their factor */
-#define MOST_BASE 1e9 /* of rotary positions */
-
 #define NAME(name, text) text,
-static const char *const architectures[] = {ATTN_MODEL_ARCHITECTURE_LIST(NAME)};
-static const char *const attentions[] = {ATTN_MODEL_ATTENTION_LIST(NAME)};
-static const char *const positions[] = {ATTN_MODEL_POSITIONS_LIST(NAME)};
+const char *const attn_model_architectures[] = {ATTN_MODEL_ARCHITECTURE_LIST(NAME) NULL};
+const char *const attn_model_attentions[] = {ATTN_MODEL_ATTENTION_LIST(NAME) NULL};
+const char *const attn_model_position_names[] = {ATTN_MODEL_POSITIONS_LIST(NAME) NULL};
+const char *const attn_model_norm_places[] = {ATTN_MODEL_NORM_PLACE_LIST(NAME) NULL};
+const char *const attn_model_paddings[] = {ATTN_MODEL_PADDING_LIST(NAME) NULL};
+const char *const attn_model_activations[] = {ATTN_MODEL_ACTIVATION_LIST(NAME) NULL};
+const char *const attn_model_norm_kinds[] = {ATTN_MODEL_NORM_LIST(NAME) NULL};
+const char *const attn_model_head_names[] = {ATTN_MODEL_HEAD_LIST(NAME) NULL};
 #undef NAME
 
-const char *attn_model_architecture_name(attn_model_architecture a) {
-    return (size_t)a < ATTN_MODEL_ARCHITECTURES ? architectures[a] : NULL;
-}
-const char *attn_model_attention_name(attn_model_attention a) {
-    return (size_t)a < ATTN_MODEL_ATTENTIONS ? attentions[a] : NULL;
-}
-const char *attn_model_positions_name(attn_model_positions p) {
-    return (size_t)p < ATTN_MODEL_POSITIONS ? positions[p] : NULL;
-}
-
-static bool parse(const char *name, const char *const *names, size_t count, size_t *out) {
-    for (size_t i = 0; i < count; i++)
-        if (!strcmp(name, names[i])) {
-            *out = i;
-            return true;
-        }
-    return false;
-}
-
-bool attn_model_architecture_parse(const char *name, attn_model_architecture *out) {
-    size_t at;
-    if (!parse(name, architectures, ATTN_MODEL_ARCHITECTURES, &at))
-        return false;
-    *out = (attn_model_architecture)at;
-    return true;
-}
-
-bool attn_model_attention_parse(const char *name, attn_model_attention *out) {
-    size_t at;
-    if (!parse(name, attentions, ATTN_MODEL_ATTENTIONS, &at))
-        return false;
-    *out = (attn_model_attention)at;
-    return true;
-}
-
-bool attn_model_positions_parse(const char *name, attn_model_positions *out) {
-    size_t at;
-    if (!parse(name, positions, ATTN_MODEL_POSITIONS, &at))
-        return false;
-    *out = (attn_model_positions)at;
-    return true;
-}
+#define ROW(member, kind, words, least, most, use, of, sentence)                                   \
+    {#member, ATTN_SETTING_##kind, offsetof(attn_model_config, member), words, least,              \
+     most,    ATTN_OF_##of},
+const attn_model_setting attn_model_settings[] = {ATTN_MODEL_SETTING_LIST(ROW){0}};
+#undef ROW
 
 bool attn_model_has_encoder(const attn_model_config *c) {
     return c->architecture != ATTN_MODEL_DECODER;
@@ -83,7 +41,7 @@ attn_model_config attn_model_defaults(void) {
                                .block_size = 8,
                                .num_global_keys = 1,
                                .dropout_p = 0.1,
-                               .attention_dropout_p = -1,
+                               .attention_dropout_p = (double)NAN,
                                .norm_epsilon = 1e-5,
                                .rotary_base = 10000,
                                .bias = true,
@@ -92,11 +50,66 @@ attn_model_config attn_model_defaults(void) {
                                .end = 2};
 }
 
-static attn_status within(size_t value, size_t least, size_t most, const char *where,
-                          attn_error *err) {
-    if (value >= least && value <= most)
+/* Returns whether both configurations have the same value of the setting. */
+static bool has_same(const attn_model_setting *s, const attn_model_config *a,
+                     const attn_model_config *b) {
+    static const size_t sizes[] = {[ATTN_SETTING_WORD] = sizeof(int),
+                                   [ATTN_SETTING_SIZE] = sizeof(size_t),
+                                   [ATTN_SETTING_REAL] = sizeof(double),
+                                   [ATTN_SETTING_FLAG] = sizeof(bool)};
+    return !memcmp((const char *)a + s->offset, (const char *)b + s->offset, sizes[s->kind]);
+}
+
+bool attn_model_has_setting(const attn_model_config *c, const attn_model_setting *s) {
+    const attn_model_config standard = attn_model_defaults();
+    return s->of == ATTN_OF_ALL || (s->of == ATTN_OF_CHANGED && !has_same(s, c, &standard)) ||
+           (s->of == ATTN_OF_ENCODERS && attn_model_has_encoder(c)) ||
+           (s->of == ATTN_OF_TRANSFORMERS && c->architecture != ATTN_MODEL_SEQ2SEQ) ||
+           (s->of == ATTN_OF_SEQ2SEQ && c->architecture == ATTN_MODEL_SEQ2SEQ) ||
+           (s->of == ATTN_OF_BLOCK && c->attention == ATTN_MODEL_BLOCK) ||
+           (s->of == ATTN_OF_GLOBAL && c->attention == ATTN_MODEL_GLOBAL);
+}
+
+static attn_status check_word(const attn_model_setting *s, int value, attn_error *err) {
+    int count = 0;
+    while (s->words[count])
+        count++;
+    return value >= 0 && value < count
+               ? ATTN_OK
+               : attn_fail(err, ATTN_EARG, s->name, "there is no number %d of it", value);
+}
+
+/* Checks the value of a setting in `c`: it is in the range of the setting, or that of `standard`,
+ * the default. */
+static attn_status check_setting(const attn_model_setting *s, const attn_model_config *c,
+                                 const attn_model_config *standard, attn_error *err) {
+    const char *at = (const char *)c + s->offset;
+    if (s->kind == ATTN_SETTING_WORD)
+        return check_word(s, *(const int *)at, err);
+    if (s->kind == ATTN_SETTING_FLAG || has_same(s, c, standard))
         return ATTN_OK;
-    return attn_fail(err, ATTN_EARG, where, "expected %zu to %zu, found %zu", least, most, value);
+    const double value =
+        s->kind == ATTN_SETTING_SIZE ? (double)*(const size_t *)at : *(const double *)at;
+    return value >= s->least && value <= s->most
+               ? ATTN_OK
+               : attn_fail(err, ATTN_EARG, s->name, "expected %.9g to %.9g, found %.9g", s->least,
+                           s->most, value);
+}
+static attn_status check_settings(const attn_model_config *c, attn_error *err) {
+    const attn_model_config standard = attn_model_defaults();
+    attn_status status = ATTN_OK;
+    for (const attn_model_setting *s = attn_model_settings; !status && s->name; s++)
+        status = check_setting(s, c, &standard, err);
+    return status;
+}
+
+/* Checks the sizes of the vocabularies, which have no default. */
+static attn_status check_vocabularies(const attn_model_config *c, attn_error *err) {
+    const bool source = !c->source_vocabulary && attn_model_has_encoder(c);
+    if (!source && c->target_vocabulary)
+        return ATTN_OK;
+    return attn_fail(err, ATTN_EARG, source ? "source_vocabulary" : "target_vocabulary",
+                     "expected the number of its ids");
 }
 
 /* Checks that an id is one of each vocabulary that the model reads or writes. */
@@ -123,33 +136,31 @@ static attn_status check_attention(const attn_model_config *c, attn_error *err) 
             err, ATTN_EARG, "attention",
             "a model of one stack has self-attention alone: expected multihead, local, "
             "strided, block or global, found %s",
-            attn_model_attention_name(c->attention));
+            attn_model_attentions[c->attention]);
     return ATTN_OK;
 }
 
 /* Checks that a seq2seq model has no option of models without LSTMs. */
 static attn_status check_lstm_options(const attn_model_config *c, attn_error *err) {
-    const struct {
-        bool given;
-        const char *where;
-    } options[] = {{c->activation != ATTN_MODEL_RELU, "activation"},
-                   {c->gated, "gated"},
-                   {c->norm_kind != ATTN_MODEL_LAYER_NORM, "norm_kind"},
-                   {c->num_kv_heads != 0, "num_kv_heads"},
-                   {c->positions == ATTN_MODEL_ROTARY, "positions"},
-                   {!c->bias, "bias"},
-                   {c->embedding_norm, "embedding_norm"},
-                   {c->num_segments != 0, "num_segments"},
-                   {c->tied, "tied"}};
-    for (size_t i = 0;
-         c->architecture == ATTN_MODEL_SEQ2SEQ && i < sizeof options / sizeof *options; i++)
-        if (options[i].given)
-            return attn_fail(err, ATTN_EARG, options[i].where,
-                             "a seq2seq model has no such option: choose another architecture");
+    const char *where = c->positions == ATTN_MODEL_ROTARY ? "positions" : NULL;
+    if (c->architecture != ATTN_MODEL_SEQ2SEQ)
+        return ATTN_OK;
+    for (const attn_model_setting *s = attn_model_settings; !where && s->name; s++)
+        if (s->of == ATTN_OF_CHANGED && attn_model_has_setting(c, s))
+            where = s->name;
+    if (where)
+        return attn_fail(err, ATTN_EARG, where,
+                         "a seq2seq model has no such option: choose another architecture");
+    if (c->num_layers > ATTN_LSTM_LAYERS)
+        return attn_fail(err, ATTN_EARG, "num_layers", "expected 1 to %d, found %zu",
+                         ATTN_LSTM_LAYERS, c->num_layers);
     return ATTN_OK;
 }
 
 static attn_status check_heads(const attn_model_config *c, attn_error *err) {
+    if (c->num_heads > c->width)
+        return attn_fail(err, ATTN_EARG, "num_heads", "expected 1 to %zu, found %zu", c->width,
+                         c->num_heads);
     if (c->width % c->num_heads)
         return attn_fail(err, ATTN_EARG, "num_heads", "%zu heads do not divide a width of %zu",
                          c->num_heads, c->width);
@@ -194,21 +205,6 @@ static attn_status check_relations(const attn_model_config *c, attn_error *err) 
     if ((status = check_heads(c, err)) || (status = check_attention(c, err)) ||
         (status = check_lstm_options(c, err)) || (status = check_head(c, err)))
         return status;
-    if (!(c->dropout_p >= 0 && c->dropout_p < 1))
-        return attn_fail(err, ATTN_EARG, "dropout_p", "expected 0 <= dropout_p < 1");
-    if (c->attention_dropout_p != -1 &&
-        !(c->attention_dropout_p >= 0 && c->attention_dropout_p < 1))
-        return attn_fail(err, ATTN_EARG, "attention_dropout_p",
-                         "expected 0 <= attention_dropout_p < 1, or -1: as dropout_p");
-    if (!(c->norm_epsilon > 0 && c->norm_epsilon <= 1))
-        return attn_fail(err, ATTN_EARG, "norm_epsilon", "expected a number above 0, at most 1");
-    if (!(c->rotary_base > 1 && c->rotary_base <= MOST_BASE))
-        return attn_fail(err, ATTN_EARG, "rotary_base", "expected a number above 1, at most %g",
-                         MOST_BASE);
-    if (!(c->embedding_scale >= 0 && c->embedding_scale <= MOST_STD))
-        return attn_fail(err, ATTN_EARG, "embedding_scale", "expected 0 to %g", MOST_STD);
-    if (!(c->embedding_std >= 0 && c->embedding_std <= MOST_STD))
-        return attn_fail(err, ATTN_EARG, "embedding_std", "expected 0 to %g", MOST_STD);
     if ((status = check_id(c->pad, c, "pad", err)) ||
         (status = check_id(c->begin, c, "begin", err)) ||
         (status = check_id(c->end, c, "end", err)))
@@ -219,36 +215,10 @@ static attn_status check_relations(const attn_model_config *c, attn_error *err) 
 }
 
 attn_status attn_models_check_config(const attn_model_config *c, attn_error *err) {
-    const size_t layers = c->architecture == ATTN_MODEL_SEQ2SEQ ? ATTN_LSTM_LAYERS : MOST_LAYERS;
-    attn_status status;
-    if (!attn_model_architecture_name(c->architecture))
-        return attn_fail(err, ATTN_EARG, "architecture", "there is no such architecture");
-    if (!attn_model_attention_name(c->attention))
-        return attn_fail(err, ATTN_EARG, "attention", "there is no such attention");
-    if (!attn_model_positions_name(c->positions))
-        return attn_fail(err, ATTN_EARG, "positions", "there are no such positions");
-    if ((unsigned)c->activation >= ATTN_MODEL_ACTIVATIONS)
-        return attn_fail(err, ATTN_EARG, "activation", "there is no such activation");
-    if ((unsigned)c->norm_kind >= ATTN_MODEL_NORMS)
-        return attn_fail(err, ATTN_EARG, "norm_kind", "there is no such norm");
-    if ((unsigned)c->head >= ATTN_MODEL_HEADS)
-        return attn_fail(err, ATTN_EARG, "head", "there is no such head");
-    if ((attn_model_has_encoder(c) &&
-         (status = within(c->source_vocabulary, 4, MOST_VOCABULARY, "source_vocabulary", err))) ||
-        (status = within(c->target_vocabulary, 4, MOST_VOCABULARY, "target_vocabulary", err)) ||
-        (status = within(c->width, 2, MODEL_WIDTH_MOST, "width", err)) ||
-        (status = within(c->num_heads, 1, c->width, "num_heads", err)) ||
-        (status = within(c->num_segments, 0, MOST_SEGMENTS, "num_segments", err)) ||
-        (status = within(c->num_layers, 1, layers, "num_layers", err)) ||
-        (status = within(c->max_length, 1, MOST_LENGTH, "max_length", err)) ||
-        (status = within(c->radius, 0, MOST_LENGTH, "radius", err)) ||
-        (status = within(c->stride, 1, MOST_LENGTH, "stride", err)) ||
-        (status = within(c->reach, 1, MOST_LENGTH, "reach", err)) ||
-        (status = within(c->block_size, 1, MOST_LENGTH, "block_size", err)) ||
-        (status = within(c->num_global_keys, 0, MOST_LENGTH, "num_global_keys", err)) ||
-        (status = within(c->feed_forward, 0, MOST_FEED, "feed_forward", err)))
-        return status;
-    return check_relations(c, err);
+    attn_status status = check_settings(c, err);
+    if (!status)
+        status = check_vocabularies(c, err);
+    return status ? status : check_relations(c, err);
 }
 
 static attn_status check_length(size_t length, const attn_model *model, const char *where,

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "command/command.h"
-#include "store/model_file.h"
+#include "store/model_disk.h"
 #include "system/embedded.h"
 
 enum { PATH = 4096 };          /* buffer size of a path */
@@ -195,14 +195,14 @@ static int read_options(command_options *w, int argc, char **argv) {
 }
 
 /* Opens the model to examine: the file of --model, or the embedded one. */
-static attn_status open_model(const command_options *w, srv_model_file *file,
+static attn_status open_model(const command_options *w, attn_model_file *file,
                               attn_experiment_hooks *hooks, attn_error *err) {
     attn_status status = ATTN_OK;
     const srv_file *f = srv_embedded;
     while (!*w->model && f->name && strcmp(f->name, "models/en-fr.safetensors"))
         f++;
     status = *w->model ? srv_model_open(w->model, false, file, NULL, err)
-             : f->name ? srv_model_read(f->data, f->size, false, file, err)
+             : f->name ? attn_model_read(f->data, f->size, false, file, err)
                        : attn_fail(err, ATTN_EARG, "model", "none is built in");
     if (status)
         return status;
@@ -237,7 +237,7 @@ static int run(const command_options *w, attn_arena *arena, attn_pool *pool) {
     show shown = {.bar = isatty(STDERR_FILENO)};
     attn_experiment_hooks hooks = {
         .progress = w->quiet ? NULL : progress, .ctx = &shown, .control = &control, .pool = pool};
-    srv_model_file file = {0};
+    attn_model_file file = {0};
     attn_findings findings;
     attn_error err;
     attn_status status = w->experiment->wants_model ? open_model(w, &file, &hooks, &err) : ATTN_OK;
@@ -247,7 +247,7 @@ static int run(const command_options *w, attn_arena *arena, attn_pool *pool) {
     int code = status == ATTN_ECANCELED ? SRV_COMMAND_STOPPED
                : status                 ? srv_command_fail(w->experiment->name, &err)
                                         : report(w, &findings);
-    srv_model_close(&file);
+    attn_model_file_close(&file);
     return code;
 }
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "command/command.h"
-#include "store/model_file.h"
+#include "store/model_disk.h"
 
 /* Returns the smallest alignment error of any attention head; *which is the head. */
 static double best_head(const attn_model_scores *s, size_t *which) {
@@ -47,7 +47,7 @@ void srv_scores_json(FILE *to, const attn_model_scores *s) {
         fputs("null}}", to);
 }
 
-static attn_status score_lengths(const srv_model_file *file, const attn_corpus_options *options,
+static attn_status score_lengths(const attn_model_file *file, const attn_corpus_options *options,
                                  size_t count, size_t beams, attn_pool *pool,
                                  attn_model_scores *scores, attn_error *err) {
     attn_arena *arena = attn_arena_new((size_t)1 << 30);
@@ -64,7 +64,7 @@ static attn_status score_lengths(const srv_model_file *file, const attn_corpus_o
 /* Scores sentences of about 10, 20, … 60 words, as long as the corpus has such lengths. Prints a
  * line for each length or, if `json` is not NULL, members of a JSON object. Returns an exit code.
  */
-static int print_by_length(const srv_model_file *file, attn_corpus_options options, size_t count,
+static int print_by_length(const attn_model_file *file, attn_corpus_options options, size_t count,
                            size_t beams, attn_pool *pool, FILE *json) {
     const size_t longest = options.longest;
     const char *between = "";
@@ -93,7 +93,7 @@ typedef struct command_options {
     bool by_length;
 } command_options;
 
-static int score_all(const command_options *w, const srv_model_file *file,
+static int score_all(const command_options *w, const attn_model_file *file,
                      const attn_corpus_options *options, attn_arena *arena, attn_pool *pool) {
     attn_model_scores scores = {0};
     attn_corpus *corpus;
@@ -118,7 +118,7 @@ static int score_all(const command_options *w, const srv_model_file *file,
     return code;
 }
 
-static int score(const command_options *w, const srv_model_file *file) {
+static int score(const command_options *w, const attn_model_file *file) {
     attn_corpus_options options;
     if (!srv_model_corpus(file, &options)) {
         fprintf(stderr, "attnd score: %s does not say which corpus it was trained on\n", w->model);
@@ -147,11 +147,11 @@ int srv_command_score(int argc, char **argv) {
         srv_options_read(table, "Scores a trained model on held-out sentence pairs.", argc, argv);
     if (code)
         return code - 1;
-    srv_model_file file;
+    attn_model_file file;
     attn_error err;
     if (srv_model_open(w.model, false, &file, NULL, &err))
         return srv_command_fail("score", &err);
     code = score(&w, &file);
-    srv_model_close(&file);
+    attn_model_file_close(&file);
     return code;
 }

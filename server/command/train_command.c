@@ -131,7 +131,7 @@ static int print_scores(train_command *command, attn_pool *pool, const attn_cont
     if (!run->options.num_scored_pairs)
         return 0;
     attn_status status = attn_model_score(run->file.model, run->corpus, ATTN_HELD_OUT, 0,
-                                          (size_t)run->options.num_scored_pairs, run->file.source,
+                                          run->options.num_scored_pairs, run->file.source,
                                           run->file.target, 1, pool, control, &scores, &err);
     if (status)
         return srv_command_fail("train", &err);
@@ -151,8 +151,8 @@ static int train(train_command *command, attn_pool *pool) {
     const attn_control control = {.cancel = srv_command_watch_stop()};
     srv_train_run *run = &command->run;
     attn_error err;
-    attn_status status = attn_train(run->file.model, &run->train, &run->validation, &run->loop,
-                                    &run->state, &hooks, pool, &control, &err);
+    attn_status status = attn_train(run->file.model, &run->train, &run->validation,
+                                    &run->options.loop, &run->state, &hooks, pool, &control, &err);
     clear_line(command);
     if (status && status != ATTN_ECANCELED)
         return srv_command_fail("train", &err);

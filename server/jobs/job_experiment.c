@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "jobs/job.h"
-#include "store/model_file.h"
+#include "store/model_disk.h"
 #include "system/embedded.h"
 #include "system/files.h"
 
@@ -25,7 +25,7 @@ typedef struct work {
     srv_job_entry *job;
     srv_jobs *jobs;
     const attn_experiment *experiment;
-    srv_model_file model;
+    attn_model_file model;
     attn_control control;
     int64_t began; /* when the run began (attn_now_ns) */
 } work;
@@ -211,7 +211,7 @@ int srv_job_restore_result(srv_job_entry *e, const srv_strings *pictures,
 
 static attn_status open_model(work *w, attn_experiment_hooks *hooks, attn_error *err) {
     const srv_file *f = model_file();
-    attn_status status = f ? srv_model_read(f->data, f->size, false, &w->model, err)
+    attn_status status = f ? attn_model_read(f->data, f->size, false, &w->model, err)
                            : attn_fail(err, ATTN_EARG, "model", "none is built in");
     if (status)
         return status;
@@ -248,7 +248,7 @@ attn_status srv_job_experiment(srv_job_entry *e, srv_reserve *reserve, attn_erro
     status = arena ? run(&w, arena, values, err)
                    : attn_fail(err, ATTN_ENOMEM, "experiment", "no memory");
     attn_arena_free(arena);
-    srv_model_close(&w.model);
+    attn_model_file_close(&w.model);
     srv_budget_enter(NULL);
     return status;
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "jobs/job.h"
-#include "store/model_file.h"
+#include "store/model_fields.h"
 
 #define MOST_SEED 9007199254740991.0
 
@@ -57,71 +57,65 @@ static void settings_init(void *settings) {
 
 /* --- the table --- */
 
-#define ROW(member, what, least, most, text)                                                       \
+#define ROW(field, member, what, least, most, text)                                                \
     {                                                                                              \
-        .name = #member, .kind = what, .offset = offsetof(srv_job_body, train.member),             \
-        .min = least, .max = most, .doc = text                                                     \
+        .name = field, .kind = what, .offset = offsetof(srv_job_body, train.member), .min = least, \
+        .max = most, .doc = text                                                                   \
     }
-#define CHOICE(member, list, text)                                                                 \
+#define CHOICE(field, member, list, text)                                                          \
     {                                                                                              \
-        .name = #member, .kind = SRV_ENUM, .offset = offsetof(srv_job_body, train.member),         \
+        .name = field, .kind = SRV_ENUM, .offset = offsetof(srv_job_body, train.member),           \
         .choices = list, .doc = text                                                               \
     }
 
+#define SETTING_TRAIN(...) SRV_MODEL_ROW(srv_job_body, train.model, __VA_ARGS__)
+#define SETTING_BOTH(...)  SRV_MODEL_ROW(srv_job_body, train.model, __VA_ARGS__)
+#define SETTING_NEW(...)
+#define SETTING_NONE(...)
+#define SETTING(member, kind, words, least, most, use, of, sentence)                               \
+    SETTING_##use(member, kind, words, least, most, sentence)
+
 const srv_field srv_job_fields[] = {
-    CHOICE(task, tasks, "The task to learn: en-fr (default), copy, reverse, sort or en-fr-text."),
-    ROW(large, SRV_BOOL, 0, 0, "For en-fr: use all words of the lexicon."),
-    ROW(shortest, SRV_INT, 1, 60, "Fewest source words."),
-    ROW(longest, SRV_INT, 1, 60, "Most source words."),
-    ROW(skew, SRV_REAL, 0.01, 100, "A value above 1 makes short sentences more frequent."),
-    ROW(num_symbols, SRV_INT, 2, 1000, "For copy, reverse and sort: number of distinct symbols."),
-    ROW(num_pairs, SRV_INT, 1, 10e6, "Number of sentence pairs for training."),
-    ROW(num_validation_pairs, SRV_INT, 1, 1e6, "Number of sentence pairs for validation."),
-    ROW(minimum, SRV_INT, 1, 1e6,
+    CHOICE("task", corpus.task, tasks,
+           "The task to learn: en-fr (default), copy, reverse, sort or en-fr-text."),
+    ROW("large", corpus.large, SRV_BOOL, 0, 0, "For en-fr: use all words of the lexicon."),
+    ROW("shortest", corpus.shortest, SRV_INT, 1, 60, "Fewest source words."),
+    ROW("longest", corpus.longest, SRV_INT, 1, 60, "Most source words."),
+    ROW("skew", corpus.skew, SRV_REAL, 0.01, 100,
+        "A value above 1 makes short sentences more frequent."),
+    ROW("num_symbols", corpus.symbols, SRV_INT, 2, 1000,
+        "For copy, reverse and sort: number of distinct symbols."),
+    ROW("num_pairs", num_pairs, SRV_INT, 1, 10e6, "Number of sentence pairs for training."),
+    ROW("num_validation_pairs", num_validation_pairs, SRV_INT, 1, 1e6,
+        "Number of sentence pairs for validation."),
+    ROW("minimum", minimum, SRV_INT, 1, 1e6,
         "Words with fewer occurrences in the training data become <unk>."),
-    ROW(subwords, SRV_INT, 0, 100e3,
+    ROW("subwords", subwords, SRV_INT, 0, 100e3,
         "Merges of the byte-pair encoding of source and target; 0 (default): whole words. A model "
         "of sub-words knows every text."),
-    CHOICE(architecture, srv_model_architectures, "Architecture of the model."),
-    CHOICE(attention, srv_model_attentions, "Cross attention of the decoder."),
-    ROW(radius, SRV_INT, 0, 65536,
-        "For local, strided and global attention: visible keys on either side."),
-    ROW(stride, SRV_INT, 1, 65536, "For strided attention: every stride-th key is visible."),
-    ROW(block_size, SRV_INT, 1, 65536, "For block attention: positions of a block."),
-    ROW(num_global_keys, SRV_INT, 0, 65536,
-        "For global attention: first positions that see and are seen by all."),
-    CHOICE(positions, srv_model_positions, "Positional encoding of the model."),
-    ROW(width, SRV_INT, 2, 4096, "Width of the model, an even number."),
-    ROW(num_heads, SRV_INT, 1, 4096, "Number of attention heads; it divides the width."),
-    ROW(num_layers, SRV_INT, 1, 64, "Layers of the encoder and of the decoder."),
-    ROW(feed_forward, SRV_INT, 0, 16384,
-        "For a transformer: width of the hidden feed-forward layer; 0: 4 x width."),
-    CHOICE(norm, srv_model_norms,
-           "For a transformer: layer norms before (default) or after attention and feed-forward."),
-    ROW(dropout_p, SRV_REAL, 0, 0.99, "Probability of dropout during training."),
-    ROW(attention_dropout_p, SRV_REAL, 0, 0.99,
-        "Probability of dropout of attention weights, without those of dot, additive, general and "
-        "concat cross attention, which are never dropped; by default dropout_p."),
-    ROW(seed, SRV_INT, 0, MOST_SEED, "Seed of initial values, batches and dropout."),
-    ROW(num_steps, SRV_INT, 1, 1e9, "Number of batches to train on."),
-    ROW(batch_tokens, SRV_INT, 1, 1e6, "Words in a batch, padding included."),
-    ROW(rate, SRV_REAL, 0, 100, "Learning rate."),
-    CHOICE(schedule, schedules,
+    ATTN_MODEL_SETTING_LIST(SETTING) ROW("seed", loop.seed, SRV_INT, 0, MOST_SEED,
+                                         "Seed of initial values, batches and dropout."),
+    ROW("num_steps", loop.steps, SRV_INT, 1, 1e9, "Number of batches to train on."),
+    ROW("batch_tokens", loop.batch_tokens, SRV_INT, 1, 1e6, "Words in a batch, padding included."),
+    ROW("rate", loop.rate, SRV_REAL, 0, 100, "Learning rate."),
+    CHOICE("schedule", loop.schedule, schedules,
            "Schedule of the learning rate: constant, inverse-root (default) or cosine."),
-    ROW(warmup, SRV_INT, 0, 1e9, "Warmup steps, in which the learning rate rises."),
-    ROW(decay, SRV_REAL, 0, 100, "Weight decay (AdamW)."),
-    ROW(clip, SRV_REAL, 0, 1e9, "Largest norm of the gradients; 0: no limit."),
-    ROW(smoothing, SRV_REAL, 0, 0.99, "Label smoothing."),
-    ROW(guidance, SRV_REAL, 0, 100,
+    ROW("warmup", loop.warmup, SRV_INT, 0, 1e9, "Warmup steps, in which the learning rate rises."),
+    ROW("decay", loop.adam.decay, SRV_REAL, 0, 100, "Weight decay (AdamW)."),
+    ROW("clip", loop.clip, SRV_REAL, 0, 1e9, "Largest norm of the gradients; 0: no limit."),
+    ROW("smoothing", loop.smoothing, SRV_REAL, 0, 0.99, "Label smoothing."),
+    ROW("guidance", loop.guidance, SRV_REAL, 0, 100,
         "Weight of a loss that compares one head of the cross attention with gold alignments."),
-    ROW(diversity, SRV_REAL, 0, 100,
+    ROW("diversity", loop.diversity, SRV_REAL, 0, 100,
         "Weight of a loss that penalizes similar heads of the cross attention."),
-    ROW(evaluate_every, SRV_INT, 0, 1e9, "Steps between evaluations; 0: evaluate only at the end."),
-    ROW(patience, SRV_INT, 0, 1e9,
+    ROW("evaluate_every", loop.evaluate_every, SRV_INT, 0, 1e9,
+        "Steps between evaluations; 0: evaluate only at the end."),
+    ROW("patience", loop.patience, SRV_INT, 0, 1e9,
         "Training stops after this many evaluations without a better loss; 0: never."),
-    ROW(checkpoint_every, SRV_INT, 0, 1e9,
+    ROW("checkpoint_every", loop.checkpoint_every, SRV_INT, 0, 1e9,
         "Steps between checkpoints; 0: save one at each evaluation."),
-    ROW(num_scored_pairs, SRV_INT, 0, 1e6, "Number of held-out pairs to score at the end."),
+    ROW("num_scored_pairs", num_scored_pairs, SRV_INT, 0, 1e6,
+        "Number of held-out pairs to score at the end."),
     {.name = "store",
      .kind = SRV_BOOL,
      .offset = offsetof(srv_job_body, store),

@@ -24,8 +24,8 @@ typedef struct work {
     attn_control control;
     attn_model *made;  /* the model for the registry: a copy of the best one, without gradients */
     size_t made_bytes; /* memory of `made` */
-    size_t version;    /* of the file of the model in jobs_dir; 0: there is none */
-    bool counted;      /* srv_models_count has counted made_bytes */
+    bool has_file, sealed; /* of the model, in jobs_dir; sealed: it has checksums */
+    bool counted;          /* srv_models_count has counted made_bytes */
 } work;
 
 /* Formats a number for JSON; NaN and infinity become null. */
@@ -177,8 +177,9 @@ static bool publish(work *w) {
                        .source = w->run.file.source,
                        .target = w->run.file.target,
                        .bytes = w->made_bytes,
-                       .version = w->version};
-    srv_model_speaks(&model, attn_task_name((attn_task)e->body.train.task));
+                       .has_file = w->has_file,
+                       .sealed = w->sealed};
+    srv_model_speaks(&model, attn_task_name(e->body.train.corpus.task));
     memcpy(model.id, w->name, sizeof model.id);
     memcpy(model.owner, e->owner, sizeof model.owner);
     const bool keep = w->jobs->dir < 0; /* in jobs_dir the job has a file of its model */
@@ -205,8 +206,8 @@ static attn_status run(work *w, attn_error *err) {
     if (status)
         return status;
     log_line(w, resumed ? "going on from the checkpoint" : "training begins");
-    status = attn_train(r->file.model, &r->train, &r->validation, &r->loop, &r->state, &hooks, NULL,
-                        &w->control, err);
+    status = attn_train(r->file.model, &r->train, &r->validation, &r->options.loop, &r->state,
+                        &hooks, NULL, &w->control, err);
     const bool draining = atomic_load(&w->job->stop) == JOB_DRAIN;
     if (draining && status == ATTN_ECANCELED)
         return status;
@@ -237,7 +238,8 @@ attn_status srv_job_train(srv_job_entry *e, srv_reserve *reserve, attn_error *er
     work w = {.job = e,
               .jobs = e->jobs,
               .reserve = reserve,
-              .version = e->jobs->dir >= 0 ? SRV_MODEL_VERSION : 0,
+              .has_file = e->jobs->dir >= 0,
+              .sealed = e->jobs->dir >= 0,
               .run = {.options = e->body.train, .init = "", .out = out, .checkpoint = checkpoint},
               .control = {.cancel = &e->cancel}};
     w.control.deadline_ns = attn_now_ns() + e->jobs->config->jobs_time_ms * 1000000;
@@ -271,7 +273,8 @@ int srv_job_restore_model(srv_job_entry *e) {
     if (!status) {
         name_model(w.name, e->id);
         w.counted = true;
-        w.version = w.run.file.version;
+        w.has_file = true;
+        w.sealed = w.run.file.sealed;
         w.made = w.run.file.model;
         w.run.file.model = NULL;
         failed = publish(&w) ? 0 : ENOMEM;
@@ -284,7 +287,7 @@ int srv_job_restore_model(srv_job_entry *e) {
     if (w.counted)
         srv_models_uncount(e->jobs->models, w.made_bytes);
     attn_model_free(w.made);
-    srv_model_close(&w.run.file);
+    attn_model_file_close(&w.run.file);
     return failed;
 }
 

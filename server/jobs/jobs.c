@@ -220,13 +220,13 @@ static bool check(srv_request *req, const srv_job_body *body, size_t *bytes) {
     attn_error err = {0};
     if (!srv_job_fits(req, body))
         return false;
-    if (body->kind == SRV_JOB_TRAIN && body->train.num_steps > config->jobs_steps) {
+    if (body->kind == SRV_JOB_TRAIN && body->train.loop.steps > (uint64_t)config->jobs_steps) {
         srv_problem_limit(req, SRV_TOO_LARGE, "/num_steps", (double)config->jobs_steps,
-                          "jobs_steps", "a job may take %" PRId64 " steps, found %" PRId64,
-                          config->jobs_steps, body->train.num_steps);
+                          "jobs_steps", "a job may take %" PRId64 " steps, found %" PRIu64,
+                          config->jobs_steps, body->train.loop.steps);
         return false;
     }
-    if (body->store && body->train.attention == ATTN_MODEL_NONE) {
+    if (body->store && body->train.model.attention == ATTN_MODEL_NONE) {
         srv_problem(req, SRV_VALUE, "/store", "a model without attention has nothing to store");
         return false;
     }
@@ -292,7 +292,7 @@ srv_job_entry *srv_jobs_add(srv_request *req, const srv_job_body *body) {
     e->bytes = bytes;
     e->facts.reserved_bytes = (int64_t)bytes;
     if (body->kind == SRV_JOB_TRAIN)
-        e->facts.num_steps = body->train.num_steps;
+        e->facts.num_steps = (int64_t)body->train.loop.steps;
     pthread_mutex_lock(&jobs->lock);
     const bool ok = enlist(req, jobs, e);
     pthread_mutex_unlock(&jobs->lock);

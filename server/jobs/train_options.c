@@ -1,5 +1,5 @@
-/* The options of a training run: their conversion to options of the library, and an
- * upper bound of the memory that a run needs. */
+/* The options of a training run: their defaults, their text, and an upper bound of the memory that a
+ * run needs. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -8,91 +8,16 @@
 #include "jobs/jobs.h"
 
 void srv_train_defaults(srv_train_options *w) {
-    const attn_corpus_options corpus = attn_corpus_defaults();
-    const attn_model_config config = attn_model_defaults();
-    const attn_training_options training = attn_training_defaults();
     *w = (srv_train_options){
-        .schedule = (int)training.schedule,
-        .shortest = (int64_t)corpus.shortest,
-        .longest = 20,
-        .num_symbols = (int64_t)corpus.symbols,
-        .skew = corpus.skew,
+        .corpus = attn_corpus_defaults(),
         .num_pairs = 20000,
         .num_validation_pairs = 500,
         .num_scored_pairs = 500,
         .minimum = 1,
-        .width = (int64_t)config.width,
-        .num_heads = (int64_t)config.num_heads,
-        .num_layers = (int64_t)config.num_layers,
-        .feed_forward = (int64_t)config.feed_forward,
-        .radius = (int64_t)config.radius,
-        .stride = (int64_t)config.stride,
-        .block_size = (int64_t)config.block_size,
-        .num_global_keys = (int64_t)config.num_global_keys,
-        .dropout_p = config.dropout_p,
-        .attention_dropout_p = (double)NAN,
-        .num_steps = (int64_t)training.steps,
-        .batch_tokens = (int64_t)training.batch_tokens,
-        .rate = training.rate,
-        .warmup = (int64_t)training.warmup,
-        .decay = training.adam.decay,
-        .clip = training.clip,
-        .smoothing = training.smoothing,
-        .guidance = training.guidance,
-        .diversity = training.diversity,
-        .evaluate_every = (int64_t)training.evaluate_every,
-        .checkpoint_every = (int64_t)training.checkpoint_every,
-        .patience = (int64_t)training.patience,
+        .model = attn_model_defaults(),
+        .loop = attn_training_defaults(),
     };
-}
-
-attn_corpus_options srv_train_corpus(const srv_train_options *w) {
-    attn_corpus_options o = attn_corpus_defaults();
-    o.task = (attn_task)w->task;
-    o.large = w->large;
-    o.shortest = (size_t)w->shortest;
-    o.longest = (size_t)w->longest;
-    o.skew = w->skew;
-    o.symbols = (size_t)w->num_symbols;
-    return o;
-}
-
-attn_model_config srv_train_config(const srv_train_options *w) {
-    attn_model_config c = attn_model_defaults();
-    c.architecture = (attn_model_architecture)w->architecture;
-    c.attention = (attn_model_attention)w->attention;
-    c.positions = (attn_model_positions)w->positions;
-    c.width = (size_t)w->width;
-    c.num_heads = (size_t)w->num_heads;
-    c.num_layers = (size_t)w->num_layers;
-    c.feed_forward = (size_t)w->feed_forward;
-    c.radius = (size_t)w->radius;
-    c.stride = (size_t)w->stride;
-    c.block_size = (size_t)w->block_size;
-    c.num_global_keys = (size_t)w->num_global_keys;
-    c.norm_after = w->norm == 1;
-    c.dropout_p = w->dropout_p;
-    c.attention_dropout_p = isnan(w->attention_dropout_p) ? -1 : w->attention_dropout_p;
-    return c;
-}
-
-attn_training_options srv_train_loop(const srv_train_options *w) {
-    attn_training_options o = attn_training_defaults();
-    o.schedule = (attn_schedule)w->schedule;
-    o.rate = w->rate;
-    o.adam.decay = w->decay;
-    o.warmup = (uint64_t)w->warmup;
-    o.steps = (uint64_t)w->num_steps;
-    o.clip = w->clip;
-    o.smoothing = w->smoothing;
-    o.guidance = w->guidance;
-    o.diversity = w->diversity;
-    o.batch_tokens = (size_t)w->batch_tokens;
-    o.evaluate_every = (uint64_t)w->evaluate_every;
-    o.checkpoint_every = (uint64_t)w->checkpoint_every;
-    o.patience = (size_t)w->patience;
-    o.seed = (uint64_t)w->seed;
-    return o;
+    w->corpus.longest = 20;
 }
 
 static void value_text(const srv_field *f, const void *place, char *text, size_t room) {
@@ -144,22 +69,22 @@ static double words(const srv_train_options *w, bool target) {
     const double small = target ? 1024 : 512, large = target ? 5120 : 2560;
     if (w->subwords)
         return SYMBOLS + (double)w->subwords;
-    if (w->task == ATTN_EN_FR_TEXT)
+    if (w->corpus.task == ATTN_EN_FR_TEXT)
         return NAMES + 2 * large;
-    return w->task != ATTN_EN_FR ? (double)w->num_symbols + ATTN_SPECIALS
-           : w->large            ? large
-                                 : small;
+    return w->corpus.task != ATTN_EN_FR ? (double)w->corpus.symbols + ATTN_SPECIALS
+           : w->corpus.large            ? large
+                                        : small;
 }
 
 /* Return upper bounds of the tokens in a source and in a target sentence. */
 static double longest_source(const srv_train_options *w) {
-    return (w->subwords ? TOKENS : 1) * (double)w->longest;
+    return (w->subwords ? TOKENS : 1) * (double)w->corpus.longest;
 }
 
 static double longest_target(const srv_train_options *w) {
-    const double words = w->task == ATTN_EN_FR || w->task == ATTN_EN_FR_TEXT
-                             ? 2 * (double)w->longest + 8
-                             : (double)w->longest + 1;
+    const double words = w->corpus.task == ATTN_EN_FR || w->corpus.task == ATTN_EN_FR_TEXT
+                             ? 2 * (double)w->corpus.longest + 8
+                             : (double)w->corpus.longest + 1;
     return w->subwords ? TOKENS * words : words;
 }
 
@@ -175,7 +100,7 @@ static attn_status head_bytes(const srv_train_options *w, double n, double *byte
     /* The cost of a batch of 2 minus that of a batch of 1 is the cost of one sequence, without the
      * memory that all sequences share. */
     for (size_t B = 1; B <= 2 && !status; B++) {
-        const size_t shape[] = {B, 1, (size_t)n, (size_t)(w->width / w->num_heads)};
+        const size_t shape[] = {B, 1, (size_t)n, (size_t)(w->model.width / w->model.num_heads)};
         const attn_tensor rows = attn_tensor_dense(NULL, ATTN_F32, 4, shape);
         const attn_inputs in = {.query = rows, .key = rows, .value = rows};
         if (!(status = attn_attention_shape(&in, &dims, err)) &&
@@ -192,18 +117,19 @@ static attn_status head_bytes(const srv_train_options *w, double n, double *byte
  */
 static attn_status blocks_bytes(const srv_train_options *w, double tokens, double *bytes,
                                 attn_error *err) {
-    const double layers = w->architecture == ATTN_MODEL_TRANSFORMER ? (double)w->num_layers : 1;
+    const double layers =
+        w->model.architecture == ATTN_MODEL_TRANSFORMER ? (double)w->model.num_layers : 1;
     const double attentions =
-        w->attention == ATTN_MODEL_NONE ? 0 : attentions_of[w->architecture] * layers;
-    const double ends[] = {(double)w->shortest, longest_source(w)};
+        w->model.attention == ATTN_MODEL_NONE ? 0 : attentions_of[w->model.architecture] * layers;
+    const double ends[] = {(double)w->corpus.shortest, longest_source(w)};
     *bytes = 0;
     for (int i = 0; i < 2; i++) {
         double head;
         const attn_status status = head_bytes(w, ends[i], &head, err);
         if (status)
             return status;
-        *bytes = fmax(*bytes,
-                      head * (double)w->num_heads * attentions * (tokens / (2 * ends[i] + 1) + 1));
+        *bytes = fmax(*bytes, head * (double)w->model.num_heads * attentions *
+                                  (tokens / (2 * ends[i] + 1) + 1));
     }
     return ATTN_OK;
 }
@@ -212,12 +138,14 @@ static attn_status blocks_bytes(const srv_train_options *w, double tokens, doubl
  * `tables` the bytes of its other tables. */
 static attn_status bytes_of(const srv_train_options *w, double parameters, double tables,
                             size_t *bytes, attn_error *err) {
-    const double D = (double)w->width, longest = longest_target(w);
+    const double D = (double)w->model.width, longest = longest_target(w);
     const double pair = longest_source(w) + longest;
-    const double tokens = (double)w->batch_tokens > pair ? (double)w->batch_tokens : pair;
-    const double widths = TOKEN_WIDTHS + layer_widths[w->architecture] * (double)w->num_layers;
-    const double pass = tokens * (widths * D + words(w, true) +
-                                  SCORES * (double)w->num_heads * longest * (double)w->num_layers);
+    const double tokens = (double)w->loop.batch_tokens > pair ? (double)w->loop.batch_tokens : pair;
+    const double widths =
+        TOKEN_WIDTHS + layer_widths[w->model.architecture] * (double)w->model.num_layers;
+    const double pass =
+        tokens * (widths * D + words(w, true) +
+                  SCORES * (double)w->model.num_heads * longest * (double)w->model.num_layers);
     const double learning = w->subwords ? LEARNING_BYTES : 0;
     const double data = (double)(w->num_pairs + w->num_validation_pairs) * (4 * pair + PAIR_BYTES);
     double blocks;
@@ -231,11 +159,10 @@ static attn_status bytes_of(const srv_train_options *w, double parameters, doubl
 
 /* Checks the options of the corpus by making one sentence pair of each part. */
 static attn_status check_corpus(const srv_train_options *w, attn_error *err) {
-    const attn_corpus_options options = srv_train_corpus(w);
     attn_arena *arena = attn_arena_new((size_t)1 << 26);
     attn_pair *pair = arena ? attn_arena_zeroed(arena, 1, sizeof *pair) : NULL;
     attn_corpus *corpus;
-    attn_status status = pair ? attn_corpus_new(&options, arena, &corpus, err)
+    attn_status status = pair ? attn_corpus_new(&w->corpus, arena, &corpus, err)
                               : attn_fail(err, ATTN_ENOMEM, "", "no memory for a corpus");
     for (attn_split split = ATTN_TRAIN; !status && split <= ATTN_HELD_OUT; split++)
         status = attn_corpus_pair(corpus, split, 0, pair, err);
@@ -244,14 +171,14 @@ static attn_status check_corpus(const srv_train_options *w, attn_error *err) {
 }
 
 attn_status srv_train_check(const srv_train_options *w, srv_train_cost *cost, attn_error *err) {
-    attn_model_config config = srv_train_config(w);
+    attn_model_config config = w->model;
     size_t all = 0, values = 0;
     config.source_vocabulary = (size_t)words(w, false);
     config.target_vocabulary = (size_t)words(w, true);
-    if (w->shortest > w->longest)
+    if (w->corpus.shortest > w->corpus.longest)
         return attn_fail(err, ATTN_EVALUE, "shortest", "expected at most longest (%d), found %d",
-                         (int)w->longest, (int)w->shortest);
-    if (w->architecture > ATTN_MODEL_TRANSFORMER)
+                         (int)w->corpus.longest, (int)w->corpus.shortest);
+    if (w->model.architecture > ATTN_MODEL_TRANSFORMER)
         return attn_fail(err, ATTN_EVALUE, "architecture", "expected seq2seq or transformer");
     attn_status status = attn_model_bytes(&config, false, &all, err);
     if (!status)

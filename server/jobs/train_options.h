@@ -3,6 +3,8 @@
 #ifndef SRV_TRAIN_OPTIONS_H
 #define SRV_TRAIN_OPTIONS_H
 
+#include <attn/model_config.h>
+
 #include "corpus/corpus.h"
 #include "train/training.h"
 #include "wire/decode.h"
@@ -11,25 +13,15 @@ enum { SRV_TRAIN_TEXT = 1536 }; /* buffer size of srv_train_say */
 
 typedef struct srv_train_options {
     uint64_t given; /* bit i: row i of srv_job_fields was given; set by the decoder */
-    /* Values of the library's enumerations; norm: an index into srv_model_norms. */
-    int task, architecture, attention, positions, norm, schedule;
-    bool large;
-    int64_t shortest, longest, num_symbols, num_pairs, num_validation_pairs, minimum,
-        subwords;                                        /* of the corpus */
-    int64_t width, num_heads, num_layers, feed_forward;  /* of the model */
-    int64_t radius, stride, block_size, num_global_keys; /* of its attention's pattern */
-    int64_t seed, num_steps, batch_tokens, warmup, evaluate_every, patience, checkpoint_every,
-        num_scored_pairs;
-    double attention_dropout_p; /* NaN: as dropout_p */
-    double skew, dropout_p, rate, decay, clip, smoothing, guidance, diversity;
+    attn_corpus_options corpus;
+    size_t num_pairs, num_validation_pairs, num_scored_pairs;
+    size_t minimum;          /* occurrences that a word needs to become known */
+    size_t subwords;         /* merges of sub-words; 0: whole words */
+    attn_model_config model; /* without sizes of vocabularies */
+    attn_training_options loop;
 } srv_train_options;
 
 void srv_train_defaults(srv_train_options *options);
-
-/* Convert the options to those of the library. */
-attn_corpus_options srv_train_corpus(const srv_train_options *options);
-attn_model_config srv_train_config(const srv_train_options *options); /* no vocabulary sizes */
-attn_training_options srv_train_loop(const srv_train_options *options);
 
 /* Writes the options that affect the trained model as "task=copy large=false …". A checkpoint
  * stores this text, so that training cannot be continued with other options. */

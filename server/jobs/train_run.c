@@ -1,5 +1,5 @@
 /* Prepares a training run, and writes and reads its checkpoints. A checkpoint is a model file
- * (store/model_file.h) with additional tensors, the optimizer's moments and the best parameters so
+ * (attn/model_file.h) with additional tensors, the optimizer's moments and the best parameters so
  * far, and additional metadata, the counters of the training state. */
 #include <errno.h>
 #include <inttypes.h>
@@ -27,7 +27,7 @@ typedef struct corpus_texts {
 /* Describes the corpus as metadata of the model file, so that the model can later be scored on
  * held-out data of the same corpus (srv_model_corpus). */
 static void describe_corpus(const srv_train_run *run, corpus_texts *out) {
-    const attn_corpus_options corpus = srv_train_corpus(&run->options), *o = &corpus;
+    const attn_corpus_options *o = &run->options.corpus;
     static const char *const keys[CORPUS_KEYS] = {
         "corpus.task",    "corpus.large", "corpus.seed",   "corpus.shortest",
         "corpus.longest", "corpus.skew",  "corpus.symbols"};
@@ -43,15 +43,21 @@ static void describe_corpus(const srv_train_run *run, corpus_texts *out) {
     out->rows[CORPUS_KEYS] = (attn_metadata){"training.options", run->said};
 }
 
+static attn_model_contents contents_of(const srv_train_run *run) {
+    return (attn_model_contents){
+        .model = run->file.model, .source = run->file.source, .target = run->file.target};
+}
+
 attn_status srv_train_keep_best(srv_train_run *run, attn_error *err) {
     if (!*run->out)
         return ATTN_OK;
     corpus_texts corpus;
     describe_corpus(run, &corpus);
-    srv_model_extras extras = {NULL, 0, corpus.rows, CORPUS_KEYS + 1};
-    bool found = run->state.best_loss < (double)INFINITY;
-    return srv_model_write(run->out, run->file.model, found ? run->state.best : NULL,
-                           run->file.source, run->file.target, &extras, NULL, err);
+    attn_model_contents contents = contents_of(run);
+    contents.values = run->state.best_loss < (double)INFINITY ? run->state.best : NULL;
+    contents.metadata = corpus.rows;
+    contents.metadata_count = CORPUS_KEYS + 1;
+    return srv_model_write(run->out, &contents, NULL, err);
 }
 
 static const char *const counters[COUNTERS] = {"training.step",      "training.settled",
@@ -77,15 +83,18 @@ attn_status srv_train_keep(srv_train_run *run, const attn_training_state *s, att
         {"training.second", attn_tensor_dense(s->second, ATTN_F32, 1, &s->size)},
         {"training.best", attn_tensor_dense(s->best, ATTN_F32, 1, &s->size)},
     };
-    srv_model_extras extras = {tensors, 3, rows, COUNTERS + 2};
-    attn_status status = srv_model_write(run->checkpoint, run->file.model, NULL, run->file.source,
-                                         run->file.target, &extras, NULL, err);
+    attn_model_contents contents = contents_of(run);
+    contents.tensors = tensors;
+    contents.tensor_count = sizeof tensors / sizeof *tensors;
+    contents.metadata = rows;
+    contents.metadata_count = COUNTERS + 2;
+    const attn_status status = srv_model_write(run->checkpoint, &contents, NULL, err);
     return status || s->best_step != s->step ? status : srv_train_keep_best(run, err);
 }
 
 static attn_status read_counter(const srv_train_run *run, const char *key, uint64_t *out,
                                 attn_error *err) {
-    const char *text = srv_model_text(&run->file, key);
+    const char *text = attn_model_file_text(&run->file, key);
     if (!text || *text < '0' || *text > '9')
         return attn_fail(err, ATTN_EARG, key, "the checkpoint has no such number");
     *out = strtoull(text, NULL, 10);
@@ -94,7 +103,7 @@ static attn_status read_counter(const srv_train_run *run, const char *key, uint6
 
 static attn_status read_block(const srv_train_run *run, const char *name, float *out, size_t size,
                               attn_error *err) {
-    const attn_tensor *t = srv_model_tensor(&run->file, name);
+    const attn_tensor *t = attn_model_file_tensor(&run->file, name);
     if (!t || t->dtype != ATTN_F32 || t->rank != 1 || t->dims[0] != size)
         return attn_fail(err, ATTN_EARG, name, "the checkpoint must hold %zu float32 numbers of it",
                          size);
@@ -103,7 +112,7 @@ static attn_status read_block(const srv_train_run *run, const char *name, float 
 }
 
 static attn_status check_options(const srv_train_run *run, attn_error *err) {
-    const char *said = srv_model_text(&run->file, "training.options");
+    const char *said = attn_model_file_text(&run->file, "training.options");
     if (said && !strcmp(said, run->said))
         return ATTN_OK;
     return attn_fail(err, ATTN_EARG, run->checkpoint,
@@ -129,12 +138,12 @@ static attn_status resume_run(srv_train_run *run, attn_error *err) {
         status = read_block(run, "training.second", s->second, s->size, err);
     if (!status)
         status = read_block(run, "training.best", s->best, s->size, err);
-    const char *best = srv_model_text(&run->file, "training.best_loss");
+    const char *best = attn_model_file_text(&run->file, "training.best_loss");
     s->best_loss = best ? strtod(best, NULL) : (double)INFINITY;
     if (!status && srv_model_recheck(&run->file, err))
         status = attn_fail(err, ATTN_EARG, run->checkpoint, "was changed while it was read");
     if (!status) /* everything that is needed of the file has been copied */
-        srv_model_forget(&run->file);
+        attn_model_file_forget(&run->file);
     s->waited = waited;
     return status;
 }
@@ -146,7 +155,7 @@ static attn_status add_side(const srv_train_run *run, const attn_pair *pair, boo
     const char *const *words = target ? pair->target : pair->source;
     const size_t n = target ? pair->target_count : pair->source_count;
     attn_language languages[2];
-    attn_task_languages((attn_task)run->options.task, languages);
+    attn_task_languages(run->options.corpus.task, languages);
     if (run->options.subwords) {
         const char *text = attn_pair_text(pair, target, languages[target], scratch);
         return text ? attn_vocabulary_add_text(to, text, strlen(text), languages[target], err)
@@ -161,7 +170,7 @@ static attn_status add_side(const srv_train_run *run, const attn_pair *pair, boo
 static attn_status count_pairs(srv_train_run *run, const attn_control *control, attn_pair *pair,
                                attn_arena *scratch, attn_error *err) {
     attn_status status = ATTN_OK;
-    for (int64_t i = 0; i < run->options.num_pairs && !status; i++) {
+    for (size_t i = 0; i < run->options.num_pairs && !status; i++) {
         attn_arena_reset(scratch);
         status = attn_control_check(control, err);
         if (!status)
@@ -182,7 +191,7 @@ static attn_status settle(const srv_train_run *run, attn_vocabulary *v, attn_err
 
 /* Makes the vocabularies from the words of all training pairs. */
 static attn_status count_words(srv_train_run *run, const attn_control *control, attn_error *err) {
-    srv_model_file *file = &run->file;
+    attn_model_file *file = &run->file;
     attn_pair *pair = attn_arena_zeroed(run->arena, 1, sizeof *pair);
     attn_arena *scratch = attn_arena_new(16 << 20);
     file->source = attn_vocabulary_new();
@@ -210,17 +219,17 @@ static attn_status start_anew(srv_train_run *run, const attn_control *control, a
     attn_status status = count_words(run, control, err);
     if (status)
         return status;
-    attn_model_config config = srv_train_config(&run->options);
+    attn_model_config config = run->options.model;
     config.source_vocabulary = attn_vocabulary_size(run->file.source);
     config.target_vocabulary = attn_vocabulary_size(run->file.target);
-    status = attn_model_new(&config, run->loop.seed, true, &run->file.model, err);
+    status = attn_model_new(&config, run->options.loop.seed, true, &run->file.model, err);
     return status ? status : attn_training_start(run->file.model, run->arena, &run->state, err);
 }
 
-static attn_status read_pairs(srv_train_run *run, attn_split split, int64_t count,
-                              attn_dataset *out, attn_error *err) {
-    return attn_dataset_new(run->corpus, split, 0, (size_t)count, run->file.source,
-                            run->file.target, run->arena, out, err);
+static attn_status read_pairs(srv_train_run *run, attn_split split, size_t count, attn_dataset *out,
+                              attn_error *err) {
+    return attn_dataset_new(run->corpus, split, 0, count, run->file.source, run->file.target,
+                            run->arena, out, err);
 }
 
 /* Sets *found to whether there is a checkpoint with which to go on. */
@@ -237,16 +246,14 @@ static attn_status find_checkpoint(srv_train_run *run, bool resume, bool *found,
 
 attn_status srv_train_prepare(srv_train_run *run, bool resume, const attn_control *control,
                               bool *resumed, attn_error *err) {
-    const attn_corpus_options corpus = srv_train_corpus(&run->options);
     size_t used;
     srv_train_say(&run->options, run->said);
     used = strlen(run->said);
     snprintf(run->said + used, sizeof run->said - used, " init=%s", run->init);
-    run->loop = srv_train_loop(&run->options);
     run->arena = attn_arena_new((size_t)1 << 36);
     if (!run->arena)
         return attn_fail(err, ATTN_ENOMEM, "training", "no memory");
-    attn_status status = attn_corpus_new(&corpus, run->arena, &run->corpus, err);
+    attn_status status = attn_corpus_new(&run->options.corpus, run->arena, &run->corpus, err);
     if (status)
         return status;
     status = find_checkpoint(run, resume, resumed, err);
@@ -264,7 +271,7 @@ attn_status srv_train_prepare(srv_train_run *run, bool resume, const attn_contro
 }
 
 void srv_train_close(srv_train_run *run) {
-    srv_model_close(&run->file);
+    attn_model_file_close(&run->file);
     attn_arena_free(run->arena);
     run->arena = NULL;
 }

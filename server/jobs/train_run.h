@@ -5,7 +5,7 @@
 #define SRV_TRAIN_RUN_H
 
 #include "jobs/train_options.h"
-#include "store/model_file.h"
+#include "store/model_disk.h"
 
 typedef struct srv_train_run {
     srv_train_options options;
@@ -15,8 +15,7 @@ typedef struct srv_train_run {
     char said[SRV_TRAIN_TEXT]; /* srv_train_say and `init`; must be the same to continue a run */
     attn_arena *arena;         /* holds corpus, state and data sets */
     attn_corpus *corpus;
-    srv_model_file file; /* the model and the vocabularies */
-    attn_training_options loop;
+    attn_model_file file; /* the model and the vocabularies */
     attn_training_state state;
     attn_dataset train, validation; /* the sentence pairs as word ids */
     int failed; /* errno value of trouble for which the checkpoint cannot be read now; 0: none */

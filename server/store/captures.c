@@ -43,7 +43,7 @@ static srv_file_mark mark_of(const struct stat *st) {
 
 bool srv_file_mark_equal(const srv_file_mark *a, const srv_file_mark *b) {
     return a->inode == b->inode && a->size == b->size && a->mtime_ns == b->mtime_ns &&
-           (!b->ctime_ns || a->ctime_ns == b->ctime_ns);
+           a->ctime_ns == b->ctime_ns;
 }
 
 static bool is_own(const struct stat *st) {

@@ -142,7 +142,7 @@ static void put_in_place(srv_models *m, srv_entry *e) {
 /* Reads one file of models_dir into the list, unless it is unchanged. A file that cannot be used is
  * logged. Returns 0, or the errno value of trouble, after which the file is to be read again. */
 static int add_file(srv_models *m, const char *id, const char *path, const srv_file_state *now) {
-    srv_model_file file;
+    attn_model_file file;
     attn_error err = {0};
     int failed = ENOMEM;
     const need what = need_of(m, id, now);
@@ -291,22 +291,24 @@ int srv_models_write(srv_models *m, srv_entry *e) {
         {"source_language", srv_model_languages[model->languages[0]]},
         {"target_language", srv_model_languages[model->languages[1]]},
     };
-    const srv_model_extras extras = {.metadata = rows,
-                                     .metadata_count = sizeof rows / sizeof *rows};
+    const attn_model_contents contents = {.model = model->model,
+                                          .source = model->source,
+                                          .target = model->target,
+                                          .metadata = rows,
+                                          .metadata_count = sizeof rows / sizeof *rows};
     char path[PATH_MAX];
     attn_error err;
     int failed = 0;
     if (!*dir || access(dir, W_OK | X_OK) || !path_of(m, model->id, path))
         return 0;
-    if (srv_model_write(path, model->model, NULL, model->source, model->target, &extras, &failed,
-                        &err))
+    if (srv_model_write(path, &contents, &failed, &err))
         return failed ? failed : ENOMEM;
     if ((failed = sync_dir(dir))) {
         unlink(path);
         return failed;
     }
     model->durable = true;
-    model->version = SRV_MODEL_VERSION;
+    model->has_file = model->sealed = true;
     e->file = srv_file_look(path);
     return 0;
 }

@@ -8,7 +8,7 @@
 #include <pthread.h>
 
 #include "config/config.h"
-#include "store/model_file.h"
+#include "store/model_disk.h"
 #include "store/model_registry.h"
 #include "system/embedded.h"
 #include "system/host.h"
@@ -80,7 +80,7 @@ bool srv_entries_embedded(srv_models *m);
  * suffix, begins with ".", is too long, or has a character that is not safe in a URL path. */
 bool srv_entry_id(const char *name, char id[SRV_MODEL_ID + 1]);
 /* Moves model and vocabularies from the file into `to` and frees the rest of the file. */
-attn_status srv_entry_take(srv_model *to, srv_model_file *file, attn_error *err);
+attn_status srv_entry_take(srv_model *to, attn_model_file *file, attn_error *err);
 
 /* --- model_dir.c --- */
 

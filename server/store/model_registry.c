@@ -86,15 +86,15 @@ const char *const srv_model_languages[] = {"english", "french", NULL};
 
 /* Reads the language of a side. A name that this program does not know is refused in a file that
  * `attnd` wrote, and is no language in others. */
-static attn_status read_language(const srv_model_file *file, const char *key, attn_language *out,
+static attn_status read_language(const attn_model_file *file, const char *key, attn_language *out,
                                  attn_error *err) {
-    const char *text = srv_model_text(file, key);
+    const char *text = attn_model_file_text(file, key);
     int i = 0;
     while (text && srv_model_languages[i] && strcmp(text, srv_model_languages[i]) != 0)
         i++;
     if (text && srv_model_languages[i])
         *out = (attn_language)i;
-    else if (text && file->version > 1)
+    else if (text && file->sealed)
         return attn_fail(err, ATTN_EUNSUPPORTED, key,
                          "%s: \"%.60s\" is no language that this program knows", key, text);
     return ATTN_OK;
@@ -102,12 +102,12 @@ static attn_status read_language(const srv_model_file *file, const char *key, at
 
 /* Reads what the metadata says of a model beside its configuration: the languages, and of a model
  * of origin "made" that it is one, and its owner. */
-static attn_status read_facts(srv_model *to, const srv_model_file *file, attn_error *err) {
-    const char *origin = srv_model_text(file, "attnd.origin"),
-               *owner = srv_model_text(file, "attnd.owner"),
-               *task = srv_model_text(file, "corpus.task");
+static attn_status read_facts(srv_model *to, const attn_model_file *file, attn_error *err) {
+    const char *origin = attn_model_file_text(file, "attnd.origin"),
+               *owner = attn_model_file_text(file, "attnd.owner"),
+               *task = attn_model_file_text(file, "corpus.task");
     attn_task known;
-    if (task && file->version > 1 && !attn_task_parse(task, &known))
+    if (task && file->sealed && !attn_task_parse(task, &known))
         return attn_fail(err, ATTN_EUNSUPPORTED, "corpus.task",
                          "corpus.task: \"%.60s\" is no task that this program knows", task);
     srv_model_speaks(to, task);
@@ -123,21 +123,22 @@ static attn_status read_facts(srv_model *to, const srv_model_file *file, attn_er
     return ATTN_OK;
 }
 
-attn_status srv_entry_take(srv_model *to, srv_model_file *file, attn_error *err) {
+attn_status srv_entry_take(srv_model *to, attn_model_file *file, attn_error *err) {
     const attn_status status = read_facts(to, file, err);
     to->model = file->model;
-    to->version = file->version;
+    to->has_file = true;
+    to->sealed = file->sealed;
     to->source = file->source;
     to->target = file->target;
-    srv_model_forget(file);
+    attn_model_file_forget(file);
     return status ? status
                   : attn_model_bytes(attn_model_configuration(to->model), false, &to->bytes, err);
 }
 
 static attn_status read_embedded(srv_entry *e, attn_error *err) {
-    srv_model_file file;
+    attn_model_file file;
     const attn_status status =
-        srv_model_read(e->embedded->data, e->embedded->size, false, &file, err);
+        attn_model_read(e->embedded->data, e->embedded->size, false, &file, err);
     if (status)
         return status;
     e->embedded = NULL;

@@ -37,7 +37,7 @@ typedef struct srv_model {
     size_t bytes;                     /* memory of the parameters and tables, in bytes */
     char owner[SRV_OWNER_NAME + 1];   /* name of the owner's API key; "": shared by all */
     bool durable;                     /* made, and kept as a file of models_dir */
-    size_t version; /* of its file (srv_model_file); from 2 on it has checksums; 0: no file */
+    bool has_file, sealed;            /* sealed: its file has checksums */
 } srv_model;
 
 /* Makes the registry with the embedded models and those of models_dir. A file that is not a model

@@ -14,7 +14,7 @@
 /* The largest side file in bytes: checksums of 8 TiB take 64 MiB of text. */
 #define SIDE_MOST ((off_t)128 << 20)
 
-static const char first_line[] = "attnd-run 2", first_line_1[] = "attnd-run 1";
+static const char first_line[] = "attnd-run 2";
 
 #define CHECK "check "
 enum { CHECK_SIZE = sizeof CHECK - 1 + 8 + 1 }; /* of the last line: 8 digits and the line end */
@@ -43,9 +43,9 @@ static const char *value_of(const char *line, const char *name) {
 
 static bool read_mark(const char *text, srv_file_mark *m) {
     int end = 0;
-    const int count = sscanf(text, "%" SCNu64 " %" SCNu64 " %" SCNd64 "%n %" SCNd64 "%n", &m->inode,
-                             &m->size, &m->mtime_ns, &end, &m->ctime_ns, &end);
-    return count >= 3 && !text[end];
+    return sscanf(text, "%" SCNu64 " %" SCNu64 " %" SCNd64 " %" SCNd64 "%n", &m->inode, &m->size,
+                  &m->mtime_ns, &m->ctime_ns, &end) == 4 &&
+           !text[end];
 }
 
 static void write_check(char line[CHECK_SIZE + 1], uint32_t sum) {
@@ -63,11 +63,12 @@ static bool is_whole(const char *text, size_t size) {
 
 /* Parses the text, in which line ends become NULs. Returns 0 or EBADMSG. */
 static int parse(char *text, size_t size, srv_runs_side *out) {
-    const bool whole = is_whole(text, size);
+    if (!is_whole(text, size))
+        return EBADMSG;
     char *rest = text, *line = strsep(&rest, "\n");
     const char *value;
     bool marked = false;
-    if (strcmp(line, whole ? first_line : first_line_1) != 0)
+    if (strcmp(line, first_line) != 0)
         return EBADMSG;
     while ((line = strsep(&rest, "\n")) && rest) {
         if ((value = value_of(line, "owner")))

@@ -5,7 +5,7 @@
  *   <id>.adopted   instead of it: the same, and where in captures_dir the file lies
  *
  * A side file is text with a line for each member, "name value". The last line is "check" with the
- * CRC32C of all before it; files of version 1 have none. */
+ * CRC32C of all before it. */
 #ifndef SRV_RUNS_SIDE_H
 #define SRV_RUNS_SIDE_H
 
@@ -15,7 +15,7 @@
  * is no part of that: it differs between machines that share a directory, and after a restart. */
 typedef struct srv_file_mark {
     uint64_t inode, size;
-    int64_t mtime_ns, ctime_ns; /* ctime_ns 0: not known, from a side file of version 1 */
+    int64_t mtime_ns, ctime_ns;
 } srv_file_mark;
 
 typedef struct srv_runs_side {

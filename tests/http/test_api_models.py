@@ -34,12 +34,13 @@ def write_case(folder, name):
     prefix = f"{name}/p/"
     tensors = {key.removeprefix(prefix): value for key, value in TORCH.items() if key.startswith(prefix)}
     config = dict(architecture="transformer" if transformer else "seq2seq", attention=attention, positions=positions, source_vocabulary=11, target_vocabulary=13,
-                  width=8, heads=2, layers=layers, max_length=20, radius=2, stride=3, reach=3, dropout=0.1,
-                  read_padding=str(read).lower(), source_words="".join(f"{w}\n" for w in SPECIALS + SOURCE),
+                  width=8, num_heads=2, num_layers=layers, max_length=20, radius=2, stride=3, reach=3, dropout_p=0.1,
+                  attention_dropout_p=0.1, source_words="".join(f"{w}\n" for w in SPECIALS + SOURCE),
                   target_words="".join(f"{w}\n" for w in SPECIALS + TARGET))
     config |= SIZES.get(attention, {})
-    if transformer:  # files from before there were transformers lack these
-        config |= dict(feed_forward=12, norm_after=str(name == "after").lower())
+    config |= dict(feed_forward=12, norm=name) if transformer else dict(padding="read" if read else "respect")
+    # Other programs may say more; this program does not read it.
+    config |= dict(heads=2, layers=layers, dropout=0.1, read_padding=str(read).lower(), norm_after=str(name == "after").lower())
     save_file(tensors, folder / f"{name}.safetensors", {key: str(value) for key, value in config.items()})
 
 

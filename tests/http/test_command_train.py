@@ -12,7 +12,6 @@ import pytest
 from safetensors.numpy import load
 
 from conftest import BINARY, ROOT
-from test_models_kept import rename
 
 TASK = ["--task", "copy", "--num-symbols", "8", "--shortest", "1", "--longest", "5", "--num-pairs", "300", "--num-validation-pairs", "40", "--num-scored-pairs", "40",
         "--width", "16", "--num-heads", "2", "--num-steps", "300", "--evaluate-every", "30", "--checkpoint-every", "10", "--batch-tokens", "200",
@@ -74,7 +73,7 @@ def test_dropout_of_weights_apart(tmp_path):
         done = subprocess.run(command(tmp_path / name, "--num-steps", "20", "--quiet", *more), capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stderr
         size = int.from_bytes((whole := (tmp_path / name).read_bytes())[:8], "little")
-        return load(whole), json.loads(whole[8:8 + size])["__metadata__"]["attention_dropout"]
+        return load(whole), json.loads(whole[8:8 + size])["__metadata__"]["attention_dropout_p"]
 
     def equal(one, two):
         return all((one[0][name] == values).all() for name, values in two[0].items())
@@ -105,18 +104,6 @@ def test_resuming_with_other_options_is_refused(tmp_path):
     assert interrupted(signal.SIGKILL, command(model, "--quiet"), checkpoint)[0] == -9
     done = subprocess.run(command(model, "--resume", "--rate", "0.02"), capture_output=True, text=True, timeout=120)
     assert done.returncode == 1 and "other options" in done.stderr
-
-
-def test_a_checkpoint_of_an_older_version_is_resumed(undisturbed, tmp_path):
-    """Older versions called num_heads heads, in the options and in the metadata of the model."""
-    model, checkpoint = tmp_path / "m", tmp_path / "m.checkpoint"
-    assert interrupted(signal.SIGKILL, command(model), checkpoint)[0] == -9
-    rename(checkpoint, b"num_heads", b"heads")
-    refused = subprocess.run(command(model, "--resume", "--num-heads", "4"), capture_output=True, text=True, timeout=120)
-    assert refused.returncode == 1 and "other options" in refused.stderr
-    done = subprocess.run(command(model, "--resume"), capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0 and "continuing after step" in done.stderr, done.stderr
-    assert model.read_bytes() == undisturbed[0]
 
 
 @pytest.mark.parametrize("what", [["train"], ["experiment", "parameters"]])

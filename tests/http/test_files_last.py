@@ -177,7 +177,7 @@ def unsealed(data, **metadata):
     ({"architecture": "mixture"}, ["architecture", '"mixture"', "this program knows"]),
     ({"attention": "linear"}, ["attention", '"linear"']),
     ({"positions": "dynamic"}, ["positions", '"dynamic"']),
-    ({"gating_of_heads": "sigmoid"}, ["a newer program wrote this", '"gating_of_heads"']),
+    ({"gating_of_heads": "sigmoid"}, ["another version of this program wrote this", '"gating_of_heads"']),
     ({"source_language": "german"}, ["source_language", '"german"']),
     ({"corpus.task": "en-de"}, ["corpus.task", '"en-de"']),
 ])

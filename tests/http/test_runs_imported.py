@@ -356,7 +356,7 @@ def test_a_sent_file_that_is_damaged(place, data):
         content.seek(100)
         content.write(b"\x00")
     refused(place.daemon().get(path), 500, "damaged", path[9:], "damaged")
-    place.side(beside, ".checks").write_text("attnd-run 1\nsums crc32c:1048576:00\n")  # version 1, without a checksum of its own
+    place.side(beside, ".checks").write_text("attnd-run 2\nsums crc32c:1048576:00\n")
     other = place.daemon()
     refused(other.get(beside), 500, "damaged", beside[9:])
     assert other.request("DELETE", beside).status_code == 204
@@ -599,7 +599,7 @@ def test_checksums_without_a_run_are_swept(place, data):
     daemon = place.daemon()
     kept = accepted(send(daemon, data))
     orphan = place.runs / ("a" * 32 + ".checks")
-    orphan.write_text("attnd-run 1\nsums crc32c:1048576:00000000\n")
+    orphan.write_text("attnd-run 2\nsums crc32c:1048576:00000000\n")
     assert eventually(lambda: not orphan.exists())
     assert place.side(kept, ".checks").exists() and daemon.get(kept).status_code == 200
 

@@ -89,8 +89,8 @@ static attn_model_config config_of(const model_case *c, double dropout) {
     config.attention = c->attention;
     config.positions = c->positions;
     config.num_layers = c->layers;
-    config.read_padding = c->read_padding;
-    config.norm_after = c->norm_after;
+    config.padding = c->read_padding ? ATTN_MODEL_READ_PADDING : ATTN_MODEL_RESPECT_PADDING;
+    config.norm = c->norm_after ? ATTN_MODEL_NORM_AFTER : ATTN_MODEL_NORM_BEFORE;
     config.feed_forward = c->architecture == ATTN_MODEL_TRANSFORMER ? 12 : 0;
     config.source_vocabulary = SV;
     config.target_vocabulary = TV;
@@ -134,7 +134,7 @@ static attn_model *open_model(const model_case *c, double dropout) {
 }
 
 static const char *name_of(const model_case *c) {
-    return c->name ? c->name : attn_model_positions_name(c->positions);
+    return c->name ? c->name : attn_model_position_names[c->positions];
 }
 
 static attn_batch batch_of(void) {

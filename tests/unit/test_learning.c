@@ -19,24 +19,6 @@ static const srv_field *row(const char *name) {
 
 static void test_names_are_those_of_the_library(void **state) {
     (void)state;
-    const char *const *architectures = row("architecture")->choices,
-                      *const *attentions = row("attention")->choices,
-                      *const *positions = row("positions")->choices;
-    for (int i = 0; i <= ATTN_MODEL_ARCHITECTURES; i++)
-        if (i < ATTN_MODEL_ARCHITECTURES)
-            assert_string_equal(architectures[i], attn_model_architecture_name(i));
-        else
-            assert_null(architectures[i]);
-    for (int i = 0; i <= ATTN_MODEL_ATTENTIONS; i++)
-        if (i < ATTN_MODEL_ATTENTIONS)
-            assert_string_equal(attentions[i], attn_model_attention_name(i));
-        else
-            assert_null(attentions[i]);
-    for (int i = 0; i <= ATTN_MODEL_POSITIONS; i++)
-        if (i < ATTN_MODEL_POSITIONS)
-            assert_string_equal(positions[i], attn_model_positions_name(i));
-        else
-            assert_null(positions[i]);
     for (int i = 0; row("task")->choices[i]; i++)
         assert_string_equal(row("task")->choices[i], attn_task_name((attn_task)i));
     assert_string_equal(row("schedule")->choices[ATTN_CONSTANT], "constant");
@@ -53,17 +35,11 @@ static void test_defaults_are_within_their_ranges(void **state) {
         const double x = f->kind == SRV_INT    ? (double)*(const int64_t *)place
                          : f->kind == SRV_REAL ? *(const double *)place
                                                : f->min;
-        if (f->offset == offsetof(srv_train_options, attention_dropout_p))
+        if (f->offset == offsetof(srv_train_options, model.attention_dropout_p))
             assert_true(isnan(x)); /* that of dropout_p */
         else
             assert_true(x >= f->min && x <= f->max);
     }
-    assert_true(srv_train_config(&w).attention_dropout_p == -1);
-    const attn_training_options got = srv_train_loop(&w), want = attn_training_defaults();
-    assert_int_equal(got.steps, want.steps);
-    assert_int_equal(got.batch_tokens, want.batch_tokens);
-    assert_true(got.rate == want.rate && got.adam.beta2 == want.adam.beta2);
-    assert_int_equal(srv_train_config(&w).width, attn_model_defaults().width);
 }
 
 static void test_what_decides_is_said(void **state) {
@@ -72,14 +48,14 @@ static void test_what_decides_is_said(void **state) {
     (void)state;
     srv_train_defaults(&w);
     srv_train_say(&w, one);
-    w.num_scored_pairs = 7, w.checkpoint_every = 9;
+    w.num_scored_pairs = 7, w.loop.checkpoint_every = 9;
     srv_train_say(&w, two);
     assert_string_equal(one, two);
     assert_non_null(strstr(one, "task=en-fr large=false"));
-    w.attention_dropout_p = 0;
+    w.model.attention_dropout_p = 0;
     srv_train_say(&w, two);
     assert_non_null(strstr(two, " attention_dropout_p=0 "));
-    w.rate *= 1 + 1e-15;
+    w.loop.rate *= 1 + 1e-15;
     srv_train_say(&w, two);
     assert_string_not_equal(one, two);
 }

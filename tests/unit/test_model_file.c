@@ -1,4 +1,4 @@
-/* Model files that are changed while they are read. */
+/* Model files: what is saved is opened; files that are changed while they are read. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,8 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "store/model_file.h"
+#include "store/model_disk.h"
 #include "system/files.h"
+#include "system/mapped.h"
 
 static char folder[] = "/tmp/attnd-model-XXXXXX";
 static char path[64];
@@ -26,7 +27,8 @@ static void put_model(bool sealed) {
     config.source_vocabulary = config.target_vocabulary = 8;
     config.width = 8;
     assert_int_equal(attn_model_new(&config, 1, false, &model, &err), ATTN_OK);
-    assert_int_equal(srv_model_write(path, model, NULL, NULL, NULL, NULL, NULL, &err), ATTN_OK);
+    assert_int_equal(srv_model_write(path, &(attn_model_contents){.model = model}, NULL, &err),
+                     ATTN_OK);
     attn_model_free(model);
     if (sealed)
         return;
@@ -54,6 +56,60 @@ static void flip_byte(off_t from_end) {
     close(fd);
 }
 
+/* Loads the model at `path` with the library alone, and returns its logits for a small batch. */
+static attn_tensor logits_of_file(attn_arena *arena) {
+    static const int32_t ids[] = {4, 5, 6};
+    static const int64_t length = 3;
+    const attn_batch batch = {
+        .source = ids, .source_lengths = &length, .target = ids, .B = 1, .S = 3, .T = 3};
+    attn_model_file file;
+    attn_model_outputs out;
+    attn_error err;
+    assert_int_equal(attn_model_open(path, false, &file, &err), ATTN_OK);
+    assert_int_equal(attn_model_forward(file.model, &batch, &(attn_forward_options){0}, arena, NULL,
+                                        NULL, &out, &err),
+                     ATTN_OK);
+    assert_string_equal(attn_model_file_text(&file, "a.remark"), "kept");
+    attn_model_file_close(&file);
+    return out.logits;
+}
+
+static void test_the_library_opens_what_it_saves(void **state) {
+    const attn_metadata remark = {"a.remark", "kept"};
+    attn_arena *arena = attn_arena_new((size_t)1 << 26);
+    attn_model_file file;
+    attn_error err;
+    (void)state;
+    for (int i = 0; i < ATTN_MODEL_ARCHITECTURES; i++) {
+        attn_model_config config = attn_model_defaults();
+        attn_model_contents contents = {.metadata = &remark, .metadata_count = 1};
+        config.architecture = (attn_model_architecture)i;
+        config.source_vocabulary = config.target_vocabulary = config.width = 8;
+        if (i >= ATTN_MODEL_ENCODER) {
+            config.activation = ATTN_MODEL_SILU;
+            config.norm_kind = ATTN_MODEL_RMS_NORM;
+            config.norm_epsilon = 1e-6;
+            config.num_kv_heads = 2;
+            config.gated = config.tied = true;
+            config.bias = false;
+        }
+        assert_int_equal(attn_model_new(&config, 1, false, &contents.model, &err), ATTN_OK);
+        assert_int_equal(attn_model_save(path, &contents, &err), ATTN_OK);
+        const attn_tensor saved = logits_of_file(arena);
+        assert_int_equal(srv_model_write(path, &contents, NULL, &err), ATTN_OK);
+        const attn_tensor written = logits_of_file(arena);
+        assert_memory_equal(saved.data, written.data, 3 * 8 * sizeof(float));
+        attn_model_free(contents.model);
+    }
+    flip_byte(1);
+    assert_int_equal(attn_model_open(path, false, &file, &err), ATTN_EVALUE);
+    assert_int_equal(truncate(path, 100), 0);
+    assert_int_equal(attn_model_open(path, false, &file, &err), ATTN_EARG);
+    assert_int_equal(attn_model_open("/nowhere/a", false, &file, &err), ATTN_EARG);
+    assert_non_null(strstr(err.text, "No such file"));
+    attn_arena_free(arena);
+}
+
 static int begin(void **state) {
     (void)state;
     srv_mapped_start();
@@ -70,7 +126,7 @@ static void test_a_change_during_the_read_is_noticed(void **state) {
     static const off_t places[] = {1, 100, 1000}; /* the last one is in the header */
     (void)state;
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        srv_model_file file;
+        attn_model_file file;
         attn_error err;
         int failed;
         put_model(true);
@@ -81,25 +137,25 @@ static void test_a_change_during_the_read_is_noticed(void **state) {
         assert_non_null(strstr(err.text, "changed while it was read"));
         flip_byte(places[i]);
         assert_int_equal(srv_model_recheck(&file, &err), ATTN_OK);
-        srv_model_close(&file);
+        attn_model_file_close(&file);
     }
 }
 
 static void test_without_checksums_the_times_tell(void **state) {
-    srv_model_file file;
+    attn_model_file file;
     attn_error err;
     (void)state;
     put_model(false);
     assert_int_equal(srv_model_open(path, false, &file, NULL, &err), ATTN_OK);
-    assert_int_equal(file.version, 1);
+    assert_false(file.sealed);
     assert_int_equal(srv_model_recheck(&file, &err), ATTN_OK);
     assert_int_equal(utimensat(AT_FDCWD, path, (struct timespec[2]){{1, 0}, {1, 0}}, 0), 0);
     assert_int_equal(srv_model_recheck(&file, &err), ATTN_EARG);
-    srv_model_close(&file);
+    attn_model_file_close(&file);
 }
 
 static void test_trouble_is_no_verdict(void **state) {
-    srv_model_file file;
+    attn_model_file file;
     attn_error err;
     int failed;
     (void)state;
@@ -118,6 +174,7 @@ static void test_trouble_is_no_verdict(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_library_opens_what_it_saves),
         cmocka_unit_test(test_a_change_during_the_read_is_noticed),
         cmocka_unit_test(test_without_checksums_the_times_tell),
         cmocka_unit_test(test_trouble_is_no_verdict),

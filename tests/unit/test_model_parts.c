@@ -75,7 +75,7 @@ static attn_model_config config_of(const part_case *c) {
     m.head = c->head;
     m.num_kv_heads = c->num_kv_heads;
     m.num_segments = c->num_segments;
-    m.norm_after = c->norm_after;
+    m.norm = c->norm_after ? ATTN_MODEL_NORM_AFTER : ATTN_MODEL_NORM_BEFORE;
     m.gated = c->gated;
     m.bias = !c->no_bias;
     m.embedding_norm = c->embedding_norm;

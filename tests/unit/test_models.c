@@ -284,7 +284,7 @@ static double loss_of(const model_case *c, double dropout, double attention_drop
     return loss.loss;
 }
 
-/* attention_dropout_p drops attention weights and nothing else; -1 is the rate of dropout_p. */
+/* attention_dropout_p drops attention weights and nothing else; NaN is the rate of dropout_p. */
 static void test_attention_dropout(void **state) {
     for (size_t i = 0; i < CASES; i++) {
         const model_case *c = &cases[i];
@@ -294,7 +294,7 @@ static void test_attention_dropout(void **state) {
             fail_msg("%s: %.17g without dropout, %.17g with that of weights", name_of(c), plain,
                      half);
         assert_true(loss_of(c, 0, 0, true) == loss_of(c, 0, 0.5, true));
-        assert_true(loss_of(c, 0.3, -1, false) == loss_of(c, 0.3, 0.3, false));
+        assert_true(loss_of(c, 0.3, (double)NAN, false) == loss_of(c, 0.3, 0.3, false));
         assert_true(loss_of(c, 0.3, 0, false) != plain);
     }
     (void)state;
@@ -460,21 +460,19 @@ static void test_memory_fails(void **state) {
     (void)state;
 }
 
-static void test_names(void **state) {
-    attn_model_attention attention;
-    attn_model_positions positions;
-    attn_model_architecture architecture;
-    for (int i = 0; i < ATTN_MODEL_ATTENTIONS; i++)
-        assert_true(attn_model_attention_parse(attn_model_attention_name((attn_model_attention)i),
-                                               &attention) &&
-                    (int)attention == i);
-    for (int i = 0; i < ATTN_MODEL_POSITIONS; i++)
-        assert_true(attn_model_positions_parse(attn_model_positions_name((attn_model_positions)i),
-                                               &positions) &&
-                    (int)positions == i);
-    assert_true(attn_model_architecture_parse("seq2seq", &architecture));
-    assert_false(attn_model_attention_parse("every", &attention));
-    assert_null(attn_model_attention_name(ATTN_MODEL_ATTENTIONS));
+static void test_settings_have_names_and_defaults_in_range(void **state) {
+    const attn_model_config standard = attn_model_defaults();
+    for (const attn_model_setting *s = attn_model_settings; s->name; s++) {
+        const char *at = (const char *)&standard + s->offset;
+        if (s->kind == ATTN_SETTING_WORD)
+            assert_string_equal(s->words[*(const int *)at], s->words[0]);
+        else if (s->kind != ATTN_SETTING_FLAG)
+            assert_true(s->least < s->most);
+    }
+    assert_string_equal(attn_model_attentions[ATTN_MODEL_NONE], "none");
+    assert_null(attn_model_attentions[ATTN_MODEL_ATTENTIONS]);
+    assert_null(attn_model_position_names[ATTN_MODEL_POSITIONS]);
+    assert_null(attn_model_architectures[ATTN_MODEL_ARCHITECTURES]);
     (void)state;
 }
 
@@ -550,12 +548,18 @@ static void test_hidden_token(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_torch),        cmocka_unit_test(test_differences),
-        cmocka_unit_test(test_seeds),        cmocka_unit_test(test_attention_dropout),
-        cmocka_unit_test(test_sites),        cmocka_unit_test(test_counts),
-        cmocka_unit_test(test_refusals),     cmocka_unit_test(test_names),
-        cmocka_unit_test(test_memory_fails), cmocka_unit_test(test_hidden_end),
-        cmocka_unit_test(test_hidden_token), cmocka_unit_test(test_states),
+        cmocka_unit_test(test_torch),
+        cmocka_unit_test(test_differences),
+        cmocka_unit_test(test_seeds),
+        cmocka_unit_test(test_attention_dropout),
+        cmocka_unit_test(test_sites),
+        cmocka_unit_test(test_counts),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_settings_have_names_and_defaults_in_range),
+        cmocka_unit_test(test_memory_fails),
+        cmocka_unit_test(test_hidden_end),
+        cmocka_unit_test(test_hidden_token),
+        cmocka_unit_test(test_states),
         cmocka_unit_test(test_deep),
     };
     return cmocka_run_group_tests(tests, read_recorded, forget_recorded);

@@ -13,6 +13,8 @@
 #include "isa.h"
 #include "mask.h"
 #include "memory.h"
+#include "model_config.h"
+#include "model_file.h"
 #include "models.h"
 #include "npy.h"
 #include "parameters.h"

@@ -16,11 +16,11 @@
  *
  * ATTN_MODEL_ENCODER is its encoder alone, as in BERT (Devlin et al. 2018), and ATTN_MODEL_DECODER
  * its decoder without cross-attention, as in GPT (Radford et al. 2018), which predicts the next
- * token. With norm_after they have no layer norm at the end.
+ * token. With norms after sublayers they have no layer norm at the end.
  *
  * Feed-forward is linear, activation, linear; `gated` multiplies the activation by a second linear
  * layer (Shazeer 2020). Each sublayer of these three has a residual connection, and a norm before it
- * (Xiong et al. 2020) or after it (norm_after). Their parameters are named as in
+ * (Xiong et al. 2020) or after it (norm). Their parameters are named as in
  * torch.nn.Transformer, without a prefix.
  *
  * Ids are int32, all other numbers float32. */
@@ -28,6 +28,7 @@
 #define ATTN_MODELS_H
 
 #include "attention.h"
+#include "model_config.h"
 #include "parameters.h"
 #include "pool.h"
 
@@ -35,153 +36,6 @@
 extern "C" {
 #endif
 #pragma GCC visibility push(default)
-
-/* The lists of architectures, attentions and positions, each with the name that model files and
- * requests use. The enums and the tables of names are built from them. */
-#define ATTN_MODEL_ARCHITECTURE_LIST(ITEM)                                                         \
-    ITEM(SEQ2SEQ, "seq2seq")                                                                       \
-    ITEM(TRANSFORMER, "transformer")                                                               \
-    ITEM(ENCODER, "encoder")                                                                       \
-    ITEM(DECODER, "decoder")
-
-/* How the decoder attends to the encoder's outputs. DOT to CONCAT are score forms (forms.h), which
- * models of one stack do not have; the other kinds are those of self-attention, too.
- *   LOCAL    MULTIHEAD, but a query sees only keys at a distance of at most `radius`
- *   STRIDED  MULTIHEAD, but a query sees only keys at a distance of at most `radius` or at a
- *            multiple of `stride`
- *   BLOCK    MULTIHEAD, but a query sees only keys of its block of `block_size` positions. A target
- *            token beyond the blocks of the source sees no key of it
- *   GLOBAL   MULTIHEAD, but a query sees only keys at a distance of at most `radius`; the first
- *            `num_global_keys` positions see all keys, and all queries see them
- *   NONE     no attention at all, also not in the encoder: the decoder starts from the encoder's
- *            last state. Not for transformers. */
-#define ATTN_MODEL_ATTENTION_LIST(ITEM)                                                            \
-    ITEM(MULTIHEAD, "multihead")                                                                   \
-    ITEM(DOT, "dot")                                                                               \
-    ITEM(ADDITIVE, "additive")                                                                     \
-    ITEM(GENERAL, "general")                                                                       \
-    ITEM(CONCAT, "concat")                                                                         \
-    ITEM(LOCAL, "local")                                                                           \
-    ITEM(STRIDED, "strided")                                                                       \
-    ITEM(BLOCK, "block")                                                                           \
-    ITEM(GLOBAL, "global")                                                                         \
-    ITEM(NONE, "none")
-
-/* How positions enter the model: by a table that is added to embeddings (SINUSOIDAL, LEARNED), or
- * in self-attention.
- *   LEARNED   a learned table of max_length rows
- *   RELATIVE  a learned bias for each head and distance
- *   SHAW      learned vectors for distances (Shaw et al. 2018)
- *   ALIBI     a bias that falls with distance (Press et al. 2022)
- *   ROTARY    queries and keys are rotated (Su et al. 2021); only self-attention */
-#define ATTN_MODEL_POSITIONS_LIST(ITEM)                                                            \
-    ITEM(SINUSOIDAL, "sinusoidal")                                                                 \
-    ITEM(LEARNED, "learned")                                                                       \
-    ITEM(RELATIVE, "relative")                                                                     \
-    ITEM(SHAW, "shaw")                                                                             \
-    ITEM(ALIBI, "alibi")                                                                           \
-    ITEM(NO_POSITIONS, "none")                                                                     \
-    ITEM(ROTARY, "rotary")
-
-/* The activation of feed-forward: max(x, 0); x Phi(x), exact or with tanh (Hendrycks and Gimpel
- * 2016); x sigmoid(x). */
-#define ATTN_MODEL_ACTIVATION_LIST(ITEM)                                                           \
-    ITEM(RELU, "relu")                                                                             \
-    ITEM(GELU, "gelu")                                                                             \
-    ITEM(GELU_TANH, "gelu_tanh")                                                                   \
-    ITEM(SILU, "silu")
-
-/* The norm of sublayers: layer norm (Ba et al. 2016), RMS norm (Zhang and Sennrich 2019). */
-#define ATTN_MODEL_NORM_LIST(ITEM)                                                                 \
-    ITEM(LAYER_NORM, "layer")                                                                      \
-    ITEM(RMS_NORM, "rms")
-
-/* What a model computes of the outputs of its last stack: logits of each token, or of the whole
- * sequence, from tanh(linear(output of the first token)) as BERT does. Only ATTN_MODEL_ENCODER can
- * be POOLED. */
-#define ATTN_MODEL_HEAD_LIST(ITEM)                                                                 \
-    ITEM(TOKENS, "tokens")                                                                         \
-    ITEM(POOLED, "pooled")
-
-#define ATTN_MODEL_NUMBER(name, text) ATTN_MODEL_##name,
-typedef enum attn_model_architecture {
-    ATTN_MODEL_ARCHITECTURE_LIST(ATTN_MODEL_NUMBER) ATTN_MODEL_ARCHITECTURES
-} attn_model_architecture;
-typedef enum attn_model_attention {
-    ATTN_MODEL_ATTENTION_LIST(ATTN_MODEL_NUMBER) ATTN_MODEL_ATTENTIONS
-} attn_model_attention;
-typedef enum attn_model_positions {
-    ATTN_MODEL_POSITIONS_LIST(ATTN_MODEL_NUMBER) ATTN_MODEL_POSITIONS
-} attn_model_positions;
-typedef enum attn_model_activation {
-    ATTN_MODEL_ACTIVATION_LIST(ATTN_MODEL_NUMBER) ATTN_MODEL_ACTIVATIONS
-} attn_model_activation;
-typedef enum attn_model_norm {
-    ATTN_MODEL_NORM_LIST(ATTN_MODEL_NUMBER) ATTN_MODEL_NORMS
-} attn_model_norm;
-typedef enum attn_model_head {
-    ATTN_MODEL_HEAD_LIST(ATTN_MODEL_NUMBER) ATTN_MODEL_HEADS
-} attn_model_head;
-#undef ATTN_MODEL_NUMBER
-
-/* The configuration of a model. Start from attn_model_defaults(). */
-typedef struct attn_model_config {
-    attn_model_architecture architecture;
-    attn_model_attention attention;
-    attn_model_positions positions;
-    /* ids of source and target, at least 4; required where the model reads that side. The target
-     * vocabulary is that of the logits, also of a model without a decoder: its words or classes. */
-    size_t source_vocabulary, target_vocabulary;
-    size_t width;        /* D: default 128, even */
-    size_t num_heads;    /* default 4; divides D */
-    size_t num_layers;   /* of encoder and of decoder: default 1, at most 64, 8 for seq2seq */
-    size_t feed_forward; /* transformer: hidden width of feed-forward; 0 (default): 4 D */
-    size_t max_length;   /* longest source or target in tokens, default 512 */
-    /* Defaults 4, 4, 16, in tokens. radius belongs to ATTN_MODEL_LOCAL, _STRIDED and _GLOBAL, and
-     * stride to _STRIDED. reach is the largest distance with its own entry in tables of RELATIVE
-     * and SHAW positions. */
-    size_t radius, stride, reach;
-    size_t block_size; /* ATTN_MODEL_BLOCK: positions of a block, default 8 */
-    size_t
-        num_global_keys; /* ATTN_MODEL_GLOBAL: first positions that see and are seen, default 1 */
-    double dropout_p;    /* probability, default 0.1 */
-    /* of attention weights; -1 (default): as dropout_p. Those of DOT to CONCAT are never dropped. */
-    double attention_dropout_p;
-    /* standard deviation of the initial embeddings; 0 (default): 1 / sqrt(D), so that embedding x
-     * sqrt(D) is N(0, 1) */
-    double embedding_std;
-    bool read_padding; /* true: the encoder's LSTM also reads padding, as in textbooks */
-    bool norm_after;   /* transformer: layer norms after residual connections; default false */
-    /* All that follows, down to `head`, is of models without LSTMs. */
-    attn_model_activation activation; /* default ATTN_MODEL_RELU */
-    bool gated;                       /* feed-forward is gated; default false */
-    attn_model_norm norm_kind;        /* default ATTN_MODEL_LAYER_NORM */
-    double norm_epsilon;              /* added to the variance, default 1e-5 */
-    /* heads of keys and values, each for as many heads of queries (Ainslie et al. 2023); it divides
-     * num_heads. 0 (default): num_heads. Not with SHAW positions. */
-    size_t num_kv_heads;
-    double rotary_base;     /* of the angles of ROTARY positions; default 10,000 */
-    bool bias;              /* linear layers and layer norms have a bias; default true */
-    bool embedding_norm;    /* a norm of the sum of all embeddings; default false */
-    double embedding_scale; /* factor of token embeddings; 0 (default): sqrt(D) */
-    size_t num_segments;    /* rows of a table of segments that the encoder adds; default 0 */
-    /* The matrix of the logits is the embedding of the tokens that the last stack reads, without a
-     * bias (Press and Wolf 2017); default false. */
-    bool tied;
-    attn_model_head head;    /* default ATTN_MODEL_TOKENS */
-    int32_t pad, begin, end; /* ids in both vocabularies, default 0, 1, 2 */
-} attn_model_config;
-
-/* Returns the default configuration. */
-attn_model_config attn_model_defaults(void);
-/* Names of the enumerations ("seq2seq", "multihead", "sinusoidal", …), NULL for other numbers. The
- * parsers find a number by its name and return false if there is none. */
-const char *attn_model_architecture_name(attn_model_architecture a);
-const char *attn_model_attention_name(attn_model_attention a);
-const char *attn_model_positions_name(attn_model_positions p);
-bool attn_model_architecture_parse(const char *name, attn_model_architecture *out);
-bool attn_model_attention_parse(const char *name, attn_model_attention *out);
-bool attn_model_positions_parse(const char *name, attn_model_positions *out);
 
 typedef struct attn_model attn_model;
 
@@ -271,7 +125,7 @@ typedef enum attn_model_side { ATTN_SIDE_SOURCE, ATTN_SIDE_TARGET } attn_model_s
  *                        residual sum x + f(x), or x + f(norm(x)) if the layer norm comes before
  *   SELF_ATTENTION_NORM, CROSS_ATTENTION_NORM, FEED_FORWARD_NORM
  *                        layer norm of this sublayer: of x before its attention or feed-forward, or
- *                        of the residual sum after it (seq2seq, norm_after)
+ *                        of the residual sum after it (seq2seq, ATTN_MODEL_NORM_AFTER)
  *   NORM                 layer norm at the end of an encoder or a decoder
  *   EMBEDDING_NORM       norm of the sum of all embeddings, with the configuration's
  *                        embedding_norm */

@@ -1,6 +1,5 @@
 /* GET and POST /v1/models, GET and DELETE /v1/models/{id}: the field table of a new model, and the
  * description, creation and deletion of models. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,52 +10,33 @@
 #include "api/models/models_call.h"
 #include "jobs/jobs.h"
 #include "request/shared.h"
-#include "store/model_file.h"
+#include "store/model_fields.h"
 
 typedef struct body {
     uint64_t given;
-    int architecture, attention, positions, padding, norm, source_language, target_language;
-    int64_t source_vocabulary, target_vocabulary, width, num_heads, num_layers, feed_forward,
-        max_length, radius, stride, reach, block_size, num_global_keys, seed;
-    double dropout_p, embedding_std;
+    attn_model_config config;
+    int source_language, target_language;
+    int64_t seed;
     bool shared;
     srv_strings source_words, target_words;
 } body;
 
-static const char *const paddings[] = {"respect", "read", NULL};
+#define SETTING_NEW(...)  SRV_MODEL_ROW(body, config, __VA_ARGS__)
+#define SETTING_BOTH(...) SRV_MODEL_ROW(body, config, __VA_ARGS__)
+#define SETTING_TRAIN(...)
+#define SETTING_NONE(...)
+#define SETTING(member, kind, words, least, most, use, of, sentence)                               \
+    SETTING_##use(member, kind, words, least, most, sentence)
+
 static const char *const origins[] = {"embedded", "file", "made"};
 
 const srv_field srv_models_fields[] = {
-    SRV_ENUM_ROW(body, architecture, srv_model_architectures,
-                 "seq2seq (default): bidirectional LSTM and self-attention, then an LSTM with "
-                 "cross attention. transformer: encoder layers of self-attention and feed-forward, "
-                 "then decoder layers of causal self-attention, cross attention and feed-forward."),
-    SRV_ENUM_ROW(
-        body, attention, srv_model_attentions,
-        "The attention of the model: multihead (default), dot, additive, general, concat, "
-        "local (keys within radius, at all sites), strided (every stride-th key and keys "
-        "within radius), block (keys of the same block_size positions), global (the first "
-        "num_global_keys positions see and are seen by all, others keys within radius) or none "
-        "(not for a transformer)."),
-    SRV_ENUM_ROW(
-        body, positions, srv_model_positions,
-        "sinusoidal (default), learned, relative, shaw, alibi, none or rotary (not for seq2seq)."),
-    SRV_ENUM_ROW(body, padding, paddings,
-                 "respect (default): the LSTM of the encoder stops at the end of each sequence; "
-                 "read: it reads padding as text. Only for seq2seq."),
-    SRV_ENUM_ROW(body, norm, srv_model_norms,
-                 "For a transformer: layer norm before (default) or after each attention and "
-                 "feed-forward."),
-    SRV_INT_ROW(body, source_vocabulary, 4, 1048576,
-                "Number of ids of the source. Ids 0 to 3 are <pad>, <bos>, <eos> and <unk>. "
-                "Required without source_words."),
-    SRV_INT_ROW(body, target_vocabulary, 4, 1048576,
-                "Number of ids of the target, like source_vocabulary."),
-    {.name = "source_words",
-     .kind = SRV_STRINGS,
-     .offset = offsetof(body, source_words),
-     .max = 1048572,
-     .doc = "Words of the source, from id 4 on. With them requests can send text and tokens."},
+    ATTN_MODEL_SETTING_LIST(SETTING){
+        .name = "source_words",
+        .kind = SRV_STRINGS,
+        .offset = offsetof(body, source_words),
+        .max = 1048572,
+        .doc = "Words of the source, from id 4 on. With them requests can send text and tokens."},
     {.name = "target_words",
      .kind = SRV_STRINGS,
      .offset = offsetof(body, target_words),
@@ -67,31 +47,6 @@ const srv_field srv_models_fields[] = {
                  "where an apostrophe ends a word."),
     SRV_ENUM_ROW(body, target_language, srv_model_languages,
                  "Language rules of the target, like source_language."),
-    SRV_INT_ROW(body, width, 2, 4096,
-                "Width of embeddings and states, an even number; default 128."),
-    SRV_INT_ROW(body, num_heads, 1, 4096,
-                "Heads of multi-head attention; the number divides the width; default 4."),
-    SRV_INT_ROW(
-        body, num_layers, 1, 64,
-        "Layers of each LSTM, or of the encoder and of the decoder of a transformer; default 1."),
-    SRV_INT_ROW(body, feed_forward, 1, 16384,
-                "For a transformer: width of the hidden feed-forward layer; default 4 x width."),
-    SRV_INT_ROW(body, max_length, 2, 65536, "Most tokens of a sequence; default 512."),
-    SRV_INT_ROW(body, radius, 0, 65536,
-                "For local, strided and global: visible keys on either side; default 4."),
-    SRV_INT_ROW(body, stride, 1, 65536, "For strided: every stride-th key is visible; default 4."),
-    SRV_INT_ROW(body, block_size, 1, 65536, "For block: positions of a block; default 8."),
-    SRV_INT_ROW(body, num_global_keys, 0, 65536,
-                "For global: first positions that see and are seen by all; default 1."),
-    SRV_INT_ROW(body, reach, 1, 65536,
-                "For relative and shaw: distances are clipped to -reach to reach; default 16."),
-    SRV_REAL_ROW(body, dropout_p, 0, 0.99,
-                 "Probability of dropout in training, default 0.1. It is stored with the model and "
-                 "has no effect here; dropout_p of its attention drops in a pass."),
-    SRV_REAL_ROW(body, embedding_std, 1e-6, 1000,
-                 "Standard deviation of the initial embeddings, which are normal. Default "
-                 "1 / sqrt(width): the model multiplies embeddings by sqrt(width), so that they "
-                 "enter it as N(0, 1). 1 is nn.Embedding of PyTorch."),
     SRV_INT_ROW(body, seed, 0, 9007199254740991.0, "Seed of the initial values; default 0."),
     SRV_BOOL_ROW(body, shared,
                  "The model belongs to everyone: all lists show it, and an admin deletes it."),
@@ -166,8 +121,38 @@ static void put_sites(attn_json_text *j, const attn_model *model) {
     attn_json_array_end(j);
 }
 
-static void put_model(attn_json_text *j, const srv_model *m) {
+static void put_setting(attn_json_text *j, const attn_model_setting *s,
+                        const attn_model_config *c) {
+    const void *at = (const char *)c + s->offset;
+    attn_json_key(j, s->name);
+    if (s->kind == ATTN_SETTING_WORD)
+        attn_json_string(j, s->words[*(const int *)at]);
+    else if (s->kind == ATTN_SETTING_FLAG)
+        attn_json_bool(j, *(const bool *)at);
+    else if (s->kind == ATTN_SETTING_SIZE)
+        attn_json_size(j, *(const size_t *)at);
+    else
+        attn_json_real(j, *(const double *)at);
+}
+
+/* Writes the settings that the model has. An object for each side stands for its vocabulary. The
+ * dropout of attention weights is left out if it is that of all. */
+static void put_settings(attn_json_text *j, const srv_model *m) {
     const attn_model_config *c = attn_model_configuration(m->model);
+    const bool other =
+        c->attention_dropout_p < c->dropout_p || c->attention_dropout_p > c->dropout_p;
+    for (const attn_model_setting *s = attn_model_settings; s->name; s++)
+        if (!attn_model_has_setting(c, s))
+            continue;
+        else if (s->offset == offsetof(attn_model_config, source_vocabulary))
+            put_side(j, "source", c->source_vocabulary, m->source, m->languages[0]);
+        else if (s->offset == offsetof(attn_model_config, target_vocabulary))
+            put_side(j, "target", c->target_vocabulary, m->target, m->languages[1]);
+        else if (other || s->offset != offsetof(attn_model_config, attention_dropout_p))
+            put_setting(j, s, c);
+}
+
+static void put_model(attn_json_text *j, const srv_model *m) {
     attn_json_object(j);
     put_text(j, "origin", origins[m->origin]);
     put_text(j, "id", m->id);
@@ -177,38 +162,11 @@ static void put_model(attn_json_text *j, const srv_model *m) {
         attn_json_key(j, "durable");
         attn_json_bool(j, true);
     }
-    if (m->version) {
+    if (m->has_file) {
         attn_json_key(j, "checksums");
-        attn_json_bool(j, m->version > 1);
+        attn_json_bool(j, m->sealed);
     }
-    put_text(j, "architecture", attn_model_architecture_name(c->architecture));
-    put_text(j, "attention", attn_model_attention_name(c->attention));
-    put_text(j, "positions", attn_model_positions_name(c->positions));
-    if (c->architecture == ATTN_MODEL_TRANSFORMER) {
-        put_text(j, "norm", srv_model_norms[c->norm_after]);
-        put_size(j, "feed_forward", c->feed_forward);
-    } else {
-        put_text(j, "padding", paddings[c->read_padding]);
-    }
-    put_side(j, "source", c->source_vocabulary, m->source, m->languages[0]);
-    put_side(j, "target", c->target_vocabulary, m->target, m->languages[1]);
-    put_size(j, "width", c->width);
-    put_size(j, "num_heads", c->num_heads);
-    put_size(j, "num_layers", c->num_layers);
-    put_size(j, "max_length", c->max_length);
-    put_size(j, "radius", c->radius);
-    put_size(j, "stride", c->stride);
-    put_size(j, "reach", c->reach);
-    if (c->attention == ATTN_MODEL_BLOCK)
-        put_size(j, "block_size", c->block_size);
-    if (c->attention == ATTN_MODEL_GLOBAL)
-        put_size(j, "num_global_keys", c->num_global_keys);
-    attn_json_key(j, "dropout_p");
-    attn_json_real(j, c->dropout_p);
-    if (c->attention_dropout_p < c->dropout_p || c->attention_dropout_p > c->dropout_p) {
-        attn_json_key(j, "attention_dropout_p");
-        attn_json_real(j, c->attention_dropout_p);
-    }
+    put_settings(j, m);
     put_sites(j, m->model);
     put_size(j, "bytes", m->bytes);
     put_parameters(j, m);
@@ -307,24 +265,22 @@ static bool join(const srv_scope *scope, const char *name, const srv_strings *wo
     return true;
 }
 
-/* Reads words and size of source or target. *out is NULL if the side has no words. */
+/* Reads the words of source or target, and sets *size, which may be given (0: it is not), to the number of ids. *out is NULL if the side has no words. */
 static bool read_side(const srv_scope *scope, const char *words_name, const char *size_name,
-                      const srv_strings *words, int64_t given, size_t *size,
-                      attn_vocabulary **out) {
+                      const srv_strings *words, size_t *size, attn_vocabulary **out) {
     const char *text = NULL;
     size_t bytes;
     attn_error err = {0};
-    *size = (size_t)given;
     *out = NULL;
     if (!srv_given(scope, words_name))
-        return given || srv_refuse(scope, SRV_VALUE, size_name,
+        return *size || srv_refuse(scope, SRV_VALUE, size_name,
                                    "send %s, or %s: how many ids there are, the 4 special ones "
                                    "among them",
                                    words_name, size_name);
-    if (given && (size_t)given != words->count + ATTN_SPECIALS)
+    if (*size && *size != words->count + ATTN_SPECIALS)
         return srv_refuse(scope, SRV_VALUE, size_name,
-                          "expected %zu, the words and 4 special ones, found %" PRId64,
-                          words->count + ATTN_SPECIALS, given);
+                          "expected %zu, the words and 4 special ones, found %zu",
+                          words->count + ATTN_SPECIALS, *size);
     if (!join(scope, words_name, words, &text, &bytes))
         return false;
     *size = words->count + ATTN_SPECIALS;
@@ -333,26 +289,6 @@ static bool read_side(const srv_scope *scope, const char *words_name, const char
     snprintf(err.where, sizeof err.where, "%s", words_name);
     srv_problem_error(scope->req, &err);
     return false;
-}
-
-static void configure(const body *b, attn_model_config *c) {
-    c->architecture = (attn_model_architecture)b->architecture;
-    c->attention = (attn_model_attention)b->attention;
-    c->positions = (attn_model_positions)b->positions;
-    c->read_padding = b->padding == 1;
-    c->norm_after = b->norm == 1;
-    c->feed_forward = (size_t)b->feed_forward;
-    c->width = (size_t)b->width;
-    c->num_heads = (size_t)b->num_heads;
-    c->num_layers = (size_t)b->num_layers;
-    c->max_length = (size_t)b->max_length;
-    c->radius = (size_t)b->radius;
-    c->stride = (size_t)b->stride;
-    c->reach = (size_t)b->reach;
-    c->block_size = (size_t)b->block_size;
-    c->num_global_keys = (size_t)b->num_global_keys;
-    c->dropout_p = b->dropout_p;
-    c->embedding_std = b->embedding_std;
 }
 
 static void answer_made(srv_request *req, const srv_model *model) {
@@ -369,33 +305,21 @@ static void answer_made(srv_request *req, const srv_model *model) {
 }
 
 srv_outcome srv_models_create(srv_request *req) {
-    const attn_model_config d = attn_model_defaults();
-    attn_model_config c = d;
     attn_vocabulary *words[2] = {NULL, NULL};
-    body b = {.width = (int64_t)d.width,
-              .num_heads = (int64_t)d.num_heads,
-              .num_layers = (int64_t)d.num_layers,
-              .max_length = (int64_t)d.max_length,
-              .radius = (int64_t)d.radius,
-              .stride = (int64_t)d.stride,
-              .reach = (int64_t)d.reach,
-              .block_size = (int64_t)d.block_size,
-              .num_global_keys = (int64_t)d.num_global_keys,
-              .dropout_p = d.dropout_p};
+    body b = {.config = attn_model_defaults()};
     const srv_scope scope = {req, srv_models_fields, &b.given, ""};
     if (!srv_decode(req, srv_models_fields, &b))
         return SRV_DONE;
     if (!read_side(&scope, "source_words", "source_vocabulary", &b.source_words,
-                   b.source_vocabulary, &c.source_vocabulary, &words[0]) ||
+                   &b.config.source_vocabulary, &words[0]) ||
         !read_side(&scope, "target_words", "target_vocabulary", &b.target_words,
-                   b.target_vocabulary, &c.target_vocabulary, &words[1])) {
+                   &b.config.target_vocabulary, &words[1])) {
         attn_vocabulary_free(words[0]);
         return SRV_DONE;
     }
-    configure(&b, &c);
     const int64_t start = attn_now_ns();
     const srv_model *made =
-        srv_models_make(req, &c, (uint64_t)b.seed, words[0], words[1],
+        srv_models_make(req, &b.config, (uint64_t)b.seed, words[0], words[1],
                         (const attn_language[2]){(attn_language)b.source_language,
                                                  (attn_language)b.target_language},
                         b.shared);

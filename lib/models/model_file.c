@@ -1,0 +1,406 @@
+/* Reads and writes model files (attn/model_file.h). */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <attn/model_file.h>
+
+/* Limit in bytes of the arena for the names, lists and metadata texts of one file. */
+#define MOST_HEADER ((size_t)1 << 30)
+
+enum { SETTING_TEXT = 48 }; /* buffer size of the value of a setting as text */
+
+/* --- settings as text --- */
+
+/* Sets the setting of the configuration to the value in `text`. false: it is none. */
+static bool set_setting(const attn_model_setting *s, attn_model_config *config, const char *text) {
+    void *member = (char *)config + s->offset;
+    char *end;
+    unsigned long long whole;
+    switch (s->kind) {
+    case ATTN_SETTING_WORD:
+        for (int i = 0; s->words[i]; i++)
+            if (!strcmp(text, s->words[i])) {
+                *(int *)member = i;
+                return true;
+            }
+        return false;
+    case ATTN_SETTING_SIZE:
+        whole = strtoull(text, &end, 10);
+        *(size_t *)member = whole;
+        return *text >= '0' && *text <= '9' && !*end;
+    case ATTN_SETTING_REAL:
+        *(double *)member = strtod(text, &end);
+        return end != text && !*end;
+    case ATTN_SETTING_FLAG:
+        *(bool *)member = !strcmp(text, "true");
+        return *(bool *)member || !strcmp(text, "false");
+    }
+    return false;
+}
+
+static const char *setting_text(const attn_model_setting *s, const attn_model_config *config,
+                                char text[SETTING_TEXT]) {
+    const void *member = (const char *)config + s->offset;
+    if (s->kind == ATTN_SETTING_WORD)
+        return s->words[*(const int *)member];
+    if (s->kind == ATTN_SETTING_FLAG)
+        return *(const bool *)member ? "true" : "false";
+    if (s->kind == ATTN_SETTING_SIZE)
+        snprintf(text, SETTING_TEXT, "%zu", *(const size_t *)member);
+    else
+        snprintf(text, SETTING_TEXT, "%.17g", *(const double *)member);
+    return text;
+}
+
+const char *attn_model_file_text(const attn_model_file *file, const char *key) {
+    for (size_t i = 0; i < file->contents.metadata_count; i++)
+        if (!strcmp(file->contents.metadata[i].key, key))
+            return file->contents.metadata[i].text;
+    return NULL;
+}
+
+const attn_tensor *attn_model_file_tensor(const attn_model_file *file, const char *name) {
+    for (size_t i = 0; i < file->contents.count; i++)
+        if (!strcmp(file->contents.tensors[i].name, name))
+            return &file->contents.tensors[i].tensor;
+    return NULL;
+}
+
+/* --- reading --- */
+
+/* Checks that this program knows all keys by which a file says how to compute its model. */
+static attn_status check_keys(const attn_model_file *file, attn_error *err) {
+    static const char *const others[] = {
+        "format",        "source_words",    "target_words",    "source_merges",
+        "target_merges", "source_language", "target_language", NULL};
+    for (size_t i = 0; i < file->contents.metadata_count; i++) {
+        const char *name = file->contents.metadata[i].key;
+        const attn_model_setting *s = attn_model_settings;
+        size_t other = 0;
+        while (s->name && strcmp(s->name, name))
+            s++;
+        while (others[other] && strcmp(others[other], name))
+            other++;
+        if (!s->name && !others[other] && !strchr(name, '.'))
+            return attn_fail(err, ATTN_EUNSUPPORTED, "",
+                             "another version of this program wrote this: the metadata has "
+                             "\"%.60s\", which this program does not know",
+                             name);
+    }
+    return ATTN_OK;
+}
+
+/* Reads the seal, if the file has one, and by it checks all bytes. */
+static attn_status check_seal(const attn_model_file *file, const void *bytes, size_t size,
+                              bool *sealed, attn_error *err) {
+    attn_seal seal;
+    attn_status status = attn_safetensors_seal(bytes, size, &file->contents,
+                                               ATTN_MODEL_FILE_VERSION, file->arena, &seal, err);
+    if (status)
+        return status;
+    *sealed = seal.version != 0;
+    return seal.version
+               ? attn_checksums_check(&seal.checksums, seal.bytes, 0, seal.checksums.size, err)
+               : ATTN_OK;
+}
+
+attn_status attn_model_file_check(const attn_model_file *file, const void *bytes, size_t size,
+                                  attn_error *err) {
+    bool sealed;
+    return check_seal(file, bytes, size, &sealed, err);
+}
+
+static attn_status read_config(const attn_model_file *file, attn_model_config *config,
+                               attn_error *err) {
+    *config = attn_model_defaults();
+    for (const attn_model_setting *s = attn_model_settings; s->name; s++) {
+        const char *text = attn_model_file_text(file, s->name);
+        if (!text && !attn_model_has_setting(config, s))
+            continue;
+        if (!text)
+            return attn_fail(err, ATTN_EARG, s->name, "the metadata of a model must have this key");
+        if (!set_setting(s, config, text))
+            return attn_fail(err, ATTN_EVALUE, s->name,
+                             "\"%.60s\" is no value for it that this program knows", text);
+    }
+    return ATTN_OK;
+}
+
+/* Reads the words of a side. A file without the key is that of a model without words. */
+static attn_status read_vocabulary(const attn_model_file *file, const char *key, size_t size,
+                                   attn_vocabulary **out, attn_error *err) {
+    const char *text = attn_model_file_text(file, key);
+    if (!text)
+        return ATTN_OK;
+    attn_status status = attn_vocabulary_read(text, strlen(text), out, err);
+    if (!status && attn_vocabulary_size(*out) != size)
+        status = attn_fail(err, ATTN_EVALUE, key, "has %zu words, the model %zu",
+                           attn_vocabulary_size(*out), size);
+    return status;
+}
+
+/* Copies the file's tensors into the model's parameters. Fails if a parameter is missing or if the
+ * file has another tensor; tensors named "training.…" are skipped. */
+static attn_status load_parameters(attn_model_file *file, attn_error *err) {
+    size_t count = 0;
+    const char **names = attn_arena_zeroed(file->arena, file->contents.count + 1, sizeof *names);
+    attn_tensor *tensors =
+        attn_arena_zeroed(file->arena, file->contents.count + 1, sizeof *tensors);
+    if (!names || !tensors)
+        return attn_fail(err, ATTN_ENOMEM, "model", "no memory for its tensors' names");
+    for (size_t i = 0; i < file->contents.count; i++)
+        if (strncmp(file->contents.tensors[i].name, "training.", 9)) {
+            names[count] = file->contents.tensors[i].name;
+            tensors[count++] = file->contents.tensors[i].tensor;
+        }
+    return attn_parameters_load(attn_model_parameters(file->model), count, names, tensors, NULL,
+                                err);
+}
+
+/* Checks that the file holds about as many numbers as its configuration needs, so that a small file
+ * with a false configuration cannot make the service allocate a large model. */
+static attn_status check_size(const attn_model_file *file, const attn_model_config *config,
+                              attn_error *err) {
+    size_t bytes, held = 0;
+    const attn_status status = attn_model_bytes(config, false, &bytes, err);
+    if (status)
+        return status;
+    for (size_t i = 0; i < file->contents.count; i++) {
+        size_t count;
+        if (attn_tensor_count(&file->contents.tensors[i].tensor, &count))
+            held += count;
+    }
+    const size_t table = config->max_length * config->width;
+    /* `bytes` also counts padding and, for sinusoidal positions, a table. Files hold neither, so
+     * half of the numbers are enough here, without a table. */
+    if (2 * held + table >= bytes / sizeof(float))
+        return ATTN_OK;
+    return attn_fail(err, ATTN_ESHAPE, "", "holds %zu numbers, far fewer than its metadata says",
+                     held);
+}
+
+/* Reads the merges of a vocabulary of sub-words; files of models with whole words have none. */
+static attn_status read_merges(const attn_model_file *file, const char *key, attn_vocabulary *to,
+                               attn_error *err) {
+    const char *text = attn_model_file_text(file, key);
+    if (text && !to)
+        return attn_fail(err, ATTN_EVALUE, key, "a model without words has no merges");
+    const attn_status status =
+        text ? attn_vocabulary_read_merges(to, text, strlen(text), err) : ATTN_OK;
+    if (status)
+        snprintf(err->where, sizeof err->where, "%s", key);
+    return status;
+}
+
+static attn_status read_contents(attn_model_file *file, const void *bytes, size_t size,
+                                 attn_model_config *config, attn_error *err) {
+    attn_status status = attn_safetensors_read(bytes, size, file->arena, &file->contents, err);
+    if (!status)
+        status = check_seal(file, bytes, size, &file->sealed, err);
+    if (!status && file->sealed)
+        status = check_keys(file, err);
+    return status ? status : read_config(file, config, err);
+}
+
+static attn_status read_words(attn_model_file *file, const attn_model_config *config,
+                              attn_error *err) {
+    attn_status status =
+        read_vocabulary(file, "source_words", config->source_vocabulary, &file->source, err);
+    if (!status)
+        status =
+            read_vocabulary(file, "target_words", config->target_vocabulary, &file->target, err);
+    if (!status)
+        status = read_merges(file, "source_merges", file->source, err);
+    return status ? status : read_merges(file, "target_merges", file->target, err);
+}
+
+attn_status attn_model_read(const void *bytes, size_t size, bool gradients, attn_model_file *out,
+                            attn_error *err) {
+    attn_model_file file = {.arena = attn_arena_new(MOST_HEADER)};
+    attn_model_config config;
+    attn_status status = file.arena ? read_contents(&file, bytes, size, &config, err)
+                                    : attn_fail(err, ATTN_ENOMEM, "model", "no memory");
+    if (!status)
+        status = read_words(&file, &config, err);
+    if (!status)
+        status = check_size(&file, &config, err);
+    if (!status)
+        status = attn_model_new(&config, 0, gradients, &file.model, err);
+    if (!status)
+        status = load_parameters(&file, err);
+    if (status)
+        attn_model_file_close(&file);
+    else
+        *out = file;
+    return status;
+}
+
+static attn_status cannot(const char *path, const char *what, attn_error *err) {
+    return attn_fail(err, errno == ENOMEM ? ATTN_ENOMEM : ATTN_EARG, path, "cannot be %s: %s", what,
+                     strerror(errno));
+}
+
+/* Reads a whole file into memory from attn_alloc. */
+static attn_status read_bytes(const char *path, void **bytes, size_t *size, attn_error *err) {
+    FILE *file = fopen(path, "rb");
+    long end = -1;
+    *bytes = NULL;
+    if (file && !fseek(file, 0, SEEK_END) && (end = ftell(file)) >= 0)
+        rewind(file);
+    *size = end > 0 ? (size_t)end : 0;
+    attn_status status = end < 0 ? cannot(path, "read", err) : ATTN_OK;
+    if (!status && !(*bytes = attn_alloc(*size + 1)))
+        status = attn_fail(err, ATTN_ENOMEM, path, "no memory for %zu bytes", *size);
+    if (!status && fread(*bytes, 1, *size, file) != *size)
+        status = attn_fail(err, ATTN_EARG, path, "cannot be read, or was cut meanwhile");
+    if (file)
+        fclose(file);
+    if (status)
+        attn_free(*bytes);
+    return status;
+}
+
+attn_status attn_model_open(const char *path, bool gradients, attn_model_file *out,
+                            attn_error *err) {
+    void *bytes;
+    size_t size;
+    attn_status status = read_bytes(path, &bytes, &size, err);
+    if (status)
+        return status;
+    status = attn_model_read(bytes, size, gradients, out, err);
+    if (status) {
+        attn_free(bytes);
+        return status;
+    }
+    out->owner = bytes;
+    out->release = attn_free;
+    return ATTN_OK;
+}
+
+void attn_model_file_forget(attn_model_file *file) {
+    attn_arena_free(file->arena);
+    if (file->owner)
+        file->release(file->owner);
+    file->arena = NULL;
+    file->owner = NULL;
+    file->contents = (attn_safetensors){0};
+}
+
+void attn_model_file_close(attn_model_file *file) {
+    attn_model_free(file->model);
+    attn_vocabulary_free(file->source);
+    attn_vocabulary_free(file->target);
+    attn_model_file_forget(file);
+    *file = (attn_model_file){0};
+}
+
+/* --- writing --- */
+
+static void add(attn_safetensors *out, const char *key, const char *text) {
+    out->metadata[out->metadata_count++] = (attn_metadata){key, text};
+}
+
+/* Adds the words of a side and their merges, if it has them. */
+static attn_status add_words(attn_safetensors *out, const char *key, const char *merges_key,
+                             const attn_vocabulary *v, attn_arena *arena, attn_error *err) {
+    const char *text;
+    if (!v)
+        return ATTN_OK;
+    attn_status status = attn_vocabulary_write(v, arena, &text, err);
+    if (!status)
+        add(out, key, text);
+    if (status || !attn_vocabulary_has_subwords(v))
+        return status;
+    status = attn_vocabulary_write_merges(v, arena, &text, err);
+    if (!status)
+        add(out, merges_key, text);
+    return status;
+}
+
+static attn_status list_metadata(const attn_model_contents *what, attn_arena *arena,
+                                 attn_safetensors *out, attn_error *err) {
+    const attn_model_config *config = attn_model_configuration(what->model);
+    size_t settings = 0;
+    while (attn_model_settings[settings].name)
+        settings++;
+    out->metadata =
+        attn_arena_zeroed(arena, settings + 5 + what->metadata_count, sizeof *out->metadata);
+    char(*texts)[SETTING_TEXT] = attn_arena_zeroed(arena, settings, sizeof *texts);
+    if (!out->metadata || !texts)
+        return attn_fail(err, ATTN_ENOMEM, "model", "no memory for its metadata");
+    add(out, "format", "pt"); /* Hugging Face's loaders refuse files without this key */
+    for (size_t i = 0; i < settings; i++)
+        if (attn_model_has_setting(config, &attn_model_settings[i]))
+            add(out, attn_model_settings[i].name,
+                setting_text(&attn_model_settings[i], config, texts[i]));
+    attn_status status = add_words(out, "source_words", "source_merges", what->source, arena, err);
+    if (!status)
+        status = add_words(out, "target_words", "target_merges", what->target, arena, err);
+    for (size_t i = 0; !status && i < what->metadata_count; i++)
+        add(out, what->metadata[i].key, what->metadata[i].text);
+    return status;
+}
+
+static attn_status list_tensors(const attn_model_contents *what, attn_arena *arena,
+                                attn_safetensors *out, attn_error *err) {
+    const attn_parameters *set = attn_model_parameters(what->model);
+    const size_t own = attn_parameters_length(set), more = what->tensor_count;
+    out->tensors = attn_arena_zeroed(arena, own + more, sizeof *out->tensors);
+    if (!out->tensors)
+        return attn_fail(err, ATTN_ENOMEM, "model", "no memory for its tensors' names");
+    for (size_t i = 0; i < own; i++) {
+        const attn_parameter *p = attn_parameters_at(set, i);
+        out->tensors[i] = (attn_named_tensor){p->name, attn_parameters_value(set, i)};
+        if (what->values)
+            out->tensors[i].tensor.data = what->values + p->offset;
+    }
+    for (size_t i = 0; i < more; i++)
+        out->tensors[own + i] = what->tensors[i];
+    out->count = own + more;
+    return ATTN_OK;
+}
+
+attn_status attn_model_pieces(const attn_model_contents *what, attn_arena *arena,
+                              attn_model_piece **pieces, size_t *count, attn_error *err) {
+    attn_safetensors file = {0};
+    attn_status status = list_metadata(what, arena, &file, err);
+    if (!status)
+        status = list_tensors(what, arena, &file, err);
+    if (status)
+        return status;
+    *count = file.count + 1;
+    attn_model_piece *to = *pieces = attn_arena_zeroed(arena, *count, sizeof **pieces);
+    if (!to)
+        return attn_fail(err, ATTN_ENOMEM, "model", "no memory for its pieces");
+    status = attn_safetensors_sealed_header(&file, ATTN_MODEL_FILE_VERSION, arena, &to->data,
+                                            &to->size, err);
+    for (size_t i = 0; !status && i < file.count; i++) {
+        const attn_tensor *t = &file.tensors[i].tensor;
+        size_t values = 0;
+        if (attn_tensor_count(t, &values))
+            to[i + 1] = (attn_model_piece){t->data, values * attn_dtype_size(t->dtype)};
+    }
+    return status;
+}
+
+attn_status attn_model_save(const char *path, const attn_model_contents *contents,
+                            attn_error *err) {
+    attn_arena *arena = attn_arena_new(MOST_HEADER);
+    attn_model_piece *pieces;
+    size_t count;
+    attn_status status = arena ? attn_model_pieces(contents, arena, &pieces, &count, err)
+                               : attn_fail(err, ATTN_ENOMEM, "model", "no memory");
+    if (!status) {
+        FILE *file = fopen(path, "wb");
+        bool ok = file != NULL;
+        for (size_t i = 0; ok && i < count; i++)
+            ok = fwrite(pieces[i].data, 1, pieces[i].size, file) == pieces[i].size;
+        if (file && fclose(file))
+            ok = false;
+        status = ok ? ATTN_OK : cannot(path, "written", err);
+    }
+    attn_arena_free(arena);
+    return status;
+}

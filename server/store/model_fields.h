@@ -1,0 +1,24 @@
+/* Rows of field tables for the settings of models (attn/model_config.h). */
+#ifndef SRV_MODEL_FIELDS_H
+#define SRV_MODEL_FIELDS_H
+
+#include <attn/model_config.h>
+#include <stddef.h>
+
+#include "wire/decode.h"
+
+#define SRV_MODEL_WORD SRV_ENUM
+#define SRV_MODEL_SIZE SRV_INT
+#define SRV_MODEL_REAL SRV_REAL
+#define SRV_MODEL_FLAG SRV_BOOL
+/* The row of a setting, in the table of the struct T, which has the configuration `config`. */
+#define SRV_MODEL_ROW(T, config, member, what, words, least, most, sentence)                       \
+    {.name = #member,                                                                              \
+     .kind = SRV_MODEL_##what,                                                                     \
+     .offset = offsetof(T, config.member),                                                         \
+     .choices = words,                                                                             \
+     .min = least,                                                                                 \
+     .max = most,                                                                                  \
+     .doc = sentence},
+
+#endif
