@@ -8,7 +8,7 @@
 #include "api/analyses/analyses_api.h"
 #include "api/analyses/analyses_call.h"
 #include "api/common/weights_input.h"
-#include "api/runs/runs_call.h"
+#include "api/stored/stored_api.h"
 #include "request/shared.h"
 
 /* --- operands and results --- */

@@ -1,9 +1,12 @@
-/* The routes of measures and comparisons of weights: POST /v1/analyses and those of stored runs. A handler reads the request and sets the whole
- * reply in req->reply. On the HTTP thread it may return SRV_DEFER instead; it is then called again on
- * a request thread. */
+/* Analyses of weights: the routes POST /v1/analyses and those of stored runs, and srv_analysis, which
+ * they share with `analysis` of POST /v1/attention and of models. A handler reads the request and sets
+ * the whole reply in req->reply. On the HTTP thread it may return SRV_DEFER instead; it is then called
+ * again on a request thread. */
 #ifndef SRV_ANALYSES_API_H
 #define SRV_ANALYSES_API_H
 
+#include "api/common/heatmap_object.h"
+#include "api/common/mask_input.h"
 #include "request/request.h"
 #include "wire/decode.h"
 
@@ -13,5 +16,92 @@ srv_outcome srv_runs_heads(srv_request *req);    /* GET …/heads */
 
 /* The fields of their bodies and query strings. */
 extern const srv_field srv_analyses_fields[], srv_run_analyses_query[], srv_run_heads_query[];
+
+/* The items of `analysis` are bits in the order of srv_analysis_items. */
+enum {
+    SRV_AN_ENTROPY = 1 << 0,
+    SRV_AN_CONFIDENCE = 1 << 1,
+    SRV_AN_DISTANCE = 1 << 2,
+    SRV_AN_POSITIONAL = 1 << 3,
+    SRV_AN_LOCAL = 1 << 4,
+    SRV_AN_SINK = 1 << 5,
+    SRV_AN_RECEIVED = 1 << 6,
+    SRV_AN_DUPLICATE = 1 << 7,
+    SRV_AN_INDUCTION = 1 << 8,
+    SRV_AN_STRUCTURE = 1 << 9,
+    SRV_AN_BLOCKS = 1 << 10,
+    SRV_AN_SCORES = 1 << 11,
+    SRV_AN_CLASSES = 1 << 12,
+    SRV_AN_PATTERNS = 1 << 13,
+    SRV_AN_PAIRS = 1 << 14,
+    SRV_AN_DIAGNOSES = 1 << 15,
+    SRV_AN_ALL = 1 << 16, /* the item "all"; the bits SRV_AN_EVERY of the items above are set too */
+    SRV_AN_VALUE_NORM = 1 << 17,
+    SRV_AN_ROLLOUT = 1 << 18,
+    SRV_AN_GRADIENT = 1 << 19,
+    SRV_AN_EVERY = SRV_AN_ALL - 1,
+};
+
+/* The names of the items, ended by NULL: all; those of a model, without gradient; those of one
+ * layer, without rollout and gradient. */
+extern const char *const srv_analysis_items[], *const srv_analysis_items_model[],
+                                                   *const srv_analysis_items_run[];
+
+/* One analysis: the weights, the requested items, and the results. */
+typedef struct srv_analysis {
+    srv_request *req;
+    unsigned items;
+    size_t B, H, L, S;         /* shape of the weights; B is layers times batch entries */
+    size_t layers;             /* number of layers; 1 if the weights have no layer axis */
+    bool layered;              /* the weights have a layer axis */
+    bool as_tensors;           /* the numbers of heads and pairs are tensors beside the JSON */
+    attn_weight_source source; /* set before srv_analysis_run */
+    const attn_mask *mask;     /* NULL: no mask */
+    const attn_attention *run; /* NULL: the weights do not come from a run */
+    const attn_attention_dims *valued; /* dims of the run if it has values; NULL: it has none */
+    const attn_tensor *w_o;            /* projection of the run's heads; NULL: none */
+    const double *value_norms;         /* attn_value_norms; NULL: not wanted, or no values */
+    const srv_warnings *warnings;      /* they are added to the diagnoses */
+    const srv_labels *labels;          /* no items: no labels; not NULL */
+    attn_measure_options options;
+    bool unshared; /* the caller's weights are no shares (srv_weights_warn): nothing is measured */
+    attn_measures measures;
+    attn_pattern_name *patterns;
+    attn_head_distances *pairs; /* [B]: distances between the heads of each batch entry */
+    attn_diagnoses diagnoses;
+} srv_analysis;
+
+/* Computes the cost of the analysis on `slots` threads, and an upper bound of the bytes of the
+ * answer's text. false: a problem is set. */
+bool srv_analysis_cost(const srv_analysis *an, size_t slots, attn_cost *out, double *text);
+attn_status srv_analysis_run(srv_analysis *an, attn_pool *pool, attn_error *err);
+/* Writes the members heads, pairs, diagnoses, omitted, legend and caveat into a JSON object that
+ * the caller has begun. */
+void srv_analysis_members(attn_json_text *j, const srv_analysis *an);
+/* Writes the numbers that as_tensors takes out of those members: rows, measures.…, uniform.…,
+ * blocks and pairs.… as tensors [B, H, …], or [layers, B, H, …] with a layer axis. */
+void srv_analysis_tensors(attn_json_text *j, const srv_analysis *an);
+/* Writes three tensors with a distance of each pair of heads, js, cosine and centered cosine. `all`
+ * are those of each batch entry. */
+void srv_analysis_distances(attn_json_text *j, const srv_analysis *an, const char *const names[3],
+                            const attn_head_distances *all);
+/* Returns whether the item is requested and has all its inputs. */
+bool srv_analysis_has(const srv_analysis *an, unsigned item);
+/* Returns whether the answer has the measure. */
+bool srv_analysis_shows(const srv_analysis *an, attn_measure m);
+/* Returns whether the measure is defined for uniform attention. */
+bool srv_analysis_has_uniform(attn_measure m);
+void srv_analysis_text(attn_text *t, const srv_analysis *an);
+/* Writes a member that is a number. */
+void srv_analysis_number(attn_json_text *j, const char *name, double value);
+/* Writes the member "pattern". */
+void srv_analysis_pattern(attn_json_text *j, const attn_pattern_name *p);
+/* Writes the member of a legend that describes a measure. */
+void srv_analysis_legend(attn_json_text *j, const attn_measure_info *about);
+/* Writes the member "rollout": heatmaps (NULL: they are tensors beside the JSON) and formula. */
+void srv_rollout_write(attn_json_text *j, const attn_heatmaps *maps, const srv_heat_input *in,
+                       const srv_labels *labels);
+/* Writes the members layer (if there is a layer axis), batch and head. */
+void srv_analysis_place(attn_json_text *j, const srv_analysis *an, size_t batch, size_t head);
 
 #endif

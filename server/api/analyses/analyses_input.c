@@ -9,7 +9,7 @@
 #include "api/analyses/analyses_api.h"
 #include "api/analyses/analyses_call.h"
 #include "api/common/route_fields.h"
-#include "api/runs/runs_call.h"
+#include "api/stored/stored_api.h"
 #include "request/shared.h"
 
 #define AT(member) offsetof(srv_analyses_body, member)

@@ -1,6 +1,6 @@
 /* Stored runs as operands of POST /v1/analyses: one attention operation, or the layers of a model. */
 #include "api/analyses/analyses_call.h"
-#include "api/runs/runs_layers.h"
+#include "api/stored/stored_api.h"
 #include "request/shared.h"
 
 /* Returns whether the layers are all batch entries of one site, in their order. */

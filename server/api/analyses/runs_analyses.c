@@ -3,7 +3,7 @@
 #include "api/analyses/analyses_call.h"
 #include "api/common/route_fields.h"
 #include "api/common/text_reply.h"
-#include "api/runs/runs_look.h"
+#include "api/stored/stored_api.h"
 #include "request/shared.h"
 
 typedef struct analyses_query {

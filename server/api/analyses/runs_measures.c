@@ -9,8 +9,7 @@
 #include "api/analyses/analyses_api.h"
 #include "api/analyses/analyses_call.h"
 #include "api/common/route_fields.h"
-#include "api/runs/runs_heads.h"
-#include "api/runs/runs_look.h"
+#include "api/stored/stored_api.h"
 #include "request/shared.h"
 
 #define ITEMS                                                                                      \

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "api/attention/attention_call.h"
-#include "api/runs/runs_call.h"
+#include "api/runs/runs_api.h"
 
 /* --- what is left out --- */
 

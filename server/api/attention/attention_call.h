@@ -3,12 +3,12 @@
 #ifndef SRV_ATTENTION_CALL_H
 #define SRV_ATTENTION_CALL_H
 
-#include "api/analyses/analyses_call.h"
+#include "api/analyses/analyses_api.h"
 #include "api/common/compute.h"
 #include "api/common/form_input.h"
+#include "api/common/heatmap_object.h"
 #include "api/common/mask_input.h"
 #include "api/common/route_fields.h"
-#include "api/figures/heatmap_object.h"
 #include "store/runs.h"
 
 /* Items of `return`: the bits ATTN_WANT_* of the library, then bits of the server. */

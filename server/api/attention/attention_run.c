@@ -4,6 +4,7 @@
 #include "api/attention/attention_api.h"
 #include "api/attention/attention_call.h"
 #include "api/common/weights_input.h"
+#include "api/stored/stored_api.h"
 #include "request/shared.h"
 
 /* --- the stored run --- */

@@ -16,7 +16,7 @@ bool srv_route_creates(const srv_route *route);
  */
 bool srv_route_goes_on(const srv_route *route);
 
-/* Returns whether the route may answer with a job instead (runs_look.h). */
+/* Returns whether the route may answer with a job instead (stored/stored_api.h). */
 bool srv_route_looks(const srv_route *route);
 /* Returns whether a job may store the run that the route stores (later.h). */
 bool srv_route_stores_later(const srv_route *route);

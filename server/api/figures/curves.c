@@ -5,9 +5,9 @@
 
 #include "api/common/compute.h"
 #include "api/common/csv.h"
+#include "api/common/heatmap_object.h"
 #include "api/common/route_fields.h"
 #include "api/figures/figures_api.h"
-#include "api/figures/heatmap_object.h"
 
 #define MOST_CURVES 256 /* most curves of a request */
 

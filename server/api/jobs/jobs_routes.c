@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/common/heatmap_object.h"
 #include "api/common/later.h"
 #include "api/common/listing.h"
-#include "api/figures/heatmap_object.h"
 #include "api/jobs/jobs_api.h"
 #include "jobs/jobs.h"
 #include "request/shared.h"

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "api/figures/heatmap_object.h"
+#include "api/common/heatmap_object.h"
 #include "api/masks/masks_call.h"
 #include "load/admission.h"
 #include "request/shared.h"

@@ -4,9 +4,9 @@
 #define SRV_MASKS_CALL_H
 
 #include "api/common/compute.h"
+#include "api/common/heatmap_object.h"
 #include "api/common/mask_input.h"
 #include "api/common/route_fields.h"
-#include "api/figures/heatmap_object.h"
 
 /* The most cells of a mask that is answered cell by cell. A larger mask is answered as runs of
  * visible keys. */

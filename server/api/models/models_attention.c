@@ -7,6 +7,7 @@
 
 #include "api/models/models_api.h"
 #include "api/models/models_sites.h"
+#include "api/stored/stored_api.h"
 #include "request/shared.h"
 
 static const char *const returns[] = {"weights", "heatmap", "logits", "encoder_output",

@@ -5,9 +5,9 @@
 #include <stddef.h>
 
 #include "api/common/compute.h"
+#include "api/common/heatmap_object.h"
 #include "api/common/route_fields.h"
 #include "api/common/scope.h"
-#include "api/figures/heatmap_object.h"
 #include "api/models/models_input.h"
 #include "request/stream.h"
 #include "store/model_registry.h"

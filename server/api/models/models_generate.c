@@ -8,7 +8,8 @@
 #include "api/models/models_growing.h"
 #include "api/models/models_input.h"
 #include "api/models/models_steps.h"
-#include "api/runs/runs_call.h"
+#include "api/runs/runs_api.h"
+#include "api/stored/stored_api.h"
 #include "request/shared.h"
 #include "request/stream.h"
 

@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "api/models/models_api.h"
-#include "api/runs/runs_call.h"
+#include "api/runs/runs_api.h"
+#include "api/stored/stored_api.h"
 
 bool srv_sites_mean(const srv_sites_pass *c) {
     return c->body.heads.is == SRV_U_STRING &&

@@ -5,7 +5,7 @@
 #ifndef SRV_MODELS_SITES_H
 #define SRV_MODELS_SITES_H
 
-#include "api/analyses/analyses_call.h"
+#include "api/analyses/analyses_api.h"
 #include "api/models/models_call.h"
 #include "api/models/models_run.h"
 

@@ -5,8 +5,8 @@
 
 #include "api/common/compute.h"
 #include "api/common/form_input.h"
+#include "api/common/heatmap_object.h"
 #include "api/common/route_fields.h"
-#include "api/figures/heatmap_object.h"
 
 typedef enum srv_encoding_kind {
     SRV_POSITIONS_SINUSOIDAL,

@@ -4,7 +4,9 @@
 #ifndef SRV_RUNS_API_H
 #define SRV_RUNS_API_H
 
+#include "api/common/warnings.h"
 #include "request/request.h"
+#include "store/runs.h"
 #include "wire/decode.h"
 
 srv_outcome srv_runs_create(srv_request *req);           /* POST /v1/runs */
@@ -27,5 +29,12 @@ srv_outcome srv_runs_atlas(srv_request *req);            /* GET …/atlas */
 extern const srv_field srv_runs_fields[], srv_run_weights_query[], srv_run_rows_query[],
     srv_run_top_query[], srv_run_tiles_query[], srv_run_cells_query[], srv_run_what_if_fields[],
     srv_run_heatmaps_query[], srv_run_rollout_query[], srv_run_atlas_query[];
+
+/* Writes the description of a run, which GET /v1/runs/{id} answers. */
+void srv_run_write(attn_json_text *j, const srv_run *run);
+/* The same with the member `warnings`, if there are any. */
+void srv_run_write_warned(attn_json_text *j, const srv_run *run, const srv_warnings *warnings);
+/* Prints the id of a run that the request has stored; NULL: nothing. */
+void srv_run_print(attn_text *t, const srv_run *run);
 
 #endif

@@ -2,12 +2,11 @@
 #include <math.h>
 #include <string.h>
 
+#include "api/common/heatmap_object.h"
 #include "api/common/route_fields.h"
-#include "api/figures/heatmap_object.h"
 #include "api/runs/runs_api.h"
-#include "api/runs/runs_heads.h"
-#include "api/runs/runs_look.h"
 #include "api/runs/runs_map.h"
+#include "api/stored/stored_api.h"
 #include "request/shared.h"
 
 enum { MAX_SIDE_MOST = 128 };

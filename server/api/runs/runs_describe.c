@@ -4,7 +4,7 @@
 #include "api/common/form_input.h"
 #include "api/common/listing.h"
 #include "api/runs/runs_api.h"
-#include "api/runs/runs_call.h"
+#include "api/stored/stored_api.h"
 #include "request/shared.h"
 
 enum { RANGES_MOST = 4096 }; /* most heads of a run whose ranges are told */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "api/runs/runs_api.h"
-#include "api/runs/runs_call.h"
+#include "api/stored/stored_api.h"
 #include "http/negotiate.h"
 #include "request/shared.h"
 

@@ -3,7 +3,7 @@
 #ifndef SRV_RUNS_MAP_H
 #define SRV_RUNS_MAP_H
 
-#include "api/runs/runs_call.h"
+#include "api/stored/stored_api.h"
 #include "store/run_maps.h"
 
 typedef struct srv_run_mapping {

@@ -5,8 +5,7 @@
 #include "api/common/route_fields.h"
 #include "api/common/text_reply.h"
 #include "api/runs/runs_api.h"
-#include "api/runs/runs_layers.h"
-#include "api/runs/runs_look.h"
+#include "api/stored/stored_api.h"
 #include "request/shared.h"
 
 static const char *const mean_words[] = {"mean", NULL};

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "api/common/figure_input.h"
+#include "api/common/heatmap_object.h"
 #include "api/common/route_fields.h"
-#include "api/figures/heatmap_object.h"
 #include "api/runs/runs_api.h"
 #include "api/runs/runs_map.h"
 #include "api/runs/tile_codes.h"

@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/common/heatmap_object.h"
 #include "api/common/route_fields.h"
-#include "api/figures/heatmap_object.h"
 #include "api/runs/runs_api.h"
-#include "api/runs/runs_look.h"
+#include "api/stored/stored_api.h"
 #include "request/shared.h"
 
 /* --- heatmap --- */

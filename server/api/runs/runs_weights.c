@@ -10,7 +10,7 @@
 #include "api/common/route_fields.h"
 #include "api/common/text_reply.h"
 #include "api/runs/runs_api.h"
-#include "api/runs/runs_call.h"
+#include "api/stored/stored_api.h"
 #include "number/number.h"
 #include "request/shared.h"
 

@@ -6,7 +6,7 @@
 #include "api/common/route_fields.h"
 #include "api/common/warnings.h"
 #include "api/runs/runs_api.h"
-#include "api/runs/runs_call.h"
+#include "api/stored/stored_api.h"
 #include "request/shared.h"
 
 static const char *const items[] = {"weights",        "output",        "removed",

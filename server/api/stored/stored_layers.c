@@ -1,6 +1,6 @@
 /* Selects sites of a run by number or name, or by kind, stack and layer, and the layers that they
  * are. */
-#include "api/runs/runs_layers.h"
+#include "api/stored/stored_api.h"
 
 #include <stdlib.h>
 #include <string.h>

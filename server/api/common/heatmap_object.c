@@ -1,6 +1,6 @@
 /* The heatmap object: its field table, the options made from it, and the reply with heatmaps in
  * each media type. */
-#include "api/figures/heatmap_object.h"
+#include "api/common/heatmap_object.h"
 
 #include "api/common/route_fields.h"
 

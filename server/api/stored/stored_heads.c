@@ -1,5 +1,5 @@
 /* Lists many heads of a run. */
-#include "api/runs/runs_heads.h"
+#include "api/stored/stored_api.h"
 
 #include "request/shared.h"
 

@@ -1,4 +1,4 @@
-#include "api/runs/runs_look.h"
+#include "api/stored/stored_api.h"
 
 #include <string.h>
 

@@ -1,10 +1,11 @@
-/* What the routes of /v1/runs/{id} share: fields that select a head, holding the run, computing
- * cells, and headers that let clients keep answers. */
-#ifndef SRV_RUNS_CALL_H
-#define SRV_RUNS_CALL_H
+/* Stored runs as requests see them: fields that select sites, layers and heads of a run, holding it,
+ * computing cells, headers that let clients keep answers, and looks that may take long. */
+#ifndef SRV_STORED_API_H
+#define SRV_STORED_API_H
 
 #include <stddef.h>
 
+#include "api/common/compute.h"
 #include "api/common/route_fields.h"
 #include "api/common/scope.h"
 #include "api/common/warnings.h"
@@ -156,12 +157,6 @@ void srv_run_keep(srv_request *req, const srv_run *run);
  * no ETag. */
 bool srv_run_tagged(srv_request *req, const srv_run_view *run, const char *kind);
 
-/* Writes the description of a run, which GET /v1/runs/{id} answers. */
-void srv_run_write(attn_json_text *j, const srv_run *run);
-/* The same with the member `warnings`, if there are any. */
-void srv_run_write_warned(attn_json_text *j, const srv_run *run, const srv_warnings *warnings);
-/* Prints the id of a run that the request has stored; NULL: nothing. */
-void srv_run_print(attn_text *t, const srv_run *run);
 /* Releases a run that the request has stored, and tells the client its id in the header X-Run-Id.
  * If the answer is a problem, the run is removed from the store instead, because the client does
  * not learn the id. The reply must be set. */
@@ -185,5 +180,128 @@ double srv_run_cells_work(const srv_request *req, const srv_run_view *run);
 #define SRV_RUN_ROW_WORK 192.0
 /* Upper bound of the bytes of JSON for each byte of a tensor. */
 #define SRV_RUN_TEXT 4.0
+
+/* --- sites and layers --- */
+
+/* Returns the number of the site with this name, or whose number the text is; SIZE_MAX: none. */
+size_t srv_run_site_named(const attn_run *run, const char *text);
+/* Returns whether layer, kind and stack of the request select the site. `spot` is a member of the decoded
+ * struct of `scope`. A site with an axis of layers is selected by each of them. */
+bool srv_run_site_selected(const srv_scope *scope, const attn_run *run, size_t index,
+                           const srv_run_spot *spot);
+/* Refuses `text`, which names no site of the run, in the field `name`. Returns false. */
+bool srv_run_no_site(const srv_scope *scope, const attn_run *run, const char *name,
+                     const char *text);
+/* Lists the sites that site, layer, kind and stack of the request select, at least one. The list is
+ * in the arena. false: a problem is set. */
+bool srv_run_sites(const srv_scope *scope, const attn_run *run, const srv_run_spot *spot,
+                   size_t **out, size_t *count);
+/* Returns the field that selects sites most narrowly: layer, stack or kind. */
+const char *srv_run_selector(const srv_scope *scope);
+/* Checks that the sites are of one kind and stack: other layers do not follow each other. false: a
+ * problem is set. */
+bool srv_run_one_stack(const srv_scope *scope, const attn_run *run, const size_t *sites,
+                       size_t count);
+/* Collects the layers that the request selects: those of all selected sites, which must be of one
+ * kind and stack, or the one of them that it names. false: a problem is set. */
+bool srv_run_layers(const srv_scope *scope, const attn_run *run, const srv_run_spot *spot,
+                    attn_run_layers *out);
+/* Returns whether the batch entries of the layers are certainly no layers themselves: there is one,
+ * or the run has an axis of layers or several sites. */
+bool srv_run_layers_are_known(const attn_run *run, const attn_run_layers *layers);
+/* Checks the bytes of the run's file that the layers are computed from. false: a problem is set. */
+bool srv_run_touch_layers(srv_request *req, const srv_run_view *run, const attn_run_layers *layers);
+
+/* --- heads of many sites --- */
+
+/* The fields of such a request. */
+typedef struct srv_heads_query {
+    srv_strings sites;
+    srv_run_spot spot; /* only kind, stack, layer and batch */
+    srv_union heads;
+} srv_heads_query;
+
+#define SRV_RUN_MANY_HEADS_ROWS(T)                                                                 \
+    {.name = "sites",                                                                              \
+     .kind = SRV_STRINGS,                                                                          \
+     .offset = offsetof(T, heads.sites),                                                           \
+     .example = "\"0,3\"",                                                                         \
+     .doc = "Attention sites by name or number, in the order of the answer; default all."},        \
+        {.name = "kind",                                                                           \
+         .kind = SRV_ENUM,                                                                         \
+         .offset = offsetof(T, heads.spot.kind),                                                   \
+         .choices = srv_run_kinds,                                                                 \
+         .doc = "Only sites of this kind."},                                                       \
+        SRV_RUN_STACK_ROW(T, heads.spot.stack),                                                    \
+        {.name = "layer",                                                                          \
+         .kind = SRV_INT,                                                                          \
+         .offset = offsetof(T, heads.spot.layer),                                                  \
+         .max = 1048576,                                                                           \
+         .doc = "Only this layer: sites of this number, or this layer of an axis of layers."},     \
+        {.name = "batch",                                                                          \
+         .kind = SRV_INT,                                                                          \
+         .offset = offsetof(T, heads.spot.batch),                                                  \
+         .max = 4294967296,                                                                        \
+         .doc = "Only this batch entry of each layer; default all."},                              \
+    {                                                                                              \
+        .name = "heads", .kind = SRV_UNION, .offset = offsetof(T, heads.heads),                    \
+        .accepts = SRV_U_STRING | SRV_U_INTS, .choices = srv_run_head_words, .example = "\"0,3\"", \
+        .doc = "Query heads of each site: a list of numbers, or all (default)."                    \
+    }
+
+/* A head: `entry` is the batch entry of the site, and `batch` that of the layer. */
+typedef struct srv_run_head {
+    const attn_run_site *site;
+    size_t index, layer, batch, entry, head; /* index: number of the site */
+} srv_run_head;
+
+/* Heads in the order of sites, layers, batch entries and heads. */
+typedef struct srv_run_heads {
+    srv_run_head *items; /* [count] */
+    size_t count;
+} srv_run_heads;
+
+/* Opens the selected sites, lists their heads, and checks the bytes that they are computed from.
+ * The list is in the arena. `query` is a member of the decoded struct of `scope`. false: a problem
+ * is set. */
+bool srv_run_find_heads(const srv_scope *scope, srv_run_view *run, const srv_heads_query *query,
+                        srv_run_heads *out);
+/* Returns the bytes of the list. */
+double srv_run_heads_bytes(const srv_run_heads *heads);
+/* Writes the members site, layer, batch and head into an object that the caller has begun. */
+void srv_run_head_write(attn_json_text *j, const srv_run_head *head);
+
+/* --- looks --- */
+
+/* Looks at a run may take long: GET …/analyses, …/heatmaps, …/atlas, …/heads, …/rollout and …/flow.
+ * Their answers are kept with the run (store/runs.h), and with the header "Prefer: respond-async"
+ * (RFC 7240) a long one is computed by a job, which runs the same handler again, with a request of
+ * its own. */
+
+/* A request that looks at a run. A look's own struct begins with it. */
+typedef struct srv_look {
+    SRV_CALL;
+    srv_run_view *run; /* held until the look ends; its site is not yet selected */
+} srv_look;
+
+/* First member of a look's own struct: a srv_look, whose members are members of that struct too. */
+#define SRV_LOOK                                                                                   \
+    union {                                                                                        \
+        srv_look look;                                                                             \
+        struct {                                                                                   \
+            SRV_CALL;                                                                              \
+            srv_run_view *run;                                                                     \
+        };                                                                                         \
+    }
+
+/* Offset of the decoded query string in a look's own struct, and the limit of most looks. */
+#define SRV_QUERY_OF(T) .body = offsetof(T, q)
+#define SRV_LOOK_LIMITS .limits = {.cells = {.what = "score cells have to be computed"}}
+
+/* Answers a look (a srv_look) at the run that the path names: with the kept answer, with a job that
+ * calls `handler`, or by the steps. Keeps the answer. */
+srv_outcome srv_look_run(void *data, const srv_steps *steps, srv_outcome (*handler)(srv_request *));
+/* Sets the cost of the look, of which `bytes` are reserved. */
+void srv_look_needs(srv_look *look, double cells, double operations, double bytes);
 
 #endif
