@@ -127,6 +127,8 @@ double attn_heat_y(const attn_heat_plan *plan, size_t r);
 void attn_heat_corner(const attn_heat_plan *plan, size_t i, double *x, double *y);
 /* Returns the width in pixels that the colour bar and its labels need; 0 without a bar. */
 double attn_heat_bar_room(const attn_heat_plan *plan);
+/* Draws the colour bar, if there is one. */
+void attn_heat_bar(attn_svg *s, const attn_heat_plan *plan);
 /* Draws the legends in lines of at most `width` pixels, beginning at y. With s = NULL it draws
  * nothing. Returns their height in pixels in both cases. */
 double attn_heat_legend(attn_svg *s, const attn_heat_plan *plan, double y, double width);
