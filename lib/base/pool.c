@@ -109,12 +109,6 @@ static hold *hold_of(const attn_pool *pool) {
     return NULL;
 }
 
-int64_t attn_now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 attn_status attn_control_check(const attn_control *control, attn_error *err) {
     if (!control)
         return ATTN_OK;

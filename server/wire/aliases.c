@@ -4,6 +4,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "config/nearest.h"
+
 #define WHOLE       "operands have their whole names"
 #define BIASES      "a mask may also be a bias or mark padding, which have fields of their own"
 #define COUNTS      "num_heads counts heads, and heads selects them"
@@ -351,4 +353,39 @@ const char *srv_alias_of_choice(const char *other, const char *const *choices, c
                                 size_t room) {
     return say(find(of_choices, other, is_choice, choices),
                find(advice_of_choices, other, is_choice, choices), text, room);
+}
+
+/* --- unknown fields --- */
+
+/* Returns the row of an object that has a field of this name. NULL: there is none. */
+static const srv_field *owner_of(const srv_field *fields, const char *name) {
+    for (; fields->name; fields++)
+        if (fields->kind == SRV_OBJECT && fields->fields &&
+            srv_find_field(fields->fields, name, strlen(name)))
+            return fields;
+    return NULL;
+}
+
+void srv_unknown_field(srv_request *req, const char *pointer, const char *name,
+                       const srv_field *fields) {
+    const char *names[SRV_FIELDS_MOST];
+    char text[SRV_ALIAS_ROOM];
+    size_t count = 0;
+    for (; fields[count].name && count < SRV_FIELDS_MOST; count++)
+        names[count] = fields[count].name;
+    const char *advice = srv_alias_of_field(name, fields, text, sizeof text);
+    const srv_field *owner = advice ? NULL : owner_of(fields, name);
+    const char *near = advice || owner ? NULL : srv_nearest(name, names, count);
+    if (advice)
+        srv_problem(req, SRV_UNKNOWN_FIELD, pointer, "\"%.100s\" is not a field here; %s", name,
+                    advice);
+    else if (owner)
+        srv_problem(req, SRV_UNKNOWN_FIELD, pointer,
+                    "\"%.100s\" is not a field here; it is one of \"%s\"", name, owner->name);
+    else if (near)
+        srv_problem(req, SRV_UNKNOWN_FIELD, pointer,
+                    "\"%.100s\" is not a field here; did you mean \"%s\"?", name, near);
+    else
+        srv_problem(req, SRV_UNKNOWN_FIELD, pointer,
+                    "\"%.100s\" is not a field here; /openapi.json lists them", name);
 }

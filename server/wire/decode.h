@@ -177,12 +177,6 @@ static inline uint64_t *srv_given_word(const srv_field *f, void *object) {
  */
 bool srv_decode(srv_request *req, const srv_field *fields, void *out);
 
-/* Decodes the query string of the request into *out, with the same bounds and problems as for
- * bodies. Absent parameters get the defaults of their rows. Lists are written as 1,2,3 and ranges
- * as 0:256 or 5,9,100:104. The fields of a nested object are parameters like the others, without
- * the object's name. false: a problem is set. */
-bool srv_decode_query(srv_request *req, const srv_field *fields, void *out);
-
 /* Stores the defaults of the rows, those in objects too. false: a problem is set. */
 bool srv_decode_standards(srv_request *req, const srv_field *fields, void *out);
 
@@ -190,7 +184,7 @@ bool srv_decode_standards(srv_request *req, const srv_field *fields, void *out);
  * table of its body; NULL: it has none. false: a problem is set. */
 bool srv_query_refuse(srv_request *req, const srv_field *body);
 
-/* Turns the query string into the JSON object that srv_decode_query reads, *size bytes and a NUL in
+/* Turns the query string into the JSON object that srv_read_query of api/common/scope.h decodes, *size bytes and a NUL in
  * the arena. false: a problem is set. */
 bool srv_query_text(srv_request *req, const srv_field *fields, const char **text, size_t *size);
 

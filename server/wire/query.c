@@ -217,14 +217,3 @@ bool srv_query_text(srv_request *req, const srv_field *fields, const char **text
     *size = t.size;
     return true;
 }
-
-bool srv_decode_query(srv_request *req, const srv_field *fields, void *out) {
-    srv_decoded_body body = {.text = NULL};
-    if (!srv_decode_standards(req, fields, out) ||
-        !srv_query_text(req, fields, &body.text, &body.size))
-        return false;
-    req->decoded_body = &body;
-    bool ok = srv_decode(req, fields, out);
-    req->decoded_body = NULL;
-    return ok;
-}

@@ -101,34 +101,6 @@ void srv_tensor_store(void *data, attn_dtype dtype, size_t i, double value) {
 
 /* --- room for the elements --- */
 
-static size_t count_commas(const char *p, const char *end) {
-    size_t n = 0;
-    while (p < end) {
-        size_t block = end - p < 192 ? (size_t)(end - p) : 192; /* `commas` must fit into a byte */
-        uint8_t commas = 0;
-        for (size_t i = 0; i < block; i++)
-            commas = (uint8_t)(commas + (p[i] == ','));
-        n += commas;
-        p += block;
-    }
-    return n;
-}
-
-/* Each piece of the text is searched for a quote and then for commas. The pieces are so short that
- * the second search finds the text in the processor's cache. */
-size_t srv_tensor_room(const char *from, const char *to) {
-    size_t n = 1;
-    while (from < to) {
-        size_t piece = to - from < 8192 ? (size_t)(to - from) : 8192;
-        const char *quote = memchr(from, '"', piece);
-        to = quote ? quote : to;
-        piece = quote ? (size_t)(quote - from) : piece;
-        n += count_commas(from, from + piece);
-        from += piece;
-    }
-    return n;
-}
-
 /* Returns a bound of the number of elements of the lists at `from`. */
 static size_t find_room(const char *from, const char *to) {
     if (to - from > SHORT)
@@ -450,19 +422,4 @@ bool srv_tensor_list(attn_scan *s, attn_dtype dtype, attn_tensor *out) {
     if (*s->p != '[')
         return attn_scan_expected(s, "a list of elements");
     return srv_tensor_nested(s, dtype == ATTN_BOOL ? SRV_T_BOOL : SRV_T_REAL, dtype, out);
-}
-
-bool srv_tensor_read(attn_scan *s, unsigned accepts, attn_tensor *out) {
-    char found[ATTN_FOUND_ROOM];
-    if (*s->p == '[')
-        return srv_tensor_nested(s, accepts, srv_tensor_dtype(s->p, accepts), out);
-    if (*s->p == '{')
-        return srv_tensor_object(s, accepts, out);
-    if (!attn_scan_is_value(s))
-        return attn_scan_expected(s, "a tensor");
-    return srv_scan_refuse(
-        s, SRV_TYPE,
-        "expected nested lists or {\"shape\": [..], \"data\" or \"base64\" or \"random\" or "
-        "\"fill\": ..}, found %s",
-        attn_scan_found(s, found));
 }

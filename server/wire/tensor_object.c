@@ -396,3 +396,18 @@ bool srv_tensor_object(attn_scan *s, unsigned accepts, attn_tensor *out) {
     *out = t;
     return true;
 }
+
+bool srv_tensor_read(attn_scan *s, unsigned accepts, attn_tensor *out) {
+    char found[ATTN_FOUND_ROOM];
+    if (*s->p == '[')
+        return srv_tensor_nested(s, accepts, srv_tensor_dtype(s->p, accepts), out);
+    if (*s->p == '{')
+        return srv_tensor_object(s, accepts, out);
+    if (!attn_scan_is_value(s))
+        return attn_scan_expected(s, "a tensor");
+    return srv_scan_refuse(
+        s, SRV_TYPE,
+        "expected nested lists or {\"shape\": [..], \"data\" or \"base64\" or \"random\" or "
+        "\"fill\": ..}, found %s",
+        attn_scan_found(s, found));
+}

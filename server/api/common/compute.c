@@ -57,7 +57,7 @@ static bool prepare(srv_call *call, const srv_steps *steps) {
     char *all = (char *)call;
     if (steps->timeout ? !srv_read_body(call->req, steps->fields, all + steps->body,
                                         (const int64_t *)(void *)(all + steps->timeout))
-                       : !srv_decode_query(call->req, steps->fields, all + steps->body))
+                       : !srv_read_query(call->req, steps->fields, all + steps->body))
         return false;
     call->dry_run = steps->dry_run && *(const bool *)(all + steps->dry_run);
     return steps->prepare(call);

@@ -1,4 +1,5 @@
 #include "api/common/listing.h"
+#include "api/common/scope.h"
 
 #include <stddef.h>
 
@@ -17,7 +18,7 @@ const srv_field srv_listing_query[] = {
 
 bool srv_listing_read(srv_request *req, srv_listing *out) {
     *out = (srv_listing){0};
-    return srv_decode_query(req, srv_listing_query, out);
+    return srv_read_query(req, srv_listing_query, out);
 }
 
 void srv_listing_begin(attn_json_text *j, srv_request *req, const char *name) {

@@ -103,6 +103,17 @@ bool srv_is_listed(const char *list, const char *word) {
     return list && strstr(list, spaced) != NULL;
 }
 
+bool srv_read_query(srv_request *req, const srv_field *fields, void *out) {
+    srv_decoded_body body = {.text = NULL};
+    if (!srv_decode_standards(req, fields, out) ||
+        !srv_query_text(req, fields, &body.text, &body.size))
+        return false;
+    req->decoded_body = &body;
+    bool ok = srv_decode(req, fields, out);
+    req->decoded_body = NULL;
+    return ok;
+}
+
 bool srv_read_body(srv_request *req, const srv_field *fields, void *body,
                    const int64_t *timeout_ms) {
     if (!srv_decode(req, fields, body))

@@ -45,6 +45,11 @@ bool srv_ranges_check(const srv_scope *scope, const char *name, const srv_ranges
 /* Returns whether `word` is one of the words of `list`, a text with a space before and after each
  * word. NULL is an empty list. */
 bool srv_is_listed(const char *list, const char *word);
+/* Decodes the query string of the request into *out, with the same bounds and problems as for
+ * bodies. Absent parameters get the defaults of their rows. Lists are written as 1,2,3 and ranges
+ * as 0:256 or 5,9,100:104. The fields of a nested object are parameters like the others, without
+ * the object's name. false: a problem is set. */
+bool srv_read_query(srv_request *req, const srv_field *fields, void *out);
 /* Decodes the body of the request by its field table into the struct `body`, and applies its time
  * limit. `timeout_ms` points to the member of the struct with the limit; it can only bring the
  * deadline forward. false: a problem is set. */

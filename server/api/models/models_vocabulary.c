@@ -49,7 +49,7 @@ static void range_of(const call *c, int side, size_t *from, size_t *to) {
 static bool decode(call *c) {
     const srv_scope scope = {c->req, srv_models_vocabulary_query, &c->query.given, ""};
     size_t most = 0;
-    if (!srv_decode_query(c->req, srv_models_vocabulary_query, &c->query))
+    if (!srv_read_query(c->req, srv_models_vocabulary_query, &c->query))
         return false;
     for (int side = SRV_SOURCE; side <= SRV_TARGET; side++)
         if (wants(c, side) && srv_models_size(c->model, side) > most)

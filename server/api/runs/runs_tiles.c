@@ -172,7 +172,7 @@ static bool find_runs(const srv_scope *scope, tile_call *c) {
 static bool read_query(tile_call *c) {
     tile_query *q = &c->q;
     const srv_scope scope = {c->req, srv_run_tiles_query, &q->given, ""};
-    if (!(c->run = srv_run_of(c->req)) || !srv_decode_query(c->req, srv_run_tiles_query, q))
+    if (!(c->run = srv_run_of(c->req)) || !srv_read_query(c->req, srv_run_tiles_query, q))
         return false;
     if (!srv_given(&scope, "encoding") && (c->req->accept & SRV_ACCEPT_PNG))
         q->encoding = PNG;

@@ -277,7 +277,7 @@ srv_run_view *srv_run_begin(srv_request *req, const srv_field *fields, void *que
                             srv_run_spot *spot) {
     const srv_scope scope = {req, fields, query, ""};
     srv_run_view *run = srv_run_of(req);
-    if (!run || (srv_decode_query(req, fields, query) && srv_run_spot_check(&scope, run, spot)))
+    if (!run || (srv_read_query(req, fields, query) && srv_run_spot_check(&scope, run, spot)))
         return run;
     srv_run_leave(req, run);
     return NULL;
