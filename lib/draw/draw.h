@@ -1,13 +1,8 @@
-/* Shared by lib/draw: appends bytes to a text, decodes UTF-8 and measures text in terminal
- * columns. */
+/* Shared by lib/draw: decodes UTF-8 and measures text in terminal columns. */
 #ifndef ATTN_DRAW_DRAW_H
 #define ATTN_DRAW_DRAW_H
 
 #include "attn/text.h"
-
-/* Append n bytes unchanged, or the character c n times. */
-void attn_draw_bytes(attn_text *t, const char *bytes, size_t n);
-void attn_draw_repeat(attn_text *t, char c, size_t n);
 
 /* Decodes the character at p: returns its code point and stores its length in bytes in *size. A
  * byte that is not UTF-8 counts as one character, U+FFFD. Control characters become U+FFFD too, so

@@ -40,9 +40,9 @@ typedef struct writer {
 static void put_held(writer *w) {
     char four[4];
     if (!w->base64)
-        attn_draw_bytes(w->t, (const char *)w->held, w->count);
+        attn_text_bytes(w->t, (const char *)w->held, w->count);
     else
-        attn_draw_bytes(w->t, four, (size_t)(attn_base64_encode(four, w->held, w->count) - four));
+        attn_text_bytes(w->t, four, (size_t)(attn_base64_encode(four, w->held, w->count) - four));
     w->count = 0;
 }
 
@@ -216,7 +216,7 @@ bool attn_figure_has_fonts(void) {
 /* Called by cairo for each part of the PNG: appends the bytes to the text `closure`. */
 static cairo_status_t keep(void *closure, const unsigned char *bytes, unsigned int n) {
     attn_text *t = closure;
-    attn_draw_bytes(t, (const char *)bytes, n);
+    attn_text_bytes(t, (const char *)bytes, n);
     return t->failed ? CAIRO_STATUS_NO_MEMORY : CAIRO_STATUS_SUCCESS;
 }
 

@@ -14,7 +14,7 @@
 #define FAR 1e9
 
 void attn_svg_put(attn_svg *s, const char *text) {
-    attn_draw_bytes(s->t, text, strlen(text));
+    attn_text_bytes(s->t, text, strlen(text));
 }
 
 void attn_svg_number(attn_svg *s, double value) {
@@ -64,7 +64,7 @@ static void put_escaped(attn_svg *s, const char *text) {
         else if (code == 0xfffd || code == 0xfffe || code == 0xffff)
             attn_svg_put(s, "\xef\xbf\xbd");
         else
-            attn_draw_bytes(s->t, p, size);
+            attn_text_bytes(s->t, p, size);
     }
 }
 
@@ -236,14 +236,14 @@ static const char *visible(attn_arena *arena, const char *text, bool token) {
         begun = begun || !is_blank(code);
         const char *glyph = seen(code, !begun || p >= end, token);
         if (glyph)
-            attn_draw_bytes(&t, glyph, strlen(glyph));
+            attn_text_bytes(&t, glyph, strlen(glyph));
         else if (code == 0xfffd)
-            attn_draw_bytes(&t, "\xef\xbf\xbd", 3);
+            attn_text_bytes(&t, "\xef\xbf\xbd", 3);
         else
-            attn_draw_bytes(&t, p, size);
+            attn_text_bytes(&t, p, size);
     }
     if (!t.size && token)
-        attn_draw_bytes(&t, "∅", strlen("∅"));
+        attn_text_bytes(&t, "∅", strlen("∅"));
     return t.failed ? NULL : t.data ? t.data : "";
 }
 
@@ -268,8 +268,8 @@ static const char *cut(attn_arena *arena, const char *text, const attn_svg_face 
             break;
     }
     attn_text t = {.arena = arena};
-    attn_draw_bytes(&t, text, (size_t)(p - text));
-    attn_draw_bytes(&t, ELLIPSIS, strlen(ELLIPSIS));
+    attn_text_bytes(&t, text, (size_t)(p - text));
+    attn_text_bytes(&t, ELLIPSIS, strlen(ELLIPSIS));
     return t.failed ? NULL : t.data;
 }
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "attn/print.h"
 #include "draw/draw.h"
 
 enum {
@@ -52,7 +53,7 @@ static void put_storey(attn_text *t, const char *label, size_t at, size_t length
     size_t seen = 0, size;
     bool cut = length > TOWER_MOST;
     if (cut && at == TOWER_MOST - 1) {
-        attn_draw_bytes(t, "… ", strlen("… "));
+        attn_text_bytes(t, "… ", strlen("… "));
         return;
     }
     for (const char *p = label; *p; p += size) {
@@ -63,14 +64,14 @@ static void put_storey(attn_text *t, const char *label, size_t at, size_t length
         if (seen != at + 1)
             continue;
         if (code == 0xfffd)
-            attn_draw_bytes(t, "\xef\xbf\xbd", 3);
+            attn_text_bytes(t, "\xef\xbf\xbd", 3);
         else
-            attn_draw_bytes(t, p, size);
+            attn_text_bytes(t, p, size);
         if (columns == 1) { /* combining marks come before the blank that fills the second column */
             const char *mark = p + size;
             for (; *mark && attn_draw_columns(attn_draw_decode(mark, &size)) == 0; mark += size)
-                attn_draw_bytes(t, mark, size);
-            attn_draw_bytes(t, " ", 1);
+                attn_text_bytes(t, mark, size);
+            attn_text_bytes(t, " ", 1);
             return;
         }
     }
@@ -100,11 +101,11 @@ static void put_towers(attn_text *t, names *n, size_t cols, size_t left) {
                 blanks += CELL;
                 continue;
             }
-            attn_draw_repeat(t, ' ', blanks);
+            attn_text_repeat(t, ' ', blanks);
             blanks = 0;
             put_storey(t, label, line + own - height, length);
         }
-        attn_draw_bytes(t, "\n", 1);
+        attn_text_bytes(t, "\n", 1);
     }
 }
 
@@ -117,16 +118,16 @@ static void put_ticks(attn_text *t, names *n, size_t cols, size_t left) {
         ten = i % 3 == 0 ? ten * 10 : ten;
         every = factors[i % 3] * ten;
     }
-    attn_draw_repeat(t, ' ', left + 2);
+    attn_text_repeat(t, ' ', left + 2);
     for (size_t c = 0, used = 0; c < cols; c += every) {
         const char *name = name_of(n, c);
         if (c && c * CELL + strlen(name) > cols * CELL + 1) /* would extend beyond the frame */
             break;
-        attn_draw_repeat(t, ' ', c * CELL - used);
-        attn_draw_bytes(t, name, strlen(name));
+        attn_text_repeat(t, ' ', c * CELL - used);
+        attn_text_bytes(t, name, strlen(name));
         used = c * CELL + strlen(name);
     }
-    attn_draw_bytes(t, "\n", 1);
+    attn_text_bytes(t, "\n", 1);
 }
 
 /* --- cells --- */
@@ -152,12 +153,12 @@ static const char *shade_of(const scale *s, float v, bool *nan_seen) {
 }
 
 static void put_rule(attn_text *t, size_t left, size_t cells, const char *from, const char *to) {
-    attn_draw_repeat(t, ' ', left + 1);
-    attn_draw_bytes(t, from, strlen(from));
+    attn_text_repeat(t, ' ', left + 1);
+    attn_text_bytes(t, from, strlen(from));
     for (size_t i = 0; i < cells * CELL; i++)
-        attn_draw_bytes(t, "─", strlen("─"));
-    attn_draw_bytes(t, to, strlen(to));
-    attn_draw_bytes(t, "\n", 1);
+        attn_text_bytes(t, "─", strlen("─"));
+    attn_text_bytes(t, to, strlen(to));
+    attn_text_bytes(t, "\n", 1);
 }
 
 static void put_rows(attn_text *t, const attn_heatmap *map, names *rows, size_t cols, size_t left,
@@ -167,9 +168,9 @@ static void put_rows(attn_text *t, const attn_heatmap *map, names *rows, size_t 
     for (size_t r = 0; r < map->shape[0] && !t->failed; r++) {
         const char *label = name_of(rows, r);
         size_t width = attn_draw_width(label);
-        attn_draw_repeat(t, ' ', width < left ? left - width : 0);
+        attn_text_repeat(t, ' ', width < left ? left - width : 0);
         attn_draw_cut(t, label, left);
-        attn_draw_bytes(t, " │", strlen(" │"));
+        attn_text_bytes(t, " │", strlen(" │"));
         for (size_t c = 0; c < cols; c++) {
             while (run < map->hidden_count &&
                    (map->hidden[run].row < r ||
@@ -179,9 +180,9 @@ static void put_rows(attn_text *t, const attn_heatmap *map, names *rows, size_t 
                 run < map->hidden_count && map->hidden[run].row == r && map->hidden[run].from <= c;
             const char *cell =
                 hidden ? hidden_cell : shade_of(&s, s.cells[r * map->shape[1] + c], nan_seen);
-            attn_draw_bytes(t, cell, strlen(cell));
+            attn_text_bytes(t, cell, strlen(cell));
         }
-        attn_draw_bytes(t, "│\n", strlen("│\n"));
+        attn_text_bytes(t, "│\n", strlen("│\n"));
     }
 }
 
@@ -233,10 +234,10 @@ void attn_text_mask(attn_text *t, const uint8_t *keep, size_t rows, size_t cols)
         for (size_t j = 0; j < cols; j++) {
             const char *mark = keep[i * cols + j] ? "✓" : "✗";
             if (j)
-                attn_draw_bytes(t, " ", 1);
-            attn_draw_bytes(t, mark, strlen(mark));
+                attn_text_bytes(t, " ", 1);
+            attn_text_bytes(t, mark, strlen(mark));
         }
-        attn_draw_bytes(t, "\n", 1);
+        attn_text_bytes(t, "\n", 1);
     }
     attn_text_add(t, "a line is a query, a column a key: ✓ visible, ✗ hidden\n");
 }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attn/print.h"
 #include "draw/draw.h"
 
 enum { PRECISION = 8, THRESHOLD = 1000, EDGE = 3, LINE_WIDTH = 75 };
@@ -349,16 +350,16 @@ typedef struct line {
  * for its indent. Blanks at the end of a wrapped line are not written. */
 static void put_word(attn_text *out, line *l, const char *word, size_t n) {
     if (l->used + n > l->width && l->used > l->indent) {
-        attn_draw_bytes(out, "\n", 1);
+        attn_text_bytes(out, "\n", 1);
         l->used = l->indent;
         l->spaces = l->indent;
     }
-    attn_draw_repeat(out, ' ', l->spaces);
+    attn_text_repeat(out, ' ', l->spaces);
     l->used += n;
     l->spaces = 0;
     while (n && word[n - 1] == ' ')
         n--, l->spaces++;
-    attn_draw_bytes(out, word, n);
+    attn_text_bytes(out, word, n);
 }
 
 static void print_row(attn_text *out, const attn_tensor *t, ptrdiff_t at, const style *s) {
@@ -379,29 +380,29 @@ static void print_row(attn_text *out, const attn_tensor *t, ptrdiff_t at, const 
         size_t size = write_word(word, t, at + (ptrdiff_t)i * t->strides[t->rank - 1], s);
         put_word(out, &l, word, size);
     }
-    attn_draw_repeat(out, ' ', l.spaces);
+    attn_text_repeat(out, ' ', l.spaces);
 }
 
 static void print_axis(attn_text *out, const attn_tensor *t, int axis, ptrdiff_t at,
                        const style *s) {
-    attn_draw_bytes(out, "[", 1);
+    attn_text_bytes(out, "[", 1);
     size_t n = t->dims[axis], blank_lines = (size_t)(t->rank - axis - 1);
     if (axis == t->rank - 1)
         print_row(out, t, at, s);
     for (size_t i = 0; axis < t->rank - 1 && i < n && !out->failed; i++) {
         if (i) {
-            attn_draw_repeat(out, '\n', blank_lines);
-            attn_draw_repeat(out, ' ', (size_t)axis + 1);
+            attn_text_repeat(out, '\n', blank_lines);
+            attn_text_repeat(out, ' ', (size_t)axis + 1);
         }
         if (s->summarised && n > 2 * EDGE && i == EDGE) {
-            attn_draw_bytes(out, "...", 3);
-            attn_draw_repeat(out, '\n', blank_lines);
-            attn_draw_repeat(out, ' ', (size_t)axis + 1);
+            attn_text_bytes(out, "...", 3);
+            attn_text_repeat(out, '\n', blank_lines);
+            attn_text_repeat(out, ' ', (size_t)axis + 1);
             i = n - EDGE;
         }
         print_axis(out, t, axis + 1, at + (ptrdiff_t)i * t->strides[axis], s);
     }
-    attn_draw_bytes(out, "]", 1);
+    attn_text_bytes(out, "]", 1);
 }
 
 void attn_text_tensor(attn_text *t, const attn_tensor *tensor, unsigned print) {
@@ -409,7 +410,7 @@ void attn_text_tensor(attn_text *t, const attn_tensor *tensor, unsigned print) {
     if (tensor->rank < 1)
         return;
     if (!attn_tensor_count(tensor, &count) || count == 0) {
-        attn_draw_bytes(t, "[]", 2);
+        attn_text_bytes(t, "[]", 2);
         return;
     }
     style s = style_of(tensor, count, print);

@@ -10,6 +10,7 @@
 #include "attn/models.h"
 #include "attn/vocabulary.h"
 #include "corpus/corpus.h"
+#include "json/json_write.h"
 
 /* A numeric setting of an experiment. */
 typedef struct attn_setting {
@@ -120,6 +121,6 @@ attn_status attn_picture_draw(const attn_picture *picture, attn_text *svg, attn_
  * JSON object. Numbers that are not finite are "-" in tables and null in JSON. If memory runs out,
  * to->failed is set. */
 void attn_findings_print(const attn_findings *findings, attn_text *to);
-void attn_findings_json(const attn_findings *findings, attn_text *to);
+void attn_findings_json(const attn_findings *findings, attn_json_text *to);
 
 #endif

@@ -1,7 +1,6 @@
 /* Writes findings as text for a terminal and as JSON. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "draw/draw.h"
@@ -40,10 +39,10 @@ static size_t width(const attn_table *table, size_t c) {
 static void put_cell(attn_text *to, const attn_table *table, size_t c, const char *cell) {
     const size_t blanks = width(table, c) - attn_draw_width(cell);
     const bool text = table->columns[c].decimals < 0, last = c + 1 == table->column_count;
-    attn_draw_repeat(to, ' ', c ? 2 : 0);
-    attn_draw_repeat(to, ' ', text ? 0 : blanks);
+    attn_text_repeat(to, ' ', c ? 2 : 0);
+    attn_text_repeat(to, ' ', text ? 0 : blanks);
     attn_text_add(to, "%s", cell);
-    attn_draw_repeat(to, ' ', text && !last ? blanks : 0);
+    attn_text_repeat(to, ' ', text && !last ? blanks : 0);
     if (last)
         attn_text_add(to, "\n");
 }
@@ -69,107 +68,84 @@ void attn_findings_print(const attn_findings *findings, attn_text *to) {
     attn_text_add(to, "%s\n", findings->closing);
 }
 
-static void put_text(attn_text *to, const char *text) {
-    if (!text) {
-        attn_text_add(to, "null");
-        return;
-    }
-    attn_text_add(to, "\"");
-    for (const char *p = text; *p; p++)
-        if (*p == '"' || *p == '\\')
-            attn_text_add(to, "\\%c", *p);
-        else if ((unsigned char)*p < 0x20)
-            attn_text_add(to, "\\u%04x", (unsigned)*p);
-        else
-            attn_text_add(to, "%c", *p);
-    attn_text_add(to, "\"");
+/* --- JSON --- */
+
+static void put_text(attn_json_text *to, const char *key, const char *text) {
+    attn_json_key(to, key);
+    attn_json_string(to, text);
 }
 
-/* Writes a number with 15, 16 or 17 digits: the fewest that read back as the same double. */
-static void put_number(attn_text *to, double x) {
-    char text[32];
-    if (!isfinite(x)) {
-        attn_text_add(to, "null");
-        return;
-    }
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, x);
-        if (strtod(text, NULL) == x)
-            break;
-    }
-    attn_text_add(to, "%s", text);
-}
-
-static void put_single(attn_text *to, float x) {
-    char text[32];
-    if (!isfinite(x)) {
-        attn_text_add(to, "null");
-        return;
-    }
-    for (int digits = 6; digits <= 9; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, (double)x);
-        if (strtof(text, NULL) == x)
-            break;
-    }
-    attn_text_add(to, "%s", text);
-}
-
-static void put_texts(attn_text *to, const char *key, const char *const *texts, size_t n) {
-    attn_text_add(to, ",\"%s\":", key);
+static void put_texts(attn_json_text *to, const char *key, const char *const *texts, size_t n) {
+    attn_json_key(to, key);
     if (!texts) {
-        attn_text_add(to, "null");
+        attn_json_null(to);
         return;
     }
-    for (size_t i = 0; i < n; i++) {
-        attn_text_add(to, i ? "," : "[");
-        put_text(to, texts[i]);
-    }
-    attn_text_add(to, "]");
+    attn_json_array(to);
+    for (size_t i = 0; i < n; i++)
+        attn_json_string(to, texts[i]);
+    attn_json_array_end(to);
 }
 
-static void put_table(attn_text *to, const attn_table *table) {
-    attn_text_add(to, "{\"title\":");
-    put_text(to, table->title);
-    attn_text_add(to, ",\"columns\":[");
+static void put_columns(attn_json_text *to, const attn_table *table) {
+    attn_json_key(to, "columns");
+    attn_json_array(to);
     for (size_t c = 0; c < table->column_count; c++) {
-        attn_text_add(to, "%s{\"name\":", c ? "," : "");
-        put_text(to, table->columns[c].name);
-        attn_text_add(to, ",\"unit\":");
-        put_text(to, table->columns[c].unit);
-        attn_text_add(to, ",\"measured\":%s}", table->columns[c].measured ? "true" : "false");
+        attn_json_object(to);
+        put_text(to, "name", table->columns[c].name);
+        put_text(to, "unit", table->columns[c].unit);
+        attn_json_key(to, "measured");
+        attn_json_bool(to, table->columns[c].measured);
+        attn_json_object_end(to);
     }
-    attn_text_add(to, "],\"rows\":[");
-    for (size_t r = 0; r < table->row_count; r++) {
-        attn_text_add(to, r ? "],[" : "[");
-        for (size_t c = 0; c < table->column_count; c++) {
-            const attn_entry *entry = &table->entries[r * table->column_count + c];
-            attn_text_add(to, c ? "," : "");
-            if (table->columns[c].decimals < 0)
-                put_text(to, entry->text);
-            else
-                put_number(to, entry->number);
-        }
-    }
-    attn_text_add(to, table->row_count ? "]]}" : "]}");
+    attn_json_array_end(to);
 }
 
-static void put_curves(attn_text *to, const attn_figure_curves *curves) {
+static void put_row(attn_json_text *to, const attn_table *table, const attn_entry *entries) {
+    attn_json_array(to);
+    for (size_t c = 0; c < table->column_count; c++)
+        if (table->columns[c].decimals < 0)
+            attn_json_string(to, entries[c].text);
+        else
+            attn_json_real(to, entries[c].number);
+    attn_json_array_end(to);
+}
+
+static void put_table(attn_json_text *to, const attn_table *table) {
+    attn_json_object(to);
+    put_text(to, "title", table->title);
+    put_columns(to, table);
+    attn_json_key(to, "rows");
+    attn_json_array(to);
+    for (size_t r = 0; r < table->row_count; r++)
+        put_row(to, table, &table->entries[r * table->column_count]);
+    attn_json_array_end(to);
+    attn_json_object_end(to);
+}
+
+static void put_numbers(attn_json_text *to, const char *key, const double *values, size_t n) {
+    attn_json_key(to, key);
+    attn_json_array(to);
+    for (size_t i = 0; i < n; i++)
+        attn_json_real(to, values[i]);
+    attn_json_array_end(to);
+}
+
+static void put_curves(attn_json_text *to, const attn_figure_curves *curves) {
     put_texts(to, "panels", curves->titles, curves->panels);
-    attn_text_add(to, ",\"curves\":[");
+    attn_json_key(to, "curves");
+    attn_json_array(to);
     for (size_t i = 0; i < curves->count; i++) {
         const attn_figure_curve *c = &curves->items[i];
-        attn_text_add(to, "%s{\"panel\":%zu,\"name\":", i ? "," : "", c->panel);
-        put_text(to, c->name);
-        for (int axis = 0; axis < 2; axis++) {
-            attn_text_add(to, axis ? "],\"y\":[" : ",\"x\":[");
-            for (size_t k = 0; k < c->n; k++) {
-                attn_text_add(to, k ? "," : "");
-                put_number(to, axis ? c->y[k] : c->x[k]);
-            }
-        }
-        attn_text_add(to, "]}");
+        attn_json_object(to);
+        attn_json_key(to, "panel");
+        attn_json_size(to, c->panel);
+        put_text(to, "name", c->name);
+        put_numbers(to, "x", c->x, c->n);
+        put_numbers(to, "y", c->y, c->n);
+        attn_json_object_end(to);
     }
-    attn_text_add(to, "]");
+    attn_json_array_end(to);
 }
 
 /* Tells whether a cell is hidden. Cells are asked for in row-major order. *at is the index of the
@@ -181,63 +157,68 @@ static bool is_hidden(const attn_heatmap *map, size_t row, size_t col, size_t *a
     return *at < map->hidden_count && map->hidden[*at].row == row && map->hidden[*at].from <= col;
 }
 
-static void put_heat(attn_text *to, const attn_figure_heat *heat) {
+static void put_map(attn_json_text *to, const attn_heatmap *map) {
+    size_t run = 0;
+    attn_json_array(to);
+    for (size_t r = 0; r < map->shape[0]; r++) {
+        attn_json_array(to);
+        for (size_t c = 0; c < map->shape[1]; c++)
+            attn_json_float(to, is_hidden(map, r, c, &run) ? NAN : map->max[r * map->shape[1] + c]);
+        attn_json_array_end(to);
+    }
+    attn_json_array_end(to);
+}
+
+static void put_heat(attn_json_text *to, const attn_figure_heat *heat) {
     put_texts(to, "panels", heat->titles, heat->count);
     put_texts(to, "rows", heat->row_labels, heat->row_count);
     put_texts(to, "columns", heat->col_labels, heat->col_count);
-    attn_text_add(to, ",\"cells\":[");
-    for (size_t m = 0; m < heat->count; m++) {
-        const attn_heatmap *map = &heat->maps[m];
-        size_t run = 0;
-        attn_text_add(to, m ? ",[" : "[");
-        for (size_t r = 0; r < map->shape[0]; r++)
-            for (size_t c = 0; c < map->shape[1]; c++) {
-                attn_text_add(to, c ? "," : r ? "],[" : "[");
-                put_single(to, is_hidden(map, r, c, &run) ? NAN : map->max[r * map->shape[1] + c]);
-            }
-        attn_text_add(to, "]]");
-    }
-    attn_text_add(to, "]");
+    attn_json_key(to, "cells");
+    attn_json_array(to);
+    for (size_t m = 0; m < heat->count; m++)
+        put_map(to, &heat->maps[m]);
+    attn_json_array_end(to);
 }
 
-static void put_picture(attn_text *to, const attn_picture *picture) {
-    attn_text_add(to, "{\"name\":");
-    put_text(to, picture->name);
-    attn_text_add(
-        to, ",\"measured\":%s,\"kind\":\"%s\",\"title\":", picture->measured ? "true" : "false",
-        picture->heat.count ? "heatmaps" : "curves");
-    put_text(to, picture->options.title);
-    attn_text_add(to, ",\"x_label\":");
-    put_text(to, picture->options.x_label);
-    attn_text_add(to, ",\"y_label\":");
-    put_text(to, picture->options.y_label);
+static void put_picture(attn_json_text *to, const attn_picture *picture) {
+    attn_json_object(to);
+    put_text(to, "name", picture->name);
+    attn_json_key(to, "measured");
+    attn_json_bool(to, picture->measured);
+    put_text(to, "kind", picture->heat.count ? "heatmaps" : "curves");
+    put_text(to, "title", picture->options.title);
+    put_text(to, "x_label", picture->options.x_label);
+    put_text(to, "y_label", picture->options.y_label);
     if (picture->heat.count)
         put_heat(to, &picture->heat);
     else
         put_curves(to, &picture->curves);
-    attn_text_add(to, "}");
+    attn_json_object_end(to);
 }
 
-void attn_findings_json(const attn_findings *findings, attn_text *to) {
+void attn_findings_json(const attn_findings *findings, attn_json_text *to) {
     const attn_experiment *about = findings->experiment;
-    attn_text_add(to, "{\"experiment\":\"%s\",\"title\":", about->name);
-    put_text(to, about->title);
-    attn_text_add(to, ",\"settings\":{");
+    attn_json_object(to);
+    put_text(to, "experiment", about->name);
+    put_text(to, "title", about->title);
+    attn_json_key(to, "settings");
+    attn_json_object(to);
     for (size_t i = 0; i < about->setting_count; i++) {
-        attn_text_add(to, "%s\"%s\":", i ? "," : "", about->settings[i].name);
-        put_number(to, findings->values[i]);
+        attn_json_key(to, about->settings[i].name);
+        attn_json_real(to, findings->values[i]);
     }
-    attn_text_add(to, "},\"tables\":[");
-    for (size_t i = 0; i < findings->table_count; i++) {
-        attn_text_add(to, i ? "," : "");
+    attn_json_object_end(to);
+    attn_json_key(to, "tables");
+    attn_json_array(to);
+    for (size_t i = 0; i < findings->table_count; i++)
         put_table(to, &findings->tables[i]);
-    }
-    attn_text_add(to, "],\"pictures\":[");
-    for (size_t i = 0; i < findings->picture_count; i++) {
-        attn_text_add(to, i ? "," : "");
+    attn_json_array_end(to);
+    attn_json_key(to, "pictures");
+    attn_json_array(to);
+    for (size_t i = 0; i < findings->picture_count; i++)
         put_picture(to, &findings->pictures[i]);
-    }
-    attn_text_add(to, "],\"closing\":");
-    put_text(to, findings->closing);
-    attn_text_add(to, "}\n");
+    attn_json_array_end(to);
+    put_text(to, "closing", findings->closing);
+    attn_json_object_end(to);
+    attn_json_put(to, "\n", 1);
 }

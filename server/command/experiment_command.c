@@ -60,7 +60,7 @@ static attn_status write_picture(const place *p, const attn_picture *picture, bo
 }
 
 static attn_status write_json(const place *p, const attn_findings *findings, attn_arena *arena) {
-    attn_text json = {.arena = arena};
+    attn_json_text json = {.arena = arena, .decimals = -1};
     attn_findings_json(findings, &json);
     if (json.failed)
         return attn_fail(p->err, ATTN_ENOMEM, "out", "not enough memory for the JSON");

@@ -82,9 +82,10 @@ static attn_status no_memory(attn_error *err) {
 }
 
 /* Copies the text into the arena of the result, because the text's own arena is used again. */
-static attn_status keep(attn_text *text, srv_piece *out, attn_arena *arena, attn_error *err) {
-    char *kept = text->failed ? NULL : attn_arena_text(arena, text->data, text->size);
-    *out = (srv_piece){kept, text->size};
+static attn_status keep(bool failed, const char *text, size_t size, srv_piece *out,
+                        attn_arena *arena, attn_error *err) {
+    char *kept = failed ? NULL : attn_arena_text(arena, text, size);
+    *out = (srv_piece){kept, size};
     return kept ? ATTN_OK : no_memory(err);
 }
 
@@ -97,7 +98,7 @@ static attn_status draw(const attn_findings *found, srv_job_result *r, attn_aren
         attn_text svg = {.arena = scratch};
         status = attn_picture_draw(&found->pictures[i], &svg, err);
         if (!status)
-            status = keep(&svg, &r->svgs[i], r->arena, err);
+            status = keep(svg.failed, svg.data, svg.size, &r->svgs[i], r->arena, err);
         names[i] = attn_arena_text(r->arena, name, strlen(name));
         if (!status && !names[i])
             status = no_memory(err);
@@ -107,14 +108,15 @@ static attn_status draw(const attn_findings *found, srv_job_result *r, attn_aren
 
 static attn_status write_result(const attn_findings *found, srv_job_result *r,
                                 srv_strings *pictures, attn_arena *scratch, attn_error *err) {
-    attn_text json = {.arena = scratch}, text = {.arena = scratch};
+    attn_json_text json = {.arena = scratch, .decimals = -1};
+    attn_text text = {.arena = scratch};
     const size_t n = found->picture_count;
     attn_findings_json(found, &json);
-    attn_status status = keep(&json, &r->json, r->arena, err);
+    attn_status status = keep(json.failed, json.data, json.size, &r->json, r->arena, err);
     if (status)
         return status;
     attn_findings_print(found, &text);
-    status = keep(&text, &r->text, r->arena, err);
+    status = keep(text.failed, text.data, text.size, &r->text, r->arena, err);
     const char **names = attn_arena_zeroed(r->arena, n + 1, sizeof *names);
     r->svgs = attn_arena_zeroed(r->arena, n + 1, sizeof *r->svgs);
     if (!status && (!names || !r->svgs))

@@ -9,7 +9,7 @@
 
 typedef struct srv_app srv_app;                   /* shared.h */
 typedef struct srv_config srv_config;             /* config/config.h */
-typedef struct srv_decoded_body srv_decoded_body; /* wire/container.h */
+typedef struct srv_decoded_body srv_decoded_body; /* request/decoded_body.h */
 typedef struct srv_parts srv_parts;
 typedef struct srv_stream srv_stream; /* stream.h */
 typedef struct srv_intake srv_intake; /* intake.h */
@@ -177,7 +177,7 @@ const char *srv_query(srv_request *req, const char *name);
 /* --- problems: replies that report an error, as application/problem+json (RFC 9457) --- */
 
 /* The codes of problems. Their names do not change between versions of the service. The table in
- * wire/problem_codes.c has the name, HTTP status, title and meaning of each. */
+ * request/problem_codes.c has the name, HTTP status, title and meaning of each. */
 typedef enum srv_code {
     SRV_MALFORMED,      /* 400 the body is not valid JSON, or a malformed container */
     SRV_BAD_REQUEST,    /* 400 another malformed part: framing, header, query parameter */

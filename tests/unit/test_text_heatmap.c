@@ -8,8 +8,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "attn/print.h"
 #include "attn/rng.h"
-#include "attn/text.h"
 #include "draw/draw.h"
 
 static const char *const words[] = {"L'", "accord", "zone", "\n"};

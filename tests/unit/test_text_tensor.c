@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attn/text.h"
+#include "attn/print.h"
 
 typedef struct text_case {
     attn_dtype dtype;

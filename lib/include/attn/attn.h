@@ -20,6 +20,7 @@
 #include "parameters.h"
 #include "pool.h"
 #include "positions.h"
+#include "print.h"
 #include "projections.h"
 #include "rng.h"
 #include "run.h"

@@ -5,6 +5,7 @@
 #ifndef ATTN_FIGURE_H
 #define ATTN_FIGURE_H
 
+#include "heatmap.h"
 #include "text.h"
 
 #ifdef __cplusplus

@@ -5,8 +5,8 @@
 #include "api/service/page.h"
 #include "api/service/service_api.h"
 #include "config/nearest.h"
+#include "request/problem_codes.h"
 #include "wire/json_out.h"
-#include "wire/problem_codes.h"
 
 static void put(attn_json_text *j, const char *key, const char *text) {
     attn_json_key(j, key);

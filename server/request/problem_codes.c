@@ -1,4 +1,4 @@
-#include "wire/problem_codes.h"
+#include "request/problem_codes.h"
 
 /* The constant body has `error` on every route, since it does not depend on the request. */
 #define ROW(code, name_, title_, meaning_, remedy_, ...)                                           \

@@ -18,45 +18,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "number/number.h"
 #include "number/print_small.h"
-#include "request/request.h"
+#include "request/decoded_body.h"
+#include "request/problem_codes.h"
 #include "request/shared.h"
-#include "wire/container.h"
-#include "wire/problem_codes.h"
+#include "json/json_write.h"
 
 #define TYPE "application/problem+json"
 
 enum { TEXT_MOST = 1024, POINTER_MOST = 512, INSTANCE_MOST = 160 }; /* bounds in bytes */
-
-/* The body while it is made. */
-typedef struct body {
-    char *p; /* the end of what has been written to `text` */
-    char text[256 + ATTN_ESCAPE_MOST * (2 * TEXT_MOST + POINTER_MOST + INSTANCE_MOST + 256)];
-} body;
-
-static void put(body *b, const char *text) {
-    size_t n = strlen(text);
-    memcpy(b->p, text, n);
-    b->p += n;
-}
-
-/* Writes ,"key":"prefix text" with at most `most` bytes of the text; the first member gets the
- * opening brace instead of the comma. */
-static void put_member(body *b, const char *key, const char *prefix, const char *text,
-                       size_t most) {
-    put(b, b->p == b->text ? "{\"" : ",\"");
-    put(b, key);
-    put(b, "\":\"");
-    put(b, prefix);
-    b->p = attn_escape(b->p, text, strnlen(text, most));
-    put(b, "\"");
-}
-
-static void put_number(body *b, const char *key, double value) {
-    put(b, key);
-    b->p = attn_write_f64(b->p, value);
-}
 
 typedef struct problem_limit {
     double value;
@@ -75,40 +45,58 @@ typedef struct said {
     bool infers;                /* with `error` */
 } said;
 
-static void write_body(body *b, const said *s) {
-    b->p = b->text;
-    put_member(b, "type", "/problems/", s->row->name, TEXT_MOST);
-    put_member(b, "title", "", s->row->title, TEXT_MOST);
-    put_number(b, ",\"status\":", s->status);
-    put_member(b, "detail", "", s->detail, TEXT_MOST);
+/* Room for a body: every text may be cut and escaped. */
+typedef char
+    body_text[256 + ATTN_ESCAPE_MOST * (2 * TEXT_MOST + POINTER_MOST + INSTANCE_MOST + 256)];
+
+/* Writes a member with at most `most` bytes of the text behind the prefix. */
+static void put_member(attn_json_text *j, const char *key, const char *prefix, const char *text,
+                       size_t most) {
+    attn_json_key(j, key);
+    attn_json_string_of(j, prefix, text, strnlen(text, most));
+}
+
+static attn_json_text write_body(body_text text, const said *s) {
+    attn_json_text j = {.data = text, .room = sizeof(body_text)};
+    attn_json_object(&j);
+    put_member(&j, "type", "/problems/", s->row->name, TEXT_MOST);
+    put_member(&j, "title", "", s->row->title, TEXT_MOST);
+    attn_json_key(&j, "status");
+    attn_json_int(&j, s->status);
+    put_member(&j, "detail", "", s->detail, TEXT_MOST);
     if (s->id && *s->id)
-        put_member(b, "instance", "urn:request:", s->id, INSTANCE_MOST);
+        put_member(&j, "instance", "urn:request:", s->id, INSTANCE_MOST);
     else if (s->path)
-        put_member(b, "instance", "", s->path, INSTANCE_MOST);
-    put_member(b, "code", "", s->row->name, TEXT_MOST);
+        put_member(&j, "instance", "", s->path, INSTANCE_MOST);
+    put_member(&j, "code", "", s->row->name, TEXT_MOST);
     if (s->pointer)
-        put_member(b, "pointer", "", s->pointer, POINTER_MOST);
+        put_member(&j, "pointer", "", s->pointer, POINTER_MOST);
     if (s->limit) {
-        put_number(b, ",\"limit\":{\"value\":", s->limit->value);
-        put_member(b, "setting", "", s->limit->setting, 64);
-        put(b, "}");
+        attn_json_key(&j, "limit");
+        attn_json_object(&j);
+        attn_json_key(&j, "value");
+        attn_json_real(&j, s->limit->value);
+        put_member(&j, "setting", "", s->limit->setting, 64);
+        attn_json_object_end(&j);
     }
     if (s->infers)
-        put_member(b, "error", "", s->detail, TEXT_MOST);
-    put(b, "}\n");
+        put_member(&j, "error", "", s->detail, TEXT_MOST);
+    attn_json_object_end(&j);
+    attn_json_put(&j, "\n", 1);
+    return j;
 }
 
 const char *srv_problem_example(attn_arena *arena, srv_code code) {
     const srv_problem_row *row = srv_problem_row_of(code);
     const problem_limit limit = {row->limit, row->setting};
-    body b;
-    write_body(&b, &(said){.row = row,
-                           .status = row->status,
-                           .detail = row->detail,
-                           .id = "7164e53bd15c3f28",
-                           .pointer = row->pointer,
-                           .limit = row->setting ? &limit : NULL});
-    return attn_arena_text(arena, b.text, (size_t)(b.p - b.text) - 1);
+    body_text text;
+    const attn_json_text j = write_body(text, &(said){.row = row,
+                                                      .status = row->status,
+                                                      .detail = row->detail,
+                                                      .id = "7164e53bd15c3f28",
+                                                      .pointer = row->pointer,
+                                                      .limit = row->setting ? &limit : NULL});
+    return attn_arena_text(arena, j.data, j.size - 1);
 }
 
 /* Returns the pointer for a request with a query string, whose parameters are the fields of objects
@@ -192,11 +180,11 @@ static void reply_problem(srv_request *req, srv_code code, const char *pointer,
     /* The text names the tensor's type in the library; the client knows the protocol's type. */
     if (place.type && code == SRV_DTYPE)
         snprintf(detail + lead, sizeof detail - lead, ", sent as %s", place.type);
-    body b;
-    write_body(&b, &(said){row, status, detail, req->id, req->path, pointer, limit, infers(req)});
-    size_t size = (size_t)(b.p - b.text);
-    const char *text = req->arena ? attn_arena_text(req->arena, b.text, size) : NULL;
-    srv_reply_set(req, status, TYPE, text ? text : row->bare, text ? size : strlen(row->bare));
+    body_text made;
+    const attn_json_text j = write_body(
+        made, &(said){row, status, detail, req->id, req->path, pointer, limit, infers(req)});
+    const char *text = req->arena ? attn_arena_text(req->arena, j.data, j.size) : NULL;
+    srv_reply_set(req, status, TYPE, text ? text : row->bare, text ? j.size : strlen(row->bare));
     req->reply.problem = 1 + (unsigned)(row - srv_problem_row_of((srv_code)0));
     req->reply.setting = limit ? limit->setting : NULL;
     req->reply.limit = limit ? limit->value : 0;

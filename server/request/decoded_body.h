@@ -1,0 +1,35 @@
+/* A body that is read as JSON and tensors beside it: what server/wire makes of containers and query
+ * strings, and where its values stand in what the client has sent. */
+#ifndef SRV_DECODED_BODY_H
+#define SRV_DECODED_BODY_H
+
+#include <attn/safetensors.h>
+
+#include "request/request.h"
+
+/* The first number of a body that is beyond the range of its float type, such as 1e39 for float32.
+ * It was read as an infinity. The request is refused for it unless one of its fields allows such
+ * numbers (SRV_B_BEYOND in decode.h). */
+typedef struct srv_beyond {
+    const char *pointer; /* JSON pointer to the number; NULL: there is no such number */
+    const char *text;    /* detail of the problem */
+} srv_beyond;
+
+/* Where a value stands in the body that the client has sent. */
+typedef struct srv_origin {
+    char pointer[512];       /* JSON pointer */
+    const char *name, *type; /* of a tensor: its name and datatype in the body; otherwise NULL */
+} srv_origin;
+
+struct srv_decoded_body {
+    const char *text; /* the JSON of the request, one object of `size` bytes; a NUL follows it */
+    size_t size;
+    const attn_named_tensor *tensors;
+    size_t count;
+    srv_beyond beyond; /* for tensors that were read from JSON (Open Inference) */
+    /* Problems must point to the body that the client has sent. Finds the origin of the value that
+     * stands at `pointer` in `text`. NULL: both have the same pointers. */
+    void (*place)(const srv_decoded_body *body, const char *pointer, srv_origin *out);
+};
+
+#endif
