@@ -14,8 +14,10 @@
 #include "attention/resolved.h"
 #include "io/safetensors_layout.h"
 #include "runs/copy.h"
+#include "runs/format.h"
 #include "runs/inputs.h"
 #include "runs/pooling.h"
+#include "runs/texts.h"
 
 enum { NAME = 96 }; /* bytes of a tensor's name, with the NUL */
 
@@ -209,62 +211,6 @@ static void add_overview(attn_run_builder *b, const attn_attention *op, const at
 
 /* --- the text --- */
 
-static void put_count(attn_run_builder *b, const char *key, size_t value, size_t usual) {
-    if (value == usual)
-        return;
-    attn_json_key(&b->text, key);
-    attn_json_int(&b->text, (int64_t)value);
-}
-
-static void put_integers(attn_run_builder *b, const char *key, const int64_t *values, size_t n) {
-    if (!values)
-        return;
-    attn_json_key(&b->text, key);
-    attn_json_array(&b->text);
-    for (size_t i = 0; i < n; i++)
-        attn_json_int(&b->text, values[i]);
-    attn_json_array_end(&b->text);
-}
-
-static void put_text_numbers(attn_run_builder *b, const char *key, const size_t *numbers,
-                             size_t n) {
-    if (numbers && n == 1)
-        put_count(b, key, numbers[0], SIZE_MAX);
-    else
-        put_integers(b, key, (const int64_t *)numbers, n);
-}
-
-static void put_info(attn_run_builder *b, const attn_run_site_info *info,
-                     const attn_attention_dims *d) {
-    attn_json_text *t = &b->text;
-    if (info->name) {
-        attn_json_key(t, "name");
-        attn_json_string(t, info->name);
-    }
-    attn_json_key(t, "kind");
-    attn_json_string(t, attn_run_kind_name(info->kind));
-    if (info->stack) {
-        attn_json_key(t, "stack");
-        attn_json_string(t, info->stack);
-    }
-    attn_json_key(t, "layer");
-    attn_json_int(t, (int64_t)info->layer);
-    put_count(b, "call", info->call, 0);
-    put_count(b, "query_start", info->query_start, 0);
-    put_count(b, "key_start", info->key_start, 0);
-    put_integers(b, "query_lengths", info->query_lengths, d->B);
-    put_integers(b, "key_lengths", info->key_lengths, d->B);
-    put_text_numbers(b, "query_text", info->query_texts, info->query_text_count);
-    put_text_numbers(b, "key_text", info->key_texts, info->key_text_count);
-    if (info->axis_count == 0)
-        return;
-    attn_json_key(t, "axes");
-    attn_json_array(t);
-    for (size_t i = 0; i < info->axis_count; i++)
-        attn_json_string(t, info->axes[i]);
-    attn_json_array_end(t);
-}
-
 /* Writes the operation with all its operands by name, and with the offset that the library uses,
  * whatever the starts say. */
 static void put_operation(attn_run_builder *b, const attn_run_site_source *site) {
@@ -302,16 +248,14 @@ void attn_run_builder_site(attn_run_builder *b, const attn_run_site_source *site
         return;
     b->keys = op->dims.S;
     attn_json_object(t);
-    put_info(b, &site->info, &op->dims);
+    attn_run_write_info(t, &site->info, op->dims.B);
     put_operation(b, site);
     if (site->stats && !b->status) {
         const char *words = attn_mask_words(op->mask, b->work);
         if (!*words)
             no_memory(b);
-        attn_json_key(t, "kernel");
-        attn_json_string(t, op->kernels->name);
-        attn_json_key(t, "mask_words");
-        attn_json_string(t, words);
+        attn_run_write_text(t, "kernel", op->kernels->name);
+        attn_run_write_text(t, "mask_words", words);
         add_stats(b, &op->dims, site->stats);
         add_overview(b, op, site->stats);
     }
@@ -321,56 +265,13 @@ void attn_run_builder_site(attn_run_builder *b, const attn_run_site_source *site
     b->site++;
 }
 
-static void put_text(attn_run_builder *b, const attn_run_text *text) {
-    attn_json_text *t = &b->text;
-    attn_json_object(t);
-    attn_json_key(t, "tokens");
-    attn_json_array(t);
-    for (size_t i = 0; i < text->count; i++)
-        attn_json_string(t, text->tokens[i]);
-    attn_json_array_end(t);
-    put_integers(b, "ids", text->ids, text->count);
-    if (text->text) {
-        attn_json_key(t, "text");
-        attn_json_string(t, text->text);
-    }
-    if (text->offsets) {
-        attn_json_key(t, "offsets");
-        attn_json_array(t);
-        for (size_t i = 0; i < text->count; i++) {
-            attn_json_array(t);
-            attn_json_int(t, (int64_t)text->offsets[i][0]);
-            attn_json_int(t, (int64_t)text->offsets[i][1]);
-            attn_json_array_end(t);
-        }
-        attn_json_array_end(t);
-    }
-    if (text->special) {
-        attn_json_key(t, "special");
-        attn_json_array(t);
-        for (size_t i = 0; i < text->count; i++)
-            if (text->special[i])
-                attn_json_int(t, (int64_t)i);
-        attn_json_array_end(t);
-    }
-    attn_json_object_end(t);
-}
-
 void attn_run_builder_begin(attn_run_builder *b, const char *model) {
     attn_json_text *t = &b->text;
     t->arena = b->arena;
     attn_json_object(t);
-    attn_json_key(t, "version");
-    attn_json_int(t, ATTN_RUN_FORMAT);
-    if (model) {
-        attn_json_key(t, "model");
-        attn_json_string(t, model);
-    }
-    attn_json_key(t, "texts");
-    attn_json_array(t);
-    for (size_t i = 0; i < b->text_count; i++)
-        put_text(b, &b->texts[i]);
-    attn_json_array_end(t);
+    attn_run_write_integer(t, "version", ATTN_RUN_FORMAT);
+    attn_run_write_text(t, "model", model);
+    attn_run_write_text_list(t, b->texts, b->text_count);
     attn_json_key(t, "sites");
     attn_json_array(t);
     if (t->failed)

@@ -7,33 +7,14 @@
 #include <string.h>
 
 #include "attention/resolved.h"
-#include "runs/private.h"
+#include "runs/format.h"
+#include "runs/texts.h"
 
 static attn_status no_memory(attn_error *err) {
     return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the stored run");
 }
 
 /* --- the file --- */
-
-static int by_name(const void *a, const void *b) {
-    const attn_named_tensor *const *x = a, *const *y = b;
-    return strcmp((*x)->name, (*y)->name);
-}
-
-const attn_tensor *attn_run_find_tensor(const attn_run *run, const char *name) {
-    const attn_named_tensor key = {.name = name}, *wanted = &key;
-    const attn_named_tensor **found =
-        run->file.count ? bsearch(&wanted, run->by_name, run->file.count, sizeof *found, by_name)
-                        : NULL;
-    return found ? &(*found)->tensor : NULL;
-}
-
-const char *attn_run_metadata(const attn_run *run, const char *key) {
-    for (size_t i = 0; i < run->file.metadata_count; i++)
-        if (strcmp(run->file.metadata[i].key, key) == 0)
-            return run->file.metadata[i].text;
-    return NULL;
-}
 
 /* Refuses tensors of a site that are unusable. Other tensors of a capture may be anything. */
 static attn_status check_unusable(const attn_run *run, attn_error *err) {
@@ -59,7 +40,7 @@ static attn_status read_file(attn_run *run, const void *data, size_t size, attn_
     for (size_t i = 0; i < run->file.count; i++)
         run->by_name[i] = &run->file.tensors[i];
     if (run->file.count)
-        qsort(run->by_name, run->file.count, sizeof *run->by_name, by_name);
+        qsort(run->by_name, run->file.count, sizeof *run->by_name, attn_run_by_name);
     return ATTN_OK;
 }
 
@@ -95,27 +76,30 @@ attn_status attn_run_open(const void *data, size_t size, const attn_run_limits *
 
 /* --- sites --- */
 
-/* Finds the tensor "sites.N.name" and stores its data in *data. *data stays NULL
- * if there is none. It is an error if it has another type or shape. */
-static attn_status find_data(const attn_run_site *site, const char *name, attn_dtype dtype,
-                             int rank, const size_t *dims, const void **data, attn_error *err) {
-    char full[96], shape[128];
-    snprintf(full, sizeof full, "sites.%zu.%s", attn_run_site_index(site), name);
-    const attn_tensor *t = attn_run_find_tensor(site->run, full);
-    *data = NULL;
-    if (!t)
-        return ATTN_OK;
-    if (t->dtype == dtype && t->rank == rank && attn_tensor_is_aligned(t) &&
-        memcmp(t->dims, dims, (size_t)rank * sizeof *dims) == 0) {
-        *data = t->data;
-        return ATTN_OK;
-    }
-    return attn_fail(err, ATTN_ESHAPE, full, "expected %s of shape %s", attn_dtype_name(dtype),
-                     attn_shape_text(dims, rank, shape, sizeof shape));
-}
+/* A site that is being opened. */
+typedef struct opening {
+    attn_run_site *site;
+    attn_error *err;
+    attn_status status; /* of the first error; the functions below then do nothing */
+} opening;
 
-static attn_status missing(const char *name, attn_error *err) {
-    return attn_fail(err, ATTN_EARG, name, "the tensor is missing");
+/* Returns the data of the tensor "sites.N.name". NULL: there is none, or it has another type or
+ * shape, which is an error; a tensor that is `needed` must be there. */
+static void *find_data(opening *o, const char *name, attn_dtype dtype, int rank, const size_t *dims,
+                       bool needed) {
+    char full[96], shape[128];
+    snprintf(full, sizeof full, "sites.%zu.%s", attn_run_site_index(o->site), name);
+    const attn_tensor *t = attn_run_find_tensor(o->site->run, full);
+    if (o->status)
+        return NULL;
+    if (!t && needed)
+        o->status = attn_fail(o->err, ATTN_EARG, name, "the tensor is missing");
+    else if (t && (t->dtype != dtype || t->rank != rank || !attn_tensor_is_aligned(t) ||
+                   memcmp(t->dims, dims, (size_t)rank * sizeof *dims) != 0))
+        o->status =
+            attn_fail(o->err, ATTN_ESHAPE, full, "expected %s of shape %s", attn_dtype_name(dtype),
+                      attn_shape_text(dims, rank, shape, sizeof shape));
+    return t && !o->status ? t->data : NULL;
 }
 
 /* Chooses the kernel table that computed the run, if this processor supports it. Weights are then
@@ -129,85 +113,79 @@ static void choose_kernel(attn_run_site *site) {
 }
 
 /* Takes the statistics from the image, or prepares those that are computed later. */
-static attn_status read_stats(attn_run_site *site, attn_error *err) {
+static void read_stats(opening *o) {
+    attn_run_site *site = o->site;
     const size_t dims[3] = {site->dims->B, site->dims->Hq, site->dims->L};
     const size_t rows = dims[0] * dims[1] * dims[2];
-    const void *max, *sum = NULL, *kind = NULL;
-    attn_status status = find_data(site, "stats.max", ATTN_F64, 3, dims, &max, err);
-    if (status == ATTN_OK)
-        status = find_data(site, "stats.sum", ATTN_F64, 3, dims, &sum, err);
-    if (status == ATTN_OK)
-        status = find_data(site, "stats.kind", ATTN_U8, 3, dims, &kind, err);
-    if (status != ATTN_OK)
-        return status;
-    if (!site->kernel)
-        return attn_run_stats_new(site, err);
-    if (!max || !sum || !kind)
-        return missing(max ? sum ? "stats.kind" : "stats.sum" : "stats.max", err);
-    site->stats = (attn_stats){.max = (double *)(uintptr_t)max,
-                               .sum = (double *)(uintptr_t)sum,
-                               .kind = (uint8_t *)(uintptr_t)kind};
-    for (size_t i = 0; i < rows; i++)
-        if (site->stats.kind[i] > ATTN_ROW_DOUBLE)
-            return attn_fail(err, ATTN_EVALUE, "stats.kind", "expected 0 or 1");
-    return ATTN_OK;
+    const bool needed = site->kernel != NULL;
+    const attn_stats stats = {.max = find_data(o, "stats.max", ATTN_F64, 3, dims, needed),
+                              .sum = find_data(o, "stats.sum", ATTN_F64, 3, dims, needed),
+                              .kind = find_data(o, "stats.kind", ATTN_U8, 3, dims, needed)};
+    if (!o->status && !needed)
+        o->status = attn_run_stats_new(site, o->err);
+    if (o->status || !needed)
+        return;
+    site->stats = stats;
+    for (size_t i = 0; i < rows && !o->status; i++)
+        if (stats.kind[i] > ATTN_ROW_DOUBLE)
+            o->status = attn_fail(o->err, ATTN_EVALUE, "stats.kind", "expected 0 or 1");
 }
 
-static attn_status read_plane(attn_run_site *site, const char *name, size_t level, float **out,
-                              attn_error *err) {
-    const attn_attention_dims *d = site->dims;
+static float *read_plane(opening *o, const char *format, size_t level) {
+    const attn_attention_dims *d = o->site->dims;
     const size_t dims[4] = {d->B, d->Hq, attn_run_cells_along(d->L, level),
                             attn_run_cells_along(d->S, level)};
-    const void *data;
-    attn_status status = find_data(site, name, ATTN_F32, 4, dims, &data, err);
-    *out = (float *)(uintptr_t)data;
-    return status || data ? status : missing(name, err);
+    char name[48];
+    snprintf(name, sizeof name, format, level);
+    return find_data(o, name, ATTN_F32, 4, dims, true);
 }
 
-static attn_status read_overview(attn_run_site *site, attn_error *err) {
+static void read_overview(opening *o) {
+    attn_run_site *site = o->site;
     attn_run_pyramid *p = &site->pyramid;
-    attn_status status = ATTN_OK;
     *p = attn_run_pyramid_of(site->dims->L, site->dims->S);
     if (!site->kernel)
         p->overview = SIZE_MAX;
-    if (p->overview == SIZE_MAX)
-        return ATTN_OK;
-    for (size_t level = p->overview; level < p->levels && !status; level++) {
-        char name[48];
-        snprintf(name, sizeof name, ATTN_RUN_OVERVIEW_MAX, level);
-        status = read_plane(site, name, level, &site->overview.max[level], err);
-        snprintf(name, sizeof name, ATTN_RUN_OVERVIEW_MEAN, level);
-        if (!status)
-            status = read_plane(site, name, level, &site->overview.mean[level], err);
+    for (size_t level = p->overview; level < p->levels && !o->status; level++) {
+        site->overview.max[level] = read_plane(o, ATTN_RUN_OVERVIEW_MAX, level);
+        site->overview.mean[level] = read_plane(o, ATTN_RUN_OVERVIEW_MEAN, level);
     }
-    return status;
 }
 
-/* Opens the site. The caller has the lock of the run. */
 static attn_status open_site(attn_run_site *site, attn_error *err) {
     attn_arena *arena = site->run->arena;
+    opening o = {site, err, ATTN_OK};
     choose_kernel(site);
-    attn_status status = attn_attention_new(&site->in, arena, &site->op, err);
-    if (status != ATTN_OK)
-        return status;
+    o.status = attn_attention_new(&site->in, arena, &site->op, err);
+    if (o.status)
+        return o.status;
     site->dims = attn_attention_dims_of(site->op);
     if (!site->words && !*(site->words = attn_mask_words(site->op->mask, arena)))
         return no_memory(err);
-    status = read_stats(site, err);
-    if (status == ATTN_OK)
-        status = attn_run_labels_make(site, err);
-    if (!status)
-        status = attn_run_padding_new(site, err);
-    return status ? status : read_overview(site, err);
+    read_stats(&o);
+    if (!o.status)
+        o.status = attn_run_labels_make(site, err);
+    if (!o.status)
+        o.status = attn_run_padding_new(site, err);
+    read_overview(&o);
+    return o.status;
 }
 
-void attn_run_at_site(const attn_run_site *site, attn_error *err) {
-    char where[80];
-    if (!err || strncmp(err->where, "sites", 5) == 0)
-        return;
-    snprintf(where, sizeof where, "%.79s", err->where);
-    snprintf(err->where, sizeof err->where, "sites/%zu%s%.66s", (size_t)(site - site->run->sites),
-             *where ? "/" : "", where);
+/* Opens the site, or leaves it as it was. The caller has the lock of the run. */
+static attn_status try_site(attn_run_site *site, attn_error *err) {
+    const attn_arena_mark mark = attn_arena_here(site->run->arena);
+    const char *words = site->words;
+    const attn_status status = open_site(site, err);
+    atomic_store(&site->opened, !status);
+    if (!status)
+        return ATTN_OK;
+    attn_run_at_site(site, err);
+    attn_arena_rewind(site->run->arena, &mark); /* what it holds of the arena goes */
+    site->words = words;
+    site->query_labels = site->key_labels = NULL;
+    site->query_special = site->key_special = NULL;
+    site->padding = NULL;
+    return status;
 }
 
 attn_status attn_run_site_open(const attn_run *run, size_t index, const attn_run_site **out,
@@ -216,94 +194,10 @@ attn_status attn_run_site_open(const attn_run *run, size_t index, const attn_run
     attn_status status = ATTN_OK;
     if (!atomic_load(&site->opened)) {
         pthread_mutex_lock(run->lock);
-        if (!atomic_load(&site->opened)) {
-            const attn_arena_mark mark = attn_arena_here(run->arena);
-            const char *words = site->words;
-            status = open_site(site, err);
-            if (status) { /* what it holds of the arena goes */
-                attn_run_at_site(site, err);
-                attn_arena_rewind(run->arena, &mark);
-                site->words = words;
-                site->query_labels = site->key_labels = NULL;
-                site->query_special = site->key_special = NULL;
-                site->padding = NULL;
-            } else {
-                atomic_store(&site->opened, true);
-            }
-        }
+        if (!atomic_load(&site->opened))
+            status = try_site(site, err);
         pthread_mutex_unlock(run->lock);
     }
     *out = status ? NULL : site;
     return status;
-}
-
-/* --- parts --- */
-
-const attn_checksums *attn_run_checksums(const attn_run *run, const void **bytes) {
-    *bytes = run->seal.bytes;
-    return run->seal.version ? &run->seal.checksums : NULL;
-}
-const char *attn_run_model(const attn_run *run) {
-    return run->model;
-}
-const attn_run_text *attn_run_texts(const attn_run *run, size_t *count) {
-    *count = run->text_count;
-    return run->texts;
-}
-size_t attn_run_site_count(const attn_run *run) {
-    return run->site_count;
-}
-const attn_run_site_info *attn_run_site_info_of(const attn_run *run, size_t index) {
-    return &run->sites[index].info;
-}
-const attn_attention_dims *attn_run_site_shape(const attn_run *run, size_t index) {
-    return &run->sites[index].shape;
-}
-
-size_t attn_run_site_index(const attn_run_site *site) {
-    return (size_t)(site - site->run->sites);
-}
-
-const char *attn_run_kind_name(attn_run_kind kind) {
-#define NAME(name, text) text,
-    static const char *const names[] = {ATTN_RUN_KIND_LIST(NAME)};
-#undef NAME
-    return (unsigned)kind < ATTN_RUN_KINDS ? names[kind] : NULL;
-}
-
-const attn_attention *attn_run_attention(const attn_run_site *site) {
-    return site->op;
-}
-const attn_attention_dims *attn_run_dims(const attn_run_site *site) {
-    return site->dims;
-}
-const attn_inputs *attn_run_inputs(const attn_run_site *site) {
-    return &site->in;
-}
-const attn_stats *attn_run_stats(const attn_run_site *site) {
-    return &site->stats;
-}
-const char *const *attn_run_query_labels(const attn_run_site *site, size_t batch) {
-    const size_t own = site->own_labels ? batch * site->dims->L : 0;
-    return site->query_labels ? site->query_labels + own : NULL;
-}
-const char *const *attn_run_key_labels(const attn_run_site *site, size_t batch) {
-    const size_t own = site->own_labels ? batch * site->dims->S : 0;
-    return site->key_labels ? site->key_labels + own : NULL;
-}
-const uint8_t *attn_run_query_special(const attn_run_site *site, size_t batch) {
-    return site->query_special ? site->query_special[site->own_labels ? batch : 0] : NULL;
-}
-const uint8_t *attn_run_key_special(const attn_run_site *site, size_t batch) {
-    return site->key_special ? site->key_special[site->own_labels ? batch : 0] : NULL;
-}
-size_t attn_run_label_entries(const attn_run_site *site) {
-    const bool any = site->query_labels || site->key_labels;
-    return site->own_labels ? site->dims->B : any;
-}
-bool attn_run_is_exact(const attn_run_site *site) {
-    return site->exact;
-}
-const char *attn_run_words(const attn_run_site *site) {
-    return site->words;
 }

@@ -71,23 +71,14 @@ struct attn_run_site {
     bool own_labels; /* batch entries have labels of their own */
 };
 
+/* --- an opened run (run.c) --- */
+
+extern const char *const attn_run_kind_words[]; /* of attn_run_kind; NULL is the last one */
+/* Compares the names of two elements of attn_run.by_name, for qsort. */
+int attn_run_by_name(const void *a, const void *b);
 /* Returns the tensor of the image with this name; NULL: there is none. */
 const attn_tensor *attn_run_find_tensor(const attn_run *run, const char *name);
-
-/* --- reading an image (format.c) --- */
-
-/* Reads the JSON text of the metadata: texts, and run->sites with what does not depend on elements. */
-attn_status attn_run_read_format(attn_run *run, const char *text, const attn_run_limits *limits,
-                                 attn_error *err);
-/* Makes the labels of an opened site from the texts. */
-attn_status attn_run_labels_make(attn_run_site *site, attn_error *err);
-/* Checks lists and texts that the info of a site names against its shape. `index` is the number of
- * the site. */
-attn_status attn_run_check_info(const attn_run_site_info *info, const attn_attention_dims *d,
-                                const attn_run_text *texts, size_t text_count, size_t index,
-                                attn_error *err);
-
-/* Puts "sites/N/" in front of the place of an error (open.c). */
+/* Puts "sites/N/" in front of the place of an error. */
 void attn_run_at_site(const attn_run_site *site, attn_error *err);
 /* Sets the usual names of the axes if the site has none (axes.c). */
 void attn_run_axes_usual(const attn_attention_dims *d, attn_run_site_info *info);

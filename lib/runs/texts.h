@@ -1,0 +1,19 @@
+/* The texts of a run (FORMAT.md), and what sites have from them. */
+#ifndef ATTN_RUN_TEXTS_H
+#define ATTN_RUN_TEXTS_H
+
+#include "runs/members.h"
+
+/* Reads `texts` into run->texts. NULL: there are none. */
+void attn_run_read_texts(attn_run_reader *r, const attn_json *list);
+/* Writes the member `texts`. */
+void attn_run_write_text_list(attn_json_text *t, const attn_run_text *texts, size_t count);
+/* Checks lists and texts that the info of a site names against its shape. `index` is the number of
+ * the site. */
+attn_status attn_run_check_info(const attn_run_site_info *info, const attn_attention_dims *d,
+                                const attn_run_text *texts, size_t text_count, size_t index,
+                                attn_error *err);
+/* Makes the labels of an opened site. */
+attn_status attn_run_labels_make(attn_run_site *site, attn_error *err);
+
+#endif
