@@ -11,6 +11,7 @@
 #include "analysis/sums.h"
 #include "attn/analysis.h"
 #include "base/sweep.h"
+#include "base/try.h"
 
 enum {
     BLOCK_PRODUCTS = 1 << 19, /* pairs x keys in a block of rows, whose sums are added alone */
@@ -112,10 +113,8 @@ static attn_status load_side(const plan *p, const side *s, lane *l, size_t lane_
     const size_t each = rows_of(p) * p->S;
     for (size_t h = 0; h < s->heads; h++) {
         attn_range range = {.batch = s->batch, .head = h, .row = row, .rows = rows, .cols = p->S};
-        attn_status status = s->source->fetch(s->source->ctx, lane_index, &range,
-                                              l->weights + (at + h) * each, l->logits, err);
-        if (status)
-            return status;
+        ATTN_TRY(s->source->fetch(s->source->ctx, lane_index, &range, l->weights + (at + h) * each,
+                                  l->logits, err));
         for (size_t r = 0; r < rows; r++)
             find_visible(s, l->logits + r * p->S, h, row + r, p->S,
                          l->visible + (at + h) * each + r * p->S);
@@ -204,13 +203,13 @@ static attn_status compare_rows(void *work, size_t index, size_t lane_index, att
     part *sums = &w->parts[index * p->together % p->wave];
     const size_t row = index * p->together * p->block;
     size_t rows = p->L - row < rows_of(p) ? p->L - row : rows_of(p);
-    attn_status status = load_side(p, &p->a, l, lane_index, 0, row, rows, err);
-    if (!status && p->b.source)
-        status = load_side(p, &p->b, l, lane_index, p->a.heads, row, rows, err);
-    for (size_t r = 0; !status && r < rows; r++)
+    ATTN_TRY(load_side(p, &p->a, l, lane_index, 0, row, rows, err));
+    if (p->b.source)
+        ATTN_TRY(load_side(p, &p->b, l, lane_index, p->a.heads, row, rows, err));
+    for (size_t r = 0; r < rows; r++)
         if (!is_padding(p, row + r))
             add_row(p, l, r, &sums[r / p->block]);
-    return status;
+    return ATTN_OK;
 }
 
 /* --- memory, merging, result --- */
@@ -264,12 +263,11 @@ static void clear(const plan *p, part *sums) {
 /* Sets all sums to 0. With many heads these are gigabytes, so the control is checked between
  * blocks. */
 static attn_status clear_sums(const comparison *w, attn_error *err) {
-    attn_status status = ATTN_OK;
-    for (size_t i = 0; i <= w->plan->wave && !status; i++) {
+    for (size_t i = 0; i <= w->plan->wave; i++) {
         clear(w->plan, &w->parts[i]);
-        status = attn_control_check(w->control, err);
+        ATTN_TRY(attn_control_check(w->control, err));
     }
-    return status;
+    return ATTN_OK;
 }
 
 static void merge_block(const plan *p, part *to, const part *from) {
@@ -405,15 +403,14 @@ attn_status attn_head_distances_measure(const attn_weight_source *a, const attn_
     w.lanes = attn_sweep_open(&comparing, &w, attn_pool_slots(pool), arena);
     if (!w.lanes)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory to compare %zu heads", p.heads);
-    attn_status status = clear_sums(&w, err);
-    for (size_t i = 0; i < a->batches && !status; i++) {
+    ATTN_TRY(clear_sums(&w, err));
+    for (size_t i = 0; i < a->batches; i++) {
         p.a.batch = p.b.batch = i;
-        status = attn_sweep_run(&comparing, &w, (p.blocks + p.together - 1) / p.together,
-                                p.wave / p.together, pool, control, err);
+        ATTN_TRY(attn_sweep_run(&comparing, &w, (p.blocks + p.together - 1) / p.together,
+                                p.wave / p.together, pool, control, err));
         finish(&p, &w.parts[p.wave], &w.result[i]);
         clear(&p, &w.parts[p.wave]);
     }
-    if (!status)
-        *out = w.result;
-    return status;
+    *out = w.result;
+    return ATTN_OK;
 }

@@ -12,6 +12,7 @@
 
 #include "analysis/diagnose.h"
 #include "attention/operands.h"
+#include "base/try.h"
 
 /* FINDINGS: diagnoses in the first block of memory. NAMED: up to so many heads are listed by
  * name. */
@@ -304,14 +305,11 @@ static attn_status find_uniform(const attn_diagnose_input *in, size_t *heads, fi
     for (size_t i = 0; ok && i < m->count; i++) {
         const attn_head_measures *h = &m->items[i];
         vectors v = {.known = false};
-        attn_status status = ATTN_OK;
         why[i] = CAUSES;
         if (!(h->values[ATTN_NORMALIZED_ENTROPY] > ATTN_UNIFORM_ENTROPY))
             continue;
         if (in->run)
-            status = measure_vectors(in->run, h->batch, h->head, f->arena, &v, err);
-        if (status)
-            return status;
+            ATTN_TRY(measure_vectors(in->run, h->batch, h->head, f->arena, &v, err));
         why[i] = (uint8_t)cause_of(&v);
         gather(&found[why[i]], h, &v);
     }
@@ -545,11 +543,8 @@ attn_status attn_diagnose(const attn_diagnose_input *in, attn_arena *arena, attn
     findings f = {.arena = arena};
     size_t *heads = attn_arena_zeroed(arena, in->measures->count, sizeof *heads);
     bool ok = heads != NULL;
-    if (ok) {
-        attn_status status = find_uniform(in, heads, &f, err);
-        if (status)
-            return status;
-    }
+    if (ok)
+        ATTN_TRY(find_uniform(in, heads, &f, err));
     ok = ok && find_nearly_uniform(in, heads, &f) && find_saturated(in, heads, &f) &&
          find_sinks(in, heads, &f);
     for (size_t b = 0; ok && in->distances && b < in->measures->batches; b++)

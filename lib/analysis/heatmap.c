@@ -11,6 +11,7 @@
 #include "analysis/sums.h"
 #include "attn/heatmap.h"
 #include "base/sweep.h"
+#include "base/try.h"
 
 enum {
     /* Default for the cells of all heatmaps together. In JSON a cell takes at most 15 bytes: a
@@ -72,7 +73,6 @@ static attn_status choose_span(const char *name, size_t from, size_t to, size_t 
 
 static attn_status choose_maps(attn_heatmap_plan *p, size_t B, attn_error *err) {
     const attn_heatmap_options *o = p->options;
-    attn_status status = ATTN_OK;
     size_t batches = o->batch_list ? o->batch_count : B;
     if ((unsigned)o->heads > ATTN_HEADS_MEAN)
         return attn_fail(err, ATTN_EARG, "heads", "there is no choice of the number %d",
@@ -81,11 +81,9 @@ static attn_status choose_maps(attn_heatmap_plan *p, size_t B, attn_error *err) 
         return attn_fail(err, ATTN_EARG, "pool", "there is no pooling of the number %d",
                          (int)o->pool);
     if (o->batch_list)
-        status = choose_list("batch", "batch entries", o->batch_list, o->batch_count, B, err);
-    if (!status && o->heads == ATTN_HEADS_LIST)
-        status = choose_list("heads", "heads", o->head_list, o->head_count, p->H, err);
-    if (status)
-        return status;
+        ATTN_TRY(choose_list("batch", "batch entries", o->batch_list, o->batch_count, B, err));
+    if (o->heads == ATTN_HEADS_LIST)
+        ATTN_TRY(choose_list("heads", "heads", o->head_list, o->head_count, p->H, err));
     p->merged = 1;
     p->maps_a_batch = p->H;
     if (o->heads == ATTN_HEADS_LIST)
@@ -258,23 +256,15 @@ static attn_status count_bytes(attn_heatmap_plan *p, attn_error *err) {
 attn_status attn_analysis_plan(const attn_heatmap_options *options, size_t B, size_t H, size_t L,
                                size_t S, size_t slots, attn_heatmap_plan *out, attn_error *err) {
     attn_heatmap_plan p = {.options = options, .slots = slots, .H = H, .S = S};
-    attn_status status =
-        choose_span("rows", options->row_from, options->row_to, L, &p.row0, &p.rows, err);
-    if (!status)
-        status = choose_span("cols", options->col_from, options->col_to, S, &p.col0, &p.cols, err);
-    if (!status)
-        status = choose_maps(&p, B, err);
-    if (status)
-        return status;
+    ATTN_TRY(choose_span("rows", options->row_from, options->row_to, L, &p.row0, &p.rows, err));
+    ATTN_TRY(choose_span("cols", options->col_from, options->col_to, S, &p.col0, &p.cols, err));
+    ATTN_TRY(choose_maps(&p, B, err));
     choose_steps(&p);
-    status = choose_edges(&p, err);
-    if (status)
-        return status;
+    ATTN_TRY(choose_edges(&p, err));
     choose_pieces(&p);
-    status = count_bytes(&p, err);
-    if (!status)
-        *out = p;
-    return status;
+    ATTN_TRY(count_bytes(&p, err));
+    *out = p;
+    return ATTN_OK;
 }
 
 size_t attn_analysis_map_batch(const attn_heatmap_plan *plan, size_t map) {
@@ -301,9 +291,7 @@ attn_heatmap_options attn_heatmap_defaults(void) {
 attn_status attn_heatmap_shape(const attn_heatmap_options *options, size_t B, size_t H, size_t L,
                                size_t S, size_t *maps, size_t shape[2], attn_error *err) {
     attn_heatmap_plan plan;
-    attn_status status = attn_analysis_plan(options, B, H, L, S, 1, &plan, err);
-    if (status)
-        return status;
+    ATTN_TRY(attn_analysis_plan(options, B, H, L, S, 1, &plan, err));
     *maps = plan.maps;
     shape[0] = plan.shape[0];
     shape[1] = plan.shape[1];
@@ -313,9 +301,7 @@ attn_status attn_heatmap_shape(const attn_heatmap_options *options, size_t B, si
 attn_status attn_heatmap_cost(const attn_heatmap_options *options, size_t B, size_t H, size_t L,
                               size_t S, size_t slots, attn_cost *out, attn_error *err) {
     attn_heatmap_plan plan;
-    attn_status status = attn_analysis_plan(options, B, H, L, S, slots, &plan, err);
-    if (status)
-        return status;
+    ATTN_TRY(attn_analysis_plan(options, B, H, L, S, slots, &plan, err));
     double cells = (double)plan.maps * (double)plan.merged * (double)plan.rows * (double)S;
     /* for each cell: a product and two sums for entropy, a comparison and a sum for pooling */
     *out = (attn_cost){.cells = cells,
@@ -412,19 +398,15 @@ attn_status attn_heatmap_build(const attn_weight_source *source,
                                attn_error *err) {
     attn_heatmap_plan plan;
     size_t slots = attn_pool_slots(pool);
-    attn_status status = attn_analysis_plan(options, source->batches, source->heads, source->rows,
-                                            source->cols, slots, &plan, err);
-    if (status)
-        return status;
+    ATTN_TRY(attn_analysis_plan(options, source->batches, source->heads, source->rows, source->cols,
+                                slots, &plan, err));
     attn_heatmap_work work = {.plan = &plan, .source = source, .control = control};
     work.lanes = attn_sweep_open(&building, &work, slots, arena);
     if (!work.lanes)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory for %zu heatmaps of %zu x %zu cells",
                          plan.maps, plan.shape[0], plan.shape[1]);
     begin_maps(&work);
-    status = attn_sweep_run(&building, &work, plan.maps * plan.pieces, 0, pool, control, err);
-    if (status)
-        return status;
+    ATTN_TRY(attn_sweep_run(&building, &work, plan.maps * plan.pieces, 0, pool, control, err));
     for (size_t i = 0; i < plan.maps; i++)
         merge_parts(&work, i);
     close_gaps(&work, arena);

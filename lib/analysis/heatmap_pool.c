@@ -7,6 +7,7 @@
 #include "analysis/edges.h"
 #include "analysis/heatmap_private.h"
 #include "analysis/sums.h"
+#include "base/try.h"
 
 static bool is_hidden(const float *logits, size_t j) {
     return logits && logits[j] == -INFINITY;
@@ -141,10 +142,8 @@ static attn_status load_rows(const attn_heatmap_work *w, size_t map, size_t lane
                             .rows = rows,
                             .col = 0,
                             .cols = p->S};
-        attn_status status =
-            w->source->fetch(w->source->ctx, lane_index, &range, lane->weights, lane->logits, err);
-        if (status)
-            return status;
+        ATTN_TRY(
+            w->source->fetch(w->source->ctx, lane_index, &range, lane->weights, lane->logits, err));
         measure_rows(w, lane, rows);
         if (p->merged > 1)
             merge_head(w, lane, rows * p->S, h == 0);
@@ -271,13 +270,12 @@ attn_status attn_analysis_heatmap_piece(void *work, size_t index, size_t lane_in
         lane->cells[c] = empty_cell;
     for (size_t at = from; at < to; at += p->block) {
         size_t rows = to - at < p->block ? to - at : p->block;
-        attn_status status = attn_control_check(w->control, err);
-        if (!status)
-            status = load_rows(w, map, lane_index, p->row0 + at, rows, err);
-        for (size_t i = at; !status && i < at + rows; i++) {
-            status = pool_line(w, map, i, i - at, lane, &entropy, err);
+        ATTN_TRY(attn_control_check(w->control, err));
+        ATTN_TRY(load_rows(w, map, lane_index, p->row0 + at, rows, err));
+        for (size_t i = at; i < at + rows; i++) {
+            ATTN_TRY(pool_line(w, map, i, i - at, lane, &entropy, err));
             size_t r = i / p->step[0];
-            if (status || (i + 1 < p->rows && (i + 1) / p->step[0] == r))
+            if (i + 1 < p->rows && (i + 1) / p->step[0] == r)
                 continue;
             w->maps[map].row_entropy[r] = entropy.rows && !p->options->signed_values
                                               ? (float)(entropy.sum / (double)entropy.rows)
@@ -285,8 +283,6 @@ attn_status attn_analysis_heatmap_piece(void *work, size_t index, size_t lane_in
             flush_cells(w, map, r, lane->cells, part);
             entropy = (entropy_sum){0};
         }
-        if (status)
-            return status;
     }
     attn_control_tell(w->control, atomic_fetch_add(&w->done, 1) + 1, p->maps * p->pieces);
     return ATTN_OK;

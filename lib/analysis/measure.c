@@ -11,6 +11,7 @@
 #include "analysis/order.h"
 #include "analysis/sums.h"
 #include "base/sweep.h"
+#include "base/try.h"
 
 static double mean(const attn_mean *m) {
     return m->count ? m->sum / (double)m->count : NAN;
@@ -154,7 +155,6 @@ static attn_status check_segments(const uint32_t *segments, size_t n, size_t cou
 
 static attn_status check_options(const attn_measure_options *o, size_t L, size_t S,
                                  attn_error *err) {
-    attn_status status = ATTN_OK;
     if (o->class_count > ATTN_CLASSES_MOST)
         return attn_fail(err, ATTN_EARG, "classes", "at most %d classes, found %zu",
                          ATTN_CLASSES_MOST, o->class_count);
@@ -168,11 +168,10 @@ static attn_status check_options(const attn_measure_options *o, size_t L, size_t
                                  "key %zu of \"%.40s\" is outside: "
                                  "there are %zu keys, from 0",
                                  o->classes[c].keys[k], o->classes[c].name, S);
-    if (o->segment_count > 0)
-        status = check_segments(o->query_segments, L, o->segment_count, err);
-    if (o->segment_count > 0 && !status)
-        status = check_segments(o->key_segments, S, o->segment_count, err);
-    return status;
+    if (o->segment_count == 0)
+        return ATTN_OK;
+    ATTN_TRY(check_segments(o->query_segments, L, o->segment_count, err));
+    return check_segments(o->key_segments, S, o->segment_count, err);
 }
 
 /* Returns whether entry b and entry b modulo `entries` have the same row of `batches`. */
@@ -509,9 +508,7 @@ static attn_status make_plan(const attn_measure_options *options, size_t B, size
 attn_status attn_measure_cost(const attn_measure_options *options, size_t B, size_t H, size_t L,
                               size_t S, size_t slots, attn_cost *out, attn_error *err) {
     attn_measure_plan p = {.options = options};
-    attn_status status = make_plan(options, B, H, L, S, slots, &p, err);
-    if (status)
-        return status;
+    ATTN_TRY(make_plan(options, B, H, L, S, slots, &p, err));
     double cells = (double)B * (double)H * (double)L * (double)S;
     *out = (attn_cost){.cells = cells,
                        /* sums, squares, moments, a logarithm, sums of columns */
@@ -528,12 +525,9 @@ attn_status attn_measure_heads(const attn_weight_source *source,
     attn_measure_plan plan;
     attn_measure_work work = {.plan = &plan, .source = source, .control = control};
     const size_t slots = attn_pool_slots(pool);
-    attn_status status = check_options(options, source->rows, source->cols, err);
-    if (!status)
-        status = make_plan(options, source->batches, source->heads, source->rows, source->cols,
-                           slots, &plan, err);
-    if (status)
-        return status;
+    ATTN_TRY(check_options(options, source->rows, source->cols, err));
+    ATTN_TRY(make_plan(options, source->batches, source->heads, source->rows, source->cols, slots,
+                       &plan, err));
     work.lanes = attn_sweep_open(&measuring, &work, slots, arena);
     if (!work.lanes)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory for measures of %zu x %zu heads", plan.B,
@@ -542,11 +536,10 @@ attn_status attn_measure_heads(const attn_weight_source *source,
         clear_part(&work.parts[i], plan.S);
     link_tokens(&work);
     find_entries(&work);
-    status = attn_sweep_run(&measuring, &work, work.out.count * plan.pieces, plan.wave, pool,
-                            control, err);
+    ATTN_TRY(attn_sweep_run(&measuring, &work, work.out.count * plan.pieces, plan.wave, pool,
+                            control, err));
     for (size_t i = 0; plan.pieces == 0 && i < work.out.count; i++)
         finish_head(&work, &work.out.items[i], &work.out.items[i]);
-    if (!status)
-        *out = work.out;
-    return status;
+    *out = work.out;
+    return ATTN_OK;
 }

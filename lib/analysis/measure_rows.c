@@ -8,6 +8,7 @@
 #include "analysis/heatmap_private.h"
 #include "analysis/measure_private.h"
 #include "analysis/sums.h"
+#include "base/try.h"
 
 static int by_token(const void *x, const void *y) {
     const attn_token_place *a = x, *b = y;
@@ -359,9 +360,9 @@ attn_status attn_analysis_measure_piece(void *work, size_t index, size_t lane_in
                         .row = row,
                         .rows = plan->L - row < plan->block ? plan->L - row : plan->block,
                         .cols = plan->S};
-    attn_status status =
-        w->source->fetch(w->source->ctx, lane_index, &range, lane->weights, lane->logits, err);
-    for (size_t r = 0; !status && r < range.rows; r++)
+    ATTN_TRY(
+        w->source->fetch(w->source->ctx, lane_index, &range, lane->weights, lane->logits, err));
+    for (size_t r = 0; r < range.rows; r++)
         add_row(w, &w->parts[index % plan->wave], lane, &range, r);
-    return status;
+    return ATTN_OK;
 }

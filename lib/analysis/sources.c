@@ -14,6 +14,7 @@
 #include "attention/cells.h"
 #include "attn/analysis.h"
 #include "base/sweep.h"
+#include "base/try.h"
 
 /* Makes *out of `made`, with a copy of the struct *work as its ctx. `lanes` are the lanes of this
  * struct. Fails if they are NULL, or if there is no memory for the copy. */
@@ -58,9 +59,7 @@ static attn_status fetch_run_f64(const run_rows *s, run_lane *l, const attn_rang
         attn_range one = *rows;
         one.row += r;
         one.rows = 1;
-        attn_status status = compute_cells(s, l, &one, l->wide, logits + r * rows->cols, err);
-        if (status != ATTN_OK)
-            return status;
+        ATTN_TRY(compute_cells(s, l, &one, l->wide, logits + r * rows->cols, err));
         attn_widen_f32(weights + r * rows->cols, l->wide, ATTN_F64, 1, rows->cols);
     }
     return ATTN_OK;
@@ -80,11 +79,11 @@ static attn_status fetch_run(void *ctx, size_t lane_index, const attn_range *row
                              float *logits, attn_error *err) {
     const run_rows *s = ctx;
     run_lane *l = &s->lanes[lane_index];
-    const attn_status status = l->wide ? fetch_run_f64(s, l, rows, weights, logits, err)
-                                       : compute_cells(s, l, rows, weights, logits, err);
-    if (status == ATTN_OK && s->stage != ATTN_STAGE_PROBS)
+    ATTN_TRY(l->wide ? fetch_run_f64(s, l, rows, weights, logits, err)
+                     : compute_cells(s, l, rows, weights, logits, err));
+    if (s->stage != ATTN_STAGE_PROBS)
         mark_scores(s->stage, weights, logits, rows->rows * rows->cols);
-    return status;
+    return ATTN_OK;
 }
 
 static void place_run_lane(const void *work, attn_area *area, void *to) {
@@ -122,8 +121,8 @@ typedef struct masked {
 static attn_status fetch_masked(void *ctx, size_t lane, const attn_range *at, float *weights,
                                 float *logits, attn_error *err) {
     const masked *m = ctx;
-    attn_status status = m->inner->fetch(m->inner->ctx, lane, at, weights, logits, err);
-    for (size_t r = 0; !status && r < at->rows; r++) {
+    ATTN_TRY(m->inner->fetch(m->inner->ctx, lane, at, weights, logits, err));
+    for (size_t r = 0; r < at->rows; r++) {
         uint8_t *keep = m->lanes[lane];
         float *w = weights + r * at->cols, *l = logits + r * at->cols;
         attn_mask_keep(m->mask, attn_repeated_entry(at->batch, attn_mask_batches(m->mask)),
@@ -134,7 +133,7 @@ static attn_status fetch_masked(void *ctx, size_t lane, const attn_range *at, fl
             w[j] = keep[j] ? w[j] : 0;
         }
     }
-    return status;
+    return ATTN_OK;
 }
 
 static void place_keep(const void *work, attn_area *area, void *to) {
@@ -169,21 +168,21 @@ static attn_status fetch_difference(void *ctx, size_t lane, const attn_range *at
     float *other = d->lanes[lane], *hidden = other + d->room;
     const bool both = d->a->has_logits && d->b->has_logits;
     size_t most = at->cols ? d->room / at->cols : at->rows;
-    attn_status status = d->a->fetch(d->a->ctx, lane, at, weights, logits, err);
-    for (size_t r = 0, n; !status && r < at->rows; r += n) {
+    ATTN_TRY(d->a->fetch(d->a->ctx, lane, at, weights, logits, err));
+    for (size_t r = 0, n; r < at->rows; r += n) {
         n = at->rows - r < most ? at->rows - r : most;
         attn_range part = *at;
         part.row += r;
         part.rows = n;
-        status = d->b->fetch(d->b->ctx, lane, &part, other, hidden, err);
+        ATTN_TRY(d->b->fetch(d->b->ctx, lane, &part, other, hidden, err));
         float *w = weights + r * at->cols, *l = logits + r * at->cols;
-        for (size_t k = 0; !status && k < n * at->cols; k++) {
+        for (size_t k = 0; k < n * at->cols; k++) {
             w[k] -= other[k];
             if (both)
                 l[k] = l[k] == -INFINITY && hidden[k] == -INFINITY ? -INFINITY : 0;
         }
     }
-    return status;
+    return ATTN_OK;
 }
 
 /* Sets *out to the padding of either source; NULL: neither has any. false: out of memory. */
@@ -285,12 +284,12 @@ static void fill_gradient(const gradient *g, const attn_range *at, size_t first,
 static attn_status fetch_gradient(void *ctx, size_t lane, const attn_range *at, float *weights,
                                   float *logits, attn_error *err) {
     const gradient *g = ctx;
-    attn_status status = g->inner->fetch(g->inner->ctx, lane, at, weights, logits, err);
-    for (size_t first = 0; !status && first < at->rows; first += GRADIENT_ROWS)
+    ATTN_TRY(g->inner->fetch(g->inner->ctx, lane, at, weights, logits, err));
+    for (size_t first = 0; first < at->rows; first += GRADIENT_ROWS)
         fill_gradient(g, at, first,
                       at->rows - first < GRADIENT_ROWS ? at->rows - first : GRADIENT_ROWS,
                       g->lanes[lane], weights, logits);
-    return status;
+    return ATTN_OK;
 }
 
 static void place_gradient(const void *work, attn_area *area, void *to) {
@@ -368,9 +367,7 @@ static attn_status load_layer(const rollout *r, const rollout_lane *l, size_t la
     memset(l->layer, 0, rows * S * sizeof *l->layer);
     for (size_t h = 0; h < in->heads; h++) {
         attn_range at = {.batch = batch, .head = h, .row = row, .rows = rows, .cols = S};
-        attn_status status = in->fetch(in->ctx, lane_index, &at, l->weights, l->logits, err);
-        if (status)
-            return status;
+        ATTN_TRY(in->fetch(in->ctx, lane_index, &at, l->weights, l->logits, err));
         for (size_t k = 0; k < rows * S; k++)
             l->layer[k] += (double)l->weights[k];
     }
@@ -393,11 +390,8 @@ static attn_status multiply_layer(const rollout *r, const rollout_lane *l, size_
     memset(l->y, 0, rows * S * sizeof *l->y);
     for (size_t j0 = 0; j0 < S; j0 += LAYER_ROWS) {
         size_t n = S - j0 < LAYER_ROWS ? S - j0 : LAYER_ROWS;
-        attn_status status = attn_control_check(r->control, err);
-        if (!status)
-            status = load_layer(r, l, lane_index, batch, j0, n, err);
-        if (status)
-            return status;
+        ATTN_TRY(attn_control_check(r->control, err));
+        ATTN_TRY(load_layer(r, l, lane_index, batch, j0, n, err));
         for (size_t i = 0; i < rows; i++)
             for (size_t j = 0; j < n; j++) {
                 const double x = l->x[i * S + j0 + j], *from = l->layer + j * S;
@@ -423,10 +417,7 @@ static attn_status fetch_rollout(void *ctx, size_t lane_index, const attn_range 
         for (size_t i = 0; i < rows; i++)
             l.x[i * S + at->row + from + i] = 1;
         for (size_t layer = r->layers; layer-- > 0;) {
-            attn_status status =
-                multiply_layer(r, &l, lane_index, layer * r->batches + at->batch, rows, err);
-            if (status)
-                return status;
+            ATTN_TRY(multiply_layer(r, &l, lane_index, layer * r->batches + at->batch, rows, err));
             double *swap = l.x;
             l.x = l.y;
             l.y = swap;
@@ -520,20 +511,19 @@ static attn_status sum_head(void *work, size_t index, size_t lane, attn_error *e
     const attn_weight_source *from = s->source;
     float *w = s->lanes[lane];
     attn_head_sum *out = &s->heads[index];
-    attn_status status = ATTN_OK;
-    for (size_t row = 0; !status && row < from->rows; row += s->block) {
+    for (size_t row = 0; row < from->rows; row += s->block) {
         size_t n = from->rows - row < s->block ? from->rows - row : s->block;
         attn_range at = {.batch = index / from->heads,
                          .head = index % from->heads,
                          .row = row,
                          .rows = n,
                          .cols = from->cols};
-        status = from->fetch(from->ctx, lane, &at, w, w + s->block * from->cols, err);
-        for (size_t r = 0; !status && r < n; r++)
+        ATTN_TRY(from->fetch(from->ctx, lane, &at, w, w + s->block * from->cols, err));
+        for (size_t r = 0; r < n; r++)
             if (!attn_row_is_padding(from, at.batch, row + r))
                 add_row_sum(w + r * from->cols, from->cols, out);
     }
-    return status;
+    return ATTN_OK;
 }
 
 static void place_sum_lane(const void *work, attn_area *area, void *to) {
@@ -559,8 +549,7 @@ attn_status attn_head_sums(const attn_weight_source *source, attn_pool *pool,
     if (!s.lanes)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the sums of %zu heads", heads);
     memset(s.heads, 0, heads * sizeof *s.heads);
-    attn_status status = attn_sweep_run(&summing_heads, &s, heads, 0, pool, control, err);
-    if (!status)
-        *out = s.heads;
-    return status;
+    ATTN_TRY(attn_sweep_run(&summing_heads, &s, heads, 0, pool, control, err));
+    *out = s.heads;
+    return ATTN_OK;
 }

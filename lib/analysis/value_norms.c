@@ -7,6 +7,7 @@
 #include "analysis/sums.h"
 #include "attention/operands.h"
 #include "base/sweep.h"
+#include "base/try.h"
 #include "kernels/gemm.h"
 
 enum { ROWS = 64 }; /* values of a piece */
@@ -131,8 +132,8 @@ static attn_status fetch_scaled(void *ctx, size_t lane_index, const attn_range *
     const scaled *s = ctx;
     const attn_weight_source *in = s->inner;
     const double *norm = s->norms + (at->batch * in->heads + at->head) * in->cols + at->col;
-    const attn_status status = in->fetch(in->ctx, lane_index, at, weights, logits, err);
-    for (size_t r = 0; !status && r < at->rows; r++)
+    ATTN_TRY(in->fetch(in->ctx, lane_index, at, weights, logits, err));
+    for (size_t r = 0; r < at->rows; r++)
         for (size_t j = 0; j < at->cols; j++) {
             float *w = weights + r * at->cols + j, *l = logits + r * at->cols + j;
             if (*w != 0) /* a hidden value may be infinite */
@@ -141,7 +142,7 @@ static attn_status fetch_scaled(void *ctx, size_t lane_index, const attn_range *
             if (in->has_logits && *l != -INFINITY)
                 *l = *w > 0 ? logf(*w) : -200.0f;
         }
-    return status;
+    return ATTN_OK;
 }
 
 attn_status attn_value_norm_source(const attn_weight_source *source, const double *norms,

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "attention/forward.h"
+#include "base/try.h"
 
 /* --- the main pass --- */
 
@@ -108,14 +109,13 @@ static attn_status back_tile(const attn_backward *g, size_t piece, size_t t, att
     const size_t j0 = t * k->keys, n = d->S - j0 < k->keys ? d->S - j0 : k->keys;
     const size_t row = head * d->S + j0;
     bool begins = true;
-    attn_status status = ATTN_OK;
     attn_backward_load_tile(g, head / d->Hkv, head % d->Hkv, j0, n, l);
     if (a->score_v)
         memset(l->dkey_tanh, 0, k->keys * d->score_width * k->elem);
-    for (size_t i = 0; i < blocks && status == ATTN_OK; i++) {
+    for (size_t i = 0; i < blocks; i++) {
         const attn_block block = attn_backward_block_at(g, head * blocks + i);
-        status = attn_control_check(g->control, err);
-        if (status == ATTN_OK && attn_backward_intersects(a, &block, j0, n)) {
+        ATTN_TRY(attn_control_check(g->control, err));
+        if (attn_backward_intersects(a, &block, j0, n)) {
             back_block_tile(g, &block, j0, n, piece % g->plan.chunks, begins, l, &g->sums[piece]);
             begins = false;
         }
@@ -126,19 +126,17 @@ static attn_status back_tile(const attn_backward *g, size_t piece, size_t t, att
     }
     if (a->score_v)
         transpose_tanh(g, row, n, l);
-    return status;
+    return ATTN_OK;
 }
 
 /* Piece: packs the rows of one block and computes dO . O for each row. */
 static attn_status begin_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
     attn_backward *g = ctx;
     const attn_block block = attn_backward_block_at(g, index);
-    attn_status status = attn_control_check(g->control, err);
-    if (status == ATTN_OK)
-        status = attn_backward_pack(g, &block, &g->lanes[lane], err);
-    if (status == ATTN_OK)
-        attn_backward_dots(g, &block, &g->lanes[lane]);
-    return status;
+    ATTN_TRY(attn_control_check(g->control, err));
+    ATTN_TRY(attn_backward_pack(g, &block, &g->lanes[lane], err));
+    attn_backward_dots(g, &block, &g->lanes[lane]);
+    return ATTN_OK;
 }
 
 /* Piece: computes a chunk of tiles of one key/value head. If the head has only this chunk, it
@@ -148,15 +146,13 @@ static attn_status back_piece(void *ctx, size_t index, size_t lane, attn_error *
     const attn_attention_dims *d = &g->a->dims;
     const size_t chunk = index % g->plan.chunks, end = (chunk + 1) * g->plan.tiles_a_chunk;
     const size_t heads = attn_group(d), first = index / g->plan.chunks * heads;
-    attn_status status = ATTN_OK;
-    for (size_t i = 0; g->plan.chunks == 1 && i < heads * g->plan.blocks && status == ATTN_OK; i++)
-        status = begin_piece(g, first * g->plan.blocks + i, lane, err);
+    for (size_t i = 0; g->plan.chunks == 1 && i < heads * g->plan.blocks; i++)
+        ATTN_TRY(begin_piece(g, first * g->plan.blocks + i, lane, err));
     clear_rows(g->k, g->dquery, (chunk * d->B * d->Hq + first) * d->L, heads * d->L,
                d->score_width);
-    for (size_t t = chunk * g->plan.tiles_a_chunk;
-         t < end && t < g->plan.tiles && status == ATTN_OK; t++)
-        status = back_tile(g, index, t, &g->lanes[lane], err);
-    return status;
+    for (size_t t = chunk * g->plan.tiles_a_chunk; t < end && t < g->plan.tiles; t++)
+        ATTN_TRY(back_tile(g, index, t, &g->lanes[lane], err));
+    return ATTN_OK;
 }
 
 /* --- the backward pass alone, from the results of an earlier forward pass --- */
@@ -251,9 +247,7 @@ static attn_status check_finite(const attn_backward *g, const attn_packed *packe
         return ATTN_OK;
     for (size_t r = 0; r < d->B * d->Hq * d->L; r++) {
         const size_t head = r / d->L;
-        attn_status status = attn_control_check(g->control, err);
-        if (status != ATTN_OK)
-            return status;
+        ATTN_TRY(attn_control_check(g->control, err));
         if (isnan(s->max[r]) || s->max[r] == INFINITY ||
             (packed->any_bad &&
              attn_sees_bad(g->a, packed, head / d->Hq, head % d->Hq, r % d->L, ATTN_NOT_FINITE)))
@@ -268,30 +262,26 @@ static attn_status run_passes(attn_backward *g, attn_pool *pool, attn_arena *are
                               attn_gradients *out, attn_error *err) {
     const attn_attention_dims *d = &g->a->dims;
     const size_t pieces = d->B * d->Hkv * g->plan.chunks;
-    attn_status status = ATTN_OK;
     if (g->plan.chunks > 1)
-        status =
-            attn_pool_run(pool, d->B * d->Hq * g->plan.blocks, begin_piece, g, g->control, err);
-    if (status == ATTN_OK)
-        status = attn_pool_run(pool, pieces, back_piece, g, g->control, err);
-    return status == ATTN_OK ? attn_backward_finish(g, pool, arena, out, err) : status;
+        ATTN_TRY(
+            attn_pool_run(pool, d->B * d->Hq * g->plan.blocks, begin_piece, g, g->control, err));
+    ATTN_TRY(attn_pool_run(pool, pieces, back_piece, g, g->control, err));
+    return attn_backward_finish(g, pool, arena, out, err);
 }
 
 /* Runs the backward pass. If a gradient overflows float, it runs the pass again with `ref`, in
  * double. */
-static attn_status run(attn_backward *g, attn_pool *pool, attn_arena *arena, attn_gradients *out,
-                       attn_error *err) {
+static attn_status run_backward(attn_backward *g, attn_pool *pool, attn_arena *arena,
+                                attn_gradients *out, attn_error *err) {
     attn_gradients gradients = {.score.kind = g->a->in.score.kind};
     const attn_arena_mark before = attn_arena_here(arena);
     if (!read_statistics(g, attn_pool_slots(pool), arena))
         return no_memory(err);
     g->packed = g->scores == g->a->kernels ? g->a->packed : NULL;
     g->bad_keys = g->a->packed->any_bad;
-    attn_status status = attn_backward_allocate(g, arena) ? ATTN_OK : no_memory(err);
-    if (status == ATTN_OK)
-        status = run_passes(g, pool, arena, &gradients, err);
-    if (status != ATTN_OK)
-        return status;
+    if (!attn_backward_allocate(g, arena))
+        return no_memory(err);
+    ATTN_TRY(run_passes(g, pool, arena, &gradients, err));
     if (attn_backward_all_finite(g, &gradients)) {
         *out = gradients;
         return ATTN_OK;
@@ -302,7 +292,16 @@ static attn_status run(attn_backward *g, attn_pool *pool, attn_arena *arena, att
                          attn_dtype_name(g->a->dims.result));
     g->in_double = true;
     attn_arena_rewind(arena, &before);
-    return run(g, pool, arena, out, err);
+    return run_backward(g, pool, arena, out, err);
+}
+
+/* Runs the backward pass with the packed keys and values a->packed. */
+static attn_status run_packed(attn_backward *g, const attn_tensor *grad_output, attn_pool *pool,
+                              attn_arena *arena, attn_gradients *out, attn_error *err) {
+    if (!view_gradients(g, grad_output, arena))
+        return no_memory(err);
+    ATTN_TRY(check_finite(g, g->a->packed, err));
+    return run_backward(g, pool, arena, out, err);
 }
 
 attn_status attn_attention_backward(attn_attention *a, const attn_results *results,
@@ -311,23 +310,17 @@ attn_status attn_attention_backward(attn_attention *a, const attn_results *resul
                                     attn_gradients *out, attn_error *err) {
     attn_backward g = {.a = a, .results = results, .control = control};
     attn_packed *packed = NULL;
-    attn_status status = check_gradients(a, results, grad_output, err);
-    if (status == ATTN_OK && a->dims.precision != ATTN_PRECISION_FP32)
-        status = attn_fail(err, ATTN_EUNSUPPORTED, "precision",
-                           "gradients are computed in fp32 alone, found %s",
-                           attn_precision_name(a->dims.precision));
-    if (status == ATTN_OK && !a->packed)
-        status = attn_pack(a, pool, control, arena, &packed, err);
-    if (status != ATTN_OK)
-        return status;
-    if (packed)
-        a->packed = packed;
-    status =
-        view_gradients(&g, grad_output, arena) ? check_finite(&g, a->packed, err) : no_memory(err);
-    if (status == ATTN_OK)
-        status = run(&g, pool, arena, out, err);
-    if (packed) /* the arena of the packed operands may be freed before the operation */
-        a->packed = NULL;
+    ATTN_TRY(check_gradients(a, results, grad_output, err));
+    if (a->dims.precision != ATTN_PRECISION_FP32)
+        return attn_fail(err, ATTN_EUNSUPPORTED, "precision",
+                         "gradients are computed in fp32 alone, found %s",
+                         attn_precision_name(a->dims.precision));
+    if (a->packed)
+        return run_packed(&g, grad_output, pool, arena, out, err);
+    ATTN_TRY(attn_pack(a, pool, control, arena, &packed, err));
+    a->packed = packed;
+    const attn_status status = run_packed(&g, grad_output, pool, arena, out, err);
+    a->packed = NULL; /* the arena of the packed operands may be freed before the operation */
     return status;
 }
 
@@ -368,19 +361,18 @@ static attn_status begin_head(heads *t, size_t index, size_t lane, attn_error *e
     const attn_attention_dims *d = &g->a->dims;
     const size_t b = index / d->Hkv, hkv = index % d->Hkv, keys = g->k->keys;
     const size_t blocks = attn_group(d) * g->plan.blocks;
-    attn_status status = ATTN_OK;
     if (!attn_pack_head(g->a, l->head, b, hkv, l->source))
         return ATTN_ENONFINITE;
-    for (size_t i = 0; i < blocks && status == ATTN_OK; i++) {
+    for (size_t i = 0; i < blocks; i++) {
         const attn_block block = attn_backward_block_at(g, index * blocks + i);
-        status = attn_backward_pack(g, &block, l, err);
+        ATTN_TRY(attn_backward_pack(g, &block, l, err));
     }
-    for (size_t tile = 0; tile < g->plan.tiles && status == ATTN_OK; tile++) {
+    for (size_t tile = 0; tile < g->plan.tiles; tile++) {
         const size_t j0 = tile * keys;
         place_tile(l, tile);
         attn_backward_load_tile(g, b, hkv, j0, d->S - j0 < keys ? d->S - j0 : keys, l);
     }
-    return status;
+    return ATTN_OK;
 }
 
 /* Sets numerators [from, to) of the block's rows to 0. */
@@ -411,17 +403,16 @@ static attn_status forward_block(heads *t, const attn_block *block, size_t lane,
     attn_block_run *run = fl->runs;
     run->kept = l->kept;
     run->stream = (attn_stream){.block = *block, .w = &run->work};
-    attn_status status = attn_forward_begin(f, l->head, run, err);
-    if (status != ATTN_OK || run->in_double)
-        return status != ATTN_OK ? status : ATTN_ENONFINITE;
+    ATTN_TRY(attn_forward_begin(f, l->head, run, err));
+    if (run->in_double)
+        return ATTN_ENONFINITE;
     run->stream.kept = l->kept;
     l->maxima = run->work.maxima;
     clear_edges(f, block, l->kept);
     attn_block_stream(f->a, &run->stream, 1, l->head);
-    status = attn_forward_end(f, run, fl, err);
+    ATTN_TRY(attn_forward_end(f, run, fl, err));
     const uint8_t *kind = f->out->stats.kind + attn_row_index(f->a, block->b, block->h, block->i);
-    return status == ATTN_OK && memchr(kind, ATTN_ROW_DOUBLE, block->rows) ? ATTN_ENONFINITE
-                                                                           : status;
+    return memchr(kind, ATTN_ROW_DOUBLE, block->rows) ? ATTN_ENONFINITE : ATTN_OK;
 }
 
 /* Zeroes dK and dV in the tiles that no block has visited: those without a bit in `begun`. */
@@ -454,24 +445,27 @@ static void back_block(heads *t, const attn_block *block, size_t index, size_t l
     }
 }
 
-/* Piece: computes both passes of a key/value head. */
-static attn_status head_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
-    heads *t = ctx;
+/* Computes both passes of a key/value head. Returns ATTN_ENONFINITE if they must run separately. */
+static attn_status compute_head(heads *t, size_t index, size_t lane, attn_error *err) {
     attn_backward *g = &t->g;
     const attn_attention_dims *d = &g->a->dims;
     const size_t rows = attn_group(d) * d->L, blocks = attn_group(d) * g->plan.blocks;
     uint64_t begun = 0;
-    attn_status status = t->apart ? ATTN_ENONFINITE : begin_head(t, index, lane, err);
+    ATTN_TRY(begin_head(t, index, lane, err));
     clear_rows(g->k, g->dquery, index * rows, rows, d->score_width);
-    for (size_t i = 0; i < blocks && status == ATTN_OK; i++) {
+    for (size_t i = 0; i < blocks; i++) {
         const attn_block block = attn_backward_block_at(g, index * blocks + i);
-        status = attn_control_check(g->control, err);
-        if (status == ATTN_OK)
-            status = forward_block(t, &block, lane, err);
-        if (status == ATTN_OK)
-            back_block(t, &block, index, lane, &begun);
+        ATTN_TRY(attn_control_check(g->control, err));
+        ATTN_TRY(forward_block(t, &block, lane, err));
+        back_block(t, &block, index, lane, &begun);
     }
     clear_tiles(g, index, begun);
+    return ATTN_OK;
+}
+
+static attn_status head_piece(void *work, size_t index, size_t lane, attn_error *err) {
+    heads *t = work;
+    const attn_status status = t->apart ? ATTN_OK : compute_head(t, index, lane, err);
     if (status != ATTN_ENONFINITE)
         return status;
     atomic_store(&t->apart, 1);
@@ -481,9 +475,7 @@ static attn_status head_piece(void *ctx, size_t index, size_t lane, attn_error *
 static attn_status open_heads(heads *t, const attn_results *results, const attn_tensor *grad_output,
                               attn_arena *arena, attn_error *err) {
     attn_backward *g = &t->g;
-    attn_status status = check_gradients(g->a, results, grad_output, err);
-    if (status != ATTN_OK)
-        return status;
+    ATTN_TRY(check_gradients(g->a, results, grad_output, err));
     g->results = results;
     g->max = results->stats.max;
     g->sum = results->stats.sum;
@@ -498,19 +490,14 @@ static attn_status run_heads(heads *t, unsigned want, attn_stage stage,
                              attn_results *results, attn_gradients *out, attn_error *err) {
     attn_attention *a = t->g.a;
     const attn_control *control = t->g.control;
-    attn_status status =
-        attn_forward_open(&t->f, a, want, t->g.plan.slots, control, arena, results, err);
-    if (status == ATTN_OK)
-        status = open_heads(t, results, grad_output, arena, err);
-    if (status == ATTN_OK)
-        status = attn_pool_run(pool, a->dims.B * a->dims.Hkv, head_piece, t, control, err);
-    if (status == ATTN_OK && t->apart)
+    ATTN_TRY(attn_forward_open(&t->f, a, want, t->g.plan.slots, control, arena, results, err));
+    ATTN_TRY(open_heads(t, results, grad_output, arena, err));
+    ATTN_TRY(attn_pool_run(pool, a->dims.B * a->dims.Hkv, head_piece, t, control, err));
+    if (t->apart)
         return ATTN_ENONFINITE;
-    if (status == ATTN_OK)
-        status = attn_forward_finish(&t->f, stage, pool, arena, err);
-    if (status == ATTN_OK)
-        status = attn_backward_finish(&t->g, pool, arena, out, err);
-    return status == ATTN_OK && !attn_backward_all_finite(&t->g, out) ? ATTN_ENONFINITE : status;
+    ATTN_TRY(attn_forward_finish(&t->f, stage, pool, arena, err));
+    ATTN_TRY(attn_backward_finish(&t->g, pool, arena, out, err));
+    return attn_backward_all_finite(&t->g, out) ? ATTN_OK : ATTN_ENONFINITE;
 }
 
 attn_status attn_attention_run_backward(attn_attention *a, unsigned want, attn_stage stage,
@@ -522,24 +509,20 @@ attn_status attn_attention_run_backward(attn_attention *a, unsigned want, attn_s
     attn_gradients gradients = {.score.kind = a->in.score.kind};
     const attn_arena_mark before = attn_arena_here(arena);
     heads t = {.g = {.a = a, .control = control}};
-    attn_status status = attn_plan_check(want, stage, err);
-    if (status != ATTN_OK)
-        return status;
+    ATTN_TRY(attn_plan_check(want, stage, err));
     plan_pass(&t.g, NULL, want, attn_pool_slots(pool));
-    status = t.g.plan.by_heads
-                 ? run_heads(&t, want, stage, grad_output, pool, arena, &found, &gradients, err)
-                 : ATTN_ENONFINITE;
+    attn_status status = ATTN_ENONFINITE;
+    if (t.g.plan.by_heads)
+        status = run_heads(&t, want, stage, grad_output, pool, arena, &found, &gradients, err);
     if (status == ATTN_ENONFINITE) {
         attn_arena_rewind(arena, &before);
+        want |= ATTN_WANT_CELLS;
+        ATTN_TRY(attn_attention_run(a, want, stage, pool, control, arena, &found, err));
         status =
-            attn_attention_run(a, want | ATTN_WANT_CELLS, stage, pool, control, arena, &found, err);
-        if (status == ATTN_OK)
-            status = attn_attention_backward(a, &found, grad_output, pool, control, arena,
-                                             &gradients, err);
+            attn_attention_backward(a, &found, grad_output, pool, control, arena, &gradients, err);
     }
-    if (status == ATTN_OK) {
-        *results = found;
-        *out = gradients;
-    }
-    return status;
+    ATTN_TRY(status);
+    *results = found;
+    *out = gradients;
+    return ATTN_OK;
 }

@@ -8,6 +8,7 @@
 
 #include "attention/backward.h"
 #include "attention/encodings.h"
+#include "base/try.h"
 #include "kernels/gemm.h"
 #include "mask/layer_view.h"
 
@@ -34,11 +35,11 @@ static double *total(const attn_backward *g, size_t pieces, size_t offset, size_
 static attn_status store_total(const attn_backward *g, size_t pieces, size_t offset,
                                const attn_tensor *like, attn_arena *arena, attn_tensor *out,
                                attn_error *err) {
-    attn_status status = attn_dense_zeros(like, g->a->dims.result, arena, out, err);
+    ATTN_TRY(attn_dense_zeros(like, g->a->dims.result, arena, out, err));
     size_t n;
-    if (status == ATTN_OK && attn_tensor_count(like, &n) && pieces)
+    if (attn_tensor_count(like, &n) && pieces)
         attn_dense_store(out, 0, total(g, pieces, offset, n), n);
-    return status;
+    return ATTN_OK;
 }
 
 /* Adds up attn_backward_sums.entries of each head over batch entries and chunks, and stores the
@@ -49,9 +50,8 @@ static attn_status store_entries(const attn_backward *g, size_t pieces, attn_are
     const attn_position *p = &g->a->in.position;
     const bool slopes = p->kind == ATTN_POSITION_ALIBI, columns = p->kind == ATTN_POSITION_T5;
     attn_tensor *to = slopes ? &out->slopes : &out->table;
-    attn_status status =
-        attn_dense_zeros(slopes ? &p->slopes : &p->table, g->a->dims.result, arena, to, err);
-    for (size_t h = 0; h < d->Hq && status == ATTN_OK; h++)
+    ATTN_TRY(attn_dense_zeros(slopes ? &p->slopes : &p->table, d->result, arena, to, err));
+    for (size_t h = 0; h < d->Hq; h++)
         for (size_t e = 0; e < g->a->dims.entries; e++) {
             const size_t group = attn_group(d);
             double sum = 0;
@@ -60,25 +60,24 @@ static attn_status store_entries(const attn_backward *g, size_t pieces, attn_are
                     sum += g->sums[piece].entries[h % group * g->a->dims.entries + e];
             attn_dense_store(to, columns ? e * d->Hq + h : h * g->a->dims.entries + e, &sum, 1);
         }
-    return status;
+    return ATTN_OK;
 }
 
 static attn_status finish_tables(const attn_backward *g, size_t pieces, attn_arena *arena,
                                  attn_gradients *out, attn_error *err) {
     const attn_attention *a = g->a;
-    attn_status status = ATTN_OK;
     if (g->a->dims.entries)
-        status = store_entries(g, pieces, arena, out, err);
-    if (status == ATTN_OK && a->rule.relative)
-        status = store_total(g, pieces, offsetof(attn_backward_sums, keys),
-                             &a->in.position.key_table, arena, &out->key_table, err);
-    if (status == ATTN_OK && a->rule.values)
-        status = store_total(g, pieces, offsetof(attn_backward_sums, values),
-                             &a->in.position.value_table, arena, &out->value_table, err);
-    if (status == ATTN_OK && a->score_v)
-        status = store_total(g, pieces, offsetof(attn_backward_sums, v), &a->in.score.v, arena,
-                             &out->score.v, err);
-    return status;
+        ATTN_TRY(store_entries(g, pieces, arena, out, err));
+    if (a->rule.relative)
+        ATTN_TRY(store_total(g, pieces, offsetof(attn_backward_sums, keys),
+                             &a->in.position.key_table, arena, &out->key_table, err));
+    if (a->rule.values)
+        ATTN_TRY(store_total(g, pieces, offsetof(attn_backward_sums, values),
+                             &a->in.position.value_table, arena, &out->value_table, err));
+    if (a->score_v)
+        ATTN_TRY(store_total(g, pieces, offsetof(attn_backward_sums, v), &a->in.score.v, arena,
+                             &out->score.v, err));
+    return ATTN_OK;
 }
 
 /* --- bias tensors ---
@@ -117,17 +116,16 @@ static attn_status add_rows(const biases *s, size_t head, size_t i0, size_t i1, 
                             attn_backward_lane *l, attn_error *err) {
     const attn_backward *g = s->g;
     const size_t rows = g->k->rows;
-    attn_status status = ATTN_OK;
-    for (size_t i = i0 / rows; i < g->plan.blocks && i * rows < i1 && status == ATTN_OK; i++) {
+    for (size_t i = i0 / rows; i < g->plan.blocks && i * rows < i1; i++) {
         const attn_block block = attn_backward_block_at(g, head * g->plan.blocks + i);
         size_t ldq;
-        status = attn_control_check(g->control, err);
-        if (status != ATTN_OK || !attn_backward_intersects(g->a, &block, j, n))
+        ATTN_TRY(attn_control_check(g->control, err));
+        if (!attn_backward_intersects(g->a, &block, j, n))
             continue;
         attn_backward_tile(g, &block, j, n, 1, l, &ldq);
         add_tile(s, &block, j, n, l);
     }
-    return status;
+    return ATTN_OK;
 }
 
 static attn_status bias_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
@@ -139,14 +137,13 @@ static attn_status bias_piece(void *ctx, size_t index, size_t lane, attn_error *
     const size_t row_part = index / s->key_parts, key_part = index % s->key_parts;
     const size_t i0 = row_part * k->rows, i1 = s->row_parts > 1 ? i0 + k->rows : d->L;
     const size_t j0 = key_part * k->keys, j1 = s->key_parts > 1 ? j0 + k->keys : d->S;
-    attn_status status = ATTN_OK;
     for (size_t head = 0; head < d->B * d->Hq; head++)
-        for (size_t j = j0; j < j1 && j < d->S && status == ATTN_OK; j += k->keys) {
+        for (size_t j = j0; j < j1 && j < d->S; j += k->keys) {
             const size_t n = d->S - j < k->keys ? d->S - j : k->keys;
             attn_backward_load_tile(g, head / d->Hq, attn_kv_head(g->a, head % d->Hq), j, n, l);
-            status = add_rows(s, head, i0, i1, j, n, l, err);
+            ATTN_TRY(add_rows(s, head, i0, i1, j, n, l, err));
         }
-    return status;
+    return ATTN_OK;
 }
 
 /* Computes the gradient of the tensor of a layer, which broadcasts to the scores as in the forward
@@ -157,22 +154,17 @@ static attn_status back_bias(const attn_backward *g, const attn_mask_layer *laye
     attn_mask mask = *g->a->mask; /* the view clears two of its members */
     attn_mask_layer sums = *layer;
     size_t count;
-    attn_status status = attn_dense_zeros(&layer->values, g->a->dims.result, arena, out, err);
-    if (status != ATTN_OK)
-        return status;
+    ATTN_TRY(attn_dense_zeros(&layer->values, g->a->dims.result, arena, out, err));
     if (!attn_tensor_count(out, &count) ||
         !(s.sums = attn_arena_zeroed(arena, count, sizeof *s.sums)))
         return no_memory(err);
     sums.values = attn_tensor_dense(s.sums, ATTN_F64, layer->values.rank, layer->values.dims);
-    status = attn_weights_view(&mask, &sums, arena, &s.at, err);
-    if (status != ATTN_OK)
-        return status;
+    ATTN_TRY(attn_weights_view(&mask, &sums, arena, &s.at, err));
     s.row_parts = s.at.row && g->plan.blocks ? g->plan.blocks : 1;
     s.key_parts = s.at.col && g->plan.tiles ? g->plan.tiles : 1;
-    status = attn_pool_run(pool, s.row_parts * s.key_parts, bias_piece, &s, g->control, err);
-    if (status == ATTN_OK)
-        attn_dense_store(out, 0, s.sums, count);
-    return status;
+    ATTN_TRY(attn_pool_run(pool, s.row_parts * s.key_parts, bias_piece, &s, g->control, err));
+    attn_dense_store(out, 0, s.sums, count);
+    return ATTN_OK;
 }
 
 static attn_status finish_biases(const attn_backward *g, attn_pool *pool, attn_arena *arena,
@@ -182,16 +174,15 @@ static attn_status finish_biases(const attn_backward *g, attn_pool *pool, attn_a
     const attn_mask_layer scores = {
         .kind = ATTN_LAYER_BIAS,
         .values = attn_tensor_dense(NULL, d->result, d->weights_rank, d->weights)};
-    attn_status status = ATTN_OK;
     if (g->a->in.score_gradients)
-        status = back_bias(g, &scores, pool, arena, &out->scores, err);
-    for (size_t p = 0; p < m->bias_count && status == ATTN_OK; p++) {
+        ATTN_TRY(back_bias(g, &scores, pool, arena, &out->scores, err));
+    for (size_t p = 0; p < m->bias_count; p++) {
         const attn_mask_part *part = &m->bias[p];
         if (attn_layer_is_added(part->layer))
-            status =
-                back_bias(g, part->layer, pool, arena, &out->bias[part->layer - m->layers], err);
+            ATTN_TRY(
+                back_bias(g, part->layer, pool, arena, &out->bias[part->layer - m->layers], err));
     }
-    return status;
+    return ATTN_OK;
 }
 
 /* --- queries, keys and values ---
@@ -309,10 +300,8 @@ static attn_status map_back(const attn_backward *g, side *s, attn_arena *arena, 
         dx = attn_arena_zeroed(arena, count, k->elem);
     if (!x || !w || !dw || !dx || rows > INT32_MAX)
         return no_memory(err);
-    attn_status status =
-        to->rank ? ATTN_OK : attn_dense_zeros(s->from, g->a->dims.result, arena, to, err);
-    if (status != ATTN_OK)
-        return status;
+    if (!to->rank)
+        ATTN_TRY(attn_dense_zeros(s->from, g->a->dims.result, arena, to, err));
     if (rows) {
         attn_kernels_gemm_elements(
             k->elem, dw, s->grads, x,
@@ -338,15 +327,14 @@ static attn_status map_back(const attn_backward *g, side *s, attn_arena *arena, 
 static attn_status bias_back(const attn_backward *g, const side *s, attn_arena *arena,
                              attn_gradients *out, attn_error *err) {
     const attn_attention *a = g->a;
-    attn_status status =
-        attn_dense_zeros(&a->in.score.b, a->dims.result, arena, &out->score.b, err);
-    for (size_t c = 0; c < s->width && status == ATTN_OK; c++) {
+    ATTN_TRY(attn_dense_zeros(&a->in.score.b, a->dims.result, arena, &out->score.b, err));
+    for (size_t c = 0; c < s->width; c++) {
         double sum = 0;
         for (size_t r = 0; r < a->dims.B * s->heads * s->rows; r++)
             sum += attn_backward_cell(g->k, s->grads, r * s->width + c);
         attn_dense_store(&out->score.b, c, &sum, 1);
     }
-    return status;
+    return ATTN_OK;
 }
 
 /* --- to the caller's tensors --- */
@@ -419,13 +407,11 @@ static attn_status accumulate_keys(const attn_backward *g, const side *s, attn_t
                                    attn_arena *arena, attn_error *err) {
     const attn_attention_dims *d = &g->a->dims;
     side cached = *s;
-    attn_status status =
-        accumulate_rows(g, s, d->past, d->S - d->past, g->a->in.layout, to, arena, err);
-    if (status == ATTN_OK && d->past)
-        status = open_sums(g, &cached, d->past, past_like, false, arena, past, err);
-    if (status == ATTN_OK && d->past)
-        status = accumulate_rows(g, &cached, 0, d->past, ATTN_BHLE, past, arena, err);
-    return status;
+    ATTN_TRY(accumulate_rows(g, s, d->past, d->S - d->past, g->a->in.layout, to, arena, err));
+    if (!d->past)
+        return ATTN_OK;
+    ATTN_TRY(open_sums(g, &cached, d->past, past_like, false, arena, past, err));
+    return accumulate_rows(g, &cached, 0, d->past, ATTN_BHLE, past, arena, err);
 }
 
 static attn_status back_through(const attn_backward *g, side *s, attn_arena *arena,
@@ -481,29 +467,24 @@ static attn_status accumulate_gradients(const attn_backward *g, attn_arena *aren
     attn_tensor *key = in->key.rank ? &out->key : &out->query;
     attn_tensor *value = in->value.rank ? &out->value : key;
     const size_t sent = d->S - d->past;
-    attn_status status = open_sums(g, &q, d->L, &in->query, !in->key.rank, arena, &out->query, err);
-    if (status == ATTN_OK && in->key.rank)
-        status = open_sums(g, &k, sent, &in->key, !in->value.rank, arena, &out->key, err);
-    if (status == ATTN_OK && in->value.rank)
-        status = open_sums(g, &v, sent, &in->value, false, arena, &out->value, err);
-    if (status == ATTN_OK && p->query_bias.rank)
-        status = bias_back(g, &q, arena, out, err);
-    if (status == ATTN_OK)
-        status = back_through(g, &q, arena, out, err);
-    if (status == ATTN_OK)
-        status = back_through(g, &k, arena, out, err);
-    if (status == ATTN_OK)
-        status = accumulate_rows(g, &q, 0, d->L, in->layout, &out->query, arena, err);
-    if (status == ATTN_OK)
-        status = accumulate_keys(g, &k, key, &out->past_key, &in->past_key, arena, err);
-    if (status == ATTN_OK)
-        status = accumulate_keys(g, &v, value, &out->past_value, &in->past_value, arena, err);
-    if (status == ATTN_OK && in->position.kind == ATTN_POSITION_LEARNED)
-        status = attn_encodings_collect(
+    ATTN_TRY(open_sums(g, &q, d->L, &in->query, !in->key.rank, arena, &out->query, err));
+    if (in->key.rank)
+        ATTN_TRY(open_sums(g, &k, sent, &in->key, !in->value.rank, arena, &out->key, err));
+    if (in->value.rank)
+        ATTN_TRY(open_sums(g, &v, sent, &in->value, false, arena, &out->value, err));
+    if (p->query_bias.rank)
+        ATTN_TRY(bias_back(g, &q, arena, out, err));
+    ATTN_TRY(back_through(g, &q, arena, out, err));
+    ATTN_TRY(back_through(g, &k, arena, out, err));
+    ATTN_TRY(accumulate_rows(g, &q, 0, d->L, in->layout, &out->query, arena, err));
+    ATTN_TRY(accumulate_keys(g, &k, key, &out->past_key, &in->past_key, arena, err));
+    ATTN_TRY(accumulate_keys(g, &v, value, &out->past_value, &in->past_value, arena, err));
+    if (in->position.kind == ATTN_POSITION_LEARNED)
+        ATTN_TRY(attn_encodings_collect(
             a,
             (attn_encoding_rows[]){encoded_rows(g, &q), encoded_rows(g, &k), encoded_rows(g, &v)},
-            3, arena, &out->table, err);
-    return status;
+            3, arena, &out->table, err));
+    return ATTN_OK;
 }
 
 /* --- sinks, and all gradients --- */
@@ -517,8 +498,8 @@ static attn_status back_sinks(const attn_backward *g, attn_arena *arena, attn_gr
     const attn_stats *s = &g->results->stats;
     if (!a->sinks)
         return ATTN_OK;
-    attn_status status = attn_dense_zeros(&a->in.sinks, a->dims.result, arena, &out->sinks, err);
-    for (size_t h = 0; h < d->Hq && status == ATTN_OK; h++) {
+    ATTN_TRY(attn_dense_zeros(&a->in.sinks, a->dims.result, arena, &out->sinks, err));
+    for (size_t h = 0; h < d->Hq; h++) {
         double sum = 0;
         for (size_t b = 0; b < d->B; b++)
             for (size_t i = 0; i < d->L; i++) {
@@ -529,20 +510,16 @@ static attn_status back_sinks(const attn_backward *g, attn_arena *arena, attn_gr
             }
         attn_dense_store(&out->sinks, h, &sum, 1);
     }
-    return status;
+    return ATTN_OK;
 }
 
 attn_status attn_backward_finish(attn_backward *g, attn_pool *pool, attn_arena *arena,
                                  attn_gradients *out, attn_error *err) {
     const size_t pieces = g->a->dims.B * g->a->dims.Hkv * g->plan.chunks;
-    attn_status status = finish_tables(g, pieces, arena, out, err);
-    if (status == ATTN_OK)
-        status = back_sinks(g, arena, out, err);
-    if (status == ATTN_OK)
-        status = finish_biases(g, pool, arena, out, err);
-    if (status == ATTN_OK)
-        status = accumulate_gradients(g, arena, out, err);
-    return status;
+    ATTN_TRY(finish_tables(g, pieces, arena, out, err));
+    ATTN_TRY(back_sinks(g, arena, out, err));
+    ATTN_TRY(finish_biases(g, pool, arena, out, err));
+    return accumulate_gradients(g, arena, out, err);
 }
 
 static bool is_finite(const attn_backward *g, const attn_tensor *x) {

@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/try.h"
+
 struct attn_cells_scratch {
     attn_block_work work, in_double;
 };
@@ -191,25 +193,23 @@ static attn_status compute_request(const request *q, attn_cells_scratch *scratch
                                    attn_error *err) {
     const attn_attention *a = q->a;
     const attn_range *range = q->range;
-    attn_status status = check_range(q, err);
-    if (!status && q->stats && q->stats->need)
-        status = q->stats->need(q->stats->ctx, range, err);
-    if (status)
-        return status;
-    for (size_t i = 0; i < range->rows && !double_only && !status; i += scratch->work.most_rows) {
+    ATTN_TRY(check_range(q, err));
+    if (q->stats && q->stats->need)
+        ATTN_TRY(q->stats->need(q->stats->ctx, range, err));
+    for (size_t i = 0; i < range->rows && !double_only; i += scratch->work.most_rows) {
         const size_t left = range->rows - i;
         attn_block block = {range->batch, range->head, range->row + i,
                             left < scratch->work.most_rows ? left : scratch->work.most_rows};
         compute_block(q, &block, a->packed, ATTN_ROW_TABLE, &scratch->work);
-        status = attn_control_check(q->control, err);
+        ATTN_TRY(attn_control_check(q->control, err));
     }
-    for (size_t i = 0; i < range->rows && q->stats && !status; i++) {
+    for (size_t i = 0; i < range->rows && q->stats; i++) {
         attn_block block = {range->batch, range->head, range->row + i, 1};
         if (q->stats->kind[attn_row_index(a, block.b, block.h, block.i)] == ATTN_ROW_DOUBLE)
             compute_block(q, &block, NULL, ATTN_ROW_DOUBLE, &scratch->in_double);
-        status = attn_control_check(q->control, err);
+        ATTN_TRY(attn_control_check(q->control, err));
     }
-    return status;
+    return ATTN_OK;
 }
 
 attn_status attn_attention_cells(const attn_attention *a, const attn_stats *stats,

@@ -1,5 +1,6 @@
 /* The cost of an operation, from its shapes alone, and the cells that its forward pass visits. */
 #include "attention/forward.h"
+#include "base/try.h"
 
 /* Time of a sine or a cosine in floating-point operations. */
 #define ENCODING_OPERATIONS 32.0
@@ -42,9 +43,7 @@ attn_status attn_attention_cost(const attn_attention_dims *d, unsigned want, siz
     attn_forward_bytes bytes;
     attn_area operation = {0};
     attn_cost c = {.cells = (double)d->B * (double)d->Hq * (double)d->L * (double)d->S};
-    attn_status status = attn_plan_check(want, ATTN_STAGE_RAW, err);
-    if (status != ATTN_OK)
-        return status;
+    ATTN_TRY(attn_plan_check(want, ATTN_STAGE_RAW, err));
     attn_plan_make(d, want, slots, &plan);
     if (!attn_forward_count(&plan, &bytes) || !count_operation(d, plan.kernels, &operation) ||
         operation.overflow || !attn_size_add(bytes.work, operation.used, &c.work_bytes))

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "attention/resolved.h"
+#include "base/try.h"
 
 attn_status attn_encoding_check(const attn_position *p, const char *where, const attn_tensor *x,
                                 size_t positions, attn_error *err) {
@@ -55,13 +56,11 @@ attn_status attn_encoding_open(const attn_inputs *shapes, attn_arena *arena, att
                                attn_error *err) {
     attn_mask *mask;
     attn_attention_dims *d = &e->dims;
-    attn_status status = attn_attention_shape(shapes, d, err);
-    if (status != ATTN_OK)
-        return status;
-    status = attn_attention_mask_new(&shapes->mask, d, arena, &mask, err);
+    ATTN_TRY(attn_attention_shape(shapes, d, err));
+    ATTN_TRY(attn_attention_mask_new(&shapes->mask, d, arena, &mask, err));
     e->mask = mask;
     e->layout = shapes->layout;
-    return status;
+    return ATTN_OK;
 }
 
 int64_t attn_encoding_first(const attn_encoding *e, bool queries, size_t b) {
@@ -179,9 +178,7 @@ attn_status attn_encode(const attn_encoding *e, bool queries, const attn_tensor 
         return attn_fail(err, ATTN_EARG, "query_offset",
                          "offsets that differ by batch entry need queries of their own for each "
                          "entry, to which positions can be added");
-    attn_status status = check_positions(e, queries, &order, err);
-    if (status != ATTN_OK)
-        return status;
+    ATTN_TRY(check_positions(e, queries, &order, err));
     double *rates = attn_arena_zeroed(arena, 3 * D, sizeof *rates);
     *out = attn_tensor_dense(attn_arena_take(arena, bytes), dtype, x->rank, x->dims);
     if (!rates || !out->data)
@@ -250,8 +247,8 @@ attn_status attn_encodings_collect(const attn_attention *a, const attn_encoding_
 attn_status attn_encoding_table(const attn_tensor *like, const double *sums, attn_dtype dtype,
                                 attn_arena *arena, attn_tensor *table, attn_error *err) {
     size_t n = 0;
-    attn_status status = attn_dense_zeros(like, dtype, arena, table, err);
-    if (status == ATTN_OK && attn_tensor_count(like, &n))
+    ATTN_TRY(attn_dense_zeros(like, dtype, arena, table, err));
+    if (attn_tensor_count(like, &n))
         attn_dense_store(table, 0, sums, n);
-    return status;
+    return ATTN_OK;
 }

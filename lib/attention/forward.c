@@ -6,6 +6,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/try.h"
+
 /* The function of a step's pieces. ATTN_STEP_PACK has none. */
 static const attn_piece step_pieces[] = {
     [ATTN_STEP_STRIDED] = attn_forward_strided,
@@ -24,21 +26,21 @@ static const attn_piece step_pieces[] = {
 
 static attn_status run_piece_of_step(void *work, size_t index, size_t lane, attn_error *err) {
     attn_forward *f = work;
-    const attn_status status = step_pieces[f->step](f, index, lane, err);
+    ATTN_TRY(step_pieces[f->step](f, index, lane, err));
     attn_control_tell(f->control, atomic_fetch_add(&f->done, 1) + 1, f->pieces);
-    return status;
+    return ATTN_OK;
 }
 
 /* Runs steps until one fails, or until a piece sets f->not_finite. */
 static attn_status run_steps(attn_forward *f, const attn_step *steps, size_t count,
                              attn_error *err) {
-    attn_status status = ATTN_OK;
-    for (size_t i = 0; i < count && !status && !f->not_finite; i++) {
+    for (size_t i = 0; i < count && !f->not_finite; i++) {
         f->step = steps[i].kind;
         if (step_pieces[f->step])
-            status = attn_pool_run(f->pool, steps[i].pieces, run_piece_of_step, f, f->control, err);
+            ATTN_TRY(
+                attn_pool_run(f->pool, steps[i].pieces, run_piece_of_step, f, f->control, err));
     }
-    return status;
+    return ATTN_OK;
 }
 
 /* Computes all rows, with keys that are packed and marked if `packed`. */
@@ -47,11 +49,8 @@ static attn_status run_rows(attn_attention *a, attn_forward *f, bool packed, att
     attn_step steps[ATTN_STEPS];
     attn_packed *operands = NULL;
     const size_t count = attn_plan_steps(&f->plan, packed, steps);
-    if (steps[0].kind == ATTN_STEP_PACK) {
-        const attn_status status = attn_pack(a, f->pool, f->control, arena, &operands, err);
-        if (status)
-            return status;
-    }
+    if (steps[0].kind == ATTN_STEP_PACK)
+        ATTN_TRY(attn_pack(a, f->pool, f->control, arena, &operands, err));
     a->packed = f->packed = operands;
     f->not_finite = 0;
     f->pieces = f->done = f->hidden_rows = 0;
@@ -74,28 +73,23 @@ attn_status attn_forward_finish(attn_forward *f, attn_stage stage, attn_pool *po
     f->stage = stage;
     f->pool = pool;
     f->pieces = 0;
-    attn_status status = count ? attn_forward_open_cells(f, arena, err) : ATTN_OK;
-    if (!status)
-        status = run_steps(f, steps, count, err);
-    if (!status && f->plan.want & ATTN_WANT_PRESENT)
+    if (count)
+        ATTN_TRY(attn_forward_open_cells(f, arena, err));
+    ATTN_TRY(run_steps(f, steps, count, err));
+    if (f->plan.want & ATTN_WANT_PRESENT)
         attn_present(f->a, f->out);
-    return status;
+    return ATTN_OK;
 }
 
-attn_status attn_attention_run(attn_attention *a, unsigned want, attn_stage stage, attn_pool *pool,
-                               const attn_control *control, attn_arena *arena, attn_results *out,
-                               attn_error *err) {
-    attn_results results;
+/* Runs a pass. Afterwards a->packed are the keys and values that it has packed, or NULL. */
+static attn_status run_pass(attn_attention *a, unsigned want, attn_stage stage, attn_pool *pool,
+                            const attn_control *control, attn_arena *arena, attn_results *out,
+                            attn_error *err) {
     attn_forward f;
     attn_attention near;
     attn_mask near_mask;
-    attn_status status = attn_plan_check(want, stage, err);
-    if (status)
-        return status;
-    a->packed = NULL; /* the arena of packed keys of an earlier pass may have been freed */
-    status = attn_forward_open(&f, a, want, attn_pool_slots(pool), control, arena, &results, err);
-    if (status)
-        return status;
+    ATTN_TRY(attn_plan_check(want, stage, err));
+    ATTN_TRY(attn_forward_open(&f, a, want, attn_pool_slots(pool), control, arena, out, err));
     f.pool = pool;
     if (f.strided) {
         near = *a;
@@ -103,11 +97,18 @@ attn_status attn_attention_run(attn_attention *a, unsigned want, attn_stage stag
         near.mask = &near_mask;
         f.visible = &near;
     }
-    status = run_rows(a, &f, false, arena, err);
-    if (!status && f.not_finite)
-        status = run_rows(a, &f, true, arena, err);
-    if (!status)
-        status = attn_forward_finish(&f, stage, pool, arena, err);
+    ATTN_TRY(run_rows(a, &f, false, arena, err));
+    if (f.not_finite)
+        ATTN_TRY(run_rows(a, &f, true, arena, err));
+    return attn_forward_finish(&f, stage, pool, arena, err);
+}
+
+attn_status attn_attention_run(attn_attention *a, unsigned want, attn_stage stage, attn_pool *pool,
+                               const attn_control *control, attn_arena *arena, attn_results *out,
+                               attn_error *err) {
+    attn_results results;
+    a->packed = NULL; /* the arena of packed keys of an earlier pass may have been freed */
+    const attn_status status = run_pass(a, want, stage, pool, control, arena, &results, err);
     if (status || !(want & ATTN_WANT_CELLS))
         a->packed = NULL;
     if (!status)

@@ -10,6 +10,7 @@
 
 #include "attention/cells.h"
 #include "attention/forward.h"
+#include "base/try.h"
 
 /* --- finishing a row --- */
 
@@ -117,19 +118,18 @@ static attn_status finish_rows(const attn_forward *f, const attn_block *block, u
                                attn_block_work *w, attn_error *err) {
     const attn_attention *a = f->a;
     const size_t row = attn_row_index(a, block->b, block->h, block->i);
-    attn_status status = ATTN_OK;
     /* Only `ref` computes rows with maxima of ATTN_WIDE and more. */
     const bool wide = w->kernels->elem == sizeof(double);
-    for (size_t r = 0; wide && r < block->rows && !status; r++)
+    for (size_t r = 0; wide && r < block->rows; r++)
         if (!(in_double >> r & 1))
-            status = check_scores(a, block, r, f->out->stats.max[row + r], err);
-    if (!status && (f->plan.want & ATTN_WANT_OUTPUT) &&
-        !finish_output(f, block, f->out->stats.sum + row, w) && !a->in.allow_nonfinite)
+            ATTN_TRY(check_scores(a, block, r, f->out->stats.max[row + r], err));
+    if ((f->plan.want & ATTN_WANT_OUTPUT) && !finish_output(f, block, f->out->stats.sum + row, w) &&
+        !a->in.allow_nonfinite)
         /* Only a double-precision row gets here, and its block has no other row. */
-        status = overflows(a, block, 0, "outputs", err);
+        ATTN_TRY(overflows(a, block, 0, "outputs", err));
     for (size_t r = 0; (f->plan.want & ATTN_WANT_LOGSUMEXP) && r < block->rows; r++)
         finish_logsumexp(f, row + r, w->kernels);
-    return status;
+    return ATTN_OK;
 }
 
 /* If all weights have more bytes than this, they leave the caches before the caller reads them, so
@@ -187,9 +187,7 @@ static attn_status double_row(attn_forward *f, const attn_block *block, size_t r
     const void *q = attn_query_rows(a, one.b, one.h, one.i, 1, w->kernels->elem, w->query, &ld);
     const attn_stream stream = {.block = one, .q = q, .ldq = ld, .control = f->control, .w = w};
     attn_block_stream(a, &stream, 1, NULL);
-    attn_status status = attn_control_check(f->control, err);
-    if (status)
-        return status;
+    ATTN_TRY(attn_control_check(f->control, err));
     finish_statistics(f, &one, ATTN_ROW_DOUBLE, 0, w);
     return finish_rows(f, &one, 0, w, err);
 }
@@ -224,9 +222,7 @@ static attn_status load_queries(const attn_forward *f, attn_block_run *run, attn
             run->query_magnitude = fmax(run->query_magnitude, x);
             continue;
         }
-        attn_status status = attn_refuse_query(a, block->b, block->h, block->i + r, err);
-        if (status)
-            return status;
+        ATTN_TRY(attn_refuse_query(a, block->b, block->h, block->i + r, err));
         run->in_double |= UINT64_C(1) << r;
         if (run->stream.q != w->query) {
             for (size_t c = 0; c < block->rows; c++)
@@ -303,8 +299,8 @@ attn_status attn_forward_begin(const attn_forward *f, const attn_packed *packed,
                                attn_block_run *run, attn_error *err) {
     const attn_attention *a = f->a;
     const attn_block *block = &run->stream.block;
-    attn_status status = load_queries(f, run, err);
-    if (!status && packed)
+    ATTN_TRY(load_queries(f, run, err));
+    if (packed)
         run->in_double |= double_rows(a, packed, run);
     run->work.key_magnitude = run->work.value_magnitude = 0;
     run->work.maxima = run->maxima;
@@ -313,7 +309,7 @@ attn_status attn_forward_begin(const attn_forward *f, const attn_packed *packed,
             run->kept ? run->kept
                       : result_at(f, &f->out->weights,
                                   attn_row_index(a, block->b, block->h, block->i) * a->dims.S);
-    return status;
+    return ATTN_OK;
 }
 
 attn_status attn_forward_end(attn_forward *f, attn_block_run *run, attn_forward_lane *l,
@@ -321,13 +317,13 @@ attn_status attn_forward_end(attn_forward *f, attn_block_run *run, attn_forward_
     const attn_block *block = &run->stream.block;
     const uint64_t in_double =
         finish_statistics(f, block, ATTN_ROW_TABLE, run->in_double, &run->work);
-    attn_status status = finish_rows(f, block, in_double, &run->work, err);
-    if (!status && f->plan.keeps)
+    ATTN_TRY(finish_rows(f, block, in_double, &run->work, err));
+    if (f->plan.keeps)
         finish_weights(f, run);
-    for (size_t r = 0; in_double && r < block->rows && !status; r++)
+    for (size_t r = 0; in_double && r < block->rows; r++)
         if (in_double >> r & 1)
-            status = double_row(f, block, r, l, err);
-    return status;
+            ATTN_TRY(double_row(f, block, r, l, err));
+    return ATTN_OK;
 }
 
 attn_status attn_forward_end_as_is(attn_forward *f, attn_block_run *run, double key, double value,

@@ -14,6 +14,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/try.h"
+
 /* --- bundles over packed keys ---
  *
  * The keys and values of a long head exceed the second-level cache, so each block would fetch all
@@ -43,16 +45,15 @@ static attn_status compute_bundle(attn_forward *f, size_t b, size_t h, size_t i,
                                   const attn_packed *packed, attn_forward_lane *l,
                                   attn_error *err) {
     const size_t L = f->a->dims.L, S = f->a->dims.S, rows = f->a->kernels->rows;
-    attn_status status = ATTN_OK;
-    for (size_t n = 0; n < count && !status; n++, i += rows) {
+    for (size_t n = 0; n < count; n++, i += rows) {
         attn_block_run *run = &l->runs[n];
         run->stream =
             (attn_stream){.block = {b, h, i, L - i < rows ? L - i : rows}, .w = &run->work};
-        status = attn_forward_begin(f, packed, run, err);
+        ATTN_TRY(attn_forward_begin(f, packed, run, err));
     }
     size_t from = 0;
     do {
-        for (size_t n = 0; n < count && !status; n++) {
+        for (size_t n = 0; n < count; n++) {
             attn_stream *s = &l->runs[n].stream;
             s->from = from;
             s->to = from + f->plan.bundle_keys;
@@ -63,23 +64,22 @@ static attn_status compute_bundle(attn_forward *f, size_t b, size_t h, size_t i,
         if (from < S)
             attn_pool_yield(f->pool);
     } while (from < S);
-    for (size_t n = 0; n < count && !status; n++) {
+    for (size_t n = 0; n < count; n++) {
         add_strided(f, &l->runs[n]);
-        status = attn_forward_end(f, &l->runs[n], l, err);
+        ATTN_TRY(attn_forward_end(f, &l->runs[n], l, err));
     }
-    return status;
+    return ATTN_OK;
 }
 
 /* Computes blocks first … last - 1 of head (b, h). */
 static attn_status compute_blocks(attn_forward *f, size_t b, size_t h, size_t first, size_t last,
                                   const attn_packed *packed, attn_forward_lane *l,
                                   attn_error *err) {
-    attn_status status = ATTN_OK;
-    for (size_t n = first; n < last && !status; n += f->plan.bundle) {
+    for (size_t n = first; n < last; n += f->plan.bundle) {
         const size_t left = last - n, count = left < f->plan.bundle ? left : f->plan.bundle;
-        status = compute_bundle(f, b, h, n * f->a->kernels->rows, count, packed, l, err);
+        ATTN_TRY(compute_bundle(f, b, h, n * f->a->kernels->rows, count, packed, l, err));
     }
-    return status;
+    return ATTN_OK;
 }
 
 attn_status attn_forward_blocks(void *work, size_t index, size_t lane, attn_error *err) {
@@ -97,14 +97,13 @@ attn_status attn_forward_head(void *work, size_t index, size_t lane, attn_error 
     attn_forward_lane *l = &f->lanes[lane];
     const attn_attention_dims *d = &f->a->dims;
     const size_t b = index / d->Hkv, hkv = index % d->Hkv, group = attn_group(d);
-    attn_status status = ATTN_OK;
     if (!attn_pack_head(f->a, l->head, b, hkv, l->runs->work.source)) {
         atomic_store(&f->not_finite, 1);
         return ATTN_OK;
     }
-    for (size_t h = hkv * group; h < (hkv + 1) * group && !status; h++)
-        status = compute_blocks(f, b, h, 0, f->plan.row_blocks, l->head, l, err);
-    return status;
+    for (size_t h = hkv * group; h < (hkv + 1) * group; h++)
+        ATTN_TRY(compute_blocks(f, b, h, 0, f->plan.row_blocks, l->head, l, err));
+    return ATTN_OK;
 }
 
 /* --- windows ---
@@ -136,9 +135,7 @@ static attn_status compute_in_window(attn_forward *f, const attn_block *block, a
                                      attn_error *err) {
     attn_block_run *run = l->runs;
     run->stream = (attn_stream){.block = *block, .w = &run->work};
-    attn_status status = attn_forward_begin(f, NULL, run, err);
-    if (status)
-        return status;
+    ATTN_TRY(attn_forward_begin(f, NULL, run, err));
     attn_block_stream(f->visible, &run->stream, 1, l->head);
     double key = run->work.key_magnitude, value = run->work.value_magnitude;
     if (f->strided)
@@ -156,16 +153,15 @@ attn_status attn_forward_window(void *work, size_t index, size_t lane, attn_erro
     const size_t most = f->plan.blocks_a_piece * f->a->kernels->rows;
     const size_t first = index % f->plan.pieces_a_head * most;
     const size_t last = d->L - first < most ? d->L : first + most;
-    attn_status status = ATTN_OK;
     for (size_t i = first, rows; i < last; i += rows) {
         rows = attn_plan_block(&f->plan, f->a->mask, b, i);
-        for (size_t g = 0; g < group && !status; g++) {
+        for (size_t g = 0; g < group; g++) {
             const attn_block block = {b, hkv * group + g, i, rows};
-            status = compute_in_window(f, &block, &f->lanes[lane], err);
+            ATTN_TRY(compute_in_window(f, &block, &f->lanes[lane], err));
         }
         attn_pool_yield(f->pool);
     }
-    return status;
+    return ATTN_OK;
 }
 
 /* --- few rows ---
@@ -195,37 +191,33 @@ static attn_status begin_group(const attn_forward *f, size_t index, size_t from,
                                attn_forward_lane *l, attn_error *err) {
     const attn_attention_dims *d = &f->a->dims;
     const size_t heads = attn_group(d);
-    attn_status status = ATTN_OK;
-    for (size_t g = 0; g < heads && !status; g++) {
+    for (size_t g = 0; g < heads; g++) {
         attn_block_run *run = &l->runs[g];
         const size_t b = index / d->Hkv, h = index % d->Hkv * heads + g;
         run->stream = (attn_stream){.block = {b, h, 0, d->L}, .w = &run->work};
-        status = attn_forward_begin(f, NULL, run, err);
+        ATTN_TRY(attn_forward_begin(f, NULL, run, err));
         run->stream.from = from;
         run->stream.to = to;
         if (f->ranges.maxima)
             run->work.maxima = attn_forward_range_maxima(f, b, h);
         l->streams[g] = run->stream;
     }
-    return status;
+    return ATTN_OK;
 }
 
 /* Ends the blocks of a group after the pass over all keys, whose largest magnitudes are given. */
 static attn_status end_group(attn_forward *f, attn_forward_lane *l, double key_magnitude,
                              double value_magnitude, attn_error *err) {
-    attn_status status = ATTN_OK;
-    for (size_t g = 0; g < attn_group(&f->a->dims) && !status; g++)
-        status = attn_forward_end_as_is(f, &l->runs[g], key_magnitude, value_magnitude, l, err);
-    return status;
+    for (size_t g = 0; g < attn_group(&f->a->dims); g++)
+        ATTN_TRY(attn_forward_end_as_is(f, &l->runs[g], key_magnitude, value_magnitude, l, err));
+    return ATTN_OK;
 }
 
 attn_status attn_forward_group(void *work, size_t index, size_t lane, attn_error *err) {
     attn_forward *f = work;
     attn_forward_lane *l = &f->lanes[lane];
     const attn_block_work *shared = &l->runs->work;
-    attn_status status = begin_group(f, index, 0, f->a->dims.S, l, err);
-    if (status)
-        return status;
+    ATTN_TRY(begin_group(f, index, 0, f->a->dims.S, l, err));
     attn_block_stream(f->a, l->streams, attn_group(&f->a->dims), NULL);
     return end_group(f, l, shared->key_magnitude, shared->value_magnitude, err);
 }
@@ -237,9 +229,7 @@ attn_status attn_forward_range(void *work, size_t index, size_t lane, attn_error
     const size_t group = index / f->plan.ranges, range = index % f->plan.ranges,
                  heads = attn_group(d);
     const size_t keys = attn_plan_range(&f->plan), from = range * keys;
-    attn_status status = begin_group(f, group, from, from + keys, l, err);
-    if (status)
-        return status;
+    ATTN_TRY(begin_group(f, group, from, from + keys, l, err));
     attn_block_stream(f->a, l->streams, heads, NULL);
     f->ranges.magnitudes[2 * index] = l->runs->work.key_magnitude;
     f->ranges.magnitudes[2 * index + 1] = l->runs->work.value_magnitude;
@@ -256,8 +246,8 @@ attn_status attn_forward_join(void *work, size_t index, size_t lane, attn_error 
     attn_forward_lane *l = &f->lanes[lane];
     const attn_attention_dims *d = &f->a->dims;
     double key_magnitude = 0, value_magnitude = 0;
-    attn_status status = begin_group(f, index, 0, d->S, l, err);
-    for (size_t range = 0; !status && range < f->plan.ranges; range++) {
+    ATTN_TRY(begin_group(f, index, 0, d->S, l, err));
+    for (size_t range = 0; range < f->plan.ranges; range++) {
         const double *most = &f->ranges.magnitudes[2 * (index * f->plan.ranges + range)];
         key_magnitude = fmax(key_magnitude, most[0]);
         value_magnitude = fmax(value_magnitude, most[1]);
@@ -270,7 +260,7 @@ attn_status attn_forward_join(void *work, size_t index, size_t lane, attn_error 
                 copy_state(f, &into, &from);
         }
     }
-    return status ? status : end_group(f, l, key_magnitude, value_magnitude, err);
+    return end_group(f, l, key_magnitude, value_magnitude, err);
 }
 
 /* --- cells --- */
@@ -294,9 +284,9 @@ attn_status attn_forward_cells(void *work, size_t index, size_t lane, attn_error
     /* The blocks have written the weights of all other rows. */
     const bool in_double = f->step == ATTN_STEP_WEIGHTS && (f->plan.keeps || f->strided);
     char *to = (char *)out->data + first * d->S * f->elem;
-    attn_status status = attn_cells_rows(a, &f->out->stats, &range, stage, in_double, f->control,
-                                         to, f->cells[lane], err);
-    for (size_t r = 0; !status && f->step == ATTN_STEP_DROPPED && r < range.rows; r++)
+    ATTN_TRY(attn_cells_rows(a, &f->out->stats, &range, stage, in_double, f->control, to,
+                             f->cells[lane], err));
+    for (size_t r = 0; f->step == ATTN_STEP_DROPPED && r < range.rows; r++)
         attn_drop_row(a, first + r, 0, d->S, f->elem, to + r * d->S * f->elem);
-    return status;
+    return ATTN_OK;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "attention/operands.h"
+#include "base/try.h"
 
 typedef const void *(*rows_reader)(const attn_attention *, size_t, size_t, size_t, size_t, size_t,
                                    void *, size_t *);
@@ -73,13 +74,9 @@ static attn_status take(attn_tensor like, attn_arena *arena, attn_tensor *out, a
 attn_status attn_attention_operands(const attn_attention *a, attn_arena *arena, attn_tensor *query,
                                     attn_tensor *key, attn_tensor *value, attn_error *err) {
     const attn_attention_dims *d = &a->dims;
-    attn_status status = take(shaped(d, NULL, d->has_heads, d->Hq, d->L, d->E), arena, query, err);
-    if (status == ATTN_OK)
-        status = take(shaped(d, NULL, d->has_heads, d->Hkv, d->S, d->Ek), arena, key, err);
-    if (status == ATTN_OK)
-        status = take(shaped(d, NULL, d->has_heads, d->Hkv, d->S, d->Ev), arena, value, err);
-    if (status != ATTN_OK)
-        return status;
+    ATTN_TRY(take(shaped(d, NULL, d->has_heads, d->Hq, d->L, d->E), arena, query, err));
+    ATTN_TRY(take(shaped(d, NULL, d->has_heads, d->Hkv, d->S, d->Ek), arena, key, err));
+    ATTN_TRY(take(shaped(d, NULL, d->has_heads, d->Hkv, d->S, d->Ev), arena, value, err));
     join(a, plain_query_rows, query, d->Hq, d->L);
     join(a, cache_key_rows, key, d->Hkv, d->S);
     join(a, attn_value_rows, value, d->Hkv, d->S);
@@ -99,10 +96,7 @@ attn_status attn_attention_weighted_values(const attn_attention *a, const attn_t
     if (d->weights_rank == ATTN_MAX_RANK)
         return attn_fail(err, ATTN_ESHAPE, "query", "no axis is left for the values");
     dims[d->weights_rank] = d->Ev;
-    attn_status status =
-        take(attn_tensor_dense(NULL, d->result, d->weights_rank + 1, dims), arena, out, err);
-    if (status != ATTN_OK)
-        return status;
+    ATTN_TRY(take(attn_tensor_dense(NULL, d->result, d->weights_rank + 1, dims), arena, out, err));
     double *weight = attn_arena_take(arena, (d->S + 2 * d->Ev) * sizeof *weight);
     if (!weight)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the weighted values");

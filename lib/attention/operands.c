@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/try.h"
+
 /* --- rows --- */
 
 bool attn_layout_view(const attn_attention *a, const attn_tensor *t, attn_layout layout,
@@ -357,9 +359,7 @@ static attn_status refuse_bad_head(const attn_attention *a, const uint8_t *bad, 
     size_t first = S;
     for (size_t h = hkv * group; h < hkv * group + heads; h++)
         for (size_t i = 0; i < a->dims.L; i++) {
-            attn_status status = attn_control_check(control, err);
-            if (status != ATTN_OK)
-                return status;
+            ATTN_TRY(attn_control_check(control, err));
             first = first_seen(a, bad, ATTN_NOT_FINITE, b, h, i, first);
         }
     return first < S ? report_bad(a, b, hkv, first, bad[first] & ATTN_BAD_KEY, err) : ATTN_OK;
@@ -367,12 +367,11 @@ static attn_status refuse_bad_head(const attn_attention *a, const uint8_t *bad, 
 
 static attn_status refuse_bad(const attn_attention *a, const attn_packed *p,
                               const attn_control *control, attn_error *err) {
-    attn_status status = ATTN_OK;
-    for (size_t head = 0; head < a->dims.B * a->dims.Hkv && status == ATTN_OK; head++) {
+    for (size_t head = 0; head < a->dims.B * a->dims.Hkv; head++) {
         const size_t b = head / a->dims.Hkv, hkv = head % a->dims.Hkv;
-        status = refuse_bad_head(a, attn_packed_bad(a, p, b, hkv), b, hkv, control, err);
+        ATTN_TRY(refuse_bad_head(a, attn_packed_bad(a, p, b, hkv), b, hkv, control, err));
     }
-    return status;
+    return ATTN_OK;
 }
 
 attn_status attn_refuse_query(const attn_attention *a, size_t b, size_t h, size_t i,
@@ -432,11 +431,9 @@ attn_status attn_pack(attn_attention *a, attn_pool *pool, const attn_control *co
     if (!pk.lanes)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for packed keys and values");
     pk.chunks = (pk.p->tiles + TILES_A_PIECE - 1) / TILES_A_PIECE;
-    attn_status status =
-        attn_sweep_run(&packing, &pk, d->sets * d->Hkv * pk.chunks, 0, pool, control, err);
-    if (!status && pk.p->any_bad && !a->in.allow_nonfinite)
-        status = refuse_bad(a, pk.p, control, err);
-    if (!status)
-        *out = pk.p;
-    return status;
+    ATTN_TRY(attn_sweep_run(&packing, &pk, d->sets * d->Hkv * pk.chunks, 0, pool, control, err));
+    if (pk.p->any_bad && !a->in.allow_nonfinite)
+        ATTN_TRY(refuse_bad(a, pk.p, control, err));
+    *out = pk.p;
+    return ATTN_OK;
 }

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "attention/resolved.h"
+#include "base/try.h"
 
 void attn_sinusoidal_row(double *row, double position, size_t width, attn_encoding_layout layout) {
     for (size_t i = 0; i < width / 2; i++) {
@@ -15,14 +16,14 @@ void attn_sinusoidal_row(double *row, double position, size_t width, attn_encodi
 }
 
 /* Checks the control before row `row` of a table is computed, about once in a thousand numbers. */
-static attn_status look(size_t row, size_t width, const attn_control *control, attn_error *err) {
+static attn_status check_control(size_t row, size_t width, const attn_control *control,
+                                 attn_error *err) {
     const size_t rows = width < 1024 ? 1024 / (width + 1) + 1 : 1;
     return row % rows ? ATTN_OK : attn_control_check(control, err);
 }
 
 attn_status attn_sinusoidal(double *table, size_t length, size_t width, attn_encoding_layout layout,
                             const attn_control *control, attn_error *err) {
-    attn_status status = ATTN_OK;
     if ((unsigned)layout > ATTN_ENCODING_HALVES)
         return attn_fail(err, ATTN_EARG, "layout", "there is no layout of the number %d",
                          (int)layout);
@@ -31,18 +32,21 @@ attn_status attn_sinusoidal(double *table, size_t length, size_t width, attn_enc
                          "sinusoidal positions need an even width (pairs of sine and cosine), "
                          "found %zu",
                          width);
-    for (size_t p = 0; p < length && !(status = look(p, width, control, err)); p++)
+    for (size_t p = 0; p < length; p++) {
+        ATTN_TRY(check_control(p, width, control, err));
         attn_sinusoidal_row(table + p * width, (double)p, width, layout);
-    return status;
+    }
+    return ATTN_OK;
 }
 
 attn_status attn_learned(double *table, size_t length, size_t width, double std, uint64_t seed,
                          const attn_control *control, attn_error *err) {
-    attn_status status = ATTN_OK;
-    for (size_t p = 0; p < length && !(status = look(p, width, control, err)); p++)
+    for (size_t p = 0; p < length; p++) {
+        ATTN_TRY(check_control(p, width, control, err));
         for (size_t n = p * width; n < (p + 1) * width; n++)
             table[n] = std * attn_rng_normal(seed, n);
-    return status;
+    }
+    return ATTN_OK;
 }
 
 attn_status attn_position_table(const attn_position *position, size_t H, size_t queries,
@@ -52,24 +56,27 @@ attn_status attn_position_table(const attn_position *position, size_t H, size_t 
         position->kind != ATTN_POSITION_RELATIVE)
         return attn_fail(err, ATTN_EARG, "kind", "alibi, t5 and relative positions are biases");
     attn_attention a = {.in = {.position = *position}, .dims = {.Hq = H}};
-    attn_status status = attn_position_new(&a, arena, err);
-    for (size_t r = 0; !status && r < H * queries && !(status = look(r, keys, control, err)); r++)
+    ATTN_TRY(attn_position_new(&a, arena, err));
+    for (size_t r = 0; r < H * queries; r++) {
+        ATTN_TRY(check_control(r, keys, control, err));
         attn_position_biases(&a.rule, r / queries, -(int64_t)(r % queries) - offset, keys,
                              table + r * keys);
-    return status;
+    }
+    return ATTN_OK;
 }
 
 attn_status attn_rotary_table(const attn_position *position, size_t length, double *cosines,
                               double *sines, const attn_control *control, attn_error *err) {
     const size_t pairs = (size_t)position->dims / 2;
-    attn_status status = ATTN_OK;
     if (position->dims < 1 || position->dims % 2)
         return attn_fail(err, ATTN_EARG, "dims",
                          "rotary positions turn pairs of coordinates: expected an even number "
                          "above 0, found %lld",
                          (long long)position->dims);
-    for (size_t p = 0; p < length && !(status = look(p, 2 * pairs, control, err)); p++)
+    for (size_t p = 0; p < length; p++) {
+        ATTN_TRY(check_control(p, 2 * pairs, control, err));
         attn_rotary_angles(position, (size_t)position->dims, (double)p, cosines + p * pairs,
                            sines + p * pairs);
-    return status;
+    }
+    return ATTN_OK;
 }

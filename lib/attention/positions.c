@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "attention/resolved.h"
+#include "base/try.h"
 
 void attn_alibi_slopes(size_t H, double *slopes) {
     size_t n = 1;
@@ -100,9 +101,7 @@ static attn_status new_alibi(attn_attention *a, attn_arena *arena, attn_error *e
         return no_memory(err);
     attn_alibi_slopes(H, slopes);
     if (t->rank) {
-        attn_status status = check_table(t, "position/slopes", 1, 0, H, "", err);
-        if (status != ATTN_OK)
-            return status;
+        ATTN_TRY(check_table(t, "position/slopes", 1, 0, H, "", err));
         for (size_t h = 0; h < H; h++)
             slopes[h] = element(t, h, 0);
     }
@@ -167,9 +166,7 @@ static bool new_starts(attn_attention *a, size_t side, attn_arena *arena) {
 
 static attn_status new_t5(attn_attention *a, attn_arena *arena, attn_error *err) {
     const attn_position *p = &a->in.position;
-    attn_status status = check_table(&p->table, "position/table", 2, 1, a->dims.Hq, "buckets", err);
-    if (status != ATTN_OK)
-        return status;
+    ATTN_TRY(check_table(&p->table, "position/table", 2, 1, a->dims.Hq, "buckets", err));
     const size_t buckets = p->table.dims[0], side = p->unidirectional ? buckets : buckets / 2;
     if (side < 2 || (!p->unidirectional && buckets % 2))
         return attn_fail(err, ATTN_EARG, "position/table",
@@ -184,12 +181,8 @@ static attn_status new_t5(attn_attention *a, attn_arena *arena, attn_error *err)
 
 static attn_status new_relative(attn_attention *a, attn_arena *arena, attn_error *err) {
     const attn_tensor *t = &a->in.position.table;
-    attn_status status =
-        check_table(t, "position/table", 2, 0, a->dims.Hq, "2m + 1 (distances -m to m)", err);
-    if (status == ATTN_OK)
-        status = odd_rows(t, "position/table", 1, err);
-    if (status != ATTN_OK)
-        return status;
+    ATTN_TRY(check_table(t, "position/table", 2, 0, a->dims.Hq, "2m + 1 (distances -m to m)", err));
+    ATTN_TRY(odd_rows(t, "position/table", 1, err));
     a->rule.max_distance = (int64_t)(t->dims[1] / 2);
     return new_table(a, arena, t->dims[1], false, err);
 }
@@ -208,20 +201,17 @@ static const double *doubles(const attn_tensor *t, attn_arena *arena) {
 
 static attn_status new_shaw(attn_attention *a, attn_arena *arena, attn_error *err) {
     const attn_position *p = &a->in.position;
-    attn_status status = check_table(&p->key_table, "position/key_table", 2, 1, a->dims.score_width,
-                                     "2m + 1 (distances -m to m)", err);
-    if (status == ATTN_OK)
-        status = odd_rows(&p->key_table, "position/key_table", 0, err);
-    if (status == ATTN_OK && p->value_table.rank) {
-        status = check_table(&p->value_table, "position/value_table", 2, 1, a->dims.Ev,
-                             "2m + 1 (distances -m to m)", err);
-        if (status == ATTN_OK && p->value_table.dims[0] != p->key_table.dims[0])
-            status = attn_fail(err, ATTN_ESHAPE, "position/value_table",
-                               "expected as many rows as key_table has, %zu; found %zu",
-                               p->key_table.dims[0], p->value_table.dims[0]);
+    const char *rows = "2m + 1 (distances -m to m)";
+    ATTN_TRY(
+        check_table(&p->key_table, "position/key_table", 2, 1, a->dims.score_width, rows, err));
+    ATTN_TRY(odd_rows(&p->key_table, "position/key_table", 0, err));
+    if (p->value_table.rank) {
+        ATTN_TRY(check_table(&p->value_table, "position/value_table", 2, 1, a->dims.Ev, rows, err));
+        if (p->value_table.dims[0] != p->key_table.dims[0])
+            return attn_fail(err, ATTN_ESHAPE, "position/value_table",
+                             "expected as many rows as key_table has, %zu; found %zu",
+                             p->key_table.dims[0], p->value_table.dims[0]);
     }
-    if (status != ATTN_OK)
-        return status;
     a->rule.relative = p->key_table.dims[0];
     a->rule.max_distance = (int64_t)(a->rule.relative / 2);
     a->rule.keys = doubles(&p->key_table, arena);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "attention/encodings.h"
+#include "base/try.h"
 #include "base/view.h"
 #include "kernels/gemm.h"
 
@@ -117,18 +118,17 @@ static attn_status check_encodings(const attn_inputs *in, const attn_projections
                                    const part parts[3], attn_error *err) {
     const attn_position e = encodings_of(in, p);
     const size_t past = in->past_key.rank >= 2 ? in->past_key.dims[in->past_key.rank - 2] : 0;
-    attn_status status = ATTN_OK;
     if (p->add_positions && attn_position_encodes(in->position.kind))
         return attn_fail(err, ATTN_EARG, "projections/add_positions",
                          "position adds encodings already; leave out one of the two");
-    for (int i = 0; i < 3 && e.kind != ATTN_POSITION_NONE && status == ATTN_OK; i++) {
+    for (int i = 0; i < 3 && e.kind != ATTN_POSITION_NONE; i++) {
         const attn_tensor *t = parts[i].t;
         size_t positions = 0;
         if (i > 0 && !attn_size_add(past, t->dims[t->rank - 2], &positions))
             return too_large(err);
-        status = attn_encoding_check(&e, asked_by(p, &e), t, positions, err);
+        ATTN_TRY(attn_encoding_check(&e, asked_by(p, &e), t, positions, err));
     }
-    return status;
+    return ATTN_OK;
 }
 
 attn_status attn_projections_shape(const attn_inputs *in, const attn_projections *p,
@@ -136,7 +136,6 @@ attn_status attn_projections_shape(const attn_inputs *in, const attn_projections
     part parts[3];
     attn_inputs projected = *in;
     attn_tensor *const to[3] = {&projected.query, &projected.key, &projected.value};
-    attn_status status = ATTN_OK;
     if (!p->num_heads)
         return attn_fail(err, ATTN_EARG, "projections/num_heads", "expected at least 1 head");
     if (in->layout == ATTN_BLHE)
@@ -145,20 +144,17 @@ attn_status attn_projections_shape(const attn_inputs *in, const attn_projections
     if (parameters)
         *parameters = 0;
     parts_of(in, p, parts);
-    for (int i = 0; i < 3 && status == ATTN_OK; i++)
-        status = check_part(&parts[i], to[i], parameters, err);
-    if (status == ATTN_OK)
-        status = check_encodings(in, p, parts, err);
+    for (int i = 0; i < 3; i++)
+        ATTN_TRY(check_part(&parts[i], to[i], parameters, err));
+    ATTN_TRY(check_encodings(in, p, parts, err));
     if (attn_position_encodes(in->position.kind))
         projected.position = (attn_position){.kind = ATTN_POSITION_NONE};
     projected.layout = ATTN_BLD;
     projected.num_heads = p->num_heads;
     projected.num_kv_heads = p->num_kv_heads ? p->num_kv_heads : p->num_heads;
-    if (status == ATTN_OK)
-        status = check_output(&projected, p, parameters, err);
-    if (status == ATTN_OK)
-        *out = projected;
-    return status;
+    ATTN_TRY(check_output(&projected, p, parameters, err));
+    *out = projected;
+    return ATTN_OK;
 }
 
 /* Adds the cost of one product x [rows, in] w^T [in, out] + b: its operations, and the bytes of
@@ -208,9 +204,7 @@ attn_status attn_projections_cost(const attn_inputs *in, const attn_projections 
     attn_inputs projected;
     part parts[3];
     size_t rows;
-    attn_status status = attn_projections_shape(in, p, &projected, NULL, err);
-    if (status != ATTN_OK)
-        return status;
+    ATTN_TRY(attn_projections_shape(in, p, &projected, NULL, err));
     parts_of(in, p, parts);
     for (int i = 0; i < 3; i++) {
         const size_t D = parts[i].t->dims[parts[i].t->rank - 1];
@@ -292,27 +286,26 @@ attn_status attn_projections_apply(const attn_inputs *in, const attn_projections
                                    attn_inputs *out, attn_error *err) {
     part parts[3];
     attn_inputs projected, shapes;
-    attn_status status = attn_projections_shape(in, p, &shapes, NULL, err);
+    ATTN_TRY(attn_projections_shape(in, p, &shapes, NULL, err));
     attn_tensor *const to[3] = {&projected.query, &projected.key, &projected.value};
     attn_encoding e = {.position = encodings_of(in, p)};
     e.where = asked_by(p, &e.position);
     parts_of(in, p, parts);
     const attn_tensor *const tensors[3] = {parts[0].t, parts[1].t, parts[2].t};
     projected = shapes;
-    if (status == ATTN_OK && e.position.kind != ATTN_POSITION_NONE)
-        status = attn_encoding_open(&shapes, arena, &e, err);
-    for (int i = 0; i < 3 && status == ATTN_OK; i++) {
+    if (e.position.kind != ATTN_POSITION_NONE)
+        ATTN_TRY(attn_encoding_open(&shapes, arena, &e, err));
+    for (int i = 0; i < 3; i++) {
         attn_tensor x = *parts[i].t;
         e.stream = attn_encoding_stream(tensors, i);
         if (e.position.kind != ATTN_POSITION_NONE)
-            status = attn_encode(&e, i == 0, parts[i].t, arena, &x, err);
+            ATTN_TRY(attn_encode(&e, i == 0, parts[i].t, arena, &x, err));
         *to[i] = x;
-        if (status == ATTN_OK && parts[i].w->rank)
-            status = multiply(&x, parts[i].w, parts[i].b, pool, control, arena, to[i], err);
+        if (parts[i].w->rank)
+            ATTN_TRY(multiply(&x, parts[i].w, parts[i].b, pool, control, arena, to[i], err));
     }
-    if (status == ATTN_OK)
-        *out = projected;
-    return status;
+    *out = projected;
+    return ATTN_OK;
 }
 
 static bool is_finite(const attn_tensor *t) {
@@ -331,13 +324,13 @@ attn_status attn_projections_output(const attn_tensor *output, const attn_projec
         *out = *output;
         return ATTN_OK;
     }
-    attn_status status = multiply(output, &p->w_o, &p->b_o, pool, control, arena, out, err);
-    if (status == ATTN_OK && !p->allow_nonfinite && !is_finite(out))
+    ATTN_TRY(multiply(output, &p->w_o, &p->b_o, pool, control, arena, out, err));
+    if (!p->allow_nonfinite && !is_finite(out))
         return attn_fail(err, ATTN_ENONFINITE, "projections/w_o",
                          "the projected outputs overflow %s; scale the inputs down (or set "
                          "allow_nonfinite)",
                          attn_dtype_name(out->dtype));
-    return status;
+    return ATTN_OK;
 }
 
 /* --- gradients ---
@@ -372,21 +365,21 @@ static void sum_rows(const attn_tensor *dy, size_t rows, size_t width, attn_tens
 /* Computes the gradients of one projection from its input x [.., in] and the dense gradient
  * dy [.., out] of its result. It adds to *dx, which must exist, and makes *dw and *db in the
  * arena. */
-static attn_status backward(const attn_tensor *x, const attn_tensor *w, const attn_tensor *b,
-                            const attn_tensor *dy, attn_arena *arena, attn_tensor *dx,
-                            attn_tensor *dw, attn_tensor *db, attn_error *err) {
+static attn_status backward_product(const attn_tensor *x, const attn_tensor *w,
+                                    const attn_tensor *b, const attn_tensor *dy, attn_arena *arena,
+                                    attn_tensor *dx, attn_tensor *dw, attn_tensor *db,
+                                    attn_error *err) {
     const attn_dtype dtype = dy->dtype;
     const size_t out = w->dims[0], in = w->dims[1];
     size_t rows;
     if (!attn_dense_rows(x, &rows) || rows > INT32_MAX || out > INT32_MAX || in > INT32_MAX)
         return attn_fail(err, ATTN_ELIMIT, "projections", "beyond what can be computed");
     const void *xs = attn_dense_copy(x, dtype, arena), *ws = attn_dense_copy(w, dtype, arena);
-    attn_status status =
-        xs && ws ? attn_dense_zeros(w, dtype, arena, dw, err) : no_gradient_memory(err);
-    if (status == ATTN_OK && b->rank)
-        status = attn_dense_zeros(b, dtype, arena, db, err);
-    if (status != ATTN_OK)
-        return status;
+    if (!xs || !ws)
+        return no_gradient_memory(err);
+    ATTN_TRY(attn_dense_zeros(w, dtype, arena, dw, err));
+    if (b->rank)
+        ATTN_TRY(attn_dense_zeros(b, dtype, arena, db, err));
     multiply_gradients(
         dtype, dw->data, dy->data, xs,
         &(attn_gemm_dims){
@@ -429,11 +422,9 @@ attn_status attn_projections_output_backward(const attn_tensor *output, const at
         *grad = dense;
         return ATTN_OK;
     }
-    attn_status status = attn_dense_zeros(output, dtype, arena, grad, err);
-    if (status == ATTN_OK)
-        status =
-            backward(output, &p->w_o, &p->b_o, &dense, arena, grad, &into->w_o, &into->b_o, err);
-    return status;
+    ATTN_TRY(attn_dense_zeros(output, dtype, arena, grad, err));
+    return backward_product(output, &p->w_o, &p->b_o, &dense, arena, grad, &into->w_o, &into->b_o,
+                            err);
 }
 
 static void add_all(attn_tensor *to, const attn_tensor *from) {
@@ -457,19 +448,19 @@ typedef struct back {
 static attn_status back_part(const back *p, const attn_encoding *e, bool queries, double *sums,
                              attn_arena *arena, attn_error *err) {
     attn_tensor x = *p->x, own = *p->dy;
-    attn_status status = ATTN_OK;
     if (!p->w->rank && !sums) {
         add_all(p->dx, p->dy);
         return ATTN_OK;
     }
     if (e->position.kind != ATTN_POSITION_NONE && p->w->rank)
-        status = attn_encode(e, queries, p->x, arena, &x, err);
-    if (status == ATTN_OK && sums && p->w->rank)
-        status = attn_dense_zeros(p->x, p->dy->dtype, arena, &own, err);
-    if (status == ATTN_OK && p->w->rank)
-        status = backward(&x, p->w, p->b, p->dy, arena, sums ? &own : p->dx, p->dw, p->db, err);
-    if (status != ATTN_OK || !sums)
-        return status;
+        ATTN_TRY(attn_encode(e, queries, p->x, arena, &x, err));
+    if (sums && p->w->rank)
+        ATTN_TRY(attn_dense_zeros(p->x, p->dy->dtype, arena, &own, err));
+    if (p->w->rank)
+        ATTN_TRY(
+            backward_product(&x, p->w, p->b, p->dy, arena, sums ? &own : p->dx, p->dw, p->db, err));
+    if (!sums)
+        return ATTN_OK;
     attn_encode_backward(e, queries, &own, sums);
     add_all(p->dx, &own);
     return ATTN_OK;
@@ -488,7 +479,7 @@ attn_status attn_projections_backward(const attn_inputs *in, const attn_projecti
                                       attn_error *err) {
     attn_inputs shapes;
     attn_gradients g = *inner;
-    attn_status status = attn_projections_shape(in, p, &shapes, NULL, err);
+    ATTN_TRY(attn_projections_shape(in, p, &shapes, NULL, err));
     const attn_tensor *const key = in->key.rank ? &in->key : &in->query;
     const attn_tensor *const value = in->value.rank ? &in->value : key;
     attn_tensor *const to_key = in->key.rank ? &g.key : &g.query;
@@ -503,24 +494,22 @@ attn_status attn_projections_backward(const attn_inputs *in, const attn_projecti
     attn_encoding e = {.position = encodings_of(in, p)};
     e.where = asked_by(p, &e.position);
     const bool learned = e.position.kind == ATTN_POSITION_LEARNED;
-    double *sums = status == ATTN_OK && learned ? new_sums(&e.position, arena) : NULL;
-    if (status == ATTN_OK && learned && !sums)
+    double *sums = learned ? new_sums(&e.position, arena) : NULL;
+    if (learned && !sums)
         return no_gradient_memory(err);
-    if (status == ATTN_OK)
-        status = attn_encoding_differentiable(&e.position, err);
-    if (status == ATTN_OK && e.position.kind != ATTN_POSITION_NONE)
-        status = attn_encoding_open(&shapes, arena, &e, err);
-    for (int i = 0; i < 3 && status == ATTN_OK; i++) {
+    ATTN_TRY(attn_encoding_differentiable(&e.position, err));
+    if (e.position.kind != ATTN_POSITION_NONE)
+        ATTN_TRY(attn_encoding_open(&shapes, arena, &e, err));
+    for (int i = 0; i < 3; i++) {
         grads[i]->rank = 0;
         if (sent[i]->rank)
-            status = attn_dense_zeros(sent[i], inner->query.dtype, arena, grads[i], err);
+            ATTN_TRY(attn_dense_zeros(sent[i], inner->query.dtype, arena, grads[i], err));
     }
-    for (int i = 0; i < 3 && status == ATTN_OK; i++)
-        status = back_part(&parts[i], &e, i == 0, sums, arena, err);
-    if (status == ATTN_OK && learned)
-        status =
-            attn_encoding_table(&e.position.table, sums, inner->query.dtype, arena, &g.table, err);
-    if (status == ATTN_OK)
-        *out = g;
-    return status;
+    for (int i = 0; i < 3; i++)
+        ATTN_TRY(back_part(&parts[i], &e, i == 0, sums, arena, err));
+    if (learned)
+        ATTN_TRY(
+            attn_encoding_table(&e.position.table, sums, inner->query.dtype, arena, &g.table, err));
+    *out = g;
+    return ATTN_OK;
 }

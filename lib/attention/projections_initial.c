@@ -7,6 +7,8 @@
 
 #include <attn/rng.h>
 
+#include "base/try.h"
+
 enum { DRAWS_A_PIECE = 65536 }; /* numbers of a piece */
 
 /* The matrices in the order of their numbers. */
@@ -34,9 +36,7 @@ attn_status attn_projections_declare(const attn_inputs *in, attn_projections *p,
     const attn_tensor *q = &in->query, *k = in->key.rank ? &in->key : q;
     const attn_tensor *v = in->value.rank ? &in->value : k;
     const matrices m = matrices_of(p);
-    attn_status status = check_absent(p, err);
-    if (status != ATTN_OK)
-        return status;
+    ATTN_TRY(check_absent(p, err));
     if (!p->num_heads)
         return attn_fail(err, ATTN_EARG, "projections/num_heads", "expected at least 1 head");
     if (q->rank < 2 || k->rank < 2 || v->rank < 2)
@@ -104,11 +104,8 @@ attn_status attn_projections_draw(attn_projections *p, attn_pool *pool, const at
         if (!m.w[i]->data || !m.b[i]->data)
             return attn_fail(err, ATTN_ENOMEM, "", "no memory left for projections");
         draws d = {m.w[i]->data, count, p->seed, first, bound_of(&m, i)};
-        const attn_status status =
-            attn_pool_run(pool, count / DRAWS_A_PIECE + (count % DRAWS_A_PIECE != 0), draw_piece,
-                          &d, control, err);
-        if (status != ATTN_OK)
-            return status;
+        ATTN_TRY(attn_pool_run(pool, count / DRAWS_A_PIECE + (count % DRAWS_A_PIECE != 0),
+                               draw_piece, &d, control, err));
         first += count;
     }
     return ATTN_OK;

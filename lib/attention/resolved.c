@@ -10,6 +10,7 @@
 
 #include "attention/encodings.h"
 #include "attention/operands.h"
+#include "base/try.h"
 
 /* --- shapes --- */
 
@@ -150,9 +151,7 @@ static attn_status check_heads(const attn_inputs *in, const attn_attention_dims 
  * [batch axes, Hkv, P, E], or [batch axes, P, E] if there is one head. */
 static attn_status split_cache(operand *o, const attn_attention_dims *d, attn_error *err) {
     const attn_tensor *t = o->t;
-    attn_status status = check_tensor(o->name, t, err);
-    if (status != ATTN_OK)
-        return status;
+    ATTN_TRY(check_tensor(o->name, t, err));
     if (t->rank != d->batch_rank + 3 && t->rank != d->batch_rank + 2)
         return attn_fail(err, ATTN_ESHAPE, o->name,
                          "a cache has the shape [batch axes, Hkv, P, E], which is rank %d here; "
@@ -173,21 +172,15 @@ static attn_status resolve_past(const attn_inputs *in, attn_attention_dims *d, a
     if (!in->past_key.rank || !in->past_value.rank)
         return attn_fail(err, ATTN_EARG, in->past_key.rank ? "past_value" : "past_key",
                          "past_key and past_value go together, one is missing");
-    attn_status status = split_cache(&k, d, err);
-    if (status == ATTN_OK)
-        status = split_cache(&v, d, err);
-    if (status != ATTN_OK)
-        return status;
+    ATTN_TRY(split_cache(&k, d, err));
+    ATTN_TRY(split_cache(&v, d, err));
     d->past = k.rows;
-    if ((status = merge_batch(d, &k, err)) != ATTN_OK ||
-        (status = merge_batch(d, &v, err)) != ATTN_OK ||
-        (status = expect(k.name, "the number of heads", k.heads, d->Hkv, "as key has", err)) !=
-            ATTN_OK ||
-        (status = expect(v.name, "the number of heads", v.heads, d->Hkv, "as key has", err)) !=
-            ATTN_OK ||
-        (status = expect(k.name, "the width", k.width, d->Ek, "as key has", err)) != ATTN_OK ||
-        (status = expect(v.name, "the width", v.width, d->Ev, "as value has", err)) != ATTN_OK)
-        return status;
+    ATTN_TRY(merge_batch(d, &k, err));
+    ATTN_TRY(merge_batch(d, &v, err));
+    ATTN_TRY(expect(k.name, "the number of heads", k.heads, d->Hkv, "as key has", err));
+    ATTN_TRY(expect(v.name, "the number of heads", v.heads, d->Hkv, "as key has", err));
+    ATTN_TRY(expect(k.name, "the width", k.width, d->Ek, "as key has", err));
+    ATTN_TRY(expect(v.name, "the width", v.width, d->Ev, "as value has", err));
     return expect(v.name, "the length", v.rows, k.rows, "as past_key has", err);
 }
 
@@ -283,10 +276,7 @@ static attn_status resolve_score(const attn_inputs *in, attn_attention_dims *d,
                                  attn_score_plan *plan, attn_error *err) {
     if (in->score.kind >= ATTN_SCORE_COUNT)
         return attn_fail(err, ATTN_EARG, "score", "unknown score form");
-    attn_status status =
-        attn_score_form_of(in->score.kind)->plan(&in->score, d->E, d->Ek, plan, err);
-    if (status != ATTN_OK)
-        return status;
+    ATTN_TRY(attn_score_form_of(in->score.kind)->plan(&in->score, d->E, d->Ek, plan, err));
     d->score_width = plan->width;
     d->tanh_score = plan->v.rank != 0;
     d->transforms =
@@ -313,15 +303,14 @@ static attn_status resolve_encodings(const attn_inputs *in, const attn_tensor *k
                                      attn_error *err) {
     const attn_tensor *const parts[] = {&in->query, key, value};
     const bool learned = in->position.kind == ATTN_POSITION_LEARNED;
-    attn_status status = ATTN_OK;
-    for (int i = 0; i < 3 && attn_position_encodes(in->position.kind) && status == ATTN_OK; i++) {
+    for (int i = 0; i < 3 && attn_position_encodes(in->position.kind); i++) {
         size_t count;
-        status = attn_encoding_check(&in->position, learned ? "position/table" : "position/kind",
-                                     parts[i], i == 0 ? 0 : d->S, err);
+        ATTN_TRY(attn_encoding_check(&in->position, learned ? "position/table" : "position/kind",
+                                     parts[i], i == 0 ? 0 : d->S, err));
         if (!attn_tensor_count(parts[i], &count) || !attn_size_add(d->encoded, count, &d->encoded))
             return attn_fail(err, ATTN_ELIMIT, "query", "too many elements");
     }
-    return status;
+    return ATTN_OK;
 }
 
 /* Computes dims and the score plan, which points into *in. */
@@ -332,18 +321,16 @@ static attn_status resolve(const attn_inputs *in, attn_attention_dims *d, attn_s
     const size_t kv_heads = in->num_kv_heads ? in->num_kv_heads : in->num_heads;
     operand q = {"query", &in->query, 0, 0, 0, 0}, k = {"key", key, 0, 0, 0, 0},
             v = {"value", value, 0, 0, 0, 0};
-    attn_status status;
     if (in->value.rank && !in->key.rank)
         return attn_fail(err, ATTN_EARG, "key", "value was given without key");
-    if ((status = check_tensor(q.name, q.t, err)) != ATTN_OK ||
-        (status = split(&q, in->layout, in->num_heads, err)) != ATTN_OK ||
-        (status = check_tensor(k.name, key, err)) != ATTN_OK ||
-        (status = check_tensor(v.name, value, err)) != ATTN_OK ||
-        (status = same_rank(&q, &k, err)) != ATTN_OK ||
-        (status = same_rank(&q, &v, err)) != ATTN_OK ||
-        (status = split(&k, in->layout, kv_heads, err)) != ATTN_OK ||
-        (status = split(&v, in->layout, kv_heads, err)) != ATTN_OK)
-        return status;
+    ATTN_TRY(check_tensor(q.name, q.t, err));
+    ATTN_TRY(split(&q, in->layout, in->num_heads, err));
+    ATTN_TRY(check_tensor(k.name, key, err));
+    ATTN_TRY(check_tensor(v.name, value, err));
+    ATTN_TRY(same_rank(&q, &k, err));
+    ATTN_TRY(same_rank(&q, &v, err));
+    ATTN_TRY(split(&k, in->layout, kv_heads, err));
+    ATTN_TRY(split(&v, in->layout, kv_heads, err));
     *d = (attn_attention_dims){.batch_rank = q.batch_rank,
                                .Hq = q.heads,
                                .Hkv = k.heads,
@@ -353,35 +340,30 @@ static attn_status resolve(const attn_inputs *in, attn_attention_dims *d, attn_s
                                .Ev = v.width};
     for (int a = 0; a < d->batch_rank; a++)
         d->batch[a] = in->query.dims[a];
-    if ((status = merge_batch(d, &k, err)) != ATTN_OK ||
-        (status = merge_batch(d, &v, err)) != ATTN_OK ||
-        (status = resolve_score(in, d, plan, err)) != ATTN_OK ||
-        (status = expect("value", "the number of heads", v.heads, d->Hkv, "as key has", err)) !=
-            ATTN_OK ||
-        (status = expect("value", "the number of keys", v.rows, k.rows, "as key has", err)) !=
-            ATTN_OK ||
-        (status = check_heads(in, d, err)) != ATTN_OK ||
-        (status = resolve_past(in, d, err)) != ATTN_OK)
-        return status;
+    ATTN_TRY(merge_batch(d, &k, err));
+    ATTN_TRY(merge_batch(d, &v, err));
+    ATTN_TRY(resolve_score(in, d, plan, err));
+    ATTN_TRY(expect("value", "the number of heads", v.heads, d->Hkv, "as key has", err));
+    ATTN_TRY(expect("value", "the number of keys", v.rows, k.rows, "as key has", err));
+    ATTN_TRY(check_heads(in, d, err));
+    ATTN_TRY(resolve_past(in, d, err));
     if (!attn_size_add(d->past, k.rows, &d->S))
         return attn_fail(err, ATTN_ELIMIT, "past_key", "too long");
-    if ((status = resolve_encodings(in, key, value, d, err)) != ATTN_OK)
-        return status;
+    ATTN_TRY(resolve_encodings(in, key, value, d, err));
     const bool wide =
         in->query.dtype == ATTN_F64 || key->dtype == ATTN_F64 || value->dtype == ATTN_F64;
     d->result = wide ? ATTN_F64 : ATTN_F32;
-    status = resolve_kernels(in, d, err);
+    ATTN_TRY(resolve_kernels(in, d, err));
     attn_resolve_sparsity(in, d);
-    return status == ATTN_OK ? fill_results(in, d, err) : status;
+    return fill_results(in, d, err);
 }
 
 attn_status attn_attention_shape(const attn_inputs *in, attn_attention_dims *out, attn_error *err) {
     attn_attention_dims dims;
     attn_score_plan plan;
-    attn_status status = resolve(in, &dims, &plan, err);
-    if (status == ATTN_OK)
-        *out = dims;
-    return status;
+    ATTN_TRY(resolve(in, &dims, &plan, err));
+    *out = dims;
+    return ATTN_OK;
 }
 
 /* --- the operation --- */
@@ -396,15 +378,14 @@ static attn_status add_encodings(const attn_attention *a, attn_arena *arena, att
     const attn_tensor k = *key, v = *value;
     const attn_tensor *const parts[3] = {&a->in.query, &k, &v};
     attn_tensor *const to[3] = {query, key, value};
-    attn_status status = ATTN_OK;
-    for (int i = 0; i < 3 && status == ATTN_OK; i++) {
+    for (int i = 0; i < 3; i++) {
         e.stream = attn_encoding_stream(parts, i);
         if (i == 2 && !a->in.value.rank)
             *value = *key;
         else
-            status = attn_encode(&e, i == 0, parts[i], arena, to[i], err);
+            ATTN_TRY(attn_encode(&e, i == 0, parts[i], arena, to[i], err));
     }
-    return status;
+    return ATTN_OK;
 }
 
 static bool make_views(attn_attention *a, const attn_tensor *query, const attn_tensor *key,
@@ -436,12 +417,11 @@ static attn_status open_views(attn_attention *a, attn_arena *arena, attn_error *
     const attn_inputs *in = &a->in;
     attn_tensor query = in->query, key = in->key.rank ? in->key : query;
     attn_tensor value = in->value.rank ? in->value : key;
-    attn_status status = ATTN_OK;
     if (attn_position_encodes(in->position.kind))
-        status = add_encodings(a, arena, &query, &key, &value, err);
-    if (status == ATTN_OK && !make_views(a, &query, &key, &value, arena))
+        ATTN_TRY(add_encodings(a, arena, &query, &key, &value, err));
+    if (!make_views(a, &query, &key, &value, arena))
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the operation");
-    return status;
+    return ATTN_OK;
 }
 
 static attn_status check_numbers(const attn_inputs *in, const attn_attention_dims *d,
@@ -509,27 +489,22 @@ attn_status attn_attention_new(const attn_inputs *in, attn_arena *arena, attn_at
     if (!a)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the operation");
     start(a, in);
-    attn_status status = resolve(&a->in, &a->dims, &a->plan, err);
-    if (status == ATTN_OK)
-        status = check_numbers(in, &a->dims, err);
-    if (status != ATTN_OK)
-        return status;
+    ATTN_TRY(resolve(&a->in, &a->dims, &a->plan, err));
+    ATTN_TRY(check_numbers(in, &a->dims, err));
     const attn_attention_dims *d = &a->dims;
     a->kernels = attn_kernels_with(d->isa, d->precision, d->tanh_score);
     const bool unit = attn_score_form_of(in->score.kind)->unit_scale;
     a->scale = !isnan(in->scale) ? in->scale : unit ? 1 : 1 / sqrt((double)(d->E ? d->E : 1));
-    status = attn_attention_mask_new(&in->mask, d, arena, &a->mask, err);
-    if (status == ATTN_OK)
-        status = open_views(a, arena, err);
-    if (status == ATTN_OK && in->sinks.rank)
-        status = read_sinks(a, arena, err);
-    if (status == ATTN_OK && in->position.kind != ATTN_POSITION_NONE)
-        status = attn_position_new(a, arena, err);
-    if (status == ATTN_OK && d->transforms)
-        status = attn_score_rows_new(a, arena, err);
-    if (status == ATTN_OK)
-        *out = a;
-    return status;
+    ATTN_TRY(attn_attention_mask_new(&in->mask, d, arena, &a->mask, err));
+    ATTN_TRY(open_views(a, arena, err));
+    if (in->sinks.rank)
+        ATTN_TRY(read_sinks(a, arena, err));
+    if (in->position.kind != ATTN_POSITION_NONE)
+        ATTN_TRY(attn_position_new(a, arena, err));
+    if (d->transforms)
+        ATTN_TRY(attn_score_rows_new(a, arena, err));
+    *out = a;
+    return ATTN_OK;
 }
 
 const attn_attention_dims *attn_attention_dims_of(const attn_attention *a) {

@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "base/try.h"
+
 /* Checks that the parameter t is present, holds floating-point numbers and has the shape [rows]
  * (rank 1) or [rows, cols] (rank 2). SIZE_MAX allows any size. Errors name it "score/<name>". */
 static attn_status parameter(const attn_tensor *t, const char *name, int rank, size_t rows,
@@ -64,16 +66,13 @@ static const attn_score_form dot_form = {.unit_scale = true, .plan = plan_dot};
  * jointly learning to align and translate", 2015, appendix A.1.2. */
 static attn_status plan_additive(const attn_score *score, size_t Eq, size_t Ek,
                                  attn_score_plan *out, attn_error *err) {
-    attn_status status = parameter(&score->w_q, "w_q", 2, SIZE_MAX, Eq, err);
-    if (status != ATTN_OK)
-        return status;
+    ATTN_TRY(parameter(&score->w_q, "w_q", 2, SIZE_MAX, Eq, err));
     const size_t A = score->w_q.dims[0];
     attn_tensor v = {0};
-    status = parameter(&score->w_k, "w_k", 2, A, Ek, err);
-    if (status == ATTN_OK)
-        status = vector(&score->v, A, &v, err);
-    if (status == ATTN_OK && score->b.rank)
-        status = parameter(&score->b, "b", 1, A, 0, err);
+    ATTN_TRY(parameter(&score->w_k, "w_k", 2, A, Ek, err));
+    ATTN_TRY(vector(&score->v, A, &v, err));
+    if (score->b.rank)
+        ATTN_TRY(parameter(&score->b, "b", 1, A, 0, err));
     *out = (attn_score_plan){.width = A,
                              .query_map = score->w_q,
                              .key_map = score->w_k,
@@ -81,7 +80,7 @@ static attn_status plan_additive(const attn_score *score, size_t Eq, size_t Ek,
                              .v = v,
                              .query_from = &score->w_q,
                              .key_from = &score->w_k};
-    return status;
+    return ATTN_OK;
 }
 
 static const attn_score_form additive_form = {.unit_scale = true, .plan = plan_additive};
@@ -111,9 +110,7 @@ static attn_status plan_concat(const attn_score *score, size_t Eq, size_t Ek, at
     size_t both;
     if (!attn_size_add(Ek, Eq, &both))
         return attn_fail(err, ATTN_ELIMIT, "score/w", "too wide");
-    attn_status status = parameter(&score->w, "w", 2, SIZE_MAX, both, err);
-    if (status != ATTN_OK)
-        return status;
+    ATTN_TRY(parameter(&score->w, "w", 2, SIZE_MAX, both, err));
     *out = (attn_score_plan){.width = score->w.dims[0],
                              .query_map = columns(&score->w, Ek, Eq),
                              .key_map = columns(&score->w, 0, Ek),

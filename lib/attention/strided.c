@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "attention/forward.h"
+#include "base/try.h"
 
 /* The queries and the keys of one class of a head. */
 typedef struct class {
@@ -251,15 +252,14 @@ static attn_status for_bundles(const attn_forward *f, size_t index, bundle_funct
     const size_t pieces = p->pieces_a_head, first = index % pieces * p->bundles_a_piece;
     const size_t last = first + p->bundles_a_piece,
                  most = f->plan.lane_blocks * f->a->kernels->rows;
-    attn_status status = ATTN_OK;
-    for (size_t u = first; u < last && u < p->bundles && !status; u++) {
+    for (size_t u = first; u < last && u < p->bundles; u++) {
         const class at = class_at(f->a, index / pieces, u / p->bundles_a_class);
         const size_t m = u % p->bundles_a_class * most;
         if (m < at.rows)
             compute(f, &at, m, at.rows - m < most ? at.rows - m : most, l);
-        status = attn_control_check(f->control, err);
+        ATTN_TRY(attn_control_check(f->control, err));
     }
-    return status;
+    return ATTN_OK;
 }
 
 /* If keys and values are not packed, the piece stores their magnitudes. */
@@ -268,10 +268,10 @@ attn_status attn_forward_strided(void *work, size_t index, size_t lane, attn_err
     attn_forward_lane *l = &f->lanes[lane];
     attn_block_work *w = &l->runs->work;
     w->key_magnitude = w->value_magnitude = 0;
-    attn_status status = for_bundles(f, index, compute_class_rows, l, err);
+    ATTN_TRY(for_bundles(f, index, compute_class_rows, l, err));
     f->strided_magnitudes[2 * index] = w->key_magnitude;
     f->strided_magnitudes[2 * index + 1] = w->value_magnitude;
-    return status;
+    return ATTN_OK;
 }
 
 /* --- weights --- */

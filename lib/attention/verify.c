@@ -5,6 +5,7 @@
 #include <attn/rng.h>
 
 #include "attention/tile_pass.h"
+#include "base/try.h"
 
 /* Computes one row: its output in w->acc [Ev] and its logsumexp in *lse. w->value_magnitude becomes
  * the largest magnitude of the values, by which errors of outputs are divided. */
@@ -17,9 +18,7 @@ static attn_status recompute(const attn_attention *a, const attn_block *row,
     w->value_magnitude = 1e-38; /* about FLT_MIN, so that the division has no divisor 0 */
     const attn_stream stream = {.block = *row, .q = q, .ldq = ld, .control = control, .w = w};
     attn_block_stream(a, &stream, 1, NULL);
-    attn_status status = attn_control_check(control, err);
-    if (status != ATTN_OK)
-        return status;
+    ATTN_TRY(attn_control_check(control, err));
     double max, sum;
     k->statistics(w->max, w->sum, 1, &max, &sum);
     *lse = max == -INFINITY ? -INFINITY : k->logsumexp(max, sum);
@@ -64,9 +63,7 @@ attn_status attn_attention_verify(const attn_attention *a, const attn_results *r
         const size_t at = (size_t)(attn_rng_bits(seed, r) % rows), head = at / d->L;
         attn_block row = {head / d->Hq, head % d->Hq, at % d->L, 1};
         double lse, got = -INFINITY;
-        attn_status status = recompute(a, &row, control, &w, &lse, err);
-        if (status != ATTN_OK)
-            return status;
+        ATTN_TRY(recompute(a, &row, control, &w, &lse, err));
         if (results->stats.sum[at] != 0)
             got = results->stats.kind[at] == ATTN_ROW_DOUBLE
                       ? w.kernels->logsumexp(results->stats.max[at], results->stats.sum[at])

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/try.h"
+
 static attn_status no_memory(attn_error *err) {
     return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the mask");
 }
@@ -169,9 +171,7 @@ attn_status attn_padding_view(attn_mask *m, const attn_mask_layer *layer, attn_a
         want[0] = m->B;
     }
     want[n] = s->S;
-    attn_status status = broadcast(layer, want, n + 1, strides, err);
-    if (status != ATTN_OK)
-        return status;
+    ATTN_TRY(broadcast(layer, want, n + 1, strides, err));
     *view = (attn_view){.data = t->data, .dtype = t->dtype, .col = strides[n]};
     view->batch = attn_view_batches(arena, want, n, strides);
     for (int a = 0; a < n; a++)

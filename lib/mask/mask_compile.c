@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/try.h"
 #include "mask/layer_view.h"
 #include "mask/mask_private.h"
 #include "mask/survey.h"
@@ -74,13 +75,10 @@ static attn_status add_keep(compiler *c, const attn_mask_layer *layer, int64_t m
     const bool ready = layer->values.dtype == ATTN_BOOL && mark == 1 && !hide_equal;
     attn_mask_part *part = &c->m->keep[c->m->keep_count];
     attn_view checked;
-    attn_status status = view_of(c->m, layer, c->arena, &checked, c->err);
-    if (status == ATTN_OK && !ready)
-        status = bytes_of(c, layer, mark, hide_equal, &bytes.values);
-    if (status == ATTN_OK)
-        status = view_of(c->m, &bytes, c->arena, &part->view, c->err);
-    if (status != ATTN_OK)
-        return status;
+    ATTN_TRY(view_of(c->m, layer, c->arena, &checked, c->err));
+    if (!ready)
+        ATTN_TRY(bytes_of(c, layer, mark, hide_equal, &bytes.values));
+    ATTN_TRY(view_of(c->m, &bytes, c->arena, &part->view, c->err));
     part->layer = layer;
     part->bits = false;
     part->lowest = 0;
@@ -118,9 +116,7 @@ static attn_status add_bias(compiler *c, const attn_mask_layer *layer, const att
                          isnan(s->worst) ? "NaN" : "infinity");
     }
     attn_mask_part *part = &c->m->bias[c->m->bias_count];
-    attn_status status = attn_weights_view(c->m, &added, c->arena, &part->view, c->err);
-    if (status != ATTN_OK)
-        return status;
+    ATTN_TRY(attn_weights_view(c->m, &added, c->arena, &part->view, c->err));
     part->layer = layer;
     part->bits = false;
     part->lowest = s->lowest;
@@ -191,14 +187,11 @@ static attn_status add_values(compiler *c, const attn_mask_layer *layer) {
         return add_keep(c, layer, 1, layer->semantics == ATTN_SEM_HIDE, attn_weights_view);
     }
     attn_survey s = attn_survey_of(&layer->values);
-    attn_status status = ATTN_OK;
     switch (layer->semantics) {
     case ATTN_SEM_KEEP:
     case ATTN_SEM_HIDE:
-        status = check_bits(c, layer, &s);
-        if (status == ATTN_OK)
-            status = add_keep(c, layer, 1, layer->semantics == ATTN_SEM_HIDE, attn_weights_view);
-        return status;
+        ATTN_TRY(check_bits(c, layer, &s));
+        return add_keep(c, layer, 1, layer->semantics == ATTN_SEM_HIDE, attn_weights_view);
     case ATTN_SEM_UNSTATED:
         if (layer->values.rank == 1 && layer->values.dims[0] == 0)
             return attn_fail(c->err, ATTN_ESHAPE, layer->where,
@@ -237,9 +230,7 @@ static attn_status add_bits(compiler *c, const attn_mask_layer *layer) {
     attn_mask_part *part = &c->m->keep[c->m->keep_count];
     attn_mask_layer keys = *layer;
     keys.values.dims[t->rank - 1] = S;
-    attn_status status = attn_weights_view(c->m, &keys, c->arena, &part->view, c->err);
-    if (status != ATTN_OK)
-        return status;
+    ATTN_TRY(attn_weights_view(c->m, &keys, c->arena, &part->view, c->err));
     part->layer = layer;
     part->bits = true;
     part->lowest = 0;
@@ -255,9 +246,7 @@ static attn_status add_padding(compiler *c, const attn_mask_layer *layer) {
             "(1 or true = a real key) or \"hide\" (1 or true = padding, as PyTorch's)");
     if (layer->values.dtype != ATTN_BOOL) {
         attn_survey s = attn_survey_of(&layer->values);
-        attn_status status = check_bits(c, layer, &s);
-        if (status != ATTN_OK)
-            return status;
+        ATTN_TRY(check_bits(c, layer, &s));
     }
     return add_keep(c, layer, 1, layer->semantics == ATTN_SEM_HIDE, attn_padding_view);
 }
@@ -316,9 +305,7 @@ static attn_status add_window(compiler *c, const attn_mask_layer *layer) {
 static attn_status add_pattern(compiler *c, const attn_mask_layer *layer) {
     const attn_pattern *pattern = &layer->pattern;
     attn_mask *m = c->m;
-    attn_status status = attn_pattern_check(pattern, layer->where, c->err);
-    if (status != ATTN_OK)
-        return status;
+    ATTN_TRY(attn_pattern_check(pattern, layer->where, c->err));
     if (pattern->kind == ATTN_PATTERN_LOCAL) {
         m->left = pattern->radius < m->left ? pattern->radius : m->left;
         m->right = pattern->radius < m->right ? pattern->radius : m->right;
@@ -464,13 +451,10 @@ attn_status attn_mask_new(const attn_mask_spec *spec, const attn_mask_shape *sha
         attn_mask_layer *layer = &c.m->layers[l];
         if (!layer->where)
             layer->where = "mask";
-        attn_status status = add_layer(&c, layer);
-        if (status != ATTN_OK)
-            return status;
+        ATTN_TRY(add_layer(&c, layer));
     }
     find_sums(c.m);
-    attn_status status = set_offsets(&c, spec);
-    if (status == ATTN_OK)
-        *out = c.m;
-    return status;
+    ATTN_TRY(set_offsets(&c, spec));
+    *out = c.m;
+    return ATTN_OK;
 }

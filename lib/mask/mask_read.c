@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/try.h"
 #include "mask/mask_private.h"
 
 size_t attn_mask_batches(const attn_mask *m) {
@@ -334,9 +335,8 @@ static attn_status visible_of_head(const attn_mask *m, size_t b, size_t h,
     const bool cells = attn_mask_hides_cells(m);
     for (size_t i = 0; i < m->shape.L; i++) {
         size_t lo, hi;
-        attn_status status = cells || i % 1024 == 0 ? attn_control_check(control, err) : ATTN_OK;
-        if (status != ATTN_OK)
-            return status;
+        if (cells || i % 1024 == 0)
+            ATTN_TRY(attn_control_check(control, err));
         attn_mask_interval(m, b, i, &lo, &hi);
         if (!cells) {
             *count += hi - lo;
@@ -356,14 +356,13 @@ attn_status attn_mask_visible(const attn_mask *m, const attn_control *control, u
                               attn_error *err) {
     const size_t heads = m->same_heads ? 1 : m->shape.H, batches = m->same_batches ? 1 : m->B;
     uint64_t count = 0;
-    attn_status status = ATTN_OK;
     *out = 0;
     if (!m->B || !m->shape.H)
         return ATTN_OK;
-    for (size_t n = 0; n < batches * heads && status == ATTN_OK; n++)
-        status = visible_of_head(m, n / heads, n % heads, control, &count, err);
+    for (size_t n = 0; n < batches * heads; n++)
+        ATTN_TRY(visible_of_head(m, n / heads, n % heads, control, &count, err));
     *out = count * (m->B / batches) * (m->shape.H / heads);
-    return status;
+    return ATTN_OK;
 }
 
 /* --- single layers --- */

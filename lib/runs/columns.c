@@ -6,6 +6,7 @@
 #include "analysis/edges.h"
 #include "analysis/sums.h"
 #include "attention/resolved.h"
+#include "base/try.h"
 #include "runs/private.h"
 
 enum {
@@ -64,12 +65,9 @@ static attn_status find_in_range(const finder *f, const lane *l, const attn_rang
         tile.row = range->row + r;
         tile.rows = range->rows - r < TILE_ROWS ? range->rows - r : TILE_ROWS;
         attn_pool_yield(f->pool);
-        attn_status status = attn_control_check(f->control, err);
-        if (!status)
-            status = attn_attention_cells(f->site->op, &f->site->stats, &tile, ATTN_STAGE_PROBS,
-                                          l->cells, keys, l->scratch, err);
-        if (status)
-            return status;
+        ATTN_TRY(attn_control_check(f->control, err));
+        ATTN_TRY(attn_attention_cells(f->site->op, &f->site->stats, &tile, ATTN_STAGE_PROBS,
+                                      l->cells, keys, l->scratch, err));
         const attn_padding *padding = f->site->padding ? &f->site->padding[tile.batch] : NULL;
         const uint8_t *pads = padding ? padding->rows : NULL;
         for (size_t i = 0; i < tile.rows; i++)
@@ -84,12 +82,11 @@ static attn_status find_piece(void *work, size_t index, size_t slot, attn_error 
     const finder *f = work;
     const size_t at = index * f->width;
     const size_t keys = f->keys - at < f->width ? f->keys - at : f->width;
-    attn_status status = ATTN_OK;
-    for (size_t i = 0; i < f->range_count && !status; i++)
-        status = find_in_range(f, &f->lanes[slot], &f->ranges[i], f->first + at, keys, err);
-    for (size_t key = at; key < at + keys && !status; key++)
+    for (size_t i = 0; i < f->range_count; i++)
+        ATTN_TRY(find_in_range(f, &f->lanes[slot], &f->ranges[i], f->first + at, keys, err));
+    for (size_t key = at; key < at + keys; key++)
         attn_edges_sort(f->edges + key * f->k, f->found[key]);
-    return status;
+    return ATTN_OK;
 }
 
 static void place_column_lane(const void *work, attn_area *area, void *to) {
@@ -138,9 +135,7 @@ static attn_status plan_columns(const attn_run_site *site, const attn_range *ran
 attn_status attn_run_columns_cost(const attn_run_site *site, const attn_range *ranges, size_t count,
                                   size_t k, size_t slots, attn_cost *out, attn_error *err) {
     finder f;
-    attn_status status = plan_columns(site, ranges, count, k, &f, err);
-    if (status)
-        return status;
+    ATTN_TRY(plan_columns(site, ranges, count, k, &f, err));
     const attn_area counted = attn_sweep_count(&finding, &f, slots);
     if (counted.overflow)
         return attn_fail(err, ATTN_ELIMIT, "top_k", "the edges are too many");

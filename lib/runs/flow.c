@@ -11,6 +11,7 @@
 
 #include "analysis/sums.h"
 #include "attention/resolved.h"
+#include "base/try.h"
 #include "runs/max_flow.h"
 #include "runs/private.h"
 
@@ -153,14 +154,13 @@ static attn_status compute_capacities(void *work, size_t index, size_t slot, att
         return ATTN_OK;
     attn_run_step_keys(w->r, layer, from, to - from, &lo, &hi);
     const attn_range at = {.row = from, .rows = to - from, .col = lo, .cols = hi - lo};
-    attn_status status =
-        attn_run_step_rows(w->r, layer, &at, own->any, own->cells, own->layer, err);
-    for (size_t i = 0; i < at.rows && !status; i++) {
+    ATTN_TRY(attn_run_step_rows(w->r, layer, &at, own->any, own->cells, own->layer, err));
+    for (size_t i = 0; i < at.rows; i++) {
         const attn_flow_row *row = &rows[from + i - w->base];
         memcpy(w->graph.capacity + row->first, own->layer + i * at.cols + row->lo + w->base - lo,
                (row->hi - row->lo) * sizeof *w->graph.capacity);
     }
-    return status;
+    return ATTN_OK;
 }
 
 /* --- flows --- */
@@ -170,11 +170,10 @@ static attn_status compute_pair(void *work, size_t index, size_t slot, attn_erro
     flower *w = work;
     const size_t tokens = w->graph.tokens, row = index / tokens, sink = index % tokens;
     attn_flow_lane *copy = w->flows[w->copies < w->slots ? index % w->copies : slot];
-    attn_status status =
-        attn_flow_compute(&w->graph, copy, w->rows[row] - w->base, sink, w->pool, w->control,
-                          &w->out[row * w->r->layers->cols + w->base + sink], err);
+    ATTN_TRY(attn_flow_compute(&w->graph, copy, w->rows[row] - w->base, sink, w->pool, w->control,
+                               &w->out[row * w->r->layers->cols + w->base + sink], err));
     attn_control_tell(w->control, atomic_fetch_add(&w->done, 1) + 1, w->count * tokens);
-    return status;
+    return ATTN_OK;
 }
 
 static const attn_sweep weighing = {sizeof(lane), place_flow_lane, place_flow, compute_capacities,
@@ -183,19 +182,15 @@ static const attn_sweep pairing = {.piece = compute_pair};
 
 static attn_status compute_flows(flower *w, attn_error *err) {
     const size_t wave = w->copies < w->slots ? w->copies : 0;
-    attn_status status =
-        attn_sweep_run(&weighing, w, w->graph.layers * blocks_of(w), 0, w->pool, w->control, err);
-    return status ? status
-                  : attn_sweep_run(&pairing, w, w->count * w->graph.tokens, wave, w->pool,
-                                   w->control, err);
+    ATTN_TRY(
+        attn_sweep_run(&weighing, w, w->graph.layers * blocks_of(w), 0, w->pool, w->control, err));
+    return attn_sweep_run(&pairing, w, w->count * w->graph.tokens, wave, w->pool, w->control, err);
 }
 
 attn_status attn_run_flow_cost(const attn_run_rollout *r, const size_t *rows, size_t count,
                                size_t slots, attn_cost *out, attn_error *err) {
     flower w = {.r = r, .rows = rows, .count = count, .slots = slots};
-    attn_status status = measure_graph(&w, out, err);
-    if (status)
-        return status;
+    ATTN_TRY(measure_graph(&w, out, err));
     const attn_area counted = attn_sweep_count(&weighing, &w, slots);
     if (counted.overflow)
         return attn_fail(err, ATTN_ELIMIT, "rows", "more bytes than can be counted");
@@ -216,9 +211,7 @@ attn_status attn_run_flow_rows(const attn_run_rollout *r, const size_t *rows, si
                 .control = control};
     attn_cost cost;
     size_t from, to;
-    attn_status status = measure_graph(&w, &cost, err);
-    if (status)
-        return status;
+    ATTN_TRY(measure_graph(&w, &cost, err));
     w.lanes = attn_sweep_open(&weighing, &w, w.slots, arena);
     if (!w.lanes)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the capacities of a flow");

@@ -6,6 +6,7 @@
 
 #include "attention/cells.h"
 #include "attention/resolved.h"
+#include "base/try.h"
 #include "runs/private.h"
 
 /* --- which layers there are --- */
@@ -48,9 +49,7 @@ static attn_status add_site(const attn_run *run, size_t index, attn_run_layers *
     const attn_run_site *site;
     const size_t axis = attn_run_site_layers(run, index);
     const size_t batches = attn_run_site_entries(run, index);
-    attn_status status = attn_run_site_open(run, index, &site, err);
-    if (status)
-        return status;
+    ATTN_TRY(attn_run_site_open(run, index, &site, err));
     if (l->count == 0) {
         l->batches = batches;
         l->rows = site->dims->L;
@@ -59,33 +58,30 @@ static attn_status add_site(const attn_run *run, size_t index, attn_run_layers *
     }
     l->heads = l->heads == site->dims->Hq ? l->heads : 0;
     l->named = l->named || axis || l->count;
-    for (size_t n = 0; n < (axis ? axis : 1) && !status; n++) {
+    for (size_t n = 0; n < (axis ? axis : 1); n++) {
         l->items[l->count] = (attn_run_layer){site, site->info.layer + n, n * batches};
-        status = check_shape(l, &l->items[l->count++], batches, err);
+        ATTN_TRY(check_shape(l, &l->items[l->count++], batches, err));
     }
-    return status;
+    return ATTN_OK;
 }
 
 attn_status attn_run_layers_of(const attn_run *run, const size_t *sites, size_t count,
                                attn_arena *arena, attn_run_layers *out, attn_error *err) {
     attn_run_layers l = {0};
     size_t most = 0;
-    attn_status status = ATTN_OK;
     for (size_t i = 0; i < count; i++)
         if (!attn_size_add(most, attn_run_site_layers(run, sites[i]) | 1, &most))
             return attn_fail(err, ATTN_ELIMIT, "", "too many layers to count");
     l.items = attn_arena_zeroed(arena, most + 1, sizeof *l.items);
     if (!l.items)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the layers");
-    for (size_t i = 0; i < count && !status; i++)
-        status = add_site(run, sites[i], &l, err);
-    if (!status && l.count > 1)
+    for (size_t i = 0; i < count; i++)
+        ATTN_TRY(add_site(run, sites[i], &l, err));
+    if (l.count > 1)
         qsort(l.items, l.count, sizeof *l.items, by_number);
-    if (!status)
-        status = check_order(&l, err);
-    if (!status)
-        *out = l;
-    return status;
+    ATTN_TRY(check_order(&l, err));
+    *out = l;
+    return ATTN_OK;
 }
 
 /* --- their weights --- */
@@ -134,17 +130,15 @@ typedef struct stack {
 static attn_status fetch_wide(const attn_run_site *site, attn_run_lane *lane,
                               const attn_range *rows, float *weights, float *logits,
                               attn_error *err) {
-    attn_status status = ATTN_OK;
-    for (size_t r = 0; r < rows->rows && !status; r++) {
+    for (size_t r = 0; r < rows->rows; r++) {
         attn_range one = *rows;
         one.row += r;
         one.rows = 1;
-        status = attn_cells_with_logits(site->op, &site->stats, &one, lane->wide,
-                                        logits + r * rows->cols, lane->scratch, err);
-        if (!status)
-            attn_widen_f32(weights + r * rows->cols, lane->wide, ATTN_F64, 1, rows->cols);
+        ATTN_TRY(attn_cells_with_logits(site->op, &site->stats, &one, lane->wide,
+                                        logits + r * rows->cols, lane->scratch, err));
+        attn_widen_f32(weights + r * rows->cols, lane->wide, ATTN_F64, 1, rows->cols);
     }
-    return status;
+    return ATTN_OK;
 }
 
 /* The `fetch` of the source: batch entry layer * batches + b is entry b of the layer. */

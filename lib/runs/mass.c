@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "attention/resolved.h"
+#include "base/try.h"
 #include "runs/private.h"
 
 enum { PIECE_ROWS = 64, BLOCK_KEYS = 256 };
@@ -38,10 +39,9 @@ static attn_status sum_piece(void *work, size_t index, size_t slot, attn_error *
     const lane *l = &s->lanes[slot];
     const size_t S = s->site->dims->S, first = index * PIECE_ROWS, left = s->rows.rows - first;
     attn_range block = s->rows;
-    attn_status status = ATTN_OK;
     block.row += first;
     block.rows = left < PIECE_ROWS ? left : PIECE_ROWS;
-    for (size_t j = 0; j < S && !status; j += BLOCK_KEYS) {
+    for (size_t j = 0; j < S; j += BLOCK_KEYS) {
         const size_t end = S - j < BLOCK_KEYS ? S : j + BLOCK_KEYS;
         const uint8_t *from = memchr(s->chosen + j, 1, end - j);
         if (!from)
@@ -51,12 +51,11 @@ static attn_status sum_piece(void *work, size_t index, size_t slot, attn_error *
         while (!s->chosen[block.col + block.cols - 1])
             block.cols--;
         attn_pool_yield(s->pool);
-        status = attn_attention_cells(s->site->op, &s->site->stats, &block, ATTN_STAGE_PROBS,
-                                      l->cells, block.cols, l->scratch, err);
-        if (!status)
-            add_chosen_cells(s, l, &block);
+        ATTN_TRY(attn_attention_cells(s->site->op, &s->site->stats, &block, ATTN_STAGE_PROBS,
+                                      l->cells, block.cols, l->scratch, err));
+        add_chosen_cells(s, l, &block);
     }
-    return status;
+    return ATTN_OK;
 }
 
 static void place_mass_lane(const void *work, attn_area *area, void *to) {

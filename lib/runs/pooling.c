@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/try.h"
 #include "runs/pooling.h"
 
 enum {
@@ -225,27 +226,25 @@ attn_status attn_run_pool(const attn_run_matter *m, const attn_run_area *area,
     const size_t first = area->row << area->level, left = area->col << area->level;
     size_t end = (area->row + area->rows) << area->level;
     size_t right = (area->col + area->cols) << area->level;
-    attn_status status = ATTN_OK;
     end = end < d->L ? end : d->L;
     right = right < d->S ? right : d->S;
     for (size_t c = 0; c < area->rows * area->cols; c++)
         buf->sums[c] = (attn_run_sum){.max = -INFINITY};
-    for (size_t i = first; i < end && status == ATTN_OK; i += ROWS) {
+    for (size_t i = first; i < end; i += ROWS) {
         const size_t rows = end - i < ROWS ? end - i : ROWS;
         size_t lo = left, hi = right;
         attn_run_clip(m, area->batch, i, rows, &lo, &hi);
         if (lo < hi)
-            status = attn_run_factors(m, area, i, rows, buf, err);
-        for (size_t j = lo; j < hi && status == ATTN_OK; j += CHUNK) {
+            ATTN_TRY(attn_run_factors(m, area, i, rows, buf, err));
+        for (size_t j = lo; j < hi; j += CHUNK) {
             attn_range range = {area->batch, area->head, i,
                                 rows,        j,          hi - j < CHUNK ? hi - j : CHUNK};
-            status = attn_run_block(m, &range, buf, err);
-            if (status == ATTN_OK)
-                pool_rows(m, area, &range, buf);
+            ATTN_TRY(attn_run_block(m, &range, buf, err));
+            pool_rows(m, area, &range, buf);
         }
     }
     *sums = buf->sums;
-    return status;
+    return ATTN_OK;
 }
 
 float attn_run_max_of(const attn_run_sum *s) {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "attention/cells.h"
+#include "base/try.h"
 #include "runs/private.h"
 
 attn_cells_scratch *attn_run_scratch_place(attn_area *area, const attn_attention_dims *d) {
@@ -14,21 +15,20 @@ attn_status attn_run_add_heads(const attn_run_site *site, const attn_range *bloc
                                void *cells, double *sums, attn_error *err) {
     const size_t n = block->rows * block->cols, count = heads->list ? heads->count : site->dims->Hq;
     const bool wide = site->dims->result == ATTN_F64;
-    attn_status status = ATTN_OK;
     memset(sums, 0, n * sizeof *sums);
-    for (size_t h = 0; h < count && !status; h++) {
+    for (size_t h = 0; h < count; h++) {
         attn_range at = *block;
         at.head = heads->list ? (size_t)heads->list[h] : h;
-        status = attn_attention_cells(site->op, &site->stats, &at, ATTN_STAGE_PROBS, cells,
-                                      block->cols, scratch, err);
+        ATTN_TRY(attn_attention_cells(site->op, &site->stats, &at, ATTN_STAGE_PROBS, cells,
+                                      block->cols, scratch, err));
         const float *single = cells;
         const double *twice = cells;
-        for (size_t i = 0; i < n && wide && !status; i++)
+        for (size_t i = 0; i < n && wide; i++)
             sums[i] += twice[i];
-        for (size_t i = 0; i < n && !wide && !status; i++)
+        for (size_t i = 0; i < n && !wide; i++)
             sums[i] += (double)single[i];
     }
-    return status;
+    return ATTN_OK;
 }
 
 enum { PIECE_ROWS = 64, BLOCK_KEYS = 1024 };
@@ -76,17 +76,15 @@ static attn_status average_piece(const ranges_work *a, const piece *p, const lan
                                  attn_error *err) {
     const attn_run_heads all = {0};
     const size_t elem = attn_dtype_size(a->site->dims->result);
-    attn_status status = ATTN_OK;
-    for (size_t j = 0; j < a->cols && !status; j += BLOCK_KEYS) {
+    for (size_t j = 0; j < a->cols; j += BLOCK_KEYS) {
         attn_range block = p->rows;
         block.col += j;
         block.cols = a->cols - j < BLOCK_KEYS ? a->cols - j : BLOCK_KEYS;
         attn_pool_yield(a->pool);
-        status = attn_run_add_heads(a->site, &block, &all, l->scratch, l->cells, l->sums, err);
-        if (!status)
-            store_mean(a, l, &block, to + j * elem);
+        ATTN_TRY(attn_run_add_heads(a->site, &block, &all, l->scratch, l->cells, l->sums, err));
+        store_mean(a, l, &block, to + j * elem);
     }
-    return status;
+    return ATTN_OK;
 }
 
 static attn_status compute_piece(void *work, size_t index, size_t slot, attn_error *err) {

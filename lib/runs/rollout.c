@@ -13,6 +13,7 @@
 
 #include "analysis/sums.h"
 #include "attention/resolved.h"
+#include "base/try.h"
 #include "runs/private.h"
 
 enum {
@@ -63,10 +64,7 @@ static attn_status add_layer_rows(const roller *w, const lane *l, const block *b
     size_t lo, hi;
     attn_run_step_keys(w->r, w->layer, b->row, b->rows, &lo, &hi);
     const attn_range range = {.row = b->row, .rows = b->rows, .col = lo, .cols = hi - lo};
-    attn_status status =
-        attn_run_step_rows(w->r, w->layer, &range, l->any, l->cells, l->layer, err);
-    if (status)
-        return status;
+    ATTN_TRY(attn_run_step_rows(w->r, w->layer, &range, l->any, l->cells, l->layer, err));
     for (size_t r = 0; r < w->rows; r++)
         for (size_t i = 0; i < b->rows; i++) {
             const double x = w->x[r * w->S + b->row + i], *a = l->layer + i * (hi - lo);
@@ -80,14 +78,13 @@ static attn_status add_layer_rows(const roller *w, const lane *l, const block *b
 static attn_status roll_block(void *work, size_t index, size_t slot, attn_error *err) {
     const roller *w = work;
     const block *whole = &w->blocks[index];
-    attn_status status = ATTN_OK;
-    for (size_t at = 0; at < whole->rows && !status; at += w->sub) {
+    for (size_t at = 0; at < whole->rows; at += w->sub) {
         const size_t left = whole->rows - at;
         const block b = {whole->row + at, left < w->sub ? left : w->sub};
         attn_pool_yield(w->pool);
-        status = add_layer_rows(w, &w->lanes[slot], &b, w->y[index % GROUPS], err);
+        ATTN_TRY(add_layer_rows(w, &w->lanes[slot], &b, w->y[index % GROUPS], err));
     }
-    return status;
+    return ATTN_OK;
 }
 
 /* --- memory --- */
@@ -141,29 +138,28 @@ static attn_status roll_layer(roller *w, const attn_control *control, attn_error
     const size_t groups = w->count < GROUPS ? w->count : GROUPS;
     for (size_t g = 0; g < groups; g++)
         memset(w->y[g], 0, n * sizeof **w->y);
-    attn_status status = attn_sweep_run(&rolling, w, w->count, GROUPS, w->pool, control, err);
+    ATTN_TRY(attn_sweep_run(&rolling, w, w->count, GROUPS, w->pool, control, err));
     memset(w->x, 0, n * sizeof *w->x);
     for (size_t g = 0; g < groups; g++)
         for (size_t i = 0; i < n; i++)
             w->x[i] += w->y[g][i];
-    return status;
+    return ATTN_OK;
 }
 
 /* Computes the rollout of the rows of a chunk. */
 static attn_status roll_chunk(roller *w, const size_t *rows, const attn_control *control,
                               double *out, attn_error *err) {
     const attn_run_layers *l = w->r->layers;
-    attn_status status = ATTN_OK;
     memset(w->x, 0, w->rows * w->S * sizeof *w->x);
     for (size_t r = 0; r < w->rows; r++)
         w->x[r * w->S + rows[r]] = 1;
-    for (size_t n = l->count; n-- > 0 && !status;) {
+    for (size_t n = l->count; n-- > 0;) {
         w->layer = &l->items[n];
-        status = roll_layer(w, control, err);
+        ATTN_TRY(roll_layer(w, control, err));
         attn_control_tell(control, ++w->layers_done, w->layers);
     }
     memcpy(out, w->x, w->rows * w->S * sizeof *out);
-    return status;
+    return ATTN_OK;
 }
 
 /* --- cost --- */
@@ -217,14 +213,13 @@ attn_status attn_run_rollout_rows(const attn_run_rollout *r, const size_t *rows,
                                   double *out, attn_error *err) {
     const size_t S = r->layers->cols, chunk = chunk_of(S, count);
     roller w = {.r = r, .S = S, .sub = sub_of(S), .chunk = chunk, .pool = pool};
-    attn_status status = ATTN_OK;
     w.lanes = attn_sweep_open(&rolling, &w, attn_pool_slots(pool), arena);
     if (!w.lanes)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the rows of a rollout");
     w.layers = (count + chunk - 1) / chunk * r->layers->count;
-    for (size_t at = 0; at < count && !status; at += w.rows) {
+    for (size_t at = 0; at < count; at += w.rows) {
         w.rows = count - at < chunk ? count - at : chunk;
-        status = roll_chunk(&w, rows + at, control, out + at * S, err);
+        ATTN_TRY(roll_chunk(&w, rows + at, control, out + at * S, err));
     }
-    return status;
+    return ATTN_OK;
 }

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/try.h"
 #include "runs/pooling.h"
 
 /* Returns the number of rows of cells that a piece of work computes: those that cover a block of
@@ -45,9 +46,7 @@ static size_t tiles_along(size_t cells) {
 attn_status attn_run_tile_shape(const attn_run_site *site, const attn_run_place *at,
                                 size_t shape[2], attn_error *err) {
     size_t whole[2];
-    attn_status status = check_head(site, at, err);
-    if (status != ATTN_OK)
-        return status;
+    ATTN_TRY(check_head(site, at, err));
     if (at->level >= site->pyramid.levels)
         return outside(err, "level", "levels", at->level, site->pyramid.levels);
     attn_run_level_shape(site, at->level, whole);
@@ -117,11 +116,8 @@ attn_status attn_run_map_cost(const attn_run_site *site, const attn_run_place *a
     const attn_run_pyramid p = attn_run_pyramid_of(d->L, d->S);
     attn_cost cost = {.cells = 0};
     double planes;
-    attn_status status = check_head(site, at, err);
-    if (status == ATTN_OK)
-        status = check_view(site, &at->view, err);
-    if (status != ATTN_OK)
-        return status;
+    ATTN_TRY(check_head(site, at, err));
+    ATTN_TRY(check_view(site, &at->view, err));
     if (p.overview == SIZE_MAX)
         return no_maps(site, err);
     const attn_run_sides sides = sides_of(site, &at->view);
@@ -160,12 +156,10 @@ attn_status attn_run_map_fill(attn_run_map *map, const attn_run_site *site,
     const attn_run_pyramid p = attn_run_pyramid_of(site->dims->L, site->dims->S);
     const attn_run_matter matter = attn_run_matter_of(site, &at->view);
     const attn_run_head_span head = {at->batch * site->dims->Hq + at->head, 1};
-    attn_status status = check_head(site, at, err);
-    if (status == ATTN_OK)
-        status = check_view(site, &at->view, err);
-    return status ? status
-                  : attn_run_overview_make(&matter, &head, &p, pool, control, arena, map->done,
-                                           &map->planes, err);
+    ATTN_TRY(check_head(site, at, err));
+    ATTN_TRY(check_view(site, &at->view, err));
+    return attn_run_overview_make(&matter, &head, &p, pool, control, arena, map->done, &map->planes,
+                                  err);
 }
 
 /* --- tiles --- */
@@ -208,12 +202,12 @@ static attn_status tile_piece(void *work, size_t index, size_t lane, attn_error 
                                 .col = w->at->x * ATTN_RUN_TILE,
                                 .cols = tile->shape[1]};
     const attn_run_sum *sums;
-    attn_status status = attn_run_pool(w->matter, &area, &w->lanes[lane], &sums, err);
-    for (size_t c = 0; c < area.rows * area.cols && status == ATTN_OK; c++) {
+    ATTN_TRY(attn_run_pool(w->matter, &area, &w->lanes[lane], &sums, err));
+    for (size_t c = 0; c < area.rows * area.cols; c++) {
         tile->max[first * area.cols + c] = attn_run_max_of(&sums[c]);
         tile->mean[first * area.cols + c] = attn_run_mean_of(&sums[c]);
     }
-    return status;
+    return ATTN_OK;
 }
 
 static void place_tile_lane(const void *work, attn_area *area, void *lane) {
@@ -228,11 +222,8 @@ attn_status attn_run_tile_cost(const attn_run_site *site, const attn_run_place *
                                attn_cost *out, attn_error *err) {
     const attn_attention_dims *d = site->dims;
     size_t shape[2];
-    attn_status status = attn_run_tile_shape(site, at, shape, err);
-    if (status == ATTN_OK)
-        status = check_view(site, &at->view, err);
-    if (status != ATTN_OK)
-        return status;
+    ATTN_TRY(attn_run_tile_shape(site, at, shape, err));
+    ATTN_TRY(check_view(site, &at->view, err));
     attn_cost cost = {.result_bytes = 2 * shape[0] * shape[1] * sizeof(float)};
     if (!known_cells(site, at).max) {
         worker w = {.at = at, .sides = sides_of(site, &at->view)};
@@ -299,11 +290,8 @@ attn_status attn_run_tile_make(const attn_run_site *site, const attn_run_place *
                                const attn_control *control, attn_arena *arena, attn_run_tile *out,
                                attn_error *err) {
     attn_run_tile tile = {.hidden = false};
-    attn_status status = attn_run_tile_shape(site, at, tile.shape, err);
-    if (status == ATTN_OK)
-        status = check_view(site, &at->view, err);
-    if (status != ATTN_OK)
-        return status;
+    ATTN_TRY(attn_run_tile_shape(site, at, tile.shape, err));
+    ATTN_TRY(check_view(site, &at->view, err));
     const size_t cells = tile.shape[0] * tile.shape[1];
     tile.max = attn_arena_take(arena, 2 * cells * sizeof(float));
     if (!tile.max)
@@ -313,9 +301,7 @@ attn_status attn_run_tile_make(const attn_run_site *site, const attn_run_place *
     if (known.max)
         copy_cells(site, at, &known, &tile);
     else
-        status = compute_cells(site, at, pool, control, arena, &tile, err);
-    if (status != ATTN_OK)
-        return status;
+        ATTN_TRY(compute_cells(site, at, pool, control, arena, &tile, err));
     tile.hidden = find_range(tile.max, cells, tile.range);
     find_range(tile.mean, cells, tile.mean_range);
     *out = tile;

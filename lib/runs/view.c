@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/try.h"
 #include "runs/pooling.h"
 
 enum { ROWS = ATTN_RUN_ROWS, CHUNK = ATTN_RUN_CHUNK };
@@ -123,16 +124,15 @@ static attn_status factors_of(const attn_run_matter *m, const attn_run_term *t,
     const attn_attention *a = t->a;
     if (m->normalize == ATTN_RUN_ROW_MAX && a->in.sinks.rank)
         return scan_rows(t, *range, scratch, buf, factors, err);
-    attn_status status = ATTN_OK;
     if (m->normalize == ATTN_RUN_ROW_MAX && t->stats->need)
-        status = t->stats->need(t->stats->ctx, range, err);
-    for (size_t r = 0; r < range->rows && status == ATTN_OK; r++) {
+        ATTN_TRY(t->stats->need(t->stats->ctx, range, err));
+    for (size_t r = 0; r < range->rows; r++) {
         const attn_range at = {.batch = range->batch, .head = range->head, .row = range->row + r};
         factors[r] = m->normalize == ATTN_RUN_ROW_MAX
                          ? top_weight(t, attn_row_index(a, at.batch, at.head, at.row))
                          : (double)keys_of_row(a, &at, buf->keep);
     }
-    return status;
+    return ATTN_OK;
 }
 
 /* Returns the first and one past the last head that are pooled. */
@@ -143,16 +143,15 @@ static void heads_of(const attn_run_matter *m, size_t head, size_t *from, size_t
 
 attn_status attn_run_factors(const attn_run_matter *m, const attn_run_area *area, size_t row,
                              size_t rows, attn_run_buffers *buf, attn_error *err) {
-    attn_status status = ATTN_OK;
     double *to = buf->factors;
     size_t from, end;
     heads_of(m, area->head, &from, &end);
     for (size_t t = 0; t < m->count && m->normalize != ATTN_RUN_AS_IS; t++)
-        for (size_t h = from; h < end && status == ATTN_OK; h++, to += ROWS) {
+        for (size_t h = from; h < end; h++, to += ROWS) {
             const attn_range range = {.batch = area->batch, .head = h, .row = row, .rows = rows};
-            status = factors_of(m, &m->terms[t], &range, buf->scratch[t], buf, to, err);
+            ATTN_TRY(factors_of(m, &m->terms[t], &range, buf->scratch[t], buf, to, err));
         }
-    return status;
+    return ATTN_OK;
 }
 
 static void normalise_wide(attn_run_normalize how, double *w, size_t n, double factor) {
@@ -186,9 +185,9 @@ static attn_status mix_head(const attn_run_matter *m, size_t term, size_t head,
     const attn_dtype type = a->dims.result;
     attn_range own = *range;
     own.head = head;
-    attn_status status = attn_attention_cells(a, m->terms[term].stats, &own, ATTN_STAGE_PROBS,
-                                              buf->weights, CHUNK, buf->scratch[term], err);
-    for (size_t r = 0; r < range->rows && status == ATTN_OK; r++) {
+    ATTN_TRY(attn_attention_cells(a, m->terms[term].stats, &own, ATTN_STAGE_PROBS, buf->weights,
+                                  CHUNK, buf->scratch[term], err));
+    for (size_t r = 0; r < range->rows; r++) {
         double *to = buf->mixed + (term * ROWS + r) * CHUNK, *row = buf->wide;
         size_t from = range->col, end = range->col + range->cols;
         const uint8_t *keep =
@@ -202,7 +201,7 @@ static attn_status mix_head(const attn_run_matter *m, size_t term, size_t head,
         for (size_t j = 0; from + j < end; j++)
             seen[j] |= keep ? keep[j] : 1;
     }
-    return status;
+    return ATTN_OK;
 }
 
 static attn_status mix(const attn_run_matter *m, const attn_range *range, attn_run_buffers *buf,
@@ -227,10 +226,10 @@ attn_status attn_run_block(const attn_run_matter *m, const attn_range *range, at
     const attn_run_term *t = &m->terms[0];
     if (is_mixed(m))
         return mix(m, range, buf, err);
-    attn_status status = attn_attention_cells(t->a, t->stats, range, ATTN_STAGE_PROBS, buf->weights,
-                                              CHUNK, buf->scratch[0], err);
+    ATTN_TRY(attn_attention_cells(t->a, t->stats, range, ATTN_STAGE_PROBS, buf->weights, CHUNK,
+                                  buf->scratch[0], err));
     attn_pool_yield(buf->pool);
-    return status ? status : attn_control_check(buf->control, err);
+    return attn_control_check(buf->control, err);
 }
 
 static attn_run_row mixed_row(const attn_run_matter *m, const attn_range *range, size_t r,

@@ -1,0 +1,15 @@
+/* ATTN_TRY(call): returns the status of a call from the function that contains it, unless the call
+ * succeeds. A function that must give something back before it returns does not use it. */
+#ifndef ATTN_TRY_H
+#define ATTN_TRY_H
+
+#include <attn/status.h>
+
+#define ATTN_TRY(call)                                                                             \
+    do {                                                                                           \
+        const attn_status attn_try_status = (call);                                                \
+        if (attn_try_status != ATTN_OK)                                                            \
+            return attn_try_status;                                                                \
+    } while (0)
+
+#endif
