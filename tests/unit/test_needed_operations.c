@@ -17,13 +17,13 @@ enum { L = 2048, E = 16, LIMIT = 1 << 26 };
 static double share(const attn_mask_layer *layers, size_t count) {
     srv_request req = {.arena = attn_arena_new(LIMIT)};
     attn_inputs in = attn_attention_defaults();
-    srv_attention_call call = {.call.req = &req, .shaped = &in};
+    srv_attention_call call = {.call.req = &req, .body.operation.shaped = &in};
     attn_error err;
     assert_non_null(req.arena);
     in.query = in.key = in.value = NORMAL_TENSOR(req.arena, 1, L, E);
     for (size_t i = 0; i < count; i++)
         in.mask.layers[in.mask.count++] = layers[i];
-    assert_int_equal(attn_attention_shape(&in, &call.dims, &err), ATTN_OK);
+    assert_int_equal(attn_attention_shape(&in, &call.body.operation.dims, &err), ATTN_OK);
     const double cells = (double)L * L, all = cells * 4 * E;
     const srv_attention_bill bill = {.cells = cells, .operations = all};
     const double needed = srv_attention_needed(&call, &bill);

@@ -23,7 +23,7 @@ static size_t count_omitted(const srv_attention_call *call) {
 
 /* Returns the values of each of these tensors, which have the shape of the weights. */
 static double weight_count(const srv_attention_call *call) {
-    const attn_attention_dims *d = &call->dims;
+    const attn_attention_dims *d = &call->body.operation.dims;
     return (double)d->B * (double)d->Hq * (double)d->L * (double)d->S;
 }
 
@@ -89,25 +89,25 @@ static void write_diagnostics(attn_json_text *j, const srv_attention_call *call)
     attn_json_key(j, "kept");
     attn_json_real(j, call->kept);
     write_offsets(j, mask);
-    write_dims(j, &call->dims);
+    write_dims(j, &call->body.operation.dims);
     attn_json_key(j, "score");
-    attn_json_string(j, attn_score_name(call->body.in.score.kind));
+    attn_json_string(j, attn_score_name(call->body.operation.in.score.kind));
     attn_json_key(j, "num_parameters");
-    attn_json_size(j, call->parameters);
+    attn_json_size(j, call->body.operation.parameters);
     attn_json_key(j, "scale");
     attn_json_real(j, attn_attention_scale(call->op));
     attn_json_key(j, "softcap");
-    attn_json_real(j, call->body.in.softcap);
+    attn_json_real(j, call->body.operation.in.softcap);
     attn_json_key(j, "dtype");
-    attn_json_string(j, attn_dtype_name(call->dims.result));
+    attn_json_string(j, attn_dtype_name(call->body.operation.dims.result));
     attn_json_key(j, "kernel");
     attn_json_string(j, attn_attention_kernel(call->op));
-    if (call->dims.isa == ATTN_ISA_AMX) {
+    if (call->body.operation.dims.isa == ATTN_ISA_AMX) {
         attn_json_key(j, "amx");
         attn_json_string(j, attn_isa_tiles());
     }
     attn_json_key(j, "precision");
-    attn_json_string(j, attn_precision_name(call->dims.precision));
+    attn_json_string(j, attn_precision_name(call->body.operation.dims.precision));
     attn_json_key(j, "num_cells");
     attn_json_real(j, bill.cells);
     if (skips) {
@@ -204,7 +204,7 @@ void srv_attention_json(srv_attention_call *call) {
 /* --- text --- */
 
 static void print_diagnostics(attn_text *t, const srv_attention_call *call) {
-    const attn_attention_dims *d = &call->dims;
+    const attn_attention_dims *d = &call->body.operation.dims;
     const attn_mask *mask = attn_attention_mask(call->op);
     srv_attention_bill bill;
     double computed;
@@ -218,8 +218,9 @@ static void print_diagnostics(attn_text *t, const srv_attention_call *call) {
     if (skips)
         attn_text_add(t, "computed: %.4g %% of the cells\n",
                       bill.cells > 0 ? 100 * computed / bill.cells : 0);
-    attn_text_add(t, "score: %s, %zu parameters\n", attn_score_name(call->body.in.score.kind),
-                  call->parameters);
+    attn_text_add(t, "score: %s, %zu parameters\n",
+                  attn_score_name(call->body.operation.in.score.kind),
+                  call->body.operation.parameters);
     attn_text_add(t, "dims: B %zu, Hq %zu, Hkv %zu, L %zu, S %zu, past %zu, E %zu, Ev %zu\n", d->B,
                   d->Hq, d->Hkv, d->L, d->S, d->past, d->E, d->Ev);
     attn_text_add(t, "kernel: %s%s, precision %s\n", attn_attention_kernel(call->op),

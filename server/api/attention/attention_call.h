@@ -5,10 +5,8 @@
 
 #include "api/analyses/analyses_api.h"
 #include "api/common/compute.h"
-#include "api/common/form_input.h"
 #include "api/common/heatmap_object.h"
-#include "api/common/mask_input.h"
-#include "api/common/route_fields.h"
+#include "api/common/operation.h"
 #include "store/runs.h"
 
 /* Items of `return`: the bits ATTN_WANT_* of the library, then bits of the server. */
@@ -24,17 +22,11 @@ enum {
         SRV_WANT_LIBRARY | SRV_WANT_INPUTS | SRV_WANT_WEIGHTED_VALUES | SRV_WANT_ROW_SUMS
 };
 
-/* The decoded body. The decoder writes most fields directly into `in`, the inputs of the library.
- * srv_attention_prepare then computes in.scale and in.mask from the other members. */
+/* The decoded body. */
 typedef struct srv_attention_body {
     uint64_t given;
-    attn_inputs in;
-    attn_projections projections; /* num_heads is 0 without projections */
-    uint64_t fill_given, score_given, position_given, projections_given;
-    attn_tensor attn_bias, grad_output;
-    srv_mask_input mask;
-    bool is_causal, explain, dry_run, store, full, average_attn_weights;
-    srv_union query_offset, scale;
+    srv_operation operation;
+    bool explain, dry_run, store, full, average_attn_weights;
     srv_labels labels;
     unsigned items;        /* bits of `return` */
     unsigned score_stages; /* bit of each attn_stage, and SRV_FLAGS_LIST if it was a list */
@@ -81,20 +73,11 @@ typedef struct srv_attention_bill {
 typedef struct srv_attention_call {
     SRV_CALL;
     srv_attention_body body;
-    attn_inputs *shaped; /* with projections: the projected inputs, which have no data before the
-                            run; without: &body.in */
-    attn_attention_dims dims;  /* of `shaped` */
-    size_t parameters;         /* number of elements of all parameters */
-    unsigned want;             /* tensors in the answer: bits of SRV_WANT_TENSORS */
-    bool heatmap;              /* the answer has heatmaps */
-    bool weights_omitted;      /* `return` was not sent, and the weights are too large to answer */
-    bool backward;             /* a backward pass is needed */
-    unsigned gradient_items;   /* the gradients in the answer: bits SRV_WANT_*GRADIENTS */
-    bool valueless;            /* keys were sent without values, so there is no output */
-    bool seeded;               /* the projections are drawn from a seed before they are used */
-    bool one_query;            /* the query was sent without its axis L, of one row */
-    bool bias_axis, mask_axis; /* one_query: attn_bias or attn_mask was sent without it, too */
-    int extra_axes;            /* of length 1, which a mask of higher rank gives the results */
+    unsigned want;           /* tensors in the answer: bits of SRV_WANT_TENSORS */
+    bool heatmap;            /* the answer has heatmaps */
+    bool weights_omitted;    /* `return` was not sent, and the weights are too large to answer */
+    bool backward;           /* a backward pass is needed */
+    unsigned gradient_items; /* the gradients in the answer: bits SRV_WANT_*GRADIENTS */
     attn_tensor scores[SRV_STAGES]; /* of the wanted stages */
     attn_tensor query, key, value;  /* the operands, for SRV_WANT_INPUTS */
     attn_tensor weighted_values, row_sums;

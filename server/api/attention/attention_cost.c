@@ -46,7 +46,8 @@ static bool fail(const srv_attention_call *call, const attn_error *err) {
 static bool add_norms(const srv_attention_call *call, size_t slots, srv_attention_bill *bill) {
     attn_cost norms;
     attn_error err = {0};
-    if (attn_value_norms_cost(&call->dims, srv_attention_w_o(call), slots, &norms, &err))
+    if (attn_value_norms_cost(&call->body.operation.dims, srv_attention_w_o(call), slots, &norms,
+                              &err))
         return fail(call, &err);
     bill->operations += norms.operations;
     bill->plain += norms.operations;
@@ -58,7 +59,7 @@ static bool add_norms(const srv_attention_call *call, size_t slots, srv_attentio
 }
 
 static bool add_heatmap(const srv_attention_call *call, size_t slots, srv_attention_bill *bill) {
-    const attn_attention_dims *d = &call->dims;
+    const attn_attention_dims *d = &call->body.operation.dims;
     attn_cost heat;
     attn_error err = {0};
     if (attn_heatmap_cost(&call->heat, d->B, d->Hq, d->L, d->S, slots, &heat, &err)) {
@@ -84,7 +85,7 @@ static bool add_heatmap(const srv_attention_call *call, size_t slots, srv_attent
 static bool add_store(const srv_attention_call *call, size_t slots, srv_attention_bill *bill) {
     attn_cost run;
     attn_error err = {0};
-    if (attn_run_cost(&call->dims, slots, &run, &err))
+    if (attn_run_cost(&call->body.operation.dims, slots, &run, &err))
         return fail(call, &err);
     bill->operations += run.operations;
     bill->stored = run.operations;
@@ -129,7 +130,8 @@ static bool add_gradients(const srv_attention_call *call, size_t slots, srv_atte
 static bool add_projections(const srv_attention_call *call, srv_attention_bill *bill) {
     attn_cost around;
     attn_error err = {0};
-    if (attn_projections_cost(&call->body.in, &call->body.projections, &around, &err))
+    if (attn_projections_cost(&call->body.operation.in, &call->body.operation.projections, &around,
+                              &err))
         return fail(call, &err);
     bill->operations += around.operations;
     if (attn_size_add(bill->work_bytes, around.work_bytes, &bill->work_bytes))
@@ -142,20 +144,21 @@ static bool add_projections(const srv_attention_call *call, srv_attention_bill *
 /* Returns the operations of a score cell that do not depend on the width: SRV_CELL_OPERATIONS each
  * for the exponential, for a position bias, and for the random number of dropout. */
 static double cell_operations(const srv_attention_call *call) {
-    const attn_inputs *in = call->shaped;
+    const attn_inputs *in = call->body.operation.shaped;
     return SRV_CELL_OPERATIONS *
            (1 + (in->position.kind != ATTN_POSITION_NONE) + (in->dropout_p > 0));
 }
 
 /* Returns the number of tanh that a score cell needs. */
 static double cell_tanh(const srv_attention_call *call) {
-    const bool additive = call->body.in.score.v.rank > 0;
-    return (call->body.in.softcap > 0) + (additive ? (double)call->dims.score_width : 0);
+    const bool additive = call->body.operation.in.score.v.rank > 0;
+    return (call->body.operation.in.softcap > 0) +
+           (additive ? (double)call->body.operation.dims.score_width : 0);
 }
 
 /* Returns the number of operations in double that `verify` needs to compute rows again. */
 static double verify_operations(const srv_attention_call *call) {
-    const attn_attention_dims *d = &call->dims;
+    const attn_attention_dims *d = &call->body.operation.dims;
     return 2 * (double)call->body.verify * (double)d->S * (double)(d->score_width + d->Ev);
 }
 
@@ -163,7 +166,7 @@ static double verify_operations(const srv_attention_call *call) {
 static bool add_stages(const srv_attention_call *call, size_t runs, size_t slots, attn_cost *cost,
                        attn_error *err) {
     attn_cost one;
-    if (attn_attention_cost(&call->dims, ATTN_WANT_SCORES, slots, &one, err))
+    if (attn_attention_cost(&call->body.operation.dims, ATTN_WANT_SCORES, slots, &one, err))
         return false;
     for (size_t i = 0; i < runs; i++) {
         cost->operations += one.operations;
@@ -178,7 +181,7 @@ static bool add_stages(const srv_attention_call *call, size_t runs, size_t slots
 
 bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t slots,
                          srv_attention_bill *out) {
-    const attn_attention_dims *d = &call->dims;
+    const attn_attention_dims *d = &call->body.operation.dims;
     unsigned computed = (want & SRV_WANT_LIBRARY) | (srv_attention_computes(call) & ~call->want);
     srv_result rows[SRV_RESULTS];
     attn_cost cost;
@@ -211,7 +214,7 @@ bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t s
     }
     bill.text = (call->body.decimals < 0 ? TEXT_OF_TENSORS : TEXT_OF_ROUNDED) * tensors +
                 TEXT_OF_ROWS * count_rows(d);
-    if ((call->body.projections.num_heads && !add_projections(call, &bill)) ||
+    if ((call->body.operation.projections.num_heads && !add_projections(call, &bill)) ||
         (call->heatmap && !add_heatmap(call, slots, &bill)) ||
         (call->backward && !add_gradients(call, slots, &bill)) ||
         (call->body.store && !add_store(call, slots, &bill)) ||
@@ -225,11 +228,11 @@ bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t s
 }
 
 bool srv_attention_skips(const srv_attention_call *call, const attn_mask *mask, double *computed) {
-    const attn_mask_spec *spec = &call->shaped->mask;
+    const attn_mask_spec *spec = &call->body.operation.shaped->mask;
     for (size_t i = 0; i < spec->count; i++)
         if (spec->layers[i].kind == ATTN_LAYER_PATTERN ||
             spec->layers[i].kind == ATTN_LAYER_WINDOW) {
-            *computed = attn_attention_visited(&call->dims, mask).cells;
+            *computed = attn_attention_visited(&call->body.operation.dims, mask).cells;
             return true;
         }
     return false;
@@ -238,25 +241,25 @@ bool srv_attention_skips(const srv_attention_call *call, const attn_mask *mask, 
 double srv_attention_operations(const srv_attention_call *call, const srv_attention_bill *bill,
                                 double computed) {
     const double skipped = bill->cells - computed;
-    return bill->operations - skipped * attn_attention_cell_operations(&call->dims);
+    return bill->operations - skipped * attn_attention_cell_operations(&call->body.operation.dims);
 }
 
 /* Returns how many cells of the bill the pass computes after those that it skips by the positions
  * of queries and keys. If they cannot be counted, it returns all cells. */
 static double computed_cells(const srv_attention_call *call, const srv_attention_bill *bill) {
-    attn_mask_spec positions = call->shaped->mask;
+    attn_mask_spec positions = call->body.operation.shaped->mask;
     attn_mask *mask;
     positions.count = 0;
-    for (size_t i = 0; i < call->shaped->mask.count; i++) {
+    for (size_t i = 0; i < call->body.operation.shaped->mask.count; i++) {
         const attn_layer_kind kind = positions.layers[i].kind;
         if (kind == ATTN_LAYER_CAUSAL || kind == ATTN_LAYER_WINDOW || kind == ATTN_LAYER_PATTERN ||
             kind == ATTN_LAYER_LENGTHS)
             positions.layers[positions.count++] = positions.layers[i];
     }
-    if (!positions.count ||
-        attn_attention_mask_new(&positions, &call->dims, call->req->arena, &mask, NULL) != ATTN_OK)
+    if (!positions.count || attn_attention_mask_new(&positions, &call->body.operation.dims,
+                                                    call->req->arena, &mask, NULL) != ATTN_OK)
         return bill->cells;
-    return attn_attention_visited(&call->dims, mask).cells;
+    return attn_attention_visited(&call->body.operation.dims, mask).cells;
 }
 
 double srv_attention_needed(const srv_attention_call *call, const srv_attention_bill *bill) {
@@ -296,7 +299,7 @@ bool srv_attention_settle(srv_attention_call *call) {
 
 void srv_attention_explain(void *data, srv_limits *limits) {
     const srv_attention_call *call = data;
-    const attn_attention_dims *d = &call->dims;
+    const attn_attention_dims *d = &call->body.operation.dims;
     const srv_attention_bill *bill = &call->bill;
     attn_text cells = {.arena = call->req->arena}, operations = cells, bytes = cells;
     attn_text_add(&cells, "B * Hq * L * S = %zu * %zu * %zu * %zu = %.4g score cells, of which ",
@@ -320,7 +323,7 @@ void srv_attention_explain(void *data, srv_limits *limits) {
 
 /* Checks score, position and sinks by making an operation without queries and keys. */
 static bool check_parameters(const srv_attention_call *call) {
-    attn_inputs empty = *call->shaped;
+    attn_inputs empty = *call->body.operation.shaped;
     attn_tensor *const sides[] = {&empty.query, &empty.key, &empty.value};
     attn_attention *op;
     attn_error err = {0};
@@ -334,8 +337,8 @@ static bool check_parameters(const srv_attention_call *call) {
 
 static bool compile_mask(const srv_attention_call *call, attn_mask **mask) {
     attn_error err = {0};
-    return !attn_attention_mask_new(&call->shaped->mask, &call->dims, call->req->arena, mask,
-                                    &err) ||
+    return !attn_attention_mask_new(&call->body.operation.shaped->mask, &call->body.operation.dims,
+                                    call->req->arena, mask, &err) ||
            fail(call, &err);
 }
 
@@ -360,7 +363,7 @@ static double row_operations(const attn_attention_dims *d) {
  * half of the first pass. Analyses and heatmaps count all cells. */
 static srv_load load_of(const srv_attention_call *call, const srv_attention_bill *bill,
                         const attn_visits *visits) {
-    const attn_attention_dims *d = &call->dims;
+    const attn_attention_dims *d = &call->body.operation.dims;
     const unsigned want = srv_attention_computes(call);
     const double heads = (double)d->B * (double)d->Hq;
     const int again = ((want & ATTN_WANT_SCORES) != 0) + ((want & ATTN_WANT_WEIGHTS_DROPPED) != 0) +
@@ -375,7 +378,7 @@ static srv_load load_of(const srv_attention_call *call, const srv_attention_bill
         .operations = wide ? 0 : cells + row_operations(d),
         .tanh = share * bill->tanh,
         .plain = bill->plain + (wide ? cells : 0),
-        .alone = (has_values(&call->body.in.mask) ? visits->cells : 0) +
+        .alone = (has_values(&call->body.operation.in.mask) ? visits->cells : 0) +
                  PACKED_ANEW * verify_operations(call),
         .text = bill->text / 2,
         .memory = (double)bill->result_bytes + (double)bill->work_bytes,
@@ -383,9 +386,9 @@ static srv_load load_of(const srv_attention_call *call, const srv_attention_bill
 }
 
 static bool shapes(const srv_attention_call *call, srv_dry *dry) {
-    const attn_attention_dims *d = &call->dims;
-    const unsigned always =
-        ATTN_WANT_WEIGHTS | ATTN_WANT_LOGSUMEXP | (call->valueless ? 0 : ATTN_WANT_OUTPUT);
+    const attn_attention_dims *d = &call->body.operation.dims;
+    const unsigned always = ATTN_WANT_WEIGHTS | ATTN_WANT_LOGSUMEXP |
+                            (call->body.operation.valueless ? 0 : ATTN_WANT_OUTPUT);
     size_t maps[3];
     attn_error err = {0};
     srv_result rows[SRV_RESULTS];
@@ -426,10 +429,10 @@ static bool count_weights(const srv_attention_call *call, srv_dry *dry) {
 /* Sets the cost of a recurrent layer of the same width D for comparison: L steps, each of D x D
  * multiply-adds for each batch entry. */
 static void compare(const srv_attention_call *call, srv_dry *dry) {
-    const attn_attention_dims *d = &call->dims;
-    const attn_tensor *q = &call->body.in.query;
-    const double D = call->body.projections.num_heads ? (double)q->dims[q->rank - 1]
-                                                      : (double)d->Hq * (double)d->E;
+    const attn_attention_dims *d = &call->body.operation.dims;
+    const attn_tensor *q = &call->body.operation.in.query;
+    const double D = call->body.operation.projections.num_heads ? (double)q->dims[q->rank - 1]
+                                                                : (double)d->Hq * (double)d->E;
     dry->rnn_steps = (double)d->L;
     dry->rnn_operations = (double)d->B * (double)d->L * D * D;
     dry->rnn_products = dry->cells * (double)d->E;
@@ -442,12 +445,12 @@ bool srv_attention_dry(void *data, srv_dry *dry) {
         !shapes(call, dry))
         return false;
     dry->learns = true;
-    dry->parameters = call->parameters;
+    dry->parameters = call->body.operation.parameters;
     dry->mask = attn_mask_words(mask, call->req->arena);
     dry->cells = call->bill.cells;
     dry->operations = call->bill.operations;
     compare(call, dry);
-    const attn_visits visits = attn_attention_visited(&call->dims, mask);
+    const attn_visits visits = attn_attention_visited(&call->body.operation.dims, mask);
     if (srv_attention_skips(call, mask, &dry->computed)) {
         dry->operations = srv_attention_operations(call, &call->bill, visits.cells);
         dry->has_computed = true;

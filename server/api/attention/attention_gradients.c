@@ -9,9 +9,9 @@
 /* Returns the number of elements of the tensors that are added to the scores, and of the scores if
  * their gradient is wanted. */
 static size_t bias_elements(const srv_attention_call *call) {
-    const attn_attention_dims *d = &call->dims;
+    const attn_attention_dims *d = &call->body.operation.dims;
     const attn_tensor scores = attn_tensor_dense(NULL, d->result, d->weights_rank, d->weights);
-    const attn_mask_spec *mask = &call->body.in.mask;
+    const attn_mask_spec *mask = &call->body.operation.in.mask;
     size_t n = 0, more = 0;
     if ((call->gradient_items & SRV_WANT_SCORE_GRADIENTS) && !attn_tensor_count(&scores, &n))
         return SIZE_MAX;
@@ -24,14 +24,16 @@ static size_t bias_elements(const srv_attention_call *call) {
 
 bool srv_gradients_cost(const srv_attention_call *call, size_t slots, attn_cost *out,
                         attn_error *err) {
-    const attn_attention_dims *d = &call->dims;
-    const unsigned want = call->body.projections.num_heads ? 0 : srv_attention_computes(call);
+    const attn_attention_dims *d = &call->body.operation.dims;
+    const unsigned want =
+        call->body.operation.projections.num_heads ? 0 : srv_attention_computes(call);
     attn_cost around;
     if (attn_gradients_cost(d, want, bias_elements(call), slots, out, err))
         return false;
-    if (!call->body.projections.num_heads)
+    if (!call->body.operation.projections.num_heads)
         return true;
-    if (attn_projections_cost(&call->body.in, &call->body.projections, &around, err))
+    if (attn_projections_cost(&call->body.operation.in, &call->body.operation.projections, &around,
+                              err))
         return false;
     out->operations += 2 * around.operations;
     if (attn_size_add(out->work_bytes, around.work_bytes, &out->work_bytes) &&
@@ -51,15 +53,15 @@ attn_status srv_gradients_with_run(srv_attention_call *call, attn_error *err) {
     srv_request *req = call->req;
     attn_status status = new_gradients(call, err);
     return status ? status
-                  : attn_attention_run_backward(call->op, srv_attention_computes(call),
-                                                srv_attention_stage(call), &call->body.grad_output,
-                                                srv_request_pool(req), &req->control, req->arena,
-                                                &call->results, &call->gradients->inputs, err);
+                  : attn_attention_run_backward(
+                        call->op, srv_attention_computes(call), srv_attention_stage(call),
+                        &call->body.operation.grad_output, srv_request_pool(req), &req->control,
+                        req->arena, &call->results, &call->gradients->inputs, err);
 }
 
 attn_status srv_gradients_run(srv_attention_call *call, const attn_tensor *heads, attn_error *err) {
     srv_request *req = call->req;
-    const attn_projections *p = &call->body.projections;
+    const attn_projections *p = &call->body.operation.projections;
     attn_tensor grad;
     attn_results results = call->results;
     attn_gradients inner;
@@ -67,14 +69,14 @@ attn_status srv_gradients_run(srv_attention_call *call, const attn_tensor *heads
     srv_gradients *g = call->gradients;
     results.output = *heads;
     if (!status)
-        status = attn_projections_output_backward(heads, p, &call->body.grad_output, req->arena,
-                                                  &grad, &g->projections, err);
+        status = attn_projections_output_backward(heads, p, &call->body.operation.grad_output,
+                                                  req->arena, &grad, &g->projections, err);
     if (!status)
         status = attn_attention_backward(call->op, &results, &grad, srv_request_pool(req),
                                          &req->control, req->arena, &inner, err);
     if (!status)
-        status = attn_projections_backward(&call->body.in, p, &inner, req->arena, &g->inputs,
-                                           &g->projections, err);
+        status = attn_projections_backward(&call->body.operation.in, p, &inner, req->arena,
+                                           &g->inputs, &g->projections, err);
     return status;
 }
 
@@ -107,7 +109,7 @@ static void add_input(list *l, const attn_input *row, const attn_gradients *g) {
 /* Lists the wanted gradients that exist, in the order of the answer. */
 static list list_all(const srv_attention_call *call, const srv_gradients *all) {
     const attn_gradients *g = &all->inputs;
-    const attn_mask_spec *mask = &call->body.in.mask;
+    const attn_mask_spec *mask = &call->body.operation.in.mask;
     const attn_input *row = attn_input_rows;
     list l = {.count = 0};
     if (call->gradient_items & SRV_WANT_SCORE_GRADIENTS)
@@ -130,14 +132,15 @@ static list list_all(const srv_attention_call *call, const srv_gradients *all) {
 /* Gives the scores the axes of the other results, and removes the axis that the tensors got in
  * addition to those that were sent. */
 static void reshape(const srv_attention_call *call, srv_gradients *g) {
-    const attn_mask_spec *mask = &call->body.in.mask;
-    srv_add_axes(&g->inputs.scores, call->extra_axes);
-    if (!call->one_query)
+    const attn_mask_spec *mask = &call->body.operation.in.mask;
+    srv_add_axes(&g->inputs.scores, call->body.operation.extra_axes);
+    if (!call->body.operation.one_query)
         return;
     srv_drop_axis(&g->inputs.query, 2);
     srv_drop_axis(&g->inputs.scores, 2);
     for (size_t i = 0; i < mask->count; i++)
-        if (mask->layers[i].kind == ATTN_LAYER_BIAS ? call->bias_axis : call->mask_axis)
+        if (mask->layers[i].kind == ATTN_LAYER_BIAS ? call->body.operation.bias_axis
+                                                    : call->body.operation.mask_axis)
             srv_drop_axis(&g->inputs.bias[i], 2);
 }
 
@@ -148,9 +151,9 @@ void srv_gradients_reshape(srv_attention_call *call) {
 /* Returns a srv_gradients whose tensors are the inputs. A gradient has the shape of its input, so
  * shapes and sizes can be read from it before the gradients are computed. */
 static srv_gradients shaped_like(const srv_attention_call *call) {
-    const attn_inputs *in = &call->body.in;
-    const attn_attention_dims *d = &call->dims;
-    srv_gradients g = {.projections = call->body.projections};
+    const attn_inputs *in = &call->body.operation.in;
+    const attn_attention_dims *d = &call->body.operation.dims;
+    srv_gradients g = {.projections = call->body.operation.projections};
     g.inputs.scores = attn_tensor_dense(NULL, d->result, d->weights_rank, d->weights);
     for (const attn_input *row = attn_input_rows; row->name; row++)
         if (row->type == ATTN_INPUT_TENSOR)
@@ -168,7 +171,7 @@ size_t srv_gradients_bytes(const srv_attention_call *call) {
     for (size_t i = 0; i < l.count; i++) {
         size_t count = 0;
         attn_tensor_count(l.rows[i].t, &count); /* cannot fail for a tensor that was decoded */
-        bytes += count * attn_dtype_size(call->dims.result);
+        bytes += count * attn_dtype_size(call->body.operation.dims.result);
     }
     return bytes;
 }

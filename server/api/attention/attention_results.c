@@ -24,8 +24,8 @@ static void add_result(list *l, const char *name, unsigned want, const attn_tens
 }
 
 static void add_present(list *l, const srv_attention_call *call) {
-    const attn_attention_dims *d = &call->dims;
-    const attn_tensor *past = &call->shaped->past_key;
+    const attn_attention_dims *d = &call->body.operation.dims;
+    const attn_tensor *past = &call->body.operation.shaped->past_key;
     const attn_results *r = &call->results;
     bool heads = past->rank ? past->rank == d->batch_rank + 3 : d->has_heads;
     size_t dims[ATTN_MAX_RANK];
@@ -48,7 +48,7 @@ attn_stage srv_attention_stage(const srv_attention_call *call) {
 }
 
 static void add_scores(list *l, const srv_attention_call *call) {
-    const attn_attention_dims *d = &call->dims;
+    const attn_attention_dims *d = &call->body.operation.dims;
     const unsigned stages = call->body.score_stages;
     for (int stage = 0; stage < SRV_STAGES; stage++)
         if ((stages >> stage & 1) && (l->want & ATTN_WANT_SCORES)) {
@@ -86,7 +86,7 @@ void srv_add_axes(attn_tensor *t, int count) {
 /* Returns the shape of the weights in the answer, which may have no head axis, as the number of its
  * axes. */
 static int weights_shape(const srv_attention_call *call, size_t dims[ATTN_MAX_RANK]) {
-    const attn_attention_dims *d = &call->dims;
+    const attn_attention_dims *d = &call->body.operation.dims;
     memcpy(dims, d->weights, sizeof d->weights);
     if (!call->body.average_attn_weights || !d->has_heads)
         return d->weights_rank;
@@ -97,8 +97,8 @@ static int weights_shape(const srv_attention_call *call, size_t dims[ATTN_MAX_RA
 
 /* Adds the operands, and their products with the weights. */
 static void add_operands(list *l, const srv_attention_call *call) {
-    const attn_attention_dims *d = &call->dims;
-    const int last = d->weights_rank - 1, drop = call->one_query;
+    const attn_attention_dims *d = &call->body.operation.dims;
+    const int last = d->weights_rank - 1, drop = call->body.operation.one_query;
     size_t dims[ATTN_MAX_RANK];
     memcpy(dims, d->weights, sizeof dims);
     dims[last] = d->E;
@@ -112,7 +112,7 @@ static void add_operands(list *l, const srv_attention_call *call) {
     dims[last] = d->Ek;
     add_result(l, "key", SRV_WANT_INPUTS, &call->key, d->result, last + 1, dims);
     dims[last] = d->Ev;
-    if (!call->valueless)
+    if (!call->body.operation.valueless)
         add_result(l, "value", SRV_WANT_INPUTS, &call->value, d->result, last + 1, dims);
     if (last + 1 == ATTN_MAX_RANK)
         return;
@@ -126,9 +126,9 @@ static void add_operands(list *l, const srv_attention_call *call) {
 
 size_t srv_attention_results(const srv_attention_call *call, unsigned want,
                              srv_result rows[SRV_RESULTS]) {
-    const attn_attention_dims *d = &call->dims;
+    const attn_attention_dims *d = &call->body.operation.dims;
     const attn_results *r = &call->results;
-    const attn_tensor *w_o = &call->body.projections.w_o;
+    const attn_tensor *w_o = &call->body.operation.projections.w_o;
     attn_dtype output = w_o->rank && w_o->dtype == ATTN_F64 ? ATTN_F64 : d->result;
     list l = {.rows = rows, .want = want};
     size_t dims[ATTN_MAX_RANK];
@@ -145,11 +145,11 @@ size_t srv_attention_results(const srv_attention_call *call, unsigned want,
     add_result(&l, "row_sums", SRV_WANT_ROW_SUMS, &call->row_sums, d->result, d->rows_rank,
                d->rows);
     add_scores(&l, call);
-    for (size_t i = 0; call->one_query && i < l.count; i++)
+    for (size_t i = 0; call->body.operation.one_query && i < l.count; i++)
         drop_dim(rows[i].dims, rows[i].rank--,
                  rows[i].want & (ATTN_WANT_LOGSUMEXP | SRV_WANT_ROW_SUMS) ? 1 : 2);
     for (size_t i = 0; i < l.count; i++)
-        rows[i].rank = add_dims(rows[i].dims, rows[i].rank, call->extra_axes);
+        rows[i].rank = add_dims(rows[i].dims, rows[i].rank, call->body.operation.extra_axes);
     if (want & ATTN_WANT_PRESENT)
         add_present(&l, call);
     add_operands(&l, call);

@@ -125,7 +125,7 @@ typedef struct reader {
  */
 static attn_status read_row(const reader *r, const srv_padding *p, size_t b, size_t h, size_t i,
                             attn_error *err) {
-    attn_dtype dtype = r->call->dims.result;
+    attn_dtype dtype = r->call->body.operation.dims.result;
     for (size_t k = 0, n; k < p->key_count; k += n) {
         for (n = 1; k + n < p->key_count && p->keys[k + n] == p->keys[k] + n;)
             n++;
@@ -141,7 +141,7 @@ static attn_status read_row(const reader *r, const srv_padding *p, size_t b, siz
 
 static attn_status read_head(const reader *r, srv_padding *p, size_t b, size_t h, attn_error *err) {
     attn_status status = attn_control_check(&r->call->req->control, err);
-    for (size_t i = 0; i < r->call->dims.L && !status; i++) {
+    for (size_t i = 0; i < r->call->body.operation.dims.L && !status; i++) {
         if (!srv_padding_counts(p, i))
             continue;
         status = read_row(r, p, b, h, i, err);
@@ -155,7 +155,7 @@ static attn_status read_head(const reader *r, srv_padding *p, size_t b, size_t h
 
 /* Adds warnings about weights on keys whose labels mark them as padding. */
 static attn_status warn_of_padding(srv_attention_call *call, attn_error *err) {
-    const attn_attention_dims *d = &call->dims;
+    const attn_attention_dims *d = &call->body.operation.dims;
     attn_arena *arena = call->req->arena;
     srv_padding p;
     bool many = d->B > 1 || d->Hq > 1;
@@ -248,21 +248,8 @@ static attn_status analyse(srv_attention_call *call, attn_error *err) {
     return status ? status : srv_analysis_run(an, srv_request_pool(call->req), err);
 }
 
-/* Refuses the request for an error of the library. If the error is that an input is not finite and
- * there are projections, its index is that of a projected row, to which all elements of an input
- * row contribute. Therefore the index is removed from the error's path. */
 static bool refuse(srv_attention_call *call, attn_error *err) {
-    char *last = strrchr(err->where, '/');
-    if (call->one_query && last && strncmp(err->where, "query/", strlen("query/")) == 0) {
-        char *axis = last; /* "/0/3": the index of the one query and that of the element */
-        while (*--axis != '/')
-            ;
-        memmove(axis, last, strlen(last) + 1);
-    }
-    const bool of_input = strncmp(err->where, "projections/", strlen("projections/")) != 0;
-    if (call->body.projections.num_heads && err->code == ATTN_ENONFINITE && of_input && last)
-        *last = 0;
-    srv_problem_error(call->req, err);
+    srv_operation_refuse(&call->body.operation, call->req, err);
     return false;
 }
 
@@ -286,15 +273,16 @@ static attn_status run_stages(srv_attention_call *call, attn_error *err) {
 /* Makes the results that the run itself does not compute. */
 static attn_status read_operands(srv_attention_call *call, attn_error *err) {
     srv_request *req = call->req;
-    const attn_tensor *weights =
-        call->body.in.dropout_p > 0 ? &call->results.weights_dropped : &call->results.weights;
+    const attn_tensor *weights = call->body.operation.in.dropout_p > 0
+                                     ? &call->results.weights_dropped
+                                     : &call->results.weights;
     attn_status status = ATTN_OK;
     if (call->want & SRV_WANT_INPUTS)
         status = attn_attention_operands(call->op, req->arena, &call->query, &call->key,
                                          &call->value, err);
     if (!status && (call->want & SRV_WANT_ROW_SUMS))
-        status = attn_attention_row_sums(&call->dims, &call->results.weights, &req->control,
-                                         req->arena, &call->row_sums, err);
+        status = attn_attention_row_sums(&call->body.operation.dims, &call->results.weights,
+                                         &req->control, req->arena, &call->row_sums, err);
     if (!status && (call->want & SRV_WANT_WEIGHTED_VALUES))
         status = attn_attention_weighted_values(call->op, weights, &req->control, req->arena,
                                                 &call->weighted_values, err);
@@ -304,7 +292,7 @@ static attn_status read_operands(srv_attention_call *call, attn_error *err) {
 static attn_status run(srv_attention_call *call, attn_error *err) {
     srv_request *req = call->req;
     attn_pool *pool = srv_request_pool(req);
-    const bool projects = call->body.projections.num_heads > 0;
+    const bool projects = call->body.operation.projections.num_heads > 0;
     attn_tensor heads;
     attn_status status = run_stages(call, err);
     if (!status)
@@ -316,8 +304,8 @@ static attn_status run(srv_attention_call *call, attn_error *err) {
     call->scores[srv_attention_stage(call)] = call->results.scores;
     if (!status && call->body.verify)
         status = attn_attention_verify(call->op, &call->results, (size_t)call->body.verify,
-                                       call->body.in.dropout_seed, &req->control, req->arena,
-                                       &call->verification, err);
+                                       call->body.operation.in.dropout_seed, &req->control,
+                                       req->arena, &call->verification, err);
     if (!status && call->body.verify) {
         srv_meters_observe(req->app->meters, SRV_VERIFY_OUTPUT, call->verification.output_error);
         srv_meters_observe(req->app->meters, SRV_VERIFY_LOGSUMEXP,
@@ -325,8 +313,8 @@ static attn_status run(srv_attention_call *call, attn_error *err) {
     }
     heads = call->results.output;
     if (!status && projects && (call->want & ATTN_WANT_OUTPUT))
-        status = attn_projections_output(&heads, &call->body.projections, pool, &req->control,
-                                         req->arena, &call->results.output, err);
+        status = attn_projections_output(&heads, &call->body.operation.projections, pool,
+                                         &req->control, req->arena, &call->results.output, err);
     if (!status && call->backward && projects)
         status = srv_gradients_run(call, &heads, err);
     if (!status)
@@ -336,10 +324,10 @@ static attn_status run(srv_attention_call *call, attn_error *err) {
 
 /* The axis of the queries is the last one if `from_end` is 1, and the last but one if it is 2. */
 static void shape_result(const srv_attention_call *call, attn_tensor *t, int from_end) {
-    if (call->one_query)
+    if (call->body.operation.one_query)
         srv_drop_axis(t, from_end);
-    if (call->extra_axes)
-        srv_add_axes(t, call->extra_axes);
+    if (call->body.operation.extra_axes)
+        srv_add_axes(t, call->body.operation.extra_axes);
 }
 
 /* Gives the computed tensors the shapes that srv_attention_results describes: the weights may be
@@ -351,9 +339,9 @@ static attn_status shape_results(srv_attention_call *call, attn_error *err) {
     attn_tensor *const rows[] = {&r->output, &r->weights, &r->weights_dropped};
     attn_status status = ATTN_OK;
     for (size_t i = 0; call->body.average_attn_weights && i < 2 && !status; i++)
-        status = attn_attention_mean_heads(&call->dims, weights[i], &req->control, req->arena,
-                                           weights[i], err);
-    if (status || (!call->one_query && !call->extra_axes))
+        status = attn_attention_mean_heads(&call->body.operation.dims, weights[i], &req->control,
+                                           req->arena, weights[i], err);
+    if (status || (!call->body.operation.one_query && !call->body.operation.extra_axes))
         return status;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         shape_result(call, rows[i], 2);
@@ -361,7 +349,7 @@ static attn_status shape_results(srv_attention_call *call, attn_error *err) {
         shape_result(call, &call->scores[i], 2);
     shape_result(call, &r->logsumexp, 1);
     shape_result(call, &call->row_sums, 1);
-    if (call->one_query) {
+    if (call->body.operation.one_query) {
         srv_drop_axis(&call->query, 2);
         srv_drop_axis(&call->weighted_values, 3);
     }
@@ -373,28 +361,13 @@ static attn_status shape_results(srv_attention_call *call, attn_error *err) {
 static bool compute_results(srv_attention_call *call) {
     srv_request *req = call->req;
     attn_error err = {0};
-    attn_status status = ATTN_OK;
-    if (call->seeded)
-        status = attn_projections_draw(&call->body.projections, srv_request_pool(req),
-                                       &req->control, req->arena, &err);
-    if (!status && call->body.projections.num_heads)
-        status =
-            attn_projections_apply(&call->body.in, &call->body.projections, srv_request_pool(req),
-                                   &req->control, req->arena, call->shaped, &err);
-    if (!status)
-        status = attn_attention_new(call->shaped, req->arena, &call->op, &err);
-    if (!status && call->shaped->mask.count > 0)
-        status =
-            srv_warnings_of_mask(&call->warnings, req->arena, attn_attention_mask(call->op), &err);
-    if (!status)
-        status =
-            srv_warnings_of_position(&call->warnings, req->arena, attn_attention_mask(call->op),
-                                     call->body.in.position.kind, &err);
+    attn_status status =
+        srv_operation_open(&call->body.operation, req, &call->warnings, &call->op, &err);
     if (!status)
         status = run(call, &err);
     if (status)
         return refuse(call, &err);
-    const attn_attention_dims *d = &call->dims;
+    const attn_attention_dims *d = &call->body.operation.dims;
     const double cells = (double)d->B * (double)d->Hq * (double)d->L * (double)d->S;
     if (call->body.explain &&
         !srv_mask_kept(req, attn_attention_mask(call->op), cells, &call->kept))

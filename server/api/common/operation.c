@@ -1,0 +1,265 @@
+/* Reads the operation of a request: refuses combinations of fields that a field table cannot express,
+ * and computes the inputs and the shapes that depend on several fields. */
+#include "api/common/operation.h"
+
+#include <string.h>
+
+#include "request/shared.h"
+
+_Static_assert(sizeof(attn_layout) == sizeof(int) && sizeof(attn_precision) == sizeof(int),
+               "SRV_ENUM stores an int");
+_Static_assert(SRV_MASK_LAYERS + 2 <= ATTN_MASK_LAYERS, "room for is_causal and attn_bias, too");
+
+const char srv_ragged_rows[] =
+    "pad and send key_lengths, which hides the padding of a batch; all vectors have one width";
+
+void srv_operation_init(srv_operation *o) {
+    o->in = attn_attention_defaults();
+}
+
+/* --- checks of fields against each other --- */
+
+bool srv_operation_lacks_value(const srv_scope *scope) {
+    return srv_given(scope, "key") && !srv_given(scope, "value") &&
+           !srv_given(scope, "projections");
+}
+
+static bool check_company(const srv_scope *scope) {
+    return srv_needs(scope, "value", "key", "send both, or neither for self-attention") &&
+           srv_needs(scope, "past_key", "past_value", "a cache has keys and values") &&
+           srv_needs(scope, "past_value", "past_key", "a cache has keys and values") &&
+           srv_needs(scope, "num_kv_heads", "num_heads", "heads of queries come first");
+}
+
+static bool check_heads(const srv_scope *scope, const srv_operation *o) {
+    if (srv_given(scope, "projections"))
+        return srv_excludes(scope, "num_heads", "projections",
+                            "projections have a num_heads of their own");
+    if (o->in.layout == ATTN_BLD && !srv_given(scope, "num_heads"))
+        return srv_refuse(
+            scope, SRV_VALUE, "layout",
+            "layout BLD needs num_heads, which is not in this request: it says how the "
+            "last axis is split");
+    if (o->in.layout != ATTN_BLD && srv_given(scope, "num_heads"))
+        return srv_refuse(
+            scope, SRV_VALUE, "num_heads",
+            "num_heads goes with layout BLD; in layout %s the shapes say how many heads "
+            "there are",
+            attn_layout_words[o->in.layout]);
+    return true;
+}
+
+bool srv_operation_check(const srv_operation *o, const srv_scope *scope) {
+    return check_company(scope) && check_heads(scope, o);
+}
+
+/* --- from the fields to inputs --- */
+
+static void read_scale(srv_operation *o) {
+    if (o->scale.is == SRV_U_NUMBER)
+        o->in.scale = o->scale.number;
+    else if (o->scale.is == SRV_U_FALSE)
+        o->in.scale = 1;
+}
+
+static bool read_mask(srv_operation *o, const srv_scope *scope) {
+    attn_mask_spec *spec = &o->in.mask;
+    if (o->is_causal)
+        spec->layers[spec->count++] =
+            (attn_mask_layer){.kind = ATTN_LAYER_CAUSAL, .where = "is_causal"};
+    if (srv_given_inside(scope, (size_t)((const char *)&o->mask - (const char *)scope->given),
+                         sizeof o->mask) &&
+        !srv_mask_layers(scope, &o->mask, spec))
+        return false;
+    if (srv_given(scope, "attn_bias"))
+        spec->layers[spec->count++] = (attn_mask_layer){
+            .kind = ATTN_LAYER_BIAS, .where = "attn_bias", .values = o->attn_bias};
+    if (o->query_offset.is)
+        srv_mask_offset(&o->query_offset, spec);
+    return true;
+}
+
+static bool check_dropout(const srv_operation *o, const srv_scope *scope) {
+    if (o->in.dropout_p >= 1)
+        return srv_refuse(scope, SRV_VALUE, "dropout_p",
+                          "expected a probability from 0 to below 1: at 1 nothing would be left");
+    if (o->in.dropout_p > 0 && !srv_given(scope, "seed"))
+        return srv_refuse(scope, SRV_VALUE, "dropout_p",
+                          "dropout_p needs seed, which is not in this request: the same seed drops "
+                          "the same weights");
+    if (srv_given(scope, "seed") && !srv_given(scope, "dropout_p") && !srv_given(scope, "verify"))
+        return srv_refuse(scope, SRV_VALUE, "seed",
+                          "seed needs dropout_p or verify, which are not in this request");
+    return true;
+}
+
+static bool check_forms(srv_operation *o, const srv_scope *scope) {
+    const attn_inputs *in = &o->in;
+    const bool any = in->allow_nonfinite;
+    size_t *n = &o->parameters;
+    o->projections.allow_nonfinite = any;
+    return (!srv_given(scope, "score") ||
+            srv_score_check(scope, &in->score, &o->score_given, any, n)) &&
+           (!srv_given(scope, "position") ||
+            srv_position_check(scope, &in->position, &o->position_given, any, n)) &&
+           (!srv_given(scope, "sinks") ||
+            srv_parameter_check(scope, "sinks", &in->sinks, any, n)) &&
+           (!srv_given(scope, "projections") ||
+            srv_projections_check(scope, &o->projections, &o->projections_given, any, n));
+}
+
+/* Gives a tensor [.., N] an axis of length 1 in front of the last one. */
+static void add_axis(attn_tensor *t) {
+    const int last = t->rank++;
+    t->dims[last] = t->dims[last - 1];
+    t->strides[last] = t->strides[last - 1];
+    t->dims[last - 1] = 1;
+}
+
+/* Reads one query for each sequence of keys, without an axis L: the state [B, E] of a decoder
+ * beside the states [B, S, E] of an encoder, for which all scores but scaled_dot were made
+ * (Bahdanau et al. 2015, Luong et al. 2015). The tensors that have this axis get it here. */
+static void read_one_query(srv_operation *o) {
+    attn_inputs *in = &o->in;
+    const struct {
+        attn_tensor *t;
+        bool *lacks; /* set to whether the tensor was sent without the axis */
+    } others[] = {{&o->grad_output, NULL},
+                  {&o->attn_bias, &o->bias_axis},
+                  {&o->mask.attn_mask, &o->mask_axis}};
+    bool leading = in->score.kind != ATTN_SCORE_scaled_dot && in->layout == ATTN_BHLE &&
+                   in->key.rank >= 3 && in->query.rank == in->key.rank - 1;
+    for (int a = 0; leading && a < in->query.rank - 1; a++)
+        leading = in->query.dims[a] == in->key.dims[a];
+    o->one_query = leading;
+    if (!leading)
+        return;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        const bool lacks = others[i].t->rank >= 2 && others[i].t->rank <= in->query.rank;
+        if (others[i].lacks)
+            *others[i].lacks = lacks;
+        if (lacks)
+            add_axis(others[i].t);
+    }
+    add_axis(&in->query);
+}
+
+/* Returns how many axes of length 1 the tensor has in front of its last two. */
+static int axes_in_front(const attn_tensor *t) {
+    int count = t->rank > 2 ? t->rank - 2 : 0;
+    for (int a = 0; a < count; a++)
+        if (t->dims[a] != 1)
+            return 0;
+    return count;
+}
+
+/* A mask [1, L, S] of scores [L, S] gives the results its axes of length 1, as the broadcasting of
+ * NumPy and PyTorch does. grad_output may have them, too. */
+static void read_extra_axes(srv_operation *o) {
+    const int of_mask = axes_in_front(&o->mask.attn_mask);
+    const int of_bias = axes_in_front(&o->attn_bias);
+    attn_tensor *grad = &o->grad_output;
+    if (o->in.layout != ATTN_BHLE || o->in.query.rank != 2 || o->projections.num_heads)
+        return;
+    o->extra_axes = of_mask > of_bias ? of_mask : of_bias;
+    if (o->extra_axes && axes_in_front(grad) == o->extra_axes) {
+        memmove(grad->dims, grad->dims + o->extra_axes, 2 * sizeof *grad->dims);
+        memmove(grad->strides, grad->strides + o->extra_axes, 2 * sizeof *grad->strides);
+        grad->rank = 2;
+    }
+}
+
+/* Gives projections that the request asks for by a seed their shapes. */
+static bool read_projections(srv_operation *o, const srv_scope *scope) {
+    const srv_scope inside = {scope->req, srv_projections_fields, &o->projections_given,
+                              "projections"};
+    attn_inputs shapes;
+    attn_error err = {0};
+    size_t made;
+    if (!srv_given(scope, "projections") || !srv_given(&inside, "seed"))
+        return true;
+    if (attn_projections_declare(&o->in, &o->projections, &err) ||
+        attn_projections_shape(&o->in, &o->projections, &shapes, &made, &err)) {
+        srv_problem_error(scope->req, &err);
+        return false;
+    }
+    o->seeded = true;
+    o->parameters += made;
+    return true;
+}
+
+/* Returns whether the table `ref` computes the operation, which rounds only the results to float32.
+ * Up to this size the double precision costs a few microseconds, and the answers are those of a
+ * calculation by hand, equal on all processors. */
+static bool is_small(const attn_inputs *in, const attn_attention_dims *d) {
+    enum { SMALL = 8192 }; /* multiply-adds */
+    const double cells = (double)d->B * (double)d->Hq * (double)d->L * (double)d->S;
+    return !attn_isa_forced() && in->precision == ATTN_PRECISION_FP32 &&
+           cells * (double)(d->score_width + d->Ev) <= SMALL;
+}
+
+/* Sets o->shaped to inputs with the shapes that they have after the projections, chooses the
+ * kernel table of small operations, and computes the dims of the operation. No element is
+ * computed. */
+static bool read_shapes(srv_operation *o, srv_request *req) {
+    attn_error err = {0};
+    attn_status status = ATTN_OK;
+    o->shaped = &o->in;
+    if (o->projections.num_heads) {
+        o->shaped = attn_arena_take(req->arena, sizeof *o->shaped);
+        status = o->shaped ? attn_projections_shape(&o->in, &o->projections, o->shaped, NULL, &err)
+                           : attn_fail(&err, ATTN_ENOMEM, "", "no memory left for the inputs");
+    }
+    if (!status)
+        status = attn_attention_shape(o->shaped, &o->dims, &err);
+    if (!status && is_small(o->shaped, &o->dims)) {
+        o->in.kernel = o->shaped->kernel = attn_isa_name(ATTN_ISA_REF);
+        status = attn_attention_shape(o->shaped, &o->dims, &err);
+    }
+    if (status)
+        srv_problem_error(req, &err);
+    return !status;
+}
+
+bool srv_operation_settle(srv_operation *o, const srv_scope *scope) {
+    o->valueless = srv_operation_lacks_value(scope);
+    read_scale(o);
+    read_one_query(o);
+    read_extra_axes(o);
+    return read_mask(o, scope) && check_dropout(o, scope) && check_forms(o, scope) &&
+           read_projections(o, scope) && read_shapes(o, scope->req);
+}
+
+/* --- the operation of the library --- */
+
+attn_status srv_operation_open(srv_operation *o, srv_request *req, srv_warnings *warnings,
+                               attn_attention **out, attn_error *err) {
+    attn_pool *pool = srv_request_pool(req);
+    attn_status status = ATTN_OK;
+    if (o->seeded)
+        status = attn_projections_draw(&o->projections, pool, &req->control, req->arena, err);
+    if (!status && o->projections.num_heads)
+        status = attn_projections_apply(&o->in, &o->projections, pool, &req->control, req->arena,
+                                        o->shaped, err);
+    if (!status)
+        status = attn_attention_new(o->shaped, req->arena, out, err);
+    if (!status && o->shaped->mask.count > 0)
+        status = srv_warnings_of_mask(warnings, req->arena, attn_attention_mask(*out), err);
+    return status ? status
+                  : srv_warnings_of_position(warnings, req->arena, attn_attention_mask(*out),
+                                             o->in.position.kind, err);
+}
+
+void srv_operation_refuse(const srv_operation *o, srv_request *req, attn_error *err) {
+    char *last = strrchr(err->where, '/');
+    if (o->one_query && last && strncmp(err->where, "query/", strlen("query/")) == 0) {
+        char *axis = last; /* "/0/3": the index of the one query and that of the element */
+        while (*--axis != '/')
+            ;
+        memmove(axis, last, strlen(last) + 1);
+    }
+    const bool of_input = strncmp(err->where, "projections/", strlen("projections/")) != 0;
+    if (o->projections.num_heads && err->code == ATTN_ENONFINITE && of_input && last)
+        *last = 0;
+    srv_problem_error(req, err);
+}

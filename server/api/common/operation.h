@@ -1,0 +1,186 @@
+/* The operation that a request describes: query, key and value with masks, positions, projections and
+ * the other fields of POST /v1/attention up to `precision`. Any route that needs an operation has
+ * their rows in its field table and a srv_operation in its decoded struct. */
+#ifndef SRV_OPERATION_H
+#define SRV_OPERATION_H
+
+#include <float.h>
+
+#include "api/common/form_input.h"
+#include "api/common/mask_input.h"
+#include "api/common/route_fields.h"
+#include "api/common/warnings.h"
+
+typedef struct srv_operation {
+    /* The decoder writes most fields directly into `in`, the inputs of the library, and
+     * srv_operation_settle computes in.scale and in.mask from the others. */
+    attn_inputs in;
+    attn_projections projections; /* num_heads is 0 without projections */
+    uint64_t fill_given, score_given, position_given, projections_given;
+    attn_tensor attn_bias, grad_output;
+    srv_mask_input mask;
+    bool is_causal;
+    srv_union query_offset, scale;
+
+    /* Set by srv_operation_settle. */
+    attn_inputs *shaped;       /* with projections: the projected inputs, which have no data before
+                            srv_operation_open; without: &in */
+    attn_attention_dims dims;  /* of `shaped` */
+    size_t parameters;         /* number of elements of all parameters */
+    bool valueless;            /* keys were sent without values, so there is no output */
+    bool seeded;               /* the projections are drawn from a seed before they are used */
+    bool one_query;            /* the query was sent without its axis L, of one row */
+    bool bias_axis, mask_axis; /* one_query: attn_bias or attn_mask was sent without it, too */
+    int extra_axes;            /* of length 1, which a mask of higher rank gives the results */
+} srv_operation;
+
+void srv_operation_init(srv_operation *o); /* sets the defaults in a zeroed operation */
+/* Returns whether the request has keys but no values, so that it can have no output. */
+bool srv_operation_lacks_value(const srv_scope *scope);
+/* Checks which fields were sent together. false: a problem is set. */
+bool srv_operation_check(const srv_operation *o, const srv_scope *scope);
+/* Completes the inputs and finds the shapes. No element is computed. `scope` is that of the decoded
+ * struct. false: a problem is set. */
+bool srv_operation_settle(srv_operation *o, const srv_scope *scope);
+/* Draws the projections, projects the inputs, makes the operation of the library, and warns of its
+ * mask and position. */
+attn_status srv_operation_open(srv_operation *o, srv_request *req, srv_warnings *warnings,
+                               attn_attention **out, attn_error *err);
+/* Sets the problem for an error of the library. If the error is that an input is not finite and there
+ * are projections, its index is that of a projected row, to which all elements of an input row
+ * contribute. Therefore the index is removed from the error's path, which this changes. */
+void srv_operation_refuse(const srv_operation *o, srv_request *req, attn_error *err);
+
+extern const char srv_ragged_rows[]; /* what a ragged list of rows is told */
+
+/* Name and offset of a row whose field has the name of the member of attn_inputs. */
+#define SRV_INPUT(T, at, member) .name = #member, .offset = offsetof(T, at.in.member)
+
+/* Rows for the field table of struct T, whose member `at` is a srv_operation. The row of
+ * allow_nonfinite is one of its own, so that it can stand behind others. */
+#define SRV_OPERATION_ROWS(T, at)                                                                  \
+    {SRV_INPUT(T, at, query),                                                                      \
+     .kind = SRV_TENSOR,                                                                           \
+     .accepts = SRV_T_REAL,                                                                        \
+     .required = true,                                                                             \
+     .ragged = srv_ragged_rows,                                                                    \
+     .doc = "[L, E], [B, L, E], [B, H, L, E] or with more batch axes in front."},                  \
+        {SRV_INPUT(T, at, key), .kind = SRV_TENSOR, .accepts = SRV_T_REAL,                         \
+         .ragged = srv_ragged_rows,                                                                \
+         .doc = "[.., Hkv, S, E], with the rank of query. Without key and value the request is "   \
+                "self-attention."},                                                                \
+        {SRV_INPUT(T, at, value), .kind = SRV_TENSOR, .accepts = SRV_T_REAL,                       \
+         .ragged = srv_ragged_rows,                                                                \
+         .doc =                                                                                    \
+             "[.., Hkv, S, Ev], with the rank of query. With key and without value there is no "   \
+             "output: the answer holds the weights."},                                             \
+        SRV_MASK_ROWS(T, at.mask),                                                                 \
+        {.name = "attn_bias",                                                                      \
+         .kind = SRV_TENSOR,                                                                       \
+         .offset = offsetof(T, at.attn_bias),                                                      \
+         .accepts = SRV_T_REAL | SRV_T_NEGINF,                                                     \
+         .doc = "A bias that is added to the scores and broadcast to the shape of the weights; "   \
+                "null and -Infinity stand for -infinity."},                                        \
+        SRV_FILL_ROW(                                                                              \
+            T, at.in.mask, at.fill_given,                                                          \
+            "A finite number in place of -infinity in hidden cells, for parity with code that "    \
+            "does so. No cell then counts as hidden. A number alone, such as -1e9, is added to "   \
+            "the scores."),                                                                        \
+        {.name = "is_causal",                                                                      \
+         .kind = SRV_BOOL,                                                                         \
+         .offset = offsetof(T, at.is_causal),                                                      \
+         .doc = "Query i sees the keys up to i + query_offset."},                                  \
+        SRV_OFFSET_ROW(T, at.query_offset),                                                        \
+        {SRV_INPUT(T, at, score),                                                                  \
+         .kind = SRV_OBJECT,                                                                       \
+         .accepts = SRV_O_NAME,                                                                    \
+         .fields = srv_score_fields,                                                               \
+         .given = offsetof(T, at.score_given),                                                     \
+         .doc =                                                                                    \
+             "The score function of a query and a key: a name, or an object with its parameters, " \
+             "which all heads share."},                                                            \
+        {SRV_INPUT(T, at, position),                                                               \
+         .kind = SRV_OBJECT,                                                                       \
+         .accepts = SRV_O_NAME,                                                                    \
+         .fields = srv_position_fields,                                                            \
+         .given = offsetof(T, at.position_given),                                                  \
+         .doc = "The position encoding: a name, or an object with its parameters. Query i has "    \
+                "position "                                                                        \
+                "i + query_offset, and key j has position j."},                                    \
+        {.name = "projections",                                                                    \
+         .kind = SRV_OBJECT,                                                                       \
+         .offset = offsetof(T, at.projections),                                                    \
+         .fields = srv_projections_fields,                                                         \
+         .given = offsetof(T, at.projections_given),                                               \
+         .doc =                                                                                    \
+             "Multi-head attention: query, key and value [.., L, D] are projected by linear maps " \
+             "and split into heads, whose outputs are concatenated. The weights are returned for " \
+             "each head."},                                                                        \
+        {SRV_INPUT(T, at, sinks), .kind = SRV_TENSOR, .accepts = SRV_T_REAL,                       \
+         .doc = "[Hq]. One more logit for each head; it takes part in the softmax and has no "     \
+                "value."},                                                                         \
+        {SRV_INPUT(T, at, dropout_p), .kind = SRV_REAL, .max = 1,                                  \
+         .doc =                                                                                    \
+             "Weights are dropped with this probability before they multiply the values, and the " \
+             "others are divided by 1 - p. A value above 0 needs seed. `weights` holds the "       \
+             "weights "                                                                            \
+             "before dropout."},                                                                   \
+        {.name = "seed",                                                                           \
+         .kind = SRV_INT,                                                                          \
+         .offset = offsetof(T, at.in.dropout_seed),                                                \
+         .doc = "Seed that selects the weights that dropout_p drops and the rows that verify "     \
+                "checks."},                                                                        \
+        {.name = "scale",                                                                          \
+         .kind = SRV_UNION,                                                                        \
+         .offset = offsetof(T, at.scale),                                                          \
+         .accepts = SRV_U_TRUE | SRV_U_FALSE | SRV_U_NUMBER,                                       \
+         .doc = "A factor of the score; default 1/sqrt(E) for scaled_dot, 1 for the other "        \
+                "scores; true "                                                                    \
+                "= the default, false = 1."},                                                      \
+        {SRV_INPUT(T, at, softcap), .kind = SRV_REAL, .max = DBL_MAX,                              \
+         .doc = "Scores become c * tanh(score / c) after scaling; 0 = off."},                      \
+        {SRV_INPUT(T, at, past_key), .kind = SRV_TENSOR, .accepts = SRV_T_REAL,                    \
+         .doc = "Cached keys [.., Hkv, P, E], in every layout. They precede key."},                \
+        {SRV_INPUT(T, at, past_value), .kind = SRV_TENSOR, .accepts = SRV_T_REAL,                  \
+         .doc = "Cached values [.., Hkv, P, Ev], in every layout. They precede value."},           \
+        {.name = "grad_output",                                                                    \
+         .kind = SRV_TENSOR,                                                                       \
+         .offset = offsetof(T, at.grad_output),                                                    \
+         .accepts = SRV_T_REAL,                                                                    \
+         .doc = "The gradient of a loss with respect to the output, with the shape of the "        \
+                "output. The "                                                                     \
+                "answer then holds the gradients with respect to every floating-point input, "     \
+                "attn_mask "                                                                       \
+                "included if its numbers are added to the scores."},                               \
+        {SRV_INPUT(T, at, layout), .kind = SRV_ENUM, .choices = attn_layout_words,                 \
+         .doc = "Order of the axes of query, key, value and output: BHLE (default), BLHE, or BLD " \
+                "(heads side by side in the last axis, with num_heads)."},                         \
+        {SRV_INPUT(T, at, num_heads), .kind = SRV_INT, .min = 1, .max = ATTN_INPUT_HEADS,          \
+         .doc = "Number of query heads, for layout BLD."},                                         \
+        {SRV_INPUT(T, at, num_kv_heads), .kind = SRV_INT, .min = 1, .max = ATTN_INPUT_HEADS,       \
+         .doc = "Number of key and value heads, for layout BLD; default num_heads."},              \
+        {.name = "enable_gqa",                                                                     \
+         .kind = SRV_BOOL,                                                                         \
+         .offset = offsetof(T, at.in.forbid_gqa),                                                  \
+         .accepts = SRV_B_NOT,                                                                     \
+         .doc = "true (default): unequal head counts select grouped-query attention; false makes " \
+                "unequal head counts an error."},                                                  \
+    {                                                                                              \
+        SRV_INPUT(T, at, precision),                                                               \
+            .kind = SRV_ENUM, .choices = attn_precision_words,                                     \
+            .doc =                                                                                 \
+                "The precision of products: fp32 (default), fast (errors up to 2e-5 of the value " \
+                "range, used where it is faster), or bf16 (queries, keys, values and the weights " \
+                "that multiply the values are rounded to bfloat16; sums are in float32). Not "     \
+                "with "                                                                            \
+                "float64 tensors or grad_output."                                                  \
+    }
+
+#define SRV_NONFINITE_ROW(T, at)                                                                   \
+    {                                                                                              \
+        SRV_INPUT(T, at, allow_nonfinite), .kind = SRV_BOOL, .accepts = SRV_B_BEYOND,              \
+                                           .doc = "Accept NaN and infinity instead of answering "  \
+                                                  "422. The answer holds null in their place."     \
+    }
+
+#endif
