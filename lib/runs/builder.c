@@ -77,7 +77,10 @@ static const char *append_tensor(attn_run_builder *b, const char *name, const at
         return NULL;
     }
     *n = (attn_named_tensor){copy, *t};
-    if (!attn_tensor_is_dense(t) && !attn_run_copy_tensor(&n->tensor, b->work))
+    attn_run_copier c = {.arena = b->work};
+    if (!attn_tensor_is_dense(t))
+        attn_run_copy_tensor(&c, &n->tensor);
+    if (c.failed)
         no_memory(b);
     return b->status ? NULL : copy;
 }

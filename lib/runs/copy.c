@@ -19,99 +19,77 @@ static void copy_axis(char **to, const attn_tensor *t, int axis, const char *fro
     }
 }
 
-bool attn_run_copy_tensor(attn_tensor *t, attn_arena *arena) {
+void attn_run_copy_tensor(attn_run_copier *c, attn_tensor *t) {
     size_t count, bytes;
     if (!t->rank)
-        return true;
+        return;
     char *data =
         attn_tensor_count(t, &count) && attn_size_mul(count, attn_dtype_size(t->dtype), &bytes)
-            ? attn_arena_take(arena, bytes)
+            ? attn_arena_take(c->arena, bytes)
             : NULL;
-    if (!data)
-        return false;
     const attn_tensor copy = attn_tensor_dense(data, t->dtype, t->rank, t->dims);
+    c->failed = c->failed || !data;
+    if (c->failed)
+        return;
     copy_axis(&data, t, 0, t->data);
     *t = copy;
-    return true;
 }
 
-bool attn_run_copy_operands(attn_inputs *in, attn_arena *arena) {
+void attn_run_copy_operands(attn_run_copier *c, attn_inputs *in) {
     attn_mask_spec *mask = &in->mask;
-    const void *offsets = NULL;
-    bool ok = attn_run_copy_list(mask->offsets, mask->offset_count, sizeof *mask->offsets, arena,
-                                 &offsets);
-    mask->offsets = offsets;
-    for (const attn_input *row = attn_input_rows + ATTN_INPUT_SEQUENCES; row->name && ok; row++)
-        ok = row->type != ATTN_INPUT_TENSOR ||
-             attn_run_copy_tensor(attn_tensor_at(in, row->offset), arena);
-    for (size_t i = 0; ok && i < mask->count; i++)
-        ok = attn_run_copy_tensor(&mask->layers[i].values, arena);
-    return ok;
+    mask->offsets = attn_run_copy_list(c, mask->offsets, mask->offset_count, sizeof(int64_t));
+    for (const attn_input *row = attn_input_rows + ATTN_INPUT_SEQUENCES; row->name; row++)
+        if (row->type == ATTN_INPUT_TENSOR)
+            attn_run_copy_tensor(c, attn_tensor_at(in, row->offset));
+    for (size_t i = 0; i < mask->count; i++)
+        attn_run_copy_tensor(c, &mask->layers[i].values);
 }
 
 /* --- lists and texts --- */
 
-bool attn_run_copy_list(const void *from, size_t count, size_t size, attn_arena *arena,
-                        const void **to) {
-    void *copy = from ? attn_arena_zeroed(arena, count + 1, size) : NULL;
-    *to = copy;
+/* Copies `count` elements, with zeros for `more` behind them. */
+static void *copy_longer(attn_run_copier *c, const void *from, size_t count, size_t more,
+                         size_t size) {
+    size_t room;
+    if (!from || c->failed)
+        return NULL;
+    void *copy = attn_size_add(count, more, &room) && attn_size_add(room, 1, &room)
+                     ? attn_arena_zeroed(c->arena, room, size)
+                     : NULL;
+    c->failed = !copy;
     if (copy && count)
         memcpy(copy, from, count * size);
-    return copy || !from;
+    return copy;
 }
 
-bool attn_run_copy_string(const char *from, attn_arena *arena, const char **to) {
-    *to = from ? attn_arena_text(arena, from, strlen(from)) : NULL;
-    return *to || !from;
+void *attn_run_copy_list(attn_run_copier *c, const void *from, size_t count, size_t size) {
+    return copy_longer(c, from, count, 0, size);
 }
 
-bool attn_run_copy_text(const attn_run_text *from, size_t more, attn_arena *arena,
-                        attn_run_text *to) {
-    const size_t n = from->count;
-    size_t room;
-    const void *offsets = NULL;
-    *to = (attn_run_text){.count = n};
-    if (!attn_size_add(n, more, &room) || room == SIZE_MAX)
-        return false;
-    const char **tokens = attn_arena_zeroed(arena, room + 1, sizeof *tokens);
-    int64_t *ids = from->ids ? attn_arena_zeroed(arena, room + 1, sizeof *ids) : NULL;
-    uint8_t *special = from->special ? attn_arena_zeroed(arena, room + 1, 1) : NULL;
-    bool ok = tokens && (ids || !from->ids) && (special || !from->special) &&
-              attn_run_copy_list(from->offsets, n, sizeof *from->offsets, arena, &offsets) &&
-              attn_run_copy_string(from->text, arena, &to->text);
-    for (size_t i = 0; ok && i < n; i++)
-        ok = attn_run_copy_string(from->tokens[i], arena, &tokens[i]);
-    if (!ok)
-        return false;
-    if (ids)
-        memcpy(ids, from->ids, n * sizeof *ids);
-    if (special)
-        memcpy(special, from->special, n);
-    to->tokens = tokens;
-    to->ids = ids;
-    to->special = special;
-    to->offsets = offsets;
-    return true;
+const char *attn_run_copy_string(attn_run_copier *c, const char *from) {
+    return from ? copy_longer(c, from, strlen(from), 0, 1) : NULL;
 }
 
-bool attn_run_copy_info(attn_run_site_info *info, size_t B, attn_arena *arena) {
-    const void *lists[5];
-    const bool ok =
-        attn_run_copy_string(info->name, arena, &info->name) &&
-        attn_run_copy_string(info->stack, arena, &info->stack) &&
-        attn_run_copy_list(info->query_texts, info->query_text_count, sizeof(size_t), arena,
-                           &lists[0]) &&
-        attn_run_copy_list(info->key_texts, info->key_text_count, sizeof(size_t), arena,
-                           &lists[1]) &&
-        attn_run_copy_list(info->query_lengths, B, sizeof(int64_t), arena, &lists[2]) &&
-        attn_run_copy_list(info->key_lengths, B, sizeof(int64_t), arena, &lists[3]) &&
-        attn_run_copy_list(info->axes, info->axis_count, sizeof(char *), arena, &lists[4]);
-    if (!ok)
-        return false;
-    info->query_texts = lists[0];
-    info->key_texts = lists[1];
-    info->query_lengths = lists[2];
-    info->key_lengths = lists[3];
-    info->axes = lists[4];
-    return true;
+void attn_run_copy_text(attn_run_copier *c, size_t more, attn_run_text *text) {
+    const size_t n = text->count;
+    const void *from = text->tokens ? (const void *)text->tokens : ""; /* those to come need room */
+    const char **tokens = copy_longer(c, from, n, more, sizeof *tokens);
+    for (size_t i = 0; i < n && !c->failed; i++)
+        tokens[i] = attn_run_copy_string(c, tokens[i]);
+    text->tokens = tokens;
+    text->ids = copy_longer(c, text->ids, n, more, sizeof *text->ids);
+    text->special = copy_longer(c, text->special, n, more, 1);
+    text->offsets = attn_run_copy_list(c, text->offsets, n, sizeof *text->offsets);
+    text->text = attn_run_copy_string(c, text->text);
+}
+
+void attn_run_copy_info(attn_run_copier *c, attn_run_site_info *info, size_t B) {
+    info->name = attn_run_copy_string(c, info->name);
+    info->stack = attn_run_copy_string(c, info->stack);
+    info->query_texts =
+        attn_run_copy_list(c, info->query_texts, info->query_text_count, sizeof(size_t));
+    info->key_texts = attn_run_copy_list(c, info->key_texts, info->key_text_count, sizeof(size_t));
+    info->query_lengths = attn_run_copy_list(c, info->query_lengths, B, sizeof(int64_t));
+    info->key_lengths = attn_run_copy_list(c, info->key_lengths, B, sizeof(int64_t));
+    info->axes = attn_run_copy_list(c, info->axes, info->axis_count, sizeof(char *));
 }

@@ -65,15 +65,19 @@ static bool is_plain(const attn_inputs *in) {
     return ok;
 }
 
-/* Gives the tensor room for `most` rows. */
-static bool make_room(const attn_run_growth *g, attn_tensor *t) {
-    const size_t dims[3] = {t->dims[0], g->most, t->dims[2]};
+/* Copies the tensor, or, if it `grows`, gives it room for `most` rows. */
+static void make_operand(attn_run_copier *c, bool grows, size_t most, attn_tensor *t) {
+    const size_t dims[3] = {t->dims[0], most, t->dims[2]};
     size_t n;
-    if (!attn_size_mul(dims[0], dims[1], &n) || !attn_size_mul(n, dims[2], &n))
-        return false;
-    float *data = attn_arena_zeroed(g->arena, n, sizeof *data);
+    if (!grows) {
+        attn_run_copy_tensor(c, t);
+        return;
+    }
+    float *data = attn_size_mul(dims[0], dims[1], &n) && attn_size_mul(n, dims[2], &n)
+                      ? attn_arena_zeroed(c->arena, n, sizeof *data)
+                      : NULL;
     *t = attn_tensor_dense(data, ATTN_F32, 3, dims);
-    return data;
+    c->failed = c->failed || !data;
 }
 
 static attn_status make_site(const attn_run_growth *g, const attn_run_site_source *from,
@@ -90,24 +94,28 @@ static attn_status make_site(const attn_run_growth *g, const attn_run_site_sourc
         return refuse((size_t)(to - g->sites),
                       "expected an operation of layout BLD with float32 tensors", err);
     attn_inputs *in = &to->in;
-    const bool ok =
-        attn_run_copy_info(&to->info, d->B, g->arena) && attn_run_copy_operands(in, g->arena) &&
-        (to->grows ? make_room(g, &in->query) : attn_run_copy_tensor(&in->query, g->arena)) &&
-        (to->keys_grow ? make_room(g, &in->key) && make_room(g, &in->value)
-                       : attn_run_copy_tensor(&in->key, g->arena) &&
-                             attn_run_copy_tensor(&in->value, g->arena));
-    return ok ? ATTN_OK : no_memory(err);
+    attn_run_copier c = {.arena = g->arena};
+    attn_run_copy_info(&c, &to->info, d->B);
+    attn_run_copy_operands(&c, in);
+    make_operand(&c, to->grows, g->most, &in->query);
+    make_operand(&c, to->keys_grow, g->most, &in->key);
+    make_operand(&c, to->keys_grow, g->most, &in->value);
+    return c.failed ? no_memory(err) : ATTN_OK;
 }
 
+/* Copies texts and metadata. false: out of memory. */
 static bool copy_texts(attn_run_growth *g, const attn_run_source *first) {
-    bool ok = attn_run_copy_string(first->model, g->arena, &g->model);
-    for (size_t i = 0; ok && i < g->text_count; i++)
-        ok = attn_run_copy_text(&first->texts[i], i + g->growing < g->text_count ? 0 : g->most,
-                                g->arena, &g->texts[i]);
-    for (size_t i = 0; ok && i < g->metadata_count; i++)
-        ok = attn_run_copy_string(first->metadata[i].key, g->arena, &g->metadata[i].key) &&
-             attn_run_copy_string(first->metadata[i].text, g->arena, &g->metadata[i].text);
-    return ok;
+    attn_run_copier c = {.arena = g->arena};
+    g->model = attn_run_copy_string(&c, first->model);
+    g->texts = attn_run_copy_list(&c, first->texts, g->text_count, sizeof *g->texts);
+    g->metadata = attn_run_copy_list(&c, first->metadata, g->metadata_count, sizeof *g->metadata);
+    for (size_t i = 0; i < g->text_count && !c.failed; i++)
+        attn_run_copy_text(&c, i + g->growing < g->text_count ? 0 : g->most, &g->texts[i]);
+    for (size_t i = 0; i < g->metadata_count && !c.failed; i++) {
+        g->metadata[i].key = attn_run_copy_string(&c, g->metadata[i].key);
+        g->metadata[i].text = attn_run_copy_string(&c, g->metadata[i].text);
+    }
+    return !c.failed;
 }
 
 attn_status attn_run_growth_new(const attn_run_source *first, size_t growing, size_t most,
@@ -123,12 +131,10 @@ attn_status attn_run_growth_new(const attn_run_source *first, size_t growing, si
                            .arena = arena,
                            .most = most};
     g->sites = attn_arena_zeroed(arena, g->site_count + 1, sizeof *g->sites);
-    g->texts = attn_arena_zeroed(arena, g->text_count + 1, sizeof *g->texts);
-    g->metadata = attn_arena_zeroed(arena, g->metadata_count + 1, sizeof *g->metadata);
     if (growing > first->text_count)
         return attn_fail(err, ATTN_EARG, "texts", "expected at least %zu that grow, found %zu",
                          growing, first->text_count);
-    if (!g->sites || !g->texts || !g->metadata || !copy_texts(g, first))
+    if (!g->sites || !copy_texts(g, first))
         return no_memory(err);
     for (size_t i = 0; !status && i < g->site_count; i++)
         status = make_site(g, &first->sites[i], &g->sites[i], err);
@@ -157,19 +163,17 @@ static void copy_row(const attn_tensor *dst, size_t at, const attn_tensor *src, 
 
 /* Adds the tokens of a step behind those that a look can see. */
 static bool add_tokens(const attn_run_growth *g, const attn_run_token *tokens, size_t rows) {
+    attn_run_copier c = {.arena = g->arena};
     for (size_t i = 0; i < g->growing; i++) {
         const attn_run_text *text = &g->texts[g->text_count - g->growing + i];
         const size_t at = text->count + rows;
-        const char *copy;
-        if (!attn_run_copy_string(tokens[i].text, g->arena, &copy))
-            return false;
-        ((const char **)(uintptr_t)text->tokens)[at] = copy;
+        ((const char **)(uintptr_t)text->tokens)[at] = attn_run_copy_string(&c, tokens[i].text);
         if (text->ids)
             ((int64_t *)(uintptr_t)text->ids)[at] = tokens[i].id;
         if (text->special)
             ((uint8_t *)(uintptr_t)text->special)[at] = tokens[i].special;
     }
-    return true;
+    return !c.failed;
 }
 
 attn_status attn_run_growth_add(attn_run_growth *g, const attn_attention *const *ops,

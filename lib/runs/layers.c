@@ -11,10 +11,6 @@
 
 /* --- which layers there are --- */
 
-bool attn_run_same_stack(const attn_run_site_info *a, const attn_run_site_info *b) {
-    return a->kind == b->kind && strcmp(a->stack ? a->stack : "", b->stack ? b->stack : "") == 0;
-}
-
 static int by_number(const void *a, const void *b) {
     const attn_run_layer *x = a, *y = b;
     return x->number < y->number ? -1 : x->number > y->number;

@@ -72,6 +72,10 @@ const char *attn_run_kind_name(attn_run_kind kind) {
     return (unsigned)kind < ATTN_RUN_KINDS ? attn_run_kind_words[kind] : NULL;
 }
 
+bool attn_run_same_stack(const attn_run_site_info *a, const attn_run_site_info *b) {
+    return a->kind == b->kind && strcmp(a->stack ? a->stack : "", b->stack ? b->stack : "") == 0;
+}
+
 const attn_attention *attn_run_attention(const attn_run_site *site) {
     return site->op;
 }
