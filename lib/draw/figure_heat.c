@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/try.h"
 #include "draw/figure_parts.h"
 
 /* --- the cells of a panel --- */
@@ -381,13 +382,9 @@ attn_status attn_figure_heatmaps(attn_text *svg, const attn_figure_heat *data,
                                  const attn_figure_options *options, attn_error *err) {
     attn_heat_plan plan = {.options = options, .arena = svg->arena};
     attn_svg s = {svg, options->theme};
-    attn_status status = check(data, options, err);
-    if (!status)
-        status = attn_heat_plan_data(&plan, data, err);
-    if (!status)
-        status = attn_heat_plan_layout(&plan, err);
-    if (status)
-        return status;
+    ATTN_TRY(check(data, options, err));
+    ATTN_TRY(attn_heat_plan_data(&plan, data, err));
+    ATTN_TRY(attn_heat_plan_layout(&plan, err));
     write(&s, &plan);
     return svg->failed ? attn_fail(err, ATTN_ENOMEM, "", "no memory left for the figure") : ATTN_OK;
 }

@@ -7,6 +7,7 @@
  * left out), so the figure is laid out repeatedly until it fits. */
 #include <math.h>
 
+#include "base/try.h"
 #include "draw/figure_parts.h"
 
 #define SINGLE_W  640.0 /* largest width and height of a single panel, pixels */
@@ -133,12 +134,9 @@ static attn_status place_labels(attn_heat_plan *plan, attn_error *err) {
     plan->row_room = plan->col_room = plan->overhang = 0;
     for (size_t i = 0; i < (plan->own ? plan->count : 1); i++) {
         attn_panel *p = &plan->panels[i];
-        attn_status status = attn_axis_rows(&p->rows, plan->cell_h, plan->arena, &p->row_plan, err);
-        if (!status)
-            status = attn_axis_cols(&p->cols, plan->cell_w, plan->options->tick_rotation,
-                                    plan->arena, &p->col_plan, err);
-        if (status)
-            return status;
+        ATTN_TRY(attn_axis_rows(&p->rows, plan->cell_h, plan->arena, &p->row_plan, err));
+        ATTN_TRY(attn_axis_cols(&p->cols, plan->cell_w, plan->options->tick_rotation, plan->arena,
+                                &p->col_plan, err));
         plan->row_room = fmax(plan->row_room, p->row_plan.room);
         plan->col_room = fmax(plan->col_room, p->col_plan.room);
         plan->overhang = fmax(plan->overhang, p->col_plan.overhang);
@@ -149,9 +147,7 @@ static attn_status place_labels(attn_heat_plan *plan, attn_error *err) {
 static attn_status place(attn_heat_plan *plan, attn_error *err) {
     const attn_figure_options *o = plan->options;
     const double head = titled(plan) ? PANEL_HEAD : 0;
-    attn_status status = place_labels(plan, err);
-    if (status)
-        return status;
+    ATTN_TRY(place_labels(plan, err));
     const double labels_w = ceil(fmax(plan->row_room, plan->overhang));
     plan->gap = fmin(plan->cell_w, plan->cell_h) >= GAP_FROM ? 1 : 0;
     plan->plot_w = attn_heat_x(plan, plan->C);
@@ -186,11 +182,8 @@ static attn_status place_title(attn_heat_plan *plan, attn_error *err) {
 /* Lays the figure out around cells of the present size. Its width and height are those that the
  * content needs. */
 static attn_status lay_out(attn_heat_plan *plan, attn_error *err) {
-    attn_status status = place(plan, err);
-    if (!status)
-        status = place_title(plan, err);
-    if (status)
-        return status;
+    ATTN_TRY(place(plan, err));
+    ATTN_TRY(place_title(plan, err));
     const double head = titled(plan) ? PANEL_HEAD : 0, given = plan->options->width;
     plan->width = given > 0 ? plan->content_w : ceil(fmax(plan->width, NARROWEST));
     plan->top = ATTN_PAD + plan->line_count * ATTN_LINE + (plan->line_count ? 8 : 0) + head;
@@ -278,9 +271,7 @@ attn_status attn_heat_plan_layout(attn_heat_plan *plan, attn_error *err) {
         size_values(plan);
         return lay_out(plan, err);
     }
-    attn_status status = fit(plan, err);
-    if (status)
-        return status;
+    ATTN_TRY(fit(plan, err));
     size_values(plan);
     centre(plan);
     return ATTN_OK;

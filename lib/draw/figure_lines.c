@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/try.h"
 #include "draw/figure_parts.h"
 
 #define SINGLE_W  640.0
@@ -224,12 +225,10 @@ static attn_status lay_out(line_plan *plan, attn_error *err) {
     plan->down = (panels + plan->across - 1) / plan->across;
     guess_plot(plan);
     read_ranges(plan);
-    attn_status status = place_across(plan, err);
-    if (!status)
-        status = read_names(plan, err);
-    if (!status)
-        status = place_title(plan, err);
-    return status ? status : place_down(plan, err);
+    ATTN_TRY(place_across(plan, err));
+    ATTN_TRY(read_names(plan, err));
+    ATTN_TRY(place_title(plan, err));
+    return place_down(plan, err);
 }
 
 /* --- drawing --- */
@@ -463,13 +462,9 @@ attn_status attn_figure_lines(attn_text *svg, const attn_figure_curves *data,
         if (data->items[k].panel >= data->panels)
             return attn_fail(err, ATTN_EARG, "panel", "panel %zu is outside: there are %zu, from 0",
                              data->items[k].panel, data->panels);
-    attn_status status = attn_figure_check(options, err);
-    if (!status)
-        status = lay_out(&plan, err);
-    if (!status)
-        status = measure_curves(&plan, err);
-    if (status)
-        return status;
+    ATTN_TRY(attn_figure_check(options, err));
+    ATTN_TRY(lay_out(&plan, err));
+    ATTN_TRY(measure_curves(&plan, err));
     attn_text said = {.arena = svg->arena};
     attn_text_add(&said, "%zu curve%s over %.4g to %.4g; values from %.4g to %.4g.", data->count,
                   data->count == 1 ? "" : "s", plan.x_low, plan.x_high, plan.y_low, plan.y_high);

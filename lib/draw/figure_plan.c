@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/try.h"
 #include "draw/figure_parts.h"
 
 /* --- numbers along an axis --- */
@@ -156,9 +157,7 @@ attn_status attn_axis_cols(const attn_axis *axis, double cell, int turn, attn_ar
      * few. */
     if (turn < 0 && cell < TURN_PITCH)
         return turned(axis, cell, 90, LONGEST_COL, arena, out, err);
-    attn_status status = make_labels(axis, axis->step, LONGEST_COL, arena, out, &widest, err);
-    if (status)
-        return status;
+    ATTN_TRY(make_labels(axis, axis->step, LONGEST_COL, arena, out, &widest, err));
     int fits = widest + SIDE_GAP <= cell ? 0 : 45;
     return turned(axis, cell, turn < 0 ? fits : turn, widest, arena, out, err);
 }
@@ -402,9 +401,7 @@ attn_status attn_heat_plan_data(attn_heat_plan *plan, const attn_figure_heat *da
     if (!plan->panels)
         return no_memory(err, "cells");
     for (size_t i = 0; i < data->count; i++) {
-        attn_status status = read_panel(plan, data, i, err);
-        if (status)
-            return status;
+        ATTN_TRY(read_panel(plan, data, i, err));
     }
     read_range(plan);
     attn_status status = make_scales(plan, err);

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "attn/figure.h"
+#include "base/try.h"
 #include "draw/draw.h"
 #include "draw/emoji.h"
 #include "draw/figure_parts.h"
@@ -266,9 +267,7 @@ static attn_status measure(const renderer *r, RsvgHandle *handle, double scale, 
     double width = 0, height = 0;
     if (!r->measure(handle, &width, &height) || !(width > 0) || !(height > 0))
         return failed(r, NULL, err);
-    attn_status status = check(width, height, scale, err);
-    if (status)
-        return status;
+    ATTN_TRY(check(width, height, scale, err));
     size[0] = (size_t)(width * scale + 0.5);
     size[1] = (size_t)(height * scale + 0.5);
     return ATTN_OK;
@@ -306,9 +305,7 @@ attn_status attn_figure_png(const attn_text *svg, double scale, attn_arena *aren
     GError *why = NULL;
     size_t size[2] = {0, 0}, parsed;
     attn_text out = {.arena = arena}, rest;
-    attn_status status = load(&r, err);
-    if (status)
-        return status;
+    ATTN_TRY(load(&r, err));
     /* librsvg does not allocate from the arena. This block is not used; it counts librsvg's
      * memory. */
     void *reserved =
@@ -319,7 +316,7 @@ attn_status attn_figure_png(const attn_text *svg, double scale, attn_arena *aren
     handle = r.parse((const guint8 *)rest.data, rest.size, &why);
     if (!handle)
         return failed(&r, why, err);
-    status = measure(&r, handle, scale, size, err);
+    attn_status status = measure(&r, handle, scale, size, err);
     if (!status)
         status = paint(&r, handle, size, lines, scale, arena, &out, err);
     r.unref(handle);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/try.h"
 #include "io/checksum.h"
 
 /* --- CRC32C --- */
@@ -110,9 +111,7 @@ attn_status attn_checksums_read(const char *text, size_t size, attn_arena *arena
         return attn_fail(err, ATTN_EVALUE, "checksums",
                          "expected %zu checksums for %zu bytes, found %zu digits", count, size,
                          strlen(text) - (sizeof LEAD - 1));
-    attn_status status = attn_checksums_begin(size, arena, &table, err);
-    if (status)
-        return status;
+    ATTN_TRY(attn_checksums_begin(size, arena, &table, err));
     text += sizeof LEAD - 1;
     for (size_t i = 0; i < DIGITS * count; i++) {
         const int digit = digit_of(text[i]);

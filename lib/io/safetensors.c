@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/try.h"
 #include "io/growing_list.h"
 #include "io/safetensors_layout.h"
 #include "number/print_small.h"
@@ -464,18 +465,13 @@ static attn_status put_header(attn_json_text *j, const attn_safetensors *what, a
 attn_status attn_io_header(attn_safetensors *what, size_t room, attn_arena *arena,
                            const void **header, size_t *size, attn_error *err) {
     attn_json_text j = {.arena = arena};
-    attn_status status = check_all(what, arena, err);
-    if (status)
-        return status;
+    ATTN_TRY(check_all(what, arena, err));
     if (!room)
         sort_by_size(what->tensors, what->count);
     attn_json_reserve(&j, room);
     attn_json_put(&j, "\0\0\0\0\0\0\0", 8); /* the length */
-    status = put_header(&j, what, err);
-    if (!status)
-        status = pad(&j, room, err);
-    if (status)
-        return status;
+    ATTN_TRY(put_header(&j, what, err));
+    ATTN_TRY(pad(&j, room, err));
     const uint64_t length = (uint64_t)(j.size - 8);
     if (length > ATTN_IO_HEADER_MOST)
         return attn_fail(err, ATTN_ELIMIT, "", "a header has at most %d bytes, this one %llu",

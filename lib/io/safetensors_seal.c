@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/try.h"
 #include "io/safetensors_layout.h"
 
 enum { DIGITS = 8, TEXTS = 3 };
@@ -112,13 +113,9 @@ attn_status attn_safetensors_sealed_header(attn_safetensors *what, size_t versio
                                            attn_error *err) {
     attn_checksums table;
     size_t bytes;
-    attn_status status = count_all(what, &bytes, err);
-    if (!status)
-        status = make_header(what, version, bytes, 0, arena, header, size, err);
-    if (!status)
-        status = attn_checksums_begin(bytes, arena, &table, err);
-    if (status)
-        return status;
+    ATTN_TRY(count_all(what, &bytes, err));
+    ATTN_TRY(make_header(what, version, bytes, 0, arena, header, size, err));
+    ATTN_TRY(attn_checksums_begin(bytes, arena, &table, err));
     for (size_t i = 0; i < what->count; i++) { /* in the order that the header has chosen */
         size_t n;
         if (attn_io_tensor_bytes(&what->tensors[i].tensor, &n) && n)
@@ -131,8 +128,8 @@ attn_status attn_io_sealed_header(attn_safetensors *what, size_t version,
                                   const attn_checksums *table, size_t room, attn_arena *arena,
                                   const void **header, attn_error *err) {
     size_t size;
-    attn_status status = make_header(what, version, table->size, room, arena, header, &size, err);
-    return status ? status : write_seal(table, *header, size, arena, err);
+    ATTN_TRY(make_header(what, version, table->size, room, arena, header, &size, err));
+    return write_seal(table, *header, size, arena, err);
 }
 
 /* --- reading --- */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "attn/rng.h"
+#include "base/try.h"
 #include "train/training.h"
 
 enum { PAIR_BYTES = 16 << 20 }; /* most memory for the tokens of one pair */
@@ -51,9 +52,7 @@ static attn_status walk(const reading *r, attn_dataset *out, attn_error *err) {
     size_t s = 0, t = 0, links = 0;
     for (size_t i = 0; i < out->count; i++) {
         attn_pair_tokens sides[2];
-        attn_status status = read_pair(r, i, sides, err);
-        if (status)
-            return status;
+        ATTN_TRY(read_pair(r, i, sides, err));
         out->source_at[i] = s, out->target_at[i] = t, out->link_at[i] = links;
         if (out->source)
             memcpy(out->source + s, sides[0].ids, sides[0].count * sizeof *out->source);
@@ -68,9 +67,7 @@ static attn_status walk(const reading *r, attn_dataset *out, attn_error *err) {
 }
 
 static attn_status read_all(const reading *r, attn_arena *arena, attn_dataset *d, attn_error *err) {
-    attn_status status = walk(r, d, err);
-    if (status)
-        return status;
+    ATTN_TRY(walk(r, d, err));
     d->source = attn_arena_zeroed(arena, d->source_at[d->count] + 1, sizeof *d->source);
     d->target = attn_arena_zeroed(arena, d->target_at[d->count] + 1, sizeof *d->target);
     d->links = attn_arena_zeroed(arena, d->link_at[d->count] + 1, sizeof *d->links);

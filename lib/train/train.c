@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "attn/rng.h"
+#include "base/try.h"
 #include "kernels/pointwise.h"
 #include "layers/layers.h"
 #include "train/training.h"
@@ -141,10 +142,8 @@ static attn_status step(loop *l, const size_t *pairs, size_t count, attn_arena *
 static attn_status evaluate(loop *l, attn_error *err) {
     attn_training_state *s = l->state;
     attn_evaluation found;
-    attn_status status = attn_training_evaluate(l->model, l->validation, l->options->batch_tokens,
-                                                l->pool, l->control, &found, err);
-    if (status)
-        return status;
+    ATTN_TRY(attn_training_evaluate(l->model, l->validation, l->options->batch_tokens, l->pool,
+                                    l->control, &found, err));
     l->now.validation_loss = found.loss;
     l->now.validation_right = found.right;
     l->now.similarity = found.similarity;
@@ -211,8 +210,8 @@ static attn_status finish_step(loop *l, attn_error *err) {
 static attn_status advance(loop *l, const attn_epoch *epoch, attn_error *err) {
     size_t from = epoch->starts[l->state->batch], to = epoch->starts[l->state->batch + 1];
     attn_arena_reset(l->arena);
-    attn_status status = step(l, epoch->order + from, to - from, l->arena, err);
-    return status ? status : finish_step(l, err);
+    ATTN_TRY(step(l, epoch->order + from, to - from, l->arena, err));
+    return finish_step(l, err);
 }
 
 static attn_status run_epoch(loop *l, attn_error *err) {
