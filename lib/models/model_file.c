@@ -141,21 +141,19 @@ static attn_status read_vocabulary(const attn_model_file *file, const char *key,
     return status;
 }
 
-/* Copies the file's tensors into the model's parameters. Fails if a parameter is missing or if the
- * file has another tensor; tensors named "training.…" are skipped. */
-static attn_status load_parameters(attn_model_file *file, attn_error *err) {
-    size_t count = 0;
-    const char **names = attn_arena_zeroed(file->arena, file->contents.count + 1, sizeof *names);
-    attn_tensor *tensors =
-        attn_arena_zeroed(file->arena, file->contents.count + 1, sizeof *tensors);
+/* Copies tensors into the model's parameters, by a map of their names. */
+static attn_status load_parameters(attn_model *model, const attn_safetensors *from,
+                                   const attn_parameter_name *map, attn_arena *arena,
+                                   attn_error *err) {
+    const char **names = attn_arena_zeroed(arena, from->count + 1, sizeof *names);
+    attn_tensor *tensors = attn_arena_zeroed(arena, from->count + 1, sizeof *tensors);
     if (!names || !tensors)
         return attn_fail(err, ATTN_ENOMEM, "model", "no memory for its tensors' names");
-    for (size_t i = 0; i < file->contents.count; i++)
-        if (strncmp(file->contents.tensors[i].name, "training.", 9)) {
-            names[count] = file->contents.tensors[i].name;
-            tensors[count++] = file->contents.tensors[i].tensor;
-        }
-    return attn_parameters_load(attn_model_parameters(file->model), count, names, tensors, NULL,
+    for (size_t i = 0; i < from->count; i++) {
+        names[i] = from->tensors[i].name;
+        tensors[i] = from->tensors[i].tensor;
+    }
+    return attn_parameters_load(attn_model_parameters(model), from->count, names, tensors, map,
                                 err);
 }
 
@@ -216,6 +214,9 @@ static attn_status read_words(attn_model_file *file, const attn_model_config *co
     return status ? status : read_merges(file, "target_merges", file->target, err);
 }
 
+static const attn_parameter_name own_names[] = {
+    {.theirs = "training.*"}, {.theirs = "*", .ours = "*"}, {0}};
+
 attn_status attn_model_read(const void *bytes, size_t size, bool gradients, attn_model_file *out,
                             attn_error *err) {
     attn_model_file file = {.arena = attn_arena_new(MOST_HEADER)};
@@ -229,7 +230,7 @@ attn_status attn_model_read(const void *bytes, size_t size, bool gradients, attn
     if (!status)
         status = attn_model_new(&config, 0, gradients, &file.model, err);
     if (!status)
-        status = load_parameters(&file, err);
+        status = load_parameters(file.model, &file.contents, own_names, file.arena, err);
     if (status)
         attn_model_file_close(&file);
     else
@@ -259,6 +260,38 @@ static attn_status read_bytes(const char *path, void **bytes, size_t *size, attn
         fclose(file);
     if (status)
         attn_free(*bytes);
+    return status;
+}
+
+/* Reads the tensors of a file into a new model. */
+static attn_status import_into(attn_model *model, const void *bytes, size_t size,
+                               const attn_parameter_name *map, attn_error *err) {
+    attn_arena *arena = attn_arena_new(MOST_HEADER);
+    attn_safetensors contents;
+    attn_status status = arena ? attn_safetensors_read_usable(bytes, size, arena, &contents, err)
+                               : attn_fail(err, ATTN_ENOMEM, "model", "no memory");
+    if (!status)
+        status = load_parameters(model, &contents, map, arena, err);
+    attn_arena_free(arena);
+    return status;
+}
+
+attn_status attn_model_import(const char *path, const attn_model_config *config,
+                              const attn_parameter_name *map, attn_model **out, attn_error *err) {
+    attn_model *model = NULL;
+    void *bytes;
+    size_t size;
+    attn_status status = read_bytes(path, &bytes, &size, err);
+    if (status)
+        return status;
+    status = attn_model_new(config, 0, false, &model, err);
+    if (!status)
+        status = import_into(model, bytes, size, map, err);
+    attn_free(bytes);
+    if (status)
+        attn_model_free(model);
+    else
+        *out = model;
     return status;
 }
 

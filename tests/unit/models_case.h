@@ -110,7 +110,8 @@ static attn_model *open_model(const model_case *c, double dropout) {
     const attn_model_config config = config_of(c, dropout);
     const char *names[PARAMETERS];
     attn_tensor tensors[PARAMETERS];
-    static const char *const positions[] = {"pos_encoding.pe", NULL};
+    static const attn_parameter_name map[] = {
+        {.theirs = "pos_encoding.pe"}, {.theirs = "*", .ours = "*"}, {0}};
     attn_model *model = NULL;
     attn_error err = {0};
     if (attn_model_new(&config, 1, true, &model, &err))
@@ -128,7 +129,7 @@ static attn_model *open_model(const model_case *c, double dropout) {
         snprintf(what, sizeof what, "/p/%s", names[i]);
         tensors[i] = *recorded(c->name, what);
     }
-    if (attn_parameters_load(set, count + 1, names, tensors, positions, &err))
+    if (attn_parameters_load(set, count + 1, names, tensors, map, &err))
         fail_msg("%s: %s", err.where, err.text);
     return model;
 }

@@ -42,6 +42,11 @@ attn_status attn_model_open(const char *path, bool gradients, attn_model_file *o
                             attn_error *err);
 attn_status attn_model_read(const void *bytes, size_t size, bool gradients, attn_model_file *out,
                             attn_error *err);
+/* Makes a model of this configuration with the tensors of a safetensors file of another layout, such as
+ * the state dict of a torch.nn.TransformerEncoder, whose names `map` translates. The caller frees the
+ * model. Errors as attn_model_read. */
+attn_status attn_model_import(const char *path, const attn_model_config *config,
+                              const attn_parameter_name *map, attn_model **out, attn_error *err);
 /* Checks again, by the seal, that `bytes` are those that were read. A file without a seal passes.
  * Errors as attn_model_read. */
 attn_status attn_model_file_check(const attn_model_file *file, const void *bytes, size_t size,

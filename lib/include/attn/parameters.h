@@ -11,6 +11,8 @@
 #include "status.h"
 #include "tensor.h"
 
+#include <stdbool.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -46,13 +48,24 @@ attn_tensor attn_parameters_value(const attn_parameters *set, size_t index);
  * counts all tensors. */
 size_t attn_parameters_count(const attn_parameters *set, const char *part);
 
+/* A row of a map of names, by which the tensors of another layout become parameters. Both names may
+ * have one `*`, which stands for the same text in both, such as the number of a layer. */
+typedef struct attn_parameter_name {
+    const char *theirs; /* NULL ends the map */
+    const char *ours; /* NULL: nothing is read; the model has the values elsewhere (tied) or not */
+    bool transposed;  /* theirs is [columns, rows] of ours */
+    /* parts > 1: theirs is part `part` of the rows of ours, which other rows complete; or ours is
+     * that part of theirs, which other rows need, too. 0: all of it */
+    size_t part, parts;
+} attn_parameter_name;
+
 /* Copies `count` tensors into the set by name. tensors[i] has the name names[i] and any
- * floating-point type. All parameters must be among them with their shapes. A name that the set
- * lacks is an error, unless it is in `ignored` (a NULL-terminated list, or NULL). On an error the
- * set does not change. Errors, with the name in err->where: ATTN_EARG (a name is missing or
- * unknown), ATTN_ESHAPE, ATTN_EDTYPE, ATTN_ENONFINITE. */
+ * floating-point type. `map` NULL: the names are those of the set. Each tensor must have a name of
+ * the map, and all parameters must be filled once. On an error the set does not change. Errors, with
+ * the name in err->where: ATTN_EARG (a name is missing, unknown or repeated), ATTN_ESHAPE,
+ * ATTN_EDTYPE, ATTN_ENONFINITE, ATTN_ENOMEM. */
 attn_status attn_parameters_load(attn_parameters *set, size_t count, const char *const *names,
-                                 const attn_tensor *tensors, const char *const *ignored,
+                                 const attn_tensor *tensors, const attn_parameter_name *map,
                                  attn_error *err);
 
 #pragma GCC visibility pop
