@@ -267,23 +267,6 @@ attn_status attn_analysis_plan(const attn_heatmap_options *options, size_t B, si
     return ATTN_OK;
 }
 
-size_t attn_analysis_map_batch(const attn_heatmap_plan *plan, size_t map) {
-    size_t i = map / plan->maps_a_batch;
-    return plan->options->batch_list ? (size_t)plan->options->batch_list[i] : i;
-}
-
-size_t attn_analysis_map_head(const attn_heatmap_plan *plan, size_t map) {
-    size_t i = map % plan->maps_a_batch;
-    switch (plan->options->heads) {
-    case ATTN_HEADS_LIST:
-        return (size_t)plan->options->head_list[i];
-    case ATTN_HEADS_MEAN:
-        return SIZE_MAX;
-    default:
-        return i;
-    }
-}
-
 attn_heatmap_options attn_heatmap_defaults(void) {
     return (attn_heatmap_options){.heads = ATTN_HEADS_ALL, .pool = ATTN_POOL_MAX};
 }

@@ -9,6 +9,23 @@
 #include "analysis/sums.h"
 #include "base/try.h"
 
+size_t attn_analysis_map_batch(const attn_heatmap_plan *plan, size_t map) {
+    size_t i = map / plan->maps_a_batch;
+    return plan->options->batch_list ? (size_t)plan->options->batch_list[i] : i;
+}
+
+size_t attn_analysis_map_head(const attn_heatmap_plan *plan, size_t map) {
+    size_t i = map % plan->maps_a_batch;
+    switch (plan->options->heads) {
+    case ATTN_HEADS_LIST:
+        return (size_t)plan->options->head_list[i];
+    case ATTN_HEADS_MEAN:
+        return SIZE_MAX;
+    default:
+        return i;
+    }
+}
+
 static bool is_hidden(const float *logits, size_t j) {
     return logits && logits[j] == -INFINITY;
 }

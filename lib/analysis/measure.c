@@ -174,24 +174,6 @@ static attn_status check_options(const attn_measure_options *o, size_t L, size_t
     return check_segments(o->key_segments, S, o->segment_count, err);
 }
 
-/* Returns whether entry b and entry b modulo `entries` have the same row of `batches`. */
-static bool repeats(size_t batches, size_t entries) {
-    return batches <= 1 || batches == entries;
-}
-
-size_t attn_analysis_uniform_of(const attn_measure_work *w, size_t batch, size_t head) {
-    const attn_measure_options *o = w->plan->options;
-    const attn_mask *mask = o->mask;
-    if (o->value_norms || (!mask && w->source->has_logits))
-        return batch * w->plan->H + head;
-    size_t entries = mask ? attn_mask_batches(mask) : 1;
-    const bool batches = !w->source->padding &&
-                         repeats(o->query_tokens ? o->token_batches : 1, entries) &&
-                         repeats(o->kind_batches, entries) && repeats(o->class_batches, entries);
-    return (batches ? attn_repeated_entry(batch, entries) : batch) * w->plan->H +
-           (!mask || attn_mask_same_heads(mask) ? 0 : head);
-}
-
 /* --- memory --- */
 
 static void place_sums(attn_area *area, const attn_measure_plan *p, attn_measure_sums *sums) {

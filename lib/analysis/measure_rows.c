@@ -67,6 +67,24 @@ void attn_analysis_link_kin(const int64_t *queries, size_t L, const int64_t *key
     }
 }
 
+/* Returns whether entry b and entry b modulo `entries` have the same row of `batches`. */
+static bool repeats(size_t batches, size_t entries) {
+    return batches <= 1 || batches == entries;
+}
+
+size_t attn_analysis_uniform_of(const attn_measure_work *w, size_t batch, size_t head) {
+    const attn_measure_options *o = w->plan->options;
+    const attn_mask *mask = o->mask;
+    if (o->value_norms || (!mask && w->source->has_logits))
+        return batch * w->plan->H + head;
+    size_t entries = mask ? attn_mask_batches(mask) : 1;
+    const bool batches = !w->source->padding &&
+                         repeats(o->query_tokens ? o->token_batches : 1, entries) &&
+                         repeats(o->kind_batches, entries) && repeats(o->class_batches, entries);
+    return (batches ? attn_repeated_entry(batch, entries) : batch) * w->plan->H +
+           (!mask || attn_mask_same_heads(mask) ? 0 : head);
+}
+
 #define SATURATED 0.99
 #define ROUNDED   1e-6 /* float32 rounding: without a sink, 1 - s_i is below this */
 

@@ -52,17 +52,6 @@ attn_status attn_encoding_differentiable(const attn_position *p, attn_error *err
                            "out dropout_p or grad_output");
 }
 
-attn_status attn_encoding_open(const attn_inputs *shapes, attn_arena *arena, attn_encoding *e,
-                               attn_error *err) {
-    attn_mask *mask;
-    attn_attention_dims *d = &e->dims;
-    ATTN_TRY(attn_attention_shape(shapes, d, err));
-    ATTN_TRY(attn_attention_mask_new(&shapes->mask, d, arena, &mask, err));
-    e->mask = mask;
-    e->layout = shapes->layout;
-    return ATTN_OK;
-}
-
 int64_t attn_encoding_first(const attn_encoding *e, bool queries, size_t b) {
     return queries ? attn_mask_offset(e->mask, b) : (int64_t)e->dims.past;
 }

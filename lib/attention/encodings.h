@@ -26,10 +26,6 @@ attn_status attn_encoding_check(const attn_position *p, const char *where, const
                                 size_t positions, attn_error *err);
 /* Refuses gradients through dropout of the encoded inputs. */
 attn_status attn_encoding_differentiable(const attn_position *p, attn_error *err);
-/* Sets the members dims, mask and layout from inputs with the shapes of the operation, whose data
- * are not read. */
-attn_status attn_encoding_open(const attn_inputs *shapes, attn_arena *arena, attn_encoding *e,
-                               attn_error *err);
 /* Returns the position of row 0 of batch entry b of the queries, or of the keys and values. */
 int64_t attn_encoding_first(const attn_encoding *e, bool queries, size_t b);
 

@@ -281,6 +281,19 @@ static attn_status multiply(const attn_tensor *x, const attn_tensor *w, const at
                          control, err);
 }
 
+/* Sets the members dims, mask and layout from inputs with the shapes of the operation, whose data
+ * are not read. */
+static attn_status open_encoding(const attn_inputs *shapes, attn_arena *arena, attn_encoding *e,
+                                 attn_error *err) {
+    attn_mask *mask;
+    attn_attention_dims *d = &e->dims;
+    ATTN_TRY(attn_attention_shape(shapes, d, err));
+    ATTN_TRY(attn_attention_mask_new(&shapes->mask, d, arena, &mask, err));
+    e->mask = mask;
+    e->layout = shapes->layout;
+    return ATTN_OK;
+}
+
 attn_status attn_projections_apply(const attn_inputs *in, const attn_projections *p,
                                    attn_pool *pool, const attn_control *control, attn_arena *arena,
                                    attn_inputs *out, attn_error *err) {
@@ -294,7 +307,7 @@ attn_status attn_projections_apply(const attn_inputs *in, const attn_projections
     const attn_tensor *const tensors[3] = {parts[0].t, parts[1].t, parts[2].t};
     projected = shapes;
     if (e.position.kind != ATTN_POSITION_NONE)
-        ATTN_TRY(attn_encoding_open(&shapes, arena, &e, err));
+        ATTN_TRY(open_encoding(&shapes, arena, &e, err));
     for (int i = 0; i < 3; i++) {
         attn_tensor x = *parts[i].t;
         e.stream = attn_encoding_stream(tensors, i);
@@ -499,7 +512,7 @@ attn_status attn_projections_backward(const attn_inputs *in, const attn_projecti
         return no_gradient_memory(err);
     ATTN_TRY(attn_encoding_differentiable(&e.position, err));
     if (e.position.kind != ATTN_POSITION_NONE)
-        ATTN_TRY(attn_encoding_open(&shapes, arena, &e, err));
+        ATTN_TRY(open_encoding(&shapes, arena, &e, err));
     for (int i = 0; i < 3; i++) {
         grads[i]->rank = 0;
         if (sent[i]->rank)
