@@ -22,7 +22,12 @@ typedef struct findings {
     attn_arena *arena;
     attn_diagnosis *items;
     size_t count, room;
+    bool failed; /* memory ran out */
 } findings;
+
+static attn_status no_memory(attn_error *err) {
+    return attn_fail(err, ATTN_ENOMEM, "", "no memory left for diagnoses");
+}
 
 void attn_analysis_say(attn_sentence *s, const char *format, ...) {
     va_list args;
@@ -33,35 +38,40 @@ void attn_analysis_say(attn_sentence *s, const char *format, ...) {
     s->used += n < 0 ? 0 : (size_t)n < room ? (size_t)n : room - 1;
 }
 
-static bool find(findings *f, const char *code, const attn_sentence *text,
-                 const attn_number *numbers, size_t number_count, const size_t *heads,
-                 size_t head_count) {
-    if (f->count == f->room) {
-        size_t room = f->room ? 2 * f->room : FINDINGS;
-        attn_diagnosis *more = attn_arena_zeroed(f->arena, room, sizeof *more);
-        if (!more)
-            return false;
-        if (f->count)
-            memcpy(more, f->items, f->count * sizeof *more);
-        f->items = more;
-        f->room = room;
-    }
-    attn_number *n = attn_arena_zeroed(f->arena, number_count, sizeof *n);
-    size_t *h = attn_arena_zeroed(f->arena, head_count, sizeof *h);
-    const char *said = attn_arena_text(f->arena, text->text, text->used);
-    if (!n || !h || !said)
-        return false;
-    if (number_count)
-        memcpy(n, numbers, number_count * sizeof *n);
-    if (head_count)
-        memcpy(h, heads, head_count * sizeof *h);
+/* Returns a copy of `bytes` bytes in the arena, or NULL, which sets f->failed. */
+static void *copy_of(findings *f, const void *from, size_t bytes) {
+    void *copy = attn_arena_text(f->arena, from ? from : "", bytes);
+    f->failed = f->failed || !copy;
+    return copy;
+}
+
+/* Doubles the room for diagnoses. */
+static void make_room(findings *f) {
+    const size_t room = f->room ? 2 * f->room : FINDINGS;
+    attn_diagnosis *more = attn_arena_zeroed(f->arena, room, sizeof *more);
+    if (more && f->count)
+        memcpy(more, f->items, f->count * sizeof *more);
+    f->failed = f->failed || !more;
+    f->items = more;
+    f->room = room;
+}
+
+static void add_diagnosis(findings *f, const char *code, const attn_sentence *text,
+                          const attn_number *numbers, size_t number_count, const size_t *heads,
+                          size_t head_count) {
+    if (!f->failed && f->count == f->room)
+        make_room(f);
+    const attn_number *n = copy_of(f, numbers, number_count * sizeof *n);
+    const size_t *h = copy_of(f, heads, head_count * sizeof *h);
+    const char *said = copy_of(f, text->text, text->used);
+    if (f->failed)
+        return;
     f->items[f->count++] = (attn_diagnosis){.code = code,
                                             .text = said,
                                             .numbers = n,
                                             .number_count = number_count,
                                             .heads = h,
                                             .head_count = head_count};
-    return true;
 }
 
 static void say_head(attn_sentence *s, const attn_diagnose_input *in, size_t index) {
@@ -255,7 +265,7 @@ typedef struct evidence {
     size_t count;
 } evidence;
 
-static void gather(evidence *e, const attn_head_measures *m, const vectors *v) {
+static void add_evidence(evidence *e, const attn_head_measures *m, const vectors *v) {
     const double before = (double)e->count, now = before + 1;
     const double add[] = {m->values[ATTN_NORMALIZED_ENTROPY],
                           m->values[ATTN_MEASURE_SCORE_SPREAD],
@@ -271,8 +281,8 @@ static void gather(evidence *e, const attn_head_measures *m, const vectors *v) {
     e->count++;
 }
 
-static bool tell(const attn_diagnose_input *in, cause c, const evidence *e, const size_t *heads,
-                 findings *f) {
+static void tell_cause(const attn_diagnose_input *in, cause c, const evidence *e,
+                       const size_t *heads, findings *f) {
     const attn_number numbers[] = {{"normalized_entropy", e->entropy},
                                    {"score_spread", e->spread},
                                    {"query_length", e->query},
@@ -291,7 +301,7 @@ static bool tell(const attn_diagnose_input *in, cause c, const evidence *e, cons
                           e->spread, e->expected, 100 * e->alike);
     attn_analysis_say(&s, ").");
     size_t known = c == OPEN ? (isnan(e->spread) ? 1 : 2) : sizeof numbers / sizeof numbers[0];
-    return find(f, causes[c].code, &s, numbers, known, heads, e->count);
+    add_diagnosis(f, causes[c].code, &s, numbers, known, heads, e->count);
 }
 
 /* Finds near-uniform heads and adds a diagnosis for each cause. `heads` has space for the indices
@@ -301,8 +311,9 @@ static attn_status find_uniform(const attn_diagnose_input *in, size_t *heads, fi
     const attn_measures *m = in->measures;
     uint8_t *why = attn_arena_zeroed(f->arena, m->count, 1);
     evidence found[CAUSES] = {{0}};
-    bool ok = why != NULL;
-    for (size_t i = 0; ok && i < m->count; i++) {
+    if (!why)
+        return no_memory(err);
+    for (size_t i = 0; i < m->count; i++) {
         const attn_head_measures *h = &m->items[i];
         vectors v = {.known = false};
         why[i] = CAUSES;
@@ -311,23 +322,24 @@ static attn_status find_uniform(const attn_diagnose_input *in, size_t *heads, fi
         if (in->run)
             ATTN_TRY(measure_vectors(in->run, h->batch, h->head, f->arena, &v, err));
         why[i] = (uint8_t)cause_of(&v);
-        gather(&found[why[i]], h, &v);
+        add_evidence(&found[why[i]], h, &v);
     }
-    for (cause c = SCORES; ok && c < CAUSES; c++) {
+    for (cause c = SCORES; c < CAUSES; c++) {
         size_t n = 0;
         for (size_t i = 0; i < m->count; i++)
             if (why[i] == c)
                 heads[n++] = i;
-        ok = n == 0 || tell(in, c, &found[c], heads, f);
+        if (n > 0)
+            tell_cause(in, c, &found[c], heads, f);
     }
-    return ok ? ATTN_OK : attn_fail(err, ATTN_ENOMEM, "", "no memory left for diagnoses");
+    return ATTN_OK;
 }
 
 /* --- nearly uniform heads, saturated softmax, sinks, leaks: one head at a time --- */
 
 typedef bool (*head_test)(const attn_head_measures *h);
 
-static size_t choose(const attn_diagnose_input *in, head_test test, size_t *heads) {
+static size_t choose_heads(const attn_diagnose_input *in, head_test test, size_t *heads) {
     size_t n = 0;
     for (size_t i = 0; i < in->measures->count; i++)
         if (test(&in->measures->items[i]))
@@ -348,10 +360,10 @@ static bool is_nearly_uniform(const attn_head_measures *h) {
     return entropy > ATTN_NEARLY_UNIFORM_ENTROPY && !(entropy > ATTN_UNIFORM_ENTROPY);
 }
 
-static bool find_nearly_uniform(const attn_diagnose_input *in, size_t *heads, findings *f) {
-    const size_t n = choose(in, is_nearly_uniform, heads);
+static void find_nearly_uniform(const attn_diagnose_input *in, size_t *heads, findings *f) {
+    const size_t n = choose_heads(in, is_nearly_uniform, heads);
     if (n == 0)
-        return true;
+        return;
     const attn_number numbers[] = {
         {"normalized_entropy", mean_of(in, heads, n, ATTN_NORMALIZED_ENTROPY)},
         {"effective_tokens", mean_of(in, heads, n, ATTN_EFFECTIVE_TOKENS)},
@@ -366,17 +378,17 @@ static bool find_nearly_uniform(const attn_diagnose_input *in, size_t *heads, fi
         "is common in encoders; compare the output without them before they count as idle.",
         100 * numbers[0].value, 100 * ATTN_NEARLY_UNIFORM_ENTROPY, 100 * ATTN_UNIFORM_ENTROPY,
         numbers[1].value, 100 * numbers[2].value);
-    return find(f, "broad_heads", &s, numbers, 3, heads, n);
+    add_diagnosis(f, "broad_heads", &s, numbers, 3, heads, n);
 }
 
 static bool is_saturated(const attn_head_measures *h) {
     return h->values[ATTN_SATURATED_ROWS] > ATTN_SATURATED_SHARE;
 }
 
-static bool find_saturated(const attn_diagnose_input *in, size_t *heads, findings *f) {
-    size_t n = choose(in, is_saturated, heads);
+static void find_saturated(const attn_diagnose_input *in, size_t *heads, findings *f) {
+    size_t n = choose_heads(in, is_saturated, heads);
     if (n == 0)
-        return true;
+        return;
     const attn_number numbers[] = {
         {"saturated_rows", mean_of(in, heads, n, ATTN_SATURATED_ROWS)},
         {"confidence", mean_of(in, heads, n, ATTN_CONFIDENCE)},
@@ -398,7 +410,7 @@ static bool find_saturated(const attn_diagnose_input *in, size_t *heads, finding
     else
         attn_analysis_say(&s, "If it should still learn, check the scale: dot products of width E "
                               "spread by sqrt(E) unless they are divided by it.");
-    return find(f, "saturated_softmax", &s, numbers, scores ? 4 : 2, heads, n);
+    add_diagnosis(f, "saturated_softmax", &s, numbers, scores ? 4 : 2, heads, n);
 }
 
 /* Tells whether the first key is a sink: its weight is above ATTN_SINK_EPSILON and at least
@@ -408,10 +420,10 @@ static bool is_sink(const attn_head_measures *h) {
            h->values[ATTN_SINK] >= ATTN_LIFT * h->uniform[ATTN_SINK];
 }
 
-static bool find_sinks(const attn_diagnose_input *in, size_t *heads, findings *f) {
-    size_t n = choose(in, is_sink, heads);
+static void find_sinks(const attn_diagnose_input *in, size_t *heads, findings *f) {
+    size_t n = choose_heads(in, is_sink, heads);
     if (n == 0)
-        return true;
+        return;
     const attn_number numbers[] = {{"sink", mean_of(in, heads, n, ATTN_SINK)},
                                    {"first_token", mean_of(in, heads, n, ATTN_FIRST_TOKEN)},
                                    {"sink_rate", (double)n / (double)in->measures->count}};
@@ -424,20 +436,20 @@ static bool find_sinks(const attn_diagnose_input *in, size_t *heads, findings *f
         "give it). Such heads rest there when they have nothing to do; hide the first "
         "key and renormalise to see what else they look at.",
         100 * numbers[0].value, 100 * ATTN_SINK_EPSILON);
-    return find(f, "sink_heads", &s, numbers, 3, heads, n);
+    add_diagnosis(f, "sink_heads", &s, numbers, 3, heads, n);
 }
 
 static bool is_leaking(const attn_head_measures *h) {
     return h->hidden_mass > ATTN_LEAK;
 }
 
-static bool find_leaks(const attn_diagnose_input *in, size_t *heads, findings *f) {
-    size_t n = choose(in, is_leaking, heads);
+static void find_leaks(const attn_diagnose_input *in, size_t *heads, findings *f) {
+    size_t n = choose_heads(in, is_leaking, heads);
     double most = 0;
     for (size_t i = 0; i < n; i++)
         most = fmax(most, in->measures->items[heads[i]].hidden_mass);
     if (n == 0)
-        return true;
+        return;
     const attn_number numbers[] = {{"hidden_mass", most}};
     attn_sentence s = {.used = 0};
     say_heads(&s, in, heads, n);
@@ -447,7 +459,7 @@ static bool find_leaks(const attn_diagnose_input *in, size_t *heads, findings *f
         "a row lies on hidden keys (which the measures leave out). Was the mask "
         "applied before the softmax, and in this meaning?",
         most);
-    return find(f, "mask_leak", &s, numbers, 1, heads, n);
+    add_diagnosis(f, "mask_leak", &s, numbers, 1, heads, n);
 }
 
 /* --- similar heads --- */
@@ -492,17 +504,19 @@ static void say_similar(attn_sentence *s, const attn_diagnose_input *in, const s
         pairs, pairs == 1 ? "" : "s", pairs == 1 ? "s" : "", ATTN_COLLAPSED, largest);
 }
 
-static bool find_alike(const attn_diagnose_input *in, const attn_head_distances *d, size_t *heads,
+static void find_alike(const attn_diagnose_input *in, const attn_head_distances *d, size_t *heads,
                        findings *f) {
     uint8_t *involved = attn_arena_zeroed(f->arena, d->rows, 1);
     double largest = 0;
     size_t n = 0;
-    if (!involved)
-        return false;
+    if (!involved) {
+        f->failed = true;
+        return;
+    }
     size_t pairs = alike_pairs(d, involved, &largest);
     bool collapsed = d->mean_centered > ATTN_COLLAPSED;
     if (pairs == 0)
-        return true;
+        return;
     for (size_t h = 0; h < d->rows; h++)
         if (collapsed || involved[h])
             heads[n++] = d->batch * in->measures->heads + h;
@@ -516,18 +530,18 @@ static bool find_alike(const attn_diagnose_input *in, const attn_head_distances 
         say_collapse(&s, in, d, pairs);
     else
         say_similar(&s, in, heads, n, pairs, largest);
-    return find(f, collapsed ? "head_collapse" : "similar_heads", &s, numbers, 5, heads, n);
+    add_diagnosis(f, collapsed ? "head_collapse" : "similar_heads", &s, numbers, 5, heads, n);
 }
 
 /* --- size of the weights of a layer --- */
 
-static bool find_memory(const attn_diagnose_input *in, findings *f) {
+static void find_memory(const attn_diagnose_input *in, findings *f) {
     const attn_measures *m = in->measures;
     size_t layers = in->layers ? in->layers : 1, entries = m->batches / layers;
     double heads = (double)entries * (double)m->heads;
     double bytes = heads * (double)in->L * (double)in->S * (double)sizeof(float);
     if (bytes < ATTN_LARGE_MATRIX)
-        return true;
+        return;
     const attn_number numbers[] = {{"bytes_a_layer", bytes}, {"layers", (double)layers}};
     attn_sentence s = {.used = 0};
     attn_analysis_say(&s,
@@ -535,23 +549,25 @@ static bool find_memory(const attn_diagnose_input *in, findings *f) {
                       "%zu x %zu x 4 bytes), four times that for twice the length. Nothing here "
                       "needs it: rows, tiles and measures are computed from queries and keys.",
                       bytes / 1048576, heads, in->L, in->S);
-    return find(f, "memory", &s, numbers, 2, NULL, 0);
+    add_diagnosis(f, "memory", &s, numbers, 2, NULL, 0);
 }
 
 attn_status attn_diagnose(const attn_diagnose_input *in, attn_arena *arena, attn_diagnoses *out,
                           attn_error *err) {
     findings f = {.arena = arena};
     size_t *heads = attn_arena_zeroed(arena, in->measures->count, sizeof *heads);
-    bool ok = heads != NULL;
-    if (ok)
-        ATTN_TRY(find_uniform(in, heads, &f, err));
-    ok = ok && find_nearly_uniform(in, heads, &f) && find_saturated(in, heads, &f) &&
-         find_sinks(in, heads, &f);
-    for (size_t b = 0; ok && in->distances && b < in->measures->batches; b++)
-        ok = find_alike(in, &in->distances[b], heads, &f);
-    ok = ok && find_leaks(in, heads, &f) && find_memory(in, &f);
-    if (!ok)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for diagnoses");
+    if (!heads)
+        return no_memory(err);
+    ATTN_TRY(find_uniform(in, heads, &f, err));
+    find_nearly_uniform(in, heads, &f);
+    find_saturated(in, heads, &f);
+    find_sinks(in, heads, &f);
+    for (size_t b = 0; in->distances && b < in->measures->batches; b++)
+        find_alike(in, &in->distances[b], heads, &f);
+    find_leaks(in, heads, &f);
+    find_memory(in, &f);
+    if (f.failed)
+        return no_memory(err);
     *out = (attn_diagnoses){f.items, f.count};
     return ATTN_OK;
 }

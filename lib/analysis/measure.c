@@ -87,29 +87,12 @@ static void finish_received(const attn_measure_plan *plan, const attn_measure_su
 static void finish_sums(const attn_measure_plan *plan, const attn_measure_sums *sums, size_t keys,
                         double *sorted, double values[ATTN_MEASURES]) {
     for (size_t m = 0; m < ATTN_MEASURES; m++)
-        values[m] = NAN;
+        values[m] = mean(&sums->means[m]);
     if (sums->rows == 0)
         return;
-    values[ATTN_ENTROPY] = mean(&sums->entropy);
-    values[ATTN_NORMALIZED_ENTROPY] = mean(&sums->normalized);
-    values[ATTN_EFFECTIVE_TOKENS] = mean(&sums->perplexity);
-    values[ATTN_PARTICIPATION] = mean(&sums->participation);
-    values[ATTN_CONFIDENCE] = mean(&sums->confidence);
-    values[ATTN_SATURATED_ROWS] = mean(&sums->saturated);
     values[ATTN_DISTANCE] = share(sums->weighted, sums->mass);
     values[ATTN_SIGNED_DISTANCE] = share(sums->looked, sums->mass);
-    values[ATTN_LOCAL_MASS] = mean(&sums->local);
-    values[ATTN_FIRST_TOKEN] = mean(&sums->first);
-    values[ATTN_SINK_LOGIT_MASS] = mean(&sums->sink_logit);
-    values[ATTN_DUPLICATE_TOKEN] = mean(&sums->duplicate);
-    values[ATTN_INDUCTION] = mean(&sums->induction);
-    values[ATTN_SAME_KIND] = mean(&sums->kin);
-    values[ATTN_BLOCK_MASS] = mean(&sums->own_block);
-    values[ATTN_MEASURE_SCORE_SPREAD] = mean(&sums->spread);
     values[ATTN_MEASURE_SCORE_MAX] = isfinite(sums->score_max) ? sums->score_max : NAN;
-    values[ATTN_VALUE_NORM] = mean(&sums->value_norm);
-    values[ATTN_VALUE_ENTROPY] = mean(&sums->value_entropy);
-    values[ATTN_VALUE_FIRST_TOKEN] = mean(&sums->value_first);
     finish_offsets(sums, values);
     finish_sink(plan, sums, values);
     finish_received(plan, sums, keys, sorted, values);
@@ -337,22 +320,6 @@ static void merge_mean(attn_mean *to, const attn_mean *from) {
     to->count += from->count;
 }
 
-static void merge_means(attn_measure_sums *to, const attn_measure_sums *from) {
-    attn_mean *const t[] = {
-        &to->entropy,    &to->normalized,    &to->perplexity, &to->participation, &to->confidence,
-        &to->saturated,  &to->local,         &to->first,      &to->sink_logit,    &to->duplicate,
-        &to->induction,  &to->kin,           &to->own_block,  &to->spread,        &to->aligned,
-        &to->value_norm, &to->value_entropy, &to->value_first};
-    const attn_mean *const f[] = {&from->entropy,       &from->normalized,    &from->perplexity,
-                                  &from->participation, &from->confidence,    &from->saturated,
-                                  &from->local,         &from->first,         &from->sink_logit,
-                                  &from->duplicate,     &from->induction,     &from->kin,
-                                  &from->own_block,     &from->spread,        &from->aligned,
-                                  &from->value_norm,    &from->value_entropy, &from->value_first};
-    for (size_t i = 0; i < sizeof t / sizeof t[0]; i++)
-        merge_mean(t[i], f[i]);
-}
-
 static void merge_sums(const attn_measure_plan *p, attn_measure_sums *to,
                        const attn_measure_sums *from) {
     const size_t G = p->options->segment_count;
@@ -361,7 +328,9 @@ static void merge_sums(const attn_measure_plan *p, attn_measure_sums *to,
     to->weighted += from->weighted;
     to->looked += from->looked;
     to->score_max = fmax(to->score_max, from->score_max);
-    merge_means(to, from);
+    for (size_t m = 0; m < ATTN_MEASURES; m++)
+        merge_mean(&to->means[m], &from->means[m]);
+    merge_mean(&to->aligned, &from->aligned);
     for (size_t k = 0; k < ATTN_DIAGONALS; k++) {
         merge_mean(&to->diagonal[k], &from->diagonal[k]);
         to->peak[k] += from->peak[k];

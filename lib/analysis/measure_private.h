@@ -53,11 +53,10 @@ typedef struct attn_mean {
 
 /* Sums over the rows of a block. Blocks are merged in order. */
 typedef struct attn_measure_sums {
-    uint64_t rows;                 /* rows with s_i > 0 */
-    double mass, weighted, looked; /* sums of p, of p |t - j| and of p (t - j) */
-    attn_mean entropy, normalized, perplexity, participation, confidence, saturated;
-    attn_mean local, first, sink_logit, duplicate, induction, kin, own_block, spread, aligned;
-    attn_mean value_norm, value_entropy, value_first;
+    uint64_t rows;                  /* rows with s_i > 0 */
+    double mass, weighted, looked;  /* sums of p, of p |t - j| and of p (t - j) */
+    attn_mean means[ATTN_MEASURES]; /* those measures that are means over rows; others are empty */
+    attn_mean aligned;
     double score_max;
     attn_mean diagonal[ATTN_DIAGONALS]; /* [offset + 64] weight at this offset */
     uint64_t peak[ATTN_DIAGONALS]; /* [offset + 64] rows whose largest weight is at this offset */

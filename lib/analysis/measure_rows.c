@@ -112,7 +112,7 @@ static void add_local(const attn_measure_line *line, size_t S, size_t radius,
                       attn_measure_sums *sums) {
     int64_t most = radius < S ? (int64_t)radius : (int64_t)S;
     size_t from = clamp(line->at - most, S), to = clamp(line->at + most + 1, S);
-    add_to_mean(&sums->local, attn_sum(line->p + from, to - from));
+    add_to_mean(&sums->means[ATTN_LOCAL_MASS], attn_sum(line->p + from, to - from));
 }
 
 /* Adds the mass near the line from the first query and key to the last
@@ -141,8 +141,8 @@ static void add_tokens(const attn_measure_work *w, size_t batch, const attn_meas
             after += j + 1 < w->plan->S ? line->p[j + 1] : 0;
         }
         if (e->entry[line->index] != SIZE_MAX) {
-            add_to_mean(&sums->duplicate, same);
-            add_to_mean(&sums->induction, after);
+            add_to_mean(&sums->means[ATTN_DUPLICATE_TOKEN], same);
+            add_to_mean(&sums->means[ATTN_INDUCTION], after);
         }
     }
     if (kin && kin->entry[line->index] != SIZE_MAX) {
@@ -155,7 +155,7 @@ static void add_tokens(const attn_measure_work *w, size_t batch, const attn_meas
             j = kin->next[j];
         } while (j != first);
         if (others > 0)
-            add_to_mean(&sums->kin, mass);
+            add_to_mean(&sums->means[ATTN_SAME_KIND], mass);
     }
 }
 
@@ -176,7 +176,7 @@ static void add_classes(const attn_measure_plan *plan, size_t batch, const attn_
     for (size_t s = 0; s < o->segment_count; s++)
         sums->blocks[own * o->segment_count + s] += row[s];
     sums->segment_rows[own]++;
-    add_to_mean(&sums->own_block, row[own]);
+    add_to_mean(&sums->means[ATTN_BLOCK_MASS], row[own]);
 }
 
 /* Adds what the row's weights times the norms of their values measure. */
@@ -188,14 +188,14 @@ static void add_values(const attn_measure_line *line, attn_measure_sums *sums) {
             sum += c;
             logs += c > 0 ? c * log(c) : 0;
         }
-    add_to_mean(&sums->value_norm, sum);
+    add_to_mean(&sums->means[ATTN_VALUE_NORM], sum);
     if (!(sum > 0) || isinf(sum))
         return;
-    add_to_mean(&sums->value_entropy, fmax(0, log(sum) - logs / sum));
+    add_to_mean(&sums->means[ATTN_VALUE_ENTROPY], fmax(0, log(sum) - logs / sum));
     if (line->at > (int64_t)line->first)
-        add_to_mean(&sums->value_first, line->p[line->first] > 0
-                                            ? line->p[line->first] * line->norms[line->first] / sum
-                                            : 0);
+        add_to_mean(&sums->means[ATTN_VALUE_FIRST_TOKEN],
+                    line->p[line->first] > 0 ? line->p[line->first] * line->norms[line->first] / sum
+                                             : 0);
 }
 
 /* Adds a row to the sums of its head, and returns the key of its largest weight. */
@@ -211,17 +211,17 @@ static size_t add_line(const attn_measure_work *w, size_t batch, const attn_meas
     sums->mass += mass;
     sums->weighted += line->scan.reach;
     sums->looked -= line->scan.ramp;
-    add_to_mean(&sums->entropy, line->entropy);
-    add_to_mean(&sums->perplexity, exp(line->entropy));
-    add_to_mean(&sums->participation, mass * mass / line->scan.squares);
-    add_to_mean(&sums->confidence, top);
-    add_to_mean(&sums->sink_logit, 1 - mass > ROUNDED ? 1 - mass : 0);
+    add_to_mean(&sums->means[ATTN_ENTROPY], line->entropy);
+    add_to_mean(&sums->means[ATTN_EFFECTIVE_TOKENS], exp(line->entropy));
+    add_to_mean(&sums->means[ATTN_PARTICIPATION], mass * mass / line->scan.squares);
+    add_to_mean(&sums->means[ATTN_CONFIDENCE], top);
+    add_to_mean(&sums->means[ATTN_SINK_LOGIT_MASS], 1 - mass > ROUNDED ? 1 - mass : 0);
     if (line->seen > 1) {
-        add_to_mean(&sums->normalized, line->entropy / log((double)line->seen));
-        add_to_mean(&sums->saturated, share >= SATURATED);
+        add_to_mean(&sums->means[ATTN_NORMALIZED_ENTROPY], line->entropy / log((double)line->seen));
+        add_to_mean(&sums->means[ATTN_SATURATED_ROWS], share >= SATURATED);
     }
     if (line->at > (int64_t)line->first && line->first < S)
-        add_to_mean(&sums->first, line->p[line->first]);
+        add_to_mean(&sums->means[ATTN_FIRST_TOKEN], line->p[line->first]);
     add_offsets(line, S, best, sums);
     add_local(line, S, plan->options->radius, sums);
     add_tokens(w, batch, line, sums);
@@ -241,7 +241,7 @@ static void add_scores(const float *logits, size_t n, const attn_logit_scan *sca
     const double seen = (double)scan->seen;
     sums->score_max = fmax(sums->score_max, (double)scan->most);
     if (scan->seen > 1)
-        add_to_mean(&sums->spread,
+        add_to_mean(&sums->means[ATTN_MEASURE_SCORE_SPREAD],
                     sqrt(attn_pointwise_current()->spread(logits, n, scan->total / seen) / seen));
 }
 
