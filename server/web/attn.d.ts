@@ -83,7 +83,8 @@ export interface Model {
 /** An anywidget. `render` returns what ends it. */
 declare const widget: { render(context: { model: Model; el: HTMLElement }): () => void };
 export default widget;
-export {}; // what is not exported by name above is not there at run time
+// biome-ignore lint/complexity/noUselessEmptyExport: what is not exported by name is not there at run time
+export {};
 
 declare global {
   interface HTMLElementTagNameMap {

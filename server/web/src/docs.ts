@@ -4,9 +4,7 @@ import { address, base } from './api/client';
 import { keepPlainTheme } from './plain';
 import './docs.css';
 
-interface Swagger {
-  (options: Record<string, unknown>): unknown;
-}
+type Swagger = (options: Record<string, unknown>) => unknown;
 interface OpenApi {
   servers?: { url: string }[];
 }

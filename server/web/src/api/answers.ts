@@ -54,7 +54,7 @@ export async function readWeights(reply: Response): Promise<Weights> {
   const { metadata, tensors } = readTensors(await reply.arrayBuffer());
   const weights = tensors.get('weights');
   if (!weights) throw new Error('the answer has no weights');
-  const { hidden = [] } = JSON.parse(metadata['response'] ?? '{}') as Partial<Pick<Weights, 'hidden'>>;
+  const { hidden = [] } = JSON.parse(metadata.response ?? '{}') as Partial<Pick<Weights, 'hidden'>>;
   return { weights: floats(weights), hidden };
 }
 
@@ -63,7 +63,7 @@ export async function readAtlas(reply: Response): Promise<(Thumbnail & Codes)[]>
   const cells = tensors.get('cells');
   const ranges = tensors.get('ranges');
   if (!cells || !ranges) throw new Error('the answer has no thumbnails');
-  const { thumbnails } = JSON.parse(metadata['response'] ?? '{}') as components['schemas']['RunAtlas'];
+  const { thumbnails } = JSON.parse(metadata.response ?? '{}') as components['schemas']['RunAtlas'];
   const stride = cells.shape[2] ?? 0;
   const limits = floats(ranges);
   return thumbnails.map((thumbnail, i) => {

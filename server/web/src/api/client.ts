@@ -137,8 +137,8 @@ function upload(
 
 async function once(path: string, options: Options): Promise<Response> {
   const headers: Record<string, string> = { ...options.headers };
-  if (options.accept) headers['Accept'] = options.accept;
-  if (key !== null) headers['Authorization'] = `Bearer ${key}`;
+  if (options.accept) headers.Accept = options.accept;
+  if (key !== null) headers.Authorization = `Bearer ${key}`;
   let body = options.body ?? null;
   if (options.json !== undefined) {
     body = JSON.stringify(options.json);

@@ -103,7 +103,8 @@ const read = async (path: string): Promise<Weights> =>
 // The path of some rows with what the mask hides in them.
 const rowsPath = (head: Head, rows: string): string =>
   head.size
-    ? `v1/runs/${head.run}/weights?${ofHead(head)}&rows=${rows || `0:${head.size.queries}`}&cols=0:${head.size.keys}&hidden=true`
+    ? `v1/runs/${head.run}/weights?${ofHead(head)}` +
+      `&rows=${rows || `0:${head.size.queries}`}&cols=0:${head.size.keys}&hidden=true`
     : `v1/runs/${head.run}/rows?${ofHead(head)}${rows && `&rows=${rows}`}`;
 
 export const row = (head: Head, index: number): Promise<Row> => {
@@ -162,7 +163,8 @@ export const block = (
   k: number,
   cols: number,
 ): Promise<Float32Array> => {
-  const path = `v1/runs/${head.run}/weights?${ofHead(head)}${fields({ rows: `${q}:${q + rows}`, cols: `${k}:${k + cols}` })}`;
+  const part = fields({ rows: `${q}:${q + rows}`, cols: `${k}:${k + cols}` });
+  const path = `v1/runs/${head.run}/weights?${ofHead(head)}${part}`;
   return once(path, async () => (await read(path)).weights);
 };
 

@@ -1,12 +1,12 @@
 // Colours of numbers, as lib/draw/colour.c has them: its tables come in at build time, and the rules
 // between them are the same, so that the page and the pictures of the service agree to the byte.
-export type Map = 'Blues' | 'viridis' | 'cividis' | 'RdBu';
+export type ColourMap = 'Blues' | 'viridis' | 'cividis' | 'RdBu';
 export type Bend = 'linear' | 'sqrt' | 'log';
 export type Rgb = readonly [number, number, number];
 
 declare const COLOUR_TABLES: Record<'blues' | 'rdbu' | 'viridis' | 'cividis', string>;
 
-const tables: Record<Map, string> = {
+const tables: Record<ColourMap, string> = {
   Blues: COLOUR_TABLES.blues,
   viridis: COLOUR_TABLES.viridis,
   cividis: COLOUR_TABLES.cividis,
@@ -26,7 +26,7 @@ export interface Scale {
   low: number;
   high: number;
   bend: Bend;
-  map: Map;
+  map: ColourMap;
   dark: boolean;
 }
 
@@ -81,13 +81,13 @@ function darkDiverging(t: number): Rgb {
 }
 
 // The colour at a position from 0 to 1. In the dark theme zero of Blues is the ground.
-export function colour(map: Map, dark: boolean, t: number): Rgb {
+export function colour(map: ColourMap, dark: boolean, t: number): Rgb {
   if (map === 'RdBu' && dark) return darkDiverging(t);
   return lookUp(tables[map], map === 'Blues' && dark ? 1 - t : t);
 }
 
 // The colours of `count` positions from 0 to 1 as pixels for ImageData, little-endian.
-export function palette(map: Map, dark: boolean, count = 256): Uint32Array {
+export function palette(map: ColourMap, dark: boolean, count = 256): Uint32Array {
   const pixels = new Uint32Array(count);
   for (let i = 0; i < count; i++) {
     const [r, g, b] = colour(map, dark, i / (count - 1));

@@ -182,7 +182,10 @@ export class MatrixMap {
     if (same) this.keepScale(before);
     this.grid.extent(source.queries, source.keys, name);
     this.measure();
-    if (this.source?.name === source.name) return this.redraw();
+    if (this.source?.name === source.name) {
+      this.redraw();
+      return;
+    }
     this.source = source;
     this.tiles?.end();
     this.values = null;
@@ -193,8 +196,7 @@ export class MatrixMap {
     this.tiles = new Tiles(source, {
       arrived: (at, codes) => {
         this.fresh = 0;
-        if (at.level === source.levels - 1)
-          this.mini.put({ ...codes, codes: codes.codes && codes.codes.slice() });
+        if (at.level === source.levels - 1) this.mini.put({ ...codes, codes: codes.codes?.slice() ?? null });
         this.surface.order({ do: 'put', at, codes }, codes.codes ? [codes.codes.buffer as ArrayBuffer] : []);
         this.redraw();
       },
@@ -229,7 +231,7 @@ export class MatrixMap {
 
   margins(rows: Margin | null, cols: Margin | null): void {
     this.marginOf = { rows, cols };
-    this.host.dataset['margins'] = String(rows !== null);
+    this.host.dataset.margins = String(rows !== null);
     this.redraw(false);
   }
 
@@ -640,7 +642,8 @@ export class MatrixMap {
     };
     for (const [name, value] of Object.entries(data))
       if (this.host.dataset[name] !== value) this.host.dataset[name] = value;
-    const told = `${state.rows} ${state.cols} ${state.isWhole} ${state.isClosest} ${state.slow} ${state.trouble?.message ?? ''}`;
+    const { rows, cols, isWhole, isClosest, slow, trouble } = state;
+    const told = `${rows} ${cols} ${isWhole} ${isClosest} ${slow} ${trouble?.message ?? ''}`;
     if (told === this.told) return;
     this.told = told;
     this.on.changed(state);

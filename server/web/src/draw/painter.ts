@@ -90,7 +90,7 @@ export class Painter {
     const before = this.palette;
     this.palette = palette;
     this.hatch = null;
-    if (before?.map !== palette.map || before.dark !== palette.dark)
+    if (before?.map !== palette.map || before?.dark !== palette.dark)
       for (const tile of this.tiles.values()) tile.table = null;
   }
 

@@ -1,5 +1,5 @@
 // Codes of tiles as values, positions and colours.
-import { colour, palette, place, unbend, type Bend, type Map as ColourMap } from './colours';
+import { colour, palette, place, unbend, type Bend, type ColourMap } from './colours';
 import type { Codes, Coding } from './types';
 
 const DECADES = 6;
@@ -9,7 +9,7 @@ export const placeOfCode = (coding: Coding, code: number): number =>
   coding === 'decades' ? (code - 1) / 254 : code / 255;
 
 // The value that a position stands for, and the other way round.
-export function valueOf(coding: Coding, [low, high]: readonly [number, number], t: number): number {
+export function valueAt(coding: Coding, [low, high]: readonly [number, number], t: number): number {
   if (coding === 'decades') return high * 10 ** (DECADES * (t - 1));
   return low + (high - low) * unbend(coding, t);
 }
@@ -40,7 +40,7 @@ export function tableOf(
       const [r, g, b] = colour(
         map,
         dark,
-        same ? t : placeOf(scale.coding, scale.range, valueOf(tile.coding, tile.range, t)),
+        same ? t : placeOf(scale.coding, scale.range, valueAt(tile.coding, tile.range, t)),
       );
       pixels[code] = ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
     }
@@ -63,7 +63,7 @@ export function pooled(
   const sums = mean ? new Float64Array(rows * cols) : null;
   const counts = mean ? new Uint32Array(rows * cols) : null;
   const values = Float64Array.from({ length: 256 }, (_, code) =>
-    valueOf(tile.coding, tile.range, placeOfCode(tile.coding, code)),
+    valueAt(tile.coding, tile.range, placeOfCode(tile.coding, code)),
   );
   for (let r = 0; r < tile.rows; r++)
     for (let k = 0; k < tile.cols; k++) {

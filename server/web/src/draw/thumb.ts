@@ -36,7 +36,7 @@ export function paint(canvas: HTMLCanvasElement, at: Codes, colours: Uint32Array
   canvas.getContext('2d')?.putImageData(image, 0, 0);
 }
 
-export const valueOf = (at: Codes, code: number): number => at.low + (at.high - at.low) * (code / 255) ** 2;
+export const weightOf = (at: Codes, code: number): number => at.low + (at.high - at.low) * (code / 255) ** 2;
 
 // The mean of thumbnails of one shape. A cell that only some hide counts as 0 in those.
 export function mean(list: readonly Codes[]): Codes | null {
@@ -51,7 +51,7 @@ export function mean(list: readonly Codes[]): Codes | null {
         const code = t.codes[y * t.stride + x] as number;
         if (!code) continue;
         seen[y * cols + x] = 1;
-        sums[y * cols + x] = (sums[y * cols + x] as number) + valueOf(t, code) / list.length;
+        sums[y * cols + x] = (sums[y * cols + x] as number) + weightOf(t, code) / list.length;
       }
   let low = Infinity;
   let high = -Infinity;

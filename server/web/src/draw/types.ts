@@ -1,6 +1,6 @@
 // What a map of a matrix is made of. Nothing here knows the store or the service: whoever shows a
 // map gives it a source of tiles, colours, and functions to call.
-import type { Bend, Map as ColourMap } from './colours';
+import type { Bend, ColourMap } from './colours';
 
 export const TILE = 256; // cells a side
 export const MOST_LIVE = 40; // tiles that are kept for one map

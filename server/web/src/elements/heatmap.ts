@@ -61,7 +61,9 @@ export class AttnHeatmap extends AttnElement {
     if (this.loaded) return localSource(`data ${this.version}`, this.loaded, bend);
     const { where, sized: of } = this;
     if (!of || of.run !== where.run) return null;
-    const query = `site=${where.site}&batch=${where.batch}&head=${where.head}&pool=max&encoding=u8&transform=${bend}&range_of=head`;
+    const query =
+      `site=${where.site}&batch=${where.batch}&head=${where.head}` +
+      `&pool=max&encoding=u8&transform=${bend}&range_of=head`;
     return {
       name: `${where.src} ${where.run} ${query}`,
       queries: of.queries.length,

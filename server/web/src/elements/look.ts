@@ -1,11 +1,11 @@
 // The attributes that say how an element looks.
-import type { Bend, Map, Scale } from '../draw/colours';
+import type { Bend, ColourMap, Scale } from '../draw/colours';
 
-const maps: readonly Map[] = ['Blues', 'viridis', 'cividis', 'RdBu'];
+const maps: readonly ColourMap[] = ['Blues', 'viridis', 'cividis', 'RdBu'];
 const bends: readonly Bend[] = ['linear', 'sqrt', 'log'];
 
 export function scaleOf(element: Element, dark: boolean): Scale {
-  const map = element.getAttribute('colormap') as Map;
+  const map = element.getAttribute('colormap') as ColourMap;
   const bend = element.getAttribute('transform') as Bend;
   return {
     low: 0,

@@ -6,7 +6,8 @@ import { nameOf, tokensOf } from '../api/texts';
 // Numbers, all rows one after another.
 export type Flat = Float32Array | Float64Array | readonly number[];
 
-// Weights of one head that a page gives: nested arrays, in which null is a hidden key, or a flat array of rows.
+// Weights of one head that a page gives: nested arrays, in which null is a hidden key, or a flat array of
+// rows.
 export interface Weights {
   weights: readonly (readonly (number | null)[])[] | Flat;
   queries?: readonly string[]; // the words of the rows
@@ -95,7 +96,8 @@ export async function load(where: Where, signal: AbortSignal): Promise<Loaded> {
   checkHead(site, where);
   if (site.num_queries * site.num_keys > MOST)
     throw new Error(
-      `this head has ${site.num_queries} x ${site.num_keys} weights, too many for columns of words: <attn-heatmap> shows it`,
+      `this head has ${site.num_queries} x ${site.num_keys} weights, too many for columns of words: ` +
+        '<attn-heatmap> shows it',
     );
   const { weights, hidden } = await readWeights(
     await get(where, `/rows?${ofHead(where)}`, 'application/vnd.safetensors', signal),
@@ -126,7 +128,8 @@ function named(names: unknown, what: 'queries' | 'keys', count: number): string[
   if (!isList(names)) throw new Error(`data.${what} must be a list of words`);
   if (names.length !== count)
     throw new Error(
-      `data.${what} has ${names.length} words, and the weights have ${count} ${what === 'keys' ? 'columns' : 'rows'}`,
+      `data.${what} has ${names.length} words, ` +
+        `and the weights have ${count} ${what === 'keys' ? 'columns' : 'rows'}`,
     );
   return Array.from(names, String);
 }
@@ -139,13 +142,15 @@ function rowsOf(data: Weights): ArrayLike<unknown>[] {
   const sizes = axes(given);
   if (sizes.length > 2)
     throw new Error(
-      `data.weights has ${sizes.length} axes, [${sizes.join(', ')}], expected [queries, keys]: give one head, such as weights[0]`,
+      `data.weights has ${sizes.length} axes, [${sizes.join(', ')}], expected [queries, keys]: ` +
+        'give one head, such as weights[0]',
     );
   if (sizes.length === 2) return Array.from(given as ArrayLike<ArrayLike<unknown>>);
   const [rows, cols] = [data.queries?.length, data.keys?.length];
   if (rows === undefined || cols === undefined)
     throw new Error(
-      'weights in one flat list need data.queries and data.keys, which say how many rows and columns there are',
+      'weights in one flat list need data.queries and data.keys, ' +
+        'which say how many rows and columns there are',
     );
   if (given.length !== rows * cols)
     throw new Error(`${rows} queries and ${cols} keys need ${rows * cols} weights, found ${given.length}`);

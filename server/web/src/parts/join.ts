@@ -130,7 +130,8 @@ export function join(tokens: readonly string[], special: ReadonlySet<number>): G
     const name = isLetters ? textOfLetters(letters) : letters;
     groups.names[group] = name;
     const [from, to] = spanOf(groups, group);
-    if (/^[\p{Cf}\ufe0f]*$/u.test(name)) groups.names[group] = tokens.slice(from, to).join(''); // nothing to see
+    // nothing to see
+    if (/^(?:\p{Cf}|\ufe0f)*$/u.test(name)) groups.names[group] = tokens.slice(from, to).join('');
     groups.pieces.push(to - from > 1 ? tokens.slice(from, to).join(' ') : '');
   });
   return groups;

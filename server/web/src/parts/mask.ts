@@ -48,7 +48,9 @@ function window_(from: string, to: string): string {
     left === 0 ? '' : `${say(left, 'before it')}`,
     right === 0 ? '' : say(right, 'after it'),
   ].filter(Boolean);
-  return `window: each query sees ${parts.length === 2 ? `itself, ${parts[0]} and ${parts[1]}` : parts.length ? `itself and ${parts[0]}` : 'itself alone'}`;
+  const [before, after] = parts;
+  if (!before) return 'window: each query sees itself alone';
+  return `window: each query sees ${after ? `itself, ${before} and ${after}` : `itself and ${before}`}`;
 }
 
 function sentence(text: string, batch: number): string {
@@ -68,7 +70,8 @@ function sentence(text: string, batch: number): string {
     return hidden === null ? SOME : padding(hidden, Number(found[2]), false);
   }
   found = /, hides (\d+) of its (\d+) cells$/.exec(text);
-  if (found) return `a mask hides ${position(Number(found[1]))} of its ${position(Number(found[2]))} cells`; // which may stand for many pairs
+  // cells may stand for many pairs
+  if (found) return `a mask hides ${position(Number(found[1]))} of its ${position(Number(found[2]))} cells`;
   if (/: numbers .*, added to the scores$/.test(text)) return 'numbers are added to the scores';
   return text;
 }

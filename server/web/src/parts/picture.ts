@@ -64,27 +64,68 @@ export function fitText(text: string, room: number, size: number, weight = 400):
   return `${characters.slice(0, length).join('')}…`;
 }
 
-// Characters that XML forbids are left out.
-const escape = (text: string): string =>
+// biome-ignore lint/suspicious/noControlCharactersInRegex: XML forbids these, so they are left out.
+const FORBIDDEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g;
+const escaped = (text: string): string =>
   text
-    .replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, '')
+    .replace(FORBIDDEN, '')
     .replace(/[&<>"]/g, (c) => ({ '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' })[c] as string);
 
 const tidy = (x: number): number => Number(x.toFixed(2));
 
+// Without those that are null.
+const attributes = (of: Record<string, string | number | null>): string =>
+  Object.entries(of)
+    .filter(([, value]) => value !== null)
+    .map(([name, value]) => ` ${name}="${value}"`)
+    .join('');
+
 function element(shape: Shape): string {
   if (shape.kind === 'box')
-    return `<rect x="${tidy(shape.x)}" y="${tidy(shape.y)}" width="${tidy(shape.width)}" height="${tidy(shape.height)}" rx="${shape.round}" fill="${shape.fill ?? 'none'}"${shape.stroke ? ` stroke="${shape.stroke}" stroke-width="2"` : ''}/>`;
+    return `<rect${attributes({
+      x: tidy(shape.x),
+      y: tidy(shape.y),
+      width: tidy(shape.width),
+      height: tidy(shape.height),
+      rx: shape.round,
+      fill: shape.fill ?? 'none',
+      stroke: shape.stroke || null,
+      'stroke-width': shape.stroke ? 2 : null,
+    })}/>`;
   if (shape.kind === 'line')
-    return `<path transform="translate(${tidy(shape.x)} ${tidy(shape.y)})" d="${shape.d}" fill="none" stroke="${shape.stroke}" stroke-width="${tidy(shape.width)}" stroke-opacity="${tidy(shape.opacity)}"${shape.dash ? ` stroke-dasharray="${shape.dash}"` : ''}${shape.round ? ' stroke-linecap="round"' : ''}/>`;
-  return `<text x="${tidy(shape.x)}" y="${tidy(shape.y)}" text-anchor="${shape.anchor}" fill="${shape.fill}" font-size="${shape.size}"${shape.weight === 400 ? '' : ` font-weight="${shape.weight}"`}${shape.mono ? ` font-family="${escape(MONO)}"` : ''}>${escape(shape.text)}</text>`;
+    return `<path${attributes({
+      transform: `translate(${tidy(shape.x)} ${tidy(shape.y)})`,
+      d: shape.d,
+      fill: 'none',
+      stroke: shape.stroke,
+      'stroke-width': tidy(shape.width),
+      'stroke-opacity': tidy(shape.opacity),
+      'stroke-dasharray': shape.dash || null,
+      'stroke-linecap': shape.round ? 'round' : null,
+    })}/>`;
+  return `<text${attributes({
+    x: tidy(shape.x),
+    y: tidy(shape.y),
+    'text-anchor': shape.anchor,
+    fill: shape.fill,
+    'font-size': shape.size,
+    'font-weight': shape.weight === 400 ? null : shape.weight,
+    'font-family': shape.mono ? escaped(MONO) : null,
+  })}>${escaped(shape.text)}</text>`;
 }
 
 export function toSvg({ width, height, title, ground, shapes }: Picture): Blob {
   return new Blob(
     [
-      `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family="${escape(SANS)}" role="img">
-<title>${escape(title)}</title>
+      `<svg${attributes({
+        xmlns: 'http://www.w3.org/2000/svg',
+        width,
+        height,
+        viewBox: `0 0 ${width} ${height}`,
+        'font-family': escaped(SANS),
+        role: 'img',
+      })}>
+<title>${escaped(title)}</title>
 <rect width="${width}" height="${height}" fill="${ground}"/>
 ${shapes.map(element).join('\n')}
 </svg>

@@ -13,14 +13,19 @@ const quote = (text: string): string => `'${text.replace(/'/g, `'\\''`)}'`;
 
 // The request as one command of a shell.
 export const asCurl = (source: Source): string =>
-  `curl ${quote(address(source.path).href)} \\\n  -H 'Content-Type: application/json' \\\n  -d ${quote(JSON.stringify(source.body))}`;
+  [
+    `curl ${quote(address(source.path).href)}`,
+    "  -H 'Content-Type: application/json'",
+    `  -d ${quote(JSON.stringify(source.body))}`,
+  ].join(' \\\n');
 
 // The request as a Python program of the standard library alone.
 export const asPython = (source: Source): string => `import json
 from urllib.request import Request, urlopen
 
 body = json.loads(r"""${JSON.stringify(source.body).replace(/"""/g, '\\u0022\\u0022\\u0022')}""")
-request = Request(${JSON.stringify(address(source.path).href)}, json.dumps(body).encode(), {"Content-Type": "application/json"})
+kind = {"Content-Type": "application/json"}
+request = Request(${JSON.stringify(address(source.path).href)}, json.dumps(body).encode(), kind)
 with urlopen(request) as reply:
     answer = json.load(reply)
 print(json.dumps(answer, indent=1)[:2000])

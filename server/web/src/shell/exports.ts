@@ -46,11 +46,16 @@ export function path(kind: Kind, head: Head, part: Part): string {
   if (kind === 'npy' || kind === 'html') return weightsPath(head, part);
   const { transform, colours } = look.value;
   const { range } = part;
-  const place = `v1/runs/${head.run}/heatmaps?site=${head.site}&batch=${head.batch}&heads=${head.head}&rows=${span(part.rows)}&cols=${span(part.cols)}&max_cells=${CELLS_MOST}`;
+  const place =
+    `v1/runs/${head.run}/heatmaps?site=${head.site}&batch=${head.batch}&heads=${head.head}` +
+    `&rows=${span(part.rows)}&cols=${span(part.cols)}&max_cells=${CELLS_MOST}`;
   if (kind === 'csv') return place;
   const bend = transform === 'row' ? 'linear' : transform;
   const ends = range && (bend !== 'log' || range[0] > 0) ? `&vmin=${range[0]}&vmax=${range[1]}` : '';
-  return `${place}&transform=${bend}&colormap=${colours}&theme=${isDark.value ? 'dark' : 'light'}&title=${encodeURIComponent(`${nameOfSite(site.value ?? undefined)}, ${headInWords.value}`)}${ends}${kind === 'png' ? '&scale=2' : ''}`;
+  const theme = isDark.value ? 'dark' : 'light';
+  const title = encodeURIComponent(`${nameOfSite(site.value ?? undefined)}, ${headInWords.value}`);
+  const scale = kind === 'png' ? '&scale=2' : '';
+  return `${place}&transform=${bend}&colormap=${colours}&theme=${theme}&title=${title}${ends}${scale}`;
 }
 
 // JSON inside a script element: nothing in it may end the element.
@@ -84,20 +89,32 @@ async function html(head: Head, part: Part): Promise<Blob> {
   const bend = transform === 'row' ? 'linear' : transform;
   const words =
     data.queries.length <= 64 && data.keys.length <= 64 ? '<attn-words id="words"></attn-words>' : '';
-  const title = `Attention, ${head.head === 'mean' ? 'mean of the heads' : `head ${head.head}`}, queries ${span(part.rows)}, keys ${span(part.cols)}`;
+  const heads = head.head === 'mean' ? 'mean of the heads' : `head ${head.head}`;
+  const title = `Attention, ${heads}, queries ${span(part.rows)}, keys ${span(part.cols)}`;
   return new Blob(
     [
       `<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>${title}</title>
-<style>body { font: 15px system-ui, sans-serif; margin: 16px; } attn-heatmap { --attn-height: 70vh; } @media (prefers-color-scheme: dark) { body { background: #16181c; color: #e8eaed; } }</style></head>
-<body><h1>${title}</h1><p>Made by attnd. Weights show where a head looks; they do not explain by themselves what a model answers.</p>
+<html lang="en"><head>
+<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>${title}</title>
+<style>
+body { font: 15px system-ui, sans-serif; margin: 16px; }
+attn-heatmap { --attn-height: 70vh; }
+@media (prefers-color-scheme: dark) { body { background: #16181c; color: #e8eaed; } }
+</style></head>
+<body><h1>${title}</h1>
+<p>Made by attnd. Weights show where a head looks;
+they do not explain by themselves what a model answers.</p>
 <attn-heatmap id="map" zooms colormap="${colours}" transform="${bend}"></attn-heatmap>${words}
 <script type="application/json" id="data">${inScript(data)}</script>
 <script type="module">${code.replace(/<\/script/gi, '<\\/script')}</script>
 <script type="module">
 const data = JSON.parse(document.getElementById('data').textContent);
 data.weights = new Float32Array(data.weights);
-for (const id of ['map', 'words']) { const element = document.getElementById(id); if (element) element.data = data; }
+for (const id of ['map', 'words']) {
+  const element = document.getElementById(id);
+  if (element) element.data = data;
+}
 </script></body></html>
 `,
     ],

@@ -27,6 +27,6 @@ export const beginAnew = (): void => {
 // The text and the model of a source that translates; null: it does something else.
 export function sentenceOf(source: Source | null): { text: string; model: string } | null {
   const match = /^v1\/models\/([\w.-]+)\/generate$/.exec(source?.path ?? '');
-  const text = source?.body['text'];
+  const text = source?.body.text;
   return match && typeof text === 'string' ? { text, model: match[1] as string } : null;
 }

@@ -41,8 +41,8 @@ export function keepTheme(): void {
   lettersAreKeys.value = remembered('attnd-letters') !== 'off';
   effect(() => {
     const { dataset } = document.documentElement;
-    dataset['theme'] = isDark.value ? 'dark' : 'light';
-    dataset['contrast'] = isContrast.value ? 'more' : 'usual';
+    dataset.theme = isDark.value ? 'dark' : 'light';
+    dataset.contrast = isContrast.value ? 'more' : 'usual';
     remember('attnd-theme', theme.value);
     remember('attnd-letters', lettersAreKeys.value ? 'on' : 'off');
   });

@@ -38,7 +38,7 @@ export function first(at: Run): { site: number; head: number | 'mean' } {
   sites.forEach((s, i) => {
     if (s.kind === 'cross') best = i;
   });
-  const index = best < 0 ? 0 : best;
+  const index = Math.max(best, 0);
   return { site: index, head: (sites[index]?.num_heads ?? 1) > 1 ? 'mean' : 0 };
 }
 

@@ -178,7 +178,7 @@ const LISTED = 20; // keys of a row that are listed
 export const listed = computed(() => {
   const row = shownRow.value;
   const order = row ? largest(row, LISTED) : [];
-  return { order, most: (row && row.weights[order[0] ?? 0]) || 1 };
+  return { order, most: row?.weights[order[0] ?? 0] || 1 };
 });
 
 // The sentence about a cell, as a screen reader speaks it.

@@ -89,9 +89,8 @@ export function Component() {
     const next = new Set(checked);
     if (!next.delete(t.key)) next.add(t.key);
     setChecked(next);
-    announce(
-      `${place(t)} head ${t.head} ${next.has(t.key) ? 'is in the mean' : 'is out of the mean'}; ${next.size} heads`,
-    );
+    const said = next.has(t.key) ? 'is in the mean' : 'is out of the mean';
+    announce(`${place(t)} head ${t.head} ${said}; ${next.size} heads`);
   };
   const level = Math.max(0, ...thumbs.map((t) => t.level));
   const hides = useMemo(

@@ -189,12 +189,14 @@ function begin(host: HTMLElement): () => void {
         (m) => {
           if (head.value !== of || map !== made) return;
           const longest = Math.log(at.num_keys) || 1;
-          const most = m.received.reduce((a, b) => (b > a ? b : a), 0) || 1;
+          const most = m.received.reduce((a, b) => Math.max(b, a), 0) || 1;
           made.margins(
             { values: m.entropy, step: m.rowStep, most: longest },
             { values: m.received, step: m.keyStep, most },
           );
-          bars.value = `A full bar is an entropy of ln ${at.num_keys} = ${digits(longest)} beside a row, a received weight of ${digits(most)} under a key.`;
+          bars.value =
+            `A full bar is an entropy of ln ${at.num_keys} = ${digits(longest)} beside a row, ` +
+            `a received weight of ${digits(most)} under a key.`;
         },
         (error: Error) => {
           if (head.value === of) marginTrouble.value = error.message;
@@ -244,7 +246,10 @@ function onKey(event: KeyboardEvent, host: HTMLElement): void {
   const inside = host.contains(event.target as Node);
   const arrows = event.key.length > 1;
   if (!inside && (arrows || !lettersAreKeys.value || document.querySelector('dialog[open]'))) return;
-  if (map?.key(event)) return event.preventDefault();
+  if (map?.key(event)) {
+    event.preventDefault();
+    return;
+  }
   if (event.ctrlKey || event.metaKey) return;
   if (event.key === 'g') jump.value = 'go';
   else if (event.key === '/') jump.value = 'find';

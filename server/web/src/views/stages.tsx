@@ -13,7 +13,7 @@ import {
   outputOf,
   readStages,
   STAGES,
-  valueOf,
+  valueOfKey,
   VALUES_MOST,
   type Cell,
   type Stage,
@@ -261,7 +261,7 @@ export function Component() {
   const wants =
     of && !ownValues && k >= 0 && output && (at?.num_keys ?? 0) <= VALUES_MOST && (of.probs[k] as number) > 0;
   const value = useLatest(
-    wants ? (stop) => valueOf(of.head, of.q, k, of.probs.length, stop).catch(() => null) : null,
+    wants ? (stop) => valueOfKey(of.head, of.q, k, of.probs.length, stop).catch(() => null) : null,
     [of, k, Boolean(wants)],
   );
   const isShown = useCallback(

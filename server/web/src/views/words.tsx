@@ -183,10 +183,9 @@ function Long({ sides }: { sides: Sides }) {
   const isHiddenFrom = (word: number): boolean => {
     const [from, to] = spanOf(queryGroups.value, word);
     return (
-      of !== null &&
-      of.hides.every((queries) =>
+      of?.hides.every((queries) =>
         Array.from({ length: to - from }, (_, i) => from + i).every((q) => queries.has(q)),
-      )
+      ) ?? false
     );
   };
   return (
@@ -397,7 +396,7 @@ export function Component() {
     const stops = [keepWeights(), keepColumn(), keepWords()];
     drawing.value = () => (view.current ? picture(view.current) : null);
     return () => {
-      stops.forEach((stop) => stop());
+      for (const stop of stops) stop();
       drawing.value = null;
     };
   }, []);

@@ -5,7 +5,7 @@ import { Problem } from '../../api/client';
 import { colour, ink, palette, place, type Scale } from '../../draw/colours';
 import { isContrast, isDark } from '../../shell/theme';
 import { digits } from '../../parts/digits';
-import { describe, draw, finished, type Drawn, type Finished, type Weights as Set } from './finished';
+import { describe, draw, finished, type Drawn, type Finished, type Weights as WeightSet } from './finished';
 
 const SIDE = 560; // CSS pixels of the longer side, without names
 const ROOM = 92; // for names, at most
@@ -23,7 +23,7 @@ interface Frame {
 const roomFor = (names: string[] | undefined): number =>
   Math.min(ROOM, 18 + 8 * Math.max(3, ...(names ?? []).map((name) => name.length)));
 
-const frameOf = (drawn: Drawn, labels: Set['labels'], width: number): Frame => ({
+const frameOf = (drawn: Drawn, labels: WeightSet['labels'], width: number): Frame => ({
   left: roomFor(labels?.query),
   top: roomFor(labels?.key),
   cell: Math.min(
@@ -35,7 +35,7 @@ const frameOf = (drawn: Drawn, labels: Set['labels'], width: number): Frame => (
 function paint(
   canvas: HTMLCanvasElement,
   drawn: Drawn,
-  labels: Set['labels'],
+  labels: WeightSet['labels'],
   scale: Scale,
   frame: Frame,
 ): void {
@@ -106,7 +106,7 @@ function Picture({
   select,
 }: {
   drawn: Drawn;
-  labels: Set['labels'];
+  labels: WeightSet['labels'];
   select: (row: number) => void;
 }) {
   const canvas = useRef<HTMLCanvasElement>(null);
@@ -142,7 +142,10 @@ function Picture({
       <canvas
         ref={canvas}
         role="img"
-        aria-label={`heatmap of ${drawn.rows} rows and ${drawn.cols} keys, weights from ${digits(drawn.range[0])} to ${digits(drawn.range[1])}`}
+        aria-label={
+          `heatmap of ${drawn.rows} rows and ${drawn.cols} keys, ` +
+          `weights from ${digits(drawn.range[0])} to ${digits(drawn.range[1])}`
+        }
         onPointerMove={(e) => setAt(cellAt(e))}
         onPointerLeave={() => setAt(null)}
         onClick={(e) => {
@@ -176,7 +179,7 @@ function Strongest({
   select,
 }: {
   drawn: Drawn;
-  labels: Set['labels'];
+  labels: WeightSet['labels'];
   row: number;
   select: (row: number) => void;
 }) {
@@ -257,7 +260,7 @@ export function Weights({ of }: { of: Finished }) {
   const [pattern, setPattern] = useState('');
   const [fault, setFault] = useState('');
   const [row, setRow] = useState(0);
-  const set = of.sets[which.set] as Set;
+  const set = of.sets[which.set] as WeightSet;
   useEffect(() => {
     const stop = new AbortController();
     const failed = (error: unknown): void => {

@@ -39,9 +39,11 @@ export type Group = (typeof groups)[number];
 // A field that is named nowhere here stands with the output.
 const members: Record<Exclude<Group, 'output'>, string> = {
   tensors:
-    'query key value past_key past_value layout num_heads num_kv_heads enable_gqa projections grad_output labels axes',
+    'query key value past_key past_value layout num_heads num_kv_heads enable_gqa projections ' +
+    'grad_output labels axes',
   masks:
-    'is_causal window query_offset attn_mask mask_semantics mask_fill key_padding_mask key_padding_semantics key_lengths token_ids pad_id pattern',
+    'is_causal window query_offset attn_mask mask_semantics mask_fill key_padding_mask ' +
+    'key_padding_semantics key_lengths token_ids pad_id pattern',
   scores: 'score position scale softcap sinks attn_bias dropout_p seed precision allow_nonfinite',
 };
 
@@ -92,8 +94,7 @@ export async function load(): Promise<void> {
   if (fields.value.length) return;
   try {
     const document = await askJson<OpenApi>('openapi.json');
-    const schema =
-      document.paths['/v1/attention']?.['post']?.requestBody?.content['application/json']?.schema;
+    const schema = document.paths['/v1/attention']?.post?.requestBody?.content['application/json']?.schema;
     const named = /^#\/components\/schemas\/(\w+)$/.exec(schema?.$ref ?? '')?.[1];
     const request = named ? document.components.schemas[named] : schema;
     if (!request?.properties) throw new Error('openapi.json has no fields of /v1/attention');

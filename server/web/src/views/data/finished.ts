@@ -59,7 +59,8 @@ function nested(
   const axes = depth(value);
   if (axes < 2 || axes > 5)
     throw new BadFile(
-      `The weights of ${file} have ${axes} axes. Expected [rows][keys], with [heads], [layers] or [layers][batch] in front.`,
+      `The weights of ${file} have ${axes} axes. ` +
+        'Expected [rows][keys], with [heads], [layers] or [layers][batch] in front.',
     );
   let all = value as unknown[];
   if (axes === 2) all = [[all]];
@@ -83,17 +84,17 @@ function nested(
 
 // The weights of a JSON file in the forms that bertviz has; null: it holds none.
 export function weightsOf(of: Record<string, unknown>, file: string): Finished | null {
-  const value = of['attention'] ?? of['attn'] ?? of['weights'];
+  const value = of.attention ?? of.attn ?? of.weights;
   const sets: Weights[] = [];
   const add = (name: string, from: Record<string, unknown>): void => {
-    const tokens = texts(from['tokens']) ?? texts(of['tokens']);
-    const query = texts(from['left_text']) ?? texts(of['left_text']) ?? tokens;
-    const key = texts(from['right_text']) ?? texts(of['right_text']) ?? tokens;
-    sets.push(nested(name, from['attn'] ?? from['attention'] ?? from['weights'], query, key, file));
+    const tokens = texts(from.tokens) ?? texts(of.tokens);
+    const query = texts(from.left_text) ?? texts(of.left_text) ?? tokens;
+    const key = texts(from.right_text) ?? texts(of.right_text) ?? tokens;
+    sets.push(nested(name, from.attn ?? from.attention ?? from.weights, query, key, file));
   };
   if (Array.isArray(value) && isObject(value[0]))
     value.forEach((part: unknown, i) => {
-      if (isObject(part)) add(typeof part['name'] === 'string' ? part['name'] : `weights ${i}`, part);
+      if (isObject(part)) add(typeof part.name === 'string' ? part.name : `weights ${i}`, part);
     });
   else if (Array.isArray(value)) add('weights', of);
   else if (isObject(value))

@@ -105,7 +105,8 @@ function readLines(text: string, isMatrix: boolean): Numbers {
     if (!rows.length) first = i + 1;
     else if (rows[0]?.length !== row.length)
       throw new BadText(
-        `Line ${i + 1} has ${row.length} ${row.length === 1 ? 'number' : 'numbers'}, and line ${first} has ${rows[0]?.length}.`,
+        `Line ${i + 1} has ${row.length} ${row.length === 1 ? 'number' : 'numbers'}, ` +
+          `and line ${first} has ${rows[0]?.length}.`,
       );
     rows.push(row);
   });
@@ -146,8 +147,11 @@ export function readValue(
 export function write(value: unknown): string {
   if (typeof value === 'string') return value;
   if (!Array.isArray(value) || !Array.isArray(value[0])) return JSON.stringify(value);
-  const lines = (list: unknown[], indent: string): string =>
-    `[${list.map((item) => (Array.isArray(item) && Array.isArray(item[0]) ? lines(item, `${indent} `) : JSON.stringify(item))).join(`,\n${indent} `)}]`;
+  const isNested = (item: unknown): item is unknown[] => Array.isArray(item) && Array.isArray(item[0]);
+  const lines = (list: unknown[], indent: string): string => {
+    const parts = list.map((item) => (isNested(item) ? lines(item, `${indent} `) : JSON.stringify(item)));
+    return `[${parts.join(`,\n${indent} `)}]`;
+  };
   return lines(value, '');
 }
 

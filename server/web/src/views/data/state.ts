@@ -84,7 +84,7 @@ interface Reading {
   bad: Record<string, string>;
 }
 
-function valueOf(field: Field | undefined, text: string): unknown {
+function valueIn(field: Field | undefined, text: string): unknown {
   if (field?.kind === 'flag') return text === 'true';
   if (field?.kind === 'choice') return text;
   if (field?.kind === 'number') {
@@ -107,7 +107,7 @@ export function readForm(): Reading {
     else if ('held' in content) made.body[name] = content.held;
     else if (content.text.trim() !== '') {
       try {
-        made.body[name] = valueOf(
+        made.body[name] = valueIn(
           fields.value.find((f) => f.name === name),
           content.text,
         );
@@ -117,8 +117,8 @@ export function readForm(): Reading {
       }
     }
   }
-  if (!('query' in made.body) && !made.parts.has('query') && !made.bad['query'])
-    made.bad['query'] = 'A query is needed: paste numbers, choose a file, or begin with a sample.';
+  if (!('query' in made.body) && !made.parts.has('query') && !made.bad.query)
+    made.bad.query = 'A query is needed: paste numbers, choose a file, or begin with a sample.';
   return made;
 }
 
@@ -173,7 +173,7 @@ export async function compute(): Promise<string> {
     );
   tell('The service computes…', null);
   try {
-    if (body['dry_run'] !== true && !parts.size) {
+    if (body.dry_run !== true && !parts.size) {
       const before = sent;
       sent = body;
       const made = await make<Answer>({ path: PATH, body }, { view: 'matrix', tell: follow_ });
@@ -181,7 +181,7 @@ export async function compute(): Promise<string> {
       answer.value = withoutRun(made);
       return faultyField();
     }
-    const request = { ...body, ...(body['dry_run'] === true ? {} : { store: true }) };
+    const request = { ...body, ...(body.dry_run === true ? {} : { store: true }) };
     const made = await send(parts, request, stop.signal, follow_, (bytes, of) =>
       tell(
         bytes < of ? `${sizeText(bytes)} of ${sizeText(of)} sent` : 'The service computes…',
@@ -279,7 +279,7 @@ function take(opened: TensorFile): void {
   const found = opened.parts.map((part) => [part, fieldFor(part)] as const);
   for (const [part, field] of found) if (field) assign(part, field);
   const only = opened.parts.length === 1 ? opened.parts[0] : undefined;
-  if (only && !found[0]?.[1] && !contents.value['query']) assign(only, 'query');
+  if (only && !found[0]?.[1] && !contents.value.query) assign(only, 'query');
 }
 
 export function forget(opened: TensorFile): void {
@@ -302,18 +302,17 @@ async function takeJson(text: string, name: string): Promise<void> {
   const link =
     typeof value === 'string'
       ? value
-      : [of['link'], of['run'], of['id'], isObject(of['run']) ? of['run']['id'] : null].find(
-          (x) => typeof x === 'string',
-        );
+      : [of.link, of.run, of.id, isObject(of.run) ? of.run.id : null].find((x) => typeof x === 'string');
   const weights = weightsOf(of, name);
   if (weights) finished.value = weights;
   else if (typeof link === 'string') await openRun(link);
-  else if (isObject(of['body'])) fill(of['body'], `of ${name}`);
+  else if (isObject(of.body)) fill(of.body, `of ${name}`);
   else if ('query' in of) fill(of, `of ${name}`);
   else if (Array.isArray(value) && shapeOf(value)) setContent('query', contentOf(value, `of ${name}`));
   else
     throw new BadFile(
-      `${name} is JSON, but neither a request with "query", nor weights under "attention" or "attn", nor a link to a run.`,
+      `${name} is JSON, but neither a request with "query", ` +
+        'nor weights under "attention" or "attn", nor a link to a run.',
     );
 }
 
@@ -370,7 +369,8 @@ export async function importCapture(file: File): Promise<void> {
       // A service without runs_dir keeps captures in memory, and ends longer ones while they come in.
       if (error instanceof Problem && error.status === 0 && file.size > body)
         throw new BadFile(
-          `The service ended the upload of ${file.name}. If it has no runs_dir, it takes captures of up to ${sizeText(body)} (max_body_bytes).`,
+          `The service ended the upload of ${file.name}. If it has no runs_dir, ` +
+            `it takes captures of up to ${sizeText(body)} (max_body_bytes).`,
         );
       throw error;
     }

@@ -142,7 +142,8 @@ async function readNpy(file: File): Promise<TensorFile> {
 async function readNpz(file: File): Promise<TensorFile> {
   if (file.size > ARCHIVE_MOST)
     throw new BadFile(
-      `${file.name} has ${sizeText(file.size)}. Archives of 4.29 GB or more are not read here: save the arrays as .safetensors.`,
+      `${file.name} has ${sizeText(file.size)}. Archives of 4.29 GB or more are not read here: ` +
+        'save the arrays as .safetensors.',
     );
   const tailAt = Math.max(0, file.size - 65557);
   const tail = await read(file.slice(tailAt));
@@ -150,7 +151,8 @@ async function readNpz(file: File): Promise<TensorFile> {
   while (end >= 0 && tail.getUint32(end, true) !== 0x06054b50) end--;
   if (end < 0)
     throw new BadFile(
-      `${file.name} is damaged: an archive of NumPy (.npz) has a directory at its end, and this one has none.`,
+      `${file.name} is damaged: an archive of NumPy (.npz) has a directory at its end, ` +
+        'and this one has none.',
     );
   const count = tail.getUint16(end + 10, true);
   const directoryAt = tail.getUint32(end + 16, true);
@@ -165,8 +167,8 @@ async function readNpz(file: File): Promise<TensorFile> {
     const nameLength = directory.getUint16(at + 28, true);
     const name = new TextDecoder().decode(new Uint8Array(directory.buffer, at + 46, nameLength));
     const local = directory.getUint32(at + 42, true);
-    let packed = directory.getUint32(at + 20, true);
-    let size = directory.getUint32(at + 24, true);
+    const packed = directory.getUint32(at + 20, true);
+    const size = directory.getUint32(at + 24, true);
     const extraAt = at + 46 + nameLength;
     if (packed === 0xffffffff || size === 0xffffffff || local === 0xffffffff)
       throw new BadFile(`${name} in ${file.name} is longer than 4 GB.`);
@@ -249,13 +251,13 @@ async function readSafetensors(file: File): Promise<TensorFile> {
       `${file.name} is damaged: the header of a safetensors file is JSON, and this one is not.`,
     );
   }
-  const metadata = (header['__metadata__'] ?? {}) as unknown as Record<string, string>;
+  const metadata = (header.__metadata__ ?? {}) as unknown as Record<string, string>;
   const made: TensorFile = {
     kind: 'safetensors',
     name: file.name,
     file,
     parts: [],
-    request: readRequest(metadata['request'], file.name),
+    request: readRequest(metadata.request, file.name),
     isCapture: 'run' in metadata,
   };
   for (const [name, entry] of Object.entries(header)) {
@@ -295,7 +297,8 @@ export async function open(file: File): Promise<TensorFile | string> {
     if (length >= 2n && ascii(view, 8, 1) === '{') {
       if (length + 8n > BigInt(file.size))
         throw new BadFile(
-          `${file.name} is damaged: its header is said to have ${length} bytes, and the file has ${file.size}.`,
+          `${file.name} is damaged: its header is said to have ${length} bytes, ` +
+            `and the file has ${file.size}.`,
         );
       return readSafetensors(file);
     }
@@ -303,7 +306,8 @@ export async function open(file: File): Promise<TensorFile | string> {
   if (/^\s*[[{"]/.test(first.replace(/^\xef\xbb\xbf/, ''))) {
     if (file.size > TEXT_MOST)
       throw new BadFile(
-        `${file.name} has ${Math.round(file.size / 1e6)} MB. JSON of more than 100 MB is not read here: save the numbers as .npy or .safetensors.`,
+        `${file.name} has ${Math.round(file.size / 1e6)} MB. JSON of more than 100 MB is not read here: ` +
+          'save the numbers as .npy or .safetensors.',
       );
     return file.text();
   }
@@ -333,7 +337,8 @@ const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(text);
 
 // The header of a .npy file, filled up with blanks to a multiple of 64 bytes.
 function npyOf(descr: string, shape: readonly number[]): Uint8Array {
-  const text = `{'descr': '${descr}', 'fortran_order': False, 'shape': (${shape.join(', ')}${shape.length === 1 ? ',' : ''}), }`;
+  const axes = shape.join(', ') + (shape.length === 1 ? ',' : '');
+  const text = `{'descr': '${descr}', 'fortran_order': False, 'shape': (${axes}), }`;
   const filled = `${text.padEnd(Math.ceil((text.length + 11) / 64) * 64 - 11)}\n`;
   const bytes = new Uint8Array(10 + filled.length);
   bytes.set([0x93, 0x4e, 0x55, 0x4d, 0x50, 0x59, 1, 0, filled.length & 255, filled.length >> 8]);
@@ -393,7 +398,8 @@ async function npz(fields: ReadonlyMap<string, Part>, request: unknown): Promise
       const descr = dtypes.find(([, name]) => name === part.dtype)?.[0];
       if (!descr)
         throw new BadFile(
-          `${part.name} of ${part.file} is ${part.dtype}, which NumPy does not have: put all tensors into one safetensors file.`,
+          `${part.name} of ${part.file} is ${part.dtype}, which NumPy does not have: ` +
+            'put all tensors into one safetensors file.',
         );
       blob = new Blob([npyOf(descr, part.shape) as BlobPart, blob]);
     }

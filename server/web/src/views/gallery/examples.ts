@@ -64,7 +64,7 @@ const routes = /^\/v1\/(attention|heatmaps|masks|positions|analyses|curves)$/;
 export const bodyOf = (of: Case): Record<string, unknown> => (of.request ?? {}) as Record<string, unknown>;
 export const isRefused = (of: Case): boolean => (of.status ?? 200) >= 400;
 export const isDrawable = (of: Case): boolean =>
-  of.method === 'POST' && routes.test(of.path) && !isRefused(of) && bodyOf(of)['dry_run'] !== true;
+  of.method === 'POST' && routes.test(of.path) && !isRefused(of) && bodyOf(of).dry_run !== true;
 // Whether it opens as a request that can be edited, with its run.
 export const isRun = (of: Case): boolean => of.path === '/v1/attention' && isDrawable(of);
 
@@ -80,7 +80,7 @@ export interface Picture {
 async function draw(of: Case, dark: boolean): Promise<Picture> {
   const scale = devicePixelRatio > 1 ? 2 : 1;
   const body = bodyOf(of);
-  const figure = { ...(body['figure'] as object | undefined), theme: dark ? 'dark' : 'light', scale };
+  const figure = { ...(body.figure as object | undefined), theme: dark ? 'dark' : 'light', scale };
   const reply = await ask(of.path, { json: { ...body, figure }, accept: 'image/png' });
   return { bitmap: await createImageBitmap(await reply.blob()), scale, of };
 }

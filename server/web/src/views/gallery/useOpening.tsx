@@ -13,7 +13,7 @@ export interface Opening {
 }
 
 // By its words if it has any.
-const viewOf = (of: One): string => (bodyOf(of)['labels'] ? 'words' : 'matrix');
+const viewOf = (of: One): string => (bodyOf(of).labels ? 'words' : 'matrix');
 
 export function useOpening(): Opening {
   const [opened, setOpened] = useState<{ id: string; of: One } | null>(null);

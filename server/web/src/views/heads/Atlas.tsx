@@ -137,14 +137,14 @@ export function Atlas(props: Props) {
   const onKeyDown = (event: KeyboardEvent): void => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const from = (event.target as HTMLElement).closest<HTMLElement>('[role=option]');
-    const t = byKey.get(from?.dataset['key'] ?? '');
+    const t = byKey.get(from?.dataset.key ?? '');
     if (!from || !t) return;
     if (event.key === 'Enter') props.onOpen(t);
     else if (event.key === ' ') props.onCheck(t);
     else if (/^(Arrow|Home|End)/.test(event.key)) {
       const options = [...(box.current?.querySelectorAll<HTMLElement>('[role=option]') ?? [])];
       const to = neighbour(options, from, event.key);
-      const next = byKey.get(to?.dataset['key'] ?? '');
+      const next = byKey.get(to?.dataset.key ?? '');
       if (to && next) {
         setAt(next.key);
         props.onSelect(next, !moved.current);

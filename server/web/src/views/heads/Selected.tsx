@@ -36,6 +36,7 @@ interface Props {
 function Chosen({ checked, colours, sites, onClear }: Props) {
   if (checked.length === 0) return null;
   const of = mean(checked);
+  const side = 2 ** (checked[0]?.level ?? 0); // weights of a cell
   const words =
     checked.length === 1 ? 'thumbnail of 1 head' : `mean of the thumbnails of ${checked.length} heads`;
   return (
@@ -46,8 +47,7 @@ function Chosen({ checked, colours, sites, onClear }: Props) {
           <Picture of={of} size={220} colours={colours} label={words} />
           <p class="hint">
             from {digits(of.low)} to {digits(of.high)}
-            {(checked[0]?.level ?? 0) > 0 &&
-              `; each cell is the mean of the largest weights of ${2 ** (checked[0]?.level ?? 0)} × ${2 ** (checked[0]?.level ?? 0)}`}
+            {side > 1 && `; each cell is the mean of the largest weights of ${side} × ${side}`}
           </p>
         </>
       ) : (

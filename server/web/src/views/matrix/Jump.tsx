@@ -38,7 +38,8 @@ function Position({ go, close }: { go: Go; close: () => void }) {
     go(query, key);
     close();
   };
-  const select = (event: FocusEvent): void => (event.currentTarget as HTMLInputElement).select(); // what is typed replaces it
+  // what is typed replaces it
+  const select = (event: FocusEvent): void => (event.currentTarget as HTMLInputElement).select();
   return (
     <form
       class="matrix-jump"

@@ -86,12 +86,15 @@ function Range({ found }: { found: readonly [number, number] }) {
   const take = (low: string, high: string): void => {
     if (!low && !high) {
       setWrong('');
-      return change({ range: null });
+      change({ range: null });
+      return;
     }
     const a = low ? Number(low) : 0;
     const b = high ? Number(high) : found[1];
-    if (!(Math.fround(a) < Math.fround(b) && b > 0))
-      return setWrong('The end must be above the start and above 0.');
+    if (!(Math.fround(a) < Math.fround(b) && b > 0)) {
+      setWrong('The end must be above the start and above 0.');
+      return;
+    }
     setWrong('');
     if (range?.[0] !== a || range[1] !== b) change({ range: [a, b] });
   };

@@ -39,8 +39,8 @@ export function sourceOf({ head, plane, transform, range }: Shown, site: Site): 
     plane,
     coding,
     byRow,
-    scale['vmin'],
-    scale['vmax'],
+    scale.vmin,
+    scale.vmax,
     head.size?.queries,
     head.size?.keys,
   ].join(' ');

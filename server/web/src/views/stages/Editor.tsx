@@ -228,7 +228,7 @@ function Numbers({ grid, title, note, rowNames, colNames, chosen, body, onRemove
   const cellOf = (event: Event): [number, number] | null => {
     const cell = (event.target as HTMLElement)
       .closest<HTMLElement>('[data-cell]')
-      ?.dataset['cell']?.split('.')
+      ?.dataset.cell?.split('.')
       .map(Number);
     return cell ? [cell[0] ?? 0, cell[1] ?? 0] : null;
   };
@@ -415,20 +415,20 @@ function Grids({ of, body, q, k }: { of: Editable; body: Body; q: number; k: num
         <label>
           <input
             type="checkbox"
-            checked={body['is_causal'] === true}
+            checked={body.is_causal === true}
             onChange={(e) => edit(withField(body, 'is_causal', e.currentTarget.checked || null))}
           />{' '}
           causal
         </label>
         <Field
           label="scale"
-          value={body['scale']}
+          value={body.scale}
           hint={`1/√${width}`}
           onEdit={(value) => edit(withField(body, 'scale', value), 'scale')}
         />
         <Field
           label="softcap"
-          value={body['softcap']}
+          value={body.softcap}
           hint="none"
           onEdit={(value) => edit(withField(body, 'softcap', value), 'softcap')}
         />
@@ -446,7 +446,7 @@ function Grids({ of, body, q, k }: { of: Editable; body: Body; q: number; k: num
           </button>
         )}
         {of.isSelf && (
-          <button type="button" onClick={() => edit({ ...body, key: body['query'], value: body['query'] })}>
+          <button type="button" onClick={() => edit({ ...body, key: body.query, value: body.query })}>
             Give keys and values their own numbers
           </button>
         )}

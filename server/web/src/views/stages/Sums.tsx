@@ -23,7 +23,7 @@ export function Sums({ cell: c, site, value, isShown }: Props) {
   const few =
     products.length <= 6
       ? products.map((x, i) => (i ? plus(x) : num(x))).join('')
-      : `${num(products[0])}${plus(products[1] ?? 0)}${plus(products[2] ?? 0)} + … (${products.length} products)`;
+      : `${num(products[0])}${products.slice(1, 3).map(plus).join('')} + … (${products.length} products)`;
   const relative = c.relative ?? 0;
   const width = products.length;
   const isRoot = width > 0 && Math.abs((c.scale ?? 0) * Math.sqrt(width) - 1) < 1e-6;

@@ -118,7 +118,7 @@ function rove(event: KeyboardEvent, back: string, on: string, choose: (k: number
   if (!next) return;
   event.preventDefault();
   next.focus();
-  choose(Number(next.dataset['k']));
+  choose(Number(next.dataset.k));
 }
 
 const KeyName = ({ k }: { k: number }) => (

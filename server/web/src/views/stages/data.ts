@@ -30,13 +30,14 @@ interface Part {
 
 // `rows` may be '' for all of them.
 export async function stageOf(head: Head, stage: Stage, rows: string, stop?: AbortSignal): Promise<Part> {
-  const path = `v1/runs/${head.run}/weights?${fields(head)}${rows && `&rows=${rows}`}&stage=${stage}${stage === 'probs' ? '&hidden=true' : ''}`;
+  const shown = `${rows && `&rows=${rows}`}&stage=${stage}${stage === 'probs' ? '&hidden=true' : ''}`;
+  const path = `v1/runs/${head.run}/weights?${fields(head)}${shown}`;
   const reply = await ask(path, { accept: 'application/vnd.safetensors', signal: stop });
   const { metadata, tensors } = readTensors(await reply.arrayBuffer());
   const tensor =
     tensors.get(stage === 'probs' ? 'weights' : 'scores') ?? tensors.get('weights') ?? tensors.get('scores');
   if (!tensor) throw new Error('the answer has no numbers');
-  const response = JSON.parse(metadata['response'] ?? '{}') as { hidden?: [number, number, number][] };
+  const response = JSON.parse(metadata.response ?? '{}') as { hidden?: [number, number, number][] };
   return { numbers: numbersOf(tensor), hidden: response.hidden ?? [] };
 }
 
@@ -135,7 +136,7 @@ const whatIf = (
 export const outputOf = (head: Head, q: number, stop?: AbortSignal): Promise<number[] | null> =>
   whatIf(head, q, [], 'output_before', stop);
 
-export function valueOf(
+export function valueOfKey(
   head: Head,
   q: number,
   k: number,

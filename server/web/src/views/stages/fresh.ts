@@ -49,7 +49,7 @@ export interface Fresh {
 // the scores do not tell which keys are hidden.
 export function freshRow(head: Head & { head: number }, site: Site, q: number): Fresh | null {
   const found = latest.value;
-  if (!found || found.run !== head.run || found.body['mask_fill'] !== undefined) return null;
+  if (!found || found.run !== head.run || found.body.mask_fill !== undefined) return null;
   const { scores, weights, output } = found.answer;
   const stages = {} as Stages;
   for (const stage of STAGES) {

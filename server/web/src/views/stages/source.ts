@@ -2,7 +2,7 @@
 // their parts lie, how one number is changed, and how such a request is made of a head of any run.
 import { cell, type Head, type Site } from '../../api/runs';
 import type { Source } from '../../store/state';
-import { stageOf, STAGES, valueOf } from './data';
+import { stageOf, STAGES, valueOfKey } from './data';
 
 export const ROWS_MOST = 32;
 export const WIDTH_MOST = 64;
@@ -59,10 +59,10 @@ export function editable(source: Source | null, batch: number, head: number): Ed
   const { body } = source;
   if (OTHER.some((name) => body[name] !== undefined && !(name === 'layout' && body[name] === 'BHLE')))
     return null;
-  const shape = shapeOf(body['query']);
+  const shape = shapeOf(body.query);
   if (!shape || shape.length < 2 || shape.length > 4) return null;
   const heads = shape.length === 4 ? (shape[1] as number) : 1;
-  const keyShape = shapeOf(body['key']);
+  const keyShape = shapeOf(body.key);
   const keyHead = keyShape?.length === 4 ? Math.floor((head * (keyShape[1] as number)) / heads) : 0;
   const grids: Editable['grids'] = {};
   for (const part of ['query', 'key', 'value', 'attn_mask', 'attn_bias'] as const) {
@@ -77,7 +77,7 @@ export function editable(source: Source | null, batch: number, head: number): Ed
   const keys = (key ?? query).rows.length;
   const width = Math.max(...[query, key, value].map((g) => g?.rows[0]?.length ?? 0));
   if (queries > ROWS_MOST || keys > ROWS_MOST || width > WIDTH_MOST) return null;
-  return { grids, isSelf: body['key'] === undefined, queries, keys };
+  return { grids, isSelf: body.key === undefined, queries, keys };
 }
 
 function put(list: Nested, path: readonly number[], value: number | boolean): Nested {
@@ -140,7 +140,7 @@ export async function copyOf(
   for (let k = 0; k < keys; k++) {
     key.push((await cell(head, 0, k)).key?.map(float) ?? []);
     const row = seen.findIndex((r) => r[k]);
-    value.push(row < 0 ? [] : await valueOf(head, row, k, keys).catch(() => null));
+    value.push(row < 0 ? [] : await valueOfKey(head, row, k, keys).catch(() => null));
   }
   const bias = Array.from({ length: queries }, (_, q) =>
     Array.from({ length: keys }, (_k, k) => {
@@ -153,11 +153,11 @@ export async function copyOf(
   const width = Math.max(0, ...value.map((v) => v?.length ?? 0));
   const body: Body = { query, key };
   if (value.every((v) => v !== null))
-    body['value'] = value.map((v) => (v?.length ? v : Array.from({ length: width }, () => 0)));
-  if (seen.some((r) => r.includes(false))) body['attn_mask'] = seen;
-  if (bias.some((r) => r.some((x) => x !== 0))) body['attn_bias'] = bias;
-  body['scale'] = site.scale;
-  if (site.softcap) body['softcap'] = site.softcap;
-  if (labels.query && labels.key) body['labels'] = { query: labels.query, key: labels.key };
+    body.value = value.map((v) => (v?.length ? v : Array.from({ length: width }, () => 0)));
+  if (seen.some((r) => r.includes(false))) body.attn_mask = seen;
+  if (bias.some((r) => r.some((x) => x !== 0))) body.attn_bias = bias;
+  body.scale = site.scale;
+  if (site.softcap) body.softcap = site.softcap;
+  if (labels.query && labels.key) body.labels = { query: labels.query, key: labels.key };
   return { path: 'v1/attention', body: withAnswers(body) };
 }

@@ -89,9 +89,12 @@ export function pictureOf(view: Element, of: Drawn): Picture {
     shapes.push({ kind: 'text', x, y, text: words, anchor, fill, size, weight, mono });
   };
   let y = MARGIN;
-  for (const line of titleLines(of.title, width - 2 * MARGIN, 19))
-    say(width / 2, (y += 22), line.trimEnd(), 'middle', text, 19, 650);
-  say(width / 2, (y += 24), of.under, 'middle', muted, 13);
+  for (const line of titleLines(of.title, width - 2 * MARGIN, 19)) {
+    y += 22;
+    say(width / 2, y, line.trimEnd(), 'middle', text, 19, 650);
+  }
+  y += 24;
+  say(width / 2, y, of.under, 'middle', muted, 13);
   y += 34;
   say(left - 8, y, of.heads.query, 'end', query, 14, 600);
   say(left + GAP / 2, y, 'attends to', 'middle', muted, 13);
@@ -170,19 +173,14 @@ export function pictureOf(view: Element, of: Drawn): Picture {
     if (weight !== null)
       say(beside, middle + 5, digits(weight), side === 'query' ? 'end' : 'start', muted, 13, 400, true);
   };
-  of.queries.names.forEach((name, i) =>
-    word(
-      'query',
-      name,
-      i,
-      byKey ? (of.weights[i * cols + of.k] as number) : null,
-      i === of.q,
-      of.pins.indexOf(i),
-    ),
-  );
-  of.keys.names.forEach((name, i) =>
-    word('key', name, i, of.q >= 0 ? (of.weights[of.q * cols + i] as number) : null, i === of.k, -1),
-  );
+  of.queries.names.forEach((name, i) => {
+    const weight = byKey ? (of.weights[i * cols + of.k] as number) : null;
+    word('query', name, i, weight, i === of.q, of.pins.indexOf(i));
+  });
+  of.keys.names.forEach((name, i) => {
+    const weight = of.q >= 0 ? (of.weights[of.q * cols + i] as number) : null;
+    word('key', name, i, weight, i === of.k, -1);
+  });
   return {
     width: Math.ceil(width),
     height: Math.ceil(y + Math.max(of.queries.names.length, cols) * ROW + MARGIN),
