@@ -81,10 +81,10 @@ const sameSpot = (q: number, k: number): boolean => look.value.q === q && look.v
 
 const nameOfHead = (of: Head): string => [of.run, of.site, of.batch, of.head].join();
 
-let map: MatrixMap | null = null;
-let movedAt = 0; // when a key last moved the selection: moves that follow at once are one step of undo
+const map = signal<MatrixMap | null>(null);
 
 function begin(host: HTMLElement): () => void {
+  let movedAt = 0; // when a key last moved the selection: moves that follow at once are one step of undo
   const made = new MatrixMap(
     host,
     {
@@ -119,7 +119,7 @@ function begin(host: HTMLElement): () => void {
     },
     { worker: painter(), wheelZooms: true },
   );
-  map = made;
+  map.value = made;
   inSight.value = () => {
     const { transform, range } = look.value;
     return { ...made.inSight(), range: transform === 'row' ? null : (range ?? rangeOf.value.range) };
@@ -187,7 +187,7 @@ function begin(host: HTMLElement): () => void {
       if (!at || !of.run || at.num_queries > MARGINS_MOST || at.num_keys > MARGINS_MOST) return;
       margins(of).then(
         (m) => {
-          if (head.value !== of || map !== made) return;
+          if (head.value !== of || map.peek() !== made) return;
           const longest = Math.log(at.num_keys) || 1;
           const most = m.received.reduce((a, b) => Math.max(b, a), 0) || 1;
           made.margins(
@@ -207,7 +207,7 @@ function begin(host: HTMLElement): () => void {
   return () => {
     for (const stop of stops) stop();
     made.end();
-    map = null;
+    map.value = null;
     inSight.value = null;
     bars.value = '';
     jump.value = '';
@@ -242,11 +242,11 @@ const isField = (target: EventTarget | null): boolean =>
 // letters are keys.
 function onKey(event: KeyboardEvent, host: HTMLElement): void {
   if (event.defaultPrevented || event.altKey || isField(event.target)) return;
-  map?.flush();
+  map.peek()?.flush();
   const inside = host.contains(event.target as Node);
   const arrows = event.key.length > 1;
   if (!inside && (arrows || !lettersAreKeys.value || document.querySelector('dialog[open]'))) return;
-  if (map?.key(event)) {
+  if (map.peek()?.key(event)) {
     event.preventDefault();
     return;
   }
@@ -317,7 +317,7 @@ export function Component() {
           aria-label="zoom in"
           title="zoom in (+)"
           disabled={isClosest}
-          onClick={() => map?.zoomBy(1.5)}
+          onClick={() => map.peek()?.zoomBy(1.5)}
         >
           +
         </button>
@@ -327,7 +327,7 @@ export function Component() {
           aria-label="zoom out"
           title="zoom out (-)"
           disabled={isWhole}
-          onClick={() => map?.zoomBy(1 / 1.5)}
+          onClick={() => map.peek()?.zoomBy(1 / 1.5)}
         >
           −
         </button>
@@ -336,7 +336,7 @@ export function Component() {
           aria-label="show all"
           title="show all (0)"
           disabled={isWhole}
-          onClick={() => map?.all()}
+          onClick={() => map.peek()?.all()}
         >
           all
         </button>
@@ -361,7 +361,7 @@ export function Component() {
           find…
         </button>
         <Choices {...legend} />
-        <Jump key={jump.value} go={(q, k) => map?.go({ q, k }, true)} close={closeJump} />
+        <Jump key={jump.value} go={(q, k) => map.peek()?.go({ q, k }, true)} close={closeJump} />
       </div>
       <div class="matrix-map" ref={host} />
       <div class="matrix-slow" role="status">
@@ -371,7 +371,7 @@ export function Component() {
         {trouble && (
           <span class="bad">
             A part of the matrix is missing: {trouble.message}{' '}
-            <button type="button" onClick={() => map?.retry()}>
+            <button type="button" onClick={() => map.peek()?.retry()}>
               try again
             </button>
           </span>

@@ -34,8 +34,13 @@ export interface Finished {
   sets: Weights[];
   part: Part | null;
 }
-let made = 0;
 export const finished = signal<Finished | null>(null);
+const made = signal(0);
+
+function nextId(): number {
+  made.value = made.peek() + 1;
+  return made.peek();
+}
 
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -99,7 +104,7 @@ export function weightsOf(of: Record<string, unknown>, file: string): Finished |
   else if (Array.isArray(value)) add('weights', of);
   else if (isObject(value))
     for (const [name, part] of Object.entries(value)) if (isObject(part) && 'attn' in part) add(name, part);
-  return sets.length ? { id: ++made, what: file, sets, part: null } : null;
+  return sets.length ? { id: nextId(), what: file, sets, part: null } : null;
 }
 
 // [L, S], [H, L, S], [B, H, L, S] or [layers, B, H, L, S] in a file of tensors.
@@ -121,7 +126,7 @@ export function weightsOfPart(part: Part): Finished {
       return one ? { part: one } : { part, place, heatmap: { heads: [head], batch: [entry] } };
     },
   };
-  return { id: ++made, what: `${part.name} of ${part.file}`, sets: [set], part };
+  return { id: nextId(), what: `${part.name} of ${part.file}`, sets: [set], part };
 }
 
 export const CELLS = 65536;

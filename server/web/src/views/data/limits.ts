@@ -2,19 +2,17 @@
 import { askJson } from '../../api/client';
 import { sizeText } from './tensors';
 
-let limits: Promise<Record<string, number>> | null = null;
+const known: { limits?: Promise<Record<string, number>> } = {};
 
 // A limit in bytes; none is known if the service does not tell it.
 export async function limitOf(name: string): Promise<number> {
-  limits ??= askJson<{ limits?: Record<string, number> }>('version').then((of) => of.limits ?? {});
-  return (
-    (
-      await limits.catch(() => {
-        limits = null;
-        return {} as Record<string, number>;
-      })
-    )[name] ?? Infinity
-  );
+  known.limits ??= askJson<{ limits?: Record<string, number> }>('version').then((of) => of.limits ?? {});
+  try {
+    return (await known.limits)[name] ?? Infinity;
+  } catch {
+    delete known.limits;
+    return Infinity;
+  }
 }
 
 export const refuse = (what: string, bytes: number, kind: string, most: number, setting: string): string =>

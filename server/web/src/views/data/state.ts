@@ -66,12 +66,12 @@ export function fill(body: Record<string, unknown>, from: string): void {
   trouble.value = null;
 }
 
-let sent: Record<string, unknown> | null = null;
+const sent = signal<Record<string, unknown> | null>(null); // the request of the run that came from here
 
 // Fills the form with the request of the run that is shown, unless it came from here.
 export function follow(source: Source | null): void {
-  if (!source || source.path.replace(/^\//, '') !== PATH || source.body === sent) return;
-  sent = source.body;
+  if (!source || source.path.replace(/^\//, '') !== PATH || source.body === sent.peek()) return;
+  sent.value = source.body;
   finished.value = null;
   fill(source.body, 'of the run');
 }
@@ -174,10 +174,10 @@ export async function compute(): Promise<string> {
   tell('The service computes…', null);
   try {
     if (body.dry_run !== true && !parts.size) {
-      const before = sent;
-      sent = body;
+      const before = sent.peek();
+      sent.value = body;
       const made = await make<Answer>({ path: PATH, body }, { view: 'matrix', tell: follow_ });
-      if (!made) sent = before; // the run that is shown is still that of the request before
+      if (!made) sent.value = before; // the run that is shown is still that of the request before
       answer.value = withoutRun(made);
       return faultyField();
     }

@@ -316,20 +316,20 @@ export async function open(file: File): Promise<TensorFile | string> {
 
 // Below, bodies are made of parts.
 
-let table: Uint32Array | null = null;
+const CRC_TABLE = Uint32Array.from({ length: 256 }, (_, n) => {
+  let c = n;
+  for (let k = 0; k < 8; k++) c = c & 1 ? 0xedb88320 ^ (c >>> 1) : c >>> 1;
+  return c;
+});
+
 async function crc32(blob: Blob): Promise<number> {
-  table ??= Uint32Array.from({ length: 256 }, (_, n) => {
-    let c = n;
-    for (let k = 0; k < 8; k++) c = c & 1 ? 0xedb88320 ^ (c >>> 1) : c >>> 1;
-    return c;
-  });
   let crc = 0xffffffff;
   const reader = (blob.stream() as ReadableStream<Uint8Array>).getReader();
   for (;;) {
     const { done, value } = await reader.read();
     if (done) return (crc ^ 0xffffffff) >>> 0;
     for (let i = 0; i < value.length; i++)
-      crc = (table[(crc ^ (value[i] as number)) & 255] as number) ^ (crc >>> 8);
+      crc = (CRC_TABLE[(crc ^ (value[i] as number)) & 255] as number) ^ (crc >>> 8);
   }
 }
 

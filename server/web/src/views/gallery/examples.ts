@@ -14,14 +14,13 @@ interface Waiting {
   start: () => void;
   wanted: () => boolean;
 }
-const queue: Waiting[] = [];
-let running = 0;
+const turns = { waiting: [] as Waiting[], running: 0 };
 
 function next(): void {
-  while (running < AT_ONCE && queue.length) {
-    const first = queue.findIndex((w) => w.wanted());
-    const [waiting] = queue.splice(Math.max(first, 0), 1);
-    running++;
+  while (turns.running < AT_ONCE && turns.waiting.length) {
+    const first = turns.waiting.findIndex((w) => w.wanted());
+    const [waiting] = turns.waiting.splice(Math.max(first, 0), 1);
+    turns.running++;
     waiting?.start();
   }
 }
@@ -29,13 +28,13 @@ function next(): void {
 // Runs `work` when it is its turn. Work that is still wanted goes before all else.
 function inTurn<T>(work: () => Promise<T>, wanted: () => boolean): Promise<T> {
   return new Promise((resolve, reject) => {
-    queue.push({
+    turns.waiting.push({
       wanted,
       start: () => {
         work()
           .then(resolve, reject)
           .finally(() => {
-            running--;
+            turns.running--;
             next();
           });
       },

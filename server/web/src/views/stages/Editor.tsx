@@ -1,14 +1,12 @@
 // The numbers of a small request, to be changed. Each change makes a new run at once.
-import { signal } from '@preact/signals';
 import { Component } from 'preact';
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { type Axis, keys, make, nameOf, queries } from '../../store/run';
-import { look, type Source } from '../../store/state';
-import { keep, type Answer } from './fresh';
+import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { type Axis, keys, nameOf, queries } from '../../store/run';
+import { edits } from './edits';
+import { NumberInput, short } from './NumberInput';
 import {
   editable,
   filled,
-  withAnswers,
   withField,
   withNumber,
   type Body,
@@ -18,114 +16,6 @@ import {
 } from './source';
 
 const BROAD = 10; // columns from which a grid scrolls sideways by itself
-const PAUSE = 600; // ms without a key after which the next change of a number is a step of its own
-
-// The body that is being typed, until its run is there; `of` is what it was made from.
-const draft = signal<{ of: Source | null; body: Body } | null>(null);
-
-const shownSource = (): Source | null => {
-  const { source } = look.value;
-  const d = draft.value;
-  return d && d.of === source && source ? { path: source.path, body: d.body } : source;
-};
-
-// All changes of one number are one step for undo, until one leaves it, presses Enter or pauses.
-let step = 0;
-let stepAt = '';
-let stepTime = 0;
-let stepKept = 0; // the step whose state before can be undone to
-function stepOf(place: string): number {
-  const now = performance.now();
-  if (place === '' || place !== stepAt || now - stepTime > PAUSE) step++;
-  stepAt = place;
-  stepTime = now;
-  return step;
-}
-const endStep = (): void => {
-  stepAt = '';
-};
-
-// One request is under way at a time, and the next one has the numbers of the moment.
-let wanted: { body: Body; step: number } | null = null;
-let sending = false;
-
-async function send(): Promise<void> {
-  sending = true;
-  while (wanted) {
-    const { body, step: mine } = wanted;
-    wanted = null;
-    const { q, k, batch, site, head } = look.peek();
-    const source = { path: 'v1/attention', body: withAnswers(body) };
-    await make<Answer>(source, {
-      keep: true,
-      at: { q, k, batch, site, head },
-      made: (answer) => {
-        keep(body, answer);
-        const d = draft.peek();
-        if (d) draft.value = d.body === body ? null : { of: source, body: d.body };
-      },
-      lasting: () => {
-        const isNew = stepKept !== mine;
-        stepKept = mine;
-        return isNew;
-      },
-    });
-  }
-  sending = false;
-}
-
-// `place` is the number that is changed; '': the change is a step of its own.
-function edit(body: Body, place = ''): void {
-  draft.value = { of: look.peek().source, body };
-  wanted = { body, step: stepOf(place) };
-  if (!sending) void send();
-}
-
-const FITS = 7; // characters
-
-// A number that is not being typed, rounded so that it fits. All its digits come with the focus.
-function short(value: number): string {
-  const texts = [String(value), String(Number(value.toPrecision(4))), String(Number(value.toPrecision(3)))];
-  return texts.find((text) => text.length <= FITS) ?? value.toExponential(1);
-}
-
-function NumberCell({
-  value,
-  label,
-  onEdit,
-}: {
-  value: number | null;
-  label: string;
-  onEdit: (value: number) => void;
-}) {
-  const [text, setText] = useState(value === null ? '' : String(value));
-  const [typing, setTyping] = useState(false);
-  const parsed = text.trim() === '' ? NaN : Number(text);
-  useEffect(() => {
-    if (Number(text) !== value || text.trim() === '') setText(value === null ? '' : String(value));
-  }, [value]);
-  return (
-    <input
-      value={typing || Number(text) !== value ? text : short(value)}
-      onFocus={() => setTyping(true)}
-      onBlur={() => {
-        setTyping(false);
-        endStep();
-      }}
-      inputMode="decimal"
-      aria-label={label}
-      aria-invalid={!Number.isFinite(parsed) && value !== null}
-      autocomplete="off"
-      spellcheck={false}
-      onInput={(e) => {
-        const next = e.currentTarget.value.replace('−', '-');
-        setText(next);
-        if (next.trim() !== '' && Number.isFinite(Number(next)) && Number(next) !== value)
-          onEdit(Number(next));
-      }}
-    />
-  );
-}
 
 interface RowProps {
   row: (number | boolean | null)[];
@@ -183,10 +73,10 @@ class Row extends Component<RowProps> {
                   onChange={(e) => this.props.onEdit(index, col, e.currentTarget.checked)}
                 />
               ) : (
-                <NumberCell
+                <NumberInput
                   value={x}
                   label={label}
-                  onEdit={(value) => this.props.onEdit(index, col, value)}
+                  onEdit={(value) => this.props.onEdit(index, col, value as number)}
                 />
               )}
             </td>
@@ -233,7 +123,7 @@ function Numbers({ grid, title, note, rowNames, colNames, chosen, body, onRemove
     return cell ? [cell[0] ?? 0, cell[1] ?? 0] : null;
   };
   const go = (to: readonly [number, number]): void => {
-    endStep();
+    edits.endStep();
     wantsFocus.current = true;
     setAt(to);
   };
@@ -246,14 +136,14 @@ function Numbers({ grid, title, note, rowNames, colNames, chosen, body, onRemove
   }, [at]);
   // Rows outlive this drawing, so they ask for the body of the moment.
   const onEdit = (y: number, x: number, value: number | boolean): void =>
-    edit(
-      withNumber(shownSource()?.body ?? body, grid, y, x, value),
+    edits.make(
+      withNumber(edits.shown?.body ?? body, grid, y, x, value),
       typeof value === 'number' ? `${grid.part} ${y} ${x}` : '',
     );
   const onKeyDown = (event: KeyboardEvent): void => {
     const by = steps[event.key];
     const from = cellOf(event);
-    if (event.key === 'Enter') endStep();
+    if (event.key === 'Enter') edits.endStep();
     if (!by || !from || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
     const input = event.target as HTMLInputElement;
     if (by[1] && input.type !== 'checkbox') {
@@ -326,46 +216,18 @@ const titles: Record<Part, string> = {
 };
 const noNames: readonly string[] = [];
 
-function Field({
-  label,
-  value,
-  hint,
-  onEdit,
-}: {
+interface FieldProps {
   label: string;
   value: unknown;
   hint: string;
   onEdit: (value: number | null) => void;
-}) {
-  const given = typeof value === 'number' ? value : null;
-  const [text, setText] = useState(given === null ? '' : String(given));
-  const [typing, setTyping] = useState(false);
-  useEffect(() => {
-    if ((text.trim() === '' ? null : Number(text)) !== given) setText(given === null ? '' : String(given));
-  }, [given]);
+}
+
+function Field({ label, value, hint, onEdit }: FieldProps) {
   return (
     <label>
       {label}{' '}
-      <input
-        value={typing || given === null || Number(text) !== given ? text : short(given)}
-        onFocus={() => setTyping(true)}
-        onBlur={() => {
-          setTyping(false);
-          endStep();
-        }}
-        inputMode="decimal"
-        placeholder={hint}
-        aria-invalid={!Number.isFinite(Number(text))}
-        onKeyDown={(e) => {
-          if (e.key === 'Enter') endStep();
-        }}
-        onInput={(e) => {
-          const next = e.currentTarget.value.replace('−', '-');
-          setText(next);
-          if (next.trim() === '') onEdit(null);
-          else if (Number.isFinite(Number(next))) onEdit(Number(next));
-        }}
-      />
+      <NumberInput value={typeof value === 'number' ? value : null} hint={hint} mayBeEmpty onEdit={onEdit} />
     </label>
   );
 }
@@ -402,7 +264,7 @@ function Grids({ of, body, q, k }: { of: Editable; body: Body; q: number; k: num
           colNames={cols}
           chosen={chosen}
           body={body}
-          onRemove={canRemove ? () => edit(withField(body, part, null)) : undefined}
+          onRemove={canRemove ? () => edits.make(withField(body, part, null)) : undefined}
         />
       )
     );
@@ -416,7 +278,7 @@ function Grids({ of, body, q, k }: { of: Editable; body: Body; q: number; k: num
           <input
             type="checkbox"
             checked={body.is_causal === true}
-            onChange={(e) => edit(withField(body, 'is_causal', e.currentTarget.checked || null))}
+            onChange={(e) => edits.make(withField(body, 'is_causal', e.currentTarget.checked || null))}
           />{' '}
           causal
         </label>
@@ -424,29 +286,32 @@ function Grids({ of, body, q, k }: { of: Editable; body: Body; q: number; k: num
           label="scale"
           value={body.scale}
           hint={`1/√${width}`}
-          onEdit={(value) => edit(withField(body, 'scale', value), 'scale')}
+          onEdit={(value) => edits.make(withField(body, 'scale', value), 'scale')}
         />
         <Field
           label="softcap"
           value={body.softcap}
           hint="none"
-          onEdit={(value) => edit(withField(body, 'softcap', value), 'softcap')}
+          onEdit={(value) => edits.make(withField(body, 'softcap', value), 'softcap')}
         />
         {!grids.attn_mask && (
           <button
             type="button"
-            onClick={() => edit({ ...body, attn_mask: filled(of.queries, of.keys, true) })}
+            onClick={() => edits.make({ ...body, attn_mask: filled(of.queries, of.keys, true) })}
           >
             Add a mask
           </button>
         )}
         {!grids.attn_bias && (
-          <button type="button" onClick={() => edit({ ...body, attn_bias: filled(of.queries, of.keys, 0) })}>
+          <button
+            type="button"
+            onClick={() => edits.make({ ...body, attn_bias: filled(of.queries, of.keys, 0) })}
+          >
             Add a bias
           </button>
         )}
         {of.isSelf && (
-          <button type="button" onClick={() => edit({ ...body, key: body.query, value: body.query })}>
+          <button type="button" onClick={() => edits.make({ ...body, key: body.query, value: body.query })}>
             Give keys and values their own numbers
           </button>
         )}
@@ -479,7 +344,7 @@ function Grids({ of, body, q, k }: { of: Editable; body: Body; q: number; k: num
 // The editor of the request that is shown, or being typed. It is drawn with every key; what is
 // around it waits for the run.
 export function Editor({ batch, head, q, k }: { batch: number; head: number; q: number; k: number }) {
-  const source = shownSource();
+  const source = edits.shown;
   const body = source?.body;
   const of = useMemo(() => editable(source, batch, head), [body, batch, head]);
   return of && body ? <Grids of={of} body={body} q={q} k={k} /> : null;
