@@ -157,7 +157,7 @@ def look_up(table, t):
 def colour_of(style, name, theme):
     """A colour of the page's style sheet."""
     text = (ROOT / "server/web/src/style.css").read_text()
-    block = re.search(r":root\[data-theme=dark\] \{(.*?)\}" if theme == "dark" else r":root \{(.*?)\}", text, re.S).group(1)
+    block = re.search(r':root\[data-theme="dark"\] \{(.*?)\}' if theme == "dark" else r":root \{(.*?)\}", text, re.S).group(1)
     value = re.search(rf"--{name}: #([0-9a-f]+)", block).group(1)
     return tuple(int(value[i:i + 2], 16) for i in (0, 2, 4))
 
