@@ -18,8 +18,8 @@
 
 static attn_rgb colour_of(const attn_heat_plan *plan, const attn_panel *panel, size_t i) {
     if (panel->state[i] == ATTN_CELL_NAN)
-        return attn_draw_palette_of(plan->options->theme)->nan;
-    double t = plan->options->marks ? 0.45 : attn_draw_place(&panel->scale, panel->values[i]);
+        return attn_draw_palette_of(plan->page.options->theme)->nan;
+    double t = plan->page.options->marks ? 0.45 : attn_draw_place(&panel->scale, panel->values[i]);
     return attn_draw_colour(&panel->scale, t);
 }
 
@@ -108,7 +108,7 @@ static void put_marks(attn_svg *s, const attn_heat_plan *plan, const attn_panel 
     attn_svg_put(s, "<g class=\"marks\">\n");
     for (size_t i = 0; i < plan->R * plan->C; i++) {
         const bool hidden = panel->state[i] == ATTN_CELL_HIDDEN;
-        face.fill = hidden ? attn_draw_palette_of(plan->options->theme)->text
+        face.fill = hidden ? attn_draw_palette_of(plan->page.options->theme)->text
                            : attn_draw_ink(colour_of(plan, panel, i));
         double at[2] = {x, y};
         middle(plan, i, &at[0], &at[1]);
@@ -124,13 +124,13 @@ static void fill_palette(const attn_heat_plan *plan, const attn_panel *panel, at
     alpha[HIDDEN_INDEX] = 0;
     for (size_t i = 0; i < COLOURS; i++)
         palette[i] = attn_draw_colour(&panel->scale, (double)i / (COLOURS - 1));
-    palette[NAN_INDEX] = attn_draw_palette_of(plan->options->theme)->nan;
+    palette[NAN_INDEX] = attn_draw_palette_of(plan->page.options->theme)->nan;
 }
 
 static uint8_t index_of(const attn_heat_plan *plan, const attn_panel *panel, size_t i) {
     if (panel->state[i] != ATTN_CELL_SEEN)
         return panel->state[i] == ATTN_CELL_HIDDEN ? HIDDEN_INDEX : NAN_INDEX;
-    double t = plan->options->marks ? 0.45 : attn_draw_place(&panel->scale, panel->values[i]);
+    double t = plan->page.options->marks ? 0.45 : attn_draw_place(&panel->scale, panel->values[i]);
     return (uint8_t)lrint(t * (COLOURS - 1));
 }
 
@@ -138,10 +138,11 @@ static uint8_t index_of(const attn_heat_plan *plan, const attn_panel *panel, siz
  * the page, at least one. Some programs (librsvg 2.54) blur pixels when they enlarge an image, so
  * an image with one pixel a cell would not do. Returns NULL if memory runs out. */
 static uint8_t *paint(const attn_heat_plan *plan, const attn_panel *panel, size_t size[2]) {
+    const attn_page *page = &plan->page;
     const bool tall = plan->cell_h >= 1, wide = plan->cell_w >= 1;
-    size[0] = tall ? (size_t)plan->plot_h : plan->R;
-    size[1] = wide ? (size_t)plan->plot_w : plan->C;
-    uint8_t *pixels = attn_arena_zeroed(plan->arena, size[0], size[1]);
+    size[0] = tall ? (size_t)page->plot_h : plan->R;
+    size[1] = wide ? (size_t)page->plot_w : plan->C;
+    uint8_t *pixels = attn_arena_zeroed(page->arena, size[0], size[1]);
     for (size_t r = 0; pixels && r < plan->R; r++) {
         const size_t top = tall ? (size_t)attn_heat_y(plan, r) : r;
         const size_t end = tall ? (size_t)attn_heat_y(plan, r + 1) : r + 1;
@@ -159,6 +160,7 @@ static uint8_t *paint(const attn_heat_plan *plan, const attn_panel *panel, size_
 
 static void put_image(attn_svg *s, const attn_heat_plan *plan, const attn_panel *panel, double x,
                       double y) {
+    const attn_page *page = &plan->page;
     attn_rgb palette[256];
     uint8_t alpha[256];
     size_t size[2];
@@ -169,7 +171,7 @@ static void put_image(attn_svg *s, const attn_heat_plan *plan, const attn_panel 
     }
     fill_palette(plan, panel, palette, alpha);
     if (memchr(panel->state, ATTN_CELL_HIDDEN, plan->R * plan->C)) {
-        attn_svg_rect(s, x, y, plan->plot_w, plan->plot_h);
+        attn_svg_rect(s, x, y, page->plot_w, page->plot_h);
         attn_svg_put(s, " class=\"hidden\" fill=\"url(#hatch)\"");
         attn_svg_end(s);
     }
@@ -177,8 +179,8 @@ static void put_image(attn_svg *s, const attn_heat_plan *plan, const attn_panel 
         s, "<image class=\"cells\" preserveAspectRatio=\"none\" image-rendering=\"pixelated\"");
     attn_svg_at(s, "x", x);
     attn_svg_at(s, "y", y);
-    attn_svg_at(s, "width", plan->plot_w);
-    attn_svg_at(s, "height", plan->plot_h);
+    attn_svg_at(s, "width", page->plot_w);
+    attn_svg_at(s, "height", page->plot_h);
     attn_svg_put(s, " href=\"data:image/png;base64,");
     attn_png_index(s->t, pixels, size[0], size[1], palette, alpha);
     attn_svg_put(s, "\"/>\n");
@@ -187,14 +189,14 @@ static void put_image(attn_svg *s, const attn_heat_plan *plan, const attn_panel 
 static void put_cells(attn_svg *s, const attn_heat_plan *plan, size_t i) {
     const attn_panel *panel = &plan->panels[i];
     double x, y;
-    attn_heat_corner(plan, i, &x, &y);
+    attn_page_corner(&plan->page, i, &x, &y);
     if (plan->image) {
         put_image(s, plan, panel, x, y);
         return;
     }
     put_rectangles(s, plan, panel, x, y);
     put_hatching(s, plan, panel, x, y);
-    if (plan->options->marks)
+    if (plan->page.options->marks)
         put_marks(s, plan, panel, x, y);
     else if (plan->value_size > 0)
         put_values(s, plan, panel, x, y);
@@ -243,9 +245,9 @@ static attn_status check(const attn_figure_heat *data, const attn_figure_options
 /* Writes the hatch pattern and the gradient of the colour bar, which other elements refer to by
  * id. */
 static void put_definitions(attn_svg *s, const attn_heat_plan *plan) {
-    const attn_draw_palette *p = attn_draw_palette_of(plan->options->theme);
+    const attn_draw_palette *p = attn_draw_palette_of(plan->page.options->theme);
     attn_svg_put(s, "<defs>\n");
-    if (plan->hidden || plan->options->marks) {
+    if (plan->hidden || plan->page.options->marks) {
         attn_svg_put(
             s, "<pattern id=\"hatch\" patternUnits=\"userSpaceOnUse\" width=\"6\" height=\"6\">");
         attn_svg_put(s, "<rect width=\"6\" height=\"6\"");
@@ -299,48 +301,27 @@ static void put_col_labels(attn_svg *s, const attn_heat_plan *plan, const attn_a
 }
 
 static void put_panel(attn_svg *s, const attn_heat_plan *plan, size_t i) {
+    const attn_page *page = &plan->page;
     const attn_draw_palette *p = attn_draw_palette_of(s->theme);
     const attn_svg_face head = {.size = ATTN_NAME_SIZE, .bold = true, .fill = p->text};
     double x, y;
-    attn_heat_corner(plan, i, &x, &y);
+    attn_page_corner(page, i, &x, &y);
     attn_svg_put(s, "<g class=\"panel\">\n");
     if (plan->panels[i].title)
-        attn_svg_text(s, x, y - 12, &head,
-                      attn_svg_label(s->t->arena,
-                                     attn_svg_title(s->t->arena, plan->panels[i].title),
-                                     head.size * 1.13, plan->plot_w));
+        attn_svg_text(
+            s, x, y - 12, &head,
+            attn_svg_name(s->t->arena, plan->panels[i].title, head.size * 1.13, page->plot_w));
     put_cells(s, plan, i);
-    attn_svg_rect(s, x - 0.5, y - 0.5, plan->plot_w - plan->gap + 1, plan->plot_h - plan->gap + 1);
+    attn_svg_rect(s, x - 0.5, y - 0.5, page->plot_w - plan->gap + 1, page->plot_h - plan->gap + 1);
     attn_svg_put(s, " fill=\"none\"");
     attn_svg_stroke(s, p->frame, 1);
     attn_svg_end(s);
     const attn_panel *labelled = &plan->panels[plan->own ? i : 0];
-    if (plan->own || i % plan->across == 0)
+    if (plan->own || i % page->across == 0)
         put_row_labels(s, plan, &labelled->row_plan, x, y);
-    if (plan->own || i + plan->across >= plan->count)
-        put_col_labels(s, plan, &labelled->col_plan, x, y + plan->plot_h - plan->gap);
+    if (plan->own || i + page->across >= plan->count)
+        put_col_labels(s, plan, &labelled->col_plan, x, y + page->plot_h - plan->gap);
     attn_svg_put(s, "</g>\n");
-}
-
-/* Writes the title of the figure, and the names of the axes, centred on all panels. */
-static void put_names(attn_svg *s, const attn_heat_plan *plan, double bottom) {
-    const attn_figure_options *o = plan->options;
-    const attn_draw_palette *p = attn_draw_palette_of(s->theme);
-    const attn_svg_face head = {.size = ATTN_HEAD_SIZE, .bold = true, .fill = p->text};
-    attn_svg_face name = {.size = ATTN_NAME_SIZE, .fill = p->text, .anchor = ATTN_ANCHOR_MIDDLE};
-    const double wide = plan->pitch_x * (double)(plan->across - 1) + plan->plot_w;
-    const double high = plan->pitch_y * (double)(plan->down - 1) + plan->plot_h;
-    for (int i = 0; i < plan->line_count; i++)
-        attn_svg_text(s, ATTN_PAD, ATTN_PAD + ATTN_LINE * (i + 0.4), &head, plan->lines[i]);
-    if (o->x_label)
-        attn_svg_text(s, plan->left + wide / 2, bottom + 12, &name,
-                      attn_svg_label(s->t->arena, attn_svg_title(s->t->arena, o->x_label),
-                                     name.size, fmax(wide, 200)));
-    name.turn = -90;
-    if (o->y_label)
-        attn_svg_text(s, plan->content_x + ATTN_PAD + 6, plan->top + high / 2, &name,
-                      attn_svg_label(s->t->arena, attn_svg_title(s->t->arena, o->y_label),
-                                     name.size, fmax(high, 100)));
 }
 
 static void describe(const attn_heat_plan *plan, attn_text *t) {
@@ -348,11 +329,12 @@ static void describe(const attn_heat_plan *plan, attn_text *t) {
     for (size_t p = 0; p < plan->count; p++)
         for (size_t i = 0; i < plan->R * plan->C; i++)
             hidden += plan->panels[p].state[i] == ATTN_CELL_HIDDEN;
-    attn_text_add(t, "%s of %zu rows and %zu columns%s", plan->options->marks ? "Mask" : "Heatmap",
-                  plan->R, plan->C, plan->pooled ? " of pooled cells" : "");
+    attn_text_add(t, "%s of %zu rows and %zu columns%s",
+                  plan->page.options->marks ? "Mask" : "Heatmap", plan->R, plan->C,
+                  plan->pooled ? " of pooled cells" : "");
     if (plan->count > 1)
         attn_text_add(t, ", %zu panels", plan->count);
-    if (!plan->options->marks)
+    if (!plan->page.options->marks)
         attn_text_add(t, "; values from %.3g to %.3g", plan->low, plan->high);
     if (hidden)
         attn_text_add(t, "; %zu of %zu cells hidden", hidden, plan->count * plan->R * plan->C);
@@ -360,27 +342,29 @@ static void describe(const attn_heat_plan *plan, attn_text *t) {
 }
 
 static void write(attn_svg *s, const attn_heat_plan *plan) {
+    const attn_page *page = &plan->page;
     attn_text said = {.arena = s->t->arena};
     describe(plan, &said);
-    attn_svg_open(s, plan->width, plan->height,
-                  plan->options->title ? attn_svg_title(s->t->arena, plan->options->title)
+    attn_svg_open(s, page->width, page->height,
+                  page->options->title ? attn_svg_title(s->t->arena, page->options->title)
                                        : "Heatmap",
                   said.data ? said.data : "");
     put_definitions(s, plan);
     double x, y;
-    attn_heat_corner(plan, plan->count - 1, &x, &y);
-    double bottom = y + plan->plot_h + plan->col_room;
-    put_names(s, plan, bottom);
+    attn_page_corner(page, plan->count - 1, &x, &y);
+    double bottom = y + page->plot_h + plan->col_room;
+    attn_page_names(s, page, plan->content_x + ATTN_PAD + 6, bottom + 12,
+                    (const double[2]){200, 100});
     for (size_t i = 0; i < plan->count && !s->t->failed; i++)
         put_panel(s, plan, i);
     attn_heat_bar(s, plan);
-    attn_heat_legend(s, plan, bottom + (plan->options->x_label ? 24 : 0), plan->width);
+    attn_heat_legend(s, plan, bottom + (page->options->x_label ? 24 : 0), page->width);
     attn_svg_close(s);
 }
 
 attn_status attn_figure_heatmaps(attn_text *svg, const attn_figure_heat *data,
                                  const attn_figure_options *options, attn_error *err) {
-    attn_heat_plan plan = {.options = options, .arena = svg->arena};
+    attn_heat_plan plan = {.page = {.options = options, .arena = svg->arena}};
     attn_svg s = {svg, options->theme};
     ATTN_TRY(check(data, options, err));
     ATTN_TRY(attn_heat_plan_data(&plan, data, err));

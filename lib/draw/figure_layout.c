@@ -32,18 +32,14 @@
 #define FIT_ROUNDS 8
 
 static void place_panels(attn_heat_plan *plan) {
-    size_t across = plan->options->columns;
-    if (across == 0) {
-        across = (size_t)ceil(sqrt((double)plan->count * 1.2));
-        if (plan->count <= 3)
-            across = plan->count;
-        else if (plan->count == 4)
-            across = 2;
-        if (plan->C > 2 * plan->R && plan->count <= 4) /* wide panels are placed below each other */
-            across = 1;
-    }
-    plan->across = across < plan->count ? across : plan->count;
-    plan->down = (plan->count + plan->across - 1) / plan->across;
+    size_t across = (size_t)ceil(sqrt((double)plan->count * 1.2));
+    if (plan->count <= 3)
+        across = plan->count;
+    else if (plan->count == 4)
+        across = 2;
+    if (plan->C > 2 * plan->R && plan->count <= 4) /* wide panels are placed below each other */
+        across = 1;
+    attn_page_grid(&plan->page, across, plan->count);
 }
 
 static double whole(double px) {
@@ -51,11 +47,12 @@ static double whole(double px) {
 }
 
 static void size_cells(attn_heat_plan *plan) {
+    const attn_page *page = &plan->page;
     static const double widths[] = {SINGLE_W, 400, 320, 250, 220};
-    const attn_aspect aspect = plan->options->aspect;
+    const attn_aspect aspect = page->options->aspect;
     const double R = (double)plan->R, C = (double)plan->C;
     const size_t last = sizeof widths / sizeof widths[0] - 1;
-    const double room = widths[plan->across - 1 < last ? plan->across - 1 : last];
+    const double room = widths[page->across - 1 < last ? page->across - 1 : last];
     const double room_h = plan->count == 1 ? SINGLE_H : room;
     const double most = aspect == ATTN_ASPECT_STRETCHED ? room : plan->count == 1 ? CELL_MOST : 44;
     double w = fmin(fmax(whole(room / C), 1), most), h = fmin(fmax(whole(room_h / R), 1), most);
@@ -86,14 +83,14 @@ static double widest_value(const attn_heat_plan *plan) {
 }
 
 static bool sized(const attn_heat_plan *plan) {
-    return plan->options->width > 0 || plan->options->height > 0;
+    return plan->page.options->width > 0 || plan->page.options->height > 0;
 }
 
 /* Chooses the font size of the values, after enlarging the cells if the client gave a format and no
  * size. */
 static void size_values(attn_heat_plan *plan) {
-    const bool grows =
-        plan->options->annotate && plan->R <= GROWN_MOST && plan->C <= GROWN_MOST && !sized(plan);
+    const bool grows = plan->page.options->annotate && plan->R <= GROWN_MOST &&
+                       plan->C <= GROWN_MOST && !sized(plan);
     if (!plan->format[0] || (!grows && (plan->cell_w < 14 || plan->cell_h < 12)))
         return;
     const double widest = widest_value(plan);
@@ -102,7 +99,7 @@ static void size_values(attn_heat_plan *plan) {
         const bool square = plan->cell_w == plan->cell_h;
         plan->cell_w = fmax(plan->cell_w, need_w);
         plan->cell_h = fmax(plan->cell_h, !square ? need_h
-                                          : plan->options->aspect == ATTN_ASPECT_EQUAL
+                                          : plan->page.options->aspect == ATTN_ASPECT_EQUAL
                                               ? plan->cell_w
                                               : fmin(plan->cell_w, 36));
     }
@@ -131,11 +128,12 @@ double attn_heat_y(const attn_heat_plan *plan, size_t r) {
 
 /* Makes the labels of all panels that have some, and finds the room that they need. */
 static attn_status place_labels(attn_heat_plan *plan, attn_error *err) {
+    const attn_page *page = &plan->page;
     plan->row_room = plan->col_room = plan->overhang = 0;
     for (size_t i = 0; i < (plan->own ? plan->count : 1); i++) {
         attn_panel *p = &plan->panels[i];
-        ATTN_TRY(attn_axis_rows(&p->rows, plan->cell_h, plan->arena, &p->row_plan, err));
-        ATTN_TRY(attn_axis_cols(&p->cols, plan->cell_w, plan->options->tick_rotation, plan->arena,
+        ATTN_TRY(attn_axis_rows(&p->rows, plan->cell_h, page->arena, &p->row_plan, err));
+        ATTN_TRY(attn_axis_cols(&p->cols, plan->cell_w, page->options->tick_rotation, page->arena,
                                 &p->col_plan, err));
         plan->row_room = fmax(plan->row_room, p->row_plan.room);
         plan->col_room = fmax(plan->col_room, p->col_plan.room);
@@ -145,52 +143,50 @@ static attn_status place_labels(attn_heat_plan *plan, attn_error *err) {
 }
 
 static attn_status place(attn_heat_plan *plan, attn_error *err) {
-    const attn_figure_options *o = plan->options;
+    attn_page *page = &plan->page;
+    const attn_figure_options *o = page->options;
     const double head = titled(plan) ? PANEL_HEAD : 0;
     ATTN_TRY(place_labels(plan, err));
     const double labels_w = ceil(fmax(plan->row_room, plan->overhang));
     plan->gap = fmin(plan->cell_w, plan->cell_h) >= GAP_FROM ? 1 : 0;
-    plan->plot_w = attn_heat_x(plan, plan->C);
-    plan->plot_h = attn_heat_y(plan, plan->R);
+    page->plot_w = attn_heat_x(plan, plan->C);
+    page->plot_h = attn_heat_y(plan, plan->R);
     plan->gap_x = PANEL_GAP + (plan->own ? labels_w : 0);
     plan->gap_y = PANEL_GAP + head + (plan->own ? ceil(plan->col_room) : 0);
-    plan->pitch_x = plan->plot_w + plan->gap_x;
-    plan->pitch_y = plan->plot_h + plan->gap_y;
+    page->pitch_x = page->plot_w + plan->gap_x;
+    page->pitch_y = page->plot_h + plan->gap_y;
     plan->content_x = 0;
-    plan->left = ATTN_PAD + (o->y_label ? AXIS_NAME : 0) + labels_w;
-    plan->content_w = plan->left + plan->pitch_x * (double)plan->across - plan->gap_x +
+    page->left = ATTN_PAD + (o->y_label ? AXIS_NAME : 0) + labels_w;
+    plan->content_w = page->left + page->pitch_x * (double)page->across - plan->gap_x +
                       attn_heat_bar_room(plan) + ATTN_PAD;
     return ATTN_OK;
 }
 
+/* Breaks the title, and widens the page to its lines. */
 static attn_status place_title(attn_heat_plan *plan, attn_error *err) {
-    const attn_svg_face face = {.size = ATTN_HEAD_SIZE, .bold = true};
-    const double given = plan->options->width;
-    const double room = (given > 0 ? given : fmax(plan->content_w, NARROWEST)) - 2 * ATTN_PAD;
-    const char *title = plan->options->title;
-    plan->width = plan->content_w;
-    plan->line_count =
-        title ? attn_svg_lines(plan->arena, title, &face, room, plan->lines, ATTN_TITLE_LINES) : 0;
-    if (plan->line_count < 0)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the title of a figure");
-    for (int i = 0; i < plan->line_count; i++)
-        plan->width =
-            fmax(plan->width, 2 * ATTN_PAD + attn_svg_width(plan->lines[i], face.size, face.bold));
+    attn_page *page = &plan->page;
+    const double given = page->options->width, needed = fmax(plan->content_w, NARROWEST);
+    ATTN_TRY(attn_page_title(page, (given > 0 ? given : needed) - 2 * ATTN_PAD, err));
+    page->width = plan->content_w;
+    for (int i = 0; i < page->line_count; i++)
+        page->width =
+            fmax(page->width, 2 * ATTN_PAD + attn_svg_width(page->lines[i], ATTN_HEAD_SIZE, true));
     return ATTN_OK;
 }
 
 /* Lays the figure out around cells of the present size. Its width and height are those that the
  * content needs. */
 static attn_status lay_out(attn_heat_plan *plan, attn_error *err) {
+    attn_page *page = &plan->page;
     ATTN_TRY(place(plan, err));
     ATTN_TRY(place_title(plan, err));
-    const double head = titled(plan) ? PANEL_HEAD : 0, given = plan->options->width;
-    plan->width = given > 0 ? plan->content_w : ceil(fmax(plan->width, NARROWEST));
-    plan->top = ATTN_PAD + plan->line_count * ATTN_LINE + (plan->line_count ? 8 : 0) + head;
-    const double bottom = plan->top + plan->pitch_y * (double)plan->down - plan->gap_y +
-                          plan->col_room + (plan->options->x_label ? AXIS_NAME : 0);
-    const double legend = attn_heat_legend(NULL, plan, bottom, given > 0 ? given : plan->width);
-    plan->height = ceil(bottom + legend + ATTN_PAD);
+    const double head = titled(plan) ? PANEL_HEAD : 0, given = page->options->width;
+    page->width = given > 0 ? plan->content_w : ceil(fmax(page->width, NARROWEST));
+    page->top = ATTN_PAD + page->line_count * ATTN_LINE + (page->line_count ? 8 : 0) + head;
+    const double bottom = page->top + page->pitch_y * (double)page->down - plan->gap_y +
+                          plan->col_room + (page->options->x_label ? AXIS_NAME : 0);
+    const double legend = attn_heat_legend(NULL, plan, bottom, given > 0 ? given : page->width);
+    page->height = ceil(bottom + legend + ATTN_PAD);
     return ATTN_OK;
 }
 
@@ -201,7 +197,7 @@ static attn_status lay_out(attn_heat_plan *plan, attn_error *err) {
  * stretched. */
 static void fill(attn_heat_plan *plan, double room_w, double room_h) {
     const double R = (double)plan->R, C = (double)plan->C;
-    const bool stretched = plan->options->aspect == ATTN_ASPECT_STRETCHED;
+    const bool stretched = plan->page.options->aspect == ATTN_ASPECT_STRETCHED;
     double w = room_w > 0 ? room_w / C : stretched ? plan->cell_w : room_h / R;
     double h = room_h > 0 ? room_h / R : stretched ? plan->cell_h : room_w / C;
     if (!stretched)
@@ -210,56 +206,43 @@ static void fill(attn_heat_plan *plan, double room_w, double room_h) {
     plan->cell_h = fmax(nearbyint(h * R), 1) / R;
 }
 
-/* Computes what a panel may take of the side `given` of the figure, if the rest takes `rest`
- * pixels. *room = 0: the side is not given. ATTN_EARG at `side`: it is too small. */
-static attn_status share(double given, double rest, size_t panels, const char *side, double *room,
-                         attn_error *err) {
-    const double count = (double)panels;
-    *room = given > 0 ? floor((given - rest) / count) : 0;
-    if (!(given > 0) || *room >= SIZED_LEAST)
-        return ATTN_OK;
-    return attn_fail(err, ATTN_EARG, side,
-                     "expected a %s of at least %.0f, because labels and titles take %.0f and a "
-                     "panel at least %.0f, found %.0f",
-                     side, rest + count * SIZED_LEAST, rest, SIZED_LEAST, given);
-}
-
 /* Lays the figure out in its given size. `rest` is what labels, gaps, titles and legends take
  * beside the panels: from the fourth round on the most of any round since, so that the rounds
  * end. */
 static attn_status fit(attn_heat_plan *plan, attn_error *err) {
-    const double given[2] = {plan->options->width, plan->options->height};
-    double rest[2] = {0, 0}, room[2];
-    attn_status status = ATTN_OK;
-    for (int round = 0; !status && round < FIT_ROUNDS; round++) {
-        const double across = (double)plan->across, down = (double)plan->down;
-        status = lay_out(plan, err);
-        const bool fits = (!(given[0] > 0) || plan->width <= given[0]) &&
-                          (!(given[1] > 0) || plan->height <= given[1]);
-        if (status || (round > 1 && fits) || round + 1 == FIT_ROUNDS)
+    const attn_page *page = &plan->page;
+    const double given[2] = {page->options->width, page->options->height};
+    double rest[2] = {0, 0}, room[2] = {0, 0};
+    for (int round = 0; round < FIT_ROUNDS; round++) {
+        const double across = (double)page->across, down = (double)page->down;
+        ATTN_TRY(lay_out(plan, err));
+        const bool fits = (!(given[0] > 0) || page->width <= given[0]) &&
+                          (!(given[1] > 0) || page->height <= given[1]);
+        if ((round > 1 && fits) || round + 1 == FIT_ROUNDS)
             break;
         const bool settled = round > 2;
-        rest[0] = fmax(settled ? rest[0] : 0, plan->width - across * plan->plot_w);
-        rest[1] = fmax(settled ? rest[1] : 0, plan->height - down * plan->plot_h);
-        status = share(given[0], rest[0], plan->across, "width", &room[0], err);
-        if (!status)
-            status = share(given[1], rest[1], plan->down, "height", &room[1], err);
-        if (!status)
-            fill(plan, room[0], room[1]);
+        rest[0] = fmax(settled ? rest[0] : 0, page->width - across * page->plot_w);
+        rest[1] = fmax(settled ? rest[1] : 0, page->height - down * page->plot_h);
+        ATTN_TRY(
+            attn_page_share(given[0], rest[0], page->across, SIZED_LEAST, "width", &room[0], err));
+        ATTN_TRY(
+            attn_page_share(given[1], rest[1], page->down, SIZED_LEAST, "height", &room[1], err));
+        fill(plan, room[0], room[1]);
     }
-    return status;
+    return ATTN_OK;
 }
 
 /* Moves the panels to the middle of the given size, if square cells do not fill it. */
 static void centre(attn_heat_plan *plan) {
-    const double slack_w = fmax(0, floor((plan->options->width - plan->width) / 2));
-    const double slack_h = fmax(0, floor((plan->options->height - plan->height) / 2));
+    attn_page *page = &plan->page;
+    const double slack_w = fmax(0, floor((page->options->width - page->width) / 2));
+    const double slack_h = fmax(0, floor((page->options->height - page->height) / 2));
     plan->content_x += slack_w;
-    plan->left += slack_w;
+    page->left += slack_w;
     plan->content_w += slack_w;
-    plan->top += slack_h;
-    plan->width = fmax(plan->width, plan->options->width);
-    plan->height = fmax(plan->height, plan->options->height);
+    page->top += slack_h;
+    page->width = fmax(page->width, page->options->width);
+    page->height = fmax(page->height, page->options->height);
 }
 
 attn_status attn_heat_plan_layout(attn_heat_plan *plan, attn_error *err) {
@@ -275,9 +258,4 @@ attn_status attn_heat_plan_layout(attn_heat_plan *plan, attn_error *err) {
     size_values(plan);
     centre(plan);
     return ATTN_OK;
-}
-
-void attn_heat_corner(const attn_heat_plan *plan, size_t i, double *x, double *y) {
-    *x = plan->left + (double)(i % plan->across) * plan->pitch_x;
-    *y = plan->top + (double)(i / plan->across) * plan->pitch_y;
 }

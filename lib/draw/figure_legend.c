@@ -17,7 +17,8 @@
 #define SWATCH    13.0
 
 static bool has_bar(const attn_heat_plan *plan) {
-    return plan->options->colorbar && !plan->options->marks && !plan->options->own_scales;
+    const attn_page *page = &plan->page;
+    return page->options->colorbar && !page->options->marks && !page->options->own_scales;
 }
 
 /* A tick of the colour bar: its position t in [0, 1] from bottom to top, and its text. */
@@ -34,7 +35,8 @@ static double to_two_digits(double v) {
 }
 
 static double bar_height(const attn_heat_plan *plan) {
-    return fmin(BAR_MOST, plan->pitch_y * (double)(plan->down - 1) + plan->plot_h) - plan->gap;
+    const attn_page *page = &plan->page;
+    return fmin(BAR_MOST, page->pitch_y * (double)(page->down - 1) + page->plot_h) - plan->gap;
 }
 
 /* Finds the values of the ticks between the ends of the colour bar and returns their number. On a
@@ -82,7 +84,7 @@ static size_t bar_ticks(const attn_heat_plan *plan, bar_tick ticks[ATTN_TICKS + 
  * scale is not linear. "" if there is neither. */
 static void bar_name(const attn_heat_plan *plan, char name[160]) {
     static const char *const bent[] = {"", "sqrt scale", "log scale"};
-    const char *label = plan->options->value_label, *how = bent[plan->scale.transform];
+    const char *label = plan->page.options->value_label, *how = bent[plan->scale.transform];
     const bool both = label && *label && *how;
     snprintf(name, 160, "%.120s%s%s%s", label ? label : "", both ? " (" : "", how, both ? ")" : "");
 }
@@ -104,12 +106,13 @@ double attn_heat_bar_room(const attn_heat_plan *plan) {
 }
 
 void attn_heat_bar(attn_svg *s, const attn_heat_plan *plan) {
-    const attn_draw_palette *p = attn_draw_palette_of(plan->options->theme);
+    const attn_draw_palette *p = attn_draw_palette_of(plan->page.options->theme);
     bar_tick ticks[ATTN_TICKS + 2];
     char name[160];
     if (!has_bar(plan))
         return;
-    const double x = plan->content_w - ATTN_PAD - attn_heat_bar_room(plan) + BAR_GAP, y = plan->top;
+    const double x = plan->content_w - ATTN_PAD - attn_heat_bar_room(plan) + BAR_GAP,
+                 y = plan->page.top;
     const double height = bar_height(plan);
     const attn_svg_face face = {.size = ATTN_TICK_SIZE, .fill = p->muted};
     attn_svg_put(s, "<g class=\"scale\">\n");
@@ -142,7 +145,7 @@ typedef struct flow {
 } flow;
 
 static void put_swatch(flow *f, swatch kind) {
-    const attn_draw_palette *p = attn_draw_palette_of(f->plan->options->theme);
+    const attn_draw_palette *p = attn_draw_palette_of(f->plan->page.options->theme);
     attn_svg_rect(f->s, f->x, f->y - SWATCH / 2, SWATCH, SWATCH);
     if (kind == HIDDEN)
         attn_svg_put(f->s, " fill=\"url(#hatch)\"");
@@ -153,7 +156,7 @@ static void put_swatch(flow *f, swatch kind) {
 }
 
 static void item(flow *f, swatch kind, const char *text) {
-    const attn_draw_palette *p = attn_draw_palette_of(f->plan->options->theme);
+    const attn_draw_palette *p = attn_draw_palette_of(f->plan->page.options->theme);
     const attn_svg_face face = {.size = ATTN_TICK_SIZE, .fill = p->muted};
     const double lead = kind == NO_SWATCH ? 0 : SWATCH + 6;
     const double width = lead + attn_svg_width(text, face.size, false);
@@ -172,11 +175,11 @@ static void item(flow *f, swatch kind, const char *text) {
 /* Writes the note in lines of its own below the other items. */
 static void put_note(flow *f, const char *note) {
     enum { MOST = 8 };
-    const attn_draw_palette *p = attn_draw_palette_of(f->plan->options->theme);
+    const attn_draw_palette *p = attn_draw_palette_of(f->plan->page.options->theme);
     const attn_svg_face face = {.size = ATTN_TICK_SIZE, .fill = p->text};
     const char *lines[MOST];
     const int count =
-        attn_svg_lines(f->plan->arena, note, &face, f->width - 2 * ATTN_PAD, lines, MOST);
+        attn_svg_lines(f->plan->page.arena, note, &face, f->width - 2 * ATTN_PAD, lines, MOST);
     f->y += f->any ? ROW : 0;
     for (int i = 0; i < count; i++, f->y += NOTE_LINE)
         if (f->s)
@@ -188,11 +191,12 @@ static void put_note(flow *f, const char *note) {
 }
 
 double attn_heat_legend(attn_svg *s, const attn_heat_plan *plan, double y, double width) {
+    const attn_page *page = &plan->page;
     flow f = {.s = s, .plan = plan, .x = ATTN_PAD, .y = y + ROW, .width = width};
     char text[128];
-    if (plan->options->marks)
+    if (page->options->marks)
         item(&f, VISIBLE, plan->pooled ? "some key visible" : "✓ visible: the query attends");
-    if (plan->options->marks)
+    if (page->options->marks)
         item(&f, HIDDEN, plan->pooled ? "all hidden" : "✗ hidden by the mask");
     else if (plan->hidden)
         item(&f, HIDDEN, "hidden by the mask");
@@ -200,13 +204,13 @@ double attn_heat_legend(attn_svg *s, const attn_heat_plan *plan, double y, doubl
         item(&f, NOT_A_NUMBER, "not a number");
     if (plan->pooled) {
         snprintf(text, sizeof text, "a cell: %s %zu × %zu %s",
-                 plan->options->marks ? "any of"
+                 page->options->marks ? "any of"
                  : plan->largest      ? "the largest of"
                                       : "the mean of",
-                 plan->step[0], plan->step[1], plan->options->marks ? "pairs" : "values");
+                 plan->step[0], plan->step[1], page->options->marks ? "pairs" : "values");
         item(&f, NO_SWATCH, text);
     }
-    if (plan->options->note)
-        put_note(&f, plan->options->note);
+    if (page->options->note)
+        put_note(&f, page->options->note);
     return f.any ? f.y + ROW / 2 - y : 0;
 }

@@ -37,11 +37,8 @@
 #define TICK_H 20.0
 
 typedef struct line_plan {
+    attn_page page;
     const attn_figure_curves *data;
-    const attn_figure_options *options;
-    attn_arena *arena;
-    size_t across, down;
-    double plot_w, plot_h, left, top, pitch_x, pitch_y, width, height;
     double x_low, x_high, y_low, y_high;
     double x_ticks[ATTN_TICKS], y_ticks[ATTN_TICKS], x_step, y_step;
     size_t x_count, y_count;
@@ -51,8 +48,6 @@ typedef struct line_plan {
      * one of them is too long for dashes */
     bool *whole;
     double legend_rows; /* lines of the longest legend of a panel */
-    const char *lines[ATTN_TITLE_LINES];
-    int line_count;
 } line_plan;
 
 static double x_of(const attn_figure_curve *c, size_t i) {
@@ -85,7 +80,8 @@ static size_t most_ticks(size_t usual, double length, double apart) {
 /* Finds the ranges of x and y and their ticks. The range of y extends to multiples of the tick
  * step. It begins at 0 if the smallest y is positive and below half the largest. */
 static void read_ranges(line_plan *plan) {
-    const attn_figure_options *o = plan->options;
+    const attn_page *page = &plan->page;
+    const attn_figure_options *o = page->options;
     plan->x_low = plan->y_low = INFINITY;
     plan->x_high = plan->y_high = -INFINITY;
     for (size_t k = 0; k < plan->data->count; k++) {
@@ -110,10 +106,10 @@ static void read_ranges(line_plan *plan) {
     if (isnan(o->vmax))
         plan->y_high = ceil(plan->y_high / plan->y_step - 1e-9) * plan->y_step;
     plan->y_count = attn_figure_ticks(plan->y_low, plan->y_high,
-                                      most_ticks(9, plan->plot_h, TICK_H), plan->y_ticks);
+                                      most_ticks(9, page->plot_h, TICK_H), plan->y_ticks);
     plan->x_count = attn_figure_ticks(
         plan->x_low, plan->x_high,
-        most_ticks(plan->data->panels > 1 ? 8 : 11, plan->plot_w, TICK_W), plan->x_ticks);
+        most_ticks(plan->data->panels > 1 ? 8 : 11, page->plot_w, TICK_W), plan->x_ticks);
     plan->x_step = plan->x_count > 1 ? plan->x_ticks[1] - plan->x_ticks[0] : 1;
 }
 
@@ -122,21 +118,21 @@ static double item_width(const line_plan *plan, size_t k) {
 }
 
 static attn_status read_names(line_plan *plan, attn_error *err) {
+    const attn_page *page = &plan->page;
     const attn_figure_curves *data = plan->data;
-    plan->names = attn_arena_zeroed(plan->arena, data->count + 1, sizeof *plan->names);
-    double *used = attn_arena_zeroed(plan->arena, 2 * data->panels, sizeof *used);
+    plan->names = attn_arena_zeroed(page->arena, data->count + 1, sizeof *plan->names);
+    double *used = attn_arena_zeroed(page->arena, 2 * data->panels, sizeof *used);
     if (!plan->names || !used)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the labels of a figure");
     for (size_t k = 0; k < data->count; k++) {
         const attn_figure_curve *c = &data->items[k];
         if (!c->name)
             continue;
-        plan->names[k] = attn_svg_label(plan->arena, attn_svg_title(plan->arena, c->name),
-                                        ATTN_TICK_SIZE, NAME_MOST);
+        plan->names[k] = attn_svg_name(page->arena, c->name, ATTN_TICK_SIZE, NAME_MOST);
         if (!plan->names[k])
             return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the labels of a figure");
         double *row = used + 2 * c->panel, *rows = row + 1;
-        if (*rows == 0 || *row + item_width(plan, k) > plan->plot_w + 18) {
+        if (*rows == 0 || *row + item_width(plan, k) > page->plot_w + 18) {
             *rows += 1;
             *row = 0;
         }
@@ -156,107 +152,84 @@ static double y_room(const line_plan *plan) {
     return ceil(widest) + 10;
 }
 
-/* Sets *plot to the length of each of `panels` plots along a side of the figure that is `given`
- * pixels long, of which labels, gaps and titles take `rest`. given = 0: *plot stays as it is.
- * ATTN_EARG at `side`: it is too short. */
-static attn_status fit(double given, double rest, size_t panels, const char *side, double *plot,
-                       attn_error *err) {
-    if (!(given > 0))
-        return ATTN_OK;
-    *plot = floor((given - rest) / (double)panels);
-    if (*plot >= SIZED_LEAST)
-        return ATTN_OK;
-    return attn_fail(err, ATTN_EARG, side,
-                     "expected a %s of at least %.0f, because labels and titles take %.0f and a "
-                     "panel at least %.0f, found %.0f",
-                     side, rest + (double)panels * SIZED_LEAST, rest, SIZED_LEAST, given);
-}
-
 /* Chooses the size of a plot before the labels are known, for the number of ticks. */
 static void guess_plot(line_plan *plan) {
-    const attn_figure_options *o = plan->options;
+    attn_page *page = &plan->page;
+    const attn_figure_options *o = page->options;
     const bool single = plan->data->panels == 1;
-    plan->plot_w = single ? SINGLE_W : PANEL_W;
-    plan->plot_h = single ? SINGLE_H : PANEL_H;
+    page->plot_w = single ? SINGLE_W : PANEL_W;
+    page->plot_h = single ? SINGLE_H : PANEL_H;
     if (o->width > 0)
-        plan->plot_w = (o->width - 4 * ATTN_PAD) / (double)plan->across - GAP_X;
+        page->plot_w = (o->width - 4 * ATTN_PAD) / (double)page->across - GAP_X;
     if (o->height > 0)
-        plan->plot_h = (o->height - 4 * ATTN_PAD) / (double)plan->down - GAP_Y - TICK_ROOM;
-}
-
-static attn_status place_title(line_plan *plan, attn_error *err) {
-    const attn_svg_face face = {.size = ATTN_HEAD_SIZE, .bold = true};
-    const char *title = plan->options->title;
-    plan->line_count = title ? attn_svg_lines(plan->arena, title, &face, plan->width - 2 * ATTN_PAD,
-                                              plan->lines, ATTN_TITLE_LINES)
-                             : 0;
-    return plan->line_count >= 0
-               ? ATTN_OK
-               : attn_fail(err, ATTN_ENOMEM, "", "no memory left for the title of a figure");
+        page->plot_h = (o->height - 4 * ATTN_PAD) / (double)page->down - GAP_Y - TICK_ROOM;
 }
 
 static attn_status place_across(line_plan *plan, attn_error *err) {
-    const attn_figure_options *o = plan->options;
-    const double tick_room = y_room(plan), gaps = (double)(plan->across - 1) * (GAP_X + tick_room);
-    plan->left = ATTN_PAD + (o->y_label ? AXIS_NAME : 0) + tick_room;
-    const double rest = plan->left + gaps + 2 * ATTN_PAD;
-    attn_status status = fit(o->width, rest, plan->across, "width", &plan->plot_w, err);
-    plan->pitch_x = plan->plot_w + GAP_X + tick_room;
-    plan->width = o->width > 0 ? o->width : rest + (double)plan->across * plan->plot_w;
+    attn_page *page = &plan->page;
+    const attn_figure_options *o = page->options;
+    const double tick_room = y_room(plan), gaps = (double)(page->across - 1) * (GAP_X + tick_room);
+    page->left = ATTN_PAD + (o->y_label ? AXIS_NAME : 0) + tick_room;
+    const double rest = page->left + gaps + 2 * ATTN_PAD;
+    attn_status status =
+        attn_page_share(o->width, rest, page->across, SIZED_LEAST, "width", &page->plot_w, err);
+    page->pitch_x = page->plot_w + GAP_X + tick_room;
+    page->width = o->width > 0 ? o->width : rest + (double)page->across * page->plot_w;
     return status;
 }
 
 static attn_status place_down(line_plan *plan, attn_error *err) {
-    const attn_figure_options *o = plan->options;
+    attn_page *page = &plan->page;
+    const attn_figure_options *o = page->options;
     const double head = (plan->data->titles ? HEAD : 0) + ROW * plan->legend_rows;
-    const double gaps = (double)plan->down * (GAP_Y + head + TICK_ROOM) - GAP_Y - head;
-    plan->top = ATTN_PAD + plan->line_count * ATTN_LINE + (plan->line_count ? 8 : 0) + head;
-    const double rest = plan->top + gaps + (o->x_label ? AXIS_NAME : 4) + ATTN_PAD;
-    attn_status status = fit(o->height, rest, plan->down, "height", &plan->plot_h, err);
-    plan->pitch_y = plan->plot_h + GAP_Y + head + TICK_ROOM;
-    plan->height = o->height > 0 ? o->height : rest + (double)plan->down * plan->plot_h;
+    const double gaps = (double)page->down * (GAP_Y + head + TICK_ROOM) - GAP_Y - head;
+    page->top = ATTN_PAD + page->line_count * ATTN_LINE + (page->line_count ? 8 : 0) + head;
+    const double rest = page->top + gaps + (o->x_label ? AXIS_NAME : 4) + ATTN_PAD;
+    attn_status status =
+        attn_page_share(o->height, rest, page->down, SIZED_LEAST, "height", &page->plot_h, err);
+    page->pitch_y = page->plot_h + GAP_Y + head + TICK_ROOM;
+    page->height = o->height > 0 ? o->height : rest + (double)page->down * page->plot_h;
     return status;
 }
 
 static attn_status lay_out(line_plan *plan, attn_error *err) {
-    const size_t panels = plan->data->panels, columns = plan->options->columns;
-    const size_t across = columns ? columns : panels <= 1 ? 1 : panels <= 4 ? 2 : 3;
-    plan->across = across < panels ? across : panels;
-    plan->down = (panels + plan->across - 1) / plan->across;
+    const size_t panels = plan->data->panels;
+    attn_page_grid(&plan->page, panels <= 1 ? 1 : panels <= 4 ? 2 : 3, panels);
     guess_plot(plan);
     read_ranges(plan);
     ATTN_TRY(place_across(plan, err));
     ATTN_TRY(read_names(plan, err));
-    ATTN_TRY(place_title(plan, err));
+    ATTN_TRY(attn_page_title(&plan->page, plan->page.width - 2 * ATTN_PAD, err));
     return place_down(plan, err);
 }
 
 /* --- drawing --- */
 
 static double px(const line_plan *plan, double left, double x) {
-    return left + (x - plan->x_low) / (plan->x_high - plan->x_low) * plan->plot_w;
+    return left + (x - plan->x_low) / (plan->x_high - plan->x_low) * plan->page.plot_w;
 }
 
 static double py(const line_plan *plan, double top, double y) {
-    return top + (plan->y_high - y) / (plan->y_high - plan->y_low) * plan->plot_h;
+    return top + (plan->y_high - y) / (plan->y_high - plan->y_low) * plan->page.plot_h;
 }
 
 static void put_axes(attn_svg *s, const line_plan *plan, double left, double top) {
+    const attn_page *page = &plan->page;
     const attn_draw_palette *p = attn_draw_palette_of(s->theme);
     attn_svg_face face = {.size = ATTN_TICK_SIZE, .fill = p->muted, .anchor = ATTN_ANCHOR_MIDDLE};
     char text[32];
     attn_svg_put(s, "<g class=\"axes\">\n");
     for (size_t i = 0; i < plan->x_count; i++) {
         double x = px(plan, left, plan->x_ticks[i]);
-        attn_svg_line(s, x, top, x, top + plan->plot_h, p->rule, 1);
+        attn_svg_line(s, x, top, x, top + page->plot_h, p->rule, 1);
         attn_figure_tick_text(plan->x_ticks[i], plan->x_step, text);
-        attn_svg_text(s, x, top + plan->plot_h + 12, &face, text);
+        attn_svg_text(s, x, top + page->plot_h + 12, &face, text);
     }
     face.anchor = ATTN_ANCHOR_END;
     for (size_t i = 0; i < plan->y_count; i++) {
         double y = py(plan, top, plan->y_ticks[i]);
         const bool zero = fabs(plan->y_ticks[i]) < 1e-9 * plan->y_step;
-        attn_svg_line(s, left, y, left + plan->plot_w, y, zero ? p->frame : p->rule, 1);
+        attn_svg_line(s, left, y, left + page->plot_w, y, zero ? p->frame : p->rule, 1);
         attn_figure_tick_text(plan->y_ticks[i], plan->y_step, text);
         attn_svg_text(s, left - 7, y, &face, text);
     }
@@ -300,9 +273,9 @@ static void move_pen(pen *p, double x, double y) {
  * smallest and the largest y are drawn. 1: all points are drawn. */
 static size_t bin_of(const line_plan *plan, const attn_figure_curve *c) {
     const double n = (double)c->n, share = DRAWN / (double)plan->data->count;
-    if (n <= fmin(DENSE * plan->plot_w, share))
+    if (n <= fmin(DENSE * plan->page.plot_w, share))
         return 1;
-    return (size_t)ceil(n / fmin(plan->plot_w, share / 2));
+    return (size_t)ceil(n / fmin(plan->page.plot_w, share / 2));
 }
 
 /* Moves the pen along the drawn points of a curve. A NaN or infinity breaks the line. */
@@ -324,15 +297,16 @@ static void move_along(pen *p, const line_plan *plan, const attn_figure_curve *c
 }
 
 static attn_status measure_curves(line_plan *plan, attn_error *err) {
+    const attn_page *page = &plan->page;
     const attn_figure_curves *data = plan->data;
-    plan->whole = attn_arena_zeroed(plan->arena, data->count, sizeof *plan->whole);
-    size_t *places = attn_arena_zeroed(plan->arena, data->panels, sizeof *places);
+    plan->whole = attn_arena_zeroed(page->arena, data->count, sizeof *plan->whole);
+    size_t *places = attn_arena_zeroed(page->arena, data->panels, sizeof *places);
     if (!plan->whole || !places)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the curves of a figure");
     for (size_t k = 0; k < data->count; k++) {
         pen line = {.s = NULL};
         move_along(&line, plan, &data->items[k]);
-        plan->whole[places[data->items[k].panel]++] |= line.length > FILLS * plan->plot_w;
+        plan->whole[places[data->items[k].panel]++] |= line.length > FILLS * page->plot_w;
     }
     return ATTN_OK;
 }
@@ -402,25 +376,25 @@ static void put_legend_item(attn_svg *s, const line_plan *plan, size_t k, size_t
 }
 
 static void put_panel(attn_svg *s, const line_plan *plan, size_t panel) {
+    const attn_page *page = &plan->page;
     const attn_draw_palette *p = attn_draw_palette_of(s->theme);
     const attn_svg_face head = {.size = ATTN_NAME_SIZE, .bold = true, .fill = p->text};
-    const double left = plan->left + (double)(panel % plan->across) * plan->pitch_x;
-    const double top = plan->top + (double)(panel / plan->across) * plan->pitch_y;
+    double left, top;
+    attn_page_corner(page, panel, &left, &top);
     double x = left, y = top - ROW * plan->legend_rows + ROW / 2 - 2;
     size_t kind = 0;
     attn_svg_put(s, "<g class=\"panel\">\n");
     if (plan->data->titles)
-        attn_svg_text(s, left, y - ROW / 2 - 8, &head,
-                      attn_svg_label(plan->arena,
-                                     attn_svg_title(plan->arena, plan->data->titles[panel]),
-                                     head.size * 1.13, plan->plot_w));
+        attn_svg_text(
+            s, left, y - ROW / 2 - 8, &head,
+            attn_svg_name(page->arena, plan->data->titles[panel], head.size * 1.13, page->plot_w));
     put_axes(s, plan, left, top);
     for (size_t k = 0; k < plan->data->count && !s->t->failed; k++) {
         if (plan->data->items[k].panel != panel)
             continue;
         put_curve(s, plan, k, kind, left, top);
         if (plan->names[k]) {
-            if (x > left && x + item_width(plan, k) > left + plan->plot_w + 18) {
+            if (x > left && x + item_width(plan, k) > left + page->plot_w + 18) {
                 x = left;
                 y += ROW;
             }
@@ -432,29 +406,9 @@ static void put_panel(attn_svg *s, const line_plan *plan, size_t panel) {
     attn_svg_put(s, "</g>\n");
 }
 
-static void put_names(attn_svg *s, const line_plan *plan) {
-    const attn_figure_options *o = plan->options;
-    const attn_draw_palette *p = attn_draw_palette_of(s->theme);
-    const attn_svg_face head = {.size = ATTN_HEAD_SIZE, .bold = true, .fill = p->text};
-    attn_svg_face name = {.size = ATTN_NAME_SIZE, .fill = p->text, .anchor = ATTN_ANCHOR_MIDDLE};
-    const double wide = plan->pitch_x * (double)(plan->across - 1) + plan->plot_w;
-    const double high = plan->pitch_y * (double)(plan->down - 1) + plan->plot_h;
-    for (int i = 0; i < plan->line_count; i++)
-        attn_svg_text(s, ATTN_PAD, ATTN_PAD + ATTN_LINE * (i + 0.4), &head, plan->lines[i]);
-    if (o->x_label)
-        attn_svg_text(
-            s, plan->left + wide / 2, plan->height - ATTN_PAD - 8, &name,
-            attn_svg_label(plan->arena, attn_svg_title(plan->arena, o->x_label), name.size, wide));
-    name.turn = -90;
-    if (o->y_label)
-        attn_svg_text(
-            s, ATTN_PAD + 6, plan->top + high / 2, &name,
-            attn_svg_label(plan->arena, attn_svg_title(plan->arena, o->y_label), name.size, high));
-}
-
 attn_status attn_figure_lines(attn_text *svg, const attn_figure_curves *data,
                               const attn_figure_options *options, attn_error *err) {
-    line_plan plan = {.data = data, .options = options, .arena = svg->arena};
+    line_plan plan = {.page = {.options = options, .arena = svg->arena}, .data = data};
     attn_svg s = {svg, options->theme};
     if (data->count == 0 || data->panels == 0)
         return attn_fail(err, ATTN_ESHAPE, "", "a figure needs at least one curve");
@@ -468,13 +422,14 @@ attn_status attn_figure_lines(attn_text *svg, const attn_figure_curves *data,
     attn_text said = {.arena = svg->arena};
     attn_text_add(&said, "%zu curve%s over %.4g to %.4g; values from %.4g to %.4g.", data->count,
                   data->count == 1 ? "" : "s", plan.x_low, plan.x_high, plan.y_low, plan.y_high);
-    attn_svg_open(&s, plan.width, plan.height,
+    attn_svg_open(&s, plan.page.width, plan.page.height,
                   options->title ? attn_svg_title(svg->arena, options->title) : "Curves",
                   said.data ? said.data : "");
     attn_svg_put(&s, "<defs><clipPath id=\"plot\">");
-    attn_svg_rect(&s, -2, -2, plan.plot_w + 4, plan.plot_h + 4);
+    attn_svg_rect(&s, -2, -2, plan.page.plot_w + 4, plan.page.plot_h + 4);
     attn_svg_put(&s, "/></clipPath></defs>\n");
-    put_names(&s, &plan);
+    attn_page_names(&s, &plan.page, ATTN_PAD + 6, plan.page.height - ATTN_PAD - 8,
+                    (const double[2]){0, 0});
     for (size_t i = 0; i < data->panels; i++)
         put_panel(&s, &plan, i);
     attn_svg_close(&s);

@@ -16,6 +16,37 @@ enum {
 #define ATTN_HEAD_SIZE 16.0
 #define ATTN_LINE      22.0 /* distance of two lines of the title, pixels */
 
+/* --- a page of panels --- */
+
+/* What all figures have: a title, and panels in a grid. Lengths are pixels. */
+typedef struct attn_page {
+    const attn_figure_options *options;
+    attn_arena *arena;
+    size_t across, down;   /* panels in a row, rows of panels */
+    double plot_w, plot_h; /* of a panel */
+    /* upper left corner of the first panel; distances between corners of neighbouring panels */
+    double left, top, pitch_x, pitch_y;
+    double width, height;
+    const char *lines[ATTN_TITLE_LINES]; /* of the title */
+    int line_count;
+} attn_page;
+
+/* Chooses the number of panels in a row, at most `across` and at most the client's, for `count`. */
+void attn_page_grid(attn_page *page, size_t across, size_t count);
+/* Breaks the title into lines of at most `width` pixels. ATTN_ENOMEM. */
+attn_status attn_page_title(attn_page *page, double width, attn_error *err);
+/* Sets *plot to the length of each of `panels` plots along a side of the figure that is `given`
+ * pixels long, of which labels, gaps and titles take `rest`. given = 0: *plot stays as it is.
+ * ATTN_EARG at `side`: a plot would be shorter than `least`. */
+attn_status attn_page_share(double given, double rest, size_t panels, double least,
+                            const char *side, double *plot, attn_error *err);
+/* Stores the position of the upper left corner of panel i. */
+void attn_page_corner(const attn_page *page, size_t i, double *x, double *y);
+/* Writes the title, and the names of the axes, centred on all panels: that of x at the height `y`,
+ * that of y at the place `x`. Names are cut at the length of the panels, or at least[0] and least[1]
+ * if that is more. */
+void attn_page_names(attn_svg *s, const attn_page *page, double x, double y, const double least[2]);
+
 /* --- numbers along an axis --- */
 
 /* Finds at most `most` ticks within [low, high]. Their distance is 1, 2 or 5 times a power of ten,
@@ -75,8 +106,7 @@ typedef struct attn_panel {
 
 /* A heatmap figure. All lengths are pixels; R and C count cells of a panel, after transposing. */
 typedef struct attn_heat_plan {
-    const attn_figure_options *options;
-    attn_arena *arena;
+    attn_page page;
     attn_panel *panels;
     size_t count, R, C;
     bool own; /* panels have labels of their own */
@@ -91,19 +121,13 @@ typedef struct attn_heat_plan {
     /* font size of values, 0 = none are written; widest value in ems */
     double value_size, value_width;
     bool image;
-    size_t across, down;
-    double cell_w, cell_h, plot_w, plot_h, gap; /* `gap` is the distance between cells, 0 or 1 */
+    double cell_w, cell_h, gap; /* `gap` is the distance between cells, 0 or 1 */
     /* pixels beside the rows and below the columns of a panel for its labels; pixels by which
      * turned column labels extend left of it */
     double row_room, col_room, overhang;
-    /* upper left corner of the first panel; distances between corners of neighbouring panels */
-    double left, top, pitch_x, pitch_y;
     double gap_x, gap_y; /* between neighbouring panels */
     /* left end of the name of the rows; right end of the labels of the colour bar and its margin */
     double content_x, content_w;
-    double width, height;
-    const char *lines[ATTN_TITLE_LINES];
-    int line_count;
 } attn_heat_plan;
 
 /* Checks that the enums, the label rotation and the size of the options are in range. Returns
@@ -123,8 +147,6 @@ void attn_heat_value_text(const attn_heat_plan *plan, double value, char text[32
  * so that no seams show; in a figure of a given size some are then a pixel larger than others. */
 double attn_heat_x(const attn_heat_plan *plan, size_t c);
 double attn_heat_y(const attn_heat_plan *plan, size_t r);
-/* Stores the position of the upper left corner of panel i. */
-void attn_heat_corner(const attn_heat_plan *plan, size_t i, double *x, double *y);
 /* Returns the width in pixels that the colour bar and its labels need; 0 without a bar. */
 double attn_heat_bar_room(const attn_heat_plan *plan);
 /* Draws the colour bar, if there is one. */

@@ -182,8 +182,8 @@ static void mark(const attn_heatmap *map, const float *cells, uint8_t *state) {
 static attn_status turn_over(attn_heat_plan *plan, const attn_heatmap *map, attn_panel *panel,
                              attn_error *err) {
     const size_t R = map->shape[0], C = map->shape[1];
-    float *values = attn_arena_zeroed(plan->arena, R * C, sizeof *values);
-    uint8_t *state = attn_arena_zeroed(plan->arena, R * C, 1);
+    float *values = attn_arena_zeroed(plan->page.arena, R * C, sizeof *values);
+    uint8_t *state = attn_arena_zeroed(plan->page.arena, R * C, 1);
     if (!values || !state)
         return no_memory(err, "cells");
     for (size_t r = 0; r < R; r++)
@@ -199,7 +199,7 @@ static attn_status turn_over(attn_heat_plan *plan, const attn_heatmap *map, attn
 /* Sets the labels of panel i, unless an earlier panel has those of the figure. */
 static void name_axes(const attn_heat_plan *plan, const attn_figure_heat *data, size_t i,
                       attn_panel *panel) {
-    const bool over = plan->options->transpose;
+    const bool over = plan->page.options->transpose;
     const attn_heatmap *map = &data->maps[i];
     const attn_figure_names all = {data->row_labels, data->col_labels, data->row_count,
                                    data->col_count};
@@ -222,14 +222,14 @@ static attn_status read_panel(attn_heat_plan *plan, const attn_figure_heat *data
                          "%zu at panel %zu",
                          first->shape[0], first->shape[1], map->shape[0], map->shape[1], i);
     const float *cells = map->max ? map->max : map->mean;
-    uint8_t *state = attn_arena_zeroed(plan->arena, map->shape[0] * map->shape[1] + 1, 1);
+    uint8_t *state = attn_arena_zeroed(plan->page.arena, map->shape[0] * map->shape[1] + 1, 1);
     if (!state)
         return no_memory(err, "cells");
     mark(map, cells, state);
     const char *title = data->titles ? data->titles[i] : NULL;
     *panel = (attn_panel){.values = cells, .state = state, .title = title && *title ? title : NULL};
     name_axes(plan, data, i, panel);
-    return plan->options->transpose ? turn_over(plan, map, panel, err) : ATTN_OK;
+    return plan->page.options->transpose ? turn_over(plan, map, panel, err) : ATTN_OK;
 }
 
 static void read_panel_range(attn_heat_plan *plan, attn_panel *panel) {
@@ -290,7 +290,7 @@ static attn_status make_scale(const attn_figure_options *o, double low, double h
 
 /* Makes the colour scales of the figure and of its panels. */
 static attn_status make_scales(attn_heat_plan *plan, attn_error *err) {
-    const attn_figure_options *o = plan->options;
+    const attn_figure_options *o = plan->page.options;
     attn_status status = make_scale(o, plan->low, plan->high, &plan->scale, err);
     /* Weights are float32, and a bound of 0.1 in decimal is not above the float32 nearest to it. */
     plan->below = (float)plan->low < (float)plan->scale.low;
@@ -309,10 +309,10 @@ enum { RANGED_COLUMNS = 12 };
 
 /* Appends the range of each panel's values to its title. */
 static attn_status name_ranges(attn_heat_plan *plan, attn_error *err) {
-    const bool ranged = plan->options->own_scales && plan->C >= RANGED_COLUMNS;
+    const bool ranged = plan->page.options->own_scales && plan->C >= RANGED_COLUMNS;
     for (size_t p = 0; p < plan->count && ranged; p++) {
         attn_panel *panel = &plan->panels[p];
-        attn_text t = {.arena = plan->arena};
+        attn_text t = {.arena = plan->page.arena};
         attn_text_add(&t, "%s%s%.3g to %.3g", panel->title ? panel->title : "",
                       panel->title ? ": " : "", panel->low + 0.0, panel->high + 0.0);
         if (t.failed)
@@ -352,7 +352,7 @@ static void choose_format(attn_heat_plan *plan) {
 void attn_heat_value_text(const attn_heat_plan *plan, double value, char text[32]) {
     const int digits = (plan->format[1] - '0') & 7; /* 0 … 6 */
     const char kind = plan->format[2];
-    if (value == 0 && !plan->options->annotate)
+    if (value == 0 && !plan->page.options->annotate)
         snprintf(text, 32, "0"); /* an exact 0 is written "0" instead of "0.00" */
     else if (kind == '%')
         snprintf(text, 32, "%.*f%%", digits, 100 * value);
@@ -372,11 +372,11 @@ bool attn_figure_format_ok(const char *f) {
 }
 
 static attn_status choose_values(attn_heat_plan *plan, attn_error *err) {
-    const char *annotate = plan->options->annotate;
+    const char *annotate = plan->page.options->annotate;
     if (annotate && *annotate && !attn_figure_format_ok(annotate))
         return attn_fail(err, ATTN_EARG, "annotate",
                          "expected a format such as .2f, .1%% or .3g, found %.20s", annotate);
-    if (plan->options->marks || (annotate && !*annotate))
+    if (plan->page.options->marks || (annotate && !*annotate))
         return ATTN_OK;
     if (annotate)
         snprintf(plan->format, sizeof plan->format, "%.7s", annotate);
@@ -388,7 +388,7 @@ static attn_status choose_values(attn_heat_plan *plan, attn_error *err) {
 attn_status attn_heat_plan_data(attn_heat_plan *plan, const attn_figure_heat *data,
                                 attn_error *err) {
     const attn_heatmap *first = &data->maps[0];
-    const bool over = plan->options->transpose;
+    const bool over = plan->page.options->transpose;
     plan->own = data->own != NULL;
     plan->count = data->count;
     plan->R = first->shape[over];
@@ -397,7 +397,7 @@ attn_status attn_heat_plan_data(attn_heat_plan *plan, const attn_figure_heat *da
     plan->step[0] = first->step[over];
     plan->step[1] = first->step[!over];
     plan->pooled = plan->step[0] > 1 || plan->step[1] > 1;
-    plan->panels = attn_arena_zeroed(plan->arena, data->count, sizeof *plan->panels);
+    plan->panels = attn_arena_zeroed(plan->page.arena, data->count, sizeof *plan->panels);
     if (!plan->panels)
         return no_memory(err, "cells");
     for (size_t i = 0; i < data->count; i++) {

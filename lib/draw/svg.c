@@ -279,6 +279,10 @@ const char *attn_svg_label(attn_arena *arena, const char *token, double size, do
     return shown ? cut(arena, shown, &face, width) : NULL;
 }
 
+const char *attn_svg_name(attn_arena *arena, const char *text, double size, double width) {
+    return attn_svg_label(arena, attn_svg_title(arena, text), size, width);
+}
+
 /* Returns the end of a line that begins at p and fits into `width` pixels. The line ends at the
  * last blank that fits, or within a word if there is no blank. */
 static const char *line_end(const char *p, const attn_svg_face *face, double width) {
