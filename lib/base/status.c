@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "attn/attn.h"
+#include "base/try.h"
 
 const char *attn_version(void) {
     return ATTN_VERSION;
@@ -49,4 +50,8 @@ attn_status attn_fail(attn_error *err, attn_status code, const char *where, cons
         va_end(args);
     }
     return code;
+}
+
+attn_status attn_no_memory(attn_error *err, const char *what) {
+    return attn_fail(err, ATTN_ENOMEM, "", "no memory left for %s", what);
 }

@@ -12,4 +12,7 @@
             return attn_try_status;                                                                \
     } while (0)
 
+/* Fails with ATTN_ENOMEM: "no memory left for WHAT". */
+attn_status attn_no_memory(attn_error *err, const char *what);
+
 #endif

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "attention/resolved.h"
+#include "base/try.h"
 #include "io/safetensors_layout.h"
 #include "runs/copy.h"
 #include "runs/format.h"
@@ -37,17 +38,17 @@ typedef struct packed {
     const char *name;
 } packed;
 
-static void no_memory(attn_run_builder *b) {
+static void fail_memory(attn_run_builder *b) {
     if (!b->status)
-        b->status = attn_fail(b->err, ATTN_ENOMEM, "", "no memory left for the stored run");
+        b->status = attn_no_memory(b->err, "the stored run");
 }
 
 /* Appends to one of the lists. NULL: out of memory. */
-static void *append(attn_run_builder *b, attn_io_list *list, size_t each) {
+static void *append_item(attn_run_builder *b, attn_io_list *list, size_t each) {
     list->each = each;
     void *item = attn_io_append(list, b->arena);
     if (!item)
-        no_memory(b);
+        fail_memory(b);
     return item;
 }
 
@@ -71,9 +72,9 @@ static given *find_given(const attn_run_builder *b, const attn_tensor *t) {
 /* Appends a tensor to the file. Returns its name; NULL: an error. */
 static const char *append_tensor(attn_run_builder *b, const char *name, const attn_tensor *t) {
     const char *copy = attn_arena_text(b->arena, name, strlen(name));
-    attn_named_tensor *n = copy ? append(b, &b->tensors, sizeof *n) : NULL;
+    attn_named_tensor *n = copy ? append_item(b, &b->tensors, sizeof *n) : NULL;
     if (!n) {
-        no_memory(b);
+        fail_memory(b);
         return NULL;
     }
     *n = (attn_named_tensor){copy, *t};
@@ -81,12 +82,12 @@ static const char *append_tensor(attn_run_builder *b, const char *name, const at
     if (!attn_tensor_is_dense(t))
         attn_run_copy_tensor(&c, &n->tensor);
     if (c.failed)
-        no_memory(b);
+        fail_memory(b);
     return b->status ? NULL : copy;
 }
 
 /* Fills up behind a tensor, so that the next one is aligned. */
-static void pad(attn_run_builder *b, const attn_tensor *t) {
+static void align_next(attn_run_builder *b, const attn_tensor *t) {
     static uint8_t zeros[ATTN_ALIGN];
     char name[NAME];
     size_t bytes;
@@ -108,7 +109,7 @@ static const char *add_tensor(attn_run_builder *b, const char *member, const att
         *p = *p == '/' ? '.' : *p;
     const char *added = append_tensor(b, name, t);
     if (added && b->padded)
-        pad(b, t);
+        align_next(b, t);
     return added;
 }
 
@@ -117,7 +118,7 @@ static const char *name_tensor(void *ctx, const char *member, const attn_tensor 
     attn_run_builder *b = ctx;
     given *g = find_given(b, t);
     const char *name = g ? g->name : add_tensor(b, member, t);
-    if (!g && name && (g = append(b, &b->given, sizeof *g)))
+    if (!g && name && (g = append_item(b, &b->given, sizeof *g)))
         *g = (given){*t, name};
     return name ? name : "";
 }
@@ -140,7 +141,7 @@ static const packed *add_packed(attn_run_builder *b, const char *member,
     attn_mask_layer after = *before;
     b->status = attn_run_mask_pack(&after, b->keys, b->work, b->err);
     const char *name = add_tensor(b, member, &after.values);
-    packed *p = name ? append(b, &b->masks, sizeof *p) : NULL;
+    packed *p = name ? append_item(b, &b->masks, sizeof *p) : NULL;
     if (p)
         *p = (packed){before->values, before->semantics, b->keys, after, name};
     return p;
@@ -205,7 +206,7 @@ static void add_overview(attn_run_builder *b, const attn_attention *op, const at
     b->status = attn_run_planes_new(&pyramid, all.count, b->work, &planes)
                     ? attn_run_overview_make(&matter, &all, &pyramid, b->pool, b->control, b->work,
                                              NULL, &planes, b->err)
-                    : attn_fail(b->err, ATTN_ENOMEM, "", "no memory left for the overview");
+                    : attn_no_memory(b->err, "the overview");
     for (size_t level = pyramid.overview; level < pyramid.levels && !b->status; level++) {
         add_plane(b, &op->dims, ATTN_RUN_OVERVIEW_MAX, level, planes.max[level]);
         add_plane(b, &op->dims, ATTN_RUN_OVERVIEW_MEAN, level, planes.mean[level]);
@@ -216,7 +217,7 @@ static void add_overview(attn_run_builder *b, const attn_attention *op, const at
 
 /* Writes the operation with all its operands by name, and with the offset that the library uses,
  * whatever the starts say. */
-static void put_operation(attn_run_builder *b, const attn_run_site_source *site) {
+static void write_operation(attn_run_builder *b, const attn_run_site_source *site) {
     const attn_run_naming to = {&b->text, name_tensor, name_mask, b};
     const attn_attention *op = site->op;
     attn_inputs in = op->in;
@@ -252,11 +253,11 @@ void attn_run_builder_site(attn_run_builder *b, const attn_run_site_source *site
     b->keys = op->dims.S;
     attn_json_object(t);
     attn_run_write_info(t, &site->info, op->dims.B);
-    put_operation(b, site);
+    write_operation(b, site);
     if (site->stats && !b->status) {
         const char *words = attn_mask_words(op->mask, b->work);
         if (!*words)
-            no_memory(b);
+            fail_memory(b);
         attn_run_write_text(t, "kernel", op->kernels->name);
         attn_run_write_text(t, "mask_words", words);
         add_stats(b, &op->dims, site->stats);
@@ -264,7 +265,7 @@ void attn_run_builder_site(attn_run_builder *b, const attn_run_site_source *site
     }
     attn_json_object_end(t);
     if (t->failed)
-        no_memory(b);
+        fail_memory(b);
     b->site++;
 }
 
@@ -278,7 +279,7 @@ void attn_run_builder_begin(attn_run_builder *b, const char *model) {
     attn_json_key(t, "sites");
     attn_json_array(t);
     if (t->failed)
-        no_memory(b);
+        fail_memory(b);
 }
 
 void attn_run_builder_end(attn_run_builder *b, const attn_metadata *metadata, size_t count,
@@ -289,7 +290,7 @@ void attn_run_builder_end(attn_run_builder *b, const attn_metadata *metadata, si
     attn_json_object_end(t);
     attn_json_put(t, "", 1);
     if (t->failed || !all)
-        no_memory(b);
+        fail_memory(b);
     if (b->status)
         return;
     all[0] = (attn_metadata){"run", t->data};

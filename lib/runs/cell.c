@@ -4,15 +4,12 @@
 #include <string.h>
 
 #include "attention/operands.h"
+#include "base/try.h"
 #include "mask/mask_private.h"
 #include "runs/private.h"
 
 /* Keys of a row whose weights are computed together. */
 enum { CHUNK = 2048 };
-
-static attn_status no_memory(attn_error *err) {
-    return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the explanation");
-}
 
 /* Copies n doubles. attn_query_rows and attn_key_rows return `to` itself if they had to convert the
  * row, and then nothing is copied. */
@@ -32,7 +29,7 @@ static attn_status explain_product(const attn_run_site *site, const attn_range *
     out->key = attn_arena_zeroed(arena, A, sizeof(double));
     out->products = attn_arena_zeroed(arena, A, sizeof(double));
     if (!out->query || !out->key || !out->products || !terms)
-        return no_memory(err);
+        return attn_no_memory(err, "the explanation");
     copy_vector(
         out->query,
         attn_query_rows(a, at->batch, at->head, at->row, 1, sizeof(double), out->query, &ld), A);
@@ -68,10 +65,9 @@ static attn_status explain_stages(const attn_run_site *site, const attn_range *a
                                   attn_error *err) {
     double *const places[] = {&out->raw, &out->scaled, &out->softcapped, &out->biased,
                               &out->weight};
-    attn_status status = ATTN_OK;
-    for (int s = ATTN_STAGE_RAW; s <= ATTN_STAGE_PROBS && status == ATTN_OK; s++)
-        status = stage_of(site, at, (attn_stage)s, scratch, places[s], err);
-    return status;
+    for (int s = ATTN_STAGE_RAW; s <= ATTN_STAGE_PROBS; s++)
+        ATTN_TRY(stage_of(site, at, (attn_stage)s, scratch, places[s], err));
+    return ATTN_OK;
 }
 
 /* Tells whether mask layer number `layer` hides the key when it is the only layer. */
@@ -117,14 +113,12 @@ static attn_status find_rank(const attn_run_site *site, const attn_range *at, at
     uint8_t *keep = attn_arena_take(arena, CHUNK);
     size_t before = 0;
     if (!row || !keep)
-        return no_memory(err);
+        return attn_no_memory(err, "the explanation");
     for (size_t j = 0; j < a->dims.S; j += CHUNK) {
         const size_t n = a->dims.S - j < CHUNK ? a->dims.S - j : CHUNK;
         const attn_range part = {at->batch, at->head, at->row, 1, j, n};
-        attn_status status =
-            attn_attention_cells(a, &site->stats, &part, ATTN_STAGE_PROBS, row, n, scratch, err);
-        if (status != ATTN_OK)
-            return status;
+        ATTN_TRY(
+            attn_attention_cells(a, &site->stats, &part, ATTN_STAGE_PROBS, row, n, scratch, err));
         attn_mask_keep(a->mask, at->batch, at->head, at->row, j, n, keep);
         for (size_t k = 0; k < n; k++) {
             const double w = wide ? row[k] : (double)((const float *)(const void *)row)[k];
@@ -163,18 +157,14 @@ attn_status attn_run_explain(const attn_run_site *site, size_t batch, size_t hea
                          d->B, d->Hq, d->L, d->S, batch, head, row, col);
     attn_cells_scratch *scratch = attn_cells_scratch_new(a, arena);
     if (!scratch)
-        return no_memory(err);
+        return attn_no_memory(err, "the explanation");
     cell.distance = (int64_t)col - (int64_t)row - attn_mask_offset(a->mask, batch);
-    attn_status status = explain_product(site, &at, arena, &cell, err);
-    if (status == ATTN_OK)
-        status = explain_stages(site, &at, scratch, &cell, err);
-    if (status != ATTN_OK)
-        return status;
+    ATTN_TRY(explain_product(site, &at, arena, &cell, err));
+    ATTN_TRY(explain_stages(site, &at, scratch, &cell, err));
     explain_mask(site, &at, &cell);
     cell.row_max = site->stats.max[attn_row_index(a, batch, head, row)];
     cell.logsumexp = attn_run_logsumexp(site, batch, head, row);
-    status = find_rank(site, &at, arena, scratch, &cell, err);
-    if (status == ATTN_OK)
-        *out = cell;
-    return status;
+    ATTN_TRY(find_rank(site, &at, arena, scratch, &cell, err));
+    *out = cell;
+    return ATTN_OK;
 }

@@ -165,7 +165,7 @@ attn_status attn_run_columns(const attn_run_site *site, const attn_range *ranges
         return status;
     f.lanes = attn_sweep_open(&finding, &f, attn_pool_slots(pool), arena);
     if (!f.lanes)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the edges");
+        return attn_no_memory(err, "the edges");
     memset(f.found, 0, f.keys * sizeof *f.found);
     f.pool = pool;
     f.control = control;

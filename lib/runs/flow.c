@@ -214,7 +214,7 @@ attn_status attn_run_flow_rows(const attn_run_rollout *r, const size_t *rows, si
     ATTN_TRY(measure_graph(&w, &cost, err));
     w.lanes = attn_sweep_open(&weighing, &w, w.slots, arena);
     if (!w.lanes)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the capacities of a flow");
+        return attn_no_memory(err, "the capacities of a flow");
     memset(w.graph.rows, 0, w.graph.layers * w.graph.tokens * sizeof *w.graph.rows);
     memset(out, 0, count * r->layers->cols * sizeof *out);
     trace_graph(&w, &from, &to, &cost);

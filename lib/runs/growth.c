@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "attention/resolved.h"
+#include "base/try.h"
 #include "runs/copy.h"
 #include "runs/private.h"
 
@@ -32,11 +33,7 @@ struct attn_run_growth {
     _Atomic size_t rows;
 };
 
-static attn_status no_memory(attn_error *err) {
-    return attn_fail(err, ATTN_ENOMEM, "", "no memory left for a growing run");
-}
-
-static attn_status refuse(size_t site, const char *what, attn_error *err) {
+static attn_status refuse_site(size_t site, const char *what, attn_error *err) {
     char where[32];
     snprintf(where, sizeof where, "sites/%zu", site);
     return attn_fail(err, ATTN_EARG, where, "%s", what);
@@ -91,8 +88,8 @@ static attn_status make_site(const attn_run_growth *g, const attn_run_site_sourc
     if (!to->info.name)
         to->info.name = name;
     if (!is_plain(&to->in))
-        return refuse((size_t)(to - g->sites),
-                      "expected an operation of layout BLD with float32 tensors", err);
+        return refuse_site((size_t)(to - g->sites),
+                           "expected an operation of layout BLD with float32 tensors", err);
     attn_inputs *in = &to->in;
     attn_run_copier c = {.arena = g->arena};
     attn_run_copy_info(&c, &to->info, d->B);
@@ -100,7 +97,7 @@ static attn_status make_site(const attn_run_growth *g, const attn_run_site_sourc
     make_operand(&c, to->grows, g->most, &in->query);
     make_operand(&c, to->keys_grow, g->most, &in->key);
     make_operand(&c, to->keys_grow, g->most, &in->value);
-    return c.failed ? no_memory(err) : ATTN_OK;
+    return c.failed ? attn_no_memory(err, "a growing run") : ATTN_OK;
 }
 
 /* Copies texts and metadata. false: out of memory. */
@@ -121,9 +118,8 @@ static bool copy_texts(attn_run_growth *g, const attn_run_source *first) {
 attn_status attn_run_growth_new(const attn_run_source *first, size_t growing, size_t most,
                                 attn_arena *arena, attn_run_growth **out, attn_error *err) {
     attn_run_growth *g = attn_arena_zeroed(arena, 1, sizeof *g);
-    attn_status status = ATTN_OK;
     if (!g)
-        return no_memory(err);
+        return attn_no_memory(err, "a growing run");
     *g = (attn_run_growth){.site_count = first->site_count,
                            .text_count = first->text_count,
                            .growing = growing,
@@ -135,11 +131,11 @@ attn_status attn_run_growth_new(const attn_run_source *first, size_t growing, si
         return attn_fail(err, ATTN_EARG, "texts", "expected at least %zu that grow, found %zu",
                          growing, first->text_count);
     if (!g->sites || !copy_texts(g, first))
-        return no_memory(err);
-    for (size_t i = 0; !status && i < g->site_count; i++)
-        status = make_site(g, &first->sites[i], &g->sites[i], err);
+        return attn_no_memory(err, "a growing run");
+    for (size_t i = 0; i < g->site_count; i++)
+        ATTN_TRY(make_site(g, &first->sites[i], &g->sites[i], err));
     *out = g;
-    return status;
+    return ATTN_OK;
 }
 
 /* --- steps --- */
@@ -183,9 +179,9 @@ attn_status attn_run_growth_add(attn_run_growth *g, const attn_attention *const 
         return attn_fail(err, ATTN_EARG, "", "expected at most %zu steps, found one more", g->most);
     for (size_t i = 0; i < g->site_count; i++)
         if (g->sites[i].grows && !fits(&g->sites[i], ops[i], rows))
-            return refuse(i, "the operation has not the shape of this step", err);
+            return refuse_site(i, "the operation has not the shape of this step", err);
     if (!add_tokens(g, tokens, rows))
-        return no_memory(err);
+        return attn_no_memory(err, "a growing run");
     for (size_t i = 0; i < g->site_count; i++) {
         const growing_site *s = &g->sites[i];
         if (s->grows)
@@ -231,19 +227,18 @@ static attn_run_text *texts_of(const attn_run_growth *g, size_t rows, const int6
 /* Makes the sites of a run over the first `rows` steps. */
 static attn_status make_sites(const attn_run_growth *g, size_t rows, attn_run *run,
                               attn_error *err) {
-    attn_status status = ATTN_OK;
     run->sites = attn_arena_zeroed(run->arena, g->site_count + 1, sizeof *run->sites);
     run->site_count = g->site_count;
     if (!run->sites)
-        return no_memory(err);
-    for (size_t i = 0; i < g->site_count && !status; i++) {
+        return attn_no_memory(err, "a growing run");
+    for (size_t i = 0; i < g->site_count; i++) {
         attn_run_site *site = &run->sites[i];
         site->run = run;
         site->info = g->sites[i].info;
         site->in = inputs_of(&g->sites[i], rows);
-        status = attn_attention_shape(&site->in, &site->shape, err);
+        ATTN_TRY(attn_attention_shape(&site->in, &site->shape, err));
     }
-    return status;
+    return ATTN_OK;
 }
 
 attn_status attn_run_growth_look(const attn_run_growth *g, attn_arena *arena, attn_run **out,
@@ -254,7 +249,7 @@ attn_status attn_run_growth_look(const attn_run_growth *g, attn_arena *arena, at
     if (!n)
         return attn_fail(err, ATTN_EARG, "", "the run has no step yet");
     if (!run || !lock)
-        return no_memory(err);
+        return attn_no_memory(err, "a growing run");
     pthread_mutex_init(lock, NULL);
     *run = (attn_run){
         .model = g->model,
@@ -265,12 +260,11 @@ attn_status attn_run_growth_look(const attn_run_growth *g, attn_arena *arena, at
         .text_count = g->text_count,
     };
     if (!run->texts)
-        return no_memory(err);
-    attn_status status = make_sites(g, n, run, err);
+        return attn_no_memory(err, "a growing run");
+    ATTN_TRY(make_sites(g, n, run, err));
     *rows = n;
-    if (!status)
-        *out = run;
-    return status;
+    *out = run;
+    return ATTN_OK;
 }
 
 /* --- the image of all steps --- */
@@ -291,13 +285,10 @@ static attn_status run_site(const growing_site *s, size_t rows, const int64_t *l
     attn_attention *op;
     attn_results *results = attn_arena_zeroed(arena, 1, sizeof *results);
     if (!results)
-        return no_memory(err);
-    attn_status status = attn_attention_new(&in, arena, &op, err);
-    if (!status)
-        status = attn_attention_run(op, ATTN_WANT_LOGSUMEXP, ATTN_STAGE_PROBS, pool, control, arena,
-                                    results, err);
-    if (status)
-        return status;
+        return attn_no_memory(err, "a growing run");
+    ATTN_TRY(attn_attention_new(&in, arena, &op, err));
+    ATTN_TRY(attn_attention_run(op, ATTN_WANT_LOGSUMEXP, ATTN_STAGE_PROBS, pool, control, arena,
+                                results, err));
     *out = (attn_run_site_source){.op = op, .stats = &results->stats, .info = s->info};
     const int64_t *shorter = ragged(lengths, op->dims.B, rows);
     if (s->grows)
@@ -320,12 +311,11 @@ attn_status attn_run_growth_image(const attn_run_growth *g, const int64_t *lengt
                                     .model = g->model,
                                     .metadata = metadata,
                                     .metadata_count = metadata_count};
-    attn_status status = ATTN_OK;
     if (!rows)
         return attn_fail(err, ATTN_EARG, "", "the run has no step yet");
     if (!sites || !source.texts)
-        return no_memory(err);
-    for (size_t i = 0; i < g->site_count && !status; i++)
-        status = run_site(&g->sites[i], rows, lengths, pool, control, arena, &sites[i], err);
-    return status ? status : attn_run_image_new(&source, pool, control, arena, out, err);
+        return attn_no_memory(err, "a growing run");
+    for (size_t i = 0; i < g->site_count; i++)
+        ATTN_TRY(run_site(&g->sites[i], rows, lengths, pool, control, arena, &sites[i], err));
+    return attn_run_image_new(&source, pool, control, arena, out, err);
 }

@@ -1,19 +1,17 @@
 /* Makes images of format 2 (FORMAT.md) in memory, and tells what they cost. */
+#include "base/try.h"
 #include "io/safetensors_layout.h"
 #include "runs/builder.h"
 #include "runs/pooling.h"
 
-static attn_status finish(attn_safetensors *file, attn_arena *arena, attn_run_image *out,
-                          attn_error *err) {
+static attn_status make_image(attn_safetensors *file, attn_arena *arena, attn_run_image *out,
+                              attn_error *err) {
     const void *header;
     size_t size, n = 0;
-    attn_status status =
-        attn_safetensors_sealed_header(file, ATTN_RUN_SEAL, arena, &header, &size, err);
-    if (status != ATTN_OK)
-        return status;
+    ATTN_TRY(attn_safetensors_sealed_header(file, ATTN_RUN_SEAL, arena, &header, &size, err));
     attn_run_piece *pieces = attn_arena_zeroed(arena, file->count + 1, sizeof *pieces);
     if (!pieces)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the stored run");
+        return attn_no_memory(err, "the stored run");
     pieces[n++] = (attn_run_piece){header, size};
     for (size_t i = 0; i < file->count; i++) {
         const attn_tensor *t = &file->tensors[i].tensor;
@@ -38,14 +36,12 @@ attn_status attn_run_image_new(const attn_run_source *source, attn_pool *pool,
                           .work = arena,
                           .err = err};
     attn_safetensors file;
-    attn_status status = attn_run_check_metadata(source->metadata, source->metadata_count, err);
-    if (status)
-        return status;
+    ATTN_TRY(attn_run_check_metadata(source->metadata, source->metadata_count, err));
     attn_run_builder_begin(&b, source->model);
     for (size_t i = 0; i < source->site_count && !b.status; i++)
         attn_run_builder_site(&b, &source->sites[i]);
     attn_run_builder_end(&b, source->metadata, source->metadata_count, &file);
-    return b.status ? b.status : finish(&file, arena, out, err);
+    return b.status ? b.status : make_image(&file, arena, out, err);
 }
 
 attn_status attn_run_cost(const attn_attention_dims *d, size_t slots, attn_cost *out,

@@ -70,7 +70,7 @@ attn_status attn_run_layers_of(const attn_run *run, const size_t *sites, size_t 
             return attn_fail(err, ATTN_ELIMIT, "", "too many layers to count");
     l.items = attn_arena_zeroed(arena, most + 1, sizeof *l.items);
     if (!l.items)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the layers");
+        return attn_no_memory(err, "the layers");
     for (size_t i = 0; i < count; i++)
         ATTN_TRY(add_site(run, sites[i], &l, err));
     if (l.count > 1)
@@ -175,7 +175,7 @@ attn_status attn_run_layers_source(const attn_run_layers *layers, size_t lanes, 
         s->lanes = attn_sweep_open(&stack_memory, s, lanes, arena);
     }
     if (!s || !s->lanes)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the layers");
+        return attn_no_memory(err, "the layers");
     for (size_t b = 0; b < batches; b++) {
         const attn_run_layer *layer = &layers->items[b / layers->batches];
         const attn_padding *of = layer->site->padding;

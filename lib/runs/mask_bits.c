@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "attention/resolved.h"
+#include "base/try.h"
 #include "runs/private.h"
 
 bool attn_run_mask_is_boolean(const attn_mask_layer *layer) {
@@ -57,7 +58,7 @@ attn_status attn_run_mask_pack(attn_mask_layer *layer, size_t S, attn_arena *are
                                                                    : NULL,
             *to = data;
     if (!data)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the stored run");
+        return attn_no_memory(err, "the stored run");
     pack_axis(layer, 0, t->data, &to, row_bytes, bits);
     memcpy(dims, t->dims, sizeof dims);
     dims[t->rank - 1] = row_bytes;

@@ -84,7 +84,7 @@ attn_status attn_run_mass(const attn_run_site *site, const attn_range *rows, con
     summer s = {.site = site, .rows = *rows, .mass = mass, .pool = pool};
     s.lanes = attn_sweep_open(&summing, &s, attn_pool_slots(pool), arena);
     if (!s.lanes)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the sums");
+        return attn_no_memory(err, "the sums");
     memset(s.chosen, 0, S);
     for (size_t i = 0; i < count; i++) {
         if (keys[i] < 0 || (uint64_t)keys[i] >= S)

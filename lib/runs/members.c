@@ -1,4 +1,5 @@
 #include "runs/members.h"
+#include "base/try.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -46,7 +47,7 @@ bool attn_run_expect(attn_run_reader *r, const attn_json *value, attn_json_kind 
 void *attn_run_take(attn_run_reader *r, size_t count, size_t size) {
     void *taken = r->status ? NULL : attn_arena_zeroed(r->run->arena, count + 1, size);
     if (!taken && !r->status)
-        r->status = attn_fail(r->err, ATTN_ENOMEM, "", "no memory left for the stored run");
+        r->status = attn_no_memory(r->err, "the stored run");
     return taken;
 }
 

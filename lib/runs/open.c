@@ -7,12 +7,9 @@
 #include <string.h>
 
 #include "attention/resolved.h"
+#include "base/try.h"
 #include "runs/format.h"
 #include "runs/texts.h"
-
-static attn_status no_memory(attn_error *err) {
-    return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the stored run");
-}
 
 /* --- the file --- */
 
@@ -27,16 +24,12 @@ static attn_status check_unusable(const attn_run *run, attn_error *err) {
 }
 
 static attn_status read_file(attn_run *run, const void *data, size_t size, attn_error *err) {
-    attn_status status = attn_safetensors_read_usable(data, size, run->arena, &run->file, err);
-    if (status)
-        return status;
-    status =
-        attn_safetensors_seal(data, size, &run->file, ATTN_RUN_SEAL, run->arena, &run->seal, err);
-    if (status)
-        return status;
+    ATTN_TRY(attn_safetensors_read_usable(data, size, run->arena, &run->file, err));
+    ATTN_TRY(
+        attn_safetensors_seal(data, size, &run->file, ATTN_RUN_SEAL, run->arena, &run->seal, err));
     run->by_name = attn_arena_zeroed(run->arena, run->file.count + 1, sizeof *run->by_name);
     if (!run->by_name)
-        return no_memory(err);
+        return attn_no_memory(err, "the stored run");
     for (size_t i = 0; i < run->file.count; i++)
         run->by_name[i] = &run->file.tensors[i];
     if (run->file.count)
@@ -52,26 +45,22 @@ attn_status attn_run_open(const void *data, size_t size, const attn_run_limits *
     attn_run_limits most = limits ? *limits : (attn_run_limits){0};
     err = err ? err : &ignored;
     if (!run || !lock)
-        return no_memory(err);
+        return attn_no_memory(err, "the stored run");
     pthread_mutex_init(lock, NULL);
     most.sites = most.sites ? most.sites : ATTN_RUN_SITES_MOST;
     most.text_bytes = most.text_bytes ? most.text_bytes : ATTN_RUN_BYTES_MOST;
     run->arena = arena;
     run->lock = lock;
-    attn_status status = read_file(run, data, size, err);
-    if (status)
-        return status;
+    ATTN_TRY(read_file(run, data, size, err));
     const char *text = attn_run_metadata(run, "run");
     if (!text)
         return attn_fail(
             err, ATTN_EARG, "run",
             "expected the text \"run\" in the metadata, which describes the sites of a run");
-    status = check_unusable(run, err);
-    if (!status)
-        status = attn_run_read_format(run, text, &most, err);
-    if (!status)
-        *out = run;
-    return status;
+    ATTN_TRY(check_unusable(run, err));
+    ATTN_TRY(attn_run_read_format(run, text, &most, err));
+    *out = run;
+    return ATTN_OK;
 }
 
 /* --- sites --- */
@@ -156,17 +145,14 @@ static attn_status open_site(attn_run_site *site, attn_error *err) {
     attn_arena *arena = site->run->arena;
     opening o = {site, err, ATTN_OK};
     choose_kernel(site);
-    o.status = attn_attention_new(&site->in, arena, &site->op, err);
-    if (o.status)
-        return o.status;
+    ATTN_TRY(attn_attention_new(&site->in, arena, &site->op, err));
     site->dims = attn_attention_dims_of(site->op);
     if (!site->words && !*(site->words = attn_mask_words(site->op->mask, arena)))
-        return no_memory(err);
+        return attn_no_memory(err, "the stored run");
     read_stats(&o);
-    if (!o.status)
-        o.status = attn_run_labels_make(site, err);
-    if (!o.status)
-        o.status = attn_run_padding_new(site, err);
+    ATTN_TRY(o.status);
+    ATTN_TRY(attn_run_labels_make(site, err));
+    ATTN_TRY(attn_run_padding_new(site, err));
     read_overview(&o);
     return o.status;
 }

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/try.h"
 #include "runs/pooling.h"
 
 /* --- the levels --- */
@@ -217,7 +218,7 @@ attn_status attn_run_overview_make(const attn_run_matter *matter, const attn_run
     set_shapes(&m);
     m.lanes = attn_sweep_open(&making, &m, slots, scratch);
     if (!m.lanes)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the overview");
+        return attn_no_memory(err, "the overview");
     for (size_t i = 0; i < slots; i++)
         attn_run_buffers_begin(&m.lanes[i].buffers, pool, control);
     return attn_sweep_run(&making, &m, heads->count * pieces_of_head(&m), 0, pool, control, err);

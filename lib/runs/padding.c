@@ -1,6 +1,7 @@
 /* The padding of a site (FORMAT.md): which queries and keys of each batch entry are no tokens of
  * its text. Measures read it from the source of the site's weights. */
 #include "attention/resolved.h"
+#include "base/try.h"
 #include "runs/private.h"
 
 /* Returns whether the tensor of a layer has one value for all heads and queries. */
@@ -21,7 +22,7 @@ static attn_status compile_masks(const attn_run_site *site, attn_arena *arena, a
     attn_mask_spec *spec = attn_arena_zeroed(arena, 1, sizeof *spec);
     *out = NULL;
     if (!spec)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the padding of a site");
+        return attn_no_memory(err, "the padding of a site");
     for (int i = 0; i < d->batch_rank; i++)
         shape.batch[i] = d->batch[i];
     for (size_t i = 0; i < all->count && site->captured; i++)
@@ -93,8 +94,7 @@ attn_status attn_run_padding_new(attn_run_site *site, attn_error *err) {
         any = any || all[b].rows || all[b].cols;
     }
     site->padding = any ? all : NULL;
-    return ok ? ATTN_OK
-              : attn_fail(err, ATTN_ENOMEM, "", "no memory left for the padding of a site");
+    return ok ? ATTN_OK : attn_no_memory(err, "the padding of a site");
 }
 
 attn_status attn_run_lint(const attn_run_site *site, attn_arena *arena, attn_warnings *out,

@@ -136,7 +136,7 @@ static attn_status compute_ranges(ranges_work *a, const attn_range *ranges, size
     a->cols = count ? ranges[0].cols : 0;
     a->lanes = attn_sweep_open(&computing, a, attn_pool_slots(a->pool), arena);
     if (!a->lanes || !divide_ranges(a, ranges, count, arena))
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the cells");
+        return attn_no_memory(err, "the cells");
     return attn_sweep_run(&computing, a, a->count, 0, a->pool, control, err);
 }
 

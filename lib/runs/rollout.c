@@ -215,7 +215,7 @@ attn_status attn_run_rollout_rows(const attn_run_rollout *r, const size_t *rows,
     roller w = {.r = r, .S = S, .sub = sub_of(S), .chunk = chunk, .pool = pool};
     w.lanes = attn_sweep_open(&rolling, &w, attn_pool_slots(pool), arena);
     if (!w.lanes)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the rows of a rollout");
+        return attn_no_memory(err, "the rows of a rollout");
     w.layers = (count + chunk - 1) / chunk * r->layers->count;
     for (size_t at = 0; at < count; at += w.rows) {
         w.rows = count - at < chunk ? count - at : chunk;

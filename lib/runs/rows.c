@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "attention/resolved.h"
+#include "base/try.h"
 #include "runs/private.h"
 
 typedef struct cutter {
@@ -96,7 +97,7 @@ static attn_status hide_keys(cutter *c, const int64_t *hide, size_t count, attn_
                          ATTN_MASK_LAYERS);
     uint8_t *keys = attn_arena_zeroed(c->arena, S, 1);
     if (!keys)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the hidden keys");
+        return attn_no_memory(err, "the hidden keys");
     for (size_t i = 0; i < count; i++) {
         if (hide[i] < 0 || (uint64_t)hide[i] >= S) {
             char where[32];
@@ -139,9 +140,8 @@ attn_status attn_run_rows_inputs(const attn_run_site *site, const attn_range *ro
         c.in.past_value = cut_view(&a->past_value, b, hkv, 0, d->past, d->Ev);
     }
     if (!cut_masks(&c) || !cut_parameters(&c))
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the rows");
-    attn_status status = hide_keys(&c, hide, hide_count, err);
-    if (status == ATTN_OK)
-        *out = c.in;
-    return status;
+        return attn_no_memory(err, "the rows");
+    ATTN_TRY(hide_keys(&c, hide, hide_count, err));
+    *out = c.in;
+    return ATTN_OK;
 }

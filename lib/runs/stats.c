@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "attention/resolved.h"
+#include "base/try.h"
 #include "runs/private.h"
 
 enum {
@@ -29,7 +30,8 @@ typedef struct lazy {
 
 /* Copies the statistics of consecutive blocks to their place, except of those with which another
  * thread was faster. */
-static void keep(lazy *z, const attn_range *rows, const attn_stats *from, _Atomic uint8_t *known) {
+static void store_stats(lazy *z, const attn_range *rows, const attn_stats *from,
+                        _Atomic uint8_t *known) {
     const attn_stats *to = &z->site->stats;
     const size_t at = attn_row_index(z->site->op, rows->batch, rows->head, rows->row);
     pthread_mutex_lock(&z->lock);
@@ -46,14 +48,14 @@ static void keep(lazy *z, const attn_range *rows, const attn_stats *from, _Atomi
 }
 
 /* Computes the rows with an arena of its own, because several threads may look at a run. */
-static attn_status compute(lazy *z, const attn_range *rows, _Atomic uint8_t *known,
-                           attn_error *err) {
+static attn_status compute_rows(lazy *z, const attn_range *rows, _Atomic uint8_t *known,
+                                attn_error *err) {
     attn_arena *arena = attn_arena_new(SIZE_MAX / 2);
     attn_inputs in;
     attn_attention *op;
     attn_results out;
     if (!arena)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the statistics of rows");
+        return attn_no_memory(err, "the statistics of rows");
     attn_status status = attn_run_rows_inputs(z->site, rows, NULL, 0, arena, &in, err);
     if (!status)
         status = attn_attention_new(&in, arena, &op, err);
@@ -61,7 +63,7 @@ static attn_status compute(lazy *z, const attn_range *rows, _Atomic uint8_t *kno
         status = attn_attention_run(op, ATTN_WANT_LOGSUMEXP, ATTN_STAGE_PROBS, NULL, NULL, arena,
                                     &out, err);
     if (!status)
-        keep(z, rows, &out.stats, known);
+        store_stats(z, rows, &out.stats, known);
     attn_arena_free(arena);
     return status;
 }
@@ -96,7 +98,7 @@ static attn_status compute_alone(lazy *z, const attn_range *rows, size_t first, 
         const attn_range row = {.batch = rows->batch, .head = rows->head, .row = i, .rows = 1};
         _Atomic uint8_t *known = &z->alone[(rows->batch * d->Hq + rows->head) * d->L + i];
         attn_error inner = {0};
-        if (atomic_load(known) != KNOWN && compute(z, &row, known, &inner))
+        if (atomic_load(known) != KNOWN && compute_rows(z, &row, known, &inner))
             return refuse_row(z, &row, &inner, err);
     }
     return ATTN_OK;
@@ -128,7 +130,7 @@ static attn_status compute_blocks(lazy *z, const attn_range *rows, size_t b, boo
                             .head = rows->head,
                             .row = row,
                             .rows = L - row < most ? L - row : most};
-    attn_status status = compute(z, &all, known, err);
+    attn_status status = compute_rows(z, &all, known, err);
     for (size_t i = 1; i < n && status; i++) {
         uint8_t mine = AHEAD;
         atomic_compare_exchange_strong(&known[i], &mine, UNKNOWN);
@@ -136,7 +138,7 @@ static attn_status compute_blocks(lazy *z, const attn_range *rows, size_t b, boo
     return status && n > 1 ? compute_blocks(z, rows, b, false, err) : status;
 }
 
-static attn_status need(void *ctx, const attn_range *rows, attn_error *err) {
+static attn_status need_rows(void *ctx, const attn_range *rows, attn_error *err) {
     lazy *z = ctx;
     const bool many = rows->rows >= BLOCK / 2;
     attn_status status = ATTN_OK;
@@ -156,7 +158,7 @@ attn_status attn_run_stats_new(attn_run_site *site, attn_error *err) {
     lazy *z = attn_arena_zeroed(arena, 1, sizeof *z);
     size_t heads, rows, known;
     if (!z || !attn_size_mul(d->B, d->Hq, &heads) || !attn_size_mul(heads, d->L, &rows))
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the statistics of rows");
+        return attn_no_memory(err, "the statistics of rows");
     z->site = site;
     z->blocks = (d->L + BLOCK - 1) / BLOCK;
     pthread_mutex_init(&z->lock, NULL);
@@ -166,9 +168,9 @@ attn_status attn_run_stats_new(attn_run_site *site, attn_error *err) {
     site->stats = (attn_stats){.max = attn_arena_zeroed(arena, rows + 1, sizeof(double)),
                                .sum = attn_arena_zeroed(arena, rows + 1, sizeof(double)),
                                .kind = attn_arena_zeroed(arena, rows + 1, 1),
-                               .need = need,
+                               .need = need_rows,
                                .ctx = z};
     return z->known && z->alone && site->stats.max && site->stats.sum && site->stats.kind
                ? ATTN_OK
-               : attn_fail(err, ATTN_ENOMEM, "", "no memory left for the statistics of rows");
+               : attn_no_memory(err, "the statistics of rows");
 }

@@ -1,5 +1,6 @@
 /* The texts of a run: read and written as JSON (FORMAT.md), and the labels of a site from them. */
 #include "runs/texts.h"
+#include "base/try.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -330,5 +331,5 @@ attn_status attn_run_labels_make(attn_run_site *site, attn_error *err) {
     return make_labels(site, &queries, &site->query_labels, &site->query_special) &&
                    make_labels(site, &keys, &site->key_labels, &site->key_special)
                ? ATTN_OK
-               : attn_fail(err, ATTN_ENOMEM, "", "no memory left for the stored run");
+               : attn_no_memory(err, "the stored run");
 }

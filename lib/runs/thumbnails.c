@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "attention/resolved.h"
+#include "base/try.h"
 #include "runs/private.h"
 
 static size_t level_of(const attn_run_site *site, size_t cells) {
@@ -107,8 +108,8 @@ static void add_part(sum *s, float max, float mean, double count) {
 }
 
 /* Pools squares of 2^up x 2^up cells of the tile. `counts` NULL: a visible cell is one weight. */
-static void pool(const attn_run_tile *tile, size_t up, const uint32_t *counts,
-                 attn_run_thumbnail *out) {
+static void pool_cells(const attn_run_tile *tile, size_t up, const uint32_t *counts,
+                       attn_run_thumbnail *out) {
     for (size_t r = 0; r < out->shape[0]; r++)
         for (size_t c = 0; c < out->shape[1]; c++) {
             sum s = {.max = -INFINITY};
@@ -147,9 +148,7 @@ attn_status attn_run_thumbnail_cost(const attn_run_site *site, size_t slots, att
     *out = (attn_cost){0};
     if (!site->dims->B || !site->dims->Hq || !site->dims->L || !site->dims->S)
         return ATTN_OK;
-    attn_status status = attn_run_tile_cost(site, &top, slots, out, err);
-    if (status)
-        return status;
+    ATTN_TRY(attn_run_tile_cost(site, &top, slots, out, err));
     const double all = (double)site->dims->L * (double)site->dims->S;
     out->operations += (double)cells + (attn_mask_hides_cells(site->op->mask) ? all : 0);
     out->work_bytes += out->result_bytes + site->dims->S + cells * sizeof(uint32_t) + 4096;
@@ -168,18 +167,17 @@ attn_status attn_run_thumbnail_make(const attn_run_site *site, const attn_run_pl
     const size_t n = t.shape[0] * t.shape[1];
     t.max = attn_arena_zeroed(arena, 2 * n, sizeof(float));
     if (!t.max)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for a thumbnail");
+        return attn_no_memory(err, "a thumbnail");
     t.mean = t.max + n;
-    attn_status status = n ? attn_control_check(control, err) : ATTN_OK;
-    if (n && !status)
-        status = attn_run_tile_make(site, &top, threads, control, arena, &tile, err);
-    if (status)
-        return status;
+    if (n) {
+        ATTN_TRY(attn_control_check(control, err));
+        ATTN_TRY(attn_run_tile_make(site, &top, threads, control, arena, &tile, err));
+    }
     /* Where the cells of the tile are single weights, or stay single, nothing has to be counted. */
     const bool plain = top.level == 0 || top.level == t.level || !counts;
     if (n)
-        pool(&tile, t.level - top.level,
-             plain ? NULL : counts_of(site, counts, at->batch, at->head), &t);
+        pool_cells(&tile, t.level - top.level,
+                   plain ? NULL : counts_of(site, counts, at->batch, at->head), &t);
     find_range(t.max, n, t.range);
     find_range(t.mean, n, t.mean_range);
     *out = t;

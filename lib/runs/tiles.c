@@ -137,7 +137,7 @@ attn_status attn_run_map_new(const attn_run_site *site, attn_arena *arena, attn_
     if (p.overview == SIZE_MAX)
         return no_maps(site, err);
     if (!map || !attn_run_planes_new(&p, 1, arena, &map->planes))
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the map");
+        return attn_no_memory(err, "the map");
     map->pieces = attn_run_overview_pieces(&p);
     *out = map;
     return ATTN_OK;
@@ -262,7 +262,7 @@ static attn_status compute_cells(const attn_run_site *site, const attn_run_place
     const size_t slots = attn_pool_slots(pool);
     w.lanes = attn_sweep_open(&tiling, &w, slots, arena);
     if (!w.lanes)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the tile");
+        return attn_no_memory(err, "the tile");
     for (size_t i = 0; i < slots; i++)
         attn_run_buffers_begin(&w.lanes[i], pool, control);
     return attn_sweep_run(&tiling, &w, (tile->shape[0] + most_rows - 1) / most_rows, 0, pool,
@@ -295,7 +295,7 @@ attn_status attn_run_tile_make(const attn_run_site *site, const attn_run_place *
     const size_t cells = tile.shape[0] * tile.shape[1];
     tile.max = attn_arena_take(arena, 2 * cells * sizeof(float));
     if (!tile.max)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the tile");
+        return attn_no_memory(err, "the tile");
     tile.mean = tile.max + cells;
     const level_cells known = known_cells(site, at);
     if (known.max)

@@ -42,8 +42,8 @@ void attn_run_clip(const attn_run_matter *m, size_t batch, size_t row, size_t ro
 
 /* Reduces [*from, *to) to the keys that row i may see, and returns which of them it sees, in `keep`;
  * NULL: all of them. */
-static const uint8_t *visible(const attn_attention *a, size_t batch, size_t head, size_t i,
-                              size_t *from, size_t *to, uint8_t *keep) {
+static const uint8_t *visible_keys(const attn_attention *a, size_t batch, size_t head, size_t i,
+                                   size_t *from, size_t *to, uint8_t *keep) {
     size_t lo, hi;
     if (attn_mask_fills(a->mask))
         return NULL;
@@ -63,7 +63,7 @@ static size_t keys_of_row(const attn_attention *a, const attn_range *at, uint8_t
     size_t count = 0;
     for (size_t j = 0; j < a->dims.S; j += CHUNK) {
         size_t from = j, to = a->dims.S - j < CHUNK ? a->dims.S : j + CHUNK;
-        const uint8_t *kept = visible(a, at->batch, at->head, at->row, &from, &to, keep);
+        const uint8_t *kept = visible_keys(a, at->batch, at->head, at->row, &from, &to, keep);
         for (size_t k = from; k < to; k++)
             count += kept ? kept[k - from] != 0 : 1;
     }
@@ -97,24 +97,23 @@ static double weight_at(const attn_attention *a, const void *weights, size_t at)
 static attn_status scan_rows(const attn_run_term *t, attn_range range, attn_cells_scratch *scratch,
                              attn_run_buffers *buf, double *top, attn_error *err) {
     size_t end = t->a->dims.S;
-    attn_status status = ATTN_OK;
     const attn_block block = {range.batch, range.head, range.row, range.rows};
     attn_block_interval(t->a, &block, &range.col, &end);
     for (size_t r = 0; r < range.rows; r++)
         top[r] = 0;
-    for (; range.col < end && status == ATTN_OK; range.col += CHUNK) {
+    for (; range.col < end; range.col += CHUNK) {
         range.cols = end - range.col < CHUNK ? end - range.col : CHUNK;
-        status = attn_attention_cells(t->a, t->stats, &range, ATTN_STAGE_PROBS, buf->weights, CHUNK,
-                                      scratch, err);
-        for (size_t c = 0; c < range.rows * range.cols && status == ATTN_OK; c++) {
+        ATTN_TRY(attn_attention_cells(t->a, t->stats, &range, ATTN_STAGE_PROBS, buf->weights, CHUNK,
+                                      scratch, err));
+        for (size_t c = 0; c < range.rows * range.cols; c++) {
             const size_t r = c / range.cols;
             const double w = weight_at(t->a, buf->weights, r * CHUNK + c % range.cols);
             top[r] = w > top[r] ? w : top[r];
         }
         attn_pool_yield(buf->pool);
-        status = status ? status : attn_control_check(buf->control, err);
+        ATTN_TRY(attn_control_check(buf->control, err));
     }
-    return status;
+    return ATTN_OK;
 }
 
 /* Computes the factors of some rows of one head of a term. */
@@ -191,7 +190,7 @@ static attn_status mix_head(const attn_run_matter *m, size_t term, size_t head,
         double *to = buf->mixed + (term * ROWS + r) * CHUNK, *row = buf->wide;
         size_t from = range->col, end = range->col + range->cols;
         const uint8_t *keep =
-            visible(a, range->batch, head, range->row + r, &from, &end, buf->keep);
+            visible_keys(a, range->batch, head, range->row + r, &from, &end, buf->keep);
         attn_widen_f64(row, (const char *)buf->weights + r * CHUNK * attn_dtype_size(type), type, 1,
                        range->cols);
         normalise_wide(m->normalize, row, range->cols, factors[r]);
@@ -204,28 +203,27 @@ static attn_status mix_head(const attn_run_matter *m, size_t term, size_t head,
     return ATTN_OK;
 }
 
-static attn_status mix(const attn_run_matter *m, const attn_range *range, attn_run_buffers *buf,
-                       attn_error *err) {
+static attn_status mix_heads(const attn_run_matter *m, const attn_range *range,
+                             attn_run_buffers *buf, attn_error *err) {
     const double *factors = buf->factors;
-    attn_status status = ATTN_OK;
     size_t from, end;
     heads_of(m, range->head, &from, &end);
     memset(buf->mixed, 0, m->count * ROWS * CHUNK * sizeof *buf->mixed);
     memset(buf->seen, 0, ROWS * CHUNK);
     for (size_t t = 0; t < m->count; t++)
-        for (size_t h = from; h < end && status == ATTN_OK; h++, factors += ROWS) {
-            status = mix_head(m, t, h, range, factors, buf, err);
+        for (size_t h = from; h < end; h++, factors += ROWS) {
+            ATTN_TRY(mix_head(m, t, h, range, factors, buf, err));
             attn_pool_yield(buf->pool);
-            status = status ? status : attn_control_check(buf->control, err);
+            ATTN_TRY(attn_control_check(buf->control, err));
         }
-    return status;
+    return ATTN_OK;
 }
 
 attn_status attn_run_block(const attn_run_matter *m, const attn_range *range, attn_run_buffers *buf,
                            attn_error *err) {
     const attn_run_term *t = &m->terms[0];
     if (is_mixed(m))
-        return mix(m, range, buf, err);
+        return mix_heads(m, range, buf, err);
     ATTN_TRY(attn_attention_cells(t->a, t->stats, range, ATTN_STAGE_PROBS, buf->weights, CHUNK,
                                   buf->scratch[0], err));
     attn_pool_yield(buf->pool);
@@ -265,6 +263,7 @@ attn_run_row attn_run_row_of(const attn_run_matter *m, const attn_range *range, 
         normalise_narrow(m->normalize, w, n, buf->factors[r]);
         row.w = w;
     }
-    row.keep = visible(a, range->batch, range->head, range->row + r, &row.from, &row.to, buf->keep);
+    row.keep =
+        visible_keys(a, range->batch, range->head, range->row + r, &row.from, &row.to, buf->keep);
     return row;
 }

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "base/try.h"
 #include "io/safetensors_layout.h"
 #include "runs/builder.h"
 
@@ -18,10 +19,6 @@ struct attn_run_writer {
     size_t most;          /* sites */
     size_t room;          /* bytes of the header */
 };
-
-static attn_status no_memory(attn_error *err) {
-    return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the stored run");
-}
 
 /* --- the room of the header --- */
 
@@ -59,7 +56,7 @@ attn_status attn_run_writer_new(const attn_run_sink *sink, const attn_run_plan *
         return attn_fail(err, ATTN_EARG, "sites", "expected at least one site");
     attn_run_writer *w = attn_arena_zeroed(arena, 1, sizeof *w);
     if (!w)
-        return no_memory(err);
+        return attn_no_memory(err, "the stored run");
     w->sink = *sink;
     w->most = plan->sites;
     w->sums.each = sizeof *w->table.sums;
@@ -69,28 +66,26 @@ attn_status attn_run_writer_new(const attn_run_sink *sink, const attn_run_plan *
                               .err = err,
                               .padded = true};
     attn_run_builder_begin(&w->b, plan->model);
-    attn_status status = w->b.status;
-    if (!status)
-        status = choose_room(plan, &w->b.text, &w->room, err);
-    if (!status)
-        *out = w;
-    return status;
+    ATTN_TRY(w->b.status);
+    ATTN_TRY(choose_room(plan, &w->b.text, &w->room, err));
+    *out = w;
+    return ATTN_OK;
 }
 
 /* --- sites --- */
 
 /* Begins a call: sets up the builder, with an arena of its own for what is temporary. */
-static attn_status enter(attn_run_writer *w, attn_error *err) {
+static attn_status begin_call(attn_run_writer *w, attn_error *err) {
     const size_t used = attn_arena_used(w->b.arena), limit = attn_arena_limit(w->b.arena);
     if (w->b.status)
         return attn_fail(err, w->b.status, "",
                          "nothing more can be written: the run has ended, or an error came before");
     w->b.err = err;
     w->b.work = attn_arena_new(limit > used ? limit - used : 0);
-    return w->b.work ? ATTN_OK : no_memory(err);
+    return w->b.work ? ATTN_OK : attn_no_memory(err, "the stored run");
 }
 
-static attn_status leave(attn_run_writer *w, attn_status status) {
+static attn_status end_call(attn_run_writer *w, attn_status status) {
     attn_arena_free(w->b.work);
     w->b.work = NULL;
     w->b.err = NULL;
@@ -100,7 +95,7 @@ static attn_status leave(attn_run_writer *w, attn_status status) {
     return status;
 }
 
-static attn_status put(attn_run_writer *w, size_t at, const void *data, size_t n) {
+static attn_status write_bytes(attn_run_writer *w, size_t at, const void *data, size_t n) {
     const int failed = w->sink.write(w->sink.ctx, at, data, n);
     return failed ? attn_fail(w->b.err, ATTN_ECANCELED, "sink",
                               "writing %zu bytes from byte %zu on failed (%d)", n, at, failed)
@@ -108,7 +103,7 @@ static attn_status put(attn_run_writer *w, size_t at, const void *data, size_t n
 }
 
 /* Writes n bytes behind those that were written. */
-static attn_status append(attn_run_writer *w, const char *name, const void *data, size_t n) {
+static attn_status append_bytes(attn_run_writer *w, const char *name, const void *data, size_t n) {
     attn_checksums *t = &w->table;
     const size_t at = t->added;
     size_t end;
@@ -116,70 +111,64 @@ static attn_status append(attn_run_writer *w, const char *name, const void *data
         return attn_fail(w->b.err, ATTN_ELIMIT, name, "it cannot be counted");
     while (w->sums.count < attn_checksums_count(at + n))
         if (!attn_io_append(&w->sums, w->b.arena))
-            return no_memory(w->b.err);
+            return attn_no_memory(w->b.err, "the stored run");
     t->sums = w->sums.items;
     t->size = at + n;
     attn_checksums_add(t, data, n);
-    return put(w, w->room + at, data, n);
+    return write_bytes(w, w->room + at, data, n);
 }
 
 /* Writes the tensors of the builder from number `first` on, and forgets their data. */
-static attn_status put_tensors(attn_run_writer *w, size_t first) {
-    attn_status status = ATTN_OK;
-    for (size_t i = first; i < w->b.tensors.count && !status; i++) {
+static attn_status write_tensors(attn_run_writer *w, size_t first) {
+    for (size_t i = first; i < w->b.tensors.count; i++) {
         attn_named_tensor *n = (attn_named_tensor *)w->b.tensors.items + i;
         size_t bytes;
         if (!attn_io_tensor_bytes(&n->tensor, &bytes))
             return attn_fail(w->b.err, ATTN_ELIMIT, n->name, "it cannot be counted");
         if (bytes)
-            status = append(w, n->name, n->tensor.data, bytes);
+            ATTN_TRY(append_bytes(w, n->name, n->tensor.data, bytes));
         n->tensor.data = NULL;
     }
-    return status;
+    return ATTN_OK;
 }
 
 attn_status attn_run_writer_site(attn_run_writer *w, const attn_run_site_source *site, bool stays,
                                  attn_pool *pool, const attn_control *control, attn_error *err) {
     const attn_run_builder_mark mark = attn_run_builder_here(&w->b);
     const size_t first = w->b.tensors.count;
-    attn_status status = enter(w, err);
-    if (status)
-        return status;
+    ATTN_TRY(begin_call(w, err));
     if (w->b.site == w->most)
-        return leave(w, attn_fail(err, ATTN_ELIMIT, "sites",
-                                  "expected at most %zu sites, as planned", w->most));
+        return end_call(w, attn_fail(err, ATTN_ELIMIT, "sites",
+                                     "expected at most %zu sites, as planned", w->most));
     w->b.pool = pool;
     w->b.control = control;
     attn_run_builder_site(&w->b, site);
-    status = w->b.status ? w->b.status : put_tensors(w, first);
+    const attn_status status = w->b.status ? w->b.status : write_tensors(w, first);
     if (!stays)
         attn_run_builder_forget(&w->b, &mark);
-    return leave(w, status);
+    return end_call(w, status);
 }
 
 /* --- the end --- */
 
-static attn_status put_header(attn_run_writer *w, attn_safetensors *file) {
+static attn_status write_header(attn_run_writer *w, attn_safetensors *file) {
     const void *header;
-    attn_status status = attn_io_sealed_header(file, ATTN_RUN_SEAL, &w->table, w->room, w->b.work,
-                                               &header, w->b.err);
-    return status ? status : put(w, 0, header, w->room);
+    ATTN_TRY(attn_io_sealed_header(file, ATTN_RUN_SEAL, &w->table, w->room, w->b.work, &header,
+                                   w->b.err));
+    return write_bytes(w, 0, header, w->room);
 }
 
 attn_status attn_run_writer_end(attn_run_writer *w, const attn_metadata *metadata, size_t count,
                                 size_t *size, attn_error *err) {
     attn_safetensors file;
-    attn_status status = attn_run_check_metadata(metadata, count, err);
-    if (!status && !w->b.status && !w->b.site)
-        status = attn_fail(err, ATTN_EARG, "sites", "expected at least one site");
-    if (!status)
-        status = enter(w, err);
-    if (status)
-        return status;
+    ATTN_TRY(attn_run_check_metadata(metadata, count, err));
+    if (!w->b.status && !w->b.site)
+        return attn_fail(err, ATTN_EARG, "sites", "expected at least one site");
+    ATTN_TRY(begin_call(w, err));
     attn_run_builder_end(&w->b, metadata, count, &file);
-    status = w->b.status ? w->b.status : put_header(w, &file);
+    const attn_status status = w->b.status ? w->b.status : write_header(w, &file);
     if (!status)
         *size = w->room + w->table.size;
-    leave(w, status ? status : ATTN_EARG); /* the end is the end */
+    end_call(w, status ? status : ATTN_EARG); /* the end is the end */
     return status;
 }
