@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "attn/vocabulary.h"
+#include "attn/tokens.h"
 #include "corpus/bleu.h"
 
 static bool same(const int32_t *a, const int32_t *b, size_t n) {
@@ -78,14 +78,14 @@ double attn_alignment_error(const attn_alignment *a) {
 }
 
 typedef struct dictionary {
-    attn_vocabulary *words; /* words of both languages */
+    attn_tokenizer *words; /* words of both languages */
     /* [size, size] sure links between each source (row) and target word (column) */
     uint32_t *counts;
     int32_t *best; /* [size] target word with the most links to each source word */
 } dictionary;
 
 static int32_t id_of(const dictionary *d, const char *word) {
-    return attn_vocabulary_id(d->words, word, strlen(word));
+    return attn_tokenizer_id(d->words, word, strlen(word));
 }
 
 static attn_status count_words(const attn_corpus *corpus, size_t pairs, dictionary *d,
@@ -93,19 +93,17 @@ static attn_status count_words(const attn_corpus *corpus, size_t pairs, dictiona
     attn_status status = ATTN_OK;
     for (size_t i = 0; i < pairs && !status; i++) {
         status = attn_corpus_pair(corpus, ATTN_TRAIN, i, pair, err);
-        for (size_t k = 0; k < pair->source_count && !status; k++)
-            status = attn_vocabulary_add(d->words, pair->source[k], strlen(pair->source[k]), err);
-        for (size_t k = 0; k < pair->target_count && !status; k++)
-            status = attn_vocabulary_add(d->words, pair->target[k], strlen(pair->target[k]), err);
+        for (int side = 0; side < 2 && !status; side++)
+            status = attn_pair_count(pair, side, d->words, err);
     }
-    return status ? status : attn_vocabulary_settle(d->words, 1, 0, err);
+    return status ? status : attn_tokenizer_settle(d->words, 1, 0, err);
 }
 
 /* Finds for each source word the target word with the most sure links. A word without links is
  * translated as itself. */
 static attn_status learn(const attn_corpus *corpus, size_t pairs, dictionary *d, attn_pair *pair,
                          attn_error *err) {
-    size_t n = attn_vocabulary_size(d->words);
+    size_t n = attn_tokenizer_size(d->words);
     for (size_t i = 0; i < pairs; i++) {
         attn_status status = attn_corpus_pair(corpus, ATTN_TRAIN, i, pair, err);
         if (status)
@@ -149,14 +147,14 @@ static attn_status translate(const attn_corpus *corpus, size_t sentences, const 
 
 attn_status attn_corpus_baselines(const attn_corpus *corpus, size_t pairs, size_t sentences,
                                   attn_arena *arena, attn_baselines *out, attn_error *err) {
-    dictionary d = {.words = attn_vocabulary_new()};
+    dictionary d = {.words = attn_tokenizer_new(ATTN_ENGLISH)};
     attn_pair *pair = attn_arena_zeroed(arena, 1, sizeof *pair);
     attn_status status = ATTN_ENOMEM;
     if (d.words && pair)
         status = count_words(corpus, pairs, &d, pair, err);
     else
         attn_fail(err, ATTN_ENOMEM, "baselines", "no memory");
-    size_t n = status ? 0 : attn_vocabulary_size(d.words), cells;
+    size_t n = status ? 0 : attn_tokenizer_size(d.words), cells;
     if (!status) {
         d.counts =
             attn_size_mul(n, n, &cells) ? attn_arena_zeroed(arena, cells, sizeof *d.counts) : NULL;
@@ -168,6 +166,6 @@ attn_status attn_corpus_baselines(const attn_corpus *corpus, size_t pairs, size_
         status = learn(corpus, pairs, &d, pair, err);
     if (!status)
         status = translate(corpus, sentences, &d, pair, out, err);
-    attn_vocabulary_free(d.words);
+    attn_tokenizer_free(d.words);
     return status;
 }

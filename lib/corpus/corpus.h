@@ -26,7 +26,7 @@
 
 #include "attn/memory.h"
 #include "attn/status.h"
-#include "attn/vocabulary.h"
+#include "attn/tokens.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -111,7 +111,12 @@ attn_task attn_corpus_task(const attn_corpus *corpus);
 const char *attn_pair_text(const attn_pair *pair, bool target, attn_language language,
                            attn_arena *arena);
 
-/* A side of a pair as ids of a vocabulary: its words or, for a vocabulary of sub-words, the
+/* Counts the words of a side of a pair for a tokenizer that learns. Errors of
+ * attn_tokenizer_count. */
+attn_status attn_pair_count(const attn_pair *pair, bool target, attn_tokenizer *to,
+                            attn_error *err);
+
+/* A side of a pair as ids of a tokenizer: its words or, for a tokenizer of sub-words, the
  * sub-words of its text. */
 typedef struct attn_pair_tokens {
     int32_t *ids;  /* [count] */
@@ -119,10 +124,9 @@ typedef struct attn_pair_tokens {
     size_t count;
 } attn_pair_tokens;
 
-/* Reads a side of a pair as tokens, which are in the arena. Words that a vocabulary lacks become
- * ATTN_UNKNOWN. Errors: ATTN_ENOMEM; those of attn_vocabulary_split. */
-attn_status attn_pair_read(const attn_pair *pair, bool target, const attn_vocabulary *vocabulary,
-                           attn_language language, attn_arena *arena, attn_pair_tokens *out,
-                           attn_error *err);
+/* Reads a side of a pair as tokens, which are in the arena. Errors: ATTN_ENOMEM; those of
+ * attn_tokenizer_encode. */
+attn_status attn_pair_read(const attn_pair *pair, bool target, const attn_tokenizer *tokenizer,
+                           attn_arena *arena, attn_pair_tokens *out, attn_error *err);
 
 #endif

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "corpus/corpus.h"
-#include "text/words.h"
+#include "tokens/words.h"
 
 /* Writes the apostrophes of a word as U+2019. NULL: memory ran out. */
 static const char *curl(const char *word, attn_arena *arena) {
@@ -82,8 +82,18 @@ const char *attn_pair_text(const attn_pair *pair, bool target, attn_language lan
                  : NULL;
 }
 
+attn_status attn_pair_count(const attn_pair *pair, bool target, attn_tokenizer *to,
+                            attn_error *err) {
+    const char *const *words = target ? pair->target : pair->source;
+    const size_t count = target ? pair->target_count : pair->source_count;
+    attn_status status = ATTN_OK;
+    for (size_t i = 0; !status && i < count; i++)
+        status = attn_tokenizer_count(to, words[i], strlen(words[i]), err);
+    return status;
+}
+
 /* Takes each word as a token. */
-static attn_status whole_words(const attn_pair *pair, bool target, const attn_vocabulary *v,
+static attn_status whole_words(const attn_pair *pair, bool target, const attn_tokenizer *t,
                                attn_arena *arena, attn_pair_tokens *out, attn_error *err) {
     const char *const *words = target ? pair->target : pair->source;
     out->count = target ? pair->target_count : pair->source_count;
@@ -92,26 +102,26 @@ static attn_status whole_words(const attn_pair *pair, bool target, const attn_vo
     if (!out->ids || !out->words)
         return attn_fail(err, ATTN_ENOMEM, "pair", "no memory for %zu words", out->count);
     for (size_t i = 0; i < out->count; i++) {
-        out->ids[i] = attn_vocabulary_id(v, words[i], strlen(words[i]));
+        out->ids[i] = attn_tokenizer_id(t, words[i], strlen(words[i]));
         out->words[i] = i;
     }
     return ATTN_OK;
 }
 
-attn_status attn_pair_read(const attn_pair *pair, bool target, const attn_vocabulary *v,
-                           attn_language language, attn_arena *arena, attn_pair_tokens *out,
-                           attn_error *err) {
+attn_status attn_pair_read(const attn_pair *pair, bool target, const attn_tokenizer *t,
+                           attn_arena *arena, attn_pair_tokens *out, attn_error *err) {
     size_t ends[ATTN_PAIR_WORDS];
     attn_token *tokens;
-    if (!attn_vocabulary_has_subwords(v))
-        return whole_words(pair, target, v, arena, out, err);
+    if (attn_tokenizer_kind_of(t) != ATTN_TOKENS_SUBWORDS)
+        return whole_words(pair, target, t, arena, out, err);
     const char **words = words_of(pair, target, arena);
     const size_t n = target ? pair->target_count : pair->source_count;
-    const char *text = words ? join(pair, words, n, language == ATTN_FRENCH, ends, arena) : NULL;
+    const char *text =
+        words ? join(pair, words, n, attn_tokenizer_language(t) == ATTN_FRENCH, ends, arena) : NULL;
     if (!text)
         return attn_fail(err, ATTN_ENOMEM, "pair", "no memory for %zu words", n);
     attn_status status =
-        attn_vocabulary_split(v, text, strlen(text), language, arena, &tokens, &out->count, err);
+        attn_tokenizer_encode(t, text, strlen(text), arena, &tokens, &out->count, err);
     if (status)
         return status;
     out->ids = attn_arena_zeroed(arena, out->count + 1, sizeof *out->ids);
@@ -121,7 +131,7 @@ attn_status attn_pair_read(const attn_pair *pair, bool target, const attn_vocabu
     for (size_t i = 0, word = 0; i < out->count; i++) {
         while (word + 1 < n && tokens[i].end > ends[word])
             word++;
-        out->ids[i] = attn_vocabulary_id(v, tokens[i].text, tokens[i].size);
+        out->ids[i] = tokens[i].id;
         out->words[i] = word;
     }
     return ATTN_OK;

@@ -8,7 +8,7 @@
 
 #include "attn/figure.h"
 #include "attn/models.h"
-#include "attn/vocabulary.h"
+#include "attn/tokens.h"
 #include "corpus/corpus.h"
 #include "json/json_write.h"
 
@@ -99,8 +99,8 @@ typedef struct attn_experiment_hooks {
     attn_pool *pool;             /* NULL: only the calling thread computes */
     /* A trained English-French model, for experiments with wants_model; else NULL. */
     const attn_model *model;
-    const attn_vocabulary *source, *target; /* vocabularies of the model */
-    attn_corpus_options corpus;             /* corpus on which the model was trained */
+    const attn_tokenizer *source, *target; /* vocabularies of the model */
+    attn_corpus_options corpus;            /* corpus on which the model was trained */
 } attn_experiment_hooks;
 
 /* Runs an experiment. `values` are [setting_count], or NULL for the defaults; hooks may be NULL.

@@ -37,23 +37,21 @@ static bool count_words(attn_lab *lab, attn_lesson *lesson, size_t pairs) {
     attn_pair *pair = attn_lab_take(lab, 1, sizeof *pair);
     for (size_t i = 0; i < pairs && !lab->status; i++) {
         attn_status status = attn_corpus_pair(lesson->corpus, ATTN_TRAIN, i, pair, lab->err);
-        for (size_t k = 0; !status && k < pair->source_count; k++)
-            status = attn_vocabulary_add(lesson->made[0], pair->source[k], strlen(pair->source[k]),
-                                         lab->err);
-        for (size_t k = 0; !status && k < pair->target_count; k++)
-            status = attn_vocabulary_add(lesson->made[1], pair->target[k], strlen(pair->target[k]),
-                                         lab->err);
+        for (int side = 0; side < 2 && !status; side++)
+            status = attn_pair_count(pair, side, lesson->made[side], lab->err);
         attn_lab_ok(lab, status);
     }
-    return attn_lab_ok(lab, attn_vocabulary_settle(lesson->made[0], 1, 0, lab->err)) &&
-           attn_lab_ok(lab, attn_vocabulary_settle(lesson->made[1], 1, 0, lab->err));
+    return attn_lab_ok(lab, attn_tokenizer_settle(lesson->made[0], 1, 0, lab->err)) &&
+           attn_lab_ok(lab, attn_tokenizer_settle(lesson->made[1], 1, 0, lab->err));
 }
 
 bool attn_lesson_open(attn_lab *lab, attn_task task, attn_lesson *lesson) {
     const size_t pairs = attn_lab_size(lab, "num_pairs");
-    *lesson = (attn_lesson){.options = attn_corpus_defaults(),
-
-                            .made = {attn_vocabulary_new(), attn_vocabulary_new()}};
+    attn_language languages[2];
+    attn_task_languages(task, languages);
+    *lesson =
+        (attn_lesson){.options = attn_corpus_defaults(),
+                      .made = {attn_tokenizer_new(languages[0]), attn_tokenizer_new(languages[1])}};
     lesson->source = lesson->made[0], lesson->target = lesson->made[1];
     lesson->options.task = task;
     lesson->options.shortest = attn_lab_size(lab, "shortest");
@@ -75,16 +73,16 @@ bool attn_lesson_open(attn_lab *lab, attn_task task, attn_lesson *lesson) {
 }
 
 void attn_lesson_close(attn_lesson *lesson) {
-    attn_vocabulary_free(lesson->made[0]);
-    attn_vocabulary_free(lesson->made[1]);
+    attn_tokenizer_free(lesson->made[0]);
+    attn_tokenizer_free(lesson->made[1]);
 }
 
 attn_model_config attn_lesson_config(const attn_lab *lab, const attn_lesson *lesson) {
     attn_model_config config = attn_model_defaults();
     config.width = attn_lab_size(lab, "width");
     config.dropout_p = 0;
-    config.source_vocabulary = attn_vocabulary_size(lesson->source);
-    config.target_vocabulary = attn_vocabulary_size(lesson->target);
+    config.source_vocabulary = attn_tokenizer_size(lesson->source);
+    config.target_vocabulary = attn_tokenizer_size(lesson->target);
     return config;
 }
 
@@ -197,12 +195,9 @@ static const char **copy_words(attn_lab *lab, const char *const *words, size_t n
  * w, and to[count] their number. Returns false if there are too many. */
 static bool take_subwords(attn_lab *lab, const attn_lesson *lesson, attn_pair *pair, bool target,
                           size_t to[ATTN_PAIR_WORDS + 1]) {
-    const attn_vocabulary *v = target ? lesson->target : lesson->source;
-    attn_language languages[2];
+    const attn_tokenizer *v = target ? lesson->target : lesson->source;
     attn_pair_tokens tokens;
-    attn_task_languages(lesson->options.task, languages);
-    if (!attn_lab_ok(lab, attn_pair_read(pair, target, v, languages[target], lab->scratch, &tokens,
-                                         lab->err)) ||
+    if (!attn_lab_ok(lab, attn_pair_read(pair, target, v, lab->scratch, &tokens, lab->err)) ||
         tokens.count > ATTN_PAIR_WORDS)
         return false;
     const char **words = target ? pair->target : pair->source;
@@ -211,7 +206,7 @@ static bool take_subwords(attn_lab *lab, const attn_lesson *lesson, attn_pair *p
         to[tokens.words[i]] = i;
     to[*count] = tokens.count;
     for (size_t i = 0; i < tokens.count; i++)
-        words[i] = attn_vocabulary_word(v, tokens.ids[i]);
+        words[i] = attn_tokenizer_token(v, tokens.ids[i]);
     *count = tokens.count;
     return true;
 }
@@ -236,7 +231,7 @@ bool attn_lesson_pair(attn_lab *lab, const attn_lesson *lesson, uint64_t index, 
     size_t source[ATTN_PAIR_WORDS + 1], target[ATTN_PAIR_WORDS + 1];
     if (!attn_lab_ok(lab, attn_corpus_pair(lesson->corpus, ATTN_HELD_OUT, index, pair, lab->err)))
         return false;
-    if (!attn_vocabulary_has_subwords(lesson->source))
+    if (attn_tokenizer_kind_of(lesson->source) != ATTN_TOKENS_SUBWORDS)
         return true;
     attn_lab_scratch(lab);
     const bool fits = take_subwords(lab, lesson, pair, false, source) &&
@@ -267,14 +262,15 @@ bool attn_lesson_specimen(attn_lab *lab, const attn_lesson *lesson, size_t words
     return !lab->status;
 }
 
-static void ids_of(const attn_vocabulary *v, const char *const *words, size_t n, int32_t *ids) {
+static void ids_of(const attn_tokenizer *v, const char *const *words, size_t n, int32_t *ids) {
     for (size_t i = 0; i < n; i++)
-        ids[i] = attn_vocabulary_id(v, words[i], strlen(words[i]));
+        ids[i] = attn_tokenizer_id(v, words[i], strlen(words[i]));
 }
 
 bool attn_lesson_forward(attn_lab *lab, const attn_lesson *lesson, const attn_model *model,
                          const attn_pair *pair, attn_model_outputs *out) {
-    int32_t source[ATTN_PAIR_WORDS], target[ATTN_PAIR_WORDS + 1] = {ATTN_BEGIN};
+    int32_t source[ATTN_PAIR_WORDS],
+        target[ATTN_PAIR_WORDS + 1] = {attn_model_configuration(model)->begin};
     const int64_t length = (int64_t)pair->source_count;
     const attn_batch batch = {.B = 1,
                               .S = pair->source_count,

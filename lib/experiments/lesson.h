@@ -24,9 +24,9 @@ typedef struct attn_lesson {
      * datasets and the vocabularies are the caller's. */
     attn_corpus_options options;
     attn_corpus *corpus;
-    const attn_vocabulary *source, *target;
+    const attn_tokenizer *source, *target;
     /* vocabularies that attn_lesson_open made and attn_lesson_close frees */
-    attn_vocabulary *made[2];
+    attn_tokenizer *made[2];
     attn_dataset train, validation;
 } attn_lesson;
 

@@ -128,19 +128,6 @@ static attn_status read_config(const attn_model_file *file, attn_model_config *c
     return ATTN_OK;
 }
 
-/* Reads the words of a side. A file without the key is that of a model without words. */
-static attn_status read_vocabulary(const attn_model_file *file, const char *key, size_t size,
-                                   attn_vocabulary **out, attn_error *err) {
-    const char *text = attn_model_file_text(file, key);
-    if (!text)
-        return ATTN_OK;
-    attn_status status = attn_vocabulary_read(text, strlen(text), out, err);
-    if (!status && attn_vocabulary_size(*out) != size)
-        status = attn_fail(err, ATTN_EVALUE, key, "has %zu words, the model %zu",
-                           attn_vocabulary_size(*out), size);
-    return status;
-}
-
 /* Copies tensors into the model's parameters, by a map of their names. */
 static attn_status load_parameters(attn_model *model, const attn_safetensors *from,
                                    const attn_parameter_name *map, attn_arena *arena,
@@ -179,19 +166,6 @@ static attn_status check_size(const attn_model_file *file, const attn_model_conf
                      held);
 }
 
-/* Reads the merges of a vocabulary of sub-words; files of models with whole words have none. */
-static attn_status read_merges(const attn_model_file *file, const char *key, attn_vocabulary *to,
-                               attn_error *err) {
-    const char *text = attn_model_file_text(file, key);
-    if (text && !to)
-        return attn_fail(err, ATTN_EVALUE, key, "a model without words has no merges");
-    const attn_status status =
-        text ? attn_vocabulary_read_merges(to, text, strlen(text), err) : ATTN_OK;
-    if (status)
-        snprintf(err->where, sizeof err->where, "%s", key);
-    return status;
-}
-
 static attn_status read_contents(attn_model_file *file, const void *bytes, size_t size,
                                  attn_model_config *config, attn_error *err) {
     attn_status status = attn_safetensors_read(bytes, size, file->arena, &file->contents, err);
@@ -202,16 +176,50 @@ static attn_status read_contents(attn_model_file *file, const void *bytes, size_
     return status ? status : read_config(file, config, err);
 }
 
-static attn_status read_words(attn_model_file *file, const attn_model_config *config,
-                              attn_error *err) {
-    attn_status status =
-        read_vocabulary(file, "source_words", config->source_vocabulary, &file->source, err);
-    if (!status)
-        status =
-            read_vocabulary(file, "target_words", config->target_vocabulary, &file->target, err);
-    if (!status)
-        status = read_merges(file, "source_merges", file->source, err);
-    return status ? status : read_merges(file, "target_merges", file->target, err);
+/* The keys of a tokenizer in the metadata. */
+typedef struct side_keys {
+    const char *words, *merges, *language;
+} side_keys;
+
+static const side_keys source_keys = {"source_words", "source_merges", "source_language"},
+                       target_keys = {"target_words", "target_merges", "target_language"};
+
+/* A language that this program does not know is refused in a sealed file, and English in others. */
+static attn_status read_language(const attn_model_file *file, const char *key, attn_language *out,
+                                 attn_error *err) {
+    const char *name = attn_model_file_text(file, key);
+    *out = ATTN_ENGLISH;
+    if (name && !attn_language_parse(name, out) && file->sealed)
+        return attn_fail(err, ATTN_EUNSUPPORTED, key,
+                         "%s: \"%.60s\" is no language that this program knows", key, name);
+    return ATTN_OK;
+}
+
+static attn_status read_merges(attn_tokenizer *to, const char *key, const char *merges,
+                               attn_error *err) {
+    if (!attn_tokenizer_has_texts(to))
+        return attn_fail(err, ATTN_EVALUE, key, "a model without words has no merges");
+    const attn_status status = attn_tokenizer_read_merges(to, merges, strlen(merges), err);
+    if (status)
+        snprintf(err->where, sizeof err->where, "%s", key);
+    return status;
+}
+
+/* Reads the tokenizer of a side, which has `size` ids. */
+static attn_status read_side(const attn_model_file *file, const side_keys *keys, size_t size,
+                             attn_tokenizer **out, attn_error *err) {
+    const char *words = attn_model_file_text(file, keys->words),
+               *merges = attn_model_file_text(file, keys->merges);
+    attn_language language;
+    attn_status status = read_language(file, keys->language, &language, err);
+    if (!status && words)
+        status = attn_tokenizer_read(words, strlen(words), language, out, err);
+    else if (!status && !(*out = attn_tokenizer_numbers(size, language)))
+        status = attn_fail(err, ATTN_ENOMEM, "model", "no memory for its tokenizer");
+    if (!status && attn_tokenizer_size(*out) != size)
+        status = attn_fail(err, ATTN_EVALUE, keys->words, "has %zu words, the model %zu",
+                           attn_tokenizer_size(*out), size);
+    return status || !merges ? status : read_merges(*out, keys->merges, merges, err);
 }
 
 static const attn_parameter_name own_names[] = {
@@ -224,7 +232,9 @@ attn_status attn_model_read(const void *bytes, size_t size, bool gradients, attn
     attn_status status = file.arena ? read_contents(&file, bytes, size, &config, err)
                                     : attn_fail(err, ATTN_ENOMEM, "model", "no memory");
     if (!status)
-        status = read_words(&file, &config, err);
+        status = read_side(&file, &source_keys, config.source_vocabulary, &file.source, err);
+    if (!status)
+        status = read_side(&file, &target_keys, config.target_vocabulary, &file.target, err);
     if (!status)
         status = check_size(&file, &config, err);
     if (!status)
@@ -323,8 +333,8 @@ void attn_model_file_forget(attn_model_file *file) {
 
 void attn_model_file_close(attn_model_file *file) {
     attn_model_free(file->model);
-    attn_vocabulary_free(file->source);
-    attn_vocabulary_free(file->target);
+    attn_tokenizer_free(file->source);
+    attn_tokenizer_free(file->target);
     attn_model_file_forget(file);
     *file = (attn_model_file){0};
 }
@@ -335,20 +345,17 @@ static void add(attn_safetensors *out, const char *key, const char *text) {
     out->metadata[out->metadata_count++] = (attn_metadata){key, text};
 }
 
-/* Adds the words of a side and their merges, if it has them. */
-static attn_status add_words(attn_safetensors *out, const char *key, const char *merges_key,
-                             const attn_vocabulary *v, attn_arena *arena, attn_error *err) {
-    const char *text;
-    if (!v)
-        return ATTN_OK;
-    attn_status status = attn_vocabulary_write(v, arena, &text, err);
-    if (!status)
-        add(out, key, text);
-    if (status || !attn_vocabulary_has_subwords(v))
-        return status;
-    status = attn_vocabulary_write_merges(v, arena, &text, err);
-    if (!status)
-        add(out, merges_key, text);
+static attn_status add_side(attn_safetensors *out, const side_keys *keys, const attn_tokenizer *t,
+                            attn_arena *arena, attn_error *err) {
+    const char *words = NULL, *merges = NULL;
+    const attn_status status = attn_tokenizer_has_texts(t)
+                                   ? attn_tokenizer_write(t, arena, &words, &merges, err)
+                                   : ATTN_OK;
+    if (words)
+        add(out, keys->words, words);
+    if (merges)
+        add(out, keys->merges, merges);
+    add(out, keys->language, attn_language_names[attn_tokenizer_language(t)]);
     return status;
 }
 
@@ -359,7 +366,7 @@ static attn_status list_metadata(const attn_model_contents *what, attn_arena *ar
     while (attn_model_settings[settings].name)
         settings++;
     out->metadata =
-        attn_arena_zeroed(arena, settings + 5 + what->metadata_count, sizeof *out->metadata);
+        attn_arena_zeroed(arena, settings + 7 + what->metadata_count, sizeof *out->metadata);
     char(*texts)[SETTING_TEXT] = attn_arena_zeroed(arena, settings, sizeof *texts);
     if (!out->metadata || !texts)
         return attn_fail(err, ATTN_ENOMEM, "model", "no memory for its metadata");
@@ -368,9 +375,9 @@ static attn_status list_metadata(const attn_model_contents *what, attn_arena *ar
         if (attn_model_has_setting(config, &attn_model_settings[i]))
             add(out, attn_model_settings[i].name,
                 setting_text(&attn_model_settings[i], config, texts[i]));
-    attn_status status = add_words(out, "source_words", "source_merges", what->source, arena, err);
+    attn_status status = add_side(out, &source_keys, what->source, arena, err);
     if (!status)
-        status = add_words(out, "target_words", "target_merges", what->target, arena, err);
+        status = add_side(out, &target_keys, what->target, arena, err);
     for (size_t i = 0; !status && i < what->metadata_count; i++)
         add(out, what->metadata[i].key, what->metadata[i].text);
     return status;

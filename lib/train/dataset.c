@@ -13,8 +13,7 @@ typedef struct reading {
     const attn_corpus *corpus;
     attn_split split;
     uint64_t first;
-    const attn_vocabulary *vocabularies[2]; /* of source and target */
-    attn_language languages[2];
+    const attn_tokenizer *tokenizers[2]; /* of source and target */
     attn_pair *pair;
     attn_arena *scratch; /* holds the tokens of one pair */
 } reading;
@@ -41,8 +40,7 @@ static attn_status read_pair(const reading *r, size_t i, attn_pair_tokens sides[
     attn_arena_reset(r->scratch);
     attn_status status = attn_corpus_pair(r->corpus, r->split, r->first + i, r->pair, err);
     for (int k = 0; !status && k < 2; k++)
-        status = attn_pair_read(r->pair, k == 1, r->vocabularies[k], r->languages[k], r->scratch,
-                                &sides[k], err);
+        status = attn_pair_read(r->pair, k == 1, r->tokenizers[k], r->scratch, &sides[k], err);
     return status;
 }
 
@@ -78,14 +76,17 @@ static attn_status read_all(const reading *r, attn_arena *arena, attn_dataset *d
 }
 
 attn_status attn_dataset_new(const attn_corpus *corpus, attn_split split, uint64_t first,
-                             size_t count, const attn_vocabulary *source,
-                             const attn_vocabulary *target, attn_arena *arena, attn_dataset *out,
+                             size_t count, const attn_tokenizer *source,
+                             const attn_tokenizer *target, attn_arena *arena, attn_dataset *out,
                              attn_error *err) {
-    attn_dataset d = {.count = count};
+    attn_dataset d = {.count = count,
+                      .pad = attn_tokenizer_special(target, ATTN_SPECIAL_PAD),
+                      .begin = attn_tokenizer_special(target, ATTN_SPECIAL_BEGIN),
+                      .end = attn_tokenizer_special(target, ATTN_SPECIAL_END)};
     reading r = {.corpus = corpus,
                  .split = split,
                  .first = first,
-                 .vocabularies = {source, target},
+                 .tokenizers = {source, target},
                  .pair = attn_arena_zeroed(arena, 1, sizeof *r.pair)};
     size_t ends;
     if (r.pair && attn_size_add(count, 1, &ends)) {
@@ -94,7 +95,6 @@ attn_status attn_dataset_new(const attn_corpus *corpus, attn_split split, uint64
         d.link_at = attn_arena_zeroed(arena, ends, sizeof *d.link_at);
     }
     r.scratch = attn_arena_new(PAIR_BYTES);
-    attn_task_languages(attn_corpus_task(corpus), r.languages);
     attn_status status =
         d.source_at && d.target_at && d.link_at && r.scratch
             ? read_all(&r, arena, &d, err)
@@ -126,6 +126,14 @@ static void share_links(const attn_link *links, size_t count, float *alignment, 
     }
 }
 
+/* Returns n ids that are all padding. NULL: memory ran out. */
+static int32_t *padding(const attn_dataset *data, size_t n, attn_arena *arena) {
+    int32_t *ids = attn_arena_zeroed(arena, n, sizeof *ids);
+    for (size_t i = 0; ids && data->pad && i < n; i++)
+        ids[i] = data->pad;
+    return ids;
+}
+
 attn_status attn_dataset_batch(const attn_dataset *data, const size_t *indices, size_t n,
                                attn_arena *arena, attn_batch *out, attn_error *err) {
     size_t S = 1, T = 1;
@@ -136,9 +144,8 @@ attn_status attn_dataset_batch(const attn_dataset *data, const size_t *indices, 
         size_t s = source_length(data, indices[i]), t = target_length(data, indices[i]) + 1;
         S = s > S ? s : S, T = t > T ? t : T;
     }
-    int32_t *source = attn_arena_zeroed(arena, n * S, sizeof *source); /* ATTN_PAD is 0 */
-    int32_t *target = attn_arena_zeroed(arena, n * T, sizeof *target);
-    int32_t *expected = attn_arena_zeroed(arena, n * T, sizeof *expected);
+    int32_t *source = padding(data, n * S, arena), *target = padding(data, n * T, arena),
+            *expected = padding(data, n * T, arena);
     int64_t *lengths = attn_arena_zeroed(arena, n, sizeof *lengths);
     float *alignment = attn_arena_zeroed(arena, n * T * S, sizeof *alignment);
     if (!source || !target || !expected || !lengths || !alignment)
@@ -148,8 +155,8 @@ attn_status attn_dataset_batch(const attn_dataset *data, const size_t *indices, 
         memcpy(source + i * S, data->source + data->source_at[indices[i]], s * sizeof *source);
         memcpy(expected + i * T, data->target + data->target_at[indices[i]], t * sizeof *target);
         memcpy(target + i * T + 1, expected + i * T, t * sizeof *target);
-        target[i * T] = ATTN_BEGIN;
-        expected[i * T + t] = ATTN_END;
+        target[i * T] = data->begin;
+        expected[i * T + t] = data->end;
         lengths[i] = (int64_t)(s ? s : 1);
         const size_t first = data->link_at[indices[i]], end = data->link_at[indices[i] + 1];
         share_links(data->links + first, end - first, alignment + i * T * S, S);

@@ -4,6 +4,7 @@
 
 #include "attn/rng.h"
 #include "layers/layers.h"
+#include "tokens/words.h"
 #include "train/training.h"
 
 /* Limit of an arena in bytes. It is never reached: the size of a batch bounds the memory. */
@@ -18,13 +19,14 @@ typedef struct sums {
 } sums;
 
 /* Adds the similarity of the heads of the last cross-attention, if it has at least two. */
-static attn_status add_similarity(const attn_batch *batch, const attn_model_outputs *out,
-                                  double rows, attn_arena *arena, sums *into, attn_error *err) {
+static attn_status add_similarity(const attn_batch *batch, int32_t pad,
+                                  const attn_model_outputs *out, double rows, attn_arena *arena,
+                                  sums *into, attn_error *err) {
     int64_t *counts = attn_arena_zeroed(arena, batch->B, sizeof *counts);
     if (!counts)
         return attn_fail(err, ATTN_ENOMEM, "evaluation", "no memory");
     for (size_t i = 0; i < batch->B * batch->T; i++)
-        counts[i / batch->T] += batch->expected[i] != ATTN_PAD;
+        counts[i / batch->T] += batch->expected[i] != pad;
     const attn_site *last = out->site_count ? &out->sites[out->site_count - 1] : NULL;
     if (!last || last->kind != ATTN_SITE_CROSS || last->heads < 2)
         return ATTN_OK;
@@ -44,14 +46,15 @@ static attn_status add_loss(const attn_model *model, const attn_batch *batch, at
                            pool, control, &out, err);
     if (status)
         return status;
+    const attn_model_config *config = attn_model_configuration(model);
     attn_cross_entropy_loss loss;
-    loss.loss = attn_cross_entropy(
-        out.logits.data, out.logits.data, batch->expected, batch->B * batch->T,
-        attn_model_configuration(model)->target_vocabulary, ATTN_PAD, 0, &loss.rows, &loss.right);
+    loss.loss =
+        attn_cross_entropy(out.logits.data, out.logits.data, batch->expected, batch->B * batch->T,
+                           config->target_vocabulary, config->pad, 0, &loss.rows, &loss.right);
     into->loss += loss.loss * (double)loss.rows;
     into->right += (double)loss.right;
     into->rows += (double)loss.rows;
-    return add_similarity(batch, &out, (double)loss.rows, arena, into, err);
+    return add_similarity(batch, config->pad, &out, (double)loss.rows, arena, into, err);
 }
 
 attn_status attn_training_evaluate(const attn_model *model, const attn_dataset *data,
@@ -84,8 +87,7 @@ attn_status attn_training_evaluate(const attn_model *model, const attn_dataset *
 /* ---- scores on a corpus, one pair at a time ---- */
 typedef struct scorer {
     const attn_model *model;
-    const attn_vocabulary *source, *target;
-    attn_language languages[2];
+    const attn_tokenizer *source, *target;
     size_t beams;
     attn_pool *pool;
     const attn_control *control;
@@ -101,10 +103,11 @@ typedef struct scored_text {
 /* Copies ids; unknown words become -1, so they never match. */
 static attn_status strike_unknown(const scorer *w, scored_text *text, attn_error *err) {
     int32_t *ids = attn_arena_zeroed(w->arena, text->count + 1, sizeof *ids);
+    const int32_t unknown = attn_tokenizer_special(w->target, ATTN_SPECIAL_UNKNOWN);
     if (!ids)
         return attn_fail(err, ATTN_ENOMEM, "scores", "no memory for %zu words", text->count);
     for (size_t i = 0; i < text->count; i++)
-        ids[i] = text->ids[i] == ATTN_UNKNOWN ? -1 : text->ids[i];
+        ids[i] = text->ids[i] == unknown ? -1 : text->ids[i];
     text->ids = ids;
     return ATTN_OK;
 }
@@ -112,13 +115,13 @@ static attn_status strike_unknown(const scorer *w, scored_text *text, attn_error
 /* Replaces ids of sub-words by one id for each word of their text, a hash of 31 bits, so that BLEU
  * counts words. */
 static attn_status whole_words(const scorer *w, scored_text *text, attn_error *err) {
-    const char *joined =
-        attn_vocabulary_join(w->target, text->ids, text->count, w->languages[1], false, w->arena);
+    const char *joined = attn_tokenizer_decode(w->target, text->ids, text->count, false, w->arena);
     attn_token *tokens;
     if (!joined)
         return attn_fail(err, ATTN_ENOMEM, "scores", "no memory for a text");
-    attn_status status = attn_words_split(joined, strlen(joined), w->languages[1], w->arena,
-                                          &tokens, &text->count, err);
+    attn_status status =
+        attn_words_split(joined, strlen(joined), attn_tokenizer_language(w->target), w->arena,
+                         &tokens, &text->count, err);
     int32_t *ids = status ? NULL : attn_arena_zeroed(w->arena, text->count + 1, sizeof *ids);
     if (!status && !ids)
         return attn_fail(err, ATTN_ENOMEM, "scores", "no memory for %zu words", text->count);
@@ -143,7 +146,7 @@ static attn_status add_bleu(const scorer *w, const attn_pair_tokens sides[2],
     attn_status status = attn_model_generate(w->model, sides[0].ids, &length, 1, sides[0].count,
                                              &options, w->arena, w->pool, w->control, &out, err);
     made = (scored_text){out.ids, out.length};
-    if (!status && attn_vocabulary_has_subwords(w->target)) {
+    if (!status && attn_tokenizer_kind_of(w->target) == ATTN_TOKENS_SUBWORDS) {
         status = whole_words(w, &made, err);
         if (!status)
             status = whole_words(w, &expected, err);
@@ -201,7 +204,7 @@ static attn_status add_alignment(const scorer *w, const attn_pair *pair,
     int32_t *target = attn_arena_zeroed(w->arena, T, sizeof *target);
     if (!target)
         return attn_fail(err, ATTN_ENOMEM, "scores", "no memory for %zu tokens", T);
-    target[0] = ATTN_BEGIN;
+    target[0] = attn_model_configuration(w->model)->begin;
     memcpy(target + 1, sides[1].ids, sides[1].count * sizeof *target);
     attn_batch batch = {.B = 1,
                         .S = sides[0].count,
@@ -223,22 +226,20 @@ static attn_status add_alignment(const scorer *w, const attn_pair *pair,
 static attn_status add_pair(const scorer *w, const attn_pair *pair, attn_model_scores *scores,
                             attn_error *err) {
     attn_pair_tokens sides[2];
-    attn_status status =
-        attn_pair_read(pair, false, w->source, w->languages[0], w->arena, &sides[0], err);
+    attn_status status = attn_pair_read(pair, false, w->source, w->arena, &sides[0], err);
     if (!status)
-        status = attn_pair_read(pair, true, w->target, w->languages[1], w->arena, &sides[1], err);
+        status = attn_pair_read(pair, true, w->target, w->arena, &sides[1], err);
     if (!status)
         status = add_bleu(w, sides, scores, err);
     return status ? status : add_alignment(w, pair, sides, scores, err);
 }
 
 attn_status attn_model_score(const attn_model *model, const attn_corpus *corpus, attn_split split,
-                             uint64_t first, size_t count, const attn_vocabulary *source,
-                             const attn_vocabulary *target, size_t beams, attn_pool *pool,
+                             uint64_t first, size_t count, const attn_tokenizer *source,
+                             const attn_tokenizer *target, size_t beams, attn_pool *pool,
                              const attn_control *control, attn_model_scores *scores,
                              attn_error *err) {
-    scorer w = {model, source, target, {0}, beams, pool, control, NULL};
-    attn_task_languages(attn_corpus_task(corpus), w.languages);
+    scorer w = {model, source, target, beams, pool, control, NULL};
     attn_arena *outer = attn_arena_new(PASS_BYTES);
     attn_pair *pair = outer ? attn_arena_zeroed(outer, 1, sizeof *pair) : NULL;
     w.arena = attn_arena_new(PASS_BYTES);

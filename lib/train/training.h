@@ -4,7 +4,7 @@
 #define ATTN_TRAINING_H
 
 #include "attn/models.h"
-#include "attn/vocabulary.h"
+#include "attn/tokens.h"
 #include "corpus/bleu.h"
 #include "corpus/corpus.h"
 
@@ -50,17 +50,17 @@ typedef struct attn_dataset {
     size_t count;
     /* [count + 1] pair i has the words source[source_at[i]] … source[source_at[i + 1] - 1] */
     size_t *source_at, *target_at;
-    int32_t *source, *target; /* word ids, without begin and end */
+    int32_t *source, *target; /* token ids, without begin and end */
+    int32_t pad, begin, end;  /* ids that batches add */
     /* [count + 1] pair i has the links links[link_at[i]] … links[link_at[i + 1] - 1] */
     size_t *link_at;
     attn_link *links; /* gold alignments (corpus.h) */
 } attn_dataset;
 
-/* Makes a dataset of the pairs first … first + count - 1 of a split, in the arena. Words that a
- * vocabulary lacks become ATTN_UNKNOWN. Errors: ATTN_ENOMEM and those of attn_corpus_pair. */
+/* Makes a dataset of the pairs first … first + count - 1 of a split, in the arena. Errors: ATTN_ENOMEM and those of attn_corpus_pair. */
 attn_status attn_dataset_new(const attn_corpus *corpus, attn_split split, uint64_t first,
-                             size_t count, const attn_vocabulary *source,
-                             const attn_vocabulary *target, attn_arena *arena, attn_dataset *out,
+                             size_t count, const attn_tokenizer *source,
+                             const attn_tokenizer *target, attn_arena *arena, attn_dataset *out,
                              attn_error *err);
 /* Makes a padded batch of the pairs `indices` [n], in the arena. In the batch's alignment, the sure
  * links of a target word have equal weights with the sum 1. If a word has no sure link, its
@@ -186,8 +186,8 @@ typedef struct attn_model_scores {
  * translation, and each target word is aligned with the source word of its largest weight. Errors
  * are those of attn_model_generate, attn_model_forward and attn_corpus_pair. */
 attn_status attn_model_score(const attn_model *model, const attn_corpus *corpus, attn_split split,
-                             uint64_t first, size_t count, const attn_vocabulary *source,
-                             const attn_vocabulary *target, size_t beams, attn_pool *pool,
+                             uint64_t first, size_t count, const attn_tokenizer *source,
+                             const attn_tokenizer *target, size_t beams, attn_pool *pool,
                              const attn_control *control, attn_model_scores *scores,
                              attn_error *err);
 

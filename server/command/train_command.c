@@ -115,7 +115,7 @@ static attn_status prepare(train_command *command, attn_error *err) {
     if (!status && !command->quiet)
         fprintf(stderr, "%zu parameters, %zu source and %zu target words, %s step %llu\n",
                 attn_parameters_count(attn_model_parameters(run->file.model), ""),
-                attn_vocabulary_size(run->file.source), attn_vocabulary_size(run->file.target),
+                attn_tokenizer_size(run->file.source), attn_tokenizer_size(run->file.target),
                 old ? "continuing after" : "from", (unsigned long long)run->state.step);
     return status;
 }

@@ -13,7 +13,7 @@ static attn_status no_memory(attn_error *err) {
 }
 
 /* Makes a text of `n` ids, with `first` in front of them unless it is negative. */
-static bool make_text(const attn_model_config *config, const attn_vocabulary *words, int32_t first,
+static bool make_text(const attn_model_config *config, const attn_tokenizer *words, int32_t first,
                       const int32_t *from, size_t n, attn_arena *arena, attn_run_text *out) {
     const size_t begins = first >= 0;
     const char **tokens;
@@ -22,7 +22,7 @@ static bool make_text(const attn_model_config *config, const attn_vocabulary *wo
         return false;
     for (size_t i = 0; i < n + begins; i++) {
         ids[i] = i < begins ? first : from[i - begins];
-        tokens[i] = attn_vocabulary_word(words, (int32_t)ids[i]);
+        tokens[i] = attn_tokenizer_token(words, (int32_t)ids[i]);
         if (!tokens[i])
             return false;
     }

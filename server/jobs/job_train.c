@@ -167,7 +167,7 @@ static void set_model(srv_job_entry *e, const char *id) {
     pthread_mutex_unlock(&e->jobs->lock);
 }
 
-/* Adds w->made and the vocabularies to the registry, which then owns them. The job names the model
+/* Adds w->made and the tokenizers to the registry, which then owns them. The job names the model
  * before, so that whoever deletes it finds the job. false: out of memory, and the model is not
  * served. */
 static bool publish(work *w) {
@@ -179,7 +179,6 @@ static bool publish(work *w) {
                        .bytes = w->made_bytes,
                        .has_file = w->has_file,
                        .sealed = w->sealed};
-    srv_model_speaks(&model, attn_task_name(e->body.train.corpus.task));
     memcpy(model.id, w->name, sizeof model.id);
     memcpy(model.owner, e->owner, sizeof model.owner);
     const bool keep = w->jobs->dir < 0; /* in jobs_dir the job has a file of its model */

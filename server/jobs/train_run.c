@@ -151,20 +151,12 @@ static attn_status resume_run(srv_train_run *run, attn_error *err) {
 /* Adds a side of the pair to its vocabulary: its words or, for sub-words, its text. */
 static attn_status add_side(const srv_train_run *run, const attn_pair *pair, bool target,
                             attn_arena *scratch, attn_error *err) {
-    attn_vocabulary *to = target ? run->file.target : run->file.source;
-    const char *const *words = target ? pair->target : pair->source;
-    const size_t n = target ? pair->target_count : pair->source_count;
-    attn_language languages[2];
-    attn_task_languages(run->options.corpus.task, languages);
-    if (run->options.subwords) {
-        const char *text = attn_pair_text(pair, target, languages[target], scratch);
-        return text ? attn_vocabulary_add_text(to, text, strlen(text), languages[target], err)
-                    : attn_fail(err, ATTN_ENOMEM, "vocabulary", "no memory for a text");
-    }
-    attn_status status = ATTN_OK;
-    for (size_t i = 0; !status && i < n; i++)
-        status = attn_vocabulary_add(to, words[i], strlen(words[i]), err);
-    return status;
+    attn_tokenizer *to = target ? run->file.target : run->file.source;
+    if (!run->options.subwords)
+        return attn_pair_count(pair, target, to, err);
+    const char *text = attn_pair_text(pair, target, attn_tokenizer_language(to), scratch);
+    return text ? attn_tokenizer_count_text(to, text, strlen(text), err)
+                : attn_fail(err, ATTN_ENOMEM, "vocabulary", "no memory for a text");
 }
 
 static attn_status count_pairs(srv_train_run *run, const attn_control *control, attn_pair *pair,
@@ -183,10 +175,10 @@ static attn_status count_pairs(srv_train_run *run, const attn_control *control, 
     return status;
 }
 
-static attn_status settle(const srv_train_run *run, attn_vocabulary *v, attn_error *err) {
+static attn_status settle(const srv_train_run *run, attn_tokenizer *v, attn_error *err) {
     return run->options.subwords
-               ? attn_vocabulary_settle_subwords(v, (size_t)run->options.subwords, err)
-               : attn_vocabulary_settle(v, (size_t)run->options.minimum, 0, err);
+               ? attn_tokenizer_settle_subwords(v, (size_t)run->options.subwords, err)
+               : attn_tokenizer_settle(v, (size_t)run->options.minimum, 0, err);
 }
 
 /* Makes the vocabularies from the words of all training pairs. */
@@ -194,8 +186,10 @@ static attn_status count_words(srv_train_run *run, const attn_control *control, 
     attn_model_file *file = &run->file;
     attn_pair *pair = attn_arena_zeroed(run->arena, 1, sizeof *pair);
     attn_arena *scratch = attn_arena_new(16 << 20);
-    file->source = attn_vocabulary_new();
-    file->target = attn_vocabulary_new();
+    attn_language languages[2];
+    attn_task_languages(run->options.corpus.task, languages);
+    file->source = attn_tokenizer_new(languages[0]);
+    file->target = attn_tokenizer_new(languages[1]);
     attn_status status = pair && scratch && file->source && file->target
                              ? count_pairs(run, control, pair, scratch, err)
                              : attn_fail(err, ATTN_ENOMEM, "vocabulary", "no memory");
@@ -209,7 +203,8 @@ static attn_status count_words(srv_train_run *run, const attn_control *control, 
  * options. */
 static attn_status start_from_file(srv_train_run *run, attn_error *err) {
     attn_status status = srv_model_open(run->init, true, &run->file, NULL, err);
-    if (!status && (!run->file.source || !run->file.target))
+    if (!status && (!attn_tokenizer_has_texts(run->file.source) ||
+                    !attn_tokenizer_has_texts(run->file.target)))
         status = attn_fail(err, ATTN_EARG, run->init, "has no words, which training needs");
     return status ? status : attn_training_start(run->file.model, run->arena, &run->state, err);
 }
@@ -220,8 +215,8 @@ static attn_status start_anew(srv_train_run *run, const attn_control *control, a
     if (status)
         return status;
     attn_model_config config = run->options.model;
-    config.source_vocabulary = attn_vocabulary_size(run->file.source);
-    config.target_vocabulary = attn_vocabulary_size(run->file.target);
+    config.source_vocabulary = attn_tokenizer_size(run->file.source);
+    config.target_vocabulary = attn_tokenizer_size(run->file.target);
     status = attn_model_new(&config, run->options.loop.seed, true, &run->file.model, err);
     return status ? status : attn_training_start(run->file.model, run->arena, &run->state, err);
 }

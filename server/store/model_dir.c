@@ -288,8 +288,6 @@ int srv_models_write(srv_models *m, srv_entry *e) {
     const attn_metadata rows[] = {
         {"attnd.origin", "made"},
         {"attnd.owner", model->owner},
-        {"source_language", srv_model_languages[model->languages[0]]},
-        {"target_language", srv_model_languages[model->languages[1]]},
     };
     const attn_model_contents contents = {.model = model->model,
                                           .source = model->source,

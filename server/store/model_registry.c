@@ -18,8 +18,8 @@ static const size_t SUFFIX_SIZE = sizeof SUFFIX - 1;
 
 void srv_entry_free(srv_entry *e) {
     attn_model_free(e->model.model);
-    attn_vocabulary_free(e->model.source);
-    attn_vocabulary_free(e->model.target);
+    attn_tokenizer_free(e->model.source);
+    attn_tokenizer_free(e->model.target);
     free(e);
 }
 
@@ -75,33 +75,8 @@ bool srv_entry_id(const char *name, char id[SRV_MODEL_ID + 1]) {
     return true;
 }
 
-void srv_model_speaks(srv_model *to, const char *task) {
-    attn_task known;
-    if (!task || !attn_task_parse(task, &known))
-        known = ATTN_COPY;
-    attn_task_languages(known, to->languages);
-}
-
-const char *const srv_model_languages[] = {"english", "french", NULL};
-
-/* Reads the language of a side. A name that this program does not know is refused in a file that
- * `attnd` wrote, and is no language in others. */
-static attn_status read_language(const attn_model_file *file, const char *key, attn_language *out,
-                                 attn_error *err) {
-    const char *text = attn_model_file_text(file, key);
-    int i = 0;
-    while (text && srv_model_languages[i] && strcmp(text, srv_model_languages[i]) != 0)
-        i++;
-    if (text && srv_model_languages[i])
-        *out = (attn_language)i;
-    else if (text && file->sealed)
-        return attn_fail(err, ATTN_EUNSUPPORTED, key,
-                         "%s: \"%.60s\" is no language that this program knows", key, text);
-    return ATTN_OK;
-}
-
-/* Reads what the metadata says of a model beside its configuration: the languages, and of a model
- * of origin "made" that it is one, and its owner. */
+/* Checks the task of the training corpus, and reads of a model of origin "made" that it is one, and
+ * its owner. */
 static attn_status read_facts(srv_model *to, const attn_model_file *file, attn_error *err) {
     const char *origin = attn_model_file_text(file, "attnd.origin"),
                *owner = attn_model_file_text(file, "attnd.owner"),
@@ -110,12 +85,8 @@ static attn_status read_facts(srv_model *to, const attn_model_file *file, attn_e
     if (task && file->sealed && !attn_task_parse(task, &known))
         return attn_fail(err, ATTN_EUNSUPPORTED, "corpus.task",
                          "corpus.task: \"%.60s\" is no task that this program knows", task);
-    srv_model_speaks(to, task);
-    attn_status status = read_language(file, "source_language", &to->languages[0], err);
-    if (!status)
-        status = read_language(file, "target_language", &to->languages[1], err);
-    if (status || !origin || strcmp(origin, "made") != 0)
-        return status;
+    if (!origin || strcmp(origin, "made") != 0)
+        return ATTN_OK;
     to->origin = SRV_MODEL_MADE;
     to->durable = true;
     if (owner)
@@ -410,21 +381,17 @@ static int publish(srv_models *m, srv_entry *e, bool keep) {
 }
 
 const srv_model *srv_models_make(srv_request *req, const attn_model_config *config, uint64_t seed,
-                                 attn_vocabulary *source, attn_vocabulary *target,
-                                 const attn_language languages[2], bool shared) {
+                                 attn_tokenizer *source, attn_tokenizer *target, bool shared) {
     srv_models *m = req->app->models;
     attn_error err = {0};
     srv_entry *e = calloc(1, sizeof *e);
     if (!e) {
-        attn_vocabulary_free(source);
-        attn_vocabulary_free(target);
+        attn_tokenizer_free(source);
+        attn_tokenizer_free(target);
         srv_problem(req, SRV_MEMORY_BUDGET, NULL, "no memory for the model is left");
         return NULL;
     }
-    e->model = (srv_model){.origin = SRV_MODEL_MADE,
-                           .source = source,
-                           .target = target,
-                           .languages = {languages[0], languages[1]}};
+    e->model = (srv_model){.origin = SRV_MODEL_MADE, .source = source, .target = target};
     if (!shared && req->owner)
         snprintf(e->model.owner, sizeof e->model.owner, "%s", req->owner);
     attn_status status = attn_model_bytes(config, false, &e->model.bytes, &err);

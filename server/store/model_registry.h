@@ -31,13 +31,12 @@ typedef enum srv_model_origin {
 typedef struct srv_model {
     char id[SRV_MODEL_ID + 1]; /* the file's name without ".safetensors"; "made-…" for others */
     srv_model_origin origin;
-    attn_model *model;                /* the parameters are read-only; NULL: embedded, unread */
-    attn_vocabulary *source, *target; /* NULL: the model takes word ids only, no text */
-    attn_language languages[2];       /* how to split text into words: of source, of target */
-    size_t bytes;                     /* memory of the parameters and tables, in bytes */
-    char owner[SRV_OWNER_NAME + 1];   /* name of the owner's API key; "": shared by all */
-    bool durable;                     /* made, and kept as a file of models_dir */
-    bool has_file, sealed;            /* sealed: its file has checksums */
+    attn_model *model;               /* the parameters are read-only; NULL: embedded, unread */
+    attn_tokenizer *source, *target; /* of numbers: the model takes ids only, no text */
+    size_t bytes;                    /* memory of the parameters and tables, in bytes */
+    char owner[SRV_OWNER_NAME + 1];  /* name of the owner's API key; "": shared by all */
+    bool durable;                    /* made, and kept as a file of models_dir */
+    bool has_file, sealed;           /* sealed: its file has checksums */
 } srv_model;
 
 /* Makes the registry with the embedded models and those of models_dir. A file that is not a model
@@ -67,11 +66,10 @@ void srv_models_release(srv_request *req, const srv_model *model); /* NULL is fi
 const srv_model **srv_models_all(srv_request *req, size_t *count);
 /* Makes a model with random parameters that depend on the seed only, and holds it. `shared`: the
  * model has no owner; otherwise the API key of the request owns the model. The function takes
- * ownership of the vocabularies (each may be NULL) even if it fails. With a models_dir that can be
+ * ownership of the tokenizers even if it fails. With a models_dir that can be
  * written the model is written there. NULL: a problem is set. */
 const srv_model *srv_models_make(srv_request *req, const attn_model_config *config, uint64_t seed,
-                                 attn_vocabulary *source, attn_vocabulary *target,
-                                 const attn_language languages[2], bool shared);
+                                 attn_tokenizer *source, attn_tokenizer *target, bool shared);
 /* Removes a model of origin "made" that the caller holds. Holders can use it until they release
  * it. */
 void srv_models_discard(srv_request *req, const srv_model *model);
@@ -88,7 +86,7 @@ bool srv_models_delete(srv_request *req, const char *id, int (*forget)(srv_app *
 attn_status srv_models_count(srv_models *models, size_t bytes, attn_error *err);
 void srv_models_uncount(srv_models *models, size_t bytes);
 /* Adds a model for which srv_models_count has reserved memory. The registry then owns the model and
- * its vocabularies. `keep`: also writes it to models_dir; a failure is logged. false: out of
+ * its tokenizers. `keep`: also writes it to models_dir; a failure is logged. false: out of
  * memory; the caller keeps both. */
 bool srv_models_adopt(srv_models *models, const srv_model *model, bool keep);
 /* Removes the model with this id, which must be of origin "made", if it exists. Returns 0, or an errno
@@ -97,9 +95,5 @@ int srv_models_drop(srv_models *models, const char *id);
 /* Notes that the model with this id cannot be read now, for the errno value `failed`, so that requests
  * for it are refused with that reason. 0: it can be, or there is none. */
 void srv_models_await(srv_models *models, const char *id, int failed);
-extern const char *const srv_model_languages[]; /* names of attn_language, ended by NULL */
-/* Sets model->languages from the task of the training corpus, such as "en-fr"; NULL: unknown task,
- * both languages are English. */
-void srv_model_speaks(srv_model *model, const char *task);
 
 #endif

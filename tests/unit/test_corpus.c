@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "attn/checksum.h"
-#include "attn/vocabulary.h"
+#include "attn/tokens.h"
 #include "corpus/bleu.h"
 #include "corpus/corpus.h"
 #include "corpus/sentence.h"
@@ -369,7 +369,7 @@ static void test_validation_sentences_are_not_those_of_training(void **state) {
     attn_corpus_options options = attn_corpus_defaults();
     options.longest = 5;
     kit k = open_kit(options);
-    attn_vocabulary *seen = attn_vocabulary_new();
+    attn_tokenizer *seen = attn_tokenizer_new(ATTN_ENGLISH);
     char text[1024];
     for (int split = ATTN_TRAIN; split <= ATTN_VALIDATION; split++) {
         for (uint64_t i = 0; i < 3000; i++) {
@@ -378,40 +378,41 @@ static void test_validation_sentences_are_not_those_of_training(void **state) {
             for (size_t s = 0; s < pair.source_count; s++)
                 strcat(strcat(text, pair.source[s]), " ");
             if (split == ATTN_TRAIN)
-                attn_vocabulary_add(seen, text, strlen(text), NULL);
-            else if (attn_vocabulary_id(seen, text, strlen(text)) != ATTN_UNKNOWN)
+                attn_tokenizer_count(seen, text, strlen(text), NULL);
+            else if (attn_tokenizer_id(seen, text, strlen(text)) !=
+                     attn_tokenizer_special(seen, ATTN_SPECIAL_UNKNOWN))
                 fail_msg("in both: %s", text);
         }
-        attn_vocabulary_settle(seen, 1, 0, NULL);
+        attn_tokenizer_settle(seen, 1, 0, NULL);
     }
-    assert_true(attn_vocabulary_size(seen) > 1000);
-    attn_vocabulary_free(seen);
+    assert_true(attn_tokenizer_size(seen) > 1000);
+    attn_tokenizer_free(seen);
     attn_arena_free(k.arena);
 }
 
 static void test_lengths_and_forms(void **state) {
     (void)state;
     kit k = open_large();
-    attn_vocabulary *sides[2] = {attn_vocabulary_new(), attn_vocabulary_new()};
+    attn_tokenizer *sides[2] = {attn_tokenizer_new(ATTN_ENGLISH), attn_tokenizer_new(ATTN_ENGLISH)};
     size_t shortest = 99, longest = 0;
     for (uint64_t i = 0; i < 18000; i++) {
         draw(&k, ATTN_TRAIN, i);
         shortest = pair.source_count < shortest ? pair.source_count : shortest;
         longest = pair.source_count > longest ? pair.source_count : longest;
         for (size_t s = 0; s < pair.source_count; s++)
-            attn_vocabulary_add(sides[0], pair.source[s], strlen(pair.source[s]), NULL);
+            attn_tokenizer_count(sides[0], pair.source[s], strlen(pair.source[s]), NULL);
         for (size_t t = 0; t < pair.target_count; t++)
-            attn_vocabulary_add(sides[1], pair.target[t], strlen(pair.target[t]), NULL);
+            attn_tokenizer_count(sides[1], pair.target[t], strlen(pair.target[t]), NULL);
     }
     assert_int_equal(shortest, 3);
     assert_int_equal(longest, 60);
     for (int i = 0; i < 2; i++)
-        attn_vocabulary_settle(sides[i], 1, 0, NULL);
-    print_message("surface forms: %zu English, %zu French\n", attn_vocabulary_size(sides[0]),
-                  attn_vocabulary_size(sides[1]));
-    assert_true(attn_vocabulary_size(sides[0]) > 1800 && attn_vocabulary_size(sides[1]) > 4000);
-    attn_vocabulary_free(sides[0]);
-    attn_vocabulary_free(sides[1]);
+        attn_tokenizer_settle(sides[i], 1, 0, NULL);
+    print_message("surface forms: %zu English, %zu French\n", attn_tokenizer_size(sides[0]),
+                  attn_tokenizer_size(sides[1]));
+    assert_true(attn_tokenizer_size(sides[0]) > 1800 && attn_tokenizer_size(sides[1]) > 4000);
+    attn_tokenizer_free(sides[0]);
+    attn_tokenizer_free(sides[1]);
     attn_arena_free(k.arena);
 }
 

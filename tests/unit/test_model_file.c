@@ -27,8 +27,12 @@ static void put_model(bool sealed) {
     config.source_vocabulary = config.target_vocabulary = 8;
     config.width = 8;
     assert_int_equal(attn_model_new(&config, 1, false, &model, &err), ATTN_OK);
-    assert_int_equal(srv_model_write(path, &(attn_model_contents){.model = model}, NULL, &err),
-                     ATTN_OK);
+    attn_tokenizer *source = attn_tokenizer_numbers(config.source_vocabulary, ATTN_ENGLISH),
+                   *target = attn_tokenizer_numbers(config.target_vocabulary, ATTN_FRENCH);
+    const attn_model_contents contents = {.model = model, .source = source, .target = target};
+    assert_int_equal(srv_model_write(path, &contents, NULL, &err), ATTN_OK);
+    attn_tokenizer_free(source);
+    attn_tokenizer_free(target);
     attn_model_free(model);
     if (sealed)
         return;
@@ -70,6 +74,9 @@ static attn_tensor logits_of_file(attn_arena *arena) {
                                         NULL, &out, &err),
                      ATTN_OK);
     assert_string_equal(attn_model_file_text(&file, "a.remark"), "kept");
+    assert_int_equal(attn_tokenizer_kind_of(file.source), ATTN_TOKENS_NUMBERS);
+    assert_int_equal(attn_tokenizer_size(file.target), 8);
+    assert_int_equal(attn_tokenizer_language(file.target), ATTN_FRENCH);
     attn_model_file_close(&file);
     return out.logits;
 }
@@ -77,12 +84,15 @@ static attn_tensor logits_of_file(attn_arena *arena) {
 static void test_the_library_opens_what_it_saves(void **state) {
     const attn_metadata remark = {"a.remark", "kept"};
     attn_arena *arena = attn_arena_new((size_t)1 << 26);
+    attn_tokenizer *source = attn_tokenizer_numbers(8, ATTN_ENGLISH),
+                   *target = attn_tokenizer_numbers(8, ATTN_FRENCH);
     attn_model_file file;
     attn_error err;
     (void)state;
     for (int i = 0; i < ATTN_MODEL_ARCHITECTURES; i++) {
         attn_model_config config = attn_model_defaults();
-        attn_model_contents contents = {.metadata = &remark, .metadata_count = 1};
+        attn_model_contents contents = {
+            .source = source, .target = target, .metadata = &remark, .metadata_count = 1};
         config.architecture = (attn_model_architecture)i;
         config.source_vocabulary = config.target_vocabulary = config.width = 8;
         if (i >= ATTN_MODEL_ENCODER) {
@@ -101,6 +111,8 @@ static void test_the_library_opens_what_it_saves(void **state) {
         assert_memory_equal(saved.data, written.data, 3 * 8 * sizeof(float));
         attn_model_free(contents.model);
     }
+    attn_tokenizer_free(source);
+    attn_tokenizer_free(target);
     flip_byte(1);
     assert_int_equal(attn_model_open(path, false, &file, &err), ATTN_EVALUE);
     assert_int_equal(truncate(path, 100), 0);

@@ -57,7 +57,7 @@ static void test_schedules(void **state) {
 /* A task, its data, and a model to learn it. */
 typedef struct kit {
     attn_arena *arena;
-    attn_vocabulary *words;
+    attn_tokenizer *words;
     attn_dataset train, validation;
     attn_model *model;
     attn_training_state state;
@@ -72,11 +72,11 @@ static void open_kit(kit *k) {
     attn_corpus_options options = attn_corpus_defaults();
     attn_corpus *corpus;
     options.task = ATTN_COPY, options.shortest = 1, options.longest = 5, options.symbols = 8;
-    *k = (kit){.arena = attn_arena_new((size_t)1 << 30), .words = attn_vocabulary_new()};
+    *k = (kit){.arena = attn_arena_new((size_t)1 << 30), .words = attn_tokenizer_new(ATTN_ENGLISH)};
     assert_int_equal(attn_corpus_new(&options, k->arena, &corpus, NULL), ATTN_OK);
     for (char c = '0'; c < '8'; c++)
-        assert_int_equal(attn_vocabulary_add(k->words, &c, 1, NULL), ATTN_OK);
-    attn_vocabulary_settle(k->words, 1, 0, NULL);
+        assert_int_equal(attn_tokenizer_count(k->words, &c, 1, NULL), ATTN_OK);
+    attn_tokenizer_settle(k->words, 1, 0, NULL);
     assert_int_equal(
         attn_dataset_new(corpus, ATTN_TRAIN, 0, 400, k->words, k->words, k->arena, &k->train, NULL),
         ATTN_OK);
@@ -84,7 +84,7 @@ static void open_kit(kit *k) {
                                       &k->validation, NULL),
                      ATTN_OK);
     attn_model_config config = attn_model_defaults();
-    config.source_vocabulary = config.target_vocabulary = attn_vocabulary_size(k->words);
+    config.source_vocabulary = config.target_vocabulary = attn_tokenizer_size(k->words);
     config.width = 16, config.num_heads = 2;
     assert_int_equal(attn_model_new(&config, 3, true, &k->model, NULL), ATTN_OK);
     assert_int_equal(attn_training_start(k->model, k->arena, &k->state, NULL), ATTN_OK);
@@ -96,7 +96,7 @@ static void open_kit(kit *k) {
 
 static void close_kit(kit *k) {
     attn_model_free(k->model);
-    attn_vocabulary_free(k->words);
+    attn_tokenizer_free(k->words);
     attn_arena_free(k->arena);
 }
 
@@ -192,7 +192,7 @@ static void test_alignments(void **state) {
     (void)state;
     attn_corpus_options options = attn_corpus_defaults();
     attn_arena *arena = attn_arena_new((size_t)1 << 30);
-    attn_vocabulary *words = attn_vocabulary_new(); /* all are unknown to it */
+    attn_tokenizer *words = attn_tokenizer_new(ATTN_ENGLISH); /* all are unknown to it */
     attn_corpus *corpus;
     attn_dataset data;
     attn_batch batch;
@@ -200,7 +200,7 @@ static void test_alignments(void **state) {
     const size_t indices[PAIRS] = {7, 6, 5, 4, 3, 2, 1, 0};
     options.longest = 12;
     assert_int_equal(attn_corpus_new(&options, arena, &corpus, NULL), ATTN_OK);
-    attn_vocabulary_settle(words, 1, 0, NULL);
+    attn_tokenizer_settle(words, 1, 0, NULL);
     assert_int_equal(
         attn_dataset_new(corpus, ATTN_TRAIN, 0, PAIRS, words, words, arena, &data, NULL), ATTN_OK);
     assert_int_equal(attn_dataset_batch(&data, indices, PAIRS, arena, &batch, NULL), ATTN_OK);
@@ -223,7 +223,7 @@ static void test_alignments(void **state) {
             assert_float_equal(sum, all > 0, 1e-6);
         }
     }
-    attn_vocabulary_free(words);
+    attn_tokenizer_free(words);
     attn_arena_free(arena);
 }
 
@@ -250,10 +250,10 @@ static void test_an_epoch_has_every_pair_once(void **state) {
             seen[pair]++;
             size_t S = k.train.source_at[pair + 1] - k.train.source_at[pair];
             assert_int_equal(batch.source_lengths[p], S);
-            assert_int_equal(batch.target[p * batch.T], ATTN_BEGIN);
-            assert_int_equal(batch.expected[p * batch.T + S], ATTN_END); /* a copy is as long */
+            assert_int_equal(batch.target[p * batch.T], k.train.begin);
+            assert_int_equal(batch.expected[p * batch.T + S], k.train.end); /* a copy is as long */
             for (size_t s = 0; s < batch.S; s++)
-                assert_true((batch.source[p * batch.S + s] != ATTN_PAD) == (s < S));
+                assert_true((batch.source[p * batch.S + s] != k.train.pad) == (s < S));
         }
     }
     assert_int_equal(a.starts[a.batches], k.train.count);

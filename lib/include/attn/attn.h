@@ -30,7 +30,7 @@
 #include "status.h"
 #include "tensor.h"
 #include "text.h"
-#include "vocabulary.h"
+#include "tokens.h"
 #include "warning.h"
 
 #define ATTN_VERSION "0.1.0"

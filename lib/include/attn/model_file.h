@@ -1,7 +1,7 @@
 /* Models as safetensors files. The tensors of a file are the model's parameters under their names.
- * The metadata are texts: the settings of the configuration under their names (model_config.h), both
- * vocabularies with the merges of sub-words ("source_words", "source_merges", …; absent: none), and
- * what the program adds. Names with a dot ("training.…") are remarks and additional tensors, which do
+ * The metadata are texts: the settings of the configuration under their names (model_config.h), the
+ * tokenizers of both sides ("source_words", absent: numbers; "source_merges", absent: whole words;
+ * "source_language", absent: English; "target_words", …), and what the program adds. Names with a dot ("training.…") are remarks and additional tensors, which do
  * not belong to the model.
  *
  * Files are sealed (safetensors.h), and reading one checks each of its bytes. Those that were made or
@@ -13,7 +13,7 @@
 
 #include "models.h"
 #include "safetensors.h"
-#include "vocabulary.h"
+#include "tokens.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -24,11 +24,11 @@ enum { ATTN_MODEL_FILE_VERSION = 2 };
 
 typedef struct attn_model_file {
     attn_model *model;
-    attn_vocabulary *source, *target; /* NULL: without words */
-    attn_safetensors contents;        /* tensors and metadata; tensor data points into the bytes */
-    attn_arena *arena;                /* holds the names, lists and texts of `contents` */
-    bool sealed;                      /* the file has checksums */
-    void *owner;                      /* of the bytes, which `release` frees; NULL: the caller's */
+    attn_tokenizer *source, *target;
+    attn_safetensors contents; /* tensors and metadata; tensor data points into the bytes */
+    attn_arena *arena;         /* holds the names, lists and texts of `contents` */
+    bool sealed;               /* the file has checksums */
+    void *owner;               /* of the bytes, which `release` frees; NULL: the caller's */
     void (*release)(void *owner);
 } attn_model_file;
 
@@ -36,7 +36,7 @@ typedef struct attn_model_file {
  * valid until attn_model_file_forget or attn_model_file_close. `gradients`: also allocate gradients,
  * for further training. On an error *out is unchanged. Errors: ATTN_EARG (the file cannot be read, or
  * is not a model), ATTN_EVALUE (it has changed since it was written), ATTN_EUNSUPPORTED (a newer
- * program wrote it), and the errors of attn_safetensors_read, attn_vocabulary_read, attn_model_new
+ * program wrote it), and the errors of attn_safetensors_read, attn_tokenizer_read, attn_model_new
  * and attn_parameters_load. */
 attn_status attn_model_open(const char *path, bool gradients, attn_model_file *out,
                             attn_error *err);
@@ -52,7 +52,7 @@ attn_status attn_model_import(const char *path, const attn_model_config *config,
 attn_status attn_model_file_check(const attn_model_file *file, const void *bytes, size_t size,
                                   attn_error *err);
 void attn_model_file_close(attn_model_file *file);
-/* Frees `contents` and the bytes. The model and the vocabularies stay valid, because they are copies;
+/* Frees `contents` and the bytes. The model and the tokenizers stay valid, because they are copies;
  * the caller frees them. */
 void attn_model_file_forget(attn_model_file *file);
 
@@ -65,8 +65,8 @@ const attn_tensor *attn_model_file_tensor(const attn_model_file *file, const cha
 typedef struct attn_model_contents {
     attn_model *model;
     float *values; /* the parameters to write, in the order of the model's own; NULL: its own */
-    const attn_vocabulary *source, *target; /* may be NULL */
-    const attn_named_tensor *tensors;       /* [tensor_count] more tensors */
+    const attn_tokenizer *source, *target;
+    const attn_named_tensor *tensors; /* [tensor_count] more tensors */
     size_t tensor_count;
     const attn_metadata *metadata; /* [metadata_count] more metadata */
     size_t metadata_count;

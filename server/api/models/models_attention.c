@@ -406,7 +406,7 @@ static bool run_pass(srv_sites_pass *c) {
 static bool lengthen(const srv_sites_pass *c, const srv_sequence *s, const srv_sequence *one,
                      bool first, srv_sequence *out) {
     attn_arena *arena = c->pass.req->arena;
-    *out = (srv_sequence){.length = s->length + 1};
+    *out = (srv_sequence){.unknown = s->unknown, .length = s->length + 1};
     if (!first) { /* they end with the range of the token that is added there */
         out->offsets = s->offsets;
         out->spans = s->spans;

@@ -198,6 +198,7 @@ static bool name(call *c, size_t b) {
     const attn_generated *g = &c->out[b];
     const size_t rows = g->length + g->ended;
     attn_arena *arena = c->pass.req->arena;
+    const attn_tokenizer *target = c->pass.model->target;
     made *to = &c->made[b];
     int32_t *ids = attn_arena_zeroed(arena, rows + 1, sizeof *ids);
     if (ids) {
@@ -207,12 +208,9 @@ static bool name(call *c, size_t b) {
             return false;
         to->tokens = to->rows;
         to->tokens.length = g->length;
-        to->text = c->pass.model->target
-                       ? attn_vocabulary_join(c->pass.model->target, g->ids, g->length,
-                                              c->pass.model->languages[SRV_TARGET], false, arena)
-                       : NULL;
+        to->text = attn_tokenizer_decode(target, g->ids, g->length, false, arena);
     }
-    if (ids && (to->text || !c->pass.model->target))
+    if (ids && (to->text || !attn_tokenizer_has_texts(target)))
         return true;
     srv_problem(c->pass.req, SRV_MEMORY_BUDGET, NULL, "no memory for the tokens is left");
     return false;

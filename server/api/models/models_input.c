@@ -16,13 +16,8 @@ static bool no_memory(srv_request *req) {
     return false;
 }
 
-const attn_vocabulary *srv_models_words(const srv_model *model, int which) {
+const attn_tokenizer *srv_models_tokenizer(const srv_model *model, int which) {
     return which == SRV_SOURCE ? model->source : model->target;
-}
-
-size_t srv_models_size(const srv_model *model, int which) {
-    const attn_model_config *c = attn_model_configuration(model->model);
-    return which == SRV_SOURCE ? c->source_vocabulary : c->target_vocabulary;
 }
 
 /* Writes the name of the field of sequence b into `text`, with the index b if there are several
@@ -37,7 +32,9 @@ static const char *place(char text[96], const char *name, size_t b, size_t count
 
 static bool take(const srv_reading *r, size_t length, bool spans, srv_sequence *out) {
     attn_arena *arena = r->req->arena;
-    *out = (srv_sequence){.length = length};
+    const attn_tokenizer *t = srv_models_tokenizer(r->model, r->which);
+    *out = (srv_sequence){.length = length,
+                          .unknown = attn_tokenizer_special(t, ATTN_SPECIAL_UNKNOWN)};
     out->ids = attn_arena_zeroed(arena, length, sizeof *out->ids);
     out->tokens = attn_arena_zeroed(arena, length, sizeof *out->tokens);
     out->spans = spans ? attn_arena_zeroed(arena, length + 1, 2 * sizeof *out->spans) : NULL;
@@ -59,10 +56,10 @@ static bool check_length(const srv_reading *r, const char *name, size_t length) 
 }
 
 static bool look_up(const srv_reading *r, const char *name, srv_sequence *s) {
-    const attn_vocabulary *v = srv_models_words(r->model, r->which);
+    const attn_tokenizer *t = srv_models_tokenizer(r->model, r->which);
     for (size_t i = 0; i < s->length; i++) {
-        s->ids[i] = attn_vocabulary_id(v, s->tokens[i], strlen(s->tokens[i]));
-        if (s->ids[i] != ATTN_UNKNOWN || r->warnings->count >= MOST_WARNINGS)
+        s->ids[i] = attn_tokenizer_id(t, s->tokens[i], strlen(s->tokens[i]));
+        if (s->ids[i] != s->unknown || r->warnings->count >= MOST_WARNINGS)
             continue;
         const char *where = srv_where(r->scope, name);
         if (!where || !srv_warnings_add(r->warnings, r->req->arena, "unknown_word", where,
@@ -103,9 +100,8 @@ static bool read_text(const srv_reading *r, const char *text, const char *name, 
     attn_token *tokens;
     size_t count;
     attn_error err = {0};
-    if (attn_vocabulary_split(srv_models_words(r->model, r->which), text, strlen(text),
-                              r->model->languages[r->which], r->req->arena, &tokens, &count,
-                              &err)) {
+    if (attn_tokenizer_encode(srv_models_tokenizer(r->model, r->which), text, strlen(text),
+                              r->req->arena, &tokens, &count, &err)) {
         snprintf(err.where, sizeof err.where, "%s", name);
         srv_problem_error(r->req, &err);
         return false;
@@ -138,15 +134,15 @@ static int64_t id_at(const attn_tensor *ids, size_t i) {
 
 bool srv_models_name(srv_request *req, const srv_model *model, int which, const int32_t *ids,
                      size_t length, srv_sequence *out) {
-    const srv_reading r = {.req = req, .model = model};
-    const attn_vocabulary *v = srv_models_words(model, which);
+    const srv_reading r = {.req = req, .model = model, .which = which};
+    const attn_tokenizer *t = srv_models_tokenizer(model, which);
     if (!take(&r, length, false, out))
         return false;
     for (size_t i = 0; i < length; i++) {
         char number[16];
         snprintf(number, sizeof number, "%d", (int)ids[i]);
         out->ids[i] = ids[i];
-        out->tokens[i] = v ? attn_vocabulary_word(v, ids[i]) : NULL;
+        out->tokens[i] = attn_tokenizer_token(t, ids[i]);
         if (!out->tokens[i] &&
             !(out->tokens[i] = attn_arena_text(req->arena, number, strlen(number))))
             return no_memory(req);
@@ -157,7 +153,7 @@ bool srv_models_name(srv_request *req, const srv_model *model, int which, const 
 static bool read_ids(const srv_reading *r, const attn_tensor *t, size_t b, const char *name,
                      srv_sequence *out) {
     const size_t width = t->dims[t->rank - 1];
-    const size_t size = srv_models_size(r->model, r->which);
+    const size_t size = attn_tokenizer_size(srv_models_tokenizer(r->model, r->which));
     const int64_t pad = attn_model_configuration(r->model->model)->pad;
     size_t length = width;
     while (length && id_at(t, b * width + length - 1) == pad)
@@ -192,7 +188,7 @@ static int which_field(const srv_reading *r) {
         }
         found = i;
     }
-    if (found < 2 && !srv_models_words(r->model, r->which)) {
+    if (found < 2 && !attn_tokenizer_has_texts(srv_models_tokenizer(r->model, r->which))) {
         srv_refuse(r->scope, SRV_VALUE, r->names[found],
                    "the model \"%s\" has no words on this side: send %s", r->model->id,
                    r->names[2]);
@@ -295,7 +291,7 @@ int32_t *srv_models_pad(srv_request *req, const srv_sequences *s, size_t width, 
 static void put_positions(attn_json_text *j, const char *name, const srv_sequence *s, bool hidden) {
     bool begun = false;
     for (size_t i = 0; i < s->length; i++) {
-        if (hidden ? !s->keep || s->keep[i] : s->ids[i] != ATTN_UNKNOWN)
+        if (hidden ? !s->keep || s->keep[i] : s->ids[i] != s->unknown)
             continue;
         if (!begun) {
             attn_json_key(j, name);

@@ -65,8 +65,9 @@ typedef struct srv_sight_input {
 
 typedef struct srv_sequence {
     int32_t *ids;
+    int32_t unknown; /* the id of what the tokenizer does not know */
     size_t length;
-    const char **tokens; /* as sent, or the words of the vocabulary for the ids */
+    const char **tokens; /* as sent, or the tokenizer's for the ids */
     /* [length + 1, 2]: beginning and end of each token in the text, then an empty range at the end
      * of the text; NULL: no text was sent */
     size_t *offsets;
@@ -96,10 +97,8 @@ typedef struct srv_reading {
     srv_warnings *warnings; /* gets the words that the vocabulary lacks */
 } srv_reading;
 
-/* Returns the number of ids of a side (SRV_SOURCE or SRV_TARGET). */
-size_t srv_models_size(const srv_model *model, int side);
-/* Returns the words of a side. NULL: the model has none. */
-const attn_vocabulary *srv_models_words(const srv_model *model, int side);
+/* Returns the tokenizer of a side (SRV_SOURCE or SRV_TARGET). */
+const attn_tokenizer *srv_models_tokenizer(const srv_model *model, int side);
 /* Reads the sequences of one side. If the request has none, out->count is 0. If the model adds an
  * end token, one at the end of a target is left out. false: a problem is set. */
 bool srv_models_read(const srv_reading *r, const srv_side *side, srv_sequences *out);

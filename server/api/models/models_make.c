@@ -42,10 +42,10 @@ const srv_field srv_models_fields[] = {
      .offset = offsetof(body, target_words),
      .max = 1048572,
      .doc = "Words of the target, from id 4 on."},
-    SRV_ENUM_ROW(body, source_language, srv_model_languages,
+    SRV_ENUM_ROW(body, source_language, attn_language_names,
                  "Language rules that split source text into words: english (default), or french, "
                  "where an apostrophe ends a word."),
-    SRV_ENUM_ROW(body, target_language, srv_model_languages,
+    SRV_ENUM_ROW(body, target_language, attn_language_names,
                  "Language rules of the target, like source_language."),
     SRV_INT_ROW(body, seed, 0, 9007199254740991.0, "Seed of the initial values; default 0."),
     SRV_BOOL_ROW(body, shared,
@@ -87,18 +87,17 @@ static void put_parameters(attn_json_text *j, const srv_model *m) {
     attn_json_object_end(j);
 }
 
-static void put_side(attn_json_text *j, const char *name, size_t size, const attn_vocabulary *words,
-                     attn_language language) {
+static void put_side(attn_json_text *j, const char *name, const attn_tokenizer *t) {
     attn_json_key(j, name);
     attn_json_object(j);
-    put_size(j, "vocabulary", size);
+    put_size(j, "vocabulary", attn_tokenizer_size(t));
     attn_json_key(j, "words");
-    attn_json_bool(j, words != NULL);
-    if (words && attn_vocabulary_has_subwords(words)) {
+    attn_json_bool(j, attn_tokenizer_has_texts(t));
+    if (attn_tokenizer_kind_of(t) == ATTN_TOKENS_SUBWORDS) {
         attn_json_key(j, "subwords");
         attn_json_bool(j, true);
     }
-    put_text(j, "language", srv_model_languages[language]);
+    put_text(j, "language", attn_language_names[attn_tokenizer_language(t)]);
     attn_json_object_end(j);
 }
 
@@ -145,9 +144,9 @@ static void put_settings(attn_json_text *j, const srv_model *m) {
         if (!attn_model_has_setting(c, s))
             continue;
         else if (s->offset == offsetof(attn_model_config, source_vocabulary))
-            put_side(j, "source", c->source_vocabulary, m->source, m->languages[0]);
+            put_side(j, "source", m->source);
         else if (s->offset == offsetof(attn_model_config, target_vocabulary))
-            put_side(j, "target", c->target_vocabulary, m->target, m->languages[1]);
+            put_side(j, "target", m->target);
         else if (other || s->offset != offsetof(attn_model_config, attention_dropout_p))
             put_setting(j, s, c);
 }
@@ -236,55 +235,38 @@ static bool no_memory(srv_request *req) {
     return false;
 }
 
-/* Joins the lines of a vocabulary: the special words, then the words that were sent. false: a
- * problem is set. */
-static bool join(const srv_scope *scope, const char *name, const srv_strings *words,
-                 const char **text, size_t *size) {
-    static const char specials[] = "<pad>\n<bos>\n<eos>\n<unk>\n";
+static bool check_words(const srv_scope *scope, const char *name, const srv_strings *words) {
     char at[64];
-    *size = sizeof specials - 1;
     for (size_t i = 0; i < words->count; i++) {
         snprintf(at, sizeof at, "%s/%zu", name, i);
         if (!*words->values[i] || strchr(words->values[i], '\n'))
             return srv_refuse(scope, SRV_VALUE, at,
                               "expected a word that is neither empty nor has line breaks");
-        *size += strlen(words->values[i]) + 1;
-    }
-    char *to = attn_arena_take(scope->req->arena, *size);
-    *text = to;
-    if (!to)
-        return no_memory(scope->req);
-    memcpy(to, specials, sizeof specials - 1);
-    to += sizeof specials - 1;
-    for (size_t i = 0; i < words->count; i++) {
-        const size_t n = strlen(words->values[i]);
-        memcpy(to, words->values[i], n);
-        to += n;
-        *to++ = '\n';
     }
     return true;
 }
 
-/* Reads the words of source or target, and sets *size, which may be given (0: it is not), to the number of ids. *out is NULL if the side has no words. */
+/* Makes the tokenizer of source or target: of its words or, without words, of `size` ids (0: not
+ * given). */
 static bool read_side(const srv_scope *scope, const char *words_name, const char *size_name,
-                      const srv_strings *words, size_t *size, attn_vocabulary **out) {
-    const char *text = NULL;
-    size_t bytes;
+                      const srv_strings *words, size_t size, int language, attn_tokenizer **out) {
     attn_error err = {0};
-    *out = NULL;
-    if (!srv_given(scope, words_name))
-        return *size || srv_refuse(scope, SRV_VALUE, size_name,
-                                   "send %s, or %s: how many ids there are, the 4 special ones "
-                                   "among them",
-                                   words_name, size_name);
-    if (*size && *size != words->count + ATTN_SPECIALS)
+    if (!srv_given(scope, words_name)) {
+        if (!size)
+            return srv_refuse(scope, SRV_VALUE, size_name,
+                              "send %s, or %s: how many ids there are, the %d special ones "
+                              "among them",
+                              words_name, size_name, ATTN_SPECIALS);
+        *out = attn_tokenizer_numbers(size, (attn_language)language);
+        return *out || no_memory(scope->req);
+    }
+    if (size && size != words->count + ATTN_SPECIALS)
         return srv_refuse(scope, SRV_VALUE, size_name,
-                          "expected %zu, the words and 4 special ones, found %zu",
-                          words->count + ATTN_SPECIALS, *size);
-    if (!join(scope, words_name, words, &text, &bytes))
+                          "expected %zu, the words and %d special ones, found %zu",
+                          words->count + ATTN_SPECIALS, ATTN_SPECIALS, size);
+    if (!check_words(scope, words_name, words))
         return false;
-    *size = words->count + ATTN_SPECIALS;
-    if (!attn_vocabulary_read(text, bytes, out, &err))
+    if (!attn_tokenizer_of(words->values, words->count, (attn_language)language, out, &err))
         return true;
     snprintf(err.where, sizeof err.where, "%s", words_name);
     srv_problem_error(scope->req, &err);
@@ -305,24 +287,23 @@ static void answer_made(srv_request *req, const srv_model *model) {
 }
 
 srv_outcome srv_models_create(srv_request *req) {
-    attn_vocabulary *words[2] = {NULL, NULL};
+    attn_tokenizer *source = NULL, *target = NULL;
     body b = {.config = attn_model_defaults()};
     const srv_scope scope = {req, srv_models_fields, &b.given, ""};
     if (!srv_decode(req, srv_models_fields, &b))
         return SRV_DONE;
     if (!read_side(&scope, "source_words", "source_vocabulary", &b.source_words,
-                   &b.config.source_vocabulary, &words[0]) ||
+                   b.config.source_vocabulary, b.source_language, &source) ||
         !read_side(&scope, "target_words", "target_vocabulary", &b.target_words,
-                   &b.config.target_vocabulary, &words[1])) {
-        attn_vocabulary_free(words[0]);
+                   b.config.target_vocabulary, b.target_language, &target)) {
+        attn_tokenizer_free(source);
         return SRV_DONE;
     }
+    b.config.source_vocabulary = attn_tokenizer_size(source);
+    b.config.target_vocabulary = attn_tokenizer_size(target);
     const int64_t start = attn_now_ns();
     const srv_model *made =
-        srv_models_make(req, &b.config, (uint64_t)b.seed, words[0], words[1],
-                        (const attn_language[2]){(attn_language)b.source_language,
-                                                 (attn_language)b.target_language},
-                        b.shared);
+        srv_models_make(req, &b.config, (uint64_t)b.seed, source, target, b.shared);
     req->compute_ns = attn_now_ns() - start;
     if (made)
         answer_made(req, made);

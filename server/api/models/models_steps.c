@@ -69,12 +69,10 @@ bool srv_steps_text(attn_text *t, srv_request *req, const srv_model *model,
 /* Returns the text that the step's token appends to the text so far, with a space if one belongs
  * before it. The end token appends nothing. NULL: memory ran out. */
 static const char *text_of(srv_told_steps *s, attn_arena *arena) {
-    const attn_language language = s->model->languages[SRV_TARGET];
     const size_t told = s->told;
     if (s->ids[s->index] == attn_model_configuration(s->model->model)->end)
         return "";
-    const char *text =
-        attn_vocabulary_join(s->model->target, s->ids, s->index + 1, language, true, arena);
+    const char *text = attn_tokenizer_decode(s->model->target, s->ids, s->index + 1, true, arena);
     if (!text)
         return NULL;
     s->told = strlen(text);
@@ -126,7 +124,7 @@ static bool put_step(attn_json_text *j, srv_told_steps *s, const attn_generated_
     attn_json_string(j, token.tokens[0]);
     attn_json_key(j, "id");
     attn_json_int(j, id);
-    if (s->model->target) {
+    if (attn_tokenizer_has_texts(s->model->target)) {
         s->ids[s->index] = id;
         const char *text = text_of(s, j->arena);
         j->failed |= !text;

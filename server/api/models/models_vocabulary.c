@@ -35,13 +35,17 @@ typedef struct call {
     size_t from, to; /* range of ids */
 } call;
 
+static const attn_tokenizer *tokenizer(const call *c, int side) {
+    return srv_models_tokenizer(c->model, side);
+}
+
 static bool wants(const call *c, int side) {
     return !c->query.sides || (c->query.sides & 1u << side);
 }
 
 /* Sets the range of ids that the side has. */
 static void range_of(const call *c, int side, size_t *from, size_t *to) {
-    const size_t size = srv_models_size(c->model, side);
+    const size_t size = attn_tokenizer_size(tokenizer(c, side));
     *from = c->from < size ? c->from : size;
     *to = c->to < size ? c->to : size;
 }
@@ -52,8 +56,8 @@ static bool decode(call *c) {
     if (!srv_read_query(c->req, srv_models_vocabulary_query, &c->query))
         return false;
     for (int side = SRV_SOURCE; side <= SRV_TARGET; side++)
-        if (wants(c, side) && srv_models_size(c->model, side) > most)
-            most = srv_models_size(c->model, side);
+        if (wants(c, side) && attn_tokenizer_size(tokenizer(c, side)) > most)
+            most = attn_tokenizer_size(tokenizer(c, side));
     c->to = most < WORDS_UNASKED ? most : WORDS_UNASKED;
     return srv_range(&scope, "ids", &c->query.ids, most, &c->from, &c->to);
 }
@@ -64,34 +68,31 @@ static void put_side(attn_json_text *j, const call *c, int side) {
     attn_json_key(j, side_names[side]);
     attn_json_object(j);
     attn_json_key(j, "vocabulary");
-    attn_json_size(j, srv_models_size(c->model, side));
+    attn_json_size(j, attn_tokenizer_size(tokenizer(c, side)));
     attn_json_key(j, "ids");
     attn_json_array(j);
     attn_json_size(j, from);
     attn_json_size(j, to);
     attn_json_array_end(j);
-    if (srv_models_words(c->model, side)) {
+    if (attn_tokenizer_has_texts(tokenizer(c, side))) {
         attn_json_key(j, "words");
         attn_json_array(j);
         for (size_t id = from; id < to; id++)
-            attn_json_string(j,
-                             attn_vocabulary_word(srv_models_words(c->model, side), (int32_t)id));
+            attn_json_string(j, attn_tokenizer_token(tokenizer(c, side), (int32_t)id));
         attn_json_array_end(j);
     }
     attn_json_object_end(j);
 }
 
 static void answer_json(const call *c) {
-    static const char *const names[ATTN_SPECIALS] = {
-        [ATTN_PAD] = "pad", [ATTN_BEGIN] = "begin", [ATTN_END] = "end", [ATTN_UNKNOWN] = "unknown"};
     attn_json_text j;
     srv_json_begin(&j, c->req);
     attn_json_object(&j);
     attn_json_key(&j, "special");
     attn_json_object(&j);
-    for (int id = 0; id < ATTN_SPECIALS; id++) {
-        attn_json_key(&j, names[id]);
-        attn_json_int(&j, id);
+    for (int i = 0; i < ATTN_SPECIALS; i++) {
+        attn_json_key(&j, attn_special_names[i]);
+        attn_json_int(&j, attn_tokenizer_special(c->model->target, (attn_special)i));
     }
     attn_json_object_end(&j);
     for (int side = SRV_SOURCE; side <= SRV_TARGET; side++)
@@ -108,11 +109,12 @@ static void answer_text(const call *c) {
         range_of(c, side, &from, &to);
         if (!wants(c, side))
             continue;
-        attn_text_add(&t, "%s: %zu ids%s\n", side_names[side], srv_models_size(c->model, side),
-                      srv_models_words(c->model, side) ? "" : " without words");
-        for (size_t id = from; srv_models_words(c->model, side) && id < to; id++)
+        attn_text_add(&t, "%s: %zu ids%s\n", side_names[side],
+                      attn_tokenizer_size(tokenizer(c, side)),
+                      attn_tokenizer_has_texts(tokenizer(c, side)) ? "" : " without words");
+        for (size_t id = from; attn_tokenizer_has_texts(tokenizer(c, side)) && id < to; id++)
             attn_text_add(&t, "%zu\t%s\n", id,
-                          attn_vocabulary_word(srv_models_words(c->model, side), (int32_t)id));
+                          attn_tokenizer_token(tokenizer(c, side), (int32_t)id));
     }
     srv_text_end(c->req, &t);
 }

@@ -2,7 +2,7 @@
  * the pairs of neighbouring symbols in all units and merges the most frequent pair. */
 #include <string.h>
 
-#include "text/vocabulary_private.h"
+#include "tokens/tokenizer.h"
 
 /* A unit as symbols, and how often it occurs. */
 typedef struct unit {
@@ -17,7 +17,7 @@ typedef struct pair_count {
 } pair_count;
 
 typedef struct learner {
-    attn_vocabulary *v; /* gets the symbols */
+    attn_tokenizer *v; /* gets the symbols */
     attn_arena *arena;
     unit *units;
     size_t unit_count;
@@ -25,12 +25,11 @@ typedef struct learner {
     size_t slot_count;
 } learner;
 
-static bool put_symbol(attn_vocabulary *v, const char *character, size_t n, bool last,
-                       int32_t *id) {
+static bool put_symbol(attn_tokenizer *v, const char *character, size_t n, bool last, int32_t *id) {
     char name[ATTN_SYMBOL_NAME];
     size_t place;
     const size_t size = attn_symbol_name(character, n, last, name);
-    if (!attn_vocabulary_put(v, name, size, &place))
+    if (!attn_tokenizer_put(v, name, size, &place))
         return false;
     *id = (int32_t)place;
     return true;
@@ -38,7 +37,7 @@ static bool put_symbol(attn_vocabulary *v, const char *character, size_t n, bool
 
 /* Adds the symbols of all printable ASCII characters, so that a corpus without some of them does
  * not turn them into bytes. */
-static bool put_ascii(attn_vocabulary *v) {
+static bool put_ascii(attn_tokenizer *v) {
     bool made = true;
     int32_t id;
     for (char c = ' '; made && c < 0x7f; c++)
@@ -69,7 +68,7 @@ static bool read_unit(learner *l, const attn_entry *from, unit *out) {
     return true;
 }
 
-static bool read_units(learner *l, const attn_vocabulary *counted) {
+static bool read_units(learner *l, const attn_tokenizer *counted) {
     l->unit_count = counted->length - ATTN_SPECIALS;
     l->units = attn_arena_zeroed(l->arena, l->unit_count + 1, sizeof *l->units);
     bool read = l->units != NULL;
@@ -136,7 +135,7 @@ static attn_status learn(learner *l, size_t merges, attn_error *err) {
                                     name);
         if (!size)
             break;
-        if (!attn_vocabulary_put(l->v, name, size, &place))
+        if (!attn_tokenizer_put(l->v, name, size, &place))
             return attn_fail(err, ATTN_ENOMEM, "vocabulary", "no memory for sub-words");
         const attn_merge merge = {best.left, best.right, (int32_t)place};
         attn_merges_add(l->v->merges, merge.left, merge.right, merge.made);
@@ -146,16 +145,16 @@ static attn_status learn(learner *l, size_t merges, attn_error *err) {
 }
 
 /* Exchanges what two vocabularies hold. */
-static void swap(attn_vocabulary *a, attn_vocabulary *b) {
-    const attn_vocabulary kept = *a;
+static void swap(attn_tokenizer *a, attn_tokenizer *b) {
+    const attn_tokenizer kept = *a;
     *a = *b;
     *b = kept;
 }
 
-attn_status attn_vocabulary_settle_subwords(attn_vocabulary *v, size_t merges, attn_error *err) {
+attn_status attn_tokenizer_settle_subwords(attn_tokenizer *v, size_t merges, attn_error *err) {
     /* The counted units are sorted first, so that ids do not depend on the order of the corpus. */
-    attn_status status = attn_vocabulary_settle(v, 1, 0, err);
-    learner l = {.v = attn_vocabulary_new(), .arena = attn_arena_new((size_t)1 << 34)};
+    attn_status status = attn_tokenizer_settle(v, 1, 0, err);
+    learner l = {.v = attn_tokenizer_new(v->language), .arena = attn_arena_new((size_t)1 << 34)};
     if (!status &&
         (!l.v || !l.arena || !attn_subword_symbols(l.v) || !put_ascii(l.v) || !read_units(&l, v)))
         status = attn_fail(err, ATTN_ENOMEM, "vocabulary", "no memory for sub-words");
@@ -165,7 +164,7 @@ attn_status attn_vocabulary_settle_subwords(attn_vocabulary *v, size_t merges, a
         l.v->settled = true;
         swap(v, l.v);
     }
-    attn_vocabulary_free(l.v);
+    attn_tokenizer_free(l.v);
     attn_arena_free(l.arena);
     return status;
 }

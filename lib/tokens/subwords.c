@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "text/vocabulary_private.h"
-#include "text/words.h"
+#include "tokens/tokenizer.h"
+#include "tokens/words.h"
 
 static const char WORD_END[] = "</w>", NO_BLANK[] = "<join>", BLANK[] = "␣";
 
@@ -39,44 +39,36 @@ static size_t byte_name(unsigned byte, char name[ATTN_SYMBOL_NAME]) {
     return (size_t)snprintf(name, ATTN_SYMBOL_NAME, "<0x%02X>", byte);
 }
 
-bool attn_subword_symbols(attn_vocabulary *v) {
+bool attn_subword_symbols(attn_tokenizer *v) {
     char name[ATTN_SYMBOL_NAME];
     size_t place;
-    bool made = attn_vocabulary_put(v, WORD_END, strlen(WORD_END), &place) &&
-                attn_vocabulary_put(v, NO_BLANK, strlen(NO_BLANK), &place);
+    bool made = attn_tokenizer_put(v, WORD_END, strlen(WORD_END), &place) &&
+                attn_tokenizer_put(v, NO_BLANK, strlen(NO_BLANK), &place);
     for (unsigned b = 0; made && b < 256; b++)
-        made = attn_vocabulary_put(v, name, byte_name(b, name), &place);
+        made = attn_tokenizer_put(v, name, byte_name(b, name), &place);
     return made;
 }
 
 /* --- merges --- */
 
-void attn_merges_free(attn_merges *m) {
-    if (!m)
-        return;
-    attn_free(m->items);
-    attn_free(m->slots);
-    attn_free(m);
-}
-
-static attn_status find_symbols(const attn_vocabulary *v, attn_merges *m, attn_error *err) {
+static attn_status find_symbols(const attn_tokenizer *v, attn_merges *m, attn_error *err) {
     char name[ATTN_SYMBOL_NAME];
-    m->word_end = attn_vocabulary_id(v, WORD_END, strlen(WORD_END));
-    m->no_blank = attn_vocabulary_id(v, NO_BLANK, strlen(NO_BLANK));
-    if (m->word_end == ATTN_UNKNOWN || m->no_blank == ATTN_UNKNOWN)
+    m->word_end = attn_tokenizer_find(v, WORD_END, strlen(WORD_END));
+    m->no_blank = attn_tokenizer_find(v, NO_BLANK, strlen(NO_BLANK));
+    if (m->word_end < 0 || m->no_blank < 0)
         return attn_fail(err, ATTN_EVALUE, "merges", "the vocabulary lacks \"%s\" or \"%s\"",
                          WORD_END, NO_BLANK);
-    m->first_byte = attn_vocabulary_id(v, name, byte_name(0, name));
+    m->first_byte = attn_tokenizer_find(v, name, byte_name(0, name));
     for (unsigned b = 0; b < 256; b++)
-        if (m->first_byte == ATTN_UNKNOWN ||
-            attn_vocabulary_id(v, name, byte_name(b, name)) != m->first_byte + (int32_t)b)
+        if (m->first_byte < 0 ||
+            attn_tokenizer_find(v, name, byte_name(b, name)) != m->first_byte + (int32_t)b)
             return attn_fail(err, ATTN_EVALUE, "merges",
                              "the vocabulary lacks \"%s\", or it does not follow the byte before",
                              name);
     return ATTN_OK;
 }
 
-attn_status attn_merges_new(attn_vocabulary *v, size_t count, attn_error *err) {
+attn_status attn_merges_new(attn_tokenizer *v, size_t count, attn_error *err) {
     attn_merges *m = attn_alloc(sizeof *m);
     size_t slot_count = 16;
     if (!m)
@@ -96,6 +88,7 @@ attn_status attn_merges_new(attn_vocabulary *v, size_t count, attn_error *err) {
     }
     memset(m->slots, 0, slot_count * sizeof *m->slots);
     v->merges = m;
+    v->kind = ATTN_TOKENS_SUBWORDS;
     return ATTN_OK;
 }
 
@@ -119,61 +112,40 @@ bool attn_merges_add(attn_merges *m, int32_t left, int32_t right, int32_t made) 
     return true;
 }
 
-bool attn_vocabulary_has_subwords(const attn_vocabulary *v) {
-    return v->merges != NULL;
-}
-
-attn_status attn_vocabulary_write_merges(const attn_vocabulary *v, attn_arena *arena,
-                                         const char **text, attn_error *err) {
-    const attn_merges *m = v->merges;
-    size_t size = 1;
-    for (size_t i = 0; i < m->count; i++)
-        size += v->entries[m->items[i].left].size + v->entries[m->items[i].right].size + 2;
-    char *out = attn_arena_take(arena, size), *at = out;
-    if (!out)
-        return attn_fail(err, ATTN_ENOMEM, "merges", "no memory for %zu bytes", size);
-    *at = 0;
-    for (size_t i = 0; i < m->count; i++)
-        at += snprintf(at, size - (size_t)(at - out), "%s %s\n", v->entries[m->items[i].left].word,
-                       v->entries[m->items[i].right].word);
-    *text = out;
-    return ATTN_OK;
-}
-
 static bool ends_open(const char *name) {
     const size_t n = strlen(name);
     return n > 2 && !strcmp(name + n - 2, "@@");
 }
 
 /* Tells whether the symbol's name is the text that it stands for. */
-static bool is_spelt(const attn_merges *m, int32_t id) {
-    return id >= ATTN_SPECIALS && id != m->word_end && id != m->no_blank &&
+static bool is_spelt(const attn_tokenizer *v, int32_t id) {
+    const attn_merges *m = v->merges;
+    return id >= 0 && !attn_tokenizer_is_special(v, id) && id != m->word_end && id != m->no_blank &&
            (id < m->first_byte || id >= m->first_byte + 256);
 }
 
 /* Reads one line: two symbols, of which the first does not end a word. Their join is a symbol. */
-static bool read_merge(attn_vocabulary *v, const char *line, size_t n) {
+static bool read_merge(attn_tokenizer *v, const char *line, size_t n) {
     const char *blank = memchr(line, ' ', n);
     const size_t first = blank ? (size_t)(blank - line) : n;
     if (first + 1 >= n)
         return false;
-    const int32_t left = attn_vocabulary_id(v, line, first),
-                  right = attn_vocabulary_id(v, blank + 1, n - first - 1);
+    const int32_t left = attn_tokenizer_find(v, line, first),
+                  right = attn_tokenizer_find(v, blank + 1, n - first - 1);
     char made[ATTN_SYMBOL_MOST];
-    if (!is_spelt(v->merges, left) || !is_spelt(v->merges, right) ||
-        !ends_open(v->entries[left].word))
+    if (!is_spelt(v, left) || !is_spelt(v, right) || !ends_open(v->entries[left].word))
         return false;
     const size_t size = attn_symbol_join(v->entries[left].word, v->entries[right].word, made);
-    const int32_t id = size ? attn_vocabulary_id(v, made, size) : ATTN_UNKNOWN;
-    return is_spelt(v->merges, id) && attn_merges_add(v->merges, left, right, id);
+    const int32_t id = size ? attn_tokenizer_find(v, made, size) : -1;
+    return is_spelt(v, id) && attn_merges_add(v->merges, left, right, id);
 }
 
-attn_status attn_vocabulary_read_merges(attn_vocabulary *v, const char *text, size_t size,
-                                        attn_error *err) {
+attn_status attn_tokenizer_read_merges(attn_tokenizer *v, const char *text, size_t size,
+                                       attn_error *err) {
     size_t lines = 0, line = 0;
     for (size_t i = 0; i < size; i++)
         lines += text[i] == '\n';
-    if (v->merges || !v->settled)
+    if (v->kind != ATTN_TOKENS_WORDS || !v->settled)
         return attn_fail(err, ATTN_EARG, "merges", "the vocabulary has merges, or is not settled");
     attn_status status = attn_merges_new(v, lines + 1, err);
     for (const char *end = text + size; !status && text < end; line++) {
@@ -188,6 +160,7 @@ attn_status attn_vocabulary_read_merges(attn_vocabulary *v, const char *text, si
     if (status) {
         attn_merges_free(v->merges);
         v->merges = NULL;
+        v->kind = ATTN_TOKENS_WORDS;
     }
     return status;
 }
@@ -201,7 +174,7 @@ typedef struct piece {
 } piece;
 
 typedef struct pieces {
-    const attn_vocabulary *v;
+    const attn_tokenizer *v;
     piece *items; /* NULL: only count */
     size_t count;
 } pieces;
@@ -245,15 +218,14 @@ static void add_chunk(pieces *p, const char *text, size_t *at, size_t end) {
         const size_t size = attn_character_size(text + *at), next = *at + size;
         char name[ATTN_SYMBOL_NAME];
         const size_t named = attn_symbol_name(text + *at, size, next == end, name);
-        const int32_t id = attn_symbol_can_be(text + *at, size)
-                               ? attn_vocabulary_id(p->v, name, named)
-                               : ATTN_UNKNOWN;
-        if (id != ATTN_UNKNOWN)
+        const int32_t id =
+            attn_symbol_can_be(text + *at, size) ? attn_tokenizer_find(p->v, name, named) : -1;
+        if (id >= 0)
             symbols[n++] = (piece){id, *at, next};
-        for (size_t b = *at; id == ATTN_UNKNOWN && b < next; b++)
+        for (size_t b = *at; id < 0 && b < next; b++)
             symbols[n++] =
                 (piece){m->first_byte + (unsigned char)text[b], b == *at ? b : next, next};
-        if (id == ATTN_UNKNOWN && next == end)
+        if (id < 0 && next == end)
             symbols[n++] = (piece){m->word_end, end, end};
         *at = next;
     }
@@ -310,42 +282,36 @@ static bool add_text(pieces *p, attn_word_cursor *c) {
     return c->at == c->size;
 }
 
-static attn_status split(const attn_vocabulary *v, attn_word_cursor *c, attn_arena *arena,
-                         attn_token **tokens, size_t *count, attn_error *err) {
-    pieces p = {.v = v};
-    if (!add_text(&p, c))
-        return attn_fail(err, ATTN_EVALUE, "text", "expected UTF-8, byte %zu is not", c->at);
+attn_status attn_subwords_encode(const attn_tokenizer *t, const char *text, size_t size,
+                                 attn_arena *arena, attn_token **tokens, size_t *count,
+                                 attn_error *err) {
+    attn_word_cursor c = {text, size, 0, t->language};
+    pieces p = {.v = t};
+    if (!add_text(&p, &c))
+        return attn_fail(err, ATTN_EVALUE, "text", "expected UTF-8, byte %zu is not", c.at);
     const size_t total = p.count;
     attn_token *list = attn_arena_zeroed(arena, total + 1, sizeof *list);
-    p = (pieces){.v = v, .items = attn_arena_zeroed(arena, total + 1, sizeof *p.items)};
+    p = (pieces){.v = t, .items = attn_arena_zeroed(arena, total + 1, sizeof *p.items)};
     if (!list || !p.items)
         return attn_fail(err, ATTN_ENOMEM, "text", "no memory for %zu sub-words", total);
-    add_text(&p, c);
+    add_text(&p, &c);
     for (size_t i = 0; i < total; i++) {
-        const attn_entry *e = &v->entries[p.items[i].id];
-        list[i] = (attn_token){e->word, e->size, p.items[i].begin, p.items[i].end};
+        const piece *from = &p.items[i];
+        const attn_entry *e = &t->entries[from->id];
+        list[i] = (attn_token){e->word, e->size, from->begin, from->end, from->id};
     }
     *tokens = list;
     *count = total;
     return ATTN_OK;
 }
 
-attn_status attn_vocabulary_split(const attn_vocabulary *v, const char *text, size_t size,
-                                  attn_language language, attn_arena *arena, attn_token **tokens,
-                                  size_t *count, attn_error *err) {
-    attn_word_cursor c = {text, size, 0, language};
-    if (!v->merges || (unsigned)language > ATTN_FRENCH)
-        return attn_words_split(text, size, language, arena, tokens, count, err);
-    return split(v, &c, arena, tokens, count, err);
-}
-
-attn_status attn_vocabulary_add_text(attn_vocabulary *v, const char *text, size_t size,
-                                     attn_language language, attn_error *err) {
-    attn_word_cursor c = {text, size, 0, language};
+attn_status attn_tokenizer_count_text(attn_tokenizer *t, const char *text, size_t size,
+                                      attn_error *err) {
+    attn_word_cursor c = {text, size, 0, t->language};
     size_t begin, end;
     attn_status status = ATTN_OK;
     while (!status && attn_word_next(&c, &begin, &end))
-        status = attn_vocabulary_add(v, text + begin, end - begin, err);
+        status = attn_tokenizer_count(t, text + begin, end - begin, err);
     if (!status && c.at < size)
         status = attn_fail(err, ATTN_EVALUE, "text", "expected UTF-8, byte %zu is not", c.at);
     return status;
@@ -382,11 +348,11 @@ static void put_name(joined *j, const char *name, size_t n) {
     }
 }
 
-static void put_symbol(joined *j, const attn_vocabulary *v, int32_t id) {
+static void put_symbol(joined *j, const attn_tokenizer *v, int32_t id) {
     const attn_merges *m = v->merges;
     const char *name = v->entries[id].word;
     const size_t n = v->entries[id].size;
-    if (id < ATTN_SPECIALS)
+    if (attn_tokenizer_is_special(v, id))
         return;
     if (id == m->no_blank) {
         j->no_blank = true;
@@ -412,7 +378,7 @@ static bool may_begin(const char *bytes, size_t n) {
     return true;
 }
 
-/* Copies bytes as UTF-8 (attn_vocabulary_join). `out` has room for three bytes each. */
+/* Copies bytes as UTF-8 (attn_tokenizer_decode). `out` has room for three bytes each. */
 static void repair(const joined *j, bool open, char *out) {
     for (size_t at = 0; at < j->size;) {
         const size_t n = attn_character_at(j->data, j->size, at);
@@ -425,29 +391,16 @@ static void repair(const joined *j, bool open, char *out) {
     *out = 0;
 }
 
-static const char *join_subwords(const attn_vocabulary *v, const int32_t *ids, size_t count,
-                                 attn_language language, bool open, attn_arena *arena) {
+const char *attn_subwords_decode(const attn_tokenizer *t, const int32_t *ids, size_t count,
+                                 bool open, attn_arena *arena) {
     size_t most = 0;
     for (size_t i = 0; i < count; i++)
-        most += v->entries[ids[i]].size + 1;
-    joined j = {.data = attn_arena_take(arena, most + 1), .language = language, .begins = true};
+        most += t->entries[ids[i]].size + 1;
+    joined j = {.data = attn_arena_take(arena, most + 1), .language = t->language, .begins = true};
     char *out = j.data ? attn_arena_take(arena, 3 * most + 1) : NULL;
     for (size_t i = 0; out && i < count; i++)
-        put_symbol(&j, v, ids[i]);
+        put_symbol(&j, t, ids[i]);
     if (out)
         repair(&j, open, out);
     return out;
-}
-
-const char *attn_vocabulary_join(const attn_vocabulary *v, const int32_t *ids, size_t count,
-                                 attn_language language, bool open, attn_arena *arena) {
-    for (size_t i = 0; i < count; i++)
-        if (ids[i] < 0 || (size_t)ids[i] >= v->length)
-            return NULL;
-    if (v->merges)
-        return join_subwords(v, ids, count, language, open, arena);
-    const char **words = attn_arena_zeroed(arena, count + 1, sizeof *words);
-    for (size_t i = 0; words && i < count; i++)
-        words[i] = v->entries[ids[i]].word;
-    return words ? attn_words_join(words, count, arena) : NULL;
 }

@@ -1,8 +1,8 @@
-/* The inside of a vocabulary: its words, and the merges of a vocabulary of sub-words. */
-#ifndef ATTN_TEXT_VOCABULARY_PRIVATE_H
-#define ATTN_TEXT_VOCABULARY_PRIVATE_H
+/* The inside of a tokenizer: its tokens, and of sub-words the merges. */
+#ifndef ATTN_TOKENS_TOKENIZER_H
+#define ATTN_TOKENS_TOKENIZER_H
 
-#include "attn/vocabulary.h"
+#include "attn/tokens.h"
 
 typedef struct attn_entry {
     char *word;
@@ -24,28 +24,46 @@ typedef struct attn_merges {
     int32_t first_byte;         /* id of "<0x00>"; the other bytes follow */
 } attn_merges;
 
-struct attn_vocabulary {
-    attn_entry *entries; /* [length]; in the order of ids once settled */
+struct attn_tokenizer {
+    attn_tokenizer_kind kind;
+    attn_language language;
+    int32_t specials[ATTN_SPECIALS]; /* ids by attn_special */
+    attn_entry *entries;             /* [length] in the order of ids once settled; NULL: numbers */
     size_t length, room;
     uint32_t *slots; /* [slot_count] 1 + the index in `entries`; 0: free. At least half are free */
     size_t slot_count;
     bool settled;
-    attn_merges *merges; /* NULL: a vocabulary of whole words */
+    attn_merges *merges; /* of sub-words */
 };
 
 /* Finds a word and stores its index in *place. Adds the word if it is new. Returns false if memory
  * runs out. */
-bool attn_vocabulary_put(attn_vocabulary *v, const char *word, size_t n, size_t *place);
+bool attn_tokenizer_put(attn_tokenizer *t, const char *word, size_t n, size_t *place);
+/* Returns the id of a token; -1 if the tokenizer lacks it. */
+int32_t attn_tokenizer_find(const attn_tokenizer *t, const char *token, size_t n);
+bool attn_tokenizer_is_special(const attn_tokenizer *t, int32_t id);
+
+/* How tokenizers of a kind encode and decode (tokens.h). The ids that are decoded exist. */
+attn_status attn_words_encode(const attn_tokenizer *t, const char *text, size_t size,
+                              attn_arena *arena, attn_token **tokens, size_t *count,
+                              attn_error *err);
+const char *attn_words_decode(const attn_tokenizer *t, const int32_t *ids, size_t count, bool open,
+                              attn_arena *arena);
+attn_status attn_subwords_encode(const attn_tokenizer *t, const char *text, size_t size,
+                                 attn_arena *arena, attn_token **tokens, size_t *count,
+                                 attn_error *err);
+const char *attn_subwords_decode(const attn_tokenizer *t, const int32_t *ids, size_t count,
+                                 bool open, attn_arena *arena);
 
 void attn_merges_free(attn_merges *m); /* NULL is fine */
-/* Gives the vocabulary room for `count` merges, none of them set. The vocabulary must have the
+/* Gives the tokenizer room for `count` merges, none of them set. The tokenizer must have the
  * symbols of attn_subword_symbols. Errors: ATTN_EVALUE (a symbol is missing), ATTN_ENOMEM. */
-attn_status attn_merges_new(attn_vocabulary *v, size_t count, attn_error *err);
+attn_status attn_merges_new(attn_tokenizer *v, size_t count, attn_error *err);
 /* Appends a merge; there must be room. false: these two symbols have a merge already. */
 bool attn_merges_add(attn_merges *m, int32_t left, int32_t right, int32_t made);
-/* Adds the symbols that every vocabulary of sub-words has: the end of a word, the missing blank and
+/* Adds the symbols that every tokenizer of sub-words has: the end of a word, the missing blank and
  * all bytes. false: memory ran out. */
-bool attn_subword_symbols(attn_vocabulary *v);
+bool attn_subword_symbols(attn_tokenizer *v);
 
 /* ---- symbols ---- */
 enum { ATTN_CHUNK = 64 }; /* most characters in which merges are applied together */

@@ -4,7 +4,8 @@
 #include <string.h>
 #include <utf8proc.h>
 
-#include "text/words.h"
+#include "tokens/tokenizer.h"
+#include "tokens/words.h"
 
 /* Reads the character at byte `at`. Returns its length in bytes, or 0 at the end of the text or at
  * invalid UTF-8. */
@@ -118,9 +119,6 @@ attn_status attn_words_split(const char *text, size_t size, attn_language langua
                              attn_error *err) {
     size_t total = 0, begin, end;
     attn_word_cursor c = {text, size, 0, language};
-    if ((unsigned)language > ATTN_FRENCH)
-        return attn_fail(err, ATTN_EARG, "language", "there is no language of the number %d",
-                         (int)language);
     while (attn_word_next(&c, &begin, &end))
         total++;
     if (c.at < size)
@@ -155,4 +153,22 @@ const char *attn_words_join(const char *const *words, size_t count, attn_arena *
     if (out)
         *at = 0;
     return out;
+}
+
+attn_status attn_words_encode(const attn_tokenizer *t, const char *text, size_t size,
+                              attn_arena *arena, attn_token **tokens, size_t *count,
+                              attn_error *err) {
+    const attn_status status = attn_words_split(text, size, t->language, arena, tokens, count, err);
+    for (size_t i = 0; !status && i < *count; i++)
+        (*tokens)[i].id = attn_tokenizer_id(t, (*tokens)[i].text, (*tokens)[i].size);
+    return status;
+}
+
+const char *attn_words_decode(const attn_tokenizer *t, const int32_t *ids, size_t count, bool open,
+                              attn_arena *arena) {
+    (void)open; /* words are whole characters */
+    const char **words = attn_arena_zeroed(arena, count + 1, sizeof *words);
+    for (size_t i = 0; words && i < count; i++)
+        words[i] = t->entries[ids[i]].word;
+    return words ? attn_words_join(words, count, arena) : NULL;
 }

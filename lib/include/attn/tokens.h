@@ -1,0 +1,157 @@
+/* Tokenizers: texts to ids and back.
+ *
+ * A tokenizer has ids 0 … size - 1. Some of them are special: they stand for padding, the begin and
+ * the end of a sequence, and text that the tokenizer does not know. Which ids these are is data of
+ * the tokenizer (attn_tokenizer_special). Kinds:
+ *
+ *   numbers    ids without texts: there is nothing to encode
+ *   words      a token is a word, without its case; other words are unknown
+ *   sub-words  a token is a piece of a word, by byte-pair encoding; no text is unknown
+ *
+ * Words. A word consists of letters, marks and digits, and may have single hyphens and apostrophes
+ * inside. Every other visible character is a word of its own. In French an apostrophe ends a word:
+ * "l'eau" gives "l'" and "eau"; only "aujourd'hui" stays whole. Tokens of whole words are in NFC and
+ * lower case, with ' for U+2019. Decoding joins them with blanks, except after an apostrophe and
+ * before . , ; : ! ? ).
+ *
+ * Sub-words (Sennrich, Haddow and Birch 2016). A text is divided into units: words as above but in
+ * the spelling of the text, other visible characters, and runs of blanks that deviate from the rule
+ * below. A unit begins as a sequence of characters. Merges, in the order in which they were learnt,
+ * join two neighbouring symbols into one. A symbol that does not end its unit has "@@" behind it:
+ * "pizza" may be "piz@@" "za". Merges are applied within 64 characters, so longer words are divided
+ * there. A character that was not learnt becomes its bytes, each a symbol such as "<0xC3>", and
+ * "</w>" ends a unit after a byte. So every UTF-8 text has symbols, and decoding gives exactly this
+ * text back.
+ *
+ * Rule for blanks: one is between two units unless the left one ends with an apostrophe or "(", or
+ * the right one begins with . , or ) or in English also with ; : ! ?. "<join>" says that a blank of
+ * the rule is missing. Blanks against the rule are a unit of their own, in which "␣" is a space. */
+#ifndef ATTN_TOKENS_H
+#define ATTN_TOKENS_H
+
+#include "memory.h"
+#include "status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+typedef struct attn_tokenizer attn_tokenizer;
+
+typedef enum attn_tokenizer_kind {
+    ATTN_TOKENS_NUMBERS = 0,
+    ATTN_TOKENS_WORDS,
+    ATTN_TOKENS_SUBWORDS
+} attn_tokenizer_kind;
+
+/* The rules by which texts are divided into words. */
+typedef enum attn_language { ATTN_ENGLISH = 0, ATTN_FRENCH } attn_language;
+extern const char *const attn_language_names[]; /* "english", "french", then NULL */
+/* Finds a language by its name. Returns false if there is no such name. */
+bool attn_language_parse(const char *name, attn_language *out);
+
+/* What a special id stands for. */
+typedef enum attn_special {
+    ATTN_SPECIAL_PAD = 0,
+    ATTN_SPECIAL_BEGIN,
+    ATTN_SPECIAL_END,
+    ATTN_SPECIAL_UNKNOWN
+} attn_special;
+enum { ATTN_SPECIALS = ATTN_SPECIAL_UNKNOWN + 1 };
+extern const char *const attn_special_names[ATTN_SPECIALS]; /* "pad", "begin", "end", "unknown" */
+
+/* A token of a text. */
+typedef struct attn_token {
+    const char *text;  /* as the tokenizer names it, NUL-terminated */
+    size_t size;       /* bytes of `text`, without the NUL */
+    size_t begin, end; /* byte range [begin, end) in the original text */
+    int32_t id;
+} attn_token;
+
+/* ---- making ---- */
+
+/* Make a tokenizer that only has special tokens and is to learn words (attn_tokenizer_count), or one
+ * of numbers with `size` ids, special ones included. NULL: out of memory, or there is no such
+ * language. Only one thread at a time may use a tokenizer that learns. */
+attn_tokenizer *attn_tokenizer_new(attn_language language);
+attn_tokenizer *attn_tokenizer_numbers(size_t size, attn_language language);
+/* Makes a tokenizer of the given words, whose ids follow the special ones in this order. Errors:
+ * those of attn_tokenizer_read, which name lines: word i is line i + ATTN_SPECIALS + 1. */
+attn_status attn_tokenizer_of(const char *const *words, size_t count, attn_language language,
+                              attn_tokenizer **out, attn_error *err);
+void attn_tokenizer_free(attn_tokenizer *t); /* t may be NULL */
+
+/* Count one occurrence of a word of n bytes, or of each unit of a text (for sub-words). Errors:
+ * ATTN_ENOMEM; ATTN_EVALUE if a word is empty or contains a line break or a NUL, or at "text" (not
+ * UTF-8); ATTN_EARG if the tokenizer no longer learns. */
+attn_status attn_tokenizer_count(attn_tokenizer *t, const char *word, size_t n, attn_error *err);
+attn_status attn_tokenizer_count_text(attn_tokenizer *t, const char *text, size_t size,
+                                      attn_error *err);
+/* End learning. No word can be counted afterwards. ATTN_ENOMEM.
+ *
+ * attn_tokenizer_settle makes a tokenizer of words: gives ids to the words that were counted at
+ * least `minimum` times. Ids follow falling counts; words of equal count are ordered by their bytes.
+ * At most `most` words get ids (0: no limit), and the others are dropped.
+ *
+ * attn_tokenizer_settle_subwords makes one of sub-words: learns at most `merges` merges from the
+ * counted units. Each merge joins the pair of symbols that is then the most frequent; among equals
+ * that with the lowest ids. It ends early when no pair occurs twice. Ids: special tokens, "</w>",
+ * "<join>", 256 bytes, characters, then the symbols that merges make. */
+attn_status attn_tokenizer_settle(attn_tokenizer *t, size_t minimum, size_t most, attn_error *err);
+attn_status attn_tokenizer_settle_subwords(attn_tokenizer *t, size_t merges, attn_error *err);
+
+/* ---- as text ---- */
+
+/* Writes all tokens in the order of their ids, each followed by a line break, and of sub-words the
+ * merges, one "left right" in a line (else *merges is NULL). Both are NUL-terminated and in the
+ * arena. ATTN_EARG: a tokenizer of numbers has no texts. ATTN_ENOMEM. */
+attn_status attn_tokenizer_write(const attn_tokenizer *t, attn_arena *arena, const char **tokens,
+                                 const char **merges, attn_error *err);
+/* attn_tokenizer_read makes a tokenizer of words from `size` bytes of such tokens. The caller frees
+ * it. attn_tokenizer_read_merges makes a tokenizer of words one of sub-words, with `size` bytes of
+ * such merges; on an error the tokenizer stays as it was. Errors: ATTN_EVALUE (wrong special tokens,
+ * a repeated token, a NUL or an empty line; a token that merges need is missing, or a line is no
+ * merge; err->text names the line), ATTN_ENOMEM. */
+attn_status attn_tokenizer_read(const char *tokens, size_t size, attn_language language,
+                                attn_tokenizer **out, attn_error *err);
+attn_status attn_tokenizer_read_merges(attn_tokenizer *t, const char *merges, size_t size,
+                                       attn_error *err);
+
+/* ---- use. The tokenizer must not learn any more; any number of threads may call these ---- */
+
+attn_tokenizer_kind attn_tokenizer_kind_of(const attn_tokenizer *t);
+bool attn_tokenizer_has_texts(const attn_tokenizer *t); /* false: its ids are numbers */
+attn_language attn_tokenizer_language(const attn_tokenizer *t);
+size_t attn_tokenizer_size(const attn_tokenizer *t); /* number of ids, special ones included */
+/* Returns the id that stands for `special`. */
+int32_t attn_tokenizer_special(const attn_tokenizer *t, attn_special special);
+/* Returns the id of a token of n bytes; that of ATTN_SPECIAL_UNKNOWN if the tokenizer lacks it. */
+int32_t attn_tokenizer_id(const attn_tokenizer *t, const char *token, size_t n);
+/* Returns the text of an id ("<pad>", "<bos>", "<eos>" and "<unk>" for special ones); NULL if there
+ * is no such id, or if the ids are numbers. The text lives as long as the tokenizer. */
+const char *attn_tokenizer_token(const attn_tokenizer *t, int32_t id);
+
+/* Divides `size` bytes of UTF-8 into tokens; *tokens [*count] are in the arena. The byte range of
+ * "<join>" and "</w>" is empty. The first byte of a character has the range of the character, its
+ * other bytes have empty ones behind it. Errors: ATTN_EVALUE at "text" (not UTF-8), ATTN_EARG (a
+ * tokenizer of numbers), ATTN_ENOMEM. */
+attn_status attn_tokenizer_encode(const attn_tokenizer *t, const char *text, size_t size,
+                                  attn_arena *arena, attn_token **tokens, size_t *count,
+                                  attn_error *err);
+/* Joins ids to a text in the arena. Special ids of sub-words are left out. Bytes that are not UTF-8
+ * become U+FFFD; with `open` those at the end that may begin a character are left out, so the text
+ * of more ids begins with this text. NULL: memory ran out, an id does not exist, or the ids are
+ * numbers. */
+const char *attn_tokenizer_decode(const attn_tokenizer *t, const int32_t *ids, size_t count,
+                                  bool open, attn_arena *arena);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+#endif
