@@ -115,9 +115,7 @@ static void answer_json(void *data) {
 
 srv_outcome srv_runs_analyses(srv_request *req) {
     static const srv_steps steps = {
-        .fields = srv_run_analyses_query,
-        SRV_QUERY_OF(analyses_look),
-        SRV_LOOK_LIMITS,
+        SRV_LOOK_STEPS(analyses_look, srv_run_analyses_query),
         .unit_ns = 0.125,
         .prepare = prepare,
         .compute = compute,

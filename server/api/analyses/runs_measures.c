@@ -306,9 +306,7 @@ static bool prepare(void *data) {
 
 srv_outcome srv_runs_heads(srv_request *req) {
     static const srv_steps steps = {
-        .fields = srv_run_heads_query,
-        SRV_QUERY_OF(heads_call),
-        SRV_LOOK_LIMITS,
+        SRV_LOOK_STEPS(heads_call, srv_run_heads_query),
         .unit_ns = 0.125,
         .prepare = prepare,
         .compute = compute,

@@ -119,9 +119,9 @@ static void write_diagnostics(attn_json_text *j, const srv_attention_call *call)
     attn_json_key(j, "bytes");
     attn_json_object(j);
     attn_json_key(j, "work");
-    attn_json_size(j, bill.work_bytes);
+    attn_json_real(j, bill.work);
     attn_json_key(j, "result");
-    attn_json_size(j, bill.result_bytes);
+    attn_json_real(j, bill.result);
     attn_json_object_end(j);
     attn_json_object_end(j);
 }
@@ -228,9 +228,9 @@ static void print_diagnostics(attn_text *t, const srv_attention_call *call) {
                   : strcmp(attn_isa_tiles(), "native") == 0 ? " (native)"
                                                             : " (emulated)",
                   attn_precision_name(d->precision));
-    attn_text_add(t, "cost: %.6g operations, %zu bytes of results, %zu bytes of scratch\n",
+    attn_text_add(t, "cost: %.6g operations, %.0f bytes of results, %.0f bytes of scratch\n",
                   skips ? srv_attention_operations(call, &bill, computed) : bill.operations,
-                  bill.result_bytes, bill.work_bytes);
+                  bill.result, bill.work);
 }
 
 void srv_attention_text(void *data) {

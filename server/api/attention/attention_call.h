@@ -66,8 +66,8 @@ typedef struct srv_attention_bill {
     double tanh;   /* number of tanh that `placed` includes */
     double stored; /* operations of the stored run, which `operations` includes */
     double plain;  /* work of heatmaps and analyses, as srv_load.plain counts it (dry.h) */
-    size_t result_bytes, work_bytes;
-    double text; /* upper bound of the answer's bytes */
+    double result, work; /* bytes of the answer's tensors, and of scratch */
+    double text;         /* upper bound of the answer's bytes */
 } srv_attention_bill;
 
 typedef struct srv_attention_call {

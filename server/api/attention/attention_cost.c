@@ -51,35 +51,25 @@ static bool add_norms(const srv_attention_call *call, size_t slots, srv_attentio
         return fail(call, &err);
     bill->operations += norms.operations;
     bill->plain += norms.operations;
-    if (attn_size_add(bill->work_bytes, norms.work_bytes, &bill->work_bytes) &&
-        attn_size_add(bill->work_bytes, norms.result_bytes, &bill->work_bytes))
-        return true;
-    srv_problem(call->req, SRV_TOO_LARGE, "/heatmap", "its size is beyond what can be counted");
-    return false;
+    bill->work += (double)norms.work_bytes + (double)norms.result_bytes;
+    return true;
 }
 
 static bool add_heatmap(const srv_attention_call *call, size_t slots, srv_attention_bill *bill) {
     const attn_attention_dims *d = &call->body.operation.dims;
+    const double maps = call->stage_count ? (double)call->stage_count : 1;
     attn_cost heat;
     attn_error err = {0};
     if (attn_heatmap_cost(&call->heat, d->B, d->Hq, d->L, d->S, slots, &heat, &err)) {
         srv_heat_problem(call->req, &err);
         return false;
     }
-    if (call->body.heatmap.of == SRV_OF_VALUE_NORM && !add_norms(call, slots, bill))
-        return false;
-    bool fits = true;
-    for (size_t s = 0; s < (call->stage_count ? call->stage_count : 1); s++) {
-        bill->text += SRV_HEAT_TEXT * (double)heat.result_bytes;
-        bill->operations += heat.operations;
-        bill->plain += heat.operations;
-        fits = fits && attn_size_add(bill->work_bytes, heat.work_bytes, &bill->work_bytes) &&
-               attn_size_add(bill->result_bytes, heat.result_bytes, &bill->result_bytes);
-    }
-    if (fits)
-        return true;
-    srv_problem(call->req, SRV_TOO_LARGE, "/heatmap", "its size is beyond what can be counted");
-    return false;
+    bill->text += maps * SRV_HEAT_TEXT * (double)heat.result_bytes;
+    bill->operations += maps * heat.operations;
+    bill->plain += maps * heat.operations;
+    bill->work += maps * (double)heat.work_bytes;
+    bill->result += maps * (double)heat.result_bytes;
+    return call->body.heatmap.of != SRV_OF_VALUE_NORM || add_norms(call, slots, bill);
 }
 
 static bool add_store(const srv_attention_call *call, size_t slots, srv_attention_bill *bill) {
@@ -89,10 +79,8 @@ static bool add_store(const srv_attention_call *call, size_t slots, srv_attentio
         return fail(call, &err);
     bill->operations += run.operations;
     bill->stored = run.operations;
-    if (attn_size_add(bill->work_bytes, run.work_bytes, &bill->work_bytes))
-        return true;
-    srv_problem(call->req, SRV_TOO_LARGE, "/store", "its size is beyond what can be counted");
-    return false;
+    bill->work += (double)run.work_bytes;
+    return true;
 }
 
 static bool add_analysis(const srv_attention_call *call, size_t slots, srv_attention_bill *bill) {
@@ -103,11 +91,9 @@ static bool add_analysis(const srv_attention_call *call, size_t slots, srv_atten
     bill->text += text;
     bill->operations += cost.operations;
     bill->plain += cost.operations;
-    if (attn_size_add(bill->work_bytes, cost.work_bytes, &bill->work_bytes) &&
-        attn_size_add(bill->result_bytes, cost.result_bytes, &bill->result_bytes))
-        return true;
-    srv_problem(call->req, SRV_TOO_LARGE, "/analysis", "its size is beyond what can be counted");
-    return false;
+    bill->work += (double)cost.work_bytes;
+    bill->result += (double)cost.result_bytes;
+    return true;
 }
 
 static bool add_gradients(const srv_attention_call *call, size_t slots, srv_attention_bill *bill) {
@@ -115,16 +101,12 @@ static bool add_gradients(const srv_attention_call *call, size_t slots, srv_atte
     attn_error err = {0};
     if (!srv_gradients_cost(call, slots, &back, &err))
         return fail(call, &err);
-    const size_t tensors = srv_gradients_bytes(call);
-    const size_t rest = back.result_bytes > tensors ? back.result_bytes - tensors : 0;
+    const double tensors = (double)srv_gradients_bytes(call);
     bill->operations += back.operations;
     bill->text += TEXT_OF_ROUNDED * (double)back.result_bytes;
-    if (attn_size_add(bill->work_bytes, back.work_bytes, &bill->work_bytes) &&
-        attn_size_add(bill->work_bytes, rest, &bill->work_bytes) &&
-        attn_size_add(bill->result_bytes, tensors, &bill->result_bytes))
-        return true;
-    srv_problem(call->req, SRV_TOO_LARGE, "/grad_output", "its size is beyond what can be counted");
-    return false;
+    bill->work += (double)back.work_bytes + fmax(0, (double)back.result_bytes - tensors);
+    bill->result += tensors;
+    return true;
 }
 
 static bool add_projections(const srv_attention_call *call, srv_attention_bill *bill) {
@@ -134,11 +116,8 @@ static bool add_projections(const srv_attention_call *call, srv_attention_bill *
                               &err))
         return fail(call, &err);
     bill->operations += around.operations;
-    if (attn_size_add(bill->work_bytes, around.work_bytes, &bill->work_bytes))
-        return true;
-    srv_problem(call->req, SRV_TOO_LARGE, "/projections",
-                "their size is beyond what can be counted");
-    return false;
+    bill->work += (double)around.work_bytes;
+    return true;
 }
 
 /* Returns the operations of a score cell that do not depend on the width: SRV_CELL_OPERATIONS each
@@ -162,20 +141,19 @@ static double verify_operations(const srv_attention_call *call) {
     return 2 * (double)call->body.verify * (double)d->S * (double)(d->score_width + d->Ev);
 }
 
-/* Adds the cost of `runs` further runs for the scores of more stages to *cost. */
-static bool add_stages(const srv_attention_call *call, size_t runs, size_t slots, attn_cost *cost,
-                       attn_error *err) {
+/* Adds the cost of further runs for the scores of more stages, of which `scores` are in the answer. */
+static bool add_stages(const srv_attention_call *call, size_t scores, size_t slots,
+                       srv_attention_bill *bill, double *computed) {
+    const double runs = scores > 1 ? (double)(scores - 1) : 0;
     attn_cost one;
-    if (attn_attention_cost(&call->body.operation.dims, ATTN_WANT_SCORES, slots, &one, err))
-        return false;
-    for (size_t i = 0; i < runs; i++) {
-        cost->operations += one.operations;
-        if (!attn_size_add(cost->work_bytes, one.work_bytes, &cost->work_bytes) ||
-            !attn_size_add(cost->result_bytes, one.result_bytes, &cost->result_bytes)) {
-            attn_fail(err, ATTN_ELIMIT, "score_stage", "more bytes than can be counted");
-            return false;
-        }
-    }
+    attn_error err = {0};
+    if (runs == 0)
+        return true;
+    if (attn_attention_cost(&call->body.operation.dims, ATTN_WANT_SCORES, slots, &one, &err))
+        return fail(call, &err);
+    bill->operations += runs * one.operations;
+    bill->work += runs * (double)one.work_bytes;
+    *computed += runs * (double)one.result_bytes;
     return true;
 }
 
@@ -186,33 +164,30 @@ bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t s
     srv_result rows[SRV_RESULTS];
     attn_cost cost;
     attn_error err = {0};
-    double tensors = 0, of_run = 0, means = 0;
+    double of_run = 0, means = 0;
     if (attn_attention_cost(d, computed, slots, &cost, &err))
         return fail(call, &err);
+    srv_attention_bill bill = {
+        .cells = cost.cells, .operations = cost.operations, .work = (double)cost.work_bytes};
+    double results = (double)cost.result_bytes; /* of the library */
     size_t n = srv_attention_results(call, want, rows);
     size_t stages = 0;
     for (size_t i = 0; i < n; i++) {
-        tensors += rows[i].bytes;
+        bill.result += rows[i].bytes;
         of_run += rows[i].want & SRV_WANT_LIBRARY ? rows[i].bytes : 0;
         stages += rows[i].want == ATTN_WANT_SCORES;
         if (call->body.average_attn_weights && d->has_heads &&
             (rows[i].want & (ATTN_WANT_WEIGHTS | ATTN_WANT_WEIGHTS_DROPPED)))
             means += rows[i].bytes + 2 * sizeof(double) * (double)d->S;
     }
-    if (stages > 1 && !add_stages(call, stages - 1, slots, &cost, &err))
-        return fail(call, &err);
-    srv_attention_bill bill = {.cells = cost.cells, .operations = cost.operations};
+    if (!add_stages(call, stages, slots, &bill, &results))
+        return false;
     if (want & SRV_WANT_WEIGHTED_VALUES)
         bill.operations += cost.cells * (double)d->Ev;
-    bill.result_bytes = (size_t)tensors;
     /* The other results of the library count as scratch: statistics of the rows, padding for
      * alignment, results that only `verify` needs, and weights of which the mean is answered. */
-    double rest = (double)cost.result_bytes - of_run + means;
-    if (!attn_size_add(cost.work_bytes, rest > 0 ? (size_t)rest : 0, &bill.work_bytes)) {
-        srv_problem(call->req, SRV_TOO_LARGE, NULL, "its size is beyond what can be counted");
-        return false;
-    }
-    bill.text = (call->body.decimals < 0 ? TEXT_OF_TENSORS : TEXT_OF_ROUNDED) * tensors +
+    bill.work += fmax(0, results - of_run + means);
+    bill.text = (call->body.decimals < 0 ? TEXT_OF_TENSORS : TEXT_OF_ROUNDED) * bill.result +
                 TEXT_OF_ROWS * count_rows(d);
     if ((call->body.operation.projections.num_heads && !add_projections(call, &bill)) ||
         (call->heatmap && !add_heatmap(call, slots, &bill)) ||
@@ -286,8 +261,8 @@ bool srv_attention_settle(srv_attention_call *call) {
         return false;
     srv_cost cost = {.cells = bill->cells,
                      .operations = bill->operations,
-                     .result = (double)bill->result_bytes,
-                     .work = (double)bill->work_bytes,
+                     .result = bill->result,
+                     .work = bill->work,
                      .text = bill->text};
     cost.reserved = binary ? cost.result + cost.work : 0;
     if (!call->call.dry_run)
@@ -306,9 +281,9 @@ void srv_attention_explain(void *data, srv_limits *limits) {
                   d->B, d->Hq, d->L, d->S, bill->cells);
     attn_text_add(&operations, "%.4g score cells need ", call->call.cost.cells);
     attn_text_add(&bytes,
-                  "inputs, results (%zu bytes), scratch (%zu bytes) and the answer's text (up to "
+                  "inputs, results (%.0f bytes), scratch (%.0f bytes) and the answer's text (up to "
                   "%.0f bytes) need",
-                  bill->result_bytes, bill->work_bytes, bill->text);
+                  bill->result, bill->work, bill->text);
     if (cells.failed || operations.failed || bytes.failed)
         return;
     limits->cells.before = cells.data;
@@ -381,7 +356,7 @@ static srv_load load_of(const srv_attention_call *call, const srv_attention_bill
         .alone = (has_values(&call->body.operation.in.mask) ? visits->cells : 0) +
                  PACKED_ANEW * verify_operations(call),
         .text = bill->text / 2,
-        .memory = (double)bill->result_bytes + (double)bill->work_bytes,
+        .memory = bill->result + bill->work,
         .pieces = heads * fmax(1, ceil(bill->operations / fmax(1, heads) / PIECE_OPERATIONS))};
 }
 
@@ -421,8 +396,8 @@ static bool count_weights(const srv_attention_call *call, srv_dry *dry) {
     if (!srv_attention_count(call, call->want | weights, slots, &with) ||
         !srv_attention_count(call, call->want & ~weights, slots, &without))
         return false;
-    dry->with_weights = (double)with.result_bytes;
-    dry->without_weights = (double)without.result_bytes;
+    dry->with_weights = with.result;
+    dry->without_weights = without.result;
     return true;
 }
 

@@ -336,7 +336,7 @@ static void explain(void *data, srv_limits *limits) {
 srv_outcome srv_runs_atlas(srv_request *req) {
     static const srv_steps steps = {
         .fields = srv_run_atlas_query,
-        SRV_QUERY_OF(atlas_call),
+        .body = offsetof(atlas_call, q),
         .limits = {.cells = {.pointer = "/sites",
                              .what = "weights have to be computed for the thumbnails",
                              .advice = ": ask for fewer sites or heads"}},

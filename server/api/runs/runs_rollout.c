@@ -348,7 +348,7 @@ static srv_outcome look_through(srv_request *req, const method *how,
                                 srv_outcome (*handler)(srv_request *)) {
     static const srv_steps steps = {
         .fields = srv_run_rollout_query,
-        SRV_QUERY_OF(rollout_call),
+        .body = offsetof(rollout_call, q),
         .limits = {.cells = {.pointer = "/rows",
                              .what = "cells have to be computed",
                              .advice = ": ask for earlier rows, fewer layers or fewer heads"},

@@ -171,9 +171,7 @@ static void answer_heatmaps(void *data) {
 
 srv_outcome srv_runs_heatmaps(srv_request *req) {
     static const srv_steps steps = {
-        .fields = srv_run_heatmaps_query,
-        SRV_QUERY_OF(heatmaps_look),
-        SRV_LOOK_LIMITS,
+        SRV_LOOK_STEPS(heatmaps_look, srv_run_heatmaps_query),
         .unit_ns = 0.8,
         .prepare = prepare_heatmaps,
         .compute = compute_heatmaps,
@@ -228,12 +226,16 @@ typedef struct edge_list {
 } edge_list;
 
 typedef struct top_call {
-    srv_request *req;
-    const srv_run_view *run;
+    SRV_LOOK;
     top_query q;
+    srv_scope scope;
     srv_run_part part;
     edge_list *lists; /* [list_count] */
     size_t list_count;
+    map_build build; /* with axis=query: heatmaps, of which only the edges count */
+    attn_heatmap_options options;
+    size_t room;        /* most edges of several heatmaps */
+    attn_range *ranges; /* with axis=key: the rows */
 } top_call;
 
 static bool refuse_memory(srv_request *req) {
@@ -242,7 +244,8 @@ static bool refuse_memory(srv_request *req) {
 }
 
 /* Replies with columns of equal length: head (if several are asked for), row, col and weight. */
-static void answer_edges(const top_call *c) {
+static void answer_edges(void *data) {
+    const top_call *c = data;
     srv_request *req = c->req;
     size_t n = 0, at = 0;
     for (size_t l = 0; l < c->list_count; l++)
@@ -275,14 +278,7 @@ static void answer_edges(const top_call *c) {
     srv_json_end(&j);
 }
 
-/* Reserves memory for `times` computations of this cost, which keep their results. */
-static bool admit_edges(top_call *c, const attn_cost *cost, double times) {
-    return srv_run_admit(c->req, times * cost->cells,
-                         (double)cost->work_bytes +
-                             times * (1 + TEXT_OF_EDGES) * (double)cost->result_bytes);
-}
-
-static attn_heatmap_options options_of(const srv_scope *scope, const top_call *c) {
+static attn_heatmap_options options_of(const top_call *c) {
     const srv_run_part *part = &c->part;
     attn_heatmap_options o = attn_heatmap_defaults();
     o.heads = ATTN_HEADS_LIST;
@@ -294,7 +290,7 @@ static attn_heatmap_options options_of(const srv_scope *scope, const top_call *c
     o.col_to = part->col + part->cols;
     o.max_cells = part->head_count;
     o.top_p = c->q.top_p;
-    o.top_k = c->q.top_k ? (size_t)c->q.top_k : srv_given(scope, "top_p") ? 0 : DEFAULT_K;
+    o.top_k = c->q.top_k ? (size_t)c->q.top_k : srv_given(&c->scope, "top_p") ? 0 : DEFAULT_K;
     return o;
 }
 
@@ -324,47 +320,48 @@ static void choose_rows(attn_heatmap_options *o, const srv_run_part *part, size_
     o->row_to = (size_t)part->ranges[range].to;
 }
 
-/* Reserves memory for the heatmaps of all ranges of rows, which are computed one after the other,
- * and for `kept` edges. false: a problem is set. */
-static bool admit_ranges(top_call *c, const map_build *m, attn_heatmap_options o, size_t kept) {
-    const double store = (double)kept * (double)sizeof(attn_edge);
+/* Counts the cost of the heatmaps of all ranges of rows, which are computed one after the other, and
+ * of the edges that are kept. false: a problem is set. */
+static bool count_of_queries(top_call *c) {
+    const srv_run_part *part = &c->part;
+    c->build = (map_build){c->req, c->run, false, srv_problem_error};
+    c->options = options_of(c);
+    const size_t k = c->options.top_k;
+    const double each = (double)(k && k < part->cols ? k : part->cols);
+    const double edges = each * (double)part->rows * (double)part->head_count;
     double cells = 0, build = 0, most = 0;
-    for (size_t i = 0; i < c->part.range_count; i++) {
+    c->room = part->range_count < 2 ? 0 : edges < MOST_EDGES ? (size_t)edges : MOST_EDGES;
+    const double store = (double)c->room * (double)sizeof(attn_edge);
+    for (size_t i = 0; i < part->range_count; i++) {
         attn_cost cost;
-        choose_rows(&o, &c->part, i);
-        if (!count_heatmaps(m, &o, &cost))
+        choose_rows(&c->options, part, i);
+        if (!count_heatmaps(&c->build, &c->options, &cost))
             return false;
         cells += cost.cells;
         build = fmax(build, (double)cost.work_bytes + (double)cost.result_bytes);
         most = fmax(most, (double)cost.result_bytes);
     }
-    return srv_run_admit(c->req, cells,
-                         build + store + TEXT_OF_EDGES * (kept ? store : most) +
-                             srv_run_cells_work(c->req, c->run));
+    srv_look_needs(&c->look, cells, cells,
+                   build + store + TEXT_OF_EDGES * (c->room ? store : most) +
+                       srv_run_cells_work(c->req, c->run));
+    return true;
 }
 
 /* Finds the strongest keys of each row as the edges of heatmaps: a heatmap for each head and each
  * range of rows. */
-static bool find_of_queries(top_call *c, const srv_scope *scope) {
-    const map_build m = {c->req, c->run, false, srv_problem_error};
+static bool find_of_queries(top_call *c) {
     const srv_run_part *part = &c->part;
     const size_t n = part->range_count;
     attn_arena *arena = c->req->arena;
-    attn_heatmap_options o = options_of(scope, c);
-    const double each = (double)(o.top_k && o.top_k < part->cols ? o.top_k : part->cols);
-    const double most = each * (double)part->rows * (double)part->head_count;
-    const size_t room = n < 2 ? 0 : most < MOST_EDGES ? (size_t)most : MOST_EDGES;
     size_t used = 0;
-    if (!admit_ranges(c, &m, o, room))
-        return false;
-    attn_edge *store = n > 1 ? attn_arena_take(arena, room * sizeof *store) : NULL;
+    attn_edge *store = n > 1 ? attn_arena_take(arena, c->room * sizeof *store) : NULL;
     if (n > 1 && !store)
         return refuse_memory(c->req);
     for (size_t i = 0; i < n; i++) {
         const attn_arena_mark mark = attn_arena_here(arena);
         attn_heatmaps maps;
-        choose_rows(&o, part, i);
-        if (!build_heatmaps(&m, &o, &maps))
+        choose_rows(&c->options, part, i);
+        if (!build_heatmaps(&c->build, &c->options, &maps))
             return false;
         for (size_t h = 0; h < part->head_count; h++)
             if (!keep_edges(c, &maps.items[h], &c->lists[h * n + i], store, &used))
@@ -375,66 +372,91 @@ static bool find_of_queries(top_call *c, const srv_scope *scope) {
     return true;
 }
 
+static size_t most_rows(const top_call *c) {
+    return c->q.top_k ? (size_t)c->q.top_k : DEFAULT_K;
+}
+
+/* Lists the rows, and counts the cost of each head. false: a problem is set. */
+static bool count_of_keys(top_call *c) {
+    srv_request *req = c->req;
+    const srv_run_part *part = &c->part;
+    const size_t n = part->range_count;
+    const double heads = (double)part->head_count;
+    attn_cost cost;
+    attn_error err = {0};
+    c->ranges = attn_arena_zeroed(req->arena, n, sizeof *c->ranges);
+    if (!c->ranges)
+        return refuse_memory(req);
+    for (size_t i = 0; i < n; i++)
+        c->ranges[i] = (attn_range){.batch = part->batch,
+                                    .row = (size_t)part->ranges[i].from,
+                                    .rows = (size_t)(part->ranges[i].to - part->ranges[i].from),
+                                    .col = part->col,
+                                    .cols = part->cols};
+    if (attn_run_columns_cost(c->run->site, c->ranges, n, most_rows(c),
+                              attn_pool_slots(srv_request_pool(req)), &cost, &err)) {
+        srv_problem_error(req, &err);
+        return false;
+    }
+    srv_look_needs(&c->look, heads * cost.cells, heads * cost.cells,
+                   (double)cost.work_bytes +
+                       heads * (1 + TEXT_OF_EDGES) * (double)cost.result_bytes);
+    return true;
+}
+
 /* Finds the rows with the largest weights on each key, head by head. */
 static bool find_of_keys(top_call *c) {
     srv_request *req = c->req;
     const srv_run_part *part = &c->part;
-    attn_pool *pool = srv_request_pool(req);
-    const size_t n = part->range_count, k = c->q.top_k ? (size_t)c->q.top_k : DEFAULT_K;
-    attn_range *ranges = attn_arena_zeroed(req->arena, n, sizeof *ranges);
-    attn_cost cost;
+    const size_t n = part->range_count;
     attn_error err = {0};
-    if (!ranges)
-        return refuse_memory(req);
-    for (size_t i = 0; i < n; i++)
-        ranges[i] = (attn_range){.batch = part->batch,
-                                 .row = (size_t)part->ranges[i].from,
-                                 .rows = (size_t)(part->ranges[i].to - part->ranges[i].from),
-                                 .col = part->col,
-                                 .cols = part->cols};
-    attn_status status =
-        attn_run_columns_cost(c->run->site, ranges, n, k, attn_pool_slots(pool), &cost, &err);
-    if (!status && !admit_edges(c, &cost, (double)part->head_count))
-        return false;
-    const int64_t start = attn_now_ns();
+    attn_status status = ATTN_OK;
     for (size_t h = 0; h < part->head_count && !status; h++) {
         attn_edge *edges = NULL;
         size_t count = 0;
         for (size_t i = 0; i < n; i++)
-            ranges[i].head = (size_t)part->heads[h];
-        status = attn_run_columns(c->run->site, ranges, n, k, pool, &req->control, req->arena,
-                                  &edges, &count, &err);
+            c->ranges[i].head = (size_t)part->heads[h];
+        status = attn_run_columns(c->run->site, c->ranges, n, most_rows(c), srv_request_pool(req),
+                                  &req->control, req->arena, &edges, &count, &err);
         c->lists[h] = (edge_list){(size_t)part->heads[h], edges, count};
     }
-    req->compute_ns = attn_now_ns() - start;
     if (status)
         srv_problem_error(req, &err);
     return !status;
 }
 
-/* Reads the part and finds its edges. false: a problem is set. */
-static bool find_edges(top_call *c) {
-    const srv_scope scope = {c->req, srv_run_top_query, &c->q.given, ""};
-    if (!srv_run_select(&scope, c->run, &c->q.spot, &c->q.heads, &c->q.rows, &c->q.cols, &c->part))
+static bool prepare_edges(void *data) {
+    top_call *c = data;
+    c->scope = (srv_scope){c->req, srv_run_top_query, &c->q.given, ""};
+    if (!srv_run_spot_check(&c->scope, c->run, &c->q.spot) ||
+        !srv_run_select(&c->scope, c->run, &c->q.spot, &c->q.heads, &c->q.rows, &c->q.cols,
+                        &c->part))
         return false;
     c->list_count = c->part.head_count * (c->q.axis == OF_KEYS ? 1 : c->part.range_count);
     c->lists = attn_arena_zeroed(c->req->arena, c->list_count, sizeof *c->lists);
     if (!c->lists)
         return refuse_memory(c->req);
     if (c->q.axis == OF_QUERIES)
-        return find_of_queries(c, &scope);
-    return srv_given(&scope, "top_p")
-               ? srv_refuse(&scope, SRV_VALUE, "top_p",
+        return count_of_queries(c);
+    return srv_given(&c->scope, "top_p")
+               ? srv_refuse(&c->scope, SRV_VALUE, "top_p",
                             "the weights on a key do not sum to 1, so top_p has no meaning with "
                             "axis=key: give top_k")
-               : find_of_keys(c);
+               : count_of_keys(c);
+}
+
+static bool find_edges(void *data) {
+    top_call *c = data;
+    return c->q.axis == OF_QUERIES ? find_of_queries(c) : find_of_keys(c);
 }
 
 srv_outcome srv_runs_top(srv_request *req) {
-    top_call c = {.req = req, .q = {.decimals = -1}};
-    c.run = srv_run_begin(req, srv_run_top_query, &c.q, &c.q.spot);
-    const bool ok = c.run && find_edges(&c);
-    if (ok)
-        answer_edges(&c);
-    return srv_run_end(req, c.run, ok);
+    static const srv_steps steps = {
+        SRV_LOOK_STEPS(top_call, srv_run_top_query),
+        .prepare = prepare_edges,
+        .compute = find_edges,
+        .json = answer_edges,
+    };
+    top_call c = {.look.call.req = req, .q = {.decimals = -1}};
+    return srv_look_run(&c, &steps, NULL);
 }

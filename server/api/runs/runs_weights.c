@@ -49,6 +49,14 @@ const srv_field srv_run_rows_query[] = {
     SRV_FULL_ROW(part_query),      {0},
 };
 
+typedef struct part_call {
+    SRV_LOOK;
+    const srv_field *fields;
+    part_query q;
+    srv_run_part part;
+    attn_tensor cells;
+} part_call;
+
 /* Returns the number of weights that have to be computed. */
 static double cells_of(const srv_run_part *part) {
     return (double)part->head_count * (double)part->rows * (double)part->cols;
@@ -79,47 +87,50 @@ static bool is_of_weights(const srv_scope *scope, const part_query *q, const srv
                "\"mean\" is the mean of weights: leave stage out, or choose heads by number");
 }
 
-/* Holds the run and reads which part of the matrix is asked for. NULL: a problem is set. */
-static const srv_run_view *begin(srv_request *req, const srv_field *fields, part_query *q,
-                                 srv_run_part *part) {
-    const srv_scope scope = {req, fields, &q->given, ""};
-    *q = (part_query){.stage = ATTN_STAGE_PROBS, .decimals = -1};
-    const srv_run_view *run = srv_run_begin(req, fields, q, &q->spot);
-    if (!run)
-        return NULL;
-    if (srv_run_select(&scope, run, &q->spot, &q->heads, &q->rows,
-                       fields == srv_run_weights_query ? &q->cols : NULL, part) &&
-        is_of_weights(&scope, q, part) && is_asked_for(&scope, part))
-        return run;
-    srv_run_leave(req, run);
-    return NULL;
+static void count_part(part_call *c) {
+    const srv_run_part *part = &c->part;
+    const bool binary = c->req->accept & (SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY);
+    const double rows = (double)heads_of(part) * (double)part->rows;
+    const double bytes =
+        rows * (double)part->cols * (double)attn_dtype_size(attn_run_dims(c->run->site)->result);
+    const double work =
+        part->mean ? srv_run_mean_work(c->req, c->run, part) : srv_run_cells_work(c->req, c->run);
+    srv_look_needs(&c->look, cells_of(part), cells_of(part),
+                   bytes * (binary ? 1 : 1 + SRV_RUN_TEXT) + SRV_RUN_ROW_WORK * rows + work);
 }
 
-/* Computes the cells of the part into a tensor in the arena. false: a problem is set. */
-static bool load(srv_request *req, const srv_run_view *run, const srv_run_part *part,
-                 attn_stage stage, attn_tensor *out) {
-    const attn_dtype dtype = attn_run_dims(run->site)->result;
-    const double rows = (double)heads_of(part) * (double)part->rows;
-    const double bytes = rows * (double)part->cols * (double)attn_dtype_size(dtype);
-    const double work =
-        part->mean ? srv_run_mean_work(req, run, part) : srv_run_cells_work(req, run);
-    const bool binary = req->accept & (SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY);
-    attn_error err = {0};
+/* Reads which part of the matrix is asked for. false: a problem is set. */
+static bool prepare_part(void *data) {
+    part_call *c = data;
+    part_query *q = &c->q;
+    const srv_scope scope = {c->req, c->fields, &q->given, ""};
+    if (!srv_run_spot_check(&scope, c->run, &q->spot) ||
+        !srv_run_select(&scope, c->run, &q->spot, &q->heads, &q->rows,
+                        c->fields == srv_run_weights_query ? &q->cols : NULL, &c->part) ||
+        !is_of_weights(&scope, q, &c->part) || !is_asked_for(&scope, &c->part))
+        return false;
+    count_part(c);
+    return true;
+}
+
+/* Computes the cells of the part into a tensor in the arena. */
+static bool compute_part(void *data) {
+    part_call *c = data;
+    const srv_run_part *part = &c->part;
+    const attn_dtype dtype = attn_run_dims(c->run->site)->result;
     size_t dims[3];
     const int rank = srv_run_part_dims(part, part->cols, dims);
-    if (!srv_run_admit(req, cells_of(part),
-                       bytes * (binary ? 1 : 1 + SRV_RUN_TEXT) + SRV_RUN_ROW_WORK * rows + work))
-        return false;
-    void *data = attn_arena_take(req->arena, (size_t)bytes);
-    attn_status status = !data ? attn_fail(&err, ATTN_ENOMEM, "", "no memory left for the weights")
-                         : part->mean ? srv_run_mean(req, run, part, data, &err)
-                                      : srv_run_cells(req, run, part, stage, data, &err);
-    if (status) {
-        srv_problem_error(req, &err);
-        return false;
-    }
-    *out = attn_tensor_dense(data, dtype, rank, dims);
-    return true;
+    attn_error err = {0};
+    void *to = attn_arena_take(c->req->arena,
+                               heads_of(part) * part->rows * part->cols * attn_dtype_size(dtype));
+    attn_status status =
+        !to          ? attn_fail(&err, ATTN_ENOMEM, "", "no memory left for the weights")
+        : part->mean ? srv_run_mean(c->req, c->run, part, to, &err)
+                     : srv_run_cells(c->req, c->run, part, (attn_stage)c->q.stage, to, &err);
+    if (status)
+        srv_problem_error(c->req, &err);
+    c->cells = attn_tensor_dense(to, dtype, rank, dims);
+    return !status;
 }
 
 /* --- hidden cells --- */
@@ -200,36 +211,46 @@ static void put_hidden(attn_json_text *j, const srv_run_view *run, const srv_run
 
 /* --- the answers --- */
 
-static void answer_weights(srv_request *req, const srv_run_view *run, const part_query *q,
-                           const srv_run_part *part, const attn_tensor *cells) {
-    const char *name = q->stage == ATTN_STAGE_PROBS ? "weights" : "scores";
-    if (srv_reads_text(req)) {
-        attn_text t = srv_text_begin(req);
-        srv_text_tensor(&t, name, cells, (srv_print){(int)q->decimals, q->full});
-        srv_text_end(req, &t);
-        return;
-    }
+static const char *name_of(const part_call *c) {
+    return c->q.stage == ATTN_STAGE_PROBS ? "weights" : "scores";
+}
+
+static void print_weights(void *data) {
+    const part_call *c = data;
+    attn_text t = srv_text_begin(c->req);
+    srv_text_tensor(&t, name_of(c), &c->cells, (srv_print){(int)c->q.decimals, c->q.full});
+    srv_text_end(c->req, &t);
+}
+
+static void answer_weights(void *data) {
+    const part_call *c = data;
     attn_json_text j;
-    srv_json_begin(&j, req);
-    j.decimals = (int)q->decimals;
+    srv_json_begin(&j, c->req);
+    j.decimals = (int)c->q.decimals;
     attn_json_object(&j);
-    attn_json_key(&j, name);
-    srv_json_tensor(&j, cells);
-    if (q->hidden)
-        put_hidden(&j, run, part, NULL);
+    attn_json_key(&j, name_of(c));
+    srv_json_tensor(&j, &c->cells);
+    if (c->q.hidden)
+        put_hidden(&j, c->run, &c->part, NULL);
     attn_json_object_end(&j);
     srv_json_end(&j);
 }
 
+#define PART_CALL(req, query)                                                                      \
+    {                                                                                              \
+        .look.call.req = req, .fields = query, .q = {.stage = ATTN_STAGE_PROBS, .decimals = -1 }   \
+    }
+
 srv_outcome srv_runs_weights(srv_request *req) {
-    part_query q;
-    srv_run_part part;
-    attn_tensor cells;
-    const srv_run_view *run = begin(req, srv_run_weights_query, &q, &part);
-    const bool ok = run && load(req, run, &part, (attn_stage)q.stage, &cells);
-    if (ok)
-        answer_weights(req, run, &q, &part, &cells);
-    return srv_run_end(req, run, ok);
+    static const srv_steps steps = {
+        SRV_LOOK_STEPS(part_call, srv_run_weights_query),
+        .prepare = prepare_part,
+        .compute = compute_part,
+        .json = answer_weights,
+        .text = print_weights,
+    };
+    part_call c = PART_CALL(req, srv_run_weights_query);
+    return srv_look_run(&c, &steps, NULL);
 }
 
 /* Stores the logsumexp of each row of the part, [heads, rows]. */
@@ -241,15 +262,18 @@ static void read_logsumexp(const srv_run_view *run, const srv_run_part *part, do
                     attn_run_logsumexp(run->site, part->batch, (size_t)part->heads[h], (size_t)row);
 }
 
-static void answer_rows(srv_request *req, const srv_run_view *run, const part_query *q,
-                        const srv_run_part *part, const attn_tensor *cells) {
+static void answer_rows(void *data) {
+    const part_call *c = data;
+    srv_request *req = c->req;
+    const srv_run_part *part = &c->part;
+    const attn_tensor *cells = &c->cells;
     const size_t n = heads_of(part) * part->rows;
     double *logsumexp = attn_arena_zeroed(req->arena, n, sizeof *logsumexp);
     int64_t *visible = attn_arena_zeroed(req->arena, n, sizeof *visible);
     attn_json_text j;
     srv_json_begin(&j, req);
     j.failed = !logsumexp || !visible;
-    j.decimals = (int)q->decimals;
+    j.decimals = (int)c->q.decimals;
     attn_json_object(&j);
     attn_json_key(&j, "weights");
     srv_json_tensor(&j, cells);
@@ -257,9 +281,9 @@ static void answer_rows(srv_request *req, const srv_run_view *run, const part_qu
         const attn_tensor lse =
             attn_tensor_dense(logsumexp, ATTN_F64, cells->rank - 1, cells->dims);
         const attn_tensor seen = attn_tensor_dense(visible, ATTN_I64, cells->rank - 1, cells->dims);
-        put_hidden(&j, run, part, visible);
+        put_hidden(&j, c->run, part, visible);
         if (!part->mean) { /* the mean of heads is no softmax */
-            read_logsumexp(run, part, logsumexp);
+            read_logsumexp(c->run, part, logsumexp);
             attn_json_key(&j, "logsumexp");
             srv_json_tensor(&j, &lse);
         }
@@ -271,14 +295,14 @@ static void answer_rows(srv_request *req, const srv_run_view *run, const part_qu
 }
 
 srv_outcome srv_runs_rows(srv_request *req) {
-    part_query q;
-    srv_run_part part;
-    attn_tensor cells;
-    const srv_run_view *run = begin(req, srv_run_rows_query, &q, &part);
-    const bool ok = run && load(req, run, &part, ATTN_STAGE_PROBS, &cells);
-    if (ok)
-        answer_rows(req, run, &q, &part, &cells);
-    return srv_run_end(req, run, ok);
+    static const srv_steps steps = {
+        SRV_LOOK_STEPS(part_call, srv_run_rows_query),
+        .prepare = prepare_part,
+        .compute = compute_part,
+        .json = answer_rows,
+    };
+    part_call c = PART_CALL(req, srv_run_rows_query);
+    return srv_look_run(&c, &steps, NULL);
 }
 
 /* --- one cell --- */
@@ -448,51 +472,69 @@ static void put_steps(cell_writer *w, const attn_run_cell *c, const attn_inputs 
     put_size(w, "num_visible_keys", c->of);
 }
 
-static void answer_cell(srv_request *req, const srv_run_view *run, const cell_query *q,
-                        const attn_run_cell *c) {
-    cell_writer w = {.wanted = q->members, .wide = attn_run_dims(run->site)->result == ATTN_F64};
+typedef struct cell_call {
+    SRV_LOOK;
+    cell_query q;
+    attn_run_cell cell;
+} cell_call;
+
+static void print_cell(void *data) {
+    const cell_call *c = data;
+    attn_text t = srv_text_begin(c->req);
+    attn_text_add(&t, "%s\n", cell_words(c->req, c->run, &c->cell));
+    srv_text_end(c->req, &t);
+}
+
+static void answer_cell(void *data) {
+    const cell_call *c = data;
+    const attn_run_site *site = c->run->site;
+    const cell_query *q = &c->q;
+    cell_writer w = {.wanted = q->members, .wide = attn_run_dims(site)->result == ATTN_F64};
     const size_t batch = (size_t)q->spot.batch;
-    if (srv_reads_text(req)) {
-        attn_text t = srv_text_begin(req);
-        attn_text_add(&t, "%s\n", cell_words(req, run, c));
-        srv_text_end(req, &t);
-        return;
-    }
-    srv_json_begin(&w.j, req);
+    srv_json_begin(&w.j, c->req);
     w.j.decimals = (int)q->decimals;
     attn_json_object(&w.j);
     put_size(&w, "row", (size_t)q->row);
     put_size(&w, "col", (size_t)q->col);
-    put_label(&w, "query_label", attn_run_query_labels(run->site, batch), q->row);
-    put_label(&w, "key_label", attn_run_key_labels(run->site, batch), q->col);
-    put_steps(&w, c, attn_run_inputs(run->site));
+    put_label(&w, "query_label", attn_run_query_labels(site, batch), q->row);
+    put_label(&w, "key_label", attn_run_key_labels(site, batch), q->col);
+    put_steps(&w, &c->cell, attn_run_inputs(site));
     if (put_key(&w, "words"))
-        attn_json_string(&w.j, cell_words(req, run, c));
+        attn_json_string(&w.j, cell_words(c->req, c->run, &c->cell));
     attn_json_object_end(&w.j);
     srv_json_end(&w.j);
 }
 
-/* Explains a cell of the weights. false: a problem is set. */
-static bool explain(srv_request *req, const srv_run_view *run, const cell_query *q,
-                    attn_run_cell *cell) {
-    const attn_attention_dims *d = attn_run_dims(run->site);
-    attn_error err = {0};
-    if (!srv_run_admit(req, (double)d->S,
-                       srv_run_cells_work(req, run) + 200 * (double)d->score_width))
+static bool prepare_cell(void *data) {
+    cell_call *c = data;
+    const srv_scope scope = {c->req, srv_run_cells_query, &c->q.given, ""};
+    if (!srv_run_spot_check(&scope, c->run, &c->q.spot))
         return false;
-    if (!attn_run_explain(run->site, (size_t)q->spot.batch, (size_t)q->spot.head, (size_t)q->row,
-                          (size_t)q->col, req->arena, cell, &err))
+    const attn_attention_dims *d = attn_run_dims(c->run->site);
+    srv_look_needs(&c->look, (double)d->S, (double)d->S,
+                   srv_run_cells_work(c->req, c->run) + 200 * (double)d->score_width);
+    return true;
+}
+
+static bool explain_cell(void *data) {
+    cell_call *c = data;
+    const cell_query *q = &c->q;
+    attn_error err = {0};
+    if (!attn_run_explain(c->run->site, (size_t)q->spot.batch, (size_t)q->spot.head, (size_t)q->row,
+                          (size_t)q->col, c->req->arena, &c->cell, &err))
         return true;
-    srv_problem_error(req, &err);
+    srv_problem_error(c->req, &err);
     return false;
 }
 
 srv_outcome srv_runs_cells(srv_request *req) {
-    cell_query q = {.decimals = -1};
-    const srv_run_view *run = srv_run_begin(req, srv_run_cells_query, &q, &q.spot);
-    attn_run_cell cell;
-    const bool ok = run && explain(req, run, &q, &cell);
-    if (ok)
-        answer_cell(req, run, &q, &cell);
-    return srv_run_end(req, run, ok);
+    static const srv_steps steps = {
+        SRV_LOOK_STEPS(cell_call, srv_run_cells_query),
+        .prepare = prepare_cell,
+        .compute = explain_cell,
+        .json = answer_cell,
+        .text = print_cell,
+    };
+    cell_call c = {.look.call.req = req, .q = {.decimals = -1}};
+    return srv_look_run(&c, &steps, NULL);
 }

@@ -54,8 +54,7 @@ const srv_field srv_run_what_if_fields[] = {
 };
 
 typedef struct what_if {
-    srv_request *req;
-    srv_run_view *run;
+    SRV_LOOK;
     what_if_body body;
     srv_run_part part;
     bool omitted;               /* the default has more than MOST_UNASKED weights */
@@ -135,12 +134,6 @@ static bool count(const what_if *c, double *cells, double *bytes) {
     *cells += rows * (double)c->body.hide.count;
     *bytes += (double)attn_run_mass_work(c->run->site, attn_pool_slots(srv_request_pool(c->req)));
     return true;
-}
-
-/* Reserves the memory. false: a problem is set. */
-static bool admit(const what_if *c) {
-    double cells, bytes;
-    return count(c, &cells, &bytes) && srv_run_admit(c->req, cells, bytes);
 }
 
 /* Takes the tensors of the wanted items: [rows, width] or [heads, rows, width]; `removed` has no
@@ -243,15 +236,19 @@ static attn_status compute_range(what_if *c, size_t head, const srv_bounds *rang
     return status;
 }
 
-static attn_status compute(what_if *c, attn_error *err) {
+static bool compute(void *data) {
+    what_if *c = data;
     size_t at = 0;
-    attn_status status = check_hide(c, err);
+    attn_error err = {0};
+    attn_status status = check_hide(c, &err);
     if (!status)
-        status = take_tensors(c, err);
+        status = take_tensors(c, &err);
     for (size_t h = 0; h < c->part.head_count && !status; h++)
         for (size_t i = 0; i < c->part.range_count && !status; i++)
-            status = compute_range(c, (size_t)c->part.heads[h], &c->part.ranges[i], &at, err);
-    return status;
+            status = compute_range(c, (size_t)c->part.heads[h], &c->part.ranges[i], &at, &err);
+    if (status)
+        srv_problem_error(c->req, &err);
+    return !status;
 }
 
 /* --- the answer --- */
@@ -268,7 +265,8 @@ static void write_omitted(attn_json_text *j, const what_if *c) {
     attn_json_object_end(j);
 }
 
-static void answer(what_if *c) {
+static void answer(void *data) {
+    const what_if *c = data;
     const attn_dtype dtype = attn_run_dims(c->run->site)->result;
     attn_json_text j;
     srv_json_begin(&j, c->req);
@@ -286,33 +284,33 @@ static void answer(what_if *c) {
     srv_json_end(&j);
 }
 
-static bool read_body(what_if *c) {
+static bool prepare(void *data) {
+    what_if *c = data;
     const srv_scope scope = {c->req, srv_run_what_if_fields, &c->body.given, ""};
-    c->body = (what_if_body){.items = UNASKED, .decimals = -1};
-    if (!srv_read_body(c->req, srv_run_what_if_fields, &c->body, &c->body.timeout_ms) ||
-        !srv_run_spot_check(&scope, c->run, &c->body.spot) ||
+    double cells, bytes;
+    if (!srv_run_spot_check(&scope, c->run, &c->body.spot) ||
         !srv_run_select(&scope, c->run, &c->body.spot, &c->body.heads, &c->body.rows, NULL,
                         &c->part))
         return false;
     c->omitted = !srv_given(&scope, "return") && count_weights(c) > MOST_UNASKED;
     if (c->omitted)
         c->body.items &= ~(1u << WEIGHTS);
+    if (!count(c, &cells, &bytes))
+        return false;
+    srv_look_needs(&c->look, cells, cells, bytes);
     return true;
 }
 
 srv_outcome srv_runs_what_if(srv_request *req) {
-    what_if c = {.req = req, .run = srv_run_of(req)};
-    attn_error err = {0};
-    if (c.run && read_body(&c) && admit(&c)) {
-        const int64_t start = attn_now_ns();
-        attn_status status = compute(&c, &err);
-        req->compute_ns = attn_now_ns() - start;
-        if (status)
-            srv_problem_error(req, &err);
-        else
-            answer(&c);
-    }
-    srv_run_is_whole(req, c.run ? c.run->held : NULL);
-    srv_run_leave(req, c.run);
-    return SRV_DONE;
+    static const srv_steps steps = {
+        .fields = srv_run_what_if_fields,
+        .body = offsetof(what_if, body),
+        .timeout = offsetof(what_if, body.timeout_ms),
+        .limits = SRV_LOOK_LIMITS,
+        .prepare = prepare,
+        .compute = compute,
+        .json = answer,
+    };
+    what_if c = {.look.call.req = req, .body = {.items = UNASKED, .decimals = -1}};
+    return srv_look_run(&c, &steps, NULL);
 }

@@ -135,22 +135,11 @@ bool srv_run_touch(srv_request *req, const srv_run_view *run, size_t batch, size
 bool srv_run_select(const srv_scope *scope, const srv_run_view *run, const srv_run_spot *spot,
                     const srv_union *heads, const srv_ranges *rows, const srv_ranges *cols,
                     srv_run_part *out);
-/* Checks the number of cells against max_cells, and reserves `bytes` of memory in the request's
- * arena. false: a problem is set. */
-bool srv_run_admit(srv_request *req, double cells, double bytes);
-/* The check of srv_run_admit alone. */
-bool srv_run_fits(srv_request *req, double cells);
-/* The same for the cells and operations of a cost. */
+/* Checks the cells of the cost against max_cells, and reserves `bytes` of memory in the request's arena.
+ * false: a problem is set. */
 bool srv_run_admit_cost(srv_request *req, const attn_cost *cost, double bytes);
-/* Holds the run that the path names, reads the query string into `query`, and checks `spot`, a
- * member of `query`. NULL: a problem is set. */
-srv_run_view *srv_run_begin(srv_request *req, const srv_field *fields, void *query,
-                            srv_run_spot *spot);
-/* Releases the run, which may be NULL. If `answered`, first checks that the run's file is intact
- * and adds headers that let the client keep the answer. */
-srv_outcome srv_run_end(srv_request *req, const srv_run_view *run, bool answered);
 /* Adds the headers that let the client keep the answer, which does not change while the run exists,
- * unless the run is open. The reply must be set. */
+ * unless the run is open or the request is a POST. The reply must be set. */
 void srv_run_keep(srv_request *req, const srv_run *run);
 /* Adds an ETag to the reply, made from the run's id, `kind` and the query string. Returns true if
  * the request's If-None-Match has this ETag; the reply is then 304. Answers about an open run have
@@ -294,12 +283,17 @@ typedef struct srv_look {
         };                                                                                         \
     }
 
-/* Offset of the decoded query string in a look's own struct, and the limit of most looks. */
-#define SRV_QUERY_OF(T) .body = offsetof(T, q)
-#define SRV_LOOK_LIMITS .limits = {.cells = {.what = "score cells have to be computed"}}
+/* The limits of most looks, and what the rows of those with a query string have in common: `q` is the
+ * decoded query string in their own struct T. */
+#define SRV_LOOK_LIMITS                                                                            \
+    {                                                                                              \
+        .cells = {.what = "score cells have to be computed" }                                      \
+    }
+#define SRV_LOOK_STEPS(T, query) .fields = query, .body = offsetof(T, q), .limits = SRV_LOOK_LIMITS
 
 /* Answers a look (a srv_look) at the run that the path names: with the kept answer, with a job that
- * calls `handler`, or by the steps. Keeps the answer. */
+ * calls `handler`, or by the steps. Keeps the answer. `handler` NULL: the look is a short one, without
+ * a job, and its answer is not kept. */
 srv_outcome srv_look_run(void *data, const srv_steps *steps, srv_outcome (*handler)(srv_request *));
 /* Sets the cost of the look, of which `bytes` are reserved. */
 void srv_look_needs(srv_look *look, double cells, double operations, double bytes);

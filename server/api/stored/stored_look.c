@@ -70,6 +70,8 @@ static void join_pieces(srv_request *req) {
 static void keep(const srv_look *look, const srv_run *run) {
     srv_request *req = look->req;
     const srv_reply *reply = &req->reply;
+    if (reply->pieces)
+        join_pieces(req);
     const size_t size = reply->size;
     const srv_run_answer answer = {reply->type, strlen(reply->type), reply->body, size};
     if (!req->is_job && (req->compute_ns < KEPT_NS || size > KEPT_BYTES))
@@ -94,14 +96,14 @@ srv_outcome srv_look_run(void *data, const srv_steps *steps,
                          srv_outcome (*handler)(srv_request *)) {
     srv_look *look = data;
     srv_request *req = look->req;
-    if (is_answered(look, handler) || !(look->run = srv_run_of(req)))
+    if ((handler && is_answered(look, handler)) || !(look->run = srv_run_of(req)))
         return SRV_DONE;
     srv_compute(look, steps);
-    const bool answered = req->reply.status == 200;
-    if (answered && look->call.job.key && srv_run_is_whole(req, look->run->held)) {
-        if (req->reply.pieces)
-            join_pieces(req);
-        keep(look, look->run->held);
+    if (req->reply.status == 200 && srv_run_is_whole(req, look->run->held)) {
+        if (look->call.job.key)
+            keep(look, look->run->held);
+        srv_run_keep(req, look->run->held);
     }
-    return srv_run_end(req, look->run, answered);
+    srv_run_leave(req, look->run);
+    return SRV_DONE;
 }

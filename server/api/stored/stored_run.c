@@ -234,20 +234,12 @@ int srv_run_part_dims(const srv_run_part *part, size_t width, size_t dims[3]) {
     return rank;
 }
 
-bool srv_run_admit(srv_request *req, double cells, double bytes) {
-    return srv_run_fits(req, cells) && srv_admission_work(req, cells, bytes);
-}
-
 bool srv_run_admit_cost(srv_request *req, const attn_cost *cost, double bytes) {
-    return srv_run_fits(req, cost->cells) && srv_admission_work(req, cost->operations, bytes);
-}
-
-bool srv_run_fits(srv_request *req, double cells) {
     const double most = req->app->config->max_cells;
-    if (cells <= most)
-        return true;
+    if (cost->cells <= most)
+        return srv_admission_work(req, cost->operations, bytes);
     srv_problem_limit(req, SRV_TOO_LARGE, NULL, most, "max_cells",
-                      "%.4g score cells have to be computed; at most %.4g are allowed", cells,
+                      "%.4g score cells have to be computed; at most %.4g are allowed", cost->cells,
                       most);
     return false;
 }
@@ -259,7 +251,8 @@ void srv_run_keep(srv_request *req, const srv_run *run) {
         attn_text_add(&t, "no-store");
     else
         attn_text_add(&t, "private, max-age=%" PRId64 ", immutable", left > 0 ? left : 0);
-    if (req->reply.status != 200 && req->reply.status != 204 && req->reply.status != 304)
+    if (strcmp(req->method, "POST") == 0 ||
+        (req->reply.status != 200 && req->reply.status != 204 && req->reply.status != 304))
         return;
     srv_reply_header(req, "Cache-Control", t.failed ? "no-store" : t.data);
 }
@@ -271,23 +264,6 @@ void srv_run_tell(srv_request *req, const srv_run *run) {
     else if (id) /* a header, because a picture has no field for the id */
         srv_reply_header(req, "X-Run-Id", id);
     srv_run_release(req, run);
-}
-
-srv_run_view *srv_run_begin(srv_request *req, const srv_field *fields, void *query,
-                            srv_run_spot *spot) {
-    const srv_scope scope = {req, fields, query, ""};
-    srv_run_view *run = srv_run_of(req);
-    if (!run || (srv_read_query(req, fields, query) && srv_run_spot_check(&scope, run, spot)))
-        return run;
-    srv_run_leave(req, run);
-    return NULL;
-}
-
-srv_outcome srv_run_end(srv_request *req, const srv_run_view *run, bool answered) {
-    if (answered && srv_run_is_whole(req, run->held))
-        srv_run_keep(req, run->held);
-    srv_run_leave(req, run);
-    return SRV_DONE;
 }
 
 bool srv_run_tagged(srv_request *req, const srv_run_view *run, const char *kind) {
