@@ -62,8 +62,9 @@ static bool entropy_of_weights(const float *weights, size_t n, double *entropy) 
     return any;
 }
 
-bool attn_analysis_row_entropy(const float *weights, const float *logits, size_t n,
-                               double *entropy) {
+/* Computes the entropy of n weights of a row, in nats. logits may be NULL. Returns false if no key
+ * is visible. */
+static bool row_entropy(const float *weights, const float *logits, size_t n, double *entropy) {
     if (!logits)
         return entropy_of_weights(weights, n, entropy);
     const float most = attn_pointwise_current()->scan_logits(logits, n).most;
@@ -114,8 +115,7 @@ static void measure_rows(const attn_heatmap_work *w, attn_heatmap_lane *lane, si
     for (size_t i = 0; i < rows; i++) {
         double entropy;
         const float *logits = w->source->has_logits ? lane->logits + i * S : NULL;
-        if (attn_analysis_row_entropy(lane->weights + i * S, logits, S, &entropy) &&
-            isfinite(entropy)) {
+        if (row_entropy(lane->weights + i * S, logits, S, &entropy) && isfinite(entropy)) {
             lane->rows[i].entropy += entropy;
             lane->rows[i].alive++;
         }

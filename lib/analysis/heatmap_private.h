@@ -103,11 +103,8 @@ typedef struct attn_heatmap_line {
     size_t row; /* its index in the matrix */
 } attn_heatmap_line;
 
-/* Computes the entropy of n weights of a row, in nats. logits may be NULL. Returns false if no key
- * is visible. */
-bool attn_analysis_row_entropy(const float *weights, const float *logits, size_t n,
-                               double *entropy);
-/* Does so with logits, of which `most` is the largest; -infinity: no key is visible. */
+/* Computes the entropy of n weights of a row, in nats, with logits, of which `most` is the largest;
+ * -infinity: no key is visible, and the function returns false. */
 bool attn_analysis_logit_entropy(const float *weights, const float *logits, size_t n, float most,
                                  double *entropy);
 

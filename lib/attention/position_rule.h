@@ -65,4 +65,9 @@ void attn_rotary_angles(const attn_position *p, size_t width, double position, d
 void attn_rotary_rotate(const attn_position *p, size_t width, void *row, size_t elem,
                         const double *cosines, const double *sines);
 
+/* Returns the T5 bucket of a distance j - p, in [0, buckets). `buckets` is at least 2 if
+ * unidirectional; else it is even and at least 4. max_distance must be above half the buckets of
+ * one side. */
+size_t attn_t5_bucket(int64_t distance, size_t buckets, int64_t max_distance, bool unidirectional);
+
 #endif

@@ -26,8 +26,3 @@ void attn_rng_fill_normal(float *dst, size_t n, uint64_t seed, uint64_t first) {
     for (size_t i = 0; i < n; i++)
         dst[i] = (float)attn_rng_normal(seed, first + i);
 }
-
-void attn_rng_fill_uniform(float *dst, size_t n, uint64_t seed, uint64_t first) {
-    for (size_t i = 0; i < n; i++)
-        dst[i] = (float)attn_rng_uniform(seed, first + i);
-}

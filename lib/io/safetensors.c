@@ -428,18 +428,14 @@ static attn_status check_all(const attn_safetensors *what, attn_arena *arena, at
     return status ? status : check_names(what, arena, err);
 }
 
-/* Appends blanks, so that the text has `room` bytes; 0: a multiple of PAD. */
-static attn_status pad(attn_json_text *j, size_t room, attn_error *err) {
-    const size_t size = j->size;
-    room = room ? room : (size + PAD - 1) / PAD * PAD;
-    if (size > room)
-        return attn_fail(err, ATTN_ELIMIT, "", "the header has %zu bytes, %zu are kept for it",
-                         size, room);
-    char *blanks = attn_json_room(j, room - size);
+/* Appends blanks, so that the size of the text is a multiple of PAD. */
+static attn_status pad(attn_json_text *j, attn_error *err) {
+    const size_t size = j->size, padded = (size + PAD - 1) / PAD * PAD;
+    char *blanks = attn_json_room(j, padded - size);
     if (!blanks)
         return no_memory(err);
-    memset(blanks, ' ', room - size);
-    j->size = room;
+    memset(blanks, ' ', padded - size);
+    j->size = padded;
     return ATTN_OK;
 }
 
@@ -462,16 +458,14 @@ static attn_status put_header(attn_json_text *j, const attn_safetensors *what, a
     return j->failed ? no_memory(err) : ATTN_OK;
 }
 
-attn_status attn_io_header(attn_safetensors *what, size_t room, attn_arena *arena,
-                           const void **header, size_t *size, attn_error *err) {
+attn_status attn_safetensors_header(attn_safetensors *what, attn_arena *arena, const void **header,
+                                    size_t *size, attn_error *err) {
     attn_json_text j = {.arena = arena};
     ATTN_TRY(check_all(what, arena, err));
-    if (!room)
-        sort_by_size(what->tensors, what->count);
-    attn_json_reserve(&j, room);
+    sort_by_size(what->tensors, what->count);
     attn_json_put(&j, "\0\0\0\0\0\0\0", 8); /* the length */
     ATTN_TRY(put_header(&j, what, err));
-    ATTN_TRY(pad(&j, room, err));
+    ATTN_TRY(pad(&j, err));
     const uint64_t length = (uint64_t)(j.size - 8);
     if (length > ATTN_IO_HEADER_MOST)
         return attn_fail(err, ATTN_ELIMIT, "", "a header has at most %d bytes, this one %llu",
@@ -481,9 +475,4 @@ attn_status attn_io_header(attn_safetensors *what, size_t room, attn_arena *aren
     *header = j.data;
     *size = j.size;
     return ATTN_OK;
-}
-
-attn_status attn_safetensors_header(attn_safetensors *what, attn_arena *arena, const void **header,
-                                    size_t *size, attn_error *err) {
-    return attn_io_header(what, 0, arena, header, size, err);
 }

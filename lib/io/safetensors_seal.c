@@ -66,9 +66,8 @@ static attn_status count_all(const attn_safetensors *what, size_t *all, attn_err
     return ATTN_OK;
 }
 
-/* Makes a header of `room` bytes (attn_io_header) with a seal whose digits are zeros. `bytes` is the
- * size of all tensors. */
-static attn_status make_header(attn_safetensors *what, size_t version, size_t bytes, size_t room,
+/* Makes a header with a seal whose digits are zeros. `bytes` is the size of all tensors. */
+static attn_status make_header(attn_safetensors *what, size_t version, size_t bytes,
                                attn_arena *arena, const void **header, size_t *size,
                                attn_error *err) {
     const size_t n = attn_checksums_text_size(bytes);
@@ -90,7 +89,7 @@ static attn_status make_header(attn_safetensors *what, size_t version, size_t by
                                .count = what->count,
                                .metadata = texts,
                                .metadata_count = TEXTS + what->metadata_count};
-    return attn_io_header(&sealed, room, arena, header, size, err);
+    return attn_safetensors_header(&sealed, arena, header, size, err);
 }
 
 /* Writes the digits of the seal into the header. */
@@ -114,7 +113,7 @@ attn_status attn_safetensors_sealed_header(attn_safetensors *what, size_t versio
     attn_checksums table;
     size_t bytes;
     ATTN_TRY(count_all(what, &bytes, err));
-    ATTN_TRY(make_header(what, version, bytes, 0, arena, header, size, err));
+    ATTN_TRY(make_header(what, version, bytes, arena, header, size, err));
     ATTN_TRY(attn_checksums_begin(bytes, arena, &table, err));
     for (size_t i = 0; i < what->count; i++) { /* in the order that the header has chosen */
         size_t n;
@@ -122,14 +121,6 @@ attn_status attn_safetensors_sealed_header(attn_safetensors *what, size_t versio
             attn_checksums_add(&table, what->tensors[i].tensor.data, n);
     }
     return write_seal(&table, *header, *size, arena, err);
-}
-
-attn_status attn_io_sealed_header(attn_safetensors *what, size_t version,
-                                  const attn_checksums *table, size_t room, attn_arena *arena,
-                                  const void **header, attn_error *err) {
-    size_t size;
-    ATTN_TRY(make_header(what, version, table->size, room, arena, header, &size, err));
-    return write_seal(table, *header, size, arena, err);
 }
 
 /* --- reading --- */

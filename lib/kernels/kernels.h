@@ -301,4 +301,7 @@ static inline const attn_kernels *attn_kernels_plain(const attn_kernels *k) {
     return k->plain ? k->plain : k;
 }
 
+/* Finds an instruction set by its name. Returns false if there is none. */
+bool attn_isa_parse(const char *name, attn_isa *out);
+
 #endif

@@ -1,13 +1,6 @@
 /* Lists the states of a pass: the hidden vectors between its blocks (attn/models.h). */
 #include "models/model_private.h"
 
-const char *attn_state_step_name(attn_state_step step) {
-#define NAME(name, text) [ATTN_STATE_##name] = text,
-    static const char *const names[] = {ATTN_STATE_STEP_LIST(NAME)};
-#undef NAME
-    return (unsigned)step < ATTN_STATE_STEPS ? names[step] : NULL;
-}
-
 /* The states of one side, appended to `states`; NULL: they are counted. half is NULL while there is
  * no pass. */
 typedef struct listing {

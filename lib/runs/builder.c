@@ -165,15 +165,6 @@ static const char *name_mask(void *ctx, const char *member, attn_mask_layer *lay
     return p->name;
 }
 
-attn_run_builder_mark attn_run_builder_here(const attn_run_builder *b) {
-    return (attn_run_builder_mark){b->given.count, b->masks.count};
-}
-
-void attn_run_builder_forget(attn_run_builder *b, const attn_run_builder_mark *mark) {
-    b->given.count = mark->given;
-    b->masks.count = mark->masks;
-}
-
 /* --- what was computed --- */
 
 static void add_stats(attn_run_builder *b, const attn_attention_dims *d, const attn_stats *stats) {

@@ -1,6 +1,5 @@
 /* What an image of format 2 (FORMAT.md) is made of, site by site: the tensors of the file and its
- * text. Images in memory (image.c) and files that are written while the sites are made
- * (writer.c) share it. */
+ * text. */
 #ifndef ATTN_RUN_BUILDER_H
 #define ATTN_RUN_BUILDER_H
 
@@ -41,13 +40,5 @@ void attn_run_builder_site(attn_run_builder *b, const attn_run_site_source *site
 /* Ends the text and sets *out to the whole file. `metadata` are further texts. */
 void attn_run_builder_end(attn_run_builder *b, const attn_metadata *metadata, size_t count,
                           attn_safetensors *out);
-
-/* How much a builder shares, before a site. */
-typedef struct attn_run_builder_mark {
-    size_t given, masks;
-} attn_run_builder_mark;
-attn_run_builder_mark attn_run_builder_here(const attn_run_builder *b);
-/* Forgets what sites since the mark share: the memory of their tensors may be used for others. */
-void attn_run_builder_forget(attn_run_builder *b, const attn_run_builder_mark *mark);
 
 #endif

@@ -104,10 +104,6 @@ attn_status attn_run_lint(const attn_run_site *site, attn_arena *arena, attn_war
                                            : ATTN_OK;
 }
 
-const attn_padding *attn_run_padding(const attn_run_site *site) {
-    return site->padding;
-}
-
 attn_status attn_run_source_of(const attn_run_site *site, size_t lanes, attn_arena *arena,
                                attn_weight_source *out, attn_error *err) {
     const attn_status status =

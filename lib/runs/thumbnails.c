@@ -137,10 +137,6 @@ static void find_range(const float *cells, size_t n, float range[2]) {
     range[1] = low <= high ? high : 0;
 }
 
-void attn_run_thumbnail_shape(const attn_run_site *site, size_t cells, size_t shape[2]) {
-    attn_run_level_shape(site, level_of(site, cells), shape);
-}
-
 attn_status attn_run_thumbnail_cost(const attn_run_site *site, size_t slots, attn_cost *out,
                                     attn_error *err) {
     const attn_run_place top = top_of(site, &(attn_run_place){0});

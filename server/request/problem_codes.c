@@ -225,10 +225,6 @@ const srv_problem_row *srv_problem_row_of(srv_code code) {
     return &rows[(unsigned)code < SRV_CODE_COUNT ? code : SRV_INTERNAL];
 }
 
-int srv_code_status(srv_code code) {
-    return srv_problem_row_of(code)->status;
-}
-
 const char *srv_code_name(srv_code code) {
     return srv_problem_row_of(code)->name;
 }

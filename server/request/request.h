@@ -219,7 +219,6 @@ typedef enum srv_code {
     SRV_CODE_COUNT
 } srv_code;
 
-int srv_code_status(srv_code code);
 const char *srv_code_name(srv_code code); /* "malformed_json", "queue_full", … */
 
 /* Replaces the reply by a problem. `pointer` is a JSON pointer to the faulty part of the body, such

@@ -90,7 +90,9 @@ void srv_capture_close(srv_capture *c) {
     c->fd = -1;
 }
 
-bool srv_capture_is_steady(const srv_capture *c) {
+/* Returns whether the open file has not changed since it was opened, as far as its size and times
+ * tell. */
+static bool is_steady(const srv_capture *c) {
     struct stat st;
     if (fstat(c->fd, &st))
         return false;
@@ -138,5 +140,5 @@ int srv_capture_read(const srv_capture *c, srv_new_file *to, const attn_control 
     /* Shared blocks stay as they are, whatever happens to the file afterwards. */
     const int failed = shared ? read_blocks(to->fd, size, NULL, control, sums)
                               : read_blocks(c->fd, size, to, control, sums);
-    return failed ? failed : srv_capture_is_steady(c) ? 0 : ESTALE;
+    return failed ? failed : is_steady(c) ? 0 : ESTALE;
 }

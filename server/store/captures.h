@@ -24,9 +24,6 @@ typedef struct srv_capture {
  * for example a symbolic link), EISDIR, ESPIPE or ENXIO (a pipe, a socket or a device), or another one. */
 int srv_capture_open(int root, const char *path, srv_capture *out);
 void srv_capture_close(srv_capture *c);
-/* Returns whether the open file has not changed since it was opened, as far as its size and times
- * tell. */
-bool srv_capture_is_steady(const srv_capture *c);
 /* Returns whether the mark of a file is that of the same file before, *b. */
 bool srv_file_mark_equal(const srv_file_mark *a, const srv_file_mark *b);
 

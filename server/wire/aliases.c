@@ -343,8 +343,9 @@ static const char *say(const alias *called, const alias *advice, char *text, siz
     return called || advice ? text : NULL;
 }
 
-const char *srv_alias_of_field(const char *other, const srv_field *fields, char *text,
-                               size_t room) {
+/* As srv_alias_of_choice, for a table of fields. */
+static const char *alias_of_field(const char *other, const srv_field *fields, char *text,
+                                  size_t room) {
     return say(find(of_fields, other, is_field, fields),
                find(advice_of_fields, other, is_field, fields), text, room);
 }
@@ -373,7 +374,7 @@ void srv_unknown_field(srv_request *req, const char *pointer, const char *name,
     size_t count = 0;
     for (; fields[count].name && count < SRV_FIELDS_MOST; count++)
         names[count] = fields[count].name;
-    const char *advice = srv_alias_of_field(name, fields, text, sizeof text);
+    const char *advice = alias_of_field(name, fields, text, sizeof text);
     const srv_field *owner = advice ? NULL : owner_of(fields, name);
     const char *near = advice || owner ? NULL : srv_nearest(name, names, count);
     if (advice)

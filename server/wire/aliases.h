@@ -7,10 +7,9 @@
 
 enum { SRV_ALIAS_ROOM = 320 }; /* bytes that hold every text */
 
-/* Write the end of the sentence that refuses the name `other`, ignoring its case, for a table of
- * fields or a list of choices: how it is called here, or what to send instead. They return text, or
- * NULL if nothing is known about the name. */
-const char *srv_alias_of_field(const char *other, const srv_field *fields, char *text, size_t room);
+/* Writes the end of the sentence that refuses the name `other`, ignoring its case, for a list of
+ * choices: how it is called here, or what to send instead. Returns text, or NULL if nothing is known
+ * about the name. */
 const char *srv_alias_of_choice(const char *other, const char *const *choices, char *text,
                                 size_t room);
 

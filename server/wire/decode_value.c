@@ -173,10 +173,6 @@ bool srv_refuse_object_list(srv_decoder *d, const srv_field *f) {
 
 /* --- numbers --- */
 
-bool srv_is_number(const char *p) {
-    return (*p >= '0' && *p <= '9') || (*p == '-' && p[1] >= '0' && p[1] <= '9');
-}
-
 static bool is_whole(const char *from, const char *to) {
     for (; from < to; from++)
         if (*from == '.' || *from == 'e' || *from == 'E')

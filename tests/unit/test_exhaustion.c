@@ -201,33 +201,6 @@ static attn_status run_files(attn_arena *arena, attn_pool *pool, double *sum, at
     return status;
 }
 
-/* A sink that remembers the sum of the bytes. */
-static int add_bytes(void *ctx, size_t at, const void *data, size_t n) {
-    *(double *)ctx += (double)at + (double)attn_crc32c(0, data, n);
-    return 0;
-}
-
-static attn_status run_written(attn_arena *arena, attn_pool *pool, double *sum, attn_error *err) {
-    const attn_run_sink sink = {add_bytes, sum};
-    const attn_run_plan plan = {.sites = 2};
-    attn_inputs in = inputs();
-    attn_attention *a;
-    attn_results out;
-    attn_run_writer *w;
-    attn_run_site_source site = {.stats = &out.stats};
-    size_t size;
-    attn_status status = attn_attention_new(&in, arena, &a, err);
-    status = status ? status
-                    : attn_attention_run(a, ATTN_WANT_OUTPUT, ATTN_STAGE_RAW, pool, NULL, arena,
-                                         &out, err);
-    status = status ? status : attn_run_writer_new(&sink, &plan, arena, &w, err);
-    for (int i = 0; i < 2 && !status; i++) {
-        site.op = a;
-        status = attn_run_writer_site(w, &site, i, pool, NULL, err);
-    }
-    return status ? status : attn_run_writer_end(w, NULL, 0, &size, err);
-}
-
 static int fill(void **state) {
     (void)state;
     attn_rng_fill_normal(q, H * L * E, 1, 0);
@@ -248,13 +221,11 @@ TEST(gradients)
 TEST(with_gradients)
 TEST(heatmap)
 TEST(files)
-TEST(written)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_attention), cmocka_unit_test(test_cells),
         cmocka_unit_test(test_gradients), cmocka_unit_test(test_with_gradients),
-        cmocka_unit_test(test_heatmap),   cmocka_unit_test(test_files),
-        cmocka_unit_test(test_written)};
+        cmocka_unit_test(test_heatmap),   cmocka_unit_test(test_files)};
     return cmocka_run_group_tests(tests, fill, NULL);
 }

@@ -11,6 +11,7 @@
 
 #include <attn/attn.h>
 
+#include "attention/position_rule.h"
 #include "unit/normal_tensor.h"
 #include "unit/trials.h"
 

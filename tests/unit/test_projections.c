@@ -10,6 +10,7 @@
 
 #include <attn/attn.h>
 
+#include "attention/position_rule.h"
 #include "unit/normal_tensor.h"
 
 enum { LIMIT = 1 << 28 };

@@ -59,11 +59,6 @@ static void test_fill_does_not_depend_on_the_split(void **state) {
     attn_rng_fill_normal(parts + 37, 64, 9, 42);
     assert_memory_equal(whole, parts, sizeof whole);
     assert_true(whole[3] == (float)attn_rng_normal(9, 8));
-    attn_rng_fill_uniform(whole, 101, 9, 5);
-    attn_rng_fill_uniform(parts, 1, 9, 5);
-    attn_rng_fill_uniform(parts + 1, 100, 9, 6);
-    assert_memory_equal(whole, parts, sizeof whole);
-    assert_true(whole[0] == (float)attn_rng_uniform(9, 5));
 }
 
 int main(void) {

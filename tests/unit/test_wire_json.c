@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "app.h"
+#include "request/problem_codes.h"
 #include "unit/wire_body.h"
 #include "wire/json_out.h"
 
@@ -341,21 +342,21 @@ static void test_problem_codes(void **state) {
     for (int code = 0; code < SRV_CODE_COUNT; code++) {
         srv_request req;
         wire_open(&req, "", 0, 0);
-        assert_in_range(srv_code_status((srv_code)code), 400, 599);
+        assert_in_range(srv_problem_row_of((srv_code)code)->status, 400, 599);
         for (int other = 0; other < code; other++)
             assert_string_not_equal(srv_code_name((srv_code)code), srv_code_name((srv_code)other));
         srv_problem(&req, (srv_code)code, "/x", "%s", huge);
-        wire_problem(&req, srv_code_status((srv_code)code), srv_code_name((srv_code)code), NULL,
-                     "");
+        wire_problem(&req, srv_problem_row_of((srv_code)code)->status,
+                     srv_code_name((srv_code)code), NULL, "");
         attn_arena_set_limit(req.arena, 1 << 20);
         req.id = huge;
         srv_problem(&req, (srv_code)code, huge, "%s", huge);
-        wire_problem(&req, srv_code_status((srv_code)code), srv_code_name((srv_code)code), "*",
-                     "\x01");
+        wire_problem(&req, srv_problem_row_of((srv_code)code)->status,
+                     srv_code_name((srv_code)code), "*", "\x01");
         wire_close(&req);
     }
-    assert_int_equal(srv_code_status(SRV_INTERNAL), 500);
-    assert_int_equal(srv_code_status(SRV_DEADLINE), 504);
+    assert_int_equal(srv_problem_row_of(SRV_INTERNAL)->status, 500);
+    assert_int_equal(srv_problem_row_of(SRV_DEADLINE)->status, 504);
 }
 
 /* A long answer ends with the request's deadline, a short one is sent all the same; with width 0

@@ -25,7 +25,6 @@
 #include "rng.h"
 #include "run.h"
 #include "run_growth.h"
-#include "run_writer.h"
 #include "safetensors.h"
 #include "status.h"
 #include "tensor.h"

@@ -104,10 +104,6 @@ typedef struct attn_position {
  * slopes[h] = 2^(-8(h+1)/H). Else the first n slopes are those of n heads, where n is the largest
  * power of two below H; the rest are every other slope of 2n heads. Any thread may call it. */
 void attn_alibi_slopes(size_t H, double *slopes);
-/* Returns the T5 bucket of a distance j - p, in [0, buckets). `buckets` is at least 2 if
- * unidirectional; else it is even and at least 4. max_distance must be above half the buckets of
- * one side. Any thread may call it. */
-size_t attn_t5_bucket(int64_t distance, size_t buckets, int64_t max_distance, bool unidirectional);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -48,8 +48,6 @@ const char *attn_precision_name(attn_precision precision);
 const char *attn_isa_name(attn_isa isa);
 /* Tells whether this processor has the instruction set; for ATTN_ISA_AMX: tiles in hardware. */
 bool attn_isa_available(attn_isa isa);
-/* Finds an instruction set by its name. Returns false if there is none. */
-bool attn_isa_parse(const char *name, attn_isa *out);
 
 /* Chooses the kernel table for all later work by name. NULL, "" and "auto" mean: the name in the
  * environment variable ATTN_ISA if it is set, else the best table for this processor. Call it

@@ -150,9 +150,6 @@ typedef enum attn_state_step {
 } attn_state_step;
 #undef ATTN_STATE_NUMBER
 
-/* Returns the name of a step ("self_attention_sum", …), NULL for other numbers. */
-const char *attn_state_step_name(attn_state_step step);
-
 /* A state: one hidden vector for each token of a side, between two steps of a pass. START_HIDDEN
  * and START_CELL have one for each sequence. */
 typedef struct attn_model_state {

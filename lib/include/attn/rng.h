@@ -27,10 +27,8 @@ uint64_t attn_rng_bits(uint64_t seed, uint64_t index);
 double attn_rng_uniform(uint64_t seed, uint64_t index);
 double attn_rng_normal(uint64_t seed, uint64_t index);
 
-/* Fill dst [n]: element k is (float)normal(seed, first + k) or (float)uniform(seed, first + k). Any
- * thread may call them. */
+/* Fills dst [n]: element k is (float)normal(seed, first + k). Any thread may call it. */
 void attn_rng_fill_normal(float *dst, size_t n, uint64_t seed, uint64_t first);
-void attn_rng_fill_uniform(float *dst, size_t n, uint64_t seed, uint64_t first);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -200,12 +200,6 @@ const attn_attention *attn_run_attention(const attn_run_site *site);
 const attn_attention_dims *attn_run_dims(const attn_run_site *site);
 const attn_inputs *attn_run_inputs(const attn_run_site *site);
 const attn_stats *attn_run_stats(const attn_run_site *site);
-/* Returns the padding of each batch entry [B]; NULL: there is none. Keys are padding from the key
- * length of their entry on, and in a capture also where a mask with one value for all heads and
- * queries hides them. Queries are padding from the query length of their entry on. A capture
- * without query lengths has rows of padding in self-attention of one text: those of the tokens whose
- * keys are padding. */
-const attn_padding *attn_run_padding(const attn_run_site *site);
 /* Warns about numbers of the masks of a capture that does not say what they mean
  * (attn_mask_lint_numbers). ATTN_ENOMEM. */
 attn_status attn_run_lint(const attn_run_site *site, attn_arena *arena, attn_warnings *out,
@@ -439,9 +433,6 @@ typedef struct attn_run_counts attn_run_counts;
 /* Makes room for them in the arena. NULL: out of memory. */
 attn_run_counts *attn_run_counts_new(const attn_run_site *site, attn_arena *arena);
 
-/* Stores the rows and columns of a thumbnail of at most `cells` of them, which is 1 to
- * ATTN_RUN_TILE. */
-void attn_run_thumbnail_shape(const attn_run_site *site, size_t cells, size_t shape[2]);
 /* Makes the thumbnail of the batch entry, the head and the map of a place, of which nothing else is
  * read. Cells that the overview, or the map, lacks are computed on `threads`. `counts`,
  * of the site, are those for which the means of cells are weighed; NULL: means are not wanted, and

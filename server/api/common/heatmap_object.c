@@ -271,8 +271,10 @@ static void write_map(attn_json_text *j, const attn_heatmap *map, size_t layer_b
     attn_json_object_end(j);
 }
 
-void srv_heat_members(attn_json_text *j, const attn_heatmaps *maps, const srv_heat_input *in,
-                      const srv_labels *labels, const srv_strings *titles) {
+/* Writes the members of `heatmap` into an object that is already open. `titles` holds one title for
+ * each head; it may be NULL. */
+static void write_members(attn_json_text *j, const attn_heatmaps *maps, const srv_heat_input *in,
+                          const srv_labels *labels, const srv_strings *titles) {
     attn_json_key(j, "heads");
     attn_json_array(j);
     for (size_t i = 0; i < maps->count; i++)
@@ -297,7 +299,7 @@ void srv_heat_members(attn_json_text *j, const attn_heatmaps *maps, const srv_he
 void srv_heat_write(attn_json_text *j, const attn_heatmaps *maps, const srv_heat_input *in,
                     const srv_labels *labels) {
     attn_json_object(j);
-    srv_heat_members(j, maps, in, labels, NULL);
+    write_members(j, maps, in, labels, NULL);
     attn_json_object_end(j);
 }
 
@@ -569,7 +571,7 @@ static void reply_json(srv_request *req, const srv_heat_answer *a) {
     srv_json_begin(&j, req);
     j.decimals = a->decimals;
     attn_json_object(&j);
-    srv_heat_members(&j, a->maps, a->in, a->labels, a->titles);
+    write_members(&j, a->maps, a->in, a->labels, a->titles);
     if (a->warnings)
         srv_warnings_write(&j, a->warnings);
     attn_json_object_end(&j);

@@ -60,10 +60,6 @@ void srv_heat_write(attn_json_text *j, const attn_heatmaps *maps, const srv_heat
 void srv_heat_pair(attn_json_text *j, const char *name, const size_t pair[2]);
 /* Writes the members layer (if layer_batches is not 0), batch and head of a heatmap. */
 void srv_heat_place(attn_json_text *j, const attn_heatmap *map, size_t layer_batches);
-/* Writes the members of `heatmap` into an object that is already open. `titles` holds one title for
- * each head; it may be NULL, here and below. */
-void srv_heat_members(attn_json_text *j, const attn_heatmaps *maps, const srv_heat_input *in,
-                      const srv_labels *labels, const srv_strings *titles);
 /* Prints heatmaps for a terminal. */
 void srv_heat_text(attn_text *t, const attn_heatmaps *maps, const srv_labels *labels,
                    const srv_strings *titles);

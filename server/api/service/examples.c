@@ -124,7 +124,8 @@ const srv_file *srv_example_next(const srv_file *previous) {
     return *next;
 }
 
-const char *srv_example_href(const srv_file *file, attn_arena *arena) {
+/* Returns the path "/v1/examples/<id>" in memory of the arena. */
+static const char *href_of(const srv_file *file, attn_arena *arena) {
     attn_text t = {.arena = arena};
     const char *id = file->name + strlen(FOLDER);
     attn_text_add(&t, "/v1/examples/%.*s", (int)(strlen(id) - strlen(".json")), id);
@@ -140,7 +141,7 @@ static void write_example(attn_json_text *j, const srv_file *file) {
         attn_json_raw(j, span.data, span.size);
     }
     attn_json_key(j, "href");
-    attn_json_string(j, srv_example_href(file, j->arena));
+    attn_json_string(j, href_of(file, j->arena));
     attn_json_object_end(j);
 }
 
@@ -155,8 +156,8 @@ void srv_examples_write(attn_json_text *j) {
 void srv_examples_text(attn_text *t, const char *indent, int width) {
     for (const srv_file *f = srv_example_next(NULL); f; f = srv_example_next(f)) {
         srv_span title = srv_example_field(f, "title");
-        attn_text_add(t, "%s%-*s %.*s\n", indent, width, srv_example_href(f, t->arena),
-                      (int)title.size - 2, title.data + 1);
+        attn_text_add(t, "%s%-*s %.*s\n", indent, width, href_of(f, t->arena), (int)title.size - 2,
+                      title.data + 1);
     }
 }
 

@@ -19,7 +19,16 @@
 #include "wire/json_out.h"
 #include "wire/scan.h"
 
-const srv_v2_output srv_v2_outputs[] = {
+typedef struct srv_v2_output {
+    const char *name;
+    const char *item; /* the output's name in `return` of /v1/attention */
+    /* Number of axes in the metadata. 0: the metadata does not list the output, but it is answered
+     * if asked for. 4 stands for 3 in models with side_by_side. */
+    int rank;
+} srv_v2_output;
+
+/* Ended by a row whose name is NULL. */
+static const srv_v2_output outputs[] = {
     {"output", "output", 4},         {"weights", "weights", 4},
     {"logsumexp", "logsumexp", 3},   {"weights_dropped", "weights_dropped", 0},
     {"scores", "scores", 0},         {"present_key", "present", 0},
@@ -31,15 +40,20 @@ const srv_infer_model srv_infer_models[SRV_INFER_MODELS] = {
     {"multi_head_attention", "projections", SRV_PROJECTIONS_V2, true},
 };
 
-bool srv_v2_takes(const char *input) {
+/* Returns whether the field of /v1/attention is an input. grad_output is not, because gradients are
+ * not among the outputs. */
+static bool takes_input(const char *input) {
     return strcmp(input, "grad_output") != 0;
 }
 
-size_t srv_v2_index_of(const srv_infer_model *model) {
+/* Returns the model's index in srv_infer_models. */
+static size_t index_of(const srv_infer_model *model) {
     return (size_t)(model - srv_infer_models);
 }
 
-const srv_infer_model *srv_v2_find(srv_request *req) {
+/* Returns the model that the path names, and checks the version if the path has one. NULL: a
+ * problem is set. */
+static const srv_infer_model *find_model(srv_request *req) {
     const char *name = req->params[0], *version = req->params[1];
     const srv_infer_model *model = srv_infer_models, *end = model + SRV_INFER_MODELS;
     while (model < end && strcmp(name, model->name) != 0)
@@ -109,7 +123,7 @@ static srv_outcome end_now(attn_json_text *j) {
 }
 
 srv_outcome srv_v2_model_ready(srv_request *req) {
-    const srv_infer_model *model = srv_v2_find(req);
+    const srv_infer_model *model = find_model(req);
     attn_json_text j;
     if (!model || !srv_is_ready(req))
         return SRV_DONE;
@@ -208,7 +222,7 @@ static void put_tensors(attn_json_text *j, const srv_infer_model *model, bool co
     attn_json_key(j, config ? "input" : "inputs");
     attn_json_array(j);
     for (const srv_field *f = srv_attention_fields; f->name; f++)
-        if (f->kind == SRV_TENSOR && srv_v2_takes(f->name))
+        if (f->kind == SRV_TENSOR && takes_input(f->name))
             put_input(j, f, input_rank(f, model), config);
     for (const srv_field *f = model->own; f && f->name; f++)
         if (f->kind == SRV_TENSOR)
@@ -216,7 +230,7 @@ static void put_tensors(attn_json_text *j, const srv_infer_model *model, bool co
     attn_json_array_end(j);
     attn_json_key(j, config ? "output" : "outputs");
     attn_json_array(j);
-    for (const srv_v2_output *o = srv_v2_outputs; o->name; o++)
+    for (const srv_v2_output *o = outputs; o->name; o++)
         if (o->rank) {
             bool joined = model->side_by_side && strcmp(o->name, "output") == 0;
             put_tensor(j, o->name, "FP32", joined ? 3 : o->rank, config);
@@ -226,7 +240,7 @@ static void put_tensors(attn_json_text *j, const srv_infer_model *model, bool co
 }
 
 srv_outcome srv_v2_model(srv_request *req) {
-    const srv_infer_model *model = srv_v2_find(req);
+    const srv_infer_model *model = find_model(req);
     attn_json_text j;
     if (!model)
         return SRV_DONE;
@@ -240,7 +254,7 @@ srv_outcome srv_v2_model(srv_request *req) {
 }
 
 srv_outcome srv_v2_config(srv_request *req) {
-    const srv_infer_model *model = srv_v2_find(req);
+    const srv_infer_model *model = find_model(req);
     attn_json_text j;
     if (!model)
         return SRV_DONE;
@@ -283,8 +297,8 @@ static void put_batches(attn_json_text *j, int64_t good, const int64_t ns[3]) {
 static void put_statistics(attn_json_text *j, const srv_meters *m, const srv_infer_model *model) {
     int64_t values[SRV_INFER_EACH];
     for (int i = 0; i < SRV_INFER_EACH; i++)
-        values[i] = srv_meter_read(
-            m, srv_infer_meter(srv_v2_index_of(model), (srv_meter)(SRV_INFER_GOOD + i)));
+        values[i] =
+            srv_meter_read(m, srv_infer_meter(index_of(model), (srv_meter)(SRV_INFER_GOOD + i)));
 #define OF(name) values[SRV_INFER_##name - SRV_INFER_GOOD]
     attn_json_object(j);
     put(j, "name", model->name);
@@ -314,7 +328,7 @@ static void put_statistics(attn_json_text *j, const srv_meters *m, const srv_inf
 }
 
 srv_outcome srv_v2_stats(srv_request *req) {
-    const srv_infer_model *model = req->params[0] ? srv_v2_find(req) : NULL;
+    const srv_infer_model *model = req->params[0] ? find_model(req) : NULL;
     attn_json_text j;
     if (req->params[0] && !model)
         return SRV_DONE;
@@ -322,7 +336,7 @@ srv_outcome srv_v2_stats(srv_request *req) {
     attn_json_key(&j, "model_stats");
     attn_json_array(&j);
     for (size_t i = 0; i < SRV_INFER_MODELS; i++)
-        if (!model || i == srv_v2_index_of(model))
+        if (!model || i == index_of(model))
             put_statistics(&j, req->app->meters, &srv_infer_models[i]);
     attn_json_array_end(&j);
     return end_now(&j);
@@ -331,7 +345,7 @@ srv_outcome srv_v2_stats(srv_request *req) {
 /* --- inference --- */
 
 static const srv_v2_output *find_output(const char *name) {
-    for (const srv_v2_output *o = srv_v2_outputs; o->name; o++)
+    for (const srv_v2_output *o = outputs; o->name; o++)
         if (strcmp(o->name, name) == 0)
             return o;
     return NULL;
@@ -355,7 +369,7 @@ static bool choose_outputs(srv_request *req, const srv_infer *in, const char **n
                     in->outputs[i].name);
         return false;
     }
-    for (const srv_v2_output *o = srv_v2_outputs; in->output_count == 0 && o->name; o++)
+    for (const srv_v2_output *o = outputs; in->output_count == 0 && o->name; o++)
         if (o->rank)
             names[(*count)++] = o->name;
     return true;
@@ -485,7 +499,7 @@ static bool make_form(srv_request *req, const srv_infer_model *model, const srv_
 static bool check_inputs(srv_request *req, const srv_infer *in) {
     char pointer[32];
     for (size_t i = 0; i < in->input_count; i++) {
-        if (srv_v2_takes(in->inputs[i].name))
+        if (takes_input(in->inputs[i].name))
             continue;
         snprintf(pointer, sizeof pointer, "/inputs/%zu", i);
         srv_problem(req, SRV_BAD_REQUEST, pointer,
@@ -564,13 +578,13 @@ static void record(const srv_request *req, size_t model) {
 }
 
 srv_outcome srv_v2_infer(srv_request *req) {
-    const srv_infer_model *model = srv_v2_find(req);
+    const srv_infer_model *model = find_model(req);
     if (!model)
         return SRV_DONE;
     srv_outcome outcome = infer(req, model);
     /* A request that needs a larger arena than it has on the HTTP thread runs again on a request
      * thread, and is counted there. */
     if (outcome == SRV_DONE && !(req->in_place && srv_problem_is_memory(req)))
-        record(req, srv_v2_index_of(model));
+        record(req, index_of(model));
     return outcome;
 }

@@ -9,16 +9,6 @@
 
 #define SRV_V2_VERSION "1"
 
-typedef struct srv_v2_output {
-    const char *name;
-    const char *item; /* the output's name in `return` of /v1/attention */
-    /* Number of axes in the metadata. 0: the metadata does not list the output, but it is answered
-     * if asked for. 4 stands for 3 in models with side_by_side. */
-    int rank;
-} srv_v2_output;
-
-extern const srv_v2_output srv_v2_outputs[]; /* ended by a row whose name is NULL */
-
 typedef struct srv_infer_model {
     const char *name;
     const char *object;   /* the object of /v1/attention whose fields the model has; NULL: none */
@@ -27,14 +17,5 @@ typedef struct srv_infer_model {
 } srv_infer_model;
 
 extern const srv_infer_model srv_infer_models[SRV_INFER_MODELS];
-
-/* Returns whether the field of /v1/attention is an input. grad_output is not, because gradients are
- * not among the outputs. */
-bool srv_v2_takes(const char *input);
-/* Returns the model that the path names, and checks the version if the path has one. NULL: a
- * problem is set. */
-const srv_infer_model *srv_v2_find(srv_request *req);
-/* Returns the model's index in srv_infer_models. */
-size_t srv_v2_index_of(const srv_infer_model *model);
 
 #endif
