@@ -20,12 +20,6 @@ typedef struct srv_infer_output {
     int binary; /* 1: send it as binary data, 0: as JSON, -1: as srv_infer.binary says */
 } srv_infer_output;
 
-/* Members of a JSON object, each preceded by a comma: ",\"scale\":2,…". "": no members. */
-typedef struct srv_infer_fields {
-    char *text; /* not terminated by a NUL */
-    size_t size, room;
-} srv_infer_fields;
-
 typedef struct srv_infer {
     const char *id; /* id of the request, which the answer repeats; NULL: none */
     attn_named_tensor *inputs;
@@ -36,9 +30,10 @@ typedef struct srv_infer {
     bool binary;         /* binary_data_output: outputs are binary unless they say otherwise */
     int64_t timeout_us;  /* 0: none */
     srv_beyond beyond;
-    /* The parameters that the protocol does not define. They are fields of the operation: `own` has
-     * those that are in the field table `own` of srv_infer_read, `fields` the others. */
-    srv_infer_fields fields, own;
+    /* The parameters that the protocol does not define, as members of a JSON object, each preceded
+     * by a comma: ",\"scale\":2,…". They are fields of the operation: `own` has those that are in
+     * the field table `own` of srv_infer_read, `fields` the others. */
+    attn_text fields, own;
 } srv_infer;
 
 /* Reads the body of the request. `max_depth` bounds the nesting of its JSON. `own` is the field

@@ -144,24 +144,13 @@ static bool refuse(reader *r, srv_code code, const char *text) {
 /* --- parameters --- */
 
 /* Appends n bytes of text to the fields. */
-static bool put(reader *r, srv_infer_fields *f, const char *text, size_t n) {
-    if (n > f->room - f->size) {
-        size_t room = 2 * (f->room + n) + 256;
-        char *grown = attn_arena_take(r->d.s.arena, room);
-        if (!grown)
-            return srv_scan_memory(&r->d.s);
-        if (f->size)
-            memcpy(grown, f->text, f->size);
-        f->text = grown;
-        f->room = room;
-    }
-    memcpy(f->text + f->size, text, n);
-    f->size += n;
-    return true;
+static bool add_bytes(reader *r, attn_text *f, const char *text, size_t n) {
+    attn_text_bytes(f, text, n);
+    return !f->failed || srv_scan_memory(&r->d.s);
 }
 
 /* Returns the fields to which the parameter with this name belongs: out->own or out->fields. */
-static srv_infer_fields *fields_of(reader *r, const attn_name *name) {
+static attn_text *fields_of(reader *r, const attn_name *name) {
     for (const srv_field *f = r->own; f && f->name; f++)
         if (f->kind != SRV_TENSOR && attn_name_is(name, f->name))
             return &r->out->own;
@@ -224,17 +213,17 @@ static bool is_json(const reader *r, const char *text) {
 /* Reads the value of a parameter and appends "name":value to `to`. `name` is the text of the name
  * with its quotes, `size` bytes. The protocol allows strings, numbers and booleans only, so a list
  * or an object is given as a string with JSON, such as "[2,0]". */
-static bool read_field(reader *r, srv_infer_fields *to, const char *name, size_t size) {
+static bool read_field(reader *r, attn_text *to, const char *name, size_t size) {
     const char *from = r->d.s.p, *text;
     double number;
-    if (!put(r, to, ",", 1) || !put(r, to, name, size) || !put(r, to, ":", 1))
+    if (!add_bytes(r, to, ",", 1) || !add_bytes(r, to, name, size) || !add_bytes(r, to, ":", 1))
         return false;
     if (*from == '"') {
         if (!srv_read_string(&r->d, NULL, &text))
             return false;
         if (*text == '[' || *text == '{')
-            return is_json(r, text) && put(r, to, text, strlen(text));
-        return put(r, to, from, (size_t)(r->d.s.p - from));
+            return is_json(r, text) && add_bytes(r, to, text, strlen(text));
+        return add_bytes(r, to, from, (size_t)(r->d.s.p - from));
     }
     const char *after = attn_read_f64(from, r->d.s.end, &number);
     if (after)
@@ -243,7 +232,7 @@ static bool read_field(reader *r, srv_infer_fields *to, const char *name, size_t
         return attn_scan_is_value(&r->d.s)
                    ? refuse(r, SRV_TYPE, "expected a string, a number or a boolean")
                    : attn_scan_expected(&r->d.s, "a string, a number or a boolean");
-    return put(r, to, from, (size_t)(r->d.s.p - from));
+    return add_bytes(r, to, from, (size_t)(r->d.s.p - from));
 }
 
 /* The `other` of the decoder: reads a parameter that the protocol does not define. */
@@ -506,7 +495,7 @@ static bool split(reader *r) {
 bool srv_infer_read(srv_request *req, size_t max_depth, const srv_field *own, srv_infer *out) {
     reader r = {.out = out, .own = own};
     infer_body body = {0};
-    *out = (srv_infer){.fields = {""}, .own = {""}};
+    *out = (srv_infer){.fields = {.arena = req->arena}, .own = {.arena = req->arena}};
     srv_decode_begin(&r.d, req);
     r.d.s.max_depth = max_depth;
     r.d.open = parameters;

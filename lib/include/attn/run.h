@@ -204,7 +204,11 @@ const attn_stats *attn_run_stats(const attn_run_site *site);
  * (attn_mask_lint_numbers). ATTN_ENOMEM. */
 attn_status attn_run_lint(const attn_run_site *site, attn_arena *arena, attn_warnings *out,
                           attn_error *err);
-/* Makes a source of the weights of the site, with its padding, for `lanes` threads. ATTN_ENOMEM. */
+/* Makes a source of the weights of the site, with its padding, for `lanes` threads. Keys are padding
+ * from the key length of their entry on, and in a capture also where a mask with one value for all
+ * heads and queries hides them. Queries are padding from the query length of their entry on. A
+ * capture without query lengths has rows of padding in self-attention of one text: those of the
+ * tokens whose keys are padding. ATTN_ENOMEM. */
 attn_status attn_run_source_of(const attn_run_site *site, size_t lanes, attn_arena *arena,
                                attn_weight_source *out, attn_error *err);
 /* The labels of a batch entry: [L] and [S], or NULL. */

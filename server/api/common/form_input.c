@@ -15,23 +15,15 @@
 _Static_assert(sizeof(attn_pattern_kind) == sizeof(int), "SRV_ENUM stores an int");
 
 /* Rows of fields from the rows of attn/input_rows.h. */
-enum {
-    KIND_SIZE = SRV_INT,
-    KIND_SEED = SRV_INT,
-    KIND_REAL = SRV_REAL,
-    KIND_WORD = SRV_ENUM,
-    KIND_NOT = SRV_BOOL,
-    ACCEPTS_SIZE = 0,
-    ACCEPTS_SEED = 0,
-    ACCEPTS_REAL = 0,
-    ACCEPTS_WORD = 0,
-    ACCEPTS_NOT = SRV_B_NOT,
-};
+#define AS_SIZE .kind = SRV_INT
+#define AS_SEED .kind = SRV_INT
+#define AS_REAL .kind = SRV_REAL
+#define AS_WORD .kind = SRV_ENUM
+#define AS_NOT  .kind = SRV_BOOL, .accepts = SRV_B_NOT
 #define VALUE_ROW(T, is, member, text, least, most, words, sentence)                               \
     {.name = text,                                                                                 \
-     .kind = (srv_kind)KIND_##is,                                                                  \
+     AS_##is,                                                                                      \
      .offset = offsetof(T, member),                                                                \
-     .accepts = ACCEPTS_##is,                                                                      \
      .choices = words,                                                                             \
      .first = (int)(least),                                                                        \
      .min = least,                                                                                 \

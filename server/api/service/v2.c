@@ -375,18 +375,16 @@ static bool choose_outputs(srv_request *req, const srv_infer *in, const char **n
     return true;
 }
 
-/* Writes the items of `return` as "output","weights",… and returns their length. */
-static size_t list_items(const char *const *names, size_t count, char *items, size_t room) {
-    size_t used = 0;
+/* Writes the items of `return`: "output","weights",… */
+static void add_items(attn_text *text, const char *const *names, size_t count) {
     bool present = false;
     for (size_t i = 0; i < count; i++) {
         const char *item = find_output(names[i])->item;
-        if (strcmp(item, "present") == 0 && present)
-            continue;
-        present = present || strcmp(item, "present") == 0;
-        used += (size_t)snprintf(items + used, room - used, "%s\"%s\"", used ? "," : "", item);
+        const bool both = strcmp(item, "present") == 0; /* outputs are one item */
+        if (!both || !present)
+            attn_text_add(text, "%s\"%s\"", i ? "," : "", item);
+        present = present || both;
     }
-    return used;
 }
 
 static bool no_memory(srv_request *req) {
@@ -428,12 +426,6 @@ static bool find_tensor(const model_form *form, const char *pointer, bool behind
     return true;
 }
 
-static const srv_field *row_of(const srv_field *fields, const char *step, size_t n) {
-    while (fields->name && (strlen(fields->name) != n || memcmp(fields->name, step, n) != 0))
-        fields++;
-    return fields->name ? fields : NULL;
-}
-
 /* The `place` of the decoded body: finds the input or parameter of the infer request from which the
  * value at `pointer` in the body of /v1/attention was made. For a place inside a parameter the
  * parameter itself is the result, because the client sent it as a text. */
@@ -454,7 +446,7 @@ static void place(const srv_decoded_body *of, const char *pointer, srv_origin *o
         step += n + (step[n] == '/');
         n = strcspn(step, "/");
     }
-    const srv_field *row = row_of(fields, step, n);
+    const srv_field *row = srv_find_field(fields, step, n);
     if (!row && n > 0 && find_tensor(form, pointer, true, out))
         return;
     if (row && strcmp(row->name, "return") == 0)
@@ -468,25 +460,23 @@ static void place(const srv_decoded_body *of, const char *pointer, srv_origin *o
  * "object":{own parameters}}. The last member exists only if the model has an object. */
 static bool make_form(srv_request *req, const srv_infer_model *model, const srv_infer *in,
                       const char *const *names, size_t count, model_form *out) {
-    char items[256];
-    list_items(names, count, items, sizeof items);
-    char *text = attn_arena_take(req->arena, sizeof items + in->fields.size + in->own.size + 64);
-    if (!text)
-        return no_memory(req);
-    char *p = text + sprintf(text, "{\"return\":[%s]", items);
-    memcpy(p, in->fields.text, in->fields.size);
-    p += in->fields.size;
+    attn_text text = {.arena = req->arena};
+    attn_text_add(&text, "{\"return\":[");
+    add_items(&text, names, count);
+    attn_text_add(&text, "]");
+    if (in->fields.size)
+        attn_text_bytes(&text, in->fields.data, in->fields.size);
     if (model->object) {
-        p += sprintf(p, ",\"%s\":{", model->object);
-        if (in->own.size) { /* skips the first comma */
-            memcpy(p, in->own.text + 1, in->own.size - 1);
-            p += in->own.size - 1;
-        }
-        *p++ = '}';
+        attn_text_add(&text, ",\"%s\":{", model->object);
+        if (in->own.size) /* without the first comma */
+            attn_text_bytes(&text, in->own.data + 1, in->own.size - 1);
+        attn_text_add(&text, "}");
     }
-    memcpy(p, "}", 2);
-    *out = (model_form){{.text = text,
-                         .size = (size_t)(p + 1 - text),
+    attn_text_add(&text, "}");
+    if (text.failed)
+        return no_memory(req);
+    *out = (model_form){{.text = text.data,
+                         .size = text.size,
                          .tensors = in->inputs,
                          .count = in->input_count,
                          .beyond = in->beyond,
