@@ -255,7 +255,7 @@ static void place_comparison(void *work, attn_area *area) {
     place_result(w, area);
 }
 
-static void clear(const plan *p, part *sums) {
+static void clear_part(const plan *p, part *sums) {
     memset(sums->pairs, 0, p->pairs * sizeof *sums->pairs);
     memset(sums->heads, 0, p->heads * sizeof *sums->heads);
 }
@@ -264,7 +264,7 @@ static void clear(const plan *p, part *sums) {
  * blocks. */
 static attn_status clear_sums(const comparison *w, attn_error *err) {
     for (size_t i = 0; i <= w->plan->wave; i++) {
-        clear(w->plan, &w->parts[i]);
+        clear_part(w->plan, &w->parts[i]);
         ATTN_TRY(attn_control_check(w->control, err));
     }
     return ATTN_OK;
@@ -295,11 +295,11 @@ static double over_centered(double dot, double a, double b, size_t L) {
     return a > NOTHING * (double)L && b > NOTHING * (double)L ? over(dot, a, b) : NAN;
 }
 
-static double mean(double sum, size_t n) {
+static double mean_of_pairs(double sum, size_t n) {
     return n ? sum / (double)n : NAN;
 }
 
-static void finish(const plan *p, const part *all, attn_head_distances *out) {
+static void finish_distances(const plan *p, const part *all, attn_head_distances *out) {
     const pair_sums *at = all->pairs;
     double sums[3] = {0};
     size_t counts[3] = {0};
@@ -307,7 +307,8 @@ static void finish(const plan *p, const part *all, attn_head_distances *out) {
         for (size_t h = p->b.source ? p->a.heads : g + 1; h < p->heads; h++, at++) {
             const head_sums *x = &all->heads[g], *y = &all->heads[h];
             double *const planes[] = {out->js, out->cosine, out->centered};
-            const double values[] = {mean(at->js, at->rows), over(at->dot, x->square, y->square),
+            const double values[] = {mean_of_pairs(at->js, at->rows),
+                                     over(at->dot, x->square, y->square),
                                      over_centered(at->centered, x->centered, y->centered, p->L)};
             size_t col = p->b.source ? h - p->a.heads : h;
             for (size_t k = 0; k < 3; k++) {
@@ -324,9 +325,9 @@ static void finish(const plan *p, const part *all, attn_head_distances *out) {
         out->cosine[g * out->cols + g] = x->square > 0 ? 1 : NAN;
         out->centered[g * out->cols + g] = x->centered > NOTHING * (double)p->L ? 1 : NAN;
     }
-    out->mean_js = mean(sums[0], counts[0]);
-    out->mean_cosine = mean(sums[1], counts[1]);
-    out->mean_centered = mean(sums[2], counts[2]);
+    out->mean_js = mean_of_pairs(sums[0], counts[0]);
+    out->mean_cosine = mean_of_pairs(sums[1], counts[1]);
+    out->mean_centered = mean_of_pairs(sums[2], counts[2]);
 }
 
 /* Merges a wave of pieces. */
@@ -336,7 +337,7 @@ static void merge_wave(void *work, size_t first, size_t count) {
     const size_t end = (first + count) * p->together, past = end < p->blocks ? end : p->blocks;
     for (size_t i = 0; i < past - first * p->together; i++) {
         merge_block(p, &w->parts[p->wave], &w->parts[i]);
-        clear(p, &w->parts[i]);
+        clear_part(p, &w->parts[i]);
     }
     attn_control_tell(w->control, p->a.batch * p->blocks + past, p->batches * p->blocks);
 }
@@ -408,8 +409,8 @@ attn_status attn_head_distances_measure(const attn_weight_source *a, const attn_
         p.a.batch = p.b.batch = i;
         ATTN_TRY(attn_sweep_run(&comparing, &w, (p.blocks + p.together - 1) / p.together,
                                 p.wave / p.together, pool, control, err));
-        finish(&p, &w.parts[p.wave], &w.result[i]);
-        clear(&p, &w.parts[p.wave]);
+        finish_distances(&p, &w.parts[p.wave], &w.result[i]);
+        clear_part(&p, &w.parts[p.wave]);
     }
     *out = w.result;
     return ATTN_OK;

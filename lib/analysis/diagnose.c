@@ -135,7 +135,7 @@ static void read_key(const reader *r, size_t j) {
                               r->scratch, &ld));
 }
 
-static double square(const double *x, size_t n) {
+static double squared_length(const double *x, size_t n) {
     double sum = 0;
     for (size_t e = 0; e < n; e++)
         sum += x[e] * x[e];
@@ -161,7 +161,7 @@ static void measure_queries(const reader *r, vectors *v) {
     size_t ld;
     for (size_t i = 0; i < L; i++) {
         read_row(r, attn_query_rows(r->a, r->b, r->h, i, 1, r->a->kernels->elem, r->scratch, &ld));
-        sum += square(r->row, r->width);
+        sum += squared_length(r->row, r->width);
     }
     v->query = L ? sqrt(sum / (double)L) : 0;
 }
@@ -174,7 +174,7 @@ static void measure_keys(const reader *r, vectors *v) {
         if (!r->seen[j])
             continue;
         read_key(r, j);
-        length += square(r->row, E);
+        length += squared_length(r->row, E);
         for (size_t e = 0; e < E; e++)
             r->mean[e] += r->row[e];
         count++;
@@ -187,7 +187,7 @@ static void measure_keys(const reader *r, vectors *v) {
         read_key(r, j);
         for (size_t e = 0; e < E; e++)
             r->row[e] -= r->mean[e];
-        apart += square(r->row, E);
+        apart += squared_length(r->row, E);
     }
     if (!count)
         return;

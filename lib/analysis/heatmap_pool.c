@@ -172,7 +172,7 @@ static attn_status load_rows(const attn_heatmap_work *w, size_t map, size_t lane
 
 /* Tells whether v replaces `than` as the maximum of a cell. by_magnitude compares |v|, and of equal
  * magnitudes the positive value wins. `than` is -infinity if the cell is empty. */
-static bool larger(float v, float than, bool by_magnitude) {
+static bool replaces_maximum(float v, float than, bool by_magnitude) {
     if (!by_magnitude || than == -INFINITY)
         return v > than;
     return fabsf(v) > fabsf(than) || (v > than && fabsf(v) == fabsf(than));
@@ -194,7 +194,7 @@ static void pool_row(const attn_heatmap_plan *p, const attn_heatmap_line *line,
             }
             cell.count++;
             cell.sum += (double)v;
-            cell.max = larger(v, cell.max, p->options->signed_values) ? v : cell.max;
+            cell.max = replaces_maximum(v, cell.max, p->options->signed_values) ? v : cell.max;
         }
         cells[c] = cell;
     }

@@ -13,15 +13,15 @@
 #include "base/sweep.h"
 #include "base/try.h"
 
-static double mean(const attn_mean *m) {
+static double mean_of(const attn_mean *m) {
     return m->count ? m->sum / (double)m->count : NAN;
 }
 
-static double share(double part, double whole) {
+static double ratio_of(double part, double whole) {
     return whole > 0 ? part / whole : NAN;
 }
 
-static int ascending(const void *x, const void *y) {
+static int compare_doubles(const void *x, const void *y) {
     double a = *(const double *)x, b = *(const double *)y;
     return a < b ? -1 : a > b;
 }
@@ -38,17 +38,17 @@ static void finish_offsets(const attn_measure_sums *sums, double *values) {
         if (sums->peak[ATTN_OFFSETS + nth_offset(n)] > sums->peak[ATTN_OFFSETS + best])
             best = nth_offset(n);
     bool any = sums->peak[ATTN_OFFSETS + best] > 0;
-    values[ATTN_PREVIOUS_TOKEN] = mean(&sums->diagonal[ATTN_OFFSETS - 1]);
-    values[ATTN_CURRENT_TOKEN] = mean(&sums->diagonal[ATTN_OFFSETS]);
-    values[ATTN_NEXT_TOKEN] = mean(&sums->diagonal[ATTN_OFFSETS + 1]);
+    values[ATTN_PREVIOUS_TOKEN] = mean_of(&sums->diagonal[ATTN_OFFSETS - 1]);
+    values[ATTN_CURRENT_TOKEN] = mean_of(&sums->diagonal[ATTN_OFFSETS]);
+    values[ATTN_NEXT_TOKEN] = mean_of(&sums->diagonal[ATTN_OFFSETS + 1]);
     values[ATTN_POSITIONAL_OFFSET] = any ? (double)best : NAN;
     values[ATTN_POSITIONAL_SHARE] =
-        any ? share((double)sums->peak[ATTN_OFFSETS + best], (double)sums->rows) : NAN;
-    values[ATTN_POSITIONAL_MASS] = any ? mean(&sums->diagonal[ATTN_OFFSETS + best]) : NAN;
+        any ? ratio_of((double)sums->peak[ATTN_OFFSETS + best], (double)sums->rows) : NAN;
+    values[ATTN_POSITIONAL_MASS] = any ? mean_of(&sums->diagonal[ATTN_OFFSETS + best]) : NAN;
 }
 
-static double alpha(const attn_measure_sums *sums, size_t key) {
-    return share(sums->received[key], (double)sums->seen_by[key]);
+static double alpha_of_key(const attn_measure_sums *sums, size_t key) {
+    return ratio_of(sums->received[key], (double)sums->seen_by[key]);
 }
 
 static void finish_sink(const attn_measure_plan *plan, const attn_measure_sums *sums,
@@ -56,8 +56,8 @@ static void finish_sink(const attn_measure_plan *plan, const attn_measure_sums *
     values[ATTN_SINK] = values[ATTN_SINK_KEY] = NAN;
     for (size_t k = 0; k < plan->S; k++) {
         bool counts = sums->seen_by[k] > 0 && 2 * sums->seen_by[k] >= sums->rows;
-        if (counts && !(alpha(sums, k) <= values[ATTN_SINK])) {
-            values[ATTN_SINK] = alpha(sums, k);
+        if (counts && !(alpha_of_key(sums, k) <= values[ATTN_SINK])) {
+            values[ATTN_SINK] = alpha_of_key(sums, k);
             values[ATTN_SINK_KEY] = (double)k;
         }
     }
@@ -72,14 +72,14 @@ static void finish_received(const attn_measure_plan *plan, const attn_measure_su
         if (sums->seen_by[j] > 0)
             sorted[n++] = sums->received[j];
     if (n > 1)
-        qsort(sorted, n, sizeof *sorted, ascending);
+        qsort(sorted, n, sizeof *sorted, compare_doubles);
     all = attn_sum(sorted, n);
     for (size_t r = n > heavy ? n - heavy : 0; r < n; r++)
         top += sorted[r];
     for (size_t r = 0; r < n; r++)
         ranked += (2 * (double)(r + 1) - (double)n - 1) * sorted[r];
-    values[ATTN_TOP_SHARE] = share(top, all);
-    values[ATTN_GINI] = share(ranked, all * (double)n);
+    values[ATTN_TOP_SHARE] = ratio_of(top, all);
+    values[ATTN_GINI] = ratio_of(ranked, all * (double)n);
 }
 
 /* Computes the measures from the sums over a batch entry with so many keys. `sorted` [S] is working
@@ -87,11 +87,11 @@ static void finish_received(const attn_measure_plan *plan, const attn_measure_su
 static void finish_sums(const attn_measure_plan *plan, const attn_measure_sums *sums, size_t keys,
                         double *sorted, double values[ATTN_MEASURES]) {
     for (size_t m = 0; m < ATTN_MEASURES; m++)
-        values[m] = mean(&sums->means[m]);
+        values[m] = mean_of(&sums->means[m]);
     if (sums->rows == 0)
         return;
-    values[ATTN_DISTANCE] = share(sums->weighted, sums->mass);
-    values[ATTN_SIGNED_DISTANCE] = share(sums->looked, sums->mass);
+    values[ATTN_DISTANCE] = ratio_of(sums->weighted, sums->mass);
+    values[ATTN_SIGNED_DISTANCE] = ratio_of(sums->looked, sums->mass);
     values[ATTN_MEASURE_SCORE_MAX] = isfinite(sums->score_max) ? sums->score_max : NAN;
     finish_offsets(sums, values);
     finish_sink(plan, sums, values);
@@ -109,7 +109,7 @@ static size_t find_top_keys(const attn_measure_plan *plan, const attn_measure_su
         size_t at = n < most ? n++ : n - 1;
         for (; at > 0 && out[at - 1].mass < mass; at--)
             out[at] = out[at - 1];
-        out[at] = (attn_key_mass){j, mass, alpha(sums, j)};
+        out[at] = (attn_key_mass){j, mass, alpha_of_key(sums, j)};
     }
     return n;
 }
@@ -394,8 +394,8 @@ static void finish_head(const attn_measure_work *work, const attn_head_measures 
     }
     for (size_t i = 0; i < G * G; i++)
         out->blocks[i] = w->blocks[i] / (double)w->segment_rows[i / G];
-    out->aligned = mean(&w->aligned);
-    out->aligned_uniform = base == out ? mean(&u->aligned) : base->aligned_uniform;
+    out->aligned = mean_of(&w->aligned);
+    out->aligned_uniform = base == out ? mean_of(&u->aligned) : base->aligned_uniform;
     find_order(p, all, out);
     out->top_count = find_top_keys(p, w, out->top);
 }

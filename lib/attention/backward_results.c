@@ -25,7 +25,7 @@ static void add_all(double *to, const double *from, size_t n) {
 
 /* Adds up one member of attn_backward_sums, n numbers, over all pieces, in the memory of the
  * first piece. `offset` is the offset of the member in the struct. */
-static double *total(const attn_backward *g, size_t pieces, size_t offset, size_t n) {
+static double *total_of_pieces(const attn_backward *g, size_t pieces, size_t offset, size_t n) {
     double *first = *(double **)(void *)((char *)&g->sums[0] + offset);
     for (size_t p = 1; p < pieces; p++)
         add_all(first, *(double **)(void *)((char *)&g->sums[p] + offset), n);
@@ -38,7 +38,7 @@ static attn_status store_total(const attn_backward *g, size_t pieces, size_t off
     ATTN_TRY(attn_dense_zeros(like, g->a->dims.result, arena, out, err));
     size_t n;
     if (attn_tensor_count(like, &n) && pieces)
-        attn_dense_store(out, 0, total(g, pieces, offset, n), n);
+        attn_dense_store(out, 0, total_of_pieces(g, pieces, offset, n), n);
     return ATTN_OK;
 }
 
@@ -280,7 +280,8 @@ static char *source_rows(const attn_backward *g, const side *s, attn_arena *aren
 }
 
 /* Returns the member of out->score that corresponds to `from`, a member of g->a->in.score. */
-static attn_tensor *member(const attn_backward *g, const attn_tensor *from, attn_gradients *out) {
+static attn_tensor *score_gradient(const attn_backward *g, const attn_tensor *from,
+                                   attn_gradients *out) {
     return (attn_tensor *)(void *)((char *)&out->score +
                                    ((const char *)from - (const char *)&g->a->in.score));
 }
@@ -291,7 +292,7 @@ static attn_status map_back(const attn_backward *g, side *s, attn_arena *arena, 
                             attn_error *err) {
     const attn_kernels *k = g->k;
     const size_t A = s->width, E = s->width_in, rows = g->a->dims.B * s->heads * s->rows;
-    attn_tensor *to = member(g, s->from, out);
+    attn_tensor *to = score_gradient(g, s->from, out);
     const attn_dtype dtype = k->elem == sizeof(float) ? ATTN_F32 : ATTN_F64;
     char *x = source_rows(g, s, arena), *w = attn_dense_copy(s->map, dtype, arena);
     char *dw = attn_arena_zeroed(arena, A * E, k->elem), *dx = NULL;

@@ -43,8 +43,8 @@ typedef struct request {
 } request;
 
 /* Stores n elements of the kernel table's type as elements of the result. */
-static void store(const attn_attention *a, const attn_kernels *k, char *dst, const void *src,
-                  size_t n) {
+static void store_cells(const attn_attention *a, const attn_kernels *k, char *dst, const void *src,
+                        size_t n) {
     if (k->elem == attn_dtype_size(a->dims.result)) {
         memcpy(dst, src, n * k->elem);
         return;
@@ -71,7 +71,7 @@ static void store_row(const request *q, const attn_block *block, size_t r, size_
     if (q->logits)
         store_logits(k, q->logits + out_row * q->range->cols + out_col, cells, n);
     if (q->stage != ATTN_STAGE_PROBS) {
-        store(a, k, dst, cells, n);
+        store_cells(a, k, dst, cells, n);
         return;
     }
     const size_t row = attn_row_index(a, block->b, block->h, block->i + r);
@@ -81,7 +81,7 @@ static void store_row(const request *q, const attn_block *block, size_t r, size_
     }
     k->weights(converts ? w->line : dst, cells, n, q->stats->max[row], q->stats->sum[row]);
     if (converts)
-        store(a, k, dst, w->line, n);
+        store_cells(a, k, dst, w->line, n);
 }
 
 /* Returns whether row r of a block is of the kind. */

@@ -23,7 +23,7 @@ static void *result_at(const attn_forward *f, const attn_tensor *t, size_t eleme
 }
 
 /* Converts n doubles to float. Returns false if a finite number exceeds the range of float. */
-static bool narrow(float *dst, const double *src, size_t n) {
+static bool narrow_row(float *dst, const double *src, size_t n) {
     bool held = true;
     for (size_t i = 0; i < n; i++) {
         dst[i] = (float)src[i];
@@ -51,7 +51,7 @@ static bool finish_output(const attn_forward *f, const attn_block *block, const 
         for (size_t e = 0; e < Ev; e += k->keys) {
             size_t n = Ev - e < k->keys ? Ev - e : k->keys;
             k->divide(w->line, n, (const char *)w->acc + r * room + e * k->elem, 1, n, &sum[r]);
-            held &= narrow((float *)(void *)dst + e, w->line, n);
+            held &= narrow_row((float *)(void *)dst + e, w->line, n);
         }
     return held;
 }

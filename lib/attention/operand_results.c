@@ -5,13 +5,10 @@
 #include "attention/operands.h"
 #include "base/try.h"
 
-typedef const void *(*rows_reader)(const attn_attention *, size_t, size_t, size_t, size_t, size_t,
-                                   void *, size_t *);
-
 /* Fills a dense tensor [batch.., heads, n, width], whose memory is allocated, with the n rows of
  * all heads, which `read` returns one by one. */
-static void join(const attn_attention *a, rows_reader read, const attn_tensor *t, size_t heads,
-                 size_t n) {
+static void join_rows_of_heads(const attn_attention *a, attn_rows_reader read, const attn_tensor *t,
+                               size_t heads, size_t n) {
     const size_t width = t->dims[t->rank - 1], elem = attn_dtype_size(t->dtype);
     char *to = t->data;
     size_t ld;
@@ -26,8 +23,8 @@ static void join(const attn_attention *a, rows_reader read, const attn_tensor *t
 
 /* Returns the tensor [batch.., heads, n, width] of these elements; without the axis of heads if
  * `has_heads` is false. */
-static attn_tensor shaped(const attn_attention_dims *d, void *data, bool has_heads, size_t heads,
-                          size_t n, size_t width) {
+static attn_tensor shape_of_heads(const attn_attention_dims *d, void *data, bool has_heads,
+                                  size_t heads, size_t n, size_t width) {
     size_t dims[ATTN_MAX_RANK];
     int rank = d->batch_rank;
     memcpy(dims, d->batch, sizeof dims);
@@ -60,26 +57,30 @@ void attn_present(const attn_attention *a, attn_results *out) {
     const attn_attention_dims *d = &a->dims;
     const bool heads =
         a->in.past_key.rank ? a->in.past_key.rank == d->batch_rank + 3 : d->has_heads;
-    out->present_key = shaped(d, out->present_key.data, heads, d->Hkv, d->S, d->Ek);
-    out->present_value = shaped(d, out->present_value.data, heads, d->Hkv, d->S, d->Ev);
-    join(a, cache_key_rows, &out->present_key, d->Hkv, d->S);
-    join(a, attn_value_rows, &out->present_value, d->Hkv, d->S);
+    out->present_key = shape_of_heads(d, out->present_key.data, heads, d->Hkv, d->S, d->Ek);
+    out->present_value = shape_of_heads(d, out->present_value.data, heads, d->Hkv, d->S, d->Ev);
+    join_rows_of_heads(a, cache_key_rows, &out->present_key, d->Hkv, d->S);
+    join_rows_of_heads(a, attn_value_rows, &out->present_value, d->Hkv, d->S);
 }
 
 /* Makes a tensor of zeros with this shape and type. */
-static attn_status take(attn_tensor like, attn_arena *arena, attn_tensor *out, attn_error *err) {
+static attn_status take_dense(attn_tensor like, attn_arena *arena, attn_tensor *out,
+                              attn_error *err) {
     return attn_dense_zeros(&like, like.dtype, arena, out, err);
 }
 
 attn_status attn_attention_operands(const attn_attention *a, attn_arena *arena, attn_tensor *query,
                                     attn_tensor *key, attn_tensor *value, attn_error *err) {
     const attn_attention_dims *d = &a->dims;
-    ATTN_TRY(take(shaped(d, NULL, d->has_heads, d->Hq, d->L, d->E), arena, query, err));
-    ATTN_TRY(take(shaped(d, NULL, d->has_heads, d->Hkv, d->S, d->Ek), arena, key, err));
-    ATTN_TRY(take(shaped(d, NULL, d->has_heads, d->Hkv, d->S, d->Ev), arena, value, err));
-    join(a, plain_query_rows, query, d->Hq, d->L);
-    join(a, cache_key_rows, key, d->Hkv, d->S);
-    join(a, attn_value_rows, value, d->Hkv, d->S);
+    ATTN_TRY(
+        take_dense(shape_of_heads(d, NULL, d->has_heads, d->Hq, d->L, d->E), arena, query, err));
+    ATTN_TRY(
+        take_dense(shape_of_heads(d, NULL, d->has_heads, d->Hkv, d->S, d->Ek), arena, key, err));
+    ATTN_TRY(
+        take_dense(shape_of_heads(d, NULL, d->has_heads, d->Hkv, d->S, d->Ev), arena, value, err));
+    join_rows_of_heads(a, plain_query_rows, query, d->Hq, d->L);
+    join_rows_of_heads(a, cache_key_rows, key, d->Hkv, d->S);
+    join_rows_of_heads(a, attn_value_rows, value, d->Hkv, d->S);
     return ATTN_OK;
 }
 
@@ -96,7 +97,8 @@ attn_status attn_attention_weighted_values(const attn_attention *a, const attn_t
     if (d->weights_rank == ATTN_MAX_RANK)
         return attn_fail(err, ATTN_ESHAPE, "query", "no axis is left for the values");
     dims[d->weights_rank] = d->Ev;
-    ATTN_TRY(take(attn_tensor_dense(NULL, d->result, d->weights_rank + 1, dims), arena, out, err));
+    ATTN_TRY(
+        take_dense(attn_tensor_dense(NULL, d->result, d->weights_rank + 1, dims), arena, out, err));
     double *weight = attn_arena_take(arena, (d->S + 2 * d->Ev) * sizeof *weight);
     if (!weight)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the weighted values");

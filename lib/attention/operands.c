@@ -180,8 +180,8 @@ double attn_most_packed(const attn_kernels *k) {
 
 /* Copies n rows to scratch [n, width], with zeros for rows that are not finite or too large. It
  * marks these rows in bad[]: `mark` for not finite, ATTN_TOO_LARGE for too large. */
-static void clean(const attn_kernels *k, const void *rows, size_t ld, size_t n, size_t width,
-                  uint8_t *bad, uint8_t mark, char *scratch) {
+static void clean_rows(const attn_kernels *k, const void *rows, size_t ld, size_t n, size_t width,
+                       uint8_t *bad, uint8_t mark, char *scratch) {
     for (size_t j = 0; j < n; j++) {
         const char *row = (const char *)rows + j * ld * k->elem;
         char *to = scratch + j * width * k->elem;
@@ -216,13 +216,13 @@ static void pack_tile(const packer *pk, size_t set, size_t hkv, size_t tile, voi
     const void *rows = attn_key_rows(a, set, hkv, j0, n, k->elem, scratch, &ld);
     p->key_magnitude[at] = k->pack_key(keys, rows, ld, n, E);
     if (!(p->key_magnitude[at] <= most)) {
-        clean(k, rows, ld, n, E, bad, ATTN_BAD_KEY, scratch);
+        clean_rows(k, rows, ld, n, E, bad, ATTN_BAD_KEY, scratch);
         p->key_magnitude[at] = k->pack_key(keys, scratch, E, n, E);
     }
     rows = attn_value_rows(a, set, hkv, j0, n, k->elem, scratch, &ld);
     p->value_magnitude[at] = k->pack_value(values, rows, ld, n, a->dims.Ev);
     if (!(p->value_magnitude[at] <= most)) {
-        clean(k, rows, ld, n, a->dims.Ev, bad, ATTN_BAD_VALUE, scratch);
+        clean_rows(k, rows, ld, n, a->dims.Ev, bad, ATTN_BAD_VALUE, scratch);
         p->value_magnitude[at] = k->pack_value(values, scratch, a->dims.Ev, n, a->dims.Ev);
     }
     if (any_marks(bad, n))

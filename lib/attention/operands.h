@@ -29,6 +29,8 @@ const void *attn_value_rows(const attn_attention *a, size_t b, size_t hkv, size_
                             size_t elem, void *scratch, size_t *ld);
 const void *attn_query_rows(const attn_attention *a, size_t b, size_t h, size_t i0, size_t n,
                             size_t elem, void *scratch, size_t *ld);
+typedef const void *(*attn_rows_reader)(const attn_attention *a, size_t b, size_t h, size_t j0,
+                                        size_t n, size_t elem, void *scratch, size_t *ld);
 
 /* Writes the path of an element of the caller's tensors for errors, such as "key/0/3/1". `which` is
  * 'q' (query), 'k' (key or past_key) or 'v' (value or past_value). */

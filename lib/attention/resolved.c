@@ -67,7 +67,7 @@ static attn_status split_bld(operand *o, size_t heads, attn_error *err) {
 
 /* Fills the members of *o after `t`. check_tensor must have checked o->t. `heads` is the stated
  * number of heads, or 0. */
-static attn_status split(operand *o, attn_layout layout, size_t heads, attn_error *err) {
+static attn_status split_axes(operand *o, attn_layout layout, size_t heads, attn_error *err) {
     const attn_tensor *t = o->t;
     const int r = t->rank;
     if ((unsigned)layout > ATTN_BLD)
@@ -123,8 +123,8 @@ static attn_status merge_batch(attn_attention_dims *d, const operand *o, attn_er
     return ATTN_OK;
 }
 
-static attn_status expect(const char *name, const char *what, size_t found, size_t expected,
-                          const char *why, attn_error *err) {
+static attn_status expect_size(const char *name, const char *what, size_t found, size_t expected,
+                               const char *why, attn_error *err) {
     if (found == expected)
         return ATTN_OK;
     return attn_fail(err, ATTN_ESHAPE, name, "%s is %zu, expected %zu (%s)", what, found, expected,
@@ -177,15 +177,15 @@ static attn_status resolve_past(const attn_inputs *in, attn_attention_dims *d, a
     d->past = k.rows;
     ATTN_TRY(merge_batch(d, &k, err));
     ATTN_TRY(merge_batch(d, &v, err));
-    ATTN_TRY(expect(k.name, "the number of heads", k.heads, d->Hkv, "as key has", err));
-    ATTN_TRY(expect(v.name, "the number of heads", v.heads, d->Hkv, "as key has", err));
-    ATTN_TRY(expect(k.name, "the width", k.width, d->Ek, "as key has", err));
-    ATTN_TRY(expect(v.name, "the width", v.width, d->Ev, "as value has", err));
-    return expect(v.name, "the length", v.rows, k.rows, "as past_key has", err);
+    ATTN_TRY(expect_size(k.name, "the number of heads", k.heads, d->Hkv, "as key has", err));
+    ATTN_TRY(expect_size(v.name, "the number of heads", v.heads, d->Hkv, "as key has", err));
+    ATTN_TRY(expect_size(k.name, "the width", k.width, d->Ek, "as key has", err));
+    ATTN_TRY(expect_size(v.name, "the width", v.width, d->Ev, "as value has", err));
+    return expect_size(v.name, "the length", v.rows, k.rows, "as past_key has", err);
 }
 
 /* Returns whether all batch entries of t read the same memory. */
-static bool shared(const attn_attention_dims *d, const attn_tensor *t) {
+static bool is_shared(const attn_attention_dims *d, const attn_tensor *t) {
     for (int a = 0; t->rank && a < d->batch_rank; a++)
         if (d->batch[a] > 1 && t->dims[a] != 1 && t->strides[a] != 0)
             return false;
@@ -200,8 +200,8 @@ static attn_status fill_results(const attn_inputs *in, attn_attention_dims *d, a
     for (int a = 0; a < d->batch_rank; a++)
         if (!attn_size_mul(d->B, d->batch[a], &d->B))
             return attn_fail(err, ATTN_ELIMIT, "query", "too many batch entries");
-    const bool one_set = shared(d, in->key.rank ? &in->key : q) && shared(d, &in->value) &&
-                         shared(d, &in->past_key) && shared(d, &in->past_value);
+    const bool one_set = is_shared(d, in->key.rank ? &in->key : q) && is_shared(d, &in->value) &&
+                         is_shared(d, &in->past_key) && is_shared(d, &in->past_value);
     d->sets = one_set && d->B ? 1 : d->B;
     for (int r = 0; r < q->rank; r++)
         d->output[r] = r < d->batch_rank ? d->batch[r] : q->dims[r];
@@ -314,8 +314,8 @@ static attn_status resolve_encodings(const attn_inputs *in, const attn_tensor *k
 }
 
 /* Computes dims and the score plan, which points into *in. */
-static attn_status resolve(const attn_inputs *in, attn_attention_dims *d, attn_score_plan *plan,
-                           attn_error *err) {
+static attn_status resolve_dims(const attn_inputs *in, attn_attention_dims *d,
+                                attn_score_plan *plan, attn_error *err) {
     const attn_tensor *key = in->key.rank ? &in->key : &in->query;
     const attn_tensor *value = in->value.rank ? &in->value : key;
     const size_t kv_heads = in->num_kv_heads ? in->num_kv_heads : in->num_heads;
@@ -324,13 +324,13 @@ static attn_status resolve(const attn_inputs *in, attn_attention_dims *d, attn_s
     if (in->value.rank && !in->key.rank)
         return attn_fail(err, ATTN_EARG, "key", "value was given without key");
     ATTN_TRY(check_tensor(q.name, q.t, err));
-    ATTN_TRY(split(&q, in->layout, in->num_heads, err));
+    ATTN_TRY(split_axes(&q, in->layout, in->num_heads, err));
     ATTN_TRY(check_tensor(k.name, key, err));
     ATTN_TRY(check_tensor(v.name, value, err));
     ATTN_TRY(same_rank(&q, &k, err));
     ATTN_TRY(same_rank(&q, &v, err));
-    ATTN_TRY(split(&k, in->layout, kv_heads, err));
-    ATTN_TRY(split(&v, in->layout, kv_heads, err));
+    ATTN_TRY(split_axes(&k, in->layout, kv_heads, err));
+    ATTN_TRY(split_axes(&v, in->layout, kv_heads, err));
     *d = (attn_attention_dims){.batch_rank = q.batch_rank,
                                .Hq = q.heads,
                                .Hkv = k.heads,
@@ -343,8 +343,8 @@ static attn_status resolve(const attn_inputs *in, attn_attention_dims *d, attn_s
     ATTN_TRY(merge_batch(d, &k, err));
     ATTN_TRY(merge_batch(d, &v, err));
     ATTN_TRY(resolve_score(in, d, plan, err));
-    ATTN_TRY(expect("value", "the number of heads", v.heads, d->Hkv, "as key has", err));
-    ATTN_TRY(expect("value", "the number of keys", v.rows, k.rows, "as key has", err));
+    ATTN_TRY(expect_size("value", "the number of heads", v.heads, d->Hkv, "as key has", err));
+    ATTN_TRY(expect_size("value", "the number of keys", v.rows, k.rows, "as key has", err));
     ATTN_TRY(check_heads(in, d, err));
     ATTN_TRY(resolve_past(in, d, err));
     if (!attn_size_add(d->past, k.rows, &d->S))
@@ -361,7 +361,7 @@ static attn_status resolve(const attn_inputs *in, attn_attention_dims *d, attn_s
 attn_status attn_attention_shape(const attn_inputs *in, attn_attention_dims *out, attn_error *err) {
     attn_attention_dims dims;
     attn_score_plan plan;
-    ATTN_TRY(resolve(in, &dims, &plan, err));
+    ATTN_TRY(resolve_dims(in, &dims, &plan, err));
     *out = dims;
     return ATTN_OK;
 }
@@ -473,7 +473,7 @@ static attn_status read_sinks(attn_attention *a, attn_arena *arena, attn_error *
 
 /* Copies the inputs to a->in, and zeroes the members of *a from `kernels` on. Unused mask layers,
  * which are two thirds of the inputs, are not copied, to save time. */
-static void start(attn_attention *a, const attn_inputs *in) {
+static void start_operation(attn_attention *a, const attn_inputs *in) {
     const attn_mask_spec *mask = &in->mask;
     const size_t layers = mask->count < ATTN_MASK_LAYERS ? mask->count : ATTN_MASK_LAYERS;
     const size_t before = offsetof(attn_inputs, mask.layers) + layers * sizeof *mask->layers;
@@ -488,8 +488,8 @@ attn_status attn_attention_new(const attn_inputs *in, attn_arena *arena, attn_at
     attn_attention *a = attn_arena_take(arena, sizeof *a);
     if (!a)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the operation");
-    start(a, in);
-    ATTN_TRY(resolve(&a->in, &a->dims, &a->plan, err));
+    start_operation(a, in);
+    ATTN_TRY(resolve_dims(&a->in, &a->dims, &a->plan, err));
     ATTN_TRY(check_numbers(in, &a->dims, err));
     const attn_attention_dims *d = &a->dims;
     a->kernels = attn_kernels_with(d->isa, d->precision, d->tanh_score);

@@ -17,7 +17,7 @@ struct attn_attention {
     attn_inputs in; /* a copy of the caller's inputs; mask layers beyond mask.count are undefined */
     attn_attention_dims dims;
     attn_score_plan plan;
-    /* start() of resolved.c zeroes all members from here on. */
+    /* start_operation() of resolved.c zeroes all members from here on. */
     const attn_kernels *kernels;
     attn_mask *mask;
     double scale;

@@ -10,8 +10,8 @@
 
 /* Checks that the parameter t is present, holds floating-point numbers and has the shape [rows]
  * (rank 1) or [rows, cols] (rank 2). SIZE_MAX allows any size. Errors name it "score/<name>". */
-static attn_status parameter(const attn_tensor *t, const char *name, int rank, size_t rows,
-                             size_t cols, attn_error *err) {
+static attn_status check_parameter(const attn_tensor *t, const char *name, int rank, size_t rows,
+                                   size_t cols, attn_error *err) {
     const size_t want[2] = {rows, cols};
     char where[64], have[128];
     snprintf(where, sizeof where, "score/%s", name);
@@ -36,14 +36,14 @@ static attn_status parameter(const attn_tensor *t, const char *name, int rank, s
 
 /* Checks the parameter v. Its shape is [A], or [1, A] as a linear layer with one output has it.
  * Sets *out to v as [A]. */
-static attn_status vector(const attn_tensor *v, size_t A, attn_tensor *out, attn_error *err) {
+static attn_status check_vector(const attn_tensor *v, size_t A, attn_tensor *out, attn_error *err) {
     *out = *v;
     if (v->rank == 2 && v->dims[0] == 1) {
         out->rank = 1;
         out->dims[0] = v->dims[1];
         out->strides[0] = v->strides[1];
     }
-    return parameter(out, "v", 1, A, 0, err);
+    return check_parameter(out, "v", 1, A, 0, err);
 }
 
 /* Plans q . k, with queries and keys as they are. The scale 1/sqrt(E) gives Vaswani et al.,
@@ -66,13 +66,13 @@ static const attn_score_form dot_form = {.unit_scale = true, .plan = plan_dot};
  * jointly learning to align and translate", 2015, appendix A.1.2. */
 static attn_status plan_additive(const attn_score *score, size_t Eq, size_t Ek,
                                  attn_score_plan *out, attn_error *err) {
-    ATTN_TRY(parameter(&score->w_q, "w_q", 2, SIZE_MAX, Eq, err));
+    ATTN_TRY(check_parameter(&score->w_q, "w_q", 2, SIZE_MAX, Eq, err));
     const size_t A = score->w_q.dims[0];
     attn_tensor v = {0};
-    ATTN_TRY(parameter(&score->w_k, "w_k", 2, A, Ek, err));
-    ATTN_TRY(vector(&score->v, A, &v, err));
+    ATTN_TRY(check_parameter(&score->w_k, "w_k", 2, A, Ek, err));
+    ATTN_TRY(check_vector(&score->v, A, &v, err));
     if (score->b.rank)
-        ATTN_TRY(parameter(&score->b, "b", 1, A, 0, err));
+        ATTN_TRY(check_parameter(&score->b, "b", 1, A, 0, err));
     *out = (attn_score_plan){.width = A,
                              .query_map = score->w_q,
                              .key_map = score->w_k,
@@ -89,13 +89,13 @@ static const attn_score_form additive_form = {.unit_scale = true, .plan = plan_a
 static attn_status plan_general(const attn_score *score, size_t Eq, size_t Ek, attn_score_plan *out,
                                 attn_error *err) {
     *out = (attn_score_plan){.width = Ek, .query_map = score->w, .query_from = &score->w};
-    return parameter(&score->w, "w", 2, Ek, Eq, err);
+    return check_parameter(&score->w, "w", 2, Ek, Eq, err);
 }
 
 static const attn_score_form general_form = {.unit_scale = true, .plan = plan_general};
 
 /* Returns a view of columns from … from + count - 1 of a matrix. */
-static attn_tensor columns(const attn_tensor *w, size_t from, size_t count) {
+static attn_tensor columns_of(const attn_tensor *w, size_t from, size_t count) {
     attn_tensor part = *w;
     part.dims[1] = count;
     part.data =
@@ -110,14 +110,14 @@ static attn_status plan_concat(const attn_score *score, size_t Eq, size_t Ek, at
     size_t both;
     if (!attn_size_add(Ek, Eq, &both))
         return attn_fail(err, ATTN_ELIMIT, "score/w", "too wide");
-    ATTN_TRY(parameter(&score->w, "w", 2, SIZE_MAX, both, err));
+    ATTN_TRY(check_parameter(&score->w, "w", 2, SIZE_MAX, both, err));
     *out = (attn_score_plan){.width = score->w.dims[0],
-                             .query_map = columns(&score->w, Ek, Eq),
-                             .key_map = columns(&score->w, 0, Ek),
+                             .query_map = columns_of(&score->w, Ek, Eq),
+                             .key_map = columns_of(&score->w, 0, Ek),
                              .query_from = &score->w,
                              .key_from = &score->w,
                              .query_column = Ek};
-    return vector(&score->v, out->width, &out->v, err);
+    return check_vector(&score->v, out->width, &out->v, err);
 }
 
 static const attn_score_form concat_form = {.unit_scale = true, .plan = plan_concat};

@@ -43,20 +43,17 @@ static class class_at(const attn_attention *a, size_t head, size_t first_row) {
 
 /* --- operands --- */
 
-typedef const void *(*rows_reader)(const attn_attention *, size_t, size_t, size_t, size_t, size_t,
-                                   void *, size_t *);
-
 /* Which rows to gather: n rows of `width` elements, from row `first` on with the stride of the
  * pattern. */
 typedef struct steps {
-    rows_reader read;
+    attn_rows_reader read;
     size_t b, h, first, n, width;
     const uint8_t *bad; /* marks of the rows that become zeros; NULL: none */
 } steps;
 
 /* Returns the rows; *ld is their row stride. They are in place, or are copied to dst [n, width]. */
-static const void *gather(const attn_attention *a, const steps *s, const attn_kernels *k, void *dst,
-                          size_t *ld) {
+static const void *gather_rows(const attn_attention *a, const steps *s, const attn_kernels *k,
+                               void *dst, size_t *ld) {
     const size_t stride = (size_t)a->dims.stride, bytes = s->width * k->elem;
     char *to = dst;
     const void *from = s->read(a, s->b, s->h, s->first, 1, k->elem, dst, ld);
@@ -88,9 +85,9 @@ static void load_tile(const attn_forward *f, const class *at, size_t c, size_t n
     const steps keys = {attn_key_rows, at->b, hkv, first, n, E, bad};
     const steps values = {attn_value_rows, at->b, hkv, first, n, Ev, bad};
     size_t ld;
-    const void *rows = gather(a, &keys, k, w->source, &ld);
+    const void *rows = gather_rows(a, &keys, k, w->source, &ld);
     w->key_magnitude = fmax(w->key_magnitude, k->pack_key(w->packed_key, rows, ld, n, E));
-    rows = gather(a, &values, k, w->source, &ld);
+    rows = gather_rows(a, &values, k, w->source, &ld);
     w->value_magnitude = fmax(w->value_magnitude, k->pack_value(w->packed_value, rows, ld, n, Ev));
 }
 
@@ -104,7 +101,7 @@ static void load_queries(const attn_attention *a, const class *at, size_t m, siz
     const steps queries = {
         attn_query_rows, at->b, at->h, at->first_row + m * (size_t)a->dims.stride, rows, E, NULL};
     size_t ld;
-    const char *from = gather(a, &queries, k, w->query, &ld);
+    const char *from = gather_rows(a, &queries, k, w->query, &ld);
     if (k->pack_query && isfinite(attn_block_pack_queries(a, &block, from, ld, w)))
         return; /* with a strided pattern there are no terms of Shaw's positions */
     for (size_t r = 0; r < rows; r++) {
@@ -178,12 +175,12 @@ static void score_tile(const attn_attention *a, const class *at, size_t m, size_
 }
 
 /* Takes the rows m … m + rows - 1 of a class over the keys c … c + n - 1, which are packed in w. */
-static void visit_tile(const attn_attention *a, const class *at, size_t m, size_t rows, size_t c,
+static void visit_tile(const attn_forward *f, const class *at, size_t m, size_t rows, size_t c,
                        size_t n, attn_block_work *w) {
     const attn_kernels *k = w->kernels;
-    score_tile(a, at, m, rows, c, n, w);
+    score_tile(f->a, at, m, rows, c, n, w);
     k->softmax(w->tile, rows, n, w->max, w->sum, w->factor);
-    k->accumulate(w->acc, w->tile, rows, w->packed_value, 0, n, n, a->dims.Ev, w->factor);
+    k->accumulate(w->acc, w->tile, rows, w->packed_value, 0, n, n, f->a->dims.Ev, w->factor);
 }
 
 /* --- pieces --- */
@@ -219,44 +216,44 @@ static size_t block_rows(const attn_kernels *k, size_t r, size_t end) {
     return end - r < k->rows ? end - r : k->rows;
 }
 
-/* Computes the rows m … m + rows - 1 of a class, a bundle. */
-static void compute_class_rows(const attn_forward *f, const class *at, size_t m, size_t rows,
-                               attn_forward_lane *l) {
+typedef void (*tile_function)(const attn_forward *f, const class *at, size_t m, size_t rows,
+                              size_t c, size_t n, attn_block_work *w);
+
+/* Takes a bundle, the rows m … m + rows - 1 of a class, over the keys of the class: calls `visit`
+ * for each tile and block. */
+static void visit_tiles(const attn_forward *f, const class *at, size_t m, size_t rows,
+                        tile_function visit, attn_forward_lane *l) {
     const attn_attention *a = f->a;
     const attn_kernels *k = a->kernels;
-    const size_t end = m + rows;
-    const size_t hi = last_key(a, at, m, rows);
-    for (size_t r = m, n = 0; r < end; r += k->rows, n++) {
-        attn_block_work *w = &l->runs[n].work;
+    const size_t end = m + rows, hi = last_key(a, at, m, rows);
+    for (size_t r = m, b = 0; r < end; r += k->rows, b++) {
         const size_t count = block_rows(k, r, end);
-        attn_block_clear(a, count, w);
-        load_queries(a, at, r, count, w);
+        attn_block_clear(a, count, &l->runs[b].work);
+        load_queries(a, at, r, count, &l->runs[b].work);
     }
     for (size_t c = 0; c < hi; c += k->keys) {
         const size_t n = hi - c < k->keys ? hi - c : k->keys;
         load_tile(f, at, c, n, &l->runs->work);
-        for (size_t r = m, w = 0; r < end; r += k->rows, w++)
-            visit_tile(a, at, r, block_rows(k, r, end), c, n, &l->runs[w].work);
+        for (size_t r = m, b = 0; r < end; r += k->rows, b++)
+            visit(f, at, r, block_rows(k, r, end), c, n, &l->runs[b].work);
     }
-    for (size_t r = m, w = 0; r < end; r += k->rows, w++)
-        store_state(f, at, r, block_rows(k, r, end), &l->runs[w].work);
 }
 
-typedef void (*bundle_function)(const attn_forward *, const class *, size_t, size_t,
-                                attn_forward_lane *);
-
-/* Calls `compute` for the rows of each bundle of piece `index`. */
-static attn_status for_bundles(const attn_forward *f, size_t index, bundle_function compute,
-                               attn_forward_lane *l, attn_error *err) {
+/* Calls `visit` for the bundles of piece `index`, and stores the states of their rows if `stores`. */
+static attn_status visit_bundles(const attn_forward *f, size_t index, tile_function visit,
+                                 bool stores, attn_forward_lane *l, attn_error *err) {
     const attn_strided_plan *p = &f->plan.strided;
-    const size_t pieces = p->pieces_a_head, first = index % pieces * p->bundles_a_piece;
-    const size_t last = first + p->bundles_a_piece,
-                 most = f->plan.lane_blocks * f->a->kernels->rows;
+    const attn_kernels *k = f->a->kernels;
+    const size_t first = index % p->pieces_a_head * p->bundles_a_piece;
+    const size_t last = first + p->bundles_a_piece, most = f->plan.lane_blocks * k->rows;
     for (size_t u = first; u < last && u < p->bundles; u++) {
-        const class at = class_at(f->a, index / pieces, u / p->bundles_a_class);
+        const class at = class_at(f->a, index / p->pieces_a_head, u / p->bundles_a_class);
         const size_t m = u % p->bundles_a_class * most;
-        if (m < at.rows)
-            compute(f, &at, m, at.rows - m < most ? at.rows - m : most, l);
+        const size_t end = at.rows < m + most ? at.rows : m + most;
+        if (m < end)
+            visit_tiles(f, &at, m, end - m, visit, l);
+        for (size_t r = m, b = 0; stores && r < end; r += k->rows, b++)
+            store_state(f, &at, r, block_rows(k, r, end), &l->runs[b].work);
         ATTN_TRY(attn_control_check(f->control, err));
     }
     return ATTN_OK;
@@ -268,7 +265,7 @@ attn_status attn_forward_strided(void *work, size_t index, size_t lane, attn_err
     attn_forward_lane *l = &f->lanes[lane];
     attn_block_work *w = &l->runs->work;
     w->key_magnitude = w->value_magnitude = 0;
-    ATTN_TRY(for_bundles(f, index, compute_class_rows, l, err));
+    ATTN_TRY(visit_bundles(f, index, visit_tile, true, l, err));
     f->strided_magnitudes[2 * index] = w->key_magnitude;
     f->strided_magnitudes[2 * index + 1] = w->value_magnitude;
     return ATTN_OK;
@@ -351,30 +348,17 @@ static void scatter_weights(const attn_forward *f, const class *at, size_t r, si
             store_weight(f, k, dst + j * stride * f->elem, w->line, j - c);
 }
 
-/* Computes the weights of the rows m … m + rows - 1 of a class on the keys of the class. */
-static void weigh_class_rows(const attn_forward *f, const class *at, size_t m, size_t rows,
-                             attn_forward_lane *l) {
-    const attn_attention *a = f->a;
-    const attn_kernels *k = a->kernels;
-    const size_t end = m + rows, hi = last_key(a, at, m, rows);
-    for (size_t r = m, n = 0; r < end; r += k->rows, n++)
-        load_queries(a, at, r, block_rows(k, r, end), &l->runs[n].work);
-    for (size_t c = 0; c < hi; c += k->keys) {
-        const size_t n = hi - c < k->keys ? hi - c : k->keys;
-        load_tile(f, at, c, n, &l->runs->work);
-        for (size_t r = m, b = 0; r < end; r += k->rows, b++) {
-            attn_block_work *w = &l->runs[b].work;
-            const size_t count = block_rows(k, r, end);
-            score_tile(a, at, r, count, c, n, w);
-            for (size_t row = 0; row < count; row++)
-                scatter_weights(f, at, row, r + row, c, n, w);
-        }
-    }
+/* Writes the weights of the rows m … m + rows - 1 of a class on the keys c … c + n - 1. */
+static void weigh_tile(const attn_forward *f, const class *at, size_t m, size_t rows, size_t c,
+                       size_t n, attn_block_work *w) {
+    score_tile(f->a, at, m, rows, c, n, w);
+    for (size_t r = 0; r < rows; r++)
+        scatter_weights(f, at, r, m + r, c, n, w);
 }
 
 attn_status attn_forward_strided_weights(void *work, size_t index, size_t lane, attn_error *err) {
-    attn_forward *f = work;
-    return for_bundles(f, index, weigh_class_rows, &f->lanes[lane], err);
+    const attn_forward *f = work;
+    return visit_bundles(f, index, weigh_tile, false, &f->lanes[lane], err);
 }
 
 /* --- cost --- */

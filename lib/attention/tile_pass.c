@@ -219,7 +219,7 @@ static void accumulate(const attn_attention *a, const attn_block *block, const a
     k->accumulate(w->acc, w->tile, block->rows, values, first, n, all, a->dims.Ev, w->factor);
 }
 
-static void set(void *values, size_t at, double x, const attn_kernels *k) {
+static void set_element(void *values, size_t at, double x, const attn_kernels *k) {
     if (k->elem == sizeof(float))
         ((float *)values)[at] = (float)x;
     else
@@ -233,7 +233,7 @@ static void start_sinks(const attn_attention *a, const attn_block *block, attn_b
     const attn_edit as_it_is = {.scale = 1, .lo = 0, .hi = 1};
     for (size_t r = 0; r < block->rows; r++) {
         void *row = row_of(w->tile, r, k->keys, k);
-        set(row, 0, a->sinks[block->h], k);
+        set_element(row, 0, a->sinks[block->h], k);
         k->edit(row, 1, &as_it_is);
     }
     k->softmax(w->tile, block->rows, 1, w->max, w->sum, w->factor);
@@ -246,11 +246,11 @@ void attn_block_clear(const attn_attention *a, size_t rows, attn_block_work *w) 
     memset(w->sum, 0, rows * k->lanes * k->elem);
     memset(w->term_sums, 0, rows * a->rule.relative * k->elem);
     for (size_t r = 0; r < rows; r++)
-        set(w->max, r, -INFINITY, k);
+        set_element(w->max, r, -INFINITY, k);
 }
 
 /* Sets the state of a block as it is before its first tile. */
-static void start(const attn_attention *a, const attn_stream *s) {
+static void start_stream(const attn_attention *a, const attn_stream *s) {
     const attn_block *block = &s->block;
     attn_block_work *w = s->w;
     attn_block_clear(a, block->rows, w);
@@ -281,8 +281,8 @@ void attn_drop_row(const attn_attention *a, size_t row, size_t j0, size_t n, siz
 
 /* Applies dropout to the numerators of a tile, after softmax has added them to the sums of the
  * rows. So a sum includes the dropped weights. */
-static void drop(const attn_attention *a, const attn_block *block, size_t j0, size_t n,
-                 attn_block_work *w) {
+static void drop_tile(const attn_attention *a, const attn_block *block, size_t j0, size_t n,
+                      attn_block_work *w) {
     const attn_kernels *k = w->kernels;
     for (size_t r = 0; r < block->rows; r++)
         attn_drop_row(a, attn_row_index(a, block->b, block->h, block->i + r), j0, n, k->elem,
@@ -324,7 +324,7 @@ static void hide_cells(const attn_attention *a, const attn_stream *s, size_t fro
     const attn_kernels *k = s->w->kernels;
     for (size_t r = 0; s->kept && r < s->block.rows; r++)
         for (size_t j = from; j < to; j++)
-            set(s->kept, r * a->dims.S + j, k->finish_weights ? 0 : -INFINITY, k);
+            set_element(s->kept, r * a->dims.S + j, k->finish_weights ? 0 : -INFINITY, k);
 }
 
 bool attn_block_is_edited(const attn_attention *a, size_t n, const attn_block_work *w) {
@@ -348,7 +348,7 @@ static void weigh_tile(const attn_attention *a, const attn_stream *s, size_t j0,
         keep_maxima(a, s, j0 / k->keys);
     }
     if (a->in.dropout_p > 0)
-        drop(a, block, j0, n, w);
+        drop_tile(a, block, j0, n, w);
     if (a->rule.values)
         collect_terms(a, block, j0, n, w);
 }
@@ -547,7 +547,7 @@ void attn_block_stream(const attn_attention *a, const attn_stream *streams, size
     size_t lo, hi;
     for (size_t s = 0; s < count; s++)
         if (!streams[s].goes_on)
-            start(a, &streams[s]);
+            start_stream(a, &streams[s]);
     find_plain_keys(a, streams, count);
     attn_block_interval(a, first, &lo, &hi);
     if (lo < streams[0].from)

@@ -83,8 +83,8 @@ static void say_known_shape(const attn_mask_shape *s, const attn_tensor *t, attn
 
 /* Computes the strides with which the layer's tensor broadcasts to the shape `want`, by NumPy's
  * rules. A broadcast axis gets the stride 0. Further axes of length 1 in front are ignored. */
-static attn_status broadcast(const attn_mask_layer *layer, const size_t *want, int want_rank,
-                             ptrdiff_t *strides, attn_error *err) {
+static attn_status broadcast_strides(const attn_mask_layer *layer, const size_t *want,
+                                     int want_rank, ptrdiff_t *strides, attn_error *err) {
     const attn_tensor *t = &layer->values;
     for (int a = 0; a < t->rank - want_rank; a++)
         if (t->dims[a] != 1)
@@ -141,7 +141,7 @@ attn_status attn_weights_view(attn_mask *m, const attn_mask_layer *layer, attn_a
         want[rank++] = s->H;
     want[rank++] = s->L;
     want[rank++] = s->S;
-    attn_status status = broadcast(&fitted, want, rank, strides, err);
+    attn_status status = broadcast_strides(&fitted, want, rank, strides, err);
     if (status != ATTN_OK) {
         say_missing_axes(s, want, rank, &layer->values, err);
         say_known_shape(s, &layer->values, err);
@@ -171,7 +171,7 @@ attn_status attn_padding_view(attn_mask *m, const attn_mask_layer *layer, attn_a
         want[0] = m->B;
     }
     want[n] = s->S;
-    ATTN_TRY(broadcast(layer, want, n + 1, strides, err));
+    ATTN_TRY(broadcast_strides(layer, want, n + 1, strides, err));
     *view = (attn_view){.data = t->data, .dtype = t->dtype, .col = strides[n]};
     view->batch = attn_view_batches(arena, want, n, strides);
     for (int a = 0; a < n; a++)

@@ -475,7 +475,7 @@ static void check_positions(linter *l, bool absolute) {
 
 /* --- the two checks --- */
 
-static linter begin(const attn_mask *m, attn_arena *arena) {
+static linter begin_lint(const attn_mask *m, attn_arena *arena) {
     const attn_mask_shape *s = &m->shape;
     return (linter){
         .m = m,
@@ -487,7 +487,7 @@ static bool has_cells(const attn_mask *m) {
     return m->B && m->shape.H && m->shape.L && m->shape.S;
 }
 
-static attn_status end(const linter *l, attn_warnings *out, attn_error *err) {
+static attn_status end_lint(const linter *l, attn_warnings *out, attn_error *err) {
     if (l->failed)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the warnings about the mask");
     *out = l->found;
@@ -496,9 +496,9 @@ static attn_status end(const linter *l, attn_warnings *out, attn_error *err) {
 
 attn_status attn_mask_lint(const attn_mask *m, attn_arena *arena, attn_warnings *out,
                            attn_error *err) {
-    linter l = begin(m, arena);
+    linter l = begin_lint(m, arena);
     if (!has_cells(m) || !m->layer_count)
-        return end(&l, out, err);
+        return end_lint(&l, out, err);
     for (size_t i = 0; i < m->layer_count && !l.failed; i++)
         check_layer(&l, i);
     if (!l.failed)
@@ -507,13 +507,13 @@ attn_status attn_mask_lint(const attn_mask *m, attn_arena *arena, attn_warnings 
         check_fill(&l);
     if (!l.failed)
         check_rows(&l);
-    return end(&l, out, err);
+    return end_lint(&l, out, err);
 }
 
 attn_status attn_mask_lint_position(const attn_mask *m, bool absolute, attn_arena *arena,
                                     attn_warnings *out, attn_error *err) {
-    linter l = begin(m, arena);
+    linter l = begin_lint(m, arena);
     if (has_cells(m))
         check_positions(&l, absolute);
-    return end(&l, out, err);
+    return end_lint(&l, out, err);
 }

@@ -17,9 +17,9 @@ typedef struct mask_text {
     size_t used;
 } mask_text;
 
-static void say(mask_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void say_words(mask_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-static void say(mask_text *t, const char *format, ...) {
+static void say_words(mask_text *t, const char *format, ...) {
     size_t room = sizeof t->text - t->used;
     va_list args;
     va_start(args, format);
@@ -32,9 +32,9 @@ static void say(mask_text *t, const char *format, ...) {
 /* Writes the position i + shift, such as "i", "i + 2" or "i - 3". */
 static void say_place(mask_text *t, int64_t shift) {
     if (shift)
-        say(t, "i %c %" PRId64, shift < 0 ? '-' : '+', shift < 0 ? -shift : shift);
+        say_words(t, "i %c %" PRId64, shift < 0 ? '-' : '+', shift < 0 ? -shift : shift);
     else
-        say(t, "i");
+        say_words(t, "i");
 }
 
 static bool one_offset(const attn_mask *m) {
@@ -49,30 +49,30 @@ static bool one_offset(const attn_mask *m) {
 static void say_interval(mask_text *t, const attn_mask *m, int64_t left, int64_t right) {
     const bool one = m->B && one_offset(m);
     const int64_t offset = one ? m->offset[0] : 0;
-    say(t, one || !m->B ? "query i sees keys "
-                        : "query i, placed at key i plus the offset of its batch entry, "
-                          "sees with i so placed keys ");
+    say_words(t, one || !m->B ? "query i sees keys "
+                              : "query i, placed at key i plus the offset of its batch entry, "
+                                "sees with i so placed keys ");
     if (left < 0)
-        say(t, "0");
+        say_words(t, "0");
     else
         say_place(t, offset - left);
-    say(t, " to ");
+    say_words(t, " to ");
     if (right < 0)
-        say(t, "the last");
+        say_words(t, "the last");
     else
         say_place(t, offset + right);
     if (one || !m->B)
         return;
-    say(t, " (offsets");
+    say_words(t, " (offsets");
     for (size_t b = 0; b < m->B && b < LISTED; b++)
-        say(t, "%s %" PRId64, b ? "," : "", m->offset[b]);
-    say(t, m->B > LISTED ? ", …)" : ")");
+        say_words(t, "%s %" PRId64, b ? "," : "", m->offset[b]);
+    say_words(t, m->B > LISTED ? ", …)" : ")");
 }
 
 static void say_window(mask_text *t, const attn_mask *m, const attn_mask_layer *layer) {
-    say(t, "window: ");
+    say_words(t, "window: ");
     if (layer->window[0] < 0 && layer->window[1] < 0)
-        say(t, "open on both sides, hides nothing");
+        say_words(t, "open on both sides, hides nothing");
     else
         say_interval(t, m, layer->window[0], layer->window[1]);
 }
@@ -100,9 +100,9 @@ static void say_hidden_cells(mask_text *t, const attn_mask *m, const attn_mask_p
                     hidden += attn_mask_part_hides(part, -INFINITY, b, h, i, j);
     }
     if (hidden)
-        say(t, ", hides %zu of its %zu cells", hidden, count);
+        say_words(t, ", hides %zu of its %zu cells", hidden, count);
     else if (part->view.dtype == ATTN_BOOL)
-        say(t, ", hides nothing");
+        say_words(t, ", hides nothing");
 }
 
 static void say_values(mask_text *t, const attn_mask *m, const attn_mask_layer *layer,
@@ -115,8 +115,9 @@ static void say_values(mask_text *t, const attn_mask *m, const attn_mask_layer *
                   : !numbers                        ? "true = attend"
                   : layer->semantics == ATTN_SEM_NONZERO ? "all but 0 = attend"
                                                          : "1 = attend";
-    say(t, "%s: %s %s, %s", layer->where, numbers ? "numbers" : "booleans",
-        attn_shape_text(layer->values.dims, layer->values.rank, shape, sizeof shape), meaning);
+    say_words(t, "%s: %s %s, %s", layer->where, numbers ? "numbers" : "booleans",
+              attn_shape_text(layer->values.dims, layer->values.rank, shape, sizeof shape),
+              meaning);
     if (part)
         say_hidden_cells(t, m, part);
 }
@@ -127,44 +128,45 @@ static void say_hidden_keys(mask_text *t, const attn_mask *m, const attn_mask_pa
     bool same = true;
     for (size_t b = 1; b < m->B; b++)
         same &= part->view.batch[b] == part->view.batch[0];
-    say(t, "hides");
+    say_words(t, "hides");
     size_t entries = same && m->B ? 1 : m->B;
     for (size_t b = 0; b < entries && b < LISTED; b++) {
         size_t hidden = 0;
         for (size_t j = 0; j < m->shape.S; j++)
             hidden += attn_mask_part_hides(part, -INFINITY, b, 0, 0, j);
-        say(t, "%s %zu", b ? "," : "", hidden);
+        say_words(t, "%s %zu", b ? "," : "", hidden);
     }
-    say(t, "%s of %zu keys%s", entries > LISTED ? ", …" : "", m->shape.S,
-        entries > 1 ? " by batch entry" : "");
+    say_words(t, "%s of %zu keys%s", entries > LISTED ? ", …" : "", m->shape.S,
+              entries > 1 ? " by batch entry" : "");
 }
 
 static void say_lengths(mask_text *t, const attn_mask *m, const attn_mask_layer *layer) {
-    say(t, "%s: of %zu keys the first", layer->where, m->shape.S);
+    say_words(t, "%s: of %zu keys the first", layer->where, m->shape.S);
     for (size_t b = 0; b < m->B && b < LISTED; b++)
-        say(t, "%s %" PRId64, b ? "," : "", m->lengths[b]);
-    say(t, "%s are real%s", m->B > LISTED ? ", …" : "", m->B > 1 ? ", by batch entry" : "");
+        say_words(t, "%s %" PRId64, b ? "," : "", m->lengths[b]);
+    say_words(t, "%s are real%s", m->B > LISTED ? ", …" : "", m->B > 1 ? ", by batch entry" : "");
 }
 
 static void say_pattern(mask_text *t, const attn_pattern *p) {
     switch (p->kind) {
     case ATTN_PATTERN_LOCAL:
-        say(t, "local: a query sees keys within a distance of %" PRId64, p->radius);
+        say_words(t, "local: a query sees keys within a distance of %" PRId64, p->radius);
         break;
     case ATTN_PATTERN_STRIDED:
-        say(t,
-            "strided: a query sees keys at multiples of %" PRId64
-            " from itself, and keys within a distance of %" PRId64,
-            p->stride, p->local);
+        say_words(t,
+                  "strided: a query sees keys at multiples of %" PRId64
+                  " from itself, and keys within a distance of %" PRId64,
+                  p->stride, p->local);
         break;
     case ATTN_PATTERN_BLOCK:
-        say(t, "block: a query sees the keys of its own block of %" PRId64 " positions", p->size);
+        say_words(t, "block: a query sees the keys of its own block of %" PRId64 " positions",
+                  p->size);
         break;
     case ATTN_PATTERN_GLOBAL:
-        say(t,
-            "global: the first %" PRId64 " positions see and are seen by all, others see "
-            "keys within a distance of %" PRId64,
-            p->num_keys, p->local);
+        say_words(t,
+                  "global: the first %" PRId64 " positions see and are seen by all, others see "
+                  "keys within a distance of %" PRId64,
+                  p->num_keys, p->local);
         break;
     }
 }
@@ -174,7 +176,7 @@ static void say_layer(mask_text *t, const attn_mask *m, size_t i) {
     const attn_mask_part *part = attn_mask_part_of(m, i);
     switch (layer->kind) {
     case ATTN_LAYER_CAUSAL:
-        say(t, "causal: ");
+        say_words(t, "causal: ");
         say_interval(t, m, -1, 0);
         break;
     case ATTN_LAYER_WINDOW:
@@ -185,21 +187,21 @@ static void say_layer(mask_text *t, const attn_mask *m, size_t i) {
         say_values(t, m, layer, part);
         break;
     case ATTN_LAYER_BITS:
-        say(t, "%s: bits, 1 = attend", layer->where);
+        say_words(t, "%s: bits, 1 = attend", layer->where);
         say_hidden_cells(t, m, part);
         break;
     case ATTN_LAYER_PATTERN:
         say_pattern(t, &layer->pattern);
         break;
     case ATTN_LAYER_PADDING:
-        say(t, "%s: ", layer->where);
+        say_words(t, "%s: ", layer->where);
         say_hidden_keys(t, m, part);
         break;
     case ATTN_LAYER_LENGTHS:
         say_lengths(t, m, layer);
         break;
     case ATTN_LAYER_TOKENS:
-        say(t, "%s: keys with the id %" PRId64 " are padding, ", layer->where, layer->pad_id);
+        say_words(t, "%s: keys with the id %" PRId64 " are padding, ", layer->where, layer->pad_id);
         say_hidden_keys(t, m, part);
         break;
     }
@@ -208,16 +210,16 @@ static void say_layer(mask_text *t, const attn_mask *m, size_t i) {
 const char *attn_mask_words(const attn_mask *m, attn_arena *arena) {
     mask_text t = {.used = 0};
     if (!m->layer_count)
-        say(&t, "none: every query sees every key");
+        say_words(&t, "none: every query sees every key");
     for (size_t i = 0; i < m->layer_count; i++) {
-        say(&t, "%s", i ? "; " : "");
+        say_words(&t, "%s", i ? "; " : "");
         say_layer(&t, m, i);
     }
     if (attn_mask_fills(m))
-        say(&t, "; %s %g instead of hiding them",
-            m->fill == ATTN_FILL_ADD ? "masked scores are lowered by adding"
-                                     : "masked scores are replaced by",
-            m->fill_value);
+        say_words(&t, "; %s %g instead of hiding them",
+                  m->fill == ATTN_FILL_ADD ? "masked scores are lowered by adding"
+                                           : "masked scores are replaced by",
+                  m->fill_value);
     const char *text = attn_arena_text(arena, t.text, t.used);
     return text ? text : "";
 }

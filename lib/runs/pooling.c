@@ -88,7 +88,7 @@ static void add_each(attn_run_sum *s, const float *w, const uint8_t *keep, size_
 }
 
 /* Counts n weights of one row in their cell. */
-static void count(attn_run_sum *s, const uint8_t *keep, size_t n) {
+static void count_visible(attn_run_sum *s, const uint8_t *keep, size_t n) {
     s->count += n;
     for (size_t k = 0; keep && k < n; k++)
         s->count -= !keep[k];
@@ -160,7 +160,8 @@ static void count_row(const attn_run_row *p, const cell_row *to) {
     for (size_t at = p->from; at < p->to;) {
         const size_t cell = at >> to->level, end = (cell + 1) << to->level;
         const size_t stop = end < p->to ? end : p->to;
-        count(&to->sums[cell - to->left], p->keep ? p->keep + (at - p->from) : NULL, stop - at);
+        count_visible(&to->sums[cell - to->left], p->keep ? p->keep + (at - p->from) : NULL,
+                      stop - at);
         at = stop;
     }
 }
