@@ -93,9 +93,9 @@ static void try_variant(attn_lab *lab, const attn_lesson *lesson, attn_table *mo
 }
 
 static void tabulate(attn_lab *lab, const buckets *b) {
-    attn_table *t = attn_lab_table(lab, "Held-out sentences by length", columns, 4, b->count),
-               *q = attn_lab_table(lab, "The curve that textbooks quote, approximate",
-                                   quoted_columns, 3, QUOTED);
+    attn_table *t = ATTN_LAB_TABLE(lab, "Held-out sentences by length", columns, b->count),
+               *q = ATTN_LAB_TABLE(lab, "The curve that textbooks quote, approximate",
+                                   quoted_columns, QUOTED);
     for (size_t i = 0; i < b->count; i++)
         attn_lab_row(t, attn_lab_say(lab, "%zu to %zu", from_of(b->middle[i]), to_of(b->middle[i])),
                      b->bleu[0][i], b->bleu[1][i], b->bleu[1][i] - b->bleu[0][i]);
@@ -108,13 +108,8 @@ static void draw(attn_lab *lab, const buckets *b) {
                                          "as textbooks quote it, of real text"};
     attn_picture *p = attn_lab_curves(lab, "curves", "BLEU by the length of the source",
                                       "source words", "BLEU", 2, titles, 2 * VARIANTS);
-    double *x = attn_lab_keep(lab, b->count, sizeof *x);
-    for (size_t v = 0; v < VARIANTS; v++) {
-        double *y = attn_lab_keep(lab, b->count, sizeof *y);
-        for (size_t i = 0; i < b->count && !lab->status; i++)
-            x[i] = b->middle[i], y[i] = b->bleu[v][i];
-        attn_lab_curve(lab, p, 0, names[v], x, y, b->count);
-    }
+    for (size_t v = 0; v < VARIANTS; v++)
+        attn_lab_curve(lab, p, 0, names[v], b->middle, b->bleu[v], b->count);
     for (size_t v = 0; v < VARIANTS; v++)
         attn_lab_curve(lab, p, 1, names[v], quoted_lengths, quoted[v], QUOTED);
     if (p && !lab->status)
@@ -124,8 +119,7 @@ static void draw(attn_lab *lab, const buckets *b) {
 static void run(attn_lab *lab) {
     attn_lesson lesson;
     buckets b = lengths(lab);
-    attn_table *models =
-        attn_lab_table(lab, "Both models, trained alike", model_columns, 5, VARIANTS);
+    attn_table *models = ATTN_LAB_TABLE(lab, "Both models, trained alike", model_columns, VARIANTS);
     attn_lab_part(lab, 0, 0, "a corpus of %zu sentence pairs", attn_lab_size(lab, "num_pairs"));
     if (attn_lesson_open(lab, ATTN_EN_FR, &lesson))
         for (size_t v = 0; v < VARIANTS && !lab->status; v++)

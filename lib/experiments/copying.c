@@ -15,13 +15,9 @@ static const attn_column columns[] = {
     {"training", "s", 1, true},       {"speed", "words/s", 0, true},
 };
 
-static const struct {
-    attn_model_attention attention;
-    size_t heads;
-    const char *name;
-} variants[] = {{ATTN_MODEL_MULTIHEAD, 4, "multi-head, 4 heads"},
-                {ATTN_MODEL_DOT, 1, "dot product"},
-                {ATTN_MODEL_NONE, 1, "none: one fixed vector"}};
+static const attn_variant variants[] = {{"multi-head, 4 heads", ATTN_MODEL_MULTIHEAD, 4},
+                                        {"dot product", ATTN_MODEL_DOT, 1},
+                                        {"none: one fixed vector", ATTN_MODEL_NONE, 1}};
 enum { VARIANTS = sizeof variants / sizeof *variants };
 
 static size_t bytes(const attn_experiment *about, const double *values) {
@@ -29,67 +25,49 @@ static size_t bytes(const attn_experiment *about, const double *values) {
                              2 * (size_t)attn_setting_value(about, values, "num_symbols"));
 }
 
-/* The table and pictures of a run, and the example that the pictures show. */
-typedef struct sheet {
+/* The table of a run, and the percentages of sequences without a fault. */
+typedef struct result {
     attn_table *table;
-    attn_picture *curves, *heatmaps;
-    attn_specimen specimen;
-    double exact[VARIANTS]; /* percent of the sequences without a fault */
-} sheet;
+    double exact[VARIANTS];
+} result;
 
-static bool open_sheet(attn_lab *lab, const attn_lesson *lesson, sheet *s) {
-    s->table = attn_lab_table(lab, "Held-out sequences, copied greedily", columns,
-                              sizeof columns / sizeof *columns, VARIANTS);
-    s->curves = attn_lab_curves(lab, "curves", "Learning to copy", "steps",
-                                "validation symbols predicted right, %", 1, NULL, VARIANTS);
-    const size_t longest = attn_lab_size(lab, "longest");
-    if (!attn_lesson_specimen(lab, lesson, longest < 10 ? longest : 10, &s->specimen))
-        return false;
-    s->heatmaps = attn_lesson_picture(lab, "weights", "Where the decoder looks while it copies", 2,
-                                      &s->specimen);
-    return s->heatmaps != NULL;
-}
-
-static void try_variant(attn_lab *lab, const attn_lesson *lesson, size_t v, sheet *s) {
-    attn_model_config config = attn_lesson_config(lab, lesson);
+static bool score(attn_lab *lab, const attn_lesson *lesson, size_t v, const attn_pupil *pupil,
+                  void *ctx) {
+    result *r = ctx;
     attn_model_scores scores;
-    attn_pupil pupil;
-    config.attention = variants[v].attention, config.num_heads = variants[v].heads;
-    attn_lab_part(lab, (double)v / VARIANTS, (double)(v + 1) / VARIANTS, "attention: %s",
-                  variants[v].name);
-    if (!attn_lesson_teach(lab, lesson, &config, &pupil))
-        return;
-    if (attn_lesson_score(lab, lesson, pupil.model, 0, 0, &scores)) {
-        s->exact[v] = 100 * (double)scores.bleu.exact / (double)scores.bleu.sentences;
-        attn_lab_row(s->table, variants[v].name,
-                     (double)attn_parameters_count(attn_model_parameters(pupil.model), ""),
-                     pupil.right[pupil.count - 1], s->exact[v],
-                     attn_bleu_score(&scores.bleu, false), 100 * attn_lesson_alignment(&scores),
-                     pupil.seconds, pupil.words_per_second);
-        attn_lab_curve(lab, s->curves, 0, variants[v].name, pupil.steps, pupil.right, pupil.count);
-        const float *look = attn_lesson_look(lab, lesson, pupil.model, &s->specimen);
-        if (look)
-            attn_lab_heatmap(lab, s->heatmaps, v, variants[v].name, look, s->specimen.S);
-    }
-    attn_model_free(pupil.model);
+    if (!attn_lesson_score(lab, lesson, pupil->model, 0, 0, &scores))
+        return false;
+    r->exact[v] = 100 * (double)scores.bleu.exact / (double)scores.bleu.sentences;
+    attn_lab_row(r->table, variants[v].name,
+                 (double)attn_parameters_count(attn_model_parameters(pupil->model), ""),
+                 pupil->right[pupil->count - 1], r->exact[v], attn_bleu_score(&scores.bleu, false),
+                 100 * attn_lesson_alignment(&scores), pupil->seconds, pupil->words_per_second);
+    return true;
 }
 
 static void run(attn_lab *lab) {
-    attn_lesson lesson;
-    sheet s = {0};
+    result r = {.table =
+                    ATTN_LAB_TABLE(lab, "Held-out sequences, copied greedily", columns, VARIANTS)};
     attn_lab_part(lab, 0, 0, "sequences of %zu symbols", attn_lab_size(lab, "num_symbols"));
-    if (attn_lesson_open(lab, ATTN_COPY, &lesson) && open_sheet(lab, &lesson, &s))
-        for (size_t v = 0; v < VARIANTS && !lab->status; v++)
-            try_variant(lab, &lesson, v, &s);
-    attn_lesson_close(&lesson);
+    attn_lesson_contest(lab, &(attn_contest){
+                                 .task = ATTN_COPY,
+                                 .variants = variants,
+                                 .count = VARIANTS,
+                                 .learning = "Learning to copy",
+                                 .right = "validation symbols predicted right, %",
+                                 .looking = "Where the decoder looks while it copies",
+                                 .words = 10,
+                                 .ctx = &r,
+                                 .score = score,
+                             });
     lab->out->closing = attn_lab_say(
         lab,
         "Of held-out sequences of %zu to %zu symbols %.1f %% are copied without a fault with "
         "multi-head attention, %.1f %% with a dot product, %.1f %% through one fixed vector: with "
         "attention a decoder looks up the next symbol on the diagonal, without it all of them must "
         "be remembered.",
-        attn_lab_size(lab, "shortest"), attn_lab_size(lab, "longest"), s.exact[0], s.exact[1],
-        s.exact[2]);
+        attn_lab_size(lab, "shortest"), attn_lab_size(lab, "longest"), r.exact[0], r.exact[1],
+        r.exact[2]);
 }
 
 const attn_experiment_row attn_experiment_copy = {

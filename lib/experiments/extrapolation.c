@@ -203,8 +203,7 @@ static void add_places(attn_lab *lab, attn_picture *p, const char *name, const d
 static void try_positions(attn_lab *lab, size_t kind, attn_table *table, attn_picture *by_length,
                           attn_picture *by_place, score *found) {
     const size_t trained = attn_lab_size(lab, "trained");
-    double loss = 0, *x = attn_lab_keep(lab, TIMES, sizeof *x);
-    double *y = attn_lab_keep(lab, TIMES, sizeof *y),
+    double loss = 0, x[TIMES] = {0}, y[TIMES] = {0},
            *places = attn_lab_take(lab, 4 * trained, sizeof *places);
     attn_model *model = lab->status ? NULL : make_model(lab, kinds[kind].positions);
     if (model) {
@@ -261,9 +260,9 @@ static const char *explain_alibi(attn_lab *lab, const score *alibi, const score 
 static void run(attn_lab *lab) {
     const size_t trained = attn_lab_size(lab, "trained");
     score found[KINDS] = {{0, 0}};
-    attn_table *table = attn_lab_table(
+    attn_table *table = ATTN_LAB_TABLE(
         lab, attn_lab_say(lab, "Right answers by length; trained on up to %zu places", trained),
-        columns, sizeof columns / sizeof *columns, KINDS);
+        columns, KINDS);
     attn_picture *by_length = attn_lab_curves(
         lab, "curves", attn_lab_say(lab, "Longer sequences than trained (%zu places)", trained),
         "log2 of the length, beside the trained one", "right answers, %", 1, NULL, KINDS);

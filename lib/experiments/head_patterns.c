@@ -41,10 +41,16 @@ static const char *const kind_names[KINDS] = {"all",     "short",           "lon
                                               "negated", "relative clause", "plain"};
 static const char *const site_names[] = {"encoder", "decoder", "cross"};
 
+/* The measures of a head that are averaged, in the order of the tables' columns. */
+enum { ENTROPY, LARGEST, PREVIOUS, CURRENT, NEXT, DISTANCE, MEASURES };
+static const size_t measured[MEASURES] = {ATTN_NORMALIZED_ENTROPY, ATTN_CONFIDENCE,
+                                          ATTN_PREVIOUS_TOKEN,     ATTN_CURRENT_TOKEN,
+                                          ATTN_NEXT_TOKEN,         ATTN_DISTANCE};
+
 /* Sums over `count` sentences: measures of a head, and the share of its weights at each clipped
  * distance. */
 typedef struct tally {
-    double count, entropy, largest, previous, current, next, distance, offsets[OFFSETS];
+    double count, sums[MEASURES], offsets[OFFSETS];
     attn_alignment alignment;
 } tally;
 
@@ -139,10 +145,6 @@ static void vote(attn_lab *lab, head *h, const char *name) {
     h->votes[i]++;
 }
 
-static double or_zero(double x) {
-    return isfinite(x) ? x : 0;
-}
-
 /* Adds the share of the weights at each distance. For cross-attention it also adds the alignment by
  * the largest weight of each target word. */
 static void add_weights(const survey *s, const head *h, const float *weights, size_t L, size_t S,
@@ -169,12 +171,8 @@ static void add_head(survey *s, head *h, const attn_head_measures *m, const floa
         if (!s->is[k])
             continue;
         t->count++;
-        t->entropy += or_zero(m->values[ATTN_NORMALIZED_ENTROPY]);
-        t->largest += or_zero(m->values[ATTN_CONFIDENCE]);
-        t->previous += or_zero(m->values[ATTN_PREVIOUS_TOKEN]);
-        t->current += or_zero(m->values[ATTN_CURRENT_TOKEN]);
-        t->next += or_zero(m->values[ATTN_NEXT_TOKEN]);
-        t->distance += or_zero(m->values[ATTN_DISTANCE]);
+        for (size_t i = 0; i < MEASURES; i++)
+            t->sums[i] += isfinite(m->values[measured[i]]) ? m->values[measured[i]] : 0;
         add_weights(s, h, weights, L, S, t);
     }
 }
@@ -223,6 +221,10 @@ static const char *site_of(attn_lab *lab, const head *h) {
                     : site_names[h->site];
 }
 
+static double mean_of(const tally *t, size_t measure) {
+    return t->sums[measure] / t->count;
+}
+
 static double error_of(const head *h, size_t kind) {
     return h->site == ATTN_SITE_CROSS ? 100 * attn_alignment_error(&h->kinds[kind].alignment)
                                       : (double)NAN;
@@ -262,25 +264,23 @@ static double apart(const tally *a, const tally *b) {
 }
 
 static void tabulate(attn_lab *lab, const survey *s) {
-    attn_table *heads = attn_lab_table(lab, "Heads over all sentences", head_columns,
-                                       sizeof head_columns / sizeof *head_columns, s->count),
-               *kinds =
-                   attn_lab_table(lab, "Heads by the kind of sentence", kind_columns,
-                                  sizeof kind_columns / sizeof *kind_columns, s->count * KINDS);
+    attn_table *heads = ATTN_LAB_TABLE(lab, "Heads over all sentences", head_columns, s->count),
+               *kinds = ATTN_LAB_TABLE(lab, "Heads by the kind of sentence", kind_columns,
+                                       s->count * KINDS);
     for (size_t i = 0; i < s->count && !lab->status; i++) {
         const head *h = &s->heads[i];
         const tally *t = &h->kinds[0];
         const size_t best = most_voted(h);
-        attn_lab_row(heads, site_of(lab, h), (double)h->number, t->entropy / t->count,
-                     t->largest / t->count, t->previous / t->count, t->current / t->count,
-                     t->next / t->count, t->distance / t->count, error_of(h, 0), h->names[best],
+        attn_lab_row(heads, site_of(lab, h), (double)h->number, mean_of(t, ENTROPY),
+                     mean_of(t, LARGEST), mean_of(t, PREVIOUS), mean_of(t, CURRENT),
+                     mean_of(t, NEXT), mean_of(t, DISTANCE), error_of(h, 0), h->names[best],
                      100 * (double)h->votes[best] / t->count, reading_of(h));
         for (size_t k = 0; k < KINDS; k++) {
             const tally *of = &h->kinds[k];
             if (of->count)
                 attn_lab_row(kinds, site_of(lab, h), (double)h->number, kind_names[k], of->count,
-                             of->entropy / of->count, of->largest / of->count,
-                             of->distance / of->count, error_of(h, k), apart(of, t));
+                             mean_of(of, ENTROPY), mean_of(of, LARGEST), mean_of(of, DISTANCE),
+                             error_of(h, k), apart(of, t));
         }
     }
 }

@@ -98,6 +98,17 @@ const char *attn_lab_say(attn_lab *lab, const char *format, ...) {
     return text ? text : attn_lab_no_memory(lab);
 }
 
+attn_attention *attn_lab_attend(attn_lab *lab, const attn_inputs *in, unsigned want,
+                                attn_stage stage, attn_results *out) {
+    attn_attention *op;
+    return !lab->status && attn_lab_ok(lab, attn_attention_new(in, lab->scratch, &op, lab->err)) &&
+                   attn_lab_ok(lab,
+                               attn_attention_run(op, want, stage, lab->hooks->pool,
+                                                  lab->hooks->control, lab->scratch, out, lab->err))
+               ? op
+               : NULL;
+}
+
 float *attn_lab_normal(attn_lab *lab, uint64_t stream, size_t n) {
     float *x = attn_lab_take(lab, n, sizeof *x);
     if (x)
@@ -156,11 +167,14 @@ attn_picture *attn_lab_curves(attn_lab *lab, const char *name, const char *title
 
 void attn_lab_curve(attn_lab *lab, attn_picture *p, size_t panel, const char *name, const double *x,
                     const double *y, size_t n) {
+    double *points = attn_lab_keep(lab, 2 * n, sizeof *points);
     if (lab->status)
         return;
+    memcpy(points, x, n * sizeof *x);
+    memcpy(points + n, y, n * sizeof *y);
     /* attn_lab_curves allocated the array as writable, so the cast may remove the const of items */
     attn_figure_curve *to = (attn_figure_curve *)p->curves.items + p->curves.count++;
-    *to = (attn_figure_curve){.name = name, .x = x, .y = y, .n = n, .panel = panel};
+    *to = (attn_figure_curve){.name = name, .x = points, .y = points + n, .n = n, .panel = panel};
 }
 
 attn_picture *attn_lab_heatmaps(attn_lab *lab, const char *name, const char *title, size_t panels,

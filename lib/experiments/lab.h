@@ -4,6 +4,7 @@
 #ifndef ATTN_EXPERIMENTS_LAB_H
 #define ATTN_EXPERIMENTS_LAB_H
 
+#include "attn/attention.h"
 #include "experiments/experiments.h"
 
 typedef struct attn_lab {
@@ -64,6 +65,9 @@ const char *attn_lab_say(attn_lab *lab, const char *format, ...)
 void *attn_lab_no_memory(attn_lab *lab); /* stores ATTN_ENOMEM as the failure; returns NULL */
 /* Begins a step: empties lab->scratch and limits it to the bytes that lab->work does not use. */
 void attn_lab_scratch(attn_lab *lab);
+/* Runs a forward pass of an operation in lab->scratch. Returns it; NULL: the lab has failed. */
+attn_attention *attn_lab_attend(attn_lab *lab, const attn_inputs *in, unsigned want,
+                                attn_stage stage, attn_results *out);
 /* Returns n standard normal numbers in lab->work: attn_rng_normal(attn_rng_bits(seed, stream),
  * i). */
 float *attn_lab_normal(attn_lab *lab, uint64_t stream, size_t n);
@@ -72,12 +76,13 @@ float *attn_lab_normal(attn_lab *lab, uint64_t stream, size_t n);
  * failed. */
 attn_table *attn_lab_table(attn_lab *lab, const char *title, const attn_column *columns,
                            size_t column_count, size_t rows);
+#define ATTN_LAB_TABLE(lab, title, columns, rows)                                                  \
+    attn_lab_table((lab), (title), (columns), sizeof(columns) / sizeof *(columns), (rows))
 /* Appends a row to a table (NULL: does nothing). The arguments are its entries: a const char * in a
  * column of texts, else a double. */
 void attn_lab_row(attn_table *table, ...);
 
-/* Add a picture with space for `most` curves, and add a curve to it. x and y [n] must live as long
- * as the findings (attn_lab_keep). */
+/* Add a picture with space for `most` curves, and add a curve to it, with copies of x and y [n]. */
 attn_picture *attn_lab_curves(attn_lab *lab, const char *name, const char *title,
                               const char *x_label, const char *y_label, size_t panels,
                               const char *const *titles, size_t most);

@@ -191,58 +191,34 @@ static const char **copy_words(attn_lab *lab, const char *const *words, size_t n
     return copy;
 }
 
-/* Replaces a side of the pair by its sub-words. to[w] gets the index of the first sub-word of word
- * w, and to[count] their number. Returns false if there are too many. */
-static bool take_subwords(attn_lab *lab, const attn_lesson *lesson, attn_pair *pair, bool target,
-                          size_t to[ATTN_PAIR_WORDS + 1]) {
-    const attn_tokenizer *v = target ? lesson->target : lesson->source;
-    attn_pair_tokens tokens;
-    if (!attn_lab_ok(lab, attn_pair_read(pair, target, v, lab->scratch, &tokens, lab->err)) ||
-        tokens.count > ATTN_PAIR_WORDS)
-        return false;
-    const char **words = target ? pair->target : pair->source;
-    size_t *count = target ? &pair->target_count : &pair->source_count;
-    for (size_t i = tokens.count; i-- > 0;)
-        to[tokens.words[i]] = i;
-    to[*count] = tokens.count;
-    for (size_t i = 0; i < tokens.count; i++)
-        words[i] = attn_tokenizer_token(v, tokens.ids[i]);
-    *count = tokens.count;
-    return true;
-}
-
-/* Makes each link of words a link of all their sub-words. Returns false if there are too many. */
-static bool spread_links(attn_pair *pair, const size_t source[], const size_t target[]) {
-    const attn_pair words = *pair;
-    pair->link_count = 0;
-    for (size_t i = 0; i < words.link_count; i++) {
-        const attn_link *link = &words.links[i];
-        for (size_t t = target[link->target]; t < target[link->target + 1]; t++)
-            for (size_t s = source[link->source]; s < source[link->source + 1]; s++) {
-                if (pair->link_count == ATTN_PAIR_LINKS)
-                    return false;
-                pair->links[pair->link_count++] = (attn_link){(uint16_t)s, (uint16_t)t, link->sure};
-            }
-    }
-    return true;
+/* Names the tokens of a side. */
+static void name_tokens(const attn_tokenizer *t, const int32_t *ids, size_t count,
+                        const char **words) {
+    for (size_t i = 0; i < count; i++)
+        words[i] = attn_tokenizer_token(t, ids[i]);
 }
 
 bool attn_lesson_pair(attn_lab *lab, const attn_lesson *lesson, uint64_t index, attn_pair *pair) {
-    size_t source[ATTN_PAIR_WORDS + 1], target[ATTN_PAIR_WORDS + 1];
+    attn_dataset one;
     if (!attn_lab_ok(lab, attn_corpus_pair(lesson->corpus, ATTN_HELD_OUT, index, pair, lab->err)))
         return false;
     if (attn_tokenizer_kind_of(lesson->source) != ATTN_TOKENS_SUBWORDS)
         return true;
     attn_lab_scratch(lab);
-    const bool fits = take_subwords(lab, lesson, pair, false, source) &&
-                      take_subwords(lab, lesson, pair, true, target) &&
-                      spread_links(pair, source, target);
-    return fits || lab->status
-               ? fits
-               : attn_lab_ok(lab, attn_fail(lab->err, ATTN_ELIMIT, "model",
-                                            "splits a sentence into more than %d sub-words or "
-                                            "%d links",
-                                            ATTN_PAIR_WORDS, ATTN_PAIR_LINKS));
+    if (!attn_lab_ok(lab, attn_dataset_new(lesson->corpus, ATTN_HELD_OUT, index, 1, lesson->source,
+                                           lesson->target, lab->scratch, &one, lab->err)))
+        return false;
+    const size_t S = one.source_at[1], T = one.target_at[1], links = one.link_at[1];
+    if (S > ATTN_PAIR_WORDS || T > ATTN_PAIR_WORDS || links > ATTN_PAIR_LINKS)
+        return attn_lab_ok(lab, attn_fail(lab->err, ATTN_ELIMIT, "model",
+                                          "splits a sentence into more than %d sub-words or "
+                                          "%d links",
+                                          ATTN_PAIR_WORDS, ATTN_PAIR_LINKS));
+    name_tokens(lesson->source, one.source, S, pair->source);
+    name_tokens(lesson->target, one.target, T, pair->target);
+    memcpy(pair->links, one.links, links * sizeof *one.links);
+    pair->source_count = S, pair->target_count = T, pair->link_count = links;
+    return true;
 }
 
 bool attn_lesson_specimen(attn_lab *lab, const attn_lesson *lesson, size_t words,
@@ -326,4 +302,59 @@ attn_picture *attn_lesson_picture(attn_lab *lab, const char *name, const char *t
     p->heat.row_labels = specimen->targets, p->heat.row_count = specimen->T;
     p->heat.col_labels = specimen->sources, p->heat.col_count = specimen->S;
     return p;
+}
+
+/* ---- contests ---- */
+static attn_picture *open_example(attn_lab *lab, const attn_contest *c, const attn_lesson *lesson,
+                                  attn_specimen *example) {
+    const size_t longest = attn_lab_size(lab, "longest");
+    if (!attn_lesson_specimen(lab, lesson, longest < c->words ? longest : c->words, example))
+        return NULL;
+    size_t panels = c->gold;
+    for (size_t v = 0; v < c->count; v++)
+        panels += c->variants[v].attention != ATTN_MODEL_NONE;
+    attn_picture *p = attn_lesson_picture(lab, "weights", c->looking, panels, example);
+    const float *gold = p && c->gold ? attn_lesson_gold(lab, example) : NULL;
+    if (gold)
+        attn_lab_heatmap(lab, p, c->count, "what belongs together", gold, example->S);
+    return lab->status ? NULL : p;
+}
+
+static void try_variant(attn_lab *lab, const attn_contest *c, const attn_lesson *lesson, size_t v,
+                        attn_picture *curves, attn_picture *looks, const attn_specimen *example) {
+    const attn_variant *variant = &c->variants[v];
+    const double step = (1 - c->from) / (double)c->count;
+    attn_model_config config = attn_lesson_config(lab, lesson);
+    attn_pupil pupil;
+    config.attention = variant->attention;
+    if (variant->heads)
+        config.num_heads = variant->heads;
+    if (c->configure)
+        c->configure(lab, &config);
+    attn_lab_part(lab, c->from + step * (double)v, c->from + step * (double)(v + 1),
+                  "attention: %s", variant->name);
+    if (!attn_lesson_teach(lab, lesson, &config, &pupil))
+        return;
+    if (c->score(lab, lesson, v, &pupil, c->ctx)) {
+        attn_lab_curve(lab, curves, 0, variant->name, pupil.steps, pupil.right, pupil.count);
+        const float *look = attn_lesson_look(lab, lesson, pupil.model, example);
+        if (look)
+            attn_lab_heatmap(lab, looks, v, variant->name, look, example->S);
+        if (look && c->look)
+            c->look(lab, &config, looks, v, example);
+    }
+    attn_model_free(pupil.model);
+}
+
+void attn_lesson_contest(attn_lab *lab, const attn_contest *c) {
+    attn_lesson lesson;
+    attn_specimen example;
+    if (attn_lesson_open(lab, c->task, &lesson)) {
+        attn_picture *curves = attn_lab_curves(lab, "curves", c->learning, "steps", c->right, 1,
+                                               NULL, c->count),
+                     *looks = open_example(lab, c, &lesson, &example);
+        for (size_t v = 0; looks && v < c->count && !lab->status; v++)
+            try_variant(lab, c, &lesson, v, curves, looks, &example);
+    }
+    attn_lesson_close(&lesson);
 }

@@ -93,4 +93,36 @@ const float *attn_lesson_gold(attn_lab *lab, const attn_specimen *specimen);
 attn_picture *attn_lesson_picture(attn_lab *lab, const char *name, const char *title, size_t panels,
                                   const attn_specimen *specimen);
 
+/* ---- models that differ in their attention, trained alike and compared ---- */
+typedef struct attn_variant {
+    const char *name;
+    attn_model_attention attention;
+    size_t heads; /* 0: the default */
+} attn_variant;
+
+typedef struct attn_contest {
+    attn_task task;
+    const attn_variant *variants; /* [count]; one without attention is the last, without a panel */
+    size_t count;
+    /* Titles of the training curves, of their axis, and of the picture of one example: where each
+     * decoder looks. */
+    const char *learning, *right, *looking;
+    size_t words; /* source words of the example, at least; fewer if the longest pair has fewer */
+    bool gold;    /* the example has a panel for its gold alignment */
+    double from;  /* progress at the beginning */
+    void *ctx;
+    /* Changes the configuration of a variant before it is trained. May be NULL. */
+    void (*configure)(attn_lab *lab, attn_model_config *config);
+    /* Scores a trained model and adds its row. Returns false if the lab has failed. */
+    bool (*score)(attn_lab *lab, const attn_lesson *lesson, size_t variant, const attn_pupil *pupil,
+                  void *ctx);
+    /* Adds to the panel of a variant in the picture of the example. May be NULL. */
+    void (*look)(attn_lab *lab, const attn_model_config *config, attn_picture *picture,
+                 size_t variant, const attn_specimen *specimen);
+} attn_contest;
+
+/* Opens the lesson, trains and scores all variants, and adds two pictures: their training curves
+ * ("curves") and the example ("weights"). */
+void attn_lesson_contest(attn_lab *lab, const attn_contest *contest);
+
 #endif

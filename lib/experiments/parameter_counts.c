@@ -57,49 +57,40 @@ static attn_status check(const attn_experiment *about, const double *values, att
     return ATTN_OK;
 }
 
-/* Counts the parameters that an attention layer of the library declares. */
-static double count_attention(attn_lab *lab, attn_score_kind kind, size_t width, size_t heads,
-                              size_t score_width) {
-    attn_parameters *set = attn_parameters_new();
-    attn_attend layer = {.kind = kind, .width = width, .heads = heads, .score_width = score_width};
-    if (!set) {
-        attn_lab_no_memory(lab);
-        return 0;
-    }
-    attn_attend_declare(&layer, set, "attention");
-    const double count = (double)attn_parameters_count(set, "");
-    attn_parameters_free(set);
-    return count;
-}
+/* What is counted: an attention layer of the library, the textbooks' SelfAttention (projections of
+ * queries, keys and values with biases, but no output projection), or learned positions. */
+typedef struct counted {
+    attn_attend attend;            /* if its width is not 0 */
+    size_t self_width;             /* of SelfAttention, or 0 */
+    size_t positions, their_width; /* of positions, or 0 */
+} counted;
 
-/* Counts the parameters of the textbooks' SelfAttention: projections of queries, keys and values
- * with biases, but no output projection. */
-static double count_self_attention(attn_lab *lab, size_t width) {
+static double count(attn_lab *lab, counted what) {
     static const char *const names[] = {"W_q", "W_k", "W_v"};
     attn_parameters *set = attn_parameters_new();
-    attn_linear layers[3];
+    attn_linear linear;
+    attn_embedding table;
     if (!set) {
         attn_lab_no_memory(lab);
         return 0;
     }
-    for (size_t i = 0; i < 3; i++)
-        attn_linear_declare(&layers[i], set, names[i], width, width, true);
-    const double count = (double)attn_parameters_count(set, "");
+    if (what.attend.width)
+        attn_attend_declare(&what.attend, set, "attention");
+    for (size_t i = 0; what.self_width && i < 3; i++)
+        attn_linear_declare(&linear, set, names[i], what.self_width, what.self_width, true);
+    if (what.positions)
+        attn_positions_declare(&table, set, "positions", what.positions, what.their_width);
+    const double found = (double)attn_parameters_count(set, "");
     attn_parameters_free(set);
-    return count;
+    return found;
 }
 
-static double count_positions(attn_lab *lab, size_t most, size_t width) {
-    attn_parameters *set = attn_parameters_new();
-    attn_embedding layer;
-    if (!set) {
-        attn_lab_no_memory(lab);
-        return 0;
-    }
-    attn_positions_declare(&layer, set, "positions", most, width);
-    const double count = (double)attn_parameters_count(set, "");
-    attn_parameters_free(set);
-    return count;
+static double count_attention(attn_lab *lab, attn_score_kind kind, size_t width, size_t heads,
+                              size_t score_width) {
+    return count(
+        lab,
+        (counted){
+            .attend = {.kind = kind, .width = width, .heads = heads, .score_width = score_width}});
 }
 
 static void count_classes(attn_lab *lab) {
@@ -107,7 +98,7 @@ static void count_classes(attn_lab *lab) {
                  H = attn_lab_size(lab, "num_heads"), N = attn_lab_size(lab, "positions"),
                  M = attn_lab_size(lab, "model_width");
     const double d = (double)D, a = (double)A, n = (double)N, m = (double)M;
-    attn_table *t = attn_lab_table(lab, "Parameters of the classes", class_columns, 5, CLASSES);
+    attn_table *t = ATTN_LAB_TABLE(lab, "Parameters of the classes", class_columns, CLASSES);
     const char *wide = attn_lab_say(lab, "d %zu", D),
                *heads = attn_lab_say(lab, "d %zu, %zu heads", D, H);
     attn_lab_row(t, "MultiplicativeAttention dot", wide,
@@ -118,8 +109,8 @@ static void count_classes(attn_lab *lab) {
                  count_attention(lab, ATTN_SCORE_concat, D, 1, D), "2 d^2 + d", 2 * d * d + d);
     attn_lab_row(t, "AdditiveAttention", attn_lab_say(lab, "d %zu, a %zu", D, A),
                  count_attention(lab, ATTN_SCORE_additive, D, 1, A), "2 d a + a", 2 * d * a + a);
-    attn_lab_row(t, "SelfAttention", attn_lab_say(lab, "d %zu", M), count_self_attention(lab, M),
-                 "3 (d^2 + d)", 3 * (m * m + m));
+    attn_lab_row(t, "SelfAttention", attn_lab_say(lab, "d %zu", M),
+                 count(lab, (counted){.self_width = M}), "3 (d^2 + d)", 3 * (m * m + m));
     attn_lab_row(t, "MultiHeadAttention", heads,
                  count_attention(lab, ATTN_SCORE_scaled_dot, D, H, 0), "4 (d^2 + d)",
                  4 * (d * d + d));
@@ -128,7 +119,7 @@ static void count_classes(attn_lab *lab) {
                  4 * (d * d + d));
     attn_lab_row(t, "SinusoidalPositionalEncoding", attn_lab_say(lab, "d %zu", D), 0.0, "0", 0.0);
     attn_lab_row(t, "LearnedPositionalEncoding", attn_lab_say(lab, "d %zu, n %zu", D, N),
-                 count_positions(lab, N, D), "n d", n * d);
+                 count(lab, (counted){.positions = N, .their_width = D}), "n d", n * d);
 }
 
 /* Makes a model, adds a table of the parameters of its parts, and returns their sum. */
@@ -143,12 +134,12 @@ static double count_parts(attn_lab *lab) {
         return 0;
     const attn_parameters *set = attn_model_parameters(model);
     const double all = (double)attn_parameters_count(set, "");
-    attn_table *t = attn_lab_table(
+    attn_table *t = ATTN_LAB_TABLE(
         lab,
         attn_lab_say(lab, "AttentionSeq2Seq: d %zu, %zu heads, %zu layers, %zu and %zu words",
                      config.width, config.num_heads, config.num_layers, config.source_vocabulary,
                      config.target_vocabulary),
-        part_columns, 3, PARTS + 2);
+        part_columns, PARTS + 2);
     double said = 0;
     for (size_t i = 0; i < PARTS; i++) {
         const double count = (double)attn_parameters_count(set, parts[i]);
@@ -172,10 +163,9 @@ static void draw(attn_lab *lab) {
                  {"dot", ATTN_SCORE_dot}};
     attn_picture *p = attn_lab_curves(lab, "parameters", "Parameters of attention by width",
                                       "width d", "million parameters", 1, NULL, 5);
-    double *x = attn_lab_keep(lab, WIDTHS, sizeof *x);
+    double x[WIDTHS], y[WIDTHS];
     for (size_t k = 0; k < 5; k++) {
-        double *y = attn_lab_keep(lab, WIDTHS, sizeof *y);
-        for (size_t i = 0; i < WIDTHS && !lab->status; i++) {
+        for (size_t i = 0; i < WIDTHS; i++) {
             const size_t d = 64 * (i + 1);
             x[i] = (double)d;
             y[i] = count_attention(lab, kinds[k].kind, d, 1,

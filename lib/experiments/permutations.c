@@ -118,7 +118,6 @@ static bool look(attn_lab *lab, const setup *s, form f, const size_t *at, view *
     const double *added = f == SINUSOIDAL ? s->sinusoids : f == LEARNED ? s->learned : NULL;
     double *x = attn_arena_zeroed(lab->scratch, 4 * N * D, sizeof *x);
     attn_inputs in = attn_attention_defaults();
-    attn_attention *run;
     attn_results results;
     if (!x)
         return attn_lab_no_memory(lab) != NULL;
@@ -135,11 +134,8 @@ static bool look(attn_lab *lab, const setup *s, form f, const size_t *at, view *
     if (f == CAUSAL)
         in.mask.layers[in.mask.count++] =
             (attn_mask_layer){.kind = ATTN_LAYER_CAUSAL, .where = "causal"};
-    if (!attn_lab_ok(lab, attn_attention_new(&in, lab->scratch, &run, lab->err)) ||
-        !attn_lab_ok(
-            lab, attn_attention_run(run, ATTN_WANT_OUTPUT | ATTN_WANT_WEIGHTS | ATTN_WANT_SCORES,
-                                    ATTN_STAGE_BIASED, NULL, lab->hooks->control, lab->scratch,
-                                    &results, lab->err)))
+    if (!attn_lab_attend(lab, &in, ATTN_WANT_OUTPUT | ATTN_WANT_WEIGHTS | ATTN_WANT_SCORES,
+                         ATTN_STAGE_BIASED, &results))
         return false;
     *out = (view){results.output.data, results.weights.data, results.scores.data};
     return true;
@@ -251,9 +247,9 @@ static void draw(attn_lab *lab, const setup *s) {
 static void run(attn_lab *lab) {
     setup s;
     double error[FORMS] = {0};
-    attn_table *table = attn_lab_table(
+    attn_table *table = ATTN_LAB_TABLE(
         lab, "Self-attention of the same words in other orders: largest differences, relative",
-        columns, sizeof columns / sizeof *columns, FORMS);
+        columns, FORMS);
     if (!open_setup(lab, &s))
         return;
     for (form f = NONE; f < FORMS; f++) {

@@ -147,7 +147,7 @@ static double attention_operations(double n, double d) {
 
 static void quote(attn_lab *lab) {
     attn_table *t =
-        attn_lab_table(lab, "As textbooks count, without constant factors", quoted_columns, 4, 2);
+        ATTN_LAB_TABLE(lab, "As textbooks count, without constant factors", quoted_columns, 2);
     const double d = attn_lab_number(lab, "width"), n = attn_lab_number(lab, "longest");
     attn_lab_row(t, 1000.0, 512.0, 1000.0 * 512 * 512, 1000.0 * 1000 * 512);
     attn_lab_row(t, n, d, n * d * d, n * n * d);
@@ -159,13 +159,12 @@ static void draw(attn_lab *lab, const double *lengths, reading (*found)[LENGTHS]
                                                 "Gradient at the first place, log10 (at least -8)"};
     attn_picture *p = attn_lab_curves(lab, "curves", "An LSTM against self-attention, as measured",
                                       "log2 of the length n", NULL, 2, titles, 4);
-    double *x = attn_lab_keep(lab, count, sizeof *x);
+    double x[LENGTHS], y[LENGTHS];
     if (p)
         p->measured = true;
     for (size_t panel = 0; panel < 2; panel++)
         for (size_t k = 0; k < 2; k++) {
-            double *y = attn_lab_keep(lab, count, sizeof *y);
-            for (size_t i = 0; i < count && !lab->status; i++) {
+            for (size_t i = 0; i < count; i++) {
                 x[i] = log2(lengths[i]);
                 y[i] = log10(panel ? fmax(found[k][i].first, 1e-8) : found[k][i].ms);
             }
@@ -189,8 +188,7 @@ static void measure_lengths(attn_lab *lab, const pair *p) {
     reading found[2][LENGTHS] = {0};
     double lengths[LENGTHS];
     size_t count = 0;
-    attn_table *t = attn_lab_table(lab, "One layer of each, one sequence", columns,
-                                   sizeof columns / sizeof *columns, LENGTHS);
+    attn_table *t = ATTN_LAB_TABLE(lab, "One layer of each, one sequence", columns, LENGTHS);
     const float *x = attn_lab_normal(lab, 0, longest * p->D);
     for (size_t n = attn_lab_size(lab, "shortest"); n <= longest && count < LENGTHS; n *= 2) {
         /* progress: a length takes about twice as long as the one before */

@@ -91,7 +91,6 @@ static void measure(attn_lab *lab, const inputs *in, size_t d, double scale, rea
     const size_t q[] = {in->L, d}, k[] = {in->S, d}, v[] = {in->S, VALUE_WIDTH},
                  s[] = {in->L, in->S}, o[] = {in->L, VALUE_WIDTH};
     const attn_tensor upstream = attn_tensor_dense(in->upstream, ATTN_F32, 2, o);
-    attn_attention *run;
     attn_results results;
     attn_gradients gradients;
     op.query = attn_tensor_dense(in->query, ATTN_F32, 2, q);
@@ -105,14 +104,12 @@ static void measure(attn_lab *lab, const inputs *in, size_t d, double scale, rea
     double *norms = lab->status ? NULL : attn_arena_zeroed(lab->scratch, in->L, sizeof *norms);
     if (!norms)
         attn_lab_no_memory(lab);
-    if (lab->status || !attn_lab_ok(lab, attn_attention_new(&op, lab->scratch, &run, lab->err)) ||
-        !attn_lab_ok(
-            lab, attn_attention_run(run, ATTN_WANT_OUTPUT | ATTN_WANT_WEIGHTS | ATTN_WANT_SCORES,
-                                    ATTN_STAGE_SCALED, lab->hooks->pool, lab->hooks->control,
-                                    lab->scratch, &results, lab->err)) ||
-        !attn_lab_ok(lab, attn_attention_backward(run, &results, &upstream, lab->hooks->pool,
-                                                  lab->hooks->control, lab->scratch, &gradients,
-                                                  lab->err)))
+    attn_attention *run =
+        attn_lab_attend(lab, &op, ATTN_WANT_OUTPUT | ATTN_WANT_WEIGHTS | ATTN_WANT_SCORES,
+                        ATTN_STAGE_SCALED, &results);
+    if (!run || !attn_lab_ok(lab, attn_attention_backward(run, &results, &upstream,
+                                                          lab->hooks->pool, lab->hooks->control,
+                                                          lab->scratch, &gradients, lab->err)))
         return;
     *out = (reading){0};
     *weights = results.weights.data;
@@ -141,10 +138,8 @@ static void draw(attn_lab *lab, attn_picture *p, const double *log2d,
                  const reading (*found)[WIDTHS], size_t n) {
     static const char *const names[] = {"scores as they are", "divided by sqrt(d)"};
     for (size_t s = 0; s < 2; s++) {
-        double *y[4];
-        for (size_t panel = 0; panel < 4; panel++)
-            y[panel] = attn_lab_keep(lab, n, sizeof **y);
-        for (size_t i = 0; !lab->status && i < n; i++) {
+        double y[4][WIDTHS];
+        for (size_t i = 0; i < n; i++) {
             y[0][i] = found[s][i].largest, y[1][i] = found[s][i].saturated / 100;
             y[2][i] = found[s][i].effective / attn_lab_number(lab, "num_keys");
             y[3][i] = found[s][i].median / found[s][0].median;
@@ -188,7 +183,7 @@ static void measure_width(attn_lab *lab, const inputs *in, size_t d, reading (*f
 
 static void run(attn_lab *lab) {
     const size_t widest = attn_lab_size(lab, "widest");
-    reading found[2][WIDTHS];
+    reading found[2][WIDTHS] = {{{0}}};
     inputs in;
     size_t n = 0, shown = 0, widths = 0;
     for (size_t d = 4; d <= widest; d *= 2, widths++)
@@ -196,8 +191,8 @@ static void run(attn_lab *lab) {
     double *log2d = attn_lab_keep(lab, widths, sizeof *log2d);
     if (!open_inputs(lab, (size_t)2 << widths, &in))
         return;
-    attn_table *table = attn_lab_table(lab, "Scores, weights and gradients by width", columns,
-                                       sizeof columns / sizeof *columns, 2 * widths);
+    attn_table *table =
+        ATTN_LAB_TABLE(lab, "Scores, weights and gradients by width", columns, 2 * widths);
     attn_picture *curves = open_curves(lab);
     attn_picture *heat = attn_lab_heatmaps(
         lab, "weights", attn_lab_say(lab, "Weights of the first queries at d = %zu", shown), 2,

@@ -11,17 +11,8 @@ static const attn_setting settings[] = {
     {"radius", 4, 4, 1, 64, true, "of the local model, in words on either side"},
 };
 
-/* WORDS: bound of the vocabularies. RUNS: a time is the fastest of so many runs. SPECIMEN: source
- * words of the example in pictures, at least. */
-enum {
-    WORDS = 1200,
-    HEADS = 4,
-    HEAD_WIDTH = 64,
-    RUNS = 3,
-    PATTERNS = 5,
-    VARIANTS = 3,
-    SPECIMEN = 12
-};
+/* WORDS: bound of the vocabularies. RUNS: a time is the fastest of so many runs. */
+enum { WORDS = 1200, HEADS = 4, HEAD_WIDTH = 64, RUNS = 3, PATTERNS = 5, VARIANTS = 3 };
 
 static const attn_column cost_columns[] = {
     {"tokens", "", 0, false},
@@ -51,11 +42,9 @@ static const struct {
     {"global, 16 keys and 64 near", {.kind = ATTN_PATTERN_GLOBAL, .num_keys = 16, .local = 64}},
 };
 
-static const struct {
-    const char *name;
-    attn_model_attention attention;
-} variants[VARIANTS] = {
-    {"full", ATTN_MODEL_MULTIHEAD}, {"local", ATTN_MODEL_LOCAL}, {"strided", ATTN_MODEL_STRIDED}};
+static const attn_variant variants[VARIANTS] = {{"full", ATTN_MODEL_MULTIHEAD, 0},
+                                                {"local", ATTN_MODEL_LOCAL, 0},
+                                                {"strided", ATTN_MODEL_STRIDED, 0}};
 
 /* Inputs of the operation, HEADS x tokens x HEAD_WIDTH each, and the time of full attention. */
 typedef struct operation {
@@ -66,8 +55,6 @@ typedef struct operation {
 /* Results of the translation models: BLEU on shorter and on longer sentences. */
 typedef struct quality {
     attn_table *table;
-    attn_picture *curves, *heatmaps;
-    attn_specimen specimen;
     double shorter[VARIANTS], longer[VARIANTS];
 } quality;
 
@@ -101,10 +88,7 @@ static bool measure(attn_lab *lab, const attn_inputs *in, double *ms, double *ke
         attn_lab_scratch(lab);
         const double began = attn_lab_clock(lab);
         if (!attn_lab_done(lab, 0.5) ||
-            !attn_lab_ok(lab, attn_attention_new(in, lab->scratch, &run, lab->err)) ||
-            !attn_lab_ok(lab,
-                         attn_attention_run(run, ATTN_WANT_OUTPUT, ATTN_STAGE_RAW, lab->hooks->pool,
-                                            lab->hooks->control, lab->scratch, &results, lab->err)))
+            !(run = attn_lab_attend(lab, in, ATTN_WANT_OUTPUT, ATTN_STAGE_RAW, &results)))
             return false;
         *ms = fmin(*ms, 1e3 * (attn_lab_clock(lab) - began));
     }
@@ -125,9 +109,8 @@ static bool measure(attn_lab *lab, const attn_inputs *in, double *ms, double *ke
 static void measure_costs(attn_lab *lab) {
     const size_t most = attn_lab_size(lab, "tokens"), all = most * HEADS * HEAD_WIDTH;
     const size_t lengths[2] = {most / 4 > 0 ? most / 4 : most, most};
-    attn_table *t =
-        attn_lab_table(lab, "The operation: 4 heads of width 64, one sequence", cost_columns,
-                       sizeof cost_columns / sizeof *cost_columns, 2 * PATTERNS);
+    attn_table *t = ATTN_LAB_TABLE(lab, "The operation: 4 heads of width 64, one sequence",
+                                   cost_columns, 2 * PATTERNS);
     operation op = {attn_lab_normal(lab, 0, all), attn_lab_normal(lab, 1, all),
                     attn_lab_normal(lab, 2, all), 0};
     for (size_t i = 0; i < 2; i++)
@@ -144,23 +127,6 @@ static void measure_costs(attn_lab *lab) {
 }
 
 /* ---- quality ---- */
-static bool open_quality(attn_lab *lab, const attn_lesson *lesson, quality *q) {
-    const size_t longest = attn_lab_size(lab, "longest");
-    q->table =
-        attn_lab_table(lab, "Translation with fewer keys, held-out sentences", quality_columns,
-                       sizeof quality_columns / sizeof *quality_columns, VARIANTS);
-    q->curves = attn_lab_curves(lab, "curves", "Learning to translate with fewer keys", "steps",
-                                "validation words predicted right, %", 1, NULL, VARIANTS);
-    if (!attn_lesson_specimen(lab, lesson, longest < SPECIMEN ? longest : SPECIMEN, &q->specimen))
-        return false;
-    q->heatmaps =
-        attn_lesson_picture(lab, "weights", "Where the decoder looks", VARIANTS + 1, &q->specimen);
-    const float *gold = attn_lesson_gold(lab, &q->specimen);
-    if (gold && q->heatmaps)
-        attn_lab_heatmap(lab, q->heatmaps, VARIANTS, "what belongs together", gold, q->specimen.S);
-    return !lab->status;
-}
-
 /* Tells whether the cross-attention of a model lets target word i see source word j. */
 static bool sees(const attn_model_config *config, size_t i, size_t j) {
     const size_t far = i > j ? i - j : j - i;
@@ -179,53 +145,57 @@ static double seen(const attn_lab *lab, const attn_model_config *config) {
     return 100 * count / (double)(n * n);
 }
 
-static void draw_look(attn_lab *lab, const attn_model_config *config, const float *look, size_t v,
-                      quality *q) {
-    const size_t T = q->specimen.T, S = q->specimen.S;
+static void hide_unseen(attn_lab *lab, const attn_model_config *config, attn_picture *picture,
+                        size_t v, const attn_specimen *example) {
+    const size_t T = example->T, S = example->S;
     uint8_t *cells = attn_lab_take(lab, T * S, sizeof *cells);
-    if (!look || !cells)
-        return;
-    for (size_t i = 0; i < T * S; i++)
+    for (size_t i = 0; cells && i < T * S; i++)
         cells[i] = sees(config, i / S, i % S);
-    attn_lab_heatmap(lab, q->heatmaps, v, variants[v].name, look, S);
-    attn_lab_hide(lab, q->heatmaps, v, cells);
+    if (cells)
+        attn_lab_hide(lab, picture, v, cells);
 }
 
-static void try_variant(attn_lab *lab, const attn_lesson *lesson, size_t v, quality *q) {
-    attn_model_config config = attn_lesson_config(lab, lesson);
+static void configure(attn_lab *lab, attn_model_config *config) {
+    config->radius = config->attention == ATTN_MODEL_STRIDED ? 1 : attn_lab_size(lab, "radius");
+}
+
+static bool score(attn_lab *lab, const attn_lesson *lesson, size_t v, const attn_pupil *pupil,
+                  void *ctx) {
+    quality *q = ctx;
     const size_t shortest = attn_lab_size(lab, "shortest"), longest = attn_lab_size(lab, "longest"),
                  half = (shortest + longest) / 2, middle = half > 6 || half == longest ? half : 6;
     attn_model_scores below, above;
-    attn_pupil pupil;
-    config.attention = variants[v].attention;
-    config.radius = attn_lab_size(lab, "radius");
-    if (config.attention == ATTN_MODEL_STRIDED)
-        config.radius = 1;
-    attn_lab_part(lab, 0.1 + 0.9 * (double)v / VARIANTS, 0.1 + 0.9 * (double)(v + 1) / VARIANTS,
-                  "attention: %s", variants[v].name);
-    if (!attn_lesson_teach(lab, lesson, &config, &pupil))
-        return;
-    if (attn_lesson_score(lab, lesson, pupil.model, shortest, middle, &below) &&
-        attn_lesson_score(lab, lesson, pupil.model, middle, longest, &above)) {
-        q->shorter[v] = attn_bleu_score(&below.bleu, false);
-        q->longer[v] = attn_bleu_score(&above.bleu, false);
-        attn_lab_row(q->table, variants[v].name, seen(lab, &config), pupil.loss, q->shorter[v],
-                     q->longer[v], 100 * attn_lesson_alignment(&above), pupil.words_per_second);
-        attn_lab_curve(lab, q->curves, 0, variants[v].name, pupil.steps, pupil.right, pupil.count);
-        draw_look(lab, &config, attn_lesson_look(lab, lesson, pupil.model, &q->specimen), v, q);
-    }
-    attn_model_free(pupil.model);
+    if (!attn_lesson_score(lab, lesson, pupil->model, shortest, middle, &below) ||
+        !attn_lesson_score(lab, lesson, pupil->model, middle, longest, &above))
+        return false;
+    q->shorter[v] = attn_bleu_score(&below.bleu, false);
+    q->longer[v] = attn_bleu_score(&above.bleu, false);
+    attn_lab_row(q->table, variants[v].name, seen(lab, attn_model_configuration(pupil->model)),
+                 pupil->loss, q->shorter[v], q->longer[v], 100 * attn_lesson_alignment(&above),
+                 pupil->words_per_second);
+    return true;
 }
 
 static void run(attn_lab *lab) {
-    attn_lesson lesson;
-    quality q = {0};
     attn_lab_part(lab, 0, 0.1, "the operation over %zu tokens", attn_lab_size(lab, "tokens"));
     measure_costs(lab);
-    if (attn_lesson_open(lab, ATTN_EN_FR, &lesson) && open_quality(lab, &lesson, &q))
-        for (size_t v = 0; v < VARIANTS && !lab->status; v++)
-            try_variant(lab, &lesson, v, &q);
-    attn_lesson_close(&lesson);
+    quality q = {.table = ATTN_LAB_TABLE(lab, "Translation with fewer keys, held-out sentences",
+                                         quality_columns, VARIANTS)};
+    attn_lesson_contest(lab, &(attn_contest){
+                                 .task = ATTN_EN_FR,
+                                 .variants = variants,
+                                 .count = VARIANTS,
+                                 .learning = "Learning to translate with fewer keys",
+                                 .right = "validation words predicted right, %",
+                                 .looking = "Where the decoder looks",
+                                 .words = 12,
+                                 .gold = true,
+                                 .from = 0.1,
+                                 .ctx = &q,
+                                 .configure = configure,
+                                 .score = score,
+                                 .look = hide_unseen,
+                             });
     if (lab->status)
         return;
     const attn_entry *local = lab->out->tables[0].entries + 8 * (PATTERNS + 1);
