@@ -261,12 +261,29 @@ static srv_code code_of(attn_status status) {
     return SRV_INTERNAL;
 }
 
-void srv_problem_error(srv_request *req, const attn_error *err) {
-    char pointer[sizeof err->where + 1];
-    snprintf(pointer, sizeof pointer, "/%s", err->where);
+/* Returns what follows the steps `from` in the place, NULL if it does not begin with them. */
+static const char *behind_steps(const char *where, const char *from) {
+    const size_t n = strlen(from);
+    if (strncmp(where, from, n) != 0 || (n && where[n] && where[n] != '/'))
+        return NULL;
+    return where + n + (where[n] == '/');
+}
+
+void srv_problem_error_at(srv_request *req, const attn_error *err, const srv_renamed *places) {
+    char pointer[POINTER_MOST];
+    const char *rest = NULL;
+    while (places->from && !(rest = behind_steps(err->where, places->from)))
+        places++;
+    const char *to = rest ? places->to : "";
+    rest = rest ? rest : err->where;
+    snprintf(pointer, sizeof pointer, "%s%s%s%s", *to ? "/" : "", to, *rest ? "/" : "", rest);
     const char *at = err->where[0] ? pointer : NULL;
     if (err->code == ATTN_ENOMEM)
         srv_problem_memory(req, at, err->text);
     else
         srv_problem(req, code_of(err->code), at, "%s", err->text);
+}
+
+void srv_problem_error(srv_request *req, const attn_error *err) {
+    srv_problem_error_at(req, err, &(srv_renamed){NULL, NULL});
 }

@@ -243,5 +243,13 @@ bool srv_problem_is_memory(const srv_request *req);
 /* Sets the problem for an error of the library. The error's status selects the code of the problem,
  * and its `where`, such as "query/0", becomes the pointer "/query/0". */
 void srv_problem_error(srv_request *req, const attn_error *err);
+/* What the request calls a place of the library's errors: the steps `from`, with which the place
+ * begins, become the steps `to`. "" has no steps. */
+typedef struct srv_renamed {
+    const char *from, *to;
+} srv_renamed;
+/* As srv_problem_error, where the first row that fits renames the place. A row without `from` (NULL)
+ * ends the table. */
+void srv_problem_error_at(srv_request *req, const attn_error *err, const srv_renamed *places);
 
 #endif

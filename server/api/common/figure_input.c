@@ -167,10 +167,7 @@ attn_figure_options srv_figure_options(const srv_figure_input *in, int transform
 }
 
 void srv_figure_problem(srv_request *req, const attn_error *err) {
-    attn_error inside = *err;
-    if (err->where[0])
-        snprintf(inside.where, sizeof inside.where, "figure/%.80s", err->where);
-    srv_problem_error(req, &inside);
+    srv_problem_error_at(req, err, (const srv_renamed[]){{"", "figure"}, {NULL, NULL}});
 }
 
 #define NO_FONTS "no font is installed, so every letter of this picture is a box"

@@ -138,15 +138,12 @@ bool srv_heat_options(srv_request *req, const srv_heat_input *in, const attn_att
 }
 
 void srv_heat_problem(srv_request *req, const attn_error *err) {
-    static const char *const own[] = {"heads",     "batch", "rows", "cols",
-                                      "max_cells", "top_k", "top_p"};
-    attn_error inside = *err;
-    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
-        size_t n = strlen(own[i]);
-        if (strncmp(err->where, own[i], n) == 0 && (err->where[n] == '\0' || err->where[n] == '/'))
-            snprintf(inside.where, sizeof inside.where, "heatmap/%.80s", err->where);
-    }
-    srv_problem_error(req, &inside);
+    static const srv_renamed places[] = {
+        {"heads", "heatmap/heads"},         {"batch", "heatmap/batch"},
+        {"rows", "heatmap/rows"},           {"cols", "heatmap/cols"},
+        {"top_k", "heatmap/top_k"},         {"top_p", "heatmap/top_p"},
+        {"max_cells", "heatmap/max_cells"}, {NULL, NULL}};
+    srv_problem_error_at(req, err, places);
 }
 
 /* --- JSON and text --- */

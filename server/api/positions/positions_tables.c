@@ -394,18 +394,13 @@ static attn_status make_curves(srv_positions_call *call, attn_error *err) {
 
 bool srv_positions_make(void *data) {
     srv_positions_call *call = data;
-    static const char inside[] = "position/";
     attn_error err = {0};
     attn_status status = fill(call, &err);
     if (!status)
         status = make_curves(call, &err);
     if (!status)
         return true;
-    /* The library's errors have paths such as "position/slopes", as in POST /v1/attention. In this
-     * route `slopes` is a member of the body itself, so the prefix is removed. */
-    if (strncmp(err.where, inside, sizeof inside - 1) == 0)
-        memmove(err.where, err.where + sizeof inside - 1,
-                strlen(err.where + sizeof inside - 1) + 1);
-    srv_problem_error(call->req, &err);
+    /* In POST /v1/attention `slopes` is a member of `position`, here it is one of the body. */
+    srv_problem_error_at(call->req, &err, (const srv_renamed[]){{"position", ""}, {NULL, NULL}});
     return false;
 }
