@@ -70,32 +70,22 @@ void attn_findings_print(const attn_findings *findings, attn_text *to) {
 
 /* --- JSON --- */
 
-static void put_text(attn_json_text *to, const char *key, const char *text) {
-    attn_json_key(to, key);
-    attn_json_string(to, text);
-}
-
 static void put_texts(attn_json_text *to, const char *key, const char *const *texts, size_t n) {
     attn_json_key(to, key);
     if (!texts) {
         attn_json_null(to);
         return;
     }
-    attn_json_array(to);
-    for (size_t i = 0; i < n; i++)
-        attn_json_string(to, texts[i]);
-    attn_json_array_end(to);
+    attn_json_strings(to, texts, n);
 }
 
 static void put_columns(attn_json_text *to, const attn_table *table) {
-    attn_json_key(to, "columns");
-    attn_json_array(to);
+    attn_json_key_array(to, "columns");
     for (size_t c = 0; c < table->column_count; c++) {
         attn_json_object(to);
-        put_text(to, "name", table->columns[c].name);
-        put_text(to, "unit", table->columns[c].unit);
-        attn_json_key(to, "measured");
-        attn_json_bool(to, table->columns[c].measured);
+        attn_json_key_string(to, "name", table->columns[c].name);
+        attn_json_key_string(to, "unit", table->columns[c].unit);
+        attn_json_key_bool(to, "measured", table->columns[c].measured);
         attn_json_object_end(to);
     }
     attn_json_array_end(to);
@@ -113,10 +103,9 @@ static void put_row(attn_json_text *to, const attn_table *table, const attn_entr
 
 static void put_table(attn_json_text *to, const attn_table *table) {
     attn_json_object(to);
-    put_text(to, "title", table->title);
+    attn_json_key_string(to, "title", table->title);
     put_columns(to, table);
-    attn_json_key(to, "rows");
-    attn_json_array(to);
+    attn_json_key_array(to, "rows");
     for (size_t r = 0; r < table->row_count; r++)
         put_row(to, table, &table->entries[r * table->column_count]);
     attn_json_array_end(to);
@@ -124,8 +113,7 @@ static void put_table(attn_json_text *to, const attn_table *table) {
 }
 
 static void put_numbers(attn_json_text *to, const char *key, const double *values, size_t n) {
-    attn_json_key(to, key);
-    attn_json_array(to);
+    attn_json_key_array(to, key);
     for (size_t i = 0; i < n; i++)
         attn_json_real(to, values[i]);
     attn_json_array_end(to);
@@ -133,14 +121,12 @@ static void put_numbers(attn_json_text *to, const char *key, const double *value
 
 static void put_curves(attn_json_text *to, const attn_figure_curves *curves) {
     put_texts(to, "panels", curves->titles, curves->panels);
-    attn_json_key(to, "curves");
-    attn_json_array(to);
+    attn_json_key_array(to, "curves");
     for (size_t i = 0; i < curves->count; i++) {
         const attn_figure_curve *c = &curves->items[i];
         attn_json_object(to);
-        attn_json_key(to, "panel");
-        attn_json_size(to, c->panel);
-        put_text(to, "name", c->name);
+        attn_json_key_size(to, "panel", c->panel);
+        attn_json_key_string(to, "name", c->name);
         put_numbers(to, "x", c->x, c->n);
         put_numbers(to, "y", c->y, c->n);
         attn_json_object_end(to);
@@ -173,8 +159,7 @@ static void put_heat(attn_json_text *to, const attn_figure_heat *heat) {
     put_texts(to, "panels", heat->titles, heat->count);
     put_texts(to, "rows", heat->row_labels, heat->row_count);
     put_texts(to, "columns", heat->col_labels, heat->col_count);
-    attn_json_key(to, "cells");
-    attn_json_array(to);
+    attn_json_key_array(to, "cells");
     for (size_t m = 0; m < heat->count; m++)
         put_map(to, &heat->maps[m]);
     attn_json_array_end(to);
@@ -182,13 +167,12 @@ static void put_heat(attn_json_text *to, const attn_figure_heat *heat) {
 
 static void put_picture(attn_json_text *to, const attn_picture *picture) {
     attn_json_object(to);
-    put_text(to, "name", picture->name);
-    attn_json_key(to, "measured");
-    attn_json_bool(to, picture->measured);
-    put_text(to, "kind", picture->heat.count ? "heatmaps" : "curves");
-    put_text(to, "title", picture->options.title);
-    put_text(to, "x_label", picture->options.x_label);
-    put_text(to, "y_label", picture->options.y_label);
+    attn_json_key_string(to, "name", picture->name);
+    attn_json_key_bool(to, "measured", picture->measured);
+    attn_json_key_string(to, "kind", picture->heat.count ? "heatmaps" : "curves");
+    attn_json_key_string(to, "title", picture->options.title);
+    attn_json_key_string(to, "x_label", picture->options.x_label);
+    attn_json_key_string(to, "y_label", picture->options.y_label);
     if (picture->heat.count)
         put_heat(to, &picture->heat);
     else
@@ -199,26 +183,21 @@ static void put_picture(attn_json_text *to, const attn_picture *picture) {
 void attn_findings_json(const attn_findings *findings, attn_json_text *to) {
     const attn_experiment *about = findings->experiment;
     attn_json_object(to);
-    put_text(to, "experiment", about->name);
-    put_text(to, "title", about->title);
-    attn_json_key(to, "settings");
-    attn_json_object(to);
-    for (size_t i = 0; i < about->setting_count; i++) {
-        attn_json_key(to, about->settings[i].name);
-        attn_json_real(to, findings->values[i]);
-    }
+    attn_json_key_string(to, "experiment", about->name);
+    attn_json_key_string(to, "title", about->title);
+    attn_json_key_object(to, "settings");
+    for (size_t i = 0; i < about->setting_count; i++)
+        attn_json_key_real(to, about->settings[i].name, findings->values[i]);
     attn_json_object_end(to);
-    attn_json_key(to, "tables");
-    attn_json_array(to);
+    attn_json_key_array(to, "tables");
     for (size_t i = 0; i < findings->table_count; i++)
         put_table(to, &findings->tables[i]);
     attn_json_array_end(to);
-    attn_json_key(to, "pictures");
-    attn_json_array(to);
+    attn_json_key_array(to, "pictures");
     for (size_t i = 0; i < findings->picture_count; i++)
         put_picture(to, &findings->pictures[i]);
     attn_json_array_end(to);
-    put_text(to, "closing", findings->closing);
+    attn_json_key_string(to, "closing", findings->closing);
     attn_json_object_end(to);
     attn_json_put(to, "\n", 1);
 }

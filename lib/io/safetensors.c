@@ -393,17 +393,10 @@ static attn_status check_metadata(const attn_metadata *m, size_t count, attn_err
 }
 
 static void put_entry(attn_json_text *j, const attn_named_tensor *t, size_t begin, size_t end) {
-    attn_json_key(j, t->name);
-    attn_json_object(j);
-    attn_json_key(j, "dtype");
-    attn_json_string(j, type_name(t->tensor.dtype));
-    attn_json_key(j, "shape");
-    attn_json_array(j);
-    for (int i = 0; i < t->tensor.rank; i++)
-        attn_json_size(j, t->tensor.dims[i]);
-    attn_json_array_end(j);
-    attn_json_key(j, "data_offsets");
-    attn_json_array(j);
+    attn_json_key_object(j, t->name);
+    attn_json_key_string(j, "dtype", type_name(t->tensor.dtype));
+    attn_json_key_sizes(j, "shape", t->tensor.dims, (size_t)t->tensor.rank);
+    attn_json_key_array(j, "data_offsets");
     attn_json_size(j, begin);
     attn_json_size(j, end);
     attn_json_array_end(j);
@@ -411,12 +404,9 @@ static void put_entry(attn_json_text *j, const attn_named_tensor *t, size_t begi
 }
 
 static void put_metadata(attn_json_text *j, const attn_safetensors *what) {
-    attn_json_key(j, METADATA);
-    attn_json_object(j);
-    for (size_t i = 0; i < what->metadata_count; i++) {
-        attn_json_key(j, what->metadata[i].key);
-        attn_json_string(j, what->metadata[i].text);
-    }
+    attn_json_key_object(j, METADATA);
+    for (size_t i = 0; i < what->metadata_count; i++)
+        attn_json_key_string(j, what->metadata[i].key, what->metadata[i].text);
     attn_json_object_end(j);
 }
 

@@ -147,6 +147,13 @@ void attn_json_string(attn_json_text *j, const char *text) {
         attn_json_null(j);
 }
 
+void attn_json_strings(attn_json_text *j, const char *const *texts, size_t n) {
+    attn_json_array(j);
+    for (size_t i = 0; i < n; i++)
+        attn_json_string(j, texts[i]);
+    attn_json_array_end(j);
+}
+
 void attn_json_raw(attn_json_text *j, const char *text, size_t size) {
     attn_json_value(j);
     attn_json_put(j, text, size);
@@ -201,4 +208,65 @@ void attn_json_base64(attn_json_text *j, const void *bytes, size_t n) {
     p = attn_base64_encode(p, bytes, n);
     *p++ = '"';
     j->size = (size_t)(p - j->data);
+}
+
+/* --- members --- */
+
+void attn_json_key_object(attn_json_text *j, const char *key) {
+    attn_json_key(j, key);
+    attn_json_object(j);
+}
+
+void attn_json_key_array(attn_json_text *j, const char *key) {
+    attn_json_key(j, key);
+    attn_json_array(j);
+}
+
+void attn_json_key_string(attn_json_text *j, const char *key, const char *text) {
+    attn_json_key(j, key);
+    attn_json_string(j, text);
+}
+
+void attn_json_key_bool(attn_json_text *j, const char *key, bool value) {
+    attn_json_key(j, key);
+    attn_json_bool(j, value);
+}
+
+void attn_json_key_int(attn_json_text *j, const char *key, int64_t value) {
+    attn_json_key(j, key);
+    attn_json_int(j, value);
+}
+
+void attn_json_key_size(attn_json_text *j, const char *key, size_t value) {
+    attn_json_key(j, key);
+    attn_json_size(j, value);
+}
+
+void attn_json_key_real(attn_json_text *j, const char *key, double value) {
+    attn_json_key(j, key);
+    attn_json_real(j, value);
+}
+
+void attn_json_key_float(attn_json_text *j, const char *key, float value) {
+    attn_json_key(j, key);
+    attn_json_float(j, value);
+}
+
+void attn_json_key_strings(attn_json_text *j, const char *key, const char *const *texts, size_t n) {
+    attn_json_key(j, key);
+    attn_json_strings(j, texts, n);
+}
+
+void attn_json_key_sizes(attn_json_text *j, const char *key, const size_t *values, size_t n) {
+    attn_json_key_array(j, key);
+    for (size_t i = 0; i < n; i++)
+        attn_json_size(j, values[i]);
+    attn_json_array_end(j);
+}
+
+void attn_json_key_ints(attn_json_text *j, const char *key, const int64_t *values, size_t n) {
+    attn_json_key_array(j, key);
+    for (size_t i = 0; i < n; i++)
+        attn_json_int(j, values[i]);
+    attn_json_array_end(j);
 }

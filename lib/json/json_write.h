@@ -35,6 +35,7 @@ void attn_json_key(attn_json_text *j, const char *key);
 void attn_json_string(attn_json_text *j, const char *text); /* escaped; NULL writes null */
 /* Writes `prefix` and the first n bytes of `text` as one string. */
 void attn_json_string_of(attn_json_text *j, const char *prefix, const char *text, size_t n);
+void attn_json_strings(attn_json_text *j, const char *const *texts, size_t n); /* a list */
 void attn_json_bool(attn_json_text *j, bool value);
 void attn_json_int(attn_json_text *j, int64_t value);
 void attn_json_size(attn_json_text *j, size_t value);
@@ -46,6 +47,19 @@ void attn_json_float(attn_json_text *j, float value);
 void attn_json_null(attn_json_text *j);
 void attn_json_raw(attn_json_text *j, const char *text, size_t size);  /* a complete JSON value */
 void attn_json_base64(attn_json_text *j, const void *bytes, size_t n); /* n bytes as a string */
+
+/* Write a member: the key and its value, or the key and the bracket that opens its value. */
+void attn_json_key_object(attn_json_text *j, const char *key);
+void attn_json_key_array(attn_json_text *j, const char *key);
+void attn_json_key_string(attn_json_text *j, const char *key, const char *text);
+void attn_json_key_bool(attn_json_text *j, const char *key, bool value);
+void attn_json_key_int(attn_json_text *j, const char *key, int64_t value);
+void attn_json_key_size(attn_json_text *j, const char *key, size_t value);
+void attn_json_key_real(attn_json_text *j, const char *key, double value);
+void attn_json_key_float(attn_json_text *j, const char *key, float value);
+void attn_json_key_strings(attn_json_text *j, const char *key, const char *const *texts, size_t n);
+void attn_json_key_sizes(attn_json_text *j, const char *key, const size_t *values, size_t n);
+void attn_json_key_ints(attn_json_text *j, const char *key, const int64_t *values, size_t n);
 
 /* Reserves room for `bytes` more bytes, so that the text need not move while they are written. If
  * there is not enough memory, nothing happens, and the text grows as it fills. */

@@ -267,8 +267,7 @@ void attn_run_builder_begin(attn_run_builder *b, const char *model) {
     attn_run_write_integer(t, "version", ATTN_RUN_FORMAT);
     attn_run_write_text(t, "model", model);
     attn_run_write_text_list(t, b->texts, b->text_count);
-    attn_json_key(t, "sites");
-    attn_json_array(t);
+    attn_json_key_array(t, "sites");
     if (t->failed)
         fail_memory(b);
 }

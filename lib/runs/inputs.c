@@ -108,8 +108,7 @@ void attn_run_read_operation(attn_run_reader *r, attn_json *object) {
 
 static void write_object(const attn_run_naming *to, const char *name, const attn_inputs *in,
                          const attn_inputs *usual) {
-    attn_json_key(to->text, name);
-    attn_json_object(to->text);
+    attn_json_key_object(to->text, name);
     attn_run_write_rows(to, name, attn_input_rows, in, usual);
     attn_json_object_end(to->text);
 }

@@ -292,8 +292,7 @@ void attn_run_read_masks(attn_run_reader *r, attn_json *object) {
 /* --- writing --- */
 
 static void write_pattern(attn_json_text *t, const attn_pattern *p) {
-    attn_json_key(t, "pattern");
-    attn_json_object(t);
+    attn_json_key_object(t, "pattern");
     attn_run_write_text(t, "kind", attn_pattern_words[p->kind]);
     for (const attn_input *row = attn_pattern_rows; row->name; row++)
         if (row->kinds >> p->kind & 1)
@@ -336,16 +335,14 @@ void attn_run_write_masks(const attn_run_naming *to, const attn_mask_spec *spec)
     attn_json_text *t = to->text;
     write_offset(t, spec);
     if (spec->fill != ATTN_FILL_HIDE) {
-        attn_json_key(t, "mask_fill");
-        attn_json_object(t);
+        attn_json_key_object(t, "mask_fill");
         for (const attn_input *row = fill_rows; row->name; row++)
             attn_run_write_value(t, row, spec);
         attn_json_object_end(t);
     }
     if (!spec->count)
         return;
-    attn_json_key(t, "masks");
-    attn_json_array(t);
+    attn_json_key_array(t, "masks");
     for (size_t i = 0; i < spec->count; i++)
         write_layer(to, &spec->layers[i], i);
     attn_json_array_end(t);

@@ -278,31 +278,21 @@ void attn_run_write_rows(const attn_run_naming *to, const char *where, const att
 void attn_run_write_text(attn_json_text *t, const char *key, const char *text) {
     if (!text)
         return;
-    attn_json_key(t, key);
-    attn_json_string(t, text);
+    attn_json_key_string(t, key, text);
 }
 
 void attn_run_write_integer(attn_json_text *t, const char *key, int64_t value) {
-    attn_json_key(t, key);
-    attn_json_int(t, value);
+    attn_json_key_int(t, key, value);
 }
 
 void attn_run_write_integers(attn_json_text *t, const char *key, const int64_t *values, size_t n) {
     if (!values)
         return;
-    attn_json_key(t, key);
-    attn_json_array(t);
-    for (size_t i = 0; i < n; i++)
-        attn_json_int(t, values[i]);
-    attn_json_array_end(t);
+    attn_json_key_ints(t, key, values, n);
 }
 
 void attn_run_write_texts(attn_json_text *t, const char *key, const char *const *texts, size_t n) {
     if (!texts)
         return;
-    attn_json_key(t, key);
-    attn_json_array(t);
-    for (size_t i = 0; i < n; i++)
-        attn_json_string(t, texts[i]);
-    attn_json_array_end(t);
+    attn_json_key_strings(t, key, texts, n);
 }

@@ -194,8 +194,7 @@ void attn_run_read_texts(attn_run_reader *r, const attn_json *list) {
 static void write_offsets(attn_json_text *t, const attn_run_text *text) {
     if (!text->offsets)
         return;
-    attn_json_key(t, "offsets");
-    attn_json_array(t);
+    attn_json_key_array(t, "offsets");
     for (size_t i = 0; i < text->count; i++) {
         attn_json_array(t);
         attn_json_int(t, (int64_t)text->offsets[i][0]);
@@ -208,8 +207,7 @@ static void write_offsets(attn_json_text *t, const attn_run_text *text) {
 static void write_special(attn_json_text *t, const attn_run_text *text) {
     if (!text->special)
         return;
-    attn_json_key(t, "special");
-    attn_json_array(t);
+    attn_json_key_array(t, "special");
     for (size_t i = 0; i < text->count; i++)
         if (text->special[i])
             attn_json_int(t, (int64_t)i);
@@ -217,8 +215,7 @@ static void write_special(attn_json_text *t, const attn_run_text *text) {
 }
 
 void attn_run_write_text_list(attn_json_text *t, const attn_run_text *texts, size_t count) {
-    attn_json_key(t, "texts");
-    attn_json_array(t);
+    attn_json_key_array(t, "texts");
     for (const attn_run_text *text = texts; text < texts + count; text++) {
         attn_json_object(t);
         attn_run_write_texts(t, "tokens", text->tokens, text->count);

@@ -103,10 +103,7 @@ static bool is_known(const srv_field *f, const void *place) {
 }
 
 static void put_strings(attn_json_text *j, const srv_strings *list) {
-    attn_json_array(j);
-    for (size_t i = 0; i < list->count; i++)
-        attn_json_string(j, list->values[i]);
-    attn_json_array_end(j);
+    attn_json_strings(j, list->values, list->count);
 }
 
 static void put_value(attn_json_text *j, const srv_field *f, const void *place) {

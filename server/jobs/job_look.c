@@ -76,8 +76,7 @@ void srv_look_put_request(attn_json_text *j, const srv_job_entry *e) {
     for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
         if (!members[i].value)
             continue;
-        attn_json_key(j, members[i].name);
-        attn_json_string(j, members[i].value);
+        attn_json_key_string(j, members[i].name, members[i].value);
     }
     attn_json_object_end(j);
 }

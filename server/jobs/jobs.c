@@ -457,20 +457,15 @@ static size_t jobs_ahead(const srv_job_entry *e) {
 
 static void put_job(attn_json_text *j, const srv_job_entry *e) {
     attn_json_object(j);
-    attn_json_key(j, "kind");
-    attn_json_string(j, srv_job_kinds[e->body.kind]);
-    attn_json_key(j, "id");
-    attn_json_string(j, e->id);
+    attn_json_key_string(j, "kind", srv_job_kinds[e->body.kind]);
+    attn_json_key_string(j, "id", e->id);
     srv_job_write_facts(j, &e->facts);
-    if (e->facts.state == SRV_JOB_QUEUED) {
-        attn_json_key(j, "num_ahead");
-        attn_json_size(j, jobs_ahead(e));
-    }
+    if (e->facts.state == SRV_JOB_QUEUED)
+        attn_json_key_size(j, "num_ahead", jobs_ahead(e));
     if (e->look && e->facts.state == SRV_JOB_DONE) {
         char result[SRV_LOOK_RESULT];
         srv_look_result(e, result);
-        attn_json_key(j, "result");
-        attn_json_string(j, result);
+        attn_json_key_string(j, "result", result);
     }
     attn_json_key(j, "request");
     if (e->look)

@@ -96,8 +96,7 @@ static void put_sum(attn_json_text *j, const char *suffix, const srv_piece *piec
 
 static void put_sums(attn_json_text *j, const srv_job_entry *e) {
     const srv_job_result *r = &e->result;
-    attn_json_key(j, "files");
-    attn_json_array(j);
+    attn_json_key_array(j, "files");
     put_sum(j, SRV_JOB_FINDINGS, &r->json);
     put_sum(j, SRV_JOB_TEXT, &r->text);
     for (size_t i = 0; r->svgs && i < e->facts.pictures.count; i++) {
@@ -112,8 +111,7 @@ static void put_description(attn_json_text *j, const srv_job_entry *e) {
     attn_json_object(j);
     attn_json_key(j, "request");
     srv_job_write_request(j, &e->body);
-    attn_json_key(j, "facts");
-    attn_json_object(j);
+    attn_json_key_object(j, "facts");
     srv_job_write_facts(j, &e->facts);
     attn_json_object_end(j);
     put_sums(j, e);

@@ -61,8 +61,7 @@ static attn_json_text write_body(body_text text, const said *s) {
     attn_json_object(&j);
     put_member(&j, "type", "/problems/", s->row->name, TEXT_MOST);
     put_member(&j, "title", "", s->row->title, TEXT_MOST);
-    attn_json_key(&j, "status");
-    attn_json_int(&j, s->status);
+    attn_json_key_int(&j, "status", s->status);
     put_member(&j, "detail", "", s->detail, TEXT_MOST);
     if (s->id && *s->id)
         put_member(&j, "instance", "urn:request:", s->id, INSTANCE_MOST);
@@ -72,10 +71,8 @@ static attn_json_text write_body(body_text text, const said *s) {
     if (s->pointer)
         put_member(&j, "pointer", "", s->pointer, POINTER_MOST);
     if (s->limit) {
-        attn_json_key(&j, "limit");
-        attn_json_object(&j);
-        attn_json_key(&j, "value");
-        attn_json_real(&j, s->limit->value);
+        attn_json_key_object(&j, "limit");
+        attn_json_key_real(&j, "value", s->limit->value);
         put_member(&j, "setting", "", s->limit->setting, 64);
         attn_json_object_end(&j);
     }

@@ -26,27 +26,16 @@ static bool is_binary(const srv_infer *in, const char *name) {
     return in->binary;
 }
 
-static void put(attn_json_text *j, const char *key, const char *text) {
-    attn_json_key(j, key);
-    attn_json_string(j, text);
-}
-
 static void put_output(attn_json_text *j, const attn_named_tensor *part, bool binary) {
     const attn_tensor *t = &part->tensor;
     size_t count = count_of(t);
     attn_json_object(j);
-    put(j, "name", part->name);
-    put(j, "datatype", srv_infer_datatype(t->dtype));
-    attn_json_key(j, "shape");
-    attn_json_array(j);
-    for (int i = 0; i < t->rank; i++)
-        attn_json_size(j, t->dims[i]);
-    attn_json_array_end(j);
+    attn_json_key_string(j, "name", part->name);
+    attn_json_key_string(j, "datatype", srv_infer_datatype(t->dtype));
+    attn_json_key_sizes(j, "shape", t->dims, (size_t)t->rank);
     if (binary) {
-        attn_json_key(j, "parameters");
-        attn_json_object(j);
-        attn_json_key(j, "binary_data_size");
-        attn_json_size(j, count * attn_dtype_size(t->dtype));
+        attn_json_key_object(j, "parameters");
+        attn_json_key_size(j, "binary_data_size", count * attn_dtype_size(t->dtype));
         attn_json_object_end(j);
     } else {
         attn_tensor flat = attn_tensor_dense(t->data, t->dtype, 1, &count);
@@ -61,9 +50,8 @@ static void put_output(attn_json_text *j, const attn_named_tensor *part, bool bi
 static void put_rest(attn_json_text *j, const srv_parts *parts) {
     if (strcmp(parts->rest, "{}") == 0)
         return;
-    attn_json_key(j, "parameters");
-    attn_json_object(j);
-    put(j, "response", parts->rest);
+    attn_json_key_object(j, "parameters");
+    attn_json_key_string(j, "response", parts->rest);
     attn_json_object_end(j);
 }
 
@@ -104,13 +92,12 @@ bool srv_infer_reply(srv_request *req, const srv_infer *in, const char *model, c
     srv_json_begin(&j, req);
     j.decimals = parts->decimals;
     attn_json_object(&j);
-    put(&j, "model_name", model);
-    put(&j, "model_version", version);
+    attn_json_key_string(&j, "model_name", model);
+    attn_json_key_string(&j, "model_version", version);
     if (in->id)
-        put(&j, "id", in->id);
+        attn_json_key_string(&j, "id", in->id);
     put_rest(&j, parts);
-    attn_json_key(&j, "outputs");
-    attn_json_array(&j);
+    attn_json_key_array(&j, "outputs");
     for (size_t i = 0; i < count; i++) {
         const attn_named_tensor *part = find(parts, names[i]);
         if (!part) {

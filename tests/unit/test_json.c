@@ -145,6 +145,38 @@ static void test_buffer(void **state) {
     }
 }
 
+static void test_members(void **state) {
+    static const char expected[] =
+        "{\"o\":{\"s\":\"a\",\"n\":null,\"b\":true},\"a\":[{\"i\":-1,\"z\":2},[\"p\",\"q\"]],"
+        "\"r\":0.5,\"f\":0.1,\"texts\":[\"p\",\"q\"],\"sizes\":[3,4],\"ints\":[-5]}";
+    static const char *const texts[] = {"p", "q"};
+    char buffer[1024];
+    attn_json_text j = {.data = buffer, .room = sizeof buffer, .decimals = -1};
+    (void)state;
+    attn_json_object(&j);
+    attn_json_key_object(&j, "o");
+    attn_json_key_string(&j, "s", "a");
+    attn_json_key_string(&j, "n", NULL);
+    attn_json_key_bool(&j, "b", true);
+    attn_json_object_end(&j);
+    attn_json_key_array(&j, "a");
+    attn_json_object(&j);
+    attn_json_key_int(&j, "i", -1);
+    attn_json_key_size(&j, "z", 2);
+    attn_json_object_end(&j);
+    attn_json_strings(&j, texts, 2);
+    attn_json_array_end(&j);
+    attn_json_key_real(&j, "r", 0.5);
+    attn_json_key_float(&j, "f", 0.1f);
+    attn_json_key_strings(&j, "texts", texts, 2);
+    attn_json_key_sizes(&j, "sizes", (const size_t[]){3, 4}, 2);
+    attn_json_key_ints(&j, "ints", (const int64_t[]){-5}, 1);
+    attn_json_object_end(&j);
+    assert_false(j.failed);
+    assert_int_equal(j.size, sizeof expected - 1);
+    assert_memory_equal(buffer, expected, j.size);
+}
+
 static void test_depth(void **state) {
     (void)state;
     attn_arena *arena = attn_arena_new(1 << 20);
@@ -158,8 +190,9 @@ static void test_depth(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_tree), cmocka_unit_test(test_faults),
-                                       cmocka_unit_test(test_many_members),
-                                       cmocka_unit_test(test_buffer), cmocka_unit_test(test_depth)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tree),         cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_many_members), cmocka_unit_test(test_buffer),
+        cmocka_unit_test(test_members),      cmocka_unit_test(test_depth)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

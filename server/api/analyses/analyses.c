@@ -179,8 +179,7 @@ static attn_status compute_all(srv_analyses_call *call, attn_error *err) {
 /* --- the answer --- */
 
 static void write_number(attn_json_text *j, const char *name, double value) {
-    attn_json_key(j, name);
-    attn_json_float(j, (float)value);
+    attn_json_key_float(j, name, (float)value);
 }
 
 /* Returns the head of the second operand that has the smallest distance from `head`. */
@@ -208,10 +207,8 @@ static void write_compared(attn_json_text *j, const srv_analyses_call *call, siz
     }
     if (d->cols > 0 && !call->incomparable) {
         size_t best = nearest(d, h);
-        attn_json_key(j, "nearest");
-        attn_json_object(j);
-        attn_json_key(j, "head");
-        attn_json_size(j, best);
+        attn_json_key_object(j, "nearest");
+        attn_json_key_size(j, "head", best);
         write_number(j, "js", d->js[h * d->cols + best]);
         write_number(j, "cosine", d->cosine[h * d->cols + best]);
         attn_json_object_end(j);
@@ -228,10 +225,8 @@ static void write_view(attn_json_text *j, const srv_analyses_call *call, srv_vie
 }
 
 static void write_comparison(attn_json_text *j, const srv_analyses_call *call) {
-    attn_json_key(j, "comparison");
-    attn_json_object(j);
-    attn_json_key(j, "heads");
-    attn_json_array(j);
+    attn_json_key_object(j, "comparison");
+    attn_json_key_array(j, "heads");
     for (size_t b = 0; b < call->dims.B; b++)
         for (size_t h = 0; h < call->dims.Hq; h++)
             write_compared(j, call, b, h);
@@ -250,10 +245,8 @@ static void write_comparison(attn_json_text *j, const srv_analyses_call *call) {
 
 static void write_gradient(attn_json_text *j, const srv_analyses_call *call) {
     const bool mean = call->heat.heads == ATTN_HEADS_MEAN;
-    attn_json_key(j, "gradient");
-    attn_json_object(j);
-    attn_json_key(j, "heads");
-    attn_json_array(j);
+    attn_json_key_object(j, "gradient");
+    attn_json_key_array(j, "heads");
     for (size_t i = 0; i < call->dims.B * call->dims.Hq; i++) {
         attn_json_object(j);
         srv_analysis_place(j, &call->analysis, i / call->dims.Hq, i % call->dims.Hq);

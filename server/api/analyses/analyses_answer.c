@@ -98,16 +98,12 @@ bool srv_analysis_has_uniform(attn_measure m) {
 
 void srv_analysis_place(attn_json_text *j, const srv_analysis *an, size_t batch, size_t head) {
     size_t batches = an->layers ? an->B / an->layers : an->B;
-    if (an->layered) {
-        attn_json_key(j, "layer");
-        attn_json_size(j, batch / batches);
-    }
-    attn_json_key(j, "batch");
-    attn_json_size(j, an->layered ? batch % batches : batch);
+    if (an->layered)
+        attn_json_key_size(j, "layer", batch / batches);
+    attn_json_key_size(j, "batch", an->layered ? batch % batches : batch);
     if (head == SIZE_MAX)
         return;
-    attn_json_key(j, "head");
-    attn_json_size(j, head);
+    attn_json_key_size(j, "head", head);
 }
 
 /* Whole numbers are written in full, because a count may be too large for float32 to hold exactly. */
@@ -121,8 +117,7 @@ void srv_analysis_number(attn_json_text *j, const char *name, double value) {
 
 static void write_measures(attn_json_text *j, const srv_analysis *an, const char *name,
                            const double values[ATTN_MEASURES], bool uniform) {
-    attn_json_key(j, name);
-    attn_json_object(j);
+    attn_json_key_object(j, name);
     for (attn_measure m = 0; m < ATTN_MEASURES; m++)
         if (srv_analysis_shows(an, m) && (!uniform || srv_analysis_has_uniform(m)))
             srv_analysis_number(j, attn_measure_about(m)->name, values[m]);
@@ -130,12 +125,10 @@ static void write_measures(attn_json_text *j, const srv_analysis *an, const char
 }
 
 static void write_classes(attn_json_text *j, const srv_analysis *an, const attn_head_measures *h) {
-    attn_json_key(j, "classes");
-    attn_json_array(j);
+    attn_json_key_array(j, "classes");
     for (size_t c = 0; c < an->options.class_count; c++) {
         attn_json_object(j);
-        attn_json_key(j, "name");
-        attn_json_string(j, an->options.classes[c].name);
+        attn_json_key_string(j, "name", an->options.classes[c].name);
         srv_analysis_number(j, "mass", h->class_mass[c]);
         srv_analysis_number(j, "uniform", h->class_uniform[c]);
         srv_analysis_number(j, "lift",
@@ -147,16 +140,12 @@ static void write_classes(attn_json_text *j, const srv_analysis *an, const attn_
 
 static void write_top(attn_json_text *j, const srv_analysis *an, const attn_head_measures *h) {
     const srv_strings *labels = &srv_labels_of(an->labels, h->batch)->key;
-    attn_json_key(j, "top_keys");
-    attn_json_array(j);
+    attn_json_key_array(j, "top_keys");
     for (size_t i = 0; i < h->top_count; i++) {
         attn_json_object(j);
-        attn_json_key(j, "key");
-        attn_json_size(j, h->top[i].key);
-        if (h->top[i].key < labels->count) {
-            attn_json_key(j, "label");
-            attn_json_string(j, labels->values[h->top[i].key]);
-        }
+        attn_json_key_size(j, "key", h->top[i].key);
+        if (h->top[i].key < labels->count)
+            attn_json_key_string(j, "label", labels->values[h->top[i].key]);
         srv_analysis_number(j, "mass", h->top[i].mass);
         srv_analysis_number(j, "mean", h->top[i].mean);
         attn_json_object_end(j);
@@ -166,8 +155,7 @@ static void write_top(attn_json_text *j, const srv_analysis *an, const attn_head
 
 static void write_square(attn_json_text *j, const char *name, const double *values, size_t rows,
                          size_t cols) {
-    attn_json_key(j, name);
-    attn_json_array(j);
+    attn_json_key_array(j, name);
     for (size_t r = 0; r < rows; r++) {
         attn_json_array(j);
         for (size_t c = 0; c < cols; c++)
@@ -178,14 +166,10 @@ static void write_square(attn_json_text *j, const char *name, const double *valu
 }
 
 void srv_analysis_pattern(attn_json_text *j, const attn_pattern_name *p) {
-    attn_json_key(j, "pattern");
-    attn_json_object(j);
-    attn_json_key(j, "name");
-    attn_json_string(j, p->name);
-    attn_json_key(j, "shape");
-    attn_json_string(j, p->shape);
-    attn_json_key(j, "text");
-    attn_json_string(j, p->text);
+    attn_json_key_object(j, "pattern");
+    attn_json_key_string(j, "name", p->name);
+    attn_json_key_string(j, "shape", p->shape);
+    attn_json_key_string(j, "text", p->text);
     attn_json_object_end(j);
 }
 
@@ -194,10 +178,8 @@ static void write_head(attn_json_text *j, const srv_analysis *an, size_t i) {
     const size_t G = an->options.segment_count;
     attn_json_object(j);
     srv_analysis_place(j, an, h->batch, h->head);
-    if (!an->as_tensors) {
-        attn_json_key(j, "num_rows");
-        attn_json_size(j, h->rows);
-    }
+    if (!an->as_tensors)
+        attn_json_key_size(j, "num_rows", h->rows);
     if (an->patterns)
         srv_analysis_pattern(j, &an->patterns[i]);
     if (!an->as_tensors) {
@@ -214,8 +196,7 @@ static void write_head(attn_json_text *j, const srv_analysis *an, size_t i) {
 }
 
 static void write_pairs(attn_json_text *j, const srv_analysis *an) {
-    attn_json_key(j, "pairs");
-    attn_json_array(j);
+    attn_json_key_array(j, "pairs");
     for (size_t b = 0; b < an->B; b++) {
         const attn_head_distances *d = &an->pairs[b];
         attn_json_object(j);
@@ -235,17 +216,13 @@ static void write_pairs(attn_json_text *j, const srv_analysis *an) {
 
 static void write_diagnosis(attn_json_text *j, const srv_analysis *an, const attn_diagnosis *d) {
     attn_json_object(j);
-    attn_json_key(j, "code");
-    attn_json_string(j, d->code);
-    attn_json_key(j, "text");
-    attn_json_string(j, d->text);
-    attn_json_key(j, "numbers");
-    attn_json_object(j);
+    attn_json_key_string(j, "code", d->code);
+    attn_json_key_string(j, "text", d->text);
+    attn_json_key_object(j, "numbers");
     for (size_t i = 0; i < d->number_count; i++)
         srv_analysis_number(j, d->numbers[i].name, d->numbers[i].value);
     attn_json_object_end(j);
-    attn_json_key(j, "heads");
-    attn_json_array(j);
+    attn_json_key_array(j, "heads");
     for (size_t i = 0; i < d->head_count; i++) {
         const attn_head_measures *h = &an->measures.items[d->heads[i]];
         attn_json_object(j);
@@ -257,16 +234,11 @@ static void write_diagnosis(attn_json_text *j, const srv_analysis *an, const att
 }
 
 void srv_analysis_legend(attn_json_text *j, const attn_measure_info *about) {
-    attn_json_key(j, about->name);
-    attn_json_object(j);
-    attn_json_key(j, "formula");
-    attn_json_string(j, about->formula);
-    attn_json_key(j, "range");
-    attn_json_string(j, about->range);
-    if (about->paper[0]) {
-        attn_json_key(j, "paper");
-        attn_json_string(j, about->paper);
-    }
+    attn_json_key_object(j, about->name);
+    attn_json_key_string(j, "formula", about->formula);
+    attn_json_key_string(j, "range", about->range);
+    if (about->paper[0])
+        attn_json_key_string(j, "paper", about->paper);
     attn_json_object_end(j);
 }
 
@@ -319,8 +291,7 @@ static void write_legend(attn_json_text *j, const srv_analysis *an) {
                          srv_analysis_has(an, SRV_AN_PAIRS),
                          srv_analysis_has(an, SRV_AN_PAIRS),
                          srv_analysis_has(an, SRV_AN_PATTERNS) && any_across(an)};
-    attn_json_key(j, "legend");
-    attn_json_object(j);
+    attn_json_key_object(j, "legend");
     for (attn_measure m = 0; m < ATTN_MEASURES; m++)
         if (srv_analysis_shows(an, m))
             srv_analysis_legend(j, attn_measure_about(m));
@@ -336,36 +307,31 @@ static void write_omitted(attn_json_text *j, const srv_analysis *an) {
         if (1u << i == SRV_AN_ALL || !is_omitted(an, 1u << i))
             continue;
         if (!any) {
-            attn_json_key(j, "omitted");
-            attn_json_object(j);
+            attn_json_key_object(j, "omitted");
         }
         any = true;
-        attn_json_key(j, srv_analysis_items[i]);
-        attn_json_string(j, lacks(an, 1u << i));
+        attn_json_key_string(j, srv_analysis_items[i], lacks(an, 1u << i));
     }
     if (any)
         attn_json_object_end(j);
 }
 
 void srv_analysis_members(attn_json_text *j, const srv_analysis *an) {
-    attn_json_key(j, "heads");
-    attn_json_array(j);
+    attn_json_key_array(j, "heads");
     for (size_t i = 0; i < an->measures.count; i++)
         write_head(j, an, i);
     attn_json_array_end(j);
     if (srv_analysis_has(an, SRV_AN_PAIRS))
         write_pairs(j, an);
     if (srv_analysis_has(an, SRV_AN_DIAGNOSES)) {
-        attn_json_key(j, "diagnoses");
-        attn_json_array(j);
+        attn_json_key_array(j, "diagnoses");
         for (size_t i = 0; i < an->diagnoses.count; i++)
             write_diagnosis(j, an, &an->diagnoses.items[i]);
         attn_json_array_end(j);
     }
     write_omitted(j, an);
     write_legend(j, an);
-    attn_json_key(j, "caveat");
-    attn_json_string(j, attn_analysis_caveat());
+    attn_json_key_string(j, "caveat", attn_analysis_caveat());
 }
 
 /* --- text for a terminal: one line for each head, then the diagnoses --- */
@@ -409,15 +375,14 @@ static void text_of_pairs(attn_text *t, size_t batch, const attn_head_distances 
 
 void srv_rollout_write(attn_json_text *j, const attn_heatmaps *maps, const srv_heat_input *in,
                        const srv_labels *labels) {
-    attn_json_key(j, "rollout");
-    attn_json_object(j);
+    attn_json_key_object(j, "rollout");
     if (maps) {
         attn_json_key(j, "heatmap");
         srv_heat_write(j, maps, in, labels);
     }
-    attn_json_key(j, "legend");
-    attn_json_string(j, "R_0 = I, R_l = N(mean_h A_l + I) R_(l-1), N divides rows by their sums "
-                        "(Abnar and Zuidema 2020, arXiv:2005.00928)");
+    attn_json_key_string(j, "legend",
+                         "R_0 = I, R_l = N(mean_h A_l + I) R_(l-1), N divides rows by their sums "
+                         "(Abnar and Zuidema 2020, arXiv:2005.00928)");
     attn_json_object_end(j);
 }
 

@@ -121,10 +121,8 @@ void srv_analysis_tensors(attn_json_text *j, const srv_analysis *an) {
 /* Writes what the cells of a tensor are: their heads, and how many weights a cell covers. */
 static void describe_cells(attn_json_text *j, const srv_analyses_call *call, const char *name,
                            const attn_heatmaps *maps) {
-    attn_json_key(j, name);
-    attn_json_object(j);
-    attn_json_key(j, "heads");
-    attn_json_array(j);
+    attn_json_key_object(j, name);
+    attn_json_key_array(j, "heads");
     for (size_t i = 0; i < maps->count; i++) {
         attn_json_object(j);
         srv_heat_place(j, &maps->items[i], maps->layer_batches);
@@ -135,8 +133,7 @@ static void describe_cells(attn_json_text *j, const srv_analyses_call *call, con
         srv_heat_pair(j, "origin", maps->items->origin);
         srv_heat_pair(j, "step", maps->items->step);
     }
-    attn_json_key(j, "pool");
-    attn_json_string(j, srv_pools[call->body.heatmap.pool]);
+    attn_json_key_string(j, "pool", srv_pools[call->body.heatmap.pool]);
     attn_json_object_end(j);
 }
 
@@ -177,8 +174,7 @@ void srv_analyses_cells(attn_json_text *j, const srv_analyses_call *call) {
         if (pool != ATTN_POOL_MAX)
             put_plane(j, call, v, names[v][pool == ATTN_POOL_BOTH], true);
     }
-    attn_json_key(j, "cells");
-    attn_json_object(j);
+    attn_json_key_object(j, "cells");
     for (srv_view v = 0; v < SRV_VIEWS; v++)
         if (call->views[v])
             describe_cells(j, call, names[v][0], &call->maps[v]);

@@ -248,11 +248,9 @@ static void put_head(attn_json_text *j, const srv_run_head *head, const finding 
     const attn_pattern_name pattern = {f->name, f->shape, f->text};
     attn_json_object(j);
     srv_run_head_write(j, head);
-    attn_json_key(j, "num_rows");
-    attn_json_size(j, f->rows);
+    attn_json_key_size(j, "num_rows", f->rows);
     srv_analysis_pattern(j, &pattern);
-    attn_json_key(j, "measures");
-    attn_json_object(j);
+    attn_json_key_object(j, "measures");
     for (size_t m = 0; m < f->count; m++)
         srv_analysis_number(j, attn_measure_about(main_measures[m])->name, f->values[m]);
     attn_json_object_end(j);
@@ -279,20 +277,17 @@ static void answer_json(void *data) {
     srv_json_begin(&j, c->req);
     j.decimals = (int)c->q.decimals;
     attn_json_object(&j);
-    attn_json_key(&j, "heads");
-    attn_json_array(&j);
+    attn_json_key_array(&j, "heads");
     for (size_t i = 0; i < c->heads.count && !j.failed; i++) {
         put_head(&j, &c->heads.items[i], &c->found[i]);
         most = c->found[i].count > most ? c->found[i].count : most;
     }
     attn_json_array_end(&j);
-    attn_json_key(&j, "legend");
-    attn_json_object(&j);
+    attn_json_key_object(&j, "legend");
     for (size_t m = 0; m < most; m++)
         srv_analysis_legend(&j, attn_measure_about(main_measures[m]));
     attn_json_object_end(&j);
-    attn_json_key(&j, "caveat");
-    attn_json_string(&j, attn_analysis_caveat());
+    attn_json_key_string(&j, "caveat", attn_analysis_caveat());
     attn_json_object_end(&j);
     srv_json_end(&j);
 }

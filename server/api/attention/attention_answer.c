@@ -28,8 +28,7 @@ static double weight_count(const srv_attention_call *call) {
 }
 
 static void write_omitted(attn_json_text *j, const srv_attention_call *call) {
-    attn_json_key(j, "omitted");
-    attn_json_object(j);
+    attn_json_key_object(j, "omitted");
     for (size_t i = 0; i < count_omitted(call); i++)
         srv_omitted_write(j, omitted[i].name, weight_count(call), omitted[i].how);
     attn_json_object_end(j);
@@ -49,8 +48,7 @@ static void write_offsets(attn_json_text *j, const attn_mask *mask) {
     for (size_t b = 1; b < B && n == 1; b++)
         if (attn_mask_offset(mask, b) != attn_mask_offset(mask, 0))
             n = B;
-    attn_json_key(j, "offsets");
-    attn_json_array(j);
+    attn_json_key_array(j, "offsets");
     for (size_t b = 0; b < n && b < B; b++)
         attn_json_int(j, attn_mask_offset(mask, b));
     attn_json_array_end(j);
@@ -62,12 +60,9 @@ static void write_dims(attn_json_text *j, const attn_attention_dims *d) {
         size_t value;
     } rows[] = {{"B", d->B}, {"Hq", d->Hq},  {"Hkv", d->Hkv}, {"L", d->L},
                 {"S", d->S}, {"P", d->past}, {"E", d->E},     {"Ev", d->Ev}};
-    attn_json_key(j, "dims");
-    attn_json_object(j);
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        attn_json_key(j, rows[i].name);
-        attn_json_size(j, rows[i].value);
-    }
+    attn_json_key_object(j, "dims");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        attn_json_key_size(j, rows[i].name, rows[i].value);
     attn_json_object_end(j);
 }
 
@@ -82,59 +77,37 @@ static void write_diagnostics(attn_json_text *j, const srv_attention_call *call)
         return;
     }
     const bool skips = srv_attention_skips(call, mask, &computed);
-    attn_json_key(j, "diagnostics");
-    attn_json_object(j);
-    attn_json_key(j, "mask");
-    attn_json_string(j, attn_mask_words(mask, call->req->arena));
-    attn_json_key(j, "kept");
-    attn_json_real(j, call->kept);
+    attn_json_key_object(j, "diagnostics");
+    attn_json_key_string(j, "mask", attn_mask_words(mask, call->req->arena));
+    attn_json_key_real(j, "kept", call->kept);
     write_offsets(j, mask);
     write_dims(j, &call->body.operation.dims);
-    attn_json_key(j, "score");
-    attn_json_string(j, attn_score_name(call->body.operation.in.score.kind));
-    attn_json_key(j, "num_parameters");
-    attn_json_size(j, call->body.operation.parameters);
-    attn_json_key(j, "scale");
-    attn_json_real(j, attn_attention_scale(call->op));
-    attn_json_key(j, "softcap");
-    attn_json_real(j, call->body.operation.in.softcap);
-    attn_json_key(j, "dtype");
-    attn_json_string(j, attn_dtype_name(call->body.operation.dims.result));
-    attn_json_key(j, "kernel");
-    attn_json_string(j, attn_attention_kernel(call->op));
-    if (call->body.operation.dims.isa == ATTN_ISA_AMX) {
-        attn_json_key(j, "amx");
-        attn_json_string(j, attn_isa_tiles());
-    }
-    attn_json_key(j, "precision");
-    attn_json_string(j, attn_precision_name(call->body.operation.dims.precision));
-    attn_json_key(j, "num_cells");
-    attn_json_real(j, bill.cells);
-    if (skips) {
-        attn_json_key(j, "num_computed_cells");
-        attn_json_real(j, computed);
-    }
-    attn_json_key(j, "num_operations");
-    attn_json_real(j, skips ? srv_attention_operations(call, &bill, computed) : bill.operations);
-    attn_json_key(j, "bytes");
-    attn_json_object(j);
-    attn_json_key(j, "work");
-    attn_json_real(j, bill.work);
-    attn_json_key(j, "result");
-    attn_json_real(j, bill.result);
+    attn_json_key_string(j, "score", attn_score_name(call->body.operation.in.score.kind));
+    attn_json_key_size(j, "num_parameters", call->body.operation.parameters);
+    attn_json_key_real(j, "scale", attn_attention_scale(call->op));
+    attn_json_key_real(j, "softcap", call->body.operation.in.softcap);
+    attn_json_key_string(j, "dtype", attn_dtype_name(call->body.operation.dims.result));
+    attn_json_key_string(j, "kernel", attn_attention_kernel(call->op));
+    if (call->body.operation.dims.isa == ATTN_ISA_AMX)
+        attn_json_key_string(j, "amx", attn_isa_tiles());
+    attn_json_key_string(j, "precision", attn_precision_name(call->body.operation.dims.precision));
+    attn_json_key_real(j, "num_cells", bill.cells);
+    if (skips)
+        attn_json_key_real(j, "num_computed_cells", computed);
+    attn_json_key_real(j, "num_operations",
+                       skips ? srv_attention_operations(call, &bill, computed) : bill.operations);
+    attn_json_key_object(j, "bytes");
+    attn_json_key_real(j, "work", bill.work);
+    attn_json_key_real(j, "result", bill.result);
     attn_json_object_end(j);
     attn_json_object_end(j);
 }
 
 static void write_verification(attn_json_text *j, const attn_verification *v) {
-    attn_json_key(j, "verification");
-    attn_json_object(j);
-    attn_json_key(j, "num_rows");
-    attn_json_size(j, v->rows);
-    attn_json_key(j, "output_error");
-    attn_json_real(j, v->output_error);
-    attn_json_key(j, "logsumexp_error");
-    attn_json_real(j, v->logsumexp_error);
+    attn_json_key_object(j, "verification");
+    attn_json_key_size(j, "num_rows", v->rows);
+    attn_json_key_real(j, "output_error", v->output_error);
+    attn_json_key_real(j, "logsumexp_error", v->logsumexp_error);
     attn_json_object_end(j);
 }
 
@@ -180,8 +153,7 @@ void srv_attention_json(srv_attention_call *call) {
         srv_heat_write(&j, &call->maps, &call->body.heatmap, &call->body.labels);
     }
     if (call->analyses) {
-        attn_json_key(&j, "analysis");
-        attn_json_object(&j);
+        attn_json_key_object(&j, "analysis");
         srv_analysis_members(&j, &call->analysis);
         attn_json_object_end(&j);
     }

@@ -204,13 +204,11 @@ static bool same_object(const char *object, const char *other) {
 void srv_gradients_write(attn_json_text *j, const srv_attention_call *call) {
     const list l = list_all(call, call->gradients);
     const named *rows = l.rows;
-    attn_json_key(j, "gradients");
-    attn_json_object(j);
+    attn_json_key_object(j, "gradients");
     for (size_t i = 0; i < l.count; i++) {
         const char *object = rows[i].object;
         if (object && !same_object(object, rows[i - 1].object)) {
-            attn_json_key(j, object);
-            attn_json_object(j);
+            attn_json_key_object(j, object);
         }
         attn_json_key(j, rows[i].name);
         srv_json_tensor(j, rows[i].t);

@@ -177,53 +177,39 @@ void srv_dry_shape(srv_dry *dry, const char *name, int rank, const size_t *dims)
     memcpy(shape->dims, dims, (size_t)rank * sizeof *dims);
 }
 
-static void put(attn_json_text *j, const char *name, double value) {
-    attn_json_key(j, name);
-    attn_json_real(j, value);
-}
-
 static void write_shapes(attn_json_text *j, const srv_dry *dry) {
-    attn_json_key(j, "shapes");
-    attn_json_object(j);
-    for (size_t i = 0; i < dry->shape_count; i++) {
-        attn_json_key(j, dry->shapes[i].name);
-        attn_json_array(j);
-        for (int axis = 0; axis < dry->shapes[i].rank; axis++)
-            attn_json_size(j, dry->shapes[i].dims[axis]);
-        attn_json_array_end(j);
-    }
+    attn_json_key_object(j, "shapes");
+    for (size_t i = 0; i < dry->shape_count; i++)
+        attn_json_key_sizes(j, dry->shapes[i].name, dry->shapes[i].dims,
+                            (size_t)dry->shapes[i].rank);
     attn_json_object_end(j);
 }
 
 static void write_bytes(attn_json_text *j, const srv_dry *dry) {
-    attn_json_key(j, "bytes");
-    attn_json_object(j);
+    attn_json_key_object(j, "bytes");
     if (dry->with_weights > 0) {
-        put(j, "with_weights", dry->with_weights);
-        put(j, "without_weights", dry->without_weights);
+        attn_json_key_real(j, "with_weights", dry->with_weights);
+        attn_json_key_real(j, "without_weights", dry->without_weights);
     }
-    put(j, "result", dry->result);
-    put(j, "work", dry->work);
+    attn_json_key_real(j, "result", dry->result);
+    attn_json_key_real(j, "work", dry->work);
     attn_json_object_end(j);
 }
 
 static void write_rnn(attn_json_text *j, const srv_dry *dry) {
-    attn_json_key(j, "rnn");
-    attn_json_object(j);
-    put(j, "num_operations", dry->rnn_operations);
-    put(j, "num_score_operations", dry->rnn_products);
-    put(j, "path_length", dry->rnn_steps);
+    attn_json_key_object(j, "rnn");
+    attn_json_key_real(j, "num_operations", dry->rnn_operations);
+    attn_json_key_real(j, "num_score_operations", dry->rnn_products);
+    attn_json_key_real(j, "path_length", dry->rnn_steps);
     attn_json_object_end(j);
-    put(j, "path_length", 1);
+    attn_json_key_real(j, "path_length", 1);
 }
 
 /* Writes the limit that is exceeded, as a problem does. */
 static void write_limit(attn_json_text *j, const srv_reply *refusal) {
-    attn_json_key(j, "limit");
-    attn_json_object(j);
-    put(j, "value", refusal->limit);
-    attn_json_key(j, "setting");
-    attn_json_string(j, refusal->setting);
+    attn_json_key_object(j, "limit");
+    attn_json_key_real(j, "value", refusal->limit);
+    attn_json_key_string(j, "setting", refusal->setting);
     attn_json_object_end(j);
 }
 
@@ -232,29 +218,23 @@ static void dry_json(srv_request *req, const srv_dry *dry, double ms) {
     attn_json_text j;
     srv_json_begin(&j, req);
     attn_json_object(&j);
-    attn_json_key(&j, "dry_run");
-    attn_json_object(&j);
+    attn_json_key_object(&j, "dry_run");
     write_shapes(&j, dry);
-    if (dry->mask) {
-        attn_json_key(&j, "mask");
-        attn_json_string(&j, dry->mask);
-    }
-    put(&j, "num_cells", dry->cells);
+    if (dry->mask)
+        attn_json_key_string(&j, "mask", dry->mask);
+    attn_json_key_real(&j, "num_cells", dry->cells);
     if (dry->has_computed)
-        put(&j, "num_computed_cells", dry->computed);
-    put(&j, "num_operations", dry->operations);
+        attn_json_key_real(&j, "num_computed_cells", dry->computed);
+    attn_json_key_real(&j, "num_operations", dry->operations);
     write_bytes(&j, dry);
-    attn_json_key(&j, "fits");
-    attn_json_bool(&j, dry->fits);
+    attn_json_key_bool(&j, "fits", dry->fits);
     if (!dry->fits)
         write_limit(&j, &refusal);
-    if (dry->learns) {
-        attn_json_key(&j, "num_parameters");
-        attn_json_size(&j, dry->parameters);
-    }
+    if (dry->learns)
+        attn_json_key_size(&j, "num_parameters", dry->parameters);
     if (dry->rnn_steps > 0)
         write_rnn(&j, dry);
-    put(&j, "predicted_ms", ms);
+    attn_json_key_real(&j, "predicted_ms", ms);
     attn_json_object_end(&j);
     attn_json_object_end(&j);
     srv_json_end(&j);

@@ -149,8 +149,7 @@ void srv_heat_problem(srv_request *req, const attn_error *err) {
 /* --- JSON and text --- */
 
 void srv_heat_pair(attn_json_text *j, const char *name, const size_t pair[2]) {
-    attn_json_key(j, name);
-    attn_json_array(j);
+    attn_json_key_array(j, name);
     attn_json_size(j, pair[0]);
     attn_json_size(j, pair[1]);
     attn_json_array_end(j);
@@ -198,8 +197,7 @@ static void write_cells(attn_json_text *j, const char *name, const attn_heatmap 
 }
 
 static void write_hidden(attn_json_text *j, const attn_heatmap *map) {
-    attn_json_key(j, "hidden");
-    attn_json_array(j);
+    attn_json_key_array(j, "hidden");
     for (size_t i = 0; i < map->hidden_count; i++) {
         attn_json_array(j);
         attn_json_size(j, map->hidden[i].row);
@@ -211,8 +209,7 @@ static void write_hidden(attn_json_text *j, const attn_heatmap *map) {
 }
 
 static void write_edges(attn_json_text *j, const attn_heatmap *map) {
-    attn_json_key(j, "top");
-    attn_json_array(j);
+    attn_json_key_array(j, "top");
     for (size_t i = 0; i < map->edge_count; i++) {
         attn_json_array(j);
         attn_json_size(j, map->edges[i].row);
@@ -224,12 +221,9 @@ static void write_edges(attn_json_text *j, const attn_heatmap *map) {
 }
 
 void srv_heat_place(attn_json_text *j, const attn_heatmap *map, size_t layer_batches) {
-    if (layer_batches > 0) {
-        attn_json_key(j, "layer");
-        attn_json_size(j, map->batch / layer_batches);
-    }
-    attn_json_key(j, "batch");
-    attn_json_size(j, layer_batches > 0 ? map->batch % layer_batches : map->batch);
+    if (layer_batches > 0)
+        attn_json_key_size(j, "layer", map->batch / layer_batches);
+    attn_json_key_size(j, "batch", layer_batches > 0 ? map->batch % layer_batches : map->batch);
     attn_json_key(j, "head");
     if (map->head == SIZE_MAX)
         attn_json_string(j, "mean");
@@ -246,10 +240,8 @@ static void write_map(attn_json_text *j, const attn_heatmap *map, size_t layer_b
                       const srv_heat_input *in, const char *title) {
     attn_json_object(j);
     srv_heat_place(j, map, layer_batches);
-    if (title) {
-        attn_json_key(j, "title");
-        attn_json_string(j, title);
-    }
+    if (title)
+        attn_json_key_string(j, "title", title);
     srv_heat_pair(j, "shape", map->shape);
     srv_heat_pair(j, "origin", map->origin);
     srv_heat_pair(j, "step", map->step);
@@ -272,8 +264,7 @@ static void write_map(attn_json_text *j, const attn_heatmap *map, size_t layer_b
  * each head; it may be NULL. */
 static void write_members(attn_json_text *j, const attn_heatmaps *maps, const srv_heat_input *in,
                           const srv_labels *labels, const srv_strings *titles) {
-    attn_json_key(j, "heads");
-    attn_json_array(j);
+    attn_json_key_array(j, "heads");
     for (size_t i = 0; i < maps->count; i++)
         write_map(j, &maps->items[i], maps->layer_batches, in, called(titles, &maps->items[i]));
     attn_json_array_end(j);
@@ -281,16 +272,11 @@ static void write_members(attn_json_text *j, const attn_heatmaps *maps, const sr
         attn_json_key(j, "labels");
         srv_labels_write(j, labels);
     }
-    attn_json_key(j, "pool");
-    attn_json_string(j, srv_pools[in->pool]);
-    attn_json_key(j, "transform");
-    attn_json_string(j, srv_transforms[in->transform]);
-    attn_json_key(j, "encoding");
-    attn_json_string(j, encodings[in->encoding]);
-    if (in->of) {
-        attn_json_key(j, "of");
-        attn_json_string(j, subjects[in->of]);
-    }
+    attn_json_key_string(j, "pool", srv_pools[in->pool]);
+    attn_json_key_string(j, "transform", srv_transforms[in->transform]);
+    attn_json_key_string(j, "encoding", encodings[in->encoding]);
+    if (in->of)
+        attn_json_key_string(j, "of", subjects[in->of]);
 }
 
 void srv_heat_write(attn_json_text *j, const attn_heatmaps *maps, const srv_heat_input *in,

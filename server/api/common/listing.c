@@ -24,16 +24,13 @@ bool srv_listing_read(srv_request *req, srv_listing *out) {
 void srv_listing_begin(attn_json_text *j, srv_request *req, const char *name) {
     srv_json_begin(j, req);
     attn_json_object(j);
-    attn_json_key(j, name);
-    attn_json_array(j);
+    attn_json_key_array(j, name);
 }
 
 void srv_listing_end(attn_json_text *j, const char *next) {
     attn_json_array_end(j);
-    if (next) {
-        attn_json_key(j, "next");
-        attn_json_string(j, next);
-    }
+    if (next)
+        attn_json_key_string(j, "next", next);
     attn_json_object_end(j);
     if (srv_json_end(j))
         srv_reply_header(srv_json_request(j), "Cache-Control", "no-store");

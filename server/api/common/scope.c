@@ -224,11 +224,7 @@ bool srv_labels_check(srv_request *req, const srv_labels *labels, size_t B, size
 static void write_list(attn_json_text *j, const char *name, const srv_strings *list) {
     if (!list->values)
         return;
-    attn_json_key(j, name);
-    attn_json_array(j);
-    for (size_t i = 0; i < list->count; i++)
-        attn_json_string(j, list->values[i]);
-    attn_json_array_end(j);
+    attn_json_key_strings(j, name, list->values, list->count);
 }
 
 void srv_labels_write(attn_json_text *j, const srv_labels *labels) {

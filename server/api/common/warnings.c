@@ -295,17 +295,13 @@ attn_status srv_warnings_of_position(srv_warnings *to, attn_arena *arena, const 
 void srv_warnings_write(attn_json_text *j, const srv_warnings *warnings) {
     if (warnings->count == 0)
         return;
-    attn_json_key(j, "warnings");
-    attn_json_array(j);
+    attn_json_key_array(j, "warnings");
     for (size_t i = 0; i < warnings->count; i++) {
         const srv_warning *w = &warnings->items[i];
         attn_json_object(j);
-        attn_json_key(j, "code");
-        attn_json_string(j, w->code);
-        attn_json_key(j, "pointer");
-        attn_json_string(j, w->pointer);
-        attn_json_key(j, "detail");
-        attn_json_string(j, w->detail);
+        attn_json_key_string(j, "code", w->code);
+        attn_json_key_string(j, "pointer", w->pointer);
+        attn_json_key_string(j, "detail", w->detail);
         attn_json_object_end(j);
     }
     attn_json_array_end(j);
@@ -320,11 +316,8 @@ void srv_warnings_text(attn_text *t, const srv_warnings *warnings) {
 }
 
 void srv_omitted_write(attn_json_text *j, const char *name, double values, const char *how) {
-    attn_json_key(j, name);
-    attn_json_object(j);
-    attn_json_key(j, "num_values");
-    attn_json_real(j, values);
-    attn_json_key(j, "how");
-    attn_json_string(j, how);
+    attn_json_key_object(j, name);
+    attn_json_key_real(j, "num_values", values);
+    attn_json_key_string(j, "how", how);
     attn_json_object_end(j);
 }

@@ -193,8 +193,7 @@ static void write_range(attn_json_text *j, const double *values, size_t n) {
         low = fmin(low, values[i] + 0.0); /* 0 for -0 */
         high = fmax(high, values[i] + 0.0);
     }
-    attn_json_key(j, "range");
-    attn_json_array(j);
+    attn_json_key_array(j, "range");
     attn_json_float(j, (float)low);
     attn_json_float(j, (float)high);
     attn_json_array_end(j);
@@ -211,17 +210,14 @@ static void answer_json(void *data) {
         attn_json_key(&j, "x");
         srv_json_tensor(&j, &body->x);
     }
-    attn_json_key(&j, "curves");
-    attn_json_array(&j);
+    attn_json_key_array(&j, "curves");
     for (size_t i = 0; i < call->count; i++) {
         attn_tensor row = attn_tensor_dense(
             (char *)body->values.data + i * call->points * attn_dtype_size(body->values.dtype),
             body->values.dtype, 1, &call->points);
         attn_json_object(&j);
-        if (name_of(call, i)) {
-            attn_json_key(&j, "name");
-            attn_json_string(&j, name_of(call, i));
-        }
+        if (name_of(call, i))
+            attn_json_key_string(&j, "name", name_of(call, i));
         write_range(&j, call->values + i * call->points, call->points);
         attn_json_key(&j, "values");
         srv_json_tensor(&j, &row);

@@ -242,17 +242,14 @@ static bool write_runs(attn_json_text *j, const srv_masks_call *call) {
     }
     if (!admit_runs(j, call, B, H, keep))
         return false;
-    attn_json_key(j, "keep");
-    attn_json_object(j);
-    attn_json_key(j, "runs");
-    attn_json_array(j);
+    attn_json_key_object(j, "keep");
+    attn_json_key_array(j, "runs");
     for (size_t b = 0; b < B; b++)
         for (size_t h = 0; h < H; h++) {
             attn_json_object(j);
             write_index(j, "batch", b, same_batches);
             write_index(j, "head", h, same_heads);
-            attn_json_key(j, "runs");
-            attn_json_array(j);
+            attn_json_key_array(j, "runs");
             for (size_t i = 0; i < s->L && !j->failed; i++) {
                 if (attn_control_check(&call->req->control, &err)) {
                     srv_problem_error(call->req, &err);
@@ -274,8 +271,7 @@ static void write_omitted(attn_json_text *j, const srv_masks_call *call) {
     const bool asked = call->body.as != SRV_MASKS_KEEP;
     if (!asked && !attn_mask_adds(call->mask))
         return;
-    attn_json_key(j, "omitted");
-    attn_json_object(j);
+    attn_json_key_object(j, "omitted");
     srv_omitted_write(j, srv_masks_forms[asked ? call->body.as : SRV_MASKS_ADDITIVE], call->cells,
                       "accept application/vnd.safetensors, which has all cells, or ask for a part "
                       "of at most 65,536 cells by a smaller shape");
@@ -298,10 +294,8 @@ double srv_masks_memory(const srv_masks_call *call) {
 
 /* Writes what the answer has beside the cells or runs. */
 static void write_rest(attn_json_text *j, const srv_masks_call *call) {
-    attn_json_key(j, "kept");
-    attn_json_real(j, call->kept);
-    attn_json_key(j, "words");
-    attn_json_string(j, attn_mask_words(call->mask, call->req->arena));
+    attn_json_key_real(j, "kept", call->kept);
+    attn_json_key_string(j, "words", attn_mask_words(call->mask, call->req->arena));
     if (srv_labels_given(&call->body.labels)) {
         attn_json_key(j, "labels");
         srv_labels_write(j, &call->body.labels);
@@ -317,13 +311,8 @@ void srv_masks_json(void *data) {
     attn_json_text j;
     srv_json_begin(&j, call->req);
     attn_json_object(&j);
-    if (!alone) {
-        attn_json_key(&j, "shape");
-        attn_json_array(&j);
-        for (int i = 0; i < call->rank; i++)
-            attn_json_size(&j, call->dims[i]);
-        attn_json_array_end(&j);
-    }
+    if (!alone)
+        attn_json_key_sizes(&j, "shape", call->dims, (size_t)call->rank);
     if (!(srv_masks_cells(call) ? write_cells(&j, call) : write_runs(&j, call)))
         return;
     if (!alone)

@@ -252,14 +252,11 @@ bool srv_sites_analysis_cost(const srv_sites_pass *c, attn_model_cost *cost, dou
 void srv_sites_analyses_write(attn_json_text *j, const srv_sites_pass *c) {
     if (!c->body.analysis)
         return;
-    attn_json_key(j, "analyses");
-    attn_json_array(j);
+    attn_json_key_array(j, "analyses");
     for (size_t i = 0; i < c->analysis_count; i++) {
         attn_json_object(j);
-        attn_json_key(j, "kind");
-        attn_json_string(j, srv_model_site_kinds[c->analyses[i].kind]);
-        attn_json_key(j, "sequence");
-        attn_json_size(j, c->analyses[i].sequence);
+        attn_json_key_string(j, "kind", srv_model_site_kinds[c->analyses[i].kind]);
+        attn_json_key_size(j, "sequence", c->analyses[i].sequence);
         srv_analysis_members(j, &c->analyses[i].analysis);
         if (c->analyses[i].rolls)
             srv_rollout_write(j, &c->analyses[i].rollout, &c->body.heatmap, &c->analyses[i].labels);

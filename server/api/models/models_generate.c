@@ -326,16 +326,12 @@ static bool put_sequence(attn_json_text *j, const call *c, size_t b) {
     attn_json_object(j);
     attn_json_key(j, "source");
     srv_models_put(j, &c->source.items[b]);
-    if (m->text) {
-        attn_json_key(j, "text");
-        attn_json_string(j, m->text);
-    }
+    if (m->text)
+        attn_json_key_string(j, "text", m->text);
     attn_json_key(j, "target");
     srv_models_put(j, &m->rows);
-    attn_json_key(j, "ended");
-    attn_json_bool(j, c->out[b].ended);
-    attn_json_key(j, "score");
-    attn_json_float(j, (float)c->out[b].score);
+    attn_json_key_bool(j, "ended", c->out[b].ended);
+    attn_json_key_float(j, "score", (float)c->out[b].score);
     if (c->out[b].alternatives && !srv_steps_put(j, c->pass.model, &c->out[b], &m->rows))
         return false;
     if (!put_attention(j, c, b))
@@ -350,8 +346,7 @@ static void answer_json(void *data) {
     srv_json_begin(&j, c->pass.req);
     j.decimals = (int)c->body.decimals;
     attn_json_object(&j);
-    attn_json_key(&j, "sequences");
-    attn_json_array(&j);
+    attn_json_key_array(&j, "sequences");
     for (size_t b = 0; b < c->source.count; b++)
         if (!put_sequence(&j, c, b))
             return;

@@ -294,8 +294,7 @@ static void put_positions(attn_json_text *j, const char *name, const srv_sequenc
         if (hidden ? !s->keep || s->keep[i] : s->ids[i] != s->unknown)
             continue;
         if (!begun) {
-            attn_json_key(j, name);
-            attn_json_array(j);
+            attn_json_key_array(j, name);
         }
         begun = true;
         attn_json_size(j, i);
@@ -306,19 +305,13 @@ static void put_positions(attn_json_text *j, const char *name, const srv_sequenc
 
 void srv_models_put(attn_json_text *j, const srv_sequence *s) {
     attn_json_object(j);
-    attn_json_key(j, "tokens");
-    attn_json_array(j);
-    for (size_t i = 0; i < s->length; i++)
-        attn_json_string(j, s->tokens[i]);
-    attn_json_array_end(j);
-    attn_json_key(j, "ids");
-    attn_json_array(j);
+    attn_json_key_strings(j, "tokens", s->tokens, s->length);
+    attn_json_key_array(j, "ids");
     for (size_t i = 0; i < s->length; i++)
         attn_json_int(j, s->ids[i]);
     attn_json_array_end(j);
     if (s->offsets) {
-        attn_json_key(j, "offsets");
-        attn_json_array(j);
+        attn_json_key_array(j, "offsets");
         for (size_t i = 0; i < s->length; i++) {
             attn_json_array(j);
             attn_json_size(j, s->offsets[2 * i]);

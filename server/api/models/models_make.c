@@ -55,32 +55,20 @@ const srv_field srv_models_fields[] = {
 
 /* --- description --- */
 
-static void put_size(attn_json_text *j, const char *name, size_t value) {
-    attn_json_key(j, name);
-    attn_json_size(j, value);
-}
-
-static void put_text(attn_json_text *j, const char *name, const char *value) {
-    attn_json_key(j, name);
-    attn_json_string(j, value);
-}
-
 /* Writes the number of parameters, in total and of each part. The part of a parameter is its name
  * up to the first dot. */
 static void put_parameters(attn_json_text *j, const srv_model *m) {
     const attn_parameters *set = attn_model_parameters(m->model);
     char last[ATTN_PARAMETER_NAME] = "";
-    attn_json_key(j, "num_parameters");
-    attn_json_object(j);
-    put_size(j, "total", attn_parameters_count(set, ""));
-    attn_json_key(j, "parts");
-    attn_json_object(j);
+    attn_json_key_object(j, "num_parameters");
+    attn_json_key_size(j, "total", attn_parameters_count(set, ""));
+    attn_json_key_object(j, "parts");
     for (size_t i = 0; i < attn_parameters_length(set); i++) {
         char part[ATTN_PARAMETER_NAME];
         const char *name = attn_parameters_at(set, i)->name;
         snprintf(part, sizeof part, "%.*s", (int)strcspn(name, "."), name);
         if (strcmp(part, last) != 0)
-            put_size(j, part, attn_parameters_count(set, part));
+            attn_json_key_size(j, part, attn_parameters_count(set, part));
         memcpy(last, part, sizeof last);
     }
     attn_json_object_end(j);
@@ -88,16 +76,12 @@ static void put_parameters(attn_json_text *j, const srv_model *m) {
 }
 
 static void put_side(attn_json_text *j, const char *name, const attn_tokenizer *t) {
-    attn_json_key(j, name);
-    attn_json_object(j);
-    put_size(j, "vocabulary", attn_tokenizer_size(t));
-    attn_json_key(j, "words");
-    attn_json_bool(j, attn_tokenizer_has_texts(t));
-    if (attn_tokenizer_kind_of(t) == ATTN_TOKENS_SUBWORDS) {
-        attn_json_key(j, "subwords");
-        attn_json_bool(j, true);
-    }
-    put_text(j, "language", attn_language_names[attn_tokenizer_language(t)]);
+    attn_json_key_object(j, name);
+    attn_json_key_size(j, "vocabulary", attn_tokenizer_size(t));
+    attn_json_key_bool(j, "words", attn_tokenizer_has_texts(t));
+    if (attn_tokenizer_kind_of(t) == ATTN_TOKENS_SUBWORDS)
+        attn_json_key_bool(j, "subwords", true);
+    attn_json_key_string(j, "language", attn_language_names[attn_tokenizer_language(t)]);
     attn_json_object_end(j);
 }
 
@@ -106,15 +90,14 @@ static void put_side(attn_json_text *j, const char *name, const attn_tokenizer *
 static void put_sites(attn_json_text *j, const attn_model *model) {
     size_t count;
     const attn_site *sites = attn_model_sites(model, &count);
-    attn_json_key(j, "sites");
-    attn_json_array(j);
+    attn_json_key_array(j, "sites");
     for (size_t i = 0; i < count; i++) {
         if (i + 1 < count && sites[i + 1].kind == sites[i].kind)
             continue;
         attn_json_object(j);
-        put_text(j, "kind", srv_model_site_kinds[sites[i].kind]);
-        put_size(j, "num_layers", sites[i].layer + 1);
-        put_size(j, "num_heads", sites[i].heads);
+        attn_json_key_string(j, "kind", srv_model_site_kinds[sites[i].kind]);
+        attn_json_key_size(j, "num_layers", sites[i].layer + 1);
+        attn_json_key_size(j, "num_heads", sites[i].heads);
         attn_json_object_end(j);
     }
     attn_json_array_end(j);
@@ -153,21 +136,17 @@ static void put_settings(attn_json_text *j, const srv_model *m) {
 
 static void put_model(attn_json_text *j, const srv_model *m) {
     attn_json_object(j);
-    put_text(j, "origin", origins[m->origin]);
-    put_text(j, "id", m->id);
+    attn_json_key_string(j, "origin", origins[m->origin]);
+    attn_json_key_string(j, "id", m->id);
     if (*m->owner)
-        put_text(j, "owner", m->owner);
-    if (m->durable) {
-        attn_json_key(j, "durable");
-        attn_json_bool(j, true);
-    }
-    if (m->has_file) {
-        attn_json_key(j, "checksums");
-        attn_json_bool(j, m->sealed);
-    }
+        attn_json_key_string(j, "owner", m->owner);
+    if (m->durable)
+        attn_json_key_bool(j, "durable", true);
+    if (m->has_file)
+        attn_json_key_bool(j, "checksums", m->sealed);
     put_settings(j, m);
     put_sites(j, m->model);
-    put_size(j, "bytes", m->bytes);
+    attn_json_key_size(j, "bytes", m->bytes);
     put_parameters(j, m);
     attn_json_object_end(j);
 }

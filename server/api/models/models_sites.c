@@ -200,10 +200,8 @@ void srv_sites_put_tensor(attn_json_text *j, const char *key, const char *name,
 /* Writes an attention site. false: a problem is set. */
 static bool put_site(attn_json_text *j, const srv_sites_pass *c, const attn_site *site) {
     attn_json_object(j);
-    attn_json_key(j, "kind");
-    attn_json_string(j, srv_model_site_kinds[site->kind]);
-    attn_json_key(j, "layer");
-    attn_json_size(j, site->layer);
+    attn_json_key_string(j, "kind", srv_model_site_kinds[site->kind]);
+    attn_json_key_size(j, "layer", site->layer);
     put_heads(j, c, site);
     for (size_t i = 0; i < SITE_TENSORS; i++) {
         attn_tensor tensor;
@@ -215,8 +213,7 @@ static bool put_site(attn_json_text *j, const srv_sites_pass *c, const attn_site
             srv_sites_put_tensor(j, site_tensors[i].key, name, &tensor);
     }
     if (c->body.returns & SRV_SITES_HEATMAP) {
-        attn_json_key(j, "heatmaps");
-        attn_json_array(j);
+        attn_json_key_array(j, "heatmaps");
         for (size_t b = 0; b < c->source.count; b++) {
             srv_model_heatmaps maps;
             if (!heatmaps_of(c, site, b, &maps))
@@ -230,16 +227,14 @@ static bool put_site(attn_json_text *j, const srv_sites_pass *c, const attn_site
 }
 
 static void put_sequences(attn_json_text *j, const char *name, const srv_sequences *s) {
-    attn_json_key(j, name);
-    attn_json_array(j);
+    attn_json_key_array(j, name);
     for (size_t b = 0; b < s->count; b++)
         srv_models_put(j, &s->items[b]);
     attn_json_array_end(j);
 }
 
 static void put_omitted(attn_json_text *j, const srv_sites_pass *c) {
-    attn_json_key(j, "omitted");
-    attn_json_object(j);
+    attn_json_key_object(j, "omitted");
     srv_omitted_write(j, "weights", srv_sites_weights(c),
                       "ask by \"return\": \"weights\", or for a heatmap");
     attn_json_object_end(j);
@@ -252,8 +247,7 @@ static void answer_json(const srv_sites_pass *c) {
     attn_json_object(&j);
     put_sequences(&j, "source", &c->source);
     put_sequences(&j, "target", &c->target);
-    attn_json_key(&j, "sites");
-    attn_json_array(&j);
+    attn_json_key_array(&j, "sites");
     for (size_t i = 0; i < c->out.site_count; i++)
         if (srv_sites_wants(c, i) && !put_site(&j, c, &c->out.sites[i]))
             return;

@@ -121,14 +121,10 @@ static void put_state(attn_json_text *j, const srv_sites_pass *c, const attn_mod
     char name[64];
     name_state(s, name);
     attn_json_object(j);
-    attn_json_key(j, "side");
-    attn_json_string(j, sides[s->side]);
-    if (s->has_layer) {
-        attn_json_key(j, "layer");
-        attn_json_size(j, s->layer);
-    }
-    attn_json_key(j, "step");
-    attn_json_string(j, srv_model_steps[s->step]);
+    attn_json_key_string(j, "side", sides[s->side]);
+    if (s->has_layer)
+        attn_json_key_size(j, "layer", s->layer);
+    attn_json_key_string(j, "step", srv_model_steps[s->step]);
     srv_sites_put_tensor(j, "values", name, &values);
     attn_json_object_end(j);
 }
@@ -138,8 +134,7 @@ void srv_sites_states_write(attn_json_text *j, const srv_sites_pass *c) {
         return;
     if (!j->aside) /* else each tensor would copy the text of all before it to a larger buffer */
         attn_json_reserve(j, (size_t)(SRV_MODEL_TEXT * srv_sites_states_numbers(c)));
-    attn_json_key(j, "states");
-    attn_json_array(j);
+    attn_json_key_array(j, "states");
     for (size_t i = 0; i < c->out.state_count; i++)
         if (is_wanted(c, &c->out.states[i]))
             put_state(j, c, &c->out.states[i]);

@@ -7,12 +7,9 @@
 /* --- alternatives --- */
 
 static void put_token(attn_json_text *j, const char *word, int32_t id, double log_probability) {
-    attn_json_key(j, "token");
-    attn_json_string(j, word);
-    attn_json_key(j, "id");
-    attn_json_int(j, id);
-    attn_json_key(j, "probability");
-    attn_json_float(j, (float)exp(log_probability));
+    attn_json_key_string(j, "token", word);
+    attn_json_key_int(j, "id", id);
+    attn_json_key_float(j, "probability", (float)exp(log_probability));
 }
 
 /* Writes the member "alternatives", a list of {"token", "id", "probability"}. false: a problem is
@@ -22,8 +19,7 @@ static bool put_alternatives(attn_json_text *j, const srv_model *model,
     srv_sequence names;
     if (!srv_models_name(srv_json_request(j), model, SRV_TARGET, all->ids, all->count, &names))
         return false;
-    attn_json_key(j, "alternatives");
-    attn_json_array(j);
+    attn_json_key_array(j, "alternatives");
     for (size_t i = 0; i < all->count; i++) {
         attn_json_object(j);
         put_token(j, names.tokens[i], all->ids[i], all->log_probabilities[i]);
@@ -35,8 +31,7 @@ static bool put_alternatives(attn_json_text *j, const srv_model *model,
 
 bool srv_steps_put(attn_json_text *j, const srv_model *model, const attn_generated *made,
                    const srv_sequence *names) {
-    attn_json_key(j, "steps");
-    attn_json_array(j);
+    attn_json_key_array(j, "steps");
     for (size_t t = 0; t < names->length; t++) {
         attn_json_object(j);
         put_token(j, names->tokens[t], names->ids[t], made->log_probabilities[t]);
@@ -94,8 +89,7 @@ static bool put_step_attention(attn_json_text *j, const srv_told_steps *s, const
     in.max_cells = (int64_t)(what.heads * what.cols);
     if (!srv_models_heatmaps(srv_json_request(j), &what, &in, &maps))
         return false;
-    attn_json_key(j, "attention");
-    attn_json_array(j);
+    attn_json_key_array(j, "attention");
     for (size_t i = 0; i < maps.maps.count; i++) {
         const attn_heatmap *map = &maps.maps.items[i];
         attn_json_object(j);
@@ -118,21 +112,16 @@ static bool put_step(attn_json_text *j, srv_told_steps *s, const attn_generated_
     if (!srv_models_name(srv_json_request(j), s->model, SRV_TARGET, &id, 1, &token))
         return false;
     attn_json_object(j);
-    attn_json_key(j, "index");
-    attn_json_size(j, s->index);
-    attn_json_key(j, "token");
-    attn_json_string(j, token.tokens[0]);
-    attn_json_key(j, "id");
-    attn_json_int(j, id);
+    attn_json_key_size(j, "index", s->index);
+    attn_json_key_string(j, "token", token.tokens[0]);
+    attn_json_key_int(j, "id", id);
     if (attn_tokenizer_has_texts(s->model->target)) {
         s->ids[s->index] = id;
         const char *text = text_of(s, j->arena);
         j->failed |= !text;
-        attn_json_key(j, "text");
-        attn_json_string(j, text);
+        attn_json_key_string(j, "text", text);
     }
-    attn_json_key(j, "log_probability");
-    attn_json_float(j, (float)made->log_probability);
+    attn_json_key_float(j, "log_probability", (float)made->log_probability);
     if (made->alternatives.count && !put_alternatives(j, s->model, &made->alternatives))
         return false;
     if (s->heatmap && made->weights && !put_step_attention(j, s, made->weights))

@@ -65,18 +65,14 @@ static bool decode(call *c) {
 static void put_side(attn_json_text *j, const call *c, int side) {
     size_t from, to;
     range_of(c, side, &from, &to);
-    attn_json_key(j, side_names[side]);
-    attn_json_object(j);
-    attn_json_key(j, "vocabulary");
-    attn_json_size(j, attn_tokenizer_size(tokenizer(c, side)));
-    attn_json_key(j, "ids");
-    attn_json_array(j);
+    attn_json_key_object(j, side_names[side]);
+    attn_json_key_size(j, "vocabulary", attn_tokenizer_size(tokenizer(c, side)));
+    attn_json_key_array(j, "ids");
     attn_json_size(j, from);
     attn_json_size(j, to);
     attn_json_array_end(j);
     if (attn_tokenizer_has_texts(tokenizer(c, side))) {
-        attn_json_key(j, "words");
-        attn_json_array(j);
+        attn_json_key_array(j, "words");
         for (size_t id = from; id < to; id++)
             attn_json_string(j, attn_tokenizer_token(tokenizer(c, side), (int32_t)id));
         attn_json_array_end(j);
@@ -88,12 +84,10 @@ static void answer_json(const call *c) {
     attn_json_text j;
     srv_json_begin(&j, c->req);
     attn_json_object(&j);
-    attn_json_key(&j, "special");
-    attn_json_object(&j);
-    for (int i = 0; i < ATTN_SPECIALS; i++) {
-        attn_json_key(&j, attn_special_names[i]);
-        attn_json_int(&j, attn_tokenizer_special(c->model->target, (attn_special)i));
-    }
+    attn_json_key_object(&j, "special");
+    for (int i = 0; i < ATTN_SPECIALS; i++)
+        attn_json_key_int(&j, attn_special_names[i],
+                          attn_tokenizer_special(c->model->target, (attn_special)i));
     attn_json_object_end(&j);
     for (int side = SRV_SOURCE; side <= SRV_TARGET; side++)
         if (wants(c, side))

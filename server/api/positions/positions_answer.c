@@ -204,15 +204,12 @@ static void write_numbers(attn_json_text *j, const srv_positions_call *call, con
 }
 
 static void write_curves(attn_json_text *j, const srv_positions_call *call) {
-    attn_json_key(j, "curves");
-    attn_json_array(j);
+    attn_json_key_array(j, "curves");
     for (size_t i = 0; i < call->curve_count; i++) {
         attn_json_object(j);
-        attn_json_key(j, "dim");
-        attn_json_size(j, call->curves[i].dim);
+        attn_json_key_size(j, "dim", call->curves[i].dim);
         if (call->by_distance && call->points > 0) {
-            attn_json_key(j, "distances");
-            attn_json_array(j);
+            attn_json_key_array(j, "distances");
             attn_json_int(j, call->first);
             attn_json_int(j, call->first + (int64_t)call->points - 1);
             attn_json_array_end(j);
@@ -238,8 +235,7 @@ static void answer_json(void *data) {
     if (!(call->req->accept & SRV_ACCEPT_NPY)) { /* an npy file holds only one table */
         if (call->curve_count > 0)
             write_curves(&j, call);
-        attn_json_key(&j, "num_parameters");
-        attn_json_size(&j, call->parameters);
+        attn_json_key_size(&j, "num_parameters", call->parameters);
     }
     attn_json_object_end(&j);
     srv_json_end(&j);

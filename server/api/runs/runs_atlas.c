@@ -240,11 +240,6 @@ static bool compute(void *data) {
 
 /* --- the answer --- */
 
-static void put_size(attn_json_text *j, const char *name, size_t value) {
-    attn_json_key(j, name);
-    attn_json_size(j, value);
-}
-
 /* Writes the cells of a plane without those behind its shape, in base64, with their range. */
 static void put_cells(attn_json_text *j, const atlas_call *c, size_t i, size_t plane,
                       const char *name, const char *range) {
@@ -263,12 +258,11 @@ static void put_thumbnail(attn_json_text *j, const atlas_call *c, size_t i) {
     size_t plane = 0;
     attn_json_object(j);
     srv_run_head_write(j, &c->heads.items[i]);
-    attn_json_key(j, "shape");
-    attn_json_array(j);
+    attn_json_key_array(j, "shape");
     attn_json_size(j, c->shapes[i][0]);
     attn_json_size(j, c->shapes[i][1]);
     attn_json_array_end(j);
-    put_size(j, "level", c->shapes[i][2]);
+    attn_json_key_size(j, "level", c->shapes[i][2]);
     if (!j->aside && takes(c, ATTN_POOL_MAX))
         put_cells(j, c, i, plane++, "max", "range");
     if (!j->aside && takes(c, ATTN_POOL_MEAN))
@@ -298,15 +292,12 @@ static void answer(void *data) {
     attn_json_text j;
     srv_json_begin(&j, c->req);
     attn_json_object(&j);
-    put_size(&j, "max_side", c->side);
-    attn_json_key(&j, "pool");
-    attn_json_string(&j, srv_pools[c->q.pool]);
-    attn_json_key(&j, "transform");
-    attn_json_string(&j, srv_transforms[c->q.transform]);
+    attn_json_key_size(&j, "max_side", c->side);
+    attn_json_key_string(&j, "pool", srv_pools[c->q.pool]);
+    attn_json_key_string(&j, "transform", srv_transforms[c->q.transform]);
     if (j.aside)
         put_tensors(&j, c);
-    attn_json_key(&j, "thumbnails");
-    attn_json_array(&j);
+    attn_json_key_array(&j, "thumbnails");
     for (size_t i = 0; i < c->heads.count && !j.failed; i++)
         put_thumbnail(&j, c, i);
     attn_json_array_end(&j);

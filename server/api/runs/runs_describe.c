@@ -9,23 +9,11 @@
 
 enum { RANGES_MOST = 4096 }; /* most heads of a run whose ranges are told */
 
-static void put_size(attn_json_text *j, const char *name, size_t value) {
-    attn_json_key(j, name);
-    attn_json_size(j, value);
-}
-
-static void put_text(attn_json_text *j, const char *name, const char *value) {
-    attn_json_key(j, name);
-    attn_json_string(j, value);
-}
-
 static void put_tiles(attn_json_text *j, const attn_run_site *site) {
     const size_t levels = attn_run_levels(site), overview = attn_run_overview_level(site);
-    attn_json_key(j, "tiles");
-    attn_json_object(j);
-    put_size(j, "size", ATTN_RUN_TILE);
-    attn_json_key(j, "levels");
-    attn_json_array(j);
+    attn_json_key_object(j, "tiles");
+    attn_json_key_size(j, "size", ATTN_RUN_TILE);
+    attn_json_key_array(j, "levels");
     for (size_t level = 0; level < levels; level++) {
         size_t shape[2];
         attn_run_level_shape(site, level, shape);
@@ -77,19 +65,15 @@ static void put_ranges(attn_json_text *j, const srv_run *run, const attn_run_sit
 }
 
 static void put_shapes(attn_json_text *j, const attn_attention_dims *d) {
-    put_size(j, "num_batches", d->B);
-    put_size(j, "num_heads", d->Hq);
-    put_size(j, "num_kv_heads", d->Hkv);
-    put_size(j, "num_queries", d->L);
-    put_size(j, "num_keys", d->S);
-    put_size(j, "num_past_keys", d->past);
-    put_size(j, "width", d->E);
-    put_size(j, "value_width", d->Ev);
-    attn_json_key(j, "weights_shape");
-    attn_json_array(j);
-    for (int i = 0; i < d->weights_rank; i++)
-        attn_json_size(j, d->weights[i]);
-    attn_json_array_end(j);
+    attn_json_key_size(j, "num_batches", d->B);
+    attn_json_key_size(j, "num_heads", d->Hq);
+    attn_json_key_size(j, "num_kv_heads", d->Hkv);
+    attn_json_key_size(j, "num_queries", d->L);
+    attn_json_key_size(j, "num_keys", d->S);
+    attn_json_key_size(j, "num_past_keys", d->past);
+    attn_json_key_size(j, "width", d->E);
+    attn_json_key_size(j, "value_width", d->Ev);
+    attn_json_key_sizes(j, "weights_shape", d->weights, (size_t)d->weights_rank);
 }
 
 /* Writes when the run expires, in milliseconds of Unix time. */
@@ -97,25 +81,20 @@ static void put_expiry(attn_json_text *j, int64_t ends_ns) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     const int64_t wall_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-    attn_json_key(j, "expires_ms");
-    attn_json_int(j, (wall_ns + ends_ns - attn_now_ns()) / 1000000);
+    attn_json_key_int(j, "expires_ms", (wall_ns + ends_ns - attn_now_ns()) / 1000000);
 }
 
 static void put_list(attn_json_text *j, const char *name, const int64_t *values, size_t n) {
     if (!values)
         return;
-    attn_json_key(j, name);
-    attn_json_array(j);
-    for (size_t i = 0; i < n; i++)
-        attn_json_int(j, values[i]);
-    attn_json_array_end(j);
+    attn_json_key_ints(j, name, values, n);
 }
 
 /* Writes the number of a side's text, or a list with one for each batch entry. */
 static void put_text_number(attn_json_text *j, const char *name, const size_t *numbers,
                             size_t count) {
     if (count == 1)
-        put_size(j, name, *numbers);
+        attn_json_key_size(j, name, *numbers);
     else
         put_list(j, name, (const int64_t *)numbers, count);
 }
@@ -123,44 +102,36 @@ static void put_text_number(attn_json_text *j, const char *name, const size_t *n
 /* Writes what is known of a site without opening it. */
 static void put_info(attn_json_text *j, const attn_run_site_info *info,
                      const attn_attention_dims *d, size_t index) {
-    put_size(j, "site", index);
-    put_text(j, "name", info->name);
-    put_text(j, "kind", attn_run_kind_name(info->kind));
+    attn_json_key_size(j, "site", index);
+    attn_json_key_string(j, "name", info->name);
+    attn_json_key_string(j, "kind", attn_run_kind_name(info->kind));
     if (info->stack)
-        put_text(j, "stack", info->stack);
-    put_size(j, "layer", info->layer);
-    put_size(j, "call", info->call);
-    put_size(j, "query_start", info->query_start);
-    put_size(j, "key_start", info->key_start);
+        attn_json_key_string(j, "stack", info->stack);
+    attn_json_key_size(j, "layer", info->layer);
+    attn_json_key_size(j, "call", info->call);
+    attn_json_key_size(j, "query_start", info->query_start);
+    attn_json_key_size(j, "key_start", info->key_start);
     put_list(j, "query_lengths", info->query_lengths, d->B);
     put_list(j, "key_lengths", info->key_lengths, d->B);
     put_text_number(j, "query_text", info->query_texts, info->query_text_count);
     put_text_number(j, "key_text", info->key_texts, info->key_text_count);
-    attn_json_key(j, "axes");
-    attn_json_array(j);
-    for (size_t i = 0; i < info->axis_count; i++)
-        attn_json_string(j, info->axes[i]);
-    attn_json_array_end(j);
+    attn_json_key_strings(j, "axes", info->axes, info->axis_count);
     put_shapes(j, d);
 }
 
 static void put_operation(attn_json_text *j, const attn_run_site *site) {
     const attn_attention_dims *d = attn_run_dims(site);
     const attn_inputs *in = attn_run_inputs(site);
-    put_text(j, "dtype", attn_dtype_name(d->result));
-    put_text(j, "score", attn_score_name(in->score.kind));
-    put_text(j, "position", attn_position_words[in->position.kind]);
-    attn_json_key(j, "scale");
-    attn_json_real(j, attn_attention_scale(attn_run_attention(site)));
-    attn_json_key(j, "softcap");
-    attn_json_real(j, in->softcap);
-    attn_json_key(j, "dropout_p");
-    attn_json_real(j, in->dropout_p);
-    put_text(j, "mask", attn_run_words(site));
-    put_text(j, "kernel", attn_attention_kernel(attn_run_attention(site)));
-    put_text(j, "precision", attn_precision_name(d->precision));
-    attn_json_key(j, "exact");
-    attn_json_bool(j, attn_run_is_exact(site));
+    attn_json_key_string(j, "dtype", attn_dtype_name(d->result));
+    attn_json_key_string(j, "score", attn_score_name(in->score.kind));
+    attn_json_key_string(j, "position", attn_position_words[in->position.kind]);
+    attn_json_key_real(j, "scale", attn_attention_scale(attn_run_attention(site)));
+    attn_json_key_real(j, "softcap", in->softcap);
+    attn_json_key_real(j, "dropout_p", in->dropout_p);
+    attn_json_key_string(j, "mask", attn_run_words(site));
+    attn_json_key_string(j, "kernel", attn_attention_kernel(attn_run_attention(site)));
+    attn_json_key_string(j, "precision", attn_precision_name(d->precision));
+    attn_json_key_bool(j, "exact", attn_run_is_exact(site));
 }
 
 /* Writes a site. If it cannot be opened, `problem` says why, and the other sites stay usable. */
@@ -173,7 +144,7 @@ static void put_site(attn_json_text *j, const srv_run *held, size_t index, bool 
     if (attn_run_site_open(run, index, &site, &err)) {
         attn_text why = {.arena = j->arena};
         attn_text_add(&why, "%s%s%s", err.where, *err.where ? ": " : "", err.text);
-        put_text(j, "problem", why.failed ? err.text : why.data);
+        attn_json_key_string(j, "problem", why.failed ? err.text : why.data);
     } else {
         put_operation(j, site);
         put_tiles(j, site);
@@ -185,18 +156,13 @@ static void put_site(attn_json_text *j, const srv_run *held, size_t index, bool 
 /* Writes a text. The members that it lacks are absent. */
 static void put_run_text(attn_json_text *j, const attn_run_text *text) {
     attn_json_object(j);
-    attn_json_key(j, "tokens");
-    attn_json_array(j);
-    for (size_t i = 0; i < text->count; i++)
-        attn_json_string(j, text->tokens[i]);
-    attn_json_array_end(j);
+    attn_json_key_strings(j, "tokens", text->tokens, text->count);
     put_list(j, "ids", text->ids, text->count);
     if (text->text)
-        put_text(j, "text", text->text);
+        attn_json_key_string(j, "text", text->text);
     for (size_t i = 0; text->offsets && i < text->count; i++) {
         if (i == 0) {
-            attn_json_key(j, "offsets");
-            attn_json_array(j);
+            attn_json_key_array(j, "offsets");
         }
         attn_json_array(j);
         attn_json_size(j, text->offsets[i][0]);
@@ -206,8 +172,7 @@ static void put_run_text(attn_json_text *j, const attn_run_text *text) {
             attn_json_array_end(j);
     }
     if (text->special) {
-        attn_json_key(j, "special");
-        attn_json_array(j);
+        attn_json_key_array(j, "special");
         for (size_t i = 0; i < text->count; i++)
             if (text->special[i])
                 attn_json_size(j, i);
@@ -226,24 +191,22 @@ void srv_run_write_warned(attn_json_text *j, const srv_run *run, const srv_warni
     size_t texts;
     const attn_run_text *text = attn_run_texts(run->run, &texts);
     attn_json_object(j);
-    put_text(j, "id", run->id);
-    put_text(j, "state", run->open ? "open" : "closed");
+    attn_json_key_string(j, "id", run->id);
+    attn_json_key_string(j, "state", run->open ? "open" : "closed");
     if (run->rows)
-        put_size(j, "num_rows", run->rows);
-    put_size(j, "bytes", run->bytes);
+        attn_json_key_size(j, "num_rows", run->rows);
+    attn_json_key_size(j, "bytes", run->bytes);
     put_expiry(j, run->ends_ns);
     if (run->read_token && srv_json_request(j)->owner && !srv_json_request(j)->read_token)
-        put_text(j, "read_token", run->read_token);
-    put_size(j, "format", ATTN_RUN_FORMAT);
+        attn_json_key_string(j, "read_token", run->read_token);
+    attn_json_key_size(j, "format", ATTN_RUN_FORMAT);
     if (attn_run_model(run->run))
-        put_text(j, "model", attn_run_model(run->run));
-    attn_json_key(j, "texts");
-    attn_json_array(j);
+        attn_json_key_string(j, "model", attn_run_model(run->run));
+    attn_json_key_array(j, "texts");
     for (size_t i = 0; i < texts; i++)
         put_run_text(j, &text[i]);
     attn_json_array_end(j);
-    attn_json_key(j, "sites");
-    attn_json_array(j);
+    attn_json_key_array(j, "sites");
     for (size_t i = 0; i < sites; i++)
         put_site(j, run, i, ranges);
     attn_json_array_end(j);
@@ -282,8 +245,8 @@ srv_outcome srv_runs_delete(srv_request *req) {
 
 static void put_listed(attn_json_text *j, const srv_run_listed *run) {
     attn_json_object(j);
-    put_text(j, "id", run->id);
-    put_size(j, "bytes", run->bytes);
+    attn_json_key_string(j, "id", run->id);
+    attn_json_key_size(j, "bytes", run->bytes);
     put_expiry(j, run->ends_ns);
     attn_json_object_end(j);
 }

@@ -305,8 +305,7 @@ static bool compute(void *data) {
 }
 
 static void put_layers(attn_json_text *j, const attn_run_layers *layers) {
-    attn_json_key(j, "layers");
-    attn_json_array(j);
+    attn_json_key_array(j, "layers");
     for (size_t i = 0; i < layers->count; i++)
         attn_json_size(j, layers->items[i].number);
     attn_json_array_end(j);

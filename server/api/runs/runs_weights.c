@@ -439,10 +439,7 @@ static void put_reasons(cell_writer *w, const attn_run_cell *c) {
     if (put_key(w, "visible"))
         attn_json_bool(&w->j, c->visible);
     if (put_key(w, "hidden_by")) {
-        attn_json_array(&w->j);
-        for (size_t i = 0; i < c->hidden_count; i++)
-            attn_json_string(&w->j, c->hidden_by[i]);
-        attn_json_array_end(&w->j);
+        attn_json_strings(&w->j, c->hidden_by, c->hidden_count);
     }
     if (c->filled && put_key(w, "filled"))
         attn_json_bool(&w->j, true);

@@ -258,8 +258,7 @@ static double count_weights(const what_if *c) {
 }
 
 static void write_omitted(attn_json_text *j, const what_if *c) {
-    attn_json_key(j, "omitted");
-    attn_json_object(j);
+    attn_json_key_object(j, "omitted");
     srv_omitted_write(j, "weights", count_weights(c),
                       "choose fewer rows, or name \"weights\" in return");
     attn_json_object_end(j);

@@ -140,14 +140,12 @@ static void write_example(attn_json_text *j, const srv_file *file) {
         attn_json_key(j, fields[i]);
         attn_json_raw(j, span.data, span.size);
     }
-    attn_json_key(j, "href");
-    attn_json_string(j, href_of(file, j->arena));
+    attn_json_key_string(j, "href", href_of(file, j->arena));
     attn_json_object_end(j);
 }
 
 void srv_examples_write(attn_json_text *j) {
-    attn_json_key(j, "examples");
-    attn_json_array(j);
+    attn_json_key_array(j, "examples");
     for (const srv_file *f = srv_example_next(NULL); f; f = srv_example_next(f))
         write_example(j, f);
     attn_json_array_end(j);

@@ -24,14 +24,12 @@ static void put_examples(attn_json_text *j, const srv_route *route) {
         if (!srv_example_case(f, route->path, &title, &request) || request.size > MOST_BYTES)
             continue;
         if (count++ == 0) {
-            attn_json_key(j, "examples");
-            attn_json_object(j);
+            attn_json_key_object(j, "examples");
         }
         char name[64];
         srv_span id = srv_example_field(f, "id");
         snprintf(name, sizeof name, "%.*s", (int)id.size - 2, id.data + 1);
-        attn_json_key(j, name);
-        attn_json_object(j);
+        attn_json_key_object(j, name);
         attn_json_key(j, "summary");
         attn_json_raw(j, title.data, title.size);
         attn_json_key(j, "value");
@@ -74,8 +72,7 @@ static void put_binary(attn_json_text *j, const char *type) {
 /* Writes the schema and the example of the answer as `type`. */
 static void put_answered(attn_json_text *j, const srv_route *route, const char *type,
                          const char *schema) {
-    attn_json_key(j, type);
-    attn_json_object(j);
+    attn_json_key_object(j, type);
     attn_json_key(j, "schema");
     srv_api_ref(j, "schemas", schema, "");
     srv_api_example(j, route, "answer of");
@@ -126,12 +123,11 @@ static const struct tag *tag_of(const srv_route *route) {
 }
 
 static void put_tags(attn_json_text *j) {
-    attn_json_key(j, "tags");
-    attn_json_array(j);
+    attn_json_key_array(j, "tags");
     for (size_t i = 0; i < COUNT(tags); i++) {
         attn_json_object(j);
-        srv_api_text(j, "name", tags[i].name);
-        srv_api_text(j, "description", tags[i].what);
+        attn_json_key_string(j, "name", tags[i].name);
+        attn_json_key_string(j, "description", tags[i].what);
         attn_json_object_end(j);
     }
     attn_json_array_end(j);
@@ -156,7 +152,7 @@ static void put_id(attn_json_text *j, const srv_route *route) {
     while (n > 0 && id[n - 1] == '_')
         n--;
     id[n] = '\0';
-    srv_api_text(j, "operationId", id);
+    attn_json_key_string(j, "operationId", id);
 }
 
 /* Returns whether a field of the body is a tensor, so that the route takes npy. */
@@ -170,14 +166,10 @@ static bool has_tensor(const srv_route *route) {
 static void put_body(attn_json_text *j, const srv_route *route) {
     if (strcmp(route->method, "POST") != 0)
         return;
-    attn_json_key(j, "requestBody");
-    attn_json_object(j);
-    attn_json_key(j, "required");
-    attn_json_bool(j, route->fields || srv_api_infers(route));
-    attn_json_key(j, "content");
-    attn_json_object(j);
-    attn_json_key(j, "application/json");
-    attn_json_object(j);
+    attn_json_key_object(j, "requestBody");
+    attn_json_key_bool(j, "required", route->fields || srv_api_infers(route));
+    attn_json_key_object(j, "content");
+    attn_json_key_object(j, "application/json");
     attn_json_key(j, "schema");
     srv_api_ref(j, "schemas", route->answer, "Request");
     put_examples(j, route);
@@ -199,9 +191,8 @@ static void put_body(attn_json_text *j, const srv_route *route) {
 
 /* Writes the answer 204, which has no body. */
 static void put_empty(attn_json_text *j, const char *what, const char *const *headers) {
-    attn_json_key(j, "204");
-    attn_json_object(j);
-    srv_api_text(j, "description", what);
+    attn_json_key_object(j, "204");
+    attn_json_key_string(j, "description", what);
     srv_api_headers(j, headers);
     attn_json_object_end(j);
 }
@@ -223,12 +214,10 @@ static const char *const tile_headers[] = {"Server-Timing",
 static void put_later(attn_json_text *j, const char *what) {
     static const char *const headers[] = {"Server-Timing", "Cache-Control",      "Vary",
                                           "Location",      "Preference-Applied", NULL};
-    attn_json_key(j, "202");
-    attn_json_object(j);
-    srv_api_text(j, "description", what);
+    attn_json_key_object(j, "202");
+    attn_json_key_string(j, "description", what);
     srv_api_headers(j, headers);
-    attn_json_key(j, "content");
-    attn_json_object(j);
+    attn_json_key_object(j, "content");
     srv_api_schema(j, "application/json", "Job");
     attn_json_object_end(j);
     attn_json_object_end(j);
@@ -263,16 +252,14 @@ static void put_answer(attn_json_text *j, const srv_route *route) {
         put_empty(j, "It is gone.", empty_headers);
         return;
     }
-    attn_json_key(j, later ? "202" : srv_route_creates(route) ? "201" : "200");
-    attn_json_object(j);
-    srv_api_text(j, "description", route->summary);
+    attn_json_key_object(j, later ? "202" : srv_route_creates(route) ? "201" : "200");
+    attn_json_key_string(j, "description", route->summary);
     const bool infer = srv_api_infers(route);
     if (route->produces & SRV_ACCEPT_OCTETS)
         srv_api_headers(j, tile_headers);
     else
         put_headers(j, route, infer);
-    attn_json_key(j, "content");
-    attn_json_object(j);
+    attn_json_key_object(j, "content");
     if (route->produces & SRV_ACCEPT_JSON)
         put_answered(j, route, "application/json", route->answer);
     for (size_t i = 0; i < COUNT(media); i++)
@@ -310,20 +297,17 @@ static void put_security(attn_json_text *j, const srv_route *route, bool keys) {
 }
 
 static void put_operation(attn_json_text *j, const srv_route *route, bool keys) {
-    attn_json_key(j, verb(route));
-    attn_json_object(j);
+    attn_json_key_object(j, verb(route));
     put_id(j, route);
-    attn_json_key(j, "tags");
-    attn_json_array(j);
+    attn_json_key_array(j, "tags");
     attn_json_string(j, tag_of(route)->name);
     attn_json_array_end(j);
-    srv_api_text(j, "summary", route->summary);
-    srv_api_text(j, "description", route->description);
+    attn_json_key_string(j, "summary", route->summary);
+    attn_json_key_string(j, "description", route->description);
     put_security(j, route, keys);
     srv_api_parameters(j, route);
     put_body(j, route);
-    attn_json_key(j, "responses");
-    attn_json_object(j);
+    attn_json_key_object(j, "responses");
     put_answer(j, route);
     srv_api_refusals(j, route);
     attn_json_object_end(j);
@@ -332,16 +316,14 @@ static void put_operation(attn_json_text *j, const srv_route *route, bool keys) 
 
 /* Writes each path once, with the operations of all rows that have this path. */
 static void put_paths(attn_json_text *j, bool keys) {
-    attn_json_key(j, "paths");
-    attn_json_object(j);
+    attn_json_key_object(j, "paths");
     for (const srv_route *r = srv_routes; r->method; r++) {
         bool first = srv_route_is_listed(r);
         for (const srv_route *q = srv_routes; q < r; q++)
             first = first && strcmp(q->path, r->path) != 0;
         if (!first)
             continue;
-        attn_json_key(j, r->path);
-        attn_json_object(j);
+        attn_json_key_object(j, r->path);
         for (const srv_route *q = r; q->method; q++)
             if (strcmp(q->path, r->path) == 0)
                 put_operation(j, q, keys);
@@ -351,10 +333,8 @@ static void put_paths(attn_json_text *j, bool keys) {
 }
 
 static void put_components(attn_json_text *j, bool keys) {
-    attn_json_key(j, "components");
-    attn_json_object(j);
-    attn_json_key(j, "schemas");
-    attn_json_object(j);
+    attn_json_key_object(j, "components");
+    attn_json_key_object(j, "schemas");
     for (const srv_route *r = srv_routes; r->method; r++) {
         char name[64];
         if (!r->fields || strcmp(r->method, "POST") != 0)
@@ -378,10 +358,9 @@ static void put_servers(attn_json_text *j) {
     const char *host = srv_text_host(req);
     if (!req->forwarded && strlen(host) < sizeof address - 10)
         snprintf(address, sizeof address, "http%s://%s", req->secure ? "s" : "", host);
-    attn_json_key(j, "servers");
-    attn_json_array(j);
+    attn_json_key_array(j, "servers");
     attn_json_object(j);
-    srv_api_text(j, "url", address);
+    attn_json_key_string(j, "url", address);
     attn_json_object_end(j);
     attn_json_array_end(j);
 }
@@ -393,13 +372,12 @@ srv_outcome srv_openapi(srv_request *req) {
     attn_json_text j;
     srv_json_begin(&j, req);
     attn_json_object(&j);
-    srv_api_text(&j, "openapi", "3.1.0");
-    attn_json_key(&j, "info");
-    attn_json_object(&j);
-    srv_api_text(&j, "title", "attnd");
-    srv_api_text(&j, "version", attn_version());
-    srv_api_text(&j, "summary", "Attention outputs, exact weights and heatmaps");
-    srv_api_text(
+    attn_json_key_string(&j, "openapi", "3.1.0");
+    attn_json_key_object(&j, "info");
+    attn_json_key_string(&j, "title", "attnd");
+    attn_json_key_string(&j, "version", attn_version());
+    attn_json_key_string(&j, "summary", "Attention outputs, exact weights and heatmaps");
+    attn_json_key_string(
         &j, "description",
         "Dot-product attention over tensors that the caller sends. Every error is an "
         "application/problem+json; a null field counts as absent. Equal requests have equal "

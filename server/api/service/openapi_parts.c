@@ -146,16 +146,11 @@ static const struct {
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
-void srv_api_text(attn_json_text *j, const char *key, const char *text) {
-    attn_json_key(j, key);
-    attn_json_string(j, text);
-}
-
 void srv_api_ref(attn_json_text *j, const char *kind, const char *name, const char *suffix) {
     char ref[96];
     snprintf(ref, sizeof ref, "#/components/%s/%s%s", kind, name, suffix);
     attn_json_object(j);
-    srv_api_text(j, "$ref", ref);
+    attn_json_key_string(j, "$ref", ref);
     attn_json_object_end(j);
 }
 
@@ -165,8 +160,7 @@ void srv_api_raw(attn_json_text *j, const char *key, const char *text) {
 }
 
 void srv_api_headers(attn_json_text *j, const char *const *names) {
-    attn_json_key(j, "headers");
-    attn_json_object(j);
+    attn_json_key_object(j, "headers");
     attn_json_key(j, "X-Request-Id");
     srv_api_ref(j, "headers", "X-Request-Id", "");
     for (; *names; names++) {
@@ -178,8 +172,7 @@ void srv_api_headers(attn_json_text *j, const char *const *names) {
 
 /* Writes "<type>": {"schema": {"$ref": …}}. */
 void srv_api_schema(attn_json_text *j, const char *type, const char *schema) {
-    attn_json_key(j, type);
-    attn_json_object(j);
+    attn_json_key_object(j, type);
     attn_json_key(j, "schema");
     srv_api_ref(j, "schemas", schema, "");
     attn_json_object_end(j);
@@ -257,10 +250,9 @@ static void put_path_schema(attn_json_text *j, const srv_route *route, const cha
         return;
     }
     attn_json_object(j);
-    srv_api_text(j, "type", "string");
+    attn_json_key_string(j, "type", "string");
     if (model || version || example) {
-        attn_json_key(j, "enum");
-        attn_json_array(j);
+        attn_json_key_array(j, "enum");
         for (size_t i = 0; model && i < SRV_INFER_MODELS; i++)
             attn_json_string(j, srv_infer_models[i].name);
         if (version)
@@ -283,11 +275,10 @@ static void put_query(attn_json_text *j, const srv_field *fields) {
             continue;
         }
         attn_json_object(j);
-        srv_api_text(j, "name", f->name);
-        srv_api_text(j, "in", "query");
-        attn_json_key(j, "required");
-        attn_json_bool(j, f->required);
-        srv_api_text(j, "description", f->doc);
+        attn_json_key_string(j, "name", f->name);
+        attn_json_key_string(j, "in", "query");
+        attn_json_key_bool(j, "required", f->required);
+        attn_json_key_string(j, "description", f->doc);
         attn_json_key(j, "schema");
         srv_schema_parameter(j, f);
         if (f->example) {
@@ -300,8 +291,7 @@ static void put_query(attn_json_text *j, const srv_field *fields) {
 
 void srv_api_parameters(attn_json_text *j, const srv_route *route) {
     unsigned when = conditions(route);
-    attn_json_key(j, "parameters");
-    attn_json_array(j);
+    attn_json_key_array(j, "parameters");
     for (size_t i = 0; i < COUNT(parameters); i++)
         if (parameters[i].when & when)
             srv_api_ref(j, "parameters", parameters[i].name, "");
@@ -309,10 +299,9 @@ void srv_api_parameters(attn_json_text *j, const srv_route *route) {
         char name[32];
         snprintf(name, sizeof name, "%.*s", (int)strcspn(p + 1, "}"), p + 1);
         attn_json_object(j);
-        srv_api_text(j, "name", name);
-        srv_api_text(j, "in", "path");
-        attn_json_key(j, "required");
-        attn_json_bool(j, true);
+        attn_json_key_string(j, "name", name);
+        attn_json_key_string(j, "in", "path");
+        attn_json_key_bool(j, "required", true);
         attn_json_key(j, "schema");
         put_path_schema(j, route, name);
         attn_json_object_end(j);
@@ -323,13 +312,11 @@ void srv_api_parameters(attn_json_text *j, const srv_route *route) {
 }
 
 static void put_refusal(attn_json_text *j, const refusal *row) {
-    attn_json_key(j, row->name);
-    attn_json_object(j);
-    srv_api_text(j, "description", row->what);
+    attn_json_key_object(j, row->name);
+    attn_json_key_string(j, "description", row->what);
     srv_api_headers(j, (const char *const[]){row->headers[0], row->headers[1], NULL});
     if (row->status >= 400) {
-        attn_json_key(j, "content");
-        attn_json_object(j);
+        attn_json_key_object(j, "content");
         srv_api_schema(j, "application/problem+json", "Problem");
         attn_json_object_end(j);
     }
@@ -338,48 +325,39 @@ static void put_refusal(attn_json_text *j, const refusal *row) {
 
 /* Writes "schema": {"type": type} and, if `longest` is not 0, the bounds of the length. */
 static void put_type(attn_json_text *j, const char *type, int longest) {
-    attn_json_key(j, "schema");
-    attn_json_object(j);
-    srv_api_text(j, "type", type);
+    attn_json_key_object(j, "schema");
+    attn_json_key_string(j, "type", type);
     if (longest) {
-        attn_json_key(j, "minLength");
-        attn_json_int(j, 1);
-        attn_json_key(j, "maxLength");
-        attn_json_int(j, longest);
+        attn_json_key_int(j, "minLength", 1);
+        attn_json_key_int(j, "maxLength", longest);
     }
     attn_json_object_end(j);
 }
 
 void srv_api_shared(attn_json_text *j, bool keys) {
-    attn_json_key(j, "responses");
-    attn_json_object(j);
+    attn_json_key_object(j, "responses");
     for (size_t i = 0; i < COUNT(refusals); i++)
         put_refusal(j, &refusals[i]);
     attn_json_object_end(j);
-    attn_json_key(j, "headers");
-    attn_json_object(j);
+    attn_json_key_object(j, "headers");
     for (size_t i = 0; i < COUNT(shared_headers); i++) {
-        attn_json_key(j, shared_headers[i].name);
-        attn_json_object(j);
-        srv_api_text(j, "description", shared_headers[i].what);
+        attn_json_key_object(j, shared_headers[i].name);
+        attn_json_key_string(j, "description", shared_headers[i].what);
         put_type(j, shared_headers[i].type, 0);
         attn_json_object_end(j);
     }
     attn_json_object_end(j);
-    attn_json_key(j, "parameters");
-    attn_json_object(j);
+    attn_json_key_object(j, "parameters");
     for (size_t i = 0; i < COUNT(parameters); i++) {
-        attn_json_key(j, parameters[i].name);
-        attn_json_object(j);
-        srv_api_text(j, "name", parameters[i].name);
-        srv_api_text(j, "in", "header");
-        srv_api_text(j, "description", parameters[i].what);
+        attn_json_key_object(j, parameters[i].name);
+        attn_json_key_string(j, "name", parameters[i].name);
+        attn_json_key_string(j, "in", "header");
+        attn_json_key_string(j, "description", parameters[i].what);
         put_type(j, parameters[i].type, parameters[i].longest);
         attn_json_object_end(j);
     }
     attn_json_object_end(j);
-    attn_json_key(j, "securitySchemes");
-    attn_json_object(j);
+    attn_json_key_object(j, "securitySchemes");
     srv_api_raw(j, "key",
                 "{\"type\":\"http\",\"scheme\":\"bearer\",\"description\":\"An API key of the "
                 "service's keys_file.\"}");

@@ -6,8 +6,7 @@
 #include "api/common/route.h"
 #include "wire/json_out.h"
 
-/* Each writes a member. `text` of srv_api_raw is JSON. */
-void srv_api_text(attn_json_text *j, const char *key, const char *text);
+/* Writes a member whose value is the JSON `text`. */
 void srv_api_raw(attn_json_text *j, const char *key, const char *text);
 /* Writes the value {"$ref": "#/components/<kind>/<name><suffix>"}. */
 void srv_api_ref(attn_json_text *j, const char *kind, const char *name, const char *suffix);

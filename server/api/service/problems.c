@@ -8,21 +8,15 @@
 #include "request/problem_codes.h"
 #include "wire/json_out.h"
 
-static void put(attn_json_text *j, const char *key, const char *text) {
-    attn_json_key(j, key);
-    attn_json_string(j, text);
-}
-
 static void write_code(attn_json_text *j, srv_code code) {
     const srv_problem_row *row = srv_problem_row_of(code);
     const char *example = srv_problem_example(j->arena, code);
     attn_json_object(j);
-    put(j, "code", row->name);
-    put(j, "title", row->title);
-    attn_json_key(j, "status");
-    attn_json_int(j, row->status);
-    put(j, "meaning", row->meaning);
-    put(j, "remedy", row->remedy);
+    attn_json_key_string(j, "code", row->name);
+    attn_json_key_string(j, "title", row->title);
+    attn_json_key_int(j, "status", row->status);
+    attn_json_key_string(j, "meaning", row->meaning);
+    attn_json_key_string(j, "remedy", row->remedy);
     attn_json_key(j, "example");
     if (example)
         attn_json_raw(j, example, strlen(example));
@@ -98,8 +92,7 @@ srv_outcome srv_problems_list(srv_request *req) {
     }
     srv_json_begin(&j, req);
     attn_json_object(&j);
-    attn_json_key(&j, "problems");
-    attn_json_array(&j);
+    attn_json_key_array(&j, "problems");
     for (srv_code code = 0; code < SRV_CODE_COUNT; code++)
         write_code(&j, code);
     attn_json_array_end(&j);

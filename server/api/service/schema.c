@@ -8,11 +8,6 @@
 
 #include "system/embedded.h"
 
-static void put(attn_json_text *j, const char *key, const char *text) {
-    attn_json_key(j, key);
-    attn_json_string(j, text);
-}
-
 /* Writes "type": "integer" or, if nullable, "type": ["integer", "null"]. */
 static void put_type(attn_json_text *j, const char *type, bool nullable) {
     attn_json_key(j, "type");
@@ -27,8 +22,7 @@ static void put_type(attn_json_text *j, const char *type, bool nullable) {
 
 static void put_choices(attn_json_text *j, const char *const *choices, bool nullable) {
     put_type(j, "string", nullable);
-    attn_json_key(j, "enum");
-    attn_json_array(j);
+    attn_json_key_array(j, "enum");
     for (size_t i = 0; choices[i]; i++)
         attn_json_string(j, choices[i]);
     if (nullable)
@@ -39,24 +33,18 @@ static void put_choices(attn_json_text *j, const char *const *choices, bool null
 static void put_bounds(attn_json_text *j, const srv_field *f) {
     if (f->min == 0 && f->max == 0)
         return;
-    attn_json_key(j, "minimum");
-    attn_json_real(j, f->min);
-    if (f->max < DBL_MAX) {
-        attn_json_key(j, "maximum");
-        attn_json_real(j, f->max);
-    }
+    attn_json_key_real(j, "minimum", f->min);
+    if (f->max < DBL_MAX)
+        attn_json_key_real(j, "maximum", f->max);
 }
 
 /* Writes "items": {"type": type} and, if there is a limit, "maxItems". */
 static void put_items(attn_json_text *j, const char *type, double most) {
-    attn_json_key(j, "items");
-    attn_json_object(j);
+    attn_json_key_object(j, "items");
     put_type(j, type, false);
     attn_json_object_end(j);
-    if (most > 0) {
-        attn_json_key(j, "maxItems");
-        attn_json_real(j, most);
-    }
+    if (most > 0)
+        attn_json_key_real(j, "maxItems", most);
 }
 
 static void put_null(attn_json_text *j, bool nullable) {
@@ -76,8 +64,7 @@ static void put_alternative(attn_json_text *j, const char *type) {
 }
 
 static void put_union(attn_json_text *j, const srv_field *f, bool nullable) {
-    attn_json_key(j, "anyOf");
-    attn_json_array(j);
+    attn_json_key_array(j, "anyOf");
     if (f->accepts & SRV_U_NUMBER)
         put_alternative(j, "number");
     else if (f->accepts & SRV_U_INT)
@@ -96,12 +83,10 @@ static void put_union(attn_json_text *j, const srv_field *f, bool nullable) {
 }
 
 static void put_flags(attn_json_text *j, const srv_field *f, bool nullable) {
-    attn_json_key(j, "anyOf");
-    attn_json_array(j);
+    attn_json_key_array(j, "anyOf");
     attn_json_object(j);
     put_type(j, "array", false);
-    attn_json_key(j, "items");
-    attn_json_object(j);
+    attn_json_key_object(j, "items");
     put_choices(j, f->choices, false);
     attn_json_object_end(j);
     attn_json_object_end(j);
@@ -120,15 +105,14 @@ static const char *range_pattern(const srv_field *f) {
 }
 
 static void put_ranges(attn_json_text *j, const srv_field *f, bool nullable) {
-    attn_json_key(j, "anyOf");
-    attn_json_array(j);
+    attn_json_key_array(j, "anyOf");
     attn_json_object(j);
     put_type(j, "array", false);
     put_items(j, "integer", 2);
     attn_json_object_end(j);
     attn_json_object(j);
     put_type(j, "string", false);
-    put(j, "pattern", range_pattern(f));
+    attn_json_key_string(j, "pattern", range_pattern(f));
     attn_json_object_end(j);
     put_alternative(j, "integer");
     put_null(j, nullable);
@@ -147,13 +131,12 @@ static const char *tensor_schema(unsigned accepts) {
 
 static void put_tensor(attn_json_text *j, const srv_field *f, bool nullable) {
     if (!nullable) {
-        put(j, "$ref", tensor_schema(f->accepts));
+        attn_json_key_string(j, "$ref", tensor_schema(f->accepts));
         return;
     }
-    attn_json_key(j, "anyOf");
-    attn_json_array(j);
+    attn_json_key_array(j, "anyOf");
     attn_json_object(j);
-    put(j, "$ref", tensor_schema(f->accepts));
+    attn_json_key_string(j, "$ref", tensor_schema(f->accepts));
     attn_json_object_end(j);
     put_null(j, true);
     attn_json_array_end(j);
@@ -164,8 +147,7 @@ static void put_object(attn_json_text *j, const srv_field *fields, bool nullable
 /* Writes the schema of a field that is an object or, in place of the object, the value of its first
  * field: a name (SRV_O_NAME) or a number (SRV_O_NUMBER). */
 static void put_brief(attn_json_text *j, const srv_field *f, bool nullable) {
-    attn_json_key(j, "anyOf");
-    attn_json_array(j);
+    attn_json_key_array(j, "anyOf");
     attn_json_object(j);
     if (f->accepts & SRV_O_NAME)
         put_choices(j, f->fields->choices, false);
@@ -191,15 +173,12 @@ static void put_either(attn_json_text *j, const srv_field *f) {
 
 /* Writes the schema of a list of objects, or of one object in place of the list. */
 static void put_singles(attn_json_text *j, const srv_field *f, bool nullable) {
-    attn_json_key(j, "anyOf");
-    attn_json_array(j);
+    attn_json_key_array(j, "anyOf");
     put_either(j, f);
     attn_json_object(j);
     put_type(j, "array", false);
-    attn_json_key(j, "items");
-    attn_json_object(j);
-    attn_json_key(j, "anyOf");
-    attn_json_array(j);
+    attn_json_key_object(j, "items");
+    attn_json_key_array(j, "anyOf");
     put_either(j, f);
     attn_json_array_end(j);
     attn_json_object_end(j);
@@ -214,14 +193,11 @@ static void put_objects(attn_json_text *j, const srv_field *f, bool nullable) {
         return;
     }
     put_type(j, "array", nullable);
-    attn_json_key(j, "items");
-    attn_json_object(j);
+    attn_json_key_object(j, "items");
     put_object(j, f->fields, false);
     attn_json_object_end(j);
-    if (f->max > 0) {
-        attn_json_key(j, "maxItems");
-        attn_json_real(j, f->max);
-    }
+    if (f->max > 0)
+        attn_json_key_real(j, "maxItems", f->max);
 }
 
 /* Writes the schema of SRV_TEXTS (a string or a list of strings), or of SRV_WORDS and SRV_LISTS
@@ -232,8 +208,7 @@ static void put_texts(attn_json_text *j, const srv_field *f, bool nullable) {
                       ints[] = "{\"type\":\"array\",\"items\":{\"type\":\"array\",\"items\":{"
                                "\"type\":\"integer\"}}}",
                       text[] = "{\"type\":\"string\"}";
-    attn_json_key(j, "anyOf");
-    attn_json_array(j);
+    attn_json_key_array(j, "anyOf");
     if (f->kind == SRV_TEXTS)
         attn_json_raw(j, text, sizeof text - 1);
     else if (f->kind == SRV_LISTS)
@@ -250,10 +225,9 @@ static void put_texts(attn_json_text *j, const srv_field *f, bool nullable) {
 
 static void put_field(attn_json_text *j, const srv_field *f) {
     bool nullable = !f->required;
-    put(j, "description", f->doc);
+    attn_json_key_string(j, "description", f->doc);
     if (f->example) {
-        attn_json_key(j, "examples");
-        attn_json_array(j);
+        attn_json_key_array(j, "examples");
         attn_json_raw(j, f->example, strlen(f->example));
         attn_json_array_end(j);
     }
@@ -314,8 +288,7 @@ static void put_required(attn_json_text *j, const srv_field *fields) {
         count += f->required;
     if (count == 0)
         return;
-    attn_json_key(j, "required");
-    attn_json_array(j);
+    attn_json_key_array(j, "required");
     for (const srv_field *f = fields; f->name; f++)
         if (f->required)
             attn_json_string(j, f->name);
@@ -324,14 +297,11 @@ static void put_required(attn_json_text *j, const srv_field *fields) {
 
 static void put_object(attn_json_text *j, const srv_field *fields, bool nullable) {
     put_type(j, "object", nullable);
-    attn_json_key(j, "additionalProperties");
-    attn_json_bool(j, false);
+    attn_json_key_bool(j, "additionalProperties", false);
     put_required(j, fields);
-    attn_json_key(j, "properties");
-    attn_json_object(j);
+    attn_json_key_object(j, "properties");
     for (const srv_field *f = fields; f->name; f++) {
-        attn_json_key(j, f->name);
-        attn_json_object(j);
+        attn_json_key_object(j, f->name);
         put_field(j, f);
         attn_json_object_end(j);
     }
@@ -361,7 +331,7 @@ void srv_schema_parameter(attn_json_text *j, const srv_field *f) {
         break;
     case SRV_RANGES:
         put_type(j, "string", false);
-        put(j, "pattern", range_pattern(f));
+        attn_json_key_string(j, "pattern", range_pattern(f));
         break;
     default:
         put_type(j, "string", false);
@@ -446,11 +416,9 @@ static const struct {
  * innermost lists may be empty, and of two types of elements the first one has the empty list. */
 static void put_nested(attn_json_text *j, const char *leaf, int axes, bool empty) {
     attn_json_object(j);
-    put(j, "type", "array");
-    if (axes > 1 || !empty) {
-        attn_json_key(j, "minItems");
-        attn_json_int(j, 1);
-    }
+    attn_json_key_string(j, "type", "array");
+    if (axes > 1 || !empty)
+        attn_json_key_int(j, "minItems", 1);
     attn_json_key(j, "items");
     if (axes > 1) {
         put_nested(j, leaf, axes - 1, empty);
@@ -465,11 +433,9 @@ static void put_nested(attn_json_text *j, const char *leaf, int axes, bool empty
 
 static void put_lists(attn_json_text *j) {
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
-        attn_json_key(j, lists[i].name);
-        attn_json_object(j);
-        put(j, "description", lists[i].what);
-        attn_json_key(j, "oneOf");
-        attn_json_array(j);
+        attn_json_key_object(j, lists[i].name);
+        attn_json_key_string(j, "description", lists[i].what);
+        attn_json_key_array(j, "oneOf");
         for (int leaf = 0; leaf < 2 && lists[i].leaves[leaf]; leaf++)
             for (int axes = 1; axes <= ATTN_MAX_RANK; axes++)
                 put_nested(j, lists[i].leaves[leaf], axes, leaf == 0);
@@ -482,9 +448,8 @@ static void put_codes(attn_json_text *j) {
     const char *names[SRV_CODE_COUNT + 1] = {NULL};
     for (size_t i = 0; i < SRV_CODE_COUNT; i++)
         names[i] = srv_code_name((srv_code)i);
-    attn_json_key(j, "ProblemCode");
-    attn_json_object(j);
-    put(j, "description", "The kind of the error.");
+    attn_json_key_object(j, "ProblemCode");
+    attn_json_key_string(j, "description", "The kind of the error.");
     put_choices(j, names, false);
     attn_json_object_end(j);
 }

@@ -59,18 +59,12 @@ srv_outcome srv_readyz(srv_request *req) {
 }
 
 static void put_kernels(attn_json_text *j) {
-    attn_json_key(j, "kernels");
-    attn_json_object(j);
-    attn_json_key(j, "table");
-    attn_json_string(j, attn_isa_name(attn_isa_current()));
-    attn_json_key(j, "reason");
-    attn_json_string(j, attn_isa_reason());
-    if (attn_isa_tiles()) {
-        attn_json_key(j, "amx");
-        attn_json_string(j, attn_isa_tiles());
-    }
-    attn_json_key(j, "available");
-    attn_json_array(j);
+    attn_json_key_object(j, "kernels");
+    attn_json_key_string(j, "table", attn_isa_name(attn_isa_current()));
+    attn_json_key_string(j, "reason", attn_isa_reason());
+    if (attn_isa_tiles())
+        attn_json_key_string(j, "amx", attn_isa_tiles());
+    attn_json_key_array(j, "available");
     for (int isa = 0; isa < ATTN_ISA_COUNT; isa++)
         if (attn_isa_available((attn_isa)isa))
             attn_json_string(j, attn_isa_name((attn_isa)isa));
@@ -89,8 +83,7 @@ static double limit_of(const srv_app *app, const srv_setting *row) {
 
 /* Writes the limits under the names of their settings. */
 static void put_limits(attn_json_text *j, const srv_app *app) {
-    attn_json_key(j, "limits");
-    attn_json_object(j);
+    attn_json_key_object(j, "limits");
     for (const srv_setting *row = srv_settings; row->key; row++) {
         if (!row->limit)
             continue;
@@ -108,22 +101,15 @@ srv_outcome srv_version(srv_request *req) {
     attn_json_text j;
     srv_json_begin(&j, req);
     attn_json_object(&j);
-    attn_json_key(&j, "name");
-    attn_json_string(&j, "attnd");
-    attn_json_key(&j, "version");
-    attn_json_string(&j, attn_version());
+    attn_json_key_string(&j, "name", "attnd");
+    attn_json_key_string(&j, "version", attn_version());
     put_kernels(&j);
     put_limits(&j, app);
-    attn_json_key(&j, "features");
-    attn_json_object(&j);
-    attn_json_key(&j, "cors");
-    attn_json_bool(&j, app->config->cors_origins.count > 0);
-    attn_json_key(&j, "keys");
-    attn_json_bool(&j, app->keys != NULL);
-    attn_json_key(&j, "tls");
-    attn_json_bool(&j, app->tls != NULL);
-    attn_json_key(&j, "operations_port");
-    attn_json_bool(&j, *app->config->ops_listen != 0);
+    attn_json_key_object(&j, "features");
+    attn_json_key_bool(&j, "cors", app->config->cors_origins.count > 0);
+    attn_json_key_bool(&j, "keys", app->keys != NULL);
+    attn_json_key_bool(&j, "tls", app->tls != NULL);
+    attn_json_key_bool(&j, "operations_port", *app->config->ops_listen != 0);
     attn_json_object_end(&j);
     attn_json_object_end(&j);
     if (srv_json_end(&j))
@@ -207,12 +193,9 @@ static void index_text(srv_request *req) {
 
 static void write_route(attn_json_text *j, const srv_route *route) {
     attn_json_object(j);
-    attn_json_key(j, "method");
-    attn_json_string(j, route->method);
-    attn_json_key(j, "path");
-    attn_json_string(j, route->path);
-    attn_json_key(j, "summary");
-    attn_json_string(j, route->summary);
+    attn_json_key_string(j, "method", route->method);
+    attn_json_key_string(j, "path", route->path);
+    attn_json_key_string(j, "summary", route->summary);
     attn_json_object_end(j);
 }
 
@@ -224,16 +207,11 @@ srv_outcome srv_index(srv_request *req) {
     attn_json_text j;
     srv_json_begin(&j, req);
     attn_json_object(&j);
-    attn_json_key(&j, "service");
-    attn_json_string(&j, "attnd");
-    attn_json_key(&j, "version");
-    attn_json_string(&j, attn_version());
-    attn_json_key(&j, "openapi");
-    attn_json_string(&j, "/openapi.json");
-    attn_json_key(&j, "try");
-    attn_json_string(&j, first_request(req));
-    attn_json_key(&j, "routes");
-    attn_json_array(&j);
+    attn_json_key_string(&j, "service", "attnd");
+    attn_json_key_string(&j, "version", attn_version());
+    attn_json_key_string(&j, "openapi", "/openapi.json");
+    attn_json_key_string(&j, "try", first_request(req));
+    attn_json_key_array(&j, "routes");
     for (const srv_route *r = srv_routes; r->method; r++)
         if (srv_route_is_listed(r))
             write_route(&j, r);

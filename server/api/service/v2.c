@@ -84,11 +84,6 @@ srv_outcome srv_v2_ready(srv_request *req) {
     return srv_is_ready(req) ? say(req, "{\"live\":true,\"ready\":true}\n") : SRV_DONE;
 }
 
-static void put(attn_json_text *j, const char *key, const char *text) {
-    attn_json_key(j, key);
-    attn_json_string(j, text);
-}
-
 static void begin(attn_json_text *j, srv_request *req) {
     srv_json_begin(j, req);
     attn_json_object(j);
@@ -105,13 +100,9 @@ srv_outcome srv_v2_server(srv_request *req) {
                                              "parameters", "schedule_policy", "statistics"};
     attn_json_text j;
     begin(&j, req);
-    put(&j, "name", "attnd");
-    put(&j, "version", attn_version());
-    attn_json_key(&j, "extensions");
-    attn_json_array(&j);
-    for (size_t i = 0; i < sizeof extensions / sizeof *extensions; i++)
-        attn_json_string(&j, extensions[i]);
-    attn_json_array_end(&j);
+    attn_json_key_string(&j, "name", "attnd");
+    attn_json_key_string(&j, "version", attn_version());
+    attn_json_key_strings(&j, "extensions", extensions, sizeof extensions / sizeof *extensions);
     return end(&j);
 }
 
@@ -128,17 +119,15 @@ srv_outcome srv_v2_model_ready(srv_request *req) {
     if (!model || !srv_is_ready(req))
         return SRV_DONE;
     begin(&j, req);
-    put(&j, "name", model->name);
-    attn_json_key(&j, "ready");
-    attn_json_bool(&j, true);
+    attn_json_key_string(&j, "name", model->name);
+    attn_json_key_bool(&j, "ready", true);
     return end_now(&j);
 }
 
 srv_outcome srv_v2_models(srv_request *req) {
     attn_json_text j;
     begin(&j, req);
-    attn_json_key(&j, "models");
-    attn_json_array(&j);
+    attn_json_key_array(&j, "models");
     for (size_t i = 0; i < SRV_INFER_MODELS; i++)
         attn_json_string(&j, srv_infer_models[i].name);
     attn_json_array_end(&j);
@@ -166,10 +155,10 @@ srv_outcome srv_v2_index(srv_request *req) {
     attn_json_array(&j);
     for (size_t i = 0; i < SRV_INFER_MODELS; i++) {
         attn_json_object(&j);
-        put(&j, "name", srv_infer_models[i].name);
-        put(&j, "version", SRV_V2_VERSION);
-        put(&j, "state", "READY");
-        put(&j, "reason", "");
+        attn_json_key_string(&j, "name", srv_infer_models[i].name);
+        attn_json_key_string(&j, "version", SRV_V2_VERSION);
+        attn_json_key_string(&j, "state", "READY");
+        attn_json_key_string(&j, "reason", "");
         attn_json_object_end(&j);
     }
     attn_json_array_end(&j);
@@ -200,10 +189,9 @@ static void put_tensor(attn_json_text *j, const char *name, const char *type, in
     char prefixed[24] = "TYPE_";
     strncat(prefixed, type, sizeof prefixed - 6);
     attn_json_object(j);
-    put(j, "name", name);
-    put(j, config ? "data_type" : "datatype", config ? prefixed : type);
-    attn_json_key(j, config ? "dims" : "shape");
-    attn_json_array(j);
+    attn_json_key_string(j, "name", name);
+    attn_json_key_string(j, config ? "data_type" : "datatype", config ? prefixed : type);
+    attn_json_key_array(j, config ? "dims" : "shape");
     for (int i = 0; i < rank; i++)
         attn_json_int(j, -1);
     attn_json_array_end(j);
@@ -211,16 +199,13 @@ static void put_tensor(attn_json_text *j, const char *name, const char *type, in
 
 static void put_input(attn_json_text *j, const srv_field *f, int rank, bool config) {
     put_tensor(j, f->name, input_type(f), rank, config);
-    if (config) {
-        attn_json_key(j, "optional");
-        attn_json_bool(j, !f->required);
-    }
+    if (config)
+        attn_json_key_bool(j, "optional", !f->required);
     attn_json_object_end(j);
 }
 
 static void put_tensors(attn_json_text *j, const srv_infer_model *model, bool config) {
-    attn_json_key(j, config ? "input" : "inputs");
-    attn_json_array(j);
+    attn_json_key_array(j, config ? "input" : "inputs");
     for (const srv_field *f = srv_attention_fields; f->name; f++)
         if (f->kind == SRV_TENSOR && takes_input(f->name))
             put_input(j, f, input_rank(f, model), config);
@@ -228,8 +213,7 @@ static void put_tensors(attn_json_text *j, const srv_infer_model *model, bool co
         if (f->kind == SRV_TENSOR)
             put_input(j, f, f->name[0] == 'w' ? 2 : 1, config);
     attn_json_array_end(j);
-    attn_json_key(j, config ? "output" : "outputs");
-    attn_json_array(j);
+    attn_json_key_array(j, config ? "output" : "outputs");
     for (const srv_v2_output *o = outputs; o->name; o++)
         if (o->rank) {
             bool joined = model->side_by_side && strcmp(o->name, "output") == 0;
@@ -245,10 +229,10 @@ srv_outcome srv_v2_model(srv_request *req) {
     if (!model)
         return SRV_DONE;
     begin(&j, req);
-    put(&j, "name", model->name);
+    attn_json_key_string(&j, "name", model->name);
     attn_json_key(&j, "versions");
     attn_json_raw(&j, "[\"" SRV_V2_VERSION "\"]", strlen(SRV_V2_VERSION) + 4);
-    put(&j, "platform", "attnd_c");
+    attn_json_key_string(&j, "platform", "attnd_c");
     put_tensors(&j, model, false);
     return end(&j);
 }
@@ -259,34 +243,28 @@ srv_outcome srv_v2_config(srv_request *req) {
     if (!model)
         return SRV_DONE;
     begin(&j, req);
-    put(&j, "name", model->name);
-    put(&j, "platform", "attnd_c");
-    put(&j, "backend", "attnd");
-    attn_json_key(&j, "max_batch_size");
-    attn_json_int(&j, 0);
+    attn_json_key_string(&j, "name", model->name);
+    attn_json_key_string(&j, "platform", "attnd_c");
+    attn_json_key_string(&j, "backend", "attnd");
+    attn_json_key_int(&j, "max_batch_size", 0);
     put_tensors(&j, model, true);
     return end(&j);
 }
 
 static void put_duration(attn_json_text *j, const char *name, int64_t count, int64_t ns) {
-    attn_json_key(j, name);
-    attn_json_object(j);
-    attn_json_key(j, "count");
-    attn_json_int(j, count);
-    attn_json_key(j, "ns");
-    attn_json_int(j, ns);
+    attn_json_key_object(j, name);
+    attn_json_key_int(j, "count", count);
+    attn_json_key_int(j, "ns", ns);
     attn_json_object_end(j);
 }
 
 /* Writes the batch statistics. Every request is computed by itself, so the only batch size is 1. */
 static void put_batches(attn_json_text *j, int64_t good, const int64_t ns[3]) {
     static const char *const names[3] = {"compute_input", "compute_infer", "compute_output"};
-    attn_json_key(j, "batch_stats");
-    attn_json_array(j);
+    attn_json_key_array(j, "batch_stats");
     if (good > 0) {
         attn_json_object(j);
-        attn_json_key(j, "batch_size");
-        attn_json_int(j, 1);
+        attn_json_key_int(j, "batch_size", 1);
         for (int i = 0; i < 3; i++)
             put_duration(j, names[i], good, ns[i]);
         attn_json_object_end(j);
@@ -301,16 +279,12 @@ static void put_statistics(attn_json_text *j, const srv_meters *m, const srv_inf
             srv_meter_read(m, srv_infer_meter(index_of(model), (srv_meter)(SRV_INFER_GOOD + i)));
 #define OF(name) values[SRV_INFER_##name - SRV_INFER_GOOD]
     attn_json_object(j);
-    put(j, "name", model->name);
-    put(j, "version", SRV_V2_VERSION);
-    attn_json_key(j, "last_inference");
-    attn_json_int(j, OF(LAST_MS));
-    attn_json_key(j, "inference_count");
-    attn_json_int(j, OF(GOOD));
-    attn_json_key(j, "execution_count");
-    attn_json_int(j, OF(GOOD));
-    attn_json_key(j, "inference_stats");
-    attn_json_object(j);
+    attn_json_key_string(j, "name", model->name);
+    attn_json_key_string(j, "version", SRV_V2_VERSION);
+    attn_json_key_int(j, "last_inference", OF(LAST_MS));
+    attn_json_key_int(j, "inference_count", OF(GOOD));
+    attn_json_key_int(j, "execution_count", OF(GOOD));
+    attn_json_key_object(j, "inference_stats");
     put_duration(j, "success", OF(GOOD), OF(GOOD_NS));
     put_duration(j, "fail", OF(BAD), OF(BAD_NS));
     put_duration(j, "queue", OF(GOOD), OF(QUEUE_NS));
@@ -333,8 +307,7 @@ srv_outcome srv_v2_stats(srv_request *req) {
     if (req->params[0] && !model)
         return SRV_DONE;
     begin(&j, req);
-    attn_json_key(&j, "model_stats");
-    attn_json_array(&j);
+    attn_json_key_array(&j, "model_stats");
     for (size_t i = 0; i < SRV_INFER_MODELS; i++)
         if (!model || i == index_of(model))
             put_statistics(&j, req->app->meters, &srv_infer_models[i]);

@@ -140,8 +140,6 @@ void srv_run_head_write(attn_json_text *j, const srv_run_head *head) {
                    {"layer", head->layer},
                    {"batch", head->batch},
                    {"head", head->head}};
-    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
-        attn_json_key(j, members[i].name);
-        attn_json_size(j, members[i].value);
-    }
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+        attn_json_key_size(j, members[i].name, members[i].value);
 }
