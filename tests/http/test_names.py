@@ -1,9 +1,7 @@
 """One language: the names of requests and answers follow the rules of server/api/README.md."""
 import pytest
 
-import numpy as np
 from api_client import ask, refused
-from kept_captures import captures, file_of
 
 # Things that are counted. As the name of an integer such a word would say what `num_` says.
 COUNTED = {"heads", "kv_heads", "queries", "keys", "batches", "layers", "rows", "cells", "parameters", "operations",
@@ -41,17 +39,6 @@ def test_a_global_pattern_counts_its_keys(daemon):
     assert ask(daemon, body)["weights"][1][2] == 0
     body["pattern"] = {"kind": "global", "keys": 1, "local": 0}
     refused(daemon, body, "unknown_field", "/pattern/keys", 'here it is called "num_keys", because')
-
-
-def test_runs_with_the_old_name_of_a_pattern_are_read(daemon):
-    """Files that were stored before have `keys`."""
-    weights = []
-    for name in ("num_keys", "keys"):
-        file = file_of([{"layer": 0, "pattern": {"kind": "global", name: 1, "local": 0}}], np.random.default_rng(1), L=5, H=1, B=1)
-        reply = daemon.post("/v1/runs", captures.write(file), headers={"Content-Type": "application/vnd.safetensors"})
-        assert reply.status_code == 201, reply.text
-        weights.append(daemon.get(f"/v1/runs/{reply.json()['id']}/weights").json()["weights"])
-    assert weights[0] == weights[1] and weights[0][2][1] == 0 < weights[0][2][0]
 
 
 def test_a_member_of_a_cell_is_asked_for_by_its_new_name(daemon):
