@@ -33,13 +33,12 @@ typedef enum attn_tense { PRESENT, PAST, FUTURE } attn_tense;
 attn_subject attn_noun_phrase(attn_sentence *s, attn_noun_choice choice);
 attn_subject attn_nouns(attn_sentence *s, attn_noun_choice choice);
 attn_subject attn_pronoun(attn_sentence *s);
-/* Adds a phrase such as "in the garden". */
+/* Adds a phrase such as "in the garden", with a preposition that is given or drawn. */
+void attn_preposition_with(attn_sentence *s, const attn_preposition *p, int depth);
 void attn_preposition_phrase(attn_sentence *s, int depth);
 /* Draws an adjective for a noun of this kind and id (0: any). The split must allow the adjective
  * together with the noun. NULL: none was found. */
 const attn_adjective *attn_adjective_for(attn_sentence *s, char kind, uint32_t noun);
-/* Returns the French form of an adjective for a gender and number. */
-attn_form attn_agree(const attn_adjective *a, int gender, int number);
 
 /* Adds the pronoun "I", "you", "he", "she", "we", "they" or "it" as a subject. */
 attn_subject attn_pronoun_of(attn_sentence *s, const char *english);
@@ -74,6 +73,9 @@ typedef struct attn_verb_choice {
 /* Adds a verb group to both sides. Returns the index of the main verb in the English sentence. */
 size_t attn_verb_group(attn_sentence *s, const attn_subject *subject,
                        const attn_verb_choice *choice);
+/* Draws what decides the form of a verb, and adds its group. Returns the choice. */
+attn_verb_choice attn_decorated_verb(attn_sentence *s, const attn_subject *subject,
+                                     const attn_verb *verb, attn_tense tense);
 /* Tells whether French has "ne": after "not" or an adverb such as never. */
 bool attn_is_negative(const attn_verb_choice *choice);
 /* Draws negation, adverb of frequency, modal verb and progressive form; sets w->object to -1. */

@@ -219,6 +219,14 @@ void attn_decorate(attn_sentence *s, attn_verb_choice *w) {
                      attn_chance(s, 0.2);
 }
 
+attn_verb_choice attn_decorated_verb(attn_sentence *s, const attn_subject *subject,
+                                     const attn_verb *verb, attn_tense tense) {
+    attn_verb_choice w = {.verb = verb, .tense = tense};
+    attn_decorate(s, &w);
+    attn_verb_group(s, subject, &w);
+    return w;
+}
+
 bool attn_is_negative(const attn_verb_choice *w) {
     return w->negated || (w->often && w->often->negative);
 }
@@ -270,9 +278,7 @@ static void act(attn_sentence *s, const attn_subject *who, attn_tense tense, int
 }
 
 static void act_alone(attn_sentence *s, const attn_subject *who, attn_tense tense, int depth) {
-    attn_verb_choice w = {.verb = ATTN_PICK(s, alone), .tense = tense};
-    attn_decorate(s, &w);
-    attn_verb_group(s, who, &w);
+    attn_decorated_verb(s, who, ATTN_PICK(s, alone), tense);
     size_t place = NO_WORD;
     const attn_adverb *how = dire_manner(s, &place);
     say_manner(s, how, place);
@@ -281,17 +287,13 @@ static void act_alone(attn_sentence *s, const attn_subject *who, attn_tense tens
 }
 
 static void go(attn_sentence *s, const attn_subject *who, attn_tense tense, int depth) {
-    attn_verb_choice w = {.verb = ATTN_PICK(s, going), .tense = tense};
-    attn_decorate(s, &w);
-    attn_verb_group(s, who, &w);
+    const attn_verb_choice w = attn_decorated_verb(s, who, ATTN_PICK(s, going), tense);
     dire_preposition(s, w.verb);
     attn_noun_phrase(s, (attn_noun_choice){w.verb->kinds, w.verb, false, depth});
 }
 
 static void give(attn_sentence *s, const attn_subject *who, attn_tense tense, int depth) {
-    attn_verb_choice w = {.verb = ATTN_PICK(s, giving), .tense = tense};
-    attn_decorate(s, &w);
-    attn_verb_group(s, who, &w);
+    const attn_verb_choice w = attn_decorated_verb(s, who, ATTN_PICK(s, giving), tense);
     attn_noun_phrase(s, (attn_noun_choice){w.verb->kinds, w.verb, attn_is_negative(&w), DEEPEST});
     attn_dire_text(s, "à", attn_say_text(s, "to"));
     attn_noun_phrase(s, (attn_noun_choice){"p", NULL, false, depth});
@@ -312,9 +314,7 @@ void attn_say_degree(attn_sentence *s) {
 }
 
 void attn_be(attn_sentence *s, const attn_subject *who, attn_tense tense, int depth) {
-    attn_verb_choice w = {.verb = s->words->be, .tense = tense};
-    attn_decorate(s, &w);
-    attn_verb_group(s, who, &w);
+    attn_decorated_verb(s, who, s->words->be, tense);
     const attn_adjective *a = attn_adjective_for(s, who->kind, who->noun);
     if (!a || (attn_room(s) > 4 && attn_chance(s, 0.2))) {
         attn_preposition_phrase(s, depth + 1);
@@ -322,7 +322,7 @@ void attn_be(attn_sentence *s, const attn_subject *who, attn_tense tense, int de
     }
     if (attn_chance(s, 0.15))
         attn_say_degree(s);
-    size_t place = attn_dire(s, attn_agree(a, who->gender, who->number), attn_say(s, a->english));
+    size_t place = attn_dire(s, a->french[who->gender][who->number], attn_say(s, a->english));
     attn_tie_words(s, place, who->head, false);
 }
 

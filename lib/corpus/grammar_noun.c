@@ -91,14 +91,10 @@ static void pick_adjectives(attn_sentence *s, plan *p) {
     p->very = (p->before || p->after[0]) && attn_chance(s, 0.1);
 }
 
-attn_form attn_agree(const attn_adjective *a, int gender, int number) {
-    return a->french[gender][number];
-}
-
 /* Adds the French adjective in the form that agrees with its noun, and links it to both. */
 static void dire_adjective(attn_sentence *s, const plan *p, const attn_adjective *a, size_t english,
                            size_t noun) {
-    attn_form form = attn_agree(a, p->noun->gender, p->number);
+    attn_form form = a->french[p->noun->gender][p->number];
     size_t place = attn_dire(s, form, english);
     attn_tie_words(s, place, noun, false);
     if (place != NO_WORD && a->before && p->noun->gender == MASCULINE && p->number == SINGULAR &&
@@ -235,12 +231,14 @@ attn_subject attn_pronoun_of(attn_sentence *s, const char *english) {
     return say_pronoun(s, i);
 }
 
-void attn_preposition_phrase(attn_sentence *s, int depth) {
-    const attn_lexicon *words = s->words;
-    const attn_preposition *p = &words->prepositions.items[attn_pick(s, words->prepositions.count)];
+void attn_preposition_with(attn_sentence *s, const attn_preposition *p, int depth) {
     size_t english = attn_say(s, p->english);
     attn_dire(s, p->french, english);
     if (p->second)
         attn_dire_text(s, p->second, english);
     attn_noun_phrase(s, (attn_noun_choice){.kinds = p->kinds, .depth = depth});
+}
+
+void attn_preposition_phrase(attn_sentence *s, int depth) {
+    attn_preposition_with(s, ATTN_PICK(s, prepositions), depth);
 }

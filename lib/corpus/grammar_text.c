@@ -42,15 +42,13 @@ static bool like(attn_sentence *s, const attn_subject *who, attn_tense tense) {
     if (who->kind != 'p')
         return false;
     const bool partitive = attn_chance(s, 0.5);
-    attn_verb_choice w = {.verb = partitive ? ATTN_PICK(s, partitive) : ATTN_PICK(s, generic),
-                          .tense = tense};
-    const bool mass = attn_chance(s, 0.65) || !strchr(w.verb->kinds, 'f');
-    const attn_noun *noun = object_of(s, w.verb, mass);
+    const attn_verb *verb = partitive ? ATTN_PICK(s, partitive) : ATTN_PICK(s, generic);
+    const bool mass = attn_chance(s, 0.65) || !strchr(verb->kinds, 'f');
+    const attn_noun *noun = object_of(s, verb, mass);
     if (!noun)
         return false;
     const int number = mass ? SINGULAR : PLURAL;
-    attn_decorate(s, &w);
-    attn_verb_group(s, who, &w);
+    const attn_verb_choice w = attn_decorated_verb(s, who, verb, tense);
     const size_t english = attn_say(s, noun->english[number]);
     dire_article(s, noun->gender, number, partitive, attn_is_negative(&w), english);
     attn_dire(s, noun->french[number], english);
@@ -62,9 +60,7 @@ static bool be_something(attn_sentence *s, const attn_subject *who, attn_tense t
     if (who->kind != 'p')
         return false;
     const attn_role *role = ATTN_PICK(s, roles);
-    attn_verb_choice w = {.verb = s->words->be, .tense = tense};
-    attn_decorate(s, &w);
-    attn_verb_group(s, who, &w);
+    attn_decorated_verb(s, who, s->words->be, tense);
     const size_t article = who->number == SINGULAR ? attn_say_text(s, "a") : NO_WORD,
                  english = attn_say(s, role->english[who->number]),
                  french = attn_dire(s, role->french[who->gender][who->number], english);
@@ -77,11 +73,7 @@ static void say_where(attn_sentence *s, int depth) {
     const attn_preposition *p = ATTN_PICK(s, prepositions);
     for (int i = 0; i < TRIES && strchr(p->kinds, 'p'); i++)
         p = ATTN_PICK(s, prepositions);
-    const size_t english = attn_say(s, p->english);
-    attn_dire(s, p->french, english);
-    if (p->second)
-        attn_dire_text(s, p->second, english);
-    attn_noun_phrase(s, (attn_noun_choice){.kinds = p->kinds, .depth = depth});
+    attn_preposition_with(s, p, depth);
 }
 
 /* Adds "sat on the mat". The French verb is être, and an adjective agrees with the subject. */
@@ -163,7 +155,7 @@ static bool say_reason(attn_sentence *s) {
     attn_verb_group(s, &it, &be);
     if (attn_chance(s, 0.8))
         attn_say_degree(s);
-    const size_t place = attn_dire(s, attn_agree(a, it.gender, it.number), attn_say(s, a->english));
+    const size_t place = attn_dire(s, a->french[it.gender][it.number], attn_say(s, a->english));
     attn_tie_words(s, place, it.head, false);
     attn_tie_words(s, place, meant->head, false);
     return true;
