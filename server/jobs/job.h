@@ -13,6 +13,7 @@
 #include "observe/log.h"
 #include "request/shared.h"
 #include "request/stream.h"
+#include "store/held.h"
 #include "store/model_registry.h"
 #include "store/runs.h"
 
@@ -94,8 +95,8 @@ typedef struct srv_job_result {
 struct srv_job_look; /* job_look.c */
 
 struct srv_job_entry {
-    srv_job_entry *next; /* in the list of jobs, in order of creation */
-    srv_jobs *jobs;      /* the store */
+    srv_held held;  /* in the list of jobs, held by requests, streams and the job's thread */
+    srv_jobs *jobs; /* the store */
     char id[SRV_JOB_ID + 1];
     srv_job_body body; /* the request that created the job */
     srv_job_facts facts;
@@ -104,8 +105,6 @@ struct srv_job_entry {
     char run_id[SRV_RUN_ID + 1];       /* the run that the job has stored; "": none yet */
     char owner[SRV_OWNER_NAME + 1];    /* name of the owner's API key; "": shared by all */
     size_t bytes;                      /* memory limit of the job */
-    size_t holds;                      /* references by requests, streams and the job's thread */
-    bool listed;                       /* the job is in the list of jobs */
     atomic_int stop;                   /* JOB_GO_ON, JOB_CANCEL or JOB_DRAIN */
     atomic_int cancel;                 /* the library's cancel flag; 1: `stop` is not JOB_GO_ON */
     srv_job_event events[EVENTS_KEPT]; /* a ring: event number i is at i % EVENTS_KEPT */
@@ -134,8 +133,8 @@ struct srv_jobs {
     const srv_config *config;
     srv_models *models;
     srv_log *log;
-    srv_job_entry *first; /* the list of jobs */
-    size_t count;         /* of jobs but looks and stores; unread ones count */
+    srv_held_list list; /* the jobs, in order of creation */
+    size_t count;       /* of jobs but looks and stores; unread ones count */
     srv_job_unread *unread;
     int64_t tried_ns;         /* when the unread jobs were tried last */
     srv_job_entry *restoring; /* the job that is being restored, before it is in the list */

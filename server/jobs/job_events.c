@@ -119,7 +119,7 @@ srv_stream *srv_job_follow(srv_request *req, srv_job_entry *e, uint64_t after) {
     r->job = e;
     const bool over = e->facts.state > SRV_JOB_RUNNING && r->at >= e->next_event;
     if (!over) {
-        e->holds++;
+        e->held.holds++;
         r->next = e->readers;
         e->readers = r;
     }

@@ -113,16 +113,16 @@ static void drop_unwanted(srv_job_entry *e, int64_t now_ns) {
 void srv_looks_tick(srv_jobs *jobs, int64_t now_ns) {
     const int64_t oldest_ms = srv_job_now_ms() - ENDED_S * 1000;
     size_t ended = 0;
-    for (const srv_job_entry *e = jobs->first; e; e = e->next)
+    for (const srv_job_entry *e = srv_held_first(&jobs->list); e; e = srv_held_next(&e->held))
         ended += is_ended(e);
-    for (srv_job_entry *e = jobs->first, *next; e; e = next) {
-        next = e->next;
+    for (srv_job_entry *e = srv_held_first(&jobs->list), *next; e; e = next) {
+        next = srv_held_next(&e->held);
         if (e->look && !is_ended(e))
             drop_unwanted(e, now_ns);
         if (!is_ended(e) || (ended <= LOOKS_MOST && e->facts.ended_ms >= oldest_ms))
             continue;
         srv_job_list_out(jobs, e);
-        if (!e->holds)
+        if (!e->held.holds)
             srv_job_free(e);
         ended--;
     }
@@ -229,7 +229,7 @@ static void settle(srv_job_entry *e, attn_status status, bool again, const attn_
 /* Returns when the last look of the owner has begun to run, as far as it is remembered; -1: never. */
 static int64_t last_turn(const srv_jobs *jobs, const char *owner) {
     int64_t last = -1;
-    for (const srv_job_entry *e = jobs->first; e; e = e->next)
+    for (const srv_job_entry *e = srv_held_first(&jobs->list); e; e = srv_held_next(&e->held))
         if (e->look && e->look->turn > last && strcmp(e->owner, owner) == 0)
             last = e->look->turn;
     return last;
@@ -244,7 +244,7 @@ static srv_job_entry *next_look(srv_jobs *jobs, bool *waits) {
     int64_t longest = INT64_MAX;
     *waits = false;
     srv_budget_leave(srv_admission_spare(jobs->app->admission));
-    for (srv_job_entry *e = jobs->first; e; e = e->next) {
+    for (srv_job_entry *e = srv_held_first(&jobs->list); e; e = srv_held_next(&e->held)) {
         if (!e->look || e->facts.state != SRV_JOB_QUEUED)
             continue;
         const bool fits = e->look->bytes <= (double)srv_budget_free();
@@ -263,7 +263,7 @@ static srv_job_entry *next_look(srv_jobs *jobs, bool *waits) {
 static void run_look(srv_jobs *jobs, srv_job_entry *e) {
     bool again;
     attn_error err = {0};
-    e->holds++;
+    e->held.holds++;
     e->look->turn = attn_now_ns();
     srv_job_set_state(e, SRV_JOB_RUNNING);
     pthread_mutex_unlock(&jobs->lock);
@@ -274,7 +274,7 @@ static void run_look(srv_jobs *jobs, srv_job_entry *e) {
     pthread_cond_broadcast(&jobs->changed);
     if (e->facts.state == SRV_JOB_QUEUED)
         srv_jobs_wait_a_little(jobs);
-    if (!--e->holds && !e->listed)
+    if (srv_held_let_go(&e->held))
         srv_job_free(e);
 }
 
@@ -340,7 +340,7 @@ static srv_job_entry *find(const srv_jobs *jobs, const char *owner, const char *
                            size_t *own) {
     srv_job_entry *found = NULL;
     *count = *own = 0;
-    for (srv_job_entry *e = jobs->first; e; e = e->next) {
+    for (srv_job_entry *e = srv_held_first(&jobs->list); e; e = srv_held_next(&e->held)) {
         if (!e->look || is_ended(e))
             continue;
         ++*count;
@@ -387,7 +387,7 @@ static srv_job_entry *find_or_add(srv_request *req, srv_jobs *jobs, srv_job_entr
         srv_job_tell_state(e);
         pthread_cond_broadcast(&jobs->changed);
     }
-    e->holds++;
+    e->held.holds++;
     srv_look_ask(e);
     return e;
 }

@@ -112,9 +112,9 @@ void srv_jobs_offer_turn(srv_jobs *jobs) {
  * checkpoint could not be read. The caller has the lock. */
 static srv_job_entry *next_job(srv_jobs *jobs, srv_reserve *reserve, bool *waits) {
     const int64_t now = attn_now_ns();
-    srv_job_entry *e = jobs->first;
+    srv_job_entry *e = srv_held_first(&jobs->list);
     *waits = false;
-    for (; e; e = e->next) {
+    for (; e; e = srv_held_next(&e->held)) {
         const bool queued = !e->look && e->facts.state == SRV_JOB_QUEUED;
         *waits |= queued;
         if (queued && e->again_ns <= now)
@@ -171,8 +171,7 @@ static void run_job(srv_jobs *jobs, srv_job_entry *e, srv_reserve *reserve) {
         srv_jobs_dir_save(jobs, e);
     }
     srv_job_wake(e);
-    e->holds--;
-    if (!e->holds && !e->listed)
+    if (srv_held_let_go(&e->held))
         srv_job_free(e);
     pthread_cond_broadcast(&jobs->changed);
     pthread_mutex_unlock(&jobs->lock);
@@ -197,7 +196,7 @@ static void *job_thread(void *argument) {
                 pthread_cond_wait(&jobs->changed, &jobs->lock);
             continue;
         }
-        e->holds++;
+        e->held.holds++;
         e->facts.error = NULL;
         srv_job_set_state(e, SRV_JOB_RUNNING);
         pthread_mutex_unlock(&jobs->lock);

@@ -29,6 +29,7 @@ static srv_job_entry *entry_new(srv_jobs *jobs, const srv_job_body *body) {
     srv_job_entry *e = calloc(1, sizeof *e);
     if (!e)
         return NULL;
+    e->held = (srv_held){.entry = e, .key = e->id};
     e->jobs = jobs;
     e->body = *body;
     e->facts = srv_job_no_facts();
@@ -43,12 +44,10 @@ static void set_owner(srv_job_entry *e, const char *owner) {
 }
 
 void srv_job_list_in(srv_jobs *jobs, srv_job_entry *e) {
-    srv_job_entry **at = &jobs->first;
-    while (*at && (*at)->facts.created_ms <= e->facts.created_ms)
-        at = &(*at)->next;
-    e->next = *at;
-    *at = e;
-    e->listed = true;
+    srv_job_entry *later = srv_held_first(&jobs->list);
+    while (later && later->facts.created_ms <= e->facts.created_ms)
+        later = srv_held_next(&later->held);
+    srv_held_list_in(&jobs->list, &e->held, later ? &later->held : NULL);
     jobs->count += !e->look;
 }
 
@@ -120,11 +119,7 @@ int srv_jobs_restore(srv_jobs *jobs, const char *id, const srv_job_body *body,
 }
 
 void srv_job_list_out(srv_jobs *jobs, srv_job_entry *e) {
-    srv_job_entry **at = &jobs->first;
-    while (*at != e)
-        at = &(*at)->next;
-    *at = e->next;
-    e->listed = false;
+    srv_held_list_out(&jobs->list, &e->held);
     jobs->count -= !e->look;
 }
 
@@ -161,7 +156,7 @@ void srv_jobs_stop(srv_jobs *jobs) {
         return;
     pthread_mutex_lock(&jobs->lock);
     jobs->stopping = true;
-    for (srv_job_entry *e = jobs->first; e; e = e->next) {
+    for (srv_job_entry *e = srv_held_first(&jobs->list); e; e = srv_held_next(&e->held)) {
         int go_on = JOB_GO_ON;
         if (atomic_compare_exchange_strong(&e->stop, &go_on, JOB_DRAIN))
             atomic_store(&e->cancel, 1);
@@ -177,9 +172,8 @@ void srv_jobs_free(srv_jobs *jobs) {
     srv_jobs_stop(jobs);
     for (size_t i = 0; i < jobs->thread_count; i++)
         pthread_join(jobs->threads[i], NULL);
-    while (jobs->first) {
-        srv_job_entry *e = jobs->first;
-        jobs->first = e->next;
+    for (srv_job_entry *e = srv_held_first(&jobs->list), *next; e; e = next) {
+        next = srv_held_next(&e->held);
         srv_job_free(e);
     }
     srv_jobs_dir_forget_unread(jobs);
@@ -197,7 +191,7 @@ void srv_jobs_tick(srv_jobs *jobs) {
     const int64_t now = attn_now_ns();
     srv_jobs_dir_tick(jobs, now);
     pthread_mutex_lock(&jobs->lock);
-    for (srv_job_entry *e = jobs->first; e; e = e->next)
+    for (srv_job_entry *e = srv_held_first(&jobs->list); e; e = srv_held_next(&e->held))
         srv_job_beat(e, now);
     srv_looks_tick(jobs, now);
     pthread_mutex_unlock(&jobs->lock);
@@ -262,7 +256,7 @@ static bool enlist(srv_request *req, srv_jobs *jobs, srv_job_entry *e) {
         return false;
     }
     srv_job_list_in(jobs, e);
-    e->holds++;
+    e->held.holds++;
     srv_job_tell_state(e);
     pthread_cond_broadcast(&jobs->changed);
     return true;
@@ -304,13 +298,11 @@ srv_job_entry *srv_jobs_add(srv_request *req, const srv_job_body *body) {
 srv_job_entry *srv_jobs_hold(srv_request *req, const char *id) {
     srv_jobs *jobs = req->app->jobs;
     pthread_mutex_lock(&jobs->lock);
-    srv_job_entry *e = jobs->first;
-    while (e && strcmp(e->id, id) != 0)
-        e = e->next;
+    srv_job_entry *e = srv_held_find(&jobs->list, id);
     if (e && !srv_look_opens(e, req))
         e = NULL;
     if (e) {
-        e->holds++;
+        e->held.holds++;
         srv_look_ask(e);
     }
     const int unread = e ? 0 : srv_jobs_dir_unread(jobs, id);
@@ -332,7 +324,7 @@ void srv_jobs_release(srv_job_entry *e) {
         return;
     srv_jobs *jobs = e->jobs;
     pthread_mutex_lock(&jobs->lock);
-    const bool last = --e->holds == 0 && !e->listed;
+    const bool last = srv_held_let_go(&e->held);
     pthread_mutex_unlock(&jobs->lock);
     if (last)
         srv_job_free(e);
@@ -358,7 +350,7 @@ void srv_job_cancel(srv_job_entry *e) {
 static int delete_ended(srv_jobs *jobs, srv_job_entry *e, const char *model) {
     int failed = *model && jobs->dir < 0 ? srv_models_drop(jobs->models, model) : 0;
     pthread_mutex_lock(&jobs->lock);
-    if (!failed && e->listed && !(failed = srv_jobs_dir_remove(jobs, e)))
+    if (!failed && e->held.listed && !(failed = srv_jobs_dir_remove(jobs, e)))
         srv_job_list_out(jobs, e);
     pthread_mutex_unlock(&jobs->lock);
     if (!failed && *model && jobs->dir >= 0)
@@ -433,9 +425,9 @@ int srv_jobs_forget_model(srv_app *app, const char *model) {
     srv_jobs *jobs = app->jobs;
     int failed = 0;
     pthread_mutex_lock(&jobs->lock);
-    srv_job_entry *e = jobs->first;
+    srv_job_entry *e = srv_held_first(&jobs->list);
     while (e && strcmp(e->model_id, model) != 0)
-        e = e->next;
+        e = srv_held_next(&e->held);
     if (!e && jobs->restoring && !strcmp(jobs->restoring->model_id, model))
         e = jobs->restoring;
     if (e)
@@ -450,7 +442,8 @@ int srv_jobs_forget_model(srv_app *app, const char *model) {
  * other. */
 static size_t jobs_ahead(const srv_job_entry *e) {
     size_t count = 0;
-    for (const srv_job_entry *o = e->jobs->first; o && o != e; o = o->next)
+    for (const srv_job_entry *o = srv_held_first(&e->jobs->list); o && o != e;
+         o = srv_held_next(&o->held))
         count += o->facts.state <= SRV_JOB_RUNNING && !o->look == !e->look;
     return count;
 }
@@ -488,7 +481,7 @@ bool srv_jobs_put_page(attn_json_text *j, const srv_request *req, const char *af
     bool found = !after;
     *next = 0;
     pthread_mutex_lock(&jobs->lock);
-    for (const srv_job_entry *e = jobs->first; e; e = e->next) {
+    for (const srv_job_entry *e = srv_held_first(&jobs->list); e; e = srv_held_next(&e->held)) {
         if (!srv_request_sees(req, e->facts.owner))
             continue;
         if (!found) {
@@ -509,7 +502,7 @@ bool srv_jobs_put_page(attn_json_text *j, const srv_request *req, const char *af
 void srv_jobs_look(srv_jobs *jobs, srv_jobs_now *out) {
     *out = (srv_jobs_now){0};
     pthread_mutex_lock(&jobs->lock);
-    for (const srv_job_entry *e = jobs->first; e; e = e->next)
+    for (const srv_job_entry *e = srv_held_first(&jobs->list); e; e = srv_held_next(&e->held))
         out->states[e->facts.state]++;
     out->reserved = jobs->running_bytes;
     pthread_mutex_unlock(&jobs->lock);

@@ -152,12 +152,14 @@ static int add_file(srv_models *m, const char *id, const char *path, const srv_f
         refuse(m, id, now, 0, "a model of this id was made over HTTP");
         return 0;
     }
-    srv_entry *e = calloc(1, sizeof *e);
+    srv_model model = {.origin = SRV_MODEL_FILE};
+    snprintf(model.id, sizeof model.id, "%s", id);
+    srv_entry *e = srv_entry_new(&model);
     attn_status status = e ? srv_model_open(path, false, &file, &failed, &err)
                            : attn_fail(&err, ATTN_ENOMEM, path, "not enough memory");
     if (!status) {
-        *e = (srv_entry){.model = {.origin = SRV_MODEL_FILE}, .file = *now, .seen = true};
-        snprintf(e->model.id, sizeof e->model.id, "%s", id);
+        e->file = *now;
+        e->seen = true;
         status = srv_entry_take(&e->model, &file, &err);
         failed = status == ATTN_ENOMEM ? ENOMEM : 0;
     }
@@ -175,8 +177,8 @@ static int add_file(srv_models *m, const char *id, const char *path, const srv_f
  * embedded models that these files had replaced. */
 static void drop_unseen(srv_models *m) {
     pthread_mutex_lock(&m->lock);
-    for (srv_entry *e = m->first, *next; e; e = next) {
-        next = e->next;
+    for (srv_entry *e = srv_held_first(&m->list), *next; e; e = next) {
+        next = srv_held_next(&e->held);
         if (has_file(e) && !e->seen)
             srv_entry_drop(m, e);
         else

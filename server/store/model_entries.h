@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include "config/config.h"
+#include "store/held.h"
 #include "store/model_disk.h"
 #include "store/model_registry.h"
 #include "system/embedded.h"
@@ -15,10 +16,8 @@
 
 typedef struct srv_entry srv_entry;
 struct srv_entry {
-    srv_model model; /* must be the first member: a srv_model * is cast to a srv_entry * */
-    srv_entry *next;
-    size_t holds;             /* number of references by requests */
-    bool listed;              /* whether the entry is in the list of srv_models */
+    srv_model model;
+    srv_held held;            /* in the list of srv_models */
     const srv_file *embedded; /* the embedded file to parse on first use; NULL: already parsed */
     srv_file_state file;      /* the state of the file in models_dir when it was read or written */
     bool seen;                /* the current scan of models_dir has found the file */
@@ -53,7 +52,7 @@ struct srv_models {
     pthread_mutex_t lock, files;
     const srv_config *config;
     srv_log *log;        /* NULL: standard error */
-    srv_entry *first;    /* sorted by id */
+    srv_held_list list;  /* sorted by id */
     size_t count, bytes; /* of models of origin "made", including those still being made */
 
     srv_refused *refused; /* changed with both locks, read with either */
@@ -67,6 +66,8 @@ struct srv_models {
     int failed; /* errno value of the last scan that could not read models_dir; 0: none */
 };
 
+/* Makes an entry of this model, whose id is known. NULL: out of memory. */
+srv_entry *srv_entry_new(const srv_model *model);
 void srv_entry_free(srv_entry *e);
 srv_entry *srv_entry_find(const srv_models *m, const char *id);
 void srv_entry_list(srv_models *m, srv_entry *e);

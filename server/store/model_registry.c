@@ -23,11 +23,18 @@ void srv_entry_free(srv_entry *e) {
     free(e);
 }
 
-srv_entry *srv_entry_find(const srv_models *m, const char *id) {
-    srv_entry *e = m->first;
-    while (e && strcmp(e->model.id, id) != 0)
-        e = e->next;
+srv_entry *srv_entry_new(const srv_model *model) {
+    srv_entry *e = calloc(1, sizeof *e);
+    if (!e)
+        return NULL;
+    e->model = *model;
+    e->model.entry = e;
+    e->held = (srv_held){.entry = e, .key = e->model.id};
     return e;
+}
+
+srv_entry *srv_entry_find(const srv_models *m, const char *id) {
+    return srv_held_find(&m->list, id);
 }
 
 /* Returns the name of the API key that owns the model; NULL: the model is shared. */
@@ -36,29 +43,19 @@ static const char *owner_of(const srv_entry *e) {
 }
 
 void srv_entry_list(srv_models *m, srv_entry *e) {
-    srv_entry **at = &m->first;
-    while (*at && strcmp((*at)->model.id, e->model.id) < 0)
-        at = &(*at)->next;
-    e->next = *at;
-    *at = e;
-    e->listed = true;
-}
-
-static void list_out(srv_models *m, srv_entry *e) {
-    srv_entry **at = &m->first;
-    while (*at != e)
-        at = &(*at)->next;
-    *at = e->next;
-    e->listed = false;
+    srv_held *before = m->list.first;
+    while (before && strcmp(before->key, e->model.id) < 0)
+        before = before->next;
+    srv_held_list_in(&m->list, &e->held, before);
 }
 
 void srv_entry_drop(srv_models *m, srv_entry *e) {
-    list_out(m, e);
+    srv_held_list_out(&m->list, &e->held);
     if (e->model.origin == SRV_MODEL_MADE) {
         m->count--;
         m->bytes -= e->model.bytes;
     }
-    if (!e->holds)
+    if (!e->held.holds)
         srv_entry_free(e);
 }
 
@@ -128,12 +125,12 @@ bool srv_entries_embedded(srv_models *m) {
             !srv_entry_id(f->name + sizeof EMBEDDED - 1, id) || srv_entry_find(m, id) ||
             srv_refused_find(m, id))
             continue;
-        srv_entry *e = calloc(1, sizeof *e);
+        srv_model model = {.origin = SRV_MODEL_EMBEDDED};
+        memcpy(model.id, id, sizeof id);
+        srv_entry *e = srv_entry_new(&model);
         if (!e)
             return false;
-        e->model.origin = SRV_MODEL_EMBEDDED;
         e->embedded = f;
-        memcpy(e->model.id, id, sizeof id);
         srv_entry_list(m, e);
     }
     return true;
@@ -161,9 +158,8 @@ int srv_models_open(srv_models **out, const srv_config *config, srv_log *log) {
 void srv_models_free(srv_models *m) {
     if (!m)
         return;
-    while (m->first) {
-        srv_entry *e = m->first;
-        m->first = e->next;
+    for (srv_entry *e = srv_held_first(&m->list), *next; e; e = next) {
+        next = srv_held_next(&e->held);
         srv_entry_free(e);
     }
     srv_models_forgive(m);
@@ -180,13 +176,13 @@ void srv_models_free(srv_models *m) {
  * has the lock. */
 static attn_status hold(srv_entry *e, attn_error *err) {
     const attn_status status = e->embedded ? read_embedded(e, err) : ATTN_OK;
-    e->holds += !status;
+    e->held.holds += !status;
     return status;
 }
 
 static void let_go(srv_models *m, srv_entry *e) {
     pthread_mutex_lock(&m->lock);
-    const bool last = --e->holds == 0 && !e->listed;
+    const bool last = srv_held_let_go(&e->held);
     pthread_mutex_unlock(&m->lock);
     if (last)
         srv_entry_free(e);
@@ -262,9 +258,9 @@ bool srv_models_is_read(srv_request *req, const char *id) {
     if (srv_models_is_stale(m))
         return false;
     pthread_mutex_lock(&m->lock);
-    const srv_entry *e = id ? srv_entry_find(m, id) : m->first;
+    const srv_entry *e = id ? srv_entry_find(m, id) : srv_held_first(&m->list);
     bool read = !e || !e->embedded;
-    while (!id && e && (e = e->next))
+    while (!id && e && (e = srv_held_next(&e->held)))
         read &= !e->embedded;
     pthread_mutex_unlock(&m->lock);
     return read;
@@ -272,22 +268,19 @@ bool srv_models_is_read(srv_request *req, const char *id) {
 
 void srv_models_release(srv_request *req, const srv_model *model) {
     if (model)
-        let_go(req->app->models, (srv_entry *)(uintptr_t)model);
+        let_go(req->app->models, model->entry);
 }
 
 const srv_model **srv_models_all(srv_request *req, size_t *count) {
     srv_models *m = req->app->models;
     attn_error err = {0};
-    size_t most = 0;
     *count = 0;
     srv_models_refresh(m);
     pthread_mutex_lock(&m->lock);
-    for (const srv_entry *e = m->first; e; e = e->next)
-        most++;
-    const srv_model **all = attn_arena_zeroed(req->arena, most + 1, sizeof *all);
+    const srv_model **all = attn_arena_zeroed(req->arena, m->list.count + 1, sizeof *all);
     attn_status status =
         all ? ATTN_OK : attn_fail(&err, ATTN_ENOMEM, "", "no memory for a list of models");
-    for (srv_entry *e = m->first; !status && e; e = e->next)
+    for (srv_entry *e = srv_held_first(&m->list); !status && e; e = srv_held_next(&e->held))
         if (srv_request_sees(req, owner_of(e)) && !(status = hold(e, &err)))
             all[(*count)++] = &e->model;
     pthread_mutex_unlock(&m->lock);
@@ -384,16 +377,16 @@ const srv_model *srv_models_make(srv_request *req, const attn_model_config *conf
                                  attn_tokenizer *source, attn_tokenizer *target, bool shared) {
     srv_models *m = req->app->models;
     attn_error err = {0};
-    srv_entry *e = calloc(1, sizeof *e);
+    srv_model model = {.origin = SRV_MODEL_MADE, .source = source, .target = target};
+    if (!shared && req->owner)
+        snprintf(model.owner, sizeof model.owner, "%s", req->owner);
+    srv_entry *e = srv_entry_new(&model);
     if (!e) {
         attn_tokenizer_free(source);
         attn_tokenizer_free(target);
         srv_problem(req, SRV_MEMORY_BUDGET, NULL, "no memory for the model is left");
         return NULL;
     }
-    e->model = (srv_model){.origin = SRV_MODEL_MADE, .source = source, .target = target};
-    if (!shared && req->owner)
-        snprintf(e->model.owner, sizeof e->model.owner, "%s", req->owner);
     attn_status status = attn_model_bytes(config, false, &e->model.bytes, &err);
     const bool counted = !status && reserve(req, e->model.bytes);
     if (counted && (status = name_and_make(e, config, seed, &err)))
@@ -404,7 +397,7 @@ const srv_model *srv_models_make(srv_request *req, const attn_model_config *conf
         srv_entry_free(e);
         return NULL;
     }
-    e->holds = 1;
+    e->held.holds = 1;
     const int failed = publish(m, e, true);
     if (!failed)
         return &e->model;
@@ -415,10 +408,9 @@ const srv_model *srv_models_make(srv_request *req, const attn_model_config *conf
 }
 
 bool srv_models_adopt(srv_models *m, const srv_model *model, bool keep) {
-    srv_entry *e = calloc(1, sizeof *e);
+    srv_entry *e = srv_entry_new(model);
     if (!e)
         return false;
-    e->model = *model;
     const int failed = publish(m, e, keep);
     if (failed) {
         srv_log_event(m->log, SRV_LOG_ERROR, "%s is not kept: models_dir cannot be written: %s",
@@ -446,9 +438,9 @@ static int remove_made(srv_models *m, srv_entry *e) {
 
 void srv_models_discard(srv_request *req, const srv_model *model) {
     srv_models *m = req->app->models;
-    srv_entry *e = (srv_entry *)(uintptr_t)model;
+    srv_entry *e = model->entry;
     pthread_mutex_lock(&m->files);
-    if (e->listed)
+    if (e->held.listed)
         remove_made(m, e);
     pthread_mutex_unlock(&m->files);
 }

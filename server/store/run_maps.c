@@ -1,9 +1,9 @@
-/* The maps are a list with the most recently used one at the front, which is searched from the front.
- * A map that was removed from the list is freed by its last holder. */
+/* The maps are a list with the most recently used one at the front (held.h). */
 #include "store/run_maps.h"
 
 #include "load/queue.h"
 #include "request/shared.h"
+#include "store/held.h"
 #include "system/condition.h"
 
 #include <pthread.h>
@@ -14,14 +14,12 @@
 #define UNUSED_NS INT64_C(600000000000) /* a map that is unused for this long is freed */
 
 struct srv_map {
+    srv_held held;
     char key[SRV_MAP_KEY];
-    srv_map *next;
     attn_run_map *map;
     attn_arena *arena; /* holds `map` */
-    size_t bytes, holds;
-    int64_t used_ns; /* when it was held last */
-    bool listed;
-    bool complete; /* whoever makes the map writes it, with the lock */
+    int64_t used_ns;   /* when it was held last */
+    bool complete;     /* whoever makes the map writes it, with the lock */
 };
 
 /* A map that a request is making. */
@@ -34,8 +32,8 @@ struct srv_maps {
     pthread_mutex_t lock;
     pthread_cond_t made; /* a making has ended */
     making *makings;
-    srv_map *first;
-    size_t bytes, most; /* of the listed maps */
+    srv_held_list maps;
+    size_t most; /* bytes of `maps` */
 };
 
 srv_maps *srv_maps_new(size_t bytes) {
@@ -55,56 +53,39 @@ static void free_map(srv_map *map) {
 }
 
 /* Takes the map out of the list. Frees it if nothing holds it. The caller has the lock. */
-static void drop(srv_maps *m, srv_map **place) {
-    srv_map *map = *place;
-    *place = map->next;
-    m->bytes -= map->bytes;
-    map->listed = false;
-    if (!map->holds)
+static void drop_map(srv_maps *m, srv_map *map) {
+    srv_held_list_out(&m->maps, &map->held);
+    if (!map->held.holds)
         free_map(map);
-}
-
-/* Drops the map at the end of the list. The caller has the lock. */
-static void drop_last(srv_maps *m) {
-    srv_map **place = &m->first;
-    while ((*place)->next)
-        place = &(*place)->next;
-    drop(m, place);
 }
 
 void srv_maps_tick(srv_maps *m) {
     const int64_t before = attn_now_ns() - UNUSED_NS;
     pthread_mutex_lock(&m->lock);
-    for (srv_map **place = &m->first; *place;)
-        if (!(*place)->holds && (*place)->used_ns < before)
-            drop(m, place);
-        else
-            place = &(*place)->next;
+    for (srv_map *map = srv_held_first(&m->maps), *next; map; map = next) {
+        next = srv_held_next(&map->held);
+        if (!map->held.holds && map->used_ns < before)
+            drop_map(m, map);
+    }
     pthread_mutex_unlock(&m->lock);
 }
 
 void srv_maps_free(srv_maps *m) {
     if (!m)
         return;
-    while (m->first)
-        drop_last(m);
+    while (m->maps.first)
+        drop_map(m, m->maps.first->entry);
     pthread_cond_destroy(&m->made);
     pthread_mutex_destroy(&m->lock);
     free(m);
 }
 
 /* Finds the map and moves it to the front. The caller has the lock. */
-static srv_map *find(srv_maps *m, const char *key) {
-    for (srv_map **place = &m->first; *place; place = &(*place)->next) {
-        srv_map *map = *place;
-        if (strcmp(map->key, key) != 0)
-            continue;
-        *place = map->next;
-        map->next = m->first;
-        m->first = map;
-        return map;
-    }
-    return NULL;
+static srv_map *find_map(srv_maps *m, const char *key) {
+    srv_map *map = srv_held_find(&m->maps, key);
+    if (map)
+        srv_held_use(&m->maps, &map->held);
+    return map;
 }
 
 /* Returns the place in the list of the making with this key. The caller has the lock. */
@@ -132,10 +113,10 @@ static void wait_a_little(srv_maps *m) {
 
 srv_map *srv_map_find(srv_maps *m, const char *key) {
     pthread_mutex_lock(&m->lock);
-    srv_map *map = find(m, key);
+    srv_map *map = find_map(m, key);
     map = map && map->complete ? map : NULL;
     if (map)
-        map->holds++;
+        map->held.holds++;
     pthread_mutex_unlock(&m->lock);
     return map;
 }
@@ -157,13 +138,13 @@ attn_status srv_map_await(srv_maps *m, srv_request *req, const char *key, srv_ma
         wait_a_little(m);
         status = attn_control_check(&req->control, err);
     }
-    srv_map *map = status ? NULL : find(m, key);
+    srv_map *map = status ? NULL : find_map(m, key);
     if (!status && !(map && map->complete) && !begin_making(m, key)) {
         status = attn_fail(err, ATTN_ENOMEM, "", "no memory left for the cells of the head");
         map = NULL;
     }
     if (map)
-        map->holds++;
+        map->held.holds++;
     pthread_mutex_unlock(&m->lock);
     attn_pool_enter(pool);
     *out = map;
@@ -176,16 +157,16 @@ srv_map *srv_map_add(srv_maps *m, const char *key, attn_arena *arena, attn_run_m
         attn_arena_free(arena);
         return NULL;
     }
-    *map = (srv_map){.map = cells, .arena = arena, .bytes = attn_arena_used(arena), .holds = 1};
+    const size_t bytes = attn_arena_used(arena);
+    *map = (srv_map){.held = {.entry = map, .key = map->key, .bytes = bytes, .holds = 1},
+                     .map = cells,
+                     .arena = arena};
     strncpy(map->key, key, sizeof map->key - 1);
     pthread_mutex_lock(&m->lock);
-    map->listed = map->bytes <= m->most;
-    while (map->listed && map->bytes > m->most - m->bytes)
-        drop_last(m);
-    if (map->listed) {
-        map->next = m->first;
-        m->first = map;
-        m->bytes += map->bytes;
+    if (bytes <= m->most) {
+        while (bytes > m->most - m->maps.bytes)
+            drop_map(m, m->maps.last->entry);
+        srv_held_list_in(&m->maps, &map->held, m->maps.first);
     }
     pthread_mutex_unlock(&m->lock);
     return map;
@@ -215,7 +196,7 @@ void srv_map_release(srv_maps *m, srv_map *map) {
         return;
     pthread_mutex_lock(&m->lock);
     map->used_ns = attn_now_ns();
-    const bool last = !--map->holds && !map->listed;
+    const bool last = srv_held_let_go(&map->held);
     pthread_mutex_unlock(&m->lock);
     if (last)
         free_map(map);

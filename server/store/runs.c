@@ -86,8 +86,8 @@ int srv_runs_open(srv_runs **out, const srv_config *config) {
 void srv_runs_free(srv_runs *s) {
     if (!s)
         return;
-    while (s->first)
-        srv_runs_drop(s, s->first);
+    while (s->table.first)
+        srv_runs_drop(s, s->table.first->entry);
     srv_uploads_free(s->uploads);
     if (s->has_dir)
         srv_runs_dir_close(&s->dir);
@@ -110,8 +110,8 @@ void srv_runs_look(srv_runs *s, srv_runs_state *out) {
         srv_runs_dir_look(&s->dir, &files);
     pthread_mutex_lock(&s->lock);
     *out = s->state;
-    out->count = s->has_dir ? files.count : s->count;
-    out->bytes = s->has_dir ? files.bytes : s->bytes;
+    out->count = s->has_dir ? files.count : s->table.count;
+    out->bytes = s->has_dir ? files.bytes : s->table.bytes;
     out->expired += files.expired;
     out->evicted += files.evicted;
     pthread_mutex_unlock(&s->lock);
@@ -136,7 +136,7 @@ static size_t page_of_memory(srv_runs *s, const srv_owner *owner, const char *af
     const int64_t now = attn_now_ns();
     size_t count = 0;
     pthread_mutex_lock(&s->lock);
-    for (const srv_runs_entry *e = s->first; e; e = e->next)
+    for (const srv_runs_entry *e = srv_held_first(&s->table); e; e = srv_held_next(&e->held))
         if ((!owner || e->owner == *owner) && e->run.ends_ns > now &&
             (!after || strcmp(e->run.id, after) > 0))
             count = put_in_order(out, count, most, &e->run);
@@ -192,7 +192,7 @@ attn_status srv_runs_open_image(const srv_config *config, srv_runs_entry *e, att
     e->owner = srv_owner_of(srv_runs_owner(e));
     const char *rows = e->imported ? NULL : attn_run_metadata(run, SRV_RUN_ROWS);
     e->run.rows = rows ? strtoull(rows, NULL, 10) : 0;
-    e->counted = attn_arena_used(e->arena) + (e->side.path ? 0 : e->image_size);
+    e->held.bytes = attn_arena_used(e->arena) + (e->side.path ? 0 : e->image_size);
     e->run.bytes = attn_arena_used(e->arena) + e->image_size;
     return ATTN_OK;
 }
@@ -284,7 +284,7 @@ void srv_runs_refuse(srv_request *req, const char *pointer, int failed) {
 
 const srv_run *srv_runs_admit(srv_request *req, const char *pointer, srv_runs_entry *e) {
     srv_runs *s = req->app->runs;
-    e->holds = 1;
+    e->held.holds = 1;
     keep_alive(s, e, attn_now_ns());
     if (s->has_dir)
         srv_runs_dir_is_same(&s->dir, e->run.id, e->run.print);
@@ -425,11 +425,11 @@ const srv_run *srv_runs_hold_file(srv_request *req, const char *id) {
         srv_runs_entry_free(e);
         return NULL;
     }
-    e->holds = 1;
+    e->held.holds = 1;
     pthread_mutex_lock(&s->lock);
     srv_runs_entry *other = srv_runs_find(s, id); /* not NULL: another thread was faster */
     if (other)
-        other->holds++;
+        other->held.holds++;
     else
         srv_runs_list(s, e);
     pthread_mutex_unlock(&s->lock);
@@ -444,8 +444,8 @@ const srv_run *srv_runs_hold_file(srv_request *req, const char *id) {
 static srv_runs_entry *hold_open(srv_runs *s, const char *id) {
     srv_runs_entry *e = srv_runs_find(s, id);
     if (e) {
-        e->holds++;
-        srv_runs_note_use(s, e);
+        e->held.holds++;
+        srv_held_use(&s->table, &e->held);
     }
     return e;
 }
@@ -503,7 +503,7 @@ static const srv_run *hold_in_dir(srv_request *req, const char *id) {
     }
     const srv_run *run = e ? &e->run : srv_runs_hold_file(req, id);
     if (run)
-        ((srv_run *)(uintptr_t)run)->ends_ns = ends;
+        run->entry->run.ends_ns = ends;
     return run;
 }
 
@@ -526,8 +526,8 @@ const srv_run *srv_run_hold(srv_request *req, const char *id) {
 }
 
 bool srv_run_is_whole(srv_request *req, const srv_run *run) {
-    const srv_runs_entry *e = (const srv_runs_entry *)(const void *)run;
-    if (!run || !e->mapped)
+    const srv_runs_entry *e = run ? run->entry : NULL;
+    if (!e || !e->mapped)
         return true;
     if (!srv_runs_is_same(req, e))
         return false;
@@ -548,18 +548,15 @@ bool srv_run_is_whole(srv_request *req, const srv_run *run) {
  * maps the file anew. */
 void srv_run_release(srv_request *req, const srv_run *run) {
     srv_runs *s = req->app->runs;
-    srv_runs_entry *e = (srv_runs_entry *)(void *)(uintptr_t)run;
     if (!run)
         return;
-    srv_runs_entry *gone = NULL;
+    srv_runs_entry *e = run->entry;
     pthread_mutex_lock(&s->lock);
-    e->holds--;
-    if (e->listed && e->mapped && srv_mapped_is_hurt(e->mapped))
+    const bool last = srv_held_let_go(&e->held);
+    if (e->held.listed && e->mapped && srv_mapped_is_hurt(e->mapped))
         srv_runs_drop(s, e);
-    else if (!e->listed && !e->holds)
-        gone = e;
     pthread_mutex_unlock(&s->lock);
-    srv_runs_entry_free(gone);
+    srv_runs_entry_free(last ? e : NULL);
 }
 
 int srv_run_discard(srv_request *req, const srv_run *run) {

@@ -23,6 +23,7 @@
 typedef struct srv_runs srv_runs;
 
 typedef struct srv_run {
+    struct srv_runs_entry *entry; /* of the store */
     char id[SRV_RUN_ID + 1];
     const attn_run *run;
     /* whoever sends it may read this run without a key; NULL: the service has no keys */

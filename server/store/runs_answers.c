@@ -12,7 +12,7 @@ static bool copy_answer(srv_request *req, srv_run_answer *a) {
 
 bool srv_run_recall(srv_request *req, const srv_run *run, const char *key, srv_run_answer *out) {
     srv_runs *s = req->app->runs;
-    const srv_runs_entry *e = (const srv_runs_entry *)(const void *)run;
+    const srv_runs_entry *e = run->entry;
     if (run->open)
         return false;
     if (s->has_dir) {
@@ -61,7 +61,6 @@ bool srv_run_remember(srv_request *req, const srv_run *run, const char *key,
     srv_runs *s = req->app->runs;
     if (run->open)
         return false;
-    return s->has_dir
-               ? remember_in_dir(req, run, key, answer)
-               : remember_in_memory(s, (srv_runs_entry *)(void *)(uintptr_t)run, key, answer);
+    return s->has_dir ? remember_in_dir(req, run, key, answer)
+                      : remember_in_memory(s, run->entry, key, answer);
 }

@@ -65,7 +65,7 @@ static bool check_block(const srv_runs_entry *e, size_t block) {
 }
 
 bool srv_run_check(srv_request *req, const srv_run *run, const void *from, size_t bytes) {
-    const srv_runs_entry *e = (const srv_runs_entry *)(const void *)run;
+    const srv_runs_entry *e = run->entry;
     const blocks all = blocks_of(e, from, bytes);
     attn_error err = {0};
     for (size_t i = all.at; i < all.end; i++) {
@@ -82,7 +82,7 @@ bool srv_run_check(srv_request *req, const srv_run *run, const void *from, size_
 }
 
 bool srv_run_is_right(const srv_run *run, const void *from, size_t bytes) {
-    const srv_runs_entry *e = (const srv_runs_entry *)(const void *)run;
+    const srv_runs_entry *e = run->entry;
     const blocks all = blocks_of(e, from, bytes);
     bool right = true;
     for (size_t i = all.at; i < all.end && right; i++)

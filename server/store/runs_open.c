@@ -31,7 +31,7 @@ static srv_open_run **find(srv_runs *s, const char *id) {
 /* Ends the list's hold of an entry. Returns the entry if nothing holds it any longer, to be freed
  * without the lock. */
 static srv_runs_entry *let_go(srv_runs_entry *e) {
-    return e && --e->holds == 0 ? e : NULL;
+    return e && --e->held.holds == 0 ? e : NULL;
 }
 
 srv_runs_entry *srv_runs_end_growing(srv_runs *s, const char *id, bool gone, bool *was_open) {
@@ -90,10 +90,10 @@ bool srv_runs_hold_growing(srv_request *req, const char *id, const srv_run **out
             old = e ? let_go(run->latest) : NULL;
             run->latest = e ? e : run->latest;
             if (e)
-                e->holds = 1;
+                e->held.holds = 1;
         }
         if (e)
-            e->holds++;
+            e->held.holds++;
     }
     pthread_mutex_unlock(&s->lock);
     srv_runs_entry_free(old);

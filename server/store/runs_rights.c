@@ -39,7 +39,7 @@ bool srv_runs_may_read(srv_request *req, const char *id) {
         pthread_mutex_lock(&s->lock);
         srv_runs_entry *e = srv_runs_find(s, id);
         if (e)
-            e->holds++;
+            e->held.holds++;
         pthread_mutex_unlock(&s->lock);
         run = e ? &e->run : s->has_dir ? srv_runs_hold_file(req, id) : NULL;
     }
@@ -49,7 +49,7 @@ bool srv_runs_may_read(srv_request *req, const char *id) {
 }
 
 void srv_runs_act_for_owner(srv_request *req, const srv_run *run) {
-    const char *name = srv_runs_owner((const srv_runs_entry *)(const void *)run);
+    const char *name = srv_runs_owner(run->entry);
     req->owner = name ? attn_arena_text(req->arena, name, strlen(name)) : NULL;
 }
 
@@ -96,9 +96,8 @@ bool srv_run_delete(srv_request *req, const char *id) {
                         "the run %s is no longer kept, so there is nothing to delete", id);
         return deleted;
     }
-    const bool goes =
-        srv_request_owns(req, srv_runs_owner((const srv_runs_entry *)(const void *)run)) &&
-        !cannot_delete(req, srv_run_discard(req, run));
+    const bool goes = srv_request_owns(req, srv_runs_owner(run->entry)) &&
+                      !cannot_delete(req, srv_run_discard(req, run));
     srv_run_release(req, run);
     return goes;
 }

@@ -9,6 +9,10 @@ srv_runs_entry *srv_runs_entry_new(const srv_config *config) {
         free(e);
         return NULL;
     }
+    if (e) {
+        e->run.entry = e;
+        e->held = (srv_held){.entry = e, .key = e->run.id};
+    }
     return e;
 }
 
@@ -26,48 +30,14 @@ void srv_runs_entry_free(srv_runs_entry *e) {
     free(e);
 }
 
-static void list_out(srv_runs *s, srv_runs_entry *e) {
-    *(e->previous ? &e->previous->next : &s->first) = e->next;
-    *(e->next ? &e->next->previous : &s->last) = e->previous;
-    e->next = e->previous = NULL;
-}
-
-static void list_front(srv_runs *s, srv_runs_entry *e) {
-    e->previous = NULL;
-    e->next = s->first;
-    *(s->first ? &s->first->previous : &s->last) = e;
-    s->first = e;
-}
-
 srv_runs_entry *srv_runs_find(srv_runs *s, const char *id) {
-    srv_runs_entry *e = s->first;
-    while (e && memcmp(e->run.id, id, SRV_RUN_ID) != 0)
-        e = e->next;
-    return e;
-}
-
-static void count_in(srv_runs *s, srv_runs_entry *e, size_t bytes) {
-    e->counted += bytes;
-    s->bytes += bytes;
-    srv_shares_add(&s->shares, e->owner, bytes);
-}
-
-static void count_out(srv_runs *s, srv_runs_entry *e, size_t bytes) {
-    e->counted -= bytes;
-    s->bytes -= bytes;
-    srv_shares_take(&s->shares, e->owner, bytes);
-}
-
-static void unlist(srv_runs *s, srv_runs_entry *e) {
-    list_out(s, e);
-    count_out(s, e, e->counted);
-    s->count--;
-    e->listed = false;
+    return srv_held_find(&s->table, id);
 }
 
 void srv_runs_drop(srv_runs *s, srv_runs_entry *e) {
-    unlist(s, e);
-    if (!e->holds)
+    srv_held_list_out(&s->table, &e->held);
+    srv_shares_take(&s->shares, e->owner, e->held.bytes);
+    if (!e->held.holds)
         srv_runs_entry_free(e);
 }
 
@@ -99,14 +69,15 @@ typedef struct choice {
 
 static bool doom(void *of, const srv_owner *owner, size_t *bytes) {
     const choice *c = of;
-    srv_runs_entry *e = c->runs->last;
-    while (e && (e->doomed || e == c->spared || (owner && e->owner != *owner)))
-        e = e->previous;
-    if (!e)
-        return false;
-    e->doomed = true;
-    *bytes = e->counted;
-    return true;
+    for (srv_held *h = c->runs->table.last; h; h = h->previous) {
+        srv_runs_entry *e = h->entry;
+        if (e->doomed || e == c->spared || (owner && e->owner != *owner))
+            continue;
+        e->doomed = true;
+        *bytes = h->bytes;
+        return true;
+    }
+    return false;
 }
 
 bool srv_runs_make_room(srv_runs *s, srv_owner owner, size_t bytes, size_t over,
@@ -118,8 +89,9 @@ bool srv_runs_make_room(srv_runs *s, srv_owner owner, size_t bytes, size_t over,
             ;
     else
         found = srv_shares_choose(&s->shares, owner, bytes, over, doom, &c);
-    for (srv_runs_entry *e = s->last, *next; e; e = next) {
-        next = e->previous;
+    for (srv_held *h = s->table.last, *before; h; h = before) {
+        srv_runs_entry *e = h->entry;
+        before = h->previous;
         if (e->doomed && found)
             evict(s, e);
         else
@@ -130,42 +102,35 @@ bool srv_runs_make_room(srv_runs *s, srv_owner owner, size_t bytes, size_t over,
 
 /* As above, for bytes that runs_bytes limits. */
 static bool fit(srv_runs *s, srv_owner owner, size_t bytes, const srv_runs_entry *spared) {
-    const size_t most = (size_t)s->config->runs_bytes, all = s->bytes + bytes;
+    const size_t most = (size_t)s->config->runs_bytes, all = s->table.bytes + bytes;
     return srv_runs_make_room(s, owner, bytes, all > most ? all - most : 0, spared);
 }
 
 bool srv_runs_list(srv_runs *s, srv_runs_entry *e) {
-    const size_t bytes = e->counted;
-    if (!fit(s, e->owner, bytes, NULL))
+    if (!fit(s, e->owner, e->held.bytes, NULL))
         return false;
-    list_front(s, e);
-    e->listed = true;
-    e->counted = 0;
-    count_in(s, e, bytes);
-    s->count++;
+    srv_held_list_in(&s->table, &e->held, s->table.first);
+    srv_shares_add(&s->shares, e->owner, e->held.bytes);
     return true;
 }
 
 bool srv_runs_swap_answers(srv_runs *s, srv_runs_entry *e, void **image, size_t size) {
     void *old = e->answers;
-    if (!e->listed || !fit(s, e->owner, size > e->answers_size ? size - e->answers_size : 0, e))
+    if (!e->held.listed ||
+        !fit(s, e->owner, size > e->answers_size ? size - e->answers_size : 0, e))
         return false;
-    count_out(s, e, e->answers_size);
-    count_in(s, e, size);
+    srv_held_resize(&s->table, &e->held, e->held.bytes - e->answers_size + size);
+    srv_shares_take(&s->shares, e->owner, e->answers_size);
+    srv_shares_add(&s->shares, e->owner, size);
     e->answers = *image;
     e->answers_size = size;
     *image = old;
     return true;
 }
 
-void srv_runs_note_use(srv_runs *s, srv_runs_entry *e) {
-    list_out(s, e);
-    list_front(s, e);
-}
-
 void srv_runs_drop_expired(srv_runs *s, int64_t now) {
-    for (srv_runs_entry *e = s->first, *next; e; e = next) {
-        next = e->next;
+    for (srv_runs_entry *e = srv_held_first(&s->table), *next; e; e = next) {
+        next = srv_held_next(&e->held);
         if (s->has_dir ? srv_runs_dir_knows(&s->dir, e->run.id) : e->run.ends_ns > now)
             continue;
         if (!s->has_dir) {

@@ -2,8 +2,7 @@
  * store. With runs_dir it holds the runs whose files this process has mapped, and the directory
  * decides which runs exist.
  *
- * The table is a doubly linked list with the most recently used run at the front, and it is
- * searched from the front. A run that was removed from the table is freed by its last holder. */
+ * The table is a list with the most recently used run at the front (held.h). */
 #ifndef SRV_RUNS_TABLE_H
 #define SRV_RUNS_TABLE_H
 
@@ -11,6 +10,7 @@
 #include <pthread.h>
 
 #include "request/shared.h"
+#include "store/held.h"
 #include "store/runs.h"
 #include "store/runs_dir.h"
 #include "store/runs_upload.h"
@@ -18,16 +18,13 @@
 typedef struct srv_runs_entry srv_runs_entry;
 
 struct srv_runs_entry {
-    srv_run run; /* must be the first member, because srv_run * is cast to srv_runs_entry * */
-    srv_runs_entry *next, *previous;
-    size_t holds; /* number of references by requests */
-    bool listed;  /* whether the entry is in the table */
-    bool doomed;  /* srv_runs_make_room has chosen it */
+    srv_run run;
+    /* in the table; its bytes are those of run, or without the image, and those of `answers` */
+    srv_held held;
+    bool doomed; /* srv_runs_make_room has chosen it */
     srv_owner owner;
     const void *image; /* a safetensors file in memory or mapped, image_size bytes */
     size_t image_size;
-    size_t counted;     /* bytes that count in the table: those of run, or without the image; and
-                           those of `answers` */
     srv_mapped *mapped; /* the mapped file of the image; NULL: `image` is from attn_alloc */
     attn_arena *arena;  /* holds run.run and `sums` */
     void *answers;      /* kept answers (answers.h), from attn_alloc; NULL: none; not of a file */
@@ -46,17 +43,16 @@ struct srv_runs_entry {
 };
 
 struct srv_runs {
-    pthread_mutex_t lock; /* protects the table: the members from `first` on but next_sweep_ns */
+    pthread_mutex_t lock; /* protects the table: the members from `table` on but next_sweep_ns */
     const srv_config *config;
     bool has_dir;
     srv_runs_dir dir;
-    srv_uploads *uploads;         /* NULL: without runs_dir */
-    srv_runs_entry *first, *last; /* the table: most and least recently used run */
-    size_t bytes, count;          /* of the runs in the table */
-    srv_shares shares;            /* bytes in the table of each owner */
-    srv_open_run *growing;        /* the open runs */
-    char (*gone)[SRV_RUN_ID];     /* ring buffer with the ids of removed runs */
-    size_t gone_count;            /* ids ever put into `gone` */
+    srv_uploads *uploads;     /* NULL: without runs_dir */
+    srv_held_list table;      /* from the most to the least recently used run */
+    srv_shares shares;        /* bytes in the table of each owner */
+    srv_open_run *growing;    /* the open runs */
+    char (*gone)[SRV_RUN_ID]; /* ring buffer with the ids of removed runs */
+    size_t gone_count;        /* ids ever put into `gone` */
     _Atomic int64_t next_sweep_ns;
     srv_runs_state state;
 };
@@ -92,8 +88,6 @@ bool srv_runs_list(srv_runs *s, srv_runs_entry *e);
  * to the old ones, which the caller frees. Other runs give way as in srv_runs_make_room. false: the
  * run is no longer kept, or there is no room for them; nothing has changed. */
 bool srv_runs_swap_answers(srv_runs *s, srv_runs_entry *e, void **image, size_t size);
-/* Moves the entry to the front of the list as the most recently used run. */
-void srv_runs_note_use(srv_runs *s, srv_runs_entry *e);
 /* Removes entries from the table: without runs_dir those that have expired at `now` (attn_now_ns),
  * with runs_dir those whose files are no longer in the directory. */
 void srv_runs_drop_expired(srv_runs *s, int64_t now);

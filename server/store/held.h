@@ -1,0 +1,46 @@
+/* Lists of things that requests hold: open runs, computed maps, models, jobs. An entry that was
+ * taken out of its list is freed by its last holder. Lists that drop the least recently used entry
+ * have the most recently used one at the front. The functions do not lock. */
+#ifndef SRV_HELD_H
+#define SRV_HELD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The place of an entry in a list; a member of the entry. */
+typedef struct srv_held srv_held;
+struct srv_held {
+    void *entry;     /* the entry that has this member */
+    const char *key; /* its id, which lives as long as the entry */
+    size_t bytes;    /* that count in the list */
+    size_t holds;    /* number of references */
+    bool listed;
+    srv_held *next, *previous;
+};
+
+typedef struct srv_held_list {
+    srv_held *first, *last;
+    size_t bytes, count;
+} srv_held_list;
+
+/* Return an entry of the list: the first and the next one, and the one with this key. NULL: there is
+ * none. */
+static inline void *srv_held_first(const srv_held_list *list) {
+    return list->first ? list->first->entry : NULL;
+}
+static inline void *srv_held_next(const srv_held *h) {
+    return h->next ? h->next->entry : NULL;
+}
+void *srv_held_find(const srv_held_list *list, const char *key);
+
+/* Put an entry into the list, before another one (NULL: at the end), and take it out. */
+void srv_held_list_in(srv_held_list *list, srv_held *h, srv_held *before);
+void srv_held_list_out(srv_held_list *list, srv_held *h);
+/* Moves an entry to the front. */
+void srv_held_use(srv_held_list *list, srv_held *h);
+/* Sets the bytes of an entry of the list. */
+void srv_held_resize(srv_held_list *list, srv_held *h, size_t bytes);
+/* Ends a hold. Returns whether the caller must free the entry. */
+bool srv_held_let_go(srv_held *h);
+
+#endif
