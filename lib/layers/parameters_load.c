@@ -18,8 +18,8 @@ typedef struct copied {
 } copied;
 
 /* Sets `ours` to the name that the row gives to a tensor. false: the row is of another name. */
-static bool translate(const attn_parameter_name *row, const char *name,
-                      char ours[ATTN_PARAMETER_NAME]) {
+static bool translate_name(const attn_parameter_name *row, const char *name,
+                           char ours[ATTN_PARAMETER_NAME]) {
     const size_t lead = strcspn(row->theirs, "*"), size = strlen(name);
     const bool open = row->theirs[lead] == '*';
     const char *end = open ? row->theirs + lead + 1 : "";
@@ -55,8 +55,8 @@ static attn_status wrong_shape(const attn_parameter *p, const attn_tensor *t,
 }
 
 /* Finds the rows that the tensor and the parameter share. */
-static attn_status relate(const attn_parameter *p, const attn_tensor *t,
-                          const attn_parameter_name *row, copied *out, attn_error *err) {
+static attn_status relate_rows(const attn_parameter *p, const attn_tensor *t,
+                               const attn_parameter_name *row, copied *out, attn_error *err) {
     const size_t own = p->dims[0], columns = p->count / own, parts = row->parts ? row->parts : 1;
     const int rows_axis = row->transposed ? 1 : 0;
     bool fits = t->rank == p->rank && attn_tensor_is_dense(t) && (!row->transposed || t->rank == 2);
@@ -114,7 +114,7 @@ static attn_status load_tensor(const load *l, const char *name, const attn_tenso
     for (const attn_parameter_name *row = l->map; row->theirs; row++) {
         char ours[ATTN_PARAMETER_NAME];
         copied c = {0};
-        if (!translate(row, name, ours))
+        if (!translate_name(row, name, ours))
             continue;
         if (!row->ours)
             return ATTN_OK;
@@ -122,7 +122,7 @@ static attn_status load_tensor(const load *l, const char *name, const attn_tenso
         if (at == attn_parameters_length(l->set))
             continue;
         known = true;
-        attn_status status = relate(attn_parameters_at(l->set, at), t, row, &c, err);
+        attn_status status = relate_rows(attn_parameters_at(l->set, at), t, row, &c, err);
         if (!status && l->row_values)
             status = check_finite(&c, l->row_values, err);
         if (status)

@@ -248,7 +248,7 @@ attn_status attn_model_read(const void *bytes, size_t size, bool gradients, attn
     return status;
 }
 
-static attn_status cannot(const char *path, const char *what, attn_error *err) {
+static attn_status fail_file(const char *path, const char *what, attn_error *err) {
     return attn_fail(err, errno == ENOMEM ? ATTN_ENOMEM : ATTN_EARG, path, "cannot be %s: %s", what,
                      strerror(errno));
 }
@@ -261,7 +261,7 @@ static attn_status read_bytes(const char *path, void **bytes, size_t *size, attn
     if (file && !fseek(file, 0, SEEK_END) && (end = ftell(file)) >= 0)
         rewind(file);
     *size = end > 0 ? (size_t)end : 0;
-    attn_status status = end < 0 ? cannot(path, "read", err) : ATTN_OK;
+    attn_status status = end < 0 ? fail_file(path, "read", err) : ATTN_OK;
     if (!status && !(*bytes = attn_alloc(*size + 1)))
         status = attn_fail(err, ATTN_ENOMEM, path, "no memory for %zu bytes", *size);
     if (!status && fread(*bytes, 1, *size, file) != *size)
@@ -341,7 +341,7 @@ void attn_model_file_close(attn_model_file *file) {
 
 /* --- writing --- */
 
-static void add(attn_safetensors *out, const char *key, const char *text) {
+static void add_metadata(attn_safetensors *out, const char *key, const char *text) {
     out->metadata[out->metadata_count++] = (attn_metadata){key, text};
 }
 
@@ -352,10 +352,10 @@ static attn_status add_side(attn_safetensors *out, const side_keys *keys, const 
                                    ? attn_tokenizer_write(t, arena, &words, &merges, err)
                                    : ATTN_OK;
     if (words)
-        add(out, keys->words, words);
+        add_metadata(out, keys->words, words);
     if (merges)
-        add(out, keys->merges, merges);
-    add(out, keys->language, attn_language_names[attn_tokenizer_language(t)]);
+        add_metadata(out, keys->merges, merges);
+    add_metadata(out, keys->language, attn_language_names[attn_tokenizer_language(t)]);
     return status;
 }
 
@@ -370,16 +370,16 @@ static attn_status list_metadata(const attn_model_contents *what, attn_arena *ar
     char(*texts)[SETTING_TEXT] = attn_arena_zeroed(arena, settings, sizeof *texts);
     if (!out->metadata || !texts)
         return attn_fail(err, ATTN_ENOMEM, "model", "no memory for its metadata");
-    add(out, "format", "pt"); /* Hugging Face's loaders refuse files without this key */
+    add_metadata(out, "format", "pt"); /* Hugging Face's loaders refuse files without this key */
     for (size_t i = 0; i < settings; i++)
         if (attn_model_has_setting(config, &attn_model_settings[i]))
-            add(out, attn_model_settings[i].name,
-                setting_text(&attn_model_settings[i], config, texts[i]));
+            add_metadata(out, attn_model_settings[i].name,
+                         setting_text(&attn_model_settings[i], config, texts[i]));
     attn_status status = add_side(out, &source_keys, what->source, arena, err);
     if (!status)
         status = add_side(out, &target_keys, what->target, arena, err);
     for (size_t i = 0; !status && i < what->metadata_count; i++)
-        add(out, what->metadata[i].key, what->metadata[i].text);
+        add_metadata(out, what->metadata[i].key, what->metadata[i].text);
     return status;
 }
 
@@ -439,7 +439,7 @@ attn_status attn_model_save(const char *path, const attn_model_contents *content
             ok = fwrite(pieces[i].data, 1, pieces[i].size, file) == pieces[i].size;
         if (file && fclose(file))
             ok = false;
-        status = ok ? ATTN_OK : cannot(path, "written", err);
+        status = ok ? ATTN_OK : fail_file(path, "written", err);
     }
     attn_arena_free(arena);
     return status;

@@ -63,7 +63,7 @@ void srv_job_events_free(srv_job_entry *e) {
         free(e->events[i].text);
 }
 
-static long put(reader *r, char *to, size_t room, const char *text, size_t size) {
+static long put_event(reader *r, char *to, size_t room, const char *text, size_t size) {
     if (size > room)
         return 0;
     memcpy(to, text, size);
@@ -81,13 +81,13 @@ static long read_events(srv_stream *s, char *to, size_t room) {
     r->at = r->at < e->first_event ? e->first_event : r->at;
     for (; more > 0 && r->at<e->next_event; r->at += more> 0, n += more) {
         const srv_job_event *event = &e->events[r->at % EVENTS_KEPT];
-        more = put(r, to + n, room - (size_t)n, event->text, event->size);
+        more = put_event(r, to + n, room - (size_t)n, event->text, event->size);
     }
     const bool over = e->facts.state > SRV_JOB_RUNNING || e->jobs->stopping;
     if (n == 0 && (over || more == 0))
         n = -1;
     else if (n == 0 && r->beat)
-        n = put(r, to, room, COMMENT, sizeof COMMENT - 1);
+        n = put_event(r, to, room, COMMENT, sizeof COMMENT - 1);
     pthread_mutex_unlock(&e->jobs->lock);
     return n;
 }

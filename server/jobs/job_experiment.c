@@ -82,15 +82,15 @@ static attn_status no_memory(attn_error *err) {
 }
 
 /* Copies the text into the arena of the result, because the text's own arena is used again. */
-static attn_status keep(bool failed, const char *text, size_t size, srv_piece *out,
-                        attn_arena *arena, attn_error *err) {
+static attn_status keep_text(bool failed, const char *text, size_t size, srv_piece *out,
+                             attn_arena *arena, attn_error *err) {
     char *kept = failed ? NULL : attn_arena_text(arena, text, size);
     *out = (srv_piece){kept, size};
     return kept ? ATTN_OK : no_memory(err);
 }
 
-static attn_status draw(const attn_findings *found, srv_job_result *r, attn_arena *scratch,
-                        const char **names, attn_error *err) {
+static attn_status draw_pictures(const attn_findings *found, srv_job_result *r, attn_arena *scratch,
+                                 const char **names, attn_error *err) {
     attn_status status = ATTN_OK;
     for (size_t i = 0; i < found->picture_count && !status; i++) {
         const char *name = found->pictures[i].name;
@@ -98,7 +98,7 @@ static attn_status draw(const attn_findings *found, srv_job_result *r, attn_aren
         attn_text svg = {.arena = scratch};
         status = attn_picture_draw(&found->pictures[i], &svg, err);
         if (!status)
-            status = keep(svg.failed, svg.data, svg.size, &r->svgs[i], r->arena, err);
+            status = keep_text(svg.failed, svg.data, svg.size, &r->svgs[i], r->arena, err);
         names[i] = attn_arena_text(r->arena, name, strlen(name));
         if (!status && !names[i])
             status = no_memory(err);
@@ -112,17 +112,17 @@ static attn_status write_result(const attn_findings *found, srv_job_result *r,
     attn_text text = {.arena = scratch};
     const size_t n = found->picture_count;
     attn_findings_json(found, &json);
-    attn_status status = keep(json.failed, json.data, json.size, &r->json, r->arena, err);
+    attn_status status = keep_text(json.failed, json.data, json.size, &r->json, r->arena, err);
     if (status)
         return status;
     attn_findings_print(found, &text);
-    status = keep(text.failed, text.data, text.size, &r->text, r->arena, err);
+    status = keep_text(text.failed, text.data, text.size, &r->text, r->arena, err);
     const char **names = attn_arena_zeroed(r->arena, n + 1, sizeof *names);
     r->svgs = attn_arena_zeroed(r->arena, n + 1, sizeof *r->svgs);
     if (!status && (!names || !r->svgs))
         status = no_memory(err);
     if (!status)
-        status = draw(found, r, scratch, names, err);
+        status = draw_pictures(found, r, scratch, names, err);
     *pictures = (srv_strings){names, n};
     return status;
 }
@@ -148,7 +148,7 @@ static void take_result(work *w, const srv_job_result *r, const srv_strings *pic
     pthread_mutex_unlock(&w->jobs->lock);
 }
 
-static attn_status report(work *w, const attn_findings *found, attn_error *err) {
+static attn_status report_findings(work *w, const attn_findings *found, attn_error *err) {
     srv_job_result r = {.arena = attn_arena_new(RESULT_BYTES)};
     attn_arena *scratch = attn_arena_new(DRAWING_BYTES);
     srv_strings pictures = {0};
@@ -225,13 +225,14 @@ static attn_status open_model(work *w, attn_experiment_hooks *hooks, attn_error 
                : attn_fail(err, ATTN_EARG, "model", "it does not say what it was trained on");
 }
 
-static attn_status run(work *w, attn_arena *arena, const double *values, attn_error *err) {
+static attn_status run_experiment(work *w, attn_arena *arena, const double *values,
+                                  attn_error *err) {
     attn_experiment_hooks hooks = {.progress = on_progress, .ctx = w, .control = &w->control};
     attn_findings found;
     attn_status status = w->experiment->wants_model ? open_model(w, &hooks, err) : ATTN_OK;
     if (!status)
         status = attn_experiment_run(w->experiment, values, &hooks, arena, &found, err);
-    return status ? status : report(w, &found, err);
+    return status ? status : report_findings(w, &found, err);
 }
 
 attn_status srv_job_experiment(srv_job_entry *e, srv_reserve *reserve, attn_error *err) {
@@ -247,7 +248,7 @@ attn_status srv_job_experiment(srv_job_entry *e, srv_reserve *reserve, attn_erro
         return status;
     srv_budget_enter(reserve);
     attn_arena *arena = attn_arena_new(attn_experiment_bytes(w.experiment, values));
-    status = arena ? run(&w, arena, values, err)
+    status = arena ? run_experiment(&w, arena, values, err)
                    : attn_fail(err, ATTN_ENOMEM, "experiment", "no memory");
     attn_arena_free(arena);
     attn_model_file_close(&w.model);
@@ -285,8 +286,8 @@ static void say_none(srv_request *req, const srv_job_entry *e, int state, bool l
 /* Copies the data `of` of a job in this state into the request's arena, because the job may be
  * deleted while the answer is sent. NULL: a problem is set, because memory ran out, `of` is empty,
  * or its file is `lost`. */
-static const srv_piece *copy(srv_request *req, srv_job_entry *e, int state, const srv_piece *of,
-                             bool lost) {
+static const srv_piece *copy_piece(srv_request *req, srv_job_entry *e, int state,
+                                   const srv_piece *of, bool lost) {
     srv_piece *out = attn_arena_zeroed(req->arena, 1, sizeof *out);
     if (out && of->data)
         *out = (srv_piece){attn_arena_text(req->arena, of->data, of->size), of->size};
@@ -305,7 +306,7 @@ const srv_piece *srv_job_findings(srv_request *req, srv_job_entry *e, bool text)
     const int state = e->facts.state;
     const bool lost = e->result.arena && !piece.data && e->facts.error;
     pthread_mutex_unlock(&e->jobs->lock);
-    return copy(req, e, state, &piece, lost);
+    return copy_piece(req, e, state, &piece, lost);
 }
 
 const srv_piece *srv_job_picture(srv_request *req, srv_job_entry *e, const char *name) {
@@ -319,5 +320,5 @@ const srv_piece *srv_job_picture(srv_request *req, srv_job_entry *e, const char 
         }
     const int state = e->facts.state;
     pthread_mutex_unlock(&e->jobs->lock);
-    return copy(req, e, state, &piece, lost);
+    return copy_piece(req, e, state, &piece, lost);
 }

@@ -58,7 +58,7 @@ bool srv_look_opens(const srv_job_entry *e, const srv_request *req) {
     return srv_request_opens(req, e->look ? e->look->token : NULL);
 }
 
-static bool stores(const srv_job_entry *e) {
+static bool stores_run(const srv_job_entry *e) {
     return e->body.kind == SRV_JOB_STORE;
 }
 
@@ -67,11 +67,11 @@ void srv_look_put_request(attn_json_text *j, const srv_job_entry *e) {
     const struct {
         const char *name, *value;
     } members[] = {
-        {"run", stores(e) ? NULL : e->look->param},
+        {"run", stores_run(e) ? NULL : e->look->param},
         {"path", e->look->path},
         {"query", e->look->query},
-        {"content_type", stores(e) ? e->look->type : NULL},
-        {"accept", stores(e) ? NULL : srv_accept_names(e->look->accept, type, sizeof type)}};
+        {"content_type", stores_run(e) ? e->look->type : NULL},
+        {"accept", stores_run(e) ? NULL : srv_accept_names(e->look->accept, type, sizeof type)}};
     attn_json_object(j);
     for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
         if (!members[i].value)
@@ -83,7 +83,7 @@ void srv_look_put_request(attn_json_text *j, const srv_job_entry *e) {
 
 void srv_look_result(const srv_job_entry *e, char text[SRV_LOOK_RESULT]) {
     const bool done = e->look && e->facts.state == SRV_JOB_DONE;
-    if (done && stores(e))
+    if (done && stores_run(e))
         snprintf(text, SRV_LOOK_RESULT, "/v1/runs/%s", e->run_id);
     else
         snprintf(text, SRV_LOOK_RESULT, "%s%s%s", done ? e->look->path : "",
@@ -130,7 +130,7 @@ void srv_looks_tick(srv_jobs *jobs, int64_t now_ns) {
 
 /* --- the run --- */
 
-static void tell(void *ctx, double done) {
+static void tell_progress(void *ctx, double done) {
     srv_job_entry *e = ctx;
     srv_job_facts *f = &e->facts;
     const int64_t now = attn_now_ns();
@@ -163,15 +163,16 @@ static bool take_run(srv_job_entry *e, const srv_reply *reply) {
 
 /* Runs the handler. Returns the status that the reply stands for; *again: memory was short, and the
  * look must wait. A store does not wait if its work was already done. */
-static attn_status answer(srv_job_entry *e, srv_request *req, bool *again, attn_error *err) {
+static attn_status answer_request(srv_job_entry *e, srv_request *req, bool *again,
+                                  attn_error *err) {
     srv_app *app = e->jobs->app;
     attn_pool_enter(app->pool);
     e->look->run(req);
     attn_pool_leave(app->pool);
     const int status = req->reply.status;
     srv_admission_learn(app->admission, req, srv_queue_busy_ns());
-    *again =
-        req->reply.problem == 1 + (unsigned)SRV_MEMORY_BUDGET && !(stores(e) && req->compute_ns);
+    *again = req->reply.problem == 1 + (unsigned)SRV_MEMORY_BUDGET &&
+             !(stores_run(e) && req->compute_ns);
     if (take_run(e, &req->reply)) /* even if it was to stop: the run exists */
         return ATTN_OK;
     if (atomic_load(&e->stop) != JOB_GO_ON)
@@ -184,14 +185,14 @@ static attn_status answer(srv_job_entry *e, srv_request *req, bool *again, attn_
                      req->reply.detail ? req->reply.detail : "memory ran out");
 }
 
-static attn_status run(srv_job_entry *e, bool *again, attn_error *err) {
+static attn_status run_handler(srv_job_entry *e, bool *again, attn_error *err) {
     const srv_app *app = e->jobs->app;
     const struct srv_job_look *look = e->look;
-    attn_progress progress = {.tell = tell, .ctx = e, .to = 1};
+    attn_progress progress = {.tell = tell_progress, .ctx = e, .to = 1};
     srv_request req = {
         .app = e->jobs->app,
         .arena = attn_arena_new((size_t)app->config->max_request_bytes),
-        .method = stores(e) ? "POST" : "GET",
+        .method = stores_run(e) ? "POST" : "GET",
         .path = look->path,
         .params = {look->param},
         .id = e->id,
@@ -210,13 +211,13 @@ static attn_status run(srv_job_entry *e, bool *again, attn_error *err) {
         .start_ns = attn_now_ns(),
     };
     *again = !req.arena;
-    const attn_status status = req.arena ? answer(e, &req, again, err) : ATTN_ENOMEM;
+    const attn_status status = req.arena ? answer_request(e, &req, again, err) : ATTN_ENOMEM;
     attn_arena_free(req.arena);
     return status;
 }
 
 /* Sets the state that follows from the end of the run. The caller has the lock. */
-static void settle(srv_job_entry *e, attn_status status, bool again, const attn_error *err) {
+static void settle_look(srv_job_entry *e, attn_status status, bool again, const attn_error *err) {
     if (again && status != ATTN_ECANCELED) {
         e->facts.state = SRV_JOB_QUEUED;
         return;
@@ -267,9 +268,9 @@ static void run_look(srv_jobs *jobs, srv_job_entry *e) {
     e->look->turn = attn_now_ns();
     srv_job_set_state(e, SRV_JOB_RUNNING);
     pthread_mutex_unlock(&jobs->lock);
-    const attn_status status = run(e, &again, &err);
+    const attn_status status = run_handler(e, &again, &err);
     pthread_mutex_lock(&jobs->lock);
-    settle(e, status, again, &err);
+    settle_look(e, status, again, &err);
     srv_job_wake(e);
     pthread_cond_broadcast(&jobs->changed);
     if (e->facts.state == SRV_JOB_QUEUED)
@@ -298,7 +299,7 @@ void *srv_look_thread(void *argument) {
 
 /* --- orders --- */
 
-static char *put(char **to, const char *text) {
+static char *put_text(char **to, const char *text) {
     char *at = *to;
     const size_t size = strlen(text) + 1;
     memcpy(at, text, size);
@@ -319,12 +320,12 @@ static struct srv_job_look *look_of(const srv_request *req, const srv_job_order 
     }
     char *to = look->text;
     look->run = order->run;
-    look->path = put(&to, req->path);
-    look->query = put(&to, order->query);
-    look->type = put(&to, req->content_type);
-    look->param = put(&to, param);
-    look->key = order->key ? put(&to, key) : NULL;
-    look->token = put(&to, token);
+    look->path = put_text(&to, req->path);
+    look->query = put_text(&to, order->query);
+    look->type = put_text(&to, req->content_type);
+    look->param = put_text(&to, param);
+    look->key = order->key ? put_text(&to, key) : NULL;
+    look->token = put_text(&to, token);
     look->accept = req->accept;
     look->route = req->route;
     look->bytes = order->bytes + (double)attn_arena_used(req->arena);
@@ -336,8 +337,8 @@ static struct srv_job_look *look_of(const srv_request *req, const srv_job_order 
 /* Returns the look with this key, which may be NULL, that the owner has ordered before, if it waits
  * or runs. Sets *count to the number of looks that do, and *own to those of the owner. The caller has
  * the lock. */
-static srv_job_entry *find(const srv_jobs *jobs, const char *owner, const char *key, size_t *count,
-                           size_t *own) {
+static srv_job_entry *find_look(const srv_jobs *jobs, const char *owner, const char *key,
+                                size_t *count, size_t *own) {
     srv_job_entry *found = NULL;
     *count = *own = 0;
     for (srv_job_entry *e = srv_held_first(&jobs->list); e; e = srv_held_next(&e->held)) {
@@ -374,7 +375,7 @@ static bool has_place(srv_request *req, const srv_job_entry *fresh, size_t count
 /* The caller has the lock. NULL: a problem is set. */
 static srv_job_entry *find_or_add(srv_request *req, srv_jobs *jobs, srv_job_entry *fresh) {
     size_t count, own;
-    srv_job_entry *e = find(jobs, fresh->owner, fresh->look->key, &count, &own);
+    srv_job_entry *e = find_look(jobs, fresh->owner, fresh->look->key, &count, &own);
     if (!e && jobs->stopping) {
         srv_problem(req, SRV_DRAINING, NULL, "the server is shutting down");
         return NULL;

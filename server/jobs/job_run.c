@@ -31,9 +31,9 @@ static bool make_text(const attn_model_config *config, const attn_tokenizer *wor
 }
 
 /* Describes the run of these sites, after a pass over a batch of one pair. */
-static attn_status describe(const attn_model *model, const srv_train_run *run, const char *name,
-                            const attn_batch *batch, const attn_model_outputs *out,
-                            attn_arena *arena, attn_run_source *source, attn_error *err) {
+static attn_status describe_run(const attn_model *model, const srv_train_run *run, const char *name,
+                                const attn_batch *batch, const attn_model_outputs *out,
+                                attn_arena *arena, attn_run_source *source, attn_error *err) {
     const attn_model_config *config = attn_model_configuration(model);
     srv_run_plan plan;
     if (!srv_run_plan_new(&plan, name, 1, arena) ||
@@ -49,9 +49,9 @@ static attn_status describe(const attn_model *model, const srv_train_run *run, c
 }
 
 /* Makes the image in the arena. */
-static attn_status make(const srv_job_entry *e, const attn_model *model, const srv_train_run *run,
-                        const char *name, attn_arena *arena, attn_run_image *image,
-                        attn_error *err) {
+static attn_status make_image(const srv_job_entry *e, const attn_model *model,
+                              const srv_train_run *run, const char *name, attn_arena *arena,
+                              attn_run_image *image, attn_error *err) {
     static const size_t pair = 0;
     const attn_forward_options options = {.keep = ATTN_KEEP_OPERATIONS};
     attn_metadata metadata[2];
@@ -62,7 +62,7 @@ static attn_status make(const srv_job_entry *e, const attn_model *model, const s
     if (!status)
         status = attn_model_forward(model, &batch, &options, arena, NULL, NULL, &out, err);
     if (!status)
-        status = describe(model, run, name, &batch, &out, arena, &source, err);
+        status = describe_run(model, run, name, &batch, &out, arena, &source, err);
     if (status)
         return status;
     if (!srv_run_metadata_of(*e->owner ? e->owner : NULL, arena, metadata, &source.metadata_count))
@@ -73,7 +73,7 @@ static attn_status make(const srv_job_entry *e, const attn_model *model, const s
 
 /* Sets the run of the job, or why there is none: as its error, in the log and as an event, whose
  * text is `code`, which needs no escapes in JSON. */
-static void settle(srv_job_entry *e, const char *id, const char *code, const char *text) {
+static void settle_run(srv_job_entry *e, const char *id, const char *code, const char *text) {
     if (!id)
         srv_log_event(e->jobs->log, SRV_LOG_WARN, "the run of %s is not stored: %.250s", e->id,
                       text);
@@ -88,7 +88,7 @@ static void settle(srv_job_entry *e, const char *id, const char *code, const cha
 }
 
 /* Stores the image. The store needs a request, for its owner and its problem. */
-static void store(srv_job_entry *e, const attn_run_image *image) {
+static void store_image(srv_job_entry *e, const attn_run_image *image) {
     attn_arena *arena = attn_arena_new(STORE_BYTES);
     srv_request req = {.app = e->jobs->app,
                        .arena = arena,
@@ -98,9 +98,9 @@ static void store(srv_job_entry *e, const attn_run_image *image) {
                        .in_place = true};
     const srv_run *run = arena ? srv_run_store(&req, image) : NULL;
     const bool told = !run && req.reply.problem && req.reply.detail;
-    settle(e, run ? run->id : NULL,
-           srv_code_name(told ? (srv_code)(req.reply.problem - 1) : SRV_MEMORY_BUDGET),
-           told ? req.reply.detail : "memory ran out");
+    settle_run(e, run ? run->id : NULL,
+               srv_code_name(told ? (srv_code)(req.reply.problem - 1) : SRV_MEMORY_BUDGET),
+               told ? req.reply.detail : "memory ran out");
     srv_run_release(&req, run);
     attn_arena_free(arena);
 }
@@ -111,13 +111,13 @@ void srv_job_store(srv_job_entry *e, const attn_model *model, const srv_train_ru
     attn_run_image image;
     attn_error err = {0};
     const attn_status status =
-        arena ? make(e, model, run, name, arena, &image, &err) : no_memory(&err);
+        arena ? make_image(e, model, run, name, arena, &image, &err) : no_memory(&err);
     if (status) {
-        settle(e, NULL, "it cannot be computed", err.text);
+        settle_run(e, NULL, "it cannot be computed", err.text);
     } else {
         /* Other threads will free what the store allocates, so the reserve must not count it. */
         srv_budget_enter(NULL);
-        store(e, &image);
+        store_image(e, &image);
         srv_budget_enter(reserve);
     }
     attn_arena_free(arena);

@@ -29,7 +29,7 @@ typedef struct work {
 } work;
 
 /* Formats a number for JSON; NaN and infinity become null. */
-static const char *number(char text[NUMBER], double x) {
+static const char *number_text(char text[NUMBER], double x) {
     snprintf(text, NUMBER, isfinite(x) ? "%.6g" : "null", x);
     return text;
 }
@@ -64,9 +64,10 @@ static void tell_progress(work *w, const attn_training_progress *now) {
                  "\"validation\":{\"loss\":%s,\"right\":%s,\"head_similarity\":%s},"
                  "\"remaining_ms\":%s}",
                  (unsigned long long)now->step, (unsigned long long)now->steps,
-                 number(loss, now->loss), now->evaluated ? "true" : "false",
-                 number(validation, now->validation_loss), number(right, now->validation_right),
-                 number(alike, now->similarity), number(left, floor(1e3 * now->seconds_left)));
+                 number_text(loss, now->loss), now->evaluated ? "true" : "false",
+                 number_text(validation, now->validation_loss),
+                 number_text(right, now->validation_right), number_text(alike, now->similarity),
+                 number_text(left, floor(1e3 * now->seconds_left)));
 }
 
 static void on_progress(void *ctx, const attn_training_progress *now) {
@@ -115,7 +116,7 @@ static void log_line(work *w, const char *line) {
 
 /* Scores the model on held-out sentence pairs. Between small batches it offers its turn to other
  * jobs. */
-static attn_status score(work *w, attn_error *err) {
+static attn_status score_model(work *w, attn_error *err) {
     const srv_train_run *run = &w->run;
     const uint64_t all = (uint64_t)run->options.num_scored_pairs;
     attn_model_scores scores = {0};
@@ -170,7 +171,7 @@ static void set_model(srv_job_entry *e, const char *id) {
 /* Adds w->made and the tokenizers to the registry, which then owns them. The job names the model
  * before, so that whoever deletes it finds the job. false: out of memory, and the model is not
  * served. */
-static bool publish(work *w) {
+static bool publish_model(work *w) {
     srv_job_entry *e = w->job;
     srv_model model = {.origin = SRV_MODEL_MADE,
                        .model = w->made,
@@ -195,7 +196,7 @@ static bool publish(work *w) {
 
 /* --- the run --- */
 
-static attn_status run(work *w, attn_error *err) {
+static attn_status run_training(work *w, attn_error *err) {
     const attn_training_hooks hooks = {on_progress, on_checkpoint, w};
     srv_train_run *r = &w->run;
     bool resumed;
@@ -217,7 +218,7 @@ static attn_status run(work *w, attn_error *err) {
     attn_status kept = srv_train_keep_best(r, &late);
     take_best(w);
     if (!status && !kept)
-        status = score(w, err);
+        status = score_model(w, err);
     if (atomic_load(&w->job->stop) == JOB_DRAIN && status == ATTN_ECANCELED)
         return status;
     if (kept && !status) {
@@ -228,7 +229,7 @@ static attn_status run(work *w, attn_error *err) {
         unlink(r->checkpoint);
     if (w->job->body.store)
         srv_job_store(w->job, w->made, r, w->name, w->reserve);
-    publish(w);
+    publish_model(w);
     return status;
 }
 
@@ -246,7 +247,7 @@ attn_status srv_job_train(srv_job_entry *e, srv_reserve *reserve, attn_error *er
     srv_jobs_dir_path(e->jobs, e->id, SRV_JOB_CHECKPOINT, checkpoint);
     name_model(w.name, e->id);
     srv_budget_enter(reserve);
-    const attn_status status = run(&w, err);
+    const attn_status status = run_training(&w, err);
     e->failed = w.run.failed;
     if (w.counted)
         srv_models_uncount(e->jobs->models, w.made_bytes);
@@ -276,7 +277,7 @@ int srv_job_restore_model(srv_job_entry *e) {
         w.sealed = w.run.file.sealed;
         w.made = w.run.file.model;
         w.run.file.model = NULL;
-        failed = publish(&w) ? 0 : ENOMEM;
+        failed = publish_model(&w) ? 0 : ENOMEM;
     } else if (!failed) {
         srv_log_event(e->jobs->log, SRV_LOG_WARN, "the model of %s is not served: %.120s: %.250s",
                       e->id, err.where, err.text);

@@ -209,7 +209,7 @@ static bool name_job(srv_job_entry *e) {
 
 /* Checks the body and computes the memory of the job. false: a problem is set, because the body is
  * invalid or the job would exceed a limit. */
-static bool check(srv_request *req, const srv_job_body *body, size_t *bytes) {
+static bool check_job(srv_request *req, const srv_job_body *body, size_t *bytes) {
     const srv_config *config = req->app->config;
     attn_error err = {0};
     if (!srv_job_fits(req, body))
@@ -238,7 +238,7 @@ static bool check(srv_request *req, const srv_job_body *body, size_t *bytes) {
 
 /* Writes the job's description to jobs_dir, adds the job to the list and holds it. false: a problem
  * is set. The caller has the lock. */
-static bool enlist(srv_request *req, srv_jobs *jobs, srv_job_entry *e) {
+static bool enlist_job(srv_request *req, srv_jobs *jobs, srv_job_entry *e) {
     const int64_t most = jobs->config->jobs_count;
     if (jobs->count >= (size_t)most) {
         srv_problem_limit(req, SRV_TOO_LARGE, NULL, (double)most, "jobs_count",
@@ -276,7 +276,7 @@ srv_job_entry *srv_job_new(const srv_request *req, const srv_job_body *body) {
 srv_job_entry *srv_jobs_add(srv_request *req, const srv_job_body *body) {
     srv_jobs *jobs = req->app->jobs;
     size_t bytes;
-    if (!check(req, body, &bytes))
+    if (!check_job(req, body, &bytes))
         return NULL;
     srv_job_entry *e = srv_job_new(req, body);
     if (!e) {
@@ -288,7 +288,7 @@ srv_job_entry *srv_jobs_add(srv_request *req, const srv_job_body *body) {
     if (body->kind == SRV_JOB_TRAIN)
         e->facts.num_steps = (int64_t)body->train.loop.steps;
     pthread_mutex_lock(&jobs->lock);
-    const bool ok = enlist(req, jobs, e);
+    const bool ok = enlist_job(req, jobs, e);
     pthread_mutex_unlock(&jobs->lock);
     if (!ok)
         srv_job_free(e);

@@ -286,7 +286,7 @@ int srv_jobs_dir_get(const srv_jobs *jobs, const srv_job_entry *e, const char *s
     return 0;
 }
 
-static int cannot(const srv_jobs *jobs, const char *why) {
+static int cannot_use_dir(const srv_jobs *jobs, const char *why) {
     fprintf(stderr, "attnd: cannot use jobs_dir %s: %s\n", jobs->config->jobs_dir, why);
     return SRV_EXIT_USAGE;
 }
@@ -343,7 +343,7 @@ static int read_description(const srv_jobs *jobs, const char *name, attn_arena *
 /* Restores the job whose description is the file `name`. A description with wrong contents is renamed
  * and logged, one of another version is only logged. Returns 0, or the errno value of trouble, after
  * which the job is to be read again. */
-static int restore(srv_jobs *jobs, const char *name, attn_arena *arena) {
+static int restore_job(srv_jobs *jobs, const char *name, attn_arena *arena) {
     description d = {0};
     unsigned long version = VERSION;
     char id[SRV_JOB_ID + 1];
@@ -367,7 +367,7 @@ static int restore(srv_jobs *jobs, const char *name, attn_arena *arena) {
 
 static int add_job(srv_jobs *jobs, const char *name) {
     attn_arena *arena = attn_arena_new(ARENA);
-    const int failed = arena ? restore(jobs, name, arena) : ENOMEM;
+    const int failed = arena ? restore_job(jobs, name, arena) : ENOMEM;
     attn_arena_free(arena);
     return failed;
 }
@@ -443,7 +443,7 @@ static bool begins_with_id(const char *name) {
 }
 
 /* Returns whether there is no file <id><suffix> of the job to which the file belongs. */
-static bool lacks(const srv_jobs *jobs, const char *file, const char *suffix) {
+static bool lacks_file(const srv_jobs *jobs, const char *file, const char *suffix) {
     char name[NAME];
     snprintf(name, sizeof name, "%.*s%s", SRV_JOB_ID, file, suffix);
     return srv_file_lacks(jobs->dir, name);
@@ -451,12 +451,13 @@ static bool lacks(const srv_jobs *jobs, const char *file, const char *suffix) {
 
 /* Removes a file whose job has no description. A deletion of the job has removed that first, and was
  * broken off. */
-static void sweep(srv_jobs *jobs, const char *name) {
+static void sweep_file(srv_jobs *jobs, const char *name) {
     const char *suffix = name + SRV_JOB_ID, *end = strrchr(suffix, '.');
     bool is_file = *suffix == '.' && strcmp(end, SRV_JOB_PICTURE) == 0;
     for (size_t i = 0; i < SUFFIXES; i++)
         is_file |= strcmp(suffix, suffixes[i]) == 0;
-    if (!is_file || !lacks(jobs, name, DESCRIPTION) || !lacks(jobs, name, DESCRIPTION ASIDE))
+    if (!is_file || !lacks_file(jobs, name, DESCRIPTION) ||
+        !lacks_file(jobs, name, DESCRIPTION ASIDE))
         return;
     if (unlinkat(jobs->dir, name, 0) && errno != ENOENT)
         srv_log_event(jobs->log, SRV_LOG_ERROR,
@@ -473,7 +474,7 @@ static int look_at(srv_jobs *jobs, const char *name) {
         return 0;
     }
     if (strcmp(name + SRV_JOB_ID, DESCRIPTION) != 0) {
-        sweep(jobs, name);
+        sweep_file(jobs, name);
         return 0;
     }
     const int failed = add_job(jobs, name);
@@ -482,12 +483,12 @@ static int look_at(srv_jobs *jobs, const char *name) {
 
 static int read_all(srv_jobs *jobs) {
     DIR *dir = opendir(jobs->config->jobs_dir);
-    int code = dir ? 0 : cannot(jobs, strerror(errno));
+    int code = dir ? 0 : cannot_use_dir(jobs, strerror(errno));
     while (!code) {
         errno = 0;
         const struct dirent *d = readdir(dir);
         if (!d && errno)
-            code = cannot(jobs, strerror(errno));
+            code = cannot_use_dir(jobs, strerror(errno));
         if (!d)
             break;
         code = look_at(jobs, d->d_name);
@@ -500,8 +501,8 @@ static int read_all(srv_jobs *jobs) {
 int srv_jobs_dir_open(srv_jobs *jobs) {
     jobs->dir = open(jobs->config->jobs_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (jobs->dir < 0 || faccessat(jobs->dir, ".", W_OK | X_OK, AT_EACCESS))
-        return cannot(jobs, strerror(errno));
+        return cannot_use_dir(jobs, strerror(errno));
     if (flock(jobs->dir, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
-        return cannot(jobs, "another service uses it");
+        return cannot_use_dir(jobs, "another service uses it");
     return read_all(jobs);
 }

@@ -65,7 +65,7 @@ static const double layer_widths[ATTN_MODEL_ARCHITECTURES] = {
 /* Returns an upper bound of the tokens in the source or target vocabulary. For translation these
  * are the words of the lexicon, for the other tasks the symbols; sub-words are bytes, characters
  * and merges. */
-static double words(const srv_train_options *w, bool target) {
+static double most_words(const srv_train_options *w, bool target) {
     const double small = target ? 1024 : 512, large = target ? 5120 : 2560;
     if (w->subwords)
         return SYMBOLS + (double)w->subwords;
@@ -144,16 +144,16 @@ static attn_status bytes_of(const srv_train_options *w, double parameters, doubl
     const double widths =
         TOKEN_WIDTHS + layer_widths[w->model.architecture] * (double)w->model.num_layers;
     const double pass =
-        tokens * (widths * D + words(w, true) +
+        tokens * (widths * D + most_words(w, true) +
                   SCORES * (double)w->model.num_heads * longest * (double)w->model.num_layers);
     const double learning = w->subwords ? LEARNING_BYTES : 0;
     const double data = (double)(w->num_pairs + w->num_validation_pairs) * (4 * pair + PAIR_BYTES);
     double blocks;
     const attn_status status = blocks_bytes(w, tokens, &blocks, err);
     if (!status)
-        *bytes =
-            (size_t)(PARAMETERS * 4 * parameters + 3 * tables + blocks + PASSES * 4 * pass + data +
-                     learning + WORD_BYTES * (words(w, false) + words(w, true)) + FIXED_BYTES);
+        *bytes = (size_t)(PARAMETERS * 4 * parameters + 3 * tables + blocks + PASSES * 4 * pass +
+                          data + learning +
+                          WORD_BYTES * (most_words(w, false) + most_words(w, true)) + FIXED_BYTES);
     return status;
 }
 
@@ -173,8 +173,8 @@ static attn_status check_corpus(const srv_train_options *w, attn_error *err) {
 attn_status srv_train_check(const srv_train_options *w, srv_train_cost *cost, attn_error *err) {
     attn_model_config config = w->model;
     size_t all = 0, values = 0;
-    config.source_vocabulary = (size_t)words(w, false);
-    config.target_vocabulary = (size_t)words(w, true);
+    config.source_vocabulary = (size_t)most_words(w, false);
+    config.target_vocabulary = (size_t)most_words(w, true);
     if (w->corpus.shortest > w->corpus.longest)
         return attn_fail(err, ATTN_EVALUE, "shortest", "expected at most longest (%d), found %d",
                          (int)w->corpus.longest, (int)w->corpus.shortest);

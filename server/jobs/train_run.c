@@ -175,7 +175,7 @@ static attn_status count_pairs(srv_train_run *run, const attn_control *control, 
     return status;
 }
 
-static attn_status settle(const srv_train_run *run, attn_tokenizer *v, attn_error *err) {
+static attn_status settle_vocabulary(const srv_train_run *run, attn_tokenizer *v, attn_error *err) {
     return run->options.subwords
                ? attn_tokenizer_settle_subwords(v, (size_t)run->options.subwords, err)
                : attn_tokenizer_settle(v, (size_t)run->options.minimum, 0, err);
@@ -195,8 +195,8 @@ static attn_status count_words(srv_train_run *run, const attn_control *control, 
                              : attn_fail(err, ATTN_ENOMEM, "vocabulary", "no memory");
     attn_arena_free(scratch);
     if (!status)
-        status = settle(run, file->source, err);
-    return status ? status : settle(run, file->target, err);
+        status = settle_vocabulary(run, file->source, err);
+    return status ? status : settle_vocabulary(run, file->target, err);
 }
 
 /* Starts with the model of the file run->init. The sizes of this model apply, not those of the

@@ -83,7 +83,7 @@ static size_t entry_bytes(const char *key, const srv_run_answer *a) {
     return bytes;
 }
 
-static char *put(char *to, const void *data, size_t size) {
+static char *put_bytes(char *to, const void *data, size_t size) {
     if (size)
         memcpy(to, data, size);
     return to + size;
@@ -92,10 +92,10 @@ static char *put(char *to, const void *data, size_t size) {
 static char *put_entry(char *to, const char *key, const srv_run_answer *a) {
     const uint32_t sizes[SIZES] = {(uint32_t)strlen(key), (uint32_t)a->type_size,
                                    (uint32_t)a->size};
-    to = put(to, sizes, sizeof sizes);
-    to = put(to, key, sizes[0]);
-    to = put(to, a->type, sizes[1]);
-    return put(to, a->body, sizes[2]);
+    to = put_bytes(to, sizes, sizeof sizes);
+    to = put_bytes(to, key, sizes[0]);
+    to = put_bytes(to, a->type, sizes[1]);
+    return put_bytes(to, a->body, sizes[2]);
 }
 
 /* Copies to `to` the entries of an image but that of `key`, while they fit into `room` bytes. With
@@ -130,7 +130,7 @@ void *srv_answers_add(const void *image, size_t size, uint64_t print, const char
     char *rest = put_entry(made + SRV_ANSWERS_HEAD, key, answer);
     copy_others(image, size, key, room, rest);
     const uint32_t head[2] = {VERSION, sum_of(print, made + SRV_ANSWERS_HEAD, own + others)};
-    put(put(made, MAGIC, sizeof MAGIC), head, sizeof head);
+    put_bytes(put_bytes(made, MAGIC, sizeof MAGIC), head, sizeof head);
     *out_size = SRV_ANSWERS_HEAD + own + others;
     return made;
 }

@@ -104,7 +104,7 @@ static bool is_steady(const srv_capture *c) {
 
 enum { STEP = ATTN_CHECKSUM_BLOCK }; /* bytes that are read at once */
 
-static int stopped(const attn_control *control) {
+static int stop_reason(const attn_control *control) {
     attn_error err;
     const attn_status status = attn_control_check(control, &err);
     return status == ATTN_OK ? 0 : status == ATTN_EDEADLINE ? ETIMEDOUT : ECANCELED;
@@ -120,7 +120,7 @@ static int read_blocks(int fd, size_t size, srv_new_file *to, const attn_control
         const ssize_t n = pread(fd, block, STEP < size - at ? STEP : size - at, (off_t)at);
         if (n < 0 && errno == EINTR)
             continue;
-        failed = n < 0 ? errno : n == 0 ? ESTALE : stopped(control);
+        failed = n < 0 ? errno : n == 0 ? ESTALE : stop_reason(control);
         if (failed)
             break;
         attn_checksums_add(sums, block, (size_t)n);

@@ -55,8 +55,8 @@ static bool has_file(const srv_entry *e) {
 /* Remembers the file as refused, and logs why, the same trouble once. If memory runs out it is only
  * logged. An embedded model of the same name is no longer served, for it is not what the file should
  * be. An older version of the file is served only after trouble. */
-static void refuse(srv_models *m, const char *id, const srv_file_state *now, int failed,
-                   const char *why) {
+static void refuse_model_file(srv_models *m, const char *id, const srv_file_state *now, int failed,
+                              const char *why) {
     pthread_mutex_lock(&m->lock);
     srv_refused *r = srv_refused_find(m, id);
     const bool known = r && failed && r->why.failed == failed;
@@ -149,7 +149,7 @@ static int add_file(srv_models *m, const char *id, const char *path, const srv_f
     if (what == KNOWN || is_refused(m, id, now))
         return 0;
     if (what == TAKEN) {
-        refuse(m, id, now, 0, "a model of this id was made over HTTP");
+        refuse_model_file(m, id, now, 0, "a model of this id was made over HTTP");
         return 0;
     }
     srv_model model = {.origin = SRV_MODEL_FILE};
@@ -167,7 +167,7 @@ static int add_file(srv_models *m, const char *id, const char *path, const srv_f
         put_in_place(m, e);
         return 0;
     }
-    refuse(m, id, now, failed, err.text);
+    refuse_model_file(m, id, now, failed, err.text);
     if (e)
         srv_entry_free(e);
     return failed;
@@ -200,7 +200,7 @@ static bool is_young(const srv_file_state *file) {
 }
 
 /* Scans the directory. Returns 0 or an errno value. The caller has `files`. */
-static int scan(srv_models *m) {
+static int scan_dir(srv_models *m) {
     const srv_file_state before = srv_file_look(m->config->models_dir);
     DIR *dir = opendir(m->config->models_dir);
     int failed = dir ? 0 : errno;
@@ -241,7 +241,7 @@ int srv_models_scan(srv_models *m, bool *whole) {
         return 0;
     pthread_mutex_lock(&m->files);
     srv_models_forgive(m); /* so that refused files are read and logged again */
-    const int failed = scan(m);
+    const int failed = scan_dir(m);
     *whole = !failed && !m->refused;
     pthread_mutex_unlock(&m->files);
     return failed;
@@ -264,7 +264,7 @@ void srv_models_refresh(srv_models *m) {
     pthread_mutex_lock(&m->files);
     const int before = m->failed;
     if (srv_models_is_stale(m)) { /* no other thread has scanned meanwhile */
-        const int failed = scan(m);
+        const int failed = scan_dir(m);
         if (failed && failed != before)
             srv_log_event(m->log, SRV_LOG_ERROR, "models unchanged: cannot read %.200s: %s",
                           m->config->models_dir, strerror(failed));

@@ -10,7 +10,7 @@
 
 #define MOST_HEADER ((size_t)1 << 30) /* limit of the arena for the header of a file, in bytes */
 
-static void release(void *mapped) {
+static void release_mapped(void *mapped) {
     srv_mapped_close(mapped);
 }
 
@@ -42,7 +42,7 @@ static attn_status read_mapped(srv_mapped *m, bool gradients, attn_model_file *o
     *failed = status == ATTN_ENOMEM ? ENOMEM : 0;
     if (!status) {
         out->owner = m;
-        out->release = release;
+        out->release = release_mapped;
         status = srv_model_recheck(out, err);
         *failed = status ? EAGAIN : 0;
         if (status)

@@ -174,7 +174,7 @@ void srv_models_free(srv_models *m) {
 
 /* Parses the entry's embedded file if that has not happened yet, and holds the entry. The caller
  * has the lock. */
-static attn_status hold(srv_entry *e, attn_error *err) {
+static attn_status hold_model(srv_entry *e, attn_error *err) {
     const attn_status status = e->embedded ? read_embedded(e, err) : ATTN_OK;
     e->held.holds += !status;
     return status;
@@ -213,7 +213,7 @@ void srv_models_await(srv_models *m, const char *id, int failed) {
     pthread_mutex_unlock(&m->lock);
 }
 
-static int awaited(srv_models *m, const char *id) {
+static int awaited_failure(srv_models *m, const char *id) {
     pthread_mutex_lock(&m->lock);
     const srv_awaited *a = *find_awaited(m, id);
     const int failed = a ? a->failed : 0;
@@ -225,7 +225,7 @@ static void not_found(srv_request *req, const char *id) {
     srv_models *m = req->app->models;
     srv_refusal why;
     const bool refused = srv_models_why(m, id, &why);
-    const int failed = awaited(m, id);
+    const int failed = awaited_failure(m, id);
     if (failed)
         srv_problem_file(req, NULL, "the model cannot be read from jobs_dir", failed);
     else if (refused && why.failed)
@@ -244,7 +244,7 @@ const srv_model *srv_models_hold(srv_request *req, const char *id) {
     srv_models_refresh(m);
     pthread_mutex_lock(&m->lock);
     srv_entry *e = srv_entry_find(m, id);
-    const attn_status status = e ? hold(e, &err) : ATTN_OK;
+    const attn_status status = e ? hold_model(e, &err) : ATTN_OK;
     pthread_mutex_unlock(&m->lock);
     if (!e)
         not_found(req, id);
@@ -281,7 +281,7 @@ const srv_model **srv_models_all(srv_request *req, size_t *count) {
     attn_status status =
         all ? ATTN_OK : attn_fail(&err, ATTN_ENOMEM, "", "no memory for a list of models");
     for (srv_entry *e = srv_held_first(&m->list); !status && e; e = srv_held_next(&e->held))
-        if (srv_request_sees(req, owner_of(e)) && !(status = hold(e, &err)))
+        if (srv_request_sees(req, owner_of(e)) && !(status = hold_model(e, &err)))
             all[(*count)++] = &e->model;
     pthread_mutex_unlock(&m->lock);
     if (!status)
@@ -317,7 +317,7 @@ attn_status srv_models_count(srv_models *m, size_t bytes, attn_error *err) {
 }
 
 /* Counts a model that the request is about to make. false: a problem is set. */
-static bool reserve(srv_request *req, size_t bytes) {
+static bool reserve_model(srv_request *req, size_t bytes) {
     srv_models *m = req->app->models;
     const int64_t most = m->config->models_bytes, places = m->config->models_count;
     if (bytes > (size_t)most) {
@@ -361,7 +361,7 @@ static attn_status name_and_make(srv_entry *e, const attn_model_config *config, 
 
 /* Adds a model of origin "made" to the list. `keep`: also writes it to models_dir, so that it
  * survives the process. Returns 0 or an errno value; then the model is not in the list. */
-static int publish(srv_models *m, srv_entry *e, bool keep) {
+static int publish_model(srv_models *m, srv_entry *e, bool keep) {
     pthread_mutex_lock(&m->files);
     const int failed = keep ? srv_models_write(m, e) : 0;
     if (!failed) {
@@ -388,7 +388,7 @@ const srv_model *srv_models_make(srv_request *req, const attn_model_config *conf
         return NULL;
     }
     attn_status status = attn_model_bytes(config, false, &e->model.bytes, &err);
-    const bool counted = !status && reserve(req, e->model.bytes);
+    const bool counted = !status && reserve_model(req, e->model.bytes);
     if (counted && (status = name_and_make(e, config, seed, &err)))
         srv_models_uncount(m, e->model.bytes);
     if (status)
@@ -398,7 +398,7 @@ const srv_model *srv_models_make(srv_request *req, const attn_model_config *conf
         return NULL;
     }
     e->held.holds = 1;
-    const int failed = publish(m, e, true);
+    const int failed = publish_model(m, e, true);
     if (!failed)
         return &e->model;
     srv_models_uncount(m, e->model.bytes);
@@ -411,11 +411,11 @@ bool srv_models_adopt(srv_models *m, const srv_model *model, bool keep) {
     srv_entry *e = srv_entry_new(model);
     if (!e)
         return false;
-    const int failed = publish(m, e, keep);
+    const int failed = publish_model(m, e, keep);
     if (failed) {
         srv_log_event(m->log, SRV_LOG_ERROR, "%s is not kept: models_dir cannot be written: %s",
                       model->id, strerror(failed));
-        publish(m, e, false);
+        publish_model(m, e, false);
     }
     return true;
 }

@@ -54,8 +54,8 @@ static const int64_t *ragged(const srv_run_plan *p, const int64_t *lengths, size
 }
 
 /* Describes a site. false: there is no memory. */
-static bool describe(const srv_run_plan *p, const attn_site *site, attn_arena *arena,
-                     attn_run_site_source *out) {
+static bool describe_site(const srv_run_plan *p, const attn_site *site, attn_arena *arena,
+                          attn_run_site_source *out) {
     const attn_attention_dims *d = attn_attention_dims_of(site->operation);
     const bool encodes = site->kind == ATTN_SITE_ENCODER, itself = site->kind == ATTN_SITE_DECODER;
     char name[NAME];
@@ -82,7 +82,7 @@ bool srv_run_plan_source(const srv_run_plan *plan, const attn_site *sites, size_
     attn_run_site_source *all = attn_arena_zeroed(arena, count + 1, sizeof *all);
     bool ok = all;
     for (size_t i = 0; ok && i < count; i++)
-        ok = describe(plan, &sites[i], arena, &all[i]);
+        ok = describe_site(plan, &sites[i], arena, &all[i]);
     *out = (attn_run_source){.sites = all,
                              .site_count = count,
                              .texts = plan->texts,

@@ -12,7 +12,7 @@ enum { SWEEP_MS = 5000 }; /* time between two checks for expired runs */
 
 /* --- expiry --- */
 
-static void sweep(srv_runs *s) {
+static void sweep_runs(srv_runs *s) {
     if (s->has_dir)
         srv_runs_dir_sweep(&s->dir);
     pthread_mutex_lock(&s->lock);
@@ -25,7 +25,7 @@ void srv_runs_tick(srv_runs *s) {
     int64_t due = atomic_load(&s->next_sweep_ns);
     if (now >= due &&
         atomic_compare_exchange_strong(&s->next_sweep_ns, &due, now + (int64_t)SWEEP_MS * 1000000))
-        sweep(s);
+        sweep_runs(s);
 }
 
 static void keep_alive(const srv_runs *s, srv_runs_entry *e, int64_t now) {
@@ -345,7 +345,7 @@ bool srv_runs_is_id(const char *id) {
     return strlen(id) == SRV_RUN_ID && strspn(id, "0123456789abcdef") == SRV_RUN_ID;
 }
 
-static const srv_run *missing(srv_request *req, const char *id, bool gone) {
+static const srv_run *refuse_missing_run(srv_request *req, const char *id, bool gone) {
     if (gone)
         srv_problem(req, SRV_GONE, NULL,
                     "the run %s is no longer kept: it was not used for runs_ttl_ms (%lld), was "
@@ -367,7 +367,8 @@ static const srv_run *missing(srv_request *req, const char *id, bool gone) {
 /* Sets the problem that the file of a run cannot be opened. */
 static void refuse_file(srv_request *req, const char *id, int failed) {
     if (failed == ENOENT)
-        missing(req, id, true); /* the file was removed after srv_runs_dir_use found it */
+        refuse_missing_run(req, id,
+                           true); /* the file was removed after srv_runs_dir_use found it */
     else if (failed == ENODATA)
         srv_problem(req, SRV_DAMAGED, NULL, "the file of run %s is empty", id);
     else if (failed == EBADMSG)
@@ -462,7 +463,7 @@ static const srv_run *hold_in_memory(srv_request *req, const char *id) {
         keep_alive(s, e, now);
     const bool gone = !e && srv_runs_was_known(s, id);
     pthread_mutex_unlock(&s->lock);
-    return e ? &e->run : missing(req, id, gone);
+    return e ? &e->run : refuse_missing_run(req, id, gone);
 }
 
 static void drop_open(srv_runs *s, const char *id) {
@@ -486,7 +487,7 @@ static const srv_run *hold_in_dir(srv_request *req, const char *id) {
         pthread_mutex_lock(&s->lock); /* open runs leave no mark in the directory */
         const bool known = srv_runs_was_known(s, id);
         pthread_mutex_unlock(&s->lock);
-        return missing(req, id, there == SRV_RUN_GONE || known);
+        return refuse_missing_run(req, id, there == SRV_RUN_GONE || known);
     }
     pthread_mutex_lock(&s->lock);
     srv_runs_entry *e = hold_open(s, id);
@@ -516,7 +517,7 @@ const srv_run *srv_run_hold(srv_request *req, const char *id) {
         return NULL;
     }
     if (!srv_runs_is_id(id))
-        return missing(req, id, false);
+        return refuse_missing_run(req, id, false);
     const srv_run *run;
     if (!srv_runs_hold_growing(req, id, &run))
         run = s->has_dir ? hold_in_dir(req, id) : hold_in_memory(req, id);

@@ -58,7 +58,7 @@ void srv_runs_dir_name(char name[NAME], const char *id, const char *suffix) {
     snprintf(name, NAME, "%.*s%s", SRV_RUN_ID, id, suffix);
 }
 
-static bool lacks(const srv_runs_dir *dir, const char *id, const char *suffix) {
+static bool lacks_file(const srv_runs_dir *dir, const char *id, const char *suffix) {
     char name[NAME];
     srv_runs_dir_name(name, id, suffix);
     return srv_file_lacks(dir->fd, name);
@@ -108,7 +108,7 @@ static int remove_file(const srv_runs_dir *dir, const char *id) {
     return 0;
 }
 
-static void forget(srv_runs_dir *dir, const char *id) {
+static void forget_run(srv_runs_dir *dir, const char *id) {
     pthread_mutex_lock(&dir->lock);
     srv_runs_item *item = srv_runs_index_find(&dir->index, id);
     if (item)
@@ -119,7 +119,7 @@ static void forget(srv_runs_dir *dir, const char *id) {
 int srv_runs_dir_remove(srv_runs_dir *dir, const char *id) {
     const int failed = remove_file(dir, id);
     if (!failed || failed == ENOENT)
-        forget(dir, id);
+        forget_run(dir, id);
     return failed;
 }
 
@@ -196,7 +196,7 @@ static int read_checks(const srv_runs_dir *dir, const char *id, srv_runs_side *s
     char name[NAME];
     srv_runs_dir_name(name, id, SRV_RUNS_CHECKS);
     const int failed = srv_runs_side_read(dir->fd, name, side);
-    return failed != ENOENT || lacks(dir, id, SRV_RUNS_FILE) ? failed : 0;
+    return failed != ENOENT || lacks_file(dir, id, SRV_RUNS_FILE) ? failed : 0;
 }
 
 static int map_own(srv_runs_dir *dir, const char *id, srv_mapped **out, srv_runs_side *side) {
@@ -338,7 +338,8 @@ static bool has_expired(const srv_runs_dir *dir, const srv_runs_item *item, int6
 /* --- using a run --- */
 
 /* Records a use of the run in the access time of its file, which has this suffix. */
-static void touch(const srv_runs_dir *dir, srv_runs_item *item, const char *suffix, int64_t now) {
+static void touch_run(const srv_runs_dir *dir, srv_runs_item *item, const char *suffix,
+                      int64_t now) {
     const struct timespec times[2] = {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_OMIT}};
     struct stat st;
     char name[NAME];
@@ -362,7 +363,7 @@ static void put_back(srv_runs_dir *dir, const srv_runs_item *item) {
 }
 
 /* Removes a run that has expired. false: it cannot be removed, and stays expired. */
-static bool expire(srv_runs_dir *dir, const char *id) {
+static bool expire_run(srv_runs_dir *dir, const char *id) {
     const int failed = srv_runs_dir_remove(dir, id);
     pthread_mutex_lock(&dir->lock);
     dir->state.expired += !failed;
@@ -377,18 +378,18 @@ srv_run_presence srv_runs_dir_use(srv_runs_dir *dir, const char *id, int64_t *en
     if (!suffix && errno != ENOENT)
         return SRV_RUN_UNKNOWN;
     if (!suffix) {
-        forget(dir, id);
-        return lacks(dir, id, GONE) ? SRV_RUN_NEVER : SRV_RUN_GONE;
+        forget_run(dir, id);
+        return lacks_file(dir, id, GONE) ? SRV_RUN_NEVER : SRV_RUN_GONE;
     }
     srv_runs_item item;
     const bool sure = take_item(dir, id, &st, &item);
     if (has_expired(dir, &item, now)) {
-        expire(dir, id);
+        expire_run(dir, id);
         return SRV_RUN_GONE;
     }
     item.used_ns = now;
     if (srv_runs_is_due(item.touched_ns, dir->ttl_ns, now))
-        touch(dir, &item, suffix, now);
+        touch_run(dir, &item, suffix, now);
     if (sure)
         put_back(dir, &item);
     *ends_ns = item.since_ns + dir->ttl_ns;
@@ -462,7 +463,7 @@ static void look_at_part(sweep *s, const char *name) {
         s->unfinished += (size_t)st.st_size;
 }
 
-static void append(sweep *s, const srv_runs_item *item) {
+static void append_item(sweep *s, const srv_runs_item *item) {
     if (s->count == s->room) {
         const size_t room = s->room ? 2 * s->room : 64;
         srv_runs_item *grown = realloc(s->items, room * sizeof *grown);
@@ -482,8 +483,8 @@ static void look_at_run(sweep *s, const char *name) {
         !take_item(s->dir, name, &st, &item))
         return;
     item.bytes = srv_runs_dir_bytes(s->dir, name, &st);
-    if (!has_expired(s->dir, &item, s->start_ns) || !expire(s->dir, name))
-        append(s, &item);
+    if (!has_expired(s->dir, &item, s->start_ns) || !expire_run(s->dir, name))
+        append_item(s, &item);
 }
 
 /* Deletes checksums whose run is gone. An unfinished run keeps them: a writer writes them before it
@@ -492,7 +493,7 @@ static void look_at_checks(sweep *s, const char *name) {
     char part[NAME + sizeof SRV_PART];
     snprintf(part, sizeof part, "%.*s" SRV_RUNS_FILE SRV_PART, SRV_RUN_ID, name);
     const int unfinished = srv_part_sweep(s->dir->fd, part);
-    if (!unfinished && lacks(s->dir, name, SRV_RUNS_FILE))
+    if (!unfinished && lacks_file(s->dir, name, SRV_RUNS_FILE))
         unlinkat(s->dir->fd, name, 0);
 }
 

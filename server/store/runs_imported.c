@@ -158,7 +158,7 @@ static bool no_memory(const import *m) {
 }
 
 /* Sets the problem that runs_dir cannot take the run, or that the request has to stop. */
-static bool refuse(const import *m, int failed) {
+static bool refuse_import(const import *m, int failed) {
     attn_error err = {0};
     if ((failed == ETIMEDOUT || failed == ECANCELED) && attn_control_check(&m->req->control, &err))
         srv_problem_error(m->req, &err);
@@ -188,7 +188,7 @@ static bool refuse_run(const import *m, const attn_error *err) {
 }
 
 /* Makes an entry with a new id that belongs to the client. false: a problem is set. */
-static bool begin(import *m, srv_request *req, const char *pointer) {
+static bool begin_import(import *m, srv_request *req, const char *pointer) {
     *m = (import){.req = req, .runs = req->app->runs, .pointer = pointer};
     m->entry = srv_runs_entry_new(m->runs->config);
     if (!m->entry || !srv_runs_new_id(m->entry->run.id))
@@ -207,7 +207,7 @@ static bool open_file(const import *m, int fd, size_t size) {
     attn_error err = {0};
     const int failed = srv_mapped_open_fd(fd, &e->mapped);
     if (failed)
-        return refuse(m, failed);
+        return refuse_import(m, failed);
     e->image = srv_mapped_data(e->mapped);
     e->image_size = size;
     if (!srv_runs_sum_from(e, e->image))
@@ -241,7 +241,7 @@ static void remove_names(const import *m) {
     }
 }
 
-static const srv_run *admit(const import *m) {
+static const srv_run *admit_import(const import *m) {
     srv_runs_dir_add(&m->runs->dir, m->entry->run.id, m->entry->owner);
     return srv_runs_admit(m->req, m->pointer, m->entry);
 }
@@ -273,7 +273,7 @@ static int keep_file(const import *m, srv_new_file *file) {
 
 /* Makes a run of a complete .part file, whose checksums are e->sums. Closes the file in any case.
  * NULL: a problem is set. */
-static const srv_run *finish(const import *m, srv_new_file *file) {
+static const srv_run *finish_import(const import *m, srv_new_file *file) {
     attn_pool *pool = srv_request_pool(m->req);
     if (!open_file(m, file->fd, m->entry->sums.size)) {
         srv_new_file_drop(file);
@@ -283,8 +283,8 @@ static const srv_run *finish(const import *m, srv_new_file *file) {
     const int failed = keep_file(m, file);
     attn_pool_enter(pool);
     if (!failed)
-        return admit(m);
-    refuse(m, failed);
+        return admit_import(m);
+    refuse_import(m, failed);
     return give_up(m);
 }
 
@@ -325,13 +325,13 @@ static const srv_run *import_upload(const import *m, srv_upload *u) {
     attn_pool_enter(pool);
     memcpy(m->entry->run.id, u->id, SRV_RUN_ID);
     if (failed)
-        refuse(m, failed);
+        refuse_import(m, failed);
     else if (!u->begun)
         refuse_empty(m->req);
     if (failed || !u->begun || !take_sums(m, u))
         return give_up(m);
     u->begun = false; /* `finish` closes the file */
-    return finish(m, &u->file);
+    return finish_import(m, &u->file);
 }
 
 /* Checks that the body is a run. false: a problem is set. */
@@ -370,7 +370,7 @@ static const srv_run *import_body(const import *m) {
 const srv_run *srv_run_import(srv_request *req) {
 import m;
     srv_upload *u = (srv_upload *)req->intake;
-    if (!begin(&m, req, NULL))
+    if (!begin_import(&m, req, NULL))
         return give_up(&m);
     if (!u)
         return import_body(&m);
@@ -416,7 +416,7 @@ static bool begin_sums(const import *m, const srv_capture *c) {
 }
 
 /* Leaves the file where it is. */
-static const srv_run *adopt(const import *m, const srv_capture *c, const char *path) {
+static const srv_run *adopt_file(const import *m, const srv_capture *c, const char *path) {
     attn_pool *pool = srv_request_pool(m->req);
     srv_runs_entry *e = m->entry;
     e->side.path = attn_arena_text(e->arena, path, strlen(path));
@@ -427,7 +427,7 @@ static const srv_run *adopt(const import *m, const srv_capture *c, const char *p
     int failed = srv_capture_read(c, NULL, &m->req->control, &e->sums);
     attn_pool_enter(pool);
     if (failed)
-        refuse(m, failed);
+        refuse_import(m, failed);
     if (failed || !open_file(m, c->fd, (size_t)c->mark.size))
         return give_up(m);
     attn_pool_leave(pool);
@@ -436,8 +436,8 @@ static const srv_run *adopt(const import *m, const srv_capture *c, const char *p
         remove_names(m);
     attn_pool_enter(pool);
     if (!failed)
-        return admit(m);
-    refuse(m, failed);
+        return admit_import(m);
+    refuse_import(m, failed);
     return give_up(m);
 }
 
@@ -454,7 +454,7 @@ static int copy_in(const import *m, const srv_capture *c, const char *name, srv_
     return failed;
 }
 
-static const srv_run *copy(const import *m, const srv_capture *c) {
+static const srv_run *copy_file(const import *m, const srv_capture *c) {
     attn_pool *pool = srv_request_pool(m->req);
     const int64_t most = m->runs->config->max_capture_bytes;
     char name[SRV_RUNS_NAME];
@@ -475,10 +475,10 @@ static const srv_run *copy(const import *m, const srv_capture *c) {
     const int failed = full ? full : copy_in(m, c, name, &file);
     attn_pool_enter(pool);
     if (failed) {
-        refuse(m, failed);
+        refuse_import(m, failed);
         give_up(m);
     } else {
-        run = finish(m, &file);
+        run = finish_import(m, &file);
     }
     srv_runs_dir_expect_less(&m->runs->dir, full ? 0 : size);
     return run;
@@ -497,9 +497,9 @@ import m;
                     "the service, or others may write it or its directory; leave copy out");
         return NULL;
     }
-    if (!begin(&m, req, "/file"))
+    if (!begin_import(&m, req, "/file"))
         return give_up(&m);
-    return how == SRV_IMPORT_COPY || !c->is_ours ? copy(&m, c) : adopt(&m, c, path);
+    return how == SRV_IMPORT_COPY || !c->is_ours ? copy_file(&m, c) : adopt_file(&m, c, path);
 }
 
 const srv_run *srv_run_import_file(srv_request *req, const char *path, srv_import_how how) {

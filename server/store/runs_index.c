@@ -33,7 +33,7 @@ void srv_shares_take(srv_shares *s, srv_owner owner, size_t bytes) {
 }
 
 /* Returns the owner with the most bytes: `asking`, if no other has more. */
-static srv_owner heaviest(const srv_shares *s, srv_owner asking) {
+static srv_owner heaviest_owner(const srv_shares *s, srv_owner asking) {
     size_t most = share_of(s, asking);
     for (size_t i = 0; i < s->count; i++)
         if (s->list[i].bytes > s->list[most].bytes)
@@ -46,7 +46,7 @@ bool srv_shares_choose(const srv_shares *s, srv_owner asking, size_t bytes, size
     srv_shares left = *s;
     srv_shares_add(&left, asking, bytes);
     for (size_t size; over; over -= size < over ? size : over) {
-        const srv_owner owner = heaviest(&left, asking);
+        const srv_owner owner = heaviest_owner(&left, asking);
         /* The owner has no run of his own if he stands for those beyond SRV_SHARES. */
         if (!doom(of, &owner, &size) && (owner == asking || !doom(of, NULL, &size)))
             return false;
@@ -91,7 +91,7 @@ srv_runs_item *srv_runs_index_find(const srv_runs_index *x, const char *id) {
     return is_at(x, place, id) ? &x->items[place] : NULL;
 }
 
-static bool grow(srv_runs_index *x) {
+static bool grow_index(srv_runs_index *x) {
     const size_t room = x->room ? 2 * x->room : 64;
     srv_runs_item *grown = realloc(x->items, room * sizeof *grown);
     if (!grown)
@@ -115,7 +115,7 @@ srv_runs_item *srv_runs_index_add(srv_runs_index *x, const srv_runs_item *item) 
     const size_t place = place_of(x, item->id);
     if (is_at(x, place, item->id))
         return &x->items[place];
-    if (x->count == x->room && !grow(x))
+    if (x->count == x->room && !grow_index(x))
         return NULL;
     srv_runs_item *at = &x->items[place];
     memmove(at + 1, at, (x->count - place) * sizeof *at);
@@ -171,7 +171,7 @@ typedef struct choice {
     const char *spared;
 } choice;
 
-static bool doom(void *of, const srv_owner *owner, size_t *bytes) {
+static bool doom_item(void *of, const srv_owner *owner, size_t *bytes) {
     const choice *c = of;
     srv_runs_item *found = NULL;
     for (size_t i = 0; i < c->index->count; i++) {
@@ -196,7 +196,7 @@ void srv_runs_index_spare(srv_runs_index *x) {
 bool srv_runs_index_choose(srv_runs_index *x, srv_owner asking, size_t bytes, size_t over,
                            const char *spared) {
     const bool found =
-        srv_shares_choose(&x->shares, asking, bytes, over, doom, &(choice){x, spared});
+        srv_shares_choose(&x->shares, asking, bytes, over, doom_item, &(choice){x, spared});
     if (!found)
         srv_runs_index_spare(x);
     return found;

@@ -21,7 +21,7 @@ struct srv_open_run {
 
 /* --- the list: the caller has the lock --- */
 
-static srv_open_run **find(srv_runs *s, const char *id) {
+static srv_open_run **find_growing(srv_runs *s, const char *id) {
     srv_open_run **at = &s->growing;
     while (*at && memcmp((*at)->id, id, SRV_RUN_ID) != 0)
         at = &(*at)->next;
@@ -35,7 +35,7 @@ static srv_runs_entry *let_go(srv_runs_entry *e) {
 }
 
 srv_runs_entry *srv_runs_end_growing(srv_runs *s, const char *id, bool gone, bool *was_open) {
-    srv_open_run **at = find(s, id), *run = *at;
+    srv_open_run **at = find_growing(s, id), *run = *at;
     *was_open = run;
     if (!run)
         return NULL;
@@ -57,7 +57,7 @@ void srv_runs_leave_growing(srv_open_run *run) {
 }
 
 /* Makes the entry of the steps so far. NULL: out of memory. */
-static srv_runs_entry *look(const srv_config *config, srv_open_run *run) {
+static srv_runs_entry *look_at_growing(const srv_config *config, srv_open_run *run) {
     srv_runs_entry *e = srv_runs_entry_new(config);
     attn_run *found;
     attn_error err;
@@ -82,11 +82,11 @@ bool srv_runs_hold_growing(srv_request *req, const char *id, const srv_run **out
     srv_runs *s = req->app->runs;
     srv_runs_entry *e = NULL, *old = NULL;
     pthread_mutex_lock(&s->lock);
-    srv_open_run *run = *find(s, id);
+    srv_open_run *run = *find_growing(s, id);
     if (run) {
         e = run->latest;
         if (!e || e->run.rows != attn_run_growth_rows(run->growth)) {
-            e = look(s->config, run);
+            e = look_at_growing(s->config, run);
             old = e ? let_go(run->latest) : NULL;
             run->latest = e ? e : run->latest;
             if (e)
@@ -134,7 +134,7 @@ const char *srv_open_run_id(const srv_open_run *run) {
 }
 
 /* Ends the run's time in the list. Returns whether it was there. */
-static bool end(srv_runs *s, srv_open_run *run, bool gone) {
+static bool end_growing(srv_runs *s, srv_open_run *run, bool gone) {
     bool was_open;
     pthread_mutex_lock(&s->lock);
     srv_runs_entry *e = srv_runs_end_growing(s, run->id, gone, &was_open);
@@ -145,7 +145,7 @@ static bool end(srv_runs *s, srv_open_run *run, bool gone) {
 
 static bool is_listed(srv_runs *s, const srv_open_run *run) {
     pthread_mutex_lock(&s->lock);
-    const bool listed = *find(s, run->id) == run;
+    const bool listed = *find_growing(s, run->id) == run;
     pthread_mutex_unlock(&s->lock);
     return listed;
 }
@@ -157,7 +157,7 @@ bool srv_run_close(srv_request *req, srv_open_run *run, const attn_run_image *im
     if (!is_listed(s, run)) /* it was deleted */
         return true;
     const srv_run *stored = srv_runs_store_as(req, run->id, image);
-    if (stored && !end(s, run, false)) { /* it was deleted meanwhile */
+    if (stored && !end_growing(s, run, false)) { /* it was deleted meanwhile */
         srv_run_discard(req, stored);
         srv_run_release(req, stored);
         return true;
@@ -169,6 +169,6 @@ bool srv_run_close(srv_request *req, srv_open_run *run, const attn_run_image *im
 void srv_run_abandon(srv_request *req, srv_open_run *run) {
     if (!run)
         return;
-    end(req->app->runs, run, true);
+    end_growing(req->app->runs, run, true);
     srv_runs_leave_growing(run);
 }

@@ -5,7 +5,7 @@
 
 #include "store/runs_dir.h"
 
-static size_t beyond(size_t bytes, size_t most) {
+static size_t bytes_beyond(size_t bytes, size_t most) {
     return bytes > most ? bytes - most : 0;
 }
 
@@ -56,7 +56,7 @@ static int make_room(srv_runs_dir *dir, srv_owner owner, size_t bytes, size_t ov
 
 int srv_runs_dir_reserve(srv_runs_dir *dir, srv_owner owner, size_t bytes) {
     pthread_mutex_lock(&dir->lock);
-    const size_t over = beyond(dir->index.bytes + dir->coming + bytes, dir->most);
+    const size_t over = bytes_beyond(dir->index.bytes + dir->coming + bytes, dir->most);
     return make_room(dir, owner, bytes, over, NULL);
 }
 
@@ -69,7 +69,7 @@ void srv_runs_dir_unreserve(srv_runs_dir *dir, srv_owner owner, size_t bytes) {
 
 int srv_runs_dir_expect(srv_runs_dir *dir, srv_owner owner, size_t all, size_t more) {
     pthread_mutex_lock(&dir->lock);
-    const size_t over = beyond(dir->index.bytes + dir->coming + all, dir->most);
+    const size_t over = bytes_beyond(dir->index.bytes + dir->coming + all, dir->most);
     const int failed = !srv_runs_index_choose(&dir->index, owner, all, over, NULL) ? ENOBUFS
                        : dir->arriving + dir->unfinished + more > dir->most        ? EAGAIN
                                                                                    : 0;
@@ -92,10 +92,10 @@ int srv_runs_dir_recount(srv_runs_dir *dir, const char *id) {
     const size_t bytes = srv_runs_dir_bytes(dir, id, &st);
     pthread_mutex_lock(&dir->lock);
     srv_runs_item *item = srv_runs_index_find(&dir->index, id);
-    const size_t before = item ? item->bytes : bytes, more = beyond(bytes, before);
+    const size_t before = item ? item->bytes : bytes, more = bytes_beyond(bytes, before);
     const srv_owner owner = item ? item->owner : 0;
-    const int failed =
-        make_room(dir, owner, more, beyond(dir->index.bytes + dir->coming + more, dir->most), id);
+    const int failed = make_room(
+        dir, owner, more, bytes_beyond(dir->index.bytes + dir->coming + more, dir->most), id);
     if (failed)
         return failed;
     pthread_mutex_lock(&dir->lock);
@@ -110,5 +110,5 @@ int srv_runs_dir_recount(srv_runs_dir *dir, const char *id) {
 
 void srv_runs_dir_trim(srv_runs_dir *dir) {
     pthread_mutex_lock(&dir->lock);
-    make_room(dir, 0, 0, beyond(dir->index.bytes, dir->most), NULL);
+    make_room(dir, 0, 0, bytes_beyond(dir->index.bytes, dir->most), NULL);
 }

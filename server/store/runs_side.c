@@ -62,7 +62,7 @@ static bool is_whole(const char *text, size_t size) {
 }
 
 /* Parses the text, in which line ends become NULs. Returns 0 or EBADMSG. */
-static int parse(char *text, size_t size, srv_runs_side *out) {
+static int parse_side(char *text, size_t size, srv_runs_side *out) {
     if (!is_whole(text, size))
         return EBADMSG;
     char *rest = text, *line = strsep(&rest, "\n");
@@ -97,7 +97,7 @@ int srv_runs_side_read(int dir, const char *name, srv_runs_side *out) {
         failed = text ? read_all(fd, text, (size_t)st.st_size) : ENOMEM;
     close(fd);
     if (!failed)
-        failed = parse(text, (size_t)st.st_size, out);
+        failed = parse_side(text, (size_t)st.st_size, out);
     out->text = text;
     if (failed)
         srv_runs_side_free(out);
@@ -110,16 +110,16 @@ typedef struct writer {
     uint32_t sum;
 } writer;
 
-static void put(writer *w, const char *text) {
+static void put_text(writer *w, const char *text) {
     srv_new_file_write(&w->file, text, strlen(text));
     w->sum = attn_crc32c(w->sum, text, strlen(text));
 }
 
 static void put_line(writer *w, const char *name, const char *value) {
-    put(w, name);
-    put(w, " ");
-    put(w, value);
-    put(w, "\n");
+    put_text(w, name);
+    put_text(w, " ");
+    put_text(w, value);
+    put_text(w, "\n");
 }
 
 int srv_runs_side_write(int dir, const char *name, const srv_runs_side *side) {
@@ -129,8 +129,8 @@ int srv_runs_side_write(int dir, const char *name, const srv_runs_side *side) {
     const int failed = srv_new_file_open(&w.file, dir, name);
     if (failed)
         return failed;
-    put(&w, first_line);
-    put(&w, "\n");
+    put_text(&w, first_line);
+    put_text(&w, "\n");
     if (side->owner)
         put_line(&w, "owner", side->owner);
     if (side->token)
@@ -143,7 +143,7 @@ int srv_runs_side_write(int dir, const char *name, const srv_runs_side *side) {
     }
     put_line(&w, "sums", side->sums);
     write_check(check, w.sum);
-    put(&w, check);
+    put_text(&w, check);
     return srv_new_file_close(&w.file);
 }
 

@@ -54,7 +54,7 @@ bool srv_runs_was_known(const srv_runs *s, const char *id) {
 }
 
 /* Removes an entry to make room. Without runs_dir that is the end of the run. */
-static void evict(srv_runs *s, srv_runs_entry *e) {
+static void evict_run(srv_runs *s, srv_runs_entry *e) {
     if (!s->has_dir) {
         srv_runs_remember_gone(s, e->run.id);
         s->state.evicted++;
@@ -67,7 +67,7 @@ typedef struct choice {
     const srv_runs_entry *spared;
 } choice;
 
-static bool doom(void *of, const srv_owner *owner, size_t *bytes) {
+static bool doom_run(void *of, const srv_owner *owner, size_t *bytes) {
     const choice *c = of;
     for (srv_held *h = c->runs->table.last; h; h = h->previous) {
         srv_runs_entry *e = h->entry;
@@ -85,15 +85,15 @@ bool srv_runs_make_room(srv_runs *s, srv_owner owner, size_t bytes, size_t over,
     choice c = {s, spared};
     bool found = true;
     if (s->has_dir)
-        for (size_t size; over && doom(&c, NULL, &size); over -= size < over ? size : over)
+        for (size_t size; over && doom_run(&c, NULL, &size); over -= size < over ? size : over)
             ;
     else
-        found = srv_shares_choose(&s->shares, owner, bytes, over, doom, &c);
+        found = srv_shares_choose(&s->shares, owner, bytes, over, doom_run, &c);
     for (srv_held *h = s->table.last, *before; h; h = before) {
         srv_runs_entry *e = h->entry;
         before = h->previous;
         if (e->doomed && found)
-            evict(s, e);
+            evict_run(s, e);
         else
             e->doomed = false;
     }
@@ -101,13 +101,13 @@ bool srv_runs_make_room(srv_runs *s, srv_owner owner, size_t bytes, size_t over,
 }
 
 /* As above, for bytes that runs_bytes limits. */
-static bool fit(srv_runs *s, srv_owner owner, size_t bytes, const srv_runs_entry *spared) {
+static bool fit_in_table(srv_runs *s, srv_owner owner, size_t bytes, const srv_runs_entry *spared) {
     const size_t most = (size_t)s->config->runs_bytes, all = s->table.bytes + bytes;
     return srv_runs_make_room(s, owner, bytes, all > most ? all - most : 0, spared);
 }
 
 bool srv_runs_list(srv_runs *s, srv_runs_entry *e) {
-    if (!fit(s, e->owner, e->held.bytes, NULL))
+    if (!fit_in_table(s, e->owner, e->held.bytes, NULL))
         return false;
     srv_held_list_in(&s->table, &e->held, s->table.first);
     srv_shares_add(&s->shares, e->owner, e->held.bytes);
@@ -117,7 +117,7 @@ bool srv_runs_list(srv_runs *s, srv_runs_entry *e) {
 bool srv_runs_swap_answers(srv_runs *s, srv_runs_entry *e, void **image, size_t size) {
     void *old = e->answers;
     if (!e->held.listed ||
-        !fit(s, e->owner, size > e->answers_size ? size - e->answers_size : 0, e))
+        !fit_in_table(s, e->owner, size > e->answers_size ? size - e->answers_size : 0, e))
         return false;
     srv_held_resize(&s->table, &e->held, e->held.bytes - e->answers_size + size);
     srv_shares_take(&s->shares, e->owner, e->answers_size);

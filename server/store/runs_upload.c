@@ -28,7 +28,7 @@ struct srv_uploads {
 /* --- the HTTP thread --- */
 
 /* Puts the upload into the writer's list, unless it is there. The caller has the lock. */
-static void enlist(srv_upload *u) {
+static void enlist_upload(srv_upload *u) {
     srv_uploads *s = u->uploads;
     if (u->queued)
         return;
@@ -50,7 +50,7 @@ static size_t free_bytes(const srv_upload *u) {
     return u->room - (size_t)(u->taken - u->written);
 }
 
-static bool refuse(srv_request *req, int failed) {
+static bool refuse_upload(srv_request *req, int failed) {
     srv_runs_refuse(req, NULL, failed);
     return false;
 }
@@ -58,7 +58,7 @@ static bool refuse(srv_request *req, int failed) {
 /* The `take` of the intake. There is room for all bytes that libmicrohttpd has received when the
  * connection is suspended: it passes them on at once, in several pieces if they are chunks. Only
  * this function changes `taken`, so that the bytes are copied without the lock. */
-static bool take(srv_intake *intake, srv_request *req, const char *data, size_t size) {
+static bool take_upload(srv_intake *intake, srv_request *req, const char *data, size_t size) {
     srv_upload *u = (srv_upload *)intake;
     srv_uploads *s = u->uploads;
     pthread_mutex_lock(&s->lock);
@@ -66,7 +66,7 @@ static bool take(srv_intake *intake, srv_request *req, const char *data, size_t 
     const int failed = u->failed;
     pthread_mutex_unlock(&s->lock);
     if (failed)
-        return refuse(req, failed);
+        return refuse_upload(req, failed);
     if (!fits) { /* the connection could not be suspended */
         srv_problem(req, SRV_DRAINING, NULL, "the server is shutting down");
         return false;
@@ -75,7 +75,7 @@ static bool take(srv_intake *intake, srv_request *req, const char *data, size_t 
     pthread_mutex_lock(&s->lock);
     u->taken += size;
     if (u->taken - u->written >= WORTH)
-        enlist(u);
+        enlist_upload(u);
     if (free_bytes(u) < s->piece && !u->failed && !u->asleep)
         u->asleep = u->intake.suspend(u->intake.sender);
     pthread_mutex_unlock(&s->lock);
@@ -83,11 +83,11 @@ static bool take(srv_intake *intake, srv_request *req, const char *data, size_t 
 }
 
 /* The `drop` of the intake. The writer removes the file, because that may take long. */
-static void drop(srv_intake *intake) {
+static void drop_upload(srv_intake *intake) {
     srv_upload *u = (srv_upload *)intake;
     pthread_mutex_lock(&u->uploads->lock);
     u->given_up = true;
-    enlist(u);
+    enlist_upload(u);
     pthread_mutex_unlock(&u->uploads->lock);
 }
 
@@ -101,8 +101,8 @@ bool srv_upload_begin(srv_uploads *s, srv_request *req, const char *id, uint64_t
         srv_problem(req, SRV_MEMORY_BUDGET, NULL, "no memory for the upload is left");
         return false;
     }
-    u->intake = (srv_intake){.take = take,
-                             .drop = drop,
+    u->intake = (srv_intake){.take = take_upload,
+                             .drop = drop_upload,
                              .most = s->most,
                              .setting = "max_capture_bytes",
                              .memory = room};
@@ -119,7 +119,7 @@ bool srv_upload_begin(srv_uploads *s, srv_request *req, const char *id, uint64_t
 /* --- the writer thread --- */
 
 /* Counts `size` more bytes of the file. */
-static int expect(srv_upload *u, size_t size) {
+static int expect_bytes(srv_upload *u, size_t size) {
     const size_t bytes = u->expected + size, all = bytes > u->announced ? bytes : u->announced;
     const int failed = srv_runs_dir_expect(u->uploads->dir, u->owner, all, size);
     u->expected += failed ? 0 : size;
@@ -149,7 +149,7 @@ static int add_sums(srv_upload *u, const char *data, size_t size) {
 /* Writes `size` bytes of the buffer, which lie in one piece at `data`. Returns 0 or an errno value.
  * The members it uses are the writer's: no lock is needed. */
 static int write_piece(srv_upload *u, const char *data, size_t size) {
-    int failed = expect(u, size);
+    int failed = expect_bytes(u, size);
     if (!failed && !u->begun) {
         failed = srv_new_file_open(&u->file, u->uploads->dir->fd, u->name);
         u->begun = !failed;
@@ -160,7 +160,7 @@ static int write_piece(srv_upload *u, const char *data, size_t size) {
     return u->file.failed ? u->file.failed : add_sums(u, data, size);
 }
 
-static void wake(srv_upload *u) {
+static void wake_writer(srv_upload *u) {
     if (!u->asleep)
         return;
     u->asleep = false;
@@ -179,9 +179,9 @@ static void empty(srv_upload *u) {
         u->failed = failed;
         u->written += failed ? 0 : size;
         if (free_bytes(u) >= u->room / 2 || failed)
-            wake(u);
+            wake_writer(u);
     }
-    wake(u);
+    wake_writer(u);
 }
 
 void srv_upload_free(srv_upload *u) {
@@ -225,7 +225,7 @@ int srv_upload_finish(srv_upload *u) {
     srv_uploads *s = u->uploads;
     pthread_mutex_lock(&s->lock);
     if (u->taken > u->written)
-        enlist(u);
+        enlist_upload(u);
     while (u->queued)
         pthread_cond_wait(&s->done, &s->lock);
     const int failed = u->failed;

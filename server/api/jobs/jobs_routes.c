@@ -85,7 +85,7 @@ srv_outcome srv_jobs_remove(srv_request *req) {
 }
 
 /* Returns the number of the last event that the client has seen; 0: it has seen none. */
-static uint64_t seen(const srv_request *req) {
+static uint64_t last_event_seen(const srv_request *req) {
     const char *text = req->last_event_id;
     return text && isdigit((unsigned char)*text) ? strtoull(text, NULL, 10) : 0;
 }
@@ -94,7 +94,7 @@ srv_outcome srv_jobs_events(srv_request *req) {
     srv_job_entry *job = srv_jobs_hold(req, req->params[0]);
     if (!job)
         return SRV_DONE;
-    srv_stream *stream = srv_job_follow(req, job, seen(req));
+    srv_stream *stream = srv_job_follow(req, job, last_event_seen(req));
     if (stream) {
         srv_reply_set(req, 200, "text/event-stream", "", 0);
         req->reply.stream = stream;

@@ -179,7 +179,7 @@ srv_outcome srv_models_list(srv_request *req) {
     return SRV_DONE;
 }
 
-static bool describe(srv_request *req, const srv_model *model) {
+static bool describe_model(srv_request *req, const srv_model *model) {
     attn_json_text j;
     srv_json_begin(&j, req);
     put_model(&j, model);
@@ -194,7 +194,7 @@ srv_outcome srv_models_describe(srv_request *req) {
         return SRV_DEFER;
     const srv_model *model = srv_models_hold(req, req->params[0]);
     if (model)
-        describe(req, model);
+        describe_model(req, model);
     srv_models_release(req, model);
     return SRV_DONE;
 }
@@ -257,7 +257,7 @@ static void answer_made(srv_request *req, const srv_model *model) {
     attn_text_add(&location, "/v1/models/%s", model->id);
     if (location.failed)
         no_memory(req);
-    else if (describe(req, model)) {
+    else if (describe_model(req, model)) {
         req->reply.status = 201;
         srv_reply_header(req, "Location", location.data);
         return;
