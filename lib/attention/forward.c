@@ -53,7 +53,9 @@ static attn_status run_rows(attn_attention *a, attn_forward *f, bool packed, att
         ATTN_TRY(attn_pack(a, f->pool, f->control, arena, &operands, err));
     a->packed = f->packed = operands;
     f->not_finite = 0;
-    f->pieces = f->done = f->hidden_rows = 0;
+    f->pieces = 0;
+    f->done = 0;
+    f->hidden_rows = 0;
     for (size_t i = 0; i < count; i++)
         f->pieces += steps[i].pieces;
     return run_steps(f, steps, count, err);
