@@ -96,42 +96,43 @@ typedef struct list {
     size_t count;
 } list;
 
-static void add(list *l, const char *object, const char *name, const attn_tensor *t) {
+static void add_gradient(list *l, const char *object, const char *name, const attn_tensor *t) {
     if (t->rank && l->count < NAMED)
         l->rows[l->count++] = (named){object, name, t};
 }
 
 static void add_input(list *l, const attn_input *row, const attn_gradients *g) {
     if (row->type == ATTN_INPUT_TENSOR)
-        add(l, *row->object ? row->object : NULL, row->name, attn_tensor_at(g, row->gradient));
+        add_gradient(l, *row->object ? row->object : NULL, row->name,
+                     attn_tensor_at(g, row->gradient));
 }
 
 /* Lists the wanted gradients that exist, in the order of the answer. */
-static list list_all(const srv_attention_call *call, const srv_gradients *all) {
+static list list_gradients(const srv_attention_call *call, const srv_gradients *all) {
     const attn_gradients *g = &all->inputs;
     const attn_mask_spec *mask = &call->body.operation.in.mask;
     const attn_input *row = attn_input_rows;
     list l = {.count = 0};
     if (call->gradient_items & SRV_WANT_SCORE_GRADIENTS)
-        add(&l, NULL, "scores", &g->scores);
+        add_gradient(&l, NULL, "scores", &g->scores);
     if (!(call->gradient_items & SRV_WANT_GRADIENTS))
         return l;
     for (; !*row->object; row++)
         add_input(&l, row, g);
     for (size_t i = 0; i < mask->count; i++)
         if (attn_layer_is_added(&mask->layers[i]))
-            add(&l, NULL, mask->layers[i].where, &g->bias[i]);
+            add_gradient(&l, NULL, mask->layers[i].where, &g->bias[i]);
     for (; row->name; row++)
         add_input(&l, row, g);
     for (const srv_field *f = srv_projections_fields; f->name; f++)
         if (f->kind == SRV_TENSOR)
-            add(&l, "projections", f->name, attn_tensor_at(&all->projections, f->offset));
+            add_gradient(&l, "projections", f->name, attn_tensor_at(&all->projections, f->offset));
     return l;
 }
 
 /* Gives the scores the axes of the other results, and removes the axis that the tensors got in
  * addition to those that were sent. */
-static void reshape(const srv_attention_call *call, srv_gradients *g) {
+static void reshape_gradients(const srv_attention_call *call, srv_gradients *g) {
     const attn_mask_spec *mask = &call->body.operation.in.mask;
     srv_add_axes(&g->inputs.scores, call->body.operation.extra_axes);
     if (!call->body.operation.one_query)
@@ -145,7 +146,7 @@ static void reshape(const srv_attention_call *call, srv_gradients *g) {
 }
 
 void srv_gradients_reshape(srv_attention_call *call) {
-    reshape(call, call->gradients);
+    reshape_gradients(call, call->gradients);
 }
 
 /* Returns a srv_gradients whose tensors are the inputs. A gradient has the shape of its input, so
@@ -160,13 +161,13 @@ static srv_gradients shaped_like(const srv_attention_call *call) {
             *attn_tensor_at(&g.inputs, row->gradient) = *attn_tensor_at(in, row->offset);
     for (size_t l = 0; l < in->mask.count; l++)
         g.inputs.bias[l] = in->mask.layers[l].values;
-    reshape(call, &g);
+    reshape_gradients(call, &g);
     return g;
 }
 
 size_t srv_gradients_bytes(const srv_attention_call *call) {
     const srv_gradients like = shaped_like(call);
-    const list l = list_all(call, &like);
+    const list l = list_gradients(call, &like);
     size_t bytes = 0;
     for (size_t i = 0; i < l.count; i++) {
         size_t count = 0;
@@ -185,7 +186,7 @@ static const char *path_of(const named *row, attn_arena *arena) {
 
 bool srv_gradients_shapes(const srv_attention_call *call, srv_dry *dry) {
     const srv_gradients like = shaped_like(call);
-    const list l = list_all(call, &like);
+    const list l = list_gradients(call, &like);
     for (size_t i = 0; i < l.count; i++) {
         const char *name = path_of(&l.rows[i], call->req->arena);
         if (!name) {
@@ -202,7 +203,7 @@ static bool same_object(const char *object, const char *other) {
 }
 
 void srv_gradients_write(attn_json_text *j, const srv_attention_call *call) {
-    const list l = list_all(call, call->gradients);
+    const list l = list_gradients(call, call->gradients);
     const named *rows = l.rows;
     attn_json_key_object(j, "gradients");
     for (size_t i = 0; i < l.count; i++) {
@@ -219,7 +220,7 @@ void srv_gradients_write(attn_json_text *j, const srv_attention_call *call) {
 }
 
 void srv_gradients_text(attn_text *t, const srv_attention_call *call) {
-    const list l = list_all(call, call->gradients);
+    const list l = list_gradients(call, call->gradients);
     for (size_t i = 0; i < l.count; i++) {
         const char *name = path_of(&l.rows[i], call->req->arena);
         srv_text_tensor(t, name ? name : l.rows[i].name, l.rows[i].t,

@@ -143,8 +143,8 @@ static bool check_kind(const srv_scope *scope, unsigned kind, const unsigned *ki
 }
 
 /* Returns the scope of the object that is the field `name` of `scope`. */
-static srv_scope inside(const srv_scope *scope, const char *name, const srv_field *fields,
-                        const uint64_t *given, char at[64]) {
+static srv_scope scope_inside(const srv_scope *scope, const char *name, const srv_field *fields,
+                              const uint64_t *given, char at[64]) {
     snprintf(at, 64, "%.40s/%s", scope->at, name);
     return (srv_scope){scope->req, fields, given, at};
 }
@@ -202,7 +202,7 @@ static bool check_tensors(const srv_scope *scope, const void *object, bool any,
 bool srv_score_check(const srv_scope *scope, const attn_score *score, const uint64_t *given,
                      bool any, size_t *parameters) {
     char at[64];
-    const srv_scope s = inside(scope, "score", srv_score_fields, given, at);
+    const srv_scope s = scope_inside(scope, "score", srv_score_fields, given, at);
     return check_kind(&s, score->kind, score_kinds, false) &&
            check_tensors(&s, score, any, parameters);
 }
@@ -210,7 +210,7 @@ bool srv_score_check(const srv_scope *scope, const attn_score *score, const uint
 bool srv_position_check(const srv_scope *scope, const attn_position *position,
                         const uint64_t *given, bool any, size_t *parameters) {
     char at[64];
-    const srv_scope s = inside(scope, "position", srv_position_fields, given, at);
+    const srv_scope s = scope_inside(scope, "position", srv_position_fields, given, at);
     return check_kind(&s, position->kind, position_kinds, false) &&
            srv_needs(&s, "dropout_p", "seed", "the same seed drops the same elements") &&
            srv_needs(&s, "seed", "dropout_p", "nothing else is random here") &&
@@ -219,13 +219,13 @@ bool srv_position_check(const srv_scope *scope, const attn_position *position,
 
 bool srv_pattern_check(const srv_scope *scope, const attn_pattern *pattern, const uint64_t *given) {
     char at[64];
-    const srv_scope s = inside(scope, "pattern", srv_pattern_fields, given, at);
+    const srv_scope s = scope_inside(scope, "pattern", srv_pattern_fields, given, at);
     return check_kind(&s, pattern->kind, pattern_kinds, true);
 }
 
 bool srv_projections_check(const srv_scope *scope, const attn_projections *projections,
                            const uint64_t *given, bool any, size_t *parameters) {
     char at[64];
-    const srv_scope s = inside(scope, "projections", srv_projections_fields, given, at);
+    const srv_scope s = scope_inside(scope, "projections", srv_projections_fields, given, at);
     return check_tensors(&s, projections, any, parameters);
 }

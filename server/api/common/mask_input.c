@@ -45,8 +45,8 @@ static bool check_company(const srv_scope *scope) {
            srv_needs(scope, "pad_id", "token_ids", "it says which of token_ids is padding");
 }
 
-static void add(const srv_scope *scope, attn_mask_spec *spec, const char *name,
-                attn_mask_layer layer) {
+static void add_layer_of(const srv_scope *scope, attn_mask_spec *spec, const char *name,
+                         attn_mask_layer layer) {
     if (!srv_given(scope, name))
         return;
     layer.where = srv_where(scope, name);
@@ -60,23 +60,24 @@ bool srv_mask_layers(const srv_scope *scope, const srv_mask_input *in, attn_mask
          !srv_pattern_check(scope, &in->pattern, &in->pattern_given)))
         return false;
     if (window)
-        add(scope, spec, "window",
-            (attn_mask_layer){.kind = ATTN_LAYER_WINDOW,
-                              .window = {in->window.values[0], in->window.values[1]}});
-    add(scope, spec, "pattern",
-        (attn_mask_layer){.kind = ATTN_LAYER_PATTERN, .pattern = in->pattern});
-    add(scope, spec, "attn_mask",
-        (attn_mask_layer){
-            .kind = ATTN_LAYER_VALUES, .values = in->attn_mask, .semantics = in->mask_semantics});
-    add(scope, spec, "key_padding_mask",
-        (attn_mask_layer){.kind = ATTN_LAYER_PADDING,
-                          .values = in->key_padding_mask,
-                          .semantics = in->key_padding_semantics});
-    add(scope, spec, "key_lengths",
-        (attn_mask_layer){.kind = ATTN_LAYER_LENGTHS, .values = in->key_lengths});
-    add(scope, spec, "token_ids",
-        (attn_mask_layer){
-            .kind = ATTN_LAYER_TOKENS, .values = in->token_ids, .pad_id = in->pad_id});
+        add_layer_of(scope, spec, "window",
+                     (attn_mask_layer){.kind = ATTN_LAYER_WINDOW,
+                                       .window = {in->window.values[0], in->window.values[1]}});
+    add_layer_of(scope, spec, "pattern",
+                 (attn_mask_layer){.kind = ATTN_LAYER_PATTERN, .pattern = in->pattern});
+    add_layer_of(scope, spec, "attn_mask",
+                 (attn_mask_layer){.kind = ATTN_LAYER_VALUES,
+                                   .values = in->attn_mask,
+                                   .semantics = in->mask_semantics});
+    add_layer_of(scope, spec, "key_padding_mask",
+                 (attn_mask_layer){.kind = ATTN_LAYER_PADDING,
+                                   .values = in->key_padding_mask,
+                                   .semantics = in->key_padding_semantics});
+    add_layer_of(scope, spec, "key_lengths",
+                 (attn_mask_layer){.kind = ATTN_LAYER_LENGTHS, .values = in->key_lengths});
+    add_layer_of(scope, spec, "token_ids",
+                 (attn_mask_layer){
+                     .kind = ATTN_LAYER_TOKENS, .values = in->token_ids, .pad_id = in->pad_id});
     return true;
 }
 
