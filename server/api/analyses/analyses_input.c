@@ -9,6 +9,7 @@
 #include "api/analyses/analyses_api.h"
 #include "api/analyses/analyses_call.h"
 #include "api/common/route_fields.h"
+#include "api/common/weights_input.h"
 #include "api/stored/stored_api.h"
 #include "request/shared.h"
 
@@ -135,24 +136,6 @@ const srv_field srv_analyses_fields[] = {
 
 #define UNPOOLED     ((size_t)1 << 48) /* max_cells of tensors: more cells than any answer has */
 #define TEXT_OF_PAIR 64.0              /* bytes of text for a pair of heads */
-
-static bool read_dims(const srv_scope *scope, const char *name, const attn_tensor *w,
-                      attn_attention_dims *d, size_t *layers, size_t *entries) {
-    if (w->rank < 2 || w->rank > 5)
-        return srv_refuse(
-            scope, SRV_SHAPE, name,
-            "expected [L, S], [H, L, S], [B, H, L, S] or [layers, B, H, L, S], found %s",
-            attn_rank_text(w));
-    d->L = w->dims[w->rank - 2];
-    d->S = w->dims[w->rank - 1];
-    d->Hq = w->rank > 2 ? w->dims[w->rank - 3] : 1;
-    *layers = w->rank == 5 ? w->dims[0] : 1;
-    *entries = w->rank > 3 ? w->dims[w->rank - 4] : 1;
-    /* The product cannot overflow, because the number of elements did not when the tensor was
-     * decoded. (An axis of 0 counts as 1 there.) */
-    d->B = *layers * *entries;
-    return true;
-}
 
 /* Takes the mask of the stored run. Refuses the mask fields of the request. */
 static bool read_run_mask(srv_analyses_call *call, const srv_scope *scope) {
@@ -354,8 +337,8 @@ static bool read_other(srv_analyses_call *call, const srv_scope *scope) {
                                ? NULL
                                : attn_attention_mask(attn_run_attention(call->other_run->site));
     } else if (!srv_parameter_check(scope, "other", &call->body.other, false, &count) ||
-               !read_dims(scope, "other", &call->body.other, &call->other_dims, &layers,
-                          &entries)) {
+               !srv_weights_shape(scope, "other", &call->body.other, 5, &call->other_dims, &layers,
+                                  &entries)) {
         return false;
     }
     if (a->B != b->B || layers != call->analysis.layers || a->L != b->L || a->S != b->S)
@@ -507,8 +490,8 @@ static bool read_first(srv_analyses_call *call, const srv_scope *scope) {
         return false;
     if (!srv_given(scope, "run"))
         return srv_parameter_check(scope, "weights", &body->weights, false, &numbers) &&
-               read_dims(scope, "weights", &body->weights, &call->dims, &call->analysis.layers,
-                         &call->entries) &&
+               srv_weights_shape(scope, "weights", &body->weights, 5, &call->dims,
+                                 &call->analysis.layers, &call->entries) &&
                read_mask(call, scope);
     if (!srv_analyses_run(call, scope, "run", body->run))
         return false;

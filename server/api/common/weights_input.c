@@ -30,6 +30,27 @@ static attn_status fetch(void *ctx, size_t lane, const attn_range *rows, float *
     return ATTN_OK;
 }
 
+bool srv_weights_shape(const srv_scope *scope, const char *name, const attn_tensor *weights,
+                       int most, attn_attention_dims *dims, size_t *layers, size_t *entries) {
+    const int rank = weights->rank;
+    if (rank < 2 || rank > most)
+        return srv_refuse(
+            scope, SRV_SHAPE, name,
+            "expected [L, S], [H, L, S], [B, H, L, S] or [layers, B, H, L, S], found %s",
+            attn_rank_text(weights));
+    dims->L = weights->dims[rank - 2];
+    dims->S = weights->dims[rank - 1];
+    dims->Hq = rank > 2 ? weights->dims[rank - 3] : 1;
+    *layers = rank > 4 ? weights->dims[0] : 1;
+    *entries = 1;
+    /* The products cannot overflow, because the number of elements did not when the tensor was
+     * decoded. (An axis of 0 counts as 1 there.) */
+    for (int axis = rank > 4; axis < rank - 3; axis++)
+        *entries *= weights->dims[axis];
+    dims->B = *layers * *entries;
+    return true;
+}
+
 attn_status srv_weights_source(const attn_tensor *weights, const attn_attention_dims *dims,
                                attn_arena *arena, attn_weight_source *out, attn_error *err) {
     operand *o = attn_arena_small(arena, sizeof *o);

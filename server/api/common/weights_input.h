@@ -11,6 +11,12 @@
 attn_status srv_weights_source(const attn_tensor *weights, const attn_attention_dims *dims,
                                attn_arena *arena, attn_weight_source *out, attn_error *err);
 
+/* Reads the shape of weights of at most `most` axes: sets B, Hq, L and S of *dims, and the numbers of
+ * layers and of the batch entries of each. Axes between those of layers and heads are batch axes.
+ * false: a problem is set. */
+bool srv_weights_shape(const srv_scope *scope, const char *name, const attn_tensor *weights,
+                       int most, attn_attention_dims *dims, size_t *layers, size_t *entries);
+
 typedef struct srv_weights_lint {
     srv_request *req;
     const char *where; /* name of the field that holds the weights */

@@ -26,6 +26,7 @@ typedef struct heatmaps_call {
     SRV_CALL;
     heatmaps_body body;
     attn_attention_dims dims; /* only B, Hq, L and S are set */
+    size_t layers, entries;   /* entries: batch entries of each layer */
     attn_heatmap_options options;
     attn_heatmaps maps;
     srv_warnings warnings;
@@ -55,30 +56,6 @@ const srv_field srv_heatmaps_fields[] = {
     {0},
 };
 
-/* Returns the number of batch entries of each layer. They cannot overflow, because the number of
- * elements did not when the tensor was decoded. (An axis of 0 counts as 1 there.) */
-static size_t entries_of(const attn_tensor *w) {
-    size_t entries = 1;
-    for (int axis = w->rank > 4; axis < w->rank - 3; axis++)
-        entries *= w->dims[axis];
-    return entries;
-}
-
-static bool read_dims(heatmaps_call *call, const srv_scope *scope) {
-    const attn_tensor *w = &call->body.weights;
-    attn_attention_dims *d = &call->dims;
-    if (w->rank < 2)
-        return srv_refuse(
-            scope, SRV_SHAPE, "weights",
-            "expected [L, S], [H, L, S], [B, H, L, S] or [layers, B, H, L, S], found %s",
-            attn_rank_text(w));
-    d->L = w->dims[w->rank - 2];
-    d->S = w->dims[w->rank - 1];
-    d->Hq = w->rank > 2 ? w->dims[w->rank - 3] : 1;
-    d->B = entries_of(w) * (w->rank > 4 ? w->dims[0] : 1);
-    return true;
-}
-
 static srv_cost cost_of(const attn_attention_dims *d, const attn_cost *drawn) {
     const double rows = (double)d->B * (double)d->Hq * (double)d->L;
     return (srv_cost){.cells = rows * (double)d->S,
@@ -99,8 +76,9 @@ static bool prepare(void *data) {
     attn_cost drawn;
     attn_error err = {0};
     if (!srv_parameter_check(&scope, "weights", &body->weights, false, &count) ||
-        !read_dims(call, &scope) ||
-        !srv_labels_check(call->req, &body->labels, entries_of(&body->weights), d->L, d->S))
+        !srv_weights_shape(&scope, "weights", &body->weights, ATTN_MAX_RANK, &call->dims,
+                           &call->layers, &call->entries) ||
+        !srv_labels_check(call->req, &body->labels, call->entries, d->L, d->S))
         return false;
     if (srv_given(&scope, "titles") && body->titles.count != d->Hq)
         return srv_refuse(&scope, SRV_SHAPE, "titles",
@@ -138,7 +116,7 @@ static bool draw(void *data) {
     if (status)
         srv_heat_problem(req, &err);
     if (call->body.weights.rank > 4)
-        call->maps.layer_batches = entries_of(&call->body.weights);
+        call->maps.layer_batches = call->entries;
     return !status;
 }
 
