@@ -25,10 +25,6 @@ typedef struct findings {
     bool failed; /* memory ran out */
 } findings;
 
-static attn_status no_memory(attn_error *err) {
-    return attn_fail(err, ATTN_ENOMEM, "", "no memory left for diagnoses");
-}
-
 void attn_analysis_say(attn_sentence *s, const char *format, ...) {
     va_list args;
     va_start(args, format);
@@ -216,7 +212,7 @@ static attn_status measure_vectors(const attn_attention *a, size_t batch, size_t
                 .seen = attn_arena_zeroed(arena, S, 1),
                 .keep = attn_arena_zeroed(arena, S, 1)};
     if (!r.scratch || !r.row || !r.mean || !r.seen || !r.keep)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for a head's queries and keys");
+        return attn_no_memory(err, "a head's queries and keys");
     find_seen(&r);
     measure_queries(&r, &v);
     measure_keys(&r, &v);
@@ -312,7 +308,7 @@ static attn_status find_uniform(const attn_diagnose_input *in, size_t *heads, fi
     uint8_t *why = attn_arena_zeroed(f->arena, m->count, 1);
     evidence found[CAUSES] = {{0}};
     if (!why)
-        return no_memory(err);
+        return attn_no_memory(err, "diagnoses");
     for (size_t i = 0; i < m->count; i++) {
         const attn_head_measures *h = &m->items[i];
         vectors v = {.known = false};
@@ -557,7 +553,7 @@ attn_status attn_diagnose(const attn_diagnose_input *in, attn_arena *arena, attn
     findings f = {.arena = arena};
     size_t *heads = attn_arena_zeroed(arena, in->measures->count, sizeof *heads);
     if (!heads)
-        return no_memory(err);
+        return attn_no_memory(err, "diagnoses");
     ATTN_TRY(find_uniform(in, heads, &f, err));
     find_nearly_uniform(in, heads, &f);
     find_saturated(in, heads, &f);
@@ -567,7 +563,7 @@ attn_status attn_diagnose(const attn_diagnose_input *in, attn_arena *arena, attn
     find_leaks(in, heads, &f);
     find_memory(in, &f);
     if (f.failed)
-        return no_memory(err);
+        return attn_no_memory(err, "diagnoses");
     *out = (attn_diagnoses){f.items, f.count};
     return ATTN_OK;
 }

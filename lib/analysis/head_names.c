@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analysis/diagnose.h"
+#include "base/try.h"
 
 /* The head, and the name and sentence found for it. */
 typedef struct naming {
@@ -267,7 +268,7 @@ attn_status attn_name_pattern(const attn_head_measures *head, const attn_measure
                            .shape = shape_of(&n),
                            .text = attn_arena_text(arena, n.text.text, n.text.used)};
     if (!p.name || !p.text)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the names of patterns");
+        return attn_no_memory(err, "the names of patterns");
     *out = p;
     return ATTN_OK;
 }

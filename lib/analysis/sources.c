@@ -23,7 +23,7 @@ static attn_status make_source(attn_weight_source made, const void *work, size_t
                                attn_error *err) {
     void *copy = attn_arena_small(arena, size);
     if (!lanes || !copy)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for rows of weights");
+        return attn_no_memory(err, "rows of weights");
     made.ctx = memcpy(copy, work, size);
     *out = made;
     return ATTN_OK;

@@ -115,7 +115,7 @@ attn_status attn_value_norms(const attn_attention *a, const attn_tensor *w_o, at
     }
     n.lanes = attn_sweep_open(&measuring, &n, attn_pool_slots(pool), arena);
     if (!n.lanes || (n.out_width && !n.w_o))
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the norms of values");
+        return attn_no_memory(err, "the norms of values");
     *out = n.to;
     return attn_sweep_run(&measuring, &n, d->B * d->Hq * n.parts, 0, pool, control, err);
 }
@@ -149,7 +149,7 @@ attn_status attn_value_norm_source(const attn_weight_source *source, const doubl
                                    attn_arena *arena, attn_weight_source *out, attn_error *err) {
     scaled *s = attn_arena_small(arena, sizeof *s);
     if (!s)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the norms of values");
+        return attn_no_memory(err, "the norms of values");
     *s = (scaled){source, norms};
     *out = *source;
     out->fetch = fetch_scaled;

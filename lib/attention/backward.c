@@ -157,10 +157,6 @@ static attn_status back_piece(void *ctx, size_t index, size_t lane, attn_error *
 
 /* --- the backward pass alone, from the results of an earlier forward pass --- */
 
-static attn_status no_memory(attn_error *err) {
-    return attn_fail(err, ATTN_ENOMEM, "", "no memory left for gradients");
-}
-
 static attn_status check_gradients(const attn_attention *a, const attn_results *results,
                                    const attn_tensor *t, attn_error *err) {
     const attn_tensor *o = &results->output;
@@ -276,11 +272,11 @@ static attn_status run_backward(attn_backward *g, attn_pool *pool, attn_arena *a
     attn_gradients gradients = {.score.kind = g->a->in.score.kind};
     const attn_arena_mark before = attn_arena_here(arena);
     if (!read_statistics(g, attn_pool_slots(pool), arena))
-        return no_memory(err);
+        return attn_no_memory(err, "gradients");
     g->packed = g->scores == g->a->kernels ? g->a->packed : NULL;
     g->bad_keys = g->a->packed->any_bad;
     if (!attn_backward_allocate(g, arena))
-        return no_memory(err);
+        return attn_no_memory(err, "gradients");
     ATTN_TRY(run_passes(g, pool, arena, &gradients, err));
     if (attn_backward_all_finite(g, &gradients)) {
         *out = gradients;
@@ -299,7 +295,7 @@ static attn_status run_backward(attn_backward *g, attn_pool *pool, attn_arena *a
 static attn_status run_packed(attn_backward *g, const attn_tensor *grad_output, attn_pool *pool,
                               attn_arena *arena, attn_gradients *out, attn_error *err) {
     if (!view_gradients(g, grad_output, arena))
-        return no_memory(err);
+        return attn_no_memory(err, "gradients");
     ATTN_TRY(check_finite(g, g->a->packed, err));
     return run_backward(g, pool, arena, out, err);
 }
@@ -480,7 +476,7 @@ static attn_status open_heads(heads *t, const attn_results *results, const attn_
     g->max = results->stats.max;
     g->sum = results->stats.sum;
     if (!view_gradients(g, grad_output, arena) || !attn_backward_allocate(g, arena))
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for gradients");
+        return attn_no_memory(err, "gradients");
     return ATTN_OK;
 }
 

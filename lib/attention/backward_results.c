@@ -12,10 +12,6 @@
 #include "kernels/gemm.h"
 #include "mask/layer_view.h"
 
-static attn_status no_memory(attn_error *err) {
-    return attn_fail(err, ATTN_ENOMEM, "", "no memory left for gradients");
-}
-
 /* --- parameters of positions and scores --- */
 
 static void add_all(double *to, const double *from, size_t n) {
@@ -157,7 +153,7 @@ static attn_status back_bias(const attn_backward *g, const attn_mask_layer *laye
     ATTN_TRY(attn_dense_zeros(&layer->values, g->a->dims.result, arena, out, err));
     if (!attn_tensor_count(out, &count) ||
         !(s.sums = attn_arena_zeroed(arena, count, sizeof *s.sums)))
-        return no_memory(err);
+        return attn_no_memory(err, "gradients");
     sums.values = attn_tensor_dense(s.sums, ATTN_F64, layer->values.rank, layer->values.dims);
     ATTN_TRY(attn_weights_view(&mask, &sums, arena, &s.at, err));
     s.row_parts = s.at.row && g->plan.blocks ? g->plan.blocks : 1;
@@ -300,7 +296,7 @@ static attn_status map_back(const attn_backward *g, side *s, attn_arena *arena, 
     if (attn_size_mul(rows, E, &count))
         dx = attn_arena_zeroed(arena, count, k->elem);
     if (!x || !w || !dw || !dx || rows > INT32_MAX)
-        return no_memory(err);
+        return attn_no_memory(err, "gradients");
     if (!to->rank)
         ATTN_TRY(attn_dense_zeros(s->from, g->a->dims.result, arena, to, err));
     if (rows) {
@@ -371,7 +367,7 @@ static attn_status open_sums(const attn_backward *g, side *s, size_t rows, const
     if (!s->alone)
         return attn_dense_zeros(like, d->result, arena, out, err);
     out->data = s->here ? s->grads : attn_arena_take(arena, bytes);
-    return out->data ? ATTN_OK : no_memory(err);
+    return out->data ? ATTN_OK : attn_no_memory(err, "gradients");
 }
 
 /* Adds rows first … first + rows - 1 of every head to the dense tensor `to`, or copies them if
@@ -384,7 +380,7 @@ static attn_status accumulate_rows(const attn_backward *g, const side *s, size_t
     if (s->here)
         return ATTN_OK;
     if (!attn_layout_view(a, to, layout, arena, &view))
-        return no_memory(err);
+        return attn_no_memory(err, "gradients");
     if (layout == ATTN_BLD)
         view.head = (ptrdiff_t)s->width;
     const bool same = has_elements_of(g->k, to);
@@ -418,7 +414,7 @@ static attn_status accumulate_keys(const attn_backward *g, const side *s, attn_t
 static attn_status back_through(const attn_backward *g, side *s, attn_arena *arena,
                                 attn_gradients *out, attn_error *err) {
     if (g->a->in.position.kind == ATTN_POSITION_ROTARY && !rotate_back(g, s, arena))
-        return no_memory(err);
+        return attn_no_memory(err, "gradients");
     return s->map->rank ? map_back(g, s, arena, out, err) : ATTN_OK;
 }
 

@@ -171,7 +171,7 @@ attn_status attn_encode(const attn_encoding *e, bool queries, const attn_tensor 
     double *rates = attn_arena_zeroed(arena, 3 * D, sizeof *rates);
     *out = attn_tensor_dense(attn_arena_take(arena, bytes), dtype, x->rank, x->dims);
     if (!rates || !out->data)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for positions");
+        return attn_no_memory(err, "positions");
     double *const line = rates + D;
     for (size_t t = 0; t < D / 2; t++)
         rates[t] = pow(10000, -2.0 * (double)t / (double)D);
@@ -227,7 +227,7 @@ attn_status attn_encodings_collect(const attn_attention *a, const attn_encoding_
     size_t n;
     double *sums = attn_tensor_count(like, &n) ? attn_arena_zeroed(arena, n, sizeof *sums) : NULL;
     if (!sums)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for gradients");
+        return attn_no_memory(err, "gradients");
     for (size_t i = 0; i < count; i++)
         collect(a, &parts[i], sums);
     return attn_encoding_table(like, sums, a->dims.result, arena, table, err);

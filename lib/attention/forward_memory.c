@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "base/try.h"
+
 /* --- results --- */
 
 /* Takes memory for a result of `rows` rows of `width` elements. If the area has a base, *out
@@ -172,14 +174,14 @@ attn_status attn_forward_open(attn_forward *f, const attn_attention *a, unsigned
     attn_plan_make(d, want, slots, &f->plan);
     place_results(&counted, &f->plan, out);
     if (!attn_area_open(&area, &counted, arena))
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the results");
+        return attn_no_memory(err, "the results");
     place_results(&area, &f->plan, out);
     memset(out->stats.max, 0, d->B * d->Hq * d->L * (2 * sizeof(double) + 1));
     f->lanes = attn_sweep_open(&rows_memory, f, slots, arena);
-    return f->lanes ? ATTN_OK : attn_fail(err, ATTN_ENOMEM, "", "no memory left for scratch");
+    return f->lanes ? ATTN_OK : attn_no_memory(err, "scratch");
 }
 
 attn_status attn_forward_open_cells(attn_forward *f, attn_arena *arena, attn_error *err) {
     f->cells = attn_sweep_open(&cells_memory, f, f->plan.slots, arena);
-    return f->cells ? ATTN_OK : attn_fail(err, ATTN_ENOMEM, "", "no memory left for scratch");
+    return f->cells ? ATTN_OK : attn_no_memory(err, "scratch");
 }

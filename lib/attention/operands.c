@@ -429,7 +429,7 @@ attn_status attn_pack(attn_attention *a, attn_pool *pool, const attn_control *co
     packer pk = {.a = a, .dims = d, .kernels = a->kernels};
     pk.lanes = attn_sweep_open(&packing, &pk, attn_pool_slots(pool), arena);
     if (!pk.lanes)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for packed keys and values");
+        return attn_no_memory(err, "packed keys and values");
     pk.chunks = (pk.p->tiles + TILES_A_PIECE - 1) / TILES_A_PIECE;
     ATTN_TRY(attn_sweep_run(&packing, &pk, d->sets * d->Hkv * pk.chunks, 0, pool, control, err));
     if (pk.p->any_bad && !a->in.allow_nonfinite)

@@ -35,10 +35,6 @@ size_t attn_t5_bucket(int64_t distance, size_t buckets, int64_t max_distance, bo
     return first + (bucket < (double)(buckets - 1) ? (size_t)bucket : buckets - 1);
 }
 
-static attn_status no_memory(attn_error *err) {
-    return attn_fail(err, ATTN_ENOMEM, "", "no memory left for positions");
-}
-
 static double element(const attn_tensor *t, size_t i, size_t j) {
     double x;
     ptrdiff_t at = (ptrdiff_t)i * t->strides[0] + (t->rank > 1 ? (ptrdiff_t)j * t->strides[1] : 0);
@@ -98,7 +94,7 @@ static attn_status new_alibi(attn_attention *a, attn_arena *arena, attn_error *e
     const size_t H = a->dims.Hq;
     double *slopes = attn_arena_zeroed(arena, H, sizeof *slopes);
     if (!slopes)
-        return no_memory(err);
+        return attn_no_memory(err, "positions");
     attn_alibi_slopes(H, slopes);
     if (t->rank) {
         ATTN_TRY(check_table(t, "position/slopes", 1, 0, H, "", err));
@@ -120,7 +116,7 @@ static attn_status new_table(attn_attention *a, attn_arena *arena, size_t entrie
     if (attn_size_mul(a->dims.Hq, entries, &count))
         table = attn_arena_zeroed(arena, count, sizeof *table);
     if (!table)
-        return no_memory(err);
+        return attn_no_memory(err, "positions");
     for (size_t h = 0; h < a->dims.Hq; h++)
         for (size_t e = 0; e < entries; e++)
             table[h * entries + e] = head_columns ? element(t, e, h) : element(t, h, e);
@@ -176,7 +172,8 @@ static attn_status new_t5(attn_attention *a, attn_arena *arena, attn_error *err)
                          "expected a distance beyond half of the %zu buckets a side and at most "
                          "1,048,576, found %lld",
                          side, (long long)t5_distance(p));
-    return new_starts(a, side, arena) ? new_table(a, arena, buckets, true, err) : no_memory(err);
+    return new_starts(a, side, arena) ? new_table(a, arena, buckets, true, err)
+                                      : attn_no_memory(err, "positions");
 }
 
 static attn_status new_relative(attn_attention *a, attn_arena *arena, attn_error *err) {
@@ -218,7 +215,9 @@ static attn_status new_shaw(attn_attention *a, attn_arena *arena, attn_error *er
     a->rule.values = p->value_table.rank ? doubles(&p->value_table, arena) : NULL;
     for (size_t i = 0; a->rule.values && i < a->rule.relative * a->dims.Ev; i++)
         a->rule.value_magnitude = fmax(a->rule.value_magnitude, fabs(a->rule.values[i]));
-    return a->rule.keys && (a->rule.values || !p->value_table.rank) ? ATTN_OK : no_memory(err);
+    return a->rule.keys && (a->rule.values || !p->value_table.rank)
+               ? ATTN_OK
+               : attn_no_memory(err, "positions");
 }
 
 static attn_status check_rotary(const attn_attention *a, attn_error *err) {

@@ -14,10 +14,6 @@ enum {
     ROWS_A_PIECE = 256
 }; /* rows of a piece; constant, so that results do not depend on threads */
 
-static attn_status no_memory(attn_error *err) {
-    return attn_fail(err, ATTN_ENOMEM, "", "no memory left for projections");
-}
-
 static attn_status too_large(attn_error *err) {
     return attn_fail(err, ATTN_ELIMIT, "projections", "beyond what can be computed");
 }
@@ -275,7 +271,7 @@ static attn_status multiply(const attn_tensor *x, const attn_tensor *w, const at
     p.bias = b->rank ? attn_dense_copy(b, dtype, arena) : NULL;
     p.y = attn_arena_take(arena, count);
     if (!p.x || !p.w || !p.y || (b->rank && !p.bias))
-        return no_memory(err);
+        return attn_no_memory(err, "projections");
     out->data = p.y;
     return attn_pool_run(pool, (p.rows + ROWS_A_PIECE - 1) / ROWS_A_PIECE, product_piece, &p,
                          control, err);
@@ -351,10 +347,6 @@ attn_status attn_projections_output(const attn_tensor *output, const attn_projec
  * With y = x W^T + b: dx = dy W, dW = dy^T x, db = the sum of the rows of dy. The calling thread
  * computes them. */
 
-static attn_status no_gradient_memory(attn_error *err) {
-    return attn_fail(err, ATTN_ENOMEM, "", "no memory left for gradients");
-}
-
 static void multiply_gradients(attn_dtype dtype, void *c, const void *a, const void *b,
                                const attn_gemm_dims *dims, bool add) {
     if (!dims->M || !dims->N || !dims->K)
@@ -389,7 +381,7 @@ static attn_status backward_product(const attn_tensor *x, const attn_tensor *w,
         return attn_fail(err, ATTN_ELIMIT, "projections", "beyond what can be computed");
     const void *xs = attn_dense_copy(x, dtype, arena), *ws = attn_dense_copy(w, dtype, arena);
     if (!xs || !ws)
-        return no_gradient_memory(err);
+        return attn_no_memory(err, "gradients");
     ATTN_TRY(attn_dense_zeros(w, dtype, arena, dw, err));
     if (b->rank)
         ATTN_TRY(attn_dense_zeros(b, dtype, arena, db, err));
@@ -430,7 +422,7 @@ attn_status attn_projections_output_backward(const attn_tensor *output, const at
     dense = attn_tensor_dense(attn_dense_copy(grad_output, dtype, arena), dtype, grad_output->rank,
                               grad_output->dims);
     if (!dense.data)
-        return no_gradient_memory(err);
+        return attn_no_memory(err, "gradients");
     if (!p->w_o.rank) {
         *grad = dense;
         return ATTN_OK;
@@ -509,7 +501,7 @@ attn_status attn_projections_backward(const attn_inputs *in, const attn_projecti
     const bool learned = e.position.kind == ATTN_POSITION_LEARNED;
     double *sums = learned ? new_sums(&e.position, arena) : NULL;
     if (learned && !sums)
-        return no_gradient_memory(err);
+        return attn_no_memory(err, "gradients");
     ATTN_TRY(attn_encoding_differentiable(&e.position, err));
     if (e.position.kind != ATTN_POSITION_NONE)
         ATTN_TRY(open_encoding(&shapes, arena, &e, err));

@@ -102,7 +102,7 @@ attn_status attn_projections_draw(attn_projections *p, attn_pool *pool, const at
         if (attn_tensor_count(m.w[i], &count) && attn_size_mul(count, sizeof(float), &bytes))
             m.w[i]->data = attn_arena_take(arena, bytes);
         if (!m.w[i]->data || !m.b[i]->data)
-            return attn_fail(err, ATTN_ENOMEM, "", "no memory left for projections");
+            return attn_no_memory(err, "projections");
         draws d = {m.w[i]->data, count, p->seed, first, bound_of(&m, i)};
         ATTN_TRY(attn_pool_run(pool, count / DRAWS_A_PIECE + (count % DRAWS_A_PIECE != 0),
                                draw_piece, &d, control, err));

@@ -420,7 +420,7 @@ static attn_status open_views(attn_attention *a, attn_arena *arena, attn_error *
     if (attn_position_encodes(in->position.kind))
         ATTN_TRY(add_encodings(a, arena, &query, &key, &value, err));
     if (!make_views(a, &query, &key, &value, arena))
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the operation");
+        return attn_no_memory(err, "the operation");
     return ATTN_OK;
 }
 
@@ -462,7 +462,7 @@ static attn_status read_sinks(attn_attention *a, attn_arena *arena, attn_error *
                          a->dims.Hq);
     double *sinks = attn_arena_zeroed(arena, a->dims.Hq, sizeof *sinks);
     if (!sinks)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the operation");
+        return attn_no_memory(err, "the operation");
     attn_widen_f64(sinks, t->data, t->dtype, t->strides[0], a->dims.Hq);
     for (size_t h = 0; h < a->dims.Hq; h++)
         if (!isfinite(sinks[h]))
@@ -487,7 +487,7 @@ attn_status attn_attention_new(const attn_inputs *in, attn_arena *arena, attn_at
                                attn_error *err) {
     attn_attention *a = attn_arena_take(arena, sizeof *a);
     if (!a)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the operation");
+        return attn_no_memory(err, "the operation");
     start_operation(a, in);
     ATTN_TRY(resolve_dims(&a->in, &a->dims, &a->plan, err));
     ATTN_TRY(check_numbers(in, &a->dims, err));

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "attention/operands.h"
+#include "base/try.h"
 
 /* The queries, or the keys, to transform: [sets, heads, rows, width_in] -> [sets, heads, rows,
  * width]. */
@@ -206,8 +207,7 @@ attn_status attn_score_rows_new(attn_attention *a, attn_arena *arena, attn_error
         ok = transform_side(&p, &k, false, &a->score_key);
         a->score_past = 0;
     }
-    return ok ? ATTN_OK
-              : attn_fail(err, ATTN_ENOMEM, "", "no memory left for transformed queries and keys");
+    return ok ? ATTN_OK : attn_no_memory(err, "transformed queries and keys");
 }
 
 bool attn_score_rows_bytes(const attn_attention_dims *d, const attn_kernels *k, size_t *bytes) {

@@ -5,10 +5,6 @@
 
 #include "base/try.h"
 
-static attn_status no_memory(attn_error *err) {
-    return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the mask");
-}
-
 /* --- errors --- */
 
 /* `axis` counts from the right; below 0 the tensor has too many axes. */
@@ -155,7 +151,7 @@ attn_status attn_weights_view(attn_mask *m, const attn_mask_layer *layer, attn_a
     for (int a = 0; a < n; a++)
         m->same_batches &= strides[a] == 0;
     m->same_heads &= view->head == 0;
-    return view->batch ? ATTN_OK : no_memory(err);
+    return view->batch ? ATTN_OK : attn_no_memory(err, "the mask");
 }
 
 attn_status attn_padding_view(attn_mask *m, const attn_mask_layer *layer, attn_arena *arena,
@@ -176,5 +172,5 @@ attn_status attn_padding_view(attn_mask *m, const attn_mask_layer *layer, attn_a
     view->batch = attn_view_batches(arena, want, n, strides);
     for (int a = 0; a < n; a++)
         m->same_batches &= strides[a] == 0;
-    return view->batch ? ATTN_OK : no_memory(err);
+    return view->batch ? ATTN_OK : attn_no_memory(err, "the mask");
 }

@@ -22,7 +22,7 @@ typedef struct compiler {
 } compiler;
 
 static attn_status no_memory(compiler *c) {
-    return attn_fail(c->err, ATTN_ENOMEM, "", "no memory left for the mask");
+    return attn_no_memory(c->err, "the mask");
 }
 
 /* --- visibility bytes --- */

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/try.h"
 #include "mask/mask_private.h"
 #include "mask/warning_list.h"
 #include "number/hash.h"
@@ -375,9 +376,7 @@ attn_status attn_mask_lint_numbers(const attn_mask *m, attn_arena *arena, attn_w
             warn(&l, (attn_warning){.code = ATTN_WARN_ONLY_BITS, .layer = part->layer});
     }
     *out = l.found;
-    return l.failed
-               ? attn_fail(err, ATTN_ENOMEM, "", "no memory left for the warnings about the mask")
-               : ATTN_OK;
+    return l.failed ? attn_no_memory(err, "the warnings about the mask") : ATTN_OK;
 }
 
 /* --- encodings of positions --- */
@@ -489,7 +488,7 @@ static bool has_cells(const attn_mask *m) {
 
 static attn_status end_lint(const linter *l, attn_warnings *out, attn_error *err) {
     if (l->failed)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the warnings about the mask");
+        return attn_no_memory(err, "the warnings about the mask");
     *out = l->found;
     return ATTN_OK;
 }
