@@ -29,13 +29,6 @@ static const attn_experiment_row *row_of(const attn_experiment *experiment) {
     return NULL;
 }
 
-size_t attn_experiment_setting(const attn_experiment *experiment, const char *name) {
-    size_t i = 0;
-    while (i < experiment->setting_count && strcmp(experiment->settings[i].name, name))
-        i++;
-    return i;
-}
-
 void attn_experiment_values(const attn_experiment *experiment, bool full, double *values) {
     for (size_t i = 0; i < experiment->setting_count; i++)
         values[i] = full ? experiment->settings[i].full : experiment->settings[i].standard;

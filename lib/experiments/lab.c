@@ -12,6 +12,13 @@
 /* Most tables and pictures of an experiment. */
 enum { TABLES = 8, PICTURES = 40 };
 
+size_t attn_experiment_setting(const attn_experiment *experiment, const char *name) {
+    size_t i = 0;
+    while (i < experiment->setting_count && strcmp(experiment->settings[i].name, name))
+        i++;
+    return i;
+}
+
 double attn_setting_value(const attn_experiment *about, const double *values, const char *name) {
     return values[attn_experiment_setting(about, name)];
 }

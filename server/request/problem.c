@@ -17,6 +17,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "number/print_small.h"
 #include "request/decoded_body.h"
@@ -283,4 +284,23 @@ void srv_problem_error_at(srv_request *req, const attn_error *err, const srv_ren
 
 void srv_problem_error(srv_request *req, const attn_error *err) {
     srv_problem_error_at(req, err, &(srv_renamed){NULL, NULL});
+}
+
+/* --- any reply --- */
+
+void srv_reply_header(srv_request *req, const char *name, const char *value) {
+    srv_reply *reply = &req->reply;
+    for (size_t i = 0; i < reply->header_count; i++)
+        if (!strcasecmp(reply->headers[i].name, name)) {
+            reply->headers[i].value = value;
+            return;
+        }
+    if (reply->header_count < SRV_REPLY_HEADERS)
+        reply->headers[reply->header_count++] = (srv_header){name, value};
+    else
+        srv_problem(req, SRV_INTERNAL, NULL, "the answer has no room for the header %s", name);
+}
+
+void srv_reply_set(srv_request *req, int status, const char *type, const char *body, size_t size) {
+    req->reply = (srv_reply){.status = status, .type = type, .body = body, .size = size};
 }

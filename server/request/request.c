@@ -3,7 +3,6 @@
 
 #include <ctype.h>
 #include <string.h>
-#include <strings.h>
 
 #include "request/shared.h"
 
@@ -57,23 +56,6 @@ void srv_request_finish_by(srv_request *req, int64_t by_ns) {
         return;
     req->control.deadline_ns = by_ns;
     req->own_deadline = true;
-}
-
-void srv_reply_header(srv_request *req, const char *name, const char *value) {
-    srv_reply *reply = &req->reply;
-    for (size_t i = 0; i < reply->header_count; i++)
-        if (!strcasecmp(reply->headers[i].name, name)) {
-            reply->headers[i].value = value;
-            return;
-        }
-    if (reply->header_count < SRV_REPLY_HEADERS)
-        reply->headers[reply->header_count++] = (srv_header){name, value};
-    else
-        srv_problem(req, SRV_INTERNAL, NULL, "the answer has no room for the header %s", name);
-}
-
-void srv_reply_set(srv_request *req, int status, const char *type, const char *body, size_t size) {
-    req->reply = (srv_reply){.status = status, .type = type, .body = body, .size = size};
 }
 
 static int hex_digit(char c) {

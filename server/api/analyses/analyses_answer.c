@@ -5,6 +5,16 @@
 
 #include "api/analyses/analyses_call.h"
 
+/* The items that every analysis has, in the order of the bits SRV_AN_*. */
+#define ITEMS                                                                                      \
+    "entropy", "confidence", "distance", "positional", "local", "sink", "received", "duplicate",   \
+        "induction", "structure", "blocks", "scores", "classes", "patterns", "pairs", "diagnoses", \
+        "all", "value_norm"
+
+const char *const srv_analysis_items[] = {ITEMS, "rollout", "gradient", NULL};
+const char *const srv_analysis_items_model[] = {ITEMS, "rollout", NULL};
+const char *const srv_analysis_items_run[] = {ITEMS, NULL};
+
 /* Returns the item of `analysis` (SRV_AN_*) that includes the measure. */
 static unsigned item_of(attn_measure m) {
     static const unsigned items[ATTN_MEASURES] = {

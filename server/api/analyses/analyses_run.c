@@ -283,16 +283,6 @@ static bool read_labels(srv_analysis *an) {
 #define TEXT_OF_NUMBER 16.0    /* for each other number */
 #define TEXT_OF_REST   16384.0 /* for the legend and the diagnoses */
 
-/* The items that every analysis has, in the order of the bits SRV_AN_*. */
-#define ITEMS                                                                                      \
-    "entropy", "confidence", "distance", "positional", "local", "sink", "received", "duplicate",   \
-        "induction", "structure", "blocks", "scores", "classes", "patterns", "pairs", "diagnoses", \
-        "all", "value_norm"
-
-const char *const srv_analysis_items[] = {ITEMS, "rollout", "gradient", NULL};
-const char *const srv_analysis_items_model[] = {ITEMS, "rollout", NULL};
-const char *const srv_analysis_items_run[] = {ITEMS, NULL};
-
 static bool wants_pairs(const srv_analysis *an) {
     return (an->items & (SRV_AN_PAIRS | SRV_AN_DIAGNOSES)) != 0 && an->H > 1;
 }

@@ -17,8 +17,6 @@
 
 enum { CAUSAL, PADDING, WINDOW, PATTERN, VALUES };
 static const char *const kinds[] = {"causal", "padding", "window", "pattern", "values", NULL};
-const char *const srv_masks_forms[] = {"keep", "keep_numbers", "hide_numbers", "additive", NULL};
-_Static_assert(sizeof(srv_masks_form) == sizeof(int), "SRV_ENUM stores an int");
 static const char *const combinations[] = {"and", NULL};
 
 static const char *const padding_ways[] = {"key_padding_mask", "key_lengths", "token_ids"};
@@ -323,13 +321,6 @@ static bool read_body(srv_masks_call *call) {
 
 /* Bytes of a boolean and its comma as text. */
 #define TEXT_OF_FLAG 6.0
-
-double srv_masks_batches(const srv_masks_call *call) {
-    double n = 1;
-    for (int i = 0; i < call->shape.batch_rank; i++)
-        n *= (double)call->shape.batch[i];
-    return n;
-}
 
 static srv_cost cost_of(const srv_masks_call *call) {
     const bool cells = srv_masks_cells(call),

@@ -9,6 +9,16 @@
 #include "load/admission.h"
 #include "request/shared.h"
 
+const char *const srv_masks_forms[] = {"keep", "keep_numbers", "hide_numbers", "additive", NULL};
+_Static_assert(sizeof(srv_masks_form) == sizeof(int), "SRV_ENUM stores an int");
+
+double srv_masks_batches(const srv_masks_call *call) {
+    double n = 1;
+    for (int i = 0; i < call->shape.batch_rank; i++)
+        n *= (double)call->shape.batch[i];
+    return n;
+}
+
 /* Memory in bytes of each cell that is written: its boolean, its float32, and twice the text of
  * both, because the text's buffer grows by doubling. */
 #define CELL_BYTES 56.0

@@ -107,6 +107,21 @@ bool srv_run_layers_are_known(const attn_run *run, const attn_run_layers *layers
     return layers->named || layers->batches <= 1 || attn_run_site_count(run) > 1;
 }
 
+typedef struct toucher {
+    srv_request *req;
+    const srv_run *run;
+} toucher;
+
+static bool check_part(void *ctx, const void *from, size_t bytes) {
+    const toucher *t = ctx;
+    return srv_run_check(t->req, t->run, from, bytes);
+}
+
+bool srv_run_touch(srv_request *req, const srv_run_view *run, size_t batch, size_t head) {
+    toucher t = {req, run->held};
+    return attn_run_visit(run->site, batch, head, check_part, &t);
+}
+
 bool srv_run_touch_layers(srv_request *req, const srv_run_view *run, const attn_run_layers *l) {
     srv_run_view view = *run;
     bool ok = true;

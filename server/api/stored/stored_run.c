@@ -87,21 +87,6 @@ static bool find_site(const srv_scope *scope, const attn_run *run, const srv_run
                       found, attn_run_site_count(run));
 }
 
-typedef struct toucher {
-    srv_request *req;
-    const srv_run *run;
-} toucher;
-
-static bool check_part(void *ctx, const void *from, size_t bytes) {
-    const toucher *t = ctx;
-    return srv_run_check(t->req, t->run, from, bytes);
-}
-
-bool srv_run_touch(srv_request *req, const srv_run_view *run, size_t batch, size_t head) {
-    toucher t = {req, run->held};
-    return attn_run_visit(run->site, batch, head, check_part, &t);
-}
-
 /* Returns whether the request can name a head. Otherwise it is about all of them. */
 static bool has_head(const srv_field *fields) {
     while (fields->name && strcmp(fields->name, "head") != 0)
