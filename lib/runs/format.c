@@ -159,7 +159,7 @@ static void read_site(attn_run_reader *r, attn_json *object) {
 static void write_text_numbers(attn_json_text *t, const char *key, const size_t *numbers,
                                size_t n) {
     if (numbers && n == 1)
-        attn_run_write_integer(t, key, (int64_t)numbers[0]);
+        attn_json_key_int(t, key, (int64_t)numbers[0]);
     else
         attn_run_write_integers(t, key, (const int64_t *)numbers, n);
 }
@@ -170,7 +170,7 @@ void attn_run_write_info(attn_json_text *t, const attn_run_site_info *info, size
     attn_run_write_text(t, "name", info->name);
     attn_run_write_text(t, "kind", attn_run_kind_words[info->kind]);
     attn_run_write_text(t, "stack", info->stack);
-    attn_run_write_integer(t, "layer", (int64_t)info->layer);
+    attn_json_key_int(t, "layer", (int64_t)info->layer);
     attn_run_write_rows(&to, "", count_rows, info, &usual);
     attn_run_write_integers(t, "query_lengths", info->query_lengths, B);
     attn_run_write_integers(t, "key_lengths", info->key_lengths, B);

@@ -257,7 +257,7 @@ static void write_run(builder *b) {
     const attn_run_source *source = b->source;
     attn_json_text *t = &b->text;
     attn_json_object(t);
-    attn_run_write_integer(t, "version", ATTN_RUN_FORMAT);
+    attn_json_key_int(t, "version", ATTN_RUN_FORMAT);
     attn_run_write_text(t, "model", source->model);
     attn_run_write_text_list(t, source->texts, source->text_count);
     attn_json_key_array(t, "sites");

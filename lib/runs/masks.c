@@ -316,7 +316,7 @@ static void write_layer(const attn_run_naming *to, const attn_mask_layer *given,
     if (layer.kind == ATTN_LAYER_PATTERN)
         write_pattern(t, &layer.pattern);
     if (layer.kind == ATTN_LAYER_TOKENS)
-        attn_run_write_integer(t, "pad_id", layer.pad_id);
+        attn_json_key_int(t, "pad_id", layer.pad_id);
     if (layer.values.rank)
         attn_run_write_text(t, "values", name);
     attn_json_object_end(t);
@@ -326,7 +326,7 @@ static void write_offset(attn_json_text *t, const attn_mask_spec *spec) {
     if (spec->offset == ATTN_OFFSET_END)
         attn_run_write_text(t, "query_offset", "end");
     else if (spec->offset == ATTN_OFFSET_GIVEN && spec->offset_count == 1)
-        attn_run_write_integer(t, "query_offset", spec->offsets[0]);
+        attn_json_key_int(t, "query_offset", spec->offsets[0]);
     else if (spec->offset == ATTN_OFFSET_GIVEN)
         attn_run_write_integers(t, "query_offset", spec->offsets, spec->offset_count);
 }

@@ -281,10 +281,6 @@ void attn_run_write_text(attn_json_text *t, const char *key, const char *text) {
     attn_json_key_string(t, key, text);
 }
 
-void attn_run_write_integer(attn_json_text *t, const char *key, int64_t value) {
-    attn_json_key_int(t, key, value);
-}
-
 void attn_run_write_integers(attn_json_text *t, const char *key, const int64_t *values, size_t n) {
     if (!values)
         return;

@@ -76,7 +76,6 @@ void attn_run_write_rows(const attn_run_naming *to, const char *where, const att
 void attn_run_write_value(attn_json_text *t, const attn_input *row, const void *from);
 /* Write a member. NULL: there is none. */
 void attn_run_write_text(attn_json_text *t, const char *key, const char *text);
-void attn_run_write_integer(attn_json_text *t, const char *key, int64_t value);
 void attn_run_write_integers(attn_json_text *t, const char *key, const int64_t *values, size_t n);
 void attn_run_write_texts(attn_json_text *t, const char *key, const char *const *texts, size_t n);
 
