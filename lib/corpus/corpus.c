@@ -80,7 +80,8 @@ static void draw_symbols(const attn_corpus *c, attn_sentence *s, attn_pair *out)
  * few are needed: about thirty for a held-out sentence of three words, the rarest. */
 enum { MOST_CANDIDATES = 20000, LONGEST = 60, MOST_SYMBOLS = 1000 };
 
-static const char *const tasks[] = {"en-fr", "copy", "reverse", "sort", "en-fr-text"};
+static const char *const tasks[] = {"en-fr", "copy",       "reverse",
+                                    "sort",  "en-fr-text", "word-classes"};
 static const char *const splits[] = {"train", "validation", "held-out"};
 
 const char *attn_task_name(attn_task task) {
@@ -89,6 +90,11 @@ const char *attn_task_name(attn_task task) {
 
 static bool is_translation(attn_task task) {
     return task == ATTN_EN_FR || task == ATTN_EN_FR_TEXT;
+}
+
+/* Tells whether the sources are sentences of the grammar. */
+static bool has_grammar(attn_task task) {
+    return is_translation(task) || task == ATTN_WORD_CLASSES;
 }
 
 void attn_task_languages(attn_task task, attn_language out[2]) {
@@ -123,14 +129,14 @@ attn_corpus_options attn_corpus_defaults(void) {
 }
 
 static attn_status check(const attn_corpus_options *o, attn_error *err) {
-    if (o->task < ATTN_EN_FR || o->task > ATTN_EN_FR_TEXT)
+    if (o->task < ATTN_EN_FR || o->task > ATTN_WORD_CLASSES)
         return attn_fail(err, ATTN_EVALUE, "task",
-                         "is none of en-fr, copy, reverse, sort, en-fr-text");
+                         "is none of en-fr, copy, reverse, sort, en-fr-text, word-classes");
     if (o->shortest < 1 || o->longest > LONGEST || o->shortest > o->longest)
         return attn_fail(err, ATTN_EVALUE, "longest",
                          "lengths must be 1 to %d with shortest <= longest, found %zu to %zu",
                          LONGEST, o->shortest, o->longest);
-    if (is_translation(o->task) && o->longest < 3)
+    if (has_grammar(o->task) && o->longest < 3)
         return attn_fail(err, ATTN_EVALUE, "longest", "the shortest sentence has 3 words");
     if (!(o->skew > 0 && o->skew <= 100))
         return attn_fail(err, ATTN_EVALUE, "skew", "must be above 0, at most 100, found %g",
@@ -150,7 +156,7 @@ attn_status attn_corpus_new(const attn_corpus_options *options, attn_arena *aren
     if (!c)
         return attn_fail(err, ATTN_ENOMEM, "corpus", "no memory");
     c->options = *options;
-    if (is_translation(options->task))
+    if (has_grammar(options->task))
         status = attn_lexicon_read(&c->words, attn_lexicon_text,
                                    options->task == ATTN_EN_FR_TEXT ? ATTN_TEXT_LEXICON
                                    : options->large                 ? ATTN_LARGE_LEXICON
@@ -193,9 +199,9 @@ static void draw(const attn_corpus *c, attn_sentence *s, attn_pair *out) {
     out->capital = out->spaced = out->curly = false;
     if (c->words.text)
         draw_style(s, out);
-    if (is_translation(o->task)) {
+    if (has_grammar(o->task)) {
         attn_whole_sentence(s);
-        attn_sentence_finish(s, out);
+        attn_sentence_finish(s, o->task == ATTN_WORD_CLASSES, out);
     } else {
         draw_symbols(c, s, out);
     }

@@ -1,5 +1,6 @@
 /* Sentence pairs with gold alignments, made by rules from a seed. The tasks are translation
- * (English and French sentences of one grammar), copy, reverse and sort.
+ * (English and French sentences of one grammar), copy, reverse and sort, and word-classes, whose
+ * target is the class of each English word.
  *
  * The grammar has articles, demonstratives, possessives and numbers, agreement in gender and
  * number, adjectives before and after the noun, plurals, negation, present, past and future,
@@ -37,11 +38,34 @@ typedef enum attn_task {
     ATTN_COPY,
     ATTN_REVERSE,
     ATTN_SORT,
-    ATTN_EN_FR_TEXT
+    ATTN_EN_FR_TEXT,
+    ATTN_WORD_CLASSES
 } attn_task;
+
+/* The classes of words in sentences. A contraction such as "don't" has that of its first word. */
+#define ATTN_PART_LIST(ITEM)                                                                       \
+    ITEM(NOUN, "noun")                                                                             \
+    ITEM(NAME, "name")                                                                             \
+    ITEM(PRONOUN, "pronoun")                                                                       \
+    ITEM(DETERMINER, "determiner")                                                                 \
+    ITEM(ADJECTIVE, "adjective")                                                                   \
+    ITEM(ADVERB, "adverb")                                                                         \
+    ITEM(VERB, "verb")                                                                             \
+    ITEM(AUXILIARY, "auxiliary")                                                                   \
+    ITEM(PREPOSITION, "preposition")                                                               \
+    ITEM(CONJUNCTION, "conjunction")                                                               \
+    ITEM(PARTICLE, "particle")                                                                     \
+    ITEM(MARK, "mark")
+
+#define ATTN_PART_NUMBER(name, text) ATTN_##name,
+typedef enum attn_part { ATTN_PART_LIST(ATTN_PART_NUMBER) ATTN_PARTS } attn_part;
+#undef ATTN_PART_NUMBER
+/* Returns the name of a class ("noun", …). */
+const char *attn_part_name(attn_part part);
+
 typedef enum attn_split { ATTN_TRAIN = 0, ATTN_VALIDATION, ATTN_HELD_OUT } attn_split;
 
-/* Returns "en-fr", "copy", "reverse", "sort" or "en-fr-text"; never NULL. */
+/* Returns "en-fr", "copy", "reverse", "sort", "en-fr-text" or "word-classes"; never NULL. */
 const char *attn_task_name(attn_task task);
 /* Find a task, or a split ("train", "validation", "held-out"), by its name. Return false if there
  * is no such name. */
@@ -51,7 +75,8 @@ bool attn_split_parse(const char *name, attn_split *out);
 /* Options of a corpus. Numbers at the beginning of a comment are defaults. */
 typedef struct attn_corpus_options {
     attn_task task;
-    bool large;               /* of en-fr; false: the words that the model en-fr knows; true: all */
+    bool
+        large; /* of en-fr and word-classes; false: the words that the model en-fr knows; true: all */
     uint64_t seed;            /* 0: of all random numbers */
     size_t shortest, longest; /* 3, 60: words of a source sentence, full stop included; 1 … 60 */
     /* 1: lengths are shortest + (longest - shortest) u^skew with u uniform in [0, 1), so 1 makes

@@ -38,8 +38,8 @@ static bool is_third(const attn_subject *subject) {
 static size_t say_be(attn_sentence *s, const attn_subject *who, attn_tense tense) {
     bool one = who->number == SINGULAR;
     if (tense == PAST)
-        return attn_say_text(s, one ? "was" : "were");
-    return attn_say_text(s, who->person == JE ? "am" : one ? "is" : "are");
+        return attn_say_text(s, ATTN_AUXILIARY, one ? "was" : "were");
+    return attn_say_text(s, ATTN_AUXILIARY, who->person == JE ? "am" : one ? "is" : "are");
 }
 
 static const english_indices no_indices = {NO_WORD, NO_WORD, NO_WORD, NO_WORD,
@@ -58,15 +58,15 @@ static english_indices say_being(attn_sentence *s, const attn_subject *who,
     english_indices h = no_indices;
     const bool asks = s->asked != NO_WORD;
     if (w->tense == FUTURE)
-        h.aux = asks ? take_asked(s) : attn_say_text(s, "will");
+        h.aux = asks ? take_asked(s) : attn_say_text(s, ATTN_AUXILIARY, "will");
     else
         h.verb = asks ? take_asked(s) : say_be(s, who, w->tense);
     if (w->negated)
-        h.negation = attn_say_text(s, "not");
+        h.negation = attn_say_text(s, ATTN_PARTICLE, "not");
     if (w->often)
-        h.often = attn_say(s, w->often->english);
+        h.often = attn_say(s, ATTN_ADVERB, w->often->english);
     if (w->tense == FUTURE)
-        h.verb = attn_say_text(s, "be");
+        h.verb = attn_say_text(s, ATTN_AUXILIARY, "be");
     return h;
 }
 
@@ -77,19 +77,23 @@ static void say_auxiliary(attn_sentence *s, const attn_subject *who, const attn_
     if (w->progressive)
         h->aux = say_be(s, who, w->tense);
     else if (w->tense == FUTURE)
-        h->aux = attn_say_text(s, "will");
+        h->aux = attn_say_text(s, ATTN_AUXILIARY, "will");
     else if (do_it)
-        h->aux = attn_say_text(s, w->tense == PAST ? "did" : is_third(who) ? "does" : "do");
+        h->aux = attn_say_text(s, ATTN_AUXILIARY,
+                               w->tense == PAST ? "did"
+                               : is_third(who)  ? "does"
+                                                : "do");
     if (w->modal && !wants)
-        h->aux = attn_say(s, w->modal->base);
+        h->aux = attn_say(s, ATTN_AUXILIARY, w->modal->base);
     if (w->negated)
-        h->negation = attn_say_text(s, "not");
+        h->negation = attn_say_text(s, ATTN_PARTICLE, "not");
     if (w->often)
-        h->often = attn_say(s, w->often->english);
+        h->often = attn_say(s, ATTN_ADVERB, w->often->english);
     if (wants) {
         h->help = h->aux;
-        h->aux = attn_say(s, do_it || !is_third(who) ? w->modal->base : w->modal->third);
-        h->to = attn_say_text(s, "to");
+        h->aux =
+            attn_say(s, ATTN_AUXILIARY, do_it || !is_third(who) ? w->modal->base : w->modal->third);
+        h->to = attn_say_text(s, ATTN_PARTICLE, "to");
     }
 }
 
@@ -109,14 +113,14 @@ static english_indices say_group(attn_sentence *s, const attn_subject *who,
                      : w->tense == PAST ? w->verb->past
                      : is_third(who)    ? w->verb->third
                                         : w->verb->base;
-    h.verb = attn_say(s, form);
+    h.verb = attn_say(s, ATTN_VERB, form);
     if (w->verb->english_to) {
-        size_t to = attn_say_text(s, w->verb->english_to);
+        size_t to = attn_say_text(s, ATTN_PREPOSITION, w->verb->english_to);
         if (!w->verb->french_to)
             h.at = to;
     }
     if (w->object >= 0)
-        h.object = attn_say_text(s, objects[w->object].english);
+        h.object = attn_say_text(s, ATTN_PRONOUN, objects[w->object].english);
     return h;
 }
 
@@ -244,7 +248,7 @@ static const attn_adverb *dire_manner(attn_sentence *s, size_t *french) {
 
 static void say_manner(attn_sentence *s, const attn_adverb *how, size_t french) {
     if (how)
-        attn_tie_words(s, french, attn_say(s, how->english), true);
+        attn_tie_words(s, french, attn_say(s, ATTN_ADVERB, how->english), true);
 }
 
 /* Adds the French preposition before the object. Its English counterpart was the last word
@@ -295,14 +299,14 @@ static void go(attn_sentence *s, const attn_subject *who, attn_tense tense, int 
 static void give(attn_sentence *s, const attn_subject *who, attn_tense tense, int depth) {
     const attn_verb_choice w = attn_decorated_verb(s, who, ATTN_PICK(s, giving), tense);
     attn_noun_phrase(s, (attn_noun_choice){w.verb->kinds, w.verb, attn_is_negative(&w), DEEPEST});
-    attn_dire_text(s, "à", attn_say_text(s, "to"));
+    attn_dire_text(s, "à", attn_say_text(s, ATTN_PREPOSITION, "to"));
     attn_noun_phrase(s, (attn_noun_choice){"p", NULL, false, depth});
 }
 
 static void say_that(attn_sentence *s, const attn_subject *who, attn_tense tense, int depth) {
     attn_verb_choice w = {.verb = ATTN_PICK(s, saying), .tense = tense, .object = -1};
     attn_verb_group(s, who, &w);
-    attn_dire_text(s, "que", attn_say_text(s, "that"));
+    attn_dire_text(s, "que", attn_say_text(s, ATTN_CONJUNCTION, "that"));
     clause(s, tense, depth + 1);
 }
 
@@ -310,7 +314,7 @@ void attn_say_degree(attn_sentence *s) {
     static const char *const english[] = {"very", "too", "quite"}, *const french[] = {
                                                                        "très", "trop", "assez"};
     const size_t i = s->words->text ? attn_pick(s, 3) : 0;
-    attn_dire_text(s, french[i], attn_say_text(s, english[i]));
+    attn_dire_text(s, french[i], attn_say_text(s, ATTN_ADVERB, english[i]));
 }
 
 void attn_be(attn_sentence *s, const attn_subject *who, attn_tense tense, int depth) {
@@ -322,7 +326,8 @@ void attn_be(attn_sentence *s, const attn_subject *who, attn_tense tense, int de
     }
     if (attn_chance(s, 0.15))
         attn_say_degree(s);
-    size_t place = attn_dire(s, a->french[who->gender][who->number], attn_say(s, a->english));
+    size_t place =
+        attn_dire(s, a->french[who->gender][who->number], attn_say(s, ATTN_ADJECTIVE, a->english));
     attn_tie_words(s, place, who->head, false);
 }
 
@@ -380,7 +385,7 @@ void attn_object_relative(attn_sentence *s, const attn_subject *noun) {
     attn_verb_choice w = {.verb = verb_for(s, noun), .tense = (attn_tense)attn_pick(s, 3)};
     if (!w.verb)
         return;
-    attn_dire_text(s, "que", attn_say_text(s, "that"));
+    attn_dire_text(s, "que", attn_say_text(s, ATTN_PRONOUN, "that"));
     attn_decorate(s, &w);
     w.before = noun;
     attn_subject who = attn_chance(s, 0.5)
@@ -393,10 +398,10 @@ static void say_time(attn_sentence *s, attn_tense tense) {
     static const char *const english[] = {"today", "yesterday", "tomorrow"}, *const french[] = {
                                                                                  "aujourd'hui",
                                                                                  "hier", "demain"};
-    size_t place = attn_dire_text(s, french[tense], attn_say_text(s, english[tense]));
+    size_t place = attn_dire_text(s, french[tense], attn_say_text(s, ATTN_ADVERB, english[tense]));
     if (place != NO_WORD)
         s->french[place].form.vowel = tense == PRESENT;
-    attn_dire_text(s, ",", attn_say_text(s, ","));
+    attn_dire_text(s, ",", attn_say_text(s, ATTN_MARK, ","));
 }
 
 /* Users do not always type whole sentences. Therefore a share PHRASES of the sentences are only
@@ -422,7 +427,7 @@ void attn_whole_sentence(attn_sentence *s) {
         clause(s, tense, 0);
     s->told = true;
     while (attn_room(s) > 3 && !s->failed && !mark) {
-        size_t i = attn_pick(s, 6), place = attn_say_text(s, english[i]);
+        size_t i = attn_pick(s, 6), place = attn_say_text(s, ATTN_CONJUNCTION, english[i]);
         attn_dire_text(s, french[i], place);
         if (i == 2 || i == 3)
             attn_dire_text(s, "que", place);
@@ -431,5 +436,5 @@ void attn_whole_sentence(attn_sentence *s) {
     if (!mark && s->words->text && attn_chance(s, 0.04))
         mark = "!";
     if (form >= OPEN)
-        attn_dire_text(s, mark ? mark : ".", attn_say_text(s, mark ? mark : "."));
+        attn_dire_text(s, mark ? mark : ".", attn_say_text(s, ATTN_MARK, mark ? mark : "."));
 }

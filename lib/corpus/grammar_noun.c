@@ -119,14 +119,15 @@ static void dire_determiner(attn_sentence *s, const plan *p, size_t english, siz
 static size_t say_noun(attn_sentence *s, const plan *p) {
     size_t after[2] = {NO_WORD, NO_WORD}, very = NO_WORD, before = NO_WORD, det, noun;
     const char *article = p->det->english[p->number];
-    det = attn_say_text(s, p->de && p->number == PLURAL && p->det->negated ? "any" : article);
+    det = attn_say_text(s, ATTN_DETERMINER,
+                        p->de && p->number == PLURAL && p->det->negated ? "any" : article);
     if (p->very)
-        very = attn_say_text(s, "very");
+        very = attn_say_text(s, ATTN_ADVERB, "very");
     if (p->before)
-        before = attn_say(s, p->before->english);
+        before = attn_say(s, ATTN_ADJECTIVE, p->before->english);
     for (size_t i = 0; i < 2 && p->after[i]; i++)
-        after[i] = attn_say(s, p->after[i]->english);
-    noun = attn_say(s, p->noun->english[p->number]);
+        after[i] = attn_say(s, ATTN_ADJECTIVE, p->after[i]->english);
+    noun = attn_say(s, ATTN_NOUN, p->noun->english[p->number]);
     dire_determiner(s, p, det, noun);
     if (p->very && p->before)
         attn_dire_text(s, "très", very);
@@ -145,12 +146,12 @@ static size_t say_noun(attn_sentence *s, const plan *p) {
 static attn_subject say_name(attn_sentence *s) {
     if (s->words->text && attn_chance(s, 0.35)) {
         const attn_form name = *ATTN_PICK(s, invented);
-        const size_t head = attn_say(s, name);
+        const size_t head = attn_say(s, ATTN_NAME, name);
         attn_dire(s, name, head);
         return (attn_subject){MASCULINE, SINGULAR, IL, 'p', 0, head, false};
     }
     const attn_noun *name = ATTN_PICK(s, names);
-    size_t head = attn_say(s, name->english[0]);
+    size_t head = attn_say(s, ATTN_NAME, name->english[0]);
     attn_dire(s, name->french[0], head);
     return (attn_subject){name->gender, SINGULAR, IL, 'p', 0, head, false};
 }
@@ -162,7 +163,7 @@ static void say_complement(attn_sentence *s, const attn_subject *noun, int depth
         attn_preposition_phrase(s, depth + 1);
     else if (attn_room(s) > 6 && attn_chance(s, 0.2)) {
         if (attn_chance(s, 0.5)) {
-            size_t who = attn_say_text(s, noun->kind == 'p' ? "who" : "that");
+            size_t who = attn_say_text(s, ATTN_PRONOUN, noun->kind == 'p' ? "who" : "that");
             attn_dire_text(s, "qui", who);
             attn_predicate(s, noun, (attn_tense)attn_pick(s, 3), depth + 1);
         } else {
@@ -189,7 +190,7 @@ attn_subject attn_nouns(attn_sentence *s, attn_noun_choice choice) {
     attn_subject first = attn_noun_phrase(s, choice);
     if (attn_room(s) < 6 || choice.negated || !attn_chance(s, 0.1))
         return first;
-    size_t and = attn_say_text(s, "and");
+    size_t and = attn_say_text(s, ATTN_CONJUNCTION, "and");
     attn_dire_text(s, "et", and);
     attn_subject second = attn_noun_phrase(s, choice);
     bool women = first.gender == FEMININE && second.gender == FEMININE;
@@ -214,7 +215,7 @@ enum { PRONOUNS = sizeof pronouns / sizeof *pronouns };
 
 static attn_subject say_pronoun(attn_sentence *s, size_t i) {
     attn_subject who = pronouns[i].who;
-    who.head = attn_say_text(s, s->words->text || i ? pronouns[i].english : "i");
+    who.head = attn_say_text(s, ATTN_PRONOUN, s->words->text || i ? pronouns[i].english : "i");
     attn_dire_text(s, pronouns[i].french, who.head);
     return who;
 }
@@ -232,7 +233,7 @@ attn_subject attn_pronoun_of(attn_sentence *s, const char *english) {
 }
 
 void attn_preposition_with(attn_sentence *s, const attn_preposition *p, int depth) {
-    size_t english = attn_say(s, p->english);
+    size_t english = attn_say(s, ATTN_PREPOSITION, p->english);
     attn_dire(s, p->french, english);
     if (p->second)
         attn_dire_text(s, p->second, english);

@@ -49,7 +49,7 @@ static bool like(attn_sentence *s, const attn_subject *who, attn_tense tense) {
         return false;
     const int number = mass ? SINGULAR : PLURAL;
     const attn_verb_choice w = attn_decorated_verb(s, who, verb, tense);
-    const size_t english = attn_say(s, noun->english[number]);
+    const size_t english = attn_say(s, ATTN_NOUN, noun->english[number]);
     dire_article(s, noun->gender, number, partitive, attn_is_negative(&w), english);
     attn_dire(s, noun->french[number], english);
     return true;
@@ -61,8 +61,9 @@ static bool be_something(attn_sentence *s, const attn_subject *who, attn_tense t
         return false;
     const attn_role *role = ATTN_PICK(s, roles);
     attn_decorated_verb(s, who, s->words->be, tense);
-    const size_t article = who->number == SINGULAR ? attn_say_text(s, "a") : NO_WORD,
-                 english = attn_say(s, role->english[who->number]),
+    const size_t article =
+                     who->number == SINGULAR ? attn_say_text(s, ATTN_DETERMINER, "a") : NO_WORD,
+                 english = attn_say(s, ATTN_NOUN, role->english[who->number]),
                  french = attn_dire(s, role->french[who->gender][who->number], english);
     attn_tie_words(s, french, article, false);
     attn_tie_words(s, french, who->head, false);
@@ -109,7 +110,7 @@ static attn_subject refer(attn_sentence *s, const attn_subject *to) {
                           : to->gender == MASCULINE ? "he"
                                                     : "she";
     attn_subject who = *to;
-    who.head = attn_say_text(s, english);
+    who.head = attn_say_text(s, ATTN_PRONOUN, english);
     const size_t place = attn_dire_text(s, french[to->gender][to->number], who.head);
     attn_tie_words(s, place, to->head, false);
     who.is_pronoun = true;
@@ -140,7 +141,7 @@ static bool say_reason(attn_sentence *s) {
     attn_verb_group(s, &who, &w);
     attn_subject what = attn_noun_phrase(
         s, (attn_noun_choice){w.verb->kinds, w.verb, attn_is_negative(&w), DEEPEST});
-    const size_t because = attn_say_text(s, "because");
+    const size_t because = attn_say_text(s, ATTN_CONJUNCTION, "because");
     attn_dire_text(s, "parce", because);
     attn_dire_text(s, "que", because);
     const bool first = attn_chance(s, 0.5);
@@ -155,7 +156,8 @@ static bool say_reason(attn_sentence *s) {
     attn_verb_group(s, &it, &be);
     if (attn_chance(s, 0.8))
         attn_say_degree(s);
-    const size_t place = attn_dire(s, a->french[it.gender][it.number], attn_say(s, a->english));
+    const size_t place =
+        attn_dire(s, a->french[it.gender][it.number], attn_say(s, ATTN_ADJECTIVE, a->english));
     attn_tie_words(s, place, it.head, false);
     attn_tie_words(s, place, meant->head, false);
     return true;
@@ -181,7 +183,7 @@ static void ask(attn_sentence *s) {
     const char *auxiliary = tense == PRESENT ? openings[i].auxiliary
                             : tense == PAST  ? "did"
                                              : "will";
-    const size_t asked = attn_say_text(s, auxiliary);
+    const size_t asked = attn_say_text(s, ATTN_AUXILIARY, auxiliary);
     attn_dire(s, (attn_form){"est-ce", true}, asked);
     attn_dire_text(s, "que", asked);
     const attn_subject who =

@@ -42,9 +42,12 @@ static size_t add(attn_sentence *s, attn_spoken *side, size_t *count, attn_form 
     return (*count)++;
 }
 
-size_t attn_say(attn_sentence *s, attn_form form) {
+size_t attn_say(attn_sentence *s, attn_part part, attn_form form) {
     size_t place = add(s, s->english, &s->english_count, form);
-    if (place != NO_WORD && !strcmp(form.text, "a"))
+    if (place == NO_WORD)
+        return place;
+    s->english[place].part = part;
+    if (!strcmp(form.text, "a"))
         s->english[place].before_vowel = "an";
     return place;
 }
@@ -64,8 +67,8 @@ size_t attn_dire(attn_sentence *s, attn_form form, size_t english) {
     return place;
 }
 
-size_t attn_say_text(attn_sentence *s, const char *text) {
-    return attn_say(s, (attn_form){text, strchr("aeiou", *text) != NULL});
+size_t attn_say_text(attn_sentence *s, attn_part part, const char *text) {
+    return attn_say(s, part, (attn_form){text, strchr("aeiou", *text) != NULL});
 }
 
 size_t attn_dire_text(attn_sentence *s, const char *text, size_t english) {
@@ -194,7 +197,23 @@ static void put_links(const attn_sentence *s, attn_pair *out) {
                         (attn_link){(uint16_t)w, (uint16_t)t, s->french[t].ties[k].sure};
 }
 
-void attn_sentence_finish(attn_sentence *s, attn_pair *out) {
+const char *attn_part_name(attn_part part) {
+#define NAME(name, text) text,
+    static const char *const names[] = {ATTN_PART_LIST(NAME)};
+#undef NAME
+    return names[part];
+}
+
+/* Makes the classes of the English words the target. */
+static void put_classes(const attn_sentence *s, attn_pair *out) {
+    out->target_count = out->link_count = s->english_count;
+    for (size_t i = 0; i < s->english_count; i++) {
+        out->target[i] = attn_part_name(s->english[i].part);
+        out->links[i] = (attn_link){(uint16_t)i, (uint16_t)i, true};
+    }
+}
+
+void attn_sentence_finish(attn_sentence *s, bool classes, attn_pair *out) {
     drop_partitives(s);
     elide(s->french, s->french_count);
     elide(s->english, s->english_count);
@@ -208,4 +227,6 @@ void attn_sentence_finish(attn_sentence *s, attn_pair *out) {
     out->source_count = s->english_count;
     out->target_count = s->french_count;
     put_links(s, out);
+    if (classes)
+        put_classes(s, out);
 }

@@ -20,6 +20,7 @@ typedef struct attn_tie {
 typedef struct attn_spoken {
     attn_form form;
     const char *before_vowel; /* what it becomes before a vowel sound ("l'", "cet"), or NULL */
+    attn_part part;           /* English: the class of the word in this sentence */
     bool article;             /* an article: de and à before it may merge with it ("du", "aux") */
     attn_tie ties[MOST_TIES];
     size_t tie_count;
@@ -58,14 +59,15 @@ bool attn_may_meet(attn_sentence *s, uint32_t first, uint32_t second);
 /* Tells whether training excludes the pair of words: one pair in ten, by a hash. */
 bool attn_never_meet(uint32_t first, uint32_t second);
 
-/* Append a word to the English (say) or French (dire) side. attn_dire links the new word to English
+/* Append a word of a class to the English (say) side or a word to the French (dire) side. attn_dire
+ * links the new word to English
  * word `english`, as a sure link (NO_WORD: no link). Return the index of the new word, or NO_WORD
  * if the side is full; the sentence then has failed. */
-size_t attn_say(attn_sentence *s, attn_form form);
+size_t attn_say(attn_sentence *s, attn_part part, attn_form form);
 size_t attn_dire(attn_sentence *s, attn_form form, size_t english);
 /* The same for a word that is not in the lexicon. Its first letter decides whether it begins with a
  * vowel sound. */
-size_t attn_say_text(attn_sentence *s, const char *text);
+size_t attn_say_text(attn_sentence *s, attn_part part, const char *text);
 size_t attn_dire_text(attn_sentence *s, const char *text, size_t english);
 /* Links French word `french` to English word `english`. Does nothing if either is NO_WORD. */
 void attn_tie_words(attn_sentence *s, size_t french, size_t english, bool sure);
@@ -75,7 +77,8 @@ void attn_tie_words(attn_sentence *s, size_t french, size_t english, bool sure);
  * have no such pair, so these sentences test a model. */
 bool attn_is_textbook(const attn_pair *pair);
 
-/* Applies elision and contraction and copies the pair to *out. */
-void attn_sentence_finish(attn_sentence *s, attn_pair *out);
+/* Applies elision and contraction and copies the pair to *out. With `classes` the target is the
+ * class of each English word. */
+void attn_sentence_finish(attn_sentence *s, bool classes, attn_pair *out);
 
 #endif

@@ -64,12 +64,12 @@ bool attn_lesson_open(attn_lab *lab, attn_task task, attn_lesson *lesson) {
            attn_lab_ok(lab,
                        attn_corpus_new(&lesson->options, lab->work, &lesson->corpus, lab->err)) &&
            count_words(lab, lesson, pairs) &&
-           attn_lab_ok(lab,
-                       attn_dataset_new(lesson->corpus, ATTN_TRAIN, 0, pairs, lesson->source,
-                                        lesson->target, lab->work, &lesson->train, lab->err)) &&
-           attn_lab_ok(lab, attn_dataset_new(lesson->corpus, ATTN_VALIDATION, 0, VALIDATION,
+           attn_lab_ok(lab, attn_dataset_new(lesson->corpus, ATTN_TRAIN, 0, pairs, ATTN_DATA_PAIRS,
                                              lesson->source, lesson->target, lab->work,
-                                             &lesson->validation, lab->err));
+                                             &lesson->train, lab->err)) &&
+           attn_lab_ok(lab, attn_dataset_new(lesson->corpus, ATTN_VALIDATION, 0, VALIDATION,
+                                             ATTN_DATA_PAIRS, lesson->source, lesson->target,
+                                             lab->work, &lesson->validation, lab->err));
 }
 
 void attn_lesson_close(attn_lesson *lesson) {
@@ -205,8 +205,9 @@ bool attn_lesson_pair(attn_lab *lab, const attn_lesson *lesson, uint64_t index, 
     if (attn_tokenizer_kind_of(lesson->source) != ATTN_TOKENS_SUBWORDS)
         return true;
     attn_lab_scratch(lab);
-    if (!attn_lab_ok(lab, attn_dataset_new(lesson->corpus, ATTN_HELD_OUT, index, 1, lesson->source,
-                                           lesson->target, lab->scratch, &one, lab->err)))
+    if (!attn_lab_ok(lab, attn_dataset_new(lesson->corpus, ATTN_HELD_OUT, index, 1, ATTN_DATA_PAIRS,
+                                           lesson->source, lesson->target, lab->scratch, &one,
+                                           lab->err)))
         return false;
     const size_t S = one.source_at[1], T = one.target_at[1], links = one.link_at[1];
     if (S > ATTN_PAIR_WORDS || T > ATTN_PAIR_WORDS || links > ATTN_PAIR_LINKS)

@@ -231,6 +231,7 @@ static attn_status tell(const search *s, size_t t, double before, attn_error *er
     const bool ends = s->ended[0] > 0;
     const double after = ends ? s->endings[0].score : s->sums[0];
     attn_generated_token token = {.id = ends ? s->endings[0].token : step->token[0],
+                                  .ends = ends,
                                   .log_probability = after - before,
                                   .weights = step->weights,
                                   .heads = s->heads,

@@ -231,7 +231,7 @@ attn_status attn_model_read(const void *bytes, size_t size, bool gradients, attn
     attn_model_config config;
     attn_status status = file.arena ? read_contents(&file, bytes, size, &config, err)
                                     : attn_fail(err, ATTN_ENOMEM, "model", "no memory");
-    if (!status)
+    if (!status && attn_model_has_encoder(&config))
         status = read_side(&file, &source_keys, config.source_vocabulary, &file.source, err);
     if (!status)
         status = read_side(&file, &target_keys, config.target_vocabulary, &file.target, err);
@@ -375,7 +375,9 @@ static attn_status list_metadata(const attn_model_contents *what, attn_arena *ar
         if (attn_model_has_setting(config, &attn_model_settings[i]))
             add_metadata(out, attn_model_settings[i].name,
                          setting_text(&attn_model_settings[i], config, texts[i]));
-    attn_status status = add_side(out, &source_keys, what->source, arena, err);
+    attn_status status = attn_model_has_encoder(config)
+                             ? add_side(out, &source_keys, what->source, arena, err)
+                             : ATTN_OK;
     if (!status)
         status = add_side(out, &target_keys, what->target, arena, err);
     for (size_t i = 0; !status && i < what->metadata_count; i++)

@@ -8,11 +8,18 @@
 
 enum { PAIR_BYTES = 16 << 20 }; /* most memory for the tokens of one pair */
 
+attn_dataset_kind attn_dataset_kind_of(const attn_model_config *c) {
+    return !attn_model_has_decoder(c)   ? ATTN_DATA_CLASSES
+           : !attn_model_has_encoder(c) ? ATTN_DATA_SENTENCES
+                                        : ATTN_DATA_PAIRS;
+}
+
 /* What is needed to read pairs as ids. */
 typedef struct reading {
     const attn_corpus *corpus;
     attn_split split;
     uint64_t first;
+    attn_dataset_kind kind;
     const attn_tokenizer *tokenizers[2]; /* of source and target */
     attn_pair *pair;
     attn_arena *scratch; /* holds the tokens of one pair */
@@ -35,13 +42,43 @@ static size_t spread_links(const attn_pair *pair, const attn_pair_tokens sides[2
     return count;
 }
 
+/* Reads the classes of the source's tokens: the target words at the places of their words. */
+static attn_status read_classes(const reading *r, const attn_pair_tokens *source,
+                                attn_pair_tokens *out, attn_error *err) {
+    const attn_pair *p = r->pair;
+    *out = *source;
+    out->ids = attn_arena_zeroed(r->scratch, source->count + 1, sizeof *out->ids);
+    if (!out->ids)
+        return attn_fail(err, ATTN_ENOMEM, "dataset", "no memory for %zu words", source->count);
+    if (p->source_count != p->target_count)
+        return attn_fail(err, ATTN_EARG, "task",
+                         "an encoder alone learns one word for each word of its source: expected "
+                         "word-classes, copy, reverse or sort");
+    for (size_t i = 0; i < source->count; i++) {
+        const char *word = p->target[source->words[i]];
+        out->ids[i] = attn_tokenizer_id(r->tokenizers[1], word, strlen(word));
+    }
+    return ATTN_OK;
+}
+
+static attn_status read_side(const reading *r, bool target, size_t tokenizer, attn_pair_tokens *out,
+                             attn_error *err) {
+    return attn_pair_read(r->pair, target, r->tokenizers[tokenizer], r->scratch, out, err);
+}
+
 static attn_status read_pair(const reading *r, size_t i, attn_pair_tokens sides[2],
                              attn_error *err) {
     attn_arena_reset(r->scratch);
     attn_status status = attn_corpus_pair(r->corpus, r->split, r->first + i, r->pair, err);
-    for (int k = 0; !status && k < 2; k++)
-        status = attn_pair_read(r->pair, k == 1, r->tokenizers[k], r->scratch, &sides[k], err);
-    return status;
+    if (!status && r->kind == ATTN_DATA_SENTENCES) {
+        sides[0] = (attn_pair_tokens){.count = 0};
+        return read_side(r, false, 1, &sides[1], err);
+    }
+    if (!status)
+        status = read_side(r, false, 0, &sides[0], err);
+    if (!status && r->kind == ATTN_DATA_CLASSES)
+        return read_classes(r, &sides[0], &sides[1], err);
+    return status ? status : read_side(r, true, 1, &sides[1], err);
 }
 
 /* Is called twice. First without arrays for tokens and links, to store where each pair begins. Then
@@ -57,7 +94,8 @@ static attn_status walk(const reading *r, attn_dataset *out, attn_error *err) {
         if (out->target)
             memcpy(out->target + t, sides[1].ids, sides[1].count * sizeof *out->target);
         s += sides[0].count, t += sides[1].count;
-        links += spread_links(r->pair, sides, out->links ? out->links + links : NULL);
+        if (r->kind == ATTN_DATA_PAIRS)
+            links += spread_links(r->pair, sides, out->links ? out->links + links : NULL);
     }
     out->source_at[out->count] = s, out->target_at[out->count] = t;
     out->link_at[out->count] = links;
@@ -76,16 +114,18 @@ static attn_status read_all(const reading *r, attn_arena *arena, attn_dataset *d
 }
 
 attn_status attn_dataset_new(const attn_corpus *corpus, attn_split split, uint64_t first,
-                             size_t count, const attn_tokenizer *source,
+                             size_t count, attn_dataset_kind kind, const attn_tokenizer *source,
                              const attn_tokenizer *target, attn_arena *arena, attn_dataset *out,
                              attn_error *err) {
-    attn_dataset d = {.count = count,
+    attn_dataset d = {.kind = kind,
+                      .count = count,
                       .pad = attn_tokenizer_special(target, ATTN_SPECIAL_PAD),
                       .begin = attn_tokenizer_special(target, ATTN_SPECIAL_BEGIN),
                       .end = attn_tokenizer_special(target, ATTN_SPECIAL_END)};
     reading r = {.corpus = corpus,
                  .split = split,
                  .first = first,
+                 .kind = kind,
                  .tokenizers = {source, target},
                  .pair = attn_arena_zeroed(arena, 1, sizeof *r.pair)};
     size_t ends;
@@ -134,41 +174,72 @@ static int32_t *padding(const attn_dataset *data, size_t n, attn_arena *arena) {
     return ids;
 }
 
+/* Takes the arrays of a batch of n sequences of the sizes in *b. */
+static attn_status take_batch(const attn_dataset *data, size_t n, attn_arena *arena, attn_batch *b,
+                              int64_t **lengths, float **alignment, attn_error *err) {
+    const size_t width = data->kind == ATTN_DATA_CLASSES ? b->S : b->T;
+    b->B = n;
+    b->expected = padding(data, n * width, arena);
+    bool ok = b->expected;
+    if (b->S) {
+        b->source = padding(data, n * b->S, arena);
+        b->source_lengths = *lengths = attn_arena_zeroed(arena, n, sizeof **lengths);
+        ok = ok && b->source && b->source_lengths;
+    }
+    if (b->T) {
+        b->target = padding(data, n * b->T, arena);
+        ok = ok && b->target;
+    }
+    if (data->kind == ATTN_DATA_PAIRS) {
+        b->alignment = *alignment = attn_arena_zeroed(arena, n * b->T * b->S, sizeof **alignment);
+        ok = ok && b->alignment;
+    }
+    return ok ? ATTN_OK : attn_fail(err, ATTN_ENOMEM, "batch", "no memory for %zu pairs", n);
+}
+
+/* Writes sequence i of the batch: begin and the `count` ids, and what is expected after each. */
+static void place_target(const attn_dataset *data, const attn_batch *b, size_t i,
+                         const int32_t *ids, size_t count) {
+    int32_t *target = (int32_t *)(uintptr_t)b->target + i * b->T;
+    int32_t *expected = (int32_t *)(uintptr_t)b->expected + i * b->T;
+    memcpy(expected, ids, count * sizeof *ids);
+    memcpy(target + 1, ids, count * sizeof *ids);
+    target[0] = data->begin;
+    expected[count] = data->end;
+}
+
 attn_status attn_dataset_batch(const attn_dataset *data, const size_t *indices, size_t n,
                                attn_arena *arena, attn_batch *out, attn_error *err) {
-    size_t S = 1, T = 1;
+    attn_batch b = {.S = data->kind != ATTN_DATA_SENTENCES, .T = data->kind != ATTN_DATA_CLASSES};
+    int64_t *lengths = NULL;
+    float *alignment = NULL;
     for (size_t i = 0; i < n; i++) {
         if (indices[i] >= data->count)
             return attn_fail(err, ATTN_EARG, "batch", "pair %zu is outside: there are %zu, from 0",
                              indices[i], data->count);
         size_t s = source_length(data, indices[i]), t = target_length(data, indices[i]) + 1;
-        S = s > S ? s : S, T = t > T ? t : T;
+        b.S = b.S && s > b.S ? s : b.S, b.T = b.T && t > b.T ? t : b.T;
     }
-    int32_t *source = padding(data, n * S, arena), *target = padding(data, n * T, arena),
-            *expected = padding(data, n * T, arena);
-    int64_t *lengths = attn_arena_zeroed(arena, n, sizeof *lengths);
-    float *alignment = attn_arena_zeroed(arena, n * T * S, sizeof *alignment);
-    if (!source || !target || !expected || !lengths || !alignment)
-        return attn_fail(err, ATTN_ENOMEM, "batch", "no memory for %zu pairs", n);
+    const attn_status status = take_batch(data, n, arena, &b, &lengths, &alignment, err);
+    if (status)
+        return status;
     for (size_t i = 0; i < n; i++) {
-        size_t s = source_length(data, indices[i]), t = target_length(data, indices[i]);
-        memcpy(source + i * S, data->source + data->source_at[indices[i]], s * sizeof *source);
-        memcpy(expected + i * T, data->target + data->target_at[indices[i]], t * sizeof *target);
-        memcpy(target + i * T + 1, expected + i * T, t * sizeof *target);
-        target[i * T] = data->begin;
-        expected[i * T + t] = data->end;
-        lengths[i] = (int64_t)(s ? s : 1);
-        const size_t first = data->link_at[indices[i]], end = data->link_at[indices[i] + 1];
-        share_links(data->links + first, end - first, alignment + i * T * S, S);
+        const size_t at = indices[i], s = source_length(data, at), t = target_length(data, at);
+        const int32_t *ids = data->target + data->target_at[at];
+        if (b.S) {
+            memcpy((int32_t *)(uintptr_t)b.source + i * b.S, data->source + data->source_at[at],
+                   s * sizeof *b.source);
+            lengths[i] = (int64_t)(s ? s : 1);
+        }
+        if (b.T)
+            place_target(data, &b, i, ids, t);
+        else
+            memcpy((int32_t *)(uintptr_t)b.expected + i * b.S, ids, t * sizeof *ids);
+        const size_t first = data->link_at[at], end = data->link_at[at + 1];
+        if (alignment)
+            share_links(data->links + first, end - first, alignment + i * b.T * b.S, b.S);
     }
-    *out = (attn_batch){.B = n,
-                        .S = S,
-                        .T = T,
-                        .source = source,
-                        .source_lengths = lengths,
-                        .target = target,
-                        .expected = expected,
-                        .alignment = alignment};
+    *out = b;
     return ATTN_OK;
 }
 

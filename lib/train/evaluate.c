@@ -22,14 +22,14 @@ typedef struct sums {
 static attn_status add_similarity(const attn_batch *batch, int32_t pad,
                                   const attn_model_outputs *out, double rows, attn_arena *arena,
                                   sums *into, attn_error *err) {
+    const attn_site *last = out->site_count ? &out->sites[out->site_count - 1] : NULL;
+    if (!last || last->kind != ATTN_SITE_CROSS || last->heads < 2)
+        return ATTN_OK;
     int64_t *counts = attn_arena_zeroed(arena, batch->B, sizeof *counts);
     if (!counts)
         return attn_fail(err, ATTN_ENOMEM, "evaluation", "no memory");
     for (size_t i = 0; i < batch->B * batch->T; i++)
         counts[i / batch->T] += batch->expected[i] != pad;
-    const attn_site *last = out->site_count ? &out->sites[out->site_count - 1] : NULL;
-    if (!last || last->kind != ATTN_SITE_CROSS || last->heads < 2)
-        return ATTN_OK;
     const attn_tensor *w = &last->weights;
     into->has_heads = true;
     into->similarity += rows * attn_similarity_loss(NULL, w->data, counts, w->dims[0], w->dims[1],
@@ -48,9 +48,9 @@ static attn_status add_loss(const attn_model *model, const attn_batch *batch, at
         return status;
     const attn_model_config *config = attn_model_configuration(model);
     attn_cross_entropy_loss loss;
-    loss.loss =
-        attn_cross_entropy(out.logits.data, out.logits.data, batch->expected, batch->B * batch->T,
-                           config->target_vocabulary, config->pad, 0, &loss.rows, &loss.right);
+    loss.loss = attn_cross_entropy(
+        out.logits.data, out.logits.data, batch->expected, out.logits.dims[0] * out.logits.dims[1],
+        config->target_vocabulary, config->pad, 0, &loss.rows, &loss.right);
     into->loss += loss.loss * (double)loss.rows;
     into->right += (double)loss.right;
     into->rows += (double)loss.rows;
@@ -80,7 +80,7 @@ attn_status attn_training_evaluate(const attn_model *model, const attn_dataset *
     const double rows = s.rows > 0 ? s.rows : 1;
     if (!status)
         *out = (attn_evaluation){s.loss / rows, s.right / rows,
-                                 s.has_heads ? s.similarity / rows : (double)NAN};
+                                 s.has_heads ? s.similarity / rows : (double)NAN, s.rows};
     return status;
 }
 
@@ -234,12 +234,40 @@ static attn_status add_pair(const scorer *w, const attn_pair *pair, attn_model_s
     return status ? status : add_alignment(w, pair, sides, scores, err);
 }
 
+enum { SCORE_TOKENS = 2048 }; /* of a batch */
+
+/* Predicts the words of the pairs and adds loss and right ones to the scores. */
+static attn_status add_predictions(const scorer *w, const attn_corpus *corpus, attn_split split,
+                                   uint64_t first, size_t count, attn_model_scores *scores,
+                                   attn_error *err) {
+    attn_arena *arena = attn_arena_new(PASS_BYTES);
+    attn_dataset data;
+    attn_evaluation found;
+    attn_status status =
+        arena ? attn_dataset_new(corpus, split, first, count,
+                                 attn_dataset_kind_of(attn_model_configuration(w->model)),
+                                 w->source, w->target, arena, &data, err)
+              : attn_fail(err, ATTN_ENOMEM, "scores", "no memory for a pass");
+    if (!status)
+        status =
+            attn_training_evaluate(w->model, &data, SCORE_TOKENS, w->pool, w->control, &found, err);
+    attn_arena_free(arena);
+    if (status)
+        return status;
+    scores->words += found.rows;
+    scores->loss += found.rows * found.loss;
+    scores->right += found.rows * found.right;
+    return ATTN_OK;
+}
+
 attn_status attn_model_score(const attn_model *model, const attn_corpus *corpus, attn_split split,
                              uint64_t first, size_t count, const attn_tokenizer *source,
                              const attn_tokenizer *target, size_t beams, attn_pool *pool,
                              const attn_control *control, attn_model_scores *scores,
                              attn_error *err) {
     scorer w = {model, source, target, beams, pool, control, NULL};
+    if (attn_dataset_kind_of(attn_model_configuration(model)) != ATTN_DATA_PAIRS)
+        return add_predictions(&w, corpus, split, first, count, scores, err);
     attn_arena *outer = attn_arena_new(PASS_BYTES);
     attn_pair *pair = outer ? attn_arena_zeroed(outer, 1, sizeof *pair) : NULL;
     w.arena = attn_arena_new(PASS_BYTES);

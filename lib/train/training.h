@@ -45,8 +45,20 @@ double attn_schedule_rate(attn_schedule s, double rate, uint64_t t, uint64_t war
                           uint64_t steps);
 
 /* ---- data ---- */
+/* What a model reads and predicts of a pair: PAIRS: the source, and the target word by word;
+ * CLASSES, of an encoder alone: the source, and for each of its words the target word at its place,
+ * as its class; SENTENCES, of a decoder alone: the source word by word, as its target. */
+typedef enum attn_dataset_kind {
+    ATTN_DATA_PAIRS,
+    ATTN_DATA_CLASSES,
+    ATTN_DATA_SENTENCES
+} attn_dataset_kind;
+/* Returns the kind of data that a model learns from. */
+attn_dataset_kind attn_dataset_kind_of(const attn_model_config *config);
+
 /* Sentence pairs as word ids, one pair after the other. */
 typedef struct attn_dataset {
+    attn_dataset_kind kind;
     size_t count;
     /* [count + 1] pair i has the words source[source_at[i]] … source[source_at[i + 1] - 1] */
     size_t *source_at, *target_at;
@@ -57,9 +69,11 @@ typedef struct attn_dataset {
     attn_link *links; /* gold alignments (corpus.h) */
 } attn_dataset;
 
-/* Makes a dataset of the pairs first … first + count - 1 of a split, in the arena. Errors: ATTN_ENOMEM and those of attn_corpus_pair. */
+/* Makes a dataset of the pairs first … first + count - 1 of a split, in the arena. `source` is not
+ * read for SENTENCES. Errors: ATTN_ENOMEM; ATTN_EARG at "task": CLASSES of pairs whose sides have not
+ * the same number of words; those of attn_corpus_pair. */
 attn_status attn_dataset_new(const attn_corpus *corpus, attn_split split, uint64_t first,
-                             size_t count, const attn_tokenizer *source,
+                             size_t count, attn_dataset_kind kind, const attn_tokenizer *source,
                              const attn_tokenizer *target, attn_arena *arena, attn_dataset *out,
                              attn_error *err);
 /* Makes a padded batch of the pairs `indices` [n], in the arena. In the batch's alignment, the sure
@@ -164,6 +178,7 @@ void attn_training_take_best(attn_model *model, const attn_training_state *state
  * NaN if there are fewer than two heads). */
 typedef struct attn_evaluation {
     double loss, right, similarity;
+    double rows; /* words that were predicted */
 } attn_evaluation;
 attn_status attn_training_evaluate(const attn_model *model, const attn_dataset *data,
                                    size_t batch_tokens, attn_pool *pool,
@@ -174,6 +189,9 @@ attn_status attn_training_evaluate(const attn_model *model, const attn_dataset *
 /* Most heads whose alignments are scored. */
 enum { ATTN_MEASURE_HEADS = 32 };
 typedef struct attn_model_scores {
+    /* Of a model of one stack: predicted words, and sums over them: loss in nats, and how many are
+     * right. The other members are then 0, and these are 0 for other models. */
+    double words, loss, right;
     attn_bleu bleu; /* BLEU of translations by beam search (greedy search with one beam) */
     /* alignment by each head of the last cross-attention layer */
     attn_alignment heads[ATTN_MEASURE_HEADS];
@@ -181,8 +199,8 @@ typedef struct attn_model_scores {
     size_t head_count;   /* heads with scores; 0: the model has no cross-attention */
 } attn_model_scores;
 
-/* Translates the pairs first … first + count - 1 of a split and adds the results to *scores, which
- * the caller sets to zeros before the first call. For alignments the decoder reads the reference
+/* Translates the pairs first … first + count - 1 of a split, or predicts their words with a model of
+ * one stack, and adds the results to *scores, which the caller sets to zeros before the first call. For alignments the decoder reads the reference
  * translation, and each target word is aligned with the source word of its largest weight. Errors
  * are those of attn_model_generate, attn_model_forward and attn_corpus_pair. */
 attn_status attn_model_score(const attn_model *model, const attn_corpus *corpus, attn_split split,

@@ -97,7 +97,8 @@ static int run(const command_options *w, attn_arena *arena) {
     attn_corpus_options options = w->corpus;
     if (!attn_task_parse(w->task, &options.task) || !attn_split_parse(w->split, &split) ||
         (strcmp(w->format, "tsv") && strcmp(w->format, "json"))) {
-        fputs("attnd corpus: --task is en-fr, copy, reverse, sort or en-fr-text; --split train, "
+        fputs("attnd corpus: --task is en-fr, copy, reverse, sort, en-fr-text or word-classes; "
+              "--split train, "
               "validation or held-out; --format tsv or json\n",
               stderr);
         return 2;
@@ -114,7 +115,8 @@ int srv_command_corpus(int argc, char **argv) {
                          .format = "tsv",
                          .count = 10};
     const srv_option table[] = {
-        {"task", SRV_OPTION_TEXT, &w.task, "en-fr, copy, reverse, sort or en-fr-text"},
+        {"task", SRV_OPTION_TEXT, &w.task,
+         "en-fr, copy, reverse, sort, en-fr-text or word-classes"},
         {"split", SRV_OPTION_TEXT, &w.split, "train, validation or held-out"},
         {"count", SRV_OPTION_SIZE, &w.count, "number of pairs"},
         {"from", SRV_OPTION_SIZE, &w.from, "index of the first pair"},

@@ -1,5 +1,7 @@
 /* `attnd score` computes BLEU, the share of exact translations, and alignment errors of a model on
- * held-out sentences of the corpus on which it was trained. */
+ * held-out sentences of the corpus on which it was trained; of a model of one stack the share of words
+ * that it predicts right, and its perplexity. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +25,11 @@ static double share(size_t part, size_t all) {
 
 void srv_scores_print(FILE *to, const char *name, const attn_model_scores *s) {
     size_t head;
+    if (s->words > 0) {
+        fprintf(to, "%s: %.1f %% of %.0f words right, perplexity %.3f\n", name,
+                100 * s->right / s->words, s->words, exp(s->loss / s->words));
+        return;
+    }
     fprintf(to, "%s: BLEU %.2f, exact %.1f %% of %zu", name, attn_bleu_score(&s->bleu, false),
             share(s->bleu.exact, s->bleu.sentences), s->bleu.sentences);
     if (s->head_count) {
@@ -34,6 +41,11 @@ void srv_scores_print(FILE *to, const char *name, const attn_model_scores *s) {
 }
 
 void srv_scores_json(FILE *to, const attn_model_scores *s) {
+    if (s->words > 0) {
+        fprintf(to, "{\"num_words\":%.0f,\"right\":%.4f,\"loss\":%.4f}", s->words,
+                s->right / s->words, s->loss / s->words);
+        return;
+    }
     fprintf(
         to,
         "{\"bleu\":%.4f,\"num_exact\":%zu,\"num_sentences\":%zu,\"alignment_error\":{\"heads\":[",

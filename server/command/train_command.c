@@ -115,8 +115,9 @@ static attn_status prepare(train_command *command, attn_error *err) {
     if (!status && !command->quiet)
         fprintf(stderr, "%zu parameters, %zu source and %zu target words, %s step %llu\n",
                 attn_parameters_count(attn_model_parameters(run->file.model), ""),
-                attn_tokenizer_size(run->file.source), attn_tokenizer_size(run->file.target),
-                old ? "continuing after" : "from", (unsigned long long)run->state.step);
+                run->file.source ? attn_tokenizer_size(run->file.source) : 0,
+                attn_tokenizer_size(run->file.target), old ? "continuing after" : "from",
+                (unsigned long long)run->state.step);
     return status;
 }
 
@@ -195,9 +196,9 @@ int srv_command_train(int argc, char **argv) {
     srv_option table[TRAIN_OPTIONS];
     char checkpoint[SRV_TRAIN_TEXT];
     make_table(&command, table);
-    int code = srv_options_read_fields(
-        srv_job_fields, &command.run.options, sizeof command.run.options, table,
-        "Trains a sequence-to-sequence model on a built-in corpus.", argc, argv);
+    int code =
+        srv_options_read_fields(srv_job_fields, &command.run.options, sizeof command.run.options,
+                                table, "Trains a model on a built-in corpus.", argc, argv);
     if (code)
         return code - 1;
     if (snprintf(checkpoint, sizeof checkpoint, "%s.checkpoint", command.run.out) >=

@@ -67,6 +67,10 @@ typedef struct srv_job_scores {
     double bleu;           /* 0 … 100 */
     double exact;          /* share of sentences that were translated exactly, 0 … 1 */
     srv_job_alignment alignment_error;
+    /* of a model of one stack, in place of the others: words that were predicted, the share that is
+     * right, and the mean loss in nats */
+    int64_t num_words;
+    double right, loss;
 } srv_job_scores;
 typedef struct srv_job_facts {
     uint64_t given;

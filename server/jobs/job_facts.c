@@ -31,6 +31,9 @@ static const srv_field score_fields[] = {WHOLE(srv_job_scores, num_sentences),
                                           .kind = SRV_OBJECT,
                                           .offset = offsetof(srv_job_scores, alignment_error),
                                           .fields = error_fields},
+                                         WHOLE(srv_job_scores, num_words),
+                                         REAL(srv_job_scores, right),
+                                         REAL(srv_job_scores, loss),
                                          {0}};
 
 const srv_field srv_job_facts_fields[] = {
@@ -80,7 +83,7 @@ srv_job_facts srv_job_no_facts(void) {
         .progress = 0,
         .validation = {0, no, no, no},
         .best = {0, -1, no},
-        .scores = {0, -1, no, no, {0, -1, no, no}},
+        .scores = {0, -1, no, no, {0, -1, no, no}, -1, no, no},
         .reserved_bytes = -1,
         .peak_bytes = -1,
     };
@@ -140,7 +143,8 @@ static void put_member(attn_json_text *j, const srv_field *f, const void *base) 
 void srv_job_write_request(attn_json_text *j, const srv_job_body *body) {
     attn_json_object(j);
     for (const srv_field *f = srv_job_fields; f->name; f++)
-        if (srv_job_has_field((srv_job_kind)body->kind, f))
+        if (srv_job_has_field((srv_job_kind)body->kind, f) &&
+            !srv_train_leaves_out(&body->train, f))
             put_member(j, f, body);
     attn_json_object_end(j);
 }

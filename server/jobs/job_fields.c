@@ -12,7 +12,8 @@ const char *const srv_job_kinds[] = {"train", "experiment", "look", "store", NUL
 
 /* The kinds that POST /v1/jobs creates. */
 static const char *const created_kinds[] = {"train", "experiment", NULL};
-static const char *const tasks[] = {"en-fr", "copy", "reverse", "sort", "en-fr-text", NULL};
+static const char *const tasks[] = {"en-fr",      "copy",         "reverse", "sort",
+                                    "en-fr-text", "word-classes", NULL};
 static const char *const schedules[] = {"constant", "inverse-root", "cosine", NULL};
 
 /* --- experiments and their settings, which the library lists --- */
@@ -77,8 +78,9 @@ static void settings_init(void *settings) {
 
 const srv_field srv_job_fields[] = {
     CHOICE("task", corpus.task, tasks,
-           "The task to learn: en-fr (default), copy, reverse, sort or en-fr-text."),
-    ROW("large", corpus.large, SRV_BOOL, 0, 0, "For en-fr: use all words of the lexicon."),
+           "The task to learn: en-fr (default), copy, reverse, sort, en-fr-text or word-classes."),
+    ROW("large", corpus.large, SRV_BOOL, 0, 0,
+        "For en-fr and word-classes: use all words of the lexicon."),
     ROW("shortest", corpus.shortest, SRV_INT, 1, 60, "Fewest source words."),
     ROW("longest", corpus.longest, SRV_INT, 1, 60, "Most source words."),
     ROW("skew", corpus.skew, SRV_REAL, 0.01, 100,

@@ -36,10 +36,13 @@ static attn_status describe_run(const attn_model *model, const srv_train_run *ru
                                 attn_arena *arena, attn_run_source *source, attn_error *err) {
     const attn_model_config *config = attn_model_configuration(model);
     srv_run_plan plan;
-    if (!srv_run_plan_new(&plan, name, 1, arena) ||
-        !make_text(config, run->file.source, -1, batch->source, batch->S, arena, &plan.texts[0]) ||
-        !make_text(config, run->file.target, config->begin, batch->expected, batch->T, arena,
-                   &plan.texts[1]))
+    if (!srv_run_plan_new(&plan, name, config, 1, arena) ||
+        (attn_model_has_encoder(config) &&
+         !make_text(config, run->file.source, -1, batch->source, batch->S, arena,
+                    &plan.texts[plan.source[0]])) ||
+        (attn_model_has_decoder(config) &&
+         !make_text(config, run->file.target, config->begin, batch->expected, batch->T, arena,
+                    &plan.texts[plan.target[0]])))
         return no_memory(err);
     plan.source_lengths[0] = (int64_t)batch->S;
     plan.rows[0] = plan.read[0] = (int64_t)batch->T;

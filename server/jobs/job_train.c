@@ -95,6 +95,13 @@ static attn_status on_checkpoint(void *ctx, const attn_training_state *state, at
 static void keep_scores(work *w, const attn_model_scores *s) {
     srv_job_scores *to = &w->job->facts.scores;
     pthread_mutex_lock(&w->jobs->lock);
+    if (s->words > 0) {
+        to->num_words = (int64_t)s->words;
+        to->right = s->right / s->words;
+        to->loss = s->loss / s->words;
+        pthread_mutex_unlock(&w->jobs->lock);
+        return;
+    }
     to->num_sentences = (int64_t)s->bleu.sentences;
     to->bleu = attn_bleu_score(&s->bleu, false);
     to->exact = s->bleu.sentences ? (double)s->bleu.exact / (double)s->bleu.sentences : 0;

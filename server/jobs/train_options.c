@@ -31,10 +31,20 @@ static void value_text(const srv_field *f, const void *place, char *text, size_t
         snprintf(text, room, "%s", f->choices[*(const int *)place]);
 }
 
+bool srv_train_leaves_out(const srv_train_options *w, const srv_field *f) {
+    const size_t first = offsetof(srv_job_body, train.model);
+    for (const attn_model_setting *s = attn_model_settings; s->name; s++)
+        if (s->of == ATTN_OF_CHANGED && f->offset == first + s->offset)
+            return !attn_model_has_setting(&w->model, s);
+    return false;
+}
+
 void srv_train_say(const srv_train_options *w, char said[SRV_TRAIN_TEXT]) {
     size_t at = 0;
     for (const srv_field *f = srv_job_fields; strcmp(f->name, "checkpoint_every"); f++) {
         char value[40];
+        if (srv_train_leaves_out(w, f))
+            continue;
         value_text(f, (const char *)w + f->offset, value, sizeof value);
         if (at < SRV_TRAIN_TEXT)
             at += (size_t)snprintf(said + at, SRV_TRAIN_TEXT - at, "%s%s=%s", at ? " " : "",
@@ -58,22 +68,32 @@ void srv_train_say(const srv_train_options *w, char said[SRV_TRAIN_TEXT]) {
 
 /* Attention operations in a layer, or in the whole model for ATTN_MODEL_SEQ2SEQ. */
 static const double attentions_of[ATTN_MODEL_ARCHITECTURES] = {
-    [ATTN_MODEL_SEQ2SEQ] = 2, [ATTN_MODEL_TRANSFORMER] = 3};
-static const double layer_widths[ATTN_MODEL_ARCHITECTURES] = {
-    [ATTN_MODEL_SEQ2SEQ] = 24, [ATTN_MODEL_TRANSFORMER] = 112};
+    [ATTN_MODEL_SEQ2SEQ] = 2,
+    [ATTN_MODEL_TRANSFORMER] = 3,
+    [ATTN_MODEL_ENCODER] = 2,
+    /* one, over twice as many sequences: they have no source */
+    [ATTN_MODEL_DECODER] = 2};
+static const double layer_widths[ATTN_MODEL_ARCHITECTURES] = {[ATTN_MODEL_SEQ2SEQ] = 24,
+                                                              [ATTN_MODEL_TRANSFORMER] = 112,
+                                                              [ATTN_MODEL_ENCODER] = 112,
+                                                              [ATTN_MODEL_DECODER] = 112};
 
 /* Returns an upper bound of the tokens in the source or target vocabulary. For translation these
  * are the words of the lexicon, for the other tasks the symbols; sub-words are bytes, characters
  * and merges. */
 static double most_words(const srv_train_options *w, bool target) {
-    const double small = target ? 1024 : 512, large = target ? 5120 : 2560;
+    const bool classes = w->corpus.task == ATTN_WORD_CLASSES;
+    const bool french = target && attn_model_has_encoder(&w->model);
+    const double small = french ? 1024 : 512, large = french ? 5120 : 2560;
+    if (french && classes)
+        return ATTN_PARTS + ATTN_SPECIALS;
     if (w->subwords)
         return SYMBOLS + (double)w->subwords;
     if (w->corpus.task == ATTN_EN_FR_TEXT)
         return NAMES + 2 * large;
-    return w->corpus.task != ATTN_EN_FR ? (double)w->corpus.symbols + ATTN_SPECIALS
-           : w->corpus.large            ? large
-                                        : small;
+    return !classes && w->corpus.task != ATTN_EN_FR ? (double)w->corpus.symbols + ATTN_SPECIALS
+           : w->corpus.large                        ? large
+                                                    : small;
 }
 
 /* Return upper bounds of the tokens in a source and in a target sentence. */
@@ -118,7 +138,7 @@ static attn_status head_bytes(const srv_train_options *w, double n, double *byte
 static attn_status blocks_bytes(const srv_train_options *w, double tokens, double *bytes,
                                 attn_error *err) {
     const double layers =
-        w->model.architecture == ATTN_MODEL_TRANSFORMER ? (double)w->model.num_layers : 1;
+        w->model.architecture != ATTN_MODEL_SEQ2SEQ ? (double)w->model.num_layers : 1;
     const double attentions =
         w->model.attention == ATTN_MODEL_NONE ? 0 : attentions_of[w->model.architecture] * layers;
     const double ends[] = {(double)w->corpus.shortest, longest_source(w)};
@@ -178,8 +198,11 @@ attn_status srv_train_check(const srv_train_options *w, srv_train_cost *cost, at
     if (w->corpus.shortest > w->corpus.longest)
         return attn_fail(err, ATTN_EVALUE, "shortest", "expected at most longest (%d), found %d",
                          (int)w->corpus.longest, (int)w->corpus.shortest);
-    if (w->model.architecture > ATTN_MODEL_TRANSFORMER)
-        return attn_fail(err, ATTN_EVALUE, "architecture", "expected seq2seq or transformer");
+    if (attn_dataset_kind_of(&config) == ATTN_DATA_CLASSES &&
+        (w->corpus.task == ATTN_EN_FR || w->corpus.task == ATTN_EN_FR_TEXT))
+        return attn_fail(err, ATTN_EVALUE, "task",
+                         "an encoder alone learns one word for each word of its source: expected "
+                         "word-classes, copy, reverse or sort");
     attn_status status = attn_model_bytes(&config, false, &all, err);
     if (!status)
         status = attn_model_bytes(&config, true, &values, err);

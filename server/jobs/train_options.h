@@ -23,6 +23,9 @@ typedef struct srv_train_options {
 
 void srv_train_defaults(srv_train_options *options);
 
+/* Returns whether a field is an option of the model that descriptions leave out, because it has its
+ * default (ATTN_OF_CHANGED). `options` is part of the struct that the field belongs to. */
+bool srv_train_leaves_out(const srv_train_options *options, const srv_field *field);
 /* Writes the options that affect the trained model as "task=copy large=false …". A checkpoint
  * stores this text, so that training cannot be continued with other options. */
 void srv_train_say(const srv_train_options *options, char said[SRV_TRAIN_TEXT]);

@@ -148,11 +148,20 @@ static attn_status resume_run(srv_train_run *run, attn_error *err) {
     return status;
 }
 
-/* Adds a side of the pair to its vocabulary: its words or, for sub-words, its text. */
+/* Returns what the model of the options learns from. */
+static attn_dataset_kind kind_of(const srv_train_run *run) {
+    return attn_dataset_kind_of(&run->options.model);
+}
+
+/* Returns whether a vocabulary is of sub-words; classes are whole words. */
+static bool has_subwords(const srv_train_run *run, const attn_tokenizer *v) {
+    return run->options.subwords && !(v == run->file.target && kind_of(run) == ATTN_DATA_CLASSES);
+}
+
+/* Adds a side of the pair to a vocabulary: its words or, for sub-words, its text. */
 static attn_status add_side(const srv_train_run *run, const attn_pair *pair, bool target,
-                            attn_arena *scratch, attn_error *err) {
-    attn_tokenizer *to = target ? run->file.target : run->file.source;
-    if (!run->options.subwords)
+                            attn_tokenizer *to, attn_arena *scratch, attn_error *err) {
+    if (!has_subwords(run, to))
         return attn_pair_count(pair, target, to, err);
     const char *text = attn_pair_text(pair, target, attn_tokenizer_language(to), scratch);
     return text ? attn_tokenizer_count_text(to, text, strlen(text), err)
@@ -168,33 +177,36 @@ static attn_status count_pairs(srv_train_run *run, const attn_control *control, 
         if (!status)
             status = attn_corpus_pair(run->corpus, ATTN_TRAIN, (uint64_t)i, pair, err);
         if (!status)
-            status = add_side(run, pair, false, scratch, err);
-        if (!status)
-            status = add_side(run, pair, true, scratch, err);
+            status = run->file.source ? add_side(run, pair, false, run->file.source, scratch, err)
+                                      : add_side(run, pair, false, run->file.target, scratch, err);
+        if (!status && run->file.source)
+            status = add_side(run, pair, true, run->file.target, scratch, err);
     }
     return status;
 }
 
 static attn_status settle_vocabulary(const srv_train_run *run, attn_tokenizer *v, attn_error *err) {
-    return run->options.subwords
+    return has_subwords(run, v)
                ? attn_tokenizer_settle_subwords(v, (size_t)run->options.subwords, err)
                : attn_tokenizer_settle(v, (size_t)run->options.minimum, 0, err);
 }
 
-/* Makes the vocabularies from the words of all training pairs. */
+/* Makes the vocabularies from the words of all training pairs. A decoder alone has one, of the
+ * sources of pairs. */
 static attn_status count_words(srv_train_run *run, const attn_control *control, attn_error *err) {
     attn_model_file *file = &run->file;
     attn_pair *pair = attn_arena_zeroed(run->arena, 1, sizeof *pair);
     attn_arena *scratch = attn_arena_new(16 << 20);
+    const bool reads = kind_of(run) != ATTN_DATA_SENTENCES;
     attn_language languages[2];
     attn_task_languages(run->options.corpus.task, languages);
-    file->source = attn_tokenizer_new(languages[0]);
-    file->target = attn_tokenizer_new(languages[1]);
-    attn_status status = pair && scratch && file->source && file->target
+    file->source = reads ? attn_tokenizer_new(languages[0]) : NULL;
+    file->target = attn_tokenizer_new(languages[reads]);
+    attn_status status = pair && scratch && (!reads || file->source) && file->target
                              ? count_pairs(run, control, pair, scratch, err)
                              : attn_fail(err, ATTN_ENOMEM, "vocabulary", "no memory");
     attn_arena_free(scratch);
-    if (!status)
+    if (!status && reads)
         status = settle_vocabulary(run, file->source, err);
     return status ? status : settle_vocabulary(run, file->target, err);
 }
@@ -203,8 +215,8 @@ static attn_status count_words(srv_train_run *run, const attn_control *control, 
  * options. */
 static attn_status start_from_file(srv_train_run *run, attn_error *err) {
     attn_status status = srv_model_open(run->init, true, &run->file, NULL, err);
-    if (!status && (!attn_tokenizer_has_texts(run->file.source) ||
-                    !attn_tokenizer_has_texts(run->file.target)))
+    if (!status && (!attn_tokenizer_has_texts(run->file.target) ||
+                    (run->file.source && !attn_tokenizer_has_texts(run->file.source))))
         status = attn_fail(err, ATTN_EARG, run->init, "has no words, which training needs");
     return status ? status : attn_training_start(run->file.model, run->arena, &run->state, err);
 }
@@ -215,7 +227,7 @@ static attn_status start_anew(srv_train_run *run, const attn_control *control, a
     if (status)
         return status;
     attn_model_config config = run->options.model;
-    config.source_vocabulary = attn_tokenizer_size(run->file.source);
+    config.source_vocabulary = run->file.source ? attn_tokenizer_size(run->file.source) : 0;
     config.target_vocabulary = attn_tokenizer_size(run->file.target);
     status = attn_model_new(&config, run->options.loop.seed, true, &run->file.model, err);
     return status ? status : attn_training_start(run->file.model, run->arena, &run->state, err);
@@ -223,8 +235,9 @@ static attn_status start_anew(srv_train_run *run, const attn_control *control, a
 
 static attn_status read_pairs(srv_train_run *run, attn_split split, size_t count, attn_dataset *out,
                               attn_error *err) {
-    return attn_dataset_new(run->corpus, split, 0, count, run->file.source, run->file.target,
-                            run->arena, out, err);
+    const attn_model_config *config = attn_model_configuration(run->file.model);
+    return attn_dataset_new(run->corpus, split, 0, count, attn_dataset_kind_of(config),
+                            run->file.source, run->file.target, run->arena, out, err);
 }
 
 /* Sets *found to whether there is a checkpoint with which to go on. */

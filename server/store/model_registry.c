@@ -351,8 +351,6 @@ void srv_models_uncount(srv_models *m, size_t bytes) {
 static attn_status name_and_make(srv_entry *e, const attn_model_config *config, uint64_t seed,
                                  attn_error *err) {
     uint64_t bits;
-    if (config->architecture > ATTN_MODEL_TRANSFORMER)
-        return attn_fail(err, ATTN_EARG, "architecture", "expected seq2seq or transformer");
     if (getrandom(&bits, sizeof bits, 0) != (ssize_t)sizeof bits)
         return attn_fail(err, ATTN_ENOMEM, "", "the system has no random numbers for an id");
     snprintf(e->model.id, sizeof e->model.id, "made-%016" PRIx64, bits);

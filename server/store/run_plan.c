@@ -4,10 +4,14 @@
 
 enum { NAME = 32 }; /* bytes of a site's name with the NUL */
 
-bool srv_run_plan_new(srv_run_plan *plan, const char *model, size_t B, attn_arena *arena) {
+bool srv_run_plan_new(srv_run_plan *plan, const char *model, const attn_model_config *config,
+                      size_t B, attn_arena *arena) {
+    const size_t sources = attn_model_has_encoder(config) ? B : 0;
+    const size_t texts = sources + (attn_model_has_decoder(config) ? B : 0);
     *plan = (srv_run_plan){.model = model,
                            .B = B,
-                           .texts = attn_arena_zeroed(arena, 2 * B, sizeof *plan->texts),
+                           .text_count = texts,
+                           .texts = attn_arena_zeroed(arena, texts, sizeof *plan->texts),
                            .source = attn_arena_zeroed(arena, B, sizeof *plan->source),
                            .target = attn_arena_zeroed(arena, B, sizeof *plan->target),
                            .source_lengths = attn_arena_zeroed(arena, B, sizeof(int64_t)),
@@ -18,7 +22,7 @@ bool srv_run_plan_new(srv_run_plan *plan, const char *model, size_t B, attn_aren
         return false;
     for (size_t b = 0; b < B; b++) {
         plan->source[b] = b;
-        plan->target[b] = B + b;
+        plan->target[b] = sources + b;
     }
     return true;
 }
@@ -86,7 +90,7 @@ bool srv_run_plan_source(const srv_run_plan *plan, const attn_site *sites, size_
     *out = (attn_run_source){.sites = all,
                              .site_count = count,
                              .texts = plan->texts,
-                             .text_count = 2 * plan->B,
+                             .text_count = plan->text_count,
                              .model = plan->model};
     return ok;
 }

@@ -9,7 +9,8 @@
 typedef struct srv_run_plan {
     const char *model; /* the id of the model */
     size_t B;
-    attn_run_text *texts;    /* [2 B] */
+    attn_run_text *texts; /* [text_count] of the sources, then of the targets, B of each */
+    size_t text_count;
     size_t *source, *target; /* [B] the numbers of the texts */
     int64_t *source_lengths; /* [B] tokens of each source */
     /* [B] rows of each target in decoder and cross, and tokens that its decoder reads */
@@ -17,8 +18,10 @@ typedef struct srv_run_plan {
     size_t start; /* the token in the text of a target after which row 0 is named */
 } srv_run_plan;
 
-/* Allocates the lists in the arena and numbers the texts. false: out of memory. */
-bool srv_run_plan_new(srv_run_plan *plan, const char *model, size_t B, attn_arena *arena);
+/* Allocates the lists in the arena and numbers the texts of the sides that the model reads. false:
+ * out of memory. */
+bool srv_run_plan_new(srv_run_plan *plan, const char *model, const attn_model_config *config,
+                      size_t B, attn_arena *arena);
 /* Allocates a text of n tokens with ids and marks of special tokens, which the caller fills in.
  * false: out of memory. */
 bool srv_run_plan_text(size_t n, attn_arena *arena, attn_run_text *out, const char ***tokens,

@@ -43,8 +43,8 @@
 #define TOKENS    "it is a mask of tokens, and a name without target_ belongs to the source"
 #define CACHE     "cached keys and values are two fields, past_key and past_value"
 #define SEARCHED                                                                                   \
-    "nothing is drawn at random: the search is greedy, or a beam search with num_beams above 1; "  \
-    "num_alternatives answers the probabilities of each step"
+    "with seed each token is drawn; without it the search is greedy, or a beam search with "       \
+    "num_beams above 1"
 #define PAGES                                                                                      \
     "keys and values lie in one piece: gather the pages of the cache into key and value, and "     \
     "send key_lengths"
@@ -226,10 +226,7 @@ static const alias advice_of_fields[] = {
     {"causal", "masks", IN_MASKS},
     {"attn_mask", "masks",
      "it belongs to a mask in the list: \"masks\": [{\"kind\": \"values\", \"attn_mask\": ..}]"},
-    {"temperature", "num_beams", SEARCHED},
-    {"top_k", "num_beams", SEARCHED},
-    {"top_p", "num_beams", SEARCHED},
-    {"do_sample", "num_beams", SEARCHED},
+    {"do_sample", "seed", SEARCHED},
     {"causal_mask", "is_causal", STATED},
     {"look_ahead_mask", "is_causal", STATED},
     {"dropout", "slopes",

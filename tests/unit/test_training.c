@@ -77,11 +77,11 @@ static void open_kit(kit *k) {
     for (char c = '0'; c < '8'; c++)
         assert_int_equal(attn_tokenizer_count(k->words, &c, 1, NULL), ATTN_OK);
     attn_tokenizer_settle(k->words, 1, 0, NULL);
-    assert_int_equal(
-        attn_dataset_new(corpus, ATTN_TRAIN, 0, 400, k->words, k->words, k->arena, &k->train, NULL),
-        ATTN_OK);
-    assert_int_equal(attn_dataset_new(corpus, ATTN_VALIDATION, 0, 50, k->words, k->words, k->arena,
-                                      &k->validation, NULL),
+    assert_int_equal(attn_dataset_new(corpus, ATTN_TRAIN, 0, 400, ATTN_DATA_PAIRS, k->words,
+                                      k->words, k->arena, &k->train, NULL),
+                     ATTN_OK);
+    assert_int_equal(attn_dataset_new(corpus, ATTN_VALIDATION, 0, 50, ATTN_DATA_PAIRS, k->words,
+                                      k->words, k->arena, &k->validation, NULL),
                      ATTN_OK);
     attn_model_config config = attn_model_defaults();
     config.source_vocabulary = config.target_vocabulary = attn_tokenizer_size(k->words);
@@ -201,8 +201,9 @@ static void test_alignments(void **state) {
     options.longest = 12;
     assert_int_equal(attn_corpus_new(&options, arena, &corpus, NULL), ATTN_OK);
     attn_tokenizer_settle(words, 1, 0, NULL);
-    assert_int_equal(
-        attn_dataset_new(corpus, ATTN_TRAIN, 0, PAIRS, words, words, arena, &data, NULL), ATTN_OK);
+    assert_int_equal(attn_dataset_new(corpus, ATTN_TRAIN, 0, PAIRS, ATTN_DATA_PAIRS, words, words,
+                                      arena, &data, NULL),
+                     ATTN_OK);
     assert_int_equal(attn_dataset_batch(&data, indices, PAIRS, arena, &batch, NULL), ATTN_OK);
     attn_pair *pair = attn_arena_zeroed(arena, 1, sizeof *pair);
     for (size_t b = 0; b < PAIRS; b++) {

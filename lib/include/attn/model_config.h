@@ -196,13 +196,15 @@ typedef enum attn_model_setting_of {
     ITEM(architecture, WORD, attn_model_architectures, 0, 0, BOTH, ALL,                            \
          "seq2seq (default): bidirectional LSTM and self-attention, then an LSTM with cross "      \
          "attention. transformer: encoder layers of self-attention and feed-forward, then "        \
-         "decoder layers of causal self-attention, cross attention and feed-forward.")             \
+         "decoder layers of causal self-attention, cross attention and feed-forward. encoder: "    \
+         "its encoder alone, which answers a class of each token. decoder: its decoder alone, "    \
+         "without cross attention, which predicts the next token.")                                \
     ITEM(attention, WORD, attn_model_attentions, 0, 0, BOTH, ALL,                                  \
          "The attention of the model: multihead (default), dot, additive, general, concat, "       \
          "local (keys within radius, at all sites), strided (every stride-th key and keys "        \
          "within radius), block (keys of the same block_size positions), global (the first "       \
          "num_global_keys positions see and are seen by all, others keys within radius) or none "  \
-         "(not for a transformer).")                                                               \
+         "(only for seq2seq). An encoder or a decoder alone has none of dot to concat.")           \
     ITEM(                                                                                          \
         positions, WORD, attn_model_position_names, 0, 0, BOTH, ALL,                               \
         "sinusoidal (default), learned, relative, shaw, alibi, none or rotary (not for seq2seq).") \
@@ -246,27 +248,27 @@ typedef enum attn_model_setting_of {
          "Standard deviation of the initial embeddings, which are normal. Default 1 / "            \
          "sqrt(width): the model multiplies embeddings by sqrt(width), so that they enter it as "  \
          "N(0, 1). 1 is nn.Embedding of PyTorch.")                                                 \
-    ITEM(activation, WORD, attn_model_activations, 0, 0, NONE, CHANGED,                            \
+    ITEM(activation, WORD, attn_model_activations, 0, 0, BOTH, CHANGED,                            \
          "Activation of feed-forward: relu (default), gelu, gelu_tanh or silu.")                   \
-    ITEM(gated, FLAG, NULL, 0, 0, NONE, CHANGED,                                                   \
+    ITEM(gated, FLAG, NULL, 0, 0, BOTH, CHANGED,                                                   \
          "Feed-forward multiplies its activation by a second linear layer.")                       \
-    ITEM(norm_kind, WORD, attn_model_norm_kinds, 0, 0, NONE, CHANGED,                              \
+    ITEM(norm_kind, WORD, attn_model_norm_kinds, 0, 0, BOTH, CHANGED,                              \
          "Norm of sublayers: layer (default) or rms.")                                             \
-    ITEM(norm_epsilon, REAL, NULL, 1e-12, 1, NONE, CHANGED,                                        \
+    ITEM(norm_epsilon, REAL, NULL, 1e-12, 1, NEW, CHANGED,                                         \
          "Number that norms add to the variance; default 1e-5.")                                   \
-    ITEM(num_kv_heads, SIZE, NULL, 0, 4096, NONE, CHANGED,                                         \
+    ITEM(num_kv_heads, SIZE, NULL, 0, 4096, BOTH, CHANGED,                                         \
          "Heads of keys and values, which divides num_heads; default num_heads, as 0.")            \
-    ITEM(rotary_base, REAL, NULL, 1.001, 1e9, NONE, CHANGED,                                       \
+    ITEM(rotary_base, REAL, NULL, 1.001, 1e9, NEW, CHANGED,                                        \
          "For rotary: base of the angles; default 10,000.")                                        \
-    ITEM(bias, FLAG, NULL, 0, 0, NONE, CHANGED, "Linear layers and norms have a bias (default).")  \
-    ITEM(embedding_norm, FLAG, NULL, 0, 0, NONE, CHANGED, "A norm of the sum of all embeddings.")  \
-    ITEM(embedding_scale, REAL, NULL, 0, 1000, NONE, CHANGED,                                      \
+    ITEM(bias, FLAG, NULL, 0, 0, BOTH, CHANGED, "Linear layers and norms have a bias (default).")  \
+    ITEM(embedding_norm, FLAG, NULL, 0, 0, NEW, CHANGED, "A norm of the sum of all embeddings.")   \
+    ITEM(embedding_scale, REAL, NULL, 0, 1000, NEW, CHANGED,                                       \
          "Factor of token embeddings; default sqrt(width), as 0.")                                 \
     ITEM(num_segments, SIZE, NULL, 0, 1024, NONE, CHANGED,                                         \
          "Rows of a table of segments that the encoder adds to embeddings; default 0.")            \
-    ITEM(tied, FLAG, NULL, 0, 0, NONE, CHANGED,                                                    \
+    ITEM(tied, FLAG, NULL, 0, 0, BOTH, CHANGED,                                                    \
          "The matrix of the logits is the embedding of the tokens that the last stack reads.")     \
-    ITEM(head, WORD, attn_model_head_names, 0, 0, NONE, CHANGED,                                   \
+    ITEM(head, WORD, attn_model_head_names, 0, 0, NEW, CHANGED,                                    \
          "What the model computes: logits of each token (default), or of the pooled sequence.")
 
 typedef enum attn_model_setting_kind {

@@ -24,11 +24,11 @@ enum { ATTN_MODEL_FILE_VERSION = 2 };
 
 typedef struct attn_model_file {
     attn_model *model;
-    attn_tokenizer *source, *target;
-    attn_safetensors contents; /* tensors and metadata; tensor data points into the bytes */
-    attn_arena *arena;         /* holds the names, lists and texts of `contents` */
-    bool sealed;               /* the file has checksums */
-    void *owner;               /* of the bytes, which `release` frees; NULL: the caller's */
+    attn_tokenizer *source, *target; /* source NULL: the model has no encoder */
+    attn_safetensors contents;       /* tensors and metadata; tensor data points into the bytes */
+    attn_arena *arena;               /* holds the names, lists and texts of `contents` */
+    bool sealed;                     /* the file has checksums */
+    void *owner;                     /* of the bytes, which `release` frees; NULL: the caller's */
     void (*release)(void *owner);
 } attn_model_file;
 

@@ -254,6 +254,7 @@ typedef struct attn_alternatives {
 /* A token of a search with one beam. */
 typedef struct attn_generated_token {
     int32_t id;
+    bool ends; /* it ends the sequence */
     double log_probability;
     /* [heads, columns] its row of the attention that is returned (attn_generated.weights), rows
      * `stride` floats apart; NULL: there is no attention */

@@ -40,14 +40,20 @@ static size_t layers_of(const srv_sites_pass *c, size_t first) {
     return n;
 }
 
-/* Returns whether the sites of this kind are analysed. A rollout alone is about the encoder. */
+/* Returns the kind of site whose layers a rollout multiplies: self-attention of the encoder, of a
+ * model without one that of the decoder. */
+static attn_site_kind rolled_kind(const srv_sites_pass *c) {
+    return srv_models_reads(c->pass.model, SRV_SOURCE) ? ATTN_SITE_ENCODER : ATTN_SITE_DECODER;
+}
+
+/* Returns whether the sites of this kind are analysed. A rollout alone is about one kind. */
 static bool wants(const srv_sites_pass *c, const attn_site *site) {
     return (!c->body.sites || (c->body.sites & 1u << site->kind)) &&
-           (site->kind == ATTN_SITE_ENCODER || (c->body.analysis & ~(unsigned)SRV_AN_ROLLOUT));
+           (site->kind == rolled_kind(c) || (c->body.analysis & ~(unsigned)SRV_AN_ROLLOUT));
 }
 
 static bool rolls(const srv_sites_pass *c, attn_site_kind kind) {
-    return kind == ATTN_SITE_ENCODER && (c->body.analysis & SRV_AN_ROLLOUT);
+    return kind == rolled_kind(c) && (c->body.analysis & SRV_AN_ROLLOUT);
 }
 
 /* Describes an analysis of the layers from site `first` on, with L queries and S keys. */
@@ -79,7 +85,6 @@ static void add_pattern(const attn_model_config *m, attn_mask_spec *spec) {
 /* Makes the mask that the site has for sequence b. *out is NULL if it hides nothing. */
 static attn_status make_mask(const srv_sites_pass *c, const srv_analysis *an, attn_site_kind kind,
                              size_t b, const attn_mask **out, attn_error *err) {
-    const srv_sequence *source = &c->source.items[b];
     const attn_mask_shape shape = {
         .batch_rank = 1, .batch = {1}, .has_heads = true, .H = an->H, .L = an->L, .S = an->S};
     attn_mask_spec *spec = attn_arena_small(c->pass.req->arena, sizeof *spec);
@@ -91,12 +96,12 @@ static attn_status make_mask(const srv_sites_pass *c, const srv_analysis *an, at
     if (kind == ATTN_SITE_DECODER)
         spec->layers[spec->count++] =
             (attn_mask_layer){.kind = ATTN_LAYER_CAUSAL, .where = "decoder"};
-    else if (source->keep)
-        spec->layers[spec->count++] =
-            (attn_mask_layer){.kind = ATTN_LAYER_PADDING,
-                              .where = "hide",
-                              .semantics = ATTN_SEM_KEEP,
-                              .values = attn_tensor_dense(source->keep, ATTN_BOOL, 1, &an->S)};
+    else if (c->source.items[b].keep)
+        spec->layers[spec->count++] = (attn_mask_layer){
+            .kind = ATTN_LAYER_PADDING,
+            .where = "hide",
+            .semantics = ATTN_SEM_KEEP,
+            .values = attn_tensor_dense(c->source.items[b].keep, ATTN_BOOL, 1, &an->S)};
     add_pattern(attn_model_configuration(c->pass.model->model), spec);
     if (!spec->count)
         return ATTN_OK;
@@ -134,19 +139,21 @@ static bool roll(srv_sites_pass *c, srv_sites_analysis *to) {
     return !status;
 }
 
-/* Refuses a rollout that is not asked of the encoder of a transformer. */
+/* Refuses a rollout that is not asked of layers of self-attention. */
 static bool may_roll(const srv_sites_pass *c) {
     const srv_scope scope = {c->pass.req, srv_models_attention_fields, &c->body.given, ""};
     if (!(c->body.analysis & SRV_AN_ROLLOUT))
         return true;
-    if (attn_model_configuration(c->pass.model->model)->architecture != ATTN_MODEL_TRANSFORMER)
+    if (attn_model_configuration(c->pass.model->model)->architecture == ATTN_MODEL_SEQ2SEQ)
         return srv_refuse(
             &scope, SRV_VALUE, "analysis",
             "rollout multiplies layers of self-attention: expected a transformer; the "
             "LSTM of a seq2seq mixes the tokens before its only layer");
-    if (c->body.sites && !(c->body.sites & 1u << ATTN_SITE_ENCODER))
+    const char *kind = srv_model_site_kinds[rolled_kind(c)];
+    if (c->body.sites && !(c->body.sites & 1u << rolled_kind(c)))
         return srv_refuse(&scope, SRV_VALUE, "analysis",
-                          "rollout goes through the layers of the encoder: name encoder in sites");
+                          "rollout goes through the layers of the %s: name %s in sites", kind,
+                          kind);
     return true;
 }
 
@@ -204,12 +211,11 @@ bool srv_sites_analyse(srv_sites_pass *c) {
         return true;
     for (size_t i = 0; i < c->site_count; i += layers_of(c, i))
         kinds += wants(c, &c->sites[i]);
-    c->analyses =
-        attn_arena_zeroed(c->pass.req->arena, kinds * c->source.count + 1, sizeof *c->analyses);
+    c->analyses = attn_arena_zeroed(c->pass.req->arena, kinds * c->B + 1, sizeof *c->analyses);
     if (!c->analyses)
         status = attn_fail(&err, ATTN_ENOMEM, "", "no memory left for the analyses");
     for (size_t i = 0; !status && i < c->site_count; i += layers_of(c, i))
-        for (size_t b = 0; !status && wants(c, &c->sites[i]) && b < c->source.count; b++)
+        for (size_t b = 0; !status && wants(c, &c->sites[i]) && b < c->B; b++)
             status = analyse(c, i, b, &c->analyses[c->analysis_count++], &err);
     if (status)
         srv_problem_error(c->pass.req, &err);
@@ -224,7 +230,7 @@ bool srv_sites_analyse(srv_sites_pass *c) {
 
 bool srv_sites_analysis_cost(const srv_sites_pass *c, attn_model_cost *cost, double *text) {
     const size_t slots = attn_pool_slots(c->pass.req->app->pool);
-    const double B = (double)c->source.count;
+    const double B = (double)c->B;
     *text = 0;
     if (!may_roll(c))
         return false;
@@ -268,7 +274,7 @@ void srv_sites_analyses_write(attn_json_text *j, const srv_sites_pass *c) {
 void srv_sites_analyses_text(attn_text *t, const srv_sites_pass *c) {
     for (size_t i = 0; i < c->analysis_count; i++) {
         attn_text_add(t, "analysis of %s", srv_model_site_kinds[c->analyses[i].kind]);
-        if (c->source.count > 1)
+        if (c->B > 1)
             attn_text_add(t, ", sequence %zu", c->analyses[i].sequence);
         attn_text_add(t, "\n");
         srv_analysis_text(t, &c->analyses[i].analysis);

@@ -127,50 +127,85 @@ static bool check_dropout(const srv_scope *scope, const srv_sites_body *b) {
     return true;
 }
 
+/* Refuses fields of a target that a model of one stack does not have. */
+static bool check_sides(const srv_scope *scope, const srv_model *model) {
+    static const char *const names[] = {"target_text", "target_tokens", "target_token_ids",
+                                        "target_begin", "target_end"};
+    const bool writes = srv_models_reads(model, SRV_TARGET);
+    if (writes && srv_models_reads(model, SRV_SOURCE))
+        return true;
+    for (size_t i = 0; i < (writes ? 3 : sizeof names / sizeof *names); i++)
+        if (srv_given(scope, names[i]))
+            return srv_refuse(scope, SRV_VALUE, names[i],
+                              "the model \"%s\" has no target beside its text", model->id);
+    return true;
+}
+
+/* Reads the source and the target, or the text of a model without an encoder as its target. */
+static bool read_sides(srv_sites_pass *c, const srv_scope *scope) {
+    const srv_sites_body *b = &c->body;
+    const size_t most = attn_model_configuration(c->pass.model->model)->max_length;
+    const bool encodes = srv_models_reads(c->pass.model, SRV_SOURCE);
+    srv_reading source = {.req = c->pass.req,
+                          .model = c->pass.model,
+                          .scope = scope,
+                          .which = SRV_SOURCE,
+                          .names = {"text", "tokens", "token_ids"},
+                          .most = most,
+                          .unit = (srv_offset_unit)b->offset_unit,
+                          .warnings = &c->warnings};
+    srv_reading target = source;
+    target.which = SRV_TARGET;
+    target.adds_begin = b->target_begin;
+    target.adds_end = b->target_end;
+    target.most = most - b->target_end;
+    if (encodes)
+        memcpy(target.names, (const char *[3]){"target_text", "target_tokens", "target_token_ids"},
+               sizeof target.names);
+    if ((encodes && !srv_models_read(&source, &b->source, &c->source)) ||
+        !srv_models_read(&target, encodes ? &b->target : &b->source, &c->target))
+        return false;
+    c->B = encodes ? c->source.count : c->target.count;
+    return true;
+}
+
+static bool check_target(const srv_sites_pass *c, const srv_scope *scope) {
+    static const char *const names[] = {"target_text", "target_tokens", "target_token_ids"};
+    for (int i = 0; c->target.count && c->target.count != c->B && i < 3; i++)
+        if (srv_given(scope, names[i]))
+            return srv_refuse(scope, SRV_SHAPE, names[i],
+                              "expected %zu target%s, one a source, found %zu", c->B,
+                              c->B == 1 ? "" : "s", c->target.count);
+    return true;
+}
+
 static bool decode(srv_sites_pass *c) {
     srv_request *req = c->pass.req;
     srv_sites_body *b = &c->body;
     const srv_scope scope = {req, srv_models_attention_fields, &b->given, ""};
-    const size_t most = attn_model_configuration(c->pass.model->model)->max_length;
-    srv_reading source = {.req = req,
-                          .model = c->pass.model,
-                          .scope = &scope,
-                          .which = SRV_SOURCE,
-                          .names = {"text", "tokens", "token_ids"},
-                          .most = most,
-                          .warnings = &c->warnings};
-    srv_reading target = {.req = req,
-                          .model = c->pass.model,
-                          .scope = &scope,
-                          .which = SRV_TARGET,
-                          .names = {"target_text", "target_tokens", "target_token_ids"},
-                          .warnings = &c->warnings};
     if (!srv_figure_check(req, &b->figure))
         return false;
     if (b->sites & ALL_SITES)
         b->sites = 0;
-    if (!check_dropout(&scope, b) || !settle_ends(&scope, b))
+    if (!check_sides(&scope, c->pass.model) || !check_dropout(&scope, b))
         return false;
-    source.unit = target.unit = (srv_offset_unit)b->offset_unit;
-    target.adds_begin = b->target_begin;
-    target.adds_end = b->target_end;
-    target.most = most - b->target_end;
-    if (!srv_models_read(&source, &b->source, &c->source) ||
-        !srv_models_read(&target, &b->target, &c->target))
+    if (!srv_models_reads(c->pass.model, SRV_TARGET))
+        b->target_begin = b->target_end = false;
+    if (!settle_ends(&scope, b) || !read_sides(c, &scope))
         return false;
-    if (!c->source.count)
+    if (!c->B)
         return srv_refuse(&scope, SRV_VALUE, "text", "send text, tokens or token_ids");
-    if (!b->target_end && !c->target.count)
+    if (!b->target_end && !c->target.count && srv_models_reads(c->pass.model, SRV_TARGET))
         return srv_refuse(&scope, SRV_VALUE, b->target_begin ? "target_end" : "target_begin",
                           "false belongs to a target of the request: send target_text, "
                           "target_tokens or target_token_ids");
-    if (!srv_models_hide(&scope, &b->sight, c->pass.model, &c->source, &c->warnings))
+    if (!srv_models_hide(&scope, &b->sight, c->pass.model, &c->source, &c->warnings) ||
+        !check_target(c, &scope))
         return false;
-    for (int i = 0; c->target.count && c->target.count != c->source.count && i < 3; i++)
-        if (srv_given(&scope, target.names[i]))
-            return srv_refuse(&scope, SRV_SHAPE, target.names[i],
-                              "expected %zu target%s, one a source, found %zu", c->source.count,
-                              c->source.count == 1 ? "" : "s", c->target.count);
+    if ((b->returns & SRV_SITES_ENCODER) && !srv_models_reads(c->pass.model, SRV_SOURCE))
+        return srv_refuse(&scope, SRV_VALUE, "return",
+                          "the model \"%s\" has no encoder and no encoder_output",
+                          c->pass.model->id);
     if (srv_draws(req))
         b->analysis = 0; /* a picture shows weights alone */
     c->unasked = !srv_given(&scope, "return");
@@ -243,15 +278,29 @@ static bool check_sites(srv_sites_pass *c) {
         !check_numbers(c, &scope, "heads", &b->heads.ints, false))
         return false;
     return srv_model_run_check(&scope, c->pass.model, b->store) &&
-           srv_sites_states_check(c, &scope) && srv_models_may_draw(&c->pass, c->source.count);
+           srv_sites_states_check(c, &scope) && srv_models_may_draw(&c->pass, c->B);
 }
 
 /* --- limits --- */
 
+/* Sets the shape of the logits, [B, L, V] or, of pooled sequences, [B, V]. Returns its rank. */
+static int logits_dims(const srv_sites_pass *c, size_t dims[3]) {
+    const attn_model_config *m = attn_model_configuration(c->pass.model->model);
+    int rank = 0;
+    dims[rank++] = c->B;
+    if (m->head != ATTN_MODEL_POOLED)
+        dims[rank++] = srv_models_reads(c->pass.model, SRV_TARGET) ? c->T : c->source.longest;
+    dims[rank++] = m->target_vocabulary;
+    return rank;
+}
+
 /* Returns an upper bound of the memory of the answer in bytes: its numbers and their text. */
 static double result_bytes(const srv_sites_pass *c) {
     const attn_model_config *m = attn_model_configuration(c->pass.model->model);
-    const double logits = (double)c->source.count * (double)c->T * (double)m->target_vocabulary;
+    size_t d[3];
+    double logits = 1;
+    for (int i = logits_dims(c, d); i-- > 0;)
+        logits *= (double)d[i];
     const bool heats = c->body.returns & SRV_SITES_HEATMAP || srv_draws(c->pass.req) ||
                        (srv_reads_text(c->pass.req) && srv_sites_prints_heatmaps(c));
     double numbers = heats ? 2 * srv_sites_weights(c) : 0;
@@ -260,23 +309,27 @@ static double result_bytes(const srv_sites_pass *c) {
     if (c->body.returns & SRV_SITES_LOGITS)
         numbers += logits;
     if (c->body.returns & SRV_SITES_ENCODER)
-        numbers += (double)c->source.count * (double)c->source.longest * (double)m->width;
+        numbers += (double)c->B * (double)c->source.longest * (double)m->width;
     numbers += srv_sites_states_numbers(c) + srv_sites_inputs(c);
-    return SRV_MODEL_TEXT * numbers + (double)(c->source.count * (c->source.longest + c->T)) * 64 +
+    return SRV_MODEL_TEXT * numbers + (double)(c->B * (c->source.longest + c->T)) * 64 +
            c->analysis_text + c->run_text;
 }
 
+/* Returns whether the pass reads a target that the model must generate first. */
+static bool generates(const srv_sites_pass *c) {
+    return !c->target.count && srv_models_reads(c->pass.model, SRV_TARGET);
+}
+
 static attn_model_cost cost_of(const srv_sites_pass *c) {
-    const double B = (double)c->source.count;
-    attn_model_pass pass = {.B = B,
+    attn_model_pass pass = {.B = (double)c->source.count,
                             .S = (double)c->source.longest,
-                            .rows = B,
+                            .rows = (double)c->B,
                             .T = (double)c->T,
                             .keeps_states = (c->body.returns & SRV_SITES_STATES) != 0,
                             .keeps_inputs = (c->body.returns & SRV_SITES_INPUTS) != 0,
                             .drops = c->body.dropout_p > 0};
     attn_model_cost cost = srv_models_cost(&c->pass, &pass);
-    if (!c->target.count) { /* the target must be generated first */
+    if (generates(c)) { /* the target must be generated first */
         pass.searches = true;
         pass.keeps_states = pass.keeps_inputs = pass.drops = false;
         const attn_model_cost search = srv_models_cost(&c->pass, &pass);
@@ -300,7 +353,7 @@ static void add_inputs(srv_dry *dry, const srv_sites_pass *c, const attn_site *s
         [ATTN_SITE_ENCODER] = {"query.encoder", "key.encoder", "value.encoder"},
         [ATTN_SITE_DECODER] = {"query.decoder", "key.decoder", "value.decoder"},
         [ATTN_SITE_CROSS] = {"query.cross", "key.cross", "value.cross"}};
-    size_t q[4] = {c->source.count}, k[4] = {c->source.count};
+    size_t q[4] = {c->B}, k[4] = {c->B};
     if (!(c->body.returns & SRV_SITES_INPUTS))
         return;
     srv_sites_inputs_dims(c, site, q + 1, k + 1);
@@ -311,7 +364,8 @@ static void add_inputs(srv_dry *dry, const srv_sites_pass *c, const attn_site *s
 static bool add_shapes(void *data, srv_dry *dry) {
     const srv_sites_pass *c = data;
     const attn_model_config *m = attn_model_configuration(c->pass.model->model);
-    const size_t B = c->source.count;
+    const size_t B = c->B;
+    size_t logits[3];
     for (size_t i = 0; i < c->site_count; i++) {
         size_t d[4] = {B, 0, 0, 0};
         srv_sites_dims(c, &c->sites[i], d + 1);
@@ -325,7 +379,7 @@ static bool add_shapes(void *data, srv_dry *dry) {
             srv_dry_shape(dry, srv_model_site_kinds[c->sites[i].kind], 4, d);
         add_inputs(dry, c, &c->sites[i]);
     }
-    srv_dry_shape(dry, "logits", 3, (size_t[3]){B, c->T, m->target_vocabulary});
+    srv_dry_shape(dry, "logits", logits_dims(c, logits), logits);
     if (c->body.returns & SRV_SITES_ENCODER)
         srv_dry_shape(dry, "encoder_output", 3, (size_t[3]){B, c->source.longest, m->width});
     srv_sites_states_shapes(dry, c);
@@ -362,15 +416,36 @@ static attn_status generate(srv_sites_pass *c, const int32_t *source, const int6
     return ATTN_OK;
 }
 
+/* Sets the source of a batch, if the model reads one. false: a problem is set. */
+static bool place_source(srv_sites_pass *c, attn_batch *batch) {
+    srv_request *req = c->pass.req;
+    int64_t *lengths;
+    batch->B = c->B;
+    batch->S = c->source.longest;
+    if (!srv_models_reads(c->pass.model, SRV_SOURCE))
+        return true;
+    batch->source = srv_models_pad(req, &c->source, c->source.longest, -1, &lengths);
+    batch->source_lengths = lengths;
+    return batch->source && srv_models_keep(req, &c->source, &batch->source_keep);
+}
+
+/* Sets the target of a batch, if the model reads one. false: a problem is set. */
+static bool place_target(srv_sites_pass *c, attn_batch *batch) {
+    const attn_model_config *m = attn_model_configuration(c->pass.model->model);
+    int64_t *lengths;
+    c->T = c->target.longest + c->body.target_end;
+    batch->T = c->T;
+    if (!srv_models_reads(c->pass.model, SRV_TARGET))
+        return true;
+    batch->target = srv_models_pad(c->pass.req, &c->target, c->T,
+                                   c->body.target_begin ? m->begin : -1, &lengths);
+    return batch->target;
+}
+
 static bool run_pass(srv_sites_pass *c) {
     srv_request *req = c->pass.req;
-    const attn_model_config *m = attn_model_configuration(c->pass.model->model);
     attn_error err = {0};
-    int64_t *lengths, *target_lengths;
-    const uint8_t *keep;
-    const int32_t *source = srv_models_pad(req, &c->source, c->source.longest, -1, &lengths);
-    if (!source || !srv_models_keep(req, &c->source, &keep))
-        return false;
+    attn_batch batch = {0};
     const attn_forward_options options = {
         .keep = ATTN_KEEP_WEIGHTS |
                 (c->body.returns & SRV_SITES_STATES ? (unsigned)ATTN_KEEP_STATES : 0u) |
@@ -378,21 +453,13 @@ static bool run_pass(srv_sites_pass *c) {
                 (c->body.store ? (unsigned)ATTN_KEEP_OPERATIONS : 0u),
         .dropout_p = c->body.dropout_p,
         .seed = (uint64_t)c->body.seed};
-    attn_status status = c->target.count ? ATTN_OK : generate(c, source, lengths, keep, &err);
-    c->T = c->target.longest + c->body.target_end;
-    const int32_t *target =
-        status ? NULL
-               : srv_models_pad(req, &c->target, c->T, c->body.target_begin ? m->begin : -1,
-                                &target_lengths);
-    if (!status && !target)
+    if (!place_source(c, &batch))
         return false;
-    const attn_batch batch = {.B = c->source.count,
-                              .S = c->source.longest,
-                              .T = c->T,
-                              .source = source,
-                              .source_lengths = lengths,
-                              .source_keep = keep,
-                              .target = target};
+    attn_status status =
+        generates(c) ? generate(c, batch.source, batch.source_lengths, batch.source_keep, &err)
+                     : ATTN_OK;
+    if (!status && !place_target(c, &batch))
+        return false;
     if (!status)
         status = attn_model_forward(c->pass.model->model, &batch, &options, req->arena,
                                     srv_request_pool(req), &req->control, &c->out, &err);
@@ -464,7 +531,7 @@ static bool store(srv_sites_pass *c) {
     srv_model_run run;
     if (!c->body.store)
         return true;
-    if (!srv_model_run_begin(&run, c->pass.req, c->pass.model, &c->source))
+    if (!srv_model_run_begin(&run, c->pass.req, c->pass.model, c->B, &c->source))
         return false;
     for (size_t b = 0; b < c->target.count; b++)
         if (!srv_model_run_target(&run, b, c->body.target_begin, &c->target.items[b],
@@ -485,14 +552,14 @@ static bool prepare(void *data) {
         c->body.returns = c->body.analysis = 0;
         c->unasked = false;
     }
-    c->T = c->target.count ? c->target.longest + c->body.target_end : 2 * c->source.longest + 11;
+    c->T = generates(c) ? 2 * c->source.longest + 11 : c->target.longest + c->body.target_end;
     c->T = c->T < max ? c->T : max;
     if (c->body.store)
         c->pass.call.job = (srv_job_order){.run = srv_models_attention, .stores = true};
     c->pass.call.needs_thread = c->body.store;
     attn_model_cost cost = cost_of(c);
-    if ((c->body.store && !srv_model_run_cost(c->pass.req, c->pass.model, c->source.count,
-                                              c->source.longest, c->T, &cost, &c->run_text)) ||
+    if ((c->body.store && !srv_model_run_cost(c->pass.req, c->pass.model, c->B, c->source.longest,
+                                              c->T, &cost, &c->run_text)) ||
         !srv_sites_analysis_cost(c, &cost, &c->analysis_text))
         return false;
     srv_models_bill(&c->pass, &cost, result_bytes(c));

@@ -10,7 +10,7 @@
 const char *const srv_model_site_kinds[] = {"encoder", "decoder", "cross", NULL};
 
 bool srv_models_attends(const srv_model *model) {
-    return srv_models_cross_heads(model) > 0;
+    return srv_models_heads(model) > 0;
 }
 
 bool srv_models_may_draw(const srv_pass *pass, size_t sequences) {
@@ -27,7 +27,7 @@ bool srv_models_may_draw(const srv_pass *pass, size_t sequences) {
     return false;
 }
 
-size_t srv_models_cross_heads(const srv_model *model) {
+size_t srv_models_heads(const srv_model *model) {
     size_t count;
     const attn_site *sites = attn_model_sites(model->model, &count);
     return count ? sites[count - 1].heads : 0;

@@ -51,8 +51,9 @@ bool srv_models_attends(const srv_model *model);
 bool srv_models_may_draw(const srv_pass *pass, size_t sequences);
 /* "encoder", "decoder", "cross"; indexed by attn_site_kind, ended by NULL. */
 extern const char *const srv_model_site_kinds[];
-/* Returns the number of heads of the model's cross-attention. */
-size_t srv_models_cross_heads(const srv_model *model);
+/* Returns the number of heads of the model's last attention: cross-attention, or self-attention of a
+ * model of one stack. */
+size_t srv_models_heads(const srv_model *model);
 
 /* The weights of one sequence: `heads` matrices [rows, cols]. Consecutive matrices are head_stride
  * floats apart, and consecutive rows `stride` floats. */

@@ -1,5 +1,8 @@
-/* POST /v1/models/{id}/generate answers a greedy or beam search and the cross-attention of its
- * steps. A greedy search can be answered as server-sent events, one for each step. */
+/* POST /v1/models/{id}/generate answers what a model generates, by greedy or beam search or by
+ * sampling, and the attention of the steps: cross-attention or, of a model without an encoder, which
+ * goes on with its text, self-attention of its last layer. A search with one beam can be answered as
+ * server-sent events, one for each step. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "api/common/route_fields.h"
@@ -16,6 +19,7 @@
 /* --- the request --- */
 
 enum { WEIGHTS = 1, HEATMAP = 2 };
+enum { STOPS = 256 };  /* most tokens that end a sequence, of each kind */
 enum { EVENT = 1024 }; /* upper bound of the text of an event without its weights, in bytes */
 enum { CHOICE = 192 }; /* bytes of an alternative in an answer: its names and its text */
 static const char *const returns[] = {"weights", "heatmap", NULL};
@@ -25,8 +29,10 @@ typedef struct body {
     srv_side source;
     srv_sight_input sight;
     int offset_unit;
-    int64_t num_beams, max_length, num_alternatives, decimals, timeout_ms;
-    double length_penalty;
+    int64_t num_beams, max_length, num_alternatives, decimals, timeout_ms, top_k, seed;
+    double length_penalty, temperature, top_p;
+    srv_strings stop_tokens;
+    srv_ints stop_token_ids;
     unsigned returns;
     srv_heat_input heatmap;
     srv_figure_input figure;
@@ -34,9 +40,9 @@ typedef struct body {
 } body;
 
 /* A generated sequence. `rows` are its tokens and, if the search has reached it, the end token;
- * they name the rows of its weights. `tokens` lack the end. */
+ * they name the rows of its weights, and `cols` the columns. `tokens` lack the end. */
 typedef struct made {
-    srv_sequence tokens, rows;
+    srv_sequence tokens, rows, cols;
     const char *text; /* NULL: the model has no vocabulary */
 } made;
 
@@ -44,7 +50,8 @@ typedef struct call {
     srv_pass pass;
     body body;
     srv_sequences source;
-    size_t most; /* most tokens, the end token included */
+    size_t most; /* most new tokens, the end token included */
+    size_t read; /* most tokens that the decoder reads */
     srv_warnings warnings;
     attn_generated *out;  /* [B], one for each sequence */
     made *made;           /* [B], one for each sequence */
@@ -62,10 +69,31 @@ const srv_field srv_models_generate_fields[] = {
     SRV_INT_ROW(body, num_beams, 1, 64, "Number of beams; 1 (default) is greedy search."),
     SRV_INT_ROW(body, max_length, 1, 65536,
                 "Most tokens to generate, the end included; default 2 x source length + 10, at "
-                "most the max_length of the model."),
+                "most the max_length of the model, which a decoder alone shares with its text."),
     SRV_REAL_ROW(
         body, length_penalty, -10, 10,
         "With beams, scores are divided by ((5 + length) / 6)^length_penalty; default 0.6."),
+    SRV_INT_ROW(body, seed, 0, 9007199254740991.0,
+                "Draw each token at random; the same seed, the same tokens. Default: take the most "
+                "probable token."),
+    SRV_REAL_ROW(body, temperature, 0.001, 1000,
+                 "With seed: logits are divided by it; default 1. Below 1, probable tokens become "
+                 "more probable."),
+    SRV_INT_ROW(body, top_k, 1, 1048576,
+                "With seed: draw from this many of the most probable tokens; default all."),
+    SRV_REAL_ROW(body, top_p, 0.000001, 1,
+                 "With seed: draw from the fewest most probable tokens, of those of top_k, whose "
+                 "probabilities reach this share; default 1."),
+    {.name = "stop_tokens",
+     .kind = SRV_STRINGS,
+     .offset = offsetof(body, stop_tokens),
+     .max = STOPS,
+     .doc = "Words of the vocabulary that end a sequence as <eos> does, such as [\".\"]."},
+    {.name = "stop_token_ids",
+     .kind = SRV_INTS,
+     .offset = offsetof(body, stop_token_ids),
+     .max = STOPS,
+     .doc = "Ids that end a sequence, like stop_tokens."},
     SRV_INT_ROW(body, num_alternatives, 1, ATTN_ALTERNATIVES_MOST,
                 "For each step also answer this many of its most probable tokens, with their "
                 "probabilities."),
@@ -73,17 +101,76 @@ const srv_field srv_models_generate_fields[] = {
      .kind = SRV_FLAGS,
      .offset = offsetof(body, returns),
      .choices = returns,
-     .doc = "The parts of the cross attention to return: heatmap (default), weights [heads, rows, "
-            "S]; [] for neither."},
+     .doc =
+         "The parts of the attention to return: heatmap (default), weights [heads, rows, S]; [] "
+         "for neither. It is the cross attention of the last layer; of a decoder alone it is the "
+         "self-attention of the last layer, [heads, rows, tokens read]."},
     SRV_BOOL_ROW(body, stream,
-                 "Answer with server-sent events during the greedy search of one sequence: start "
+                 "Answer with server-sent events during the search of one sequence: start "
                  "with the source, token for each step, then done with the whole answer, or error "
                  "with a problem. With store the second event is run, with the id of the run, "
                  "which grows with every step."),
-    SRV_MODEL_STORE_ROW(body, "a greedy search"),
+    SRV_MODEL_STORE_ROW(body, "a search with one beam"),
     SRV_MODEL_COMMON_ROWS(body),
     {0},
 };
+
+/* Returns whether the model has no encoder and goes on with its text. */
+static bool continues(const call *c) {
+    return !srv_models_reads(c->pass.model, SRV_SOURCE);
+}
+
+/* Checks that the options of sampling come with a seed, and sampling with one beam. */
+static bool check_sampling(const srv_scope *scope, const body *b) {
+    static const char *const options[] = {"temperature", "top_k", "top_p"};
+    const bool samples = srv_given(scope, "seed");
+    for (size_t i = 0; !samples && i < sizeof options / sizeof *options; i++)
+        if (srv_given(scope, options[i]))
+            return srv_refuse(scope, SRV_VALUE, options[i],
+                              "%s needs seed, which is not in this request: tokens are then drawn, "
+                              "the same for the same seed",
+                              options[i]);
+    return !samples || b->num_beams == 1 ||
+           srv_refuse(
+               scope, SRV_VALUE, "num_beams",
+               "tokens are drawn for one sequence alone: expected 1 with seed, found %" PRId64,
+               b->num_beams);
+}
+
+/* Sets the ids that end a sequence. false: a problem is set. */
+static bool read_stops(const call *c, attn_generate_options *options) {
+    const body *b = &c->body;
+    const srv_scope scope = {c->pass.req, srv_models_generate_fields, &b->given, ""};
+    const attn_tokenizer *tokens = srv_models_tokenizer(c->pass.model, SRV_TARGET);
+    const int32_t unknown = attn_tokenizer_special(tokens, ATTN_SPECIAL_UNKNOWN);
+    const size_t size = attn_tokenizer_size(tokens);
+    int32_t *ids = attn_arena_zeroed(c->pass.req->arena, 2 * STOPS, sizeof *ids);
+    size_t n = 0;
+    char at[64];
+    if (!ids) {
+        srv_problem_memory(c->pass.req, NULL, "no memory for the tokens that end a sequence");
+        return false;
+    }
+    for (size_t i = 0; i < b->stop_tokens.count; i++) {
+        const char *word = b->stop_tokens.values[i];
+        ids[n] = attn_tokenizer_id(tokens, word, strlen(word));
+        snprintf(at, sizeof at, "stop_tokens/%zu", i);
+        if (ids[n++] == unknown)
+            return srv_refuse(&scope, SRV_VALUE, at, "\"%.60s\" is not in the model's vocabulary",
+                              word);
+    }
+    for (size_t i = 0; i < b->stop_token_ids.count; i++) {
+        const int64_t id = b->stop_token_ids.values[i];
+        snprintf(at, sizeof at, "stop_token_ids/%zu", i);
+        if (id < 0 || (size_t)id >= size)
+            return srv_refuse(&scope, SRV_VALUE, at, "expected an id from 0 to %zu, found %" PRId64,
+                              size - 1, id);
+        ids[n++] = (int32_t)id;
+    }
+    options->stop = ids;
+    options->stop_count = n;
+    return true;
+}
 
 static bool decode(call *c) {
     srv_request *req = c->pass.req;
@@ -93,11 +180,21 @@ static bool decode(call *c) {
     srv_reading source = {.req = req,
                           .model = c->pass.model,
                           .scope = &scope,
-                          .which = SRV_SOURCE,
+                          .which = srv_models_text_side(c->pass.model),
                           .names = {"text", "tokens", "token_ids"},
                           .most = longest,
+                          .adds_begin = continues(c),
                           .warnings = &c->warnings};
     if (!srv_figure_check(req, &b->figure))
+        return false;
+    if (!srv_models_reads(c->pass.model, SRV_TARGET)) {
+        srv_problem(req, SRV_VALUE, NULL,
+                    "the model \"%s\" is an encoder, which generates no tokens: ask "
+                    "/v1/models/%s/attention for its logits",
+                    c->pass.model->id, c->pass.model->id);
+        return false;
+    }
+    if (!check_sampling(&scope, b))
         return false;
     source.unit = (srv_offset_unit)b->offset_unit;
     if (!srv_models_read(&source, &b->source, &c->source))
@@ -114,6 +211,8 @@ static bool decode(call *c) {
         b->returns = HEATMAP;
     c->most = b->max_length ? (size_t)b->max_length : 2 * c->source.longest + 10;
     c->most = c->most < longest ? c->most : longest;
+    c->read = c->most + (continues(c) ? c->source.longest : 0);
+    c->read = c->read < longest ? c->read : longest;
     return true;
 }
 
@@ -154,8 +253,8 @@ static bool check_store(call *c) {
 
 static double result_bytes(const call *c) {
     const double B = (double)c->source.count, most = (double)c->most;
-    const double weights =
-        B * (double)srv_models_cross_heads(c->pass.model) * most * (double)c->source.longest;
+    const double weights = B * (double)srv_models_heads(c->pass.model) * most *
+                           (double)(continues(c) ? c->read : c->source.longest);
     double numbers = 3 * weights; /* the rows of weights, and a heatmap of them */
     numbers += c->body.returns & WEIGHTS ? weights : 0;
     numbers += c->streams ? weights : 0; /* the rows in the events */
@@ -169,10 +268,10 @@ static double result_bytes(const call *c) {
 /* Returns the cost of the search, without that of its run. */
 static attn_model_cost cost_of(const call *c) {
     const double B = (double)c->source.count;
-    const attn_model_pass extent = {.B = B,
-                                    .S = (double)c->source.longest,
+    const attn_model_pass extent = {.B = continues(c) ? 0 : B,
+                                    .S = continues(c) ? 0 : (double)c->source.longest,
                                     .rows = B * (double)c->body.num_beams,
-                                    .T = (double)c->most,
+                                    .T = (double)c->read,
                                     .searches = true,
                                     .hides = srv_models_hides(&c->source),
                                     .alternatives = (double)c->body.num_alternatives};
@@ -184,14 +283,38 @@ static bool add_shapes(void *data, srv_dry *dry) {
     const size_t B = c->source.count;
     srv_dry_shape(dry, "ids", 2, (size_t[2]){B, c->most});
     if (srv_models_attends(c->pass.model))
-        srv_dry_shape(
-            dry, "cross", 4,
-            (size_t[4]){B, srv_models_cross_heads(c->pass.model), c->most, c->source.longest});
+        srv_dry_shape(dry, continues(c) ? "decoder" : "cross", 4,
+                      (size_t[4]){B, srv_models_heads(c->pass.model), c->most,
+                                  continues(c) ? c->read : c->source.longest});
     srv_models_dry(&c->pass, dry);
     return true;
 }
 
 /* --- the search --- */
+
+/* Names the columns of sequence b: the source, or begin, the text and the rows before the last. */
+static bool name_columns(call *c, size_t b) {
+    const attn_model_config *m = attn_model_configuration(c->pass.model->model);
+    const srv_sequence *text = &c->source.items[b], *rows = &c->made[b].rows;
+    srv_sequence *to = &c->made[b].cols, begin;
+    *to = *text;
+    if (!continues(c))
+        return true;
+    *to = (srv_sequence){.length = text->length + rows->length};
+    to->tokens = attn_arena_zeroed(c->pass.req->arena, to->length + 1, sizeof *to->tokens);
+    if (!to->tokens) {
+        srv_problem(c->pass.req, SRV_MEMORY_BUDGET, NULL, "no memory for the tokens is left");
+        return false;
+    }
+    if (!srv_models_name(c->pass.req, c->pass.model, SRV_TARGET, &m->begin, 1, &begin))
+        return false;
+    to->tokens[0] = begin.tokens[0];
+    memcpy(to->tokens + 1, text->tokens, text->length * sizeof *to->tokens);
+    if (rows->length > 1)
+        memcpy(to->tokens + 1 + text->length, rows->tokens,
+               (rows->length - 1) * sizeof *to->tokens);
+    return true;
+}
 
 /* Names the tokens and the rows of sequence b and joins its text. false: a problem is set. */
 static bool name(call *c, size_t b) {
@@ -203,7 +326,7 @@ static bool name(call *c, size_t b) {
     int32_t *ids = attn_arena_zeroed(arena, rows + 1, sizeof *ids);
     if (ids) {
         memcpy(ids, g->ids, g->length * sizeof *ids);
-        ids[g->length] = attn_model_configuration(c->pass.model->model)->end;
+        ids[g->length] = g->end;
         if (!srv_models_name(c->pass.req, c->pass.model, SRV_TARGET, ids, rows, &to->rows))
             return false;
         to->tokens = to->rows;
@@ -211,7 +334,7 @@ static bool name(call *c, size_t b) {
         to->text = attn_tokenizer_decode(target, g->ids, g->length, false, arena);
     }
     if (ids && (to->text || !attn_tokenizer_has_texts(target)))
-        return true;
+        return name_columns(c, b);
     srv_problem(c->pass.req, SRV_MEMORY_BUDGET, NULL, "no memory for the tokens is left");
     return false;
 }
@@ -242,6 +365,7 @@ static bool begin_events(call *c, attn_generate_options *options) {
 static bool compute(void *data) {
     call *c = data;
     const size_t B = c->source.count;
+    const srv_scope scope = {c->pass.req, srv_models_generate_fields, &c->body.given, ""};
     attn_generate_options options = attn_generate_defaults();
     attn_error err = {0};
     int64_t *lengths;
@@ -249,10 +373,11 @@ static bool compute(void *data) {
         return false;
     srv_request *req = c->pass.req;
     const int32_t *source = srv_models_pad(req, &c->source, c->source.longest, -1, &lengths);
-    if (!source || !srv_models_keep(req, &c->source, &options.source_keep))
+    if (!source || !srv_models_keep(req, &c->source, &options.source_keep) ||
+        !read_stops(c, &options))
         return false;
     if (c->body.store) {
-        if (!srv_growing_begin(&c->growing, req, c->pass.model, &c->source, c->most,
+        if (!srv_growing_begin(&c->growing, req, c->pass.model, &c->source, c->read,
                                c->steps.events ? &c->steps : NULL))
             return false;
         options.step = srv_growing_step;
@@ -264,6 +389,11 @@ static bool compute(void *data) {
     options.most = c->most;
     options.length_penalty = c->body.length_penalty;
     options.alternatives = (size_t)c->body.num_alternatives;
+    options.samples = srv_given(&scope, "seed");
+    options.seed = (uint64_t)c->body.seed;
+    options.temperature = c->body.temperature;
+    options.top_k = (size_t)c->body.top_k;
+    options.top_p = c->body.top_p;
     options.want_weights = c->body.returns || srv_draws(req) || srv_reads_text(req);
     attn_status status =
         c->out && c->made
@@ -288,11 +418,11 @@ static bool has_weights(const call *c, size_t b) {
 
 static bool heatmaps_of(const call *c, size_t b, srv_model_heatmaps *out) {
     const attn_generated *g = &c->out[b];
-    const srv_sequence *rows = &c->made[b].rows, *cols = &c->source.items[b];
+    const srv_sequence *rows = &c->made[b].rows, *cols = &c->made[b].cols;
     const srv_model_weights what = {.weights = g->weights,
                                     .heads = g->heads,
-                                    .head_stride = rows->length * c->source.longest,
-                                    .stride = c->source.longest,
+                                    .head_stride = rows->length * g->columns,
+                                    .stride = g->columns,
                                     .rows = rows->length,
                                     .cols = cols->length,
                                     .batch = b,
@@ -307,7 +437,7 @@ static bool put_attention(attn_json_text *j, const call *c, size_t b) {
     if (!has_weights(c, b))
         return true;
     if (c->body.returns & WEIGHTS) {
-        const size_t dims[3] = {c->out[b].heads, c->made[b].rows.length, c->source.longest};
+        const size_t dims[3] = {c->out[b].heads, c->made[b].rows.length, c->out[b].columns};
         const attn_tensor weights = attn_tensor_dense(c->out[b].weights, ATTN_F32, 3, dims);
         attn_json_key(j, "weights");
         srv_json_tensor(j, &weights);
@@ -401,8 +531,9 @@ static bool prepare(void *data) {
         return false;
     c->pass.call.needs_thread = c->streams || c->body.store;
     attn_model_cost cost = cost_of(c);
-    if (c->body.store && !srv_growing_cost(c->pass.req, c->pass.model, c->source.count,
-                                           c->source.longest, c->most, &cost, &c->run_text))
+    if (c->body.store &&
+        !srv_growing_cost(c->pass.req, c->pass.model, c->source.count,
+                          continues(c) ? 0 : c->source.longest, c->read, &cost, &c->run_text))
         return false;
     srv_models_bill(&c->pass, &cost, result_bytes(c));
     return true;
@@ -420,10 +551,13 @@ srv_outcome srv_models_generate(srv_request *req) {
         .text = answer_text,
         .picture = answer_picture,
     };
-    call c = {
-        .pass.call.req = req,
-        .body = {
-            .num_beams = 1, .decimals = -1, .length_penalty = 0.6, .figure = SRV_FIGURE_DEFAULTS}};
+    call c = {.pass.call.req = req,
+              .body = {.num_beams = 1,
+                       .decimals = -1,
+                       .length_penalty = 0.6,
+                       .temperature = 1,
+                       .top_p = 1,
+                       .figure = SRV_FIGURE_DEFAULTS}};
     const srv_outcome outcome = srv_models_run(&c.pass, &steps);
     srv_growing_end(&c.growing);
     if (c.run)

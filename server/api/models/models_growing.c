@@ -59,8 +59,9 @@ bool srv_growing_cost(srv_request *req, const srv_model *model, size_t B, size_t
 
 bool srv_growing_begin(srv_growing *g, srv_request *req, const srv_model *model,
                        const srv_sequences *source, size_t most, srv_told_steps *told) {
-    *g = (srv_growing){.most = most, .told = told};
-    if (!srv_model_run_begin(&g->run, req, model, source) ||
+    *g = (srv_growing){
+        .most = most, .told = told, .prompts = srv_models_reads(model, SRV_SOURCE) ? NULL : source};
+    if (!srv_model_run_begin(&g->run, req, model, source->count, source) ||
         !srv_run_metadata(req, g->metadata, &g->metadata_count))
         return false;
     for (size_t b = 0; b < source->count; b++)
@@ -148,7 +149,8 @@ bool srv_growing_close(srv_growing *g, const attn_generated *made, const srv_run
     if (!lengths)
         return no_memory(req);
     for (size_t b = 0; b < g->run.plan.B; b++)
-        lengths[b] = (int64_t)(made[b].length + made[b].ended);
+        lengths[b] = (int64_t)(made[b].length + made[b].ended +
+                               (g->prompts ? g->prompts->items[b].length : 0));
     snprintf(rows, sizeof rows, "%zu", attn_run_growth_rows(g->growth));
     g->metadata[g->metadata_count] = (attn_metadata){SRV_RUN_ROWS, rows};
     if (attn_run_growth_image(g->growth, lengths, g->metadata, g->metadata_count + 1,

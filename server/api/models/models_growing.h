@@ -8,11 +8,12 @@
 
 typedef struct srv_growing {
     srv_model_run run;
-    attn_metadata metadata[3]; /* owner and read token, then the number of rows at the end */
-    size_t metadata_count;     /* of the former */
-    size_t most;               /* most steps */
-    srv_told_steps *told;      /* where the id is told; NULL: the run is not seen before its end */
-    attn_arena *arena;         /* holds `growth`, until `open` owns both */
+    attn_metadata metadata[3];    /* owner and read token, then the number of rows at the end */
+    size_t metadata_count;        /* of the former */
+    size_t most;                  /* most steps */
+    const srv_sequences *prompts; /* NULL: the model has an encoder */
+    srv_told_steps *told; /* where the id is told; NULL: the run is not seen before its end */
+    attn_arena *arena;    /* holds `growth`, until `open` owns both */
     attn_run_growth *growth;
     srv_open_run *open;
     bool failed; /* a step has failed and set a problem */

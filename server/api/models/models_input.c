@@ -20,6 +20,15 @@ const attn_tokenizer *srv_models_tokenizer(const srv_model *model, int which) {
     return which == SRV_SOURCE ? model->source : model->target;
 }
 
+bool srv_models_reads(const srv_model *model, int which) {
+    const attn_model_config *c = attn_model_configuration(model->model);
+    return which == SRV_SOURCE ? attn_model_has_encoder(c) : attn_model_has_decoder(c);
+}
+
+int srv_models_text_side(const srv_model *model) {
+    return srv_models_reads(model, SRV_SOURCE) ? SRV_SOURCE : SRV_TARGET;
+}
+
 /* Writes the name of the field of sequence b into `text`, with the index b if there are several
  * sequences. */
 static const char *place(char text[96], const char *name, size_t b, size_t count) {

@@ -97,7 +97,13 @@ typedef struct srv_reading {
     srv_warnings *warnings; /* gets the words that the vocabulary lacks */
 } srv_reading;
 
-/* Returns the tokenizer of a side (SRV_SOURCE or SRV_TARGET). */
+/* Returns the side of `text`, `tokens` and `token_ids`: the source or, of a model without an encoder,
+ * the target. */
+int srv_models_text_side(const srv_model *model);
+/* Returns whether the model reads a side. */
+bool srv_models_reads(const srv_model *model, int side);
+/* Returns the tokenizer of a side (SRV_SOURCE or SRV_TARGET), which must not be the source of a
+ * decoder alone. */
 const attn_tokenizer *srv_models_tokenizer(const srv_model *model, int side);
 /* Reads the sequences of one side. If the request has none, out->count is 0. If the model adds an
  * end token, one at the end of a target is left out. false: a problem is set. */

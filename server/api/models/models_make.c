@@ -252,6 +252,20 @@ static bool read_side(const srv_scope *scope, const char *words_name, const char
     return false;
 }
 
+/* Reads words and size of the source, which a decoder alone does not have. */
+static bool read_source(const srv_scope *scope, const body *b, attn_tokenizer **out) {
+    static const char *const names[] = {"source_words", "source_vocabulary", "source_language"};
+    if (attn_model_has_encoder(&b->config))
+        return read_side(scope, "source_words", "source_vocabulary", &b->source_words,
+                         b->config.source_vocabulary, b->source_language, out);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (srv_given(scope, names[i]))
+            return srv_refuse(scope, SRV_VALUE, names[i],
+                              "a decoder alone has no source: send target_words, or "
+                              "target_vocabulary");
+    return true;
+}
+
 static void answer_made(srv_request *req, const srv_model *model) {
     attn_text location = {.arena = req->arena};
     attn_text_add(&location, "/v1/models/%s", model->id);
@@ -271,14 +285,13 @@ srv_outcome srv_models_create(srv_request *req) {
     const srv_scope scope = {req, srv_models_fields, &b.given, ""};
     if (!srv_decode(req, srv_models_fields, &b))
         return SRV_DONE;
-    if (!read_side(&scope, "source_words", "source_vocabulary", &b.source_words,
-                   b.config.source_vocabulary, b.source_language, &source) ||
+    if (!read_source(&scope, &b, &source) ||
         !read_side(&scope, "target_words", "target_vocabulary", &b.target_words,
                    b.config.target_vocabulary, b.target_language, &target)) {
         attn_tokenizer_free(source);
         return SRV_DONE;
     }
-    b.config.source_vocabulary = attn_tokenizer_size(source);
+    b.config.source_vocabulary = source ? attn_tokenizer_size(source) : 0;
     b.config.target_vocabulary = attn_tokenizer_size(target);
     const int64_t start = attn_now_ns();
     const srv_model *made =

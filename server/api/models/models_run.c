@@ -101,12 +101,13 @@ static bool make_text(const srv_model_run *r, const srv_sequence *s, int which, 
     return true;
 }
 
-bool srv_model_run_begin(srv_model_run *r, srv_request *req, const srv_model *model,
+bool srv_model_run_begin(srv_model_run *r, srv_request *req, const srv_model *model, size_t B,
                          const srv_sequences *source) {
     *r = (srv_model_run){.req = req, .model = model};
-    if (!srv_run_plan_new(&r->plan, model->id, source->count, req->arena))
+    if (!srv_run_plan_new(&r->plan, model->id, attn_model_configuration(model->model), B,
+                          req->arena))
         return no_memory(req);
-    for (size_t b = 0; b < source->count; b++) {
+    for (size_t b = 0; srv_models_reads(model, SRV_SOURCE) && b < B; b++) {
         r->plan.source_lengths[b] = (int64_t)source->items[b].length;
         if (!make_text(r, &source->items[b], SRV_SOURCE, false, &r->plan.texts[b]))
             return false;
@@ -119,14 +120,14 @@ bool srv_model_run_target(srv_model_run *r, size_t b, bool begins, const srv_seq
     r->plan.start = begins;
     r->plan.rows[b] = (int64_t)rows->length;
     r->plan.read[b] = (int64_t)read;
-    return make_text(r, rows, SRV_TARGET, begins, &r->plan.texts[r->plan.B + b]);
+    return make_text(r, rows, SRV_TARGET, begins, &r->plan.texts[r->plan.target[b]]);
 }
 
 bool srv_model_run_start(srv_model_run *r, size_t b) {
     const srv_sequence none = {.length = 0};
     r->plan.start = 1;
     r->plan.rows[b] = r->plan.read[b] = 1;
-    return make_text(r, &none, SRV_TARGET, true, &r->plan.texts[r->plan.B + b]);
+    return make_text(r, &none, SRV_TARGET, true, &r->plan.texts[r->plan.target[b]]);
 }
 
 /* --- storing --- */

@@ -31,8 +31,8 @@ bool srv_model_run_cost(srv_request *req, const srv_model *model, size_t B, size
 bool srv_model_run_dims(srv_request *req, const attn_model_config *m, const attn_site *site,
                         size_t B, size_t S, size_t T, attn_attention_dims *out);
 
-/* Prepares the run and makes the texts of the sources. false: a problem is set. */
-bool srv_model_run_begin(srv_model_run *r, srv_request *req, const srv_model *model,
+/* Prepares a run of B sequences and makes the texts of the sources, if the model reads them. false: a problem is set. */
+bool srv_model_run_begin(srv_model_run *r, srv_request *req, const srv_model *model, size_t B,
                          const srv_sequences *source);
 /* Makes the text of target b. `rows` are the tokens after which its rows are named. If `begins`,
  * the decoder reads the begin token first, and it stands in front of them. `read` is the number of

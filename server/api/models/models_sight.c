@@ -82,6 +82,9 @@ bool srv_models_hide(const srv_scope *scope, const srv_sight_input *in, const sr
     const bool hides = srv_given(scope, "hide"), masked = srv_given(scope, "token_mask");
     if (!hides && !masked)
         return true;
+    if (!srv_models_reads(model, SRV_SOURCE))
+        return srv_refuse(scope, SRV_VALUE, hides ? "hide" : "token_mask",
+                          "the model \"%s\" has no source whose tokens could be hidden", model->id);
     if (!srv_models_attends(model))
         return srv_refuse(scope, SRV_VALUE, hides ? "hide" : "token_mask",
                           "the model \"%s\" has no attention from which tokens could be hidden",

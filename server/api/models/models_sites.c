@@ -32,7 +32,7 @@ double srv_sites_weights(const srv_sites_pass *c) {
         size_t d[3];
         srv_sites_dims(c, &c->sites[i], d);
         if (srv_sites_wants(c, i))
-            count += (double)c->source.count * (double)d[0] * (double)d[1] * (double)d[2];
+            count += (double)c->B * (double)d[0] * (double)d[1] * (double)d[2];
     }
     return count;
 }
@@ -52,8 +52,7 @@ double srv_sites_inputs(const srv_sites_pass *c) {
         size_t q[3], k[3];
         srv_sites_inputs_dims(c, &c->sites[i], q, k);
         if (srv_sites_wants(c, i))
-            count += (double)c->source.count * (double)q[0] * (double)q[2] *
-                     ((double)q[1] + 2 * (double)k[1]);
+            count += (double)c->B * (double)q[0] * (double)q[2] * ((double)q[1] + 2 * (double)k[1]);
     }
     return count;
 }
@@ -214,7 +213,7 @@ static bool put_site(attn_json_text *j, const srv_sites_pass *c, const attn_site
     }
     if (c->body.returns & SRV_SITES_HEATMAP) {
         attn_json_key_array(j, "heatmaps");
-        for (size_t b = 0; b < c->source.count; b++) {
+        for (size_t b = 0; b < c->B; b++) {
             srv_model_heatmaps maps;
             if (!heatmaps_of(c, site, b, &maps))
                 return false;
@@ -245,8 +244,10 @@ static void answer_json(const srv_sites_pass *c) {
     srv_json_begin(&j, c->pass.req);
     j.decimals = (int)c->body.decimals;
     attn_json_object(&j);
-    put_sequences(&j, "source", &c->source);
-    put_sequences(&j, "target", &c->target);
+    if (srv_models_reads(c->pass.model, SRV_SOURCE))
+        put_sequences(&j, "source", &c->source);
+    if (srv_models_reads(c->pass.model, SRV_TARGET))
+        put_sequences(&j, "target", &c->target);
     attn_json_key_array(&j, "sites");
     for (size_t i = 0; i < c->out.site_count; i++)
         if (srv_sites_wants(c, i) && !put_site(&j, c, &c->out.sites[i]))
@@ -276,12 +277,12 @@ static void answer_json(const srv_sites_pass *c) {
 /* Prints the heatmaps of a site. false: a problem is set. */
 static bool print_heatmaps(attn_text *t, const srv_sites_pass *c, const attn_site *site) {
     const attn_model_config *m = attn_model_configuration(c->pass.model->model);
-    for (size_t b = 0; b < c->source.count; b++) {
+    for (size_t b = 0; b < c->B; b++) {
         srv_model_heatmaps maps;
         if (!heatmaps_of(c, site, b, &maps))
             return false;
         attn_text_add(t, "%s", srv_model_site_kinds[site->kind]);
-        if (m->architecture == ATTN_MODEL_TRANSFORMER)
+        if (m->architecture != ATTN_MODEL_SEQ2SEQ)
             attn_text_add(t, ", layer %zu", site->layer);
         attn_text_add(t, "\n");
         srv_heat_text(t, &maps.maps, &maps.labels, NULL);

@@ -49,6 +49,7 @@ typedef struct srv_sites_analysis {
 typedef struct srv_sites_pass {
     srv_pass pass;
     srv_sites_body body;
+    size_t B; /* sequences: sources, or targets of a model without an encoder */
     srv_sequences source, target;
     /* what the decoder reads: the begin token if the model adds it, then tokens of the target */
     srv_sequences read;

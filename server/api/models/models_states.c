@@ -72,7 +72,7 @@ bool srv_sites_states_check(srv_sites_pass *c, const srv_scope *scope) {
 static int dims_of(const srv_sites_pass *c, int shape, size_t dims[3]) {
     const size_t D = attn_model_configuration(c->pass.model->model)->width;
     int rank = 0;
-    dims[rank++] = c->source.count;
+    dims[rank++] = c->B;
     if (shape != OF_SEQUENCES)
         dims[rank++] = shape == OF_SOURCE ? c->source.longest : c->T;
     dims[rank++] = D;

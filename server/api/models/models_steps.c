@@ -62,10 +62,10 @@ bool srv_steps_text(attn_text *t, srv_request *req, const srv_model *model,
 /* --- events --- */
 
 /* Returns the text that the step's token appends to the text so far, with a space if one belongs
- * before it. The end token appends nothing. NULL: memory ran out. */
-static const char *text_of(srv_told_steps *s, attn_arena *arena) {
+ * before it. A token that ends the sequence appends nothing. NULL: memory ran out. */
+static const char *text_of(srv_told_steps *s, bool ends, attn_arena *arena) {
     const size_t told = s->told;
-    if (s->ids[s->index] == attn_model_configuration(s->model->model)->end)
+    if (ends)
         return "";
     const char *text = attn_tokenizer_decode(s->model->target, s->ids, s->index + 1, true, arena);
     if (!text)
@@ -74,15 +74,16 @@ static const char *text_of(srv_told_steps *s, attn_arena *arena) {
     return text + told;
 }
 
-/* Writes the cross-attention of the step, one row for each requested head. false: a problem is
+/* Writes the attention of the step, one row for each requested head. false: a problem is
  * set. */
-static bool put_step_attention(attn_json_text *j, const srv_told_steps *s, const float *weights) {
-    const srv_model_weights what = {.weights = weights,
-                                    .heads = srv_models_cross_heads(s->model),
-                                    .head_stride = s->source->length,
-                                    .stride = s->source->length,
+static bool put_step_attention(attn_json_text *j, const srv_told_steps *s,
+                               const attn_generated_token *made) {
+    const srv_model_weights what = {.weights = made->weights,
+                                    .heads = made->heads,
+                                    .head_stride = made->stride,
+                                    .stride = made->stride,
                                     .rows = 1,
-                                    .cols = s->source->length};
+                                    .cols = made->columns};
     srv_heat_input in = {0};
     srv_model_heatmaps maps;
     in.heads = s->heatmap->heads;
@@ -117,14 +118,14 @@ static bool put_step(attn_json_text *j, srv_told_steps *s, const attn_generated_
     attn_json_key_int(j, "id", id);
     if (attn_tokenizer_has_texts(s->model->target)) {
         s->ids[s->index] = id;
-        const char *text = text_of(s, j->arena);
+        const char *text = text_of(s, made->ends, j->arena);
         j->failed |= !text;
         attn_json_key_string(j, "text", text);
     }
     attn_json_key_float(j, "log_probability", (float)made->log_probability);
     if (made->alternatives.count && !put_alternatives(j, s->model, &made->alternatives))
         return false;
-    if (s->heatmap && made->weights && !put_step_attention(j, s, made->weights))
+    if (s->heatmap && made->weights && !put_step_attention(j, s, made))
         return false;
     attn_json_object_end(j);
     return srv_json_end(j);

@@ -40,7 +40,7 @@ static const attn_tokenizer *tokenizer(const call *c, int side) {
 }
 
 static bool wants(const call *c, int side) {
-    return !c->query.sides || (c->query.sides & 1u << side);
+    return srv_models_reads(c->model, side) && (!c->query.sides || (c->query.sides & 1u << side));
 }
 
 /* Sets the range of ids that the side has. */
@@ -100,9 +100,9 @@ static void answer_text(const call *c) {
     attn_text t = srv_text_begin(c->req);
     for (int side = SRV_SOURCE; side <= SRV_TARGET; side++) {
         size_t from, to;
-        range_of(c, side, &from, &to);
         if (!wants(c, side))
             continue;
+        range_of(c, side, &from, &to);
         attn_text_add(&t, "%s: %zu ids%s\n", side_names[side],
                       attn_tokenizer_size(tokenizer(c, side)),
                       attn_tokenizer_has_texts(tokenizer(c, side)) ? "" : " without words");
