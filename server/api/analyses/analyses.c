@@ -316,36 +316,28 @@ static void answer_view(void *data) {
     srv_heat_reply(call->req, &all);
 }
 
-static void answer_json(void *data) {
+static void answer_json(void *data, attn_json_text *j) {
     const srv_analyses_call *call = data;
-    attn_json_text j;
     if (call->req->accept & SRV_ACCEPT_NPY) {
         answer_view(data);
         return;
     }
-    srv_json_begin(&j, call->req);
-    j.decimals = (int)call->body.decimals;
-    attn_json_object(&j);
     if (call->analysis.as_tensors)
-        write_tensors(&j, call);
-    srv_analysis_members(&j, &call->analysis);
-    write_views(&j, call);
-    srv_warnings_write(&j, &call->warnings);
-    attn_json_object_end(&j);
-    srv_json_end(&j);
+        write_tensors(j, call);
+    srv_analysis_members(j, &call->analysis);
+    write_views(j, call);
+    srv_warnings_write(j, &call->warnings);
 }
 
-static void answer_text(void *data) {
+static void answer_text(void *data, attn_text *t) {
     const srv_analyses_call *call = data;
-    attn_text t = srv_text_begin(call->req);
-    srv_analysis_text(&t, &call->analysis);
+    srv_analysis_text(t, &call->analysis);
     for (srv_view v = 0; v < SRV_VIEWS; v++)
         if (call->views[v]) {
-            attn_text_add(&t, "\n%s\n", view_names[v]);
-            srv_heat_text(&t, &call->maps[v], &call->labels, NULL);
+            attn_text_add(t, "\n%s\n", view_names[v]);
+            srv_heat_text(t, &call->maps[v], &call->labels, NULL);
         }
-    srv_warnings_text(&t, &call->warnings);
-    srv_text_end(call->req, &t);
+    srv_warnings_text(t, &call->warnings);
 }
 
 /* --- the row of the route --- */

@@ -95,22 +95,14 @@ static bool compute(void *data) {
     return !status;
 }
 
-static void answer_text(void *data) {
+static void answer_text(void *data, attn_text *t) {
     const analyses_look *c = data;
-    attn_text t = srv_text_begin(c->req);
-    srv_analysis_text(&t, &c->analysis);
-    srv_text_end(c->req, &t);
+    srv_analysis_text(t, &c->analysis);
 }
 
-static void answer_json(void *data) {
+static void answer_json(void *data, attn_json_text *j) {
     const analyses_look *c = data;
-    attn_json_text j;
-    srv_json_begin(&j, c->req);
-    j.decimals = (int)c->q.decimals;
-    attn_json_object(&j);
-    srv_analysis_members(&j, &c->analysis);
-    attn_json_object_end(&j);
-    srv_json_end(&j);
+    srv_analysis_members(j, &c->analysis);
 }
 
 srv_outcome srv_runs_analyses(srv_request *req) {

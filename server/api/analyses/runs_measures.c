@@ -257,39 +257,31 @@ static void put_head(attn_json_text *j, const srv_run_head *head, const finding 
     attn_json_object_end(j);
 }
 
-static void answer_text(void *data) {
+static void answer_text(void *data, attn_text *t) {
     const heads_call *c = data;
-    attn_text t = srv_text_begin(c->req);
     for (size_t i = 0; i < c->heads.count; i++) {
         const srv_run_head *h = &c->heads.items[i];
         const finding *f = &c->found[i];
-        attn_text_add(&t, "site %zu, layer %zu, batch %zu, head %zu: %s (%s): %s\n", h->index,
+        attn_text_add(t, "site %zu, layer %zu, batch %zu, head %zu: %s (%s): %s\n", h->index,
                       h->layer, h->batch, h->head, f->name, f->shape, f->text);
     }
-    attn_text_add(&t, "\n%s\n", attn_analysis_caveat());
-    srv_text_end(c->req, &t);
+    attn_text_add(t, "\n%s\n", attn_analysis_caveat());
 }
 
-static void answer_json(void *data) {
+static void answer_json(void *data, attn_json_text *j) {
     const heads_call *c = data;
-    attn_json_text j;
     size_t most = 0;
-    srv_json_begin(&j, c->req);
-    j.decimals = (int)c->q.decimals;
-    attn_json_object(&j);
-    attn_json_key_array(&j, "heads");
-    for (size_t i = 0; i < c->heads.count && !j.failed; i++) {
-        put_head(&j, &c->heads.items[i], &c->found[i]);
+    attn_json_key_array(j, "heads");
+    for (size_t i = 0; i < c->heads.count && !j->failed; i++) {
+        put_head(j, &c->heads.items[i], &c->found[i]);
         most = c->found[i].count > most ? c->found[i].count : most;
     }
-    attn_json_array_end(&j);
-    attn_json_key_object(&j, "legend");
+    attn_json_array_end(j);
+    attn_json_key_object(j, "legend");
     for (size_t m = 0; m < most; m++)
-        srv_analysis_legend(&j, attn_measure_about(main_measures[m]));
-    attn_json_object_end(&j);
-    attn_json_key_string(&j, "caveat", attn_analysis_caveat());
-    attn_json_object_end(&j);
-    srv_json_end(&j);
+        srv_analysis_legend(j, attn_measure_about(main_measures[m]));
+    attn_json_object_end(j);
+    attn_json_key_string(j, "caveat", attn_analysis_caveat());
 }
 
 static bool prepare(void *data) {

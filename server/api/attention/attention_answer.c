@@ -137,40 +137,34 @@ static bool write_tensors(attn_json_text *j, const srv_attention_call *call) {
     return true;
 }
 
-void srv_attention_json(srv_attention_call *call) {
-    attn_json_text j;
-    srv_json_begin(&j, call->req);
-    j.decimals = (int)call->body.decimals;
-    if (!j.aside)
-        attn_json_reserve(&j, (size_t)call->bill.text);
-    attn_json_object(&j);
-    if (!write_tensors(&j, call))
+void srv_attention_json(srv_attention_call *call, attn_json_text *j) {
+    if (!j->aside)
+        attn_json_reserve(j, (size_t)call->bill.text);
+    if (!write_tensors(j, call))
         return;
     if (call->backward)
-        srv_gradients_write(&j, call);
+        srv_gradients_write(j, call);
     if (call->heatmap) {
-        attn_json_key(&j, "heatmap");
-        srv_heat_write(&j, &call->maps, &call->body.heatmap, &call->body.labels);
+        attn_json_key(j, "heatmap");
+        srv_heat_write(j, &call->maps, &call->body.heatmap, &call->body.labels);
     }
     if (call->analyses) {
-        attn_json_key_object(&j, "analysis");
-        srv_analysis_members(&j, &call->analysis);
-        attn_json_object_end(&j);
+        attn_json_key_object(j, "analysis");
+        srv_analysis_members(j, &call->analysis);
+        attn_json_object_end(j);
     }
     if (call->run) {
-        attn_json_key(&j, "run");
-        srv_run_write(&j, call->run);
+        attn_json_key(j, "run");
+        srv_run_write(j, call->run);
     }
     if (call->weights_omitted)
-        write_omitted(&j, call);
+        write_omitted(j, call);
     if (call->body.verify)
-        write_verification(&j, &call->verification);
+        write_verification(j, &call->verification);
     if (call->warnings.count > 0)
-        srv_warnings_write(&j, &call->warnings);
+        srv_warnings_write(j, &call->warnings);
     if (call->body.explain)
-        write_diagnostics(&j, call);
-    attn_json_object_end(&j);
-    srv_json_end(&j);
+        write_diagnostics(j, call);
 }
 
 /* --- text --- */
@@ -205,33 +199,31 @@ static void print_diagnostics(attn_text *t, const srv_attention_call *call) {
                   bill.result, bill.work);
 }
 
-void srv_attention_text(void *data) {
+void srv_attention_text(void *data, attn_text *t) {
     srv_attention_call *call = data;
     const attn_verification *v = &call->verification;
     srv_result rows[SRV_RESULTS];
-    attn_text t = srv_text_begin(call->req);
     size_t n = srv_attention_results(call, call->want, rows);
     for (size_t i = 0; i < n; i++) {
         const char *path = srv_result_path(call, &rows[i]);
-        srv_text_tensor(&t, path ? path : rows[i].name, rows[i].tensor,
+        srv_text_tensor(t, path ? path : rows[i].name, rows[i].tensor,
                         (srv_print){(int)call->body.decimals, call->body.full});
     }
     if (call->backward)
-        srv_gradients_text(&t, call);
+        srv_gradients_text(t, call);
     if (call->heatmap)
-        srv_heat_text(&t, &call->maps, &call->body.labels, NULL);
+        srv_heat_text(t, &call->maps, &call->body.labels, NULL);
     if (call->analyses)
-        srv_analysis_text(&t, &call->analysis);
+        srv_analysis_text(t, &call->analysis);
     if (call->weights_omitted)
-        print_omitted(&t, call);
-    srv_run_print(&t, call->run);
+        print_omitted(t, call);
+    srv_run_print(t, call->run);
     if (call->body.verify)
-        attn_text_add(&t,
+        attn_text_add(t,
                       "verified: %zu rows in float64, largest difference of output %.3g of the "
                       "largest value, of logsumexp %.3g\n",
                       v->rows, v->output_error, v->logsumexp_error);
-    srv_warnings_text(&t, &call->warnings);
+    srv_warnings_text(t, &call->warnings);
     if (call->body.explain)
-        print_diagnostics(&t, call);
-    srv_text_end(call->req, &t);
+        print_diagnostics(t, call);
 }

@@ -157,7 +157,7 @@ attn_status srv_gradients_with_run(srv_attention_call *call, attn_error *err);
 void srv_gradients_write(attn_json_text *j, const srv_attention_call *call);
 void srv_gradients_text(attn_text *t, const srv_attention_call *call);
 /* The two functions set the reply from the results, as JSON or as text. */
-void srv_attention_json(srv_attention_call *call);
-void srv_attention_text(void *data); /* of a srv_attention_call */
+void srv_attention_json(srv_attention_call *call, attn_json_text *j);
+void srv_attention_text(void *data, attn_text *t); /* of a srv_attention_call */
 
 #endif

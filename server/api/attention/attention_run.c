@@ -428,12 +428,12 @@ static bool compute(void *data) {
     return !call->body.store || store_run(call);
 }
 
-static void answer_json(void *data) {
+static void answer_json(void *data, attn_json_text *j) {
     srv_attention_call *call = data;
     if ((call->req->accept & SRV_ACCEPT_NPY) && call->heatmap && call->want == 0)
         answer_picture(data);
     else
-        srv_attention_json(call);
+        srv_attention_json(call, j);
 }
 
 srv_outcome srv_attention(srv_request *req) {

@@ -2,6 +2,7 @@
 
 #include "api/common/later.h"
 #include "api/common/scope.h"
+#include "api/common/text_reply.h"
 #include "load/admission.h"
 #include "request/shared.h"
 
@@ -100,19 +101,51 @@ static bool is_left(srv_call *call, const srv_steps *steps) {
     return true;
 }
 
+/* --- the answer --- */
+
+static void answer_json(srv_call *call, const srv_steps *steps) {
+    attn_json_text j;
+    srv_json_begin(&j, call->req);
+    if (steps->decimals)
+        j.decimals = (int)*(const int64_t *)(void *)((char *)call + steps->decimals);
+    attn_json_object(&j);
+    steps->json(call, &j);
+    attn_json_object_end(&j);
+    if (!call->req->reply.status)
+        srv_json_end(&j);
+}
+
+static void answer_text(srv_call *call, const srv_steps *steps) {
+    attn_text t = srv_text_begin(call->req);
+    steps->text(call, &t);
+    if (!call->req->reply.status)
+        srv_text_end(call->req, &t);
+}
+
+static void answer_csv(srv_call *call, const srv_steps *steps) {
+    srv_csv t = srv_csv_begin(call->req);
+    steps->csv(call, &t);
+    srv_csv_end(&t);
+}
+
 static void answer(srv_call *call, const srv_steps *steps) {
-    const srv_request *req = call->req;
+    srv_request *req = call->req;
+    req->reply.status = 0; /* an event of a stream may have set one */
     if (req->is_job && call->job.stores)
-        srv_later_stored(call->req);
+        srv_later_stored(req);
+    else if (steps->reply)
+        steps->reply(call);
     else if (steps->csv && (req->accept & SRV_ACCEPT_CSV))
-        steps->csv(call);
+        answer_csv(call, steps);
     else if (steps->picture && srv_draws(req))
         steps->picture(call);
     else if (steps->text && srv_reads_text(req))
-        steps->text(call);
+        answer_text(call, steps);
     else
-        steps->json(call);
+        answer_json(call, steps);
 }
+
+/* --- all steps --- */
 
 static void compute(srv_call *call, const srv_steps *steps) {
     const int64_t start = attn_now_ns();

@@ -13,9 +13,11 @@
 #ifndef SRV_COMPUTE_H
 #define SRV_COMPUTE_H
 
+#include "api/common/csv.h"
 #include "api/common/dry.h"
 #include "jobs/jobs.h"
 #include "wire/decode.h"
+#include "wire/json_out.h"
 
 /* What a request costs. */
 typedef struct srv_cost {
@@ -61,8 +63,8 @@ typedef struct srv_call {
 typedef struct srv_steps {
     const srv_field *fields; /* of the body or the query string */
     /* Offsets in the route's struct of what was decoded, of its field timeout_ms (0: it is a query
-     * string) and of dry_run (0: it has none); SRV_BODY_OF gives those of a body. */
-    size_t body, timeout, dry_run;
+     * string), of dry_run and of decimals (0: it has none); SRV_BODY_OF gives those of a body. */
+    size_t body, timeout, dry_run, decimals;
     double unit_ns; /* processor time of a weighted operation, before the service has measured it */
     srv_limits limits;
     bool (*prepare)(void *call);                     /* checks what was read, and sets cost */
@@ -71,15 +73,18 @@ typedef struct srv_steps {
     bool (*dry)(void *call, srv_dry *dry);
     bool (*as_job)(void *call); /* reduces call and cost to what a job does; NULL: all */
     bool (*compute)(void *call);
-    void (*json)(void *call); /* answers all for which there is no function here: */
-    void (*text)(void *call);
+    /* The answer. The machine begins and ends an object in `json`, a text or a table; a step that sets
+     * the reply itself has answered, with a problem or in another type. */
+    void (*json)(void *call, attn_json_text *j); /* all for which there is no function here: */
+    void (*text)(void *call, attn_text *t);
     void (*picture)(void *call); /* what srv_draws, but for CSV if there is */
-    void (*csv)(void *call);
+    void (*csv)(void *call, srv_csv *t);
+    void (*reply)(void *call); /* answers in every type, instead of the four */
 } srv_steps;
 
 #define SRV_BODY_OF(T)                                                                             \
     .body = offsetof(T, body), .timeout = offsetof(T, body.timeout_ms),                            \
-    .dry_run = offsetof(T, body.dry_run)
+    .dry_run = offsetof(T, body.dry_run), .decimals = offsetof(T, body.decimals)
 
 /* Takes a request through the steps of its route. */
 srv_outcome srv_compute(void *call, const srv_steps *steps);

@@ -165,26 +165,24 @@ static void draw(void *data) {
         srv_figure_reply(req, &call->body.figure, &svg);
 }
 
-static void answer_csv(void *data) {
+static void answer_csv(void *data, srv_csv *t) {
     const curves_call *call = data;
     const int decimals = (int)call->body.decimals;
-    srv_csv t = srv_csv_begin(call->req);
-    srv_csv_text(&t, true, "x");
+    srv_csv_text(t, true, "x");
     for (size_t i = 0; i < call->count; i++)
         if (name_of(call, i))
-            srv_csv_text(&t, false, name_of(call, i));
+            srv_csv_text(t, false, name_of(call, i));
         else
-            srv_csv_index(&t, false, i);
-    srv_csv_line(&t);
-    for (size_t n = 0; n < call->points && !t.text.failed; n++) {
-        srv_csv_number(&t, true, call->x ? call->x[n] : (double)n, call->body.x.dtype == ATTN_F32,
+            srv_csv_index(t, false, i);
+    srv_csv_line(t);
+    for (size_t n = 0; n < call->points && !t->text.failed; n++) {
+        srv_csv_number(t, true, call->x ? call->x[n] : (double)n, call->body.x.dtype == ATTN_F32,
                        decimals);
         for (size_t i = 0; i < call->count; i++)
-            srv_csv_number(&t, false, call->values[i * call->points + n],
+            srv_csv_number(t, false, call->values[i * call->points + n],
                            call->body.values.dtype == ATTN_F32, decimals);
-        srv_csv_line(&t);
+        srv_csv_line(t);
     }
-    srv_csv_end(&t);
 }
 
 static void write_range(attn_json_text *j, const double *values, size_t n) {
@@ -199,46 +197,38 @@ static void write_range(attn_json_text *j, const double *values, size_t n) {
     attn_json_array_end(j);
 }
 
-static void answer_json(void *data) {
+static void answer_json(void *data, attn_json_text *j) {
     const curves_call *call = data;
     const curves_body *body = &call->body;
-    attn_json_text j;
-    srv_json_begin(&j, call->req);
-    j.decimals = (int)body->decimals;
-    attn_json_object(&j);
     if (call->x) {
-        attn_json_key(&j, "x");
-        srv_json_tensor(&j, &body->x);
+        attn_json_key(j, "x");
+        srv_json_tensor(j, &body->x);
     }
-    attn_json_key_array(&j, "curves");
+    attn_json_key_array(j, "curves");
     for (size_t i = 0; i < call->count; i++) {
         attn_tensor row = attn_tensor_dense(
             (char *)body->values.data + i * call->points * attn_dtype_size(body->values.dtype),
             body->values.dtype, 1, &call->points);
-        attn_json_object(&j);
+        attn_json_object(j);
         if (name_of(call, i))
-            attn_json_key_string(&j, "name", name_of(call, i));
-        write_range(&j, call->values + i * call->points, call->points);
-        attn_json_key(&j, "values");
-        srv_json_tensor(&j, &row);
-        attn_json_object_end(&j);
+            attn_json_key_string(j, "name", name_of(call, i));
+        write_range(j, call->values + i * call->points, call->points);
+        attn_json_key(j, "values");
+        srv_json_tensor(j, &row);
+        attn_json_object_end(j);
     }
-    attn_json_array_end(&j);
-    attn_json_object_end(&j);
-    srv_json_end(&j);
+    attn_json_array_end(j);
 }
 
-static void answer_text(void *data) {
+static void answer_text(void *data, attn_text *t) {
     const curves_call *call = data;
     const curves_body *body = &call->body;
-    attn_text t = srv_text_begin(call->req);
     if (body->figure.title)
-        attn_text_add(&t, "%s\n\n", body->figure.title);
-    srv_text_tensor(&t, "x", &body->x, (srv_print){(int)body->decimals, body->full});
+        attn_text_add(t, "%s\n\n", body->figure.title);
+    srv_text_tensor(t, "x", &body->x, (srv_print){(int)body->decimals, body->full});
     for (size_t i = 0; i < body->names.count; i++)
-        attn_text_add(&t, "row %zu: %s\n", i, body->names.values[i]);
-    srv_text_tensor(&t, "values", &body->values, (srv_print){(int)body->decimals, body->full});
-    srv_text_end(call->req, &t);
+        attn_text_add(t, "row %zu: %s\n", i, body->names.values[i]);
+    srv_text_tensor(t, "values", &body->values, (srv_print){(int)body->decimals, body->full});
 }
 
 srv_outcome srv_curves(srv_request *req) {
@@ -246,6 +236,7 @@ srv_outcome srv_curves(srv_request *req) {
         .fields = srv_curves_fields,
         .body = offsetof(curves_call, body),
         .timeout = offsetof(curves_call, body.timeout_ms),
+        .decimals = offsetof(curves_call, body.decimals),
         .unit_ns = 60,
         .prepare = prepare,
         .compute = read_numbers,

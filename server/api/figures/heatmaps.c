@@ -158,7 +158,7 @@ srv_outcome srv_heatmaps(srv_request *req) {
         .prepare = prepare,
         .dry = add_shapes,
         .compute = draw,
-        .json = answer,
+        .reply = answer,
     };
     heatmaps_call call = {.call.req = req, .body = {.decimals = -1, .figure = SRV_FIGURE_DEFAULTS}};
     return srv_compute(&call, &steps);

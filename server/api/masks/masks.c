@@ -404,7 +404,9 @@ static bool compute(void *data) {
 srv_outcome srv_masks(srv_request *req) {
     static const srv_steps steps = {
         .fields = srv_masks_fields,
-        SRV_BODY_OF(srv_masks_call),
+        .body = offsetof(srv_masks_call, body),
+        .timeout = offsetof(srv_masks_call, body.timeout_ms),
+        .dry_run = offsetof(srv_masks_call, body.dry_run),
         .unit_ns = 1,
         .limits = {.cells = {.before = "the mask has ", .what = "cells"}},
         .explain = explain,

@@ -315,20 +315,15 @@ static void write_rest(attn_json_text *j, const srv_masks_call *call) {
     srv_warnings_write(j, &call->warnings);
 }
 
-void srv_masks_json(void *data) {
+void srv_masks_json(void *data, attn_json_text *j) {
     srv_masks_call *call = data;
     const bool alone = call->req->accept & SRV_ACCEPT_NPY; /* an npy file holds only the cells */
-    attn_json_text j;
-    srv_json_begin(&j, call->req);
-    attn_json_object(&j);
     if (!alone)
-        attn_json_key_sizes(&j, "shape", call->dims, (size_t)call->rank);
-    if (!(srv_masks_cells(call) ? write_cells(&j, call) : write_runs(&j, call)))
+        attn_json_key_sizes(j, "shape", call->dims, (size_t)call->rank);
+    if (!(srv_masks_cells(call) ? write_cells(j, call) : write_runs(j, call)))
         return;
     if (!alone)
-        write_rest(&j, call);
-    attn_json_object_end(&j);
-    srv_json_end(&j);
+        write_rest(j, call);
 }
 
 static void print_pictures(attn_text *t, const srv_masks_call *call, const uint8_t *keep) {
@@ -354,25 +349,23 @@ static void say_left_out(attn_text *t, const srv_masks_call *call) {
     attn_text_add(t, " cells; at most %d are drawn\n", SRV_MASK_CELLS);
 }
 
-void srv_masks_text(void *data) {
+void srv_masks_text(void *data, attn_text *t) {
     srv_masks_call *call = data;
     char shape[128];
-    attn_text t = srv_text_begin(call->req);
     attn_tensor cells;
     if (!srv_masks_cells(call))
-        say_left_out(&t, call);
+        say_left_out(t, call);
     else if (!make_cells(call, call->body.as, &cells))
         return;
     else if (call->body.as == SRV_MASKS_KEEP)
-        print_pictures(&t, call, cells.data);
+        print_pictures(t, call, cells.data);
     else
-        srv_text_tensor(&t, srv_masks_forms[call->body.as], &cells,
+        srv_text_tensor(t, srv_masks_forms[call->body.as], &cells,
                         (srv_print){-1, call->body.full});
-    attn_text_add(&t, "shape: %s\n", attn_shape_text(call->dims, call->rank, shape, sizeof shape));
-    attn_text_add(&t, "mask: %s\n", attn_mask_words(call->mask, call->req->arena));
-    attn_text_add(&t, "kept: %.4g %% of %.6g cells\n", 100 * call->kept, call->cells);
-    srv_warnings_text(&t, &call->warnings);
-    srv_text_end(call->req, &t);
+    attn_text_add(t, "shape: %s\n", attn_shape_text(call->dims, call->rank, shape, sizeof shape));
+    attn_text_add(t, "mask: %s\n", attn_mask_words(call->mask, call->req->arena));
+    attn_text_add(t, "kept: %.4g %% of %.6g cells\n", 100 * call->kept, call->cells);
+    srv_warnings_text(t, &call->warnings);
 }
 
 /* --- pictures --- */

@@ -68,10 +68,9 @@ bool srv_masks_cells(const srv_masks_call *call);
 /* Returns the bytes to reserve for compiling the mask and, if it is small, for writing the answer.
  * For a large mask the memory of the answer is reserved later, when the mask is compiled. */
 double srv_masks_memory(const srv_masks_call *call);
-/* The three functions set the reply from the mask of a srv_masks_call, as JSON, as text or as a
- * picture. */
-void srv_masks_json(void *data);
-void srv_masks_text(void *data);
+/* The answers of a srv_masks_call: the steps json, text and picture (compute.h). */
+void srv_masks_json(void *data, attn_json_text *j);
+void srv_masks_text(void *data, attn_text *t);
 void srv_masks_picture(void *data);
 
 #endif

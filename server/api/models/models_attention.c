@@ -570,10 +570,6 @@ static bool compute(void *data) {
     return run_pass(data) && name_rows(data) && srv_sites_analyse(data) && store(data);
 }
 
-static void answer(void *data) {
-    srv_sites_answer(data);
-}
-
 srv_outcome srv_models_attention(srv_request *req) {
     static const srv_steps steps = {
         .fields = srv_models_attention_fields,
@@ -582,7 +578,9 @@ srv_outcome srv_models_attention(srv_request *req) {
         .prepare = prepare,
         .dry = add_shapes,
         .compute = compute,
-        .json = answer,
+        .json = srv_sites_json,
+        .text = srv_sites_text,
+        .picture = srv_sites_picture,
     };
     srv_sites_pass c = {.pass.call.req = req,
                         .body = {.decimals = -1,

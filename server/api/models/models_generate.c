@@ -470,49 +470,41 @@ static bool put_sequence(attn_json_text *j, const call *c, size_t b) {
     return true;
 }
 
-static void answer_json(void *data) {
+static void answer_json(void *data, attn_json_text *j) {
     const call *c = data;
-    attn_json_text j;
-    srv_json_begin(&j, c->pass.req);
-    j.decimals = (int)c->body.decimals;
-    attn_json_object(&j);
-    attn_json_key_array(&j, "sequences");
+    attn_json_key_array(j, "sequences");
     for (size_t b = 0; b < c->source.count; b++)
-        if (!put_sequence(&j, c, b))
+        if (!put_sequence(j, c, b))
             return;
-    attn_json_array_end(&j);
+    attn_json_array_end(j);
     if (c->run) {
-        attn_json_key(&j, "run");
-        srv_run_write(&j, c->run);
+        attn_json_key(j, "run");
+        srv_run_write(j, c->run);
     }
-    srv_warnings_write(&j, &c->warnings);
-    attn_json_object_end(&j);
-    srv_json_end(&j);
+    srv_warnings_write(j, &c->warnings);
 }
 
-static void answer_text(void *data) {
+static void answer_text(void *data, attn_text *t) {
     const call *c = data;
-    attn_text t = srv_text_begin(c->pass.req);
     for (size_t b = 0; b < c->source.count; b++) {
         const srv_sequence *tokens = &c->made[b].tokens;
         srv_model_heatmaps maps;
         if (c->made[b].text)
-            attn_text_add(&t, "%s", c->made[b].text);
+            attn_text_add(t, "%s", c->made[b].text);
         for (size_t i = 0; !c->made[b].text && i < tokens->length; i++)
-            attn_text_add(&t, "%s%s", i ? " " : "", tokens->tokens[i]);
-        attn_text_add(&t, "\n");
+            attn_text_add(t, "%s%s", i ? " " : "", tokens->tokens[i]);
+        attn_text_add(t, "\n");
         if (c->out[b].alternatives &&
-            !srv_steps_text(&t, c->pass.req, c->pass.model, &c->out[b], &c->made[b].rows))
+            !srv_steps_text(t, c->pass.req, c->pass.model, &c->out[b], &c->made[b].rows))
             return;
         if (!(c->body.returns & HEATMAP) || !has_weights(c, b))
             continue;
         if (!heatmaps_of(c, b, &maps))
             return;
-        srv_heat_text(&t, &maps.maps, &maps.labels, NULL);
+        srv_heat_text(t, &maps.maps, &maps.labels, NULL);
     }
-    srv_run_print(&t, c->run);
-    srv_warnings_text(&t, &c->warnings);
-    srv_text_end(c->pass.req, &t);
+    srv_run_print(t, c->run);
+    srv_warnings_text(t, &c->warnings);
 }
 
 static void answer_picture(void *data) {

@@ -239,39 +239,34 @@ static void put_omitted(attn_json_text *j, const srv_sites_pass *c) {
     attn_json_object_end(j);
 }
 
-static void answer_json(const srv_sites_pass *c) {
-    attn_json_text j;
-    srv_json_begin(&j, c->pass.req);
-    j.decimals = (int)c->body.decimals;
-    attn_json_object(&j);
+void srv_sites_json(void *data, attn_json_text *j) {
+    const srv_sites_pass *c = data;
     if (srv_models_reads(c->pass.model, SRV_SOURCE))
-        put_sequences(&j, "source", &c->source);
+        put_sequences(j, "source", &c->source);
     if (srv_models_reads(c->pass.model, SRV_TARGET))
-        put_sequences(&j, "target", &c->target);
-    attn_json_key_array(&j, "sites");
+        put_sequences(j, "target", &c->target);
+    attn_json_key_array(j, "sites");
     for (size_t i = 0; i < c->out.site_count; i++)
-        if (srv_sites_wants(c, i) && !put_site(&j, c, &c->out.sites[i]))
+        if (srv_sites_wants(c, i) && !put_site(j, c, &c->out.sites[i]))
             return;
-    attn_json_array_end(&j);
+    attn_json_array_end(j);
     if (c->body.returns & SRV_SITES_LOGITS) {
-        attn_json_key(&j, "logits");
-        srv_json_tensor(&j, &c->out.logits);
+        attn_json_key(j, "logits");
+        srv_json_tensor(j, &c->out.logits);
     }
     if (c->body.returns & SRV_SITES_ENCODER) {
-        attn_json_key(&j, "encoder_output");
-        srv_json_tensor(&j, &c->out.encoder);
+        attn_json_key(j, "encoder_output");
+        srv_json_tensor(j, &c->out.encoder);
     }
-    srv_sites_states_write(&j, c);
-    srv_sites_analyses_write(&j, c);
+    srv_sites_states_write(j, c);
+    srv_sites_analyses_write(j, c);
     if (c->run) {
-        attn_json_key(&j, "run");
-        srv_run_write(&j, c->run);
+        attn_json_key(j, "run");
+        srv_run_write(j, c->run);
     }
     if (omits_weights(c))
-        put_omitted(&j, c);
-    srv_warnings_write(&j, &c->warnings);
-    attn_json_object_end(&j);
-    srv_json_end(&j);
+        put_omitted(j, c);
+    srv_warnings_write(j, &c->warnings);
 }
 
 /* Prints the heatmaps of a site. false: a problem is set. */
@@ -304,30 +299,30 @@ static void print_tensors(attn_text *t, const srv_sites_pass *c, const attn_site
 }
 
 /* Prints what `return` names. Without it heatmaps stand for the weights. */
-static void answer_text(const srv_sites_pass *c) {
-    attn_text t = srv_text_begin(c->pass.req);
+void srv_sites_text(void *data, attn_text *t) {
+    const srv_sites_pass *c = data;
     const bool shows = srv_sites_prints_heatmaps(c);
     const srv_print print = {(int)c->body.decimals, false};
     for (size_t i = 0; i < c->out.site_count; i++) {
-        if (srv_sites_wants(c, i) && shows && !print_heatmaps(&t, c, &c->out.sites[i]))
+        if (srv_sites_wants(c, i) && shows && !print_heatmaps(t, c, &c->out.sites[i]))
             return;
         if (srv_sites_wants(c, i) && !c->unasked)
-            print_tensors(&t, c, &c->out.sites[i], print);
+            print_tensors(t, c, &c->out.sites[i], print);
     }
     if (c->body.returns & SRV_SITES_LOGITS)
-        srv_text_tensor(&t, "logits", &c->out.logits, print);
+        srv_text_tensor(t, "logits", &c->out.logits, print);
     if (c->body.returns & SRV_SITES_ENCODER)
-        srv_text_tensor(&t, "encoder_output", &c->out.encoder, print);
-    srv_sites_states_text(&t, c);
-    srv_sites_analyses_text(&t, c);
-    srv_run_print(&t, c->run);
-    srv_warnings_text(&t, &c->warnings);
-    srv_text_end(c->pass.req, &t);
+        srv_text_tensor(t, "encoder_output", &c->out.encoder, print);
+    srv_sites_states_text(t, c);
+    srv_sites_analyses_text(t, c);
+    srv_run_print(t, c->run);
+    srv_warnings_text(t, &c->warnings);
 }
 
 /* Draws the last of the requested sites. By default this is the cross-attention of the last layer.
  */
-static void answer_picture(const srv_sites_pass *c) {
+void srv_sites_picture(void *data) {
+    const srv_sites_pass *c = data;
     srv_model_heatmaps maps;
     const attn_site *site = NULL;
     for (size_t i = 0; i < c->out.site_count; i++)
@@ -335,13 +330,4 @@ static void answer_picture(const srv_sites_pass *c) {
             site = &c->out.sites[i];
     if (site && heatmaps_of(c, site, 0, &maps))
         srv_models_draw(c->pass.req, &maps, &c->body.heatmap, &c->body.figure, c->body.decimals);
-}
-
-void srv_sites_answer(const srv_sites_pass *c) {
-    if (srv_draws(c->pass.req))
-        answer_picture(c);
-    else if (srv_reads_text(c->pass.req))
-        answer_text(c);
-    else
-        answer_json(c);
 }

@@ -89,8 +89,10 @@ void srv_sites_inputs_dims(const srv_sites_pass *c, const attn_site *site, size_
 double srv_sites_inputs(const srv_sites_pass *c);
 /* Returns whether an answer as text has heatmaps. */
 bool srv_sites_prints_heatmaps(const srv_sites_pass *c);
-/* Replies with the results of the pass. */
-void srv_sites_answer(const srv_sites_pass *c);
+/* The answers of a srv_sites_pass: the steps json, text and picture (compute.h). */
+void srv_sites_json(void *data, attn_json_text *j);
+void srv_sites_text(void *data, attn_text *t);
+void srv_sites_picture(void *data);
 
 /* Writes a tensor under the key, or adds it to the parts of the answer under the name; in lists,
  * srv_json_tensor would write it as text. */

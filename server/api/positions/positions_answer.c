@@ -170,27 +170,25 @@ static void csv_table(const srv_positions_call *call, size_t which, srv_csv *t) 
     }
 }
 
-static void answer_csv(void *data) {
+static void answer_csv(void *data, srv_csv *t) {
     srv_positions_call *call = data;
     const attn_tensor *table = &call->tables[0];
     const bool shaw = call->body.kind == SRV_POSITIONS_SHAW;
-    srv_csv t = srv_csv_begin(call->req);
     if (call->curve_count > 0) {
-        csv_curves(call, &t);
+        csv_curves(call, t);
     } else {
         if (call->names[1])
-            srv_csv_text(&t, true, "table");
-        srv_csv_text(&t, !call->names[1], table->rank == 2 ? "position" : shaw ? "query" : "head");
+            srv_csv_text(t, true, "table");
+        srv_csv_text(t, !call->names[1], table->rank == 2 ? "position" : shaw ? "query" : "head");
         if (table->rank == 3)
-            srv_csv_text(&t, false, shaw ? "key" : "query");
+            srv_csv_text(t, false, shaw ? "key" : "query");
         for (size_t c = 0; c < table->dims[table->rank - 1]; c++)
-            srv_csv_index(&t, false, c);
-        srv_csv_line(&t);
+            srv_csv_index(t, false, c);
+        srv_csv_line(t);
         for (size_t i = 0; i < SRV_TABLES; i++)
             if (call->names[i])
-                csv_table(call, i, &t);
+                csv_table(call, i, t);
     }
-    srv_csv_end(&t);
 }
 
 /* --- JSON and text --- */
@@ -221,41 +219,33 @@ static void write_curves(attn_json_text *j, const srv_positions_call *call) {
     attn_json_array_end(j);
 }
 
-static void answer_json(void *data) {
+static void answer_json(void *data, attn_json_text *j) {
     srv_positions_call *call = data;
-    attn_json_text j;
-    srv_json_begin(&j, call->req);
-    j.decimals = (int)call->body.decimals;
-    attn_json_object(&j);
     for (size_t i = 0; i < SRV_TABLES; i++)
         if (call->names[i]) {
-            attn_json_key(&j, call->names[i]);
-            write_numbers(&j, call, &call->tables[i]);
+            attn_json_key(j, call->names[i]);
+            write_numbers(j, call, &call->tables[i]);
         }
     if (!(call->req->accept & SRV_ACCEPT_NPY)) { /* an npy file holds only one table */
         if (call->curve_count > 0)
-            write_curves(&j, call);
-        attn_json_key_size(&j, "num_parameters", call->parameters);
+            write_curves(j, call);
+        attn_json_key_size(j, "num_parameters", call->parameters);
     }
-    attn_json_object_end(&j);
-    srv_json_end(&j);
 }
 
-static void answer_text(void *data) {
+static void answer_text(void *data, attn_text *t) {
     srv_positions_call *call = data;
-    attn_text t = srv_text_begin(call->req);
     char name[48];
     for (size_t i = 0; i < SRV_TABLES; i++)
         if (call->names[i])
-            srv_text_tensor(&t, call->names[i], &call->tables[i],
+            srv_text_tensor(t, call->names[i], &call->tables[i],
                             (srv_print){(int)call->body.decimals, call->body.full});
     for (size_t i = 0; i < call->curve_count; i++) {
         snprintf(name, sizeof name, "curve %zu", call->curves[i].dim);
-        srv_text_tensor(&t, name, &call->curves[i].values,
+        srv_text_tensor(t, name, &call->curves[i].values,
                         (srv_print){(int)call->body.decimals, call->body.full});
     }
-    attn_text_add(&t, "parameters: %zu\n", call->parameters);
-    srv_text_end(call->req, &t);
+    attn_text_add(t, "parameters: %zu\n", call->parameters);
 }
 
 /* --- the row of the route --- */

@@ -287,22 +287,17 @@ static void put_tensors(attn_json_text *j, const atlas_call *c) {
     srv_json_tensor(j, &limits);
 }
 
-static void answer(void *data) {
+static void answer(void *data, attn_json_text *j) {
     const atlas_call *c = data;
-    attn_json_text j;
-    srv_json_begin(&j, c->req);
-    attn_json_object(&j);
-    attn_json_key_size(&j, "max_side", c->side);
-    attn_json_key_string(&j, "pool", srv_pools[c->q.pool]);
-    attn_json_key_string(&j, "transform", srv_transforms[c->q.transform]);
-    if (j.aside)
-        put_tensors(&j, c);
-    attn_json_key_array(&j, "thumbnails");
-    for (size_t i = 0; i < c->heads.count && !j.failed; i++)
-        put_thumbnail(&j, c, i);
-    attn_json_array_end(&j);
-    attn_json_object_end(&j);
-    srv_json_end(&j);
+    attn_json_key_size(j, "max_side", c->side);
+    attn_json_key_string(j, "pool", srv_pools[c->q.pool]);
+    attn_json_key_string(j, "transform", srv_transforms[c->q.transform]);
+    if (j->aside)
+        put_tensors(j, c);
+    attn_json_key_array(j, "thumbnails");
+    for (size_t i = 0; i < c->heads.count && !j->failed; i++)
+        put_thumbnail(j, c, i);
+    attn_json_array_end(j);
 }
 
 static bool prepare(void *data) {

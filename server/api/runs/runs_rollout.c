@@ -311,25 +311,17 @@ static void put_layers(attn_json_text *j, const attn_run_layers *layers) {
     attn_json_array_end(j);
 }
 
-static void answer_text(void *data) {
+static void answer_text(void *data, attn_text *t) {
     const rollout_call *c = data;
-    attn_text t = srv_text_begin(c->req);
-    srv_text_tensor(&t, c->method->name, &c->result, (srv_print){(int)c->q.decimals, c->q.full});
-    srv_text_end(c->req, &t);
+    srv_text_tensor(t, c->method->name, &c->result, (srv_print){(int)c->q.decimals, c->q.full});
 }
 
-static void answer_json(void *data) {
+static void answer_json(void *data, attn_json_text *j) {
     const rollout_call *c = data;
-    attn_json_text j;
-    srv_json_begin(&j, c->req);
-    j.decimals = (int)c->q.decimals;
-    attn_json_object(&j);
     if (!(c->req->accept & SRV_ACCEPT_NPY)) /* which holds one tensor and nothing else */
-        put_layers(&j, &c->layers);
-    attn_json_key(&j, c->method->name);
-    srv_json_tensor(&j, &c->result);
-    attn_json_object_end(&j);
-    srv_json_end(&j);
+        put_layers(j, &c->layers);
+    attn_json_key(j, c->method->name);
+    srv_json_tensor(j, &c->result);
 }
 
 static bool prepare(void *data) {
@@ -348,6 +340,7 @@ static srv_outcome look_through(srv_request *req, const method *how,
     static const srv_steps steps = {
         .fields = srv_run_rollout_query,
         .body = offsetof(rollout_call, q),
+        .decimals = offsetof(rollout_call, q.decimals),
         .limits = {.cells = {.pointer = "/rows",
                              .what = "cells have to be computed",
                              .advice = ": ask for earlier rows, fewer layers or fewer heads"},

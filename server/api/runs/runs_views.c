@@ -175,7 +175,7 @@ srv_outcome srv_runs_heatmaps(srv_request *req) {
         .unit_ns = 0.8,
         .prepare = prepare_heatmaps,
         .compute = compute_heatmaps,
-        .json = answer_heatmaps,
+        .reply = answer_heatmaps,
     };
     heatmaps_look c = {.look.call.req = req, .q = {.decimals = -1}};
     return srv_look_run(&c, &steps, srv_runs_heatmaps);
@@ -244,7 +244,7 @@ static bool refuse_memory(srv_request *req) {
 }
 
 /* Replies with columns of equal length: head (if several are asked for), row, col and weight. */
-static void answer_edges(void *data) {
+static void answer_edges(void *data, attn_json_text *j) {
     const top_call *c = data;
     srv_request *req = c->req;
     size_t n = 0, at = 0;
@@ -254,10 +254,8 @@ static void answer_edges(void *data) {
     int64_t *row = attn_arena_zeroed(req->arena, n, sizeof *row);
     int64_t *col = attn_arena_zeroed(req->arena, n, sizeof *col);
     float *weight = attn_arena_zeroed(req->arena, n, sizeof *weight);
-    attn_json_text j;
-    srv_json_begin(&j, req);
-    j.failed = !head || !row || !col || !weight;
-    for (size_t l = 0; l < c->list_count && !j.failed; l++)
+    j->failed |= !head || !row || !col || !weight;
+    for (size_t l = 0; l < c->list_count && !j->failed; l++)
         for (size_t i = 0; i < c->lists[l].count; i++, at++) {
             head[at] = (int64_t)c->lists[l].head;
             row[at] = (int64_t)c->lists[l].edges[i].row;
@@ -268,14 +266,10 @@ static void answer_edges(void *data) {
         attn_tensor_dense(head, ATTN_I64, 1, &n), attn_tensor_dense(row, ATTN_I64, 1, &n),
         attn_tensor_dense(col, ATTN_I64, 1, &n), attn_tensor_dense(weight, ATTN_F32, 1, &n)};
     static const char *const names[] = {"head", "row", "col", "weight"};
-    j.decimals = (int)c->q.decimals;
-    attn_json_object(&j);
-    for (size_t i = c->part.many ? 0 : 1; i < 4 && !j.failed; i++) {
-        attn_json_key(&j, names[i]);
-        srv_json_tensor(&j, &columns[i]);
+    for (size_t i = c->part.many ? 0 : 1; i < 4 && !j->failed; i++) {
+        attn_json_key(j, names[i]);
+        srv_json_tensor(j, &columns[i]);
     }
-    attn_json_object_end(&j);
-    srv_json_end(&j);
 }
 
 static attn_heatmap_options options_of(const top_call *c) {

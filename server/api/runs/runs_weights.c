@@ -215,25 +215,17 @@ static const char *name_of(const part_call *c) {
     return c->q.stage == ATTN_STAGE_PROBS ? "weights" : "scores";
 }
 
-static void print_weights(void *data) {
+static void print_weights(void *data, attn_text *t) {
     const part_call *c = data;
-    attn_text t = srv_text_begin(c->req);
-    srv_text_tensor(&t, name_of(c), &c->cells, (srv_print){(int)c->q.decimals, c->q.full});
-    srv_text_end(c->req, &t);
+    srv_text_tensor(t, name_of(c), &c->cells, (srv_print){(int)c->q.decimals, c->q.full});
 }
 
-static void answer_weights(void *data) {
+static void answer_weights(void *data, attn_json_text *j) {
     const part_call *c = data;
-    attn_json_text j;
-    srv_json_begin(&j, c->req);
-    j.decimals = (int)c->q.decimals;
-    attn_json_object(&j);
-    attn_json_key(&j, name_of(c));
-    srv_json_tensor(&j, &c->cells);
+    attn_json_key(j, name_of(c));
+    srv_json_tensor(j, &c->cells);
     if (c->q.hidden)
-        put_hidden(&j, c->run, &c->part, NULL);
-    attn_json_object_end(&j);
-    srv_json_end(&j);
+        put_hidden(j, c->run, &c->part, NULL);
 }
 
 #define PART_CALL(req, query)                                                                      \
@@ -262,7 +254,7 @@ static void read_logsumexp(const srv_run_view *run, const srv_run_part *part, do
                     attn_run_logsumexp(run->site, part->batch, (size_t)part->heads[h], (size_t)row);
 }
 
-static void answer_rows(void *data) {
+static void answer_rows(void *data, attn_json_text *j) {
     const part_call *c = data;
     srv_request *req = c->req;
     const srv_run_part *part = &c->part;
@@ -270,28 +262,22 @@ static void answer_rows(void *data) {
     const size_t n = heads_of(part) * part->rows;
     double *logsumexp = attn_arena_zeroed(req->arena, n, sizeof *logsumexp);
     int64_t *visible = attn_arena_zeroed(req->arena, n, sizeof *visible);
-    attn_json_text j;
-    srv_json_begin(&j, req);
-    j.failed = !logsumexp || !visible;
-    j.decimals = (int)c->q.decimals;
-    attn_json_object(&j);
-    attn_json_key(&j, "weights");
-    srv_json_tensor(&j, cells);
-    if (!j.failed) {
+    j->failed |= !logsumexp || !visible;
+    attn_json_key(j, "weights");
+    srv_json_tensor(j, cells);
+    if (!j->failed) {
         const attn_tensor lse =
             attn_tensor_dense(logsumexp, ATTN_F64, cells->rank - 1, cells->dims);
         const attn_tensor seen = attn_tensor_dense(visible, ATTN_I64, cells->rank - 1, cells->dims);
-        put_hidden(&j, c->run, part, visible);
+        put_hidden(j, c->run, part, visible);
         if (!part->mean) { /* the mean of heads is no softmax */
             read_logsumexp(c->run, part, logsumexp);
-            attn_json_key(&j, "logsumexp");
-            srv_json_tensor(&j, &lse);
+            attn_json_key(j, "logsumexp");
+            srv_json_tensor(j, &lse);
         }
-        attn_json_key(&j, "num_visible_keys");
-        srv_json_tensor(&j, &seen);
+        attn_json_key(j, "num_visible_keys");
+        srv_json_tensor(j, &seen);
     }
-    attn_json_object_end(&j);
-    srv_json_end(&j);
 }
 
 srv_outcome srv_runs_rows(srv_request *req) {
@@ -380,7 +366,7 @@ static const char *cell_words(srv_request *req, const srv_run_view *run, const a
 
 /* Writes the wanted members of one cell. */
 typedef struct cell_writer {
-    attn_json_text j;
+    attn_json_text *j;
     unsigned wanted; /* bit i: cell_members[i]; 0: all */
     bool wide;       /* the numbers of the run are float64 */
 } cell_writer;
@@ -392,18 +378,18 @@ static bool put_key(cell_writer *w, const char *name) {
         i++;
     if (w->wanted && !(w->wanted >> i & 1))
         return false;
-    attn_json_key(&w->j, name);
+    attn_json_key(w->j, name);
     return true;
 }
 
 static void put_size(cell_writer *w, const char *name, size_t value) {
     if (put_key(w, name))
-        attn_json_size(&w->j, value);
+        attn_json_size(w->j, value);
 }
 
 static void put_real(cell_writer *w, const char *name, double value, bool wide) {
     char text[ATTN_NUMBER_TEXT];
-    attn_json_text *j = &w->j;
+    attn_json_text *j = w->j;
     if (!put_key(w, name))
         return;
     if (!wide)
@@ -427,22 +413,22 @@ static void put_double(cell_writer *w, const char *name, double value) {
 static void put_vector(cell_writer *w, const char *name, double *values, size_t n, bool wide) {
     const attn_tensor t = attn_tensor_dense(values, ATTN_F64, 1, &n);
     if (put_key(w, name))
-        (wide ? srv_json_tensor : srv_json_tensor_single)(&w->j, &t);
+        (wide ? srv_json_tensor : srv_json_tensor_single)(w->j, &t);
 }
 
 static void put_label(cell_writer *w, const char *name, const char *const *labels, int64_t i) {
     if (labels && put_key(w, name))
-        attn_json_string(&w->j, labels[i]);
+        attn_json_string(w->j, labels[i]);
 }
 
 static void put_reasons(cell_writer *w, const attn_run_cell *c) {
     if (put_key(w, "visible"))
-        attn_json_bool(&w->j, c->visible);
+        attn_json_bool(w->j, c->visible);
     if (put_key(w, "hidden_by")) {
-        attn_json_strings(&w->j, c->hidden_by, c->hidden_count);
+        attn_json_strings(w->j, c->hidden_by, c->hidden_count);
     }
     if (c->filled && put_key(w, "filled"))
-        attn_json_bool(&w->j, true);
+        attn_json_bool(w->j, true);
 }
 
 static void put_steps(cell_writer *w, const attn_run_cell *c, const attn_inputs *in) {
@@ -457,7 +443,7 @@ static void put_steps(cell_writer *w, const attn_run_cell *c, const attn_inputs 
     put_double(w, "softcap", c->softcap);
     put_number(w, "softcapped", c->softcapped);
     if (put_key(w, "distance"))
-        attn_json_int(&w->j, c->distance);
+        attn_json_int(w->j, c->distance);
     put_double(w, "position_bias", c->position_bias);
     put_double(w, "mask_bias", c->mask_bias);
     put_reasons(w, c);
@@ -475,31 +461,24 @@ typedef struct cell_call {
     attn_run_cell cell;
 } cell_call;
 
-static void print_cell(void *data) {
+static void print_cell(void *data, attn_text *t) {
     const cell_call *c = data;
-    attn_text t = srv_text_begin(c->req);
-    attn_text_add(&t, "%s\n", cell_words(c->req, c->run, &c->cell));
-    srv_text_end(c->req, &t);
+    attn_text_add(t, "%s\n", cell_words(c->req, c->run, &c->cell));
 }
 
-static void answer_cell(void *data) {
+static void answer_cell(void *data, attn_json_text *j) {
     const cell_call *c = data;
     const attn_run_site *site = c->run->site;
     const cell_query *q = &c->q;
-    cell_writer w = {.wanted = q->members, .wide = attn_run_dims(site)->result == ATTN_F64};
+    cell_writer w = {.j = j, .wanted = q->members, .wide = attn_run_dims(site)->result == ATTN_F64};
     const size_t batch = (size_t)q->spot.batch;
-    srv_json_begin(&w.j, c->req);
-    w.j.decimals = (int)q->decimals;
-    attn_json_object(&w.j);
     put_size(&w, "row", (size_t)q->row);
     put_size(&w, "col", (size_t)q->col);
     put_label(&w, "query_label", attn_run_query_labels(site, batch), q->row);
     put_label(&w, "key_label", attn_run_key_labels(site, batch), q->col);
     put_steps(&w, &c->cell, attn_run_inputs(site));
     if (put_key(&w, "words"))
-        attn_json_string(&w.j, cell_words(c->req, c->run, &c->cell));
-    attn_json_object_end(&w.j);
-    srv_json_end(&w.j);
+        attn_json_string(j, cell_words(c->req, c->run, &c->cell));
 }
 
 static bool prepare_cell(void *data) {

@@ -264,23 +264,17 @@ static void write_omitted(attn_json_text *j, const what_if *c) {
     attn_json_object_end(j);
 }
 
-static void answer(void *data) {
+static void answer(void *data, attn_json_text *j) {
     const what_if *c = data;
     const attn_dtype dtype = attn_run_dims(c->run->site)->result;
-    attn_json_text j;
-    srv_json_begin(&j, c->req);
-    j.decimals = (int)c->body.decimals;
-    attn_json_object(&j);
     for (int i = 0; i < ITEMS; i++) {
         if (!wants(c, i))
             continue;
-        attn_json_key(&j, items[i]);
-        (type_of(c, i) == dtype ? srv_json_tensor : srv_json_tensor_single)(&j, &c->tensors[i]);
+        attn_json_key(j, items[i]);
+        (type_of(c, i) == dtype ? srv_json_tensor : srv_json_tensor_single)(j, &c->tensors[i]);
     }
     if (c->omitted)
-        write_omitted(&j, c);
-    attn_json_object_end(&j);
-    srv_json_end(&j);
+        write_omitted(j, c);
 }
 
 static bool prepare(void *data) {
@@ -305,6 +299,7 @@ srv_outcome srv_runs_what_if(srv_request *req) {
         .fields = srv_run_what_if_fields,
         .body = offsetof(what_if, body),
         .timeout = offsetof(what_if, body.timeout_ms),
+        .decimals = offsetof(what_if, body.decimals),
         .limits = SRV_LOOK_LIMITS,
         .prepare = prepare,
         .compute = compute,

@@ -289,7 +289,9 @@ typedef struct srv_look {
     {                                                                                              \
         .cells = {.what = "score cells have to be computed" }                                      \
     }
-#define SRV_LOOK_STEPS(T, query) .fields = query, .body = offsetof(T, q), .limits = SRV_LOOK_LIMITS
+#define SRV_LOOK_STEPS(T, query)                                                                   \
+    .fields = query, .body = offsetof(T, q), .decimals = offsetof(T, q.decimals),                  \
+    .limits = SRV_LOOK_LIMITS
 
 /* Answers a look (a srv_look) at the run that the path names: with the kept answer, with a job that
  * calls `handler`, or by the steps. Keeps the answer. `handler` NULL: the look is a short one, without
