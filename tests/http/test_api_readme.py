@@ -11,7 +11,8 @@ API, WIRE = "server/api/README.md", "server/wire/README.md"
 CASES = commands("curl ")
 LINES = [command for _, command, _ in CASES]
 STORE = next(command for command in LINES if '"store":true' in command)
-MODEL = next(command for command in LINES if "source_words" in command)
+MODELS = {name: next(command for command in LINES if part in command)  # the lines that make the models of these names
+          for name, part in (("$MODEL", "source_words"), ("$ENCODER", '"architecture":"encoder"'), ("$DECODER", '"architecture":"decoder"'))}
 JOB = next(command for command in LINES if '"kind":"train"' in command)
 EXPERIMENT = next(command for command in LINES if '"kind":"experiment"' in command)
 
@@ -20,8 +21,9 @@ def run(daemon, command):
     """The reply to a curl line that uses -d, -H, -N and -o only, and the file that -o names."""
     if "$RUN" in command:  # the id that the line with "store" answered
         command = command.replace("$RUN", run(daemon, STORE)[0].json()["run"]["id"])
-    if "$MODEL" in command:  # the same of the line that makes a model
-        command = command.replace("$MODEL", run(daemon, MODEL)[0].json()["id"])
+    for name, line in MODELS.items():  # the same of the line that makes a model
+        if name in command:
+            command = command.replace(name, run(daemon, line)[0].json()["id"])
     if "$JOB" in command:  # and of the one that starts a job
         command = command.replace("$JOB", run(daemon, JOB)[0].json()["id"])
     if "$EXPERIMENT" in command:  # and of an experiment, once it has ended

@@ -431,6 +431,99 @@ static void test_baselines_are_below_fifty(void **state) {
     }
 }
 
+/* Fails unless the pair is this sentence with these classes. */
+static void check_classes(const char *sentence, const char *classes) {
+    char words[1024] = "", found[1024] = "";
+    assert_int_equal(pair.source_count, pair.target_count);
+    for (size_t i = 0; i < pair.source_count; i++) {
+        strcat(strcat(words, i ? " " : ""), pair.source[i]);
+        strcat(strcat(found, i ? " " : ""), pair.target[i]);
+        assert_true(pair.links[i].source == i && pair.links[i].target == i && pair.links[i].sure);
+    }
+    assert_int_equal(pair.link_count, pair.source_count);
+    assert_string_equal(words, sentence);
+    assert_string_equal(found, classes);
+}
+
+/* Sentences of training whose words were classified by hand. Some words are of several classes:
+ * train, answer, open, empty, to, that. */
+static void test_classes_of_sentences_by_hand(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t index;
+        const char *sentence, *classes;
+    } known[] = {
+        {464, "mary will train his young heavy crocodile .",
+         "name auxiliary verb determiner adjective adjective noun mark"},
+        {259, "the feather was secret and i did not empty our train .",
+         "determiner noun auxiliary adjective conjunction pronoun auxiliary particle verb "
+         "determiner noun mark"},
+        {570, "you will answer the twin .", "pronoun auxiliary verb determiner noun mark"},
+        {139, "your report will already be open .",
+         "determiner noun auxiliary adverb auxiliary adjective mark"},
+        {652, "they explain that she wants to kill emma .",
+         "pronoun verb conjunction pronoun auxiliary particle verb name mark"},
+        {61, "we did not go to the theatres .",
+         "pronoun auxiliary particle verb preposition determiner noun mark"},
+        {1816, "his badger watches them .", "determiner noun verb pronoun mark"},
+        {1941, "the watch is noisy", "determiner noun auxiliary adjective"},
+    };
+    attn_corpus_options options = attn_corpus_defaults();
+    options.task = ATTN_WORD_CLASSES, options.large = true, options.longest = 12;
+    kit k = open_kit(options);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        draw(&k, ATTN_TRAIN, known[i].index);
+        check_classes(known[i].sentence, known[i].classes);
+    }
+    attn_arena_free(k.arena);
+}
+
+/* The words of the closed classes that are of one class alone. */
+static const char *closed_class(const char *word) {
+    static const char *const lists[][2] = {
+        {"name",
+         "alice claire emma hugo irene john julia lucas martin mary oscar paul peter sophie"},
+        {"pronoun", "he him i me she them they us we who you"},
+        {"determiner", "a an any every his many my our some the their these this three two your"},
+        {"auxiliary", "am are be did do does is was were will"},
+        {"preposition",
+         "against at behind for from in into near of on opposite under up with without"},
+        {"conjunction", "and because but while"},
+        {"particle", "not"},
+        {"mark", ", ."}};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        if (is_in(word, lists[i][1]))
+            return lists[i][0];
+    return NULL;
+}
+
+/* Each word with one reading has the class of the lexicon or of the closed list that has it. */
+static void test_classes_are_those_of_the_grammar(void **state) {
+    (void)state;
+    attn_corpus_options options = attn_corpus_defaults();
+    options.task = ATTN_WORD_CLASSES, options.large = true;
+    kit k = open_kit(options);
+    uint64_t open = 0, closed = 0, words = 0;
+    for (uint64_t i = 0; i < PAIRS / 3; i++) {
+        draw(&k, (attn_split)(i % 3), i);
+        assert_int_equal(pair.source_count, pair.target_count);
+        for (size_t s = 0; s < pair.source_count; s++) {
+            const reading r = read_word(&k.words, pair.source[s]);
+            const char *list = closed_class(pair.source[s]);
+            const char *wanted = list          ? list
+                                 : r.noun      ? "noun"
+                                 : r.adjective ? "adjective"
+                                 : r.verb      ? "verb"
+                                               : NULL;
+            open += wanted && !list, closed += list != NULL, words++;
+            if (wanted && strcmp(pair.target[s], wanted))
+                fail_msg("%s is %s, expected %s", pair.source[s], pair.target[s], wanted);
+        }
+    }
+    assert_true(open > words / 4 && closed > words / 3);
+    attn_arena_free(k.arena);
+}
+
 static void test_copy_reverse_and_sort(void **state) {
     (void)state;
     for (int task = ATTN_COPY; task <= ATTN_SORT; task++) {
@@ -498,6 +591,8 @@ int main(void) {
         cmocka_unit_test(test_validation_sentences_are_not_those_of_training),
         cmocka_unit_test(test_lengths_and_forms),
         cmocka_unit_test(test_baselines_are_below_fifty),
+        cmocka_unit_test(test_classes_of_sentences_by_hand),
+        cmocka_unit_test(test_classes_are_those_of_the_grammar),
         cmocka_unit_test(test_copy_reverse_and_sort),
         cmocka_unit_test(test_options_are_checked),
     };

@@ -39,8 +39,10 @@ static const attn_tokenizer *tokenizer(const call *c, int side) {
     return srv_models_tokenizer(c->model, side);
 }
 
+/* Tells whether the answer has the side: an encoder alone has its classes as target words, a decoder
+ * alone has no source. */
 static bool wants(const call *c, int side) {
-    return srv_models_reads(c->model, side) && (!c->query.sides || (c->query.sides & 1u << side));
+    return tokenizer(c, side) && (!c->query.sides || (c->query.sides & 1u << side));
 }
 
 /* Sets the range of ids that the side has. */
