@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "attn/tokens.h"
+#include "base/try.h"
 #include "corpus/bleu.h"
 
 static bool same(const int32_t *a, const int32_t *b, size_t n) {
@@ -105,9 +106,7 @@ static attn_status learn(const attn_corpus *corpus, size_t pairs, dictionary *d,
                          attn_error *err) {
     size_t n = attn_tokenizer_size(d->words);
     for (size_t i = 0; i < pairs; i++) {
-        attn_status status = attn_corpus_pair(corpus, ATTN_TRAIN, i, pair, err);
-        if (status)
-            return status;
+        ATTN_TRY(attn_corpus_pair(corpus, ATTN_TRAIN, i, pair, err));
         for (size_t k = 0; k < pair->link_count; k++) {
             const attn_link *link = &pair->links[k];
             size_t row = (size_t)id_of(d, pair->source[link->source]);
@@ -128,9 +127,7 @@ static attn_status translate(const attn_corpus *corpus, size_t sentences, const 
     attn_bleu words = {0}, copy = {0};
     int32_t source[ATTN_PAIR_WORDS], target[ATTN_PAIR_WORDS], guess[ATTN_PAIR_WORDS];
     for (size_t i = 0; i < sentences; i++) {
-        attn_status status = attn_corpus_pair(corpus, ATTN_HELD_OUT, i, pair, err);
-        if (status)
-            return status;
+        ATTN_TRY(attn_corpus_pair(corpus, ATTN_HELD_OUT, i, pair, err));
         for (size_t k = 0; k < pair->source_count; k++) {
             source[k] = id_of(d, pair->source[k]);
             guess[k] = d->best[source[k]];

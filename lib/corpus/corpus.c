@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "attn/rng.h"
+#include "base/try.h"
 #include "corpus/grammar.h"
 #include "corpus/sentence.h"
 
@@ -149,24 +150,21 @@ static attn_status check(const attn_corpus_options *o, attn_error *err) {
 
 attn_status attn_corpus_new(const attn_corpus_options *options, attn_arena *arena,
                             attn_corpus **out, attn_error *err) {
-    attn_status status = check(options, err);
-    if (status)
-        return status;
+    ATTN_TRY(check(options, err));
     attn_corpus *c = attn_arena_zeroed(arena, 1, sizeof *c);
     if (!c)
         return attn_fail(err, ATTN_ENOMEM, "corpus", "no memory");
     c->options = *options;
     if (has_grammar(options->task))
-        status = attn_lexicon_read(&c->words, attn_lexicon_text,
+        ATTN_TRY(attn_lexicon_read(&c->words, attn_lexicon_text,
                                    options->task == ATTN_EN_FR_TEXT ? ATTN_TEXT_LEXICON
                                    : options->large                 ? ATTN_LARGE_LEXICON
                                                                     : ATTN_SMALL_LEXICON,
-                                   arena, err);
+                                   arena, err));
     else if (make_symbols(c, arena) < options->symbols)
-        status = attn_fail(err, ATTN_ENOMEM, "num_symbols", "no memory for %zu", options->symbols);
-    if (!status)
-        *out = c;
-    return status;
+        return attn_fail(err, ATTN_ENOMEM, "num_symbols", "no memory for %zu", options->symbols);
+    *out = c;
+    return ATTN_OK;
 }
 
 /* Tells whether the sentence belongs to validation: one source sentence in sixteen, by a hash. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "attn/rng.h"
+#include "base/try.h"
 #include "corpus/lexicon.h"
 
 enum { MOST_CELLS = 10, MOST_LETTERS = 64 };
@@ -496,18 +497,16 @@ attn_status attn_lexicon_read(attn_lexicon *out, const char *text, attn_lexicon_
     static const char *const marks[] = {"s", "l", "ct"};
     *out = (attn_lexicon){.text = kind == ATTN_TEXT_LEXICON};
     reader in = {.arena = arena, .words = out};
-    attn_status status = ATTN_OK;
-    for (const char *mark = marks[kind]; !status && *mark; mark++)
-        status = walk(&in, text, *mark, err);
-    if (!status)
-        status = make_room(&in, err);
-    for (const char *mark = marks[kind]; !status && *mark; mark++) {
-        status = walk(&in, text, *mark, err);
+    for (const char *mark = marks[kind]; *mark; mark++)
+        ATTN_TRY(walk(&in, text, *mark, err));
+    ATTN_TRY(make_room(&in, err));
+    for (const char *mark = marks[kind]; *mark; mark++) {
+        ATTN_TRY(walk(&in, text, *mark, err));
         for (size_t i = 0; *mark == 'c' && i < CLASSES; i++) {
             word_list list = list_of(&in, &classes[i]);
             list.common = list.count;
             set_list(&in, &classes[i], list);
         }
     }
-    return status || !out->text ? status : invent_names(&in, err);
+    return out->text ? invent_names(&in, err) : ATTN_OK;
 }

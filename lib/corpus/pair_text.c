@@ -1,6 +1,7 @@
 /* A side of a sentence pair as text, and the tokens of this text. */
 #include <string.h>
 
+#include "base/try.h"
 #include "corpus/corpus.h"
 #include "tokens/words.h"
 
@@ -86,10 +87,9 @@ attn_status attn_pair_count(const attn_pair *pair, bool target, attn_tokenizer *
                             attn_error *err) {
     const char *const *words = target ? pair->target : pair->source;
     const size_t count = target ? pair->target_count : pair->source_count;
-    attn_status status = ATTN_OK;
-    for (size_t i = 0; !status && i < count; i++)
-        status = attn_tokenizer_count(to, words[i], strlen(words[i]), err);
-    return status;
+    for (size_t i = 0; i < count; i++)
+        ATTN_TRY(attn_tokenizer_count(to, words[i], strlen(words[i]), err));
+    return ATTN_OK;
 }
 
 /* Takes each word as a token. */
@@ -120,10 +120,7 @@ attn_status attn_pair_read(const attn_pair *pair, bool target, const attn_tokeni
         words ? join(pair, words, n, attn_tokenizer_language(t) == ATTN_FRENCH, ends, arena) : NULL;
     if (!text)
         return attn_fail(err, ATTN_ENOMEM, "pair", "no memory for %zu words", n);
-    attn_status status =
-        attn_tokenizer_encode(t, text, strlen(text), arena, &tokens, &out->count, err);
-    if (status)
-        return status;
+    ATTN_TRY(attn_tokenizer_encode(t, text, strlen(text), arena, &tokens, &out->count, err));
     out->ids = attn_arena_zeroed(arena, out->count + 1, sizeof *out->ids);
     out->words = attn_arena_zeroed(arena, out->count + 1, sizeof *out->words);
     if (!out->ids || !out->words)

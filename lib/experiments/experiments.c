@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/try.h"
 #include "experiments/lab.h"
 
 static const attn_experiment_row *const rows[] = {
@@ -79,9 +80,7 @@ attn_status attn_experiment_run(const attn_experiment *experiment, const double 
         memcpy(kept, values, experiment->setting_count * sizeof *kept);
     else
         attn_experiment_values(experiment, false, kept);
-    attn_status status = attn_experiment_check(experiment, kept, err);
-    if (status)
-        return status;
+    ATTN_TRY(attn_experiment_check(experiment, kept, err));
     if (experiment->wants_model && !(hooks && hooks->model))
         return attn_fail(err, ATTN_EARG, "model", "this experiment looks into a trained model");
     findings.values = kept;
@@ -92,7 +91,7 @@ attn_status attn_experiment_run(const attn_experiment *experiment, const double 
                     .out = &findings,
                     .to = 1,
                     .err = err};
-    status = run(&lab);
+    attn_status status = run(&lab);
     if (!status)
         *out = findings;
     return status;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/try.h"
 #include "kernels/pointwise.h"
 #include "layers/layers.h"
 
@@ -253,17 +254,14 @@ attn_status attn_attend_forward(float *out, const float *x, const float *memory,
                                 attn_error *err) {
     const unsigned want = ATTN_WANT_OUTPUT | (want_weights ? (unsigned)ATTN_WANT_WEIGHTS : 0u) |
                           (pass->training ? (unsigned)ATTN_WANT_CELLS : 0u);
-    attn_status status;
     *saved = (attn_attend_saved){.x = x, .memory = memory, .B = B, .L = L, .S = S};
     if (sight)
         saved->first = (int64_t)sight->first;
-    if ((status = project(layer, saved, sight ? sight->ready : NULL, pass, err)))
-        return status;
+    ATTN_TRY(project(layer, saved, sight ? sight->ready : NULL, pass, err));
     saved->in = inputs_of(layer, saved, sight, pass);
-    if ((status = attn_attention_new(&saved->in, pass->arena, &saved->operation, err)) ||
-        (status = attn_attention_run(saved->operation, want, ATTN_STAGE_RAW, pass->pool,
-                                     pass->control, pass->arena, &saved->results, err)))
-        return status;
+    ATTN_TRY(attn_attention_new(&saved->in, pass->arena, &saved->operation, err));
+    ATTN_TRY(attn_attention_run(saved->operation, want, ATTN_STAGE_RAW, pass->pool, pass->control,
+                                pass->arena, &saved->results, err));
     if (layer->kind == ATTN_SCORE_scaled_dot)
         attn_linear_forward(out, saved->results.output.data, B * L, &layer->o);
     else
@@ -320,10 +318,8 @@ attn_status attn_attend_backward(float *dx, float *dmemory, const float *dout,
     }
     const attn_tensor grad = sequences(dcontext, s->B, s->L, layer->width);
     attn_gradients g;
-    attn_status status = attn_attention_backward(s->operation, &s->results, &grad, pass->pool,
-                                                 pass->control, pass->arena, &g, err);
-    if (status)
-        return status;
+    ATTN_TRY(attn_attention_backward(s->operation, &s->results, &grad, pass->pool, pass->control,
+                                     pass->arena, &g, err));
     parameters_back(layer, &g);
     inputs_back(layer, s, &g, dx, dmemory);
     return ATTN_OK;
@@ -352,11 +348,10 @@ attn_status attn_attend_weights_backward(float *dx, float *dmemory, const float 
     in.value = sequences(identity, 1, S, K * S);
     in.dropout_p = 0;
     const attn_tensor wanted = sequences(grad, s->B, L, H * S);
-    attn_status status = attn_attention_new(&in, pass->arena, &operation, err);
-    if (status || (status = attn_attention_run_backward(operation, ATTN_WANT_OUTPUT, ATTN_STAGE_RAW,
-                                                        &wanted, pass->pool, pass->control,
-                                                        pass->arena, &results, &g, err)))
-        return status;
+    ATTN_TRY(attn_attention_new(&in, pass->arena, &operation, err));
+    ATTN_TRY(attn_attention_run_backward(operation, ATTN_WANT_OUTPUT, ATTN_STAGE_RAW, &wanted,
+                                         pass->pool, pass->control, pass->arena, &results, &g,
+                                         err));
     g.value.rank = 0; /* the identity matrix needs no gradient */
     parameters_back(a, &g);
     inputs_back(a, s, &g, dx, dmemory);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/try.h"
 #include "kernels/gemm.h"
 #include "kernels/pointwise.h"
 #include "layers/layers.h"
@@ -226,9 +227,7 @@ static attn_status layer_forward(const attn_lstm_state *last, const attn_lstm_pa
                                  const attn_lstm *layer, attn_lstm_saved *saved, size_t l,
                                  attn_pass *pass, attn_error *err) {
     const size_t n = saved->B * saved->T, H = layer->hidden;
-    attn_status status = attn_control_check(pass->control, err);
-    if (status)
-        return status;
+    ATTN_TRY(attn_control_check(pass->control, err));
     if (l && !(saved->inputs[l] = layer_input(layer, saved, l, pass, err)))
         return ATTN_ENOMEM;
     for (size_t d = 0; d < directions(layer); d++) {
@@ -251,15 +250,14 @@ attn_status attn_lstm_forward(float *y, const attn_lstm_state *last, const float
                               const attn_lstm *layer, attn_lstm_saved *saved, attn_pass *pass,
                               attn_error *err) {
     attn_lstm_panels own;
-    attn_status status;
     *saved = (attn_lstm_saved){.inputs = {x}, .lengths = lengths, .B = B, .T = T};
     if (initial)
         saved->initial = *initial;
     if (initial && lengths && layer->bidirectional)
         return attn_fail(err, ATTN_EARG, "initial",
                          "a bidirectional LSTM of sequences with lengths starts from zeros");
-    if (!panels && (status = attn_lstm_pack(&own, B, layer, pass, err)))
-        return status;
+    if (!panels)
+        ATTN_TRY(attn_lstm_pack(&own, B, layer, pass, err));
     for (size_t l = 0; l < layer->layers; l++) {
         saved->outputs[l] =
             l + 1 == layer->layers
@@ -267,8 +265,7 @@ attn_status attn_lstm_forward(float *y, const attn_lstm_state *last, const float
                 : attn_layers_take(pass, B * T, directions(layer) * layer->hidden, err);
         if (!saved->outputs[l])
             return ATTN_ENOMEM;
-        if ((status = layer_forward(last, panels ? panels : &own, layer, saved, l, pass, err)))
-            return status;
+        ATTN_TRY(layer_forward(last, panels ? panels : &own, layer, saved, l, pass, err));
     }
     return ATTN_OK;
 }
@@ -380,21 +377,18 @@ attn_status attn_lstm_backward(float *dx, const attn_lstm_state *dinitial, const
     const size_t n = saved->B * saved->T, H = layer->hidden;
     const float *dout = dy;
     for (size_t l = layer->layers; l-- > 0;) {
-        attn_status status = attn_control_check(pass->control, err);
+        ATTN_TRY(attn_control_check(pass->control, err));
         float *din = l ? attn_layers_zeroed(pass, n, input_of(layer, l), err) : dx;
         if (l && !din)
             return ATTN_ENOMEM;
-        for (size_t d = 0; !status && d < directions(layer); d++) {
+        for (size_t d = 0; d < directions(layer); d++) {
             direction w = direction_of(layer, saved, l, d);
             const bool few = w.B <= FEW_ROWS && w.T >= FEW_STEPS;
             if (few && !(w.panels = pack_cell(w.cell, w.H, true, pass, err)))
-                status = ATTN_ENOMEM;
-            if (!status)
-                status = direction_backward(&w, din, dout + d * H, dinitial, dlast,
-                                            l * directions(layer) + d, pass, err);
+                return ATTN_ENOMEM;
+            ATTN_TRY(direction_backward(&w, din, dout + d * H, dinitial, dlast,
+                                        l * directions(layer) + d, pass, err));
         }
-        if (status)
-            return status;
         if (l)
             attn_dropout(din, n * input_of(layer, l), attn_dropout_of(pass, layer->dropout),
                          saved->seeds[l]);

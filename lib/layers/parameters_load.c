@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/try.h"
 #include "layers/layers.h"
 
 static const attn_parameter_name same_names[] = {{.theirs = "*", .ours = "*"}, {0}};
@@ -122,11 +123,9 @@ static attn_status load_tensor(const load *l, const char *name, const attn_tenso
         if (at == attn_parameters_length(l->set))
             continue;
         known = true;
-        attn_status status = relate_rows(attn_parameters_at(l->set, at), t, row, &c, err);
-        if (!status && l->row_values)
-            status = check_finite(&c, l->row_values, err);
-        if (status)
-            return status;
+        ATTN_TRY(relate_rows(attn_parameters_at(l->set, at), t, row, &c, err));
+        if (l->row_values)
+            ATTN_TRY(check_finite(&c, l->row_values, err));
         l->filled[at] += c.rows * c.columns;
         float *to = attn_parameters_values(l->set) + c.p->offset + c.to_row * c.columns;
         for (size_t r = 0; !l->row_values && r < c.rows; r++)

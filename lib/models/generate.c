@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "attn/rng.h"
+#include "base/try.h"
 #include "kernels/pointwise.h"
 #include "models/model_private.h"
 
@@ -132,10 +133,7 @@ static attn_status draw_candidate(const search *s, size_t b, size_t t, double ma
     const attn_model_config *c = &s->walk.model->config;
     const float *z = s->walk.logits + b * c->target_vocabulary;
     const double uniform = attn_rng_uniform(attn_rng_bits(s->options->seed, b), t - s->prompted[b]);
-    const attn_status status =
-        attn_models_draw(z, c, s->options, uniform, s->walk.pass.arena, &best->token, err);
-    if (status)
-        return status;
+    ATTN_TRY(attn_models_draw(z, c, s->options, uniform, s->walk.pass.arena, &best->token, err));
     best->own = z[best->token] - max - rest;
     best->sum = s->sums[b] + best->own;
     return ATTN_OK;
@@ -318,18 +316,16 @@ static void end_longest(search *s, size_t steps) {
 static attn_status advance(search *s, size_t t, attn_error *err) {
     step_result *step = &s->steps[t];
     const double before = s->sums[0];
-    attn_status status = take_step(s, step, err);
-    if (status || (status = attn_models_decode_step(&s->walk, s->tokens, s->rows, t, s->caches,
-                                                    s->lengths, s->keep, s->want_weights, err)))
-        return status;
+    ATTN_TRY(take_step(s, step, err));
+    ATTN_TRY(attn_models_decode_step(&s->walk, s->tokens, s->rows, t, s->caches, s->lengths,
+                                     s->keep, s->want_weights, err));
     keep_weights(s, step, s->continues ? t + 1 : s->columns);
-    if ((status = choose_all(s, t, err)))
-        return status;
+    ATTN_TRY(choose_all(s, t, err));
     follow(s, step, t);
-    if (s->options->step && s->beams == 1 && (status = tell_step(s, t, err)))
-        return status;
-    if (s->rows == 1 && t >= s->prompted[0] && (status = tell(s, t, before, err)))
-        return status;
+    if (s->options->step && s->beams == 1)
+        ATTN_TRY(tell_step(s, t, err));
+    if (s->rows == 1 && t >= s->prompted[0])
+        ATTN_TRY(tell(s, t, before, err));
     end_longest(s, t + 1);
     return ATTN_OK;
 }
@@ -498,22 +494,18 @@ static attn_status check_options(const attn_model *model, const attn_generate_op
                          ATTN_ALTERNATIVES_MOST, o->alternatives);
     if (!isfinite(o->length_penalty))
         return attn_fail(err, ATTN_EARG, "length_penalty", "expected a finite number");
-    const attn_status status = check_sampling(o, err);
-    return status ? status
-                  : attn_ids_check(o->stop, o->stop_count, model->config.target_vocabulary, "stop",
-                                   err);
+    ATTN_TRY(check_sampling(o, err));
+    return attn_ids_check(o->stop, o->stop_count, model->config.target_vocabulary, "stop", err);
 }
 
 /* Checks the sources, and runs the encoder if there is one. */
 static attn_status read_sources(search *s, const attn_batch *batch, attn_error *err) {
     const attn_model *m = s->walk.model;
-    attn_status status = m->encoder.count ? attn_models_check_source(m, batch, err)
-                                          : attn_models_check_prompts(m, batch, err);
-    if (!status && !attn_size_mul(s->B, s->beams, &s->rows))
-        status = attn_fail(err, ATTN_ELIMIT, "beams", "too many sequences");
-    if (status || !m->encoder.count)
-        return status;
-    return attn_models_encode(&s->walk, batch, false, err);
+    ATTN_TRY(m->encoder.count ? attn_models_check_source(m, batch, err)
+                              : attn_models_check_prompts(m, batch, err));
+    if (!attn_size_mul(s->B, s->beams, &s->rows))
+        return attn_fail(err, ATTN_ELIMIT, "beams", "too many sequences");
+    return m->encoder.count ? attn_models_encode(&s->walk, batch, false, err) : ATTN_OK;
 }
 
 attn_status attn_model_generate(const attn_model *model, const int32_t *source,
@@ -535,11 +527,11 @@ attn_status attn_model_generate(const attn_model *model, const int32_t *source,
                               .source = source,
                               .source_lengths = source_lengths,
                               .source_keep = options->source_keep};
-    attn_status status = check_options(model, options, err);
-    if (status || (status = read_sources(&s, &batch, err)) ||
-        (status = prepare(&s, source_lengths, err)) || (status = search_all(&s, err)))
-        return status;
-    for (size_t b = 0; !status && b < B; b++)
-        status = read_back(&s, b, &out[b], err);
-    return status;
+    ATTN_TRY(check_options(model, options, err));
+    ATTN_TRY(read_sources(&s, &batch, err));
+    ATTN_TRY(prepare(&s, source_lengths, err));
+    ATTN_TRY(search_all(&s, err));
+    for (size_t b = 0; b < B; b++)
+        ATTN_TRY(read_back(&s, b, &out[b], err));
+    return ATTN_OK;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "attn/positions.h"
+#include "base/try.h"
 #include "models/model_private.h"
 
 static bool (*const declare[])(attn_model *) = {
@@ -30,9 +31,7 @@ static attn_status make_sinusoids(attn_model *m, attn_error *err) {
 /* Makes a model and declares its parameters, but allocates no values for them. */
 static attn_status declare_model(const attn_model_config *config, attn_model **out,
                                  attn_error *err) {
-    attn_status status = attn_models_check_config(config, err);
-    if (status)
-        return status;
+    ATTN_TRY(attn_models_check_config(config, err));
     attn_model *m = attn_alloc(sizeof *m);
     if (!m)
         return attn_fail(err, ATTN_ENOMEM, "", "out of memory");
@@ -42,6 +41,7 @@ static attn_status declare_model(const attn_model_config *config, attn_model **o
         m->config.feed_forward = 4 * config->width;
     if (isnan(m->config.attention_dropout_p))
         m->config.attention_dropout_p = config->dropout_p;
+    attn_status status = ATTN_OK;
     if (!m->arena || !m->set || !declare[config->architecture](m))
         status = attn_fail(err, ATTN_ENOMEM, "", "no memory for the blocks of a model");
     if (status || (status = attn_models_list_sites(m, err)) ||
@@ -56,10 +56,8 @@ static attn_status declare_model(const attn_model_config *config, attn_model **o
 attn_status attn_model_new(const attn_model_config *config, uint64_t seed, bool gradients,
                            attn_model **out, attn_error *err) {
     attn_model *m;
-    attn_status status = declare_model(config, &m, err);
-    if (status)
-        return status;
-    status = attn_parameters_seal(m->set, gradients, err);
+    ATTN_TRY(declare_model(config, &m, err));
+    attn_status status = attn_parameters_seal(m->set, gradients, err);
     if (!status && config->positions == ATTN_MODEL_SINUSOIDAL)
         status = make_sinusoids(m, err);
     if (status) {
@@ -86,9 +84,7 @@ attn_status attn_model_bytes(const attn_model_config *config, bool gradients, si
                              attn_error *err) {
     attn_model *m;
     size_t table = 0;
-    const attn_status status = declare_model(config, &m, err);
-    if (status)
-        return status;
+    ATTN_TRY(declare_model(config, &m, err));
     if (config->positions == ATTN_MODEL_SINUSOIDAL)
         table = config->max_length * config->width * sizeof(float);
     *out = attn_parameters_size(m->set) * (gradients ? 2 : 1) * sizeof(float) + table;
@@ -113,11 +109,11 @@ static attn_status check_batch(const attn_model *m, const attn_batch *batch, att
 static attn_status walk_forward(model_walk *w, const attn_batch *batch, bool want_weights,
                                 attn_error *err) {
     const attn_model *m = w->model;
-    attn_status status =
-        m->encoder.count ? attn_models_encode(w, batch, want_weights, err) : ATTN_OK;
-    if (!status && m->decoder.count)
-        status = attn_models_decode(w, batch, want_weights, err);
-    return status ? status : attn_models_head(w, err);
+    if (m->encoder.count)
+        ATTN_TRY(attn_models_encode(w, batch, want_weights, err));
+    if (m->decoder.count)
+        ATTN_TRY(attn_models_decode(w, batch, want_weights, err));
+    return attn_models_head(w, err);
 }
 
 /* Sets the sites and the states that `keep` names. */
@@ -157,9 +153,8 @@ attn_status attn_model_forward(const attn_model *model, const attn_batch *batch,
                     .keep_states = (keep & ATTN_KEEP_STATES) != 0};
     if (!(options->dropout_p >= 0 && options->dropout_p < 1))
         return attn_fail(err, ATTN_EVALUE, "dropout_p", "expected 0 <= dropout_p < 1");
-    attn_status status = check_batch(model, batch, err);
-    if (status || (status = walk_forward(&w, batch, (keep & ATTN_KEEP_WEIGHTS) != 0, err)))
-        return status;
+    ATTN_TRY(check_batch(model, batch, err));
+    ATTN_TRY(walk_forward(&w, batch, (keep & ATTN_KEEP_WEIGHTS) != 0, err));
     *out = (attn_model_outputs){.logits = logits_of(&w)};
     if (model->encoder.count)
         out->encoder = attn_tensor_dense((void *)(uintptr_t)w.encoder.out, ATTN_F32, 3,
@@ -211,22 +206,20 @@ attn_status attn_model_step(attn_model *model, const attn_batch *batch,
                              .control = control,
                              .training = true,
                              .seed = options->seed}};
-    attn_status status = check_batch(model, batch, err);
-    if (!status)
-        status = attn_models_check_target(model, batch->expected, batch->B,
-                                          expected_length(model, batch), "expected", err);
+    ATTN_TRY(check_batch(model, batch, err));
+    ATTN_TRY(attn_models_check_target(model, batch->expected, batch->B,
+                                      expected_length(model, batch), "expected", err));
     const bool has_weight_losses = options->guidance > 0 || options->diversity > 0;
-    if (status || (status = walk_forward(&w, batch, has_weight_losses, err)) ||
-        (has_weight_losses && (status = add_weight_losses(&w, batch, options, err))))
-        return status;
+    ATTN_TRY(walk_forward(&w, batch, has_weight_losses, err));
+    if (has_weight_losses)
+        ATTN_TRY(add_weight_losses(&w, batch, options, err));
     attn_cross_entropy_loss found;
     found.loss = attn_cross_entropy(w.logits, w.logits, batch->expected, w.rows,
                                     model->config.target_vocabulary, model->config.pad,
                                     options->smoothing, &found.rows, &found.right);
     if (!isfinite(found.loss))
         return attn_fail(err, ATTN_ENONFINITE, "loss", "the loss is not finite");
-    if ((status = attn_models_backward(&w, w.logits, err)))
-        return status;
+    ATTN_TRY(attn_models_backward(&w, w.logits, err));
     *loss = found;
     return ATTN_OK;
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/try.h"
 #include "models/model_private.h"
 
 #define NAME(name, text) text,
@@ -97,10 +98,9 @@ static attn_status check_setting(const attn_model_setting *s, const attn_model_c
 }
 static attn_status check_settings(const attn_model_config *c, attn_error *err) {
     const attn_model_config standard = attn_model_defaults();
-    attn_status status = ATTN_OK;
-    for (const attn_model_setting *s = attn_model_settings; !status && s->name; s++)
-        status = check_setting(s, c, &standard, err);
-    return status;
+    for (const attn_model_setting *s = attn_model_settings; s->name; s++)
+        ATTN_TRY(check_setting(s, c, &standard, err));
+    return ATTN_OK;
 }
 
 /* Checks the sizes of the vocabularies, which have no default. */
@@ -195,30 +195,28 @@ static attn_status check_head(const attn_model_config *c, attn_error *err) {
 }
 
 static attn_status check_relations(const attn_model_config *c, attn_error *err) {
-    attn_status status;
     if (c->width % 2)
         return attn_fail(
             err, ATTN_EARG, "width",
             "the two directions of an LSTM, and sine and cosine of positions, have half "
             "of it each: expected an even number, found %zu",
             c->width);
-    if ((status = check_heads(c, err)) || (status = check_attention(c, err)) ||
-        (status = check_lstm_options(c, err)) || (status = check_head(c, err)))
-        return status;
-    if ((status = check_id(c->pad, c, "pad", err)) ||
-        (status = check_id(c->begin, c, "begin", err)) ||
-        (status = check_id(c->end, c, "end", err)))
-        return status;
+    ATTN_TRY(check_heads(c, err));
+    ATTN_TRY(check_attention(c, err));
+    ATTN_TRY(check_lstm_options(c, err));
+    ATTN_TRY(check_head(c, err));
+    ATTN_TRY(check_id(c->pad, c, "pad", err));
+    ATTN_TRY(check_id(c->begin, c, "begin", err));
+    ATTN_TRY(check_id(c->end, c, "end", err));
     if (c->pad == c->begin || c->pad == c->end || c->begin == c->end)
         return attn_fail(err, ATTN_EARG, "pad", "pad, begin and end must be three different ids");
     return ATTN_OK;
 }
 
 attn_status attn_models_check_config(const attn_model_config *c, attn_error *err) {
-    attn_status status = check_settings(c, err);
-    if (!status)
-        status = check_vocabularies(c, err);
-    return status ? status : check_relations(c, err);
+    ATTN_TRY(check_settings(c, err));
+    ATTN_TRY(check_vocabularies(c, err));
+    return check_relations(c, err);
 }
 
 static attn_status check_length(size_t length, const attn_model *model, const char *where,
@@ -251,52 +249,51 @@ static attn_status check_sequence(const attn_model *model, const attn_batch *bat
         return attn_fail(err, ATTN_EVALUE, where, "expected 1 to %zu, found %lld", S,
                          (long long)length);
     snprintf(where, sizeof where, "source/%zu", b);
-    attn_status status = attn_ids_check(batch->source + b * S, S, c->source_vocabulary, where, err);
-    if (!status && batch->source_segments) {
-        snprintf(where, sizeof where, "source_segments/%zu", b);
-        status = attn_ids_check(batch->source_segments + b * S, S,
-                                c->num_segments ? c->num_segments : 1, where, err);
-    }
-    return status;
+    ATTN_TRY(attn_ids_check(batch->source + b * S, S, c->source_vocabulary, where, err));
+    if (!batch->source_segments)
+        return ATTN_OK;
+    snprintf(where, sizeof where, "source_segments/%zu", b);
+    return attn_ids_check(batch->source_segments + b * S, S, c->num_segments ? c->num_segments : 1,
+                          where, err);
 }
 
 attn_status attn_models_check_source(const attn_model *model, const attn_batch *batch,
                                      attn_error *err) {
-    attn_status status = check_length(batch->S, model, "source", err);
-    if (!status && (!batch->B || !batch->S))
-        status = attn_fail(err, ATTN_ESHAPE, "source", "expected at least one token");
-    for (size_t b = 0; !status && b < batch->B; b++)
-        status = check_sequence(model, batch, b, err);
-    return status ? status : check_keep(batch->source_keep, batch->B, batch->S, err);
+    ATTN_TRY(check_length(batch->S, model, "source", err));
+    if (!batch->B || !batch->S)
+        return attn_fail(err, ATTN_ESHAPE, "source", "expected at least one token");
+    for (size_t b = 0; b < batch->B; b++)
+        ATTN_TRY(check_sequence(model, batch, b, err));
+    return check_keep(batch->source_keep, batch->B, batch->S, err);
 }
 
 attn_status attn_models_check_prompts(const attn_model *model, const attn_batch *batch,
                                       attn_error *err) {
-    attn_status status = check_length(batch->S, model, "source", err);
-    if (!status && !batch->B)
-        status = attn_fail(err, ATTN_ESHAPE, "source", "expected at least one prompt");
-    for (size_t b = 0; !status && b < batch->B; b++) {
+    ATTN_TRY(check_length(batch->S, model, "source", err));
+    if (!batch->B)
+        return attn_fail(err, ATTN_ESHAPE, "source", "expected at least one prompt");
+    for (size_t b = 0; b < batch->B; b++) {
         char where[64];
         snprintf(where, sizeof where, "source_lengths/%zu", b);
         if (batch->source_lengths[b] < 0 || (size_t)batch->source_lengths[b] > batch->S)
             return attn_fail(err, ATTN_EVALUE, where, "expected 0 to %zu, found %lld", batch->S,
                              (long long)batch->source_lengths[b]);
         snprintf(where, sizeof where, "source/%zu", b);
-        status = attn_ids_check(batch->source + b * batch->S, batch->S,
-                                model->config.target_vocabulary, where, err);
+        ATTN_TRY(attn_ids_check(batch->source + b * batch->S, batch->S,
+                                model->config.target_vocabulary, where, err));
     }
-    return status;
+    return ATTN_OK;
 }
 
 attn_status attn_models_check_target(const attn_model *model, const int32_t *target, size_t B,
                                      size_t T, const char *name, attn_error *err) {
     char where[64];
-    attn_status status = check_length(T, model, name, err);
-    if (!status && (!B || !T))
-        status = attn_fail(err, ATTN_ESHAPE, name, "expected at least one token");
-    for (size_t b = 0; !status && b < B; b++) {
+    ATTN_TRY(check_length(T, model, name, err));
+    if (!B || !T)
+        return attn_fail(err, ATTN_ESHAPE, name, "expected at least one token");
+    for (size_t b = 0; b < B; b++) {
         snprintf(where, sizeof where, "%s/%zu", name, b);
-        status = attn_ids_check(target + b * T, T, model->config.target_vocabulary, where, err);
+        ATTN_TRY(attn_ids_check(target + b * T, T, model->config.target_vocabulary, where, err));
     }
-    return status;
+    return ATTN_OK;
 }

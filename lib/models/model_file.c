@@ -6,6 +6,8 @@
 
 #include <attn/model_file.h>
 
+#include "base/try.h"
+
 /* Limit in bytes of the arena for the names, lists and metadata texts of one file. */
 #define MOST_HEADER ((size_t)1 << 30)
 
@@ -96,10 +98,8 @@ static attn_status check_keys(const attn_model_file *file, attn_error *err) {
 static attn_status check_seal(const attn_model_file *file, const void *bytes, size_t size,
                               bool *sealed, attn_error *err) {
     attn_seal seal;
-    attn_status status = attn_safetensors_seal(bytes, size, &file->contents,
-                                               ATTN_MODEL_FILE_VERSION, file->arena, &seal, err);
-    if (status)
-        return status;
+    ATTN_TRY(attn_safetensors_seal(bytes, size, &file->contents, ATTN_MODEL_FILE_VERSION,
+                                   file->arena, &seal, err));
     *sealed = seal.version != 0;
     return seal.version
                ? attn_checksums_check(&seal.checksums, seal.bytes, 0, seal.checksums.size, err)
@@ -149,9 +149,7 @@ static attn_status load_parameters(attn_model *model, const attn_safetensors *fr
 static attn_status check_size(const attn_model_file *file, const attn_model_config *config,
                               attn_error *err) {
     size_t bytes, held = 0;
-    const attn_status status = attn_model_bytes(config, false, &bytes, err);
-    if (status)
-        return status;
+    ATTN_TRY(attn_model_bytes(config, false, &bytes, err));
     for (size_t i = 0; i < file->contents.count; i++) {
         size_t count;
         if (attn_tensor_count(&file->contents.tensors[i].tensor, &count))
@@ -168,12 +166,11 @@ static attn_status check_size(const attn_model_file *file, const attn_model_conf
 
 static attn_status read_contents(attn_model_file *file, const void *bytes, size_t size,
                                  attn_model_config *config, attn_error *err) {
-    attn_status status = attn_safetensors_read(bytes, size, file->arena, &file->contents, err);
-    if (!status)
-        status = check_seal(file, bytes, size, &file->sealed, err);
-    if (!status && file->sealed)
-        status = check_keys(file, err);
-    return status ? status : read_config(file, config, err);
+    ATTN_TRY(attn_safetensors_read(bytes, size, file->arena, &file->contents, err));
+    ATTN_TRY(check_seal(file, bytes, size, &file->sealed, err));
+    if (file->sealed)
+        ATTN_TRY(check_keys(file, err));
+    return read_config(file, config, err);
 }
 
 /* The keys of a tokenizer in the metadata. */
@@ -211,15 +208,15 @@ static attn_status read_side(const attn_model_file *file, const side_keys *keys,
     const char *words = attn_model_file_text(file, keys->words),
                *merges = attn_model_file_text(file, keys->merges);
     attn_language language;
-    attn_status status = read_language(file, keys->language, &language, err);
-    if (!status && words)
-        status = attn_tokenizer_read(words, strlen(words), language, out, err);
-    else if (!status && !(*out = attn_tokenizer_numbers(size, language)))
-        status = attn_fail(err, ATTN_ENOMEM, "model", "no memory for its tokenizer");
-    if (!status && attn_tokenizer_size(*out) != size)
-        status = attn_fail(err, ATTN_EVALUE, keys->words, "has %zu words, the model %zu",
-                           attn_tokenizer_size(*out), size);
-    return status || !merges ? status : read_merges(*out, keys->merges, merges, err);
+    ATTN_TRY(read_language(file, keys->language, &language, err));
+    if (words)
+        ATTN_TRY(attn_tokenizer_read(words, strlen(words), language, out, err));
+    else if (!(*out = attn_tokenizer_numbers(size, language)))
+        return attn_fail(err, ATTN_ENOMEM, "model", "no memory for its tokenizer");
+    if (attn_tokenizer_size(*out) != size)
+        return attn_fail(err, ATTN_EVALUE, keys->words, "has %zu words, the model %zu",
+                         attn_tokenizer_size(*out), size);
+    return merges ? read_merges(*out, keys->merges, merges, err) : ATTN_OK;
 }
 
 static const attn_parameter_name own_names[] = {
@@ -291,10 +288,8 @@ attn_status attn_model_import(const char *path, const attn_model_config *config,
     attn_model *model = NULL;
     void *bytes;
     size_t size;
-    attn_status status = read_bytes(path, &bytes, &size, err);
-    if (status)
-        return status;
-    status = attn_model_new(config, 0, false, &model, err);
+    ATTN_TRY(read_bytes(path, &bytes, &size, err));
+    attn_status status = attn_model_new(config, 0, false, &model, err);
     if (!status)
         status = import_into(model, bytes, size, map, err);
     attn_free(bytes);
@@ -309,10 +304,8 @@ attn_status attn_model_open(const char *path, bool gradients, attn_model_file *o
                             attn_error *err) {
     void *bytes;
     size_t size;
-    attn_status status = read_bytes(path, &bytes, &size, err);
-    if (status)
-        return status;
-    status = attn_model_read(bytes, size, gradients, out, err);
+    ATTN_TRY(read_bytes(path, &bytes, &size, err));
+    attn_status status = attn_model_read(bytes, size, gradients, out, err);
     if (status) {
         attn_free(bytes);
         return status;
@@ -375,14 +368,12 @@ static attn_status list_metadata(const attn_model_contents *what, attn_arena *ar
         if (attn_model_has_setting(config, &attn_model_settings[i]))
             add_metadata(out, attn_model_settings[i].name,
                          setting_text(&attn_model_settings[i], config, texts[i]));
-    attn_status status = attn_model_has_encoder(config)
-                             ? add_side(out, &source_keys, what->source, arena, err)
-                             : ATTN_OK;
-    if (!status)
-        status = add_side(out, &target_keys, what->target, arena, err);
-    for (size_t i = 0; !status && i < what->metadata_count; i++)
+    if (attn_model_has_encoder(config))
+        ATTN_TRY(add_side(out, &source_keys, what->source, arena, err));
+    ATTN_TRY(add_side(out, &target_keys, what->target, arena, err));
+    for (size_t i = 0; i < what->metadata_count; i++)
         add_metadata(out, what->metadata[i].key, what->metadata[i].text);
-    return status;
+    return ATTN_OK;
 }
 
 static attn_status list_tensors(const attn_model_contents *what, attn_arena *arena,
@@ -407,17 +398,14 @@ static attn_status list_tensors(const attn_model_contents *what, attn_arena *are
 attn_status attn_model_pieces(const attn_model_contents *what, attn_arena *arena,
                               attn_model_piece **pieces, size_t *count, attn_error *err) {
     attn_safetensors file = {0};
-    attn_status status = list_metadata(what, arena, &file, err);
-    if (!status)
-        status = list_tensors(what, arena, &file, err);
-    if (status)
-        return status;
+    ATTN_TRY(list_metadata(what, arena, &file, err));
+    ATTN_TRY(list_tensors(what, arena, &file, err));
     *count = file.count + 1;
     attn_model_piece *to = *pieces = attn_arena_zeroed(arena, *count, sizeof **pieces);
     if (!to)
         return attn_fail(err, ATTN_ENOMEM, "model", "no memory for its pieces");
-    status = attn_safetensors_sealed_header(&file, ATTN_MODEL_FILE_VERSION, arena, &to->data,
-                                            &to->size, err);
+    attn_status status = attn_safetensors_sealed_header(&file, ATTN_MODEL_FILE_VERSION, arena,
+                                                        &to->data, &to->size, err);
     for (size_t i = 0; !status && i < file.count; i++) {
         const attn_tensor *t = &file.tensors[i].tensor;
         size_t values = 0;

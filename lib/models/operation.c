@@ -2,6 +2,7 @@
  * and backward pass and, where needed, a cache for searches. */
 #include <string.h>
 
+#include "base/try.h"
 #include "models/model_private.h"
 
 /* The score forms of the attention over the encoder's outputs; scaled_dot where none is named. */
@@ -183,10 +184,7 @@ static attn_status cross_start(model_walk *w, const model_block *block, const mo
     const float *memory = w->encoder.out;
     const size_t S = w->encoder.T, n = S * attn_attend_key_width(&block->attend);
     attn_attend_saved *seen = &cache->seen;
-    const attn_status status =
-        attn_attend_ready(memory, r->rows / r->beams, S, &block->attend, seen, &w->pass, err);
-    if (status)
-        return status;
+    ATTN_TRY(attn_attend_ready(memory, r->rows / r->beams, S, &block->attend, seen, &w->pass, err));
     const bool projected = seen->k != memory;
     seen->memory = projected ? memory : spread(w, r, memory, n, err);
     seen->k = projected ? spread(w, r, seen->k, n, err) : seen->memory;

@@ -2,6 +2,7 @@
  * logits. */
 #include <string.h>
 
+#include "base/try.h"
 #include "kernels/pointwise.h"
 #include "models/model_private.h"
 
@@ -80,10 +81,9 @@ static attn_status before_back(model_walk *w, model_half *half, const model_bloc
                                attn_error *err) {
     memcpy(dmade, dout, numbers(w, half) * sizeof *dmade);
     drop(w, half, dmade, t->seed);
-    const attn_status status = block->operation->backward(dinner, dmade, w, half, block, t, err);
-    if (!status)
-        attn_norm_backward(dout, dinner, t->x, t->stats, half->B * half->T, &block->norm);
-    return status;
+    ATTN_TRY(block->operation->backward(dinner, dmade, w, half, block, t, err));
+    attn_norm_backward(dout, dinner, t->x, t->stats, half->B * half->T, &block->norm);
+    return ATTN_OK;
 }
 
 /* Runs the backward pass of all blocks of a stack. dout [B, T, D] is overwritten. *dembedded
@@ -98,16 +98,14 @@ static attn_status attn_models_stack_back(model_walk *w, model_half *half, float
     for (size_t i = half->stack->count; i-- > 0;) {
         const model_block *block = &half->stack->blocks[i];
         model_trace *t = &half->traces[i];
-        attn_status status = attn_control_check(w->pass.control, err);
+        ATTN_TRY(attn_control_check(w->pass.control, err));
         memset(other, 0, n * D * sizeof *other);
-        if (!status && block->wrap == WRAP_BEFORE)
-            status = before_back(w, half, block, t, dout, other, scratch, err);
-        else if (!status && block->wrap == WRAP_AFTER)
-            status = after_back(w, half, block, t, other, dout, err);
-        else if (!status)
-            status = block->operation->backward(other, dout, w, half, block, t, err);
-        if (status)
-            return status;
+        if (block->wrap == WRAP_BEFORE)
+            ATTN_TRY(before_back(w, half, block, t, dout, other, scratch, err));
+        else if (block->wrap == WRAP_AFTER)
+            ATTN_TRY(after_back(w, half, block, t, other, dout, err));
+        else
+            ATTN_TRY(block->operation->backward(other, dout, w, half, block, t, err));
         if (block->wrap != WRAP_BEFORE) {
             float *was = dout;
             dout = other;
@@ -235,7 +233,6 @@ attn_status attn_models_encode(model_walk *w, const attn_batch *batch, bool want
                                attn_error *err) {
     const attn_model *m = w->model;
     model_half *half = &w->encoder;
-    attn_status status;
     *half = (model_half){.stack = &m->encoder,
                          .ids = batch->source,
                          .B = batch->B,
@@ -244,11 +241,12 @@ attn_status attn_models_encode(model_walk *w, const attn_batch *batch, bool want
                          .keep = batch->source_keep,
                          .want_weights = want_weights};
     w->decoder.initial = (attn_lstm_state){NULL, NULL};
-    if (m->hands && ((status = take_states(w, &half->last, batch->B, err)) ||
-                     (status = take_states(w, &w->decoder.initial, batch->B, err))))
-        return status;
-    if ((status = place_segments(w, batch, err)) || (status = run_half(w, half, err)))
-        return status;
+    if (m->hands) {
+        ATTN_TRY(take_states(w, &half->last, batch->B, err));
+        ATTN_TRY(take_states(w, &w->decoder.initial, batch->B, err));
+    }
+    ATTN_TRY(place_segments(w, batch, err));
+    ATTN_TRY(run_half(w, half, err));
     if (m->hands) {
         join_states(w->decoder.initial.h, half->last.h, m, batch->B, false);
         join_states(w->decoder.initial.c, half->last.c, m, batch->B, false);
@@ -367,12 +365,11 @@ static attn_status half_back(model_walk *w, model_half *half, float *dout, attn_
 static attn_status decoder_back(model_walk *w, float *dout, attn_error *err) {
     const attn_model *m = w->model;
     model_half *half = &w->decoder;
-    attn_status status;
-    if (m->hands && ((status = take_states(w, &half->dinitial, half->B, err)) ||
-                     (status = take_states(w, &w->encoder.dlast, half->B, err))))
-        return status;
-    if ((status = half_back(w, half, dout, err)))
-        return status;
+    if (m->hands) {
+        ATTN_TRY(take_states(w, &half->dinitial, half->B, err));
+        ATTN_TRY(take_states(w, &w->encoder.dlast, half->B, err));
+    }
+    ATTN_TRY(half_back(w, half, dout, err));
     if (m->hands) {
         join_states(half->dinitial.h, w->encoder.dlast.h, m, half->B, true);
         join_states(half->dinitial.c, w->encoder.dlast.c, m, half->B, true);
@@ -388,13 +385,12 @@ static float *take_gradient(model_walk *w, const model_half *half, attn_error *e
 attn_status attn_models_backward(model_walk *w, const float *dlogits, attn_error *err) {
     const bool encodes = w->model->encoder.count, decodes = w->model->decoder.count;
     float *dout = take_gradient(w, attn_models_last_half(w), err);
-    attn_status status;
     if (!dout)
         return ATTN_ENOMEM;
     if (encodes && decodes && !(w->decoder.dmemory = take_gradient(w, &w->encoder, err)))
         return ATTN_ENOMEM;
-    if ((status = head_back(w, dlogits, dout, err)) ||
-        (decodes && (status = decoder_back(w, dout, err))))
-        return status;
+    ATTN_TRY(head_back(w, dlogits, dout, err));
+    if (decodes)
+        ATTN_TRY(decoder_back(w, dout, err));
     return encodes ? half_back(w, &w->encoder, decodes ? w->decoder.dmemory : dout, err) : ATTN_OK;
 }

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/try.h"
 #include "tokens/tokenizer.h"
 #include "tokens/words.h"
 
@@ -309,12 +310,11 @@ attn_status attn_tokenizer_count_text(attn_tokenizer *t, const char *text, size_
                                       attn_error *err) {
     attn_word_cursor c = {text, size, 0, t->language};
     size_t begin, end;
-    attn_status status = ATTN_OK;
-    while (!status && attn_word_next(&c, &begin, &end))
-        status = attn_tokenizer_count(t, text + begin, end - begin, err);
-    if (!status && c.at < size)
-        status = attn_fail(err, ATTN_EVALUE, "text", "expected UTF-8, byte %zu is not", c.at);
-    return status;
+    while (attn_word_next(&c, &begin, &end))
+        ATTN_TRY(attn_tokenizer_count(t, text + begin, end - begin, err));
+    if (c.at < size)
+        return attn_fail(err, ATTN_EVALUE, "text", "expected UTF-8, byte %zu is not", c.at);
+    return ATTN_OK;
 }
 
 /* --- joining --- */

@@ -69,16 +69,14 @@ static attn_status read_side(const reading *r, bool target, size_t tokenizer, at
 static attn_status read_pair(const reading *r, size_t i, attn_pair_tokens sides[2],
                              attn_error *err) {
     attn_arena_reset(r->scratch);
-    attn_status status = attn_corpus_pair(r->corpus, r->split, r->first + i, r->pair, err);
-    if (!status && r->kind == ATTN_DATA_SENTENCES) {
+    ATTN_TRY(attn_corpus_pair(r->corpus, r->split, r->first + i, r->pair, err));
+    if (r->kind == ATTN_DATA_SENTENCES) {
         sides[0] = (attn_pair_tokens){.count = 0};
         return read_side(r, false, 1, &sides[1], err);
     }
-    if (!status)
-        status = read_side(r, false, 0, &sides[0], err);
-    if (!status && r->kind == ATTN_DATA_CLASSES)
-        return read_classes(r, &sides[0], &sides[1], err);
-    return status ? status : read_side(r, true, 1, &sides[1], err);
+    ATTN_TRY(read_side(r, false, 0, &sides[0], err));
+    return r->kind == ATTN_DATA_CLASSES ? read_classes(r, &sides[0], &sides[1], err)
+                                        : read_side(r, true, 1, &sides[1], err);
 }
 
 /* Is called twice. First without arrays for tokens and links, to store where each pair begins. Then
@@ -220,9 +218,7 @@ attn_status attn_dataset_batch(const attn_dataset *data, const size_t *indices, 
         size_t s = source_length(data, indices[i]), t = target_length(data, indices[i]) + 1;
         b.S = b.S && s > b.S ? s : b.S, b.T = b.T && t > b.T ? t : b.T;
     }
-    const attn_status status = take_batch(data, n, arena, &b, &lengths, &alignment, err);
-    if (status)
-        return status;
+    ATTN_TRY(take_batch(data, n, arena, &b, &lengths, &alignment, err));
     for (size_t i = 0; i < n; i++) {
         const size_t at = indices[i], s = source_length(data, at), t = target_length(data, at);
         const int32_t *ids = data->target + data->target_at[at];

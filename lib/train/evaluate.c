@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "attn/rng.h"
+#include "base/try.h"
 #include "layers/layers.h"
 #include "tokens/words.h"
 #include "train/training.h"
@@ -119,20 +120,19 @@ static attn_status whole_words(const scorer *w, scored_text *text, attn_error *e
     attn_token *tokens;
     if (!joined)
         return attn_fail(err, ATTN_ENOMEM, "scores", "no memory for a text");
-    attn_status status =
-        attn_words_split(joined, strlen(joined), attn_tokenizer_language(w->target), w->arena,
-                         &tokens, &text->count, err);
-    int32_t *ids = status ? NULL : attn_arena_zeroed(w->arena, text->count + 1, sizeof *ids);
-    if (!status && !ids)
+    ATTN_TRY(attn_words_split(joined, strlen(joined), attn_tokenizer_language(w->target), w->arena,
+                              &tokens, &text->count, err));
+    int32_t *ids = attn_arena_zeroed(w->arena, text->count + 1, sizeof *ids);
+    if (!ids)
         return attn_fail(err, ATTN_ENOMEM, "scores", "no memory for %zu words", text->count);
-    for (size_t i = 0; !status && i < text->count; i++) {
+    for (size_t i = 0; i < text->count; i++) {
         uint64_t hash = 0;
         for (size_t k = tokens[i].begin; k < tokens[i].end; k++)
             hash = attn_rng_bits(hash, (unsigned char)joined[k]);
         ids[i] = (int32_t)(hash >> 33);
     }
     text->ids = ids;
-    return status;
+    return ATTN_OK;
 }
 
 /* Translates the source and adds the translation to the BLEU counts. */
@@ -143,19 +143,17 @@ static attn_status add_bleu(const scorer *w, const attn_pair_tokens sides[2],
     const int64_t length = (int64_t)sides[0].count;
     scored_text made, expected = {sides[1].ids, sides[1].count};
     options.beams = w->beams;
-    attn_status status = attn_model_generate(w->model, sides[0].ids, &length, 1, sides[0].count,
-                                             &options, w->arena, w->pool, w->control, &out, err);
+    ATTN_TRY(attn_model_generate(w->model, sides[0].ids, &length, 1, sides[0].count, &options,
+                                 w->arena, w->pool, w->control, &out, err));
     made = (scored_text){out.ids, out.length};
-    if (!status && attn_tokenizer_kind_of(w->target) == ATTN_TOKENS_SUBWORDS) {
-        status = whole_words(w, &made, err);
-        if (!status)
-            status = whole_words(w, &expected, err);
-    } else if (!status) {
-        status = strike_unknown(w, &expected, err);
+    if (attn_tokenizer_kind_of(w->target) == ATTN_TOKENS_SUBWORDS) {
+        ATTN_TRY(whole_words(w, &made, err));
+        ATTN_TRY(whole_words(w, &expected, err));
+    } else {
+        ATTN_TRY(strike_unknown(w, &expected, err));
     }
-    if (!status)
-        attn_bleu_add(&scores->bleu, made.ids, made.count, expected.ids, expected.count);
-    return status;
+    attn_bleu_add(&scores->bleu, made.ids, made.count, expected.ids, expected.count);
+    return ATTN_OK;
 }
 
 /* Aligns each word of the target with the source word of the largest weight in the row of its first
@@ -226,12 +224,10 @@ static attn_status add_alignment(const scorer *w, const attn_pair *pair,
 static attn_status add_pair(const scorer *w, const attn_pair *pair, attn_model_scores *scores,
                             attn_error *err) {
     attn_pair_tokens sides[2];
-    attn_status status = attn_pair_read(pair, false, w->source, w->arena, &sides[0], err);
-    if (!status)
-        status = attn_pair_read(pair, true, w->target, w->arena, &sides[1], err);
-    if (!status)
-        status = add_bleu(w, sides, scores, err);
-    return status ? status : add_alignment(w, pair, sides, scores, err);
+    ATTN_TRY(attn_pair_read(pair, false, w->source, w->arena, &sides[0], err));
+    ATTN_TRY(attn_pair_read(pair, true, w->target, w->arena, &sides[1], err));
+    ATTN_TRY(add_bleu(w, sides, scores, err));
+    return add_alignment(w, pair, sides, scores, err);
 }
 
 enum { SCORE_TOKENS = 2048 }; /* of a batch */

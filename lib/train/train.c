@@ -111,17 +111,13 @@ static attn_status step(loop *l, const size_t *pairs, size_t count, attn_arena *
     uint64_t t = s->step + 1;
     attn_batch batch;
     attn_cross_entropy_loss loss;
-    attn_status status = attn_dataset_batch(l->train, pairs, count, arena, &batch, err);
+    ATTN_TRY(attn_dataset_batch(l->train, pairs, count, arena, &batch, err));
     const attn_step_options options = {.seed = attn_rng_bits(attn_rng_bits(o->seed, DROPOUT), t),
                                        .smoothing = o->smoothing,
                                        .guidance = o->guidance,
                                        .diversity = o->diversity};
     attn_parameters_zero_gradients(l->set);
-    if (!status)
-        status =
-            attn_model_step(l->model, &batch, &options, arena, l->pool, l->control, &loss, err);
-    if (status)
-        return status;
+    ATTN_TRY(attn_model_step(l->model, &batch, &options, arena, l->pool, l->control, &loss, err));
     float *gradients = attn_parameters_gradients(l->set);
     l->now.norm = attn_clip_gradients(gradients, s->size, o->clip);
     if (!isfinite(l->now.norm) || !isfinite(loss.loss))
@@ -192,19 +188,15 @@ static attn_status finish_step(loop *l, attn_error *err) {
     const attn_training_options *o = l->options;
     attn_training_state *s = l->state;
     bool due = is_due(o->evaluate_every, s->step) || s->step == o->steps;
-    attn_status status = ATTN_OK;
     if (s->step == s->settled)
         return ATTN_OK;
     if (due)
-        status = evaluate(l, err);
-    if (status)
-        return status;
+        ATTN_TRY(evaluate(l, err));
     s->settled = s->step;
     if (o->checkpoint_every ? is_due(o->checkpoint_every, s->step) : due)
-        status = checkpoint(l, err);
-    if (!status)
-        report(l, due);
-    return status;
+        ATTN_TRY(checkpoint(l, err));
+    report(l, due);
+    return ATTN_OK;
 }
 
 static attn_status advance(loop *l, const attn_epoch *epoch, attn_error *err) {

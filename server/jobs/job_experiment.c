@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/try.h"
 #include "jobs/job.h"
 #include "store/model_disk.h"
 #include "system/embedded.h"
@@ -91,19 +92,16 @@ static attn_status keep_text(bool failed, const char *text, size_t size, srv_pie
 
 static attn_status draw_pictures(const attn_findings *found, srv_job_result *r, attn_arena *scratch,
                                  const char **names, attn_error *err) {
-    attn_status status = ATTN_OK;
-    for (size_t i = 0; i < found->picture_count && !status; i++) {
+    for (size_t i = 0; i < found->picture_count; i++) {
         const char *name = found->pictures[i].name;
         attn_arena_reset(scratch);
         attn_text svg = {.arena = scratch};
-        status = attn_picture_draw(&found->pictures[i], &svg, err);
-        if (!status)
-            status = keep_text(svg.failed, svg.data, svg.size, &r->svgs[i], r->arena, err);
-        names[i] = attn_arena_text(r->arena, name, strlen(name));
-        if (!status && !names[i])
-            status = no_memory(err);
+        ATTN_TRY(attn_picture_draw(&found->pictures[i], &svg, err));
+        ATTN_TRY(keep_text(svg.failed, svg.data, svg.size, &r->svgs[i], r->arena, err));
+        if (!(names[i] = attn_arena_text(r->arena, name, strlen(name))))
+            return no_memory(err);
     }
-    return status;
+    return ATTN_OK;
 }
 
 static attn_status write_result(const attn_findings *found, srv_job_result *r,
@@ -112,19 +110,15 @@ static attn_status write_result(const attn_findings *found, srv_job_result *r,
     attn_text text = {.arena = scratch};
     const size_t n = found->picture_count;
     attn_findings_json(found, &json);
-    attn_status status = keep_text(json.failed, json.data, json.size, &r->json, r->arena, err);
-    if (status)
-        return status;
+    ATTN_TRY(keep_text(json.failed, json.data, json.size, &r->json, r->arena, err));
     attn_findings_print(found, &text);
-    status = keep_text(text.failed, text.data, text.size, &r->text, r->arena, err);
+    ATTN_TRY(keep_text(text.failed, text.data, text.size, &r->text, r->arena, err));
     const char **names = attn_arena_zeroed(r->arena, n + 1, sizeof *names);
     r->svgs = attn_arena_zeroed(r->arena, n + 1, sizeof *r->svgs);
-    if (!status && (!names || !r->svgs))
-        status = no_memory(err);
-    if (!status)
-        status = draw_pictures(found, r, scratch, names, err);
+    if (!names || !r->svgs)
+        return no_memory(err);
     *pictures = (srv_strings){names, n};
-    return status;
+    return draw_pictures(found, r, scratch, names, err);
 }
 
 void srv_job_picture_suffix(const char *picture, char suffix[SRV_JOB_SUFFIX]) {
@@ -213,10 +207,8 @@ int srv_job_restore_result(srv_job_entry *e, const srv_strings *pictures,
 
 static attn_status open_model(work *w, attn_experiment_hooks *hooks, attn_error *err) {
     const srv_file *f = model_file();
-    attn_status status = f ? attn_model_read(f->data, f->size, false, &w->model, err)
-                           : attn_fail(err, ATTN_EARG, "model", "none is built in");
-    if (status)
-        return status;
+    ATTN_TRY(f ? attn_model_read(f->data, f->size, false, &w->model, err)
+               : attn_fail(err, ATTN_EARG, "model", "none is built in"));
     hooks->model = w->model.model;
     hooks->source = w->model.source;
     hooks->target = w->model.target;
@@ -229,10 +221,9 @@ static attn_status run_experiment(work *w, attn_arena *arena, const double *valu
                                   attn_error *err) {
     attn_experiment_hooks hooks = {.progress = on_progress, .ctx = w, .control = &w->control};
     attn_findings found;
-    attn_status status = w->experiment->wants_model ? open_model(w, &hooks, err) : ATTN_OK;
-    if (!status)
-        status = attn_experiment_run(w->experiment, values, &hooks, arena, &found, err);
-    return status ? status : report_findings(w, &found, err);
+    ATTN_TRY(w->experiment->wants_model ? open_model(w, &hooks, err) : ATTN_OK);
+    ATTN_TRY(attn_experiment_run(w->experiment, values, &hooks, arena, &found, err));
+    return report_findings(w, &found, err);
 }
 
 attn_status srv_job_experiment(srv_job_entry *e, srv_reserve *reserve, attn_error *err) {
@@ -243,13 +234,11 @@ attn_status srv_job_experiment(srv_job_entry *e, srv_reserve *reserve, attn_erro
               .control = {.cancel = &e->cancel},
               .began = attn_now_ns()};
     w.control.deadline_ns = w.began + e->jobs->config->jobs_time_ms * 1000000;
-    attn_status status = srv_job_values(&e->body, values, err);
-    if (status)
-        return status;
+    ATTN_TRY(srv_job_values(&e->body, values, err));
     srv_budget_enter(reserve);
     attn_arena *arena = attn_arena_new(attn_experiment_bytes(w.experiment, values));
-    status = arena ? run_experiment(&w, arena, values, err)
-                   : attn_fail(err, ATTN_ENOMEM, "experiment", "no memory");
+    attn_status status = arena ? run_experiment(&w, arena, values, err)
+                               : attn_fail(err, ATTN_ENOMEM, "experiment", "no memory");
     attn_arena_free(arena);
     attn_model_file_close(&w.model);
     srv_budget_enter(NULL);

@@ -1,6 +1,7 @@
 /* The run of a training job: a pass of the best model over the first pair of the validation set. */
 #include <string.h>
 
+#include "base/try.h"
 #include "jobs/job.h"
 #include "jobs/train_run.h"
 #include "request/shared.h"
@@ -61,13 +62,9 @@ static attn_status make_image(const srv_job_entry *e, const attn_model *model,
     attn_batch batch;
     attn_model_outputs out;
     attn_run_source source;
-    attn_status status = attn_dataset_batch(&run->validation, &pair, 1, arena, &batch, err);
-    if (!status)
-        status = attn_model_forward(model, &batch, &options, arena, NULL, NULL, &out, err);
-    if (!status)
-        status = describe_run(model, run, name, &batch, &out, arena, &source, err);
-    if (status)
-        return status;
+    ATTN_TRY(attn_dataset_batch(&run->validation, &pair, 1, arena, &batch, err));
+    ATTN_TRY(attn_model_forward(model, &batch, &options, arena, NULL, NULL, &out, err));
+    ATTN_TRY(describe_run(model, run, name, &batch, &out, arena, &source, err));
     if (!srv_run_metadata_of(*e->owner ? e->owner : NULL, arena, metadata, &source.metadata_count))
         return no_memory(err);
     source.metadata = metadata;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/try.h"
 #include "jobs/job.h"
 #include "jobs/train_run.h"
 
@@ -147,11 +148,10 @@ static attn_status score_model(work *w, attn_error *err) {
  * for hours and then find no room for its model. */
 static attn_status make_room(work *w, attn_error *err) {
     const attn_model_config *config = attn_model_configuration(w->run.file.model);
-    attn_status status = attn_model_bytes(config, false, &w->made_bytes, err);
-    if (!status)
-        status = srv_models_count(w->jobs->models, w->made_bytes, err);
-    w->counted = !status;
-    return status ? status : attn_model_new(config, 0, false, &w->made, err);
+    ATTN_TRY(attn_model_bytes(config, false, &w->made_bytes, err));
+    ATTN_TRY(srv_models_count(w->jobs->models, w->made_bytes, err));
+    w->counted = true;
+    return attn_model_new(config, 0, false, &w->made, err);
 }
 
 /* Copies the best parameters into w->made. */
@@ -207,14 +207,11 @@ static attn_status run_training(work *w, attn_error *err) {
     const attn_training_hooks hooks = {on_progress, on_checkpoint, w};
     srv_train_run *r = &w->run;
     bool resumed;
-    attn_status status = srv_train_prepare(r, true, &w->control, &resumed, err);
-    if (!status)
-        status = make_room(w, err);
-    if (status)
-        return status;
+    ATTN_TRY(srv_train_prepare(r, true, &w->control, &resumed, err));
+    ATTN_TRY(make_room(w, err));
     log_line(w, resumed ? "going on from the checkpoint" : "training begins");
-    status = attn_train(r->file.model, &r->train, &r->validation, &r->options.loop, &r->state,
-                        &hooks, NULL, &w->control, err);
+    attn_status status = attn_train(r->file.model, &r->train, &r->validation, &r->options.loop,
+                                    &r->state, &hooks, NULL, &w->control, err);
     const bool draining = atomic_load(&w->job->stop) == JOB_DRAIN;
     if (draining && status == ATTN_ECANCELED)
         return status;

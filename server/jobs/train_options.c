@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/try.h"
 #include "jobs/jobs.h"
 
 void srv_train_defaults(srv_train_options *w) {
@@ -145,9 +146,7 @@ static attn_status blocks_bytes(const srv_train_options *w, double tokens, doubl
     *bytes = 0;
     for (int i = 0; i < 2; i++) {
         double head;
-        const attn_status status = head_bytes(w, ends[i], &head, err);
-        if (status)
-            return status;
+        ATTN_TRY(head_bytes(w, ends[i], &head, err));
         *bytes = fmax(*bytes, head * (double)w->model.num_heads * attentions *
                                   (tokens / (2 * ends[i] + 1) + 1));
     }
@@ -169,12 +168,11 @@ static attn_status bytes_of(const srv_train_options *w, double parameters, doubl
     const double learning = w->subwords ? LEARNING_BYTES : 0;
     const double data = (double)(w->num_pairs + w->num_validation_pairs) * (4 * pair + PAIR_BYTES);
     double blocks;
-    const attn_status status = blocks_bytes(w, tokens, &blocks, err);
-    if (!status)
-        *bytes = (size_t)(PARAMETERS * 4 * parameters + 3 * tables + blocks + PASSES * 4 * pass +
-                          data + learning +
-                          WORD_BYTES * (most_words(w, false) + most_words(w, true)) + FIXED_BYTES);
-    return status;
+    ATTN_TRY(blocks_bytes(w, tokens, &blocks, err));
+    *bytes = (size_t)(PARAMETERS * 4 * parameters + 3 * tables + blocks + PASSES * 4 * pass + data +
+                      learning + WORD_BYTES * (most_words(w, false) + most_words(w, true)) +
+                      FIXED_BYTES);
+    return ATTN_OK;
 }
 
 /* Checks the options of the corpus by making one sentence pair of each part. */
@@ -203,13 +201,9 @@ attn_status srv_train_check(const srv_train_options *w, srv_train_cost *cost, at
         return attn_fail(err, ATTN_EVALUE, "task",
                          "an encoder alone learns one word for each word of its source: expected "
                          "word-classes, copy, reverse or sort");
-    attn_status status = attn_model_bytes(&config, false, &all, err);
-    if (!status)
-        status = attn_model_bytes(&config, true, &values, err);
-    if (!status)
-        status = check_corpus(w, err);
-    if (status)
-        return status;
+    ATTN_TRY(attn_model_bytes(&config, false, &all, err));
+    ATTN_TRY(attn_model_bytes(&config, true, &values, err));
+    ATTN_TRY(check_corpus(w, err));
     values -= all; /* the bytes of the gradients, one float for each parameter */
     return bytes_of(w, (double)values / 4, (double)(all - values), &cost->bytes, err);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/try.h"
 #include "jobs/train_run.h"
 #include "system/files.h"
 
@@ -125,27 +126,21 @@ static attn_status resume_run(srv_train_run *run, attn_error *err) {
     attn_training_state *s = &run->state;
     uint64_t waited = 0, *places[COUNTERS] = {&s->step,  &s->settled,   &s->epoch,
                                               &s->batch, &s->best_step, &waited};
-    attn_status status = srv_model_open(run->checkpoint, true, &run->file, &run->failed, err);
-    if (!status)
-        status = check_options(run, err);
-    if (!status)
-        status = attn_training_start(run->file.model, run->arena, s, err);
-    for (size_t i = 0; !status && i < COUNTERS; i++)
-        status = read_counter(run, counters[i], places[i], err);
-    if (!status)
-        status = read_block(run, "training.first", s->first, s->size, err);
-    if (!status)
-        status = read_block(run, "training.second", s->second, s->size, err);
-    if (!status)
-        status = read_block(run, "training.best", s->best, s->size, err);
+    ATTN_TRY(srv_model_open(run->checkpoint, true, &run->file, &run->failed, err));
+    ATTN_TRY(check_options(run, err));
+    ATTN_TRY(attn_training_start(run->file.model, run->arena, s, err));
+    for (size_t i = 0; i < COUNTERS; i++)
+        ATTN_TRY(read_counter(run, counters[i], places[i], err));
+    ATTN_TRY(read_block(run, "training.first", s->first, s->size, err));
+    ATTN_TRY(read_block(run, "training.second", s->second, s->size, err));
+    ATTN_TRY(read_block(run, "training.best", s->best, s->size, err));
     const char *best = attn_model_file_text(&run->file, "training.best_loss");
     s->best_loss = best ? strtod(best, NULL) : (double)INFINITY;
-    if (!status && srv_model_recheck(&run->file, err))
-        status = attn_fail(err, ATTN_EARG, run->checkpoint, "was changed while it was read");
-    if (!status) /* everything that is needed of the file has been copied */
-        attn_model_file_forget(&run->file);
+    if (srv_model_recheck(&run->file, err))
+        return attn_fail(err, ATTN_EARG, run->checkpoint, "was changed while it was read");
+    attn_model_file_forget(&run->file); /* everything that is needed of it has been copied */
     s->waited = waited;
-    return status;
+    return ATTN_OK;
 }
 
 /* Returns what the model of the options learns from. */
@@ -170,19 +165,16 @@ static attn_status add_side(const srv_train_run *run, const attn_pair *pair, boo
 
 static attn_status count_pairs(srv_train_run *run, const attn_control *control, attn_pair *pair,
                                attn_arena *scratch, attn_error *err) {
-    attn_status status = ATTN_OK;
-    for (size_t i = 0; i < run->options.num_pairs && !status; i++) {
+    for (size_t i = 0; i < run->options.num_pairs; i++) {
         attn_arena_reset(scratch);
-        status = attn_control_check(control, err);
-        if (!status)
-            status = attn_corpus_pair(run->corpus, ATTN_TRAIN, (uint64_t)i, pair, err);
-        if (!status)
-            status = run->file.source ? add_side(run, pair, false, run->file.source, scratch, err)
-                                      : add_side(run, pair, false, run->file.target, scratch, err);
-        if (!status && run->file.source)
-            status = add_side(run, pair, true, run->file.target, scratch, err);
+        ATTN_TRY(attn_control_check(control, err));
+        ATTN_TRY(attn_corpus_pair(run->corpus, ATTN_TRAIN, (uint64_t)i, pair, err));
+        ATTN_TRY(run->file.source ? add_side(run, pair, false, run->file.source, scratch, err)
+                                  : add_side(run, pair, false, run->file.target, scratch, err));
+        if (run->file.source)
+            ATTN_TRY(add_side(run, pair, true, run->file.target, scratch, err));
     }
-    return status;
+    return ATTN_OK;
 }
 
 static attn_status settle_vocabulary(const srv_train_run *run, attn_tokenizer *v, attn_error *err) {
@@ -214,23 +206,21 @@ static attn_status count_words(srv_train_run *run, const attn_control *control, 
 /* Starts with the model of the file run->init. The sizes of this model apply, not those of the
  * options. */
 static attn_status start_from_file(srv_train_run *run, attn_error *err) {
-    attn_status status = srv_model_open(run->init, true, &run->file, NULL, err);
-    if (!status && (!attn_tokenizer_has_texts(run->file.target) ||
-                    (run->file.source && !attn_tokenizer_has_texts(run->file.source))))
-        status = attn_fail(err, ATTN_EARG, run->init, "has no words, which training needs");
-    return status ? status : attn_training_start(run->file.model, run->arena, &run->state, err);
+    ATTN_TRY(srv_model_open(run->init, true, &run->file, NULL, err));
+    if (!attn_tokenizer_has_texts(run->file.target) ||
+        (run->file.source && !attn_tokenizer_has_texts(run->file.source)))
+        return attn_fail(err, ATTN_EARG, run->init, "has no words, which training needs");
+    return attn_training_start(run->file.model, run->arena, &run->state, err);
 }
 
 /* Starts with a new model with random values. */
 static attn_status start_anew(srv_train_run *run, const attn_control *control, attn_error *err) {
-    attn_status status = count_words(run, control, err);
-    if (status)
-        return status;
+    ATTN_TRY(count_words(run, control, err));
     attn_model_config config = run->options.model;
     config.source_vocabulary = run->file.source ? attn_tokenizer_size(run->file.source) : 0;
     config.target_vocabulary = attn_tokenizer_size(run->file.target);
-    status = attn_model_new(&config, run->options.loop.seed, true, &run->file.model, err);
-    return status ? status : attn_training_start(run->file.model, run->arena, &run->state, err);
+    ATTN_TRY(attn_model_new(&config, run->options.loop.seed, true, &run->file.model, err));
+    return attn_training_start(run->file.model, run->arena, &run->state, err);
 }
 
 static attn_status read_pairs(srv_train_run *run, attn_split split, size_t count, attn_dataset *out,
@@ -261,21 +251,14 @@ attn_status srv_train_prepare(srv_train_run *run, bool resume, const attn_contro
     run->arena = attn_arena_new((size_t)1 << 36);
     if (!run->arena)
         return attn_fail(err, ATTN_ENOMEM, "training", "no memory");
-    attn_status status = attn_corpus_new(&run->options.corpus, run->arena, &run->corpus, err);
-    if (status)
-        return status;
-    status = find_checkpoint(run, resume, resumed, err);
-    if (status)
-        return status;
-    status = *resumed     ? resume_run(run, err)
+    ATTN_TRY(attn_corpus_new(&run->options.corpus, run->arena, &run->corpus, err));
+    ATTN_TRY(find_checkpoint(run, resume, resumed, err));
+    ATTN_TRY(*resumed     ? resume_run(run, err)
              : *run->init ? start_from_file(run, err)
-                          : start_anew(run, control, err);
-    if (!status)
-        status = read_pairs(run, ATTN_TRAIN, run->options.num_pairs, &run->train, err);
-    if (!status)
-        status = read_pairs(run, ATTN_VALIDATION, run->options.num_validation_pairs,
-                            &run->validation, err);
-    return status;
+                          : start_anew(run, control, err));
+    ATTN_TRY(read_pairs(run, ATTN_TRAIN, run->options.num_pairs, &run->train, err));
+    return read_pairs(run, ATTN_VALIDATION, run->options.num_validation_pairs, &run->validation,
+                      err);
 }
 
 void srv_train_close(srv_train_run *run) {

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/try.h"
 #include "observe/log.h"
 #include "request/shared.h"
 #include "store/model_entries.h"
@@ -105,10 +106,7 @@ attn_status srv_entry_take(srv_model *to, attn_model_file *file, attn_error *err
 
 static attn_status read_embedded(srv_entry *e, attn_error *err) {
     attn_model_file file;
-    const attn_status status =
-        attn_model_read(e->embedded->data, e->embedded->size, false, &file, err);
-    if (status)
-        return status;
+    ATTN_TRY(attn_model_read(e->embedded->data, e->embedded->size, false, &file, err));
     e->embedded = NULL;
     return srv_entry_take(&e->model, &file, err);
 }

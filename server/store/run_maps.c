@@ -1,6 +1,7 @@
 /* The maps are a list with the most recently used one at the front (held.h). */
 #include "store/run_maps.h"
 
+#include "base/try.h"
 #include "load/queue.h"
 #include "request/shared.h"
 #include "store/held.h"
@@ -140,7 +141,7 @@ attn_status srv_map_await(srv_maps *m, srv_request *req, const char *key, srv_ma
     }
     srv_map *map = status ? NULL : find_map(m, key);
     if (!status && !(map && map->complete) && !begin_making(m, key)) {
-        status = attn_fail(err, ATTN_ENOMEM, "", "no memory left for the cells of the head");
+        status = attn_no_memory(err, "the cells of the head");
         map = NULL;
     }
     if (map)

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/try.h"
 #include "load/budget.h"
 #include "store/runs_table.h"
 
@@ -176,16 +177,14 @@ attn_status srv_runs_open_image(const srv_config *config, srv_runs_entry *e, att
     const attn_run_limits limits = {(size_t)config->max_capture_sites,
                                     (size_t)config->max_capture_text_bytes};
     attn_run *run;
-    const attn_status status = attn_run_open(e->image, e->image_size, &limits, e->arena, &run, err);
-    if (status != ATTN_OK)
-        return status;
+    ATTN_TRY(attn_run_open(e->image, e->image_size, &limits, e->arena, &run, err));
     e->run.run = run;
     const void *bytes;
     const attn_checksums *sums = attn_run_checksums(run, &bytes);
     if (sums && e->mapped && !e->imported) {
         e->sums = *sums;
         if (!srv_runs_sum_from(e, bytes))
-            return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the stored run");
+            return attn_no_memory(err, "the stored run");
     }
     e->run.print = print_of(e);
     e->run.read_token = e->imported ? e->side.token : attn_run_metadata(run, SRV_RUN_TOKEN);

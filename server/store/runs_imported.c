@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/try.h"
 #include "store/runs_table.h"
 
 /* --- checksums --- */
@@ -15,11 +16,8 @@ bool srv_runs_sum_from(srv_runs_entry *e, const void *summed) {
 }
 
 attn_status srv_runs_take_sums(srv_runs_entry *e, attn_error *err) {
-    const attn_status status =
-        attn_checksums_read(e->side.sums, e->image_size, e->arena, &e->sums, err);
-    if (status == ATTN_OK && !srv_runs_sum_from(e, e->image))
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the stored run");
-    return status;
+    ATTN_TRY(attn_checksums_read(e->side.sums, e->image_size, e->arena, &e->sums, err));
+    return srv_runs_sum_from(e, e->image) ? ATTN_OK : attn_no_memory(err, "the stored run");
 }
 
 void srv_runs_adopt_again(srv_request *req, const char *id, const char *how) {

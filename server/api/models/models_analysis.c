@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "base/try.h"
 #include "request/shared.h"
 
 #define LABEL_TEXT 64.0 /* most bytes of a token as a label */
@@ -91,7 +92,7 @@ static attn_status make_mask(const srv_sites_pass *c, const srv_analysis *an, at
     attn_mask *mask = NULL;
     *out = NULL;
     if (!spec)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the mask of an analysis");
+        return attn_no_memory(err, "the mask of an analysis");
     *spec = (attn_mask_spec){0};
     if (kind == ATTN_SITE_DECODER)
         spec->layers[spec->count++] =
@@ -187,7 +188,7 @@ static attn_status analyse(srv_sites_pass *c, size_t first, size_t b, srv_sites_
     layers *l = attn_arena_small(req->arena, sizeof *l);
     srv_names *names = attn_arena_small(req->arena, sizeof *names);
     if (!l || !names)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for an analysis");
+        return attn_no_memory(err, "an analysis");
     *l = (layers){site, b};
     to->kind = site->kind;
     to->sequence = b;
@@ -213,7 +214,7 @@ bool srv_sites_analyse(srv_sites_pass *c) {
         kinds += wants(c, &c->sites[i]);
     c->analyses = attn_arena_zeroed(c->pass.req->arena, kinds * c->B + 1, sizeof *c->analyses);
     if (!c->analyses)
-        status = attn_fail(&err, ATTN_ENOMEM, "", "no memory left for the analyses");
+        status = attn_no_memory(&err, "the analyses");
     for (size_t i = 0; !status && i < c->site_count; i += layers_of(c, i))
         for (size_t b = 0; !status && wants(c, &c->sites[i]) && b < c->B; b++)
             status = analyse(c, i, b, &c->analyses[c->analysis_count++], &err);

@@ -8,6 +8,7 @@
 #include "api/models/models_api.h"
 #include "api/models/models_sites.h"
 #include "api/stored/stored_api.h"
+#include "base/try.h"
 #include "request/shared.h"
 
 static const char *const returns[] = {"weights", "heatmap", "logits", "encoder_output",
@@ -400,11 +401,9 @@ static attn_status generate(srv_sites_pass *c, const int32_t *source, const int6
     options.source_keep = keep;
     if (!all || !c->target.items)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory for the generated targets");
-    const attn_status status =
-        attn_model_generate(c->pass.model->model, source, lengths, B, c->source.longest, &options,
-                            req->arena, srv_request_pool(req), &req->control, all, err);
-    if (status)
-        return status;
+    ATTN_TRY(attn_model_generate(c->pass.model->model, source, lengths, B, c->source.longest,
+                                 &options, req->arena, srv_request_pool(req), &req->control, all,
+                                 err));
     c->target.count = B;
     for (size_t b = 0; b < B; b++) {
         if (!srv_models_name(req, c->pass.model, SRV_TARGET, all[b].ids, all[b].length,
