@@ -16,10 +16,6 @@ typedef enum attn_tiles_state {
 } attn_tiles_state;
 attn_tiles_state attn_processor_tiles(void);
 
-/* Returns the table with the widest vectors that the processor has, avx512 or avx2, on which tables
- * with tile products are based. NULL: it has only `ref`. */
-const attn_kernels *attn_kernels_vector(void);
-
 /* The kernel tables of a processor: tables[isa][precision][1] for scores with tanh, and
  * tables[isa][precision][0] for other scores. An instruction set that the processor lacks has NULL.
  * Only AMX has tables on every processor with avx512 or avx2: attn_tiles_plain emulates it. */

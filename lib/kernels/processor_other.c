@@ -7,10 +7,6 @@ attn_tiles_state attn_processor_tiles(void) {
     return ATTN_TILES_NONE;
 }
 
-const attn_kernels *attn_kernels_vector(void) {
-    return NULL;
-}
-
 bool attn_isa_available(attn_isa isa) {
     return isa == ATTN_ISA_REF;
 }

@@ -159,6 +159,19 @@ bool srv_job_has_field(srv_job_kind kind, const srv_field *f) {
                                  : f->offset >= offsetof(srv_job_body, kind);
 }
 
+void srv_train_defaults(srv_train_options *w) {
+    *w = (srv_train_options){
+        .corpus = attn_corpus_defaults(),
+        .num_pairs = 20000,
+        .num_validation_pairs = 500,
+        .num_scored_pairs = 500,
+        .minimum = 1,
+        .model = attn_model_defaults(),
+        .loop = attn_training_defaults(),
+    };
+    w->corpus.longest = 20;
+}
+
 void srv_job_defaults(srv_job_body *body) {
     *body = (srv_job_body){.kind = SRV_JOB_TRAIN, .experiment = -1};
     srv_train_defaults(&body->train);

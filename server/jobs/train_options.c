@@ -1,4 +1,4 @@
-/* The options of a training run: their defaults, their text, and an upper bound of the memory that a
+/* The options of a training run: their text, and an upper bound of the memory that a
  * run needs. */
 #include <inttypes.h>
 #include <math.h>
@@ -7,19 +7,6 @@
 
 #include "base/try.h"
 #include "jobs/jobs.h"
-
-void srv_train_defaults(srv_train_options *w) {
-    *w = (srv_train_options){
-        .corpus = attn_corpus_defaults(),
-        .num_pairs = 20000,
-        .num_validation_pairs = 500,
-        .num_scored_pairs = 500,
-        .minimum = 1,
-        .model = attn_model_defaults(),
-        .loop = attn_training_defaults(),
-    };
-    w->corpus.longest = 20;
-}
 
 static void value_text(const srv_field *f, const void *place, char *text, size_t room) {
     if (f->kind == SRV_BOOL)

@@ -24,13 +24,6 @@ static bool path_of(const srv_models *m, const char *id, char path[PATH_MAX]) {
 
 /* --- refused files --- */
 
-srv_refused *srv_refused_find(const srv_models *m, const char *id) {
-    srv_refused *r = m->refused;
-    while (r && strcmp(r->id, id) != 0)
-        r = r->next;
-    return r;
-}
-
 bool srv_models_why(srv_models *m, const char *id, srv_refusal *out) {
     pthread_mutex_lock(&m->lock);
     const srv_refused *r = srv_refused_find(m, id);

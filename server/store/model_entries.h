@@ -1,4 +1,4 @@
-/* The list of models in memory, shared by model_registry.c and model_dir.c. `lock` guards the list,
+/* The list of models in memory, on which model_registry.c and model_dir.c work. `lock` guards the list,
  * the counts and the holds. `files` is taken first and guards models_dir: scans, and writing or
  * deleting a file together with the change of the list, so that no scan sees one without the
  * other. */
@@ -77,6 +77,8 @@ void srv_entry_drop(srv_models *m, srv_entry *e);
 /* Adds the embedded models whose ids are not in the list yet, nor names of refused files. The
  * caller has the lock, or no other thread knows the list yet. false: memory ran out. */
 bool srv_entries_embedded(srv_models *m);
+/* Returns the refused file of this model. NULL: there is none. The caller has one of the locks. */
+srv_refused *srv_refused_find(const srv_models *m, const char *id);
 /* Derives the model's id from a file name by removing ".safetensors". false: the name lacks this
  * suffix, begins with ".", is too long, or has a character that is not safe in a URL path. */
 bool srv_entry_id(const char *name, char id[SRV_MODEL_ID + 1]);
@@ -99,8 +101,6 @@ int srv_models_unlink(srv_models *m, const char *id);
 void srv_models_sweep(srv_models *m);
 /* Frees the list of refused files. The caller has `files`. */
 void srv_models_forgive(srv_models *m);
-/* Returns the refused file of this model. NULL: there is none. The caller has one of the locks. */
-srv_refused *srv_refused_find(const srv_models *m, const char *id);
 /* Returns whether the file of this model is refused, and copies the reason. */
 bool srv_models_why(srv_models *m, const char *id, srv_refusal *out);
 

@@ -1,6 +1,5 @@
-/* The registry is one list of entries, sorted by id, under one lock. An entry that was removed from
- * the list is freed by its last holder. A new model is counted in `count` and `bytes` under the
- * lock, and its memory is then allocated without the lock, so that other requests need not wait. */
+/* Models are held, made and deleted. A new model is counted in `count` and `bytes` under the lock,
+ * and its memory is then allocated without the lock, so that other requests need not wait. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,97 +11,12 @@
 #include "request/shared.h"
 #include "store/model_entries.h"
 
-#define SUFFIX   ".safetensors"
-#define EMBEDDED "models/" /* how the names of embedded model files begin (system/embedded.h) */
-
-static const size_t SUFFIX_SIZE = sizeof SUFFIX - 1;
-
-void srv_entry_free(srv_entry *e) {
-    attn_model_free(e->model.model);
-    attn_tokenizer_free(e->model.source);
-    attn_tokenizer_free(e->model.target);
-    free(e);
-}
-
-srv_entry *srv_entry_new(const srv_model *model) {
-    srv_entry *e = calloc(1, sizeof *e);
-    if (!e)
-        return NULL;
-    e->model = *model;
-    e->model.entry = e;
-    e->held = (srv_held){.entry = e, .key = e->model.id};
-    return e;
-}
-
-srv_entry *srv_entry_find(const srv_models *m, const char *id) {
-    return srv_held_find(&m->list, id);
-}
-
 /* Returns the name of the API key that owns the model; NULL: the model is shared. */
 static const char *owner_of(const srv_entry *e) {
     return *e->model.owner ? e->model.owner : NULL;
 }
 
-void srv_entry_list(srv_models *m, srv_entry *e) {
-    srv_held *before = m->list.first;
-    while (before && strcmp(before->key, e->model.id) < 0)
-        before = before->next;
-    srv_held_list_in(&m->list, &e->held, before);
-}
-
-void srv_entry_drop(srv_models *m, srv_entry *e) {
-    srv_held_list_out(&m->list, &e->held);
-    if (e->model.origin == SRV_MODEL_MADE) {
-        m->count--;
-        m->bytes -= e->model.bytes;
-    }
-    if (!e->held.holds)
-        srv_entry_free(e);
-}
-
 /* --- models of files --- */
-
-bool srv_entry_id(const char *name, char id[SRV_MODEL_ID + 1]) {
-    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
-    const size_t n = strlen(name);
-    if (n <= SUFFIX_SIZE || n - SUFFIX_SIZE > SRV_MODEL_ID || *name == '.' ||
-        strcmp(name + n - SUFFIX_SIZE, SUFFIX) != 0 || strspn(name, safe) != n)
-        return false;
-    memcpy(id, name, n - SUFFIX_SIZE);
-    id[n - SUFFIX_SIZE] = 0;
-    return true;
-}
-
-/* Checks the task of the training corpus, and reads of a model of origin "made" that it is one, and
- * its owner. */
-static attn_status read_facts(srv_model *to, const attn_model_file *file, attn_error *err) {
-    const char *origin = attn_model_file_text(file, "attnd.origin"),
-               *owner = attn_model_file_text(file, "attnd.owner"),
-               *task = attn_model_file_text(file, "corpus.task");
-    attn_task known;
-    if (task && file->sealed && !attn_task_parse(task, &known))
-        return attn_fail(err, ATTN_EUNSUPPORTED, "corpus.task",
-                         "corpus.task: \"%.60s\" is no task that this program knows", task);
-    if (!origin || strcmp(origin, "made") != 0)
-        return ATTN_OK;
-    to->origin = SRV_MODEL_MADE;
-    to->durable = true;
-    if (owner)
-        snprintf(to->owner, sizeof to->owner, "%s", owner);
-    return ATTN_OK;
-}
-
-attn_status srv_entry_take(srv_model *to, attn_model_file *file, attn_error *err) {
-    const attn_status status = read_facts(to, file, err);
-    to->model = file->model;
-    to->has_file = true;
-    to->sealed = file->sealed;
-    to->source = file->source;
-    to->target = file->target;
-    attn_model_file_forget(file);
-    return status ? status
-                  : attn_model_bytes(attn_model_configuration(to->model), false, &to->bytes, err);
-}
 
 static attn_status read_embedded(srv_entry *e, attn_error *err) {
     attn_model_file file;
@@ -114,24 +28,6 @@ static attn_status read_embedded(srv_entry *e, attn_error *err) {
 static int no_memory(void) {
     fprintf(stderr, "attnd: cannot start: not enough memory\n");
     return SRV_EXIT_RESOURCES;
-}
-
-bool srv_entries_embedded(srv_models *m) {
-    for (const srv_file *f = srv_embedded; f->name; f++) {
-        char id[SRV_MODEL_ID + 1];
-        if (strncmp(f->name, EMBEDDED, sizeof EMBEDDED - 1) != 0 ||
-            !srv_entry_id(f->name + sizeof EMBEDDED - 1, id) || srv_entry_find(m, id) ||
-            srv_refused_find(m, id))
-            continue;
-        srv_model model = {.origin = SRV_MODEL_EMBEDDED};
-        memcpy(model.id, id, sizeof id);
-        srv_entry *e = srv_entry_new(&model);
-        if (!e)
-            return false;
-        e->embedded = f;
-        srv_entry_list(m, e);
-    }
-    return true;
 }
 
 int srv_models_open(srv_models **out, const srv_config *config, srv_log *log) {

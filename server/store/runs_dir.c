@@ -14,8 +14,6 @@
 
 #include "system/files.h"
 
-#define GONE ".gone"
-
 enum {
     NAME = SRV_RUNS_NAME,
     HOUR = 3600,            /* in seconds */
@@ -52,80 +50,6 @@ void srv_runs_dir_close(srv_runs_dir *dir) {
     dir->fd = dir->captures = -1;
     srv_runs_index_free(&dir->index);
     pthread_mutex_destroy(&dir->lock);
-}
-
-void srv_runs_dir_name(char name[NAME], const char *id, const char *suffix) {
-    snprintf(name, NAME, "%.*s%s", SRV_RUN_ID, id, suffix);
-}
-
-static bool lacks_file(const srv_runs_dir *dir, const char *id, const char *suffix) {
-    char name[NAME];
-    srv_runs_dir_name(name, id, suffix);
-    return srv_file_lacks(dir->fd, name);
-}
-
-const char *srv_runs_dir_look_at(const srv_runs_dir *dir, const char *id, struct stat *st) {
-    static const char *const suffixes[] = {SRV_RUNS_FILE, SRV_RUNS_ADOPTED};
-    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
-        char name[NAME];
-        srv_runs_dir_name(name, id, suffixes[i]);
-        if (!fstatat(dir->fd, name, st, AT_SYMLINK_NOFOLLOW))
-            return suffixes[i];
-        if (srv_file_judge(errno) == SRV_FILE_TROUBLE)
-            return NULL;
-    }
-    errno = ENOENT;
-    return NULL;
-}
-
-/* Deletes a file of the run. Returns 0 or an errno value. */
-static int unlink_file(const srv_runs_dir *dir, const char *id, const char *suffix) {
-    char name[NAME];
-    srv_runs_dir_name(name, id, suffix);
-    return unlinkat(dir->fd, name, 0) ? errno : 0;
-}
-
-/* Creates <id>.gone before it deletes the run, so that other daemons always find one of both. On a
- * full disk the run is deleted without it. The checksums are deleted last, so that no file without them
- * is found that should have them. Returns 0 or an errno value; ENOENT: there was no such run. */
-static int remove_file(const srv_runs_dir *dir, const char *id) {
-    struct stat st;
-    char name[NAME];
-    const char *suffix = srv_runs_dir_look_at(dir, id, &st);
-    if (!suffix)
-        return errno;
-    srv_runs_dir_name(name, id, GONE);
-    int fd = openat(dir->fd, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    if (fd >= 0)
-        close(fd);
-    const int failed = unlink_file(dir, id, suffix);
-    if (failed && failed != ENOENT)
-        unlink_file(dir, id, GONE);
-    if (failed)
-        return failed;
-    unlink_file(dir, id, SRV_RUNS_KEPT);
-    unlink_file(dir, id, SRV_RUNS_CHECKS);
-    return 0;
-}
-
-static void forget_run(srv_runs_dir *dir, const char *id) {
-    pthread_mutex_lock(&dir->lock);
-    srv_runs_item *item = srv_runs_index_find(&dir->index, id);
-    if (item)
-        srv_runs_index_remove(&dir->index, item);
-    pthread_mutex_unlock(&dir->lock);
-}
-
-int srv_runs_dir_remove(srv_runs_dir *dir, const char *id) {
-    const int failed = remove_file(dir, id);
-    if (!failed || failed == ENOENT)
-        forget_run(dir, id);
-    return failed;
-}
-
-int srv_runs_dir_delete(srv_runs_dir *dir, const char *id) {
-    const int failed = srv_runs_dir_remove(dir, id);
-    return failed ? failed : srv_dir_sync(dir->fd);
 }
 
 bool srv_runs_dir_is_same(srv_runs_dir *dir, const char *id, uint64_t print) {
@@ -196,7 +120,7 @@ static int read_checks(const srv_runs_dir *dir, const char *id, srv_runs_side *s
     char name[NAME];
     srv_runs_dir_name(name, id, SRV_RUNS_CHECKS);
     const int failed = srv_runs_side_read(dir->fd, name, side);
-    return failed != ENOENT || lacks_file(dir, id, SRV_RUNS_FILE) ? failed : 0;
+    return failed != ENOENT || srv_runs_dir_lacks(dir, id, SRV_RUNS_FILE) ? failed : 0;
 }
 
 static int map_own(srv_runs_dir *dir, const char *id, srv_mapped **out, srv_runs_side *side) {
@@ -378,8 +302,8 @@ srv_run_presence srv_runs_dir_use(srv_runs_dir *dir, const char *id, int64_t *en
     if (!suffix && errno != ENOENT)
         return SRV_RUN_UNKNOWN;
     if (!suffix) {
-        forget_run(dir, id);
-        return lacks_file(dir, id, GONE) ? SRV_RUN_NEVER : SRV_RUN_GONE;
+        srv_runs_dir_forget(dir, id);
+        return srv_runs_dir_lacks(dir, id, SRV_RUNS_GONE) ? SRV_RUN_NEVER : SRV_RUN_GONE;
     }
     srv_runs_item item;
     const bool sure = take_item(dir, id, &st, &item);
@@ -493,7 +417,7 @@ static void look_at_checks(sweep *s, const char *name) {
     char part[NAME + sizeof SRV_PART];
     snprintf(part, sizeof part, "%.*s" SRV_RUNS_FILE SRV_PART, SRV_RUN_ID, name);
     const int unfinished = srv_part_sweep(s->dir->fd, part);
-    if (!unfinished && lacks_file(s->dir, name, SRV_RUNS_FILE))
+    if (!unfinished && srv_runs_dir_lacks(s->dir, name, SRV_RUNS_FILE))
         unlinkat(s->dir->fd, name, 0);
 }
 
@@ -513,7 +437,7 @@ static void look_at(sweep *s, const char *name) {
         look_at_answers(s, name);
     else if (srv_is_part(name))
         look_at_part(s, name);
-    else if (ends_with(name, GONE))
+    else if (ends_with(name, SRV_RUNS_GONE))
         s->marks++;
 }
 
@@ -545,7 +469,7 @@ typedef struct marks {
 static void take_mark(sweep *s, const char *name) {
     marks *m = (marks *)s;
     struct stat st;
-    if (m->count == m->room || !ends_with(name, GONE) ||
+    if (m->count == m->room || !ends_with(name, SRV_RUNS_GONE) ||
         fstatat(s->dir->fd, name, &st, AT_SYMLINK_NOFOLLOW))
         return;
     mark *at = &m->list[m->count++];

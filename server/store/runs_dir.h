@@ -26,6 +26,7 @@
 #define SRV_RUNS_CHECKS  ".checks"
 #define SRV_RUNS_ADOPTED ".adopted"
 #define SRV_RUNS_KEPT    ".kept"
+#define SRV_RUNS_GONE    ".gone"
 
 enum { SRV_RUNS_NAME = SRV_RUN_ID + 16 }; /* buffer size of a file name: id, suffix and NUL */
 
@@ -49,17 +50,12 @@ int srv_runs_dir_open(srv_runs_dir *dir, const srv_config *config);
 void srv_runs_dir_close(srv_runs_dir *dir);
 /* Opens captures_dir, if there is one. Returns 0 or an errno value. */
 int srv_runs_dir_open_captures(srv_runs_dir *dir, const srv_config *config);
-/* Writes the name of a file: the first SRV_RUN_ID characters of `id`, and the suffix. */
-void srv_runs_dir_name(char name[SRV_RUNS_NAME], const char *id, const char *suffix);
 
 /* Adds a run whose file has just been written to the index. */
 void srv_runs_dir_add(srv_runs_dir *dir, const char *id, srv_owner owner);
 /* Writes a run, with room as of srv_runs_dir_reserve. Returns 0 or an errno value. */
 int srv_runs_dir_write(srv_runs_dir *dir, const char *id, srv_owner owner,
                        const attn_run_image *image);
-/* Looks for the file that makes the run exist. Returns its suffix. NULL: there is none (errno is
- * ENOENT), or it cannot be seen. */
-const char *srv_runs_dir_look_at(const srv_runs_dir *dir, const char *id, struct stat *st);
 /* Maps the file of a run for reading, and reads its side file; side->text NULL: it has none. Returns
  * 0 or an errno value. ENOENT: there is no such file. ENODATA: the file is empty or not a regular
  * file. EBADMSG: the side file is damaged. ESTALE: the run was adopted, and its file is another one
@@ -79,11 +75,6 @@ typedef enum srv_run_presence {
 /* Looks for the run and records that it is used now. For SRV_RUN_THERE, *ends_ns is the time at
  * which the run will expire, on the clock of attn_now_ns. */
 srv_run_presence srv_runs_dir_use(srv_runs_dir *dir, const char *id, int64_t *ends_ns);
-/* Removes the file of a run and leaves <id>.gone. Returns 0, or an errno value, after which the run is
- * still there; ENOENT: there was no such run. */
-int srv_runs_dir_remove(srv_runs_dir *dir, const char *id);
-/* The same, durably, for a client that is told so. */
-int srv_runs_dir_delete(srv_runs_dir *dir, const char *id);
 /* Lists runs as srv_runs_list_page does, without a look at the disk; `owner` NULL: of all owners. */
 size_t srv_runs_dir_page(srv_runs_dir *dir, const srv_owner *owner, const char *after,
                          srv_run_listed *out, size_t most);
@@ -100,6 +91,25 @@ bool srv_runs_dir_knows(srv_runs_dir *dir, const char *id);
 void srv_runs_dir_sweep(srv_runs_dir *dir);
 /* Returns count and bytes of the runs in the index, and the numbers of evicted and expired runs. */
 void srv_runs_dir_look(srv_runs_dir *dir, srv_runs_state *out);
+
+/* --- runs_files.c --- */
+
+/* Writes the name of a file: the first SRV_RUN_ID characters of `id`, and the suffix. */
+void srv_runs_dir_name(char name[SRV_RUNS_NAME], const char *id, const char *suffix);
+/* Returns whether the run surely has no file with this suffix. */
+bool srv_runs_dir_lacks(const srv_runs_dir *dir, const char *id, const char *suffix);
+/* Looks for the file that makes the run exist. Returns its suffix. NULL: there is none (errno is
+ * ENOENT), or it cannot be seen. */
+const char *srv_runs_dir_look_at(const srv_runs_dir *dir, const char *id, struct stat *st);
+/* Returns the bytes of the run's file, which has this `st`, and of its kept answers. */
+size_t srv_runs_dir_bytes(const srv_runs_dir *dir, const char *id, const struct stat *st);
+/* Removes the run from the index. */
+void srv_runs_dir_forget(srv_runs_dir *dir, const char *id);
+/* Removes the file of a run and leaves <id>.gone. Returns 0, or an errno value, after which the run is
+ * still there; ENOENT: there was no such run. */
+int srv_runs_dir_remove(srv_runs_dir *dir, const char *id);
+/* The same, durably, for a client that is told so. */
+int srv_runs_dir_delete(srv_runs_dir *dir, const char *id);
 
 /* --- runs_room.c --- */
 
@@ -126,8 +136,6 @@ void srv_runs_dir_trim(srv_runs_dir *dir);
 
 /* --- runs_kept.c --- */
 
-/* Returns the bytes of the run's file, which has this `st`, and of its kept answers. */
-size_t srv_runs_dir_bytes(const srv_runs_dir *dir, const char *id, const struct stat *st);
 /* Reads the kept answers of a run with this `print` as a whole image, which the caller frees with
  * attn_free. NULL: there are none, or their file cannot be read, is damaged or is that of another
  * run. */

@@ -7,14 +7,6 @@
 #include "store/runs_dir.h"
 #include "system/files.h"
 
-size_t srv_runs_dir_bytes(const srv_runs_dir *dir, const char *id, const struct stat *st) {
-    struct stat kept;
-    char name[SRV_RUNS_NAME];
-    srv_runs_dir_name(name, id, SRV_RUNS_KEPT);
-    const bool has_kept = !fstatat(dir->fd, name, &kept, AT_SYMLINK_NOFOLLOW);
-    return (size_t)st->st_size + (has_kept ? (size_t)kept.st_size : 0);
-}
-
 void *srv_runs_dir_answers(const srv_runs_dir *dir, const char *id, uint64_t print, size_t *size) {
     char name[SRV_RUNS_NAME];
     struct stat st;

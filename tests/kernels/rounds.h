@@ -20,6 +20,9 @@
 
 #include "kernels/processor.h"
 #include "kernels/x86/tiles.h"
+#ifdef __x86_64__
+#include "kernels/x86/vectors.h"
+#endif
 
 enum { ROUNDS = 60 };
 

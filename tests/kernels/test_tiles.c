@@ -15,6 +15,7 @@
 
 #include "kernels/processor.h"
 #include "kernels/x86/tiles.h"
+#include "kernels/x86/vectors.h"
 
 enum { ROUNDS = 200, MOST = 3, CELLS = 3 * MOST * MOST * ATTN_TILE_CELLS, SIDE = MOST * ATTN_TILE };
 

@@ -5,18 +5,10 @@
 #include "kernels/pointwise.h"
 #include "kernels/processor.h"
 #include "kernels/x86/tiles.h"
-
-static bool has_avx2(void) {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-}
-
-static bool has_avx512(void) {
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-}
+#include "kernels/x86/vectors.h"
 
 static bool has_avx512bf16(void) {
-    return has_avx512() && __builtin_cpu_supports("avx512bf16");
+    return attn_has_avx512() && __builtin_cpu_supports("avx512bf16");
 }
 
 /* Returns whether the processor has AMX-TILE and AMX-BF16 (leaf 7 of CPUID). */
@@ -40,19 +32,15 @@ attn_tiles_state attn_processor_tiles(void) {
     return tiles_state;
 }
 
-const attn_kernels *attn_kernels_vector(void) {
-    return has_avx512() ? &attn_kernels_avx512 : has_avx2() ? &attn_kernels_avx2 : NULL;
-}
-
 bool attn_isa_available(attn_isa isa) {
     __builtin_cpu_init();
     switch (isa) {
     case ATTN_ISA_REF:
         return true;
     case ATTN_ISA_AVX2:
-        return has_avx2();
+        return attn_has_avx2();
     case ATTN_ISA_AVX512:
-        return has_avx512();
+        return attn_has_avx512();
     case ATTN_ISA_AMX:
         return attn_processor_tiles() == ATTN_TILES_NATIVE;
     case ATTN_ISA_COUNT:
@@ -112,7 +100,7 @@ static void make_table_amx(attn_precision precision) {
     const bool native = attn_processor_tiles() == ATTN_TILES_NATIVE;
     if (precision == ATTN_PRECISION_FAST)
         base = &made.fast[base->isa];
-    *k = copy(base, ATTN_ISA_AMX, attn_isa_name(ATTN_ISA_AMX));
+    *k = copy(base, ATTN_ISA_AMX, "amx");
     (native ? attn_kernels_tiles_amx : attn_kernels_tiles_plain)(k, precision);
     if (native)
         attn_kernels_pass_amx(k);
@@ -125,9 +113,9 @@ static void make_tables(void) {
     made.fast[ATTN_ISA_REF] = made.bf16[ATTN_ISA_REF] = attn_kernels_ref;
     attn_kernels_round_ref(&made.fast[ATTN_ISA_REF], ATTN_PRECISION_FAST);
     attn_kernels_round_ref(&made.bf16[ATTN_ISA_REF], ATTN_PRECISION_BF16);
-    if (has_avx2())
+    if (attn_has_avx2())
         make_tables_avx2();
-    if (has_avx512())
+    if (attn_has_avx512())
         make_tables_avx512();
     for (int p = 0; attn_kernels_vector() && p < ATTN_PRECISION_COUNT; p++)
         make_table_amx((attn_precision)p);

@@ -4,7 +4,7 @@
  * columns. */
 #include <attn/rng.h>
 
-#include "kernels/processor.h"
+#include "kernels/x86/vectors.h"
 
 #define NAME(x) x##_plain
 #define BASE    (attn_kernels_vector())

@@ -1,0 +1,90 @@
+/* The files of one run in a directory. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "store/runs_dir.h"
+#include "system/files.h"
+
+void srv_runs_dir_name(char name[SRV_RUNS_NAME], const char *id, const char *suffix) {
+    snprintf(name, SRV_RUNS_NAME, "%.*s%s", SRV_RUN_ID, id, suffix);
+}
+
+bool srv_runs_dir_lacks(const srv_runs_dir *dir, const char *id, const char *suffix) {
+    char name[SRV_RUNS_NAME];
+    srv_runs_dir_name(name, id, suffix);
+    return srv_file_lacks(dir->fd, name);
+}
+
+const char *srv_runs_dir_look_at(const srv_runs_dir *dir, const char *id, struct stat *st) {
+    static const char *const suffixes[] = {SRV_RUNS_FILE, SRV_RUNS_ADOPTED};
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+        char name[SRV_RUNS_NAME];
+        srv_runs_dir_name(name, id, suffixes[i]);
+        if (!fstatat(dir->fd, name, st, AT_SYMLINK_NOFOLLOW))
+            return suffixes[i];
+        if (srv_file_judge(errno) == SRV_FILE_TROUBLE)
+            return NULL;
+    }
+    errno = ENOENT;
+    return NULL;
+}
+
+size_t srv_runs_dir_bytes(const srv_runs_dir *dir, const char *id, const struct stat *st) {
+    struct stat kept;
+    char name[SRV_RUNS_NAME];
+    srv_runs_dir_name(name, id, SRV_RUNS_KEPT);
+    const bool has_kept = !fstatat(dir->fd, name, &kept, AT_SYMLINK_NOFOLLOW);
+    return (size_t)st->st_size + (has_kept ? (size_t)kept.st_size : 0);
+}
+
+/* Deletes a file of the run. Returns 0 or an errno value. */
+static int unlink_file(const srv_runs_dir *dir, const char *id, const char *suffix) {
+    char name[SRV_RUNS_NAME];
+    srv_runs_dir_name(name, id, suffix);
+    return unlinkat(dir->fd, name, 0) ? errno : 0;
+}
+
+/* Creates <id>.gone before it deletes the run, so that other daemons always find one of both. On a
+ * full disk the run is deleted without it. The checksums are deleted last, so that no file without them
+ * is found that should have them. Returns 0 or an errno value; ENOENT: there was no such run. */
+static int remove_file(const srv_runs_dir *dir, const char *id) {
+    struct stat st;
+    char name[SRV_RUNS_NAME];
+    const char *suffix = srv_runs_dir_look_at(dir, id, &st);
+    if (!suffix)
+        return errno;
+    srv_runs_dir_name(name, id, SRV_RUNS_GONE);
+    int fd = openat(dir->fd, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        close(fd);
+    const int failed = unlink_file(dir, id, suffix);
+    if (failed && failed != ENOENT)
+        unlink_file(dir, id, SRV_RUNS_GONE);
+    if (failed)
+        return failed;
+    unlink_file(dir, id, SRV_RUNS_KEPT);
+    unlink_file(dir, id, SRV_RUNS_CHECKS);
+    return 0;
+}
+
+void srv_runs_dir_forget(srv_runs_dir *dir, const char *id) {
+    pthread_mutex_lock(&dir->lock);
+    srv_runs_item *item = srv_runs_index_find(&dir->index, id);
+    if (item)
+        srv_runs_index_remove(&dir->index, item);
+    pthread_mutex_unlock(&dir->lock);
+}
+
+int srv_runs_dir_remove(srv_runs_dir *dir, const char *id) {
+    const int failed = remove_file(dir, id);
+    if (!failed || failed == ENOENT)
+        srv_runs_dir_forget(dir, id);
+    return failed;
+}
+
+int srv_runs_dir_delete(srv_runs_dir *dir, const char *id) {
+    const int failed = srv_runs_dir_remove(dir, id);
+    return failed ? failed : srv_dir_sync(dir->fd);
+}
