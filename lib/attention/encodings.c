@@ -52,7 +52,8 @@ attn_status attn_encoding_differentiable(const attn_position *p, attn_error *err
                            "out dropout_p or grad_output");
 }
 
-int64_t attn_encoding_first(const attn_encoding *e, bool queries, size_t b) {
+/* Returns the position of row 0 of batch entry b of the queries, or of the keys and values. */
+static int64_t first_position(const attn_encoding *e, bool queries, size_t b) {
     return queries ? attn_mask_offset(e->mask, b) : (int64_t)e->dims.past;
 }
 
@@ -67,7 +68,7 @@ typedef struct row_order {
 
 static bool same_offsets(const attn_encoding *e, bool queries) {
     for (size_t b = 1; b < e->dims.B; b++)
-        if (attn_encoding_first(e, queries, b) != attn_encoding_first(e, queries, 0))
+        if (first_position(e, queries, b) != first_position(e, queries, 0))
             return false;
     return true;
 }
@@ -95,7 +96,7 @@ static bool order_of(const attn_encoding *e, bool queries, const attn_tensor *x,
 static int64_t position_of(const attn_encoding *e, bool queries, const row_order *order, size_t o,
                            size_t i) {
     const size_t b = order->a_batch ? o / order->a_batch : 0;
-    return attn_encoding_first(e, queries, b) + (int64_t)i;
+    return first_position(e, queries, b) + (int64_t)i;
 }
 
 /* Checks that the table has all positions. */
@@ -105,7 +106,7 @@ static attn_status check_positions(const attn_encoding *e, bool queries, const r
     if (e->position.kind != ATTN_POSITION_LEARNED || !order->L || !e->dims.B)
         return ATTN_OK;
     for (size_t b = 0; b < entries; b++) {
-        const int64_t first = attn_encoding_first(e, queries, b);
+        const int64_t first = first_position(e, queries, b);
         const int64_t last = first + (int64_t)order->L - 1;
         if (first < 0 || last >= (int64_t)most)
             return attn_fail(err, ATTN_ESHAPE, e->where,

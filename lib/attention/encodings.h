@@ -26,8 +26,6 @@ attn_status attn_encoding_check(const attn_position *p, const char *where, const
                                 size_t positions, attn_error *err);
 /* Refuses gradients through dropout of the encoded inputs. */
 attn_status attn_encoding_differentiable(const attn_position *p, attn_error *err);
-/* Returns the position of row 0 of batch entry b of the queries, or of the keys and values. */
-int64_t attn_encoding_first(const attn_encoding *e, bool queries, size_t b);
 
 /* Returns the stream of random numbers for one of query, key and value: the number of the first of
  * them that is the same tensor, so that x of self-attention is dropped once. */

@@ -103,10 +103,6 @@ void attn_task_languages(attn_task task, attn_language out[2]) {
     out[1] = is_translation(task) ? ATTN_FRENCH : ATTN_ENGLISH;
 }
 
-attn_task attn_corpus_task(const attn_corpus *corpus) {
-    return corpus->options.task;
-}
-
 bool attn_task_parse(const char *name, attn_task *out) {
     for (size_t i = 0; i < sizeof tasks / sizeof *tasks; i++)
         if (!strcmp(name, tasks[i])) {

@@ -60,8 +60,6 @@ typedef enum attn_task {
 #define ATTN_PART_NUMBER(name, text) ATTN_##name,
 typedef enum attn_part { ATTN_PART_LIST(ATTN_PART_NUMBER) ATTN_PARTS } attn_part;
 #undef ATTN_PART_NUMBER
-/* Returns the name of a class ("noun", …). */
-const char *attn_part_name(attn_part part);
 
 typedef enum attn_split { ATTN_TRAIN = 0, ATTN_VALIDATION, ATTN_HELD_OUT } attn_split;
 
@@ -127,8 +125,6 @@ attn_status attn_corpus_pair(const attn_corpus *corpus, attn_split split, uint64
 /* Sets the languages of source and target: English and French for the translation tasks, else
  * English twice, which splits symbols as they are. */
 void attn_task_languages(attn_task task, attn_language out[2]);
-/* Returns the task of a corpus. */
-attn_task attn_corpus_task(const attn_corpus *corpus);
 
 /* Returns the source or target of a pair as text: words joined with blanks, except after an
  * apostrophe and before marks, with the capital letter of the pair. It is in the arena; NULL:

@@ -197,7 +197,8 @@ static void put_links(const attn_sentence *s, attn_pair *out) {
                         (attn_link){(uint16_t)w, (uint16_t)t, s->french[t].ties[k].sure};
 }
 
-const char *attn_part_name(attn_part part) {
+/* Returns the name of a class ("noun", …). */
+static const char *name_of_part(attn_part part) {
 #define NAME(name, text) text,
     static const char *const names[] = {ATTN_PART_LIST(NAME)};
 #undef NAME
@@ -208,7 +209,7 @@ const char *attn_part_name(attn_part part) {
 static void put_classes(const attn_sentence *s, attn_pair *out) {
     out->target_count = out->link_count = s->english_count;
     for (size_t i = 0; i < s->english_count; i++) {
-        out->target[i] = attn_part_name(s->english[i].part);
+        out->target[i] = name_of_part(s->english[i].part);
         out->links[i] = (attn_link){(uint16_t)i, (uint16_t)i, true};
     }
 }

@@ -265,8 +265,10 @@ bool attn_lesson_forward(attn_lab *lab, const attn_lesson *lesson, const attn_mo
                                                out, lab->err));
 }
 
-const float *attn_lesson_look(attn_lab *lab, const attn_lesson *lesson, const attn_model *model,
-                              const attn_specimen *specimen) {
+/* Returns the cross-attention weights of an example, averaged over heads, as [T, S] in
+ * lab->scratch. NULL: the model has no attention, or the lab has failed. */
+static const float *mean_cross_weights(attn_lab *lab, const attn_lesson *lesson,
+                                       const attn_model *model, const attn_specimen *specimen) {
     const size_t S = specimen->S, T = specimen->T;
     attn_model_outputs out;
     attn_lab_scratch(lab);
@@ -283,7 +285,8 @@ const float *attn_lesson_look(attn_lab *lab, const attn_lesson *lesson, const at
     return mean;
 }
 
-const float *attn_lesson_gold(attn_lab *lab, const attn_specimen *specimen) {
+/* Returns the gold alignment as cells [T, S] in lab->scratch: 1 sure, 0.5 possible, 0 no link. */
+static const float *gold_cells(attn_lab *lab, const attn_specimen *specimen) {
     attn_lab_scratch(lab);
     float *cells = attn_arena_zeroed(lab->scratch, specimen->T * specimen->S, sizeof *cells);
     for (size_t i = 0; cells && i < specimen->pair->link_count; i++) {
@@ -293,8 +296,9 @@ const float *attn_lesson_gold(attn_lab *lab, const attn_specimen *specimen) {
     return cells ? cells : attn_lab_no_memory(lab);
 }
 
-attn_picture *attn_lesson_picture(attn_lab *lab, const char *name, const char *title, size_t panels,
-                                  const attn_specimen *specimen) {
+/* Adds a picture of `panels` heatmaps [T, S] with the words of the example as labels. */
+static attn_picture *open_heatmaps(attn_lab *lab, const char *name, const char *title,
+                                   size_t panels, const attn_specimen *specimen) {
     attn_picture *p = attn_lab_heatmaps(lab, name, title, panels, specimen->T, specimen->S);
     if (!p)
         return NULL;
@@ -314,8 +318,8 @@ static attn_picture *open_example(attn_lab *lab, const attn_contest *c, const at
     size_t panels = c->gold;
     for (size_t v = 0; v < c->count; v++)
         panels += c->variants[v].attention != ATTN_MODEL_NONE;
-    attn_picture *p = attn_lesson_picture(lab, "weights", c->looking, panels, example);
-    const float *gold = p && c->gold ? attn_lesson_gold(lab, example) : NULL;
+    attn_picture *p = open_heatmaps(lab, "weights", c->looking, panels, example);
+    const float *gold = p && c->gold ? gold_cells(lab, example) : NULL;
     if (gold)
         attn_lab_heatmap(lab, p, c->count, "what belongs together", gold, example->S);
     return lab->status ? NULL : p;
@@ -338,7 +342,7 @@ static void try_variant(attn_lab *lab, const attn_contest *c, const attn_lesson 
         return;
     if (c->score(lab, lesson, v, &pupil, c->ctx)) {
         attn_lab_curve(lab, curves, 0, variant->name, pupil.steps, pupil.right, pupil.count);
-        const float *look = attn_lesson_look(lab, lesson, pupil.model, example);
+        const float *look = mean_cross_weights(lab, lesson, pupil.model, example);
         if (look)
             attn_lab_heatmap(lab, looks, v, variant->name, look, example->S);
         if (look && c->look)

@@ -83,15 +83,6 @@ bool attn_lesson_specimen(attn_lab *lab, const attn_lesson *lesson, size_t words
  * Returns false if the lab has failed. */
 bool attn_lesson_forward(attn_lab *lab, const attn_lesson *lesson, const attn_model *model,
                          const attn_pair *pair, attn_model_outputs *out);
-/* Returns the cross-attention weights of an example, averaged over heads, as [T, S] in
- * lab->scratch. NULL: the model has no attention, or the lab has failed. */
-const float *attn_lesson_look(attn_lab *lab, const attn_lesson *lesson, const attn_model *model,
-                              const attn_specimen *specimen);
-/* Returns the gold alignment as cells [T, S] in lab->scratch: 1 sure, 0.5 possible, 0 no link. */
-const float *attn_lesson_gold(attn_lab *lab, const attn_specimen *specimen);
-/* Adds a picture of `panels` heatmaps [T, S] with the words of the example as labels. */
-attn_picture *attn_lesson_picture(attn_lab *lab, const char *name, const char *title, size_t panels,
-                                  const attn_specimen *specimen);
 
 /* ---- models that differ in their attention, trained alike and compared ---- */
 typedef struct attn_variant {

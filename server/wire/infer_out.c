@@ -5,13 +5,13 @@
 #include "wire/infer.h"
 #include "wire/json_out.h"
 
-static size_t count_of(const attn_tensor *t) {
+static size_t elements_of(const attn_tensor *t) {
     size_t count = 0;
     attn_tensor_count(t, &count);
     return count;
 }
 
-static const attn_named_tensor *find(const srv_parts *parts, const char *name) {
+static const attn_named_tensor *find_part(const srv_parts *parts, const char *name) {
     for (size_t i = 0; i < parts->count; i++)
         if (strcmp(parts->tensors[i].name, name) == 0)
             return &parts->tensors[i];
@@ -28,7 +28,7 @@ static bool is_binary(const srv_infer *in, const char *name) {
 
 static void put_output(attn_json_text *j, const attn_named_tensor *part, bool binary) {
     const attn_tensor *t = &part->tensor;
-    size_t count = count_of(t);
+    size_t count = elements_of(t);
     attn_json_object(j);
     attn_json_key_string(j, "name", part->name);
     attn_json_key_string(j, "datatype", srv_infer_datatype(t->dtype));
@@ -72,7 +72,7 @@ static bool add_blobs(srv_request *req, const attn_tensor *const *blobs, size_t 
     while (*length == '0')
         length++;
     for (size_t i = 0; i < count; i++) {
-        size_t bytes = count_of(blobs[i]) * attn_dtype_size(blobs[i]->dtype);
+        size_t bytes = elements_of(blobs[i]) * attn_dtype_size(blobs[i]->dtype);
         total += bytes;
         if (bytes)
             pieces[n++] = (srv_piece){blobs[i]->data, bytes};
@@ -99,7 +99,7 @@ bool srv_infer_reply(srv_request *req, const srv_infer *in, const char *model, c
     put_rest(&j, parts);
     attn_json_key_array(&j, "outputs");
     for (size_t i = 0; i < count; i++) {
-        const attn_named_tensor *part = find(parts, names[i]);
+        const attn_named_tensor *part = find_part(parts, names[i]);
         if (!part) {
             srv_problem(req, SRV_VALUE, NULL, "this request yields no output \"%s\"", names[i]);
             return false;

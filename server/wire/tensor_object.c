@@ -358,7 +358,8 @@ static int64_t seed_of_place(const attn_scan *s) {
     return (int64_t)crc32_z(0, (const Bytef *)s->path.text, s->path.size);
 }
 
-bool srv_tensor_object(attn_scan *s, unsigned accepts, attn_tensor *out) {
+/* Reads the tensor at the cursor, which is written as an object. false: a problem is set. */
+static bool read_object(attn_scan *s, unsigned accepts, attn_tensor *out) {
     description d = {0};
     size_t mark = s->path.size, count;
     if (!read_members(s, accepts, &d) || !check_members(s, &d))
@@ -402,7 +403,7 @@ bool srv_tensor_read(attn_scan *s, unsigned accepts, attn_tensor *out) {
     if (*s->p == '[')
         return srv_tensor_nested(s, accepts, srv_tensor_dtype(s->p, accepts), out);
     if (*s->p == '{')
-        return srv_tensor_object(s, accepts, out);
+        return read_object(s, accepts, out);
     if (!attn_scan_is_value(s))
         return attn_scan_expected(s, "a tensor");
     return srv_scan_refuse(

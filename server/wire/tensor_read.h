@@ -39,8 +39,6 @@ bool srv_tensor_list(attn_scan *s, attn_dtype dtype, attn_tensor *out);
 
 /* --- only for tensor_list.c, tensor_pieces.c, tensor_object.c, tensor_literal.c and tensor_runs.c --- */
 
-/* Reads the tensor at the cursor, which is written as an object. false: a problem is set. */
-bool srv_tensor_object(attn_scan *s, unsigned accepts, attn_tensor *out);
 /* What the members random, init and fill of a tensor and those that belong to them say. */
 typedef struct srv_literal {
     attn_name what; /* the value of random, init or fill */

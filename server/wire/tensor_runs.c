@@ -174,7 +174,7 @@ bool srv_tensor_runs(attn_scan *s, const char *list, attn_tensor *t) {
     g.S = t->dims[t->rank - 1];
     g.H = t->rank > 3 ? t->dims[t->rank - 3] : 1;
     for (int a = 0; a < t->rank - (t->rank > 3 ? 3 : 2); a++)
-        g.B *= t->dims[a]; /* srv_tensor_object has checked the product */
+        g.B *= t->dims[a]; /* tensor_object.c has checked the product */
     g.left = g.B * g.H;
     memset(g.data, 0, g.left * g.L * g.S);
     s->p = list;

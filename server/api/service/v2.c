@@ -70,26 +70,26 @@ static const srv_infer_model *find_model(srv_request *req) {
     return NULL;
 }
 
-static srv_outcome say(srv_request *req, const char *json) {
+static srv_outcome reply_constant(srv_request *req, const char *json) {
     srv_reply_set(req, 200, "application/json", json, strlen(json));
     srv_reply_header(req, "Cache-Control", "no-store");
     return SRV_DONE;
 }
 
 srv_outcome srv_v2_live(srv_request *req) {
-    return say(req, "{\"live\":true}\n");
+    return reply_constant(req, "{\"live\":true}\n");
 }
 
 srv_outcome srv_v2_ready(srv_request *req) {
-    return srv_is_ready(req) ? say(req, "{\"live\":true,\"ready\":true}\n") : SRV_DONE;
+    return srv_is_ready(req) ? reply_constant(req, "{\"live\":true,\"ready\":true}\n") : SRV_DONE;
 }
 
-static void begin(attn_json_text *j, srv_request *req) {
+static void begin_document(attn_json_text *j, srv_request *req) {
     srv_json_begin(j, req);
     attn_json_object(j);
 }
 
-static srv_outcome end(attn_json_text *j) {
+static srv_outcome end_document(attn_json_text *j) {
     attn_json_object_end(j);
     srv_json_end(j);
     return SRV_DONE;
@@ -99,16 +99,16 @@ srv_outcome srv_v2_server(srv_request *req) {
     static const char *const extensions[] = {"binary_tensor_data", "model_configuration",
                                              "parameters", "schedule_policy", "statistics"};
     attn_json_text j;
-    begin(&j, req);
+    begin_document(&j, req);
     attn_json_key_string(&j, "name", "attnd");
     attn_json_key_string(&j, "version", attn_version());
     attn_json_key_strings(&j, "extensions", extensions, sizeof extensions / sizeof *extensions);
-    return end(&j);
+    return end_document(&j);
 }
 
 /* Ends an answer that must not be cached, because it changes while the service runs. */
-static srv_outcome end_now(attn_json_text *j) {
-    end(j);
+static srv_outcome end_uncached(attn_json_text *j) {
+    end_document(j);
     srv_reply_header(srv_json_request(j), "Cache-Control", "no-store");
     return SRV_DONE;
 }
@@ -118,20 +118,20 @@ srv_outcome srv_v2_model_ready(srv_request *req) {
     attn_json_text j;
     if (!model || !srv_is_ready(req))
         return SRV_DONE;
-    begin(&j, req);
+    begin_document(&j, req);
     attn_json_key_string(&j, "name", model->name);
     attn_json_key_bool(&j, "ready", true);
-    return end_now(&j);
+    return end_uncached(&j);
 }
 
 srv_outcome srv_v2_models(srv_request *req) {
     attn_json_text j;
-    begin(&j, req);
+    begin_document(&j, req);
     attn_json_key_array(&j, "models");
     for (size_t i = 0; i < SRV_INFER_MODELS; i++)
         attn_json_string(&j, srv_infer_models[i].name);
     attn_json_array_end(&j);
-    return end_now(&j);
+    return end_uncached(&j);
 }
 
 typedef struct index_body {
@@ -228,13 +228,13 @@ srv_outcome srv_v2_model(srv_request *req) {
     attn_json_text j;
     if (!model)
         return SRV_DONE;
-    begin(&j, req);
+    begin_document(&j, req);
     attn_json_key_string(&j, "name", model->name);
     attn_json_key(&j, "versions");
     attn_json_raw(&j, "[\"" SRV_V2_VERSION "\"]", strlen(SRV_V2_VERSION) + 4);
     attn_json_key_string(&j, "platform", "attnd_c");
     put_tensors(&j, model, false);
-    return end(&j);
+    return end_document(&j);
 }
 
 srv_outcome srv_v2_config(srv_request *req) {
@@ -242,13 +242,13 @@ srv_outcome srv_v2_config(srv_request *req) {
     attn_json_text j;
     if (!model)
         return SRV_DONE;
-    begin(&j, req);
+    begin_document(&j, req);
     attn_json_key_string(&j, "name", model->name);
     attn_json_key_string(&j, "platform", "attnd_c");
     attn_json_key_string(&j, "backend", "attnd");
     attn_json_key_int(&j, "max_batch_size", 0);
     put_tensors(&j, model, true);
-    return end(&j);
+    return end_document(&j);
 }
 
 static void put_duration(attn_json_text *j, const char *name, int64_t count, int64_t ns) {
@@ -306,13 +306,13 @@ srv_outcome srv_v2_stats(srv_request *req) {
     attn_json_text j;
     if (req->params[0] && !model)
         return SRV_DONE;
-    begin(&j, req);
+    begin_document(&j, req);
     attn_json_key_array(&j, "model_stats");
     for (size_t i = 0; i < SRV_INFER_MODELS; i++)
         if (!model || i == index_of(model))
             put_statistics(&j, req->app->meters, &srv_infer_models[i]);
     attn_json_array_end(&j);
-    return end_now(&j);
+    return end_uncached(&j);
 }
 
 /* --- inference --- */
@@ -402,7 +402,7 @@ static bool find_tensor(const model_form *form, const char *pointer, bool behind
 /* The `place` of the decoded body: finds the input or parameter of the infer request from which the
  * value at `pointer` in the body of /v1/attention was made. For a place inside a parameter the
  * parameter itself is the result, because the client sent it as a text. */
-static void place(const srv_decoded_body *of, const char *pointer, srv_origin *out) {
+static void find_origin(const srv_decoded_body *of, const char *pointer, srv_origin *out) {
     const model_form *form = (const model_form *)(const void *)of;
     const char *object = form->model->object, *step = pointer + 1;
     const srv_field *fields = srv_attention_fields;
@@ -453,7 +453,7 @@ static bool make_form(srv_request *req, const srv_infer_model *model, const srv_
                          .tensors = in->inputs,
                          .count = in->input_count,
                          .beyond = in->beyond,
-                         .place = place},
+                         .place = find_origin},
                         model,
                         in->types};
     return true;
@@ -495,7 +495,7 @@ static void apply_timeout(srv_request *req, int64_t timeout_us) {
         srv_request_finish_by(req, req->start_ns + (timeout_us < most ? timeout_us : most) * 1000);
 }
 
-static srv_outcome infer(srv_request *req, const srv_infer_model *model) {
+static srv_outcome answer_inference(srv_request *req, const srv_infer_model *model) {
     const char *names[SRV_INFER_OUTPUTS];
     srv_infer in;
     model_form form;
@@ -522,7 +522,7 @@ static srv_outcome infer(srv_request *req, const srv_infer_model *model) {
     return SRV_DONE;
 }
 
-static void record(const srv_request *req, size_t model) {
+static void count_inference(const srv_request *req, size_t model) {
     srv_meters *m = req->app->meters;
     int64_t total = attn_now_ns() - req->start_ns;
     struct timespec now;
@@ -544,10 +544,10 @@ srv_outcome srv_v2_infer(srv_request *req) {
     const srv_infer_model *model = find_model(req);
     if (!model)
         return SRV_DONE;
-    srv_outcome outcome = infer(req, model);
+    srv_outcome outcome = answer_inference(req, model);
     /* A request that needs a larger arena than it has on the HTTP thread runs again on a request
      * thread, and is counted there. */
     if (outcome == SRV_DONE && !(req->in_place && srv_problem_is_memory(req)))
-        record(req, index_of(model));
+        count_inference(req, index_of(model));
     return outcome;
 }
