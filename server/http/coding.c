@@ -24,15 +24,14 @@ typedef struct output {
 } output;
 
 static bool refuse_ratio(srv_exchange *x, size_t ratio) {
-    srv_problem_limit(&x->req, SRV_TOO_LARGE, NULL, (double)ratio, "max_inflate_ratio",
-                      "the body decodes to more than %zu times its size", ratio);
-    return false;
+    return srv_problem_limit(&x->req, SRV_TOO_LARGE, NULL, (double)ratio, "max_inflate_ratio",
+                             "the body decodes to more than %zu times its size", ratio);
 }
 
 static bool refuse_memory(srv_exchange *x) {
-    srv_problem_limit(&x->req, SRV_MEMORY_BUDGET, NULL, (double)srv_budget_total(), "memory_bytes",
-                      "there is no memory to decode the body now; try again a little later");
-    return false;
+    return srv_problem_limit(&x->req, SRV_MEMORY_BUDGET, NULL, (double)srv_budget_total(),
+                             "memory_bytes",
+                             "there is no memory to decode the body now; try again a little later");
 }
 
 /* Doubles the room of the block. false: a problem is set, because the decoded body would exceed a
@@ -47,9 +46,8 @@ static bool grow(srv_exchange *x, output *out) {
     if (out->block && out->room == most) {
         if (most < cap)
             return refuse_ratio(x, ratio);
-        srv_problem_limit(&x->req, SRV_TOO_LARGE, NULL, (double)cap, "max_body_bytes",
-                          "the body decodes to more than %zu bytes", cap);
-        return false;
+        return srv_problem_limit(&x->req, SRV_TOO_LARGE, NULL, (double)cap, "max_body_bytes",
+                                 "the body decodes to more than %zu bytes", cap);
     }
     size_t room = out->room ? 2 * out->room : 4 * x->req.body_size;
     room = room < 16384 ? 16384 : room;
@@ -66,8 +64,7 @@ static bool grow(srv_exchange *x, output *out) {
 }
 
 static bool refuse_stream(srv_exchange *x, const char *why) {
-    srv_problem(&x->req, SRV_BAD_REQUEST, NULL, "the compressed body %s", why);
-    return false;
+    return srv_problem(&x->req, SRV_BAD_REQUEST, NULL, "the compressed body %s", why);
 }
 
 static bool inflate_body(srv_exchange *x, z_stream *z, bool gzip, output *out) {

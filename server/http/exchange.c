@@ -76,9 +76,8 @@ bool srv_exchange_arena(srv_exchange *x, size_t limit) {
     }
     attn_arena_free(x->req.arena);
     x->req.arena = attn_arena_new(limit);
-    if (!x->req.arena)
-        srv_problem(&x->req, SRV_MEMORY_BUDGET, NULL, "no memory for the request is left");
-    return x->req.arena != NULL;
+    return x->req.arena ||
+           srv_problem(&x->req, SRV_MEMORY_BUDGET, NULL, "no memory for the request is left");
 }
 
 void srv_exchange_spare(srv_exchange *x) {

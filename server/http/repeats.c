@@ -220,12 +220,11 @@ static bool enter(srv_repeats *r, srv_exchange *x, const srv_digest *key, const 
         return false;
     }
     e = free_place(r);
-    if (!e) {
-        srv_problem(&x->req, SRV_QUEUE_FULL, NULL,
-                    "%d requests with an Idempotency-Key are under way, as many as are allowed",
-                    SRV_REPEAT_KEYS);
-        return false;
-    }
+    if (!e)
+        return srv_problem(
+            &x->req, SRV_QUEUE_FULL, NULL,
+            "%d requests with an Idempotency-Key are under way, as many as are allowed",
+            SRV_REPEAT_KEYS);
     *e = (entry){.key = *key,
                  .request = *request,
                  .until_ns = INT64_MAX,
@@ -243,10 +242,9 @@ bool srv_repeats_begin(srv_exchange *x, size_t *place) {
     *place = NO_PLACE;
     if (!x->head.idempotency_key || strcmp(x->req.method, "POST"))
         return true;
-    if (!digest_key(r, x, &key) || !digest_request(r, x, &request)) {
-        srv_problem(&x->req, SRV_INTERNAL, NULL, "the digest of the request cannot be computed");
-        return false;
-    }
+    if (!digest_key(r, x, &key) || !digest_request(r, x, &request))
+        return srv_problem(&x->req, SRV_INTERNAL, NULL,
+                           "the digest of the request cannot be computed");
     pthread_mutex_lock(&r->lock);
     const bool runs = enter(r, x, &key, &request, place);
     pthread_mutex_unlock(&r->lock);

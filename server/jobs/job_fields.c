@@ -208,8 +208,8 @@ bool srv_job_fits(srv_request *req, const srv_job_body *body) {
         }
     if (body->kind == SRV_JOB_TRAIN || body->experiment >= 0)
         return true;
-    srv_problem(req, SRV_VALUE, "/experiment", "expected the name of an experiment, found none");
-    return false;
+    return srv_problem(req, SRV_VALUE, "/experiment",
+                       "expected the name of an experiment, found none");
 }
 
 static void refuse_setting(const attn_experiment *e, attn_error *err) {

@@ -361,15 +361,14 @@ static bool has_place(srv_request *req, const srv_job_entry *fresh, size_t count
     if (count < LOOKS_MOST && (!*fresh->owner || own < LOOKS_MOST - count))
         return true;
     if (count < LOOKS_MOST)
-        srv_problem(req, SRV_QUEUE_FULL, NULL,
-                    "%zu jobs for requests of this API key run or wait already, and a key may have "
-                    "as many as there are places left: %zu of %d; try again a little later",
-                    own, LOOKS_MOST - count, LOOKS_MOST);
-    else
-        srv_problem(req, SRV_QUEUE_FULL, NULL,
-                    "%d jobs for requests run or wait already; try again a little later",
-                    LOOKS_MOST);
-    return false;
+        return srv_problem(
+            req, SRV_QUEUE_FULL, NULL,
+            "%zu jobs for requests of this API key run or wait already, and a key may have "
+            "as many as there are places left: %zu of %d; try again a little later",
+            own, LOOKS_MOST - count, LOOKS_MOST);
+    return srv_problem(req, SRV_QUEUE_FULL, NULL,
+                       "%d jobs for requests run or wait already; try again a little later",
+                       LOOKS_MOST);
 }
 
 /* The caller has the lock. NULL: a problem is set. */

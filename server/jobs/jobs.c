@@ -214,47 +214,35 @@ static bool check_job(srv_request *req, const srv_job_body *body, size_t *bytes)
     attn_error err = {0};
     if (!srv_job_fits(req, body))
         return false;
-    if (body->kind == SRV_JOB_TRAIN && body->train.loop.steps > (uint64_t)config->jobs_steps) {
-        srv_problem_limit(req, SRV_TOO_LARGE, "/num_steps", (double)config->jobs_steps,
-                          "jobs_steps", "a job may take %" PRId64 " steps, found %" PRIu64,
-                          config->jobs_steps, body->train.loop.steps);
-        return false;
-    }
-    if (body->store && body->train.model.attention == ATTN_MODEL_NONE) {
-        srv_problem(req, SRV_VALUE, "/store", "a model without attention has nothing to store");
-        return false;
-    }
-    if (bytes_of(body, bytes, &err)) {
-        srv_problem_error(req, &err);
-        return false;
-    }
+    if (body->kind == SRV_JOB_TRAIN && body->train.loop.steps > (uint64_t)config->jobs_steps)
+        return srv_problem_limit(req, SRV_TOO_LARGE, "/num_steps", (double)config->jobs_steps,
+                                 "jobs_steps", "a job may take %" PRId64 " steps, found %" PRIu64,
+                                 config->jobs_steps, body->train.loop.steps);
+    if (body->store && body->train.model.attention == ATTN_MODEL_NONE)
+        return srv_problem(req, SRV_VALUE, "/store",
+                           "a model without attention has nothing to store");
+    if (bytes_of(body, bytes, &err))
+        return srv_problem_error(req, &err);
     if (*bytes <= (size_t)config->jobs_bytes)
         return true;
-    srv_problem_limit(req, SRV_TOO_LARGE, NULL, (double)config->jobs_bytes, "jobs_bytes",
-                      "the job needs up to %zu bytes; all jobs together may use %" PRId64, *bytes,
-                      config->jobs_bytes);
-    return false;
+    return srv_problem_limit(req, SRV_TOO_LARGE, NULL, (double)config->jobs_bytes, "jobs_bytes",
+                             "the job needs up to %zu bytes; all jobs together may use %" PRId64,
+                             *bytes, config->jobs_bytes);
 }
 
 /* Writes the job's description to jobs_dir, adds the job to the list and holds it. false: a problem
  * is set. The caller has the lock. */
 static bool enlist_job(srv_request *req, srv_jobs *jobs, srv_job_entry *e) {
     const int64_t most = jobs->config->jobs_count;
-    if (jobs->count >= (size_t)most) {
-        srv_problem_limit(req, SRV_TOO_LARGE, NULL, (double)most, "jobs_count",
-                          "%" PRId64 " jobs are kept, and there is no room for more: delete one",
-                          most);
-        return false;
-    }
-    if (jobs->stopping) {
-        srv_problem(req, SRV_DRAINING, NULL, "the server is shutting down");
-        return false;
-    }
+    if (jobs->count >= (size_t)most)
+        return srv_problem_limit(
+            req, SRV_TOO_LARGE, NULL, (double)most, "jobs_count",
+            "%" PRId64 " jobs are kept, and there is no room for more: delete one", most);
+    if (jobs->stopping)
+        return srv_problem(req, SRV_DRAINING, NULL, "the server is shutting down");
     const int failed = srv_jobs_dir_save(jobs, e);
-    if (failed) {
-        srv_problem_file(req, NULL, "the job cannot be written to jobs_dir", failed);
-        return false;
-    }
+    if (failed)
+        return srv_problem_file(req, NULL, "the job cannot be written to jobs_dir", failed);
     srv_job_list_in(jobs, e);
     e->held.holds++;
     srv_job_tell_state(e);
@@ -386,9 +374,7 @@ static bool wait_for_end(srv_request *req, srv_job_entry *e) {
             srv_job_cancel(e);
     }
     pthread_mutex_unlock(&e->jobs->lock);
-    if (status)
-        srv_problem_error(req, &err);
-    return !status;
+    return !status || srv_problem_error(req, &err);
 }
 
 bool srv_jobs_delete(srv_request *req, srv_job_entry *e) {
@@ -400,9 +386,7 @@ bool srv_jobs_delete(srv_request *req, srv_job_entry *e) {
     memcpy(model, e->model_id, sizeof model);
     pthread_mutex_unlock(&e->jobs->lock);
     const int failed = delete_ended(e->jobs, e, model);
-    if (failed)
-        srv_problem_file(req, NULL, "the job cannot be deleted", failed);
-    return !failed;
+    return !failed || srv_problem_file(req, NULL, "the job cannot be deleted", failed);
 }
 
 /* Takes the model from the job, which says so before its file is removed. On a full disk the file is

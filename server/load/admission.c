@@ -93,34 +93,30 @@ bool srv_admission_header(srv_admission *a, srv_request *req, uint64_t client, u
                           int64_t now_ns) {
     const srv_config *config = req->app->config;
     uint64_t cap = (uint64_t)config->max_body_bytes;
-    if (length > cap && !req->intake) {
-        srv_problem_limit(req, SRV_TOO_LARGE, NULL, (double)cap, "max_body_bytes",
-                          "the body has %llu bytes, at most %llu are taken",
-                          (unsigned long long)length, (unsigned long long)cap);
-        return false;
-    }
+    if (length > cap && !req->intake)
+        return srv_problem_limit(req, SRV_TOO_LARGE, NULL, (double)cap, "max_body_bytes",
+                                 "the body has %llu bytes, at most %llu are taken",
+                                 (unsigned long long)length, (unsigned long long)cap);
     if (length <= a->small)
         return true;
-    if (length > srv_admission_largest(a)) {
-        srv_problem_limit(req, SRV_TOO_LARGE, NULL, (double)srv_budget_total(), "memory_bytes",
-                          "the body has %llu bytes, and all bodies together may hold %zu, half of "
-                          "the memory of all requests",
-                          (unsigned long long)length, a->bodies);
-        return false;
-    }
-    if (!srv_queue_has_room(req->app->queue, client)) {
-        srv_problem_limit(req, SRV_QUEUE_FULL, NULL, (double)config->queue_length, "queue_length",
-                          "all places in the queue are taken; try again a little later");
-        return false;
-    }
+    if (length > srv_admission_largest(a))
+        return srv_problem_limit(
+            req, SRV_TOO_LARGE, NULL, (double)srv_budget_total(), "memory_bytes",
+            "the body has %llu bytes, and all bodies together may hold %zu, half of "
+            "the memory of all requests",
+            (unsigned long long)length, a->bodies);
+    if (!srv_queue_has_room(req->app->queue, client))
+        return srv_problem_limit(req, SRV_QUEUE_FULL, NULL, (double)config->queue_length,
+                                 "queue_length",
+                                 "all places in the queue are taken; try again a little later");
     double wanted = wanted_before(a, length, now_ns);
     if (wanted + (double)length <= (double)a->bodies)
         return true;
-    srv_problem_limit(req, SRV_MEMORY_BUDGET, NULL, (double)srv_budget_total(), "memory_bytes",
-                      "the body has %llu bytes, but others hold or are about to fill %.0f of the "
-                      "%zu bytes for bodies; try again a little later",
-                      (unsigned long long)length, wanted, a->bodies);
-    return false;
+    return srv_problem_limit(
+        req, SRV_MEMORY_BUDGET, NULL, (double)srv_budget_total(), "memory_bytes",
+        "the body has %llu bytes, but others hold or are about to fill %.0f of the "
+        "%zu bytes for bodies; try again a little later",
+        (unsigned long long)length, wanted, a->bodies);
 }
 
 void srv_admission_open(srv_admission *a, srv_incoming *body, uint64_t announced, int64_t now_ns) {
@@ -292,22 +288,19 @@ bool srv_admission_fits(srv_request *req, double bytes) {
     double most = (double)srv_budget_total();
     if (req->app->admission)
         most -= (double)srv_admission_spare(req->app->admission) + (double)req->body_size;
-    if (bytes > most) {
-        srv_problem_limit(req, SRV_TOO_LARGE, NULL, (double)srv_budget_total(), "memory_bytes",
-                          "scratch, results and the answer need %.0f bytes beside the body, and "
-                          "there are %.0f for all requests together",
-                          bytes, most > 0 ? most : 0);
-        return false;
-    }
+    if (bytes > most)
+        return srv_problem_limit(
+            req, SRV_TOO_LARGE, NULL, (double)srv_budget_total(), "memory_bytes",
+            "scratch, results and the answer need %.0f bytes beside the body, and "
+            "there are %.0f for all requests together",
+            bytes, most > 0 ? most : 0);
     double limit = (double)attn_arena_limit(req->arena);
     double need = (double)attn_arena_used(req->arena) + bytes;
-    if (need > limit) {
-        srv_problem_limit(req, SRV_TOO_LARGE, NULL, limit, "max_request_bytes",
-                          "inputs, scratch, results and the answer need up to %.0f bytes; a "
-                          "request may use %.0f: ask for less",
-                          need, limit);
-        return false;
-    }
+    if (need > limit)
+        return srv_problem_limit(req, SRV_TOO_LARGE, NULL, limit, "max_request_bytes",
+                                 "inputs, scratch, results and the answer need up to %.0f bytes; a "
+                                 "request may use %.0f: ask for less",
+                                 need, limit);
     return true;
 }
 
@@ -325,11 +318,11 @@ bool srv_admission_work(srv_request *req, double operations, double bytes) {
             srv_meters_observe(req->app->meters, SRV_RESERVED_BYTES, bytes);
         return true;
     }
-    srv_problem_limit(req, SRV_MEMORY_BUDGET, NULL, (double)srv_budget_total(), "memory_bytes",
-                      "scratch, results and the answer need %.0f bytes, and %zu are free now; try "
-                      "again a little later",
-                      bytes, srv_budget_free());
-    return false;
+    return srv_problem_limit(
+        req, SRV_MEMORY_BUDGET, NULL, (double)srv_budget_total(), "memory_bytes",
+        "scratch, results and the answer need %.0f bytes, and %zu are free now; try "
+        "again a little later",
+        bytes, srv_budget_free());
 }
 
 unsigned srv_admission_retry(int64_t wait_ns, uint64_t bits) {

@@ -191,35 +191,37 @@ static void reply_problem(srv_request *req, srv_code code, const char *pointer,
         srv_reply_header(req, "Retry-After", req->retry_after ? req->retry_after(req) : "1");
 }
 
-void srv_problem(srv_request *req, srv_code code, const char *pointer, const char *format, ...) {
+bool srv_problem(srv_request *req, srv_code code, const char *pointer, const char *format, ...) {
     va_list args;
     va_start(args, format);
     reply_problem(req, code, pointer, NULL, format, args);
     va_end(args);
+    return false;
 }
 
-void srv_problem_file(srv_request *req, const char *pointer, const char *what, int failed) {
+bool srv_problem_file(srv_request *req, const char *pointer, const char *what, int failed) {
     const bool full = failed == ENOSPC || failed == EDQUOT || failed == EFBIG;
-    srv_problem(req,
-                full               ? SRV_STORAGE_FULL
-                : failed == ENOMEM ? SRV_MEMORY_BUDGET
-                                   : SRV_STORAGE,
-                pointer, "%s: %s", what, strerror(failed));
+    return srv_problem(req,
+                       full               ? SRV_STORAGE_FULL
+                       : failed == ENOMEM ? SRV_MEMORY_BUDGET
+                                          : SRV_STORAGE,
+                       pointer, "%s: %s", what, strerror(failed));
 }
 
-void srv_problem_limit(srv_request *req, srv_code code, const char *pointer, double limit,
+bool srv_problem_limit(srv_request *req, srv_code code, const char *pointer, double limit,
                        const char *setting, const char *format, ...) {
     va_list args;
     va_start(args, format);
     reply_problem(req, code, pointer, &(problem_limit){limit, setting}, format, args);
     va_end(args);
+    return false;
 }
 
 static const char arena_setting[] = "max_request_bytes";
 
-void srv_problem_memory(srv_request *req, const char *pointer, const char *text) {
+bool srv_problem_memory(srv_request *req, const char *pointer, const char *text) {
     const double most = req->arena ? (double)attn_arena_limit(req->arena) : 0;
-    srv_problem_limit(req, SRV_TOO_LARGE, pointer, most, arena_setting, "%s", text);
+    return srv_problem_limit(req, SRV_TOO_LARGE, pointer, most, arena_setting, "%s", text);
 }
 
 bool srv_problem_is_memory(const srv_request *req) {
@@ -267,7 +269,7 @@ static const char *behind_steps(const char *where, const char *from) {
     return where + n + (where[n] == '/');
 }
 
-void srv_problem_error_at(srv_request *req, const attn_error *err, const srv_renamed *places) {
+bool srv_problem_error_at(srv_request *req, const attn_error *err, const srv_renamed *places) {
     char pointer[POINTER_MOST];
     const char *rest = NULL;
     while (places->from && !(rest = behind_steps(err->where, places->from)))
@@ -276,14 +278,12 @@ void srv_problem_error_at(srv_request *req, const attn_error *err, const srv_ren
     rest = rest ? rest : err->where;
     snprintf(pointer, sizeof pointer, "%s%s%s%s", *to ? "/" : "", to, *rest ? "/" : "", rest);
     const char *at = err->where[0] ? pointer : NULL;
-    if (err->code == ATTN_ENOMEM)
-        srv_problem_memory(req, at, err->text);
-    else
-        srv_problem(req, code_of(err->code), at, "%s", err->text);
+    return err->code == ATTN_ENOMEM ? srv_problem_memory(req, at, err->text)
+                                    : srv_problem(req, code_of(err->code), at, "%s", err->text);
 }
 
-void srv_problem_error(srv_request *req, const attn_error *err) {
-    srv_problem_error_at(req, err, &(srv_renamed){NULL, NULL});
+bool srv_problem_error(srv_request *req, const attn_error *err) {
+    return srv_problem_error_at(req, err, &(srv_renamed){NULL, NULL});
 }
 
 /* --- any reply --- */

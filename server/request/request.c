@@ -22,11 +22,11 @@ bool srv_request_owns(srv_request *req, const char *owner) {
     const bool own = owner ? req->owner && !strcmp(req->owner, owner) : !req->owner;
     if (own || req->admin)
         return true;
-    srv_problem(req, SRV_FORBIDDEN, NULL,
-                owner ? "this belongs to another API key: its owner may delete it, or a key with "
-                        "the right \"admin\""
-                      : "this is shared by all: a key with the right \"admin\" may delete it");
-    return false;
+    return srv_problem(
+        req, SRV_FORBIDDEN, NULL,
+        owner ? "this belongs to another API key: its owner may delete it, or a key with "
+                "the right \"admin\""
+              : "this is shared by all: a key with the right \"admin\" may delete it");
 }
 
 bool srv_request_sees(const srv_request *req, const char *owner) {

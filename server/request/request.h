@@ -221,28 +221,28 @@ typedef enum srv_code {
 
 const char *srv_code_name(srv_code code); /* "malformed_json", "queue_full", … */
 
-/* Replaces the reply by a problem. `pointer` is a JSON pointer to the faulty part of the body, such
+/* Replaces the reply by a problem, and returns false as all functions do that set one. `pointer` is a JSON pointer to the faulty part of the body, such
  * as "/attn_mask/0"; NULL: none. `format` makes the detail, a sentence for people. */
-void srv_problem(srv_request *req, srv_code code, const char *pointer, const char *format, ...)
+bool srv_problem(srv_request *req, srv_code code, const char *pointer, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 /* Sets the problem that the service cannot use one of its files. The errno value `failed` selects
  * the code: storage_full, memory_budget (ENOMEM) or else storage_failed. The detail is `what`
  * followed by the system's text for the errno value. */
-void srv_problem_file(srv_request *req, const char *pointer, const char *what, int failed);
+bool srv_problem_file(srv_request *req, const char *pointer, const char *what, int failed);
 /* Sets a problem as srv_problem does. The problem also states the limit that was hit, and the
  * setting that can raise this limit. */
-void srv_problem_limit(srv_request *req, srv_code code, const char *pointer, double limit,
+bool srv_problem_limit(srv_request *req, srv_code code, const char *pointer, double limit,
                        const char *setting, const char *format, ...)
     __attribute__((format(printf, 6, 7)));
 /* Sets the problem that the request's arena is used up: 413 with the setting max_request_bytes.
  * `text` names what the memory was needed for. */
-void srv_problem_memory(srv_request *req, const char *pointer, const char *text);
+bool srv_problem_memory(srv_request *req, const char *pointer, const char *text);
 /* Returns whether the reply is a problem that srv_problem_memory has set. The request might then be
  * answered with a larger arena. */
 bool srv_problem_is_memory(const srv_request *req);
 /* Sets the problem for an error of the library. The error's status selects the code of the problem,
  * and its `where`, such as "query/0", becomes the pointer "/query/0". */
-void srv_problem_error(srv_request *req, const attn_error *err);
+bool srv_problem_error(srv_request *req, const attn_error *err);
 /* What the request calls a place of the library's errors: the steps `from`, with which the place
  * begins, become the steps `to`. "" has no steps. */
 typedef struct srv_renamed {
@@ -250,6 +250,6 @@ typedef struct srv_renamed {
 } srv_renamed;
 /* As srv_problem_error, where the first row that fits renames the place. A row without `from` (NULL)
  * ends the table. */
-void srv_problem_error_at(srv_request *req, const attn_error *err, const srv_renamed *places);
+bool srv_problem_error_at(srv_request *req, const attn_error *err, const srv_renamed *places);
 
 #endif

@@ -214,13 +214,11 @@ attn_status srv_models_count(srv_models *m, size_t bytes, attn_error *err) {
 static bool reserve_model(srv_request *req, size_t bytes) {
     srv_models *m = req->app->models;
     const int64_t most = m->config->models_bytes, places = m->config->models_count;
-    if (bytes > (size_t)most) {
-        srv_problem_limit(req, SRV_TOO_LARGE, NULL, (double)most, "models_bytes",
-                          "the model needs %zu bytes; all models made here together may use "
-                          "%" PRId64,
-                          bytes, most);
-        return false;
-    }
+    if (bytes > (size_t)most)
+        return srv_problem_limit(req, SRV_TOO_LARGE, NULL, (double)most, "models_bytes",
+                                 "the model needs %zu bytes; all models made here together may use "
+                                 "%" PRId64,
+                                 bytes, most);
     const char *setting = try_count(m, bytes);
     if (setting && strcmp(setting, "models_count") == 0)
         srv_problem_limit(req, SRV_TOO_LARGE, NULL, (double)places, setting,

@@ -395,20 +395,16 @@ static bool open_mapped(srv_request *req, srv_runs_entry *e) {
     if (!srv_runs_open_image(req->app->config, e, &err))
         return true;
     if (err.code == ATTN_ENOMEM)
-        srv_problem_error(req, &err);
-    else
-        srv_problem(req, SRV_DAMAGED, NULL, "the file of run %s is not a stored run: %s%s%s",
-                    e->run.id, err.where, *err.where ? ": " : "", err.text);
-    return false;
+        return srv_problem_error(req, &err);
+    return srv_problem(req, SRV_DAMAGED, NULL, "the file of run %s is not a stored run: %s%s%s",
+                       e->run.id, err.where, *err.where ? ": " : "", err.text);
 }
 
 /* Runs never change. This process has seen what the run holds, if it has opened it before. */
 static bool is_known(srv_request *req, const srv_runs_entry *e) {
-    if (srv_runs_dir_is_same(&req->app->runs->dir, e->run.id, e->run.print))
-        return true;
-    srv_problem(req, SRV_RUN_CHANGED, NULL, "the file of run %s holds another run than before",
-                e->run.id);
-    return false;
+    return srv_runs_dir_is_same(&req->app->runs->dir, e->run.id, e->run.print) ||
+           srv_problem(req, SRV_RUN_CHANGED, NULL,
+                       "the file of run %s holds another run than before", e->run.id);
 }
 
 const srv_run *srv_runs_hold_file(srv_request *req, const char *id) {
@@ -534,14 +530,11 @@ bool srv_run_is_whole(srv_request *req, const srv_run *run) {
     const srv_mapped_state state = srv_runs_look_at(e);
     if (state == SRV_MAPPED_SAME || state == SRV_MAPPED_OTHER)
         return true;
-    if (state == SRV_MAPPED_WRITTEN) {
-        srv_problem(req, SRV_STORAGE, NULL, "the file of run %s was changed while it was read",
-                    run->id);
-        return false;
-    }
-    srv_problem(req, SRV_DAMAGED, NULL,
-                "the file of run %s was cut short, or cannot be read to its end", run->id);
-    return false;
+    if (state == SRV_MAPPED_WRITTEN)
+        return srv_problem(req, SRV_STORAGE, NULL,
+                           "the file of run %s was changed while it was read", run->id);
+    return srv_problem(req, SRV_DAMAGED, NULL,
+                       "the file of run %s was cut short, or cannot be read to its end", run->id);
 }
 
 /* A run whose mapped file was truncated is removed from the table here, so that the next request

@@ -71,10 +71,8 @@ bool srv_run_check(srv_request *req, const srv_run *run, const void *from, size_
             continue;
         if (!check_block(e, i))
             return refuse_block(req, e, i);
-        if (attn_control_check(&req->control, &err)) {
-            srv_problem_error(req, &err);
-            return false;
-        }
+        if (attn_control_check(&req->control, &err))
+            return srv_problem_error(req, &err);
     }
     return true;
 }
@@ -151,8 +149,7 @@ static const srv_run *give_up(const import *m) {
 }
 
 static bool no_memory(const import *m) {
-    srv_problem(m->req, SRV_MEMORY_BUDGET, m->pointer, "no memory for the run is left");
-    return false;
+    return srv_problem(m->req, SRV_MEMORY_BUDGET, m->pointer, "no memory for the run is left");
 }
 
 /* Sets the problem that runs_dir cannot take the run, or that the request has to stop. */
@@ -173,16 +170,14 @@ static bool refuse_run(const import *m, const attn_error *err) {
     const srv_config *config = m->runs->config;
     const bool sites = strcmp(err->where, "sites") == 0;
     if (err->code == ATTN_ELIMIT && (sites || strcmp(err->where, "run") == 0))
-        srv_problem_limit(
+        return srv_problem_limit(
             m->req, SRV_TOO_LARGE, sites ? "/sites" : "/run",
             (double)(sites ? config->max_capture_sites : config->max_capture_text_bytes),
             sites ? "max_capture_sites" : "max_capture_text_bytes", "%s", err->text);
-    else if (m->pointer && err->code != ATTN_ENOMEM && err->code != ATTN_ELIMIT)
-        srv_problem(m->req, SRV_VALUE, m->pointer, "%s%s%s", err->where, *err->where ? ": " : "",
-                    err->text);
-    else
-        srv_problem_error(m->req, err);
-    return false;
+    if (m->pointer && err->code != ATTN_ENOMEM && err->code != ATTN_ELIMIT)
+        return srv_problem(m->req, SRV_VALUE, m->pointer, "%s%s%s", err->where,
+                           *err->where ? ": " : "", err->text);
+    return srv_problem_error(m->req, err);
 }
 
 /* Makes an entry with a new id that belongs to the client. false: a problem is set. */
@@ -295,8 +290,7 @@ bool srv_run_receive(srv_request *req, uint64_t length) {
         return true;
     if (srv_runs_new_id(id))
         return srv_upload_begin(s->uploads, req, id, length);
-    srv_problem(req, SRV_MEMORY_BUDGET, NULL, "no id for the run can be made");
-    return false;
+    return srv_problem(req, SRV_MEMORY_BUDGET, NULL, "no id for the run can be made");
 }
 
 static const srv_run *refuse_empty(srv_request *req) {
@@ -398,12 +392,9 @@ static bool refuse_capture(srv_request *req, int failed) {
         {ENAMETOOLONG, "the path is too long"},
     };
     for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
-        if (reasons[i].failed == failed) {
-            srv_problem(req, SRV_VALUE, "/file", "%s", reasons[i].why);
-            return false;
-        }
-    srv_problem_file(req, "/file", "the file cannot be opened in captures_dir", failed);
-    return false;
+        if (reasons[i].failed == failed)
+            return srv_problem(req, SRV_VALUE, "/file", "%s", reasons[i].why);
+    return srv_problem_file(req, "/file", "the file cannot be opened in captures_dir", failed);
 }
 
 /* Begins the checksums of the file. false: a problem is set. */

@@ -24,10 +24,8 @@ bool srv_run_metadata_of(const char *owner, attn_arena *arena, attn_metadata to[
 }
 
 bool srv_run_metadata(srv_request *req, attn_metadata to[2], size_t *count) {
-    if (srv_run_metadata_of(req->owner, req->arena, to, count))
-        return true;
-    srv_problem(req, SRV_MEMORY_BUDGET, "/store", "no memory for the stored run is left");
-    return false;
+    return srv_run_metadata_of(req->owner, req->arena, to, count) ||
+           srv_problem(req, SRV_MEMORY_BUDGET, "/store", "no memory for the stored run is left");
 }
 
 bool srv_runs_may_read(srv_request *req, const char *id) {
@@ -61,13 +59,11 @@ static bool cannot_delete(srv_request *req, int failed) {
 
 /* Returns whether the request may delete a run whose files do not say any longer to whom it belongs. */
 static bool may_delete_unowned(srv_request *req, const char *id) {
-    if (srv_request_owns(req, NULL))
-        return true;
-    srv_problem(req, SRV_FORBIDDEN, NULL,
-                "the file that names the owner of run %s is damaged: a key with the right "
-                "\"admin\" may delete it",
-                id);
-    return false;
+    return srv_request_owns(req, NULL) ||
+           srv_problem(req, SRV_FORBIDDEN, NULL,
+                       "the file that names the owner of run %s is damaged: a key with the right "
+                       "\"admin\" may delete it",
+                       id);
 }
 
 /* Deletes a run whose file cannot be used any longer. The problem that says so is set, and stays if

@@ -68,8 +68,7 @@ static bool take_upload(srv_intake *intake, srv_request *req, const char *data, 
     if (failed)
         return refuse_upload(req, failed);
     if (!fits) { /* the connection could not be suspended */
-        srv_problem(req, SRV_DRAINING, NULL, "the server is shutting down");
-        return false;
+        return srv_problem(req, SRV_DRAINING, NULL, "the server is shutting down");
     }
     copy_in(u, data, size);
     pthread_mutex_lock(&s->lock);
@@ -98,8 +97,7 @@ bool srv_upload_begin(srv_uploads *s, srv_request *req, const char *id, uint64_t
         room = (size_t)length + s->piece;
     if (!u || !(u->buffer = attn_alloc(room))) {
         free(u);
-        srv_problem(req, SRV_MEMORY_BUDGET, NULL, "no memory for the upload is left");
-        return false;
+        return srv_problem(req, SRV_MEMORY_BUDGET, NULL, "no memory for the upload is left");
     }
     u->intake = (srv_intake){.take = take_upload,
                              .drop = drop_upload,

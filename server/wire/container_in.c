@@ -20,21 +20,18 @@ size_t srv_safetensors_lead(const char *first, size_t size) {
 }
 
 static bool out_of_memory(srv_request *req) {
-    srv_problem_limit(req, SRV_TOO_LARGE, "", (double)attn_arena_limit(req->arena),
-                      "max_request_bytes",
-                      "The memory of one request does not suffice for its tensors");
-    return false;
+    return srv_problem_limit(req, SRV_TOO_LARGE, "", (double)attn_arena_limit(req->arena),
+                             "max_request_bytes",
+                             "The memory of one request does not suffice for its tensors");
 }
 
 /* Sets the problem for an error of attn_safetensors_read. A malformed container gets no JSON
  * pointer, because it is not JSON; the text names the tensor. */
 static bool refuse(srv_request *req, const attn_error *err) {
     if (err->code == ATTN_EARG)
-        srv_problem(req, SRV_MALFORMED, NULL, "safetensors: %s%s%s", err->where,
-                    err->where[0] ? ": " : "", err->text);
-    else
-        srv_problem_error(req, err);
-    return false;
+        return srv_problem(req, SRV_MALFORMED, NULL, "safetensors: %s%s%s", err->where,
+                           err->where[0] ? ": " : "", err->text);
+    return srv_problem_error(req, err);
 }
 
 /* Checks that the bytes of a boolean tensor are 0 or 1. For other types all bytes are valid. */
@@ -49,9 +46,9 @@ static bool check_booleans(srv_request *req, const attn_named_tensor *t) {
             memcpy(pointer, "/", 1);
             memcpy(pointer + 1, t->name, (size_t)n);
             pointer[n + 1] = 0;
-            srv_problem(req, SRV_VALUE, pointer,
-                        "expected bytes 0 and 1 for bool, found %u at index %zu", bytes[i], i);
-            return false;
+            return srv_problem(req, SRV_VALUE, pointer,
+                               "expected bytes 0 and 1 for bool, found %u at index %zu", bytes[i],
+                               i);
         }
     return true;
 }
@@ -160,11 +157,9 @@ static bool enter(place *at, const srv_field *f) {
     } else if (f->kind == SRV_OBJECTS && (*at->given & bit)) {
         inner = enter_element(at, f);
     }
-    if (!inner) {
-        srv_problem(at->req, SRV_VALUE, at->path.text,
-                    "the request has no object here that a tensor could belong to");
-        return false;
-    }
+    if (!inner)
+        return srv_problem(at->req, SRV_VALUE, at->path.text,
+                           "the request has no object here that a tensor could belong to");
     at->body = inner;
     at->given = srv_given_word(f, inner);
     at->fields = f->fields;
@@ -179,25 +174,20 @@ static bool takes_dtype(const place *at, const srv_field *f, attn_dtype dtype) {
     unsigned wanted = dtype == ATTN_BOOL ? SRV_T_BOOL : whole ? SRV_T_REAL | SRV_T_INT : SRV_T_REAL;
     if (f->accepts & wanted)
         return true;
-    srv_problem(at->req, SRV_DTYPE, at->path.text, "expected %s, found %s",
-                f->accepts & SRV_T_REAL  ? "numbers"
-                : f->accepts & SRV_T_INT ? "int32, int64 or uint8"
-                                         : "bool",
-                attn_dtype_name(dtype));
-    return false;
+    return srv_problem(at->req, SRV_DTYPE, at->path.text, "expected %s, found %s",
+                       f->accepts & SRV_T_REAL  ? "numbers"
+                       : f->accepts & SRV_T_INT ? "int32, int64 or uint8"
+                                                : "bool",
+                       attn_dtype_name(dtype));
 }
 
 static bool insert(place *at, const srv_field *f, const attn_tensor *t) {
     const uint64_t bit = (uint64_t)1 << (f - at->fields);
-    if (f->kind != SRV_TENSOR) {
-        srv_problem(at->req, SRV_TYPE, at->path.text, "this field is no tensor");
-        return false;
-    }
-    if (*at->given & bit) {
-        srv_problem(at->req, SRV_MALFORMED, at->path.text,
-                    "the field is there twice, in the JSON and as a tensor");
-        return false;
-    }
+    if (f->kind != SRV_TENSOR)
+        return srv_problem(at->req, SRV_TYPE, at->path.text, "this field is no tensor");
+    if (*at->given & bit)
+        return srv_problem(at->req, SRV_MALFORMED, at->path.text,
+                           "the field is there twice, in the JSON and as a tensor");
     if (!takes_dtype(at, f, t->dtype))
         return false;
     attn_tensor *to = (attn_tensor *)(void *)(at->body + f->offset);

@@ -9,10 +9,9 @@
 #define RESPONSE "response" /* key of the metadata text: the answer without its tensors, as JSON */
 
 static bool out_of_memory(srv_request *req) {
-    srv_problem_limit(req, SRV_TOO_LARGE, NULL, (double)attn_arena_limit(req->arena),
-                      "max_request_bytes",
-                      "The answer does not fit the memory of this request: ask for less");
-    return false;
+    return srv_problem_limit(req, SRV_TOO_LARGE, NULL, (double)attn_arena_limit(req->arena),
+                             "max_request_bytes",
+                             "The answer does not fit the memory of this request: ask for less");
 }
 
 static size_t bytes_of(const attn_tensor *t) {
@@ -110,8 +109,7 @@ static bool reply_safetensors(srv_request *req, srv_parts *parts) {
     }
     if (!attn_safetensors_header(&file, req->arena, &header, &size, &err))
         return reply(req, SRV_SAFETENSORS, header, size, parts);
-    srv_problem_error(req, &err);
-    return false;
+    return srv_problem_error(req, &err);
 }
 
 static bool reply_npy(srv_request *req, const srv_parts *parts) {
@@ -119,18 +117,16 @@ static bool reply_npy(srv_request *req, const srv_parts *parts) {
     size_t size;
     attn_error err;
     if (parts->count != 1 || strcmp(parts->rest, "{}") != 0) {
-        srv_problem(
+        return srv_problem(
             req, SRV_NOT_ACCEPTABLE, NULL,
             "an .npy file holds one tensor and nothing else; this answer has %zu tensor%s%s: "
             "ask for one alone, or accept " SRV_SAFETENSORS,
             parts->count, parts->count == 1 ? "" : "s",
             strcmp(parts->rest, "{}") ? " and other parts" : "");
-        return false;
     }
     if (!attn_npy_header(&parts->tensors[0].tensor, req->arena, &header, &size, &err))
         return reply(req, SRV_NPY, header, size, parts);
-    srv_problem_error(req, &err);
-    return false;
+    return srv_problem_error(req, &err);
 }
 
 bool srv_parts_reply(srv_request *req, srv_parts *parts) {

@@ -36,12 +36,11 @@ static bool spend(srv_decoder *d, size_t *left, size_t n) {
         *left -= n;
         return true;
     }
-    srv_problem_limit(d->own.req, SRV_TOO_LARGE, d->s.path.text, (double)d->most,
-                      "max_envelope_bytes",
-                      "Beside its tensors a body may hold %zu bytes, %zu values and %zu lists and "
-                      "objects; this one holds more",
-                      d->most, d->most / 5, d->most / 64);
-    return false;
+    return srv_problem_limit(
+        d->own.req, SRV_TOO_LARGE, d->s.path.text, (double)d->most, "max_envelope_bytes",
+        "Beside its tensors a body may hold %zu bytes, %zu values and %zu lists and "
+        "objects; this one holds more",
+        d->most, d->most / 5, d->most / 64);
 }
 
 /* Enters the list or object at the cursor: moves the cursor behind its opening bracket. If the list
@@ -446,10 +445,9 @@ bool srv_decode_document(srv_decoder *d, const srv_field *fields, void *out) {
         return attn_scan_fail(s, ATTN_EARG, s->p, "a byte order mark is not JSON: leave it out");
     attn_scan_space(s);
     if (attn_scan_is_value(s) && *s->p != '{') {
-        srv_problem(d->own.req, SRV_TYPE, "",
-                    "expected an object with the fields of the request, found %s",
-                    attn_scan_found(s, found));
-        return false;
+        return srv_problem(d->own.req, SRV_TYPE, "",
+                           "expected an object with the fields of the request, found %s",
+                           attn_scan_found(s, found));
     }
     if (*s->p != '{')
         return attn_scan_expected(s, "an object");
@@ -532,10 +530,10 @@ static bool refuse_empty(srv_request *req, const srv_field *fields) {
         if (f->required)
             at += (size_t)snprintf(needed + at, sizeof needed - at, "%s\"%s\": ..", at ? ", " : "",
                                    f->name);
-    srv_problem(req, SRV_MALFORMED, "",
-                "The body is empty: expected a JSON object {%s}; /v1/examples has whole requests",
-                at ? needed : "..");
-    return false;
+    return srv_problem(
+        req, SRV_MALFORMED, "",
+        "The body is empty: expected a JSON object {%s}; /v1/examples has whole requests",
+        at ? needed : "..");
 }
 
 static bool has_type(const srv_request *req, const char *type) {
@@ -550,8 +548,7 @@ static bool allows_beyond(srv_request *req, const srv_beyond *beyond, const srv_
         if (f->kind == SRV_BOOL && (f->accepts & SRV_B_BEYOND) &&
             *(const bool *)((const char *)out + f->offset))
             return true;
-    srv_problem(req, SRV_NONFINITE, beyond->pointer, "%s", beyond->text);
-    return false;
+    return srv_problem(req, SRV_NONFINITE, beyond->pointer, "%s", beyond->text);
 }
 
 /* Finds the JSON of the request and its binary tensors, in whichever format the body is. */

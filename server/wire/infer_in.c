@@ -469,20 +469,17 @@ static bool split(reader *r) {
     srv_request *req = r->d.own.req;
     size_t size = req->body_size;
     r->d.s.start = req->body;
-    if (req->infer_header && (!srv_infer_lead(req->infer_header, &size) || size > req->body_size)) {
-        srv_problem(req, SRV_BAD_REQUEST, NULL,
-                    "Inference-Header-Content-Length must be a number of bytes within the body of "
-                    "%zu, found \"%.40s\"",
-                    req->body_size, req->infer_header);
-        return false;
-    }
-    if (req->infer_header && size == 0) {
-        srv_problem(
+    if (req->infer_header && (!srv_infer_lead(req->infer_header, &size) || size > req->body_size))
+        return srv_problem(
+            req, SRV_BAD_REQUEST, NULL,
+            "Inference-Header-Content-Length must be a number of bytes within the body of "
+            "%zu, found \"%.40s\"",
+            req->body_size, req->infer_header);
+    if (req->infer_header && size == 0)
+        return srv_problem(
             req, SRV_BAD_REQUEST, NULL,
             "a body without JSON (Inference-Header-Content-Length: 0) does not say what its "
             "tensors are");
-        return false;
-    }
     if (size < req->body_size && !(r->d.s.start = attn_arena_text(req->arena, req->body, size)))
         return srv_scan_memory(&r->d.s);
     r->d.s.p = r->d.s.start;
@@ -507,10 +504,8 @@ bool srv_infer_read(srv_request *req, size_t max_depth, const srv_field *own, sr
     out->id = body.id;
     out->binary = body.parameters.binary;
     out->timeout_us = body.parameters.timeout_us;
-    if (r.blob != r.blob_end) {
-        srv_problem(req, SRV_MALFORMED, NULL, "%zu bytes behind the last binary tensor",
-                    (size_t)(r.blob_end - r.blob));
-        return false;
-    }
+    if (r.blob != r.blob_end)
+        return srv_problem(req, SRV_MALFORMED, NULL, "%zu bytes behind the last binary tensor",
+                           (size_t)(r.blob_end - r.blob));
     return true;
 }

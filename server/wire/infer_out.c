@@ -61,10 +61,8 @@ static bool add_blobs(srv_request *req, const attn_tensor *const *blobs, size_t 
     srv_piece *pieces = attn_arena_zeroed(req->arena, count + 1, sizeof *pieces);
     char *length = attn_arena_small(req->arena, 24);
     size_t total = req->reply.size, n = 1;
-    if (!pieces || !length) {
-        srv_problem_memory(req, NULL, "The answer does not fit the memory of this request");
-        return false;
-    }
+    if (!pieces || !length)
+        return srv_problem_memory(req, NULL, "The answer does not fit the memory of this request");
     pieces[0] = (srv_piece){req->reply.body, req->reply.size};
     for (size_t digits = total, at = 20; at > 0; digits /= 10)
         length[--at] = (char)('0' + digits % 10);
@@ -100,10 +98,9 @@ bool srv_infer_reply(srv_request *req, const srv_infer *in, const char *model, c
     attn_json_key_array(&j, "outputs");
     for (size_t i = 0; i < count; i++) {
         const attn_named_tensor *part = find_part(parts, names[i]);
-        if (!part) {
-            srv_problem(req, SRV_VALUE, NULL, "this request yields no output \"%s\"", names[i]);
-            return false;
-        }
+        if (!part)
+            return srv_problem(req, SRV_VALUE, NULL, "this request yields no output \"%s\"",
+                               names[i]);
         bool blob = is_binary(in, part->name);
         put_output(&j, part, blob);
         if (blob)

@@ -318,17 +318,13 @@ bool srv_json_end(attn_json_text *j) {
     srv_parts *parts = j->aside;
     attn_error err;
     attn_json_put(j, parts ? "\0" : "\n", 1);
-    if (j->failed && attn_control_check(&req->control, &err)) {
-        srv_problem_error(req, &err);
-        return false;
-    }
-    if (j->failed) {
-        srv_problem_limit(req, SRV_TOO_LARGE, NULL, (double)attn_arena_limit(j->arena),
-                          "max_request_bytes",
-                          "The answer does not fit the memory of this request: ask for less "
-                          "(\"return\", \"decimals\") or send smaller tensors");
-        return false;
-    }
+    if (j->failed && attn_control_check(&req->control, &err))
+        return srv_problem_error(req, &err);
+    if (j->failed)
+        return srv_problem_limit(req, SRV_TOO_LARGE, NULL, (double)attn_arena_limit(j->arena),
+                                 "max_request_bytes",
+                                 "The answer does not fit the memory of this request: ask for less "
+                                 "(\"return\", \"decimals\") or send smaller tensors");
     attn_arena_shrink(j->arena, j->data, j->size);
     srv_reply_set(req, 200, "application/json", j->data, j->size - (parts != NULL));
     if (!parts)

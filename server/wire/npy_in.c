@@ -20,11 +20,9 @@ static bool refuse(srv_request *req, const char *name, const attn_error *err) {
     char pointer[280];
     snprintf(pointer, sizeof pointer, "/%.256s", name);
     if (err->code == ATTN_EARG)
-        srv_problem(req, SRV_MALFORMED, NULL, "npy: %.100s: %s", name, err->text);
-    else
-        srv_problem(req, err->code == ATTN_EDTYPE ? SRV_DTYPE : SRV_SHAPE, pointer, "%s",
-                    err->text);
-    return false;
+        return srv_problem(req, SRV_MALFORMED, NULL, "npy: %.100s: %s", name, err->text);
+    return srv_problem(req, err->code == ATTN_EDTYPE ? SRV_DTYPE : SRV_SHAPE, pointer, "%s",
+                       err->text);
 }
 
 static bool read_tensor(srv_request *req, const char *name, const attn_npy *file,
@@ -52,14 +50,12 @@ bool srv_npy_body(srv_request *req, const srv_field *fields, srv_decoded_body *o
     size_t size;
     while (f->name && f->kind != SRV_TENSOR)
         f++;
-    if (!f->name) {
-        srv_problem(req, SRV_MEDIA_TYPE, NULL, "no field of this route is a tensor: send JSON");
-        return false;
-    }
-    if (!tensor) {
-        srv_problem_memory(req, NULL, "The memory of one request does not suffice for its tensor");
-        return false;
-    }
+    if (!f->name)
+        return srv_problem(req, SRV_MEDIA_TYPE, NULL,
+                           "no field of this route is a tensor: send JSON");
+    if (!tensor)
+        return srv_problem_memory(req, NULL,
+                                  "The memory of one request does not suffice for its tensor");
     if (!open_file(req, f->name, req->body, req->body_size, &file) ||
         !read_tensor(req, f->name, &file, tensor) || !srv_query_text(req, fields, &text, &size))
         return false;
@@ -70,10 +66,10 @@ bool srv_npy_body(srv_request *req, const srv_field *fields, srv_decoded_body *o
 /* --- npz --- */
 
 static bool refuse_request(srv_request *req) {
-    srv_problem(req, SRV_MALFORMED, NULL,
-                "npz: expected \"request\" to be one string of JSON: str, bytes, or a uint8 array "
-                "of its bytes");
-    return false;
+    return srv_problem(
+        req, SRV_MALFORMED, NULL,
+        "npz: expected \"request\" to be one string of JSON: str, bytes, or a uint8 array "
+        "of its bytes");
 }
 
 /* Returns whether the code point is a character and not NUL. */
@@ -90,10 +86,9 @@ static bool read_wide(srv_request *req, const attn_npy *file, srv_decoded_body *
     const unsigned char *from = file->data;
     size_t n = file->size / 4;
     char *text = attn_arena_take(req->arena, file->size + 1), *p = text;
-    if (!text) {
-        srv_problem_memory(req, NULL, "The memory of one request does not suffice for its fields");
-        return false;
-    }
+    if (!text)
+        return srv_problem_memory(req, NULL,
+                                  "The memory of one request does not suffice for its fields");
     while (n > 0 && !code_point(from + 4 * (n - 1)))
         n--;
     for (size_t i = 0; i < n; i++) {
@@ -113,9 +108,8 @@ static bool read_bytes(srv_request *req, const char *data, size_t size, srv_deco
         size--;
     out->text = attn_arena_text(req->arena, data, size);
     out->size = size;
-    if (!out->text)
-        srv_problem_memory(req, NULL, "The memory of one request does not suffice for its fields");
-    return out->text != NULL;
+    return out->text || srv_problem_memory(
+                            req, NULL, "The memory of one request does not suffice for its fields");
 }
 
 /* Reads the JSON of the other fields from an array. */
@@ -143,16 +137,14 @@ static bool read_member(srv_request *req, const srv_zip_member *m, srv_decoded_b
     attn_npy file;
     if (strcmp(m->name, REQUEST ".json") == 0)
         return read_bytes(req, m->data, m->size, out);
-    if (n <= 4 || strcmp(m->name + n - 4, ".npy") != 0) {
-        srv_problem(req, SRV_MALFORMED, NULL,
-                    "npz: expected members FIELD.npy and request.json, found \"%.100s\"", m->name);
-        return false;
-    }
+    if (n <= 4 || strcmp(m->name + n - 4, ".npy") != 0)
+        return srv_problem(req, SRV_MALFORMED, NULL,
+                           "npz: expected members FIELD.npy and request.json, found \"%.100s\"",
+                           m->name);
     const char *name = attn_arena_text(req->arena, m->name, n - 4);
-    if (!name) {
-        srv_problem_memory(req, NULL, "The memory of one request does not suffice for its tensors");
-        return false;
-    }
+    if (!name)
+        return srv_problem_memory(req, NULL,
+                                  "The memory of one request does not suffice for its tensors");
     if (!open_file(req, name, m->data, m->size, &file))
         return false;
     if (strcmp(name, REQUEST) == 0)
@@ -167,10 +159,9 @@ bool srv_npz_body(srv_request *req, srv_decoded_body *out) {
     if (!srv_zip_read(req, &members, &count))
         return false;
     attn_named_tensor *tensors = attn_arena_zeroed(req->arena, count, sizeof *tensors);
-    if (!tensors) {
-        srv_problem_memory(req, NULL, "The memory of one request does not suffice for its tensors");
-        return false;
-    }
+    if (!tensors)
+        return srv_problem_memory(req, NULL,
+                                  "The memory of one request does not suffice for its tensors");
     out->tensors = tensors;
     for (size_t i = 0; i < count; i++)
         if (!read_member(req, &members[i], out, tensors))

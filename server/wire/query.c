@@ -41,10 +41,9 @@ static bool check_object(srv_request *req, const srv_field *fields, const char *
         if (f->kind != SRV_OBJECT || (f->accepts & SRV_O_NAME) || strcmp(f->name, name) != 0)
             continue;
         snprintf(pointer, sizeof pointer, "/%.64s", name);
-        srv_problem(req, SRV_UNKNOWN_FIELD, pointer,
-                    "\"%.64s\" is no parameter by itself: its fields are, such as %s=", name,
-                    f->fields->name);
-        return false;
+        return srv_problem(req, SRV_UNKNOWN_FIELD, pointer,
+                           "\"%.64s\" is no parameter by itself: its fields are, such as %s=", name,
+                           f->fields->name);
     }
     return true;
 }
@@ -121,10 +120,9 @@ bool srv_query_refuse(srv_request *req, const srv_field *body) {
     if (n == 0 || n == SIZE_MAX)
         return n == 0;
     snprintf(pointer, sizeof pointer, "/%.64s", pairs->name);
-    srv_problem(req, SRV_UNKNOWN_FIELD, pointer, "\"%.64s\" is no query parameter here: %s",
-                pairs->name,
-                body ? "the fields of a POST stand in its body" : "this path takes none");
-    return false;
+    return srv_problem(req, SRV_UNKNOWN_FIELD, pointer, "\"%.64s\" is no query parameter here: %s",
+                       pairs->name,
+                       body ? "the fields of a POST stand in its body" : "this path takes none");
 }
 
 static void put_string(attn_text *t, const char *text) {
@@ -209,10 +207,8 @@ bool srv_query_text(srv_request *req, const srv_field *fields, const char **text
         attn_text_add(&t, "}");
     }
     attn_text_add(&t, "}");
-    if (t.failed) {
-        srv_problem_memory(req, NULL, "no memory is left for the query");
-        return false;
-    }
+    if (t.failed)
+        return srv_problem_memory(req, NULL, "no memory is left for the query");
     *text = t.data;
     *size = t.size;
     return true;

@@ -54,21 +54,18 @@ bool srv_scan_refuse(attn_scan *s, srv_code code, const char *format, ...) {
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    srv_problem(srv_scan_of(s)->req, code, s->path.text, "%s", text);
-    return false;
+    return srv_problem(srv_scan_of(s)->req, code, s->path.text, "%s", text);
 }
 
 bool srv_scan_memory(attn_scan *s) {
-    srv_problem_memory(srv_scan_of(s)->req, s->path.text,
-                       "The memory of one request does not suffice for its tensors");
-    return false;
+    return srv_problem_memory(srv_scan_of(s)->req, s->path.text,
+                              "The memory of one request does not suffice for its tensors");
 }
 
 bool srv_scan_depth(attn_scan *s) {
-    srv_problem_limit(srv_scan_of(s)->req, s->of ? SRV_VALUE : SRV_MALFORMED, s->path.text,
-                      (double)s->max_depth, "max_json_depth",
-                      "lists and objects are more than %zu deep", s->max_depth);
-    return false;
+    return srv_problem_limit(srv_scan_of(s)->req, s->of ? SRV_VALUE : SRV_MALFORMED, s->path.text,
+                             (double)s->max_depth, "max_json_depth",
+                             "lists and objects are more than %zu deep", s->max_depth);
 }
 
 bool srv_scan_open(attn_scan *s, char close, bool *more) {

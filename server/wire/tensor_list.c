@@ -44,10 +44,9 @@ bool srv_tensor_as_numbers(srv_request *req, unsigned accepts, attn_tensor *t) {
         return true;
     float *data =
         attn_tensor_count(t, &n) ? attn_arena_zeroed(req->arena, n + 1, sizeof *data) : NULL;
-    if (!data) {
-        srv_problem_memory(req, NULL, "no memory is left for a tensor of integers as float32");
-        return false;
-    }
+    if (!data)
+        return srv_problem_memory(req, NULL,
+                                  "no memory is left for a tensor of integers as float32");
     attn_widen_f32(data, t->data, t->dtype, 1, n);
     *t = attn_tensor_dense(data, ATTN_F32, t->rank, t->dims);
     return true;

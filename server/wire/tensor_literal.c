@@ -41,10 +41,8 @@ static bool fill_all(attn_scan *s, filling *f) {
     srv_request *req = srv_scan_of(s)->req;
     attn_error err;
     size_t pieces = f->count / PIECE + (f->count % PIECE != 0);
-    if (!attn_pool_run(srv_request_pool(req), pieces, fill_piece, f, &req->control, &err))
-        return true;
-    srv_problem_error(req, &err);
-    return false;
+    return !attn_pool_run(srv_request_pool(req), pieces, fill_piece, f, &req->control, &err) ||
+           srv_problem_error(req, &err);
 }
 
 /* --- random numbers --- */

@@ -51,13 +51,12 @@ static bool refuse(srv_request *req, const char *format, ...) {
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    srv_problem(req, SRV_MALFORMED, NULL, "npz: %s", text);
-    return false;
+    return srv_problem(req, SRV_MALFORMED, NULL, "npz: %s", text);
 }
 
 static bool refuse_memory(srv_request *req) {
-    srv_problem_memory(req, NULL, "The memory of one request does not suffice for the archive");
-    return false;
+    return srv_problem_memory(req, NULL,
+                              "The memory of one request does not suffice for the archive");
 }
 
 static size_t number(const unsigned char *p, int bytes) {
@@ -221,16 +220,12 @@ static bool check_sizes(const archive *a, const entry *entries, size_t count) {
     double total = 0;
     for (size_t i = 0; i < count; i++)
         total += (double)entries[i].size;
-    if (total > most) {
-        srv_problem_limit(a->req, SRV_TOO_LARGE, NULL, most, "max_body_bytes",
-                          "the archive decodes to %.0f bytes, more than %.0f", total, most);
-        return false;
-    }
-    if (total > FREE_OUTPUT && total > ratio * (double)a->size) {
-        srv_problem_limit(a->req, SRV_TOO_LARGE, NULL, ratio, "max_inflate_ratio",
-                          "the archive decodes to more than %.0f times its size", ratio);
-        return false;
-    }
+    if (total > most)
+        return srv_problem_limit(a->req, SRV_TOO_LARGE, NULL, most, "max_body_bytes",
+                                 "the archive decodes to %.0f bytes, more than %.0f", total, most);
+    if (total > FREE_OUTPUT && total > ratio * (double)a->size)
+        return srv_problem_limit(a->req, SRV_TOO_LARGE, NULL, ratio, "max_inflate_ratio",
+                                 "the archive decodes to more than %.0f times its size", ratio);
     return true;
 }
 

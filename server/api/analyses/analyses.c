@@ -352,10 +352,7 @@ static bool add_shapes(void *data, srv_dry *dry) {
 static bool compute(void *data) {
     srv_analyses_call *call = data;
     attn_error err = {0};
-    if (!compute_all(call, &err))
-        return true;
-    srv_heat_problem(call->req, &err);
-    return false;
+    return !compute_all(call, &err) || srv_heat_problem(call->req, &err);
 }
 
 srv_outcome srv_analyses(srv_request *req) {

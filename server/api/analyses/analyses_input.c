@@ -174,8 +174,7 @@ static bool read_mask(srv_analyses_call *call, const srv_scope *scope) {
         call->mask = call->other_mask = mask;
         return true;
     }
-    srv_problem_error(call->req, &err);
-    return false;
+    return srv_problem_error(call->req, &err);
 }
 
 static int ascending(const void *x, const void *y) {
@@ -190,17 +189,14 @@ static bool read_class(srv_analyses_call *call, size_t index, attn_key_class *ou
     for (size_t k = 0; keys && k < in->keys.count; k++) {
         int64_t key = in->keys.values[k];
         snprintf(at, sizeof at, "/classes/%zu/keys/%zu", index, k);
-        if (key < 0 || (uint64_t)key >= call->dims.S) {
-            srv_problem(call->req, SRV_VALUE, at,
-                        "%" PRId64 " is outside: there are %zu keys, from 0", key, call->dims.S);
-            return false;
-        }
+        if (key < 0 || (uint64_t)key >= call->dims.S)
+            return srv_problem(call->req, SRV_VALUE, at,
+                               "%" PRId64 " is outside: there are %zu keys, from 0", key,
+                               call->dims.S);
         keys[k] = (size_t)key;
     }
-    if (!keys) {
-        srv_problem_memory(call->req, "/classes", "no memory is left for the classes");
-        return false;
-    }
+    if (!keys)
+        return srv_problem_memory(call->req, "/classes", "no memory is left for the classes");
     if (in->keys.count > 1)
         qsort(keys, in->keys.count, sizeof *keys, ascending);
     for (size_t k = 0; k < in->keys.count; k++)
@@ -216,10 +212,8 @@ static bool read_classes(srv_analyses_call *call) {
     for (size_t c = 0; classes && c < count; c++)
         if (!read_class(call, c, &classes[c]))
             return false;
-    if (!classes) {
-        srv_problem_memory(call->req, "/classes", "no memory is left for the classes");
-        return false;
-    }
+    if (!classes)
+        return srv_problem_memory(call->req, "/classes", "no memory is left for the classes");
     call->analysis.options.classes = classes;
     call->analysis.options.class_count = count;
     return true;
@@ -253,10 +247,8 @@ static bool read_ids(srv_analyses_call *call, const srv_scope *scope) {
     o->token_batches = in->key.rank == 2 || in->query.rank == 2 ? B : 1;
     int64_t *keys = attn_arena_zeroed(call->req->arena, o->token_batches * S, sizeof *keys);
     int64_t *queries = attn_arena_zeroed(call->req->arena, o->token_batches * L, sizeof *queries);
-    if (!keys || !queries) {
-        srv_problem_memory(call->req, "/ids", "no memory is left for token ids");
-        return false;
-    }
+    if (!keys || !queries)
+        return srv_problem_memory(call->req, "/ids", "no memory is left for token ids");
     const int64_t *k = in->key.data, *q = in->query.data;
     for (size_t b = 0; b < o->token_batches; b++) {
         for (size_t j = 0; j < S; j++)
@@ -298,10 +290,8 @@ static bool read_segments(srv_analyses_call *call, const srv_scope *scope) {
         return true;
     uint32_t *keys = attn_arena_zeroed(call->req->arena, S, sizeof *keys);
     uint32_t *queries = attn_arena_zeroed(call->req->arena, L, sizeof *queries);
-    if (!keys || !queries) {
-        srv_problem_memory(call->req, "/segments", "no memory is left for segments");
-        return false;
-    }
+    if (!keys || !queries)
+        return srv_problem_memory(call->req, "/segments", "no memory is left for segments");
     if (!read_numbers(&inside, "key", &in->key, S, keys, &o->segment_count) ||
         (in->query.values &&
          !read_numbers(&inside, "query", &in->query, L, queries, &o->segment_count)))
@@ -421,10 +411,8 @@ static bool count_views(const srv_analyses_call *call, size_t slots, attn_cost *
         if (!call->views[v])
             continue;
         if (attn_heatmap_cost(&o, rollout ? call->entries : d->B, rollout ? 1 : d->Hq, d->L, d->S,
-                              slots, &one, &err)) {
-            srv_heat_problem(call->req, &err);
-            return false;
-        }
+                              slots, &one, &err))
+            return srv_heat_problem(call->req, &err);
         all->operations += one.operations;
         if (rollout) {
             attn_cost rolled;
@@ -461,10 +449,8 @@ static bool count(srv_analyses_call *call) {
         !count_views(call, slots, &all, &text))
         return false;
     if (call->compares && attn_head_distances_cost(d->B, d->Hq, call->other_dims.Hq, d->L, d->S,
-                                                   slots, &between, &err)) {
-        srv_problem_error(call->req, &err);
-        return false;
-    }
+                                                   slots, &between, &err))
+        return srv_problem_error(call->req, &err);
     if (call->compares) /* the padding of both, and that of either */
         between.work_bytes += d->B * (d->L + 3 * sizeof(attn_padding) + ATTN_ALIGN);
     all.operations += between.operations;

@@ -291,11 +291,6 @@ static bool wants_norms(const srv_analysis *an) {
     return (an->items & SRV_AN_VALUE_NORM) != 0 && an->valued;
 }
 
-static bool fail(const srv_analysis *an, const attn_error *err) {
-    srv_problem_error(an->req, err);
-    return false;
-}
-
 static double text_of(const srv_analysis *an) {
     const attn_measure_options *o = &an->options;
     double heads = (double)an->B * (double)an->H;
@@ -328,15 +323,13 @@ bool srv_analysis_cost(const srv_analysis *an, size_t slots, attn_cost *out, dou
         (wants_pairs(an) &&
          attn_head_distances_cost(an->B, an->H, 0, an->L, an->S, slots, &pairs, &err)) ||
         (wants_norms(an) && attn_value_norms_cost(an->valued, an->w_o, slots, &norms, &err)))
-        return fail(an, &err);
+        return srv_problem_error(an->req, &err);
     if (!attn_size_add(all.work_bytes, pairs.work_bytes, &all.work_bytes) ||
         !attn_size_add(all.work_bytes, norms.work_bytes, &all.work_bytes) ||
         !attn_size_add(all.work_bytes, norms.result_bytes, &all.work_bytes) ||
         !attn_size_add(all.result_bytes, pairs.result_bytes, &all.result_bytes) ||
-        !count_labels(an, &all.work_bytes)) {
-        srv_problem(an->req, SRV_TOO_LARGE, NULL, "its size is beyond what can be counted");
-        return false;
-    }
+        !count_labels(an, &all.work_bytes))
+        return srv_problem(an->req, SRV_TOO_LARGE, NULL, "its size is beyond what can be counted");
     all.operations += pairs.operations + norms.operations;
     *out = all;
     *text = text_of(an);

@@ -90,9 +90,7 @@ static bool compute(void *data) {
                                             &c->analysis.source, &err);
     if (!status)
         status = srv_analysis_run(&c->analysis, pool, &err);
-    if (status)
-        srv_problem_error(c->req, &err);
-    return !status;
+    return !status || srv_problem_error(c->req, &err);
 }
 
 static void answer_text(void *data, attn_text *t) {

@@ -237,9 +237,7 @@ static bool compute(void *data) {
         attn_arena_rewind(req->arena, &mark);
         i += g.count;
     }
-    if (status)
-        srv_problem_error(req, &err);
-    return !status;
+    return !status || srv_problem_error(req, &err);
 }
 
 /* --- the answer --- */

@@ -129,10 +129,8 @@ static bool write_tensors(attn_json_text *j, const srv_attention_call *call) {
         srv_json_tensor(j, rows[i].tensor);
         if (rows[i].part && !goes_on)
             attn_json_object_end(j);
-        if (attn_control_check(&call->req->control, &err)) {
-            srv_problem_error(call->req, &err);
-            return false;
-        }
+        if (attn_control_check(&call->req->control, &err))
+            return srv_problem_error(call->req, &err);
     }
     return true;
 }

@@ -38,17 +38,12 @@ static double count_rows(const attn_attention_dims *d) {
                       fmax((double)d->Hkv, 1) * fmax((double)d->S, 1));
 }
 
-static bool fail(const srv_attention_call *call, const attn_error *err) {
-    srv_problem_error(call->req, err);
-    return false;
-}
-
 static bool add_norms(const srv_attention_call *call, size_t slots, srv_attention_bill *bill) {
     attn_cost norms;
     attn_error err = {0};
     if (attn_value_norms_cost(&call->body.operation.dims, srv_attention_w_o(call), slots, &norms,
                               &err))
-        return fail(call, &err);
+        return srv_problem_error(call->req, &err);
     bill->operations += norms.operations;
     bill->plain += norms.operations;
     bill->work += (double)norms.work_bytes + (double)norms.result_bytes;
@@ -60,10 +55,8 @@ static bool add_heatmap(const srv_attention_call *call, size_t slots, srv_attent
     const double maps = call->stage_count ? (double)call->stage_count : 1;
     attn_cost heat;
     attn_error err = {0};
-    if (attn_heatmap_cost(&call->heat, d->B, d->Hq, d->L, d->S, slots, &heat, &err)) {
-        srv_heat_problem(call->req, &err);
-        return false;
-    }
+    if (attn_heatmap_cost(&call->heat, d->B, d->Hq, d->L, d->S, slots, &heat, &err))
+        return srv_heat_problem(call->req, &err);
     bill->text += maps * SRV_HEAT_TEXT * (double)heat.result_bytes;
     bill->operations += maps * heat.operations;
     bill->plain += maps * heat.operations;
@@ -76,7 +69,7 @@ static bool add_store(const srv_attention_call *call, size_t slots, srv_attentio
     attn_cost run;
     attn_error err = {0};
     if (attn_run_cost(&call->body.operation.dims, slots, &run, &err))
-        return fail(call, &err);
+        return srv_problem_error(call->req, &err);
     bill->operations += run.operations;
     bill->stored = run.operations;
     bill->work += (double)run.work_bytes;
@@ -100,7 +93,7 @@ static bool add_gradients(const srv_attention_call *call, size_t slots, srv_atte
     attn_cost back;
     attn_error err = {0};
     if (!srv_gradients_cost(call, slots, &back, &err))
-        return fail(call, &err);
+        return srv_problem_error(call->req, &err);
     const double tensors = (double)srv_gradients_bytes(call);
     bill->operations += back.operations;
     bill->text += TEXT_OF_ROUNDED * (double)back.result_bytes;
@@ -114,7 +107,7 @@ static bool add_projections(const srv_attention_call *call, srv_attention_bill *
     attn_error err = {0};
     if (attn_projections_cost(&call->body.operation.in, &call->body.operation.projections, &around,
                               &err))
-        return fail(call, &err);
+        return srv_problem_error(call->req, &err);
     bill->operations += around.operations;
     bill->work += (double)around.work_bytes;
     return true;
@@ -150,7 +143,7 @@ static bool add_stages(const srv_attention_call *call, size_t scores, size_t slo
     if (runs == 0)
         return true;
     if (attn_attention_cost(&call->body.operation.dims, ATTN_WANT_SCORES, slots, &one, &err))
-        return fail(call, &err);
+        return srv_problem_error(call->req, &err);
     bill->operations += runs * one.operations;
     bill->work += runs * (double)one.work_bytes;
     *computed += runs * (double)one.result_bytes;
@@ -166,7 +159,7 @@ bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t s
     attn_error err = {0};
     double of_run = 0, means = 0;
     if (attn_attention_cost(d, computed, slots, &cost, &err))
-        return fail(call, &err);
+        return srv_problem_error(call->req, &err);
     srv_attention_bill bill = {
         .cells = cost.cells, .operations = cost.operations, .work = (double)cost.work_bytes};
     double results = (double)cost.result_bytes; /* of the library */
@@ -307,14 +300,15 @@ static bool check_parameters(const srv_attention_call *call) {
             sides[i]->dims[sides[i]->rank - (empty.layout == ATTN_BLHE ? 3 : 2)] = 0;
     empty.past_key.rank = empty.past_value.rank = 0;
     empty.mask.count = 0;
-    return !attn_attention_new(&empty, call->req->arena, &op, &err) || fail(call, &err);
+    return !attn_attention_new(&empty, call->req->arena, &op, &err) ||
+           srv_problem_error(call->req, &err);
 }
 
 static bool compile_mask(const srv_attention_call *call, attn_mask **mask) {
     attn_error err = {0};
     return !attn_attention_mask_new(&call->body.operation.shaped->mask, &call->body.operation.dims,
                                     call->req->arena, mask, &err) ||
-           fail(call, &err);
+           srv_problem_error(call->req, &err);
 }
 
 static bool has_values(const attn_mask_spec *spec) {
@@ -370,20 +364,16 @@ static bool shapes(const srv_attention_call *call, srv_dry *dry) {
     size_t n = srv_attention_results(call, always | call->want, rows);
     for (size_t i = 0; i < n; i++) {
         const char *name = srv_result_path(call, &rows[i]);
-        if (!name) {
-            srv_problem_memory(call->req, NULL, "no memory is left for the shapes");
-            return false;
-        }
+        if (!name)
+            return srv_problem_memory(call->req, NULL, "no memory is left for the shapes");
         srv_dry_shape(dry, name, rows[i].rank, rows[i].dims);
     }
     if (call->backward && !srv_gradients_shapes(call, dry))
         return false;
     if (!call->heatmap)
         return true;
-    if (attn_heatmap_shape(&call->heat, d->B, d->Hq, d->L, d->S, &maps[0], maps + 1, &err)) {
-        srv_heat_problem(call->req, &err);
-        return false;
-    }
+    if (attn_heatmap_shape(&call->heat, d->B, d->Hq, d->L, d->S, &maps[0], maps + 1, &err))
+        return srv_heat_problem(call->req, &err);
     srv_dry_shape(dry, "heatmap", 3, maps);
     return true;
 }

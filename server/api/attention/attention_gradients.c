@@ -189,10 +189,8 @@ bool srv_gradients_shapes(const srv_attention_call *call, srv_dry *dry) {
     const list l = list_gradients(call, &like);
     for (size_t i = 0; i < l.count; i++) {
         const char *name = path_of(&l.rows[i], call->req->arena);
-        if (!name) {
-            srv_problem_memory(call->req, NULL, "no memory is left for the shapes");
-            return false;
-        }
+        if (!name)
+            return srv_problem_memory(call->req, NULL, "no memory is left for the shapes");
         srv_dry_shape(dry, name, l.rows[i].t->rank, l.rows[i].t->dims);
     }
     return true;

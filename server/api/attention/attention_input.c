@@ -228,11 +228,9 @@ static bool check_axes(const srv_attention_call *call, const srv_scope *scope) {
     if (!call->body.store)
         return srv_refuse(scope, SRV_VALUE, "axes",
                           "axes name the axes of a stored run: they need \"store\": true");
-    if (!attn_run_axes_check(&call->body.operation.dims, (const char *const *)axes->values,
-                             axes->count, &err))
-        return true;
-    srv_problem_error(call->req, &err);
-    return false;
+    return !attn_run_axes_check(&call->body.operation.dims, (const char *const *)axes->values,
+                                axes->count, &err) ||
+           srv_problem_error(call->req, &err);
 }
 
 bool srv_attention_prepare(srv_attention_call *call) {

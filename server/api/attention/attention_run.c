@@ -69,10 +69,8 @@ static bool store_run(srv_attention_call *call) {
     attn_error err = {0};
     if (!srv_run_metadata(req, metadata, &metadata_count))
         return false;
-    if (!collect_texts(call, &texts)) {
-        srv_problem_memory(req, "/labels", "no memory is left for the labels of the run");
-        return false;
-    }
+    if (!collect_texts(call, &texts))
+        return srv_problem_memory(req, "/labels", "no memory is left for the labels of the run");
     const srv_strings *axes = &call->body.axes;
     const attn_run_site_source site = {
         .op = call->op,
@@ -90,11 +88,8 @@ static bool store_run(srv_attention_call *call) {
                                     .text_count = texts.count,
                                     .metadata = metadata,
                                     .metadata_count = metadata_count};
-    if (attn_run_image_new(&source, srv_request_pool(req), &req->control, req->arena, &image,
-                           &err)) {
-        srv_problem_error(req, &err);
-        return false;
-    }
+    if (attn_run_image_new(&source, srv_request_pool(req), &req->control, req->arena, &image, &err))
+        return srv_problem_error(req, &err);
     call->run = srv_run_store(req, &image);
     return call->run != NULL;
 }
@@ -249,8 +244,7 @@ static attn_status analyse(srv_attention_call *call, attn_error *err) {
 }
 
 static bool refuse(srv_attention_call *call, attn_error *err) {
-    srv_operation_refuse(&call->body.operation, call->req, err);
-    return false;
+    return srv_operation_refuse(&call->body.operation, call->req, err);
 }
 
 /* Computes the scores of all wanted stages but the first, each in a run of its own. */
@@ -376,10 +370,8 @@ static bool compute_results(srv_attention_call *call) {
         attn_value_norms(call->op, srv_attention_w_o(call), srv_request_pool(req), &req->control,
                          req->arena, &call->value_norms, &err))
         return refuse(call, &err);
-    if (call->heatmap && draw(call, &err)) {
-        srv_heat_problem(req, &err);
-        return false;
-    }
+    if (call->heatmap && draw(call, &err))
+        return srv_heat_problem(req, &err);
     if ((call->analyses && analyse(call, &err)) || shape_results(call, &err))
         return refuse(call, &err);
     return true;

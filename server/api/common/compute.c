@@ -17,10 +17,9 @@ static bool is_within(srv_request *req, const srv_limit *limit, double value, do
                       const char *setting) {
     if (!limit->what || value <= most)
         return true;
-    srv_problem_limit(req, SRV_TOO_LARGE, limit->pointer, most, setting,
-                      "%s%.4g %s; at most %.4g are allowed%s", or_none(limit->before), value,
-                      limit->what, most, or_none(limit->advice));
-    return false;
+    return srv_problem_limit(req, SRV_TOO_LARGE, limit->pointer, most, setting,
+                             "%s%.4g %s; at most %.4g are allowed%s", or_none(limit->before), value,
+                             limit->what, most, or_none(limit->advice));
 }
 
 static double bytes_of(const srv_cost *cost) {
@@ -46,10 +45,9 @@ static bool fits(srv_call *call, const srv_steps *steps) {
         return false;
     if (!limits.bytes.what || need <= room)
         return true;
-    srv_problem_limit(req, SRV_TOO_LARGE, limits.bytes.pointer, room, "max_request_bytes",
-                      "%s %.0f bytes; a request may use %.0f%s", limits.bytes.what, need, room,
-                      or_none(limits.bytes.advice));
-    return false;
+    return srv_problem_limit(req, SRV_TOO_LARGE, limits.bytes.pointer, room, "max_request_bytes",
+                             "%s %.0f bytes; a request may use %.0f%s", limits.bytes.what, need,
+                             room, or_none(limits.bytes.advice));
 }
 
 /* --- the steps --- */

@@ -56,14 +56,12 @@ void srv_csv_line(srv_csv *t) {
 }
 
 void srv_csv_end(const srv_csv *t) {
-    attn_error err = t->err;
-    if (!t->text.failed) {
+    if (!t->text.failed)
         srv_reply_set(t->req, 200, "text/csv; charset=utf-8; header=present",
                       t->text.data ? t->text.data : "", t->text.size);
-        return;
-    }
-    if (!err.code)
-        attn_fail(&err, ATTN_ENOMEM, "",
-                  "the answer as CSV needs more memory than a request may use");
-    srv_problem_error(t->req, &err);
+    else if (t->err.code)
+        srv_problem_error(t->req, &t->err);
+    else
+        srv_problem_memory(t->req, NULL,
+                           "the answer as CSV needs more memory than a request may use");
 }

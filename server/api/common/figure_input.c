@@ -166,8 +166,8 @@ attn_figure_options srv_figure_options(const srv_figure_input *in, int transform
     return o;
 }
 
-void srv_figure_problem(srv_request *req, const attn_error *err) {
-    srv_problem_error_at(req, err, (const srv_renamed[]){{"", "figure"}, {NULL, NULL}});
+bool srv_figure_problem(srv_request *req, const attn_error *err) {
+    return srv_problem_error_at(req, err, (const srv_renamed[]){{"", "figure"}, {NULL, NULL}});
 }
 
 #define NO_FONTS "no font is installed, so every letter of this picture is a box"

@@ -48,7 +48,7 @@ attn_figure_options srv_figure_options(const srv_figure_input *in, int transform
 bool srv_figure_check(srv_request *req, const srv_figure_input *in);
 /* Sets the problem for an error of the library about a figure. The error's path is relative to
  * /figure. */
-void srv_figure_problem(srv_request *req, const attn_error *err);
+bool srv_figure_problem(srv_request *req, const attn_error *err);
 /* Sets the reply to the figure, as PNG or SVG, whichever the client accepts. */
 void srv_figure_reply(srv_request *req, const srv_figure_input *figure, attn_text *svg);
 

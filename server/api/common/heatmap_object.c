@@ -137,13 +137,13 @@ bool srv_heat_options(srv_request *req, const srv_heat_input *in, const attn_att
     return true;
 }
 
-void srv_heat_problem(srv_request *req, const attn_error *err) {
+bool srv_heat_problem(srv_request *req, const attn_error *err) {
     static const srv_renamed places[] = {
         {"heads", "heatmap/heads"},         {"batch", "heatmap/batch"},
         {"rows", "heatmap/rows"},           {"cols", "heatmap/cols"},
         {"top_k", "heatmap/top_k"},         {"top_p", "heatmap/top_p"},
         {"max_cells", "heatmap/max_cells"}, {NULL, NULL}};
-    srv_problem_error_at(req, err, places);
+    return srv_problem_error_at(req, err, places);
 }
 
 /* --- JSON and text --- */
@@ -311,9 +311,7 @@ void srv_heat_text(attn_text *t, const attn_heatmaps *maps, const srv_labels *la
 #define LAYER_HEADS 16 /* most heads of a layer whose panels share a row */
 
 static void no_memory(srv_request *req) {
-    attn_error err;
-    attn_fail(&err, ATTN_ENOMEM, "", "the picture needs more memory than a request may use");
-    srv_problem_error(req, &err);
+    srv_problem_memory(req, NULL, "the picture needs more memory than a request may use");
 }
 
 /* In which respects the heatmaps of an answer differ from each other. */

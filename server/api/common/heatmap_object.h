@@ -49,7 +49,7 @@ bool srv_heat_options(srv_request *req, const srv_heat_input *in, const attn_att
                       attn_heatmap_options *out);
 /* Sets the problem for an error of the library about the options. The error's path is relative to
  * /heatmap. */
-void srv_heat_problem(srv_request *req, const attn_error *err);
+bool srv_heat_problem(srv_request *req, const attn_error *err);
 
 /* Upper bound of the bytes of JSON for each byte of a heatmap in memory. */
 #define SRV_HEAT_TEXT 4.0

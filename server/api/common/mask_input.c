@@ -101,10 +101,8 @@ void srv_mask_offset(const srv_union *offset, attn_mask_spec *spec) {
 bool srv_mask_kept(srv_request *req, const attn_mask *mask, double cells, double *kept) {
     attn_error err = {0};
     uint64_t visible = 0;
-    if (attn_mask_visible(mask, &req->control, &visible, &err)) {
-        srv_problem_error(req, &err);
-        return false;
-    }
+    if (attn_mask_visible(mask, &req->control, &visible, &err))
+        return srv_problem_error(req, &err);
     *kept = cells > 0 ? (double)visible / cells : 1;
     return true;
 }

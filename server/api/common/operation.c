@@ -179,10 +179,8 @@ static bool read_projections(srv_operation *o, const srv_scope *scope) {
     if (!srv_given(scope, "projections") || !srv_given(&inside, "seed"))
         return true;
     if (attn_projections_declare(&o->in, &o->projections, &err) ||
-        attn_projections_shape(&o->in, &o->projections, &shapes, &made, &err)) {
-        srv_problem_error(scope->req, &err);
-        return false;
-    }
+        attn_projections_shape(&o->in, &o->projections, &shapes, &made, &err))
+        return srv_problem_error(scope->req, &err);
     o->seeded = true;
     o->parameters += made;
     return true;
@@ -216,9 +214,7 @@ static bool read_shapes(srv_operation *o, srv_request *req) {
         o->in.kernel = o->shaped->kernel = attn_isa_name(ATTN_ISA_REF);
         status = attn_attention_shape(o->shaped, &o->dims, &err);
     }
-    if (status)
-        srv_problem_error(req, &err);
-    return !status;
+    return !status || srv_problem_error(req, &err);
 }
 
 bool srv_operation_settle(srv_operation *o, const srv_scope *scope) {
@@ -250,7 +246,7 @@ attn_status srv_operation_open(srv_operation *o, srv_request *req, srv_warnings 
                                              o->in.position.kind, err);
 }
 
-void srv_operation_refuse(const srv_operation *o, srv_request *req, attn_error *err) {
+bool srv_operation_refuse(const srv_operation *o, srv_request *req, attn_error *err) {
     char *last = strrchr(err->where, '/');
     if (o->one_query && last && strncmp(err->where, "query/", strlen("query/")) == 0) {
         char *axis = last; /* "/0/3": the index of the one query and that of the element */
@@ -261,5 +257,5 @@ void srv_operation_refuse(const srv_operation *o, srv_request *req, attn_error *
     const bool of_input = strncmp(err->where, "projections/", strlen("projections/")) != 0;
     if (o->projections.num_heads && err->code == ATTN_ENONFINITE && of_input && last)
         *last = 0;
-    srv_problem_error(req, err);
+    return srv_problem_error(req, err);
 }

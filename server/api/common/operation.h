@@ -49,7 +49,7 @@ attn_status srv_operation_open(srv_operation *o, srv_request *req, srv_warnings 
 /* Sets the problem for an error of the library. If the error is that an input is not finite and there
  * are projections, its index is that of a projected row, to which all elements of an input row
  * contribute. Therefore the index is removed from the error's path, which this changes. */
-void srv_operation_refuse(const srv_operation *o, srv_request *req, attn_error *err);
+bool srv_operation_refuse(const srv_operation *o, srv_request *req, attn_error *err);
 
 extern const char srv_ragged_rows[]; /* what a ragged list of rows is told */
 

@@ -40,8 +40,7 @@ bool srv_refuse(const srv_scope *scope, srv_code code, const char *name, const c
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     snprintf(pointer, sizeof pointer, "%s/%s", scope->at, name);
-    srv_problem(scope->req, code, pointer, "%s", text);
-    return false;
+    return srv_problem(scope->req, code, pointer, "%s", text);
 }
 
 bool srv_needs(const srv_scope *scope, const char *name, const char *other, const char *why) {
@@ -175,14 +174,14 @@ static bool check_both(srv_request *req, const char *at, size_t found, size_t L,
     if (L == S && found == L)
         return true;
     if (L == S)
-        srv_problem(req, SRV_SHAPE, at, "expected %zu name%s (one a query and key), found %zu", L,
-                    L == 1 ? "" : "s", found);
-    else
-        srv_problem(req, SRV_SHAPE, at,
-                    "a list of names is for queries and keys alike, but there are %zu queries and "
-                    "%zu keys: send {\"query\": [..], \"key\": [..]}",
-                    L, S);
-    return false;
+        return srv_problem(req, SRV_SHAPE, at,
+                           "expected %zu name%s (one a query and key), found %zu", L,
+                           L == 1 ? "" : "s", found);
+    return srv_problem(
+        req, SRV_SHAPE, at,
+        "a list of names is for queries and keys alike, but there are %zu queries and "
+        "%zu keys: send {\"query\": [..], \"key\": [..]}",
+        L, S);
 }
 
 /* Checks the names of one entry. `at` is the pointer to them. */
@@ -199,24 +198,22 @@ bool srv_labels_check(srv_request *req, const srv_labels *labels, size_t B, size
     const srv_names *names = labels->items;
     if (labels->single)
         return check_entry(req, names, "/labels", L, S);
-    if (labels->items && labels->count != B) {
-        srv_problem(req, SRV_SHAPE, "/labels",
-                    "expected names for each of %zu batch entr%s, or one object for all of them, "
-                    "found a list of %zu",
-                    B, B == 1 ? "y" : "ies", labels->count);
-        return false;
-    }
+    if (labels->items && labels->count != B)
+        return srv_problem(
+            req, SRV_SHAPE, "/labels",
+            "expected names for each of %zu batch entr%s, or one object for all of them, "
+            "found a list of %zu",
+            B, B == 1 ? "y" : "ies", labels->count);
     for (size_t b = 0; b < labels->count; b++) {
         char at[48];
         snprintf(at, sizeof at, "/labels/%zu", b);
         if (!check_entry(req, &names[b], at, L, S))
             return false;
-        if (names[b].given != names[0].given) {
-            srv_problem(req, SRV_VALUE, at,
-                        "all entries name queries, keys or both alike: expected the fields of "
-                        "labels/0");
-            return false;
-        }
+        if (names[b].given != names[0].given)
+            return srv_problem(
+                req, SRV_VALUE, at,
+                "all entries name queries, keys or both alike: expected the fields of "
+                "labels/0");
     }
     return true;
 }

@@ -10,14 +10,11 @@ attn_text srv_text_begin(srv_request *req) {
 }
 
 void srv_text_end(srv_request *req, const attn_text *t) {
-    if (t->failed) {
-        attn_error err;
-        attn_fail(&err, ATTN_ENOMEM, "",
-                  "the answer as text needs more memory than a request may use");
-        srv_problem_error(req, &err);
-        return;
-    }
-    srv_reply_set(req, 200, "text/plain; charset=utf-8", t->data ? t->data : "", t->size);
+    if (t->failed)
+        srv_problem_memory(req, NULL,
+                           "the answer as text needs more memory than a request may use");
+    else
+        srv_reply_set(req, 200, "text/plain; charset=utf-8", t->data ? t->data : "", t->size);
 }
 
 /* Replaces the data of a float tensor by a copy whose elements are rounded to `decimals` decimals;

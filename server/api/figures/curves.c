@@ -122,15 +122,11 @@ static const double *widen(curves_call *call, const attn_tensor *t) {
 
 static bool read_numbers(void *data) {
     curves_call *call = data;
-    attn_error err;
     call->values = widen(call, &call->body.values);
     if (call->values && call->body.x.rank)
         call->x = widen(call, &call->body.x);
-    if (call->values && (call->x || !call->body.x.rank))
-        return true;
-    attn_fail(&err, ATTN_ENOMEM, "", "no memory left for the curves");
-    srv_problem_error(call->req, &err);
-    return false;
+    return (call->values && (call->x || !call->body.x.rank)) ||
+           srv_problem_memory(call->req, NULL, "no memory left for the curves");
 }
 
 static const char *name_of(const curves_call *call, size_t i) {

@@ -88,10 +88,8 @@ static bool prepare(void *data) {
         !srv_figure_check(call->req, &body->figure))
         return false;
     if (attn_heatmap_cost(&call->options, d->B, d->Hq, d->L, d->S,
-                          attn_pool_slots(call->req->app->pool), &drawn, &err)) {
-        srv_heat_problem(call->req, &err);
-        return false;
-    }
+                          attn_pool_slots(call->req->app->pool), &drawn, &err))
+        return srv_heat_problem(call->req, &err);
     call->call.cost = cost_of(d, &drawn);
     return true;
 }
@@ -125,10 +123,8 @@ static bool add_shapes(void *data, srv_dry *dry) {
     const attn_attention_dims *d = &call->dims;
     size_t maps[3] = {0};
     attn_error err = {0};
-    if (attn_heatmap_shape(&call->options, d->B, d->Hq, d->L, d->S, &maps[0], maps + 1, &err)) {
-        srv_heat_problem(call->req, &err);
-        return false;
-    }
+    if (attn_heatmap_shape(&call->options, d->B, d->Hq, d->L, d->S, &maps[0], maps + 1, &err))
+        return srv_heat_problem(call->req, &err);
     srv_dry_shape(dry, "heatmap", 3, maps);
     dry->load.pieces = (double)d->B * (double)d->Hq;
     return true;

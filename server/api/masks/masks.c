@@ -352,12 +352,12 @@ static bool check_entries(const srv_masks_call *call) {
     char shape[128];
     if (needed <= limit || call->bound > req->app->config->max_cells)
         return true;
-    srv_problem_limit(req, SRV_TOO_LARGE, NULL, limit, "max_request_bytes",
-                      "a mask of shape %s has %.4g batch entries, which take %.4g bytes; a request "
-                      "may use %.4g",
-                      attn_shape_text(call->dims, call->rank, shape, sizeof shape),
-                      srv_masks_batches(call), needed, limit);
-    return false;
+    return srv_problem_limit(
+        req, SRV_TOO_LARGE, NULL, limit, "max_request_bytes",
+        "a mask of shape %s has %.4g batch entries, which take %.4g bytes; a request "
+        "may use %.4g",
+        attn_shape_text(call->dims, call->rank, shape, sizeof shape), srv_masks_batches(call),
+        needed, limit);
 }
 
 static bool prepare(void *data) {
@@ -371,16 +371,11 @@ static bool prepare(void *data) {
 static bool compile(srv_masks_call *call) {
     srv_request *req = call->req;
     attn_error err = {0};
-    if (attn_mask_new(&call->body.spec, &call->shape, req->arena, &call->mask, &err)) {
-        srv_problem_error(req, &err);
-        return false;
-    }
+    if (attn_mask_new(&call->body.spec, &call->shape, req->arena, &call->mask, &err))
+        return srv_problem_error(req, &err);
     call->B = attn_mask_batches(call->mask);
-    if (srv_warnings_of_mask(&call->warnings, req->arena, call->mask, &err)) {
-        srv_problem_error(req, &err);
-        return false;
-    }
-    return true;
+    return !srv_warnings_of_mask(&call->warnings, req->arena, call->mask, &err) ||
+           srv_problem_error(req, &err);
 }
 
 /* Describes the mask in words, for which it must be compiled. A mask beyond the limits has no memory

@@ -197,10 +197,8 @@ static bool admit_runs(attn_json_text *j, const srv_masks_call *call, size_t B, 
     const attn_mask_shape *s = &call->shape;
     attn_error err = {0};
     double runs;
-    if (count_runs(call, B, H, keep, &runs, &err)) {
-        srv_problem_error(call->req, &err);
-        return false;
-    }
+    if (count_runs(call, B, H, keep, &runs, &err))
+        return srv_problem_error(call->req, &err);
     double text = PART_TEXT * (double)B * (double)H +
                   (RUN_TEXT + digits(s->L) + 2 * digits(s->S)) * runs +
                   label_text(&call->body.labels) + LATER_TEXT;
@@ -261,10 +259,8 @@ static bool write_runs(attn_json_text *j, const srv_masks_call *call) {
             write_index(j, "head", h, same_heads);
             attn_json_key_array(j, "runs");
             for (size_t i = 0; i < s->L && !j->failed; i++) {
-                if (attn_control_check(&call->req->control, &err)) {
-                    srv_problem_error(call->req, &err);
-                    return false;
-                }
+                if (attn_control_check(&call->req->control, &err))
+                    return srv_problem_error(call->req, &err);
                 write_row(j, call, b, h, i, keep);
             }
             attn_json_array_end(j);
@@ -446,9 +442,7 @@ static bool pool(srv_masks_call *call, attn_heatmaps *maps) {
     if (!status)
         status =
             attn_heatmap_build(&source, &options, workers, &req->control, req->arena, maps, &err);
-    if (status)
-        srv_problem_error(req, &err);
-    return !status;
+    return !status || srv_problem_error(req, &err);
 }
 
 /* Returns the warning that large negative numbers are added, or NULL. A picture shows it, since

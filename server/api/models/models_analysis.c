@@ -166,10 +166,8 @@ static bool rollout_cost(const srv_sites_pass *c, const srv_analysis *an, size_t
     attn_error err = {0};
     if (!rollout_options(c, an->S, &options))
         return false;
-    if (attn_heatmap_cost(&options, 1, 1, an->S, an->S, slots, &map, &err)) {
-        srv_heat_problem(c->pass.req, &err);
-        return false;
-    }
+    if (attn_heatmap_cost(&options, 1, 1, an->S, an->S, slots, &map, &err))
+        return srv_heat_problem(c->pass.req, &err);
     attn_rollout_cost(an->layers, 1, an->H, an->S, slots, &rolled);
     cost->operations += map.operations + rolled.operations;
     cost->work_bytes += map.work_bytes + rolled.work_bytes;

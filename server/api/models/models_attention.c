@@ -462,9 +462,7 @@ static bool run_pass(srv_sites_pass *c) {
     if (!status)
         status = attn_model_forward(c->pass.model->model, &batch, &options, req->arena,
                                     srv_request_pool(req), &req->control, &c->out, &err);
-    if (status)
-        srv_problem_error(req, &err);
-    return !status;
+    return !status || srv_problem_error(req, &err);
 }
 
 /* Copies sequence `s` with the token of `one` added: in front if `first`, else at the end. false: a
@@ -480,10 +478,9 @@ static bool lengthen(const srv_sites_pass *c, const srv_sequence *s, const srv_s
     }
     out->ids = attn_arena_zeroed(arena, out->length, sizeof *out->ids);
     out->tokens = attn_arena_zeroed(arena, out->length, sizeof *out->tokens);
-    if (!out->ids || !out->tokens) {
-        srv_problem(c->pass.req, SRV_MEMORY_BUDGET, NULL, "no memory for the tokens is left");
-        return false;
-    }
+    if (!out->ids || !out->tokens)
+        return srv_problem(c->pass.req, SRV_MEMORY_BUDGET, NULL,
+                           "no memory for the tokens is left");
     memcpy(out->ids + first, s->ids, s->length * sizeof *s->ids);
     memcpy(out->tokens + first, s->tokens, s->length * sizeof *s->tokens);
     out->ids[first ? 0 : s->length] = one->ids[0];
@@ -506,10 +503,9 @@ static bool name_rows(srv_sites_pass *c) {
     }
     c->read = (srv_sequences){.count = B, .longest = c->T};
     c->read.items = attn_arena_zeroed(c->pass.req->arena, B, sizeof *c->read.items);
-    if (!c->read.items) {
-        srv_problem(c->pass.req, SRV_MEMORY_BUDGET, NULL, "no memory for the tokens is left");
-        return false;
-    }
+    if (!c->read.items)
+        return srv_problem(c->pass.req, SRV_MEMORY_BUDGET, NULL,
+                           "no memory for the tokens is left");
     if (!srv_models_name(c->pass.req, c->pass.model, SRV_TARGET, &m->begin, 1, &begin) ||
         !srv_models_name(c->pass.req, c->pass.model, SRV_TARGET, &m->end, 1, &end))
         return false;

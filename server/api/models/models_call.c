@@ -92,17 +92,13 @@ bool srv_models_heatmaps(srv_request *req, const srv_model_weights *weights,
     if (!srv_heat_options(req, in, &dims, &options))
         return false;
     if (attn_heatmap_build(&source, &options, srv_request_pool(req), &req->control, req->arena,
-                           &out->maps, &err)) {
-        srv_heat_problem(req, &err);
-        return false;
-    }
+                           &out->maps, &err))
+        return srv_heat_problem(req, &err);
     for (size_t i = 0; i < out->maps.count; i++)
         out->maps.items[i].batch = weights->batch;
     srv_names *names = attn_arena_small(req->arena, sizeof *names);
-    if (!names) {
-        srv_problem_memory(req, NULL, "no memory is left for the labels of heatmaps");
-        return false;
-    }
+    if (!names)
+        return srv_problem_memory(req, NULL, "no memory is left for the labels of heatmaps");
     *names = (srv_names){.given = 3,
                          .query = {weights->row_names, weights->rows},
                          .key = {weights->col_names, weights->cols}};

@@ -147,10 +147,9 @@ static bool read_stops(const call *c, attn_generate_options *options) {
     int32_t *ids = attn_arena_zeroed(c->pass.req->arena, 2 * STOPS, sizeof *ids);
     size_t n = 0;
     char at[64];
-    if (!ids) {
-        srv_problem_memory(c->pass.req, NULL, "no memory for the tokens that end a sequence");
-        return false;
-    }
+    if (!ids)
+        return srv_problem_memory(c->pass.req, NULL,
+                                  "no memory for the tokens that end a sequence");
     for (size_t i = 0; i < b->stop_tokens.count; i++) {
         const char *word = b->stop_tokens.values[i];
         ids[n] = attn_tokenizer_id(tokens, word, strlen(word));
@@ -187,13 +186,11 @@ static bool decode(call *c) {
                           .warnings = &c->warnings};
     if (!srv_figure_check(req, &b->figure))
         return false;
-    if (!srv_models_reads(c->pass.model, SRV_TARGET)) {
-        srv_problem(req, SRV_VALUE, NULL,
-                    "the model \"%s\" is an encoder, which generates no tokens: ask "
-                    "/v1/models/%s/attention for its logits",
-                    c->pass.model->id, c->pass.model->id);
-        return false;
-    }
+    if (!srv_models_reads(c->pass.model, SRV_TARGET))
+        return srv_problem(req, SRV_VALUE, NULL,
+                           "the model \"%s\" is an encoder, which generates no tokens: ask "
+                           "/v1/models/%s/attention for its logits",
+                           c->pass.model->id, c->pass.model->id);
     if (!check_sampling(&scope, b))
         return false;
     source.unit = (srv_offset_unit)b->offset_unit;
@@ -302,10 +299,9 @@ static bool name_columns(call *c, size_t b) {
         return true;
     *to = (srv_sequence){.length = text->length + rows->length};
     to->tokens = attn_arena_zeroed(c->pass.req->arena, to->length + 1, sizeof *to->tokens);
-    if (!to->tokens) {
-        srv_problem(c->pass.req, SRV_MEMORY_BUDGET, NULL, "no memory for the tokens is left");
-        return false;
-    }
+    if (!to->tokens)
+        return srv_problem(c->pass.req, SRV_MEMORY_BUDGET, NULL,
+                           "no memory for the tokens is left");
     if (!srv_models_name(c->pass.req, c->pass.model, SRV_TARGET, &m->begin, 1, &begin))
         return false;
     to->tokens[0] = begin.tokens[0];
@@ -335,8 +331,7 @@ static bool name(call *c, size_t b) {
     }
     if (ids && (to->text || !attn_tokenizer_has_texts(target)))
         return name_columns(c, b);
-    srv_problem(c->pass.req, SRV_MEMORY_BUDGET, NULL, "no memory for the tokens is left");
-    return false;
+    return srv_problem(c->pass.req, SRV_MEMORY_BUDGET, NULL, "no memory for the tokens is left");
 }
 
 /* Begins the stream of events. From now on c->pass.req is the request of srv_events_request. false:
@@ -353,10 +348,9 @@ static bool begin_events(call *c, attn_generate_options *options) {
         .heatmap = c->body.returns ? &c->body.heatmap : NULL,
         .decimals = (int)c->body.decimals,
         .ids = attn_arena_zeroed(c->pass.req->arena, c->most + 1, sizeof *c->steps.ids)};
-    if (!c->steps.ids) {
-        srv_problem(c->pass.req, SRV_MEMORY_BUDGET, NULL, "no memory for the tokens is left");
-        return false;
-    }
+    if (!c->steps.ids)
+        return srv_problem(c->pass.req, SRV_MEMORY_BUDGET, NULL,
+                           "no memory for the tokens is left");
     options->token = srv_step_say;
     options->ctx = &c->steps;
     return true;

@@ -9,8 +9,7 @@
 enum { TOKEN = 256 }; /* bytes of a token of a step in both arenas, with its name */
 
 static bool no_memory(srv_request *req) {
-    srv_problem_memory(req, "/store", "no memory is left for the run");
-    return false;
+    return srv_problem_memory(req, "/store", "no memory is left for the run");
 }
 
 /* --- cost --- */
@@ -27,10 +26,8 @@ static bool add_site(srv_request *req, const attn_attention_dims *d, size_t slot
     size_t rows;
     attn_error err = {0};
     if (attn_run_growth_bytes(d, &rows, &err) ||
-        attn_attention_cost(d, ATTN_WANT_LOGSUMEXP, slots, &run, &err)) {
-        srv_problem_error(req, &err);
-        return false;
-    }
+        attn_attention_cost(d, ATTN_WANT_LOGSUMEXP, slots, &run, &err))
+        return srv_problem_error(req, &err);
     cost->cells += run.cells; /* the rows of all steps are computed again when it is closed */
     cost->operations += run.operations;
     /* rows of several sequences are copied to be stored */
@@ -81,10 +78,8 @@ static bool make(srv_growing *g, const attn_generated_step *step) {
     first.metadata_count = g->metadata_count;
     if (!(g->arena = attn_arena_new(attn_arena_limit(req->arena))))
         return no_memory(req);
-    if (!attn_run_growth_new(&first, g->run.plan.B, g->most, g->arena, &g->growth, &err))
-        return true;
-    srv_problem_error(req, &err);
-    return false;
+    return !attn_run_growth_new(&first, g->run.plan.B, g->most, g->arena, &g->growth, &err) ||
+           srv_problem_error(req, &err);
 }
 
 static bool add(srv_growing *g, const attn_generated_step *step) {
@@ -104,10 +99,7 @@ static bool add(srv_growing *g, const attn_generated_step *step) {
                                      .special = srv_run_plan_special(m, step->ids[b])};
     for (size_t i = 0; i < step->site_count; i++)
         ops[i] = step->sites[i].operation;
-    if (!attn_run_growth_add(g->growth, ops, tokens, &err))
-        return true;
-    srv_problem_error(req, &err);
-    return false;
+    return !attn_run_growth_add(g->growth, ops, tokens, &err) || srv_problem_error(req, &err);
 }
 
 /* Opens the run for other requests and tells its id in the event after the first one. */
@@ -154,10 +146,8 @@ bool srv_growing_close(srv_growing *g, const attn_generated *made, const srv_run
     snprintf(rows, sizeof rows, "%zu", attn_run_growth_rows(g->growth));
     g->metadata[g->metadata_count] = (attn_metadata){SRV_RUN_ROWS, rows};
     if (attn_run_growth_image(g->growth, lengths, g->metadata, g->metadata_count + 1,
-                              srv_request_pool(req), &req->control, req->arena, &image, &err)) {
-        srv_problem_error(req, &err);
-        return false;
-    }
+                              srv_request_pool(req), &req->control, req->arena, &image, &err))
+        return srv_problem_error(req, &err);
     if (g->open)
         return srv_run_close(req, g->open, &image, out);
     return (*out = srv_run_store(req, &image));

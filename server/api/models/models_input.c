@@ -10,10 +10,7 @@ enum { MOST_WARNINGS = 16 }; /* most warnings about words that the vocabulary la
 const char *const srv_offset_units[] = {"bytes", "codepoints", "utf16", NULL};
 
 static bool no_memory(srv_request *req) {
-    attn_error err = {0};
-    attn_fail(&err, ATTN_ENOMEM, "", "the tokens need more memory than a request may use");
-    srv_problem_error(req, &err);
-    return false;
+    return srv_problem_memory(req, NULL, "the tokens need more memory than a request may use");
 }
 
 const attn_tokenizer *srv_models_tokenizer(const srv_model *model, int which) {
@@ -112,8 +109,7 @@ static bool read_text(const srv_reading *r, const char *text, const char *name, 
     if (attn_tokenizer_encode(srv_models_tokenizer(r->model, r->which), text, strlen(text),
                               r->req->arena, &tokens, &count, &err)) {
         snprintf(err.where, sizeof err.where, "%s", name);
-        srv_problem_error(r->req, &err);
-        return false;
+        return srv_problem_error(r->req, &err);
     }
     if (!check_length(r, name, count) || !take(r, count, true, out))
         return false;

@@ -208,10 +208,7 @@ srv_outcome srv_models_remove(srv_request *req) {
 /* --- creation --- */
 
 static bool no_memory(srv_request *req) {
-    attn_error err = {0};
-    attn_fail(&err, ATTN_ENOMEM, "", "no memory for the words of the model");
-    srv_problem_error(req, &err);
-    return false;
+    return srv_problem_memory(req, NULL, "no memory for the words of the model");
 }
 
 static bool check_words(const srv_scope *scope, const char *name, const srv_strings *words) {
@@ -248,8 +245,7 @@ static bool read_side(const srv_scope *scope, const char *words_name, const char
     if (!attn_tokenizer_of(words->values, words->count, (attn_language)language, out, &err))
         return true;
     snprintf(err.where, sizeof err.where, "%s", words_name);
-    srv_problem_error(scope->req, &err);
-    return false;
+    return srv_problem_error(scope->req, &err);
 }
 
 /* Reads words and size of the source, which a decoder alone does not have. */

@@ -6,8 +6,7 @@
 #include "request/shared.h"
 
 static bool no_memory(srv_request *req) {
-    srv_problem_memory(req, "/store", "no memory is left for the run");
-    return false;
+    return srv_problem_memory(req, "/store", "no memory is left for the run");
 }
 
 bool srv_model_run_check(const srv_scope *scope, const srv_model *model, bool store) {
@@ -33,10 +32,7 @@ bool srv_model_run_dims(srv_request *req, const attn_model_config *m, const attn
     in.key = in.value = attn_tensor_dense(NULL, ATTN_F32, 3, (size_t[3]){B, keys, m->width});
     in.layout = ATTN_BLD;
     in.num_heads = site->heads;
-    if (!attn_attention_shape(&in, out, &err))
-        return true;
-    srv_problem_error(req, &err);
-    return false;
+    return !attn_attention_shape(&in, out, &err) || srv_problem_error(req, &err);
 }
 
 bool srv_model_run_cost(srv_request *req, const srv_model *model, size_t B, size_t S, size_t T,
@@ -52,10 +48,8 @@ bool srv_model_run_cost(srv_request *req, const srv_model *model, size_t B, size
         attn_cost one;
         if (!srv_model_run_dims(req, m, &sites[i], B, S, T, &d))
             return false;
-        if (attn_run_cost(&d, attn_pool_slots(req->app->pool), &one, &err)) {
-            srv_problem_error(req, &err);
-            return false;
-        }
+        if (attn_run_cost(&d, attn_pool_slots(req->app->pool), &one, &err))
+            return srv_problem_error(req, &err);
         cost->operations += one.operations;
         cost->bytes += (double)one.work_bytes + SITE_TEXT + (double)B * (double)S;
         *text += SITE_TEXT + LABEL_TEXT * (double)B * ((double)d.L + (double)d.S);

@@ -8,8 +8,7 @@
 #include "api/models/models_call.h"
 
 static bool no_memory(srv_request *req) {
-    srv_problem_memory(req, NULL, "no memory is left for the visible tokens");
-    return false;
+    return srv_problem_memory(req, NULL, "no memory is left for the visible tokens");
 }
 
 static bool take(srv_request *req, srv_sequences *s) {

@@ -401,6 +401,6 @@ bool srv_positions_make(void *data) {
     if (!status)
         return true;
     /* In POST /v1/attention `slopes` is a member of `position`, here it is one of the body. */
-    srv_problem_error_at(call->req, &err, (const srv_renamed[]){{"position", ""}, {NULL, NULL}});
-    return false;
+    return srv_problem_error_at(call->req, &err,
+                                (const srv_renamed[]){{"position", ""}, {NULL, NULL}});
 }

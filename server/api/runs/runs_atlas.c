@@ -84,9 +84,7 @@ static bool count_head(const atlas_call *c, const srv_run_head *head, attn_cost 
     if (!status && is_mapped(head))
         status = attn_run_map_cost(head->site, &at, slots, &map, &err);
     cost->work_bytes += map.work_bytes;
-    if (status)
-        srv_problem_error(c->req, &err);
-    return !status;
+    return !status || srv_problem_error(c->req, &err);
 }
 
 /* Computes the cost. false: a problem is set. */
@@ -157,10 +155,8 @@ static bool hold_map(atlas_call *c, size_t i, srv_map **map) {
     if ((*map = srv_run_map_find(&m)))
         return true;
     if (attn_run_map_cost(head->site, &m.at, attn_pool_slots(srv_request_pool(c->req)), &cost,
-                          &err)) {
-        srv_problem_error(c->req, &err);
-        return false;
-    }
+                          &err))
+        return srv_problem_error(c->req, &err);
     if (p) {
         p->from = (double)i / (double)c->heads.count;
         p->to = (double)(i + 1) / (double)c->heads.count;

@@ -65,9 +65,7 @@ static bool warn(srv_request *req, const attn_run *run, srv_warnings *to) {
         if (!attn_run_site_open(run, i, &site, &err))
             status = warn_of_site(to, req->arena, site, &last, &err);
     }
-    if (status)
-        srv_problem_error(req, &err);
-    return !status;
+    return !status || srv_problem_error(req, &err);
 }
 
 static void describe(srv_request *req, const srv_run *run) {

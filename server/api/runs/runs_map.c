@@ -27,8 +27,7 @@ srv_map *srv_run_map_find(const srv_run_mapping *m) {
 }
 
 static bool refuse_memory(const srv_run_mapping *m) {
-    srv_problem_memory(m->req, NULL, "no memory is free for the cells of the head");
-    return false;
+    return srv_problem_memory(m->req, NULL, "no memory is free for the cells of the head");
 }
 
 /* Adds a map without cells to those that are kept. false: a problem is set. */
@@ -54,12 +53,9 @@ static bool fill_map(const srv_run_mapping *m, const char *key, size_t bytes, sr
         return false;
     attn_run_map *map = srv_map_cells(*out);
     *share = attn_run_map_missing(map);
-    if (attn_run_map_fill(map, m->run->site, &m->at, srv_request_pool(req), &req->control,
-                          req->arena, &err)) {
-        srv_problem_error(req, &err);
-        return false;
-    }
-    return true;
+    return !attn_run_map_fill(map, m->run->site, &m->at, srv_request_pool(req), &req->control,
+                              req->arena, &err) ||
+           srv_problem_error(req, &err);
 }
 
 bool srv_run_map_make(const srv_run_mapping *m, const attn_cost *cost, srv_map **map,
@@ -69,10 +65,8 @@ bool srv_run_map_make(const srv_run_mapping *m, const attn_cost *cost, srv_map *
     attn_error err = {0};
     write_key(m, key);
     *share = 0;
-    if (srv_map_await(maps, m->req, key, map, &err)) {
-        srv_problem_error(m->req, &err);
-        return false;
-    }
+    if (srv_map_await(maps, m->req, key, map, &err))
+        return srv_problem_error(m->req, &err);
     if (m->req->later)
         return false;
     if (*map && srv_map_is_complete(*map))

@@ -163,19 +163,15 @@ static bool find_layers(rollout_call *c) {
     attn_error err = {0};
     size_t count,
         *sites = attn_arena_zeroed(c->req->arena, attn_run_site_count(run), sizeof *sites);
-    if (!sites) {
-        srv_problem_memory(c->req, NULL, "no memory is left for the sites of the run");
-        return false;
-    }
+    if (!sites)
+        return srv_problem_memory(c->req, NULL, "no memory is left for the sites of the run");
     if (!list_sites(c, sites, &count))
         return false;
     for (size_t i = 0; i < count; i++)
         if (!is_square(c, sites[i]))
             return false;
-    if (attn_run_layers_of(run, sites, count, c->req->arena, &c->layers, &err)) {
-        srv_problem_error(c->req, &err);
-        return false;
-    }
+    if (attn_run_layers_of(run, sites, count, c->req->arena, &c->layers, &err))
+        return srv_problem_error(c->req, &err);
     if (!keep_wanted(c))
         return false;
     c->run->site = c->layers.items[0].site;
@@ -225,10 +221,8 @@ static bool find_rows(rollout_call *c) {
                           "%d numbers are sent unasked)",
                           (double)L * (double)L, SRV_WEIGHTS_UNASKED);
     c->rows = attn_arena_zeroed(c->req->arena, c->count, sizeof *c->rows);
-    if (!c->rows) {
-        srv_problem_memory(c->req, NULL, "no memory is left for the rows");
-        return false;
-    }
+    if (!c->rows)
+        return srv_problem_memory(c->req, NULL, "no memory is left for the rows");
     for (size_t i = 0, n = 0; i < ranges_count; i++)
         for (int64_t row = ranges[i].from; row < ranges[i].to; row++)
             c->rows[n++] = (size_t)row;
@@ -250,10 +244,8 @@ static bool count(rollout_call *c) {
     attn_cost cost;
     attn_error err = {0};
     if (c->method->cost(&c->rollout, c->rows, c->count, attn_pool_slots(srv_request_pool(c->req)),
-                        &cost, &err)) {
-        srv_problem_error(c->req, &err);
-        return false;
-    }
+                        &cost, &err))
+        return srv_problem_error(c->req, &err);
     srv_look_needs(&c->look, cost.cells, cost.operations,
                    (double)cost.work_bytes +
                        (binary ? 2 : 1 + SRV_RUN_TEXT) * (double)cost.result_bytes);

@@ -195,11 +195,6 @@ static bool read_query(tile_call *c) {
 
 /* --- maps --- */
 
-static bool refuse(const tile_call *c, const attn_error *err) {
-    srv_problem_error(c->req, err);
-    return false;
-}
-
 /* Finds the map of the head, or waits for another request that makes it, or makes it. false: a problem
  * is set, or the request has to wait until long work may run. */
 static bool find_map(tile_call *c) {
@@ -212,7 +207,7 @@ static bool find_map(tile_call *c) {
         return true;
     if (attn_run_map_cost(c->run->site, &c->at, attn_pool_slots(srv_request_pool(req)), &cost,
                           &err))
-        return refuse(c, &err);
+        return srv_problem_error(c->req, &err);
     if (!srv_run_admit_cost(req, &cost, (double)cost.work_bytes))
         return false;
     const bool made = srv_run_map_make(&m, &cost, &c->map, &share);
@@ -229,22 +224,22 @@ static bool make_tile(tile_call *c, attn_run_place at, attn_run_tile *tile) {
     attn_cost cost;
     attn_error err = {0};
     if (attn_run_tile_shape(c->run->site, &at, shape, &err))
-        return refuse(c, &err);
+        return srv_problem_error(c->req, &err);
     if (at.level >= srv_run_mapped_level(c->run->site, &c->at.view)) {
         if (!find_map(c))
             return false;
         at.map = srv_map_cells(c->map);
     }
     if (attn_run_tile_cost(c->run->site, &at, 1, &cost, &err))
-        return refuse(c, &err);
+        return srv_problem_error(c->req, &err);
     /* Where the work is small, several threads would not save time. */
     attn_pool *pool = cost.cells > (1 << 18) ? srv_request_pool(req) : NULL;
     if (attn_run_tile_cost(c->run->site, &at, attn_pool_slots(pool), &cost, &err))
-        return refuse(c, &err);
+        return srv_problem_error(c->req, &err);
     return srv_run_admit_cost(req, &cost,
                               (double)cost.work_bytes + 3 * (double)cost.result_bytes) &&
            (!attn_run_tile_make(c->run->site, &at, pool, &req->control, req->arena, tile, &err) ||
-            refuse(c, &err));
+            srv_problem_error(c->req, &err));
 }
 
 /* Makes the tile and the one whose range is the scale: itself, or the topmost one of the head, which
@@ -366,8 +361,7 @@ static bool answer(tile_call *c) {
     if (tile.hidden && c->q.encoding != PNG) {
         srv_reply_set(req, 204, NULL, "", 0);
     } else if (!encode(c, &tile, scales)) {
-        srv_problem_memory(req, NULL, "no memory is left for the tile");
-        return false;
+        return srv_problem_memory(req, NULL, "no memory is left for the tile");
     }
     describe(c, &tile, scales);
     srv_run_tagged(req, changing(c), encodings[c->q.encoding]);

@@ -49,7 +49,7 @@ typedef struct map_build {
     const srv_run_view *run;
     bool norms; /* of weights times the norms of values */
     /* Sets the problem for an error of the library about the options. */
-    void (*problem)(srv_request *, const attn_error *);
+    bool (*problem)(srv_request *, const attn_error *);
 } map_build;
 
 /* Sets the cost of heatmaps, with that of the norms. false: a problem is set. */
@@ -62,10 +62,8 @@ static bool count_heatmaps(const map_build *m, const attn_heatmap_options *optio
     attn_status status = attn_heatmap_cost(options, d->B, d->Hq, d->L, d->S, slots, cost, &err);
     if (!status && m->norms)
         status = attn_value_norms_cost(d, NULL, slots, &values, &err);
-    if (status) {
-        m->problem(m->req, &err);
-        return false;
-    }
+    if (status)
+        return m->problem(m->req, &err);
     cost->work_bytes += values.work_bytes + values.result_bytes;
     return true;
 }
@@ -84,9 +82,7 @@ static bool build_heatmaps(const map_build *m, const attn_heatmap_options *optio
     if (!status)
         status = attn_heatmap_build(m->norms ? &weighed : &weights, options, pool, &req->control,
                                     req->arena, out, &err);
-    if (status)
-        m->problem(req, &err);
-    return !status;
+    return !status || m->problem(req, &err);
 }
 
 /* If the request names a layer of the site's axis of layers, its batch entries are those of the
@@ -98,10 +94,8 @@ static bool select_entries(const srv_scope *scope, const srv_run_view *run,
         return true;
     const size_t count = all ? run->entries : o->batch_count;
     int64_t *list = attn_arena_zeroed(scope->req->arena, count, sizeof *list);
-    if (!list) {
-        srv_problem_memory(scope->req, NULL, "no memory is left for the batch entries");
-        return false;
-    }
+    if (!list)
+        return srv_problem_memory(scope->req, NULL, "no memory is left for the batch entries");
     for (size_t i = 0; i < count; i++) {
         list[i] = all ? (int64_t)i : o->batch_list[i];
         if ((uint64_t)list[i] >= run->entries)
@@ -239,8 +233,7 @@ typedef struct top_call {
 } top_call;
 
 static bool refuse_memory(srv_request *req) {
-    srv_problem_memory(req, NULL, "no memory is left for the edges");
-    return false;
+    return srv_problem_memory(req, NULL, "no memory is left for the edges");
 }
 
 /* Replies with columns of equal length: head (if several are asked for), row, col and weight. */
@@ -296,12 +289,10 @@ static bool keep_edges(top_call *c, const attn_heatmap *map, edge_list *list, at
     *list = (edge_list){map->head, map->edges, map->edge_count};
     if (!store)
         return true;
-    if (map->edge_count > MOST_EDGES - *used) {
-        srv_problem(c->req, SRV_TOO_LARGE, "/rows",
-                    "the rows have more than %d edges: choose fewer rows, heads or edges",
-                    MOST_EDGES);
-        return false;
-    }
+    if (map->edge_count > MOST_EDGES - *used)
+        return srv_problem(c->req, SRV_TOO_LARGE, "/rows",
+                           "the rows have more than %d edges: choose fewer rows, heads or edges",
+                           MOST_EDGES);
     if (map->edge_count)
         memcpy(store + *used, map->edges, map->edge_count * sizeof *store);
     list->edges = store + *used;
@@ -388,10 +379,8 @@ static bool count_of_keys(top_call *c) {
                                     .col = part->col,
                                     .cols = part->cols};
     if (attn_run_columns_cost(c->run->site, c->ranges, n, most_rows(c),
-                              attn_pool_slots(srv_request_pool(req)), &cost, &err)) {
-        srv_problem_error(req, &err);
-        return false;
-    }
+                              attn_pool_slots(srv_request_pool(req)), &cost, &err))
+        return srv_problem_error(req, &err);
     srv_look_needs(&c->look, heads * cost.cells, heads * cost.cells,
                    (double)cost.work_bytes +
                        heads * (1 + TEXT_OF_EDGES) * (double)cost.result_bytes);
@@ -414,9 +403,7 @@ static bool find_of_keys(top_call *c) {
                                   &req->control, req->arena, &edges, &count, &err);
         c->lists[h] = (edge_list){(size_t)part->heads[h], edges, count};
     }
-    if (status)
-        srv_problem_error(req, &err);
-    return !status;
+    return !status || srv_problem_error(req, &err);
 }
 
 static bool prepare_edges(void *data) {

@@ -496,11 +496,9 @@ static bool explain_cell(void *data) {
     cell_call *c = data;
     const cell_query *q = &c->q;
     attn_error err = {0};
-    if (!attn_run_explain(c->run->site, (size_t)q->spot.batch, (size_t)q->spot.head, (size_t)q->row,
-                          (size_t)q->col, c->req->arena, &c->cell, &err))
-        return true;
-    srv_problem_error(c->req, &err);
-    return false;
+    return !attn_run_explain(c->run->site, (size_t)q->spot.batch, (size_t)q->spot.head,
+                             (size_t)q->row, (size_t)q->col, c->req->arena, &c->cell, &err) ||
+           srv_problem_error(c->req, &err);
 }
 
 srv_outcome srv_runs_cells(srv_request *req) {

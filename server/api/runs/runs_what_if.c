@@ -120,10 +120,8 @@ static bool count(const what_if *c, double *cells, double *bytes) {
     double work = 0;
     attn_error err = {0};
     *cells = 0;
-    if (count_side(c, true, cells, &work, &err) || count_side(c, false, cells, &work, &err)) {
-        srv_problem_error(c->req, &err);
-        return false;
-    }
+    if (count_side(c, true, cells, &work, &err) || count_side(c, false, cells, &work, &err))
+        return srv_problem_error(c->req, &err);
     *bytes = work + 2 * (double)d->S;
     for (int i = 0; i < ITEMS; i++)
         if (wants(c, i))
@@ -246,9 +244,7 @@ static bool compute(void *data) {
     for (size_t h = 0; h < c->part.head_count && !status; h++)
         for (size_t i = 0; i < c->part.range_count && !status; i++)
             status = compute_range(c, (size_t)c->part.heads[h], &c->part.ranges[i], &at, &err);
-    if (status)
-        srv_problem_error(c->req, &err);
-    return !status;
+    return !status || srv_problem_error(c->req, &err);
 }
 
 /* --- the answer --- */

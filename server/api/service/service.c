@@ -41,17 +41,15 @@ static const char *lost_directory(const srv_app *app) {
 }
 
 bool srv_is_ready(srv_request *req) {
-    if (atomic_load_explicit(&req->app->draining, memory_order_relaxed)) {
-        srv_problem(req, SRV_DRAINING, NULL, "the server is shutting down");
-        return false;
-    }
+    if (atomic_load_explicit(&req->app->draining, memory_order_relaxed))
+        return srv_problem(req, SRV_DRAINING, NULL, "the server is shutting down");
     const char *lost = lost_directory(req->app);
-    if (lost)
-        srv_problem(req, SRV_STORAGE, NULL,
-                    "the directory of the setting \"%s\" was removed: make it again, and start the "
-                    "service anew",
-                    lost);
-    return !lost;
+    return !lost ||
+           srv_problem(
+               req, SRV_STORAGE, NULL,
+               "the directory of the setting \"%s\" was removed: make it again, and start the "
+               "service anew",
+               lost);
 }
 
 srv_outcome srv_readyz(srv_request *req) {

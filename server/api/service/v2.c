@@ -336,11 +336,11 @@ static bool choose_outputs(srv_request *req, const srv_infer *in, const char **n
             continue;
         }
         snprintf(pointer, sizeof pointer, "/outputs/%zu/name", i);
-        srv_problem(req, SRV_VALUE, pointer,
-                    "expected output, weights, logsumexp, weights_dropped, scores, present_key or "
-                    "present_value, found \"%.80s\"",
-                    in->outputs[i].name);
-        return false;
+        return srv_problem(
+            req, SRV_VALUE, pointer,
+            "expected output, weights, logsumexp, weights_dropped, scores, present_key or "
+            "present_value, found \"%.80s\"",
+            in->outputs[i].name);
     }
     for (const srv_v2_output *o = outputs; in->output_count == 0 && o->name; o++)
         if (o->rank)
@@ -361,9 +361,8 @@ static void add_items(attn_text *text, const char *const *names, size_t count) {
 }
 
 static bool no_memory(srv_request *req) {
-    srv_problem_limit(req, SRV_TOO_LARGE, NULL, (double)attn_arena_limit(req->arena),
-                      "max_request_bytes", "no memory for the parameters is left");
-    return false;
+    return srv_problem_limit(req, SRV_TOO_LARGE, NULL, (double)attn_arena_limit(req->arena),
+                             "max_request_bytes", "no memory for the parameters is left");
 }
 
 /* A body of /v1/attention, with the /v2 model for which it was made. */
@@ -465,10 +464,9 @@ static bool check_inputs(srv_request *req, const srv_infer *in) {
         if (takes_input(in->inputs[i].name))
             continue;
         snprintf(pointer, sizeof pointer, "/inputs/%zu", i);
-        srv_problem(req, SRV_BAD_REQUEST, pointer,
-                    "\"%s\" is no input here: POST /v1/attention answers gradients",
-                    in->inputs[i].name);
-        return false;
+        return srv_problem(req, SRV_BAD_REQUEST, pointer,
+                           "\"%s\" is no input here: POST /v1/attention answers gradients",
+                           in->inputs[i].name);
     }
     return true;
 }

@@ -21,10 +21,9 @@ static bool find_sites(finder *f) {
     const bool named = srv_given(f->scope, "sites");
     const size_t n = named ? names->count : attn_run_site_count(run);
     f->sites = attn_arena_zeroed(f->scope->req->arena, n + 1, sizeof *f->sites);
-    if (!f->sites) {
-        srv_problem_memory(f->scope->req, NULL, "no memory is left for the sites of the run");
-        return false;
-    }
+    if (!f->sites)
+        return srv_problem_memory(f->scope->req, NULL,
+                                  "no memory is left for the sites of the run");
     for (size_t i = 0; i < n; i++) {
         const size_t site = named ? srv_run_site_named(run, names->values[i]) : i;
         if (site == SIZE_MAX)
@@ -99,10 +98,8 @@ static bool add_site(finder *f, size_t index) {
     const size_t first = attn_run_site_info_of(run, index)->layer;
     attn_error err = {0};
     bool ok = true;
-    if (attn_run_site_open(run, index, &f->run->site, &err)) {
-        srv_problem_error(f->scope->req, &err);
-        return false;
-    }
+    if (attn_run_site_open(run, index, &f->run->site, &err))
+        return srv_problem_error(f->scope->req, &err);
     for (size_t n = 0; n < (axis ? axis : 1) && ok; n++)
         for (size_t b = 0; b < each && is_layer(f, first + n) && ok; b++)
             if (!srv_given(f->scope, "batch") || (size_t)f->query->spot.batch == b)
@@ -117,10 +114,8 @@ bool srv_run_find_heads(const srv_scope *scope, srv_run_view *run, const srv_hea
     if (!find_sites(&f) || !count_heads(&f, &count))
         return false;
     f.all.items = attn_arena_zeroed(scope->req->arena, count + 1, sizeof *f.all.items);
-    if (!f.all.items) {
-        srv_problem_memory(scope->req, NULL, "no memory is left for the list of heads");
-        return false;
-    }
+    if (!f.all.items)
+        return srv_problem_memory(scope->req, NULL, "no memory is left for the list of heads");
     for (size_t i = 0; i < f.count; i++)
         if (!add_site(&f, f.sites[i]))
             return false;

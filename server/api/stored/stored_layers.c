@@ -39,10 +39,8 @@ bool srv_run_sites(const srv_scope *scope, const attn_run *run, const srv_run_sp
                    size_t **out, size_t *count) {
     const size_t n = attn_run_site_count(run);
     size_t *sites = attn_arena_zeroed(scope->req->arena, n, sizeof *sites), found = 0;
-    if (!sites) {
-        srv_problem_memory(scope->req, NULL, "no memory is left for the sites of the run");
-        return false;
-    }
+    if (!sites)
+        return srv_problem_memory(scope->req, NULL, "no memory is left for the sites of the run");
     if (spot->site) {
         sites[found++] = srv_run_site_named(run, spot->site);
         if (sites[0] == SIZE_MAX)
@@ -89,10 +87,8 @@ bool srv_run_layers(const srv_scope *scope, const attn_run *run, const srv_run_s
     if (!srv_run_sites(scope, run, spot, &sites, &count) ||
         !srv_run_one_stack(scope, run, sites, count))
         return false;
-    if (attn_run_layers_of(run, sites, count, scope->req->arena, out, &err)) {
-        srv_problem_error(scope->req, &err);
-        return false;
-    }
+    if (attn_run_layers_of(run, sites, count, scope->req->arena, out, &err))
+        return srv_problem_error(scope->req, &err);
     if (!srv_given(scope, "layer"))
         return true;
     for (size_t i = 0; i < out->count; i++)

@@ -58,9 +58,7 @@ bool srv_run_labels(srv_request *req, const attn_run_site *site, srv_labels *out
                                .key_special = attn_run_key_special(site, b)};
     }
     *out = (srv_labels){names, entries, entries == 1};
-    if (!names)
-        srv_problem_memory(req, NULL, "no memory is left for the labels of the run");
-    return names != NULL;
+    return names || srv_problem_memory(req, NULL, "no memory is left for the labels of the run");
 }
 
 static bool within(const srv_scope *scope, const char *name, const char *what, int64_t found,
@@ -120,10 +118,8 @@ bool srv_run_spot_check(const srv_scope *scope, srv_run_view *run, srv_run_spot 
     attn_error err = {0};
     if (!find_site(scope, run->held->run, spot, &site))
         return false;
-    if (attn_run_site_open(run->held->run, site, &run->site, &err)) {
-        srv_problem_error(scope->req, &err);
-        return false;
-    }
+    if (attn_run_site_open(run->held->run, site, &run->site, &err))
+        return srv_problem_error(scope->req, &err);
     run->index = site;
     const bool one = has_head(scope->fields);
     if (!find_entries(scope, run, site, spot) ||
@@ -143,10 +139,8 @@ static bool set_heads(const srv_scope *scope, const srv_ints *list, size_t count
                       srv_run_part *out) {
     out->head_count = list ? list->count : count;
     out->heads = attn_arena_zeroed(scope->req->arena, out->head_count, sizeof *out->heads);
-    if (!out->heads) {
-        srv_problem_memory(scope->req, NULL, "no memory is left for the heads");
-        return false;
-    }
+    if (!out->heads)
+        return srv_problem_memory(scope->req, NULL, "no memory is left for the heads");
     for (size_t i = 0; i < out->head_count; i++) {
         char place[32];
         snprintf(place, sizeof place, "heads/%zu", i);
@@ -176,10 +170,8 @@ static bool select_heads(const srv_scope *scope, const srv_run_view *run, const 
 static bool select_rows(const srv_scope *scope, const srv_ranges *rows, size_t L,
                         srv_run_part *out) {
     srv_bounds *all = attn_arena_small(scope->req->arena, sizeof *all);
-    if (!all) {
-        srv_problem_memory(scope->req, NULL, "no memory is left for the rows");
-        return false;
-    }
+    if (!all)
+        return srv_problem_memory(scope->req, NULL, "no memory is left for the rows");
     *all = (srv_bounds){0, (int64_t)L};
     out->ranges = all;
     out->range_count = 1;
@@ -223,10 +215,9 @@ bool srv_run_admit_cost(srv_request *req, const attn_cost *cost, double bytes) {
     const double most = req->app->config->max_cells;
     if (cost->cells <= most)
         return srv_admission_work(req, cost->operations, bytes);
-    srv_problem_limit(req, SRV_TOO_LARGE, NULL, most, "max_cells",
-                      "%.4g score cells have to be computed; at most %.4g are allowed", cost->cells,
-                      most);
-    return false;
+    return srv_problem_limit(req, SRV_TOO_LARGE, NULL, most, "max_cells",
+                             "%.4g score cells have to be computed; at most %.4g are allowed",
+                             cost->cells, most);
 }
 
 void srv_run_keep(srv_request *req, const srv_run *run) {
