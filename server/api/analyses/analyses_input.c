@@ -18,39 +18,24 @@
 static const srv_field ids_fields[] = {
     SRV_TENSOR_ROW(srv_ids_input, query, SRV_T_INT,
                    "[L] or [B, L]; the default is the id of the key at the position of the query."),
-    {.name = "key",
-     .kind = SRV_TENSOR,
-     .offset = offsetof(srv_ids_input, key),
-     .accepts = SRV_T_INT,
-     .required = true,
-     .doc = "Token ids of the keys, [S] or [B, S]."},
+    SRV_FIELD_ROW(srv_ids_input, key, SRV_TENSOR, "Token ids of the keys, [S] or [B, S].",
+                  .accepts = SRV_T_INT, .required = true),
     {0},
 };
 
 static const srv_field class_fields[] = {
-    {.name = "name",
-     .kind = SRV_STRING,
-     .offset = offsetof(srv_class_input, name),
-     .required = true,
-     .doc = "Name of the class, such as nouns or verbs."},
-    {.name = "keys",
-     .kind = SRV_INTS,
-     .offset = offsetof(srv_class_input, keys),
-     .required = true,
-     .doc = "Indices of the keys, from 0."},
+    SRV_FIELD_ROW(srv_class_input, name, SRV_STRING, "Name of the class, such as nouns or verbs.",
+                  .required = true),
+    SRV_FIELD_ROW(srv_class_input, keys, SRV_INTS, "Indices of the keys, from 0.",
+                  .required = true),
     {0},
 };
 
 static const srv_field segment_fields[] = {
-    {.name = "query",
-     .kind = SRV_INTS,
-     .offset = offsetof(srv_segments_input, query),
-     .doc = "[L]; the default is the segment of the key at the position of the query."},
-    {.name = "key",
-     .kind = SRV_INTS,
-     .offset = offsetof(srv_segments_input, key),
-     .required = true,
-     .doc = "[S]: the segment of each key, such as 0, 0, 0, 1, 1, …"},
+    SRV_FIELD_ROW(srv_segments_input, query, SRV_INTS,
+                  "[L]; the default is the segment of the key at the position of the query."),
+    SRV_FIELD_ROW(srv_segments_input, key, SRV_INTS,
+                  "[S]: the segment of each key, such as 0, 0, 0, 1, 1, …", .required = true),
     {0},
 };
 

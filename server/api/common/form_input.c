@@ -46,16 +46,13 @@ const srv_field srv_score_fields[] = {
 };
 
 const srv_field srv_position_fields[] = {
-    {.name = "kind",
-     .kind = SRV_ENUM,
-     .offset = offsetof(attn_position, kind),
-     .choices = attn_position_words + ATTN_POSITION_ALIBI,
-     .first = ATTN_POSITION_ALIBI,
-     .required = true,
-     .doc = "alibi, t5 and relative add a bias by distance; shaw adds a learned vector for each "
-            "distance to the key (and the value); rotary rotates query and key; sinusoidal and "
-            "learned add the encoding of its position to each row of query, key and value, before "
-            "any projection."},
+    SRV_ENUM_ROW(
+        attn_position, kind, attn_position_words + ATTN_POSITION_ALIBI,
+        "alibi, t5 and relative add a bias by distance; shaw adds a learned vector for each "
+        "distance to the key (and the value); rotary rotates query and key; sinusoidal and "
+        "learned add the encoding of its position to each row of query, key and value, before "
+        "any projection.",
+        .first = ATTN_POSITION_ALIBI, .required = true),
     ATTN_POSITION_INPUTS(POSITION_TENSOR, POSITION_VALUE){0},
 };
 
@@ -71,11 +68,9 @@ const srv_field srv_pattern_fields[] = {
 
 const srv_field srv_projections_fields[] = {
     /* The first row, because SRV_PROJECTIONS_V2 leaves it out. */
-    {.name = "seed",
-     .kind = SRV_INT,
-     .offset = offsetof(attn_projections, seed),
-     .doc = "Instead of the matrices: they and the biases get the values with which "
-            "torch.nn.MultiheadAttention begins, drawn with this seed."},
+    SRV_FIELD_ROW(attn_projections, seed, SRV_INT,
+                  "Instead of the matrices: they and the biases get the values with which "
+                  "torch.nn.MultiheadAttention begins, drawn with this seed."),
     SRV_TENSOR_ROW(
         attn_projections, w_q, SRV_T_REAL,
         "[Hq * E, D], laid out as torch.nn.Linear.weight. Without it the query is used unchanged."),
@@ -90,13 +85,9 @@ const srv_field srv_projections_fields[] = {
                    "[Do, Hq * Ev], applied to the concatenated heads. Without it the output is the "
                    "concatenated heads."),
     SRV_TENSOR_ROW(attn_projections, b_o, SRV_T_REAL, "[Do], the bias of w_o."),
-    {.name = "num_heads",
-     .kind = SRV_INT,
-     .offset = offsetof(attn_projections, num_heads),
-     .min = 1,
-     .max = ATTN_INPUT_HEADS,
-     .required = true,
-     .doc = "Number of query heads, into which the projected width is split."},
+    SRV_INT_ROW(attn_projections, num_heads, 1, ATTN_INPUT_HEADS,
+                "Number of query heads, into which the projected width is split.",
+                .required = true),
     SRV_INT_ROW(attn_projections, num_kv_heads, 1, ATTN_INPUT_HEADS,
                 "Number of key and value heads; default num_heads."),
     SRV_BOOL_ROW(

@@ -27,28 +27,18 @@ const char *const srv_pools[] = {"max", "mean", "both", NULL};
 const char *const srv_transforms[] = {"linear", "sqrt", "log", NULL};
 
 const srv_field srv_heat_fields[] = {
-    {.name = "heads",
-     .kind = SRV_UNION,
-     .offset = offsetof(srv_heat_input, heads),
-     .accepts = SRV_U_STRING | SRV_U_INTS,
-     .choices = head_words,
-     .standard = "\"all\"",
-     .doc = "\"all\" (default), \"mean\" (one heatmap, the mean over the heads) or a list of head "
-            "numbers."},
-    {.name = "batch",
-     .kind = SRV_INTS,
-     .offset = offsetof(srv_heat_input, batch),
-     .doc = "Batch entries; default all."},
-    {.name = "rows",
-     .kind = SRV_RANGES,
-     .offset = offsetof(srv_heat_input, rows),
-     .example = "\"0:256\"",
-     .doc = "The queries from … to - 1: \"from:to\" or [from, to]; default all."},
-    {.name = "cols",
-     .kind = SRV_RANGES,
-     .offset = offsetof(srv_heat_input, cols),
-     .example = "\"0:256\"",
-     .doc = "The keys from … to - 1: \"from:to\" or [from, to]; default all."},
+    SRV_FIELD_ROW(
+        srv_heat_input, heads, SRV_UNION,
+        "\"all\" (default), \"mean\" (one heatmap, the mean over the heads) or a list of head "
+        "numbers.",
+        .accepts = SRV_U_STRING | SRV_U_INTS, .choices = head_words, .standard = "\"all\""),
+    SRV_FIELD_ROW(srv_heat_input, batch, SRV_INTS, "Batch entries; default all."),
+    SRV_FIELD_ROW(srv_heat_input, rows, SRV_RANGES,
+                  "The queries from … to - 1: \"from:to\" or [from, to]; default all.",
+                  .example = "\"0:256\""),
+    SRV_FIELD_ROW(srv_heat_input, cols, SRV_RANGES,
+                  "The keys from … to - 1: \"from:to\" or [from, to]; default all.",
+                  .example = "\"0:256\""),
     SRV_INT_ROW(srv_heat_input, max_cells, 1, 16777216,
                 "Largest number of cells of all heatmaps together. Above it a cell pools several "
                 "weights. The default keeps the answer under 1 MB: 40,960 as JSON, 65,536 in the "

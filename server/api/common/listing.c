@@ -9,10 +9,8 @@ enum { LIMIT_MOST = 1000 };
 
 const srv_field srv_listing_query[] = {
     SRV_INT_ROW(srv_listing, limit, 1, LIMIT_MOST, "Most objects of a page.", .standard = "100"),
-    {.name = "after",
-     .kind = SRV_STRING,
-     .offset = offsetof(srv_listing, after),
-     .doc = "The id of the last object of the page before, which `next` of its answer is."},
+    SRV_FIELD_ROW(srv_listing, after, SRV_STRING,
+                  "The id of the last object of the page before, which `next` of its answer is."),
     {0},
 };
 

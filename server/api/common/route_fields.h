@@ -10,8 +10,9 @@
 
 #define SRV_WEIGHTS_UNASKED 65536 /* most weights in an answer whose request does not name them */
 
-#define SRV_BOOL_ROW(T, member, text, ...)                                                         \
-    { .name = #member, .kind = SRV_BOOL, .offset = offsetof(T, member), .doc = text, __VA_ARGS__ }
+#define SRV_FIELD_ROW(T, member, type, text, ...)                                                  \
+    { .name = #member, .kind = type, .offset = offsetof(T, member), .doc = text, __VA_ARGS__ }
+#define SRV_BOOL_ROW(T, member, text, ...) SRV_FIELD_ROW(T, member, SRV_BOOL, text, __VA_ARGS__)
 #define SRV_INT_ROW(T, member, least, most, text, ...)                                             \
     {                                                                                              \
         .name = #member, .kind = SRV_INT, .offset = offsetof(T, member), .min = least,             \

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/common/route_fields.h"
+
 bool srv_given(const srv_scope *scope, const char *name) {
     /* Only the rows of given fields are compared, which are few. */
     for (uint64_t given = *scope->given; given; given &= given - 1) {
@@ -125,14 +127,10 @@ bool srv_read_body(srv_request *req, const srv_field *fields, void *body,
 /* --- labels --- */
 
 const srv_field srv_label_fields[] = {
-    {.name = "query",
-     .kind = SRV_STRINGS,
-     .offset = offsetof(srv_names, query),
-     .doc = "One name for each query, which is a row of the weights."},
-    {.name = "key",
-     .kind = SRV_STRINGS,
-     .offset = offsetof(srv_names, key),
-     .doc = "One name for each key, cached keys included; a key is a column of the weights."},
+    SRV_FIELD_ROW(srv_names, query, SRV_STRINGS,
+                  "One name for each query, which is a row of the weights."),
+    SRV_FIELD_ROW(srv_names, key, SRV_STRINGS,
+                  "One name for each key, cached keys included; a key is a column of the weights."),
     {0},
 };
 

@@ -22,44 +22,37 @@ const srv_field srv_models_attention_fields[] = {
     SRV_SIDE_ROWS(srv_sites_body, source, "", "token_ids", "The source"),
     SRV_SIDE_ROWS(srv_sites_body, target, "target_", "target_token_ids",
                   "The target (default: the sequence that greedy search generates)"),
-    {.name = "target_end",
-     .kind = SRV_BOOL,
-     .offset = offsetof(srv_sites_body, target_end),
-     .doc = "Whether the model adds the end token <eos> to the target, and with it a row to logits "
-            "and weights: true (default), or false, with which a target of L tokens has L rows. "
-            "Row t is in both cases the step that leads to token t: the decoder has read <bos> and "
-            "the tokens before token t."},
-    {.name = "target_begin",
-     .kind = SRV_BOOL,
-     .offset = offsetof(srv_sites_body, target_begin),
-     .doc = "Whether the decoder reads the begin token <bos> in front of the target: true "
-            "(default), or false, with which it reads the L tokens of the target alone, without "
-            "<bos> and <eos>, and answers L rows. Row t is then the step after token t: the "
-            "decoder has read tokens 0 to t."},
+    SRV_BOOL_ROW(
+        srv_sites_body, target_end,
+        "Whether the model adds the end token <eos> to the target, and with it a row to logits "
+        "and weights: true (default), or false, with which a target of L tokens has L rows. "
+        "Row t is in both cases the step that leads to token t: the decoder has read <bos> and "
+        "the tokens before token t."),
+    SRV_BOOL_ROW(
+        srv_sites_body, target_begin,
+        "Whether the decoder reads the begin token <bos> in front of the target: true "
+        "(default), or false, with which it reads the L tokens of the target alone, without "
+        "<bos> and <eos>, and answers L rows. Row t is then the step after token t: the "
+        "decoder has read tokens 0 to t."),
     SRV_SIGHT_ROWS(srv_sites_body, sight),
     SRV_OFFSET_UNIT_ROW(srv_sites_body),
-    {.name = "sites",
-     .kind = SRV_FLAGS,
-     .offset = offsetof(srv_sites_body, sites),
-     .choices = site_choices,
-     .doc = "The attention sites: encoder, decoder (the causal attention of a transformer; seq2seq "
-            "has none) and cross, or all (default), which are those that the model has. A picture "
-            "shows one site, by default cross, of the last layer."},
-    {.name = "layers",
-     .kind = SRV_INTS,
-     .offset = offsetof(srv_sites_body, layers),
-     .max = 64,
-     .doc =
-         "Layers, numbered from 0; default all. seq2seq has attention in layer 0 only; its states "
-         "have the layers of its LSTMs. With layers, states that belong to no layer are left "
-         "out."},
-    {.name = "heads",
-     .kind = SRV_UNION,
-     .offset = offsetof(srv_sites_body, heads),
-     .accepts = SRV_U_STRING | SRV_U_INTS,
-     .choices = srv_run_mean_words,
-     .doc = "\"all\" (default), a list of head numbers, or \"mean\": the mean of the weights over "
-            "all heads, [B, L, S] without an axis of heads."},
+    SRV_FIELD_ROW(
+        srv_sites_body, sites, SRV_FLAGS,
+        "The attention sites: encoder, decoder (the causal attention of a transformer; seq2seq "
+        "has none) and cross, or all (default), which are those that the model has. A picture "
+        "shows one site, by default cross, of the last layer.",
+        .choices = site_choices),
+    SRV_FIELD_ROW(
+        srv_sites_body, layers, SRV_INTS,
+        "Layers, numbered from 0; default all. seq2seq has attention in layer 0 only; its states "
+        "have the layers of its LSTMs. With layers, states that belong to no layer are left "
+        "out.",
+        .max = 64),
+    SRV_FIELD_ROW(
+        srv_sites_body, heads, SRV_UNION,
+        "\"all\" (default), a list of head numbers, or \"mean\": the mean of the weights over "
+        "all heads, [B, L, S] without an axis of heads.",
+        .accepts = SRV_U_STRING | SRV_U_INTS, .choices = srv_run_mean_words),
     {.name = "return",
      .kind = SRV_FLAGS,
      .offset = offsetof(srv_sites_body, returns),
@@ -70,17 +63,16 @@ const srv_field srv_models_attention_fields[] = {
             "those with which a decoder without attention starts), inputs (query, key and value of "
             "each site, [B, heads, rows, width / num_heads], as the scores are made of them; "
             "padded with zeros)."},
-    {.name = "steps",
-     .kind = SRV_FLAGS,
-     .offset = offsetof(srv_sites_body, steps),
-     .choices = srv_model_steps,
-     .doc = "The states by their steps; default all that the model has. embedding is multiplied by "
-            "sqrt(width), positions adds the positional encodings, start_hidden and start_cell are "
-            "what the decoder of a model without attention gets of the source, lstm has the hidden "
-            "states of a layer, a sum ends with the residual connection, a norm is the layer norm "
-            "of the same "
-            "attention or feed-forward, and norm is the last one of a side. sites choose, too: "
-            "encoder the states of the source, decoder and cross those of the target."},
+    SRV_FIELD_ROW(
+        srv_sites_body, steps, SRV_FLAGS,
+        "The states by their steps; default all that the model has. embedding is multiplied by "
+        "sqrt(width), positions adds the positional encodings, start_hidden and start_cell are "
+        "what the decoder of a model without attention gets of the source, lstm has the hidden "
+        "states of a layer, a sum ends with the residual connection, a norm is the layer norm "
+        "of the same "
+        "attention or feed-forward, and norm is the last one of a side. sites choose, too: "
+        "encoder the states of the source, decoder and cross those of the target.",
+        .choices = srv_model_steps),
     SRV_REAL_ROW(
         srv_sites_body, dropout_p, 0, 1,
         "Dropout of the pass as in training, with this probability: of embeddings with "
@@ -91,13 +83,11 @@ const srv_field srv_models_attention_fields[] = {
         "A target that is generated is generated without dropout. Default 0."),
     SRV_INT_ROW(srv_sites_body, seed, 0, 9007199254740991.0,
                 "Seed that selects what dropout_p drops: the same seed, the same answer."),
-    {.name = "analysis",
-     .kind = SRV_FLAGS,
-     .offset = offsetof(srv_sites_body, analysis),
-     .choices = srv_analysis_items_model,
-     .doc = "Measures, patterns and diagnoses of all layers and heads of the sites, as of "
-            "/v1/analyses, for each sequence. Without return the answer then has no weights. "
-            "rollout goes through all layers of the encoder of a transformer."},
+    SRV_FIELD_ROW(srv_sites_body, analysis, SRV_FLAGS,
+                  "Measures, patterns and diagnoses of all layers and heads of the sites, as of "
+                  "/v1/analyses, for each sequence. Without return the answer then has no weights. "
+                  "rollout goes through all layers of the encoder of a transformer.",
+                  .choices = srv_analysis_items_model),
     SRV_MODEL_STORE_ROW(srv_sites_body, "the pass"),
     SRV_MODEL_COMMON_ROWS(srv_sites_body),
     {0},

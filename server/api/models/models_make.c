@@ -31,17 +31,12 @@ typedef struct body {
 static const char *const origins[] = {"embedded", "file", "made"};
 
 const srv_field srv_models_fields[] = {
-    ATTN_MODEL_SETTING_LIST(SETTING){
-        .name = "source_words",
-        .kind = SRV_STRINGS,
-        .offset = offsetof(body, source_words),
-        .max = 1048572,
-        .doc = "Words of the source, from id 4 on. With them requests can send text and tokens."},
-    {.name = "target_words",
-     .kind = SRV_STRINGS,
-     .offset = offsetof(body, target_words),
-     .max = 1048572,
-     .doc = "Words of the target, from id 4 on."},
+    ATTN_MODEL_SETTING_LIST(SETTING) SRV_FIELD_ROW(
+        body, source_words, SRV_STRINGS,
+        "Words of the source, from id 4 on. With them requests can send text and tokens.",
+        .max = 1048572),
+    SRV_FIELD_ROW(body, target_words, SRV_STRINGS, "Words of the target, from id 4 on.",
+                  .max = 1048572),
     SRV_ENUM_ROW(body, source_language, attn_language_names,
                  "Language rules that split source text into words: english (default), or french, "
                  "where an apostrophe ends a word."),

@@ -19,12 +19,11 @@ const srv_field srv_models_vocabulary_query[] = {
      .offset = offsetof(query, sides),
      .choices = side_names,
      .doc = "The side: source, target or both (default)."},
-    {.name = "ids",
-     .kind = SRV_RANGES,
-     .offset = offsetof(query, ids),
-     .example = "\"0:256\"",
-     .doc = "Range of ids, from:to or one id; default the first 65,536. A side that has fewer ids "
-            "ends earlier."},
+    SRV_FIELD_ROW(
+        query, ids, SRV_RANGES,
+        "Range of ids, from:to or one id; default the first 65,536. A side that has fewer ids "
+        "ends earlier.",
+        .example = "\"0:256\""),
     {0},
 };
 

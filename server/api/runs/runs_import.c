@@ -14,12 +14,10 @@ typedef struct import_body {
 } import_body;
 
 const srv_field srv_runs_fields[] = {
-    {.name = "file",
-     .kind = SRV_STRING,
-     .offset = offsetof(import_body, file),
-     .required = true,
-     .example = "\"bert/sentence.safetensors\"",
-     .doc = "Path of a file below the service's captures_dir. Symbolic links are not followed."},
+    SRV_FIELD_ROW(
+        import_body, file, SRV_STRING,
+        "Path of a file below the service's captures_dir. Symbolic links are not followed.",
+        .required = true, .example = "\"bert/sentence.safetensors\""),
     SRV_BOOL_ROW(import_body, copy,
                  "true: copies the file. false: uses it where it lies, which is refused unless it "
                  "belongs to the service's user and nobody else may write it or its directory. "

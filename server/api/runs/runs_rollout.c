@@ -44,15 +44,12 @@ const srv_field srv_run_rollout_query[] = {
     SRV_INT_ROW(rollout_query, to_layer, 0, 1099511627776,
                 "The layer behind the highest one, so that from_layer=2 and to_layer=5 are the "
                 "layers 2, 3 and 4; default all from from_layer on."),
-    {.name = "heads",
-     .kind = SRV_UNION,
-     .offset = offsetof(rollout_query, heads),
-     .accepts = SRV_U_STRING | SRV_U_INTS,
-     .choices = mean_words,
-     .example = "\"mean\"",
-     .standard = "\"mean\"",
-     .doc = "mean (default): the mean of all heads of a layer; a list of numbers: that of these "
-            "heads."},
+    SRV_FIELD_ROW(
+        rollout_query, heads, SRV_UNION,
+        "mean (default): the mean of all heads of a layer; a list of numbers: that of these "
+        "heads.",
+        .accepts = SRV_U_STRING | SRV_U_INTS, .choices = mean_words, .example = "\"mean\"",
+        .standard = "\"mean\""),
     SRV_REAL_ROW(rollout_query, residual, 0, 1,
                  "The share r of the residual connection: a layer is (1 - r) A + r I, with rows "
                  "divided by their sums; 0.5 as in the paper.",

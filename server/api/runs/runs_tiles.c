@@ -35,13 +35,9 @@ typedef struct tile_query {
 const srv_field srv_run_tiles_query[] = {
     SRV_RUN_SITE_ROWS(tile_query),
     SRV_RUN_PLACE_ROW(tile_query, batch, 4294967296, "The batch entry, from 0.", .standard = "0"),
-    {.name = "head",
-     .kind = SRV_UNION,
-     .offset = offsetof(tile_query, head),
-     .accepts = SRV_U_INT | SRV_U_STRING,
-     .choices = head_words,
-     .max = 4294967296,
-     .doc = "Query head (default 0), or mean: the mean of the weights over all heads."},
+    SRV_FIELD_ROW(tile_query, head, SRV_UNION,
+                  "Query head (default 0), or mean: the mean of the weights over all heads.",
+                  .accepts = SRV_U_INT | SRV_U_STRING, .choices = head_words, .max = 4294967296),
     SRV_INT_ROW(tile_query, level, 0, 63,
                 "A cell covers 2^level x 2^level weights; 0 gives the weights themselves.",
                 .standard = "0"),
@@ -72,16 +68,12 @@ const srv_field srv_run_tiles_query[] = {
                  "row_max: each weight divided by the largest of its row. uniform: each weight "
                  "times the number of keys that its row sees, so that 1 is uniform attention. "
                  "Before pooling."),
-    {.name = "against",
-     .kind = SRV_STRING,
-     .offset = offsetof(tile_query, against),
-     .doc = "The id of another run of the same shape: the tile shows this run minus that one. The "
-            "max plane has the difference of largest magnitude, with its sign."},
-    {.name = "colormap",
-     .kind = SRV_ENUM,
-     .offset = offsetof(tile_query, colormap),
-     .choices = srv_colormaps,
-     .doc = "For png: auto (default) is Blues, or RdBu with against."},
+    SRV_FIELD_ROW(
+        tile_query, against, SRV_STRING,
+        "The id of another run of the same shape: the tile shows this run minus that one. The "
+        "max plane has the difference of largest magnitude, with its sign."),
+    SRV_ENUM_ROW(tile_query, colormap, srv_colormaps,
+                 "For png: auto (default) is Blues, or RdBu with against."),
     {0},
 };
 

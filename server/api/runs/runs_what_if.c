@@ -27,20 +27,13 @@ typedef struct what_if_body {
 } what_if_body;
 
 const srv_field srv_run_what_if_fields[] = {
-    {.name = "hide",
-     .kind = SRV_INTS,
-     .offset = offsetof(what_if_body, hide),
-     .required = true,
-     .doc = "Keys to hide from all queries."},
+    SRV_FIELD_ROW(what_if_body, hide, SRV_INTS, "Keys to hide from all queries.", .required = true),
     SRV_RUN_SPOT_ROWS(what_if_body),
     SRV_RUN_HEADS_ROW(what_if_body),
-    {.name = "rows",
-     .kind = SRV_RANGES,
-     .offset = offsetof(what_if_body, rows),
-     .accepts = SRV_R_MANY,
-     .example = "\"5,9,100:104\"",
-     .doc = "Queries: [from, to] without the end, or text as in the other routes of runs: an "
-            "index, from:to, or a list of these; default all."},
+    SRV_FIELD_ROW(what_if_body, rows, SRV_RANGES,
+                  "Queries: [from, to] without the end, or text as in the other routes of runs: an "
+                  "index, from:to, or a list of these; default all.",
+                  .accepts = SRV_R_MANY, .example = "\"5,9,100:104\""),
     {.name = "return",
      .kind = SRV_FLAGS,
      .offset = offsetof(what_if_body, items),
