@@ -39,8 +39,7 @@ static void put_output(attn_json_text *j, const attn_named_tensor *part, bool bi
         attn_json_object_end(j);
     } else {
         attn_tensor flat = attn_tensor_dense(t->data, t->dtype, 1, &count);
-        attn_json_key(j, "data");
-        srv_json_tensor(j, &flat);
+        srv_json_key_tensor(j, "data", &flat);
     }
     attn_json_object_end(j);
 }
@@ -86,10 +85,8 @@ bool srv_infer_reply(srv_request *req, const srv_infer *in, const char *model, c
                      const char *const *names, size_t count, const srv_parts *parts) {
     const attn_tensor *blobs[SRV_INFER_OUTPUTS];
     size_t binary = 0;
-    attn_json_text j;
-    srv_json_begin(&j, req);
+    attn_json_text j = srv_json_object(req);
     j.decimals = parts->decimals;
-    attn_json_object(&j);
     attn_json_key_string(&j, "model_name", model);
     attn_json_key_string(&j, "model_version", version);
     if (in->id)
@@ -107,6 +104,5 @@ bool srv_infer_reply(srv_request *req, const srv_infer *in, const char *model, c
             blobs[binary++] = &part->tensor;
     }
     attn_json_array_end(&j);
-    attn_json_object_end(&j);
-    return srv_json_end(&j) && (binary == 0 || add_blobs(req, blobs, binary));
+    return srv_json_object_end(&j) && (binary == 0 || add_blobs(req, blobs, binary));
 }

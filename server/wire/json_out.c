@@ -74,6 +74,13 @@ void srv_json_begin(attn_json_text *j, srv_request *req) {
     }
 }
 
+attn_json_text srv_json_object(srv_request *req) {
+    attn_json_text j;
+    srv_json_begin(&j, req);
+    attn_json_object(&j);
+    return j;
+}
+
 /* --- large tensors ---
  *
  * The workers of the pool write a large tensor in pieces of PIECE elements. A worker writes a piece
@@ -308,6 +315,11 @@ void srv_json_tensor_single(attn_json_text *j, const attn_tensor *t) {
     srv_json_tensor(j, &narrow);
 }
 
+void srv_json_key_tensor(attn_json_text *j, const char *key, const attn_tensor *t) {
+    attn_json_key(j, key);
+    srv_json_tensor(j, t);
+}
+
 void srv_json_floats(attn_json_text *j, const float *values, size_t n) {
     attn_json_value(j);
     put_row(j, (const char *)values, ATTN_F32, 1, n);
@@ -333,4 +345,9 @@ bool srv_json_end(attn_json_text *j) {
     parts->rest_size = j->size - 1;
     parts->decimals = j->decimals;
     return req->parts != NULL || srv_parts_reply(req, parts);
+}
+
+bool srv_json_object_end(attn_json_text *j) {
+    attn_json_object_end(j);
+    return srv_json_end(j);
 }

@@ -11,12 +11,15 @@
 #include "json/json_write.h"
 
 void srv_json_begin(attn_json_text *j, srv_request *req);
+/* Begins an answer that is an object. srv_json_object_end ends it. */
+attn_json_text srv_json_object(srv_request *req);
 static inline srv_request *srv_json_request(const attn_json_text *j) {
     return j->owner;
 }
 /* Writes a tensor as nested lists, or adds it to the parts. Floats follow j->decimals, and those
  * that are not finite become null. A tensor of rank 0 becomes null; an axis of 0 gives []. */
 void srv_json_tensor(attn_json_text *j, const attn_tensor *t);
+void srv_json_key_tensor(attn_json_text *j, const char *key, const attn_tensor *t);
 /* Writes a dense float64 tensor whose values came from float32, rounded to float32. Otherwise the
  * float32 0.1 would be written as 0.10000000149011612. */
 void srv_json_tensor_single(attn_json_text *j, const attn_tensor *t);
@@ -26,5 +29,6 @@ void srv_json_floats(attn_json_text *j, const float *values,
  * client accepts, with the parts. If req->parts was set, the reply is the JSON without the tensors.
  * false: a problem is set, because memory ran out or the deadline passed. */
 bool srv_json_end(attn_json_text *j);
+bool srv_json_object_end(attn_json_text *j);
 
 #endif

@@ -220,8 +220,7 @@ static void write_view(attn_json_text *j, const srv_analyses_call *call, srv_vie
                        const char *name) {
     if (call->analysis.as_tensors) /* srv_analyses_cells has written the cells */
         return;
-    attn_json_key(j, name);
-    srv_heat_write(j, &call->maps[view], &call->body.heatmap, &call->labels);
+    srv_heat_write(j, name, &call->maps[view], &call->body.heatmap, &call->labels);
 }
 
 static void write_comparison(attn_json_text *j, const srv_analyses_call *call) {

@@ -386,10 +386,8 @@ static void text_of_pairs(attn_text *t, size_t batch, const attn_head_distances 
 void srv_rollout_write(attn_json_text *j, const attn_heatmaps *maps, const srv_heat_input *in,
                        const srv_labels *labels) {
     attn_json_key_object(j, "rollout");
-    if (maps) {
-        attn_json_key(j, "heatmap");
-        srv_heat_write(j, maps, in, labels);
-    }
+    if (maps)
+        srv_heat_write(j, "heatmap", maps, in, labels);
     attn_json_key_string(j, "legend",
                          "R_0 = I, R_l = N(mean_h A_l + I) R_(l-1), N divides rows by their sums "
                          "(Abnar and Zuidema 2020, arXiv:2005.00928)");

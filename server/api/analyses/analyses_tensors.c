@@ -40,8 +40,7 @@ static attn_tensor take(attn_json_text *j, const axes *a, attn_dtype dtype) {
 static void put(attn_json_text *j, const char *name, const attn_tensor *t) {
     if (!t->data)
         return;
-    attn_json_key(j, name);
-    srv_json_tensor(j, t);
+    srv_json_key_tensor(j, name, t);
 }
 
 /* --- heads --- */

@@ -59,10 +59,9 @@ static srv_analysis analysis_of(srv_request *req, const attn_run_site *site,
 
 static bool prepare(void *data) {
     analyses_look *c = data;
-    const srv_scope scope = {c->req, srv_run_analyses_query, &c->q.given, ""};
     attn_cost cost;
     double text;
-    if (!srv_run_spot_check(&scope, c->run, &c->q.spot) ||
+    if (!srv_run_spot_check(&c->scope, c->run, &c->q.spot) ||
         !srv_run_labels(c->req, c->run->site, &c->labels))
         return false;
     c->analysis = analysis_of(c->req, c->run->site, &c->q, &c->labels);

@@ -51,7 +51,6 @@ typedef struct finding {
 typedef struct heads_call {
     SRV_LOOK;
     heads_query q;
-    srv_scope scope;
     srv_run_heads heads;
     finding *found; /* [heads.count] */
 } heads_call;
@@ -284,7 +283,6 @@ static void answer_json(void *data, attn_json_text *j) {
 
 static bool prepare(void *data) {
     heads_call *c = data;
-    c->scope = (srv_scope){c->req, srv_run_heads_query, &c->q.given, ""};
     return srv_run_find_heads(&c->scope, c->run, &c->q.heads, &c->heads) && touch_sites(c) &&
            count(c);
 }

@@ -142,19 +142,14 @@ void srv_attention_json(srv_attention_call *call, attn_json_text *j) {
         return;
     if (call->backward)
         srv_gradients_write(j, call);
-    if (call->heatmap) {
-        attn_json_key(j, "heatmap");
-        srv_heat_write(j, &call->maps, &call->body.heatmap, &call->body.labels);
-    }
+    if (call->heatmap)
+        srv_heat_write(j, "heatmap", &call->maps, &call->body.heatmap, &call->body.labels);
     if (call->analyses) {
         attn_json_key_object(j, "analysis");
         srv_analysis_members(j, &call->analysis);
         attn_json_object_end(j);
     }
-    if (call->run) {
-        attn_json_key(j, "run");
-        srv_run_write(j, call->run);
-    }
+    srv_run_member(j, call->run);
     if (call->weights_omitted)
         write_omitted(j, call);
     if (call->body.verify)

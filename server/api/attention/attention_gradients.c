@@ -209,8 +209,7 @@ void srv_gradients_write(attn_json_text *j, const srv_attention_call *call) {
         if (object && !same_object(object, rows[i - 1].object)) {
             attn_json_key_object(j, object);
         }
-        attn_json_key(j, rows[i].name);
-        srv_json_tensor(j, rows[i].t);
+        srv_json_key_tensor(j, rows[i].name, rows[i].t);
         if (object && (i + 1 == l.count || !same_object(object, rows[i + 1].object)))
             attn_json_object_end(j);
     }

@@ -235,12 +235,11 @@ static bool check_axes(const srv_attention_call *call, const srv_scope *scope) {
 
 bool srv_attention_prepare(srv_attention_call *call) {
     srv_attention_body *body = &call->body;
-    const srv_scope scope = {call->req, srv_attention_fields, &body->given, ""};
-    if (!srv_operation_check(&body->operation, &scope) || !read_items(call, &scope))
+    if (!srv_operation_check(&body->operation, &call->scope) || !read_items(call, &call->scope))
         return false;
-    if (!srv_operation_settle(&body->operation, &scope) || !check_axes(call, &scope))
+    if (!srv_operation_settle(&body->operation, &call->scope) || !check_axes(call, &call->scope))
         return false;
-    omit_large_weights(call, &scope);
+    omit_large_weights(call, &call->scope);
     call->body.operation.shaped->score_gradients = body->operation.in.score_gradients =
         (call->gradient_items & SRV_WANT_SCORE_GRADIENTS) != 0;
     if (!srv_labels_check(call->req, &body->labels, call->body.operation.dims.B,
@@ -251,19 +250,19 @@ bool srv_attention_prepare(srv_attention_call *call) {
     body->heatmap.values = !call->body.operation.valueless;
     if (body->heatmap.of && call->stage_count)
         return srv_refuse(
-            &scope, SRV_VALUE, "score_stage",
+            &call->scope, SRV_VALUE, "score_stage",
             "a picture shows stages of the scores or the heatmap's \"value_norm\", not "
             "both");
     if ((call->want & SRV_WANT_WEIGHTED_VALUES) && call->body.operation.dims.relative_values)
-        return srv_refuse(&scope, SRV_VALUE, "position/value_table",
+        return srv_refuse(&call->scope, SRV_VALUE, "position/value_table",
                           "\"weighted_values\" are not defined with value_table: the values "
                           "depend on the query, too");
     if (srv_attention_norms(call) && call->body.operation.dims.relative_values)
         return srv_refuse(
-            &scope, SRV_VALUE, "position/value_table",
+            &call->scope, SRV_VALUE, "position/value_table",
             "\"value_norm\" is not defined with value_table: the values depend on the "
             "query, too");
-    return (!srv_given(&scope, "figure") || srv_figure_check(call->req, &body->figure)) &&
+    return (!srv_given(&call->scope, "figure") || srv_figure_check(call->req, &body->figure)) &&
            (!call->heatmap ||
             srv_heat_options(call->req, &body->heatmap, &call->body.operation.dims, &call->heat));
 }

@@ -1,7 +1,6 @@
 #include "api/common/compute.h"
 
 #include "api/common/later.h"
-#include "api/common/scope.h"
 #include "api/common/text_reply.h"
 #include "load/admission.h"
 #include "request/shared.h"
@@ -54,6 +53,8 @@ static bool fits(srv_call *call, const srv_steps *steps) {
 
 static bool prepare(srv_call *call, const srv_steps *steps) {
     char *all = (char *)call;
+    call->scope =
+        (srv_scope){call->req, steps->fields, (const uint64_t *)(void *)(all + steps->body), ""};
     if (steps->timeout ? !srv_read_body(call->req, steps->fields, all + steps->body,
                                         (const int64_t *)(void *)(all + steps->timeout))
                        : !srv_read_query(call->req, steps->fields, all + steps->body))
@@ -102,15 +103,12 @@ static bool is_left(srv_call *call, const srv_steps *steps) {
 /* --- the answer --- */
 
 static void answer_json(srv_call *call, const srv_steps *steps) {
-    attn_json_text j;
-    srv_json_begin(&j, call->req);
+    attn_json_text j = srv_json_object(call->req);
     if (steps->decimals)
         j.decimals = (int)*(const int64_t *)(void *)((char *)call + steps->decimals);
-    attn_json_object(&j);
     steps->json(call, &j);
-    attn_json_object_end(&j);
     if (!call->req->reply.status)
-        srv_json_end(&j);
+        srv_json_object_end(&j);
 }
 
 static void answer_text(srv_call *call, const srv_steps *steps) {

@@ -15,9 +15,8 @@
 
 #include "api/common/csv.h"
 #include "api/common/dry.h"
+#include "api/common/scope.h"
 #include "jobs/jobs.h"
-#include "wire/decode.h"
-#include "wire/json_out.h"
 
 /* What a request costs. */
 typedef struct srv_cost {
@@ -42,6 +41,7 @@ typedef struct srv_limits {
 /* A request that computes. A route's own struct begins with it. */
 typedef struct srv_call {
     srv_request *req;
+    srv_scope scope; /* of the body or the query string */
     srv_cost cost;
     bool dry_run;
     bool needs_thread; /* the work waits: it writes a file, or its answer is a stream */
@@ -51,11 +51,15 @@ typedef struct srv_call {
     srv_job_order job;
 } srv_call;
 
-/* First member of a route's own struct: a srv_call, whose request is a member of that struct too. */
+/* First member of a route's own struct: a srv_call, whose request and scope are members of that
+ * struct too. */
 #define SRV_CALL                                                                                   \
     union {                                                                                        \
         srv_call call;                                                                             \
-        srv_request *req;                                                                          \
+        struct {                                                                                   \
+            srv_request *req;                                                                      \
+            srv_scope scope;                                                                       \
+        };                                                                                         \
     }
 
 /* The row of a route. `call` is the route's own struct. A step that returns false has set a problem

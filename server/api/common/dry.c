@@ -215,9 +215,7 @@ static void write_limit(attn_json_text *j, const srv_reply *refusal) {
 
 static void dry_json(srv_request *req, const srv_dry *dry, double ms) {
     const srv_reply refusal = req->reply;
-    attn_json_text j;
-    srv_json_begin(&j, req);
-    attn_json_object(&j);
+    attn_json_text j = srv_json_object(req);
     attn_json_key_object(&j, "dry_run");
     write_shapes(&j, dry);
     if (dry->mask)
@@ -236,8 +234,7 @@ static void dry_json(srv_request *req, const srv_dry *dry, double ms) {
         write_rnn(&j, dry);
     attn_json_key_real(&j, "predicted_ms", ms);
     attn_json_object_end(&j);
-    attn_json_object_end(&j);
-    srv_json_end(&j);
+    srv_json_object_end(&j);
 }
 
 static void dry_text(srv_request *req, const srv_dry *dry, double ms) {

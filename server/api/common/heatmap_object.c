@@ -269,8 +269,10 @@ static void write_members(attn_json_text *j, const attn_heatmaps *maps, const sr
         attn_json_key_string(j, "of", subjects[in->of]);
 }
 
-void srv_heat_write(attn_json_text *j, const attn_heatmaps *maps, const srv_heat_input *in,
-                    const srv_labels *labels) {
+void srv_heat_write(attn_json_text *j, const char *name, const attn_heatmaps *maps,
+                    const srv_heat_input *in, const srv_labels *labels) {
+    if (name)
+        attn_json_key(j, name);
     attn_json_object(j);
     write_members(j, maps, in, labels, NULL);
     attn_json_object_end(j);
@@ -441,13 +443,9 @@ static void reply_npy(srv_request *req, const srv_heat_answer *a) {
     }
     const int lead = a->maps->count == 1;
     const attn_tensor t = attn_tensor_dense(cells, ATTN_F32, 3 - lead, shape + lead);
-    attn_json_text j;
-    srv_json_begin(&j, req);
-    attn_json_object(&j);
-    attn_json_key(&j, "heatmap");
-    srv_json_tensor(&j, &t);
-    attn_json_object_end(&j);
-    srv_json_end(&j);
+    attn_json_text j = srv_json_object(req);
+    srv_json_key_tensor(&j, "heatmap", &t);
+    srv_json_object_end(&j);
 }
 
 /* Writes the label of the first query or key that a cell covers, or its index if it has no
@@ -538,15 +536,12 @@ static void reply_text(srv_request *req, const srv_heat_answer *a) {
 }
 
 static void reply_json(srv_request *req, const srv_heat_answer *a) {
-    attn_json_text j;
-    srv_json_begin(&j, req);
+    attn_json_text j = srv_json_object(req);
     j.decimals = a->decimals;
-    attn_json_object(&j);
     write_members(&j, a->maps, a->in, a->labels, a->titles);
     if (a->warnings)
         srv_warnings_write(&j, a->warnings);
-    attn_json_object_end(&j);
-    srv_json_end(&j);
+    srv_json_object_end(&j);
 }
 
 void srv_heat_reply(srv_request *req, const srv_heat_answer *answer) {

@@ -53,9 +53,9 @@ bool srv_heat_problem(srv_request *req, const attn_error *err);
 
 /* Upper bound of the bytes of JSON for each byte of a heatmap in memory. */
 #define SRV_HEAT_TEXT 4.0
-/* Writes the object `heatmap` of the answer. */
-void srv_heat_write(attn_json_text *j, const attn_heatmaps *maps, const srv_heat_input *in,
-                    const srv_labels *labels);
+/* Writes an object with heatmaps: the member `name`, or with NULL an element of a list. */
+void srv_heat_write(attn_json_text *j, const char *name, const attn_heatmaps *maps,
+                    const srv_heat_input *in, const srv_labels *labels);
 /* Writes a member of two sizes, such as "origin". */
 void srv_heat_pair(attn_json_text *j, const char *name, const size_t pair[2]);
 /* Writes the members layer (if layer_batches is not 0), batch and head of a heatmap. */

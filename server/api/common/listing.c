@@ -20,8 +20,7 @@ bool srv_listing_read(srv_request *req, srv_listing *out) {
 }
 
 void srv_listing_begin(attn_json_text *j, srv_request *req, const char *name) {
-    srv_json_begin(j, req);
-    attn_json_object(j);
+    *j = srv_json_object(req);
     attn_json_key_array(j, name);
 }
 
@@ -29,7 +28,6 @@ void srv_listing_end(attn_json_text *j, const char *next) {
     attn_json_array_end(j);
     if (next)
         attn_json_key_string(j, "next", next);
-    attn_json_object_end(j);
-    if (srv_json_end(j))
+    if (srv_json_object_end(j))
         srv_reply_header(srv_json_request(j), "Cache-Control", "no-store");
 }

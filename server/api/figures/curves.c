@@ -77,30 +77,29 @@ static bool check_count(const srv_scope *scope, const char *name, const char *wh
 static bool prepare(void *data) {
     curves_call *call = data;
     curves_body *body = &call->body;
-    const srv_scope scope = {call->req, srv_curves_fields, &body->given, ""};
     const attn_tensor *v = &body->values, *x = &body->x;
     char shape[128];
     if (v->rank != 1 && v->rank != 2)
-        return srv_refuse(&scope, SRV_SHAPE, "values", "expected [N] or [C, N], found %s",
+        return srv_refuse(&call->scope, SRV_SHAPE, "values", "expected [N] or [C, N], found %s",
                           attn_found_text(v, shape, sizeof shape));
     call->count = v->rank == 2 ? v->dims[0] : 1;
     call->points = v->dims[v->rank - 1];
     if (call->count == 0 || call->points == 0 || call->count > MOST_CURVES)
-        return srv_refuse(&scope, SRV_SHAPE, "values",
+        return srv_refuse(&call->scope, SRV_SHAPE, "values",
                           "expected 1 to %d curves of at least one point, found %s", MOST_CURVES,
                           attn_found_text(v, shape, sizeof shape));
-    if (srv_given(&scope, "x") && (x->rank != 1 || x->dims[0] != call->points))
-        return srv_refuse(&scope, SRV_SHAPE, "x", "expected [%zu], a place a value, found %s",
+    if (srv_given(&call->scope, "x") && (x->rank != 1 || x->dims[0] != call->points))
+        return srv_refuse(&call->scope, SRV_SHAPE, "x", "expected [%zu], a place a value, found %s",
                           call->points, attn_found_text(x, shape, sizeof shape));
     call->each = body->figure.per_panel > 0 ? (size_t)body->figure.per_panel : call->count;
     call->panels = (call->count + call->each - 1) / call->each;
     const double numbers = (double)call->points * (double)(call->count + (x->rank != 0));
     call->call.cost = (srv_cost){
         .weighted = numbers, .work = sizeof(double) * numbers, .text = TEXT_OF_NUMBER * numbers};
-    return check_count(&scope, "names", "curve", &body->names, call->count) &&
-           check_count(&scope, "titles", "panel", &body->titles, call->panels) &&
-           (!srv_given(&scope, "titles") || body->figure.titles.count == 0 ||
-            srv_refuse(&scope, SRV_VALUE, "titles",
+    return check_count(&call->scope, "names", "curve", &body->names, call->count) &&
+           check_count(&call->scope, "titles", "panel", &body->titles, call->panels) &&
+           (!srv_given(&call->scope, "titles") || body->figure.titles.count == 0 ||
+            srv_refuse(&call->scope, SRV_VALUE, "titles",
                        "titles and figure.titles exclude each other: both name the panels")) &&
            srv_figure_titles(call->req, &body->figure, call->panels) &&
            srv_figure_check(call->req, &body->figure);
@@ -196,10 +195,8 @@ static void write_range(attn_json_text *j, const double *values, size_t n) {
 static void answer_json(void *data, attn_json_text *j) {
     const curves_call *call = data;
     const curves_body *body = &call->body;
-    if (call->x) {
-        attn_json_key(j, "x");
-        srv_json_tensor(j, &body->x);
-    }
+    if (call->x)
+        srv_json_key_tensor(j, "x", &body->x);
     attn_json_key_array(j, "curves");
     for (size_t i = 0; i < call->count; i++) {
         attn_tensor row = attn_tensor_dense(
@@ -209,8 +206,7 @@ static void answer_json(void *data, attn_json_text *j) {
         if (name_of(call, i))
             attn_json_key_string(j, "name", name_of(call, i));
         write_range(j, call->values + i * call->points, call->points);
-        attn_json_key(j, "values");
-        srv_json_tensor(j, &row);
+        srv_json_key_tensor(j, "values", &row);
         attn_json_object_end(j);
     }
     attn_json_array_end(j);

@@ -70,18 +70,17 @@ static srv_cost cost_of(const attn_attention_dims *d, const attn_cost *drawn) {
 static bool prepare(void *data) {
     heatmaps_call *call = data;
     const heatmaps_body *body = &call->body;
-    const srv_scope scope = {call->req, srv_heatmaps_fields, &body->given, ""};
     const attn_attention_dims *d = &call->dims;
     size_t count = 0;
     attn_cost drawn;
     attn_error err = {0};
-    if (!srv_parameter_check(&scope, "weights", &body->weights, false, &count) ||
-        !srv_weights_shape(&scope, "weights", &body->weights, ATTN_MAX_RANK, &call->dims,
+    if (!srv_parameter_check(&call->scope, "weights", &body->weights, false, &count) ||
+        !srv_weights_shape(&call->scope, "weights", &body->weights, ATTN_MAX_RANK, &call->dims,
                            &call->layers, &call->entries) ||
         !srv_labels_check(call->req, &body->labels, call->entries, d->L, d->S))
         return false;
-    if (srv_given(&scope, "titles") && body->titles.count != d->Hq)
-        return srv_refuse(&scope, SRV_SHAPE, "titles",
+    if (srv_given(&call->scope, "titles") && body->titles.count != d->Hq)
+        return srv_refuse(&call->scope, SRV_SHAPE, "titles",
                           "expected %zu title%s (one a head), found %zu", d->Hq,
                           d->Hq == 1 ? "" : "s", body->titles.count);
     if (!srv_heat_options(call->req, &body->heatmap, d, &call->options) ||

@@ -122,16 +122,13 @@ static bool write_cells(attn_json_text *j, const srv_masks_call *call) {
         return false;
     if (!make_cells(call, form, &cells))
         return false;
-    attn_json_key(j, srv_masks_forms[form]);
-    srv_json_tensor(j, &cells);
+    srv_json_key_tensor(j, srv_masks_forms[form], &cells);
     if (!adds)
         return true;
     if (!make_cells(call, SRV_MASKS_ADDITIVE, &cells))
         return false;
-    if (adds_any(call, &cells)) {
-        attn_json_key(j, srv_masks_forms[SRV_MASKS_ADDITIVE]);
-        srv_json_tensor(j, &cells);
-    }
+    if (adds_any(call, &cells))
+        srv_json_key_tensor(j, srv_masks_forms[SRV_MASKS_ADDITIVE], &cells);
     return true;
 }
 

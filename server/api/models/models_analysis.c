@@ -142,17 +142,16 @@ static bool roll(srv_sites_pass *c, srv_sites_analysis *to) {
 
 /* Refuses a rollout that is not asked of layers of self-attention. */
 static bool may_roll(const srv_sites_pass *c) {
-    const srv_scope scope = {c->pass.req, srv_models_attention_fields, &c->body.given, ""};
     if (!(c->body.analysis & SRV_AN_ROLLOUT))
         return true;
     if (attn_model_configuration(c->pass.model->model)->architecture == ATTN_MODEL_SEQ2SEQ)
         return srv_refuse(
-            &scope, SRV_VALUE, "analysis",
+            &c->pass.scope, SRV_VALUE, "analysis",
             "rollout multiplies layers of self-attention: expected a transformer; the "
             "LSTM of a seq2seq mixes the tokens before its only layer");
     const char *kind = srv_model_site_kinds[rolled_kind(c)];
     if (c->body.sites && !(c->body.sites & 1u << rolled_kind(c)))
-        return srv_refuse(&scope, SRV_VALUE, "analysis",
+        return srv_refuse(&c->pass.scope, SRV_VALUE, "analysis",
                           "rollout goes through the layers of the %s: name %s in sites", kind,
                           kind);
     return true;

@@ -173,36 +173,36 @@ static bool check_target(const srv_sites_pass *c, const srv_scope *scope) {
 static bool decode(srv_sites_pass *c) {
     srv_request *req = c->pass.req;
     srv_sites_body *b = &c->body;
-    const srv_scope scope = {req, srv_models_attention_fields, &b->given, ""};
     if (!srv_figure_check(req, &b->figure))
         return false;
     if (b->sites & ALL_SITES)
         b->sites = 0;
-    if (!check_sides(&scope, c->pass.model) || !check_dropout(&scope, b))
+    if (!check_sides(&c->pass.scope, c->pass.model) || !check_dropout(&c->pass.scope, b))
         return false;
     if (!srv_models_reads(c->pass.model, SRV_TARGET))
         b->target_begin = b->target_end = false;
-    if (!settle_ends(&scope, b) || !read_sides(c, &scope))
+    if (!settle_ends(&c->pass.scope, b) || !read_sides(c, &c->pass.scope))
         return false;
     if (!c->B)
-        return srv_refuse(&scope, SRV_VALUE, "text", "send text, tokens or token_ids");
+        return srv_refuse(&c->pass.scope, SRV_VALUE, "text", "send text, tokens or token_ids");
     if (!b->target_end && !c->target.count && srv_models_reads(c->pass.model, SRV_TARGET))
-        return srv_refuse(&scope, SRV_VALUE, b->target_begin ? "target_end" : "target_begin",
+        return srv_refuse(&c->pass.scope, SRV_VALUE,
+                          b->target_begin ? "target_end" : "target_begin",
                           "false belongs to a target of the request: send target_text, "
                           "target_tokens or target_token_ids");
-    if (!srv_models_hide(&scope, &b->sight, c->pass.model, &c->source, &c->warnings) ||
-        !check_target(c, &scope))
+    if (!srv_models_hide(&c->pass.scope, &b->sight, c->pass.model, &c->source, &c->warnings) ||
+        !check_target(c, &c->pass.scope))
         return false;
     if ((b->returns & SRV_SITES_ENCODER) && !srv_models_reads(c->pass.model, SRV_SOURCE))
-        return srv_refuse(&scope, SRV_VALUE, "return",
+        return srv_refuse(&c->pass.scope, SRV_VALUE, "return",
                           "the model \"%s\" has no encoder and no encoder_output",
                           c->pass.model->id);
     if (srv_draws(req))
         b->analysis = 0; /* a picture shows weights alone */
-    c->unasked = !srv_given(&scope, "return");
+    c->unasked = !srv_given(&c->pass.scope, "return");
     if (c->unasked)
         b->returns = (b->analysis ? 0u : (unsigned)SRV_SITES_WEIGHTS) |
-                     (srv_given(&scope, "heatmap") ? (unsigned)SRV_SITES_HEATMAP : 0u);
+                     (srv_given(&c->pass.scope, "heatmap") ? (unsigned)SRV_SITES_HEATMAP : 0u);
     return true;
 }
 
@@ -249,27 +249,26 @@ static bool has_kind(const srv_sites_pass *c, unsigned kind) {
 }
 
 static bool check_sites(srv_sites_pass *c) {
-    const srv_scope scope = {c->pass.req, srv_models_attention_fields, &c->body.given, ""};
     const srv_sites_body *b = &c->body;
     c->sites = attn_model_sites(c->pass.model->model, &c->site_count);
     for (unsigned k = 0; k <= ATTN_SITE_CROSS; k++)
         if ((b->sites & 1u << k) && !has_kind(c, k))
-            return srv_refuse(&scope, SRV_VALUE, "sites", "the model \"%s\" has no site %s",
+            return srv_refuse(&c->pass.scope, SRV_VALUE, "sites", "the model \"%s\" has no site %s",
                               c->pass.model->id, srv_model_site_kinds[k]);
     const bool no_head = b->heads.is == SRV_U_INTS && !b->heads.ints.count;
-    if (no_head || (srv_given(&scope, "layers") && !b->layers.count))
-        return srv_refuse(&scope, SRV_VALUE, no_head ? "heads" : "layers",
+    if (no_head || (srv_given(&c->pass.scope, "layers") && !b->layers.count))
+        return srv_refuse(&c->pass.scope, SRV_VALUE, no_head ? "heads" : "layers",
                           "expected at least one, found an empty list");
     if (srv_sites_mean(c) && (b->returns & SRV_SITES_INPUTS))
-        return srv_refuse(&scope, SRV_VALUE, "heads",
+        return srv_refuse(&c->pass.scope, SRV_VALUE, "heads",
                           "inputs belong to single heads: expected \"all\" or a list, found "
                           "\"mean\"");
     const bool states = (b->returns & SRV_SITES_STATES) != 0; /* a layer may have no attention */
-    if ((!states && !check_numbers(c, &scope, "layers", &b->layers, true)) ||
-        !check_numbers(c, &scope, "heads", &b->heads.ints, false))
+    if ((!states && !check_numbers(c, &c->pass.scope, "layers", &b->layers, true)) ||
+        !check_numbers(c, &c->pass.scope, "heads", &b->heads.ints, false))
         return false;
-    return srv_model_run_check(&scope, c->pass.model, b->store) &&
-           srv_sites_states_check(c, &scope) && srv_models_may_draw(&c->pass, c->B);
+    return srv_model_run_check(&c->pass.scope, c->pass.model, b->store) &&
+           srv_sites_states_check(c, &c->pass.scope) && srv_models_may_draw(&c->pass, c->B);
 }
 
 /* --- limits --- */

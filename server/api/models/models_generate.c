@@ -135,7 +135,6 @@ static bool check_sampling(const srv_scope *scope, const body *b) {
 /* Sets the ids that end a sequence. false: a problem is set. */
 static bool read_stops(const call *c, attn_generate_options *options) {
     const body *b = &c->body;
-    const srv_scope scope = {c->pass.req, srv_models_generate_fields, &b->given, ""};
     const attn_tokenizer *tokens = srv_models_tokenizer(c->pass.model, SRV_TARGET);
     const int32_t unknown = attn_tokenizer_special(tokens, ATTN_SPECIAL_UNKNOWN);
     const size_t size = attn_tokenizer_size(tokens);
@@ -150,15 +149,15 @@ static bool read_stops(const call *c, attn_generate_options *options) {
         ids[n] = attn_tokenizer_id(tokens, word, strlen(word));
         snprintf(at, sizeof at, "stop_tokens/%zu", i);
         if (ids[n++] == unknown)
-            return srv_refuse(&scope, SRV_VALUE, at, "\"%.60s\" is not in the model's vocabulary",
-                              word);
+            return srv_refuse(&c->pass.scope, SRV_VALUE, at,
+                              "\"%.60s\" is not in the model's vocabulary", word);
     }
     for (size_t i = 0; i < b->stop_token_ids.count; i++) {
         const int64_t id = b->stop_token_ids.values[i];
         snprintf(at, sizeof at, "stop_token_ids/%zu", i);
         if (id < 0 || (size_t)id >= size)
-            return srv_refuse(&scope, SRV_VALUE, at, "expected an id from 0 to %zu, found %" PRId64,
-                              size - 1, id);
+            return srv_refuse(&c->pass.scope, SRV_VALUE, at,
+                              "expected an id from 0 to %zu, found %" PRId64, size - 1, id);
         ids[n++] = (int32_t)id;
     }
     options->stop = ids;
@@ -169,11 +168,10 @@ static bool read_stops(const call *c, attn_generate_options *options) {
 static bool decode(call *c) {
     srv_request *req = c->pass.req;
     body *b = &c->body;
-    const srv_scope scope = {req, srv_models_generate_fields, &b->given, ""};
     const size_t longest = attn_model_configuration(c->pass.model->model)->max_length;
     srv_reading source = {.req = req,
                           .model = c->pass.model,
-                          .scope = &scope,
+                          .scope = &c->pass.scope,
                           .which = srv_models_text_side(c->pass.model),
                           .names = {"text", "tokens", "token_ids"},
                           .most = longest,
@@ -186,20 +184,20 @@ static bool decode(call *c) {
                            "the model \"%s\" is an encoder, which generates no tokens: ask "
                            "/v1/models/%s/attention for its logits",
                            c->pass.model->id, c->pass.model->id);
-    if (!check_sampling(&scope, b))
+    if (!check_sampling(&c->pass.scope, b))
         return false;
     source.unit = (srv_offset_unit)b->offset_unit;
     if (!srv_models_read(&source, &b->source, &c->source))
         return false;
     if (!c->source.count)
-        return srv_refuse(&scope, SRV_VALUE, "text", "send text, tokens or token_ids");
-    if (!srv_models_hide(&scope, &b->sight, c->pass.model, &c->source, &c->warnings))
+        return srv_refuse(&c->pass.scope, SRV_VALUE, "text", "send text, tokens or token_ids");
+    if (!srv_models_hide(&c->pass.scope, &b->sight, c->pass.model, &c->source, &c->warnings))
         return false;
     if (b->max_length > (int64_t)longest)
-        return srv_refuse(&scope, SRV_VALUE, "max_length",
+        return srv_refuse(&c->pass.scope, SRV_VALUE, "max_length",
                           "the model writes at most %zu tokens, found %lld", longest,
                           (long long)b->max_length);
-    if (!srv_given(&scope, "return"))
+    if (!srv_given(&c->pass.scope, "return"))
         b->returns = HEATMAP;
     c->most = b->max_length ? (size_t)b->max_length : 2 * c->source.longest + 10;
     c->most = c->most < longest ? c->most : longest;
@@ -213,34 +211,32 @@ static bool decode(call *c) {
 static bool check_stream(call *c) {
     const body *b = &c->body;
     const unsigned accept = c->pass.req->accept;
-    const srv_scope scope = {c->pass.req, srv_models_generate_fields, &b->given, ""};
     c->streams = b->stream || accept == SRV_ACCEPT_EVENTS;
     if (!c->streams)
         return true;
     if (accept != SRV_ACCEPT_EVENTS && accept != SRV_ACCEPT_JSON)
-        return srv_refuse(&scope, SRV_VALUE, "stream",
+        return srv_refuse(&c->pass.scope, SRV_VALUE, "stream",
                           "a stream is text/event-stream, which Accept does not prefer");
     if (b->num_beams > 1)
-        return srv_refuse(&scope, SRV_VALUE, "num_beams",
+        return srv_refuse(&c->pass.scope, SRV_VALUE, "num_beams",
                           "only a greedy search (1) is streamed: which tokens the best of several "
                           "hypotheses has is known at the end, found %lld",
                           (long long)b->num_beams);
     if (c->source.count > 1)
-        return srv_refuse(&scope, SRV_VALUE, "stream", "one sequence is streamed, found %zu",
-                          c->source.count);
+        return srv_refuse(&c->pass.scope, SRV_VALUE, "stream",
+                          "one sequence is streamed, found %zu", c->source.count);
     return true;
 }
 
 /* Checks that a search that is stored is greedy. */
 static bool check_store(call *c) {
     const body *b = &c->body;
-    const srv_scope scope = {c->pass.req, srv_models_generate_fields, &b->given, ""};
     if (b->store && b->num_beams > 1)
-        return srv_refuse(&scope, SRV_VALUE, "store",
+        return srv_refuse(&c->pass.scope, SRV_VALUE, "store",
                           "only a greedy search (\"num_beams\": 1) is stored: hypotheses of a beam "
                           "search have no common rows, found %lld beams",
                           (long long)b->num_beams);
-    return srv_model_run_check(&scope, c->pass.model, b->store);
+    return srv_model_run_check(&c->pass.scope, c->pass.model, b->store);
 }
 
 static double result_bytes(const call *c) {
@@ -428,15 +424,13 @@ static bool put_attention(attn_json_text *j, const call *c, size_t b) {
     if (c->body.returns & WEIGHTS) {
         const size_t dims[3] = {c->out[b].heads, c->made[b].rows.length, c->out[b].columns};
         const attn_tensor weights = attn_tensor_dense(c->out[b].weights, ATTN_F32, 3, dims);
-        attn_json_key(j, "weights");
-        srv_json_tensor(j, &weights);
+        srv_json_key_tensor(j, "weights", &weights);
     }
     if (!(c->body.returns & HEATMAP))
         return true;
     if (!heatmaps_of(c, b, &maps))
         return false;
-    attn_json_key(j, "heatmap");
-    srv_heat_write(j, &maps.maps, &c->body.heatmap, &maps.labels);
+    srv_heat_write(j, "heatmap", &maps.maps, &c->body.heatmap, &maps.labels);
     return true;
 }
 
@@ -466,10 +460,7 @@ static void answer_json(void *data, attn_json_text *j) {
         if (!put_sequence(j, c, b))
             return;
     attn_json_array_end(j);
-    if (c->run) {
-        attn_json_key(j, "run");
-        srv_run_write(j, c->run);
-    }
+    srv_run_member(j, c->run);
     srv_warnings_write(j, &c->warnings);
 }
 

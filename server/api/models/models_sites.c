@@ -64,9 +64,8 @@ static bool omits_weights(const srv_sites_pass *c) {
 }
 
 bool srv_sites_prints_heatmaps(const srv_sites_pass *c) {
-    const srv_scope scope = {c->pass.req, srv_models_attention_fields, &c->body.given, ""};
     return (c->unasked && !c->body.analysis) || (c->body.returns & SRV_SITES_HEATMAP) ||
-           srv_given(&scope, "heatmap");
+           srv_given(&c->pass.scope, "heatmap");
 }
 
 const srv_sequence *srv_sites_queries(const srv_sites_pass *c, const attn_site *site, size_t b) {
@@ -192,8 +191,7 @@ void srv_sites_put_tensor(attn_json_text *j, const char *key, const char *name,
         j->failed = j->failed || !srv_parts_add(srv_json_request(j), j->aside, &name, 0, t);
         return;
     }
-    attn_json_key(j, key);
-    srv_json_tensor(j, t);
+    srv_json_key_tensor(j, key, t);
 }
 
 /* Writes an attention site. false: a problem is set. */
@@ -217,7 +215,7 @@ static bool put_site(attn_json_text *j, const srv_sites_pass *c, const attn_site
             srv_model_heatmaps maps;
             if (!heatmaps_of(c, site, b, &maps))
                 return false;
-            srv_heat_write(j, &maps.maps, &c->body.heatmap, &maps.labels);
+            srv_heat_write(j, NULL, &maps.maps, &c->body.heatmap, &maps.labels);
         }
         attn_json_array_end(j);
     }
@@ -250,20 +248,13 @@ void srv_sites_json(void *data, attn_json_text *j) {
         if (srv_sites_wants(c, i) && !put_site(j, c, &c->out.sites[i]))
             return;
     attn_json_array_end(j);
-    if (c->body.returns & SRV_SITES_LOGITS) {
-        attn_json_key(j, "logits");
-        srv_json_tensor(j, &c->out.logits);
-    }
-    if (c->body.returns & SRV_SITES_ENCODER) {
-        attn_json_key(j, "encoder_output");
-        srv_json_tensor(j, &c->out.encoder);
-    }
+    if (c->body.returns & SRV_SITES_LOGITS)
+        srv_json_key_tensor(j, "logits", &c->out.logits);
+    if (c->body.returns & SRV_SITES_ENCODER)
+        srv_json_key_tensor(j, "encoder_output", &c->out.encoder);
     srv_sites_states_write(j, c);
     srv_sites_analyses_write(j, c);
-    if (c->run) {
-        attn_json_key(j, "run");
-        srv_run_write(j, c->run);
-    }
+    srv_run_member(j, c->run);
     if (omits_weights(c))
         put_omitted(j, c);
     srv_warnings_write(j, &c->warnings);

@@ -127,8 +127,7 @@ static bool put_step(attn_json_text *j, srv_told_steps *s, const attn_generated_
         return false;
     if (s->heatmap && made->weights && !put_step_attention(j, s, made))
         return false;
-    attn_json_object_end(j);
-    return srv_json_end(j);
+    return srv_json_object_end(j);
 }
 
 static bool refuse_memory(srv_told_steps *s) {
@@ -141,16 +140,13 @@ static bool refuse_memory(srv_told_steps *s) {
 
 bool srv_step_start(srv_told_steps *s) {
     srv_request *req = srv_events_request(s->events);
-    attn_json_text j;
     if (s->started)
         return true;
     s->started = true;
-    srv_json_begin(&j, req);
-    attn_json_object(&j);
+    attn_json_text j = srv_json_object(req);
     attn_json_key(&j, "source");
     srv_models_put(&j, s->source);
-    attn_json_object_end(&j);
-    return (srv_json_end(&j) &&
+    return (srv_json_object_end(&j) &&
             srv_events_add(s->events, "start", req->reply.body, req->reply.size)) ||
            refuse_memory(s);
 }

@@ -82,9 +82,7 @@ static void put_side(attn_json_text *j, const call *c, int side) {
 }
 
 static void answer_json(const call *c) {
-    attn_json_text j;
-    srv_json_begin(&j, c->req);
-    attn_json_object(&j);
+    attn_json_text j = srv_json_object(c->req);
     attn_json_key_object(&j, "special");
     for (int i = 0; i < ATTN_SPECIALS; i++)
         attn_json_key_int(&j, attn_special_names[i],
@@ -93,8 +91,7 @@ static void answer_json(const call *c) {
     for (int side = SRV_SOURCE; side <= SRV_TARGET; side++)
         if (wants(c, side))
             put_side(&j, c, side);
-    attn_json_object_end(&j);
-    srv_json_end(&j);
+    srv_json_object_end(&j);
 }
 
 static void answer_text(const call *c) {

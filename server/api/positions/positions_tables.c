@@ -231,12 +231,11 @@ static srv_cost cost_of(const srv_positions_call *call) {
 bool srv_positions_prepare(void *data) {
     srv_positions_call *call = data;
     srv_positions_body *body = &call->body;
-    const srv_scope scope = {call->req, srv_positions_fields, &body->given, ""};
     const bool absolute = body->kind == SRV_POSITIONS_SINUSOIDAL ||
                           body->kind == SRV_POSITIONS_LEARNED || body->kind == SRV_POSITIONS_ROTARY;
     attn_position *p = &body->position;
     size_t *n = &call->parameters;
-    if (!check_kind(&scope, body->kind))
+    if (!check_kind(&call->scope, body->kind))
         return false;
     p->kind = body->kind == SRV_POSITIONS_ALIBI      ? ATTN_POSITION_ALIBI
               : body->kind == SRV_POSITIONS_T5       ? ATTN_POSITION_T5
@@ -245,11 +244,11 @@ bool srv_positions_prepare(void *data) {
                                                      : ATTN_POSITION_NONE;
     p->dims = body->width;
     if (!srv_figure_check(call->req, &body->figure) ||
-        !srv_parameter_check(&scope, "slopes", &p->slopes, false, n) ||
-        !srv_parameter_check(&scope, "table", &p->table, false, n) ||
-        !srv_parameter_check(&scope, "key_table", &p->key_table, false, n) ||
-        !(absolute ? absolute_shape(call, &scope) : relative_shape(call, &scope)) ||
-        !check_dims(call, &scope))
+        !srv_parameter_check(&call->scope, "slopes", &p->slopes, false, n) ||
+        !srv_parameter_check(&call->scope, "table", &p->table, false, n) ||
+        !srv_parameter_check(&call->scope, "key_table", &p->key_table, false, n) ||
+        !(absolute ? absolute_shape(call, &call->scope) : relative_shape(call, &call->scope)) ||
+        !check_dims(call, &call->scope))
         return false;
     call->call.cost = cost_of(call);
     return true;

@@ -34,7 +34,8 @@ extern const srv_field srv_runs_fields[], srv_run_weights_query[], srv_run_rows_
 void srv_run_write(attn_json_text *j, const srv_run *run);
 /* The same with the member `warnings`, if there are any. */
 void srv_run_write_warned(attn_json_text *j, const srv_run *run, const srv_warnings *warnings);
-/* Prints the id of a run that the request has stored; NULL: nothing. */
+/* Write the member `run`, or print the id, of a run that the request has stored; NULL: nothing. */
+void srv_run_member(attn_json_text *j, const srv_run *run);
 void srv_run_print(attn_text *t, const srv_run *run);
 
 #endif

@@ -39,7 +39,6 @@ const srv_field srv_run_atlas_query[] = {
 typedef struct atlas_call {
     SRV_LOOK;
     atlas_query q;
-    srv_scope scope;
     srv_run_heads heads;
     size_t side, planes; /* planes: number of them */
     uint8_t *bytes;      /* [heads, planes, side, side] */
@@ -277,10 +276,8 @@ static void put_tensors(attn_json_text *j, const atlas_call *c) {
         attn_tensor_dense(c->bytes, ATTN_U8, 3 + rank, c->planes > 1 ? two : one);
     const attn_tensor limits =
         attn_tensor_dense(c->ranges, ATTN_F32, 2 + rank, c->planes > 1 ? ranges : range);
-    attn_json_key(j, "cells");
-    srv_json_tensor(j, &cells);
-    attn_json_key(j, "ranges");
-    srv_json_tensor(j, &limits);
+    srv_json_key_tensor(j, "cells", &cells);
+    srv_json_key_tensor(j, "ranges", &limits);
 }
 
 static void answer(void *data, attn_json_text *j) {
@@ -298,7 +295,6 @@ static void answer(void *data, attn_json_text *j) {
 
 static bool prepare(void *data) {
     atlas_call *c = data;
-    c->scope = (srv_scope){c->req, srv_run_atlas_query, &c->q.given, ""};
     c->planes = c->q.pool == ATTN_POOL_BOTH ? 2 : 1;
     c->side = (size_t)c->q.max_side;
     return srv_run_find_heads(&c->scope, c->run, &c->q.heads, &c->heads) && count(c);

@@ -214,6 +214,13 @@ void srv_run_write_warned(attn_json_text *j, const srv_run *run, const srv_warni
     attn_json_object_end(j);
 }
 
+void srv_run_member(attn_json_text *j, const srv_run *run) {
+    if (!run)
+        return;
+    attn_json_key(j, "run");
+    srv_run_write(j, run);
+}
+
 void srv_run_print(attn_text *t, const srv_run *run) {
     if (run)
         attn_text_add(t, "run: %s (%zu bytes)\n", run->id, run->bytes);

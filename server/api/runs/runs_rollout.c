@@ -72,7 +72,6 @@ typedef struct rollout_call {
     SRV_LOOK;
     const method *method;
     rollout_query q;
-    srv_scope scope;
     attn_run_layers layers;
     attn_run_rollout rollout;
     size_t *rows; /* [count] */
@@ -309,13 +308,11 @@ static void answer_json(void *data, attn_json_text *j) {
     const rollout_call *c = data;
     if (!(c->req->accept & SRV_ACCEPT_NPY)) /* which holds one tensor and nothing else */
         put_layers(j, &c->layers);
-    attn_json_key(j, c->method->name);
-    srv_json_tensor(j, &c->result);
+    srv_json_key_tensor(j, c->method->name, &c->result);
 }
 
 static bool prepare(void *data) {
     rollout_call *c = data;
-    c->scope = (srv_scope){c->req, srv_run_rollout_query, &c->q.given, ""};
     if (!find_layers(c) || !check_batch(c))
         return false;
     c->rollout = (attn_run_rollout){

@@ -126,10 +126,9 @@ typedef struct heatmaps_look {
 
 static bool prepare_heatmaps(void *data) {
     heatmaps_look *c = data;
-    const srv_scope scope = {c->req, srv_run_heatmaps_query, &c->q.given, ""};
     attn_attention_dims dims;
     attn_cost cost;
-    if (!srv_run_spot_check(&scope, c->run, &c->q.spot))
+    if (!srv_run_spot_check(&c->scope, c->run, &c->q.spot))
         return false;
     dims = *attn_run_dims(c->run->site);
     dims.B = c->run->entries;
@@ -137,7 +136,7 @@ static bool prepare_heatmaps(void *data) {
     c->build = (map_build){c->req, c->run, c->q.heatmap.of == SRV_OF_VALUE_NORM, srv_heat_problem};
     if (!srv_figure_check(c->req, &c->q.figure) ||
         !srv_heat_options(c->req, &c->q.heatmap, &dims, &c->options) ||
-        !select_entries(&scope, c->run, &c->options) ||
+        !select_entries(&c->scope, c->run, &c->options) ||
         !count_heatmaps(&c->build, &c->options, &cost))
         return false;
     srv_look_needs(&c->look, cost.cells, cost.operations,
@@ -222,7 +221,6 @@ typedef struct edge_list {
 typedef struct top_call {
     SRV_LOOK;
     top_query q;
-    srv_scope scope;
     srv_run_part part;
     edge_list *lists; /* [list_count] */
     size_t list_count;
@@ -259,10 +257,8 @@ static void answer_edges(void *data, attn_json_text *j) {
         attn_tensor_dense(head, ATTN_I64, 1, &n), attn_tensor_dense(row, ATTN_I64, 1, &n),
         attn_tensor_dense(col, ATTN_I64, 1, &n), attn_tensor_dense(weight, ATTN_F32, 1, &n)};
     static const char *const names[] = {"head", "row", "col", "weight"};
-    for (size_t i = c->part.many ? 0 : 1; i < 4 && !j->failed; i++) {
-        attn_json_key(j, names[i]);
-        srv_json_tensor(j, &columns[i]);
-    }
+    for (size_t i = c->part.many ? 0 : 1; i < 4 && !j->failed; i++)
+        srv_json_key_tensor(j, names[i], &columns[i]);
 }
 
 static attn_heatmap_options options_of(const top_call *c) {
@@ -408,7 +404,6 @@ static bool find_of_keys(top_call *c) {
 
 static bool prepare_edges(void *data) {
     top_call *c = data;
-    c->scope = (srv_scope){c->req, srv_run_top_query, &c->q.given, ""};
     if (!srv_run_spot_check(&c->scope, c->run, &c->q.spot) ||
         !srv_run_select(&c->scope, c->run, &c->q.spot, &c->q.heads, &c->q.rows, &c->q.cols,
                         &c->part))

@@ -51,7 +51,6 @@ const srv_field srv_run_rows_query[] = {
 
 typedef struct part_call {
     SRV_LOOK;
-    const srv_field *fields;
     part_query q;
     srv_run_part part;
     attn_tensor cells;
@@ -103,11 +102,10 @@ static void count_part(part_call *c) {
 static bool prepare_part(void *data) {
     part_call *c = data;
     part_query *q = &c->q;
-    const srv_scope scope = {c->req, c->fields, &q->given, ""};
-    if (!srv_run_spot_check(&scope, c->run, &q->spot) ||
-        !srv_run_select(&scope, c->run, &q->spot, &q->heads, &q->rows,
-                        c->fields == srv_run_weights_query ? &q->cols : NULL, &c->part) ||
-        !is_of_weights(&scope, q, &c->part) || !is_asked_for(&scope, &c->part))
+    if (!srv_run_spot_check(&c->scope, c->run, &q->spot) ||
+        !srv_run_select(&c->scope, c->run, &q->spot, &q->heads, &q->rows,
+                        c->scope.fields == srv_run_weights_query ? &q->cols : NULL, &c->part) ||
+        !is_of_weights(&c->scope, q, &c->part) || !is_asked_for(&c->scope, &c->part))
         return false;
     count_part(c);
     return true;
@@ -222,15 +220,14 @@ static void print_weights(void *data, attn_text *t) {
 
 static void answer_weights(void *data, attn_json_text *j) {
     const part_call *c = data;
-    attn_json_key(j, name_of(c));
-    srv_json_tensor(j, &c->cells);
+    srv_json_key_tensor(j, name_of(c), &c->cells);
     if (c->q.hidden)
         put_hidden(j, c->run, &c->part, NULL);
 }
 
-#define PART_CALL(req, query)                                                                      \
+#define PART_CALL(req)                                                                             \
     {                                                                                              \
-        .look.call.req = req, .fields = query, .q = {.stage = ATTN_STAGE_PROBS, .decimals = -1 }   \
+        .look.call.req = req, .q = {.stage = ATTN_STAGE_PROBS, .decimals = -1 }                    \
     }
 
 srv_outcome srv_runs_weights(srv_request *req) {
@@ -241,7 +238,7 @@ srv_outcome srv_runs_weights(srv_request *req) {
         .json = answer_weights,
         .text = print_weights,
     };
-    part_call c = PART_CALL(req, srv_run_weights_query);
+    part_call c = PART_CALL(req);
     return srv_look_run(&c, &steps, NULL);
 }
 
@@ -263,8 +260,7 @@ static void answer_rows(void *data, attn_json_text *j) {
     double *logsumexp = attn_arena_zeroed(req->arena, n, sizeof *logsumexp);
     int64_t *visible = attn_arena_zeroed(req->arena, n, sizeof *visible);
     j->failed |= !logsumexp || !visible;
-    attn_json_key(j, "weights");
-    srv_json_tensor(j, cells);
+    srv_json_key_tensor(j, "weights", cells);
     if (!j->failed) {
         const attn_tensor lse =
             attn_tensor_dense(logsumexp, ATTN_F64, cells->rank - 1, cells->dims);
@@ -272,11 +268,9 @@ static void answer_rows(void *data, attn_json_text *j) {
         put_hidden(j, c->run, part, visible);
         if (!part->mean) { /* the mean of heads is no softmax */
             read_logsumexp(c->run, part, logsumexp);
-            attn_json_key(j, "logsumexp");
-            srv_json_tensor(j, &lse);
+            srv_json_key_tensor(j, "logsumexp", &lse);
         }
-        attn_json_key(j, "num_visible_keys");
-        srv_json_tensor(j, &seen);
+        srv_json_key_tensor(j, "num_visible_keys", &seen);
     }
 }
 
@@ -287,7 +281,7 @@ srv_outcome srv_runs_rows(srv_request *req) {
         .compute = compute_part,
         .json = answer_rows,
     };
-    part_call c = PART_CALL(req, srv_run_rows_query);
+    part_call c = PART_CALL(req);
     return srv_look_run(&c, &steps, NULL);
 }
 
@@ -471,8 +465,7 @@ static void answer_cell(void *data, attn_json_text *j) {
 
 static bool prepare_cell(void *data) {
     cell_call *c = data;
-    const srv_scope scope = {c->req, srv_run_cells_query, &c->q.given, ""};
-    if (!srv_run_spot_check(&scope, c->run, &c->q.spot))
+    if (!srv_run_spot_check(&c->scope, c->run, &c->q.spot))
         return false;
     const attn_attention_dims *d = attn_run_dims(c->run->site);
     srv_look_needs(&c->look, (double)d->S, (double)d->S,

@@ -268,13 +268,12 @@ static void answer(void *data, attn_json_text *j) {
 
 static bool prepare(void *data) {
     what_if *c = data;
-    const srv_scope scope = {c->req, srv_run_what_if_fields, &c->body.given, ""};
     double cells, bytes;
-    if (!srv_run_spot_check(&scope, c->run, &c->body.spot) ||
-        !srv_run_select(&scope, c->run, &c->body.spot, &c->body.heads, &c->body.rows, NULL,
+    if (!srv_run_spot_check(&c->scope, c->run, &c->body.spot) ||
+        !srv_run_select(&c->scope, c->run, &c->body.spot, &c->body.heads, &c->body.rows, NULL,
                         &c->part))
         return false;
-    c->omitted = !srv_given(&scope, "return") && count_weights(c) > MOST_UNASKED;
+    c->omitted = !srv_given(&c->scope, "return") && count_weights(c) > MOST_UNASKED;
     if (c->omitted)
         c->body.items &= ~(1u << WEIGHTS);
     if (!count(c, &cells, &bytes))

@@ -166,12 +166,9 @@ srv_outcome srv_examples_list(srv_request *req) {
         srv_text_end(req, &t);
         return SRV_DONE;
     }
-    attn_json_text j;
-    srv_json_begin(&j, req);
-    attn_json_object(&j);
+    attn_json_text j = srv_json_object(req);
     srv_examples_write(&j);
-    attn_json_object_end(&j);
-    srv_json_end(&j);
+    srv_json_object_end(&j);
     return SRV_DONE;
 }
 

@@ -369,9 +369,7 @@ static void put_servers(attn_json_text *j) {
  * milliseconds. */
 srv_outcome srv_openapi(srv_request *req) {
     const bool keys = req->app->keys != NULL;
-    attn_json_text j;
-    srv_json_begin(&j, req);
-    attn_json_object(&j);
+    attn_json_text j = srv_json_object(req);
     attn_json_key_string(&j, "openapi", "3.1.0");
     attn_json_key_object(&j, "info");
     attn_json_key_string(&j, "title", "attnd");
@@ -387,7 +385,6 @@ srv_outcome srv_openapi(srv_request *req) {
     put_tags(&j);
     put_paths(&j, keys);
     put_components(&j, keys);
-    attn_json_object_end(&j);
-    srv_json_end(&j);
+    srv_json_object_end(&j);
     return SRV_DONE;
 }

@@ -85,19 +85,16 @@ static void code_document(srv_request *req, srv_code code) {
 /* --- the routes --- */
 
 srv_outcome srv_problems_list(srv_request *req) {
-    attn_json_text j;
     if (req->accept == SRV_ACCEPT_HTML) {
         list_document(req);
         return SRV_DONE;
     }
-    srv_json_begin(&j, req);
-    attn_json_object(&j);
+    attn_json_text j = srv_json_object(req);
     attn_json_key_array(&j, "problems");
     for (srv_code code = 0; code < SRV_CODE_COUNT; code++)
         write_code(&j, code);
     attn_json_array_end(&j);
-    attn_json_object_end(&j);
-    srv_json_end(&j);
+    srv_json_object_end(&j);
     return SRV_DONE;
 }
 

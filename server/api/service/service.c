@@ -96,9 +96,7 @@ static void put_limits(attn_json_text *j, const srv_app *app) {
 
 srv_outcome srv_version(srv_request *req) {
     const srv_app *app = req->app;
-    attn_json_text j;
-    srv_json_begin(&j, req);
-    attn_json_object(&j);
+    attn_json_text j = srv_json_object(req);
     attn_json_key_string(&j, "name", "attnd");
     attn_json_key_string(&j, "version", attn_version());
     put_kernels(&j);
@@ -109,8 +107,7 @@ srv_outcome srv_version(srv_request *req) {
     attn_json_key_bool(&j, "tls", app->tls != NULL);
     attn_json_key_bool(&j, "operations_port", *app->config->ops_listen != 0);
     attn_json_object_end(&j);
-    attn_json_object_end(&j);
-    if (srv_json_end(&j))
+    if (srv_json_object_end(&j))
         srv_reply_header(req, "Cache-Control", "no-store");
     return SRV_DONE;
 }
@@ -202,9 +199,7 @@ srv_outcome srv_index(srv_request *req) {
         index_text(req);
         return SRV_DONE;
     }
-    attn_json_text j;
-    srv_json_begin(&j, req);
-    attn_json_object(&j);
+    attn_json_text j = srv_json_object(req);
     attn_json_key_string(&j, "service", "attnd");
     attn_json_key_string(&j, "version", attn_version());
     attn_json_key_string(&j, "openapi", "/openapi.json");
@@ -215,7 +210,6 @@ srv_outcome srv_index(srv_request *req) {
             write_route(&j, r);
     attn_json_array_end(&j);
     srv_examples_write(&j);
-    attn_json_object_end(&j);
-    srv_json_end(&j);
+    srv_json_object_end(&j);
     return SRV_DONE;
 }

@@ -84,22 +84,15 @@ srv_outcome srv_v2_ready(srv_request *req) {
     return srv_is_ready(req) ? reply_constant(req, "{\"live\":true,\"ready\":true}\n") : SRV_DONE;
 }
 
-static void begin_document(attn_json_text *j, srv_request *req) {
-    srv_json_begin(j, req);
-    attn_json_object(j);
-}
-
 static srv_outcome end_document(attn_json_text *j) {
-    attn_json_object_end(j);
-    srv_json_end(j);
+    srv_json_object_end(j);
     return SRV_DONE;
 }
 
 srv_outcome srv_v2_server(srv_request *req) {
     static const char *const extensions[] = {"binary_tensor_data", "model_configuration",
                                              "parameters", "schedule_policy", "statistics"};
-    attn_json_text j;
-    begin_document(&j, req);
+    attn_json_text j = srv_json_object(req);
     attn_json_key_string(&j, "name", "attnd");
     attn_json_key_string(&j, "version", attn_version());
     attn_json_key_strings(&j, "extensions", extensions, sizeof extensions / sizeof *extensions);
@@ -115,18 +108,16 @@ static srv_outcome end_uncached(attn_json_text *j) {
 
 srv_outcome srv_v2_model_ready(srv_request *req) {
     const srv_infer_model *model = find_model(req);
-    attn_json_text j;
     if (!model || !srv_is_ready(req))
         return SRV_DONE;
-    begin_document(&j, req);
+    attn_json_text j = srv_json_object(req);
     attn_json_key_string(&j, "name", model->name);
     attn_json_key_bool(&j, "ready", true);
     return end_uncached(&j);
 }
 
 srv_outcome srv_v2_models(srv_request *req) {
-    attn_json_text j;
-    begin_document(&j, req);
+    attn_json_text j = srv_json_object(req);
     attn_json_key_array(&j, "models");
     for (size_t i = 0; i < SRV_INFER_MODELS; i++)
         attn_json_string(&j, srv_infer_models[i].name);
@@ -225,10 +216,9 @@ static void put_tensors(attn_json_text *j, const srv_infer_model *model, bool co
 
 srv_outcome srv_v2_model(srv_request *req) {
     const srv_infer_model *model = find_model(req);
-    attn_json_text j;
     if (!model)
         return SRV_DONE;
-    begin_document(&j, req);
+    attn_json_text j = srv_json_object(req);
     attn_json_key_string(&j, "name", model->name);
     attn_json_key(&j, "versions");
     attn_json_raw(&j, "[\"" SRV_V2_VERSION "\"]", strlen(SRV_V2_VERSION) + 4);
@@ -239,10 +229,9 @@ srv_outcome srv_v2_model(srv_request *req) {
 
 srv_outcome srv_v2_config(srv_request *req) {
     const srv_infer_model *model = find_model(req);
-    attn_json_text j;
     if (!model)
         return SRV_DONE;
-    begin_document(&j, req);
+    attn_json_text j = srv_json_object(req);
     attn_json_key_string(&j, "name", model->name);
     attn_json_key_string(&j, "platform", "attnd_c");
     attn_json_key_string(&j, "backend", "attnd");
@@ -303,10 +292,9 @@ static void put_statistics(attn_json_text *j, const srv_meters *m, const srv_inf
 
 srv_outcome srv_v2_stats(srv_request *req) {
     const srv_infer_model *model = req->params[0] ? find_model(req) : NULL;
-    attn_json_text j;
     if (req->params[0] && !model)
         return SRV_DONE;
-    begin_document(&j, req);
+    attn_json_text j = srv_json_object(req);
     attn_json_key_array(&j, "model_stats");
     for (size_t i = 0; i < SRV_INFER_MODELS; i++)
         if (!model || i == index_of(model))
