@@ -25,6 +25,7 @@
 
 #include "attn/memory.h"
 #include "attn/pool.h"
+#include "base/try.h"
 
 enum {
     MOST_SLOTS = 1024,
@@ -485,11 +486,8 @@ void attn_pool_leave(attn_pool *pool) {
 static attn_status run_alone(size_t pieces, attn_piece piece, void *ctx,
                              const attn_control *control, attn_error *err) {
     for (size_t i = 0; i < pieces; i++) {
-        attn_status status = attn_control_check(control, err);
-        if (status == ATTN_OK)
-            status = piece(ctx, i, 0, err);
-        if (status != ATTN_OK)
-            return status;
+        ATTN_TRY(attn_control_check(control, err));
+        ATTN_TRY(piece(ctx, i, 0, err));
     }
     return ATTN_OK;
 }

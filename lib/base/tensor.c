@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/try.h"
 #include "base/view.h"
 
 static const struct {
@@ -171,7 +172,7 @@ attn_status attn_dense_zeros(const attn_tensor *t, attn_dtype dtype, attn_arena 
     *out = attn_tensor_dense(NULL, dtype, t->rank, t->dims);
     if (!attn_tensor_count(out, &count) ||
         !(out->data = attn_arena_zeroed(arena, count, attn_dtype_size(dtype))))
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the results");
+        return attn_no_memory(err, "the results");
     return ATTN_OK;
 }
 

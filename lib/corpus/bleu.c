@@ -91,13 +91,12 @@ static int32_t id_of(const dictionary *d, const char *word) {
 
 static attn_status count_words(const attn_corpus *corpus, size_t pairs, dictionary *d,
                                attn_pair *pair, attn_error *err) {
-    attn_status status = ATTN_OK;
-    for (size_t i = 0; i < pairs && !status; i++) {
-        status = attn_corpus_pair(corpus, ATTN_TRAIN, i, pair, err);
-        for (int side = 0; side < 2 && !status; side++)
-            status = attn_pair_count(pair, side, d->words, err);
+    for (size_t i = 0; i < pairs; i++) {
+        ATTN_TRY(attn_corpus_pair(corpus, ATTN_TRAIN, i, pair, err));
+        for (int side = 0; side < 2; side++)
+            ATTN_TRY(attn_pair_count(pair, side, d->words, err));
     }
-    return status ? status : attn_tokenizer_settle(d->words, 1, 0, err);
+    return attn_tokenizer_settle(d->words, 1, 0, err);
 }
 
 /* Finds for each source word the target word with the most sure links. A word without links is

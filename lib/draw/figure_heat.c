@@ -370,5 +370,5 @@ attn_status attn_figure_heatmaps(attn_text *svg, const attn_figure_heat *data,
     ATTN_TRY(attn_heat_plan_data(&plan, data, err));
     ATTN_TRY(attn_heat_plan_layout(&plan, err));
     write(&s, &plan);
-    return svg->failed ? attn_fail(err, ATTN_ENOMEM, "", "no memory left for the figure") : ATTN_OK;
+    return svg->failed ? attn_no_memory(err, "the figure") : ATTN_OK;
 }

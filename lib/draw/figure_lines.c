@@ -123,14 +123,14 @@ static attn_status read_names(line_plan *plan, attn_error *err) {
     plan->names = attn_arena_zeroed(page->arena, data->count + 1, sizeof *plan->names);
     double *used = attn_arena_zeroed(page->arena, 2 * data->panels, sizeof *used);
     if (!plan->names || !used)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the labels of a figure");
+        return attn_no_memory(err, "the labels of a figure");
     for (size_t k = 0; k < data->count; k++) {
         const attn_figure_curve *c = &data->items[k];
         if (!c->name)
             continue;
         plan->names[k] = attn_svg_name(page->arena, c->name, ATTN_TICK_SIZE, NAME_MOST);
         if (!plan->names[k])
-            return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the labels of a figure");
+            return attn_no_memory(err, "the labels of a figure");
         double *row = used + 2 * c->panel, *rows = row + 1;
         if (*rows == 0 || *row + item_width(plan, k) > page->plot_w + 18) {
             *rows += 1;
@@ -302,7 +302,7 @@ static attn_status measure_curves(line_plan *plan, attn_error *err) {
     plan->whole = attn_arena_zeroed(page->arena, data->count, sizeof *plan->whole);
     size_t *places = attn_arena_zeroed(page->arena, data->panels, sizeof *places);
     if (!plan->whole || !places)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the curves of a figure");
+        return attn_no_memory(err, "the curves of a figure");
     for (size_t k = 0; k < data->count; k++) {
         pen line = {.s = NULL};
         move_along(&line, plan, &data->items[k]);
@@ -433,5 +433,5 @@ attn_status attn_figure_lines(attn_text *svg, const attn_figure_curves *data,
     for (size_t i = 0; i < data->panels; i++)
         put_panel(&s, &plan, i);
     attn_svg_close(&s);
-    return svg->failed ? attn_fail(err, ATTN_ENOMEM, "", "no memory left for the figure") : ATTN_OK;
+    return svg->failed ? attn_no_memory(err, "the figure") : ATTN_OK;
 }

@@ -1,6 +1,7 @@
 /* What all figures have: the title, the grid of panels, and the names of the axes. */
 #include <math.h>
 
+#include "base/try.h"
 #include "draw/figure_parts.h"
 
 void attn_page_grid(attn_page *page, size_t across, size_t count) {
@@ -15,9 +16,7 @@ attn_status attn_page_title(attn_page *page, double width, attn_error *err) {
     const char *title = page->options->title;
     page->line_count =
         title ? attn_svg_lines(page->arena, title, &face, width, page->lines, ATTN_TITLE_LINES) : 0;
-    return page->line_count >= 0
-               ? ATTN_OK
-               : attn_fail(err, ATTN_ENOMEM, "", "no memory left for the title of a figure");
+    return page->line_count >= 0 ? ATTN_OK : attn_no_memory(err, "the title of a figure");
 }
 
 attn_status attn_page_share(double given, double rest, size_t panels, double least,

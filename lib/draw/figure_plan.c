@@ -400,12 +400,10 @@ attn_status attn_heat_plan_data(attn_heat_plan *plan, const attn_figure_heat *da
     plan->panels = attn_arena_zeroed(plan->page.arena, data->count, sizeof *plan->panels);
     if (!plan->panels)
         return no_memory(err, "cells");
-    for (size_t i = 0; i < data->count; i++) {
+    for (size_t i = 0; i < data->count; i++)
         ATTN_TRY(read_panel(plan, data, i, err));
-    }
     read_range(plan);
-    attn_status status = make_scales(plan, err);
-    if (status == ATTN_OK)
-        status = name_ranges(plan, err);
-    return status ? status : choose_values(plan, err);
+    ATTN_TRY(make_scales(plan, err));
+    ATTN_TRY(name_ranges(plan, err));
+    return choose_values(plan, err);
 }

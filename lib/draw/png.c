@@ -151,7 +151,7 @@ attn_status attn_figure_cells_png(const uint8_t *codes, size_t rows, size_t cols
     }
     write_image((writer){.t = &text, .adler_a = 1}, codes, rows, cols, palette, alpha);
     if (text.failed)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the picture");
+        return attn_no_memory(err, "the picture");
     *png = text.data;
     *bytes = text.size;
     return ATTN_OK;
@@ -222,7 +222,7 @@ static cairo_status_t keep(void *closure, const unsigned char *bytes, unsigned i
 }
 
 static attn_status no_memory(attn_error *err) {
-    return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the pixels of a picture");
+    return attn_no_memory(err, "the pixels of a picture");
 }
 
 static attn_status failed(const renderer *r, GError *why, attn_error *err) {

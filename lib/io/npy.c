@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "attn/npy.h"
+#include "base/try.h"
 #include "json/json_scan.h"
 
 static const char *descriptor(attn_dtype dtype) {
@@ -183,9 +184,7 @@ attn_status attn_npy_tensor(const attn_npy *file, attn_tensor *out, attn_error *
     attn_dtype dtype = ATTN_F32;
     size_t bytes, have = file->size;
     char shape[128];
-    attn_status status = type_of(file, &dtype, err);
-    if (status != ATTN_OK)
-        return status;
+    ATTN_TRY(type_of(file, &dtype, err));
     if (file->rank == 0)
         return attn_fail(err, ATTN_ESHAPE, "", "expected 1 to %d axes, found a single number",
                          ATTN_MAX_RANK);

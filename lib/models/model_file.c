@@ -404,15 +404,15 @@ attn_status attn_model_pieces(const attn_model_contents *what, attn_arena *arena
     attn_model_piece *to = *pieces = attn_arena_zeroed(arena, *count, sizeof **pieces);
     if (!to)
         return attn_fail(err, ATTN_ENOMEM, "model", "no memory for its pieces");
-    attn_status status = attn_safetensors_sealed_header(&file, ATTN_MODEL_FILE_VERSION, arena,
-                                                        &to->data, &to->size, err);
-    for (size_t i = 0; !status && i < file.count; i++) {
+    ATTN_TRY(attn_safetensors_sealed_header(&file, ATTN_MODEL_FILE_VERSION, arena, &to->data,
+                                            &to->size, err));
+    for (size_t i = 0; i < file.count; i++) {
         const attn_tensor *t = &file.tensors[i].tensor;
         size_t values = 0;
         if (attn_tensor_count(t, &values))
             to[i + 1] = (attn_model_piece){t->data, values * attn_dtype_size(t->dtype)};
     }
-    return status;
+    return ATTN_OK;
 }
 
 attn_status attn_model_save(const char *path, const attn_model_contents *contents,

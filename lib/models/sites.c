@@ -1,6 +1,7 @@
 /* Lists the attention sites of a model and of a pass through it (attn/models.h). */
 #include <string.h>
 
+#include "base/try.h"
 #include "models/model_private.h"
 
 /* Appends the sites of one kind in a stack to the model's list. Without a list it counts them. */
@@ -74,13 +75,12 @@ static void add_head_axis(attn_tensor *t, size_t B, size_t heads) {
 }
 
 attn_status attn_models_site_inputs(const model_walk *w, attn_site *sites, attn_error *err) {
-    attn_status status = ATTN_OK;
-    for (size_t i = 0; !status && i < w->model->site_count; i++) {
+    for (size_t i = 0; i < w->model->site_count; i++) {
         attn_site *s = &sites[i];
         attn_tensor *all[3] = {&s->query, &s->key, &s->value};
-        status = attn_attention_operands(s->operation, w->pass.arena, all[0], all[1], all[2], err);
-        for (int k = 0; !status && k < 3; k++)
+        ATTN_TRY(attn_attention_operands(s->operation, w->pass.arena, all[0], all[1], all[2], err));
+        for (int k = 0; k < 3; k++)
             add_head_axis(all[k], saved_of(w, i)->B, s->heads);
     }
-    return status;
+    return ATTN_OK;
 }

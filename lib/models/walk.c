@@ -53,11 +53,10 @@ static attn_status attn_models_run_stack(model_walk *w, model_half *half, attn_e
         return attn_fail(err, ATTN_ENOMEM, "", "no memory for a pass of %zu blocks", stack->count);
     for (size_t i = 0; i < stack->count; i++) {
         model_trace *t = &half->traces[i];
-        attn_status status = attn_control_check(w->pass.control, err);
+        ATTN_TRY(attn_control_check(w->pass.control, err));
         t->x = x;
-        if (status || (status = take(w, half, &stack->blocks[i], t, err)) ||
-            (status = run_block(w, half, &stack->blocks[i], t, err)))
-            return status;
+        ATTN_TRY(take(w, half, &stack->blocks[i], t, err));
+        ATTN_TRY(run_block(w, half, &stack->blocks[i], t, err));
         x = t->out;
     }
     half->out = x;

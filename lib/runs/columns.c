@@ -160,9 +160,7 @@ attn_status attn_run_columns(const attn_run_site *site, const attn_range *ranges
                              attn_arena *arena, attn_edge **edges, size_t *edge_count,
                              attn_error *err) {
     finder f;
-    attn_status status = plan_columns(site, ranges, count, k, &f, err);
-    if (status)
-        return status;
+    ATTN_TRY(plan_columns(site, ranges, count, k, &f, err));
     f.lanes = attn_sweep_open(&finding, &f, attn_pool_slots(pool), arena);
     if (!f.lanes)
         return attn_no_memory(err, "the edges");
@@ -170,7 +168,7 @@ attn_status attn_run_columns(const attn_run_site *site, const attn_range *ranges
     f.pool = pool;
     f.control = control;
     const size_t pieces = f.k ? (f.keys + f.width - 1) / f.width : 0;
-    status = attn_sweep_run(&finding, &f, pieces, 0, pool, control, err);
+    attn_status status = attn_sweep_run(&finding, &f, pieces, 0, pool, control, err);
     *edges = f.edges;
     *edge_count = status ? 0 : gather_edges(&f);
     return status;

@@ -281,8 +281,8 @@ attn_status attn_run_check_info(const attn_run_site_info *info, const attn_atten
                                 const attn_run_text *texts, size_t text_count, size_t index,
                                 attn_error *err) {
     const side queries = queries_of(info, d), keys = keys_of(info, d);
-    attn_status status = check_side(&queries, d->B, texts, text_count, index, err);
-    return status ? status : check_side(&keys, d->B, texts, text_count, index, err);
+    ATTN_TRY(check_side(&queries, d->B, texts, text_count, index, err));
+    return check_side(&keys, d->B, texts, text_count, index, err);
 }
 
 /* --- labels --- */

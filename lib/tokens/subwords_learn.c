@@ -2,6 +2,7 @@
  * the pairs of neighbouring symbols in all units and merges the most frequent pair. */
 #include <string.h>
 
+#include "base/try.h"
 #include "tokens/tokenizer.h"
 
 /* A unit as symbols, and how often it occurs. */
@@ -125,8 +126,8 @@ static void merge_units(learner *l, const attn_merge *merge) {
 }
 
 static attn_status learn(learner *l, size_t merges, attn_error *err) {
-    attn_status status = attn_merges_new(l->v, merges, err);
-    while (!status && l->v->merges->count < merges) {
+    ATTN_TRY(attn_merges_new(l->v, merges, err));
+    while (l->v->merges->count < merges) {
         const pair_count best = most_frequent(l);
         char name[ATTN_SYMBOL_MOST];
         size_t place, size = 0;
@@ -141,7 +142,7 @@ static attn_status learn(learner *l, size_t merges, attn_error *err) {
         attn_merges_add(l->v->merges, merge.left, merge.right, merge.made);
         merge_units(l, &merge);
     }
-    return status;
+    return ATTN_OK;
 }
 
 /* Exchanges what two vocabularies hold. */

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
+#include "base/try.h"
 #include "tokens/tokenizer.h"
 #include "tokens/words.h"
 
@@ -158,10 +159,10 @@ const char *attn_words_join(const char *const *words, size_t count, attn_arena *
 attn_status attn_words_encode(const attn_tokenizer *t, const char *text, size_t size,
                               attn_arena *arena, attn_token **tokens, size_t *count,
                               attn_error *err) {
-    const attn_status status = attn_words_split(text, size, t->language, arena, tokens, count, err);
-    for (size_t i = 0; !status && i < *count; i++)
+    ATTN_TRY(attn_words_split(text, size, t->language, arena, tokens, count, err));
+    for (size_t i = 0; i < *count; i++)
         (*tokens)[i].id = attn_tokenizer_id(t, (*tokens)[i].text, (*tokens)[i].size);
-    return status;
+    return ATTN_OK;
 }
 
 const char *attn_words_decode(const attn_tokenizer *t, const int32_t *ids, size_t count, bool open,

@@ -42,11 +42,8 @@ static attn_status add_loss(const attn_model *model, const attn_batch *batch, at
                             attn_pool *pool, const attn_control *control, sums *into,
                             attn_error *err) {
     attn_model_outputs out;
-    attn_status status =
-        attn_model_forward(model, batch, &(attn_forward_options){.keep = ATTN_KEEP_WEIGHTS}, arena,
-                           pool, control, &out, err);
-    if (status)
-        return status;
+    ATTN_TRY(attn_model_forward(model, batch, &(attn_forward_options){.keep = ATTN_KEEP_WEIGHTS},
+                                arena, pool, control, &out, err));
     const attn_model_config *config = attn_model_configuration(model);
     attn_cross_entropy_loss loss;
     loss.loss = attn_cross_entropy(
@@ -211,14 +208,14 @@ static attn_status add_alignment(const scorer *w, const attn_pair *pair,
                         .source_lengths = &length,
                         .target = target};
     attn_model_outputs out;
-    attn_status status =
-        attn_model_forward(w->model, &batch, &(attn_forward_options){.keep = ATTN_KEEP_WEIGHTS},
-                           w->arena, w->pool, w->control, &out, err);
+    ATTN_TRY(attn_model_forward(w->model, &batch,
+                                &(attn_forward_options){.keep = ATTN_KEEP_WEIGHTS}, w->arena,
+                                w->pool, w->control, &out, err));
     const attn_site *cross = NULL;
-    for (size_t i = 0; !status && i < out.site_count; i++)
+    for (size_t i = 0; i < out.site_count; i++)
         if (out.sites[i].kind == ATTN_SITE_CROSS)
             cross = &out.sites[i];
-    return cross ? add_heads(w, &cross->weights, pair, sides, scores, err) : status;
+    return cross ? add_heads(w, &cross->weights, pair, sides, scores, err) : ATTN_OK;
 }
 
 static attn_status add_pair(const scorer *w, const attn_pair *pair, attn_model_scores *scores,

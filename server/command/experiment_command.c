@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/try.h"
 #include "command/command.h"
 #include "store/model_disk.h"
 #include "system/embedded.h"
@@ -45,12 +46,9 @@ static attn_status write_picture(const place *p, const attn_picture *picture, bo
     const char *name = first ? NULL : picture->name;
     const void *png;
     size_t bytes;
-    attn_status status = attn_picture_draw(picture, &svg, p->err);
-    if (!status)
-        status = write_file(p, name, "svg", svg.data, svg.size);
-    if (status)
-        return status;
-    status = attn_figure_png(&svg, scale, arena, &png, &bytes, p->err);
+    ATTN_TRY(attn_picture_draw(picture, &svg, p->err));
+    ATTN_TRY(write_file(p, name, "svg", svg.data, svg.size));
+    attn_status status = attn_figure_png(&svg, scale, arena, &png, &bytes, p->err);
     if (status == ATTN_EUNSUPPORTED)
         return ATTN_OK;
     if (!status && first && !attn_figure_has_fonts())
@@ -197,15 +195,12 @@ static int read_options(command_options *w, int argc, char **argv) {
 /* Opens the model to examine: the file of --model, or the embedded one. */
 static attn_status open_model(const command_options *w, attn_model_file *file,
                               attn_experiment_hooks *hooks, attn_error *err) {
-    attn_status status = ATTN_OK;
     const srv_file *f = srv_embedded;
     while (!*w->model && f->name && strcmp(f->name, "models/en-fr.safetensors"))
         f++;
-    status = *w->model ? srv_model_open(w->model, false, file, NULL, err)
+    ATTN_TRY(*w->model ? srv_model_open(w->model, false, file, NULL, err)
              : f->name ? attn_model_read(f->data, f->size, false, file, err)
-                       : attn_fail(err, ATTN_EARG, "model", "none is built in");
-    if (status)
-        return status;
+                       : attn_fail(err, ATTN_EARG, "model", "none is built in"));
     hooks->model = file->model, hooks->source = file->source, hooks->target = file->target;
     if (!srv_model_corpus(file, &hooks->corpus) ||
         (hooks->corpus.task != ATTN_EN_FR && hooks->corpus.task != ATTN_EN_FR_TEXT))

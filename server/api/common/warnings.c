@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/try.h"
+
 /* --- warnings of the library in words: advice names the fields of a request --- */
 
 typedef struct sentence {
@@ -270,7 +272,7 @@ attn_status srv_warnings_word(srv_warnings *to, attn_arena *arena, const attn_wa
         words[s.w->code].say(&s);
         if (s.text.failed || !append(to, arena, words[s.w->code].code,
                                      where ? where : s.w->layer->where, s.text.data))
-            return attn_fail(err, ATTN_ENOMEM, "", "no memory left for warnings");
+            return attn_no_memory(err, "warnings");
     }
     return ATTN_OK;
 }
@@ -278,8 +280,8 @@ attn_status srv_warnings_word(srv_warnings *to, attn_arena *arena, const attn_wa
 attn_status srv_warnings_of_mask(srv_warnings *to, attn_arena *arena, const attn_mask *mask,
                                  attn_error *err) {
     attn_warnings found;
-    attn_status status = attn_mask_lint(mask, arena, &found, err);
-    return status ? status : srv_warnings_word(to, arena, &found, err);
+    ATTN_TRY(attn_mask_lint(mask, arena, &found, err));
+    return srv_warnings_word(to, arena, &found, err);
 }
 
 attn_status srv_warnings_of_position(srv_warnings *to, attn_arena *arena, const attn_mask *mask,
@@ -288,8 +290,8 @@ attn_status srv_warnings_of_position(srv_warnings *to, attn_arena *arena, const 
     attn_warnings found;
     if (position == ATTN_POSITION_NONE)
         return ATTN_OK;
-    attn_status status = attn_mask_lint_position(mask, absolute, arena, &found, err);
-    return status ? status : srv_warnings_word(to, arena, &found, err);
+    ATTN_TRY(attn_mask_lint_position(mask, absolute, arena, &found, err));
+    return srv_warnings_word(to, arena, &found, err);
 }
 
 void srv_warnings_write(attn_json_text *j, const srv_warnings *warnings) {

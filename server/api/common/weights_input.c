@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <strings.h>
 
+#include "base/try.h"
+
 #define TOLD 8 /* most heads that are named in warnings of one kind */
 
 typedef struct operand {
@@ -55,7 +57,7 @@ attn_status srv_weights_source(const attn_tensor *weights, const attn_attention_
                                attn_arena *arena, attn_weight_source *out, attn_error *err) {
     operand *o = attn_arena_small(arena, sizeof *o);
     if (!o)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the operands");
+        return attn_no_memory(err, "the operands");
     *o = (operand){weights, dims};
     *out = (attn_weight_source){.batches = dims->B,
                                 .heads = dims->Hq,
@@ -198,9 +200,7 @@ attn_status srv_weights_warn(const srv_weights_lint *l, bool *unshared, attn_err
         attn_weights_faults f = {0};
         srv_padding_entry(&p, n / d->Hq);
         for (size_t i = 0; i < d->L; i++, from += d->S * attn_dtype_size(w->dtype)) {
-            attn_status status = attn_control_check(&l->req->control, err);
-            if (status)
-                return status;
+            ATTN_TRY(attn_control_check(&l->req->control, err));
             attn_widen_f64(row, from, w->dtype, 1, d->S);
             attn_weights_check(&f, i, row, d->S);
             for (size_t k = 0; k < p.key_count; k++)
@@ -213,5 +213,5 @@ attn_status srv_weights_warn(const srv_weights_lint *l, bool *unshared, attn_err
     }
     if (ok && tell_rest(l, told) && srv_padding_end(&p))
         return ATTN_OK;
-    return attn_fail(err, ATTN_ENOMEM, "", "no memory left for warnings");
+    return attn_no_memory(err, "warnings");
 }

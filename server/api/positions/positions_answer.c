@@ -6,6 +6,7 @@
 #include "api/common/csv.h"
 #include "api/positions/positions_api.h"
 #include "api/positions/positions_call.h"
+#include "base/try.h"
 #include "request/shared.h"
 
 /* --- curves --- */
@@ -48,7 +49,7 @@ static void draw_curves(srv_positions_call *call, const srv_figure_input *figure
                                        .panel = i / each};
     }
     if (!items)
-        attn_fail(&err, ATTN_ENOMEM, "", "no memory left for the curves");
+        attn_no_memory(&err, "the curves");
     if (!items || attn_figure_lines(&svg, &data, &options, &err))
         srv_figure_problem(req, &err);
     else
