@@ -150,9 +150,8 @@ attn_status attn_axis_cols(const attn_axis *axis, double cell, int turn, attn_ar
                            attn_axis_plan *out, attn_error *err) {
     double widest;
     *out = (attn_axis_plan){.turn = 0};
-    if (!axis->names) {
+    if (!axis->names)
         return turned(axis, cell, turn < 0 ? 0 : turn, index_width(axis), arena, out, err);
-    }
     /* The labels are made once without thinning to measure the widest. Columns this wide are
      * few. */
     if (turn < 0 && cell < TURN_PITCH)

@@ -53,9 +53,8 @@ static bool grow(srv_exchange *x, output *out) {
     room = room < 16384 ? 16384 : room;
     room = room > most ? most : room;
     char *block = attn_alloc(room + ATTN_ALIGN + 1);
-    if (!block) {
+    if (!block)
         return refuse_memory(x);
-    }
     if (out->size)
         memcpy(block, out->block + out->shift, out->size);
     attn_free(out->block);

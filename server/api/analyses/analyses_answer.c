@@ -316,9 +316,8 @@ static void write_omitted(attn_json_text *j, const srv_analysis *an) {
     for (unsigned i = 0; 1u << i <= SRV_AN_ROLLOUT; i++) {
         if (1u << i == SRV_AN_ALL || !is_omitted(an, 1u << i))
             continue;
-        if (!any) {
+        if (!any)
             attn_json_key_object(j, "omitted");
-        }
         any = true;
         attn_json_key_string(j, srv_analysis_items[i], lacks(an, 1u << i));
     }

@@ -206,9 +206,8 @@ void srv_gradients_write(attn_json_text *j, const srv_attention_call *call) {
     attn_json_key_object(j, "gradients");
     for (size_t i = 0; i < l.count; i++) {
         const char *object = rows[i].object;
-        if (object && !same_object(object, rows[i - 1].object)) {
+        if (object && !same_object(object, rows[i - 1].object))
             attn_json_key_object(j, object);
-        }
         srv_json_key_tensor(j, rows[i].name, rows[i].t);
         if (object && (i + 1 == l.count || !same_object(object, rows[i + 1].object)))
             attn_json_object_end(j);

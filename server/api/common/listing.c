@@ -19,9 +19,10 @@ bool srv_listing_read(srv_request *req, srv_listing *out) {
     return srv_read_query(req, srv_listing_query, out);
 }
 
-void srv_listing_begin(attn_json_text *j, srv_request *req, const char *name) {
-    *j = srv_json_object(req);
-    attn_json_key_array(j, name);
+attn_json_text srv_listing_begin(srv_request *req, const char *name) {
+    attn_json_text j = srv_json_object(req);
+    attn_json_key_array(&j, name);
+    return j;
 }
 
 void srv_listing_end(attn_json_text *j, const char *next) {

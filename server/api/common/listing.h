@@ -18,7 +18,7 @@ extern const srv_field srv_listing_query[];
 /* Reads the query string. false: a problem is set. */
 bool srv_listing_read(srv_request *req, srv_listing *out);
 /* Begins the answer with the list "name". */
-void srv_listing_begin(attn_json_text *j, srv_request *req, const char *name);
+attn_json_text srv_listing_begin(srv_request *req, const char *name);
 /* Ends the list and the answer. `next`: the id of the last object of the page if more follow, else
  * NULL. */
 void srv_listing_end(attn_json_text *j, const char *next);

@@ -41,13 +41,12 @@ srv_outcome srv_jobs_create(srv_request *req) {
 
 srv_outcome srv_jobs_list(srv_request *req) {
     srv_listing listing;
-    attn_json_text j;
     char next[SRV_JOB_ID + 1];
     if (req->in_place && srv_jobs_is_writing(req->app->jobs))
         return SRV_DEFER;
     if (!srv_listing_read(req, &listing))
         return SRV_DONE;
-    srv_listing_begin(&j, req, "jobs");
+    attn_json_text j = srv_listing_begin(req, "jobs");
     if (!srv_jobs_put_page(&j, req, listing.after, (size_t)listing.limit, next))
         srv_problem(req, SRV_VALUE, "/after",
                     "the list has no job \"%.64s\" any longer: begin again without after",

@@ -298,9 +298,8 @@ static void put_positions(attn_json_text *j, const char *name, const srv_sequenc
     for (size_t i = 0; i < s->length; i++) {
         if (hidden ? !s->keep || s->keep[i] : s->ids[i] != s->unknown)
             continue;
-        if (!begun) {
+        if (!begun)
             attn_json_key_array(j, name);
-        }
         begun = true;
         attn_json_size(j, i);
     }

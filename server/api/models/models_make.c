@@ -154,7 +154,6 @@ static int by_id(const void *a, const void *b) {
 srv_outcome srv_models_list(srv_request *req) {
     size_t count, first = 0;
     srv_listing listing;
-    attn_json_text j;
     if (req->in_place && !srv_models_is_read(req, NULL))
         return SRV_DEFER;
     const srv_model **all = srv_listing_read(req, &listing) ? srv_models_all(req, &count) : NULL;
@@ -165,7 +164,7 @@ srv_outcome srv_models_list(srv_request *req) {
         first++;
     const size_t left = count - first, limit = (size_t)listing.limit,
                  end = first + (left < limit ? left : limit);
-    srv_listing_begin(&j, req, "models");
+    attn_json_text j = srv_listing_begin(req, "models");
     for (size_t i = first; i < end; i++)
         put_model(&j, all[i]);
     srv_listing_end(&j, end < count ? all[end - 1]->id : NULL);

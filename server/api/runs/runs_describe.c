@@ -161,9 +161,8 @@ static void put_run_text(attn_json_text *j, const attn_run_text *text) {
     if (text->text)
         attn_json_key_string(j, "text", text->text);
     for (size_t i = 0; text->offsets && i < text->count; i++) {
-        if (i == 0) {
+        if (i == 0)
             attn_json_key_array(j, "offsets");
-        }
         attn_json_array(j);
         attn_json_size(j, text->offsets[i][0]);
         attn_json_size(j, text->offsets[i][1]);
@@ -260,7 +259,6 @@ static void put_listed(attn_json_text *j, const srv_run_listed *run) {
 
 srv_outcome srv_runs_all(srv_request *req) {
     srv_listing listing;
-    attn_json_text j;
     if (!srv_listing_read(req, &listing))
         return SRV_DONE;
     const size_t limit = (size_t)listing.limit;
@@ -270,7 +268,7 @@ srv_outcome srv_runs_all(srv_request *req) {
         return SRV_DONE;
     }
     const size_t found = srv_runs_list_page(req, listing.after, page, limit + 1);
-    srv_listing_begin(&j, req, "runs");
+    attn_json_text j = srv_listing_begin(req, "runs");
     for (size_t i = 0; i < found && i < limit; i++)
         put_listed(&j, &page[i]);
     srv_listing_end(&j, found > limit ? page[limit - 1].id : NULL);

@@ -406,9 +406,8 @@ static void put_label(cell_writer *w, const char *name, const char *const *label
 static void put_reasons(cell_writer *w, const attn_run_cell *c) {
     if (put_key(w, "visible"))
         attn_json_bool(w->j, c->visible);
-    if (put_key(w, "hidden_by")) {
+    if (put_key(w, "hidden_by"))
         attn_json_strings(w->j, c->hidden_by, c->hidden_count);
-    }
     if (c->filled && put_key(w, "filled"))
         attn_json_bool(w->j, true);
 }

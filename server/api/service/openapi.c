@@ -23,9 +23,8 @@ static void put_examples(attn_json_text *j, const srv_route *route) {
         srv_span title, request;
         if (!srv_example_case(f, route->path, &title, &request) || request.size > MOST_BYTES)
             continue;
-        if (count++ == 0) {
+        if (count++ == 0)
             attn_json_key_object(j, "examples");
-        }
         char name[64];
         srv_span id = srv_example_field(f, "id");
         snprintf(name, sizeof name, "%.*s", (int)id.size - 2, id.data + 1);
