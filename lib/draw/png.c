@@ -221,10 +221,6 @@ static cairo_status_t keep(void *closure, const unsigned char *bytes, unsigned i
     return t->failed ? CAIRO_STATUS_NO_MEMORY : CAIRO_STATUS_SUCCESS;
 }
 
-static attn_status no_memory(attn_error *err) {
-    return attn_no_memory(err, "the pixels of a picture");
-}
-
 static attn_status failed(const renderer *r, GError *why, attn_error *err) {
     attn_fail(err, ATTN_EUNSUPPORTED, "", "librsvg cannot draw the picture: %.300s",
               why ? why->message : "it does not say why");
@@ -283,7 +279,7 @@ static attn_status paint(const renderer *r, RsvgHandle *handle, const size_t siz
     /* Cairo needs rows that begin at multiples of 4 bytes, which rows of 4-byte pixels do. */
     unsigned char *pixels = attn_arena_zeroed(arena, size[0] * size[1], PIXEL_BYTES);
     if (!pixels)
-        return no_memory(err);
+        return attn_no_memory(err, "the pixels of a picture");
     cairo_surface_t *surface =
         r->surface(pixels, CAIRO_FORMAT_RGB24, width, height, PIXEL_BYTES * width);
     cairo_t *context = r->context(surface);
@@ -292,7 +288,7 @@ static attn_status paint(const renderer *r, RsvgHandle *handle, const size_t siz
     if (!status)
         attn_emoji_draw(lines, context, scale);
     if (!status && r->write(surface, keep, png) != CAIRO_STATUS_SUCCESS)
-        status = no_memory(err);
+        status = attn_no_memory(err, "the pixels of a picture");
     r->context_free(context);
     r->surface_free(surface);
     return status;
@@ -312,7 +308,7 @@ attn_status attn_figure_png(const attn_text *svg, double scale, attn_arena *aren
         attn_size_mul(svg->size, PARSED_BYTES, &parsed) ? attn_arena_take(arena, parsed) : NULL;
     attn_emoji_line *lines = attn_emoji_take(svg, arena, &rest);
     if (!reserved || rest.failed)
-        return no_memory(err);
+        return attn_no_memory(err, "the pixels of a picture");
     handle = r.parse((const guint8 *)rest.data, rest.size, &why);
     if (!handle)
         return failed(&r, why, err);

@@ -10,6 +10,7 @@
 #include "api/common/route_fields.h"
 #include "api/positions/positions_api.h"
 #include "api/positions/positions_call.h"
+#include "base/try.h"
 
 #define AT(member) offsetof(srv_positions_body, member)
 #define LONGEST    1073741824.0 /* largest length, 2^30 positions */
@@ -264,10 +265,6 @@ static double *take(srv_positions_call *call, attn_tensor *t) {
     return t->data = fits ? attn_arena_take(call->req->arena, bytes) : NULL;
 }
 
-static attn_status no_memory(attn_error *err) {
-    return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the tables");
-}
-
 /* Copies the row of key_table for the distance, E numbers. Distances beyond the table get its first
  * or last row. */
 static void shaw_row(const srv_positions_call *call, int64_t distance, double *to) {
@@ -313,7 +310,7 @@ static attn_status fill(srv_positions_call *call, attn_error *err) {
     double *tables[SRV_TABLES] = {NULL};
     for (size_t i = 0; i < SRV_TABLES; i++)
         if (call->names[i] && !(tables[i] = take(call, &call->tables[i])))
-            return no_memory(err);
+            return attn_no_memory(err, "the tables");
     switch ((srv_encoding_kind)body->kind) {
     case SRV_POSITIONS_SINUSOIDAL:
         return attn_sinusoidal(tables[0], length, width, (attn_encoding_layout)body->layout,
@@ -348,7 +345,7 @@ static attn_status by_distance(srv_positions_call *call, double *to, attn_error 
         return fill_bias(call, 1, n, -call->first, to, err);
     double *row = attn_arena_zeroed(call->req->arena, columns, sizeof *row);
     if (!row)
-        return no_memory(err);
+        return attn_no_memory(err, "the tables");
     for (size_t d = 0; d < n; d++) {
         shaw_row(call, call->first + (int64_t)d, row);
         for (size_t c = 0; c < columns; c++)
@@ -367,14 +364,12 @@ static attn_status make_curves(srv_positions_call *call, attn_error *err) {
         return ATTN_OK;
     call->curves = attn_arena_zeroed(arena, dims->count, sizeof *call->curves);
     if (!call->curves)
-        return no_memory(err);
+        return attn_no_memory(err, "the tables");
     if (call->by_distance) {
         if (!attn_size_mul(call->curve_columns, n, &all) ||
             !(columns = attn_arena_zeroed(arena, all, sizeof *columns)))
-            return no_memory(err);
-        attn_status status = by_distance(call, columns, err);
-        if (status)
-            return status;
+            return attn_no_memory(err, "the tables");
+        ATTN_TRY(by_distance(call, columns, err));
     }
     for (size_t i = 0; i < dims->count; i++) {
         srv_curve *curve = &call->curves[i];
@@ -382,7 +377,7 @@ static attn_status make_curves(srv_positions_call *call, attn_error *err) {
         curve->values = attn_tensor_dense(NULL, ATTN_F64, 1, &n);
         double *to = take(call, &curve->values);
         if (!to)
-            return no_memory(err);
+            return attn_no_memory(err, "the tables");
         if (columns)
             memcpy(to, columns + curve->dim * n, n * sizeof *to);
         else
