@@ -11,9 +11,8 @@
 #include "jobs/train_run.h"
 
 enum {
-    TELL_NS = 200000000,   /* time between two progress events */
-    SCORED_AT_A_TIME = 20, /* sentence pairs that are scored between two offers of the turn */
-    NUMBER = 32,           /* buffer size of a number's text */
+    TELL_NS = 200000000, /* time between two progress events */
+    NUMBER = 32,         /* buffer size of a number's text */
 };
 
 typedef struct work {
@@ -131,8 +130,8 @@ static attn_status score_model(work *w, attn_error *err) {
     attn_status status = ATTN_OK;
     if (all)
         log_line(w, "scoring on held-out pairs");
-    for (uint64_t i = 0; i < all && !status; i += SCORED_AT_A_TIME) {
-        const uint64_t n = all - i < SCORED_AT_A_TIME ? all - i : SCORED_AT_A_TIME;
+    for (uint64_t i = 0; i < all && !status; i += SRV_SCORED_AT_A_TIME) {
+        const uint64_t n = all - i < SRV_SCORED_AT_A_TIME ? all - i : SRV_SCORED_AT_A_TIME;
         status = attn_model_score(w->made, run->corpus, ATTN_HELD_OUT, i, n, run->file.source,
                                   run->file.target, 1, NULL, &w->control, &scores, err);
         srv_jobs_offer_turn(w->jobs);

@@ -9,7 +9,10 @@
 #include "train/training.h"
 #include "wire/decode.h"
 
-enum { SRV_TRAIN_TEXT = 1536 }; /* buffer size of srv_train_say */
+enum {
+    SRV_TRAIN_TEXT = 1536,     /* buffer size of srv_train_say */
+    SRV_SCORED_AT_A_TIME = 20, /* sentence pairs that a job scores between two offers of its turn */
+};
 
 typedef struct srv_train_options {
     uint64_t given; /* bit i: row i of srv_job_fields was given; set by the decoder */

@@ -487,6 +487,23 @@ def test_what_a_job_takes_is_bounded_before_it_starts(daemon, fields):
     assert job["reserved_bytes"] / 30 < job["peak_bytes"] <= 0.9 * job["reserved_bytes"]
 
 
+ONE_STACK = {"num_pairs": 800, "num_validation_pairs": 300, "width": 64, "batch_tokens": 3000, "num_steps": 6, "evaluate_every": 6, "num_scored_pairs": 20}
+
+
+@pytest.mark.parametrize("architecture", ["encoder", "decoder"])
+@pytest.mark.parametrize("fields", [
+    {}, {"num_layers": 3}, {"num_heads": 16}, {"width": 256}, {"feed_forward": 1024}, {"activation": "gelu", "gated": True}, {"num_symbols": 500},
+    {"shortest": 3, "longest": 3}, {"shortest": 60, "longest": 60}, {"shortest": 40, "longest": 60, "num_heads": 32}, {"shortest": 3, "longest": 5, "num_heads": 8},
+    {"positions": "shaw", "num_heads": 8}, {"attention": "local"}, {"num_heads": 8, "num_kv_heads": 2}, {"batch_tokens": 1}])
+def test_what_one_stack_takes_is_bounded_closely(daemon, architecture, fields):
+    """By at most about twice, besides what each job has: vocabularies, files, random order."""
+    wanted = TASK | {"shortest": 10, "longest": 12} | ONE_STACK | {"architecture": architecture} | fields
+    job = ended(daemon, post(daemon, wanted))
+    assert delete(daemon, job) == 204
+    assert job["state"] == "done", job
+    assert job["peak_bytes"] <= 0.97 * job["reserved_bytes"] and job["reserved_bytes"] < 2.2 * job["peak_bytes"] + 8e6, job
+
+
 def test_beyond_loopback_a_key_is_needed(start):
     daemon = start(*PROMPT, "--listen", "0.0.0.0:0", "--ops-listen", "")
     url = re.sub(r"//[^:]+", "//127.0.0.1", daemon.url)
