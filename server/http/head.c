@@ -292,8 +292,6 @@ static void check_accept(srv_exchange *x) {
     }
 }
 
-/* Refuses requests that cannot be answered: an unknown path, method, expectation, body type or
- * answer type. The order of the checks makes the most helpful problem come first. */
 /* The specification writes the key in quotes, and many clients leave them out. Quotes count as
  * characters of the key. */
 static void check_idempotency_key(srv_exchange *x) {
@@ -318,6 +316,8 @@ static void check_query(srv_exchange *x) {
         srv_body_refuse(x);
 }
 
+/* Refuses requests that cannot be answered: an unknown path, method, expectation, body type or
+ * answer type. The order of the checks makes the most helpful problem come first. */
 static void check_request(srv_exchange *x) {
     const char *expect = x->head.expect;
     if (!x->match.route) {

@@ -467,6 +467,17 @@ def test_projected_outputs_beyond_float32(daemon):
     assert ask(daemon, {**body, "allow_nonfinite": True})["output"] == [[None]]
 
 
+@pytest.mark.parametrize("column", [1, 15])
+def test_the_state_of_a_decoder_is_named_as_it_was_sent(daemon, column):
+    """It has no axis of queries, and of a projected input the column is not told."""
+    states = np.ones((3, 16), np.float32)
+    states[2, column] = np.nan
+    query = {"shape": [3, 16], "base64": base64.b64encode(states.tobytes()).decode()}
+    body = {"query": query, "key": {"shape": [3, 5, 16], "random": "normal"}, "score": "dot"}
+    refused(daemon, body, "nonfinite_value", f"/query/2/{column}")
+    refused(daemon, body | {"projections": {"num_heads": 2, "seed": 4}}, "nonfinite_value", "/query/2")
+
+
 def base64_of(*numbers):
     return base64.b64encode(np.array(numbers, np.float32).tobytes()).decode()
 

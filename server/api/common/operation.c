@@ -253,6 +253,7 @@ bool srv_operation_refuse(const srv_operation *o, srv_request *req, attn_error *
         while (*--axis != '/')
             ;
         memmove(axis, last, strlen(last) + 1);
+        last = axis;
     }
     const bool of_input = strncmp(err->where, "projections/", strlen("projections/")) != 0;
     if (o->projections.num_heads && err->code == ATTN_ENONFINITE && of_input && last)
