@@ -14,7 +14,7 @@
 #include "base/try.h"
 
 enum {
-    BLOCK_PRODUCTS = 1 << 19, /* pairs x keys in a block of rows, whose sums are added alone */
+    BLOCK_PRODUCTS = 1 << 19, /* pairs x keys in a block of rows */
     PIECE_ROWS = 16,          /* rows of a piece, at most, unless a block has more: each fetch packs
                                  all keys of a run anew */
     LANE_BYTES = 8 << 20,     /* limit for the fetched rows of a thread, bytes */
@@ -35,11 +35,11 @@ typedef struct side {
 
 /* What follows from the sizes of the sources. */
 typedef struct plan {
-    side a, b;            /* b.source = NULL: pairs g < h of the heads of a */
+    side a, b;            /* b.source is NULL if the heads of a are compared: pairs g < h */
     size_t batches, cols; /* cols: heads with which each head of a is compared */
     size_t heads, L, S;   /* heads of both sources together; queries and keys of each */
     size_t pairs;         /* number of pairs of heads */
-    size_t block;         /* number of rows whose sums are added alone */
+    size_t block;         /* rows of a block; blocks have own sums, merged in order */
     size_t blocks;        /* number of blocks in all */
     size_t together;      /* number of blocks in a piece of work, whose rows are fetched together */
     size_t wave;          /* number of blocks whose sums are in memory together, of whole pieces */

@@ -103,8 +103,8 @@ typedef struct attn_heatmap_line {
     size_t row; /* its index in the matrix */
 } attn_heatmap_line;
 
-/* Computes the entropy of n weights of a row, in nats, with logits, of which `most` is the largest;
- * -infinity: no key is visible, and the function returns false. */
+/* Computes the entropy of n weights of a row, in nats, from its logits, the largest of which is
+ * `most`. Returns false if that is -infinity, since the row then sees no key. */
 bool attn_analysis_logit_entropy(const float *weights, const float *logits, size_t n, float most,
                                  double *entropy);
 

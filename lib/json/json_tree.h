@@ -32,8 +32,8 @@ struct attn_json {
     size_t slot_count; /* a power of two */
 };
 
-/* Reads a text of n bytes. Errors: ATTN_EARG with the byte and what was expected there (a member
- * that occurs twice is one), ATTN_ENOMEM. */
+/* Reads a text of n bytes. Errors: ATTN_EARG with the byte and what was expected there, also
+ * for a member that occurs twice; ATTN_ENOMEM. */
 attn_status attn_json_read(const char *text, size_t n, attn_arena *arena, attn_json **out,
                            attn_error *err);
 /* Returns the member of an object and marks it as known; NULL: there is none, or it is null. */

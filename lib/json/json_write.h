@@ -21,7 +21,8 @@ typedef struct attn_json_text {
     size_t size; /* bytes of the text so far */
     bool failed; /* memory ran out, `control` stopped it, or the nesting is too deep */
     bool comma;  /* a value was written at this depth, so that a comma is due before the next */
-    int depth, lists; /* number of open objects and lists, and of open lists */
+    int depth;   /* open objects and lists together */
+    int lists;   /* open lists alone */
     const char *names[ATTN_JSON_DEPTH + 1]; /* the last key at each depth */
     size_t key_at;                          /* where the last key begins, with its comma */
     size_t checked_at;                      /* the size at which `control` was asked last */

@@ -7,9 +7,9 @@
 #define INLINE      static inline __attribute__((always_inline))
 #define OUT_OF_LINE static __attribute__((noinline))
 
-/* Makes a call in this mode. Without it, a numerator that is later scaled down by a power of two
- * could differ, by the rounding of a subnormal number, from the numerator that is computed from the
- * larger maximum. The called function must be OUT_OF_LINE, so that the compiler moves no arithmetic
+/* Makes a call in the mode in which subnormal results are 0. A numerator that is later scaled down
+ * by a power of two must equal the one that is computed from the larger maximum. Subnormal numbers
+ * would be rounded in one of them and not in the other. The called function must be OUT_OF_LINE, so that the compiler moves no arithmetic
  * out of it. */
 #define FLUSHED(call)                                                                              \
     do {                                                                                           \

@@ -104,7 +104,7 @@ static void check_causal(linter *l, const attn_mask_layer *layer) {
 typedef struct row_census {
     size_t blind;       /* number of blind rows */
     size_t common;      /* number of rows that see the most frequent set of keys */
-    size_t model;       /* index of one of these common rows */
+    size_t example;     /* index of one of these common rows */
     size_t other;       /* number of rows that are neither blind nor common */
     size_t first, last; /* indices of the first and the last of these other rows */
 } row_census;
@@ -135,9 +135,9 @@ static row_census census_of(const attn_mask_part *part, size_t b, size_t h, size
             c.blind++;
             hashes[i] = 0;
         } else if (!votes) {
-            c.model = i;
+            c.example = i;
             votes = 1;
-        } else if (hashes[i] == hashes[c.model])
+        } else if (hashes[i] == hashes[c.example])
             votes++;
         else
             votes--;
@@ -145,7 +145,7 @@ static row_census census_of(const attn_mask_part *part, size_t b, size_t h, size
     for (size_t i = 0; i < L; i++) {
         if (!hashes[i])
             continue;
-        if (hashes[i] == hashes[c.model])
+        if (hashes[i] == hashes[c.example])
             c.common++;
         else {
             c.first = c.other++ ? c.first : i;
@@ -187,7 +187,7 @@ static bool check_census(linter *l, const attn_mask_part *part, size_t b, size_t
     size_t key = 0;
     if (c->common < 2)
         return false;
-    size_t padding = hidden_in_row(part, b, h, c->model, S);
+    size_t padding = hidden_in_row(part, b, h, c->example, S);
     if (padding && c->blind && !c->other) {
         warn(l, (attn_warning){.code = ATTN_WARN_PADDING_OF_QUERIES,
                                .layer = part->layer,
@@ -198,8 +198,8 @@ static bool check_census(linter *l, const attn_mask_part *part, size_t b, size_t
     }
     if (L < 4 || !c->other || c->other + c->blind > L / 4)
         return false;
-    size_t more = extra_keys(part, b, h, c->model, c->last, S, &key);
-    size_t extra = extra_keys(part, b, h, c->model, c->first, S, &key);
+    size_t more = extra_keys(part, b, h, c->example, c->last, S, &key);
+    size_t extra = extra_keys(part, b, h, c->example, c->first, S, &key);
     if (!extra || !more || (c->other > 1 && (extra > 1 || more > 1)))
         return false;
     warn(l, (attn_warning){.code = ATTN_WARN_PADDING_SEEN,

@@ -98,11 +98,11 @@ typedef struct model_trace {
     float *sum, *out;
     float *stats;             /* [n, 2] statistics of the layer norm */
     uint64_t seed, feed_seed; /* seeds of the dropout of the wrap, and of feed-forward */
-    /* Feed-forward, [n, feed_forward] each: the argument of the activation; the factor of a gated
-     * one, else NULL; and the hidden layer after dropout. ReLU without a gate needs no argument:
-     * `hidden` is then `active`, which is 0 exactly where the argument was not positive or dropout
-     * set an element to 0, where the gradient is 0, too. */
-    float *hidden, *factor, *active;
+    /* Feed-forward, [n, feed_forward] each. For ReLU without a gate `hidden` is `active`: it is 0
+     * exactly where the argument was not positive or was dropped, and the gradient there is 0. */
+    float *hidden; /* the argument of the activation */
+    float *factor; /* by which a gate multiplies its result; NULL: there is no gate */
+    float *active; /* the hidden layer after dropout */
     attn_lstm_saved lstm;
     attn_attend_saved attend;
     /* [B, heads, L, S] gradient with respect to the attention weights, of the losses that are

@@ -120,8 +120,7 @@ static const char *name_tensor(void *ctx, const char *member, const attn_tensor 
     return name ? name : "";
 }
 
-/* Returns the mask as an earlier site, or an earlier mask of this site, has packed it; NULL: none
- * has. */
+/* Returns the packed form of an earlier mask with the same bytes; NULL: there is none. */
 static const packed *find_packed(const builder *b, const attn_mask_layer *layer) {
     const packed *p = b->masks.items;
     for (size_t i = 0; i < b->masks.count; i++, p++)

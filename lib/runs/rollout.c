@@ -19,8 +19,8 @@
 enum {
     GROUPS = 8,
     BLOCK_ROWS = 64,        /* rows of a block, which are also those of lazy statistics */
-    BUFFER_BYTES = 4 << 20, /* most bytes of a thread's rows of a layer, if that is a row */
-    CHUNK_BYTES = 64 << 20, /* most bytes of the vectors of a chunk, if that is a row */
+    BUFFER_BYTES = 4 << 20, /* bytes of a thread's rows of a layer; it has at least one row */
+    CHUNK_BYTES = 64 << 20, /* bytes of the vectors of a chunk; it has at least one row */
 };
 
 /* Rows of a layer, of which the first and the last are reached. */

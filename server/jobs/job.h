@@ -89,7 +89,7 @@ typedef struct srv_job_facts {
     int64_t peak_bytes;     /* the most memory that the job has used; known when it has ended */
 } srv_job_facts;
 
-/* The result of an experiment. */
+/* What an experiment has found, as the routes of a job's result and pictures answer it. */
 typedef struct srv_job_result {
     attn_arena *arena;    /* holds everything below; NULL: there is no result */
     srv_piece json, text; /* the findings as JSON and as text for terminals */

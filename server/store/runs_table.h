@@ -50,7 +50,7 @@ struct srv_runs {
     srv_uploads *uploads;     /* NULL: without runs_dir */
     srv_held_list table;      /* from the most to the least recently used run */
     srv_shares shares;        /* bytes in the table of each owner */
-    srv_open_run *growing;    /* the open runs */
+    srv_open_run *growing;    /* the runs whose generation still adds to them */
     char (*gone)[SRV_RUN_ID]; /* ring buffer with the ids of removed runs */
     size_t gone_count;        /* ids ever put into `gone` */
     _Atomic int64_t next_sweep_ns;

@@ -415,9 +415,9 @@ attn_status attn_run_map_new(const attn_run_site *site, attn_arena *arena, attn_
                              attn_error *err);
 /* Returns which part of a map's work is still to do, from 1 to 0. */
 double attn_run_map_missing(const attn_run_map *map);
-/* Computes the missing cells of a map of the head and view of a place: all weights of the head. If
- * this is stopped, the map keeps what is done, and another call goes on from there. Nobody may read
- * the map meanwhile. The errors of attn_run_tile_make. */
+/* Computes the cells that the map lacks, for which it reads all weights of the head. `at` names the
+ * head and the view. If the call is stopped, the map keeps what is done, and another call goes on
+ * from there. Nobody may read the map meanwhile. The errors of attn_run_tile_make. */
 attn_status attn_run_map_fill(attn_run_map *map, const attn_run_site *site,
                               const attn_run_place *at, attn_pool *pool,
                               const attn_control *control, attn_arena *arena, attn_error *err);

@@ -110,7 +110,8 @@ typedef struct srv_run_part {
     size_t range_count, rows; /* rows: of all ranges together */
     size_t col, cols;
 } srv_run_part;
-/* Holds the run with this id. `site` is NULL until one is selected. NULL: a problem is set. */
+/* Returns a view that holds the run with this id; its `site` is NULL until one is selected. Returns
+ * NULL if a problem is set. */
 srv_run_view *srv_run_look(srv_request *req, const char *id);
 /* The same for the run that the path names. */
 srv_run_view *srv_run_of(srv_request *req);
