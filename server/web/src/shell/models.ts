@@ -13,6 +13,9 @@ const vocabularies = signal<Record<string, ReadonlySet<string>>>({});
 const wordsOf = (text: string): string[] =>
   text.toLowerCase().match(/[\p{L}\p{N}]+(?:['’][\p{L}]+)?/gu) ?? [];
 
+// Encoders and decoders alone classify words or continue a text.
+const translates = (m: Model): boolean => m.architecture === 'seq2seq' || m.architecture === 'transformer';
+
 // The list of models is of no use before somebody wants to choose.
 let asked = false;
 export function loadModels(): void {
@@ -20,7 +23,7 @@ export function loadModels(): void {
   asked = true;
   askJson<Schemas['Models']>('v1/models').then(
     (answer) => {
-      models.value = answer.models.filter((m) => m.source.words);
+      models.value = answer.models.filter((m) => m.source?.words && translates(m));
     },
     () => {
       asked = false;
@@ -28,7 +31,8 @@ export function loadModels(): void {
   );
 }
 
-export const isWhole = (id: string): boolean => models.value.some((m) => m.id === id && !m.source.subwords);
+export const isWhole = (id: string): boolean =>
+  models.value.some((m) => m.id === id && !m.source?.subwords);
 
 export function loadVocabulary(id: string): void {
   if (vocabularies.value[id] || !isWhole(id)) return;
