@@ -62,9 +62,9 @@ static bool decode(srv_request *req, const srv_infer *in) {
         return false;
     /* its members begin with a comma */
     text[0] = '{';
-    size_t skip = in->fields.size && in->fields.text[0] == ',' ? 1 : 0;
+    size_t skip = in->fields.size && in->fields.data[0] == ',' ? 1 : 0;
     if (in->fields.size)
-        memcpy(text + 1, in->fields.text + skip, in->fields.size - skip);
+        memcpy(text + 1, in->fields.data + skip, in->fields.size - skip);
     memcpy(text + 1 + in->fields.size - skip, "}", 2);
     srv_decoded_body form = {text, in->fields.size - skip + 2, in->inputs, in->input_count,
                              in->beyond};
