@@ -109,7 +109,7 @@ def test_500_cells(daemon, run, open_page, transform):
             view.page.mouse.move(px, py)
             said.append(view.page.evaluate(PANEL, [q, k]))
         for (_, _, q, k), (says, tip) in zip(cells, said, strict=True):
-            want = daemon.get(f"/v1/runs/{run}/cells", params={"head": 1, "row": q, "col": k, "fields": "weight,visible,rank,of"}).json()
+            want = daemon.get(f"/v1/runs/{run}/cells", params={"head": 1, "row": q, "col": k, "fields": "weight,visible,rank"}).json()
             if not want["visible"]:
                 assert says.split("\n") == ["hidden", "the mask hides this key"] and tip.endswith("hidden by the mask"), (level, q, k, says)
                 hidden += 1
