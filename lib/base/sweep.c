@@ -1,20 +1,18 @@
 #include "base/sweep.h"
 
 #include <assert.h>
-#include <string.h>
+#include <stddef.h>
 
 enum { LANE_MOST = 512 }; /* bytes of a lane's struct, at most */
 
-/* Takes all arrays from an area. Returns the lanes. */
+/* Takes all arrays from an area. Returns the lanes. An area that only counts has no lanes; their
+ * structs are then filled one after the other in `lane`. */
 static char *place_all(const attn_sweep *s, void *work, size_t slots, attn_area *area) {
     char *lanes = attn_area_take(area, slots, s->lane_size);
     _Alignas(max_align_t) char lane[LANE_MOST];
     assert(s->lane_size <= sizeof lane);
-    for (size_t i = 0; i < slots; i++) {
-        s->place_lane(work, area, lane);
-        if (area->base)
-            memcpy(lanes + i * s->lane_size, lane, s->lane_size);
-    }
+    for (size_t i = 0; i < slots; i++)
+        s->place_lane(work, area, area->base ? lanes + i * s->lane_size : lane);
     if (s->place)
         s->place(work, area);
     return lanes;

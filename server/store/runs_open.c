@@ -31,7 +31,7 @@ static srv_open_run **find_growing(srv_runs *s, const char *id) {
 /* Ends the list's hold of an entry. Returns the entry if nothing holds it any longer, to be freed
  * without the lock. */
 static srv_runs_entry *let_go(srv_runs_entry *e) {
-    return e && --e->held.holds == 0 ? e : NULL;
+    return e && srv_held_let_go(&e->held) ? e : NULL;
 }
 
 srv_runs_entry *srv_runs_end_growing(srv_runs *s, const char *id, bool gone, bool *was_open) {
