@@ -31,8 +31,7 @@ export function loadModels(): void {
   );
 }
 
-export const isWhole = (id: string): boolean =>
-  models.value.some((m) => m.id === id && !m.source?.subwords);
+export const isWhole = (id: string): boolean => models.value.some((m) => m.id === id && !m.source?.subwords);
 
 export function loadVocabulary(id: string): void {
   if (vocabularies.value[id] || !isWhole(id)) return;
