@@ -59,7 +59,7 @@ STUDY      := lib/corpus/% lib/train/% lib/experiments/%
 LIB_SRC    := $(filter-out $(STUDY),$(filter lib/%,$(SRC)))
 SERVER_SRC := $(filter server/% $(STUDY),$(SRC))
 UNIT_SRC   := $(filter-out $(UNUSED),$(sort $(wildcard tests/unit/test_*.c tests/kernels/test_*.c)))
-LIB_OBJ    := $(LIB_SRC:%.c=$(BUILD)/obj/%.o)
+LIB_OBJ    := $(LIB_SRC:%.c=$(BUILD)/obj/%.o) $(if $(filter lib/number/%,$(LIB_SRC)),$(BUILD)/gen/number_powers.o)
 SERVER_OBJ := $(SERVER_SRC:%.c=$(BUILD)/obj/%.o) $(if $(filter lib/corpus/%,$(SERVER_SRC)),$(BUILD)/gen/lexicon.o)
 SERVER_LIB := $(filter-out $(BUILD)/obj/server/main.o,$(SERVER_OBJ))
 EMBEDDED   := $(sort $(wildcard config/attnd.json config/examples/*.json config/models/*.safetensors server/api/service/answers.json server/api/service/schemas.json))
@@ -244,6 +244,14 @@ $(BUILD)/obj/%.o: %.c | $(BUILD)/packages
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
 	@$(CC) $(CFLAGS) -Ilib/include -Ilib $(if $(filter server/%,$<),-Iserver) $(FLAGS_$<) $(DEPS) -c $< -o $@
+
+# The powers of ten by which numbers are read and written.
+$(BUILD)/gen/number_powers.c: lib/number/number_powers.awk
+	@mkdir -p $(@D)
+	@LC_ALL=C awk -f $< > $@
+
+$(BUILD)/gen/number_powers.o: $(BUILD)/gen/number_powers.c lib/number/number_powers.h | $(BUILD)/packages
+	@$(CC) $(CFLAGS) -Ilib -c $< -o $@
 
 # The words of the corpus.
 $(BUILD)/gen/lexicon.o: lib/corpus/lexicon.txt | $(BUILD)/packages

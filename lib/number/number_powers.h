@@ -1,5 +1,5 @@
 /* Tables for reading and writing numbers: the 128 leading bits of powers of ten, and the units in
- * the last place of float32. */
+ * the last place of float32. number_powers.awk makes them when the library is built. */
 #ifndef ATTN_NUMBER_POWERS_H
 #define ATTN_NUMBER_POWERS_H
 
