@@ -5,7 +5,6 @@
 #include "api/attention/attention_api.h"
 #include "api/common/listing.h"
 #include "api/common/route.h"
-#include "api/common/route_fields.h"
 #include "api/figures/figures_api.h"
 #include "api/jobs/jobs_api.h"
 #include "api/masks/masks_api.h"

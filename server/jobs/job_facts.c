@@ -5,15 +5,9 @@
 
 const char *const srv_job_states[] = {"queued", "running", "done", "failed", "cancelled", NULL};
 
-#define WHOLE(T, member)                                                                           \
-    { .name = #member, .kind = SRV_INT, .offset = offsetof(T, member) }
-#define REAL(T, member)                                                                            \
-    { .name = #member, .kind = SRV_REAL, .offset = offsetof(T, member) }
-#define GROUP(member, table)                                                                       \
-    {                                                                                              \
-        .name = #member, .kind = SRV_OBJECT, .offset = offsetof(srv_job_facts, member),            \
-        .fields = table                                                                            \
-    }
+#define WHOLE(T, member)     SRV_FIELD_ROW(T, member, SRV_INT, NULL)
+#define REAL(T, member)      SRV_FIELD_ROW(T, member, SRV_REAL, NULL)
+#define GROUP(member, table) SRV_FIELD_ROW(srv_job_facts, member, SRV_OBJECT, NULL, .fields = table)
 
 static const srv_field validation_fields[] = {REAL(srv_job_validation, loss),
                                               REAL(srv_job_validation, right),
@@ -24,23 +18,18 @@ static const srv_field error_fields[] = {WHOLE(srv_job_alignment, head),
                                          REAL(srv_job_alignment, best),
                                          REAL(srv_job_alignment, mean),
                                          {0}};
-static const srv_field score_fields[] = {WHOLE(srv_job_scores, num_sentences),
-                                         REAL(srv_job_scores, bleu),
-                                         REAL(srv_job_scores, exact),
-                                         {.name = "alignment_error",
-                                          .kind = SRV_OBJECT,
-                                          .offset = offsetof(srv_job_scores, alignment_error),
-                                          .fields = error_fields},
-                                         WHOLE(srv_job_scores, num_words),
-                                         REAL(srv_job_scores, right),
-                                         REAL(srv_job_scores, loss),
-                                         {0}};
+static const srv_field score_fields[] = {
+    WHOLE(srv_job_scores, num_sentences),
+    REAL(srv_job_scores, bleu),
+    REAL(srv_job_scores, exact),
+    SRV_FIELD_ROW(srv_job_scores, alignment_error, SRV_OBJECT, NULL, .fields = error_fields),
+    WHOLE(srv_job_scores, num_words),
+    REAL(srv_job_scores, right),
+    REAL(srv_job_scores, loss),
+    {0}};
 
 const srv_field srv_job_facts_fields[] = {
-    {.name = "state",
-     .kind = SRV_ENUM,
-     .offset = offsetof(srv_job_facts, state),
-     .choices = srv_job_states},
+    SRV_ENUM_ROW(srv_job_facts, state, srv_job_states, NULL),
     WHOLE(srv_job_facts, created_ms),
     WHOLE(srv_job_facts, started_ms),
     WHOLE(srv_job_facts, ended_ms),
@@ -56,11 +45,11 @@ const srv_field srv_job_facts_fields[] = {
     GROUP(validation, validation_fields),
     GROUP(best, best_fields),
     GROUP(scores, score_fields),
-    {.name = "owner", .kind = SRV_STRING, .offset = offsetof(srv_job_facts, owner)},
-    {.name = "error", .kind = SRV_STRING, .offset = offsetof(srv_job_facts, error)},
-    {.name = "model", .kind = SRV_STRING, .offset = offsetof(srv_job_facts, model)},
-    {.name = "run", .kind = SRV_STRING, .offset = offsetof(srv_job_facts, run)},
-    {.name = "pictures", .kind = SRV_STRINGS, .offset = offsetof(srv_job_facts, pictures)},
+    SRV_FIELD_ROW(srv_job_facts, owner, SRV_STRING, NULL),
+    SRV_FIELD_ROW(srv_job_facts, error, SRV_STRING, NULL),
+    SRV_FIELD_ROW(srv_job_facts, model, SRV_STRING, NULL),
+    SRV_FIELD_ROW(srv_job_facts, run, SRV_STRING, NULL),
+    SRV_FIELD_ROW(srv_job_facts, pictures, SRV_STRINGS, NULL),
     WHOLE(srv_job_facts, reserved_bytes),
     WHOLE(srv_job_facts, peak_bytes),
     {0},

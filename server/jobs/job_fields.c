@@ -59,15 +59,9 @@ static void settings_init(void *settings) {
 /* --- the table --- */
 
 #define ROW(field, member, what, least, most, text)                                                \
-    {                                                                                              \
-        .name = field, .kind = what, .offset = offsetof(srv_job_body, train.member), .min = least, \
-        .max = most, .doc = text                                                                   \
-    }
+    SRV_NAMED_ROW(srv_job_body, field, train.member, what, text, .min = least, .max = most)
 #define CHOICE(field, member, list, text)                                                          \
-    {                                                                                              \
-        .name = field, .kind = SRV_ENUM, .offset = offsetof(srv_job_body, train.member),           \
-        .choices = list, .doc = text                                                               \
-    }
+    SRV_NAMED_ROW(srv_job_body, field, train.member, SRV_ENUM, text, .choices = list)
 
 #define SETTING_TRAIN(...) SRV_MODEL_ROW(srv_job_body, train.model, __VA_ARGS__)
 #define SETTING_BOTH(...)  SRV_MODEL_ROW(srv_job_body, train.model, __VA_ARGS__)
@@ -118,39 +112,21 @@ const srv_field srv_job_fields[] = {
         "Steps between checkpoints; 0: save one at each evaluation."),
     ROW("num_scored_pairs", num_scored_pairs, SRV_INT, 0, 1e6,
         "Number of held-out pairs to score at the end."),
-    {.name = "store",
-     .kind = SRV_BOOL,
-     .offset = offsetof(srv_job_body, store),
-     .doc =
-         "Store a run with all attention sites: a pass of the best model over the first sentence "
-         "pair for validation. run of the job is its id."},
-    {.name = "kind",
-     .kind = SRV_ENUM,
-     .offset = offsetof(srv_job_body, kind),
-     .choices = created_kinds,
-     .doc = "train: train a model with the training fields; experiment: run an experiment with "
-            "experiment, full and settings.",
-     .required = true},
-    {.name = "shared",
-     .kind = SRV_BOOL,
-     .offset = offsetof(srv_job_body, shared),
-     .doc = "The job and its model belong to everyone: all lists show them, and an admin deletes "
-            "them."},
-    {.name = "experiment",
-     .kind = SRV_ENUM,
-     .offset = offsetof(srv_job_body, experiment),
-     .choices = experiments,
-     .doc = "Name of the experiment; `attnd experiment` lists them."},
-    {.name = "full",
-     .kind = SRV_BOOL,
-     .offset = offsetof(srv_job_body, full),
-     .doc = "Use the settings of the full profile, which takes longer."},
-    {.name = "settings",
-     .kind = SRV_OBJECT,
-     .offset = offsetof(srv_job_body, settings),
-     .fields = setting_fields,
-     .init = settings_init,
-     .doc = "Settings of the experiment."},
+    SRV_BOOL_ROW(srv_job_body, store,
+                 "Store a run with all attention sites: a pass of the best model over the first "
+                 "sentence pair for validation. run of the job is its id."),
+    SRV_ENUM_ROW(srv_job_body, kind, created_kinds,
+                 "train: train a model with the training fields; experiment: run an experiment "
+                 "with experiment, full and settings.",
+                 .required = true),
+    SRV_BOOL_ROW(srv_job_body, shared,
+                 "The job and its model belong to everyone: all lists show them, and an admin "
+                 "deletes them."),
+    SRV_ENUM_ROW(srv_job_body, experiment, experiments,
+                 "Name of the experiment; `attnd experiment` lists them."),
+    SRV_BOOL_ROW(srv_job_body, full, "Use the settings of the full profile, which takes longer."),
+    SRV_FIELD_ROW(srv_job_body, settings, SRV_OBJECT, "Settings of the experiment.",
+                  .fields = setting_fields, .init = settings_init),
     {0},
 };
 

@@ -218,19 +218,11 @@ static void facts_init(void *facts) {
 }
 
 static const srv_field description_fields[] = {
-    {.name = "request",
-     .kind = SRV_OBJECT,
-     .offset = offsetof(description, body),
-     .fields = srv_job_fields,
-     .init = body_init,
-     .required = true},
-    {.name = "facts",
-     .kind = SRV_OBJECT,
-     .offset = offsetof(description, facts),
-     .fields = srv_job_facts_fields,
-     .init = facts_init,
-     .required = true},
-    {.name = "files", .kind = SRV_STRINGS, .offset = offsetof(description, files)},
+    SRV_NAMED_ROW(description, "request", body, SRV_OBJECT, NULL, .fields = srv_job_fields,
+                  .init = body_init, .required = true),
+    SRV_FIELD_ROW(description, facts, SRV_OBJECT, NULL, .fields = srv_job_facts_fields,
+                  .init = facts_init, .required = true),
+    SRV_FIELD_ROW(description, files, SRV_STRINGS, NULL),
     {0},
 };
 

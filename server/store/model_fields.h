@@ -3,7 +3,6 @@
 #define SRV_MODEL_FIELDS_H
 
 #include <attn/model_config.h>
-#include <stddef.h>
 
 #include "wire/decode.h"
 
@@ -13,12 +12,7 @@
 #define SRV_MODEL_FLAG SRV_BOOL
 /* The row of a setting, in the table of the struct T, which has the configuration `config`. */
 #define SRV_MODEL_ROW(T, config, member, what, words, least, most, sentence)                       \
-    {.name = #member,                                                                              \
-     .kind = SRV_MODEL_##what,                                                                     \
-     .offset = offsetof(T, config.member),                                                         \
-     .choices = words,                                                                             \
-     .min = least,                                                                                 \
-     .max = most,                                                                                  \
-     .doc = sentence},
+    SRV_NAMED_ROW(T, #member, config.member, SRV_MODEL_##what, sentence, .choices = words,         \
+                  .min = least, .max = most),
 
 #endif

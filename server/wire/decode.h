@@ -23,6 +23,8 @@
 #ifndef SRV_DECODE_H
 #define SRV_DECODE_H
 
+#include <stddef.h>
+
 #include "request/request.h"
 
 /* The kind of a field: the C type of the struct's member, and the JSON that it is read from. */
@@ -159,6 +161,25 @@ typedef struct srv_field {
 } srv_field;
 
 _Static_assert(sizeof(size_t) == sizeof(int64_t), "SRV_INT rows may name a size_t");
+
+/* Rows of the table of struct T. `text` is the row's `doc`, and further members of the row may follow
+ * it, such as .required = true. All rows but SRV_NAMED_ROW are for a field that has the name of its
+ * member of T. */
+#define SRV_NAMED_ROW(T, field, member, type, text, ...)                                           \
+    { .name = field, .kind = type, .offset = offsetof(T, member), .doc = text, __VA_ARGS__ }
+#define SRV_FIELD_ROW(T, member, type, text, ...)                                                  \
+    SRV_NAMED_ROW(T, #member, member, type, text, __VA_ARGS__)
+#define SRV_BOOL_ROW(T, member, text, ...) SRV_FIELD_ROW(T, member, SRV_BOOL, text, __VA_ARGS__)
+#define SRV_INT_ROW(T, member, least, most, text, ...)                                             \
+    SRV_FIELD_ROW(T, member, SRV_INT, text, .min = least, .max = most, __VA_ARGS__)
+#define SRV_REAL_ROW(T, member, least, most, text, ...)                                            \
+    SRV_FIELD_ROW(T, member, SRV_REAL, text, .min = least, .max = most, __VA_ARGS__)
+#define SRV_ENUM_ROW(T, member, names, text, ...)                                                  \
+    SRV_FIELD_ROW(T, member, SRV_ENUM, text, .choices = names, __VA_ARGS__)
+#define SRV_TENSOR_ROW(T, member, what, text, ...)                                                 \
+    SRV_FIELD_ROW(T, member, SRV_TENSOR, text, .accepts = what, __VA_ARGS__)
+/* The field `kind` of an object, which decides on the object's other fields. */
+#define SRV_KIND_ROW(T, names, text) SRV_ENUM_ROW(T, kind, names, text, .required = true)
 
 enum { SRV_FIELDS_MOST = 64 }; /* most rows of a table: the number of bits of `given` */
 

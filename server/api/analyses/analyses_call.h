@@ -6,7 +6,6 @@
 #include "api/common/compute.h"
 #include "api/common/heatmap_object.h"
 #include "api/common/mask_input.h"
-#include "api/common/route_fields.h"
 #include "api/common/text_reply.h"
 #include "api/stored/stored_api.h"
 

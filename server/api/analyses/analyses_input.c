@@ -13,8 +13,6 @@
 #include "api/stored/stored_api.h"
 #include "request/shared.h"
 
-#define AT(member) offsetof(srv_analyses_body, member)
-
 static const srv_field ids_fields[] = {
     SRV_TENSOR_ROW(srv_ids_input, query, SRV_T_INT,
                    "[L] or [B, L]; the default is the id of the key at the position of the query."),
@@ -47,57 +45,38 @@ const srv_field srv_analyses_fields[] = {
         srv_analyses_body, other, SRV_T_REAL,
         "A second operand with as many layers, batch entries, queries and keys. The answer then "
         "holds the difference, the distance of each pair of heads, and the nearest heads."),
-    {.name = "run",
-     .kind = SRV_STRING,
-     .offset = AT(run),
-     .doc = "The id of a stored run, instead of weights; the run has its own mask, scores and "
-            "labels. Several sites of one kind are the layers of a model, and so is an axis of "
-            "layers; site, layer and kind choose some of them."},
-    {.name = "other_run",
-     .kind = SRV_STRING,
-     .offset = AT(other_run),
-     .doc = "The id of a stored run, as the second operand."},
+    SRV_FIELD_ROW(srv_analyses_body, run, SRV_STRING,
+                  "The id of a stored run, instead of weights; the run has its own mask, scores "
+                  "and labels. Several sites of one kind are the layers of a model, and so is an "
+                  "axis of layers; site, layer and kind choose some of them."),
+    SRV_FIELD_ROW(srv_analyses_body, other_run, SRV_STRING,
+                  "The id of a stored run, as the second operand."),
     SRV_RUN_SITE_ROWS(srv_analyses_body),
-    {.name = "analysis",
-     .kind = SRV_FLAGS,
-     .offset = AT(items),
-     .choices = srv_analysis_items,
-     .doc =
-         "The parts of the answer. The default, all, is everything except rollout and gradient."},
+    SRV_NAMED_ROW(
+        srv_analyses_body, "analysis", items, SRV_FLAGS,
+        "The parts of the answer. The default, all, is everything except rollout and gradient.",
+        .choices = srv_analysis_items),
     SRV_MASK_ROWS(srv_analyses_body, mask),
     SRV_BOOL_ROW(srv_analyses_body, is_causal, "Query i sees the keys up to i + query_offset."),
     SRV_OFFSET_ROW(srv_analyses_body, query_offset),
     SRV_LABELS_ROW(srv_analyses_body,
                    "Names of queries and keys, which identify punctuation, special tokens and "
                    "repeated words, and which the sentences of the answer use"),
-    {.name = "ids",
-     .kind = SRV_OBJECT,
-     .offset = AT(ids),
-     .fields = ids_fields,
-     .doc = "Token ids, for duplicate and induction; without them labels tell which tokens are "
-            "equal."},
-    {.name = "classes",
-     .kind = SRV_OBJECTS,
-     .offset = AT(classes),
-     .fields = class_fields,
-     .size = sizeof(srv_class_input),
-     .max = ATTN_CLASSES_MOST - 2,
-     .doc = "Classes of keys, such as nouns, in addition to punctuation and special tokens."},
-    {.name = "segments",
-     .kind = SRV_OBJECT,
-     .offset = AT(segments),
-     .fields = segment_fields,
-     .doc = "The segment (sentence) of each token, numbered from 0; at most 32 segments."},
-    {.name = "radius",
-     .kind = SRV_INT,
-     .offset = AT(radius),
-     .max = 1048576,
-     .doc = "For local_mass: largest distance between key and query; default 2."},
-    {.name = "top_k",
-     .kind = SRV_INT,
-     .offset = AT(top_k),
-     .max = 1024,
-     .doc = "Number of most attended keys in top_keys; default 5."},
+    SRV_FIELD_ROW(
+        srv_analyses_body, ids, SRV_OBJECT,
+        "Token ids, for duplicate and induction; without them labels tell which tokens are equal.",
+        .fields = ids_fields),
+    SRV_FIELD_ROW(srv_analyses_body, classes, SRV_OBJECTS,
+                  "Classes of keys, such as nouns, in addition to punctuation and special tokens.",
+                  .fields = class_fields, .size = sizeof(srv_class_input),
+                  .max = ATTN_CLASSES_MOST - 2),
+    SRV_FIELD_ROW(srv_analyses_body, segments, SRV_OBJECT,
+                  "The segment (sentence) of each token, numbered from 0; at most 32 segments.",
+                  .fields = segment_fields),
+    SRV_INT_ROW(srv_analyses_body, radius, 0, 1048576,
+                "For local_mass: largest distance between key and query; default 2."),
+    SRV_INT_ROW(srv_analyses_body, top_k, 0, 1024,
+                "Number of most attended keys in top_keys; default 5."),
     SRV_TENSOR_ROW(srv_analyses_body, grad_output, SRV_T_REAL,
                    "[.., H, L, Ev]: the gradient of a loss with respect to the outputs of the "
                    "heads. With value it requests gradient x attention."),

@@ -9,8 +9,6 @@
 #include "api/attention/attention_call.h"
 #include "api/common/route_fields.h"
 
-#define AT(member) offsetof(srv_attention_body, member)
-
 static const char *const item_names[] = {
     "output",          "weights",  "logsumexp", "scores",           "present",
     "weights_dropped", "heatmap",  "gradients", "gradients.scores", "inputs",
@@ -19,27 +17,23 @@ static const char *const item_names[] = {
 const srv_field srv_attention_fields[] = {
     SRV_OPERATION_ROWS(srv_attention_body, operation),
     SRV_LABELS_ROW(srv_attention_body, "Names of queries and keys, for heatmaps and analyses"),
-    {.name = "return",
-     .kind = SRV_FLAGS,
-     .offset = AT(items),
-     .choices = item_names,
-     .doc = "The parts of the answer. inputs are the members query, key and value of the answer, "
-            "after projections, encodings and rotation; weighted_values is weight times value of "
-            "each key; row_sums are the sums of the weights. Default: output (with key, only if "
-            "value was sent), and weights if they hold at most 65,536 values."},
-    {.name = "score_stage",
-     .kind = SRV_FLAGS,
-     .offset = AT(score_stages),
-     .accepts = SRV_F_LIST,
-     .choices = attn_stage_words,
-     .doc = "The stage of the returned scores: raw (q . k), scaled, softcapped, biased (default: "
-            "the input of softmax, null where hidden) or probs. With a list of stages, scores is "
-            "an object with a tensor for each stage, and a picture shows the stages side by side."},
+    SRV_NAMED_ROW(
+        srv_attention_body, "return", items, SRV_FLAGS,
+        "The parts of the answer. inputs are the members query, key and value of the answer, after "
+        "projections, encodings and rotation; weighted_values is weight times value of each key; "
+        "row_sums are the sums of the weights. Default: output (with key, only if value was sent), "
+        "and weights if they hold at most 65,536 values.",
+        .choices = item_names),
+    SRV_NAMED_ROW(
+        srv_attention_body, "score_stage", score_stages, SRV_FLAGS,
+        "The stage of the returned scores: raw (q . k), scaled, softcapped, biased (default: the "
+        "input of softmax, null where hidden) or probs. With a list of stages, scores is an object "
+        "with a tensor for each stage, and a picture shows the stages side by side.",
+        .accepts = SRV_F_LIST, .choices = attn_stage_words),
     SRV_BOOL_ROW(srv_attention_body, average_attn_weights,
                  "Return weights (and weights_dropped) as their mean over the heads, without a "
                  "head axis, as torch.nn.MultiheadAttention does."),
-    SRV_DECIMALS_ROW(srv_attention_body,
-                     ". The default is the shortest text that reads back to the same number."),
+    SRV_DECIMALS_ROW(srv_attention_body, SRV_SHORTEST),
     SRV_FULL_ROW(srv_attention_body),
     SRV_NONFINITE_ROW(srv_attention_body, operation),
     SRV_BOOL_ROW(
@@ -51,24 +45,20 @@ const srv_field srv_attention_fields[] = {
     SRV_BOOL_ROW(srv_attention_body, store,
                  "Store the inputs of the scores, so that /v1/runs/{id} can return any part of the "
                  "exact weights later. The field run of the answer holds the id."),
-    {.name = "axes",
-     .kind = SRV_STRINGS,
-     .offset = AT(axes),
-     .example = "[\"layer\", \"batch\", \"head\"]",
-     .max = ATTN_MAX_RANK,
-     .doc = "With store: names of the axes of the weights in front of the last two, \"layer\", "
-            "\"batch\" or \"head\". The default is \"batch\" for all but the heads. What goes "
-            "through layers, such as a rollout, needs a first axis \"layer\"."},
+    SRV_FIELD_ROW(
+        srv_attention_body, axes, SRV_STRINGS,
+        "With store: names of the axes of the weights in front of the last two, \"layer\", "
+        "\"batch\" or \"head\". The default is \"batch\" for all but the heads. What goes through "
+        "layers, such as a rollout, needs a first axis \"layer\".",
+        .example = "[\"layer\", \"batch\", \"head\"]", .max = ATTN_MAX_RANK),
     SRV_DRY_RUN_ROW(
         srv_attention_body,
         "Compute nothing: return the shapes, the mask in words, and the cost of the request."),
     SRV_TIMEOUT_ROW(srv_attention_body),
-    {.name = "analysis",
-     .kind = SRV_FLAGS,
-     .offset = AT(analysis),
-     .choices = srv_analysis_items_run,
-     .doc = "Measures and diagnoses of the weights, as POST /v1/analyses returns them; all selects "
-            "every one."},
+    SRV_FIELD_ROW(srv_attention_body, analysis, SRV_FLAGS,
+                  "Measures and diagnoses of the weights, as POST /v1/analyses returns them; all "
+                  "selects every one.",
+                  .choices = srv_analysis_items_run),
     SRV_HEATMAP_ROW(srv_attention_body, "Content of the heatmap. The field also requests one."),
     SRV_FIGURE_ROW(
         srv_attention_body,

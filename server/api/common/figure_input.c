@@ -1,8 +1,6 @@
 /* The figure object: its field table, the options made from it, and the reply with a figure. */
 #include "api/common/figure_input.h"
 
-#include "api/common/route_fields.h"
-
 #include <float.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -13,64 +11,41 @@
 #include "load/admission.h"
 #include "request/shared.h"
 
-#define AT(member) offsetof(srv_figure_input, member)
-
 const char *const srv_colormaps[] = {"auto", "Blues", "RdBu", "Greys", "viridis", "cividis", NULL};
 static const char *const themes[] = {"light", "dark", NULL};
 static const char *const aspects[] = {"equal", "auto", NULL};
 
 const srv_field srv_figure_fields[] = {
-    {.name = "title",
-     .kind = SRV_STRING,
-     .offset = AT(title),
-     .doc = "The title above the figure, of up to three lines: \"\\n\" begins a new line."},
-    {.name = "titles",
-     .kind = SRV_STRINGS,
-     .offset = AT(titles),
-     .max = SRV_PANELS,
-     .doc = "One title for each panel, in the order in which the panels are drawn; \"\" = none."},
-    {.name = "x_label",
-     .kind = SRV_STRING,
-     .offset = AT(x_label),
-     .doc = "The text below the picture, under its columns as they are drawn (with transpose these "
-            "are the rows of the matrix); \"\" = none."},
-    {.name = "y_label",
-     .kind = SRV_STRING,
-     .offset = AT(y_label),
-     .doc = "The text on the left of the picture, beside its rows as they are drawn; \"\" = "
-            "none."},
-    {.name = "value_label",
-     .kind = SRV_STRING,
-     .offset = AT(value_label),
-     .doc = "Label of the colour bar; \"\" = none."},
-    {.name = "annotate",
-     .kind = SRV_STRING,
-     .offset = AT(annotate),
-     .standard = "\"auto\"",
-     .doc = "Values in cells: \"auto\" (default, where they fit), \"none\", or a format: a dot, a "
-            "digit 0 to 6 and one of f, e, g, %, such as \".2f\". With a format the cells of "
-            "heatmaps of up to 64 x 64 cells are enlarged."},
-    {.name = "colormap",
-     .kind = SRV_ENUM,
-     .offset = AT(colormap),
-     .choices = srv_colormaps,
-     .standard = "\"auto\"",
-     .doc = "auto (default) is Blues, or RdBu (centred on zero) if a value is negative."},
-    {.name = "vmin",
-     .kind = SRV_REAL,
-     .offset = AT(vmin),
-     .doc = "The value at the low end of the colours. The default is 0, or the smallest value if "
-            "it is negative; for RdBu it is minus the largest magnitude."},
-    {.name = "vmax",
-     .kind = SRV_REAL,
-     .offset = AT(vmax),
-     .doc = "The value at the high end of the colours. The default is the largest value; for RdBu "
-            "it is the largest magnitude."},
-    {.name = "colorbar",
-     .kind = SRV_BOOL,
-     .offset = AT(colorbar),
-     .standard = "true",
-     .doc = "Draw the colour bar; default true."},
+    SRV_FIELD_ROW(srv_figure_input, title, SRV_STRING,
+                  "The title above the figure, of up to three lines: \"\\n\" begins a new line."),
+    SRV_FIELD_ROW(
+        srv_figure_input, titles, SRV_STRINGS,
+        "One title for each panel, in the order in which the panels are drawn; \"\" = none.",
+        .max = SRV_PANELS),
+    SRV_FIELD_ROW(srv_figure_input, x_label, SRV_STRING,
+                  "The text below the picture, under its columns as they are drawn (with transpose "
+                  "these are the rows of the matrix); \"\" = none."),
+    SRV_FIELD_ROW(
+        srv_figure_input, y_label, SRV_STRING,
+        "The text on the left of the picture, beside its rows as they are drawn; \"\" = none."),
+    SRV_FIELD_ROW(srv_figure_input, value_label, SRV_STRING,
+                  "Label of the colour bar; \"\" = none."),
+    SRV_FIELD_ROW(srv_figure_input, annotate, SRV_STRING,
+                  "Values in cells: \"auto\" (default, where they fit), \"none\", or a format: a "
+                  "dot, a digit 0 to 6 and one of f, e, g, %, such as \".2f\". With a format the "
+                  "cells of heatmaps of up to 64 x 64 cells are enlarged.",
+                  .standard = "\"auto\""),
+    SRV_ENUM_ROW(srv_figure_input, colormap, srv_colormaps,
+                 "auto (default) is Blues, or RdBu (centred on zero) if a value is negative.",
+                 .standard = "\"auto\""),
+    SRV_FIELD_ROW(srv_figure_input, vmin, SRV_REAL,
+                  "The value at the low end of the colours. The default is 0, or the smallest "
+                  "value if it is negative; for RdBu it is minus the largest magnitude."),
+    SRV_FIELD_ROW(srv_figure_input, vmax, SRV_REAL,
+                  "The value at the high end of the colours. The default is the largest value; for "
+                  "RdBu it is the largest magnitude."),
+    SRV_BOOL_ROW(srv_figure_input, colorbar, "Draw the colour bar; default true.",
+                 .standard = "true"),
     SRV_INT_ROW(
         srv_figure_input, tick_rotation, 0, 90,
         "Rotation of the column labels in degrees; the default is 0, 45 or 90, whichever fits."),
@@ -79,24 +54,17 @@ const srv_field srv_figure_fields[] = {
     SRV_INT_ROW(srv_figure_input, per_panel, 1, 64, "Curves in one panel; default all."),
     SRV_BOOL_ROW(srv_figure_input, transpose,
                  "Draw rows as columns and columns as rows, with the names of their cells."),
-    {.name = "width",
-     .kind = SRV_INT,
-     .offset = AT(width),
-     .min = 1,
-     .max = ATTN_FIGURE_MOST,
-     .doc = "Width of the picture in units of SVG, labels included. The default fits the content. "
-            "With a width or height, cells do not grow for the sake of their values."},
+    SRV_INT_ROW(srv_figure_input, width, 1, ATTN_FIGURE_MOST,
+                "Width of the picture in units of SVG, labels included. The default fits the "
+                "content. With a width or height, cells do not grow for the sake of their values."),
     SRV_INT_ROW(srv_figure_input, height, 1, ATTN_FIGURE_MOST,
                 "Height of the picture in units of SVG, labels included. The default fits the "
                 "content."),
-    {.name = "aspect",
-     .kind = SRV_ENUM,
-     .offset = AT(aspect),
-     .choices = aspects,
-     .first = ATTN_ASPECT_EQUAL,
-     .doc = "Cells of heatmaps: \"equal\" (squares) or \"auto\" (stretched to width and height, or "
-            "without these to the largest panel). By default they are squares, but wider or higher "
-            "if they are few and no size is given."},
+    SRV_ENUM_ROW(srv_figure_input, aspect, aspects,
+                 "Cells of heatmaps: \"equal\" (squares) or \"auto\" (stretched to width and "
+                 "height, or without these to the largest panel). By default they are squares, but "
+                 "wider or higher if they are few and no size is given.",
+                 .first = ATTN_ASPECT_EQUAL),
     SRV_ENUM_ROW(srv_figure_input, theme, themes, "light (default) or dark.",
                  .standard = "\"light\""),
     SRV_INT_ROW(srv_figure_input, scale, 1, 4,

@@ -30,10 +30,7 @@ extern const char *const srv_colormaps[]; /* indexed by attn_colormap */
         .vmin = NAN, .vmax = NAN, .colorbar = true, .tick_rotation = -1, .scale = 2})
 void srv_figure_init(void *input); /* sets a srv_figure_input to the defaults */
 #define SRV_FIGURE_ROW(T, text)                                                                    \
-    {                                                                                              \
-        .name = "figure", .kind = SRV_OBJECT, .offset = offsetof(T, figure),                       \
-        .fields = srv_figure_fields, .init = srv_figure_init, .doc = text                          \
-    }
+    SRV_FIELD_ROW(T, figure, SRV_OBJECT, text, .fields = srv_figure_fields, .init = srv_figure_init)
 
 /* Gives the axes the names of the matrix's columns and rows, where the request does not name what
  * is drawn there. */

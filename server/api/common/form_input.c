@@ -10,25 +10,17 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/common/route_fields.h"
-
 _Static_assert(sizeof(attn_pattern_kind) == sizeof(int), "SRV_ENUM stores an int");
 
 /* Rows of fields from the rows of attn/input_rows.h. */
-#define AS_SIZE .kind = SRV_INT
-#define AS_SEED .kind = SRV_INT
-#define AS_REAL .kind = SRV_REAL
-#define AS_WORD .kind = SRV_ENUM
-#define AS_NOT  .kind = SRV_BOOL, .accepts = SRV_B_NOT
+#define AS_SIZE SRV_INT
+#define AS_SEED SRV_INT
+#define AS_REAL SRV_REAL
+#define AS_WORD SRV_ENUM
+#define AS_NOT  SRV_BOOL, .accepts = SRV_B_NOT
 #define VALUE_ROW(T, is, member, text, least, most, words, sentence)                               \
-    {.name = text,                                                                                 \
-     AS_##is,                                                                                      \
-     .offset = offsetof(T, member),                                                                \
-     .choices = words,                                                                             \
-     .first = (int)(least),                                                                        \
-     .min = least,                                                                                 \
-     .max = most,                                                                                  \
-     .doc = sentence},
+    SRV_NAMED_ROW(T, text, member, AS_##is, sentence, .choices = words, .first = (int)(least),     \
+                  .min = least, .max = most),
 #define SCORE_TENSOR(member, kinds, text) SRV_TENSOR_ROW(attn_score, member, SRV_T_REAL, text),
 #define POSITION_TENSOR(member, kinds, text)                                                       \
     SRV_TENSOR_ROW(attn_position, member, SRV_T_REAL, text),

@@ -2,8 +2,6 @@
  * each media type. */
 #include "api/common/heatmap_object.h"
 
-#include "api/common/route_fields.h"
-
 #include <inttypes.h>
 #include <math.h>
 #include <stddef.h>

@@ -38,10 +38,7 @@ extern const char *const srv_pools[];      /* indexed by attn_pooling: "max", "m
 extern const char *const srv_transforms[]; /* indexed by attn_transform: "linear", "sqrt", "log" */
 extern const srv_field srv_heat_fields[];
 #define SRV_HEATMAP_ROW(T, text)                                                                   \
-    {                                                                                              \
-        .name = "heatmap", .kind = SRV_OBJECT, .offset = offsetof(T, heatmap),                     \
-        .fields = srv_heat_fields, .doc = text                                                     \
-    }
+    SRV_FIELD_ROW(T, heatmap, SRV_OBJECT, text, .fields = srv_heat_fields)
 
 /* Checks the object against the shapes and fills in the options of the library, which point into
  * the object. false: a problem is set. */

@@ -3,8 +3,6 @@
 
 #include <stddef.h>
 
-#include "api/common/route_fields.h"
-
 enum { LIMIT_MOST = 1000 };
 
 const srv_field srv_listing_query[] = {

@@ -9,19 +9,12 @@ _Static_assert(sizeof(attn_semantics) == sizeof(int) && sizeof(attn_fill) == siz
                "SRV_ENUM stores an int");
 
 const srv_field srv_fill_fields[] = {
-    {.name = "value",
-     .kind = SRV_REAL,
-     .offset = offsetof(attn_mask_spec, fill_value),
-     .required = true,
-     .doc = "A finite number, such as -1e9."},
-    {.name = "mode",
-     .kind = SRV_ENUM,
-     .offset = offsetof(attn_mask_spec, fill),
-     .choices = attn_fill_words + ATTN_FILL_ADD,
-     .first = ATTN_FILL_ADD,
-     .doc =
-         "add (default): the value is added to the score in float32; replace: the value replaces "
-         "the score."},
+    SRV_NAMED_ROW(attn_mask_spec, "value", fill_value, SRV_REAL, "A finite number, such as -1e9.",
+                  .required = true),
+    SRV_NAMED_ROW(attn_mask_spec, "mode", fill, SRV_ENUM,
+                  "add (default): the value is added to the score in float32; replace: the value "
+                  "replaces the score.",
+                  .choices = attn_fill_words + ATTN_FILL_ADD, .first = ATTN_FILL_ADD),
     {0},
 };
 

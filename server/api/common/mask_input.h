@@ -27,84 +27,59 @@ extern const char *const srv_offset_words[];      /* "end" */
 
 /* Rows for the field table of struct T, whose member `at` is a srv_mask_input. */
 #define SRV_MASK_ROWS(T, at)                                                                       \
-    {.name = "attn_mask",                                                                          \
-     .kind = SRV_TENSOR,                                                                           \
-     .offset = offsetof(T, at.attn_mask),                                                          \
-     .accepts = SRV_T_REAL | SRV_T_BOOL | SRV_T_NEGINF,                                            \
-     .doc = "The keys that each query sees: booleans (true = attend) or numbers, broadcast to "    \
-            "the shape of the weights. Numbers that are all 0 or 1 need mask_semantics; other "    \
-            "numbers are added to the scores. null and -Infinity stand for -infinity."},           \
-        {.name = "mask_semantics",                                                                 \
-         .kind = SRV_ENUM,                                                                         \
-         .offset = offsetof(T, at.mask_semantics),                                                 \
-         .choices = attn_semantics_words + ATTN_SEM_KEEP,                                          \
-         .first = ATTN_SEM_KEEP,                                                                   \
-         .doc = "The meaning of attn_mask: keep (1 or true = attend), hide (1 or true = hidden), " \
-                "additive (added to the scores), finite_min (additive, and numbers of at most "    \
-                "-10,000, such as the smallest float16, hide their keys) or nonzero (all but 0 = " \
-                "attend)."},                                                                       \
-        {.name = "key_padding_mask",                                                               \
-         .kind = SRV_TENSOR,                                                                       \
-         .offset = offsetof(T, at.key_padding_mask),                                               \
-         .accepts = SRV_T_REAL | SRV_T_BOOL,                                                       \
-         .doc = "[B, S] or [S]: marks the padding keys, with the meaning that "                    \
-                "key_padding_semantics gives."},                                                   \
-        {.name = "key_padding_semantics",                                                          \
-         .kind = SRV_ENUM,                                                                         \
-         .offset = offsetof(T, at.key_padding_semantics),                                          \
-         .choices = srv_padding_semantics,                                                         \
-         .first = ATTN_SEM_KEEP,                                                                   \
-         .doc = "The meaning of key_padding_mask, also of booleans: keep (1 or true = a real "     \
-                "key) or "                                                                         \
-                "hide (1 or true = padding)."},                                                    \
-        {.name = "key_lengths",                                                                    \
-         .kind = SRV_TENSOR,                                                                       \
-         .offset = offsetof(T, at.key_lengths),                                                    \
-         .accepts = SRV_T_INT,                                                                     \
-         .doc =                                                                                    \
-             "[B]: the number of real keys of each batch entry; the keys after them are hidden."}, \
-        {.name = "token_ids",                                                                      \
-         .kind = SRV_TENSOR,                                                                       \
-         .offset = offsetof(T, at.token_ids),                                                      \
-         .accepts = SRV_T_INT,                                                                     \
-         .ragged = "pad the sequences to one length with pad_id",                                  \
-         .doc = "[B, S] or [S]: the keys' token ids; a key whose id is pad_id is hidden."},        \
-        {.name = "pad_id",                                                                         \
-         .kind = SRV_INT,                                                                          \
-         .offset = offsetof(T, at.pad_id),                                                         \
-         .doc = "The id of the padding token in token_ids."},                                      \
-        {.name = "window",                                                                         \
-         .kind = SRV_INTS,                                                                         \
-         .offset = offsetof(T, at.window),                                                         \
-         .max = 2,                                                                                 \
-         .doc = "[left, right]: the number of other keys that a query sees on either side of its " \
-                "own position; -1 = no limit."},                                                   \
-    {                                                                                              \
-        .name = "pattern", .kind = SRV_OBJECT, .offset = offsetof(T, at.pattern),                  \
-        .fields = srv_pattern_fields, .given = offsetof(T, at.pattern_given),                      \
-        .doc = "The keys that a query sees, by their positions. Keys that it hides are skipped, "  \
-               "not computed and then masked."                                                     \
-    }
+    SRV_NAMED_ROW(                                                                                 \
+        T, "attn_mask", at.attn_mask, SRV_TENSOR,                                                  \
+        "The keys that each query sees: booleans (true = attend) or numbers, broadcast to the "    \
+        "shape of the weights. Numbers that are all 0 or 1 need mask_semantics; other numbers "    \
+        "are added to the scores. null and -Infinity stand for -infinity.",                        \
+        .accepts = SRV_T_REAL | SRV_T_BOOL | SRV_T_NEGINF),                                        \
+        SRV_NAMED_ROW(T, "mask_semantics", at.mask_semantics, SRV_ENUM,                            \
+                      "The meaning of attn_mask: keep (1 or true = attend), hide (1 or true = "    \
+                      "hidden), additive (added to the scores), finite_min (additive, and "        \
+                      "numbers of at most -10,000, such as the smallest float16, hide their "      \
+                      "keys) or nonzero (all but 0 = attend).",                                    \
+                      .choices = attn_semantics_words + ATTN_SEM_KEEP, .first = ATTN_SEM_KEEP),    \
+        SRV_NAMED_ROW(T, "key_padding_mask", at.key_padding_mask, SRV_TENSOR,                      \
+                      "[B, S] or [S]: marks the padding keys, with the meaning that "              \
+                      "key_padding_semantics gives.",                                              \
+                      .accepts = SRV_T_REAL | SRV_T_BOOL),                                         \
+        SRV_NAMED_ROW(T, "key_padding_semantics", at.key_padding_semantics, SRV_ENUM,              \
+                      "The meaning of key_padding_mask, also of booleans: keep (1 or true = a "    \
+                      "real key) or hide (1 or true = padding).",                                  \
+                      .choices = srv_padding_semantics, .first = ATTN_SEM_KEEP),                   \
+        SRV_NAMED_ROW(                                                                             \
+            T, "key_lengths", at.key_lengths, SRV_TENSOR,                                          \
+            "[B]: the number of real keys of each batch entry; the keys after them are hidden.",   \
+            .accepts = SRV_T_INT),                                                                 \
+        SRV_NAMED_ROW(T, "token_ids", at.token_ids, SRV_TENSOR,                                    \
+                      "[B, S] or [S]: the keys' token ids; a key whose id is pad_id is hidden.",   \
+                      .accepts = SRV_T_INT,                                                        \
+                      .ragged = "pad the sequences to one length with pad_id"),                    \
+        SRV_NAMED_ROW(T, "pad_id", at.pad_id, SRV_INT,                                             \
+                      "The id of the padding token in token_ids."),                                \
+        SRV_NAMED_ROW(T, "window", at.window, SRV_INTS,                                            \
+                      "[left, right]: the number of other keys that a query sees on either side "  \
+                      "of its own position; -1 = no limit.",                                       \
+                      .max = 2),                                                                   \
+        SRV_NAMED_ROW(T, "pattern", at.pattern, SRV_OBJECT,                                        \
+                      "The keys that a query sees, by their positions. Keys that it hides are "    \
+                      "skipped, not computed and then masked.",                                    \
+                      .fields = srv_pattern_fields, .given = offsetof(T, at.pattern_given))
 
 #define SRV_OFFSET_ROW(T, member)                                                                  \
-    {                                                                                              \
-        .name = "query_offset", .kind = SRV_UNION, .offset = offsetof(T, member),                  \
-        .accepts = SRV_U_INT | SRV_U_INTS | SRV_U_STRING, .choices = srv_offset_words,             \
-        .doc = "Query i has key position i + query_offset in is_causal, window, pattern and "      \
-               "position. An integer, one for each batch entry, or \"end\" (the last query is at " \
-               "the last key). The default is 0, or the length of the cache with past_key."        \
-    }
+    SRV_NAMED_ROW(T, "query_offset", member, SRV_UNION,                                            \
+                  "Query i has key position i + query_offset in is_causal, window, pattern and "   \
+                  "position. An integer, one for each batch entry, or \"end\" (the last query is " \
+                  "at the last key). The default is 0, or the length of the cache with past_key.", \
+                  .accepts = SRV_U_INT | SRV_U_INTS | SRV_U_STRING, .choices = srv_offset_words)
 
 extern const srv_field srv_fill_fields[];
 void srv_fill_init(void *mask_spec);
 /* The row of mask_fill for the field table of struct T, whose member `spec` is an attn_mask_spec
  * and whose member `present` is a uint64_t. */
 #define SRV_FILL_ROW(T, spec, present, text)                                                       \
-    {                                                                                              \
-        .name = "mask_fill", .kind = SRV_OBJECT, .offset = offsetof(T, spec),                      \
-        .accepts = SRV_O_NUMBER, .fields = srv_fill_fields, .init = srv_fill_init,                 \
-        .given = offsetof(T, present), .doc = text                                                 \
-    }
+    SRV_NAMED_ROW(T, "mask_fill", spec, SRV_OBJECT, text, .accepts = SRV_O_NUMBER,                 \
+                  .fields = srv_fill_fields, .init = srv_fill_init, .given = offsetof(T, present))
 
 /* Checks the mask fields against each other and adds the layers that they describe, for which the
  * spec must have room. false: a problem is set. */

@@ -8,7 +8,6 @@
 
 #include "api/common/form_input.h"
 #include "api/common/mask_input.h"
-#include "api/common/route_fields.h"
 #include "api/common/warnings.h"
 
 typedef struct srv_operation {
@@ -53,134 +52,108 @@ bool srv_operation_refuse(const srv_operation *o, srv_request *req, attn_error *
 
 extern const char srv_ragged_rows[]; /* what a ragged list of rows is told */
 
-/* Name and offset of a row whose field has the name of the member of attn_inputs. */
-#define SRV_INPUT(T, at, member) .name = #member, .offset = offsetof(T, at.in.member)
+/* The row of a field that has the name of its member of attn_inputs. */
+#define SRV_INPUT_ROW(T, at, member, type, text, ...)                                              \
+    SRV_NAMED_ROW(T, #member, at.in.member, type, text, __VA_ARGS__)
 
 /* Rows for the field table of struct T, whose member `at` is a srv_operation. The row of
  * allow_nonfinite is one of its own, so that it can stand behind others. */
 #define SRV_OPERATION_ROWS(T, at)                                                                  \
-    {SRV_INPUT(T, at, query),                                                                      \
-     .kind = SRV_TENSOR,                                                                           \
-     .accepts = SRV_T_REAL,                                                                        \
-     .required = true,                                                                             \
-     .ragged = srv_ragged_rows,                                                                    \
-     .doc = "[L, E], [B, L, E], [B, H, L, E] or with more batch axes in front."},                  \
-        {SRV_INPUT(T, at, key), .kind = SRV_TENSOR, .accepts = SRV_T_REAL,                         \
-         .ragged = srv_ragged_rows,                                                                \
-         .doc = "[.., Hkv, S, E], with the rank of query. Without key and value the request is "   \
-                "self-attention."},                                                                \
-        {SRV_INPUT(T, at, value), .kind = SRV_TENSOR, .accepts = SRV_T_REAL,                       \
-         .ragged = srv_ragged_rows,                                                                \
-         .doc =                                                                                    \
-             "[.., Hkv, S, Ev], with the rank of query. With key and without value there is no "   \
-             "output: the answer holds the weights."},                                             \
+    SRV_INPUT_ROW(T, at, query, SRV_TENSOR,                                                        \
+                  "[L, E], [B, L, E], [B, H, L, E] or with more batch axes in front.",             \
+                  .accepts = SRV_T_REAL, .required = true, .ragged = srv_ragged_rows),             \
+        SRV_INPUT_ROW(T, at, key, SRV_TENSOR,                                                      \
+                      "[.., Hkv, S, E], with the rank of query. Without key and value the "        \
+                      "request is self-attention.",                                                \
+                      .accepts = SRV_T_REAL, .ragged = srv_ragged_rows),                           \
+        SRV_INPUT_ROW(T, at, value, SRV_TENSOR,                                                    \
+                      "[.., Hkv, S, Ev], with the rank of query. With key and without value "      \
+                      "there is no output: the answer holds the weights.",                         \
+                      .accepts = SRV_T_REAL, .ragged = srv_ragged_rows),                           \
         SRV_MASK_ROWS(T, at.mask),                                                                 \
-        {.name = "attn_bias",                                                                      \
-         .kind = SRV_TENSOR,                                                                       \
-         .offset = offsetof(T, at.attn_bias),                                                      \
-         .accepts = SRV_T_REAL | SRV_T_NEGINF,                                                     \
-         .doc = "A bias that is added to the scores and broadcast to the shape of the weights; "   \
-                "null and -Infinity stand for -infinity."},                                        \
+        SRV_NAMED_ROW(T, "attn_bias", at.attn_bias, SRV_TENSOR,                                    \
+                      "A bias that is added to the scores and broadcast to the shape of the "      \
+                      "weights; null and -Infinity stand for -infinity.",                          \
+                      .accepts = SRV_T_REAL | SRV_T_NEGINF),                                       \
         SRV_FILL_ROW(                                                                              \
             T, at.in.mask, at.fill_given,                                                          \
             "A finite number in place of -infinity in hidden cells, for parity with code that "    \
             "does so. No cell then counts as hidden. A number alone, such as -1e9, is added to "   \
             "the scores."),                                                                        \
-        {.name = "is_causal",                                                                      \
-         .kind = SRV_BOOL,                                                                         \
-         .offset = offsetof(T, at.is_causal),                                                      \
-         .doc = "Query i sees the keys up to i + query_offset."},                                  \
+        SRV_NAMED_ROW(T, "is_causal", at.is_causal, SRV_BOOL,                                      \
+                      "Query i sees the keys up to i + query_offset."),                            \
         SRV_OFFSET_ROW(T, at.query_offset),                                                        \
-        {SRV_INPUT(T, at, score),                                                                  \
-         .kind = SRV_OBJECT,                                                                       \
-         .accepts = SRV_O_NAME,                                                                    \
-         .fields = srv_score_fields,                                                               \
-         .given = offsetof(T, at.score_given),                                                     \
-         .doc =                                                                                    \
-             "The score function of a query and a key: a name, or an object with its parameters, " \
-             "which all heads share."},                                                            \
-        {SRV_INPUT(T, at, position),                                                               \
-         .kind = SRV_OBJECT,                                                                       \
-         .accepts = SRV_O_NAME,                                                                    \
-         .fields = srv_position_fields,                                                            \
-         .given = offsetof(T, at.position_given),                                                  \
-         .doc = "The position encoding: a name, or an object with its parameters. Query i has "    \
-                "position "                                                                        \
-                "i + query_offset, and key j has position j."},                                    \
-        {.name = "projections",                                                                    \
-         .kind = SRV_OBJECT,                                                                       \
-         .offset = offsetof(T, at.projections),                                                    \
-         .fields = srv_projections_fields,                                                         \
-         .given = offsetof(T, at.projections_given),                                               \
-         .doc =                                                                                    \
-             "Multi-head attention: query, key and value [.., L, D] are projected by linear maps " \
-             "and split into heads, whose outputs are concatenated. The weights are returned for " \
-             "each head."},                                                                        \
-        {SRV_INPUT(T, at, sinks), .kind = SRV_TENSOR, .accepts = SRV_T_REAL,                       \
-         .doc = "[Hq]. One more logit for each head; it takes part in the softmax and has no "     \
-                "value."},                                                                         \
-        {SRV_INPUT(T, at, dropout_p), .kind = SRV_REAL, .max = 1,                                  \
-         .doc =                                                                                    \
-             "Weights are dropped with this probability before they multiply the values, and the " \
-             "others are divided by 1 - p. A value above 0 needs seed. `weights` holds the "       \
-             "weights "                                                                            \
-             "before dropout."},                                                                   \
-        {.name = "seed",                                                                           \
-         .kind = SRV_INT,                                                                          \
-         .offset = offsetof(T, at.in.dropout_seed),                                                \
-         .doc = "Seed that selects the weights that dropout_p drops and the rows that verify "     \
-                "checks."},                                                                        \
-        {.name = "scale",                                                                          \
-         .kind = SRV_UNION,                                                                        \
-         .offset = offsetof(T, at.scale),                                                          \
-         .accepts = SRV_U_TRUE | SRV_U_FALSE | SRV_U_NUMBER,                                       \
-         .doc = "A factor of the score; default 1/sqrt(E) for scaled_dot, 1 for the other "        \
-                "scores; true "                                                                    \
-                "= the default, false = 1."},                                                      \
-        {SRV_INPUT(T, at, softcap), .kind = SRV_REAL, .max = DBL_MAX,                              \
-         .doc = "Scores become c * tanh(score / c) after scaling; 0 = off."},                      \
-        {SRV_INPUT(T, at, past_key), .kind = SRV_TENSOR, .accepts = SRV_T_REAL,                    \
-         .doc = "Cached keys [.., Hkv, P, E], in every layout. They precede key."},                \
-        {SRV_INPUT(T, at, past_value), .kind = SRV_TENSOR, .accepts = SRV_T_REAL,                  \
-         .doc = "Cached values [.., Hkv, P, Ev], in every layout. They precede value."},           \
-        {.name = "grad_output",                                                                    \
-         .kind = SRV_TENSOR,                                                                       \
-         .offset = offsetof(T, at.grad_output),                                                    \
-         .accepts = SRV_T_REAL,                                                                    \
-         .doc = "The gradient of a loss with respect to the output, with the shape of the "        \
-                "output. The "                                                                     \
-                "answer then holds the gradients with respect to every floating-point input, "     \
-                "attn_mask "                                                                       \
-                "included if its numbers are added to the scores."},                               \
-        {SRV_INPUT(T, at, layout), .kind = SRV_ENUM, .choices = attn_layout_words,                 \
-         .doc = "Order of the axes of query, key, value and output: BHLE (default), BLHE, or BLD " \
-                "(heads side by side in the last axis, with num_heads)."},                         \
-        {SRV_INPUT(T, at, num_heads), .kind = SRV_INT, .min = 1, .max = ATTN_INPUT_HEADS,          \
-         .doc = "Number of query heads, for layout BLD."},                                         \
-        {SRV_INPUT(T, at, num_kv_heads), .kind = SRV_INT, .min = 1, .max = ATTN_INPUT_HEADS,       \
-         .doc = "Number of key and value heads, for layout BLD; default num_heads."},              \
-        {.name = "enable_gqa",                                                                     \
-         .kind = SRV_BOOL,                                                                         \
-         .offset = offsetof(T, at.in.forbid_gqa),                                                  \
-         .accepts = SRV_B_NOT,                                                                     \
-         .doc = "true (default): unequal head counts select grouped-query attention; false makes " \
-                "unequal head counts an error."},                                                  \
-    {                                                                                              \
-        SRV_INPUT(T, at, precision),                                                               \
-            .kind = SRV_ENUM, .choices = attn_precision_words,                                     \
-            .doc =                                                                                 \
-                "The precision of products: fp32 (default), fast (errors up to 2e-5 of the value " \
-                "range, used where it is faster), or bf16 (queries, keys, values and the weights " \
-                "that multiply the values are rounded to bfloat16; sums are in float32). Not "     \
-                "with "                                                                            \
-                "float64 tensors or grad_output."                                                  \
-    }
+        SRV_INPUT_ROW(T, at, score, SRV_OBJECT,                                                    \
+                      "The score function of a query and a key: a name, or an object with its "    \
+                      "parameters, which all heads share.",                                        \
+                      .accepts = SRV_O_NAME, .fields = srv_score_fields,                           \
+                      .given = offsetof(T, at.score_given)),                                       \
+        SRV_INPUT_ROW(T, at, position, SRV_OBJECT,                                                 \
+                      "The position encoding: a name, or an object with its parameters. Query i "  \
+                      "has position i + query_offset, and key j has position j.",                  \
+                      .accepts = SRV_O_NAME, .fields = srv_position_fields,                        \
+                      .given = offsetof(T, at.position_given)),                                    \
+        SRV_NAMED_ROW(T, "projections", at.projections, SRV_OBJECT,                                \
+                      "Multi-head attention: query, key and value [.., L, D] are projected by "    \
+                      "linear maps and split into heads, whose outputs are concatenated. The "     \
+                      "weights are returned for each head.",                                       \
+                      .fields = srv_projections_fields,                                            \
+                      .given = offsetof(T, at.projections_given)),                                 \
+        SRV_INPUT_ROW(                                                                             \
+            T, at, sinks, SRV_TENSOR,                                                              \
+            "[Hq]. One more logit for each head; it takes part in the softmax and has no value.",  \
+            .accepts = SRV_T_REAL),                                                                \
+        SRV_INPUT_ROW(T, at, dropout_p, SRV_REAL,                                                  \
+                      "Weights are dropped with this probability before they multiply the "        \
+                      "values, and the others are divided by 1 - p. A value above 0 needs seed. "  \
+                      "`weights` holds the weights before dropout.",                               \
+                      .max = 1),                                                                   \
+        SRV_NAMED_ROW(T, "seed", at.in.dropout_seed, SRV_INT,                                      \
+                      "Seed that selects the weights that dropout_p drops and the rows that "      \
+                      "verify checks."),                                                           \
+        SRV_NAMED_ROW(T, "scale", at.scale, SRV_UNION,                                             \
+                      "A factor of the score; default 1/sqrt(E) for scaled_dot, 1 for the other "  \
+                      "scores; true = the default, false = 1.",                                    \
+                      .accepts = SRV_U_TRUE | SRV_U_FALSE | SRV_U_NUMBER),                         \
+        SRV_INPUT_ROW(T, at, softcap, SRV_REAL,                                                    \
+                      "Scores become c * tanh(score / c) after scaling; 0 = off.",                 \
+                      .max = DBL_MAX),                                                             \
+        SRV_INPUT_ROW(T, at, past_key, SRV_TENSOR,                                                 \
+                      "Cached keys [.., Hkv, P, E], in every layout. They precede key.",           \
+                      .accepts = SRV_T_REAL),                                                      \
+        SRV_INPUT_ROW(T, at, past_value, SRV_TENSOR,                                               \
+                      "Cached values [.., Hkv, P, Ev], in every layout. They precede value.",      \
+                      .accepts = SRV_T_REAL),                                                      \
+        SRV_NAMED_ROW(                                                                             \
+            T, "grad_output", at.grad_output, SRV_TENSOR,                                          \
+            "The gradient of a loss with respect to the output, with the shape of the output. "    \
+            "The answer then holds the gradients with respect to every floating-point input, "     \
+            "attn_mask included if its numbers are added to the scores.",                          \
+            .accepts = SRV_T_REAL),                                                                \
+        SRV_INPUT_ROW(T, at, layout, SRV_ENUM,                                                     \
+                      "Order of the axes of query, key, value and output: BHLE (default), BLHE, "  \
+                      "or BLD (heads side by side in the last axis, with num_heads).",             \
+                      .choices = attn_layout_words),                                               \
+        SRV_INPUT_ROW(T, at, num_heads, SRV_INT, "Number of query heads, for layout BLD.",         \
+                      .min = 1, .max = ATTN_INPUT_HEADS),                                          \
+        SRV_INPUT_ROW(T, at, num_kv_heads, SRV_INT,                                                \
+                      "Number of key and value heads, for layout BLD; default num_heads.",         \
+                      .min = 1, .max = ATTN_INPUT_HEADS),                                          \
+        SRV_NAMED_ROW(T, "enable_gqa", at.in.forbid_gqa, SRV_BOOL,                                 \
+                      "true (default): unequal head counts select grouped-query attention; false " \
+                      "makes unequal head counts an error.",                                       \
+                      .accepts = SRV_B_NOT),                                                       \
+        SRV_INPUT_ROW(T, at, precision, SRV_ENUM,                                                  \
+                      "The precision of products: fp32 (default), fast (errors up to 2e-5 of the " \
+                      "value range, used where it is faster), or bf16 (queries, keys, values and " \
+                      "the weights that multiply the values are rounded to bfloat16; sums are in " \
+                      "float32). Not with float64 tensors or grad_output.",                        \
+                      .choices = attn_precision_words)
 
 #define SRV_NONFINITE_ROW(T, at)                                                                   \
-    {                                                                                              \
-        SRV_INPUT(T, at, allow_nonfinite), .kind = SRV_BOOL, .accepts = SRV_B_BEYOND,              \
-                                           .doc = "Accept NaN and infinity instead of answering "  \
-                                                  "422. The answer holds null in their place."     \
-    }
+    SRV_INPUT_ROW(                                                                                 \
+        T, at, allow_nonfinite, SRV_BOOL,                                                          \
+        "Accept NaN and infinity instead of answering 422. The answer holds null in their place.", \
+        .accepts = SRV_B_BEYOND)
 
 #endif

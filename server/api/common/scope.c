@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/common/route_fields.h"
-
 bool srv_given(const srv_scope *scope, const char *name) {
     /* Only the rows of given fields are compared, which are few. */
     for (uint64_t given = *scope->given; given; given &= given - 1) {

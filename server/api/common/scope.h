@@ -71,13 +71,12 @@ typedef srv_objects srv_labels;
 extern const srv_field srv_label_fields[];
 /* `text` is the beginning of the field's description. */
 #define SRV_LABELS_ROW(T, text)                                                                    \
-    {                                                                                              \
-        .name = "labels", .kind = SRV_OBJECTS, .accepts = SRV_O_SINGLE | SRV_O_STRINGS,            \
-        .offset = offsetof(T, labels), .size = sizeof(srv_names), .fields = srv_label_fields,      \
-        .doc =                                                                                     \
-            text ": {\"query\": [..], \"key\": [..]}, or one list of strings that names "          \
-                 "queries and keys alike. A list of these gives each batch entry its own names."   \
-    }
+    SRV_FIELD_ROW(T, labels, SRV_OBJECTS,                                                          \
+                  text                                                                             \
+                  ": {\"query\": [..], \"key\": [..]}, or one list of strings that names queries " \
+                  "and keys alike. A list of these gives each batch entry its own names.",         \
+                  .accepts = SRV_O_SINGLE | SRV_O_STRINGS, .size = sizeof(srv_names),              \
+                  .fields = srv_label_fields)
 
 /* Returns whether there are labels. */
 bool srv_labels_given(const srv_labels *labels);

@@ -30,33 +30,22 @@ typedef struct curves_call {
     const double *values; /* [count, points]; NaN: no value */
 } curves_call;
 
-#define AT(member) offsetof(curves_body, member)
-
 const srv_field srv_curves_fields[] = {
-    {.name = "values",
-     .kind = SRV_TENSOR,
-     .offset = AT(values),
-     .accepts = SRV_T_REAL | SRV_T_NEGINF,
-     .required = true,
-     .doc = "[N] or [C, N], one row for each curve; null interrupts the curve."},
+    SRV_TENSOR_ROW(curves_body, values, SRV_T_REAL | SRV_T_NEGINF,
+                   "[N] or [C, N], one row for each curve; null interrupts the curve.",
+                   .required = true),
     SRV_TENSOR_ROW(curves_body, x, SRV_T_REAL,
                    "[N]: the x coordinates of the values; default 0, 1, 2, …."),
-    {.name = "names",
-     .kind = SRV_STRINGS,
-     .offset = AT(names),
-     .max = MOST_CURVES,
-     .doc = "One name for each curve, for the legend."},
-    {.name = "titles",
-     .kind = SRV_STRINGS,
-     .offset = AT(titles),
-     .max = MOST_CURVES,
-     .doc = "One title for each panel, instead of figure.titles; figure.per_panel is the number of "
-            "curves in a panel."},
+    SRV_FIELD_ROW(curves_body, names, SRV_STRINGS, "One name for each curve, for the legend.",
+                  .max = MOST_CURVES),
+    SRV_FIELD_ROW(curves_body, titles, SRV_STRINGS,
+                  "One title for each panel, instead of figure.titles; figure.per_panel is the "
+                  "number of curves in a panel.",
+                  .max = MOST_CURVES),
     SRV_BOOL_ROW(curves_body, markers, "Mark the points of curves with few points (default true)."),
     SRV_FIGURE_ROW(curves_body,
                    "Title, labels and style of the picture; vmin and vmax bound the y axis."),
-    SRV_DECIMALS_ROW(curves_body,
-                     ". The default is the shortest text that reads back to the same number."),
+    SRV_DECIMALS_ROW(curves_body, SRV_SHORTEST),
     SRV_FULL_ROW(curves_body),
     SRV_TIMEOUT_ROW(curves_body),
     {0},

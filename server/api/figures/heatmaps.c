@@ -32,25 +32,17 @@ typedef struct heatmaps_call {
     srv_warnings warnings;
 } heatmaps_call;
 
-#define AT(member) offsetof(heatmaps_body, member)
-
 const srv_field srv_heatmaps_fields[] = {
-    {.name = "weights",
-     .kind = SRV_TENSOR,
-     .offset = AT(weights),
-     .accepts = SRV_T_REAL,
-     .required = true,
-     .doc = "[L, S], [H, L, S], [B, H, L, S] or [layers, B, H, L, S] (more batch axes may follow "
-            "the layers): row = query, column = key."},
+    SRV_TENSOR_ROW(heatmaps_body, weights, SRV_T_REAL,
+                   "[L, S], [H, L, S], [B, H, L, S] or [layers, B, H, L, S] (more batch axes may "
+                   "follow the layers): row = query, column = key.",
+                   .required = true),
     SRV_LABELS_ROW(heatmaps_body, "Names of rows and columns"),
-    {.name = "titles",
-     .kind = SRV_STRINGS,
-     .offset = AT(titles),
-     .doc = "One title for each head, which the answer repeats."},
+    SRV_FIELD_ROW(heatmaps_body, titles, SRV_STRINGS,
+                  "One title for each head, which the answer repeats."),
     SRV_HEATMAP_ROW(heatmaps_body, "Content of the heatmaps."),
     SRV_FIGURE_ROW(heatmaps_body, "Title, labels and style of the picture."),
-    SRV_DECIMALS_ROW(heatmaps_body,
-                     ". The default is the shortest text that reads back to the same number."),
+    SRV_DECIMALS_ROW(heatmaps_body, SRV_SHORTEST),
     SRV_DRY_RUN_ROW(heatmaps_body, "Draw nothing: return the shapes and the cost of the heatmaps."),
     SRV_TIMEOUT_ROW(heatmaps_body),
     {0},

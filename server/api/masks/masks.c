@@ -13,8 +13,6 @@
 #include "api/masks/masks_call.h"
 #include "request/shared.h"
 
-#define AT(member) offsetof(srv_masks_body, member)
-
 enum { CAUSAL, PADDING, WINDOW, PATTERN, VALUES };
 static const char *const kinds[] = {"causal", "padding", "window", "pattern", "values", NULL};
 static const char *const combinations[] = {"and", NULL};
@@ -35,34 +33,21 @@ static const srv_field item_fields[] = {
 };
 
 const srv_field srv_masks_fields[] = {
-    {.name = "masks",
-     .kind = SRV_OBJECTS,
-     .offset = AT(masks),
-     .fields = item_fields,
-     .size = sizeof(srv_masks_item),
-     .example = "[{\"kind\": \"causal\"}]",
-     .max = ATTN_MASK_LAYERS - 1, /* one layer each; the last one is for token_ids of the body */
-     .doc = "The masks to combine; an empty list leaves all keys visible."},
-    {.name = "shape",
-     .kind = SRV_INTS,
-     .offset = AT(shape),
-     .max = ATTN_MAX_RANK,
-     .doc =
-         "The weights' shape: [L, S], [B, L, S], [B, H, L, S] or with more batch axes in front. "
-         "Without shape and token_ids it is that of self-attention, [S, S] or [B, S, S], with the "
-         "sizes of the padding masks (token_ids, key_padding_mask)."},
-    {.name = "token_ids",
-     .kind = SRV_TENSOR,
-     .offset = AT(token_ids),
-     .accepts = SRV_T_INT,
-     .ragged = "pad the sequences to one length with pad_id",
-     .doc =
-         "[S] or [B, S], instead of shape: the mask is for self-attention over these tokens, and "
-         "padding keys are hidden."},
-    {.name = "pad_id",
-     .kind = SRV_INT,
-     .offset = AT(pad_id),
-     .doc = "The id of the padding token in token_ids."},
+    /* One layer for each mask; the last one is for token_ids of the body. */
+    SRV_FIELD_ROW(srv_masks_body, masks, SRV_OBJECTS,
+                  "The masks to combine; an empty list leaves all keys visible.",
+                  .fields = item_fields, .size = sizeof(srv_masks_item),
+                  .example = "[{\"kind\": \"causal\"}]", .max = ATTN_MASK_LAYERS - 1),
+    SRV_FIELD_ROW(srv_masks_body, shape, SRV_INTS,
+                  "The weights' shape: [L, S], [B, L, S], [B, H, L, S] or with more batch axes in "
+                  "front. Without shape and token_ids it is that of self-attention, [S, S] or [B, "
+                  "S, S], with the sizes of the padding masks (token_ids, key_padding_mask).",
+                  .max = ATTN_MAX_RANK),
+    SRV_TENSOR_ROW(srv_masks_body, token_ids, SRV_T_INT,
+                   "[S] or [B, S], instead of shape: the mask is for self-attention over these "
+                   "tokens, and padding keys are hidden.",
+                   .ragged = "pad the sequences to one length with pad_id"),
+    SRV_FIELD_ROW(srv_masks_body, pad_id, SRV_INT, "The id of the padding token in token_ids."),
     SRV_OFFSET_ROW(srv_masks_body, query_offset),
     SRV_ENUM_ROW(srv_masks_body, combine, combinations,
                  "and: a key is visible if it is visible in every mask; float parts are summed."),

@@ -6,7 +6,6 @@
 #include "api/common/compute.h"
 #include "api/common/heatmap_object.h"
 #include "api/common/mask_input.h"
-#include "api/common/route_fields.h"
 
 /* The most cells of a mask that is answered cell by cell. A larger mask is answered as runs of
  * visible keys. */

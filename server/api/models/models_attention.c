@@ -53,16 +53,14 @@ const srv_field srv_models_attention_fields[] = {
         "\"all\" (default), a list of head numbers, or \"mean\": the mean of the weights over "
         "all heads, [B, L, S] without an axis of heads.",
         .accepts = SRV_U_STRING | SRV_U_INTS, .choices = srv_run_mean_words),
-    {.name = "return",
-     .kind = SRV_FLAGS,
-     .offset = offsetof(srv_sites_body, returns),
-     .choices = returns,
-     .doc = "The parts of the answer: weights (default if they hold at most 65,536 values), "
-            "heatmap, logits, encoder_output ([B, S, width], what cross attention sees), states "
-            "(the hidden vectors between the steps of the pass, [B, L, width] each; [B, width] "
-            "those with which a decoder without attention starts), inputs (query, key and value of "
-            "each site, [B, heads, rows, width / num_heads], as the scores are made of them; "
-            "padded with zeros)."},
+    SRV_NAMED_ROW(
+        srv_sites_body, "return", returns, SRV_FLAGS,
+        "The parts of the answer: weights (default if they hold at most 65,536 values), heatmap, "
+        "logits, encoder_output ([B, S, width], what cross attention sees), states (the hidden "
+        "vectors between the steps of the pass, [B, L, width] each; [B, width] those with which a "
+        "decoder without attention starts), inputs (query, key and value of each site, [B, heads, "
+        "rows, width / num_heads], as the scores are made of them; padded with zeros).",
+        .choices = returns),
     SRV_FIELD_ROW(
         srv_sites_body, steps, SRV_FLAGS,
         "The states by their steps; default all that the model has. embedding is multiplied by "

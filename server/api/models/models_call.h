@@ -16,8 +16,7 @@
     SRV_HEATMAP_ROW(                                                                               \
         T, "Content of the heatmaps, one set for each sequence. The field also requests them."),   \
         SRV_FIGURE_ROW(T, "Title, labels and style of the picture."),                              \
-        SRV_DECIMALS_ROW(                                                                          \
-            T, ". The default is the shortest text that reads back to the same number."),          \
+        SRV_DECIMALS_ROW(T, SRV_SHORTEST),                                                         \
         SRV_DRY_RUN_ROW(T, "Compute nothing: return the shapes and the cost of the request."),     \
         SRV_TIMEOUT_ROW(T)
 

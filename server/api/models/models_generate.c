@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "api/common/route_fields.h"
 #include "api/models/models_api.h"
 #include "api/models/models_call.h"
 #include "api/models/models_growing.h"
@@ -92,14 +91,11 @@ const srv_field srv_models_generate_fields[] = {
     SRV_INT_ROW(body, num_alternatives, 1, ATTN_ALTERNATIVES_MOST,
                 "For each step also answer this many of its most probable tokens, with their "
                 "probabilities."),
-    {.name = "return",
-     .kind = SRV_FLAGS,
-     .offset = offsetof(body, returns),
-     .choices = returns,
-     .doc =
-         "The parts of the attention to return: heatmap (default), weights [heads, rows, S]; [] "
-         "for neither. It is the cross attention of the last layer; of a decoder alone it is the "
-         "self-attention of the last layer, [heads, rows, tokens read]."},
+    SRV_NAMED_ROW(body, "return", returns, SRV_FLAGS,
+                  "The parts of the attention to return: heatmap (default), weights [heads, rows, "
+                  "S]; [] for neither. It is the cross attention of the last layer; of a decoder "
+                  "alone it is the self-attention of the last layer, [heads, rows, tokens read].",
+                  .choices = returns),
     SRV_BOOL_ROW(body, stream,
                  "Answer with server-sent events during the search of one sequence: start "
                  "with the source, token for each step, then done with the whole answer, or error "

@@ -5,7 +5,6 @@
 
 #include <stddef.h>
 
-#include "api/common/route_fields.h"
 #include "api/common/scope.h"
 #include "api/common/warnings.h"
 #include "store/model_registry.h"
@@ -19,20 +18,15 @@ typedef struct srv_side {
 
 /* Rows of a field table for the three fields of source or target. `lead` is "" or "target_". */
 #define SRV_SIDE_ROWS(T, member, lead, ids_name, what)                                             \
-    {.name = lead "text",                                                                          \
-     .kind = SRV_TEXTS,                                                                            \
-     .offset = offsetof(T, member.texts),                                                          \
-     .doc = what " as text, one or a list; it is split into words in lower case, or into the "     \
-                 "sub-words of a model that has them."},                                           \
-        {.name = lead "tokens",                                                                    \
-         .kind = SRV_WORDS,                                                                        \
-         .offset = offsetof(T, member.tokens),                                                     \
-         .doc = what " as words of the vocabulary, a list or a list of lists."},                   \
-    {                                                                                              \
-        .name = ids_name, .kind = SRV_TENSOR, .offset = offsetof(T, member.ids),                   \
-        .accepts = SRV_T_INT, .ragged = "pad the sequences to one length with the id 0",           \
-        .doc = what " as ids, [S] or [B, S]; the padding id (0) at the end is cut off."            \
-    }
+    SRV_NAMED_ROW(T, lead "text", member.texts, SRV_TEXTS,                                         \
+                  what " as text, one or a list; it is split into words in lower case, or into "   \
+                       "the sub-words of a model that has them."),                                 \
+        SRV_NAMED_ROW(T, lead "tokens", member.tokens, SRV_WORDS,                                  \
+                      what " as words of the vocabulary, a list or a list of lists."),             \
+        SRV_NAMED_ROW(T, ids_name, member.ids, SRV_TENSOR,                                         \
+                      what " as ids, [S] or [B, S]; the padding id (0) at the end is cut off.",    \
+                      .accepts = SRV_T_INT,                                                        \
+                      .ragged = "pad the sequences to one length with the id 0")
 /* The unit of `offsets`. A character beyond U+FFFF is two units of UTF-16, as in JavaScript. */
 typedef enum srv_offset_unit { SRV_BYTES, SRV_CODEPOINTS, SRV_UTF16 } srv_offset_unit;
 extern const char *const srv_offset_units[]; /* "bytes", "codepoints", "utf16", ended by NULL */
@@ -51,17 +45,13 @@ typedef struct srv_sight_input {
 
 /* Rows of a field table for the fields. `member` of T is a srv_sight_input. */
 #define SRV_SIGHT_ROWS(T, member)                                                                  \
-    {.name = "hide",                                                                               \
-     .kind = SRV_LISTS,                                                                            \
-     .offset = offsetof(T, member.hide),                                                           \
-     .doc = "Positions of source tokens that no attention of the model sees, a list, or for a "    \
-            "batch a list of lists. The LSTM of a seq2seq encoder still reads them."},             \
-    {                                                                                              \
-        .name = "token_mask", .kind = SRV_TENSOR, .offset = offsetof(T, member.token_mask),        \
-        .accepts = SRV_T_BOOL,                                                                     \
-        .doc = "Key padding of the source, [S] or [B, S]: true where the model may attend to the " \
-               "token. Axes of 1 between B and S are allowed. hide may hide more."                 \
-    }
+    SRV_NAMED_ROW(T, "hide", member.hide, SRV_LISTS,                                               \
+                  "Positions of source tokens that no attention of the model sees, a list, or "    \
+                  "for a batch a list of lists. The LSTM of a seq2seq encoder still reads them."), \
+        SRV_NAMED_ROW(T, "token_mask", member.token_mask, SRV_TENSOR,                              \
+                      "Key padding of the source, [S] or [B, S]: true where the model may attend " \
+                      "to the token. Axes of 1 between B and S are allowed. hide may hide more.",  \
+                      .accepts = SRV_T_BOOL)
 
 typedef struct srv_sequence {
     int32_t *ids;

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "api/common/listing.h"
-#include "api/common/route_fields.h"
 #include "api/models/models_api.h"
 #include "api/models/models_call.h"
 #include "jobs/jobs.h"

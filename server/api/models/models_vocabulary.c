@@ -14,11 +14,8 @@ typedef struct query {
 static const char *const side_names[] = {"source", "target", NULL};
 
 const srv_field srv_models_vocabulary_query[] = {
-    {.name = "side",
-     .kind = SRV_FLAGS,
-     .offset = offsetof(query, sides),
-     .choices = side_names,
-     .doc = "The side: source, target or both (default)."},
+    SRV_NAMED_ROW(query, "side", sides, SRV_FLAGS, "The side: source, target or both (default).",
+                  .choices = side_names),
     SRV_FIELD_ROW(
         query, ids, SRV_RANGES,
         "Range of ids, from:to or one id; default the first 65,536. A side that has fewer ids "

@@ -6,7 +6,6 @@
 #include "api/common/compute.h"
 #include "api/common/form_input.h"
 #include "api/common/heatmap_object.h"
-#include "api/common/route_fields.h"
 
 typedef enum srv_encoding_kind {
     SRV_POSITIONS_SINUSOIDAL,

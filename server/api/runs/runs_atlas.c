@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "api/common/heatmap_object.h"
-#include "api/common/route_fields.h"
 #include "api/runs/runs_api.h"
 #include "api/runs/runs_map.h"
 #include "api/stored/stored_api.h"

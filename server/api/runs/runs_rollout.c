@@ -22,18 +22,14 @@ typedef struct rollout_query {
 
 const srv_field srv_run_rollout_query[] = {
     SRV_RUN_ROWS_ROW(rollout_query),
-    {.name = "site",
-     .kind = SRV_STRING,
-     .offset = offsetof(rollout_query, spot.site),
-     .example = "\"0\"",
-     .doc =
-         "A site with an axis of layers, by name or number. Not needed if the layers are sites."},
-    {.name = "kind",
-     .kind = SRV_ENUM,
-     .offset = offsetof(rollout_query, spot.kind),
-     .choices = srv_run_kinds,
-     .doc = "The kind of the sites that are the layers: self, encoder or decoder. Not needed if "
-            "the run has one of them."},
+    SRV_NAMED_ROW(
+        rollout_query, "site", spot.site, SRV_STRING,
+        "A site with an axis of layers, by name or number. Not needed if the layers are sites.",
+        .example = "\"0\""),
+    SRV_NAMED_ROW(rollout_query, "kind", spot.kind, SRV_ENUM,
+                  "The kind of the sites that are the layers: self, encoder or decoder. Not needed "
+                  "if the run has one of them.",
+                  .choices = srv_run_kinds),
     SRV_RUN_STACK_ROW(rollout_query, spot.stack),
     SRV_RUN_PLACE_ROW(rollout_query, batch, 4294967296, "Batch entry of each layer.",
                       .standard = "0"),

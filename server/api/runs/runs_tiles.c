@@ -5,7 +5,6 @@
 
 #include "api/common/figure_input.h"
 #include "api/common/heatmap_object.h"
-#include "api/common/route_fields.h"
 #include "api/runs/runs_api.h"
 #include "api/runs/runs_map.h"
 #include "api/runs/tile_codes.h"

@@ -307,13 +307,11 @@ const srv_field srv_run_cells_query[] = {
     SRV_RUN_SPOT_ROWS(cell_query),
     SRV_INT_ROW(cell_query, row, 0, 4294967296, "The query.", .required = true),
     SRV_INT_ROW(cell_query, col, 0, 4294967296, "The key.", .required = true),
-    {.name = "fields",
-     .kind = SRV_FLAGS,
-     .offset = offsetof(cell_query, members),
-     .choices = cell_members,
-     .example = "\"weight,logsumexp,words\"",
-     .doc = "The members of the answer that are wanted; default all. A member that a run does not "
-            "have, such as query_label, stays absent. As text the answer is always one sentence."},
+    SRV_NAMED_ROW(
+        cell_query, "fields", members, SRV_FLAGS,
+        "The members of the answer that are wanted; default all. A member that a run does not "
+        "have, such as query_label, stays absent. As text the answer is always one sentence.",
+        .choices = cell_members, .example = "\"weight,logsumexp,words\""),
     SRV_DECIMALS_ROW(cell_query, "."),
     {0},
 };

@@ -34,13 +34,11 @@ const srv_field srv_run_what_if_fields[] = {
                   "Queries: [from, to] without the end, or text as in the other routes of runs: an "
                   "index, from:to, or a list of these; default all.",
                   .accepts = SRV_R_MANY, .example = "\"5,9,100:104\""),
-    {.name = "return",
-     .kind = SRV_FLAGS,
-     .offset = offsetof(what_if_body, items),
-     .choices = items,
-     .doc = "The parts of the answer. The default is weights, output, output_before and removed "
-            "(the weight of the hidden keys in each row); more than 16,777,216 weights are left "
-            "out of the default, and omitted names them."},
+    SRV_NAMED_ROW(what_if_body, "return", items, SRV_FLAGS,
+                  "The parts of the answer. The default is weights, output, output_before and "
+                  "removed (the weight of the hidden keys in each row); more than 16,777,216 "
+                  "weights are left out of the default, and omitted names them.",
+                  .choices = items),
     SRV_DECIMALS_ROW(what_if_body, "."),
     SRV_TIMEOUT_ROW(what_if_body),
     {0},

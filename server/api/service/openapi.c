@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/common/route_fields.h"
 #include "api/common/text_reply.h"
 #include "api/service/examples.h"
 #include "api/service/openapi_parts.h"

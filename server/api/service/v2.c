@@ -11,7 +11,6 @@
 
 #include "api/attention/attention_api.h"
 #include "api/common/form_input.h"
-#include "api/common/route_fields.h"
 #include "api/service/service_api.h"
 #include "api/service/v2_model.h"
 #include "request/shared.h"
@@ -131,7 +130,7 @@ typedef struct index_body {
 } index_body;
 
 static const srv_field index_fields[] = {
-    {.name = "ready", .kind = SRV_BOOL, .offset = offsetof(index_body, ready)},
+    SRV_BOOL_ROW(index_body, ready, NULL),
     {0},
 };
 

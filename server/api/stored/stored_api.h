@@ -6,7 +6,6 @@
 #include <stddef.h>
 
 #include "api/common/compute.h"
-#include "api/common/route_fields.h"
 #include "api/common/scope.h"
 #include "api/common/warnings.h"
 #include "store/runs.h"
@@ -25,67 +24,52 @@ typedef struct srv_run_spot {
 extern const char *const srv_run_kinds[]; /* the names of attn_run_kind */
 
 #define SRV_RUN_SITE_ROWS(T)                                                                       \
-    {.name = "site",                                                                               \
-     .kind = SRV_STRING,                                                                           \
-     .offset = offsetof(T, spot.site),                                                             \
-     .example = "\"0\"",                                                                           \
-     .doc = "The attention site of the run: its name, or its number in the list of sites. Not "    \
-            "needed if the run has one site, or if layer and kind select one."},                   \
+    SRV_NAMED_ROW(T, "site", spot.site, SRV_STRING,                                                \
+                  "The attention site of the run: its name, or its number in the list of sites. "  \
+                  "Not needed if the run has one site, or if layer and kind select one.",          \
+                  .example = "\"0\""),                                                             \
         SRV_RUN_PLACE_ROW(                                                                         \
             T, layer, 1048576,                                                                     \
             "Selects sites by their layer, instead of site. In a site with an axis of layers it "  \
             "selects the layer, and batch counts the entries of that layer."),                     \
-        {.name = "kind",                                                                           \
-         .kind = SRV_ENUM,                                                                         \
-         .offset = offsetof(T, spot.kind),                                                         \
-         .choices = srv_run_kinds,                                                                 \
-         .doc = "Selects sites by their kind, beside layer."},                                     \
+        SRV_NAMED_ROW(T, "kind", spot.kind, SRV_ENUM,                                              \
+                      "Selects sites by their kind, beside layer.", .choices = srv_run_kinds),     \
         SRV_RUN_STACK_ROW(T, spot.stack)
 /* The field that tells stacks of layers apart. */
 #define SRV_RUN_STACK_ROW(T, member)                                                               \
-    {                                                                                              \
-        .name = "stack", .kind = SRV_STRING, .offset = offsetof(T, member), .example = "\"text\"", \
-        .doc = "Selects sites by their stack, if the model has several stacks of one kind."        \
-    }
+    SRV_NAMED_ROW(T, "stack", member, SRV_STRING,                                                  \
+                  "Selects sites by their stack, if the model has several stacks of one kind.",    \
+                  .example = "\"text\"")
 #define SRV_RUN_SPOT_ROWS(T)                                                                       \
     SRV_RUN_SITE_ROWS(T),                                                                          \
         SRV_RUN_PLACE_ROW(T, batch, 4294967296, "The batch entry, from 0.", .standard = "0"),      \
         SRV_RUN_PLACE_ROW(T, head, 4294967296, "Query head; default 0.")
 #define SRV_RUN_PLACE_ROW(T, member, most, text, ...)                                              \
-    {                                                                                              \
-        .name = #member, .kind = SRV_INT, .offset = offsetof(T, spot.member), .min = 0,            \
-        .max = most, .doc = text, __VA_ARGS__                                                      \
-    }
+    SRV_NAMED_ROW(T, #member, spot.member, SRV_INT, text, .max = most, __VA_ARGS__)
 /* The field `heads`, which replaces `head` and adds an axis of heads to the answer. */
 #define SRV_RUN_HEADS_ROW(T)                                                                       \
-    {                                                                                              \
-        .name = "heads", .kind = SRV_UNION, .offset = offsetof(T, heads),                          \
-        .accepts = SRV_U_STRING | SRV_U_INTS, .choices = srv_run_head_words, .example = "\"all\"", \
-        .doc = "Several query heads instead of head: a list of numbers, or \"all\". The answer "   \
-               "then has one more axis in front, the heads in this order."                         \
-    }
+    SRV_FIELD_ROW(T, heads, SRV_UNION,                                                             \
+                  "Several query heads instead of head: a list of numbers, or \"all\". The "       \
+                  "answer then has one more axis in front, the heads in this order.",              \
+                  .accepts = SRV_U_STRING | SRV_U_INTS, .choices = srv_run_head_words,             \
+                  .example = "\"all\"")
 /* The same with one more word, "mean", for routes that answer the mean of the heads. */
 #define SRV_RUN_HEADS_OR_MEAN_ROW(T)                                                               \
-    {                                                                                              \
-        .name = "heads", .kind = SRV_UNION, .offset = offsetof(T, heads),                          \
-        .accepts = SRV_U_STRING | SRV_U_INTS, .choices = srv_run_mean_words, .example = "\"all\"", \
-        .doc = "Several query heads instead of head: a list of numbers, or \"all\". The answer "   \
-               "then has one more axis in front, the heads in this order. \"mean\" gives the "     \
-               "mean of the weights over all heads, without such an axis."                         \
-    }
+    SRV_FIELD_ROW(T, heads, SRV_UNION,                                                             \
+                  "Several query heads instead of head: a list of numbers, or \"all\". The "       \
+                  "answer then has one more axis in front, the heads in this order. \"mean\" "     \
+                  "gives the mean of the weights over all heads, without such an axis.",           \
+                  .accepts = SRV_U_STRING | SRV_U_INTS, .choices = srv_run_mean_words,             \
+                  .example = "\"all\"")
 /* The fields `rows`, which may be several ranges, and `cols`. */
 #define SRV_RUN_ROWS_ROW(T)                                                                        \
-    {                                                                                              \
-        .name = "rows", .kind = SRV_RANGES, .offset = offsetof(T, rows), .accepts = SRV_R_MANY,    \
-        .example = "\"5,9,100:104\"",                                                              \
-        .doc = "Queries: an index, from:to without the end, or a list of these, in the order of "  \
-               "the answer; default all."                                                          \
-    }
+    SRV_FIELD_ROW(T, rows, SRV_RANGES,                                                             \
+                  "Queries: an index, from:to without the end, or a list of these, in the order "  \
+                  "of the answer; default all.",                                                   \
+                  .accepts = SRV_R_MANY, .example = "\"5,9,100:104\"")
 #define SRV_RUN_COLS_ROW(T)                                                                        \
-    {                                                                                              \
-        .name = "cols", .kind = SRV_RANGES, .offset = offsetof(T, cols), .example = "\"0:256\"",   \
-        .doc = "Keys: an index, or from:to without the end; default all."                          \
-    }
+    SRV_FIELD_ROW(T, cols, SRV_RANGES, "Keys: an index, or from:to without the end; default all.", \
+                  .example = "\"0:256\"")
 extern const char *const srv_run_head_words[], *const srv_run_mean_words[];
 
 /* A run that is held, and the site of it that the request selects. */
@@ -212,32 +196,22 @@ typedef struct srv_heads_query {
 } srv_heads_query;
 
 #define SRV_RUN_MANY_HEADS_ROWS(T)                                                                 \
-    {.name = "sites",                                                                              \
-     .kind = SRV_STRINGS,                                                                          \
-     .offset = offsetof(T, heads.sites),                                                           \
-     .example = "\"0,3\"",                                                                         \
-     .doc = "Attention sites by name or number, in the order of the answer; default all."},        \
-        {.name = "kind",                                                                           \
-         .kind = SRV_ENUM,                                                                         \
-         .offset = offsetof(T, heads.spot.kind),                                                   \
-         .choices = srv_run_kinds,                                                                 \
-         .doc = "Only sites of this kind."},                                                       \
+    SRV_NAMED_ROW(T, "sites", heads.sites, SRV_STRINGS,                                            \
+                  "Attention sites by name or number, in the order of the answer; default all.",   \
+                  .example = "\"0,3\""),                                                           \
+        SRV_NAMED_ROW(T, "kind", heads.spot.kind, SRV_ENUM, "Only sites of this kind.",            \
+                      .choices = srv_run_kinds),                                                   \
         SRV_RUN_STACK_ROW(T, heads.spot.stack),                                                    \
-        {.name = "layer",                                                                          \
-         .kind = SRV_INT,                                                                          \
-         .offset = offsetof(T, heads.spot.layer),                                                  \
-         .max = 1048576,                                                                           \
-         .doc = "Only this layer: sites of this number, or this layer of an axis of layers."},     \
-        {.name = "batch",                                                                          \
-         .kind = SRV_INT,                                                                          \
-         .offset = offsetof(T, heads.spot.batch),                                                  \
-         .max = 4294967296,                                                                        \
-         .doc = "Only this batch entry of each layer; default all."},                              \
-    {                                                                                              \
-        .name = "heads", .kind = SRV_UNION, .offset = offsetof(T, heads.heads),                    \
-        .accepts = SRV_U_STRING | SRV_U_INTS, .choices = srv_run_head_words, .example = "\"0,3\"", \
-        .doc = "Query heads of each site: a list of numbers, or all (default)."                    \
-    }
+        SRV_NAMED_ROW(                                                                             \
+            T, "layer", heads.spot.layer, SRV_INT,                                                 \
+            "Only this layer: sites of this number, or this layer of an axis of layers.",          \
+            .max = 1048576),                                                                       \
+        SRV_NAMED_ROW(T, "batch", heads.spot.batch, SRV_INT,                                       \
+                      "Only this batch entry of each layer; default all.", .max = 4294967296),     \
+        SRV_NAMED_ROW(T, "heads", heads.heads, SRV_UNION,                                          \
+                      "Query heads of each site: a list of numbers, or all (default).",            \
+                      .accepts = SRV_U_STRING | SRV_U_INTS, .choices = srv_run_head_words,         \
+                      .example = "\"0,3\"")
 
 /* A head: `entry` is the batch entry of the site, and `batch` that of the layer. */
 typedef struct srv_run_head {

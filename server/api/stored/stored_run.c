@@ -1,6 +1,5 @@
 /* Code that the routes of /v1/runs/{id} share: the run that the path names, the checks of a query
  * string, the headers that let clients keep answers, and exact cells computed on the pool. */
-#include "api/common/route_fields.h"
 #include "api/stored/stored_api.h"
 
 #include <inttypes.h>
