@@ -81,13 +81,9 @@ static void draw_symbols(const attn_corpus *c, attn_sentence *s, attn_pair *out)
  * few are needed: about thirty for a held-out sentence of three words, the rarest. */
 enum { MOST_CANDIDATES = 20000, LONGEST = 60, MOST_SYMBOLS = 1000 };
 
-static const char *const tasks[] = {"en-fr", "copy",       "reverse",
-                                    "sort",  "en-fr-text", "word-classes"};
-static const char *const splits[] = {"train", "validation", "held-out"};
-
-const char *attn_task_name(attn_task task) {
-    return (unsigned)task < sizeof tasks / sizeof *tasks ? tasks[task] : "unknown";
-}
+const char *const attn_task_names[] = {"en-fr",      "copy",         "reverse", "sort",
+                                       "en-fr-text", "word-classes", NULL};
+const char *const attn_split_names[] = {"train", "validation", "held-out", NULL};
 
 static bool is_translation(attn_task task) {
     return task == ATTN_EN_FR || task == ATTN_EN_FR_TEXT;
@@ -104,18 +100,9 @@ void attn_task_languages(attn_task task, attn_language out[2]) {
 }
 
 bool attn_task_parse(const char *name, attn_task *out) {
-    for (size_t i = 0; i < sizeof tasks / sizeof *tasks; i++)
-        if (!strcmp(name, tasks[i])) {
+    for (size_t i = 0; attn_task_names[i]; i++)
+        if (!strcmp(name, attn_task_names[i])) {
             *out = (attn_task)i;
-            return true;
-        }
-    return false;
-}
-
-bool attn_split_parse(const char *name, attn_split *out) {
-    for (size_t i = 0; i < sizeof splits / sizeof *splits; i++)
-        if (!strcmp(name, splits[i])) {
-            *out = (attn_split)i;
             return true;
         }
     return false;
@@ -228,5 +215,5 @@ attn_status attn_corpus_pair(const attn_corpus *corpus, attn_split split, uint64
             return ATTN_OK;
     }
     return attn_fail(err, ATTN_EVALUE, "longest", "no %s sentence of %zu to %zu words was found",
-                     splits[split], corpus->options.shortest, corpus->options.longest);
+                     attn_split_names[split], corpus->options.shortest, corpus->options.longest);
 }

@@ -63,12 +63,10 @@ typedef enum attn_part { ATTN_PART_LIST(ATTN_PART_NUMBER) ATTN_PARTS } attn_part
 
 typedef enum attn_split { ATTN_TRAIN = 0, ATTN_VALIDATION, ATTN_HELD_OUT } attn_split;
 
-/* Returns "en-fr", "copy", "reverse", "sort", "en-fr-text" or "word-classes"; never NULL. */
-const char *attn_task_name(attn_task task);
-/* Find a task, or a split ("train", "validation", "held-out"), by its name. Return false if there
- * is no such name. */
+/* The names of the tasks, such as "en-fr", and of the splits, such as "held-out", ended by NULL. */
+extern const char *const attn_task_names[], *const attn_split_names[];
+/* Finds a task by its name. Returns false if there is no such name. */
 bool attn_task_parse(const char *name, attn_task *out);
-bool attn_split_parse(const char *name, attn_split *out);
 
 /* Options of a corpus. Numbers at the beginning of a comment are defaults. */
 typedef struct attn_corpus_options {

@@ -16,39 +16,39 @@
 #include "train/training.h"
 #include "wire/decode.h"
 
-typedef enum srv_option_kind {
-    SRV_OPTION_FLAG,   /* sets a bool to true; has no value on the command line */
-    SRV_OPTION_SIZE,   /* sets a size_t */
-    SRV_OPTION_NUMBER, /* sets a double */
-    SRV_OPTION_SEED,   /* sets a uint64_t */
-    SRV_OPTION_TEXT,   /* sets a const char * */
-} srv_option_kind;
-
 enum { SRV_OPTION_NAME = 64 }; /* buffer size of an option's name */
 /* Writes the name to `text` with "-" in place of "_", and returns it: fields and settings have
  * underscores, options have dashes. */
 const char *srv_option_dashed(const char *name, char text[SRV_OPTION_NAME]);
 
-typedef struct srv_option {
-    const char *name; /* without dashes; NULL ends a table */
-    srv_option_kind kind;
-    void *to; /* the variable to set; it holds the default value before */
-    const char *doc;
-} srv_option;
+/* Options are rows of a field table (wire/decode.h) of the kinds BOOL, INT, REAL, STRING and ENUM,
+ * which set members of the struct at `base`. It holds the default values before. The option of the
+ * field "batch_tokens" is --batch-tokens. The table ends before the first row whose member lies
+ * behind the first `size` bytes of the struct. */
+typedef struct srv_options {
+    const srv_field *fields;
+    void *base;
+    size_t size;
+} srv_options;
 
-/* Reads a command line of --name value and --name=value and sets the variables of the table.
- * `about` is the first line of --help.
+/* Rows of a table of options of the struct T. SRV_OPTION is a value of the kind `what`; numbers have
+ * no range. SRV_CHOICE is one of the names in `list`, which --help prints behind `text`. */
+#define SRV_OPTION(T, option, member, what, text)                                                  \
+    { .name = option, .kind = what, .offset = offsetof(T, member), .doc = text }
+#define SRV_CHOICE(T, option, member, list, text)                                                  \
+    {                                                                                              \
+        .name = option, .kind = SRV_ENUM, .offset = offsetof(T, member), .choices = list,          \
+        .doc = text                                                                                \
+    }
+
+/* Reads a command line of --name value and --name=value by `count` tables. `about` is the first line
+ * of --help, which lists the options in the order of the tables.
  *
  *   0   the command shall run
  *   1   --help was printed; exit with code 0
  *   3   an error was printed to stderr; exit with code 2 */
-int srv_options_read(const srv_option *table, const char *about, int argc, char **argv);
-/* Reads options for the first rows of a field table (wire/decode.h) as well; --help lists them
- * first. They set members of the struct of `size` bytes at `base`, which holds the default values
- * before. The option of
- * the field "batch_tokens" is --batch-tokens. */
-int srv_options_read_fields(const srv_field *fields, void *base, size_t size,
-                            const srv_option *table, const char *about, int argc, char **argv);
+int srv_options_read(const srv_options *tables, size_t count, const char *about, int argc,
+                     char **argv);
 
 /* Prints an error of the library on stderr and returns the exit code 1. */
 int srv_command_fail(const char *command, const attn_error *err);
@@ -57,6 +57,16 @@ enum { SRV_COMMAND_STOPPED = 130 };
 /* Makes the first SIGINT or SIGTERM set a flag to 1 instead of ending the process. A second signal
  * of the same kind ends the process. Returns the flag, a global variable. */
 atomic_int *srv_command_watch_stop(void);
+
+/* A progress bar on the last line of a terminal, which is stderr. */
+typedef struct srv_bar {
+    bool wanted; /* stderr is a terminal */
+    bool drawn;  /* the bar is on its last line */
+} srv_bar;
+/* Draws the bar for the completed share `done` (0 … 1). The caller writes text behind it and flushes
+ * stderr. */
+void srv_bar_draw(srv_bar *bar, double done);
+void srv_bar_clear(srv_bar *bar);
 
 typedef int srv_command_run(int argc, char **argv); /* argv[0]: the command's name */
 

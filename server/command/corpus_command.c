@@ -8,10 +8,32 @@
 
 typedef struct command_options {
     attn_corpus_options corpus;
-    const char *task, *split, *format;
+    int split, format; /* an attn_split; an index of format_names */
     size_t count, from;
     bool baselines;
 } command_options;
+
+#define OPTION(...) SRV_OPTION(command_options, __VA_ARGS__)
+
+enum { JSON = 1 };
+static const char *const format_names[] = {"tsv", "json", NULL};
+static const srv_field option_fields[] = {
+    SRV_CHOICE(command_options, "task", corpus.task, attn_task_names, "one of"),
+    SRV_CHOICE(command_options, "split", split, attn_split_names, "one of"),
+    OPTION("count", count, SRV_INT, "number of pairs"),
+    OPTION("from", from, SRV_INT, "index of the first pair"),
+    SRV_CHOICE(command_options, "format", format, format_names,
+               "one line a pair, tsv with the columns source, target and links; one of"),
+    OPTION("large", corpus.large, SRV_BOOL, "use all words of the lexicon"),
+    OPTION("seed", corpus.seed, SRV_INT, "seed of the corpus"),
+    OPTION("shortest", corpus.shortest, SRV_INT, "fewest source words"),
+    OPTION("longest", corpus.longest, SRV_INT, "most source words"),
+    OPTION("skew", corpus.skew, SRV_REAL, "a value above 1 gives more short sentences"),
+    OPTION("num_symbols", corpus.symbols, SRV_INT, "number of symbols of copy, reverse and sort"),
+    OPTION("baselines", baselines, SRV_BOOL,
+           "print the BLEU of a word-by-word dictionary and of copying instead"),
+    {0},
+};
 
 static void print_words(const char *const *words, size_t count) {
     for (size_t i = 0; i < count; i++)
@@ -65,13 +87,13 @@ static void print_json(const attn_pair *p) {
     puts("}");
 }
 
-static int print_pairs(const command_options *w, const attn_corpus *corpus, attn_split split) {
+static int print_pairs(const command_options *w, const attn_corpus *corpus) {
     static attn_pair pair; /* not on the stack, because it has 15 KB */
     attn_error err;
     for (size_t i = 0; i < w->count; i++) {
-        if (attn_corpus_pair(corpus, split, w->from + i, &pair, &err))
+        if (attn_corpus_pair(corpus, (attn_split)w->split, w->from + i, &pair, &err))
             return srv_command_fail("corpus", &err);
-        if (*w->format == 'j')
+        if (w->format == JSON)
             print_json(&pair);
         else
             print_tsv(&pair);
@@ -92,50 +114,17 @@ static int print_baselines(const attn_corpus *corpus, attn_arena *arena) {
 
 static int run(const command_options *w, attn_arena *arena) {
     attn_corpus *corpus;
-    attn_split split;
     attn_error err;
-    attn_corpus_options options = w->corpus;
-    if (!attn_task_parse(w->task, &options.task) || !attn_split_parse(w->split, &split) ||
-        (strcmp(w->format, "tsv") && strcmp(w->format, "json"))) {
-        fputs("attnd corpus: --task is en-fr, copy, reverse, sort, en-fr-text or word-classes; "
-              "--split train, "
-              "validation or held-out; --format tsv or json\n",
-              stderr);
-        return 2;
-    }
-    if (attn_corpus_new(&options, arena, &corpus, &err))
+    if (attn_corpus_new(&w->corpus, arena, &corpus, &err))
         return srv_command_fail("corpus", &err) + (err.code == ATTN_EVALUE);
-    return w->baselines ? print_baselines(corpus, arena) : print_pairs(w, corpus, split);
+    return w->baselines ? print_baselines(corpus, arena) : print_pairs(w, corpus);
 }
 
 int srv_command_corpus(int argc, char **argv) {
-    command_options w = {.corpus = attn_corpus_defaults(),
-                         .task = "en-fr",
-                         .split = "train",
-                         .format = "tsv",
-                         .count = 10};
-    const srv_option table[] = {
-        {"task", SRV_OPTION_TEXT, &w.task,
-         "en-fr, copy, reverse, sort, en-fr-text or word-classes"},
-        {"split", SRV_OPTION_TEXT, &w.split, "train, validation or held-out"},
-        {"count", SRV_OPTION_SIZE, &w.count, "number of pairs"},
-        {"from", SRV_OPTION_SIZE, &w.from, "index of the first pair"},
-        {"format", SRV_OPTION_TEXT, &w.format,
-         "tsv (source, target, links) or json; one line a pair"},
-        {"large", SRV_OPTION_FLAG, &w.corpus.large, "use all words of the lexicon"},
-        {"seed", SRV_OPTION_SEED, &w.corpus.seed, "seed of the corpus"},
-        {"shortest", SRV_OPTION_SIZE, &w.corpus.shortest, "fewest source words"},
-        {"longest", SRV_OPTION_SIZE, &w.corpus.longest, "most source words"},
-        {"skew", SRV_OPTION_NUMBER, &w.corpus.skew, "a value above 1 gives more short sentences"},
-        {"num_symbols", SRV_OPTION_SIZE, &w.corpus.symbols,
-         "number of symbols of copy, reverse and sort"},
-        {"baselines", SRV_OPTION_FLAG, &w.baselines,
-         "print the BLEU of a word-by-word dictionary and of copying instead"},
-        {0},
-    };
+    command_options w = {.corpus = attn_corpus_defaults(), .count = 10};
     int code = srv_options_read(
-        table, "Prints sentence pairs of the built-in corpora with their gold alignments.", argc,
-        argv);
+        &(srv_options){option_fields, &w, sizeof w}, 1,
+        "Prints sentence pairs of the built-in corpora with their gold alignments.", argc, argv);
     if (code)
         return code - 1;
     attn_arena *arena = attn_arena_new((size_t)1 << 30);

@@ -7,8 +7,7 @@
 
 #include "base/try.h"
 #include "command/command.h"
-#include "store/model_disk.h"
-#include "system/embedded.h"
+#include "jobs/jobs.h"
 
 enum { PATH = 4096 };          /* buffer size of a path */
 static const double scale = 2; /* pixels of a PNG for each unit of length of the SVG */
@@ -83,39 +82,31 @@ static attn_status write_findings(const char *folder, const attn_findings *findi
     return status;
 }
 
-enum { OPTIONS = ATTN_EXPERIMENT_SETTINGS + 8 }; /* room in a table of options, end row included */
-enum { BAR = 24 };                               /* characters of the progress bar */
-
 typedef struct command_options {
     const attn_experiment *experiment;
     double values[ATTN_EXPERIMENT_SETTINGS];
-    const char *out, *model;
+    const char *out;
     size_t threads;
     bool full, quiet;
+    const char *model; /* last, because only some experiments have the option */
 } command_options;
+
+#define OPTION(...) SRV_OPTION(command_options, __VA_ARGS__)
+static const srv_field common_options[] = {
+    OPTION("full", full, SRV_BOOL, "use the profile that takes longer"),
+    OPTION("out", out, SRV_STRING, "folder for NAME.json, NAME.svg and NAME.png"),
+    OPTION("threads", threads, SRV_INT, "number of threads"),
+    OPTION("quiet", quiet, SRV_BOOL, "show no progress"),
+    OPTION("model", model, SRV_STRING, "model file of `attnd train` to examine"),
+    {0},
+};
 
 /* The state of the progress display on stderr. */
 typedef struct show {
-    bool bar;       /* stderr is a terminal: draw a progress bar */
-    bool drawn;     /* the bar is on the terminal's last line */
+    srv_bar bar;
     int percent;    /* the percentage that the bar shows */
     char line[128]; /* the last line of text from the experiment */
 } show;
-
-static void clear(show *s) {
-    if (s->drawn)
-        fputs("\r\033[K", stderr);
-    s->drawn = false;
-}
-
-static void draw(show *s) {
-    fputs("\r\033[K[", stderr);
-    for (int i = 0; i < BAR; i++)
-        fputs(i < BAR * s->percent / 100 ? "█" : "·", stderr);
-    fprintf(stderr, "] %d %%  %s", s->percent, s->line);
-    fflush(stderr);
-    s->drawn = true;
-}
 
 /* The experiment's progress hook. On a terminal it updates the bar; otherwise it prints each line
  * of text from the experiment. */
@@ -124,10 +115,12 @@ static void progress(void *ctx, double done, const char *line) {
     const int percent = (int)(100 * done);
     if (line)
         snprintf(s->line, sizeof s->line, "%s", line);
-    if (s->bar && (line || percent != s->percent)) {
+    if (s->bar.wanted && (line || percent != s->percent)) {
         s->percent = percent;
-        draw(s);
-    } else if (!s->bar && line) {
+        srv_bar_draw(&s->bar, percent / 100.0);
+        fprintf(stderr, "%d %%  %s", percent, s->line);
+        fflush(stderr);
+    } else if (!s->bar.wanted && line) {
         fprintf(stderr, "%3d %%  %s\n", percent, line);
     }
 }
@@ -151,62 +144,34 @@ static int unknown(const char *name) {
     return 2;
 }
 
-/* Fills the table of options: the settings of the experiment, then the options that all experiments
- * have. */
-static void fill_table(command_options *w, srv_option table[OPTIONS]) {
-    const attn_experiment *e = w->experiment;
-    const srv_option common[] = {
-        {"full", SRV_OPTION_FLAG, &w->full, "use the profile that takes longer"},
-        {"out", SRV_OPTION_TEXT, &w->out, "folder for NAME.json, NAME.svg and NAME.png"},
-        {"threads", SRV_OPTION_SIZE, &w->threads, "number of threads"},
-        {"quiet", SRV_OPTION_FLAG, &w->quiet, "show no progress"},
-        {"model", SRV_OPTION_TEXT, &w->model, "model file of `attnd train` to examine"},
-        {0}};
-    size_t n = 0;
-    for (; n < e->setting_count; n++)
-        table[n] =
-            (srv_option){e->settings[n].name, SRV_OPTION_NUMBER, &w->values[n], e->settings[n].doc};
-    for (size_t i = 0; i < sizeof common / sizeof *common; i++)
-        if (!common[i].name || strcmp(common[i].name, "model") || e->wants_model)
-            table[n++] = common[i];
-}
-
 /* Reads the options. Returns as srv_options_read does. --full is looked for first, because it
  * decides the default values of the other options. */
 static int read_options(command_options *w, int argc, char **argv) {
-    srv_option table[OPTIONS];
+    const attn_experiment *e = w->experiment;
+    srv_field settings[ATTN_EXPERIMENT_SETTINGS + 1] = {0};
+    const srv_options tables[] = {
+        {settings, w->values, sizeof w->values},
+        {common_options, w, e->wants_model ? sizeof *w : offsetof(command_options, model)},
+    };
     for (int i = 1; i < argc; i++)
         w->full = w->full || !strcmp(argv[i], "--full");
-    attn_experiment_values(w->experiment, w->full, w->values);
-    fill_table(w, table);
-    int code = srv_options_read(table, w->experiment->shows, argc, argv);
+    attn_experiment_values(e, w->full, w->values);
+    for (size_t i = 0; i < e->setting_count; i++)
+        settings[i] = (srv_field){.name = e->settings[i].name,
+                                  .kind = SRV_REAL,
+                                  .offset = i * sizeof *w->values,
+                                  .doc = e->settings[i].doc};
+    int code = srv_options_read(tables, 2, e->shows, argc, argv);
     if (code)
         return code;
     attn_error err;
-    if (attn_experiment_check(w->experiment, w->values, &err)) {
+    if (attn_experiment_check(e, w->values, &err)) {
         char name[SRV_OPTION_NAME];
-        fprintf(stderr, "attnd experiment %s: --%s %s\n", w->experiment->name,
+        fprintf(stderr, "attnd experiment %s: --%s %s\n", e->name,
                 srv_option_dashed(err.where, name), err.text);
         return 3;
     }
     return 0;
-}
-
-/* Opens the model to examine: the file of --model, or the embedded one. */
-static attn_status open_model(const command_options *w, attn_model_file *file,
-                              attn_experiment_hooks *hooks, attn_error *err) {
-    const srv_file *f = srv_embedded;
-    while (!*w->model && f->name && strcmp(f->name, "models/en-fr.safetensors"))
-        f++;
-    ATTN_TRY(*w->model ? srv_model_open(w->model, false, file, NULL, err)
-             : f->name ? attn_model_read(f->data, f->size, false, file, err)
-                       : attn_fail(err, ATTN_EARG, "model", "none is built in"));
-    hooks->model = file->model, hooks->source = file->source, hooks->target = file->target;
-    if (!srv_model_corpus(file, &hooks->corpus) ||
-        (hooks->corpus.task != ATTN_EN_FR && hooks->corpus.task != ATTN_EN_FR_TEXT))
-        return attn_fail(err, ATTN_EARG, "model",
-                         "must be trained on the task en-fr or en-fr-text");
-    return ATTN_OK;
 }
 
 static int report(const command_options *w, const attn_findings *findings) {
@@ -229,16 +194,16 @@ static int report(const command_options *w, const attn_findings *findings) {
 
 static int run(const command_options *w, attn_arena *arena, attn_pool *pool) {
     const attn_control control = {.cancel = srv_command_watch_stop()};
-    show shown = {.bar = isatty(STDERR_FILENO)};
+    show shown = {.bar.wanted = isatty(STDERR_FILENO)};
     attn_experiment_hooks hooks = {
         .progress = w->quiet ? NULL : progress, .ctx = &shown, .control = &control, .pool = pool};
     attn_model_file file = {0};
     attn_findings findings;
     attn_error err;
-    attn_status status = w->experiment->wants_model ? open_model(w, &file, &hooks, &err) : ATTN_OK;
+    attn_status status = srv_experiment_model(w->experiment, w->model, &file, &hooks, &err);
     if (!status)
         status = attn_experiment_run(w->experiment, w->values, &hooks, arena, &findings, &err);
-    clear(&shown);
+    srv_bar_clear(&shown.bar);
     int code = status == ATTN_ECANCELED ? SRV_COMMAND_STOPPED
                : status                 ? srv_command_fail(w->experiment->name, &err)
                                         : report(w, &findings);

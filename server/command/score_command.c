@@ -59,9 +59,10 @@ void srv_scores_json(FILE *to, const attn_model_scores *s) {
         fputs("null}}", to);
 }
 
-static attn_status score_lengths(const attn_model_file *file, const attn_corpus_options *options,
-                                 size_t count, size_t beams, attn_pool *pool,
-                                 attn_model_scores *scores, attn_error *err) {
+/* Scores the model on held-out pairs of a corpus. */
+static attn_status score_corpus(const attn_model_file *file, const attn_corpus_options *options,
+                                size_t count, size_t beams, attn_pool *pool,
+                                attn_model_scores *scores, attn_error *err) {
     attn_arena *arena = attn_arena_new((size_t)1 << 30);
     attn_corpus *corpus;
     attn_status status = arena ? attn_corpus_new(options, arena, &corpus, err)
@@ -85,7 +86,7 @@ static int print_by_length(const attn_model_file *file, attn_corpus_options opti
         attn_error err;
         char name[32];
         options.shortest = middle - 2, options.longest = middle + 2 < 60 ? middle + 2 : 60;
-        if (score_lengths(file, &options, count, beams, pool, &scores, &err))
+        if (score_corpus(file, &options, count, beams, pool, &scores, &err))
             return srv_command_fail("score", &err);
         snprintf(name, sizeof name, "%zu to %zu words", options.shortest, options.longest);
         if (json) {
@@ -100,21 +101,32 @@ static int print_by_length(const attn_model_file *file, attn_corpus_options opti
 }
 
 typedef struct command_options {
-    const char *model, *format;
+    const char *model;
+    int format; /* an index of format_names */
     size_t count, beams, threads;
     bool by_length;
 } command_options;
 
+enum { JSON = 1 };
+static const char *const format_names[] = {"text", "json", NULL};
+#define OPTION(...) SRV_OPTION(command_options, __VA_ARGS__)
+static const srv_field option_fields[] = {
+    OPTION("model", model, SRV_STRING, "model file of `attnd train`"),
+    OPTION("count", count, SRV_INT, "number of held-out pairs"),
+    OPTION("beams", beams, SRV_INT, "hypotheses of the beam search; 1 is greedy"),
+    OPTION("by_length", by_length, SRV_BOOL, "also score sentences of 10, 20, … words"),
+    SRV_CHOICE(command_options, "format", format, format_names, "one of"),
+    OPTION("threads", threads, SRV_INT, "number of threads"),
+    {0},
+};
+
 static int score_all(const command_options *w, const attn_model_file *file,
-                     const attn_corpus_options *options, attn_arena *arena, attn_pool *pool) {
+                     const attn_corpus_options *options, attn_pool *pool) {
     attn_model_scores scores = {0};
-    attn_corpus *corpus;
     attn_error err;
-    if (attn_corpus_new(options, arena, &corpus, &err) ||
-        attn_model_score(file->model, corpus, ATTN_HELD_OUT, 0, w->count, file->source,
-                         file->target, w->beams, pool, NULL, &scores, &err))
+    if (score_corpus(file, options, w->count, w->beams, pool, &scores, &err))
         return srv_command_fail("score", &err);
-    if (*w->format != 'j') {
+    if (w->format != JSON) {
         srv_scores_print(stdout, "held-out", &scores);
         return w->by_length ? print_by_length(file, *options, w->count, w->beams, pool, NULL) : 0;
     }
@@ -136,27 +148,16 @@ static int score(const command_options *w, const attn_model_file *file) {
         fprintf(stderr, "attnd score: %s does not say which corpus it was trained on\n", w->model);
         return 1;
     }
-    attn_arena *arena = attn_arena_new((size_t)1 << 30);
     attn_pool *pool = w->threads > 1 ? attn_pool_new(w->threads) : NULL;
-    int code = arena ? score_all(w, file, &options, arena, pool) : 1;
+    const int code = score_all(w, file, &options, pool);
     attn_pool_free(pool);
-    attn_arena_free(arena);
     return code;
 }
 
 int srv_command_score(int argc, char **argv) {
-    command_options w = {"model.safetensors", "text", 500, 1, 1, false};
-    const srv_option table[] = {
-        {"model", SRV_OPTION_TEXT, &w.model, "model file of `attnd train`"},
-        {"count", SRV_OPTION_SIZE, &w.count, "number of held-out pairs"},
-        {"beams", SRV_OPTION_SIZE, &w.beams, "hypotheses of the beam search; 1 is greedy"},
-        {"by-length", SRV_OPTION_FLAG, &w.by_length, "also score sentences of 10, 20, … words"},
-        {"format", SRV_OPTION_TEXT, &w.format, "text or json"},
-        {"threads", SRV_OPTION_SIZE, &w.threads, "number of threads"},
-        {0},
-    };
-    int code =
-        srv_options_read(table, "Scores a trained model on held-out sentence pairs.", argc, argv);
+    command_options w = {.model = "model.safetensors", .count = 500, .beams = 1, .threads = 1};
+    int code = srv_options_read(&(srv_options){option_fields, &w, sizeof w}, 1,
+                                "Scores a trained model on held-out sentence pairs.", argc, argv);
     if (code)
         return code - 1;
     attn_model_file file;

@@ -13,33 +13,20 @@ typedef struct train_command {
     const char *log_path;
     bool resume, quiet;
     FILE *log;
-    bool bar;   /* stderr is a terminal: draw a progress bar */
-    bool drawn; /* the bar is on the terminal's last line */
+    srv_bar bar;
 } train_command;
 
-enum { TRAIN_OPTIONS = 8 }; /* room in the table of options that are no training options */
-
-static void make_table(train_command *c, srv_option table[TRAIN_OPTIONS]) {
-    const srv_option rows[] = {
-        {"init", SRV_OPTION_TEXT, &c->run.init,
-         "start with the values and vocabularies of this model"},
-        {"out", SRV_OPTION_TEXT, &c->run.out, "file of the model; its checkpoint is beside it"},
-        {"threads", SRV_OPTION_SIZE, &c->threads, "number of threads"},
-        {"log", SRV_OPTION_TEXT, &c->log_path,
-         "append one JSON line for each evaluation to this file"},
-        {"resume", SRV_OPTION_FLAG, &c->resume, "continue from the checkpoint, if there is one"},
-        {"quiet", SRV_OPTION_FLAG, &c->quiet, "show no progress"},
-        {0},
-    };
-    c->run.init = "";
-    c->run.out = "model.safetensors";
-    c->threads = 1;
-    srv_train_defaults(&c->run.options);
-    _Static_assert(sizeof rows / sizeof *rows <= TRAIN_OPTIONS, "room");
-    memcpy(table, rows, sizeof rows);
-}
-
-enum { BAR = 24 }; /* characters of the progress bar */
+#define OPTION(...) SRV_OPTION(train_command, __VA_ARGS__)
+/* The options beside the fields of training jobs. */
+static const srv_field option_fields[] = {
+    OPTION("init", run.init, SRV_STRING, "start with the values and vocabularies of this model"),
+    OPTION("out", run.out, SRV_STRING, "file of the model; its checkpoint is beside it"),
+    OPTION("threads", threads, SRV_INT, "number of threads"),
+    OPTION("log", log_path, SRV_STRING, "append one JSON line for each evaluation to this file"),
+    OPTION("resume", resume, SRV_BOOL, "continue from the checkpoint, if there is one"),
+    OPTION("quiet", quiet, SRV_BOOL, "show no progress"),
+    {0},
+};
 
 static void print_time(FILE *to, double seconds) {
     long s = (long)seconds;
@@ -63,20 +50,9 @@ static void print_numbers(FILE *to, const attn_training_progress *now) {
 }
 
 static void draw(train_command *command, const attn_training_progress *now) {
-    size_t full = now->steps ? (size_t)(BAR * now->step / now->steps) : BAR;
-    fputs("\r\033[K[", stderr);
-    for (size_t i = 0; i < BAR; i++)
-        fputs(i < full ? "█" : "·", stderr);
-    fputs("] ", stderr);
+    srv_bar_draw(&command->bar, now->steps ? (double)now->step / (double)now->steps : 1);
     print_numbers(stderr, now);
     fflush(stderr);
-    command->drawn = true;
-}
-
-static void clear_line(train_command *command) {
-    if (command->drawn)
-        fputs("\r\033[K", stderr);
-    command->drawn = false;
 }
 
 static void log_line(FILE *to, const attn_training_progress *now) {
@@ -100,11 +76,11 @@ static void show_progress(void *ctx, const attn_training_progress *now) {
     if (command->quiet)
         return;
     if (now->evaluated) {
-        clear_line(command);
+        srv_bar_clear(&command->bar);
         print_numbers(stderr, now);
         fputc('\n', stderr);
     }
-    if (command->bar)
+    if (command->bar.wanted)
         draw(command, now);
 }
 
@@ -154,7 +130,7 @@ static int train(train_command *command, attn_pool *pool) {
     attn_error err;
     attn_status status = attn_train(run->file.model, &run->train, &run->validation,
                                     &run->options.loop, &run->state, &hooks, pool, &control, &err);
-    clear_line(command);
+    srv_bar_clear(&command->bar);
     if (status && status != ATTN_ECANCELED)
         return srv_command_fail("train", &err);
     if (srv_train_keep_best(run, &err))
@@ -192,13 +168,16 @@ static int work(train_command *command) {
 }
 
 int srv_command_train(int argc, char **argv) {
-    train_command command = {.bar = isatty(STDERR_FILENO)};
-    srv_option table[TRAIN_OPTIONS];
+    train_command command = {.run = {.init = "", .out = "model.safetensors"},
+                             .threads = 1,
+                             .bar.wanted = isatty(STDERR_FILENO)};
     char checkpoint[SRV_TRAIN_TEXT];
-    make_table(&command, table);
-    int code =
-        srv_options_read_fields(srv_job_fields, &command.run.options, sizeof command.run.options,
-                                table, "Trains a model on a built-in corpus.", argc, argv);
+    const srv_options tables[] = {
+        {srv_job_fields, &command.run.options, sizeof command.run.options},
+        {option_fields, &command, sizeof command},
+    };
+    srv_train_defaults(&command.run.options);
+    int code = srv_options_read(tables, 2, "Trains a model on a built-in corpus.", argc, argv);
     if (code)
         return code - 1;
     if (snprintf(checkpoint, sizeof checkpoint, "%s.checkpoint", command.run.out) >=

@@ -205,23 +205,28 @@ int srv_job_restore_result(srv_job_entry *e, const srv_strings *pictures,
 
 /* --- running the experiment --- */
 
-static attn_status open_model(work *w, attn_experiment_hooks *hooks, attn_error *err) {
+attn_status srv_experiment_model(const attn_experiment *experiment, const char *path,
+                                 attn_model_file *file, attn_experiment_hooks *hooks,
+                                 attn_error *err) {
     const srv_file *f = model_file();
-    ATTN_TRY(f ? attn_model_read(f->data, f->size, false, &w->model, err)
-               : attn_fail(err, ATTN_EARG, "model", "none is built in"));
-    hooks->model = w->model.model;
-    hooks->source = w->model.source;
-    hooks->target = w->model.target;
-    return srv_model_corpus(&w->model, &hooks->corpus)
+    if (!experiment->wants_model)
+        return ATTN_OK;
+    ATTN_TRY(*path ? srv_model_open(path, false, file, NULL, err)
+             : f   ? attn_model_read(f->data, f->size, false, file, err)
+                   : attn_fail(err, ATTN_EARG, "model", "none is built in"));
+    hooks->model = file->model, hooks->source = file->source, hooks->target = file->target;
+    return srv_model_corpus(file, &hooks->corpus) &&
+                   (hooks->corpus.task == ATTN_EN_FR || hooks->corpus.task == ATTN_EN_FR_TEXT)
                ? ATTN_OK
-               : attn_fail(err, ATTN_EARG, "model", "it does not say what it was trained on");
+               : attn_fail(err, ATTN_EARG, "model",
+                           "must be trained on the task en-fr or en-fr-text");
 }
 
 static attn_status run_experiment(work *w, attn_arena *arena, const double *values,
                                   attn_error *err) {
     attn_experiment_hooks hooks = {.progress = on_progress, .ctx = w, .control = &w->control};
     attn_findings found;
-    ATTN_TRY(w->experiment->wants_model ? open_model(w, &hooks, err) : ATTN_OK);
+    ATTN_TRY(srv_experiment_model(w->experiment, "", &w->model, &hooks, err));
     ATTN_TRY(attn_experiment_run(w->experiment, values, &hooks, arena, &found, err));
     return report_findings(w, &found, err);
 }

@@ -12,8 +12,6 @@ const char *const srv_job_kinds[] = {"train", "experiment", "look", "store", NUL
 
 /* The kinds that POST /v1/jobs creates. */
 static const char *const created_kinds[] = {"train", "experiment", NULL};
-static const char *const tasks[] = {"en-fr",      "copy",         "reverse", "sort",
-                                    "en-fr-text", "word-classes", NULL};
 static const char *const schedules[] = {"constant", "inverse-root", "cosine", NULL};
 
 /* --- experiments and their settings, which the library lists --- */
@@ -71,7 +69,7 @@ static void settings_init(void *settings) {
     SETTING_##use(member, kind, words, least, most, sentence)
 
 const srv_field srv_job_fields[] = {
-    CHOICE("task", corpus.task, tasks,
+    CHOICE("task", corpus.task, attn_task_names,
            "The task to learn: en-fr (default), copy, reverse, sort, en-fr-text or word-classes."),
     ROW("large", corpus.large, SRV_BOOL, 0, 0,
         "For en-fr and word-classes: use all words of the lexicon."),

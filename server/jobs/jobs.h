@@ -87,6 +87,13 @@ bool srv_job_fits(srv_request *req, const srv_job_body *body);
 attn_status srv_job_values(const srv_job_body *body, double values[ATTN_EXPERIMENT_SETTINGS],
                            attn_error *err);
 
+/* Opens the model that the experiment analyses, if it wants one, and sets the hooks to it: the file
+ * `path`, or the built-in model if that is "". The caller closes `file`, which is empty before, in any
+ * case. */
+attn_status srv_experiment_model(const attn_experiment *experiment, const char *path,
+                                 attn_model_file *file, attn_experiment_hooks *hooks,
+                                 attn_error *err);
+
 /* Opens the store, restores the jobs of jobs_dir and starts the job threads. Returns 0. If that
  * fails, prints one line to standard error and returns an exit code (SRV_EXIT_*). */
 int srv_jobs_open(srv_jobs **out, srv_app *app);

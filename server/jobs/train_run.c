@@ -32,7 +32,7 @@ static void describe_corpus(const srv_train_run *run, corpus_texts *out) {
     static const char *const keys[CORPUS_KEYS] = {
         "corpus.task",    "corpus.large", "corpus.seed",   "corpus.shortest",
         "corpus.longest", "corpus.skew",  "corpus.symbols"};
-    snprintf(out->numbers[0], NUMBER_TEXT, "%s", attn_task_name(o->task));
+    snprintf(out->numbers[0], NUMBER_TEXT, "%s", attn_task_names[o->task]);
     snprintf(out->numbers[1], NUMBER_TEXT, "%s", o->large ? "true" : "false");
     snprintf(out->numbers[2], NUMBER_TEXT, "%" PRIu64, o->seed);
     snprintf(out->numbers[3], NUMBER_TEXT, "%zu", o->shortest);
