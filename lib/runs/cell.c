@@ -56,7 +56,7 @@ static attn_status stage_of(const attn_run_site *site, const attn_range *at, att
     } cell;
     attn_status status =
         attn_attention_cells(site->op, &site->stats, at, stage, &cell, 1, scratch, err);
-    *out = site->dims->result == ATTN_F64 ? cell.d : (double)cell.f;
+    *out = status ? 0 : attn_run_value(site->dims->result, &cell, 0);
     return status;
 }
 
@@ -108,7 +108,7 @@ static void explain_mask(const attn_run_site *site, const attn_range *at, attn_r
 static attn_status find_rank(const attn_run_site *site, const attn_range *at, attn_arena *arena,
                              attn_cells_scratch *scratch, attn_run_cell *out, attn_error *err) {
     const attn_attention *a = site->op;
-    const bool wide = a->dims.result == ATTN_F64, fills = attn_mask_fills(a->mask);
+    const bool fills = attn_mask_fills(a->mask);
     double *row = attn_arena_take(arena, CHUNK * sizeof *row);
     uint8_t *keep = attn_arena_take(arena, CHUNK);
     size_t before = 0;
@@ -121,7 +121,7 @@ static attn_status find_rank(const attn_run_site *site, const attn_range *at, at
             attn_attention_cells(a, &site->stats, &part, ATTN_STAGE_PROBS, row, n, scratch, err));
         attn_mask_keep(a->mask, at->batch, at->head, at->row, j, n, keep);
         for (size_t k = 0; k < n; k++) {
-            const double w = wide ? row[k] : (double)((const float *)(const void *)row)[k];
+            const double w = attn_run_value(a->dims.result, row, k);
             if (!keep[k] && !fills)
                 continue;
             out->of++;

@@ -3,19 +3,18 @@
 #include <attn/input_rows.h>
 #include <string.h>
 
+#include "base/view.h"
+
 /* --- tensors --- */
 
-/* Copies the elements of axis `axis` and of all later axes to *to, row-major, and advances *to
- * behind them. */
-static void copy_axis(char **to, const attn_tensor *t, int axis, const char *from) {
-    const size_t each = attn_dtype_size(t->dtype);
-    for (size_t i = 0; i < t->dims[axis]; i++, from += t->strides[axis] * (ptrdiff_t)each) {
-        if (axis + 1 < t->rank) {
-            copy_axis(to, t, axis + 1, from);
-            continue;
-        }
-        memcpy(*to, from, each);
-        *to += each;
+/* Copies all elements of the tensor to `to`, row-major. */
+static void copy_elements(char *to, const attn_tensor *t, size_t count) {
+    const size_t each = attn_dtype_size(t->dtype), width = t->dims[t->rank - 1];
+    const ptrdiff_t step = t->strides[t->rank - 1] * (ptrdiff_t)each;
+    for (size_t r = 0; width && r < count / width; r++) {
+        const char *from = attn_dense_row(t, r);
+        for (size_t j = 0; j < width; j++, to += each, from += step)
+            memcpy(to, from, each);
     }
 }
 
@@ -27,12 +26,11 @@ void attn_run_copy_tensor(attn_run_copier *c, attn_tensor *t) {
         attn_tensor_count(t, &count) && attn_size_mul(count, attn_dtype_size(t->dtype), &bytes)
             ? attn_arena_take(c->arena, bytes)
             : NULL;
-    const attn_tensor copy = attn_tensor_dense(data, t->dtype, t->rank, t->dims);
     c->failed = c->failed || !data;
     if (c->failed)
         return;
-    copy_axis(&data, t, 0, t->data);
-    *t = copy;
+    copy_elements(data, t, count);
+    *t = attn_tensor_dense(data, t->dtype, t->rank, t->dims);
 }
 
 void attn_run_copy_operands(attn_run_copier *c, attn_inputs *in) {

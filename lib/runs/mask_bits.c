@@ -1,9 +1,10 @@
-/* Boolean masks of any form as bits: 1 is visible. If the last axis has one element for each key, a
- * cell becomes one bit. Else (the last axis broadcasts) the tensor becomes booleans. */
+/* Converts boolean masks of any form to bits, where 1 means visible, if their last axis has one element
+ * for each key. If the last axis broadcasts, the mask becomes a tensor of booleans. */
 #include <string.h>
 
 #include "attention/resolved.h"
 #include "base/try.h"
+#include "base/view.h"
 #include "runs/private.h"
 
 bool attn_run_mask_is_boolean(const attn_mask_layer *layer) {
@@ -12,8 +13,7 @@ bool attn_run_mask_is_boolean(const attn_mask_layer *layer) {
             layer->semantics == ATTN_SEM_HIDE || layer->semantics == ATTN_SEM_NONZERO);
 }
 
-/* Converts a row of a boolean mask to visibility: to bits if `bits` is true, else to bytes of 0 and
- * 1. 1 means visible. */
+/* Converts a row of a boolean mask to visibility (1: visible), as bits if `bits` is true, else as bytes. */
 static void pack_row(const attn_mask_layer *layer, const char *from, uint8_t *to, bool bits) {
     const attn_tensor *t = &layer->values;
     const size_t n = t->dims[t->rank - 1];
@@ -31,35 +31,20 @@ static void pack_row(const attn_mask_layer *layer, const char *from, uint8_t *to
     }
 }
 
-static void pack_axis(const attn_mask_layer *layer, int axis, const char *from, uint8_t **to,
-                      size_t row_bytes, bool bits) {
-    const attn_tensor *t = &layer->values;
-    if (axis == t->rank - 1) {
-        pack_row(layer, from, *to, bits);
-        *to += row_bytes;
-        return;
-    }
-    const ptrdiff_t step = t->strides[axis] * (ptrdiff_t)attn_dtype_size(t->dtype);
-    for (size_t i = 0; i < t->dims[axis]; i++, from += step)
-        pack_axis(layer, axis + 1, from, to, row_bytes, bits);
-}
-
 attn_status attn_run_mask_pack(attn_mask_layer *layer, size_t S, attn_arena *arena,
                                attn_error *err) {
     const attn_tensor *t = &layer->values;
     const size_t n = t->dims[t->rank - 1];
     const bool bits = t->rank >= 2 && n == S;
     const size_t row_bytes = bits ? (n + 7) / 8 : n;
-    size_t rows = 1, bytes, dims[ATTN_MAX_RANK];
-    bool fits = true;
-    for (int a = 0; a < t->rank - 1; a++)
-        fits = fits && attn_size_mul(rows, t->dims[a], &rows);
-    uint8_t *data = fits && attn_size_mul(rows, row_bytes, &bytes) ? attn_arena_take(arena, bytes)
-                                                                   : NULL,
-            *to = data;
+    size_t rows, bytes, dims[ATTN_MAX_RANK];
+    uint8_t *data = attn_dense_rows(t, &rows) && attn_size_mul(rows, row_bytes, &bytes)
+                        ? attn_arena_take(arena, bytes)
+                        : NULL;
     if (!data)
         return attn_no_memory(err, "the stored run");
-    pack_axis(layer, 0, t->data, &to, row_bytes, bits);
+    for (size_t r = 0; r < rows; r++)
+        pack_row(layer, attn_dense_row(t, r), data + r * row_bytes, bits);
     memcpy(dims, t->dims, sizeof dims);
     dims[t->rank - 1] = row_bytes;
     layer->values = attn_tensor_dense(data, bits ? ATTN_U8 : ATTN_BOOL, t->rank, dims);

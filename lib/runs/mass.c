@@ -24,14 +24,11 @@ typedef struct summer {
 
 /* Adds the chosen cells of a block, in the order of the keys. */
 static void add_chosen_cells(const summer *s, const lane *l, const attn_range *block) {
-    const bool wide = s->site->dims->result == ATTN_F64;
     for (size_t r = 0; r < block->rows; r++)
-        for (size_t c = 0; c < block->cols; c++) {
-            const size_t at = r * block->cols + c;
+        for (size_t c = 0; c < block->cols; c++)
             if (s->chosen[block->col + c])
                 s->mass[block->row - s->rows.row + r] +=
-                    wide ? ((const double *)l->cells)[at] : (double)((const float *)l->cells)[at];
-        }
+                    attn_run_value(s->site->dims->result, l->cells, r * block->cols + c);
 }
 
 static attn_status sum_piece(void *work, size_t index, size_t slot, attn_error *err) {

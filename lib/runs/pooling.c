@@ -255,3 +255,18 @@ float attn_run_max_of(const attn_run_sum *s) {
 float attn_run_mean_of(const attn_run_sum *s) {
     return s->count ? (float)(s->sum / (double)s->count) : s->nan ? NAN : -INFINITY;
 }
+
+bool attn_run_find_range(const float *cells, size_t n, float range[2]) {
+    float low = INFINITY, high = -INFINITY;
+    bool hidden = true;
+    for (size_t c = 0; c < n; c++) {
+        hidden &= cells[c] == -INFINITY;
+        if (!isfinite(cells[c]))
+            continue;
+        low = cells[c] < low ? cells[c] : low;
+        high = cells[c] > high ? cells[c] : high;
+    }
+    range[0] = low <= high ? low : 0;
+    range[1] = low <= high ? high : 0;
+    return hidden;
+}

@@ -1,5 +1,5 @@
 /* Pools weights, or what a view shows instead of them (attn_run_view), to cells: maximum and mean in
- * squares of 2^level x 2^level. overview.c and tiles.c use it. */
+ * squares of 2^level x 2^level, for the overview (pyramid.c) and for tiles. */
 #ifndef ATTN_RUN_POOL_H
 #define ATTN_RUN_POOL_H
 
@@ -84,6 +84,9 @@ void attn_run_join(const attn_run_matter *matter, attn_run_sum *to, const attn_r
  * visible weights are NaN. */
 float attn_run_max_of(const attn_run_sum *sum);
 float attn_run_mean_of(const attn_run_sum *sum);
+/* Stores the smallest and the largest finite value of n cells in `range`; 0 and 0 if there is none.
+ * Returns whether all cells are hidden. */
+bool attn_run_find_range(const float *cells, size_t n, float range[2]);
 
 /* --- what is pooled (view.c) --- */
 
@@ -97,6 +100,11 @@ typedef struct attn_run_row {
 
 /* Returns the matter of a view of a site. */
 attn_run_matter attn_run_matter_of(const attn_run_site *site, const attn_run_view *view);
+/* Reduces [*from, *to) to the interval that the mask leaves to a row, of which `row` gives batch, head
+ * and row. Returns `keep`, with the visibility of the keys in [*from, *to); NULL: all of them are
+ * visible. */
+const uint8_t *attn_run_visible_keys(const attn_attention *a, const attn_range *row, size_t *from,
+                                     size_t *to, uint8_t *keep);
 /* Reduces [*lo, *hi) to the keys that at least one of the rows may see. */
 void attn_run_clip(const attn_run_matter *matter, size_t batch, size_t row, size_t rows, size_t *lo,
                    size_t *hi);
@@ -111,7 +119,7 @@ attn_status attn_run_block(const attn_run_matter *matter, const attn_range *rang
 attn_run_row attn_run_row_of(const attn_run_matter *matter, const attn_range *range, size_t r,
                              attn_run_buffers *buf);
 
-/* --- the overview (overview.c) --- */
+/* --- the overview (pyramid.c) --- */
 
 /* Heads first … first + count - 1 of all B * Hq heads. */
 typedef struct attn_run_head_span {

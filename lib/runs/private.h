@@ -19,13 +19,14 @@ typedef struct attn_run_pyramid {
 attn_run_pyramid attn_run_pyramid_of(size_t L, size_t S);
 /* Returns how many cells of a level cover n rows (or columns) of weights. */
 size_t attn_run_cells_along(size_t n, size_t level);
+/* Returns the first level with at most `most` cells along a side of n weights. */
+size_t attn_run_level_within(size_t n, size_t most);
 
 enum { ATTN_RUN_SEAL = 2 }; /* version of sealed images */
 
 enum { ATTN_RUN_LEVELS = 64 }; /* no matrix has more levels */
 
-/* The cells of some levels, [B, Hq, rows, cols] each, by level; NULL: of this level there are none.
- */
+/* The cells of some levels, [B, Hq, rows, cols] each, by level; NULL: this level has none. */
 typedef struct attn_run_planes {
     float *max[ATTN_RUN_LEVELS], *mean[ATTN_RUN_LEVELS];
 } attn_run_planes;
@@ -70,6 +71,11 @@ struct attn_run_site {
     bool exact; /* the kernel table that computed the run is in use, so weights have its bits */
     bool own_labels; /* batch entries have labels of their own */
 };
+
+/* Returns weight i of an array of the result type of an operation. */
+static inline double attn_run_value(attn_dtype result, const void *weights, size_t i) {
+    return result == ATTN_F64 ? ((const double *)weights)[i] : (double)((const float *)weights)[i];
+}
 
 /* --- an opened run (run.c) --- */
 

@@ -1,28 +1,20 @@
-/* Thumbnails: the cells of the first level that has at most so many of them, for levels beyond the
- * topmost tile as well. The cells of that tile are pooled further. The maximum of a cell is that of
- * its parts. The mean is that of its parts, each with its number of visible weights, which the mask
- * tells. */
+/* Thumbnails: all cells of the first level that has at most so many along each side. If that level
+ * lies above the topmost tile, the cells of the topmost tile are pooled. The mean of a pooled cell
+ * weights the mean of each cell of the tile by its number of visible weights, which is counted from
+ * the mask. */
 #include <math.h>
 #include <string.h>
 
 #include "attention/resolved.h"
 #include "base/try.h"
-#include "runs/private.h"
-
-static size_t level_of(const attn_run_site *site, size_t cells) {
-    const size_t L = site->dims->L, S = site->dims->S, longest = L > S ? L : S;
-    size_t level = 0;
-    while (attn_run_cells_along(longest, level) > cells)
-        level++;
-    return level;
-}
+#include "runs/pooling.h"
 
 static attn_run_place top_of(const attn_run_site *site, const attn_run_place *at) {
     return (attn_run_place){
         .batch = at->batch, .head = at->head, .level = site->pyramid.levels - 1, .map = at->map};
 }
 
-/* --- how many weights of a cell of the topmost tile are visible --- */
+/* --- the number of visible weights in each cell of the topmost tile --- */
 
 struct attn_run_counts {
     size_t shape[2], level;
@@ -43,7 +35,7 @@ attn_run_counts *attn_run_counts_new(const attn_run_site *site, attn_arena *aren
     return c->keep && c->cells ? c : NULL;
 }
 
-/* Adds the visible keys of the interval [lo, hi) of a row to the cells that they are in. `keep` is
+/* Adds the visible keys of the interval [lo, hi) of a row to the counts of their cells. `keep` is
  * their visibility; NULL: all are visible. */
 static void count_row(uint32_t *line, size_t level, size_t lo, size_t hi, const uint8_t *keep) {
     for (size_t at = lo; at < hi;) {
@@ -57,18 +49,11 @@ static void count_row(uint32_t *line, size_t level, size_t lo, size_t hi, const 
 }
 
 static void count_cells(const attn_run_site *site, attn_run_counts *c) {
-    const attn_mask *mask = site->op->mask;
     memset(c->cells, 0, c->shape[0] * c->shape[1] * sizeof *c->cells);
     for (size_t i = 0; i < site->dims->L; i++) {
+        const attn_range row = {.batch = c->batch, .head = c->head, .row = i};
         size_t lo = 0, hi = site->dims->S;
-        const uint8_t *keep = NULL;
-        if (!attn_mask_fills(mask)) {
-            attn_mask_interval(mask, c->batch, i, &lo, &hi);
-            if (attn_mask_hides_cells(mask) && lo < hi) {
-                attn_mask_keep(mask, c->batch, c->head, i, lo, hi - lo, c->keep);
-                keep = c->keep;
-            }
-        }
+        const uint8_t *keep = attn_run_visible_keys(site->op, &row, &lo, &hi, c->keep);
         count_row(c->cells + (i >> c->level) * c->shape[1], c->level, lo, hi, keep);
     }
 }
@@ -88,14 +73,8 @@ static const uint32_t *counts_of(const attn_run_site *site, attn_run_counts *c, 
 
 /* --- pooling --- */
 
-/* What the parts of a cell have so far. */
-typedef struct sum {
-    double mean, count;
-    float max;
-    bool nan;
-} sum;
-
-static void add_part(sum *s, float max, float mean, double count) {
+/* Adds a cell of the tile, which has `count` visible weights, to a cell of the thumbnail. */
+static void add_cell(attn_run_sum *s, float max, float mean, size_t count) {
     if (max == -INFINITY)
         return;
     if (isnan(max)) {
@@ -103,7 +82,7 @@ static void add_part(sum *s, float max, float mean, double count) {
         return;
     }
     s->max = max > s->max ? max : s->max;
-    s->mean += count * (double)mean;
+    s->sum += (double)count * (double)mean;
     s->count += count;
 }
 
@@ -112,29 +91,15 @@ static void pool_cells(const attn_run_tile *tile, size_t up, const uint32_t *cou
                        attn_run_thumbnail *out) {
     for (size_t r = 0; r < out->shape[0]; r++)
         for (size_t c = 0; c < out->shape[1]; c++) {
-            sum s = {.max = -INFINITY};
+            attn_run_sum s = {.max = -INFINITY};
             for (size_t i = r << up; i < (r + 1) << up && i < tile->shape[0]; i++)
                 for (size_t j = c << up; j < (c + 1) << up && j < tile->shape[1]; j++) {
                     const size_t at = i * tile->shape[1] + j;
-                    add_part(&s, tile->max[at], tile->mean[at], counts ? counts[at] : 1);
+                    add_cell(&s, tile->max[at], tile->mean[at], counts ? counts[at] : 1);
                 }
-            const bool any = s.max != -INFINITY;
-            out->max[r * out->shape[1] + c] = any ? s.max : s.nan ? NAN : -INFINITY;
-            out->mean[r * out->shape[1] + c] = any     ? (float)(s.mean / s.count)
-                                               : s.nan ? NAN
-                                                       : -INFINITY;
+            out->max[r * out->shape[1] + c] = attn_run_max_of(&s);
+            out->mean[r * out->shape[1] + c] = attn_run_mean_of(&s);
         }
-}
-
-/* Stores the smallest and largest finite value (0 and 0 if there is none). */
-static void find_range(const float *cells, size_t n, float range[2]) {
-    float low = INFINITY, high = -INFINITY;
-    for (size_t i = 0; i < n; i++) {
-        low = isfinite(cells[i]) && cells[i] < low ? cells[i] : low;
-        high = isfinite(cells[i]) && cells[i] > high ? cells[i] : high;
-    }
-    range[0] = low <= high ? low : 0;
-    range[1] = low <= high ? high : 0;
 }
 
 attn_status attn_run_thumbnail_cost(const attn_run_site *site, size_t slots, attn_cost *out,
@@ -156,7 +121,8 @@ attn_status attn_run_thumbnail_make(const attn_run_site *site, const attn_run_pl
                                     size_t cells, attn_run_counts *counts, attn_pool *threads,
                                     const attn_control *control, attn_arena *arena,
                                     attn_run_thumbnail *out, attn_error *err) {
-    attn_run_thumbnail t = {.level = level_of(site, cells)};
+    const size_t longest = site->dims->L > site->dims->S ? site->dims->L : site->dims->S;
+    attn_run_thumbnail t = {.level = attn_run_level_within(longest, cells)};
     const attn_run_place top = top_of(site, at);
     attn_run_tile tile;
     attn_run_level_shape(site, t.level, t.shape);
@@ -169,13 +135,13 @@ attn_status attn_run_thumbnail_make(const attn_run_site *site, const attn_run_pl
         ATTN_TRY(attn_control_check(control, err));
         ATTN_TRY(attn_run_tile_make(site, &top, threads, control, arena, &tile, err));
     }
-    /* Where the cells of the tile are single weights, or stay single, nothing has to be counted. */
-    const bool plain = top.level == 0 || top.level == t.level || !counts;
+    /* Cells that are single weights, and cells that are not pooled, need no counts. */
+    const bool uncounted = top.level == 0 || top.level == t.level || !counts;
     if (n)
         pool_cells(&tile, t.level - top.level,
-                   plain ? NULL : counts_of(site, counts, at->batch, at->head), &t);
-    find_range(t.max, n, t.range);
-    find_range(t.mean, n, t.mean_range);
+                   uncounted ? NULL : counts_of(site, counts, at->batch, at->head), &t);
+    attn_run_find_range(t.max, n, t.range);
+    attn_run_find_range(t.mean, n, t.mean_range);
     *out = t;
     return ATTN_OK;
 }

@@ -269,23 +269,6 @@ static attn_status compute_cells(const attn_run_site *site, const attn_run_place
                           control, err);
 }
 
-/* Finds the smallest and largest finite value of n cells (0 and 0 if there is none). Returns true
- * if all cells are hidden. */
-static bool find_range(const float *cells, size_t n, float range[2]) {
-    float low = INFINITY, high = -INFINITY;
-    bool hidden = true;
-    for (size_t c = 0; c < n; c++) {
-        hidden &= cells[c] == -INFINITY;
-        if (!isfinite(cells[c]))
-            continue;
-        low = cells[c] < low ? cells[c] : low;
-        high = cells[c] > high ? cells[c] : high;
-    }
-    range[0] = low <= high ? low : 0;
-    range[1] = low <= high ? high : 0;
-    return hidden;
-}
-
 attn_status attn_run_tile_make(const attn_run_site *site, const attn_run_place *at, attn_pool *pool,
                                const attn_control *control, attn_arena *arena, attn_run_tile *out,
                                attn_error *err) {
@@ -302,8 +285,8 @@ attn_status attn_run_tile_make(const attn_run_site *site, const attn_run_place *
         copy_cells(site, at, &known, &tile);
     else
         ATTN_TRY(compute_cells(site, at, pool, control, arena, &tile, err));
-    tile.hidden = find_range(tile.max, cells, tile.range);
-    find_range(tile.mean, cells, tile.mean_range);
+    tile.hidden = attn_run_find_range(tile.max, cells, tile.range);
+    attn_run_find_range(tile.mean, cells, tile.mean_range);
     *out = tile;
     return ATTN_OK;
 }
@@ -337,7 +320,7 @@ const float *attn_run_ranges(const attn_run_site *site) {
     pthread_mutex_lock(run->lock);
     if (!own->ranges && (own->ranges = attn_arena_zeroed(run->arena, heads, 2 * sizeof(float))))
         for (size_t h = 0; h < heads; h++)
-            find_range(tops + h * cells, cells, own->ranges + 2 * h);
+            attn_run_find_range(tops + h * cells, cells, own->ranges + 2 * h);
     const float *ranges = own->ranges;
     pthread_mutex_unlock(run->lock);
     return ranges;

@@ -40,19 +40,17 @@ void attn_run_clip(const attn_run_matter *m, size_t batch, size_t row, size_t ro
     *hi = last < *hi ? last : *hi;
 }
 
-/* Reduces [*from, *to) to the keys that row i may see, and returns which of them it sees, in `keep`;
- * NULL: all of them. */
-static const uint8_t *visible_keys(const attn_attention *a, size_t batch, size_t head, size_t i,
-                                   size_t *from, size_t *to, uint8_t *keep) {
+const uint8_t *attn_run_visible_keys(const attn_attention *a, const attn_range *row, size_t *from,
+                                     size_t *to, uint8_t *keep) {
     size_t lo, hi;
     if (attn_mask_fills(a->mask))
         return NULL;
-    attn_mask_interval(a->mask, batch, i, &lo, &hi);
+    attn_mask_interval(a->mask, row->batch, row->row, &lo, &hi);
     *from = lo > *from ? lo : *from;
     *to = hi < *to ? hi : *to;
     if (*from >= *to || !attn_mask_hides_cells(a->mask))
         return NULL;
-    attn_mask_keep(a->mask, batch, head, i, *from, *to - *from, keep);
+    attn_mask_keep(a->mask, row->batch, row->head, row->row, *from, *to - *from, keep);
     return keep;
 }
 
@@ -63,7 +61,7 @@ static size_t keys_of_row(const attn_attention *a, const attn_range *at, uint8_t
     size_t count = 0;
     for (size_t j = 0; j < a->dims.S; j += CHUNK) {
         size_t from = j, to = a->dims.S - j < CHUNK ? a->dims.S : j + CHUNK;
-        const uint8_t *kept = visible_keys(a, at->batch, at->head, at->row, &from, &to, keep);
+        const uint8_t *kept = attn_run_visible_keys(a, at, &from, &to, keep);
         for (size_t k = from; k < to; k++)
             count += kept ? kept[k - from] != 0 : 1;
     }
@@ -88,11 +86,6 @@ static double top_weight(const attn_run_term *t, size_t row) {
                                            : (double)(float)wide;
 }
 
-static double weight_at(const attn_attention *a, const void *weights, size_t at) {
-    return a->dims.result == ATTN_F64 ? ((const double *)weights)[at]
-                                      : (double)((const float *)weights)[at];
-}
-
 /* Finds the largest weight of each row by computing the rows. */
 static attn_status scan_rows(const attn_run_term *t, attn_range range, attn_cells_scratch *scratch,
                              attn_run_buffers *buf, double *top, attn_error *err) {
@@ -107,7 +100,8 @@ static attn_status scan_rows(const attn_run_term *t, attn_range range, attn_cell
                                       scratch, err));
         for (size_t c = 0; c < range.rows * range.cols; c++) {
             const size_t r = c / range.cols;
-            const double w = weight_at(t->a, buf->weights, r * CHUNK + c % range.cols);
+            const double w =
+                attn_run_value(t->a->dims.result, buf->weights, r * CHUNK + c % range.cols);
             top[r] = w > top[r] ? w : top[r];
         }
         attn_pool_yield(buf->pool);
@@ -189,8 +183,8 @@ static attn_status mix_head(const attn_run_matter *m, size_t term, size_t head,
     for (size_t r = 0; r < range->rows; r++) {
         double *to = buf->mixed + (term * ROWS + r) * CHUNK, *row = buf->wide;
         size_t from = range->col, end = range->col + range->cols;
-        const uint8_t *keep =
-            visible_keys(a, range->batch, head, range->row + r, &from, &end, buf->keep);
+        const attn_range at = {.batch = range->batch, .head = head, .row = range->row + r};
+        const uint8_t *keep = attn_run_visible_keys(a, &at, &from, &end, buf->keep);
         attn_widen_f64(row, (const char *)buf->weights + r * CHUNK * attn_dtype_size(type), type, 1,
                        range->cols);
         normalise_wide(m->normalize, row, range->cols, factors[r]);
@@ -263,7 +257,7 @@ attn_run_row attn_run_row_of(const attn_run_matter *m, const attn_range *range, 
         normalise_narrow(m->normalize, w, n, buf->factors[r]);
         row.w = w;
     }
-    row.keep =
-        visible_keys(a, range->batch, range->head, range->row + r, &row.from, &row.to, buf->keep);
+    const attn_range at = {.batch = range->batch, .head = range->head, .row = range->row + r};
+    row.keep = attn_run_visible_keys(a, &at, &row.from, &row.to, buf->keep);
     return row;
 }

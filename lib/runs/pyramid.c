@@ -25,8 +25,7 @@ size_t attn_run_cells_along(size_t n, size_t level) {
     return n ? ((n - 1) >> level) + 1 : 0;
 }
 
-/* Returns the first level with at most `most` cells along a side of n weights. */
-static size_t level_within(size_t n, size_t most) {
+size_t attn_run_level_within(size_t n, size_t most) {
     size_t level = 0;
     while (attn_run_cells_along(n, level) > most)
         level++;
@@ -35,11 +34,11 @@ static size_t level_within(size_t n, size_t most) {
 
 attn_run_pyramid attn_run_pyramid_of(size_t L, size_t S) {
     const size_t longest = L > S ? L : S;
-    const size_t coarse = level_within(longest, LEAST_CELLS);
+    const size_t coarse = attn_run_level_within(longest, LEAST_CELLS);
     const size_t fine = attn_run_cells_along(longest, LEVEL) > MOST_CELLS ? LEVEL + 1 : LEVEL;
     return (attn_run_pyramid){.L = L,
                               .S = S,
-                              .levels = level_within(longest, ATTN_RUN_TILE) + 1,
+                              .levels = attn_run_level_within(longest, ATTN_RUN_TILE) + 1,
                               .overview = coarse < 2      ? SIZE_MAX
                                           : coarse < fine ? coarse
                                                           : fine};
