@@ -295,8 +295,9 @@ int srv_app_open(srv_app *app, const srv_config *config) {
     const uint64_t files = srv_host_raise_files();
     if (getrandom(app->trace_key, sizeof app->trace_key, 0) != sizeof app->trace_key)
         app->trace_key[0] = (uint64_t)attn_now_ns(); /* ids of traces need not be secret */
-    if (attn_isa_choose(strcmp(config->isa, "auto") ? config->isa : NULL, &err))
-        return complain(SRV_EXIT_ISA, "cannot use the kernels", config->isa, err.text);
+    const char *isa = srv_isa_choices[config->isa];
+    if (attn_isa_choose(config->isa ? isa : NULL, &err))
+        return complain(SRV_EXIT_ISA, "cannot use the kernels", isa, err.text);
     const char *version, *unfit = srv_library_unfit(&version);
     if (unfit)
         return complain(SRV_EXIT_LIBRARY, "cannot use libmicrohttpd", version, unfit);

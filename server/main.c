@@ -108,7 +108,7 @@ static bool set_port(srv_config *config, const char *port, srv_config_error *err
     snprintf(text, sizeof text, "%.*s:%s", length, config->listen, port);
     if (!strncmp(config->listen, "unix:", 5) || !srv_address_parse(text, &address)) {
         if (errno == ENOMEM) {
-            *err = (srv_config_error){"not enough memory to read the settings", .memory = true};
+            srv_config_short(err, "read the settings");
             return say(err);
         }
         fprintf(stderr,
@@ -217,10 +217,8 @@ static bool walk(srv_config *config, int argc, char **argv, const char **file, c
 static bool read_settings(srv_config *config, int argc, char **argv, command *what,
                           srv_config_error *err) {
     const char *file = NULL;
-    if (!srv_config_init(config)) {
-        *err = (srv_config_error){"not enough memory to read the settings", .memory = true};
+    if (!srv_config_init(config, err))
         return say(err);
-    }
     if (!walk(config, argc, argv, &file, what, false, err))
         return false;
     if (file ? !srv_config_file(config, file, err) : !read_embedded(config, err))

@@ -1,7 +1,6 @@
-/* Reads the settings from four sources in this order: defaults, JSON file, environment, command
- * line. A later source replaces the values of an earlier one. All of them set values by the
- * functions number_set, string_set, choice_set and list_set, so they share the checks and error
- * texts. */
+/* The sources are read in this order: defaults, JSON file, environment, command line. A later one
+ * replaces the values of an earlier one. All of them set values by number_set, string_set,
+ * choice_set and list_set, so that they share checks and error texts. */
 #include "config/config.h"
 
 #include <ctype.h>
@@ -13,9 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config/client.h"
 #include "config/document.h"
-#include "config/origin.h"
 #include "system/host.h"
 
 bool srv_config_refuse(srv_config_error *err, const char *format, ...) {
@@ -136,8 +133,6 @@ static bool choice_set(srv_config *c, const srv_setting *row, const char *text, 
     char known[128] = "";
     for (int i = 0; row->choices[i]; i++) {
         if (!strcmp(row->choices[i], text)) {
-            if (row->offset == offsetof(srv_config, isa))
-                return string_set(c, row, text, err);
             *(int *)((char *)c + row->offset) = i;
             return true;
         }
@@ -148,41 +143,14 @@ static bool choice_set(srv_config *c, const srv_setting *row, const char *text, 
                              known, text);
 }
 
-/* The form that the entries of a list setting must have. */
-typedef struct list_form {
-    size_t offset;
-    bool (*fits)(const char *text);
-    const char *name;
-} list_form;
-
-static const list_form forms[] = {
-    {offsetof(srv_config, cors_origins), srv_origin_is_possible,
-     "origins as browsers send them, \"https://example.org\" or \"http://localhost:8000\" (lower "
-     "case, no path, no final slash, no usual port, no \"*\")"},
-    {offsetof(srv_config, hosts), srv_origin_is_host,
-     "names in lower case with or without a port, \"attention.example.org\" or \"localhost:8443\", "
-     "or \"*\" (no "
-     "scheme, no path)"},
-    {offsetof(srv_config, trusted_proxies), srv_client_is_network,
-     "IP addresses, networks (\"10.0.0.0/8\", \"fd00::/8\") or \"unix\""},
-};
-
-static const list_form *form_of(const srv_setting *row) {
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
-        if (forms[i].offset == row->offset)
-            return &forms[i];
-    return NULL;
-}
-
 /* Sets a list setting to `fresh`. Takes ownership of `fresh` even if an entry is refused. */
 static bool list_set(srv_config *c, const srv_setting *row, srv_texts *fresh, const char *origin,
                      srv_config_error *err) {
     srv_texts *place = (srv_texts *)((char *)c + row->offset);
-    const list_form *form = form_of(row);
-    for (size_t i = 0; form && i < fresh->count; i++)
-        if (!form->fits(fresh->items[i])) {
+    for (size_t i = 0; i < fresh->count; i++)
+        if (!row->accepts(fresh->items[i])) {
             srv_config_refuse(err, "%s: \"%s\" must be %s, found \"%.80s\"", origin, row->key,
-                              form->name, fresh->items[i]);
+                              row->form, fresh->items[i]);
             list_close(fresh);
             return false;
         }
@@ -330,32 +298,23 @@ bool srv_config_environment(srv_config *c, char **environment, srv_config_error 
     return true;
 }
 
-bool srv_config_init(srv_config *c) {
-    srv_config_error err;
+bool srv_config_init(srv_config *c, srv_config_error *err) {
     *c = (srv_config){0};
     for (const srv_setting *row = srv_settings; row->key; row++)
-        if (!srv_config_set(c, row->key, row->standard, "default", &err))
+        if (!srv_config_set(c, row->key, row->standard, "default", err))
             return false;
     c->ops_given = false;
     return true;
 }
 
 void srv_config_close(srv_config *c) {
-    free(c->listen);
-    free(c->ops_listen);
-    free(c->socket_mode);
-    free(c->socket_group);
-    free(c->keys_file);
-    free(c->tls_cert);
-    free(c->tls_key);
-    free(c->isa);
-    free(c->runs_dir);
-    free(c->captures_dir);
-    free(c->models_dir);
-    free(c->jobs_dir);
-    list_close(&c->cors_origins);
-    list_close(&c->hosts);
-    list_close(&c->trusted_proxies);
+    for (const srv_setting *row = srv_settings; row->key; row++) {
+        void *place = (char *)c + row->offset;
+        if (row->kind == SRV_SET_STRING)
+            free(*(char **)place);
+        else if (row->kind == SRV_SET_LIST)
+            list_close(place);
+    }
     *c = (srv_config){0};
 }
 
@@ -386,6 +345,33 @@ static bool resolve_socket(srv_config *c, srv_config_error *err) {
            srv_config_refuse(err, "\"socket_group\": this machine has no group \"%.80s\"", group);
 }
 
+/* Checks that a number of bytes, the value of the setting `part`, is at most that of `whole`. */
+static bool is_within(const char *part, int64_t bytes, const char *whole, int64_t most,
+                      srv_config_error *err) {
+    return bytes <= most || srv_config_refuse(err, "\"%s\" (%lld) is larger than \"%s\" (%lld)",
+                                              part, (long long)bytes, whole, (long long)most);
+}
+
+/* Replaces the zeros that ask for a part of memory_bytes or runs_bytes, and checks these parts. */
+static bool resolve_memory(srv_config *c, srv_config_error *err) {
+    const int64_t all = c->memory_bytes;
+    if (!c->max_request_bytes)
+        c->max_request_bytes = all / 2;
+    if (!c->runs_bytes)
+        c->runs_bytes = all / 4;
+    if (!c->max_capture_bytes)
+        c->max_capture_bytes = c->runs_bytes;
+    if (!c->models_bytes)
+        c->models_bytes = smaller(256 << 20, all / 8);
+    if (!c->jobs_bytes)
+        c->jobs_bytes = all / 4;
+    return is_within("max_request_bytes", c->max_request_bytes, "memory_bytes", all, err) &&
+           (*c->runs_dir || is_within("runs_bytes", c->runs_bytes, "memory_bytes", all, err)) &&
+           is_within("max_capture_bytes", c->max_capture_bytes, "runs_bytes", c->runs_bytes, err) &&
+           is_within("models_bytes", c->models_bytes, "memory_bytes", all, err) &&
+           is_within("jobs_bytes", c->jobs_bytes, "memory_bytes", all, err);
+}
+
 bool srv_config_resolve(srv_config *c, srv_config_error *err) {
     if (!resolve_socket(c, err))
         return false;
@@ -408,37 +394,7 @@ bool srv_config_resolve(srv_config *c, srv_config_error *err) {
                                  "\"memory_bytes\" must be at least %d, or 0 for half of the "
                                  "machine's memory, found %lld",
                                  MEMORY_LEAST, (long long)c->memory_bytes);
-    if (!c->max_request_bytes)
-        c->max_request_bytes = c->memory_bytes / 2;
-    if (c->max_request_bytes > c->memory_bytes)
-        return srv_config_refuse(
-            err, "\"max_request_bytes\" (%lld) is larger than \"memory_bytes\" (%lld)",
-            (long long)c->max_request_bytes, (long long)c->memory_bytes);
-    if (!c->runs_bytes)
-        c->runs_bytes = c->memory_bytes / 4;
-    if (!*c->runs_dir && c->runs_bytes > c->memory_bytes)
-        return srv_config_refuse(err,
-                                 "\"runs_bytes\" (%lld) is larger than \"memory_bytes\" (%lld)",
-                                 (long long)c->runs_bytes, (long long)c->memory_bytes);
-    if (!c->max_capture_bytes)
-        c->max_capture_bytes = c->runs_bytes;
-    if (c->max_capture_bytes > c->runs_bytes)
-        return srv_config_refuse(
-            err, "\"max_capture_bytes\" (%lld) is larger than \"runs_bytes\" (%lld)",
-            (long long)c->max_capture_bytes, (long long)c->runs_bytes);
     if (*c->captures_dir && !*c->runs_dir)
         return srv_config_refuse(err, "\"captures_dir\" is set and \"runs_dir\" is not");
-    if (!c->models_bytes)
-        c->models_bytes = smaller(256 << 20, c->memory_bytes / 8);
-    if (c->models_bytes > c->memory_bytes)
-        return srv_config_refuse(err,
-                                 "\"models_bytes\" (%lld) is larger than \"memory_bytes\" (%lld)",
-                                 (long long)c->models_bytes, (long long)c->memory_bytes);
-    if (!c->jobs_bytes)
-        c->jobs_bytes = c->memory_bytes / 4;
-    if (c->jobs_bytes > c->memory_bytes)
-        return srv_config_refuse(err,
-                                 "\"jobs_bytes\" (%lld) is larger than \"memory_bytes\" (%lld)",
-                                 (long long)c->jobs_bytes, (long long)c->memory_bytes);
-    return true;
+    return resolve_memory(c, err);
 }

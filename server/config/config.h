@@ -1,7 +1,4 @@
-/* The settings. The table srv_settings has a row for each setting: key, type, default, range and
- * meaning. Everything else follows from it: the JSON file, the environment (ATTND_<KEY>), the
- * command line (--<key>), --help, --print-config, the limits in GET /version, and the list of
- * settings in config/README.md.
+/* The settings: their values, and how the sources set them. settings.h has the table.
  *
  * A srv_config owns its strings. It is read-only while the service runs, so any thread may read it.
  */
@@ -13,73 +10,37 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "config/settings.h"
+
 typedef struct srv_texts {
     char **items;
     size_t count;
 } srv_texts;
 
-/* The values of all settings. settings.c has the full meaning and the range of each. */
+/* The values of all settings, one member for each row of the table. */
 typedef struct srv_config {
-    char *listen;                     /* such as "127.0.0.1:8080", "[::1]:8080" or "unix:/path" */
-    char *ops_listen;                 /* address of the operations port; "": there is none */
-    char *socket_mode, *socket_group; /* of unix sockets; "": as the process makes them */
-    int socket_bits, socket_gid;      /* the same, as srv_config_resolve has read them; -1: none */
-    int64_t workers;                  /* threads of the worker pool */
-    int64_t requests_running;         /* most requests that run at a time */
-    int64_t long_ms;            /* a request that computes for longer than this is a long one */
-    double long_share;          /* share of requests_running that long requests may have, 0 … 1 */
-    int64_t queue_length;       /* most requests that wait for a request thread */
-    int64_t queue_target_ms;    /* if the longest wait exceeds this, the newest are served first */
-    int64_t request_timeout_ms; /* time from the end of the body to the answer */
-    int64_t max_body_bytes;     /* largest request body */
-    int64_t max_request_bytes;  /* limit of one request's arena, without its body */
-    int64_t memory_bytes;       /* limit of all bodies and arenas together */
-    double max_cells;           /* limit of one request: batch * heads * queries * keys */
-    double max_operations;      /* limit of one request: floating-point operations */
-    int64_t runs_bytes;         /* limit of all stored runs together */
-    int64_t runs_ttl_ms;        /* a stored run is removed this long after its last use */
-    char *runs_dir;             /* directory of stored runs; "": in memory */
-    int64_t max_capture_bytes;  /* largest file that is imported into runs_dir */
-    int64_t max_capture_sites;  /* most attention sites of a stored run */
-    int64_t max_capture_text_bytes; /* largest JSON text that describes a stored run */
-    char *captures_dir;             /* directory of files that may be imported by name; "": none */
-    int64_t models_count;           /* most models that are made over HTTP */
-    int64_t models_bytes;           /* limit of all models made over HTTP together */
-    char *models_dir;               /* directory of model files; "": none */
-    int64_t jobs_count, jobs_running; /* most jobs kept; most jobs running at a time */
-    int64_t jobs_bytes;               /* limit of the memory of all running jobs together */
-    int64_t jobs_steps, jobs_time_ms; /* most steps and time of one job */
-    int64_t jobs_nice;                /* nice value of the threads that run jobs */
-    char *jobs_dir;                   /* directory of jobs; "": in memory */
-    int64_t async_ms;                 /* see settings.c */
-    int64_t async_idle_ms;
-    int64_t heartbeat_ms;          /* an idle event stream sends a comment after this time */
-    int64_t max_json_depth;        /* deepest nesting of a JSON body */
-    int64_t max_envelope_bytes;    /* largest JSON of a body, without its tensors */
-    int64_t max_inflate_ratio;     /* most decoded bytes for each byte of a compressed body */
-    int64_t in_place_bytes;        /* largest body of a request that the HTTP thread may run */
-    int64_t in_place_memory_bytes; /* largest arena of a request on the HTTP thread */
-    srv_texts cors_origins;        /* origins whose pages may call the service; none: CORS is off */
-    srv_texts hosts;           /* host names by which clients may address the service; "*": any */
-    char *keys_file;           /* path of the file with the API keys; "": no keys are needed */
-    char *tls_cert, *tls_key;  /* paths of PEM files; "": plain HTTP */
-    int64_t key_requests;      /* most requests of one API key at a time; 0: any number may wait */
-    char *isa;                 /* kernel table: "auto", "ref", "avx2", "avx512" or "amx" */
-    int log;                   /* SRV_LOG_JSON or SRV_LOG_OFF */
-    int log_level;             /* a srv_log_level (log.h) */
-    int64_t header_timeout_ms; /* time from the first byte of a header to its end */
-    int64_t idle_timeout_s;    /* a connection without traffic is closed after this time */
-    int64_t min_rate_bytes;    /* bytes per second; a slower upload or download is ended */
-    int64_t connections, connections_per_address; /* most open connections; of one address */
-    srv_texts trusted_proxies; /* proxies whose X-Forwarded-For is trusted (client.h) */
-    int64_t connection_bytes;  /* buffer of a connection for the header and parts of the body */
-    int64_t drain_delay_ms;    /* after SIGTERM: time in which requests are still accepted */
-    int64_t drain_ms;          /* then: time in which accepted requests may finish */
-    bool half_close_is_gone;   /* a client that closes its sending side counts as gone */
+#define SRV_TEXT(name, ...)   char *name;
+#define SRV_LIST(name, ...)   srv_texts name;
+#define SRV_CHOICE(name, ...) int name;
+#define SRV_BOOL(name, ...)   bool name;
+#define SRV_INT(name, ...)    int64_t name;
+#define SRV_REAL(name, ...)   double name;
+    SRV_SETTINGS(SRV_TEXT, SRV_LIST, SRV_CHOICE, SRV_BOOL, SRV_INT, SRV_INT, SRV_REAL)
+#undef SRV_TEXT
+#undef SRV_LIST
+#undef SRV_CHOICE
+#undef SRV_BOOL
+#undef SRV_INT
+#undef SRV_REAL
 
-    bool ops_given; /* the user has set ops_listen; false: it has its default value */
+    int socket_bits, socket_gid; /* socket_mode and socket_group as numbers; -1: none */
+    bool ops_given;              /* the user has set ops_listen; false: it has its default value */
 } srv_config;
 
+/* The words of the choices `isa`, `log` and `log_level`, ended by NULL. */
+extern const char *const srv_isa_choices[];
+extern const char *const srv_log_choices[];
+extern const char *const srv_level_choices[]; /* in the order of srv_log_level (log.h) */
 enum { SRV_LOG_JSON, SRV_LOG_OFF };
 
 typedef enum srv_setting_kind {
@@ -95,12 +56,13 @@ typedef enum srv_setting_kind {
 typedef struct srv_setting {
     const char *key;
     srv_setting_kind kind;
-    size_t offset;              /* offset of the member in srv_config, in bytes */
-    const char *standard;       /* the default value, as text */
-    double min, max;            /* range of a number, both included */
-    const char *const *choices; /* the texts of an SRV_SET_CHOICE, ended by NULL */
-    bool limit;                 /* true: GET /version shows the setting among the limits */
-    const char *doc;            /* one or more sentences for --help and config/README.md */
+    size_t offset;                     /* offset of the member in srv_config, in bytes */
+    const char *standard;              /* the default value, as text */
+    double min, max;                   /* range of a number, both included */
+    const char *const *choices;        /* the words of an SRV_SET_CHOICE, ended by NULL */
+    bool (*accepts)(const char *text); /* tests an entry of an SRV_SET_LIST */
+    const char *form;                  /* says in errors what an entry must be */
+    const char *doc;                   /* one or more sentences for --help and config/README.md */
 } srv_setting;
 
 extern const srv_setting srv_settings[]; /* ended by a row whose key is NULL */
@@ -118,7 +80,7 @@ bool srv_config_refuse(srv_config_error *err, const char *format, ...)
 bool srv_config_short(srv_config_error *err, const char *what);
 
 /* Fills the settings with the defaults of the table. false: out of memory. */
-bool srv_config_init(srv_config *c);
+bool srv_config_init(srv_config *c, srv_config_error *err);
 void srv_config_close(srv_config *c);
 
 /* srv_config_set sets one setting from a text. srv_config_json and srv_config_file set all settings
@@ -140,6 +102,8 @@ bool srv_config_resolve(srv_config *c, srv_config_error *err);
 const srv_setting *srv_setting_find(const char *key);
 /* Returns the key that is most similar to an unknown key; NULL: none is similar. */
 const char *srv_setting_nearest(const char *key);
+/* Returns whether GET /version shows the setting among the limits: it is a number or a boolean. */
+bool srv_setting_is_limit(const srv_setting *row);
 /* Returns the value of a setting that is a number or a boolean (0 or 1); 0 for other kinds. */
 double srv_setting_number(const srv_config *c, const srv_setting *row);
 

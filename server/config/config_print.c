@@ -20,6 +20,10 @@ double srv_setting_number(const srv_config *c, const srv_setting *row) {
     }
 }
 
+bool srv_setting_is_limit(const srv_setting *row) {
+    return row->max > 0;
+}
+
 static void print_string(const char *text, FILE *out) {
     putc('"', out);
     for (; *text; text++) {
@@ -50,9 +54,7 @@ static void print_value(const srv_config *c, const srv_setting *row, FILE *out) 
         print_string(*(char *const *)place, out);
         break;
     case SRV_SET_CHOICE:
-        print_string(row->offset == offsetof(srv_config, isa) ? c->isa
-                                                              : row->choices[*(const int *)place],
-                     out);
+        print_string(row->choices[*(const int *)place], out);
         break;
     case SRV_SET_BOOL:
         fputs(*(const bool *)place ? "true" : "false", out);

@@ -37,7 +37,7 @@ static srv_admission *admission_of_all(void) {
     srv_config config;
     if (made)
         return made;
-    if (!srv_config_init(&config))
+    if (!srv_config_init(&config, &(srv_config_error){.memory = false}))
         abort();
     srv_budget_start((size_t)1 << 28);
     made = srv_admission_new(&config);

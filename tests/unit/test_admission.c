@@ -39,7 +39,7 @@ static void give_way(srv_incoming *incoming) {
 static int open_admission(void **state) {
     (void)state;
     srv_budget_start(BUDGET);
-    assert_true(srv_config_init(&config));
+    assert_true(srv_config_init(&config, &(srv_config_error){.memory = false}));
     config.min_rate_bytes = 16384; /* a fair rate of 1 MiB a second */
     admission = srv_admission_new(&config);
     app = (srv_app){.config = &config,

@@ -27,7 +27,7 @@ static int open_keys(void **state) {
     int fd = mkstemp(path);
     keys = srv_keys_new();
     FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
-    if (!file || !keys || !srv_config_init(&config))
+    if (!file || !keys || !srv_config_init(&config, &(srv_config_error){.memory = false}))
         return 1;
     fputs("an-ordinary-key-01\nan-admin-key-00001 admin\n", file);
     fclose(file);

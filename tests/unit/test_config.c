@@ -15,7 +15,7 @@
 static int open_config(void **state) {
     srv_config *c = malloc(sizeof *c);
     *state = c;
-    return !c || !srv_config_init(c);
+    return !c || !srv_config_init(c, &(srv_config_error){.memory = false});
 }
 
 static int close_config(void **state) {
@@ -162,7 +162,7 @@ static void test_json(void **state) {
     assert_true(c->max_cells == 1e6);
     assert_int_equal(c->memory_bytes, 1 << 30);
     assert_false(c->half_close_is_gone);
-    assert_string_equal(c->isa, "ref");
+    assert_string_equal(srv_isa_choices[c->isa], "ref");
     assert_string_equal(c->cors_origins.items[0], "http://x");
     assert_false(read_json(c, "{\"queue_length\":null}", &err));
     assert_false(read_json(c, "{\"queue_length\":[1]}", &err));
@@ -233,7 +233,7 @@ static void test_what_is_printed_reads_back(void **state) {
     assert_true(set(c, "log", "off"));
     assert_true(set(c, "half_close_is_gone", "false"));
     char *first = printed(c);
-    assert_true(srv_config_init(&back));
+    assert_true(srv_config_init(&back, &err));
     assert_true(read_json(&back, first, &err));
     char *second = printed(&back);
     assert_string_equal(first, second);

@@ -83,7 +83,7 @@ static double limit_of(const srv_app *app, const srv_setting *row) {
 static void put_limits(attn_json_text *j, const srv_app *app) {
     attn_json_key_object(j, "limits");
     for (const srv_setting *row = srv_settings; row->key; row++) {
-        if (!row->limit)
+        if (!srv_setting_is_limit(row))
             continue;
         attn_json_key(j, row->key);
         if (row->kind == SRV_SET_BOOL)
