@@ -402,8 +402,7 @@ attn_status attn_head_distances_measure(const attn_weight_source *a, const attn_
     p.b = (side){b, mask_b, 0, b ? b->heads : 0};
     p.cols = b ? b->heads : a->heads;
     w.lanes = attn_sweep_open(&comparing, &w, attn_pool_slots(pool), arena);
-    if (!w.lanes)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory to compare %zu heads", p.heads);
+    ATTN_TAKEN(w.lanes, "the comparison of heads", err);
     ATTN_TRY(clear_sums(&w, err));
     for (size_t i = 0; i < a->batches; i++) {
         p.a.batch = p.b.batch = i;

@@ -211,8 +211,7 @@ static attn_status measure_vectors(const attn_attention *a, size_t batch, size_t
                 .mean = attn_arena_zeroed(arena, E, sizeof(double)),
                 .seen = attn_arena_zeroed(arena, S, 1),
                 .keep = attn_arena_zeroed(arena, S, 1)};
-    if (!r.scratch || !r.row || !r.mean || !r.seen || !r.keep)
-        return attn_no_memory(err, "a head's queries and keys");
+    ATTN_TAKEN(r.scratch && r.row && r.mean && r.seen && r.keep, "a head's queries and keys", err);
     find_seen(&r);
     measure_queries(&r, &v);
     measure_keys(&r, &v);
@@ -307,8 +306,7 @@ static attn_status find_uniform(const attn_diagnose_input *in, size_t *heads, fi
     const attn_measures *m = in->measures;
     uint8_t *why = attn_arena_zeroed(f->arena, m->count, 1);
     evidence found[CAUSES] = {{0}};
-    if (!why)
-        return attn_no_memory(err, "diagnoses");
+    ATTN_TAKEN(why, "diagnoses", err);
     for (size_t i = 0; i < m->count; i++) {
         const attn_head_measures *h = &m->items[i];
         vectors v = {.known = false};
@@ -552,8 +550,7 @@ attn_status attn_diagnose(const attn_diagnose_input *in, attn_arena *arena, attn
                           attn_error *err) {
     findings f = {.arena = arena};
     size_t *heads = attn_arena_zeroed(arena, in->measures->count, sizeof *heads);
-    if (!heads)
-        return attn_no_memory(err, "diagnoses");
+    ATTN_TAKEN(heads, "diagnoses", err);
     ATTN_TRY(find_uniform(in, heads, &f, err));
     find_nearly_uniform(in, heads, &f);
     find_saturated(in, heads, &f);
@@ -562,8 +559,7 @@ attn_status attn_diagnose(const attn_diagnose_input *in, attn_arena *arena, attn
         find_alike(in, &in->distances[b], heads, &f);
     find_leaks(in, heads, &f);
     find_memory(in, &f);
-    if (f.failed)
-        return attn_no_memory(err, "diagnoses");
+    ATTN_TAKEN(!f.failed, "diagnoses", err);
     *out = (attn_diagnoses){f.items, f.count};
     return ATTN_OK;
 }

@@ -267,8 +267,7 @@ attn_status attn_name_pattern(const attn_head_measures *head, const attn_measure
     attn_pattern_name p = {.name = attn_arena_text(arena, n.name, strlen(n.name)),
                            .shape = shape_of(&n),
                            .text = attn_arena_text(arena, n.text.text, n.text.used)};
-    if (!p.name || !p.text)
-        return attn_no_memory(err, "the names of patterns");
+    ATTN_TAKEN(p.name && p.text, "the names of patterns", err);
     *out = p;
     return ATTN_OK;
 }

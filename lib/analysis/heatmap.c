@@ -385,9 +385,7 @@ attn_status attn_heatmap_build(const attn_weight_source *source,
                                 slots, &plan, err));
     attn_heatmap_work work = {.plan = &plan, .source = source, .control = control};
     work.lanes = attn_sweep_open(&building, &work, slots, arena);
-    if (!work.lanes)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory for %zu heatmaps of %zu x %zu cells",
-                         plan.maps, plan.shape[0], plan.shape[1]);
+    ATTN_TAKEN(work.lanes, "the heatmaps", err);
     begin_maps(&work);
     ATTN_TRY(attn_sweep_run(&building, &work, plan.maps * plan.pieces, 0, pool, control, err));
     for (size_t i = 0; i < plan.maps; i++)

@@ -480,9 +480,7 @@ attn_status attn_measure_heads(const attn_weight_source *source,
     ATTN_TRY(make_plan(options, source->batches, source->heads, source->rows, source->cols, slots,
                        &plan, err));
     work.lanes = attn_sweep_open(&measuring, &work, slots, arena);
-    if (!work.lanes)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory for measures of %zu x %zu heads", plan.B,
-                         plan.H);
+    ATTN_TAKEN(work.lanes, "the measures of heads", err);
     for (size_t i = 0; i <= plan.wave; i++)
         clear_part(&work.parts[i], plan.S);
     link_tokens(&work);

@@ -22,8 +22,7 @@ static attn_status make_source(attn_weight_source made, const void *work, size_t
                                const void *lanes, attn_arena *arena, attn_weight_source *out,
                                attn_error *err) {
     void *copy = attn_arena_small(arena, size);
-    if (!lanes || !copy)
-        return attn_no_memory(err, "rows of weights");
+    ATTN_TAKEN(lanes && copy, "rows of weights", err);
     made.ctx = memcpy(copy, work, size);
     *out = made;
     return ATTN_OK;
@@ -546,8 +545,7 @@ attn_status attn_head_sums(const attn_weight_source *source, attn_pool *pool,
     summing s = {.source = source,
                  .block = attn_within((1 << 16) / (source->cols | 1), 1, source->rows | 1)};
     s.lanes = attn_sweep_open(&summing_heads, &s, attn_pool_slots(pool), arena);
-    if (!s.lanes)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the sums of %zu heads", heads);
+    ATTN_TAKEN(s.lanes, "the sums of heads", err);
     memset(s.heads, 0, heads * sizeof *s.heads);
     ATTN_TRY(attn_sweep_run(&summing_heads, &s, heads, 0, pool, control, err));
     *out = s.heads;

@@ -114,8 +114,7 @@ attn_status attn_value_norms(const attn_attention *a, const attn_tensor *w_o, at
         n.w_o = attn_dense_copy(w_o, ATTN_F64, arena);
     }
     n.lanes = attn_sweep_open(&measuring, &n, attn_pool_slots(pool), arena);
-    if (!n.lanes || (n.out_width && !n.w_o))
-        return attn_no_memory(err, "the norms of values");
+    ATTN_TAKEN(n.lanes && (!n.out_width || n.w_o), "the norms of values", err);
     *out = n.to;
     return attn_sweep_run(&measuring, &n, d->B * d->Hq * n.parts, 0, pool, control, err);
 }
@@ -148,8 +147,7 @@ static attn_status fetch_scaled(void *ctx, size_t lane_index, const attn_range *
 attn_status attn_value_norm_source(const attn_weight_source *source, const double *norms,
                                    attn_arena *arena, attn_weight_source *out, attn_error *err) {
     scaled *s = attn_arena_small(arena, sizeof *s);
-    if (!s)
-        return attn_no_memory(err, "the norms of values");
+    ATTN_TAKEN(s, "the norms of values", err);
     *s = (scaled){source, norms};
     *out = *source;
     out->fetch = fetch_scaled;

@@ -271,12 +271,10 @@ static attn_status run_backward(attn_backward *g, attn_pool *pool, attn_arena *a
                                 attn_gradients *out, attn_error *err) {
     attn_gradients gradients = {.score.kind = g->a->in.score.kind};
     const attn_arena_mark before = attn_arena_here(arena);
-    if (!read_statistics(g, attn_pool_slots(pool), arena))
-        return attn_no_memory(err, "gradients");
+    ATTN_TAKEN(read_statistics(g, attn_pool_slots(pool), arena), "gradients", err);
     g->packed = g->scores == g->a->kernels ? g->a->packed : NULL;
     g->bad_keys = g->a->packed->any_bad;
-    if (!attn_backward_allocate(g, arena))
-        return attn_no_memory(err, "gradients");
+    ATTN_TAKEN(attn_backward_allocate(g, arena), "gradients", err);
     ATTN_TRY(run_passes(g, pool, arena, &gradients, err));
     if (attn_backward_all_finite(g, &gradients)) {
         *out = gradients;
@@ -294,8 +292,7 @@ static attn_status run_backward(attn_backward *g, attn_pool *pool, attn_arena *a
 /* Runs the backward pass with the packed keys and values a->packed. */
 static attn_status run_packed(attn_backward *g, const attn_tensor *grad_output, attn_pool *pool,
                               attn_arena *arena, attn_gradients *out, attn_error *err) {
-    if (!view_gradients(g, grad_output, arena))
-        return attn_no_memory(err, "gradients");
+    ATTN_TAKEN(view_gradients(g, grad_output, arena), "gradients", err);
     ATTN_TRY(check_finite(g, g->a->packed, err));
     return run_backward(g, pool, arena, out, err);
 }
@@ -475,8 +472,8 @@ static attn_status open_heads(heads *t, const attn_results *results, const attn_
     g->results = results;
     g->max = results->stats.max;
     g->sum = results->stats.sum;
-    if (!view_gradients(g, grad_output, arena) || !attn_backward_allocate(g, arena))
-        return attn_no_memory(err, "gradients");
+    ATTN_TAKEN(view_gradients(g, grad_output, arena) && attn_backward_allocate(g, arena),
+               "gradients", err);
     return ATTN_OK;
 }
 

@@ -151,9 +151,9 @@ static attn_status back_bias(const attn_backward *g, const attn_mask_layer *laye
     attn_mask_layer sums = *layer;
     size_t count;
     ATTN_TRY(attn_dense_zeros(&layer->values, g->a->dims.result, arena, out, err));
-    if (!attn_tensor_count(out, &count) ||
-        !(s.sums = attn_arena_zeroed(arena, count, sizeof *s.sums)))
-        return attn_no_memory(err, "gradients");
+    ATTN_TAKEN(attn_tensor_count(out, &count) &&
+                   (s.sums = attn_arena_zeroed(arena, count, sizeof *s.sums)),
+               "gradients", err);
     sums.values = attn_tensor_dense(s.sums, ATTN_F64, layer->values.rank, layer->values.dims);
     ATTN_TRY(attn_weights_view(&mask, &sums, arena, &s.at, err));
     s.row_parts = s.at.row && g->plan.blocks ? g->plan.blocks : 1;
@@ -295,8 +295,7 @@ static attn_status map_back(const attn_backward *g, side *s, attn_arena *arena, 
     size_t count;
     if (attn_size_mul(rows, E, &count))
         dx = attn_arena_zeroed(arena, count, k->elem);
-    if (!x || !w || !dw || !dx || rows > INT32_MAX)
-        return attn_no_memory(err, "gradients");
+    ATTN_TAKEN(x && w && dw && dx && rows <= INT32_MAX, "gradients", err);
     if (!to->rank)
         ATTN_TRY(attn_dense_zeros(s->from, g->a->dims.result, arena, to, err));
     if (rows) {
@@ -379,8 +378,7 @@ static attn_status accumulate_rows(const attn_backward *g, const side *s, size_t
     attn_view view;
     if (s->here)
         return ATTN_OK;
-    if (!attn_layout_view(a, to, layout, arena, &view))
-        return attn_no_memory(err, "gradients");
+    ATTN_TAKEN(attn_layout_view(a, to, layout, arena, &view), "gradients", err);
     if (layout == ATTN_BLD)
         view.head = (ptrdiff_t)s->width;
     const bool same = has_elements_of(g->k, to);
@@ -413,8 +411,8 @@ static attn_status accumulate_keys(const attn_backward *g, const side *s, attn_t
 
 static attn_status back_through(const attn_backward *g, side *s, attn_arena *arena,
                                 attn_gradients *out, attn_error *err) {
-    if (g->a->in.position.kind == ATTN_POSITION_ROTARY && !rotate_back(g, s, arena))
-        return attn_no_memory(err, "gradients");
+    ATTN_TAKEN(g->a->in.position.kind != ATTN_POSITION_ROTARY || rotate_back(g, s, arena),
+               "gradients", err);
     return s->map->rank ? map_back(g, s, arena, out, err) : ATTN_OK;
 }
 

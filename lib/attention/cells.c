@@ -250,8 +250,7 @@ attn_status attn_attention_mean_heads(const attn_attention_dims *d, const attn_t
     const attn_tensor mean = attn_tensor_dense(attn_arena_take(arena, d->B * cells * elem),
                                                d->result, d->weights_rank - 1, dims);
     double *sums = attn_arena_zeroed(arena, 2 * d->S, sizeof *sums), *row = sums + d->S;
-    if (!mean.data || !sums)
-        return attn_fail(err, ATTN_ENOMEM, "weights", "no memory left for the mean of the heads");
+    ATTN_TAKEN(mean.data && sums, "the mean of the heads", err);
     for (size_t b = 0; b < d->B; b++)
         for (size_t i = 0; i < d->L; i++, at += d->S) {
             memset(sums, 0, d->S * sizeof *sums);
@@ -277,8 +276,7 @@ attn_status attn_attention_row_sums(const attn_attention_dims *d, const attn_ten
     const size_t elem = attn_dtype_size(d->result), rows = d->B * d->Hq * d->L;
     *out = attn_tensor_dense(attn_arena_take(arena, rows * elem), d->result, d->rows_rank, d->rows);
     double *row = attn_arena_take(arena, d->S * sizeof *row);
-    if (!out->data || !row)
-        return attn_fail(err, ATTN_ENOMEM, "weights", "no memory left for the sums of rows");
+    ATTN_TAKEN(out->data && row, "the sums of rows", err);
     for (size_t i = 0; i < rows; i++) {
         double sum = 0;
         attn_widen_f64(row, (const char *)weights->data + i * d->S * elem, d->result, 1, d->S);

@@ -171,8 +171,7 @@ attn_status attn_encode(const attn_encoding *e, bool queries, const attn_tensor 
     ATTN_TRY(check_positions(e, queries, &order, err));
     double *rates = attn_arena_zeroed(arena, 3 * D, sizeof *rates);
     *out = attn_tensor_dense(attn_arena_take(arena, bytes), dtype, x->rank, x->dims);
-    if (!rates || !out->data)
-        return attn_no_memory(err, "positions");
+    ATTN_TAKEN(rates && out->data, "positions", err);
     double *const line = rates + D;
     for (size_t t = 0; t < D / 2; t++)
         rates[t] = pow(10000, -2.0 * (double)t / (double)D);
@@ -227,8 +226,7 @@ attn_status attn_encodings_collect(const attn_attention *a, const attn_encoding_
     const attn_tensor *like = &a->in.position.table;
     size_t n;
     double *sums = attn_tensor_count(like, &n) ? attn_arena_zeroed(arena, n, sizeof *sums) : NULL;
-    if (!sums)
-        return attn_no_memory(err, "gradients");
+    ATTN_TAKEN(sums, "gradients", err);
     for (size_t i = 0; i < count; i++)
         collect(a, &parts[i], sums);
     return attn_encoding_table(like, sums, a->dims.result, arena, table, err);

@@ -173,8 +173,7 @@ attn_status attn_forward_open(attn_forward *f, const attn_attention *a, unsigned
         .a = a, .visible = a, .control = control, .out = out, .elem = attn_dtype_size(d->result)};
     attn_plan_make(d, want, slots, &f->plan);
     place_results(&counted, &f->plan, out);
-    if (!attn_area_open(&area, &counted, arena))
-        return attn_no_memory(err, "the results");
+    ATTN_TAKEN(attn_area_open(&area, &counted, arena), "the results", err);
     place_results(&area, &f->plan, out);
     memset(out->stats.max, 0, d->B * d->Hq * d->L * (2 * sizeof(double) + 1));
     f->lanes = attn_sweep_open(&rows_memory, f, slots, arena);

@@ -100,8 +100,7 @@ attn_status attn_attention_weighted_values(const attn_attention *a, const attn_t
     ATTN_TRY(
         take_dense(attn_tensor_dense(NULL, d->result, d->weights_rank + 1, dims), arena, out, err));
     double *weight = attn_arena_take(arena, (d->S + 2 * d->Ev) * sizeof *weight);
-    if (!weight)
-        return attn_no_memory(err, "the weighted values");
+    ATTN_TAKEN(weight, "the weighted values", err);
     double *scratch = weight + d->S, *product = scratch + d->Ev;
     for (size_t row = 0; row < rows; row++) {
         const size_t b = row / (d->Hq * d->L), hkv = row / d->L % d->Hq / attn_group(d);

@@ -428,8 +428,7 @@ attn_status attn_pack(attn_attention *a, attn_pool *pool, const attn_control *co
     const attn_attention_dims *d = &a->dims;
     packer pk = {.a = a, .dims = d, .kernels = a->kernels};
     pk.lanes = attn_sweep_open(&packing, &pk, attn_pool_slots(pool), arena);
-    if (!pk.lanes)
-        return attn_no_memory(err, "packed keys and values");
+    ATTN_TAKEN(pk.lanes, "packed keys and values", err);
     pk.chunks = (pk.p->tiles + TILES_A_PIECE - 1) / TILES_A_PIECE;
     ATTN_TRY(attn_sweep_run(&packing, &pk, d->sets * d->Hkv * pk.chunks, 0, pool, control, err));
     if (pk.p->any_bad && !a->in.allow_nonfinite)

@@ -93,8 +93,7 @@ static attn_status new_alibi(attn_attention *a, attn_arena *arena, attn_error *e
     const attn_tensor *t = &a->in.position.slopes;
     const size_t H = a->dims.Hq;
     double *slopes = attn_arena_zeroed(arena, H, sizeof *slopes);
-    if (!slopes)
-        return attn_no_memory(err, "positions");
+    ATTN_TAKEN(slopes, "positions", err);
     attn_alibi_slopes(H, slopes);
     if (t->rank) {
         ATTN_TRY(check_table(t, "position/slopes", 1, 0, H, "", err));
@@ -115,8 +114,7 @@ static attn_status new_table(attn_attention *a, attn_arena *arena, size_t entrie
     double *table = NULL;
     if (attn_size_mul(a->dims.Hq, entries, &count))
         table = attn_arena_zeroed(arena, count, sizeof *table);
-    if (!table)
-        return attn_no_memory(err, "positions");
+    ATTN_TAKEN(table, "positions", err);
     for (size_t h = 0; h < a->dims.Hq; h++)
         for (size_t e = 0; e < entries; e++)
             table[h * entries + e] = head_columns ? element(t, e, h) : element(t, h, e);

@@ -270,8 +270,7 @@ static attn_status multiply(const attn_tensor *x, const attn_tensor *w, const at
     p.w = attn_dense_copy(w, dtype, arena);
     p.bias = b->rank ? attn_dense_copy(b, dtype, arena) : NULL;
     p.y = attn_arena_take(arena, count);
-    if (!p.x || !p.w || !p.y || (b->rank && !p.bias))
-        return attn_no_memory(err, "projections");
+    ATTN_TAKEN(p.x && p.w && p.y && (!b->rank || p.bias), "projections", err);
     out->data = p.y;
     return attn_pool_run(pool, (p.rows + ROWS_A_PIECE - 1) / ROWS_A_PIECE, product_piece, &p,
                          control, err);
@@ -380,8 +379,7 @@ static attn_status backward_product(const attn_tensor *x, const attn_tensor *w,
     if (!attn_dense_rows(x, &rows) || rows > INT32_MAX || out > INT32_MAX || in > INT32_MAX)
         return attn_fail(err, ATTN_ELIMIT, "projections", "beyond what can be computed");
     const void *xs = attn_dense_copy(x, dtype, arena), *ws = attn_dense_copy(w, dtype, arena);
-    if (!xs || !ws)
-        return attn_no_memory(err, "gradients");
+    ATTN_TAKEN(xs && ws, "gradients", err);
     ATTN_TRY(attn_dense_zeros(w, dtype, arena, dw, err));
     if (b->rank)
         ATTN_TRY(attn_dense_zeros(b, dtype, arena, db, err));
@@ -421,8 +419,7 @@ attn_status attn_projections_output_backward(const attn_tensor *output, const at
                          attn_dtype_name(grad_output->dtype));
     dense = attn_tensor_dense(attn_dense_copy(grad_output, dtype, arena), dtype, grad_output->rank,
                               grad_output->dims);
-    if (!dense.data)
-        return attn_no_memory(err, "gradients");
+    ATTN_TAKEN(dense.data, "gradients", err);
     if (!p->w_o.rank) {
         *grad = dense;
         return ATTN_OK;
@@ -500,8 +497,7 @@ attn_status attn_projections_backward(const attn_inputs *in, const attn_projecti
     e.where = asked_by(p, &e.position);
     const bool learned = e.position.kind == ATTN_POSITION_LEARNED;
     double *sums = learned ? new_sums(&e.position, arena) : NULL;
-    if (learned && !sums)
-        return attn_no_memory(err, "gradients");
+    ATTN_TAKEN(!learned || sums, "gradients", err);
     ATTN_TRY(attn_encoding_differentiable(&e.position, err));
     if (e.position.kind != ATTN_POSITION_NONE)
         ATTN_TRY(open_encoding(&shapes, arena, &e, err));

@@ -101,8 +101,7 @@ attn_status attn_projections_draw(attn_projections *p, attn_pool *pool, const at
         m.b[i]->data = attn_arena_zeroed(arena, m.b[i]->dims[0], sizeof(float));
         if (attn_tensor_count(m.w[i], &count) && attn_size_mul(count, sizeof(float), &bytes))
             m.w[i]->data = attn_arena_take(arena, bytes);
-        if (!m.w[i]->data || !m.b[i]->data)
-            return attn_no_memory(err, "projections");
+        ATTN_TAKEN(m.w[i]->data && m.b[i]->data, "projections", err);
         draws d = {m.w[i]->data, count, p->seed, first, bound_of(&m, i)};
         ATTN_TRY(attn_pool_run(pool, count / DRAWS_A_PIECE + (count % DRAWS_A_PIECE != 0),
                                draw_piece, &d, control, err));

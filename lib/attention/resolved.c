@@ -419,8 +419,7 @@ static attn_status open_views(attn_attention *a, attn_arena *arena, attn_error *
     attn_tensor value = in->value.rank ? in->value : key;
     if (attn_position_encodes(in->position.kind))
         ATTN_TRY(add_encodings(a, arena, &query, &key, &value, err));
-    if (!make_views(a, &query, &key, &value, arena))
-        return attn_no_memory(err, "the operation");
+    ATTN_TAKEN(make_views(a, &query, &key, &value, arena), "the operation", err);
     return ATTN_OK;
 }
 
@@ -461,8 +460,7 @@ static attn_status read_sinks(attn_attention *a, attn_arena *arena, attn_error *
         return attn_fail(err, ATTN_ESHAPE, "sinks", "expected one logit a query head, shape [%zu]",
                          a->dims.Hq);
     double *sinks = attn_arena_zeroed(arena, a->dims.Hq, sizeof *sinks);
-    if (!sinks)
-        return attn_no_memory(err, "the operation");
+    ATTN_TAKEN(sinks, "the operation", err);
     attn_widen_f64(sinks, t->data, t->dtype, t->strides[0], a->dims.Hq);
     for (size_t h = 0; h < a->dims.Hq; h++)
         if (!isfinite(sinks[h]))
@@ -486,8 +484,7 @@ static void start_operation(attn_attention *a, const attn_inputs *in) {
 attn_status attn_attention_new(const attn_inputs *in, attn_arena *arena, attn_attention **out,
                                attn_error *err) {
     attn_attention *a = attn_arena_take(arena, sizeof *a);
-    if (!a)
-        return attn_no_memory(err, "the operation");
+    ATTN_TAKEN(a, "the operation", err);
     start_operation(a, in);
     ATTN_TRY(resolve_dims(&a->in, &a->dims, &a->plan, err));
     ATTN_TRY(check_numbers(in, &a->dims, err));

@@ -56,8 +56,7 @@ attn_status attn_attention_verify(const attn_attention *a, const attn_results *r
     if (!results->output.rank)
         return attn_fail(err, ATTN_EARG, "verify", "only a run with its output can be verified");
     attn_block_work_place(&counted, &w, ref, 1, d);
-    if (!attn_area_open(&area, &counted, arena))
-        return attn_no_memory(err, "verification");
+    ATTN_TAKEN(attn_area_open(&area, &counted, arena), "verification", err);
     attn_block_work_place(&area, &w, ref, 1, d);
     for (size_t r = 0; r < v.rows; r++) {
         const size_t at = (size_t)(attn_rng_bits(seed, r) % rows), head = at / d->L;

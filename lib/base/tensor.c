@@ -170,9 +170,9 @@ attn_status attn_dense_zeros(const attn_tensor *t, attn_dtype dtype, attn_arena 
                              attn_tensor *out, attn_error *err) {
     size_t count;
     *out = attn_tensor_dense(NULL, dtype, t->rank, t->dims);
-    if (!attn_tensor_count(out, &count) ||
-        !(out->data = attn_arena_zeroed(arena, count, attn_dtype_size(dtype))))
-        return attn_no_memory(err, "the results");
+    ATTN_TAKEN(attn_tensor_count(out, &count) &&
+                   (out->data = attn_arena_zeroed(arena, count, attn_dtype_size(dtype))),
+               "the results", err);
     return ATTN_OK;
 }
 

@@ -1,4 +1,6 @@
-/* ATTN_TRY(call): returns the status of a call from the function that contains it, unless the call
+/* How a function passes failures on.
+ *
+ * ATTN_TRY(call): returns the status of a call from the function that contains it, unless the call
  * succeeds. A function that must give something back before it returns does not use it. */
 #ifndef ATTN_TRY_H
 #define ATTN_TRY_H
@@ -14,5 +16,14 @@
 
 /* Fails with ATTN_ENOMEM: "no memory left for WHAT". */
 attn_status attn_no_memory(attn_error *err, const char *what);
+
+/* ATTN_TAKEN(memory, what, err): returns this failure from the function that contains it, unless
+ * `memory` is true: pointers that were taken, joined by &&, or the success of a call that takes
+ * memory. */
+#define ATTN_TAKEN(memory, what, err)                                                              \
+    do {                                                                                           \
+        if (!(memory))                                                                             \
+            return attn_no_memory((err), (what));                                                  \
+    } while (0)
 
 #endif

@@ -135,8 +135,7 @@ attn_status attn_corpus_new(const attn_corpus_options *options, attn_arena *aren
                             attn_corpus **out, attn_error *err) {
     ATTN_TRY(check(options, err));
     attn_corpus *c = attn_arena_zeroed(arena, 1, sizeof *c);
-    if (!c)
-        return attn_fail(err, ATTN_ENOMEM, "corpus", "no memory");
+    ATTN_TAKEN(c, "a corpus", err);
     c->options = *options;
     if (has_grammar(options->task))
         ATTN_TRY(attn_lexicon_read(&c->words, attn_lexicon_text,

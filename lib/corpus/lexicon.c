@@ -439,8 +439,7 @@ static attn_status walk(reader *in, const char *text, char mark, attn_error *err
         else if (strchr(r.marks, mark))
             good = append(in, class, &r);
     }
-    if (in->failed)
-        return attn_fail(err, ATTN_ENOMEM, "lexicon", "no memory for the words");
+    ATTN_TAKEN(!in->failed, "the words of the lexicon", err);
     return good && !*at ? ATTN_OK
                         : attn_fail(err, ATTN_EARG, "lexicon", "line %zu does not read", line);
 }
@@ -455,8 +454,7 @@ static attn_status make_room(reader *in, attn_error *err) {
     for (size_t i = 0; i < CLASSES; i++) {
         const size_t count = list_of(in, &classes[i]).count + 1;
         void *items = attn_arena_zeroed(in->arena, count, classes[i].size);
-        if (!items)
-            return attn_fail(err, ATTN_ENOMEM, "lexicon", "no memory for the words");
+        ATTN_TAKEN(items, "the words of the lexicon", err);
         set_list(in, &classes[i], (word_list){.items = items});
     }
     for (size_t i = 0; i < NAMED; i++)

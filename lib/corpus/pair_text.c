@@ -99,8 +99,7 @@ static attn_status whole_words(const attn_pair *pair, bool target, const attn_to
     out->count = target ? pair->target_count : pair->source_count;
     out->ids = attn_arena_zeroed(arena, out->count + 1, sizeof *out->ids);
     out->words = attn_arena_zeroed(arena, out->count + 1, sizeof *out->words);
-    if (!out->ids || !out->words)
-        return attn_fail(err, ATTN_ENOMEM, "pair", "no memory for %zu words", out->count);
+    ATTN_TAKEN(out->ids && out->words, "the words of a pair", err);
     for (size_t i = 0; i < out->count; i++) {
         out->ids[i] = attn_tokenizer_id(t, words[i], strlen(words[i]));
         out->words[i] = i;
@@ -118,13 +117,11 @@ attn_status attn_pair_read(const attn_pair *pair, bool target, const attn_tokeni
     const size_t n = target ? pair->target_count : pair->source_count;
     const char *text =
         words ? join(pair, words, n, attn_tokenizer_language(t) == ATTN_FRENCH, ends, arena) : NULL;
-    if (!text)
-        return attn_fail(err, ATTN_ENOMEM, "pair", "no memory for %zu words", n);
+    ATTN_TAKEN(text, "the words of a pair", err);
     ATTN_TRY(attn_tokenizer_encode(t, text, strlen(text), arena, &tokens, &out->count, err));
     out->ids = attn_arena_zeroed(arena, out->count + 1, sizeof *out->ids);
     out->words = attn_arena_zeroed(arena, out->count + 1, sizeof *out->words);
-    if (!out->ids || !out->words)
-        return attn_fail(err, ATTN_ENOMEM, "pair", "no memory for %zu tokens", out->count);
+    ATTN_TAKEN(out->ids && out->words, "the tokens of a pair", err);
     for (size_t i = 0, word = 0; i < out->count; i++) {
         while (word + 1 < n && tokens[i].end > ends[word])
             word++;

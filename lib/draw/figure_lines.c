@@ -122,15 +122,13 @@ static attn_status read_names(line_plan *plan, attn_error *err) {
     const attn_figure_curves *data = plan->data;
     plan->names = attn_arena_zeroed(page->arena, data->count + 1, sizeof *plan->names);
     double *used = attn_arena_zeroed(page->arena, 2 * data->panels, sizeof *used);
-    if (!plan->names || !used)
-        return attn_no_memory(err, "the labels of a figure");
+    ATTN_TAKEN(plan->names && used, "the labels of a figure", err);
     for (size_t k = 0; k < data->count; k++) {
         const attn_figure_curve *c = &data->items[k];
         if (!c->name)
             continue;
         plan->names[k] = attn_svg_name(page->arena, c->name, ATTN_TICK_SIZE, NAME_MOST);
-        if (!plan->names[k])
-            return attn_no_memory(err, "the labels of a figure");
+        ATTN_TAKEN(plan->names[k], "the labels of a figure", err);
         double *row = used + 2 * c->panel, *rows = row + 1;
         if (*rows == 0 || *row + item_width(plan, k) > page->plot_w + 18) {
             *rows += 1;
@@ -301,8 +299,7 @@ static attn_status measure_curves(line_plan *plan, attn_error *err) {
     const attn_figure_curves *data = plan->data;
     plan->whole = attn_arena_zeroed(page->arena, data->count, sizeof *plan->whole);
     size_t *places = attn_arena_zeroed(page->arena, data->panels, sizeof *places);
-    if (!plan->whole || !places)
-        return attn_no_memory(err, "the curves of a figure");
+    ATTN_TAKEN(plan->whole && places, "the curves of a figure", err);
     for (size_t k = 0; k < data->count; k++) {
         pen line = {.s = NULL};
         move_along(&line, plan, &data->items[k]);

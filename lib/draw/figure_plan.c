@@ -58,10 +58,6 @@ void attn_figure_tick_text(double value, double step, char text[32]) {
 /* columns of at least this many pixels turn long labels by 45 degrees, narrower ones by 90 */
 #define TURN_PITCH 18.5
 
-static attn_status no_memory(attn_error *err, const char *what) {
-    return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the %s of a figure", what);
-}
-
 /* Returns the distance between two labelled rows or columns of the matrix. `cell` is the size of a
  * cell along the axis in pixels. `need` and `index_need` are the least distances in pixels between
  * two labels that are names or indices. Names label every cell or every n-th cell. Indices are 1,
@@ -92,8 +88,7 @@ static attn_status make_labels(const attn_axis *axis, size_t every, double longe
     out->thinned = every > axis->step || axis->step > 1;
     out->labels = attn_arena_zeroed(arena, n + 1, sizeof *out->labels);
     out->at = attn_arena_zeroed(arena, n + 1, sizeof *out->at);
-    if (!out->labels || !out->at)
-        return no_memory(err, "labels");
+    ATTN_TAKEN(out->labels && out->at, "the labels of a figure", err);
     for (size_t i = 0; i < n; i++) {
         const size_t at = first + i * every;
         char index[24];
@@ -101,8 +96,7 @@ static attn_status make_labels(const attn_axis *axis, size_t every, double longe
         bool named = axis->names && at < axis->count;
         out->labels[i] =
             attn_svg_label(arena, named ? axis->names[at] : index, ATTN_TICK_SIZE, longest);
-        if (!out->labels[i])
-            return no_memory(err, "labels");
+        ATTN_TAKEN(out->labels[i], "the labels of a figure", err);
         out->at[i] = axis->names ? (double)(at - axis->origin) / (double)axis->step + 0.5
                                  : ((double)(at - axis->origin) + 0.5) / (double)axis->step;
         *widest = fmax(*widest, attn_svg_width(out->labels[i], ATTN_TICK_SIZE, false));
@@ -183,8 +177,7 @@ static attn_status turn_over(attn_heat_plan *plan, const attn_heatmap *map, attn
     const size_t R = map->shape[0], C = map->shape[1];
     float *values = attn_arena_zeroed(plan->page.arena, R * C, sizeof *values);
     uint8_t *state = attn_arena_zeroed(plan->page.arena, R * C, 1);
-    if (!values || !state)
-        return no_memory(err, "cells");
+    ATTN_TAKEN(values && state, "the cells of a figure", err);
     for (size_t r = 0; r < R; r++)
         for (size_t c = 0; c < C; c++) {
             values[c * R + r] = panel->values[r * C + c];
@@ -222,8 +215,7 @@ static attn_status read_panel(attn_heat_plan *plan, const attn_figure_heat *data
                          first->shape[0], first->shape[1], map->shape[0], map->shape[1], i);
     const float *cells = map->max ? map->max : map->mean;
     uint8_t *state = attn_arena_zeroed(plan->page.arena, map->shape[0] * map->shape[1] + 1, 1);
-    if (!state)
-        return no_memory(err, "cells");
+    ATTN_TAKEN(state, "the cells of a figure", err);
     mark(map, cells, state);
     const char *title = data->titles ? data->titles[i] : NULL;
     *panel = (attn_panel){.values = cells, .state = state, .title = title && *title ? title : NULL};
@@ -314,8 +306,7 @@ static attn_status name_ranges(attn_heat_plan *plan, attn_error *err) {
         attn_text t = {.arena = plan->page.arena};
         attn_text_add(&t, "%s%s%.3g to %.3g", panel->title ? panel->title : "",
                       panel->title ? ": " : "", panel->low + 0.0, panel->high + 0.0);
-        if (t.failed)
-            return no_memory(err, "titles");
+        ATTN_TAKEN(!t.failed, "the titles of a figure", err);
         panel->title = t.data;
     }
     return ATTN_OK;
@@ -397,8 +388,7 @@ attn_status attn_heat_plan_data(attn_heat_plan *plan, const attn_figure_heat *da
     plan->step[1] = first->step[!over];
     plan->pooled = plan->step[0] > 1 || plan->step[1] > 1;
     plan->panels = attn_arena_zeroed(plan->page.arena, data->count, sizeof *plan->panels);
-    if (!plan->panels)
-        return no_memory(err, "cells");
+    ATTN_TAKEN(plan->panels, "the cells of a figure", err);
     for (size_t i = 0; i < data->count; i++)
         ATTN_TRY(read_panel(plan, data, i, err));
     read_range(plan);

@@ -150,8 +150,7 @@ attn_status attn_figure_cells_png(const uint8_t *codes, size_t rows, size_t cols
         alpha[i] = seen ? 255 : 0;
     }
     write_image((writer){.t = &text, .adler_a = 1}, codes, rows, cols, palette, alpha);
-    if (text.failed)
-        return attn_no_memory(err, "the picture");
+    ATTN_TAKEN(!text.failed, "the picture", err);
     *png = text.data;
     *bytes = text.size;
     return ATTN_OK;
@@ -278,8 +277,7 @@ static attn_status paint(const renderer *r, RsvgHandle *handle, const size_t siz
     attn_status status = ATTN_OK;
     /* Cairo needs rows that begin at multiples of 4 bytes, which rows of 4-byte pixels do. */
     unsigned char *pixels = attn_arena_zeroed(arena, size[0] * size[1], PIXEL_BYTES);
-    if (!pixels)
-        return attn_no_memory(err, "the pixels of a picture");
+    ATTN_TAKEN(pixels, "the pixels of a picture", err);
     cairo_surface_t *surface =
         r->surface(pixels, CAIRO_FORMAT_RGB24, width, height, PIXEL_BYTES * width);
     cairo_t *context = r->context(surface);
@@ -307,8 +305,7 @@ attn_status attn_figure_png(const attn_text *svg, double scale, attn_arena *aren
     void *reserved =
         attn_size_mul(svg->size, PARSED_BYTES, &parsed) ? attn_arena_take(arena, parsed) : NULL;
     attn_emoji_line *lines = attn_emoji_take(svg, arena, &rest);
-    if (!reserved || rest.failed)
-        return attn_no_memory(err, "the pixels of a picture");
+    ATTN_TAKEN(reserved && !rest.failed, "the pixels of a picture", err);
     handle = r.parse((const guint8 *)rest.data, rest.size, &why);
     if (!handle)
         return failed(&r, why, err);

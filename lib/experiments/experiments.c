@@ -74,8 +74,7 @@ attn_status attn_experiment_run(const attn_experiment *experiment, const double 
     static const attn_experiment_hooks no_hooks;
     attn_findings findings = {.experiment = experiment};
     double *kept = attn_arena_zeroed(arena, experiment->setting_count, sizeof *kept);
-    if (!kept)
-        return attn_fail(err, ATTN_ENOMEM, experiment->name, "no memory");
+    ATTN_TAKEN(kept, "the settings of an experiment", err);
     if (values)
         memcpy(kept, values, experiment->setting_count * sizeof *kept);
     else

@@ -61,8 +61,7 @@ attn_status attn_checksums_begin(size_t size, attn_arena *arena, attn_checksums 
                                  attn_error *err) {
     const size_t count = attn_checksums_count(size);
     uint32_t *sums = attn_arena_zeroed(arena, count ? count : 1, sizeof *sums);
-    if (!sums)
-        return attn_fail(err, ATTN_ENOMEM, "checksums", "no memory for %zu checksums", count);
+    ATTN_TAKEN(sums, "the checksums", err);
     *out = (attn_checksums){.sums = sums, .size = size};
     return ATTN_OK;
 }

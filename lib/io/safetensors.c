@@ -39,10 +39,6 @@ typedef struct entry {
     const char *reason;
 } entry;
 
-static attn_status no_memory(attn_error *err) {
-    return attn_fail(err, ATTN_ENOMEM, "", "no memory for the header of the tensors is left");
-}
-
 /* Notes that no attn_tensor can be a view of the tensor. The first reason stays. */
 static bool note_unusable(attn_scan *s, entry *e, attn_status code, const char *reason) {
     if (!e->code) {
@@ -244,8 +240,7 @@ static attn_status make_views(entry *e, size_t count, const char *bytes, attn_ar
                               attn_safetensors *out, attn_error *err) {
     out->tensors = attn_arena_zeroed(arena, count ? count : 1, sizeof *out->tensors);
     out->unusable = attn_arena_zeroed(arena, count ? count : 1, sizeof *out->unusable);
-    if (!out->tensors || !out->unusable)
-        return no_memory(err);
+    ATTN_TAKEN(out->tensors && out->unusable, "the header of the tensors", err);
     if (count > 1)
         qsort(e, count, sizeof *e, by_order);
     for (size_t i = 0; i < count; i++) {
@@ -366,8 +361,7 @@ static attn_status check_names(const attn_safetensors *what, attn_arena *arena, 
     const attn_arena_mark mark = attn_arena_here(arena);
     const char **names = attn_arena_zeroed(arena, what->count + 1, sizeof *names);
     attn_status status = ATTN_OK;
-    if (!names)
-        return no_memory(err);
+    ATTN_TAKEN(names, "the header of the tensors", err);
     for (size_t i = 0; i < what->count; i++)
         names[i] = what->tensors[i].name;
     qsort(names, what->count, sizeof *names, by_text);
@@ -422,8 +416,7 @@ static attn_status check_all(const attn_safetensors *what, attn_arena *arena, at
 static attn_status pad(attn_json_text *j, attn_error *err) {
     const size_t size = j->size, padded = (size + PAD - 1) / PAD * PAD;
     char *blanks = attn_json_room(j, padded - size);
-    if (!blanks)
-        return no_memory(err);
+    ATTN_TAKEN(blanks, "the header of the tensors", err);
     memset(blanks, ' ', padded - size);
     j->size = padded;
     return ATTN_OK;
@@ -445,7 +438,8 @@ static attn_status put_header(attn_json_text *j, const attn_safetensors *what, a
         at = end;
     }
     attn_json_object_end(j);
-    return j->failed ? no_memory(err) : ATTN_OK;
+    ATTN_TAKEN(!j->failed, "the header of the tensors", err);
+    return ATTN_OK;
 }
 
 attn_status attn_safetensors_header(attn_safetensors *what, attn_arena *arena, const void **header,

@@ -46,10 +46,6 @@ static const char *text_of(const attn_safetensors *file, const char *key) {
 
 /* --- writing --- */
 
-static attn_status no_memory(attn_error *err) {
-    return attn_fail(err, ATTN_ENOMEM, "", "no memory for the checksums of the tensors is left");
-}
-
 bool attn_io_tensor_bytes(const attn_tensor *t, size_t *bytes) {
     size_t count;
     return attn_tensor_count(t, &count) && attn_size_mul(count, attn_dtype_size(t->dtype), bytes);
@@ -75,8 +71,7 @@ static attn_status make_header(attn_safetensors *what, size_t version, size_t by
         return attn_fail(err, ATTN_EARG, ATTN_SEAL_VERSION, "versions begin with 1");
     char number[24], *zeros = attn_arena_take(arena, n + 1);
     attn_metadata *texts = attn_arena_zeroed(arena, TEXTS + what->metadata_count, sizeof *texts);
-    if (!zeros || !texts)
-        return no_memory(err);
+    ATTN_TAKEN(zeros && texts, "the checksums of the tensors", err);
     memset(zeros, '0', n);
     zeros[n] = 0;
     snprintf(number, sizeof number, "%zu", version);
@@ -99,8 +94,7 @@ static attn_status write_seal(const attn_checksums *table, const void *header, s
     char *text = attn_arena_take(arena, n + 1);
     char *sums = behind(header, size, CHECKSUMS_LEAD, n),
          *digits = behind(header, size, HEADER_LEAD, DIGITS);
-    if (!text || !sums || !digits)
-        return no_memory(err);
+    ATTN_TAKEN(text && sums && digits, "the checksums of the tensors", err);
     attn_checksums_write(table, text);
     memcpy(sums, text, n);
     write_digits(digits, header_sum(header, size, digits));

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "attn/rng.h"
+#include "base/try.h"
 #include "layers/layers.h"
 
 /* Tensors begin at multiples of STEP floats. */
@@ -90,8 +91,7 @@ static attn_status declare(attn_parameters *set, const char *name, int rank, con
     if (!attn_size_add(set->size, p.count, &end) || !attn_size_add(end, STEP - 1, &end) ||
         !attn_size_mul(end, sizeof(float), &bytes))
         return attn_fail(err, ATTN_ELIMIT, name, "the parameters' size overflows");
-    if (!grow(set))
-        return attn_fail(err, ATTN_ENOMEM, name, "out of memory");
+    ATTN_TAKEN(grow(set), "the names of the parameters", err);
     set->items[set->length++] = (declared){p, init, weight};
     set->size = end / STEP * STEP;
     return ATTN_OK;
@@ -118,8 +118,7 @@ attn_status attn_parameters_seal(attn_parameters *set, bool gradients, attn_erro
         return attn_fail(err, ATTN_EARG, "", "the set is sealed");
     set->values = block(set->size);
     set->gradients = gradients ? block(set->size) : NULL;
-    if (!set->values || (gradients && !set->gradients))
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory for %zu parameters", set->size);
+    ATTN_TAKEN(set->values && (!gradients || set->gradients), "the parameters", err);
     for (size_t i = 0; i < set->length; i++) {
         const declared *d = &set->items[i];
         d->weight->value = set->values + d->p.offset;

@@ -21,10 +21,6 @@ typedef struct compiler {
     attn_error *err;
 } compiler;
 
-static attn_status no_memory(compiler *c) {
-    return attn_no_memory(c->err, "the mask");
-}
-
 /* --- visibility bytes --- */
 
 /* Sets to[k] to 1 if element k of `from` equals `mark`, else to 0. Integers are not converted to
@@ -48,8 +44,7 @@ static attn_status bytes_of(compiler *c, const attn_mask_layer *layer, int64_t m
     if (!attn_tensor_count(t, &count))
         return attn_fail(c->err, ATTN_ELIMIT, layer->where, "too many elements");
     uint8_t *to = attn_arena_take(c->arena, count);
-    if (!to)
-        return no_memory(c);
+    ATTN_TAKEN(to, "the mask", c->err);
     const size_t rows = attn_survey_rows(t), width = t->dims[t->rank - 1];
     const ptrdiff_t stride = t->strides[t->rank - 1];
     for (size_t r = 0; r < rows; r++) {
@@ -142,8 +137,7 @@ static attn_status add_finite_min(compiler *c, const attn_mask_layer *layer, att
     const size_t width = t->dims[t->rank - 1];
     const ptrdiff_t stride = t->strides[t->rank - 1];
     attn_tensor copy;
-    if (attn_dense_zeros(t, wide ? ATTN_F64 : ATTN_F32, c->arena, &copy, c->err) != ATTN_OK)
-        return no_memory(c);
+    ATTN_TRY(attn_dense_zeros(t, wide ? ATTN_F64 : ATTN_F32, c->arena, &copy, c->err));
     for (size_t r = 0, rows = attn_survey_rows(t); r < rows; r++) {
         void *to = (char *)copy.data + r * width * attn_dtype_size(copy.dtype);
         if (wide)
@@ -254,16 +248,13 @@ static attn_status add_padding(compiler *c, const attn_mask_layer *layer) {
 static attn_status add_lengths(compiler *c, const attn_mask_layer *layer) {
     attn_mask *m = c->m;
     const attn_tensor *t = &layer->values;
-    size_t count, bytes;
+    size_t count;
     if (!attn_tensor_count(t, &count) || (count != m->B && count != 1))
         return attn_fail(c->err, ATTN_ESHAPE, layer->where,
                          "expected one length a batch entry (%zu), found %zu", m->B,
                          t->rank ? t->dims[0] : 0);
-    if (!attn_size_mul(m->B, sizeof(int64_t), &bytes))
-        return no_memory(c);
-    int64_t *lengths = attn_arena_take(c->arena, bytes);
-    if (!lengths)
-        return no_memory(c);
+    int64_t *lengths = attn_arena_zeroed(c->arena, m->B, sizeof *lengths);
+    ATTN_TAKEN(lengths, "the mask", c->err);
     for (size_t b = 0; b < m->B; b++) {
         double x;
         size_t at = count == 1 ? 0 : b, width = t->dims[t->rank - 1];
@@ -375,16 +366,12 @@ static void find_sums(attn_mask *m) {
 
 static attn_status set_offsets(compiler *c, const attn_mask_spec *spec) {
     attn_mask *m = c->m;
-    size_t bytes;
     if (spec->offset == ATTN_OFFSET_GIVEN && spec->offset_count != 1 && spec->offset_count != m->B)
         return attn_fail(c->err, ATTN_ESHAPE, "query_offset",
                          "expected one offset or one a batch entry (%zu), found %zu", m->B,
                          spec->offset_count);
-    if (!attn_size_mul(m->B, sizeof(int64_t), &bytes))
-        return no_memory(c);
-    int64_t *offset = attn_arena_take(c->arena, bytes);
-    if (!offset)
-        return no_memory(c);
+    int64_t *offset = attn_arena_zeroed(c->arena, m->B, sizeof *offset);
+    ATTN_TAKEN(offset, "the mask", c->err);
     for (size_t b = 0; b < m->B; b++) {
         int64_t end = m->lengths ? m->lengths[b] : (int64_t)m->shape.S;
         offset[b] = spec->offset == ATTN_OFFSET_END ? end - (int64_t)m->shape.L
@@ -420,8 +407,7 @@ static bool take_lists(attn_mask *m, const attn_mask_spec *spec, attn_arena *are
 attn_status attn_mask_new(const attn_mask_spec *spec, const attn_mask_shape *shape,
                           attn_arena *arena, attn_mask **out, attn_error *err) {
     compiler c = {attn_arena_take(arena, sizeof *c.m), arena, err};
-    if (!c.m)
-        return no_memory(&c);
+    ATTN_TAKEN(c.m, "the mask", err);
     if (spec->count > ATTN_MASK_LAYERS)
         return attn_fail(err, ATTN_ELIMIT, "", "at most %d masks can be combined",
                          ATTN_MASK_LAYERS);
@@ -442,8 +428,7 @@ attn_status attn_mask_new(const attn_mask_spec *spec, const attn_mask_shape *sha
                        .right = INT64_MAX,
                        .same_heads = true,
                        .same_batches = true};
-    if (!take_lists(c.m, spec, arena))
-        return no_memory(&c);
+    ATTN_TAKEN(take_lists(c.m, spec, arena), "the mask", err);
     for (int a = 0; a < shape->batch_rank; a++)
         if (!attn_size_mul(c.m->B, shape->batch[a], &c.m->B))
             return attn_fail(err, ATTN_ELIMIT, "", "too many batch entries");

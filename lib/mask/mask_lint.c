@@ -487,8 +487,7 @@ static bool has_cells(const attn_mask *m) {
 }
 
 static attn_status end_lint(const linter *l, attn_warnings *out, attn_error *err) {
-    if (l->failed)
-        return attn_no_memory(err, "the warnings about the mask");
+    ATTN_TAKEN(!l->failed, "the warnings about the mask", err);
     *out = l->found;
     return ATTN_OK;
 }

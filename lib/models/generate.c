@@ -264,8 +264,7 @@ static attn_status take_choices(const search *s, step_result *step, attn_error *
     double *numbers = attn_arena_zeroed(s->arena, all, sizeof *numbers);
     step->taken = attn_arena_zeroed(s->arena, s->rows, sizeof *step->taken);
     step->choices = attn_arena_zeroed(s->arena, s->rows, sizeof *step->choices);
-    if (!ids || !numbers || !step->taken || !step->choices)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory for the alternatives of a step");
+    ATTN_TAKEN(ids && numbers && step->taken && step->choices, "the alternatives of a step", err);
     for (size_t r = 0; r < s->rows; r++)
         step->choices[r] =
             (attn_alternatives){.ids = ids + r * n, .log_probabilities = numbers + r * n};
@@ -278,8 +277,8 @@ static attn_status take_step(search *s, step_result *step, attn_error *err) {
     step->parent = attn_arena_zeroed(s->arena, s->rows, sizeof *step->parent);
     if (s->want_weights)
         step->weights = attn_arena_zeroed(s->arena, s->rows * cells, sizeof(float));
-    if (!step->token || !step->parent || (s->want_weights && !step->weights))
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory for a step of the search");
+    ATTN_TAKEN(step->token && step->parent && (!s->want_weights || step->weights),
+               "a step of the search", err);
     return take_choices(s, step, err);
 }
 
@@ -358,8 +357,7 @@ static attn_status start(search *s, attn_error *err) {
     const model_rows rows = rows_of(s);
     attn_status status = ATTN_OK;
     s->caches = attn_arena_zeroed(s->arena, stack->count, sizeof *s->caches);
-    if (!s->caches)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory for a search's caches");
+    ATTN_TAKEN(s->caches, "the caches of a search", err);
     for (size_t i = 0; !status && i < stack->count; i++) {
         const model_block *block = &stack->blocks[i];
         if (block->operation == (s->continues ? &attn_models_causal : &attn_models_cross)) {
@@ -378,8 +376,7 @@ static attn_status start(search *s, attn_error *err) {
 static attn_status spread_keep(search *s, attn_error *err) {
     if (!s->options->source_keep)
         return ATTN_OK;
-    if (!(s->keep = attn_arena_zeroed(s->arena, s->rows, s->S)))
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory for a search of %zu rows", s->rows);
+    ATTN_TAKEN((s->keep = attn_arena_zeroed(s->arena, s->rows, s->S)), "the rows of a search", err);
     for (size_t r = 0; r < s->rows; r++)
         memcpy(s->keep + r * s->S, s->options->source_keep + r / s->beams * s->S, s->S);
     return ATTN_OK;
@@ -407,9 +404,9 @@ static attn_status prepare(search *s, const int64_t *lengths, attn_error *err) {
     s->steps = attn_arena_zeroed(s->arena, s->most + 1, sizeof *s->steps);
     s->endings = attn_arena_zeroed(s->arena, s->B, sizeof *s->endings);
     s->ended = attn_arena_zeroed(s->arena, s->B, sizeof *s->ended);
-    if (!s->prompted || !s->limits || !s->lengths || !s->tokens || !s->sums || !s->steps ||
-        !s->endings || !s->ended)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory for a search of %zu rows", s->rows);
+    ATTN_TAKEN(s->prompted && s->limits && s->lengths && s->tokens && s->sums && s->steps &&
+                   s->endings && s->ended,
+               "the rows of a search", err);
     for (size_t r = 0; r < s->rows; r++) {
         s->lengths[r] = lengths[r / s->beams];
         s->tokens[r] = s->walk.model->config.begin;
@@ -433,9 +430,9 @@ static attn_status take_sequence(const search *s, size_t steps, attn_generated *
         out->log_probabilities =
             attn_arena_zeroed(s->arena, steps + 1, sizeof *out->log_probabilities);
     }
-    if (!out->ids || (s->want_weights && !out->weights) ||
-        (s->options->alternatives && (!out->alternatives || !out->log_probabilities)))
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory for a generated sequence");
+    ATTN_TAKEN(out->ids && (!s->want_weights || out->weights) &&
+                   (!s->options->alternatives || (out->alternatives && out->log_probabilities)),
+               "a generated sequence", err);
     return ATTN_OK;
 }
 

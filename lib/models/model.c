@@ -18,8 +18,7 @@ static attn_status make_sinusoids(attn_model *m, attn_error *err) {
     const size_t length = m->config.max_length, D = m->config.width;
     double row[MODEL_WIDTH_MOST];
     m->sinusoids = attn_alloc(length * D * sizeof *m->sinusoids);
-    if (!m->sinusoids)
-        return attn_fail(err, ATTN_ENOMEM, "max_length", "no memory for %zu positions", length);
+    ATTN_TAKEN(m->sinusoids, "the positions of a model", err);
     for (size_t t = 0; t < length; t++) {
         attn_sinusoidal_row(row, (double)t, D, ATTN_ENCODING_INTERLEAVED);
         for (size_t d = 0; d < D; d++)
@@ -33,8 +32,7 @@ static attn_status declare_model(const attn_model_config *config, attn_model **o
                                  attn_error *err) {
     ATTN_TRY(attn_models_check_config(config, err));
     attn_model *m = attn_alloc(sizeof *m);
-    if (!m)
-        return attn_fail(err, ATTN_ENOMEM, "", "out of memory");
+    ATTN_TAKEN(m, "a model", err);
     *m = (attn_model){
         .config = *config, .arena = attn_arena_new(SIZE_MAX), .set = attn_parameters_new()};
     if (!m->config.feed_forward)
@@ -179,8 +177,7 @@ static attn_status add_weight_losses(model_walk *w, const attn_batch *batch,
     const size_t B = s->B, H = stack->blocks[i - 1].attend.heads, L = s->L, S = s->S;
     int64_t *rows = attn_arena_zeroed(w->pass.arena, B, sizeof *rows);
     float *dweights = attn_layers_zeroed(&w->pass, B * H * L, S, err);
-    if (!rows || !dweights)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory for the gradients of the weights");
+    ATTN_TAKEN(rows && dweights, "the gradients of the weights", err);
     for (size_t at = 0; at < B * L; at++)
         rows[at / L] += batch->expected[at] != w->model->config.pad;
     if (options->guidance > 0 && batch->alignment)

@@ -134,8 +134,7 @@ static attn_status load_parameters(attn_model *model, const attn_safetensors *fr
                                    attn_error *err) {
     const char **names = attn_arena_zeroed(arena, from->count + 1, sizeof *names);
     attn_tensor *tensors = attn_arena_zeroed(arena, from->count + 1, sizeof *tensors);
-    if (!names || !tensors)
-        return attn_fail(err, ATTN_ENOMEM, "model", "no memory for its tensors' names");
+    ATTN_TAKEN(names && tensors, "the names of tensors of a model", err);
     for (size_t i = 0; i < from->count; i++) {
         names[i] = from->tensors[i].name;
         tensors[i] = from->tensors[i].tensor;
@@ -361,8 +360,7 @@ static attn_status list_metadata(const attn_model_contents *what, attn_arena *ar
     out->metadata =
         attn_arena_zeroed(arena, settings + 7 + what->metadata_count, sizeof *out->metadata);
     char(*texts)[SETTING_TEXT] = attn_arena_zeroed(arena, settings, sizeof *texts);
-    if (!out->metadata || !texts)
-        return attn_fail(err, ATTN_ENOMEM, "model", "no memory for its metadata");
+    ATTN_TAKEN(out->metadata && texts, "the metadata of a model", err);
     add_metadata(out, "format", "pt"); /* Hugging Face's loaders refuse files without this key */
     for (size_t i = 0; i < settings; i++)
         if (attn_model_has_setting(config, &attn_model_settings[i]))
@@ -381,8 +379,7 @@ static attn_status list_tensors(const attn_model_contents *what, attn_arena *are
     const attn_parameters *set = attn_model_parameters(what->model);
     const size_t own = attn_parameters_length(set), more = what->tensor_count;
     out->tensors = attn_arena_zeroed(arena, own + more, sizeof *out->tensors);
-    if (!out->tensors)
-        return attn_fail(err, ATTN_ENOMEM, "model", "no memory for its tensors' names");
+    ATTN_TAKEN(out->tensors, "the names of tensors of a model", err);
     for (size_t i = 0; i < own; i++) {
         const attn_parameter *p = attn_parameters_at(set, i);
         out->tensors[i] = (attn_named_tensor){p->name, attn_parameters_value(set, i)};
@@ -402,8 +399,7 @@ attn_status attn_model_pieces(const attn_model_contents *what, attn_arena *arena
     ATTN_TRY(list_tensors(what, arena, &file, err));
     *count = file.count + 1;
     attn_model_piece *to = *pieces = attn_arena_zeroed(arena, *count, sizeof **pieces);
-    if (!to)
-        return attn_fail(err, ATTN_ENOMEM, "model", "no memory for its pieces");
+    ATTN_TAKEN(to, "the pieces of a model", err);
     ATTN_TRY(attn_safetensors_sealed_header(&file, ATTN_MODEL_FILE_VERSION, arena, &to->data,
                                             &to->size, err));
     for (size_t i = 0; i < file.count; i++) {

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "attn/rng.h"
+#include "base/try.h"
 #include "models/model_private.h"
 
 /* A token and its weight, which grows with its probability. */
@@ -53,8 +54,7 @@ attn_status attn_models_draw(const float *logits, const attn_model_config *confi
                              const attn_generate_options *options, double uniform,
                              attn_arena *arena, int32_t *out, attn_error *err) {
     choice *choices = attn_arena_zeroed(arena, config->target_vocabulary, sizeof *choices);
-    if (!choices)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory for the choices of a step");
+    ATTN_TAKEN(choices, "the choices of a step", err);
     size_t count = list_choices(logits, config, options->temperature, choices), i = 0;
     qsort(choices, count, sizeof *choices, by_weight);
     if (options->top_k && options->top_k < count)

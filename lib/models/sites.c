@@ -31,8 +31,7 @@ attn_status attn_models_list_sites(attn_model *m, attn_error *err) {
     add_all(m);
     m->sites = attn_arena_zeroed(m->arena, m->site_count + 1, sizeof *m->sites);
     m->site_blocks = attn_arena_zeroed(m->arena, m->site_count + 1, sizeof *m->site_blocks);
-    if (!m->sites || !m->site_blocks)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory for %zu attention layers", m->site_count);
+    ATTN_TAKEN(m->sites && m->site_blocks, "the attention layers", err);
     add_all(m);
     return ATTN_OK;
 }

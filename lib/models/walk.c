@@ -49,8 +49,7 @@ static attn_status attn_models_run_stack(model_walk *w, model_half *half, attn_e
     const model_stack *stack = half->stack;
     const float *x = half->embedded;
     half->traces = attn_arena_zeroed(w->pass.arena, stack->count, sizeof *half->traces);
-    if (!half->traces)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory for a pass of %zu blocks", stack->count);
+    ATTN_TAKEN(half->traces, "the blocks of a pass", err);
     for (size_t i = 0; i < stack->count; i++) {
         model_trace *t = &half->traces[i];
         ATTN_TRY(attn_control_check(w->pass.control, err));

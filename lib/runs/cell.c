@@ -28,8 +28,7 @@ static attn_status explain_product(const attn_run_site *site, const attn_range *
     out->query = attn_arena_zeroed(arena, A, sizeof(double));
     out->key = attn_arena_zeroed(arena, A, sizeof(double));
     out->products = attn_arena_zeroed(arena, A, sizeof(double));
-    if (!out->query || !out->key || !out->products || !terms)
-        return attn_no_memory(err, "the explanation");
+    ATTN_TAKEN(out->query && out->key && out->products && terms, "the explanation", err);
     copy_vector(
         out->query,
         attn_query_rows(a, at->batch, at->head, at->row, 1, sizeof(double), out->query, &ld), A);
@@ -112,8 +111,7 @@ static attn_status find_rank(const attn_run_site *site, const attn_range *at, at
     double *row = attn_arena_take(arena, CHUNK * sizeof *row);
     uint8_t *keep = attn_arena_take(arena, CHUNK);
     size_t before = 0;
-    if (!row || !keep)
-        return attn_no_memory(err, "the explanation");
+    ATTN_TAKEN(row && keep, "the explanation", err);
     for (size_t j = 0; j < a->dims.S; j += CHUNK) {
         const size_t n = a->dims.S - j < CHUNK ? a->dims.S - j : CHUNK;
         const attn_range part = {at->batch, at->head, at->row, 1, j, n};
@@ -156,8 +154,7 @@ attn_status attn_run_explain(const attn_run_site *site, size_t batch, size_t hea
                          "from 0; found %zu, %zu, %zu, %zu",
                          d->B, d->Hq, d->L, d->S, batch, head, row, col);
     attn_cells_scratch *scratch = attn_cells_scratch_new(a, arena);
-    if (!scratch)
-        return attn_no_memory(err, "the explanation");
+    ATTN_TAKEN(scratch, "the explanation", err);
     cell.distance = (int64_t)col - (int64_t)row - attn_mask_offset(a->mask, batch);
     ATTN_TRY(explain_product(site, &at, arena, &cell, err));
     ATTN_TRY(explain_stages(site, &at, scratch, &cell, err));

@@ -161,8 +161,7 @@ attn_status attn_run_columns(const attn_run_site *site, const attn_range *ranges
     finder f;
     ATTN_TRY(plan_columns(site, ranges, count, k, &f, err));
     f.lanes = attn_sweep_open(&finding, &f, attn_pool_slots(pool), arena);
-    if (!f.lanes)
-        return attn_no_memory(err, "the edges");
+    ATTN_TAKEN(f.lanes, "the edges", err);
     memset(f.found, 0, f.keys * sizeof *f.found);
     f.pool = pool;
     f.control = control;

@@ -213,8 +213,7 @@ attn_status attn_run_flow_rows(const attn_run_rollout *r, const size_t *rows, si
     size_t from, to;
     ATTN_TRY(measure_graph(&w, &cost, err));
     w.lanes = attn_sweep_open(&weighing, &w, w.slots, arena);
-    if (!w.lanes)
-        return attn_no_memory(err, "the capacities of a flow");
+    ATTN_TAKEN(w.lanes, "the capacities of a flow", err);
     memset(w.graph.rows, 0, w.graph.layers * w.graph.tokens * sizeof *w.graph.rows);
     memset(out, 0, count * r->layers->cols * sizeof *out);
     trace_graph(&w, &from, &to, &cost);

@@ -118,8 +118,7 @@ static bool copy_texts(attn_run_growth *g, const attn_run_source *first) {
 attn_status attn_run_growth_new(const attn_run_source *first, size_t growing, size_t most,
                                 attn_arena *arena, attn_run_growth **out, attn_error *err) {
     attn_run_growth *g = attn_arena_zeroed(arena, 1, sizeof *g);
-    if (!g)
-        return attn_no_memory(err, "a growing run");
+    ATTN_TAKEN(g, "a growing run", err);
     *g = (attn_run_growth){.site_count = first->site_count,
                            .text_count = first->text_count,
                            .growing = growing,
@@ -130,8 +129,7 @@ attn_status attn_run_growth_new(const attn_run_source *first, size_t growing, si
     if (growing > first->text_count)
         return attn_fail(err, ATTN_EARG, "texts", "expected at least %zu that grow, found %zu",
                          growing, first->text_count);
-    if (!g->sites || !copy_texts(g, first))
-        return attn_no_memory(err, "a growing run");
+    ATTN_TAKEN(g->sites && copy_texts(g, first), "a growing run", err);
     for (size_t i = 0; i < g->site_count; i++)
         ATTN_TRY(make_site(g, &first->sites[i], &g->sites[i], err));
     *out = g;
@@ -180,8 +178,7 @@ attn_status attn_run_growth_add(attn_run_growth *g, const attn_attention *const 
     for (size_t i = 0; i < g->site_count; i++)
         if (g->sites[i].grows && !fits(&g->sites[i], ops[i], rows))
             return refuse_site(i, "the operation has not the shape of this step", err);
-    if (!add_tokens(g, tokens, rows))
-        return attn_no_memory(err, "a growing run");
+    ATTN_TAKEN(add_tokens(g, tokens, rows), "a growing run", err);
     for (size_t i = 0; i < g->site_count; i++) {
         const growing_site *s = &g->sites[i];
         if (s->grows)
@@ -229,8 +226,7 @@ static attn_status make_sites(const attn_run_growth *g, size_t rows, attn_run *r
                               attn_error *err) {
     run->sites = attn_arena_zeroed(run->arena, g->site_count + 1, sizeof *run->sites);
     run->site_count = g->site_count;
-    if (!run->sites)
-        return attn_no_memory(err, "a growing run");
+    ATTN_TAKEN(run->sites, "a growing run", err);
     for (size_t i = 0; i < g->site_count; i++) {
         attn_run_site *site = &run->sites[i];
         site->run = run;
@@ -248,8 +244,7 @@ attn_status attn_run_growth_look(const attn_run_growth *g, attn_arena *arena, at
     pthread_mutex_t *lock = attn_arena_zeroed(arena, 1, sizeof *lock);
     if (!n)
         return attn_fail(err, ATTN_EARG, "", "the run has no step yet");
-    if (!run || !lock)
-        return attn_no_memory(err, "a growing run");
+    ATTN_TAKEN(run && lock, "a growing run", err);
     pthread_mutex_init(lock, NULL);
     *run = (attn_run){
         .model = g->model,
@@ -259,8 +254,7 @@ attn_status attn_run_growth_look(const attn_run_growth *g, attn_arena *arena, at
         .texts = texts_of(g, n, NULL, arena),
         .text_count = g->text_count,
     };
-    if (!run->texts)
-        return attn_no_memory(err, "a growing run");
+    ATTN_TAKEN(run->texts, "a growing run", err);
     ATTN_TRY(make_sites(g, n, run, err));
     *rows = n;
     *out = run;
@@ -284,8 +278,7 @@ static attn_status run_site(const growing_site *s, size_t rows, const int64_t *l
     const attn_inputs in = inputs_of(s, rows);
     attn_attention *op;
     attn_results *results = attn_arena_zeroed(arena, 1, sizeof *results);
-    if (!results)
-        return attn_no_memory(err, "a growing run");
+    ATTN_TAKEN(results, "a growing run", err);
     ATTN_TRY(attn_attention_new(&in, arena, &op, err));
     ATTN_TRY(attn_attention_run(op, ATTN_WANT_LOGSUMEXP, ATTN_STAGE_PROBS, pool, control, arena,
                                 results, err));
@@ -313,8 +306,7 @@ attn_status attn_run_growth_image(const attn_run_growth *g, const int64_t *lengt
                                     .metadata_count = metadata_count};
     if (!rows)
         return attn_fail(err, ATTN_EARG, "", "the run has no step yet");
-    if (!sites || !source.texts)
-        return attn_no_memory(err, "a growing run");
+    ATTN_TAKEN(sites && source.texts, "a growing run", err);
     for (size_t i = 0; i < g->site_count; i++)
         ATTN_TRY(run_site(&g->sites[i], rows, lengths, pool, control, arena, &sites[i], err));
     return attn_run_image_new(&source, pool, control, arena, out, err);

@@ -294,8 +294,7 @@ static attn_status make_image(attn_safetensors *file, attn_arena *arena, attn_ru
     size_t size, n = 0;
     ATTN_TRY(attn_safetensors_sealed_header(file, ATTN_RUN_SEAL, arena, &header, &size, err));
     attn_run_piece *pieces = attn_arena_zeroed(arena, file->count + 1, sizeof *pieces);
-    if (!pieces)
-        return attn_no_memory(err, "the stored run");
+    ATTN_TAKEN(pieces, "the stored run", err);
     pieces[n++] = (attn_run_piece){header, size};
     for (size_t i = 0; i < file->count; i++) {
         const attn_tensor *t = &file->tensors[i].tensor;
@@ -320,8 +319,7 @@ attn_status attn_run_image_new(const attn_run_source *source, attn_pool *pool,
                  .arena = arena,
                  .err = err,
                  .text = {.arena = arena}};
-    if (!metadata)
-        return attn_no_memory(err, "the stored run");
+    ATTN_TAKEN(metadata, "the stored run", err);
     ATTN_TRY(check_metadata(source->metadata, count, err));
     write_run(&b);
     ATTN_TRY(b.status);

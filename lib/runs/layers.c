@@ -69,8 +69,7 @@ attn_status attn_run_layers_of(const attn_run *run, const size_t *sites, size_t 
         if (!attn_size_add(most, attn_run_site_layers(run, sites[i]) | 1, &most))
             return attn_fail(err, ATTN_ELIMIT, "", "too many layers to count");
     l.items = attn_arena_zeroed(arena, most + 1, sizeof *l.items);
-    if (!l.items)
-        return attn_no_memory(err, "the layers");
+    ATTN_TAKEN(l.items, "the layers", err);
     for (size_t i = 0; i < count; i++)
         ATTN_TRY(add_site(run, sites[i], &l, err));
     if (l.count > 1)
@@ -174,8 +173,7 @@ attn_status attn_run_layers_source(const attn_run_layers *layers, size_t lanes, 
         *s = (stack){.layers = layers};
         s->lanes = attn_sweep_open(&stack_memory, s, lanes, arena);
     }
-    if (!s || !s->lanes)
-        return attn_no_memory(err, "the layers");
+    ATTN_TAKEN(s && s->lanes, "the layers", err);
     for (size_t b = 0; b < batches; b++) {
         const attn_run_layer *layer = &layers->items[b / layers->batches];
         const attn_padding *of = layer->site->padding;

@@ -41,8 +41,7 @@ attn_status attn_run_mask_pack(attn_mask_layer *layer, size_t S, attn_arena *are
     uint8_t *data = attn_dense_rows(t, &rows) && attn_size_mul(rows, row_bytes, &bytes)
                         ? attn_arena_take(arena, bytes)
                         : NULL;
-    if (!data)
-        return attn_no_memory(err, "the stored run");
+    ATTN_TAKEN(data, "the stored run", err);
     for (size_t r = 0; r < rows; r++)
         pack_row(layer, attn_dense_row(t, r), data + r * row_bytes, bits);
     memcpy(dims, t->dims, sizeof dims);

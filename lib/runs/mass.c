@@ -80,8 +80,7 @@ attn_status attn_run_mass(const attn_run_site *site, const attn_range *rows, con
     const size_t S = site->dims->S;
     summer s = {.site = site, .rows = *rows, .mass = mass, .pool = pool};
     s.lanes = attn_sweep_open(&summing, &s, attn_pool_slots(pool), arena);
-    if (!s.lanes)
-        return attn_no_memory(err, "the sums");
+    ATTN_TAKEN(s.lanes, "the sums", err);
     memset(s.chosen, 0, S);
     for (size_t i = 0; i < count; i++) {
         if (keys[i] < 0 || (uint64_t)keys[i] >= S)

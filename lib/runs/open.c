@@ -28,8 +28,7 @@ static attn_status read_file(attn_run *run, const void *data, size_t size, attn_
     ATTN_TRY(
         attn_safetensors_seal(data, size, &run->file, ATTN_RUN_SEAL, run->arena, &run->seal, err));
     run->by_name = attn_arena_zeroed(run->arena, run->file.count + 1, sizeof *run->by_name);
-    if (!run->by_name)
-        return attn_no_memory(err, "the stored run");
+    ATTN_TAKEN(run->by_name, "the stored run", err);
     for (size_t i = 0; i < run->file.count; i++)
         run->by_name[i] = &run->file.tensors[i];
     if (run->file.count)
@@ -44,8 +43,7 @@ attn_status attn_run_open(const void *data, size_t size, const attn_run_limits *
     pthread_mutex_t *lock = attn_arena_zeroed(arena, 1, sizeof *lock);
     attn_run_limits most = limits ? *limits : (attn_run_limits){0};
     err = err ? err : &ignored;
-    if (!run || !lock)
-        return attn_no_memory(err, "the stored run");
+    ATTN_TAKEN(run && lock, "the stored run", err);
     pthread_mutex_init(lock, NULL);
     most.sites = most.sites ? most.sites : ATTN_RUN_SITES_MOST;
     most.text_bytes = most.text_bytes ? most.text_bytes : ATTN_RUN_BYTES_MOST;
@@ -147,8 +145,8 @@ static attn_status open_site(attn_run_site *site, attn_error *err) {
     choose_kernel(site);
     ATTN_TRY(attn_attention_new(&site->in, arena, &site->op, err));
     site->dims = attn_attention_dims_of(site->op);
-    if (!site->words && !*(site->words = attn_mask_words(site->op->mask, arena)))
-        return attn_no_memory(err, "the stored run");
+    ATTN_TAKEN(site->words || *(site->words = attn_mask_words(site->op->mask, arena)),
+               "the stored run", err);
     read_stats(&o);
     ATTN_TRY(o.status);
     ATTN_TRY(attn_run_labels_make(site, err));

@@ -21,8 +21,7 @@ static attn_status compile_masks(const attn_run_site *site, attn_arena *arena, a
         .batch_rank = d->batch_rank, .has_heads = d->has_heads, .H = d->Hq, .L = 1, .S = d->S};
     attn_mask_spec *spec = attn_arena_zeroed(arena, 1, sizeof *spec);
     *out = NULL;
-    if (!spec)
-        return attn_no_memory(err, "the padding of a site");
+    ATTN_TAKEN(spec, "the padding of a site", err);
     for (int i = 0; i < d->batch_rank; i++)
         shape.batch[i] = d->batch[i];
     for (size_t i = 0; i < all->count && site->captured; i++)

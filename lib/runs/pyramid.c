@@ -216,8 +216,7 @@ attn_status attn_run_overview_make(const attn_run_matter *matter, const attn_run
                .done = done};
     set_shapes(&m);
     m.lanes = attn_sweep_open(&making, &m, slots, scratch);
-    if (!m.lanes)
-        return attn_no_memory(err, "the overview");
+    ATTN_TAKEN(m.lanes, "the overview", err);
     for (size_t i = 0; i < slots; i++)
         attn_run_buffers_begin(&m.lanes[i].buffers, pool, control);
     return attn_sweep_run(&making, &m, heads->count * pieces_of_head(&m), 0, pool, control, err);

@@ -135,8 +135,7 @@ static attn_status compute_ranges(ranges_work *a, const attn_range *ranges, size
                                   const attn_control *control, attn_arena *arena, attn_error *err) {
     a->cols = count ? ranges[0].cols : 0;
     a->lanes = attn_sweep_open(&computing, a, attn_pool_slots(a->pool), arena);
-    if (!a->lanes || !divide_ranges(a, ranges, count, arena))
-        return attn_no_memory(err, "the cells");
+    ATTN_TAKEN(a->lanes && divide_ranges(a, ranges, count, arena), "the cells", err);
     return attn_sweep_run(&computing, a, a->count, 0, a->pool, control, err);
 }
 

@@ -214,8 +214,7 @@ attn_status attn_run_rollout_rows(const attn_run_rollout *r, const size_t *rows,
     const size_t S = r->layers->cols, chunk = chunk_of(S, count);
     roller w = {.r = r, .S = S, .sub = sub_of(S), .chunk = chunk, .pool = pool};
     w.lanes = attn_sweep_open(&rolling, &w, attn_pool_slots(pool), arena);
-    if (!w.lanes)
-        return attn_no_memory(err, "the rows of a rollout");
+    ATTN_TAKEN(w.lanes, "the rows of a rollout", err);
     w.layers = (count + chunk - 1) / chunk * r->layers->count;
     for (size_t at = 0; at < count; at += w.rows) {
         w.rows = count - at < chunk ? count - at : chunk;

@@ -96,8 +96,7 @@ static attn_status hide_keys(cutter *c, const int64_t *hide, size_t count, attn_
         return attn_fail(err, ATTN_ELIMIT, "hide", "at most %d masks can be combined",
                          ATTN_MASK_LAYERS);
     uint8_t *keys = attn_arena_zeroed(c->arena, S, 1);
-    if (!keys)
-        return attn_no_memory(err, "the hidden keys");
+    ATTN_TAKEN(keys, "the hidden keys", err);
     for (size_t i = 0; i < count; i++) {
         if (hide[i] < 0 || (uint64_t)hide[i] >= S) {
             char where[32];
@@ -139,8 +138,7 @@ attn_status attn_run_rows_inputs(const attn_run_site *site, const attn_range *ro
         c.in.past_key = cut_view(&a->past_key, b, hkv, 0, d->past, d->Ek);
         c.in.past_value = cut_view(&a->past_value, b, hkv, 0, d->past, d->Ev);
     }
-    if (!cut_masks(&c) || !cut_parameters(&c))
-        return attn_no_memory(err, "the rows");
+    ATTN_TAKEN(cut_masks(&c) && cut_parameters(&c), "the rows", err);
     ATTN_TRY(hide_keys(&c, hide, hide_count, err));
     *out = c.in;
     return ATTN_OK;

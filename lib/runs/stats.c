@@ -54,8 +54,7 @@ static attn_status compute_rows(lazy *z, const attn_range *rows, _Atomic uint8_t
     attn_inputs in;
     attn_attention *op;
     attn_results out;
-    if (!arena)
-        return attn_no_memory(err, "the statistics of rows");
+    ATTN_TAKEN(arena, "the statistics of rows", err);
     attn_status status = attn_run_rows_inputs(z->site, rows, NULL, 0, arena, &in, err);
     if (!status)
         status = attn_attention_new(&in, arena, &op, err);
@@ -157,8 +156,8 @@ attn_status attn_run_stats_new(attn_run_site *site, attn_error *err) {
     attn_arena *arena = site->run->arena;
     lazy *z = attn_arena_zeroed(arena, 1, sizeof *z);
     size_t heads, rows, known;
-    if (!z || !attn_size_mul(d->B, d->Hq, &heads) || !attn_size_mul(heads, d->L, &rows))
-        return attn_no_memory(err, "the statistics of rows");
+    ATTN_TAKEN(z && attn_size_mul(d->B, d->Hq, &heads) && attn_size_mul(heads, d->L, &rows),
+               "the statistics of rows", err);
     z->site = site;
     z->blocks = (d->L + BLOCK - 1) / BLOCK;
     pthread_mutex_init(&z->lock, NULL);

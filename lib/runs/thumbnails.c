@@ -128,8 +128,7 @@ attn_status attn_run_thumbnail_make(const attn_run_site *site, const attn_run_pl
     attn_run_level_shape(site, t.level, t.shape);
     const size_t n = t.shape[0] * t.shape[1];
     t.max = attn_arena_zeroed(arena, 2 * n, sizeof(float));
-    if (!t.max)
-        return attn_no_memory(err, "a thumbnail");
+    ATTN_TAKEN(t.max, "a thumbnail", err);
     t.mean = t.max + n;
     if (n) {
         ATTN_TRY(attn_control_check(control, err));

@@ -136,8 +136,7 @@ attn_status attn_run_map_new(const attn_run_site *site, attn_arena *arena, attn_
     attn_run_map *map = attn_arena_zeroed(arena, 1, sizeof *map);
     if (p.overview == SIZE_MAX)
         return no_maps(site, err);
-    if (!map || !attn_run_planes_new(&p, 1, arena, &map->planes))
-        return attn_no_memory(err, "the map");
+    ATTN_TAKEN(map && attn_run_planes_new(&p, 1, arena, &map->planes), "the map", err);
     map->pieces = attn_run_overview_pieces(&p);
     *out = map;
     return ATTN_OK;
@@ -261,8 +260,7 @@ static attn_status compute_cells(const attn_run_site *site, const attn_run_place
     worker w = {.matter = &matter, .sides = attn_run_sides_of(&matter), .at = at, .tile = tile};
     const size_t slots = attn_pool_slots(pool);
     w.lanes = attn_sweep_open(&tiling, &w, slots, arena);
-    if (!w.lanes)
-        return attn_no_memory(err, "the tile");
+    ATTN_TAKEN(w.lanes, "the tile", err);
     for (size_t i = 0; i < slots; i++)
         attn_run_buffers_begin(&w.lanes[i], pool, control);
     return attn_sweep_run(&tiling, &w, (tile->shape[0] + most_rows - 1) / most_rows, 0, pool,
@@ -277,8 +275,7 @@ attn_status attn_run_tile_make(const attn_run_site *site, const attn_run_place *
     ATTN_TRY(check_view(site, &at->view, err));
     const size_t cells = tile.shape[0] * tile.shape[1];
     tile.max = attn_arena_take(arena, 2 * cells * sizeof(float));
-    if (!tile.max)
-        return attn_no_memory(err, "the tile");
+    ATTN_TAKEN(tile.max, "the tile", err);
     tile.mean = tile.max + cells;
     const level_cells known = known_cells(site, at);
     if (known.max)

@@ -72,8 +72,7 @@ static attn_status find_symbols(const attn_tokenizer *v, attn_merges *m, attn_er
 attn_status attn_merges_new(attn_tokenizer *v, size_t count, attn_error *err) {
     attn_merges *m = attn_alloc(sizeof *m);
     size_t slot_count = 16;
-    if (!m)
-        return attn_fail(err, ATTN_ENOMEM, "merges", "no memory");
+    ATTN_TAKEN(m, "the merges of a tokenizer", err);
     *m = (attn_merges){0};
     while (slot_count < 2 * count)
         slot_count *= 2;
@@ -293,8 +292,7 @@ attn_status attn_subwords_encode(const attn_tokenizer *t, const char *text, size
     const size_t total = p.count;
     attn_token *list = attn_arena_zeroed(arena, total + 1, sizeof *list);
     p = (pieces){.v = t, .items = attn_arena_zeroed(arena, total + 1, sizeof *p.items)};
-    if (!list || !p.items)
-        return attn_fail(err, ATTN_ENOMEM, "text", "no memory for %zu sub-words", total);
+    ATTN_TAKEN(list && p.items, "the sub-words of a text", err);
     add_text(&p, &c);
     for (size_t i = 0; i < total; i++) {
         const piece *from = &p.items[i];

@@ -136,8 +136,8 @@ static attn_status learn(learner *l, size_t merges, attn_error *err) {
                                     name);
         if (!size)
             break;
-        if (!attn_tokenizer_put(l->v, name, size, &place))
-            return attn_fail(err, ATTN_ENOMEM, "vocabulary", "no memory for sub-words");
+        ATTN_TAKEN(attn_tokenizer_put(l->v, name, size, &place), "the sub-words of a vocabulary",
+                   err);
         const attn_merge merge = {best.left, best.right, (int32_t)place};
         attn_merges_add(l->v->merges, merge.left, merge.right, merge.made);
         merge_units(l, &merge);

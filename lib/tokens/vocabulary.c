@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/try.h"
 #include "number/hash.h"
 #include "tokens/tokenizer.h"
 
@@ -135,8 +136,7 @@ attn_status attn_tokenizer_count(attn_tokenizer *t, const char *word, size_t n, 
     if (!n || memchr(word, '\n', n) || memchr(word, 0, n))
         return attn_fail(err, ATTN_EVALUE, "word",
                          "a word must not be empty nor have line breaks or NULs");
-    if (!attn_tokenizer_put(t, word, n, &place))
-        return attn_fail(err, ATTN_ENOMEM, "word", "no memory for %zu words", t->length + 1);
+    ATTN_TAKEN(attn_tokenizer_put(t, word, n, &place), "the words of a vocabulary", err);
     t->entries[place].count++;
     return ATTN_OK;
 }
@@ -257,8 +257,7 @@ static attn_status read_line(attn_tokenizer *t, const char *word, size_t n, size
     }
     if (memchr(word, 0, n))
         return attn_fail(err, ATTN_EVALUE, "vocabulary", "line %zu has a NUL", line + 1);
-    if (!attn_tokenizer_put(t, word, n, &place))
-        return attn_fail(err, ATTN_ENOMEM, "vocabulary", "no memory for %zu words", line + 1);
+    ATTN_TAKEN(attn_tokenizer_put(t, word, n, &place), "the words of a vocabulary", err);
     if (place != line)
         return attn_fail(err, ATTN_EVALUE, "vocabulary", "line %zu repeats line %zu: %.60s",
                          line + 1, place + 1, t->entries[place].word);

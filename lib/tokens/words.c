@@ -131,8 +131,7 @@ attn_status attn_words_split(const char *text, size_t size, attn_language langua
         if (!normalise(text + begin, end - begin, arena, &list[i]))
             list = NULL;
     }
-    if (!list)
-        return attn_fail(err, ATTN_ENOMEM, "text", "no memory for %zu words", total);
+    ATTN_TAKEN(list, "the words of a text", err);
     *tokens = list;
     *count = total;
     return ATTN_OK;

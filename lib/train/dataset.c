@@ -48,8 +48,7 @@ static attn_status read_classes(const reading *r, const attn_pair_tokens *source
     const attn_pair *p = r->pair;
     *out = *source;
     out->ids = attn_arena_zeroed(r->scratch, source->count + 1, sizeof *out->ids);
-    if (!out->ids)
-        return attn_fail(err, ATTN_ENOMEM, "dataset", "no memory for %zu words", source->count);
+    ATTN_TAKEN(out->ids, "the words of a pair", err);
     if (p->source_count != p->target_count)
         return attn_fail(err, ATTN_EARG, "task",
                          "an encoder alone learns one word for each word of its source: expected "
@@ -105,9 +104,7 @@ static attn_status read_all(const reading *r, attn_arena *arena, attn_dataset *d
     d->source = attn_arena_zeroed(arena, d->source_at[d->count] + 1, sizeof *d->source);
     d->target = attn_arena_zeroed(arena, d->target_at[d->count] + 1, sizeof *d->target);
     d->links = attn_arena_zeroed(arena, d->link_at[d->count] + 1, sizeof *d->links);
-    if (!d->source || !d->target || !d->links)
-        return attn_fail(err, ATTN_ENOMEM, "dataset", "no memory for the words of %zu pairs",
-                         d->count);
+    ATTN_TAKEN(d->source && d->target && d->links, "the words of a dataset", err);
     return walk(r, d, err);
 }
 
@@ -296,8 +293,8 @@ attn_status attn_epoch_new(const attn_dataset *data, size_t tokens, uint64_t see
     size_t *shuffled = attn_arena_zeroed(arena, n + 1, sizeof *shuffled);
     size_t *starts = attn_arena_zeroed(arena, n + 2, sizeof *starts);
     sort_item *scratch = attn_arena_zeroed(arena, n + 1, sizeof *scratch);
-    if (!order || !sorted || !ends || !shuffled || !starts || !scratch)
-        return attn_fail(err, ATTN_ENOMEM, "epoch", "no memory for %zu pairs", n);
+    ATTN_TAKEN(order && sorted && ends && shuffled && starts && scratch, "the order of an epoch",
+               err);
     uint64_t stream = attn_rng_bits(seed, epoch);
     for (size_t i = 0; i < n; i++)
         sorted[i] = i;

@@ -27,8 +27,7 @@ static attn_status add_similarity(const attn_batch *batch, int32_t pad,
     if (!last || last->kind != ATTN_SITE_CROSS || last->heads < 2)
         return ATTN_OK;
     int64_t *counts = attn_arena_zeroed(arena, batch->B, sizeof *counts);
-    if (!counts)
-        return attn_fail(err, ATTN_ENOMEM, "evaluation", "no memory");
+    ATTN_TAKEN(counts, "the counts of tokens", err);
     for (size_t i = 0; i < batch->B * batch->T; i++)
         counts[i / batch->T] += batch->expected[i] != pad;
     const attn_tensor *w = &last->weights;
@@ -102,8 +101,7 @@ typedef struct scored_text {
 static attn_status strike_unknown(const scorer *w, scored_text *text, attn_error *err) {
     int32_t *ids = attn_arena_zeroed(w->arena, text->count + 1, sizeof *ids);
     const int32_t unknown = attn_tokenizer_special(w->target, ATTN_SPECIAL_UNKNOWN);
-    if (!ids)
-        return attn_fail(err, ATTN_ENOMEM, "scores", "no memory for %zu words", text->count);
+    ATTN_TAKEN(ids, "the words of a text", err);
     for (size_t i = 0; i < text->count; i++)
         ids[i] = text->ids[i] == unknown ? -1 : text->ids[i];
     text->ids = ids;
@@ -115,13 +113,11 @@ static attn_status strike_unknown(const scorer *w, scored_text *text, attn_error
 static attn_status whole_words(const scorer *w, scored_text *text, attn_error *err) {
     const char *joined = attn_tokenizer_decode(w->target, text->ids, text->count, false, w->arena);
     attn_token *tokens;
-    if (!joined)
-        return attn_fail(err, ATTN_ENOMEM, "scores", "no memory for a text");
+    ATTN_TAKEN(joined, "a text", err);
     ATTN_TRY(attn_words_split(joined, strlen(joined), attn_tokenizer_language(w->target), w->arena,
                               &tokens, &text->count, err));
     int32_t *ids = attn_arena_zeroed(w->arena, text->count + 1, sizeof *ids);
-    if (!ids)
-        return attn_fail(err, ATTN_ENOMEM, "scores", "no memory for %zu words", text->count);
+    ATTN_TAKEN(ids, "the words of a text", err);
     for (size_t i = 0; i < text->count; i++) {
         uint64_t hash = 0;
         for (size_t k = tokens[i].begin; k < tokens[i].end; k++)
@@ -175,8 +171,7 @@ static attn_status add_heads(const scorer *w, const attn_tensor *weights, const 
     const float *data = weights->data;
     size_t chosen[ATTN_PAIR_WORDS];
     float *mean = attn_arena_zeroed(w->arena, T * S, sizeof *mean);
-    if (!mean)
-        return attn_fail(err, ATTN_ENOMEM, "scores", "no memory for the mean of %zu heads", heads);
+    ATTN_TAKEN(mean, "the mean of heads", err);
     scores->head_count = heads < ATTN_MEASURE_HEADS ? heads : ATTN_MEASURE_HEADS;
     for (size_t h = 0; h < heads; h++) {
         for (size_t i = 0; i < T * S; i++)
@@ -197,8 +192,7 @@ static attn_status add_alignment(const scorer *w, const attn_pair *pair,
     const size_t T = sides[1].count + 1;
     const int64_t length = (int64_t)sides[0].count;
     int32_t *target = attn_arena_zeroed(w->arena, T, sizeof *target);
-    if (!target)
-        return attn_fail(err, ATTN_ENOMEM, "scores", "no memory for %zu tokens", T);
+    ATTN_TAKEN(target, "the tokens of a pair", err);
     target[0] = attn_model_configuration(w->model)->begin;
     memcpy(target + 1, sides[1].ids, sides[1].count * sizeof *target);
     attn_batch batch = {.B = 1,

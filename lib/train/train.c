@@ -86,9 +86,7 @@ attn_status attn_training_start(attn_model *model, attn_arena *arena, attn_train
     s.first = attn_arena_zeroed(arena, n, sizeof *s.first);
     s.second = attn_arena_zeroed(arena, n, sizeof *s.second);
     s.best = attn_arena_zeroed(arena, n, sizeof *s.best);
-    if (!s.first || !s.second || !s.best)
-        return attn_fail(err, ATTN_ENOMEM, "training", "no memory for the moments of %zu numbers",
-                         n);
+    ATTN_TAKEN(s.first && s.second && s.best, "the moments of the parameters", err);
     *out = s;
     return ATTN_OK;
 }
@@ -248,8 +246,7 @@ attn_status attn_train(attn_model *model, const attn_dataset *train, const attn_
         return attn_fail(err, ATTN_EARG, "schedule", "there is no schedule of the number %d",
                          (int)options->schedule);
     l.arena = attn_arena_new(PASS_BYTES);
-    if (!l.arena)
-        return attn_fail(err, ATTN_ENOMEM, "training", "no memory for a batch");
+    ATTN_TAKEN(l.arena, "a batch", err);
     attn_status status = finish_step(&l, err);
     while (!status && !is_over(&l))
         status = run_epoch(&l, err);

@@ -183,8 +183,7 @@ attn_status srv_runs_open_image(const srv_config *config, srv_runs_entry *e, att
     const attn_checksums *sums = attn_run_checksums(run, &bytes);
     if (sums && e->mapped && !e->imported) {
         e->sums = *sums;
-        if (!srv_runs_sum_from(e, bytes))
-            return attn_no_memory(err, "the stored run");
+        ATTN_TAKEN(srv_runs_sum_from(e, bytes), "the stored run", err);
     }
     e->run.print = print_of(e);
     e->run.read_token = e->imported ? e->side.token : attn_run_metadata(run, SRV_RUN_TOKEN);
@@ -235,8 +234,7 @@ attn_status srv_runs_copy_image(srv_runs *s, srv_runs_entry *e, srv_owner owner,
     char *to = take_image(s, owner, image->size);
     e->image = to;
     e->image_size = image->size;
-    if (!to)
-        return attn_fail(err, ATTN_ENOMEM, "store", "no memory left for the stored run");
+    ATTN_TAKEN(to, "the stored run", err);
     for (size_t i = 0; i < image->count; i++) {
         memcpy(to, image->pieces[i].data, image->pieces[i].size);
         to += image->pieces[i].size;

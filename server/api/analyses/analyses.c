@@ -9,6 +9,7 @@
 #include "api/analyses/analyses_call.h"
 #include "api/common/weights_input.h"
 #include "api/stored/stored_api.h"
+#include "base/try.h"
 #include "request/shared.h"
 
 /* --- operands and results --- */
@@ -101,8 +102,7 @@ static attn_status warn_of_missing_mask(srv_analyses_call *call, attn_error *err
     const attn_tensor *w = &call->body.weights;
     const size_t each = attn_dtype_size(w->dtype), heads = d->B * d->Hq;
     double *row = attn_arena_zeroed(call->req->arena, d->S, sizeof *row);
-    if (!row)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for a row");
+    ATTN_TAKEN(row, "a row", err);
     if (call->mask || call->run || heads == 0 || d->L < 2 || d->L != d->S)
         return ATTN_OK;
     for (size_t i = 0; i < heads * d->L; i++) {

@@ -10,6 +10,7 @@
 #include <strings.h>
 
 #include "api/analyses/analyses_call.h"
+#include "base/try.h"
 #include "request/shared.h"
 
 /* --- what labels say about tokens --- */
@@ -339,8 +340,7 @@ bool srv_analysis_cost(const srv_analysis *an, size_t slots, attn_cost *out, dou
 static attn_status name_patterns(srv_analysis *an, attn_error *err) {
     attn_arena *arena = an->req->arena;
     an->patterns = attn_arena_zeroed(arena, an->measures.count, sizeof *an->patterns);
-    if (!an->patterns)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the names of patterns");
+    ATTN_TAKEN(an->patterns, "the names of patterns", err);
     attn_status status = ATTN_OK;
     for (size_t i = 0; !status && i < an->measures.count; i++)
         status =
@@ -399,8 +399,7 @@ static void divide_progress(const srv_analysis *an, bool pairs) {
 attn_status srv_analysis_run(srv_analysis *an, attn_pool *pool, attn_error *err) {
     srv_request *req = an->req;
     an->options.mask = an->mask;
-    if (!read_labels(an))
-        return attn_fail(err, ATTN_ENOMEM, "labels", "no memory left for the words of labels");
+    ATTN_TAKEN(read_labels(an), "the words of labels", err);
     attn_status status = ATTN_OK;
     if (wants_norms(an) && !an->value_norms)
         status = attn_value_norms(an->run, an->w_o, pool, &req->control, req->arena,

@@ -10,6 +10,7 @@
 #include "api/analyses/analyses_call.h"
 #include "api/common/route_fields.h"
 #include "api/stored/stored_api.h"
+#include "base/try.h"
 #include "request/shared.h"
 
 #define ITEMS                                                                                      \
@@ -184,8 +185,7 @@ static attn_status measure(const heads_call *c, group *g, size_t first, attn_err
     const attn_run_site *site = g->items->site;
     attn_pool *pool = srv_request_pool(req);
     srv_labels labels, own;
-    if (!srv_run_labels(req, site, &labels))
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the labels of the run");
+    ATTN_TAKEN(srv_run_labels(req, site, &labels), "the labels of the run", err);
     srv_analysis an = analysis_of(c, g, &labels, &own);
     attn_status status = attn_run_source_of(site, attn_pool_slots(pool), req->arena, &g->site, err);
     an.source = g->site;

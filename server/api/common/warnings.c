@@ -270,9 +270,9 @@ attn_status srv_warnings_word(srv_warnings *to, attn_arena *arena, const attn_wa
         sentence s = {.text = {.arena = arena}, .all = found, .w = &found->items[i]};
         const char *where = words[s.w->code].where;
         words[s.w->code].say(&s);
-        if (s.text.failed || !append(to, arena, words[s.w->code].code,
-                                     where ? where : s.w->layer->where, s.text.data))
-            return attn_no_memory(err, "warnings");
+        ATTN_TAKEN(!s.text.failed && append(to, arena, words[s.w->code].code,
+                                            where ? where : s.w->layer->where, s.text.data),
+                   "warnings", err);
     }
     return ATTN_OK;
 }

@@ -56,8 +56,7 @@ bool srv_weights_shape(const srv_scope *scope, const char *name, const attn_tens
 attn_status srv_weights_source(const attn_tensor *weights, const attn_attention_dims *dims,
                                attn_arena *arena, attn_weight_source *out, attn_error *err) {
     operand *o = attn_arena_small(arena, sizeof *o);
-    if (!o)
-        return attn_no_memory(err, "the operands");
+    ATTN_TAKEN(o, "the operands", err);
     *o = (operand){weights, dims};
     *out = (attn_weight_source){.batches = dims->B,
                                 .heads = dims->Hq,

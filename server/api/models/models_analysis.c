@@ -91,8 +91,7 @@ static attn_status make_mask(const srv_sites_pass *c, const srv_analysis *an, at
     attn_mask_spec *spec = attn_arena_small(c->pass.req->arena, sizeof *spec);
     attn_mask *mask = NULL;
     *out = NULL;
-    if (!spec)
-        return attn_no_memory(err, "the mask of an analysis");
+    ATTN_TAKEN(spec, "the mask of an analysis", err);
     *spec = (attn_mask_spec){0};
     if (kind == ATTN_SITE_DECODER)
         spec->layers[spec->count++] =
@@ -184,8 +183,7 @@ static attn_status analyse(srv_sites_pass *c, size_t first, size_t b, srv_sites_
     const srv_sequence *rows = srv_sites_queries(c, site, b), *cols = srv_sites_keys(c, site, b);
     layers *l = attn_arena_small(req->arena, sizeof *l);
     srv_names *names = attn_arena_small(req->arena, sizeof *names);
-    if (!l || !names)
-        return attn_no_memory(err, "an analysis");
+    ATTN_TAKEN(l && names, "an analysis", err);
     *l = (layers){site, b};
     to->kind = site->kind;
     to->sequence = b;

@@ -386,16 +386,15 @@ static attn_status generate(srv_sites_pass *c, const int32_t *source, const int6
     c->target.items = attn_arena_zeroed(req->arena, B, sizeof *c->target.items);
     options.most = c->T > 1 ? c->T - 1 : 1;
     options.source_keep = keep;
-    if (!all || !c->target.items)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory for the generated targets");
+    ATTN_TAKEN(all && c->target.items, "the generated targets", err);
     ATTN_TRY(attn_model_generate(c->pass.model->model, source, lengths, B, c->source.longest,
                                  &options, req->arena, srv_request_pool(req), &req->control, all,
                                  err));
     c->target.count = B;
     for (size_t b = 0; b < B; b++) {
-        if (!srv_models_name(req, c->pass.model, SRV_TARGET, all[b].ids, all[b].length,
-                             &c->target.items[b]))
-            return attn_fail(err, ATTN_ENOMEM, "", "no memory for the generated targets");
+        ATTN_TAKEN(srv_models_name(req, c->pass.model, SRV_TARGET, all[b].ids, all[b].length,
+                                   &c->target.items[b]),
+                   "the generated targets", err);
         if (all[b].length > c->target.longest)
             c->target.longest = all[b].length;
     }

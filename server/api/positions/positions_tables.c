@@ -288,8 +288,8 @@ static attn_status fill(srv_positions_call *call, attn_error *err) {
     const size_t length = (size_t)body->length, width = (size_t)body->width;
     double *tables[SRV_TABLES] = {NULL};
     for (size_t i = 0; i < SRV_TABLES; i++)
-        if (call->names[i] && !(tables[i] = take(call, &call->tables[i])))
-            return attn_no_memory(err, "the tables");
+        ATTN_TAKEN(!call->names[i] || (tables[i] = take(call, &call->tables[i])), "the tables",
+                   err);
     switch ((srv_encoding_kind)body->kind) {
     case SRV_POSITIONS_SINUSOIDAL:
         return attn_sinusoidal(tables[0], length, width, (attn_encoding_layout)body->layout,
@@ -323,8 +323,7 @@ static attn_status by_distance(srv_positions_call *call, double *to, attn_error 
     if (call->body.kind != SRV_POSITIONS_SHAW)
         return fill_bias(call, 1, n, -call->first, to, err);
     double *row = attn_arena_zeroed(call->req->arena, columns, sizeof *row);
-    if (!row)
-        return attn_no_memory(err, "the tables");
+    ATTN_TAKEN(row, "the tables", err);
     for (size_t d = 0; d < n; d++) {
         shaw_row(call, call->first + (int64_t)d, row);
         for (size_t c = 0; c < columns; c++)
@@ -342,12 +341,11 @@ static attn_status make_curves(srv_positions_call *call, attn_error *err) {
     if (dims->count == 0)
         return ATTN_OK;
     call->curves = attn_arena_zeroed(arena, dims->count, sizeof *call->curves);
-    if (!call->curves)
-        return attn_no_memory(err, "the tables");
+    ATTN_TAKEN(call->curves, "the tables", err);
     if (call->by_distance) {
-        if (!attn_size_mul(call->curve_columns, n, &all) ||
-            !(columns = attn_arena_zeroed(arena, all, sizeof *columns)))
-            return attn_no_memory(err, "the tables");
+        ATTN_TAKEN(attn_size_mul(call->curve_columns, n, &all) &&
+                       (columns = attn_arena_zeroed(arena, all, sizeof *columns)),
+                   "the tables", err);
         ATTN_TRY(by_distance(call, columns, err));
     }
     for (size_t i = 0; i < dims->count; i++) {
@@ -355,8 +353,7 @@ static attn_status make_curves(srv_positions_call *call, attn_error *err) {
         curve->dim = (size_t)dims->values[i];
         curve->values = attn_tensor_dense(NULL, ATTN_F64, 1, &n);
         double *to = take(call, &curve->values);
-        if (!to)
-            return attn_no_memory(err, "the tables");
+        ATTN_TAKEN(to, "the tables", err);
         if (columns)
             memcpy(to, columns + curve->dim * n, n * sizeof *to);
         else

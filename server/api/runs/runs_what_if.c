@@ -7,6 +7,7 @@
 #include "api/common/warnings.h"
 #include "api/runs/runs_api.h"
 #include "api/stored/stored_api.h"
+#include "base/try.h"
 #include "request/shared.h"
 
 static const char *const items[] = {"weights",        "output",        "removed",
@@ -137,8 +138,7 @@ static attn_status take_tensors(what_if *c, attn_error *err) {
         void *data = attn_size_mul(c->part.head_count * c->part.rows, width_of(c, i), &numbers)
                          ? attn_arena_zeroed(c->req->arena, numbers, elem)
                          : NULL;
-        if (!data)
-            return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the rows");
+        ATTN_TAKEN(data, "the rows", err);
         if (i == REMOVED)
             rank--;
         c->tensors[i] = attn_tensor_dense(data, type_of(c, i), rank, dims);

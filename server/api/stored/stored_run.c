@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/try.h"
 #include "load/admission.h"
 #include "number/hash.h"
 #include "request/shared.h"
@@ -286,8 +287,7 @@ static attn_range *list_ranges(srv_request *req, const srv_run_part *part, size_
 attn_status srv_run_cells(srv_request *req, const srv_run_view *run, const srv_run_part *part,
                           attn_stage stage, void *dst, attn_error *err) {
     attn_range *ranges = list_ranges(req, part, part->head_count);
-    if (!ranges)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the rows");
+    ATTN_TAKEN(ranges, "the rows", err);
     return attn_run_cells(run->site, ranges, part->head_count * part->range_count, stage,
                           srv_request_pool(req), &req->control, req->arena, dst, err);
 }
@@ -303,8 +303,7 @@ double srv_run_cells_work(const srv_request *req, const srv_run_view *run) {
 attn_status srv_run_mean(srv_request *req, const srv_run_view *run, const srv_run_part *part,
                          void *dst, attn_error *err) {
     attn_range *ranges = list_ranges(req, part, 1);
-    if (!ranges)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the rows");
+    ATTN_TAKEN(ranges, "the rows", err);
     return attn_run_mean(run->site, ranges, part->range_count, srv_request_pool(req), &req->control,
                          req->arena, dst, err);
 }
