@@ -19,17 +19,18 @@ const srv_field srv_attention_fields[] = {
     SRV_LABELS_ROW(srv_attention_body, "Names of queries and keys, for heatmaps and analyses"),
     SRV_NAMED_ROW(
         srv_attention_body, "return", items, SRV_FLAGS,
-        "The parts of the answer. inputs are the members query, key and value of the answer, after "
-        "projections, encodings and rotation; weighted_values is weight times value of each key; "
-        "row_sums are the sums of the weights. Default: output (with key, only if value was sent), "
-        "and weights if they hold at most 65,536 values.",
+        "The parts of the answer, its members. present are present_key and present_value; inputs "
+        "are query, key and value as the scores are made of them; gradients.scores is the gradient "
+        "with respect to the biased scores. Default: output (with key, only if value was sent), "
+        "weights, and with grad_output both kinds of gradients. Weights and gradients.scores of "
+        "more than 65,536 values are left out of the default, and omitted names them.",
         .choices = item_names),
-    SRV_NAMED_ROW(
-        srv_attention_body, "score_stage", score_stages, SRV_FLAGS,
-        "The stage of the returned scores: raw (q . k), scaled, softcapped, biased (default: the "
-        "input of softmax, null where hidden) or probs. With a list of stages, scores is an object "
-        "with a tensor for each stage, and a picture shows the stages side by side.",
-        .accepts = SRV_F_LIST, .choices = attn_stage_words),
+    SRV_NAMED_ROW(srv_attention_body, "score_stage", score_stages, SRV_FLAGS,
+                  "The stage of the returned scores: raw (q . k), scaled, softcapped, biased "
+                  "(default: the input of softmax, null where hidden) or probs. With a list of "
+                  "stages, scores is an object with a tensor for each stage, and a picture shows "
+                  "the stages of each head side by side, each with colours of its own.",
+                  .accepts = SRV_F_LIST, .choices = attn_stage_words),
     SRV_BOOL_ROW(srv_attention_body, average_attn_weights,
                  "Return weights (and weights_dropped) as their mean over the heads, without a "
                  "head axis, as torch.nn.MultiheadAttention does."),
@@ -40,11 +41,12 @@ const srv_field srv_attention_fields[] = {
         srv_attention_body, explain,
         "Add diagnostics: the mask in words, the kept share, offsets, sizes, kernel, cost."),
     SRV_INT_ROW(srv_attention_body, verify, 1, 1000,
-                "Computes this many random rows again in float64. Returns the largest differences "
-                "as verification."),
+                "Computes this many rows, drawn with seed (default 0), again in float64. Returns "
+                "the largest differences as verification."),
     SRV_BOOL_ROW(srv_attention_body, store,
                  "Store the inputs of the scores, so that /v1/runs/{id} can return any part of the "
-                 "exact weights later. The field run of the answer holds the id."),
+                 "exact weights later. run of the answer and the header X-Run-Id hold the id. With "
+                 "Prefer: respond-async a job does what takes long."),
     SRV_FIELD_ROW(
         srv_attention_body, axes, SRV_STRINGS,
         "With store: names of the axes of the weights in front of the last two, \"layer\", "
@@ -56,8 +58,8 @@ const srv_field srv_attention_fields[] = {
         "Compute nothing: return the shapes, the mask in words, and the cost of the request."),
     SRV_TIMEOUT_ROW(srv_attention_body),
     SRV_FIELD_ROW(srv_attention_body, analysis, SRV_FLAGS,
-                  "Measures and diagnoses of the weights, as POST /v1/analyses returns them; all "
-                  "selects every one.",
+                  "Measures and diagnoses of the weights, as POST /v1/analyses returns them, "
+                  "without rollout and gradient; all selects every one.",
                   .choices = srv_analysis_items_run),
     SRV_HEATMAP_ROW(srv_attention_body, "Content of the heatmap. The field also requests one."),
     SRV_FIGURE_ROW(

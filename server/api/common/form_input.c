@@ -30,20 +30,22 @@ _Static_assert(sizeof(attn_pattern_kind) == sizeof(int), "SRV_ENUM stores an int
     VALUE_ROW(attn_pattern, is, member, name, least, most, words, text)
 
 const srv_field srv_score_fields[] = {
-    SRV_KIND_ROW(
-        attn_score, attn_score_words,
-        "scaled_dot (q . k / sqrt(E), the default), dot (q . k), additive (v . tanh(W_q q + W_k k "
-        "+ b)), general (k . (W q)) or concat (v . tanh(W [k ; q]))."),
+    SRV_KIND_ROW(attn_score, attn_score_words,
+                 "scaled_dot (q . k / sqrt(E), the default; Vaswani et al. 2017), dot (q . k), "
+                 "general (k . (W q)), concat (v . tanh(W [k ; q]); these three Luong et al. 2015) "
+                 "or additive (v . tanh(W_q q + W_k k + b); Bahdanau et al. 2015)."),
     ATTN_SCORE_INPUTS(SCORE_TENSOR){0},
 };
 
 const srv_field srv_position_fields[] = {
     SRV_ENUM_ROW(
         attn_position, kind, attn_position_words + ATTN_POSITION_ALIBI,
-        "alibi, t5 and relative add a bias by distance; shaw adds a learned vector for each "
-        "distance to the key (and the value); rotary rotates query and key; sinusoidal and "
-        "learned add the encoding of its position to each row of query, key and value, before "
-        "any projection.",
+        "alibi (-slope times distance; Press et al. 2022), t5 (table[bucket of the distance]; "
+        "Raffel et al. 2020) and relative (table[clipped distance]) add a bias to the scores; shaw "
+        "adds a learned vector for each distance to the key, and to the value (Shaw et al. 2018); "
+        "rotary rotates query and key (Su et al. 2021); sinusoidal (Vaswani et al. 2017) and "
+        "learned (Gehring et al. 2017) add the encoding of its position to each row of query, key "
+        "and value, before any projection.",
         .first = ATTN_POSITION_ALIBI, .required = true),
     ATTN_POSITION_INPUTS(POSITION_TENSOR, POSITION_VALUE){0},
 };
@@ -62,7 +64,9 @@ const srv_field srv_projections_fields[] = {
     /* The first row, because SRV_PROJECTIONS_V2 leaves it out. */
     SRV_FIELD_ROW(attn_projections, seed, SRV_INT,
                   "Instead of the matrices: they and the biases get the values with which "
-                  "torch.nn.MultiheadAttention begins, drawn with this seed."),
+                  "torch.nn.MultiheadAttention begins, drawn with this seed. w_q, w_k and w_v are "
+                  "Xavier uniform (for inputs of one width as one matrix [3D, D]), w_o is uniform "
+                  "within 1/sqrt(D), and the biases are 0."),
     SRV_TENSOR_ROW(
         attn_projections, w_q, SRV_T_REAL,
         "[Hq * E, D], laid out as torch.nn.Linear.weight. Without it the query is used unchanged."),
@@ -82,9 +86,9 @@ const srv_field srv_projections_fields[] = {
                 .required = true),
     SRV_INT_ROW(attn_projections, num_kv_heads, 1, ATTN_INPUT_HEADS,
                 "Number of key and value heads; default num_heads."),
-    SRV_BOOL_ROW(
-        attn_projections, add_positions,
-        "Add sinusoidal positions (interleaved) to query, key and value before the projections."),
+    SRV_BOOL_ROW(attn_projections, add_positions,
+                 "Add sinusoidal positions (interleaved) to query, key and value before the "
+                 "projections, beside another position."),
     {0},
 };
 

@@ -25,11 +25,11 @@ const char *const srv_pools[] = {"max", "mean", "both", NULL};
 const char *const srv_transforms[] = {"linear", "sqrt", "log", NULL};
 
 const srv_field srv_heat_fields[] = {
-    SRV_FIELD_ROW(
-        srv_heat_input, heads, SRV_UNION,
-        "\"all\" (default), \"mean\" (one heatmap, the mean over the heads) or a list of head "
-        "numbers.",
-        .accepts = SRV_U_STRING | SRV_U_INTS, .choices = head_words, .standard = "\"all\""),
+    SRV_FIELD_ROW(srv_heat_input, heads, SRV_UNION,
+                  "\"all\" (default), \"mean\" (one heatmap, the mean over the heads) or a list of "
+                  "head numbers. More than 512 heads over all batch entries are refused.",
+                  .accepts = SRV_U_STRING | SRV_U_INTS, .choices = head_words,
+                  .standard = "\"all\""),
     SRV_FIELD_ROW(srv_heat_input, batch, SRV_INTS, "Batch entries; default all."),
     SRV_FIELD_ROW(srv_heat_input, rows, SRV_RANGES,
                   "The queries from … to - 1: \"from:to\" or [from, to]; default all.",
@@ -57,10 +57,13 @@ const srv_field srv_heat_fields[] = {
     SRV_INT_ROW(srv_heat_input, top_k, 1, 1048576, "Also list the k largest weights of each row."),
     SRV_REAL_ROW(srv_heat_input, top_p, 0, 1,
                  "Also list, for each row, the fewest keys whose weights sum to at least p."),
-    SRV_ENUM_ROW(srv_heat_input, of, subjects,
-                 "What the cells are: weights (default), or value_norm, the norm of weight times "
-                 "value, with projections after w_o (Kobayashi et al. 2020).",
-                 .standard = "\"weights\""),
+    SRV_ENUM_ROW(
+        srv_heat_input, of, subjects,
+        "What the cells are: weights (default), or value_norm: the norm of weight times value, the "
+        "vector that a key contributes to a row (Kobayashi et al. 2020), with w_o of projections "
+        "after it. Rows of norms do not sum to 1: row_entropy is that of the row divided by its "
+        "sum, and top_p is refused. A stored run keeps its values, but no w_o.",
+        .standard = "\"weights\""),
     {0},
 };
 

@@ -31,7 +31,9 @@ extern const char *const srv_offset_words[];      /* "end" */
         T, "attn_mask", at.attn_mask, SRV_TENSOR,                                                  \
         "The keys that each query sees: booleans (true = attend) or numbers, broadcast to the "    \
         "shape of the weights. Numbers that are all 0 or 1 need mask_semantics; other numbers "    \
-        "are added to the scores. null and -Infinity stand for -infinity.",                        \
+        "are added to the scores. null and -Infinity stand for -infinity. An axis of one head "    \
+        "may be there or not: [B, L, S] stands for [B, 1, L, S]. A query [L, E] with a mask [1, "  \
+        "L, S] has results with that axis in front, too.",                                         \
         .accepts = SRV_T_REAL | SRV_T_BOOL | SRV_T_NEGINF),                                        \
         SRV_NAMED_ROW(T, "mask_semantics", at.mask_semantics, SRV_ENUM,                            \
                       "The meaning of attn_mask: keep (1 or true = attend), hide (1 or true = "    \
@@ -62,15 +64,18 @@ extern const char *const srv_offset_words[];      /* "end" */
                       "of its own position; -1 = no limit.",                                       \
                       .max = 2),                                                                   \
         SRV_NAMED_ROW(T, "pattern", at.pattern, SRV_OBJECT,                                        \
-                      "The keys that a query sees, by their positions. Keys that it hides are "    \
-                      "skipped, not computed and then masked.",                                    \
+                      "The keys that a query sees, by their positions. The pass skips hidden "     \
+                      "cells instead of masking them; num_computed_cells of explain and dry_run "  \
+                      "says how many it computes. With strided it skips only without a bias by "   \
+                      "distance, dropout, a mask tensor and another pattern.",                     \
                       .fields = srv_pattern_fields, .given = offsetof(T, at.pattern_given))
 
 #define SRV_OFFSET_ROW(T, member)                                                                  \
     SRV_NAMED_ROW(T, "query_offset", member, SRV_UNION,                                            \
                   "Query i has key position i + query_offset in is_causal, window, pattern and "   \
                   "position. An integer, one for each batch entry, or \"end\" (the last query is " \
-                  "at the last key). The default is 0, or the length of the cache with past_key.", \
+                  "at the last key, with key_lengths at the last real key). The default is 0, or " \
+                  "the length of the cache with past_key.",                                        \
                   .accepts = SRV_U_INT | SRV_U_INTS | SRV_U_STRING, .choices = srv_offset_words)
 
 extern const srv_field srv_fill_fields[];

@@ -60,7 +60,10 @@ extern const char srv_ragged_rows[]; /* what a ragged list of rows is told */
  * allow_nonfinite is one of its own, so that it can stand behind others. */
 #define SRV_OPERATION_ROWS(T, at)                                                                  \
     SRV_INPUT_ROW(T, at, query, SRV_TENSOR,                                                        \
-                  "[L, E], [B, L, E], [B, H, L, E] or with more batch axes in front.",             \
+                  "[L, E], [B, L, E], [B, H, L, E] or with more batch axes in front. With key "    \
+                  "and a score other than scaled_dot it may be [B, E], one query for each "        \
+                  "sequence of keys, as the state of a decoder is; output [B, Ev], weights [B, "   \
+                  "S] and gradients then lack the axis L, too.",                                   \
                   .accepts = SRV_T_REAL, .required = true, .ragged = srv_ragged_rows),             \
         SRV_INPUT_ROW(T, at, key, SRV_TENSOR,                                                      \
                       "[.., Hkv, S, E], with the rank of query. Without key and value the "        \
@@ -79,7 +82,7 @@ extern const char srv_ragged_rows[]; /* what a ragged list of rows is told */
             T, at.in.mask, at.fill_given,                                                          \
             "A finite number in place of -infinity in hidden cells, for parity with code that "    \
             "does so. No cell then counts as hidden. A number alone, such as -1e9, is added to "   \
-            "the scores."),                                                                        \
+            "the scores. It must fit float32, except for float64 inputs."),                        \
         SRV_NAMED_ROW(T, "is_causal", at.is_causal, SRV_BOOL,                                      \
                       "Query i sees the keys up to i + query_offset."),                            \
         SRV_OFFSET_ROW(T, at.query_offset),                                                        \
@@ -90,13 +93,17 @@ extern const char srv_ragged_rows[]; /* what a ragged list of rows is told */
                       .given = offsetof(T, at.score_given)),                                       \
         SRV_INPUT_ROW(T, at, position, SRV_OBJECT,                                                 \
                       "The position encoding: a name, or an object with its parameters. Query i "  \
-                      "has position i + query_offset, and key j has position j.",                  \
+                      "has position i + query_offset, and key j has position j. Warnings name "    \
+                      "what is probably not meant: unequal numbers of queries and keys without "   \
+                      "an offset (position_start), an offset other than the length of the cache "  \
+                      "(position_offset), padding on the left with sinusoidal or learned "         \
+                      "(position_padding), siblings in the mask of a draft tree (position_tree).", \
                       .accepts = SRV_O_NAME, .fields = srv_position_fields,                        \
                       .given = offsetof(T, at.position_given)),                                    \
         SRV_NAMED_ROW(T, "projections", at.projections, SRV_OBJECT,                                \
                       "Multi-head attention: query, key and value [.., L, D] are projected by "    \
                       "linear maps and split into heads, whose outputs are concatenated. The "     \
-                      "weights are returned for each head.",                                       \
+                      "weights are [B, H, L, S]; masks and heatmaps refer to these heads.",        \
                       .fields = srv_projections_fields,                                            \
                       .given = offsetof(T, at.projections_given)),                                 \
         SRV_INPUT_ROW(                                                                             \
@@ -119,17 +126,19 @@ extern const char srv_ragged_rows[]; /* what a ragged list of rows is told */
                       "Scores become c * tanh(score / c) after scaling; 0 = off.",                 \
                       .max = DBL_MAX),                                                             \
         SRV_INPUT_ROW(T, at, past_key, SRV_TENSOR,                                                 \
-                      "Cached keys [.., Hkv, P, E], in every layout. They precede key.",           \
+                      "Cached keys [.., Hkv, P, E], in every layout. They precede key, and S "     \
+                      "counts them in masks and weights. rotary does not rotate them.",            \
                       .accepts = SRV_T_REAL),                                                      \
         SRV_INPUT_ROW(T, at, past_value, SRV_TENSOR,                                               \
                       "Cached values [.., Hkv, P, Ev], in every layout. They precede value.",      \
                       .accepts = SRV_T_REAL),                                                      \
-        SRV_NAMED_ROW(                                                                             \
-            T, "grad_output", at.grad_output, SRV_TENSOR,                                          \
-            "The gradient of a loss with respect to the output, with the shape of the output. "    \
-            "The answer then holds the gradients with respect to every floating-point input, "     \
-            "attn_mask included if its numbers are added to the scores.",                          \
-            .accepts = SRV_T_REAL),                                                                \
+        SRV_NAMED_ROW(T, "grad_output", at.grad_output, SRV_TENSOR,                                \
+                      "The gradient of a loss with respect to the output, with the shape of the "  \
+                      "output. The answer then holds the gradients with respect to every "         \
+                      "floating-point input, attn_mask included if its numbers are added to the "  \
+                      "scores (0 where they hide the key). In self-attention all of it is in "     \
+                      "that of query. The pass needs O(L + S) memory.",                            \
+                      .accepts = SRV_T_REAL),                                                      \
         SRV_INPUT_ROW(T, at, layout, SRV_ENUM,                                                     \
                       "Order of the axes of query, key, value and output: BHLE (default), BLHE, "  \
                       "or BLD (heads side by side in the last axis, with num_heads).",             \
