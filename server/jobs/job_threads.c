@@ -8,6 +8,7 @@
 
 #include "jobs/job.h"
 #include "request/shared.h"
+#include "system/clock.h"
 #include "system/condition.h"
 #include "system/host.h"
 
@@ -20,9 +21,7 @@ enum {
 /* --- states --- */
 
 int64_t srv_job_now_ms(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+    return srv_clock_ns(CLOCK_REALTIME) / 1000000;
 }
 
 static void tell_state_of_look(srv_job_entry *e) {

@@ -5,8 +5,8 @@
 #include <attn/attn.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "system/clock.h"
 #include "system/condition.h"
 
 /* The stack size of a request thread in bytes. It is this large because request threads draw PNG
@@ -42,14 +42,9 @@ static _Thread_local place *own;
  * pool workers had used for this thread so far (attn_pool_helped_ns). */
 static _Thread_local int64_t own_cpu_ns, own_helped_ns;
 
-static int64_t thread_cpu_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 int64_t srv_queue_busy_ns(void) {
-    return thread_cpu_ns() - own_cpu_ns + attn_pool_helped_ns() - own_helped_ns;
+    return srv_clock_ns(CLOCK_THREAD_CPUTIME_ID) - own_cpu_ns + attn_pool_helped_ns() -
+           own_helped_ns;
 }
 
 /* Counts the running tasks that are long: those that were declared long, and those that have run
@@ -107,7 +102,7 @@ static void work_on(srv_queue *queue, place *p, srv_task *task) {
     queue->running++;
     queue->long_running += p->is_long;
     pthread_mutex_unlock(&queue->lock);
-    own_cpu_ns = thread_cpu_ns();
+    own_cpu_ns = srv_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     own_helped_ns = attn_pool_helped_ns();
     attn_pool_be_patient(p->is_long ? start : start + queue->plan.long_ns);
     attn_pool_be_crowded(crowded);
@@ -255,16 +250,20 @@ void srv_queue_put_back(srv_queue *queue, srv_task *task) {
     pthread_mutex_unlock(&queue->lock);
 }
 
-srv_queue_long srv_queue_count_long(srv_queue *queue) {
-    srv_queue_long l = {0};
+srv_queue_state srv_queue_look(srv_queue *queue) {
     pthread_mutex_lock(&queue->lock);
-    l.running = queue->long_running;
-    l.put_back = queue->put_back;
-    l.most = queue->plan.long_threads;
+    srv_queue_state s = {
+        .waiting = queue->list.count,
+        .running = queue->running,
+        .long_running = queue->long_running,
+        .long_threads = queue->plan.long_threads,
+        .put_back = queue->put_back,
+        .standing = queue->list.standing,
+    };
     for (const srv_task *task = queue->list.first; task; task = task->next)
-        l.waiting += task->is_long;
+        s.long_waiting += task->is_long;
     pthread_mutex_unlock(&queue->lock);
-    return l;
+    return s;
 }
 
 bool srv_queue_take(srv_queue *queue, srv_task *task) {
@@ -288,20 +287,6 @@ size_t srv_queue_waiting(srv_queue *queue) {
     size_t waiting = queue->list.count;
     pthread_mutex_unlock(&queue->lock);
     return waiting;
-}
-
-size_t srv_queue_running(srv_queue *queue) {
-    pthread_mutex_lock(&queue->lock);
-    size_t running = queue->running;
-    pthread_mutex_unlock(&queue->lock);
-    return running;
-}
-
-bool srv_queue_is_standing(srv_queue *queue) {
-    pthread_mutex_lock(&queue->lock);
-    bool standing = queue->list.standing;
-    pthread_mutex_unlock(&queue->lock);
-    return standing;
 }
 
 int64_t srv_queue_wait_ns(srv_queue *queue) {

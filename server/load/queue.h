@@ -64,15 +64,15 @@ bool srv_queue_take(srv_queue *queue, srv_task *task);
 srv_task *srv_queue_take_late(srv_queue *queue, int64_t now_ns);
 
 size_t srv_queue_waiting(srv_queue *queue); /* number of waiting tasks */
-size_t srv_queue_running(srv_queue *queue); /* number of running tasks */
-/* Numbers of long tasks, for metrics. */
-typedef struct srv_queue_long {
-    size_t running, waiting; /* tasks that were declared long */
-    size_t most;             /* long_threads of the plan */
-    uint64_t put_back;       /* calls of srv_queue_put_back since the start */
-} srv_queue_long;
-srv_queue_long srv_queue_count_long(srv_queue *queue);
-bool srv_queue_is_standing(srv_queue *queue); /* true: the newest tasks run first (waiting.h) */
+/* The state of the queue at one time. */
+typedef struct srv_queue_state {
+    size_t waiting, running;           /* tasks */
+    size_t long_waiting, long_running; /* of these, tasks that were declared long */
+    size_t long_threads;               /* of the plan */
+    uint64_t put_back;                 /* calls of srv_queue_put_back since the start */
+    bool standing;                     /* the newest tasks run first (waiting.h) */
+} srv_queue_state;
+srv_queue_state srv_queue_look(srv_queue *queue);
 /* Estimates how long a task that is pushed now would wait, in nanoseconds. */
 int64_t srv_queue_wait_ns(srv_queue *queue);
 

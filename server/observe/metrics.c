@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "number/print_small.h"
+#include "system/clock.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
@@ -90,9 +90,7 @@ srv_meters *srv_meters_new(const char *const *routes, size_t count, const char *
     srv_meters *meters = calloc(1, bytes);
     if (!meters)
         return NULL;
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    meters->started = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    meters->started = 1e-9 * (double)srv_clock_ns(CLOCK_REALTIME);
     meters->names = routes;
     meters->problem_names = problems;
     meters->count = count;
@@ -320,8 +318,6 @@ static void print_jobs(const srv_gauges *now, attn_text *out) {
 }
 
 void srv_meters_print(srv_meters *meters, const srv_gauges *now, attn_text *out) {
-    struct timespec cpu;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
     print_requests(meters, out);
     print_problems(meters, out);
     print_durations(meters, out);
@@ -345,7 +341,7 @@ void srv_meters_print(srv_meters *meters, const srv_gauges *now, attn_text *out)
     single(out, "process_start_time_seconds", "gauge", "Start of the process since the epoch.",
            meters->started);
     single(out, "process_cpu_seconds_total", "counter", "Processor time used.",
-           (double)cpu.tv_sec + 1e-9 * (double)cpu.tv_nsec);
+           1e-9 * (double)srv_clock_ns(CLOCK_PROCESS_CPUTIME_ID));
     single(out, "process_resident_memory_bytes", "gauge", "Resident memory.",
            (double)now->resident_bytes);
     single(out, "process_open_fds", "gauge", "Open file descriptors.", (double)now->open_files);

@@ -7,6 +7,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "system/clock.h"
+
 /* --- opening --- */
 
 static bool is_plain(const char *name, size_t size) {
@@ -36,8 +38,8 @@ static srv_file_mark mark_of(const struct stat *st) {
     return (srv_file_mark){
         .inode = st->st_ino,
         .size = (uint64_t)st->st_size,
-        .mtime_ns = (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec,
-        .ctime_ns = (int64_t)st->st_ctim.tv_sec * 1000000000 + st->st_ctim.tv_nsec,
+        .mtime_ns = srv_ns_of(&st->st_mtim),
+        .ctime_ns = srv_ns_of(&st->st_ctim),
     };
 }
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "store/model_entries.h"
+#include "system/clock.h"
 #include "system/files.h"
 
 /* A file or directory that changed less than so long ago may change again without a new time stamp,
@@ -182,14 +183,8 @@ static void drop_unseen(srv_models *m) {
     pthread_mutex_unlock(&m->lock);
 }
 
-static int64_t wall_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 static bool is_young(const srv_file_state *file) {
-    return wall_ns() - file->changed_ns < YOUNG_NS;
+    return srv_clock_ns(CLOCK_REALTIME) - file->changed_ns < YOUNG_NS;
 }
 
 /* Scans the directory. Returns 0 or an errno value. The caller has `files`. */

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "system/clock.h"
 #include "system/files.h"
 
 enum {
@@ -97,10 +98,6 @@ void srv_runs_dir_look(srv_runs_dir *dir, srv_runs_state *out) {
 
 /* --- index items from files --- */
 
-static int64_t access_of(const struct stat *st) {
-    return (int64_t)st->st_atim.tv_sec * 1000000000 + st->st_atim.tv_nsec;
-}
-
 /* Copies the file's access time into its index item. Reading the file may have changed that time,
  * and the next sweep must not take the change for a use by another process. */
 static void note_access(srv_runs_dir *dir, const char *id) {
@@ -110,7 +107,7 @@ static void note_access(srv_runs_dir *dir, const char *id) {
     pthread_mutex_lock(&dir->lock);
     srv_runs_item *item = srv_runs_index_find(&dir->index, id);
     if (item)
-        item->access_ns = access_of(&st);
+        item->access_ns = srv_ns_of(&st.st_atim);
     pthread_mutex_unlock(&dir->lock);
 }
 
@@ -222,7 +219,7 @@ static srv_runs_item new_item(const srv_runs_dir *dir, const char *id, const str
     srv_runs_item item = {
         .owner = owner,
         .bytes = srv_runs_dir_bytes(dir, id, st),
-        .access_ns = access_of(st),
+        .access_ns = srv_ns_of(&st->st_atim),
         .since_ns = attn_now_ns(),
     };
     memcpy(item.id, id, SRV_RUN_ID);
@@ -248,8 +245,8 @@ static bool take_item(srv_runs_dir *dir, const char *id, const struct stat *st,
         *item = new_item(dir, id, &now, owner);
         return sure;
     }
-    if (item->access_ns != access_of(st)) {
-        item->access_ns = access_of(st);
+    if (item->access_ns != srv_ns_of(&st->st_atim)) {
+        item->access_ns = srv_ns_of(&st->st_atim);
         item->since_ns = item->used_ns = attn_now_ns();
     }
     return true;
@@ -270,7 +267,7 @@ static void touch_run(const srv_runs_dir *dir, srv_runs_item *item, const char *
     srv_runs_dir_name(name, item->id, suffix);
     utimensat(dir->fd, name, times, AT_SYMLINK_NOFOLLOW);
     if (srv_runs_dir_look_at(dir, item->id, &st))
-        item->access_ns = access_of(&st);
+        item->access_ns = srv_ns_of(&st.st_atim);
     item->touched_ns = item->since_ns = now;
 }
 
@@ -474,7 +471,7 @@ static void take_mark(sweep *s, const char *name) {
         return;
     mark *at = &m->list[m->count++];
     snprintf(at->name, sizeof at->name, "%s", name);
-    at->made_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+    at->made_ns = srv_ns_of(&st.st_mtim);
 }
 
 static int by_age(const void *a, const void *b) {

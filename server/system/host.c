@@ -16,6 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "system/clock.h"
 #include "system/files.h"
 
 /* The largest buffer of srv_read_file in bytes. Files of settings and of /proc are far smaller. */
@@ -247,7 +248,7 @@ srv_file_state srv_file_look(const char *path) {
     return (srv_file_state){.device = (uint64_t)info.st_dev,
                             .inode = (uint64_t)info.st_ino,
                             .size = (uint64_t)info.st_size,
-                            .changed_ns = info.st_ctim.tv_sec * 1000000000 + info.st_ctim.tv_nsec};
+                            .changed_ns = srv_ns_of(&info.st_ctim)};
 }
 
 bool srv_file_same(const srv_file_state *a, const srv_file_state *b) {

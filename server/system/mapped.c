@@ -15,9 +15,9 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "system/clock.h"
 #include "system/files.h"
 
 struct srv_mapped {
@@ -93,18 +93,13 @@ static void leave_place(srv_mapped *m) {
     pthread_mutex_unlock(&lock);
 }
 
-static int64_t ns_of(const struct timespec *t) {
-    return (int64_t)t->tv_sec * 1000000000 + t->tv_nsec;
-}
-
 /* A file that has just changed may change again without another time: within a tick of the kernel's
  * clock, or a second on file systems that count in seconds. */
 static srv_mapped_times times_of(const struct stat *about) {
-    const int64_t changed = ns_of(&about->st_ctim),
+    const int64_t changed = srv_ns_of(&about->st_ctim),
                   tick = changed % 1000000000 ? 20000000 : 2000000000;
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (srv_mapped_times){ns_of(&about->st_mtim), ns_of(&now) - changed < tick ? 0 : changed};
+    const bool may_repeat = srv_clock_ns(CLOCK_REALTIME) - changed < tick;
+    return (srv_mapped_times){srv_ns_of(&about->st_mtim), may_repeat ? 0 : changed};
 }
 
 static void note(srv_mapped *m, const struct stat *about) {
@@ -192,9 +187,10 @@ srv_mapped_state srv_mapped_check(srv_mapped *m, srv_mapped_times *seen) {
     if (!same)
         return found ? SRV_MAPPED_OTHER : SRV_MAPPED_SAME;
     if ((size_t)now.st_size > atomic_load(&m->size) ||
-        ns_of(&now.st_mtim) != atomic_load(&m->written))
+        srv_ns_of(&now.st_mtim) != atomic_load(&m->written))
         return SRV_MAPPED_WRITTEN;
-    return ns_of(&now.st_ctim) == atomic_load(&m->changed) ? SRV_MAPPED_SAME : SRV_MAPPED_TOUCHED;
+    return srv_ns_of(&now.st_ctim) == atomic_load(&m->changed) ? SRV_MAPPED_SAME
+                                                               : SRV_MAPPED_TOUCHED;
 }
 void srv_mapped_accept(srv_mapped *m, const srv_mapped_times *seen) {
     atomic_store(&m->written, seen->written);

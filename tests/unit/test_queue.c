@@ -88,7 +88,7 @@ static void test_order_and_refusal(void **state) {
         assert_int_equal(srv_queue_push(h.queue, &tasks[i].base, &out), i < 3);
     }
     assert_int_equal(srv_queue_waiting(h.queue), 3);
-    assert_int_equal(srv_queue_running(h.queue), 1);
+    assert_int_equal(srv_queue_look(h.queue).running, 1);
     release(&h); /* waits for what is in the queue, too */
     for (int i = 0; i < 3; i++)
         assert_int_equal(tasks[i].runs, 1);
@@ -151,7 +151,7 @@ static void test_closed(void **state) {
     for (int i = 0; i < 6; i++)
         assert_int_equal(tasks[i].runs, 1);
     assert_false(srv_queue_push(queue, &late.base, &out));
-    assert_int_equal(srv_queue_waiting(queue) + srv_queue_running(queue), 0);
+    assert_int_equal(srv_queue_waiting(queue) + srv_queue_look(queue).running, 0);
     srv_queue_close(queue);
     srv_queue_free(queue);
     srv_queue_free(NULL);
@@ -236,12 +236,12 @@ static void test_short_jobs_have_threads_beside_long_ones(void **state) {
         brief.started = &ran;
         assert_true(srv_queue_push(queue, &brief.base, &out));
         sem_wait(&ran);
-        while (srv_queue_running(queue) > 2)
+        while (srv_queue_look(queue).running > 2)
             sched_yield(); /* `brief` is gone with this round */
     }
-    const srv_queue_long at = srv_queue_count_long(queue);
-    assert_int_equal(at.running, 2);
-    assert_int_equal(at.waiting, LONGS - 2);
+    const srv_queue_state at = srv_queue_look(queue);
+    assert_int_equal(at.long_running, 2);
+    assert_int_equal(at.long_waiting, LONGS - 2);
     assert_int_equal(at.put_back, LONGS - 2);
     for (int i = 0; i < LONGS; i++)
         sem_post(&go);

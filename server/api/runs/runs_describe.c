@@ -6,6 +6,7 @@
 #include "api/runs/runs_api.h"
 #include "api/stored/stored_api.h"
 #include "request/shared.h"
+#include "system/clock.h"
 
 enum { RANGES_MOST = 4096 }; /* most heads of a run whose ranges are told */
 
@@ -78,10 +79,8 @@ static void put_shapes(attn_json_text *j, const attn_attention_dims *d) {
 
 /* Writes when the run expires, in milliseconds of Unix time. */
 static void put_expiry(attn_json_text *j, int64_t ends_ns) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    const int64_t wall_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-    attn_json_key_int(j, "expires_ms", (wall_ns + ends_ns - attn_now_ns()) / 1000000);
+    const int64_t left_ns = ends_ns - attn_now_ns();
+    attn_json_key_int(j, "expires_ms", (srv_clock_ns(CLOCK_REALTIME) + left_ns) / 1000000);
 }
 
 static void put_list(attn_json_text *j, const char *name, const int64_t *values, size_t n) {

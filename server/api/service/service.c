@@ -118,16 +118,16 @@ srv_outcome srv_metrics(srv_request *req) {
     srv_runs_state runs;
     srv_jobs_now jobs;
     srv_runs_look(app->runs, &runs);
-    const srv_queue_long longs = srv_queue_count_long(app->queue);
+    const srv_queue_state queue = srv_queue_look(app->queue);
     srv_jobs_look(app->jobs, &jobs);
     srv_gauges now = {
-        .queue_waiting = srv_queue_waiting(app->queue),
-        .queue_running = srv_queue_running(app->queue),
-        .long_waiting = longs.waiting,
-        .long_running = longs.running,
-        .long_threads = longs.most,
-        .long_put_back = longs.put_back,
-        .newest_first = srv_queue_is_standing(app->queue),
+        .queue_waiting = queue.waiting,
+        .queue_running = queue.running,
+        .long_waiting = queue.long_waiting,
+        .long_running = queue.long_running,
+        .long_threads = queue.long_threads,
+        .long_put_back = queue.put_back,
+        .newest_first = queue.standing,
         .queue_length = (size_t)app->config->queue_length,
         .memory_used = srv_budget_used(),
         .memory_budget = srv_budget_total(),

@@ -14,6 +14,7 @@
 #include "api/service/service_api.h"
 #include "api/service/v2_model.h"
 #include "request/shared.h"
+#include "system/clock.h"
 #include "wire/infer.h"
 #include "wire/json_out.h"
 #include "wire/scan.h"
@@ -510,19 +511,17 @@ static srv_outcome answer_inference(srv_request *req, const srv_infer_model *mod
 static void count_inference(const srv_request *req, size_t model) {
     srv_meters *m = req->app->meters;
     int64_t total = attn_now_ns() - req->start_ns;
-    struct timespec now;
     bool good = req->reply.status == 200;
     srv_meter_add(m, srv_infer_meter(model, good ? SRV_INFER_GOOD : SRV_INFER_BAD), 1);
     srv_meter_add(m, srv_infer_meter(model, good ? SRV_INFER_GOOD_NS : SRV_INFER_BAD_NS), total);
     if (!good)
         return;
-    clock_gettime(CLOCK_REALTIME, &now);
     srv_meter_add(m, srv_infer_meter(model, SRV_INFER_QUEUE_NS), req->queued_ns);
     srv_meter_add(m, srv_infer_meter(model, SRV_INFER_DECODE_NS), req->decode_ns);
     srv_meter_add(m, srv_infer_meter(model, SRV_INFER_COMPUTE_NS), req->compute_ns);
     srv_meter_add(m, srv_infer_meter(model, SRV_INFER_ENCODE_NS), req->encode_ns);
     srv_meter_set(m, srv_infer_meter(model, SRV_INFER_LAST_MS),
-                  now.tv_sec * 1000 + now.tv_nsec / 1000000);
+                  srv_clock_ns(CLOCK_REALTIME) / 1000000);
 }
 
 srv_outcome srv_v2_infer(srv_request *req) {
