@@ -9,9 +9,9 @@ static const attn_setting settings[] = {
     ATTN_LESSON_SETTINGS(64, 2500, 12000, 0.004, 10000, 40, 60),
 };
 
-/* WORDS: bound of the vocabularies. BUCKETS: most ranges of lengths. QUOTED: points of a quoted
- * curve. LEARNT: BLEU of short sentences from which on a fall with the length means something. */
-enum { WORDS = 1200, BUCKETS = 12, QUOTED = 6, VARIANTS = 2, LEARNT = 5 };
+/* BUCKETS: most ranges of lengths. QUOTED: points of a quoted curve. LEARNT: if short sentences have
+ * a lower BLEU, its fall with the length says nothing. */
+enum { BUCKETS = 12, QUOTED = 6, VARIANTS = 2, LEARNT = 5 };
 
 static const attn_column columns[] = {
     {"source words", "", -1, false},
@@ -33,7 +33,8 @@ static const attn_column model_columns[] = {
 /* The curves that textbooks show as "approximate BLEU scores from research papers". */
 static const double quoted_lengths[QUOTED] = {10, 20, 30, 40, 50, 60},
                     quoted[VARIANTS][QUOTED] = {{35, 32, 28, 22, 16, 12}, {38, 37, 36, 35, 34, 33}};
-static const char *const names[VARIANTS] = {"without attention", "with attention"};
+static const attn_variant variants[VARIANTS] = {{"without attention", ATTN_MODEL_NONE, 0},
+                                                {"with attention", ATTN_MODEL_MULTIHEAD, 0}};
 
 /* BLEU by source length. Bucket i has the lengths middle[i] - 2 … middle[i] + 2; middles are 5, 10,
  * …. */
@@ -42,11 +43,7 @@ typedef struct buckets {
     double middle[BUCKETS], bleu[VARIANTS][BUCKETS];
 } buckets;
 
-static size_t bytes(const attn_experiment *about, const double *values) {
-    return attn_lesson_bytes(about, values, WORDS);
-}
-
-static buckets lengths(const attn_lab *lab) {
+static buckets choose_buckets(const attn_lab *lab) {
     const size_t shortest = attn_lab_size(lab, "shortest"), longest = attn_lab_size(lab, "longest");
     buckets b = {0};
     for (size_t middle = 5; middle <= longest && b.count < BUCKETS; middle += 5)
@@ -65,34 +62,21 @@ static size_t to_of(double middle) {
     return middle > 58 ? 60 : (size_t)middle + 2;
 }
 
-static void score_lengths(attn_lab *lab, const attn_lesson *lesson, const attn_model *model,
-                          buckets *b, size_t v) {
+static bool score_lengths(attn_lab *lab, const attn_lesson *lesson, size_t v,
+                          const attn_model *model, double results[ATTN_RESULTS], void *ctx) {
+    buckets *b = ctx;
+    (void)results;
     for (size_t i = 0; i < b->count; i++) {
         attn_model_scores scores;
         if (!attn_lab_done(lab, 1) || !attn_lesson_score(lab, lesson, model, from_of(b->middle[i]),
                                                          to_of(b->middle[i]), &scores))
-            return;
+            return false;
         b->bleu[v][i] = attn_bleu_score(&scores.bleu, false);
     }
+    return true;
 }
 
-static void try_variant(attn_lab *lab, const attn_lesson *lesson, attn_table *models, buckets *b,
-                        size_t v) {
-    attn_model_config config = attn_lesson_config(lab, lesson);
-    attn_pupil pupil;
-    config.attention = v ? ATTN_MODEL_MULTIHEAD : ATTN_MODEL_NONE;
-    attn_lab_part(lab, v ? 0.45 : 0, v ? 0.95 : 0.4, "%s", names[v]);
-    if (!attn_lesson_teach(lab, lesson, &config, &pupil))
-        return;
-    attn_lab_row(models, names[v],
-                 (double)attn_parameters_count(attn_model_parameters(pupil.model), ""), pupil.loss,
-                 pupil.seconds, pupil.words_per_second);
-    attn_lab_part(lab, v ? 0.95 : 0.4, v ? 0.99 : 0.45, "translating, %s", names[v]);
-    score_lengths(lab, lesson, pupil.model, b, v);
-    attn_model_free(pupil.model);
-}
-
-static void tabulate(attn_lab *lab, const buckets *b) {
+static void add_tables(attn_lab *lab, const buckets *b) {
     attn_table *t = ATTN_LAB_TABLE(lab, "Held-out sentences by length", columns, b->count),
                *q = ATTN_LAB_TABLE(lab, "The curve that textbooks quote, approximate",
                                    quoted_columns, QUOTED);
@@ -103,33 +87,38 @@ static void tabulate(attn_lab *lab, const buckets *b) {
         attn_lab_row(q, quoted_lengths[i], quoted[0][i], quoted[1][i]);
 }
 
-static void draw(attn_lab *lab, const buckets *b) {
+static void draw_curves(attn_lab *lab, const buckets *b) {
     static const char *const titles[] = {"measured, on our corpus",
                                          "as textbooks quote it, of real text"};
     attn_picture *p = attn_lab_curves(lab, "curves", "BLEU by the length of the source",
                                       "source words", "BLEU", 2, titles, 2 * VARIANTS);
     for (size_t v = 0; v < VARIANTS; v++)
-        attn_lab_curve(lab, p, 0, names[v], b->middle, b->bleu[v], b->count);
+        attn_lab_curve(lab, p, 0, variants[v].name, b->middle, b->bleu[v], b->count);
     for (size_t v = 0; v < VARIANTS; v++)
-        attn_lab_curve(lab, p, 1, names[v], quoted_lengths, quoted[v], QUOTED);
+        attn_lab_curve(lab, p, 1, variants[v].name, quoted_lengths, quoted[v], QUOTED);
     if (p && !lab->status)
         p->options.vmin = 0;
 }
 
 static void run(attn_lab *lab) {
-    attn_lesson lesson;
-    buckets b = lengths(lab);
-    attn_table *models = ATTN_LAB_TABLE(lab, "Both models, trained alike", model_columns, VARIANTS);
-    attn_lab_part(lab, 0, 0, "a corpus of %zu sentence pairs", attn_lab_size(lab, "num_pairs"));
-    if (attn_lesson_open(lab, ATTN_EN_FR, &lesson))
-        for (size_t v = 0; v < VARIANTS && !lab->status; v++)
-            try_variant(lab, &lesson, models, &b, v);
-    attn_lesson_close(&lesson);
-    tabulate(lab, &b);
-    draw(lab, &b);
+    buckets b = choose_buckets(lab);
+    double results[VARIANTS][ATTN_RESULTS] = {{0}};
+    attn_lesson_contest(lab,
+                        &(attn_contest){.task = ATTN_EN_FR,
+                                        .variants = variants,
+                                        .count = VARIANTS,
+                                        .title = "Both models, trained alike",
+                                        ATTN_CONTEST_COLUMNS_OF(model_columns),
+                                        .shown = {ATTN_RESULT_PARAMETERS, ATTN_RESULT_LOSS,
+                                                  ATTN_RESULT_SECONDS, ATTN_RESULT_SPEED},
+                                        .ctx = &b,
+                                        .score = score_lengths},
+                        results);
+    add_tables(lab, &b);
+    draw_curves(lab, &b);
     const size_t last = b.count - 1, first = b.count > 1 ? 1 : 0;
     if (fmin(b.bleu[0][first], b.bleu[1][first]) < LEARNT) {
-        lab->out->closing = attn_lab_say(
+        attn_lab_close(
             lab,
             "Sentences of about %.0f words have a BLEU of %.1f without attention and %.1f with it: "
             "the models have not learned to translate yet, so their fall with the length says "
@@ -137,7 +126,7 @@ static void run(attn_lab *lab) {
             b.middle[first], b.bleu[0][first], b.bleu[1][first]);
         return;
     }
-    lab->out->closing = attn_lab_say(
+    attn_lab_close(
         lab,
         "From sentences of about %.0f words to those of %.0f BLEU falls from %.1f to %.1f without "
         "attention (by %.0f %%) and from %.1f to %.1f with it (by %.0f %%). Quoted for real text, "
@@ -154,6 +143,6 @@ const attn_experiment_row attn_experiment_bottleneck = {
          "one that looks back, beside the curve that textbooks quote.",
          settings, sizeof settings / sizeof *settings, false},
     .run = run,
-    .bytes = bytes,
-    .check = attn_lesson_check,
+    .bytes = attn_lesson_bytes,
+    .rules = attn_lesson_rules,
 };

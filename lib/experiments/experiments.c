@@ -35,6 +35,19 @@ void attn_experiment_values(const attn_experiment *experiment, bool full, double
         values[i] = full ? experiment->settings[i].full : experiment->settings[i].standard;
 }
 
+static attn_status check_rule(const attn_experiment *about, const double *values,
+                              const attn_setting_rule *rule, attn_error *err) {
+    const double value = attn_setting_value(about, values, rule->name),
+                 bound =
+                     rule->other ? attn_setting_value(about, values, rule->other) : rule->number;
+    const bool multiple = rule->relation == ATTN_IS_MULTIPLE;
+    if (multiple ? fmod(value, bound) == 0 : value <= bound)
+        return ATTN_OK;
+    return attn_fail(err, ATTN_EVALUE, rule->name, "must be %s %s%s%.0f%s, found %.0f",
+                     multiple ? "a multiple of" : "at most", rule->other ? rule->other : "",
+                     rule->other ? " (" : "", bound, rule->other ? ")" : "", value);
+}
+
 attn_status attn_experiment_check(const attn_experiment *experiment, const double *values,
                                   attn_error *err) {
     for (size_t i = 0; i < experiment->setting_count; i++) {
@@ -45,15 +58,16 @@ attn_status attn_experiment_check(const attn_experiment *experiment, const doubl
                              "must be %s number from %.15g to %.15g, found %.15g",
                              s->whole ? "a whole" : "a", s->least, s->most, values[i]);
     }
-    const attn_experiment_row *row = row_of(experiment);
-    return row->check ? row->check(experiment, values, err) : ATTN_OK;
+    for (const attn_setting_rule *r = row_of(experiment)->rules; r && r->name; r++)
+        ATTN_TRY(check_rule(experiment, values, r, err));
+    return ATTN_OK;
 }
 
 size_t attn_experiment_bytes(const attn_experiment *experiment, const double *values) {
     return row_of(experiment)->bytes(experiment, values);
 }
 
-static attn_status run(attn_lab *lab) {
+static attn_status run_with_memory(attn_lab *lab) {
     const size_t bytes = attn_experiment_bytes(lab->about, lab->values);
     lab->work = attn_arena_new(bytes);
     lab->scratch = attn_arena_new(bytes);
@@ -90,7 +104,7 @@ attn_status attn_experiment_run(const attn_experiment *experiment, const double 
                     .out = &findings,
                     .to = 1,
                     .err = err};
-    attn_status status = run(&lab);
+    attn_status status = run_with_memory(&lab);
     if (!status)
         *out = findings;
     return status;

@@ -72,16 +72,8 @@ static size_t bytes(const attn_experiment *about, const double *values) {
            ((size_t)48 << 20);
 }
 
-static attn_status check(const attn_experiment *about, const double *values, attn_error *err) {
-    const double D = attn_setting_value(about, values, "width"),
-                 H = attn_setting_value(about, values, "num_heads");
-    if (fmod(D, 8) != 0)
-        return attn_fail(err, ATTN_EVALUE, "width", "must be a multiple of 8, found %.0f", D);
-    if (fmod(D, H) != 0)
-        return attn_fail(err, ATTN_EVALUE, "num_heads", "must divide the width (%.0f), found %.0f",
-                         D, H);
-    return ATTN_OK;
-}
+static const attn_setting_rule rules[] = {
+    {"width", ATTN_IS_MULTIPLE, NULL, 8}, {"width", ATTN_IS_MULTIPLE, "num_heads", 0}, {0}};
 
 /* Makes a model with the positions `kind`. NULL: the lab has failed. */
 static attn_model *make_model(attn_lab *lab, attn_model_positions kind) {
@@ -126,7 +118,8 @@ static size_t draw_length(const attn_lab *lab, uint64_t step) {
     return least + attn_rng_bits(attn_rng_bits(attn_lab_seed(lab), 1), step) % (most - least + 1);
 }
 
-static bool train(attn_lab *lab, attn_model *model, float *first, float *second, double *last) {
+static bool train_model(attn_lab *lab, attn_model *model, float *first, float *second,
+                        double *last) {
     const uint64_t steps = attn_lab_size(lab, "num_steps"),
                    warmup = steps / 10 < 100 ? steps / 10 : 100;
     const attn_step_options options = {.seed = 0};
@@ -161,8 +154,8 @@ static size_t largest(const float *row, size_t n) {
 
 /* Tests the model on new sequences of length T. *share is the percentage of right answers. If
  * by_place [T] is not NULL, the percentage at each place is added to it. */
-static bool examine(attn_lab *lab, const attn_model *model, size_t T, double *share,
-                    double *by_place) {
+static bool test_model(attn_lab *lab, const attn_model *model, size_t T, double *share,
+                       double *by_place) {
     const size_t V = attn_model_configuration(model)->target_vocabulary;
     size_t right = 0, all = 0;
     for (uint64_t n = 0; n < BATCHES; n++) {
@@ -211,10 +204,10 @@ static void try_positions(attn_lab *lab, size_t kind, attn_table *table, attn_pi
         const size_t n = attn_parameters_size(set);
         float *first = attn_lab_take(lab, n, sizeof *first),
               *second = attn_lab_take(lab, n, sizeof *second);
-        bool ok = !lab->status && train(lab, model, first, second, &loss);
+        bool ok = !lab->status && train_model(lab, model, first, second, &loss);
         for (size_t i = 0; ok && i < TIMES; i++) {
             x[i] = (double)i;
-            ok = examine(lab, model, trained << i, &y[i], i == 2 ? places : NULL);
+            ok = test_model(lab, model, trained << i, &y[i], i == 2 ? places : NULL);
         }
         if (ok)
             attn_lab_row(table, kinds[kind].name, (double)attn_parameters_count(set, ""), loss,
@@ -229,7 +222,7 @@ static void try_positions(attn_lab *lab, size_t kind, attn_table *table, attn_pi
 }
 
 /* Returns how much of its right answers an encoder keeps at 8 times the trained length, percent. */
-static double kept(const score *s) {
+static double percent_kept(const score *s) {
     return s->trained > 0 ? 100 * s->far / s->trained : 0;
 }
 
@@ -254,7 +247,8 @@ static const char *explain_alibi(attn_lab *lab, const score *alibi, const score 
         "that is. By the penalty alone it gets at most %.1f %% of a head's weight, and the own "
         "place %.1f %%. At the trained length %.1f %% are right (without positions %.1f %%), but 8 "
         "times that length keeps %.0f %% of them (without positions %.0f %%).",
-        back, 100 * there, 100 * own, alibi->trained, none->trained, kept(alibi), kept(none));
+        back, 100 * there, 100 * own, alibi->trained, none->trained, percent_kept(alibi),
+        percent_kept(none));
 }
 
 static void run(attn_lab *lab) {
@@ -277,7 +271,7 @@ static void run(attn_lab *lab) {
     size_t best = 0;
     for (size_t p = 1; p < KINDS; p++)
         best = found[p].far > found[best].far ? p : best;
-    lab->out->closing = attn_lab_say(
+    attn_lab_close(
         lab,
         "Sequences 8 times as long as in training are answered rightly at %.1f %% of the places "
         "with sinusoidal positions, %.1f %% with learned ones, %.1f %% with a relative bias, "
@@ -295,5 +289,5 @@ const attn_experiment_row attn_experiment_extrapolation = {
               settings, sizeof settings / sizeof *settings, false},
     .run = run,
     .bytes = bytes,
-    .check = check,
+    .rules = rules,
 };

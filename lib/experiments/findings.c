@@ -8,7 +8,7 @@
 
 enum { CELL = 64 };
 
-static void say_cell(char cell[CELL], const attn_column *column, const attn_entry *entry) {
+static void format_cell(char cell[CELL], const attn_column *column, const attn_entry *entry) {
     if (column->decimals < 0)
         snprintf(cell, CELL, "%s", entry->text ? entry->text : "-");
     else if (!isfinite(entry->number))
@@ -19,16 +19,16 @@ static void say_cell(char cell[CELL], const attn_column *column, const attn_entr
         snprintf(cell, CELL, "%.*f", column->decimals, entry->number);
 }
 
-static void say_head(char cell[CELL], const attn_column *column) {
+static void format_head(char cell[CELL], const attn_column *column) {
     snprintf(cell, CELL, "%s%s%s", column->name, *column->unit ? ", " : "", column->unit);
 }
 
-static size_t width(const attn_table *table, size_t c) {
+static size_t column_width(const attn_table *table, size_t c) {
     char cell[CELL];
-    say_head(cell, &table->columns[c]);
+    format_head(cell, &table->columns[c]);
     size_t most = attn_draw_width(cell);
     for (size_t r = 0; r < table->row_count; r++) {
-        say_cell(cell, &table->columns[c], &table->entries[r * table->column_count + c]);
+        format_cell(cell, &table->columns[c], &table->entries[r * table->column_count + c]);
         most = attn_draw_width(cell) > most ? attn_draw_width(cell) : most;
     }
     return most;
@@ -37,7 +37,7 @@ static size_t width(const attn_table *table, size_t c) {
 /* Writes a cell of a line, padded to the width of its column. Texts are aligned left, numbers
  * right. A line has no blanks at its end. */
 static void put_cell(attn_text *to, const attn_table *table, size_t c, const char *cell) {
-    const size_t blanks = width(table, c) - attn_draw_width(cell);
+    const size_t blanks = column_width(table, c) - attn_draw_width(cell);
     const bool text = table->columns[c].decimals < 0, last = c + 1 == table->column_count;
     attn_text_repeat(to, ' ', c ? 2 : 0);
     attn_text_repeat(to, ' ', text ? 0 : blanks);
@@ -51,12 +51,12 @@ static void print_table(const attn_table *table, attn_text *to) {
     char cell[CELL];
     attn_text_add(to, "%s\n", table->title);
     for (size_t c = 0; c < table->column_count; c++) {
-        say_head(cell, &table->columns[c]);
+        format_head(cell, &table->columns[c]);
         put_cell(to, table, c, cell);
     }
     for (size_t r = 0; r < table->row_count; r++)
         for (size_t c = 0; c < table->column_count; c++) {
-            say_cell(cell, &table->columns[c], &table->entries[r * table->column_count + c]);
+            format_cell(cell, &table->columns[c], &table->entries[r * table->column_count + c]);
             put_cell(to, table, c, cell);
         }
     attn_text_add(to, "\n");

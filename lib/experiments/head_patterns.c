@@ -77,18 +77,12 @@ static size_t bytes(const attn_experiment *about, const double *values) {
     return (size_t)256 << 20;
 }
 
-static bool has(const attn_pair *pair, const char *word) {
-    for (size_t i = 0; i < pair->source_count; i++)
-        if (!strcmp(pair->source[i], word))
-            return true;
-    return false;
-}
-
-/* Tells whether a word is a contraction of "not", such as "didn't". */
-static bool has_contraction(const attn_pair *pair) {
+/* Tells whether a source word ends with `ending`; `whole`: whether it is a source word. */
+static bool has_word(const attn_pair *pair, const char *ending, bool whole) {
+    const size_t m = strlen(ending);
     for (size_t i = 0; i < pair->source_count; i++) {
         const size_t n = strlen(pair->source[i]);
-        if (n > 3 && !strcmp(pair->source[i] + n - 3, "n't"))
+        if (n >= m && (!whole || n == m) && !strcmp(pair->source[i] + n - m, ending))
             return true;
     }
     return false;
@@ -99,8 +93,9 @@ static void find_kinds(survey *s, const attn_corpus_options *options) {
     s->is[0] = true;
     s->is[1] = n <= options->shortest + third;
     s->is[2] = n + third >= options->longest;
-    s->is[3] = has(s->pair, "not") || has(s->pair, "never") || has_contraction(s->pair);
-    s->is[4] = has(s->pair, "that") || has(s->pair, "who");
+    s->is[3] = has_word(s->pair, "not", true) || has_word(s->pair, "never", true) ||
+               has_word(s->pair, "n't", false);
+    s->is[4] = has_word(s->pair, "that", true) || has_word(s->pair, "who", true);
     s->is[5] = !s->is[3] && !s->is[4];
 }
 
@@ -136,7 +131,7 @@ static head *head_of(attn_lab *lab, survey *s, attn_site_kind site, size_t layer
     return &s->heads[s->count++];
 }
 
-static void vote(attn_lab *lab, head *h, const char *name) {
+static void count_pattern(attn_lab *lab, head *h, const char *name) {
     size_t i = 0;
     while (i < NAMES - 1 && h->names[i] && strcmp(h->names[i], name))
         i++;
@@ -195,7 +190,7 @@ static void survey_site(attn_lab *lab, survey *s, const attn_model_outputs *out,
         if (!h || !attn_lab_ok(lab, attn_name_pattern(&measures.items[i], &options, lab->scratch,
                                                       &name, lab->err)))
             return;
-        vote(lab, h, name.name);
+        count_pattern(lab, h, name.name);
         add_head(s, h, &measures.items[i], (const float *)weights.data + i * L * S, L, S);
     }
 }
@@ -253,7 +248,7 @@ static const char *reading_of(const head *h) {
 
 /* Returns the Jensen-Shannon divergence, in nats, of the two distributions of weights over
  * distances. */
-static double apart(const tally *a, const tally *b) {
+static double divergence_of(const tally *a, const tally *b) {
     double js = 0;
     for (size_t i = 0; i < OFFSETS; i++) {
         const double p = a->offsets[i] / a->count, q = b->offsets[i] / b->count, m = (p + q) / 2;
@@ -263,7 +258,7 @@ static double apart(const tally *a, const tally *b) {
     return fmax(js, 0);
 }
 
-static void tabulate(attn_lab *lab, const survey *s) {
+static void add_tables(attn_lab *lab, const survey *s) {
     attn_table *heads = ATTN_LAB_TABLE(lab, "Heads over all sentences", head_columns, s->count),
                *kinds = ATTN_LAB_TABLE(lab, "Heads by the kind of sentence", kind_columns,
                                        s->count * KINDS);
@@ -280,7 +275,7 @@ static void tabulate(attn_lab *lab, const survey *s) {
             if (of->count)
                 attn_lab_row(kinds, site_of(lab, h), (double)h->number, kind_names[k], of->count,
                              mean_of(of, ENTROPY), mean_of(of, LARGEST), mean_of(of, DISTANCE),
-                             error_of(h, k), apart(of, t));
+                             error_of(h, k), divergence_of(of, t));
         }
     }
 }
@@ -308,12 +303,11 @@ static void draw_site(attn_lab *lab, const attn_specimen *specimen, const attn_m
                              (const float *)w->data + (one ? one - 1 : i) * L * S, S);
         if (lab->status)
             return;
-        p->options.annotate = one ? NULL : "", p->options.value_label = "weight";
+        p->options.annotate = one ? NULL : "";
         p->options.x_label = cross || encoder ? "source" : "target";
         p->options.y_label = encoder ? "source" : "target";
-        p->heat.row_labels = encoder ? specimen->sources : specimen->targets;
-        p->heat.col_labels = cross || encoder ? specimen->sources : specimen->targets;
-        p->heat.row_count = L, p->heat.col_count = S;
+        attn_lab_labels(lab, p, encoder ? specimen->sources : specimen->targets,
+                        cross || encoder ? specimen->sources : specimen->targets);
     }
 }
 
@@ -329,7 +323,7 @@ static void draw_kinds(attn_lab *lab, const survey *s) {
         for (size_t k = 1; k < KINDS; k++)
             cells[i * (KINDS - 1) + k - 1] =
                 s->heads[i].kinds[k].count
-                    ? (float)apart(&s->heads[i].kinds[k], &s->heads[i].kinds[0])
+                    ? (float)divergence_of(&s->heads[i].kinds[k], &s->heads[i].kinds[0])
                     : NAN;
     }
     if (lab->status)
@@ -337,11 +331,10 @@ static void draw_kinds(attn_lab *lab, const survey *s) {
     attn_lab_heatmap(lab, p, 0, "", cells, KINDS - 1);
     p->options.vmax = (double)NAN, p->options.annotate = ".3f";
     p->options.value_label = "distance from all sentences, nats";
-    p->heat.row_labels = rows, p->heat.row_count = s->count;
-    p->heat.col_labels = kind_names + 1, p->heat.col_count = KINDS - 1;
+    attn_lab_labels(lab, p, rows, kind_names + 1);
 }
 
-static void draw(attn_lab *lab, const survey *s) {
+static void draw_pictures(attn_lab *lab, const survey *s) {
     attn_specimen specimen;
     attn_model_outputs out;
     const size_t longest = lab->hooks->corpus.longest, wanted = attn_lab_size(lab, "specimen");
@@ -366,10 +359,11 @@ static void close_up(attn_lab *lab, const survey *s) {
         patterned += !strcmp(reading, "by its pattern");
         for (size_t k = 1; k < KINDS; k++)
             if (s->heads[i].kinds[k].count &&
-                apart(&s->heads[i].kinds[k], &s->heads[i].kinds[0]) > most)
-                most = apart(&s->heads[i].kinds[k], &s->heads[i].kinds[0]), far = i, far_kind = k;
+                divergence_of(&s->heads[i].kinds[k], &s->heads[i].kinds[0]) > most)
+                most = divergence_of(&s->heads[i].kinds[k], &s->heads[i].kinds[0]), far = i,
+                far_kind = k;
     }
-    lab->out->closing = attn_lab_say(
+    attn_lab_close(
         lab,
         "Of %zu heads, over %.0f sentences, %zu align words (at most 30 %% wrong) and %zu more are "
         "named by one pattern on most sentences; the others cannot be read by these measures. "
@@ -396,8 +390,8 @@ static void run(attn_lab *lab) {
     if (lab->status)
         return;
     attn_lab_part(lab, 0.95, 1, "drawing");
-    tabulate(lab, &s);
-    draw(lab, &s);
+    add_tables(lab, &s);
+    draw_pictures(lab, &s);
     close_up(lab, &s);
 }
 

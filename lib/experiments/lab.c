@@ -42,7 +42,7 @@ double attn_lab_clock(const attn_lab *lab) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static void tell(const attn_lab *lab, double done, const char *line) {
+static void report_progress(const attn_lab *lab, double done, const char *line) {
     if (lab->hooks->progress)
         lab->hooks->progress(lab->hooks->ctx, done, line);
 }
@@ -55,12 +55,12 @@ void attn_lab_part(attn_lab *lab, double from, double to, const char *format, ..
     va_end(args);
     lab->from = from, lab->to = to;
     if (!lab->status)
-        tell(lab, from, line);
+        report_progress(lab, from, line);
 }
 
 bool attn_lab_done(attn_lab *lab, double share) {
     if (!lab->status) {
-        tell(lab, lab->from + (lab->to - lab->from) * share, NULL);
+        report_progress(lab, lab->from + (lab->to - lab->from) * share, NULL);
         lab->status = attn_control_check(lab->hooks->control, lab->err);
     }
     return !lab->status;
@@ -95,14 +95,26 @@ void attn_lab_scratch(attn_lab *lab) {
     attn_arena_set_limit(lab->scratch, all > used ? all - used : 0);
 }
 
-const char *attn_lab_say(attn_lab *lab, const char *format, ...) {
+static const char *keep_text(attn_lab *lab, const char *format, va_list args) {
     char line[1024];
-    va_list args;
-    va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
-    va_end(args);
     char *text = lab->status ? NULL : attn_arena_text(lab->arena, line, strlen(line));
     return text ? text : attn_lab_no_memory(lab);
+}
+
+const char *attn_lab_say(attn_lab *lab, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    const char *text = keep_text(lab, format, args);
+    va_end(args);
+    return text;
+}
+
+void attn_lab_close(attn_lab *lab, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    lab->out->closing = keep_text(lab, format, args);
+    va_end(args);
 }
 
 attn_attention *attn_lab_attend(attn_lab *lab, const attn_inputs *in, unsigned want,
@@ -149,7 +161,7 @@ void attn_lab_row(attn_table *table, ...) {
     va_end(args);
 }
 
-static attn_picture *picture(attn_lab *lab, const char *name, const char *title) {
+static attn_picture *add_picture(attn_lab *lab, const char *name, const char *title) {
     if (!lab->out->pictures)
         lab->out->pictures = attn_lab_keep(lab, PICTURES, sizeof *lab->out->pictures);
     if (lab->status || lab->out->picture_count == PICTURES)
@@ -164,7 +176,7 @@ attn_picture *attn_lab_curves(attn_lab *lab, const char *name, const char *title
                               const char *x_label, const char *y_label, size_t panels,
                               const char *const *titles, size_t most) {
     attn_figure_curve *curves = attn_lab_keep(lab, most, sizeof *curves);
-    attn_picture *p = picture(lab, name, title);
+    attn_picture *p = add_picture(lab, name, title);
     if (!p)
         return NULL;
     p->options.x_label = x_label, p->options.y_label = y_label;
@@ -188,7 +200,7 @@ attn_picture *attn_lab_heatmaps(attn_lab *lab, const char *name, const char *tit
                                 size_t rows, size_t cols) {
     attn_heatmap *maps = attn_lab_keep(lab, panels, sizeof *maps);
     const char **titles = attn_lab_keep(lab, panels, sizeof *titles);
-    attn_picture *p = picture(lab, name, title);
+    attn_picture *p = add_picture(lab, name, title);
     if (!p)
         return NULL;
     for (size_t i = 0; i < panels; i++) {
@@ -197,6 +209,7 @@ attn_picture *attn_lab_heatmaps(attn_lab *lab, const char *name, const char *tit
         titles[i] = "";
     }
     p->options.vmin = 0, p->options.vmax = 1;
+    p->options.value_label = "weight", p->options.annotate = "";
     p->heat = (attn_figure_heat){.maps = maps, .count = panels, .titles = titles};
     return p;
 }
@@ -214,6 +227,14 @@ void attn_lab_heatmap(attn_lab *lab, attn_picture *p, size_t panel, const char *
             map->range[0] = fminf(map->range[0], cell);
             map->range[1] = fmaxf(map->range[1], cell);
         }
+}
+
+void attn_lab_labels(attn_lab *lab, attn_picture *p, const char *const *rows,
+                     const char *const *cols) {
+    if (lab->status)
+        return;
+    p->heat.row_labels = rows, p->heat.row_count = p->heat.maps->shape[0];
+    p->heat.col_labels = cols, p->heat.col_count = p->heat.maps->shape[1];
 }
 
 void attn_lab_hide(attn_lab *lab, attn_picture *p, size_t panel, const uint8_t *seen) {

@@ -21,6 +21,15 @@ typedef struct attn_lab {
     attn_error *err;
 } attn_lab;
 
+/* A rule for the value of the setting `name`: it must be a multiple of a bound, or at most the bound.
+ * The bound is the value of the setting `other`, or `number` if that is NULL. */
+typedef struct attn_setting_rule {
+    const char *name; /* NULL: the end of a list of rules */
+    enum { ATTN_IS_MULTIPLE, ATTN_IS_AT_MOST } relation;
+    const char *other;
+    double number;
+} attn_setting_rule;
+
 /* One experiment of the table in experiments.c. */
 typedef struct attn_experiment_row {
     attn_experiment about;
@@ -28,8 +37,7 @@ typedef struct attn_experiment_row {
     /* Returns an upper bound for the bytes of `work` and `scratch` together and for those of the
      * findings. The values are checked before. */
     size_t (*bytes)(const attn_experiment *about, const double *values);
-    /* Checks that the values fit together; NULL: any values in their ranges do. */
-    attn_status (*check)(const attn_experiment *about, const double *values, attn_error *err);
+    const attn_setting_rule *rules; /* NULL: none */
 } attn_experiment_row;
 
 extern const attn_experiment_row attn_experiment_copy, attn_experiment_attentions,
@@ -62,6 +70,8 @@ void *attn_lab_take(attn_lab *lab, size_t count, size_t size);
 void *attn_lab_keep(attn_lab *lab, size_t count, size_t size);
 const char *attn_lab_say(attn_lab *lab, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* Sets the closing sentence of the findings. */
+void attn_lab_close(attn_lab *lab, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void *attn_lab_no_memory(attn_lab *lab); /* stores ATTN_ENOMEM as the failure; returns NULL */
 /* Begins a step: empties lab->scratch and limits it to the bytes that lab->work does not use. */
 void attn_lab_scratch(attn_lab *lab);
@@ -88,13 +98,16 @@ attn_picture *attn_lab_curves(attn_lab *lab, const char *name, const char *title
                               const char *const *titles, size_t most);
 void attn_lab_curve(attn_lab *lab, attn_picture *picture, size_t panel, const char *name,
                     const double *x, const double *y, size_t n);
-/* Add a picture of `panels` heatmaps [rows, cols], and set the cells and the title of one panel.
- * `cells` is [rows, cols] with rows `stride` floats apart, and is copied. Titles, and labels that
- * the caller sets, must live as long as the findings. */
+/* Add a picture of `panels` heatmaps [rows, cols] of weights, without numbers in the cells, and set
+ * the cells and the title of one panel. `cells` is [rows, cols] with rows `stride` floats apart, and
+ * is copied. Titles and labels must live as long as the findings. */
 attn_picture *attn_lab_heatmaps(attn_lab *lab, const char *name, const char *title, size_t panels,
                                 size_t rows, size_t cols);
 void attn_lab_heatmap(attn_lab *lab, attn_picture *picture, size_t panel, const char *title,
                       const float *cells, size_t stride);
+/* Sets the labels [rows] and [cols] of a picture of heatmaps. */
+void attn_lab_labels(attn_lab *lab, attn_picture *picture, const char *const *rows,
+                     const char *const *cols);
 /* Marks the cells of a panel as hidden where seen [rows, cols] is 0. */
 void attn_lab_hide(attn_lab *lab, attn_picture *picture, size_t panel, const uint8_t *seen);
 

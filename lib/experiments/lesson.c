@@ -7,23 +7,21 @@
 /* EVALUATIONS: points of a training curve. VALIDATION: validation pairs. */
 enum { EVALUATIONS = 20, VALIDATION = 200 };
 
-attn_status attn_lesson_check(const attn_experiment *about, const double *values, attn_error *err) {
-    const double width = attn_setting_value(about, values, "width");
-    const double shortest = attn_setting_value(about, values, "shortest");
-    const double longest = attn_setting_value(about, values, "longest");
-    if (fmod(width, 4) != 0)
-        return attn_fail(err, ATTN_EVALUE, "width", "must be a multiple of 4, found %.0f", width);
-    if (shortest > longest)
-        return attn_fail(err, ATTN_EVALUE, "shortest",
-                         "must be at most the longest (%.0f), found %.0f", longest, shortest);
-    return ATTN_OK;
+const attn_setting_rule attn_lesson_rules[] = {
+    {"width", ATTN_IS_MULTIPLE, NULL, 4}, {"shortest", ATTN_IS_AT_MOST, "longest", 0}, {0}};
+
+static bool has_symbols(const attn_experiment *about) {
+    return attn_experiment_setting(about, "num_symbols") < about->setting_count;
 }
 
-size_t attn_lesson_bytes(const attn_experiment *about, const double *values, size_t words) {
+size_t attn_lesson_bytes(const attn_experiment *about, const double *values) {
+    /* V bounds the sizes of both vocabularies together: of symbols, or of the small lexicon. */
+    const double V =
+        has_symbols(about) ? 2 * attn_setting_value(about, values, "num_symbols") : 1200;
     const double pairs = attn_setting_value(about, values, "num_pairs");
     const double longest = attn_setting_value(about, values, "longest");
     const double tokens = attn_setting_value(about, values, "batch_tokens");
-    const double width = attn_setting_value(about, values, "width"), V = (double)words;
+    const double width = attn_setting_value(about, values, "width");
     const double parameters = 3 * V * width + 40 * width * width;
     /* 5 floats for each parameter: value, gradient, two moments, best value. Then the tokens of a
      * batch: logits and their gradients, states of the layers, attention weights. Then the
@@ -56,7 +54,7 @@ bool attn_lesson_open(attn_lab *lab, attn_task task, attn_lesson *lesson) {
     lesson->options.task = task;
     lesson->options.shortest = attn_lab_size(lab, "shortest");
     lesson->options.longest = attn_lab_size(lab, "longest");
-    if (attn_experiment_setting(lab->about, "num_symbols") < lab->about->setting_count)
+    if (has_symbols(lab->about))
         lesson->options.symbols = attn_lab_size(lab, "num_symbols");
     if (!lesson->source || !lesson->target)
         attn_lab_no_memory(lab);
@@ -121,7 +119,7 @@ static attn_training_options options_of(const attn_lab *lab) {
     return o;
 }
 
-static bool teach(attn_lab *lab, const attn_lesson *lesson, attn_pupil *pupil) {
+static bool train_pupil(attn_lab *lab, const attn_lesson *lesson, attn_pupil *pupil) {
     const attn_training_options options = options_of(lab);
     watch w = {.lab = lab, .pupil = pupil};
     const attn_training_hooks hooks = {see_progress, NULL, &w};
@@ -150,7 +148,7 @@ bool attn_lesson_teach(attn_lab *lab, const attn_lesson *lesson, const attn_mode
     if (lab->status || !attn_lab_ok(lab, attn_model_new(config, attn_lab_seed(lab), true,
                                                         &pupil->model, lab->err)))
         return false;
-    if (teach(lab, lesson, pupil))
+    if (train_pupil(lab, lesson, pupil))
         return true;
     attn_model_free(pupil->model);
     pupil->model = NULL;
@@ -303,9 +301,7 @@ static attn_picture *open_heatmaps(attn_lab *lab, const char *name, const char *
     if (!p)
         return NULL;
     p->options.x_label = "source", p->options.y_label = "target";
-    p->options.value_label = "weight", p->options.annotate = "";
-    p->heat.row_labels = specimen->targets, p->heat.row_count = specimen->T;
-    p->heat.col_labels = specimen->sources, p->heat.col_count = specimen->S;
+    attn_lab_labels(lab, p, specimen->targets, specimen->sources);
     return p;
 }
 
@@ -325,8 +321,58 @@ static attn_picture *open_example(attn_lab *lab, const attn_contest *c, const at
     return lab->status ? NULL : p;
 }
 
+/* Scores a model on the held-out pairs of the lesson. */
+static bool score_pairs(attn_lab *lab, const attn_lesson *lesson, const attn_model *model,
+                        double results[ATTN_RESULTS]) {
+    attn_model_scores scores;
+    if (!attn_lesson_score(lab, lesson, model, 0, 0, &scores))
+        return false;
+    results[ATTN_RESULT_BLEU] = attn_bleu_score(&scores.bleu, false);
+    results[ATTN_RESULT_EXACT] = 100 * (double)scores.bleu.exact / (double)scores.bleu.sentences;
+    results[ATTN_RESULT_ALIGNMENT_ERROR] = 100 * attn_lesson_alignment(&scores);
+    return true;
+}
+
+/* Finds the results of a variant and adds their row to the table. */
+static bool find_results(attn_lab *lab, const attn_contest *c, const attn_lesson *lesson, size_t v,
+                         const attn_pupil *pupil, attn_table *table, double results[ATTN_RESULTS]) {
+    const attn_parameters *set = attn_model_parameters(pupil->model);
+    results[ATTN_RESULT_PARAMETERS] = (double)attn_parameters_count(set, "");
+    results[ATTN_RESULT_CROSS_PARAMETERS] = (double)attn_parameters_count(set, "cross_attention");
+    results[ATTN_RESULT_LOSS] = pupil->loss;
+    results[ATTN_RESULT_RIGHT] = pupil->right[pupil->count - 1];
+    results[ATTN_RESULT_SECONDS] = pupil->seconds;
+    results[ATTN_RESULT_SPEED] = pupil->words_per_second;
+    if (!(c->score ? c->score(lab, lesson, v, pupil->model, results, c->ctx)
+                   : score_pairs(lab, lesson, pupil->model, results)))
+        return false;
+    attn_entry *row = table->entries + table->row_count++ * table->column_count;
+    row[0] = (attn_entry){c->variants[v].name, (double)NAN};
+    for (size_t i = 1; i < table->column_count; i++)
+        row[i].number = results[c->shown[i - 1]];
+    return true;
+}
+
+/* Draws where the decoder of a trained variant looks. */
+static void draw_look(attn_lab *lab, const attn_contest *c, const attn_lesson *lesson, size_t v,
+                      const attn_model *model, attn_picture *looks, const attn_specimen *example) {
+    const float *look = mean_cross_weights(lab, lesson, model, example);
+    if (!look)
+        return;
+    attn_lab_heatmap(lab, looks, v, c->variants[v].name, look, example->S);
+    if (c->look)
+        c->look(lab, attn_model_configuration(model), looks, v, example);
+}
+
+/* The table and the pictures of a contest, and the pair of its example. */
+typedef struct exhibits {
+    attn_table *table;
+    attn_picture *curves, *looks;
+    attn_specimen example;
+} exhibits;
+
 static void try_variant(attn_lab *lab, const attn_contest *c, const attn_lesson *lesson, size_t v,
-                        attn_picture *curves, attn_picture *looks, const attn_specimen *example) {
+                        exhibits *e, double results[ATTN_RESULTS]) {
     const attn_variant *variant = &c->variants[v];
     const double step = (1 - c->from) / (double)c->count;
     attn_model_config config = attn_lesson_config(lab, lesson);
@@ -336,30 +382,30 @@ static void try_variant(attn_lab *lab, const attn_contest *c, const attn_lesson 
         config.num_heads = variant->heads;
     if (c->configure)
         c->configure(lab, &config);
-    attn_lab_part(lab, c->from + step * (double)v, c->from + step * (double)(v + 1),
-                  "attention: %s", variant->name);
+    attn_lab_part(lab, c->from + step * (double)v, c->from + step * (double)(v + 1), "training: %s",
+                  variant->name);
     if (!attn_lesson_teach(lab, lesson, &config, &pupil))
         return;
-    if (c->score(lab, lesson, v, &pupil, c->ctx)) {
-        attn_lab_curve(lab, curves, 0, variant->name, pupil.steps, pupil.right, pupil.count);
-        const float *look = mean_cross_weights(lab, lesson, pupil.model, example);
-        if (look)
-            attn_lab_heatmap(lab, looks, v, variant->name, look, example->S);
-        if (look && c->look)
-            c->look(lab, &config, looks, v, example);
-    }
+    const bool found = find_results(lab, c, lesson, v, &pupil, e->table, results);
+    if (found && e->curves)
+        attn_lab_curve(lab, e->curves, 0, variant->name, pupil.steps, pupil.right, pupil.count);
+    if (found && e->looks)
+        draw_look(lab, c, lesson, v, pupil.model, e->looks, &e->example);
     attn_model_free(pupil.model);
 }
 
-void attn_lesson_contest(attn_lab *lab, const attn_contest *c) {
+void attn_lesson_contest(attn_lab *lab, const attn_contest *c, double (*results)[ATTN_RESULTS]) {
     attn_lesson lesson;
-    attn_specimen example;
+    exhibits e = {.table = attn_lab_table(lab, c->title, c->columns, c->column_count, c->count)};
+    attn_lab_part(lab, c->from, c->from, "a corpus of %zu pairs", attn_lab_size(lab, "num_pairs"));
     if (attn_lesson_open(lab, c->task, &lesson)) {
-        attn_picture *curves = attn_lab_curves(lab, "curves", c->learning, "steps", c->right, 1,
-                                               NULL, c->count),
-                     *looks = open_example(lab, c, &lesson, &example);
-        for (size_t v = 0; looks && v < c->count && !lab->status; v++)
-            try_variant(lab, c, &lesson, v, curves, looks, &example);
+        if (c->learning)
+            e.curves =
+                attn_lab_curves(lab, "curves", c->learning, "steps", c->right, 1, NULL, c->count);
+        if (c->looking)
+            e.looks = open_example(lab, c, &lesson, &e.example);
+        for (size_t v = 0; v < c->count && !lab->status; v++)
+            try_variant(lab, c, &lesson, v, &e, results[v]);
     }
     attn_lesson_close(&lesson);
 }

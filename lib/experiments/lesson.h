@@ -41,10 +41,9 @@ typedef struct attn_pupil {
 } attn_pupil;
 
 /* Returns an upper bound for the bytes of an experiment with these settings that trains one model
- * at a time. `words` bounds the size of both vocabularies together. */
-size_t attn_lesson_bytes(const attn_experiment *about, const double *values, size_t words);
-/* Checks that the width is a multiple of 4 and that shortest <= longest. */
-attn_status attn_lesson_check(const attn_experiment *about, const double *values, attn_error *err);
+ * at a time. */
+size_t attn_lesson_bytes(const attn_experiment *about, const double *values);
+extern const attn_setting_rule attn_lesson_rules[]; /* the rules for the settings above */
 
 /* Makes the corpus of a task, its vocabularies and datasets by the settings, in lab->work. Returns
  * false if the lab has failed. The lesson must be closed in either case. */
@@ -91,12 +90,38 @@ typedef struct attn_variant {
     size_t heads; /* 0: the default */
 } attn_variant;
 
+/* What is known of a trained variant, as index of its results. The contest finds all but the last
+ * three; it finds BLEU, exact and alignment error only if it has no `score`. Shares are percentages. */
+typedef enum attn_result {
+    ATTN_RESULT_PARAMETERS,
+    ATTN_RESULT_CROSS_PARAMETERS, /* of the cross-attention */
+    ATTN_RESULT_LOSS,             /* the lowest validation loss, nats for each word */
+    ATTN_RESULT_RIGHT,            /* validation words predicted right */
+    ATTN_RESULT_BLEU,             /* on held-out pairs */
+    ATTN_RESULT_EXACT,            /* held-out pairs translated without a fault */
+    ATTN_RESULT_ALIGNMENT_ERROR,
+    ATTN_RESULT_SECONDS, /* time and speed of training */
+    ATTN_RESULT_SPEED,
+    ATTN_RESULT_KEYS_SEEN, /* keys that the cross-attention sees */
+    ATTN_RESULT_SHORT_BLEU,
+    ATTN_RESULT_LONG_BLEU,
+    ATTN_RESULTS
+} attn_result;
+
+enum { ATTN_CONTEST_COLUMNS = 12 }; /* most columns of a contest's table */
+
 typedef struct attn_contest {
     attn_task task;
     const attn_variant *variants; /* [count]; one without attention is the last, without a panel */
     size_t count;
-    /* Titles of the training curves, of their axis, and of the picture of one example: where each
-     * decoder looks. */
+    /* The table of results. Its first column has the names of the variants, and column i of the
+     * others has their results shown[i - 1]. */
+    const char *title;
+    const attn_column *columns; /* [column_count] */
+    size_t column_count;
+    attn_result shown[ATTN_CONTEST_COLUMNS];
+    /* Titles of the training curves (NULL: they are not drawn), of their axis, and of the picture of
+     * one example: where each decoder looks (NULL: none). */
     const char *learning, *right, *looking;
     size_t words; /* source words of the example, at least; fewer if the longest pair has fewer */
     bool gold;    /* the example has a panel for its gold alignment */
@@ -104,16 +129,22 @@ typedef struct attn_contest {
     void *ctx;
     /* Changes the configuration of a variant before it is trained. May be NULL. */
     void (*configure)(attn_lab *lab, attn_model_config *config);
-    /* Scores a trained model and adds its row. Returns false if the lab has failed. */
-    bool (*score)(attn_lab *lab, const attn_lesson *lesson, size_t variant, const attn_pupil *pupil,
-                  void *ctx);
+    /* Scores a trained model in place of the contest and sets results. Returns false if the lab has
+     * failed. May be NULL. */
+    bool (*score)(attn_lab *lab, const attn_lesson *lesson, size_t variant, const attn_model *model,
+                  double results[ATTN_RESULTS], void *ctx);
     /* Adds to the panel of a variant in the picture of the example. May be NULL. */
     void (*look)(attn_lab *lab, const attn_model_config *config, attn_picture *picture,
                  size_t variant, const attn_specimen *specimen);
 } attn_contest;
 
-/* Opens the lesson, trains and scores all variants, and adds two pictures: their training curves
- * ("curves") and the example ("weights"). */
-void attn_lesson_contest(attn_lab *lab, const attn_contest *contest);
+#define ATTN_CONTEST_COLUMNS_OF(list)                                                              \
+    .columns = (list), .column_count = sizeof(list) / sizeof *(list)
+
+/* Opens the lesson, trains and scores all variants, and adds a table of their results and two
+ * pictures: their training curves ("curves") and the example ("weights"). results is
+ * [contest->count]. */
+void attn_lesson_contest(attn_lab *lab, const attn_contest *contest,
+                         double (*results)[ATTN_RESULTS]);
 
 #endif

@@ -44,18 +44,11 @@ static size_t bytes(const attn_experiment *about, const double *values) {
     return model_bytes(about, values, &config) + ((size_t)4 << 20);
 }
 
-static attn_status check(const attn_experiment *about, const double *values, attn_error *err) {
-    static const char *const widths[] = {"width", "model_width"};
-    const double heads = attn_setting_value(about, values, "num_heads");
-    for (size_t i = 0; i < 2; i++) {
-        const double width = attn_setting_value(about, values, widths[i]);
-        if ((size_t)width % (size_t)heads || (size_t)width % 2)
-            return attn_fail(err, ATTN_EVALUE, widths[i],
-                             "must be even and a multiple of the heads (%.0f), found %.0f", heads,
-                             width);
-    }
-    return ATTN_OK;
-}
+static const attn_setting_rule rules[] = {{"width", ATTN_IS_MULTIPLE, NULL, 2},
+                                          {"width", ATTN_IS_MULTIPLE, "num_heads", 0},
+                                          {"model_width", ATTN_IS_MULTIPLE, NULL, 2},
+                                          {"model_width", ATTN_IS_MULTIPLE, "num_heads", 0},
+                                          {0}};
 
 /* What is counted: an attention layer of the library, the textbooks' SelfAttention (projections of
  * queries, keys and values with biases, but no output projection), or learned positions. */
@@ -65,7 +58,7 @@ typedef struct counted {
     size_t positions, their_width; /* of positions, or 0 */
 } counted;
 
-static double count(attn_lab *lab, counted what) {
+static double count_parameters(attn_lab *lab, counted what) {
     static const char *const names[] = {"W_q", "W_k", "W_v"};
     attn_parameters *set = attn_parameters_new();
     attn_linear linear;
@@ -87,7 +80,7 @@ static double count(attn_lab *lab, counted what) {
 
 static double count_attention(attn_lab *lab, attn_score_kind kind, size_t width, size_t heads,
                               size_t score_width) {
-    return count(
+    return count_parameters(
         lab,
         (counted){
             .attend = {.kind = kind, .width = width, .heads = heads, .score_width = score_width}});
@@ -110,7 +103,7 @@ static void count_classes(attn_lab *lab) {
     attn_lab_row(t, "AdditiveAttention", attn_lab_say(lab, "d %zu, a %zu", D, A),
                  count_attention(lab, ATTN_SCORE_additive, D, 1, A), "2 d a + a", 2 * d * a + a);
     attn_lab_row(t, "SelfAttention", attn_lab_say(lab, "d %zu", M),
-                 count(lab, (counted){.self_width = M}), "3 (d^2 + d)", 3 * (m * m + m));
+                 count_parameters(lab, (counted){.self_width = M}), "3 (d^2 + d)", 3 * (m * m + m));
     attn_lab_row(t, "MultiHeadAttention", heads,
                  count_attention(lab, ATTN_SCORE_scaled_dot, D, H, 0), "4 (d^2 + d)",
                  4 * (d * d + d));
@@ -119,7 +112,7 @@ static void count_classes(attn_lab *lab) {
                  4 * (d * d + d));
     attn_lab_row(t, "SinusoidalPositionalEncoding", attn_lab_say(lab, "d %zu", D), 0.0, "0", 0.0);
     attn_lab_row(t, "LearnedPositionalEncoding", attn_lab_say(lab, "d %zu, n %zu", D, N),
-                 count(lab, (counted){.positions = N, .their_width = D}), "n d", n * d);
+                 count_parameters(lab, (counted){.positions = N, .their_width = D}), "n d", n * d);
 }
 
 /* Makes a model, adds a table of the parameters of its parts, and returns their sum. */
@@ -152,7 +145,7 @@ static double count_parts(attn_lab *lab) {
     return all;
 }
 
-static void draw(attn_lab *lab) {
+static void draw_widths(attn_lab *lab) {
     static const struct {
         const char *name;
         attn_score_kind kind;
@@ -180,7 +173,7 @@ static void run(attn_lab *lab) {
     attn_lab_part(lab, 0, 1, "counting");
     count_classes(lab);
     const double all = count_parts(lab);
-    draw(lab);
+    draw_widths(lab);
     if (!attn_lab_done(lab, 1))
         return;
     const attn_table *classes = &lab->out->tables[0], *parts = &lab->out->tables[1];
@@ -188,7 +181,7 @@ static void run(attn_lab *lab) {
     for (size_t r = 0; r < classes->row_count; r++)
         wrong += classes->entries[5 * r + 2].number != classes->entries[5 * r + 4].number;
     const attn_entry *cross = parts->entries + 3 * 5;
-    lab->out->closing = attn_lab_say(
+    attn_lab_close(
         lab,
         "Of the %zu classes %zu hold as many numbers as their formula says. A dot product learns "
         "nothing; attention across is %.0f of the model's %.0f parameters (%.1f %%), words and "
@@ -205,5 +198,5 @@ const attn_experiment_row attn_experiment_parameters = {
               settings, sizeof settings / sizeof *settings, false},
     .run = run,
     .bytes = bytes,
-    .check = check,
+    .rules = rules,
 };

@@ -52,11 +52,7 @@ static size_t bytes(const attn_experiment *about, const double *values) {
     return (size_t)(8 * (3 * D * D + 80 * WORDS * D)) + ((size_t)24 << 20);
 }
 
-static attn_status check(const attn_experiment *about, const double *values, attn_error *err) {
-    const double D = attn_setting_value(about, values, "width");
-    return fmod(D, 2) == 0 ? ATTN_OK
-                           : attn_fail(err, ATTN_EVALUE, "width", "must be even, found %.0f", D);
-}
+static const attn_setting_rule rules[] = {{"width", ATTN_IS_MULTIPLE, NULL, 2}, {0}};
 
 static double *draw_normal(attn_lab *lab, uint64_t stream, size_t n, double deviation) {
     double *x = attn_lab_take(lab, n, sizeof *x);
@@ -113,7 +109,7 @@ static attn_position position_of(const setup *s, form f) {
 
 /* Applies f to the words in the order `at`: place i has word at[i]. The scores are those that enter
  * softmax, so masked ones are -infinity. */
-static bool look(attn_lab *lab, const setup *s, form f, const size_t *at, view *out) {
+static bool run_attention(attn_lab *lab, const setup *s, form f, const size_t *at, view *out) {
     const size_t N = s->N, D = s->D, dims[2] = {N, D};
     const double *added = f == SINUSOIDAL ? s->sinusoids : f == LEARNED ? s->learned : NULL;
     double *x = attn_arena_zeroed(lab->scratch, 4 * N * D, sizeof *x);
@@ -160,8 +156,8 @@ static size_t place_of(const size_t *at, size_t word) {
 
 /* Computes the relative distance |a - b| / |b| of the outputs, compared word by word, and that of
  * the means over all places. *each and *mean keep the largest distances. */
-static void compare(const setup *s, const view *plain, const view *moved, const size_t *at,
-                    double *each, double *mean) {
+static void compare_outputs(const setup *s, const view *plain, const view *moved, const size_t *at,
+                            double *each, double *mean) {
     double apart = 0, size = 0, mean_apart = 0, mean_size = 0;
     for (size_t k = 0; k < s->D; k++) {
         double sums[2] = {0, 0};
@@ -193,10 +189,10 @@ static void try_form(attn_lab *lab, const setup *s, form f, attn_table *table, d
         view plain, moved;
         attn_lab_scratch(lab);
         shuffle(at, s->N, attn_rng_bits(attn_rng_bits(attn_lab_seed(lab), 7), p));
-        if (!attn_lab_done(lab, (double)p / (double)count) || !look(lab, s, f, order, &plain) ||
-            !look(lab, s, f, at, &moved))
+        if (!attn_lab_done(lab, (double)p / (double)count) ||
+            !run_attention(lab, s, f, order, &plain) || !run_attention(lab, s, f, at, &moved))
             return;
-        compare(s, &plain, &moved, at, &each, &mean);
+        compare_outputs(s, &plain, &moved, at, &each, &mean);
         follow_score(s, &plain, order, range);
         follow_score(s, &moved, at, range);
     }
@@ -216,7 +212,7 @@ static void draw_pair(attn_lab *lab, const setup *s, form f, attn_picture *p, si
         for (size_t i = 0; i < s->N; i++)
             at[i] = moved ? s->N - 1 - i : i;
         attn_lab_scratch(lab);
-        if (lab->status || !look(lab, s, f, at, &v))
+        if (lab->status || !run_attention(lab, s, f, at, &v))
             return;
         for (size_t i = 0; i < s->N; i++)
             for (size_t j = 0; j < s->N; j++)
@@ -225,7 +221,7 @@ static void draw_pair(attn_lab *lab, const setup *s, form f, attn_picture *p, si
     }
 }
 
-static void draw(attn_lab *lab, const setup *s) {
+static void draw_weights(attn_lab *lab, const setup *s) {
     static const char *const words[WORDS] = {"the", "cat", "sat",  "on",  "a",   "mat",
                                              "and", "saw", "many", "red", "old", "doors"};
     static const char *const titles[2][2] = {
@@ -236,10 +232,8 @@ static void draw(attn_lab *lab, const setup *s) {
         s->N, s->N);
     if (!p)
         return;
-    p->options.annotate = "", p->options.columns = 2, p->options.value_label = "weight";
-    p->options.vmax = (double)NAN;
-    p->heat.row_labels = p->heat.col_labels = words;
-    p->heat.row_count = p->heat.col_count = s->N;
+    p->options.columns = 2, p->options.vmax = (double)NAN;
+    attn_lab_labels(lab, p, words, words);
     draw_pair(lab, s, NONE, p, 0, titles[0]);
     draw_pair(lab, s, SINUSOIDAL, p, 2, titles[1]);
 }
@@ -256,8 +250,8 @@ static void run(attn_lab *lab) {
         attn_lab_part(lab, (double)f / FORMS, (double)(f + 1) / FORMS, "positions: %s", forms[f]);
         try_form(lab, &s, f, table, &error[f]);
     }
-    draw(lab, &s);
-    lab->out->closing = attn_lab_say(
+    draw_weights(lab, &s);
+    attn_lab_close(
         lab,
         "Without positions f(Px) is P f(x) up to rounding (%.1e): self-attention is "
         "permutation-equivariant, and what is summed over its places invariant. With sinusoidal "
@@ -274,5 +268,5 @@ const attn_experiment_row attn_experiment_permutation = {
               settings, sizeof settings / sizeof *settings, false},
     .run = run,
     .bytes = bytes,
-    .check = check,
+    .rules = rules,
 };

@@ -53,14 +53,7 @@ static size_t bytes(const attn_experiment *about, const double *values) {
     return (size_t)(4 * (16 * D * D + 60 * n * D)) + ((size_t)32 << 20);
 }
 
-static attn_status check(const attn_experiment *about, const double *values, attn_error *err) {
-    const double shortest = attn_setting_value(about, values, "shortest");
-    const double longest = attn_setting_value(about, values, "longest");
-    return shortest <= longest
-               ? ATTN_OK
-               : attn_fail(err, ATTN_EVALUE, "shortest",
-                           "must be at most the longest (%.0f), found %.0f", longest, shortest);
-}
+static const attn_setting_rule rules[] = {{"shortest", ATTN_IS_AT_MOST, "longest", 0}, {0}};
 
 static bool open_pair(attn_lab *lab, pair *p) {
     p->D = attn_lab_size(lab, "width");
@@ -113,8 +106,8 @@ static bool pass_through(attn_lab *lab, const pair *p, bool attention, const flo
                        : attn_lstm_backward(dx, NULL, dy, NULL, &p->lstm, &lstm, &pass, lab->err));
 }
 
-static void measure(attn_lab *lab, const pair *p, bool attention, const float *x, size_t n,
-                    reading *out) {
+static void measure_layer(attn_lab *lab, const pair *p, bool attention, const float *x, size_t n,
+                          reading *out) {
     out->ms = INFINITY;
     for (int run = 0; run < RUNS; run++) {
         attn_lab_scratch(lab);
@@ -145,7 +138,7 @@ static double attention_operations(double n, double d) {
     return 4 * n * d * d + 2 * n * n * d;
 }
 
-static void quote(attn_lab *lab) {
+static void add_textbook_counts(attn_lab *lab) {
     attn_table *t =
         ATTN_LAB_TABLE(lab, "As textbooks count, without constant factors", quoted_columns, 2);
     const double d = attn_lab_number(lab, "width"), n = attn_lab_number(lab, "longest");
@@ -153,7 +146,8 @@ static void quote(attn_lab *lab) {
     attn_lab_row(t, n, d, n * d * d, n * n * d);
 }
 
-static void draw(attn_lab *lab, const double *lengths, reading (*found)[LENGTHS], size_t count) {
+static void draw_curves(attn_lab *lab, const double *lengths, reading (*found)[LENGTHS],
+                        size_t count) {
     static const char *const names[] = {"LSTM", "self-attention"},
                              *const titles[] = {"Time (measured), log10 of ms",
                                                 "Gradient at the first place, log10 (at least -8)"};
@@ -174,7 +168,7 @@ static void draw(attn_lab *lab, const double *lengths, reading (*found)[LENGTHS]
 
 static void close_up(attn_lab *lab, double n, double d, double lstm, double attention) {
     const char *left = lstm > 0 ? attn_lab_say(lab, "only %.1e", lstm) : "nothing";
-    lab->out->closing = attn_lab_say(
+    attn_lab_close(
         lab,
         "Over %.0f places a signal takes %.0f steps through the LSTM and one through attention. Of "
         "the gradient at the last place, beside a mean place's share, %s arrives at the first "
@@ -195,7 +189,7 @@ static void measure_lengths(attn_lab *lab, const pair *p) {
         attn_lab_part(lab, (double)n / (double)longest / 2, (double)n / (double)longest,
                       "%zu places", n);
         for (size_t k = 0; k < 2 && !lab->status; k++)
-            measure(lab, p, k, x, n, &found[k][count]);
+            measure_layer(lab, p, k, x, n, &found[k][count]);
         const double N = (double)n, D = (double)p->D;
         attn_lab_row(t, N, N - 1, 1.0, lstm_operations(N, D) / 1e6,
                      attention_operations(N, D) / 1e6, found[0][count].ms, found[1][count].ms,
@@ -204,8 +198,8 @@ static void measure_lengths(attn_lab *lab, const pair *p) {
     }
     if (lab->status)
         return;
-    quote(lab);
-    draw(lab, lengths, found, count);
+    add_textbook_counts(lab);
+    draw_curves(lab, lengths, found, count);
     close_up(lab, lengths[count - 1], (double)p->D, found[0][count - 1].first,
              found[1][count - 1].first);
 }
@@ -224,5 +218,5 @@ const attn_experiment_row attn_experiment_cost = {
               settings, sizeof settings / sizeof *settings, false},
     .run = run,
     .bytes = bytes,
-    .check = check,
+    .rules = rules,
 };

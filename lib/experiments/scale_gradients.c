@@ -85,8 +85,8 @@ static void read_rows(const inputs *in, const float *scores, const float *weight
 
 /* Runs a forward and a backward pass at width d. The operation has a bias of zeros that is added to
  * the scores, because its gradient is the gradient of the scores. */
-static void measure(attn_lab *lab, const inputs *in, size_t d, double scale, reading *out,
-                    const float **weights) {
+static void measure_gradients(attn_lab *lab, const inputs *in, size_t d, double scale, reading *out,
+                              const float **weights) {
     attn_inputs op = attn_attention_defaults();
     const size_t q[] = {in->L, d}, k[] = {in->S, d}, v[] = {in->S, VALUE_WIDTH},
                  s[] = {in->L, in->S}, o[] = {in->L, VALUE_WIDTH};
@@ -134,8 +134,8 @@ static attn_picture *open_curves(attn_lab *lab) {
                            "log2 of the width d", NULL, 4, titles, 8);
 }
 
-static void draw(attn_lab *lab, attn_picture *p, const double *log2d,
-                 const reading (*found)[WIDTHS], size_t n) {
+static void draw_curves(attn_lab *lab, attn_picture *p, const double *log2d,
+                        const reading (*found)[WIDTHS], size_t n) {
     static const char *const names[] = {"scores as they are", "divided by sqrt(d)"};
     for (size_t s = 0; s < 2; s++) {
         double y[4][WIDTHS];
@@ -151,7 +151,7 @@ static void draw(attn_lab *lab, attn_picture *p, const double *log2d,
 
 static void close_up(attn_lab *lab, size_t widest, const reading (*found)[WIDTHS], size_t n) {
     const reading *plain = found[0], *scaled = found[1];
-    lab->out->closing = attn_lab_say(
+    attn_lab_close(
         lab,
         "Without the scale the scores' deviation grows as sqrt(d), to %.1f at d = %zu: %.0f %% of "
         "the rows put 99 %% and more on one key, and the gradient that reaches the scores falls "
@@ -170,7 +170,7 @@ static void measure_width(attn_lab *lab, const inputs *in, size_t d, reading (*f
         const float *weights = NULL;
         reading *r = &found[s][at];
         attn_lab_scratch(lab);
-        measure(lab, in, d, s ? 1 / sqrt((double)d) : 1, r, &weights);
+        measure_gradients(lab, in, d, s ? 1 / sqrt((double)d) : 1, r, &weights);
         if (lab->status)
             return;
         attn_lab_row(table, (double)d, words[s], r->deviation, r->largest, r->saturated,
@@ -198,8 +198,7 @@ static void run(attn_lab *lab) {
         lab, "weights", attn_lab_say(lab, "Weights of the first queries at d = %zu", shown), 2,
         in.L < ROWS ? in.L : ROWS, in.S < COLUMNS ? in.S : COLUMNS);
     if (heat)
-        heat->options.x_label = "key", heat->options.y_label = "query",
-        heat->options.value_label = "weight", heat->options.annotate = "";
+        heat->options.x_label = "key", heat->options.y_label = "query";
     for (size_t d = 4; d <= widest; d *= 2, n++) {
         attn_lab_part(lab, (double)n / (double)widths, (double)(n + 1) / (double)widths,
                       "width %zu", d);
@@ -208,7 +207,7 @@ static void run(attn_lab *lab) {
         log2d[n] = log2((double)d);
         measure_width(lab, &in, d, found, n, table, d == shown ? heat : NULL);
     }
-    draw(lab, curves, log2d, (const reading(*)[WIDTHS])found, n);
+    draw_curves(lab, curves, log2d, (const reading(*)[WIDTHS])found, n);
     close_up(lab, (size_t)1 << (n + 1), (const reading(*)[WIDTHS])found, n);
 }
 

@@ -11,8 +11,8 @@ static const attn_setting settings[] = {
     {"radius", 4, 4, 1, 64, true, "of the local model, in words on either side"},
 };
 
-/* WORDS: bound of the vocabularies. RUNS: a time is the fastest of so many runs. */
-enum { WORDS = 1200, HEADS = 4, HEAD_WIDTH = 64, RUNS = 3, PATTERNS = 5, VARIANTS = 3 };
+/* RUNS: a time is the fastest of so many runs. */
+enum { HEADS = 4, HEAD_WIDTH = 64, RUNS = 3, PATTERNS = 5, VARIANTS = 3 };
 
 static const attn_column cost_columns[] = {
     {"tokens", "", 0, false},
@@ -52,15 +52,9 @@ typedef struct operation {
     double full_ms;
 } operation;
 
-/* Results of the translation models: BLEU on shorter and on longer sentences. */
-typedef struct quality {
-    attn_table *table;
-    double shorter[VARIANTS], longer[VARIANTS];
-} quality;
-
 static size_t bytes(const attn_experiment *about, const double *values) {
     const double n = attn_setting_value(about, values, "tokens");
-    return attn_lesson_bytes(about, values, WORDS) + (size_t)(4 * 12 * n * HEADS * HEAD_WIDTH) +
+    return attn_lesson_bytes(about, values) + (size_t)(4 * 12 * n * HEADS * HEAD_WIDTH) +
            ((size_t)32 << 20);
 }
 
@@ -78,8 +72,8 @@ static attn_inputs inputs_of(const operation *op, size_t n, size_t pattern) {
 
 /* Measures one operation: *ms, the time of the fastest run; *kept, the share (0 … 1) of visible
  * cells; *megabytes, the memory of a run in MiB. */
-static bool measure(attn_lab *lab, const attn_inputs *in, double *ms, double *kept,
-                    double *megabytes) {
+static bool measure_operation(attn_lab *lab, const attn_inputs *in, double *ms, double *kept,
+                              double *megabytes) {
     attn_attention *run;
     attn_results results;
     attn_cost cost;
@@ -118,7 +112,7 @@ static void measure_costs(attn_lab *lab) {
             const double n = (double)lengths[i], weights = 4 * HEADS * n * n / (1 << 20);
             const attn_inputs in = inputs_of(&op, lengths[i], p);
             double ms, kept, megabytes;
-            if (!measure(lab, &in, &ms, &kept, &megabytes))
+            if (!measure_operation(lab, &in, &ms, &kept, &megabytes))
                 return;
             op.full_ms = p ? op.full_ms : ms;
             attn_lab_row(t, n, patterns[p].name, 100 * kept, weights, weights * kept, megabytes, ms,
@@ -128,7 +122,7 @@ static void measure_costs(attn_lab *lab) {
 
 /* ---- quality ---- */
 /* Tells whether the cross-attention of a model lets target word i see source word j. */
-static bool sees(const attn_model_config *config, size_t i, size_t j) {
+static bool is_visible(const attn_model_config *config, size_t i, size_t j) {
     const size_t far = i > j ? i - j : j - i;
     return config->attention == ATTN_MODEL_MULTIHEAD || far <= config->radius ||
            (config->attention == ATTN_MODEL_STRIDED && far % config->stride == 0);
@@ -136,12 +130,12 @@ static bool sees(const attn_model_config *config, size_t i, size_t j) {
 
 /* Returns the percentage of cells of cross-attention that are visible in the longest sentences, if
  * source and target have equally many words. */
-static double seen(const attn_lab *lab, const attn_model_config *config) {
+static double percent_visible(const attn_lab *lab, const attn_model_config *config) {
     const size_t n = attn_lab_size(lab, "longest");
     double count = 0;
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < n; j++)
-            count += sees(config, i, j);
+            count += is_visible(config, i, j);
     return 100 * count / (double)(n * n);
 }
 
@@ -150,7 +144,7 @@ static void hide_unseen(attn_lab *lab, const attn_model_config *config, attn_pic
     const size_t T = example->T, S = example->S;
     uint8_t *cells = attn_lab_take(lab, T * S, sizeof *cells);
     for (size_t i = 0; cells && i < T * S; i++)
-        cells[i] = sees(config, i / S, i % S);
+        cells[i] = is_visible(config, i / S, i % S);
     if (cells)
         attn_lab_hide(lab, picture, v, cells);
 }
@@ -159,55 +153,60 @@ static void configure(attn_lab *lab, attn_model_config *config) {
     config->radius = config->attention == ATTN_MODEL_STRIDED ? 1 : attn_lab_size(lab, "radius");
 }
 
-static bool score(attn_lab *lab, const attn_lesson *lesson, size_t v, const attn_pupil *pupil,
-                  void *ctx) {
-    quality *q = ctx;
+static bool score(attn_lab *lab, const attn_lesson *lesson, size_t v, const attn_model *model,
+                  double results[ATTN_RESULTS], void *ctx) {
     const size_t shortest = attn_lab_size(lab, "shortest"), longest = attn_lab_size(lab, "longest"),
                  half = (shortest + longest) / 2, middle = half > 6 || half == longest ? half : 6;
     attn_model_scores below, above;
-    if (!attn_lesson_score(lab, lesson, pupil->model, shortest, middle, &below) ||
-        !attn_lesson_score(lab, lesson, pupil->model, middle, longest, &above))
+    (void)v, (void)ctx;
+    if (!attn_lesson_score(lab, lesson, model, shortest, middle, &below) ||
+        !attn_lesson_score(lab, lesson, model, middle, longest, &above))
         return false;
-    q->shorter[v] = attn_bleu_score(&below.bleu, false);
-    q->longer[v] = attn_bleu_score(&above.bleu, false);
-    attn_lab_row(q->table, variants[v].name, seen(lab, attn_model_configuration(pupil->model)),
-                 pupil->loss, q->shorter[v], q->longer[v], 100 * attn_lesson_alignment(&above),
-                 pupil->words_per_second);
+    results[ATTN_RESULT_KEYS_SEEN] = percent_visible(lab, attn_model_configuration(model));
+    results[ATTN_RESULT_SHORT_BLEU] = attn_bleu_score(&below.bleu, false);
+    results[ATTN_RESULT_LONG_BLEU] = attn_bleu_score(&above.bleu, false);
+    results[ATTN_RESULT_ALIGNMENT_ERROR] = 100 * attn_lesson_alignment(&above);
     return true;
 }
 
+static const attn_contest contest = {
+    .task = ATTN_EN_FR,
+    .variants = variants,
+    .count = VARIANTS,
+    .title = "Translation with fewer keys, held-out sentences",
+    ATTN_CONTEST_COLUMNS_OF(quality_columns),
+    .shown = {ATTN_RESULT_KEYS_SEEN, ATTN_RESULT_LOSS, ATTN_RESULT_SHORT_BLEU,
+              ATTN_RESULT_LONG_BLEU, ATTN_RESULT_ALIGNMENT_ERROR, ATTN_RESULT_SPEED},
+    .learning = "Learning to translate with fewer keys",
+    .right = "validation words predicted right, %",
+    .looking = "Where the decoder looks",
+    .words = 12,
+    .gold = true,
+    .from = 0.1,
+    .configure = configure,
+    .score = score,
+    .look = hide_unseen,
+};
+
 static void run(attn_lab *lab) {
+    double found[VARIANTS][ATTN_RESULTS] = {{0}};
     attn_lab_part(lab, 0, 0.1, "the operation over %zu tokens", attn_lab_size(lab, "tokens"));
     measure_costs(lab);
-    quality q = {.table = ATTN_LAB_TABLE(lab, "Translation with fewer keys, held-out sentences",
-                                         quality_columns, VARIANTS)};
-    attn_lesson_contest(lab, &(attn_contest){
-                                 .task = ATTN_EN_FR,
-                                 .variants = variants,
-                                 .count = VARIANTS,
-                                 .learning = "Learning to translate with fewer keys",
-                                 .right = "validation words predicted right, %",
-                                 .looking = "Where the decoder looks",
-                                 .words = 12,
-                                 .gold = true,
-                                 .from = 0.1,
-                                 .ctx = &q,
-                                 .configure = configure,
-                                 .score = score,
-                                 .look = hide_unseen,
-                             });
+    attn_lesson_contest(lab, &contest, found);
     if (lab->status)
         return;
     const attn_entry *local = lab->out->tables[0].entries + 8 * (PATTERNS + 1);
-    lab->out->closing = attn_lab_say(
+    attn_lab_close(
         lab,
         "Over %.0f tokens a window of 64 on either side keeps %.1f %% of the keys: %.1f instead of "
         "%.0f MiB of weights. A translation model that sees %zu words on either side reaches BLEU "
         "%.1f on short and %.1f on long sentences, strided %.1f and %.1f, full attention %.1f and "
         "%.1f.",
         local[0].number, local[2].number, local[4].number, local[3].number,
-        attn_lab_size(lab, "radius"), q.shorter[1], q.longer[1], q.shorter[2], q.longer[2],
-        q.shorter[0], q.longer[0]);
+        attn_lab_size(lab, "radius"), found[1][ATTN_RESULT_SHORT_BLEU],
+        found[1][ATTN_RESULT_LONG_BLEU], found[2][ATTN_RESULT_SHORT_BLEU],
+        found[2][ATTN_RESULT_LONG_BLEU], found[0][ATTN_RESULT_SHORT_BLEU],
+        found[0][ATTN_RESULT_LONG_BLEU]);
 }
 
 const attn_experiment_row attn_experiment_sparse = {
@@ -217,5 +216,5 @@ const attn_experiment_row attn_experiment_sparse = {
               settings, sizeof settings / sizeof *settings, false},
     .run = run,
     .bytes = bytes,
-    .check = attn_lesson_check,
+    .rules = attn_lesson_rules,
 };

@@ -299,7 +299,7 @@ def test_readme_lines(tmp_path, command, answer):
     (["scale", "--widest", "3"], "--widest must be a whole number from 8 to 16384, found 3"),
     (["scale", "--num-keys", "2.5"], "--num-keys must be a whole number"),
     (["scale", "--bogus"], "unknown option --bogus"),
-    (["parameters", "--num-heads", "7"], "--width must be even and a multiple of the heads"),
+    (["parameters", "--num-heads", "7"], "--width must be a multiple of num_heads (7), found"),
 ])
 def test_wrong_options(options, said):
     assert said in experiment(*options, code=2)
