@@ -160,8 +160,6 @@ extern const srv_field srv_job_facts_fields[];
 srv_job_facts srv_job_no_facts(void); /* facts that are all unknown */
 /* Writes the body as a JSON object. */
 void srv_job_write_request(attn_json_text *j, const srv_job_body *body);
-/* Writes the known facts as members of a JSON object that the caller has begun and will end. */
-void srv_job_write_facts(attn_json_text *j, const srv_job_facts *facts);
 
 /* jobs_dir.c: the files of a job, called <id><suffix>. Without jobs_dir these functions write, read
  * and remove nothing. */

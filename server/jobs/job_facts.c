@@ -5,53 +5,75 @@
 
 const char *const srv_job_states[] = {"queued", "running", "done", "failed", "cancelled", NULL};
 
-#define WHOLE(T, member)     SRV_FIELD_ROW(T, member, SRV_INT, NULL)
-#define REAL(T, member)      SRV_FIELD_ROW(T, member, SRV_REAL, NULL)
-#define GROUP(member, table) SRV_FIELD_ROW(srv_job_facts, member, SRV_OBJECT, NULL, .fields = table)
+#define WHOLE(T, member, text, ...) SRV_IF_KNOWN(#member, SRV_INT, T, member, text, __VA_ARGS__)
+#define REAL(T, member, text, ...)  SRV_IF_KNOWN(#member, SRV_REAL, T, member, text, __VA_ARGS__)
+#define SHARE                       .max = 1 /* a number from 0 to 1 */
 
-static const srv_field validation_fields[] = {REAL(srv_job_validation, loss),
-                                              REAL(srv_job_validation, right),
-                                              REAL(srv_job_validation, head_similarity),
-                                              {0}};
-static const srv_field best_fields[] = {WHOLE(srv_job_best, step), REAL(srv_job_best, loss), {0}};
-static const srv_field error_fields[] = {WHOLE(srv_job_alignment, head),
-                                         REAL(srv_job_alignment, best),
-                                         REAL(srv_job_alignment, mean),
-                                         {0}};
+static const srv_field validation_fields[] = {
+    REAL(srv_job_validation, loss, "Mean loss of a word of the validation set."),
+    REAL(srv_job_validation, right, "Share of the words that are predicted correctly.", SHARE),
+    REAL(srv_job_validation, head_similarity,
+         "Mean cosine of the weights of two heads of the last cross attention."),
+    {0}};
+static const srv_field best_fields[] = {
+    WHOLE(srv_job_best, step, "The step with the smallest validation loss."),
+    REAL(srv_job_best, loss, "That loss."),
+    {0}};
+static const srv_field error_fields[] = {
+    WHOLE(srv_job_alignment, head, "The head with the smallest alignment error."),
+    REAL(srv_job_alignment, best, "The alignment error of this head."),
+    REAL(srv_job_alignment, mean, "The alignment error of the mean of all heads."),
+    {0}};
 static const srv_field score_fields[] = {
-    WHOLE(srv_job_scores, num_sentences),
-    REAL(srv_job_scores, bleu),
-    REAL(srv_job_scores, exact),
-    SRV_FIELD_ROW(srv_job_scores, alignment_error, SRV_OBJECT, NULL, .fields = error_fields),
-    WHOLE(srv_job_scores, num_words),
-    REAL(srv_job_scores, right),
-    REAL(srv_job_scores, loss),
+    WHOLE(srv_job_scores, num_sentences, "Held-out sentences that were scored."),
+    REAL(srv_job_scores, bleu, "BLEU of the translations, from 0 to 100."),
+    REAL(srv_job_scores, exact, "Share of the sentences that were translated exactly."),
+    SRV_IF_KNOWN("alignment_error", SRV_OBJECT, srv_job_scores, alignment_error,
+                 "How far the cross attention is from the known alignments.",
+                 .fields = error_fields),
+    WHOLE(srv_job_scores, num_words, "Of an encoder or a decoder alone: predicted words."),
+    REAL(srv_job_scores, right, "Of an encoder or a decoder alone: the share of right words."),
+    REAL(srv_job_scores, loss, "Of an encoder or a decoder alone: the mean loss of a word."),
     {0}};
 
 const srv_field srv_job_facts_fields[] = {
-    SRV_ENUM_ROW(srv_job_facts, state, srv_job_states, NULL),
-    WHOLE(srv_job_facts, created_ms),
-    WHOLE(srv_job_facts, started_ms),
-    WHOLE(srv_job_facts, ended_ms),
-    REAL(srv_job_facts, progress),
-    WHOLE(srv_job_facts, step),
-    WHOLE(srv_job_facts, num_steps),
-    WHOLE(srv_job_facts, epoch),
-    REAL(srv_job_facts, loss),
-    REAL(srv_job_facts, rate),
-    REAL(srv_job_facts, words_per_second),
-    WHOLE(srv_job_facts, elapsed_ms),
-    WHOLE(srv_job_facts, remaining_ms),
-    GROUP(validation, validation_fields),
-    GROUP(best, best_fields),
-    GROUP(scores, score_fields),
-    SRV_FIELD_ROW(srv_job_facts, owner, SRV_STRING, NULL),
-    SRV_FIELD_ROW(srv_job_facts, error, SRV_STRING, NULL),
-    SRV_FIELD_ROW(srv_job_facts, model, SRV_STRING, NULL),
-    SRV_FIELD_ROW(srv_job_facts, run, SRV_STRING, NULL),
-    SRV_FIELD_ROW(srv_job_facts, pictures, SRV_STRINGS, NULL),
-    WHOLE(srv_job_facts, reserved_bytes),
-    WHOLE(srv_job_facts, peak_bytes),
+    SRV_ALWAYS("state", SRV_ENUM, srv_job_facts, state, "The state of the job.",
+               .choices = srv_job_states),
+    SRV_ALWAYS("created_ms", SRV_INT, srv_job_facts, created_ms, "When the job was created."),
+    WHOLE(srv_job_facts, started_ms, "When the job began to run."),
+    WHOLE(srv_job_facts, ended_ms, "When the job ended."),
+    SRV_ALWAYS("progress", SRV_REAL, srv_job_facts, progress, "The share of the work that is done.",
+               SHARE),
+    WHOLE(srv_job_facts, step, "The last step of training."),
+    WHOLE(srv_job_facts, num_steps, "Steps of the whole training."),
+    WHOLE(srv_job_facts, epoch, "The pass over the training set, from 0."),
+    REAL(srv_job_facts, loss, "The loss of the last step."),
+    REAL(srv_job_facts, rate, "The learning rate of the last step."),
+    REAL(srv_job_facts, words_per_second, "Words that training reads in a second."),
+    WHOLE(srv_job_facts, elapsed_ms, "How long the job has run, in milliseconds."),
+    WHOLE(srv_job_facts, remaining_ms, "How long it will still run, in milliseconds."),
+    SRV_IF_KNOWN(
+        "validation", SRV_OBJECT, srv_job_facts, validation,
+        "The loss, the share of words that are predicted right, and head_similarity, at the last "
+        "evaluation.",
+        .fields = validation_fields),
+    SRV_IF_KNOWN("best", SRV_OBJECT, srv_job_facts, best,
+                 "The step with the lowest loss of validation.", .fields = best_fields),
+    SRV_IF_KNOWN("scores", SRV_OBJECT, srv_job_facts, scores,
+                 "On held-out pairs: BLEU, share of exact sentences, alignment error of the best "
+                 "head and of the mean of heads; of an encoder or a decoder alone the number of "
+                 "predicted words, the share of right ones, and the mean loss.",
+                 .fields = score_fields),
+    SRV_IF_KNOWN("owner", SRV_STRING, srv_job_facts, owner, "The API key that it belongs to."),
+    SRV_IF_KNOWN("error", SRV_STRING, srv_job_facts, error, "Why it failed, or what it lacks."),
+    SRV_IF_KNOWN("model", SRV_STRING, srv_job_facts, model,
+                 "The id of its model under /v1/models."),
+    SRV_IF_KNOWN("run", SRV_STRING, srv_job_facts, run,
+                 "The id under /v1/runs of the run that store keeps."),
+    SRV_IF_KNOWN("pictures", SRV_STRINGS, srv_job_facts, pictures,
+                 "The names of its pictures, for /v1/jobs/{id}/pictures/{name}."),
+    WHOLE(srv_job_facts, reserved_bytes, "The memory that is reserved for it, part of jobs_bytes."),
+    WHOLE(srv_job_facts, peak_bytes, "The most memory that the job has used."),
     {0},
 };
 
@@ -78,67 +100,11 @@ srv_job_facts srv_job_no_facts(void) {
     };
 }
 
-/* Returns whether the value at `place` is known. An object is known if any of its members is. */
-static bool is_known(const srv_field *f, const void *place) {
-    bool any = f->kind == SRV_BOOL || f->kind == SRV_ENUM;
-    if (f->kind == SRV_INT)
-        return *(const int64_t *)place >= 0;
-    if (f->kind == SRV_REAL)
-        return isfinite(*(const double *)place);
-    if (f->kind == SRV_STRING)
-        return *(const char *const *)place != NULL;
-    if (f->kind == SRV_STRINGS)
-        return ((const srv_strings *)place)->count > 0;
-    for (const srv_field *in = f->fields; !any && in && in->name; in++)
-        any = is_known(in, (const char *)place + in->offset);
-    return any;
-}
-
-static void put_strings(attn_json_text *j, const srv_strings *list) {
-    attn_json_strings(j, list->values, list->count);
-}
-
-static void put_value(attn_json_text *j, const srv_field *f, const void *place) {
-    if (f->kind == SRV_BOOL)
-        attn_json_bool(j, *(const bool *)place);
-    else if (f->kind == SRV_INT)
-        attn_json_int(j, *(const int64_t *)place);
-    else if (f->kind == SRV_REAL)
-        attn_json_real(j, *(const double *)place);
-    else if (f->kind == SRV_ENUM)
-        attn_json_string(j, f->choices[*(const int *)place]);
-    else if (f->kind == SRV_STRING)
-        attn_json_string(j, *(const char *const *)place);
-    else if (f->kind == SRV_STRINGS)
-        put_strings(j, place);
-}
-
-/* Writes the member of the struct `base` that the row describes, if its value is known. */
-static void put_member(attn_json_text *j, const srv_field *f, const void *base) {
-    const void *place = (const char *)base + f->offset;
-    if (!is_known(f, place))
-        return;
-    attn_json_key(j, f->name);
-    if (f->kind != SRV_OBJECT) {
-        put_value(j, f, place);
-        return;
-    }
-    attn_json_object(j);
-    for (const srv_field *in = f->fields; in->name; in++)
-        put_member(j, in, place);
-    attn_json_object_end(j);
-}
-
 void srv_job_write_request(attn_json_text *j, const srv_job_body *body) {
     attn_json_object(j);
     for (const srv_field *f = srv_job_fields; f->name; f++)
         if (srv_job_has_field((srv_job_kind)body->kind, f) &&
             !srv_train_leaves_out(&body->train, f))
-            put_member(j, f, body);
+            srv_answer_member(j, f, body);
     attn_json_object_end(j);
-}
-
-void srv_job_write_facts(attn_json_text *j, const srv_job_facts *facts) {
-    for (const srv_field *f = srv_job_facts_fields; f->name; f++)
-        put_member(j, f, facts);
 }

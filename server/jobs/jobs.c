@@ -432,29 +432,55 @@ static size_t jobs_ahead(const srv_job_entry *e) {
     return count;
 }
 
-static void put_job(attn_json_text *j, const srv_job_entry *e) {
-    attn_json_object(j);
-    attn_json_key_string(j, "kind", srv_job_kinds[e->body.kind]);
-    attn_json_key_string(j, "id", e->id);
-    srv_job_write_facts(j, &e->facts);
+static void put_num_ahead(attn_json_text *j, const void *job) {
+    const srv_job_entry *e = job;
     if (e->facts.state == SRV_JOB_QUEUED)
-        attn_json_key_size(j, "num_ahead", jobs_ahead(e));
-    if (e->look && e->facts.state == SRV_JOB_DONE) {
-        char result[SRV_LOOK_RESULT];
-        srv_look_result(e, result);
-        attn_json_key_string(j, "result", result);
-    }
-    attn_json_key(j, "request");
+        attn_json_size(j, jobs_ahead(e));
+}
+
+static void put_result(attn_json_text *j, const void *job) {
+    const srv_job_entry *e = job;
+    char result[SRV_LOOK_RESULT];
+    srv_look_result(e, result);
+    if (e->look && e->facts.state == SRV_JOB_DONE)
+        attn_json_string(j, result);
+}
+
+static void put_request(attn_json_text *j, const void *job) {
+    const srv_job_entry *e = job;
     if (e->look)
         srv_look_put_request(j, e);
     else
         srv_job_write_request(j, &e->body);
-    attn_json_object_end(j);
 }
+
+static const srv_field job_rows[] = {
+    SRV_ALWAYS("kind", SRV_ENUM, srv_job_entry, body.kind, "What the job does.",
+               .choices = srv_job_kinds),
+    SRV_ALWAYS("id", SRV_CHARS, srv_job_entry, id, "The id under /v1/jobs."),
+    SRV_ALWAYS("", SRV_OBJECT, srv_job_entry, facts, NULL, .fields = srv_job_facts_fields),
+    SRV_WRITTEN("num_ahead", "integer+", put_num_ahead,
+                "While it is queued: jobs before it that run or wait."),
+    SRV_WRITTEN("result", "string", put_result,
+                "Of a look that is done, the path of the answer; of a store, that of the run."),
+    SRV_WRITTEN("request", "RequestOfJob", put_request, NULL, .always = true),
+    {0},
+};
+
+const srv_field srv_job_answers[] = {
+    SRV_SCHEMA("Job", job_rows,
+               "Members that are not known yet are absent. Times are Unix time in milliseconds. "
+               "model: its id under /v1/models. result: of a look that is done, the path of the "
+               "answer; of a store that is done, that of the run."),
+    SRV_WRITTEN("RequestOfJob", "object", NULL,
+                "The fields of POST /v1/jobs, with defaults filled in; of a look or a store the "
+                "method, the path and the body."),
+    {0},
+};
 
 void srv_job_put(attn_json_text *j, srv_job_entry *e) {
     pthread_mutex_lock(&e->jobs->lock);
-    put_job(j, e);
+    srv_answer_object(j, job_rows, e);
     pthread_mutex_unlock(&e->jobs->lock);
 }
 
@@ -476,7 +502,7 @@ bool srv_jobs_put_page(attn_json_text *j, const srv_request *req, const char *af
             memcpy(next, last->id, sizeof last->id);
             break;
         }
-        put_job(j, last = e);
+        srv_answer_object(j, job_rows, last = e);
         limit--;
     }
     pthread_mutex_unlock(&jobs->lock);

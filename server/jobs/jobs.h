@@ -24,6 +24,7 @@
 #include "experiments/experiments.h"
 #include "jobs/train_options.h"
 #include "request/request.h"
+#include "wire/answer.h"
 #include "wire/json_out.h"
 
 enum { SRV_JOB_ID = 20 }; /* "job-" and 16 hexadecimal digits */
@@ -144,6 +145,7 @@ bool srv_jobs_delete(srv_request *req, srv_job_entry *job);
  * after which nothing has changed. */
 int srv_jobs_forget_model(srv_app *app, const char *model);
 
+extern const srv_field srv_job_answers[]; /* the schemas of descriptions of jobs */
 /* Writes a job as a JSON object. */
 void srv_job_put(attn_json_text *j, srv_job_entry *job);
 /* Writes at most `limit` jobs that the request may see, in the order in which they were made,

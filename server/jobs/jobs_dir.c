@@ -111,9 +111,8 @@ static void put_description(attn_json_text *j, const srv_job_entry *e) {
     attn_json_object(j);
     attn_json_key(j, "request");
     srv_job_write_request(j, &e->body);
-    attn_json_key_object(j, "facts");
-    srv_job_write_facts(j, &e->facts);
-    attn_json_object_end(j);
+    attn_json_key(j, "facts");
+    srv_answer_object(j, srv_job_facts_fields, &e->facts);
     put_sums(j, e);
     attn_json_object_end(j);
 }

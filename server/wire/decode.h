@@ -1,6 +1,7 @@
 /* Decodes JSON bodies into C structs by field tables. A table (srv_field[]) describes a struct: it
  * has a row for each member that the JSON may have. The decoder, the bounds of values, the texts of
- * problems and openapi.json follow from the tables, which are in server/api.
+ * problems and openapi.json follow from the tables, which are in server/api. Answers are written by
+ * tables of the same rows (answer.h).
  *
  * Which fields were given: a struct begins with the word `uint64_t given;`, whose bit i is set if
  * row i of its table was in the body. Therefore a table has at most SRV_FIELDS_MOST rows. A struct
@@ -26,6 +27,7 @@
 #include <stddef.h>
 
 #include "request/request.h"
+#include "json/json_write.h"
 
 /* The kind of a field: the C type of the struct's member, and the JSON that it is read from. */
 typedef enum srv_kind {
@@ -47,6 +49,9 @@ typedef enum srv_kind {
     SRV_OBJECTS, /* srv_objects: a list of objects with the table `fields`; accepts SRV_O_* too */
     SRV_UNION,   /* srv_union: a value of one of several types; accepts has SRV_U_* bits */
     SRV_RAW,     /* const char *: any value; the address where it begins in the text, unchecked */
+    /* Kinds of answers alone (answer.h): */
+    SRV_CHARS, /* char[]: a string; "" is unknown */
+    SRV_PUT,   /* the value that the function `put` writes */
 } srv_kind;
 
 /* What a tensor's elements may be. Without "dtype" the element types are float32 for SRV_T_REAL,
@@ -65,6 +70,9 @@ enum {
      * SRV_O_STRINGS a list of strings counts as one object too. */
     SRV_O_SINGLE = 4,
     SRV_O_NUMBER = 8, /* as a number, which is the value of the object's first field */
+    /* For answers: */
+    SRV_O_POINTER = 16, /* the struct's member points to the object; NULL is unknown */
+    SRV_O_OPEN = 32,    /* the object may have members without a row */
 };
 /* What a list of names sets besides their bits. */
 enum {
@@ -158,6 +166,13 @@ typedef struct srv_field {
      * and TEXTS: max is the largest number of elements; 0: any number. */
     double min, max;
     bool required;
+    /* --- of answers alone (answer.h) --- */
+    const char *type; /* in the notation of answer.h; NULL: the kind says it */
+    bool always;      /* present even if the value is unknown */
+    size_t when;      /* offset of the bool that says whether the member is present; 0: none does */
+    /* For PUT: writes the value at `place`, the struct's address plus `offset`. A value that is not
+     * written is absent. */
+    void (*put)(attn_json_text *j, const void *place);
 } srv_field;
 
 _Static_assert(sizeof(size_t) == sizeof(int64_t), "SRV_INT rows may name a size_t");

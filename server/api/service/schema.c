@@ -6,6 +6,7 @@
 #include <float.h>
 #include <string.h>
 
+#include "jobs/jobs.h"
 #include "system/embedded.h"
 
 /* Writes "type": "integer" or, if nullable, "type": ["integer", "null"]. */
@@ -278,6 +279,8 @@ static void put_field(attn_json_text *j, const srv_field *f) {
         put_union(j, f, nullable);
         break;
     case SRV_RAW:
+    case SRV_CHARS: /* kinds of answers */
+    case SRV_PUT:
         break;
     }
 }
@@ -454,9 +457,14 @@ static void put_codes(attn_json_text *j) {
     attn_json_object_end(j);
 }
 
+/* The schemas of answers, by the rooms whose answers they are. */
+static const srv_field *const answers[] = {srv_job_answers};
+
 void srv_schema_components(attn_json_text *j) {
     put_lists(j);
     put_codes(j);
+    for (size_t i = 0; i < sizeof answers / sizeof *answers; i++)
+        srv_schema_answers(j, answers[i]);
     char *at = compact(file_text(), j->arena);
     if (!at) {
         j->failed = true;

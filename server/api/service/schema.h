@@ -1,17 +1,19 @@
 /* JSON schemas (2020-12) for openapi.json. Schemas of bodies come from field tables, schemas of
- * answers from schemas.json. */
+ * answers from the rows that write them (wire/answer.h) and from schemas.json. */
 #ifndef SRV_SCHEMA_H
 #define SRV_SCHEMA_H
 
-#include "wire/decode.h"
+#include "wire/answer.h"
 #include "wire/json_out.h"
 
 /* Writes the schema of a body as a value. */
 void srv_schema_body(attn_json_text *j, const srv_field *fields);
 /* Writes the schema of a parameter of a query string, where a list is written as a string. */
 void srv_schema_parameter(attn_json_text *j, const srv_field *f);
+/* Writes a member for each row of a list of schemas: SRV_SCHEMA, or a row with a `type`. */
+void srv_schema_answers(attn_json_text *j, const srv_field *schemas);
 /* Writes the members of components.schemas that bodies and answers refer to: tensors, the problem,
- * and one schema for the answer of each route (from schemas.json). */
+ * and one schema for the answer of each route. */
 void srv_schema_components(attn_json_text *j);
 
 #endif
