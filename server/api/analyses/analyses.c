@@ -17,24 +17,23 @@
 static const char *const view_names[SRV_VIEWS] = {"weights", "difference: weights - other",
                                                   "rollout", "gradient x attention"};
 
-/* Opens the first or the second operand as a source: the weights of the run or else the tensor.
- * `lanes` is the number of pool threads that read the source at the same time. */
-static attn_status open_operand(srv_analyses_call *call, bool second, size_t lanes,
-                                attn_weight_source *out, attn_error *err) {
-    if (second ? call->other_run : call->run)
-        return srv_analyses_run_source(call, second, lanes, out, err);
-    return srv_weights_source(second ? &call->body.other : &call->body.weights,
-                              second ? &call->other_dims : &call->dims, call->req->arena, out, err);
+/* Opens an operand as a source, which is `weights` unless the operand is a run. */
+static attn_status open_operand(const srv_analyses_call *call, const srv_operand *o,
+                                const attn_tensor *weights, size_t lanes, attn_weight_source *out,
+                                attn_error *err) {
+    attn_arena *arena = call->req->arena;
+    return o->run ? srv_operand_run_source(o, lanes, arena, out, err)
+                  : srv_weights_source(weights, &o->dims, arena, out, err);
 }
 
-/* Opens a source that reads the rows of `plain` and also says which cells the mask hides; a weight
- * of 0 alone does not say that. */
-static attn_status seen(srv_analyses_call *call, const attn_weight_source *plain, size_t lanes,
-                        attn_weight_source *out, attn_error *err) {
+/* Opens a source that reads the rows of `plain` and also says which cells the mask of the request
+ * hides; a weight of 0 alone does not say that. */
+static attn_status mask_source(const srv_analyses_call *call, const attn_weight_source *plain,
+                               size_t lanes, attn_weight_source *out, attn_error *err) {
     *out = *plain;
-    if (!call->mask || plain->has_logits)
+    if (!call->first.mask || plain->has_logits)
         return ATTN_OK;
-    return attn_masked_source(plain, call->mask, lanes, call->req->arena, out, err);
+    return attn_masked_source(plain, call->first.mask, lanes, call->req->arena, out, err);
 }
 
 static attn_status draw(srv_analyses_call *call, srv_view view, const attn_weight_source *source,
@@ -53,16 +52,13 @@ static attn_status compare(srv_analyses_call *call, const attn_weight_source *fi
                            attn_error *err) {
     srv_request *req = call->req;
     attn_weight_source difference;
-    attn_status status =
-        attn_head_distances_measure(first, call->mask, second, call->other_mask, pool,
-                                    &req->control, req->arena, &call->between, err);
-    if (status || !call->views[SRV_VIEW_DIFFERENCE])
-        return status;
-    status = attn_difference_source(first, second, lanes, req->arena, &difference, err);
-    if (!status)
-        status =
-            attn_head_sums(&difference, pool, &req->control, req->arena, &call->difference, err);
-    return status ? status : draw(call, SRV_VIEW_DIFFERENCE, &difference, pool, err);
+    ATTN_TRY(attn_head_distances_measure(first, call->first.mask, second, call->second.mask, pool,
+                                         &req->control, req->arena, &call->between, err));
+    if (!call->views[SRV_VIEW_DIFFERENCE])
+        return ATTN_OK;
+    ATTN_TRY(attn_difference_source(first, second, lanes, req->arena, &difference, err));
+    ATTN_TRY(attn_head_sums(&difference, pool, &req->control, req->arena, &call->difference, err));
+    return draw(call, SRV_VIEW_DIFFERENCE, &difference, pool, err);
 }
 
 /* Computes gradient x attention: its sums over each head, and its heatmap. If the heatmap shows the
@@ -71,45 +67,39 @@ static attn_status attribute(srv_analyses_call *call, const attn_weight_source *
                              attn_pool *pool, size_t lanes, attn_error *err) {
     srv_request *req = call->req;
     const srv_analyses_body *b = &call->body;
+    const bool mean = call->heat.heads == ATTN_HEADS_MEAN;
     attn_weight_source product, positive;
-    attn_status status =
-        attn_gradient_source(source, &b->grad_output, &b->value, ATTN_GRADIENT_PRODUCT, lanes,
-                             req->arena, &product, err);
-    if (!status)
-        status = attn_gradient_source(source, &b->grad_output, &b->value, ATTN_GRADIENT_POSITIVE,
-                                      lanes, req->arena, &positive, err);
-    if (!status)
-        status = attn_head_sums(&product, pool, &req->control, req->arena, &call->gradient, err);
-    bool mean = call->heat.heads == ATTN_HEADS_MEAN;
-    if (!status)
-        status = draw(call, SRV_VIEW_GRADIENT, mean ? &positive : &product, pool, err);
-    if (!status)
-        srv_heat_without_entropy(&call->maps[SRV_VIEW_GRADIENT]);
-    return status;
+    ATTN_TRY(attn_gradient_source(source, &b->grad_output, &b->value, ATTN_GRADIENT_PRODUCT, lanes,
+                                  req->arena, &product, err));
+    ATTN_TRY(attn_gradient_source(source, &b->grad_output, &b->value, ATTN_GRADIENT_POSITIVE, lanes,
+                                  req->arena, &positive, err));
+    ATTN_TRY(attn_head_sums(&product, pool, &req->control, req->arena, &call->gradient, err));
+    ATTN_TRY(draw(call, SRV_VIEW_GRADIENT, mean ? &positive : &product, pool, err));
+    srv_heat_without_entropy(&call->maps[SRV_VIEW_GRADIENT]);
+    return ATTN_OK;
 }
 
 static attn_status roll(srv_analyses_call *call, const attn_weight_source *source, attn_pool *pool,
                         size_t lanes, attn_error *err) {
     attn_weight_source rollout;
-    attn_status status = attn_rollout_source(source, call->analysis.layers, lanes,
-                                             &call->req->control, call->req->arena, &rollout, err);
-    return status ? status : draw(call, SRV_VIEW_ROLLOUT, &rollout, pool, err);
+    ATTN_TRY(attn_rollout_source(source, call->analysis.layers, lanes, &call->req->control,
+                                 call->req->arena, &rollout, err));
+    return draw(call, SRV_VIEW_ROLLOUT, &rollout, pool, err);
 }
 
 /* Warns when every weight above the diagonal is exactly 0 although no mask was sent. */
 static attn_status warn_of_missing_mask(srv_analyses_call *call, attn_error *err) {
-    const attn_attention_dims *d = &call->dims;
+    const attn_attention_dims *d = &call->first.dims;
     const attn_tensor *w = &call->body.weights;
     const size_t each = attn_dtype_size(w->dtype), heads = d->B * d->Hq;
     double *row = attn_arena_zeroed(call->req->arena, d->S, sizeof *row);
     ATTN_TAKEN(row, "a row", err);
-    if (call->mask || call->run || heads == 0 || d->L < 2 || d->L != d->S)
+    if (call->first.mask || call->first.run || heads == 0 || d->L < 2 || d->L != d->S)
         return ATTN_OK;
     for (size_t i = 0; i < heads * d->L; i++) {
         const size_t above = i % d->L + 1;
-        attn_status status = i % 1024 ? ATTN_OK : attn_control_check(&call->req->control, err);
-        if (status)
-            return status;
+        if (i % 1024 == 0)
+            ATTN_TRY(attn_control_check(&call->req->control, err));
         attn_widen_f64(row, (const char *)w->data + (i * d->S + above) * each, w->dtype, 1,
                        d->S - above);
         for (size_t j = 0; j < d->S - above; j++)
@@ -121,21 +111,21 @@ static attn_status warn_of_missing_mask(srv_analyses_call *call, attn_error *err
                          "measured as if they had seen all %zu keys",
                          d->S))
         return ATTN_OK;
-    return attn_fail(err, ATTN_ENOMEM, "", "no memory left for warnings");
+    return attn_no_memory(err, "warnings");
 }
 
 static attn_status warn_of_weights(srv_analyses_call *call, attn_error *err) {
-    const srv_weights_lint first = {call->req,   "weights", &call->body.weights,
-                                    &call->dims, NULL,      &call->warnings};
-    const srv_weights_lint second = {call->req,         "other", &call->body.other,
-                                     &call->other_dims, NULL,    &call->warnings};
+    const srv_weights_lint first = {call->req,         "weights", &call->body.weights,
+                                    &call->first.dims, NULL,      &call->warnings};
+    const srv_weights_lint second = {call->req,          "other", &call->body.other,
+                                     &call->second.dims, NULL,    &call->warnings};
     bool other = false;
-    attn_status status =
-        call->run ? ATTN_OK : srv_weights_warn(&first, &call->analysis.unshared, err);
-    if (!status && call->compares && !call->other_run)
-        status = srv_weights_warn(&second, &other, err);
+    if (!call->first.run)
+        ATTN_TRY(srv_weights_warn(&first, &call->analysis.unshared, err));
+    if (call->compares && !call->second.run)
+        ATTN_TRY(srv_weights_warn(&second, &other, err));
     call->incomparable = call->analysis.unshared || other;
-    return status;
+    return ATTN_OK;
 }
 
 /* Opens the operands as sources and computes all requested results. */
@@ -144,36 +134,29 @@ static attn_status compute_all(srv_analyses_call *call, attn_error *err) {
     srv_analysis *an = &call->analysis;
     attn_pool *pool = srv_request_pool(req);
     const size_t lanes = attn_pool_slots(pool);
-    attn_weight_source first, second;
-    attn_status status = ATTN_OK;
-    if (call->mask && !call->run)
-        status = srv_warnings_of_mask(&call->warnings, req->arena, call->mask, err);
-    if (!status)
-        status = warn_of_missing_mask(call, err);
-    if (!status)
-        status = warn_of_weights(call, err);
+    attn_weight_source first, second, other;
+    if (call->first.mask && !call->first.run)
+        ATTN_TRY(srv_warnings_of_mask(&call->warnings, req->arena, call->first.mask, err));
+    ATTN_TRY(warn_of_missing_mask(call, err));
+    ATTN_TRY(warn_of_weights(call, err));
     an->warnings = &call->warnings;
-    if (!status)
-        status = open_operand(call, false, lanes, &an->source, err);
-    if (!status)
-        status = srv_analysis_run(an, pool, err);
-    if (!status)
-        status = seen(call, &an->source, lanes, &first, err);
-    if (!status && call->views[SRV_VIEW_WEIGHTS])
-        status = draw(call, SRV_VIEW_WEIGHTS, &first, pool, err);
-    if (!status && call->views[SRV_VIEW_WEIGHTS] && an->unshared)
+    ATTN_TRY(open_operand(call, &call->first, &call->body.weights, lanes, &an->source, err));
+    ATTN_TRY(srv_analysis_run(an, pool, err));
+    ATTN_TRY(mask_source(call, &an->source, lanes, &first, err));
+    if (call->views[SRV_VIEW_WEIGHTS])
+        ATTN_TRY(draw(call, SRV_VIEW_WEIGHTS, &first, pool, err));
+    if (call->views[SRV_VIEW_WEIGHTS] && an->unshared)
         srv_heat_without_entropy(&call->maps[SRV_VIEW_WEIGHTS]);
     call->views[SRV_VIEW_ROLLOUT] &= !an->unshared;
-    if (!status && call->views[SRV_VIEW_ROLLOUT])
-        status = roll(call, &first, pool, lanes, err);
-    if (!status && call->views[SRV_VIEW_GRADIENT])
-        status = attribute(call, &first, pool, lanes, err);
-    if (status || !call->compares)
-        return status;
-    status = open_operand(call, true, lanes, &call->second, err);
-    if (!status)
-        status = seen(call, &call->second, lanes, &second, err);
-    return status ? status : compare(call, &first, &second, pool, lanes, err);
+    if (call->views[SRV_VIEW_ROLLOUT])
+        ATTN_TRY(roll(call, &first, pool, lanes, err));
+    if (call->views[SRV_VIEW_GRADIENT])
+        ATTN_TRY(attribute(call, &first, pool, lanes, err));
+    if (!call->compares)
+        return ATTN_OK;
+    ATTN_TRY(open_operand(call, &call->second, &call->body.other, lanes, &other, err));
+    ATTN_TRY(mask_source(call, &other, lanes, &second, err));
+    return compare(call, &first, &second, pool, lanes, err);
 }
 
 /* --- the answer --- */
@@ -226,8 +209,8 @@ static void write_view(attn_json_text *j, const srv_analyses_call *call, srv_vie
 static void write_comparison(attn_json_text *j, const srv_analyses_call *call) {
     attn_json_key_object(j, "comparison");
     attn_json_key_array(j, "heads");
-    for (size_t b = 0; b < call->dims.B; b++)
-        for (size_t h = 0; h < call->dims.Hq; h++)
+    for (size_t b = 0; b < call->first.dims.B; b++)
+        for (size_t h = 0; h < call->first.dims.Hq; h++)
             write_compared(j, call, b, h);
     attn_json_array_end(j);
     if (call->views[SRV_VIEW_DIFFERENCE])
@@ -246,9 +229,9 @@ static void write_gradient(attn_json_text *j, const srv_analyses_call *call) {
     const bool mean = call->heat.heads == ATTN_HEADS_MEAN;
     attn_json_key_object(j, "gradient");
     attn_json_key_array(j, "heads");
-    for (size_t i = 0; i < call->dims.B * call->dims.Hq; i++) {
+    for (size_t i = 0; i < call->first.dims.B * call->first.dims.Hq; i++) {
         attn_json_object(j);
-        srv_analysis_place(j, &call->analysis, i / call->dims.Hq, i % call->dims.Hq);
+        srv_analysis_place(j, &call->analysis, i / call->first.dims.Hq, i % call->first.dims.Hq);
         write_number(j, "sum", call->gradient[i].sum);
         write_number(j, "importance", fabs(call->gradient[i].sum));
         write_number(j, "magnitude", call->gradient[i].magnitude);
@@ -342,7 +325,7 @@ static void answer_text(void *data, attn_text *t) {
 /* --- the row of the route --- */
 
 static bool add_shapes(void *data, srv_dry *dry) {
-    const attn_attention_dims *d = &((const srv_analyses_call *)data)->dims;
+    const attn_attention_dims *d = &((const srv_analyses_call *)data)->first.dims;
     srv_dry_shape(dry, "measures", 2, (size_t[2]){d->B, d->Hq});
     dry->load.pieces = (double)d->B * (double)d->Hq;
     return true;
@@ -374,9 +357,9 @@ srv_outcome srv_analyses(srv_request *req) {
         .call.req = req,
         .body = {.decimals = -1, .radius = 2, .top_k = 5, .figure = SRV_FIGURE_DEFAULTS}};
     const srv_outcome outcome = srv_compute(&call, &steps);
-    if (srv_run_is_whole(req, call.run ? call.run->held : NULL))
-        srv_run_is_whole(req, call.other_run ? call.other_run->held : NULL);
-    srv_run_leave(req, call.run);
-    srv_run_leave(req, call.other_run);
+    if (srv_run_is_whole(req, call.first.run ? call.first.run->held : NULL))
+        srv_run_is_whole(req, call.second.run ? call.second.run->held : NULL);
+    srv_run_leave(req, call.first.run);
+    srv_run_leave(req, call.second.run);
     return outcome;
 }

@@ -45,6 +45,15 @@ typedef struct srv_analyses_body {
     bool dry_run;
 } srv_analyses_body;
 
+/* An operand: a tensor of the request, or layers of a stored run. */
+typedef struct srv_operand {
+    attn_attention_dims dims; /* only B, Hq, L and S are set */
+    const attn_mask *mask;    /* NULL: no mask was sent */
+    srv_run_view *run;        /* held until the answer; NULL: no run was named */
+    attn_run_layers layers;   /* of the run, those that the request selects */
+    bool stacked;             /* `layers` are not all batch entries of run->site in their order */
+} srv_operand;
+
 /* The heatmaps that an answer can hold. */
 typedef enum srv_view {
     SRV_VIEW_WEIGHTS,
@@ -57,18 +66,11 @@ typedef enum srv_view {
 typedef struct srv_analyses_call {
     SRV_CALL;
     srv_analyses_body body;
-    size_t entries; /* batch entries of each layer: dims.B = layers * entries */
-    attn_attention_dims dims, other_dims; /* of both operands; only B, Hq, L and S are set */
+    size_t entries; /* batch entries of each layer: first.dims.B = layers * entries */
+    srv_operand first, second;
     attn_mask_spec spec;
-    const attn_mask *mask, *other_mask; /* NULL: no mask was sent */
-    srv_run_view *run, *other_run;      /* held until the answer; NULL: no run was named */
-    /* The layers of the runs that the request selects. `stacked`: they are not all batch entries of
-     * run->site in their order. */
-    attn_run_layers layers, other_layers;
-    bool stacked, other_stacked;
     srv_labels labels; /* from the body, or else from the run */
     srv_analysis analysis;
-    attn_weight_source second; /* source of the second operand */
     bool compares;
     bool incomparable; /* an operand is unshared, so that rows have no distance in nats */
     attn_heatmap_options heat;
@@ -79,15 +81,19 @@ typedef struct srv_analyses_call {
     srv_warnings warnings;
 } srv_analyses_call;
 
-/* Holds the run of the field `name` ("run" or "other_run") and selects its layers. `view` and
- * `layers` are the members of the call for it. false: a problem is set. */
-bool srv_analyses_run(srv_analyses_call *call, const srv_scope *scope, const char *name,
-                      const char *id);
-/* Opens the weights of the first or the second run as a source. */
-attn_status srv_analyses_run_source(const srv_analyses_call *call, bool second, size_t lanes,
-                                    attn_weight_source *out, attn_error *err);
+/* Holds the run with this id, selects its layers, and makes them the operand, whose mask stays as it
+ * is. false: a problem is set. */
+bool srv_operand_of_run(srv_analyses_call *call, const srv_scope *scope, const char *id,
+                        srv_operand *operand);
+/* Opens the layers of a run as a source. `lanes` is the number of pool threads that read the source at
+ * the same time. */
+attn_status srv_operand_run_source(const srv_operand *operand, size_t lanes, attn_arena *arena,
+                                   attn_weight_source *out, attn_error *err);
 /* Refuses a rollout of batch entries, which are not layers. false: a problem is set. */
 bool srv_analyses_may_roll(const srv_analyses_call *call, const srv_scope *scope);
+/* Describes the analysis of all heads of a site. */
+srv_analysis srv_analysis_of_site(srv_request *req, const attn_run_site *site, unsigned items,
+                                  const srv_labels *labels);
 /* Reads the body of a srv_analyses_call into dims, mask, options and cost. false: a problem is set. */
 bool srv_analyses_prepare(void *data);
 /* Returns the heatmap options of a view. They differ from those of the request: a rollout has only

@@ -110,8 +110,9 @@ static bool read_run_mask(srv_analyses_call *call, const srv_scope *scope) {
         if (!srv_excludes(scope, fields[i], "run", "a stored run has a mask of its own"))
             return false;
     /* Masks of several sites may differ; then the scores say which cells are hidden. */
-    if (!call->stacked)
-        call->mask = call->other_mask = attn_attention_mask(attn_run_attention(call->run->site));
+    if (!call->first.stacked)
+        call->first.mask = call->second.mask =
+            attn_attention_mask(attn_run_attention(call->first.run->site));
     return true;
 }
 
@@ -119,7 +120,7 @@ static bool read_run_mask(srv_analyses_call *call, const srv_scope *scope) {
  * because the queries of all layers see the same keys. */
 static bool read_mask(srv_analyses_call *call, const srv_scope *scope) {
     const srv_analyses_body *body = &call->body;
-    const attn_attention_dims *d = &call->dims;
+    const attn_attention_dims *d = &call->first.dims;
     const int rank = body->weights.rank;
     attn_error err = {0};
     if (body->is_causal)
@@ -135,7 +136,7 @@ static bool read_mask(srv_analyses_call *call, const srv_scope *scope) {
     shape.batch[0] = call->entries;
     attn_mask *mask;
     if (!attn_mask_new(&call->spec, &shape, call->req->arena, &mask, &err)) {
-        call->mask = call->other_mask = mask;
+        call->first.mask = call->second.mask = mask;
         return true;
     }
     return srv_problem_error(call->req, &err);
@@ -153,10 +154,10 @@ static bool read_class(srv_analyses_call *call, size_t index, attn_key_class *ou
     for (size_t k = 0; keys && k < in->keys.count; k++) {
         int64_t key = in->keys.values[k];
         snprintf(at, sizeof at, "/classes/%zu/keys/%zu", index, k);
-        if (key < 0 || (uint64_t)key >= call->dims.S)
+        if (key < 0 || (uint64_t)key >= call->first.dims.S)
             return srv_problem(call->req, SRV_VALUE, at,
                                "%" PRId64 " is outside: there are %zu keys, from 0", key,
-                               call->dims.S);
+                               call->first.dims.S);
         keys[k] = (size_t)key;
     }
     if (!keys)
@@ -185,8 +186,8 @@ static bool read_classes(srv_analyses_call *call) {
 
 /* Returns the index of the key that has the same position as query i. -1: there is no such key. */
 static int64_t key_of(const srv_analyses_call *call, size_t batch, size_t i) {
-    int64_t at = (int64_t)i + attn_mask_repeated_offset(call->mask, batch);
-    return at >= 0 && (uint64_t)at < call->dims.S ? at : -1;
+    int64_t at = (int64_t)i + attn_mask_repeated_offset(call->first.mask, batch);
+    return at >= 0 && (uint64_t)at < call->first.dims.S ? at : -1;
 }
 
 static bool ids_fit(const srv_scope *scope, const char *name, const attn_tensor *ids, size_t B,
@@ -201,7 +202,7 @@ static bool ids_fit(const srv_scope *scope, const char *name, const attn_tensor 
 static bool read_ids(srv_analyses_call *call, const srv_scope *scope) {
     const srv_ids_input *in = &call->body.ids;
     attn_measure_options *o = &call->analysis.options;
-    const size_t L = call->dims.L, S = call->dims.S, B = call->entries;
+    const size_t L = call->first.dims.L, S = call->first.dims.S, B = call->entries;
     const srv_scope inside = {scope->req, NULL, &in->given, "/ids"};
     if (!srv_given(scope, "ids"))
         return true;
@@ -248,7 +249,7 @@ static bool read_numbers(const srv_scope *scope, const char *name, const srv_int
 static bool read_segments(srv_analyses_call *call, const srv_scope *scope) {
     const srv_segments_input *in = &call->body.segments;
     attn_measure_options *o = &call->analysis.options;
-    const size_t L = call->dims.L, S = call->dims.S;
+    const size_t L = call->first.dims.L, S = call->first.dims.S;
     const srv_scope inside = {scope->req, NULL, &in->given, "/segments"};
     if (!srv_given(scope, "segments"))
         return true;
@@ -275,7 +276,7 @@ static bool read_segments(srv_analyses_call *call, const srv_scope *scope) {
 /* Reads the second operand. Its number of heads may differ unless the mask differs between
  * heads. */
 static bool read_other(srv_analyses_call *call, const srv_scope *scope) {
-    const attn_attention_dims *a = &call->dims, *b = &call->other_dims;
+    const attn_attention_dims *a = &call->first.dims, *b = &call->second.dims;
     size_t layers = 1, entries, count = 0;
     const char *name = srv_given(scope, "other_run") ? "other_run" : "other";
     call->compares = srv_given(scope, "other") || srv_given(scope, "other_run");
@@ -284,14 +285,14 @@ static bool read_other(srv_analyses_call *call, const srv_scope *scope) {
     if (!srv_excludes(scope, "other", "other_run", "each is the second operand"))
         return false;
     if (srv_given(scope, "other_run")) {
-        if (!srv_analyses_run(call, scope, "other_run", call->body.other_run))
+        if (!srv_operand_of_run(call, scope, call->body.other_run, &call->second))
             return false;
-        layers = call->other_layers.count;
-        call->other_mask = call->other_stacked
-                               ? NULL
-                               : attn_attention_mask(attn_run_attention(call->other_run->site));
+        layers = call->second.layers.count;
+        call->second.mask = call->second.stacked
+                                ? NULL
+                                : attn_attention_mask(attn_run_attention(call->second.run->site));
     } else if (!srv_parameter_check(scope, "other", &call->body.other, false, &count) ||
-               !srv_weights_shape(scope, "other", &call->body.other, 5, &call->other_dims, &layers,
+               !srv_weights_shape(scope, "other", &call->body.other, 5, &call->second.dims, &layers,
                                   &entries)) {
         return false;
     }
@@ -300,7 +301,8 @@ static bool read_other(srv_analyses_call *call, const srv_scope *scope) {
                           "expected the layers, batch entries, queries and keys of weights (%zu, "
                           "%zu, %zu, %zu), found %zu, %zu, %zu, %zu",
                           call->analysis.layers, a->B, a->L, a->S, layers, b->B, b->L, b->S);
-    if (a->Hq != b->Hq && !call->other_run && call->mask && !attn_mask_same_heads(call->mask))
+    if (a->Hq != b->Hq && !call->second.run && call->first.mask &&
+        !attn_mask_same_heads(call->first.mask))
         return srv_refuse(scope, SRV_SHAPE, name,
                           "expected %zu heads, as the mask has a head axis; found %zu", a->Hq,
                           b->Hq);
@@ -340,11 +342,12 @@ static bool read_views(srv_analyses_call *call, const srv_scope *scope) {
     const bool npy = call->req->accept & SRV_ACCEPT_NPY;
     an->as_tensors = call->req->accept & SRV_ACCEPT_SAFETENSORS;
     call->views[SRV_VIEW_WEIGHTS] = srv_given(scope, "heatmap") || srv_draws(call->req) || npy;
-    call->views[SRV_VIEW_DIFFERENCE] = call->compares && call->dims.Hq == call->other_dims.Hq;
+    call->views[SRV_VIEW_DIFFERENCE] =
+        call->compares && call->first.dims.Hq == call->second.dims.Hq;
     call->views[SRV_VIEW_ROLLOUT] = (an->items & SRV_AN_ROLLOUT) != 0;
     if (call->views[SRV_VIEW_ROLLOUT] && !srv_analyses_may_roll(call, scope))
         return false;
-    if (!srv_heat_options(call->req, &call->body.heatmap, &call->dims, &call->heat))
+    if (!srv_heat_options(call->req, &call->body.heatmap, &call->first.dims, &call->heat))
         return false;
     if ((npy || an->as_tensors) && call->body.heatmap.max_cells == 0)
         call->heat.max_cells = UNPOOLED;
@@ -366,7 +369,7 @@ attn_heatmap_options srv_analyses_view(const srv_analyses_call *call, srv_view v
 
 /* Adds the heatmaps, and *text the bytes of their text. */
 static bool count_views(const srv_analyses_call *call, size_t slots, attn_cost *all, double *text) {
-    const attn_attention_dims *d = &call->dims;
+    const attn_attention_dims *d = &call->first.dims;
     attn_error err = {0};
     for (srv_view v = 0; v < SRV_VIEWS; v++) {
         attn_heatmap_options o = srv_analyses_view(call, v);
@@ -404,7 +407,7 @@ static srv_cost cost_of(const attn_attention_dims *d, const attn_cost *all, doub
 }
 
 static bool count(srv_analyses_call *call) {
-    const attn_attention_dims *d = &call->dims;
+    const attn_attention_dims *d = &call->first.dims;
     const size_t slots = attn_pool_slots(call->req->app->pool);
     attn_error err = {0};
     attn_cost all, between = {0};
@@ -412,7 +415,7 @@ static bool count(srv_analyses_call *call) {
     if (!srv_analysis_cost(&call->analysis, slots, &all, &text) ||
         !count_views(call, slots, &all, &text))
         return false;
-    if (call->compares && attn_head_distances_cost(d->B, d->Hq, call->other_dims.Hq, d->L, d->S,
+    if (call->compares && attn_head_distances_cost(d->B, d->Hq, call->second.dims.Hq, d->L, d->S,
                                                    slots, &between, &err))
         return srv_problem_error(call->req, &err);
     if (call->compares) /* the padding of both, and that of either */
@@ -421,7 +424,7 @@ static bool count(srv_analyses_call *call) {
     all.work_bytes += between.work_bytes;
     all.result_bytes += between.result_bytes;
     text += TEXT_OF_PAIR * (double)between.result_bytes / 24;
-    const srv_run_view *const runs[] = {call->run, call->other_run};
+    const srv_run_view *const runs[] = {call->first.run, call->second.run};
     for (size_t i = 0; i < 2; i++)
         all.work_bytes += runs[i] ? (size_t)srv_run_cells_work(call->req, runs[i]) : 0;
     call->call.cost = cost_of(d, &all, text);
@@ -440,19 +443,19 @@ static bool read_first(srv_analyses_call *call, const srv_scope *scope) {
         return false;
     if (!srv_given(scope, "run"))
         return srv_parameter_check(scope, "weights", &body->weights, false, &numbers) &&
-               srv_weights_shape(scope, "weights", &body->weights, 5, &call->dims,
+               srv_weights_shape(scope, "weights", &body->weights, 5, &call->first.dims,
                                  &call->analysis.layers, &call->entries) &&
                read_mask(call, scope);
-    if (!srv_analyses_run(call, scope, "run", body->run))
+    if (!srv_operand_of_run(call, scope, body->run, &call->first))
         return false;
-    call->analysis.layers = call->layers.count;
-    call->entries = call->layers.batches;
-    if (!call->stacked) {
-        call->analysis.run = attn_run_attention(call->run->site);
-        call->analysis.valued = srv_run_valued(call->run->site);
+    call->analysis.layers = call->first.layers.count;
+    call->entries = call->first.layers.batches;
+    if (!call->first.stacked) {
+        call->analysis.run = attn_run_attention(call->first.run->site);
+        call->analysis.valued = srv_run_valued(call->first.run->site);
     }
     if (!srv_given(scope, "labels"))
-        return srv_run_labels(call->req, call->run->site, &call->labels) &&
+        return srv_run_labels(call->req, call->first.run->site, &call->labels) &&
                read_run_mask(call, scope);
     return read_run_mask(call, scope);
 }
@@ -472,25 +475,25 @@ bool srv_analyses_prepare(void *data) {
     const srv_analyses_body *body = &call->body;
     const srv_scope scope = {call->req, srv_analyses_fields, &body->given, ""};
     srv_analysis *an = &call->analysis;
-    const attn_attention_dims *d = &call->dims;
+    const attn_attention_dims *d = &call->first.dims;
     call->call.defers = call->req->in_place && (body->run || body->other_run);
     if (call->call.defers || !check_sites(&scope) || !read_first(call, &scope) ||
         !srv_labels_check(call->req, &body->labels, call->entries, d->L, d->S))
         return false;
     an->req = call->req;
-    an->layered =
-        call->run ? call->layers.named && !srv_given(&scope, "layer") : body->weights.rank == 5;
+    an->layered = call->first.run ? call->first.layers.named && !srv_given(&scope, "layer")
+                                  : body->weights.rank == 5;
     an->B = d->B;
     an->H = d->Hq;
     an->L = d->L;
     an->S = d->S;
-    an->mask = call->mask;
+    an->mask = call->first.mask;
     an->labels = &call->labels;
     an->items = srv_given(&scope, "analysis") ? body->items : SRV_AN_ALL;
     if (an->items & SRV_AN_ALL)
         an->items |= SRV_AN_EVERY;
     an->options = attn_measure_defaults();
-    an->options.mask = call->mask;
+    an->options.mask = call->first.mask;
     an->options.radius = (size_t)body->radius;
     an->options.top_keys = (size_t)body->top_k;
     return srv_figure_check(call->req, &body->figure) && read_classes(call) &&

@@ -341,11 +341,10 @@ static attn_status name_patterns(srv_analysis *an, attn_error *err) {
     attn_arena *arena = an->req->arena;
     an->patterns = attn_arena_zeroed(arena, an->measures.count, sizeof *an->patterns);
     ATTN_TAKEN(an->patterns, "the names of patterns", err);
-    attn_status status = ATTN_OK;
-    for (size_t i = 0; !status && i < an->measures.count; i++)
-        status =
-            attn_name_pattern(&an->measures.items[i], &an->options, arena, &an->patterns[i], err);
-    return status;
+    for (size_t i = 0; i < an->measures.count; i++)
+        ATTN_TRY(
+            attn_name_pattern(&an->measures.items[i], &an->options, arena, &an->patterns[i], err));
+    return ATTN_OK;
 }
 
 /* Appends the warnings of the request to the diagnoses. */
@@ -375,48 +374,41 @@ static attn_status diagnose(srv_analysis *an, attn_error *err) {
                                     .L = an->L,
                                     .S = an->S};
     attn_arena *arena = an->req->arena;
-    attn_status status = attn_diagnose(&in, arena, &an->diagnoses, err);
-    if (!status && an->warnings && !repeat_warnings(an->warnings, arena, &an->diagnoses))
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for diagnoses");
-    return status;
+    ATTN_TRY(attn_diagnose(&in, arena, &an->diagnoses, err));
+    return !an->warnings || repeat_warnings(an->warnings, arena, &an->diagnoses)
+               ? ATTN_OK
+               : attn_no_memory(err, "diagnoses");
 }
 
 /* The time of a pair of heads, relative to that of the measures of a head. */
 #define PAIR_TIME 0.45
 
-/* Divides the progress, if somebody is told of it and pairs are wanted, between the measures and
- * the pairs of heads: `pairs` says which of both follows. */
+/* Divides the progress between the measures and the pairs of heads, if pairs are wanted. `pairs`: the
+ * pairs follow, else the measures. */
 static void divide_progress(const srv_analysis *an, bool pairs) {
-    attn_progress *p = an->req->control.progress;
     const double heads = (double)an->H, all = heads * (heads - 1) / 2;
     const double share = heads / (heads + PAIR_TIME * all);
-    if (!p || !wants_pairs(an))
-        return;
-    p->from = pairs ? share : 0;
-    p->to = pairs ? 1 : share;
+    if (wants_pairs(an))
+        srv_progress_part(an->req, pairs ? share : 0, pairs ? 1 : share);
 }
 
 attn_status srv_analysis_run(srv_analysis *an, attn_pool *pool, attn_error *err) {
     srv_request *req = an->req;
     an->options.mask = an->mask;
     ATTN_TAKEN(read_labels(an), "the words of labels", err);
-    attn_status status = ATTN_OK;
     if (wants_norms(an) && !an->value_norms)
-        status = attn_value_norms(an->run, an->w_o, pool, &req->control, req->arena,
-                                  &an->value_norms, err);
+        ATTN_TRY(attn_value_norms(an->run, an->w_o, pool, &req->control, req->arena,
+                                  &an->value_norms, err));
     if (wants_norms(an))
         an->options.value_norms = an->value_norms;
     divide_progress(an, false);
-    if (!status)
-        status = attn_measure_heads(&an->source, &an->options, pool, &req->control, req->arena,
-                                    &an->measures, err);
-    if (!status && srv_analysis_has(an, SRV_AN_PATTERNS))
-        status = name_patterns(an, err);
+    ATTN_TRY(attn_measure_heads(&an->source, &an->options, pool, &req->control, req->arena,
+                                &an->measures, err));
+    if (srv_analysis_has(an, SRV_AN_PATTERNS))
+        ATTN_TRY(name_patterns(an, err));
     divide_progress(an, true);
-    if (!status && wants_pairs(an))
-        status = attn_head_distances_measure(&an->source, an->mask, NULL, NULL, pool, &req->control,
-                                             req->arena, &an->pairs, err);
-    if (!status && srv_analysis_has(an, SRV_AN_DIAGNOSES))
-        status = diagnose(an, err);
-    return status;
+    if (wants_pairs(an))
+        ATTN_TRY(attn_head_distances_measure(&an->source, an->mask, NULL, NULL, pool, &req->control,
+                                             req->arena, &an->pairs, err));
+    return srv_analysis_has(an, SRV_AN_DIAGNOSES) ? diagnose(an, err) : ATTN_OK;
 }

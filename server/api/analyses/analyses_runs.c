@@ -12,61 +12,52 @@ static bool is_whole_site(const attn_run_layers *l) {
     return whole;
 }
 
-static bool select_layers(const srv_analyses_call *call, const srv_scope *scope, srv_run_view *view,
-                          attn_run_layers *out) {
-    if (!srv_run_layers(scope, view->held->run, &call->body.spot, out))
+static bool select_layers(const srv_analyses_call *call, const srv_scope *scope, srv_operand *o) {
+    if (!srv_run_layers(scope, o->run->held->run, &call->body.spot, &o->layers))
         return false;
-    view->site = out->items[0].site;
-    if (!srv_run_touch_layers(call->req, view, out))
+    o->run->site = o->layers.items[0].site;
+    if (!srv_run_touch_layers(call->req, o->run, &o->layers))
         return false;
-    return out->heads > 0 || srv_refuse(scope, SRV_SHAPE, "site",
-                                        "the selected sites have different numbers of heads: "
-                                        "choose one by its name or its number");
+    return o->layers.heads > 0 || srv_refuse(scope, SRV_SHAPE, "site",
+                                             "the selected sites have different numbers of heads: "
+                                             "choose one by its name or its number");
 }
 
-bool srv_analyses_run(srv_analyses_call *call, const srv_scope *scope, const char *name,
-                      const char *id) {
-    const bool second = name[0] == 'o';
-    srv_run_view *view = srv_run_look(call->req, id);
-    attn_run_layers *layers = second ? &call->other_layers : &call->layers;
-    *(second ? &call->other_run : &call->run) = view;
-    if (!view || !select_layers(call, scope, view, layers))
+bool srv_operand_of_run(srv_analyses_call *call, const srv_scope *scope, const char *id,
+                        srv_operand *o) {
+    o->run = srv_run_look(call->req, id);
+    if (!o->run || !select_layers(call, scope, o))
         return false;
-    attn_attention_dims *dims = second ? &call->other_dims : &call->dims;
-    *dims = *attn_run_dims(view->site);
-    dims->B = layers->count * layers->batches;
-    *(second ? &call->other_stacked : &call->stacked) = !is_whole_site(layers);
+    o->dims = *attn_run_dims(o->run->site);
+    o->dims.B = o->layers.count * o->layers.batches;
+    o->stacked = !is_whole_site(&o->layers);
     return true;
 }
 
-attn_status srv_analyses_run_source(const srv_analyses_call *call, bool second, size_t lanes,
-                                    attn_weight_source *out, attn_error *err) {
-    const attn_run_site *site = (second ? call->other_run : call->run)->site;
-    attn_arena *arena = call->req->arena;
-    if (second ? call->other_stacked : call->stacked)
-        return attn_run_layers_source(second ? &call->other_layers : &call->layers, lanes, arena,
-                                      out, err);
-    return attn_run_source_of(site, lanes, arena, out, err);
+attn_status srv_operand_run_source(const srv_operand *o, size_t lanes, attn_arena *arena,
+                                   attn_weight_source *out, attn_error *err) {
+    return o->stacked ? attn_run_layers_source(&o->layers, lanes, arena, out, err)
+                      : attn_run_source_of(o->run->site, lanes, arena, out, err);
 }
 
 bool srv_analyses_may_roll(const srv_analyses_call *call, const srv_scope *scope) {
-    const char *name = call->run ? "run" : "weights";
-    if (call->dims.L != call->dims.S)
+    const char *name = call->first.run ? "run" : "weights";
+    if (call->first.dims.L != call->first.dims.S)
         return srv_refuse(scope, SRV_SHAPE, name,
                           "rollout multiplies layers: expected as many queries as keys, found %zu "
                           "and %zu",
-                          call->dims.L, call->dims.S);
-    if (call->run ? srv_run_layers_are_known(call->run->held->run, &call->layers)
-                  : call->analysis.layered || call->dims.B <= 1)
+                          call->first.dims.L, call->first.dims.S);
+    if (call->first.run ? srv_run_layers_are_known(call->first.run->held->run, &call->first.layers)
+                        : call->analysis.layered || call->first.dims.B <= 1)
         return true;
-    return call->run
+    return call->first.run
                ? srv_refuse(scope, SRV_VALUE, name,
                             "rollout goes through layers, and %zu batch entries are none: store "
                             "the run with \"axes\": [\"layer\", \"batch\", \"head\"] and a query "
                             "[layers, B, H, L, E], or as a run with a site for each layer",
-                            call->dims.B)
+                            call->first.dims.B)
                : srv_refuse(scope, SRV_VALUE, name,
                             "rollout goes through layers, and the %zu batch entries of weights "
                             "[B, H, L, S] are none: send [layers, B, H, L, S]",
-                            call->dims.B);
+                            call->first.dims.B);
 }

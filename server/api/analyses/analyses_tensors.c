@@ -143,7 +143,7 @@ static void put_plane(attn_json_text *j, const srv_analyses_call *call, srv_view
     const size_t none[2] = {0, 0}, *grid = maps->count ? maps->items->shape : none;
     const size_t batches = call->heat.batch_list      ? call->heat.batch_count
                            : view == SRV_VIEW_ROLLOUT ? call->entries
-                                                      : call->dims.B;
+                                                      : call->first.dims.B;
     axes a = batch_axes(&call->analysis, batches);
     if (view == SRV_VIEW_ROLLOUT)
         a = (axes){.dims = {batches}, .rank = 1};

@@ -34,26 +34,21 @@ typedef struct analyses_look {
     srv_analysis analysis;
 } analyses_look;
 
-static srv_analysis analysis_of(srv_request *req, const attn_run_site *site,
-                                const analyses_query *q, const srv_labels *labels) {
+srv_analysis srv_analysis_of_site(srv_request *req, const attn_run_site *site, unsigned items,
+                                  const srv_labels *labels) {
     const attn_attention_dims *d = attn_run_dims(site);
-    srv_analysis an = {.req = req,
-                       .items = q->items,
-                       .B = d->B,
-                       .H = d->Hq,
-                       .L = d->L,
-                       .S = d->S,
-                       .layers = 1,
-                       .run = attn_run_attention(site),
-                       .valued = srv_run_valued(site),
-                       .mask = attn_attention_mask(attn_run_attention(site)),
-                       .labels = labels,
-                       .options = attn_measure_defaults()};
-    if (an.items == 0 || (an.items & SRV_AN_ALL))
-        an.items |= SRV_AN_ALL | SRV_AN_EVERY;
-    an.options.radius = (size_t)q->radius;
-    an.options.top_keys = (size_t)q->top_k;
-    return an;
+    return (srv_analysis){.req = req,
+                          .items = items,
+                          .B = d->B,
+                          .H = d->Hq,
+                          .L = d->L,
+                          .S = d->S,
+                          .layers = 1,
+                          .run = attn_run_attention(site),
+                          .valued = srv_run_valued(site),
+                          .mask = attn_attention_mask(attn_run_attention(site)),
+                          .labels = labels,
+                          .options = attn_measure_defaults()};
 }
 
 static bool prepare(void *data) {
@@ -63,7 +58,11 @@ static bool prepare(void *data) {
     if (!srv_run_spot_check(&c->scope, c->run, &c->q.spot) ||
         !srv_run_labels(c->req, c->run->site, &c->labels))
         return false;
-    c->analysis = analysis_of(c->req, c->run->site, &c->q, &c->labels);
+    const bool all = c->q.items == 0 || (c->q.items & SRV_AN_ALL);
+    c->analysis = srv_analysis_of_site(
+        c->req, c->run->site, c->q.items | (all ? SRV_AN_ALL | SRV_AN_EVERY : 0), &c->labels);
+    c->analysis.options.radius = (size_t)c->q.radius;
+    c->analysis.options.top_keys = (size_t)c->q.top_k;
     if (!srv_analysis_cost(&c->analysis, attn_pool_slots(srv_request_pool(c->req)), &cost, &text))
         return false;
     srv_look_needs(&c->look, cost.cells, cost.operations,

@@ -4,6 +4,7 @@
  * does not grow with the weights. Where all batch entries of a site have equal masks, a group is
  * the selected heads of one entry. Otherwise it is the whole site, because masks are counted from
  * its first entry. */
+#include <math.h>
 #include <string.h>
 
 #include "api/analyses/analyses_api.h"
@@ -92,24 +93,13 @@ static attn_status fetch_heads(void *ctx, size_t lane, const attn_range *rows, f
  * the entry. */
 static srv_analysis analysis_of(const heads_call *c, const group *g, const srv_labels *labels,
                                 srv_labels *own) {
-    const attn_run_site *site = g->items->site;
-    const attn_attention *run = attn_run_attention(site);
-    const attn_attention_dims *d = attn_run_dims(site);
     if (!g->whole && labels->count > 1)
         *own = (srv_labels){(void *)(uintptr_t)srv_labels_of(labels, g->items->entry), 1, true};
     else
         *own = *labels;
-    srv_analysis an = {.req = c->req,
-                       .items = ITEMS,
-                       .B = g->whole ? d->B : 1,
-                       .H = g->whole ? d->Hq : g->count,
-                       .L = d->L,
-                       .S = d->S,
-                       .layers = 1,
-                       .run = run,
-                       .mask = attn_attention_mask(run),
-                       .labels = own,
-                       .options = attn_measure_defaults()};
+    srv_analysis an = srv_analysis_of_site(c->req, g->items->site, ITEMS, own);
+    if (!g->whole)
+        an.B = 1, an.H = g->count;
     an.options.top_keys = 0;
     return an;
 }
@@ -137,7 +127,7 @@ static bool count_group(const heads_call *c, const group *g, double *cells, doub
                         srv_run_cells_work(c->req, &view);
     *cells += cost.cells;
     *operations += cost.operations;
-    *bytes = most > *bytes ? most : *bytes;
+    *bytes = fmax(*bytes, most);
     attn_arena_rewind(c->req->arena, &mark);
     return true;
 }
@@ -187,7 +177,7 @@ static attn_status measure(const heads_call *c, group *g, size_t first, attn_err
     srv_labels labels, own;
     ATTN_TAKEN(srv_run_labels(req, site, &labels), "the labels of the run", err);
     srv_analysis an = analysis_of(c, g, &labels, &own);
-    attn_status status = attn_run_source_of(site, attn_pool_slots(pool), req->arena, &g->site, err);
+    ATTN_TRY(attn_run_source_of(site, attn_pool_slots(pool), req->arena, &g->site, err));
     an.source = g->site;
     if (!g->whole) {
         an.source.batches = 1;
@@ -196,11 +186,9 @@ static attn_status measure(const heads_call *c, group *g, size_t first, attn_err
         an.source.ctx = g;
         an.source.padding = g->site.padding ? g->site.padding + g->items->entry : NULL;
     }
-    if (!status)
-        status = srv_analysis_run(&an, pool, err);
-    if (!status)
-        keep(c, g, first, &an);
-    return status;
+    ATTN_TRY(srv_analysis_run(&an, pool, err));
+    keep(c, g, first, &an);
+    return ATTN_OK;
 }
 
 /* Checks all bytes of the sites that are measured as a whole. false: a problem is set. */
@@ -219,19 +207,16 @@ static bool touch_sites(const heads_call *c) {
 static bool compute(void *data) {
     heads_call *c = data;
     srv_request *req = c->req;
-    attn_progress *progress = req->control.progress;
     attn_error err = {0};
     attn_status status = ATTN_OK;
     c->found = attn_arena_zeroed(req->arena, c->heads.count + 1, sizeof *c->found);
     if (!c->found)
-        status = attn_fail(&err, ATTN_ENOMEM, "", "no memory left for the measures of heads");
+        status = attn_no_memory(&err, "the measures of heads");
     for (size_t i = 0; i < c->heads.count && !status;) {
         const attn_arena_mark mark = attn_arena_here(req->arena);
         group g = next_group(&c->heads, i);
-        if (progress) {
-            progress->from = (double)i / (double)c->heads.count;
-            progress->to = (double)(i + g.count) / (double)c->heads.count;
-        }
+        srv_progress_part(req, (double)i / (double)c->heads.count,
+                          (double)(i + g.count) / (double)c->heads.count);
         status = measure(c, &g, i, &err);
         attn_arena_rewind(req->arena, &mark);
         i += g.count;

@@ -94,15 +94,6 @@ static bool store_run(srv_attention_call *call) {
     return call->run != NULL;
 }
 
-/* --- progress --- */
-
-/* Begins the part of a job's work with these shares of the whole. */
-static void tell_from(const srv_attention_call *call, double from, double to) {
-    attn_progress *progress = call->req->control.progress;
-    if (progress)
-        *progress = (attn_progress){progress->tell, progress->ctx, from, to};
-}
-
 /* --- warnings about weights on padding --- */
 
 /* The most cells that are read to find weights on padding, a few milliseconds of work. Heads beyond
@@ -413,10 +404,10 @@ static bool compute(void *data) {
     srv_attention_call *call = data;
     const srv_attention_bill *bill = &call->bill;
     const double share = bill->operations > 0 ? 1 - bill->stored / bill->operations : 1;
-    tell_from(call, 0, share);
+    srv_progress_part(call->req, 0, share);
     if (!compute_results(call))
         return false;
-    tell_from(call, share, 1);
+    srv_progress_part(call->req, share, 1);
     return !call->body.store || store_run(call);
 }
 

@@ -155,6 +155,12 @@ static void compute(srv_call *call, const srv_steps *steps) {
     call->req->encode_ns = attn_now_ns() - computed;
 }
 
+void srv_progress_part(srv_request *req, double from, double to) {
+    attn_progress *progress = req->control.progress;
+    if (progress)
+        progress->from = from, progress->to = to;
+}
+
 srv_outcome srv_compute(void *data, const srv_steps *steps) {
     srv_call *call = data;
     srv_request *req = call->req;

@@ -90,6 +90,10 @@ typedef struct srv_steps {
     .body = offsetof(T, body), .timeout = offsetof(T, body.timeout_ms),                            \
     .dry_run = offsetof(T, body.dry_run), .decimals = offsetof(T, body.decimals)
 
+/* Begins the part of the work that goes from the share `from` to the share `to` of the whole, if
+ * somebody is told of the request's progress. */
+void srv_progress_part(srv_request *req, double from, double to);
+
 /* Takes a request through the steps of its route. */
 srv_outcome srv_compute(void *call, const srv_steps *steps);
 

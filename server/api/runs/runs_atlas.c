@@ -140,40 +140,20 @@ static void keep_thumbnail(const atlas_call *c, size_t i, const attn_run_thumbna
     c->shapes[i][2] = t->level;
 }
 
-/* Holds the map of a head, which is made if there is none. false: a problem is set, or the request
- * has to wait (srv_run_map_make). */
-static bool hold_map(atlas_call *c, size_t i, srv_map **map) {
-    attn_progress *p = c->req->control.progress;
-    const srv_run_head *head = &c->heads.items[i];
-    srv_run_view view;
-    const srv_run_mapping m = mapping_of(c, &view, head);
-    attn_cost cost;
-    attn_error err = {0};
-    double share = 0;
-    if ((*map = srv_run_map_find(&m)))
-        return true;
-    if (attn_run_map_cost(head->site, &m.at, attn_pool_slots(srv_request_pool(c->req)), &cost,
-                          &err))
-        return srv_problem_error(c->req, &err);
-    if (p) {
-        p->from = (double)i / (double)c->heads.count;
-        p->to = (double)(i + 1) / (double)c->heads.count;
-    }
-    const bool made = srv_run_map_make(&m, &cost, map, &share);
-    /* what another request computed says nothing of the time */
-    c->req->operations = fmax(0, c->req->operations - (1 - share) * cost.operations);
-    return made;
-}
-
-/* Makes the thumbnail of a head. false: as hold_map. */
+/* Makes the thumbnail of a head. false: as srv_run_map_hold. */
 static bool make_head(atlas_call *c, size_t i, attn_run_counts *counts) {
     srv_request *req = c->req;
     const srv_run_head *h = &c->heads.items[i];
     attn_run_place at = {.batch = h->entry, .head = h->head};
+    srv_run_view view;
+    const srv_run_mapping m = mapping_of(c, &view, h);
     srv_map *map = NULL;
     attn_run_thumbnail t;
     attn_error err = {0};
-    bool made = !is_mapped(h) || hold_map(c, i, &map);
+    srv_progress_part(req, (double)i / (double)c->heads.count,
+                      (double)(i + 1) / (double)c->heads.count);
+    bool made = !is_mapped(h) || srv_run_map_hold(&m, false, &map);
+    srv_progress_part(req, 0, 1);
     at.map = made && map ? srv_map_cells(map) : NULL;
     if (made && attn_run_thumbnail_make(h->site, &at, c->side, counts, srv_request_pool(req),
                                         &req->control, req->arena, &t, &err)) {
@@ -186,10 +166,9 @@ static bool make_head(atlas_call *c, size_t i, attn_run_counts *counts) {
     return made;
 }
 
-/* Makes the thumbnails of the heads first … end - 1, which are of one site. false: as hold_map. */
+/* Makes the thumbnails of the heads first … end - 1, which are of one site. false: as srv_run_map_hold. */
 static bool make_site(atlas_call *c, size_t first, size_t end) {
     srv_request *req = c->req;
-    attn_progress *p = req->control.progress;
     const attn_run_site *site = c->heads.items[first].site;
     const attn_arena_mark before = attn_arena_here(req->arena);
     attn_run_counts *counts =
@@ -200,8 +179,6 @@ static bool make_site(atlas_call *c, size_t first, size_t end) {
         srv_problem_memory(req, NULL, "no memory is left for the thumbnails");
     for (size_t i = first; i < end && made; i++) {
         made = make_head(c, i, counts);
-        if (p)
-            p->from = 0, p->to = 1;
         attn_control_tell(&req->control, i + 1, c->heads.count);
         attn_arena_rewind(req->arena, &mark);
     }

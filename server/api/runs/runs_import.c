@@ -4,6 +4,7 @@
 
 #include "api/runs/runs_api.h"
 #include "api/stored/stored_api.h"
+#include "base/try.h"
 #include "http/negotiate.h"
 #include "request/shared.h"
 
@@ -35,8 +36,8 @@ enum { WARNINGS_MOST = 16 }; /* of a run; a mask that layers share is named once
 static attn_status warn_of_site(srv_warnings *to, attn_arena *arena, const attn_run_site *site,
                                 const void **last, attn_error *err) {
     attn_warnings found;
-    attn_status status = attn_run_lint(site, arena, &found, err);
-    for (size_t i = 0; i < found.count && !status && to->count < WARNINGS_MOST; i++) {
+    ATTN_TRY(attn_run_lint(site, arena, &found, err));
+    for (size_t i = 0; i < found.count && to->count < WARNINGS_MOST; i++) {
         const attn_mask_layer *layer = found.items[i].layer;
         const attn_warnings one = {.items = &found.items[i], .count = 1};
         attn_text pointer = {.arena = arena};
@@ -44,12 +45,11 @@ static attn_status warn_of_site(srv_warnings *to, attn_arena *arena, const attn_
             continue;
         *last = layer->values.data;
         attn_text_add(&pointer, "/sites/%zu/%s", attn_run_site_index(site), layer->where);
-        status = pointer.failed ? attn_fail(err, ATTN_ENOMEM, "", "no memory left for warnings")
-                                : srv_warnings_word(to, arena, &one, err);
-        if (!status)
-            to->items[to->count - 1].pointer = pointer.data;
+        ATTN_TRY(pointer.failed ? attn_no_memory(err, "warnings")
+                                : srv_warnings_word(to, arena, &one, err));
+        to->items[to->count - 1].pointer = pointer.data;
     }
-    return status;
+    return ATTN_OK;
 }
 
 /* Collects the warnings about the masks of all sites. A site that cannot be opened is described

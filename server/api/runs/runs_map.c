@@ -1,5 +1,6 @@
 #include "api/runs/runs_map.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #include "request/shared.h"
@@ -58,13 +59,14 @@ static bool fill_map(const srv_run_mapping *m, const char *key, size_t bytes, sr
            srv_problem_error(req, &err);
 }
 
-bool srv_run_map_make(const srv_run_mapping *m, const attn_cost *cost, srv_map **map,
-                      double *share) {
+/* Waits for another request that makes the map, or makes it, or what it lacks. *share is the part of
+ * the work that was done here, from 0 to 1. false: as srv_run_map_hold. */
+static bool make_map(const srv_run_mapping *m, const attn_cost *cost, srv_map **map,
+                     double *share) {
     srv_maps *maps = m->req->app->maps;
     char key[SRV_MAP_KEY];
     attn_error err = {0};
     write_key(m, key);
-    *share = 0;
     if (srv_map_await(maps, m->req, key, map, &err))
         return srv_problem_error(m->req, &err);
     if (m->req->later)
@@ -74,4 +76,22 @@ bool srv_run_map_make(const srv_run_mapping *m, const attn_cost *cost, srv_map *
     const bool complete = fill_map(m, key, cost->result_bytes, map, share);
     srv_map_end(maps, key, *map, complete);
     return complete;
+}
+
+bool srv_run_map_hold(const srv_run_mapping *m, bool admits, srv_map **map) {
+    srv_request *req = m->req;
+    attn_cost cost;
+    attn_error err = {0};
+    double share = 0;
+    if ((*map = srv_run_map_find(m)))
+        return true;
+    if (attn_run_map_cost(m->run->site, &m->at, attn_pool_slots(srv_request_pool(req)), &cost,
+                          &err))
+        return srv_problem_error(req, &err);
+    if (admits && !srv_run_admit_cost(req, &cost, (double)cost.work_bytes))
+        return false;
+    const bool made = make_map(m, &cost, map, &share);
+    /* what another request computed says nothing of the time of this one */
+    req->operations = fmax(0, req->operations - (1 - share) * cost.operations);
+    return made;
 }

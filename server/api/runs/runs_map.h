@@ -17,11 +17,11 @@ typedef struct srv_run_mapping {
 size_t srv_run_mapped_level(const attn_run_site *site, const attn_run_view *view);
 /* Finds the complete map and holds it until srv_map_release. NULL: there is none. */
 srv_map *srv_run_map_find(const srv_run_mapping *m);
-/* Waits for another request that makes the map, or makes it, and holds it in *map until
- * srv_map_release; `map` may be set on an error, too. The caller has reserved cost->work_bytes in the
- * arena of the request. *share is the part of the work that was done here, from 0 to 1. false: a
- * problem is set, or the request has to wait until long work may run (req->later). */
-bool srv_run_map_make(const srv_run_mapping *m, const attn_cost *cost, srv_map **map,
-                      double *share);
+/* Sets *map to the complete map of the head, which it finds, awaits from another request, or makes,
+ * and holds it until srv_map_release; *map may be set on an error, too. `admits`: checks the cost of
+ * a map that is not there, and reserves the memory; else the caller has done so. Takes the operations
+ * that another request did from those of this one. false: a problem is set, or the request has to wait
+ * until long work may run (req->later). */
+bool srv_run_map_hold(const srv_run_mapping *m, bool admits, srv_map **map);
 
 #endif

@@ -6,6 +6,7 @@
 #include "api/common/text_reply.h"
 #include "api/runs/runs_api.h"
 #include "api/stored/stored_api.h"
+#include "base/try.h"
 #include "request/shared.h"
 
 static const char *const mean_words[] = {"mean", NULL};
@@ -280,7 +281,7 @@ static bool compute(void *data) {
     attn_status status =
         values ? c->method->compute(&c->rollout, c->rows, c->count, srv_request_pool(req),
                                     &req->control, req->arena, values, &err)
-               : attn_fail(&err, ATTN_ENOMEM, "", "no memory left for the rows");
+               : attn_no_memory(&err, "the rows");
     if (status)
         srv_problem_error(req, &err);
     else

@@ -184,31 +184,9 @@ static bool read_query(tile_call *c) {
     return true;
 }
 
-/* --- maps --- */
-
-/* Finds the map of the head, or waits for another request that makes it, or makes it. false: a problem
- * is set, or the request has to wait until long work may run. */
-static bool find_map(tile_call *c) {
-    srv_request *req = c->req;
-    const srv_run_mapping m = {req, c->run, c->against, c->at};
-    attn_cost cost;
-    attn_error err = {0};
-    double share = 0;
-    if (c->map || (c->map = srv_run_map_find(&m)))
-        return true;
-    if (attn_run_map_cost(c->run->site, &c->at, attn_pool_slots(srv_request_pool(req)), &cost,
-                          &err))
-        return srv_problem_error(c->req, &err);
-    if (!srv_run_admit_cost(req, &cost, (double)cost.work_bytes))
-        return false;
-    const bool made = srv_run_map_make(&m, &cost, &c->map, &share);
-    req->operations *= share; /* what another request computed says nothing of the time */
-    return made;
-}
-
 /* --- tiles --- */
 
-/* Computes or copies a tile of the head. false: as find_map. */
+/* Computes or copies a tile of the head. false: as srv_run_map_hold. */
 static bool make_tile(tile_call *c, attn_run_place at, attn_run_tile *tile) {
     srv_request *req = c->req;
     size_t shape[2];
@@ -217,7 +195,8 @@ static bool make_tile(tile_call *c, attn_run_place at, attn_run_tile *tile) {
     if (attn_run_tile_shape(c->run->site, &at, shape, &err))
         return srv_problem_error(c->req, &err);
     if (at.level >= srv_run_mapped_level(c->run->site, &c->at.view)) {
-        if (!find_map(c))
+        const srv_run_mapping m = {req, c->run, c->against, c->at};
+        if (!c->map && !srv_run_map_hold(&m, true, &c->map))
             return false;
         at.map = srv_map_cells(c->map);
     }
@@ -234,7 +213,7 @@ static bool make_tile(tile_call *c, attn_run_place at, attn_run_tile *tile) {
 }
 
 /* Makes the tile and the one whose range is the scale: itself, or the topmost one of the head, which
- * comes first because it may have to wait. false: as find_map. */
+ * comes first because it may have to wait. false: as srv_run_map_hold. */
 static bool make_tiles(tile_call *c, attn_run_tile *tile, attn_run_tile *of) {
     const bool head = c->q.range_of == OF_HEAD;
     attn_run_place top = c->at;
@@ -339,7 +318,7 @@ static const srv_run_view *changing(const tile_call *c) {
 }
 
 /* Replies with a tile. A PNG without visible cells is a picture, too, for viewers that know nothing
- * else. false: as find_map. */
+ * else. false: as srv_run_map_hold. */
 static bool answer(tile_call *c) {
     srv_request *req = c->req;
     srv_tile_scale scales[PLANES];

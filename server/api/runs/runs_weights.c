@@ -11,6 +11,7 @@
 #include "api/common/text_reply.h"
 #include "api/runs/runs_api.h"
 #include "api/stored/stored_api.h"
+#include "base/try.h"
 #include "number/number.h"
 #include "request/shared.h"
 
@@ -122,7 +123,7 @@ static bool compute_part(void *data) {
     void *to = attn_arena_take(c->req->arena,
                                heads_of(part) * part->rows * part->cols * attn_dtype_size(dtype));
     attn_status status =
-        !to          ? attn_fail(&err, ATTN_ENOMEM, "", "no memory left for the weights")
+        !to          ? attn_no_memory(&err, "the weights")
         : part->mean ? srv_run_mean(c->req, c->run, part, to, &err)
                      : srv_run_cells(c->req, c->run, part, (attn_stage)c->q.stage, to, &err);
     if (status)

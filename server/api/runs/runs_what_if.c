@@ -1,6 +1,7 @@
 /* POST /v1/runs/{id}/what-if computes rows of a stored run as they would be if some keys were
  * hidden. Rows are computed in blocks, and only what `return` names is kept: without weights the
  * memory grows with the rows and the keys, and never with their product. */
+#include <math.h>
 #include <string.h>
 
 #include "api/common/route_fields.h"
@@ -95,12 +96,10 @@ static attn_status count_side(const what_if *c, bool hidden, double *cells, doub
         return ATTN_OK;
     d.B = d.Hq = d.Hkv = 1;
     d.L = longest_block(&c->part);
-    attn_status status =
-        attn_attention_cost(&d, want, attn_pool_slots(srv_request_pool(c->req)), &cost, err);
-    const double bytes = status ? 0 : (double)cost.work_bytes + (double)cost.result_bytes;
-    *work = bytes > *work ? bytes : *work;
+    ATTN_TRY(attn_attention_cost(&d, want, attn_pool_slots(srv_request_pool(c->req)), &cost, err));
+    *work = fmax(*work, (double)cost.work_bytes + (double)cost.result_bytes);
     *cells += (double)c->part.head_count * (double)c->part.rows * (double)d.S;
-    return status;
+    return ATTN_OK;
 }
 
 /* Counts the cells to compute and the bytes of scratch, of the wanted items and of their text.
@@ -166,16 +165,11 @@ static attn_status compute_side(what_if *c, const attn_range *rows, bool hidden,
     if (!want)
         return ATTN_OK;
     const attn_arena_mark mark = attn_arena_here(req->arena);
-    attn_status status =
-        attn_run_rows_inputs(c->run->site, rows, hidden ? c->body.hide.values : NULL,
-                             hidden ? c->body.hide.count : 0, req->arena, &in, err);
-    if (!status)
-        status = attn_attention_new(&in, req->arena, &op, err);
-    if (!status)
-        status = attn_attention_run(op, want, ATTN_STAGE_PROBS, srv_request_pool(req),
-                                    &req->control, req->arena, &out, err);
-    if (status)
-        return status;
+    ATTN_TRY(attn_run_rows_inputs(c->run->site, rows, hidden ? c->body.hide.values : NULL,
+                                  hidden ? c->body.hide.count : 0, req->arena, &in, err));
+    ATTN_TRY(attn_attention_new(&in, req->arena, &op, err));
+    ATTN_TRY(attn_attention_run(op, want, ATTN_STAGE_PROBS, srv_request_pool(req), &req->control,
+                                req->arena, &out, err));
     keep(c, hidden ? WEIGHTS : WEIGHTS_BEFORE, at, &out.weights, rows->rows);
     keep(c, hidden ? OUTPUT : OUTPUT_BEFORE, at, &out.output, rows->rows);
     attn_arena_rewind(req->arena, &mark);
@@ -211,18 +205,15 @@ static attn_status check_hide(what_if *c, attn_error *err) {
  * moves on. */
 static attn_status compute_range(what_if *c, size_t head, const srv_bounds *range, size_t *at,
                                  attn_error *err) {
-    attn_status status = ATTN_OK;
     const size_t to = (size_t)range->to;
     attn_range rows = {.batch = c->part.batch, .head = head, .row = (size_t)range->from};
-    for (; rows.row < to && !status; rows.row += rows.rows, *at += rows.rows) {
+    for (; rows.row < to; rows.row += rows.rows, *at += rows.rows) {
         rows.rows = to - rows.row < BLOCK_ROWS ? to - rows.row : BLOCK_ROWS;
-        status = compute_side(c, &rows, true, *at, err);
-        if (!status)
-            status = compute_side(c, &rows, false, *at, err);
-        if (!status)
-            status = compute_removed(c, &rows, *at, err);
+        ATTN_TRY(compute_side(c, &rows, true, *at, err));
+        ATTN_TRY(compute_side(c, &rows, false, *at, err));
+        ATTN_TRY(compute_removed(c, &rows, *at, err));
     }
-    return status;
+    return ATTN_OK;
 }
 
 static bool compute(void *data) {

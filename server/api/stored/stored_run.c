@@ -1,6 +1,7 @@
 /* Code that the routes of /v1/runs/{id} share: the run that the path names, the checks of a query
  * string, the headers that let clients keep answers, and exact cells computed on the pool. */
 #include "api/stored/stored_api.h"
+#include "base/try.h"
 
 #include <inttypes.h>
 #include <stdio.h>
