@@ -468,10 +468,10 @@ static const srv_field job_rows[] = {
 };
 
 const srv_field srv_job_answers[] = {
-    SRV_SCHEMA("Job", job_rows,
-               "Members that are not known yet are absent. Times are Unix time in milliseconds. "
-               "model: its id under /v1/models. result: of a look that is done, the path of the "
-               "answer; of a store that is done, that of the run."),
+    SRV_GROUP("Job", job_rows,
+              "Members that are not known yet are absent. Times are Unix time in milliseconds. "
+              "model: its id under /v1/models. result: of a look that is done, the path of the "
+              "answer; of a store that is done, that of the run."),
     SRV_WRITTEN("RequestOfJob", "object", NULL,
                 "The fields of POST /v1/jobs, with defaults filled in; of a look or a store the "
                 "method, the path and the body."),

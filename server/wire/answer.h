@@ -43,8 +43,9 @@
 /* A member that the function writes, from the whole struct. */
 #define SRV_WRITTEN(name, of_type, function, text, ...)                                            \
     { name, SRV_PUT, 0, text, .type = of_type, .put = function, __VA_ARGS__ }
-/* A row of a list of schemas (server/api/service/schema.c): an object with these rows. */
-#define SRV_SCHEMA(name, rows, text, ...)                                                          \
+/* An object whose members have rows of the same struct; or, in a list of schemas
+ * (server/api/service/schema.c), the schema of an object with these rows. */
+#define SRV_GROUP(name, rows, text, ...)                                                           \
     { name, SRV_OBJECT, 0, text, .fields = rows, __VA_ARGS__ }
 
 /* Writes the member of `object` that the row describes, if it is present. */

@@ -104,7 +104,7 @@ static void test_every_kind_is_written(void **state) {
 static void test_schemas_follow_the_notation(void **state) {
     (void)state;
     static const srv_field schemas[] = {
-        SRV_SCHEMA("Outer", outer_rows, "A struct."),
+        SRV_GROUP("Outer", outer_rows, "A struct."),
         SRV_WRITTEN("Open", "*", NULL, NULL, .fields = inner_rows, .accepts = SRV_O_OPEN),
         SRV_WRITTEN("Text", "<any>", NULL, NULL),
         SRV_WRITTEN("Raw", "{\"type\":\"null\"}", NULL, NULL),

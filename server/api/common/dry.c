@@ -177,67 +177,98 @@ void srv_dry_shape(srv_dry *dry, const char *name, int rank, const size_t *dims)
     memcpy(shape->dims, dims, (size_t)rank * sizeof *dims);
 }
 
-static void write_shapes(attn_json_text *j, const srv_dry *dry) {
-    attn_json_key_object(j, "shapes");
+static void put_shapes(attn_json_text *j, const void *place) {
+    const srv_dry *dry = place;
+    attn_json_object(j);
     for (size_t i = 0; i < dry->shape_count; i++)
         attn_json_key_sizes(j, dry->shapes[i].name, dry->shapes[i].dims,
                             (size_t)dry->shapes[i].rank);
     attn_json_object_end(j);
 }
 
-static void write_bytes(attn_json_text *j, const srv_dry *dry) {
-    attn_json_key_object(j, "bytes");
-    if (dry->with_weights > 0) {
-        attn_json_key_real(j, "with_weights", dry->with_weights);
-        attn_json_key_real(j, "without_weights", dry->without_weights);
-    }
-    attn_json_key_real(j, "result", dry->result);
-    attn_json_key_real(j, "work", dry->work);
-    attn_json_object_end(j);
+/* Writes the path length of attention beside that of a recurrent layer. */
+static void put_path_length(attn_json_text *j, const void *place) {
+    if (((const srv_dry *)place)->has_rnn)
+        attn_json_size(j, 1);
 }
 
-static void write_rnn(attn_json_text *j, const srv_dry *dry) {
-    attn_json_key_object(j, "rnn");
-    attn_json_key_real(j, "num_operations", dry->rnn_operations);
-    attn_json_key_real(j, "num_score_operations", dry->rnn_products);
-    attn_json_key_real(j, "path_length", dry->rnn_steps);
-    attn_json_object_end(j);
-    attn_json_key_real(j, "path_length", 1);
-}
+#define WEIGHTS .type = "integer+", .when = offsetof(srv_dry, has_weights)
 
-/* Writes the limit that is exceeded, as a problem does. */
-static void write_limit(attn_json_text *j, const srv_reply *refusal) {
-    attn_json_key_object(j, "limit");
-    attn_json_key_real(j, "value", refusal->limit);
-    attn_json_key_string(j, "setting", refusal->setting);
-    attn_json_object_end(j);
-}
+static const srv_field byte_rows[] = {
+    SRV_IF_KNOWN("with_weights", SRV_REAL, srv_dry, with_weights, NULL, WEIGHTS),
+    SRV_IF_KNOWN("without_weights", SRV_REAL, srv_dry, without_weights, NULL, WEIGHTS),
+    SRV_ALWAYS("result", SRV_REAL, srv_dry, result, NULL, .type = "integer+"),
+    SRV_ALWAYS("work", SRV_REAL, srv_dry, work, NULL, .type = "integer+"),
+    {0},
+};
 
-static void dry_json(srv_request *req, const srv_dry *dry, double ms) {
-    const srv_reply refusal = req->reply;
-    attn_json_text j = srv_json_object(req);
-    attn_json_key_object(&j, "dry_run");
-    write_shapes(&j, dry);
-    if (dry->mask)
-        attn_json_key_string(&j, "mask", dry->mask);
-    attn_json_key_real(&j, "num_cells", dry->cells);
-    if (dry->has_computed)
-        attn_json_key_real(&j, "num_computed_cells", dry->computed);
-    attn_json_key_real(&j, "num_operations", dry->operations);
-    write_bytes(&j, dry);
-    attn_json_key_bool(&j, "fits", dry->fits);
-    if (!dry->fits)
-        write_limit(&j, &refusal);
-    if (dry->learns)
-        attn_json_key_size(&j, "num_parameters", dry->parameters);
-    if (dry->rnn_steps > 0)
-        write_rnn(&j, dry);
-    attn_json_key_real(&j, "predicted_ms", ms);
-    attn_json_object_end(&j);
-    srv_json_object_end(&j);
-}
+static const srv_field limit_rows[] = {
+    SRV_ALWAYS("value", SRV_REAL, srv_dry, limit, NULL),
+    SRV_ALWAYS("setting", SRV_STRING, srv_dry, setting, NULL),
+    {0},
+};
 
-static void dry_text(srv_request *req, const srv_dry *dry, double ms) {
+static const srv_field rnn_rows[] = {
+    SRV_IF_KNOWN("num_operations", SRV_REAL, srv_dry, rnn_operations, NULL),
+    SRV_IF_KNOWN("num_score_operations", SRV_REAL, srv_dry, rnn_products, NULL),
+    SRV_IF_KNOWN("path_length", SRV_REAL, srv_dry, rnn_steps, NULL),
+    {0},
+};
+
+static const srv_field dry_rows[] = {
+    SRV_WRITTEN("shapes", "{[integer+]}", put_shapes, "The shape of each tensor of the answer.",
+                .always = true),
+    SRV_IF_KNOWN("mask", SRV_STRING, srv_dry, mask, "The mask in words."),
+    SRV_ALWAYS("num_cells", SRV_REAL, srv_dry, cells, "All cells of the weights."),
+    SRV_IF_KNOWN("num_computed_cells", SRV_REAL, srv_dry, computed,
+                 "With a pattern or a window: the cells that the pass computes. It skips the "
+                 "others, and num_operations does not count them.",
+                 .when = offsetof(srv_dry, has_computed)),
+    SRV_ALWAYS("num_operations", SRV_REAL, srv_dry, operations,
+               "Floating-point operations of the pass and of what is returned: products, "
+               "projections, matrices and tanh of a score form. A multiply-add counts as two, a "
+               "tanh as one."),
+    SRV_GROUP("bytes", byte_rows,
+              "result: the exact size of the tensors, gradients and heatmaps of the answer; "
+              "with_weights and without_weights: the same with and without the weights; work: the "
+              "scratch memory of the planned pass, with upper bounds for masks and conversions and "
+              "without the fallback for NaN and infinity.",
+              .always = true),
+    SRV_ALWAYS("fits", SRV_BOOL, srv_dry, fits,
+               "true if the request is within the limits of this service."),
+    SRV_GROUP("limit", limit_rows,
+              "If fits is false: the exceeded limit and the setting that raises it, as in the "
+              "problem that the request would get.",
+              .when = offsetof(srv_dry, exceeds)),
+    SRV_IF_KNOWN("num_parameters", SRV_INT, srv_dry, parameters,
+                 "Numbers that are learned, in the request.", .when = offsetof(srv_dry, learns)),
+    SRV_GROUP("rnn", rnn_rows,
+              "The multiply-adds of a recurrent layer of the same width, beside those of the "
+              "scores; here a multiply-add counts as one. path_length is the number of its steps, "
+              "one a query.",
+              .when = offsetof(srv_dry, has_rnn)),
+    SRV_WRITTEN("path_length", "integer+1", put_path_length,
+                "The steps between any two positions of attention.", .max = 1),
+    SRV_ALWAYS("predicted_ms", SRV_REAL, srv_dry, predicted_ms,
+               "The predicted time to decode, compute and encode. It follows from rates of this "
+               "machine, which the daemon measures at the first dry run, so it differs a little "
+               "from answer to answer.",
+               .type = "number?"),
+    {0},
+};
+
+static const srv_field answer_rows[] = {SRV_GROUP("dry_run", dry_rows, NULL, .always = true), {0}};
+
+const srv_field srv_dry_answers[] = {
+    SRV_GROUP("DryRun", dry_rows,
+              "Shapes and cost of the request. bytes: result is the exact size of the answer, and "
+              "work is the scratch memory of the planned pass with bounds for masks and "
+              "conversions; rnn: multiply-adds of a recurrent layer of the same width, for "
+              "comparison with those of the scores."),
+    {0},
+};
+
+static void dry_text(srv_request *req, const srv_dry *dry) {
     char shape[128];
     attn_text t = srv_text_begin(req);
     for (size_t i = 0; i < dry->shape_count; i++)
@@ -249,17 +280,17 @@ static void dry_text(srv_request *req, const srv_dry *dry, double ms) {
     attn_text_add(&t, "cost: %.6g cells", dry->cells);
     if (dry->has_computed)
         attn_text_add(&t, ", of which %.6g are computed", dry->computed);
-    attn_text_add(&t, ", %.6g operations, about %.3g ms\n", dry->operations, ms);
+    attn_text_add(&t, ", %.6g operations, about %.3g ms\n", dry->operations, dry->predicted_ms);
     attn_text_add(&t, "bytes: %.0f of results, %.0f of scratch\n", dry->result, dry->work);
     if (!dry->fits)
         attn_text_add(&t, "more than this service allows: the limit is %.17g, the setting %s\n",
-                      req->reply.limit, req->reply.setting);
-    if (dry->with_weights > 0)
+                      dry->limit, dry->setting);
+    if (dry->has_weights)
         attn_text_add(&t, "results: %.0f bytes with weights, %.0f without\n", dry->with_weights,
                       dry->without_weights);
     if (dry->learns)
         attn_text_add(&t, "parameters: %zu\n", dry->parameters);
-    if (dry->rnn_steps > 0)
+    if (dry->has_rnn)
         attn_text_add(&t,
                       "beside a recurrent layer of this width: %.6g multiply-adds of scores "
                       "instead of %.6g, paths of length 1 instead of %.0f\n",
@@ -267,17 +298,22 @@ static void dry_text(srv_request *req, const srv_dry *dry, double ms) {
     srv_text_end(req, &t);
 }
 
-srv_outcome srv_dry_reply(srv_request *req, const srv_dry *dry) {
+srv_outcome srv_dry_reply(srv_request *req, srv_dry *dry) {
     /* On the HTTP thread a request has a smaller arena than on a request thread. Therefore only a
      * request thread can say that a run does not fit. */
     if (req->in_place && !dry->fits)
         return SRV_DEFER;
     /* Decoding would take as long as it took for this request, which has the same body. */
-    double ms = 1e3 * predict(req, &dry->load) + 1e-6 * (double)req->decode_ns;
-    ms = round(ms * 1e4) / 1e4;
+    const double ms = 1e3 * predict(req, &dry->load) + 1e-6 * (double)req->decode_ns;
+    dry->predicted_ms = round(ms * 1e4) / 1e4;
+    dry->has_weights = dry->with_weights > 0;
+    dry->has_rnn = dry->rnn_steps > 0;
+    dry->exceeds = !dry->fits;
+    dry->limit = req->reply.limit;
+    dry->setting = req->reply.setting;
     if (srv_reads_text(req))
-        dry_text(req, dry, ms);
+        dry_text(req, dry);
     else
-        dry_json(req, dry, ms);
+        srv_answer_reply(req, answer_rows, dry);
     return SRV_DONE;
 }

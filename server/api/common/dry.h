@@ -8,7 +8,7 @@
 
 #include <attn/attn.h>
 
-#include "request/request.h"
+#include "wire/answer.h"
 
 #define SRV_DRY_SHAPES 40
 
@@ -51,13 +51,20 @@ typedef struct srv_dry {
     double rnn_steps, rnn_operations; /* of a recurrent layer of the same width; 0: no comparison */
     double rnn_products;              /* multiply-adds of all scores, to compare with it */
     srv_load load;                    /* work to compute and encode */
+    /* What srv_dry_reply sets: */
+    bool has_weights, has_rnn; /* with_weights and rnn_steps are not 0 */
+    bool exceeds;              /* not `fits` */
+    double limit;              /* the exceeded limit and its setting, of the problem */
+    const char *setting;
+    double predicted_ms;
 } srv_dry;
 
 void srv_dry_shape(srv_dry *dry, const char *name, int rank, const size_t *dims);
 /* Sets the reply and returns SRV_DONE. On the HTTP thread it returns SRV_DEFER instead if dry->fits
  * is false, which may be due to the small arenas on this thread. The rates must have been measured
  * there. */
-srv_outcome srv_dry_reply(srv_request *req, const srv_dry *dry);
+srv_outcome srv_dry_reply(srv_request *req, srv_dry *dry);
+extern const srv_field srv_dry_answers[]; /* the schema DryRun */
 
 typedef struct srv_predictor srv_predictor;
 

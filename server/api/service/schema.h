@@ -10,7 +10,7 @@
 void srv_schema_body(attn_json_text *j, const srv_field *fields);
 /* Writes the schema of a parameter of a query string, where a list is written as a string. */
 void srv_schema_parameter(attn_json_text *j, const srv_field *f);
-/* Writes a member for each row of a list of schemas: SRV_SCHEMA, or a row with a `type`. */
+/* Writes a member for each row of a list of schemas: SRV_GROUP, or a row with a `type`. */
 void srv_schema_answers(attn_json_text *j, const srv_field *schemas);
 /* Writes the members of components.schemas that bodies and answers refer to: tensors, the problem,
  * and one schema for the answer of each route. */
