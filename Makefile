@@ -108,7 +108,7 @@ $(foreach file,$(filter-out $(WITH_FLAGS),$(wildcard lib/*/x86/*.c)),$(error $(f
 $(foreach file,$(filter-out $(wildcard $(WITH_FLAGS)),$(WITH_FLAGS)),$(error the Makefile has flags for $(file), which is not there))
 
 .PHONY: all help run web-watch test quick deps unit fuzz check-web check-clients check-asan check-tsan check-valgrind check-emulated check-faults check-mutants check-torch bench bench-attention \
-        bench-accuracy bench-gemm bench-jobs bench-models bench-numbers bench-runs bench-service bench-web bench-zoom sweep-numbers docker-test check-fresh gallery walk size layers format format-check install uninstall deb clean
+        bench-accuracy bench-gemm bench-jobs bench-models bench-numbers bench-runs bench-service bench-web bench-zoom sweep-numbers docker-test check-fresh gallery reference walk size layers format format-check install uninstall deb clean
 
 all: $(BUILD)/attnd $(BUILD)/libattn.a $(BUILD)/libattn.so ## build daemon and libraries
 	@test -e $(WEB)/dist/index.html || echo "make: attnd has no page: Node 18 was missing, or its packages could not be had; \`make deps\` installs nodejs and npm"
@@ -211,6 +211,9 @@ check-fresh: ## both commands of the README, and its package, on a bare Debian i
 
 gallery: all ## draw the figures of attention papers into build/gallery/; SCALE=1: smaller PNGs
 	@$(PYTHON) tests/tools/gallery $(BUILD)/gallery $(SCALE)
+
+reference: all ## write the tables of server/api/README.md and config/README.md, as the daemon describes itself
+	@$(PYTHON) tests/tools/reference
 
 walk: ## the files and functions that one request runs through, in order; REQUEST=file.json: of another body
 	@BUILD='$(BUILD)/walk' tests/tools/walk $(REQUEST)

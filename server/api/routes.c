@@ -64,7 +64,8 @@ const srv_route srv_routes[] = {
      "Masks: build, combine, explain and check", TENSORS | SRV_ACCEPT_DRAWN, "Mask",
      .description =
          "Combines masks of several kinds and answers the visible cells, their share and the mask "
-         "in words. It warns of rows without keys and of numbers that do not hide."},
+         "in words. It warns of rows without keys and of numbers that do not hide. More than "
+         "65,536 cells are runs of visible keys in JSON, which attn_mask reads."},
     {"POST", "/v1/positions", SRV_KEYED, SRV_SMALL, srv_positions, srv_positions_fields,
      "Positions: encodings and biases as tables and curves", TENSORS | SRV_ACCEPT_DRAWN,
      "Positions",
@@ -98,11 +99,12 @@ const srv_route srv_routes[] = {
     {"DELETE", "/v1/runs/{id}", SRV_KEYED, SRV_POOL, srv_runs_delete, NULL, "Delete a stored run",
      SRV_ACCEPT_JSON, "Run",
      .description =
-         "Frees the memory and the file of the run. Later requests for it are 410. A file "
-         "that cannot be removed is 503, and the run is still there."},
+         "Frees the memory and the file of the run. A second DELETE is 404, and other requests for "
+         "it are 410. A file that cannot be removed is 503, and the run is still there."},
     RUN_GET("/weights", srv_runs_weights, srv_run_weights_query,
             "Exact weights or scores of some queries and keys", TENSORS, "RunWeights",
-            "Computes the part again from the stored queries and keys, so every number is exact."),
+            "Computes the part again from the stored queries and keys, so every number is exact. "
+            "Without a range it answers all, up to 65,536 of them."),
     RUN_GET("/tiles", srv_runs_tiles, srv_run_tiles_query,
             "A tile of 256 x 256 cells: the max plane, then the mean plane; 204 if all cells are "
             "hidden",
@@ -112,7 +114,7 @@ const srv_route srv_routes[] = {
     RUN_GET("/rows", srv_runs_rows, srv_run_rows_query,
             "Complete rows, with logsumexp and hidden keys",
             SRV_ACCEPT_JSON | SRV_ACCEPT_SAFETENSORS, "RunRows",
-            "Answers the weights of all keys for some queries."),
+            "Answers the weights of all keys for some queries, at most 65,536."),
     RUN_GET("/top-k", srv_runs_top, srv_run_top_query, "The strongest edges of rows",
             SRV_ACCEPT_JSON | SRV_ACCEPT_SAFETENSORS, "RunEdges",
             "Answers the largest weights of each row, or of each key with axis=key, as columns of "
@@ -131,22 +133,25 @@ const srv_route srv_routes[] = {
      "Thumbnails of all heads of a run", SRV_ACCEPT_JSON | SRV_ACCEPT_SAFETENSORS, "RunAtlas",
      .takes_token = true, .shrinks = true,
      .description = "Answers a small map of each head, to choose heads by sight."},
-    RUN_GET(
-        "/heads", srv_runs_heads, srv_run_heads_query,
-        "Patterns and main measures of all heads of a run", BOTH, "RunHeads",
-        "Names the pattern of each head with the measures that tell it, to find heads of a kind."),
+    RUN_GET("/heads", srv_runs_heads, srv_run_heads_query,
+            "Patterns and main measures of all heads of a run", BOTH, "RunHeads",
+            "Names the pattern of each head with the measures that tell it, to find heads of a "
+            "kind. Its memory does not grow with the number of weights."),
     RUN_GET("/rollout", srv_runs_rollout, srv_run_rollout_query,
             "Attention rollout of some queries through the layers of a run", TENSORS, "RunRollout",
-            "Multiplies the weights of the layers with their residual connections (Abnar and "
-            "Zuidema 2020)."),
+            "Multiplies the weights of the layers of self-attention with their residual "
+            "connections (Abnar and Zuidema 2020). Only the rows of each layer that these queries "
+            "reach are computed, in memory that grows with the tokens and not with their square."),
     RUN_GET("/flow", srv_runs_flow, srv_run_rollout_query,
             "Attention flow of some queries through the layers of a run", TENSORS, "RunFlow",
-            "Computes the maximum flow from the queries to the tokens through all layers (Abnar "
-            "and Zuidema 2020)."),
+            "Computes the maximum flow from each of the queries to each token through all layers "
+            "(Abnar and Zuidema 2020, section 3.2). More than 512 tokens are refused (413), and "
+            "max_operations bounds rows x tokens x edges."),
     {"POST", "/v1/runs/{id}/what-if", SRV_KEYED, SRV_POOL, srv_runs_what_if, srv_run_what_if_fields,
      "Exact rows with some keys hidden", SRV_ACCEPT_JSON | SRV_ACCEPT_SAFETENSORS, "RunWhatIf",
-     .description =
-         "Hides keys and computes the softmax of the rows again; the output changes with them."},
+     .description = "Hides keys and computes the softmax of the rows again, exactly; the output "
+                    "changes with them. Dropout of the run is left out. Rows are computed in "
+                    "blocks, so only what return names takes memory."},
     {"GET", "/v1/models", SRV_KEYED, SRV_SMALL, srv_models_list, srv_listing_query,
      "The models that are visible to the API key", SRV_ACCEPT_JSON, "Models",
      .description = "Lists models that are built in, those of models_dir, and those that were "
@@ -167,7 +172,8 @@ const srv_route srv_routes[] = {
     {"GET", "/v1/models/{id}/vocabulary", SRV_KEYED, SRV_SMALL, srv_models_vocabulary,
      srv_models_vocabulary_query, "The words of a model in the order of their ids", BOTH,
      "ModelVocabulary",
-     .description = "Answers the words by their ids, and the ids of the special tokens."},
+     .description = "Answers the words by their ids, and the ids of the special tokens. The target "
+                    "words of an encoder alone are its classes."},
     {"POST", "/v1/models/{id}/attention", SRV_KEYED, SRV_SMALL, srv_models_attention,
      srv_models_attention_fields,
      "Attention of a model: weights or heatmaps of each site, logits, states",

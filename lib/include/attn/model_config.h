@@ -269,7 +269,7 @@ typedef enum attn_model_setting_of {
     ITEM(tied, FLAG, NULL, 0, 0, BOTH, CHANGED,                                                    \
          "The matrix of the logits is the embedding of the tokens that the last stack reads.")     \
     ITEM(head, WORD, attn_model_head_names, 0, 0, NEW, CHANGED,                                    \
-         "What the model computes: logits of each token (default), or of the pooled sequence.")
+         "What an encoder computes: logits of each token (default), or of the pooled sequence.")
 
 typedef enum attn_model_setting_kind {
     ATTN_SETTING_WORD,

@@ -11,7 +11,9 @@
     SRV_INT_ROW(T, timeout_ms, 1, 86400000,                                                        \
                 "Time limit of the request in milliseconds. The limit of the service applies if "  \
                 "it is shorter.")
-#define SRV_SHORTEST ". The default is the shortest text that reads back to the same number."
+#define SRV_SHORTEST                                                                               \
+    ". The default is the shortest text that reads back to the same number, and in answers as "    \
+    "text 8 decimals."
 /* `more` is the end of the sentence that describes the field. */
 #define SRV_DECIMALS_ROW(T, more)                                                                  \
     SRV_INT_ROW(T, decimals, 0, 17, "Round the numbers of the answer to this many decimals" more)

@@ -41,7 +41,8 @@ const srv_field srv_masks_fields[] = {
     SRV_FIELD_ROW(srv_masks_body, shape, SRV_INTS,
                   "The weights' shape: [L, S], [B, L, S], [B, H, L, S] or with more batch axes in "
                   "front. Without shape and token_ids it is that of self-attention, [S, S] or [B, "
-                  "S, S], with the sizes of the padding masks (token_ids, key_padding_mask).",
+                  "S, S], with the sizes of the padding masks (token_ids, key_padding_mask), or "
+                  "else the shape to which the masks of values with two axes or more broadcast.",
                   .max = ATTN_MAX_RANK),
     SRV_TENSOR_ROW(srv_masks_body, token_ids, SRV_T_INT,
                    "[S] or [B, S], instead of shape: the mask is for self-attention over these "
@@ -52,9 +53,10 @@ const srv_field srv_masks_fields[] = {
     SRV_ENUM_ROW(srv_masks_body, combine, combinations,
                  "and: a key is visible if it is visible in every mask; float parts are summed."),
     SRV_ENUM_ROW(srv_masks_body, as, srv_masks_forms,
-                 "How the cells are written: keep (default; true = attend), keep_numbers (1 = "
-                 "attend, 0 = hidden), hide_numbers (1 = hidden, 0 = attend) or additive (the "
-                 "number that is added to the score: 0 = attend, null = -infinity)."),
+                 "How the cells are written, which is also the name of the tensor of the answer: "
+                 "keep (default; true = attend, as text ✓), keep_numbers (1 = attend, 0 = hidden), "
+                 "hide_numbers (1 = hidden, 0 = attend) or additive (the number that is added to "
+                 "the score: 0 = attend, null = -infinity, as text -inf)."),
     SRV_FILL_ROW(srv_masks_body, spec, fill_given,
                  "With as additive: a finite number that hidden cells hold instead of null. A "
                  "number alone, such as -1e9, is added to what the masks add to the cell."),

@@ -22,18 +22,18 @@ const srv_field srv_models_attention_fields[] = {
     SRV_SIDE_ROWS(srv_sites_body, source, "", "token_ids", "The source"),
     SRV_SIDE_ROWS(srv_sites_body, target, "target_", "target_token_ids",
                   "The target (default: the sequence that greedy search generates)"),
-    SRV_BOOL_ROW(
-        srv_sites_body, target_end,
-        "Whether the model adds the end token <eos> to the target, and with it a row to logits "
-        "and weights: true (default), or false, with which a target of L tokens has L rows. "
-        "Row t is in both cases the step that leads to token t: the decoder has read <bos> and "
-        "the tokens before token t."),
-    SRV_BOOL_ROW(
-        srv_sites_body, target_begin,
-        "Whether the decoder reads the begin token <bos> in front of the target: true "
-        "(default), or false, with which it reads the L tokens of the target alone, without "
-        "<bos> and <eos>, and answers L rows. Row t is then the step after token t: the "
-        "decoder has read tokens 0 to t."),
+    SRV_BOOL_ROW(srv_sites_body, target_end,
+                 "Whether the model adds the end token <eos> to the target, and with it a row to "
+                 "logits and weights: true (default), or false, with which a target of L tokens "
+                 "has L rows. Row t is in both cases the step that leads to token t: the decoder "
+                 "has read <bos> and the tokens before token t. An end token at the end of the "
+                 "target is left out, and a begin token causes a warning."),
+    SRV_BOOL_ROW(srv_sites_body, target_begin,
+                 "Whether the decoder reads the begin token <bos> in front of the target: true "
+                 "(default), or false, with which it reads the L tokens of the target alone, "
+                 "without <bos> and <eos>, and answers L rows. Row t is then the step after token "
+                 "t, as in decode(tgt, encoder_output) of textbooks: the decoder has read tokens 0 "
+                 "to t, which name rows and columns. true for target_end is then refused."),
     SRV_SIGHT_ROWS(srv_sites_body, sight),
     SRV_OFFSET_UNIT_ROW(srv_sites_body),
     SRV_FIELD_ROW(
@@ -59,16 +59,19 @@ const srv_field srv_models_attention_fields[] = {
         "logits, encoder_output ([B, S, width], what cross attention sees), states (the hidden "
         "vectors between the steps of the pass, [B, L, width] each; [B, width] those with which a "
         "decoder without attention starts), inputs (query, key and value of each site, [B, heads, "
-        "rows, width / num_heads], as the scores are made of them; padded with zeros).",
+        "rows, width / num_heads], as the scores are made of them; padded with zeros). As text: "
+        "the tensors that it names, and heatmaps if return or heatmap asks for them; without "
+        "return the heatmaps of all sites.",
         .choices = returns),
     SRV_FIELD_ROW(
         srv_sites_body, steps, SRV_FLAGS,
         "The states by their steps; default all that the model has. embedding is multiplied by "
         "sqrt(width), positions adds the positional encodings, start_hidden and start_cell are "
         "what the decoder of a model without attention gets of the source, lstm has the hidden "
-        "states of a layer, a sum ends with the residual connection, a norm is the layer norm "
-        "of the same "
-        "attention or feed-forward, and norm is the last one of a side. sites choose, too: "
+        "states of a layer, a sum ends with the residual connection, a norm is the layer norm of "
+        "what goes into the same attention or feed-forward (for seq2seq, and with norm after, of "
+        "the sum), embedding_norm is that of the sum of all embeddings, and norm is the last one "
+        "of a side. sites choose, too: "
         "encoder the states of the source, decoder and cross those of the target.",
         .choices = srv_model_steps),
     SRV_REAL_ROW(
@@ -81,11 +84,12 @@ const srv_field srv_models_attention_fields[] = {
         "A target that is generated is generated without dropout. Default 0."),
     SRV_INT_ROW(srv_sites_body, seed, 0, 9007199254740991.0,
                 "Seed that selects what dropout_p drops: the same seed, the same answer."),
-    SRV_FIELD_ROW(srv_sites_body, analysis, SRV_FLAGS,
-                  "Measures, patterns and diagnoses of all layers and heads of the sites, as of "
-                  "/v1/analyses, for each sequence. Without return the answer then has no weights. "
-                  "rollout goes through all layers of the encoder of a transformer.",
-                  .choices = srv_analysis_items_model),
+    SRV_FIELD_ROW(
+        srv_sites_body, analysis, SRV_FLAGS,
+        "Measures, patterns and diagnoses of all layers and heads of the sites, as of /v1/analyses "
+        "without gradient, for each sequence. Without return the answer then has no weights. "
+        "rollout goes through all layers of the encoder of a transformer, or of a decoder alone.",
+        .choices = srv_analysis_items_model),
     SRV_MODEL_STORE_ROW(srv_sites_body, "the pass"),
     SRV_MODEL_COMMON_ROWS(srv_sites_body),
     {0},

@@ -90,7 +90,7 @@ const srv_field srv_models_generate_fields[] = {
                   .max = STOPS),
     SRV_INT_ROW(body, num_alternatives, 1, ATTN_ALTERNATIVES_MOST,
                 "For each step also answer this many of its most probable tokens, with their "
-                "probabilities."),
+                "probabilities; events of a stream have them, too."),
     SRV_NAMED_ROW(body, "return", returns, SRV_FLAGS,
                   "The parts of the attention to return: heatmap (default), weights [heads, rows, "
                   "S]; [] for neither. It is the cross attention of the last layer; of a decoder "

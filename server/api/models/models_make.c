@@ -34,7 +34,8 @@ const srv_field srv_models_fields[] = {
         body, source_words, SRV_STRINGS,
         "Words of the source, from id 4 on. With them requests can send text and tokens.",
         .max = 1048572),
-    SRV_FIELD_ROW(body, target_words, SRV_STRINGS, "Words of the target, from id 4 on.",
+    SRV_FIELD_ROW(body, target_words, SRV_STRINGS,
+                  "Words of the target, from id 4 on; for an encoder the names of its classes.",
                   .max = 1048572),
     SRV_ENUM_ROW(body, source_language, attn_language_names,
                  "Language rules that split source text into words: english (default), or french, "

@@ -15,14 +15,15 @@ typedef struct import_body {
 } import_body;
 
 const srv_field srv_runs_fields[] = {
-    SRV_FIELD_ROW(
-        import_body, file, SRV_STRING,
-        "Path of a file below the service's captures_dir. Symbolic links are not followed.",
-        .required = true, .example = "\"bert/sentence.safetensors\""),
-    SRV_BOOL_ROW(import_body, copy,
-                 "true: copies the file. false: uses it where it lies, which is refused unless it "
-                 "belongs to the service's user and nobody else may write it or its directory. "
-                 "Default: false where that is possible."),
+    SRV_FIELD_ROW(import_body, file, SRV_STRING,
+                  "Path of a file below the service's captures_dir, relative and without ., .. and "
+                  "empty components. Symbolic links are not followed.",
+                  .required = true, .example = "\"bert/sentence.safetensors\""),
+    SRV_BOOL_ROW(
+        import_body, copy,
+        "true: copies the file into runs_dir, if it has at most max_capture_bytes. false: uses it "
+        "where it lies, which is refused unless it belongs to the service's user and nobody else "
+        "may write it or its directory. Default: false where that is possible."),
     {0},
 };
 
