@@ -267,6 +267,14 @@ attn_status attn_analysis_plan(const attn_heatmap_options *options, size_t B, si
     return ATTN_OK;
 }
 
+bool attn_heatmap_is_hidden(const attn_heatmap *map, size_t row, size_t col, size_t *at) {
+    const attn_hidden_run *runs = map->hidden;
+    while (*at < map->hidden_count &&
+           (runs[*at].row < row || (runs[*at].row == row && runs[*at].to <= col)))
+        (*at)++;
+    return *at < map->hidden_count && runs[*at].row == row && runs[*at].from <= col;
+}
+
 attn_heatmap_options attn_heatmap_defaults(void) {
     return (attn_heatmap_options){.heads = ATTN_HEADS_ALL, .pool = ATTN_POOL_MAX};
 }

@@ -12,35 +12,10 @@ typedef struct colour_table {
 } colour_table;
 
 /* ColorBrewer 2.0 (colorbrewer2.org): Blues and Greys of 9 classes, RdBu of 11. */
-static const colour_table blues = {9, "f7fbff"
-                                      "deebf7"
-                                      "c6dbef"
-                                      "9ecae1"
-                                      "6baed6"
-                                      "4292c6"
-                                      "2171b5"
-                                      "08519c"
-                                      "08306b"};
-static const colour_table greys = {9, "ffffff"
-                                      "f0f0f0"
-                                      "d9d9d9"
-                                      "bdbdbd"
-                                      "969696"
-                                      "737373"
-                                      "525252"
-                                      "252525"
-                                      "000000"};
-static const colour_table rdbu = {11, "67001f"
-                                      "b2182b"
-                                      "d6604d"
-                                      "f4a582"
-                                      "fddbc7"
-                                      "f7f7f7"
-                                      "d1e5f0"
-                                      "92c5de"
-                                      "4393c3"
-                                      "2166ac"
-                                      "053061"};
+static const colour_table blues = {9, "f7fbffdeebf7c6dbef9ecae16baed64292c62171b508519c08306b"};
+static const colour_table greys = {9, "fffffff0f0f0d9d9d9bdbdbd969696737373525252252525000000"};
+static const colour_table rdbu = {
+    11, "67001fb2182bd6604df4a582fddbc7f7f7f7d1e5f092c5de4393c32166ac053061"};
 
 /* S. van der Walt and N. Smith, mpl colormaps (CC0). */
 static const colour_table viridis = {

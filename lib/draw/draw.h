@@ -8,6 +8,8 @@
  * byte that is not UTF-8 counts as one character, U+FFFD. Control characters become U+FFFD too, so
  * that a label cannot move the cursor. */
 unsigned attn_draw_decode(const char *p, size_t *size);
+/* Appends the character that attn_draw_decode has decoded at p: `size` bytes, or U+FFFD. */
+void attn_draw_character(attn_text *t, unsigned code, const char *p, size_t size);
 /* Returns the columns that a code point takes in a terminal: 0 (combining), 1, or 2 (East Asian
  * wide, emoji). The locale has no effect. */
 size_t attn_draw_columns(unsigned code);

@@ -29,69 +29,43 @@ struct attn_emoji_line {
     const char *family; /* font family of the SVG, without quotation marks */
 };
 
-/* Pango and cairo functions that this file calls, with the types of their headers. */
+/* The functions of Pango and cairo that this file calls. */
+#define FUNCTIONS(ITEM)                                                                            \
+    ITEM(create, pango_cairo_create_layout)                                                        \
+    ITEM(show, pango_cairo_show_layout)                                                            \
+    ITEM(set_options, pango_cairo_context_set_font_options)                                        \
+    ITEM(context, pango_layout_get_context)                                                        \
+    ITEM(changed, pango_layout_context_changed)                                                    \
+    ITEM(set_font, pango_layout_set_font_description)                                              \
+    ITEM(set_markup, pango_layout_set_markup)                                                      \
+    ITEM(set_single, pango_layout_set_single_paragraph_mode)                                       \
+    ITEM(get_size, pango_layout_get_size)                                                          \
+    ITEM(get_baseline, pango_layout_get_baseline)                                                  \
+    ITEM(font_new, pango_font_description_new)                                                     \
+    ITEM(font_family, pango_font_description_set_family)                                           \
+    ITEM(font_weight, pango_font_description_set_weight)                                           \
+    ITEM(font_size, pango_font_description_set_absolute_size)                                      \
+    ITEM(font_free, pango_font_description_free)                                                   \
+    ITEM(unref, g_object_unref)                                                                    \
+    ITEM(save, cairo_save)                                                                         \
+    ITEM(restore, cairo_restore)                                                                   \
+    ITEM(scale, cairo_scale)                                                                       \
+    ITEM(translate, cairo_translate)                                                               \
+    ITEM(rotate, cairo_rotate)                                                                     \
+    ITEM(move, cairo_move_to)                                                                      \
+    ITEM(colour, cairo_set_source_rgb)                                                             \
+    ITEM(options_new, cairo_font_options_create)                                                   \
+    ITEM(hint_metrics, cairo_font_options_set_hint_metrics)                                        \
+    ITEM(hint_style, cairo_font_options_set_hint_style)                                            \
+    ITEM(antialias, cairo_font_options_set_antialias)                                              \
+    ITEM(options_free, cairo_font_options_destroy)
+
 typedef struct typesetter {
-    __typeof__(pango_cairo_create_layout) *create;
-    __typeof__(pango_cairo_show_layout) *show;
-    __typeof__(pango_cairo_context_set_font_options) *set_options;
-    __typeof__(pango_layout_get_context) *context;
-    __typeof__(pango_layout_context_changed) *changed;
-    __typeof__(pango_layout_set_font_description) *set_font;
-    __typeof__(pango_layout_set_markup) *set_markup;
-    __typeof__(pango_layout_set_single_paragraph_mode) *set_single;
-    __typeof__(pango_layout_get_size) *get_size;
-    __typeof__(pango_layout_get_baseline) *get_baseline;
-    __typeof__(pango_font_description_new) *font_new;
-    __typeof__(pango_font_description_set_family) *font_family;
-    __typeof__(pango_font_description_set_weight) *font_weight;
-    __typeof__(pango_font_description_set_absolute_size) *font_size;
-    __typeof__(pango_font_description_free) *font_free;
-    __typeof__(g_object_unref) *unref;
-    __typeof__(cairo_save) *save;
-    __typeof__(cairo_restore) *restore;
-    __typeof__(cairo_scale) *scale;
-    __typeof__(cairo_translate) *translate;
-    __typeof__(cairo_rotate) *rotate;
-    __typeof__(cairo_move_to) *move;
-    __typeof__(cairo_set_source_rgb) *colour;
-    __typeof__(cairo_font_options_create) *options_new;
-    __typeof__(cairo_font_options_set_hint_metrics) *hint_metrics;
-    __typeof__(cairo_font_options_set_hint_style) *hint_style;
-    __typeof__(cairo_font_options_set_antialias) *antialias;
-    __typeof__(cairo_font_options_destroy) *options_free;
+    FUNCTIONS(ATTN_LIBRARY_MEMBER)
 } typesetter;
 
-static bool load(typesetter *t) {
-    const attn_symbol symbols[] = {
-        {"pango_cairo_create_layout", &t->create},
-        {"pango_cairo_show_layout", &t->show},
-        {"pango_cairo_context_set_font_options", &t->set_options},
-        {"pango_layout_get_context", &t->context},
-        {"pango_layout_context_changed", &t->changed},
-        {"pango_layout_set_font_description", &t->set_font},
-        {"pango_layout_set_markup", &t->set_markup},
-        {"pango_layout_set_single_paragraph_mode", &t->set_single},
-        {"pango_layout_get_size", &t->get_size},
-        {"pango_layout_get_baseline", &t->get_baseline},
-        {"pango_font_description_new", &t->font_new},
-        {"pango_font_description_set_family", &t->font_family},
-        {"pango_font_description_set_weight", &t->font_weight},
-        {"pango_font_description_set_absolute_size", &t->font_size},
-        {"pango_font_description_free", &t->font_free},
-        {"g_object_unref", &t->unref},
-        {"cairo_save", &t->save},
-        {"cairo_restore", &t->restore},
-        {"cairo_scale", &t->scale},
-        {"cairo_translate", &t->translate},
-        {"cairo_rotate", &t->rotate},
-        {"cairo_move_to", &t->move},
-        {"cairo_set_source_rgb", &t->colour},
-        {"cairo_font_options_create", &t->options_new},
-        {"cairo_font_options_set_hint_metrics", &t->hint_metrics},
-        {"cairo_font_options_set_hint_style", &t->hint_style},
-        {"cairo_font_options_set_antialias", &t->antialias},
-        {"cairo_font_options_destroy", &t->options_free},
-    };
+static bool load(typesetter *to) {
+    const attn_symbol symbols[] = {FUNCTIONS(ATTN_LIBRARY_SYMBOL)};
     return attn_library_load(LIBRARY, symbols, sizeof symbols / sizeof symbols[0]);
 }
 

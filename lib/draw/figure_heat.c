@@ -15,6 +15,8 @@
 #define HIDDEN_INDEX 255
 #define NAN_INDEX    254
 #define COLOURS      254
+/* cells of at least so many pixels have marks */
+#define MARKED_FROM 14.0
 
 static attn_rgb colour_of(const attn_heat_plan *plan, const attn_panel *panel, size_t i) {
     if (panel->state[i] == ATTN_CELL_NAN)
@@ -56,10 +58,7 @@ static void put_hatching(attn_svg *s, const attn_heat_plan *plan, const attn_pan
             if (to > c) {
                 const double left = attn_heat_x(plan, c);
                 const double width = attn_heat_x(plan, to) - left - plan->gap;
-                attn_svg_put(s, "M");
-                attn_svg_number(s, x + left);
-                attn_svg_put(s, " ");
-                attn_svg_number(s, y + up);
+                attn_svg_point(s, "M", x + left, y + up);
                 attn_svg_put(s, "h");
                 attn_svg_number(s, width);
                 attn_svg_put(s, "v");
@@ -74,45 +73,30 @@ static void put_hatching(attn_svg *s, const attn_heat_plan *plan, const attn_pan
     attn_svg_put(s, "\"/>\n");
 }
 
-/* Moves (x, y) from the upper left corner of a panel to the middle of its cell i. */
-static void middle(const attn_heat_plan *plan, size_t i, double *x, double *y) {
-    const size_t r = i / plan->C, c = i % plan->C;
-    *x += (attn_heat_x(plan, c) + attn_heat_x(plan, c + 1) - plan->gap) / 2;
-    *y += (attn_heat_y(plan, r) + attn_heat_y(plan, r + 1) - plan->gap) / 2;
-}
-
-static void put_values(attn_svg *s, const attn_heat_plan *plan, const attn_panel *panel, double x,
-                       double y) {
+/* Writes a text into the middle of the cells of a panel: the values of those that are seen or, in the
+ * figure of a mask, ✓ or ✗. */
+static void put_texts(attn_svg *s, const attn_heat_plan *plan, const attn_panel *panel, double x,
+                      double y) {
+    const bool marks = plan->page.options->marks;
     attn_svg_face face = {.size = plan->value_size, .anchor = ATTN_ANCHOR_MIDDLE};
     char text[32];
-    attn_svg_put(s, "<g class=\"values\">\n");
+    if (marks)
+        face.size = floor(fmin(18, 0.5 * fmin(plan->cell_w, plan->cell_h)));
+    attn_svg_put(s, marks ? "<g class=\"marks\">\n" : "<g class=\"values\">\n");
     for (size_t i = 0; i < plan->R * plan->C; i++) {
-        if (panel->state[i] != ATTN_CELL_SEEN)
-            continue;
-        face.fill = attn_draw_ink(colour_of(plan, panel, i));
-        attn_heat_value_text(plan, panel->values[i], text);
-        double at[2] = {x, y};
-        middle(plan, i, &at[0], &at[1]);
-        attn_svg_text(s, at[0], at[1], &face, text);
-    }
-    attn_svg_put(s, "</g>\n");
-}
-
-/* Writes ✓ or ✗ into each cell, if cells are at least 14 pixels wide and high. */
-static void put_marks(attn_svg *s, const attn_heat_plan *plan, const attn_panel *panel, double x,
-                      double y) {
-    const double least = fmin(plan->cell_w, plan->cell_h);
-    attn_svg_face face = {.size = floor(fmin(18, 0.5 * least)), .anchor = ATTN_ANCHOR_MIDDLE};
-    if (least < 14)
-        return;
-    attn_svg_put(s, "<g class=\"marks\">\n");
-    for (size_t i = 0; i < plan->R * plan->C; i++) {
+        const size_t r = i / plan->C, c = i % plan->C;
         const bool hidden = panel->state[i] == ATTN_CELL_HIDDEN;
+        if (!marks && panel->state[i] != ATTN_CELL_SEEN)
+            continue;
         face.fill = hidden ? attn_draw_palette_of(plan->page.options->theme)->text
                            : attn_draw_ink(colour_of(plan, panel, i));
-        double at[2] = {x, y};
-        middle(plan, i, &at[0], &at[1]);
-        attn_svg_text(s, at[0], at[1], &face, hidden ? "✗" : "✓");
+        if (!marks)
+            attn_heat_value_text(plan, panel->values[i], text);
+        attn_svg_text(s, x + (attn_heat_x(plan, c) + attn_heat_x(plan, c + 1) - plan->gap) / 2,
+                      y + (attn_heat_y(plan, r) + attn_heat_y(plan, r + 1) - plan->gap) / 2, &face,
+                      !marks   ? text
+                      : hidden ? "✗"
+                               : "✓");
     }
     attn_svg_put(s, "</g>\n");
 }
@@ -177,10 +161,7 @@ static void put_image(attn_svg *s, const attn_heat_plan *plan, const attn_panel 
     }
     attn_svg_put(
         s, "<image class=\"cells\" preserveAspectRatio=\"none\" image-rendering=\"pixelated\"");
-    attn_svg_at(s, "x", x);
-    attn_svg_at(s, "y", y);
-    attn_svg_at(s, "width", page->plot_w);
-    attn_svg_at(s, "height", page->plot_h);
+    attn_svg_box(s, x, y, page->plot_w, page->plot_h);
     attn_svg_put(s, " href=\"data:image/png;base64,");
     attn_png_index(s->t, pixels, size[0], size[1], palette, alpha);
     attn_svg_put(s, "\"/>\n");
@@ -196,10 +177,9 @@ static void put_cells(attn_svg *s, const attn_heat_plan *plan, size_t i) {
     }
     put_rectangles(s, plan, panel, x, y);
     put_hatching(s, plan, panel, x, y);
-    if (plan->page.options->marks)
-        put_marks(s, plan, panel, x, y);
-    else if (plan->value_size > 0)
-        put_values(s, plan, panel, x, y);
+    if (plan->page.options->marks ? fmin(plan->cell_w, plan->cell_h) >= MARKED_FROM
+                                  : plan->value_size > 0)
+        put_texts(s, plan, panel, x, y);
 }
 
 /* --- the page --- */
@@ -268,34 +248,25 @@ static void put_definitions(attn_svg *s, const attn_heat_plan *plan) {
     attn_svg_put(s, "</defs>\n");
 }
 
-static void put_row_labels(attn_svg *s, const attn_heat_plan *plan, const attn_axis_plan *axis,
-                           double x, double y) {
+/* Writes the labels of the rows, left of the point (x, y), or those of the columns below it. */
+static void put_labels(attn_svg *s, const attn_heat_plan *plan, const attn_axis_plan *axis,
+                       bool columns, double x, double y) {
     const attn_draw_palette *p = attn_draw_palette_of(s->theme);
-    const attn_svg_face face = {.size = ATTN_TICK_SIZE, .fill = p->text, .anchor = ATTN_ANCHOR_END};
-    attn_svg_put(s, "<g class=\"rows\">\n");
-    for (size_t i = 0; i < axis->count; i++) {
-        const double at = y + axis->at[i] * plan->cell_h - plan->gap / 2;
-        if (axis->thinned)
-            attn_svg_line(s, x - 4, at, x - 0.5, at, p->frame, 1);
-        attn_svg_text(s, x - 7, at, &face, axis->labels[i]);
-    }
-    attn_svg_put(s, "</g>\n");
-}
-
-static void put_col_labels(attn_svg *s, const attn_heat_plan *plan, const attn_axis_plan *axis,
-                           double x, double y) {
-    const attn_draw_palette *p = attn_draw_palette_of(s->theme);
-    const bool upright = axis->turn == 0;
+    const bool upright = columns && axis->turn == 0;
     const attn_svg_face face = {.size = ATTN_TICK_SIZE,
                                 .fill = p->text,
                                 .anchor = upright ? ATTN_ANCHOR_MIDDLE : ATTN_ANCHOR_END,
                                 .turn = axis->turn};
-    attn_svg_put(s, "<g class=\"columns\">\n");
+    const double down = upright ? 7 + ATTN_TICK_SIZE / 2 : 7;
+    attn_svg_put(s, columns ? "<g class=\"columns\">\n" : "<g class=\"rows\">\n");
     for (size_t i = 0; i < axis->count; i++) {
-        const double at = x + axis->at[i] * plan->cell_w - plan->gap / 2;
-        if (axis->thinned)
+        const double at = (columns ? x : y) - plan->gap / 2 +
+                          axis->at[i] * (columns ? plan->cell_w : plan->cell_h);
+        if (axis->thinned && columns)
             attn_svg_line(s, at, y + 0.5, at, y + 4, p->frame, 1);
-        attn_svg_text(s, at, y + (upright ? 7 + ATTN_TICK_SIZE / 2 : 7), &face, axis->labels[i]);
+        else if (axis->thinned)
+            attn_svg_line(s, x - 4, at, x - 0.5, at, p->frame, 1);
+        attn_svg_text(s, columns ? at : x - 7, columns ? y + down : at, &face, axis->labels[i]);
     }
     attn_svg_put(s, "</g>\n");
 }
@@ -303,14 +274,11 @@ static void put_col_labels(attn_svg *s, const attn_heat_plan *plan, const attn_a
 static void put_panel(attn_svg *s, const attn_heat_plan *plan, size_t i) {
     const attn_page *page = &plan->page;
     const attn_draw_palette *p = attn_draw_palette_of(s->theme);
-    const attn_svg_face head = {.size = ATTN_NAME_SIZE, .bold = true, .fill = p->text};
     double x, y;
     attn_page_corner(page, i, &x, &y);
     attn_svg_put(s, "<g class=\"panel\">\n");
     if (plan->panels[i].title)
-        attn_svg_text(
-            s, x, y - 12, &head,
-            attn_svg_name(s->t->arena, plan->panels[i].title, head.size * 1.13, page->plot_w));
+        attn_page_panel_title(s, page, x, y - 12, plan->panels[i].title);
     put_cells(s, plan, i);
     attn_svg_rect(s, x - 0.5, y - 0.5, page->plot_w - plan->gap + 1, page->plot_h - plan->gap + 1);
     attn_svg_put(s, " fill=\"none\"");
@@ -318,9 +286,9 @@ static void put_panel(attn_svg *s, const attn_heat_plan *plan, size_t i) {
     attn_svg_end(s);
     const attn_panel *labelled = &plan->panels[plan->own ? i : 0];
     if (plan->own || i % page->across == 0)
-        put_row_labels(s, plan, &labelled->row_plan, x, y);
+        put_labels(s, plan, &labelled->row_plan, false, x, y);
     if (plan->own || i + page->across >= plan->count)
-        put_col_labels(s, plan, &labelled->col_plan, x, y + page->plot_h - plan->gap);
+        put_labels(s, plan, &labelled->col_plan, true, x, y + page->plot_h - plan->gap);
     attn_svg_put(s, "</g>\n");
 }
 
@@ -345,10 +313,7 @@ static void write(attn_svg *s, const attn_heat_plan *plan) {
     const attn_page *page = &plan->page;
     attn_text said = {.arena = s->t->arena};
     describe(plan, &said);
-    attn_svg_open(s, page->width, page->height,
-                  page->options->title ? attn_svg_title(s->t->arena, page->options->title)
-                                       : "Heatmap",
-                  said.data ? said.data : "");
+    attn_page_open(s, page, "Heatmap", &said);
     put_definitions(s, plan);
     double x, y;
     attn_page_corner(page, plan->count - 1, &x, &y);

@@ -182,7 +182,7 @@ static attn_status lay_out(attn_heat_plan *plan, attn_error *err) {
     ATTN_TRY(place_title(plan, err));
     const double head = titled(plan) ? PANEL_HEAD : 0, given = page->options->width;
     page->width = given > 0 ? plan->content_w : ceil(fmax(page->width, NARROWEST));
-    page->top = ATTN_PAD + page->line_count * ATTN_LINE + (page->line_count ? 8 : 0) + head;
+    page->top = attn_page_head(page) + head;
     const double bottom = page->top + page->pitch_y * (double)page->down - plan->gap_y +
                           plan->col_room + (page->options->x_label ? AXIS_NAME : 0);
     const double legend = attn_heat_legend(NULL, plan, bottom, given > 0 ? given : page->width);

@@ -181,7 +181,7 @@ static attn_status place_down(line_plan *plan, attn_error *err) {
     const attn_figure_options *o = page->options;
     const double head = (plan->data->titles ? HEAD : 0) + ROW * plan->legend_rows;
     const double gaps = (double)page->down * (GAP_Y + head + TICK_ROOM) - GAP_Y - head;
-    page->top = ATTN_PAD + page->line_count * ATTN_LINE + (page->line_count ? 8 : 0) + head;
+    page->top = attn_page_head(page) + head;
     const double rest = page->top + gaps + (o->x_label ? AXIS_NAME : 4) + ATTN_PAD;
     attn_status status =
         attn_page_share(o->height, rest, page->down, SIZED_LEAST, "height", &page->plot_h, err);
@@ -234,13 +234,6 @@ static void put_axes(attn_svg *s, const line_plan *plan, double left, double top
     attn_svg_put(s, "</g>\n");
 }
 
-static void put_point(attn_svg *s, double x, double y, bool first) {
-    attn_svg_put(s, first ? "M" : "L");
-    attn_svg_number(s, x);
-    attn_svg_put(s, " ");
-    attn_svg_number(s, y);
-}
-
 /* State while a curve is written. The curve is split into paths of PIECE points each. */
 typedef struct pen {
     attn_svg *s; /* NULL: only the length is measured */
@@ -256,11 +249,11 @@ static void move_pen(pen *p, double x, double y) {
         attn_svg_at(p->s, "stroke-dashoffset", p->length);
         attn_svg_put(p->s, " d=\"");
         if (p->down)
-            put_point(p->s, p->x, p->y, true);
+            attn_svg_point(p->s, "M", p->x, p->y);
         p->points = 0;
     }
     if (p->s)
-        put_point(p->s, x, y, !p->down);
+        attn_svg_point(p->s, p->down ? "L" : "M", x, y);
     p->length += step;
     p->down = true;
     p->x = x;
@@ -313,7 +306,7 @@ static void put_mark(attn_svg *s, size_t kind, double x, double y) {
     static const char *const shapes[] = {"m-3.6 0a3.6 3.6 0 1 0 7.2 0a3.6 3.6 0 1 0 -7.2 0z",
                                          "m-3.2 -3.2h6.4v6.4h-6.4z", "m0 -4.2l4 7h-8z",
                                          "m0 -4.4l4.4 4.4l-4.4 4.4l-4.4 -4.4z"};
-    put_point(s, x, y, true);
+    attn_svg_point(s, "M", x, y);
     attn_svg_put(s, shapes[kind % 4]);
 }
 
@@ -331,10 +324,7 @@ static void put_curve(attn_svg *s, const line_plan *plan, size_t k, size_t kind,
                       double top) {
     const attn_figure_curve *c = &plan->data->items[k];
     attn_svg_put(s, "<g class=\"curve\" clip-path=\"url(#plot)\"");
-    attn_text_add(s->t, " transform=\"translate(");
-    attn_svg_number(s, left);
-    attn_svg_put(s, " ");
-    attn_svg_number(s, top);
+    attn_svg_point(s, " transform=\"translate(", left, top);
     attn_svg_put(s, ")\"");
     put_stroke(s, kind, plan->whole[kind]);
     attn_svg_put(s, "><path d=\"");
@@ -360,7 +350,7 @@ static void put_legend_item(attn_svg *s, const line_plan *plan, size_t k, size_t
     attn_svg_put(s, "<path");
     put_stroke(s, kind, plan->whole[kind]);
     attn_svg_put(s, " d=\"");
-    put_point(s, x, y, true);
+    attn_svg_point(s, "M", x, y);
     attn_svg_put(s, "h26\"/>\n"); /* 26 is SAMPLE */
     if (marked) {
         attn_svg_put(s, "<path");
@@ -374,17 +364,13 @@ static void put_legend_item(attn_svg *s, const line_plan *plan, size_t k, size_t
 
 static void put_panel(attn_svg *s, const line_plan *plan, size_t panel) {
     const attn_page *page = &plan->page;
-    const attn_draw_palette *p = attn_draw_palette_of(s->theme);
-    const attn_svg_face head = {.size = ATTN_NAME_SIZE, .bold = true, .fill = p->text};
     double left, top;
     attn_page_corner(page, panel, &left, &top);
     double x = left, y = top - ROW * plan->legend_rows + ROW / 2 - 2;
     size_t kind = 0;
     attn_svg_put(s, "<g class=\"panel\">\n");
     if (plan->data->titles)
-        attn_svg_text(
-            s, left, y - ROW / 2 - 8, &head,
-            attn_svg_name(page->arena, plan->data->titles[panel], head.size * 1.13, page->plot_w));
+        attn_page_panel_title(s, page, left, y - ROW / 2 - 8, plan->data->titles[panel]);
     put_axes(s, plan, left, top);
     for (size_t k = 0; k < plan->data->count && !s->t->failed; k++) {
         if (plan->data->items[k].panel != panel)
@@ -419,9 +405,7 @@ attn_status attn_figure_lines(attn_text *svg, const attn_figure_curves *data,
     attn_text said = {.arena = svg->arena};
     attn_text_add(&said, "%zu curve%s over %.4g to %.4g; values from %.4g to %.4g.", data->count,
                   data->count == 1 ? "" : "s", plan.x_low, plan.x_high, plan.y_low, plan.y_high);
-    attn_svg_open(&s, plan.page.width, plan.page.height,
-                  options->title ? attn_svg_title(svg->arena, options->title) : "Curves",
-                  said.data ? said.data : "");
+    attn_page_open(&s, &plan.page, "Curves", &said);
     attn_svg_put(&s, "<defs><clipPath id=\"plot\">");
     attn_svg_rect(&s, -2, -2, plan.page.plot_w + 4, plan.page.plot_h + 4);
     attn_svg_put(&s, "/></clipPath></defs>\n");

@@ -19,6 +19,10 @@ attn_status attn_page_title(attn_page *page, double width, attn_error *err) {
     return page->line_count >= 0 ? ATTN_OK : attn_no_memory(err, "the title of a figure");
 }
 
+double attn_page_head(const attn_page *page) {
+    return ATTN_PAD + page->line_count * ATTN_LINE + (page->line_count ? 8 : 0);
+}
+
 attn_status attn_page_share(double given, double rest, size_t panels, double least,
                             const char *side, double *plot, attn_error *err) {
     if (!(given > 0))
@@ -35,6 +39,22 @@ attn_status attn_page_share(double given, double rest, size_t panels, double lea
 void attn_page_corner(const attn_page *page, size_t i, double *x, double *y) {
     *x = page->left + (double)(i % page->across) * page->pitch_x;
     *y = page->top + (double)(i / page->across) * page->pitch_y;
+}
+
+void attn_page_open(attn_svg *s, const attn_page *page, const char *kind,
+                    const attn_text *description) {
+    const char *title = page->options->title;
+    attn_svg_open(s, page->width, page->height, title ? attn_svg_title(page->arena, title) : kind,
+                  description->data ? description->data : "");
+}
+
+void attn_page_panel_title(attn_svg *s, const attn_page *page, double x, double y,
+                           const char *title) {
+    const attn_svg_face face = {
+        .size = ATTN_NAME_SIZE, .bold = true, .fill = attn_draw_palette_of(s->theme)->text};
+    /* 1.13: bold letters are wider */
+    attn_svg_text(s, x, y, &face,
+                  attn_svg_name(page->arena, title, face.size * 1.13, page->plot_w));
 }
 
 void attn_page_names(attn_svg *s, const attn_page *page, double x, double y,

@@ -35,6 +35,14 @@ typedef struct attn_page {
 void attn_page_grid(attn_page *page, size_t across, size_t count);
 /* Breaks the title into lines of at most `width` pixels. ATTN_ENOMEM. */
 attn_status attn_page_title(attn_page *page, double width, attn_error *err);
+/* Returns the height that the margin and the title take above the panels. */
+double attn_page_head(const attn_page *page);
+/* Begins the document. Its title is that of the figure, or `kind` if it has none. */
+void attn_page_open(attn_svg *s, const attn_page *page, const char *kind,
+                    const attn_text *description);
+/* Writes the title of a panel, cut at the width of its plot. */
+void attn_page_panel_title(attn_svg *s, const attn_page *page, double x, double y,
+                           const char *title);
 /* Sets *plot to the length of each of `panels` plots along a side of the figure that is `given`
  * pixels long, of which labels, gaps and titles take `rest`. given = 0: *plot stays as it is.
  * ATTN_EARG at `side`: a plot would be shorter than `least`. */

@@ -13,6 +13,12 @@ typedef struct attn_symbol {
     void *to; /* address of the function pointer that receives the function */
 } attn_symbol;
 
+/* A list of the functions that a file calls is a macro LIST(ITEM) with an ITEM(member, function) for
+ * each. These two make of it the members of a struct, with the types of the library's headers, and
+ * the symbols that set them in the struct `to`. */
+#define ATTN_LIBRARY_MEMBER(member, function) __typeof__(function) *member;
+#define ATTN_LIBRARY_SYMBOL(member, function) {#function, &to->member},
+
 /* Loads the library and stores the address of each named function, which may also be in a library
  * that it depends on. Returns false if the library cannot be loaded or a function is missing;
  * dlerror() then has the reason. The library stays loaded. Any thread may call this function. */

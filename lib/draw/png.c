@@ -168,33 +168,25 @@ attn_status attn_figure_cells_png(const uint8_t *codes, size_t rows, size_t cols
 /* Typical bytes of the compressed PNG for each pixel. */
 #define PACKED_BYTES 1
 
-/* Functions of librsvg and cairo that this file calls, with the types of their headers. */
+/* The functions of librsvg and cairo that this file calls. */
+#define FUNCTIONS(ITEM)                                                                            \
+    ITEM(parse, rsvg_handle_new_from_data)                                                         \
+    ITEM(measure, rsvg_handle_get_intrinsic_size_in_pixels)                                        \
+    ITEM(render, rsvg_handle_render_document)                                                      \
+    ITEM(surface, cairo_image_surface_create_for_data)                                             \
+    ITEM(surface_free, cairo_surface_destroy)                                                      \
+    ITEM(write, cairo_surface_write_to_png_stream)                                                 \
+    ITEM(context, cairo_create)                                                                    \
+    ITEM(context_free, cairo_destroy)                                                              \
+    ITEM(unref, g_object_unref)                                                                    \
+    ITEM(error_free, g_error_free)
+
 typedef struct renderer {
-    __typeof__(rsvg_handle_new_from_data) *parse;
-    __typeof__(rsvg_handle_get_intrinsic_size_in_pixels) *measure;
-    __typeof__(rsvg_handle_render_document) *render;
-    __typeof__(cairo_image_surface_create_for_data) *surface;
-    __typeof__(cairo_surface_destroy) *surface_free;
-    __typeof__(cairo_surface_write_to_png_stream) *write;
-    __typeof__(cairo_create) *context;
-    __typeof__(cairo_destroy) *context_free;
-    __typeof__(g_object_unref) *unref;
-    __typeof__(g_error_free) *error_free;
+    FUNCTIONS(ATTN_LIBRARY_MEMBER)
 } renderer;
 
-static attn_status load(renderer *r, attn_error *err) {
-    const attn_symbol symbols[] = {
-        {"rsvg_handle_new_from_data", &r->parse},
-        {"rsvg_handle_get_intrinsic_size_in_pixels", &r->measure},
-        {"rsvg_handle_render_document", &r->render},
-        {"cairo_image_surface_create_for_data", &r->surface},
-        {"cairo_surface_destroy", &r->surface_free},
-        {"cairo_surface_write_to_png_stream", &r->write},
-        {"cairo_create", &r->context},
-        {"cairo_destroy", &r->context_free},
-        {"g_object_unref", &r->unref},
-        {"g_error_free", &r->error_free},
-    };
+static attn_status load(renderer *to, attn_error *err) {
+    const attn_symbol symbols[] = {FUNCTIONS(ATTN_LIBRARY_SYMBOL)};
     if (attn_library_load(LIBRARY, symbols, sizeof symbols / sizeof symbols[0]))
         return ATTN_OK;
     const char *why = dlerror();

@@ -37,6 +37,20 @@ void attn_svg_at(attn_svg *s, const char *name, double value) {
     attn_svg_put(s, "\"");
 }
 
+void attn_svg_point(attn_svg *s, const char *before, double x, double y) {
+    attn_svg_put(s, before);
+    attn_svg_number(s, x);
+    attn_svg_put(s, " ");
+    attn_svg_number(s, y);
+}
+
+void attn_svg_box(attn_svg *s, double x, double y, double width, double height) {
+    attn_svg_at(s, "x", x);
+    attn_svg_at(s, "y", y);
+    attn_svg_at(s, "width", width);
+    attn_svg_at(s, "height", height);
+}
+
 void attn_svg_fill(attn_svg *s, attn_rgb c) {
     attn_text_add(s->t, " fill=\"#%02x%02x%02x\"", c.r, c.g, c.b);
 }
@@ -61,10 +75,8 @@ static void put_escaped(attn_svg *s, const char *text) {
             attn_svg_put(s, "&amp;");
         else if (code == '"')
             attn_svg_put(s, "&quot;");
-        else if (code == 0xfffd || code == 0xfffe || code == 0xffff)
-            attn_svg_put(s, "\xef\xbf\xbd");
         else
-            attn_text_bytes(s->t, p, size);
+            attn_draw_character(s->t, code == 0xfffe || code == 0xffff ? 0xfffd : code, p, size);
     }
 }
 
@@ -74,10 +86,7 @@ void attn_svg_open(attn_svg *s, double width, double height, const char *title,
     attn_svg_put(s, "<svg xmlns=\"http://www.w3.org/2000/svg\"");
     attn_svg_at(s, "width", width);
     attn_svg_at(s, "height", height);
-    attn_svg_put(s, " viewBox=\"0 0 ");
-    attn_svg_number(s, width);
-    attn_svg_put(s, " ");
-    attn_svg_number(s, height);
+    attn_svg_point(s, " viewBox=\"0 0 ", width, height);
     attn_svg_put(s, "\" role=\"img\" aria-labelledby=\"title desc\" font-family=\"" FAMILY
                     "\" xml:space=\"preserve\">\n<title id=\"title\">");
     put_escaped(s, title);
@@ -95,10 +104,7 @@ void attn_svg_close(attn_svg *s) {
 
 void attn_svg_rect(attn_svg *s, double x, double y, double width, double height) {
     attn_svg_put(s, "<rect");
-    attn_svg_at(s, "x", x);
-    attn_svg_at(s, "y", y);
-    attn_svg_at(s, "width", width);
-    attn_svg_at(s, "height", height);
+    attn_svg_box(s, x, y, width, height);
 }
 
 void attn_svg_end(attn_svg *s) {
@@ -122,10 +128,7 @@ void attn_svg_text(attn_svg *s, double x, double y, const attn_svg_face *face, c
     attn_svg_put(s, "<text");
     if (face->turn != 0) {
         /* rotate around (x, y), so that the middle of the letters stays at the anchor */
-        attn_svg_put(s, " transform=\"translate(");
-        attn_svg_number(s, x);
-        attn_svg_put(s, " ");
-        attn_svg_number(s, y);
+        attn_svg_point(s, " transform=\"translate(", x, y);
         attn_svg_put(s, ") rotate(");
         attn_svg_number(s, face->turn);
         attn_svg_put(s, ")\"");
@@ -237,10 +240,8 @@ static const char *visible(attn_arena *arena, const char *text, bool token) {
         const char *glyph = seen(code, !begun || p >= end, token);
         if (glyph)
             attn_text_bytes(&t, glyph, strlen(glyph));
-        else if (code == 0xfffd)
-            attn_text_bytes(&t, "\xef\xbf\xbd", 3);
         else
-            attn_text_bytes(&t, p, size);
+            attn_draw_character(&t, code, p, size);
     }
     if (!t.size && token)
         attn_text_bytes(&t, "∅", strlen("∅"));

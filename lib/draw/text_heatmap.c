@@ -63,10 +63,7 @@ static void put_storey(attn_text *t, const char *label, size_t at, size_t length
             break;
         if (seen != at + 1)
             continue;
-        if (code == 0xfffd)
-            attn_text_bytes(t, "\xef\xbf\xbd", 3);
-        else
-            attn_text_bytes(t, p, size);
+        attn_draw_character(t, code, p, size);
         if (columns == 1) { /* combining marks come before the blank that fills the second column */
             const char *mark = p + size;
             for (; *mark && attn_draw_columns(attn_draw_decode(mark, &size)) == 0; mark += size)
@@ -172,14 +169,9 @@ static void put_rows(attn_text *t, const attn_heatmap *map, names *rows, size_t 
         attn_draw_cut(t, label, left);
         attn_text_bytes(t, " │", strlen(" │"));
         for (size_t c = 0; c < cols; c++) {
-            while (run < map->hidden_count &&
-                   (map->hidden[run].row < r ||
-                    (map->hidden[run].row == r && map->hidden[run].to <= c)))
-                run++;
-            bool hidden =
-                run < map->hidden_count && map->hidden[run].row == r && map->hidden[run].from <= c;
-            const char *cell =
-                hidden ? hidden_cell : shade_of(&s, s.cells[r * map->shape[1] + c], nan_seen);
+            const char *cell = attn_heatmap_is_hidden(map, r, c, &run)
+                                   ? hidden_cell
+                                   : shade_of(&s, s.cells[r * map->shape[1] + c], nan_seen);
             attn_text_bytes(t, cell, strlen(cell));
         }
         attn_text_bytes(t, "│\n", strlen("│\n"));

@@ -23,6 +23,13 @@ unsigned attn_draw_decode(const char *p, size_t *size) {
     return control ? 0xfffd : code;
 }
 
+void attn_draw_character(attn_text *t, unsigned code, const char *p, size_t size) {
+    if (code == 0xfffd)
+        attn_text_bytes(t, "\xef\xbf\xbd", 3);
+    else
+        attn_text_bytes(t, p, size);
+}
+
 typedef struct code_range {
     unsigned first, last;
 } code_range;
@@ -81,10 +88,7 @@ void attn_draw_cut(attn_text *t, const char *text, size_t width) {
         used += attn_draw_columns(code);
         if (used > room)
             break;
-        if (code == 0xfffd)
-            attn_text_bytes(t, "\xef\xbf\xbd", 3);
-        else
-            attn_text_bytes(t, text, size);
+        attn_draw_character(t, code, text, size);
     }
     if (!whole && width)
         attn_text_bytes(t, "…", strlen("…"));

@@ -24,12 +24,6 @@ static const attn_column quoted_columns[] = {
     {"BLEU without attention", "", 0, false},
     {"BLEU with attention", "", 0, false},
 };
-static const attn_column model_columns[] = {
-    {"attention", "", -1, false},          {"parameters", "", 0, false},
-    {"validation loss", "nats", 3, false}, {"training", "s", 1, true},
-    {"speed", "words/s", 0, true},
-};
-
 /* The curves that textbooks show as "approximate BLEU scores from research papers". */
 static const double quoted_lengths[QUOTED] = {10, 20, 30, 40, 50, 60},
                     quoted[VARIANTS][QUOTED] = {{35, 32, 28, 22, 16, 12}, {38, 37, 36, 35, 34, 33}};
@@ -63,9 +57,9 @@ static size_t to_of(double middle) {
 }
 
 static bool score_lengths(attn_lab *lab, const attn_lesson *lesson, size_t v,
-                          const attn_model *model, double results[ATTN_RESULTS], void *ctx) {
+                          const attn_model *model, attn_result *out, void *ctx) {
     buckets *b = ctx;
-    (void)results;
+    (void)out;
     for (size_t i = 0; i < b->count; i++) {
         attn_model_scores scores;
         if (!attn_lab_done(lab, 1) || !attn_lesson_score(lab, lesson, model, from_of(b->middle[i]),
@@ -102,15 +96,13 @@ static void draw_curves(attn_lab *lab, const buckets *b) {
 
 static void run(attn_lab *lab) {
     buckets b = choose_buckets(lab);
-    double results[VARIANTS][ATTN_RESULTS] = {{0}};
+    attn_result results[VARIANTS] = {{0}};
     attn_lesson_contest(lab,
                         &(attn_contest){.task = ATTN_EN_FR,
                                         .variants = variants,
                                         .count = VARIANTS,
                                         .title = "Both models, trained alike",
-                                        ATTN_CONTEST_COLUMNS_OF(model_columns),
-                                        .shown = {ATTN_RESULT_PARAMETERS, ATTN_RESULT_LOSS,
-                                                  ATTN_RESULT_SECONDS, ATTN_RESULT_SPEED},
+                                        .shown = {"parameters", "loss", "seconds", "speed"},
                                         .ctx = &b,
                                         .score = score_lengths},
                         results);

@@ -134,22 +134,15 @@ static void put_curves(attn_json_text *to, const attn_figure_curves *curves) {
     attn_json_array_end(to);
 }
 
-/* Tells whether a cell is hidden. Cells are asked for in row-major order. *at is the index of the
- * first hidden run (a sequence of hidden cells in a row) that can contain the cell. */
-static bool is_hidden(const attn_heatmap *map, size_t row, size_t col, size_t *at) {
-    while (*at < map->hidden_count && (map->hidden[*at].row < row ||
-                                       (map->hidden[*at].row == row && map->hidden[*at].to <= col)))
-        (*at)++;
-    return *at < map->hidden_count && map->hidden[*at].row == row && map->hidden[*at].from <= col;
-}
-
 static void put_map(attn_json_text *to, const attn_heatmap *map) {
     size_t run = 0;
     attn_json_array(to);
     for (size_t r = 0; r < map->shape[0]; r++) {
         attn_json_array(to);
         for (size_t c = 0; c < map->shape[1]; c++)
-            attn_json_float(to, is_hidden(map, r, c, &run) ? NAN : map->max[r * map->shape[1] + c]);
+            attn_json_float(to, attn_heatmap_is_hidden(map, r, c, &run)
+                                    ? NAN
+                                    : map->max[r * map->shape[1] + c]);
         attn_json_array_end(to);
     }
     attn_json_array_end(to);

@@ -43,7 +43,9 @@ static bool count_words(attn_lab *lab, attn_lesson *lesson, size_t pairs) {
            attn_lab_ok(lab, attn_tokenizer_settle(lesson->made[1], 1, 0, lab->err));
 }
 
-bool attn_lesson_open(attn_lab *lab, attn_task task, attn_lesson *lesson) {
+/* Makes the corpus of a task, its vocabularies and datasets by the settings, in lab->work. Returns
+ * false if the lab has failed. The lesson must be closed in either case. */
+static bool open_lesson(attn_lab *lab, attn_task task, attn_lesson *lesson) {
     const size_t pairs = attn_lab_size(lab, "num_pairs");
     attn_language languages[2];
     attn_task_languages(task, languages);
@@ -70,12 +72,14 @@ bool attn_lesson_open(attn_lab *lab, attn_task task, attn_lesson *lesson) {
                                              lab->work, &lesson->validation, lab->err));
 }
 
-void attn_lesson_close(attn_lesson *lesson) {
+static void close_lesson(attn_lesson *lesson) {
     attn_tokenizer_free(lesson->made[0]);
     attn_tokenizer_free(lesson->made[1]);
 }
 
-attn_model_config attn_lesson_config(const attn_lab *lab, const attn_lesson *lesson) {
+/* Returns the default configuration of a model, but with the width of the settings, the sizes of
+ * the vocabularies, and without dropout. */
+static attn_model_config make_config(const attn_lab *lab, const attn_lesson *lesson) {
     attn_model_config config = attn_model_defaults();
     config.width = attn_lab_size(lab, "width");
     config.dropout_p = 0;
@@ -85,26 +89,31 @@ attn_model_config attn_lesson_config(const attn_lab *lab, const attn_lesson *les
 }
 
 /* ---- training with progress reports ---- */
-typedef struct watch {
+
+/* A model, its results, and its training curve: after steps[i] steps right[i] percent of the validation
+ * words were predicted right. The curve [count] is among the findings. */
+typedef struct pupil {
     attn_lab *lab;
-    attn_pupil *pupil;
-    double words;
-} watch;
+    attn_model *model;
+    attn_result *result;
+    double words; /* words that it was trained on */
+    double *steps, *right;
+    size_t count;
+} pupil;
 
 static void see_progress(void *ctx, const attn_training_progress *now) {
-    watch *w = ctx;
-    attn_pupil *p = w->pupil;
-    w->words = now->words_per_second * now->seconds;
+    pupil *p = ctx;
+    p->words = now->words_per_second * now->seconds;
     if (now->evaluated && p->count < EVALUATIONS + 1) {
         p->steps[p->count] = (double)now->step;
         p->right[p->count++] = 100 * now->validation_right;
     }
     /* cancellation and deadline are checked by the training loop itself */
-    if (w->lab->hooks->progress)
-        w->lab->hooks->progress(w->lab->hooks->ctx,
-                                w->lab->from + (w->lab->to - w->lab->from) * (double)now->step /
-                                                   (double)now->steps,
-                                NULL);
+    const attn_lab *lab = p->lab;
+    if (lab->hooks->progress)
+        lab->hooks->progress(
+            lab->hooks->ctx,
+            lab->from + (lab->to - lab->from) * (double)now->step / (double)now->steps, NULL);
 }
 
 static attn_training_options options_of(const attn_lab *lab) {
@@ -119,40 +128,28 @@ static attn_training_options options_of(const attn_lab *lab) {
     return o;
 }
 
-static bool train_pupil(attn_lab *lab, const attn_lesson *lesson, attn_pupil *pupil) {
+/* Trains a new model. Returns false if the lab has failed. */
+static bool train_pupil(attn_lab *lab, const attn_lesson *lesson, pupil *p) {
     const attn_training_options options = options_of(lab);
-    watch w = {.lab = lab, .pupil = pupil};
-    const attn_training_hooks hooks = {see_progress, NULL, &w};
+    const attn_training_hooks hooks = {see_progress, NULL, p};
     attn_training_state state;
     attn_lab_scratch(lab);
-    pupil->steps = attn_lab_keep(lab, EVALUATIONS + 1, sizeof *pupil->steps);
-    pupil->right = attn_lab_keep(lab, EVALUATIONS + 1, sizeof *pupil->right);
+    p->steps = attn_lab_keep(lab, EVALUATIONS + 1, sizeof *p->steps);
+    p->right = attn_lab_keep(lab, EVALUATIONS + 1, sizeof *p->right);
     if (lab->status ||
-        !attn_lab_ok(lab, attn_training_start(pupil->model, lab->scratch, &state, lab->err)))
+        !attn_lab_ok(lab, attn_training_start(p->model, lab->scratch, &state, lab->err)))
         return false;
     const double began = attn_lab_clock(lab);
     if (!attn_lab_ok(lab,
-                     attn_train(pupil->model, &lesson->train, &lesson->validation, &options, &state,
+                     attn_train(p->model, &lesson->train, &lesson->validation, &options, &state,
                                 &hooks, lab->hooks->pool, lab->hooks->control, lab->err)))
         return false;
-    pupil->seconds = attn_lab_clock(lab) - began;
-    pupil->words_per_second = w.words / fmax(pupil->seconds, 1e-9);
-    pupil->loss = state.best_loss;
-    attn_training_take_best(pupil->model, &state);
+    p->result->seconds = attn_lab_clock(lab) - began;
+    p->result->speed = p->words / fmax(p->result->seconds, 1e-9);
+    p->result->loss = state.best_loss;
+    p->result->right = p->right[p->count - 1];
+    attn_training_take_best(p->model, &state);
     return true;
-}
-
-bool attn_lesson_teach(attn_lab *lab, const attn_lesson *lesson, const attn_model_config *config,
-                       attn_pupil *pupil) {
-    *pupil = (attn_pupil){0};
-    if (lab->status || !attn_lab_ok(lab, attn_model_new(config, attn_lab_seed(lab), true,
-                                                        &pupil->model, lab->err)))
-        return false;
-    if (train_pupil(lab, lesson, pupil))
-        return true;
-    attn_model_free(pupil->model);
-    pupil->model = NULL;
-    return false;
 }
 
 /* ---- evaluation of trained models ---- */
@@ -321,47 +318,52 @@ static attn_picture *open_example(attn_lab *lab, const attn_contest *c, const at
     return lab->status ? NULL : p;
 }
 
-/* Scores a model on the held-out pairs of the lesson. */
-static bool score_pairs(attn_lab *lab, const attn_lesson *lesson, const attn_model *model,
-                        double results[ATTN_RESULTS]) {
-    attn_model_scores scores;
-    if (!attn_lesson_score(lab, lesson, model, 0, 0, &scores))
-        return false;
-    results[ATTN_RESULT_BLEU] = attn_bleu_score(&scores.bleu, false);
-    results[ATTN_RESULT_EXACT] = 100 * (double)scores.bleu.exact / (double)scores.bleu.sentences;
-    results[ATTN_RESULT_ALIGNMENT_ERROR] = 100 * attn_lesson_alignment(&scores);
-    return true;
+#define COLUMN(member, ...) {__VA_ARGS__},
+#define NAME(member, ...)   #member,
+static const attn_column result_columns[] = {ATTN_RESULT_LIST(COLUMN)};
+static const char *const result_names[] = {ATTN_RESULT_LIST(NAME)};
+
+/* Returns the index of a member of attn_result, which must exist. */
+static size_t index_of_result(const char *name) {
+    size_t i = 0;
+    while (strcmp(result_names[i], name))
+        i++;
+    return i;
 }
 
-/* Finds the results of a variant and adds their row to the table. */
-static bool find_results(attn_lab *lab, const attn_contest *c, const attn_lesson *lesson, size_t v,
-                         const attn_pupil *pupil, attn_table *table, double results[ATTN_RESULTS]) {
-    const attn_parameters *set = attn_model_parameters(pupil->model);
-    results[ATTN_RESULT_PARAMETERS] = (double)attn_parameters_count(set, "");
-    results[ATTN_RESULT_CROSS_PARAMETERS] = (double)attn_parameters_count(set, "cross_attention");
-    results[ATTN_RESULT_LOSS] = pupil->loss;
-    results[ATTN_RESULT_RIGHT] = pupil->right[pupil->count - 1];
-    results[ATTN_RESULT_SECONDS] = pupil->seconds;
-    results[ATTN_RESULT_SPEED] = pupil->words_per_second;
-    if (!(c->score ? c->score(lab, lesson, v, pupil->model, results, c->ctx)
-                   : score_pairs(lab, lesson, pupil->model, results)))
-        return false;
+static attn_table *open_table(attn_lab *lab, const attn_contest *c) {
+    attn_column *columns = attn_lab_keep(lab, ATTN_RESULTS_SHOWN, sizeof *columns);
+    if (!columns)
+        return NULL;
+    size_t n = 1;
+    columns[0] = (attn_column){"attention", "", -1, false};
+    for (; c->shown[n - 1]; n++)
+        columns[n] = result_columns[index_of_result(c->shown[n - 1])];
+    return attn_lab_table(lab, c->title, columns, n, c->count);
+}
+
+static void add_row(attn_table *table, const attn_contest *c, size_t v, const attn_result *result) {
     attn_entry *row = table->entries + table->row_count++ * table->column_count;
     row[0] = (attn_entry){c->variants[v].name, (double)NAN};
-    for (size_t i = 1; i < table->column_count; i++)
-        row[i].number = results[c->shown[i - 1]];
-    return true;
+    for (size_t i = 0; c->shown[i]; i++)
+        row[i + 1].number = ((const double *)result)[index_of_result(c->shown[i])];
 }
 
-/* Draws where the decoder of a trained variant looks. */
-static void draw_look(attn_lab *lab, const attn_contest *c, const attn_lesson *lesson, size_t v,
-                      const attn_model *model, attn_picture *looks, const attn_specimen *example) {
-    const float *look = mean_cross_weights(lab, lesson, model, example);
-    if (!look)
-        return;
-    attn_lab_heatmap(lab, looks, v, c->variants[v].name, look, example->S);
-    if (c->look)
-        c->look(lab, attn_model_configuration(model), looks, v, example);
+/* Counts the parameters of a trained variant and scores it. */
+static bool find_results(attn_lab *lab, const attn_contest *c, const attn_lesson *lesson, size_t v,
+                         attn_model *model, attn_result *out) {
+    const attn_parameters *set = attn_model_parameters(model);
+    attn_model_scores scores;
+    out->parameters = (double)attn_parameters_count(set, "");
+    out->cross_parameters = (double)attn_parameters_count(set, "cross_attention");
+    if (c->score)
+        return c->score(lab, lesson, v, model, out, c->ctx);
+    if (!attn_lesson_score(lab, lesson, model, 0, 0, &scores))
+        return false;
+    out->bleu = attn_bleu_score(&scores.bleu, false);
+    out->exact = 100 * (double)scores.bleu.exact / (double)scores.bleu.sentences;
+    out->alignment_error = 100 * attn_lesson_alignment(&scores);
+    return true;
 }
 
 /* The table and the pictures of a contest, and the pair of its example. */
@@ -371,12 +373,28 @@ typedef struct exhibits {
     attn_specimen example;
 } exhibits;
 
+/* Adds the findings on a trained variant. */
+static void exhibit(attn_lab *lab, const attn_contest *c, const attn_lesson *lesson, size_t v,
+                    const pupil *p, exhibits *e) {
+    const char *name = c->variants[v].name;
+    if (!find_results(lab, c, lesson, v, p->model, p->result))
+        return;
+    add_row(e->table, c, v, p->result);
+    if (e->curves)
+        attn_lab_curve(lab, e->curves, 0, name, p->steps, p->right, p->count);
+    const float *look = e->looks ? mean_cross_weights(lab, lesson, p->model, &e->example) : NULL;
+    if (look)
+        attn_lab_heatmap(lab, e->looks, v, name, look, e->example.S);
+    if (look && c->look)
+        c->look(lab, attn_model_configuration(p->model), e->looks, v, &e->example);
+}
+
 static void try_variant(attn_lab *lab, const attn_contest *c, const attn_lesson *lesson, size_t v,
-                        exhibits *e, double results[ATTN_RESULTS]) {
+                        exhibits *e, attn_result *result) {
     const attn_variant *variant = &c->variants[v];
     const double step = (1 - c->from) / (double)c->count;
-    attn_model_config config = attn_lesson_config(lab, lesson);
-    attn_pupil pupil;
+    attn_model_config config = make_config(lab, lesson);
+    pupil p = {.lab = lab, .result = result};
     config.attention = variant->attention;
     if (variant->heads)
         config.num_heads = variant->heads;
@@ -384,28 +402,24 @@ static void try_variant(attn_lab *lab, const attn_contest *c, const attn_lesson 
         c->configure(lab, &config);
     attn_lab_part(lab, c->from + step * (double)v, c->from + step * (double)(v + 1), "training: %s",
                   variant->name);
-    if (!attn_lesson_teach(lab, lesson, &config, &pupil))
-        return;
-    const bool found = find_results(lab, c, lesson, v, &pupil, e->table, results);
-    if (found && e->curves)
-        attn_lab_curve(lab, e->curves, 0, variant->name, pupil.steps, pupil.right, pupil.count);
-    if (found && e->looks)
-        draw_look(lab, c, lesson, v, pupil.model, e->looks, &e->example);
-    attn_model_free(pupil.model);
+    if (attn_lab_ok(lab, attn_model_new(&config, attn_lab_seed(lab), true, &p.model, lab->err)) &&
+        train_pupil(lab, lesson, &p))
+        exhibit(lab, c, lesson, v, &p, e);
+    attn_model_free(p.model);
 }
 
-void attn_lesson_contest(attn_lab *lab, const attn_contest *c, double (*results)[ATTN_RESULTS]) {
+void attn_lesson_contest(attn_lab *lab, const attn_contest *c, attn_result *results) {
     attn_lesson lesson;
-    exhibits e = {.table = attn_lab_table(lab, c->title, c->columns, c->column_count, c->count)};
+    exhibits e = {.table = open_table(lab, c)};
     attn_lab_part(lab, c->from, c->from, "a corpus of %zu pairs", attn_lab_size(lab, "num_pairs"));
-    if (attn_lesson_open(lab, c->task, &lesson)) {
+    if (open_lesson(lab, c->task, &lesson)) {
         if (c->learning)
             e.curves =
                 attn_lab_curves(lab, "curves", c->learning, "steps", c->right, 1, NULL, c->count);
         if (c->looking)
             e.looks = open_example(lab, c, &lesson, &e.example);
         for (size_t v = 0; v < c->count && !lab->status; v++)
-            try_variant(lab, c, &lesson, v, &e, results[v]);
+            try_variant(lab, c, &lesson, v, &e, &results[v]);
     }
-    attn_lesson_close(&lesson);
+    close_lesson(&lesson);
 }

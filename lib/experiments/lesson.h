@@ -1,5 +1,5 @@
 /* A lesson: a corpus with vocabularies and datasets, on which an experiment trains several models
- * under equal conditions. A pupil is a model that was trained in a lesson. */
+ * under equal conditions. */
 #ifndef ATTN_EXPERIMENTS_LESSON_H
 #define ATTN_EXPERIMENTS_LESSON_H
 
@@ -25,37 +25,15 @@ typedef struct attn_lesson {
     attn_corpus_options options;
     attn_corpus *corpus;
     const attn_tokenizer *source, *target;
-    /* vocabularies that attn_lesson_open made and attn_lesson_close frees */
-    attn_tokenizer *made[2];
+    attn_tokenizer *made[2]; /* vocabularies that the lesson made and frees */
     attn_dataset train, validation;
 } attn_lesson;
-
-/* A trained model and its training curve. steps[i] and right[i] [count]: after so many steps, so
- * many percent of the validation words were predicted right. Both are among the findings. */
-typedef struct attn_pupil {
-    attn_model *model;
-    double loss;                      /* lowest validation loss, nats for each word */
-    double seconds, words_per_second; /* time and speed of training, by attn_lab_clock */
-    double *steps, *right;
-    size_t count;
-} attn_pupil;
 
 /* Returns an upper bound for the bytes of an experiment with these settings that trains one model
  * at a time. */
 size_t attn_lesson_bytes(const attn_experiment *about, const double *values);
 extern const attn_setting_rule attn_lesson_rules[]; /* the rules for the settings above */
 
-/* Makes the corpus of a task, its vocabularies and datasets by the settings, in lab->work. Returns
- * false if the lab has failed. The lesson must be closed in either case. */
-bool attn_lesson_open(attn_lab *lab, attn_task task, attn_lesson *lesson);
-void attn_lesson_close(attn_lesson *lesson);
-/* Returns the default configuration of a model, but with the width of the settings, the sizes of
- * the lesson's vocabularies, and without dropout. */
-attn_model_config attn_lesson_config(const attn_lab *lab, const attn_lesson *lesson);
-/* Makes and trains a model, and reports progress in the lab's current part. Returns false if the
- * lab has failed; pupil->model is NULL then. Else the caller frees pupil->model. */
-bool attn_lesson_teach(attn_lab *lab, const attn_lesson *lesson, const attn_model_config *config,
-                       attn_pupil *pupil);
 /* Scores a model on held-out pairs with shortest … longest source words. longest = 0: the lengths
  * of the lesson. Returns false if the lab has failed. */
 bool attn_lesson_score(attn_lab *lab, const attn_lesson *lesson, const attn_model *model,
@@ -90,36 +68,35 @@ typedef struct attn_variant {
     size_t heads; /* 0: the default */
 } attn_variant;
 
-/* What is known of a trained variant, as index of its results. The contest finds all but the last
- * three; it finds BLEU, exact and alignment error only if it has no `score`. Shares are percentages. */
-typedef enum attn_result {
-    ATTN_RESULT_PARAMETERS,
-    ATTN_RESULT_CROSS_PARAMETERS, /* of the cross-attention */
-    ATTN_RESULT_LOSS,             /* the lowest validation loss, nats for each word */
-    ATTN_RESULT_RIGHT,            /* validation words predicted right */
-    ATTN_RESULT_BLEU,             /* on held-out pairs */
-    ATTN_RESULT_EXACT,            /* held-out pairs translated without a fault */
-    ATTN_RESULT_ALIGNMENT_ERROR,
-    ATTN_RESULT_SECONDS, /* time and speed of training */
-    ATTN_RESULT_SPEED,
-    ATTN_RESULT_KEYS_SEEN, /* keys that the cross-attention sees */
-    ATTN_RESULT_SHORT_BLEU,
-    ATTN_RESULT_LONG_BLEU,
-    ATTN_RESULTS
+/* The results of a trained variant: ITEM(member, name of its column, unit, decimals, measured).
+ * parameters: of all layers, and of the cross-attention; right: validation words predicted right;
+ * exact: held-out pairs translated without a fault; keys_seen: by the cross-attention. */
+#define ATTN_RESULT_LIST(ITEM)                                                                     \
+    ITEM(parameters, "parameters", "", 0, false)                                                   \
+    ITEM(cross_parameters, "its parameters", "", 0, false)                                         \
+    ITEM(loss, "validation loss", "nats", 3, false)                                                \
+    ITEM(right, "right", "%", 1, false)                                                            \
+    ITEM(exact, "exact", "%", 1, false)                                                            \
+    ITEM(bleu, "BLEU", "", 2, false)                                                               \
+    ITEM(alignment_error, "alignment error", "%", 1, false)                                        \
+    ITEM(seconds, "training", "s", 1, true)                                                        \
+    ITEM(speed, "speed", "words/s", 0, true)                                                       \
+    ITEM(keys_seen, "keys seen", "%", 1, false)                                                    \
+    ITEM(short_bleu, "BLEU, short", "", 2, false)                                                  \
+    ITEM(long_bleu, "BLEU, long", "", 2, false)
+#define ATTN_RESULT_MEMBER(member, ...) double member;
+typedef struct attn_result {
+    ATTN_RESULT_LIST(ATTN_RESULT_MEMBER)
 } attn_result;
 
-enum { ATTN_CONTEST_COLUMNS = 12 }; /* most columns of a contest's table */
+enum { ATTN_RESULTS_SHOWN = 8 }; /* most columns of a contest's table, with that of the names */
 
 typedef struct attn_contest {
     attn_task task;
     const attn_variant *variants; /* [count]; one without attention is the last, without a panel */
     size_t count;
-    /* The table of results. Its first column has the names of the variants, and column i of the
-     * others has their results shown[i - 1]. */
-    const char *title;
-    const attn_column *columns; /* [column_count] */
-    size_t column_count;
-    attn_result shown[ATTN_CONTEST_COLUMNS];
+    const char *title;                     /* of the table of results */
+    const char *shown[ATTN_RESULTS_SHOWN]; /* members of attn_result, ended by NULL */
     /* Titles of the training curves (NULL: they are not drawn), of their axis, and of the picture of
      * one example: where each decoder looks (NULL: none). */
     const char *learning, *right, *looking;
@@ -129,22 +106,18 @@ typedef struct attn_contest {
     void *ctx;
     /* Changes the configuration of a variant before it is trained. May be NULL. */
     void (*configure)(attn_lab *lab, attn_model_config *config);
-    /* Scores a trained model in place of the contest and sets results. Returns false if the lab has
-     * failed. May be NULL. */
+    /* Scores a trained model. NULL: the contest finds exact, bleu and alignment_error by the pairs of
+     * the lesson. Returns false if the lab has failed. */
     bool (*score)(attn_lab *lab, const attn_lesson *lesson, size_t variant, const attn_model *model,
-                  double results[ATTN_RESULTS], void *ctx);
+                  attn_result *out, void *ctx);
     /* Adds to the panel of a variant in the picture of the example. May be NULL. */
     void (*look)(attn_lab *lab, const attn_model_config *config, attn_picture *picture,
                  size_t variant, const attn_specimen *specimen);
 } attn_contest;
 
-#define ATTN_CONTEST_COLUMNS_OF(list)                                                              \
-    .columns = (list), .column_count = sizeof(list) / sizeof *(list)
-
 /* Opens the lesson, trains and scores all variants, and adds a table of their results and two
- * pictures: their training curves ("curves") and the example ("weights"). results is
- * [contest->count]. */
-void attn_lesson_contest(attn_lab *lab, const attn_contest *contest,
-                         double (*results)[ATTN_RESULTS]);
+ * pictures: their training curves ("curves") and the example ("weights"). Sets the results
+ * [contest->count], which are zeros before. */
+void attn_lesson_contest(attn_lab *lab, const attn_contest *contest, attn_result *results);
 
 #endif

@@ -24,12 +24,6 @@ static const attn_column cost_columns[] = {
     {"time", "ms", 2, true},
     {"beside full", "x", 2, true},
 };
-static const attn_column quality_columns[] = {
-    {"attention", "", -1, false},          {"keys seen", "%", 1, false},
-    {"validation loss", "nats", 3, false}, {"BLEU, short", "", 2, false},
-    {"BLEU, long", "", 2, false},          {"alignment error", "%", 1, false},
-    {"speed", "words/s", 0, true},
-};
 
 static const struct {
     const char *name;
@@ -154,7 +148,7 @@ static void configure(attn_lab *lab, attn_model_config *config) {
 }
 
 static bool score(attn_lab *lab, const attn_lesson *lesson, size_t v, const attn_model *model,
-                  double results[ATTN_RESULTS], void *ctx) {
+                  attn_result *out, void *ctx) {
     const size_t shortest = attn_lab_size(lab, "shortest"), longest = attn_lab_size(lab, "longest"),
                  half = (shortest + longest) / 2, middle = half > 6 || half == longest ? half : 6;
     attn_model_scores below, above;
@@ -162,10 +156,10 @@ static bool score(attn_lab *lab, const attn_lesson *lesson, size_t v, const attn
     if (!attn_lesson_score(lab, lesson, model, shortest, middle, &below) ||
         !attn_lesson_score(lab, lesson, model, middle, longest, &above))
         return false;
-    results[ATTN_RESULT_KEYS_SEEN] = percent_visible(lab, attn_model_configuration(model));
-    results[ATTN_RESULT_SHORT_BLEU] = attn_bleu_score(&below.bleu, false);
-    results[ATTN_RESULT_LONG_BLEU] = attn_bleu_score(&above.bleu, false);
-    results[ATTN_RESULT_ALIGNMENT_ERROR] = 100 * attn_lesson_alignment(&above);
+    out->keys_seen = percent_visible(lab, attn_model_configuration(model));
+    out->short_bleu = attn_bleu_score(&below.bleu, false);
+    out->long_bleu = attn_bleu_score(&above.bleu, false);
+    out->alignment_error = 100 * attn_lesson_alignment(&above);
     return true;
 }
 
@@ -174,9 +168,7 @@ static const attn_contest contest = {
     .variants = variants,
     .count = VARIANTS,
     .title = "Translation with fewer keys, held-out sentences",
-    ATTN_CONTEST_COLUMNS_OF(quality_columns),
-    .shown = {ATTN_RESULT_KEYS_SEEN, ATTN_RESULT_LOSS, ATTN_RESULT_SHORT_BLEU,
-              ATTN_RESULT_LONG_BLEU, ATTN_RESULT_ALIGNMENT_ERROR, ATTN_RESULT_SPEED},
+    .shown = {"keys_seen", "loss", "short_bleu", "long_bleu", "alignment_error", "speed"},
     .learning = "Learning to translate with fewer keys",
     .right = "validation words predicted right, %",
     .looking = "Where the decoder looks",
@@ -189,7 +181,7 @@ static const attn_contest contest = {
 };
 
 static void run(attn_lab *lab) {
-    double found[VARIANTS][ATTN_RESULTS] = {{0}};
+    attn_result found[VARIANTS] = {{0}};
     attn_lab_part(lab, 0, 0.1, "the operation over %zu tokens", attn_lab_size(lab, "tokens"));
     measure_costs(lab);
     attn_lesson_contest(lab, &contest, found);
@@ -203,10 +195,8 @@ static void run(attn_lab *lab) {
         "%.1f on short and %.1f on long sentences, strided %.1f and %.1f, full attention %.1f and "
         "%.1f.",
         local[0].number, local[2].number, local[4].number, local[3].number,
-        attn_lab_size(lab, "radius"), found[1][ATTN_RESULT_SHORT_BLEU],
-        found[1][ATTN_RESULT_LONG_BLEU], found[2][ATTN_RESULT_SHORT_BLEU],
-        found[2][ATTN_RESULT_LONG_BLEU], found[0][ATTN_RESULT_SHORT_BLEU],
-        found[0][ATTN_RESULT_LONG_BLEU]);
+        attn_lab_size(lab, "radius"), found[1].short_bleu, found[1].long_bleu, found[2].short_bleu,
+        found[2].long_bleu, found[0].short_bleu, found[0].long_bleu);
 }
 
 const attn_experiment_row attn_experiment_sparse = {

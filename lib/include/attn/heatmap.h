@@ -122,6 +122,9 @@ typedef struct attn_heatmaps {
 
 /* Returns the options with their default values. */
 attn_heatmap_options attn_heatmap_defaults(void);
+/* Returns whether a cell is hidden. For cells in row-major order: *at, at first 0, is the index of the
+ * first hidden run that can contain the cell. */
+bool attn_heatmap_is_hidden(const attn_heatmap *map, size_t row, size_t col, size_t *at);
 /* Computes the number of heatmaps and the rows and columns of each from shapes alone. Errors as in
  * attn_heatmap_build. */
 attn_status attn_heatmap_shape(const attn_heatmap_options *options, size_t B, size_t H, size_t L,

@@ -477,12 +477,7 @@ static void put_cells(srv_csv *t, const srv_heat_answer *a, const attn_heatmap *
             srv_csv_index(t, false, map->head);
         put_name(t, &names->query, map, 0, r);
         for (size_t c = 0; c < map->shape[1]; c++) {
-            while (run < map->hidden_count &&
-                   (map->hidden[run].row < r ||
-                    (map->hidden[run].row == r && map->hidden[run].to <= c)))
-                run++;
-            bool hidden =
-                run < map->hidden_count && map->hidden[run].row == r && map->hidden[run].from <= c;
+            const bool hidden = attn_heatmap_is_hidden(map, r, c, &run);
             srv_csv_number(t, false, hidden ? NAN : cells[r * map->shape[1] + c], true,
                            a->decimals);
         }
