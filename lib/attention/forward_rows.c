@@ -59,10 +59,7 @@ static bool finish_output(const attn_forward *f, const attn_block *block, const 
 static attn_status overflows(const attn_attention *a, const attn_block *block, size_t r,
                              const char *what, attn_error *err) {
     char where[96];
-    attn_element_path(a, 'q', block->b, block->h, block->i + r, 0, where);
-    char *last = strrchr(where, '/');
-    if (last)
-        *last = 0;
+    attn_element_path(a, 'q', block->b, block->h, block->i + r, ATTN_WHOLE_ROW, where);
     return attn_fail(err, ATTN_ENONFINITE, where,
                      "the %s of this query overflow %s; scale the inputs down (or set "
                      "allow_nonfinite)",

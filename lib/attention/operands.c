@@ -119,14 +119,16 @@ void attn_element_path(const attn_attention *a, char which, size_t b, size_t h, 
         row -= a->dims.past;
     if (layout == ATTN_BHLE && (a->dims.has_heads || in->layout != ATTN_BHLE))
         index[count++] = h;
-    index[count++] = row;
+    if (which != 'q' || !in->one_query)
+        index[count++] = row;
     if (layout == ATTN_BLHE)
         index[count++] = h;
-    index[count++] = layout == ATTN_BLD ? h * (which == 'v'   ? a->dims.Ev
-                                               : which == 'k' ? a->dims.Ek
-                                                              : a->dims.E) +
-                                              col
-                                        : col;
+    if (col != ATTN_WHOLE_ROW && !in->projected)
+        index[count++] = layout == ATTN_BLD ? h * (which == 'v'   ? a->dims.Ev
+                                                   : which == 'k' ? a->dims.Ek
+                                                                  : a->dims.E) +
+                                                  col
+                                            : col;
     int used = snprintf(path, 96, "%s", name);
     for (size_t i = 0; i < count && used > 0 && used < 96; i++)
         used += snprintf(path + used, 96 - (size_t)used, "/%zu", index[i]);

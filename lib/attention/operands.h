@@ -33,7 +33,9 @@ typedef const void *(*attn_rows_reader)(const attn_attention *a, size_t b, size_
                                         size_t n, size_t elem, void *scratch, size_t *ld);
 
 /* Writes the path of an element of the caller's tensors for errors, such as "key/0/3/1". `which` is
- * 'q' (query), 'k' (key or past_key) or 'v' (value or past_value). */
+ * 'q' (query), 'k' (key or past_key) or 'v' (value or past_value). col ATTN_WHOLE_ROW: the path of the
+ * row. attn_inputs.projected and one_query shorten the path. */
+#define ATTN_WHOLE_ROW SIZE_MAX
 void attn_element_path(const attn_attention *a, char which, size_t b, size_t h, size_t row,
                        size_t col, char path[96]);
 

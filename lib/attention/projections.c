@@ -146,6 +146,7 @@ attn_status attn_projections_shape(const attn_inputs *in, const attn_projections
     if (attn_position_encodes(in->position.kind))
         projected.position = (attn_position){.kind = ATTN_POSITION_NONE};
     projected.layout = ATTN_BLD;
+    projected.projected = true;
     projected.num_heads = p->num_heads;
     projected.num_kv_heads = p->num_kv_heads ? p->num_kv_heads : p->num_heads;
     ATTN_TRY(check_output(&projected, p, parameters, err));

@@ -184,6 +184,18 @@ def test_a_row_is_blamed_behind_projections(daemon):
     refused(daemon, body, "nonfinite_value", "/query/2")
 
 
+def test_a_mask_beside_projections_is_blamed_to_the_number(daemon):
+    body = {"query": [[1, 2, 3, 4]] * 3, "projections": {"num_heads": 2, "w_q": ONES},
+            "attn_mask": nan(3, 3), "mask_semantics": "additive"}
+    refused(daemon, body, "nonfinite_value", "/attn_mask/2/2")
+
+
+def test_scores_of_a_decoder_state_overflow(daemon):
+    """The state has no axis of queries, so the pointer is that of its batch entry."""
+    body = {"query": [[1, 1], [1, 1], [3e38, 3e38]], "key": [[[1, 1]], [[1, 1]], [[3e38, 3e38]]], "score": "dot"}
+    refused(daemon, body, "nonfinite_value", "/query/2", "overflow")
+
+
 def test_dropout_of_zero_needs_no_seed(daemon):
     assert ask(daemon, X | {"dropout_p": 0}) == ask(daemon, X)
 

@@ -76,6 +76,10 @@ typedef struct attn_inputs {
      * < p. */
     uint64_t dropout_seed;
     attn_mask_spec mask;
+    /* How errors name elements of query, key and value. projected: they are projections of other
+     * tensors (attn_projections_shape sets this), and errors name a row and no element of it.
+     * one_query: the axis L of query, of length 1, was added, and errors leave its index out. */
+    bool projected, one_query;
     bool score_gradients;     /* true: a backward pass also computes attn_gradients.scores */
     bool allow_nonfinite;     /* true: NaN and infinity are accepted; false: ATTN_ENONFINITE */
     attn_precision precision; /* isa.h; float64 tensors and gradients require ATTN_PRECISION_FP32 */

@@ -135,7 +135,7 @@ static list list_gradients(const srv_attention_call *call, const srv_gradients *
 static void reshape_gradients(const srv_attention_call *call, srv_gradients *g) {
     const attn_mask_spec *mask = &call->body.operation.in.mask;
     srv_add_axes(&g->inputs.scores, call->body.operation.extra_axes);
-    if (!call->body.operation.one_query)
+    if (!call->body.operation.in.one_query)
         return;
     srv_drop_axis(&g->inputs.query, 2);
     srv_drop_axis(&g->inputs.scores, 2);

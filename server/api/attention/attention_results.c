@@ -98,7 +98,7 @@ static int weights_shape(const srv_attention_call *call, size_t dims[ATTN_MAX_RA
 /* Adds the operands, and their products with the weights. */
 static void add_operands(list *l, const srv_attention_call *call) {
     const attn_attention_dims *d = &call->body.operation.dims;
-    const int last = d->weights_rank - 1, drop = call->body.operation.one_query;
+    const int last = d->weights_rank - 1, drop = call->body.operation.in.one_query;
     size_t dims[ATTN_MAX_RANK];
     memcpy(dims, d->weights, sizeof dims);
     dims[last] = d->E;
@@ -145,7 +145,7 @@ size_t srv_attention_results(const srv_attention_call *call, unsigned want,
     add_result(&l, "row_sums", SRV_WANT_ROW_SUMS, &call->row_sums, d->result, d->rows_rank,
                d->rows);
     add_scores(&l, call);
-    for (size_t i = 0; call->body.operation.one_query && i < l.count; i++)
+    for (size_t i = 0; call->body.operation.in.one_query && i < l.count; i++)
         drop_dim(rows[i].dims, rows[i].rank--,
                  rows[i].want & (ATTN_WANT_LOGSUMEXP | SRV_WANT_ROW_SUMS) ? 1 : 2);
     for (size_t i = 0; i < l.count; i++)

@@ -234,10 +234,6 @@ static attn_status analyse(srv_attention_call *call, attn_error *err) {
     return status ? status : srv_analysis_run(an, srv_request_pool(call->req), err);
 }
 
-static bool refuse(srv_attention_call *call, attn_error *err) {
-    return srv_operation_refuse(&call->body.operation, call->req, err);
-}
-
 /* Computes the scores of all wanted stages but the first, each in a run of its own. */
 static attn_status run_stages(srv_attention_call *call, attn_error *err) {
     srv_request *req = call->req;
@@ -309,7 +305,7 @@ static attn_status run(srv_attention_call *call, attn_error *err) {
 
 /* The axis of the queries is the last one if `from_end` is 1, and the last but one if it is 2. */
 static void shape_result(const srv_attention_call *call, attn_tensor *t, int from_end) {
-    if (call->body.operation.one_query)
+    if (call->body.operation.in.one_query)
         srv_drop_axis(t, from_end);
     if (call->body.operation.extra_axes)
         srv_add_axes(t, call->body.operation.extra_axes);
@@ -326,7 +322,7 @@ static attn_status shape_results(srv_attention_call *call, attn_error *err) {
     for (size_t i = 0; call->body.average_attn_weights && i < 2 && !status; i++)
         status = attn_attention_mean_heads(&call->body.operation.dims, weights[i], &req->control,
                                            req->arena, weights[i], err);
-    if (status || (!call->body.operation.one_query && !call->body.operation.extra_axes))
+    if (status || (!call->body.operation.in.one_query && !call->body.operation.extra_axes))
         return status;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         shape_result(call, rows[i], 2);
@@ -334,7 +330,7 @@ static attn_status shape_results(srv_attention_call *call, attn_error *err) {
         shape_result(call, &call->scores[i], 2);
     shape_result(call, &r->logsumexp, 1);
     shape_result(call, &call->row_sums, 1);
-    if (call->body.operation.one_query) {
+    if (call->body.operation.in.one_query) {
         srv_drop_axis(&call->query, 2);
         srv_drop_axis(&call->weighted_values, 3);
     }
@@ -351,7 +347,7 @@ static bool compute_results(srv_attention_call *call) {
     if (!status)
         status = run(call, &err);
     if (status)
-        return refuse(call, &err);
+        return srv_problem_error(call->req, &err);
     const attn_attention_dims *d = &call->body.operation.dims;
     const double cells = (double)d->B * (double)d->Hq * (double)d->L * (double)d->S;
     if (call->body.explain &&
@@ -360,11 +356,11 @@ static bool compute_results(srv_attention_call *call) {
     if (srv_attention_norms(call) &&
         attn_value_norms(call->op, srv_attention_w_o(call), srv_request_pool(req), &req->control,
                          req->arena, &call->value_norms, &err))
-        return refuse(call, &err);
+        return srv_problem_error(call->req, &err);
     if (call->heatmap && draw(call, &err))
         return srv_heat_problem(req, &err);
     if ((call->analyses && analyse(call, &err)) || shape_results(call, &err))
-        return refuse(call, &err);
+        return srv_problem_error(call->req, &err);
     return true;
 }
 

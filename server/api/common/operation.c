@@ -131,7 +131,7 @@ static void read_one_query(srv_operation *o) {
                    in->key.rank >= 3 && in->query.rank == in->key.rank - 1;
     for (int a = 0; leading && a < in->query.rank - 1; a++)
         leading = in->query.dims[a] == in->key.dims[a];
-    o->one_query = leading;
+    in->one_query = leading;
     if (!leading)
         return;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
@@ -244,19 +244,4 @@ attn_status srv_operation_open(srv_operation *o, srv_request *req, srv_warnings 
     return status ? status
                   : srv_warnings_of_position(warnings, req->arena, attn_attention_mask(*out),
                                              o->in.position.kind, err);
-}
-
-bool srv_operation_refuse(const srv_operation *o, srv_request *req, attn_error *err) {
-    char *last = strrchr(err->where, '/');
-    if (o->one_query && last && strncmp(err->where, "query/", strlen("query/")) == 0) {
-        char *axis = last; /* "/0/3": the index of the one query and that of the element */
-        while (*--axis != '/')
-            ;
-        memmove(axis, last, strlen(last) + 1);
-        last = axis;
-    }
-    const bool of_input = strncmp(err->where, "projections/", strlen("projections/")) != 0;
-    if (o->projections.num_heads && err->code == ATTN_ENONFINITE && of_input && last)
-        *last = 0;
-    return srv_problem_error(req, err);
 }

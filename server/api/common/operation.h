@@ -12,7 +12,7 @@
 
 typedef struct srv_operation {
     /* The decoder writes most fields directly into `in`, the inputs of the library, and
-     * srv_operation_settle computes in.scale and in.mask from the others. */
+     * srv_operation_settle computes in.scale, in.mask and in.one_query from the others. */
     attn_inputs in;
     attn_projections projections; /* num_heads is 0 without projections */
     uint64_t fill_given, score_given, position_given, projections_given;
@@ -28,8 +28,7 @@ typedef struct srv_operation {
     size_t parameters;         /* number of elements of all parameters */
     bool valueless;            /* keys were sent without values, so there is no output */
     bool seeded;               /* the projections are drawn from a seed before they are used */
-    bool one_query;            /* the query was sent without its axis L, of one row */
-    bool bias_axis, mask_axis; /* one_query: attn_bias or attn_mask was sent without it, too */
+    bool bias_axis, mask_axis; /* in.one_query: attn_bias or attn_mask was sent without it, too */
     int extra_axes;            /* of length 1, which a mask of higher rank gives the results */
 } srv_operation;
 
@@ -45,10 +44,6 @@ bool srv_operation_settle(srv_operation *o, const srv_scope *scope);
  * mask and position. */
 attn_status srv_operation_open(srv_operation *o, srv_request *req, srv_warnings *warnings,
                                attn_attention **out, attn_error *err);
-/* Sets the problem for an error of the library. If the error is that an input is not finite and there
- * are projections, its index is that of a projected row, to which all elements of an input row
- * contribute. Therefore the index is removed from the error's path, which this changes. */
-bool srv_operation_refuse(const srv_operation *o, srv_request *req, attn_error *err);
 
 extern const char srv_ragged_rows[]; /* what a ragged list of rows is told */
 
