@@ -1,6 +1,7 @@
 /* Names of status codes, and attn_fail, which fills an error record that the caller owns. */
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "attn/attn.h"
 #include "base/try.h"
@@ -50,6 +51,17 @@ attn_status attn_fail(attn_error *err, attn_status code, const char *where, cons
         va_end(args);
     }
     return code;
+}
+
+attn_status attn_error_within(attn_status status, const char *outer, attn_error *err) {
+    if (status && err) {
+        const attn_error inner = *err;
+        attn_fail(err, status, outer, "%s", inner.text);
+        const size_t used = strlen(err->where);
+        snprintf(err->where + used, sizeof err->where - used, "%s%s", *inner.where ? "/" : "",
+                 inner.where);
+    }
+    return status;
 }
 
 attn_status attn_no_memory(attn_error *err, const char *what) {

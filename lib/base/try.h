@@ -26,4 +26,8 @@ attn_status attn_no_memory(attn_error *err, const char *what);
             return attn_no_memory((err), (what));                                                  \
     } while (0)
 
+/* Passes on the status of a call whose arguments are parts of `outer`. If the call has failed, puts
+ * `outer` in front of err->where: "scale" becomes "sites/3/scale". */
+attn_status attn_error_within(attn_status status, const char *outer, attn_error *err);
+
 #endif

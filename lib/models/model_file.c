@@ -195,10 +195,9 @@ static attn_status read_merges(attn_tokenizer *to, const char *key, const char *
                                attn_error *err) {
     if (!attn_tokenizer_has_texts(to))
         return attn_fail(err, ATTN_EVALUE, key, "a model without words has no merges");
-    const attn_status status = attn_tokenizer_read_merges(to, merges, strlen(merges), err);
-    if (status)
-        snprintf(err->where, sizeof err->where, "%s", key);
-    return status;
+    attn_error inner;
+    const attn_status status = attn_tokenizer_read_merges(to, merges, strlen(merges), &inner);
+    return status ? attn_fail(err, status, key, "%s", inner.text) : ATTN_OK;
 }
 
 /* Reads the tokenizer of a side, which has `size` ids. */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/try.h"
 #include "runs/private.h"
 
 /* --- the file --- */
@@ -29,12 +30,11 @@ const char *attn_run_metadata(const attn_run *run, const char *key) {
 }
 
 void attn_run_at_site(const attn_run_site *site, attn_error *err) {
-    char where[80];
+    char place[32];
     if (!err || strncmp(err->where, "sites", 5) == 0)
         return;
-    snprintf(where, sizeof where, "%.79s", err->where);
-    snprintf(err->where, sizeof err->where, "sites/%zu%s%.66s", (size_t)(site - site->run->sites),
-             *where ? "/" : "", where);
+    snprintf(place, sizeof place, "sites/%zu", (size_t)(site - site->run->sites));
+    attn_error_within(err->code, place, err);
 }
 
 /* --- parts --- */

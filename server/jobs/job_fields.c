@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/try.h"
 #include "jobs/job.h"
 #include "store/model_fields.h"
 
@@ -186,13 +187,13 @@ bool srv_job_fits(srv_request *req, const srv_job_body *body) {
                        "expected the name of an experiment, found none");
 }
 
-static void refuse_setting(const attn_experiment *e, attn_error *err) {
+static attn_status refuse_setting(const attn_experiment *e, const char *name, attn_error *err) {
     char known[sizeof err->text / 2] = "";
     for (size_t i = 0, used = 0; i < e->setting_count && used < sizeof known; i++)
         used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "",
                                  e->settings[i].name);
-    attn_fail(err, ATTN_EVALUE, "", "the experiment %s has no such setting; it has %s", e->name,
-              known);
+    return attn_fail(err, ATTN_EVALUE, name, "the experiment %s has no such setting; it has %s",
+                     e->name, known);
 }
 
 attn_status srv_job_values(const srv_job_body *body, double values[ATTN_EXPERIMENT_SETTINGS],
@@ -204,18 +205,9 @@ attn_status srv_job_values(const srv_job_body *body, double values[ATTN_EXPERIME
         const size_t at = attn_experiment_setting(e, f->name);
         if (!isfinite(value))
             continue;
-        if (at == e->setting_count) {
-            refuse_setting(e, err);
-            snprintf(err->where, sizeof err->where, "settings/%s", f->name);
-            return ATTN_EVALUE;
-        }
+        if (at == e->setting_count)
+            return attn_error_within(refuse_setting(e, f->name, err), "settings", err);
         values[at] = value;
     }
-    const attn_status status = attn_experiment_check(e, values, err);
-    if (status) {
-        char name[40];
-        snprintf(name, sizeof name, "%.39s", err->where);
-        snprintf(err->where, sizeof err->where, "settings/%s", name);
-    }
-    return status;
+    return attn_error_within(attn_experiment_check(e, values, err), "settings", err);
 }

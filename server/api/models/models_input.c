@@ -108,8 +108,8 @@ static bool read_text(const srv_reading *r, const char *text, const char *name, 
     attn_error err = {0};
     if (attn_tokenizer_encode(srv_models_tokenizer(r->model, r->which), text, strlen(text),
                               r->req->arena, &tokens, &count, &err)) {
-        snprintf(err.where, sizeof err.where, "%s", name);
-        return srv_problem_error(r->req, &err);
+        return srv_problem_error_at(r->req, &err,
+                                    (const srv_renamed[]){{err.where, name}, {NULL, NULL}});
     }
     if (!check_length(r, name, count) || !take(r, count, true, out))
         return false;

@@ -238,8 +238,8 @@ static bool read_side(const srv_scope *scope, const char *words_name, const char
         return false;
     if (!attn_tokenizer_of(words->values, words->count, (attn_language)language, out, &err))
         return true;
-    snprintf(err.where, sizeof err.where, "%s", words_name);
-    return srv_problem_error(scope->req, &err);
+    return srv_problem_error_at(scope->req, &err,
+                                (const srv_renamed[]){{err.where, words_name}, {NULL, NULL}});
 }
 
 /* Reads words and size of the source, which a decoder alone does not have. */
