@@ -377,26 +377,6 @@ static void NAME(p_product)(float *y, size_t ldy, const float *x, size_t ldx, si
     }
 }
 
-static double NAME(p_sum)(const double *x, size_t n) {
-    return attn_sum_here(x, n);
-}
-
-static double NAME(p_products)(const double *x, const double *y, size_t n) {
-    return attn_dot_here(x, y, n);
-}
-
-static double NAME(p_ramp)(const double *x, size_t n, double from) {
-    return attn_ramp_here(x, n, from);
-}
-
-static double NAME(p_xlnx)(const double *x, size_t n) {
-    return attn_sum_xlnx_here(x, n);
-}
-
-static double NAME(p_mix_xlnx)(const double *x, const double *y, size_t n) {
-    return attn_mix_xlnx_here(x, y, n);
-}
-
 static bool NAME(p_widen_visible)(double *restrict p, const float *restrict weights,
                                   const uint8_t *restrict visible, size_t n) {
     uint32_t hidden = 0;
@@ -439,32 +419,6 @@ static size_t NAME(p_largest)(const double *x, size_t n) {
     return attn_find_double_here(x, n, most);
 }
 
-static attn_logit_scan NAME(p_scan_logits)(const float *logits, size_t n) {
-    return attn_scan_logits_here(logits, n);
-}
-
-static double NAME(p_spread)(const float *logits, size_t n, double mean) {
-    return attn_spread_here(logits, n, mean);
-}
-
-static void NAME(p_add_fall)(attn_fall_sums *sums, const float *weights, const float *logits,
-                             size_t n, float m) {
-    attn_add_fall_here(sums, weights, logits, n, m);
-}
-
-static attn_weight_scan NAME(p_scan_weights)(double *p, const float *weights, size_t n,
-                                             double from) {
-    return attn_scan_weights_here(p, weights, n, from);
-}
-
-static size_t NAME(p_find_double)(const double *x, size_t n, double wanted) {
-    return attn_find_double_here(x, n, wanted);
-}
-
-static size_t NAME(p_find_float)(const float *x, size_t n, float wanted) {
-    return attn_find_float_here(x, n, wanted);
-}
-
 const attn_pointwise NAME(attn_pointwise) = {
     .tanh = NAME(p_tanh),
     .sigmoid = NAME(p_sigmoid),
@@ -481,19 +435,19 @@ const attn_pointwise NAME(attn_pointwise) = {
     .pool = NAME(p_pool),
     .adam = NAME(p_adam),
     .product = NAME(p_product),
-    .sum = NAME(p_sum),
-    .products = NAME(p_products),
-    .ramp = NAME(p_ramp),
-    .xlnx = NAME(p_xlnx),
-    .mix_xlnx = NAME(p_mix_xlnx),
+    .sum = attn_sum_here,
+    .products = attn_dot_here,
+    .ramp = attn_ramp_here,
+    .xlnx = attn_sum_xlnx_here,
+    .mix_xlnx = attn_mix_xlnx_here,
     .widen_visible = NAME(p_widen_visible),
     .centre = NAME(p_centre),
     .tally = NAME(p_tally),
     .largest = NAME(p_largest),
-    .scan_logits = NAME(p_scan_logits),
-    .spread = NAME(p_spread),
-    .add_fall = NAME(p_add_fall),
-    .scan_weights = NAME(p_scan_weights),
-    .find_double = NAME(p_find_double),
-    .find_float = NAME(p_find_float),
+    .scan_logits = attn_scan_logits_here,
+    .spread = attn_spread_here,
+    .add_fall = attn_add_fall_here,
+    .scan_weights = attn_scan_weights_here,
+    .find_double = attn_find_double_here,
+    .find_float = attn_find_float_here,
 };

@@ -17,39 +17,22 @@ static inline double attn_join(const double s[ATTN_PARTIAL_SUMS]) {
     return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
 }
 
-static inline double attn_sum_here(const double *x, size_t n) {
-    double s[ATTN_PARTIAL_SUMS] = {0};
-    size_t j = 0;
-    for (; j + ATTN_PARTIAL_SUMS <= n; j += ATTN_PARTIAL_SUMS)
-        for (size_t k = 0; k < ATTN_PARTIAL_SUMS; k++)
-            s[k] += x[j + k];
-    for (size_t k = 0; j + k < n; k++)
-        s[k] += x[j + k];
-    return attn_join(s);
-}
+/* Defines a function that returns the sum of `term`, an expression of i, over i < n. */
+#define ATTN_DEFINE_SUM(name, parameters, term)                                                    \
+    static inline double name parameters {                                                         \
+        double s[ATTN_PARTIAL_SUMS] = {0};                                                         \
+        size_t j = 0;                                                                              \
+        for (; j + ATTN_PARTIAL_SUMS <= n; j += ATTN_PARTIAL_SUMS)                                 \
+            for (size_t k = 0, i = j; k < ATTN_PARTIAL_SUMS; k++, i++)                             \
+                s[k] += (term);                                                                    \
+        for (size_t k = 0, i = j; i < n; k++, i++)                                                 \
+            s[k] += (term);                                                                        \
+        return attn_join(s);                                                                       \
+    }
 
-static inline double attn_dot_here(const double *x, const double *y, size_t n) {
-    double s[ATTN_PARTIAL_SUMS] = {0};
-    size_t j = 0;
-    for (; j + ATTN_PARTIAL_SUMS <= n; j += ATTN_PARTIAL_SUMS)
-        for (size_t k = 0; k < ATTN_PARTIAL_SUMS; k++)
-            s[k] += x[j + k] * y[j + k];
-    for (size_t k = 0; j + k < n; k++)
-        s[k] += x[j + k] * y[j + k];
-    return attn_join(s);
-}
-
-/* Returns the sum of x[j] * (from + j) over j < n. */
-static inline double attn_ramp_here(const double *x, size_t n, double from) {
-    double s[ATTN_PARTIAL_SUMS] = {0};
-    size_t j = 0;
-    for (; j + ATTN_PARTIAL_SUMS <= n; j += ATTN_PARTIAL_SUMS)
-        for (size_t k = 0; k < ATTN_PARTIAL_SUMS; k++)
-            s[k] += x[j + k] * (from + (double)(j + k));
-    for (size_t k = 0; j + k < n; k++)
-        s[k] += x[j + k] * (from + (double)(j + k));
-    return attn_join(s);
-}
+ATTN_DEFINE_SUM(attn_sum_here, (const double *x, size_t n), x[i])
+ATTN_DEFINE_SUM(attn_dot_here, (const double *x, const double *y, size_t n), x[i] * y[i])
+ATTN_DEFINE_SUM(attn_ramp_here, (const double *x, size_t n, double from), x[i] * (from + (double)i))
 
 /* Returns ln x for normal x > 0 with an error of about 3e-14. x = 2^e m with m in [sqrt(1/2),
  * sqrt(2)), and ln m = 2 atanh f for f = (m - 1) / (m + 1), |f| <= 0.172. The series of atanh ends
@@ -72,32 +55,25 @@ static inline double attn_ln(double x) {
     return (power - (0x1p52 + 1023)) * 0x1.62e42fefa39efp-1 + 2 * f * series;
 }
 
-/* Returns the sum of x ln x for x >= 0, where 0 ln 0 = 0. The smallest normal number is added to x
- * before the logarithm, which allows x = 0 and changes no result. Chunks of 64 keep the logarithms
- * in one simple loop. */
-static inline double attn_sum_xlnx_here(const double *x, size_t n) {
-    double terms[64], sum = 0;
-    for (size_t j = 0; j < n; j += 64) {
-        size_t count = n - j < 64 ? n - j : 64;
-        for (size_t k = 0; k < count; k++)
-            terms[k] = x[j + k] * attn_ln(x[j + k] + 0x1p-1022);
-        sum += attn_sum_here(terms, count);
+/* Defines a function that returns the sum of v ln v over j < n, where `value` is v >= 0, an
+ * expression of j, and 0 ln 0 = 0. The smallest normal number is added to v before the logarithm,
+ * which allows v = 0 and changes no result. Chunks of 64 keep the logarithms in one simple loop. */
+#define ATTN_DEFINE_XLNX(name, parameters, value)                                                  \
+    static inline double name parameters {                                                         \
+        double terms[64], sum = 0;                                                                 \
+        for (size_t from = 0; from < n; from += 64) {                                              \
+            const size_t count = n - from < 64 ? n - from : 64;                                    \
+            for (size_t k = 0, j = from; k < count; k++, j++) {                                    \
+                const double v = (value);                                                          \
+                terms[k] = v * attn_ln(v + 0x1p-1022);                                             \
+            }                                                                                      \
+            sum += attn_sum_here(terms, count);                                                    \
+        }                                                                                          \
+        return sum;                                                                                \
     }
-    return sum;
-}
 
-/* Returns attn_sum_xlnx_here of the n numbers (x[j] + y[j]) / 2. */
-static inline double attn_mix_xlnx_here(const double *x, const double *y, size_t n) {
-    double terms[64], sum = 0;
-    for (size_t j = 0; j < n; j += 64) {
-        size_t count = n - j < 64 ? n - j : 64;
-        for (size_t k = 0; k < count; k++) {
-            const double mix = 0.5 * (x[j + k] + y[j + k]);
-            terms[k] = mix * attn_ln(mix + 0x1p-1022);
-        }
-        sum += attn_sum_here(terms, count);
-    }
-    return sum;
-}
+ATTN_DEFINE_XLNX(attn_sum_xlnx_here, (const double *x, size_t n), x[j])
+ATTN_DEFINE_XLNX(attn_mix_xlnx_here, (const double *x, const double *y, size_t n),
+                 0.5 * (x[j] + y[j]))
 
 #endif

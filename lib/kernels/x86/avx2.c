@@ -25,19 +25,12 @@ enum { LANES = 8, MR = 6, ROWS = 48, KEYS = 128, KEY_PLACES = 8 };
 #define NV 2
 
 typedef __m256 vf;
+typedef __m256i vi;
 typedef __m256 vm; /* a mask: all bits of a lane are set, or all are clear */
 
-#define VOCABULARY static inline __attribute__((always_inline))
+#define SIMD(name) _mm256_##name
+#include "kernels/x86/simd_vectors.h"
 
-VOCABULARY vf vset(float x) {
-    return _mm256_set1_ps(x);
-}
-VOCABULARY vf vload(const float *p) {
-    return _mm256_load_ps(p);
-}
-VOCABULARY void vstore(float *p, vf x) {
-    _mm256_store_ps(p, x);
-}
 VOCABULARY __m256i first_lanes(size_t n) {
     const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(n < 8 ? (int)n : 8), lane);
@@ -50,48 +43,6 @@ VOCABULARY void vstore_n(float *p, vf x, size_t n) {
         _mm256_storeu_ps(p, x);
     else
         _mm256_maskstore_ps(p, first_lanes(n), x);
-}
-/* Stores a vector in memory, bypassing the caches. p must be aligned to the size of a vector. */
-VOCABULARY void vstream(float *p, vf x) {
-    _mm256_stream_ps(p, x);
-}
-VOCABULARY vf vadd(vf a, vf b) {
-    return _mm256_add_ps(a, b);
-}
-VOCABULARY vf vsub(vf a, vf b) {
-    return _mm256_sub_ps(a, b);
-}
-VOCABULARY vf vmul(vf a, vf b) {
-    return _mm256_mul_ps(a, b);
-}
-VOCABULARY vf vdiv(vf a, vf b) {
-    return _mm256_div_ps(a, b);
-}
-VOCABULARY vf vfma(vf a, vf b, vf c) {
-    return _mm256_fmadd_ps(a, b, c);
-}
-VOCABULARY vf vmax(vf a, vf b) {
-    return _mm256_max_ps(a, b);
-}
-VOCABULARY vf vmin(vf a, vf b) {
-    return _mm256_min_ps(a, b);
-}
-/* Returns the larger bit pattern of two numbers whose sign bits are 0. */
-VOCABULARY vf vlarger_bits(vf a, vf b) {
-    return _mm256_castsi256_ps(_mm256_max_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b)));
-}
-VOCABULARY vf vabs(vf a) {
-    return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a);
-}
-VOCABULARY vf vfms(vf a, vf b, vf c) {
-    return _mm256_fmsub_ps(a, b, c);
-}
-VOCABULARY vf vfnma(vf a, vf b, vf c) {
-    return _mm256_fnmadd_ps(a, b, c);
-}
-VOCABULARY vf vcopysign(vf magnitude, vf sign) {
-    const vf bit = _mm256_set1_ps(-0.0f);
-    return _mm256_or_ps(_mm256_andnot_ps(bit, magnitude), _mm256_and_ps(bit, sign));
 }
 /* Computes x * 2^n for n <= 127. If 2^n is below the normal range, the result is 0. */
 VOCABULARY vf vscale(vf x, vf n) {
@@ -127,10 +78,7 @@ VOCABULARY vm vkeep(const uint8_t *p, size_t n) {
 /* Transposes 8 rows of 8 numbers. It exchanges single numbers, then pairs, then 128-bit halves. */
 VOCABULARY void transpose(const vf r[8], vf column[8]) {
     vf a[8], b[8];
-    for (int i = 0; i < 8; i += 2) {
-        a[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
-        a[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
-    }
+    exchange_numbers(r, a);
     for (int i = 0; i < 8; i += 4)
         for (int half = 0; half < 2; half++) {
             b[i + 2 * half] = _mm256_shuffle_ps(a[i + half], a[i + half + 2], 0x44);

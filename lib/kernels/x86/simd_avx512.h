@@ -6,19 +6,12 @@
 enum { LANES = 16 };
 
 typedef __m512 vf;
+typedef __m512i vi;
 typedef __mmask16 vm;
 
-#define VOCABULARY static inline __attribute__((always_inline))
+#define SIMD(name) _mm512_##name
+#include "kernels/x86/simd_vectors.h"
 
-VOCABULARY vf vset(float x) {
-    return _mm512_set1_ps(x);
-}
-VOCABULARY vf vload(const float *p) {
-    return _mm512_load_ps(p);
-}
-VOCABULARY void vstore(float *p, vf x) {
-    _mm512_store_ps(p, x);
-}
 VOCABULARY vm first_lanes(size_t n) {
     return (vm)(n >= 16 ? 0xffffu : (1u << n) - 1u);
 }
@@ -30,48 +23,6 @@ VOCABULARY void vstore_n(float *p, vf x, size_t n) {
         _mm512_storeu_ps(p, x);
     else
         _mm512_mask_storeu_ps(p, first_lanes(n), x);
-}
-/* Stores a vector in memory, bypassing the caches. p must be aligned to the size of a vector. */
-VOCABULARY void vstream(float *p, vf x) {
-    _mm512_stream_ps(p, x);
-}
-VOCABULARY vf vadd(vf a, vf b) {
-    return _mm512_add_ps(a, b);
-}
-VOCABULARY vf vsub(vf a, vf b) {
-    return _mm512_sub_ps(a, b);
-}
-VOCABULARY vf vmul(vf a, vf b) {
-    return _mm512_mul_ps(a, b);
-}
-VOCABULARY vf vdiv(vf a, vf b) {
-    return _mm512_div_ps(a, b);
-}
-VOCABULARY vf vfma(vf a, vf b, vf c) {
-    return _mm512_fmadd_ps(a, b, c);
-}
-VOCABULARY vf vmax(vf a, vf b) {
-    return _mm512_max_ps(a, b);
-}
-VOCABULARY vf vmin(vf a, vf b) {
-    return _mm512_min_ps(a, b);
-}
-/* Returns the larger bit pattern of two numbers whose sign bits are 0. */
-VOCABULARY vf vlarger_bits(vf a, vf b) {
-    return _mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
-}
-VOCABULARY vf vabs(vf a) {
-    return _mm512_abs_ps(a);
-}
-VOCABULARY vf vfms(vf a, vf b, vf c) {
-    return _mm512_fmsub_ps(a, b, c);
-}
-VOCABULARY vf vfnma(vf a, vf b, vf c) {
-    return _mm512_fnmadd_ps(a, b, c);
-}
-VOCABULARY vf vcopysign(vf magnitude, vf sign) {
-    const vf bit = _mm512_set1_ps(-0.0f);
-    return _mm512_or_ps(_mm512_andnot_ps(bit, magnitude), _mm512_and_ps(bit, sign));
 }
 /* Computes x * 2^n. Far below the range of float the result is exactly 0. */
 VOCABULARY vf vscale(vf x, vf n) {
@@ -100,10 +51,7 @@ VOCABULARY vm vkeep(const uint8_t *p, size_t n) {
 /* Transposes 16 rows of 16 numbers. It exchanges single numbers, then pairs, then 128-bit lanes. */
 VOCABULARY void transpose(const vf r[16], vf column[16]) {
     vf a[16], b[16];
-    for (int i = 0; i < 16; i += 2) {
-        a[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
-        a[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
-    }
+    exchange_numbers(r, a);
     for (int i = 0; i < 16; i += 4)
         for (int half = 0; half < 2; half++) {
             __m512d x = _mm512_castps_pd(a[i + half]), y = _mm512_castps_pd(a[i + half + 2]);

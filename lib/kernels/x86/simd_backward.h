@@ -43,21 +43,9 @@ static void NAME(k_accumulate_backward)(void *acc, bool begins, const void *tile
     for (size_t c = 0; c < width; c += PW) {
         float *to = (float *)acc + c;
         const float *panel = (const float *)packed + c * rows;
-        switch (panel_vectors(width - c)) {
-        case 1:
-            accumulate_backward_panel(1, to, begins, ld, tile, n, panel, rows);
-            break;
-        case 2:
-            accumulate_backward_panel(2, to, begins, ld, tile, n, panel, rows);
-            break;
-#if NV > 2
-        case 3:
-            accumulate_backward_panel(3, to, begins, ld, tile, n, panel, rows);
-            break;
-        default:
-            accumulate_backward_panel(4, to, begins, ld, tile, n, panel, rows);
-#endif
-        }
+#define CALL(nv) accumulate_backward_panel(nv, to, begins, ld, tile, n, panel, rows)
+        EACH_VECTORS(CALL, width - c)
+#undef CALL
     }
 }
 

@@ -143,31 +143,37 @@ INLINE void accumulate_panel(const bool coarse, const int nv, float *acc, size_t
 #undef CALL
 }
 
-/* Returns how many vectors of a panel the `left` remaining columns fill. */
-static size_t panel_vectors(size_t left) {
-    return left >= PW ? NV : (left + LANES - 1) / LANES;
-}
+/* Calls call(nv) with nv = the number of vectors of a panel that the `left` remaining columns fill,
+ * at most NV. Each case has nv as a constant. */
+#if NV > 2
+#define BETWEEN_VECTORS(call)                                                                      \
+    case 2:                                                                                        \
+        call(2);                                                                                   \
+        break;                                                                                     \
+    case 3:                                                                                        \
+        call(3);                                                                                   \
+        break;
+#else
+#define BETWEEN_VECTORS(call)
+#endif
+#define EACH_VECTORS(call, left)                                                                   \
+    switch ((left) >= PW ? NV : ((left) + LANES - 1) / LANES) {                                    \
+    case 1:                                                                                        \
+        call(1);                                                                                   \
+        break;                                                                                     \
+        BETWEEN_VECTORS(call)                                                                      \
+    default:                                                                                       \
+        call(NV);                                                                                  \
+    }
 
 INLINE void score_panels(const bool coarse, void *tile, const void *q, size_t ldq, size_t rows,
                          const void *packed_key, size_t n, size_t E, vf scale) {
     for (size_t j = 0; j < n; j += PW) {
         float *to = (float *)tile + j;
         const float *panel = (const float *)packed_key + j * E;
-        switch (panel_vectors(n - j)) {
-        case 1:
-            score_panel(coarse, 1, to, q, ldq, rows, panel, E, scale);
-            break;
-        case 2:
-            score_panel(coarse, 2, to, q, ldq, rows, panel, E, scale);
-            break;
-#if NV > 2
-        case 3:
-            score_panel(coarse, 3, to, q, ldq, rows, panel, E, scale);
-            break;
-        default:
-            score_panel(coarse, 4, to, q, ldq, rows, panel, E, scale);
-#endif
-        }
+#define CALL(nv) score_panel(coarse, nv, to, q, ldq, rows, panel, E, scale)
+        EACH_VECTORS(CALL, n - j)
+#undef CALL
     }
 }
 
@@ -213,21 +219,9 @@ INLINE void accumulate_panels(const bool coarse, void *acc, const void *tile, si
     for (size_t c = 0; c < Ev; c += PW) {
         float *to = (float *)acc + c;
         const float *panel = (const float *)packed_value + c * packed + first * PW;
-        switch (panel_vectors(Ev - c)) {
-        case 1:
-            accumulate_panel(coarse, 1, to, lda, tile, rows, panel, first, n, factor);
-            break;
-        case 2:
-            accumulate_panel(coarse, 2, to, lda, tile, rows, panel, first, n, factor);
-            break;
-#if NV > 2
-        case 3:
-            accumulate_panel(coarse, 3, to, lda, tile, rows, panel, first, n, factor);
-            break;
-        default:
-            accumulate_panel(coarse, 4, to, lda, tile, rows, panel, first, n, factor);
-#endif
-        }
+#define CALL(nv) accumulate_panel(coarse, nv, to, lda, tile, rows, panel, first, n, factor)
+        EACH_VECTORS(CALL, Ev - c)
+#undef CALL
     }
 }
 

@@ -1,23 +1,20 @@
 /* The vector operations of number_lists_read_body.h and number_lists_write_body.h with AVX2: four
- * lanes of 64 bits. lanes_avx512.h has the same names. Operators such as + and >> work on lanes as
- * they are; shifts by a constant are logical. */
+ * lanes of 64 bits. lanes_avx512.h has the same names; lanes.h has those that both share. */
 #ifndef ATTN_LANES_AVX2_H
 #define ATTN_LANES_AVX2_H
 
 #include <immintrin.h>
-#include <stdbool.h>
-#include <stdint.h>
 
-#define LANES 4
-#define ORDER 0, 1, 2, 3 /* the number of each lane */
+#define LANES      4
+#define ORDER      0, 1, 2, 3 /* the number of each lane */
+#define SIMD(name) _mm256_##name
 
-typedef uint64_t lanes __attribute__((vector_size(32)));
-typedef double reals __attribute__((vector_size(32)));
-typedef uint16_t shorts __attribute__((vector_size(32)));
+typedef __m256i vector;
+
+#include "number/x86/lanes.h"
+
 typedef lanes where;      /* all bits of the lanes for which something is true */
 typedef __m256i bytes_on; /* all bits of such bytes */
-
-#define ALL(x) ((lanes)_mm256_set1_epi64x((int64_t)(x)))
 
 static inline lanes load_lanes(const uint64_t *from) {
     return (lanes)_mm256_loadu_si256((const void *)from);
@@ -33,48 +30,6 @@ static inline lanes load_texts(const uint64_t *address, int odd) {
     const __m128i *b = (const void *)(uintptr_t)address[2 + odd];
     return (lanes)_mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128(a)),
                                           _mm_loadu_si128(b), 1);
-}
-
-/* Return the first, or the second, 8 bytes of each 16: a from lane 0 on, b from lane 1 on. */
-static inline lanes first_halves(lanes a, lanes b) {
-    return (lanes)_mm256_unpacklo_epi64((__m256i)a, (__m256i)b);
-}
-
-static inline lanes second_halves(lanes a, lanes b) {
-    return (lanes)_mm256_unpackhi_epi64((__m256i)a, (__m256i)b);
-}
-
-/* --- arithmetic --- */
-
-/* Multiplies the lower 32 bits of each lane to 64 bits. */
-static inline lanes times(lanes a, lanes b) {
-    return (lanes)_mm256_mul_epu32((__m256i)a, (__m256i)b);
-}
-
-/* Shift by n bits, from 64 bits on to 0. */
-static inline lanes shift_up(lanes x, lanes n) {
-    return (lanes)_mm256_sllv_epi64((__m256i)x, (__m256i)n);
-}
-
-static inline lanes shift_down(lanes x, lanes n) {
-    return (lanes)_mm256_srlv_epi64((__m256i)x, (__m256i)n);
-}
-
-/* Returns the upper 16 bits of the products of unsigned elements of 16 bits. */
-static inline shorts high_products(shorts x, short n) {
-    return (shorts)_mm256_mulhi_epu16((__m256i)x, _mm256_set1_epi16(n));
-}
-
-/* Converts bytes 0 … 9 to integers of four digits, 32 bits each. */
-static inline lanes join_fours(__m256i digits) {
-    __m256i pairs = _mm256_maddubs_epi16(digits, _mm256_set1_epi16(10 | 1 << 8));
-    return (lanes)_mm256_madd_epi16(pairs, _mm256_set1_epi32(100 | 1 << 16));
-}
-
-/* Converts integers of four digits to integers of eight: of `even` to lanes 0 and 2. */
-static inline lanes join_eights(lanes even, lanes odd) {
-    return (lanes)_mm256_madd_epi16(_mm256_packus_epi32((__m256i)even, (__m256i)odd),
-                                    _mm256_set1_epi32(10000 | 1 << 16));
 }
 
 /* --- comparisons, of lanes as signed integers --- */

@@ -4,19 +4,17 @@
 #define ATTN_LANES_AVX512_H
 
 #include <immintrin.h>
-#include <stdbool.h>
-#include <stdint.h>
 
-#define LANES 8
-#define ORDER 0, 1, 2, 3, 4, 5, 6, 7
+#define LANES      8
+#define ORDER      0, 1, 2, 3, 4, 5, 6, 7
+#define SIMD(name) _mm512_##name
 
-typedef uint64_t lanes __attribute__((vector_size(64)));
-typedef double reals __attribute__((vector_size(64)));
-typedef uint16_t shorts __attribute__((vector_size(64)));
+typedef __m512i vector;
+
+#include "number/x86/lanes.h"
+
 typedef __mmask8 where;
 typedef __mmask64 bytes_on;
-
-#define ALL(x) ((lanes)_mm512_set1_epi64((int64_t)(x)))
 
 static inline lanes load_lanes(const uint64_t *from) {
     return (lanes)_mm512_loadu_si512(from);
@@ -37,42 +35,6 @@ static inline lanes load_texts(const uint64_t *address, int odd) {
     all = _mm512_inserti32x4(all, _mm_loadu_si128(b), 1);
     all = _mm512_inserti32x4(all, _mm_loadu_si128(c), 2);
     return (lanes)_mm512_inserti32x4(all, _mm_loadu_si128(d), 3);
-}
-
-static inline lanes first_halves(lanes a, lanes b) {
-    return (lanes)_mm512_unpacklo_epi64((__m512i)a, (__m512i)b);
-}
-
-static inline lanes second_halves(lanes a, lanes b) {
-    return (lanes)_mm512_unpackhi_epi64((__m512i)a, (__m512i)b);
-}
-
-/* --- arithmetic --- */
-
-static inline lanes times(lanes a, lanes b) {
-    return (lanes)_mm512_mul_epu32((__m512i)a, (__m512i)b);
-}
-
-static inline lanes shift_up(lanes x, lanes n) {
-    return (lanes)_mm512_sllv_epi64((__m512i)x, (__m512i)n);
-}
-
-static inline lanes shift_down(lanes x, lanes n) {
-    return (lanes)_mm512_srlv_epi64((__m512i)x, (__m512i)n);
-}
-
-static inline shorts high_products(shorts x, short n) {
-    return (shorts)_mm512_mulhi_epu16((__m512i)x, _mm512_set1_epi16(n));
-}
-
-static inline lanes join_fours(__m512i digits) {
-    __m512i pairs = _mm512_maddubs_epi16(digits, _mm512_set1_epi16(10 | 1 << 8));
-    return (lanes)_mm512_madd_epi16(pairs, _mm512_set1_epi32(100 | 1 << 16));
-}
-
-static inline lanes join_eights(lanes even, lanes odd) {
-    return (lanes)_mm512_madd_epi16(_mm512_packus_epi32((__m512i)even, (__m512i)odd),
-                                    _mm512_set1_epi32(10000 | 1 << 16));
 }
 
 /* --- comparisons --- */

@@ -1,0 +1,52 @@
+/* The vector operations of number_lists_read_body.h and number_lists_write_body.h that AVX2 and
+ * AVX-512 name alike. The file that includes this one defines LANES, the number of 64-bit lanes,
+ * the type `vector` of their intrinsics, and SIMD(name), the intrinsic of that name for its width.
+ * Operators such as + and >> work on lanes as they are; shifts by a constant are logical. */
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef uint64_t lanes __attribute__((vector_size(8 * LANES)));
+typedef double reals __attribute__((vector_size(8 * LANES)));
+typedef uint16_t shorts __attribute__((vector_size(8 * LANES)));
+
+#define ALL(x) ((lanes){0} + (uint64_t)(x))
+
+/* Return the first, or the second, 8 bytes of each 16: a from lane 0 on, b from lane 1 on. */
+static inline lanes first_halves(lanes a, lanes b) {
+    return (lanes)SIMD(unpacklo_epi64)((vector)a, (vector)b);
+}
+
+static inline lanes second_halves(lanes a, lanes b) {
+    return (lanes)SIMD(unpackhi_epi64)((vector)a, (vector)b);
+}
+
+/* Multiplies the lower 32 bits of each lane to 64 bits. */
+static inline lanes times(lanes a, lanes b) {
+    return (lanes)SIMD(mul_epu32)((vector)a, (vector)b);
+}
+
+/* Shift by n bits, from 64 bits on to 0. */
+static inline lanes shift_up(lanes x, lanes n) {
+    return (lanes)SIMD(sllv_epi64)((vector)x, (vector)n);
+}
+
+static inline lanes shift_down(lanes x, lanes n) {
+    return (lanes)SIMD(srlv_epi64)((vector)x, (vector)n);
+}
+
+/* Returns the upper 16 bits of the products of unsigned elements of 16 bits. */
+static inline shorts high_products(shorts x, short n) {
+    return (shorts)SIMD(mulhi_epu16)((vector)x, SIMD(set1_epi16)(n));
+}
+
+/* Converts bytes 0 … 9 to integers of four digits, 32 bits each. */
+static inline lanes join_fours(vector digits) {
+    vector pairs = SIMD(maddubs_epi16)(digits, SIMD(set1_epi16)(10 | 1 << 8));
+    return (lanes)SIMD(madd_epi16)(pairs, SIMD(set1_epi32)(100 | 1 << 16));
+}
+
+/* Converts integers of four digits to integers of eight: of `even` to lanes 0 and 2. */
+static inline lanes join_eights(lanes even, lanes odd) {
+    return (lanes)SIMD(madd_epi16)(SIMD(packus_epi32)((vector)even, (vector)odd),
+                                   SIMD(set1_epi32)(10000 | 1 << 16));
+}
