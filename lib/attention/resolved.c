@@ -303,7 +303,7 @@ static attn_status resolve_encodings(const attn_inputs *in, const attn_tensor *k
                                      attn_error *err) {
     const attn_tensor *const parts[] = {&in->query, key, value};
     const bool learned = in->position.kind == ATTN_POSITION_LEARNED;
-    for (int i = 0; i < 3 && attn_position_encodes(in->position.kind); i++) {
+    for (int i = 0; i < 3; i++) {
         size_t count;
         ATTN_TRY(attn_encoding_check(&in->position, learned ? "position/table" : "position/kind",
                                      parts[i], i == 0 ? 0 : d->S, err));
@@ -349,7 +349,8 @@ static attn_status resolve_dims(const attn_inputs *in, attn_attention_dims *d,
     ATTN_TRY(resolve_past(in, d, err));
     if (!attn_size_add(d->past, k.rows, &d->S))
         return attn_fail(err, ATTN_ELIMIT, "past_key", "too long");
-    ATTN_TRY(resolve_encodings(in, key, value, d, err));
+    if (in->position.kind != ATTN_POSITION_NONE && attn_position_encodes(in->position.kind))
+        ATTN_TRY(resolve_encodings(in, key, value, d, err));
     const bool wide =
         in->query.dtype == ATTN_F64 || key->dtype == ATTN_F64 || value->dtype == ATTN_F64;
     d->result = wide ? ATTN_F64 : ATTN_F32;
@@ -417,7 +418,7 @@ static attn_status open_views(attn_attention *a, attn_arena *arena, attn_error *
     const attn_inputs *in = &a->in;
     attn_tensor query = in->query, key = in->key.rank ? in->key : query;
     attn_tensor value = in->value.rank ? in->value : key;
-    if (attn_position_encodes(in->position.kind))
+    if (a->dims.encoded)
         ATTN_TRY(add_encodings(a, arena, &query, &key, &value, err));
     ATTN_TAKEN(make_views(a, &query, &key, &value, arena), "the operation", err);
     return ATTN_OK;

@@ -23,7 +23,6 @@
 #include <unistd.h>
 
 #include "attn/memory.h"
-#include "attn/pool.h"
 #include "base/fill.h"
 #include "base/sanitizers.h"
 
@@ -113,7 +112,7 @@ static size_t class_of(size_t size, size_t *rounded) {
 }
 
 /* Returns the time of a coarse clock in nanoseconds. It is exact to a few milliseconds and cheaper
- * to read than attn_now_ns. */
+ * to read than the clock of attn_now_ns. */
 static int64_t about_now(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
@@ -386,7 +385,7 @@ static void trim_heaps(void) {
 
 void attn_block_trim(int64_t kept_ns) {
     block *out = NULL;
-    const int64_t by = attn_now_ns() - kept_ns;
+    const int64_t by = about_now() - kept_ns;
     pthread_mutex_lock(&kept.mutex);
     while (kept.oldest && kept.oldest->since_ns <= by) {
         kept.trimmed += kept.oldest->heap ? kept.oldest->size : 0;

@@ -39,6 +39,12 @@ enum { PROMPT, CROWDED, PATIENT, CLASSES }; /* classes of work by falling priori
  * several times the length of the longest pieces. */
 #define DUE_NS 100000000
 
+int64_t attn_now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
 typedef struct waiter {
     struct waiter *next;
     pthread_cond_t granted_cond;

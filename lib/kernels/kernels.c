@@ -16,9 +16,12 @@ static _Atomic int forced;
 static _Atomic(const char *) chosen_why = "not chosen yet";
 
 static attn_kernel_tables tables;
+static bool available[ATTN_ISA_COUNT]; /* what attn_isa_available returns */
 
 static void make_tables(void) {
     attn_processor_tables(tables);
+    for (int isa = 0; isa < ATTN_ISA_COUNT; isa++)
+        available[isa] = attn_isa_available((attn_isa)isa);
 }
 
 const attn_kernels *attn_kernels_with(attn_isa isa, attn_precision precision, bool tanh_score) {
@@ -33,12 +36,13 @@ const attn_kernels *attn_kernels_of(attn_isa isa) {
 }
 
 bool attn_kernels_find(const char *name, attn_precision precision, bool tanh_score, attn_isa *out) {
-    for (int isa = 0; isa < ATTN_ISA_COUNT; isa++)
-        if ((attn_isa_available((attn_isa)isa) || isa == (int)attn_isa_current()) &&
-            strcmp(attn_kernels_with((attn_isa)isa, precision, tanh_score)->name, name) == 0) {
+    for (int isa = 0; isa < ATTN_ISA_COUNT; isa++) {
+        const attn_kernels *k = attn_kernels_with((attn_isa)isa, precision, tanh_score);
+        if ((available[isa] || isa == (int)attn_isa_current()) && strcmp(k->name, name) == 0) {
             *out = (attn_isa)isa;
             return true;
         }
+    }
     return false;
 }
 

@@ -353,7 +353,7 @@ void srv_auth(srv_exchange *x) {
 void srv_auth_body(srv_exchange *x) {
     const srv_head *h = &x->head;
     const char *type = x->req.content_type;
-    if (!h->origin || (!h->length && !h->chunked) || !strcmp(type, "application/json") ||
+    if ((!h->length && !h->chunked) || !strcmp(type, "application/json") ||
         !strcmp(type, SRV_OCTETS) || (*type && !srv_type_is_json(type) && srv_type_is_body(type)))
         return;
     srv_problem(&x->req, SRV_MEDIA_TYPE, NULL,

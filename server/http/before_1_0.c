@@ -35,7 +35,7 @@ bool srv_old_hides(srv_exchange *x, const char *version) {
     srv_head *h = &x->head;
     const char *method = x->req.method;
     follower f = {.end = version + strlen(version)};
-    if (srv_library_is_strict())
+    if (x->daemon->strict)
         return false;
     f.gap = h->target - (method + strlen(method)) != 1 || version - h->target_end != 1;
     MHD_get_connection_values_n(x->connection, MHD_HEADER_KIND, follow, &f);
@@ -54,9 +54,9 @@ static enum MHD_Result hide_value(void *cls, enum MHD_ValueKind kind, const char
     return MHD_YES;
 }
 
-void srv_old_hide_expectation(struct MHD_Connection *connection) {
-    if (!srv_library_is_strict())
-        MHD_get_connection_values_n(connection, MHD_HEADER_KIND, hide_value, NULL);
+void srv_old_hide_expectation(srv_exchange *x) {
+    if (!x->daemon->strict)
+        MHD_get_connection_values_n(x->connection, MHD_HEADER_KIND, hide_value, NULL);
 }
 
 /* --- lines between chunks --- */
@@ -108,7 +108,7 @@ static srv_exchange *exchange_of(srv_link *link, struct MHD_Connection *connecti
 __attribute__((visibility("default"))) enum MHD_Result
 MHD_queue_response(struct MHD_Connection *connection, unsigned status, struct MHD_Response *page) {
     srv_link *link = srv_link_of(connection);
-    if (!link || page == link->daemon->shortage || srv_library_is_strict())
+    if (!link || page == link->daemon->shortage || link->daemon->strict)
         return queue_response(connection, status, page);
     srv_exchange *x = exchange_of(link, connection);
     if (!x || x->phase > SRV_AT_BODY)

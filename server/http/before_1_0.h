@@ -32,7 +32,7 @@ bool srv_old_hides(srv_exchange *x, const char *version);
 
 /* Hides "Expect: 100-continue" of a request without a body from libmicrohttpd, which would send
  * "100 Continue", and would take the next request on the connection for the body of this one. */
-void srv_old_hide_expectation(struct MHD_Connection *connection);
+void srv_old_hide_expectation(srv_exchange *x);
 
 /* Checks the line with the size of a chunk (RFC 9112, 7.1), which stands directly before the
  * chunk's data at `data` in libmicrohttpd's buffer. Returns false if this line, or the data of the
@@ -56,8 +56,8 @@ static inline bool srv_old_hides(srv_exchange *x, const char *version) {
     return false;
 }
 
-static inline void srv_old_hide_expectation(struct MHD_Connection *connection) {
-    (void)connection;
+static inline void srv_old_hide_expectation(srv_exchange *x) {
+    (void)x;
 }
 
 static inline bool srv_old_line_is_clean(const char *from, const char *data) {

@@ -148,7 +148,8 @@ srv_link *srv_link_open(srv_daemon *d, struct MHD_Connection *connection) {
     const struct sockaddr *client = info ? info->client_addr : NULL;
     srv_client_address(client, link->client);
     link->client_id = srv_client_number(link->client);
-    link->proxied = srv_client_is_proxy(&d->app->config->trusted_proxies, link->client);
+    const srv_texts *proxies = &d->app->config->trusted_proxies;
+    link->proxied = proxies->count && srv_client_is_proxy(proxies, link->client);
     link->tcp = client && (client->sa_family == AF_INET || client->sa_family == AF_INET6);
     if (link->tcp)
         bound_unsent(link->fd);

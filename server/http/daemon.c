@@ -179,7 +179,8 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **co
     *context = NULL;
     if (!x)
         return;
-    srv_library_note_refusal(x);
+    if (x->phase <= SRV_AT_BODY && !srv_link_is_cut(x->link))
+        srv_library_note_refusal(x);
     finish(x, how);
 }
 
@@ -207,6 +208,11 @@ static void on_panic(void *cls, const char *file, unsigned line, const char *rea
 
 enum { OPS_CONNECTIONS = 64 }; /* most connections of the operations port */
 
+/* Level 1 of MHD_OPTION_CLIENT_DISCIPLINE_LVL, which headers before 1.0 do not have. Level 2 would
+ * refuse the empty line before a request that RFC 9112, 2.2, allows to clients. Before 1.0
+ * strictness adds nothing to the checks of this service. */
+enum { CLIENT_LEVEL = 1 };
+
 static struct MHD_Daemon *start_mhd(srv_daemon *d, int fd, const srv_config *config) {
     /* One connection more than allowed is accepted; it makes srv_connections_join close another. */
     const unsigned limit = (unsigned)d->connections.most + 1;
@@ -219,7 +225,7 @@ static struct MHD_Daemon *start_mhd(srv_daemon *d, int fd, const srv_config *con
         (unsigned)config->idle_timeout_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
         (size_t)config->connection_bytes, MHD_OPTION_CONNECTION_MEMORY_INCREMENT,
         (size_t)config->connection_bytes, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1,
-        MHD_OPTION_STRICT_FOR_CLIENT, srv_library_strictness(), MHD_OPTION_URI_LOG_CALLBACK,
+        MHD_OPTION_STRICT_FOR_CLIENT, d->strict ? CLIENT_LEVEL : 0, MHD_OPTION_URI_LOG_CALLBACK,
         on_request_line, d, MHD_OPTION_NOTIFY_COMPLETED, on_completed, d,
         MHD_OPTION_NOTIFY_CONNECTION, on_connection, d, plain ? MHD_OPTION_END : MHD_OPTION_ARRAY,
         srv_tls_options(), MHD_OPTION_END);
@@ -243,6 +249,7 @@ int srv_daemon_open(srv_daemon **out, srv_app *app, const srv_router *router, sr
     d->app = app;
     d->router = router;
     d->is_ops = is_ops;
+    d->strict = srv_library_is_strict();
     d->is_local = srv_address_is_local(address);
     bool tls = app->tls && !is_ops;
     srv_address_url(address, tls ? "https" : "http", d->url, sizeof d->url);

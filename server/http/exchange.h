@@ -37,6 +37,7 @@ struct srv_daemon {
     char *unix_path;               /* socket file to unlink at shutdown; NULL: none */
     char url[160];                 /* such as "http://127.0.0.1:8080" */
     bool is_ops;                   /* the operations port, which still answers during shutdown */
+    bool strict;                   /* libmicrohttpd checks the framing itself (library.h) */
     bool is_local;        /* reachable only from this machine, by loopback or unix socket */
     atomic_int in_flight; /* number of unfinished requests */
     attn_arena *spare;    /* an empty arena for the next request on the HTTP thread; NULL: none */

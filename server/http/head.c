@@ -175,11 +175,11 @@ static void check_framing(srv_exchange *x, const char *version) {
  * Continue" (RFC 9110, 10.1.1). */
 static void drop_expectation(srv_exchange *x) {
     srv_head *h = &x->head;
-    if (!h->expect || h->chunked || h->length)
+    if (h->chunked || h->length)
         return;
     if (!strcasecmp(h->expect, "100-continue"))
         h->expect = NULL;
-    srv_old_hide_expectation(x->connection);
+    srv_old_hide_expectation(x);
 }
 
 static bool safe_id(const char *id) {
@@ -201,10 +201,8 @@ static void take_id(srv_exchange *x) {
     x->req.id = x->id;
 }
 
-/* If the connection comes from a trusted proxy, finds the client behind it. */
+/* Finds the client behind the trusted proxy from which the connection comes. */
 static void take_client(srv_exchange *x) {
-    if (!x->link->proxied)
-        return;
     srv_client_behind(&x->req.app->config->trusted_proxies, x->head.forwarded, x->head.forwards,
                       x->client);
     x->task.client = srv_client_number(x->client);
@@ -312,7 +310,7 @@ static void check_query(srv_exchange *x) {
     const bool post = !strcmp(route->method, "POST");
     const bool read = route->fields && (!post || !strcmp(req->content_type, SRV_NPY));
     const bool ignored = !route->produces || req->accept == SRV_ACCEPT_HTML;
-    if (!read && !ignored && !srv_query_refuse(&x->req, route->fields))
+    if (*req->query && !read && !ignored && !srv_query_refuse(&x->req, route->fields))
         srv_body_refuse(x);
 }
 
@@ -442,7 +440,8 @@ static void read_lines(srv_exchange *x, const char *version) {
     srv_request *req = &x->req;
     MHD_get_connection_values_n(x->connection, MHD_HEADER_KIND, look_at, h);
     h->hidden = srv_old_hides(x, version);
-    take_client(x);
+    if (x->link->proxied)
+        take_client(x);
     take_id(x);
     take_trace(x);
     take_type(x);
@@ -483,7 +482,8 @@ void srv_head_read(srv_exchange *x, const char *target, const char *method, cons
     check_framing(x, version);
     if (srv_body_is_refused(x))
         return;
-    drop_expectation(x);
+    if (x->head.expect)
+        drop_expectation(x);
     if (!is_served(x)) {
         srv_problem(req, SRV_DRAINING, NULL, "the server is shutting down");
         srv_body_refuse(x);
@@ -494,7 +494,7 @@ void srv_head_read(srv_exchange *x, const char *target, const char *method, cons
     if (srv_body_is_refused(x) || (!strcmp(method, "OPTIONS") && answer_options(x)))
         return;
     check_request(x);
-    if (!srv_body_is_refused(x))
+    if (x->head.origin && !srv_body_is_refused(x))
         srv_auth_body(x);
     if (!srv_body_is_refused(x) && x->match.route->intake)
         open_intake(x);

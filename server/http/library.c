@@ -28,13 +28,6 @@ const char *srv_library_unfit(const char **version) {
     return NULL;
 }
 
-/* 1 is level 1 of MHD_OPTION_CLIENT_DISCIPLINE_LVL, which headers before 1.0 do not have. Level 2
- * would refuse the empty line before a request that RFC 9112, 2.2, allows to clients. Before 1.0
- * strictness adds nothing to our own checks. */
-int srv_library_strictness(void) {
-    return srv_library_is_strict() ? 1 : 0;
-}
-
 void srv_library_explain(srv_exchange *x, unsigned status) {
     const double buffer = (double)x->req.app->config->connection_bytes;
     switch (status) {
@@ -63,8 +56,6 @@ void srv_library_explain(srv_exchange *x, unsigned status) {
 }
 
 void srv_library_note_refusal(srv_exchange *x) {
-    if (x->phase > SRV_AT_BODY || srv_link_is_cut(x->link))
-        return;
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_HTTP_STATUS);
     if (!info)

@@ -1,8 +1,7 @@
 /* What depends on the version of libmicrohttpd, except for the repairs in before_1_0.h.
  *
  * From version 1.0 on libmicrohttpd checks the framing of requests itself, as strictly as it is
- * told to. The service asks for the level that RFC 9112 allows to servers (srv_library_strictness)
- * and checks the rest on what the public interface reports (head.c). Earlier versions accept bare
+ * told to. The service asks for the level that RFC 9112 allows to servers (daemon.c) and checks the rest on what the public interface reports (head.c). Earlier versions accept bare
  * line feeds, NULs and folded lines, and do not report them; before_1_0.c finds these. */
 #ifndef SRV_LIBRARY_H
 #define SRV_LIBRARY_H
@@ -20,15 +19,14 @@ const char *srv_library_unfit(const char **version);
 /* Returns whether the libmicrohttpd that is loaded checks the framing itself. The headers with
  * which the service was built may be those of another version. */
 bool srv_library_is_strict(void);
-/* Returns the value for MHD_OPTION_STRICT_FOR_CLIENT. */
-int srv_library_strictness(void);
 
 /* Sets the problem for the status with which libmicrohttpd has refused the request by itself,
  * without calling the service: those with a header or chunk line that is longer than the
  * connection's buffer, with an invalid request line, or with an unknown version of HTTP. */
 void srv_library_explain(srv_exchange *x, unsigned status);
 /* If libmicrohttpd has answered the request with a page of its own, gives x the problem of its
- * status, so that the refusal is logged and counted. Called when the request has ended. */
+ * status, so that the refusal is logged and counted. Called when a request has ended to which the
+ * service has sent no reply. */
 void srv_library_note_refusal(srv_exchange *x);
 
 #endif

@@ -234,14 +234,9 @@ static bool enter(srv_repeats *r, srv_exchange *x, const srv_digest *key, const 
     return true;
 }
 
-#define NO_PLACE SRV_REPEAT_KEYS /* the request has no Idempotency-Key */
-
 bool srv_repeats_begin(srv_exchange *x, size_t *place) {
     srv_repeats *r = x->req.app->repeats;
     srv_digest key, request;
-    *place = NO_PLACE;
-    if (!x->head.idempotency_key || strcmp(x->req.method, "POST"))
-        return true;
     if (!digest_key(r, x, &key) || !digest_request(r, x, &request))
         return srv_problem(&x->req, SRV_INTERNAL, NULL,
                            "the digest of the request cannot be computed");
@@ -253,8 +248,6 @@ bool srv_repeats_begin(srv_exchange *x, size_t *place) {
 
 void srv_repeats_end(const srv_exchange *x, size_t place, bool answered) {
     srv_repeats *r = x->req.app->repeats;
-    if (place == NO_PLACE)
-        return;
     entry *e = &r->entries[place];
     pthread_mutex_lock(&r->lock);
     if (!answered || !made_something(&x->req.reply) || !keep(r, e, &x->req.reply))

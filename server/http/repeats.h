@@ -28,9 +28,9 @@ typedef struct srv_repeats srv_repeats;
 srv_repeats *srv_repeats_new(void);
 void srv_repeats_free(srv_repeats *repeats); /* NULL is allowed */
 
-/* Decides whether the handler of x must run, of which srv_repeats_end is then told by *place. The
- * body is complete, and x has an arena. Returns false if the reply is set: the kept answer of an
- * earlier request, or a problem. Returns true for requests without the header. */
+/* Decides whether the handler of x, a POST with the header, must run. The body is complete, and x has
+ * an arena. true: pass *place to srv_repeats_end after the handler has run. false: the reply is set
+ * to the kept answer of an earlier request, or to a problem. */
 bool srv_repeats_begin(srv_exchange *x, size_t *place);
 /* Keeps the reply of x for repeated requests if it made something, else forgets the key. `answered`
  * is false if the handler has not set the reply, or if the reply is a stream. */

@@ -31,6 +31,14 @@ void srv_decode_begin(srv_decoder *d, srv_request *req) {
     d->containers = d->most / 64;
 }
 
+bool srv_fields_fit(const srv_field *fields) {
+    size_t rows = 0;
+    for (; fields[rows].name; rows++)
+        if (fields[rows].fields && !srv_fields_fit(fields[rows].fields))
+            return false;
+    return rows <= SRV_FIELDS_MOST;
+}
+
 static bool spend(srv_decoder *d, size_t *left, size_t n) {
     if (n <= *left) {
         *left -= n;
@@ -364,8 +372,10 @@ static bool read_objects(srv_decoder *d, const srv_field *f, void *out) {
 }
 
 static bool read_tensor(srv_decoder *d, const srv_field *f, void *out) {
+    attn_scan *s = &d->s;
     d->own.ragged = f->ragged;
-    return srv_tensor_read(&d->s, f->accepts, out) &&
+    return (*s->p == '[' ? srv_tensor_nested(s, f->accepts, srv_tensor_dtype(s->p, f->accepts), out)
+                         : srv_tensor_object(s, f->accepts, out)) &&
            srv_tensor_as_numbers(d->own.req, f->accepts, out);
 }
 

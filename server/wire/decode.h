@@ -25,6 +25,7 @@
 #define SRV_DECODE_H
 
 #include <stddef.h>
+#include <string.h>
 
 #include "request/request.h"
 #include "json/json_write.h"
@@ -225,7 +226,13 @@ bool srv_query_refuse(srv_request *req, const srv_field *body);
 bool srv_query_text(srv_request *req, const srv_field *fields, const char **text, size_t *size);
 
 /* Returns the row whose name is the n bytes at `name`. NULL: there is none. */
-const srv_field *srv_find_field(const srv_field *fields, const char *name, size_t n);
+static inline const srv_field *srv_find_field(const srv_field *fields, const char *name, size_t n) {
+    for (; fields->name; fields++)
+        if (fields->name[0] == name[0] && strlen(fields->name) == n &&
+            memcmp(fields->name, name, n) == 0)
+            return fields;
+    return NULL;
+}
 /* Sets the problem for a name that no row has. It suggests the row that other libraries call so
  * (aliases.h), or else the row with the most similar name. */
 void srv_unknown_field(srv_request *req, const char *pointer, const char *name,

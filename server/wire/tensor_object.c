@@ -398,10 +398,8 @@ static bool read_object(attn_scan *s, unsigned accepts, attn_tensor *out) {
     return true;
 }
 
-bool srv_tensor_read(attn_scan *s, unsigned accepts, attn_tensor *out) {
+bool srv_tensor_object(attn_scan *s, unsigned accepts, attn_tensor *out) {
     char found[ATTN_FOUND_ROOM];
-    if (*s->p == '[')
-        return srv_tensor_nested(s, accepts, srv_tensor_dtype(s->p, accepts), out);
     if (*s->p == '{')
         return read_object(s, accepts, out);
     if (!attn_scan_is_value(s))

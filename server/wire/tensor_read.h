@@ -25,9 +25,9 @@
 #include "wire/decode.h"
 #include "wire/scan.h"
 
-/* Reads the tensor at the cursor. `accepts` are the SRV_T_* bits of the row (decode.h). false: a
- * problem is set. */
-bool srv_tensor_read(attn_scan *s, unsigned accepts, attn_tensor *out);
+/* Reads the tensor at the cursor, which is not written as nested lists. `accepts` are the SRV_T_* bits
+ * of the row (decode.h). false: a problem is set. */
+bool srv_tensor_object(attn_scan *s, unsigned accepts, attn_tensor *out);
 
 /* Converts int32, int64 and uint8 to float32 if the row accepts no tensors but of numbers: arrays
  * of integers are numbers there, as in nested lists. false: a problem is set. */

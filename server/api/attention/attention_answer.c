@@ -149,7 +149,8 @@ void srv_attention_json(srv_attention_call *call, attn_json_text *j) {
         srv_analysis_members(j, &call->analysis);
         attn_json_object_end(j);
     }
-    srv_run_member(j, call->run);
+    if (call->run)
+        srv_run_member(j, call->run);
     if (call->weights_omitted)
         write_omitted(j, call);
     if (call->body.verify)

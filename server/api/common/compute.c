@@ -89,7 +89,7 @@ static bool is_brief(const srv_call *call) {
  * if a problem is set, returns true. */
 static bool is_left(srv_call *call, const srv_steps *steps) {
     srv_job_order *job = &call->job;
-    if (!job->run || !srv_later_is_due(call->req, call->cost.weighted) ||
+    if (!srv_later_is_due(call->req, call->cost.weighted) ||
         (job->stores && !srv_admission_may_keep(call->req->app->admission, call->req->body_size)) ||
         !(job->query = srv_later_query(call->req)))
         return false;
@@ -175,7 +175,7 @@ srv_outcome srv_compute(void *data, const srv_steps *steps) {
         return answer_dry(call, steps);
     if (req->in_place && !is_brief(call))
         return SRV_DEFER;
-    if (!is_left(call, steps) && fits(call, steps) &&
+    if (!(call->job.run && is_left(call, steps)) && fits(call, steps) &&
         srv_admission_work(req, cost->weighted, cost->reserved ? cost->reserved : bytes_of(cost)))
         compute(call, steps);
     return SRV_DONE;

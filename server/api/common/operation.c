@@ -241,7 +241,8 @@ attn_status srv_operation_open(srv_operation *o, srv_request *req, srv_warnings 
         status = attn_attention_new(o->shaped, req->arena, out, err);
     if (!status && o->shaped->mask.count > 0)
         status = srv_warnings_of_mask(warnings, req->arena, attn_attention_mask(*out), err);
-    return status ? status
-                  : srv_warnings_of_position(warnings, req->arena, attn_attention_mask(*out),
-                                             o->in.position.kind, err);
+    return status || o->in.position.kind == ATTN_POSITION_NONE
+               ? status
+               : srv_warnings_of_position(warnings, req->arena, attn_attention_mask(*out),
+                                          o->in.position.kind, err);
 }

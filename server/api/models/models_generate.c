@@ -456,7 +456,8 @@ static void answer_json(void *data, attn_json_text *j) {
         if (!put_sequence(j, c, b))
             return;
     attn_json_array_end(j);
-    srv_run_member(j, c->run);
+    if (c->run)
+        srv_run_member(j, c->run);
     srv_warnings_write(j, &c->warnings);
 }
 

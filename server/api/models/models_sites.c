@@ -254,7 +254,8 @@ void srv_sites_json(void *data, attn_json_text *j) {
         srv_json_key_tensor(j, "encoder_output", &c->out.encoder);
     srv_sites_states_write(j, c);
     srv_sites_analyses_write(j, c);
-    srv_run_member(j, c->run);
+    if (c->run)
+        srv_run_member(j, c->run);
     if (omits_weights(c))
         put_omitted(j, c);
     srv_warnings_write(j, &c->warnings);

@@ -34,8 +34,9 @@ extern const srv_field srv_runs_fields[], srv_run_weights_query[], srv_run_rows_
 void srv_run_write(attn_json_text *j, const srv_run *run);
 /* The same with the member `warnings`, if there are any. */
 void srv_run_write_warned(attn_json_text *j, const srv_run *run, const srv_warnings *warnings);
-/* Write the member `run`, or print the id, of a run that the request has stored; NULL: nothing. */
+/* Writes the member `run` for a run that the request has stored. */
 void srv_run_member(attn_json_text *j, const srv_run *run);
+/* Prints the id of such a run; NULL: prints nothing. */
 void srv_run_print(attn_text *t, const srv_run *run);
 
 #endif

@@ -213,8 +213,6 @@ void srv_run_write_warned(attn_json_text *j, const srv_run *run, const srv_warni
 }
 
 void srv_run_member(attn_json_text *j, const srv_run *run) {
-    if (!run)
-        return;
     attn_json_key(j, "run");
     srv_run_write(j, run);
 }
