@@ -1,5 +1,5 @@
-// The page begins here: the look is read from the address, a sentence is translated if it names
-// nothing, and the shell draws.
+// The page begins here: the look is read from the address, the first sentence is translated if it
+// names nothing, and the shell draws.
 import { render } from 'preact';
 import { App } from './shell/App';
 import { firstSentence } from './shell/sentence';

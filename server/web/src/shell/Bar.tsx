@@ -1,4 +1,4 @@
-// The bar at the top: the sentence that is translated, the head that is shown, undo, share, help.
+// The bar at the top: the sentence that a model reads, the head that is shown, undo, share, help.
 import { computed } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { nameOfSite } from '../api/answers';
@@ -8,7 +8,7 @@ import { look } from '../store/state';
 import { views } from '../views';
 import { dialog } from './dialogs';
 import { completions, loadModels, loadVocabulary, models, unknownWords } from './models';
-import { beginAnew, MODEL, samples, sentenceOf, translate } from './sentence';
+import { beginAnew, MODEL, samples, read, sentenceOf, readingOf } from './sentence';
 
 const PAUSE = 50; // ms without a key before a sentence is sent
 
@@ -17,17 +17,19 @@ const sentence = computed(() => sentenceOf(look.value.source));
 function Sentence() {
   const now = sentence.value;
   const [text, setText] = useState(now?.text ?? '');
+  const [model, setModel] = useState(now?.model ?? MODEL); // chosen, though its answer may not be here yet
   const timer = useRef(0);
   const typed = useRef(false);
   // A look that was opened or undone to brings its own sentence.
   useEffect(() => {
     if (!typed.current) setText(now?.text ?? '');
   }, [now?.text]);
+  useEffect(() => setModel(now?.model ?? MODEL), [now?.model]);
   const send = (value: string): void => {
     clearTimeout(timer.current);
     typed.current = false;
     if (value.trim() && value !== sentence.value?.text)
-      void make(translate(value, sentence.value?.model ?? MODEL), {
+      void make(read(value, model), {
         keep: true,
         ...(shows() ? {} : { view: 'words' }),
       });
@@ -38,7 +40,6 @@ function Sentence() {
     clearTimeout(timer.current);
     timer.current = window.setTimeout(() => send(value), PAUSE);
   };
-  const model = now?.model ?? MODEL;
   useEffect(() => {
     if (run.value) loadModels();
   }, [run.value !== null]);
@@ -57,7 +58,7 @@ function Sentence() {
       }}
     >
       <label class="hidden" for="sentence">
-        English sentence to translate
+        {readingOf(model).ask}
       </label>
       <input
         id="sentence"
@@ -65,7 +66,7 @@ function Sentence() {
         value={text}
         maxLength={2000}
         autocomplete="off"
-        placeholder="Type an English sentence to translate"
+        placeholder={readingOf(model).ask}
         aria-describedby="unknown"
         onFocus={loadModels}
         onInput={(e) => onInput(e.currentTarget.value)}
@@ -80,7 +81,10 @@ function Sentence() {
           <span class="hidden">Model</span>
           <select
             value={model}
-            onChange={(e) => void make(translate(text || (samples[0] as string), e.currentTarget.value))}
+            onChange={(e) => {
+              setModel(e.currentTarget.value);
+              void make(read(text || (samples[0] as string), e.currentTarget.value));
+            }}
           >
             {models.value.map((m) => (
               <option key={m.id} value={m.id}>
@@ -219,7 +223,7 @@ export function Bar({ title }: { title: string }) {
   );
 }
 
-// Whether the view shows a run, so that a translation is seen there.
+// Whether the view shows a run, so that its sentence is seen there.
 const shows = (): boolean => views.find((v) => v.id === look.value.view)?.needs === 'run';
 
 const icon = (): string => document.querySelector<HTMLLinkElement>('link[rel=icon]')?.href ?? '';

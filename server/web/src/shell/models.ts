@@ -1,4 +1,4 @@
-// The models that translate, and the words of those that know whole words alone.
+// The models that read a sentence, and the words of those that know whole words alone.
 import { computed, signal } from '@preact/signals';
 import { askJson } from '../api/client';
 import type { components } from '../api/schema';
@@ -13,8 +13,8 @@ const vocabularies = signal<Record<string, ReadonlySet<string>>>({});
 const wordsOf = (text: string): string[] =>
   text.toLowerCase().match(/[\p{L}\p{N}]+(?:['’][\p{L}]+)?/gu) ?? [];
 
-// Encoders and decoders alone classify words or continue a text.
-const translates = (m: Model): boolean => m.architecture === 'seq2seq' || m.architecture === 'transformer';
+// The side whose words a model reads. A decoder alone reads those that it writes.
+const sideOf = (m: Model): 'source' | 'target' => (m.source ? 'source' : 'target');
 
 // The list of models is of no use before somebody wants to choose.
 let asked = false;
@@ -23,7 +23,7 @@ export function loadModels(): void {
   asked = true;
   askJson<Schemas['Models']>('v1/models').then(
     (answer) => {
-      models.value = answer.models.filter((m) => m.source?.words && translates(m));
+      models.value = answer.models.filter((m) => m[sideOf(m)]?.words);
     },
     () => {
       asked = false;
@@ -31,14 +31,14 @@ export function loadModels(): void {
   );
 }
 
-export const isWhole = (id: string): boolean => models.value.some((m) => m.id === id && !m.source?.subwords);
-
 export function loadVocabulary(id: string): void {
-  if (vocabularies.value[id] || !isWhole(id)) return;
+  const model = models.value.find((m) => m.id === id);
+  const side = model && sideOf(model);
+  if (vocabularies.value[id] || !side || model[side]?.subwords) return;
   vocabularies.value = { ...vocabularies.value, [id]: new Set() };
-  askJson<Schemas['ModelVocabulary']>(`v1/models/${id}/vocabulary?side=source`).then(
+  askJson<Schemas['ModelVocabulary']>(`v1/models/${id}/vocabulary?side=${side}`).then(
     (answer) => {
-      vocabularies.value = { ...vocabularies.value, [id]: new Set(answer.source?.words ?? []) };
+      vocabularies.value = { ...vocabularies.value, [id]: new Set(answer[side]?.words ?? []) };
     },
     () => undefined,
   );

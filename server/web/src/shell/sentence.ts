@@ -1,6 +1,7 @@
-// The sentence that the shipped model translates: the first visit's, and the one that is typed.
+// The sentence that a model reads: the first visit's, and the one that is typed.
 import { make } from '../store/run';
 import type { Source } from '../store/state';
+import { models } from './models';
 
 export const MODEL = 'en-fr-text';
 
@@ -12,21 +13,53 @@ export const samples: readonly string[] = [
   "I don't like the red car.",
 ];
 
-export const translate = (text: string, model = MODEL): Source => ({
-  path: `v1/models/${model}/generate`,
+// What a model does with a sentence, which its architecture says.
+interface Reading {
+  route: 'generate' | 'attention';
+  ask: string;
+  kind: string; // of the sites whose lines answer the question
+  question: string;
+}
+
+const translation: Reading = {
+  route: 'generate',
+  ask: 'Type an English sentence to translate',
+  kind: 'cross',
+  question: 'Which words of the sentence does each word of its translation look at?',
+};
+const readings: Record<string, Reading> = {
+  decoder: {
+    route: 'generate',
+    ask: 'Type the beginning of a sentence, which the model continues',
+    kind: 'decoder',
+    question: 'Which words before it does the model look at when it chooses each word?',
+  },
+  encoder: {
+    route: 'attention',
+    ask: 'Type a sentence that the model reads',
+    kind: 'encoder',
+    question: 'Which words of the sentence does each word look at?',
+  },
+};
+
+export const readingOf = (model: string): Reading =>
+  readings[models.value.find((m) => m.id === model)?.architecture ?? ''] ?? translation;
+
+export const read = (text: string, model = MODEL): Source => ({
+  path: `v1/models/${model}/${readingOf(model).route}`,
   body: { text, return: [], offset_unit: 'utf16' },
 });
 
-export const firstSentence = (): Source => translate(samples[0] as string);
+export const firstSentence = (): Source => read(samples[0] as string);
 
 // Shows what the first visit shows.
 export const beginAnew = (): void => {
   void make(firstSentence(), { view: 'words' });
 };
 
-// The text and the model of a source that translates; null: it does something else.
+// The text and the model of a source that is a sentence; null: it is something else.
 export function sentenceOf(source: Source | null): { text: string; model: string } | null {
-  const match = /^v1\/models\/([\w.-]+)\/generate$/.exec(source?.path ?? '');
+  const match = /^v1\/models\/([\w.-]+)\/(?:generate|attention)$/.exec(source?.path ?? '');
   const text = source?.body.text;
   return match && typeof text === 'string' ? { text, model: match[1] as string } : null;
 }

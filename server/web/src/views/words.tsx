@@ -12,7 +12,7 @@ import { change } from '../store/history';
 import { drawing, head, hover, look, shown } from '../store/state';
 import type { Picture } from '../parts/picture';
 import type { Scale } from '../draw/colours';
-import { sentenceOf } from '../shell/sentence';
+import { sentenceOf, readingOf } from '../shell/sentence';
 import { isDark } from '../shell/theme';
 import { digits, position } from '../parts/digits';
 import { isHidden, isShown, shownRow, togglePin, words } from '../store/values';
@@ -353,11 +353,12 @@ const unweighted = () => ({
 
 function Short({ sides }: { sides: Sides }) {
   const of = seen(shown.value) ?? unweighted();
+  const asked = sentenceOf(look.value.source);
+  const reading = asked && readingOf(asked.model);
+  const question = reading?.kind === site.value?.kind && reading?.question;
   return (
     <>
-      {site.value?.kind === 'cross' && sentenceOf(look.value.source) && (
-        <p class="words-question">Which words of the sentence does each word of its translation look at?</p>
-      )}
+      {question && <p class="words-question">{question}</p>}
       <div class="words-heads">
         <span class="query-side">{sides.query}</span>
         <small>attends to</small>
