@@ -31,16 +31,6 @@ typedef struct srv_options {
     size_t size;
 } srv_options;
 
-/* Rows of a table of options of the struct T. SRV_OPTION is a value of the kind `what`; numbers have
- * no range. SRV_CHOICE is one of the names in `list`, which --help prints behind `text`. */
-#define SRV_OPTION(T, option, member, what, text)                                                  \
-    { .name = option, .kind = what, .offset = offsetof(T, member), .doc = text }
-#define SRV_CHOICE(T, option, member, list, text)                                                  \
-    {                                                                                              \
-        .name = option, .kind = SRV_ENUM, .offset = offsetof(T, member), .choices = list,          \
-        .doc = text                                                                                \
-    }
-
 /* Reads a command line of --name value and --name=value by `count` tables. `about` is the first line
  * of --help, which lists the options in the order of the tables.
  *

@@ -13,17 +13,18 @@ typedef struct command_options {
     bool baselines;
 } command_options;
 
-#define OPTION(...) SRV_OPTION(command_options, __VA_ARGS__)
+#define OPTION(...) SRV_NAMED_ROW(command_options, __VA_ARGS__)
 
 enum { JSON = 1 };
 static const char *const format_names[] = {"tsv", "json", NULL};
 static const srv_field option_fields[] = {
-    SRV_CHOICE(command_options, "task", corpus.task, attn_task_names, "one of"),
-    SRV_CHOICE(command_options, "split", split, attn_split_names, "one of"),
+    OPTION("task", corpus.task, SRV_ENUM, "one of", .choices = attn_task_names),
+    OPTION("split", split, SRV_ENUM, "one of", .choices = attn_split_names),
     OPTION("count", count, SRV_INT, "number of pairs"),
     OPTION("from", from, SRV_INT, "index of the first pair"),
-    SRV_CHOICE(command_options, "format", format, format_names,
-               "one line a pair, tsv with the columns source, target and links; one of"),
+    OPTION("format", format, SRV_ENUM,
+           "one line a pair, tsv with the columns source, target and links; one of",
+           .choices = format_names),
     OPTION("large", corpus.large, SRV_BOOL, "use all words of the lexicon"),
     OPTION("seed", corpus.seed, SRV_INT, "seed of the corpus"),
     OPTION("shortest", corpus.shortest, SRV_INT, "fewest source words"),

@@ -91,7 +91,7 @@ typedef struct command_options {
     const char *model; /* last, because only some experiments have the option */
 } command_options;
 
-#define OPTION(...) SRV_OPTION(command_options, __VA_ARGS__)
+#define OPTION(...) SRV_NAMED_ROW(command_options, __VA_ARGS__)
 static const srv_field common_options[] = {
     OPTION("full", full, SRV_BOOL, "use the profile that takes longer"),
     OPTION("out", out, SRV_STRING, "folder for NAME.json, NAME.svg and NAME.png"),

@@ -109,13 +109,13 @@ typedef struct command_options {
 
 enum { JSON = 1 };
 static const char *const format_names[] = {"text", "json", NULL};
-#define OPTION(...) SRV_OPTION(command_options, __VA_ARGS__)
+#define OPTION(...) SRV_NAMED_ROW(command_options, __VA_ARGS__)
 static const srv_field option_fields[] = {
     OPTION("model", model, SRV_STRING, "model file of `attnd train`"),
     OPTION("count", count, SRV_INT, "number of held-out pairs"),
     OPTION("beams", beams, SRV_INT, "hypotheses of the beam search; 1 is greedy"),
     OPTION("by_length", by_length, SRV_BOOL, "also score sentences of 10, 20, … words"),
-    SRV_CHOICE(command_options, "format", format, format_names, "one of"),
+    OPTION("format", format, SRV_ENUM, "one of", .choices = format_names),
     OPTION("threads", threads, SRV_INT, "number of threads"),
     {0},
 };

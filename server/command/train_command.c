@@ -16,7 +16,7 @@ typedef struct train_command {
     srv_bar bar;
 } train_command;
 
-#define OPTION(...) SRV_OPTION(train_command, __VA_ARGS__)
+#define OPTION(...) SRV_NAMED_ROW(train_command, __VA_ARGS__)
 /* The options beside the fields of training jobs. */
 static const srv_field option_fields[] = {
     OPTION("init", run.init, SRV_STRING, "start with the values and vocabularies of this model"),

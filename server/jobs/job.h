@@ -18,14 +18,15 @@
 #include "store/runs.h"
 
 enum {
-    EVENTS_KEPT = 256, /* events of a job that are kept for new readers */
-    EVENT_TEXT = 2560, /* buffer size of an event's text, in bytes */
-    ERROR_TEXT = 640,  /* buffer size of an error text, in bytes */
-    JOB_PATH = 4096,   /* buffer size of a path, in bytes */
+    EVENTS_KEPT = 256,         /* events of a job that are kept for new readers */
+    EVENT_TEXT = 2560,         /* buffer size of an event's text, in bytes */
+    ERROR_TEXT = 640,          /* buffer size of an error text, in bytes */
+    JOB_PATH = 4096,           /* buffer size of a path, in bytes */
+    JOB_RETRY_NS = 1000000000, /* until a file is read again that could not be read */
 };
 
 /* Suffixes of the files of a job beside its description: of training, and of the result of an
- * experiment, where srv_job_picture_suffix makes those of pictures. */
+ * experiment, where srv_job_part makes those of pictures. */
 #define SRV_JOB_CHECKPOINT ".checkpoint"
 #define SRV_JOB_MODEL      ".safetensors"
 #define SRV_JOB_FINDINGS   ".findings"
@@ -217,8 +218,8 @@ void srv_job_cancel(srv_job_entry *e);
 
 /* job_threads.c. The caller has the lock for the functions that change a job. */
 int64_t srv_job_now_ms(void); /* the present Unix time */
-/* Estimates how long a job goes on of which the share `done` took elapsed_ms. -1: unknown. */
-int64_t srv_job_remaining_ms(int64_t elapsed_ms, double done);
+/* Sets the completed share of a running job and the times that follow from it. */
+void srv_job_set_progress(srv_job_entry *e, double done);
 /* Sets the state, the facts that follow from it, and tells the readers. */
 void srv_job_set_state(srv_job_entry *e, srv_job_state state);
 /* Adds the event "state", or "done" if the job has ended. */
@@ -242,6 +243,8 @@ bool srv_jobs_start_threads(srv_jobs *jobs); /* false: out of memory or threads 
  * bytes is left out. */
 void srv_job_tell(srv_job_entry *e, const char *type, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* Returns whether a progress event is to be told now: 0.2 s after the last one, or if it `must` be. */
+bool srv_job_is_tell_due(srv_job_entry *e, bool must);
 void srv_job_wake(srv_job_entry *e); /* makes the readers look for new events or the end */
 void srv_job_events_free(srv_job_entry *e);
 /* Sends a comment, as a sign of life, to each reader that was sent nothing for heartbeat_ms. */
@@ -268,8 +271,11 @@ void srv_job_await_model(srv_jobs *jobs, const char *id, int failed);
 attn_status srv_job_experiment(srv_job_entry *e, srv_reserve *reserve, attn_error *err);
 /* Returns an upper bound of the memory of an experiment with these settings, in bytes. */
 size_t srv_job_experiment_bytes(const srv_job_body *body, const double *values);
-enum { SRV_JOB_SUFFIX = 64 }; /* buffer size of the suffix of a picture's file */
-void srv_job_picture_suffix(const char *picture, char suffix[SRV_JOB_SUFFIX]);
+enum { SRV_JOB_SUFFIX = 64 }; /* buffer size of the suffix of a file */
+/* Returns part i of a result with these pictures, and the suffix of its file: findings, text, then the
+ * pictures. NULL: there are no more parts. */
+srv_piece *srv_job_part(srv_job_result *result, const srv_strings *pictures, size_t i,
+                        char suffix[SRV_JOB_SUFFIX]);
 /* Reads the result of an ended experiment from its files. `pictures` names its pictures; `files` is
  * as for srv_jobs_dir_get. The error of the job names the files with wrong contents, whose parts of
  * the result are then lost; the other parts are served. Returns 0, or the errno value of trouble for

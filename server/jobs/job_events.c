@@ -18,6 +18,8 @@ typedef struct srv_job_reader {
     bool beat;       /* send COMMENT if there is no event */
 } reader;
 
+enum { TELL_NS = 200000000 }; /* least time between two progress events */
+
 static const char COMMENT[] = ":\n\n"; /* an empty comment of server-sent events */
 
 void srv_job_tell(srv_job_entry *e, const char *type, const char *format, ...) {
@@ -42,6 +44,13 @@ void srv_job_tell(srv_job_entry *e, const char *type, const char *format, ...) {
     if (e->next_event - e->first_event > EVENTS_KEPT)
         e->first_event = e->next_event - EVENTS_KEPT;
     srv_job_wake(e);
+}
+
+bool srv_job_is_tell_due(srv_job_entry *e, bool must) {
+    const int64_t now = attn_now_ns();
+    const bool due = must || now - e->told_ns >= TELL_NS;
+    e->told_ns = due ? now : e->told_ns;
+    return due;
 }
 
 void srv_job_wake(srv_job_entry *e) {

@@ -17,7 +17,6 @@ enum {
     DRAWING_BYTES = 16 << 20, /* arena limit of one text or picture while it is written */
     MODEL_TIMES = 4,          /* a model takes at most this many times the bytes of its file */
     LINE = 400,               /* buffer size of a line of text in an event */
-    TELL_NS = 200000000,      /* time between two progress events */
 };
 
 static const char MODEL[] = "models/en-fr.safetensors"; /* the model that experiments analyse */
@@ -28,7 +27,6 @@ typedef struct work {
     const attn_experiment *experiment;
     attn_model_file model;
     attn_control control;
-    int64_t began; /* when the run began (attn_now_ns) */
 } work;
 
 static const srv_file *model_file(void) {
@@ -60,18 +58,12 @@ static void tell_line(work *w, const char *line) {
 
 static void on_progress(void *ctx, double done, const char *line) {
     work *w = ctx;
-    srv_job_facts *f = &w->job->facts;
-    const int64_t now = attn_now_ns();
     pthread_mutex_lock(&w->jobs->lock);
-    f->progress = done;
-    f->elapsed_ms = (now - w->began) / 1000000;
-    f->remaining_ms = srv_job_remaining_ms(f->elapsed_ms, done);
+    srv_job_set_progress(w->job, done);
     if (line)
         tell_line(w, line);
-    if (now - w->job->told_ns >= TELL_NS) {
-        w->job->told_ns = now;
+    if (srv_job_is_tell_due(w->job, false))
         srv_job_tell(w->job, "progress", "{\"progress\":%.4f}", done);
-    }
     pthread_mutex_unlock(&w->jobs->lock);
     srv_jobs_offer_turn(w->jobs);
 }
@@ -121,18 +113,23 @@ static attn_status write_result(const attn_findings *found, srv_job_result *r,
     return draw_pictures(found, r, scratch, names, err);
 }
 
-void srv_job_picture_suffix(const char *picture, char suffix[SRV_JOB_SUFFIX]) {
-    snprintf(suffix, SRV_JOB_SUFFIX, ".%.50s" SRV_JOB_PICTURE, picture);
+srv_piece *srv_job_part(srv_job_result *result, const srv_strings *pictures, size_t i,
+                        char suffix[SRV_JOB_SUFFIX]) {
+    if (i < 2) {
+        snprintf(suffix, SRV_JOB_SUFFIX, "%s", i ? SRV_JOB_TEXT : SRV_JOB_FINDINGS);
+        return i ? &result->text : &result->json;
+    }
+    if (!result->svgs || i - 2 >= pictures->count)
+        return NULL;
+    snprintf(suffix, SRV_JOB_SUFFIX, ".%.50s" SRV_JOB_PICTURE, pictures->values[i - 2]);
+    return &result->svgs[i - 2];
 }
 
-static void save_result(work *w, const srv_job_result *r, const srv_strings *pictures) {
-    srv_jobs_dir_put(w->jobs, w->job, SRV_JOB_FINDINGS, &r->json);
-    srv_jobs_dir_put(w->jobs, w->job, SRV_JOB_TEXT, &r->text);
-    for (size_t i = 0; i < pictures->count; i++) {
-        char suffix[SRV_JOB_SUFFIX];
-        srv_job_picture_suffix(pictures->values[i], suffix);
-        srv_jobs_dir_put(w->jobs, w->job, suffix, &r->svgs[i]);
-    }
+static void save_result(work *w, srv_job_result *r, const srv_strings *pictures) {
+    char suffix[SRV_JOB_SUFFIX];
+    const srv_piece *piece;
+    for (size_t i = 0; (piece = srv_job_part(r, pictures, i, suffix)); i++)
+        srv_jobs_dir_put(w->jobs, w->job, suffix, piece);
 }
 
 static void take_result(work *w, const srv_job_result *r, const srv_strings *pictures) {
@@ -188,18 +185,16 @@ int srv_job_restore_result(srv_job_entry *e, const srv_strings *pictures,
     for (size_t i = 0; i < n && ok; i++)
         ok = (names[i] = attn_arena_text(r.arena, pictures->values[i],
                                          strlen(pictures->values[i]))) != NULL;
-    int failed = ok ? restore_file(e, SRV_JOB_FINDINGS, files, r.arena, &r.json) : ENOMEM;
-    if (!failed)
-        failed = restore_file(e, SRV_JOB_TEXT, files, r.arena, &r.text);
-    for (size_t i = 0; i < n && !failed; i++) {
-        char suffix[SRV_JOB_SUFFIX];
-        srv_job_picture_suffix(names[i], suffix);
-        failed = restore_file(e, suffix, files, r.arena, &r.svgs[i]);
-    }
+    const srv_strings made = {names, n};
+    char suffix[SRV_JOB_SUFFIX];
+    srv_piece *piece;
+    int failed = ok ? 0 : ENOMEM;
+    for (size_t i = 0; !failed && (piece = srv_job_part(&r, &made, i, suffix)); i++)
+        failed = restore_file(e, suffix, files, r.arena, piece);
     if (failed)
         attn_arena_free(r.arena);
     else
-        take_result(&w, &r, &(srv_strings){names, n});
+        take_result(&w, &r, &made);
     return failed;
 }
 
@@ -236,9 +231,8 @@ attn_status srv_job_experiment(srv_job_entry *e, srv_reserve *reserve, attn_erro
     work w = {.job = e,
               .jobs = e->jobs,
               .experiment = attn_experiment_at((size_t)e->body.experiment),
-              .control = {.cancel = &e->cancel},
-              .began = attn_now_ns()};
-    w.control.deadline_ns = w.began + e->jobs->config->jobs_time_ms * 1000000;
+              .control = {.cancel = &e->cancel}};
+    w.control.deadline_ns = attn_now_ns() + e->jobs->config->jobs_time_ms * 1000000;
     ATTN_TRY(srv_job_values(&e->body, values, err));
     srv_budget_enter(reserve);
     attn_arena *arena = attn_arena_new(attn_experiment_bytes(w.experiment, values));

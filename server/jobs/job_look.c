@@ -16,10 +16,9 @@
 #include "request/shared.h"
 
 enum {
-    TELL_NS = 200000000, /* time between two progress events */
-    LOOKS_MOST = 64,     /* looks that may wait and run, and ended ones that are remembered */
-    ENDED_S = 600,       /* for how long an ended look is remembered */
-    TYPE_TEXT = 64,      /* buffer size of a media type */
+    LOOKS_MOST = 64, /* looks that may wait and run, and ended ones that are remembered */
+    ENDED_S = 600,   /* for how long an ended look is remembered */
+    TYPE_TEXT = 64,  /* buffer size of a media type */
 };
 
 struct srv_job_look {
@@ -132,18 +131,12 @@ void srv_looks_tick(srv_jobs *jobs, int64_t now_ns) {
 
 static void tell_progress(void *ctx, double done) {
     srv_job_entry *e = ctx;
-    srv_job_facts *f = &e->facts;
-    const int64_t now = attn_now_ns();
     pthread_mutex_lock(&e->jobs->lock);
-    if (done > f->progress) { /* threads may tell in another order */
-        f->progress = done;
-        f->elapsed_ms = srv_job_now_ms() - f->started_ms;
-        f->remaining_ms = srv_job_remaining_ms(f->elapsed_ms, done);
-        if (now - e->told_ns >= TELL_NS) {
-            e->told_ns = now;
+    if (done > e->facts.progress) { /* threads may tell in another order */
+        srv_job_set_progress(e, done);
+        if (srv_job_is_tell_due(e, false))
             srv_job_tell(e, "progress", "{\"progress\":%.4f,\"remaining_ms\":%lld}", done,
-                         (long long)f->remaining_ms);
-        }
+                         (long long)e->facts.remaining_ms);
     }
     pthread_mutex_unlock(&e->jobs->lock);
 }

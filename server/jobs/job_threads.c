@@ -14,7 +14,6 @@
 
 enum {
     LOOK_AGAIN_NS = 200000000, /* how often a thread checks whether memory for its job is free */
-    TRY_AGAIN_NS = 1000000000, /* until a job begins again whose checkpoint could not be read */
     STACK_BYTES = 4 << 20,
 };
 
@@ -49,8 +48,11 @@ void srv_job_tell_state(srv_job_entry *e) {
                  *e->run_id ? "\"" : "");
 }
 
-int64_t srv_job_remaining_ms(int64_t elapsed_ms, double done) {
-    return done > 0 ? (int64_t)((double)elapsed_ms * (1 - done) / done) : -1;
+void srv_job_set_progress(srv_job_entry *e, double done) {
+    srv_job_facts *f = &e->facts;
+    f->progress = done;
+    f->elapsed_ms = srv_job_now_ms() - f->started_ms;
+    f->remaining_ms = done > 0 ? (int64_t)((double)f->elapsed_ms * (1 - done) / done) : -1;
 }
 
 void srv_job_set_state(srv_job_entry *e, srv_job_state state) {
@@ -147,7 +149,7 @@ static void wait_for_checkpoint(srv_job_entry *e, const attn_error *err) {
                       err->text);
     srv_job_set_error(e, "its checkpoint", err->text);
     srv_job_set_state(e, SRV_JOB_QUEUED);
-    e->again_ns = attn_now_ns() + TRY_AGAIN_NS;
+    e->again_ns = attn_now_ns() + JOB_RETRY_NS;
 }
 
 static void run_job(srv_jobs *jobs, srv_job_entry *e, srv_reserve *reserve) {

@@ -10,10 +10,7 @@
 #include "jobs/job.h"
 #include "jobs/train_run.h"
 
-enum {
-    TELL_NS = 200000000, /* time between two progress events */
-    NUMBER = 32,         /* buffer size of a number's text */
-};
+enum { NUMBER = 32 }; /* buffer size of a number's text */
 
 typedef struct work {
     srv_job_entry *job;
@@ -55,10 +52,8 @@ static void take_facts(srv_job_facts *f, const attn_training_progress *now,
 static void tell_progress(work *w, const attn_training_progress *now) {
     srv_job_entry *e = w->job;
     char loss[NUMBER], validation[NUMBER], right[NUMBER], alike[NUMBER], left[NUMBER];
-    const int64_t ns = attn_now_ns();
-    if (!now->evaluated && ns - e->told_ns < TELL_NS)
+    if (!srv_job_is_tell_due(e, now->evaluated))
         return;
-    e->told_ns = ns;
     srv_job_tell(e, "progress",
                  "{\"step\":%llu,\"num_steps\":%llu,\"loss\":%s,\"evaluated\":%s,"
                  "\"validation\":{\"loss\":%s,\"right\":%s,\"head_similarity\":%s},"

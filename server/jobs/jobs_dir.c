@@ -26,13 +26,12 @@
 #define SECOND      "{\"version\":2," /* descriptions of version 2 began with it */
 
 enum {
-    MOST_FILE = 1 << 23,   /* largest file that is read, in bytes */
-    ARENA = 1 << 24,       /* arena limit for reading or writing a description, in bytes */
-    NAME = 128,            /* buffer size of a file name */
-    VERSION = 3,           /* of descriptions; no other one is read */
-    FIRST_LINE = 64,       /* buffer size of the first line of a description */
-    PAUSE_NS = 1000000000, /* between two tries to read what could not be read for trouble */
-    DIGITS = 8,            /* of a checksum */
+    MOST_FILE = 1 << 23, /* largest file that is read, in bytes */
+    ARENA = 1 << 24,     /* arena limit for reading or writing a description, in bytes */
+    NAME = 128,          /* buffer size of a file name */
+    VERSION = 3,         /* of descriptions; no other one is read */
+    FIRST_LINE = 64,     /* buffer size of the first line of a description */
+    DIGITS = 8,          /* of a checksum */
 };
 
 bool srv_jobs_dir_path(const srv_jobs *jobs, const char *id, const char *suffix,
@@ -95,15 +94,12 @@ static void put_sum(attn_json_text *j, const char *suffix, const srv_piece *piec
 }
 
 static void put_sums(attn_json_text *j, const srv_job_entry *e) {
-    const srv_job_result *r = &e->result;
+    srv_job_result result = e->result;
+    char suffix[SRV_JOB_SUFFIX];
+    const srv_piece *piece;
     attn_json_key_array(j, "files");
-    put_sum(j, SRV_JOB_FINDINGS, &r->json);
-    put_sum(j, SRV_JOB_TEXT, &r->text);
-    for (size_t i = 0; r->svgs && i < e->facts.pictures.count; i++) {
-        char suffix[SRV_JOB_SUFFIX];
-        srv_job_picture_suffix(e->facts.pictures.values[i], suffix);
-        put_sum(j, suffix, &r->svgs[i]);
-    }
+    for (size_t i = 0; (piece = srv_job_part(&result, &e->facts.pictures, i, suffix)); i++)
+        put_sum(j, suffix, piece);
     attn_json_array_end(j);
 }
 
@@ -176,11 +172,10 @@ static int remove_files(const srv_jobs *jobs, const srv_job_entry *e) {
     int failed = 0;
     for (size_t i = 0; i < SUFFIXES && !failed; i++)
         failed = remove_file(jobs, e->id, suffixes[i]);
-    for (size_t i = 0; i < e->facts.pictures.count && !failed; i++) {
-        char suffix[SRV_JOB_SUFFIX];
-        srv_job_picture_suffix(e->facts.pictures.values[i], suffix);
+    srv_job_result result = e->result;
+    char suffix[SRV_JOB_SUFFIX];
+    for (size_t i = 2; !failed && srv_job_part(&result, &e->facts.pictures, i, suffix); i++)
         failed = remove_file(jobs, e->id, suffix);
-    }
     return failed;
 }
 
@@ -400,7 +395,7 @@ void srv_jobs_dir_forget_unread(srv_jobs *jobs) {
 /* Only one thread changes the list of jobs that could not be read, so this one reads it without the
  * lock. */
 void srv_jobs_dir_tick(srv_jobs *jobs, int64_t now_ns) {
-    if (!jobs->unread || now_ns - jobs->tried_ns < PAUSE_NS)
+    if (!jobs->unread || now_ns - jobs->tried_ns < JOB_RETRY_NS)
         return;
     for (srv_job_unread **at = &jobs->unread; *at;) {
         srv_job_unread *u = *at;
