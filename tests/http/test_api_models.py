@@ -39,8 +39,8 @@ def write_case(folder, name):
                   target_words="".join(f"{w}\n" for w in SPECIALS + TARGET))
     config |= SIZES.get(attention, {})
     config |= dict(feed_forward=12, norm=name) if transformer else dict(padding="read" if read else "respect")
-    # Other programs may say more; this program does not read it.
-    config |= dict(heads=2, layers=layers, dropout=0.1, read_padding=str(read).lower(), norm_after=str(name == "after").lower())
+    # Other programs may say more; attnd does not read it.
+    config |= {"library": "torch"}
     save_file(tensors, folder / f"{name}.safetensors", {key: str(value) for key, value in config.items()})
 
 
