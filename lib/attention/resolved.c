@@ -167,8 +167,6 @@ static attn_status split_cache(operand *o, const attn_attention_dims *d, attn_er
 static attn_status resolve_past(const attn_inputs *in, attn_attention_dims *d, attn_error *err) {
     operand k = {"past_key", &in->past_key, 0, 0, 0, 0},
             v = {"past_value", &in->past_value, 0, 0, 0, 0};
-    if (!in->past_key.rank && !in->past_value.rank)
-        return ATTN_OK;
     if (!in->past_key.rank || !in->past_value.rank)
         return attn_fail(err, ATTN_EARG, in->past_key.rank ? "past_value" : "past_key",
                          "past_key and past_value go together, one is missing");
@@ -290,10 +288,11 @@ static attn_status resolve_score(const attn_inputs *in, attn_attention_dims *d,
         d->relative = in->position.key_table.dims[0];
     d->relative_values =
         in->position.kind == ATTN_POSITION_SHAW && in->position.value_table.rank != 0;
-    d->entries = count_entries(&in->position);
     d->softcap = in->softcap != 0;
-    if (in->position.kind != ATTN_POSITION_NONE)
+    if (in->position.kind != ATTN_POSITION_NONE) {
+        d->entries = count_entries(&in->position);
         d->positions = attn_position_doubles(&in->position, d->Hq);
+    }
     return ATTN_OK;
 }
 
@@ -346,7 +345,8 @@ static attn_status resolve_dims(const attn_inputs *in, attn_attention_dims *d,
     ATTN_TRY(expect_size("value", "the number of heads", v.heads, d->Hkv, "as key has", err));
     ATTN_TRY(expect_size("value", "the number of keys", v.rows, k.rows, "as key has", err));
     ATTN_TRY(check_heads(in, d, err));
-    ATTN_TRY(resolve_past(in, d, err));
+    if (in->past_key.rank || in->past_value.rank)
+        ATTN_TRY(resolve_past(in, d, err));
     if (!attn_size_add(d->past, k.rows, &d->S))
         return attn_fail(err, ATTN_ELIMIT, "past_key", "too long");
     if (in->position.kind != ATTN_POSITION_NONE && attn_position_encodes(in->position.kind))

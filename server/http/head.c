@@ -242,7 +242,7 @@ static void check_body_type(srv_exchange *x) {
     const srv_head *h = &x->head;
     const bool post = !strcmp(x->match.route->method, "POST");
     const bool intake = x->match.route->intake;
-    if (srv_coding_of(h->encoding) == SRV_UNKNOWN_CODING) {
+    if (h->encoding && srv_coding_of(h->encoding) == SRV_UNKNOWN_CODING) {
         srv_problem(req, SRV_MEDIA_TYPE, NULL,
                     "the content codings understood are gzip, deflate and identity");
         srv_reply_header(req, "Accept-Encoding", "gzip, deflate, identity");
@@ -283,7 +283,8 @@ static void check_accept(srv_exchange *x) {
         srv_problem(req, SRV_NOT_ACCEPTABLE, NULL, "this path answers with %s",
                     srv_accept_names(route->produces, types, sizeof types));
         srv_body_refuse(x);
-    } else if (srv_coding_choose(x->head.accept_encoding) == SRV_UNKNOWN_CODING) {
+    } else if (x->head.accept_encoding &&
+               srv_coding_choose(x->head.accept_encoding) == SRV_UNKNOWN_CODING) {
         srv_problem(req, SRV_NOT_ACCEPTABLE, NULL,
                     "the content codings of answers are identity, gzip and deflate");
         srv_body_refuse(x);
@@ -445,7 +446,8 @@ static void read_lines(srv_exchange *x, const char *version) {
     take_id(x);
     take_trace(x);
     take_type(x);
-    take_encoding(x);
+    if (h->encoding)
+        take_encoding(x);
     req->infer_header = h->infer_header;
     req->last_event_id = h->last_event_id;
     req->respond_async = h->prefer.respond_async;

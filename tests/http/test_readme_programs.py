@@ -1,13 +1,15 @@
 """The programs of the READMEs are run as they stand there: the Python and the C example with the
 commands printed beside them. Only the address of the service is replaced."""
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import requests
 from conftest import PATIENCE, ROOT, clean_environment
-from documents import FENCE, blocks, console, read
+from documents import FENCE, blocks, console, read, section
 
 SERVICE = "http://localhost:8080"
 
@@ -81,3 +83,14 @@ def test_c_example_with_the_installed_library(tmp_path):
 
     make("uninstall", *where)
     assert not [p for p in usr.rglob("*") if not p.is_dir()]
+
+
+def test_the_map_of_one_request_names_what_there_is():
+    """`make walk` writes the map; a file or function that was renamed since is found here."""
+    text = section("lib/README.md", "The map of one request")
+    rows = [line.split() for line in text.split("```")[1].splitlines() if line]
+    assert int(re.search(r"enters these (\d+) files", text)[1]) == len(rows) > 30
+    for file, function in rows:
+        assert (ROOT / file).exists(), file
+        texts = [path.read_text() for top in ("lib", "server") for path in (ROOT / top).rglob(f"{Path(file).stem}.[ch]")]
+        assert any(re.search(rf"\b{function}\(", text) for text in texts), (file, function)

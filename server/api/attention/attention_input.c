@@ -86,8 +86,6 @@ static bool check_valueless(const srv_scope *scope, unsigned items) {
     } needing[] = {{ATTN_WANT_OUTPUT, "output"},
                    {ATTN_WANT_PRESENT, "present"},
                    {SRV_WANT_WEIGHTED_VALUES, "weighted_values"}};
-    if (!srv_operation_lacks_value(scope))
-        return true;
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (!srv_needs(scope, fields[i], "value", "without value only weights are computed"))
             return false;
@@ -106,10 +104,11 @@ static bool check_valueless(const srv_scope *scope, unsigned items) {
 static bool read_items(srv_attention_call *call, const srv_scope *scope) {
     const srv_attention_body *body = &call->body;
     const bool paints = call->req->accept & (SRV_ACCEPT_PNG | SRV_ACCEPT_SVG);
-    unsigned items = srv_given(scope, "return")         ? body->items
-                     : srv_operation_lacks_value(scope) ? ATTN_WANT_WEIGHTS
-                                                        : ATTN_WANT_OUTPUT | ATTN_WANT_WEIGHTS;
-    if (!check_valueless(scope, items))
+    const bool valueless = srv_operation_lacks_value(scope);
+    unsigned items = srv_given(scope, "return") ? body->items
+                     : valueless                ? ATTN_WANT_WEIGHTS
+                                                : ATTN_WANT_OUTPUT | ATTN_WANT_WEIGHTS;
+    if (valueless && !check_valueless(scope, items))
         return false;
     if (srv_given(scope, "heatmap"))
         items |= SRV_WANT_HEATMAP;
