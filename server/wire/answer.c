@@ -5,11 +5,11 @@
 
 #include "wire/json_out.h"
 
-/* Returns the place of the row's value in `object`. NULL: of an object that the struct points to,
- * and there is none. */
+/* Returns the place of the row's value in `object`. NULL: the struct would point to the value, and
+ * there is none. */
 static const void *place_of(const srv_field *f, const void *object) {
     const void *place = (const char *)object + f->offset;
-    const bool points = f->kind == SRV_OBJECT && f->accepts & SRV_O_POINTER;
+    const bool points = (f->kind == SRV_OBJECT || f->kind == SRV_PUT) && f->accepts & SRV_O_POINTER;
     return points ? *(const void *const *)place : place;
 }
 
@@ -19,6 +19,8 @@ static bool is_known(const srv_field *f, const void *object) {
     switch (f->kind) {
     case SRV_INT:
         return *(const int64_t *)place >= 0;
+    case SRV_ENUM:
+        return *(const int *)place >= f->first;
     case SRV_REAL:
         return isfinite(*(const double *)place);
     case SRV_STRING:

@@ -4,8 +4,8 @@
  * member is added by adding a row. A table ends with a row whose name is NULL.
  *
  * Presence: a member with `always` is there in every case. Otherwise `when` names a bool of the struct.
- * Without `when` the value decides: a negative integer, a real that is not finite, NULL, an empty
- * text, list or tensor, an object whose members are all unknown, and a value that `put` does not
+ * Without `when` the value decides: a negative integer, a name before the first, a real that is not
+ * finite, NULL, an empty text, list or tensor, an object whose members are all unknown, and a value that `put` does not
  * write are unknown, and their members are absent.
  *
  * A row whose name is "" is an object whose members are members of the object around it. A row of
@@ -43,6 +43,9 @@
 /* A member that the function writes, from the whole struct. */
 #define SRV_WRITTEN(name, of_type, function, text, ...)                                            \
     { name, SRV_PUT, 0, text, .type = of_type, .put = function, __VA_ARGS__ }
+/* The same from a member of the struct, whose address the function gets. */
+#define SRV_WRITTEN_AT(name, of_type, function, T, member, text, ...)                              \
+    { name, SRV_PUT, offsetof(T, member), text, .type = of_type, .put = function, __VA_ARGS__ }
 /* An object whose members have rows of the same struct; or, in a list of schemas
  * (server/api/service/schema.c), the schema of an object with these rows. */
 #define SRV_GROUP(name, rows, text, ...)                                                           \

@@ -71,7 +71,7 @@ enum {
      * SRV_O_STRINGS a list of strings counts as one object too. */
     SRV_O_SINGLE = 4,
     SRV_O_NUMBER = 8, /* as a number, which is the value of the object's first field */
-    /* For answers: */
+    /* For answers, POINTER for PUT, too: */
     SRV_O_POINTER = 16, /* the struct's member points to the object; NULL is unknown */
     SRV_O_OPEN = 32,    /* the object may have members without a row */
 };

@@ -123,14 +123,15 @@ static void describe_cells(attn_json_text *j, const srv_analyses_call *call, con
     attn_json_key_object(j, name);
     attn_json_key_array(j, "heads");
     for (size_t i = 0; i < maps->count; i++) {
-        attn_json_object(j);
-        srv_heat_place(j, &maps->items[i], maps->layer_batches);
-        attn_json_object_end(j);
+        const srv_heat_place place = srv_heat_place_of(&maps->items[i], maps->layer_batches);
+        srv_answer_object(j, srv_heat_place_rows, &place);
     }
     attn_json_array_end(j);
     if (maps->count > 0) {
-        srv_heat_pair(j, "origin", maps->items->origin);
-        srv_heat_pair(j, "step", maps->items->step);
+        attn_json_key(j, "origin");
+        srv_heat_pair(j, maps->items->origin);
+        attn_json_key(j, "step");
+        srv_heat_pair(j, maps->items->step);
     }
     attn_json_key_string(j, "pool", srv_pools[call->body.heatmap.pool]);
     attn_json_object_end(j);

@@ -65,6 +65,9 @@ void srv_dry_shape(srv_dry *dry, const char *name, int rank, const size_t *dims)
  * there. */
 srv_outcome srv_dry_reply(srv_request *req, srv_dry *dry);
 extern const srv_field srv_dry_answers[]; /* the schema DryRun */
+/* The row of an answer that is the reply of a dry run instead. */
+#define SRV_DRY_RUN_MEMBER                                                                         \
+    SRV_WRITTEN("dry_run", "DryRun", NULL, "With dry_run, and then alone: shapes and cost.")
 
 typedef struct srv_predictor srv_predictor;
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "api/common/csv.h"
+#include "api/common/dry.h"
 #include "load/admission.h"
 
 /* The library's default of max_cells keeps the JSON of an answer below 1 MB: 65,536 cells for all
@@ -139,22 +140,22 @@ bool srv_heat_problem(srv_request *req, const attn_error *err) {
 
 /* --- JSON and text --- */
 
-void srv_heat_pair(attn_json_text *j, const char *name, const size_t pair[2]) {
-    attn_json_key_array(j, name);
-    attn_json_size(j, pair[0]);
-    attn_json_size(j, pair[1]);
+void srv_heat_pair(attn_json_text *j, const void *pair) {
+    const size_t *sizes = pair;
+    attn_json_array(j);
+    attn_json_size(j, sizes[0]);
+    attn_json_size(j, sizes[1]);
     attn_json_array_end(j);
 }
 
-static void write_range(attn_json_text *j, const char *name, const float value[2]) {
-    attn_json_key(j, name);
-    srv_json_floats(j, value, 2);
+static void put_range(attn_json_text *j, const void *range) {
+    srv_json_floats(j, range, 2);
 }
 
 /* Writes cells as a base64 text of little-endian numbers, as they lie in memory: all machines that
  * this program supports are little-endian. */
-static void write_packed(attn_json_text *j, const attn_heatmap *map, const float *cells,
-                         const float value[2], const srv_heat_input *in) {
+static void put_packed(attn_json_text *j, const attn_heatmap *map, const float *cells,
+                       const float value[2], const srv_heat_input *in) {
     const size_t n = map->shape[0] * map->shape[1];
     if (in->encoding == SRV_CELLS_F32) {
         attn_json_base64(j, cells, n * sizeof *cells);
@@ -174,21 +175,36 @@ static void write_packed(attn_json_text *j, const attn_heatmap *map, const float
     attn_json_base64(j, packed, n * each);
 }
 
-static void write_cells(attn_json_text *j, const char *name, const attn_heatmap *map, float *cells,
-                        const float value[2], const srv_heat_input *in) {
-    if (!cells)
-        return;
-    attn_json_key(j, name);
-    if (in->encoding != SRV_CELLS_JSON) {
-        write_packed(j, map, cells, value, in);
-        return;
-    }
-    attn_tensor grid = attn_tensor_dense(cells, ATTN_F32, 2, map->shape);
-    srv_json_tensor(j, &grid);
+/* A heatmap as an answer has it. */
+typedef struct head_map {
+    attn_heatmap map;
+    srv_heat_place place;
+    const char *title; /* NULL: none */
+    const srv_heat_input *in;
+    bool has_mean_range, has_top;
+} head_map;
+
+static void put_cells(attn_json_text *j, const head_map *head, float *cells, const float range[2]) {
+    const attn_tensor grid = attn_tensor_dense(cells, ATTN_F32, 2, head->map.shape);
+    if (cells && head->in->encoding == SRV_CELLS_JSON)
+        srv_json_tensor(j, &grid);
+    else if (cells)
+        put_packed(j, &head->map, cells, range, head->in);
 }
 
-static void write_hidden(attn_json_text *j, const attn_heatmap *map) {
-    attn_json_key_array(j, "hidden");
+static void put_max(attn_json_text *j, const void *place) {
+    const head_map *head = place;
+    put_cells(j, head, head->map.max, head->map.range);
+}
+
+static void put_mean(attn_json_text *j, const void *place) {
+    const head_map *head = place;
+    put_cells(j, head, head->map.mean, head->map.mean_range);
+}
+
+static void put_hidden(attn_json_text *j, const void *place) {
+    const attn_heatmap *map = place;
+    attn_json_array(j);
     for (size_t i = 0; i < map->hidden_count; i++) {
         attn_json_array(j);
         attn_json_size(j, map->hidden[i].row);
@@ -199,8 +215,18 @@ static void write_hidden(attn_json_text *j, const attn_heatmap *map) {
     attn_json_array_end(j);
 }
 
-static void write_edges(attn_json_text *j, const attn_heatmap *map) {
-    attn_json_key_array(j, "top");
+static void put_row_entropy(attn_json_text *j, const void *place) {
+    const attn_heatmap *map = place;
+    srv_json_floats(j, map->row_entropy, map->shape[0]);
+}
+
+static void put_received(attn_json_text *j, const void *place) {
+    const attn_heatmap *map = place;
+    srv_json_floats(j, map->received, map->shape[1]);
+}
+
+static void put_edges(attn_json_text *j, const attn_heatmap *map) {
+    attn_json_array(j);
     for (size_t i = 0; i < map->edge_count; i++) {
         attn_json_array(j);
         attn_json_size(j, map->edges[i].row);
@@ -211,72 +237,141 @@ static void write_edges(attn_json_text *j, const attn_heatmap *map) {
     attn_json_array_end(j);
 }
 
-void srv_heat_place(attn_json_text *j, const attn_heatmap *map, size_t layer_batches) {
-    if (layer_batches > 0)
-        attn_json_key_size(j, "layer", map->batch / layer_batches);
-    attn_json_key_size(j, "batch", layer_batches > 0 ? map->batch % layer_batches : map->batch);
-    attn_json_key(j, "head");
-    if (map->head == SIZE_MAX)
+static void put_top(attn_json_text *j, const void *place) {
+    const head_map *head = place;
+    if (head->has_top)
+        put_edges(j, &head->map);
+}
+
+static void put_head(attn_json_text *j, const void *place) {
+    const size_t head = *(const size_t *)place;
+    if (head == SIZE_MAX)
         attn_json_string(j, "mean");
     else
-        attn_json_size(j, map->head);
+        attn_json_size(j, head);
 }
+
+srv_heat_place srv_heat_place_of(const attn_heatmap *map, size_t layer_batches) {
+    return layer_batches == 0 ? (srv_heat_place){-1, map->batch, map->head}
+                              : (srv_heat_place){(int64_t)(map->batch / layer_batches),
+                                                 map->batch % layer_batches, map->head};
+}
+
+static const char *const mean_word[] = {"mean", NULL};
+const srv_field srv_heat_place_rows[] = {
+    SRV_IF_KNOWN("layer", SRV_INT, srv_heat_place, layer,
+                 "The layer, of weights with an axis of layers."),
+    SRV_ALWAYS("batch", SRV_INT, srv_heat_place, batch, "The batch entry."),
+    SRV_WRITTEN_AT("head", "integer+|string", put_head, srv_heat_place, head,
+                   "The head, or the mean of the heads.", .choices = mean_word, .always = true),
+    {0},
+};
+
+#define PLANE "[[number?]]|string"
+
+static const srv_field head_rows[] = {
+    SRV_ALWAYS("", SRV_OBJECT, head_map, place, NULL, .fields = srv_heat_place_rows),
+    SRV_IF_KNOWN("title", SRV_STRING, head_map, title,
+                 "The title of the head that titles of POST /v1/heatmaps gives."),
+    SRV_WRITTEN_AT("shape", "[integer 2]", srv_heat_pair, head_map, map.shape,
+                   "Rows and columns of cells.", .always = true),
+    SRV_WRITTEN_AT("origin", "[integer 2]", srv_heat_pair, head_map, map.origin,
+                   "The first row and the first key.", .always = true),
+    SRV_WRITTEN_AT("step", "[integer 2]", srv_heat_pair, head_map, map.step,
+                   "The rows and the keys of a cell: cell (r, c) begins at row origin[0] + r * "
+                   "step[0].",
+                   .always = true),
+    SRV_WRITTEN_AT("range", "[number?]", put_range, head_map, map.range,
+                   "The smallest and the largest cell; of signed values [-m, m], and a u8 cell of "
+                   "0 is the byte 128.",
+                   .always = true),
+    SRV_WRITTEN_AT("mean_range", "[number?]", put_range, head_map, map.mean_range,
+                   "The range of mean, beside a max plane.",
+                   .when = offsetof(head_map, has_mean_range)),
+    SRV_WRITTEN("max", PLANE, put_max, "Nested numbers [R][C], or base64 of row-major cells."),
+    SRV_WRITTEN("mean", PLANE, put_mean, "Nested numbers [R][C], or base64 of row-major cells."),
+    SRV_WRITTEN_AT("hidden", "[[integer+ 3]]", put_hidden, head_map, map,
+                   "Runs [row, from, to) of cells without a visible weight. A visible weight of "
+                   "zero is not hidden.",
+                   .always = true),
+    SRV_WRITTEN_AT("row_entropy", "[number?]", put_row_entropy, head_map, map,
+                   "The entropy of each row, in nats.", .always = true),
+    SRV_WRITTEN_AT("received", "[number?]", put_received, head_map, map,
+                   "The mass that the keys of a column receive from the rows.", .always = true),
+    SRV_WRITTEN("top", "[[number 3]]", put_top,
+                "The strongest keys of each row, [row, col, weight] each."),
+    {0},
+};
 
 /* Returns the title that the caller gave to the head of a heatmap. NULL: there is none. */
 static const char *called(const srv_strings *titles, const attn_heatmap *map) {
     return titles && map->head < titles->count ? titles->values[map->head] : NULL;
 }
 
-static void write_map(attn_json_text *j, const attn_heatmap *map, size_t layer_batches,
-                      const srv_heat_input *in, const char *title) {
-    attn_json_object(j);
-    srv_heat_place(j, map, layer_batches);
-    if (title)
-        attn_json_key_string(j, "title", title);
-    srv_heat_pair(j, "shape", map->shape);
-    srv_heat_pair(j, "origin", map->origin);
-    srv_heat_pair(j, "step", map->step);
-    write_range(j, "range", map->range);
-    if (map->max && map->mean)
-        write_range(j, "mean_range", map->mean_range);
-    write_cells(j, "max", map, map->max, map->range, in);
-    write_cells(j, "mean", map, map->mean, map->mean_range, in);
-    write_hidden(j, map);
-    attn_json_key(j, "row_entropy");
-    srv_json_floats(j, map->row_entropy, map->shape[0]);
-    attn_json_key(j, "received");
-    srv_json_floats(j, map->received, map->shape[1]);
-    if (in->top_k > 0 || in->top_p > 0)
-        write_edges(j, map);
-    attn_json_object_end(j);
+static void put_heads(attn_json_text *j, const void *place) {
+    const srv_heat_answer *a = place;
+    attn_json_array(j);
+    for (size_t i = 0; i < a->maps->count; i++) {
+        const attn_heatmap *map = &a->maps->items[i];
+        srv_answer_object(j, head_rows,
+                          &(head_map){.map = *map,
+                                      .place = srv_heat_place_of(map, a->maps->layer_batches),
+                                      .title = called(a->titles, map),
+                                      .in = a->in,
+                                      .has_mean_range = map->max && map->mean,
+                                      .has_top = a->in->top_k > 0 || a->in->top_p > 0});
+    }
+    attn_json_array_end(j);
 }
 
-/* Writes the members of `heatmap` into an object that is already open. `titles` holds one title for
- * each head; it may be NULL. */
-static void write_members(attn_json_text *j, const attn_heatmaps *maps, const srv_heat_input *in,
-                          const srv_labels *labels, const srv_strings *titles) {
-    attn_json_key_array(j, "heads");
-    for (size_t i = 0; i < maps->count; i++)
-        write_map(j, &maps->items[i], maps->layer_batches, in, called(titles, &maps->items[i]));
-    attn_json_array_end(j);
-    if (srv_labels_given(labels)) {
-        attn_json_key(j, "labels");
-        srv_labels_write(j, labels);
-    }
-    attn_json_key_string(j, "pool", srv_pools[in->pool]);
-    attn_json_key_string(j, "transform", srv_transforms[in->transform]);
-    attn_json_key_string(j, "encoding", encodings[in->encoding]);
-    if (in->of)
-        attn_json_key_string(j, "of", subjects[in->of]);
+static const srv_field input_rows[] = {
+    SRV_ALWAYS("pool", SRV_ENUM, srv_heat_input, pool, "The value of a cell of several weights.",
+               .choices = srv_pools),
+    SRV_ALWAYS("transform", SRV_ENUM, srv_heat_input, transform, "How u8 cells are quantised.",
+               .choices = srv_transforms),
+    SRV_ALWAYS("encoding", SRV_ENUM, srv_heat_input, encoding, "How cells are written.",
+               .choices = encodings),
+    SRV_IF_KNOWN("of", SRV_ENUM, srv_heat_input, of,
+                 "The cells are norms of weight times value; without this member they are weights.",
+                 .choices = subjects + SRV_OF_VALUE_NORM, .first = SRV_OF_VALUE_NORM),
+    {0},
+};
+
+static const srv_field heat_rows[] = {
+    SRV_WRITTEN("heads", "[HeatmapOfHead]", put_heads, "A heatmap for each head.", .always = true),
+    SRV_LABELS_MEMBER(srv_heat_answer, labels, .accepts = SRV_O_POINTER),
+    SRV_ALWAYS("", SRV_OBJECT, srv_heat_answer, in, NULL, .fields = input_rows,
+               .accepts = SRV_O_POINTER),
+    {0},
+};
+
+/* The answer of a route of heatmaps alone. */
+static const srv_field answer_rows[] = {
+    SRV_GROUP("", heat_rows, NULL),
+    SRV_WARNINGS_MEMBER(srv_heat_answer, warnings, .accepts = SRV_O_POINTER),
+    SRV_DRY_RUN_MEMBER,
+    {0},
+};
+
+const srv_field srv_heat_answers[] = {
+    SRV_GROUP("HeatmapOfHead", head_rows,
+              "Cell (r, c) covers rows origin[0] + r * step[0] and keys origin[1] + c * step[1] "
+              "onwards; hidden lists runs [row, from, to) of cells without a visible weight; top "
+              "lists [row, col, weight]."),
+    SRV_GROUP("Heatmap", heat_rows, NULL),
+    SRV_GROUP("Heatmaps", answer_rows, NULL),
+    {0},
+};
+
+void srv_heat_put(attn_json_text *j, const attn_heatmaps *maps, const srv_heat_input *in,
+                  const srv_labels *labels) {
+    srv_answer_object(j, heat_rows, &(srv_heat_answer){.maps = maps, .in = in, .labels = labels});
 }
 
 void srv_heat_write(attn_json_text *j, const char *name, const attn_heatmaps *maps,
                     const srv_heat_input *in, const srv_labels *labels) {
-    if (name)
-        attn_json_key(j, name);
-    attn_json_object(j);
-    write_members(j, maps, in, labels, NULL);
-    attn_json_object_end(j);
+    attn_json_key(j, name);
+    srv_heat_put(j, maps, in, labels);
 }
 
 void srv_heat_text(attn_text *t, const attn_heatmaps *maps, const srv_labels *labels,
@@ -460,7 +555,7 @@ static void put_name(srv_csv *t, const srv_strings *names, const attn_heatmap *m
         srv_csv_index(t, false, at);
 }
 
-static void put_cells(srv_csv *t, const srv_heat_answer *a, const attn_heatmap *map) {
+static void put_csv_cells(srv_csv *t, const srv_heat_answer *a, const attn_heatmap *map) {
     const srv_names *names = srv_labels_of(a->labels, map->batch);
     const float *cells = map->max ? map->max : map->mean;
     const size_t apart = a->maps->layer_batches;
@@ -504,7 +599,7 @@ static void reply_csv(srv_request *req, const srv_heat_answer *a) {
         put_name(&t, &names->key, first, 1, c);
     srv_csv_line(&t);
     for (size_t i = 0; i < a->maps->count; i++)
-        put_cells(&t, a, &a->maps->items[i]);
+        put_csv_cells(&t, a, &a->maps->items[i]);
     srv_csv_end(&t);
 }
 
@@ -534,9 +629,7 @@ static void reply_text(srv_request *req, const srv_heat_answer *a) {
 static void reply_json(srv_request *req, const srv_heat_answer *a) {
     attn_json_text j = srv_json_object(req);
     j.decimals = a->decimals;
-    write_members(&j, a->maps, a->in, a->labels, a->titles);
-    if (a->warnings)
-        srv_warnings_write(&j, a->warnings);
+    srv_answer_members(&j, answer_rows, a);
     srv_json_object_end(&j);
 }
 

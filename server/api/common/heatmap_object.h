@@ -50,13 +50,21 @@ bool srv_heat_problem(srv_request *req, const attn_error *err);
 
 /* Upper bound of the bytes of JSON for each byte of a heatmap in memory. */
 #define SRV_HEAT_TEXT 4.0
-/* Writes an object with heatmaps: the member `name`, or with NULL an element of a list. */
+/* Writes an object with heatmaps (the schema Heatmap): as a value, or as the member `name`. */
+void srv_heat_put(attn_json_text *j, const attn_heatmaps *maps, const srv_heat_input *in,
+                  const srv_labels *labels);
 void srv_heat_write(attn_json_text *j, const char *name, const attn_heatmaps *maps,
                     const srv_heat_input *in, const srv_labels *labels);
-/* Writes a member of two sizes, such as "origin". */
-void srv_heat_pair(attn_json_text *j, const char *name, const size_t pair[2]);
-/* Writes the members layer (if layer_batches is not 0), batch and head of a heatmap. */
-void srv_heat_place(attn_json_text *j, const attn_heatmap *map, size_t layer_batches);
+/* Writes a list of two sizes at `pair`, such as the origin of a heatmap. */
+void srv_heat_pair(attn_json_text *j, const void *pair);
+/* Where a heatmap is from, and the rows of these members: layer (-1: absent), batch and head. */
+typedef struct srv_heat_place {
+    int64_t layer;
+    size_t batch, head; /* head: SIZE_MAX for the mean over heads */
+} srv_heat_place;
+extern const srv_field srv_heat_place_rows[];
+srv_heat_place srv_heat_place_of(const attn_heatmap *map, size_t layer_batches);
+extern const srv_field srv_heat_answers[]; /* the schemas of heatmaps */
 /* Prints heatmaps for a terminal. */
 void srv_heat_text(attn_text *t, const attn_heatmaps *maps, const srv_labels *labels,
                    const srv_strings *titles);

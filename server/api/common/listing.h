@@ -4,7 +4,7 @@
 #ifndef SRV_LISTING_H
 #define SRV_LISTING_H
 
-#include "wire/decode.h"
+#include "wire/answer.h"
 #include "wire/json_out.h"
 
 typedef struct srv_listing {
@@ -22,5 +22,13 @@ attn_json_text srv_listing_begin(srv_request *req, const char *name);
 /* Ends the list and the answer. `next`: the id of the last object of the page if more follow, else
  * NULL. */
 void srv_listing_end(attn_json_text *j, const char *next);
+/* The rows of such an answer: a list of objects of this type, and `next`. */
+#define SRV_LISTING_ROWS(name, type, text)                                                         \
+    SRV_WRITTEN(name, "[" type "]", NULL, text, .always = true),                                   \
+        SRV_WRITTEN("next", "string", NULL,                                                        \
+                    "The value of `after` for the next page; absent on the last one."),            \
+    {                                                                                              \
+        0                                                                                          \
+    }
 
 #endif

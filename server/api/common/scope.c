@@ -214,22 +214,36 @@ bool srv_labels_check(srv_request *req, const srv_labels *labels, size_t B, size
     return true;
 }
 
-static void write_list(attn_json_text *j, const char *name, const srv_strings *list) {
-    if (!list->values)
-        return;
-    attn_json_key_strings(j, name, list->values, list->count);
+static void put_given(attn_json_text *j, const void *names) {
+    const srv_strings *list = names;
+    if (list->values)
+        attn_json_strings(j, list->values, list->count);
+}
+
+static const srv_field name_rows[] = {
+    SRV_WRITTEN_AT("query", "[string]", put_given, srv_names, query, "Names of the queries."),
+    SRV_WRITTEN_AT("key", "[string]", put_given, srv_names, key, "Names of the keys."),
+    {0},
+};
+
+const srv_field srv_label_answers[] = {
+    SRV_WRITTEN("Labels", "Names|[Names]", NULL,
+                "Names of queries and keys: of all batch entries, or a list with those of each "
+                "entry."),
+    SRV_GROUP("Names", name_rows, NULL),
+    {0},
+};
+
+void srv_labels_put(attn_json_text *j, const void *labels) {
+    if (srv_labels_given(labels))
+        srv_labels_write(j, labels);
 }
 
 void srv_labels_write(attn_json_text *j, const srv_labels *labels) {
     if (srv_labels_differ(labels))
         attn_json_array(j);
-    for (size_t b = 0; b < labels->count; b++) {
-        const srv_names *names = srv_labels_of(labels, b);
-        attn_json_object(j);
-        write_list(j, "query", &names->query);
-        write_list(j, "key", &names->key);
-        attn_json_object_end(j);
-    }
+    for (size_t b = 0; b < labels->count; b++)
+        srv_answer_object(j, name_rows, srv_labels_of(labels, b));
     if (srv_labels_differ(labels))
         attn_json_array_end(j);
 }

@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-#include "wire/decode.h"
+#include "wire/answer.h"
 #include "wire/json_out.h"
 
 typedef struct srv_scope {
@@ -95,5 +95,11 @@ bool srv_labels_check(srv_request *req, const srv_labels *labels, size_t B, size
 /* Writes {"query": [..], "key": [..]}, without the lists that were not given, or a list of such
  * objects if entries have labels of their own. */
 void srv_labels_write(attn_json_text *j, const srv_labels *labels);
+void srv_labels_put(attn_json_text *j, const void *labels); /* the same, if there are labels */
+/* The row of an answer whose struct T has the labels. */
+#define SRV_LABELS_MEMBER(T, member, ...)                                                          \
+    SRV_WRITTEN_AT("labels", "Labels", srv_labels_put, T, member,                                  \
+                   "The names of queries and keys.", __VA_ARGS__)
+extern const srv_field srv_label_answers[]; /* the schemas Labels and Names */
 
 #endif

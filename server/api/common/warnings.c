@@ -294,19 +294,49 @@ attn_status srv_warnings_of_position(srv_warnings *to, attn_arena *arena, const 
     return srv_warnings_word(to, arena, &found, err);
 }
 
+/* --- the answer --- */
+
+static const srv_field warning_rows[] = {
+    SRV_ALWAYS("code", SRV_STRING, srv_warning, code, "The kind of the warning."),
+    SRV_ALWAYS("pointer", SRV_STRING, srv_warning, pointer, "JSON pointer to the field, or empty."),
+    SRV_ALWAYS("detail", SRV_STRING, srv_warning, detail, "What is odd, and what to do."),
+    {0},
+};
+
+/* A tensor that an answer leaves out. */
+typedef struct omitted {
+    double values;
+    const char *how;
+} omitted;
+
+static const srv_field omitted_rows[] = {
+    SRV_ALWAYS("num_values", SRV_REAL, omitted, values, "How many numbers it has."),
+    SRV_ALWAYS("how", SRV_STRING, omitted, how, "How to get it."),
+    {0},
+};
+
+const srv_field srv_warning_answers[] = {
+    SRV_GROUP("Warning", warning_rows, "The request is valid but probably not intended."),
+    SRV_GROUP("OmittedTensor", omitted_rows,
+              "A tensor that the answer leaves out because of its size."),
+    {0},
+};
+
+void srv_warnings_put(attn_json_text *j, const void *warnings) {
+    const srv_warnings *list = warnings;
+    if (list->count == 0)
+        return;
+    attn_json_array(j);
+    for (size_t i = 0; i < list->count; i++)
+        srv_answer_object(j, warning_rows, &list->items[i]);
+    attn_json_array_end(j);
+}
+
 void srv_warnings_write(attn_json_text *j, const srv_warnings *warnings) {
     if (warnings->count == 0)
         return;
-    attn_json_key_array(j, "warnings");
-    for (size_t i = 0; i < warnings->count; i++) {
-        const srv_warning *w = &warnings->items[i];
-        attn_json_object(j);
-        attn_json_key_string(j, "code", w->code);
-        attn_json_key_string(j, "pointer", w->pointer);
-        attn_json_key_string(j, "detail", w->detail);
-        attn_json_object_end(j);
-    }
-    attn_json_array_end(j);
+    attn_json_key(j, "warnings");
+    srv_warnings_put(j, warnings);
 }
 
 void srv_warnings_text(attn_text *t, const srv_warnings *warnings) {
@@ -318,8 +348,6 @@ void srv_warnings_text(attn_text *t, const srv_warnings *warnings) {
 }
 
 void srv_omitted_write(attn_json_text *j, const char *name, double values, const char *how) {
-    attn_json_key_object(j, name);
-    attn_json_key_real(j, "num_values", values);
-    attn_json_key_string(j, "how", how);
-    attn_json_object_end(j);
+    attn_json_key(j, name);
+    srv_answer_object(j, omitted_rows, &(omitted){values, how});
 }

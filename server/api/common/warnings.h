@@ -4,6 +4,7 @@
 #ifndef SRV_WARNINGS_H
 #define SRV_WARNINGS_H
 
+#include "wire/answer.h"
 #include "wire/json_out.h"
 
 typedef struct srv_warning {
@@ -31,13 +32,20 @@ attn_status srv_warnings_of_mask(srv_warnings *to, attn_arena *arena, const attn
 attn_status srv_warnings_of_position(srv_warnings *to, attn_arena *arena, const attn_mask *mask,
                                      attn_position_kind position, attn_error *err);
 
-/* srv_warnings_write writes the member `warnings`, and srv_warnings_text prints a line for each
- * warning. Without warnings both write nothing. */
+/* srv_warnings_write writes the member `warnings`, srv_warnings_put the value of the row, and
+ * srv_warnings_text prints a line for each warning. Without warnings they write nothing. */
 void srv_warnings_write(attn_json_text *j, const srv_warnings *warnings);
+void srv_warnings_put(attn_json_text *j, const void *warnings);
+/* The row of an answer whose struct T has the warnings. */
+#define SRV_WARNINGS_MEMBER(T, member, ...)                                                        \
+    SRV_WRITTEN_AT("warnings", "[Warning]", srv_warnings_put, T, member,                           \
+                   "What is valid but probably not intended.", __VA_ARGS__)
 void srv_warnings_text(attn_text *t, const srv_warnings *warnings);
 
 /* Writes a member of the object `omitted`: a tensor of so many values that was left out because it
  * is large. `how` says how to get it. */
 void srv_omitted_write(attn_json_text *j, const char *name, double values, const char *how);
+
+extern const srv_field srv_warning_answers[]; /* the schemas Warning and OmittedTensor */
 
 #endif

@@ -215,7 +215,7 @@ static bool put_site(attn_json_text *j, const srv_sites_pass *c, const attn_site
             srv_model_heatmaps maps;
             if (!heatmaps_of(c, site, b, &maps))
                 return false;
-            srv_heat_write(j, NULL, &maps.maps, &c->body.heatmap, &maps.labels);
+            srv_heat_put(j, &maps.maps, &c->body.heatmap, &maps.labels);
         }
         attn_json_array_end(j);
     }
