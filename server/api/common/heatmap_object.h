@@ -36,6 +36,8 @@ typedef struct srv_heat_input {
 
 extern const char *const srv_pools[];      /* indexed by attn_pooling: "max", "mean", "both" */
 extern const char *const srv_transforms[]; /* indexed by attn_transform: "linear", "sqrt", "log" */
+extern const char *const srv_encodings[];  /* indexed by srv_encoding: "json", "u8", … */
+extern const char *const srv_heat_subjects[]; /* indexed by srv_heat_of: "weights", "value_norm" */
 extern const srv_field srv_heat_fields[];
 #define SRV_HEATMAP_ROW(T, text)                                                                   \
     SRV_FIELD_ROW(T, heatmap, SRV_OBJECT, text, .fields = srv_heat_fields)
@@ -91,6 +93,11 @@ typedef struct srv_heat_answer {
 void srv_heat_reply(srv_request *req, const srv_heat_answer *answer);
 /* Sets the reply of any route if srv_draws returns true: a picture or a CSV of the heatmaps. */
 void srv_heat_draw(srv_request *req, const srv_heat_answer *answer);
+
+/* What srv_heat_reply does for JSON. */
+void srv_heat_json(srv_request *req, const srv_heat_answer *answer);
+/* Returns the title that the caller gave to the head of a heatmap. NULL: there is none. */
+const char *srv_heat_title(const srv_strings *titles, const attn_heatmap *map);
 
 /* Sets the entropies of all rows to NaN, for cells that are no distributions. */
 void srv_heat_without_entropy(const attn_heatmaps *maps);
