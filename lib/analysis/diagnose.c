@@ -121,8 +121,7 @@ typedef struct reader {
 } reader;
 
 static void read_row(const reader *r, const void *from) {
-    attn_dtype dtype = r->a->kernels->elem == sizeof(float) ? ATTN_F32 : ATTN_F64;
-    attn_widen_f64(r->row, from, dtype, 1, r->width);
+    attn_widen_f64(r->row, from, attn_element_dtype(r->a->kernels->elem), 1, r->width);
 }
 
 static void read_key(const reader *r, size_t j) {

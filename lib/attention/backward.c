@@ -53,6 +53,13 @@ static void clear_rows(const attn_kernels *k, char *acc, size_t first, size_t n,
     memset(acc + first * bytes, 0, n * bytes);
 }
 
+/* Zeroes dK and dV of n keys of a key/value head, which no block has visited, from key j0 on. */
+static void clear_keys(const attn_backward *g, size_t head, size_t j0, size_t n) {
+    const attn_attention_dims *d = &g->a->dims;
+    clear_rows(g->k, g->dkey, head * d->S + j0, n, d->score_width);
+    clear_rows(g->k, g->dvalue, head * d->S + j0, n, d->Ev);
+}
+
 /* Adds the gradients of one block against keys j0 … j0 + n - 1 to all sums. `begins`: the sums dK
  * and dV of these keys are overwritten instead. */
 static void back_block_tile(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
@@ -107,32 +114,29 @@ static attn_status back_tile(const attn_backward *g, size_t piece, size_t t, att
     const attn_kernels *k = g->k;
     const size_t head = piece / g->plan.chunks, blocks = attn_group(d) * g->plan.blocks;
     const size_t j0 = t * k->keys, n = d->S - j0 < k->keys ? d->S - j0 : k->keys;
-    const size_t row = head * d->S + j0;
     bool begins = true;
     attn_backward_load_tile(g, head / d->Hkv, head % d->Hkv, j0, n, l);
     if (a->score_v)
         memset(l->dkey_tanh, 0, k->keys * d->score_width * k->elem);
     for (size_t i = 0; i < blocks; i++) {
-        const attn_block block = attn_backward_block_at(g, head * blocks + i);
+        const attn_block block = attn_block_at(&g->a->dims, g->k, head * blocks + i);
         ATTN_TRY(attn_control_check(g->control, err));
         if (attn_backward_intersects(a, &block, j0, n)) {
             back_block_tile(g, &block, j0, n, piece % g->plan.chunks, begins, l, &g->sums[piece]);
             begins = false;
         }
     }
-    if (begins) {
-        clear_rows(k, g->dkey, row, n, d->score_width);
-        clear_rows(k, g->dvalue, row, n, d->Ev);
-    }
+    if (begins)
+        clear_keys(g, head, j0, n);
     if (a->score_v)
-        transpose_tanh(g, row, n, l);
+        transpose_tanh(g, head * d->S + j0, n, l);
     return ATTN_OK;
 }
 
 /* Piece: packs the rows of one block and computes dO . O for each row. */
 static attn_status begin_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
     attn_backward *g = ctx;
-    const attn_block block = attn_backward_block_at(g, index);
+    const attn_block block = attn_block_at(&g->a->dims, g->k, index);
     ATTN_TRY(attn_control_check(g->control, err));
     ATTN_TRY(attn_backward_pack(g, &block, &g->lanes[lane], err));
     attn_backward_dots(g, &block, &g->lanes[lane]);
@@ -160,20 +164,9 @@ static attn_status back_piece(void *ctx, size_t index, size_t lane, attn_error *
 static attn_status check_gradients(const attn_attention *a, const attn_results *results,
                                    const attn_tensor *t, attn_error *err) {
     const attn_tensor *o = &results->output;
-    char want[128], have[128];
     if (!o->rank)
         return attn_fail(err, ATTN_EARG, "grad_output", "gradients need a run with its output");
-    bool same = t->rank == o->rank;
-    for (int i = 0; same && i < t->rank; i++)
-        same = t->dims[i] == o->dims[i];
-    if (!same)
-        return attn_fail(err, ATTN_ESHAPE, "grad_output",
-                         "expected the output's shape %s, found %s",
-                         attn_shape_text(o->dims, o->rank, want, sizeof want),
-                         attn_found_text(t, have, sizeof have));
-    if (t->dtype > ATTN_F64)
-        return attn_fail(err, ATTN_EDTYPE, "grad_output",
-                         "expected floating-point numbers, found %s", attn_dtype_name(t->dtype));
+    ATTN_TRY(attn_check_grad_output(t, o->dims, o->rank, err));
     if ((a->plan.query_map.rank && !a->plan.query_from) ||
         (a->plan.key_map.rank && !a->plan.key_from))
         return attn_fail(err, ATTN_EARG, "score", "this score form has no gradients");
@@ -357,7 +350,7 @@ static attn_status begin_head(heads *t, size_t index, size_t lane, attn_error *e
     if (!attn_pack_head(g->a, l->head, b, hkv, l->source))
         return ATTN_ENONFINITE;
     for (size_t i = 0; i < blocks; i++) {
-        const attn_block block = attn_backward_block_at(g, index * blocks + i);
+        const attn_block block = attn_block_at(&g->a->dims, g->k, index * blocks + i);
         ATTN_TRY(attn_backward_pack(g, &block, l, err));
     }
     for (size_t tile = 0; tile < g->plan.tiles; tile++) {
@@ -414,10 +407,8 @@ static void clear_tiles(const attn_backward *g, size_t head, uint64_t begun) {
     const size_t keys = g->k->keys;
     for (size_t tile = 0; tile < g->plan.tiles; tile++) {
         const size_t j0 = tile * keys, n = d->S - j0 < keys ? d->S - j0 : keys;
-        if (begun >> tile & 1)
-            continue;
-        clear_rows(g->k, g->dkey, head * d->S + j0, n, d->score_width);
-        clear_rows(g->k, g->dvalue, head * d->S + j0, n, d->Ev);
+        if (!(begun >> tile & 1))
+            clear_keys(g, head, j0, n);
     }
 }
 
@@ -447,7 +438,7 @@ static attn_status compute_head(heads *t, size_t index, size_t lane, attn_error 
     ATTN_TRY(begin_head(t, index, lane, err));
     clear_rows(g->k, g->dquery, index * rows, rows, d->score_width);
     for (size_t i = 0; i < blocks; i++) {
-        const attn_block block = attn_backward_block_at(g, index * blocks + i);
+        const attn_block block = attn_block_at(&g->a->dims, g->k, index * blocks + i);
         ATTN_TRY(attn_control_check(g->control, err));
         ATTN_TRY(forward_block(t, &block, lane, err));
         back_block(t, &block, index, lane, &begun);

@@ -89,11 +89,6 @@ typedef struct attn_backward {
     attn_backward_lane *lanes; /* [plan.slots] */
 } attn_backward;
 
-/* Returns element e of a row, which has elements of k's type, as a double. */
-static inline double attn_backward_cell(const attn_kernels *k, const void *row, size_t e) {
-    return k->elem == sizeof(float) ? (double)((const float *)row)[e] : ((const double *)row)[e];
-}
-
 /* Returns the index of a block in attn_backward_rows and out_magnitude, for a piece with lane l. */
 static inline size_t attn_backward_place(const attn_backward *g, const attn_block *block,
                                          const attn_backward_lane *l) {
@@ -101,14 +96,6 @@ static inline size_t attn_backward_place(const attn_backward *g, const attn_bloc
     const size_t group = attn_group(d), hkv = attn_kv_head(g->a, block->h);
     const size_t home = g->plan.lane_homes ? (size_t)(l - g->lanes) : block->b * d->Hkv + hkv;
     return (home * group + block->h - hkv * group) * g->plan.blocks + block->i / g->k->rows;
-}
-
-/* Returns block number `index`, counted over the blocks of all query heads. */
-static inline attn_block attn_backward_block_at(const attn_backward *g, size_t index) {
-    const attn_attention_dims *d = &g->a->dims;
-    const size_t head = index / g->plan.blocks, i = index % g->plan.blocks * g->k->rows;
-    return (attn_block){head / d->Hq, head % d->Hq, i,
-                        d->L - i < g->k->rows ? d->L - i : g->k->rows};
 }
 
 /* --- backward_memory.c --- */

@@ -8,15 +8,6 @@ static size_t larger(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
-/* Sets n elements of k's type to 1. */
-static void fill_ones(const attn_kernels *k, void *to, size_t n) {
-    for (size_t r = 0; r < n; r++)
-        if (k->elem == sizeof(float))
-            ((float *)to)[r] = 1;
-        else
-            ((double *)to)[r] = 1;
-}
-
 static void place_lane(attn_area *area, const attn_backward_plan *p, attn_backward_lane *l) {
     const attn_attention_dims *d = p->dims;
     const attn_kernels *k = p->kernels;
@@ -46,7 +37,7 @@ static void place_lane(attn_area *area, const attn_backward_plan *p, attn_backwa
         return;
     l->key_values = l->tiles;
     l->value_keys = l->tiles + l->key_bytes;
-    fill_ones(k, l->ones, k->rows);
+    attn_elements_fill(l->ones, elem, 1, k->rows);
     if (p->by_heads)
         l->head->one_head = true;
 }

@@ -101,9 +101,7 @@ static void add_tile(const biases *s, const attn_block *block, size_t j0, size_t
         double *to = s->sums + s->at.batch[block->b] + (ptrdiff_t)block->h * s->at.head +
                      (ptrdiff_t)(block->i + r) * s->at.row;
         for (size_t j = 0; j < n; j++)
-            to[(ptrdiff_t)(j0 + j) * s->at.col] +=
-                k->elem == sizeof(float) ? (double)((const float *)(const void *)dz)[j]
-                                         : ((const double *)(const void *)dz)[j];
+            to[(ptrdiff_t)(j0 + j) * s->at.col] += attn_element(dz, k->elem, j);
     }
 }
 
@@ -113,7 +111,7 @@ static attn_status add_rows(const biases *s, size_t head, size_t i0, size_t i1, 
     const attn_backward *g = s->g;
     const size_t rows = g->k->rows;
     for (size_t i = i0 / rows; i < g->plan.blocks && i * rows < i1; i++) {
-        const attn_block block = attn_backward_block_at(g, head * g->plan.blocks + i);
+        const attn_block block = attn_block_at(&g->a->dims, g->k, head * g->plan.blocks + i);
         size_t ldq;
         ATTN_TRY(attn_control_check(g->control, err));
         if (!attn_backward_intersects(g->a, &block, j, n))
@@ -200,16 +198,6 @@ typedef struct side {
     bool here;  /* the caller's tensor takes over the memory of `grads` */
 } side;
 
-/* Computes to += from for n elements of k's type. */
-static void add_row(const attn_kernels *k, void *to, const void *from, size_t n) {
-    if (k->elem == sizeof(float))
-        for (size_t e = 0; e < n; e++)
-            ((float *)to)[e] += ((const float *)from)[e];
-    else
-        for (size_t e = 0; e < n; e++)
-            ((double *)to)[e] += ((const double *)from)[e];
-}
-
 /* Removes the padding of the n rows of an accumulator in place, so that it becomes dense
  * [n, width]. */
 static char *close_up(const attn_kernels *k, char *acc, size_t n, size_t width) {
@@ -225,7 +213,7 @@ static char *query_rows(const attn_backward *g) {
     const attn_attention_dims *d = &g->a->dims;
     const size_t rows = d->B * d->Hq * d->L, n = rows * attn_acc_room(g->k, d->score_width);
     for (size_t c = 1; c < g->plan.chunks; c++)
-        add_row(g->k, g->dquery, g->dquery + c * n * g->k->elem, n);
+        attn_elements_add(g->dquery, g->dquery + c * n * g->k->elem, g->k->elem, n);
     return close_up(g->k, g->dquery, rows, d->score_width);
 }
 
@@ -289,7 +277,7 @@ static attn_status map_back(const attn_backward *g, side *s, attn_arena *arena, 
     const attn_kernels *k = g->k;
     const size_t A = s->width, E = s->width_in, rows = g->a->dims.B * s->heads * s->rows;
     attn_tensor *to = score_gradient(g, s->from, out);
-    const attn_dtype dtype = k->elem == sizeof(float) ? ATTN_F32 : ATTN_F64;
+    const attn_dtype dtype = attn_element_dtype(k->elem);
     char *x = source_rows(g, s, arena), *w = attn_dense_copy(s->map, dtype, arena);
     char *dw = attn_arena_zeroed(arena, A * E, k->elem), *dx = NULL;
     size_t count;
@@ -310,7 +298,7 @@ static attn_status map_back(const attn_backward *g, side *s, attn_arena *arena, 
     }
     for (size_t r = 0; r < A; r++)
         for (size_t e = 0; e < E; e++) {
-            const double value = attn_backward_cell(k, dw, r * E + e);
+            const double value = attn_element(dw, k->elem, r * E + e);
             attn_dense_store(to, r * s->from->dims[1] + s->column + e, &value, 1);
         }
     s->grads = dx;
@@ -327,7 +315,7 @@ static attn_status bias_back(const attn_backward *g, const side *s, attn_arena *
     for (size_t c = 0; c < s->width; c++) {
         double sum = 0;
         for (size_t r = 0; r < a->dims.B * s->heads * s->rows; r++)
-            sum += attn_backward_cell(g->k, s->grads, r * s->width + c);
+            sum += attn_element(s->grads, g->k->elem, r * s->width + c);
         attn_dense_store(&out->score.b, c, &sum, 1);
     }
     return ATTN_OK;
@@ -337,17 +325,6 @@ static attn_status bias_back(const attn_backward *g, const side *s, attn_arena *
 
 static bool has_elements_of(const attn_kernels *k, const attn_tensor *t) {
     return attn_dtype_size(t->dtype) == k->elem;
-}
-
-/* Adds a row of n elements of k's type to elements at … at + n - 1 of a dense tensor of another
- * type. */
-static void add_converted(const attn_kernels *k, const attn_tensor *to, ptrdiff_t at,
-                          const void *row, size_t n) {
-    for (size_t e = 0; e < n; e++, at++)
-        if (to->dtype == ATTN_F64)
-            ((double *)to->data)[at] += attn_backward_cell(k, row, e);
-        else
-            ((float *)to->data)[at] += (float)attn_backward_cell(k, row, e);
 }
 
 /* Makes the tensor *out of the shape of `like`, which receives `rows` rows of every head, and sets
@@ -390,9 +367,12 @@ static attn_status accumulate_rows(const attn_backward *g, const side *s, size_t
             if (s->alone)
                 memcpy((char *)to->data + at * (ptrdiff_t)g->k->elem, row, s->width * g->k->elem);
             else if (same)
-                add_row(g->k, (char *)to->data + at * (ptrdiff_t)g->k->elem, row, s->width);
+                attn_elements_add((char *)to->data + at * (ptrdiff_t)g->k->elem, row, g->k->elem,
+                                  s->width);
             else
-                add_converted(g->k, to, at, row, s->width);
+                for (size_t e = 0; e < s->width; e++)
+                    attn_element_add(to->data, attn_dtype_size(to->dtype), (size_t)at + e,
+                                     attn_element(row, g->k->elem, e));
         }
     return ATTN_OK;
 }

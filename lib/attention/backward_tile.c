@@ -81,10 +81,6 @@ void attn_backward_dots(attn_backward *g, const attn_block *block, attn_backward
 
 /* --- weights and gradients of scores --- */
 
-static void *row_of(void *base, size_t row, size_t width, size_t elem) {
-    return (char *)base + row * width * elem;
-}
-
 const void *attn_backward_clean(const attn_kernels *k, double most, const void *rows, size_t *ld,
                                 size_t n, size_t width, void *scratch) {
     const size_t bytes = width * k->elem;
@@ -163,8 +159,8 @@ static void fill_dropped(const attn_backward *g, const attn_block *block, size_t
     const attn_attention *a = g->a;
     const attn_kernels *k = g->k;
     for (size_t r = 0; r < block->rows; r++) {
-        void *dropped = row_of(l->dropped, r, k->keys, k->elem);
-        memcpy(dropped, row_of(l->weights, r, k->keys, k->elem), n * k->elem);
+        void *dropped = attn_row_of(l->dropped, r, k->keys, k);
+        memcpy(dropped, attn_row_of(l->weights, r, k->keys, k), n * k->elem);
         attn_drop_row(a, attn_row_index(a, block->b, block->h, block->i + r), j0, n, k->elem,
                       dropped);
     }
@@ -176,17 +172,13 @@ static void add_value_terms(const attn_backward *g, const attn_block *block, siz
                             size_t r, const void *out, attn_backward_lane *l) {
     const attn_attention *a = g->a;
     const attn_kernels *k = g->k;
-    void *grad = row_of(l->grad, r, k->keys, k->elem), *terms = l->work.term_sums;
+    void *grad = attn_row_of(l->grad, r, k->keys, k), *terms = l->work.term_sums;
     for (size_t t = 0; t < a->rule.relative; t++) {
         const double *value = a->rule.values + t * a->dims.Ev;
         double sum = 0;
         for (size_t e = 0; e < a->dims.Ev; e++)
-            sum += value[e] * (k->elem == sizeof(float) ? (double)((const float *)out)[e]
-                                                        : ((const double *)out)[e]);
-        if (k->elem == sizeof(float))
-            ((float *)terms)[t] = (float)sum;
-        else
-            ((double *)terms)[t] = sum;
+            sum += value[e] * attn_element(out, k->elem, e);
+        attn_element_set(terms, k->elem, t, sum);
     }
     attn_shaw_add(a, block->b, block->i + r, j0, n, k->elem, terms, grad);
 }
@@ -195,7 +187,7 @@ static void add_value_terms(const attn_backward *g, const attn_block *block, siz
 static void clear_replaced(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
                            attn_backward_lane *l) {
     for (size_t r = 0; r < block->rows; r++) {
-        char *grad = row_of(l->grad, r, g->k->keys, g->k->elem);
+        char *grad = attn_row_of(l->grad, r, g->k->keys, g->k);
         attn_mask_keep(g->a->mask, block->b, block->h, block->i + r, j0, n, l->keep);
         for (size_t j = 0; j < n; j++)
             if (!l->keep[j])
@@ -243,7 +235,7 @@ const void *attn_backward_tile(const attn_backward *g, const attn_block *block, 
         if (a->rule.values)
             add_value_terms(g, block, j0, n, r, (const char *)out + r * ldo * k->elem, l);
         if (a->in.dropout_p > 0)
-            attn_drop_row(a, first + r, j0, n, k->elem, row_of(l->grad, r, k->keys, k->elem));
+            attn_drop_row(a, first + r, j0, n, k->elem, attn_row_of(l->grad, r, k->keys, k));
     }
     attn_weight_backward back = {
         .max = g->max + first, .sum = g->sum + first, .dot = g->dot + first, .scale = scale};
@@ -267,8 +259,8 @@ void attn_backward_edit(const attn_backward *g, const attn_block *block, size_t 
     for (size_t r = 0; r < block->rows; r++) {
         attn_edit_backward edit = {.scale = g->a->scale, .softcap = g->a->in.softcap};
         if (edit.softcap != 0)
-            edit.capped = row_of(l->capped, r, k->keys, k->elem);
-        k->edit_backward(row_of(l->grad, r, k->keys, k->elem), n, &edit);
+            edit.capped = attn_row_of(l->capped, r, k->keys, k);
+        k->edit_backward(attn_row_of(l->grad, r, k->keys, k), n, &edit);
     }
 }
 
@@ -299,7 +291,7 @@ void attn_backward_collect_biases(const attn_backward *g, const attn_block *bloc
         size_t at = 0;
         for (size_t j = 0; j < n; j++) {
             const int64_t distance = first + (int64_t)j;
-            const double z = attn_backward_cell(g->k, dz, j);
+            const double z = attn_element(dz, g->k->elem, j);
             if (a->rule.slopes) {
                 entries[0] -= z * (double)(distance < 0 ? -distance : distance);
                 continue;
@@ -322,7 +314,7 @@ static void by_distance(const attn_backward *g, const attn_block *block, size_t 
     memset(terms, 0, a->rule.relative * sizeof *terms);
     for (size_t j = 0; j < n; j++)
         terms[clip(first + (int64_t)j, a->rule.max_distance) + a->rule.max_distance] +=
-            attn_backward_cell(g->k, row, j);
+            attn_element(row, g->k->elem, j);
 }
 
 /* Computes table[t] += terms[t] * row for each row t of a table [relative, width]. */
@@ -330,7 +322,7 @@ static void add_outer(const attn_backward *g, const double *terms, const void *r
                       double *table) {
     for (size_t t = 0; t < g->a->rule.relative; t++)
         for (size_t e = 0; terms[t] != 0 && e < width; e++)
-            table[t * width + e] += terms[t] * attn_backward_cell(g->k, row, e);
+            table[t * width + e] += terms[t] * attn_element(row, g->k->elem, e);
 }
 
 void attn_backward_collect_shaw(const attn_backward *g, const attn_block *block, size_t j0,
@@ -345,10 +337,7 @@ void attn_backward_collect_shaw(const attn_backward *g, const attn_block *block,
         add_outer(g, l->terms, (const char *)q + r * ldq * k->elem, E, sums->keys);
         for (size_t t = 0; t < a->rule.relative; t++)
             for (size_t e = 0; l->terms[t] != 0 && e < E; e++)
-                if (k->elem == sizeof(float))
-                    ((float *)(void *)to)[e] += (float)(l->terms[t] * a->rule.keys[t * E + e]);
-                else
-                    ((double *)(void *)to)[e] += l->terms[t] * a->rule.keys[t * E + e];
+                attn_element_add(to, k->elem, e, l->terms[t] * a->rule.keys[t * E + e]);
     }
     for (size_t r = 0; a->rule.values && r < block->rows; r++) {
         size_t ldo;

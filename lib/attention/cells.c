@@ -53,10 +53,6 @@ static void store_cells(const attn_attention *a, const attn_kernels *k, char *ds
         ((float *)(void *)dst)[i] = (float)((const double *)src)[i];
 }
 
-static void store_logits(const attn_kernels *k, float *dst, const void *src, size_t n) {
-    attn_widen_f32(dst, src, k->elem == sizeof(float) ? ATTN_F32 : ATTN_F64, 1, n);
-}
-
 /* Stores the cells of keys [from, from + n) of row r of the tile in w, whose first cell is key j0.
  * For the stage of weights it computes them from the scores. */
 static void store_row(const request *q, const attn_block *block, size_t r, size_t j0, size_t from,
@@ -69,7 +65,8 @@ static void store_row(const request *q, const attn_block *block, size_t r, size_
     const char *cells = (char *)w->tile + (r * k->keys + from - j0) * k->elem;
     const bool converts = k->elem != elem;
     if (q->logits)
-        store_logits(k, q->logits + out_row * q->range->cols + out_col, cells, n);
+        attn_widen_f32(q->logits + out_row * q->range->cols + out_col, cells,
+                       attn_element_dtype(k->elem), 1, n);
     if (q->stage != ATTN_STAGE_PROBS) {
         store_cells(a, k, dst, cells, n);
         return;
@@ -90,11 +87,6 @@ static bool is_kind(const request *q, const attn_block *block, size_t r, uint8_t
            q->stats->kind[attn_row_index(q->a, block->b, block->h, block->i + r)] == kind;
 }
 
-static void fill_floats(float *to, float x, size_t n) {
-    for (size_t j = 0; j < n; j++)
-        to[j] = x;
-}
-
 /* Stores the cells of keys [from, to), which no row of the block sees, in its rows of the kind. */
 static void hide_keys(const request *q, const attn_block *block, size_t from, size_t to,
                       uint8_t kind) {
@@ -105,14 +97,8 @@ static void hide_keys(const request *q, const attn_block *block, size_t from, si
         if (!is_kind(q, block, r, kind))
             continue;
         if (q->logits)
-            fill_floats(q->logits + row * q->range->cols + col, -INFINITY, n);
-        if (q->stage == ATTN_STAGE_PROBS)
-            memset(dst, 0, n * elem);
-        else if (elem == sizeof(float))
-            fill_floats((float *)(void *)dst, -INFINITY, n);
-        else
-            for (size_t j = 0; j < n; j++)
-                ((double *)(void *)dst)[j] = -INFINITY;
+            attn_elements_fill(q->logits + row * q->range->cols + col, sizeof(float), -INFINITY, n);
+        attn_elements_fill(dst, elem, q->stage == ATTN_STAGE_PROBS ? 0 : -INFINITY, n);
     }
 }
 
@@ -263,8 +249,7 @@ attn_status attn_attention_mean_heads(const attn_attention_dims *d, const attn_t
             for (size_t j = 0; j < d->S; j++)
                 sums[j] /= (double)d->Hq;
             attn_dense_store(&mean, at, sums, d->S);
-            if (attn_control_check(control, err))
-                return err->code;
+            ATTN_TRY(attn_control_check(control, err));
         }
     *out = mean;
     return ATTN_OK;
@@ -283,8 +268,7 @@ attn_status attn_attention_row_sums(const attn_attention_dims *d, const attn_ten
         for (size_t j = 0; j < d->S; j++)
             sum += row[j];
         attn_dense_store(out, i, &sum, 1);
-        if (attn_control_check(control, err))
-            return err->code;
+        ATTN_TRY(attn_control_check(control, err));
     }
     return ATTN_OK;
 }

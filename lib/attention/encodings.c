@@ -160,9 +160,9 @@ attn_status attn_encode(const attn_encoding *e, bool queries, const attn_tensor 
                         attn_arena *arena, attn_tensor *out, attn_error *err) {
     const size_t D = x->dims[x->rank - 1];
     const attn_dtype dtype = x->dtype == ATTN_F64 ? ATTN_F64 : ATTN_F32;
-    size_t count, bytes;
+    size_t count;
     row_order order;
-    if (!attn_tensor_count(x, &count) || !attn_size_mul(count, attn_dtype_size(dtype), &bytes))
+    if (!attn_tensor_count(x, &count))
         return attn_fail(err, ATTN_ELIMIT, "query", "too many elements");
     if (!order_of(e, queries, x, &order))
         return attn_fail(err, ATTN_EARG, "query_offset",
@@ -170,7 +170,8 @@ attn_status attn_encode(const attn_encoding *e, bool queries, const attn_tensor 
                          "entry, to which positions can be added");
     ATTN_TRY(check_positions(e, queries, &order, err));
     double *rates = attn_arena_zeroed(arena, 3 * D, sizeof *rates);
-    *out = attn_tensor_dense(attn_arena_take(arena, bytes), dtype, x->rank, x->dims);
+    *out = attn_tensor_dense(attn_arena_array(arena, count, attn_dtype_size(dtype)), dtype, x->rank,
+                             x->dims);
     ATTN_TAKEN(rates && out->data, "positions", err);
     double *const line = rates + D;
     for (size_t t = 0; t < D / 2; t++)
@@ -197,8 +198,7 @@ void attn_encode_backward(const attn_encoding *e, bool queries, const attn_tenso
             double *to = sums + (size_t)position_of(e, queries, &order, o, i) * D;
             for (size_t n = 0; n < order.inner * D; n++) {
                 const size_t from = (o * order.L + i) * order.inner * D + n;
-                to[n % D] += grad->dtype == ATTN_F32 ? (double)((const float *)grad->data)[from]
-                                                     : ((const double *)grad->data)[from];
+                to[n % D] += attn_element(grad->data, attn_dtype_size(grad->dtype), from);
             }
         }
 }
@@ -214,18 +214,21 @@ static void collect(const attn_attention *a, const attn_encoding_rows *part, dou
                 part->grads + (head * part->stored + part->first + i) * part->width * part->elem;
             double *to = sums + (size_t)(start + (int64_t)i) * D + column;
             for (size_t c = 0; c < part->width; c++)
-                to[c] += part->elem == sizeof(float) ? (double)((const float *)row)[c]
-                                                     : ((const double *)row)[c];
+                to[c] += attn_element(row, part->elem, c);
         }
     }
+}
+
+double *attn_encoding_sums(const attn_tensor *table, attn_arena *arena) {
+    size_t n;
+    return attn_tensor_count(table, &n) ? attn_arena_zeroed(arena, n, sizeof(double)) : NULL;
 }
 
 attn_status attn_encodings_collect(const attn_attention *a, const attn_encoding_rows *parts,
                                    size_t count, attn_arena *arena, attn_tensor *table,
                                    attn_error *err) {
     const attn_tensor *like = &a->in.position.table;
-    size_t n;
-    double *sums = attn_tensor_count(like, &n) ? attn_arena_zeroed(arena, n, sizeof *sums) : NULL;
+    double *sums = attn_encoding_sums(like, arena);
     ATTN_TAKEN(sums, "gradients", err);
     for (size_t i = 0; i < count; i++)
         collect(a, &parts[i], sums);

@@ -55,6 +55,8 @@ typedef struct attn_encoding_rows {
 attn_status attn_encodings_collect(const attn_attention *a, const attn_encoding_rows *parts,
                                    size_t count, attn_arena *arena, attn_tensor *table,
                                    attn_error *err);
+/* Returns zeros for the sums of all elements of a table. NULL: out of memory. */
+double *attn_encoding_sums(const attn_tensor *table, attn_arena *arena);
 /* Makes the tensor with the shape of `like` and these elements. */
 attn_status attn_encoding_table(const attn_tensor *like, const double *sums, attn_dtype dtype,
                                 attn_arena *arena, attn_tensor *table, attn_error *err);

@@ -76,10 +76,7 @@ static attn_status check_scores(const attn_attention *a, const attn_block *block
 static void finish_logsumexp(const attn_forward *f, size_t row, const attn_kernels *k) {
     const double max = f->out->stats.max[row], sum = f->out->stats.sum[row];
     const double lse = sum == 0 ? -INFINITY : k->logsumexp(max, sum);
-    if (is_f64(f->a))
-        ((double *)f->out->logsumexp.data)[row] = lse;
-    else
-        ((float *)f->out->logsumexp.data)[row] = (float)lse;
+    attn_element_set(f->out->logsumexp.data, f->elem, row, lse);
 }
 
 /* Writes the statistics of the rows of a block, whose state is in *w. Returns the bit set of the

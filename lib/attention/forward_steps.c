@@ -269,14 +269,10 @@ attn_status attn_forward_cells(void *work, size_t index, size_t lane, attn_error
     attn_forward *f = work;
     const attn_attention *a = f->a;
     const attn_attention_dims *d = &a->dims;
-    const size_t head = index / f->plan.row_blocks, rows = a->kernels->rows;
-    const size_t row = index % f->plan.row_blocks * rows, left = d->L - row;
-    const attn_range range = {.batch = head / d->Hq,
-                              .head = head % d->Hq,
-                              .row = row,
-                              .rows = left < rows ? left : rows,
-                              .cols = d->S};
-    const size_t first = attn_row_index(a, range.batch, range.head, row);
+    const attn_block block = attn_block_at(d, a->kernels, index);
+    const attn_range range = {
+        .batch = block.b, .head = block.h, .row = block.i, .rows = block.rows, .cols = d->S};
+    const size_t first = attn_row_index(a, block.b, block.h, block.i);
     const attn_tensor *out = f->step == ATTN_STEP_SCORES    ? &f->out->scores
                              : f->step == ATTN_STEP_WEIGHTS ? &f->out->weights
                                                             : &f->out->weights_dropped;

@@ -113,8 +113,7 @@ attn_status attn_attention_weighted_values(const attn_attention *a, const attn_t
                 product[e] = weight[j] * value[e];
             attn_dense_store(out, (row * d->S + j) * d->Ev, product, d->Ev);
         }
-        if (attn_control_check(control, err))
-            return err->code;
+        ATTN_TRY(attn_control_check(control, err));
     }
     return ATTN_OK;
 }

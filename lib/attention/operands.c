@@ -42,15 +42,8 @@ bool attn_layout_view(const attn_attention *a, const attn_tensor *t, attn_layout
     return view->batch != NULL;
 }
 
-static void widen_row(const attn_view *v, const void *from, size_t width, size_t elem, void *to) {
-    if (elem == sizeof(float))
-        attn_widen_f32(to, from, v->dtype, v->col, width);
-    else
-        attn_widen_f64(to, from, v->dtype, v->col, width);
-}
-
 static bool readable_in_place(const attn_view *v, size_t elem) {
-    return v->col == 1 && v->dtype == (elem == sizeof(float) ? ATTN_F32 : ATTN_F64) && v->row >= 0;
+    return v->col == 1 && v->dtype == attn_element_dtype(elem) && v->row >= 0;
 }
 
 const void *attn_view_rows(const attn_view *past, size_t past_rows, const attn_view *v, size_t b,
@@ -67,8 +60,9 @@ const void *attn_view_rows(const attn_view *past, size_t past_rows, const attn_v
     for (size_t k = 0; k < n; k++) {
         const size_t j = j0 + k;
         const attn_view *from = j < past_rows ? past : v;
-        widen_row(from, attn_view_at(from, b, h, j < past_rows ? j : j - past_rows, 0), width, elem,
-                  (char *)scratch + k * width * elem);
+        attn_elements_widen((char *)scratch + k * width * elem, elem,
+                            attn_view_at(from, b, h, j < past_rows ? j : j - past_rows, 0),
+                            from->dtype, from->col, width);
     }
     *ld = width;
     return scratch;
@@ -204,29 +198,34 @@ static bool any_marks(const uint8_t *bad, size_t n) {
     return false;
 }
 
+/* Packs the keys, or the values, of a tile of head (b, hkv) as tile `at` of p. bad NULL: packs them
+ * as they are. Else rows that are not finite or too large become zeros and get marks in bad [n]. */
+static void pack_side(const attn_attention *a, const attn_packed *p, size_t at, size_t b,
+                      size_t hkv, size_t tile, bool keys, uint8_t *bad, void *scratch) {
+    const attn_kernels *k = p->kernels;
+    const size_t S = a->dims.S, j0 = tile * k->keys, n = S - j0 < k->keys ? S - j0 : k->keys;
+    const size_t width = keys ? a->dims.score_width : a->dims.Ev;
+    char *to = keys ? p->keys + at * p->key_bytes : p->values + at * p->value_bytes;
+    double *magnitude = keys ? &p->key_magnitude[at] : &p->value_magnitude[at];
+    size_t ld;
+    const void *rows =
+        (keys ? attn_key_rows : attn_value_rows)(a, b, hkv, j0, n, k->elem, scratch, &ld);
+    *magnitude = (keys ? k->pack_key : k->pack_value)(to, rows, ld, n, width);
+    if (!bad || *magnitude <= attn_most_packed(k))
+        return;
+    clean_rows(k, rows, ld, n, width, bad, keys ? ATTN_BAD_KEY : ATTN_BAD_VALUE, scratch);
+    *magnitude = (keys ? k->pack_key : k->pack_value)(to, scratch, width, n, width);
+}
+
 static void pack_tile(const packer *pk, size_t set, size_t hkv, size_t tile, void *scratch) {
     const attn_attention *a = pk->a;
     attn_packed *p = pk->p;
-    const attn_kernels *k = p->kernels;
-    const size_t S = a->dims.S, j0 = tile * k->keys, n = S - j0 < k->keys ? S - j0 : k->keys;
-    const size_t at = attn_packed_tile(a, p, set, hkv, tile), E = a->dims.score_width;
-    const double most = attn_most_packed(k);
-    char *keys = p->keys + at * p->key_bytes, *values = p->values + at * p->value_bytes;
+    const size_t S = a->dims.S, keys = p->kernels->keys, j0 = tile * keys;
+    const size_t n = S - j0 < keys ? S - j0 : keys, at = attn_packed_tile(a, p, set, hkv, tile);
     uint8_t *bad = p->bad + (set * a->dims.Hkv + hkv) * S + j0;
-    size_t ld;
     memset(bad, 0, n);
-    const void *rows = attn_key_rows(a, set, hkv, j0, n, k->elem, scratch, &ld);
-    p->key_magnitude[at] = k->pack_key(keys, rows, ld, n, E);
-    if (!(p->key_magnitude[at] <= most)) {
-        clean_rows(k, rows, ld, n, E, bad, ATTN_BAD_KEY, scratch);
-        p->key_magnitude[at] = k->pack_key(keys, scratch, E, n, E);
-    }
-    rows = attn_value_rows(a, set, hkv, j0, n, k->elem, scratch, &ld);
-    p->value_magnitude[at] = k->pack_value(values, rows, ld, n, a->dims.Ev);
-    if (!(p->value_magnitude[at] <= most)) {
-        clean_rows(k, rows, ld, n, a->dims.Ev, bad, ATTN_BAD_VALUE, scratch);
-        p->value_magnitude[at] = k->pack_value(values, scratch, a->dims.Ev, n, a->dims.Ev);
-    }
+    pack_side(a, p, at, set, hkv, tile, true, bad, scratch);
+    pack_side(a, p, at, set, hkv, tile, false, bad, scratch);
     if (any_marks(bad, n))
         atomic_store(&p->any_bad, 1);
 }
@@ -244,15 +243,8 @@ static attn_status pack_piece(void *work, size_t index, size_t lane, attn_error 
 /* Packs a tile of head (b, hkv) as it is, as tile `at` of p. */
 static void pack_as_is(const attn_attention *a, const attn_packed *p, size_t at, size_t b,
                        size_t hkv, size_t tile, void *scratch) {
-    const attn_kernels *k = p->kernels;
-    const size_t S = a->dims.S, j0 = tile * k->keys, n = S - j0 < k->keys ? S - j0 : k->keys;
-    size_t ld;
-    const void *rows = attn_key_rows(a, b, hkv, j0, n, k->elem, scratch, &ld);
-    p->key_magnitude[at] =
-        k->pack_key(p->keys + at * p->key_bytes, rows, ld, n, a->dims.score_width);
-    rows = attn_value_rows(a, b, hkv, j0, n, k->elem, scratch, &ld);
-    p->value_magnitude[at] =
-        k->pack_value(p->values + at * p->value_bytes, rows, ld, n, a->dims.Ev);
+    pack_side(a, p, at, b, hkv, tile, true, NULL, scratch);
+    pack_side(a, p, at, b, hkv, tile, false, NULL, scratch);
 }
 
 bool attn_pack_head(const attn_attention *a, attn_packed *p, size_t set, size_t hkv,
@@ -328,28 +320,34 @@ bool attn_sees_bad(const attn_attention *a, const attn_packed *p, size_t b, size
     return first_seen(a, attn_packed_bad(a, p, b, attn_kv_head(a, h)), marks, b, h, i, S) < S;
 }
 
-static attn_status report_bad(const attn_attention *a, size_t b, size_t hkv, size_t j, bool key,
+/* Returns an error that names the first number of a row that is not finite. The row is number `row`
+ * of head (b, h) for attn_element_path, and number `at` of the view. `seen` tells where it is. */
+static attn_status refuse_row(const attn_attention *a, char which, const attn_view *v, size_t b,
+                              size_t h, size_t row, size_t at, size_t width, const char *seen,
                               attn_error *err) {
-    const size_t width = key ? a->dims.Ek : a->dims.Ev;
     char path[96];
     for (size_t e = 0; e < width; e++) {
-        const bool cached = j < a->dims.past;
-        const attn_view *v =
-            key ? (cached ? &a->past_key : &a->key) : (cached ? &a->past_value : &a->value);
-        double x;
-        attn_widen_f64(&x, attn_view_at(v, b, hkv, cached ? j : j - a->dims.past, e), v->dtype, 1,
-                       1);
+        const double x = attn_number_at(attn_view_at(v, b, h, at, e), v->dtype);
         if (isfinite(x))
             continue;
-        attn_element_path(a, key ? 'k' : 'v', b, hkv, j, e, path);
+        attn_element_path(a, which, b, h, row, e, path);
         return attn_fail(err, ATTN_ENONFINITE, path,
-                         "%s at a position that a query sees; expected a finite number (or set "
-                         "allow_nonfinite)",
-                         isnan(x) ? "NaN" : "infinity");
+                         "%s %s; expected a finite number (or set allow_nonfinite)",
+                         isnan(x) ? "NaN" : "infinity", seen);
     }
-    attn_element_path(a, key ? 'k' : 'v', b, hkv, j, 0, path);
+    attn_element_path(a, which, b, h, row, 0, path);
     return attn_fail(err, ATTN_ENONFINITE, path,
-                     "the score form's map of this key overflows float32");
+                     "the score form's map of this %s overflows float32",
+                     which == 'q' ? "query" : "key");
+}
+
+static attn_status refuse_key(const attn_attention *a, size_t b, size_t hkv, size_t j, bool key,
+                              attn_error *err) {
+    const bool cached = j < a->dims.past;
+    const attn_view *v =
+        key ? (cached ? &a->past_key : &a->key) : (cached ? &a->past_value : &a->value);
+    return refuse_row(a, key ? 'k' : 'v', v, b, hkv, j, cached ? j : j - a->dims.past,
+                      key ? a->dims.Ek : a->dims.Ev, "at a position that a query sees", err);
 }
 
 /* Returns an error that names the first key or value of a head that is not finite and that a query
@@ -364,7 +362,7 @@ static attn_status refuse_bad_head(const attn_attention *a, const uint8_t *bad, 
             ATTN_TRY(attn_control_check(control, err));
             first = first_seen(a, bad, ATTN_NOT_FINITE, b, h, i, first);
         }
-    return first < S ? report_bad(a, b, hkv, first, bad[first] & ATTN_BAD_KEY, err) : ATTN_OK;
+    return first < S ? refuse_key(a, b, hkv, first, bad[first] & ATTN_BAD_KEY, err) : ATTN_OK;
 }
 
 static attn_status refuse_bad(const attn_attention *a, const attn_packed *p,
@@ -378,23 +376,9 @@ static attn_status refuse_bad(const attn_attention *a, const attn_packed *p,
 
 attn_status attn_refuse_query(const attn_attention *a, size_t b, size_t h, size_t i,
                               attn_error *err) {
-    char path[96];
     if (a->in.allow_nonfinite || !attn_mask_sees_any(a->mask, b, h, i))
         return ATTN_OK;
-    for (size_t e = 0; e < a->dims.E; e++) {
-        double x;
-        attn_widen_f64(&x, attn_view_at(&a->query, b, h, i, e), a->query.dtype, 1, 1);
-        if (isfinite(x))
-            continue;
-        attn_element_path(a, 'q', b, h, i, e, path);
-        return attn_fail(err, ATTN_ENONFINITE, path,
-                         "%s in a query that sees a key; expected a finite number (or set "
-                         "allow_nonfinite)",
-                         isnan(x) ? "NaN" : "infinity");
-    }
-    attn_element_path(a, 'q', b, h, i, 0, path);
-    return attn_fail(err, ATTN_ENONFINITE, path,
-                     "the score form's map of this query overflows float32");
+    return refuse_row(a, 'q', &a->query, b, h, i, i, a->dims.E, "in a query that sees a key", err);
 }
 
 /* --- packing --- */

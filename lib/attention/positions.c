@@ -36,11 +36,9 @@ size_t attn_t5_bucket(int64_t distance, size_t buckets, int64_t max_distance, bo
 }
 
 static double element(const attn_tensor *t, size_t i, size_t j) {
-    double x;
     ptrdiff_t at = (ptrdiff_t)i * t->strides[0] + (t->rank > 1 ? (ptrdiff_t)j * t->strides[1] : 0);
-    attn_widen_f64(&x, (const char *)t->data + at * (ptrdiff_t)attn_dtype_size(t->dtype), t->dtype,
-                   1, 1);
-    return x;
+    return attn_number_at((const char *)t->data + at * (ptrdiff_t)attn_dtype_size(t->dtype),
+                          t->dtype);
 }
 
 static attn_status check_finite(const attn_tensor *t, const char *where, attn_error *err) {
@@ -112,7 +110,7 @@ static attn_status new_table(attn_attention *a, attn_arena *arena, size_t entrie
     const attn_tensor *t = &a->in.position.table;
     size_t count;
     double *table = NULL;
-    if (attn_size_mul(a->dims.Hq, entries, &count))
+    if (attn_tensor_count(t, &count))
         table = attn_arena_zeroed(arena, count, sizeof *table);
     ATTN_TAKEN(table, "positions", err);
     for (size_t h = 0; h < a->dims.Hq; h++)
@@ -374,13 +372,8 @@ void attn_shaw_terms(const attn_attention *a, const void *q, size_t elem, void *
         const double *key = a->rule.keys + t * E;
         double sum = 0;
         for (size_t e = 0; e < E; e++)
-            sum +=
-                (elem == sizeof(float) ? (double)((const float *)q)[e] : ((const double *)q)[e]) *
-                key[e];
-        if (elem == sizeof(float))
-            ((float *)terms)[t] = (float)sum;
-        else
-            ((double *)terms)[t] = sum;
+            sum += attn_element(q, elem, e) * key[e];
+        attn_element_set(terms, elem, t, sum);
     }
 }
 
@@ -388,10 +381,7 @@ void attn_shaw_add(const attn_attention *a, size_t b, size_t i, size_t j0, size_
                    const void *terms, void *scores) {
     const int64_t first = first_distance(a, b, i, j0);
     for (size_t j = 0; j < n; j++)
-        if (elem == sizeof(float))
-            ((float *)scores)[j] += ((const float *)terms)[place(a, first, j)];
-        else
-            ((double *)scores)[j] += ((const double *)terms)[place(a, first, j)];
+        attn_element_add(scores, elem, j, attn_element(terms, elem, place(a, first, j)));
 }
 
 void attn_shaw_collect(const attn_attention *a, size_t b, size_t i, size_t j0, size_t n,
@@ -403,23 +393,16 @@ void attn_shaw_collect(const attn_attention *a, size_t b, size_t i, size_t j0, s
         else
             ((double *)sums)[t] *= factor;
     for (size_t j = 0; j < n; j++)
-        if (elem == sizeof(float))
-            ((float *)sums)[place(a, first, j)] += ((const float *)weights)[j];
-        else
-            ((double *)sums)[place(a, first, j)] += ((const double *)weights)[j];
+        attn_element_add(sums, elem, place(a, first, j), attn_element(weights, elem, j));
 }
 
 void attn_shaw_values(const attn_attention *a, size_t elem, const void *sums, void *acc) {
     const size_t Ev = a->dims.Ev;
     for (size_t t = 0; t < a->rule.relative; t++) {
-        const double w =
-            elem == sizeof(float) ? (double)((const float *)sums)[t] : ((const double *)sums)[t];
+        const double w = attn_element(sums, elem, t);
         const double *value = a->rule.values + t * Ev;
         for (size_t e = 0; w != 0 && e < Ev; e++)
-            if (elem == sizeof(float))
-                ((float *)acc)[e] += (float)(w * value[e]);
-            else
-                ((double *)acc)[e] += w * value[e];
+            attn_element_add(acc, elem, e, w * value[e]);
     }
 }
 
@@ -446,17 +429,9 @@ void attn_rotary_angles(const attn_position *p, size_t width, double position, d
 
 /* Rotates the pair of coordinates (x, y) of a row by an angle with cosine c and sine s. */
 static void rotate(void *row, size_t elem, size_t x, size_t y, double c, double s) {
-    if (elem == sizeof(float)) {
-        float *r = row;
-        const double a = (double)r[x], b = (double)r[y];
-        r[x] = (float)(a * c - b * s);
-        r[y] = (float)(a * s + b * c);
-    } else {
-        double *r = row;
-        const double a = r[x], b = r[y];
-        r[x] = a * c - b * s;
-        r[y] = a * s + b * c;
-    }
+    const double a = attn_element(row, elem, x), b = attn_element(row, elem, y);
+    attn_element_set(row, elem, x, a * c - b * s);
+    attn_element_set(row, elem, y, a * s + b * c);
 }
 
 void attn_rotary_rotate(const attn_position *p, size_t width, void *row, size_t elem,

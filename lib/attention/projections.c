@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "attention/encodings.h"
+#include "attention/resolved.h"
 #include "base/try.h"
 #include "base/view.h"
 #include "kernels/gemm.h"
@@ -321,8 +322,7 @@ static bool is_finite(const attn_tensor *t) {
     size_t count;
     bool finite = attn_tensor_count(t, &count);
     for (size_t i = 0; finite && i < count; i++)
-        finite = t->dtype == ATTN_F64 ? isfinite(((const double *)t->data)[i])
-                                      : isfinite(((const float *)t->data)[i]);
+        finite = isfinite(attn_element(t->data, attn_dtype_size(t->dtype), i));
     return finite;
 }
 
@@ -358,12 +358,8 @@ static void sum_rows(const attn_tensor *dy, size_t rows, size_t width, attn_tens
     for (size_t c = 0; c < width; c++) {
         double sum = 0;
         for (size_t r = 0; r < rows; r++)
-            sum += dy->dtype == ATTN_F32 ? (double)((const float *)dy->data)[r * width + c]
-                                         : ((const double *)dy->data)[r * width + c];
-        if (db->dtype == ATTN_F32)
-            ((float *)db->data)[c] = (float)sum;
-        else
-            ((double *)db->data)[c] = sum;
+            sum += attn_element(dy->data, attn_dtype_size(dy->dtype), r * width + c);
+        attn_element_set(db->data, attn_dtype_size(db->dtype), c, sum);
     }
 }
 
@@ -402,22 +398,10 @@ attn_status attn_projections_output_backward(const attn_tensor *output, const at
                                              attn_tensor *grad, attn_projections *into,
                                              attn_error *err) {
     const attn_dtype dtype = output->dtype;
-    char want[128], have[128];
     attn_tensor after = *output, dense;
     if (p->w_o.rank)
         after.dims[after.rank - 1] = p->w_o.dims[0];
-    bool same = grad_output->rank == after.rank;
-    for (int a = 0; same && a < after.rank; a++)
-        same = grad_output->dims[a] == after.dims[a];
-    if (!same)
-        return attn_fail(err, ATTN_ESHAPE, "grad_output",
-                         "expected the output's shape %s, found %s",
-                         attn_shape_text(after.dims, after.rank, want, sizeof want),
-                         attn_found_text(grad_output, have, sizeof have));
-    if (grad_output->dtype > ATTN_F64)
-        return attn_fail(err, ATTN_EDTYPE, "grad_output",
-                         "expected floating-point numbers, found %s",
-                         attn_dtype_name(grad_output->dtype));
+    ATTN_TRY(attn_check_grad_output(grad_output, after.dims, after.rank, err));
     dense = attn_tensor_dense(attn_dense_copy(grad_output, dtype, arena), dtype, grad_output->rank,
                               grad_output->dims);
     ATTN_TAKEN(dense.data, "gradients", err);
@@ -433,11 +417,7 @@ attn_status attn_projections_output_backward(const attn_tensor *output, const at
 static void add_all(attn_tensor *to, const attn_tensor *from) {
     size_t count = 0;
     attn_tensor_count(to, &count);
-    for (size_t i = 0; i < count; i++)
-        if (to->dtype == ATTN_F32)
-            ((float *)to->data)[i] += ((const float *)from->data)[i];
-        else
-            ((double *)to->data)[i] += ((const double *)from->data)[i];
+    attn_elements_add(to->data, from->data, attn_dtype_size(to->dtype), count);
 }
 
 /* One input of the backward pass of W_q, W_k and W_v. */
@@ -469,13 +449,6 @@ static attn_status back_part(const back *p, const attn_encoding *e, bool queries
     return ATTN_OK;
 }
 
-/* Takes the sums of the table of learned positions. */
-static double *new_sums(const attn_position *encodings, attn_arena *arena) {
-    size_t n;
-    return attn_tensor_count(&encodings->table, &n) ? attn_arena_zeroed(arena, n, sizeof(double))
-                                                    : NULL;
-}
-
 attn_status attn_projections_backward(const attn_inputs *in, const attn_projections *p,
                                       const attn_gradients *inner, attn_arena *arena,
                                       attn_gradients *out, attn_projections *into,
@@ -497,7 +470,7 @@ attn_status attn_projections_backward(const attn_inputs *in, const attn_projecti
     attn_encoding e = {.position = encodings_of(in, p)};
     e.where = asked_by(p, &e.position);
     const bool learned = e.position.kind == ATTN_POSITION_LEARNED;
-    double *sums = learned ? new_sums(&e.position, arena) : NULL;
+    double *sums = learned ? attn_encoding_sums(&e.position.table, arena) : NULL;
     ATTN_TAKEN(!learned || sums, "gradients", err);
     ATTN_TRY(attn_encoding_differentiable(&e.position, err));
     if (e.position.kind != ATTN_POSITION_NONE)

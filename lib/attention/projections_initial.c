@@ -97,10 +97,10 @@ attn_status attn_projections_draw(attn_projections *p, attn_pool *pool, const at
     const matrices m = matrices_of(p);
     uint64_t first = 0;
     for (int i = 0; i < 4; i++) {
-        size_t count = 0, bytes = 0;
+        size_t count = 0;
         m.b[i]->data = attn_arena_zeroed(arena, m.b[i]->dims[0], sizeof(float));
-        if (attn_tensor_count(m.w[i], &count) && attn_size_mul(count, sizeof(float), &bytes))
-            m.w[i]->data = attn_arena_take(arena, bytes);
+        if (attn_tensor_count(m.w[i], &count))
+            m.w[i]->data = attn_arena_array(arena, count, sizeof(float));
         ATTN_TAKEN(m.w[i]->data && m.b[i]->data, "projections", err);
         draws d = {m.w[i]->data, count, p->seed, first, bound_of(&m, i)};
         ATTN_TRY(attn_pool_run(pool, count / DRAWS_A_PIECE + (count % DRAWS_A_PIECE != 0),

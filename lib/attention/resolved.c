@@ -367,6 +367,24 @@ attn_status attn_attention_shape(const attn_inputs *in, attn_attention_dims *out
     return ATTN_OK;
 }
 
+attn_status attn_check_grad_output(const attn_tensor *grad_output, const size_t *dims, int rank,
+                                   attn_error *err) {
+    char want[128], have[128];
+    bool same = grad_output->rank == rank;
+    for (int a = 0; same && a < rank; a++)
+        same = grad_output->dims[a] == dims[a];
+    if (!same)
+        return attn_fail(err, ATTN_ESHAPE, "grad_output",
+                         "expected the output's shape %s, found %s",
+                         attn_shape_text(dims, rank, want, sizeof want),
+                         attn_found_text(grad_output, have, sizeof have));
+    if (grad_output->dtype > ATTN_F64)
+        return attn_fail(err, ATTN_EDTYPE, "grad_output",
+                         "expected floating-point numbers, found %s",
+                         attn_dtype_name(grad_output->dtype));
+    return ATTN_OK;
+}
+
 /* --- the operation --- */
 
 static attn_status add_encodings(const attn_attention *a, attn_arena *arena, attn_tensor *query,

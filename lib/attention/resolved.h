@@ -54,6 +54,11 @@ attn_status attn_score_rows_new(attn_attention *a, attn_arena *arena, attn_error
  * false if it exceeds SIZE_MAX. */
 bool attn_score_rows_bytes(const attn_attention_dims *d, const attn_kernels *k, size_t *bytes);
 
+/* Checks that grad_output has the shape of the output, whose dims are given, and floating-point
+ * numbers. */
+attn_status attn_check_grad_output(const attn_tensor *grad_output, const size_t *dims, int rank,
+                                   attn_error *err);
+
 /* Returns the number of query heads that share a key/value head; 0 if there are no heads. */
 static inline size_t attn_group(const attn_attention_dims *d) {
     return d->Hkv ? d->Hq / d->Hkv : 0;

@@ -28,18 +28,11 @@ typedef struct preparer {
     size_t width;          /* the score width */
 } preparer;
 
-static attn_dtype element_type(const attn_kernels *k) {
-    return k->elem == sizeof(float) ? ATTN_F32 : ATTN_F64;
-}
-
 static void widen(const attn_kernels *k, void *to, const attn_tensor *t, size_t row, size_t n) {
     const ptrdiff_t last = t->strides[t->rank - 1];
     const char *from = (const char *)t->data + (ptrdiff_t)row * (t->rank > 1 ? t->strides[0] : 0) *
                                                    (ptrdiff_t)attn_dtype_size(t->dtype);
-    if (k->elem == sizeof(float))
-        attn_widen_f32(to, from, t->dtype, last, n);
-    else
-        attn_widen_f64(to, from, t->dtype, last, n);
+    attn_elements_widen(to, k->elem, from, t->dtype, last, n);
 }
 
 /* Packs the rows of the map as if they were keys. Then the kernel `score` maps rows: the "score" of
@@ -48,12 +41,9 @@ static void widen(const attn_kernels *k, void *to, const attn_tensor *t, size_t 
 static char *pack_map(const preparer *p, const side *s, size_t *tile_bytes) {
     const attn_kernels *k = p->k;
     const size_t tiles = attn_key_tiles(k, p->width);
-    size_t bytes, rows_bytes;
     *tile_bytes = attn_key_room(k, s->width_in) * k->elem;
-    if (!attn_size_mul(tiles, *tile_bytes, &bytes) ||
-        !attn_size_mul(k->keys * k->elem, s->width_in, &rows_bytes))
-        return NULL;
-    char *packed = attn_arena_take(p->arena, bytes), *rows = attn_arena_take(p->arena, rows_bytes);
+    char *packed = attn_arena_array(p->arena, tiles, *tile_bytes);
+    char *rows = attn_arena_array(p->arena, k->keys * k->elem, s->width_in);
     if (!packed || !rows)
         return NULL;
     for (size_t t = 0; t < tiles; t++) {
@@ -64,14 +54,6 @@ static char *pack_map(const preparer *p, const side *s, size_t *tile_bytes) {
         k->pack_key(packed + t * *tile_bytes, rows, s->width_in, n, s->width_in);
     }
     return packed;
-}
-
-static void add_bias(const attn_kernels *k, void *row, const void *bias, size_t n) {
-    for (size_t c = 0; c < n; c++)
-        if (k->elem == sizeof(float))
-            ((float *)row)[c] += ((const float *)bias)[c];
-        else
-            ((double *)row)[c] += ((const double *)bias)[c];
 }
 
 /* What transform_rows needs beside the rows. */
@@ -85,13 +67,9 @@ typedef struct mapper {
 
 static bool mapper_init(const preparer *p, const side *s, mapper *m) {
     const attn_kernels *k = p->k;
-    size_t rows_bytes, bias_bytes;
-    if (!attn_size_mul(k->rows * k->elem, s->width_in, &rows_bytes) ||
-        !attn_size_mul(k->elem, p->width, &bias_bytes))
-        return false;
-    m->rows = attn_arena_take(p->arena, rows_bytes);
+    m->rows = attn_arena_array(p->arena, k->rows * k->elem, s->width_in);
     m->tile = attn_arena_take(p->arena, k->rows * k->keys * k->elem);
-    m->bias = s->bias->rank ? attn_arena_take(p->arena, bias_bytes) : NULL;
+    m->bias = s->bias->rank ? attn_arena_array(p->arena, k->elem, p->width) : NULL;
     m->packed = s->map->rank ? pack_map(p, s, &m->tile_bytes) : NULL;
     if (m->bias)
         widen(k, m->bias, s->bias, 0, p->width);
@@ -117,7 +95,7 @@ static void transform_rows(const preparer *p, const side *s, const mapper *m, si
                    cols * k->elem);
     }
     for (size_t r = 0; m->bias && r < n; r++)
-        add_bias(k, to + r * p->width * k->elem, m->bias, p->width);
+        attn_elements_add(to + r * p->width * k->elem, m->bias, k->elem, p->width);
 }
 
 /* Rotates rows first … rows - 1 of all heads of one batch entry; row i has position i + offset. A
@@ -139,15 +117,13 @@ static void rotate_rows(const preparer *p, const side *s, size_t first, int64_t 
 static bool transform_side(const preparer *p, const side *s, bool query, attn_view *out) {
     const attn_kernels *k = p->k;
     const bool rotary = p->a->in.position.kind == ATTN_POSITION_ROTARY;
-    size_t head_bytes, batch_bytes, bytes, angle_bytes;
+    size_t head_bytes, batch_bytes;
     mapper m = {0};
     if (!attn_size_mul(s->rows, p->width * k->elem, &head_bytes) ||
-        !attn_size_mul(s->heads, head_bytes, &batch_bytes) ||
-        !attn_size_mul(s->sets, batch_bytes, &bytes) ||
-        !attn_size_mul(2 * sizeof(double), p->width, &angle_bytes))
+        !attn_size_mul(s->heads, head_bytes, &batch_bytes))
         return false;
-    char *to = attn_arena_take(p->arena, bytes);
-    double *angles = attn_arena_take(p->arena, angle_bytes);
+    char *to = attn_arena_array(p->arena, s->sets, batch_bytes);
+    double *angles = attn_arena_array(p->arena, p->width, 2 * sizeof *angles);
     ptrdiff_t *offsets = attn_arena_zeroed(p->arena, p->a->dims.B, sizeof *offsets);
     if (!to || !angles || !offsets || !mapper_init(p, s, &m))
         return false;
@@ -164,7 +140,7 @@ static bool transform_side(const preparer *p, const side *s, bool query, attn_vi
     for (size_t b = 0; b < p->a->dims.B; b++)
         offsets[b] = s->sets == 1 ? 0 : (ptrdiff_t)(b * s->heads * s->rows * p->width);
     *out = (attn_view){.data = to,
-                       .dtype = element_type(k),
+                       .dtype = attn_element_dtype(k->elem),
                        .batch = offsets,
                        .head = (ptrdiff_t)(s->rows * p->width),
                        .row = (ptrdiff_t)p->width,
@@ -175,13 +151,10 @@ static bool transform_side(const preparer *p, const side *s, bool query, attn_vi
 /* Makes a->score_v and a->score_v_wide from the score plan's v, if it has one. */
 static bool read_weight(preparer *p) {
     const attn_tensor *v = &p->a->plan.v;
-    size_t bytes;
     if (!v->rank)
         return true;
-    void *copy =
-        attn_size_mul(p->width, sizeof(double), &bytes) ? attn_arena_take(p->arena, bytes) : NULL;
-    double *wide =
-        attn_size_mul(p->width, sizeof(double), &bytes) ? attn_arena_take(p->arena, bytes) : NULL;
+    void *copy = attn_arena_array(p->arena, p->width, p->k->elem);
+    double *wide = attn_arena_array(p->arena, p->width, sizeof *wide);
     if (!copy || !wide)
         return false;
     widen(p->k, copy, v, 0, p->width);

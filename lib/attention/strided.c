@@ -139,13 +139,6 @@ static void find_keys(const attn_attention *a, const class *at, size_t m, size_t
     *to = keys_before(at, position + d->near + 1, d->stride);
 }
 
-/* Hides cell j of a row of edited scores. */
-static void hide_cell(char *row, size_t j, const attn_kernels *k) {
-    const float hidden = -INFINITY;
-    const double wide = -INFINITY;
-    memcpy(row + j * k->elem, k->elem == sizeof hidden ? (const void *)&hidden : &wide, k->elem);
-}
-
 /* Applies scale, softcap and mask to row r of the tile, which is row m of the class. */
 static void edit_row(const attn_attention *a, const class *at, size_t r, size_t m, size_t c,
                      size_t n, attn_block_work *w) {
@@ -160,8 +153,9 @@ static void edit_row(const attn_attention *a, const class *at, size_t r, size_t 
     char *row = (char *)w->tile + r * k->keys * k->elem;
     k->edit(row, n, &edit);
     to = attn_mask_within(to, c, n);
-    for (from = attn_mask_within(from, c, n); from < to; from++)
-        hide_cell(row, from, k);
+    from = attn_mask_within(from, c, n);
+    if (from < to)
+        attn_elements_fill(row + from * k->elem, k->elem, -INFINITY, to - from);
 }
 
 /* Computes the edited scores of the rows m … m + rows - 1 of a class against the n keys from c on,
@@ -292,15 +286,6 @@ static bool weigh_row(const attn_forward *f, size_t b, size_t h, size_t i, size_
     return true;
 }
 
-/* Stores weight j of `line` as an element of the result. */
-static void store_weight(const attn_forward *f, const attn_kernels *k, char *to, const void *line,
-                         size_t j) {
-    if (k->elem == f->elem)
-        memcpy(to, (const char *)line + j * k->elem, k->elem);
-    else
-        *(float *)(void *)to = (float)((const double *)line)[j];
-}
-
 /* Computes the weights of a block on the keys near its queries, with zeros elsewhere. */
 attn_status attn_forward_near_weights(void *work, size_t index, size_t lane, attn_error *err) {
     const attn_forward *f = work;
@@ -308,9 +293,8 @@ attn_status attn_forward_near_weights(void *work, size_t index, size_t lane, att
     const attn_attention_dims *d = &a->dims;
     const attn_kernels *k = a->kernels;
     attn_block_work *w = &f->lanes[lane].runs->work;
-    const size_t head = index / f->plan.row_blocks, i = index % f->plan.row_blocks * k->rows;
-    const attn_block block = {head / d->Hq, head % d->Hq, i,
-                              d->L - i < k->rows ? d->L - i : k->rows};
+    const attn_block block = attn_block_at(d, k, index);
+    const size_t i = block.i;
     size_t ld, lo, hi;
     const void *q = attn_query_rows(a, block.b, block.h, i, block.rows, k->elem, w->query, &ld);
     (void)err;
@@ -326,7 +310,7 @@ attn_status attn_forward_near_weights(void *work, size_t index, size_t lane, att
             attn_block_edit(a, &block, r, from, to - from, ATTN_STAGE_BIASED, w);
             if (weigh_row(f, block.b, block.h, i + r, r, to - from, w))
                 for (size_t j = from; j < to; j++)
-                    store_weight(f, k, dst + j * f->elem, w->line, j - from);
+                    attn_element_set(dst, f->elem, j, attn_element(w->line, k->elem, j - from));
         }
     }
     return ATTN_OK;
@@ -345,7 +329,7 @@ static void scatter_weights(const attn_forward *f, const class *at, size_t r, si
         return;
     for (size_t j = c > lo ? c : lo; j < c + n && j < hi; j++)
         if (j < from || j >= to)
-            store_weight(f, k, dst + j * stride * f->elem, w->line, j - c);
+            attn_element_set(dst, f->elem, j * stride, attn_element(w->line, k->elem, j - c));
 }
 
 /* Writes the weights of the rows m … m + rows - 1 of a class on the keys c … c + n - 1. */

@@ -97,10 +97,6 @@ size_t attn_block_keys(const attn_attention *a, const attn_block *block, const a
     return keys;
 }
 
-static void *row_of(void *base, size_t row, size_t width, const attn_kernels *k) {
-    return (char *)base + row * width * k->elem;
-}
-
 double attn_block_pack_queries(const attn_attention *a, const attn_block *block, const void *q,
                                size_t ldq, attn_block_work *w) {
     return w->kernels->pack_query(w->packed_query, q, ldq, block->rows, a->dims.score_width);
@@ -111,7 +107,7 @@ void attn_block_terms(const attn_attention *a, const attn_block *block, const vo
     const attn_kernels *k = w->kernels;
     for (size_t r = 0; r < block->rows; r++)
         attn_shaw_terms(a, (const char *)q + r * ldq * k->elem, k->elem,
-                        row_of(w->terms, r, a->rule.relative, k));
+                        attn_row_of(w->terms, r, a->rule.relative, k));
 }
 
 void attn_block_begin(const attn_attention *a, const attn_block *block, const void *q, size_t ldq,
@@ -156,7 +152,8 @@ static void add_terms(const attn_attention *a, const attn_block *block, size_t j
     const attn_kernels *k = w->kernels;
     for (size_t r = 0; a->rule.relative && r < block->rows; r++)
         attn_shaw_add(a, block->b, block->i + r, j0, n, k->elem,
-                      row_of(w->terms, r, a->rule.relative, k), row_of(w->tile, r, k->keys, k));
+                      attn_row_of(w->terms, r, a->rule.relative, k),
+                      attn_row_of(w->tile, r, k->keys, k));
 }
 
 void attn_block_scores(const attn_attention *a, const attn_block *block, const attn_packed *packed,
@@ -219,21 +216,14 @@ static void accumulate(const attn_attention *a, const attn_block *block, const a
     k->accumulate(w->acc, w->tile, block->rows, values, first, n, all, a->dims.Ev, w->factor);
 }
 
-static void set_element(void *values, size_t at, double x, const attn_kernels *k) {
-    if (k->elem == sizeof(float))
-        ((float *)values)[at] = (float)x;
-    else
-        ((double *)values)[at] = x;
-}
-
 /* Starts the softmax of the rows with the sink of their head. A sink is a logit of a key that every
  * row sees and whose value is 0. It is processed as a tile of one cell. */
 static void start_sinks(const attn_attention *a, const attn_block *block, attn_block_work *w) {
     const attn_kernels *k = w->kernels;
     const attn_edit as_it_is = {.scale = 1, .lo = 0, .hi = 1};
     for (size_t r = 0; r < block->rows; r++) {
-        void *row = row_of(w->tile, r, k->keys, k);
-        set_element(row, 0, a->sinks[block->h], k);
+        void *row = attn_row_of(w->tile, r, k->keys, k);
+        attn_element_set(row, k->elem, 0, a->sinks[block->h]);
         k->edit(row, 1, &as_it_is);
     }
     k->softmax(w->tile, block->rows, 1, w->max, w->sum, w->factor);
@@ -245,8 +235,7 @@ void attn_block_clear(const attn_attention *a, size_t rows, attn_block_work *w) 
         memset(w->acc, 0, rows * attn_acc_room(k, a->dims.Ev) * k->elem);
     memset(w->sum, 0, rows * k->lanes * k->elem);
     memset(w->term_sums, 0, rows * a->rule.relative * k->elem);
-    for (size_t r = 0; r < rows; r++)
-        set_element(w->max, r, -INFINITY, k);
+    attn_elements_fill(w->max, k->elem, -INFINITY, rows);
 }
 
 /* Sets the state of a block as it is before its first tile. */
@@ -286,7 +275,7 @@ static void drop_tile(const attn_attention *a, const attn_block *block, size_t j
     const attn_kernels *k = w->kernels;
     for (size_t r = 0; r < block->rows; r++)
         attn_drop_row(a, attn_row_index(a, block->b, block->h, block->i + r), j0, n, k->elem,
-                      row_of(w->tile, r, k->keys, k));
+                      attn_row_of(w->tile, r, k->keys, k));
 }
 
 /* Multiplies w->term_sums by the rows' factors and adds the numerators of a tile, by distance, for
@@ -294,20 +283,18 @@ static void drop_tile(const attn_attention *a, const attn_block *block, size_t j
 static void collect_terms(const attn_attention *a, const attn_block *block, size_t j0, size_t n,
                           attn_block_work *w) {
     const attn_kernels *k = w->kernels;
-    for (size_t r = 0; r < block->rows; r++) {
-        double factor =
-            k->elem == sizeof(float) ? (double)((float *)w->factor)[r] : ((double *)w->factor)[r];
-        attn_shaw_collect(a, block->b, block->i + r, j0, n, k->elem, row_of(w->tile, r, k->keys, k),
-                          factor, row_of(w->term_sums, r, a->rule.relative, k));
-    }
+    for (size_t r = 0; r < block->rows; r++)
+        attn_shaw_collect(a, block->b, block->i + r, j0, n, k->elem,
+                          attn_row_of(w->tile, r, k->keys, k), attn_element(w->factor, k->elem, r),
+                          attn_row_of(w->term_sums, r, a->rule.relative, k));
 }
 
 /* Copies cells [j0, j0 + n) of the tile's rows to s->kept. */
 static void keep_cells(const attn_attention *a, const attn_stream *s, size_t j0, size_t n) {
     const attn_kernels *k = s->w->kernels;
     for (size_t r = 0; r < s->block.rows; r++)
-        memcpy((char *)s->kept + (r * a->dims.S + j0) * k->elem, row_of(s->w->tile, r, k->keys, k),
-               n * k->elem);
+        memcpy((char *)s->kept + (r * a->dims.S + j0) * k->elem,
+               attn_row_of(s->w->tile, r, k->keys, k), n * k->elem);
 }
 
 /* Stores the running maxima of the rows, to which the numerators of tile `tile` are relative, in
@@ -315,16 +302,17 @@ static void keep_cells(const attn_attention *a, const attn_stream *s, size_t j0,
 static void keep_maxima(const attn_attention *a, const attn_stream *s, size_t tile) {
     const attn_kernels *k = s->w->kernels;
     for (size_t r = 0; r < s->block.rows; r++)
-        memcpy(row_of(s->w->maxima, r * attn_block_maxima(k, a->dims.S) + tile, 1, k),
-               row_of(s->w->max, r, 1, k), k->elem);
+        memcpy(attn_row_of(s->w->maxima, r * attn_block_maxima(k, a->dims.S) + tile, 1, k),
+               attn_row_of(s->w->max, r, 1, k), k->elem);
 }
 
 /* Fills cells [from, to) of s->kept, which no row of the block sees. */
 static void hide_cells(const attn_attention *a, const attn_stream *s, size_t from, size_t to) {
     const attn_kernels *k = s->w->kernels;
     for (size_t r = 0; s->kept && r < s->block.rows; r++)
-        for (size_t j = from; j < to; j++)
-            set_element(s->kept, r * a->dims.S + j, k->finish_weights ? 0 : -INFINITY, k);
+        if (from < to)
+            attn_elements_fill((char *)s->kept + (r * a->dims.S + from) * k->elem, k->elem,
+                               k->finish_weights ? 0 : -INFINITY, to - from);
 }
 
 bool attn_block_is_edited(const attn_attention *a, size_t n, const attn_block_work *w) {
@@ -441,7 +429,7 @@ static size_t pass_tiles(const attn_attention *a, const attn_stream *s, const at
         .sum = w->sum,
         .acc = w->acc,
         .kept = s->kept ? (char *)s->kept + j * k->elem : NULL,
-        .maxima = s->kept ? row_of(w->maxima, first, 1, k) : NULL,
+        .maxima = s->kept ? attn_row_of(w->maxima, first, 1, k) : NULL,
         .ld_kept = a->dims.S,
         .ld_maxima = attn_block_maxima(k, a->dims.S),
     };
@@ -468,10 +456,10 @@ static bool next_rows(const attn_attention *a, const attn_stream *streams, size_
     for (f->count = 0; f->count < UNPACKED_ROWS && f->stream < count; f->count++) {
         const attn_stream *s = &streams[f->stream];
         f->q[f->count] = (const char *)s->q + f->row * s->ldq * k->elem;
-        f->tile[f->count] = row_of(s->w->tile, f->row, k->keys, k);
+        f->tile[f->count] = attn_row_of(s->w->tile, f->row, k->keys, k);
         f->weights[f->count] = f->tile[f->count];
-        f->acc[f->count] = row_of(s->w->acc, f->row, attn_acc_room(k, a->dims.Ev), k);
-        f->factor[f->count] = row_of(s->w->factor, f->row, 1, k);
+        f->acc[f->count] = attn_row_of(s->w->acc, f->row, attn_acc_room(k, a->dims.Ev), k);
+        f->factor[f->count] = attn_row_of(s->w->factor, f->row, 1, k);
         if (++f->row == s->block.rows) {
             f->row = 0;
             f->stream++;
@@ -569,6 +557,7 @@ void attn_block_stream(const attn_attention *a, const attn_stream *streams, size
     }
     for (size_t s = 0; s < count; s++)
         for (size_t r = 0; a->rule.values && r < first->rows; r++)
-            attn_shaw_values(a, k->elem, row_of(streams[s].w->term_sums, r, a->rule.relative, k),
-                             row_of(streams[s].w->acc, r, attn_acc_room(k, a->dims.Ev), k));
+            attn_shaw_values(a, k->elem,
+                             attn_row_of(streams[s].w->term_sums, r, a->rule.relative, k),
+                             attn_row_of(streams[s].w->acc, r, attn_acc_room(k, a->dims.Ev), k));
 }

@@ -47,6 +47,20 @@ typedef struct attn_block {
     size_t b, h, i, rows;
 } attn_block;
 
+/* Returns row `row` of an array [rows, width] of the kernel table's type. */
+static inline void *attn_row_of(void *base, size_t row, size_t width, const attn_kernels *k) {
+    return (char *)base + row * width * k->elem;
+}
+
+/* Returns block number `index`, counted over the blocks of all query heads. A block has as many rows
+ * as a tile of the kernel table, unless it is the last one of its head. */
+static inline attn_block attn_block_at(const attn_attention_dims *d, const attn_kernels *k,
+                                       size_t index) {
+    const size_t blocks = (d->L + k->rows - 1) / k->rows, i = index % blocks * k->rows;
+    const size_t head = index / blocks;
+    return (attn_block){head / d->Hq, head % d->Hq, i, d->L - i < k->rows ? d->L - i : k->rows};
+}
+
 /* Computes an interval [*lo, *hi) of keys outside of which no row of the block sees a key. */
 void attn_block_interval(const attn_attention *a, const attn_block *block, size_t *lo, size_t *hi);
 

@@ -27,20 +27,15 @@ static attn_status recompute(const attn_attention *a, const attn_block *row,
     return ATTN_OK;
 }
 
-/* Returns element i of a dense result tensor. */
-static double element(const attn_tensor *t, size_t i) {
-    double x;
-    attn_widen_f64(&x, (const char *)t->data + i * attn_dtype_size(t->dtype), t->dtype, 1, 1);
-    return x;
-}
-
 static double output_difference(const attn_attention *a, const attn_results *results,
                                 const attn_block *row, const double *truth) {
     const size_t base = row->b * a->dims.Hq * a->dims.L * a->dims.Ev +
                         row->h * (size_t)a->out_head + row->i * (size_t)a->out_row;
+    const attn_tensor *o = &results->output;
+    const size_t elem = attn_dtype_size(o->dtype);
     double most = 0;
     for (size_t e = 0; e < a->dims.Ev; e++)
-        most = fmax(most, fabs(element(&results->output, base + e) - truth[e]));
+        most = fmax(most, fabs(attn_element(o->data, elem, base + e) - truth[e]));
     return most;
 }
 

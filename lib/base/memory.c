@@ -197,13 +197,15 @@ void *attn_arena_small(attn_arena *arena, size_t size) {
     return arena_place(arena, size, 16);
 }
 
-void *attn_arena_zeroed(attn_arena *arena, size_t count, size_t size) {
+void *attn_arena_array(attn_arena *arena, size_t count, size_t size) {
     size_t bytes;
-    if (!attn_size_mul(count, size, &bytes))
-        return NULL;
-    void *p = attn_arena_take(arena, bytes);
+    return attn_size_mul(count, size, &bytes) ? attn_arena_take(arena, bytes) : NULL;
+}
+
+void *attn_arena_zeroed(attn_arena *arena, size_t count, size_t size) {
+    void *p = attn_arena_array(arena, count, size);
     if (p)
-        memset(p, 0, bytes);
+        memset(p, 0, count * size);
     return p;
 }
 

@@ -102,15 +102,13 @@ const void *attn_view_at(const attn_view *v, size_t b, size_t h, size_t i, size_
 const ptrdiff_t *attn_view_batches(attn_arena *arena, const size_t *batch, int rank,
                                    const ptrdiff_t *strides) {
     static const ptrdiff_t one_entry[] = {0};
-    size_t B = 1, bytes;
+    size_t B = 1;
     for (int a = 0; a < rank; a++)
         if (!attn_size_mul(B, batch[a], &B))
             return NULL;
     if (B == 1)
         return one_entry;
-    if (!attn_size_mul(B, sizeof(ptrdiff_t), &bytes))
-        return NULL;
-    ptrdiff_t *offsets = attn_arena_take(arena, bytes);
+    ptrdiff_t *offsets = attn_arena_array(arena, B, sizeof *offsets);
     for (size_t b = 0; offsets && b < B; b++) {
         size_t rest = b;
         offsets[b] = 0;
@@ -141,29 +139,23 @@ bool attn_dense_rows(const attn_tensor *t, size_t *rows) {
 
 void *attn_dense_copy(const attn_tensor *t, attn_dtype dtype, attn_arena *arena) {
     const size_t elem = attn_dtype_size(dtype), width = t->dims[t->rank - 1];
-    size_t count, bytes, rows;
-    if (!attn_tensor_count(t, &count) || !attn_size_mul(count, elem, &bytes) ||
-        !attn_dense_rows(t, &rows))
+    size_t count, rows;
+    if (!attn_tensor_count(t, &count) || !attn_dense_rows(t, &rows))
         return NULL;
     if (t->dtype == dtype && attn_tensor_is_dense(t))
         return t->data;
-    char *copy = attn_arena_take(arena, bytes);
+    char *copy = attn_arena_array(arena, count, elem);
     for (size_t r = 0; copy && width && r < rows; r++) {
-        void *to = copy + r * width * elem;
-        if (dtype == ATTN_F32)
-            attn_widen_f32(to, attn_dense_row(t, r), t->dtype, t->strides[t->rank - 1], width);
-        else
-            attn_widen_f64(to, attn_dense_row(t, r), t->dtype, t->strides[t->rank - 1], width);
+        attn_elements_widen(copy + r * width * elem, elem, attn_dense_row(t, r), t->dtype,
+                            t->strides[t->rank - 1], width);
     }
     return copy;
 }
 
 void attn_dense_store(const attn_tensor *t, size_t at, const double *x, size_t n) {
+    const size_t elem = attn_dtype_size(t->dtype);
     for (size_t i = 0; i < n; i++)
-        if (t->dtype == ATTN_F64)
-            ((double *)t->data)[at + i] = x[i];
-        else
-            ((float *)t->data)[at + i] = (float)x[i];
+        attn_element_set(t->data, elem, at + i, x[i]);
 }
 
 attn_status attn_dense_zeros(const attn_tensor *t, attn_dtype dtype, attn_arena *arena,

@@ -7,6 +7,8 @@
 #include <attn/status.h>
 #include <attn/tensor.h>
 
+#include "base/element.h"
+
 /* A tensor with the indices (b, h, i, j). All batch axes are flattened to the one index b. Element
  * (b, h, i, j) is element number batch[b] + h*head + i*row + j*col from `data` on. */
 typedef struct attn_view {

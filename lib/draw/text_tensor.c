@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "attn/print.h"
+#include "base/element.h"
 #include "draw/draw.h"
 
 enum { PRECISION = 8, THRESHOLD = 1000, EDGE = 3, LINE_WIDTH = 75 };
@@ -46,9 +47,7 @@ static const char *element(const attn_tensor *t, ptrdiff_t at) {
 }
 
 static double real_at(const attn_tensor *t, ptrdiff_t at) {
-    double v;
-    attn_widen_f64(&v, element(t, at), t->dtype, 1, 1);
-    return v;
+    return attn_number_at(element(t, at), t->dtype);
 }
 
 static int64_t integer_at(const attn_tensor *t, ptrdiff_t at) {
@@ -249,8 +248,8 @@ static bool wants_scientific(const style *s) {
         uint16_t bits[2];
         attn_narrow_f16(&bits[0], &tenth, 1);
         attn_narrow_f16(&bits[1], &quotient, 1);
-        attn_widen_f64(&small, &bits[0], ATTN_F16, 1, 1);
-        attn_widen_f64(&ratio, &bits[1], ATTN_F16, 1, 1);
+        small = attn_number_at(&bits[0], ATTN_F16);
+        ratio = attn_number_at(&bits[1], ATTN_F16);
     } else if (s->dtype != ATTN_F64) {
         small = 0.0001f;
         ratio = (float)s->largest / (float)s->smallest;

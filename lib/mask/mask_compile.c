@@ -140,10 +140,8 @@ static attn_status add_finite_min(compiler *c, const attn_mask_layer *layer, att
     ATTN_TRY(attn_dense_zeros(t, wide ? ATTN_F64 : ATTN_F32, c->arena, &copy, c->err));
     for (size_t r = 0, rows = attn_survey_rows(t); r < rows; r++) {
         void *to = (char *)copy.data + r * width * attn_dtype_size(copy.dtype);
-        if (wide)
-            attn_widen_f64(to, attn_dense_row(t, r), t->dtype, stride, width);
-        else
-            attn_widen_f32(to, attn_dense_row(t, r), t->dtype, stride, width);
+        attn_elements_widen(to, attn_dtype_size(copy.dtype), attn_dense_row(t, r), t->dtype, stride,
+                            width);
         hide_low(to, wide, width);
     }
     s.lowest = 0; /* the low numbers are hidden now */
@@ -256,13 +254,11 @@ static attn_status add_lengths(compiler *c, const attn_mask_layer *layer) {
     int64_t *lengths = attn_arena_zeroed(c->arena, m->B, sizeof *lengths);
     ATTN_TAKEN(lengths, "the mask", c->err);
     for (size_t b = 0; b < m->B; b++) {
-        double x;
         size_t at = count == 1 ? 0 : b, width = t->dims[t->rank - 1];
         const char *row = attn_dense_row(t, at / width);
-        attn_widen_f64(&x,
-                       row + (ptrdiff_t)(at % width) * t->strides[t->rank - 1] *
-                                 (ptrdiff_t)attn_dtype_size(t->dtype),
-                       t->dtype, 1, 1);
+        const double x = attn_number_at(row + (ptrdiff_t)(at % width) * t->strides[t->rank - 1] *
+                                                  (ptrdiff_t)attn_dtype_size(t->dtype),
+                                        t->dtype);
         if (!(x >= 0 && x <= (double)m->shape.S) || x != floor(x)) {
             char path[96];
             attn_survey_path(layer, at / width, at % width, path);

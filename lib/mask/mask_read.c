@@ -83,25 +83,16 @@ static void and_layer(const attn_mask_part *part, size_t b, size_t h, size_t i, 
 static void sum_bias(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
                      size_t elem, void *out) {
     enum { AT_ONCE = 64 };
-    union {
-        float f32[AT_ONCE];
-        double f64[AT_ONCE];
-    } next;
+    double next[AT_ONCE]; /* or as many floats */
     for (size_t l = 0; l < m->bias_count; l++) {
         const attn_view *v = &m->bias[l].view;
         for (size_t j = 0; j < n; j += AT_ONCE) {
             const size_t width = n - j < AT_ONCE ? n - j : AT_ONCE;
             const void *from = attn_view_at(v, b, h, i, j0 + j);
             void *to = (char *)out + j * elem;
-            if (elem == sizeof(float))
-                attn_widen_f32(l ? next.f32 : to, from, v->dtype, v->col, width);
-            else
-                attn_widen_f64(l ? next.f64 : to, from, v->dtype, v->col, width);
-            for (size_t k = 0; l && k < width; k++)
-                if (elem == sizeof(float))
-                    ((float *)to)[k] += next.f32[k];
-                else
-                    ((double *)to)[k] += next.f64[k];
+            attn_elements_widen(l ? next : to, elem, from, v->dtype, v->col, width);
+            if (l)
+                attn_elements_add(to, next, elem, width);
         }
     }
     for (size_t j = 0; m->sums_hide && elem == sizeof(double) && j < n; j++)
@@ -114,7 +105,7 @@ static const void *edit_bias(const attn_mask *m, size_t b, size_t h, size_t i, s
     if (!m->bias_count)
         return NULL;
     const attn_view *v = &m->bias[0].view;
-    if (m->bias_count == 1 && v->col == 1 && v->dtype == (elem == 4 ? ATTN_F32 : ATTN_F64))
+    if (m->bias_count == 1 && v->col == 1 && v->dtype == attn_element_dtype(elem))
         return attn_view_at(v, b, h, i, j0);
     sum_bias(m, b, h, i, j0, n, elem, scratch);
     return scratch;
@@ -401,7 +392,5 @@ bool attn_mask_part_hides(const attn_mask_part *part, double floor, size_t b, si
         return !(((const uint8_t *)at)[j / 8] >> j % 8 & 1);
     if (part->view.dtype == ATTN_BOOL)
         return !*(const uint8_t *)at;
-    double value;
-    attn_widen_f64(&value, at, part->view.dtype, 1, 1);
-    return value <= floor;
+    return attn_number_at(at, part->view.dtype) <= floor;
 }

@@ -21,9 +21,8 @@ static void pack_row(const attn_mask_layer *layer, const char *from, uint8_t *to
     if (bits)
         memset(to, 0, (n + 7) / 8);
     for (size_t j = 0; j < n; j++, from += step) {
-        double x;
-        attn_widen_f64(&x, from, t->dtype, 1, 1);
-        const bool visible = (x != 0) != (layer->semantics == ATTN_SEM_HIDE);
+        const bool visible =
+            (attn_number_at(from, t->dtype) != 0) != (layer->semantics == ATTN_SEM_HIDE);
         if (!bits)
             to[j] = visible;
         else if (visible)

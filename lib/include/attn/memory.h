@@ -100,8 +100,10 @@ void *attn_arena_take(attn_arena *arena, size_t size);
 /* Returns memory as attn_arena_take does, but aligned to 16 bytes only, for small objects such as
  * strings and nodes. */
 void *attn_arena_small(attn_arena *arena, size_t size);
-/* Returns zeroed memory for `count` elements of `size` bytes. NULL: as attn_arena_take, or count *
- * size overflows. */
+/* Returns memory as attn_arena_take does, for `count` elements of `size` bytes. NULL: as
+ * attn_arena_take, or count * size overflows. */
+void *attn_arena_array(attn_arena *arena, size_t count, size_t size);
+/* Returns zeroed memory for `count` elements of `size` bytes. NULL: as attn_arena_array. */
 void *attn_arena_zeroed(attn_arena *arena, size_t count, size_t size);
 /* Returns a copy of n bytes with a NUL behind it. NULL: as attn_arena_take. */
 char *attn_arena_text(attn_arena *arena, const char *text, size_t n);
