@@ -5,6 +5,8 @@
 
 #include "corpus/sentence.h"
 
+/* TRIES: draws to find a word that fits. DEEPEST: most clauses and phrases within each other. */
+enum { TRIES = 24, DEEPEST = 3 };
 enum { JE, TU, IL, NOUS, VOUS, ILS }; /* persons of a French conjugation, as indices */
 
 /* What the rest of a sentence needs to know of a noun phrase, for agreement and for the choice of
@@ -49,6 +51,8 @@ void attn_predicate(attn_sentence *s, const attn_subject *subject, attn_tense te
 void attn_be(attn_sentence *s, const attn_subject *subject, attn_tense tense, int depth);
 /* Adds a predicate with another verb. */
 void attn_do(attn_sentence *s, const attn_subject *subject, attn_tense tense, int depth);
+/* Adds an adjective of the predicate, which agrees with `who`. Returns its French index. */
+size_t attn_say_adjective(attn_sentence *s, const attn_adjective *a, const attn_subject *who);
 /* Adds an adverb before an adjective: very, and in en-fr-text also too and quite. */
 void attn_say_degree(attn_sentence *s);
 /* Adds a relative clause after a noun that is the object of the clause: "that", subject, verb. */

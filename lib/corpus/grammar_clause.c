@@ -200,9 +200,6 @@ size_t attn_verb_group(attn_sentence *s, const attn_subject *subject,
     return h.verb;
 }
 
-/* TRIES: draws to find a verb that fits. DEEPEST: most clauses and phrases within each other. */
-enum { TRIES = 24, DEEPEST = 3 };
-
 static void clause(attn_sentence *s, attn_tense tense, int depth);
 
 /* Draws a negation, an adverb of frequency, or neither. A modal verb is drawn in the present tense
@@ -317,6 +314,13 @@ void attn_say_degree(attn_sentence *s) {
     attn_dire_text(s, french[i], attn_say_text(s, ATTN_ADVERB, english[i]));
 }
 
+size_t attn_say_adjective(attn_sentence *s, const attn_adjective *a, const attn_subject *who) {
+    const size_t place =
+        attn_dire(s, a->french[who->gender][who->number], attn_say(s, ATTN_ADJECTIVE, a->english));
+    attn_tie_words(s, place, who->head, false);
+    return place;
+}
+
 void attn_be(attn_sentence *s, const attn_subject *who, attn_tense tense, int depth) {
     attn_decorated_verb(s, who, s->words->be, tense);
     const attn_adjective *a = attn_adjective_for(s, who->kind, who->noun);
@@ -326,9 +330,7 @@ void attn_be(attn_sentence *s, const attn_subject *who, attn_tense tense, int de
     }
     if (attn_chance(s, 0.15))
         attn_say_degree(s);
-    size_t place =
-        attn_dire(s, a->french[who->gender][who->number], attn_say(s, ATTN_ADJECTIVE, a->english));
-    attn_tie_words(s, place, who->head, false);
+    attn_say_adjective(s, a, who);
 }
 
 void attn_predicate(attn_sentence *s, const attn_subject *who, attn_tense tense, int depth) {

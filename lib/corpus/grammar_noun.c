@@ -3,9 +3,6 @@
 
 #include "corpus/grammar.h"
 
-/* TRIES: draws to find a word that fits. DEEPEST: most clauses and phrases within each other. */
-enum { TRIES = 24, DEEPEST = 3 };
-
 /* A determiner. "" means that it does not exist for this number. */
 typedef struct determiner {
     const char *english[2];   /* [number] */

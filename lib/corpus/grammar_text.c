@@ -5,8 +5,6 @@
 
 #include "corpus/grammar.h"
 
-enum { TRIES = 24, DEEPEST = 3 };
-
 /* --- predicates --- */
 
 /* Adds the French article of an object that has none in English. In a negated clause the partitive
@@ -156,10 +154,7 @@ static bool say_reason(attn_sentence *s) {
     attn_verb_group(s, &it, &be);
     if (attn_chance(s, 0.8))
         attn_say_degree(s);
-    const size_t place =
-        attn_dire(s, a->french[it.gender][it.number], attn_say(s, ATTN_ADJECTIVE, a->english));
-    attn_tie_words(s, place, it.head, false);
-    attn_tie_words(s, place, meant->head, false);
+    attn_tie_words(s, attn_say_adjective(s, a, &it), meant->head, false);
     return true;
 }
 
@@ -167,28 +162,18 @@ static bool say_reason(attn_sentence *s) {
  * with "est-ce que". In the present the form of the auxiliary depends on the subject, which is
  * therefore a pronoun. */
 static void ask(attn_sentence *s) {
-    static const struct {
-        const char *auxiliary, *pronoun;
-    } openings[] = {
-        {"do", "I"},     {"do", "you"}, {"do", "we"},   {"do", "they"}, {"does", "he"},
-        {"does", "she"}, {"am", "I"},   {"are", "you"}, {"are", "we"},  {"are", "they"},
-        {"is", "he"},    {"is", "she"}, {"is", "it"},
-    };
-    enum { OPENINGS = sizeof openings / sizeof *openings };
     const bool named = attn_chance(s, 0.25);
     const attn_tense tense = !named && attn_chance(s, 0.6) ? PRESENT
                              : attn_chance(s, 0.7)         ? PAST
                                                            : FUTURE;
-    const size_t i = attn_pick(s, OPENINGS);
-    const char *auxiliary = tense == PRESENT ? openings[i].auxiliary
-                            : tense == PAST  ? "did"
-                                             : "will";
+    const attn_opening *opening = ATTN_PICK(s, openings);
+    const char *auxiliary = tense == PRESENT ? opening->auxiliary : tense == PAST ? "did" : "will";
     const size_t asked = attn_say_text(s, ATTN_AUXILIARY, auxiliary);
     attn_dire(s, (attn_form){"est-ce", true}, asked);
     attn_dire_text(s, "que", asked);
     const attn_subject who =
         named ? attn_noun_phrase(s, (attn_noun_choice){"pa", NULL, false, DEEPEST})
-              : attn_pronoun_of(s, openings[i].pronoun);
+              : attn_pronoun_of(s, opening->pronoun);
     s->asked = asked;
     if (*auxiliary == 'i' || *auxiliary == 'a')
         attn_be(s, &who, tense, DEEPEST);

@@ -237,16 +237,11 @@ static bool conjugate(reader *in, char *infinitive, attn_verb *out) {
 
 /* --- rows. lexicon.txt says which cells they have --- */
 
-static bool read_endings(reader *in, row *r, void *to) {
-    attn_endings *out = to;
-    if (r->count != 9)
-        return false;
-    out->key = keep(in, r->cells[0]);
-    for (size_t i = 0; i < 6; i++)
-        out->present[i] = keep(in, r->cells[1 + i]);
-    out->participle = keep(in, r->cells[7]);
-    out->future = keep(in, r->cells[8]);
-    return true;
+/* Reads a struct of `n` texts. */
+static bool read_texts(reader *in, row *r, void *to, size_t n) {
+    for (size_t i = 0; i < n && r->count == n; i++)
+        ((const char **)to)[i] = keep(in, r->cells[i]);
+    return r->count == n;
 }
 
 static int gender_of(const char *cell) {
@@ -366,16 +361,16 @@ static bool read_preposition(reader *in, row *r, void *to) {
 typedef ATTN_WORD_CLASS(void) word_list;
 
 typedef struct word_class {
-    const char *name; /* as in lexicon.txt */
-    size_t list;      /* offset of its list in attn_lexicon */
-    size_t size;      /* of a word */
-    bool (*read)(reader *in, row *r, void *to);
+    const char *name;                           /* as in lexicon.txt */
+    size_t list;                                /* offset of its list in attn_lexicon */
+    size_t size;                                /* of a word */
+    bool (*read)(reader *in, row *r, void *to); /* NULL: a word is a struct of texts alone */
 } word_class;
 
 #define CLASS(name, type, read)                                                                    \
     { "[" #name "]", offsetof(attn_lexicon, name), sizeof(type), read }
 static const word_class classes[] = {
-    CLASS(endings, attn_endings, read_endings),
+    CLASS(endings, attn_endings, NULL),
     CLASS(auxiliaries, attn_verb, read_verb),
     CLASS(names, attn_noun, read_name),
     CLASS(nouns, attn_noun, read_noun),
@@ -393,6 +388,9 @@ static const word_class classes[] = {
     CLASS(generic, attn_verb, read_verb),
     CLASS(partitive, attn_verb, read_verb),
     CLASS(postures, attn_posture, read_posture),
+    CLASS(elisions, attn_elision, NULL),
+    CLASS(contractions, attn_contraction, NULL),
+    CLASS(openings, attn_opening, NULL),
 };
 enum { CLASSES = sizeof classes / sizeof *classes };
 
@@ -416,7 +414,9 @@ static void set_list(reader *in, const word_class *class, word_list list) {
 /* Reads the row as one more word of the class. A list without items only counts. */
 static bool append(reader *in, const word_class *class, row *r) {
     word_list list = list_of(in, class);
-    if (list.items && !class->read(in, r, (char *)list.items + list.count * class->size))
+    void *to = list.items ? (char *)list.items + list.count * class->size : NULL;
+    if (to && !(class->read ? class->read(in, r, to)
+                            : read_texts(in, r, to, class->size / sizeof(char *))))
         return false;
     list.count++;
     set_list(in, class, list);

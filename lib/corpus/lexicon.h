@@ -75,6 +75,21 @@ typedef struct attn_endings {
     const char *key, *present[6], *participle, *future;
 } attn_endings;
 
+/* What a French word such as "le" becomes before a vowel sound ("l'"). */
+typedef struct attn_elision {
+    const char *text, *before_vowel;
+} attn_elision;
+
+/* English words that become one word in informal sentences. */
+typedef struct attn_contraction {
+    const char *first, *second, *joined;
+} attn_contraction;
+
+/* The auxiliary of a question in the present, and its subject. */
+typedef struct attn_opening {
+    const char *auxiliary, *pronoun;
+} attn_opening;
+
 /* The words of a class. In the lexicon of en-fr-text the first `common` ones are drawn more often
  * than the others. */
 #define ATTN_WORD_CLASS(type)                                                                      \
@@ -93,11 +108,14 @@ typedef struct attn_lexicon {
     ATTN_WORD_CLASS(attn_verb) acting, alone, going, giving, saying;
     ATTN_WORD_CLASS(attn_adverb) manner, often;
     ATTN_WORD_CLASS(attn_preposition) prepositions;
+    ATTN_WORD_CLASS(attn_elision) elisions;
     /* The rest is for the task en-fr-text, and empty for en-fr. */
     bool text;                       /* the lexicon of en-fr-text; names have capital letters */
     ATTN_WORD_CLASS(attn_noun) mass; /* nouns without a plural: bread, music; kinds f, d, o */
     ATTN_WORD_CLASS(attn_role) roles;
     ATTN_WORD_CLASS(attn_posture) postures;
+    ATTN_WORD_CLASS(attn_contraction) contractions;
+    ATTN_WORD_CLASS(attn_opening) openings;
     /* Verbs whose object has no article in English, by the French article: "j'aime le pain", "je
      * mange du pain". */
     ATTN_WORD_CLASS(attn_verb) generic, partitive;

@@ -5,6 +5,17 @@
 #include "corpus/corpus.h"
 #include "tokens/words.h"
 
+/* The words of a side of a pair. */
+typedef struct side {
+    const char *const *words;
+    size_t count;
+} side;
+
+static side side_of(const attn_pair *pair, bool target) {
+    return target ? (side){pair->target, pair->target_count}
+                  : (side){pair->source, pair->source_count};
+}
+
 /* Writes the apostrophes of a word as U+2019. NULL: memory ran out. */
 static const char *curl(const char *word, attn_arena *arena) {
     static const char curly[] = "\xe2\x80\x99";
@@ -34,12 +45,11 @@ static const char *typed(const attn_pair *pair, const char *word, attn_arena *ar
 /* Returns the words of a side as a text has them, the first one with a capital letter if the pair
  * has one. NULL: memory ran out. */
 static const char **words_of(const attn_pair *pair, bool target, attn_arena *arena) {
-    const char *const *from = target ? pair->target : pair->source;
-    const size_t count = target ? pair->target_count : pair->source_count;
-    const char **words = attn_arena_zeroed(arena, count + 1, sizeof *words);
+    const side from = side_of(pair, target);
+    const char **words = attn_arena_zeroed(arena, from.count + 1, sizeof *words);
     bool complete = words != NULL;
-    for (size_t i = 0; complete && i < count; i++) {
-        words[i] = i || !pair->capital ? from[i] : attn_word_capital(from[i], arena);
+    for (size_t i = 0; complete && i < from.count; i++) {
+        words[i] = i || !pair->capital ? from.words[i] : attn_word_capital(from.words[i], arena);
         if (words[i] && !target)
             words[i] = typed(pair, words[i], arena);
         complete = words[i] != NULL;
@@ -78,30 +88,36 @@ const char *attn_pair_text(const attn_pair *pair, bool target, attn_language lan
                            attn_arena *arena) {
     size_t ends[ATTN_PAIR_WORDS];
     const char **words = words_of(pair, target, arena);
-    return words ? join(pair, words, target ? pair->target_count : pair->source_count,
-                        language == ATTN_FRENCH, ends, arena)
+    return words ? join(pair, words, side_of(pair, target).count, language == ATTN_FRENCH, ends,
+                        arena)
                  : NULL;
 }
 
 attn_status attn_pair_count(const attn_pair *pair, bool target, attn_tokenizer *to,
                             attn_error *err) {
-    const char *const *words = target ? pair->target : pair->source;
-    const size_t count = target ? pair->target_count : pair->source_count;
-    for (size_t i = 0; i < count; i++)
-        ATTN_TRY(attn_tokenizer_count(to, words[i], strlen(words[i]), err));
+    const side from = side_of(pair, target);
+    for (size_t i = 0; i < from.count; i++)
+        ATTN_TRY(attn_tokenizer_count(to, from.words[i], strlen(from.words[i]), err));
     return ATTN_OK;
 }
 
+/* Takes memory for `count` tokens. */
+static attn_status make_tokens(attn_pair_tokens *out, size_t count, attn_arena *arena,
+                               attn_error *err) {
+    *out = (attn_pair_tokens){.ids = attn_arena_zeroed(arena, count + 1, sizeof *out->ids),
+                              .words = attn_arena_zeroed(arena, count + 1, sizeof *out->words),
+                              .count = count};
+    return out->ids && out->words
+               ? ATTN_OK
+               : attn_fail(err, ATTN_ENOMEM, "pair", "no memory for %zu tokens", count);
+}
+
 /* Takes each word as a token. */
-static attn_status whole_words(const attn_pair *pair, bool target, const attn_tokenizer *t,
-                               attn_arena *arena, attn_pair_tokens *out, attn_error *err) {
-    const char *const *words = target ? pair->target : pair->source;
-    out->count = target ? pair->target_count : pair->source_count;
-    out->ids = attn_arena_zeroed(arena, out->count + 1, sizeof *out->ids);
-    out->words = attn_arena_zeroed(arena, out->count + 1, sizeof *out->words);
-    ATTN_TAKEN(out->ids && out->words, "the words of a pair", err);
-    for (size_t i = 0; i < out->count; i++) {
-        out->ids[i] = attn_tokenizer_id(t, words[i], strlen(words[i]));
+static attn_status take_words(const side *from, const attn_tokenizer *t, attn_arena *arena,
+                              attn_pair_tokens *out, attn_error *err) {
+    ATTN_TRY(make_tokens(out, from->count, arena, err));
+    for (size_t i = 0; i < from->count; i++) {
+        out->ids[i] = attn_tokenizer_id(t, from->words[i], strlen(from->words[i]));
         out->words[i] = i;
     }
     return ATTN_OK;
@@ -109,21 +125,20 @@ static attn_status whole_words(const attn_pair *pair, bool target, const attn_to
 
 attn_status attn_pair_read(const attn_pair *pair, bool target, const attn_tokenizer *t,
                            attn_arena *arena, attn_pair_tokens *out, attn_error *err) {
-    size_t ends[ATTN_PAIR_WORDS];
+    const side from = side_of(pair, target);
+    size_t ends[ATTN_PAIR_WORDS], count;
     attn_token *tokens;
     if (attn_tokenizer_kind_of(t) != ATTN_TOKENS_SUBWORDS)
-        return whole_words(pair, target, t, arena, out, err);
+        return take_words(&from, t, arena, out, err);
     const char **words = words_of(pair, target, arena);
-    const size_t n = target ? pair->target_count : pair->source_count;
-    const char *text =
-        words ? join(pair, words, n, attn_tokenizer_language(t) == ATTN_FRENCH, ends, arena) : NULL;
-    ATTN_TAKEN(text, "the words of a pair", err);
-    ATTN_TRY(attn_tokenizer_encode(t, text, strlen(text), arena, &tokens, &out->count, err));
-    out->ids = attn_arena_zeroed(arena, out->count + 1, sizeof *out->ids);
-    out->words = attn_arena_zeroed(arena, out->count + 1, sizeof *out->words);
-    ATTN_TAKEN(out->ids && out->words, "the tokens of a pair", err);
-    for (size_t i = 0, word = 0; i < out->count; i++) {
-        while (word + 1 < n && tokens[i].end > ends[word])
+    const bool french = attn_tokenizer_language(t) == ATTN_FRENCH;
+    const char *text = words ? join(pair, words, from.count, french, ends, arena) : NULL;
+    if (!text)
+        return attn_fail(err, ATTN_ENOMEM, "pair", "no memory for %zu words", from.count);
+    ATTN_TRY(attn_tokenizer_encode(t, text, strlen(text), arena, &tokens, &count, err));
+    ATTN_TRY(make_tokens(out, count, arena, err));
+    for (size_t i = 0, word = 0; i < count; i++) {
+        while (word + 1 < from.count && tokens[i].end > ends[word])
             word++;
         out->ids[i] = tokens[i].id;
         out->words[i] = word;

@@ -53,16 +53,10 @@ size_t attn_say(attn_sentence *s, attn_part part, attn_form form) {
 }
 
 size_t attn_dire(attn_sentence *s, attn_form form, size_t english) {
-    static const struct {
-        const char *text, *before_vowel;
-    } forms[] = {
-        {"le", "l'"}, {"la", "l'"},   {"je", "j'"},  {"me", "m'"},  {"ne", "n'"},
-        {"de", "d'"}, {"que", "qu'"}, {"ce", "cet"}, {"ma", "mon"}, {"sa", "son"},
-    };
     size_t place = add(s, s->french, &s->french_count, form);
-    for (size_t i = 0; place != NO_WORD && i < sizeof forms / sizeof *forms; i++)
-        if (!strcmp(form.text, forms[i].text))
-            s->french[place].before_vowel = forms[i].before_vowel;
+    for (size_t i = 0; place != NO_WORD && i < s->words->elisions.count; i++)
+        if (!strcmp(form.text, s->words->elisions.items[i].text))
+            s->french[place].before_vowel = s->words->elisions.items[i].before_vowel;
     attn_tie_words(s, place, english, true);
     return place;
 }
@@ -136,20 +130,6 @@ static void contract(attn_sentence *s) {
     }
 }
 
-/* English words that become one word in informal sentences. */
-static const struct {
-    const char *first, *second, *joined;
-} contractions[] = {
-    {"do", "not", "don't"},     {"does", "not", "doesn't"},  {"did", "not", "didn't"},
-    {"will", "not", "won't"},   {"can", "not", "can't"},     {"must", "not", "mustn't"},
-    {"is", "not", "isn't"},     {"are", "not", "aren't"},    {"was", "not", "wasn't"},
-    {"were", "not", "weren't"}, {"I", "am", "I'm"},          {"you", "are", "you're"},
-    {"he", "is", "he's"},       {"she", "is", "she's"},      {"it", "is", "it's"},
-    {"we", "are", "we're"},     {"they", "are", "they're"},  {"I", "will", "I'll"},
-    {"you", "will", "you'll"},  {"he", "will", "he'll"},     {"she", "will", "she'll"},
-    {"we", "will", "we'll"},    {"they", "will", "they'll"},
-};
-
 /* Moves the links of a French word to English words behind `i` one word forward. Links to the words
  * i and i + 1 become one. */
 static void shift_ties(attn_spoken *word, size_t i) {
@@ -178,11 +158,11 @@ static void join_english(attn_sentence *s, size_t i, const char *text) {
 }
 
 static void contract_english(attn_sentence *s) {
+    const attn_contraction *all = s->words->contractions.items;
     for (size_t i = 0; i + 1 < s->english_count; i++)
-        for (size_t k = 0; k < sizeof contractions / sizeof *contractions; k++)
-            if (is(&s->english[i], contractions[k].first) &&
-                is(&s->english[i + 1], contractions[k].second)) {
-                join_english(s, i, contractions[k].joined);
+        for (size_t k = 0; k < s->words->contractions.count; k++)
+            if (is(&s->english[i], all[k].first) && is(&s->english[i + 1], all[k].second)) {
+                join_english(s, i, all[k].joined);
                 break;
             }
 }
