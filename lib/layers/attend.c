@@ -65,8 +65,6 @@ void attn_attend_declare(attn_attend *a, attn_parameters *set, const char *name)
         declare_linear(a, set, name, "W_v", K, &a->v);
         declare_linear(a, set, name, "W_o", D, &a->o);
         break;
-    case ATTN_SCORE_dot:
-        break;
     case ATTN_SCORE_additive:
         declare_matrix(set, name, "W1.weight", A, D, &a->w1);
         declare_matrix(set, name, "W2.weight", A, D, &a->w2);
@@ -79,7 +77,7 @@ void attn_attend_declare(attn_attend *a, attn_parameters *set, const char *name)
         declare_matrix(set, name, "W.weight", A, 2 * D, &a->w);
         declare_matrix(set, name, "v.weight", 1, A, &a->score);
         break;
-    case ATTN_SCORE_COUNT:
+    default: /* dot has no parameters, and models have no other forms */
         break;
     }
     declare_positions(a, set, name);
