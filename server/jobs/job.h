@@ -222,8 +222,6 @@ int64_t srv_job_now_ms(void); /* the present Unix time */
 void srv_job_set_progress(srv_job_entry *e, double done);
 /* Sets the state, the facts that follow from it, and tells the readers. */
 void srv_job_set_state(srv_job_entry *e, srv_job_state state);
-/* Adds the event "state", or "done" if the job has ended. */
-void srv_job_tell_state(srv_job_entry *e);
 /* Sets the id of the run that the job has stored. */
 void srv_job_set_run(srv_job_entry *e, const char *id);
 /* Sets the error text "where: text". */
@@ -239,10 +237,25 @@ bool srv_jobs_start_threads(srv_jobs *jobs); /* false: out of memory or threads 
 
 /* job_events.c. The caller has the lock. */
 
-/* Adds an event whose data is the JSON text that `format` makes. An event of more than EVENT_TEXT
- * bytes is left out. */
-void srv_job_tell(srv_job_entry *e, const char *type, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+/* What an event of progress says: of a training all members but `progress`, of other jobs only
+ * `progress` and `remaining_ms`. */
+typedef struct srv_job_progress {
+    double progress; /* 0 … 1 */
+    bool trains;
+    int64_t step, num_steps;
+    double loss;
+    bool evaluated; /* after the step */
+    srv_job_validation validation;
+    double remaining_ms; /* NaN: unknown */
+} srv_job_progress;
+
+/* Add an event: "state", or "done" if the job has ended; "progress", "checkpoint", and "log". An
+ * event of more than EVENT_TEXT bytes is left out. */
+void srv_job_tell_state(srv_job_entry *e);
+void srv_job_tell_progress(srv_job_entry *e, const srv_job_progress *now);
+void srv_job_tell_share(srv_job_entry *e); /* progress, of jobs that do not train, if it is due */
+void srv_job_tell_checkpoint(srv_job_entry *e, uint64_t step);
+void srv_job_tell_line(srv_job_entry *e, const char *line);
 /* Returns whether a progress event is to be told now: 0.2 s after the last one, or if it `must` be. */
 bool srv_job_is_tell_due(srv_job_entry *e, bool must);
 void srv_job_wake(srv_job_entry *e); /* makes the readers look for new events or the end */

@@ -1,12 +1,13 @@
 /* Events of jobs. Each job has a ring with its last EVENTS_KEPT events. A reader is the event
  * stream of one client; it has a position in the ring. A slow reader misses events that were
  * overwritten and never delays the job. */
-#include <stdarg.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "jobs/job.h"
+#include "number/print_small.h"
 #include "request/shared.h"
 
 typedef struct srv_job_reader {
@@ -22,16 +23,121 @@ enum { TELL_NS = 200000000 }; /* least time between two progress events */
 
 static const char COMMENT[] = ":\n\n"; /* an empty comment of server-sent events */
 
-void srv_job_tell(srv_job_entry *e, const char *type, const char *format, ...) {
-    char text[EVENT_TEXT];
-    va_list args;
+/* --- events as JSON --- */
+
+static void put_number(attn_json_text *j, const char *format, double x) {
+    char text[40];
+    if (isfinite(x))
+        attn_json_raw(j, text, (size_t)snprintf(text, sizeof text, format, x));
+    else
+        attn_json_null(j);
+}
+
+static void put_nine_digits(attn_json_text *j, const void *number) {
+    put_number(j, "%.9g", *(const double *)number);
+}
+
+static void put_six_digits(attn_json_text *j, const void *number) {
+    put_number(j, "%.6g", *(const double *)number);
+}
+
+static void put_share(attn_json_text *j, const void *progress) {
+    const srv_job_progress *now = progress;
+    if (!now->trains)
+        put_number(j, "%.4f", now->progress);
+}
+
+static void put_whole(attn_json_text *j, const void *number) {
+    put_number(j, "%.0f", floor(*(const double *)number));
+}
+
+/* What an event of the state says. */
+typedef struct state_event {
+    int state;
+    bool looks;  /* it is of a look or a store, with `result` */
+    bool trains; /* it is of another job, with best_loss and model */
+    double best_loss;
+    const char *model, *result, *run; /* NULL: none */
+} state_event;
+
+#define OF_TRAINING(T) .when = offsetof(T, trains)
+
+static const srv_field state_rows[] = {
+    SRV_ALWAYS("state", SRV_ENUM, state_event, state, "The new state of the job.",
+               .choices = srv_job_states),
+    SRV_WRITTEN_AT("best_loss", "number?", put_nine_digits, state_event, best_loss,
+                   "The smallest loss of validation.", OF_TRAINING(state_event)),
+    SRV_IF_KNOWN("model", SRV_STRING, state_event, model, "The id of its model.", .type = "string?",
+                 OF_TRAINING(state_event)),
+    SRV_IF_KNOWN("result", SRV_STRING, state_event, result, "The path of the answer or the run.",
+                 .type = "string?", .when = offsetof(state_event, looks)),
+    SRV_IF_KNOWN("run", SRV_STRING, state_event, run, "The id of the run that it has stored."),
+    {0},
+};
+
+#define SIX_DIGITS(name, member, text)                                                             \
+    SRV_WRITTEN_AT(name, "number?", put_six_digits, srv_job_progress, member, text,                \
+                   OF_TRAINING(srv_job_progress))
+
+static const srv_field validation_rows[] = {
+    SIX_DIGITS("loss", validation.loss, "Mean loss of a word of the validation set."),
+    SIX_DIGITS("right", validation.right, "Share of the words that are predicted correctly."),
+    SIX_DIGITS("head_similarity", validation.head_similarity,
+               "Mean cosine of the weights of two heads of the last cross attention."),
+    {0},
+};
+
+static const srv_field progress_rows[] = {
+    SRV_WRITTEN("progress", "number+", put_share, "The share of the work that is done.", .max = 1),
+    SRV_IF_KNOWN("step", SRV_INT, srv_job_progress, step, "The step of training.",
+                 OF_TRAINING(srv_job_progress)),
+    SRV_IF_KNOWN("num_steps", SRV_INT, srv_job_progress, num_steps, "Steps of the whole training.",
+                 OF_TRAINING(srv_job_progress)),
+    SIX_DIGITS("loss", loss, "The loss of the step."),
+    SRV_IF_KNOWN("evaluated", SRV_BOOL, srv_job_progress, evaluated,
+                 "Whether the model was evaluated after the step.", OF_TRAINING(srv_job_progress)),
+    SRV_GROUP("validation", validation_rows, "The last evaluation.", OF_TRAINING(srv_job_progress)),
+    SRV_WRITTEN_AT("remaining_ms", "integer?", put_whole, srv_job_progress, remaining_ms,
+                   "How long the job will still run, in milliseconds."),
+    {0},
+};
+
+static const srv_field checkpoint_rows[] = {
+    SRV_ALWAYS("step", SRV_INT, srv_job_progress, step, "The step of the checkpoint."),
+    {0},
+};
+
+typedef struct line_event {
+    const char *line;
+} line_event;
+
+static const srv_field log_rows[] = {
+    SRV_ALWAYS("line", SRV_STRING, line_event, line, "A line of the log."),
+    {0},
+};
+
+const srv_field srv_job_event_answers[] = {
+    SRV_GROUP("JobStateEvent", state_rows,
+              "The job has got another state, or a better model. Looks and stores have result, "
+              "other jobs best_loss and model; run is that of a store."),
+    SRV_GROUP("JobProgressEvent", progress_rows,
+              "Of training: the step, and the validation if the step was evaluated. Of other jobs: "
+              "the share that is done."),
+    SRV_GROUP("JobCheckpointEvent", checkpoint_rows,
+              "The job would continue from this step after a restart."),
+    SRV_GROUP("JobLogEvent", log_rows, NULL),
+    {0},
+};
+
+/* Adds an event whose data is the object. An event of more than EVENT_TEXT bytes is left out. */
+static void tell(srv_job_entry *e, const char *type, const srv_field *rows, const void *object) {
+    char text[ATTN_ESCAPE_MOST * EVENT_TEXT];
     int n = snprintf(text, sizeof text,
                      "id: %llu\nevent: %s\ndata: ", (unsigned long long)e->next_event, type);
-    va_start(args, format);
-    const int more = vsnprintf(text + n, sizeof text - (size_t)n - 2, format, args);
-    va_end(args);
-    n += more > 0 ? more : 0;
-    if (n > (int)sizeof text - 3)
+    attn_json_text j = {.data = text + n, .room = sizeof text - (size_t)n - 3, .decimals = -1};
+    srv_answer_object(&j, rows, object);
+    n += (int)j.size;
+    if (j.failed || n > EVENT_TEXT - 3)
         return;
     memcpy(text + n, "\n\n", 3);
     srv_job_event *place = &e->events[e->next_event % EVENTS_KEPT];
@@ -44,6 +150,44 @@ void srv_job_tell(srv_job_entry *e, const char *type, const char *format, ...) {
     if (e->next_event - e->first_event > EVENTS_KEPT)
         e->first_event = e->next_event - EVENTS_KEPT;
     srv_job_wake(e);
+}
+
+static const char *text_or_null(const char *text) {
+    return *text ? text : NULL;
+}
+
+void srv_job_tell_state(srv_job_entry *e) {
+    char result[SRV_LOOK_RESULT];
+    srv_look_result(e, result);
+    tell(e, e->facts.state > SRV_JOB_RUNNING ? "done" : "state", state_rows,
+         &(state_event){.state = e->facts.state,
+                        .trains = !e->look,
+                        .looks = e->look != NULL,
+                        .best_loss = e->facts.best.loss,
+                        .model = text_or_null(e->model_id),
+                        .result = text_or_null(result),
+                        .run = text_or_null(e->run_id)});
+}
+
+void srv_job_tell_progress(srv_job_entry *e, const srv_job_progress *now) {
+    tell(e, "progress", progress_rows, now);
+}
+
+void srv_job_tell_share(srv_job_entry *e) {
+    const srv_job_facts *f = &e->facts;
+    const srv_job_progress now = {.progress = f->progress,
+                                  .remaining_ms =
+                                      f->remaining_ms < 0 ? (double)NAN : (double)f->remaining_ms};
+    if (srv_job_is_tell_due(e, false))
+        srv_job_tell_progress(e, &now);
+}
+
+void srv_job_tell_checkpoint(srv_job_entry *e, uint64_t step) {
+    tell(e, "checkpoint", checkpoint_rows, &(srv_job_progress){.step = (int64_t)step});
+}
+
+void srv_job_tell_line(srv_job_entry *e, const char *line) {
+    tell(e, "log", log_rows, &(line_event){line});
 }
 
 bool srv_job_is_tell_due(srv_job_entry *e, bool must) {

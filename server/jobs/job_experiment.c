@@ -1,6 +1,5 @@
 /* Jobs that run an experiment of the library. The result is the findings as JSON and as text for
  * terminals, and an SVG for each picture. */
-#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -16,7 +15,6 @@ enum {
     RESULT_BYTES = 8 << 20,   /* arena limit of a result: all texts and pictures together */
     DRAWING_BYTES = 16 << 20, /* arena limit of one text or picture while it is written */
     MODEL_TIMES = 4,          /* a model takes at most this many times the bytes of its file */
-    LINE = 400,               /* buffer size of a line of text in an event */
 };
 
 static const char MODEL[] = "models/en-fr.safetensors"; /* the model that experiments analyse */
@@ -43,27 +41,13 @@ size_t srv_job_experiment_bytes(const srv_job_body *body, const double *values) 
            (model ? MODEL_TIMES * model->size : 0);
 }
 
-/* Adds an event "log" with a line of text from the library. Characters that JSON would have to
- * escape become ' or a blank. */
-static void tell_line(work *w, const char *line) {
-    char text[LINE];
-    size_t n = 0;
-    for (; *line && n < sizeof text - 1; line++)
-        text[n++] = *line == '"'                                     ? '\''
-                    : *line == '\\' || iscntrl((unsigned char)*line) ? ' '
-                                                                     : *line;
-    text[n] = 0;
-    srv_job_tell(w->job, "log", "{\"line\":\"%s\"}", text);
-}
-
 static void on_progress(void *ctx, double done, const char *line) {
     work *w = ctx;
     pthread_mutex_lock(&w->jobs->lock);
     srv_job_set_progress(w->job, done);
     if (line)
-        tell_line(w, line);
-    if (srv_job_is_tell_due(w->job, false))
-        srv_job_tell(w->job, "progress", "{\"progress\":%.4f}", done);
+        srv_job_tell_line(w->job, line);
+    srv_job_tell_share(w->job);
     pthread_mutex_unlock(&w->jobs->lock);
     srv_jobs_offer_turn(w->jobs);
 }

@@ -134,9 +134,7 @@ static void tell_progress(void *ctx, double done) {
     pthread_mutex_lock(&e->jobs->lock);
     if (done > e->facts.progress) { /* threads may tell in another order */
         srv_job_set_progress(e, done);
-        if (srv_job_is_tell_due(e, false))
-            srv_job_tell(e, "progress", "{\"progress\":%.4f,\"remaining_ms\":%lld}", done,
-                         (long long)e->facts.remaining_ms);
+        srv_job_tell_share(e);
     }
     pthread_mutex_unlock(&e->jobs->lock);
 }

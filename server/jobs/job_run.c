@@ -72,8 +72,9 @@ static attn_status make_image(const srv_job_entry *e, const attn_model *model,
 }
 
 /* Sets the run of the job, or why there is none: as its error, in the log and as an event, whose
- * text is `code`, which needs no escapes in JSON. */
+ * text is `code`. */
 static void settle_run(srv_job_entry *e, const char *id, const char *code, const char *text) {
+    char line[128];
     if (!id)
         srv_log_event(e->jobs->log, SRV_LOG_WARN, "the run of %s is not stored: %.250s", e->id,
                       text);
@@ -82,7 +83,8 @@ static void settle_run(srv_job_entry *e, const char *id, const char *code, const
         srv_job_set_run(e, id);
     } else {
         srv_job_set_error(e, "its run is not stored", text);
-        srv_job_tell(e, "log", "{\"line\":\"the run is not stored: %s\"}", code);
+        snprintf(line, sizeof line, "the run is not stored: %s", code);
+        srv_job_tell_line(e, line);
     }
     pthread_mutex_unlock(&e->jobs->lock);
 }

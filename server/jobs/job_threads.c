@@ -23,31 +23,6 @@ int64_t srv_job_now_ms(void) {
     return srv_clock_ns(CLOCK_REALTIME) / 1000000;
 }
 
-static void tell_state_of_look(srv_job_entry *e) {
-    char result[SRV_LOOK_RESULT];
-    srv_look_result(e, result);
-    srv_job_tell(e, e->facts.state > SRV_JOB_RUNNING ? "done" : "state",
-                 "{\"state\":\"%s\",\"result\":%s%s%s%s%s%s}", srv_job_states[e->facts.state],
-                 *result ? "\"" : "null", result, *result ? "\"" : "",
-                 *e->run_id ? ",\"run\":\"" : "", e->run_id, *e->run_id ? "\"" : "");
-}
-
-void srv_job_tell_state(srv_job_entry *e) {
-    const bool over = e->facts.state > SRV_JOB_RUNNING;
-    if (e->look) {
-        tell_state_of_look(e);
-        return;
-    }
-    char best[40] = "null";
-    if (isfinite(e->facts.best.loss))
-        snprintf(best, sizeof best, "%.9g", e->facts.best.loss);
-    srv_job_tell(e, over ? "done" : "state",
-                 "{\"state\":\"%s\",\"best_loss\":%s,\"model\":%s%s%s%s%s%s}",
-                 srv_job_states[e->facts.state], best, *e->model_id ? "\"" : "null", e->model_id,
-                 *e->model_id ? "\"" : "", *e->run_id ? ",\"run\":\"" : "", e->run_id,
-                 *e->run_id ? "\"" : "");
-}
-
 void srv_job_set_progress(srv_job_entry *e, double done) {
     srv_job_facts *f = &e->facts;
     f->progress = done;

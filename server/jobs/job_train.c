@@ -10,8 +10,6 @@
 #include "jobs/job.h"
 #include "jobs/train_run.h"
 
-enum { NUMBER = 32 }; /* buffer size of a number's text */
-
 typedef struct work {
     srv_job_entry *job;
     srv_jobs *jobs;
@@ -24,12 +22,6 @@ typedef struct work {
     bool has_file, sealed; /* of the model, in jobs_dir; sealed: it has checksums */
     bool counted;          /* srv_models_count has counted made_bytes */
 } work;
-
-/* Formats a number for JSON; NaN and infinity become null. */
-static const char *number_text(char text[NUMBER], double x) {
-    snprintf(text, NUMBER, isfinite(x) ? "%.6g" : "null", x);
-    return text;
-}
 
 /* --- hooks of the training --- */
 
@@ -50,19 +42,15 @@ static void take_facts(srv_job_facts *f, const attn_training_progress *now,
 }
 
 static void tell_progress(work *w, const attn_training_progress *now) {
-    srv_job_entry *e = w->job;
-    char loss[NUMBER], validation[NUMBER], right[NUMBER], alike[NUMBER], left[NUMBER];
-    if (!srv_job_is_tell_due(e, now->evaluated))
+    if (!srv_job_is_tell_due(w->job, now->evaluated))
         return;
-    srv_job_tell(e, "progress",
-                 "{\"step\":%llu,\"num_steps\":%llu,\"loss\":%s,\"evaluated\":%s,"
-                 "\"validation\":{\"loss\":%s,\"right\":%s,\"head_similarity\":%s},"
-                 "\"remaining_ms\":%s}",
-                 (unsigned long long)now->step, (unsigned long long)now->steps,
-                 number_text(loss, now->loss), now->evaluated ? "true" : "false",
-                 number_text(validation, now->validation_loss),
-                 number_text(right, now->validation_right), number_text(alike, now->similarity),
-                 number_text(left, floor(1e3 * now->seconds_left)));
+    srv_job_tell_progress(w->job, &(srv_job_progress){.trains = true,
+                                                      .step = (int64_t)now->step,
+                                                      .num_steps = (int64_t)now->steps,
+                                                      .loss = now->loss,
+                                                      .evaluated = now->evaluated,
+                                                      .validation = w->job->facts.validation,
+                                                      .remaining_ms = 1e3 * now->seconds_left});
 }
 
 static void on_progress(void *ctx, const attn_training_progress *now) {
@@ -80,7 +68,7 @@ static attn_status on_checkpoint(void *ctx, const attn_training_state *state, at
     if (status || !*w->run.checkpoint)
         return status;
     pthread_mutex_lock(&w->jobs->lock);
-    srv_job_tell(w->job, "checkpoint", "{\"step\":%llu}", (unsigned long long)state->step);
+    srv_job_tell_checkpoint(w->job, state->step);
     pthread_mutex_unlock(&w->jobs->lock);
     return ATTN_OK;
 }
@@ -112,7 +100,7 @@ static void keep_scores(work *w, const attn_model_scores *s) {
 
 static void log_line(work *w, const char *line) {
     pthread_mutex_lock(&w->jobs->lock);
-    srv_job_tell(w->job, "log", "{\"line\":\"%s\"}", line);
+    srv_job_tell_line(w->job, line);
     pthread_mutex_unlock(&w->jobs->lock);
 }
 

@@ -145,7 +145,8 @@ bool srv_jobs_delete(srv_request *req, srv_job_entry *job);
  * after which nothing has changed. */
 int srv_jobs_forget_model(srv_app *app, const char *model);
 
-extern const srv_field srv_job_answers[]; /* the schemas of descriptions of jobs */
+extern const srv_field srv_job_answers[];       /* the schemas of descriptions of jobs */
+extern const srv_field srv_job_event_answers[]; /* and of their events */
 /* Writes a job as a JSON object. */
 void srv_job_put(attn_json_text *j, srv_job_entry *job);
 /* Writes at most `limit` jobs that the request may see, in the order in which they were made,

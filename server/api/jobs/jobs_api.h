@@ -4,7 +4,7 @@
 #ifndef SRV_JOBS_API_H
 #define SRV_JOBS_API_H
 
-#include "request/request.h"
+#include "wire/answer.h"
 
 srv_outcome srv_jobs_list(srv_request *req);     /* GET */
 srv_outcome srv_jobs_create(srv_request *req);   /* POST */
@@ -14,5 +14,7 @@ srv_outcome srv_jobs_cancel(srv_request *req);   /* POST …/{id}/cancel */
 srv_outcome srv_jobs_events(srv_request *req);   /* GET …/{id}/events */
 srv_outcome srv_jobs_result(srv_request *req);   /* GET …/{id}/result */
 srv_outcome srv_jobs_picture(srv_request *req);  /* GET …/{id}/pictures/{name} */
+
+extern const srv_field srv_jobs_answers[]; /* the schemas of the answers */
 
 #endif
