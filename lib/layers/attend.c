@@ -355,3 +355,80 @@ attn_status attn_attend_weights_backward(float *dx, float *dmemory, const float 
     inputs_back(a, s, &g, dx, dmemory);
     return ATTN_OK;
 }
+
+/* --- cost --- */
+
+/* Adds the cost of an operation, with its backward pass in training. `together`: the bits of `want` if
+ * attn_attention_run_backward runs both. */
+static void count_operation(const attn_inputs *in, unsigned want, unsigned together,
+                            const attn_pass_use *use, attn_layer_cost *cost) {
+    attn_attention_dims dims;
+    attn_cost forward, back = {0};
+    if (attn_attention_shape(in, &dims, NULL) ||
+        attn_attention_cost(&dims, want, use->slots, &forward, NULL) ||
+        (use->training && attn_gradients_cost(&dims, together, 0, use->slots, &back, NULL))) {
+        cost->bytes = (double)INFINITY;
+        return;
+    }
+    cost->cells += forward.cells;
+    cost->operations += forward.operations + back.operations;
+    cost->bytes += (double)forward.work_bytes + (double)forward.result_bytes +
+                   (double)back.work_bytes + (double)back.result_bytes;
+    cost->fallback_bytes += (double)forward.fallback_bytes + (double)back.fallback_bytes;
+}
+
+/* Adds the compiled masks of B sequences of S keys: lengths, offsets and visible keys. */
+static void count_masks(size_t B, size_t S, bool hides, attn_layer_cost *cost) {
+    attn_cost_bytes(cost, (double)B * sizeof(int64_t));
+    attn_cost_bytes(cost, (double)B * sizeof(int64_t));
+    attn_cost_bytes(cost, hides ? (double)B * (double)S : 0);
+}
+
+/* Returns the inputs of the layer without values. */
+static attn_inputs sizes_of(const attn_attend *a, size_t B, size_t L, size_t S) {
+    const attn_attend_saved none = {.B = B, .L = L, .S = S};
+    attn_pass pass = {.seed = 0};
+    return inputs_of(a, &none, NULL, &pass);
+}
+
+static void count_projection(const attn_attend *a, int part, double rows, bool training,
+                             attn_layer_cost *cost) {
+    const attn_linear linear = projection(a, part);
+    if (a->kind != ATTN_SCORE_scaled_dot)
+        return;
+    attn_cost_floats(cost, rows * (double)linear.out);
+    attn_linear_cost(&linear, rows, training, cost);
+}
+
+void attn_attend_ready_cost(const attn_attend *a, size_t B, size_t S, attn_layer_cost *cost) {
+    for (int part = 1; part <= 2; part++)
+        count_projection(a, part, (double)B * (double)S, false, cost);
+}
+
+void attn_attend_cost(const attn_attend *a, size_t B, size_t L, size_t S, const attn_pass_use *use,
+                      attn_layer_cost *cost) {
+    const attn_inputs in = sizes_of(a, B, L, S);
+    const double queries = (double)B * (double)L, keys = use->ready ? 0 : (double)B * (double)S;
+    const unsigned want = ATTN_WANT_OUTPUT |
+                          (use->want_weights ? (unsigned)ATTN_WANT_WEIGHTS : 0u) |
+                          (use->training ? (unsigned)ATTN_WANT_CELLS : 0u);
+    for (int part = 0; part <= 2; part++)
+        count_projection(a, part, part ? keys : queries, use->training, cost);
+    count_masks(B, S, use->hides, cost);
+    count_operation(&in, want, 0, use, cost);
+    if (a->kind != ATTN_SCORE_scaled_dot)
+        return;
+    attn_linear_cost(&a->o, queries, use->training, cost);
+    attn_cost_floats(cost, use->training ? queries * (double)a->width : 0);
+}
+
+void attn_attend_weights_cost(const attn_attend *a, size_t B, size_t L, size_t S,
+                              const attn_pass_use *use, attn_layer_cost *cost) {
+    const size_t K = a->kv_heads ? a->kv_heads : a->heads;
+    attn_inputs in = sizes_of(a, B, L, S);
+    in.value = sequences(NULL, 1, S, K * S);
+    attn_cost_floats(cost, (double)S * (double)K * (double)S);
+    attn_cost_floats(cost, (double)B * (double)L * (double)a->heads * (double)S);
+    count_masks(B, S, use->hides, cost);
+    count_operation(&in, ATTN_WANT_OUTPUT, ATTN_WANT_OUTPUT, use, cost);
+}

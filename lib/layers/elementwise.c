@@ -99,6 +99,18 @@ void attn_dropout(float *x, size_t n, double p, uint64_t seed) {
                                           seed, 0);
 }
 
+void attn_cost_bytes(attn_layer_cost *cost, double bytes) {
+    cost->bytes += ceil(bytes / ATTN_ALIGN) * ATTN_ALIGN;
+}
+
+void attn_cost_floats(attn_layer_cost *cost, double count) {
+    attn_cost_bytes(cost, sizeof(float) * count);
+}
+
+void attn_cost_products(attn_layer_cost *cost, double multiply_adds, bool training) {
+    cost->operations += 2 * multiply_adds * (training ? 3 : 1);
+}
+
 float *attn_layers_take(attn_pass *pass, size_t count, size_t width, attn_error *err) {
     size_t bytes;
     float *p = attn_size_mul(count, width, &bytes) && attn_size_mul(bytes, sizeof *p, &bytes)
@@ -149,4 +161,9 @@ void attn_norm_backward(float *dx, const float *dy, const float *x, const float 
         p->norm_backward(dx ? dx + r * n : NULL, layer->weight.gradient, layer->bias.gradient,
                          dy + r * n, &row, n);
     }
+}
+
+void attn_norm_cost(const attn_norm *layer, double rows, bool training, attn_layer_cost *cost) {
+    const double has_bias = !layer->rms && !layer->unbiased;
+    attn_cost_products(cost, rows * (double)layer->width * (1 + has_bias), training);
 }

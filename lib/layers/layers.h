@@ -80,6 +80,32 @@ typedef struct attn_pass {
     uint64_t drawn; /* number of dropouts so far; dropout n has the seed attn_rng_bits(seed, n) */
 } attn_pass;
 
+/* ---- cost ----
+ *
+ * Each layer states what a pass through it costs: the function …_cost adds to *cost. */
+typedef struct attn_layer_cost {
+    double cells;          /* cells of score matrices over all heads */
+    double operations;     /* floating-point operations; a multiply-add counts as 2 */
+    double bytes;          /* upper bound of the bytes in the arena; INFINITY: beyond any memory */
+    double fallback_bytes; /* so many more where attention must be computed again in double */
+} attn_layer_cost;
+
+/* What a pass does with its layers, as far as the cost depends on it. */
+typedef struct attn_pass_use {
+    bool training;     /* a backward pass follows */
+    bool drops;        /* the outputs between layers of an LSTM are dropped */
+    bool want_weights; /* attention keeps its weights */
+    bool hides;        /* `keep` hides keys from attention */
+    bool ready;        /* keys, values and packed matrices exist, as in a step of a search */
+    size_t slots;      /* threads of the pool */
+} attn_pass_use;
+
+/* Adds the bytes of an array of so many floats, or bytes, rounded up as an arena does. */
+void attn_cost_floats(attn_layer_cost *cost, double count);
+void attn_cost_bytes(attn_layer_cost *cost, double bytes);
+/* Adds multiply-adds of a forward pass and, in training, twice as many of the backward pass. */
+void attn_cost_products(attn_layer_cost *cost, double multiply_adds, bool training);
+
 /* ---- linear: y [rows, out] = x [rows, in] W^T + b; weight [out, in], bias [out] ---- */
 typedef struct attn_linear {
     attn_weight weight, bias; /* bias.value is NULL if there is no bias */
@@ -91,6 +117,7 @@ void attn_linear_declare(attn_linear *layer, attn_parameters *set, const char *n
 void attn_linear_forward(float *y, const float *x, size_t rows, const attn_linear *layer);
 void attn_linear_backward(float *dx, const float *dy, const float *x, size_t rows,
                           const attn_linear *layer);
+void attn_linear_cost(const attn_linear *layer, double rows, bool training, attn_layer_cost *cost);
 
 /* ---- embedding: y [n, width] = scale * weight[ids], for ids [n] below `rows` ---- */
 typedef struct attn_embedding {
@@ -138,6 +165,7 @@ void attn_norm_declare(attn_norm *layer, attn_parameters *set, const char *name)
 void attn_norm_forward(float *y, float *stats, const float *x, size_t rows, const attn_norm *layer);
 void attn_norm_backward(float *dx, const float *dy, const float *x, const float *stats, size_t rows,
                         const attn_norm *layer);
+void attn_norm_cost(const attn_norm *layer, double rows, bool training, attn_layer_cost *cost);
 
 /* ---- activations of n elements; backward reads the same x as forward ---- */
 typedef enum attn_activation {
@@ -223,8 +251,10 @@ void attn_lstm_declare(attn_lstm *layer, attn_parameters *set, const char *name,
  * search. ATTN_ENOMEM. */
 attn_status attn_lstm_pack(attn_lstm_panels *panels, size_t B, const attn_lstm *layer,
                            attn_pass *pass, attn_error *err);
-/* Returns the bytes that attn_lstm_pack takes. */
-double attn_lstm_pack_bytes(double B, const attn_lstm *layer);
+/* Return the cost of B sequences of T tokens, and that of attn_lstm_pack. */
+void attn_lstm_cost(const attn_lstm *layer, size_t B, size_t T, const attn_pass_use *use,
+                    attn_layer_cost *cost);
+void attn_lstm_pack_cost(const attn_lstm *layer, size_t B, attn_layer_cost *cost);
 /* Computes y [B, T, directions * H] of x [B, T, input] and, if `last` is not NULL, the final
  * states. `initial` (NULL: zeros) are the initial states, `lengths` [B] (NULL: none) are 1 … T,
  * and `panels` (NULL: the layer is packed here) are those of attn_lstm_pack. T steps of one token
@@ -340,6 +370,14 @@ attn_status attn_attend_backward(float *dx, float *dmemory, const float *dout,
 attn_status attn_attend_weights_backward(float *dx, float *dmemory, const float *dweights,
                                          const attn_attend *layer, const attn_attend_saved *saved,
                                          attn_pass *pass, attn_error *err);
+
+/* The cost of L queries and S keys of B sequences; that of attn_attend_weights_backward; and that of
+ * attn_attend_ready. */
+void attn_attend_cost(const attn_attend *layer, size_t B, size_t L, size_t S,
+                      const attn_pass_use *use, attn_layer_cost *cost);
+void attn_attend_weights_cost(const attn_attend *layer, size_t B, size_t L, size_t S,
+                              const attn_pass_use *use, attn_layer_cost *cost);
+void attn_attend_ready_cost(const attn_attend *layer, size_t B, size_t S, attn_layer_cost *cost);
 
 /* ---- losses on attention weights [B, H, L, S] ---- Both add their gradient, times `amount`, to
  * dweights [B, H, L, S], unless it is NULL. */

@@ -73,6 +73,10 @@ void attn_linear_backward(float *dx, const float *dy, const float *x, size_t row
         attn_layers_sum_rows(layer->bias.gradient, dy, rows, layer->out);
 }
 
+void attn_linear_cost(const attn_linear *layer, double rows, bool training, attn_layer_cost *cost) {
+    attn_cost_products(cost, rows * (double)layer->out * ((double)layer->in + 1), training);
+}
+
 size_t attn_layers_panel_floats(size_t K, size_t N) {
     return (N + POINTWISE_LANES - 1) / POINTWISE_LANES * POINTWISE_LANES * K;
 }

@@ -121,10 +121,9 @@ attn_status attn_lstm_pack(attn_lstm_panels *panels, size_t B, const attn_lstm *
     return ATTN_OK;
 }
 
-double attn_lstm_pack_bytes(double B, const attn_lstm *layer) {
-    const double cells = (double)layer->layers * (double)directions(layer);
-    const double floats = (double)attn_layers_panel_floats(layer->hidden, 4 * layer->hidden);
-    return B <= FEW_ROWS ? cells * (sizeof(float) * floats + ATTN_ALIGN) : 0;
+void attn_lstm_pack_cost(const attn_lstm *layer, size_t B, attn_layer_cost *cost) {
+    for (size_t i = 0; B <= FEW_ROWS && i < layer->layers * directions(layer); i++)
+        attn_cost_floats(cost, (double)attn_layers_panel_floats(layer->hidden, 4 * layer->hidden));
 }
 
 /* Adds W_hh h to the gates at time t for all sequences, where h is the state that enters time t. */
@@ -395,4 +394,40 @@ attn_status attn_lstm_backward(float *dx, const attn_lstm_state *dinitial, const
         dout = din;
     }
     return ATTN_OK;
+}
+
+/* Adds the memory of the backward pass of a layer. */
+static void count_backward(const attn_lstm *layer, size_t B, size_t T, size_t l,
+                           attn_layer_cost *cost) {
+    const double n = (double)B * (double)T, H = (double)layer->hidden;
+    attn_cost_floats(cost, l ? n * (double)input_of(layer, l) : 0);
+    for (size_t d = 0; d < directions(layer); d++) {
+        if (B <= FEW_ROWS && T >= FEW_STEPS)
+            attn_cost_floats(cost,
+                             (double)attn_layers_panel_floats(4 * layer->hidden, layer->hidden));
+        attn_cost_floats(cost, (double)B * H); /* dh */
+        attn_cost_floats(cost, (double)B * H); /* dc */
+        attn_cost_floats(cost, n * H);         /* the states before each time */
+    }
+}
+
+void attn_lstm_cost(const attn_lstm *layer, size_t B, size_t T, const attn_pass_use *use,
+                    attn_layer_cost *cost) {
+    const double n = (double)B * (double)T, H = (double)layer->hidden;
+    const double D = (double)directions(layer);
+    if (!use->ready)
+        attn_lstm_pack_cost(layer, B, cost);
+    for (size_t l = 0; l < layer->layers; l++) {
+        if (l) /* the outputs of the layer before, and what dropout leaves of them */
+            for (int i = 0; i < 1 + use->drops; i++)
+                attn_cost_floats(cost, n * D * H);
+        for (size_t d = 0; d < directions(layer); d++) {
+            attn_cost_floats(cost, n * 4 * H);
+            attn_cost_floats(cost, n * H);
+        }
+        attn_cost_products(cost, n * D * 4 * H * ((double)input_of(layer, l) + H + 2),
+                           use->training);
+        if (use->training)
+            count_backward(layer, B, T, l, cost);
+    }
 }

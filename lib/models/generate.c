@@ -532,3 +532,28 @@ attn_status attn_model_generate(const attn_model *model, const int32_t *source,
         ATTN_TRY(read_back(&s, b, &out[b], err));
     return ATTN_OK;
 }
+
+void attn_models_search_cost(const attn_model *m, const attn_model_pass *p, attn_layer_cost *cost) {
+    const double rows = (double)p->rows, B = rows / (double)p->beams, T = (double)p->T + 1;
+    const double n = (double)p->alternatives;
+    const double heads = m->site_count ? (double)m->sites[m->site_count - 1].heads : 0;
+    const double cells = p->keeps_weights ? heads * (double)(m->encoder.count ? p->S : p->T) : 0;
+    attn_layer_cost step = {0}; /* take_step and take_choices */
+    attn_cost_bytes(&step, rows * sizeof(int32_t));
+    attn_cost_bytes(&step, rows * sizeof(size_t));
+    attn_cost_floats(&step, rows * cells);
+    attn_cost_bytes(&step, rows * n * sizeof(int32_t));
+    attn_cost_bytes(&step, rows * n * sizeof(double));
+    attn_cost_bytes(&step, n > 0 ? rows * sizeof(double) : 0);
+    attn_cost_bytes(&step, n > 0 ? rows * sizeof(attn_alternatives) : 0);
+    cost->bytes += T * step.bytes;
+    /* prepare */
+    attn_cost_bytes(cost, T * sizeof(step_result));
+    attn_cost_bytes(cost, rows * (sizeof(int64_t) + sizeof(int32_t) + sizeof(double)));
+    attn_cost_bytes(cost, p->hides ? rows * (double)p->S : 0);
+    attn_cost_bytes(cost, B * (3 * sizeof(size_t) + sizeof(ending)));
+    /* read_back */
+    attn_cost_bytes(cost, B * T * (sizeof(int32_t) + sizeof(float) * cells));
+    attn_cost_bytes(cost, n > 0 ? B * T * (sizeof(double) + sizeof(attn_alternatives)) : 0);
+    cost->bytes += ATTN_ALIGN * (8 + 4 * B);
+}

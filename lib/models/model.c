@@ -1,7 +1,6 @@
 /* Makes models and runs passes over whole batches. A model owns its parameters and its table of
  * sinusoidal positions. All other memory of a pass comes from the caller's arena. */
 #include <math.h>
-#include <string.h>
 
 #include "attn/positions.h"
 #include "base/try.h"
@@ -97,14 +96,14 @@ attn_parameters *attn_model_parameters(attn_model *model) {
     return model->set;
 }
 
-static attn_status check_batch(const attn_model *m, const attn_batch *batch, attn_error *err) {
+attn_status attn_models_check_batch(const attn_model *m, const attn_batch *batch, attn_error *err) {
     const attn_status status = m->encoder.count ? attn_models_check_source(m, batch, err) : ATTN_OK;
     return status || !m->decoder.count
                ? status
                : attn_models_check_target(m, batch->target, batch->B, batch->T, "target", err);
 }
 
-static attn_status walk_forward(model_walk *w, const attn_batch *batch, bool want_weights,
+attn_status attn_models_forward(model_walk *w, const attn_batch *batch, bool want_weights,
                                 attn_error *err) {
     const attn_model *m = w->model;
     if (m->encoder.count)
@@ -151,72 +150,11 @@ attn_status attn_model_forward(const attn_model *model, const attn_batch *batch,
                     .keep_states = (keep & ATTN_KEEP_STATES) != 0};
     if (!(options->dropout_p >= 0 && options->dropout_p < 1))
         return attn_fail(err, ATTN_EVALUE, "dropout_p", "expected 0 <= dropout_p < 1");
-    ATTN_TRY(check_batch(model, batch, err));
-    ATTN_TRY(walk_forward(&w, batch, (keep & ATTN_KEEP_WEIGHTS) != 0, err));
+    ATTN_TRY(attn_models_check_batch(model, batch, err));
+    ATTN_TRY(attn_models_forward(&w, batch, (keep & ATTN_KEEP_WEIGHTS) != 0, err));
     *out = (attn_model_outputs){.logits = logits_of(&w)};
     if (model->encoder.count)
         out->encoder = attn_tensor_dense((void *)(uintptr_t)w.encoder.out, ATTN_F32, 3,
                                          (size_t[3]){batch->B, batch->S, model->config.width});
     return keep_lists(&w, keep, out, err);
-}
-
-/* Computes the gradients of the guidance and diversity losses with respect to the weights of the
- * last cross-attention, and stores them for the backward pass. Padding is left out: its rows have
- * no alignment, and similarity counts only the first rows[b] rows. Does nothing for a model without
- * cross-attention. */
-static attn_status add_weight_losses(model_walk *w, const attn_batch *batch,
-                                     const attn_step_options *options, attn_error *err) {
-    const model_stack *stack = &w->model->decoder;
-    size_t i = stack->count;
-    while (i && stack->blocks[i - 1].operation != &attn_models_cross)
-        i--;
-    if (!i)
-        return ATTN_OK;
-    const attn_attend_saved *s = &w->decoder.traces[i - 1].attend;
-    const float *weights = s->results.weights.data;
-    const size_t B = s->B, H = stack->blocks[i - 1].attend.heads, L = s->L, S = s->S;
-    int64_t *rows = attn_arena_zeroed(w->pass.arena, B, sizeof *rows);
-    float *dweights = attn_layers_zeroed(&w->pass, B * H * L, S, err);
-    ATTN_TAKEN(rows && dweights, "the gradients of the weights", err);
-    for (size_t at = 0; at < B * L; at++)
-        rows[at / L] += batch->expected[at] != w->model->config.pad;
-    if (options->guidance > 0 && batch->alignment)
-        attn_alignment_loss(dweights, weights, batch->alignment, B, H, L, S, options->guidance);
-    if (options->diversity > 0)
-        attn_similarity_loss(dweights, weights, rows, B, H, L, S, options->diversity);
-    w->decoder.traces[i - 1].dweights = dweights;
-    return ATTN_OK;
-}
-
-/* Returns how many ids of a sequence a model has to predict. */
-static size_t expected_length(const attn_model *m, const attn_batch *batch) {
-    return m->head.pooler.out ? 1 : m->decoder.count ? batch->T : batch->S;
-}
-
-attn_status attn_model_step(attn_model *model, const attn_batch *batch,
-                            const attn_step_options *options, attn_arena *arena, attn_pool *pool,
-                            const attn_control *control, attn_cross_entropy_loss *loss,
-                            attn_error *err) {
-    model_walk w = {.model = model,
-                    .pass = {.arena = arena,
-                             .pool = pool,
-                             .control = control,
-                             .training = true,
-                             .seed = options->seed}};
-    ATTN_TRY(check_batch(model, batch, err));
-    ATTN_TRY(attn_models_check_target(model, batch->expected, batch->B,
-                                      expected_length(model, batch), "expected", err));
-    const bool has_weight_losses = options->guidance > 0 || options->diversity > 0;
-    ATTN_TRY(walk_forward(&w, batch, has_weight_losses, err));
-    if (has_weight_losses)
-        ATTN_TRY(add_weight_losses(&w, batch, options, err));
-    attn_cross_entropy_loss found;
-    found.loss = attn_cross_entropy(w.logits, w.logits, batch->expected, w.rows,
-                                    model->config.target_vocabulary, model->config.pad,
-                                    options->smoothing, &found.rows, &found.right);
-    if (!isfinite(found.loss))
-        return attn_fail(err, ATTN_ENONFINITE, "loss", "the loss is not finite");
-    ATTN_TRY(attn_models_backward(&w, w.logits, err));
-    *loss = found;
-    return ATTN_OK;
 }

@@ -1,126 +1,178 @@
-/* Computes the cost of a pass through a model from its sizes alone. Each parameter costs a
- * multiply-add for each token that its layer reads; the cells of attention are added. The constants
- * for bytes were measured and have a margin, so that the bytes are an upper bound. */
+/* Computes the cost of a pass through a model from its sizes alone: the sum of what each operation
+ * states over a walk of the blocks. It lists the memory that walk.c, model.c and generate.c take; a
+ * unit test compares both. */
+#include <math.h>
+
 #include "models/model_private.h"
 
-/* seq2seq: floats for each token of encoder or decoder, as multiples of the width, and how many
- * more for each LSTM layer. They are the inputs, gates and states of LSTMs, projections and
- * sums. */
-#define TOKEN_WIDTHS 24.0
-#define LAYER_WIDTHS 16.0
-/* Transformer: the same for each layer, without the hidden layer of feed-forward. */
-#define SUBLAYER_WIDTHS 20.0
-#define SCORES          3.0 /* floats for each cell of a score matrix */
-/* bytes for each layer of a transformer, or once: arenas, and rounding of block sizes */
-#define STEP_BYTES 65536.0
-/* bytes for each target and step of a search: at most three blocks of 64 */
-#define STEP_ROW_BYTES 192.0
-/* bytes for each alternative of a step: id and log probability, with rounding */
-#define ALTERNATIVE_BYTES 32.0
-/* Scratch bytes of the attention operation: for each head of each sequence; for each slot of the
- * pool; for each slot and element of a query vector. */
-#define HEAD_BYTES  32768.0
-#define SLOT_BYTES  98304.0
-#define QUERY_BYTES 5120.0
-/* Operations of a score cell for each element of a query vector: a multiply-add with the key and
- * one with the value. For additive scores the first is a tanh and a sum instead. */
-#define DOT_OPERATIONS  4.0
-#define TANH_OPERATIONS 16.0
-
-static double parameters(const attn_model *model, const char *part) {
-    return (double)attn_parameters_count(model->set, part);
+/* Adds the embeddings of a stack: what embed and embed_back take. */
+static void add_embedding(const attn_model *m, const model_stack *stack, const model_extent *e,
+                          bool keeps_states, attn_layer_cost *cost) {
+    const double n = (double)e->B * (double)e->T, numbers = n * (double)m->config.width;
+    const attn_norm *norm = &stack->embedding.norm;
+    attn_cost_floats(cost, numbers);
+    attn_cost_floats(cost, stack->embedding.segments.rows ? n : 0);
+    attn_cost_floats(cost, keeps_states && attn_models_adds_embeddings(m, stack) ? numbers : 0);
+    if (!norm->width)
+        return;
+    for (int i = 0; i < 1 + e->use.training; i++)
+        attn_cost_floats(cost, numbers);
+    attn_cost_floats(cost, 2 * n);
+    attn_norm_cost(norm, n, e->use.training, cost);
 }
 
-/* Returns whether the model has layers of self-attention and feed-forward, and no LSTM. */
-static bool is_transformer(const attn_model *model) {
-    return model->config.architecture != ATTN_MODEL_SEQ2SEQ;
+/* Adds a block with its wrap. */
+static void add_block(const model_block *block, const model_extent *e, size_t width,
+                      attn_layer_cost *cost) {
+    const double n = (double)e->B * (double)e->T;
+    for (int i = 0; i < 1 + (block->wrap != WRAP_NONE); i++)
+        attn_cost_floats(cost, n * (double)width);
+    attn_cost_floats(cost, 2 * n);
+    if (block->norm.width)
+        attn_norm_cost(&block->norm, n, e->use.training, cost);
+    if (block->operation->cost)
+        block->operation->cost(block, e, cost);
 }
 
-/* Returns cells, operations and scratch bytes of all attention layers. */
-static attn_model_cost attention_cost(const attn_model *model, const attn_model_pass *p,
-                                      size_t slots) {
-    const attn_model_config *c = &model->config;
-    const bool tanh = c->attention == ATTN_MODEL_ADDITIVE || c->attention == ATTN_MODEL_CONCAT;
-    const double D = (double)c->width;
-    const size_t count = model->site_count;
-    const attn_site *sites = model->sites;
-    attn_model_cost cost = {0};
-    for (size_t i = 0; i < count; i++) {
-        const bool encodes = sites[i].kind == ATTN_SITE_ENCODER;
-        const double heads = (double)sites[i].heads, sequences = encodes ? p->B : p->rows;
-        const double pairs = sequences * (encodes ? p->S : p->T) *
-                             (sites[i].kind == ATTN_SITE_DECODER ? p->T : p->S);
-        cost.cells += heads * pairs;
-        cost.operations +=
-            (tanh && sites[i].kind == ATTN_SITE_CROSS ? TANH_OPERATIONS : DOT_OPERATIONS) * D *
-            pairs;
-        cost.bytes += HEAD_BYTES * heads * sequences;
-        /* Both attention layers of a seq2seq model use the same scratch of a slot. */
-        if (is_transformer(model) || i + 1 == count)
-            cost.bytes += (double)slots * (SLOT_BYTES + QUERY_BYTES * D / heads);
+/* Returns how many blocks of a stack have the operation of block i; 0 if an earlier one has it. All of
+ * them have the same sizes. */
+static double count_alike(const model_stack *stack, size_t i) {
+    double count = 0;
+    for (size_t k = 0; k < stack->count; k++) {
+        const bool alike = stack->blocks[k].operation == stack->blocks[i].operation;
+        if (alike && k < i)
+            return 0;
+        count += alike;
+    }
+    return count;
+}
+
+static void add_times(attn_layer_cost *to, const attn_layer_cost *cost, double times) {
+    to->cells += times * cost->cells;
+    to->operations += times * cost->operations;
+    to->bytes += times * cost->bytes;
+    to->fallback_bytes += times * cost->fallback_bytes;
+}
+
+/* Returns the cost of a stack: its embeddings, its blocks, and the gradients between blocks. */
+static attn_layer_cost stack_cost(const attn_model *m, const model_stack *stack,
+                                  const model_extent *e, bool keeps_states) {
+    const double numbers = (double)e->B * (double)e->T * (double)m->config.width;
+    attn_layer_cost cost = {0};
+    if (!stack->count)
+        return cost;
+    add_embedding(m, stack, e, keeps_states, &cost);
+    attn_cost_bytes(&cost, (double)(stack->count * sizeof(model_trace)));
+    for (int i = 0; e->use.training && i < 3; i++)
+        attn_cost_floats(&cost, numbers);
+    for (size_t i = 0; i < stack->count; i++) {
+        const double count = count_alike(stack, i);
+        attn_layer_cost one = {0};
+        if (count > 0)
+            add_block(&stack->blocks[i], e, m->config.width, &one);
+        add_times(&cost, &one, count);
     }
     return cost;
 }
 
-/* Returns the floats of a pass for each token, as a multiple of the width. */
-static double token_widths(const attn_model *model) {
-    const attn_model_config *c = &model->config;
-    const double layers = (double)c->num_layers;
-    const double hidden = 1 + (c->activation != ATTN_MODEL_RELU || c->gated) + c->gated;
-    if (is_transformer(model))
-        return TOKEN_WIDTHS + 2 * c->embedding_norm +
-               layers * (SUBLAYER_WIDTHS + hidden * (double)c->feed_forward / (double)c->width);
-    return TOKEN_WIDTHS + LAYER_WIDTHS * layers;
+/* Adds the states of the encoder's LSTM that the decoder starts with, and their gradients. */
+static void add_handed(const attn_model *m, size_t B, bool training, attn_layer_cost *cost) {
+    const double numbers = (double)(m->config.num_layers * B * m->config.width);
+    for (int i = 0; m->hands && i < (training ? 8 : 4); i++)
+        attn_cost_floats(cost, numbers);
 }
 
-/* Returns the bytes of the packed matrices of a stack's LSTMs for this number of sequences. */
-static double packed(const model_stack *stack, double sequences) {
-    double bytes = 0;
-    for (size_t i = 0; i < stack->count; i++)
-        if (stack->blocks[i].operation == &attn_models_lstm)
-            bytes += attn_lstm_pack_bytes(sequences, &stack->blocks[i].lstm);
-    return bytes;
+/* Adds the head of B sequences of T tokens, without those of the gradient of the logits, which
+ * replaces them. */
+static void add_head(const attn_model *m, const model_extent *e, attn_layer_cost *cost) {
+    const model_head *head = &m->head;
+    const bool pools = head->pooler.out > 0, training = e->use.training;
+    const double rows = (double)e->B * (pools ? 1 : (double)e->T);
+    for (int i = 0; pools && i < (training ? 4 : 2); i++)
+        attn_cost_floats(cost, rows * (double)m->config.width);
+    if (pools)
+        attn_linear_cost(&head->pooler, rows, training, cost);
+    attn_cost_floats(cost, rows * (double)head->projection.out);
+    attn_linear_cost(&head->projection, rows, training, cost);
 }
 
-attn_model_cost attn_model_pass_cost(const attn_model *model, const attn_model_pass *p,
-                                     size_t slots) {
-    const attn_model_config *c = &model->config;
-    const double D = (double)c->width, layers = is_transformer(model) ? (double)c->num_layers : 1;
-    const double head = parameters(model, "pooler") + parameters(model, "output_projection") +
-                        (c->tied ? D * (double)c->target_vocabulary : 0);
-    const double once = parameters(model, "encoder_lstm") + parameters(model, "encoder_attention") +
-                        parameters(model, "encoder") + (model->decoder.count ? 0 : head);
-    const double step = parameters(model, "decoder_lstm") + parameters(model, "cross_attention") +
-                        parameters(model, "decoder") + head;
-    /* In a search, only one token of each target is in memory at a time. */
-    const double held = p->searches ? p->rows : p->rows * p->T;
-    const double logits = model->decoder.count ? held : p->B * p->S;
-    const attn_site *sites = model->sites;
-    attn_model_cost cost = attention_cost(model, p, slots);
-    cost.operations += 2 * (p->B * p->S * once + p->rows * p->T * step);
-    cost.bytes += sizeof(float) * (token_widths(model) * D * (p->B * p->S + held) +
-                                   (double)c->target_vocabulary * logits + SCORES * cost.cells) +
-                  STEP_BYTES * layers + packed(&model->encoder, p->B) +
-                  packed(&model->decoder, p->rows);
-    /* A search frees the scratch of each step. Keys, values, tokens and weights stay. */
-    if (p->searches)
-        cost.bytes +=
-            3 * sizeof(float) * D * p->rows * layers * (p->S + (is_transformer(model) ? p->T : 0)) +
-            STEP_ROW_BYTES * p->rows * p->T;
-    if (p->keeps_states) /* embeddings without positions; a pass holds all other states anyway */
-        cost.bytes += sizeof(float) * D * (p->B * p->S + p->rows * p->T);
-    for (size_t i = 0; p->keeps_inputs && i < model->site_count; i++) {
-        const bool encodes = sites[i].kind == ATTN_SITE_ENCODER;
-        const double L = encodes ? p->S : p->T,
-                     S = sites[i].kind == ATTN_SITE_DECODER ? p->T : p->S;
-        cost.bytes += sizeof(float) * D * (encodes ? p->B : p->rows) * (L + 2 * S);
+/* Adds the losses of the weights of the last cross-attention. */
+static void add_weight_losses(const attn_model *m, const model_extent *e, attn_layer_cost *cost) {
+    const size_t i = attn_models_last_block(&m->decoder, &attn_models_cross);
+    const model_block *block = &m->decoder.blocks[i];
+    if (i == m->decoder.count)
+        return;
+    attn_cost_bytes(cost, (double)e->B * sizeof(int64_t));
+    attn_cost_floats(cost,
+                     (double)e->B * (double)block->attend.heads * (double)e->T * (double)e->S);
+    attn_attend_weights_cost(&block->attend, e->B, e->T, e->S, &e->use, cost);
+}
+
+/* Adds the lists of sites and states, and the queries, keys and values of sites. */
+static void add_lists(const attn_model *m, const attn_model_pass *p, attn_layer_cost *cost) {
+    attn_cost_bytes(cost, (double)((m->site_count + 1) * sizeof *m->sites));
+    if (p->keeps_states)
+        attn_cost_bytes(cost, (double)(m->state_count * sizeof *m->states));
+    for (size_t i = 0; p->keeps_inputs && i < m->site_count; i++) {
+        const bool encodes = m->sites[i].kind == ATTN_SITE_ENCODER;
+        const double L = (double)(encodes ? p->S : p->T);
+        const double S = (double)(m->sites[i].kind == ATTN_SITE_DECODER ? p->T : p->S);
+        const double width = (double)(encodes ? p->B : p->rows) * (double)m->config.width;
+        attn_cost_floats(cost, width * L);
+        attn_cost_floats(cost, width * S);
+        attn_cost_floats(cost, width * S);
     }
-    if (p->drops) /* the inputs of the layers of LSTMs, after dropout */
-        cost.bytes +=
-            sizeof(float) * D * ((double)c->num_layers - 1) * (p->B * p->S + p->rows * p->T);
-    if (p->hides) /* which tokens are visible: copied for each beam, and compiled for each layer */
-        cost.bytes += p->rows * p->S * (2 + layers) + p->B * p->S * layers;
-    if (p->alternatives > 0)
-        cost.bytes += ALTERNATIVE_BYTES * (p->rows + p->B) * p->T * (p->alternatives + 2);
-    return cost;
+}
+
+/* Adds a search: the steps' operations, the memory of the last step, which is the largest, the caches
+ * and what is kept. */
+static void add_search(const attn_model *m, const attn_model_pass *p, const model_extent *e,
+                       attn_layer_cost *cost) {
+    const model_rows rows = {.rows = p->rows, .beams = p->beams, .most = p->T};
+    const double V = (double)m->config.target_vocabulary;
+    model_extent all = *e, last = *e;
+    all.use.ready = last.use.ready = true;
+    last.T = p->T > 0;
+    last.earlier = p->T - last.T;
+    attn_layer_cost steps = stack_cost(m, &m->decoder, &all, false),
+                    step = stack_cost(m, &m->decoder, &last, false);
+    add_head(m, &all, &steps);
+    add_head(m, &last, &step);
+    add_lists(m, p, &step);
+    attn_cost_floats(&step, V);
+    for (size_t b = 0; p->samples && b < p->rows; b++)
+        attn_models_draw_cost(&m->config, &step);
+    cost->cells += steps.cells;
+    cost->operations += steps.operations;
+    cost->bytes += step.bytes;
+    cost->fallback_bytes += step.fallback_bytes;
+    for (size_t i = 0; i < m->decoder.count; i++)
+        if (m->decoder.blocks[i].operation->start_cost)
+            m->decoder.blocks[i].operation->start_cost(&m->decoder.blocks[i], &rows, p->S, cost);
+    attn_cost_bytes(cost, (double)(m->decoder.count * sizeof(model_cache)));
+    attn_models_search_cost(m, p, cost);
+}
+
+attn_model_cost attn_model_pass_cost(const attn_model *m, const attn_model_pass *p, size_t slots) {
+    const attn_pass_use use = {.training = p->trains,
+                               .drops = p->drops || p->trains,
+                               .want_weights = p->keeps_weights || p->guides,
+                               .hides = p->hides,
+                               .slots = slots};
+    model_extent encoder = {.B = p->B, .T = p->S, .use = use};
+    const model_extent decoder = {.B = p->rows, .T = p->T, .S = p->S, .use = use};
+    encoder.use.want_weights = use.want_weights && !p->searches;
+    attn_layer_cost cost = stack_cost(m, &m->encoder, &encoder, p->keeps_states);
+    add_handed(m, p->B, p->trains, &cost);
+    if (p->searches) {
+        add_search(m, p, &decoder, &cost);
+    } else {
+        attn_layer_cost decoded = stack_cost(m, &m->decoder, &decoder, p->keeps_states);
+        add_head(m, m->decoder.count ? &decoder : &encoder, &decoded);
+        add_times(&cost, &decoded, 1);
+        add_lists(m, p, &cost);
+    }
+    if (p->guides)
+        add_weight_losses(m, &decoder, &cost);
+    return (attn_model_cost){cost.cells, cost.operations, cost.bytes, cost.fallback_bytes};
 }

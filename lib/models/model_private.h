@@ -167,6 +167,14 @@ typedef struct model_rows {
     size_t rows, beams, most; /* rows = sources * beams; most: largest number of tokens */
 } model_rows;
 
+/* The sizes of a stack in a pass, for its cost. */
+typedef struct model_extent {
+    size_t B, T;    /* sequences, and tokens of each */
+    size_t earlier; /* tokens before them, whose keys and values are in caches */
+    size_t S;       /* tokens of the encoder's outputs */
+    attn_pass_use use;
+} model_extent;
+
 /* The functions of an operation. `half` is the stack of the block; x, out, dx and dout are
  * [half->B, half->T, D]. They return ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE and errors of the
  * layers. */
@@ -176,6 +184,11 @@ struct model_operation {
     /* Adds the gradient of x to dx, and the gradients of parameters to those of the set. */
     attn_status (*backward)(float *dx, const float *dout, model_walk *walk, model_half *half,
                             const model_block *block, model_trace *trace, attn_error *err);
+    /* Adds the cost of the block, without its wrap. NULL: it has none beside that of its norm. */
+    void (*cost)(const model_block *block, const model_extent *extent, attn_layer_cost *cost);
+    /* Adds the cost of `start` for sources of S tokens. */
+    void (*start_cost)(const model_block *block, const model_rows *rows, size_t S,
+                       attn_layer_cost *cost);
     /* Makes the cache of the block before a search. NULL: the operation needs no cache. */
     attn_status (*start)(model_walk *walk, const model_block *block, const model_rows *rows,
                          model_cache *cache, attn_error *err);
@@ -207,6 +220,8 @@ attn_attend attn_models_attend(const attn_model_config *config, bool across);
 /* Returns the last stack, whose outputs the head reads, and its part of a walk. */
 const model_stack *attn_models_last(const attn_model *model);
 model_half *attn_models_last_half(model_walk *walk);
+/* Returns the index of the last block with this operation, or the number of blocks if there is none. */
+size_t attn_models_last_block(const model_stack *stack, const model_operation *operation);
 /* Returns whether embeddings are added to those of the tokens of a stack. */
 bool attn_models_adds_embeddings(const attn_model *model, const model_stack *stack);
 /* Make the lists of a declared model's sites and states. ATTN_ENOMEM. */
@@ -235,6 +250,13 @@ attn_status attn_models_decode_step(model_walk *walk, const int32_t *tokens, siz
                                     size_t first, model_cache *caches, const int64_t *lengths,
                                     const uint8_t *keep, bool want_weights, attn_error *err);
 
+/* Checks a batch for the stacks of the model. Errors as attn_model_forward. */
+attn_status attn_models_check_batch(const attn_model *model, const attn_batch *batch,
+                                    attn_error *err);
+/* Runs the stacks and the head over whole sequences. */
+attn_status attn_models_forward(model_walk *walk, const attn_batch *batch, bool want_weights,
+                                attn_error *err);
+
 /* Computes walk->logits of the outputs of the last stack. ATTN_ENOMEM. */
 attn_status attn_models_head(model_walk *walk, attn_error *err);
 
@@ -247,6 +269,12 @@ attn_status attn_models_backward(model_walk *walk, const float *dlogits, attn_er
 attn_status attn_models_draw(const float *logits, const attn_model_config *config,
                              const attn_generate_options *options, double uniform,
                              attn_arena *arena, int32_t *out, attn_error *err);
+
+/* Adds the bytes that attn_models_draw takes. */
+void attn_models_draw_cost(const attn_model_config *config, attn_layer_cost *cost);
+/* Adds the bytes that a search keeps of its steps and sequences. */
+void attn_models_search_cost(const attn_model *model, const attn_model_pass *pass,
+                             attn_layer_cost *cost);
 
 /* Checks sizes and ids of a configuration. ATTN_EARG; err->where names the member. */
 attn_status attn_models_check_config(const attn_model_config *config, attn_error *err);

@@ -75,8 +75,13 @@ static attn_status self_backward(float *dx, const float *dout, model_walk *w, mo
     return attn_attend_backward(dx, dx, dout, &block->attend, &t->attend, &w->pass, err);
 }
 
+static void self_cost(const model_block *block, const model_extent *e, attn_layer_cost *cost) {
+    attn_attend_cost(&block->attend, e->B, e->T, e->earlier + e->T, &e->use, cost);
+}
+
 const model_operation attn_models_self = {.forward = self_forward,
                                           .backward = self_backward,
+                                          .cost = self_cost,
                                           .has_site = true,
                                           .site = ATTN_SITE_ENCODER,
                                           .step = ATTN_STATE_SELF_ATTENTION_SUM,
@@ -132,9 +137,26 @@ static void causal_follow(const model_walk *w, const model_block *block, const m
     cache->seen.v = reorder(cache->seen.v, r, D, parents, steps, cache);
 }
 
+/* In a search, the keys and values of the new tokens are made, too. */
+static void causal_cost(const model_block *block, const model_extent *e, attn_layer_cost *cost) {
+    self_cost(block, e, cost);
+    if (e->use.ready)
+        attn_attend_ready_cost(&block->attend, e->B, e->T, cost);
+}
+
+static void causal_start_cost(const model_block *block, const model_rows *r, size_t S,
+                              attn_layer_cost *cost) {
+    const double D = (double)attn_attend_key_width(&block->attend);
+    (void)S;
+    for (int i = 0; i < 2 + (r->beams > 1); i++)
+        attn_cost_floats(cost, (double)r->rows * (double)r->most * D);
+}
+
 const model_operation attn_models_causal = {.forward = causal_forward,
                                             .backward = self_backward,
+                                            .cost = causal_cost,
                                             .start = causal_start,
+                                            .start_cost = causal_start_cost,
                                             .follow = causal_follow,
                                             .has_site = true,
                                             .site = ATTN_SITE_DECODER,
@@ -192,9 +214,23 @@ static attn_status cross_start(model_walk *w, const model_block *block, const mo
     return seen->memory && seen->k && seen->v ? ATTN_OK : ATTN_ENOMEM;
 }
 
+static void cross_cost(const model_block *block, const model_extent *e, attn_layer_cost *cost) {
+    attn_attend_cost(&block->attend, e->B, e->T, e->S, &e->use, cost);
+}
+
+static void cross_start_cost(const model_block *block, const model_rows *r, size_t S,
+                             attn_layer_cost *cost) {
+    const double D = (double)attn_attend_key_width(&block->attend);
+    attn_attend_ready_cost(&block->attend, r->rows / r->beams, S, cost);
+    for (int i = 0; i < 2 && r->beams > 1; i++)
+        attn_cost_floats(cost, (double)r->rows * (double)S * D);
+}
+
 const model_operation attn_models_cross = {.forward = cross_forward,
                                            .backward = cross_backward,
+                                           .cost = cross_cost,
                                            .start = cross_start,
+                                           .start_cost = cross_start_cost,
                                            .has_site = true,
                                            .site = ATTN_SITE_CROSS,
                                            .step = ATTN_STATE_CROSS_ATTENTION_SUM,
@@ -255,18 +291,37 @@ static void lstm_follow(const model_walk *w, const model_block *block, const mod
     (void)w, (void)steps;
 }
 
+static void lstm_cost(const model_block *block, const model_extent *e, attn_layer_cost *cost) {
+    attn_lstm_cost(&block->lstm, e->B, e->T, &e->use, cost);
+}
+
+static void lstm_start_cost(const model_block *block, const model_rows *r, size_t S,
+                            attn_layer_cost *cost) {
+    (void)S;
+    for (int i = 0; i < 4; i++)
+        attn_cost_floats(cost, (double)(block->lstm.layers * r->rows * block->lstm.hidden));
+    attn_lstm_pack_cost(&block->lstm, r->rows, cost);
+}
+
 const model_operation attn_models_lstm = {.forward = lstm_forward,
                                           .backward = lstm_backward,
+                                          .cost = lstm_cost,
                                           .start = lstm_start,
+                                          .start_cost = lstm_start_cost,
                                           .follow = lstm_follow,
                                           .step = ATTN_STATE_LSTM};
 
 /* --- feed-forward --- */
 
+/* Returns whether the backward pass needs the argument of the activation. */
+static bool keeps_hidden(const model_feed *feed) {
+    return feed->gated || feed->activation != ATTN_RELU;
+}
+
 static attn_status take_hidden(model_walk *w, const model_feed *feed, size_t n, model_trace *t,
                                attn_error *err) {
     const size_t F = feed->linear1.out;
-    const bool keeps = feed->gated || feed->activation != ATTN_RELU;
+    const bool keeps = keeps_hidden(feed);
     t->active = attn_layers_take(&w->pass, n, F, err);
     t->hidden = keeps ? attn_layers_take(&w->pass, n, F, err) : t->active;
     t->factor = feed->gated ? attn_layers_take(&w->pass, n, F, err) : NULL;
@@ -330,8 +385,20 @@ static attn_status feed_backward(float *dx, const float *dout, model_walk *w, mo
     return ATTN_OK;
 }
 
+static void feed_cost(const model_block *block, const model_extent *e, attn_layer_cost *cost) {
+    const model_feed *feed = &block->feed;
+    const double n = (double)e->B * (double)e->T;
+    const int forward = 1 + keeps_hidden(feed) + feed->gated, backward = 2 + feed->gated;
+    for (int i = 0; i < forward + (e->use.training ? backward : 0); i++)
+        attn_cost_floats(cost, n * (double)feed->linear1.out);
+    for (int i = 0; i < 1 + feed->gated; i++)
+        attn_linear_cost(&feed->linear1, n, e->use.training, cost);
+    attn_linear_cost(&feed->linear2, n, e->use.training, cost);
+}
+
 const model_operation attn_models_feed = {.forward = feed_forward,
                                           .backward = feed_backward,
+                                          .cost = feed_cost,
                                           .step = ATTN_STATE_FEED_FORWARD_SUM,
                                           .norm_step = ATTN_STATE_FEED_FORWARD_NORM};
 

@@ -66,3 +66,7 @@ attn_status attn_models_draw(const float *logits, const attn_model_config *confi
     *out = choices[i].token;
     return ATTN_OK;
 }
+
+void attn_models_draw_cost(const attn_model_config *config, attn_layer_cost *cost) {
+    attn_cost_bytes(cost, (double)(config->target_vocabulary * sizeof(choice)));
+}

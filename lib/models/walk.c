@@ -291,6 +291,13 @@ const model_stack *attn_models_last(const attn_model *m) {
     return m->decoder.count ? &m->decoder : &m->encoder;
 }
 
+size_t attn_models_last_block(const model_stack *stack, const model_operation *operation) {
+    for (size_t i = stack->count; i-- > 0;)
+        if (stack->blocks[i].operation == operation)
+            return i;
+    return stack->count;
+}
+
 model_half *attn_models_last_half(model_walk *w) {
     return w->model->decoder.count ? &w->decoder : &w->encoder;
 }

@@ -147,9 +147,10 @@ static void test_cost(void **state) {
         attn_model *model = open_model(&cases[i]);
         attn_model_outputs out;
         const attn_model_pass pass = {.B = batch.S ? B : 0,
-                                      .S = (double)batch.S,
+                                      .S = batch.S,
                                       .rows = batch.T ? B : 0,
-                                      .T = (double)batch.T,
+                                      .T = batch.T,
+                                      .keeps_weights = true,
                                       .keeps_states = true,
                                       .keeps_inputs = true};
         const attn_model_cost cost = attn_model_pass_cost(model, &pass, 1);

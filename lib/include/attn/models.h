@@ -347,20 +347,25 @@ attn_status attn_model_generate(const attn_model *model, const int32_t *source,
 /* The sizes of one use of a model, for its cost. If `searches` is true, the decoder reads one token
  * of each target at a time, as in generation. Else it reads all tokens together. */
 typedef struct attn_model_pass {
-    double B, S, rows, T; /* sources, their tokens; targets (beams included), their tokens */
-    bool searches;
-    bool hides;          /* source_keep is given */
-    bool keeps_states;   /* attn_model_forward keeps ATTN_KEEP_STATES */
-    bool keeps_inputs;   /* attn_model_forward keeps ATTN_KEEP_INPUTS */
-    bool drops;          /* attn_forward_options.dropout_p is above 0 */
-    double alternatives; /* attn_generate_options.alternatives */
+    size_t B, S, rows, T; /* sources, their tokens; targets (beams included), their tokens */
+    bool hides;           /* source_keep is given */
+    bool keeps_weights;   /* ATTN_KEEP_WEIGHTS, or attn_generate_options.want_weights or `token` */
+    /* attn_model_forward */
+    bool keeps_states, keeps_inputs; /* ATTN_KEEP_STATES, ATTN_KEEP_INPUTS */
+    bool drops;                      /* attn_forward_options.dropout_p is above 0 */
+    /* attn_model_step, with the losses of guidance or diversity */
+    bool trains, guides;
+    /* attn_model_generate; the members are those of attn_generate_options */
+    bool searches, samples;
+    size_t beams, alternatives;
 } attn_model_pass;
 
 /* The cost of an attn_model_pass. The sizes may be beyond any memory. */
 typedef struct attn_model_cost {
     /* Cells of score matrices over all heads; floating-point operations (a multiply-add counts as
-     * 2); upper bound of the scratch bytes. */
-    double cells, operations, bytes;
+     * 2); upper bound of the bytes that the pass takes from its arena, and so many more if all of its
+     * attention must be computed again in double (attn_cost). */
+    double cells, operations, bytes, fallback_bytes;
 } attn_model_cost;
 /* Computes the cost of a pass on `slots` threads. */
 attn_model_cost attn_model_pass_cost(const attn_model *model, const attn_model_pass *pass,

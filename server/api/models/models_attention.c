@@ -313,17 +313,20 @@ static bool generates(const srv_sites_pass *c) {
 }
 
 static attn_model_cost cost_of(const srv_sites_pass *c) {
-    attn_model_pass pass = {.B = (double)c->source.count,
-                            .S = (double)c->source.longest,
-                            .rows = (double)c->B,
-                            .T = (double)c->T,
+    attn_model_pass pass = {.B = c->source.count,
+                            .S = c->source.longest,
+                            .rows = srv_models_reads(c->pass.model, SRV_TARGET) ? c->B : 0,
+                            .T = c->T,
+                            .beams = 1,
+                            .hides = srv_models_hides(&c->source),
+                            .keeps_weights = true,
                             .keeps_states = (c->body.returns & SRV_SITES_STATES) != 0,
                             .keeps_inputs = (c->body.returns & SRV_SITES_INPUTS) != 0,
                             .drops = c->body.dropout_p > 0};
     attn_model_cost cost = srv_models_cost(&c->pass, &pass);
     if (generates(c)) { /* the target must be generated first */
         pass.searches = true;
-        pass.keeps_states = pass.keeps_inputs = pass.drops = false;
+        pass.keeps_weights = pass.keeps_states = pass.keeps_inputs = pass.drops = false;
         const attn_model_cost search = srv_models_cost(&c->pass, &pass);
         cost.cells += search.cells;
         cost.operations += search.operations;

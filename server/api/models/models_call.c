@@ -34,7 +34,10 @@ size_t srv_models_heads(const srv_model *model) {
 }
 
 attn_model_cost srv_models_cost(const srv_pass *pass, const attn_model_pass *extent) {
-    return attn_model_pass_cost(pass->model->model, extent, attn_pool_slots(pass->req->app->pool));
+    attn_model_cost cost =
+        attn_model_pass_cost(pass->model->model, extent, attn_pool_slots(pass->req->app->pool));
+    cost.bytes += cost.fallback_bytes;
+    return cost;
 }
 
 void srv_models_bill(srv_pass *pass, const attn_model_cost *cost, double result) {

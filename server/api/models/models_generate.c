@@ -251,14 +251,17 @@ static double result_bytes(const call *c) {
 
 /* Returns the cost of the search, without that of its run. */
 static attn_model_cost cost_of(const call *c) {
-    const double B = (double)c->source.count;
+    const size_t B = c->source.count, beams = (size_t)c->body.num_beams;
     const attn_model_pass extent = {.B = continues(c) ? 0 : B,
-                                    .S = continues(c) ? 0 : (double)c->source.longest,
-                                    .rows = B * (double)c->body.num_beams,
-                                    .T = (double)c->read,
+                                    .S = continues(c) ? 0 : c->source.longest,
+                                    .rows = B * beams,
+                                    .T = c->read,
                                     .searches = true,
+                                    .samples = srv_given(&c->pass.scope, "seed"),
+                                    .beams = beams,
                                     .hides = srv_models_hides(&c->source),
-                                    .alternatives = (double)c->body.num_alternatives};
+                                    .keeps_weights = true,
+                                    .alternatives = (size_t)c->body.num_alternatives};
     return srv_models_cost(&c->pass, &extent);
 }
 
