@@ -26,9 +26,7 @@ static attn_status make_sinusoids(attn_model *m, attn_error *err) {
     return ATTN_OK;
 }
 
-/* Makes a model and declares its parameters, but allocates no values for them. */
-static attn_status declare_model(const attn_model_config *config, attn_model **out,
-                                 attn_error *err) {
+attn_status attn_model_declare(const attn_model_config *config, attn_model **out, attn_error *err) {
     ATTN_TRY(attn_models_check_config(config, err));
     attn_model *m = attn_alloc(sizeof *m);
     ATTN_TAKEN(m, "a model", err);
@@ -53,7 +51,7 @@ static attn_status declare_model(const attn_model_config *config, attn_model **o
 attn_status attn_model_new(const attn_model_config *config, uint64_t seed, bool gradients,
                            attn_model **out, attn_error *err) {
     attn_model *m;
-    ATTN_TRY(declare_model(config, &m, err));
+    ATTN_TRY(attn_model_declare(config, &m, err));
     attn_status status = attn_parameters_seal(m->set, gradients, err);
     if (!status && config->positions == ATTN_MODEL_SINUSOIDAL)
         status = make_sinusoids(m, err);
@@ -81,7 +79,7 @@ attn_status attn_model_bytes(const attn_model_config *config, bool gradients, si
                              attn_error *err) {
     attn_model *m;
     size_t table = 0;
-    ATTN_TRY(declare_model(config, &m, err));
+    ATTN_TRY(attn_model_declare(config, &m, err));
     if (config->positions == ATTN_MODEL_SINUSOIDAL)
         table = config->max_length * config->width * sizeof(float);
     *out = attn_parameters_size(m->set) * (gradients ? 2 : 1) * sizeof(float) + table;

@@ -285,8 +285,6 @@ static size_t cut(const attn_dataset *data, const size_t *order, size_t tokens, 
 
 attn_status attn_epoch_new(const attn_dataset *data, size_t tokens, uint64_t seed, uint64_t epoch,
                            attn_arena *arena, attn_epoch *out, attn_error *err) {
-    /* Batches in a group of pairs that is sorted by length. */
-    enum { GROUP_BATCHES = 64 };
     size_t n = data->count, *order = attn_arena_zeroed(arena, n + 1, sizeof *order);
     size_t *sorted = attn_arena_zeroed(arena, n + 1, sizeof *sorted);
     size_t *ends = attn_arena_zeroed(arena, n + 1, sizeof *ends);
@@ -300,7 +298,7 @@ attn_status attn_epoch_new(const attn_dataset *data, size_t tokens, uint64_t see
         sorted[i] = i;
     shuffle(sorted, n, stream, 0);
     size_t words = n ? (data->source_at[n] + data->target_at[n]) / n + 1 : 1;
-    size_t group = GROUP_BATCHES * (tokens / words + 1);
+    size_t group = ATTN_GROUP_BATCHES * (tokens / words + 1);
     for (size_t i = 0; i < n; i += group)
         sort_group(data, sorted + i, n - i < group ? n - i : group, scratch);
     size_t batches = cut(data, sorted, tokens, ends), at = 0;

@@ -83,8 +83,11 @@ attn_status attn_dataset_new(const attn_corpus *corpus, attn_split split, uint64
 attn_status attn_dataset_batch(const attn_dataset *data, const size_t *indices, size_t n,
                                attn_arena *arena, attn_batch *out, attn_error *err);
 
+/* About so many batches are a group of pairs that is sorted by length. */
+enum { ATTN_GROUP_BATCHES = 64 };
+
 /* One epoch: all pairs of a dataset, each once, in batches of similar lengths. The pairs are
- * shuffled, then sorted by length within groups of about 64 batches. They are divided into batches
+ * shuffled, then sorted by length within groups of ATTN_GROUP_BATCHES batches. They are divided into batches
  * so that pairs x (longest source + longest target) <= `tokens`; a longer pair is a batch of its
  * own. Then the batches are shuffled. The result depends only on lengths, tokens, seed and epoch.
  * It is in the arena; ATTN_ENOMEM. */

@@ -54,13 +54,10 @@ void srv_job_list_in(srv_jobs *jobs, srv_job_entry *e) {
 /* Computes an upper bound of the memory that a job needs. Fails if the body is invalid. */
 static attn_status bytes_of(const srv_job_body *body, size_t *bytes, attn_error *err) {
     double values[ATTN_EXPERIMENT_SETTINGS];
-    srv_train_cost cost = {0};
-    const attn_status status = body->kind == SRV_JOB_TRAIN
-                                   ? srv_train_check(&body->train, &cost, err)
-                                   : srv_job_values(body, values, err);
-    *bytes = cost.bytes;
-    if (!status && body->kind == SRV_JOB_EXPERIMENT)
-        *bytes = srv_job_experiment_bytes(body, values);
+    if (body->kind == SRV_JOB_TRAIN)
+        return srv_train_check(&body->train, bytes, err);
+    const attn_status status = srv_job_values(body, values, err);
+    *bytes = status ? 0 : srv_job_experiment_bytes(body, values);
     return status;
 }
 

@@ -33,15 +33,9 @@ bool srv_train_leaves_out(const srv_train_options *options, const srv_field *fie
  * stores this text, so that training cannot be continued with other options. */
 void srv_train_say(const srv_train_options *options, char said[SRV_TRAIN_TEXT]);
 
-typedef struct srv_train_cost {
-    /* Upper bound of the memory on one thread: model, optimizer moments, data set, forward and
-     * backward passes, file buffers. */
-    size_t bytes;
-} srv_train_cost;
-
-/* Checks the options and computes the cost of a run. Errors: ATTN_EVALUE, ATTN_EARG and ATTN_ELIMIT
- * (err->where names the option), and ATTN_ENOMEM. */
-attn_status srv_train_check(const srv_train_options *options, srv_train_cost *cost,
-                            attn_error *err);
+/* Checks the options, and sets *bytes to an upper bound of the memory of a run on one thread: model,
+ * optimizer moments, data set, forward and backward passes, file buffers. Errors: ATTN_EVALUE,
+ * ATTN_EARG and ATTN_ELIMIT (err->where names the option), and ATTN_ENOMEM. */
+attn_status srv_train_check(const srv_train_options *options, size_t *bytes, attn_error *err);
 
 #endif

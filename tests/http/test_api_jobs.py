@@ -481,10 +481,10 @@ def test_jobs_wait_for_memory_and_never_take_more(daemon, start):
     for more in ({"num_layers": 3}, {"attention": "local", "num_layers": 1}, {"num_heads": 16, "longest": 40, "num_layers": 1, "batch_tokens": 400})
 ] + [{"attention": a, "positions": p} for a, p in (("additive", "shaw"), ("concat", "relative"), ("none", "learned"))])
 def test_what_a_job_takes_is_bounded_before_it_starts(daemon, fields):
-    job = ended(daemon, post(daemon, TASK | {"num_pairs": 800, "width": 64, "batch_tokens": 1500, "num_steps": 2, "num_scored_pairs": 1} | fields))
+    job = ended(daemon, post(daemon, TASK | {"num_pairs": 800, "width": 64, "batch_tokens": 1500, "num_steps": 30, "num_scored_pairs": 1} | fields))
     assert delete(daemon, job) == 204
     assert job["state"] == "done", job
-    assert job["reserved_bytes"] / 30 < job["peak_bytes"] <= 0.9 * job["reserved_bytes"]
+    assert job["reserved_bytes"] < 4.5 * job["peak_bytes"] + 8e6 and job["peak_bytes"] <= 0.9 * job["reserved_bytes"]
 
 
 ONE_STACK = {"num_pairs": 800, "num_validation_pairs": 300, "width": 64, "batch_tokens": 3000, "num_steps": 6, "evaluate_every": 6, "num_scored_pairs": 20}

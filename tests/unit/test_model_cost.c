@@ -33,9 +33,8 @@ static attn_model_config draw_stacks(attn_model_config c) {
     c.norm_kind = below(ATTN_MODEL_NORMS);
     c.bias = coin();
     c.embedding_norm = coin();
-    c.num_kv_heads = coin() && c.positions != ATTN_MODEL_SHAW && c.num_heads % 2 == 0
-                         ? c.num_heads / 2
-                         : 0;
+    c.num_kv_heads =
+        coin() && c.positions != ATTN_MODEL_SHAW && c.num_heads % 2 == 0 ? c.num_heads / 2 : 0;
     c.feed_forward = coin() ? 3 * c.width : 0;
     if (c.architecture != ATTN_MODEL_DECODER)
         c.num_segments = coin() ? 3 : 0;
@@ -51,9 +50,10 @@ static attn_model_config draw_config(void) {
     c.architecture = (attn_model_architecture)below(ATTN_MODEL_ARCHITECTURES);
     do
         c.attention = (attn_model_attention)below(ATTN_MODEL_ATTENTIONS);
-    while (c.architecture != ATTN_MODEL_SEQ2SEQ && (c.attention == ATTN_MODEL_NONE ||
-           (c.architecture != ATTN_MODEL_TRANSFORMER && c.attention >= ATTN_MODEL_DOT &&
-            c.attention <= ATTN_MODEL_CONCAT)));
+    while (c.architecture != ATTN_MODEL_SEQ2SEQ &&
+           (c.attention == ATTN_MODEL_NONE ||
+            (c.architecture != ATTN_MODEL_TRANSFORMER && c.attention >= ATTN_MODEL_DOT &&
+             c.attention <= ATTN_MODEL_CONCAT)));
     do
         c.positions = (attn_model_positions)below(ATTN_MODEL_POSITIONS);
     while (c.architecture == ATTN_MODEL_SEQ2SEQ && c.positions == ATTN_MODEL_ROTARY);
@@ -99,11 +99,12 @@ static attn_batch draw_batch(const attn_model_config *c, bool hides, attn_arena 
 static void check(const char *what, const attn_model_config *c, const attn_batch *b,
                   const attn_model_cost *cost, size_t used) {
     if (cost->bytes < (double)used || cost->bytes > 1.75 * (double)used + ROUNDING)
-        fail_msg("%s: counted %.0f, used %zu: %s, %s, %s, width %zu, %zu heads, %zu layers, B %zu, S "
-                 "%zu, T %zu",
-                 what, cost->bytes, used, attn_model_architectures[c->architecture],
-                 attn_model_attentions[c->attention], attn_model_position_names[c->positions],
-                 c->width, c->num_heads, c->num_layers, b->B, b->S, b->T);
+        fail_msg(
+            "%s: counted %.0f, used %zu: %s, %s, %s, width %zu, %zu heads, %zu layers, B %zu, S "
+            "%zu, T %zu",
+            what, cost->bytes, used, attn_model_architectures[c->architecture],
+            attn_model_attentions[c->attention], attn_model_position_names[c->positions], c->width,
+            c->num_heads, c->num_layers, b->B, b->S, b->T);
 }
 
 static attn_model_pass pass_of(const attn_batch *b, const attn_model_config *c) {
@@ -160,8 +161,8 @@ static bool searches(attn_model *model, const attn_batch *b, const attn_generate
     attn_generated out[64];
     attn_error err = {0};
     const attn_status status =
-        attn_model_generate(model, b->source ? b->source : b->target, b->source_lengths, b->B,
-                            b->S, options, arena, NULL, NULL, out, &err);
+        attn_model_generate(model, b->source ? b->source : b->target, b->source_lengths, b->B, b->S,
+                            options, arena, NULL, NULL, out, &err);
     if (status && status != ATTN_ENOMEM)
         fail_msg("%s: %s", err.where, err.text);
     for (size_t i = 0; !status && i < b->B; i++)

@@ -44,6 +44,9 @@ typedef struct attn_model attn_model;
  * ATTN_ELIMIT (err->where names the member of the configuration), ATTN_ENOMEM. */
 attn_status attn_model_new(const attn_model_config *config, uint64_t seed, bool gradients,
                            attn_model **out, attn_error *err);
+/* Makes a model without values, for questions about its sites, states and costs alone. Errors as
+ * attn_model_new. */
+attn_status attn_model_declare(const attn_model_config *config, attn_model **out, attn_error *err);
 void attn_model_free(attn_model *model); /* model may be NULL */
 /* Return whether a model reads a source, with its encoder, and a target, with its decoder. */
 bool attn_model_has_encoder(const attn_model_config *config);
