@@ -99,18 +99,6 @@ void attn_dropout(float *x, size_t n, double p, uint64_t seed) {
                                           seed, 0);
 }
 
-void attn_cost_bytes(attn_layer_cost *cost, double bytes) {
-    cost->bytes += ceil(bytes / ATTN_ALIGN) * ATTN_ALIGN;
-}
-
-void attn_cost_floats(attn_layer_cost *cost, double count) {
-    attn_cost_bytes(cost, sizeof(float) * count);
-}
-
-void attn_cost_products(attn_layer_cost *cost, double multiply_adds, bool training) {
-    cost->operations += 2 * multiply_adds * (training ? 3 : 1);
-}
-
 float *attn_layers_take(attn_pass *pass, size_t count, size_t width, attn_error *err) {
     size_t bytes;
     float *p = attn_size_mul(count, width, &bytes) && attn_size_mul(bytes, sizeof *p, &bytes)

@@ -1,5 +1,5 @@
 /* Layers with one matrix: linear layers, embeddings of tokens and of positions. It also has helpers
- * that all layers use: declaring parameters under a name, the products of a linear layer, and
+ * that all layers use: declaring parameters under a name, sums of costs, the products of a linear layer, and
  * packing matrices for repeated products of few rows (kernels/pointwise.h). */
 #include <math.h>
 #include <stdio.h>
@@ -71,6 +71,18 @@ void attn_linear_backward(float *dx, const float *dy, const float *x, size_t row
         attn_layers_weight_back(layer->weight.gradient, dy, x, rows, layer->in, layer->out);
     if (layer->bias.gradient)
         attn_layers_sum_rows(layer->bias.gradient, dy, rows, layer->out);
+}
+
+void attn_cost_bytes(attn_layer_cost *cost, double bytes) {
+    cost->bytes += ceil(bytes / ATTN_ALIGN) * ATTN_ALIGN;
+}
+
+void attn_cost_floats(attn_layer_cost *cost, double count) {
+    attn_cost_bytes(cost, sizeof(float) * count);
+}
+
+void attn_cost_products(attn_layer_cost *cost, double multiply_adds, bool training) {
+    cost->operations += 2 * multiply_adds * (training ? 3 : 1);
 }
 
 void attn_linear_cost(const attn_linear *layer, double rows, bool training, attn_layer_cost *cost) {

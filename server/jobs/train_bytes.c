@@ -14,7 +14,7 @@
 #define SYMBOLS        768.0 /* symbols of a vocabulary of sub-words besides the merges */
 #define LEARNING_BYTES (32.0 * (1 << 20)) /* to count words and pairs of symbols */
 
-#define MOST_BYTES     1e18 /* more than any machine has */
+#define MOST_BYTES 1e18 /* more than any machine has */
 
 /* --- what the corpora make, counted in up to a million pairs of each --- */
 
@@ -27,8 +27,8 @@ static const side_words few = {320, 768}, large = {2048, 4864}, text = {2304, 58
 
 /* Names without a meaning that en-fr-text invents: how many there are, and the most that it says in
  * a word of the source. */
-#define NAMES       6912.0
-#define WORD_NAMES  0.008
+#define NAMES      6912.0
+#define WORD_NAMES 0.008
 
 /* Returns the mean number of words of a source sentence. */
 static double mean_words(const srv_train_options *w) {
@@ -110,7 +110,8 @@ static double pass_bytes(const attn_model *model, size_t B, size_t S, size_t T,
     const attn_model_cost cost = attn_model_pass_cost(model, &pass, 1);
     size_t sites;
     attn_model_sites(model, &sites);
-    return cost.bytes + (pass.trains && sites ? cost.fallback_bytes / (double)sites : 0) + 4 * n * (s + 2 * t + s * t + 2);
+    return cost.bytes + (pass.trains && sites ? cost.fallback_bytes / (double)sites : 0) +
+           4 * n * (s + 2 * t + s * t + 2);
 }
 
 /* Returns the most pairs of a batch, of `count` pairs in all, whose longest sentences have `words`
@@ -135,8 +136,8 @@ static size_t most_pairs(const srv_train_options *w, size_t count, size_t words,
 static void raise_to(const srv_train_options *w, const attn_model *model, size_t words, size_t S,
                      size_t T, largest *out) {
     const bool guides = w->loop.guidance > 0 || w->loop.diversity > 0;
-    const attn_model_pass train = {.trains = true, .guides = guides}, look = {.keeps_weights = true},
-                          search = {.searches = true};
+    const attn_model_pass train = {.trains = true, .guides = guides},
+                          look = {.keeps_weights = true}, search = {.searches = true};
     const size_t room = S + (T ? T : S + 1), B = most_pairs(w, w->num_pairs, words, room),
                  looked = most_pairs(w, w->num_validation_pairs, words, room);
     out->step = fmax(out->step, pass_bytes(model, B, S, T, train));
