@@ -4,6 +4,7 @@
 #define ATTN_ENCODINGS_H
 
 #include <attn/attention.h>
+#include <attn/positions.h>
 
 /* Encodings of an operation. All pointers must outlive it. */
 typedef struct attn_encoding {
@@ -19,6 +20,10 @@ typedef struct attn_encoding {
 static inline bool attn_position_encodes(attn_position_kind kind) {
     return kind == ATTN_POSITION_SINUSOIDAL || kind == ATTN_POSITION_LEARNED;
 }
+
+/* Fills one row [width] of a sinusoidal table for any position, also a negative one. If the width
+ * is odd, the last column is not set. */
+void attn_sinusoidal_row(double *row, double position, size_t width, attn_encoding_layout layout);
 
 /* Checks from shapes alone that the encodings fit the last axis of x, and that a learned table has
  * the positions 0 … positions - 1. */

@@ -5,6 +5,7 @@
 
 #include "base/try.h"
 #include "io/safetensors_layout.h"
+#include "io/seal.h"
 
 enum { DIGITS = 8, TEXTS = 3 };
 static const char ZEROS[DIGITS + 1] = "00000000";

@@ -2,7 +2,7 @@
  * sinusoidal positions. All other memory of a pass comes from the caller's arena. */
 #include <math.h>
 
-#include "attn/positions.h"
+#include "attention/encodings.h"
 #include "base/try.h"
 #include "models/model_private.h"
 

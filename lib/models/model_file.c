@@ -7,6 +7,7 @@
 #include <attn/model_file.h>
 
 #include "base/try.h"
+#include "io/seal.h"
 
 /* Limit in bytes of the arena for the names, lists and metadata texts of one file. */
 #define MOST_HEADER ((size_t)1 << 30)

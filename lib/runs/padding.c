@@ -2,6 +2,7 @@
  * its text. Measures read it from the source of the site's weights. */
 #include "attention/resolved.h"
 #include "base/try.h"
+#include "mask/mask_private.h"
 #include "runs/private.h"
 
 /* Returns whether the tensor of a layer has one value for all heads and queries. */

@@ -7,6 +7,7 @@
 #include <pthread.h>
 
 #include "base/sweep.h"
+#include "io/seal.h"
 
 /* The levels of cells of an [L, S] matrix of weights. They depend on L and S alone. */
 typedef struct attn_run_pyramid {

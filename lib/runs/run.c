@@ -85,9 +85,6 @@ const attn_attention_dims *attn_run_dims(const attn_run_site *site) {
 const attn_inputs *attn_run_inputs(const attn_run_site *site) {
     return &site->in;
 }
-const attn_stats *attn_run_stats(const attn_run_site *site) {
-    return &site->stats;
-}
 const char *const *attn_run_query_labels(const attn_run_site *site, size_t batch) {
     const size_t own = site->own_labels ? batch * site->dims->L : 0;
     return site->query_labels ? site->query_labels + own : NULL;

@@ -16,6 +16,8 @@
 
 #include <attn/attn.h>
 
+#include "runs/private.h"
+
 enum { TRIALS = 60, LIMIT = 1 << 29 };
 
 typedef struct trial {
@@ -300,8 +302,8 @@ static inline void check_cells(trial *t) {
     attn_error err = {ATTN_OK, "", ""};
     for (size_t n = 0; n < t->B * t->Hq; n++) {
         const attn_range all = {n / t->Hq, n % t->Hq, 0, t->L, 0, t->S};
-        fail_on(attn_attention_cells(op, attn_run_stats(t->run), &all, ATTN_STAGE_PROBS, got, t->S,
-                                     scratch, &err),
+        fail_on(attn_attention_cells(op, &t->run->stats, &all, ATTN_STAGE_PROBS, got, t->S, scratch,
+                                     &err),
                 &err);
         assert_memory_equal(got, weight_at(t, all.batch, all.head, 0, 0), t->L * t->S * elem(t));
     }

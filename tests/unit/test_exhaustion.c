@@ -13,6 +13,7 @@
 
 #include "attn/attn.h"
 #include "heatmap_source.h"
+#include "io/seal.h"
 
 static atomic_size_t taken, live, first, last, failed;
 

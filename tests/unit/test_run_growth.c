@@ -1,4 +1,5 @@
 /* Runs that grow with a generation, beside the causal pass over what was generated. */
+#include "runs/private.h"
 #include "unit/models_case.h"
 
 enum { MOST = 9, GROWN = 1 << 22, SITES_MOST = 6 };
@@ -107,8 +108,7 @@ static void same_cells(const model_case *c, const attn_run *run, const attn_site
     attn_cells_scratch *b = attn_cells_scratch_new(of->operation, arena);
     for (size_t h = 0; h < d->Hq; h++) {
         attn_range r = {.batch = batch, .head = h, .rows = rows, .cols = cols};
-        if (attn_attention_cells(mine, attn_run_stats(site), &r, ATTN_STAGE_PROBS, got, cols, a,
-                                 &err))
+        if (attn_attention_cells(mine, &site->stats, &r, ATTN_STAGE_PROBS, got, cols, a, &err))
             fail_msg("%s: %s: %s", name_of(c), err.where, err.text);
         r.batch = 0;
         if (attn_attention_cells(of->operation, of->stats, &r, ATTN_STAGE_PROBS, want, cols, b,

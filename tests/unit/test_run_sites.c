@@ -35,7 +35,7 @@ static void check_without_stats(trial *t) {
     for (size_t n = t->B * t->Hq * t->L; n-- > 0;) {
         const size_t b = n / t->L / t->Hq, h = n / t->L % t->Hq, i = n % t->L;
         const attn_range at = {b, h, i, 1, 0, t->S};
-        fail_on(attn_attention_cells(attn_run_attention(t->run), attn_run_stats(t->run), &at,
+        fail_on(attn_attention_cells(attn_run_attention(t->run), &t->run->stats, &at,
                                      ATTN_STAGE_PROBS, row, t->S, scratch, &err),
                 &err);
         for (size_t j = 0; j < t->S; j++) {

@@ -10,6 +10,7 @@
 
 #include "attn/rng.h"
 #include "attn/safetensors.h"
+#include "io/seal.h"
 
 enum { LIMIT = 1 << 20, ROOM = 4096 };
 

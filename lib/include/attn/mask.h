@@ -180,10 +180,6 @@ const char *attn_mask_words(const attn_mask *m, attn_arena *arena);
  * arena; they point to layers of the mask, so the mask must outlive them. ATTN_ENOMEM. */
 attn_status attn_mask_lint(const attn_mask *m, attn_arena *arena, attn_warnings *out,
                            attn_error *err);
-/* Checks the numbers that are added alone, which takes no time: LOW_NUMBERS and ONLY_BITS, a code
- * that attn_mask_lint lacks, because there a caller has said that 0 and 1 are added. */
-attn_status attn_mask_lint_numbers(const attn_mask *m, attn_arena *arena, attn_warnings *out,
-                                   attn_error *err);
 
 /* Checks how the mask goes with an encoding that gives query i the position i + offset and key j the
  * position j. `absolute`: the encoding depends on positions and not on distances alone. As

@@ -28,9 +28,6 @@ typedef enum attn_encoding_layout {
  * err->where = "width" (odd) or "layout" (unknown). */
 attn_status attn_sinusoidal(double *table, size_t length, size_t width, attn_encoding_layout layout,
                             const attn_control *control, attn_error *err);
-/* Fills one row [width] of a sinusoidal table for any position, also a negative one. If the width
- * is odd, the last column is not set. */
-void attn_sinusoidal_row(double *row, double position, size_t width, attn_encoding_layout layout);
 /* Fills a table [length, width] with the initial values of learned positions: element n in
  * row-major order is std * attn_rng_normal(seed, n). */
 attn_status attn_learned(double *table, size_t length, size_t width, double std, uint64_t seed,

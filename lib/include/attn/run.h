@@ -194,12 +194,10 @@ const attn_checksums *attn_run_checksums(const attn_run *run, const void **bytes
 bool attn_run_visit(const attn_run_site *site, size_t batch, size_t head,
                     bool (*visit)(void *ctx, const void *from, size_t bytes), void *ctx);
 
-/* Parts of an opened site, which live as long as the run. To compute its weights, pass
- * attn_run_attention(site) and attn_run_stats(site) to attn_attention_cells. */
+/* Parts of an opened site, which live as long as the run. attn_run_source_of computes its weights. */
 const attn_attention *attn_run_attention(const attn_run_site *site);
 const attn_attention_dims *attn_run_dims(const attn_run_site *site);
 const attn_inputs *attn_run_inputs(const attn_run_site *site);
-const attn_stats *attn_run_stats(const attn_run_site *site);
 /* Warns about numbers of the masks of a capture that does not say what they mean
  * (attn_mask_lint_numbers). ATTN_ENOMEM. */
 attn_status attn_run_lint(const attn_run_site *site, attn_arena *arena, attn_warnings *out,
