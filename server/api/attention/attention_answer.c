@@ -2,11 +2,12 @@
  * then the other requested parts. As text it has each tensor as NumPy prints it, then heatmaps as
  * Unicode blocks, then messages. Nothing in the body depends on time, load or the client, so equal
  * requests get equal bodies. */
-#include <stdio.h>
-#include <string.h>
+#include <math.h>
 
+#include "api/attention/attention_api.h"
 #include "api/attention/attention_call.h"
 #include "api/runs/runs_api.h"
+#include "wire/answer.h"
 
 /* --- what is left out --- */
 
@@ -18,7 +19,7 @@ static const struct {
                {"gradients.scores", "name \"gradients.scores\" in return"}};
 
 static size_t count_omitted(const srv_attention_call *call) {
-    return call->backward ? 2 : 1;
+    return call->weights_omitted ? 1 + (size_t)call->backward : 0;
 }
 
 /* Returns the values of each of these tensors, which have the shape of the weights. */
@@ -27,9 +28,13 @@ static double weight_count(const srv_attention_call *call) {
     return (double)d->B * (double)d->Hq * (double)d->L * (double)d->S;
 }
 
-static void write_omitted(attn_json_text *j, const srv_attention_call *call) {
-    attn_json_key_object(j, "omitted");
-    for (size_t i = 0; i < count_omitted(call); i++)
+static void put_omitted(attn_json_text *j, const void *answer) {
+    const srv_attention_call *call = answer;
+    const size_t n = count_omitted(call);
+    if (!n)
+        return;
+    attn_json_object(j);
+    for (size_t i = 0; i < n; i++)
         srv_omitted_write(j, omitted[i].name, weight_count(call), omitted[i].how);
     attn_json_object_end(j);
 }
@@ -40,76 +45,138 @@ static void print_omitted(attn_text *t, const srv_attention_call *call) {
                       omitted[i].how);
 }
 
-/* --- JSON --- */
+/* --- diagnostics --- */
+
+typedef struct diagnostics {
+    const attn_mask *compiled;
+    const attn_attention_dims *dims;
+    const char *mask, *score, *dtype, *kernel, *precision;
+    const char *tiles; /* how tile products are computed; NULL: there are none */
+    size_t parameters;
+    double kept, scale, softcap;
+    double cells, computed; /* computed: NaN if the pass skips no cells */
+    double operations, work, result;
+} diagnostics;
+
+/* Collects the diagnostics. Costs are computed for one thread, so that the answer is the same on
+ * every machine. false: a problem is set. */
+static bool diagnose(const srv_attention_call *call, diagnostics *out) {
+    const attn_attention_dims *d = &call->body.operation.dims;
+    const attn_inputs *in = &call->body.operation.in;
+    srv_attention_bill bill;
+    if (!srv_attention_count(call, call->want, 1, &bill))
+        return false;
+    *out = (diagnostics){.compiled = attn_attention_mask(call->op),
+                         .dims = d,
+                         .score = attn_score_name(in->score.kind),
+                         .dtype = attn_dtype_name(d->result),
+                         .kernel = attn_attention_kernel(call->op),
+                         .precision = attn_precision_name(d->precision),
+                         .tiles = d->isa == ATTN_ISA_AMX ? attn_isa_tiles() : NULL,
+                         .parameters = call->body.operation.parameters,
+                         .kept = call->kept,
+                         .scale = attn_attention_scale(call->op),
+                         .softcap = in->softcap,
+                         .cells = bill.cells,
+                         .computed = (double)NAN,
+                         .operations = bill.operations,
+                         .work = bill.work,
+                         .result = bill.result};
+    out->mask = attn_mask_words(out->compiled, call->req->arena);
+    if (srv_attention_skips(call, out->compiled, &out->computed))
+        out->operations = srv_attention_operations(call, &bill, out->computed);
+    return true;
+}
 
 /* Writes the query offset of each batch entry; if all are equal, only one. */
-static void write_offsets(attn_json_text *j, const attn_mask *mask) {
+static void put_offsets(attn_json_text *j, const void *object) {
+    const attn_mask *mask = ((const diagnostics *)object)->compiled;
     size_t B = attn_mask_batches(mask), n = 1;
     for (size_t b = 1; b < B && n == 1; b++)
         if (attn_mask_offset(mask, b) != attn_mask_offset(mask, 0))
             n = B;
-    attn_json_key_array(j, "offsets");
+    attn_json_array(j);
     for (size_t b = 0; b < n && b < B; b++)
         attn_json_int(j, attn_mask_offset(mask, b));
     attn_json_array_end(j);
 }
 
-static void write_dims(attn_json_text *j, const attn_attention_dims *d) {
-    const struct {
-        const char *name;
-        size_t value;
-    } rows[] = {{"B", d->B}, {"Hq", d->Hq},  {"Hkv", d->Hkv}, {"L", d->L},
-                {"S", d->S}, {"P", d->past}, {"E", d->E},     {"Ev", d->Ev}};
-    attn_json_key_object(j, "dims");
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        attn_json_key_size(j, rows[i].name, rows[i].value);
-    attn_json_object_end(j);
+#define DIM(name, member) SRV_IF_KNOWN(name, SRV_INT, attn_attention_dims, member, NULL)
+static const srv_field dim_rows[] = {DIM("B", B), DIM("Hq", Hq), DIM("Hkv", Hkv),
+                                     DIM("L", L), DIM("S", S),   DIM("P", past),
+                                     DIM("E", E), DIM("Ev", Ev), {0}};
+
+#define ALWAYS(name, kind, member, ...) SRV_ALWAYS(name, kind, diagnostics, member, __VA_ARGS__)
+static const char *const dtypes[] = {"float32", "float64", NULL};
+static const char *const tile_words[] = {"native", "emulated", NULL};
+static const char *const precisions[] = {"fp32", "fast", "bf16", NULL};
+static const srv_field byte_rows[] = {
+    SRV_IF_KNOWN("work", SRV_REAL, diagnostics, work, NULL, .type = "integer+"),
+    SRV_IF_KNOWN("result", SRV_REAL, diagnostics, result, NULL, .type = "integer+"),
+    {0},
+};
+static const srv_field diagnostics_rows[] = {
+    ALWAYS("mask", SRV_STRING, mask, "The mask in words."),
+    ALWAYS("kept", SRV_REAL, kept, "Share of the cells that are visible.", .type = "number+",
+           .max = 1),
+    SRV_WRITTEN("offsets", "[integer]", put_offsets, "query_offset of each batch entry.",
+                .always = true),
+    ALWAYS("dims", SRV_OBJECT, dims, "The sizes by the letters of the shapes.", .fields = dim_rows,
+           .accepts = SRV_O_POINTER),
+    ALWAYS("score", SRV_STRING, score, "The score form."),
+    ALWAYS("num_parameters", SRV_INT, parameters, "Numbers that are learned, in the request."),
+    ALWAYS("scale", SRV_REAL, scale, "The factor of the scores."),
+    ALWAYS("softcap", SRV_REAL, softcap, "The bound of the scores; 0: none."),
+    ALWAYS("dtype", SRV_STRING, dtype, "The type of the answer.", .choices = dtypes),
+    ALWAYS("kernel", SRV_STRING, kernel, "The kernel table that computed the answer."),
+    SRV_IF_KNOWN("amx", SRV_STRING, diagnostics, tiles,
+                 "Whether tile products are instructions of the processor or emulated.",
+                 .choices = tile_words),
+    ALWAYS("precision", SRV_STRING, precision, "The precision of products.", .choices = precisions),
+    ALWAYS("num_cells", SRV_REAL, cells, "All cells of the weights."),
+    SRV_IF_KNOWN("num_computed_cells", SRV_REAL, diagnostics, computed,
+                 "With a pattern or a window: the cells that the pass computes."),
+    ALWAYS("num_operations", SRV_REAL, operations,
+           "Floating-point operations; a multiply-add counts as two."),
+    SRV_GROUP("bytes", byte_rows,
+              "The scratch memory of the pass, and the size of the answer's tensors.",
+              .always = true),
+    {0},
+};
+
+static void put_diagnostics(attn_json_text *j, const void *answer) {
+    const srv_attention_call *call = answer;
+    diagnostics found;
+    if (!call->body.explain)
+        return;
+    if (diagnose(call, &found))
+        srv_answer_object(j, diagnostics_rows, &found);
+    else
+        j->failed = true;
 }
 
-/* Writes the diagnostics. Costs are computed for one thread, so that the answer is the same on
- * every machine. */
-static void write_diagnostics(attn_json_text *j, const srv_attention_call *call) {
-    const attn_mask *mask = attn_attention_mask(call->op);
-    srv_attention_bill bill;
-    double computed;
-    if (!srv_attention_count(call, call->want, 1, &bill)) {
-        j->failed = true;
+static void print_diagnostics(attn_text *t, const srv_attention_call *call) {
+    const attn_attention_dims *d = &call->body.operation.dims;
+    diagnostics found;
+    if (!diagnose(call, &found)) {
+        t->failed = true;
         return;
     }
-    const bool skips = srv_attention_skips(call, mask, &computed);
-    attn_json_key_object(j, "diagnostics");
-    attn_json_key_string(j, "mask", attn_mask_words(mask, call->req->arena));
-    attn_json_key_real(j, "kept", call->kept);
-    write_offsets(j, mask);
-    write_dims(j, &call->body.operation.dims);
-    attn_json_key_string(j, "score", attn_score_name(call->body.operation.in.score.kind));
-    attn_json_key_size(j, "num_parameters", call->body.operation.parameters);
-    attn_json_key_real(j, "scale", attn_attention_scale(call->op));
-    attn_json_key_real(j, "softcap", call->body.operation.in.softcap);
-    attn_json_key_string(j, "dtype", attn_dtype_name(call->body.operation.dims.result));
-    attn_json_key_string(j, "kernel", attn_attention_kernel(call->op));
-    if (call->body.operation.dims.isa == ATTN_ISA_AMX)
-        attn_json_key_string(j, "amx", attn_isa_tiles());
-    attn_json_key_string(j, "precision", attn_precision_name(call->body.operation.dims.precision));
-    attn_json_key_real(j, "num_cells", bill.cells);
-    if (skips)
-        attn_json_key_real(j, "num_computed_cells", computed);
-    attn_json_key_real(j, "num_operations",
-                       skips ? srv_attention_operations(call, &bill, computed) : bill.operations);
-    attn_json_key_object(j, "bytes");
-    attn_json_key_real(j, "work", bill.work);
-    attn_json_key_real(j, "result", bill.result);
-    attn_json_object_end(j);
-    attn_json_object_end(j);
+    attn_text_add(t, "mask: %s\n", found.mask);
+    attn_text_add(t, "kept: %.4g %% of %.6g cells\n", 100 * found.kept, found.cells);
+    if (!isnan(found.computed))
+        attn_text_add(t, "computed: %.4g %% of the cells\n",
+                      found.cells > 0 ? 100 * found.computed / found.cells : 0);
+    attn_text_add(t, "score: %s, %zu parameters\n", found.score, found.parameters);
+    attn_text_add(t, "dims: B %zu, Hq %zu, Hkv %zu, L %zu, S %zu, past %zu, E %zu, Ev %zu\n", d->B,
+                  d->Hq, d->Hkv, d->L, d->S, d->past, d->E, d->Ev);
+    attn_text_add(t, "kernel: %s%s%s%s, precision %s\n", found.kernel, found.tiles ? " (" : "",
+                  found.tiles ? found.tiles : "", found.tiles ? ")" : "", found.precision);
+    attn_text_add(t, "cost: %.6g operations, %.0f bytes of results, %.0f bytes of scratch\n",
+                  found.operations, found.result, found.work);
 }
 
-static void write_verification(attn_json_text *j, const attn_verification *v) {
-    attn_json_key_object(j, "verification");
-    attn_json_key_size(j, "num_rows", v->rows);
-    attn_json_key_real(j, "output_error", v->output_error);
-    attn_json_key_real(j, "logsumexp_error", v->logsumexp_error);
-    attn_json_object_end(j);
-}
+/* --- JSON --- */
 
 /* Writes the requested tensors. Large tensors take a while, so the deadline is checked after each.
  * false: the deadline has passed or the client has left. */
@@ -135,63 +202,104 @@ static bool write_tensors(attn_json_text *j, const srv_attention_call *call) {
     return true;
 }
 
+static void put_heatmap(attn_json_text *j, const void *answer) {
+    const srv_attention_call *call = answer;
+    if (call->heatmap)
+        srv_heat_put(j, &call->maps, &call->body.heatmap, &call->body.labels);
+}
+
+static void put_analysis(attn_json_text *j, const void *answer) {
+    const srv_attention_call *call = answer;
+    if (!call->analyses)
+        return;
+    attn_json_object(j);
+    srv_analysis_members(j, &call->analysis);
+    attn_json_object_end(j);
+}
+
+static void put_run(attn_json_text *j, const void *answer) {
+    const srv_attention_call *call = answer;
+    if (call->run)
+        srv_run_write(j, call->run);
+}
+
+static const srv_field verification_rows[] = {
+    SRV_ALWAYS("num_rows", SRV_INT, attn_verification, rows, "Rows that were computed again."),
+    SRV_ALWAYS("output_error", SRV_REAL, attn_verification, output_error,
+               "Relative to the largest magnitude of value."),
+    SRV_ALWAYS("logsumexp_error", SRV_REAL, attn_verification, logsumexp_error, "Absolute."),
+    {0},
+};
+
+static void put_verification(attn_json_text *j, const void *answer) {
+    const srv_attention_call *call = answer;
+    if (call->body.verify)
+        srv_answer_object(j, verification_rows, &call->verification);
+}
+
+/* A tensor, which write_tensors writes. */
+#define TENSOR(name, text) SRV_WRITTEN(name, "Numbers", NULL, text)
+static const srv_field omitted_rows[] = {
+    SRV_WRITTEN("weights", "OmittedTensor", NULL, NULL, .always = true),
+    SRV_WRITTEN("gradients.scores", "OmittedTensor", NULL, NULL),
+    {0},
+};
+static const srv_field attention_rows[] = {
+    TENSOR("output", "[.., H, L, Ev] in the layout of the request."),
+    TENSOR("weights", "[.., H, L, S]: the softmax of the scores, before dropout."),
+    TENSOR("weights_dropped", "The weights after dropout, which multiply the values."),
+    TENSOR("logsumexp", "[.., H, L]: the logarithm of the sum of the exponentials of the scores of "
+                        "a row."),
+    SRV_WRITTEN("scores", "Numbers|{Numbers}", NULL,
+                "With a list of stages as score_stage: an object with a tensor for each stage."),
+    TENSOR("present_key", "past_key and the keys behind it."),
+    TENSOR("present_value", "past_value and the values behind it."),
+    TENSOR("query", "[.., H, L, E], as the scores are made of it: random numbers as drawn, after "
+                    "projections, encodings and rotation. Without H where the weights have none."),
+    TENSOR("key", "[.., Hkv, S, E], as query, with the cache in front."),
+    TENSOR("value", "[.., Hkv, S, Ev], as query, with the cache in front."),
+    TENSOR("weighted_values", "[.., H, L, S, Ev]: weight times value, whose sum over the keys is "
+                              "the output of the head."),
+    TENSOR("row_sums", "[.., H, L]: the sums of the weights: 1, less with sinks, 0 for a row that "
+                       "sees no key."),
+    SRV_WRITTEN("gradients", "{Numbers|{Numbers}}", srv_gradients_put,
+                "By input name, each with the shape of its input; those of score, position and "
+                "projections in objects of these names. scores is the gradient with respect to the "
+                "biased scores."),
+    SRV_WRITTEN("heatmap", "Heatmap", put_heatmap, "With heatmap: the weights, pooled."),
+    SRV_WRITTEN("analysis", "Analysis", put_analysis, "With analysis: measures and diagnoses."),
+    SRV_WRITTEN("run", "Run", put_run, "The stored run, with store."),
+    SRV_WRITTEN("omitted", "*", put_omitted,
+                "What the default of return left out because of its size, and how to get it.",
+                .fields = omitted_rows),
+    SRV_WRITTEN("verification", "Verification", put_verification,
+                "With verify: the largest differences."),
+    SRV_WARNINGS_MEMBER(srv_attention_call, warnings),
+    SRV_WRITTEN("diagnostics", "Diagnostics", put_diagnostics,
+                "With explain: mask, offsets, sizes, kernel and cost."),
+    SRV_WRITTEN("dry_run", "DryRun", NULL, "With dry_run: shapes and cost."),
+    {0},
+};
+
+const srv_field srv_attention_answers[] = {
+    SRV_GROUP("Attention", attention_rows,
+              "The tensors that return names, and the other requested members. With dry_run the "
+              "answer has only the member dry_run."),
+    SRV_GROUP("Diagnostics", diagnostics_rows, NULL),
+    SRV_GROUP("Verification", verification_rows,
+              "Largest differences of rows that were computed again in float64: of the output, "
+              "relative to the largest magnitude of value, and of logsumexp."),
+    {0},
+};
+
 void srv_attention_json(srv_attention_call *call, attn_json_text *j) {
     if (!j->aside)
         attn_json_reserve(j, (size_t)call->bill.text);
-    if (!write_tensors(j, call))
-        return;
-    if (call->backward)
-        srv_gradients_write(j, call);
-    if (call->heatmap)
-        srv_heat_write(j, "heatmap", &call->maps, &call->body.heatmap, &call->body.labels);
-    if (call->analyses) {
-        attn_json_key_object(j, "analysis");
-        srv_analysis_members(j, &call->analysis);
-        attn_json_object_end(j);
-    }
-    if (call->run)
-        srv_run_member(j, call->run);
-    if (call->weights_omitted)
-        write_omitted(j, call);
-    if (call->body.verify)
-        write_verification(j, &call->verification);
-    if (call->warnings.count > 0)
-        srv_warnings_write(j, &call->warnings);
-    if (call->body.explain)
-        write_diagnostics(j, call);
+    if (write_tensors(j, call))
+        srv_answer_members(j, attention_rows, call);
 }
 
 /* --- text --- */
-
-static void print_diagnostics(attn_text *t, const srv_attention_call *call) {
-    const attn_attention_dims *d = &call->body.operation.dims;
-    const attn_mask *mask = attn_attention_mask(call->op);
-    srv_attention_bill bill;
-    double computed;
-    if (!srv_attention_count(call, call->want, 1, &bill)) {
-        t->failed = true;
-        return;
-    }
-    const bool skips = srv_attention_skips(call, mask, &computed);
-    attn_text_add(t, "mask: %s\n", attn_mask_words(mask, call->req->arena));
-    attn_text_add(t, "kept: %.4g %% of %.6g cells\n", 100 * call->kept, bill.cells);
-    if (skips)
-        attn_text_add(t, "computed: %.4g %% of the cells\n",
-                      bill.cells > 0 ? 100 * computed / bill.cells : 0);
-    attn_text_add(t, "score: %s, %zu parameters\n",
-                  attn_score_name(call->body.operation.in.score.kind),
-                  call->body.operation.parameters);
-    attn_text_add(t, "dims: B %zu, Hq %zu, Hkv %zu, L %zu, S %zu, past %zu, E %zu, Ev %zu\n", d->B,
-                  d->Hq, d->Hkv, d->L, d->S, d->past, d->E, d->Ev);
-    attn_text_add(t, "kernel: %s%s, precision %s\n", attn_attention_kernel(call->op),
-                  d->isa != ATTN_ISA_AMX                    ? ""
-                  : strcmp(attn_isa_tiles(), "native") == 0 ? " (native)"
-                                                            : " (emulated)",
-                  attn_precision_name(d->precision));
-    attn_text_add(t, "cost: %.6g operations, %.0f bytes of results, %.0f bytes of scratch\n",
-                  skips ? srv_attention_operations(call, &bill, computed) : bill.operations,
-                  bill.result, bill.work);
-}
 
 void srv_attention_text(void *data, attn_text *t) {
     srv_attention_call *call = data;
@@ -209,8 +317,7 @@ void srv_attention_text(void *data, attn_text *t) {
         srv_heat_text(t, &call->maps, &call->body.labels, NULL);
     if (call->analyses)
         srv_analysis_text(t, &call->analysis);
-    if (call->weights_omitted)
-        print_omitted(t, call);
+    print_omitted(t, call);
     srv_run_print(t, call->run);
     if (call->body.verify)
         attn_text_add(t,

@@ -11,5 +11,7 @@ srv_outcome srv_attention(srv_request *req); /* POST /v1/attention */
 
 /* The fields of their bodies and query strings. */
 extern const srv_field srv_attention_fields[];
+/* The schemas of their answers (wire/answer.h). */
+extern const srv_field srv_attention_answers[];
 
 #endif

@@ -154,7 +154,8 @@ void srv_gradients_reshape(srv_attention_call *call);
 attn_status srv_gradients_run(srv_attention_call *call, const attn_tensor *heads, attn_error *err);
 /* Computes the run together with its gradients; for requests without projections. */
 attn_status srv_gradients_with_run(srv_attention_call *call, attn_error *err);
-void srv_gradients_write(attn_json_text *j, const srv_attention_call *call);
+/* Writes the gradients of a srv_attention_call, if there are any, as an object. */
+void srv_gradients_put(attn_json_text *j, const void *answer);
 void srv_gradients_text(attn_text *t, const srv_attention_call *call);
 /* The two functions set the reply from the results, as JSON or as text. */
 void srv_attention_json(srv_attention_call *call, attn_json_text *j);

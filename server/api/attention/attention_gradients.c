@@ -200,10 +200,13 @@ static bool same_object(const char *object, const char *other) {
     return other && strcmp(object, other) == 0;
 }
 
-void srv_gradients_write(attn_json_text *j, const srv_attention_call *call) {
+void srv_gradients_put(attn_json_text *j, const void *answer) {
+    const srv_attention_call *call = answer;
+    if (!call->backward)
+        return;
     const list l = list_gradients(call, call->gradients);
     const named *rows = l.rows;
-    attn_json_key_object(j, "gradients");
+    attn_json_object(j);
     for (size_t i = 0; i < l.count; i++) {
         const char *object = rows[i].object;
         if (object && !same_object(object, rows[i - 1].object))

@@ -6,6 +6,7 @@
 #include <float.h>
 #include <string.h>
 
+#include "api/attention/attention_api.h"
 #include "api/common/dry.h"
 #include "api/common/heatmap_object.h"
 #include "api/jobs/jobs_api.h"
@@ -463,7 +464,7 @@ static void put_codes(attn_json_text *j) {
 /* The schemas of answers, by the rooms whose answers they are. */
 static const srv_field *const answers[] = {
     srv_warning_answers, srv_dry_answers,       srv_label_answers, srv_heat_answers,
-    srv_job_answers,     srv_job_event_answers, srv_jobs_answers};
+    srv_job_answers,     srv_job_event_answers, srv_jobs_answers,  srv_attention_answers};
 
 void srv_schema_components(attn_json_text *j) {
     put_lists(j);
