@@ -103,19 +103,19 @@ static part addressed(const srv_exchange *x) {
 
 /* Refuses the request if the service has no API keys and is addressed by a name that an attacker
  * could have chosen (auth.h). */
-static void judge_host(srv_exchange *x) {
+static bool check_host(srv_exchange *x) {
     const srv_texts *hosts = &x->req.app->config->hosts;
     const part whole = addressed(x);
     const authority a = split(whole);
     if (x->req.app->keys || !whole.size || is_localhost(a.name) || is_address(a.name) ||
         is_in_hosts(hosts, &a) || is_any(hosts))
-        return;
-    srv_problem(&x->req, SRV_MISDIRECTED, NULL,
-                "without API keys the service answers to loopback names, to IP addresses and to "
-                "the names of the setting \"hosts\", found \"%.*s\": add it to \"hosts\", or send "
-                "the request to an address",
-                (int)(whole.size < 256 ? whole.size : 256), whole.text);
-    srv_body_refuse(x);
+        return true;
+    return srv_problem(
+        &x->req, SRV_MISDIRECTED, NULL,
+        "without API keys the service answers to loopback names, to IP addresses and to the names "
+        "of the setting \"hosts\", found \"%.*s\": add it to \"hosts\", or send the request to an "
+        "address",
+        (int)(whole.size < 256 ? whole.size : 256), whole.text);
 }
 
 static bool is_cors(const srv_exchange *x) {
@@ -168,24 +168,21 @@ static bool is_public(const srv_exchange *x) {
 }
 
 /* Refuses the request if it comes from a page that may not use the service. */
-static void judge_origin(srv_exchange *x) {
+static bool check_origin(srv_exchange *x) {
     const char *origin = x->head.origin;
     if (is_public(x))
-        return;
-    if (origin ? is_cors(x) || is_own(x)
-               : !says(x->head.fetch_site, "cross-site") || is_link_or_picture(x))
-        return;
+        return true;
     if (origin)
-        srv_problem(&x->req, SRV_FORBIDDEN, NULL,
-                    "a page of the origin \"%.200s\" may not use this service: the setting "
-                    "\"cors_origins\" names those that may, \"hosts\" the names under which a "
-                    "proxy serves its own",
-                    origin);
-    else
-        srv_problem(&x->req, SRV_FORBIDDEN, NULL,
-                    "a page of another site may link to this service and show its pictures, and "
-                    "needs an origin of the setting \"cors_origins\" for more");
-    srv_body_refuse(x);
+        return is_cors(x) || is_own(x) ||
+               srv_problem(&x->req, SRV_FORBIDDEN, NULL,
+                           "a page of the origin \"%.200s\" may not use this service: the setting "
+                           "\"cors_origins\" names those that may, \"hosts\" the names under which "
+                           "a proxy serves its own",
+                           origin);
+    return !says(x->head.fetch_site, "cross-site") || is_link_or_picture(x) ||
+           srv_problem(&x->req, SRV_FORBIDDEN, NULL,
+                       "a page of another site may link to this service and show its pictures, and "
+                       "needs an origin of the setting \"cors_origins\" for more");
 }
 
 /* Returns whether the request is one of a health check or a metrics scraper on the operations port.
@@ -194,21 +191,13 @@ static bool is_probe(const srv_exchange *x) {
     return x->daemon->is_ops && strcmp(x->req.path, "/version") != 0;
 }
 
-static void judge_page(srv_exchange *x) {
-    if (is_probe(x))
-        return;
-    judge_host(x);
-    if (!srv_body_is_refused(x))
-        judge_origin(x);
-}
-
 /* --- keys --- */
 
-static void refuse(srv_exchange *x, srv_code code, const char *challenge, const char *why) {
+static bool refuse(srv_exchange *x, srv_code code, const char *challenge, const char *why) {
     srv_problem(&x->req, code, NULL, "%s", why);
     if (challenge)
         srv_reply_header(&x->req, "WWW-Authenticate", challenge);
-    srv_body_refuse(x);
+    return false;
 }
 
 /* Returns the token of an Authorization header "Bearer <token>", or NULL for any other value. */
@@ -223,61 +212,55 @@ static const char *bearer(const char *value) {
 /* Checks access in a service without API keys. Routes of SRV_OWNER and SRV_ADMIN answer only if the
  * service listens on a local address, and a trusted proxy names no other client; all other routes
  * answer everybody. */
-static void judge_place(srv_exchange *x, srv_access access) {
+static bool check_place(srv_exchange *x, srv_access access) {
     const bool local = x->daemon->is_local && (!x->link->proxied || srv_client_is_local(x->client));
     x->req.admin = local;
-    if (access >= SRV_OWNER && !local)
-        refuse(
-            x, SRV_FORBIDDEN, NULL,
-            "beyond loopback this needs an API key with the right \"admin\", and the service has "
-            "no keys: see the setting keys_file");
+    return access < SRV_OWNER || local ||
+           refuse(x, SRV_FORBIDDEN, NULL,
+                  "beyond loopback this needs an API key with the right \"admin\", and the service "
+                  "has no keys: see the setting keys_file");
 }
 
 /* Counts the request among the running ones of its API key, or refuses it if there are too many. */
-static void start(srv_exchange *x) {
+static bool start(srv_exchange *x) {
     srv_app *app = x->req.app;
     size_t limit;
     x->key_runs = srv_keys_start(app->keys, x->key, (size_t)app->config->key_requests, &limit);
     if (x->key_runs)
-        return;
+        return true;
     bool by_setting = limit == (size_t)app->config->key_requests;
-    srv_problem_limit(
+    return srv_problem_limit(
         &x->req, SRV_QUOTA, NULL, (double)limit, by_setting ? "key_requests" : "keys_file",
         "%zu request%s of this API key %s under way, as many as it may have at a time", limit,
         limit == 1 ? "" : "s", limit == 1 ? "is" : "are");
-    srv_body_refuse(x);
 }
 
 /* Checks the API key of a request to a service with API keys. */
-static void judge_key(srv_exchange *x, srv_access access) {
+static bool check_key(srv_exchange *x, srv_access access) {
     const srv_head *h = &x->head;
     const char *token = bearer(h->authorization);
     bool admin = false;
-    if (h->authorizations > 1) {
-        refuse(x, SRV_BAD_REQUEST, NULL, "more than one Authorization header");
-        return;
-    }
-    if (!token) {
-        refuse(x, SRV_UNAUTHORIZED, SRV_CHALLENGE,
-               h->authorization
-                   ? "an API key is needed, as \"Authorization: Bearer KEY\"; found another scheme"
-                   : "an API key is needed, as \"Authorization: Bearer KEY\"; found none");
-        return;
-    }
+    if (h->authorizations > 1)
+        return refuse(x, SRV_BAD_REQUEST, NULL, "more than one Authorization header");
+    if (!token)
+        return refuse(
+            x, SRV_UNAUTHORIZED, SRV_CHALLENGE,
+            h->authorization
+                ? "an API key is needed, as \"Authorization: Bearer KEY\"; found another scheme"
+                : "an API key is needed, as \"Authorization: Bearer KEY\"; found none");
     x->key = srv_keys_find(x->req.app->keys, token, strlen(token), &admin);
-    if (!x->key)
-        refuse(x, SRV_UNAUTHORIZED, SRV_CHALLENGE ", error=\"invalid_token\"",
-               "the API key is not one of those that this service knows");
-    else if (access == SRV_ADMIN && !admin)
-        refuse(x, SRV_FORBIDDEN, SRV_CHALLENGE ", error=\"insufficient_scope\", scope=\"admin\"",
-               "the API key has not the right \"admin\", which this needs");
-    else
-        start(x);
-    x->req.owner = x->key ? srv_key_name(x->key) : NULL;
-    if (x->key)
-        x->task.client = srv_owner_of(x->req.owner);
     x->task.most = (size_t)x->req.app->config->requests_running - 1;
+    if (!x->key)
+        return refuse(x, SRV_UNAUTHORIZED, SRV_CHALLENGE ", error=\"invalid_token\"",
+                      "the API key is not one of those that this service knows");
+    x->req.owner = srv_key_name(x->key);
     x->req.admin = admin;
+    x->task.client = srv_owner_of(x->req.owner);
+    if (access == SRV_ADMIN && !admin)
+        return refuse(x, SRV_FORBIDDEN,
+                      SRV_CHALLENGE ", error=\"insufficient_scope\", scope=\"admin\"",
+                      "the API key has not the right \"admin\", which this needs");
+    return start(x);
 }
 
 /* Takes "token=…" out of the query string, so that neither the handler nor the log sees it. Returns
@@ -313,10 +296,6 @@ static bool has_token(srv_exchange *x) {
     if (!route || !route->takes_token || !take_token(x) || x->head.authorizations)
         return false;
     x->req.read_token = x->read_token;
-    if (!*x->read_token)
-        refuse(x, SRV_UNAUTHORIZED, SRV_CHALLENGE,
-               "the token of the query string is none: expected the 32 digits of 0-9 a-f that are "
-               "the read_token of a run");
     return true;
 }
 
@@ -328,40 +307,41 @@ static bool wants_page(const srv_exchange *x) {
            srv_accept_choose(x->head.accept, route->produces) == SRV_ACCEPT_HTML;
 }
 
-void srv_auth(srv_exchange *x) {
+bool srv_auth(srv_exchange *x) {
     const srv_route *route = x->match.route;
     srv_access access = route ? route->access : SRV_KEYED;
-    judge_page(x);
-    if (srv_body_is_refused(x))
-        return;
+    if (!is_probe(x) && (!check_host(x) || !check_origin(x)))
+        return false;
     if (access == SRV_CLOSED)
-        refuse(x, SRV_FORBIDDEN, NULL, "this path is closed to everybody");
-    if (srv_body_is_refused(x) || access == SRV_OPEN || x->daemon->is_ops || wants_page(x) ||
+        return refuse(x, SRV_FORBIDDEN, NULL, "this path is closed to everybody");
+    if (access == SRV_OPEN || x->daemon->is_ops || wants_page(x) ||
         !strcmp(x->req.method, "OPTIONS"))
-        return;
-    if (x->req.app->keys && access == SRV_KEYED && has_token(x))
-        return;
-    if (x->req.app->keys)
-        judge_key(x, access);
-    else
-        judge_place(x, access);
+        return true;
+    if (!x->req.app->keys)
+        return check_place(x, access);
+    if (access == SRV_KEYED && has_token(x))
+        return *x->read_token ||
+               refuse(x, SRV_UNAUTHORIZED, SRV_CHALLENGE,
+                      "the token of the query string is none: expected the 32 digits of 0-9 a-f "
+                      "that are the read_token of a run");
+    return check_key(x, access);
 }
 
 /* Before a page may send a body of one of the types that are accepted here, the browser asks the
  * service by a preflight request (OPTIONS). A page whose origin is not allowed fails at the
  * preflight and cannot send its body. */
-void srv_auth_body(srv_exchange *x) {
+bool srv_auth_body(srv_exchange *x) {
     const srv_head *h = &x->head;
     const char *type = x->req.content_type;
     if ((!h->length && !h->chunked) || !strcmp(type, "application/json") ||
         !strcmp(type, SRV_OCTETS) || (*type && !srv_type_is_json(type) && srv_type_is_body(type)))
-        return;
+        return true;
     srv_problem(&x->req, SRV_MEDIA_TYPE, NULL,
                 "a page sends its body as " SRV_BODY_TYPES " or " SRV_OCTETS
                 " (Content-Type), found \"%.80s\"",
                 type);
     srv_reply_header(&x->req, "Accept-Post", SRV_BODY_TYPES);
-    srv_body_refuse(x);
+    return false;
 }
 
 void srv_auth_end(srv_exchange *x) {

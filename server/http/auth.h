@@ -21,13 +21,13 @@
 
 #include "http/exchange.h"
 
-/* Refuses the request if its client, or the web page that sent it, has no access. Otherwise holds
- * the API key of the request in x->key. Runs on the HTTP thread before the body is read; the
- * framing was checked and the route was found. */
-void srv_auth(srv_exchange *x);
-/* Refuses the request if it comes from a web page and its body has a type for which browsers send
- * no preflight. Runs after srv_auth has granted access. */
-void srv_auth_body(srv_exchange *x);
+/* Checks that the client, and the web page that sent the request, have access. Holds the API key of
+ * the request in x->key. Runs on the HTTP thread before the body is read; the framing was checked and
+ * the route was found. false: a problem is set. */
+bool srv_auth(srv_exchange *x);
+/* Checks that browsers send a preflight for the type of the body, if the request comes from a web
+ * page. Runs after srv_auth has granted access. false: a problem is set. */
+bool srv_auth_body(srv_exchange *x);
 /* Releases the API key of the request and no longer counts the request among the running ones of
  * this key. */
 void srv_auth_end(srv_exchange *x);

@@ -123,7 +123,7 @@ static void blame_budget(srv_exchange *x, size_t refusals) {
 /* Runs the handler, unless the request repeats an earlier one. */
 static srv_outcome run_handler(srv_exchange *x) {
     size_t place;
-    if (!x->head.idempotency_key || strcmp(x->req.method, "POST") != 0)
+    if (!x->head.idempotency_key || !srv_is_post(&x->req))
         return x->match.route->run(&x->req);
     if (!srv_repeats_begin(x, &place))
         return SRV_DONE;

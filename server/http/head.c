@@ -1,6 +1,7 @@
 #include "http/head.h"
 
 #include <ctype.h>
+#include <stddef.h>
 #include <string.h>
 #include <strings.h>
 
@@ -56,9 +57,53 @@ static void take_forwarded(srv_head *h, const char *value) {
     h->forwarded[h->forwards++] = value;
 }
 
+/* The headers of which the last value is kept: where srv_head has it, and where the number of such
+ * lines (0: they are not counted). */
+#define HEADER(name, value)                                                                        \
+    { name, sizeof name - 1, offsetof(srv_head, value), 0 }
+#define COUNTED(name, value, count)                                                                \
+    { name, sizeof name - 1, offsetof(srv_head, value), offsetof(srv_head, count) }
+static const struct header {
+    const char *name;
+    size_t size, value, count;
+} headers[] = {
+    COUNTED("Host", host, hosts),
+    COUNTED("Content-Type", type, types),
+    COUNTED("Content-Length", length_text, lengths),
+    COUNTED("Transfer-Encoding", transfer, transfers),
+    COUNTED("Content-Encoding", encoding, encodings),
+    HEADER("Accept-Encoding", accept_encoding),
+    COUNTED("Authorization", authorization, authorizations),
+    HEADER("Expect", expect),
+    HEADER("Origin", origin),
+    HEADER("X-Request-Id", id),
+    COUNTED("traceparent", trace, traces),
+    HEADER("Inference-Header-Content-Length", infer_header),
+    HEADER("Last-Event-ID", last_event_id),
+    COUNTED("Idempotency-Key", idempotency_key, idempotency_keys),
+    HEADER("If-Match", if_match),
+    HEADER("If-None-Match", if_none_match),
+    HEADER("Access-Control-Request-Method", request_method),
+    HEADER("Sec-Fetch-Site", fetch_site),
+    HEADER("Sec-Fetch-Mode", fetch_mode),
+    HEADER("Sec-Fetch-Dest", fetch_dest),
+};
+
+static void keep_value(srv_head *h, const char *key, size_t size, const char *value) {
+    for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
+        const struct header *row = &headers[i];
+        if (row->size != size || strncasecmp(row->name, key, size) != 0)
+            continue;
+        *(const char **)(void *)((char *)h + row->value) = value;
+        if (row->count)
+            ++*(unsigned *)(void *)((char *)h + row->count);
+        return;
+    }
+}
+
 /* Called by libmicrohttpd for each header line. */
-static enum MHD_Result look_at(void *cls, enum MHD_ValueKind kind, const char *key, size_t key_size,
-                               const char *value, size_t value_size) {
+static enum MHD_Result read_header(void *cls, enum MHD_ValueKind kind, const char *key,
+                                   size_t key_size, const char *value, size_t value_size) {
     srv_head *h = cls;
     (void)kind;
     if (!value)
@@ -66,52 +111,14 @@ static enum MHD_Result look_at(void *cls, enum MHD_ValueKind kind, const char *k
     h->bad_value = h->bad_value || has_controls(value, value_size);
     if (!is_token(key, key_size))
         h->bad_name = true;
-    else if (is(key, key_size, "Host"))
-        h->host = value, h->hosts++, h->bad_host = h->bad_host || !is_host(value);
     else if (is(key, key_size, "Accept"))
         h->accept = h->accept ? h->accept : value;
-    else if (is(key, key_size, "Content-Type"))
-        h->type = value, h->types++;
-    else if (is(key, key_size, "Content-Length"))
-        h->length_text = value, h->lengths++;
-    else if (is(key, key_size, "Transfer-Encoding"))
-        h->transfer = value, h->transfers++;
-    else if (is(key, key_size, "Content-Encoding"))
-        h->encoding = value, h->encodings++;
-    else if (is(key, key_size, "Accept-Encoding"))
-        h->accept_encoding = value;
-    else if (is(key, key_size, "Authorization"))
-        h->authorization = value, h->authorizations++;
-    else if (is(key, key_size, "Expect"))
-        h->expect = value;
-    else if (is(key, key_size, "Origin"))
-        h->origin = value;
     else if (is(key, key_size, "X-Forwarded-For"))
         take_forwarded(h, value);
-    else if (is(key, key_size, "X-Request-Id"))
-        h->id = value;
-    else if (is(key, key_size, "traceparent"))
-        h->trace = value, h->traces++;
-    else if (is(key, key_size, "Inference-Header-Content-Length"))
-        h->infer_header = value;
-    else if (is(key, key_size, "Last-Event-ID"))
-        h->last_event_id = value;
     else if (is(key, key_size, "Prefer"))
         srv_prefer_read(value, &h->prefer);
-    else if (is(key, key_size, "Idempotency-Key"))
-        h->idempotency_key = value, h->idempotency_keys++;
-    else if (is(key, key_size, "If-Match"))
-        h->if_match = value;
-    else if (is(key, key_size, "If-None-Match"))
-        h->if_none_match = value;
-    else if (is(key, key_size, "Access-Control-Request-Method"))
-        h->request_method = value;
-    else if (is(key, key_size, "Sec-Fetch-Site"))
-        h->fetch_site = value;
-    else if (is(key, key_size, "Sec-Fetch-Mode"))
-        h->fetch_mode = value;
-    else if (is(key, key_size, "Sec-Fetch-Dest"))
-        h->fetch_dest = value;
+    else
+        keep_value(h, key, key_size, value);
     return MHD_YES;
 }
 
@@ -127,48 +134,55 @@ static bool parse_length(const char *text, uint64_t *length) {
     return true;
 }
 
+/* --- checks ---
+ *
+ * A check returns false after it has set the problem. srv_head_read then refuses the request. */
+
 /* Refuses a request with an invalid head. The connection is closed after the reply, because nobody
  * can tell where the next request on it would begin. */
-static void refuse_framing(srv_exchange *x, srv_code code, const char *why) {
-    srv_problem(&x->req, code, NULL, "%s", why);
-    srv_body_refuse(x);
+static bool refuse_framing(srv_exchange *x, srv_code code, const char *why) {
     x->close = true;
+    return srv_problem(&x->req, code, NULL, "%s", why);
 }
 
-static void check_framing(srv_exchange *x, const char *version) {
+static bool check_framing(srv_exchange *x, const char *version) {
     srv_head *h = &x->head;
-    bool http10 = !strcmp(version, "HTTP/1.0");
+    bool http10 = !strcmp(version, "HTTP/1.0"), ok = true;
     if (h->target == h->target_end) /* two spaces and nothing between them */
-        refuse_framing(x, SRV_BAD_REQUEST, "the request line has no target");
+        ok = refuse_framing(x, SRV_BAD_REQUEST, "the request line has no target");
     else if (h->bad_uri)
-        refuse_framing(x, SRV_BAD_REQUEST, "the request target holds control characters");
+        ok = refuse_framing(x, SRV_BAD_REQUEST, "the request target holds control characters");
     else if (h->hidden)
-        refuse_framing(x, SRV_BAD_REQUEST,
-                       "the request line or a header holds a NUL, an empty name, a folded line or "
-                       "spaces beyond one, or ends in something else than CR LF");
+        ok = refuse_framing(
+            x, SRV_BAD_REQUEST,
+            "the request line or a header holds a NUL, an empty name, a folded line or "
+            "spaces beyond one, or ends in something else than CR LF");
     else if (h->bad_name)
-        refuse_framing(x, SRV_BAD_REQUEST, "a header name holds characters that no name may hold");
+        ok = refuse_framing(x, SRV_BAD_REQUEST,
+                            "a header name holds characters that no name may hold");
     else if (h->bad_value)
-        refuse_framing(x, SRV_BAD_REQUEST, "a header value holds control characters");
+        ok = refuse_framing(x, SRV_BAD_REQUEST, "a header value holds control characters");
     else if (h->transfers && http10)
-        refuse_framing(x, SRV_BAD_REQUEST, "HTTP/1.0 knows no Transfer-Encoding");
+        ok = refuse_framing(x, SRV_BAD_REQUEST, "HTTP/1.0 knows no Transfer-Encoding");
     else if (h->transfers && h->lengths)
-        refuse_framing(x, SRV_BAD_REQUEST,
-                       "Transfer-Encoding and Content-Length exclude each other");
+        ok = refuse_framing(x, SRV_BAD_REQUEST,
+                            "Transfer-Encoding and Content-Length exclude each other");
     else if (h->lengths > 1)
-        refuse_framing(x, SRV_BAD_REQUEST, "more than one Content-Length");
+        ok = refuse_framing(x, SRV_BAD_REQUEST, "more than one Content-Length");
     else if (h->types > 1 || h->encodings > 1)
-        refuse_framing(x, SRV_BAD_REQUEST, "more than one Content-Type or Content-Encoding");
+        ok = refuse_framing(x, SRV_BAD_REQUEST, "more than one Content-Type or Content-Encoding");
     else if (h->hosts > 1 || (!http10 && !h->hosts))
-        refuse_framing(x, SRV_BAD_REQUEST, "exactly one Host header is needed");
-    else if (h->bad_host)
-        refuse_framing(x, SRV_BAD_REQUEST, "the Host header is no host and port");
+        ok = refuse_framing(x, SRV_BAD_REQUEST, "exactly one Host header is needed");
+    else if (h->hosts && !is_host(h->host))
+        ok = refuse_framing(x, SRV_BAD_REQUEST, "the Host header is no host and port");
     else if (h->transfers > 1 || (h->transfers && strcasecmp(h->transfer, "chunked")))
-        refuse_framing(x, SRV_UNSUPPORTED, "the only transfer coding understood is \"chunked\"");
+        ok = refuse_framing(x, SRV_UNSUPPORTED,
+                            "the only transfer coding understood is \"chunked\"");
     else if (h->lengths && !parse_length(h->length_text, &h->length))
-        refuse_framing(x, SRV_BAD_REQUEST, "Content-Length must be a decimal number");
+        ok = refuse_framing(x, SRV_BAD_REQUEST, "Content-Length must be a decimal number");
     h->has_length = h->lengths == 1;
     h->chunked = h->transfers == 1;
+    return ok;
 }
 
 /* Drops "Expect: 100-continue" of a request without a body, after which there must be no "100
@@ -217,145 +231,145 @@ static void take_trace(srv_exchange *x) {
     srv_trace_begin(&x->trace, x->head.traces == 1 ? x->head.trace : NULL, random);
 }
 
-static void refuse_path(srv_exchange *x) {
+static bool refuse_path(srv_exchange *x) {
     srv_request *req = &x->req;
-    if (x->match.label == x->daemon->router->label_count) {
-        char near[160];
-        if (srv_router_nearest(x->daemon->router, req->path, near, sizeof near))
-            srv_problem(req, SRV_NOT_FOUND, NULL,
-                        "there is no such path; did you mean %s? GET / lists what there is", near);
-        else
-            srv_problem(req, SRV_NOT_FOUND, NULL,
-                        "there is no such path; GET / lists what there is");
-    } else {
-        const bool posts = !strcmp(req->method, "GET") && strstr(x->match.allow, "POST");
+    char near[160];
+    const bool known = x->match.label != x->daemon->router->label_count;
+    const bool posts = known && !strcmp(req->method, "GET") && strstr(x->match.allow, "POST");
+    if (known)
         srv_problem(req, SRV_METHOD, NULL, "%s is not answered here; allowed: %s%s",
                     srv_method_name(req->method), x->match.allow,
                     posts ? "; send a body (curl: -d '{…}')" : "");
+    else if (srv_router_nearest(x->daemon->router, req->path, near, sizeof near))
+        srv_problem(req, SRV_NOT_FOUND, NULL,
+                    "there is no such path; did you mean %s? GET / lists what there is", near);
+    else
+        srv_problem(req, SRV_NOT_FOUND, NULL, "there is no such path; GET / lists what there is");
+    if (known)
         srv_reply_header(req, "Allow", x->match.allow);
-    }
-    srv_body_refuse(x);
+    return false;
 }
 
-static void check_body_type(srv_exchange *x) {
+/* Adds a header to the problem that was set, which says what the service accepts. */
+static bool accept_only(srv_exchange *x, const char *header, const char *values) {
+    srv_reply_header(&x->req, header, values);
+    return false;
+}
+
+static bool check_body_type(srv_exchange *x) {
     srv_request *req = &x->req;
     const srv_head *h = &x->head;
-    const bool post = !strcmp(x->match.route->method, "POST");
-    const bool intake = x->match.route->intake;
+    const srv_route *route = x->match.route;
+    const bool post = srv_is_post(req);
     if (h->encoding && srv_coding_of(h->encoding) == SRV_UNKNOWN_CODING) {
         srv_problem(req, SRV_MEDIA_TYPE, NULL,
                     "the content codings understood are gzip, deflate and identity");
-        srv_reply_header(req, "Accept-Encoding", "gzip, deflate, identity");
-        srv_body_refuse(x);
-    } else if (intake && !srv_type_is_intake(req->content_type)) {
+        return accept_only(x, "Accept-Encoding", "gzip, deflate, identity");
+    }
+    if (route->intake && !srv_type_is_intake(req->content_type)) {
         srv_problem(req, SRV_MEDIA_TYPE, NULL,
                     "the body must be a file in the safetensors format "
                     "(application/vnd.safetensors or application/octet-stream) or JSON "
                     "(application/json), found \"%.200s\"",
                     req->content_type);
-        srv_reply_header(req, "Accept-Post", SRV_INTAKE_TYPES);
-        srv_body_refuse(x);
-    } else if (post && !intake && x->match.route->fields && !srv_type_is_body(req->content_type)) {
+        return accept_only(x, "Accept-Post", SRV_INTAKE_TYPES);
+    }
+    if (post && !route->intake && route->fields && !srv_type_is_body(req->content_type)) {
         srv_problem(req, SRV_MEDIA_TYPE, NULL,
                     "the body must be JSON (\"Content-Type: application/json\", or none at all) or "
                     "binary (application/vnd.safetensors, application/x-npy, application/x-npz), "
                     "found \"%.200s\"",
                     req->content_type);
-        srv_reply_header(req, "Accept-Post", SRV_BODY_TYPES);
-        srv_body_refuse(x);
-    } else if (post && h->type && srv_type_is_json(req->content_type) &&
-               !srv_type_is_utf8(h->type)) {
+        return accept_only(x, "Accept-Post", SRV_BODY_TYPES);
+    }
+    if (post && h->type && srv_type_is_json(req->content_type) && !srv_type_is_utf8(h->type)) {
         srv_problem(req, SRV_MEDIA_TYPE, NULL,
                     "JSON is read as utf-8 (RFC 8259), found \"%.200s\": leave the charset out, or "
                     "send utf-8",
                     h->type);
-        srv_reply_header(req, "Accept-Post", SRV_BODY_TYPES);
-        srv_body_refuse(x);
+        return accept_only(x, "Accept-Post", SRV_BODY_TYPES);
     }
+    return true;
 }
 
-static void check_accept(srv_exchange *x) {
+static bool check_accept(srv_exchange *x) {
     srv_request *req = &x->req;
     const srv_route *route = x->match.route;
+    char types[256];
     req->accept = srv_accept_choose(x->head.accept, route->produces);
-    if (!req->accept && route->produces) {
-        char types[256];
-        srv_problem(req, SRV_NOT_ACCEPTABLE, NULL, "this path answers with %s",
-                    srv_accept_names(route->produces, types, sizeof types));
-        srv_body_refuse(x);
-    } else if (x->head.accept_encoding &&
-               srv_coding_choose(x->head.accept_encoding) == SRV_UNKNOWN_CODING) {
-        srv_problem(req, SRV_NOT_ACCEPTABLE, NULL,
-                    "the content codings of answers are identity, gzip and deflate");
-        srv_body_refuse(x);
-    }
+    if (!req->accept && route->produces)
+        return srv_problem(req, SRV_NOT_ACCEPTABLE, NULL, "this path answers with %s",
+                           srv_accept_names(route->produces, types, sizeof types));
+    return !x->head.accept_encoding ||
+           srv_coding_choose(x->head.accept_encoding) != SRV_UNKNOWN_CODING ||
+           srv_problem(req, SRV_NOT_ACCEPTABLE, NULL,
+                       "the content codings of answers are identity, gzip and deflate");
 }
 
 /* The specification writes the key in quotes, and many clients leave them out. Quotes count as
  * characters of the key. */
-static void check_idempotency_key(srv_exchange *x) {
+static bool check_idempotency_key(srv_exchange *x) {
     const srv_head *h = &x->head;
     const size_t size = h->idempotency_key ? strlen(h->idempotency_key) : 1;
-    if (h->idempotency_keys <= 1 && size >= 1 && size <= SRV_REPEAT_KEY)
-        return;
-    srv_problem(&x->req, SRV_BAD_REQUEST, NULL,
-                "expected one Idempotency-Key of 1 to %d characters", SRV_REPEAT_KEY);
-    srv_body_refuse(x);
+    return (h->idempotency_keys <= 1 && size >= 1 && size <= SRV_REPEAT_KEY) ||
+           srv_problem(&x->req, SRV_BAD_REQUEST, NULL,
+                       "expected one Idempotency-Key of 1 to %d characters", SRV_REPEAT_KEY);
 }
 
-/* Query strings that the decoder reads are checked there. Documents for browsers, and their files,
+/* The decoder checks the query strings that it reads. Documents for browsers, and their files,
  * ignore theirs, since links to a page often get parameters on their way. */
-static void check_query(srv_exchange *x) {
+static bool check_query(srv_exchange *x) {
     const srv_request *req = &x->req;
     const srv_route *route = x->match.route;
-    const bool post = !strcmp(route->method, "POST");
-    const bool read = route->fields && (!post || !strcmp(req->content_type, SRV_NPY));
+    const bool read = route->fields && (!srv_is_post(req) || !strcmp(req->content_type, SRV_NPY));
     const bool ignored = !route->produces || req->accept == SRV_ACCEPT_HTML;
-    if (*req->query && !read && !ignored && !srv_query_refuse(&x->req, route->fields))
-        srv_body_refuse(x);
+    return !*req->query || read || ignored || srv_query_refuse(&x->req, route->fields);
 }
 
-/* Refuses requests that cannot be answered: an unknown path, method, expectation, body type or
- * answer type. The order of the checks makes the most helpful problem come first. */
-static void check_request(srv_exchange *x) {
+static bool check_expectation(srv_exchange *x) {
     const char *expect = x->head.expect;
-    if (!x->match.route) {
-        refuse_path(x);
-        return;
-    }
-    if (expect && strcasecmp(expect, "100-continue")) {
-        srv_problem(&x->req, SRV_EXPECTATION, NULL,
-                    "the only expectation understood is 100-continue");
-        srv_body_refuse(x);
-        return;
-    }
-    check_idempotency_key(x);
-    if (!srv_body_is_refused(x))
-        check_body_type(x);
-    if (!srv_body_is_refused(x))
-        check_accept(x);
-    if (!srv_body_is_refused(x))
-        check_query(x);
+    return !expect || !strcasecmp(expect, "100-continue") ||
+           srv_problem(&x->req, SRV_EXPECTATION, NULL,
+                       "the only expectation understood is 100-continue");
+}
+
+/* Checks that the request can be answered: its path, method, expectation, body type and answer
+ * type. The order of the checks makes the most helpful problem come first. */
+static bool check_request(srv_exchange *x) {
+    if (!x->match.route)
+        return refuse_path(x);
+    return check_expectation(x) && check_idempotency_key(x) && check_body_type(x) &&
+           check_accept(x) && check_query(x);
 }
 
 /* Lets the route decide whether the body goes to an intake, and checks that it may. */
-static void open_intake(srv_exchange *x) {
+static bool open_intake(srv_exchange *x) {
     srv_request *req = &x->req;
     const srv_head *h = &x->head;
-    if (!x->match.route->intake(req, h->length)) {
-        srv_body_refuse(x);
-    } else if (req->intake && h->encoding) {
+    if (!x->match.route->intake)
+        return true;
+    if (!x->match.route->intake(req, h->length))
+        return false;
+    if (req->intake && h->encoding) {
         srv_problem(req, SRV_MEDIA_TYPE, NULL,
                     "a body of this type is taken without a content coding, found \"%.80s\"",
                     h->encoding);
-        srv_reply_header(req, "Accept-Encoding", "identity");
-        srv_body_refuse(x);
-    } else if (req->intake && h->length > req->intake->most) {
-        srv_problem_limit(req, SRV_TOO_LARGE, NULL, (double)req->intake->most, req->intake->setting,
-                          "the body has %llu bytes, at most %llu are taken",
-                          (unsigned long long)h->length, (unsigned long long)req->intake->most);
-        srv_body_refuse(x);
+        return accept_only(x, "Accept-Encoding", "identity");
     }
+    return !req->intake || h->length <= req->intake->most ||
+           srv_problem_limit(req, SRV_TOO_LARGE, NULL, (double)req->intake->most,
+                             req->intake->setting,
+                             "the body has %llu bytes, at most %llu are taken",
+                             (unsigned long long)h->length, (unsigned long long)req->intake->most);
+}
+
+/* Asks admission, which bounds the memory of all bodies. An intake takes at most its own memory. */
+static bool is_admitted(srv_exchange *x) {
+    srv_request *req = &x->req;
+    uint64_t length = x->head.length;
+    if (req->intake && length > req->intake->memory)
+        length = req->intake->memory;
+    return srv_admission_header(req->app->admission, req, x->task.client, length, req->start_ns);
 }
 
 static bool is_status_path(const char *path) {
@@ -405,7 +419,6 @@ static bool answer_options(srv_exchange *x) {
         return false;
     srv_reply_set(&x->req, 204, NULL, "", 0);
     srv_reply_header(&x->req, "Allow", x->match.allow);
-    srv_body_refuse(x);
     return true;
 }
 
@@ -439,7 +452,7 @@ void srv_head_unread(srv_exchange *x) {
 static void read_lines(srv_exchange *x, const char *version) {
     srv_head *h = &x->head;
     srv_request *req = &x->req;
-    MHD_get_connection_values_n(x->connection, MHD_HEADER_KIND, look_at, h);
+    MHD_get_connection_values_n(x->connection, MHD_HEADER_KIND, read_header, h);
     h->hidden = srv_old_hides(x, version);
     if (x->link->proxied)
         take_client(x);
@@ -468,42 +481,29 @@ static void find_route(srv_exchange *x) {
     req->only_400 = x->match.route && x->match.route->open_inference;
 }
 
-/* Returns false if the service is shutting down and refuses new requests. Status paths are always
- * served. */
-static bool is_served(const srv_exchange *x) {
-    return atomic_load_explicit(&x->req.app->draining, memory_order_relaxed) != SRV_REFUSING ||
-           is_status_path(x->req.path);
+/* Checks that the service is not shutting down. Status paths are always served. */
+static bool is_served(srv_exchange *x) {
+    if (atomic_load_explicit(&x->req.app->draining, memory_order_relaxed) != SRV_REFUSING ||
+        is_status_path(x->req.path))
+        return true;
+    x->close = true;
+    return srv_problem(&x->req, SRV_DRAINING, NULL, "the server is shutting down");
 }
 
 void srv_head_read(srv_exchange *x, const char *target, const char *method, const char *version) {
-    srv_request *req = &x->req;
-    req->method = method;
-    req->path = path_of(target, &x->head);
+    x->req.method = method;
+    x->req.path = path_of(target, &x->head);
     read_lines(x, version);
     find_route(x);
-    check_framing(x, version);
-    if (srv_body_is_refused(x))
-        return;
-    if (x->head.expect)
+    bool ok = check_framing(x, version) && !srv_body_is_refused(x); /* a long target refuses it */
+    if (ok && x->head.expect)
         drop_expectation(x);
-    if (!is_served(x)) {
-        srv_problem(req, SRV_DRAINING, NULL, "the server is shutting down");
-        srv_body_refuse(x);
-        x->close = true;
-        return;
-    }
-    srv_auth(x);
-    if (srv_body_is_refused(x) || (!strcmp(method, "OPTIONS") && answer_options(x)))
-        return;
-    check_request(x);
-    if (x->head.origin && !srv_body_is_refused(x))
-        srv_auth_body(x);
-    if (!srv_body_is_refused(x) && x->match.route->intake)
-        open_intake(x);
-    uint64_t length = x->head.length; /* the bytes that take memory */
-    if (req->intake && length > req->intake->memory)
-        length = req->intake->memory;
-    if (!srv_body_is_refused(x) &&
-        !srv_admission_header(req->app->admission, req, x->task.client, length, req->start_ns))
+    ok = ok && is_served(x) && srv_auth(x);
+    if (ok && !strcmp(method, "OPTIONS") && answer_options(x))
+        ok = false; /* the reply is set, and a body is not read */
+    else
+        ok = ok && check_request(x) && (!x->head.origin || srv_auth_body(x)) && open_intake(x) &&
+             is_admitted(x);
+    if (!ok)
         srv_body_refuse(x);
 }

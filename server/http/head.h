@@ -38,7 +38,6 @@ typedef struct srv_head {
     bool bad_uri;   /* the request target has control characters, plain or percent-encoded */
     bool bad_name;  /* a header name has characters that are not allowed in a name */
     bool bad_value; /* a header value has control characters */
-    bool bad_host;  /* the Host header has characters that a host and port cannot have */
     /* Places in the buffer of libmicrohttpd before 1.0 (before_1_0.h). */
     const char *target, *target_end; /* the request target as received */
     const char *body_from; /* where the area begins into which bodies are read; NULL: not known */

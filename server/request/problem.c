@@ -103,9 +103,7 @@ const char *srv_problem_example(attn_arena *arena, srv_code code) {
 static const char *place_in_query(const srv_request *req, const char *pointer,
                                   char text[POINTER_MOST]) {
     const char *inner = pointer && *pointer ? strchr(pointer + 1, '/') : NULL;
-    const bool query =
-        inner && req->query && *req->query && req->method && strcmp(req->method, "POST") != 0;
-    if (!query)
+    if (!inner || !req->query || !*req->query || !srv_is_queried(req))
         return pointer;
     if (!(inner[1] >= '0' && inner[1] <= '9')) {
         pointer = inner;

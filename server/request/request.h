@@ -6,6 +6,7 @@
 #define SRV_REQUEST_H
 
 #include <attn/attn.h>
+#include <string.h>
 
 typedef struct srv_app srv_app;                   /* shared.h */
 typedef struct srv_config srv_config;             /* config/config.h */
@@ -132,6 +133,14 @@ typedef enum srv_outcome {
      */
     SRV_DEFER,
 } srv_outcome;
+
+static inline bool srv_is_post(const srv_request *req) {
+    return req->method && !strcmp(req->method, "POST");
+}
+/* Returns whether the fields of the request are parameters of its query string, and not in a body. */
+static inline bool srv_is_queried(const srv_request *req) {
+    return req->method && !srv_is_post(req);
+}
 
 /* Returns whether the client accepts text but not JSON. */
 bool srv_reads_text(const srv_request *req);

@@ -470,8 +470,7 @@ bool srv_decode_document(srv_decoder *d, const srv_field *fields, void *out) {
 /* The pointer leads to the object that lacks the field. A query string has no object: there it is
  * the name. */
 static bool refuse_missing(srv_decoder *d, const srv_field *f) {
-    const srv_request *req = d->own.req;
-    const bool query = req->method && strcmp(req->method, "POST") != 0;
+    const bool query = srv_is_queried(d->own.req);
     if (query)
         attn_path_key(&d->s.path, f->name, strlen(f->name));
     return srv_scan_refuse(&d->s, SRV_VALUE, "the %s \"%s\" is required: %s",

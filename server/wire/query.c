@@ -198,9 +198,8 @@ bool srv_query_text(srv_request *req, const srv_field *fields, const char **text
         return false;
     attn_text_add(&t, "{");
     size_t written = put_pairs(&t, req, pairs, n, NULL, 0);
-    const bool post = strcmp(req->method ? req->method : "", "POST") == 0;
     for (const srv_field *f = fields; f->name; f++) {
-        if (f->kind != SRV_OBJECT || (post && !has_pairs(pairs, n, f)))
+        if (f->kind != SRV_OBJECT || (srv_is_post(req) && !has_pairs(pairs, n, f)))
             continue;
         attn_text_add(&t, "%s\"%s\":{", written++ ? "," : "", f->name);
         put_pairs(&t, req, pairs, n, f, 0);

@@ -74,13 +74,12 @@ bool srv_pair(const srv_scope *scope, const char *name, const srv_ints *list, in
 
 bool srv_ranges_check(const srv_scope *scope, const char *name, const srv_ranges *ranges,
                       size_t size) {
-    const bool body = strcmp(scope->req->method, "POST") == 0;
     for (size_t i = 0; i < ranges->count; i++) {
         const srv_bounds *r = &ranges->items[i];
         if (r->from < 0 || r->from >= r->to || (uint64_t)r->to > size)
-            return srv_refuse(scope, SRV_VALUE, name,
-                              "%s must be %s with 0 <= from < to <= %zu, found %.200s", name,
-                              body ? "[from, to]" : "from:to", size, ranges->text);
+            return srv_refuse(
+                scope, SRV_VALUE, name, "%s must be %s with 0 <= from < to <= %zu, found %.200s",
+                name, srv_is_queried(scope->req) ? "from:to" : "[from, to]", size, ranges->text);
     }
     return true;
 }

@@ -228,7 +228,7 @@ void srv_run_keep(srv_request *req, const srv_run *run) {
         attn_text_add(&t, "no-store");
     else
         attn_text_add(&t, "private, max-age=%" PRId64 ", immutable", left > 0 ? left : 0);
-    if (strcmp(req->method, "POST") == 0 ||
+    if (srv_is_post(req) ||
         (req->reply.status != 200 && req->reply.status != 204 && req->reply.status != 304))
         return;
     srv_reply_header(req, "Cache-Control", t.failed ? "no-store" : t.data);
