@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "draw/colour.h"
+#include "number/digits.h"
 
 typedef struct colour_table {
     size_t count;
@@ -136,15 +137,11 @@ double attn_draw_value(const attn_draw_scale *s, double t) {
 
 /* --- colours --- */
 
-static unsigned digit(char c) {
-    return (unsigned)(c <= '9' ? c - '0' : c - 'a' + 10);
-}
-
 static attn_rgb entry(const colour_table *table, size_t i) {
     const char *p = table->hex + 6 * i;
-    return (attn_rgb){(uint8_t)(digit(p[0]) * 16 + digit(p[1])),
-                      (uint8_t)(digit(p[2]) * 16 + digit(p[3])),
-                      (uint8_t)(digit(p[4]) * 16 + digit(p[5]))};
+    return (attn_rgb){(uint8_t)(attn_hex_digit(p[0]) * 16 + attn_hex_digit(p[1])),
+                      (uint8_t)(attn_hex_digit(p[2]) * 16 + attn_hex_digit(p[3])),
+                      (uint8_t)(attn_hex_digit(p[4]) * 16 + attn_hex_digit(p[5]))};
 }
 
 static uint8_t blend(uint8_t a, uint8_t b, double part) {

@@ -7,6 +7,7 @@
 
 #include "base/try.h"
 #include "io/checksum.h"
+#include "number/digits.h"
 
 /* --- CRC32C --- */
 
@@ -85,18 +86,11 @@ size_t attn_checksums_text_size(size_t size) {
 }
 
 void attn_checksums_write(const attn_checksums *table, char *text) {
-    static const char digits[] = "0123456789abcdef";
     memcpy(text, LEAD, sizeof LEAD - 1);
     text += sizeof LEAD - 1;
     for (size_t i = 0; i < attn_checksums_count(table->size); i++)
-        for (int shift = 28; shift >= 0; shift -= 4)
-            *text++ = digits[table->sums[i] >> shift & 15];
+        text = attn_put_hex(text, table->sums[i], DIGITS);
     *text = 0;
-}
-
-/* Returns the value of a lower-case hexadecimal digit; -1: it is none. */
-static int digit_of(char c) {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
 attn_status attn_checksums_read(const char *text, size_t size, attn_arena *arena,
@@ -112,13 +106,11 @@ attn_status attn_checksums_read(const char *text, size_t size, attn_arena *arena
                          strlen(text) - (sizeof LEAD - 1));
     ATTN_TRY(attn_checksums_begin(size, arena, &table, err));
     text += sizeof LEAD - 1;
-    for (size_t i = 0; i < DIGITS * count; i++) {
-        const int digit = digit_of(text[i]);
-        if (digit < 0)
-            return attn_fail(err, ATTN_EVALUE, "checksums",
-                             "expected hexadecimal digits 0 … 9 and a … f only");
-        table.sums[i / DIGITS] = table.sums[i / DIGITS] << 4 | (uint32_t)digit;
-    }
+    if (strspn(text, "0123456789abcdef") != DIGITS * count)
+        return attn_fail(err, ATTN_EVALUE, "checksums",
+                         "expected hexadecimal digits 0 … 9 and a … f only");
+    for (size_t i = 0; i < DIGITS * count; i++)
+        table.sums[i / DIGITS] = table.sums[i / DIGITS] << 4 | (uint32_t)attn_hex_digit(text[i]);
     table.added = size;
     *out = table;
     return ATTN_OK;

@@ -6,6 +6,7 @@
 #include "base/try.h"
 #include "io/safetensors_layout.h"
 #include "io/seal.h"
+#include "number/digits.h"
 
 enum { DIGITS = 8, TEXTS = 3 };
 static const char ZEROS[DIGITS + 1] = "00000000";
@@ -30,12 +31,6 @@ static uint32_t header_sum(const char *header, size_t size, const char *digits) 
     uint32_t sum = attn_crc32c(0, header, before);
     sum = attn_crc32c(sum, ZEROS, DIGITS);
     return attn_crc32c(sum, digits + DIGITS, size - after);
-}
-
-static void write_digits(char *to, uint32_t sum) {
-    char text[DIGITS + 1];
-    snprintf(text, sizeof text, "%08x", (unsigned)sum);
-    memcpy(to, text, DIGITS);
 }
 
 static const char *text_of(const attn_safetensors *file, const char *key) {
@@ -98,7 +93,7 @@ static attn_status write_seal(const attn_checksums *table, const void *header, s
     ATTN_TAKEN(text && sums && digits, "the checksums of the tensors", err);
     attn_checksums_write(table, text);
     memcpy(sums, text, n);
-    write_digits(digits, header_sum(header, size, digits));
+    attn_put_hex(digits, header_sum(header, size, digits), DIGITS);
     return ATTN_OK;
 }
 
@@ -124,7 +119,7 @@ static attn_status check_header(const char *data, size_t size, const char *text,
     const char *digits = behind(data, size, HEADER_LEAD, DIGITS);
     char right[DIGITS + 1] = "";
     if (digits)
-        write_digits(right, header_sum(data, size, digits));
+        attn_put_hex(right, header_sum(data, size, digits), DIGITS);
     if (digits && !strcmp(right, text) && !memcmp(digits, text, DIGITS))
         return ATTN_OK;
     return attn_fail(err, ATTN_EVALUE, ATTN_SEAL_HEADER,

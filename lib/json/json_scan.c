@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "number/digits.h"
 #include "number/number.h"
 #include "number/print_small.h"
 
@@ -178,11 +179,7 @@ bool attn_scan_more(attn_scan *s, char close, bool *more) {
 static int hex4(const char *p) {
     int v = 0;
     for (int i = 0; i < 4; i++) {
-        char c = p[i];
-        int digit = c >= '0' && c <= '9'   ? c - '0'
-                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                           : -1;
+        const int digit = attn_hex_digit(p[i]);
         if (digit < 0)
             return -1;
         v = v * 16 + digit;

@@ -222,35 +222,17 @@ void attn_json_key_array(attn_json_text *j, const char *key) {
     attn_json_array(j);
 }
 
-void attn_json_key_string(attn_json_text *j, const char *key, const char *text) {
-    attn_json_key(j, key);
-    attn_json_string(j, text);
-}
-
-void attn_json_key_bool(attn_json_text *j, const char *key, bool value) {
-    attn_json_key(j, key);
-    attn_json_bool(j, value);
-}
-
-void attn_json_key_int(attn_json_text *j, const char *key, int64_t value) {
-    attn_json_key(j, key);
-    attn_json_int(j, value);
-}
-
-void attn_json_key_size(attn_json_text *j, const char *key, size_t value) {
-    attn_json_key(j, key);
-    attn_json_size(j, value);
-}
-
-void attn_json_key_real(attn_json_text *j, const char *key, double value) {
-    attn_json_key(j, key);
-    attn_json_real(j, value);
-}
-
-void attn_json_key_float(attn_json_text *j, const char *key, float value) {
-    attn_json_key(j, key);
-    attn_json_float(j, value);
-}
+#define KEYED(kind, type)                                                                          \
+    void attn_json_key_##kind(attn_json_text *j, const char *key, type value) {                    \
+        attn_json_key(j, key);                                                                     \
+        attn_json_##kind(j, value);                                                                \
+    }
+KEYED(string, const char *)
+KEYED(bool, bool)
+KEYED(int, int64_t)
+KEYED(size, size_t)
+KEYED(real, double)
+KEYED(float, float)
 
 void attn_json_key_strings(attn_json_text *j, const char *key, const char *const *texts, size_t n) {
     attn_json_key(j, key);

@@ -154,16 +154,22 @@ bool attn_mask_narrows(const attn_mask *m) {
     return m->pattern_count && !attn_mask_fills(m);
 }
 
-void attn_mask_narrow(const attn_mask *m, size_t b, size_t i, size_t rows, size_t *from,
-                      size_t *to) {
+/* Narrows the keys [*from, *to) by all patterns to those from the first to the last one that a row
+ * of i … i + rows - 1 sees. */
+static void narrow_by_patterns(const attn_mask *m, size_t b, size_t i, size_t rows, size_t *from,
+                               size_t *to) {
     const int64_t first = (int64_t)i + m->offset[b], last = first + (int64_t)rows - 1;
     int64_t lo = (int64_t)*from, hi = (int64_t)*to;
-    if (!attn_mask_narrows(m) || !rows)
-        return;
     for (size_t l = 0; l < m->pattern_count; l++)
         attn_pattern_narrow(m->patterns[l], first, last, &lo, &hi);
     *from = (size_t)lo;
     *to = (size_t)hi;
+}
+
+void attn_mask_narrow(const attn_mask *m, size_t b, size_t i, size_t rows, size_t *from,
+                      size_t *to) {
+    if (attn_mask_narrows(m) && rows)
+        narrow_by_patterns(m, b, i, rows, from, to);
 }
 
 static const uint8_t *edit_keep(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0,
@@ -186,15 +192,14 @@ _Static_assert((int)ATTN_FILL_HIDE == ATTN_EDIT_HIDE && (int)ATTN_FILL_ADD == AT
 /* Narrows the keys [*lo, *hi) by the patterns to those from the first to the last one that row i
  * sees. Returns whether it sees all keys between them, so that no bytes are needed. */
 static bool narrow_to_run(const attn_mask *m, size_t b, size_t i, size_t *lo, size_t *hi) {
-    const int64_t position = (int64_t)i + m->offset[b];
-    int64_t from = (int64_t)*lo, to = (int64_t)*hi;
-    for (size_t l = 0; l < m->pattern_count; l++)
-        attn_pattern_narrow(m->patterns[l], position, position, &from, &to);
+    size_t from = *lo, to = *hi;
+    narrow_by_patterns(m, b, i, 1, &from, &to);
     for (size_t l = 0; l < m->pattern_count && from < to; l++)
-        if (!attn_pattern_sees_between(m->patterns[l], position, from, to))
+        if (!attn_pattern_sees_between(m->patterns[l], (int64_t)i + m->offset[b], (int64_t)from,
+                                       (int64_t)to))
             return false;
-    *lo = (size_t)from;
-    *hi = (size_t)to;
+    *lo = from;
+    *hi = to;
     return true;
 }
 

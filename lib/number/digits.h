@@ -1,4 +1,5 @@
-/* Eight digits at a time, for the writers of numbers. */
+/* Digits: eight decimal ones at a time for the writers of numbers, powers of ten, and hexadecimal
+ * ones. */
 #ifndef ATTN_DIGITS_H
 #define ATTN_DIGITS_H
 
@@ -16,5 +17,26 @@ static inline uint64_t attn_eight_digits(uint32_t v) {
 }
 
 #define ATTN_ZEROS 0x3030303030303030u /* eight bytes '0' */
+
+/* attn_tens[n] is 10^n. */
+static const uint64_t attn_tens[] = {
+    (uint64_t)1e0,  (uint64_t)1e1,  (uint64_t)1e2,  (uint64_t)1e3,  (uint64_t)1e4,  (uint64_t)1e5,
+    (uint64_t)1e6,  (uint64_t)1e7,  (uint64_t)1e8,  (uint64_t)1e9,  (uint64_t)1e10, (uint64_t)1e11,
+    (uint64_t)1e12, (uint64_t)1e13, (uint64_t)1e14, (uint64_t)1e15, (uint64_t)1e16, (uint64_t)1e17};
+
+/* Returns the value of a hexadecimal digit of either case; -1: it is none. */
+static inline int attn_hex_digit(char c) {
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
+
+/* Writes the last n hexadecimal digits of v, in lower case, and returns the position after them. */
+static inline char *attn_put_hex(char *p, uint64_t v, int n) {
+    for (int i = n - 1; i >= 0; i--, v >>= 4)
+        p[i] = "0123456789abcdef"[v & 15];
+    return p + n;
+}
 
 #endif

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "number/digits.h"
 #include "number/number.h"
 #include "number/number_powers.h"
 
@@ -27,9 +28,6 @@ typedef struct decimal {
     const char *last;    /* the position after the last digit, without the exponent */
     int64_t point_shift; /* number of digits after the point */
 } decimal;
-
-static const uint64_t small_powers[] = {1,      10,      100,      1000,     10000,
-                                        100000, 1000000, 10000000, 100000000};
 
 static inline bool is_digit(char c) {
     return (unsigned char)(c - '0') < 10;
@@ -62,7 +60,7 @@ static inline const char *digits(const char *p, const char *end, uint64_t *w) {
         int n, m;
         uint64_t high = eight_digits(p, &n), low = eight_digits(p + 8, &m);
         m = n == 8 ? m : 0;
-        *w = (*w * small_powers[n] + high) * small_powers[m] + (m ? low : 0);
+        *w = (*w * attn_tens[n] + high) * attn_tens[m] + (m ? low : 0);
         p += n + m;
         if (n + m < 16)
             return p;

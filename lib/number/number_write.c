@@ -250,9 +250,7 @@ static unsigned __int128 scaled(double value, uint64_t ten) {
 char *attn_write_decimals(char *p, double value, int decimals) {
     if (fabs(value) >= 9007199254740992.0) /* 2^53: no digits after the point */
         return attn_write_f64(p, value);
-    uint64_t ten = 1;
-    for (int i = 0; i < decimals; i++)
-        ten *= 10;
+    uint64_t ten = attn_tens[decimals];
     unsigned __int128 v = scaled(value, ten);
     uint64_t whole = v <= UINT64_MAX ? (uint64_t)v / ten : (uint64_t)(v / ten);
     uint64_t fraction = (uint64_t)(v - (unsigned __int128)whole * ten);

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "number/digits.h"
 #include "number/print_small.h"
 
 char *attn_put(char *p, const char *text) {
@@ -64,7 +65,6 @@ bool attn_is_utf8(const char *text) {
 }
 
 static char *escape_control(char *p, char c) {
-    static const char hex[] = "0123456789abcdef";
     static const char from[] = "\b\t\n\f\r", to[] = "btnfr";
     const char *known = c ? strchr(from, c) : NULL;
     *p++ = '\\';
@@ -73,9 +73,7 @@ static char *escape_control(char *p, char c) {
         return p;
     }
     memcpy(p, "u00", 3);
-    p[3] = hex[(uint8_t)c >> 4];
-    p[4] = hex[(uint8_t)c & 15];
-    return p + 5;
+    return attn_put_hex(p + 3, (uint8_t)c, 2);
 }
 
 char *attn_escape(char *p, const char *text, size_t n) {

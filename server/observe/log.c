@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "number/digits.h"
 #include "number/print_small.h"
 #include "system/condition.h"
 
@@ -304,9 +305,7 @@ static bool is_valid(const char *text) {
 /* Writes `bits` as 16 hexadecimal digits and a NUL. 0 becomes 1, because an id must not be zero. */
 static void put_hex(char *to, uint64_t bits) {
     bits += bits == 0;
-    for (int i = 15; i >= 0; i--, bits >>= 4)
-        to[i] = "0123456789abcdef"[bits & 15];
-    to[16] = 0;
+    *attn_put_hex(to, bits, 16) = 0;
 }
 
 void srv_trace_begin(srv_trace *trace, const char *header, const uint64_t random[3]) {

@@ -1,9 +1,9 @@
 /* The parts of a request that do not depend on HTTP. */
 #include "request/request.h"
 
-#include <ctype.h>
 #include <string.h>
 
+#include "number/digits.h"
 #include "request/shared.h"
 
 bool srv_reads_text(const srv_request *req) {
@@ -58,18 +58,11 @@ void srv_request_finish_by(srv_request *req, int64_t by_ns) {
     req->own_deadline = true;
 }
 
-static int hex_digit(char c) {
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = (char)tolower((unsigned char)c);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* Writes `size` bytes of a query string to `out`, with %XX and "+" decoded, and a NUL. */
 static void decode_query(char *out, const char *from, size_t size) {
     for (size_t i = 0; i < size; i++) {
-        int high = from[i] == '%' && i + 2 < size ? hex_digit(from[i + 1]) : -1;
-        int low = high >= 0 ? hex_digit(from[i + 2]) : -1;
+        int high = from[i] == '%' && i + 2 < size ? attn_hex_digit(from[i + 1]) : -1;
+        int low = high >= 0 ? attn_hex_digit(from[i + 2]) : -1;
         if (low >= 0) {
             *out++ = (char)(high * 16 + low);
             i += 2;

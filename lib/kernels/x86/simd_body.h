@@ -30,6 +30,18 @@
 
 #include "kernels/x86/simd_pack.h"
 
+/* Defines the kernel `name` and its variant for the precision `fast`, name_coarse. `statement` is the
+ * body of both; `coarse` tells it which one it is. */
+#define BOTH_PRECISIONS(result, name, parameters, statement)                                       \
+    static result NAME(name) parameters {                                                          \
+        const bool coarse = false;                                                                 \
+        statement;                                                                                 \
+    }                                                                                              \
+    static result NAME(name##_coarse) parameters {                                                 \
+        const bool coarse = true;                                                                  \
+        statement;                                                                                 \
+    }
+
 /* --- the micro-kernel --- */
 
 /* Computes acc[r][v] = the sum over d < depth of a[r * row + d * step] * b[d][v], for r < mr and
@@ -177,14 +189,10 @@ INLINE void score_panels(const bool coarse, void *tile, const void *q, size_t ld
     }
 }
 
-static void NAME(k_score)(void *tile, const void *q, size_t ldq, size_t rows,
-                          const void *packed_key, size_t n, size_t E, double scale) {
-    score_panels(false, tile, q, ldq, rows, packed_key, n, E, vset((float)scale));
-}
-static void NAME(k_score_coarse)(void *tile, const void *q, size_t ldq, size_t rows,
-                                 const void *packed_key, size_t n, size_t E, double scale) {
-    score_panels(true, tile, q, ldq, rows, packed_key, n, E, vset((float)scale));
-}
+BOTH_PRECISIONS(void, k_score,
+                (void *tile, const void *q, size_t ldq, size_t rows, const void *packed_key,
+                 size_t n, size_t E, double scale),
+                score_panels(coarse, tile, q, ldq, rows, packed_key, n, E, vset((float)scale)))
 
 /* Computes the sum of v[c] tanh(a[c] + k[c]) over c = from … to - 1 for one query a and LANES keys
  * k, whose elements c are at column + c * PW. */
@@ -225,16 +233,11 @@ INLINE void accumulate_panels(const bool coarse, void *acc, const void *tile, si
     }
 }
 
-static void NAME(k_accumulate)(void *acc, const void *tile, size_t rows, const void *packed_value,
-                               size_t first, size_t n, size_t packed, size_t Ev,
-                               const void *factor) {
-    accumulate_panels(false, acc, tile, rows, packed_value, first, n, packed, Ev, factor);
-}
-static void NAME(k_accumulate_coarse)(void *acc, const void *tile, size_t rows,
-                                      const void *packed_value, size_t first, size_t n,
-                                      size_t packed, size_t Ev, const void *factor) {
-    accumulate_panels(true, acc, tile, rows, packed_value, first, n, packed, Ev, factor);
-}
+BOTH_PRECISIONS(void, k_accumulate,
+                (void *acc, const void *tile, size_t rows, const void *packed_value, size_t first,
+                 size_t n, size_t packed, size_t Ev, const void *factor),
+                accumulate_panels(coarse, acc, tile, rows, packed_value, first, n, packed, Ev,
+                                  factor))
 
 /* The order of these includes matters: each file uses functions of the files before it. */
 #include "kernels/x86/simd_softmax.h"

@@ -118,13 +118,9 @@ OUT_OF_LINE void softmax_rows(const bool coarse, float *p, size_t rows, size_t n
     }
 }
 
-static void NAME(k_softmax)(void *tile, size_t rows, size_t n, void *max, void *sum, void *factor) {
-    FLUSHED(softmax_rows(false, tile, rows, n, max, sum, factor));
-}
-static void NAME(k_softmax_coarse)(void *tile, size_t rows, size_t n, void *max, void *sum,
-                                   void *factor) {
-    FLUSHED(softmax_rows(true, tile, rows, n, max, sum, factor));
-}
+BOTH_PRECISIONS(void, k_softmax,
+                (void *tile, size_t rows, size_t n, void *max, void *sum, void *factor),
+                FLUSHED(softmax_rows(coarse, tile, rows, n, max, sum, factor)))
 
 static void NAME(k_merge)(const attn_partial *into, const attn_partial *from, size_t rows,
                           size_t Ev) {
@@ -219,13 +215,8 @@ OUT_OF_LINE void weight_row(const bool coarse, float *dst, const float *scores, 
     }
 }
 
-static void NAME(k_weights)(void *dst, const void *scores, size_t n, double max, double sum) {
-    FLUSHED(weight_row(false, dst, scores, n, (float)max, (float)sum));
-}
-static void NAME(k_weights_coarse)(void *dst, const void *scores, size_t n, double max,
-                                   double sum) {
-    FLUSHED(weight_row(true, dst, scores, n, (float)max, (float)sum));
-}
+BOTH_PRECISIONS(void, k_weights, (void *dst, const void *scores, size_t n, double max, double sum),
+                FLUSHED(weight_row(coarse, dst, scores, n, (float)max, (float)sum)))
 
 /* Writes the weights e * factor / l of n cells of one tile to dst. e has the numerators that
  * softmax left, and `factor` is the power of two that lowers them to the final maximum of the row.

@@ -98,16 +98,10 @@ INLINE double unpacked_scores(const bool coarse, void *const *tile, const void *
     return lane_max(most);
 }
 
-static double NAME(k_score_unpacked)(void *const *tile, const void *const *q, size_t rows,
-                                     const void *keys, size_t ld, size_t n, size_t E,
-                                     double scale) {
-    return unpacked_scores(false, tile, q, rows, keys, ld, n, E, vset((float)scale));
-}
-static double NAME(k_score_unpacked_coarse)(void *const *tile, const void *const *q, size_t rows,
-                                            const void *keys, size_t ld, size_t n, size_t E,
-                                            double scale) {
-    return unpacked_scores(true, tile, q, rows, keys, ld, n, E, vset((float)scale));
-}
+BOTH_PRECISIONS(double, k_score_unpacked,
+                (void *const *tile, const void *const *q, size_t rows, const void *keys, size_t ld,
+                 size_t n, size_t E, double scale),
+                return unpacked_scores(coarse, tile, q, rows, keys, ld, n, E, vset((float)scale)))
 
 /* Computes acc[r] of nr rows for columns [0, width) of the values: one chain over rows [from, end)
  * of the n rows of values. `whole`: width fills all nv vectors. */
@@ -198,13 +192,7 @@ INLINE double unpacked_sums(const bool coarse, void *const *acc, const void *con
     return lane_max(most);
 }
 
-static double NAME(k_accumulate_unpacked)(void *const *acc, const void *const *tile, size_t rows,
-                                          const void *values, size_t ld, size_t n, size_t Ev,
-                                          const void *const *factor) {
-    return unpacked_sums(false, acc, tile, rows, values, ld, n, Ev, factor);
-}
-static double NAME(k_accumulate_unpacked_coarse)(void *const *acc, const void *const *tile,
-                                                 size_t rows, const void *values, size_t ld,
-                                                 size_t n, size_t Ev, const void *const *factor) {
-    return unpacked_sums(true, acc, tile, rows, values, ld, n, Ev, factor);
-}
+BOTH_PRECISIONS(double, k_accumulate_unpacked,
+                (void *const *acc, const void *const *tile, size_t rows, const void *values,
+                 size_t ld, size_t n, size_t Ev, const void *const *factor),
+                return unpacked_sums(coarse, acc, tile, rows, values, ld, n, Ev, factor))

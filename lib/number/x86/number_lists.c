@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "kernels/kernels.h"
+#include "number/digits.h"
 #include "number/number.h"
 #include "number/number_lists.h"
 
@@ -51,23 +52,6 @@ enum {
     ALONE = 1024 /* bytes that are then read number by number before the vector loop runs again */
 };
 
-static const int64_t integers[] = {1,
-                                   10,
-                                   100,
-                                   1000,
-                                   10000,
-                                   100000,
-                                   1000000,
-                                   10000000,
-                                   100000000,
-                                   1000000000,
-                                   10000000000,
-                                   100000000000,
-                                   1000000000000,
-                                   10000000000000,
-                                   100000000000000,
-                                   1000000000000000,
-                                   10000000000000000};
 static const double powers[] = {1e0, 1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7, 1e8,
                                 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16};
 
@@ -150,7 +134,8 @@ static inline const char *read_short(const char *p, float *out) {
     __m128i bytes = bytes_before(last, (size_t)n), nine = _mm_set1_epi8(9);
     if (_mm_movemask_epi8(_mm_cmpeq_epi8(_mm_max_epu8(bytes, nine), nine)) != 0xFFFF)
         return NULL;
-    return divide(integer_of(bytes) + first * integers[n], (size_t)n, sign, out) ? last : NULL;
+    return divide(integer_of(bytes) + (int64_t)(first * attn_tens[n]), (size_t)n, sign, out) ? last
+                                                                                             : NULL;
 }
 
 /* Reads the number at p if it has 1 to 3 digits before the point, no exponent, and ',' or ']'
@@ -177,7 +162,7 @@ static inline const char *read_near(const char *p, float *out) {
     size_t most = KEPT - (whole == 3); /* so that w < 2^63 */
     size_t kept = n < most ? n : most;
     int64_t w = integer_of(bytes_before(first + whole + 1 + kept, kept));
-    w += whole_part(first, whole) * integers[kept];
+    w += whole_part(first, whole) * (int64_t)attn_tens[kept];
     if ((n > kept && w < (int64_t)1 << 43) || !divide(w, kept, sign, out))
         return NULL;
     return p + size;
