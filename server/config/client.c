@@ -118,8 +118,8 @@ static bool read_entry(const char *text, size_t size, unsigned char bytes[BYTES]
 /* Searches one value of X-Forwarded-For from right to left and writes each address that it reads to
  * `address`. true: all entries are proxies, so the value to the left must be searched too. false:
  * the search is over. */
-static bool look_behind(const srv_texts *proxies, const char *value,
-                        char address[SRV_CLIENT_TEXT]) {
+static bool search_value(const srv_texts *proxies, const char *value,
+                         char address[SRV_CLIENT_TEXT]) {
     const char *end = value + strlen(value);
     for (;;) {
         const char *from = end;
@@ -139,7 +139,7 @@ static bool look_behind(const srv_texts *proxies, const char *value,
 
 void srv_client_behind(const srv_texts *proxies, const char *const *values, size_t count,
                        char address[SRV_CLIENT_TEXT]) {
-    while (count && look_behind(proxies, values[count - 1], address))
+    while (count && search_value(proxies, values[count - 1], address))
         count--;
 }
 

@@ -53,9 +53,9 @@ typedef struct reading {
     srv_config_error *err;
 } reading;
 
-static bool refuse(reading *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static bool refuse_line(reading *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-static bool refuse(reading *r, const char *format, ...) {
+static bool refuse_line(reading *r, const char *format, ...) {
     char why[256];
     va_list args;
     va_start(args, format);
@@ -73,7 +73,7 @@ static void free_list(srv_key *key) {
 }
 
 /* Reads a word that follows the key: "admin" or "concurrency=N". */
-static bool take_option(reading *r, srv_key *key, const char *word, size_t size) {
+static bool read_option(reading *r, srv_key *key, const char *word, size_t size) {
     static const char prefix[] = "concurrency=";
     size_t lead = sizeof prefix - 1;
     if (size == 5 && !memcmp(word, "admin", 5)) {
@@ -86,8 +86,9 @@ static bool take_option(reading *r, srv_key *key, const char *word, size_t size)
         if (key->concurrency)
             return true;
     }
-    return refuse(r, "after the key only admin and concurrency=N (N from 1 to 999999) may follow; "
-                     "this line has another word");
+    return refuse_line(
+        r, "after the key only admin and concurrency=N (N from 1 to 999999) may follow; "
+           "this line has another word");
 }
 
 /* Names a key by the key itself. */
@@ -103,7 +104,7 @@ static bool name_by_digest(reading *r, srv_key *key, const char *text, size_t si
 }
 
 /* Returns whether this version or an older one may have given the name to a key without a name. */
-static bool is_given(const char *name) {
+static bool is_automatic_name(const char *name) {
     const size_t by_digest = sizeof BY_DIGEST - 1, by_line = sizeof BY_LINE - 1;
     const char *digits = name + by_digest, *number = name + by_line;
     return (!strncmp(name, BY_DIGEST, by_digest) && strlen(digits) == NAME_DIGITS &&
@@ -113,19 +114,20 @@ static bool is_given(const char *name) {
 
 /* Reads the word [NAME:]KEY of `size` bytes. Error texts never quote the word, because in a
  * mistyped line any part of it may be the key. */
-static bool take_key(reading *r, srv_key *key, const char *word, size_t size) {
+static bool read_key(reading *r, srv_key *key, const char *word, size_t size) {
     const char *colon = memchr(word, ':', size);
     size_t name = colon ? (size_t)(colon - word) : 0;
     const char *text = colon ? colon + 1 : word;
     size_t length = size - (size_t)(text - word);
     if (colon && (!name || name > SRV_OWNER_NAME || strspn(word, NAME_CHARACTERS) < name))
-        return refuse(
+        return refuse_line(
             r, "a name has 1 to %d characters of A-Z a-z 0-9 - . _; this one %s", SRV_OWNER_NAME,
             name && name <= SRV_OWNER_NAME ? "has other characters" : "is empty or longer");
     if (length < KEY_LEAST || length > KEY_MOST)
-        return refuse(r, "a key has %d to %d characters, found %zu", KEY_LEAST, KEY_MOST, length);
+        return refuse_line(r, "a key has %d to %d characters, found %zu", KEY_LEAST, KEY_MOST,
+                           length);
     if (strspn(text, KEY_CHARACTERS) < length)
-        return refuse(
+        return refuse_line(
             r, "a key consists of A-Z a-z 0-9 - . _ ~ + / =; its character %zu is another one",
             strspn(text, KEY_CHARACTERS) + 1);
     if (!srv_secret_digest(r->salt, text, length, &key->digest))
@@ -134,17 +136,18 @@ static bool take_key(reading *r, srv_key *key, const char *word, size_t size) {
         return false;
     if (colon)
         memcpy(key->name, word, name);
-    if (colon && is_given(key->name))
-        return refuse(r, "the names line-N and key-… (16 hexadecimal digits) are those of keys "
-                         "without a name; this key needs another one");
+    if (colon && is_automatic_name(key->name))
+        return refuse_line(r,
+                           "the names line-N and key-… (16 hexadecimal digits) are those of keys "
+                           "without a name; this key needs another one");
     for (const srv_key *other = r->first; other; other = other->next)
         if (srv_secret_equal(&other->digest, &key->digest))
-            return refuse(r, "this key is the same as that of line %zu", other->line);
+            return refuse_line(r, "this key is the same as that of line %zu", other->line);
     return true;
 }
 
 /* Reads the line from `line` to `end` and adds its key to r->first. A blank line adds none. */
-static bool take_line(reading *r, const char *line, const char *end) {
+static bool read_line(reading *r, const char *line, const char *end) {
     bool ok = true, seen = false;
     srv_key *key = calloc(1, sizeof *key);
     if (!key)
@@ -156,12 +159,12 @@ static bool take_line(reading *r, const char *line, const char *end) {
         size_t size = strcspn(line, BLANKS "\n#");
         if (line >= end || !size)
             break;
-        ok = seen ? take_option(r, key, line, size) : take_key(r, key, line, size);
+        ok = seen ? read_option(r, key, line, size) : read_key(r, key, line, size);
         seen = true;
         line += size;
     }
     if (ok && seen && r->count == KEYS_MOST)
-        ok = refuse(r, "more than %d keys", KEYS_MOST);
+        ok = refuse_line(r, "more than %d keys", KEYS_MOST);
     if (ok && seen) {
         key->next = r->first;
         r->first = key;
@@ -175,20 +178,20 @@ static bool take_line(reading *r, const char *line, const char *end) {
 static bool read_keys(reading *r, const char *text, size_t size) {
     const char *end = text + size;
     if (memchr(text, 0, size))
-        return refuse(r, "the file holds a NUL byte");
+        return refuse_line(r, "the file holds a NUL byte");
     for (const char *line = text; line < end;) {
         const char *stop = memchr(line, '\n', (size_t)(end - line));
         stop = stop ? stop : end;
         r->line++;
-        if (!take_line(r, line, stop))
+        if (!read_line(r, line, stop))
             return false;
         line = stop + 1;
     }
-    return r->count || refuse(r, "the file holds no key");
+    return r->count || refuse_line(r, "the file holds no key");
 }
 
 /* Frees the keys that are not listed and that no request holds. The caller has the lock. */
-static void sweep(srv_keys *keys) {
+static void free_unused_keys(srv_keys *keys) {
     for (srv_key **at = &keys->first; *at;) {
         srv_key *key = *at;
         if (key->listed || key->held) {
@@ -201,7 +204,7 @@ static void sweep(srv_keys *keys) {
 }
 
 /* Returns the key with the digest, listed or not; NULL: there is none. The caller has the lock. */
-static srv_key *lookup(srv_keys *keys, const srv_digest *digest) {
+static srv_key *find_key(srv_keys *keys, const srv_digest *digest) {
     srv_key *found = NULL;
     /* The loop compares all keys, so that its time does not tell which key matches. */
     for (srv_key *key = keys->first; key; key = key->next)
@@ -213,11 +216,11 @@ static srv_key *lookup(srv_keys *keys, const srv_digest *digest) {
 /* Replaces the keys by the `count` keys of the list `fresh`, and takes ownership of it. A key that
  * is in both lists keeps its old entry, unless its name has changed and a request holds it. The caller
  * has the lock. */
-static void replace(srv_keys *keys, srv_key *fresh, size_t count) {
+static void replace_keys(srv_keys *keys, srv_key *fresh, size_t count) {
     for (srv_key *key = keys->first; key; key = key->next)
         key->listed = false;
     while (fresh) {
-        srv_key *next = fresh->next, *old = lookup(keys, &fresh->digest);
+        srv_key *next = fresh->next, *old = find_key(keys, &fresh->digest);
         /* Requests read the name of a held key without the lock, so it does not change. */
         if (old && (!old->held || !strcmp(old->name, fresh->name))) {
             memcpy(old->name, fresh->name, sizeof old->name);
@@ -232,7 +235,7 @@ static void replace(srv_keys *keys, srv_key *fresh, size_t count) {
         fresh = next;
     }
     keys->count = count;
-    sweep(keys);
+    free_unused_keys(keys);
 }
 
 srv_keys *srv_keys_new(void) {
@@ -268,7 +271,7 @@ bool srv_keys_load(srv_keys *keys, const char *path, srv_config_error *err) {
         return false;
     }
     pthread_mutex_lock(&keys->lock);
-    replace(keys, r.first, r.count);
+    replace_keys(keys, r.first, r.count);
     pthread_mutex_unlock(&keys->lock);
     return true;
 }
@@ -285,7 +288,7 @@ srv_key *srv_keys_find(srv_keys *keys, const char *text, size_t size, bool *admi
     if (size < KEY_LEAST || size > KEY_MOST || !srv_secret_digest(&keys->salt, text, size, &digest))
         return NULL;
     pthread_mutex_lock(&keys->lock);
-    srv_key *key = lookup(keys, &digest);
+    srv_key *key = find_key(keys, &digest);
     if (key && !key->listed)
         key = NULL;
     if (key) {
@@ -314,7 +317,7 @@ void srv_keys_finish(srv_keys *keys, srv_key *key) {
 void srv_keys_release(srv_keys *keys, srv_key *key) {
     pthread_mutex_lock(&keys->lock);
     if (!--key->held && !key->listed)
-        sweep(keys);
+        free_unused_keys(keys);
     pthread_mutex_unlock(&keys->lock);
 }
 

@@ -32,7 +32,8 @@ bool srv_secret_equal(const srv_digest *a, const srv_digest *b) {
 
 /* Checks type, mode and size of the open file. It checks the descriptor and not the path, because
  * another file may get the path between the check and the read. false: *err has the reason. */
-static bool may_be_read(int fd, const char *setting, const char *path, srv_config_error *err) {
+static bool check_secret_file(int fd, const char *setting, const char *path,
+                              srv_config_error *err) {
     struct stat info;
     if (fd < 0 || fstat(fd, &info))
         return srv_config_refuse(err, "%s: cannot read %.200s: %s", setting, path, strerror(errno));
@@ -56,7 +57,7 @@ bool srv_secret_read(const char *setting, const char *path, char **text, size_t 
     size_t used = 0;
     bool ok = false;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (!may_be_read(fd, setting, path, err))
+    if (!check_secret_file(fd, setting, path, err))
         goto out;
     data = malloc(SECRET_MOST + 1);
     if (!data) {

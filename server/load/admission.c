@@ -147,7 +147,7 @@ void srv_admission_drop(srv_admission *a, srv_incoming *body, char *block) {
 
 /* Returns a block of `room` bytes with the first `used` bytes of `old`, or NULL. A large block
  * grows without a copy (srv_budget_grow); a small one is copied, which is quick. */
-static char *grow(char *old, size_t used, size_t room) {
+static char *grow_block(char *old, size_t used, size_t room) {
     char *block = old ? srv_budget_grow(old, room) : NULL;
     if (block || !(block = attn_alloc(room)))
         return block;
@@ -159,15 +159,15 @@ static char *grow(char *old, size_t used, size_t room) {
 
 /* Grows the memory of the body to `room` bytes, unless all bodies together would then exceed their
  * part of the budget. NULL: not possible now, and `old` is unchanged. */
-static char *try_take(srv_admission *a, const srv_incoming *body, char *old, size_t used,
-                      size_t room) {
+static char *grow_within_share(srv_admission *a, const srv_incoming *body, char *old, size_t used,
+                               size_t room) {
     bool small = body->announced <= a->small;
     size_t most = a->bodies + (small ? a->spare / 2 : 0);
     size_t others = atomic_load_explicit(&a->held, memory_order_relaxed) - body->held;
     if (room > most || others > most - room)
         return NULL;
     srv_budget_leave(small ? 0 : a->spare);
-    char *block = grow(old, used, room);
+    char *block = grow_block(old, used, room);
     srv_budget_leave(0);
     return block;
 }
@@ -193,7 +193,7 @@ char *srv_admission_take(srv_admission *a, srv_incoming *body, char *old, size_t
                          int64_t now_ns) {
     char *block;
     srv_incoming *last;
-    while (!(block = try_take(a, body, old, used, room))) {
+    while (!(block = grow_within_share(a, body, old, used, room))) {
         last = slowest_other(a, body, now_ns);
         if (!last)
             return NULL;
@@ -207,16 +207,16 @@ char *srv_admission_take(srv_admission *a, srv_incoming *body, char *old, size_t
 
 /* --- kept bodies --- */
 
-static size_t bytes_kept(size_t size) {
+static size_t kept_bytes_of(size_t size) {
     return size + 2 * ATTN_ALIGN;
 }
 
 bool srv_admission_may_keep(const srv_admission *a, size_t size) {
-    return size < a->bodies / 2 && bytes_kept(size) <= a->bodies / 2;
+    return size < a->bodies / 2 && kept_bytes_of(size) <= a->bodies / 2;
 }
 
 bool srv_admission_keep(srv_admission *a, const char *body, size_t size, srv_kept_body *out) {
-    const size_t bytes = bytes_kept(size), shift = (uintptr_t)body % ATTN_ALIGN;
+    const size_t bytes = kept_bytes_of(size), shift = (uintptr_t)body % ATTN_ALIGN;
     const size_t others = atomic_fetch_add(&a->kept, bytes);
     char *block = others + bytes <= a->bodies / 2 ? attn_alloc(bytes) : NULL;
     *out = (srv_kept_body){0};
@@ -235,43 +235,43 @@ void srv_admission_forget(srv_admission *a, srv_kept_body *kept) {
     if (!kept->block)
         return;
     attn_free(kept->block);
-    atomic_fetch_sub(&a->held, bytes_kept(kept->size));
-    atomic_fetch_sub(&a->kept, bytes_kept(kept->size));
+    atomic_fetch_sub(&a->held, kept_bytes_of(kept->size));
+    atomic_fetch_sub(&a->kept, kept_bytes_of(kept->size));
     *kept = (srv_kept_body){0};
 }
 
 /* --- work --- */
 
 /* Returns the processor time of an operation on a route that has not been measured. */
-static double first_ns(const srv_request *req) {
+static double unmeasured_ns(const srv_request *req) {
     return req->unit_ns > 0 ? req->unit_ns : KERNEL_NS;
 }
 
-static double mean_ns(const srv_admission *a, const srv_request *req) {
+static double ns_of_operation(const srv_admission *a, const srv_request *req) {
     const double ns = a ? atomic_load(&a->cost_ns[req->route % ROUTES]) : 0;
-    return ns > 0 ? ns : first_ns(req);
+    return ns > 0 ? ns : unmeasured_ns(req);
 }
 
 void srv_admission_learn(srv_admission *a, const srv_request *req, int64_t busy_ns) {
     const int64_t worked = busy_ns - req->admitted_ns - req->encode_ns;
-    if (req->operations * first_ns(req) < SHOWING_NS || worked <= 0)
+    if (req->operations * unmeasured_ns(req) < SHOWING_NS || worked <= 0)
         return;
-    const double was = mean_ns(a, req), now = (double)worked / req->operations;
+    const double was = ns_of_operation(a, req), now = (double)worked / req->operations;
     if (req->reply.status < 400 || now > was) /* a request that failed may have stopped early */
         atomic_store(&a->cost_ns[req->route % ROUTES], was + NEWEST * (now - was));
 }
 
 double srv_admission_seconds(const srv_request *req, double operations, double threads) {
-    return 1e-9 * mean_ns(req->app->admission, req) * operations / threads;
+    return 1e-9 * ns_of_operation(req->app->admission, req) * operations / threads;
 }
 
 bool srv_admission_is_brief(const srv_request *req, double operations, double text) {
-    return mean_ns(req->app->admission, req) * operations + TEXT_NS * text <= BRIEF_NS;
+    return ns_of_operation(req->app->admission, req) * operations + TEXT_NS * text <= BRIEF_NS;
 }
 
 /* Returns whether the request may continue now. Work that is predicted to be short always may. Long
  * work may if fewer than long_threads long tasks are running; otherwise req->later is set. */
-static bool may_go_on(srv_request *req, double operations) {
+static bool may_run_now(srv_request *req, double operations) {
     const srv_app *app = req->app;
     if (!app->admission || operations <= 0)
         return true;
@@ -307,7 +307,7 @@ bool srv_admission_fits(srv_request *req, double bytes) {
 bool srv_admission_work(srv_request *req, double operations, double bytes) {
     if (req->in_place || !req->app)
         return true;
-    if (!may_go_on(req, operations))
+    if (!may_run_now(req, operations))
         return false;
     if (bytes <= 0)
         return true;

@@ -14,7 +14,7 @@ static _Thread_local size_t leave;     /* srv_budget_leave */
 static _Thread_local srv_reserve *own; /* the reserve to allocate from; NULL: the general budget */
 
 /* Allocates from the reserve of this thread. */
-static void *take_own(size_t rounded) {
+static void *take_from_reserve(size_t rounded) {
     void *p = NULL;
     if (rounded <= own->limit && own->used <= own->limit - rounded)
         p = attn_block_take(rounded);
@@ -24,7 +24,7 @@ static void *take_own(size_t rounded) {
     return p;
 }
 
-static void *take(size_t size) {
+static void *take_counted(size_t size) {
     size_t rounded = size ? size : 1;
     if (rounded > SIZE_MAX - ATTN_ALIGN) {
         refusals++;
@@ -32,21 +32,21 @@ static void *take(size_t size) {
     }
     rounded = attn_align_up(rounded);
     if (own)
-        return take_own(rounded);
+        return take_from_reserve(rounded);
     size_t before = atomic_fetch_add_explicit(&used, rounded, memory_order_relaxed);
     void *p = NULL;
     size_t most = total > leave ? total - leave : 0;
     if (rounded <= most && before <= most - rounded)
         p = attn_block_take(rounded);
     refusals += !p;
-    /* A block may be larger than asked for. give() subtracts the size of the block, so that size is
+    /* A block may be larger than asked for. give_counted() subtracts the size of the block, so that size is
      * counted here too. */
     size_t counted = p ? attn_block_size(p) : 0;
     atomic_fetch_add_explicit(&used, counted - rounded, memory_order_relaxed);
     return p;
 }
 
-static void give(void *p) {
+static void give_counted(void *p) {
     if (own)
         own->used -= attn_block_size(p);
     else
@@ -66,7 +66,7 @@ void *srv_budget_grow(void *p, size_t size) {
 
 void srv_budget_start(size_t bytes) {
     total = bytes;
-    attn_set_allocator(take, give);
+    attn_set_allocator(take_counted, give_counted);
 }
 
 size_t srv_budget_total(void) {

@@ -69,7 +69,7 @@ static size_t count_long(const srv_queue *queue, int64_t now_ns, int64_t *next_n
 /* Takes the task to run now out of the waiting list. NULL: none may run now. Sets *look_ns to the
  * time at which a running task becomes long, so that one more thread may run tasks; 0: none will.
  * The caller has the lock. */
-static srv_task *pick(srv_queue *queue, int64_t *look_ns) {
+static srv_task *take_next_task(srv_queue *queue, int64_t *look_ns) {
     const int64_t now = attn_now_ns();
     size_t most = queue->plan.threads;
     *look_ns = 0;
@@ -92,7 +92,7 @@ static void wait_for_work(srv_queue *queue, int64_t look_ns) {
 
 /* Runs a task. The caller has the lock, which is released while the task runs. The task is not used
  * after it has run, because another thread may have freed it. */
-static void work_on(srv_queue *queue, place *p, srv_task *task) {
+static void run_task(srv_queue *queue, place *p, srv_task *task) {
     srv_account *account = task->account;
     const int64_t paid = task->paid_ns, start = attn_now_ns();
     const bool crowded = account->running > 1 || account->waiting > 0;
@@ -122,11 +122,11 @@ static void *request_thread(void *argument) {
     pthread_mutex_lock(&queue->lock);
     for (;;) {
         int64_t look_ns;
-        srv_task *task = pick(queue, &look_ns);
+        srv_task *task = take_next_task(queue, &look_ns);
         if (task && queue->list.count && queue->running + 1 < queue->plan.threads)
             pthread_cond_signal(&queue->filled); /* another thread may run the next task */
         if (task)
-            work_on(queue, p, task);
+            run_task(queue, p, task);
         else if (queue->closing)
             break;
         else

@@ -20,7 +20,7 @@ void srv_waiting_init(srv_waiting *list, size_t length, size_t threads, int64_t 
 }
 
 /* Updates `standing`. Called before each decision that depends on it. */
-static void look(srv_waiting *list, int64_t now_ns) {
+static void update_standing(srv_waiting *list, int64_t now_ns) {
     if (!list->first || now_ns - list->first->since_ns <= list->target_ns) {
         list->above_ns = 0;
         list->standing = false;
@@ -52,7 +52,7 @@ static bool is_idle(const srv_account *a) {
 
 /* Returns which of two accounts a new client should get: one that belongs to no client, else one
  * without tasks, else a. If both have no tasks, returns the one that was unused for longer. */
-static srv_account *worse(srv_account *a, srv_account *b) {
+static srv_account *better_to_give(srv_account *a, srv_account *b) {
     if (!a->taken || !b->taken)
         return a->taken ? b : a;
     if (is_idle(a) != is_idle(b))
@@ -68,7 +68,7 @@ static srv_account *account_of(srv_waiting *list, uint64_t client) {
         srv_account *at = &list->accounts[(start + i) % SRV_ACCOUNTS];
         if (at->taken && at->client == client)
             return at;
-        given = worse(given, at);
+        given = better_to_give(given, at);
     }
     if (!given->taken || is_idle(given))
         *given = (srv_account){.client = client, .taken = true};
@@ -76,7 +76,7 @@ static srv_account *account_of(srv_waiting *list, uint64_t client) {
 }
 
 /* Charges an account for `ns` of processor time; a negative number is a refund. */
-static void charge(srv_account *account, int64_t ns, int64_t now_ns) {
+static void charge_account(srv_account *account, int64_t ns, int64_t now_ns) {
     account->credit_ns -= ns;
     account->used_ns = now_ns;
     if (account->credit_ns < -(int64_t)SRV_DEBT_NS)
@@ -96,12 +96,12 @@ static void forgive_debt(srv_account *account, int64_t now_ns) {
 void srv_waiting_charge(srv_waiting *list, uint64_t client, int64_t ns, int64_t now_ns) {
     srv_account *account = account_of(list, client);
     forgive_debt(account, now_ns);
-    charge(account, ns, now_ns);
+    charge_account(account, ns, now_ns);
 }
 
 /* --- adding and removing tasks --- */
 
-static void ring_in(srv_waiting *list, srv_account *a) {
+static void add_to_ring(srv_waiting *list, srv_account *a) {
     srv_account *next = list->rotation;
     if (!next) {
         a->next = a->previous = list->rotation = a;
@@ -112,7 +112,7 @@ static void ring_in(srv_waiting *list, srv_account *a) {
     a->previous->next = next->previous = a;
 }
 
-static void ring_out(srv_waiting *list, srv_account *a) {
+static void take_from_ring(srv_waiting *list, srv_account *a) {
     a->next->previous = a->previous;
     a->previous->next = a->next;
     if (list->rotation == a)
@@ -121,7 +121,7 @@ static void ring_out(srv_waiting *list, srv_account *a) {
 
 /* Inserts the task into the list of all tasks behind those that arrived earlier. Only a task that
  * was put back does not belong at the end. */
-static void link_in(srv_waiting *list, srv_task *task) {
+static void insert_by_time(srv_waiting *list, srv_task *task) {
     srv_task *before = list->last;
     while (before && before->since_ns > task->since_ns)
         before = before->previous;
@@ -133,7 +133,7 @@ static void link_in(srv_waiting *list, srv_task *task) {
 
 /* Inserts the task into the list of its client's short or long tasks, behind the tasks that arrived
  * earlier. */
-static void link_own(srv_account *a, srv_task *task) {
+static void insert_into_own_list(srv_account *a, srv_task *task) {
     struct srv_task_list *own = &a->tasks[task->is_long];
     srv_task *before = own->last;
     while (before && before->since_ns > task->since_ns)
@@ -144,13 +144,13 @@ static void link_own(srv_account *a, srv_task *task) {
     *(task->next_own ? &task->next_own->previous_own : &own->last) = task;
 }
 
-static void put_in(srv_waiting *list, srv_account *a, srv_task *task) {
+static void insert_task(srv_waiting *list, srv_account *a, srv_task *task) {
     task->account = a;
     task->waiting = true;
-    link_in(list, task);
-    link_own(a, task);
+    insert_by_time(list, task);
+    insert_into_own_list(a, task);
     if (!a->waiting++)
-        ring_in(list, a);
+        add_to_ring(list, a);
     list->count++;
 }
 
@@ -164,7 +164,7 @@ void srv_waiting_take(srv_waiting *list, srv_task *task) {
     task->next = task->previous = task->next_own = task->previous_own = NULL;
     task->waiting = false;
     if (!--a->waiting)
-        ring_out(list, a);
+        take_from_ring(list, a);
     list->count--;
 }
 
@@ -197,22 +197,22 @@ bool srv_waiting_add(srv_waiting *list, srv_task *task, int64_t now_ns, srv_task
     }
     srv_waiting_forget(list, task);
     forgive_debt(a, now_ns);
-    charge(a, task->paid_ns, now_ns);
+    charge_account(a, task->paid_ns, now_ns);
     task->since_ns = now_ns;
-    put_in(list, a, task);
+    insert_task(list, a, task);
     return true;
 }
 
 void srv_waiting_put_back(srv_waiting *list, srv_task *task) {
     task->is_long = true;
-    put_in(list, task->account, task);
+    insert_task(list, task->account, task);
 }
 
 /* --- choosing the next task --- */
 
 /* Returns the task that the client would run next: its oldest, or in a standing queue its newest.
  * NULL: the client has no task that may run now, or already runs as many as it may. */
-static srv_task *candidate(const srv_waiting *list, const srv_account *a, bool room_for_long) {
+static srv_task *next_of_client(const srv_waiting *list, const srv_account *a, bool room_for_long) {
     srv_task *ends[SRV_LENGTHS];
     for (int i = 0; i < SRV_LENGTHS; i++)
         ends[i] = list->standing ? a->tasks[i].last : a->tasks[i].first;
@@ -223,7 +223,7 @@ static srv_task *candidate(const srv_waiting *list, const srv_account *a, bool r
 }
 
 /* Adds to the credit of an account, up to SRV_QUANTUM_NS. */
-static void give(srv_account *a, int64_t ns) {
+static void add_credit(srv_account *a, int64_t ns) {
     a->credit_ns += ns;
     a->credit_ns = a->credit_ns < SRV_QUANTUM_NS ? a->credit_ns : SRV_QUANTUM_NS;
 }
@@ -236,9 +236,9 @@ static srv_task *one_round(srv_waiting *list, bool room_for_long, int64_t *least
     srv_account *a = list->rotation;
     *least_debt = -1;
     do {
-        srv_task *task = candidate(list, a, room_for_long);
+        srv_task *task = next_of_client(list, a, room_for_long);
         if (task && a->credit_ns <= 0)
-            give(a, SRV_QUANTUM_NS);
+            add_credit(a, SRV_QUANTUM_NS);
         if (task && a->credit_ns > 0)
             return task;
         if (task && (*least_debt < 0 || -a->credit_ns < *least_debt))
@@ -254,15 +254,15 @@ static void skip_rounds(srv_waiting *list, bool room_for_long, int64_t least_deb
     const int64_t rounds = least_debt / SRV_QUANTUM_NS;
     srv_account *a = list->rotation;
     do {
-        if (candidate(list, a, room_for_long))
-            give(a, rounds * SRV_QUANTUM_NS);
+        if (next_of_client(list, a, room_for_long))
+            add_credit(a, rounds * SRV_QUANTUM_NS);
         a = a->next;
     } while (a != list->rotation);
 }
 
 srv_task *srv_waiting_next(srv_waiting *list, int64_t now_ns, bool room_for_long) {
     int64_t least_debt;
-    look(list, now_ns);
+    update_standing(list, now_ns);
     if (!list->rotation)
         return NULL;
     srv_task *task = one_round(list, room_for_long, &least_debt);
@@ -279,7 +279,7 @@ srv_task *srv_waiting_next(srv_waiting *list, int64_t now_ns, bool room_for_long
 }
 
 srv_task *srv_waiting_take_late(srv_waiting *list, int64_t now_ns) {
-    look(list, now_ns);
+    update_standing(list, now_ns);
     int64_t start_by = now_ns + (list->standing ? (int64_t)list->work_ns : 0);
     srv_task *late = NULL;
     for (srv_task *task = list->first, *next; task; task = next) {
@@ -297,7 +297,7 @@ void srv_waiting_done(srv_waiting *list, srv_account *account, int64_t ns, int64
                       int64_t paid_ns, int64_t now_ns) {
     list->work_ns += ((double)ns - list->work_ns) / (list->work_ns > 0 ? NEWEST : 1);
     account->running--;
-    charge(account, busy_ns - paid_ns, now_ns);
+    charge_account(account, busy_ns - paid_ns, now_ns);
 }
 
 int64_t srv_waiting_estimate(const srv_waiting *list) {

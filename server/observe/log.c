@@ -47,7 +47,7 @@ struct srv_log {
 
 /* Writes the start of a line, {"time":"2026-01-31T12:00:00.123Z","level":"info", to p and returns
  * the end of it. The caller has the lock, because log->stamp may change. */
-static char *put_lead(srv_log *log, srv_log_level level, char *p) {
+static char *put_line_start(srv_log *log, srv_log_level level, char *p) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     if (now.tv_sec != log->second || !*log->stamp) {
@@ -91,17 +91,17 @@ static void write_all(srv_log *log, const char *data, size_t size) {
 
 /* Waits until the buffer is half full, FLUSH_MS have passed or the log closes. The caller has the
  * lock. */
-static void gather(srv_log *log) {
+static void wait_for_more_lines(srv_log *log) {
     const int64_t until = attn_now_ns() + FLUSH_MS * 1000000;
     while (!log->closing && log->filled < BUFFER / 2 &&
            srv_condition_wait(&log->wake, &log->lock, until))
         ;
 }
 
-static void write_dropped(srv_log *log, size_t dropped) {
+static void write_dropped_count(srv_log *log, size_t dropped) {
     char line[160];
     pthread_mutex_lock(&log->lock);
-    char *p = attn_put(put_lead(log, SRV_LOG_WARN, line), ",\"event\":\"");
+    char *p = attn_put(put_line_start(log, SRV_LOG_WARN, line), ",\"event\":\"");
     pthread_mutex_unlock(&log->lock);
     p = attn_put(attn_put_number(p, dropped), " log lines dropped\"}\n");
     write_all(log, line, (size_t)(p - line));
@@ -115,7 +115,7 @@ static void *writer(void *argument) {
             pthread_cond_wait(&log->wake, &log->lock);
             continue;
         }
-        gather(log);
+        wait_for_more_lines(log);
         char *full = log->filling;
         size_t size = log->filled, dropped = log->dropped;
         log->filling = log->writing;
@@ -124,7 +124,7 @@ static void *writer(void *argument) {
         pthread_mutex_unlock(&log->lock);
         write_all(log, full, size);
         if (dropped)
-            write_dropped(log, dropped);
+            write_dropped_count(log, dropped);
         pthread_mutex_lock(&log->lock);
     }
     pthread_mutex_unlock(&log->lock);
@@ -172,7 +172,7 @@ void srv_log_free(srv_log *log) {
 
 /* Appends a finished line to the buffer, or drops it if the buffer is full. The caller has the
  * lock. */
-static void append(srv_log *log, const char *line, size_t size) {
+static void append_line(srv_log *log, const char *line, size_t size) {
     if (log->filled + size > BUFFER) {
         log->dropped++;
         atomic_fetch_add_explicit(&log->dropped_ever, 1, memory_order_relaxed);
@@ -185,17 +185,17 @@ static void append(srv_log *log, const char *line, size_t size) {
         pthread_cond_signal(&log->wake);
 }
 
-static srv_log_level level_of(int status) {
+static srv_log_level level_of_status(int status) {
     return status == 500 ? SRV_LOG_ERROR : status > 500 ? SRV_LOG_WARN : SRV_LOG_INFO;
 }
 
 void srv_log_request(srv_log *log, const srv_log_entry *e) {
-    const srv_log_level level = level_of(e->status);
+    const srv_log_level level = level_of_status(e->status);
     if (!log->on || level < log->least)
         return;
     char line[LINE_MOST];
     pthread_mutex_lock(&log->lock);
-    char *p = put_lead(log, level, line);
+    char *p = put_line_start(log, level, line);
     /* The line fits into LINE_MOST: an id has at most 128 bytes, a client's address 108 and a key's
      * name 64. The names of methods and routes are constants of this program. */
     p = attn_put(attn_put(p, ",\"id\":\""), e->id);
@@ -221,7 +221,7 @@ void srv_log_request(srv_log *log, const srv_log_entry *e) {
     if (*e->key)
         p = attn_put(attn_put(p, "\",\"key\":\""), e->key);
     p = attn_put(p, "\"}\n");
-    append(log, line, (size_t)(p - line));
+    append_line(log, line, (size_t)(p - line));
     pthread_mutex_unlock(&log->lock);
 }
 
@@ -238,9 +238,9 @@ void srv_log_event(srv_log *log, srv_log_level level, const char *format, ...) {
         return;
     }
     pthread_mutex_lock(&log->lock);
-    char *p = attn_put(put_lead(log, level, line), ",\"event\":\"");
+    char *p = attn_put(put_line_start(log, level, line), ",\"event\":\"");
     p = attn_put(attn_escape(p, event, size > 0 ? strnlen(event, sizeof event) : 0), "\"}\n");
-    append(log, line, (size_t)(p - line));
+    append_line(log, line, (size_t)(p - line));
     pthread_mutex_unlock(&log->lock);
 }
 
@@ -250,7 +250,7 @@ void srv_log_named(srv_log *log, const char *name, const srv_log_field *fields) 
     /* names and numbers of fields need fewer bytes than the longest text */
     char line[(1 + SRV_LOG_FIELDS) * ATTN_ESCAPE_MOST * FIELD_MOST];
     pthread_mutex_lock(&log->lock);
-    char *p = attn_put(put_lead(log, SRV_LOG_INFO, line), ",\"event\":\"");
+    char *p = attn_put(put_line_start(log, SRV_LOG_INFO, line), ",\"event\":\"");
     p = attn_put(attn_put(p, name), "\"");
     for (; fields->name; fields++) {
         p = attn_put(attn_put(attn_put(p, ",\""), fields->name), "\":");
@@ -262,7 +262,7 @@ void srv_log_named(srv_log *log, const char *name, const srv_log_field *fields) 
                 "\"");
     }
     p = attn_put(p, "}\n");
-    append(log, line, (size_t)(p - line));
+    append_line(log, line, (size_t)(p - line));
     pthread_mutex_unlock(&log->lock);
 }
 

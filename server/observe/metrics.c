@@ -113,16 +113,16 @@ int64_t srv_meter_read(const srv_meters *meters, srv_meter which) {
     return atomic_load_explicit(&meters->single[which], memory_order_relaxed);
 }
 
-static void count_one(atomic_uint_fast64_t *counter, uint64_t amount) {
+static void add_to_counter(atomic_uint_fast64_t *counter, uint64_t amount) {
     atomic_fetch_add_explicit(counter, amount, memory_order_relaxed);
 }
 
-static void observe(histogram *h, int64_t ns) {
+static void count_duration(histogram *h, int64_t ns) {
     size_t i = 0;
     while (i < COUNT(bounds) && ns > bounds[i])
         i++;
-    count_one(&h->buckets[i], 1);
-    count_one(&h->sum_ns, ns > 0 ? (uint64_t)ns : 0);
+    add_to_counter(&h->buckets[i], 1);
+    add_to_counter(&h->sum_ns, ns > 0 ? (uint64_t)ns : 0);
 }
 
 static size_t method_index(const char *method) {
@@ -142,15 +142,15 @@ void srv_meters_request(srv_meters *meters, size_t route, const char *method, in
     size_t c = 0;
     while (c < COUNT(codes) - 1 && codes[c] != code)
         c++;
-    count_one(&row->requests[method_index(method)][c], 1);
-    observe(&row->duration, total_ns);
+    add_to_counter(&row->requests[method_index(method)][c], 1);
+    count_duration(&row->duration, total_ns);
     if (queue_ns >= 0)
-        observe(&meters->queue, queue_ns);
+        count_duration(&meters->queue, queue_ns);
 }
 
 void srv_meters_problem(srv_meters *meters, size_t code) {
     if (code < SRV_METER_PROBLEMS)
-        count_one(&meters->problems[code], 1);
+        add_to_counter(&meters->problems[code], 1);
 }
 
 void srv_meters_observe(srv_meters *meters, srv_spread which, double value) {
@@ -158,19 +158,19 @@ void srv_meters_observe(srv_meters *meters, srv_spread which, double value) {
     size_t i = 0;
     while (i < SPREAD_BOUNDS && !(value <= spread_rows[which].bounds[i]))
         i++;
-    count_one(&s->buckets[i], 1);
+    add_to_counter(&s->buckets[i], 1);
     double sum = atomic_load(&s->sum);
     while (isfinite(value) && !atomic_compare_exchange_weak(&s->sum, &sum, sum + value))
         ;
 }
 
-static void family(attn_text *out, const char *name, const char *type, const char *help) {
+static void print_help_of(attn_text *out, const char *name, const char *type, const char *help) {
     attn_text_add(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-static void single(attn_text *out, const char *name, const char *type, const char *help,
-                   double value) {
-    family(out, name, type, help);
+static void print_single(attn_text *out, const char *name, const char *type, const char *help,
+                         double value) {
+    print_help_of(out, name, type, help);
     attn_text_add(out, "%s %.17g\n", name, value);
 }
 
@@ -194,8 +194,8 @@ static void print_histogram(attn_text *out, const char *name, const char *label,
 }
 
 static void print_requests(srv_meters *meters, attn_text *out) {
-    family(out, "attnd_requests_total", "counter",
-           "Requests answered, by route, method and status.");
+    print_help_of(out, "attnd_requests_total", "counter",
+                  "Requests answered, by route, method and status.");
     for (size_t r = 0; r <= meters->count; r++)
         for (size_t m = 0; m < COUNT(methods); m++)
             for (size_t c = 0; c < COUNT(codes); c++) {
@@ -214,8 +214,8 @@ static void print_requests(srv_meters *meters, attn_text *out) {
 }
 
 static void print_problems(srv_meters *meters, attn_text *out) {
-    family(out, "attnd_problems_total", "counter",
-           "Requests that ended with a problem, by the code in its body.");
+    print_help_of(out, "attnd_problems_total", "counter",
+                  "Requests that ended with a problem, by the code in its body.");
     for (size_t i = 0; i < SRV_METER_PROBLEMS && meters->problem_names[i]; i++) {
         uint64_t n = atomic_load_explicit(&meters->problems[i], memory_order_relaxed);
         attn_text_add(out, "attnd_problems_total{problem=\"%s\"} %llu\n", meters->problem_names[i],
@@ -224,16 +224,16 @@ static void print_problems(srv_meters *meters, attn_text *out) {
 }
 
 static void print_durations(srv_meters *meters, attn_text *out) {
-    family(out, "attnd_request_duration_seconds", "histogram",
-           "Time from the request line to the last byte of the reply.");
+    print_help_of(out, "attnd_request_duration_seconds", "histogram",
+                  "Time from the request line to the last byte of the reply.");
     for (size_t r = 0; r <= meters->count; r++) {
         char label[LABEL_ROOM];
         snprintf(label, sizeof label, "route=\"%s\"",
                  r < meters->count ? meters->names[r] : "none");
         print_histogram(out, "attnd_request_duration_seconds", label, &meters->routes[r].duration);
     }
-    family(out, "attnd_queue_duration_seconds", "histogram",
-           "Time that a request waited for a request thread.");
+    print_help_of(out, "attnd_queue_duration_seconds", "histogram",
+                  "Time that a request waited for a request thread.");
     print_histogram(out, "attnd_queue_duration_seconds", "", &meters->queue);
 }
 
@@ -242,7 +242,7 @@ static void print_spreads(srv_meters *meters, attn_text *out) {
         const spread_row *row = &spread_rows[which];
         spread *s = &meters->spreads[which];
         uint64_t total = 0;
-        family(out, row->name, "histogram", row->help);
+        print_help_of(out, row->name, "histogram", row->help);
         for (size_t i = 0; i <= SPREAD_BOUNDS; i++) {
             char bound[32] = "+Inf";
             if (i < SPREAD_BOUNDS)
@@ -277,44 +277,47 @@ static void print_singles(const srv_meters *meters, const srv_gauges *now, attn_
         [SRV_BYTES_OUT] = {"attnd_reply_body_bytes_total", "counter", "Bytes of reply bodies."},
     };
     for (int i = 0; i < SRV_METRICS_COUNT; i++)
-        single(out, rows[i].name, rows[i].type, rows[i].help,
-               (double)srv_meter_read(meters, (srv_meter)i));
-    single(out, "attnd_queue_waiting", "gauge", "Requests that wait for a request thread.",
-           (double)now->queue_waiting);
-    single(out, "attnd_queue_running", "gauge", "Requests on a request thread.",
-           (double)now->queue_running);
-    single(out, "attnd_queue_limit", "gauge", "Setting queue_length.", (double)now->queue_length);
-    single(out, "attnd_long_running", "gauge", "Long requests on a request thread.",
-           (double)now->long_running);
-    single(out, "attnd_long_waiting", "gauge", "Long requests that wait for one.",
-           (double)now->long_waiting);
-    single(out, "attnd_long_limit", "gauge", "Long requests that may run at a time (long_share).",
-           (double)now->long_threads);
-    single(out, "attnd_long_put_back_total", "counter",
-           "Requests that were found to be long and had to wait for others.",
-           (double)now->long_put_back);
-    single(out, "attnd_queue_newest_first", "gauge",
-           "1 while the queue is standing, so that the newest are served first.",
-           now->newest_first ? 1 : 0);
-    single(out, "attnd_memory_reserved_bytes", "gauge", "Memory that requests hold.",
-           (double)now->memory_used);
-    single(out, "attnd_memory_budget_bytes", "gauge", "Setting memory_bytes.",
-           (double)now->memory_budget);
-    single(out, "attnd_runs", "gauge", "Stored runs.", (double)now->runs);
-    single(out, "attnd_runs_bytes", "gauge", "Bytes of stored runs.", (double)now->runs_bytes);
-    single(out, "attnd_runs_stored_total", "counter", "Runs stored.", (double)now->runs_stored);
-    single(out, "attnd_runs_evicted_total", "counter", "Runs that made room for others.",
-           (double)now->runs_evicted);
-    single(out, "attnd_runs_expired_total", "counter", "Runs whose time was over.",
-           (double)now->runs_expired);
+        print_single(out, rows[i].name, rows[i].type, rows[i].help,
+                     (double)srv_meter_read(meters, (srv_meter)i));
+    print_single(out, "attnd_queue_waiting", "gauge", "Requests that wait for a request thread.",
+                 (double)now->queue_waiting);
+    print_single(out, "attnd_queue_running", "gauge", "Requests on a request thread.",
+                 (double)now->queue_running);
+    print_single(out, "attnd_queue_limit", "gauge", "Setting queue_length.",
+                 (double)now->queue_length);
+    print_single(out, "attnd_long_running", "gauge", "Long requests on a request thread.",
+                 (double)now->long_running);
+    print_single(out, "attnd_long_waiting", "gauge", "Long requests that wait for one.",
+                 (double)now->long_waiting);
+    print_single(out, "attnd_long_limit", "gauge",
+                 "Long requests that may run at a time (long_share).", (double)now->long_threads);
+    print_single(out, "attnd_long_put_back_total", "counter",
+                 "Requests that were found to be long and had to wait for others.",
+                 (double)now->long_put_back);
+    print_single(out, "attnd_queue_newest_first", "gauge",
+                 "1 while the queue is standing, so that the newest are served first.",
+                 now->newest_first ? 1 : 0);
+    print_single(out, "attnd_memory_reserved_bytes", "gauge", "Memory that requests hold.",
+                 (double)now->memory_used);
+    print_single(out, "attnd_memory_budget_bytes", "gauge", "Setting memory_bytes.",
+                 (double)now->memory_budget);
+    print_single(out, "attnd_runs", "gauge", "Stored runs.", (double)now->runs);
+    print_single(out, "attnd_runs_bytes", "gauge", "Bytes of stored runs.",
+                 (double)now->runs_bytes);
+    print_single(out, "attnd_runs_stored_total", "counter", "Runs stored.",
+                 (double)now->runs_stored);
+    print_single(out, "attnd_runs_evicted_total", "counter", "Runs that made room for others.",
+                 (double)now->runs_evicted);
+    print_single(out, "attnd_runs_expired_total", "counter", "Runs whose time was over.",
+                 (double)now->runs_expired);
 }
 
 static void print_jobs(const srv_gauges *now, attn_text *out) {
-    family(out, "attnd_jobs", "gauge", "Jobs, by state.");
+    print_help_of(out, "attnd_jobs", "gauge", "Jobs, by state.");
     for (size_t i = 0; now->job_states && i < SRV_GAUGE_JOBS; i++)
         attn_text_add(out, "attnd_jobs{state=\"%s\"} %zu\n", now->job_states[i], now->jobs[i]);
-    single(out, "attnd_jobs_reserved_bytes", "gauge", "Memory reserved for running jobs.",
-           (double)now->jobs_bytes);
+    print_single(out, "attnd_jobs_reserved_bytes", "gauge", "Memory reserved for running jobs.",
+                 (double)now->jobs_bytes);
 }
 
 void srv_meters_print(srv_meters *meters, const srv_gauges *now, attn_text *out) {
@@ -324,27 +327,29 @@ void srv_meters_print(srv_meters *meters, const srv_gauges *now, attn_text *out)
     print_spreads(meters, out);
     print_singles(meters, now, out);
     print_jobs(now, out);
-    family(out, "attnd_build_info", "gauge", "Version and kernel table; the value is always 1.");
+    print_help_of(out, "attnd_build_info", "gauge",
+                  "Version and kernel table; the value is always 1.");
     attn_text_add(out, "attnd_build_info{version=\"%s\",isa=\"%s\"} 1\n", attn_version(), now->isa);
-    single(out, "attnd_log_lines_dropped_total", "counter",
-           "Lines of the log that were dropped because nobody read it in time.",
-           (double)now->log_dropped);
-    single(out, "attnd_config_last_reload_successful", "gauge",
-           "1 if the keys, the certificate and all models of models_dir could be read last.",
-           now->stale ? 0 : 1);
-    single(out, "attnd_config_last_reload_success_timestamp_seconds", "gauge",
-           "When they were last all read, since the epoch.", (double)now->reloaded);
+    print_single(out, "attnd_log_lines_dropped_total", "counter",
+                 "Lines of the log that were dropped because nobody read it in time.",
+                 (double)now->log_dropped);
+    print_single(out, "attnd_config_last_reload_successful", "gauge",
+                 "1 if the keys, the certificate and all models of models_dir could be read last.",
+                 now->stale ? 0 : 1);
+    print_single(out, "attnd_config_last_reload_success_timestamp_seconds", "gauge",
+                 "When they were last all read, since the epoch.", (double)now->reloaded);
     if (now->certificate_until)
-        single(out, "attnd_tls_certificate_expiry_timestamp_seconds", "gauge",
-               "End of the certificate's validity since the epoch.",
-               (double)now->certificate_until);
-    single(out, "process_start_time_seconds", "gauge", "Start of the process since the epoch.",
-           meters->started);
-    single(out, "process_cpu_seconds_total", "counter", "Processor time used.",
-           1e-9 * (double)srv_clock_ns(CLOCK_PROCESS_CPUTIME_ID));
-    single(out, "process_resident_memory_bytes", "gauge", "Resident memory.",
-           (double)now->resident_bytes);
-    single(out, "process_open_fds", "gauge", "Open file descriptors.", (double)now->open_files);
-    single(out, "process_max_fds", "gauge", "Most file descriptors that may be open.",
-           (double)now->most_files);
+        print_single(out, "attnd_tls_certificate_expiry_timestamp_seconds", "gauge",
+                     "End of the certificate's validity since the epoch.",
+                     (double)now->certificate_until);
+    print_single(out, "process_start_time_seconds", "gauge",
+                 "Start of the process since the epoch.", meters->started);
+    print_single(out, "process_cpu_seconds_total", "counter", "Processor time used.",
+                 1e-9 * (double)srv_clock_ns(CLOCK_PROCESS_CPUTIME_ID));
+    print_single(out, "process_resident_memory_bytes", "gauge", "Resident memory.",
+                 (double)now->resident_bytes);
+    print_single(out, "process_open_fds", "gauge", "Open file descriptors.",
+                 (double)now->open_files);
+    print_single(out, "process_max_fds", "gauge", "Most file descriptors that may be open.",
+                 (double)now->most_files);
 }

@@ -37,7 +37,7 @@ static bool has_key(const entry *e, const char *key) {
 }
 
 /* Returns the checksum of the answers, which begin at `at`. */
-static uint32_t sum_of(uint64_t print, const char *at, size_t size) {
+static uint32_t checksum_of(uint64_t print, const char *at, size_t size) {
     return attn_crc32c(attn_crc32c(0, &print, sizeof print), at, size);
 }
 
@@ -49,7 +49,7 @@ bool srv_answers_are_whole(const void *image, size_t size, uint64_t print) {
         return false;
     memcpy(head, at + sizeof MAGIC, sizeof head);
     if (head[0] != VERSION ||
-        head[1] != sum_of(print, at + SRV_ANSWERS_HEAD, size - SRV_ANSWERS_HEAD))
+        head[1] != checksum_of(print, at + SRV_ANSWERS_HEAD, size - SRV_ANSWERS_HEAD))
         return false;
     for (size_t i = SRV_ANSWERS_HEAD; i < size; i += e.bytes)
         if (!read_entry(at + i, size - i, &e))
@@ -129,7 +129,7 @@ void *srv_answers_add(const void *image, size_t size, uint64_t print, const char
         return NULL;
     char *rest = put_entry(made + SRV_ANSWERS_HEAD, key, answer);
     copy_others(image, size, key, room, rest);
-    const uint32_t head[2] = {VERSION, sum_of(print, made + SRV_ANSWERS_HEAD, own + others)};
+    const uint32_t head[2] = {VERSION, checksum_of(print, made + SRV_ANSWERS_HEAD, own + others)};
     put_bytes(put_bytes(made, MAGIC, sizeof MAGIC), head, sizeof head);
     *out_size = SRV_ANSWERS_HEAD + own + others;
     return made;

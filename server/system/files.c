@@ -55,7 +55,7 @@ bool srv_file_lacks(int dir, const char *name) {
 /* Locks a .part file. Returns 0, EBUSY if another process has the lock, or another errno value.
  * Also returns 0 on file systems without locks, where two writers of the same name are not
  * detected. */
-static int lock(int fd) {
+static int lock_part(int fd) {
     if (!flock(fd, LOCK_EX | LOCK_NB) || errno == ENOLCK || errno == EOPNOTSUPP)
         return 0;
     return errno == EWOULDBLOCK ? EBUSY : errno;
@@ -78,7 +78,7 @@ int srv_new_file_open(srv_new_file *f, int dir, const char *name) {
         f->fd = openat(dir, f->part, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0600);
         if (f->fd < 0)
             return errno;
-        const int failed = lock(f->fd);
+        const int failed = lock_part(f->fd);
         if (!failed && is_named(f->fd, dir, f->part) && !ftruncate(f->fd, 0))
             return 0;
         close(f->fd);
@@ -90,7 +90,7 @@ int srv_new_file_open(srv_new_file *f, int dir, const char *name) {
 
 /* Makes the system write another part of a long file to disk. Where that is not possible, closing
  * the file takes longer. */
-static void flow(const srv_new_file *f, size_t appended) {
+static void start_writing_back(const srv_new_file *f, size_t appended) {
     const uint64_t to = f->size / FLOW, from = (f->size - appended) / FLOW;
     if (from < to)
         (void)sync_file_range(f->fd, (off_t)(from * FLOW), (off_t)((to - from) * FLOW),
@@ -107,7 +107,7 @@ void srv_new_file_write(srv_new_file *f, const void *data, size_t size) {
         size -= n > 0 ? (size_t)n : 0;
     }
     f->size += all - size;
-    flow(f, all - size);
+    start_writing_back(f, all - size);
 }
 
 int srv_dir_sync(int dir) {

@@ -61,7 +61,7 @@ int srv_read_file(const char *path, char **text, size_t *size) {
  *   "QUOTA" (cpu.cfs_quota_us)         the limit is QUOTA / period
  *   "BYTES" (memory.max)               the limit is BYTES; `period` is 0
  *   "max", "-1", or nothing readable   there is no limit */
-static void take_smaller(const char *file, double period, double *limit) {
+static void lower_to_limit_in(const char *file, double period, double *limit) {
     char *text;
     size_t size;
     if (srv_read_file(file, &text, &size))
@@ -79,7 +79,7 @@ static void take_smaller(const char *file, double period, double *limit) {
 }
 
 /* Returns the number at the beginning of the file; 0: the file cannot be read or has no number. */
-static double number_of(const char *file) {
+static double number_in(const char *file) {
     char *text;
     size_t size;
     if (srv_read_file(file, &text, &size))
@@ -123,7 +123,7 @@ static bool group_path(const char *root, const char *controller, char *path, siz
 }
 
 /* Lowers *limit to the smallest limit of this process's group and all groups above it. */
-static void group_limit(const char *root, const group_file *what, double *limit) {
+static void lower_to_group_limits(const char *root, const group_file *what, double *limit) {
     char path[1024], file[2048], period[2048];
     if (!group_path(root, what->controller, path, sizeof path))
         return;
@@ -135,10 +135,10 @@ static void group_limit(const char *root, const group_file *what, double *limit)
         double divisor = 0;
         if (what->period) {
             snprintf(period, sizeof period, "%s%s%s/%s", root, what->mount, path, what->period);
-            divisor = number_of(period);
+            divisor = number_in(period);
         }
         if (!what->period || divisor > 0)
-            take_smaller(file, divisor, limit);
+            lower_to_limit_in(file, divisor, limit);
         slash = strrchr(path, '/');
         if (!slash)
             return;
@@ -158,7 +158,7 @@ size_t srv_host_processors(const char *root) {
     if (!sched_getaffinity(0, sizeof set, &set))
         limit = CPU_COUNT(&set);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        group_limit(root, &files[i], &limit);
+        lower_to_group_limits(root, &files[i], &limit);
     return limit < 1 ? 1 : (size_t)limit;
 }
 
@@ -170,7 +170,7 @@ uint64_t srv_host_memory(const char *root) {
     };
     double limit = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        group_limit(root, &files[i], &limit);
+        lower_to_group_limits(root, &files[i], &limit);
     return (uint64_t)limit;
 }
 

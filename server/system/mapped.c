@@ -38,7 +38,7 @@ static _Atomic(srv_mapped *) first;
 static size_t page; /* size of a memory page in bytes */
 
 /* Returns the mapping that contains the address, its last page included to the end; NULL: none. */
-static srv_mapped *find(uintptr_t address) {
+static srv_mapped *find_mapping(uintptr_t address) {
     srv_mapped *m = atomic_load(&first);
     while (m && address - atomic_load(&m->at) >= (atomic_load(&m->size) + page - 1) / page * page)
         m = m->next;
@@ -55,7 +55,7 @@ static bool put_zeros(uintptr_t start) {
 static void on_fault(int number, siginfo_t *info, void *context) {
     const uintptr_t address = (uintptr_t)info->si_addr;
     const int before = errno;
-    srv_mapped *m = find(address);
+    srv_mapped *m = find_mapping(address);
     (void)context;
     if (m && put_zeros(address / page * page))
         atomic_store(&m->hurt, true);
@@ -72,7 +72,7 @@ void srv_mapped_start(void) {
 }
 
 /* Returns a free entry of the list, or a new one, and marks it as taken. NULL: out of memory. */
-static srv_mapped *take_place(void) {
+static srv_mapped *take_entry(void) {
     pthread_mutex_lock(&lock);
     srv_mapped *m = atomic_load(&first);
     while (m && m->taken)
@@ -87,7 +87,7 @@ static srv_mapped *take_place(void) {
     return m;
 }
 
-static void leave_place(srv_mapped *m) {
+static void free_entry(srv_mapped *m) {
     pthread_mutex_lock(&lock);
     m->taken = false;
     pthread_mutex_unlock(&lock);
@@ -102,7 +102,7 @@ static srv_mapped_times times_of(const struct stat *about) {
     return (srv_mapped_times){srv_ns_of(&about->st_mtim), may_repeat ? 0 : changed};
 }
 
-static void note(srv_mapped *m, const struct stat *about) {
+static void note_file_state(srv_mapped *m, const struct stat *about) {
     const srv_mapped_times times = times_of(about);
     m->device = about->st_dev;
     m->inode = about->st_ino;
@@ -110,9 +110,9 @@ static void note(srv_mapped *m, const struct stat *about) {
 }
 
 /* Maps the open file, of which `about` tells. `name` NULL: it is not known. */
-static int map(int fd, const struct stat *about, int dir, const char *name, srv_mapped **out) {
+static int map_file(int fd, const struct stat *about, int dir, const char *name, srv_mapped **out) {
     const size_t size = (size_t)about->st_size;
-    srv_mapped *m = size ? take_place() : NULL;
+    srv_mapped *m = size ? take_entry() : NULL;
     if (!m)
         return size ? ENOMEM : ENODATA;
     m->name = name ? strdup(name) : NULL;
@@ -122,11 +122,11 @@ static int map(int fd, const struct stat *about, int dir, const char *name, srv_
         const int failed = named ? errno : ENOMEM;
         free(m->name);
         m->name = NULL;
-        leave_place(m);
+        free_entry(m);
         return failed;
     }
     m->dir = dir;
-    note(m, about);
+    note_file_state(m, about);
     atomic_store(&m->hurt, false);
     atomic_store(&m->at, (uintptr_t)at);
     atomic_store(&m->size, size);
@@ -139,14 +139,14 @@ int srv_mapped_open(int dir, const char *name, bool follow, srv_mapped **out) {
     const int fd = srv_file_open(dir, name, follow, &about);
     if (fd < 0)
         return -fd;
-    const int failed = map(fd, &about, dir, name, out);
+    const int failed = map_file(fd, &about, dir, name, out);
     close(fd);
     return failed;
 }
 
 int srv_mapped_open_fd(int fd, srv_mapped **out) {
     struct stat about;
-    return fstat(fd, &about) ? errno : map(fd, &about, -1, NULL, out);
+    return fstat(fd, &about) ? errno : map_file(fd, &about, -1, NULL, out);
 }
 
 bool srv_mapped_name(srv_mapped *m, int dir, const char *name) {
@@ -154,7 +154,7 @@ bool srv_mapped_name(srv_mapped *m, int dir, const char *name) {
     m->dir = dir;
     m->name = strdup(name);
     if (m->name && !fstatat(dir, name, &about, AT_SYMLINK_NOFOLLOW))
-        note(m, &about);
+        note_file_state(m, &about);
     return m->name;
 }
 
@@ -166,7 +166,7 @@ void srv_mapped_close(srv_mapped *m) {
     munmap(at, size);
     free(m->name);
     m->name = NULL;
-    leave_place(m);
+    free_entry(m);
 }
 
 const void *srv_mapped_data(const srv_mapped *m) {

@@ -5,7 +5,7 @@
 #include "system/condition.h"
 
 /* Sleeps for the pause. Returns false if the ticker must stop. */
-static bool nap(srv_ticker *t) {
+static bool sleep_until_next(srv_ticker *t) {
     const int64_t until = attn_now_ns() + t->pause_ns;
     pthread_mutex_lock(&t->lock);
     while (!t->stop && srv_condition_wait(&t->wake, &t->lock, until))
@@ -17,12 +17,12 @@ static bool nap(srv_ticker *t) {
 
 static void *keep_ticking(void *argument) {
     srv_ticker *t = argument;
-    while (nap(t))
+    while (sleep_until_next(t))
         t->pause_ns = t->tick(t->of);
     return NULL;
 }
 
-static void discard(srv_ticker *t) {
+static void destroy_lock(srv_ticker *t) {
     pthread_cond_destroy(&t->wake);
     pthread_mutex_destroy(&t->lock);
 }
@@ -34,7 +34,7 @@ bool srv_ticker_start(srv_ticker *t, int64_t (*tick)(void *of), void *of, int64_
     pthread_mutex_init(&t->lock, NULL);
     t->started = !pthread_create(&t->thread, NULL, keep_ticking, t);
     if (!t->started)
-        discard(t);
+        destroy_lock(t);
     return t->started;
 }
 
@@ -46,6 +46,6 @@ void srv_ticker_stop(srv_ticker *t) {
     pthread_cond_signal(&t->wake);
     pthread_mutex_unlock(&t->lock);
     pthread_join(t->thread, NULL);
-    discard(t);
+    destroy_lock(t);
     t->started = false;
 }
