@@ -98,7 +98,7 @@ static attn_status prepare(train_command *command, attn_error *err) {
 }
 
 static attn_status keep(void *command, const attn_training_state *state, attn_error *err) {
-    return srv_train_keep(&((train_command *)command)->run, state, err);
+    return srv_train_write_checkpoint(&((train_command *)command)->run, state, err);
 }
 
 static int print_scores(train_command *command, attn_pool *pool, const attn_control *control) {
@@ -133,7 +133,7 @@ static int train(train_command *command, attn_pool *pool) {
     srv_bar_clear(&command->bar);
     if (status && status != ATTN_ECANCELED)
         return srv_command_fail("train", &err);
-    if (srv_train_keep_best(run, &err))
+    if (srv_train_write_best(run, &err))
         return srv_command_fail("train", &err);
     if (status) {
         fprintf(stderr,

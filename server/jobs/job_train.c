@@ -64,7 +64,7 @@ static void on_progress(void *ctx, const attn_training_progress *now) {
 
 static attn_status on_checkpoint(void *ctx, const attn_training_state *state, attn_error *err) {
     work *w = ctx;
-    const attn_status status = srv_train_keep(&w->run, state, err);
+    const attn_status status = srv_train_write_checkpoint(&w->run, state, err);
     if (status || !*w->run.checkpoint)
         return status;
     pthread_mutex_lock(&w->jobs->lock);
@@ -201,7 +201,7 @@ static attn_status run_training(work *w, attn_error *err) {
     if (status && !stopped && !isfinite(r->state.best_loss))
         return status;
     attn_error late;
-    attn_status kept = srv_train_keep_best(r, &late);
+    attn_status kept = srv_train_write_best(r, &late);
     take_best(w);
     if (!status && !kept)
         status = score_model(w, err);

@@ -49,7 +49,7 @@ static attn_model_contents contents_of(const srv_train_run *run) {
         .model = run->file.model, .source = run->file.source, .target = run->file.target};
 }
 
-attn_status srv_train_keep_best(srv_train_run *run, attn_error *err) {
+attn_status srv_train_write_best(srv_train_run *run, attn_error *err) {
     if (!*run->out)
         return ATTN_OK;
     corpus_texts corpus;
@@ -65,7 +65,8 @@ static const char *const counters[COUNTERS] = {"training.step",      "training.s
                                                "training.epoch",     "training.batch",
                                                "training.best_step", "training.waited"};
 
-attn_status srv_train_keep(srv_train_run *run, const attn_training_state *s, attn_error *err) {
+attn_status srv_train_write_checkpoint(srv_train_run *run, const attn_training_state *s,
+                                       attn_error *err) {
     if (!*run->checkpoint)
         return ATTN_OK;
     const uint64_t values[COUNTERS] = {s->step,  s->settled,   s->epoch,
@@ -90,7 +91,7 @@ attn_status srv_train_keep(srv_train_run *run, const attn_training_state *s, att
     contents.metadata = rows;
     contents.metadata_count = COUNTERS + 2;
     const attn_status status = srv_model_write(run->checkpoint, &contents, NULL, err);
-    return status || s->best_step != s->step ? status : srv_train_keep_best(run, err);
+    return status || s->best_step != s->step ? status : srv_train_write_best(run, err);
 }
 
 static attn_status read_counter(const srv_train_run *run, const char *key, uint64_t *out,

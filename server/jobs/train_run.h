@@ -30,9 +30,10 @@ attn_status srv_train_prepare(srv_train_run *run, bool resume, const attn_contro
                               bool *resumed, attn_error *err);
 void srv_train_close(srv_train_run *run);
 
-/* srv_train_keep writes the checkpoint and, if its step is the best so far, the best model.
- * srv_train_keep_best writes the best model. Without a file name they write nothing. */
-attn_status srv_train_keep(srv_train_run *run, const attn_training_state *state, attn_error *err);
-attn_status srv_train_keep_best(srv_train_run *run, attn_error *err);
+/* The first one writes the checkpoint and, if its step is the best so far, the best model; the second
+ * one writes the best model. Without a file name they write nothing. */
+attn_status srv_train_write_checkpoint(srv_train_run *run, const attn_training_state *state,
+                                       attn_error *err);
+attn_status srv_train_write_best(srv_train_run *run, attn_error *err);
 
 #endif
