@@ -52,10 +52,10 @@ const srv_field srv_analyses_fields[] = {
     SRV_FIELD_ROW(srv_analyses_body, other_run, SRV_STRING,
                   "The id of a stored run, as the second operand."),
     SRV_RUN_SITE_ROWS(srv_analyses_body),
-    SRV_NAMED_ROW(
-        srv_analyses_body, "analysis", items, SRV_FLAGS,
-        "The parts of the answer. The default, all, is everything except rollout and gradient.",
-        .choices = srv_analysis_items),
+    SRV_NAMED_ROW(srv_analyses_body, "analysis", items, SRV_FLAGS,
+                  "The parts of the answer. The default, all, is everything except value_norm, "
+                  "rollout and gradient.",
+                  .choices = srv_analysis_items),
     SRV_MASK_ROWS(srv_analyses_body, mask),
     SRV_BOOL_ROW(srv_analyses_body, is_causal, "Query i sees the keys up to i + query_offset."),
     SRV_OFFSET_ROW(srv_analyses_body, query_offset),

@@ -15,10 +15,10 @@ typedef struct analyses_query {
 
 const srv_field srv_run_analyses_query[] = {
     SRV_RUN_SITE_ROWS(analyses_query),
-    SRV_NAMED_ROW(
-        analyses_query, "analysis", items, SRV_FLAGS,
-        "The parts of the answer, named as in analysis of POST /v1/attention; default all.",
-        .choices = srv_analysis_items_run),
+    SRV_NAMED_ROW(analyses_query, "analysis", items, SRV_FLAGS,
+                  "The parts of the answer, named as in analysis of POST /v1/attention; default "
+                  "all of these but value_norm.",
+                  .choices = srv_analysis_items_run),
     SRV_INT_ROW(analyses_query, radius, 0, 1048576,
                 "For local_mass: largest distance between key and query.", .standard = "2"),
     SRV_INT_ROW(analyses_query, top_k, 0, 1024, "Number of most attended keys in top_keys.",

@@ -59,7 +59,7 @@ const srv_field srv_attention_fields[] = {
     SRV_TIMEOUT_ROW(srv_attention_body),
     SRV_FIELD_ROW(srv_attention_body, analysis, SRV_FLAGS,
                   "Measures and diagnoses of the weights, as POST /v1/analyses returns them, "
-                  "without rollout and gradient; all selects every one.",
+                  "without rollout and gradient. all is everything except value_norm.",
                   .choices = srv_analysis_items_run),
     SRV_HEATMAP_ROW(srv_attention_body, "Content of the heatmap. The field also requests one."),
     SRV_FIGURE_ROW(
