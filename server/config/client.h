@@ -22,7 +22,8 @@ void srv_client_address(const struct sockaddr *peer, char address[SRV_CLIENT_TEX
  * in one of the networks `proxies`, or it is "unix" and so is an entry. */
 bool srv_client_is_proxy(const srv_texts *proxies, const char *address);
 
-/* Returns whether the address, in the form of srv_client_address, is a loopback address or "unix". */
+/* Returns whether the address, in the form of srv_client_address, is a loopback address or "unix".
+ */
 bool srv_client_is_local(const char *address);
 
 /* Finds the client behind a trusted proxy and writes its address to `address`, which must hold the

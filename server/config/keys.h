@@ -3,10 +3,10 @@
  *
  * A line of the file is [NAME:]KEY [admin] [concurrency=N]. Blank lines and comments after # are
  * skipped. KEY has 16 to 256 characters of A-Z a-z 0-9 - . _ ~ + / = (RFC 6750). NAME has 1 to 64
- * characters of A-Z a-z 0-9 - . _; the log shows it in place of the key, and it is the owner of what
- * the key makes. A key without a name is called "key-" and 16 hexadecimal digits of a digest of the
- * key, so that its objects stay its own wherever its line is. Such names, and "line-N", which older
- * versions used, cannot be given to a key. */
+ * characters of A-Z a-z 0-9 - . _; the log shows it in place of the key, and it is the owner of
+ * what the key makes. A key without a name is called "key-" and 16 hexadecimal digits of a digest
+ * of the key, so that its objects stay its own wherever its line is. Such names, and "line-N",
+ * which older versions used, cannot be given to a key. */
 #ifndef SRV_KEYS_H
 #define SRV_KEYS_H
 

@@ -63,8 +63,8 @@ void srv_admission_close(srv_admission *a, srv_incoming *body);
 /* Frees the body's block of memory. Any thread may call this. */
 void srv_admission_drop(srv_admission *a, srv_incoming *body, char *block);
 
-/* A copy of a complete body that a job keeps beyond its request. It counts as the body does, and all
- * such copies together may take half of what bodies may, a quarter of the budget. */
+/* A copy of a complete body that a job keeps beyond its request. It counts as the body does, and
+ * all such copies together may take half of what bodies may, a quarter of the budget. */
 typedef struct srv_kept_body {
     char *block;      /* from attn_alloc */
     const char *body; /* `size` bytes in the block, followed by a NUL, aligned as the body was */

@@ -24,9 +24,10 @@ bool srv_answers_are_whole(const void *image, size_t size, uint64_t print);
 /* Finds the answer with this key in a whole image. false: it has none. `out` points into the
  * image. */
 bool srv_answers_find(const void *image, size_t size, const char *key, srv_run_answer *out);
-/* Makes an image, for a run with this `print`, of a new answer and, behind it, those of another whole image (may be NULL) that
- * fit beside it; an answer with the same key is replaced. The caller frees the image with
- * attn_free. NULL: memory ran out, or the answer alone is larger than an image may be. */
+/* Makes an image for a run with this `print`: a new answer, and behind it as many answers of
+ * another whole image (may be NULL) as there is room for. An answer with the same key is replaced.
+ * The caller frees the image with attn_free. NULL: memory ran out, or the answer alone is larger
+ * than an image may be. */
 void *srv_answers_add(const void *image, size_t size, uint64_t print, const char *key,
                       const srv_run_answer *answer, size_t *out_size);
 

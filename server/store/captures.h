@@ -14,14 +14,15 @@ typedef struct srv_capture {
     int fd;
     srv_file_mark mark;
     /* The file belongs to the user of this process, and neither it nor the directory that holds it
-     * can be written by others. So it stays as it is if its owner leaves it alone. */
+     * can be written by others. So only its owner can change it. */
     bool is_ours;
 } srv_capture;
 
 /* Opens a regular file below the directory `root` for reading. Returns 0 or an errno value: EINVAL
  * (the path is empty, absolute or too long, or has an empty component, ".", ".." or control
  * characters), ELOOP (the file is a symbolic link), ENOTDIR (an earlier component is no directory,
- * for example a symbolic link), EISDIR, ESPIPE or ENXIO (a pipe, a socket or a device), or another one. */
+ * for example a symbolic link), EISDIR, ESPIPE or ENXIO (a pipe, a socket or a device), or another
+ * one. */
 int srv_capture_open(int root, const char *path, srv_capture *out);
 void srv_capture_close(srv_capture *c);
 /* Returns whether the mark of a file is that of the same file before, *b. */

@@ -23,8 +23,8 @@ typedef struct srv_held_list {
     size_t bytes, count;
 } srv_held_list;
 
-/* Return an entry of the list: the first and the next one, and the one with this key. NULL: there is
- * none. */
+/* Return an entry of the list: the first and the next one, and the one with this key. NULL: there
+ * is none. */
 static inline void *srv_held_first(const srv_held_list *list) {
     return list->first ? list->first->entry : NULL;
 }
@@ -33,14 +33,15 @@ static inline void *srv_held_next(const srv_held *h) {
 }
 void *srv_held_find(const srv_held_list *list, const char *key);
 
-/* Put an entry into the list, before another one (NULL: at the end), and take it out. */
+/* Inserts an entry before another one (NULL: at the end); removes an entry. */
 void srv_held_list_in(srv_held_list *list, srv_held *h, srv_held *before);
 void srv_held_list_out(srv_held_list *list, srv_held *h);
 /* Moves an entry to the front. */
 void srv_held_use(srv_held_list *list, srv_held *h);
 /* Sets the bytes of an entry of the list. */
 void srv_held_resize(srv_held_list *list, srv_held *h, size_t bytes);
-/* Ends a hold. Returns whether the caller must free the entry. */
+/* Drops a reference. Returns whether it was the last one of an entry that has left its list: then
+ * the caller must free the entry. */
 bool srv_held_let_go(srv_held *h);
 
 #endif

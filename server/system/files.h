@@ -19,7 +19,7 @@
  * or a device. */
 int srv_file_open(int dir, const char *name, bool follow, struct stat *about);
 
-/* What the errno value says of a file that could not be used. */
+/* Why a file could not be used, by the errno value. */
 typedef enum srv_verdict {
     SRV_FILE_ABSENT,  /* there is none of this name */
     SRV_FILE_WRONG,   /* it is not what it should be: no regular file, empty, too large, damaged */
@@ -28,8 +28,8 @@ typedef enum srv_verdict {
 } srv_verdict;
 srv_verdict srv_file_judge(int failed);
 
-/* Returns whether there is no file of this name in the directory `dir`. false also if nobody can tell
- * now. */
+/* Returns whether there is no file of this name in the directory `dir`. false also if that
+ * cannot be found out now. */
 bool srv_file_lacks(int dir, const char *name);
 
 /* A new file of mode 0600 that gets its name only when it is complete on disk. Until then it is
@@ -46,8 +46,9 @@ typedef struct srv_new_file {
 /* Begins a file. Returns 0 or an errno value, after which srv_new_file_close must not be called.
  * EBUSY: another writer is writing the file. */
 int srv_new_file_open(srv_new_file *f, int dir, const char *name);
-/* Appends `size` bytes. Of a long file, the system begins to write to disk what was appended so far,
- * so that the end does not have to wait for all of it. A failure is stored in f->failed, and later calls do nothing. */
+/* Appends `size` bytes. Of a long file, the system begins to write to disk what was appended so
+ * far, so that the end does not have to wait for all of it. A failure is stored in f->failed, and
+ * later calls do nothing. */
 void srv_new_file_write(srv_new_file *f, const void *data, size_t size);
 /* Syncs the file to disk and renames it to `name`. If any operation has failed, removes the .part
  * file and returns the errno value of the first failure; otherwise returns 0. */

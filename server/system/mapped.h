@@ -2,9 +2,9 @@
  * the lost pages raises SIGBUS, which would end the process. The signal handler maps a page of
  * zeros at the address and marks the mapping as damaged, so that only the requests that use this
  * file fail. A cut inside of a page raises no signal, since the rest of the page reads as zeros;
- * srv_mapped_check notices it by the size of the file. Other changes in place it notices by the times
- * of the file. Only a write through a mapping of another program, to a page that is not yet on disk
- * since its last write, moves no time. Any thread may call these functions. */
+ * srv_mapped_check notices it by the size of the file. Other changes in place it notices by the
+ * times of the file. Only a write through a mapping of another program, to a page that is not yet
+ * on disk since its last write, moves no time. Any thread may call these functions. */
 #ifndef SRV_MAPPED_H
 #define SRV_MAPPED_H
 
@@ -23,7 +23,8 @@ int srv_mapped_open(int dir, const char *name, bool follow, srv_mapped **out);
 /* Maps a whole regular file that is open; the descriptor may be closed afterwards. srv_mapped_check
  * notices only lost pages of it, until srv_mapped_name. Returns as srv_mapped_open. */
 int srv_mapped_open_fd(int fd, srv_mapped **out);
-/* Tells the name that the file of srv_mapped_open_fd has now. false: out of memory. */
+/* Sets the name that the file of srv_mapped_open_fd has now, by which srv_mapped_check finds it.
+ * false: out of memory. */
 bool srv_mapped_name(srv_mapped *m, int dir, const char *name);
 /* Removes a mapping that no thread reads any longer. NULL is fine. */
 void srv_mapped_close(srv_mapped *m);
@@ -33,9 +34,9 @@ size_t srv_mapped_size(const srv_mapped *m);
 
 typedef enum srv_mapped_state {
     SRV_MAPPED_SAME,
-    SRV_MAPPED_TOUCHED, /* the bytes may be others: the time of change is another one, or was so near
-                           to the look that a later change may have it too */
-    SRV_MAPPED_WRITTEN, /* the bytes are others: a program has written to the file */
+    SRV_MAPPED_TOUCHED, /* the bytes may have changed: the ctime is another one, or the last check was
+                           so soon after it that a later change could have the same ctime */
+    SRV_MAPPED_WRITTEN, /* the bytes have changed: a program has written to the file */
     SRV_MAPPED_OTHER,   /* the name is that of another file now; the bytes may be as they were */
     SRV_MAPPED_HURT,    /* some of the data that was read may have been zeros instead of bytes */
 } srv_mapped_state;
@@ -44,14 +45,16 @@ typedef struct srv_mapped_times {
     int64_t written; /* mtime */
     int64_t changed; /* ctime; 0: a later change may have the same */
 } srv_mapped_times;
-/* Looks what has happened to the file since it was mapped, or since *seen of an earlier look was
- * accepted. Call it when the data has been used. It looks by the name of the file, not by a
- * descriptor, of which thousands of mappings would need too many; a file that has lost its name can
- * hardly be changed. */
+/* Compares the file with what it was when it was mapped, or at the last check that was accepted.
+ * Call it after the data has been used. *seen gets the times of the file. It finds the file by its
+ * name and not by a descriptor, of which thousands of mappings would need too many; a file that has
+ * lost its name can hardly be changed. */
 srv_mapped_state srv_mapped_check(srv_mapped *m, srv_mapped_times *seen);
-/* Says that after the look that has set *seen the bytes were found to be as they were. */
+/* Accepts the times *seen of a check: the caller has read the bytes after it, and they had not
+ * changed. */
 void srv_mapped_accept(srv_mapped *m, const srv_mapped_times *seen);
-/* Returns whether a page was lost, or srv_mapped_check has found a cut, without looking anew. */
+/* Returns whether a page was lost, or an earlier srv_mapped_check has found that the file is
+ * shorter. */
 bool srv_mapped_is_hurt(const srv_mapped *m);
 
 #endif

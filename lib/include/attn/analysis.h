@@ -391,9 +391,9 @@ void attn_weights_check(attn_weights_faults *f, size_t row, const double *weight
 /* The weights of one head on padding keys. Start from zeros, then add rows that are not padding. */
 typedef struct attn_padding_mass {
     double mass;     /* sum of the weights on padding keys */
-    double most;     /* the largest of them, of query `row` on key `key` */
+    double most;     /* the largest weight on a padding key */
     size_t rows;     /* number of rows that were added */
-    size_t row, key; /* see `most` */
+    size_t row, key; /* the query and the key of `most` */
 } attn_padding_mass;
 
 /* Adds a row. weights [count] are its weights on the padding keys keys [count]. */
@@ -422,7 +422,7 @@ typedef struct attn_diagnose_input {
     const attn_head_distances *distances;
     /* the operation that gave the weights; NULL: no cause is sought for near-uniform weights */
     const attn_attention *run;
-    size_t layers; /* number of layers in the batch entries, layer first; 1: no layer axis */
+    size_t layers; /* batch entry l * B + b is layer l of entry b; 1: there is one layer */
     bool layered;  /* texts name heads with their layer */
     size_t L, S;
 } attn_diagnose_input;

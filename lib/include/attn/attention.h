@@ -174,7 +174,7 @@ double attn_attention_cell_operations(const attn_attention_dims *dims);
  * skips the others, which are hidden, but computes some hidden cells between visible ones. */
 typedef struct attn_visits {
     double cells;
-    double edited; /* those in tiles in which the mask may hide cells, which take more time */
+    double edited; /* of these, cells of tiles with hidden cells; they take more time */
 } attn_visits;
 
 /* Counts the cells under a mask that is compiled for the shape of dims. Weights, scores and
@@ -216,7 +216,7 @@ const char *attn_attention_kernel(const attn_attention *a);
 typedef struct attn_stats {
     double *max;   /* largest visible score or sink; -infinity: sees no key and has no sink */
     double *sum;   /* sum of the exponentials, see above */
-    uint8_t *kind; /* private: how the row was computed */
+    uint8_t *kind; /* how the row was computed; only the library reads it */
     /* NULL: all rows are known. Else attn_attention_cells calls it before it reads the rows of a
      * head, and it computes those that are not known yet. Any number of threads may call it. */
     attn_status (*need)(void *ctx, const attn_range *rows, attn_error *err);

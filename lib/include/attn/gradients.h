@@ -36,8 +36,9 @@ typedef struct attn_gradients {
 
 /* Computes the cost of attn_attention_backward on `slots` threads from shapes alone. For
  * attn_attention_run_backward, add the cost of its run with `want`. bias_elements is the number of
- * elements of all layers together that are added to the scores, and of the weights if the gradients of scores are wanted.
- * fallback_bytes are those of a second attempt in double. ATTN_ELIMIT: a size overflows. */
+ * elements of all layers together that are added to the scores, and of the weights if the gradients
+ * of scores are wanted. fallback_bytes are those of a second attempt in double. ATTN_ELIMIT: a size
+ * overflows. */
 attn_status attn_gradients_cost(const attn_attention_dims *dims, unsigned want,
                                 size_t bias_elements, size_t slots, attn_cost *out,
                                 attn_error *err);
@@ -79,8 +80,8 @@ attn_status attn_attention_run_backward(attn_attention *a, unsigned want, attn_s
                                         attn_results *results, attn_gradients *out,
                                         attn_error *err);
 
-/* Gradients of projections are the tensors of an attn_projections: each has the shape of the tensor,
- * or rank 0 if there is no such tensor.
+/* Gradients of projections are the tensors of an attn_projections: each has the shape of the
+ * tensor, or rank 0 if there is no such tensor.
  *
  * Backward pass of the projection W_o. `output` is the output of the operation, before the
  * projection. grad_output is the gradient of the loss with respect to the projected output. *grad

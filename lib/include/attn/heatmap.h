@@ -12,8 +12,8 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* The padding of a batch entry: 1 for each query [L] and each key [S] that is padding; NULL: none is.
- * A row of padding has weights as any other row, but no measure counts it. */
+/* The padding of a batch entry: 1 for each query [L] and each key [S] that is padding; NULL: none
+ * is. A row of padding has weights as any other row, but no measure counts it. */
 typedef struct attn_padding {
     const uint8_t *rows, *cols;
 } attn_padding;
@@ -87,7 +87,7 @@ typedef struct attn_hidden_run {
  * and step[1] keys from key origin[1] + c * step[1] on. Cells of the last row and column may cover
  * fewer. */
 typedef struct attn_heatmap {
-    size_t batch, head;        /* head: SIZE_MAX for the mean over heads */
+    size_t batch, head;        /* head SIZE_MAX: the mean over heads */
     size_t shape[2];           /* rows R and columns C of cells */
     size_t origin[2], step[2]; /* in rows and keys of the matrix */
     /* Smallest and largest value of the visible cells, of `max` or else of `mean`. For signed
@@ -122,8 +122,8 @@ typedef struct attn_heatmaps {
 
 /* Returns the options with their default values. */
 attn_heatmap_options attn_heatmap_defaults(void);
-/* Returns whether a cell is hidden. For cells in row-major order: *at, at first 0, is the index of the
- * first hidden run that can contain the cell. */
+/* Returns whether a cell is hidden. For cells in row-major order: *at, at first 0, is the index of
+ * the first hidden run that can contain the cell. */
 bool attn_heatmap_is_hidden(const attn_heatmap *map, size_t row, size_t col, size_t *at);
 /* Computes the number of heatmaps and the rows and columns of each from shapes alone. Errors as in
  * attn_heatmap_build. */

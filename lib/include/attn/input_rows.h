@@ -31,8 +31,8 @@ extern const char *const attn_fill_words[];      /* "hide", "add", "replace" */
  *   TENSOR(member, kinds, sentence)
  *   VALUE(type, member, name, key, least, most, words, kinds, sentence)
  *
- * `kinds` has bit k if the member belongs to kind k of its object. `name` and `key` are its names in
- * requests and in run files; of a tensor both are that of the member. */
+ * `kinds` has bit k if the member belongs to kind k of its object. `name` and `key` are its names
+ * in requests and in run files; of a tensor both are that of the member. */
 
 #define ATTN_INPUT_HEADS    1048576         /* most heads */
 #define ATTN_INPUT_FARTHEST 1099511627776.0 /* largest distance of positions, 2^40 */
@@ -116,8 +116,8 @@ typedef enum attn_input_type {
 typedef struct attn_input {
     const char *object, *name; /* in run files; object "": the site itself */
     attn_input_type type;
-    size_t offset;   /* in the struct */
-    size_t gradient; /* TENSOR: in attn_gradients */
+    size_t offset;   /* of the member in the struct */
+    size_t gradient; /* offset of its gradient in attn_gradients; for TENSOR */
     double least, most;
     const char *const *words;
     unsigned kinds; /* 0: it belongs to every kind */

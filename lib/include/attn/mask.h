@@ -181,9 +181,9 @@ const char *attn_mask_words(const attn_mask *m, attn_arena *arena);
 attn_status attn_mask_lint(const attn_mask *m, attn_arena *arena, attn_warnings *out,
                            attn_error *err);
 
-/* Checks how the mask goes with an encoding that gives query i the position i + offset and key j the
- * position j. `absolute`: the encoding depends on positions and not on distances alone. As
- * attn_mask_lint otherwise. */
+/* Checks how the mask goes with an encoding that gives query i the position i + offset and key j
+ * the position j. `absolute`: the encoding depends on positions and not on distances alone. The
+ * warnings are as those of attn_mask_lint. */
 attn_status attn_mask_lint_position(const attn_mask *m, bool absolute, attn_arena *arena,
                                     attn_warnings *out, attn_error *err);
 

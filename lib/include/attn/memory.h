@@ -29,9 +29,10 @@ void attn_set_allocator(void *(*take)(size_t size), void (*give)(void *p));
 
 /* The default allocator, which a hook may call. Blocks come from the C library and are aligned to
  * ATTN_ALIGN. Up to 320 MiB of freed blocks are cached for later calls. The environment variable
- * ATTN_KEEP_BYTES, which is read once, lowers this limit. ATTN_FILL, a byte from 0 to 255 that is
- * read at the start, fills all new memory, of arenas too, for tests of what nobody writes. Under a sanitizer nothing is cached. Any
- * thread may call these functions. */
+ * ATTN_KEEP_BYTES, which is read once, lowers this limit. If the environment names a byte from 0 to
+ * 255 by ATTN_FILL, every new block has this byte everywhere, so that tests notice memory that is
+ * read before it is written. Under a sanitizer nothing is cached. Any thread may call these
+ * functions. */
 void *attn_block_take(size_t size);
 void attn_block_give(void *p); /* p may be NULL */
 /* Enlarges block p to at least `size` bytes and returns its new address; p is then invalid. The

@@ -83,7 +83,8 @@ extern "C" {
     ITEM(NORM_BEFORE, "before")                                                                    \
     ITEM(NORM_AFTER, "after")
 
-/* Whether an encoder's LSTM stops at the end of each sequence, or reads padding, as in textbooks. */
+/* Whether an encoder's LSTM stops at the end of each sequence, or reads padding, as in textbooks.
+ */
 #define ATTN_MODEL_PADDING_LIST(ITEM)                                                              \
     ITEM(RESPECT_PADDING, "respect")                                                               \
     ITEM(READ_PADDING, "read")

@@ -1,13 +1,13 @@
 /* Models as safetensors files. The tensors of a file are the model's parameters under their names.
  * The metadata are texts: the settings of the configuration under their names (model_config.h), the
  * tokenizers of both sides ("source_words", absent: numbers; "source_merges", absent: whole words;
- * "source_language", absent: English; "target_words", …), and what the program adds. Names with a dot ("training.…") are remarks and additional tensors, which do
- * not belong to the model.
+ * "source_language", absent: English; "target_words", …), and what the program adds. Names with a
+ * dot ("training.…") are remarks and additional tensors, which do not belong to the model.
  *
- * Files are sealed (safetensors.h), and reading one checks each of its bytes. Those that were made or
- * changed by other programs have no seal. ATTN_MODEL_FILE_VERSION rises when a file may say something
- * that older programs must not overlook. Keys of metadata without a dot say how to compute the model,
- * so one that this program does not know is refused in a sealed file. */
+ * Files are sealed: they hold checksums, and reading one checks each of its bytes. Those that were
+ * made or changed by other programs have no seal. ATTN_MODEL_FILE_VERSION rises when a file may say
+ * something that older programs must not overlook. Keys of metadata without a dot say how to
+ * compute the model, so one that this program does not know is refused in a sealed file. */
 #ifndef ATTN_MODEL_FILE_H
 #define ATTN_MODEL_FILE_H
 
@@ -33,18 +33,18 @@ typedef struct attn_model_file {
 } attn_model_file;
 
 /* attn_model_open loads a model from a file. attn_model_read loads it from memory that must stay
- * valid until attn_model_file_forget or attn_model_file_close. `gradients`: also allocate gradients,
- * for further training. On an error *out is unchanged. Errors: ATTN_EARG (the file cannot be read, or
- * is not a model), ATTN_EVALUE (it has changed since it was written), ATTN_EUNSUPPORTED (a newer
- * program wrote it), and the errors of attn_safetensors_read, attn_tokenizer_read, attn_model_new
- * and attn_parameters_load. */
+ * valid until attn_model_file_forget or attn_model_file_close. `gradients`: also allocate
+ * gradients, for further training. On an error *out is unchanged. Errors: ATTN_EARG (the file
+ * cannot be read, or is not a model), ATTN_EVALUE (it has changed since it was written),
+ * ATTN_EUNSUPPORTED (a newer program wrote it), and the errors of attn_safetensors_read,
+ * attn_tokenizer_read, attn_model_new and attn_parameters_load. */
 attn_status attn_model_open(const char *path, bool gradients, attn_model_file *out,
                             attn_error *err);
 attn_status attn_model_read(const void *bytes, size_t size, bool gradients, attn_model_file *out,
                             attn_error *err);
-/* Makes a model of this configuration with the tensors of a safetensors file of another layout, such as
- * the state dict of a torch.nn.TransformerEncoder, whose names `map` translates. The caller frees the
- * model. Errors as attn_model_read. */
+/* Makes a model of this configuration with the tensors of a safetensors file of another layout,
+ * such as the state dict of a torch.nn.TransformerEncoder, whose names `map` translates. The caller
+ * frees the model. Errors as attn_model_read. */
 attn_status attn_model_import(const char *path, const attn_model_config *config,
                               const attn_parameter_name *map, attn_model **out, attn_error *err);
 /* Checks again, by the seal, that `bytes` are those that were read. A file without a seal passes.
@@ -64,7 +64,7 @@ const attn_tensor *attn_model_file_tensor(const attn_model_file *file, const cha
 /* What is written. */
 typedef struct attn_model_contents {
     attn_model *model;
-    float *values; /* the parameters to write, in the order of the model's own; NULL: its own */
+    float *values; /* the parameters in the order of the model; NULL: those of the model */
     const attn_tokenizer *source, *target;
     const attn_named_tensor *tensors; /* [tensor_count] more tensors */
     size_t tensor_count;
@@ -80,7 +80,8 @@ typedef struct attn_model_piece {
 } attn_model_piece;
 attn_status attn_model_pieces(const attn_model_contents *contents, attn_arena *arena,
                               attn_model_piece **pieces, size_t *count, attn_error *err);
-/* Writes them to a file. ATTN_EARG also: the file cannot be written, and err->text has the reason. */
+/* Writes them to a file. ATTN_EARG also: the file cannot be written, and err->text has the reason.
+ */
 attn_status attn_model_save(const char *path, const attn_model_contents *contents, attn_error *err);
 
 #pragma GCC visibility pop

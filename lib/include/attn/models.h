@@ -19,9 +19,9 @@
  * token. With norms after sublayers they have no layer norm at the end.
  *
  * Feed-forward is linear, activation, linear; `gated` multiplies the activation by a second linear
- * layer (Shazeer 2020). Each sublayer of these three has a residual connection, and a norm before it
- * (Xiong et al. 2020) or after it (norm). Their parameters are named as in
- * torch.nn.Transformer, without a prefix.
+ * layer (Shazeer 2020). Each sublayer of these three has a residual connection, and a norm before
+ * it (Xiong et al. 2020) or after it (norm). Their parameters are named as in torch.nn.Transformer,
+ * without a prefix.
  *
  * Ids are int32, all other numbers float32. */
 #ifndef ATTN_MODELS_H
@@ -95,7 +95,7 @@ typedef struct attn_site {
     size_t layer, heads; /* layer: number among the sites of its kind, from 0 */
     attn_tensor weights; /* [B, heads, L, S] */
     /* What the scores and the output are made of: [B, heads, L, d] and twice [B, heads, S, d],
-     * where d = D / heads; without a meaning at padding. Positions inside attention and the
+     * where d = D / heads. Rows of padding have no meaning. Positions inside attention and the
      * matrices of GENERAL, ADDITIVE and CONCAT are not applied. */
     attn_tensor query, key, value;
     /* The operation that a pass ran here, and the statistics of its rows; NULL without a pass. They
@@ -161,14 +161,14 @@ typedef struct attn_model_state {
     bool has_layer; /* false: the step belongs to no layer (EMBEDDING, POSITIONS, NORM) */
     size_t layer;   /* among the layers of the same operation, from 0 */
     bool single;    /* values are [B, D] */
-    /* [B, S, D] of the source or [B, T, D] of the target; without a meaning at padding */
+    /* [B, S, D] of the source or [B, T, D] of the target; rows of padding have no meaning */
     const float *values;
 } attn_model_state;
 
 /* Returns the states of a model in the order in which a pass computes them, first those of the
  * source, without values, and sets *count to their number. They live as long as the model. The last
- * state of the source is attn_model_outputs.encoder, and logits are the projection of the last state
- * of the target. */
+ * state of the source is attn_model_outputs.encoder, and logits are the projection of the last
+ * state of the target. */
 const attn_model_state *attn_model_states(const attn_model *model, size_t *count);
 
 /* What attn_model_forward keeps beside the logits and the outputs of the encoder; bits. A pass that
@@ -184,8 +184,8 @@ enum {
 typedef struct attn_model_outputs {
     /* [B, T, V], V = target_vocabulary; [B, S, V] of a model without a decoder, [B, V] if POOLED */
     attn_tensor logits;
-    /* [B, S, D] outputs of the encoder, which cross-attention sees; without a meaning at padding;
-     * rank 0: the model has no encoder */
+    /* [B, S, D] outputs of the encoder, which cross-attention sees; rows of padding have no
+     * meaning. Rank 0: the model has no encoder */
     attn_tensor encoder;
     /* [site_count] as attn_model_sites lists them, with what is kept */
     attn_site *sites;
@@ -278,15 +278,15 @@ typedef struct attn_generated_step {
     const int32_t *ids; /* [B] the next token of each sequence; config.end after its end */
 } attn_generated_step;
 
-/* Options of attn_model_generate: greedy search (beams = 1), beam search, or sampling. The score of a
- * sequence is the sum of its log probabilities, divided by ((5 + length) / 6)^length_penalty (Wu et
- * al. 2016, section 7).
+/* Options of attn_model_generate: greedy search (beams = 1), beam search, or sampling. The score of
+ * a sequence is the sum of its log probabilities, divided by ((5 + length) / 6)^length_penalty (Wu
+ * et al. 2016, section 7).
  *
  * Sampling draws token t of sequence b. Of the tokens without pad and begin, sorted by falling
- * probability and then by id, with weights e^(logit / temperature), it keeps the first top_k, and of
- * these the fewest first ones whose weights reach the share top_p (Holtzman et al. 2020). It takes
- * the first token up to which the weights exceed the share attn_rng_uniform(attn_rng_bits(seed, b),
- * t) of what is kept (attn/rng.h). */
+ * probability and then by id, with weights e^(logit / temperature), it keeps the first top_k, and
+ * of these the fewest first ones whose weights reach the share top_p (Holtzman et al. 2020). It
+ * takes the first token up to which the weights exceed the share
+ * attn_rng_uniform(attn_rng_bits(seed, b), t) of what is kept (attn/rng.h). */
 typedef struct attn_generate_options {
     size_t beams; /* hypotheses for each source; 1 (default): greedy search */
     /* most new tokens of a target with the end token; 0 (default): 2 S + 10 */
@@ -327,8 +327,8 @@ typedef struct attn_generated {
     int32_t end;  /* the end token that follows: config.end or one of options->stop */
     double score; /* score of the sequence, see attn_generate_options */
     /* [heads, length + ended, columns] attention of each token and of the end; NULL: not wanted, or
-     * the model has no attention. Columns are the S source tokens or, of a model without an encoder,
-     * begin, prompt and the tokens before the last one. */
+     * the model has no attention. Columns are the S source tokens or, of a model without an
+     * encoder, begin, prompt and the tokens before the last one. */
     float *weights;
     size_t heads, columns;
     /* [length + ended] each, NULL without attn_generate_options.alternatives: the log probability
@@ -338,9 +338,9 @@ typedef struct attn_generated {
     attn_alternatives *alternatives;
 } attn_generated;
 
-/* Generates a sequence for each of B sources [B, S] into out [B]. A model without an encoder goes on
- * with its source, the prompt, which may be empty (length 0). Sequences are in the arena. Errors as
- * attn_model_forward; ATTN_EARG: options, or a model without a decoder. */
+/* Generates a sequence for each of B sources [B, S] into out [B]. A model without an encoder goes
+ * on with its source, the prompt, which may be empty (length 0). Sequences are in the arena. Errors
+ * as attn_model_forward; ATTN_EARG: options, or a model without a decoder. */
 attn_status attn_model_generate(const attn_model *model, const int32_t *source,
                                 const int64_t *source_lengths, size_t B, size_t S,
                                 const attn_generate_options *options, attn_arena *arena,
@@ -351,7 +351,7 @@ attn_status attn_model_generate(const attn_model *model, const int32_t *source,
  * of each target at a time, as in generation. Else it reads all tokens together. */
 typedef struct attn_model_pass {
     size_t B, S, rows, T; /* sources, their tokens; targets (beams included), their tokens */
-    bool hides;           /* source_keep is given */
+    bool hides;           /* some source tokens are hidden by a mask (source_keep) */
     bool keeps_weights;   /* ATTN_KEEP_WEIGHTS, or attn_generate_options.want_weights or `token` */
     /* attn_model_forward */
     bool keeps_states, keeps_inputs; /* ATTN_KEEP_STATES, ATTN_KEEP_INPUTS */
@@ -366,8 +366,8 @@ typedef struct attn_model_pass {
 /* The cost of an attn_model_pass. The sizes may be beyond any memory. */
 typedef struct attn_model_cost {
     /* Cells of score matrices over all heads; floating-point operations (a multiply-add counts as
-     * 2); upper bound of the bytes that the pass takes from its arena, and so many more if all of its
-     * attention must be computed again in double (attn_cost). */
+     * 2); upper bound of the bytes that the pass takes from its arena, and so many more if all of
+     * its attention must be computed again in double (attn_cost). */
     double cells, operations, bytes, fallback_bytes;
 } attn_model_cost;
 /* Computes the cost of a pass on `slots` threads. */

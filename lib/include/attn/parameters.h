@@ -61,8 +61,8 @@ typedef struct attn_parameter_name {
 
 /* Copies `count` tensors into the set by name. tensors[i] has the name names[i] and any
  * floating-point type. `map` NULL: the names are those of the set. Each tensor must have a name of
- * the map, and all parameters must be filled once. On an error the set does not change. Errors, with
- * the name in err->where: ATTN_EARG (a name is missing, unknown or repeated), ATTN_ESHAPE,
+ * the map, and all parameters must be filled once. On an error the set does not change. Errors,
+ * with the name in err->where: ATTN_EARG (a name is missing, unknown or repeated), ATTN_ESHAPE,
  * ATTN_EDTYPE, ATTN_ENONFINITE, ATTN_ENOMEM. */
 attn_status attn_parameters_load(attn_parameters *set, size_t count, const char *const *names,
                                  const attn_tensor *tensors, const attn_parameter_name *map,

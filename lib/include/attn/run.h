@@ -10,8 +10,8 @@
  * 256 cells of a level: tile (y, x) begins at cell (256 y, 256 x), and tiles at the lower and right
  * edges may be smaller. The top level is a single tile. If a site has more than 1,024 queries or
  * keys, its image may hold an overview, so that no tile takes long: all cells of a level and of
- * those above it. It begins with the first level that has at most 512 x 512 cells, but at level 5 at
- * the latest, or level 6 for more than 65,536 queries or keys.
+ * those above it. It begins with the first level that has at most 512 x 512 cells, but at level 5
+ * at the latest, or level 6 for more than 65,536 queries or keys.
  *
  * B, Hq, L, S, E and A are the sizes of attention.h. */
 #ifndef ATTN_RUN_H
@@ -122,7 +122,8 @@ typedef struct attn_run_image {
 } attn_run_image;
 
 /* Computes the cost of attn_run_image_new for one site on `slots` threads from shapes alone.
- * result_bytes is the size of the image without masks and texts, in bytes. ATTN_ELIMIT: a size overflows. */
+ * result_bytes is the size of the image without masks and texts, in bytes. ATTN_ELIMIT: a size
+ * overflows. */
 attn_status attn_run_cost(const attn_attention_dims *dims, size_t slots, attn_cost *out,
                           attn_error *err);
 /* Makes the image in the arena: packs boolean masks to bits and computes the overview on the pool.
@@ -150,13 +151,13 @@ typedef struct attn_run_limits {
 
 enum { ATTN_RUN_FORMAT = 2 }; /* version of the format, the only one that is read and written */
 
-/* Opens an image of `size` bytes (lib/runs/FORMAT.md). The image must be aligned to ATTN_ALIGN and must outlive the run. Names, shapes and
- * numbers of all sites are checked; what the elements of masks and tables are is checked when a
- * site is opened. `limits` NULL: those. The run is in the arena, and so is what sites need
- * when they are opened later; nobody else may use the arena meanwhile. Any number of threads may
- * use a run at the same time. On an error err->where names a member ("sites/3/scale") or a tensor.
- * Errors: ATTN_EARG, ATTN_ESHAPE, ATTN_EDTYPE or ATTN_EVALUE if the data is not a valid image;
- * ATTN_ELIMIT; ATTN_ENOMEM. */
+/* Opens an image of `size` bytes (lib/runs/FORMAT.md). The image must be aligned to ATTN_ALIGN and
+ * must outlive the run. Names, shapes and numbers of all sites are checked; what the elements of
+ * masks and tables are is checked when a site is opened. `limits` NULL: those. The run is in the
+ * arena, and so is what sites need when they are opened later; nobody else may use the arena
+ * meanwhile. Any number of threads may use a run at the same time. On an error err->where names a
+ * member ("sites/3/scale") or a tensor. Errors: ATTN_EARG, ATTN_ESHAPE, ATTN_EDTYPE or ATTN_EVALUE
+ * if the data is not a valid image; ATTN_ELIMIT; ATTN_ENOMEM. */
 attn_status attn_run_open(const void *data, size_t size, const attn_run_limits *limits,
                           attn_arena *arena, attn_run **out, attn_error *err);
 /* Returns the texts of the run, [*count]. They live as long as the run. */
@@ -184,8 +185,8 @@ attn_status attn_run_site_open(const attn_run *run, size_t index, const attn_run
 /* Returns the number of an opened site in its run. */
 size_t attn_run_site_index(const attn_run_site *site);
 
-/* Returns the checksums of the bytes behind the header of the image, and sets *bytes to the first of
- * them; NULL: the image has none. attn_run_image_new adds them. attn_run_open checks the header
+/* Returns the checksums of the bytes behind the header of the image, and sets *bytes to the first
+ * of them; NULL: the image has none. attn_run_image_new adds them. attn_run_open checks the header
  * alone, and callers check what they use: visit the parts and give them to attn_checksums_check. */
 const attn_checksums *attn_run_checksums(const attn_run *run, const void **bytes);
 /* Calls visit for each part of the image that the weights and outputs of a head are computed from,
@@ -194,7 +195,8 @@ const attn_checksums *attn_run_checksums(const attn_run *run, const void **bytes
 bool attn_run_visit(const attn_run_site *site, size_t batch, size_t head,
                     bool (*visit)(void *ctx, const void *from, size_t bytes), void *ctx);
 
-/* Parts of an opened site, which live as long as the run. attn_run_source_of computes its weights. */
+/* Parts of an opened site, which live as long as the run. attn_run_source_of computes its weights.
+ */
 const attn_attention *attn_run_attention(const attn_run_site *site);
 const attn_attention_dims *attn_run_dims(const attn_run_site *site);
 const attn_inputs *attn_run_inputs(const attn_run_site *site);
@@ -202,11 +204,11 @@ const attn_inputs *attn_run_inputs(const attn_run_site *site);
  * (attn_mask_lint_numbers). ATTN_ENOMEM. */
 attn_status attn_run_lint(const attn_run_site *site, attn_arena *arena, attn_warnings *out,
                           attn_error *err);
-/* Makes a source of the weights of the site, with its padding, for `lanes` threads. Keys are padding
- * from the key length of their entry on, and in a capture also where a mask with one value for all
- * heads and queries hides them. Queries are padding from the query length of their entry on. A
- * capture without query lengths has rows of padding in self-attention of one text: those of the
- * tokens whose keys are padding. ATTN_ENOMEM. */
+/* Makes a source of the weights of the site, with its padding, for `lanes` threads. Keys are
+ * padding from the key length of their entry on, and in a capture also where a mask with one value
+ * for all heads and queries hides them. Queries are padding from the query length of their entry
+ * on. A capture without query lengths has rows of padding in self-attention of one text: those of
+ * the tokens whose keys are padding. ATTN_ENOMEM. */
 attn_status attn_run_source_of(const attn_run_site *site, size_t lanes, attn_arena *arena,
                                attn_weight_source *out, attn_error *err);
 /* The labels of a batch entry: [L] and [S], or NULL. */
@@ -265,9 +267,9 @@ attn_status attn_run_layers_source(const attn_run_layers *layers, size_t lanes, 
 attn_status attn_run_cells(const attn_run_site *site, const attn_range *ranges, size_t count,
                            attn_stage stage, attn_pool *pool, const attn_control *control,
                            attn_arena *arena, void *dst, attn_error *err);
-/* Does so with the mean over all heads of the weights; `head` of the ranges is not read. Sums are in
- * double, in the order of the heads; dropout is left out. Memory is that of attn_run_mean_work for
- * `slots` threads, and ATTN_RUN_MEAN_ROW bytes for each row at most. */
+/* Does so with the mean over all heads of the weights; `head` of the ranges is not read. Sums are
+ * in double, in the order of the heads; dropout is left out. Memory is that of attn_run_mean_work
+ * for `slots` threads, and ATTN_RUN_MEAN_ROW bytes for each row at most. */
 attn_status attn_run_mean(const attn_run_site *site, const attn_range *ranges, size_t count,
                           attn_pool *pool, const attn_control *control, attn_arena *arena,
                           void *dst, attn_error *err);
@@ -292,19 +294,20 @@ typedef struct attn_run_rollout {
  *
  *   R_0 = I,  R_l = N((1 - r) mean_h A_l + r I) R_{l-1},  where N divides each row by its sum
  *
- * With r = 0.5 these are rows of attn_rollout_source, but of a row only what it reaches is
- * computed, and it needs O(S) memory. A row whose sum is 0 (r = 0 and no visible key) stays 0. Sums
- * are in double, and their order does not depend on the pool. Errors: those of
+ * With r = 0.5 these are rows of attn_rollout_source, in O(S) memory: only those rows of each A_l
+ * are computed that the wanted rows depend on. A row whose sum is 0 (r = 0 and no visible key)
+ * stays 0. Sums are in double, and their order does not depend on the pool. Errors: those of
  * attn_attention_cells; ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. */
 attn_status attn_run_rollout_rows(const attn_run_rollout *rollout, const size_t *rows, size_t count,
                                   attn_pool *pool, const attn_control *control, attn_arena *arena,
                                   double *out, attn_error *err);
-/* Computes its cost on `slots` threads from the masks: cells are at most those from the first to the
- * last row of a layer that is reached. ATTN_ELIMIT. */
+/* Computes its cost on `slots` threads from the masks: cells are at most those from the first to
+ * the last row of a layer that is reached. ATTN_ELIMIT. */
 attn_status attn_run_rollout_cost(const attn_run_rollout *rollout, const size_t *rows, size_t count,
                                   size_t slots, attn_cost *out, attn_error *err);
 
-/* Most tokens that attention flow goes through: those that its rows reach, with all between them. */
+/* Most tokens that attention flow goes through: those that its rows reach, with all between them.
+ */
 #define ATTN_RUN_FLOW_TOKENS 512
 /* Computes rows of the attention flow of the same layers (Abnar and Zuidema 2020, section 3.2), out
  * [count, S]. An edge leads from token i above a layer to token j below it, and its capacity is the
@@ -328,17 +331,17 @@ attn_status attn_run_flow_cost(const attn_run_rollout *rollout, const size_t *ro
 /* --- tiles --- */
 
 /* What each weight is multiplied with or divided by. ROW_MAX: divided by the largest weight of its
- * row, so that the largest becomes 1. UNIFORM: multiplied with the number of keys that its row sees,
- * so that 1 is uniform attention. */
+ * row, so that the largest becomes 1. UNIFORM: multiplied with the number of keys that its row
+ * sees, so that 1 is uniform attention. */
 typedef enum attn_run_normalize {
     ATTN_RUN_AS_IS = 0,
     ATTN_RUN_ROW_MAX,
     ATTN_RUN_UNIFORM
 } attn_run_normalize;
 
-/* What tiles show; all zero: the weights. Each number is computed in double from normalised weights,
- * of which hidden ones are 0, and rounded to float32 once, before it is pooled to cells. It is
- * visible if one of these weights is. */
+/* What tiles show; all zero: the weights. Each number is computed in double from normalised
+ * weights, of which hidden ones are 0, and rounded to float32 once, before it is pooled to cells.
+ * It is visible if one of these weights is. */
 typedef struct attn_run_view {
     attn_run_normalize normalize;
     bool mean_heads; /* the mean over all heads of the site; then no head is read */
@@ -352,8 +355,8 @@ typedef struct attn_run_view {
 typedef struct attn_run_map attn_run_map;
 
 /* A tile: batch entry, head, level, and row and column in the grid of tiles, all from 0; what it
- * shows; and a complete map of this head and view, from which it is copied if the map has its level,
- * or NULL. */
+ * shows; and a complete map of this head and view, from which it is copied if the map has its
+ * level, or NULL. */
 typedef struct attn_run_place {
     size_t batch, head, level, y, x;
     attn_run_view view;
@@ -370,8 +373,8 @@ void attn_run_level_shape(const attn_run_site *site, size_t level, size_t shape[
 attn_status attn_run_tile_shape(const attn_run_site *site, const attn_run_place *at,
                                 size_t shape[2], attn_error *err);
 /* Computes the cost of attn_run_tile_make on `slots` threads. Tiles of weights are copied from the
- * overview and tiles with a map from there, so they have no cells to compute. ATTN_EARG: there is no
- * such tile. ATTN_ESHAPE at "against": that site has other shapes. */
+ * overview and tiles with a map from there, so they have no cells to compute. ATTN_EARG: there is
+ * no such tile. ATTN_ESHAPE at "against": that site has other shapes. */
 attn_status attn_run_tile_cost(const attn_run_site *site, const attn_run_place *at, size_t slots,
                                attn_cost *out, attn_error *err);
 
@@ -394,9 +397,9 @@ attn_status attn_run_tile_make(const attn_run_site *site, const attn_run_place *
 
 /* The topmost tiles of all heads in the overview. attn_run_tops returns their maxima, which are
  * *bytes bytes of the image; NULL: there is no overview, or there are no heads. attn_run_ranges
- * returns the ranges [B, Hq, 2] of these maxima, as attn_run_tile has them, which live as long as the
- * run; NULL: there are none, or no memory is left. The first call reads the tiles; do not call it
- * before the bytes of attn_run_tops are known to be right. */
+ * returns the ranges [B, Hq, 2] of these maxima, as attn_run_tile has them, which live as long as
+ * the run; NULL: there are none, or no memory is left. The first call reads the tiles; do not call
+ * it before the bytes of attn_run_tops are known to be right. */
 const void *attn_run_tops(const attn_run_site *site, size_t *bytes);
 const float *attn_run_ranges(const attn_run_site *site);
 
@@ -407,8 +410,8 @@ size_t attn_run_map_level(const attn_run_site *site);
  * the map. The errors of attn_run_tile_cost, but level, y and x are not read. */
 attn_status attn_run_map_cost(const attn_run_site *site, const attn_run_place *at, size_t slots,
                               attn_cost *out, attn_error *err);
-/* Makes a map without cells, which points to nothing outside of the arena. ATTN_EARG at "level": the
- * site has no maps; ATTN_ENOMEM. */
+/* Makes a map without cells, which points to nothing outside of the arena. ATTN_EARG at "level":
+ * the site has no maps; ATTN_ENOMEM. */
 attn_status attn_run_map_new(const attn_run_site *site, attn_arena *arena, attn_run_map **out,
                              attn_error *err);
 /* Returns which part of a map's work is still to do, from 1 to 0. */
@@ -422,8 +425,8 @@ attn_status attn_run_map_fill(attn_run_map *map, const attn_run_site *site,
 
 /* --- thumbnails --- */
 
-/* The cells of the first level that has at most so many rows and columns of them. Cells are as those
- * of a tile; levels beyond the topmost tile are cells of 2^level x 2^level weights, too. */
+/* The cells of the first level that has at most so many rows and columns of them. Cells are as
+ * those of a tile; levels beyond the topmost tile are cells of 2^level x 2^level weights, too. */
 typedef struct attn_run_thumbnail {
     size_t level, shape[2];
     float *max, *mean; /* [shape[0], shape[1]] each, in the arena */
@@ -456,7 +459,8 @@ attn_status attn_run_thumbnail_cost(const attn_run_site *site, size_t slots, att
  * in the arena, ordered by key, then by falling weight, then by row. Only visible cells count, and
  * NaN weights are left out. Weights of float64 runs are rounded to float32. Memory is that of cols
  * * k edges; no part of the matrix is stored. Errors: ATTN_EARG (a range is outside of the matrix),
- * ATTN_ELIMIT at "top_k" (more than 1,048,576 edges), ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. */
+ * ATTN_ELIMIT at "top_k" (more than 1,048,576 edges), ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE.
+ */
 attn_status attn_run_columns(const attn_run_site *site, const attn_range *ranges, size_t count,
                              size_t k, attn_pool *pool, const attn_control *control,
                              attn_arena *arena, attn_edge **edges, size_t *edge_count,
@@ -506,11 +510,11 @@ attn_status attn_run_explain(const attn_run_site *site, size_t batch, size_t hea
 /* --- what if --- */
 
 /* Makes the inputs of an operation that computes only the given rows of one head, with batch and
- * head axes of length 1. Without `hide`, its results have the bits of these rows of the run; under a
- * strided pattern a row is summed in another order if the rows are few. `hide` lists hide_count
- * more keys to hide, or is NULL. Dropout is left out. The tensors are views of the run or are in the
- * arena. Errors: ATTN_EARG (rows or a key out of range, or the run has a mask
- * fill), ATTN_ELIMIT (too many masks), ATTN_ENOMEM. */
+ * head axes of length 1. Without `hide`, its results have the bits of these rows of the run; under
+ * a strided pattern a row is summed in another order if the rows are few. `hide` lists hide_count
+ * more keys to hide, or is NULL. Dropout is left out. The tensors are views of the run or are in
+ * the arena. Errors: ATTN_EARG (rows or a key out of range, or the run has a mask fill),
+ * ATTN_ELIMIT (too many masks), ATTN_ENOMEM. */
 attn_status attn_run_rows_inputs(const attn_run_site *site, const attn_range *rows,
                                  const int64_t *hide, size_t hide_count, attn_arena *arena,
                                  attn_inputs *out, attn_error *err);

@@ -45,8 +45,8 @@ attn_tensor attn_tensor_dense(void *data, attn_dtype dtype, int rank, const size
 /* Computes the number of elements: the product of the dimensions, 0 for rank 0. Returns false if it
  * overflows. */
 bool attn_tensor_count(const attn_tensor *t, size_t *count);
-/* Returns the entry of `count` that entry b of a batch uses when the batch repeats them, such as the
- * layers of a model that share a mask: b modulo count, or 0 if there are none. */
+/* Returns the entry of `count` that entry b of a batch uses when the batch repeats them, such as
+ * the layers of a model that share a mask: b modulo count, or 0 if there are none. */
 static inline size_t attn_repeated_entry(size_t b, size_t count) {
     return count ? b % count : 0;
 }

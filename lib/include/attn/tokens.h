@@ -10,9 +10,9 @@
  *
  * Words. A word consists of letters, marks and digits, and may have single hyphens and apostrophes
  * inside. Every other visible character is a word of its own. In French an apostrophe ends a word:
- * "l'eau" gives "l'" and "eau"; only "aujourd'hui" stays whole. Tokens of whole words are in NFC and
- * lower case, with ' for U+2019. Decoding joins them with blanks, except after an apostrophe and
- * before . , ; : ! ? ).
+ * "l'eau" gives "l'" and "eau"; only "aujourd'hui" stays whole. Tokens of whole words are in NFC
+ * and lower case, with ' for U+2019. Decoding joins them with blanks, except after an apostrophe
+ * and before . , ; : ! ? ).
  *
  * Sub-words (Sennrich, Haddow and Birch 2016). A text is divided into units: words as above but in
  * the spelling of the text, other visible characters, and runs of blanks that deviate from the rule
@@ -75,8 +75,8 @@ typedef struct attn_token {
 
 /* ---- making ---- */
 
-/* Make a tokenizer that only has special tokens and is to learn words (attn_tokenizer_count), or one
- * of numbers with `size` ids, special ones included. NULL: out of memory, or there is no such
+/* Make a tokenizer that only has special tokens and is to learn words (attn_tokenizer_count), or
+ * one of numbers with `size` ids, special ones included. NULL: out of memory, or there is no such
  * language. Only one thread at a time may use a tokenizer that learns. */
 attn_tokenizer *attn_tokenizer_new(attn_language language);
 attn_tokenizer *attn_tokenizer_numbers(size_t size, attn_language language);
@@ -95,8 +95,8 @@ attn_status attn_tokenizer_count_text(attn_tokenizer *t, const char *text, size_
 /* End learning. No word can be counted afterwards. ATTN_ENOMEM.
  *
  * attn_tokenizer_settle makes a tokenizer of words: gives ids to the words that were counted at
- * least `minimum` times. Ids follow falling counts; words of equal count are ordered by their bytes.
- * At most `most` words get ids (0: no limit), and the others are dropped.
+ * least `minimum` times. Ids follow falling counts; words of equal count are ordered by their
+ * bytes. At most `most` words get ids (0: no limit), and the others are dropped.
  *
  * attn_tokenizer_settle_subwords makes one of sub-words: learns at most `merges` merges from the
  * counted units. Each merge joins the pair of symbols that is then the most frequent; among equals
@@ -114,9 +114,9 @@ attn_status attn_tokenizer_write(const attn_tokenizer *t, attn_arena *arena, con
                                  const char **merges, attn_error *err);
 /* attn_tokenizer_read makes a tokenizer of words from `size` bytes of such tokens. The caller frees
  * it. attn_tokenizer_read_merges makes a tokenizer of words one of sub-words, with `size` bytes of
- * such merges; on an error the tokenizer stays as it was. Errors: ATTN_EVALUE (wrong special tokens,
- * a repeated token, a NUL or an empty line; a token that merges need is missing, or a line is no
- * merge; err->text names the line), ATTN_ENOMEM. */
+ * such merges; on an error the tokenizer stays as it was. Errors: ATTN_EVALUE (wrong special
+ * tokens, a repeated token, a NUL or an empty line; a token that merges need is missing, or a line
+ * is no merge; err->text names the line), ATTN_ENOMEM. */
 attn_status attn_tokenizer_read(const char *tokens, size_t size, attn_language language,
                                 attn_tokenizer **out, attn_error *err);
 attn_status attn_tokenizer_read_merges(attn_tokenizer *t, const char *merges, size_t size,
