@@ -55,10 +55,7 @@ extern const char srv_ragged_rows[]; /* what a ragged list of rows is told */
  * allow_nonfinite is one of its own, so that it can stand behind others. */
 #define SRV_OPERATION_ROWS(T, at)                                                                  \
     SRV_INPUT_ROW(T, at, query, SRV_TENSOR,                                                        \
-                  "[L, E], [B, L, E], [B, H, L, E] or with more batch axes in front. With key "    \
-                  "and a score other than scaled_dot it may be [B, E], one query for each "        \
-                  "sequence of keys, as the state of a decoder is; output [B, Ev], weights [B, "   \
-                  "S] and gradients then lack the axis L, too.",                                   \
+                  "[L, E], [B, L, E], [B, H, L, E] or with more batch axes in front.",             \
                   .accepts = SRV_T_REAL, .required = true, .ragged = srv_ragged_rows),             \
         SRV_INPUT_ROW(T, at, key, SRV_TENSOR,                                                      \
                       "[.., Hkv, S, E], with the rank of query. Without key and value the "        \
@@ -81,11 +78,14 @@ extern const char srv_ragged_rows[]; /* what a ragged list of rows is told */
         SRV_NAMED_ROW(T, "is_causal", at.is_causal, SRV_BOOL,                                      \
                       "Query i sees the keys up to i + query_offset."),                            \
         SRV_OFFSET_ROW(T, at.query_offset),                                                        \
-        SRV_INPUT_ROW(T, at, score, SRV_OBJECT,                                                    \
-                      "The score function of a query and a key: a name, or an object with its "    \
-                      "parameters, which all heads share.",                                        \
-                      .accepts = SRV_O_NAME, .fields = srv_score_fields,                           \
-                      .given = offsetof(T, at.score_given)),                                       \
+        SRV_INPUT_ROW(                                                                             \
+            T, at, score, SRV_OBJECT,                                                              \
+            "The score function of a query and a key: a name, or an object with its parameters, "  \
+            "which all heads share. With key and another score than scaled_dot query may be [B, "  \
+            "E], one for each sequence of keys, as the state of a decoder is; output [B, Ev], "    \
+            "weights [B, S] and gradients then lack the axis L, too.",                             \
+            .accepts = SRV_O_NAME, .fields = srv_score_fields,                                     \
+            .given = offsetof(T, at.score_given)),                                                 \
         SRV_INPUT_ROW(T, at, position, SRV_OBJECT,                                                 \
                       "The position encoding: a name, or an object with its parameters. Query i "  \
                       "has position i + query_offset, and key j has position j. Warnings name "    \
