@@ -14,7 +14,7 @@
 
 /* --- parameters of positions and scores --- */
 
-static void add_all(double *to, const double *from, size_t n) {
+static void add_doubles(double *to, const double *from, size_t n) {
     for (size_t i = 0; i < n; i++)
         to[i] += from[i];
 }
@@ -24,7 +24,7 @@ static void add_all(double *to, const double *from, size_t n) {
 static double *total_of_pieces(const attn_backward *g, size_t pieces, size_t offset, size_t n) {
     double *first = *(double **)(void *)((char *)&g->sums[0] + offset);
     for (size_t p = 1; p < pieces; p++)
-        add_all(first, *(double **)(void *)((char *)&g->sums[p] + offset), n);
+        add_doubles(first, *(double **)(void *)((char *)&g->sums[p] + offset), n);
     return first;
 }
 
@@ -200,7 +200,7 @@ typedef struct side {
 
 /* Removes the padding of the n rows of an accumulator in place, so that it becomes dense
  * [n, width]. */
-static char *close_up(const attn_kernels *k, char *acc, size_t n, size_t width) {
+static char *remove_padding(const attn_kernels *k, char *acc, size_t n, size_t width) {
     const size_t room = attn_acc_room(k, width) * k->elem, bytes = width * k->elem;
     for (size_t r = 1; room != bytes && r < n; r++)
         memmove(acc + r * bytes, acc + r * room, bytes);
@@ -209,12 +209,12 @@ static char *close_up(const attn_kernels *k, char *acc, size_t n, size_t width) 
 
 /* Adds up the chunks of dquery in the memory of the first chunk, and returns it as dense [B, Hq, L,
  * score width]. */
-static char *query_rows(const attn_backward *g) {
+static char *sum_query_chunks(const attn_backward *g) {
     const attn_attention_dims *d = &g->a->dims;
     const size_t rows = d->B * d->Hq * d->L, n = rows * attn_acc_room(g->k, d->score_width);
     for (size_t c = 1; c < g->plan.chunks; c++)
         attn_elements_add(g->dquery, g->dquery + c * n * g->k->elem, g->k->elem, n);
-    return close_up(g->k, g->dquery, rows, d->score_width);
+    return remove_padding(g->k, g->dquery, rows, d->score_width);
 }
 
 /* Computes the backward pass through the rotations of rotary positions: rotations by the negative
@@ -389,8 +389,8 @@ static attn_status accumulate_keys(const attn_backward *g, const side *s, attn_t
     return accumulate_rows(g, &cached, 0, d->past, ATTN_BHLE, past, arena, err);
 }
 
-static attn_status back_through(const attn_backward *g, side *s, attn_arena *arena,
-                                attn_gradients *out, attn_error *err) {
+static attn_status back_through_rotation_and_map(const attn_backward *g, side *s, attn_arena *arena,
+                                                 attn_gradients *out, attn_error *err) {
     ATTN_TAKEN(g->a->in.position.kind != ATTN_POSITION_ROTARY || rotate_back(g, s, arena),
                "gradients", err);
     return s->map->rank ? map_back(g, s, arena, out, err) : ATTN_OK;
@@ -422,7 +422,7 @@ static attn_status accumulate_gradients(const attn_backward *g, attn_arena *aren
               .from = p->query_from,
               .column = p->query_column,
               .query = true,
-              .grads = query_rows(g),
+              .grads = sum_query_chunks(g),
               .width = d->score_width};
     side k = {.past = &a->past_key,
               .view = &a->key,
@@ -433,11 +433,11 @@ static attn_status accumulate_gradients(const attn_backward *g, attn_arena *aren
               .map = &p->key_map,
               .from = p->key_from,
               .column = p->key_column,
-              .grads = close_up(g->k, g->dkey, d->B * d->Hkv * d->S, d->score_width),
+              .grads = remove_padding(g->k, g->dkey, d->B * d->Hkv * d->S, d->score_width),
               .width = d->score_width};
     side v = {.heads = d->Hkv,
               .rows = d->S,
-              .grads = close_up(g->k, g->dvalue, d->B * d->Hkv * d->S, d->Ev),
+              .grads = remove_padding(g->k, g->dvalue, d->B * d->Hkv * d->S, d->Ev),
               .width = d->Ev};
     attn_tensor *key = in->key.rank ? &out->key : &out->query;
     attn_tensor *value = in->value.rank ? &out->value : key;
@@ -449,8 +449,8 @@ static attn_status accumulate_gradients(const attn_backward *g, attn_arena *aren
         ATTN_TRY(open_sums(g, &v, sent, &in->value, false, arena, &out->value, err));
     if (p->query_bias.rank)
         ATTN_TRY(bias_back(g, &q, arena, out, err));
-    ATTN_TRY(back_through(g, &q, arena, out, err));
-    ATTN_TRY(back_through(g, &k, arena, out, err));
+    ATTN_TRY(back_through_rotation_and_map(g, &q, arena, out, err));
+    ATTN_TRY(back_through_rotation_and_map(g, &k, arena, out, err));
     ATTN_TRY(accumulate_rows(g, &q, 0, d->L, in->layout, &out->query, arena, err));
     ATTN_TRY(accumulate_keys(g, &k, key, &out->past_key, &in->past_key, arena, err));
     ATTN_TRY(accumulate_keys(g, &v, value, &out->past_value, &in->past_value, arena, err));

@@ -102,8 +102,8 @@ const void *attn_backward_clean(const attn_kernels *k, double most, const void *
 
 /* Returns the kernel table for l->products of group (b, hkv): g->k if the largest magnitude of its
  * rows of grad_output is too large or too small to be split into bfloat16 parts, else g->scores. */
-static const attn_kernels *products(const attn_backward *g, size_t b, size_t hkv,
-                                    const attn_backward_lane *l) {
+static const attn_kernels *choose_products(const attn_backward *g, size_t b, size_t hkv,
+                                           const attn_backward_lane *l) {
     const size_t group = attn_group(&g->a->dims);
     if (!group)
         return g->k;
@@ -123,7 +123,7 @@ void attn_backward_load_tile(const attn_backward *g, size_t b, size_t hkv, size_
     const double most = attn_most_packed(g->scores);
     size_t ld;
     const void *rows = attn_key_rows(a, b, hkv, j0, n, k->elem, l->source, &ld);
-    l->products = products(g, b, hkv, l);
+    l->products = choose_products(g, b, hkv, l);
     if (g->bad_keys)
         rows = attn_backward_clean(k, most, rows, &ld, n, E, l->source);
     l->products->pack_value(l->key_values, rows, ld, n, E);
@@ -142,8 +142,8 @@ bool attn_backward_intersects(const attn_attention *a, const attn_block *block, 
 }
 
 /* Computes the scores after the softcap in l->capped. l->work.tile keeps the raw scores. */
-static void cap(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
-                attn_backward_lane *l) {
+static void keep_capped_scores(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
+                               attn_backward_lane *l) {
     attn_block_work *w = &l->work;
     memcpy(l->capped, w->tile, block->rows * g->k->keys * g->k->elem);
     for (size_t r = 0; r < block->rows; r++)
@@ -207,7 +207,7 @@ static void score_again(const attn_backward *g, const attn_block *block, size_t 
         attn_block_load_keys(a, block->b, attn_kv_head(a, block->h), j0, n, &l->work);
     attn_block_scores(a, block, g->packed, j0, n, q, ldq, true, &l->work);
     if (a->in.softcap != 0)
-        cap(g, block, j0, n, l);
+        keep_capped_scores(g, block, j0, n, l);
     for (size_t r = 0; r < block->rows && !attn_block_is_edited(a, n, &l->work); r++)
         attn_block_edit(a, block, r, j0, n, ATTN_STAGE_BIASED, &l->work);
 }
@@ -274,7 +274,7 @@ void attn_backward_edit(const attn_backward *g, const attn_block *block, size_t 
  *
  * Each piece has sums of its own, in double. They are added up in the order of the pieces. */
 
-static int64_t clip(int64_t distance, int64_t most) {
+static int64_t clip_distance(int64_t distance, int64_t most) {
     return distance < -most ? -most : distance > most ? most : distance;
 }
 
@@ -305,15 +305,15 @@ void attn_backward_collect_biases(const attn_backward *g, const attn_block *bloc
 
 /* Sums the cells of row r of a tile by distance: terms[t] is the sum of the cells whose distance
  * has row t in Shaw's tables. */
-static void by_distance(const attn_backward *g, const attn_block *block, size_t r, size_t j0,
-                        size_t n, const void *tile, double *terms) {
+static void sum_by_distance(const attn_backward *g, const attn_block *block, size_t r, size_t j0,
+                            size_t n, const void *tile, double *terms) {
     const attn_attention *a = g->a;
     const char *row = (const char *)tile + r * g->k->keys * g->k->elem;
     const int64_t first =
         (int64_t)j0 - (int64_t)(block->i + r) - attn_mask_offset(a->mask, block->b);
     memset(terms, 0, a->rule.relative * sizeof *terms);
     for (size_t j = 0; j < n; j++)
-        terms[clip(first + (int64_t)j, a->rule.max_distance) + a->rule.max_distance] +=
+        terms[clip_distance(first + (int64_t)j, a->rule.max_distance) + a->rule.max_distance] +=
             attn_element(row, g->k->elem, j);
 }
 
@@ -333,7 +333,7 @@ void attn_backward_collect_shaw(const attn_backward *g, const attn_block *block,
     const size_t E = a->dims.score_width;
     for (size_t r = 0; r < block->rows; r++) {
         char *to = (char *)dquery + r * ld * k->elem;
-        by_distance(g, block, r, j0, n, l->grad, l->terms);
+        sum_by_distance(g, block, r, j0, n, l->grad, l->terms);
         add_outer(g, l->terms, (const char *)q + r * ldq * k->elem, E, sums->keys);
         for (size_t t = 0; t < a->rule.relative; t++)
             for (size_t e = 0; l->terms[t] != 0 && e < E; e++)
@@ -343,7 +343,7 @@ void attn_backward_collect_shaw(const attn_backward *g, const attn_block *block,
         size_t ldo;
         const void *out = attn_view_rows(NULL, 0, &g->out, block->b, block->h, block->i + r, 1,
                                          a->dims.Ev, k->elem, l->out, &ldo);
-        by_distance(g, block, r, j0, n, l->dropped, l->terms);
+        sum_by_distance(g, block, r, j0, n, l->dropped, l->terms);
         add_outer(g, l->terms, out, a->dims.Ev, sums->values);
     }
 }

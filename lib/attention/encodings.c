@@ -75,7 +75,8 @@ static bool same_offsets(const attn_encoding *e, bool queries) {
 
 /* Sets *order. Returns false if the batch entries of the operation begin at different positions and
  * share batch entries of x. */
-static bool order_of(const attn_encoding *e, bool queries, const attn_tensor *x, row_order *order) {
+static bool find_row_order(const attn_encoding *e, bool queries, const attn_tensor *x,
+                           row_order *order) {
     const int axis = x->rank - (e->layout == ATTN_BLHE ? 3 : 2);
     size_t entries = 1;
     *order = (row_order){.outer = 1, .L = x->dims[axis], .inner = 1};
@@ -164,7 +165,7 @@ attn_status attn_encode(const attn_encoding *e, bool queries, const attn_tensor 
     row_order order;
     if (!attn_tensor_count(x, &count))
         return attn_fail(err, ATTN_ELIMIT, "query", "too many elements");
-    if (!order_of(e, queries, x, &order))
+    if (!find_row_order(e, queries, x, &order))
         return attn_fail(err, ATTN_EARG, "query_offset",
                          "offsets that differ by batch entry need queries of their own for each "
                          "entry, to which positions can be added");
@@ -191,7 +192,7 @@ void attn_encode_backward(const attn_encoding *e, bool queries, const attn_tenso
                           double *sums) {
     const size_t D = grad->dims[grad->rank - 1];
     row_order order;
-    if (!order_of(e, queries, grad, &order))
+    if (!find_row_order(e, queries, grad, &order))
         return;
     for (size_t o = 0; o < order.outer; o++)
         for (size_t i = 0; i < order.L; i++) {
@@ -203,7 +204,8 @@ void attn_encode_backward(const attn_encoding *e, bool queries, const attn_tenso
         }
 }
 
-static void collect(const attn_attention *a, const attn_encoding_rows *part, double *sums) {
+static void add_rows_by_position(const attn_attention *a, const attn_encoding_rows *part,
+                                 double *sums) {
     const size_t D = a->in.position.table.dims[1];
     for (size_t head = 0; head < a->dims.B * part->heads; head++) {
         const int64_t start =
@@ -231,7 +233,7 @@ attn_status attn_encodings_collect(const attn_attention *a, const attn_encoding_
     double *sums = attn_encoding_sums(like, arena);
     ATTN_TAKEN(sums, "gradients", err);
     for (size_t i = 0; i < count; i++)
-        collect(a, &parts[i], sums);
+        add_rows_by_position(a, &parts[i], sums);
     return attn_encoding_table(like, sums, a->dims.result, arena, table, err);
 }
 

@@ -176,8 +176,8 @@ double attn_most_packed(const attn_kernels *k) {
 
 /* Copies n rows to scratch [n, width], with zeros for rows that are not finite or too large. It
  * marks these rows in bad[]: `mark` for not finite, ATTN_TOO_LARGE for too large. */
-static void clean_rows(const attn_kernels *k, const void *rows, size_t ld, size_t n, size_t width,
-                       uint8_t *bad, uint8_t mark, char *scratch) {
+static void zero_bad_rows(const attn_kernels *k, const void *rows, size_t ld, size_t n,
+                          size_t width, uint8_t *bad, uint8_t mark, char *scratch) {
     for (size_t j = 0; j < n; j++) {
         const char *row = (const char *)rows + j * ld * k->elem;
         char *to = scratch + j * width * k->elem;
@@ -213,7 +213,7 @@ static void pack_side(const attn_attention *a, const attn_packed *p, size_t at, 
     *magnitude = (keys ? k->pack_key : k->pack_value)(to, rows, ld, n, width);
     if (!bad || *magnitude <= attn_most_packed(k))
         return;
-    clean_rows(k, rows, ld, n, width, bad, keys ? ATTN_BAD_KEY : ATTN_BAD_VALUE, scratch);
+    zero_bad_rows(k, rows, ld, n, width, bad, keys ? ATTN_BAD_KEY : ATTN_BAD_VALUE, scratch);
     *magnitude = (keys ? k->pack_key : k->pack_value)(to, scratch, width, n, width);
 }
 

@@ -28,7 +28,8 @@ typedef enum attn_step_kind {
                         * and values */
     ATTN_STEP_RANGES,  /* the same, over one range of the keys */
     ATTN_STEP_JOIN,    /* joins the ranges of a group */
-    /* weights under a strided pattern: on the keys near each query, and on the others */
+    /* weights under a strided pattern: those of the keys near each query, and those of the others
+     * */
     ATTN_STEP_NEAR_WEIGHTS,
     ATTN_STEP_STRIDED_WEIGHTS,
     /* whole matrices, computed from the statistics of the rows (cells.c) */
@@ -39,7 +40,7 @@ typedef enum attn_step_kind {
 
 typedef struct attn_step {
     attn_step_kind kind;
-    size_t pieces; /* of the pool; 0 for ATTN_STEP_PACK, which divides its work itself */
+    size_t pieces; /* pieces of the pool; 0 for ATTN_STEP_PACK, which divides its work itself */
 } attn_step;
 
 enum { ATTN_STEPS = 5 }; /* most steps of a list */
@@ -47,8 +48,8 @@ enum { ATTN_STEPS = 5 }; /* most steps of a list */
 /* How the strided steps divide the rows of a head. Their bundles are of rows of one class: those
  * with one remainder modulo the stride (strided.c). */
 typedef struct attn_strided_plan {
-    size_t bundles_a_class; /* of the class with the most rows */
-    size_t bundles; /* of a head, some of which may be empty; 0: there is no strided pattern */
+    size_t bundles_a_class; /* bundles of the class with the most rows */
+    size_t bundles;         /* bundles of a head; some may be empty; 0: no strided pattern */
     size_t bundles_a_piece, pieces_a_head;
 } attn_strided_plan;
 
@@ -62,8 +63,7 @@ typedef struct attn_plan {
                  * (or edited scores) that its pass has kept */
     size_t rows;        /* most rows of a block */
     size_t lane_blocks; /* blocks whose state a lane holds at a time */
-    size_t kept; /* bytes of a block's memory for what is kept; 0: it is kept where the weights of
-                  * the block will be */
+    size_t kept; /* bytes for the numerators of a block; 0: they are where its weights will be */
     /* BLOCKS and HEADS: most blocks of a bundle. Each of them visits bundle_keys keys, then each
      * visits the next bundle_keys keys, and so on. */
     size_t bundle, bundle_keys;

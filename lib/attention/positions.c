@@ -35,7 +35,7 @@ size_t attn_t5_bucket(int64_t distance, size_t buckets, int64_t max_distance, bo
     return first + (bucket < (double)(buckets - 1) ? (size_t)bucket : buckets - 1);
 }
 
-static double element(const attn_tensor *t, size_t i, size_t j) {
+static double table_element(const attn_tensor *t, size_t i, size_t j) {
     ptrdiff_t at = (ptrdiff_t)i * t->strides[0] + (t->rank > 1 ? (ptrdiff_t)j * t->strides[1] : 0);
     return attn_number_at((const char *)t->data + at * (ptrdiff_t)attn_dtype_size(t->dtype),
                           t->dtype);
@@ -44,7 +44,7 @@ static double element(const attn_tensor *t, size_t i, size_t j) {
 static attn_status check_finite(const attn_tensor *t, const char *where, attn_error *err) {
     for (size_t i = 0; i < t->dims[0]; i++)
         for (size_t j = 0; j < (t->rank > 1 ? t->dims[1] : 1); j++)
-            if (!isfinite(element(t, i, j))) {
+            if (!isfinite(table_element(t, i, j))) {
                 char path[96];
                 int used = snprintf(path, sizeof path, "%s/%zu", where, i);
                 if (t->rank > 1)
@@ -79,7 +79,8 @@ static attn_status check_table(const attn_tensor *t, const char *where, int rank
     return check_finite(t, where, err);
 }
 
-static attn_status odd_rows(const attn_tensor *t, const char *where, int axis, attn_error *err) {
+static attn_status check_is_odd(const attn_tensor *t, const char *where, int axis,
+                                attn_error *err) {
     if (t->dims[axis] % 2 == 1)
         return ATTN_OK;
     return attn_fail(err, ATTN_ESHAPE, where,
@@ -96,7 +97,7 @@ static attn_status new_alibi(attn_attention *a, attn_arena *arena, attn_error *e
     if (t->rank) {
         ATTN_TRY(check_table(t, "position/slopes", 1, 0, H, "", err));
         for (size_t h = 0; h < H; h++)
-            slopes[h] = element(t, h, 0);
+            slopes[h] = table_element(t, h, 0);
     }
     a->rule.biases = true;
     a->rule.slopes = slopes;
@@ -115,7 +116,7 @@ static attn_status new_table(attn_attention *a, attn_arena *arena, size_t entrie
     ATTN_TAKEN(table, "positions", err);
     for (size_t h = 0; h < a->dims.Hq; h++)
         for (size_t e = 0; e < entries; e++)
-            table[h * entries + e] = head_columns ? element(t, e, h) : element(t, h, e);
+            table[h * entries + e] = head_columns ? table_element(t, e, h) : table_element(t, h, e);
     a->rule.biases = true;
     a->rule.table = table;
     a->rule.entries = entries;
@@ -130,7 +131,7 @@ static int64_t t5_distance(const attn_position *p) {
  * grow with |distance|, and the last one begins at or before max_distance. A bucket without any
  * distance gets the same number as the next bucket. The function searches each number by doubling
  * steps and then by bisection. Returns false if there is not enough memory. */
-static bool new_starts(attn_attention *a, size_t side, attn_arena *arena) {
+static bool find_nearest_distances(attn_attention *a, size_t side, attn_arena *arena) {
     const attn_position *p = &a->in.position;
     const size_t buckets = p->table.dims[0];
     const int64_t most = t5_distance(p);
@@ -168,27 +169,27 @@ static attn_status new_t5(attn_attention *a, attn_arena *arena, attn_error *err)
                          "expected a distance beyond half of the %zu buckets a side and at most "
                          "1,048,576, found %lld",
                          side, (long long)t5_distance(p));
-    return new_starts(a, side, arena) ? new_table(a, arena, buckets, true, err)
-                                      : attn_no_memory(err, "positions");
+    return find_nearest_distances(a, side, arena) ? new_table(a, arena, buckets, true, err)
+                                                  : attn_no_memory(err, "positions");
 }
 
 static attn_status new_relative(attn_attention *a, attn_arena *arena, attn_error *err) {
     const attn_tensor *t = &a->in.position.table;
     ATTN_TRY(check_table(t, "position/table", 2, 0, a->dims.Hq, "2m + 1 (distances -m to m)", err));
-    ATTN_TRY(odd_rows(t, "position/table", 1, err));
+    ATTN_TRY(check_is_odd(t, "position/table", 1, err));
     a->rule.max_distance = (int64_t)(t->dims[1] / 2);
     return new_table(a, arena, t->dims[1], false, err);
 }
 
 /* Returns a dense copy of a matrix as doubles, in the arena. NULL: out of memory. */
-static const double *doubles(const attn_tensor *t, attn_arena *arena) {
+static const double *copy_as_doubles(const attn_tensor *t, attn_arena *arena) {
     size_t count;
     double *copy = NULL;
     if (attn_tensor_count(t, &count))
         copy = attn_arena_zeroed(arena, count, sizeof *copy);
     for (size_t i = 0; copy && i < t->dims[0]; i++)
         for (size_t j = 0; j < t->dims[1]; j++)
-            copy[i * t->dims[1] + j] = element(t, i, j);
+            copy[i * t->dims[1] + j] = table_element(t, i, j);
     return copy;
 }
 
@@ -197,7 +198,7 @@ static attn_status new_shaw(attn_attention *a, attn_arena *arena, attn_error *er
     const char *rows = "2m + 1 (distances -m to m)";
     ATTN_TRY(
         check_table(&p->key_table, "position/key_table", 2, 1, a->dims.score_width, rows, err));
-    ATTN_TRY(odd_rows(&p->key_table, "position/key_table", 0, err));
+    ATTN_TRY(check_is_odd(&p->key_table, "position/key_table", 0, err));
     if (p->value_table.rank) {
         ATTN_TRY(check_table(&p->value_table, "position/value_table", 2, 1, a->dims.Ev, rows, err));
         if (p->value_table.dims[0] != p->key_table.dims[0])
@@ -207,8 +208,8 @@ static attn_status new_shaw(attn_attention *a, attn_arena *arena, attn_error *er
     }
     a->rule.relative = p->key_table.dims[0];
     a->rule.max_distance = (int64_t)(a->rule.relative / 2);
-    a->rule.keys = doubles(&p->key_table, arena);
-    a->rule.values = p->value_table.rank ? doubles(&p->value_table, arena) : NULL;
+    a->rule.keys = copy_as_doubles(&p->key_table, arena);
+    a->rule.values = p->value_table.rank ? copy_as_doubles(&p->value_table, arena) : NULL;
     for (size_t i = 0; a->rule.values && i < a->rule.relative * a->dims.Ev; i++)
         a->rule.value_magnitude = fmax(a->rule.value_magnitude, fabs(a->rule.values[i]));
     return a->rule.keys && (a->rule.values || !p->value_table.rank)
@@ -357,7 +358,7 @@ void attn_position_bias(const attn_attention *a, size_t b, size_t h, size_t i, s
  * keys, and the weights of a row are summed by distance before they multiply the value table. */
 
 /* Returns the row of Shaw's tables for the distance first + j. */
-static size_t place(const attn_attention *a, int64_t first, size_t j) {
+static size_t table_row(const attn_attention *a, int64_t first, size_t j) {
     const int64_t most = a->rule.max_distance, d = first + (int64_t)j;
     return (size_t)((d < -most ? -most : d > most ? most : d) + most);
 }
@@ -381,7 +382,7 @@ void attn_shaw_add(const attn_attention *a, size_t b, size_t i, size_t j0, size_
                    const void *terms, void *scores) {
     const int64_t first = first_distance(a, b, i, j0);
     for (size_t j = 0; j < n; j++)
-        attn_element_add(scores, elem, j, attn_element(terms, elem, place(a, first, j)));
+        attn_element_add(scores, elem, j, attn_element(terms, elem, table_row(a, first, j)));
 }
 
 void attn_shaw_collect(const attn_attention *a, size_t b, size_t i, size_t j0, size_t n,
@@ -393,7 +394,7 @@ void attn_shaw_collect(const attn_attention *a, size_t b, size_t i, size_t j0, s
         else
             ((double *)sums)[t] *= factor;
     for (size_t j = 0; j < n; j++)
-        attn_element_add(sums, elem, place(a, first, j), attn_element(weights, elem, j));
+        attn_element_add(sums, elem, table_row(a, first, j), attn_element(weights, elem, j));
 }
 
 void attn_shaw_values(const attn_attention *a, size_t elem, const void *sums, void *acc) {
@@ -412,13 +413,13 @@ void attn_shaw_values(const attn_attention *a, size_t elem, const void *sums, vo
  * Su et al., "RoFormer: enhanced transformer with rotary position embedding", 2021, equation 34. */
 
 /* Returns how many coordinates at the beginning of a row of this width are rotated. */
-static size_t rotating(const attn_position *p, size_t width) {
+static size_t rotated_width(const attn_position *p, size_t width) {
     return p->dims ? (size_t)p->dims : width;
 }
 
 void attn_rotary_angles(const attn_position *p, size_t width, double position, double *cosines,
                         double *sines) {
-    const size_t dims = rotating(p, width);
+    const size_t dims = rotated_width(p, width);
     const double base = p->base != 0 ? p->base : 10000;
     for (size_t t = 0; t < dims / 2; t++) {
         const double angle = position * pow(base, -2.0 * (double)t / (double)dims);
@@ -428,7 +429,7 @@ void attn_rotary_angles(const attn_position *p, size_t width, double position, d
 }
 
 /* Rotates the pair of coordinates (x, y) of a row by an angle with cosine c and sine s. */
-static void rotate(void *row, size_t elem, size_t x, size_t y, double c, double s) {
+static void rotate_pair(void *row, size_t elem, size_t x, size_t y, double c, double s) {
     const double a = attn_element(row, elem, x), b = attn_element(row, elem, y);
     attn_element_set(row, elem, x, a * c - b * s);
     attn_element_set(row, elem, y, a * s + b * c);
@@ -436,10 +437,10 @@ static void rotate(void *row, size_t elem, size_t x, size_t y, double c, double 
 
 void attn_rotary_rotate(const attn_position *p, size_t width, void *row, size_t elem,
                         const double *cosines, const double *sines) {
-    const size_t pairs = rotating(p, width) / 2;
+    const size_t pairs = rotated_width(p, width) / 2;
     for (size_t t = 0; t < pairs; t++)
         if (p->rotary == ATTN_ROTARY_INTERLEAVED)
-            rotate(row, elem, 2 * t, 2 * t + 1, cosines[t], sines[t]);
+            rotate_pair(row, elem, 2 * t, 2 * t + 1, cosines[t], sines[t]);
         else
-            rotate(row, elem, t, t + pairs, cosines[t], sines[t]);
+            rotate_pair(row, elem, t, t + pairs, cosines[t], sines[t]);
 }

@@ -256,9 +256,9 @@ static attn_status product_piece(void *ctx, size_t index, size_t lane, attn_erro
     return ATTN_OK;
 }
 
-static attn_status multiply(const attn_tensor *x, const attn_tensor *w, const attn_tensor *b,
-                            attn_pool *pool, const attn_control *control, attn_arena *arena,
-                            attn_tensor *out, attn_error *err) {
+static attn_status project(const attn_tensor *x, const attn_tensor *w, const attn_tensor *b,
+                           attn_pool *pool, const attn_control *control, attn_arena *arena,
+                           attn_tensor *out, attn_error *err) {
     size_t dims[ATTN_MAX_RANK], count;
     const attn_dtype dtype = x->dtype == ATTN_F64 || w->dtype == ATTN_F64 ? ATTN_F64 : ATTN_F32;
     memcpy(dims, x->dims, sizeof dims);
@@ -312,7 +312,7 @@ attn_status attn_projections_apply(const attn_inputs *in, const attn_projections
             ATTN_TRY(attn_encode(&e, i == 0, parts[i].t, arena, &x, err));
         *to[i] = x;
         if (parts[i].w->rank)
-            ATTN_TRY(multiply(&x, parts[i].w, parts[i].b, pool, control, arena, to[i], err));
+            ATTN_TRY(project(&x, parts[i].w, parts[i].b, pool, control, arena, to[i], err));
     }
     *out = projected;
     return ATTN_OK;
@@ -333,7 +333,7 @@ attn_status attn_projections_output(const attn_tensor *output, const attn_projec
         *out = *output;
         return ATTN_OK;
     }
-    ATTN_TRY(multiply(output, &p->w_o, &p->b_o, pool, control, arena, out, err));
+    ATTN_TRY(project(output, &p->w_o, &p->b_o, pool, control, arena, out, err));
     if (!p->allow_nonfinite && !is_finite(out))
         return attn_fail(err, ATTN_ENONFINITE, "projections/w_o",
                          "the projected outputs overflow %s; scale the inputs down (or set "
@@ -414,7 +414,7 @@ attn_status attn_projections_output_backward(const attn_tensor *output, const at
                             err);
 }
 
-static void add_all(attn_tensor *to, const attn_tensor *from) {
+static void add_tensor(attn_tensor *to, const attn_tensor *from) {
     size_t count = 0;
     attn_tensor_count(to, &count);
     attn_elements_add(to->data, from->data, attn_dtype_size(to->dtype), count);
@@ -432,7 +432,7 @@ static attn_status back_part(const back *p, const attn_encoding *e, bool queries
                              attn_arena *arena, attn_error *err) {
     attn_tensor x = *p->x, own = *p->dy;
     if (!p->w->rank && !sums) {
-        add_all(p->dx, p->dy);
+        add_tensor(p->dx, p->dy);
         return ATTN_OK;
     }
     if (e->position.kind != ATTN_POSITION_NONE && p->w->rank)
@@ -445,7 +445,7 @@ static attn_status back_part(const back *p, const attn_encoding *e, bool queries
     if (!sums)
         return ATTN_OK;
     attn_encode_backward(e, queries, &own, sums);
-    add_all(p->dx, &own);
+    add_tensor(p->dx, &own);
     return ATTN_OK;
 }
 

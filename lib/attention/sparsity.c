@@ -32,7 +32,7 @@ static void resolve_stride(const attn_inputs *in, attn_attention_dims *d) {
     d->near = strided->local;
 }
 
-static void lower(int64_t *bound, int64_t by) {
+static void lower_bound_to(int64_t *bound, int64_t by) {
     if (by >= 0 && by < *bound)
         *bound = by;
 }
@@ -49,14 +49,14 @@ static void resolve_reach(const attn_inputs *in, attn_attention_dims *d) {
         const attn_pattern *p = &layer->pattern;
         const bool pattern = layer->kind == ATTN_LAYER_PATTERN;
         if (layer->kind == ATTN_LAYER_CAUSAL)
-            lower(&right, 0);
+            lower_bound_to(&right, 0);
         if (layer->kind == ATTN_LAYER_WINDOW) {
-            lower(&left, layer->window[0]);
-            lower(&right, layer->window[1]);
+            lower_bound_to(&left, layer->window[0]);
+            lower_bound_to(&right, layer->window[1]);
         }
         if (pattern && p->kind == ATTN_PATTERN_LOCAL) {
-            lower(&left, p->radius);
-            lower(&right, p->radius);
+            lower_bound_to(&left, p->radius);
+            lower_bound_to(&right, p->radius);
         }
         if (pattern && p->kind == ATTN_PATTERN_BLOCK && p->size < reach) {
             reach = p->size;

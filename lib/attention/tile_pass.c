@@ -201,8 +201,8 @@ void attn_block_edit(const attn_attention *a, const attn_block *block, size_t ro
 
 /* --- softmax and values --- */
 
-static void accumulate(const attn_attention *a, const attn_block *block, const attn_packed *packed,
-                       size_t j0, size_t n, attn_block_work *w) {
+static void accumulate_values(const attn_attention *a, const attn_block *block,
+                              const attn_packed *packed, size_t j0, size_t n, attn_block_work *w) {
     const attn_kernels *k = w->kernels;
     const size_t hkv = attn_kv_head(a, block->h), tile = j0 - j0 % k->keys;
     const void *values = w->packed_value;
@@ -357,7 +357,7 @@ static void visit_tile(const attn_attention *a, const attn_stream *s, const attn
         load_into_window(a, s, packed, j0 / s->w->kernels->keys);
     attn_block_scores(a, &s->block, packed, j0, n, s->q, s->ldq, true, s->w);
     weigh_tile(a, s, j0, n);
-    accumulate(a, &s->block, packed, j0, n, s->w);
+    accumulate_values(a, &s->block, packed, j0, n, s->w);
 }
 
 void attn_block_plain(const attn_attention *a, const attn_block *block, size_t *from, size_t *to) {

@@ -170,13 +170,13 @@ attn_status attn_dense_zeros(const attn_tensor *t, attn_dtype dtype, attn_arena 
 
 /* --- conversions between element types --- */
 
-static float from_bits(uint32_t bits) {
+static float float_of_bits(uint32_t bits) {
     float f;
     memcpy(&f, &bits, sizeof f);
     return f;
 }
 
-static uint32_t to_bits(float f) {
+static uint32_t bits_of_float(float f) {
     uint32_t bits;
     memcpy(&bits, &f, sizeof bits);
     return bits;
@@ -188,23 +188,23 @@ static float half_to_float(uint16_t h) {
     uint32_t sign = (uint32_t)(h & 0x8000u) << 16, exponent = (h >> 10) & 31u,
              fraction = h & 0x3ffu;
     if (exponent == 31)
-        return from_bits(sign | 0x7f800000u | fraction << 13);
+        return float_of_bits(sign | 0x7f800000u | fraction << 13);
     if (exponent)
-        return from_bits(sign | (exponent + 112) << 23 | fraction << 13);
-    float magnitude = from_bits(0x38800000u | fraction << 13) - 0x1p-14f;
+        return float_of_bits(sign | (exponent + 112) << 23 | fraction << 13);
+    float magnitude = float_of_bits(0x38800000u | fraction << 13) - 0x1p-14f;
     return sign ? -magnitude : magnitude;
 }
 
 /* Rounds to nearest even. For a value below the normal range of binary16 it adds 0.5. The sum has
  * the last place 2^-24, the smallest number of binary16, so the addition rounds the value. */
 static uint16_t float_to_half(float f) {
-    uint32_t bits = to_bits(f), sign = bits >> 16 & 0x8000u, rest = bits & 0x7fffffffu;
+    uint32_t bits = bits_of_float(f), sign = bits >> 16 & 0x8000u, rest = bits & 0x7fffffffu;
     if (rest > 0x7f800000u)
         return (uint16_t)(sign | 0x7e00u);
     if (rest >= 0x477ff000u) /* 65520 and more round to infinity */
         return (uint16_t)(sign | 0x7c00u);
     if (rest < 0x38800000u) /* below 2^-14 */
-        return (uint16_t)(sign | (to_bits(from_bits(rest) + 0x1p-1f) - 0x3f000000u));
+        return (uint16_t)(sign | (bits_of_float(float_of_bits(rest) + 0x1p-1f) - 0x3f000000u));
     rest += 0xfffu + (rest >> 13 & 1u);
     return (uint16_t)(sign | (rest - 0x38000000u) >> 13);
 }
@@ -223,7 +223,7 @@ static uint16_t float_to_half(float f) {
             break;                                                                                 \
         case ATTN_BF16:                                                                            \
             for (ptrdiff_t i = 0; i < count; i++)                                                  \
-                dst[i] = (out)from_bits((uint32_t)((const uint16_t *)src)[i * stride] << 16);      \
+                dst[i] = (out)float_of_bits((uint32_t)((const uint16_t *)src)[i * stride] << 16);  \
             break;                                                                                 \
         case ATTN_F64:                                                                             \
             for (ptrdiff_t i = 0; i < count; i++)                                                  \

@@ -31,14 +31,14 @@ struct attn_scan {
     const char *start, *end; /* the text */
     const char *p;           /* the cursor */
     attn_arena *arena;       /* receives the strings */
-    const char *of;          /* what errors call the text, "the header"; NULL: the body */
-    const char *nonfinite;   /* errors at NaN or infinity go on with it; NULL: as other errors */
+    const char *of;          /* name of the text in errors, "the header"; NULL: the body */
+    const char *nonfinite;   /* is appended to errors at NaN or infinity; NULL: nothing */
     attn_error *err;    /* is filled by the first error, unless there is `fault`; may be NULL */
     attn_status status; /* of the first error */
-    /* Is told of an error at the byte `at`; NULL: `err` is. */
+    /* Receives an error at the byte `at`; NULL: `err` is filled. */
     void (*fault)(attn_scan *s, attn_status code, const char *at, const char *text);
     void *owner;             /* the caller's */
-    size_t depth, max_depth; /* open lists and objects, and how many there may be; 0: any number */
+    size_t depth, max_depth; /* number of open lists and objects, and its limit; 0: no limit */
     attn_path path;
 };
 
@@ -47,7 +47,7 @@ bool attn_scan_fail(attn_scan *s, attn_status code, const char *at, const char *
     __attribute__((format(printf, 4, 5)));
 /* Fails with "expected <expected>, found <what stands at the cursor>" (ATTN_EARG). Returns false. */
 bool attn_scan_expected(attn_scan *s, const char *expected);
-/* Fails since the arena is used up (ATTN_ENOMEM). Returns false. */
+/* Fails with ATTN_ENOMEM. Returns false. */
 bool attn_scan_memory(attn_scan *s);
 
 /* Describes what stands at the cursor, for errors: "a string", "NaN", "the number 1.5", "its end".
@@ -69,10 +69,10 @@ static inline void attn_scan_space(attn_scan *s) {
 bool attn_scan_is_value(const attn_scan *s);
 /* Returns whether a number begins at the cursor. */
 bool attn_scan_is_number(const attn_scan *s);
-/* If the word stands at the cursor, moves the cursor behind it and returns true. No error. */
+/* If the word stands at the cursor, moves the cursor behind it and returns true. Never fails. */
 bool attn_scan_word(attn_scan *s, const char *word);
-/* Moves the cursor behind white space and, if `mark` follows, behind that; then returns true. No
- * error. */
+/* Moves the cursor behind white space. If `mark` follows, moves it behind the mark and returns
+ * true. Never fails. */
 bool attn_scan_take(attn_scan *s, char mark);
 /* Moves the cursor behind `mark` and the white space around it. */
 bool attn_scan_mark(attn_scan *s, char mark, const char *expected);

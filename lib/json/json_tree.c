@@ -16,8 +16,9 @@ enum {
 
 /* --- members of objects --- */
 
-/* Returns the place of the key in the table: that of its member, or an empty one. The address is
- * part of the hash, so that nobody can choose keys that all begin at one place. */
+/* Returns the slot of the member with this key, or the empty slot where it belongs. The hash
+ * includes the address of the object, so that a sender cannot choose keys that all have one slot.
+ * */
 static attn_json **find_slot(const attn_json *object, const char *key) {
     size_t at = attn_hash(ATTN_HASH_START ^ (uintptr_t)object, key, strlen(key));
     attn_json **slot;
@@ -33,9 +34,9 @@ static attn_json *find_member(const attn_json *object, const char *key) {
     return m;
 }
 
-/* Enters the last member of the object, which is in its list already, into the table, or all
- * members into a larger one. false: out of memory. */
-static bool enter_member(attn_json *object, attn_json *last, attn_arena *arena) {
+/* Adds `last`, the newest member of the object's list, to the hash table. If the table is too
+ * small, a larger one with all members replaces it. Returns false if memory runs out. */
+static bool add_to_table(attn_json *object, attn_json *last, attn_arena *arena) {
     if (object->count <= FEW)
         return true;
     if (2 * object->count <= object->slot_count) {
@@ -109,7 +110,7 @@ static bool read_children(attn_scan *s, attn_json *out) {
         *at = child;
         at = &child->next;
         out->count++;
-        if (object && !enter_member(out, child, s->arena))
+        if (object && !add_to_table(out, child, s->arena))
             return attn_scan_memory(s);
         if (!attn_scan_more(s, close, &more))
             return false;

@@ -19,7 +19,7 @@ typedef enum attn_json_kind {
 typedef struct attn_json attn_json;
 struct attn_json {
     attn_json_kind kind;
-    const char *key;  /* of a member of an object; else NULL */
+    const char *key;  /* name of a member of an object; else NULL */
     const char *text; /* STRING */
     double number;    /* NUMBER */
     bool truth;       /* BOOL */
@@ -28,7 +28,7 @@ struct attn_json {
     attn_json *next;  /* the next child of the same list or object */
     size_t count;     /* LIST, OBJECT: number of children */
 
-    attn_json **slots; /* OBJECT of many members: they, by the hashes of their keys; or NULL */
+    attn_json **slots; /* OBJECT with many members: hash table of the members by key; else NULL */
     size_t slot_count; /* a power of two */
 };
 

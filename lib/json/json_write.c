@@ -11,13 +11,14 @@
 
 enum {
     FIRST_ROOM = 1024,  /* first size of a block in bytes */
-    CHECKED = 64 << 10, /* bytes of text between two questions to `control`, about 0.1 ms */
-    TAIL = 4096         /* bytes that are kept free behind what was reserved */
+    CHECKED = 64 << 10, /* bytes of text between two checks of `control`, about 0.1 ms */
+    TAIL = 4096         /* free bytes beyond the reserved ones */
 };
 
 /* --- the text --- */
 
-/* Moves the text to a block of `room` bytes. false: there is no memory, and nothing has changed. */
+/* Moves the text to a block of `room` bytes. If there is no memory, changes nothing and returns
+ * false. */
 static bool move_text(attn_json_text *j, size_t room) {
     char *data = j->arena ? attn_arena_take(j->arena, room) : NULL;
     if (!data)
@@ -29,7 +30,7 @@ static bool move_text(attn_json_text *j, size_t room) {
     return true;
 }
 
-static bool grow(attn_json_text *j, size_t more) {
+static bool grow_text(attn_json_text *j, size_t more) {
     size_t need;
     if (!attn_size_add(j->size, more, &need) || need > SIZE_MAX / 4)
         return false;
@@ -44,7 +45,7 @@ char *attn_json_room(attn_json_text *j, size_t n) {
         j->checked_at = j->size;
     }
     if (!j->failed && n > j->room - j->size)
-        j->failed = !grow(j, n);
+        j->failed = !grow_text(j, n);
     return j->failed ? NULL : j->data + j->size;
 }
 

@@ -11,21 +11,21 @@
 /* Set `arena`, or `data` and `room`; `decimals` is -1 or more. The members from `size` on are 0 in
  * the beginning. */
 typedef struct attn_json_text {
-    attn_arena *arena; /* NULL: `data` is a buffer that stays where it is */
+    attn_arena *arena; /* NULL: `data` is a buffer of fixed size */
     char *data;
     size_t room;
     int decimals; /* digits behind the point of floats; -1: the fewest that read back the same */
-    const attn_control *control; /* stops long texts: `failed` is set; NULL: nothing does */
-    void *owner, *aside;         /* the caller's, for values of its own kinds */
+    const attn_control *control; /* when to stop a long text, by setting `failed`; NULL: never */
+    void *owner, *aside;         /* for functions of the caller that write values */
 
     size_t size; /* bytes of the text so far */
     bool failed; /* memory ran out, `control` stopped it, or the nesting is too deep */
-    bool comma;  /* a value was written at this depth, so that a comma is due before the next */
-    int depth;   /* open objects and lists together */
+    bool comma;  /* a comma must precede the next value at this depth */
+    int depth;   /* number of open objects and lists */
     int lists;   /* open lists alone */
     const char *names[ATTN_JSON_DEPTH + 1]; /* the last key at each depth */
     size_t key_at;                          /* where the last key begins, with its comma */
-    size_t checked_at;                      /* the size at which `control` was asked last */
+    size_t checked_at;                      /* the size at the last check of `control` */
 } attn_json_text;
 
 void attn_json_object(attn_json_text *j);
@@ -68,10 +68,10 @@ void attn_json_reserve(attn_json_text *j, size_t bytes);
 
 /* --- for values of other kinds --- */
 
-/* Begins a value: writes the comma that is due. */
+/* Begins a value: writes the comma before it, if one is needed. */
 void attn_json_value(attn_json_text *j);
-/* Makes room for n bytes at data + size, of which the caller writes some and adds them to `size`.
- * NULL: `failed` is set. */
+/* Makes room for n bytes and returns data + size. The caller writes some of the bytes there and
+ * adds their number to `size`. NULL: `failed` is set. */
 char *attn_json_room(attn_json_text *j, size_t n);
 /* Appends n bytes as they are. */
 void attn_json_put(attn_json_text *j, const char *bytes, size_t n);

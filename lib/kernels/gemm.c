@@ -74,18 +74,18 @@ static void unlock_blas(void) {
     pthread_mutex_unlock(&blas_lock.mutex);
 }
 
-static CBLAS_TRANSPOSE order(bool transposed) {
+static CBLAS_TRANSPOSE transposition(bool transposed) {
     return transposed ? CblasTrans : CblasNoTrans;
 }
 
-static void multiply(const product *p, const block *k) {
+static void multiply_block(const product *p, const block *k) {
     const attn_gemm_dims *d = p->dims;
     const size_t skip_a = d->transpose_a ? k->at * d->lda + k->row : k->row * d->lda + k->at,
                  skip_b = d->transpose_b ? k->col * d->ldb + k->at : k->at * d->ldb + k->col;
     const void *a = (const char *)p->a + skip_a * p->element,
                *b = (const char *)p->b + skip_b * p->element;
     void *c = (char *)p->c + (k->row * d->ldc + k->col) * p->element;
-    const CBLAS_TRANSPOSE ta = order(d->transpose_a), tb = order(d->transpose_b);
+    const CBLAS_TRANSPOSE ta = transposition(d->transpose_a), tb = transposition(d->transpose_b);
     const blasint M = (blasint)k->rows, N = (blasint)k->cols, K = (blasint)k->depth;
     const blasint lda = (blasint)d->lda, ldb = (blasint)d->ldb, ldc = (blasint)d->ldc;
     const double beta = k->at ? 1 : p->beta;
@@ -101,7 +101,7 @@ static size_t least(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-static void run(const product *p) {
+static void multiply_in_blocks(const product *p) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     const attn_gemm_dims *d = p->dims;
     const size_t cols = least(d->N, SIDE), depth = least(d->K, DEPTH);
@@ -114,7 +114,7 @@ static void run(const product *p) {
             k.at = 0;
             do { /* with K = 0 one call computes c = beta c */
                 k.depth = least(d->K - k.at, DEPTH);
-                multiply(p, &k);
+                multiply_block(p, &k);
                 k.at += k.depth;
             } while (k.at < d->K);
         }
@@ -127,12 +127,12 @@ void attn_kernels_gemm(float *c, const float *a, const float *b, const attn_gemm
     if (k->elem == sizeof *c && dims->K)
         attn_kernels_gemm_table(k, c, a, b, dims, beta);
     else
-        run(&(product){c, a, b, dims, (double)beta, sizeof *c});
+        multiply_in_blocks(&(product){c, a, b, dims, (double)beta, sizeof *c});
 }
 
 void attn_kernels_gemm_f64(double *c, const double *a, const double *b, const attn_gemm_dims *dims,
                            double beta) {
-    run(&(product){c, a, b, dims, beta, sizeof *c});
+    multiply_in_blocks(&(product){c, a, b, dims, beta, sizeof *c});
 }
 
 void attn_kernels_gemm_elements(size_t elem, void *c, const void *a, const void *b,

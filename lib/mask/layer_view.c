@@ -26,8 +26,8 @@ static attn_status shape_error(const attn_mask_layer *layer, int axis, const siz
                      what, have, need, axis, t->dims[t->rank - axis], size);
 }
 
-/* Completes the error of a mask [batch.., L, S] or [batch.., S] that lacks the axes of the weights
- * between these by the shape to send. */
+/* Appends the shape to send to the error of a mask [batch.., L, S] or [batch.., S] that lacks axes
+ * of the weights. */
 static void say_missing_axes(const attn_mask_shape *s, const size_t *want, int want_rank,
                              const attn_tensor *t, attn_error *err) {
     const int n = s->batch_rank, missing = want_rank - t->rank, between = want_rank - n - 1;

@@ -21,7 +21,7 @@ size_t attn_survey_rows(const attn_tensor *t);
 /* Writes the path of element j of a row of the layer's tensor for errors, such as
  * "attn_mask/0/3". */
 void attn_survey_path(const attn_mask_layer *layer, size_t row, size_t j, char path[96]);
-/* Reads the values up to the first one that is NaN or +infinity. */
+/* Finds the kinds of a tensor's values. It stops at the first one that is NaN or +infinity. */
 attn_survey attn_survey_of(const attn_tensor *t);
 
 #endif

@@ -30,7 +30,7 @@ typedef struct interval {
  * nearest to the value. `odd`: the significand is odd, so the two ends of the interval round to the
  * neighbours and do not belong to it. The processor cannot predict which candidate is right, so the
  * function computes all of them without a branch. */
-static inline decimal choose(interval v, bool odd) {
+static inline decimal choose_shortest(interval v, bool odd) {
     uint64_t lower = v.lower + odd, upper = v.upper - odd;
     uint64_t s = v.value / 4, tens = s / 10;
     bool tens_below = lower <= 40 * tens, tens_above = 40 * tens + 40 <= upper;
@@ -72,7 +72,7 @@ static inline decimal shortest_single(uint32_t bits) {
     interval v = {scale_single(power, (4 * c - 2 + uneven) << shift),
                   scale_single(power, (4 * c) << shift), scale_single(power, (4 * c + 2) << shift),
                   k};
-    return choose(v, c & 1);
+    return choose_shortest(v, c & 1);
 }
 
 static inline attn_power power_double(int e) {
@@ -101,7 +101,7 @@ static decimal shortest_double(uint64_t bits) {
     interval v = {scale_double(power, (4 * c - 2 + uneven) << shift),
                   scale_double(power, (4 * c) << shift), scale_double(power, (4 * c + 2) << shift),
                   k};
-    return choose(v, c & 1);
+    return choose_shortest(v, c & 1);
 }
 
 static char *write_u64(char *p, uint64_t v) {
@@ -135,7 +135,7 @@ static char *write_exponent(char *p, const char *digits, int n, int exponent) {
 
 /* Writes the value 0.d * 10^point, where d are the n digits at `digits`. It writes an exponent if
  * the value is below 1e-5 or at least 10^most. */
-static char *place(char *p, const char *digits, int n, int point, int most) {
+static char *write_with_point(char *p, const char *digits, int n, int point, int most) {
     if (point < -4 || point > most)
         return write_exponent(p, digits, n, point - 1);
     if (point <= 0) {
@@ -155,10 +155,10 @@ static char *place(char *p, const char *digits, int n, int point, int most) {
     return p + n + 1;
 }
 
-/* Writes the same text as place() for n <= 9 digits and most = 16. The lowest byte of `digits` is
- * the first digit. It is faster than place(), since it copies whole words instead of n bytes. It
+/* Writes the same text as write_with_point() for n <= 9 digits and most = 16. The lowest byte of `digits` is
+ * the first digit. It is faster than write_with_point(), since it copies whole words instead of n bytes. It
  * may write up to 23 bytes at p. */
-static inline char *place_single(char *p, unsigned __int128 digits, int n, int point) {
+static inline char *write_single_with_point(char *p, unsigned __int128 digits, int n, int point) {
     if (point <= 0 && point >= -4) {
         memcpy(p, "0.000000", 8);
         p += 2 - point;
@@ -174,7 +174,7 @@ static inline char *place_single(char *p, unsigned __int128 digits, int n, int p
     }
     char text[16];
     memcpy(text, &digits, 16);
-    return place(p, text, n, point, 16);
+    return write_with_point(p, text, n, point, 16);
 }
 
 char *attn_write_f32(char *p, float value) {
@@ -197,7 +197,7 @@ char *attn_write_f32(char *p, float value) {
     unsigned __int128 digits = ((unsigned __int128)(t + ATTN_ZEROS) << 8 | (first + '0'));
     digits >>= 8 * leading;
     int n = 9 - leading - trailing;
-    return place_single(p, digits, n, 9 - leading + d.exponent);
+    return write_single_with_point(p, digits, n, 9 - leading + d.exponent);
 }
 
 char *attn_write_f64(char *p, double value) {
@@ -221,7 +221,7 @@ char *attn_write_f64(char *p, double value) {
     }
     char text[24];
     int n = (int)(write_u64(text, d.digits) - text);
-    return place(p, text, n, n + d.exponent, 21);
+    return write_with_point(p, text, n, n + d.exponent, 21);
 }
 
 char *attn_write_i64(char *p, int64_t value) {
@@ -233,7 +233,7 @@ char *attn_write_i64(char *p, int64_t value) {
 /* Returns |value| * ten, rounded half to even without any other error, for |value| < 2^53 and
  * ten = 10^decimals <= 10^17. |value| is m * 2^-shift with an integer m < 2^53, so m * ten < 2^110
  * fits into 128 bits. */
-static unsigned __int128 scaled(double value, uint64_t ten) {
+static unsigned __int128 round_to_integer(double value, uint64_t ten) {
     int exponent;
     uint64_t m = (uint64_t)ldexp(frexp(fabs(value), &exponent), 53);
     int shift = 53 - exponent;
@@ -251,7 +251,7 @@ char *attn_write_decimals(char *p, double value, int decimals) {
     if (fabs(value) >= 9007199254740992.0) /* 2^53: no digits after the point */
         return attn_write_f64(p, value);
     uint64_t ten = attn_tens[decimals];
-    unsigned __int128 v = scaled(value, ten);
+    unsigned __int128 v = round_to_integer(value, ten);
     uint64_t whole = v <= UINT64_MAX ? (uint64_t)v / ten : (uint64_t)(v / ten);
     uint64_t fraction = (uint64_t)(v - (unsigned __int128)whole * ten);
     if (value < 0 && v != 0)

@@ -117,7 +117,8 @@ static bool ends_open(const char *name) {
     return n > 2 && !strcmp(name + n - 2, "@@");
 }
 
-/* Tells whether the symbol's name is the text that it stands for. */
+/* Returns whether the id is that of a symbol whose name is its own text: neither special nor a
+ * byte. */
 static bool is_spelt(const attn_tokenizer *v, int32_t id) {
     const attn_merges *m = v->merges;
     return id >= 0 && !attn_tokenizer_is_special(v, id) && id != m->word_end && id != m->no_blank &&
@@ -209,7 +210,7 @@ static size_t merge_all(const attn_merges *m, piece *symbols, size_t n) {
     }
 }
 
-/* Adds at most ATTN_CHUNK characters of a unit from *at on. */
+/* Adds the symbols of at most ATTN_CHUNK characters, from *at on, and moves *at behind them. */
 static void add_chunk(pieces *p, const char *text, size_t *at, size_t end) {
     const attn_merges *m = p->v->merges;
     piece symbols[4 * ATTN_CHUNK + 1];
@@ -239,8 +240,9 @@ static void add_characters(pieces *p, const char *text, size_t begin, size_t end
         add_chunk(p, text, &begin, end);
 }
 
-/* Tells whether no blank belongs between two units, by the byte that ends the left one and the byte
- * that begins the right one. Blanks beside a unit of blanks are never added. */
+/* Returns whether two neighbouring units are written without a blank between them. `left` is the
+ * last byte of the first unit and `right` the first byte of the second one. A unit of blanks needs
+ * no further blank. */
 static bool is_tight(char left, char right, attn_language language) {
     if ((left >= 0 && left <= ' ') || (right >= 0 && right <= ' '))
         return true;
@@ -255,7 +257,8 @@ static void add_unit(pieces *p, const char *text, size_t begin, size_t end,
     add_characters(p, text, begin, end);
 }
 
-/* Tells whether the bytes [begin, end) between two words are the blank of the rule. */
+/* Returns whether the bytes [begin, end) between two words are one blank, which decoding puts there
+ * by itself. */
 static bool is_usual(const char *text, size_t begin, size_t end, size_t size,
                      attn_language language) {
     return begin && end < size && end == begin + 1 && text[begin] == ' ' &&
@@ -317,13 +320,13 @@ attn_status attn_tokenizer_count_text(attn_tokenizer *t, const char *text, size_
 
 /* --- joining --- */
 
-/* A text that grows: the bytes of symbols, and blanks between units. */
+/* The text that symbols are decoded to. */
 typedef struct joined {
     char *data;
     size_t size;
     attn_language language;
     bool begins;   /* the next byte begins a unit */
-    bool no_blank; /* without a blank, whatever the rule says */
+    bool no_blank; /* no blank is put before the next byte */
 } joined;
 
 static void put_bytes(joined *j, const char *bytes, size_t n) {
@@ -365,7 +368,7 @@ static void put_symbol(joined *j, const attn_tokenizer *v, int32_t id) {
     }
 }
 
-/* Tells whether the bytes may begin a character that more bytes complete. */
+/* Returns whether the n bytes are the beginning of a longer UTF-8 character. */
 static bool may_begin(const char *bytes, size_t n) {
     const unsigned char first = (unsigned char)*bytes;
     if (first < 0xc2 || first > 0xf4 || n >= attn_character_size(bytes))

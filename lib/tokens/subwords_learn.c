@@ -36,8 +36,8 @@ static bool put_symbol(attn_tokenizer *v, const char *character, size_t n, bool 
     return true;
 }
 
-/* Adds the symbols of all printable ASCII characters, so that a corpus without some of them does
- * not turn them into bytes. */
+/* Adds the symbols of all printable ASCII characters. Without them a tokenizer would write a
+ * character that its corpus lacks as bytes. */
 static bool put_ascii(attn_tokenizer *v) {
     bool made = true;
     int32_t id;
@@ -47,8 +47,8 @@ static bool put_ascii(attn_tokenizer *v) {
     return made;
 }
 
-/* Makes the symbols of a unit's first ATTN_CHUNK characters. Characters that cannot be symbols are
- * left out, and a unit is cut there: bytes never merge. */
+/* Makes the symbols of a unit's first ATTN_CHUNK characters, up to the first character that cannot
+ * be a symbol. Such a character is written as bytes, which never merge. */
 static bool read_unit(learner *l, const attn_entry *from, unit *out) {
     out->count = from->count;
     out->symbols = attn_arena_zeroed(l->arena, from->size, sizeof *out->symbols);
@@ -125,7 +125,7 @@ static void merge_units(learner *l, const attn_merge *merge) {
     }
 }
 
-static attn_status learn(learner *l, size_t merges, attn_error *err) {
+static attn_status learn_merges(learner *l, size_t merges, attn_error *err) {
     ATTN_TRY(attn_merges_new(l->v, merges, err));
     while (l->v->merges->count < merges) {
         const pair_count best = most_frequent(l);
@@ -145,8 +145,8 @@ static attn_status learn(learner *l, size_t merges, attn_error *err) {
     return ATTN_OK;
 }
 
-/* Exchanges what two vocabularies hold. */
-static void swap(attn_tokenizer *a, attn_tokenizer *b) {
+/* Exchanges the contents of two tokenizers. */
+static void swap_contents(attn_tokenizer *a, attn_tokenizer *b) {
     const attn_tokenizer kept = *a;
     *a = *b;
     *b = kept;
@@ -160,10 +160,10 @@ attn_status attn_tokenizer_settle_subwords(attn_tokenizer *v, size_t merges, att
         (!l.v || !l.arena || !attn_subword_symbols(l.v) || !put_ascii(l.v) || !read_units(&l, v)))
         status = attn_fail(err, ATTN_ENOMEM, "vocabulary", "no memory for sub-words");
     if (!status)
-        status = learn(&l, merges, err);
+        status = learn_merges(&l, merges, err);
     if (!status) {
         l.v->settled = true;
-        swap(v, l.v);
+        swap_contents(v, l.v);
     }
     attn_tokenizer_free(l.v);
     attn_arena_free(l.arena);

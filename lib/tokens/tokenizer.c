@@ -1,7 +1,7 @@
-/* Encodes and decodes by the kind of the tokenizer. */
+/* Calls the functions that encode and decode for the kind of a tokenizer. */
 #include "tokens/tokenizer.h"
 
-/* One row a kind; another kind is another row. */
+/* The functions of each kind of tokenizer. */
 static const struct {
     attn_status (*encode)(const attn_tokenizer *t, const char *text, size_t size, attn_arena *arena,
                           attn_token **tokens, size_t *count, attn_error *err);

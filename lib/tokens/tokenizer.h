@@ -1,4 +1,4 @@
-/* The inside of a tokenizer: its tokens, and of sub-words the merges. */
+/* The struct of a tokenizer: its tokens, and for sub-words its merges. */
 #ifndef ATTN_TOKENS_TOKENIZER_H
 #define ATTN_TOKENS_TOKENIZER_H
 
@@ -14,7 +14,8 @@ typedef struct attn_merge {
     int32_t left, right, made;
 } attn_merge;
 
-/* Merges in the order in which they are applied, and a hash table of them by left and right. */
+/* The merges in the order in which they are applied, and a hash table that finds a merge by its two
+ * symbols. */
 typedef struct attn_merges {
     attn_merge *items; /* [count] */
     size_t count;
@@ -56,27 +57,30 @@ const char *attn_subwords_decode(const attn_tokenizer *t, const int32_t *ids, si
                                  bool open, attn_arena *arena);
 
 void attn_merges_free(attn_merges *m); /* NULL is fine */
-/* Gives the tokenizer room for `count` merges, none of them set. The tokenizer must have the
- * symbols of attn_subword_symbols. Errors: ATTN_EVALUE (a symbol is missing), ATTN_ENOMEM. */
+/* Makes a tokenizer of words one of sub-words with no merge yet and with room for `count` merges.
+ * The tokenizer must have the symbols of attn_subword_symbols. Errors: ATTN_EVALUE (a symbol is
+ * missing), ATTN_ENOMEM. */
 attn_status attn_merges_new(attn_tokenizer *v, size_t count, attn_error *err);
-/* Appends a merge; there must be room. false: these two symbols have a merge already. */
+/* Appends a merge, for which there must be room. Returns false if the two symbols have a merge
+ * already. */
 bool attn_merges_add(attn_merges *m, int32_t left, int32_t right, int32_t made);
 /* Adds the symbols that every tokenizer of sub-words has: the end of a word, the missing blank and
- * all bytes. false: memory ran out. */
+ * all bytes. Returns false if memory runs out. */
 bool attn_subword_symbols(attn_tokenizer *v);
 
 /* ---- symbols ---- */
 enum { ATTN_CHUNK = 64 }; /* most characters in which merges are applied together */
 
-/* Writes the name of the symbol for a character of n bytes into `name`: the character, a blank as
- * "␣", with "@@" behind it unless the word ends with it. Returns the bytes of the name. */
+/* Writes the name of the symbol for a character of n bytes to `name`. The name is the character, or
+ * "␣" for a blank. If the character is not the last one of its word, "@@" follows. Returns the
+ * number of bytes. */
 enum { ATTN_SYMBOL_NAME = 16 };
 size_t attn_symbol_name(const char *character, size_t n, bool last, char name[ATTN_SYMBOL_NAME]);
-/* Tells whether a character can be a symbol. "<", "@", "␣" and control characters cannot, since
- * names of symbols use them. They are written as bytes. */
+/* Returns whether a character can be a symbol. "<", "@", "␣" and control characters cannot, since
+ * names of symbols use them; they are written as bytes. */
 bool attn_symbol_can_be(const char *character, size_t n);
-/* Joins two symbols: "ca@@" and "t@@" are "cat@@". Returns the bytes of the text, which is in
- * `made`, or 0 if it does not fit. `left` must end with "@@". */
+/* Joins the names of two symbols: "ca@@" and "t@@" give "cat@@". `left` must end with "@@". Returns
+ * the number of bytes in `made`, or 0 if the name does not fit. */
 enum { ATTN_SYMBOL_MOST = 512 };
 size_t attn_symbol_join(const char *left, const char *right, char made[ATTN_SYMBOL_MOST]);
 /* Returns a hash of two symbols, for tables of pairs (Knuth's multiplicative method). */

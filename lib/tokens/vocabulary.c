@@ -83,7 +83,7 @@ bool attn_tokenizer_put(attn_tokenizer *t, const char *word, size_t n, size_t *p
 }
 
 /* Makes a tokenizer without tokens. NULL: out of memory, or no such language. */
-static attn_tokenizer *make(attn_tokenizer_kind kind, attn_language language) {
+static attn_tokenizer *make_empty(attn_tokenizer_kind kind, attn_language language) {
     attn_tokenizer *t = (unsigned)language <= ATTN_FRENCH ? attn_alloc(sizeof *t) : NULL;
     if (t)
         *t = (attn_tokenizer){.kind = kind, .language = language};
@@ -93,7 +93,7 @@ static attn_tokenizer *make(attn_tokenizer_kind kind, attn_language language) {
 }
 
 attn_tokenizer *attn_tokenizer_new(attn_language language) {
-    attn_tokenizer *t = make(ATTN_TOKENS_WORDS, language);
+    attn_tokenizer *t = make_empty(ATTN_TOKENS_WORDS, language);
     size_t place;
     for (size_t i = 0; t && i < ATTN_SPECIALS; i++)
         if (!attn_tokenizer_put(t, specials[i], strlen(specials[i]), &place)) {
@@ -104,7 +104,7 @@ attn_tokenizer *attn_tokenizer_new(attn_language language) {
 }
 
 attn_tokenizer *attn_tokenizer_numbers(size_t size, attn_language language) {
-    attn_tokenizer *t = make(ATTN_TOKENS_NUMBERS, language);
+    attn_tokenizer *t = make_empty(ATTN_TOKENS_NUMBERS, language);
     if (t)
         t->length = size, t->settled = true;
     return t;
@@ -264,8 +264,8 @@ static attn_status read_line(attn_tokenizer *t, const char *word, size_t n, size
     return ATTN_OK;
 }
 
-/* Ends the reading of a tokenizer: hands it out, or frees it after an error. */
-static attn_status hand_out(attn_tokenizer *t, attn_status status, attn_tokenizer **out) {
+/* Stores a tokenizer that was read in *out, or frees it after an error. */
+static attn_status end_reading(attn_tokenizer *t, attn_status status, attn_tokenizer **out) {
     if (status) {
         attn_tokenizer_free(t);
         return status;
@@ -296,7 +296,7 @@ attn_status attn_tokenizer_read(const char *tokens, size_t size, attn_language l
                            "has %zu lines, expected <pad>, <bos>, "
                            "<eos>, <unk> and the words",
                            line);
-    return hand_out(t, status, out);
+    return end_reading(t, status, out);
 }
 
 attn_status attn_tokenizer_of(const char *const *words, size_t count, attn_language language,
@@ -305,5 +305,5 @@ attn_status attn_tokenizer_of(const char *const *words, size_t count, attn_langu
     attn_status status = begin_reading(language, &t, err);
     for (size_t i = 0; !status && i < count; i++)
         status = read_line(t, words[i], strlen(words[i]), ATTN_SPECIALS + i, err);
-    return hand_out(t, status, out);
+    return end_reading(t, status, out);
 }

@@ -1,4 +1,4 @@
-/* Words of a text, as byte ranges. */
+/* Finds the words of a text as ranges of bytes. */
 #ifndef ATTN_TOKENS_WORDS_H
 #define ATTN_TOKENS_WORDS_H
 
@@ -10,8 +10,8 @@ typedef struct attn_word_cursor {
     attn_language language;
 } attn_word_cursor;
 
-/* Finds the bytes [*begin, *end) of the next word (tokens.h) and moves the cursor behind
- * it. Returns false at the end of the text, then c->at == c->size, or at invalid UTF-8. */
+/* Finds the bytes [*begin, *end) of the next word (tokens.h) and moves the cursor behind it.
+ * Returns false at invalid UTF-8, or at the end of the text, where c->at equals c->size. */
 bool attn_word_next(attn_word_cursor *c, size_t *begin, size_t *end);
 
 /* Divides `size` bytes of UTF-8 into words in NFC and lower case, with ' for U+2019. Their ids are

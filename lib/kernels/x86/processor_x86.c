@@ -71,7 +71,7 @@ static struct {
     attn_kernels pairs, amx[ATTN_PRECISION_COUNT];
 } made;
 
-static attn_kernels copy(const attn_kernels *base, attn_isa isa, const char *name) {
+static attn_kernels renamed_copy(const attn_kernels *base, attn_isa isa, const char *name) {
     attn_kernels k = *base;
     k.isa = isa;
     k.name = name;
@@ -89,7 +89,7 @@ static void make_tables_avx512(void) {
     attn_kernels_coarse_avx512(&made.fast[ATTN_ISA_AVX512]);
     attn_kernels_round_avx512(&made.bf16[ATTN_ISA_AVX512]);
     if (has_avx512bf16()) {
-        made.pairs = copy(&attn_kernels_avx512, ATTN_ISA_AVX512, "avx512_bf16");
+        made.pairs = renamed_copy(&attn_kernels_avx512, ATTN_ISA_AVX512, "avx512_bf16");
         attn_kernels_tiles_avx512bf16(&made.pairs, ATTN_PRECISION_BF16);
     }
 }
@@ -100,7 +100,7 @@ static void make_table_amx(attn_precision precision) {
     const bool native = attn_processor_tiles() == ATTN_TILES_NATIVE;
     if (precision == ATTN_PRECISION_FAST)
         base = &made.fast[base->isa];
-    *k = copy(base, ATTN_ISA_AMX, "amx");
+    *k = renamed_copy(base, ATTN_ISA_AMX, "amx");
     (native ? attn_kernels_tiles_amx : attn_kernels_tiles_plain)(k, precision);
     if (native)
         attn_kernels_pass_amx(k);

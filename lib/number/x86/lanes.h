@@ -11,7 +11,8 @@ typedef uint16_t shorts __attribute__((vector_size(8 * LANES)));
 
 #define ALL(x) ((lanes){0} + (uint64_t)(x))
 
-/* Return the first, or the second, 8 bytes of each 16: a from lane 0 on, b from lane 1 on. */
+/* Return the first (the second) 8 bytes of each 16 bytes: those of a in lanes 0, 2, …, and those of
+ * b in lanes 1, 3, … */
 static inline lanes first_halves(lanes a, lanes b) {
     return (lanes)SIMD(unpacklo_epi64)((vector)a, (vector)b);
 }
@@ -20,12 +21,12 @@ static inline lanes second_halves(lanes a, lanes b) {
     return (lanes)SIMD(unpackhi_epi64)((vector)a, (vector)b);
 }
 
-/* Multiplies the lower 32 bits of each lane to 64 bits. */
+/* Multiplies the lower 32 bits of each lane, with results of 64 bits. */
 static inline lanes times(lanes a, lanes b) {
     return (lanes)SIMD(mul_epu32)((vector)a, (vector)b);
 }
 
-/* Shift by n bits, from 64 bits on to 0. */
+/* Shift by n bits. A shift by 64 bits or more gives 0. */
 static inline lanes shift_up(lanes x, lanes n) {
     return (lanes)SIMD(sllv_epi64)((vector)x, (vector)n);
 }
@@ -45,7 +46,8 @@ static inline lanes join_fours(vector digits) {
     return (lanes)SIMD(madd_epi16)(pairs, SIMD(set1_epi32)(100 | 1 << 16));
 }
 
-/* Converts integers of four digits to integers of eight: of `even` to lanes 0 and 2. */
+/* Joins pairs of integers of four digits to integers of eight digits: those of `even` in even
+ * lanes, those of `odd` in odd lanes. */
 static inline lanes join_eights(lanes even, lanes odd) {
     return (lanes)SIMD(madd_epi16)(SIMD(packus_epi32)((vector)even, (vector)odd),
                                    SIMD(set1_epi32)(10000 | 1 << 16));

@@ -13,8 +13,8 @@ typedef __m256i vector;
 
 #include "number/x86/lanes.h"
 
-typedef lanes where;      /* all bits of the lanes for which something is true */
-typedef __m256i bytes_on; /* all bits of such bytes */
+typedef lanes where;      /* all bits of a lane are set, or all are clear */
+typedef __m256i bytes_on; /* all bits of a byte are set, or all are clear */
 
 static inline lanes load_lanes(const uint64_t *from) {
     return (lanes)_mm256_loadu_si256((const void *)from);
@@ -24,7 +24,7 @@ static inline void store_lanes(void *to, lanes x) {
     _mm256_storeu_si256(to, (__m256i)x);
 }
 
-/* Loads 16 bytes from each second address: those of lanes 1 and 3 if `odd` is 1, else 0 and 2. */
+/* Loads 16 bytes from the addresses 1 and 3 if `odd` is 1, else from 0 and 2. */
 static inline lanes load_texts(const uint64_t *address, int odd) {
     const __m128i *a = (const void *)(uintptr_t)address[odd];
     const __m128i *b = (const void *)(uintptr_t)address[2 + odd];
@@ -108,9 +108,9 @@ static inline bytes_on last_bytes(lanes n, int odd) {
                              from_behind);
 }
 
-/* Converts texts of 16 bytes, each with a decimal point, to digits 0 … 9. The bytes before the
- * point (those not in `behind`) move up by one, over the point. Bytes that are not in `all` become
- * 0. */
+/* Converts texts of 16 bytes, each with a decimal point, to digits 0 … 9. The bytes that are not in
+ * `behind`, which stand before the point, move up by one byte and overwrite the point. Bytes that
+ * are not in `all` become 0. */
 static inline __m256i digits_of(lanes text, bytes_on behind, bytes_on all) {
     const __m256i one_before = _mm256_broadcastsi128_si256(
         _mm_setr_epi8(-1, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14));
@@ -138,7 +138,7 @@ static inline lanes load_floats(const float *from) {
 
 /* --- blocks of 64 bytes --- */
 
-typedef __m256i mark; /* one byte in all places */
+typedef __m256i mark; /* one byte, repeated */
 typedef struct block {
     __m256i low, high;
 } block;
