@@ -8,21 +8,21 @@
 #include "base/try.h"
 #include "corpus/bleu.h"
 
-static bool same(const int32_t *a, const int32_t *b, size_t n) {
+static bool are_equal(const int32_t *a, const int32_t *b, size_t n) {
     return !memcmp(a, b, n * sizeof *a);
 }
 
 /* Counts the n-grams of `words` that are in the reference. If an n-gram occurs k times in the
  * reference, only its first k occurrences in `words` count. */
-static size_t matches(const int32_t *words, size_t count, const int32_t *reference,
-                      size_t reference_count, size_t n) {
+static size_t count_matches(const int32_t *words, size_t count, const int32_t *reference,
+                            size_t reference_count, size_t n) {
     size_t right = 0;
     for (size_t i = 0; i + n <= count; i++) {
         size_t nth = 0, there = 0;
         for (size_t j = 0; j <= i; j++)
-            nth += same(words + j, words + i, n);
+            nth += are_equal(words + j, words + i, n);
         for (size_t j = 0; j + n <= reference_count; j++)
-            there += same(reference + j, words + i, n);
+            there += are_equal(reference + j, words + i, n);
         right += nth <= there;
     }
     return right;
@@ -34,13 +34,13 @@ void attn_bleu_add(attn_bleu *b, const int32_t *words, size_t count, const int32
     count = count < MOST ? count : MOST;
     reference_count = reference_count < MOST ? reference_count : MOST;
     for (size_t n = 1; n <= ATTN_BLEU_ORDER; n++) {
-        b->right[n - 1] += matches(words, count, reference, reference_count, n);
+        b->right[n - 1] += count_matches(words, count, reference, reference_count, n);
         b->total[n - 1] += count >= n ? count - n + 1 : 0;
     }
     b->length += count;
     b->reference_length += reference_count;
     b->sentences++;
-    b->exact += count == reference_count && same(words, reference, count);
+    b->exact += count == reference_count && are_equal(words, reference, count);
 }
 
 double attn_bleu_score(const attn_bleu *b, bool effective_order) {
@@ -101,8 +101,8 @@ static attn_status count_words(const attn_corpus *corpus, size_t pairs, dictiona
 
 /* Finds for each source word the target word with the most sure links. A word without links is
  * translated as itself. */
-static attn_status learn(const attn_corpus *corpus, size_t pairs, dictionary *d, attn_pair *pair,
-                         attn_error *err) {
+static attn_status learn_dictionary(const attn_corpus *corpus, size_t pairs, dictionary *d,
+                                    attn_pair *pair, attn_error *err) {
     size_t n = attn_tokenizer_size(d->words);
     for (size_t i = 0; i < pairs; i++) {
         ATTN_TRY(attn_corpus_pair(corpus, ATTN_TRAIN, i, pair, err));
@@ -121,8 +121,8 @@ static attn_status learn(const attn_corpus *corpus, size_t pairs, dictionary *d,
     return ATTN_OK;
 }
 
-static attn_status translate(const attn_corpus *corpus, size_t sentences, const dictionary *d,
-                             attn_pair *pair, attn_baselines *out, attn_error *err) {
+static attn_status score_sentences(const attn_corpus *corpus, size_t sentences, const dictionary *d,
+                                   attn_pair *pair, attn_baselines *out, attn_error *err) {
     attn_bleu words = {0}, copy = {0};
     int32_t source[ATTN_PAIR_WORDS], target[ATTN_PAIR_WORDS], guess[ATTN_PAIR_WORDS];
     for (size_t i = 0; i < sentences; i++) {
@@ -159,9 +159,9 @@ attn_status attn_corpus_baselines(const attn_corpus *corpus, size_t pairs, size_
             status = attn_fail(err, ATTN_ENOMEM, "baselines", "no memory for %zu words", n);
     }
     if (!status)
-        status = learn(corpus, pairs, &d, pair, err);
+        status = learn_dictionary(corpus, pairs, &d, pair, err);
     if (!status)
-        status = translate(corpus, sentences, &d, pair, out, err);
+        status = score_sentences(corpus, sentences, &d, pair, out, err);
     attn_tokenizer_free(d.words);
     return status;
 }

@@ -41,7 +41,7 @@ static int by_symbol(const void *a, const void *b) {
 
 /* Puts the drawn symbols into the order of the target. drawn[i] is a symbol and its source index.
  * Equal symbols keep their order, so each target symbol has one source. */
-static void order(const attn_corpus *c, size_t (*drawn)[2], size_t n) {
+static void order_symbols(const attn_corpus *c, size_t (*drawn)[2], size_t n) {
     if (c->options.task == ATTN_SORT)
         qsort(drawn, n, sizeof *drawn, by_symbol);
     for (size_t i = 0; c->options.task == ATTN_REVERSE && i < n / 2; i++)
@@ -67,7 +67,7 @@ static void draw_symbols(const attn_corpus *c, attn_sentence *s, attn_pair *out)
         }
         out->source[i] = c->symbols[drawn[i][0]];
     }
-    order(c, drawn, n);
+    order_symbols(c, drawn, n);
     out->source_count = out->target_count = out->link_count = n;
     for (size_t i = 0; i < n; i++) {
         out->target[i] = c->symbols[drawn[i][0]];
@@ -112,7 +112,7 @@ attn_corpus_options attn_corpus_defaults(void) {
     return (attn_corpus_options){.shortest = 3, .longest = LONGEST, .skew = 1, .symbols = 50};
 }
 
-static attn_status check(const attn_corpus_options *o, attn_error *err) {
+static attn_status check_options(const attn_corpus_options *o, attn_error *err) {
     if (o->task < ATTN_EN_FR || o->task > ATTN_WORD_CLASSES)
         return attn_fail(err, ATTN_EVALUE, "task",
                          "is none of en-fr, copy, reverse, sort, en-fr-text, word-classes");
@@ -133,7 +133,7 @@ static attn_status check(const attn_corpus_options *o, attn_error *err) {
 
 attn_status attn_corpus_new(const attn_corpus_options *options, attn_arena *arena,
                             attn_corpus **out, attn_error *err) {
-    ATTN_TRY(check(options, err));
+    ATTN_TRY(check_options(options, err));
     attn_corpus *c = attn_arena_zeroed(arena, 1, sizeof *c);
     ATTN_TAKEN(c, "a corpus", err);
     c->options = *options;
@@ -172,7 +172,7 @@ static void draw_style(attn_sentence *s, attn_pair *out) {
     out->curly = attn_rng_uniform(s->seed, first + 3) < 0.1;
 }
 
-static void draw(const attn_corpus *c, attn_sentence *s, attn_pair *out) {
+static void draw_pair(const attn_corpus *c, attn_sentence *s, attn_pair *out) {
     const attn_corpus_options *o = &c->options;
     double u = pow(attn_rng_uniform(s->seed, s->drawn++), o->skew);
     s->wanted = o->shortest + (size_t)((double)(o->longest - o->shortest + 1) * u);
@@ -187,7 +187,7 @@ static void draw(const attn_corpus *c, attn_sentence *s, attn_pair *out) {
     }
 }
 
-static bool fits(const attn_corpus *c, const attn_sentence *s, const attn_pair *p) {
+static bool fits_split(const attn_corpus *c, const attn_sentence *s, const attn_pair *p) {
     size_t n = p->source_count;
     if (s->failed || n < c->options.shortest || n > c->options.longest)
         return false;
@@ -209,8 +209,8 @@ attn_status attn_corpus_pair(const attn_corpus *corpus, attn_split split, uint64
         s.drawn = s.english_count = s.french_count = 0;
         s.held_out = s.failed = s.contracts = s.told = false;
         s.asked = NO_WORD;
-        draw(corpus, &s, out);
-        if (fits(corpus, &s, out))
+        draw_pair(corpus, &s, out);
+        if (fits_split(corpus, &s, out))
             return ATTN_OK;
     }
     return attn_fail(err, ATTN_EVALUE, "longest", "no %s sentence of %zu to %zu words was found",

@@ -9,8 +9,8 @@
 enum { TRIES = 24, DEEPEST = 3 };
 enum { JE, TU, IL, NOUS, VOUS, ILS }; /* persons of a French conjugation, as indices */
 
-/* What the rest of a sentence needs to know of a noun phrase, for agreement and for the choice of
- * verbs, adjectives and relative clauses. */
+/* The properties of a noun phrase that decide agreement and which verbs, adjectives and relative
+ * clauses go with it. */
 typedef struct attn_subject {
     /* Genders and numbers of lexicon.h; person: index of a conjugation (JE … ILS). */
     int gender, number, person;
@@ -20,7 +20,7 @@ typedef struct attn_subject {
     bool is_pronoun;
 } attn_subject;
 
-/* What a noun phrase must fulfil. */
+/* Conditions for a noun phrase that is drawn. */
 typedef struct attn_noun_choice {
     const char *kinds;     /* letters of the allowed kinds of nouns */
     const attn_verb *verb; /* the verb whose object the noun phrase is, or NULL */
@@ -60,7 +60,7 @@ void attn_object_relative(attn_sentence *s, const attn_subject *noun);
 /* Makes a whole sentence. Most sentences end with a full stop (see grammar_clause.c). */
 void attn_whole_sentence(attn_sentence *s);
 
-/* A verb and what decides its form and the words around it. */
+/* A verb, and the conditions that decide its form and the words around it. */
 typedef struct attn_verb_choice {
     const attn_verb *verb;
     attn_tense tense;
@@ -77,7 +77,8 @@ typedef struct attn_verb_choice {
 /* Adds a verb group to both sides. Returns the index of the main verb in the English sentence. */
 size_t attn_verb_group(attn_sentence *s, const attn_subject *subject,
                        const attn_verb_choice *choice);
-/* Draws what decides the form of a verb, and adds its group. Returns the choice. */
+/* Draws negation, adverb, modal verb and progressive form of a verb, and adds its group. Returns the
+ * choice. */
 attn_verb_choice attn_decorated_verb(attn_sentence *s, const attn_subject *subject,
                                      const attn_verb *verb, attn_tense tense);
 /* Tells whether French has "ne": after "not" or an adverb such as never. */

@@ -46,7 +46,7 @@ static const english_indices no_indices = {NO_WORD, NO_WORD, NO_WORD, NO_WORD,
                                            NO_WORD, NO_WORD, NO_WORD, NO_WORD};
 
 /* Uses the auxiliary that began the question. */
-static size_t take_asked(attn_sentence *s) {
+static size_t take_question_auxiliary(attn_sentence *s) {
     const size_t asked = s->asked;
     s->asked = NO_WORD;
     return asked;
@@ -58,9 +58,9 @@ static english_indices say_being(attn_sentence *s, const attn_subject *who,
     english_indices h = no_indices;
     const bool asks = s->asked != NO_WORD;
     if (w->tense == FUTURE)
-        h.aux = asks ? take_asked(s) : attn_say_text(s, ATTN_AUXILIARY, "will");
+        h.aux = asks ? take_question_auxiliary(s) : attn_say_text(s, ATTN_AUXILIARY, "will");
     else
-        h.verb = asks ? take_asked(s) : say_be(s, who, w->tense);
+        h.verb = asks ? take_question_auxiliary(s) : say_be(s, who, w->tense);
     if (w->negated)
         h.negation = attn_say_text(s, ATTN_PARTICLE, "not");
     if (w->often)
@@ -104,7 +104,7 @@ static english_indices say_group(attn_sentence *s, const attn_subject *who,
     english_indices h = no_indices;
     const bool asks = s->asked != NO_WORD;
     if (asks)
-        h.aux = take_asked(s);
+        h.aux = take_question_auxiliary(s);
     else
         say_auxiliary(s, who, w, &h);
     bool base = w->tense == FUTURE || w->modal || w->negated || asks;
@@ -125,8 +125,8 @@ static english_indices say_group(attn_sentence *s, const attn_subject *who,
 }
 
 /* Returns the conjugated French verb. In a compound past that is the auxiliary. */
-static attn_form finite(const attn_sentence *s, const attn_subject *who,
-                        const attn_verb_choice *w) {
+static attn_form conjugated_verb(const attn_sentence *s, const attn_subject *who,
+                                 const attn_verb_choice *w) {
     const attn_lexicon *words = s->words;
     if (w->modal)
         return w->modal->present[who->person];
@@ -175,7 +175,7 @@ static void dire_group(attn_sentence *s, const attn_subject *who, const attn_ver
         attn_dire_text(s, "ne", never ? h->often : h->negation);
     if (!w->modal)
         dire_object(s, w, h);
-    size_t first = attn_dire(s, finite(s, who, w), w->modal ? h->aux : h->verb);
+    size_t first = attn_dire(s, conjugated_verb(s, who, w), w->modal ? h->aux : h->verb);
     attn_tie_words(s, first, who->head, false);
     attn_tie_words(s, first, h->aux, w->modal || compound);
     attn_tie_words(s, first, h->help, false);
@@ -200,7 +200,7 @@ size_t attn_verb_group(attn_sentence *s, const attn_subject *subject,
     return h.verb;
 }
 
-static void clause(attn_sentence *s, attn_tense tense, int depth);
+static void say_clause(attn_sentence *s, attn_tense tense, int depth);
 
 /* Draws a negation, an adverb of frequency, or neither. A modal verb is drawn in the present tense
  * only. */
@@ -255,7 +255,7 @@ static void dire_preposition(attn_sentence *s, const attn_verb *verb) {
         attn_dire_text(s, verb->french_to, verb->english_to ? s->english_count - 1 : NO_WORD);
 }
 
-static void act(attn_sentence *s, const attn_subject *who, attn_tense tense, int depth) {
+static void say_action(attn_sentence *s, const attn_subject *who, attn_tense tense, int depth) {
     attn_verb_choice w = {.verb = ATTN_PICK(s, acting), .tense = tense};
     attn_decorate(s, &w);
     bool direct = !w.verb->french_to;
@@ -278,7 +278,8 @@ static void act(attn_sentence *s, const attn_subject *who, attn_tense tense, int
     say_manner(s, how, place);
 }
 
-static void act_alone(attn_sentence *s, const attn_subject *who, attn_tense tense, int depth) {
+static void say_action_alone(attn_sentence *s, const attn_subject *who, attn_tense tense,
+                             int depth) {
     attn_decorated_verb(s, who, ATTN_PICK(s, alone), tense);
     size_t place = NO_WORD;
     const attn_adverb *how = dire_manner(s, &place);
@@ -287,13 +288,13 @@ static void act_alone(attn_sentence *s, const attn_subject *who, attn_tense tens
         attn_preposition_phrase(s, depth + 1);
 }
 
-static void go(attn_sentence *s, const attn_subject *who, attn_tense tense, int depth) {
+static void say_motion(attn_sentence *s, const attn_subject *who, attn_tense tense, int depth) {
     const attn_verb_choice w = attn_decorated_verb(s, who, ATTN_PICK(s, going), tense);
     dire_preposition(s, w.verb);
     attn_noun_phrase(s, (attn_noun_choice){w.verb->kinds, w.verb, false, depth});
 }
 
-static void give(attn_sentence *s, const attn_subject *who, attn_tense tense, int depth) {
+static void say_giving(attn_sentence *s, const attn_subject *who, attn_tense tense, int depth) {
     const attn_verb_choice w = attn_decorated_verb(s, who, ATTN_PICK(s, giving), tense);
     attn_noun_phrase(s, (attn_noun_choice){w.verb->kinds, w.verb, attn_is_negative(&w), DEEPEST});
     attn_dire_text(s, "à", attn_say_text(s, ATTN_PREPOSITION, "to"));
@@ -304,7 +305,7 @@ static void say_that(attn_sentence *s, const attn_subject *who, attn_tense tense
     attn_verb_choice w = {.verb = ATTN_PICK(s, saying), .tense = tense, .object = -1};
     attn_verb_group(s, who, &w);
     attn_dire_text(s, "que", attn_say_text(s, ATTN_CONJUNCTION, "that"));
-    clause(s, tense, depth + 1);
+    say_clause(s, tense, depth + 1);
 }
 
 void attn_say_degree(attn_sentence *s) {
@@ -345,17 +346,17 @@ void attn_predicate(attn_sentence *s, const attn_subject *who, attn_tense tense,
 void attn_do(attn_sentence *s, const attn_subject *who, attn_tense tense, int depth) {
     double u = (double)attn_pick(s, 1000) / 1000;
     if (attn_room(s) < 3)
-        act_alone(s, who, tense, depth);
+        say_action_alone(s, who, tense, depth);
     else if (u < 0.1 && attn_room(s) > 6 && depth < DEEPEST && who->kind == 'p')
         say_that(s, who, tense, depth);
     else if (u < 0.2 && attn_room(s) > 6 && who->kind == 'p')
-        give(s, who, tense, depth);
+        say_giving(s, who, tense, depth);
     else if (u < 0.35)
-        go(s, who, tense, depth);
+        say_motion(s, who, tense, depth);
     else if (u < 0.5)
-        act_alone(s, who, tense, depth);
+        say_action_alone(s, who, tense, depth);
     else
-        act(s, who, tense, depth);
+        say_action(s, who, tense, depth);
 }
 
 static attn_subject say_subject(attn_sentence *s, int depth) {
@@ -366,7 +367,7 @@ static attn_subject say_subject(attn_sentence *s, int depth) {
 }
 
 /* Adds a subject and its predicate. */
-static void clause(attn_sentence *s, attn_tense tense, int depth) {
+static void say_clause(attn_sentence *s, attn_tense tense, int depth) {
     attn_subject who = say_subject(s, depth);
     attn_predicate(s, &who, tense, depth);
 }
@@ -426,14 +427,14 @@ void attn_whole_sentence(attn_sentence *s) {
     s->wanted -= s->wanted > 1; /* one word is reserved for the full stop */
     const char *mark = s->words->text && attn_chance(s, 0.42) ? attn_text_sentence(s) : NULL;
     if (!mark)
-        clause(s, tense, 0);
+        say_clause(s, tense, 0);
     s->told = true;
     while (attn_room(s) > 3 && !s->failed && !mark) {
         size_t i = attn_pick(s, 6), place = attn_say_text(s, ATTN_CONJUNCTION, english[i]);
         attn_dire_text(s, french[i], place);
         if (i == 2 || i == 3)
             attn_dire_text(s, "que", place);
-        clause(s, attn_chance(s, 0.7) ? tense : (attn_tense)attn_pick(s, 3), 0);
+        say_clause(s, attn_chance(s, 0.7) ? tense : (attn_tense)attn_pick(s, 3), 0);
     }
     if (!mark && s->words->text && attn_chance(s, 0.04))
         mark = "!";

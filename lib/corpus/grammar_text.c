@@ -1,6 +1,6 @@
-/* What the task en-fr-text has beside the grammar of en-fr: verbs of posture, professions, objects
- * without an article in English, reasons whose pronoun refers to a noun before it, and questions.
- */
+/* The forms that the task en-fr-text adds to the grammar of en-fr: verbs of posture, professions,
+ * objects without an article in English, reasons whose pronoun refers to a noun before it, and
+ * questions. */
 #include <string.h>
 
 #include "corpus/grammar.h"
@@ -36,7 +36,7 @@ static const attn_noun *object_of(attn_sentence *s, const attn_verb *verb, bool 
 }
 
 /* Adds "likes pizza" or "eats apples". */
-static bool like(attn_sentence *s, const attn_subject *who, attn_tense tense) {
+static bool say_liking(attn_sentence *s, const attn_subject *who, attn_tense tense) {
     if (who->kind != 'p')
         return false;
     const bool partitive = attn_chance(s, 0.5);
@@ -54,7 +54,7 @@ static bool like(attn_sentence *s, const attn_subject *who, attn_tense tense) {
 }
 
 /* Adds "is a student". */
-static bool be_something(attn_sentence *s, const attn_subject *who, attn_tense tense) {
+static bool say_profession(attn_sentence *s, const attn_subject *who, attn_tense tense) {
     if (who->kind != 'p')
         return false;
     const attn_role *role = ATTN_PICK(s, roles);
@@ -76,7 +76,7 @@ static void say_where(attn_sentence *s, int depth) {
 }
 
 /* Adds "sat on the mat". The French verb is être, and an adjective agrees with the subject. */
-static bool rest(attn_sentence *s, const attn_subject *who, attn_tense tense, int depth) {
+static bool say_posture(attn_sentence *s, const attn_subject *who, attn_tense tense, int depth) {
     if (!strchr("pa", who->kind))
         return false;
     const attn_posture *posture = ATTN_PICK(s, postures);
@@ -94,14 +94,14 @@ static bool rest(attn_sentence *s, const attn_subject *who, attn_tense tense, in
 bool attn_text_predicate(attn_sentence *s, const attn_subject *who, attn_tense tense, int depth) {
     const double u = (double)attn_pick(s, 1000) / 1000;
     if (u < 0.45)
-        return like(s, who, tense);
-    return u < 0.6 ? be_something(s, who, tense) : rest(s, who, tense, depth);
+        return say_liking(s, who, tense);
+    return u < 0.6 ? say_profession(s, who, tense) : say_posture(s, who, tense, depth);
 }
 
 /* --- sentences --- */
 
 /* Adds the pronoun that stands for a noun: he, she, it or they. */
-static attn_subject refer(attn_sentence *s, const attn_subject *to) {
+static attn_subject say_pronoun_for(attn_sentence *s, const attn_subject *to) {
     static const char *const french[2][2] = {{"il", "ils"}, {"elle", "elles"}};
     const char *english = to->number == PLURAL      ? "they"
                           : to->kind != 'p'         ? "it"
@@ -116,8 +116,8 @@ static attn_subject refer(attn_sentence *s, const attn_subject *to) {
 }
 
 /* Draws an adjective that fits one of two nouns only. NULL: none was found. */
-static const attn_adjective *telling(attn_sentence *s, const attn_subject *fits,
-                                     const attn_subject *other) {
+static const attn_adjective *distinguishing_adjective(attn_sentence *s, const attn_subject *fits,
+                                                      const attn_subject *other) {
     for (int i = 0; i < 2 * TRIES; i++) {
         const attn_adjective *a = attn_adjective_for(s, fits->kind, fits->noun);
         if (a && !strchr(a->kinds, other->kind))
@@ -144,12 +144,12 @@ static bool say_reason(attn_sentence *s) {
     attn_dire_text(s, "que", because);
     const bool first = attn_chance(s, 0.5);
     const attn_subject *meant = first ? &who : &what;
-    const attn_adjective *a = telling(s, meant, first ? &what : &who);
+    const attn_adjective *a = distinguishing_adjective(s, meant, first ? &what : &who);
     if (!a || who.kind == what.kind || (meant->kind == 'p' && !meant->noun)) {
         s->failed = true;
         return true;
     }
-    const attn_subject it = refer(s, meant);
+    const attn_subject it = say_pronoun_for(s, meant);
     const attn_verb_choice be = {.verb = s->words->be, .tense = tense, .object = -1};
     attn_verb_group(s, &it, &be);
     if (attn_chance(s, 0.8))
@@ -161,7 +161,7 @@ static bool say_reason(attn_sentence *s) {
 /* Adds a question. English begins with an auxiliary, which the verb group uses later; French begins
  * with "est-ce que". In the present the form of the auxiliary depends on the subject, which is
  * therefore a pronoun. */
-static void ask(attn_sentence *s) {
+static void say_question(attn_sentence *s) {
     const bool named = attn_chance(s, 0.25);
     const attn_tense tense = !named && attn_chance(s, 0.6) ? PRESENT
                              : attn_chance(s, 0.7)         ? PAST
@@ -185,7 +185,7 @@ static void ask(attn_sentence *s) {
 
 const char *attn_text_sentence(attn_sentence *s) {
     if (attn_chance(s, 0.3)) {
-        ask(s);
+        say_question(s);
         return "?";
     }
     if (attn_room(s) < 6)

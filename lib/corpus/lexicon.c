@@ -44,19 +44,19 @@ static bool next_row(const char **at, row *out) {
 /* --- forms of words --- */
 
 /* Returns a copy of a text. If memory runs out, sets in->failed and returns "". */
-static const char *keep(reader *in, const char *text) {
+static const char *keep_text(reader *in, const char *text) {
     const char *copy = attn_arena_text(in->arena, text, strlen(text));
     in->failed |= !copy;
     return copy ? copy : "";
 }
 
-static const char *join(reader *in, const char *stem, size_t length, const char *ending) {
+static const char *join_texts(reader *in, const char *stem, size_t length, const char *ending) {
     char text[2 * MOST_LETTERS];
     snprintf(text, sizeof text, "%.*s%s", (int)length, stem, ending);
-    return keep(in, text);
+    return keep_text(in, text);
 }
 
-static bool ends(const char *word, const char *ending) {
+static bool ends_with(const char *word, const char *ending) {
     const size_t n = strlen(word), m = strlen(ending);
     return n >= m && !strcmp(word + n - m, ending);
 }
@@ -75,28 +75,28 @@ static uint32_t id_of(attn_form word) {
 static attn_form english(reader *in, const char *text) {
     const bool star = *text == '*';
     text += star;
-    return (attn_form){keep(in, text), !strchr("aeiou", *text) == star};
+    return (attn_form){keep_text(in, text), !strchr("aeiou", *text) == star};
 }
 
 static attn_form french(reader *in, const char *text) {
     static const char *const vowels[] = {"a", "e", "i", "o", "u", "y", "h", "â",
                                          "à", "é", "è", "ê", "î", "ô", "û", "œ"};
     if (*text == '*')
-        return (attn_form){keep(in, text + 1), false};
+        return (attn_form){keep_text(in, text + 1), false};
     bool vowel = false;
     for (size_t i = 0; i < sizeof vowels / sizeof *vowels; i++)
         vowel |= !strncmp(text, vowels[i], strlen(vowels[i]));
-    return (attn_form){keep(in, text), vowel};
+    return (attn_form){keep_text(in, text), vowel};
 }
 
 /* Returns the first `letters` bytes of a word with an ending. */
-static attn_form with(reader *in, attn_form word, size_t letters, const char *ending) {
-    return (attn_form){join(in, word.text, letters, ending), word.vowel};
+static attn_form with_ending(reader *in, attn_form word, size_t letters, const char *ending) {
+    return (attn_form){join_texts(in, word.text, letters, ending), word.vowel};
 }
 
 static bool ends_in_ies(const char *word) {
     const size_t n = strlen(word);
-    return ends(word, "y") && n > 1 && !strchr("aeou", word[n - 2]);
+    return ends_with(word, "y") && n > 1 && !strchr("aeou", word[n - 2]);
 }
 
 /* Returns an English noun or verb with -s: cats, boxes, cities, washes, cries. */
@@ -104,18 +104,18 @@ static attn_form english_s(reader *in, attn_form word) {
     static const char *const hissing[] = {"s", "x", "ch", "sh", "z", "go"};
     const size_t n = strlen(word.text);
     if (ends_in_ies(word.text))
-        return with(in, word, n - 1, "ies");
+        return with_ending(in, word, n - 1, "ies");
     bool hisses = false;
     for (size_t i = 0; i < sizeof hissing / sizeof *hissing; i++)
-        hisses |= ends(word.text, hissing[i]);
-    return with(in, word, n, hisses ? "es" : "s");
+        hisses |= ends_with(word.text, hissing[i]);
+    return with_ending(in, word, n, hisses ? "es" : "s");
 }
 
 static attn_form english_ed(reader *in, attn_form word) {
     const size_t n = strlen(word.text);
     if (ends_in_ies(word.text))
-        return with(in, word, n - 1, "ied");
-    return with(in, word, n, ends(word.text, "e") ? "d" : "ed");
+        return with_ending(in, word, n - 1, "ied");
+    return with_ending(in, word, n, ends_with(word.text, "e") ? "d" : "ed");
 }
 
 /* Returns an English verb with -ing: eating, writing, running, lying. A short verb doubles its last
@@ -123,10 +123,11 @@ static attn_form english_ed(reader *in, attn_form word) {
 static attn_form english_ing(reader *in, const attn_verb *verb) {
     const char *base = verb->base.text;
     const size_t n = strlen(base);
-    if (n > 2 && ends(base, "ie"))
-        return (attn_form){join(in, join(in, base, n - 2, "y"), n - 1, "ing"), verb->base.vowel};
-    if (n > 2 && ends(base, "e") && !strchr("eoy", base[n - 2]))
-        return with(in, verb->base, n - 1, "ing");
+    if (n > 2 && ends_with(base, "ie"))
+        return (attn_form){join_texts(in, join_texts(in, base, n - 2, "y"), n - 1, "ing"),
+                           verb->base.vowel};
+    if (n > 2 && ends_with(base, "e") && !strchr("eoy", base[n - 2]))
+        return with_ending(in, verb->base, n - 1, "ing");
     size_t vowels = 0;
     for (size_t i = 0; i < n; i++)
         vowels += strchr("aeiou", base[i]) != NULL;
@@ -135,23 +136,23 @@ static attn_form english_ing(reader *in, const attn_verb *verb) {
                doubled = strlen(verb->past.text) > n && !strncmp(verb->past.text, base, n) &&
                          verb->past.text[n] == base[n - 1] && base[n - 1] != 'e';
     if (!closed && !doubled)
-        return with(in, verb->base, n, "ing");
+        return with_ending(in, verb->base, n, "ing");
     const char last[] = {base[n - 1], 'i', 'n', 'g', 0};
-    return with(in, verb->base, n, last);
+    return with_ending(in, verb->base, n, last);
 }
 
 static attn_form french_plural(reader *in, attn_form word) {
     const size_t n = strlen(word.text);
-    if (ends(word.text, "s") || ends(word.text, "x") || ends(word.text, "z"))
+    if (ends_with(word.text, "s") || ends_with(word.text, "x") || ends_with(word.text, "z"))
         return word;
-    if (ends(word.text, "al"))
-        return with(in, word, n - 2, "aux");
-    return with(in, word, n, ends(word.text, "eau") ? "x" : "s");
+    if (ends_with(word.text, "al"))
+        return with_ending(in, word, n - 2, "aux");
+    return with_ending(in, word, n, ends_with(word.text, "eau") ? "x" : "s");
 }
 
 /* Ends the text of the cell at its first "/". Returns the text after it, or NULL if there is
  * none. */
-static char *split(char *cell) {
+static char *split_cell(char *cell) {
     char *slash = strchr(cell, '/');
     if (slash)
         *slash++ = 0;
@@ -161,21 +162,21 @@ static char *split(char *cell) {
 /* Makes the forms [gender][number] of "masculine[/feminine]". The feminine "=" stands for one form
  * of all. */
 static void french_forms(reader *in, char *cell, attn_form out[2][2]) {
-    const char *feminine = split(cell);
+    const char *feminine = split_cell(cell);
     const attn_form male = french(in, cell);
     const bool fixed = feminine && !strcmp(feminine, "=");
     attn_form female = male;
     if (feminine && !fixed)
         female = french(in, feminine);
-    else if (!fixed && !ends(male.text, "e"))
-        female = with(in, male, strlen(male.text), "e");
+    else if (!fixed && !ends_with(male.text, "e"))
+        female = with_ending(in, male, strlen(male.text), "e");
     female.vowel = male.vowel;
     out[MASCULINE][SINGULAR] = male, out[FEMININE][SINGULAR] = female;
     out[MASCULINE][PLURAL] = fixed ? male : french_plural(in, male);
     out[FEMININE][PLURAL] = fixed ? male : french_plural(in, female);
 }
 
-static attn_form inflect(reader *in, const char *stem, const char *ending, bool no_elision) {
+static attn_form french_form(reader *in, const char *stem, const char *ending, bool no_elision) {
     char text[2 * MOST_LETTERS];
     snprintf(text, sizeof text, "%s%s%s", no_elision ? "*" : "", stem,
              strcmp(ending, "_") ? ending : "");
@@ -186,18 +187,19 @@ static attn_form inflect(reader *in, const char *stem, const char *ending, bool 
 static void make_imperfect(reader *in, attn_verb *out) {
     static const char *const endings[6] = {"ais", "ais", "ait", "ions", "iez", "aient"};
     const attn_form nous = out->present[3];
-    if (!ends(nous.text, "ons"))
+    if (!ends_with(nous.text, "ons"))
         return;
     const size_t n = strlen(nous.text) - 3;
     for (size_t i = 0; i < 6; i++) {
         const bool before_i = *endings[i] == 'i';
         if (before_i && n > 2 && !strncmp(nous.text + n - 2, "ge", 2))
-            out->imperfect[i] = with(in, nous, n - 1, endings[i]);
+            out->imperfect[i] = with_ending(in, nous, n - 1, endings[i]);
         else if (before_i && n > 2 && !strncmp(nous.text + n - 2, "ç", 2))
             out->imperfect[i] = (attn_form){
-                join(in, join(in, nous.text, n - 2, "c"), n - 1, endings[i]), nous.vowel};
+                join_texts(in, join_texts(in, nous.text, n - 2, "c"), n - 1, endings[i]),
+                nous.vowel};
         else
-            out->imperfect[i] = with(in, nous, n, endings[i]);
+            out->imperfect[i] = with_ending(in, nous, n, endings[i]);
     }
 }
 
@@ -218,19 +220,19 @@ static bool conjugate(reader *in, char *infinitive, attn_verb *out) {
         return false;
     *bar = 0;
     for (size_t i = 0; i < 6; i++) {
-        out->present[i] = inflect(in, stem, endings->present[i], no_elision);
+        out->present[i] = french_form(in, stem, endings->present[i], no_elision);
         snprintf(text, sizeof text, "%.30s%.30s", endings->future, future[i]);
-        out->future[i] = inflect(in, stem, text, no_elision);
+        out->future[i] = french_form(in, stem, text, no_elision);
     }
-    const attn_form male = inflect(in, stem, endings->participle, no_elision);
-    const attn_form female = with(in, male, strlen(male.text), "e");
+    const attn_form male = french_form(in, stem, endings->participle, no_elision);
+    const attn_form female = with_ending(in, male, strlen(male.text), "e");
     /* The accent of dû is lost in due, dus and dues. This does not matter, since modal verbs have
      * no participles. */
     out->participle[MASCULINE][SINGULAR] = male;
     out->participle[MASCULINE][PLURAL] = french_plural(in, male);
     out->participle[FEMININE][SINGULAR] = female;
-    out->participle[FEMININE][PLURAL] = with(in, female, strlen(female.text), "s");
-    out->infinitive = inflect(in, stem, bar + 1, no_elision);
+    out->participle[FEMININE][PLURAL] = with_ending(in, female, strlen(female.text), "s");
+    out->infinitive = french_form(in, stem, bar + 1, no_elision);
     make_imperfect(in, out);
     return true;
 }
@@ -240,7 +242,7 @@ static bool conjugate(reader *in, char *infinitive, attn_verb *out) {
 /* Reads a struct of `n` texts. */
 static bool read_texts(reader *in, row *r, void *to, size_t n) {
     for (size_t i = 0; i < n && r->count == n; i++)
-        ((const char **)to)[i] = keep(in, r->cells[i]);
+        ((const char **)to)[i] = keep_text(in, r->cells[i]);
     return r->count == n;
 }
 
@@ -252,12 +254,12 @@ static bool read_noun(reader *in, row *r, void *to) {
     attn_noun *out = to;
     if (r->count != 4)
         return false;
-    const char *plurals[2] = {split(r->cells[0]), split(r->cells[1])};
+    const char *plurals[2] = {split_cell(r->cells[0]), split_cell(r->cells[1])};
     const attn_form one = english(in, r->cells[0]), un = french(in, r->cells[1]);
     out->english[SINGULAR] = one, out->french[SINGULAR] = un;
     out->english[PLURAL] = plurals[0] ? english(in, plurals[0]) : english_s(in, one);
     out->french[PLURAL] =
-        plurals[1] ? (attn_form){keep(in, plurals[1]), un.vowel} : french_plural(in, un);
+        plurals[1] ? (attn_form){keep_text(in, plurals[1]), un.vowel} : french_plural(in, un);
     out->gender = gender_of(r->cells[2]);
     out->kind = *r->cells[3];
     out->id = id_of(one);
@@ -271,7 +273,7 @@ static bool read_name(reader *in, row *r, void *to) {
     attn_form words[2] = {english(in, r->cells[0]), french(in, r->cells[1])};
     for (size_t i = 0; in->words->text && i < 2; i++) {
         *r->cells[i] = (char)(*r->cells[i] - 'a' + 'A');
-        words[i].text = keep(in, r->cells[i]);
+        words[i].text = keep_text(in, r->cells[i]);
     }
     *out = (attn_noun){.english = {words[0], words[0]},
                        .french = {words[1], words[1]},
@@ -284,12 +286,12 @@ static bool read_adjective(reader *in, row *r, void *to) {
     attn_adjective *out = to;
     if (r->count != 4)
         return false;
-    char *feminine = strchr(r->cells[1], '/'), *vowel = feminine ? split(feminine + 1) : NULL;
+    char *feminine = strchr(r->cells[1], '/'), *vowel = feminine ? split_cell(feminine + 1) : NULL;
     out->english = english(in, r->cells[0]);
     french_forms(in, r->cells[1], out->french);
     out->french_vowel = vowel ? french(in, vowel) : out->french[MASCULINE][SINGULAR];
     out->before = *r->cells[2] == 'b';
-    out->kinds = keep(in, r->cells[3]);
+    out->kinds = keep_text(in, r->cells[3]);
     out->id = id_of(out->english);
     return true;
 }
@@ -305,7 +307,7 @@ static bool read_role(reader *in, row *r, void *to) {
 }
 
 static void read_english_verb(reader *in, char *cell, attn_verb *out) {
-    const char *past = split(cell);
+    const char *past = split_cell(cell);
     out->base = english(in, cell);
     out->third = strcmp(cell, "have") ? english_s(in, out->base) : english(in, "has");
     out->past = past ? english(in, past) : english_ed(in, out->base);
@@ -315,7 +317,7 @@ static void read_english_verb(reader *in, char *cell, attn_verb *out) {
 
 /* Returns the preposition in a cell; NULL if the row lacks the cell or it is "-". */
 static const char *preposition(reader *in, const row *r, size_t cell) {
-    return r->count > cell && strcmp(r->cells[cell], "-") ? keep(in, r->cells[cell]) : NULL;
+    return r->count > cell && strcmp(r->cells[cell], "-") ? keep_text(in, r->cells[cell]) : NULL;
 }
 
 static bool read_verb(reader *in, row *r, void *to) {
@@ -323,7 +325,7 @@ static bool read_verb(reader *in, row *r, void *to) {
     if (r->count < 2)
         return false;
     read_english_verb(in, r->cells[0], out);
-    out->kinds = keep(in, r->count > 2 ? r->cells[2] : "");
+    out->kinds = keep_text(in, r->count > 2 ? r->cells[2] : "");
     out->etre = strchr(out->kinds, '!') != NULL;
     out->english_to = preposition(in, r, 3);
     out->french_to = preposition(in, r, 4);
@@ -352,7 +354,7 @@ static bool read_preposition(reader *in, row *r, void *to) {
     if (r->count < 3)
         return false;
     *(attn_preposition *)to = (attn_preposition){english(in, r->cells[0]), french(in, r->cells[1]),
-                                                 preposition(in, r, 3), keep(in, r->cells[2])};
+                                                 preposition(in, r, 3), keep_text(in, r->cells[2])};
     return true;
 }
 
@@ -412,7 +414,7 @@ static void set_list(reader *in, const word_class *class, word_list list) {
 }
 
 /* Reads the row as one more word of the class. A list without items only counts. */
-static bool append(reader *in, const word_class *class, row *r) {
+static bool append_word(reader *in, const word_class *class, row *r) {
     word_list list = list_of(in, class);
     void *to = list.items ? (char *)list.items + list.count * class->size : NULL;
     if (to && !(class->read ? class->read(in, r, to)
@@ -424,7 +426,7 @@ static bool append(reader *in, const word_class *class, row *r) {
 }
 
 /* Visits the rows with a mark, in the order of lexicon.txt. */
-static attn_status walk(reader *in, const char *text, char mark, attn_error *err) {
+static attn_status read_rows(reader *in, const char *text, char mark, attn_error *err) {
     const word_class *class = NULL;
     const char *at = text;
     size_t line = 0;
@@ -437,7 +439,7 @@ static attn_status walk(reader *in, const char *text, char mark, attn_error *err
         else if (!class || strspn(r.marks, "slct") != strlen(r.marks))
             good = false;
         else if (strchr(r.marks, mark))
-            good = append(in, class, &r);
+            good = append_word(in, class, &r);
     }
     ATTN_TAKEN(!in->failed, "the words of the lexicon", err);
     return good && !*at ? ATTN_OK
@@ -482,7 +484,7 @@ static attn_status invent_names(reader *in, attn_error *err) {
             strcat(text, tails[bits / 300 % 10]);
         }
         *text = (char)(*text - 'a' + 'A');
-        items[i] = (attn_form){keep(in, text), false};
+        items[i] = (attn_form){keep_text(in, text), false};
     }
     in->words->invented.items = items, in->words->invented.count = NAMES;
     return items && !in->failed ? ATTN_OK
@@ -496,10 +498,10 @@ attn_status attn_lexicon_read(attn_lexicon *out, const char *text, attn_lexicon_
     *out = (attn_lexicon){.text = kind == ATTN_TEXT_LEXICON};
     reader in = {.arena = arena, .words = out};
     for (const char *mark = marks[kind]; *mark; mark++)
-        ATTN_TRY(walk(&in, text, *mark, err));
+        ATTN_TRY(read_rows(&in, text, *mark, err));
     ATTN_TRY(make_room(&in, err));
     for (const char *mark = marks[kind]; *mark; mark++) {
-        ATTN_TRY(walk(&in, text, *mark, err));
+        ATTN_TRY(read_rows(&in, text, *mark, err));
         for (size_t i = 0; *mark == 'c' && i < CLASSES; i++) {
             word_list list = list_of(&in, &classes[i]);
             list.common = list.count;

@@ -17,7 +17,7 @@ static side side_of(const attn_pair *pair, bool target) {
 }
 
 /* Writes the apostrophes of a word as U+2019. NULL: memory ran out. */
-static const char *curl(const char *word, attn_arena *arena) {
+static const char *curl_apostrophes(const char *word, attn_arena *arena) {
     static const char curly[] = "\xe2\x80\x99";
     char *out = attn_arena_take(arena, 3 * strlen(word) + 1), *at = out;
     for (; out && *word; word++) {
@@ -32,14 +32,14 @@ static const char *curl(const char *word, attn_arena *arena) {
 
 /* Writes an English word as people type it: with curly apostrophes, and with a small "i" where
  * sentences begin with small letters. NULL: memory ran out. */
-static const char *typed(const attn_pair *pair, const char *word, attn_arena *arena) {
+static const char *as_typed(const attn_pair *pair, const char *word, attn_arena *arena) {
     if (!pair->capital && *word == 'I' && (!word[1] || word[1] == '\'')) {
         char *small = attn_arena_text(arena, word, strlen(word));
         if (small)
             *small = 'i';
         word = small;
     }
-    return word && pair->curly && strchr(word, '\'') ? curl(word, arena) : word;
+    return word && pair->curly && strchr(word, '\'') ? curl_apostrophes(word, arena) : word;
 }
 
 /* Returns the words of a side as a text has them, the first one with a capital letter if the pair
@@ -51,7 +51,7 @@ static const char **words_of(const attn_pair *pair, bool target, attn_arena *are
     for (size_t i = 0; complete && i < from.count; i++) {
         words[i] = i || !pair->capital ? from.words[i] : attn_word_capital(from.words[i], arena);
         if (words[i] && !target)
-            words[i] = typed(pair, words[i], arena);
+            words[i] = as_typed(pair, words[i], arena);
         complete = words[i] != NULL;
     }
     return complete ? words : NULL;
@@ -65,8 +65,8 @@ static bool is_apart(const attn_pair *pair, const char *left, const char *right,
 }
 
 /* Joins words to a text and stores at which byte each word ends. */
-static const char *join(const attn_pair *pair, const char *const *words, size_t count, bool french,
-                        size_t *ends, attn_arena *arena) {
+static const char *join_words(const attn_pair *pair, const char *const *words, size_t count,
+                              bool french, size_t *ends, attn_arena *arena) {
     size_t size = 1;
     for (size_t i = 0; i < count; i++)
         size += strlen(words[i]) + 1;
@@ -88,8 +88,8 @@ const char *attn_pair_text(const attn_pair *pair, bool target, attn_language lan
                            attn_arena *arena) {
     size_t ends[ATTN_PAIR_WORDS];
     const char **words = words_of(pair, target, arena);
-    return words ? join(pair, words, side_of(pair, target).count, language == ATTN_FRENCH, ends,
-                        arena)
+    return words ? join_words(pair, words, side_of(pair, target).count, language == ATTN_FRENCH,
+                              ends, arena)
                  : NULL;
 }
 
@@ -132,7 +132,7 @@ attn_status attn_pair_read(const attn_pair *pair, bool target, const attn_tokeni
         return take_words(&from, t, arena, out, err);
     const char **words = words_of(pair, target, arena);
     const bool french = attn_tokenizer_language(t) == ATTN_FRENCH;
-    const char *text = words ? join(pair, words, from.count, french, ends, arena) : NULL;
+    const char *text = words ? join_words(pair, words, from.count, french, ends, arena) : NULL;
     if (!text)
         return attn_fail(err, ATTN_ENOMEM, "pair", "no memory for %zu words", from.count);
     ATTN_TRY(attn_tokenizer_encode(t, text, strlen(text), arena, &tokens, &count, err));

@@ -33,7 +33,7 @@ bool attn_may_meet(attn_sentence *s, uint32_t first, uint32_t second) {
     return s->split == ATTN_HELD_OUT;
 }
 
-static size_t add(attn_sentence *s, attn_spoken *side, size_t *count, attn_form form) {
+static size_t add_word(attn_sentence *s, attn_spoken *side, size_t *count, attn_form form) {
     if (*count == ATTN_PAIR_WORDS) {
         s->failed = true;
         return NO_WORD;
@@ -43,7 +43,7 @@ static size_t add(attn_sentence *s, attn_spoken *side, size_t *count, attn_form 
 }
 
 size_t attn_say(attn_sentence *s, attn_part part, attn_form form) {
-    size_t place = add(s, s->english, &s->english_count, form);
+    size_t place = add_word(s, s->english, &s->english_count, form);
     if (place == NO_WORD)
         return place;
     s->english[place].part = part;
@@ -53,7 +53,7 @@ size_t attn_say(attn_sentence *s, attn_part part, attn_form form) {
 }
 
 size_t attn_dire(attn_sentence *s, attn_form form, size_t english) {
-    size_t place = add(s, s->french, &s->french_count, form);
+    size_t place = add_word(s, s->french, &s->french_count, form);
     for (size_t i = 0; place != NO_WORD && i < s->words->elisions.count; i++)
         if (!strcmp(form.text, s->words->elisions.items[i].text))
             s->french[place].before_vowel = s->words->elisions.items[i].before_vowel;
@@ -91,7 +91,7 @@ static bool is(const attn_spoken *word, const char *text) {
 
 /* Replaces the French words i and i + 1 by one word with the spelling `text` and the links of
  * both. */
-static void merge(attn_sentence *s, size_t i, const char *text) {
+static void merge_french(attn_sentence *s, size_t i, const char *text) {
     attn_spoken *word = &s->french[i], next = word[1];
     word->form = (attn_form){text, false};
     for (size_t k = 0; k < next.tie_count; k++)
@@ -107,26 +107,26 @@ static void drop_partitives(attn_sentence *s) {
     for (size_t i = 0; i + 1 < s->french_count; i++) {
         const attn_spoken *next = &s->french[i + 1];
         if (is(&s->french[i], "de") && next->article && (is(next, "des") || is(next, "de")))
-            merge(s, i, "de");
+            merge_french(s, i, "de");
     }
 }
 
-static void elide(attn_spoken *words, size_t count) {
+static void elide_words(attn_spoken *words, size_t count) {
     for (size_t i = 0; i + 1 < count; i++)
         if (words[i].before_vowel && words[i + 1].form.vowel)
             words[i].form.text = words[i].before_vowel;
 }
 
-static void contract(attn_sentence *s) {
+static void contract_french(attn_sentence *s) {
     for (size_t i = 0; i + 1 < s->french_count; i++) {
         const attn_spoken *word = &s->french[i], *next = word + 1;
         bool de = is(word, "de"), a = is(word, "à");
         if (!next->article || (!de && !a))
             continue;
         if (is(next, "le"))
-            merge(s, i, de ? "du" : "au");
+            merge_french(s, i, de ? "du" : "au");
         else if (is(next, "les"))
-            merge(s, i, de ? "des" : "aux");
+            merge_french(s, i, de ? "des" : "aux");
     }
 }
 
@@ -196,9 +196,9 @@ static void put_classes(const attn_sentence *s, attn_pair *out) {
 
 void attn_sentence_finish(attn_sentence *s, bool classes, attn_pair *out) {
     drop_partitives(s);
-    elide(s->french, s->french_count);
-    elide(s->english, s->english_count);
-    contract(s);
+    elide_words(s->french, s->french_count);
+    elide_words(s->english, s->english_count);
+    contract_french(s);
     if (s->contracts)
         contract_english(s);
     for (size_t i = 0; i < s->english_count; i++)

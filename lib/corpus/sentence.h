@@ -16,7 +16,7 @@ typedef struct attn_tie {
     bool sure;
 } attn_tie;
 
-/* A word of the sentence with what later rules need. */
+/* A word of the sentence, and what the rules for neighbouring words need of it. */
 typedef struct attn_spoken {
     attn_form form;
     const char *before_vowel; /* what it becomes before a vowel sound ("l'", "cet"), or NULL */
@@ -59,10 +59,9 @@ bool attn_may_meet(attn_sentence *s, uint32_t first, uint32_t second);
 /* Tells whether training excludes the pair of words: one pair in ten, by a hash. */
 bool attn_never_meet(uint32_t first, uint32_t second);
 
-/* Append a word of a class to the English (say) side or a word to the French (dire) side. attn_dire
- * links the new word to English
- * word `english`, as a sure link (NO_WORD: no link). Return the index of the new word, or NO_WORD
- * if the side is full; the sentence then has failed. */
+/* Append a word: attn_say to the English side, with its class, and attn_dire to the French side, with
+ * a sure link to English word `english` (NO_WORD: no link). They return the index of the new word. If
+ * the side is full, they return NO_WORD, and the sentence has failed. */
 size_t attn_say(attn_sentence *s, attn_part part, attn_form form);
 size_t attn_dire(attn_sentence *s, attn_form form, size_t english);
 /* The same for a word that is not in the lexicon. Its first letter decides whether it begins with a

@@ -87,7 +87,7 @@ const attn_draw_palette *attn_draw_palette_of(attn_theme theme) {
 
 /* --- positions t on a colour map --- */
 
-static double bend(attn_transform transform, double t) {
+static double apply_transform(attn_transform transform, double t) {
     switch (transform) {
     case ATTN_SQRT:
         return sqrt(t);
@@ -99,7 +99,7 @@ static double bend(attn_transform transform, double t) {
     return t;
 }
 
-static double unbend(attn_transform transform, double t) {
+static double undo_transform(attn_transform transform, double t) {
     switch (transform) {
     case ATTN_SQRT:
         return t * t;
@@ -115,29 +115,29 @@ static double clip(double t) {
     return t > 0 ? fmin(t, 1) : 0;
 }
 
-static bool two_sided(const attn_draw_scale *s) {
+static bool has_two_sides(const attn_draw_scale *s) {
     return s->map == ATTN_COLORMAP_RDBU && s->low < 0 && s->high > 0;
 }
 
 double attn_draw_place(const attn_draw_scale *s, double value) {
-    if (two_sided(s)) {
+    if (has_two_sides(s)) {
         double side = value < 0 ? clip(value / s->low) : clip(value / s->high);
-        return 0.5 + copysign(0.5 * bend(s->transform, side), value);
+        return 0.5 + copysign(0.5 * apply_transform(s->transform, side), value);
     }
     if (s->high <= s->low)
         return value > 0 ? 1 : 0;
-    return bend(s->transform, clip((value - s->low) / (s->high - s->low)));
+    return apply_transform(s->transform, clip((value - s->low) / (s->high - s->low)));
 }
 
 double attn_draw_value(const attn_draw_scale *s, double t) {
-    if (two_sided(s))
-        return (t < 0.5 ? s->low : s->high) * unbend(s->transform, fabs(2 * t - 1));
-    return s->low + (s->high - s->low) * unbend(s->transform, t);
+    if (has_two_sides(s))
+        return (t < 0.5 ? s->low : s->high) * undo_transform(s->transform, fabs(2 * t - 1));
+    return s->low + (s->high - s->low) * undo_transform(s->transform, t);
 }
 
 /* --- colours --- */
 
-static attn_rgb entry(const colour_table *table, size_t i) {
+static attn_rgb table_colour(const colour_table *table, size_t i) {
     const char *p = table->hex + 6 * i;
     return (attn_rgb){(uint8_t)(attn_hex_digit(p[0]) * 16 + attn_hex_digit(p[1])),
                       (uint8_t)(attn_hex_digit(p[2]) * 16 + attn_hex_digit(p[3])),
@@ -148,7 +148,7 @@ static uint8_t blend(uint8_t a, uint8_t b, double part) {
     return (uint8_t)lrint(a + (b - a) * part);
 }
 
-static attn_rgb mix(attn_rgb a, attn_rgb b, double part) {
+static attn_rgb mix_colours(attn_rgb a, attn_rgb b, double part) {
     return (attn_rgb){blend(a.r, b.r, part), blend(a.g, b.g, part), blend(a.b, b.b, part)};
 }
 
@@ -156,8 +156,8 @@ static attn_rgb look_up(const colour_table *table, double t) {
     double at = clip(t) * (double)(table->count - 1);
     size_t i = (size_t)at;
     if (i + 1 >= table->count)
-        return entry(table, table->count - 1);
-    return mix(entry(table, i), entry(table, i + 1), at - (double)i);
+        return table_colour(table, table->count - 1);
+    return mix_colours(table_colour(table, i), table_colour(table, i + 1), at - (double)i);
 }
 
 /* Returns the colour of RdBu in the dark theme at t: dark grey at the centre, pale at both ends.
@@ -173,7 +173,8 @@ static attn_rgb dark_diverging(double t) {
         outer = table->count - 1 - outer;
         inner = table->count - 1 - inner;
     }
-    return mix(i == 0 ? centre : entry(table, inner), entry(table, outer), side - (double)i);
+    return mix_colours(i == 0 ? centre : table_colour(table, inner), table_colour(table, outer),
+                       side - (double)i);
 }
 
 attn_rgb attn_draw_colour(const attn_draw_scale *s, double t) {
@@ -194,13 +195,14 @@ attn_rgb attn_draw_colour(const attn_draw_scale *s, double t) {
     return look_up(&blues, dark ? 1 - t : t);
 }
 
-static double linear(uint8_t c) {
+static double linear_channel(uint8_t c) {
     double v = c / 255.0;
     return v <= 0.04045 ? v / 12.92 : pow((v + 0.055) / 1.055, 2.4);
 }
 
 double attn_draw_luminance(attn_rgb c) {
-    return 0.2126 * linear(c.r) + 0.7152 * linear(c.g) + 0.0722 * linear(c.b);
+    return 0.2126 * linear_channel(c.r) + 0.7152 * linear_channel(c.g) +
+           0.0722 * linear_channel(c.b);
 }
 
 /* Black and white have equal contrast to a background of luminance L where (L + 0.05) / 0.05 = 1.05

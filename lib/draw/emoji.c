@@ -19,8 +19,7 @@
 struct attn_emoji_line {
     attn_emoji_line *next;
     double move_x, move_y, turn, x, y, size;
-    /* alignment at x: 0 start, 1 middle, 2 end; also how many half widths of the line lie left of
-     * x */
+    /* alignment at x: 0 start, 1 middle, 2 end. So many half widths of the line lie left of x. */
     int anchor;
     bool bold;
     unsigned fill[3];
@@ -87,7 +86,7 @@ static bool has_emoji(const char *text, const char *end) {
 }
 
 /* Advances *p beyond `word` if the text at *p begins with it, and tells whether it did. */
-static bool take(const char **p, const char *word) {
+static bool skip_word(const char **p, const char *word) {
     const size_t n = strlen(word);
     if (strncmp(*p, word, n) != 0)
         return false;
@@ -109,10 +108,10 @@ static const char *read_line(const char *p, attn_emoji_line *line) {
         !used)
         return NULL;
     p += used;
-    line->bold = take(&p, " font-weight=\"bold\"");
-    line->anchor = take(&p, " text-anchor=\"middle\"") ? 1
-                   : take(&p, " text-anchor=\"end\"")  ? 2
-                                                       : 0;
+    line->bold = skip_word(&p, " font-weight=\"bold\"");
+    line->anchor = skip_word(&p, " text-anchor=\"middle\"") ? 1
+                   : skip_word(&p, " text-anchor=\"end\"")  ? 2
+                                                            : 0;
     used = 0;
     if (sscanf(p, " fill=\"#%2x%2x%2x\">%n", &line->fill[0], &line->fill[1], &line->fill[2],
                &used) != 3 ||
@@ -123,7 +122,7 @@ static const char *read_line(const char *p, attn_emoji_line *line) {
 
 /* Returns the value of the SVG's first font-family attribute, without quotation marks; "sans-serif"
  * if there is none or the arena is full. */
-static const char *families(const attn_text *svg, attn_arena *arena) {
+static const char *font_families(const attn_text *svg, attn_arena *arena) {
     static const char attribute[] = "font-family=\"";
     const char *from = strstr(svg->data, attribute), *end = NULL;
     if (from) {
@@ -171,7 +170,7 @@ attn_emoji_line *attn_emoji_take(const attn_text *svg, attn_arena *arena, attn_t
     if (rest->failed)
         return NULL;
     memcpy(rest->data, svg->data, svg->size + 1);
-    const char *family = families(svg, arena);
+    const char *family = font_families(svg, arena);
     for (attn_emoji_line *line = first; line; line = line->next) {
         line->family = family;
         memset(rest->data + (line->markup - svg->data), ' ', (size_t)line->bytes);
@@ -201,7 +200,7 @@ static PangoLayout *lay_out(const typesetter *t, const attn_emoji_line *line, ca
     return layout;
 }
 
-static void draw(const typesetter *t, const attn_emoji_line *line, cairo_t *context) {
+static void draw_line(const typesetter *t, const attn_emoji_line *line, cairo_t *context) {
     int width = 0;
     t->save(context);
     t->translate(context, line->move_x, line->move_y);
@@ -224,6 +223,6 @@ void attn_emoji_draw(const attn_emoji_line *lines, attn_emoji_context *context, 
     t.save(context);
     t.scale(context, scale, scale);
     for (; lines; lines = lines->next)
-        draw(&t, lines, context);
+        draw_line(&t, lines, context);
     t.restore(context);
 }

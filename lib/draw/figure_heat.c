@@ -121,7 +121,7 @@ static uint8_t index_of(const attn_heat_plan *plan, const attn_panel *panel, siz
 /* Makes the image of a panel: palette indices [size[0], size[1]], each cell as many pixels as on
  * the page, at least one. Some programs (librsvg 2.54) blur pixels when they enlarge an image, so
  * an image with one pixel a cell would not do. Returns NULL if memory runs out. */
-static uint8_t *paint(const attn_heat_plan *plan, const attn_panel *panel, size_t size[2]) {
+static uint8_t *paint_cells(const attn_heat_plan *plan, const attn_panel *panel, size_t size[2]) {
     const attn_page *page = &plan->page;
     const bool tall = plan->cell_h >= 1, wide = plan->cell_w >= 1;
     size[0] = tall ? (size_t)page->plot_h : plan->R;
@@ -148,7 +148,7 @@ static void put_image(attn_svg *s, const attn_heat_plan *plan, const attn_panel 
     attn_rgb palette[256];
     uint8_t alpha[256];
     size_t size[2];
-    uint8_t *pixels = paint(plan, panel, size);
+    uint8_t *pixels = paint_cells(plan, panel, size);
     if (!pixels) {
         s->t->failed = true;
         return;
@@ -210,8 +210,8 @@ attn_status attn_figure_check(const attn_figure_options *o, attn_error *err) {
                      ATTN_FIGURE_MOST, wide ? o->height : o->width);
 }
 
-static attn_status check(const attn_figure_heat *data, const attn_figure_options *o,
-                         attn_error *err) {
+static attn_status check_shape(const attn_figure_heat *data, const attn_figure_options *o,
+                               attn_error *err) {
     if (data->count == 0 || data->maps[0].shape[0] == 0 || data->maps[0].shape[1] == 0)
         return attn_fail(err, ATTN_ESHAPE, "",
                          "a figure needs at least one cell, found %zu panels of %zu x %zu",
@@ -292,7 +292,7 @@ static void put_panel(attn_svg *s, const attn_heat_plan *plan, size_t i) {
     attn_svg_put(s, "</g>\n");
 }
 
-static void describe(const attn_heat_plan *plan, attn_text *t) {
+static void describe_figure(const attn_heat_plan *plan, attn_text *t) {
     size_t hidden = 0;
     for (size_t p = 0; p < plan->count; p++)
         for (size_t i = 0; i < plan->R * plan->C; i++)
@@ -309,10 +309,10 @@ static void describe(const attn_heat_plan *plan, attn_text *t) {
     attn_text_add(t, ".");
 }
 
-static void write(attn_svg *s, const attn_heat_plan *plan) {
+static void write_figure(attn_svg *s, const attn_heat_plan *plan) {
     const attn_page *page = &plan->page;
     attn_text said = {.arena = s->t->arena};
-    describe(plan, &said);
+    describe_figure(plan, &said);
     attn_page_open(s, page, "Heatmap", &said);
     put_definitions(s, plan);
     double x, y;
@@ -331,9 +331,9 @@ attn_status attn_figure_heatmaps(attn_text *svg, const attn_figure_heat *data,
                                  const attn_figure_options *options, attn_error *err) {
     attn_heat_plan plan = {.page = {.options = options, .arena = svg->arena}};
     attn_svg s = {svg, options->theme};
-    ATTN_TRY(check(data, options, err));
+    ATTN_TRY(check_shape(data, options, err));
     ATTN_TRY(attn_heat_plan_data(&plan, data, err));
     ATTN_TRY(attn_heat_plan_layout(&plan, err));
-    write(&s, &plan);
+    write_figure(&s, &plan);
     return svg->failed ? attn_no_memory(err, "the figure") : ATTN_OK;
 }

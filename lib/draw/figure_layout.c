@@ -28,7 +28,8 @@
 #define NARROWEST   360.0
 /* least width and height of a panel in a figure of a given size, pixels */
 #define SIZED_LEAST 20.0
-/* most layouts that are tried for a given size; three are enough but for labels that turn */
+/* Most layouts that are tried for a given size. Three are enough, unless turned labels change the
+ * room that is left. */
 #define FIT_ROUNDS 8
 
 static void place_panels(attn_heat_plan *plan) {
@@ -42,7 +43,7 @@ static void place_panels(attn_heat_plan *plan) {
     attn_page_grid(&plan->page, across, plan->count);
 }
 
-static double whole(double px) {
+static double floor_pixels(double px) {
     return px >= 1 ? floor(px) : px;
 }
 
@@ -55,7 +56,8 @@ static void size_cells(attn_heat_plan *plan) {
     const double room = widths[page->across - 1 < last ? page->across - 1 : last];
     const double room_h = plan->count == 1 ? SINGLE_H : room;
     const double most = aspect == ATTN_ASPECT_STRETCHED ? room : plan->count == 1 ? CELL_MOST : 44;
-    double w = fmin(fmax(whole(room / C), 1), most), h = fmin(fmax(whole(room_h / R), 1), most);
+    double w = fmin(fmax(floor_pixels(room / C), 1), most),
+           h = fmin(fmax(floor_pixels(room_h / R), 1), most);
     if (aspect != ATTN_ASPECT_STRETCHED)
         w = h = fmin(w, h);
     /* A panel with few rows gets higher cells, a panel with few columns wider cells. */
@@ -82,7 +84,7 @@ static double widest_value(const attn_heat_plan *plan) {
     return widest;
 }
 
-static bool sized(const attn_heat_plan *plan) {
+static bool has_given_size(const attn_heat_plan *plan) {
     return plan->page.options->width > 0 || plan->page.options->height > 0;
 }
 
@@ -90,7 +92,7 @@ static bool sized(const attn_heat_plan *plan) {
  * size. */
 static void size_values(attn_heat_plan *plan) {
     const bool grows = plan->page.options->annotate && plan->R <= GROWN_MOST &&
-                       plan->C <= GROWN_MOST && !sized(plan);
+                       plan->C <= GROWN_MOST && !has_given_size(plan);
     if (!plan->format[0] || (!grows && (plan->cell_w < 14 || plan->cell_h < 12)))
         return;
     const double widest = widest_value(plan);
@@ -109,7 +111,7 @@ static void size_values(attn_heat_plan *plan) {
     plan->value_width = widest;
 }
 
-static bool titled(const attn_heat_plan *plan) {
+static bool has_panel_titles(const attn_heat_plan *plan) {
     for (size_t i = 0; i < plan->count; i++)
         if (plan->panels[i].title)
             return true;
@@ -142,10 +144,10 @@ static attn_status place_labels(attn_heat_plan *plan, attn_error *err) {
     return ATTN_OK;
 }
 
-static attn_status place(attn_heat_plan *plan, attn_error *err) {
+static attn_status place_content(attn_heat_plan *plan, attn_error *err) {
     attn_page *page = &plan->page;
     const attn_figure_options *o = page->options;
-    const double head = titled(plan) ? PANEL_HEAD : 0;
+    const double head = has_panel_titles(plan) ? PANEL_HEAD : 0;
     ATTN_TRY(place_labels(plan, err));
     const double labels_w = ceil(fmax(plan->row_room, plan->overhang));
     plan->gap = fmin(plan->cell_w, plan->cell_h) >= GAP_FROM ? 1 : 0;
@@ -178,9 +180,9 @@ static attn_status place_title(attn_heat_plan *plan, attn_error *err) {
  * content needs. */
 static attn_status lay_out(attn_heat_plan *plan, attn_error *err) {
     attn_page *page = &plan->page;
-    ATTN_TRY(place(plan, err));
+    ATTN_TRY(place_content(plan, err));
     ATTN_TRY(place_title(plan, err));
-    const double head = titled(plan) ? PANEL_HEAD : 0, given = page->options->width;
+    const double head = has_panel_titles(plan) ? PANEL_HEAD : 0, given = page->options->width;
     page->width = given > 0 ? plan->content_w : ceil(fmax(page->width, NARROWEST));
     page->top = attn_page_head(page) + head;
     const double bottom = page->top + page->pitch_y * (double)page->down - plan->gap_y +
@@ -195,7 +197,7 @@ static attn_status lay_out(attn_heat_plan *plan, attn_error *err) {
 /* Sets the size of the cells so that panels take at most `room_w` x `room_h` pixels, whole ones. A
  * side that is not given (room 0) follows from the other one, or stays as it is if cells are
  * stretched. */
-static void fill(attn_heat_plan *plan, double room_w, double room_h) {
+static void fill_room(attn_heat_plan *plan, double room_w, double room_h) {
     const double R = (double)plan->R, C = (double)plan->C;
     const bool stretched = plan->page.options->aspect == ATTN_ASPECT_STRETCHED;
     double w = room_w > 0 ? room_w / C : stretched ? plan->cell_w : room_h / R;
@@ -209,7 +211,7 @@ static void fill(attn_heat_plan *plan, double room_w, double room_h) {
 /* Lays the figure out in its given size. `rest` is what labels, gaps, titles and legends take
  * beside the panels: from the fourth round on the most of any round since, so that the rounds
  * end. */
-static attn_status fit(attn_heat_plan *plan, attn_error *err) {
+static attn_status fit_into_size(attn_heat_plan *plan, attn_error *err) {
     const attn_page *page = &plan->page;
     const double given[2] = {page->options->width, page->options->height};
     double rest[2] = {0, 0}, room[2] = {0, 0};
@@ -227,13 +229,13 @@ static attn_status fit(attn_heat_plan *plan, attn_error *err) {
             attn_page_share(given[0], rest[0], page->across, SIZED_LEAST, "width", &room[0], err));
         ATTN_TRY(
             attn_page_share(given[1], rest[1], page->down, SIZED_LEAST, "height", &room[1], err));
-        fill(plan, room[0], room[1]);
+        fill_room(plan, room[0], room[1]);
     }
     return ATTN_OK;
 }
 
 /* Moves the panels to the middle of the given size, if square cells do not fill it. */
-static void centre(attn_heat_plan *plan) {
+static void move_to_middle(attn_heat_plan *plan) {
     attn_page *page = &plan->page;
     const double slack_w = fmax(0, floor((page->options->width - page->width) / 2));
     const double slack_h = fmax(0, floor((page->options->height - page->height) / 2));
@@ -250,12 +252,12 @@ attn_status attn_heat_plan_layout(attn_heat_plan *plan, attn_error *err) {
     plan->image =
         (double)plan->count * (double)plan->R * (double)plan->C > (double)ATTN_FIGURE_VECTOR_CELLS;
     size_cells(plan);
-    if (!sized(plan)) {
+    if (!has_given_size(plan)) {
         size_values(plan);
         return lay_out(plan, err);
     }
-    ATTN_TRY(fit(plan, err));
+    ATTN_TRY(fit_into_size(plan, err));
     size_values(plan);
-    centre(plan);
+    move_to_middle(plan);
     return ATTN_OK;
 }

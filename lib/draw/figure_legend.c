@@ -1,5 +1,5 @@
-/* Draws what explains a heatmap: the colour bar, and the legends of hatching, marks, NaN and the size
- * of a cell. The layout asks here how much room they need. */
+/* Draws the colour bar of a heatmap and its legends: of hatching, marks, NaN and the size of a cell.
+ * The layout gets the room that they need from here. */
 #include <math.h>
 #include <stdio.h>
 
@@ -155,7 +155,7 @@ static void put_swatch(flow *f, swatch kind) {
     attn_svg_end(f->s);
 }
 
-static void item(flow *f, swatch kind, const char *text) {
+static void put_item(flow *f, swatch kind, const char *text) {
     const attn_draw_palette *p = attn_draw_palette_of(f->plan->page.options->theme);
     const attn_svg_face face = {.size = ATTN_TICK_SIZE, .fill = p->muted};
     const double lead = kind == NO_SWATCH ? 0 : SWATCH + 6;
@@ -195,20 +195,20 @@ double attn_heat_legend(attn_svg *s, const attn_heat_plan *plan, double y, doubl
     flow f = {.s = s, .plan = plan, .x = ATTN_PAD, .y = y + ROW, .width = width};
     char text[128];
     if (page->options->marks)
-        item(&f, VISIBLE, plan->pooled ? "some key visible" : "✓ visible: the query attends");
+        put_item(&f, VISIBLE, plan->pooled ? "some key visible" : "✓ visible: the query attends");
     if (page->options->marks)
-        item(&f, HIDDEN, plan->pooled ? "all hidden" : "✗ hidden by the mask");
+        put_item(&f, HIDDEN, plan->pooled ? "all hidden" : "✗ hidden by the mask");
     else if (plan->hidden)
-        item(&f, HIDDEN, "hidden by the mask");
+        put_item(&f, HIDDEN, "hidden by the mask");
     if (plan->nan)
-        item(&f, NOT_A_NUMBER, "not a number");
+        put_item(&f, NOT_A_NUMBER, "not a number");
     if (plan->pooled) {
         snprintf(text, sizeof text, "a cell: %s %zu × %zu %s",
                  page->options->marks ? "any of"
                  : plan->largest      ? "the largest of"
                                       : "the mean of",
                  plan->step[0], plan->step[1], page->options->marks ? "pairs" : "values");
-        item(&f, NO_SWATCH, text);
+        put_item(&f, NO_SWATCH, text);
     }
     if (page->options->note)
         put_note(&f, page->options->note);

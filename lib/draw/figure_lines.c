@@ -25,8 +25,8 @@
 #define DRAWN 20000.0
 /* points in a path; the time to paint a path can grow with the square of its points */
 #define PIECE 64
-/* a curve longer than this many plot widths is drawn without dashes, as they would merge, and so
- * are the curves at the same place of other panels, whose style is the same */
+/* A curve longer than this many plot widths is drawn without dashes, because they would merge. The
+ * curves of other panels that have its colour are drawn without dashes, too. */
 #define FILLS      8.0
 #define NAME_MOST  220.0
 #define LINE_WIDTH 1.8
@@ -44,8 +44,8 @@ typedef struct line_plan {
     size_t x_count, y_count;
     /* [data->count] names of the curves as they are drawn; NULL: the curve has no legend */
     const char **names;
-    /* [data->count] true: the curves at this place of their panels are drawn as whole lines, since
-     * one of them is too long for dashes */
+    /* [data->count] true at i: curve i of each panel is drawn without dashes, because it is too long in
+     * one of the panels */
     bool *whole;
     double legend_rows; /* lines of the longest legend of a panel */
 } line_plan;
@@ -56,7 +56,7 @@ static double x_of(const attn_figure_curve *c, size_t i) {
 
 /* --- plan --- */
 
-static void widen(double *low, double *high, double value) {
+static void widen_range(double *low, double *high, double value) {
     if (!isfinite(value))
         return;
     *low = fmin(*low, value);
@@ -87,8 +87,8 @@ static void read_ranges(line_plan *plan) {
     for (size_t k = 0; k < plan->data->count; k++) {
         const attn_figure_curve *c = &plan->data->items[k];
         for (size_t i = 0; i < c->n; i++) {
-            widen(&plan->x_low, &plan->x_high, x_of(c, i));
-            widen(&plan->y_low, &plan->y_high, c->y[i]);
+            widen_range(&plan->x_low, &plan->x_high, x_of(c, i));
+            widen_range(&plan->y_low, &plan->y_high, c->y[i]);
         }
     }
     widen_empty(&plan->x_low, &plan->x_high);
@@ -203,11 +203,11 @@ static attn_status lay_out(line_plan *plan, attn_error *err) {
 
 /* --- drawing --- */
 
-static double px(const line_plan *plan, double left, double x) {
+static double x_in_pixels(const line_plan *plan, double left, double x) {
     return left + (x - plan->x_low) / (plan->x_high - plan->x_low) * plan->page.plot_w;
 }
 
-static double py(const line_plan *plan, double top, double y) {
+static double y_in_pixels(const line_plan *plan, double top, double y) {
     return top + (plan->y_high - y) / (plan->y_high - plan->y_low) * plan->page.plot_h;
 }
 
@@ -218,14 +218,14 @@ static void put_axes(attn_svg *s, const line_plan *plan, double left, double top
     char text[32];
     attn_svg_put(s, "<g class=\"axes\">\n");
     for (size_t i = 0; i < plan->x_count; i++) {
-        double x = px(plan, left, plan->x_ticks[i]);
+        double x = x_in_pixels(plan, left, plan->x_ticks[i]);
         attn_svg_line(s, x, top, x, top + page->plot_h, p->rule, 1);
         attn_figure_tick_text(plan->x_ticks[i], plan->x_step, text);
         attn_svg_text(s, x, top + page->plot_h + 12, &face, text);
     }
     face.anchor = ATTN_ANCHOR_END;
     for (size_t i = 0; i < plan->y_count; i++) {
-        double y = py(plan, top, plan->y_ticks[i]);
+        double y = y_in_pixels(plan, top, plan->y_ticks[i]);
         const bool zero = fabs(plan->y_ticks[i]) < 1e-9 * plan->y_step;
         attn_svg_line(s, left, y, left + page->plot_w, y, zero ? p->frame : p->rule, 1);
         attn_figure_tick_text(plan->y_ticks[i], plan->y_step, text);
@@ -262,7 +262,7 @@ static void move_pen(pen *p, double x, double y) {
 
 /* Returns the number of neighbouring points that form a group. Of a group, only the points with the
  * smallest and the largest y are drawn. 1: all points are drawn. */
-static size_t bin_of(const line_plan *plan, const attn_figure_curve *c) {
+static size_t points_in_group(const line_plan *plan, const attn_figure_curve *c) {
     const double n = (double)c->n, share = DRAWN / (double)plan->data->count;
     if (n <= fmin(DENSE * plan->page.plot_w, share))
         return 1;
@@ -271,7 +271,7 @@ static size_t bin_of(const line_plan *plan, const attn_figure_curve *c) {
 
 /* Moves the pen along the drawn points of a curve. A NaN or infinity breaks the line. */
 static void move_along(pen *p, const line_plan *plan, const attn_figure_curve *c) {
-    const size_t bin = bin_of(plan, c);
+    const size_t bin = points_in_group(plan, c);
     for (size_t i = 0; i < c->n; i += bin) {
         size_t low = i, high = i, end = i + bin < c->n ? i + bin : c->n;
         bool broken = false;
@@ -283,7 +283,7 @@ static void move_along(pen *p, const line_plan *plan, const attn_figure_curve *c
         p->down = p->down && !broken;
         size_t at[2] = {low < high ? low : high, low < high ? high : low};
         for (size_t k = 0; !broken && k < (at[0] == at[1] ? 1 : 2); k++)
-            move_pen(p, px(plan, 0, x_of(c, at[k])), py(plan, 0, c->y[at[k]]));
+            move_pen(p, x_in_pixels(plan, 0, x_of(c, at[k])), y_in_pixels(plan, 0, c->y[at[k]]));
     }
 }
 
@@ -338,7 +338,7 @@ static void put_curve(attn_svg *s, const line_plan *plan, size_t k, size_t kind,
     attn_svg_put(s, " d=\"");
     for (size_t i = 0; i < c->n; i++)
         if (isfinite(c->y[i]) && c->y[i] >= plan->y_low && c->y[i] <= plan->y_high)
-            put_mark(s, kind, px(plan, left, x_of(c, i)), py(plan, top, c->y[i]));
+            put_mark(s, kind, x_in_pixels(plan, left, x_of(c, i)), y_in_pixels(plan, top, c->y[i]));
     attn_svg_put(s, "\"/>\n");
 }
 

@@ -62,7 +62,7 @@ void attn_figure_tick_text(double value, double step, char text[32]) {
  * cell along the axis in pixels. `need` and `index_need` are the least distances in pixels between
  * two labels that are names or indices. Names label every cell or every n-th cell. Indices are 1,
  * 2, 5, 10, … apart, so in pooled heatmaps a labelled index need not be the first of its cell. */
-static size_t thin(const attn_axis *axis, double cell, double need, double index_need) {
+static size_t label_distance(const attn_axis *axis, double cell, double need, double index_need) {
     static const size_t factors[] = {1, 2, 5};
     const double index = cell / (double)axis->step;
     if (axis->names)
@@ -108,8 +108,8 @@ attn_status attn_axis_rows(const attn_axis *axis, double cell, attn_arena *arena
                            attn_axis_plan *out, attn_error *err) {
     double widest;
     *out = (attn_axis_plan){.turn = 0};
-    attn_status status = make_labels(axis, thin(axis, cell, LINE_PITCH, INDEX_PITCH), LONGEST_ROW,
-                                     arena, out, &widest, err);
+    attn_status status = make_labels(axis, label_distance(axis, cell, LINE_PITCH, INDEX_PITCH),
+                                     LONGEST_ROW, arena, out, &widest, err);
     out->room = widest + SIDE_GAP;
     return status;
 }
@@ -124,11 +124,12 @@ static double index_width(const attn_axis *axis) {
 
 /* Makes the column labels, turned by `degrees` (0 … 90). `widest` is the width of the widest label
  * in pixels. */
-static attn_status turned(const attn_axis *axis, double cell, int degrees, double widest,
-                          attn_arena *arena, attn_axis_plan *out, attn_error *err) {
+static attn_status make_turned_labels(const attn_axis *axis, double cell, int degrees,
+                                      double widest, attn_arena *arena, attn_axis_plan *out,
+                                      attn_error *err) {
     const double angle = degrees * (3.14159265358979323846 / 180);
     double need = fmin(widest + SIDE_GAP, degrees ? LINE_PITCH / sin(angle) : INFINITY);
-    const size_t every = thin(axis, cell, need, fmax(need, INDEX_PITCH));
+    const size_t every = label_distance(axis, cell, need, fmax(need, INDEX_PITCH));
     attn_status status = make_labels(axis, every, LONGEST_COL, arena, out, &widest, err);
     out->turn = -degrees;
     out->room = SIDE_GAP + widest * sin(angle) + ATTN_TICK_SIZE * (degrees == 90 ? 0.2 : 1);
@@ -145,14 +146,15 @@ attn_status attn_axis_cols(const attn_axis *axis, double cell, int turn, attn_ar
     double widest;
     *out = (attn_axis_plan){.turn = 0};
     if (!axis->names)
-        return turned(axis, cell, turn < 0 ? 0 : turn, index_width(axis), arena, out, err);
+        return make_turned_labels(axis, cell, turn < 0 ? 0 : turn, index_width(axis), arena, out,
+                                  err);
     /* The labels are made once without thinning to measure the widest. Columns this wide are
      * few. */
     if (turn < 0 && cell < TURN_PITCH)
-        return turned(axis, cell, 90, LONGEST_COL, arena, out, err);
+        return make_turned_labels(axis, cell, 90, LONGEST_COL, arena, out, err);
     ATTN_TRY(make_labels(axis, axis->step, LONGEST_COL, arena, out, &widest, err));
     int fits = widest + SIDE_GAP <= cell ? 0 : 45;
-    return turned(axis, cell, turn < 0 ? fits : turn, widest, arena, out, err);
+    return make_turned_labels(axis, cell, turn < 0 ? fits : turn, widest, arena, out, err);
 }
 
 /* --- data --- */
@@ -162,7 +164,7 @@ attn_status attn_axis_cols(const attn_axis *axis, double cell, int turn, attn_ar
 
 /* Sets state[i] to ATTN_CELL_HIDDEN, ATTN_CELL_NAN or ATTN_CELL_SEEN for each cell of the heatmap,
  * in the heatmap's own order (before transposing). */
-static void mark(const attn_heatmap *map, const float *cells, uint8_t *state) {
+static void mark_cells(const attn_heatmap *map, const float *cells, uint8_t *state) {
     const size_t C = map->shape[1], n = map->shape[0] * C;
     for (size_t i = 0; i < n; i++)
         state[i] = isnan(cells[i]) ? ATTN_CELL_NAN : ATTN_CELL_SEEN;
@@ -172,8 +174,8 @@ static void mark(const attn_heatmap *map, const float *cells, uint8_t *state) {
     }
 }
 
-static attn_status turn_over(attn_heat_plan *plan, const attn_heatmap *map, attn_panel *panel,
-                             attn_error *err) {
+static attn_status transpose_panel(attn_heat_plan *plan, const attn_heatmap *map, attn_panel *panel,
+                                   attn_error *err) {
     const size_t R = map->shape[0], C = map->shape[1];
     float *values = attn_arena_zeroed(plan->page.arena, R * C, sizeof *values);
     uint8_t *state = attn_arena_zeroed(plan->page.arena, R * C, 1);
@@ -216,11 +218,11 @@ static attn_status read_panel(attn_heat_plan *plan, const attn_figure_heat *data
     const float *cells = map->max ? map->max : map->mean;
     uint8_t *state = attn_arena_zeroed(plan->page.arena, map->shape[0] * map->shape[1] + 1, 1);
     ATTN_TAKEN(state, "the cells of a figure", err);
-    mark(map, cells, state);
+    mark_cells(map, cells, state);
     const char *title = data->titles ? data->titles[i] : NULL;
     *panel = (attn_panel){.values = cells, .state = state, .title = title && *title ? title : NULL};
     name_axes(plan, data, i, panel);
-    return plan->page.options->transpose ? turn_over(plan, map, panel, err) : ATTN_OK;
+    return plan->page.options->transpose ? transpose_panel(plan, map, panel, err) : ATTN_OK;
 }
 
 static void read_panel_range(attn_heat_plan *plan, attn_panel *panel) {
@@ -314,7 +316,7 @@ static attn_status name_ranges(attn_heat_plan *plan, attn_error *err) {
 
 /* --- values as text --- */
 
-static double rounded(double v, int digits) {
+static double round_to_digits(double v, int digits) {
     const double unit = pow(10, digits);
     return nearbyint(v * unit) / unit;
 }
@@ -333,7 +335,7 @@ static void choose_format(attn_heat_plan *plan) {
             const attn_panel *panel = &plan->panels[p];
             const double v = panel->values[i];
             while (panel->state[i] == ATTN_CELL_SEEN && isfinite(v) && digits < 2 &&
-                   fabs(v - rounded(v, digits)) > EQUAL * most)
+                   fabs(v - round_to_digits(v, digits)) > EQUAL * most)
                 digits++;
         }
     snprintf(plan->format, sizeof plan->format, ".%df", most >= 100 ? 0 : digits);

@@ -206,13 +206,13 @@ bool attn_figure_has_fonts(void) {
 }
 
 /* Called by cairo for each part of the PNG: appends the bytes to the text `closure`. */
-static cairo_status_t keep(void *closure, const unsigned char *bytes, unsigned int n) {
+static cairo_status_t append_png(void *closure, const unsigned char *bytes, unsigned int n) {
     attn_text *t = closure;
     attn_text_bytes(t, (const char *)bytes, n);
     return t->failed ? CAIRO_STATUS_NO_MEMORY : CAIRO_STATUS_SUCCESS;
 }
 
-static attn_status failed(const renderer *r, GError *why, attn_error *err) {
+static attn_status fail_drawing(const renderer *r, GError *why, attn_error *err) {
     attn_fail(err, ATTN_EUNSUPPORTED, "", "librsvg cannot draw the picture: %.300s",
               why ? why->message : "it does not say why");
     if (why)
@@ -222,7 +222,7 @@ static attn_status failed(const renderer *r, GError *why, attn_error *err) {
 
 /* Checks that `scale` is above 0 and that the picture has at most ATTN_PNG_PIXELS pixels. width and
  * height are in units of the SVG. */
-static attn_status check(double width, double height, double scale, attn_error *err) {
+static attn_status check_scale(double width, double height, double scale, attn_error *err) {
     if (!(scale > 0))
         return attn_fail(err, ATTN_EARG, "scale", "expected a scale above 0, found %g", scale);
     if (width * scale * height * scale > ATTN_PNG_PIXELS)
@@ -240,7 +240,7 @@ attn_status attn_figure_png_cost(const attn_text *svg, double scale, size_t *byt
     if (sscanf(svg->data, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%lf\" height=\"%lf\"",
                &width, &height) != 2)
         return attn_fail(err, ATTN_EARG, "", "this is no SVG of a figure");
-    attn_status status = check(width, height, scale, err);
+    attn_status status = check_scale(width, height, scale, err);
     if (!status)
         *bytes =
             svg->size * (PARSED_BYTES + COPIED_BYTES) +
@@ -248,21 +248,21 @@ attn_status attn_figure_png_cost(const attn_text *svg, double scale, size_t *byt
     return status;
 }
 
-/* Stores the width and height of the picture in pixels in `size`, after check(). */
-static attn_status measure(const renderer *r, RsvgHandle *handle, double scale, size_t size[2],
-                           attn_error *err) {
+/* Stores the width and height of the picture in pixels in `size`, after check_scale(). */
+static attn_status measure_pixels(const renderer *r, RsvgHandle *handle, double scale,
+                                  size_t size[2], attn_error *err) {
     double width = 0, height = 0;
     if (!r->measure(handle, &width, &height) || !(width > 0) || !(height > 0))
-        return failed(r, NULL, err);
-    ATTN_TRY(check(width, height, scale, err));
+        return fail_drawing(r, NULL, err);
+    ATTN_TRY(check_scale(width, height, scale, err));
     size[0] = (size_t)(width * scale + 0.5);
     size[1] = (size_t)(height * scale + 0.5);
     return ATTN_OK;
 }
 
-static attn_status paint(const renderer *r, RsvgHandle *handle, const size_t size[2],
-                         const attn_emoji_line *lines, double scale, attn_arena *arena,
-                         attn_text *png, attn_error *err) {
+static attn_status paint_picture(const renderer *r, RsvgHandle *handle, const size_t size[2],
+                                 const attn_emoji_line *lines, double scale, attn_arena *arena,
+                                 attn_text *png, attn_error *err) {
     const int width = (int)size[0], height = (int)size[1];
     const RsvgRectangle page = {0, 0, width, height};
     GError *why = NULL;
@@ -274,10 +274,10 @@ static attn_status paint(const renderer *r, RsvgHandle *handle, const size_t siz
         r->surface(pixels, CAIRO_FORMAT_RGB24, width, height, PIXEL_BYTES * width);
     cairo_t *context = r->context(surface);
     if (!r->render(handle, context, &page, &why))
-        status = failed(r, why, err);
+        status = fail_drawing(r, why, err);
     if (!status)
         attn_emoji_draw(lines, context, scale);
-    if (!status && r->write(surface, keep, png) != CAIRO_STATUS_SUCCESS)
+    if (!status && r->write(surface, append_png, png) != CAIRO_STATUS_SUCCESS)
         status = attn_no_memory(err, "the pixels of a picture");
     r->context_free(context);
     r->surface_free(surface);
@@ -300,10 +300,10 @@ attn_status attn_figure_png(const attn_text *svg, double scale, attn_arena *aren
     ATTN_TAKEN(reserved && !rest.failed, "the pixels of a picture", err);
     handle = r.parse((const guint8 *)rest.data, rest.size, &why);
     if (!handle)
-        return failed(&r, why, err);
-    attn_status status = measure(&r, handle, scale, size, err);
+        return fail_drawing(&r, why, err);
+    attn_status status = measure_pixels(&r, handle, scale, size, err);
     if (!status)
-        status = paint(&r, handle, size, lines, scale, arena, &out, err);
+        status = paint_picture(&r, handle, size, lines, scale, arena, &out, err);
     r.unref(handle);
     if (status)
         return status;

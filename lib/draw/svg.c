@@ -165,7 +165,7 @@ static const unsigned short advances[] = {
     1024, 1255, 1300, 1126, 1300, 1260, 721,  1300, 1298, 569,  569,  1186, 569,  1995, 1298, 1253,
     1300, 1300, 842,  1067, 803,  1298, 1212, 1675, 1212, 1212, 1075, 1303, 690,  1303, 1716};
 
-static double ems(unsigned code) {
+static double width_in_ems(unsigned code) {
     if (code >= 0x20 && code < 0x7f)
         return advances[code - 0x20] / 2048.0;
     size_t columns = attn_draw_columns(code);
@@ -176,7 +176,7 @@ double attn_svg_width(const char *text, double size, bool bold) {
     double width = 0;
     size_t bytes;
     for (; *text; text += bytes)
-        width += ems(attn_draw_decode(text, &bytes));
+        width += width_in_ems(attn_draw_decode(text, &bytes));
     return width * size * (bold ? BOLD : 1);
 }
 
@@ -198,7 +198,7 @@ static bool is_format(unsigned code) {
 /* Returns the text to show instead of a character, or NULL if the character itself is shown.
  * `at_end` tells that only blanks precede or follow it; `token` that the text is a token, not a
  * title. */
-static const char *seen(unsigned code, bool at_end, bool token) {
+static const char *shown_instead(unsigned code, bool at_end, bool token) {
     if (!token)
         return code == '\n' || code == '\t' || is_blank(code)   ? " "
                : is_format(code) || code < 0x20 || code == 0x7f ? "\xef\xbf\xbd"
@@ -214,7 +214,7 @@ static const char *seen(unsigned code, bool at_end, bool token) {
 
 /* Returns the code point at p. attn_draw_decode replaces control characters; this function keeps
  * line ends and tabs. */
-static unsigned read(const char *p, size_t *size) {
+static unsigned decode_raw(const char *p, size_t *size) {
     unsigned code = attn_draw_decode(p, size);
     return *p == '\n' || *p == '\t' ? (unsigned)*p : code;
 }
@@ -224,20 +224,20 @@ static const char *last_ink(const char *text) {
     const char *end = NULL;
     size_t size;
     for (const char *p = text; *p; p += size)
-        if (!is_blank(read(p, &size)))
+        if (!is_blank(decode_raw(p, &size)))
             end = p + size;
     return end;
 }
 
-static const char *visible(attn_arena *arena, const char *text, bool token) {
+static const char *make_visible(attn_arena *arena, const char *text, bool token) {
     attn_text t = {.arena = arena};
     const char *end = last_ink(text);
     bool begun = false;
     size_t size;
     for (const char *p = text; *p; p += size) {
-        unsigned code = read(p, &size);
+        unsigned code = decode_raw(p, &size);
         begun = begun || !is_blank(code);
-        const char *glyph = seen(code, !begun || p >= end, token);
+        const char *glyph = shown_instead(code, !begun || p >= end, token);
         if (glyph)
             attn_text_bytes(&t, glyph, strlen(glyph));
         else
@@ -249,22 +249,22 @@ static const char *visible(attn_arena *arena, const char *text, bool token) {
 }
 
 const char *attn_svg_title(attn_arena *arena, const char *text) {
-    return visible(arena, text, false);
+    return make_visible(arena, text, false);
 }
 
 /* --- cutting --- */
 
 /* Returns the text if it is at most `width` pixels wide. Else returns the longest beginning that
  * fits together with "…". Combining marks have no width and stay with their letter. */
-static const char *cut(attn_arena *arena, const char *text, const attn_svg_face *face,
-                       double width) {
+static const char *cut_to_width(attn_arena *arena, const char *text, const attn_svg_face *face,
+                                double width) {
     if (attn_svg_width(text, face->size, face->bold) <= width)
         return text;
-    double unit = face->size * (face->bold ? BOLD : 1), used = ems(0x2026) * unit;
+    double unit = face->size * (face->bold ? BOLD : 1), used = width_in_ems(0x2026) * unit;
     const char *p = text;
     size_t size;
     for (; *p; p += size) {
-        used += ems(attn_draw_decode(p, &size)) * unit;
+        used += width_in_ems(attn_draw_decode(p, &size)) * unit;
         if (used > width)
             break;
     }
@@ -276,8 +276,8 @@ static const char *cut(attn_arena *arena, const char *text, const attn_svg_face 
 
 const char *attn_svg_label(attn_arena *arena, const char *token, double size, double width) {
     const attn_svg_face face = {.size = size};
-    const char *shown = token ? visible(arena, token, true) : NULL;
-    return shown ? cut(arena, shown, &face, width) : NULL;
+    const char *shown = token ? make_visible(arena, token, true) : NULL;
+    return shown ? cut_to_width(arena, shown, &face, width) : NULL;
 }
 
 const char *attn_svg_name(attn_arena *arena, const char *text, double size, double width) {
@@ -293,7 +293,7 @@ static const char *line_end(const char *p, const attn_svg_face *face, double wid
     for (const char *q = p; *q; q += size) {
         if (*q == ' ')
             blank = q;
-        used += ems(attn_draw_decode(q, &size)) * unit;
+        used += width_in_ems(attn_draw_decode(q, &size)) * unit;
         if (used > width)
             return blank ? blank : q > p ? q : q + size;
     }
@@ -307,7 +307,7 @@ static int break_line(attn_arena *arena, const char *text, const attn_svg_face *
     const char *p = attn_svg_title(arena, text);
     while (p && *p && count < most) {
         const char *end = line_end(p, face, width);
-        lines[count] = count + 1 == most ? cut(arena, p, face, width)
+        lines[count] = count + 1 == most ? cut_to_width(arena, p, face, width)
                                          : attn_arena_text(arena, p, (size_t)(end - p));
         if (!lines[count++])
             return -1;
@@ -322,7 +322,7 @@ int attn_svg_lines(attn_arena *arena, const char *text, const attn_svg_face *fac
     text += strspn(text, "\n");
     while (*text && count >= 0 && count < most) {
         const size_t size = strcspn(text, "\n");
-        /* what comes behind the last line shows as its cut end */
+        /* the last line gets the rest of the title, and is cut */
         const bool last = count + 1 == most || !text[size];
         const char *line = last ? text : attn_arena_text(arena, text, size);
         count = line ? break_line(arena, line, face, width, lines, count, most) : -1;

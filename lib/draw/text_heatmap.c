@@ -13,7 +13,7 @@ enum {
     DEFAULT_WIDTH = 100,
     CELL = 2,
     LABEL_MOST = 20, /* a row label is cut to this many columns */
-    TOWER_MOST = 12, /* a column label, written from top to bottom, is cut to this many lines */
+    LINES_MOST = 12, /* a column label, written from top to bottom, is cut to this many lines */
     SHADES = 5,
 };
 
@@ -35,7 +35,7 @@ static const char *name_of(names *n, size_t i) {
     return n->index;
 }
 
-static size_t widest(names *n, size_t count, size_t most) {
+static size_t widest_label(names *n, size_t count, size_t most) {
     size_t width = 0;
     for (size_t i = 0; i < count && width < most; i++) {
         size_t w = attn_draw_width(name_of(n, i));
@@ -47,12 +47,12 @@ static size_t widest(names *n, size_t count, size_t most) {
 /* --- column labels --- */
 
 /* Writes line `at` (from 0) of a column label that is written from top to bottom, in two terminal
- * columns. `length` is the number of its characters. If it is above TOWER_MOST, the last line is
+ * columns. `length` is the number of its characters. If it is above LINES_MOST, the last line is
  * "…". Combining marks are written with their character. */
-static void put_storey(attn_text *t, const char *label, size_t at, size_t length) {
+static void put_label_line(attn_text *t, const char *label, size_t at, size_t length) {
     size_t seen = 0, size;
-    bool cut = length > TOWER_MOST;
-    if (cut && at == TOWER_MOST - 1) {
+    bool cut = length > LINES_MOST;
+    if (cut && at == LINES_MOST - 1) {
         attn_text_bytes(t, "… ", strlen("… "));
         return;
     }
@@ -75,32 +75,32 @@ static void put_storey(attn_text *t, const char *label, size_t at, size_t length
 }
 
 /* Returns the number of lines of a label that is written from top to bottom. */
-static size_t storeys(const char *label) {
+static size_t label_height(const char *label) {
     size_t n = 0, size;
     for (; *label; label += size)
         n += attn_draw_columns(attn_draw_decode(label, &size)) > 0;
     return n;
 }
 
-static void put_towers(attn_text *t, names *n, size_t cols, size_t left) {
+static void put_upright_labels(attn_text *t, names *n, size_t cols, size_t left) {
     size_t height = 0;
     for (size_t c = 0; c < cols; c++) {
-        size_t h = storeys(name_of(n, c));
+        size_t h = label_height(name_of(n, c));
         height = h > height ? h : height;
     }
-    height = height < TOWER_MOST ? height : TOWER_MOST;
+    height = height < LINES_MOST ? height : LINES_MOST;
     for (size_t line = 0; line < height && !t->failed; line++) {
         size_t blanks = left + 2; /* blanks to write before the next character */
         for (size_t c = 0; c < cols; c++) {
             const char *label = name_of(n, c);
-            size_t length = storeys(label), own = length < height ? length : height;
+            size_t length = label_height(label), own = length < height ? length : height;
             if (line + own < height) {
                 blanks += CELL;
                 continue;
             }
             attn_text_repeat(t, ' ', blanks);
             blanks = 0;
-            put_storey(t, label, line + own - height, length);
+            put_label_line(t, label, line + own - height, length);
         }
         attn_text_bytes(t, "\n", 1);
     }
@@ -201,12 +201,12 @@ void attn_text_heatmap(attn_text *t, const attn_heatmap *map, const char *const 
         attn_text_add(t, "(no cells: %zu rows, %zu columns)\n", R, C);
         return;
     }
-    size_t left = widest(&rows, R, LABEL_MOST), room = width ? width : DEFAULT_WIDTH;
+    size_t left = widest_label(&rows, R, LABEL_MOST), room = width ? width : DEFAULT_WIDTH;
     /* 3 columns: a blank and both sides of the frame */
     room = room > left + 3 + CELL ? (room - left - 3) / CELL : 1;
     shown = shown < room ? shown : room;
     if (cols.list)
-        put_towers(t, &cols, shown, left);
+        put_upright_labels(t, &cols, shown, left);
     else
         put_ticks(t, &cols, shown, left);
     put_rule(t, left, shown, "┌", "┐");

@@ -171,7 +171,7 @@ static void scientific_digits(double v, attn_dtype dtype, digits *d) {
         round_digits(v, PRECISION + 1, d);
 }
 
-static int most(int a, int b) {
+static int larger(int a, int b) {
     return a > b ? a : b;
 }
 
@@ -199,7 +199,7 @@ static void each_shown(const attn_tensor *t, int axis, ptrdiff_t at, style *s, v
 }
 
 static void visit_integer(const attn_tensor *t, ptrdiff_t at, style *s) {
-    s->width = most(s->width, snprintf(NULL, 0, "%lld", (long long)integer_at(t, at)));
+    s->width = larger(s->width, snprintf(NULL, 0, "%lld", (long long)integer_at(t, at)));
 }
 
 static void visit_range(const attn_tensor *t, ptrdiff_t at, style *s) {
@@ -226,13 +226,13 @@ static void visit_digits(const attn_tensor *t, ptrdiff_t at, style *s) {
     int sign = signbit(v) != 0;
     if (s->scientific) {
         scientific_digits(fabs(v), t->dtype, &d);
-        s->left = most(s->left, 1 + sign);
-        s->precision = most(s->precision, d.count - 1);
-        s->exponent = most(s->exponent, exponent_size(&d));
+        s->left = larger(s->left, 1 + sign);
+        s->precision = larger(s->precision, d.count - 1);
+        s->exponent = larger(s->exponent, exponent_size(&d));
     } else {
         positional_digits(fabs(v), t->dtype, &d);
-        s->left = most(s->left, most(d.point, 1) + sign);
-        s->right = most(s->right, d.count - d.point);
+        s->left = larger(s->left, larger(d.point, 1) + sign);
+        s->right = larger(s->right, d.count - d.point);
     }
 }
 
@@ -274,9 +274,9 @@ static style style_of(const attn_tensor *t, size_t count, unsigned print) {
         /* for the width of nan and inf: the columns after the point, including the exponent */
         s.right = s.exponent + 2 + s.precision;
     if (s.nan_seen)
-        s.left = most(s.left, 3 - (s.right + 1));
+        s.left = larger(s.left, 3 - (s.right + 1));
     if (s.nan_seen || s.inf_seen)
-        s.left = most(s.left, 3 + s.neginf_seen - (s.right + 1));
+        s.left = larger(s.left, 3 + s.neginf_seen - (s.right + 1));
     return s;
 }
 
@@ -318,7 +318,7 @@ static size_t write_positional(char *word, double v, const style *s) {
         whole[n++] = i < d.count ? d.text[i] : '0';
     size_t at = (size_t)snprintf(word, WORD, "%*.*s.", s->left, (int)n, whole);
     int fraction = d.count - d.point;
-    for (int i = 0; i < most(s->right, 0); i++) {
+    for (int i = 0; i < larger(s->right, 0); i++) {
         int digit = d.point + i;
         word[at++] = i >= fraction ? ' ' : digit < 0 ? '0' : d.text[digit];
     }

@@ -1,4 +1,4 @@
-/* What the program does besides running the daemon: the commands `attnd corpus`, `attnd train`,
+/* The commands of the program beside the daemon: `attnd corpus`, `attnd train`,
  * `attnd score` and `attnd experiment`. Each command has a table of options and a function. Exit
  * codes: 0 success, 2 a wrong option, SRV_COMMAND_STOPPED stopped by a signal, 1 any other failure.
  */

@@ -1,5 +1,5 @@
-/* What all commands share: the reading of options, the printing of errors, and the flag that a
- * signal sets. */
+/* Shared by all commands: options are read, errors and progress bars are printed, and a signal sets a
+ * flag. */
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
@@ -11,13 +11,13 @@
 
 static atomic_int asked; /* 1: a signal has asked the command to stop */
 
-static void ask(int number) {
+static void note_signal(int number) {
     (void)number;
     atomic_store(&asked, 1);
 }
 
 atomic_int *srv_command_watch_stop(void) {
-    struct sigaction action = {.sa_handler = ask, .sa_flags = (int)SA_RESETHAND};
+    struct sigaction action = {.sa_handler = note_signal, .sa_flags = (int)SA_RESETHAND};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     return &asked;

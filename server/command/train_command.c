@@ -97,7 +97,8 @@ static attn_status prepare(train_command *command, attn_error *err) {
     return status;
 }
 
-static attn_status keep(void *command, const attn_training_state *state, attn_error *err) {
+static attn_status keep_checkpoint(void *command, const attn_training_state *state,
+                                   attn_error *err) {
     return srv_train_write_checkpoint(&((train_command *)command)->run, state, err);
 }
 
@@ -123,8 +124,8 @@ static int print_scores(train_command *command, attn_pool *pool, const attn_cont
 
 /* Trains, writes the best model, scores it and deletes the checkpoint. If a signal stops the
  * training, writes the best model so far and keeps the checkpoint. Returns an exit code. */
-static int train(train_command *command, attn_pool *pool) {
-    const attn_training_hooks hooks = {show_progress, keep, command};
+static int run_training(train_command *command, attn_pool *pool) {
+    const attn_training_hooks hooks = {show_progress, keep_checkpoint, command};
     const attn_control control = {.cancel = srv_command_watch_stop()};
     srv_train_run *run = &command->run;
     attn_error err;
@@ -146,7 +147,7 @@ static int train(train_command *command, attn_pool *pool) {
     return print_scores(command, pool, &control);
 }
 
-static int work(train_command *command) {
+static int run_command(train_command *command) {
     attn_error err;
     attn_pool *pool = NULL;
     int code = 1;
@@ -159,7 +160,7 @@ static int work(train_command *command) {
     else if (prepare(command, &err))
         code = srv_command_fail("train", &err) + (err.code == ATTN_EVALUE);
     else
-        code = train(command, pool);
+        code = run_training(command, pool);
     if (command->log)
         fclose(command->log);
     srv_train_close(&command->run);
@@ -186,5 +187,5 @@ int srv_command_train(int argc, char **argv) {
         return 2;
     }
     command.run.checkpoint = checkpoint;
-    return work(&command);
+    return run_command(&command);
 }

@@ -38,8 +38,8 @@ typedef struct srv_job_event {
     size_t size;
 } srv_job_event;
 
-/* Whether a running job must stop, and why: because a client cancels it, or because the service
- * ends (then the job continues after a restart). */
+/* Whether a running job must stop. JOB_CANCEL: a client cancels it. JOB_DRAIN: the service ends, and the
+ * job continues after a restart. */
 enum { JOB_GO_ON, JOB_CANCEL, JOB_DRAIN };
 
 /* The facts of a job: everything about it that changes while it waits, runs and ends. NaN, -1 and
@@ -122,8 +122,8 @@ struct srv_job_entry {
     struct srv_job_look *look; /* of a job of the kind look or store; NULL: another kind */
 };
 
-/* A job of jobs_dir of which some file cannot be read for now, because of trouble that says nothing
- * about the file. It is not in the list of jobs. */
+/* A job of jobs_dir with a file that cannot be read now, for a reason that lies outside of the file, such
+ * as a lack of memory. The job is not in the list of jobs. */
 typedef struct srv_job_unread {
     struct srv_job_unread *next;
     char id[SRV_JOB_ID + 1];

@@ -3,7 +3,7 @@
  * kind store). In this file both are called looks. They have a thread of their own, so that none
  * waits for a training. Like requests, and unlike other jobs, they take memory as they need it and
  * compute on the pool of workers, where other work goes first. They are not written to jobs_dir:
- * whoever still wants the answer after a restart asks again. */
+ * after a restart a client has to send its request again. */
 #include "jobs/job.h"
 
 #include <math.h>
@@ -36,7 +36,7 @@ struct srv_job_look {
     char text[];
 };
 
-/* --- what the store of jobs asks; the caller has the lock --- */
+/* --- functions for the store of jobs; the caller has the lock --- */
 
 void srv_look_drop_body(srv_job_entry *e) {
     if (e->look)

@@ -14,8 +14,9 @@ static attn_status no_memory(attn_error *err) {
 }
 
 /* Makes a text of `n` ids, with `first` in front of them unless it is negative. */
-static bool make_text(const attn_model_config *config, const attn_tokenizer *words, int32_t first,
-                      const int32_t *from, size_t n, attn_arena *arena, attn_run_text *out) {
+static bool make_run_text(const attn_model_config *config, const attn_tokenizer *words,
+                          int32_t first, const int32_t *from, size_t n, attn_arena *arena,
+                          attn_run_text *out) {
     const size_t begins = first >= 0;
     const char **tokens;
     int64_t *ids;
@@ -39,11 +40,11 @@ static attn_status describe_run(const attn_model *model, const srv_train_run *ru
     srv_run_plan plan;
     if (!srv_run_plan_new(&plan, name, config, 1, arena) ||
         (attn_model_has_encoder(config) &&
-         !make_text(config, run->file.source, -1, batch->source, batch->S, arena,
-                    &plan.texts[plan.source[0]])) ||
+         !make_run_text(config, run->file.source, -1, batch->source, batch->S, arena,
+                        &plan.texts[plan.source[0]])) ||
         (attn_model_has_decoder(config) &&
-         !make_text(config, run->file.target, config->begin, batch->expected, batch->T, arena,
-                    &plan.texts[plan.target[0]])))
+         !make_run_text(config, run->file.target, config->begin, batch->expected, batch->T, arena,
+                        &plan.texts[plan.target[0]])))
         return no_memory(err);
     plan.source_lengths[0] = (int64_t)batch->S;
     plan.rows[0] = plan.read[0] = (int64_t)batch->T;

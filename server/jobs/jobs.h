@@ -1,6 +1,6 @@
-/* Jobs are training runs and experiments that continue after the request that created them was
- * answered, and looks and stores (job_look.c), which do the work of a request that would take long.
- * What follows is about the former. The store keeps at most jobs_count jobs, ended ones included. At
+/* Jobs continue after the request that created them was answered. They are training runs and
+ * experiments, and looks and stores (job_look.c), which do the work of a long request. This comment
+ * describes training runs and experiments. The store keeps at most jobs_count jobs, ended ones included. At
  * most jobs_running of them run at a time, on threads of the store; the others wait in order of
  * creation. The memory of a job is reserved before it starts, and all running jobs together may
  * reserve jobs_bytes. Jobs compute at a low priority (jobs_nice) and, if there are at least two

@@ -452,7 +452,7 @@ static void sweep_file(srv_jobs *jobs, const char *name) {
 }
 
 /* Restores the job, or removes the file if it is left of one. Returns 0 or an exit code. */
-static int look_at(srv_jobs *jobs, const char *name) {
+static int restore_or_sweep(srv_jobs *jobs, const char *name) {
     if (!begins_with_id(name))
         return 0;
     if (srv_is_part(name)) {
@@ -467,7 +467,7 @@ static int look_at(srv_jobs *jobs, const char *name) {
     return !failed || note_unread(jobs, name, failed) ? 0 : SRV_EXIT_RESOURCES;
 }
 
-static int read_all(srv_jobs *jobs) {
+static int read_directory(srv_jobs *jobs) {
     DIR *dir = opendir(jobs->config->jobs_dir);
     int code = dir ? 0 : cannot_use_dir(jobs, strerror(errno));
     while (!code) {
@@ -477,7 +477,7 @@ static int read_all(srv_jobs *jobs) {
             code = cannot_use_dir(jobs, strerror(errno));
         if (!d)
             break;
-        code = look_at(jobs, d->d_name);
+        code = restore_or_sweep(jobs, d->d_name);
     }
     if (dir)
         closedir(dir);
@@ -490,5 +490,5 @@ int srv_jobs_dir_open(srv_jobs *jobs) {
         return cannot_use_dir(jobs, strerror(errno));
     if (flock(jobs->dir, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
         return cannot_use_dir(jobs, "another service uses it");
-    return read_all(jobs);
+    return read_directory(jobs);
 }

@@ -354,7 +354,7 @@ static srv_load load_of(const srv_attention_call *call, const srv_attention_bill
         .pieces = heads * fmax(1, ceil(bill->operations / fmax(1, heads) / PIECE_OPERATIONS))};
 }
 
-static bool shapes(const srv_attention_call *call, srv_dry *dry) {
+static bool add_shapes(const srv_attention_call *call, srv_dry *dry) {
     const attn_attention_dims *d = &call->body.operation.dims;
     const unsigned always = ATTN_WANT_WEIGHTS | ATTN_WANT_LOGSUMEXP |
                             (call->body.operation.valueless ? 0 : ATTN_WANT_OUTPUT);
@@ -393,7 +393,7 @@ static bool count_weights(const srv_attention_call *call, srv_dry *dry) {
 
 /* Sets the cost of a recurrent layer of the same width D for comparison: L steps, each of D x D
  * multiply-adds for each batch entry. */
-static void compare(const srv_attention_call *call, srv_dry *dry) {
+static void compare_with_rnn(const srv_attention_call *call, srv_dry *dry) {
     const attn_attention_dims *d = &call->body.operation.dims;
     const attn_tensor *q = &call->body.operation.in.query;
     const double D = call->body.operation.projections.num_heads ? (double)q->dims[q->rank - 1]
@@ -407,14 +407,14 @@ bool srv_attention_dry(void *data, srv_dry *dry) {
     const srv_attention_call *call = data;
     attn_mask *mask;
     if (!count_weights(call, dry) || !check_parameters(call) || !compile_mask(call, &mask) ||
-        !shapes(call, dry))
+        !add_shapes(call, dry))
         return false;
     dry->learns = true;
     dry->parameters = call->body.operation.parameters;
     dry->mask = attn_mask_words(mask, call->req->arena);
     dry->cells = call->bill.cells;
     dry->operations = call->bill.operations;
-    compare(call, dry);
+    compare_with_rnn(call, dry);
     const attn_visits visits = attn_attention_visited(&call->body.operation.dims, mask);
     if (srv_attention_skips(call, mask, &dry->computed)) {
         dry->operations = srv_attention_operations(call, &call->bill, visits.cells);

@@ -8,7 +8,7 @@
 
 /* Returns the number of elements of the tensors that are added to the scores, and of the scores if
  * their gradient is wanted. */
-static size_t bias_elements(const srv_attention_call *call) {
+static size_t count_bias_elements(const srv_attention_call *call) {
     const attn_attention_dims *d = &call->body.operation.dims;
     const attn_tensor scores = attn_tensor_dense(NULL, d->result, d->weights_rank, d->weights);
     const attn_mask_spec *mask = &call->body.operation.in.mask;
@@ -28,7 +28,7 @@ bool srv_gradients_cost(const srv_attention_call *call, size_t slots, attn_cost 
     const unsigned want =
         call->body.operation.projections.num_heads ? 0 : srv_attention_computes(call);
     attn_cost around;
-    if (attn_gradients_cost(d, want, bias_elements(call), slots, out, err))
+    if (attn_gradients_cost(d, want, count_bias_elements(call), slots, out, err))
         return false;
     if (!call->body.operation.projections.num_heads)
         return true;
@@ -151,7 +151,7 @@ void srv_gradients_reshape(srv_attention_call *call) {
 
 /* Returns a srv_gradients whose tensors are the inputs. A gradient has the shape of its input, so
  * shapes and sizes can be read from it before the gradients are computed. */
-static srv_gradients shaped_like(const srv_attention_call *call) {
+static srv_gradients describe_gradients(const srv_attention_call *call) {
     const attn_inputs *in = &call->body.operation.in;
     const attn_attention_dims *d = &call->body.operation.dims;
     srv_gradients g = {.projections = call->body.operation.projections};
@@ -166,7 +166,7 @@ static srv_gradients shaped_like(const srv_attention_call *call) {
 }
 
 size_t srv_gradients_bytes(const srv_attention_call *call) {
-    const srv_gradients like = shaped_like(call);
+    const srv_gradients like = describe_gradients(call);
     const list l = list_gradients(call, &like);
     size_t bytes = 0;
     for (size_t i = 0; i < l.count; i++) {
@@ -185,7 +185,7 @@ static const char *path_of(const named *row, attn_arena *arena) {
 }
 
 bool srv_gradients_shapes(const srv_attention_call *call, srv_dry *dry) {
-    const srv_gradients like = shaped_like(call);
+    const srv_gradients like = describe_gradients(call);
     const list l = list_gradients(call, &like);
     for (size_t i = 0; i < l.count; i++) {
         const char *name = path_of(&l.rows[i], call->req->arena);

@@ -219,12 +219,12 @@ static attn_status draw_stages(srv_attention_call *call, attn_error *err) {
     return status;
 }
 
-static attn_status draw(srv_attention_call *call, attn_error *err) {
+static attn_status draw_heatmaps(srv_attention_call *call, attn_error *err) {
     return call->stage_count ? draw_stages(call, err)
                              : draw_stage(call, ATTN_STAGE_PROBS, &call->maps, err);
 }
 
-static attn_status analyse(srv_attention_call *call, attn_error *err) {
+static attn_status run_analysis(srv_attention_call *call, attn_error *err) {
     srv_analysis *an = &call->analysis;
     attn_status status = open_rows(call, ATTN_STAGE_PROBS, &an->source, err);
     an->run = call->op;
@@ -270,7 +270,7 @@ static attn_status read_operands(srv_attention_call *call, attn_error *err) {
     return status;
 }
 
-static attn_status run(srv_attention_call *call, attn_error *err) {
+static attn_status run_operation(srv_attention_call *call, attn_error *err) {
     srv_request *req = call->req;
     attn_pool *pool = srv_request_pool(req);
     const bool projects = call->body.operation.projections.num_heads > 0;
@@ -345,7 +345,7 @@ static bool compute_results(srv_attention_call *call) {
     attn_status status =
         srv_operation_open(&call->body.operation, req, &call->warnings, &call->op, &err);
     if (!status)
-        status = run(call, &err);
+        status = run_operation(call, &err);
     if (status)
         return srv_problem_error(call->req, &err);
     const attn_attention_dims *d = &call->body.operation.dims;
@@ -357,9 +357,9 @@ static bool compute_results(srv_attention_call *call) {
         attn_value_norms(call->op, srv_attention_w_o(call), srv_request_pool(req), &req->control,
                          req->arena, &call->value_norms, &err))
         return srv_problem_error(call->req, &err);
-    if (call->heatmap && draw(call, &err))
+    if (call->heatmap && draw_heatmaps(call, &err))
         return srv_heat_problem(req, &err);
-    if ((call->analyses && analyse(call, &err)) || shape_results(call, &err))
+    if ((call->analyses && run_analysis(call, &err)) || shape_results(call, &err))
         return srv_problem_error(call->req, &err);
     return true;
 }
@@ -378,7 +378,7 @@ static void answer_picture(void *data) {
 
 /* --- the row of the route --- */
 
-static bool prepare(void *data) {
+static bool prepare_call(void *data) {
     srv_attention_call *call = data;
     if (!srv_attention_prepare(call))
         return false;
@@ -396,7 +396,7 @@ static bool keep_run(void *data) {
     return srv_attention_settle(data);
 }
 
-static bool compute(void *data) {
+static bool compute_and_store(void *data) {
     srv_attention_call *call = data;
     const srv_attention_bill *bill = &call->bill;
     const double share = bill->operations > 0 ? 1 - bill->stored / bill->operations : 1;
@@ -425,10 +425,10 @@ srv_outcome srv_attention(srv_request *req) {
                              .advice = ": ask for less in return, or for a heatmap instead of "
                                        "weights"}},
         .explain = srv_attention_explain,
-        .prepare = prepare,
+        .prepare = prepare_call,
         .dry = srv_attention_dry,
         .as_job = keep_run,
-        .compute = compute,
+        .compute = compute_and_store,
         .json = answer_json,
         .text = srv_attention_text,
         .picture = answer_picture,
