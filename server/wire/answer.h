@@ -17,6 +17,7 @@
  *   any            any value
  *   base64         bytes as text
  *   string:uri     a string of this format
+ *   string:binary;image/png   with this media type
  *   integer+       at least 0; integer+1: at least 1; .min and .max of the row are bounds, too
  *   Job            the schema of this name
  *   *              an object with the rows `fields`

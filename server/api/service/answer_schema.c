@@ -89,12 +89,12 @@ static const char *put_bounds(attn_json_text *j, const char *at, const srv_field
     return least ? at + strspn(at, "-0123456789") : at;
 }
 
-/* Writes the format of a string after a colon. */
-static const char *put_format(attn_json_text *j, const char *at) {
-    const size_t n = *at == ':' ? 1 + strcspn(at + 1, "?]}>|") : 0;
+/* Writes what follows the mark as the member `key`: the format or the media type of a string. */
+static const char *put_suffix(attn_json_text *j, const char *at, char mark, const char *key) {
+    const size_t n = *at == mark ? 1 + strcspn(at + 1, "?]}>|;") : 0;
     if (n == 0)
         return at;
-    attn_json_key(j, "format");
+    attn_json_key(j, key);
     attn_json_string_of(j, "", at + 1, n - 1);
     return at + n;
 }
@@ -113,7 +113,7 @@ static const char *put_word(attn_json_text *j, const char *at, const srv_field *
     else if (f->choices)
         put_choices(j, f, *end == '?');
     else
-        end = put_format(j, end);
+        end = put_suffix(j, put_suffix(j, end, ':', "format"), ';', "contentMediaType");
     return put_name(j, at, n, end);
 }
 

@@ -132,22 +132,91 @@ static const char *href_of(const srv_file *file, attn_arena *arena) {
     return t.failed ? "" : t.data;
 }
 
-static void write_example(attn_json_text *j, const srv_file *file) {
-    static const char *const fields[] = {"id", "title", "what", "tags"};
+static void put_href(attn_json_text *j, const void *file) {
+    attn_json_string(j, href_of(file, j->arena));
+}
+
+#define PART(name, type, text, ...) SRV_WRITTEN(name, type, NULL, text, .always = true, __VA_ARGS__)
+#define MAYBE(name, type, text)     SRV_WRITTEN(name, type, NULL, text)
+/* The members of an example and of its entry in the list. */
+#define HEAD                                                                                       \
+    PART("id", "string", "The id under /v1/examples."), PART("title", "string", "The title."),     \
+        PART("what", "string", "What the example shows."),                                         \
+        PART("tags", "[string]", "The topics that it belongs to.")
+
+/* An entry has the members of the file whose rows have no function. */
+static const srv_field entry_rows[] = {
+    HEAD, SRV_WRITTEN("href", "string", put_href, "The path of the example.", .always = true), {0}};
+
+static const srv_field list_rows[] = {
+    SRV_WRITTEN("examples", "[ExampleEntry]", srv_examples_put, "The examples.", .always = true),
+    {0},
+};
+
+static const srv_field case_rows[] = {
+    PART("title", "string", "What the case is."),
+    PART("method", "string", "The method of its request."),
+    PART("path", "string", "The path of its request."),
+    MAYBE("accept", "string", "The Accept header."),
+    MAYBE("status", "integer", "The status of the answer, if it is not 200."),
+    MAYBE("request", "any", "The body."),
+    MAYBE("response", "any", "The answer."),
+    MAYBE("partial", "boolean", "The answer has further members, which response leaves out."),
+    MAYBE("text", "any", "The answer to Accept: text/plain."),
+    MAYBE("same_as", "integer", "The answer equals that of the case with this number, from 0."),
+    MAYBE("shapes", "object", "Shapes of members of the answer."),
+    MAYBE("relations", "[object]",
+          "How members are related to each other or to those of earlier cases."),
+    MAYBE("tolerance", "number", "How far numbers of the answer may be from these."),
+    {0},
+};
+
+static const srv_field data_rows[] = {
+    PART("title", "string", "What the numbers are."),
+    PART("method", "string", "The method of the request."),
+    PART("path", "string", "The path of the request."),
+    PART("request", "object", "The body of the request."),
+    {0},
+};
+
+static const srv_field example_rows[] = {
+    HEAD,
+    PART("order", "integer", "The place of the example in the list."),
+    PART("cases", "[ExampleCase 1+]", "The requests and their answers."),
+    SRV_WRITTEN("data", "*", NULL, "Numbers from the literature, as the request that draws them.",
+                .fields = data_rows),
+    {0},
+};
+
+const srv_field srv_example_answers[] = {
+    SRV_GROUP("ExampleEntry", entry_rows, NULL, .accepts = SRV_O_OPEN),
+    SRV_GROUP("Examples", list_rows, NULL),
+    SRV_GROUP("Example", example_rows, "Requests and their answers.", .accepts = SRV_O_OPEN),
+    SRV_GROUP("ExampleCase", case_rows,
+              "A request and its answer: response or text, or facts about the answer. Numbers "
+              "agree within tolerance.",
+              .accepts = SRV_O_OPEN),
+    {0},
+};
+
+static void write_entry(attn_json_text *j, const srv_file *file) {
     attn_json_object(j);
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
-        srv_span span = srv_example_field(file, fields[i]);
-        attn_json_key(j, fields[i]);
+    for (const srv_field *f = entry_rows; f->name; f++) {
+        const srv_span span = srv_example_field(file, f->name);
+        srv_answer_member(j, f, file);
+        if (f->put)
+            continue;
+        attn_json_key(j, f->name);
         attn_json_raw(j, span.data, span.size);
     }
-    attn_json_key_string(j, "href", href_of(file, j->arena));
     attn_json_object_end(j);
 }
 
-void srv_examples_write(attn_json_text *j) {
-    attn_json_key_array(j, "examples");
+void srv_examples_put(attn_json_text *j, const void *unused) {
+    (void)unused;
+    attn_json_array(j);
     for (const srv_file *f = srv_example_next(NULL); f; f = srv_example_next(f))
-        write_example(j, f);
+        write_entry(j, f);
     attn_json_array_end(j);
 }
 
@@ -166,9 +235,7 @@ srv_outcome srv_examples_list(srv_request *req) {
         srv_text_end(req, &t);
         return SRV_DONE;
     }
-    attn_json_text j = srv_json_object(req);
-    srv_examples_write(&j);
-    srv_json_object_end(&j);
+    srv_answer_reply(req, list_rows, req);
     return SRV_DONE;
 }
 

@@ -19,8 +19,8 @@ srv_span srv_example_field(const srv_file *file, const char *name);
 /* An example consists of cases, requests with their expected answers. Finds title and body of the
  * first case that is a request to `path` with status 200. false: there is no such case. */
 bool srv_example_case(const srv_file *file, const char *path, srv_span *title, srv_span *request);
-/* Writes the member `examples`, a list of objects with id, title, what, tags and href. */
-void srv_examples_write(attn_json_text *j);
+/* Writes the list of examples, as the function of a row: objects with id, title, what, tags and href. */
+void srv_examples_put(attn_json_text *j, const void *unused);
 /* Prints a line for each example: `indent`, its path padded to `width` columns, and its title. */
 void srv_examples_text(attn_text *t, const char *indent, int width);
 

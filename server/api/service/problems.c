@@ -8,21 +8,73 @@
 #include "request/problem_codes.h"
 #include "wire/json_out.h"
 
-static void write_code(attn_json_text *j, srv_code code) {
-    const srv_problem_row *row = srv_problem_row_of(code);
-    const char *example = srv_problem_example(j->arena, code);
-    attn_json_object(j);
-    attn_json_key_string(j, "code", row->name);
-    attn_json_key_string(j, "title", row->title);
-    attn_json_key_int(j, "status", row->status);
-    attn_json_key_string(j, "meaning", row->meaning);
-    attn_json_key_string(j, "remedy", row->remedy);
-    attn_json_key(j, "example");
+static void put_status(attn_json_text *j, const void *status) {
+    attn_json_int(j, *(const int *)status);
+}
+
+/* Writes the example of the code whose row is at `place`. */
+static void put_example(attn_json_text *j, const void *place) {
+    const srv_problem_row *row = place;
+    const char *example =
+        srv_problem_example(j->arena, (srv_code)(row - srv_problem_row_of((srv_code)0)));
     if (example)
         attn_json_raw(j, example, strlen(example));
     j->failed |= !example;
-    attn_json_object_end(j);
 }
+
+#define STATUS "integer+400"
+
+static const srv_field code_rows[] = {
+    SRV_ALWAYS("code", SRV_STRING, srv_problem_row, name, "The code.", .type = "ProblemCode"),
+    SRV_ALWAYS("title", SRV_STRING, srv_problem_row, title, "What it says in short."),
+    SRV_WRITTEN_AT("status", STATUS, put_status, srv_problem_row, status, "The HTTP status.",
+                   .max = 599, .always = true),
+    SRV_ALWAYS("meaning", SRV_STRING, srv_problem_row, meaning, "When the problem occurs."),
+    SRV_ALWAYS("remedy", SRV_STRING, srv_problem_row, remedy, "What to do about it."),
+    SRV_WRITTEN("example", "Problem", put_example, "A problem with this code.", .always = true),
+    {0},
+};
+
+static void put_codes(attn_json_text *j, const void *unused) {
+    (void)unused;
+    attn_json_array(j);
+    for (srv_code code = 0; code < SRV_CODE_COUNT; code++)
+        srv_answer_object(j, code_rows, srv_problem_row_of(code));
+    attn_json_array_end(j);
+}
+
+static const srv_field list_rows[] = {
+    SRV_WRITTEN("problems", "[ProblemKind]", put_codes, "The codes.", .always = true), {0}};
+
+/* request/problem.c writes problems. */
+static const srv_field limit_rows[] = {
+    SRV_WRITTEN("value", "number", NULL, "The limit.", .always = true),
+    SRV_WRITTEN("setting", "string", NULL, "The setting that changes it.", .always = true),
+    {0},
+};
+static const srv_field problem_rows[] = {
+    SRV_WRITTEN("type", "string:uri-reference", NULL, "The path of a page about the code.",
+                .always = true),
+    SRV_WRITTEN("title", "string", NULL, "What the code says in short.", .always = true),
+    SRV_WRITTEN("status", STATUS, NULL, "The HTTP status.", .max = 599, .always = true),
+    SRV_WRITTEN("detail", "string", NULL, "What is wrong with this request.", .always = true),
+    SRV_WRITTEN("instance", "string", NULL, "The id of the request."),
+    SRV_WRITTEN("code", "ProblemCode", NULL, "The code.", .always = true),
+    SRV_WRITTEN("pointer", "string:json-pointer", NULL,
+                "JSON pointer (RFC 6901) into the body; of a query string, / and the name of the "
+                "parameter."),
+    SRV_WRITTEN("limit", "*", NULL, "The exceeded limit and the setting that raises it.",
+                .fields = limit_rows, .accepts = SRV_O_OPEN),
+    SRV_WRITTEN("error", "string", NULL, "Below /v2: the same as detail."),
+    {0},
+};
+
+const srv_field srv_problem_answers[] = {
+    SRV_GROUP("Problem", problem_rows, "An error (RFC 9457).", .accepts = SRV_O_OPEN),
+    SRV_GROUP("ProblemKind", code_rows, "A code of problems."),
+    SRV_GROUP("ProblemKinds", list_rows, "All codes of problems."),
+    {0},
+};
 
 /* --- for browsers --- */
 
@@ -89,12 +141,7 @@ srv_outcome srv_problems_list(srv_request *req) {
         list_document(req);
         return SRV_DONE;
     }
-    attn_json_text j = srv_json_object(req);
-    attn_json_key_array(&j, "problems");
-    for (srv_code code = 0; code < SRV_CODE_COUNT; code++)
-        write_code(&j, code);
-    attn_json_array_end(&j);
-    srv_json_object_end(&j);
+    srv_answer_reply(req, list_rows, req);
     return SRV_DONE;
 }
 
@@ -111,7 +158,6 @@ static void refuse_code(srv_request *req, const char *name) {
 srv_outcome srv_problems_one(srv_request *req) {
     const char *name = req->params[0];
     srv_code code = 0;
-    attn_json_text j;
     while (code < SRV_CODE_COUNT && strcmp(srv_code_name(code), name) != 0)
         code++;
     if (code == SRV_CODE_COUNT) {
@@ -119,9 +165,7 @@ srv_outcome srv_problems_one(srv_request *req) {
     } else if (req->accept == SRV_ACCEPT_HTML) {
         code_document(req, code);
     } else {
-        srv_json_begin(&j, req);
-        write_code(&j, code);
-        srv_json_end(&j);
+        srv_answer_reply(req, code_rows, srv_problem_row_of(code));
     }
     return SRV_DONE;
 }

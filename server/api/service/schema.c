@@ -10,6 +10,7 @@
 #include "api/common/dry.h"
 #include "api/common/heatmap_object.h"
 #include "api/jobs/jobs_api.h"
+#include "api/service/service_api.h"
 #include "jobs/jobs.h"
 #include "system/embedded.h"
 
@@ -395,62 +396,6 @@ static char *value_end(char *at) {
     return at;
 }
 
-/* --- nested lists --- */
-
-/* The schemas of tensors as nested lists. A schema that refers to itself would say the same for any
- * depth, but generators of clients have no type for it. */
-static const struct {
-    const char *name, *what;
-    const char *leaves[2]; /* the types of the elements, as JSON; lists do not mix them */
-} lists[] = {
-    {"TensorList", "Numbers, nested by axis.", {"\"number\""}},
-    {"BiasTensorList", "Numbers, null = -infinity, nested by axis.", {"[\"number\",\"null\"]"}},
-    {"MaskTensorList",
-     "Numbers, null = -infinity, or booleans, nested by axis.",
-     {"[\"number\",\"null\"]", "\"boolean\""}},
-    {"FlagTensorList", "Numbers or booleans, nested by axis.", {"\"number\"", "\"boolean\""}},
-    {"IntegerTensorList", "Integers, nested by axis.", {"\"integer\""}},
-    {"Numbers",
-     "Nested by axis; null stands for a number that is not finite.",
-     {"[\"number\",\"null\"]"}},
-    {"Flags", "Booleans, nested by axis.", {"\"boolean\""}},
-    {"V2Data",
-     "Numbers or booleans, flat or nested by axis.",
-     {"[\"number\",\"null\"]", "\"boolean\""}},
-};
-
-/* Writes the schema of lists in lists, `axes` deep. Each list has exactly one depth: only the
- * innermost lists may be empty, and of two types of elements the first one has the empty list. */
-static void put_nested(attn_json_text *j, const char *leaf, int axes, bool empty) {
-    attn_json_object(j);
-    attn_json_key_string(j, "type", "array");
-    if (axes > 1 || !empty)
-        attn_json_key_int(j, "minItems", 1);
-    attn_json_key(j, "items");
-    if (axes > 1) {
-        put_nested(j, leaf, axes - 1, empty);
-    } else {
-        attn_json_object(j);
-        attn_json_key(j, "type");
-        attn_json_raw(j, leaf, strlen(leaf));
-        attn_json_object_end(j);
-    }
-    attn_json_object_end(j);
-}
-
-static void put_lists(attn_json_text *j) {
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
-        attn_json_key_object(j, lists[i].name);
-        attn_json_key_string(j, "description", lists[i].what);
-        attn_json_key_array(j, "oneOf");
-        for (int leaf = 0; leaf < 2 && lists[i].leaves[leaf]; leaf++)
-            for (int axes = 1; axes <= ATTN_MAX_RANK; axes++)
-                put_nested(j, lists[i].leaves[leaf], axes, leaf == 0);
-        attn_json_array_end(j);
-        attn_json_object_end(j);
-    }
-}
-
 static void put_codes(attn_json_text *j) {
     const char *names[SRV_CODE_COUNT + 1] = {NULL};
     for (size_t i = 0; i < SRV_CODE_COUNT; i++)
@@ -463,11 +408,13 @@ static void put_codes(attn_json_text *j) {
 
 /* The schemas of answers, by the rooms whose answers they are. */
 static const srv_field *const answers[] = {
-    srv_warning_answers, srv_dry_answers,       srv_label_answers, srv_heat_answers,
-    srv_job_answers,     srv_job_event_answers, srv_jobs_answers,  srv_attention_answers};
+    srv_service_answers,   srv_example_answers, srv_problem_answers,   srv_warning_answers,
+    srv_dry_answers,       srv_label_answers,   srv_heat_answers,      srv_job_answers,
+    srv_job_event_answers, srv_jobs_answers,    srv_attention_answers,
+};
 
 void srv_schema_components(attn_json_text *j) {
-    put_lists(j);
+    srv_schema_tensors(j);
     put_codes(j);
     for (size_t i = 0; i < sizeof answers / sizeof *answers; i++)
         srv_schema_answers(j, answers[i]);

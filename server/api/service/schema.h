@@ -12,6 +12,8 @@ void srv_schema_body(attn_json_text *j, const srv_field *fields);
 void srv_schema_parameter(attn_json_text *j, const srv_field *f);
 /* Writes a member for each row of a list of schemas: SRV_GROUP, or a row with a `type`. */
 void srv_schema_answers(attn_json_text *j, const srv_field *schemas);
+/* Writes the schemas of tensors and of the files that hold them. */
+void srv_schema_tensors(attn_json_text *j);
 /* Writes the members of components.schemas that bodies and answers refer to: tensors, the problem,
  * and one schema for the answer of each route. */
 void srv_schema_components(attn_json_text *j);

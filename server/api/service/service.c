@@ -56,18 +56,20 @@ srv_outcome srv_readyz(srv_request *req) {
     return srv_is_ready(req) ? say(req, "{\"status\":\"ready\"}\n", "ready\n") : SRV_DONE;
 }
 
-static void put_kernels(attn_json_text *j) {
-    attn_json_key_object(j, "kernels");
-    attn_json_key_string(j, "table", attn_isa_name(attn_isa_current()));
-    attn_json_key_string(j, "reason", attn_isa_reason());
-    if (attn_isa_tiles())
-        attn_json_key_string(j, "amx", attn_isa_tiles());
-    attn_json_key_array(j, "available");
+/* What GET /version says. */
+typedef struct version_answer {
+    const srv_app *app;
+    const char *name, *version, *table, *reason, *amx; /* amx: NULL if there are no tile products */
+    bool cors, keys, tls, operations_port;
+} version_answer;
+
+static void put_available(attn_json_text *j, const void *answer) {
+    (void)answer;
+    attn_json_array(j);
     for (int isa = 0; isa < ATTN_ISA_COUNT; isa++)
         if (attn_isa_available((attn_isa)isa))
             attn_json_string(j, attn_isa_name((attn_isa)isa));
     attn_json_array_end(j);
-    attn_json_object_end(j);
 }
 
 /* Returns the limit that holds, which may be less than the setting: a body must fit the memory of
@@ -80,8 +82,9 @@ static double limit_of(const srv_app *app, const srv_setting *row) {
 }
 
 /* Writes the limits under the names of their settings. */
-static void put_limits(attn_json_text *j, const srv_app *app) {
-    attn_json_key_object(j, "limits");
+static void put_limits(attn_json_text *j, const void *answer) {
+    const srv_app *app = ((const version_answer *)answer)->app;
+    attn_json_object(j);
     for (const srv_setting *row = srv_settings; row->key; row++) {
         if (!srv_setting_is_limit(row))
             continue;
@@ -94,20 +97,58 @@ static void put_limits(attn_json_text *j, const srv_app *app) {
     attn_json_object_end(j);
 }
 
+static const char *const service_name[] = {"attnd", NULL};
+static const char *const tile_words[] = {"native", "emulated", NULL};
+
+static const srv_field kernel_rows[] = {
+    SRV_ALWAYS("table", SRV_STRING, version_answer, table, "The kernel table in use."),
+    SRV_ALWAYS("reason", SRV_STRING, version_answer, reason, "Why it is in use."),
+    SRV_IF_KNOWN("amx", SRV_STRING, version_answer, amx, "How tile products are computed.",
+                 .choices = tile_words),
+    SRV_WRITTEN("available", "[string]", put_available, "The tables that this processor supports.",
+                .always = true),
+    {0},
+};
+
+static const srv_field feature_rows[] = {
+    SRV_ALWAYS("cors", SRV_BOOL, version_answer, cors, "Pages of other origins may ask."),
+    SRV_ALWAYS("keys", SRV_BOOL, version_answer, keys, "Requests need an API key."),
+    SRV_ALWAYS("tls", SRV_BOOL, version_answer, tls, "Connections are encrypted."),
+    SRV_ALWAYS("operations_port", SRV_BOOL, version_answer, operations_port,
+               "There is a port for health, metrics and the version."),
+    {0},
+};
+
+static const srv_field version_rows[] = {
+    SRV_ALWAYS("name", SRV_STRING, version_answer, name, "The name of the service.",
+               .choices = service_name),
+    SRV_ALWAYS("version", SRV_STRING, version_answer, version, "Its version."),
+    SRV_GROUP("kernels", kernel_rows,
+              "The kernel table in use, the reason for it, and the tables that this processor "
+              "supports. With amx it tells whether tile products are native or emulated.",
+              .accepts = SRV_O_OPEN, .always = true),
+    SRV_WRITTEN("limits", "{number|boolean}", put_limits,
+                "Limits by the names of the settings that change them. max_body_bytes is the size "
+                "that a body may really have: at most half of memory_bytes.",
+                .always = true),
+    SRV_GROUP("features", feature_rows, "What is switched on.", .type = "{boolean}",
+              .always = true),
+    {0},
+};
+
 srv_outcome srv_version(srv_request *req) {
     const srv_app *app = req->app;
-    attn_json_text j = srv_json_object(req);
-    attn_json_key_string(&j, "name", "attnd");
-    attn_json_key_string(&j, "version", attn_version());
-    put_kernels(&j);
-    put_limits(&j, app);
-    attn_json_key_object(&j, "features");
-    attn_json_key_bool(&j, "cors", app->config->cors_origins.count > 0);
-    attn_json_key_bool(&j, "keys", app->keys != NULL);
-    attn_json_key_bool(&j, "tls", app->tls != NULL);
-    attn_json_key_bool(&j, "operations_port", *app->config->ops_listen != 0);
-    attn_json_object_end(&j);
-    if (srv_json_object_end(&j))
+    const version_answer answer = {.app = app,
+                                   .name = "attnd",
+                                   .version = attn_version(),
+                                   .table = attn_isa_name(attn_isa_current()),
+                                   .reason = attn_isa_reason(),
+                                   .amx = attn_isa_tiles(),
+                                   .cors = app->config->cors_origins.count > 0,
+                                   .keys = app->keys != NULL,
+                                   .tls = app->tls != NULL,
+                                   .operations_port = *app->config->ops_listen != 0};
+    if (srv_answer_reply(req, version_rows, &answer))
         srv_reply_header(req, "Cache-Control", "no-store");
     return SRV_DONE;
 }
@@ -186,30 +227,58 @@ static void index_text(srv_request *req) {
     srv_text_end(req, &t);
 }
 
-static void write_route(attn_json_text *j, const srv_route *route) {
-    attn_json_object(j);
-    attn_json_key_string(j, "method", route->method);
-    attn_json_key_string(j, "path", route->path);
-    attn_json_key_string(j, "summary", route->summary);
-    attn_json_object_end(j);
-}
+/* What GET / says to programs. */
+typedef struct index_answer {
+    const char *service, *version, *openapi, *first;
+} index_answer;
 
-srv_outcome srv_index(srv_request *req) {
-    if (srv_reads_text(req)) {
-        index_text(req);
-        return SRV_DONE;
-    }
-    attn_json_text j = srv_json_object(req);
-    attn_json_key_string(&j, "service", "attnd");
-    attn_json_key_string(&j, "version", attn_version());
-    attn_json_key_string(&j, "openapi", "/openapi.json");
-    attn_json_key_string(&j, "try", first_request(req));
-    attn_json_key_array(&j, "routes");
+static const srv_field route_rows[] = {
+    SRV_ALWAYS("method", SRV_STRING, srv_route, method, "The method."),
+    SRV_ALWAYS("path", SRV_STRING, srv_route, path, "The path."),
+    SRV_ALWAYS("summary", SRV_STRING, srv_route, summary, "What the route answers."),
+    {0},
+};
+
+static void put_routes(attn_json_text *j, const void *answer) {
+    (void)answer;
+    attn_json_array(j);
     for (const srv_route *r = srv_routes; r->method; r++)
         if (srv_route_is_listed(r))
-            write_route(&j, r);
-    attn_json_array_end(&j);
-    srv_examples_write(&j);
-    srv_json_object_end(&j);
+            srv_answer_object(j, route_rows, r);
+    attn_json_array_end(j);
+}
+
+static const srv_field index_rows[] = {
+    SRV_ALWAYS("service", SRV_STRING, index_answer, service, "The name of the service.",
+               .choices = service_name),
+    SRV_ALWAYS("version", SRV_STRING, index_answer, version, "Its version."),
+    SRV_ALWAYS("openapi", SRV_STRING, index_answer, openapi, "The path of its OpenAPI document."),
+    SRV_IF_KNOWN("try", SRV_STRING, index_answer, first, "A first request, for a shell."),
+    SRV_WRITTEN("routes", "[*]", put_routes, "The routes.", .fields = route_rows,
+                .accepts = SRV_O_OPEN, .always = true),
+    SRV_WRITTEN("examples", "[ExampleEntry]", srv_examples_put, "The worked examples.",
+                .always = true),
+    {0},
+};
+
+static const srv_field health_rows[] = {
+    SRV_WRITTEN("status", "string", NULL, "ok, or ready.", .always = true),
+    {0},
+};
+
+const srv_field srv_service_answers[] = {
+    SRV_GROUP("Index", index_rows, NULL, .accepts = SRV_O_OPEN),
+    SRV_GROUP("Health", health_rows, NULL, .accepts = SRV_O_OPEN),
+    SRV_GROUP("Version", version_rows, NULL, .accepts = SRV_O_OPEN),
+    {0},
+};
+
+srv_outcome srv_index(srv_request *req) {
+    if (srv_reads_text(req))
+        index_text(req);
+    else
+        srv_answer_reply(
+            req, index_rows,
+            &(index_answer){"attnd", attn_version(), "/openapi.json", first_request(req)});
     return SRV_DONE;
 }

@@ -4,7 +4,7 @@
 #ifndef SRV_SERVICE_API_H
 #define SRV_SERVICE_API_H
 
-#include "request/request.h"
+#include "wire/answer.h"
 
 srv_outcome srv_examples_list(srv_request *req);  /* GET /v1/examples */
 srv_outcome srv_examples_one(srv_request *req);   /* GET /v1/examples/{id} */
@@ -30,5 +30,8 @@ srv_outcome srv_v2_model_ready(srv_request *req); /* GET …/ready */
 srv_outcome srv_v2_config(srv_request *req);      /* GET …/config */
 srv_outcome srv_v2_infer(srv_request *req);       /* POST …/infer */
 srv_outcome srv_v2_index(srv_request *req);       /* POST /v2/repository/index */
+
+/* The schemas of these answers, by the file that writes them. */
+extern const srv_field srv_service_answers[], srv_example_answers[], srv_problem_answers[];
 
 #endif
