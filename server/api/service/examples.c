@@ -167,7 +167,7 @@ static const srv_field case_rows[] = {
     MAYBE("shapes", "object", "Shapes of members of the answer."),
     MAYBE("relations", "[object]",
           "How members are related to each other or to those of earlier cases."),
-    MAYBE("tolerance", "number", "How far numbers of the answer may be from these."),
+    MAYBE("tolerance", "number", "How far numbers may differ."),
     {0},
 };
 

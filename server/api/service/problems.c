@@ -58,7 +58,7 @@ static const srv_field problem_rows[] = {
     SRV_WRITTEN("title", "string", NULL, "What the code says in short.", .always = true),
     SRV_WRITTEN("status", STATUS, NULL, "The HTTP status.", .max = 599, .always = true),
     SRV_WRITTEN("detail", "string", NULL, "What is wrong with this request.", .always = true),
-    SRV_WRITTEN("instance", "string", NULL, "The id of the request."),
+    SRV_WRITTEN("instance", "string", NULL, "urn:request: and the id of the request."),
     SRV_WRITTEN("code", "ProblemCode", NULL, "The code.", .always = true),
     SRV_WRITTEN("pointer", "string:json-pointer", NULL,
                 "JSON pointer (RFC 6901) into the body; of a query string, / and the name of the "

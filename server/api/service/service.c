@@ -252,17 +252,17 @@ static const srv_field index_rows[] = {
     SRV_ALWAYS("service", SRV_STRING, index_answer, service, "The name of the service.",
                .choices = service_name),
     SRV_ALWAYS("version", SRV_STRING, index_answer, version, "Its version."),
-    SRV_ALWAYS("openapi", SRV_STRING, index_answer, openapi, "The path of its OpenAPI document."),
+    SRV_ALWAYS("openapi", SRV_STRING, index_answer, openapi, "The path of this description."),
     SRV_IF_KNOWN("try", SRV_STRING, index_answer, first, "A first request, for a shell."),
-    SRV_WRITTEN("routes", "[*]", put_routes, "The routes.", .fields = route_rows,
-                .accepts = SRV_O_OPEN, .always = true),
+    SRV_WRITTEN("routes", "[*]", put_routes, "Method, path and summary of each route.",
+                .fields = route_rows, .accepts = SRV_O_OPEN, .always = true),
     SRV_WRITTEN("examples", "[ExampleEntry]", srv_examples_put, "The worked examples.",
                 .always = true),
     {0},
 };
 
 static const srv_field health_rows[] = {
-    SRV_WRITTEN("status", "string", NULL, "ok, or ready.", .always = true),
+    SRV_WRITTEN("status", "string", NULL, "ok, ready, or why not.", .always = true),
     {0},
 };
 

@@ -77,11 +77,12 @@ static const srv_field run_rows[] = {
 };
 
 static const srv_field object_rows[] = {
-    SRV_WRITTEN("shape", "[integer+ 1-8]", NULL, "The sizes of the axes."),
-    SRV_WRITTEN("dtype", "string", NULL, "The type of the elements.", .choices = dtypes),
+    SRV_WRITTEN("shape", "[integer+ 1-8]", NULL, "The length of each axis."),
+    SRV_WRITTEN("dtype", "string", NULL, "The type of the elements; default float32.",
+                .choices = dtypes),
     SRV_WRITTEN("data", "MaskTensorList", NULL, "The elements, flat or nested by axis."),
     SRV_WRITTEN("base64", "string", NULL, "The elements as little-endian bytes."),
-    SRV_WRITTEN("random", "string", NULL, "Random numbers of this distribution.",
+    SRV_WRITTEN("random", "string", NULL, "Random elements, a function of seed.",
                 .choices = randoms),
     SRV_WRITTEN("init", "string", NULL,
                 "Initial values of a weight [fan_out, fan_in], or of a bias [fan_out] with "
@@ -97,7 +98,8 @@ static const srv_field object_rows[] = {
     SRV_WRITTEN("a", "number", NULL,
                 "The slope a of kaiming_uniform and kaiming_normal. The default, sqrt(5), "
                 "is that of torch.nn.Linear: uniform numbers within 1/sqrt(fan_in)."),
-    SRV_WRITTEN("fill", "string", NULL, "The same values for any shape.", .choices = fills),
+    SRV_WRITTEN("fill", "string", NULL, "Equal elements, the unit matrix, or 0, 1, 2, ….",
+                .choices = fills),
     SRV_WRITTEN("runs", "[*]", NULL,
                 "Runs [row, from, to) of true, as POST /v1/masks answers them; null stands "
                 "for every batch entry or head. The dtype is bool.",
