@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
 
-from conftest import BINARY, ROOT
+from conftest import BINARY
 from documents import commands, section
 from oracle import rng
 from picture import Picture
 
 MODELS = "lib/models/README.md"
-SCHEMA = json.loads((ROOT / "server/api/service/schemas.json").read_text())["Findings"]
 LESSON = ["--width", "8", "--num-steps", "20", "--num-pairs", "100", "--num-scored-pairs", "5", "--batch-tokens", "256"]
 SMALL = {
     "copy": [*LESSON, "--longest", "6"],
@@ -34,6 +33,12 @@ def experiment(*options, code=0):
     done = subprocess.run([BINARY, "experiment", *map(str, options)], capture_output=True, text=True, timeout=600)
     assert done.returncode == code, done.stderr
     return done.stdout if not code else done.stderr
+
+
+@pytest.fixture(scope="module")
+def schema():
+    document = json.loads(subprocess.run([BINARY, "--print-openapi"], capture_output=True, text=True, check=True).stdout)
+    return {"$ref": "#/components/schemas/Findings", "components": document["components"]}
 
 
 class Found:
@@ -71,9 +76,9 @@ def test_the_list_is_complete():
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_tables_and_json(found, name):
+def test_tables_and_json(found, schema, name):
     run = found(name)
-    Draft202012Validator(SCHEMA).validate(run.json)
+    Draft202012Validator(schema).validate(run.json)
     assert run.json["experiment"] == name
     for table in run.json["tables"]:
         assert table["rows"] and all(len(row) == len(table["columns"]) for row in table["rows"])

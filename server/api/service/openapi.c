@@ -4,11 +4,16 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/attention/attention_api.h"
+#include "api/common/dry.h"
+#include "api/common/heatmap_object.h"
 #include "api/common/text_reply.h"
+#include "api/jobs/jobs_api.h"
 #include "api/service/examples.h"
 #include "api/service/openapi_parts.h"
 #include "api/service/schema.h"
 #include "api/service/service_api.h"
+#include "jobs/jobs.h"
 #include "request/shared.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
@@ -330,6 +335,13 @@ static void put_paths(attn_json_text *j, bool keys) {
     attn_json_object_end(j);
 }
 
+/* The schemas of answers, by the rooms whose answers they are. */
+static const srv_field *const answers[] = {
+    srv_service_answers,   srv_example_answers, srv_problem_answers,   srv_warning_answers,
+    srv_dry_answers,       srv_label_answers,   srv_heat_answers,      srv_job_answers,
+    srv_job_event_answers, srv_jobs_answers,    srv_attention_answers,
+};
+
 static void put_components(attn_json_text *j, bool keys) {
     attn_json_key_object(j, "components");
     attn_json_key_object(j, "schemas");
@@ -342,6 +354,8 @@ static void put_components(attn_json_text *j, bool keys) {
         srv_schema_body(j, r->fields);
     }
     srv_schema_components(j);
+    for (size_t i = 0; i < COUNT(answers); i++)
+        srv_schema_answers(j, answers[i]);
     attn_json_object_end(j);
     srv_api_shared(j, keys);
     attn_json_object_end(j);

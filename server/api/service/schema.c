@@ -6,12 +6,6 @@
 #include <float.h>
 #include <string.h>
 
-#include "api/attention/attention_api.h"
-#include "api/common/dry.h"
-#include "api/common/heatmap_object.h"
-#include "api/jobs/jobs_api.h"
-#include "api/service/service_api.h"
-#include "jobs/jobs.h"
 #include "system/embedded.h"
 
 /* Writes "type": "integer" or, if nullable, "type": ["integer", "null"]. */
@@ -406,18 +400,9 @@ static void put_codes(attn_json_text *j) {
     attn_json_object_end(j);
 }
 
-/* The schemas of answers, by the rooms whose answers they are. */
-static const srv_field *const answers[] = {
-    srv_service_answers,   srv_example_answers, srv_problem_answers,   srv_warning_answers,
-    srv_dry_answers,       srv_label_answers,   srv_heat_answers,      srv_job_answers,
-    srv_job_event_answers, srv_jobs_answers,    srv_attention_answers,
-};
-
 void srv_schema_components(attn_json_text *j) {
     srv_schema_tensors(j);
     put_codes(j);
-    for (size_t i = 0; i < sizeof answers / sizeof *answers; i++)
-        srv_schema_answers(j, answers[i]);
     char *at = compact(file_text(), j->arena);
     if (!at) {
         j->failed = true;

@@ -14,8 +14,8 @@ void srv_schema_parameter(attn_json_text *j, const srv_field *f);
 void srv_schema_answers(attn_json_text *j, const srv_field *schemas);
 /* Writes the schemas of tensors and of the files that hold them. */
 void srv_schema_tensors(attn_json_text *j);
-/* Writes the members of components.schemas that bodies and answers refer to: tensors, the problem,
- * and one schema for the answer of each route. */
+/* Writes the members of components.schemas that bodies and answers refer to: tensors and the codes
+ * of problems, and those of schemas.json. */
 void srv_schema_components(attn_json_text *j);
 
 #endif
