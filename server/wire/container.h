@@ -43,9 +43,14 @@ bool srv_npz_body(srv_request *req, srv_decoded_body *out);
 bool srv_insert_tensors(srv_request *req, const srv_decoded_body *from,
                         const struct srv_field *fields, void *to);
 
-/* Checks that a tensor of this shape would fit into the request's arena, where an axis of 0 counts
- * as 1. false: a problem is set. */
-bool srv_tensor_bound(srv_request *req, const attn_named_tensor *t);
+/* Returns whether a tensor of this type and shape would fit into an arena. An axis of 0 counts as 1: a
+ * tensor of shape [1e12, 0] has no elements, but loops over its first axis would run 1e12 times. */
+bool srv_tensor_fits(const attn_arena *arena, const attn_tensor *t);
+/* Sets the problem 413: the memory of the request does not suffice for its tensors. Returns false. */
+static inline bool srv_refuse_tensors(srv_request *req, const char *pointer) {
+    return srv_problem_memory(req, pointer,
+                              "The memory of one request does not suffice for its tensors");
+}
 /* Checks that the elements of a boolean tensor are 0 or 1, and copies the data of a tensor if it is
  * not dense or not aligned to its elements. false: a problem is set. */
 bool srv_tensor_settle(srv_request *req, attn_named_tensor *t);

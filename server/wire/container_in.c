@@ -19,12 +19,6 @@ size_t srv_safetensors_lead(const char *first, size_t size) {
     return length < SIZE_MAX / 2 ? 8 + (size_t)length : 0;
 }
 
-static bool out_of_memory(srv_request *req) {
-    return srv_problem_limit(req, SRV_TOO_LARGE, "", (double)attn_arena_limit(req->arena),
-                             "max_request_bytes",
-                             "The memory of one request does not suffice for its tensors");
-}
-
 /* Sets the problem for an error of attn_safetensors_read. A malformed container gets no JSON
  * pointer, because it is not JSON; the text names the tensor. */
 static bool refuse(srv_request *req, const attn_error *err) {
@@ -63,25 +57,23 @@ static bool align(srv_request *req, attn_tensor *t) {
     size_t bytes = count * attn_dtype_size(t->dtype); /* at most the size of the body */
     void *copy = attn_arena_take(req->arena, bytes);
     if (!copy)
-        return out_of_memory(req);
+        return srv_refuse_tensors(req, "");
     memcpy(copy, t->data, bytes);
     t->data = copy;
     return true;
 }
 
-/* An axis of 0 counts as 1, as for tensors in JSON: a tensor of shape [1e12, 0] has no elements,
- * but loops over its first axis would run 1e12 times. */
-bool srv_tensor_bound(srv_request *req, const attn_named_tensor *t) {
-    size_t bound = attn_dtype_size(t->tensor.dtype);
-    for (int i = 0; i < t->tensor.rank; i++)
-        if (!attn_size_mul(bound, t->tensor.dims[i] ? t->tensor.dims[i] : 1, &bound))
-            return out_of_memory(req);
-    return bound <= attn_arena_limit(req->arena) || out_of_memory(req);
+bool srv_tensor_fits(const attn_arena *arena, const attn_tensor *t) {
+    size_t bound = attn_dtype_size(t->dtype);
+    for (int i = 0; i < t->rank; i++)
+        if (!attn_size_mul(bound, t->dims[i] ? t->dims[i] : 1, &bound))
+            return false;
+    return bound <= attn_arena_limit(arena);
 }
 
 bool srv_tensor_settle(srv_request *req, attn_named_tensor *t) {
-    if (!srv_tensor_make_dense(req, &t->tensor))
-        return out_of_memory(req);
+    if (!srv_tensor_fits(req->arena, &t->tensor) || !srv_tensor_make_dense(req, &t->tensor))
+        return srv_refuse_tensors(req, "");
     return check_booleans(req, t) && align(req, &t->tensor);
 }
 
@@ -96,7 +88,7 @@ bool srv_safetensors_body(srv_request *req, srv_decoded_body *out) {
             out->text = file.metadata[i].text;
     out->size = strlen(out->text);
     for (size_t i = 0; i < file.count; i++)
-        if (!srv_tensor_bound(req, &file.tensors[i]) || !srv_tensor_settle(req, &file.tensors[i]))
+        if (!srv_tensor_settle(req, &file.tensors[i]))
             return false;
     return true;
 }

@@ -268,7 +268,7 @@ static bool find_type(reader *r, infer_input *in) {
 }
 
 /* Sets in->count to the number of elements, and checks that a tensor of this shape would fit into
- * the request's arena; for this check an axis of 0 counts as 1 (see check_bound in container_in.c).
+ * the request's arena; for this check an axis of 0 counts as 1 (srv_tensor_fits).
  */
 static bool count_elements(reader *r, infer_input *in) {
     size_t bound = attn_dtype_size(in->type->dtype);

@@ -31,7 +31,7 @@ static bool read_tensor(srv_request *req, const char *name, const attn_npy *file
     *out = (attn_named_tensor){.name = name};
     if (attn_npy_tensor(file, &out->tensor, &err))
         return refuse(req, name, &err);
-    return srv_tensor_bound(req, out) && srv_tensor_settle(req, out);
+    return srv_tensor_settle(req, out);
 }
 
 static bool open_file(srv_request *req, const char *name, const void *data, size_t size,
@@ -72,6 +72,11 @@ static bool refuse_request(srv_request *req) {
         "of its bytes");
 }
 
+static bool refuse_fields(srv_request *req) {
+    return srv_problem_memory(req, NULL,
+                              "The memory of one request does not suffice for its fields");
+}
+
 /* Returns whether the code point is a character and not NUL. */
 static bool is_character(uint32_t c) {
     return c > 0 && c <= 0x10FFFF && (c < 0xD800 || c > 0xDFFF);
@@ -87,8 +92,7 @@ static bool read_wide(srv_request *req, const attn_npy *file, srv_decoded_body *
     size_t n = file->size / 4;
     char *text = attn_arena_take(req->arena, file->size + 1), *p = text;
     if (!text)
-        return srv_problem_memory(req, NULL,
-                                  "The memory of one request does not suffice for its fields");
+        return refuse_fields(req);
     while (n > 0 && !code_point(from + 4 * (n - 1)))
         n--;
     for (size_t i = 0; i < n; i++) {
@@ -108,8 +112,7 @@ static bool read_bytes(srv_request *req, const char *data, size_t size, srv_deco
         size--;
     out->text = attn_arena_text(req->arena, data, size);
     out->size = size;
-    return out->text || srv_problem_memory(
-                            req, NULL, "The memory of one request does not suffice for its fields");
+    return out->text || refuse_fields(req);
 }
 
 /* Reads the JSON of the other fields from an array. */
@@ -143,8 +146,7 @@ static bool read_member(srv_request *req, const srv_zip_member *m, srv_decoded_b
                            m->name);
     const char *name = attn_arena_text(req->arena, m->name, n - 4);
     if (!name)
-        return srv_problem_memory(req, NULL,
-                                  "The memory of one request does not suffice for its tensors");
+        return srv_refuse_tensors(req, NULL);
     if (!open_file(req, name, m->data, m->size, &file))
         return false;
     if (strcmp(name, REQUEST) == 0)
@@ -160,8 +162,7 @@ bool srv_npz_body(srv_request *req, srv_decoded_body *out) {
         return false;
     attn_named_tensor *tensors = attn_arena_zeroed(req->arena, count, sizeof *tensors);
     if (!tensors)
-        return srv_problem_memory(req, NULL,
-                                  "The memory of one request does not suffice for its tensors");
+        return srv_refuse_tensors(req, NULL);
     out->tensors = tensors;
     for (size_t i = 0; i < count; i++)
         if (!read_member(req, &members[i], out, tensors))

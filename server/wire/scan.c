@@ -57,9 +57,26 @@ bool srv_scan_refuse(attn_scan *s, srv_code code, const char *format, ...) {
     return srv_problem(srv_scan_of(s)->req, code, s->path.text, "%s", text);
 }
 
+bool srv_scan_unexpected(attn_scan *s, srv_code code, const char *expected) {
+    char found[ATTN_FOUND_ROOM];
+    if (!attn_scan_is_value(s))
+        return attn_scan_expected(s, expected);
+    return srv_scan_refuse(s, code, "expected %s, found %s", expected, attn_scan_found(s, found));
+}
+
+bool srv_scan_integer(attn_scan *s, int64_t least, int64_t most, srv_code code,
+                      const char *expected, int64_t *out) {
+    int64_t v;
+    const char *p = attn_read_i64(s->p, s->end, &v);
+    if (!p || v < least || v > most)
+        return srv_scan_unexpected(s, code, expected);
+    *out = v;
+    s->p = p;
+    return true;
+}
+
 bool srv_scan_memory(attn_scan *s) {
-    return srv_problem_memory(srv_scan_of(s)->req, s->path.text,
-                              "The memory of one request does not suffice for its tensors");
+    return srv_refuse_tensors(srv_scan_of(s)->req, s->path.text);
 }
 
 bool srv_scan_depth(attn_scan *s) {

@@ -28,6 +28,12 @@ attn_scan srv_scan_new(srv_scan *own);
 /* Sets a problem at the path. Returns false. */
 bool srv_scan_refuse(attn_scan *s, srv_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* Refuses the value at the cursor: "expected <expected>, found <the value>". If no value stands there,
+ * the JSON is malformed, whatever the code. Returns false. */
+bool srv_scan_unexpected(attn_scan *s, srv_code code, const char *expected);
+/* Reads an integer from `least` to `most`, as srv_scan_unexpected refuses another value. */
+bool srv_scan_integer(attn_scan *s, int64_t least, int64_t most, srv_code code,
+                      const char *expected, int64_t *out);
 /* Sets the problem 413: the memory of the request does not suffice for the tensor at the path.
  * Returns false. */
 bool srv_scan_memory(attn_scan *s);

@@ -131,6 +131,11 @@ static void push_place(reader *l, int level, size_t at) {
         attn_path_index(&l->s->path, l->index[i]);
 }
 
+/* Returns whether the elements are integers, which are read exactly. */
+static bool is_whole(const reader *l) {
+    return l->dtype == ATTN_I32 || l->dtype == ATTN_I64 || l->dtype == ATTN_U8;
+}
+
 static const char *expected_element(const reader *l) {
     switch (l->dtype) {
     case ATTN_BOOL:
@@ -151,7 +156,7 @@ static bool refuse_number(reader *l) {
     attn_scan_found(s, found);
     if (l->dtype == ATTN_BOOL)
         return srv_scan_refuse(s, SRV_TYPE, "expected true or false, found %s", found);
-    if (l->dtype == ATTN_I32 || l->dtype == ATTN_I64 || l->dtype == ATTN_U8)
+    if (is_whole(l))
         return srv_scan_refuse(s, SRV_VALUE, "expected an integer within %s, found %s",
                                attn_dtype_name(l->dtype), found);
     return srv_scan_refuse(s, SRV_NONFINITE, "expected a number within %s, found %s",
@@ -161,7 +166,6 @@ static bool refuse_number(reader *l) {
 /* Refuses what stands at the cursor in place of element `at` of a list on the axis `level`. */
 static bool refuse_element(reader *l, int level, size_t at) {
     attn_scan *s = l->s;
-    char found[ATTN_FOUND_ROOM];
     double number;
     push_place(l, level, at);
     if (!attn_scan_is_value(s))
@@ -171,7 +175,6 @@ static bool refuse_element(reader *l, int level, size_t at) {
         return refuse_number(l);
     if (is_number)
         return attn_scan_expected(s, "a number as JSON writes it");
-    const char *what = attn_scan_found(s, found);
     if (*s->p == '[')
         return srv_scan_refuse(s, SRV_SHAPE,
                                "expected %s, found a list: the lists before it are %d deep",
@@ -184,7 +187,7 @@ static bool refuse_element(reader *l, int level, size_t at) {
                 : "expected %s, found null (it stands for -infinity in additive masks and "
                   "biases only)",
             expected_element(l));
-    return srv_scan_refuse(s, SRV_TYPE, "expected %s, found %s", expected_element(l), what);
+    return srv_scan_unexpected(s, SRV_TYPE, expected_element(l));
 }
 
 static bool read_integer(reader *l, size_t i) {
@@ -255,8 +258,8 @@ static bool take_beyond(reader *l, int level, size_t at) {
     attn_scan *s = l->s;
     char found[ATTN_FOUND_ROOM], text[160];
     double value;
-    bool whole = l->dtype == ATTN_I32 || l->dtype == ATTN_I64 || l->dtype == ATTN_U8;
-    const char *next = whole || l->dtype == ATTN_BOOL ? NULL : attn_read_f64(s->p, s->end, &value);
+    const char *next =
+        is_whole(l) || l->dtype == ATTN_BOOL ? NULL : attn_read_f64(s->p, s->end, &value);
     if (!next)
         return false;
     srv_beyond *beyond = &srv_scan_of(s)->beyond;
@@ -352,11 +355,9 @@ static bool read_lists(reader *l, int level, size_t *n) {
         l->index[level] = *n;
         if (*s->p != '[') {
             push_place(l, level, *n);
-            if (!attn_scan_is_value(s))
-                return attn_scan_expected(s, "a list");
-            char found[ATTN_FOUND_ROOM];
-            return srv_scan_refuse(s, SRV_SHAPE, "expected a list like those before it, found %s",
-                                   attn_scan_found(s, found));
+            return attn_scan_is_value(s)
+                       ? srv_scan_unexpected(s, SRV_SHAPE, "a list like those before it")
+                       : attn_scan_expected(s, "a list");
         }
         if (!read_axis(l, level + 1))
             return false;

@@ -34,24 +34,8 @@ static bool has(const description *d, int key) {
     return d->given & (1u << key);
 }
 
-/* Refuses what stands at the cursor: a value of another type than `expected` with 422, malformed
- * JSON with 400. */
 static bool refuse_type(attn_scan *s, const char *expected) {
-    char found[ATTN_FOUND_ROOM];
-    if (!attn_scan_is_value(s))
-        return attn_scan_expected(s, expected);
-    return srv_scan_refuse(s, SRV_TYPE, "expected %s, found %s", expected,
-                           attn_scan_found(s, found));
-}
-
-static bool read_dim(attn_scan *s, size_t *out) {
-    int64_t v;
-    const char *p = attn_read_i64(s->p, s->end, &v);
-    if (!p || v < 0)
-        return refuse_type(s, "a size, an integer of 0 or more");
-    *out = (size_t)v;
-    s->p = p;
-    return true;
+    return srv_scan_unexpected(s, SRV_TYPE, expected);
 }
 
 static bool read_shape(attn_scan *s, description *d) {
@@ -65,10 +49,11 @@ static bool read_shape(attn_scan *s, description *d) {
             return srv_scan_refuse(s, SRV_SHAPE, "expected 1 to %d axes, found %s", ATTN_MAX_RANK,
                                    d->rank ? "more" : "none");
         size_t mark = attn_path_index(&s->path, (size_t)d->rank);
-        if (!read_dim(s, &d->dims[d->rank]))
+        int64_t size;
+        if (!srv_scan_integer(s, 0, INT64_MAX, SRV_TYPE, "a size, an integer of 0 or more", &size))
             return false;
         attn_path_back(&s->path, mark);
-        d->rank++;
+        d->dims[d->rank++] = (size_t)size;
         if (!attn_scan_more(s, ']', &more))
             return false;
     } while (more);
@@ -132,22 +117,6 @@ static bool read_base64(attn_scan *s, description *d) {
     return attn_scan_string(s, &d->from, &d->to, &d->escaped);
 }
 
-static bool read_seed(attn_scan *s, description *d) {
-    const char *p = attn_read_i64(s->p, s->end, &d->literal.seed);
-    if (!p)
-        return refuse_type(s, "an integer of 64 bits");
-    s->p = p;
-    return true;
-}
-
-static bool read_fan_in(attn_scan *s, description *d) {
-    const char *p = attn_read_i64(s->p, s->end, &d->literal.fan_in);
-    if (!p || d->literal.fan_in < 1)
-        return refuse_type(s, "a number of inputs, an integer of 1 or more");
-    s->p = p;
-    return true;
-}
-
 static bool read_number(attn_scan *s, double least, const char *expected, double *out) {
     double v;
     const char *p = attn_read_f64(s->p, s->end, &v);
@@ -172,12 +141,14 @@ static bool read_member(attn_scan *s, int key, unsigned accepts, description *d)
         d->runs = s->p;
         return srv_tensor_skip_runs(s);
     case SEED:
-        return read_seed(s, d);
+        return srv_scan_integer(s, INT64_MIN, INT64_MAX, SRV_TYPE, "an integer of 64 bits",
+                                &d->literal.seed);
     case STD:
         d->literal.has_std = true;
         return read_number(s, 0, "a standard deviation, a number of 0 or more", &d->literal.std);
     case FAN_IN:
-        return read_fan_in(s, d);
+        return srv_scan_integer(s, 1, INT64_MAX, SRV_TYPE,
+                                "a number of inputs, an integer of 1 or more", &d->literal.fan_in);
     case SLOPE:
         d->literal.has_a = true;
         return read_number(s, -DBL_MAX, "a number", &d->literal.a);
@@ -245,7 +216,6 @@ static bool check_members(attn_scan *s, const description *d) {
     if (has(d, FAN_IN) && !has(d, INIT))
         return srv_scan_refuse(s, SRV_VALUE, "\"fan_in\" belongs to \"init\"");
     return true;
-    return false;
 }
 
 /* Reads the member data of an object without shape, as nested lists that are one deeper in the
@@ -338,20 +308,6 @@ static bool load_base64(attn_scan *s, const description *d, attn_tensor *t, size
 
 /* --- the object --- */
 
-/* Sets *count to the number of elements, and checks that a tensor of this shape would fit into the
- * request's arena. For this check an axis of 0 counts as 1: a tensor of shape [1e12, 0] has no
- * elements, but loops over its first axis would run 1e12 times. */
-static bool count_elements(attn_scan *s, const description *d, attn_dtype dtype, size_t *count) {
-    size_t bound = attn_dtype_size(dtype);
-    *count = 1;
-    for (int i = 0; i < d->rank; i++) {
-        *count *= d->dims[i];
-        if (!attn_size_mul(bound, d->dims[i] ? d->dims[i] : 1, &bound))
-            return srv_scan_memory(s);
-    }
-    return bound <= attn_arena_limit(s->arena) || srv_scan_memory(s);
-}
-
 /* Returns the seed of a tensor without one. Query and key differ, as two calls of torch.randn do,
  * and equal requests are equal. */
 static int64_t seed_of_place(const attn_scan *s) {
@@ -367,7 +323,8 @@ static bool read_object(attn_scan *s, unsigned accepts, attn_tensor *out) {
     attn_dtype dtype = has(&d, DTYPE)  ? d.dtype
                        : has(&d, RUNS) ? ATTN_BOOL
                                        : srv_tensor_dtype(d.data ? d.data : "", accepts);
-    attn_tensor t = {.dtype = dtype};
+    attn_tensor t = {.dtype = dtype, .rank = d.rank};
+    memcpy(t.dims, d.dims, sizeof t.dims);
     if (has(&d, RUNS) && (dtype != ATTN_BOOL || !(accepts & SRV_T_BOOL))) {
         attn_path_key(&s->path, "runs", 4);
         return srv_scan_refuse(s, SRV_DTYPE, "runs are booleans, expected %s",
@@ -375,8 +332,8 @@ static bool read_object(attn_scan *s, unsigned accepts, attn_tensor *out) {
     }
     if (!has(&d, SHAPE))
         return load_lists(s, accepts, &d, dtype, out);
-    if (!count_elements(s, &d, dtype, &count))
-        return false;
+    if (!srv_tensor_fits(s->arena, &t) || !attn_tensor_count(&t, &count))
+        return srv_scan_memory(s);
     bool ok = has(&d, DATA)     ? load_data(s, accepts, &d, &t, count)
               : has(&d, BASE64) ? load_base64(s, &d, &t, count)
                                 : (t.data = srv_tensor_take(s, dtype, count)) != NULL;
@@ -399,14 +356,11 @@ static bool read_object(attn_scan *s, unsigned accepts, attn_tensor *out) {
 }
 
 bool srv_tensor_object(attn_scan *s, unsigned accepts, attn_tensor *out) {
-    char found[ATTN_FOUND_ROOM];
     if (*s->p == '{')
         return read_object(s, accepts, out);
     if (!attn_scan_is_value(s))
         return attn_scan_expected(s, "a tensor");
-    return srv_scan_refuse(
-        s, SRV_TYPE,
-        "expected nested lists or {\"shape\": [..], \"data\" or \"base64\" or \"random\" or "
-        "\"fill\": ..}, found %s",
-        attn_scan_found(s, found));
+    return refuse_type(s,
+                       "nested lists or {\"shape\": [..], \"data\" or \"base64\" or \"random\" or "
+                       "\"fill\": ..}");
 }

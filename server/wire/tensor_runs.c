@@ -25,11 +25,8 @@ typedef struct part {
 } part;
 
 static bool refuse(attn_scan *s, const char *expected) {
-    char found[ATTN_FOUND_ROOM];
-    if (!attn_scan_is_value(s))
-        return attn_scan_expected(s, expected);
-    return srv_scan_refuse(s, SRV_VALUE, "expected %s, found %s", expected,
-                           attn_scan_found(s, found));
+    srv_scan_unexpected(s, SRV_VALUE, expected);
+    return false;
 }
 
 bool srv_tensor_skip_runs(attn_scan *s) {
