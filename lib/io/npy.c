@@ -37,8 +37,9 @@ attn_status attn_npy_header(const attn_tensor *tensor, attn_arena *arena, const 
     if (!type)
         return attn_fail(err, ATTN_EDTYPE, "", "NumPy's format has no %s",
                          attn_dtype_name(tensor->dtype));
-    char *text = attn_arena_take(arena, ROOM), *p = text + LEAD;
+    char *text = attn_arena_take(arena, ROOM);
     ATTN_TAKEN(text, "the header of an array", err);
+    char *p = text + LEAD;
     p += sprintf(p, "{'descr': '%s', 'fortran_order': False, 'shape': (", type);
     for (int i = 0; i < tensor->rank; i++)
         p += sprintf(p, "%zu,%s", tensor->dims[i], i + 1 < tensor->rank ? " " : "");

@@ -258,13 +258,12 @@ static attn_status make_views(entry *e, size_t count, const char *bytes, attn_ar
 attn_status attn_safetensors_read(const void *data, size_t size, attn_arena *arena,
                                   attn_safetensors *out, attn_error *err) {
     attn_safetensors found;
-    attn_status status = attn_safetensors_read_usable(data, size, arena, &found, err);
-    if (!status && found.unusable_count)
-        status = attn_fail(err, found.unusable->code, found.unusable->name, "%s",
-                           found.unusable->reason);
-    if (!status)
-        *out = found;
-    return status;
+    ATTN_TRY(attn_safetensors_read_usable(data, size, arena, &found, err));
+    if (found.unusable_count)
+        return attn_fail(err, found.unusable->code, found.unusable->name, "%s",
+                         found.unusable->reason);
+    *out = found;
+    return ATTN_OK;
 }
 
 attn_status attn_safetensors_read_usable(const void *data, size_t size, attn_arena *arena,
@@ -291,18 +290,14 @@ attn_status attn_safetensors_read_usable(const void *data, size_t size, attn_are
     attn_scan scan = {
         .start = start, .p = start, .end = end, .arena = arena, .of = "the header", .err = err};
     attn_io_list entries = {.each = sizeof(entry)}, metadata = {.each = sizeof(attn_metadata)};
-    attn_status status = read_header(&scan, &entries, &metadata) ? ATTN_OK : scan.status;
-    entry *e = entries.items;
-    if (!status)
-        status = check_sizes(e, entries.count, err);
-    if (!status)
-        status = check_places(e, entries.count, size - 8 - (size_t)length, err);
+    if (!read_header(&scan, &entries, &metadata))
+        return scan.status;
     attn_safetensors found = {.metadata = metadata.items, .metadata_count = metadata.count};
-    if (!status)
-        status = make_views(e, entries.count, end, arena, &found, err);
-    if (!status)
-        *out = found;
-    return status;
+    ATTN_TRY(check_sizes(entries.items, entries.count, err));
+    ATTN_TRY(check_places(entries.items, entries.count, size - 8 - (size_t)length, err));
+    ATTN_TRY(make_views(entries.items, entries.count, end, arena, &found, err));
+    *out = found;
+    return ATTN_OK;
 }
 
 bool attn_tensor_is_aligned(const attn_tensor *tensor) {
@@ -390,10 +385,7 @@ static void put_entry(attn_json_text *j, const attn_named_tensor *t, size_t begi
     attn_json_key_object(j, t->name);
     attn_json_key_string(j, "dtype", type_name(t->tensor.dtype));
     attn_json_key_sizes(j, "shape", t->tensor.dims, (size_t)t->tensor.rank);
-    attn_json_key_array(j, "data_offsets");
-    attn_json_size(j, begin);
-    attn_json_size(j, end);
-    attn_json_array_end(j);
+    attn_json_key_sizes(j, "data_offsets", (size_t[]){begin, end}, 2);
     attn_json_object_end(j);
 }
 
@@ -406,10 +398,10 @@ static void put_metadata(attn_json_text *j, const attn_safetensors *what) {
 
 /* Checks everything that is to be written. */
 static attn_status check_all(const attn_safetensors *what, attn_arena *arena, attn_error *err) {
-    attn_status status = check_metadata(what->metadata, what->metadata_count, err);
-    for (size_t i = 0; !status && i < what->count; i++)
-        status = check_tensor(what, i, err);
-    return status ? status : check_names(what, arena, err);
+    ATTN_TRY(check_metadata(what->metadata, what->metadata_count, err));
+    for (size_t i = 0; i < what->count; i++)
+        ATTN_TRY(check_tensor(what, i, err));
+    return check_names(what, arena, err);
 }
 
 /* Appends blanks, so that the size of the text is a multiple of PAD. */

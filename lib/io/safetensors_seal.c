@@ -166,12 +166,9 @@ attn_status attn_safetensors_seal(const void *data, size_t size, const attn_safe
         header = header << 8 | (unsigned char)all[i];
     header += 8; /* attn_safetensors_read has checked that it is at most `size` */
     attn_seal seal = {.bytes = all + header};
-    attn_status status = check_header(all, header, texts[1], err);
-    if (!status)
-        status = read_version(texts[0], newest, &seal.version, err);
-    if (!status)
-        status = attn_checksums_read(texts[2], size - header, arena, &seal.checksums, err);
-    if (!status)
-        *out = seal;
-    return status;
+    ATTN_TRY(check_header(all, header, texts[1], err));
+    ATTN_TRY(read_version(texts[0], newest, &seal.version, err));
+    ATTN_TRY(attn_checksums_read(texts[2], size - header, arena, &seal.checksums, err));
+    *out = seal;
+    return ATTN_OK;
 }

@@ -7,7 +7,12 @@
  * one unit in the last place. Digits that are omitted add a relative error of at most 1 / w. If
  * these errors could change the float, attn_read_f32 reads the number again.
  *
- * The operations on vectors are those of lanes_*.h. */
+ * The operations on vectors are those of lanes_*.h. The file that includes this one defines NAME(x),
+ * x with a suffix for the instruction set. */
+#include <string.h>
+
+#include "number/number.h"
+#include "number/number_lists.h"
 
 enum {
     BLOCK = 64,    /* bytes that are searched at a time */
@@ -229,7 +234,7 @@ static inline void keep_rest(places *found, size_t done) {
     found->count -= done;
 }
 
-static inline size_t read_list(const char *p, const char *end, float *out, size_t room,
+size_t NAME(attn_read_singles)(const char *p, const char *end, float *out, size_t room,
                                const char **next, bool *closed) {
     const marks m = {.comma = mark_of(','),
                      .bracket = mark_of(']'),

@@ -6,6 +6,12 @@
  *   value < 1e-5          a digit, a point, eight digits, "e-" and the exponent
  * The length of the text excludes zeros at the end of the digits. attn_write_f32 writes all other
  * values (see number_lists_write.c). */
+#include <math.h>
+#include <string.h>
+
+#include "number/number.h"
+#include "number/number_lists.h"
+#include "number/number_powers.h"
 
 /* Nine digits of each of LANES values. */
 typedef struct decimals {
@@ -173,7 +179,7 @@ static inline char *put_texts(char *p, const texts *t, unsigned others, const fl
 /* Writes n floats, a multiple of LANES, in groups of LANES. The steps of one group depend on each
  * other. So the loop finds the digits of the next group before it writes this one, and the
  * processor can work at both. */
-static inline char *write_list(char *p, const float *values, size_t n, size_t width) {
+char *NAME(attn_write_singles)(char *p, const float *values, size_t n, size_t width) {
     decimals next = decide(values);
     size_t left = width; /* numbers left in this row; with width = 0 it wraps and never gets to 0 */
     for (size_t i = 0; i < n; i += LANES) {
