@@ -30,11 +30,8 @@ static double weight_count(const srv_attention_call *call) {
 
 static void put_omitted(attn_json_text *j, const void *answer) {
     const srv_attention_call *call = answer;
-    const size_t n = count_omitted(call);
-    if (!n)
-        return;
     attn_json_object(j);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < count_omitted(call); i++)
         srv_omitted_write(j, omitted[i].name, weight_count(call), omitted[i].how);
     attn_json_object_end(j);
 }
@@ -147,8 +144,6 @@ static const srv_field diagnostics_rows[] = {
 static void put_diagnostics(attn_json_text *j, const void *answer) {
     const srv_attention_call *call = answer;
     diagnostics found;
-    if (!call->body.explain)
-        return;
     if (diagnose(call, &found))
         srv_answer_object(j, diagnostics_rows, &found);
     else
@@ -204,14 +199,11 @@ static bool write_tensors(attn_json_text *j, const srv_attention_call *call) {
 
 static void put_heatmap(attn_json_text *j, const void *answer) {
     const srv_attention_call *call = answer;
-    if (call->heatmap)
-        srv_heat_put(j, &call->maps, &call->body.heatmap, &call->body.labels);
+    srv_heat_put(j, &call->maps, &call->body.heatmap, &call->body.labels);
 }
 
 static void put_analysis(attn_json_text *j, const void *answer) {
     const srv_attention_call *call = answer;
-    if (!call->analyses)
-        return;
     attn_json_object(j);
     srv_analysis_members(j, &call->analysis);
     attn_json_object_end(j);
@@ -265,18 +257,22 @@ static const srv_field attention_rows[] = {
     SRV_WRITTEN("gradients", "{Numbers|{Numbers}}", srv_gradients_put,
                 "By input name, each with the shape of its input; those of score, position and "
                 "projections in objects of these names. scores is the gradient with respect to the "
-                "biased scores."),
-    SRV_WRITTEN("heatmap", "Heatmap", put_heatmap, "With heatmap: the weights, pooled."),
-    SRV_WRITTEN("analysis", "Analysis", put_analysis, "With analysis: measures and diagnoses."),
+                "biased scores.",
+                .when = offsetof(srv_attention_call, backward)),
+    SRV_WRITTEN("heatmap", "Heatmap", put_heatmap, "With heatmap: the weights, pooled.",
+                .when = offsetof(srv_attention_call, heatmap)),
+    SRV_WRITTEN("analysis", "Analysis", put_analysis, "With analysis: measures and diagnoses.",
+                .when = offsetof(srv_attention_call, analyses)),
     SRV_WRITTEN("run", "Run", put_run, "The stored run, with store."),
     SRV_WRITTEN("omitted", "*", put_omitted,
                 "What the default of return left out because of its size, and how to get it.",
-                .fields = omitted_rows),
+                .fields = omitted_rows, .when = offsetof(srv_attention_call, weights_omitted)),
     SRV_WRITTEN("verification", "Verification", put_verification,
                 "With verify: the largest differences."),
     SRV_WARNINGS_MEMBER(srv_attention_call, warnings),
     SRV_WRITTEN("diagnostics", "Diagnostics", put_diagnostics,
-                "With explain: mask, offsets, sizes, kernel and cost."),
+                "With explain: mask, offsets, sizes, kernel and cost.",
+                .when = offsetof(srv_attention_call, body.explain)),
     SRV_WRITTEN("dry_run", "DryRun", NULL, "With dry_run: shapes and cost."),
     {0},
 };

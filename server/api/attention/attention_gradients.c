@@ -202,8 +202,6 @@ static bool same_object(const char *object, const char *other) {
 
 void srv_gradients_put(attn_json_text *j, const void *answer) {
     const srv_attention_call *call = answer;
-    if (!call->backward)
-        return;
     const list l = list_gradients(call, call->gradients);
     const named *rows = l.rows;
     attn_json_object(j);
