@@ -212,7 +212,7 @@ check-fresh: ## both commands of the README, and its package, on a bare Debian i
 gallery: all ## draw the figures of attention papers into build/gallery/; SCALE=1: smaller PNGs
 	@$(PYTHON) tests/tools/gallery $(BUILD)/gallery $(SCALE)
 
-reference: all ## write the tables of server/api/README.md and config/README.md, as the daemon describes itself
+reference: all ## write the tables of routes and settings in the pages of server/api, server/wire and config
 	@$(PYTHON) tests/tools/reference
 
 walk: ## the files and functions that one request runs through, in order; REQUEST=file.json: of another body
