@@ -169,36 +169,67 @@ static void answer_csv(void *data, srv_csv *t) {
     }
 }
 
-static void write_range(attn_json_text *j, const double *values, size_t n) {
+/* A curve of the answer. */
+typedef struct curve_answer {
+    const char *name; /* NULL: none */
+    attn_tensor numbers;
+    const double *values; /* the same numbers; NaN: none */
+} curve_answer;
+
+static void put_range(attn_json_text *j, const void *place) {
+    const curve_answer *curve = place;
     double low = INFINITY, high = -INFINITY;
-    for (size_t i = 0; i < n; i++) {
-        low = fmin(low, values[i] + 0.0); /* 0 for -0 */
-        high = fmax(high, values[i] + 0.0);
+    for (size_t i = 0; i < curve->numbers.dims[0]; i++) {
+        low = fmin(low, curve->values[i] + 0.0); /* 0 for -0 */
+        high = fmax(high, curve->values[i] + 0.0);
     }
-    attn_json_key_array(j, "range");
+    attn_json_array(j);
     attn_json_float(j, (float)low);
     attn_json_float(j, (float)high);
     attn_json_array_end(j);
 }
 
-static void answer_json(void *data, attn_json_text *j) {
+static const srv_field curve_rows[] = {
+    SRV_IF_KNOWN("name", SRV_STRING, curve_answer, name, "The name of the curve."),
+    SRV_WRITTEN("range", "[number?]", put_range, "The smallest and the largest value.",
+                .always = true),
+    SRV_ALWAYS("values", SRV_TENSOR, curve_answer, numbers, "The values.", .type = "[number?]"),
+    {0},
+};
+
+static void put_x(attn_json_text *j, const void *data) {
     const curves_call *call = data;
-    const curves_body *body = &call->body;
     if (call->x)
-        srv_json_key_tensor(j, "x", &body->x);
-    attn_json_key_array(j, "curves");
+        srv_json_tensor(j, &call->body.x);
+}
+
+static void put_curves(attn_json_text *j, const void *data) {
+    const curves_call *call = data;
+    const attn_tensor *v = &call->body.values;
+    attn_json_array(j);
     for (size_t i = 0; i < call->count; i++) {
-        attn_tensor row = attn_tensor_dense(
-            (char *)body->values.data + i * call->points * attn_dtype_size(body->values.dtype),
-            body->values.dtype, 1, &call->points);
-        attn_json_object(j);
-        if (name_of(call, i))
-            attn_json_key_string(j, "name", name_of(call, i));
-        write_range(j, call->values + i * call->points, call->points);
-        srv_json_key_tensor(j, "values", &row);
-        attn_json_object_end(j);
+        char *from = (char *)v->data + i * call->points * attn_dtype_size(v->dtype);
+        srv_answer_object(
+            j, curve_rows,
+            &(curve_answer){.name = name_of(call, i),
+                            .numbers = attn_tensor_dense(from, v->dtype, 1, &call->points),
+                            .values = call->values + i * call->points});
     }
     attn_json_array_end(j);
+}
+
+static const srv_field answer_rows[] = {
+    SRV_WRITTEN("x", "[number?]", put_x, "The x coordinates."),
+    SRV_WRITTEN("curves", "[*]", put_curves,
+                "Name, smallest and largest value, and values of each curve.", .fields = curve_rows,
+                .always = true),
+    {0},
+};
+
+const srv_field srv_curve_answers[] = {SRV_GROUP("Curves", answer_rows, NULL), {0}};
+
+static void answer_json(void *data, attn_json_text *j) {
+    srv_answer_members(j, answer_rows, data);
 }
 
 static void answer_text(void *data, attn_text *t) {

@@ -12,5 +12,6 @@ srv_outcome srv_curves(srv_request *req);   /* POST /v1/curves */
 
 /* The fields of their bodies and query strings. */
 extern const srv_field srv_heatmaps_fields[], srv_curves_fields[];
+extern const srv_field srv_curve_answers[]; /* the schema Curves */
 
 #endif

@@ -4,7 +4,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "api/common/dry.h"
 #include "api/common/heatmap_object.h"
+#include "api/masks/masks_api.h"
 #include "api/masks/masks_call.h"
 #include "load/admission.h"
 #include "request/shared.h"
@@ -268,13 +270,14 @@ static bool write_runs(attn_json_text *j, const srv_masks_call *call) {
     return true;
 }
 
-/* Writes the member `omitted` if numbers were asked for or the mask adds numbers to the scores,
- * because the answer to a large mask leaves them out. */
-static void write_omitted(attn_json_text *j, const srv_masks_call *call) {
+/* Writes the cells that an answer of runs leaves out, if they were asked for or the mask adds
+ * numbers to the scores. */
+static void put_omitted(attn_json_text *j, const void *data) {
+    const srv_masks_call *call = data;
     const bool asked = call->body.as != SRV_MASKS_KEEP;
-    if (!asked && !attn_mask_adds(call->mask))
+    if (srv_masks_cells(call) || (!asked && !attn_mask_adds(call->mask)))
         return;
-    attn_json_key_object(j, "omitted");
+    attn_json_object(j);
     srv_omitted_write(j, srv_masks_forms[asked ? call->body.as : SRV_MASKS_ADDITIVE], call->cells,
                       "accept application/vnd.safetensors, which has all cells, or ask for a part "
                       "of at most 65,536 cells by a smaller shape");
@@ -295,28 +298,80 @@ double srv_masks_memory(const srv_masks_call *call) {
     return SRV_MASK_ENTRY * srv_masks_batches(call) + values + rows + (double)call->shape.S + cells;
 }
 
-/* Writes what the answer has beside the cells or runs. */
-static void write_rest(attn_json_text *j, const srv_masks_call *call) {
-    attn_json_key_real(j, "kept", call->kept);
-    attn_json_key_string(j, "words", attn_mask_words(call->mask, call->req->arena));
-    if (srv_labels_given(&call->body.labels)) {
-        attn_json_key(j, "labels");
-        srv_labels_write(j, &call->body.labels);
-    }
-    if (!srv_masks_cells(call))
-        write_omitted(j, call);
-    srv_warnings_write(j, &call->warnings);
+static void put_shape(attn_json_text *j, const void *data) {
+    const srv_masks_call *call = data;
+    attn_json_array(j);
+    for (int i = 0; i < call->rank; i++)
+        attn_json_size(j, call->dims[i]);
+    attn_json_array_end(j);
 }
+
+static void put_words(attn_json_text *j, const void *data) {
+    const srv_masks_call *call = data;
+    attn_json_string(j, attn_mask_words(call->mask, call->req->arena));
+}
+
+/* The rows of the cells or runs, which srv_masks_json writes between the others. */
+static const srv_field part_rows[] = {
+    SRV_WRITTEN("batch", "integer?", NULL, "The batch entry; null: each.", .always = true),
+    SRV_WRITTEN("head", "integer?", NULL, "The head; null: each.", .always = true),
+    SRV_WRITTEN("runs", "[[integer+ 3]]", NULL, "The runs [row, from, to).", .always = true),
+    {0},
+};
+static const srv_field runs_rows[] = {
+    SRV_WRITTEN("runs", "[*]", NULL, "The runs of each part of the mask.", .fields = part_rows,
+                .always = true),
+    {0},
+};
+static const srv_field cell_rows[] = {
+    SRV_WRITTEN("keep", "Flags|*", NULL,
+                "true = visible; of more than 65,536 cells as runs [row, from, to) of visible "
+                "keys, null standing for every batch entry or head.",
+                .fields = runs_rows),
+    SRV_WRITTEN("keep_numbers", "Numbers", NULL, "1 = visible, 0 = hidden."),
+    SRV_WRITTEN("hide_numbers", "Numbers", NULL, "1 = hidden, 0 = visible."),
+    SRV_WRITTEN("additive", "Numbers", NULL,
+                "The numbers that are added to the scores, null where hidden; with mask_fill that "
+                "number. Beside keep it is present only if a finite number other than 0 is added."),
+    {0},
+};
+
+static const srv_field shape_rows[] = {
+    SRV_WRITTEN("shape", "[integer+]", put_shape, "The shape of the weights."),
+    {0},
+};
+static const srv_field rest_rows[] = {
+    SRV_IF_KNOWN("kept", SRV_REAL, srv_masks_call, kept, "Share of the cells that are visible.",
+                 .max = 1),
+    SRV_WRITTEN("words", "string", put_words, "The mask in words."),
+    SRV_LABELS_MEMBER(srv_masks_call, body.labels),
+    SRV_WRITTEN("omitted", "{OmittedTensor 1+}", put_omitted,
+                "By the name of the tensor that an answer of runs leaves out."),
+    SRV_WARNINGS_MEMBER(srv_masks_call, warnings),
+    {0},
+};
+static const srv_field answer_rows[] = {
+    SRV_GROUP("", shape_rows, NULL),
+    SRV_GROUP("", cell_rows, NULL),
+    SRV_GROUP("", rest_rows, NULL),
+    SRV_DRY_RUN_MEMBER,
+    {0},
+};
+
+const srv_field srv_masks_answers[] = {
+    SRV_GROUP("Mask", answer_rows,
+              "Without dry_run: shape, kept, words and the mask in the form that `as` names, keep "
+              "by default."),
+    {0},
+};
 
 void srv_masks_json(void *data, attn_json_text *j) {
     srv_masks_call *call = data;
     const bool alone = call->req->accept & SRV_ACCEPT_NPY; /* an npy file holds only the cells */
     if (!alone)
-        attn_json_key_sizes(j, "shape", call->dims, (size_t)call->rank);
-    if (!(srv_masks_cells(call) ? write_cells(j, call) : write_runs(j, call)))
-        return;
-    if (!alone)
-        write_rest(j, call);
+        srv_answer_members(j, shape_rows, call);
+    if ((srv_masks_cells(call) ? write_cells(j, call) : write_runs(j, call)) && !alone)
+        srv_answer_members(j, rest_rows, call);
 }
 
 static void print_pictures(attn_text *t, const srv_masks_call *call, const uint8_t *keep) {

@@ -11,5 +11,6 @@ srv_outcome srv_masks(srv_request *req); /* POST /v1/masks */
 
 /* The fields of their bodies and query strings. */
 extern const srv_field srv_masks_fields[];
+extern const srv_field srv_masks_answers[]; /* the schema Mask */
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "api/common/csv.h"
+#include "api/common/dry.h"
 #include "api/positions/positions_api.h"
 #include "api/positions/positions_call.h"
 #include "base/try.h"
@@ -202,23 +203,79 @@ static void write_numbers(attn_json_text *j, const srv_positions_call *call, con
     (from->rank > 0 && from->dtype != ATTN_F64 ? srv_json_tensor_single : srv_json_tensor)(j, t);
 }
 
-static void write_curves(attn_json_text *j, const srv_positions_call *call) {
-    attn_json_key_array(j, "curves");
-    for (size_t i = 0; i < call->curve_count; i++) {
-        attn_json_object(j);
-        attn_json_key_size(j, "dim", call->curves[i].dim);
-        if (call->by_distance && call->points > 0) {
-            attn_json_key_array(j, "distances");
-            attn_json_int(j, call->first);
-            attn_json_int(j, call->first + (int64_t)call->points - 1);
-            attn_json_array_end(j);
-        }
-        attn_json_key(j, "values");
-        write_numbers(j, call, &call->curves[i].values);
-        attn_json_object_end(j);
-    }
+/* A curve of the answer. */
+typedef struct curve_answer {
+    const srv_positions_call *call;
+    const srv_curve *curve;
+    size_t dim;
+} curve_answer;
+
+static void put_distances(attn_json_text *j, const void *place) {
+    const srv_positions_call *call = ((const curve_answer *)place)->call;
+    if (!call->by_distance || call->points == 0)
+        return;
+    attn_json_array(j);
+    attn_json_int(j, call->first);
+    attn_json_int(j, call->first + (int64_t)call->points - 1);
     attn_json_array_end(j);
 }
+
+static void put_values(attn_json_text *j, const void *place) {
+    const curve_answer *answer = place;
+    write_numbers(j, answer->call, &answer->curve->values);
+}
+
+static const srv_field curve_rows[] = {
+    SRV_ALWAYS("dim", SRV_INT, curve_answer, dim, "The column, or the head of a bias."),
+    SRV_WRITTEN("distances", "[integer 2]", put_distances,
+                "The first and the last distance; absent over positions."),
+    SRV_WRITTEN("values", "[number?]", put_values, "The values.", .always = true),
+    {0},
+};
+
+static void put_curves(attn_json_text *j, const void *data) {
+    const srv_positions_call *call = data;
+    if (call->curve_count == 0)
+        return;
+    attn_json_array(j);
+    for (size_t i = 0; i < call->curve_count; i++)
+        srv_answer_object(j, curve_rows,
+                          &(curve_answer){call, &call->curves[i], call->curves[i].dim});
+    attn_json_array_end(j);
+}
+
+/* Tables are written by answer_json: those that the kind of encoding has. */
+static const srv_field table_rows[] = {
+    SRV_WRITTEN("table", "Numbers", NULL, "The encodings or biases, in float64."),
+    SRV_WRITTEN("cosines", "Numbers", NULL, "[length, width/2], of rotary."),
+    SRV_WRITTEN("sines", "Numbers", NULL, "[length, width/2], of rotary."),
+    {0},
+};
+
+/* The members that an npy file, which holds only one table, lacks. */
+static const srv_field rest_rows[] = {
+    SRV_WRITTEN("curves", "[*]", put_curves,
+                "A curve for each of dims: over positions, or of a bias over the distances from "
+                "distances[0] to distances[1].",
+                .fields = curve_rows),
+    SRV_IF_KNOWN("num_parameters", SRV_INT, srv_positions_call, parameters,
+                 "Numbers that are learned, or that the request gives."),
+    {0},
+};
+
+static const srv_field answer_rows[] = {
+    SRV_GROUP("", table_rows, NULL),
+    SRV_GROUP("", rest_rows, NULL),
+    SRV_DRY_RUN_MEMBER,
+    {0},
+};
+
+const srv_field srv_positions_answers[] = {
+    SRV_GROUP("Positions", answer_rows,
+              "Encodings: [length, width] (rotary: cosines and sines [length, width/2]); biases: "
+              "[H, queries, keys]; shaw: [queries, keys, E]."),
+    {0},
+};
 
 static void answer_json(void *data, attn_json_text *j) {
     srv_positions_call *call = data;
@@ -227,11 +284,8 @@ static void answer_json(void *data, attn_json_text *j) {
             attn_json_key(j, call->names[i]);
             write_numbers(j, call, &call->tables[i]);
         }
-    if (!(call->req->accept & SRV_ACCEPT_NPY)) { /* an npy file holds only one table */
-        if (call->curve_count > 0)
-            write_curves(j, call);
-        attn_json_key_size(j, "num_parameters", call->parameters);
-    }
+    if (!(call->req->accept & SRV_ACCEPT_NPY))
+        srv_answer_members(j, rest_rows, call);
 }
 
 static void answer_text(void *data, attn_text *t) {

@@ -11,5 +11,6 @@ srv_outcome srv_positions(srv_request *req); /* POST /v1/positions */
 
 /* The fields of their bodies and query strings. */
 extern const srv_field srv_positions_fields[];
+extern const srv_field srv_positions_answers[]; /* the schema Positions */
 
 #endif

@@ -8,7 +8,10 @@
 #include "api/common/dry.h"
 #include "api/common/heatmap_object.h"
 #include "api/common/text_reply.h"
+#include "api/figures/figures_api.h"
 #include "api/jobs/jobs_api.h"
+#include "api/masks/masks_api.h"
+#include "api/positions/positions_api.h"
 #include "api/service/examples.h"
 #include "api/service/openapi_parts.h"
 #include "api/service/schema.h"
@@ -337,9 +340,10 @@ static void put_paths(attn_json_text *j, bool keys) {
 
 /* The schemas of answers, by the rooms whose answers they are. */
 static const srv_field *const answers[] = {
-    srv_service_answers,   srv_example_answers, srv_problem_answers,   srv_warning_answers,
-    srv_dry_answers,       srv_label_answers,   srv_heat_answers,      srv_job_answers,
-    srv_job_event_answers, srv_jobs_answers,    srv_attention_answers,
+    srv_curve_answers,   srv_positions_answers, srv_masks_answers,   srv_service_answers,
+    srv_example_answers, srv_problem_answers,   srv_warning_answers, srv_dry_answers,
+    srv_label_answers,   srv_heat_answers,      srv_job_answers,     srv_job_event_answers,
+    srv_jobs_answers,    srv_attention_answers,
 };
 
 static void put_components(attn_json_text *j, bool keys) {
