@@ -89,16 +89,6 @@ static int32_t id_of(const dictionary *d, const char *word) {
     return attn_tokenizer_id(d->words, word, strlen(word));
 }
 
-static attn_status count_words(const attn_corpus *corpus, size_t pairs, dictionary *d,
-                               attn_pair *pair, attn_error *err) {
-    for (size_t i = 0; i < pairs; i++) {
-        ATTN_TRY(attn_corpus_pair(corpus, ATTN_TRAIN, i, pair, err));
-        for (int side = 0; side < 2; side++)
-            ATTN_TRY(attn_pair_count(pair, side, d->words, err));
-    }
-    return attn_tokenizer_settle(d->words, 1, 0, err);
-}
-
 /* Finds for each source word the target word with the most sure links. A word without links is
  * translated as itself. */
 static attn_status learn_dictionary(const attn_corpus *corpus, size_t pairs, dictionary *d,
@@ -141,27 +131,31 @@ static attn_status score_sentences(const attn_corpus *corpus, size_t sentences, 
     return ATTN_OK;
 }
 
+/* Computes the baselines with d->words, in which the words of the first `pairs` are counted. */
+static attn_status find_baselines(const attn_corpus *corpus, size_t pairs, size_t sentences,
+                                  dictionary *d, attn_arena *arena, attn_baselines *out,
+                                  attn_error *err) {
+    attn_pair *pair = attn_arena_zeroed(arena, 1, sizeof *pair);
+    size_t cells;
+    if (!d->words || !pair)
+        return attn_fail(err, ATTN_ENOMEM, "baselines", "no memory");
+    ATTN_TRY(attn_corpus_count(corpus, pairs, (attn_tokenizer *const[2]){d->words, d->words}, pair,
+                               err));
+    ATTN_TRY(attn_tokenizer_settle(d->words, 1, 0, err));
+    const size_t n = attn_tokenizer_size(d->words);
+    d->counts =
+        attn_size_mul(n, n, &cells) ? attn_arena_zeroed(arena, cells, sizeof *d->counts) : NULL;
+    d->best = attn_arena_zeroed(arena, n, sizeof *d->best);
+    if (!d->counts || !d->best)
+        return attn_fail(err, ATTN_ENOMEM, "baselines", "no memory for %zu words", n);
+    ATTN_TRY(learn_dictionary(corpus, pairs, d, pair, err));
+    return score_sentences(corpus, sentences, d, pair, out, err);
+}
+
 attn_status attn_corpus_baselines(const attn_corpus *corpus, size_t pairs, size_t sentences,
                                   attn_arena *arena, attn_baselines *out, attn_error *err) {
     dictionary d = {.words = attn_tokenizer_new(ATTN_ENGLISH)};
-    attn_pair *pair = attn_arena_zeroed(arena, 1, sizeof *pair);
-    attn_status status = ATTN_ENOMEM;
-    if (d.words && pair)
-        status = count_words(corpus, pairs, &d, pair, err);
-    else
-        attn_fail(err, ATTN_ENOMEM, "baselines", "no memory");
-    size_t n = status ? 0 : attn_tokenizer_size(d.words), cells;
-    if (!status) {
-        d.counts =
-            attn_size_mul(n, n, &cells) ? attn_arena_zeroed(arena, cells, sizeof *d.counts) : NULL;
-        d.best = attn_arena_zeroed(arena, n, sizeof *d.best);
-        if (!d.counts || !d.best)
-            status = attn_fail(err, ATTN_ENOMEM, "baselines", "no memory for %zu words", n);
-    }
-    if (!status)
-        status = learn_dictionary(corpus, pairs, &d, pair, err);
-    if (!status)
-        status = score_sentences(corpus, sentences, &d, pair, out, err);
+    const attn_status status = find_baselines(corpus, pairs, sentences, &d, arena, out, err);
     attn_tokenizer_free(d.words);
     return status;
 }

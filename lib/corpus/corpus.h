@@ -135,6 +135,11 @@ const char *attn_pair_text(const attn_pair *pair, bool target, attn_language lan
 attn_status attn_pair_count(const attn_pair *pair, bool target, attn_tokenizer *to,
                             attn_error *err);
 
+/* Counts the words of the first `pairs` training pairs: of the sources by to[0], of the targets by
+ * to[1]. `pair` is working memory. Errors of attn_corpus_pair and attn_pair_count. */
+attn_status attn_corpus_count(const attn_corpus *corpus, size_t pairs, attn_tokenizer *const to[2],
+                              attn_pair *pair, attn_error *err);
+
 /* A side of a pair as ids of a tokenizer: its words or, for a tokenizer of sub-words, the
  * sub-words of its text. */
 typedef struct attn_pair_tokens {

@@ -101,6 +101,16 @@ attn_status attn_pair_count(const attn_pair *pair, bool target, attn_tokenizer *
     return ATTN_OK;
 }
 
+attn_status attn_corpus_count(const attn_corpus *corpus, size_t pairs, attn_tokenizer *const to[2],
+                              attn_pair *pair, attn_error *err) {
+    for (size_t i = 0; i < pairs; i++) {
+        ATTN_TRY(attn_corpus_pair(corpus, ATTN_TRAIN, i, pair, err));
+        ATTN_TRY(attn_pair_count(pair, false, to[0], err));
+        ATTN_TRY(attn_pair_count(pair, true, to[1], err));
+    }
+    return ATTN_OK;
+}
+
 /* Takes memory for `count` tokens. */
 static attn_status make_tokens(attn_pair_tokens *out, size_t count, attn_arena *arena,
                                attn_error *err) {

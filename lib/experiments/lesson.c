@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/try.h"
+
 /* EVALUATIONS: points of a training curve. VALIDATION: validation pairs. */
 enum { EVALUATIONS = 20, VALIDATION = 200 };
 
@@ -31,22 +33,25 @@ size_t attn_lesson_bytes(const attn_experiment *about, const double *values) {
            ((size_t)96 << 20);
 }
 
-static bool count_words(attn_lab *lab, attn_lesson *lesson, size_t pairs) {
+/* Fills a lesson whose options and tokenizers are made. */
+static attn_status fill_lesson(attn_lab *lab, attn_lesson *l) {
+    const size_t pairs = attn_lab_size(lab, "num_pairs");
     attn_pair *pair = attn_lab_take(lab, 1, sizeof *pair);
-    for (size_t i = 0; i < pairs && !lab->status; i++) {
-        attn_status status = attn_corpus_pair(lesson->corpus, ATTN_TRAIN, i, pair, lab->err);
-        for (int side = 0; side < 2 && !status; side++)
-            status = attn_pair_count(pair, side, lesson->made[side], lab->err);
-        attn_lab_ok(lab, status);
-    }
-    return attn_lab_ok(lab, attn_tokenizer_settle(lesson->made[0], 1, 0, lab->err)) &&
-           attn_lab_ok(lab, attn_tokenizer_settle(lesson->made[1], 1, 0, lab->err));
+    if (!pair)
+        return lab->status;
+    ATTN_TRY(attn_corpus_new(&l->options, lab->work, &l->corpus, lab->err));
+    ATTN_TRY(attn_corpus_count(l->corpus, pairs, l->made, pair, lab->err));
+    for (size_t side = 0; side < 2; side++)
+        ATTN_TRY(attn_tokenizer_settle(l->made[side], 1, 0, lab->err));
+    ATTN_TRY(attn_dataset_new(l->corpus, ATTN_TRAIN, 0, pairs, ATTN_DATA_PAIRS, l->source,
+                              l->target, lab->work, &l->train, lab->err));
+    return attn_dataset_new(l->corpus, ATTN_VALIDATION, 0, VALIDATION, ATTN_DATA_PAIRS, l->source,
+                            l->target, lab->work, &l->validation, lab->err);
 }
 
 /* Makes the corpus of a task, its vocabularies and datasets by the settings, in lab->work. Returns
  * false if the lab has failed. The lesson must be closed in either case. */
 static bool open_lesson(attn_lab *lab, attn_task task, attn_lesson *lesson) {
-    const size_t pairs = attn_lab_size(lab, "num_pairs");
     attn_language languages[2];
     attn_task_languages(task, languages);
     *lesson =
@@ -60,16 +65,7 @@ static bool open_lesson(attn_lab *lab, attn_task task, attn_lesson *lesson) {
         lesson->options.symbols = attn_lab_size(lab, "num_symbols");
     if (!lesson->source || !lesson->target)
         attn_lab_no_memory(lab);
-    return !lab->status &&
-           attn_lab_ok(lab,
-                       attn_corpus_new(&lesson->options, lab->work, &lesson->corpus, lab->err)) &&
-           count_words(lab, lesson, pairs) &&
-           attn_lab_ok(lab, attn_dataset_new(lesson->corpus, ATTN_TRAIN, 0, pairs, ATTN_DATA_PAIRS,
-                                             lesson->source, lesson->target, lab->work,
-                                             &lesson->train, lab->err)) &&
-           attn_lab_ok(lab, attn_dataset_new(lesson->corpus, ATTN_VALIDATION, 0, VALIDATION,
-                                             ATTN_DATA_PAIRS, lesson->source, lesson->target,
-                                             lab->work, &lesson->validation, lab->err));
+    return !lab->status && attn_lab_ok(lab, fill_lesson(lab, lesson));
 }
 
 static void close_lesson(attn_lesson *lesson) {
