@@ -31,7 +31,7 @@ static const determiner determiners[] = {
 static const determiner her = {{"her", "her"}, {{"son", "ses"}, {"sa", "ses"}}, false, false, 0};
 enum { HIS = 4, DETERMINERS = sizeof determiners / sizeof *determiners };
 
-/* What was drawn for a noun phrase before its words are added. */
+/* The words of a noun phrase, drawn before they are added to the sentence. */
 typedef struct plan {
     const attn_noun *noun;
     const determiner *det;

@@ -15,7 +15,7 @@
 #define HIDDEN_INDEX 255
 #define NAN_INDEX    254
 #define COLOURS      254
-/* cells of at least so many pixels have marks */
+/* cells of at least this many pixels have marks */
 #define MARKED_FROM 14.0
 
 static attn_rgb colour_of(const attn_heat_plan *plan, const attn_panel *panel, size_t i) {
@@ -73,8 +73,8 @@ static void put_hatching(attn_svg *s, const attn_heat_plan *plan, const attn_pan
     attn_svg_put(s, "\"/>\n");
 }
 
-/* Writes a text into the middle of the cells of a panel: the values of those that are seen or, in the
- * figure of a mask, ✓ or ✗. */
+/* Writes a text into the middle of each cell: in the figure of a mask ✓ or ✗, else its value,
+ * unless the cell is hidden or NaN. */
 static void put_texts(attn_svg *s, const attn_heat_plan *plan, const attn_panel *panel, double x,
                       double y) {
     const bool marks = plan->page.options->marks;
@@ -118,9 +118,9 @@ static uint8_t index_of(const attn_heat_plan *plan, const attn_panel *panel, siz
     return (uint8_t)lrint(t * (COLOURS - 1));
 }
 
-/* Makes the image of a panel: palette indices [size[0], size[1]], each cell as many pixels as on
- * the page, at least one. Some programs (librsvg 2.54) blur pixels when they enlarge an image, so
- * an image with one pixel a cell would not do. Returns NULL if memory runs out. */
+/* Makes the image of a panel: palette indices [size[0], size[1]]. A cell has as many pixels as on
+ * the page, at least one, because some programs (librsvg 2.54) blur an image that they enlarge.
+ * Returns NULL if memory runs out. */
 static uint8_t *paint_cells(const attn_heat_plan *plan, const attn_panel *panel, size_t size[2]) {
     const attn_page *page = &plan->page;
     const bool tall = plan->cell_h >= 1, wide = plan->cell_w >= 1;

@@ -13,7 +13,8 @@
 #define SINGLE_W  640.0 /* largest width and height of a single panel, pixels */
 #define SINGLE_H  560.0
 #define CELL_MOST 56.0
-/* least height and width of a panel, pixels: cells grow to reach it if there are few of them */
+/* Least height and width of a panel, pixels. In a panel of few cells the cells grow until it has
+ * this size. */
 #define PLOT_LEAST 100.0
 #define PLOT_MOST  2048.0
 /* cells of at least this many pixels have a gap of one pixel between them */
@@ -21,7 +22,7 @@
 #define PANEL_GAP  22.0
 #define PANEL_HEAD 22.0
 #define AXIS_NAME  24.0 /* height of the name of an axis, pixels */
-/* up to 64 x 64 cells are enlarged until values in a format that the client gave fit */
+/* If the client gave a format of the values, up to 64 x 64 cells grow until the values fit. */
 #define GROWN_MOST  64
 #define VALUE_LEAST 8.5
 #define VALUE_MOST  14.0
@@ -208,9 +209,8 @@ static void fill_room(attn_heat_plan *plan, double room_w, double room_h) {
     plan->cell_h = fmax(nearbyint(h * R), 1) / R;
 }
 
-/* Lays the figure out in its given size. `rest` is what labels, gaps, titles and legends take
- * beside the panels: from the fourth round on the most of any round since, so that the rounds
- * end. */
+/* Lays the figure out in its given size. `rest` is the space that labels, gaps, titles and legends
+ * take beside the panels. From the fourth round on it never shrinks, so that the rounds end. */
 static attn_status fit_into_size(attn_heat_plan *plan, attn_error *err) {
     const attn_page *page = &plan->page;
     const double given[2] = {page->options->width, page->options->height};

@@ -1,5 +1,5 @@
-/* Draws the colour bar of a heatmap and its legends: of hatching, marks, NaN and the size of a cell.
- * The layout gets the room that they need from here. */
+/* Draws the colour bar of a heatmap and the legends of hatching, marks, NaN and the size of a cell.
+ * It also tells the layout how much room they need. */
 #include <math.h>
 #include <stdio.h>
 

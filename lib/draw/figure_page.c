@@ -1,4 +1,4 @@
-/* What all figures have: the title, the grid of panels, and the names of the axes. */
+/* The parts that all figures have: the title, the grid of panels, and the names of the axes. */
 #include <math.h>
 
 #include "base/try.h"

@@ -18,7 +18,7 @@ enum {
 
 /* --- a page of panels --- */
 
-/* What all figures have: a title, and panels in a grid. Lengths are pixels. */
+/* A page: the title and the grid of panels that all figures have. Lengths are pixels. */
 typedef struct attn_page {
     const attn_figure_options *options;
     attn_arena *arena;
@@ -31,7 +31,8 @@ typedef struct attn_page {
     int line_count;
 } attn_page;
 
-/* Chooses the number of panels in a row, at most `across` and at most the client's, for `count`. */
+/* Sets the panels in a row and the rows for `count` panels. A row has at most `across` panels, or
+ * as many as the client chose. */
 void attn_page_grid(attn_page *page, size_t across, size_t count);
 /* Breaks the title into lines of at most `width` pixels. ATTN_ENOMEM. */
 attn_status attn_page_title(attn_page *page, double width, attn_error *err);
@@ -66,8 +67,8 @@ void attn_figure_tick_text(double value, double step, char text[32]);
 
 /* --- labels of cells along one side of a heatmap --- */
 
-/* What is known of one side before layout. A heatmap may be a crop of the matrix and may be pooled:
- * each cell then stands for `step` rows (or columns) of the matrix. */
+/* One side of a heatmap before layout. The heatmap may be a crop of the matrix. If it is pooled,
+ * each cell stands for `step` rows (or columns) of the matrix. */
 typedef struct attn_axis {
     /* [count] labels of all rows (or columns) of the matrix; NULL: their indices are shown */
     const char *const *names;

@@ -54,7 +54,7 @@ typedef struct tally {
     attn_alignment alignment;
 } tally;
 
-/* What was collected of a head. names[i] is the pattern of the head on votes[i] sentences. */
+/* The measurements of a head. On votes[i] sentences it has the pattern names[i]. */
 typedef struct head {
     attn_site_kind site;
     size_t layer, number;
@@ -77,7 +77,7 @@ static size_t bytes(const attn_experiment *about, const double *values) {
     return (size_t)256 << 20;
 }
 
-/* Tells whether a source word ends with `ending`; `whole`: whether it is a source word. */
+/* Tells whether a source word ends with `ending`. With `whole` a word has to be equal to it. */
 static bool has_word(const attn_pair *pair, const char *ending, bool whole) {
     const size_t m = strlen(ending);
     for (size_t i = 0; i < pair->source_count; i++) {

@@ -17,7 +17,7 @@ static bool has_symbols(const attn_experiment *about) {
 }
 
 size_t attn_lesson_bytes(const attn_experiment *about, const double *values) {
-    /* V bounds the sizes of both vocabularies together: of symbols, or of the small lexicon. */
+    /* V: an upper bound of the sizes of both vocabularies together */
     const double V =
         has_symbols(about) ? 2 * attn_setting_value(about, values, "num_symbols") : 1200;
     const double pairs = attn_setting_value(about, values, "num_pairs");
@@ -369,7 +369,7 @@ typedef struct exhibits {
     attn_specimen example;
 } exhibits;
 
-/* Adds the findings on a trained variant. */
+/* Finds the results of a trained variant, and adds its row, its curve and its panel. */
 static void exhibit(attn_lab *lab, const attn_contest *c, const attn_lesson *lesson, size_t v,
                     const pupil *p, exhibits *e) {
     const char *name = c->variants[v].name;

@@ -89,20 +89,22 @@ typedef struct attn_result {
     ATTN_RESULT_LIST(ATTN_RESULT_MEMBER)
 } attn_result;
 
-enum { ATTN_RESULTS_SHOWN = 8 }; /* most columns of a contest's table, with that of the names */
+enum { ATTN_RESULTS_SHOWN = 8 }; /* most columns of a contest's table, that of the names included */
 
 typedef struct attn_contest {
     attn_task task;
-    const attn_variant *variants; /* [count]; one without attention is the last, without a panel */
+    const attn_variant
+        *variants; /* [count]; a variant without attention must be the last, and has no panel */
     size_t count;
     const char *title;                     /* of the table of results */
     const char *shown[ATTN_RESULTS_SHOWN]; /* members of attn_result, ended by NULL */
     /* Titles of the training curves (NULL: they are not drawn), of their axis, and of the picture of
      * one example: where each decoder looks (NULL: none). */
     const char *learning, *right, *looking;
-    size_t words; /* source words of the example, at least; fewer if the longest pair has fewer */
-    bool gold;    /* the example has a panel for its gold alignment */
-    double from;  /* progress at the beginning */
+    size_t
+        words; /* least number of source words of the example, or of the longest pair if that has fewer */
+    bool gold;   /* the example has a panel for its gold alignment */
+    double from; /* progress at the beginning */
     void *ctx;
     /* Changes the configuration of a variant before it is trained. May be NULL. */
     void (*configure)(attn_lab *lab, attn_model_config *config);

@@ -34,8 +34,8 @@ static const char *const forms[FORMS] = {"none",           "sinusoidal, added",
                                          "Shaw",           "ALiBi (distance to either side)",
                                          "rotary",         "none, causal mask"};
 
-/* What is drawn once: words x [N, D], projections w[i] [D, D] of queries, keys and values, and
- * tables of positions. */
+/* Random inputs of all passes: words x [N, D], projections w[i] [D, D] of queries, keys and values,
+ * and tables of positions. */
 typedef struct setup {
     size_t N, D;
     double *x, *w[3], *sinusoids, *learned, *relative, *shaw;

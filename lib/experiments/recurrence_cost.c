@@ -185,7 +185,7 @@ static void measure_lengths(attn_lab *lab, const pair *p) {
     attn_table *t = ATTN_LAB_TABLE(lab, "One layer of each, one sequence", columns, LENGTHS);
     const float *x = attn_lab_normal(lab, 0, longest * p->D);
     for (size_t n = attn_lab_size(lab, "shortest"); n <= longest && count < LENGTHS; n *= 2) {
-        /* progress: a length takes about twice as long as the one before */
+        /* for the progress: a length takes about twice as long as the one before */
         attn_lab_part(lab, (double)n / (double)longest / 2, (double)n / (double)longest,
                       "%zu places", n);
         for (size_t k = 0; k < 2 && !lab->status; k++)

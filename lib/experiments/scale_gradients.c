@@ -6,8 +6,8 @@
 #include "attn/gradients.h"
 #include "experiments/lab.h"
 
-/* SHOWN: the picture of weights has the largest width up to SHOWN. It has ROWS queries, COLUMNS
- * keys. */
+/* SHOWN: largest width whose weights the picture shows. ROWS, COLUMNS: its most queries and keys.
+ * */
 enum { VALUE_WIDTH = 64, SHOWN = 512, WIDTHS = 16, ROWS = 24, COLUMNS = 64 };
 
 static const attn_setting settings[] = {

@@ -12,7 +12,7 @@
 enum { PATH = 4096 };          /* buffer size of a path */
 static const double scale = 2; /* pixels of a PNG for each unit of length of the SVG */
 
-/* Where the files go. */
+/* Folder and names of the files that are written. */
 typedef struct place {
     const char *folder, *name; /* the files are folder/name.json, folder/name-PICTURE.svg, … */
     FILE *say;                 /* print the path of each file here; NULL: nowhere */
@@ -88,7 +88,7 @@ typedef struct command_options {
     const char *out;
     size_t threads;
     bool full, quiet;
-    const char *model; /* last, because only some experiments have the option */
+    const char *model; /* must be last: experiments without a model lack this option */
 } command_options;
 
 #define OPTION(...) SRV_NAMED_ROW(command_options, __VA_ARGS__)

@@ -9,7 +9,7 @@
 
 #include "command/command.h"
 
-static atomic_int asked; /* 1: a signal has asked the command to stop */
+static atomic_int asked; /* 1: a signal was received, and the command must stop */
 
 static void note_signal(int number) {
     (void)number;
@@ -62,7 +62,7 @@ static void print_default(const option *o) {
     else if (o->field->kind == SRV_STRING && *(const char *const *)o->to)
         printf(" (%s)", *(const char *const *)o->to);
     else if (o->field->kind == SRV_REAL && !isnan(*(const double *)o->to))
-        printf(" (%g)", *(const double *)o->to); /* NaN: the text of the option says the default */
+        printf(" (%g)", *(const double *)o->to); /* NaN: the doc of the option names the default */
 }
 
 static void print_help(const option *o, const char *about, const char *command) {
@@ -77,7 +77,7 @@ static void print_help(const option *o, const char *about, const char *command) 
     }
 }
 
-/* Reads a whole text as a number. */
+/* Reads a text of digits as a number. false: it is not one. */
 static bool read_whole(const char *text, uint64_t *out) {
     char *end;
     errno = 0;

@@ -1,6 +1,6 @@
-/* `attnd score` computes BLEU, the share of exact translations, and alignment errors of a model on
- * held-out sentences of the corpus on which it was trained; of a model of one stack the share of words
- * that it predicts right, and its perplexity. */
+/* `attnd score` scores a trained model on held-out sentences of its corpus: BLEU, the share of
+ * exact translations and alignment errors. For a model of one stack it computes the share of words
+ * that are predicted right, and the perplexity. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -22,11 +22,11 @@ enum {
     EVENT_TEXT = 2560,         /* buffer size of an event's text, in bytes */
     ERROR_TEXT = 640,          /* buffer size of an error text, in bytes */
     JOB_PATH = 4096,           /* buffer size of a path, in bytes */
-    JOB_RETRY_NS = 1000000000, /* until a file is read again that could not be read */
+    JOB_RETRY_NS = 1000000000, /* pause before a file that could not be read is read again */
 };
 
-/* Suffixes of the files of a job beside its description: of training, and of the result of an
- * experiment, where srv_job_part makes those of pictures. */
+/* Suffixes of the files of a job: the checkpoint and the model of a training, then the parts of the
+ * result of an experiment. srv_job_part makes those of pictures. */
 #define SRV_JOB_CHECKPOINT ".checkpoint"
 #define SRV_JOB_MODEL      ".safetensors"
 #define SRV_JOB_FINDINGS   ".findings"
@@ -68,8 +68,8 @@ typedef struct srv_job_scores {
     double bleu;           /* 0 … 100 */
     double exact;          /* share of sentences that were translated exactly, 0 … 1 */
     srv_job_alignment alignment_error;
-    /* of a model of one stack, in place of the others: words that were predicted, the share that is
-     * right, and the mean loss in nats */
+    /* Of a model of one stack only, which has none of the members above: words that were predicted,
+     * the share of right ones, and the mean loss in nats */
     int64_t num_words;
     double right, loss;
 } srv_job_scores;
@@ -80,7 +80,7 @@ typedef struct srv_job_facts {
     double progress;                          /* completed share, 0 … 1 */
     int64_t step, num_steps, epoch;           /* num_steps: the number of training steps in all */
     double loss, rate, words_per_second;      /* rate: the learning rate */
-    int64_t elapsed_ms, remaining_ms;         /* since the job started; estimated until it ends */
+    int64_t elapsed_ms, remaining_ms;         /* time since the start; estimated time to the end */
     srv_job_validation validation;
     srv_job_best best;
     srv_job_scores scores;
@@ -90,7 +90,7 @@ typedef struct srv_job_facts {
     int64_t peak_bytes;     /* the most memory that the job has used; known when it has ended */
 } srv_job_facts;
 
-/* What an experiment has found, as the routes of a job's result and pictures answer it. */
+/* The result of an experiment, as the routes of a job's result and pictures answer it. */
 typedef struct srv_job_result {
     attn_arena *arena;    /* holds everything below; NULL: there is no result */
     srv_piece json, text; /* the findings as JSON and as text for terminals */
@@ -115,8 +115,8 @@ struct srv_job_entry {
     srv_job_event events[EVENTS_KEPT]; /* a ring: event number i is at i % EVENTS_KEPT */
     uint64_t first_event, next_event;  /* number of the oldest kept event; of the next one */
     int64_t told_ns;                   /* when the last progress event was added */
-    int failed;       /* errno value of trouble with the checkpoint that ended the run; 0: none */
-    int64_t again_ns; /* a job that waits does not run before; after such trouble */
+    int failed; /* errno value, if the run ended because its checkpoint could not be read; else 0 */
+    int64_t again_ns;               /* when a job runs again whose checkpoint could not be read */
     struct srv_job_reader *readers; /* the streams that follow the job (job_events.c) */
     srv_job_result result;
     struct srv_job_look *look; /* of a job of the kind look or store; NULL: another kind */
@@ -139,7 +139,7 @@ struct srv_jobs {
     srv_models *models;
     srv_log *log;
     srv_held_list list; /* the jobs, in order of creation */
-    size_t count;       /* of jobs but looks and stores; unread ones count */
+    size_t count;       /* number of jobs, unread ones included, looks and stores not */
     srv_job_unread *unread;
     int64_t tried_ns;         /* when the unread jobs were tried last */
     srv_job_entry *restoring; /* the job that is being restored, before it is in the list */
@@ -182,9 +182,9 @@ bool srv_jobs_dir_put(srv_jobs *jobs, const srv_job_entry *e, const char *suffix
  * *data is unchanged. EBADMSG: the file is not as it was written. */
 int srv_jobs_dir_get(const srv_jobs *jobs, const srv_job_entry *e, const char *suffix,
                      const srv_strings *files, attn_arena *arena, srv_piece *data);
-/* Removes all files of the job, its description first: without that there is no job. Returns 0, or
- * the errno value of the first file that could not be removed, which is also logged. The caller has
- * the lock. */
+/* Removes all files of the job, its description first, because a start restores jobs by their
+ * descriptions. Returns 0, or the errno value of the first file that could not be removed, which is
+ * also logged. The caller has the lock. */
 int srv_jobs_dir_remove(srv_jobs *jobs, const srv_job_entry *e);
 /* Removes the file <id><suffix> durably, if there is one. Returns 0 or an errno value. */
 int srv_jobs_dir_drop(srv_jobs *jobs, const srv_job_entry *e, const char *suffix);
@@ -192,8 +192,8 @@ int srv_jobs_dir_drop(srv_jobs *jobs, const srv_job_entry *e, const char *suffix
  * jobs. Returns 0. If the directory cannot be used, prints one line to standard error and returns an
  * exit code (SRV_EXIT_*). */
 int srv_jobs_dir_open(srv_jobs *jobs);
-/* Returns the errno value for which the files of the job with this id cannot be read now; 0: there is
- * no such job. The caller has the lock. */
+/* If the files of the job with this id cannot be read now, returns the errno value that says why,
+ * else 0. The caller has the lock. */
 int srv_jobs_dir_unread(const srv_jobs *jobs, const char *id);
 /* Tries from time to time to restore the jobs that could not be read. Called by one thread alone,
  * without the lock. */
@@ -237,8 +237,8 @@ bool srv_jobs_start_threads(srv_jobs *jobs); /* false: out of memory or threads 
 
 /* job_events.c. The caller has the lock. */
 
-/* What an event of progress says: of a training all members but `progress`, of other jobs only
- * `progress` and `remaining_ms`. */
+/* The members of a progress event. Events of a training have all but `progress`; events of other
+ * jobs have only `progress` and `remaining_ms`. */
 typedef struct srv_job_progress {
     double progress; /* 0 … 1 */
     bool trains;
@@ -256,7 +256,8 @@ void srv_job_tell_progress(srv_job_entry *e, const srv_job_progress *now);
 void srv_job_tell_share(srv_job_entry *e); /* progress, of jobs that do not train, if it is due */
 void srv_job_tell_checkpoint(srv_job_entry *e, uint64_t step);
 void srv_job_tell_line(srv_job_entry *e, const char *line);
-/* Returns whether a progress event is to be told now: 0.2 s after the last one, or if it `must` be. */
+/* Returns whether a progress event is due: 0.2 s after the last one, or in any case if `must` is
+ * true. */
 bool srv_job_is_tell_due(srv_job_entry *e, bool must);
 void srv_job_wake(srv_job_entry *e); /* makes the readers look for new events or the end */
 void srv_job_events_free(srv_job_entry *e);
@@ -275,8 +276,8 @@ void srv_job_store(srv_job_entry *e, const attn_model *model, const struct srv_t
  * is no room for it, this is logged, and becomes the error of the job if it has none. Returns 0, or
  * the errno value of trouble for which the file cannot be read now. */
 int srv_job_restore_model(srv_job_entry *e);
-/* Tells the registry that the model of the job with this id, if it has one, cannot be read now, for the
- * errno value `failed`; 0: it can be, or there is none. */
+/* Tells the registry whether the model of the job with this id can be read. `failed`: the errno
+ * value for which it cannot be read now; 0: it can be read, or the job has no model. */
 void srv_job_await_model(srv_jobs *jobs, const char *id, int failed);
 
 /* job_experiment.c: runs an experiment to its end on a job thread, within the memory of `reserve`.

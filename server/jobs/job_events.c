@@ -51,7 +51,7 @@ static void put_whole(attn_json_text *j, const void *number) {
     put_number(j, "%.0f", floor(*(const double *)number));
 }
 
-/* What an event of the state says. */
+/* The members of a state event. */
 typedef struct state_event {
     int state;
     bool looks;  /* it is of a look or a store, with `result` */

@@ -139,8 +139,9 @@ static attn_status report_findings(work *w, const attn_findings *found, attn_err
     return ATTN_OK;
 }
 
-/* Reads a file of the result. If its contents are wrong, *data stays empty, and the error of the job
- * says so, after what it says already. Returns 0 or the errno value of trouble. */
+/* Reads a file of the result. If its contents are wrong, *data stays empty, and a sentence about it
+ * is appended to the error of the job. If the file cannot be read now, returns the errno value,
+ * else 0. */
 static int restore_file(srv_job_entry *e, const char *suffix, const srv_strings *files,
                         attn_arena *arena, srv_piece *data) {
     char said[ERROR_TEXT], text[ERROR_TEXT];
@@ -230,8 +231,8 @@ attn_status srv_job_experiment(srv_job_entry *e, srv_reserve *reserve, attn_erro
 
 /* --- for requests --- */
 
-/* Says why a job in this state has no result or no picture of the name. `lost`: it had one, whose
- * file was damaged. */
+/* Sets the problem that a job in this state has no result, or no picture of the name. `lost`: the
+ * job had one, but its file is damaged. */
 static void say_none(srv_request *req, const srv_job_entry *e, int state, bool lost) {
     if (lost)
         srv_problem(req, SRV_DAMAGED, NULL,
@@ -255,9 +256,9 @@ static void say_none(srv_request *req, const srv_job_entry *e, int state, bool l
             e->id, srv_job_states[state]);
 }
 
-/* Copies the data `of` of a job in this state into the request's arena, because the job may be
- * deleted while the answer is sent. NULL: a problem is set, because memory ran out, `of` is empty,
- * or its file is `lost`. */
+/* Copies a part of the result into the request's arena, because the job may be deleted while the
+ * answer is sent. `state` is that of the job. NULL: a problem is set, because memory ran out or the
+ * part is empty; `lost`: it is empty because its file is damaged. */
 static const srv_piece *copy_piece(srv_request *req, srv_job_entry *e, int state,
                                    const srv_piece *of, bool lost) {
     srv_piece *out = attn_arena_zeroed(req->arena, 1, sizeof *out);

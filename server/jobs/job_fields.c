@@ -1,4 +1,5 @@
-/* The field table of the bodies of POST /v1/jobs. `attnd train` has options of the rows of training. */
+/* The field table of the bodies of POST /v1/jobs. The rows of training are also the options of
+ * `attnd train`. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

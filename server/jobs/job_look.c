@@ -16,8 +16,8 @@
 #include "request/shared.h"
 
 enum {
-    LOOKS_MOST = 64, /* looks that may wait and run, and ended ones that are remembered */
-    ENDED_S = 600,   /* for how long an ended look is remembered */
+    LOOKS_MOST = 64, /* most looks that wait or run; also, most ended ones that are kept */
+    ENDED_S = 600,   /* for how long an ended look is kept */
     TYPE_TEXT = 64,  /* buffer size of a media type */
 };
 
@@ -132,7 +132,7 @@ void srv_looks_tick(srv_jobs *jobs, int64_t now_ns) {
 static void tell_progress(void *ctx, double done) {
     srv_job_entry *e = ctx;
     pthread_mutex_lock(&e->jobs->lock);
-    if (done > e->facts.progress) { /* threads may tell in another order */
+    if (done > e->facts.progress) { /* threads may report out of order */
         srv_job_set_progress(e, done);
         srv_job_tell_share(e);
     }

@@ -111,14 +111,14 @@ bool srv_attention_norms(const srv_attention_call *call);
 const attn_tensor *srv_attention_w_o(const srv_attention_call *call);
 /* Returns the first wanted stage, which the run itself computes. */
 attn_stage srv_attention_stage(const srv_attention_call *call);
-/* Describes the tensors that `want` (bits of SRV_WANT_TENSORS) selects, in the order of the answer.
- * Returns their number. */
+/* Lists names, shapes and sizes of the tensors in `want` (bits of SRV_WANT_TENSORS), in the order
+ * of the answer. Returns their number. */
 size_t srv_attention_results(const srv_attention_call *call, unsigned want,
                              srv_result rows[SRV_RESULTS]);
 /* Removes the axis of the one query, of length 1, from a dense tensor that has a shape. The axis is
  * the last one if `from_end` is 1, and the last but one if it is 2. */
 void srv_drop_axis(attn_tensor *t, int from_end);
-/* Gives a dense tensor that has a shape so many axes of length 1 in front. */
+/* Puts `count` axes of length 1 in front of a dense tensor that has a shape. */
 void srv_add_axes(attn_tensor *t, int count);
 /* Returns the path of a tensor in the answer: "weights", or "scores/raw". NULL: out of memory. */
 const char *srv_result_path(const srv_attention_call *call, const srv_result *row);
@@ -126,11 +126,11 @@ const char *srv_result_path(const srv_attention_call *call, const srv_result *ro
  * false: a problem is set. */
 bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t slots,
                          srv_attention_bill *out);
-/* Returns whether the mask has a pattern or a window. Then *computed is the number of cells that the pass
- * computes; it skips the others. */
+/* Returns whether the pass skips cells, because the mask has a pattern or a window. If so,
+ * *computed is the number of cells that the pass computes. */
 bool srv_attention_skips(const srv_attention_call *call, const attn_mask *mask, double *computed);
-/* Returns the operations of the bill without those of cells that the pass skips by the positions of
- * queries and keys. If they cannot be counted, it returns all operations. */
+/* Returns the operations of the bill, less those of cells that the pass skips because of the
+ * positions of queries and keys. If these cells cannot be counted, returns all operations. */
 double srv_attention_needed(const srv_attention_call *call, const srv_attention_bill *bill);
 /* Returns the operations of the bill if the pass computes so many of its cells. */
 double srv_attention_operations(const srv_attention_call *call, const srv_attention_bill *bill,

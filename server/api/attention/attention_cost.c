@@ -24,8 +24,8 @@
 #define TANH_OPERATIONS   10.0
 #define DOUBLE_OPERATIONS 16.0
 #define EDIT_OPERATIONS   250.0
-/* How many operations in double take the time of one of a verified row, whose operands are packed
- * anew. */
+/* Time of an operation of `verify` in operations in double. It takes longer because the operands of
+ * each verified row are packed again. */
 #define PACKED_ANEW 3.5
 
 /* Returns the number of rows of queries plus that of keys, over all batch entries and heads. An
@@ -134,7 +134,8 @@ static double verify_operations(const srv_attention_call *call) {
     return 2 * (double)call->body.verify * (double)d->S * (double)(d->score_width + d->Ev);
 }
 
-/* Adds the cost of further runs for the scores of more stages, of which `scores` are in the answer. */
+/* Adds the cost of the further runs that an answer with the scores of several stages needs;
+ * `scores` is the number of stages. */
 static bool add_stages(const srv_attention_call *call, size_t scores, size_t slots,
                        srv_attention_bill *bill, double *computed) {
     const double runs = scores > 1 ? (double)(scores - 1) : 0;
@@ -212,8 +213,8 @@ double srv_attention_operations(const srv_attention_call *call, const srv_attent
     return bill->operations - skipped * attn_attention_cell_operations(&call->body.operation.dims);
 }
 
-/* Returns how many cells of the bill the pass computes after those that it skips by the positions
- * of queries and keys. If they cannot be counted, it returns all cells. */
+/* Returns the cells of the bill, less those that the pass skips because of the positions of queries
+ * and keys. If these cannot be counted, returns all cells. */
 static double computed_cells(const srv_attention_call *call, const srv_attention_bill *bill) {
     attn_mask_spec positions = call->body.operation.shaped->mask;
     attn_mask *mask;
@@ -234,8 +235,8 @@ double srv_attention_needed(const srv_attention_call *call, const srv_attention_
     return srv_attention_operations(call, bill, computed_cells(call, bill));
 }
 
-/* Sets the cells and operations that count for the limits: if all are too many, those that the pass
- * computes. Heatmaps and analyses read all cells. */
+/* Sets the cells and operations that are compared with the limits. If all cells are too many, only
+ * the cells that the pass computes count, but heatmaps and analyses read all cells. */
 static void count_for_limits(const srv_attention_call *call, srv_cost *cost) {
     const srv_config *config = call->req->app->config;
     if ((cost->cells <= config->max_cells && cost->operations <= config->max_operations) ||

@@ -130,8 +130,8 @@ static list list_gradients(const srv_attention_call *call, const srv_gradients *
     return l;
 }
 
-/* Gives the scores the axes of the other results, and removes the axis that the tensors got in
- * addition to those that were sent. */
+/* Gives the gradient of the scores the axes of the other results. If the request had one query
+ * without an axis, removes the axis of queries from the gradients. */
 static void reshape_gradients(const srv_attention_call *call, srv_gradients *g) {
     const attn_mask_spec *mask = &call->body.operation.in.mask;
     srv_add_axes(&g->inputs.scores, call->body.operation.extra_axes);

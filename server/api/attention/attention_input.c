@@ -1,5 +1,6 @@
-/* The field table of POST /v1/attention. Beside those of the operation, its fields say what the answer
- * has; this file refuses combinations of them that a field table cannot express. */
+/* The field table of POST /v1/attention: the fields of the operation, and fields that choose the
+ * parts of the answer. This file also refuses combinations of fields that a table cannot express.
+ * */
 #include <float.h>
 #include <math.h>
 #include <stddef.h>
@@ -77,7 +78,7 @@ void srv_attention_init(srv_attention_body *body) {
 
 /* --- what the answer has --- */
 
-/* Refuses what a request without values cannot have. */
+/* Refuses fields and items of `return` that need values. */
 static bool check_valueless(const srv_scope *scope, unsigned items) {
     static const char *const fields[] = {"grad_output", "past_key", "verify"};
     static const struct {

@@ -83,8 +83,8 @@ void srv_add_axes(attn_tensor *t, int count) {
         *t = attn_tensor_dense(t->data, t->dtype, add_dims(t->dims, t->rank, count), t->dims);
 }
 
-/* Returns the shape of the weights in the answer, which may have no head axis, as the number of its
- * axes. */
+/* Stores the shape of the weights in the answer in `dims`, without a head axis if the weights are
+ * averaged over heads. Returns the number of axes. */
 static int weights_shape(const srv_attention_call *call, size_t dims[ATTN_MAX_RANK]) {
     const attn_attention_dims *d = &call->body.operation.dims;
     memcpy(dims, d->weights, sizeof d->weights);

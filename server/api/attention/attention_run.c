@@ -196,7 +196,8 @@ static attn_status draw_stage(srv_attention_call *call, attn_stage stage, attn_h
                                        req->arena, maps, err);
 }
 
-/* Makes the heatmaps of all stages that a picture shows: for each head one after the other. */
+/* Makes the heatmaps of all stages that a picture shows. The heatmaps of a head are neighbours, in
+ * the order of the stages. */
 static attn_status draw_stages(srv_attention_call *call, attn_error *err) {
     const size_t n = call->stage_count;
     attn_heatmaps all = {0}, one;
@@ -251,7 +252,7 @@ static attn_status run_stages(srv_attention_call *call, attn_error *err) {
     return status;
 }
 
-/* Makes the results that the run itself does not compute. */
+/* Makes operands, row sums and weighted values, which the run itself does not compute. */
 static attn_status read_operands(srv_attention_call *call, attn_error *err) {
     srv_request *req = call->req;
     const attn_tensor *weights = call->body.operation.in.dropout_p > 0
