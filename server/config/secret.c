@@ -15,6 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "system/files.h"
+
 #define SECRET_MOST ((size_t)1 << 20) /* largest file in bytes */
 
 bool srv_secret_salt(srv_digest *salt) {
@@ -64,11 +66,9 @@ bool srv_secret_read(const char *setting, const char *path, char **text, size_t 
         srv_config_short(err, "read a file of secrets");
         goto out;
     }
-    ssize_t got;
-    while ((got = read(fd, data + used, SECRET_MOST - used)) > 0 || (got < 0 && errno == EINTR))
-        used += got > 0 ? (size_t)got : 0;
-    ok = got == 0 ||
-         srv_config_refuse(err, "%s: cannot read %.200s: %s", setting, path, strerror(errno));
+    const int failed = srv_file_fill(fd, data, SECRET_MOST, &used);
+    ok = !failed ||
+         srv_config_refuse(err, "%s: cannot read %.200s: %s", setting, path, strerror(failed));
 out:
     if (fd >= 0)
         close(fd);

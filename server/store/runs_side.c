@@ -22,17 +22,10 @@ enum { CHECK_SIZE = sizeof CHECK - 1 + 8 + 1 }; /* of the last line: 8 digits an
 /* Reads the whole file into `text`, which has room for size + 1 bytes. Returns 0 or an errno
  * value. */
 static int read_all(int fd, char *text, size_t size) {
-    size_t at = 0;
-    while (at < size) {
-        const ssize_t n = read(fd, text + at, size - at);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return n ? errno : EBADMSG;
-        at += (size_t)n;
-    }
-    text[size] = 0;
-    return 0;
+    size_t used = 0;
+    const int failed = srv_file_fill(fd, text, size, &used);
+    text[used] = 0;
+    return failed || used == size ? failed : EBADMSG;
 }
 
 /* Returns the value if the line begins with `name` and a space, else NULL. */

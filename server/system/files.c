@@ -29,6 +29,18 @@ int srv_file_open(int dir, const char *name, bool follow, struct stat *about) {
     return -failed;
 }
 
+int srv_file_fill(int fd, char *to, size_t room, size_t *used) {
+    while (*used < room) {
+        const ssize_t n = read(fd, to + *used, room - *used);
+        if (n == 0)
+            return 0;
+        if (n < 0 && errno != EINTR)
+            return errno;
+        *used += n > 0 ? (size_t)n : 0;
+    }
+    return 0;
+}
+
 srv_verdict srv_file_judge(int failed) {
     switch (failed) {
     case ENOENT:

@@ -19,6 +19,10 @@
  * or a device. */
 int srv_file_open(int dir, const char *name, bool follow, struct stat *about);
 
+/* Reads from the descriptor until its end, or until `to` holds `room` bytes. *used is the number of bytes
+ * in `to`, before and after. Returns 0 or an errno value. */
+int srv_file_fill(int fd, char *to, size_t room, size_t *used);
+
 /* Why a file could not be used, by the errno value. */
 typedef enum srv_verdict {
     SRV_FILE_ABSENT,  /* there is none of this name */

@@ -24,27 +24,20 @@
 
 int srv_read_file(const char *path, char **text, size_t *size) {
     char *data = NULL;
-    size_t used = 0, room = 4096;
+    size_t used = 0, room = 2048;
     struct stat info;
     int failed = 0;
-    int fd = srv_file_open(AT_FDCWD, path, true, &info);
+    const int fd = srv_file_open(AT_FDCWD, path, true, &info);
     if (fd < 0)
         return -fd;
-    while (!failed) {
-        char *grown = data && used + 1 < room ? data : realloc(data, data ? (room *= 2) : room);
-        if (!grown || room > FILE_MOST) {
-            data = grown ? grown : data;
-            failed = grown ? EFBIG : ENOMEM;
-            break;
-        }
-        data = grown;
-        ssize_t got = read(fd, data + used, room - used - 1);
-        if (got < 0 && errno != EINTR)
-            failed = errno;
-        if (got == 0)
-            break;
-        used += got > 0 ? (size_t)got : 0;
-    }
+    do {
+        room *= 2;
+        char *grown = room > FILE_MOST ? NULL : realloc(data, room);
+        failed = grown ? 0 : room > FILE_MOST ? EFBIG : ENOMEM;
+        data = grown ? grown : data;
+        if (!failed)
+            failed = srv_file_fill(fd, data, room - 1, &used);
+    } while (!failed && used == room - 1);
     close(fd);
     if (failed) {
         free(data);
