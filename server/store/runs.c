@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "base/try.h"
 #include "load/budget.h"
@@ -195,23 +194,6 @@ attn_status srv_runs_open_image(const srv_config *config, srv_runs_entry *e, att
     return ATTN_OK;
 }
 
-bool srv_runs_new_id(char id[SRV_RUN_ID + 1]) {
-    unsigned char bytes[SRV_RUN_ID / 2];
-    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
-        return false;
-    for (size_t i = 0; i < sizeof bytes; i++)
-        snprintf(id + 2 * i, 3, "%02x", bytes[i]);
-    return true;
-}
-
-const srv_run *srv_runs_too_large(srv_request *req, const char *pointer, size_t bytes) {
-    srv_problem_limit(req, SRV_TOO_LARGE, pointer, (double)req->app->config->runs_bytes,
-                      "runs_bytes",
-                      "the run needs %zu bytes; all stored runs together may use %lld", bytes,
-                      (long long)req->app->config->runs_bytes);
-    return NULL;
-}
-
 /* Allocates memory for an image of the owner. While the memory budget is exhausted, removes other
  * runs and tries again. NULL: no run may be removed for it. */
 static void *take_image(srv_runs *s, srv_owner owner, size_t size) {
@@ -263,20 +245,6 @@ static const srv_run *store_failed(srv_request *req, srv_runs_entry *e, const at
     srv_runs_entry_free(e);
     srv_problem_error(req, err);
     return NULL;
-}
-
-void srv_runs_refuse(srv_request *req, const char *pointer, int failed) {
-    const double most = (double)req->app->config->runs_bytes;
-    if (failed == ENOBUFS)
-        srv_problem_limit(req, SRV_STORAGE_FULL, pointer, most, "runs_bytes",
-                          "no room for the run is left: with it you would have the most of "
-                          "runs_bytes, and you have no older run that could make room for it");
-    else if (failed == EAGAIN)
-        srv_problem_limit(req, SRV_STORAGE, pointer, most, "runs_bytes",
-                          "the runs that clients are sending now take all the room for them; try "
-                          "again a little later");
-    else
-        srv_problem_file(req, pointer, "the run cannot be written to runs_dir", failed);
 }
 
 const srv_run *srv_runs_admit(srv_request *req, const char *pointer, srv_runs_entry *e) {
@@ -337,10 +305,6 @@ const srv_run *srv_runs_store_as(srv_request *req, const char *id, const attn_ru
 }
 
 /* --- holding --- */
-
-bool srv_runs_is_id(const char *id) {
-    return strlen(id) == SRV_RUN_ID && strspn(id, "0123456789abcdef") == SRV_RUN_ID;
-}
 
 static const srv_run *refuse_missing_run(srv_request *req, const char *id, bool gone) {
     if (gone)
@@ -501,10 +465,29 @@ static const srv_run *hold_in_dir(srv_request *req, const char *id) {
     return run;
 }
 
+/* Returns whether the request has a key or the token of the run. This is no use of the run. */
+static bool may_read(srv_request *req, const char *id) {
+    srv_runs *s = req->app->runs;
+    const srv_run *run = NULL;
+    if (!req->read_token)
+        return true;
+    if (!srv_runs_hold_growing(req, id, &run)) {
+        pthread_mutex_lock(&s->lock);
+        srv_runs_entry *e = srv_runs_find(s, id);
+        if (e)
+            e->held.holds++;
+        pthread_mutex_unlock(&s->lock);
+        run = e ? &e->run : s->has_dir ? srv_runs_hold_file(req, id) : NULL;
+    }
+    const bool may = run && srv_request_opens(req, run->read_token);
+    srv_run_release(req, run);
+    return may;
+}
+
 const srv_run *srv_run_hold(srv_request *req, const char *id) {
     srv_runs *s = req->app->runs;
     srv_runs_tick(s);
-    if (req->read_token && !(srv_runs_is_id(id) && srv_runs_may_read(req, id))) {
+    if (req->read_token && !(srv_runs_is_id(id) && may_read(req, id))) {
         if (req->reply.status < 500) /* a file that cannot be opened now tells nothing */
             srv_request_refuse_token(req);
         return NULL;

@@ -16,7 +16,6 @@
 #include "system/files.h"
 
 enum {
-    NAME = SRV_RUNS_NAME,
     HOUR = 3600,            /* in seconds */
     MARKS = 8192,           /* most <id>.gone files; the oldest beyond them are deleted */
     HEADER_BYTES = 1 << 16, /* arena limit for the tensor names and metadata of one file */
@@ -111,19 +110,20 @@ static void note_access(srv_runs_dir *dir, const char *id) {
     pthread_mutex_unlock(&dir->lock);
 }
 
+static int read_side(const srv_runs_dir *dir, const char *id, const char *suffix,
+                     srv_runs_side *out) {
+    return srv_runs_side_read(dir->fd, srv_runs_dir_name(id, suffix).text, out);
+}
+
 /* Reads <id>.checks after the run's file was opened. It is written before the run gets its name and
  * deleted after that, so if it is missing and the run still has its name, there never was one. */
 static int read_checks(const srv_runs_dir *dir, const char *id, srv_runs_side *side) {
-    char name[NAME];
-    srv_runs_dir_name(name, id, SRV_RUNS_CHECKS);
-    const int failed = srv_runs_side_read(dir->fd, name, side);
+    const int failed = read_side(dir, id, SRV_RUNS_CHECKS, side);
     return failed != ENOENT || srv_runs_dir_lacks(dir, id, SRV_RUNS_FILE) ? failed : 0;
 }
 
 static int map_own(srv_runs_dir *dir, const char *id, srv_mapped **out, srv_runs_side *side) {
-    char name[NAME];
-    srv_runs_dir_name(name, id, SRV_RUNS_FILE);
-    int failed = srv_mapped_open(dir->fd, name, false, out);
+    int failed = srv_mapped_open(dir->fd, srv_runs_dir_name(id, SRV_RUNS_FILE).text, false, out);
     if (failed == EISDIR || failed == ESPIPE || failed == ELOOP)
         return ENODATA;
     if (!failed && (failed = read_checks(dir, id, side)) != 0)
@@ -146,10 +146,8 @@ int srv_runs_dir_open_adopted(const srv_runs_dir *dir, const srv_runs_side *side
 }
 
 static int map_adopted(srv_runs_dir *dir, const char *id, srv_mapped **out, srv_runs_side *side) {
-    char name[NAME];
     srv_capture file;
-    srv_runs_dir_name(name, id, SRV_RUNS_ADOPTED);
-    int failed = srv_runs_side_read(dir->fd, name, side);
+    int failed = read_side(dir, id, SRV_RUNS_ADOPTED, side);
     if (failed)
         return failed;
     failed = side->path ? srv_runs_dir_open_adopted(dir, side, &file) : EBADMSG;
@@ -184,13 +182,8 @@ static srv_owner owner_of_image(const void *data, size_t size) {
 }
 
 int srv_runs_dir_side(const srv_runs_dir *dir, const char *id, srv_runs_side *out) {
-    char name[NAME];
-    srv_runs_dir_name(name, id, SRV_RUNS_CHECKS);
-    const int failed = srv_runs_side_read(dir->fd, name, out);
-    if (failed != ENOENT)
-        return failed;
-    srv_runs_dir_name(name, id, SRV_RUNS_ADOPTED);
-    return srv_runs_side_read(dir->fd, name, out);
+    const int failed = read_side(dir, id, SRV_RUNS_CHECKS, out);
+    return failed == ENOENT ? read_side(dir, id, SRV_RUNS_ADOPTED, out) : failed;
 }
 
 /* Reads the owner of a run: the one that its side file names, or else the one that the metadata of its
@@ -263,9 +256,7 @@ static void touch_run(const srv_runs_dir *dir, srv_runs_item *item, const char *
                       int64_t now) {
     const struct timespec times[2] = {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_OMIT}};
     struct stat st;
-    char name[NAME];
-    srv_runs_dir_name(name, item->id, suffix);
-    utimensat(dir->fd, name, times, AT_SYMLINK_NOFOLLOW);
+    utimensat(dir->fd, srv_runs_dir_name(item->id, suffix).text, times, AT_SYMLINK_NOFOLLOW);
     if (srv_runs_dir_look_at(dir, item->id, &st))
         item->access_ns = srv_ns_of(&st.st_atim);
     item->touched_ns = item->since_ns = now;
@@ -320,10 +311,9 @@ srv_run_presence srv_runs_dir_use(srv_runs_dir *dir, const char *id, int64_t *en
 /* --- writing --- */
 
 static int write_file(const srv_runs_dir *dir, const char *id, const attn_run_image *image) {
-    char run[NAME];
+    const srv_runs_name name = srv_runs_dir_name(id, SRV_RUNS_FILE);
     srv_new_file file;
-    srv_runs_dir_name(run, id, SRV_RUNS_FILE);
-    const int failed = srv_new_file_open(&file, dir->fd, run);
+    const int failed = srv_new_file_open(&file, dir->fd, name.text);
     if (failed)
         return failed;
     for (size_t i = 0; i < image->count; i++)
@@ -411,7 +401,7 @@ static void look_at_run(sweep *s, const char *name) {
 /* Deletes checksums whose run is gone. An unfinished run keeps them: a writer writes them before it
  * renames the run's .part file, so that file is looked for before the run. */
 static void look_at_checks(sweep *s, const char *name) {
-    char part[NAME + sizeof SRV_PART];
+    char part[sizeof(srv_runs_name) + sizeof SRV_PART];
     snprintf(part, sizeof part, "%.*s" SRV_RUNS_FILE SRV_PART, SRV_RUN_ID, name);
     const int unfinished = srv_part_sweep(s->dir->fd, part);
     if (!unfinished && srv_runs_dir_lacks(s->dir, name, SRV_RUNS_FILE))
@@ -453,7 +443,7 @@ static bool each_name(const srv_runs_dir *dir, void (*look)(sweep *, const char 
 
 /* An <id>.gone file. */
 typedef struct mark {
-    char name[NAME];
+    srv_runs_name name;
     int64_t made_ns;
 } mark;
 
@@ -470,7 +460,7 @@ static void take_mark(sweep *s, const char *name) {
         fstatat(s->dir->fd, name, &st, AT_SYMLINK_NOFOLLOW))
         return;
     mark *at = &m->list[m->count++];
-    snprintf(at->name, sizeof at->name, "%s", name);
+    at->name = srv_runs_dir_name(name, SRV_RUNS_GONE);
     at->made_ns = srv_ns_of(&st.st_mtim);
 }
 
@@ -487,7 +477,7 @@ static void drop_marks(srv_runs_dir *dir, size_t count) {
     if (m.list && each_name(dir, take_mark, &m.base) && m.count > left) {
         qsort(m.list, m.count, sizeof *m.list, by_age);
         for (size_t i = 0; i < m.count - left; i++)
-            unlinkat(dir->fd, m.list[i].name, 0);
+            unlinkat(dir->fd, m.list[i].name.text, 0);
     }
     free(m.list);
 }

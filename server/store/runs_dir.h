@@ -28,7 +28,10 @@
 #define SRV_RUNS_KEPT    ".kept"
 #define SRV_RUNS_GONE    ".gone"
 
-enum { SRV_RUNS_NAME = SRV_RUN_ID + 16 }; /* buffer size of a file name: id, suffix and NUL */
+/* The name of a file in the directory. */
+typedef struct srv_runs_name {
+    char text[SRV_RUN_ID + 16]; /* id, suffix and NUL */
+} srv_runs_name;
 
 typedef struct srv_runs_dir {
     int fd;          /* of the directory */
@@ -94,8 +97,10 @@ void srv_runs_dir_look(srv_runs_dir *dir, srv_runs_state *out);
 
 /* --- runs_files.c --- */
 
-/* Writes the name of a file: the first SRV_RUN_ID characters of `id`, and the suffix. */
-void srv_runs_dir_name(char name[SRV_RUNS_NAME], const char *id, const char *suffix);
+/* Returns the name of a file: the first SRV_RUN_ID characters of `id`, and the suffix. */
+srv_runs_name srv_runs_dir_name(const char *id, const char *suffix);
+/* Deletes a file of the run. Returns 0 or an errno value. */
+int srv_runs_dir_unlink(const srv_runs_dir *dir, const char *id, const char *suffix);
 /* Returns whether the run surely has no file with this suffix. */
 bool srv_runs_dir_lacks(const srv_runs_dir *dir, const char *id, const char *suffix);
 /* Looks for the file that makes the run exist. Returns its suffix. NULL: there is none (errno is

@@ -7,22 +7,20 @@
 #include "store/runs_dir.h"
 #include "system/files.h"
 
-void srv_runs_dir_name(char name[SRV_RUNS_NAME], const char *id, const char *suffix) {
-    snprintf(name, SRV_RUNS_NAME, "%.*s%s", SRV_RUN_ID, id, suffix);
+srv_runs_name srv_runs_dir_name(const char *id, const char *suffix) {
+    srv_runs_name name;
+    snprintf(name.text, sizeof name.text, "%.*s%s", SRV_RUN_ID, id, suffix);
+    return name;
 }
 
 bool srv_runs_dir_lacks(const srv_runs_dir *dir, const char *id, const char *suffix) {
-    char name[SRV_RUNS_NAME];
-    srv_runs_dir_name(name, id, suffix);
-    return srv_file_lacks(dir->fd, name);
+    return srv_file_lacks(dir->fd, srv_runs_dir_name(id, suffix).text);
 }
 
 const char *srv_runs_dir_look_at(const srv_runs_dir *dir, const char *id, struct stat *st) {
     static const char *const suffixes[] = {SRV_RUNS_FILE, SRV_RUNS_ADOPTED};
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
-        char name[SRV_RUNS_NAME];
-        srv_runs_dir_name(name, id, suffixes[i]);
-        if (!fstatat(dir->fd, name, st, AT_SYMLINK_NOFOLLOW))
+        if (!fstatat(dir->fd, srv_runs_dir_name(id, suffixes[i]).text, st, AT_SYMLINK_NOFOLLOW))
             return suffixes[i];
         if (srv_file_judge(errno) == SRV_FILE_TROUBLE)
             return NULL;
@@ -33,17 +31,13 @@ const char *srv_runs_dir_look_at(const srv_runs_dir *dir, const char *id, struct
 
 size_t srv_runs_dir_bytes(const srv_runs_dir *dir, const char *id, const struct stat *st) {
     struct stat kept;
-    char name[SRV_RUNS_NAME];
-    srv_runs_dir_name(name, id, SRV_RUNS_KEPT);
-    const bool has_kept = !fstatat(dir->fd, name, &kept, AT_SYMLINK_NOFOLLOW);
+    const bool has_kept =
+        !fstatat(dir->fd, srv_runs_dir_name(id, SRV_RUNS_KEPT).text, &kept, AT_SYMLINK_NOFOLLOW);
     return (size_t)st->st_size + (has_kept ? (size_t)kept.st_size : 0);
 }
 
-/* Deletes a file of the run. Returns 0 or an errno value. */
-static int unlink_file(const srv_runs_dir *dir, const char *id, const char *suffix) {
-    char name[SRV_RUNS_NAME];
-    srv_runs_dir_name(name, id, suffix);
-    return unlinkat(dir->fd, name, 0) ? errno : 0;
+int srv_runs_dir_unlink(const srv_runs_dir *dir, const char *id, const char *suffix) {
+    return unlinkat(dir->fd, srv_runs_dir_name(id, suffix).text, 0) ? errno : 0;
 }
 
 /* Creates <id>.gone before it deletes the run, so that other daemons always find one of both. On a
@@ -51,21 +45,20 @@ static int unlink_file(const srv_runs_dir *dir, const char *id, const char *suff
  * is found that should have them. Returns 0 or an errno value; ENOENT: there was no such run. */
 static int remove_file(const srv_runs_dir *dir, const char *id) {
     struct stat st;
-    char name[SRV_RUNS_NAME];
     const char *suffix = srv_runs_dir_look_at(dir, id, &st);
     if (!suffix)
         return errno;
-    srv_runs_dir_name(name, id, SRV_RUNS_GONE);
-    int fd = openat(dir->fd, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    const int fd = openat(dir->fd, srv_runs_dir_name(id, SRV_RUNS_GONE).text,
+                          O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     if (fd >= 0)
         close(fd);
-    const int failed = unlink_file(dir, id, suffix);
+    const int failed = srv_runs_dir_unlink(dir, id, suffix);
     if (failed && failed != ENOENT)
-        unlink_file(dir, id, SRV_RUNS_GONE);
+        srv_runs_dir_unlink(dir, id, SRV_RUNS_GONE);
     if (failed)
         return failed;
-    unlink_file(dir, id, SRV_RUNS_KEPT);
-    unlink_file(dir, id, SRV_RUNS_CHECKS);
+    srv_runs_dir_unlink(dir, id, SRV_RUNS_KEPT);
+    srv_runs_dir_unlink(dir, id, SRV_RUNS_CHECKS);
     return 0;
 }
 

@@ -2,135 +2,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/try.h"
 #include "store/runs_table.h"
-
-/* --- checksums --- */
-
-bool srv_runs_sum_from(srv_runs_entry *e, const void *summed) {
-    e->summed = summed;
-    e->checked = calloc(attn_checksums_count(e->sums.size) / 64 + 1, sizeof *e->checked);
-    return e->checked != NULL;
-}
-
-attn_status srv_runs_take_sums(srv_runs_entry *e, attn_error *err) {
-    ATTN_TRY(attn_checksums_read(e->side.sums, e->image_size, e->arena, &e->sums, err));
-    return srv_runs_sum_from(e, e->image) ? ATTN_OK : attn_no_memory(err, "the stored run");
-}
-
-void srv_runs_adopt_again(srv_request *req, const char *id, const char *how) {
-    srv_problem(req, SRV_RUN_CHANGED, NULL,
-                "the file of run %s in captures_dir has changed: %s; adopt it again", id, how);
-}
-
-static bool refuse_block(srv_request *req, const srv_runs_entry *e, size_t block) {
-    if (e->side.path)
-        srv_runs_adopt_again(req, e->run.id, "its checksum is another one");
-    else
-        srv_problem(req, SRV_DAMAGED, NULL,
-                    "the file of run %s is damaged: the bytes from %zu on are not those that were "
-                    "stored",
-                    e->run.id, block * ATTN_CHECKSUM_BLOCK);
-    return false;
-}
-
-/* The blocks [at, end) that the bytes are in. */
-typedef struct blocks {
-    size_t at, end;
-} blocks;
-
-static blocks blocks_of(const srv_runs_entry *e, const void *from, size_t bytes) {
-    const uintptr_t at = (uintptr_t)from - (uintptr_t)e->summed;
-    if (!bytes || at >= e->sums.size)
-        return (blocks){0, 0};
-    const size_t end = bytes < e->sums.size - at ? at + bytes : e->sums.size;
-    return (blocks){at / ATTN_CHECKSUM_BLOCK, (end - 1) / ATTN_CHECKSUM_BLOCK + 1};
-}
-
-static bool is_checked(const srv_runs_entry *e, size_t block) {
-    const uint64_t word = atomic_load_explicit(&e->checked[block / 64], memory_order_relaxed);
-    return word >> block % 64 & 1;
-}
-
-static bool check_block(const srv_runs_entry *e, size_t block) {
-    const uint64_t bit = (uint64_t)1 << block % 64;
-    if (!attn_checksums_block_is_right(&e->sums, e->summed, block))
-        return false;
-    atomic_fetch_or_explicit(&e->checked[block / 64], bit, memory_order_relaxed);
-    return true;
-}
-
-bool srv_run_check(srv_request *req, const srv_run *run, const void *from, size_t bytes) {
-    const srv_runs_entry *e = run->entry;
-    const blocks all = blocks_of(e, from, bytes);
-    attn_error err = {0};
-    for (size_t i = all.at; i < all.end; i++) {
-        if (is_checked(e, i))
-            continue;
-        if (!check_block(e, i))
-            return refuse_block(req, e, i);
-        if (attn_control_check(&req->control, &err))
-            return srv_problem_error(req, &err);
-    }
-    return true;
-}
-
-bool srv_run_is_right(const srv_run *run, const void *from, size_t bytes) {
-    const srv_runs_entry *e = run->entry;
-    const blocks all = blocks_of(e, from, bytes);
-    bool right = true;
-    for (size_t i = all.at; i < all.end && right; i++)
-        right = is_checked(e, i) || check_block(e, i);
-    return right;
-}
-
-/* A file without checksums is as it was if nobody has written to it. */
-srv_mapped_state srv_runs_look_at(const srv_runs_entry *e) {
-    srv_mapped_times seen;
-    const srv_mapped_state state = srv_mapped_check(e->mapped, &seen);
-    if (state == SRV_MAPPED_SAME || state == SRV_MAPPED_HURT)
-        return state;
-    bool right = state != SRV_MAPPED_WRITTEN || e->sums.size;
-    for (size_t i = 0; right && i < attn_checksums_count(e->sums.size); i++)
-        right = !is_checked(e, i) || attn_checksums_block_is_right(&e->sums, e->summed, i);
-    if (!right || state == SRV_MAPPED_OTHER)
-        return right ? SRV_MAPPED_OTHER : SRV_MAPPED_WRITTEN;
-    srv_mapped_accept(e->mapped, &seen);
-    return SRV_MAPPED_SAME;
-}
-
-size_t srv_runs_header_size(const srv_runs_entry *e) {
-    unsigned char lead[8]; /* the length of the header, little-endian */
-    uint64_t size = 0;
-    if (e->image_size < sizeof lead)
-        return e->image_size;
-    memcpy(lead, e->image, sizeof lead);
-    for (size_t i = sizeof lead; i-- > 0;)
-        size = size << 8 | lead[i];
-    const size_t rest = e->image_size - sizeof lead;
-    return sizeof lead + (size < rest ? (size_t)size : rest);
-}
-
-bool srv_runs_check_header(srv_request *req, const srv_runs_entry *e) {
-    return srv_run_check(req, &e->run, e->image, 1) &&
-           srv_run_check(req, &e->run, e->image, srv_runs_header_size(e));
-}
-
-bool srv_runs_is_same(srv_request *req, const srv_runs_entry *e) {
-    srv_capture file;
-    if (!e->side.path)
-        return true;
-    const int failed = srv_runs_dir_open_adopted(&req->app->runs->dir, &e->side, &file);
-    if (!failed)
-        srv_capture_close(&file);
-    else if (failed == ESTALE)
-        srv_runs_adopt_again(req, e->run.id, "it is not the file that was adopted");
-    else
-        srv_problem_file(req, NULL, "the file of the run cannot be opened in captures_dir", failed);
-    return !failed;
-}
 
 /* --- a run from a file --- */
 
@@ -212,14 +86,13 @@ static bool open_file(const import *m, int fd, size_t size) {
 static int write_side(const import *m, const char *suffix) {
     const srv_runs_entry *e = m->entry;
     srv_runs_side side = e->side;
-    char name[SRV_RUNS_NAME];
     char *text = malloc(attn_checksums_text_size(e->sums.size) + 1);
     if (!text)
         return ENOMEM;
     attn_checksums_write(&e->sums, text);
     side.sums = text;
-    srv_runs_dir_name(name, e->run.id, suffix);
-    const int failed = srv_runs_side_write(m->runs->dir.fd, name, &side);
+    const int failed =
+        srv_runs_side_write(m->runs->dir.fd, srv_runs_dir_name(e->run.id, suffix).text, &side);
     free(text);
     return failed;
 }
@@ -227,11 +100,8 @@ static int write_side(const import *m, const char *suffix) {
 /* Removes what a failed import has left under the names of the run. */
 static void remove_names(const import *m) {
     static const char *const suffixes[] = {SRV_RUNS_FILE, SRV_RUNS_ADOPTED, SRV_RUNS_CHECKS};
-    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
-        char name[SRV_RUNS_NAME];
-        srv_runs_dir_name(name, m->entry->run.id, suffixes[i]);
-        unlinkat(m->runs->dir.fd, name, 0);
-    }
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
+        srv_runs_dir_unlink(&m->runs->dir, m->entry->run.id, suffixes[i]);
 }
 
 static const srv_run *admit_import(const import *m) {
@@ -244,8 +114,7 @@ static const srv_run *admit_import(const import *m) {
 static int keep_file(const import *m, srv_new_file *file) {
     srv_runs_dir *dir = &m->runs->dir;
     const size_t size = m->entry->sums.size;
-    char name[SRV_RUNS_NAME];
-    srv_runs_dir_name(name, m->entry->run.id, SRV_RUNS_FILE);
+    const srv_runs_name name = srv_runs_dir_name(m->entry->run.id, SRV_RUNS_FILE);
     int failed = srv_runs_dir_reserve(dir, m->entry->owner, size);
     if (failed) {
         srv_new_file_drop(file);
@@ -256,7 +125,7 @@ static int keep_file(const import *m, srv_new_file *file) {
         srv_new_file_drop(file);
     else
         failed = srv_new_file_close(file);
-    if (!failed && !srv_mapped_name(m->entry->mapped, dir->fd, name))
+    if (!failed && !srv_mapped_name(m->entry->mapped, dir->fd, name.text))
         failed = ENOMEM;
     if (failed)
         remove_names(m);
@@ -446,7 +315,7 @@ static int copy_in(const import *m, const srv_capture *c, const char *name, srv_
 static const srv_run *copy_file(const import *m, const srv_capture *c) {
     attn_pool *pool = srv_request_pool(m->req);
     const int64_t most = m->runs->config->max_capture_bytes;
-    char name[SRV_RUNS_NAME];
+    const srv_runs_name name = srv_runs_dir_name(m->entry->run.id, SRV_RUNS_FILE);
     srv_new_file file;
     const srv_run *run = NULL;
     if (c->mark.size > (uint64_t)most) {
@@ -457,11 +326,10 @@ static const srv_run *copy_file(const import *m, const srv_capture *c) {
     }
     if (!begin_sums(m, c))
         return give_up(m);
-    srv_runs_dir_name(name, m->entry->run.id, SRV_RUNS_FILE);
     attn_pool_leave(pool);
     const size_t size = (size_t)c->mark.size;
     const int full = srv_runs_dir_expect(&m->runs->dir, srv_owner_of(m->req->owner), size, size);
-    const int failed = full ? full : copy_in(m, c, name, &file);
+    const int failed = full ? full : copy_in(m, c, name.text, &file);
     attn_pool_enter(pool);
     if (failed) {
         refuse_import(m, failed);

@@ -8,11 +8,9 @@
 #include "system/files.h"
 
 void *srv_runs_dir_answers(const srv_runs_dir *dir, const char *id, uint64_t print, size_t *size) {
-    char name[SRV_RUNS_NAME];
     struct stat st;
-    srv_runs_dir_name(name, id, SRV_RUNS_KEPT);
     *size = 0;
-    const int fd = srv_file_open(dir->fd, name, false, &st);
+    const int fd = srv_file_open(dir->fd, srv_runs_dir_name(id, SRV_RUNS_KEPT).text, false, &st);
     if (fd < 0)
         return NULL;
     const bool fits = st.st_size > 0 && st.st_size <= SRV_RUN_ANSWERS;
@@ -31,15 +29,14 @@ void *srv_runs_dir_answers(const srv_runs_dir *dir, const char *id, uint64_t pri
 }
 
 int srv_runs_dir_put_answers(srv_runs_dir *dir, const char *id, const void *image, size_t size) {
-    char name[SRV_RUNS_NAME];
+    const srv_runs_name name = srv_runs_dir_name(id, SRV_RUNS_KEPT);
     srv_new_file file;
-    srv_runs_dir_name(name, id, SRV_RUNS_KEPT);
-    int failed = srv_new_file_open(&file, dir->fd, name);
+    int failed = srv_new_file_open(&file, dir->fd, name.text);
     if (failed)
         return failed;
     srv_new_file_write(&file, image, size);
     failed = srv_new_file_close(&file);
     if (!failed && (failed = srv_runs_dir_recount(dir, id)) != 0)
-        unlinkat(dir->fd, name, 0);
+        srv_runs_dir_unlink(dir, id, SRV_RUNS_KEPT);
     return failed;
 }

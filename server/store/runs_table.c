@@ -1,7 +1,10 @@
 #include "store/runs_table.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 srv_runs_entry *srv_runs_entry_new(const srv_config *config) {
     srv_runs_entry *e = calloc(1, sizeof *e);
@@ -14,6 +17,13 @@ srv_runs_entry *srv_runs_entry_new(const srv_config *config) {
         e->held = (srv_held){.entry = e, .key = e->run.id};
     }
     return e;
+}
+
+void srv_runs_leave_growing(srv_open_run *run) {
+    if (!run || atomic_fetch_sub(&run->users, 1) != 1)
+        return;
+    attn_arena_free(run->arena);
+    free(run);
 }
 
 void srv_runs_entry_free(srv_runs_entry *e) {
@@ -139,4 +149,41 @@ void srv_runs_drop_expired(srv_runs *s, int64_t now) {
         }
         srv_runs_drop(s, e);
     }
+}
+
+/* --- ids and problems --- */
+
+bool srv_runs_new_id(char id[SRV_RUN_ID + 1]) {
+    unsigned char bytes[SRV_RUN_ID / 2];
+    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
+        return false;
+    for (size_t i = 0; i < sizeof bytes; i++)
+        snprintf(id + 2 * i, 3, "%02x", bytes[i]);
+    return true;
+}
+
+bool srv_runs_is_id(const char *id) {
+    return strlen(id) == SRV_RUN_ID && strspn(id, "0123456789abcdef") == SRV_RUN_ID;
+}
+
+const srv_run *srv_runs_too_large(srv_request *req, const char *pointer, size_t bytes) {
+    srv_problem_limit(req, SRV_TOO_LARGE, pointer, (double)req->app->config->runs_bytes,
+                      "runs_bytes",
+                      "the run needs %zu bytes; all stored runs together may use %lld", bytes,
+                      (long long)req->app->config->runs_bytes);
+    return NULL;
+}
+
+void srv_runs_refuse(srv_request *req, const char *pointer, int failed) {
+    const double most = (double)req->app->config->runs_bytes;
+    if (failed == ENOBUFS)
+        srv_problem_limit(req, SRV_STORAGE_FULL, pointer, most, "runs_bytes",
+                          "no room for the run is left: with it you would have the most of "
+                          "runs_bytes, and you have no older run that could make room for it");
+    else if (failed == EAGAIN)
+        srv_problem_limit(req, SRV_STORAGE, pointer, most, "runs_bytes",
+                          "the runs that clients are sending now take all the room for them; try "
+                          "again a little later");
+    else
+        srv_problem_file(req, pointer, "the run cannot be written to runs_dir", failed);
 }

@@ -1,4 +1,4 @@
-/* The table of open runs, which the files runs*.c share. Without runs_dir the table is the whole
+/* The table of runs in memory, which the files runs*.c share. Without runs_dir the table is the whole
  * store. With runs_dir it holds the runs whose files this process has mapped, and the directory
  * decides which runs exist.
  *
@@ -17,6 +17,17 @@
 
 typedef struct srv_runs_entry srv_runs_entry;
 
+/* A run to which a generation of this process still adds steps. */
+struct srv_open_run {
+    char id[SRV_RUN_ID + 1];
+    srv_open_run *next;   /* in the list of the store */
+    _Atomic size_t users; /* the generation, and each entry */
+    attn_arena *arena;    /* holds `growth` */
+    attn_run_growth *growth;
+    size_t bytes;           /* of the arena, with room for all rows */
+    srv_runs_entry *latest; /* the entry of the most rows; it is held by the list; or NULL */
+};
+
 struct srv_runs_entry {
     srv_run run;
     /* in the table; its bytes are those of run, or without the image, and those of `answers` */
@@ -29,9 +40,8 @@ struct srv_runs_entry {
     attn_arena *arena;  /* holds run.run and `sums` */
     void *answers;      /* kept answers (answers.h), from attn_alloc; NULL: none; not of a file */
     size_t answers_size;
-    int64_t moved_ns; /* when run.ends_ns was last changed */
-    srv_open_run
-        *open; /* the open run of which this is the steps so far; NULL: the run is closed */
+    int64_t moved_ns;   /* when run.ends_ns was last changed */
+    srv_open_run *open; /* the open run whose first steps this entry is; NULL: a closed run */
 
     /* A client has sent or named the file, and the store has not made it: the file's metadata does
      * not say who owns it. */
@@ -92,23 +102,35 @@ bool srv_runs_swap_answers(srv_runs *s, srv_runs_entry *e, void **image, size_t 
  * with runs_dir those whose files are no longer in the directory. */
 void srv_runs_drop_expired(srv_runs *s, int64_t now);
 
-/* --- runs_open.c --- */
+/* --- runs_table.c, without the lock --- */
 
+/* Ends the use of an open run by its generation or by an entry. NULL is fine. */
+void srv_runs_leave_growing(srv_open_run *run);
+/* Writes a new random id. false: the system has no random numbers. */
+bool srv_runs_new_id(char id[SRV_RUN_ID + 1]);
+/* Sets the problem that a run cannot be written to runs_dir, or finds no room in runs_bytes. */
+void srv_runs_refuse(srv_request *req, const char *pointer, int failed);
+/* Sets the problem that `bytes` are more than runs_bytes, and returns NULL. */
+const srv_run *srv_runs_too_large(srv_request *req, const char *pointer, size_t bytes);
+/* Returns whether the text has the form of an id. */
+bool srv_runs_is_id(const char *id);
+
+/* --- runs_growing.c --- */
+
+/* Returns the place in the list of the open run with this id, which holds NULL if there is none. The
+ * caller has the lock. */
+srv_open_run **srv_runs_find_growing(srv_runs *s, const char *id);
 /* Holds the open run with this id, with its steps so far. false: there is no such open run. If *out
  * is NULL otherwise, a problem is set. */
 bool srv_runs_hold_growing(srv_request *req, const char *id, const srv_run **out);
 /* Ends an open run: it is not found any longer. `gone`: its id is remembered as that of a removed
  * run. The caller has the lock, and frees the entry that is returned without it; it may be NULL. */
 srv_runs_entry *srv_runs_end_growing(srv_runs *s, const char *id, bool gone, bool *was_open);
-/* Ends an entry's use of its open run. NULL is fine. */
-void srv_runs_leave_growing(srv_open_run *run);
 
 /* --- runs.c --- */
 
 /* Stores the image under this id as srv_run_store does. */
 const srv_run *srv_runs_store_as(srv_request *req, const char *id, const attn_run_image *image);
-/* Writes a new random id. false: the system has no random numbers. */
-bool srv_runs_new_id(char id[SRV_RUN_ID + 1]);
 /* Opens the run in e->image and sets run, owner and size of the entry. Sets no problem. */
 attn_status srv_runs_open_image(const srv_config *config, srv_runs_entry *e, attn_error *err);
 /* Copies the image of a valid run into memory for its owner; removes other runs if that needs memory
@@ -118,28 +140,19 @@ attn_status srv_runs_copy_image(srv_runs *s, srv_runs_entry *e, srv_owner owner,
 /* Holds a new entry, puts it into the table and counts it as stored. NULL: there is no room; the
  * entry is freed, and a problem is set. */
 const srv_run *srv_runs_admit(srv_request *req, const char *pointer, srv_runs_entry *e);
-/* Sets the problem that a run cannot be written to runs_dir, or finds no room in runs_bytes. */
-void srv_runs_refuse(srv_request *req, const char *pointer, int failed);
-/* Sets the problem that `bytes` are more than runs_bytes, and returns NULL. */
-const srv_run *srv_runs_too_large(srv_request *req, const char *pointer, size_t bytes);
-
 /* Opens the file of a run that another process stored, or that this process has closed, and holds it.
  * NULL: a problem is set. */
 const srv_run *srv_runs_hold_file(srv_request *req, const char *id);
-bool srv_runs_is_id(const char *id); /* whether the text has the form of an id */
-
 /* --- runs_rights.c --- */
 
 /* Returns the name of the API key that owns the run; NULL: nobody does. */
 const char *srv_runs_owner(const srv_runs_entry *e);
 /* Makes a random read token in the arena. NULL: out of memory, or no random numbers. */
 const char *srv_runs_new_token(attn_arena *arena);
-/* Returns whether the request has a key or the token of the run. This is no use of the run. */
-bool srv_runs_may_read(srv_request *req, const char *id);
 /* Makes the owner of the run that of the request, so that the jobs it orders are his. */
 void srv_runs_act_for_owner(srv_request *req, const srv_run *run);
 
-/* --- runs_imported.c --- */
+/* --- runs_checksums.c --- */
 
 /* Says that e->sums are the checksums of the bytes from `summed` on, none of which is checked yet.
  * false: out of memory. */

@@ -106,7 +106,7 @@ bool srv_upload_begin(srv_uploads *s, srv_request *req, const char *id, uint64_t
                              .memory = room};
     u->uploads = s;
     memcpy(u->id, id, SRV_RUN_ID);
-    srv_runs_dir_name(u->name, id, SRV_RUNS_FILE);
+    u->name = srv_runs_dir_name(id, SRV_RUNS_FILE);
     u->owner = srv_owner_of(req->owner);
     u->announced = (size_t)length;
     u->room = room;
@@ -149,7 +149,7 @@ static int add_sums(srv_upload *u, const char *data, size_t size) {
 static int write_piece(srv_upload *u, const char *data, size_t size) {
     int failed = expect_bytes(u, size);
     if (!failed && !u->begun) {
-        failed = srv_new_file_open(&u->file, u->uploads->dir->fd, u->name);
+        failed = srv_new_file_open(&u->file, u->uploads->dir->fd, u->name.text);
         u->begun = !failed;
     }
     if (failed)

@@ -21,7 +21,8 @@ typedef struct srv_upload {
     srv_intake intake; /* must be the first member, because srv_intake * is cast to srv_upload * */
     srv_uploads *uploads;
     struct srv_upload *next; /* in the writer's list */
-    char id[SRV_RUN_ID + 1], name[SRV_RUNS_NAME];
+    char id[SRV_RUN_ID + 1];
+    srv_runs_name name;
     srv_owner owner;
     srv_new_file file; /* open if `begun` */
     size_t announced;  /* length of the body; 0: unknown */
