@@ -55,7 +55,7 @@ static attn_status stage_of(const attn_run_site *site, const attn_range *at, att
     } cell;
     attn_status status =
         attn_attention_cells(site->op, &site->stats, at, stage, &cell, 1, scratch, err);
-    *out = status ? 0 : attn_run_value(site->dims->result, &cell, 0);
+    *out = status ? 0 : attn_element(&cell, attn_dtype_size(site->dims->result), 0);
     return status;
 }
 
@@ -108,6 +108,7 @@ static attn_status find_rank(const attn_run_site *site, const attn_range *at, at
                              attn_cells_scratch *scratch, attn_run_cell *out, attn_error *err) {
     const attn_attention *a = site->op;
     const bool fills = attn_mask_fills(a->mask);
+    const size_t elem = attn_dtype_size(a->dims.result);
     double *row = attn_arena_take(arena, CHUNK * sizeof *row);
     uint8_t *keep = attn_arena_take(arena, CHUNK);
     size_t before = 0;
@@ -119,7 +120,7 @@ static attn_status find_rank(const attn_run_site *site, const attn_range *at, at
             attn_attention_cells(a, &site->stats, &part, ATTN_STAGE_PROBS, row, n, scratch, err));
         attn_mask_keep(a->mask, at->batch, at->head, at->row, j, n, keep);
         for (size_t k = 0; k < n; k++) {
-            const double w = attn_run_value(a->dims.result, row, k);
+            const double w = attn_element(row, elem, k);
             if (!keep[k] && !fills)
                 continue;
             out->of++;

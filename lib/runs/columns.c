@@ -38,13 +38,14 @@ typedef struct finder {
 /* Adds the visible cells of one row; NaN is left out. `mask` NULL: all cells are visible. */
 static void add_row_edges(const finder *f, const attn_mask *mask, const attn_range *at, size_t row,
                           const void *cells, uint8_t *keep) {
+    const size_t elem = attn_dtype_size(f->site->dims->result);
     bool known = !mask;
     if (known)
         memset(keep, 1, at->cols);
     for (size_t c = 0; c < at->cols; c++) {
         const size_t key = at->col - f->first + c;
         attn_edge *heap = f->edges + key * f->k;
-        const float weight = (float)attn_run_value(f->site->dims->result, cells, c);
+        const float weight = (float)attn_element(cells, elem, c);
         if (isnan(weight) || (f->found[key] == f->k && weight < heap[0].weight))
             continue;
         if (!known)

@@ -24,11 +24,12 @@ typedef struct summer {
 
 /* Adds the chosen cells of a block, in the order of the keys. */
 static void add_chosen_cells(const summer *s, const lane *l, const attn_range *block) {
+    const size_t elem = attn_dtype_size(s->site->dims->result);
     for (size_t r = 0; r < block->rows; r++)
         for (size_t c = 0; c < block->cols; c++)
             if (s->chosen[block->col + c])
                 s->mass[block->row - s->rows.row + r] +=
-                    attn_run_value(s->site->dims->result, l->cells, r * block->cols + c);
+                    attn_element(l->cells, elem, r * block->cols + c);
 }
 
 static attn_status sum_piece(void *work, size_t index, size_t slot, attn_error *err) {

@@ -6,6 +6,7 @@
 #include <attn/run.h>
 #include <pthread.h>
 
+#include "base/element.h"
 #include "base/sweep.h"
 #include "io/seal.h"
 
@@ -72,11 +73,6 @@ struct attn_run_site {
     bool exact; /* the kernel table that computed the run is in use, so weights have its bits */
     bool own_labels; /* batch entries have labels of their own */
 };
-
-/* Returns weight i of an array of the result type of an operation. */
-static inline double attn_run_value(attn_dtype result, const void *weights, size_t i) {
-    return result == ATTN_F64 ? ((const double *)weights)[i] : (double)((const float *)weights)[i];
-}
 
 /* --- an opened run (run.c) --- */
 

@@ -59,17 +59,10 @@ typedef struct ranges_work {
 
 static void store_mean(const ranges_work *a, const lane *l, const attn_range *block, char *to) {
     const double heads = (double)a->site->dims->Hq;
-    const bool wide = a->site->dims->result == ATTN_F64;
-    const size_t elem = wide ? sizeof(double) : sizeof(float);
+    const size_t elem = attn_dtype_size(a->site->dims->result);
     for (size_t r = 0; r < block->rows; r++)
-        for (size_t c = 0; c < block->cols; c++) {
-            const double mean = l->sums[r * block->cols + c] / heads;
-            char *cell = to + (r * a->cols + c) * elem;
-            if (wide)
-                *(double *)(void *)cell = mean;
-            else
-                *(float *)(void *)cell = (float)mean;
-        }
+        for (size_t c = 0; c < block->cols; c++)
+            attn_element_set(to, elem, r * a->cols + c, l->sums[r * block->cols + c] / heads);
 }
 
 static attn_status average_piece(const ranges_work *a, const piece *p, const lane *l, char *to,

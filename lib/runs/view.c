@@ -89,6 +89,7 @@ static double top_weight(const attn_run_term *t, size_t row) {
 /* Finds the largest weight of each row by computing the rows. */
 static attn_status scan_rows(const attn_run_term *t, attn_range range, attn_cells_scratch *scratch,
                              attn_run_buffers *buf, double *top, attn_error *err) {
+    const size_t elem = attn_dtype_size(t->a->dims.result);
     size_t end = t->a->dims.S;
     const attn_block block = {range.batch, range.head, range.row, range.rows};
     attn_block_interval(t->a, &block, &range.col, &end);
@@ -100,8 +101,7 @@ static attn_status scan_rows(const attn_run_term *t, attn_range range, attn_cell
                                       scratch, err));
         for (size_t c = 0; c < range.rows * range.cols; c++) {
             const size_t r = c / range.cols;
-            const double w =
-                attn_run_value(t->a->dims.result, buf->weights, r * CHUNK + c % range.cols);
+            const double w = attn_element(buf->weights, elem, r * CHUNK + c % range.cols);
             top[r] = w > top[r] ? w : top[r];
         }
         attn_pool_yield(buf->pool);

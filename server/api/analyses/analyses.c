@@ -11,6 +11,7 @@
 #include "api/stored/stored_api.h"
 #include "base/try.h"
 #include "request/shared.h"
+#include "wire/answer.h"
 
 /* --- operands and results --- */
 
@@ -161,9 +162,12 @@ static attn_status compute_all(srv_analyses_call *call, attn_error *err) {
 
 /* --- the answer --- */
 
-static void write_number(attn_json_text *j, const char *name, double value) {
-    attn_json_key_float(j, name, (float)value);
+/* Writes a double at this place as a float32. */
+static void put_float(attn_json_text *j, const void *place) {
+    attn_json_float(j, (float)*(const double *)place);
 }
+#define FLOAT(name, T, member, text, ...)                                                          \
+    { name, SRV_PUT, offsetof(T, member), text, .type = "number?", .put = put_float, __VA_ARGS__ }
 
 /* Returns the head of the second operand that has the smallest distance from `head`. */
 static size_t nearest(const attn_head_distances *d, size_t head) {
@@ -175,28 +179,61 @@ static size_t nearest(const attn_head_distances *d, size_t head) {
     return best;
 }
 
+typedef struct nearest_facts {
+    size_t head;
+    double js, cosine;
+} nearest_facts;
+
+static const srv_field nearest_rows[] = {
+    SRV_ALWAYS("head", SRV_INT, nearest_facts, head, NULL),
+    FLOAT("js", nearest_facts, js, NULL, .always = true),
+    FLOAT("cosine", nearest_facts, cosine, NULL, .always = true),
+    {0},
+};
+
+/* What an answer tells of a head of the first operand. */
+typedef struct compared_facts {
+    srv_head_place place;
+    bool has_counterpart; /* the second operand has as many heads */
+    double js, cosine, centered, total_variation;
+    bool has_nearest;
+    nearest_facts nearest;
+} compared_facts;
+
+#define TO_COUNTERPART .when = offsetof(compared_facts, has_counterpart)
+static const srv_field compared_rows[] = {
+    SRV_ALWAYS("", SRV_OBJECT, compared_facts, place, NULL, .fields = srv_head_place_rows),
+    FLOAT("js", compared_facts, js, "Jensen-Shannon divergence of the two heads, in nats.",
+          TO_COUNTERPART),
+    FLOAT("cosine", compared_facts, cosine, "Cosine of their weights.", TO_COUNTERPART),
+    FLOAT("centered_cosine", compared_facts, centered, "The same without the share of the mask.",
+          TO_COUNTERPART),
+    FLOAT("total_variation", compared_facts, total_variation,
+          "Mean over rows of half the sum of |a - b|.", TO_COUNTERPART),
+    SRV_IF_KNOWN("nearest", SRV_OBJECT, compared_facts, nearest,
+                 "The head of the second operand with the smallest js.", .fields = nearest_rows,
+                 .when = offsetof(compared_facts, has_nearest)),
+    {0},
+};
+
 static void write_compared(attn_json_text *j, const srv_analyses_call *call, size_t b, size_t h) {
     const attn_head_distances *d = &call->between[b];
-    const bool same = call->views[SRV_VIEW_DIFFERENCE];
-    attn_json_object(j);
-    srv_analysis_place(j, &call->analysis, b, h);
-    if (same) {
+    const double *js = d->js + h * d->cols, *cosine = d->cosine + h * d->cols;
+    compared_facts f = {.place = srv_analysis_place(&call->analysis, b, h),
+                        .has_counterpart = call->views[SRV_VIEW_DIFFERENCE],
+                        .has_nearest = d->cols > 0 && !call->incomparable};
+    if (f.has_counterpart) {
         const attn_head_sum *sum = &call->difference[b * d->rows + h];
-        write_number(j, "js", call->incomparable ? NAN : d->js[h * d->cols + h]);
-        write_number(j, "cosine", d->cosine[h * d->cols + h]);
-        write_number(j, "centered_cosine", d->centered[h * d->cols + h]);
-        write_number(j, "total_variation",
-                     sum->rows ? sum->magnitude / (2 * (double)sum->rows) : NAN);
+        f.js = call->incomparable ? NAN : js[h];
+        f.cosine = cosine[h];
+        f.centered = d->centered[h * d->cols + h];
+        f.total_variation = sum->rows ? sum->magnitude / (2 * (double)sum->rows) : NAN;
     }
-    if (d->cols > 0 && !call->incomparable) {
-        size_t best = nearest(d, h);
-        attn_json_key_object(j, "nearest");
-        attn_json_key_size(j, "head", best);
-        write_number(j, "js", d->js[h * d->cols + best]);
-        write_number(j, "cosine", d->cosine[h * d->cols + best]);
-        attn_json_object_end(j);
+    if (f.has_nearest) {
+        const size_t best = nearest(d, h);
+        f.nearest = (nearest_facts){best, js[best], cosine[best]};
     }
-    attn_json_object_end(j);
+    srv_answer_object(j, compared_rows, &f);
 }
 
 static void write_view(attn_json_text *j, const srv_analyses_call *call, srv_view view,
@@ -205,6 +242,15 @@ static void write_view(attn_json_text *j, const srv_analyses_call *call, srv_vie
         return;
     srv_heat_write(j, name, &call->maps[view], &call->body.heatmap, &call->labels);
 }
+
+static const srv_field comparison_rows[] = {
+    SRV_WRITTEN("heads", "[*]", NULL,
+                "The distances of each head to its counterpart, and its nearest head.",
+                .always = true, .fields = compared_rows),
+    SRV_WRITTEN("difference", "Heatmap", NULL, "The signed difference."),
+    SRV_WRITTEN("legend", "string", NULL, "What the numbers are.", .always = true),
+    {0},
+};
 
 static void write_comparison(attn_json_text *j, const srv_analyses_call *call) {
     attn_json_key_object(j, "comparison");
@@ -225,17 +271,46 @@ static void write_comparison(attn_json_text *j, const srv_analyses_call *call) {
     attn_json_object_end(j);
 }
 
+typedef struct gradient_facts {
+    srv_head_place place;
+    double sum, importance, magnitude;
+} gradient_facts;
+
+static const srv_field gradient_head_rows[] = {
+    SRV_ALWAYS("", SRV_OBJECT, gradient_facts, place, NULL, .fields = srv_head_place_rows),
+    FLOAT("sum", gradient_facts, sum, NULL, .always = true),
+    FLOAT("importance", gradient_facts, importance, NULL, .always = true),
+    FLOAT("magnitude", gradient_facts, magnitude, NULL, .always = true),
+    {0},
+};
+
+static const srv_field gradient_rows[] = {
+    SRV_WRITTEN("heads", "[*]", NULL,
+                "For each head the sum of its cells, the magnitude of the sum (importance), and "
+                "the sum of their magnitudes.",
+                .always = true, .fields = gradient_head_rows),
+    SRV_WRITTEN("heatmap", "Heatmap", NULL, "The cells, weight times gradient.", .always = true),
+    SRV_WRITTEN("legend", "string", NULL, "What the numbers are.", .always = true),
+    {0},
+};
+
+const srv_field srv_analyses_answers[] = {
+    SRV_GROUP("Comparison", comparison_rows,
+              "Comparison of weights and other for each head; difference has signed cells."),
+    SRV_GROUP("GradientAnalysis", gradient_rows, NULL),
+    {0},
+};
+
 static void write_gradient(attn_json_text *j, const srv_analyses_call *call) {
     const bool mean = call->heat.heads == ATTN_HEADS_MEAN;
     attn_json_key_object(j, "gradient");
     attn_json_key_array(j, "heads");
     for (size_t i = 0; i < call->first.dims.B * call->first.dims.Hq; i++) {
-        attn_json_object(j);
-        srv_analysis_place(j, &call->analysis, i / call->first.dims.Hq, i % call->first.dims.Hq);
-        write_number(j, "sum", call->gradient[i].sum);
-        write_number(j, "importance", fabs(call->gradient[i].sum));
-        write_number(j, "magnitude", call->gradient[i].magnitude);
-        attn_json_object_end(j);
+        const size_t Hq = call->first.dims.Hq;
+        const double sum = call->gradient[i].sum;
+        const gradient_facts facts = {srv_analysis_place(&call->analysis, i / Hq, i % Hq), sum,
+                                      fabs(sum), call->gradient[i].magnitude};
+        srv_answer_object(j, gradient_head_rows, &facts);
     }
     attn_json_array_end(j);
     write_view(j, call, SRV_VIEW_GRADIENT, "heatmap");

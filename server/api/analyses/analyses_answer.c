@@ -4,168 +4,134 @@
 #include <math.h>
 
 #include "api/analyses/analyses_call.h"
+#include "wire/answer.h"
 
-/* The items that every analysis has, in the order of the bits SRV_AN_*. */
-#define ITEMS                                                                                      \
-    "entropy", "confidence", "distance", "positional", "local", "sink", "received", "duplicate",   \
-        "induction", "structure", "blocks", "scores", "classes", "patterns", "pairs", "diagnoses", \
-        "all", "value_norm"
-
-const char *const srv_analysis_items[] = {ITEMS, "rollout", "gradient", NULL};
-const char *const srv_analysis_items_model[] = {ITEMS, "rollout", NULL};
-const char *const srv_analysis_items_run[] = {ITEMS, NULL};
-
-/* Returns the item of `analysis` (SRV_AN_*) that includes the measure. */
-static unsigned item_of(attn_measure m) {
-    static const unsigned items[ATTN_MEASURES] = {
-        [ATTN_ENTROPY] = SRV_AN_ENTROPY,
-        [ATTN_NORMALIZED_ENTROPY] = SRV_AN_ENTROPY,
-        [ATTN_EFFECTIVE_TOKENS] = SRV_AN_ENTROPY,
-        [ATTN_PARTICIPATION] = SRV_AN_ENTROPY,
-        [ATTN_CONFIDENCE] = SRV_AN_CONFIDENCE,
-        [ATTN_SATURATED_ROWS] = SRV_AN_CONFIDENCE,
-        [ATTN_DISTANCE] = SRV_AN_DISTANCE,
-        [ATTN_SIGNED_DISTANCE] = SRV_AN_DISTANCE,
-        [ATTN_RELATIVE_DISTANCE] = SRV_AN_DISTANCE,
-        [ATTN_PREVIOUS_TOKEN] = SRV_AN_POSITIONAL,
-        [ATTN_CURRENT_TOKEN] = SRV_AN_POSITIONAL,
-        [ATTN_NEXT_TOKEN] = SRV_AN_POSITIONAL,
-        [ATTN_POSITIONAL_OFFSET] = SRV_AN_POSITIONAL,
-        [ATTN_POSITIONAL_SHARE] = SRV_AN_POSITIONAL,
-        [ATTN_POSITIONAL_MASS] = SRV_AN_POSITIONAL,
-        [ATTN_LOCAL_MASS] = SRV_AN_LOCAL,
-        [ATTN_FIRST_TOKEN] = SRV_AN_SINK,
-        [ATTN_SINK] = SRV_AN_SINK,
-        [ATTN_SINK_KEY] = SRV_AN_SINK,
-        [ATTN_SINK_LOGIT_MASS] = SRV_AN_SINK,
-        [ATTN_TOP_SHARE] = SRV_AN_RECEIVED,
-        [ATTN_GINI] = SRV_AN_RECEIVED,
-        [ATTN_DUPLICATE_TOKEN] = SRV_AN_DUPLICATE,
-        [ATTN_INDUCTION] = SRV_AN_INDUCTION,
-        [ATTN_SAME_KIND] = SRV_AN_STRUCTURE,
-        [ATTN_BLOCK_MASS] = SRV_AN_BLOCKS,
-        [ATTN_MEASURE_SCORE_SPREAD] = SRV_AN_SCORES,
-        [ATTN_MEASURE_SCORE_MAX] = SRV_AN_SCORES,
-        [ATTN_VALUE_NORM] = SRV_AN_VALUE_NORM,
-        [ATTN_VALUE_ENTROPY] = SRV_AN_VALUE_NORM,
-        [ATTN_VALUE_FIRST_TOKEN] = SRV_AN_VALUE_NORM,
-    };
-    return items[m];
+srv_head_place srv_analysis_place(const srv_analysis *an, size_t batch, size_t head) {
+    const size_t batches = an->layers ? an->B / an->layers : an->B;
+    return (srv_head_place){.layer = an->layered ? (int64_t)(batch / batches) : -1,
+                            .batch = an->layered ? batch % batches : batch,
+                            .head = head};
 }
 
-/* Items that measure something else than shares of attention. */
-#define UNSHARED (SRV_AN_SCORES | SRV_AN_VALUE_NORM)
-
-/* Returns a description of the input that the item needs and that the request lacks. NULL: the item
- * can be computed. */
-static const char *lacks(const srv_analysis *an, unsigned item) {
-    if (an->unshared && !(item & UNSHARED))
-        return "shares of attention: weights that are not negative, in rows that sum to at most 1";
-    switch (item) {
-    case SRV_AN_DUPLICATE:
-    case SRV_AN_INDUCTION:
-        return an->options.query_tokens ? NULL : "a label of each key, or ids (POST /v1/analyses)";
-    case SRV_AN_STRUCTURE:
-        return an->options.query_kinds ? NULL
-                                       : "a label of each key, or classes (POST /v1/analyses)";
-    case SRV_AN_CLASSES:
-        return an->options.class_count ? NULL
-                                       : "labels with punctuation or special tokens among them, or "
-                                         "classes (POST /v1/analyses)";
-    case SRV_AN_BLOCKS:
-        return an->options.segment_count ? NULL : "segments (POST /v1/analyses)";
-    case SRV_AN_SCORES:
-        return an->source.has_logits ? NULL : "query and key, or a stored run: weights have none";
-    case SRV_AN_VALUE_NORM:
-        return an->value_norms ? NULL : "values (POST /v1/attention, or a run that has them)";
-    case SRV_AN_PAIRS:
-        return an->pairs ? NULL : "two heads";
-    default:
-        return NULL;
-    }
-}
-
-/* Returns whether the request names the item although the item cannot be computed. */
-static bool is_omitted(const srv_analysis *an, unsigned item) {
-    const bool named =
-        !(an->items & SRV_AN_ALL) || item > SRV_AN_ALL || (an->unshared && !(item & UNSHARED));
-    return named && (an->items & item) && lacks(an, item);
-}
-
-bool srv_analysis_has(const srv_analysis *an, unsigned item) {
-    return (an->items & item) && !lacks(an, item);
-}
-
-bool srv_analysis_shows(const srv_analysis *an, attn_measure m) {
-    return srv_analysis_has(an, item_of(m));
-}
-
-bool srv_analysis_has_uniform(attn_measure m) {
-    return m != ATTN_POSITIONAL_OFFSET && m != ATTN_POSITIONAL_SHARE && m != ATTN_POSITIONAL_MASS &&
-           m != ATTN_MEASURE_SCORE_SPREAD && m != ATTN_MEASURE_SCORE_MAX &&
-           m != ATTN_SINK_LOGIT_MASS;
-}
-
-void srv_analysis_place(attn_json_text *j, const srv_analysis *an, size_t batch, size_t head) {
-    size_t batches = an->layers ? an->B / an->layers : an->B;
-    if (an->layered)
-        attn_json_key_size(j, "layer", batch / batches);
-    attn_json_key_size(j, "batch", an->layered ? batch % batches : batch);
-    if (head == SIZE_MAX)
-        return;
-    attn_json_key_size(j, "head", head);
-}
+const srv_field srv_head_place_rows[] = {
+    SRV_IF_KNOWN("layer", SRV_INT, srv_head_place, layer, "The layer, of weights with layers."),
+    SRV_ALWAYS("batch", SRV_INT, srv_head_place, batch, "The batch entry."),
+    SRV_ALWAYS("head", SRV_INT, srv_head_place, head, "The head."),
+    {0},
+};
 
 /* Whole numbers are written in full, because a count may be too large for float32 to hold exactly. */
-void srv_analysis_number(attn_json_text *j, const char *name, double value) {
-    attn_json_key(j, name);
+void srv_analysis_put_number(attn_json_text *j, const void *place) {
+    const double value = *(const double *)place;
     if (value == rint(value))
         attn_json_real(j, value);
     else
         attn_json_float(j, (float)value);
 }
 
-static void write_measures(attn_json_text *j, const srv_analysis *an, const char *name,
+void srv_analysis_number(attn_json_text *j, const char *name, double value) {
+    attn_json_key(j, name);
+    srv_analysis_put_number(j, &value);
+}
+
+/* --- heads --- */
+
+/* What an answer tells of a head. */
+typedef struct head_facts {
+    const srv_analysis *an;
+    const attn_head_measures *head;
+    srv_head_place place;
+    const attn_pattern_name *pattern; /* NULL: none is wanted */
+} head_facts;
+
+static void put_rows(attn_json_text *j, const void *place) {
+    const head_facts *f = place;
+    if (!f->an->as_tensors)
+        attn_json_size(j, f->head->rows);
+}
+
+static void write_measures(attn_json_text *j, const srv_analysis *an,
                            const double values[ATTN_MEASURES], bool uniform) {
-    attn_json_key_object(j, name);
+    if (an->as_tensors)
+        return;
+    attn_json_object(j);
     for (attn_measure m = 0; m < ATTN_MEASURES; m++)
         if (srv_analysis_shows(an, m) && (!uniform || srv_analysis_has_uniform(m)))
             srv_analysis_number(j, attn_measure_about(m)->name, values[m]);
     attn_json_object_end(j);
 }
 
-static void write_classes(attn_json_text *j, const srv_analysis *an, const attn_head_measures *h) {
-    attn_json_key_array(j, "classes");
-    for (size_t c = 0; c < an->options.class_count; c++) {
-        attn_json_object(j);
-        attn_json_key_string(j, "name", an->options.classes[c].name);
-        srv_analysis_number(j, "mass", h->class_mass[c]);
-        srv_analysis_number(j, "uniform", h->class_uniform[c]);
-        srv_analysis_number(j, "lift",
-                            h->class_uniform[c] > 0 ? h->class_mass[c] / h->class_uniform[c] : NAN);
-        attn_json_object_end(j);
+static void put_measures(attn_json_text *j, const void *place) {
+    const head_facts *f = place;
+    write_measures(j, f->an, f->head->values, false);
+}
+
+static void put_uniform(attn_json_text *j, const void *place) {
+    const head_facts *f = place;
+    write_measures(j, f->an, f->head->uniform, true);
+}
+
+typedef struct class_facts {
+    const char *name;
+    double mass, uniform, lift;
+} class_facts;
+
+static const srv_field class_rows[] = {
+    SRV_ALWAYS("name", SRV_STRING, class_facts, name,
+               "punctuation, special tokens, or the name of a class of the request."),
+    SRV_ANALYSIS_NUMBER("mass", class_facts, mass,
+                        "Mean weight of a row on the keys of the class."),
+    SRV_ANALYSIS_NUMBER("uniform", class_facts, uniform, "The same under uniform attention."),
+    SRV_ANALYSIS_NUMBER("lift", class_facts, lift, "mass divided by uniform."),
+    {0},
+};
+
+static void put_classes(attn_json_text *j, const void *place) {
+    const head_facts *f = place;
+    const attn_measure_options *o = &f->an->options;
+    if (!srv_analysis_has(f->an, SRV_AN_CLASSES))
+        return;
+    attn_json_array(j);
+    for (size_t c = 0; c < o->class_count; c++) {
+        class_facts facts = {o->classes[c].name, f->head->class_mass[c], f->head->class_uniform[c],
+                             NAN};
+        if (facts.uniform > 0)
+            facts.lift = facts.mass / facts.uniform;
+        srv_answer_object(j, class_rows, &facts);
     }
     attn_json_array_end(j);
 }
 
-static void write_top(attn_json_text *j, const srv_analysis *an, const attn_head_measures *h) {
-    const srv_strings *labels = &srv_labels_of(an->labels, h->batch)->key;
-    attn_json_key_array(j, "top_keys");
-    for (size_t i = 0; i < h->top_count; i++) {
-        attn_json_object(j);
-        attn_json_key_size(j, "key", h->top[i].key);
-        if (h->top[i].key < labels->count)
-            attn_json_key_string(j, "label", labels->values[h->top[i].key]);
-        srv_analysis_number(j, "mass", h->top[i].mass);
-        srv_analysis_number(j, "mean", h->top[i].mean);
-        attn_json_object_end(j);
+typedef struct key_facts {
+    size_t key;
+    const char *label; /* NULL: the keys have none */
+    double mass, mean;
+} key_facts;
+
+static const srv_field key_rows[] = {
+    SRV_ALWAYS("key", SRV_INT, key_facts, key, "The key."),
+    SRV_IF_KNOWN("label", SRV_STRING, key_facts, label, "Its label."),
+    SRV_ANALYSIS_NUMBER("mass", key_facts, mass, "The sum of its weights over the rows."),
+    SRV_ANALYSIS_NUMBER("mean", key_facts, mean, "Their mean over the rows that see it."),
+    {0},
+};
+
+static void put_top_keys(attn_json_text *j, const void *place) {
+    const head_facts *f = place;
+    const srv_strings *labels = &srv_labels_of(f->an->labels, f->head->batch)->key;
+    if (!srv_analysis_has(f->an, SRV_AN_RECEIVED))
+        return;
+    attn_json_array(j);
+    for (size_t i = 0; i < f->head->top_count; i++) {
+        const attn_key_mass *top = &f->head->top[i];
+        const char *label = top->key < labels->count ? labels->values[top->key] : NULL;
+        srv_answer_object(j, key_rows, &(key_facts){top->key, label, top->mass, top->mean});
     }
     attn_json_array_end(j);
 }
 
-static void write_square(attn_json_text *j, const char *name, const double *values, size_t rows,
-                         size_t cols) {
-    attn_json_key_array(j, name);
+static void write_square(attn_json_text *j, const double *values, size_t rows, size_t cols) {
+    attn_json_array(j);
     for (size_t r = 0; r < rows; r++) {
         attn_json_array(j);
         for (size_t c = 0; c < cols; c++)
@@ -175,173 +141,242 @@ static void write_square(attn_json_text *j, const char *name, const double *valu
     attn_json_array_end(j);
 }
 
-void srv_analysis_pattern(attn_json_text *j, const attn_pattern_name *p) {
-    attn_json_key_object(j, "pattern");
-    attn_json_key_string(j, "name", p->name);
-    attn_json_key_string(j, "shape", p->shape);
-    attn_json_key_string(j, "text", p->text);
-    attn_json_object_end(j);
+static void put_blocks(attn_json_text *j, const void *place) {
+    const head_facts *f = place;
+    const size_t G = f->an->options.segment_count;
+    if (srv_analysis_has(f->an, SRV_AN_BLOCKS) && !f->an->as_tensors)
+        write_square(j, f->head->blocks, G, G);
 }
 
-static void write_head(attn_json_text *j, const srv_analysis *an, size_t i) {
-    const attn_head_measures *h = &an->measures.items[i];
-    const size_t G = an->options.segment_count;
-    attn_json_object(j);
-    srv_analysis_place(j, an, h->batch, h->head);
-    if (!an->as_tensors)
-        attn_json_key_size(j, "num_rows", h->rows);
-    if (an->patterns)
-        srv_analysis_pattern(j, &an->patterns[i]);
-    if (!an->as_tensors) {
-        write_measures(j, an, "measures", h->values, false);
-        write_measures(j, an, "uniform", h->uniform, true);
-    }
-    if (srv_analysis_has(an, SRV_AN_CLASSES))
-        write_classes(j, an, h);
-    if (srv_analysis_has(an, SRV_AN_RECEIVED))
-        write_top(j, an, h);
-    if (srv_analysis_has(an, SRV_AN_BLOCKS) && !an->as_tensors)
-        write_square(j, "blocks", h->blocks, G, G);
-    attn_json_object_end(j);
-}
+static const char *const shapes[] = {"vertical", "diagonal",      "vertical+diagonal",
+                                     "block",    "heterogeneous", NULL};
 
-static void write_pairs(attn_json_text *j, const srv_analysis *an) {
-    attn_json_key_array(j, "pairs");
-    for (size_t b = 0; b < an->B; b++) {
-        const attn_head_distances *d = &an->pairs[b];
-        attn_json_object(j);
-        srv_analysis_place(j, an, d->batch, SIZE_MAX);
-        srv_analysis_number(j, "mean_js", d->mean_js);
-        srv_analysis_number(j, "mean_cosine", d->mean_cosine);
-        srv_analysis_number(j, "mean_centered_cosine", d->mean_centered);
-        if (!an->as_tensors) {
-            write_square(j, "js", d->js, d->rows, d->cols);
-            write_square(j, "cosine", d->cosine, d->rows, d->cols);
-            write_square(j, "centered_cosine", d->centered, d->rows, d->cols);
-        }
-        attn_json_object_end(j);
+const srv_field srv_pattern_rows[] = {
+    SRV_ALWAYS("name", SRV_STRING, attn_pattern_name, name,
+               "The name of the pattern, such as previous token."),
+    SRV_ALWAYS("shape", SRV_STRING, attn_pattern_name, shape,
+               "The shape of the weights (Kovaleva et al. 2019).", .choices = shapes),
+    SRV_ALWAYS("text", SRV_STRING, attn_pattern_name, text,
+               "The pattern in words, with its numbers."),
+    {0},
+};
+
+static const srv_field head_rows[] = {
+    SRV_ALWAYS("", SRV_OBJECT, head_facts, place, NULL, .fields = srv_head_place_rows),
+    SRV_WRITTEN("num_rows", "integer+", put_rows, "Rows that are measured: those that see a key.",
+                .always = true),
+    SRV_IF_KNOWN("pattern", SRV_OBJECT, head_facts, pattern,
+                 "A name for what the head looks at, the shape of Kovaleva et al., and a sentence.",
+                 .fields = srv_pattern_rows, .accepts = SRV_O_POINTER),
+    SRV_WRITTEN("measures", "{number?}", put_measures, "The measures by name, means over rows.",
+                .always = true),
+    SRV_WRITTEN("uniform", "{number?}", put_uniform,
+                "The same of uniform attention with the same mask.", .always = true),
+    SRV_WRITTEN("classes", "[*]", put_classes,
+                "Weight on each class of keys, that of uniform attention, and their ratio.",
+                .fields = class_rows),
+    SRV_WRITTEN("top_keys", "[*]", put_top_keys,
+                "The keys with most weight, with sum and mean over the rows that see them.",
+                .fields = key_rows),
+    SRV_WRITTEN("blocks", "[[number?]]", put_blocks,
+                "Weight from the queries of a segment to the keys of another."),
+    {0},
+};
+
+static void put_heads(attn_json_text *j, const void *place) {
+    const srv_analysis *an = place;
+    attn_json_array(j);
+    for (size_t i = 0; i < an->measures.count; i++) {
+        const attn_head_measures *h = &an->measures.items[i];
+        const head_facts facts = {an, h, srv_analysis_place(an, h->batch, h->head),
+                                  an->patterns ? &an->patterns[i] : NULL};
+        srv_answer_object(j, head_rows, &facts);
     }
     attn_json_array_end(j);
 }
 
-static void write_diagnosis(attn_json_text *j, const srv_analysis *an, const attn_diagnosis *d) {
+/* --- pairs of heads --- */
+
+typedef struct pair_facts {
+    srv_head_place place; /* without a head */
+    const attn_head_distances *distances;
+    bool as_tensors;
+    double mean_js, mean_cosine, mean_centered;
+} pair_facts;
+
+static void put_distances(attn_json_text *j, const pair_facts *f, const double *values) {
+    if (!f->as_tensors)
+        write_square(j, values, f->distances->rows, f->distances->cols);
+}
+static void put_js(attn_json_text *j, const void *place) {
+    put_distances(j, place, ((const pair_facts *)place)->distances->js);
+}
+static void put_cosine(attn_json_text *j, const void *place) {
+    put_distances(j, place, ((const pair_facts *)place)->distances->cosine);
+}
+static void put_centered(attn_json_text *j, const void *place) {
+    put_distances(j, place, ((const pair_facts *)place)->distances->centered);
+}
+
+static const srv_field pair_rows[] = {
+    SRV_IF_KNOWN("layer", SRV_INT, pair_facts, place.layer, "The layer, of weights with layers."),
+    SRV_ALWAYS("batch", SRV_INT, pair_facts, place.batch, "The batch entry."),
+    SRV_ANALYSIS_NUMBER("mean_js", pair_facts, mean_js, "The mean of js."),
+    SRV_ANALYSIS_NUMBER("mean_cosine", pair_facts, mean_cosine, "The mean of cosine."),
+    SRV_ANALYSIS_NUMBER("mean_centered_cosine", pair_facts, mean_centered,
+                        "The mean of centered_cosine."),
+    SRV_WRITTEN("js", "[[number?]]", put_js, "Jensen-Shannon divergences in nats.", .always = true),
+    SRV_WRITTEN("cosine", "[[number?]]", put_cosine, "Cosines of the weights.", .always = true),
+    SRV_WRITTEN("centered_cosine", "[[number?]]", put_centered,
+                "Cosines without the share of the mask.", .always = true),
+    {0},
+};
+
+static void put_pairs(attn_json_text *j, const void *place) {
+    const srv_analysis *an = place;
+    if (!srv_analysis_has(an, SRV_AN_PAIRS))
+        return;
+    attn_json_array(j);
+    for (size_t b = 0; b < an->B; b++) {
+        const attn_head_distances *d = &an->pairs[b];
+        const pair_facts facts = {srv_analysis_place(an, d->batch, 0),
+                                  d,
+                                  an->as_tensors,
+                                  d->mean_js,
+                                  d->mean_cosine,
+                                  d->mean_centered};
+        srv_answer_object(j, pair_rows, &facts);
+    }
+    attn_json_array_end(j);
+}
+
+/* --- diagnoses --- */
+
+typedef struct diagnosis_facts {
+    const srv_analysis *an;
+    const attn_diagnosis *found;
+    const char *code, *text;
+} diagnosis_facts;
+
+static void put_numbers(attn_json_text *j, const void *place) {
+    const attn_diagnosis *d = ((const diagnosis_facts *)place)->found;
     attn_json_object(j);
-    attn_json_key_string(j, "code", d->code);
-    attn_json_key_string(j, "text", d->text);
-    attn_json_key_object(j, "numbers");
     for (size_t i = 0; i < d->number_count; i++)
         srv_analysis_number(j, d->numbers[i].name, d->numbers[i].value);
     attn_json_object_end(j);
-    attn_json_key_array(j, "heads");
-    for (size_t i = 0; i < d->head_count; i++) {
-        const attn_head_measures *h = &an->measures.items[d->heads[i]];
-        attn_json_object(j);
-        srv_analysis_place(j, an, h->batch, h->head);
-        attn_json_object_end(j);
+}
+
+static void put_places(attn_json_text *j, const void *place) {
+    const diagnosis_facts *f = place;
+    attn_json_array(j);
+    for (size_t i = 0; i < f->found->head_count; i++) {
+        const attn_head_measures *h = &f->an->measures.items[f->found->heads[i]];
+        const srv_head_place at = srv_analysis_place(f->an, h->batch, h->head);
+        srv_answer_object(j, srv_head_place_rows, &at);
     }
     attn_json_array_end(j);
-    attn_json_object_end(j);
 }
 
-void srv_analysis_legend(attn_json_text *j, const attn_measure_info *about) {
-    attn_json_key_object(j, about->name);
-    attn_json_key_string(j, "formula", about->formula);
-    attn_json_key_string(j, "range", about->range);
-    if (about->paper[0])
-        attn_json_key_string(j, "paper", about->paper);
-    attn_json_object_end(j);
+static const srv_field diagnosis_rows[] = {
+    SRV_ALWAYS("code", SRV_STRING, diagnosis_facts, code, "A stable name."),
+    SRV_ALWAYS("text", SRV_STRING, diagnosis_facts, text, "The diagnosis in words."),
+    SRV_WRITTEN("numbers", "{number?}", put_numbers, "The numbers that led to it, by name.",
+                .always = true),
+    SRV_WRITTEN("heads", "[*]", put_places, "The heads that it is about.", .always = true,
+                .fields = srv_head_place_rows),
+    {0},
+};
+
+static void put_diagnoses(attn_json_text *j, const void *place) {
+    const srv_analysis *an = place;
+    if (!srv_analysis_has(an, SRV_AN_DIAGNOSES))
+        return;
+    attn_json_array(j);
+    for (size_t i = 0; i < an->diagnoses.count; i++) {
+        const attn_diagnosis *d = &an->diagnoses.items[i];
+        srv_answer_object(j, diagnosis_rows, &(diagnosis_facts){an, d, d->code, d->text});
+    }
+    attn_json_array_end(j);
 }
 
-/* Returns whether a head has queries and keys of different sequences. */
-static bool any_across(const srv_analysis *an) {
-    for (size_t i = 0; i < an->measures.count; i++)
-        if (an->measures.items[i].across)
-            return true;
-    return false;
-}
+/* --- the answer --- */
 
-static void write_legend(attn_json_text *j, const srv_analysis *an) {
-    static const attn_measure_info others[] = {
-        {"num_rows", "rows that see a key and have weight; means are over these rows", "0 to L",
-         ""},
-        {"uniform",
-         "the same measure if every row spreads its weight evenly over its visible keys, which "
-         "shows the effect of the mask alone",
-         "", ""},
-        {"classes",
-         "mass: mean of the sum of p_ij over keys j of the class; lift: mass / its value "
-         "under uniform attention",
-         "mass 0 to 1", "Clark et al. 2019, arXiv:1906.04341"},
-        {"top_keys", "mass: sum over rows of p_ij; mean: over the rows that see the key",
-         "mean 0 to 1", "Zhang et al. 2023, arXiv:2306.14048"},
-        {"blocks", "[a][b]: mean over rows of segment a of the mass on keys of segment b", "0 to 1",
-         "Kovaleva et al. 2019, arXiv:1908.08593"},
-        {"js", "mean over rows of H((q + r)/2) - (H(q) + H(r))/2 of two heads' rows", "0 to ln 2",
-         "Clark et al. 2019, arXiv:1906.04341"},
-        {"cosine", "cosine of two heads' matrices as vectors", "-1 to 1",
-         "Li et al. 2018, arXiv:1810.10183"},
-        {"centered_cosine",
-         "the same after the uniform attention of the mask is subtracted from both", "-1 to 1", ""},
-        {"alignment",
-         "a pattern of cross-attention. Either the mass within max(1, S / 8) keys of the line from "
-         "the first query and key to the last is at least 0.6 and 1.5 times its uniform value. Or "
-         "the keys of the largest weights never step back, except that two neighbouring rows may "
-         "exchange two near keys (once in four rows), they go from the first quarter of the keys "
-         "to "
-         "the last on 0.8 of the keys, and the mean largest weight is at least 0.8 (0.85 with "
-         "exchanges); rows of special tokens do not count",
-         "", ""},
-    };
-    const bool uses[] = {true,
-                         true,
-                         srv_analysis_has(an, SRV_AN_CLASSES),
-                         srv_analysis_has(an, SRV_AN_RECEIVED),
-                         srv_analysis_has(an, SRV_AN_BLOCKS),
-                         srv_analysis_has(an, SRV_AN_PAIRS),
-                         srv_analysis_has(an, SRV_AN_PAIRS),
-                         srv_analysis_has(an, SRV_AN_PAIRS),
-                         srv_analysis_has(an, SRV_AN_PATTERNS) && any_across(an)};
-    attn_json_key_object(j, "legend");
-    for (attn_measure m = 0; m < ATTN_MEASURES; m++)
-        if (srv_analysis_shows(an, m))
-            srv_analysis_legend(j, attn_measure_about(m));
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-        if (uses[i])
-            srv_analysis_legend(j, &others[i]);
-    attn_json_object_end(j);
-}
-
-static void write_omitted(attn_json_text *j, const srv_analysis *an) {
+static void put_omitted(attn_json_text *j, const void *place) {
+    const srv_analysis *an = place;
     bool any = false;
     for (unsigned i = 0; 1u << i <= SRV_AN_ROLLOUT; i++) {
-        if (1u << i == SRV_AN_ALL || !is_omitted(an, 1u << i))
+        const char *needed = srv_analysis_omits(an, 1u << i);
+        if (!needed)
             continue;
         if (!any)
-            attn_json_key_object(j, "omitted");
+            attn_json_object(j);
         any = true;
-        attn_json_key_string(j, srv_analysis_items[i], lacks(an, 1u << i));
+        attn_json_key_string(j, srv_analysis_items[i], needed);
     }
     if (any)
         attn_json_object_end(j);
 }
 
-void srv_analysis_members(attn_json_text *j, const srv_analysis *an) {
-    attn_json_key_array(j, "heads");
-    for (size_t i = 0; i < an->measures.count; i++)
-        write_head(j, an, i);
-    attn_json_array_end(j);
-    if (srv_analysis_has(an, SRV_AN_PAIRS))
-        write_pairs(j, an);
-    if (srv_analysis_has(an, SRV_AN_DIAGNOSES)) {
-        attn_json_key_array(j, "diagnoses");
-        for (size_t i = 0; i < an->diagnoses.count; i++)
-            write_diagnosis(j, an, &an->diagnoses.items[i]);
-        attn_json_array_end(j);
-    }
-    write_omitted(j, an);
-    write_legend(j, an);
-    attn_json_key_string(j, "caveat", attn_analysis_caveat());
+static void put_caveat(attn_json_text *j, const void *place) {
+    (void)place;
+    attn_json_string(j, attn_analysis_caveat());
 }
+
+/* The members of an analysis. They are always there but in POST /v1/analyses, whose dry runs have
+ * none of them. */
+#define ANALYSIS_ROWS(...)                                                                         \
+    SRV_WRITTEN("heads", "[HeadAnalysis]", put_heads, "The measures of each head.", __VA_ARGS__),  \
+        SRV_WRITTEN("pairs", "[HeadPairs]", put_pairs,                                             \
+                    "The distances between heads, for each batch entry."),                         \
+        SRV_WRITTEN("diagnoses", "[Diagnosis]", put_diagnoses, "What is unusual."),                \
+        SRV_WRITTEN("omitted", "AnalysisOmitted", put_omitted,                                     \
+                    "The items that lack an input, and which."),                                   \
+        SRV_WRITTEN("legend", "AnalysisLegend", srv_analysis_put_legend,                           \
+                    "Formula, range and paper of each measure.", __VA_ARGS__),                     \
+        SRV_WRITTEN("caveat", "string", put_caveat, "What weights do not say.", __VA_ARGS__)
+
+static const srv_field analysis_rows[] = {ANALYSIS_ROWS(.always = true), {0}};
+
+void srv_analysis_members(attn_json_text *j, const srv_analysis *an) {
+    srv_answer_members(j, analysis_rows, an);
+}
+
+static const srv_field rollout_rows[] = {
+    SRV_WRITTEN("heatmap", "Heatmap", NULL, "The rollout.", .always = true),
+    SRV_WRITTEN("legend", "string", NULL, "How it is computed.", .always = true),
+    {0},
+};
+
+static const srv_field analyses_rows[] = {
+    ANALYSIS_ROWS(.always = false),
+    SRV_WRITTEN("heatmap", "Heatmap", NULL, "The weights."),
+    SRV_WRITTEN("comparison", "Comparison", NULL, "With a second operand: how the two differ."),
+    SRV_WRITTEN("rollout", "Rollout", NULL, "Attention through all layers."),
+    SRV_WRITTEN("gradient", "GradientAnalysis", NULL,
+                "Gradient x attention, with grad_output and value."),
+    SRV_WRITTEN("warnings", "[Warning]", NULL, NULL),
+    SRV_DRY_RUN_MEMBER,
+    {0},
+};
+
+const srv_field srv_analysis_answers[] = {
+    SRV_GROUP("HeadAnalysis", head_rows,
+              "Measures of one head, and the same measures of uniform attention under the same "
+              "mask; legend defines them. null: the measure is not defined for this head."),
+    SRV_GROUP("HeadPairs", pair_rows,
+              "Distances of the heads of one batch entry, row and column = head; means go over "
+              "pairs of different heads."),
+    SRV_GROUP("Diagnosis", diagnosis_rows,
+              "Unusual properties of the heads in words, with their numbers."),
+    SRV_WRITTEN("AnalysisLegend", "{*}", NULL, NULL, .fields = srv_legend_rows),
+    SRV_WRITTEN("AnalysisOmitted", "{string 1+}", NULL,
+                "Items that were requested by name and are missing, with the input that each of "
+                "them needs."),
+    SRV_GROUP("Analysis", analysis_rows, NULL),
+    SRV_GROUP("Rollout", rollout_rows, NULL),
+    SRV_GROUP("Analyses", analyses_rows, NULL),
+    {0},
+};
 
 /* --- text for a terminal: one line for each head, then the diagnoses --- */
 
@@ -401,8 +436,8 @@ void srv_analysis_text(attn_text *t, const srv_analysis *an) {
     for (size_t i = 0; srv_analysis_has(an, SRV_AN_DIAGNOSES) && i < an->diagnoses.count; i++)
         attn_text_add(t, "\n%s: %s\n", an->diagnoses.items[i].code, an->diagnoses.items[i].text);
     for (unsigned i = 0; 1u << i <= SRV_AN_ROLLOUT; i++)
-        if (1u << i != SRV_AN_ALL && is_omitted(an, 1u << i))
+        if (srv_analysis_omits(an, 1u << i))
             attn_text_add(t, "\n%s is left out: it needs %s\n", srv_analysis_items[i],
-                          lacks(an, 1u << i));
+                          srv_analysis_omits(an, 1u << i));
     attn_text_add(t, "\n%s\n", attn_analysis_caveat());
 }

@@ -14,6 +14,9 @@ srv_outcome srv_analyses(srv_request *req);      /* POST /v1/analyses */
 srv_outcome srv_runs_analyses(srv_request *req); /* GET …/analyses */
 srv_outcome srv_runs_heads(srv_request *req);    /* GET …/heads */
 
+/* The schemas of answers. */
+extern const srv_field srv_analysis_answers[], srv_analyses_answers[], srv_run_heads_answers[];
+
 /* The fields of their bodies and query strings. */
 extern const srv_field srv_analyses_fields[], srv_run_analyses_query[], srv_run_heads_query[];
 
@@ -94,14 +97,29 @@ bool srv_analysis_has_uniform(attn_measure m);
 void srv_analysis_text(attn_text *t, const srv_analysis *an);
 /* Writes a member that is a number. */
 void srv_analysis_number(attn_json_text *j, const char *name, double value);
-/* Writes the member "pattern". */
-void srv_analysis_pattern(attn_json_text *j, const attn_pattern_name *p);
+/* Writes a number, a double at this place, as a value. */
+void srv_analysis_put_number(attn_json_text *j, const void *place);
+/* The row of a member that is such a number. */
+#define SRV_ANALYSIS_NUMBER(name, T, member, text)                                                 \
+    {                                                                                              \
+        name, SRV_PUT, offsetof(T, member), text, .type = "number?", .always = true,               \
+                                                  .put = srv_analysis_put_number                   \
+    }
+/* The members of attn_pattern_name in answers. */
+extern const srv_field srv_pattern_rows[];
 /* Writes the member of a legend that describes a measure. */
 void srv_analysis_legend(attn_json_text *j, const attn_measure_info *about);
 /* Writes the member "rollout": heatmaps (NULL: they are tensors beside the JSON) and formula. */
 void srv_rollout_write(attn_json_text *j, const attn_heatmaps *maps, const srv_heat_input *in,
                        const srv_labels *labels);
-/* Writes the members layer (if there is a layer axis), batch and head. */
-void srv_analysis_place(attn_json_text *j, const srv_analysis *an, size_t batch, size_t head);
+
+/* Where a head is, and its members in answers. */
+typedef struct srv_head_place {
+    int64_t layer; /* negative: there is no layer axis */
+    size_t batch, head;
+} srv_head_place;
+extern const srv_field srv_head_place_rows[];
+/* Returns the place of a head; `batch` counts the batch entries of all layers. */
+srv_head_place srv_analysis_place(const srv_analysis *an, size_t batch, size_t head);
 
 #endif

@@ -91,6 +91,13 @@ attn_status srv_operand_run_source(const srv_operand *operand, size_t lanes, att
                                    attn_weight_source *out, attn_error *err);
 /* Refuses a rollout of batch entries, which are not layers. false: a problem is set. */
 bool srv_analyses_may_roll(const srv_analyses_call *call, const srv_scope *scope);
+/* Returns a description of the input that an item needs and the request lacks, if the request names the
+ * item; NULL: the item is there, or was not named. */
+const char *srv_analysis_omits(const srv_analysis *an, unsigned item);
+/* Writes the legend of an analysis (srv_analysis), as a value. */
+void srv_analysis_put_legend(attn_json_text *j, const void *analysis);
+/* The members of attn_measure_info in answers. */
+extern const srv_field srv_legend_rows[];
 /* Describes the analysis of all heads of a site. */
 srv_analysis srv_analysis_of_site(srv_request *req, const attn_run_site *site, unsigned items,
                                   const srv_labels *labels);

@@ -13,6 +13,7 @@
 #include "api/stored/stored_api.h"
 #include "base/try.h"
 #include "request/shared.h"
+#include "wire/answer.h"
 
 #define ITEMS                                                                                      \
     (SRV_AN_ENTROPY | SRV_AN_CONFIDENCE | SRV_AN_DISTANCE | SRV_AN_POSITIONAL | SRV_AN_SINK |      \
@@ -226,18 +227,74 @@ static bool compute(void *data) {
 
 /* --- the answer --- */
 
-static void put_head(attn_json_text *j, const srv_run_head *head, const finding *f) {
-    const attn_pattern_name pattern = {f->name, f->shape, f->text};
+/* What an answer tells of a head. */
+typedef struct head_facts {
+    const srv_run_head *head;
+    const finding *found;
+    size_t rows;
+    attn_pattern_name pattern;
+} head_facts;
+
+static void put_measures(attn_json_text *j, const void *place) {
+    const finding *f = ((const head_facts *)place)->found;
     attn_json_object(j);
-    srv_run_head_write(j, head);
-    attn_json_key_size(j, "num_rows", f->rows);
-    srv_analysis_pattern(j, &pattern);
-    attn_json_key_object(j, "measures");
     for (size_t m = 0; m < f->count; m++)
         srv_analysis_number(j, attn_measure_about(main_measures[m])->name, f->values[m]);
     attn_json_object_end(j);
+}
+
+static const srv_field head_rows[] = {
+    SRV_ALWAYS("", SRV_OBJECT, head_facts, head, NULL, .fields = srv_run_head_rows,
+               .accepts = SRV_O_POINTER),
+    SRV_ALWAYS("num_rows", SRV_INT, head_facts, rows, NULL),
+    SRV_ALWAYS("pattern", SRV_OBJECT, head_facts, pattern, NULL, .fields = srv_pattern_rows),
+    SRV_WRITTEN("measures", "{number?}", put_measures, NULL, .always = true),
+    {0},
+};
+
+static void put_heads(attn_json_text *j, const void *place) {
+    const heads_call *c = place;
+    attn_json_array(j);
+    for (size_t i = 0; i < c->heads.count && !j->failed; i++) {
+        const finding *f = &c->found[i];
+        const head_facts facts = {&c->heads.items[i], f, f->rows, {f->name, f->shape, f->text}};
+        srv_answer_object(j, head_rows, &facts);
+    }
+    attn_json_array_end(j);
+}
+
+static void put_legend(attn_json_text *j, const void *place) {
+    const heads_call *c = place;
+    size_t most = 0;
+    for (size_t i = 0; i < c->heads.count; i++)
+        most = c->found[i].count > most ? c->found[i].count : most;
+    attn_json_object(j);
+    for (size_t m = 0; m < most; m++)
+        srv_analysis_legend(j, attn_measure_about(main_measures[m]));
     attn_json_object_end(j);
 }
+
+static void put_caveat(attn_json_text *j, const void *place) {
+    (void)place;
+    attn_json_string(j, attn_analysis_caveat());
+}
+
+static const srv_field answer_rows[] = {
+    SRV_WRITTEN("heads", "[*]", put_heads, "A head with its pattern and measures.", .always = true,
+                .fields = head_rows),
+    SRV_WRITTEN("legend", "AnalysisLegend", put_legend, "Formula, range and paper of each measure.",
+                .always = true),
+    SRV_WRITTEN("caveat", "string", put_caveat, "What weights do not say.", .always = true),
+    {0},
+};
+
+const srv_field srv_run_heads_answers[] = {
+    SRV_GROUP("RunHeads", answer_rows,
+              "Heads in the order of sites, layers, batch entries and heads. pattern and measures "
+              "are those of /analyses; null: the measure is not defined for this head. "
+              "duplicate_token and induction are there if the site has labels."),
+    {0},
+};
 
 static void answer_text(void *data, attn_text *t) {
     const heads_call *c = data;
@@ -251,19 +308,7 @@ static void answer_text(void *data, attn_text *t) {
 }
 
 static void answer_json(void *data, attn_json_text *j) {
-    const heads_call *c = data;
-    size_t most = 0;
-    attn_json_key_array(j, "heads");
-    for (size_t i = 0; i < c->heads.count && !j->failed; i++) {
-        put_head(j, &c->heads.items[i], &c->found[i]);
-        most = c->found[i].count > most ? c->found[i].count : most;
-    }
-    attn_json_array_end(j);
-    attn_json_key_object(j, "legend");
-    for (size_t m = 0; m < most; m++)
-        srv_analysis_legend(j, attn_measure_about(main_measures[m]));
-    attn_json_object_end(j);
-    attn_json_key_string(j, "caveat", attn_analysis_caveat());
+    srv_answer_members(j, answer_rows, data);
 }
 
 static bool prepare(void *data) {

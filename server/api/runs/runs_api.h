@@ -30,6 +30,10 @@ extern const srv_field srv_runs_fields[], srv_run_weights_query[], srv_run_rows_
     srv_run_top_query[], srv_run_tiles_query[], srv_run_cells_query[], srv_run_what_if_fields[],
     srv_run_heatmaps_query[], srv_run_rollout_query[], srv_run_atlas_query[];
 
+/* The schemas of their answers. */
+extern const srv_field srv_run_answers[], srv_run_atlas_answers[], srv_run_rollout_answers[],
+    srv_run_weights_answers[], srv_run_top_answers[], srv_run_what_if_answers[];
+
 /* Writes the description of a run, which GET /v1/runs/{id} answers. */
 void srv_run_write(attn_json_text *j, const srv_run *run);
 /* The same with the member `warnings`, if there are any. */

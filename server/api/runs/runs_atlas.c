@@ -7,6 +7,7 @@
 #include "api/runs/runs_map.h"
 #include "api/stored/stored_api.h"
 #include "request/shared.h"
+#include "wire/answer.h"
 
 enum { MAX_SIDE_MOST = 128 };
 #define TEXT_OF_HEAD 256.0 /* most bytes of a head's description */
@@ -228,7 +229,7 @@ static void put_cells(attn_json_text *j, const atlas_call *c, size_t i, size_t p
 static void put_thumbnail(attn_json_text *j, const atlas_call *c, size_t i) {
     size_t plane = 0;
     attn_json_object(j);
-    srv_run_head_write(j, &c->heads.items[i]);
+    srv_answer_members(j, srv_run_head_rows, &c->heads.items[i]);
     attn_json_key_array(j, "shape");
     attn_json_size(j, c->shapes[i][0]);
     attn_json_size(j, c->shapes[i][1]);
@@ -256,17 +257,57 @@ static void put_tensors(attn_json_text *j, const atlas_call *c) {
     srv_json_key_tensor(j, "ranges", &limits);
 }
 
-static void answer(void *data, attn_json_text *j) {
-    const atlas_call *c = data;
-    attn_json_key_size(j, "max_side", c->side);
-    attn_json_key_string(j, "pool", srv_pools[c->q.pool]);
-    attn_json_key_string(j, "transform", srv_transforms[c->q.transform]);
-    if (j->aside)
-        put_tensors(j, c);
-    attn_json_key_array(j, "thumbnails");
+static void put_thumbnails(attn_json_text *j, const void *place) {
+    const atlas_call *c = place;
+    attn_json_array(j);
     for (size_t i = 0; i < c->heads.count && !j->failed; i++)
         put_thumbnail(j, c, i);
     attn_json_array_end(j);
+}
+
+static const srv_field thumbnail_rows[] = {
+    SRV_GROUP("", srv_run_head_rows, NULL, .always = true),
+    SRV_WRITTEN("shape", "[integer+ 2]", NULL, "Rows and columns of cells.", .always = true,
+                .max = MAX_SIDE_MOST),
+    SRV_WRITTEN("level", "integer+", NULL,
+                "The level of the pyramid of tiles: a cell covers 2^level x 2^level weights.",
+                .always = true),
+    SRV_WRITTEN("range", "[number 2]", NULL, "The range of the plane, or of max."),
+    SRV_WRITTEN("max", "base64", NULL, "The cells, of the only plane or the max plane."),
+    SRV_WRITTEN("mean_range", "[number 2]", NULL, "The range of mean."),
+    SRV_WRITTEN("mean", "base64", NULL, "The cells of the mean plane."),
+    {0},
+};
+
+static const srv_field atlas_rows[] = {
+    SRV_ALWAYS("max_side", SRV_INT, atlas_call, side, "Most rows and columns of a thumbnail.",
+               .type = "integer+8", .max = MAX_SIDE_MOST),
+    SRV_ALWAYS("pool", SRV_ENUM, atlas_call, q.pool, "What a cell says of its visible weights.",
+               .choices = srv_pools),
+    SRV_ALWAYS("transform", SRV_ENUM, atlas_call, q.transform, "How cells go over the range.",
+               .choices = srv_transforms),
+    SRV_WRITTEN("thumbnails", "[*]", put_thumbnails, "One for each head.", .always = true,
+                .fields = thumbnail_rows),
+    {0},
+};
+
+const srv_field srv_run_atlas_answers[] = {
+    SRV_GROUP("RunAtlas", atlas_rows,
+              "Thumbnails in the order of sites, layers, batch entries and heads. max and mean are "
+              "shape[0] x shape[1] bytes in base64: 0 is hidden, 1 to 255 the cell over its range, "
+              "transformed. range is that of the only plane or of max. A cell of a level covers "
+              "2^level x 2^level weights. As safetensors max and mean are the tensor cells, U8 "
+              "[heads, max_side, max_side], or [heads, 2, max_side, max_side] for both, with "
+              "hidden cells behind each shape, and the ranges are the tensor ranges, F32 [heads, "
+              "2] or [heads, 2, 2]."),
+    {0},
+};
+
+static void answer(void *data, attn_json_text *j) {
+    const atlas_call *c = data;
+    if (j->aside)
+        put_tensors(j, c);
+    srv_answer_members(j, atlas_rows, c);
 }
 
 static bool prepare(void *data) {

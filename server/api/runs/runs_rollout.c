@@ -8,6 +8,7 @@
 #include "api/stored/stored_api.h"
 #include "base/try.h"
 #include "request/shared.h"
+#include "wire/answer.h"
 
 static const char *const mean_words[] = {"mean", NULL};
 
@@ -56,9 +57,10 @@ const srv_field srv_run_rollout_query[] = {
     {0},
 };
 
-/* What is computed from the layers. */
+/* A result that is computed from the layers: rollout or flow. */
 typedef struct method {
     const char *name; /* of the tensor of the answer */
+    const srv_field *answer;
     attn_status (*cost)(const attn_run_rollout *, const size_t *rows, size_t count, size_t slots,
                         attn_cost *, attn_error *);
     attn_status (*compute)(const attn_run_rollout *, const size_t *rows, size_t count, attn_pool *,
@@ -289,12 +291,33 @@ static bool compute(void *data) {
     return !status;
 }
 
-static void put_layers(attn_json_text *j, const attn_run_layers *layers) {
-    attn_json_key_array(j, "layers");
+static void put_layers(attn_json_text *j, const void *place) {
+    const attn_run_layers *layers = &((const rollout_call *)place)->layers;
+    attn_json_array(j);
     for (size_t i = 0; i < layers->count; i++)
         attn_json_size(j, layers->items[i].number);
     attn_json_array_end(j);
 }
+
+/* The members of the answer of either route. */
+#define ANSWER_ROWS(method)                                                                        \
+    SRV_WRITTEN("layers", "[integer+]", put_layers,                                                \
+                "The layers that it goes through, from the lowest.", .always = true),              \
+        SRV_ALWAYS(method, SRV_TENSOR, rollout_call, result, "[rows, tokens]."), {                 \
+        0                                                                                          \
+    }
+static const srv_field rollout_rows[] = {ANSWER_ROWS("rollout")};
+static const srv_field flow_rows[] = {ANSWER_ROWS("flow")};
+
+const srv_field srv_run_rollout_answers[] = {
+    SRV_GROUP("RunRollout", rollout_rows,
+              "layers are the numbers of the layers, from the lowest to the highest; rollout is "
+              "[rows, tokens]."),
+    SRV_GROUP("RunFlow", flow_rows,
+              "layers are the numbers of the layers, from the lowest to the highest; flow is "
+              "[rows, tokens]."),
+    {0},
+};
 
 static void answer_text(void *data, attn_text *t) {
     const rollout_call *c = data;
@@ -303,9 +326,8 @@ static void answer_text(void *data, attn_text *t) {
 
 static void answer_json(void *data, attn_json_text *j) {
     const rollout_call *c = data;
-    if (!(c->req->accept & SRV_ACCEPT_NPY)) /* which holds one tensor and nothing else */
-        put_layers(j, &c->layers);
-    srv_json_key_tensor(j, c->method->name, &c->result);
+    const bool alone = c->req->accept & SRV_ACCEPT_NPY; /* npy holds one tensor and nothing else */
+    srv_answer_members(j, c->method->answer + alone, c);
 }
 
 static bool prepare(void *data) {
@@ -343,11 +365,12 @@ static srv_outcome look_through(srv_request *req, const method *how,
 }
 
 srv_outcome srv_runs_rollout(srv_request *req) {
-    static const method rollout = {"rollout", attn_run_rollout_cost, attn_run_rollout_rows};
+    static const method rollout = {"rollout", rollout_rows, attn_run_rollout_cost,
+                                   attn_run_rollout_rows};
     return look_through(req, &rollout, srv_runs_rollout);
 }
 
 srv_outcome srv_runs_flow(srv_request *req) {
-    static const method flow = {"flow", attn_run_flow_cost, attn_run_flow_rows};
+    static const method flow = {"flow", flow_rows, attn_run_flow_cost, attn_run_flow_rows};
     return look_through(req, &flow, srv_runs_flow);
 }

@@ -12,6 +12,7 @@
 #include "api/runs/runs_api.h"
 #include "api/stored/stored_api.h"
 #include "request/shared.h"
+#include "wire/answer.h"
 
 /* --- heatmap --- */
 
@@ -436,3 +437,19 @@ srv_outcome srv_runs_top(srv_request *req) {
     top_call c = {.look.call.req = req, .q = {.decimals = -1}};
     return srv_look_run(&c, &steps, NULL);
 }
+
+static const srv_field edge_rows[] = {
+    SRV_WRITTEN("head", "[integer+]", NULL, "With heads: the head."),
+    SRV_WRITTEN("row", "[integer+]", NULL, "The query.", .always = true),
+    SRV_WRITTEN("col", "[integer+]", NULL, "The key.", .always = true),
+    SRV_WRITTEN("weight", "[number?]", NULL, "In float32, for runs of float64 too.",
+                .always = true),
+    {0},
+};
+
+const srv_field srv_run_top_answers[] = {
+    SRV_GROUP("RunEdges", edge_rows,
+              "Columns of equal length, best first within a row, or within a key with axis=key; "
+              "head is present with heads."),
+    {0},
+};

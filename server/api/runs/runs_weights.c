@@ -14,6 +14,7 @@
 #include "base/try.h"
 #include "number/number.h"
 #include "request/shared.h"
+#include "wire/answer.h"
 
 /* --- weights and rows --- */
 
@@ -210,6 +211,24 @@ static void put_hidden(attn_json_text *j, const srv_run_view *run, const srv_run
 
 /* --- the answers --- */
 
+static const srv_field weights_rows[] = {
+    SRV_WRITTEN("weights", "Numbers", NULL, "[rows, cols]."),
+    SRV_WRITTEN("scores", "Numbers", NULL, "[rows, cols], of the stage that was asked for."),
+    SRV_WRITTEN("hidden", "HiddenCells", NULL, "With hidden: the cells that the mask hides."),
+    {0},
+};
+
+static const srv_field rows_rows[] = {
+    SRV_WRITTEN("weights", "Numbers", NULL, "[rows, S].", .always = true),
+    SRV_WRITTEN("hidden", "HiddenCells", NULL, "The keys that each row does not see.",
+                .always = true),
+    SRV_WRITTEN("logsumexp", "Numbers", NULL,
+                "The logarithm of the sum of the exponentials of the scores of each row."),
+    SRV_WRITTEN("num_visible_keys", "[integer+|[integer+]]", NULL, "The keys that each row sees.",
+                .always = true),
+    {0},
+};
+
 static const char *name_of(const part_call *c) {
     return c->q.stage == ATTN_STAGE_PROBS ? "weights" : "scores";
 }
@@ -345,95 +364,103 @@ static const char *cell_words(srv_request *req, const srv_run_view *run, const a
     return t.failed ? "" : t.data;
 }
 
-/* Writes the wanted members of one cell. */
-typedef struct cell_writer {
-    attn_json_text *j;
-    unsigned wanted; /* bit i: cell_members[i]; 0: all */
-    bool wide;       /* the numbers of the run are float64 */
-} cell_writer;
+/* A number of a cell. `wide`: it is written as float64, else as float32. */
+typedef struct number {
+    double value;
+    bool wide;
+} number;
 
-/* Writes the key of a member. false: the member is not wanted. */
-static bool put_key(cell_writer *w, const char *name) {
-    size_t i = 0;
-    while (cell_members[i] && strcmp(cell_members[i], name) != 0)
-        i++;
-    if (w->wanted && !(w->wanted >> i & 1))
-        return false;
-    attn_json_key(w->j, name);
-    return true;
-}
-
-static void put_size(cell_writer *w, const char *name, size_t value) {
-    if (put_key(w, name))
-        attn_json_size(w->j, value);
-}
-
-static void put_real(cell_writer *w, const char *name, double value, bool wide) {
+static void put_number(attn_json_text *j, const void *place) {
+    const number *n = place;
     char text[ATTN_NUMBER_TEXT];
-    attn_json_text *j = w->j;
-    if (!put_key(w, name))
-        return;
-    if (!wide)
-        attn_json_float(j, (float)value);
-    else if (j->decimals >= 0 && isfinite(value))
-        attn_json_raw(j, text, (size_t)(attn_write_decimals(text, value, j->decimals) - text));
+    if (!n->wide)
+        attn_json_float(j, (float)n->value);
+    else if (j->decimals >= 0 && isfinite(n->value))
+        attn_json_raw(j, text, (size_t)(attn_write_decimals(text, n->value, j->decimals) - text));
     else
-        attn_json_real(j, value);
+        attn_json_real(j, n->value);
 }
 
-/* Writes a number of the type of the run. */
-static void put_number(cell_writer *w, const char *name, double value) {
-    put_real(w, name, value, w->wide);
+typedef struct vector {
+    double *values;
+    size_t n;
+    bool wide;
+} vector;
+
+static void put_vector(attn_json_text *j, const void *place) {
+    const vector *v = place;
+    const attn_tensor t = attn_tensor_dense(v->values, ATTN_F64, 1, &v->n);
+    (v->wide ? srv_json_tensor : srv_json_tensor_single)(j, &t);
 }
 
-/* Writes a number that is computed in double for every run. */
-static void put_double(cell_writer *w, const char *name, double value) {
-    put_real(w, name, value, true);
+/* What an answer tells of a cell. */
+typedef struct cell_facts {
+    size_t row, col;
+    const char *query_label, *key_label; /* NULL: the run has none */
+    vector query, key, products;
+    number relative, raw, scale, scaled, softcap, softcapped, position_bias, mask_bias, biased;
+    number row_max, logsumexp, weight;
+    int64_t distance;
+    bool visible, filled;
+    bool is_relative; /* the run has positions that add to products */
+    srv_strings hidden_by;
+    size_t rank, visible_keys;
+    const char *words;
+} cell_facts;
+
+static void put_distance(attn_json_text *j, const void *place) {
+    attn_json_int(j, ((const cell_facts *)place)->distance);
+}
+static void put_hidden_by(attn_json_text *j, const void *place) {
+    const srv_strings *fields = &((const cell_facts *)place)->hidden_by;
+    attn_json_strings(j, fields->values, fields->count);
 }
 
-static void put_vector(cell_writer *w, const char *name, double *values, size_t n, bool wide) {
-    const attn_tensor t = attn_tensor_dense(values, ATTN_F64, 1, &n);
-    if (put_key(w, name))
-        (wide ? srv_json_tensor : srv_json_tensor_single)(w->j, &t);
-}
+#define NUMBER(member, text, ...)                                                                  \
+    {                                                                                              \
+#member, SRV_PUT, offsetof(cell_facts, member), text, .type = "number?",                   \
+                                                              .put = put_number, __VA_ARGS__       \
+    }
+#define VECTOR(member, text)                                                                       \
+    { #member, SRV_PUT, offsetof(cell_facts, member), text, .type = "[number?]", .put = put_vector }
 
-static void put_label(cell_writer *w, const char *name, const char *const *labels, int64_t i) {
-    if (labels && put_key(w, name))
-        attn_json_string(w->j, labels[i]);
-}
-
-static void put_reasons(cell_writer *w, const attn_run_cell *c) {
-    if (put_key(w, "visible"))
-        attn_json_bool(w->j, c->visible);
-    if (put_key(w, "hidden_by"))
-        attn_json_strings(w->j, c->hidden_by, c->hidden_count);
-    if (c->filled && put_key(w, "filled"))
-        attn_json_bool(w->j, true);
-}
-
-static void put_steps(cell_writer *w, const attn_run_cell *c, const attn_inputs *in) {
-    put_vector(w, "query", c->query, c->width, w->wide);
-    put_vector(w, "key", c->key, c->width, w->wide);
-    put_vector(w, "products", c->products, c->width, true);
-    if (in->position.kind == ATTN_POSITION_SHAW)
-        put_double(w, "relative", c->relative);
-    put_number(w, "raw", c->raw);
-    put_double(w, "scale", c->scale);
-    put_number(w, "scaled", c->scaled);
-    put_double(w, "softcap", c->softcap);
-    put_number(w, "softcapped", c->softcapped);
-    if (put_key(w, "distance"))
-        attn_json_int(w->j, c->distance);
-    put_double(w, "position_bias", c->position_bias);
-    put_double(w, "mask_bias", c->mask_bias);
-    put_reasons(w, c);
-    put_number(w, "biased", c->biased);
-    put_double(w, "row_max", c->row_max);
-    put_double(w, "logsumexp", c->logsumexp);
-    put_number(w, "weight", c->weight);
-    put_size(w, "rank", c->rank);
-    put_size(w, "num_visible_keys", c->of);
-}
+/* In the order of cell_members. */
+static const srv_field cell_rows[] = {
+    SRV_IF_KNOWN("row", SRV_INT, cell_facts, row, "The query."),
+    SRV_IF_KNOWN("col", SRV_INT, cell_facts, col, "The key."),
+    SRV_IF_KNOWN("query_label", SRV_STRING, cell_facts, query_label, "The name of the query."),
+    SRV_IF_KNOWN("key_label", SRV_STRING, cell_facts, key_label, "The name of the key."),
+    VECTOR(query, "The vector of the query."),
+    VECTOR(key, "The vector of the key."),
+    VECTOR(products, "query times key, by dimension."),
+    NUMBER(relative, "The product with the vector of the distance (shaw).",
+           .when = offsetof(cell_facts, is_relative)),
+    NUMBER(raw, "The score of the form, such as q . k."),
+    NUMBER(scale, "The factor of the score."),
+    NUMBER(scaled, "The score times scale."),
+    NUMBER(softcap, "The bound of the score; 0: none."),
+    NUMBER(softcapped, "The score after softcap."),
+    SRV_WRITTEN("distance", "integer", put_distance,
+                "The number of the key minus the position of the query."),
+    NUMBER(position_bias, "The bias of the distance."),
+    NUMBER(mask_bias, "The number that masks and attn_bias add."),
+    SRV_IF_KNOWN("visible", SRV_BOOL, cell_facts, visible, "Whether the query sees the key."),
+    SRV_WRITTEN("hidden_by", "[string]", put_hidden_by, "The fields that hide the cell."),
+    SRV_IF_KNOWN("filled", SRV_BOOL, cell_facts, filled,
+                 "true: mask_fill stands for -infinity in the cell; else absent.",
+                 .when = offsetof(cell_facts, filled)),
+    NUMBER(biased, "The input of the softmax."),
+    NUMBER(row_max, "The largest input of the row."),
+    NUMBER(logsumexp, "The logarithm of the sum of the exponentials of the row."),
+    NUMBER(weight, "e^(biased - logsumexp)."),
+    SRV_IF_KNOWN("rank", SRV_INT, cell_facts, rank,
+                 "The place of the weight in its row, the largest first."),
+    SRV_IF_KNOWN("num_visible_keys", SRV_INT, cell_facts, visible_keys, "Keys that the row sees."),
+    SRV_IF_KNOWN("words", SRV_STRING, cell_facts, words, "All of it in one sentence."),
+    {0},
+};
+_Static_assert(sizeof cell_rows / sizeof *cell_rows == sizeof cell_members / sizeof *cell_members,
+               "fields selects rows by their numbers");
 
 typedef struct cell_call {
     SRV_LOOK;
@@ -446,19 +473,53 @@ static void print_cell(void *data, attn_text *t) {
     attn_text_add(t, "%s\n", cell_words(c->req, c->run, &c->cell));
 }
 
+static const char *label_at(const char *const *labels, int64_t i) {
+    return labels ? labels[i] : NULL;
+}
+
+static cell_facts facts_of(const cell_call *c) {
+    const attn_run_site *site = c->run->site;
+    const attn_run_cell *cell = &c->cell;
+    const bool wide = attn_run_dims(site)->result == ATTN_F64;
+    const size_t batch = (size_t)c->q.spot.batch;
+    return (cell_facts){
+        .row = (size_t)c->q.row,
+        .col = (size_t)c->q.col,
+        .query_label = label_at(attn_run_query_labels(site, batch), c->q.row),
+        .key_label = label_at(attn_run_key_labels(site, batch), c->q.col),
+        .query = {cell->query, cell->width, wide},
+        .key = {cell->key, cell->width, wide},
+        .products = {cell->products, cell->width, true},
+        .is_relative = attn_run_inputs(site)->position.kind == ATTN_POSITION_SHAW,
+        .relative = {cell->relative, true},
+        .raw = {cell->raw, wide},
+        .scale = {cell->scale, true},
+        .scaled = {cell->scaled, wide},
+        .softcap = {cell->softcap, true},
+        .softcapped = {cell->softcapped, wide},
+        .distance = cell->distance,
+        .position_bias = {cell->position_bias, true},
+        .mask_bias = {cell->mask_bias, true},
+        .visible = cell->visible,
+        .hidden_by = {(const char **)(uintptr_t)cell->hidden_by, cell->hidden_count},
+        .filled = cell->filled,
+        .biased = {cell->biased, wide},
+        .row_max = {cell->row_max, true},
+        .logsumexp = {cell->logsumexp, true},
+        .weight = {cell->weight, wide},
+        .rank = cell->rank,
+        .visible_keys = cell->of,
+        .words = cell_words(c->req, c->run, cell),
+    };
+}
+
 static void answer_cell(void *data, attn_json_text *j) {
     const cell_call *c = data;
-    const attn_run_site *site = c->run->site;
-    const cell_query *q = &c->q;
-    cell_writer w = {.j = j, .wanted = q->members, .wide = attn_run_dims(site)->result == ATTN_F64};
-    const size_t batch = (size_t)q->spot.batch;
-    put_size(&w, "row", (size_t)q->row);
-    put_size(&w, "col", (size_t)q->col);
-    put_label(&w, "query_label", attn_run_query_labels(site, batch), q->row);
-    put_label(&w, "key_label", attn_run_key_labels(site, batch), q->col);
-    put_steps(&w, &c->cell, attn_run_inputs(site));
-    if (put_key(&w, "words"))
-        attn_json_string(j, cell_words(c->req, c->run, &c->cell));
+    const unsigned wanted = c->q.members; /* 0: all */
+    const cell_facts facts = facts_of(c);
+    for (size_t i = 0; cell_rows[i].name; i++)
+        if (!wanted || wanted >> i & 1)
+            srv_answer_member(j, &cell_rows[i], &facts);
 }
 
 static bool prepare_cell(void *data) {
@@ -491,3 +552,19 @@ srv_outcome srv_runs_cells(srv_request *req) {
     cell_call c = {.look.call.req = req, .q = {.decimals = -1}};
     return srv_look_run(&c, &steps, NULL);
 }
+
+const srv_field srv_run_weights_answers[] = {
+    SRV_GROUP("RunWeights", weights_rows,
+              "With heads the tensor has an axis of heads in front, and hidden is a list for each "
+              "head."),
+    SRV_WRITTEN("HiddenCells", "[[integer+|[integer+]]]", NULL,
+                "[row, from, to] of keys that a row does not see; with heads such a list for each "
+                "head."),
+    SRV_GROUP("RunRows", rows_rows,
+              "With heads each member has an axis of heads in front. With heads=mean there is none "
+              "and no logsumexp, and a key is hidden if no head sees it."),
+    SRV_GROUP("RunCell", cell_rows,
+              "The steps of the computation in order, from the two vectors to the weight; fields "
+              "selects some."),
+    {0},
+};

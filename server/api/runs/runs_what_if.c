@@ -10,6 +10,7 @@
 #include "api/stored/stored_api.h"
 #include "base/try.h"
 #include "request/shared.h"
+#include "wire/answer.h"
 
 static const char *const items[] = {"weights",        "output",        "removed",
                                     "weights_before", "output_before", NULL};
@@ -241,6 +242,27 @@ static void write_omitted(attn_json_text *j, const what_if *c) {
                       "choose fewer rows, or name \"weights\" in return");
     attn_json_object_end(j);
 }
+
+static const srv_field omitted_rows[] = {
+    SRV_WRITTEN("weights", "OmittedTensor", NULL, NULL, .always = true),
+    {0},
+};
+
+static const srv_field what_if_rows[] = {
+    SRV_WRITTEN("weights", "Numbers", NULL,
+                "The rows with the keys hidden, renormalised exactly. Dropout of the run is left "
+                "out."),
+    SRV_WRITTEN("output", "Numbers", NULL, "The output with the keys hidden."),
+    SRV_WRITTEN("removed", "Numbers", NULL, "The weight that the hidden keys had, of each row."),
+    SRV_WRITTEN("weights_before", "Numbers", NULL, "The rows without hiding."),
+    SRV_WRITTEN("output_before", "Numbers", NULL, "The output without hiding."),
+    SRV_WRITTEN("omitted", "*", NULL,
+                "What the default of return left out because of its size, and how to get it.",
+                .fields = omitted_rows),
+    {0},
+};
+
+const srv_field srv_run_what_if_answers[] = {SRV_GROUP("RunWhatIf", what_if_rows, NULL), {0}};
 
 static void answer(void *data, attn_json_text *j) {
     const what_if *c = data;

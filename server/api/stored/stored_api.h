@@ -232,8 +232,8 @@ bool srv_run_find_heads(const srv_scope *scope, srv_run_view *run, const srv_hea
                         srv_run_heads *out);
 /* Returns the bytes of the list. */
 double srv_run_heads_bytes(const srv_run_heads *heads);
-/* Writes the members site, layer, batch and head into an object that the caller has begun. */
-void srv_run_head_write(attn_json_text *j, const srv_run_head *head);
+/* Its members in answers: site, layer, batch and head. */
+extern const srv_field srv_run_head_rows[];
 
 /* --- looks --- */
 

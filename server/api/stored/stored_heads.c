@@ -2,6 +2,7 @@
 #include "api/stored/stored_api.h"
 
 #include "request/shared.h"
+#include "wire/answer.h"
 
 enum { HEADS_MOST = 1 << 20 };
 
@@ -127,14 +128,10 @@ double srv_run_heads_bytes(const srv_run_heads *heads) {
     return (double)heads->count * (double)sizeof *heads->items;
 }
 
-void srv_run_head_write(attn_json_text *j, const srv_run_head *head) {
-    const struct {
-        const char *name;
-        size_t value;
-    } members[] = {{"site", head->index},
-                   {"layer", head->layer},
-                   {"batch", head->batch},
-                   {"head", head->head}};
-    for (size_t i = 0; i < sizeof members / sizeof *members; i++)
-        attn_json_key_size(j, members[i].name, members[i].value);
-}
+const srv_field srv_run_head_rows[] = {
+    SRV_ALWAYS("site", SRV_INT, srv_run_head, index, NULL),
+    SRV_ALWAYS("layer", SRV_INT, srv_run_head, layer, NULL),
+    SRV_ALWAYS("batch", SRV_INT, srv_run_head, batch, NULL),
+    SRV_ALWAYS("head", SRV_INT, srv_run_head, head, NULL),
+    {0},
+};
