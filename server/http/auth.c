@@ -40,7 +40,7 @@ static part part_of(const char *text) {
 }
 
 /* Splits a host with an optional port into name and port. */
-static authority split(part whole) {
+static authority split_authority(part whole) {
     const char *end = whole.text + whole.size, *from = whole.text;
     if (whole.size && *from == '[') {
         const char *bracket = memchr(from, ']', whole.size);
@@ -78,7 +78,7 @@ static bool is_localhost(part name) {
  * port. */
 static bool is_in_hosts(const srv_texts *hosts, const authority *a) {
     for (size_t i = 0; i < hosts->count; i++) {
-        const authority entry = split(part_of(hosts->items[i]));
+        const authority entry = split_authority(part_of(hosts->items[i]));
         if (same(entry.name, a->name) && (!entry.port.size || same(entry.port, a->port)))
             return true;
     }
@@ -106,7 +106,7 @@ static part addressed(const srv_exchange *x) {
 static bool check_host(srv_exchange *x) {
     const srv_texts *hosts = &x->req.app->config->hosts;
     const part whole = addressed(x);
-    const authority a = split(whole);
+    const authority a = split_authority(whole);
     if (x->req.app->keys || !whole.size || is_localhost(a.name) || is_address(a.name) ||
         is_in_hosts(hosts, &a) || is_any(hosts))
         return true;
@@ -135,7 +135,8 @@ static bool is_own(const srv_exchange *x) {
     if (!secure && strncmp(origin, "http://", 7) != 0)
         return false;
     const part usual = part_of(secure ? "443" : "80");
-    authority theirs = split(part_of(origin + (secure ? 8 : 7))), ours = split(addressed(x));
+    authority theirs = split_authority(part_of(origin + (secure ? 8 : 7))),
+              ours = split_authority(addressed(x));
     if (is_in_hosts(&x->req.app->config->hosts, &theirs))
         return true;
     theirs.port = theirs.port.size ? theirs.port : usual;
@@ -147,7 +148,7 @@ static bool is_get(const srv_exchange *x) {
     return !strcmp(x->req.method, "GET") || !strcmp(x->req.method, "HEAD");
 }
 
-static bool says(const char *header, const char *value) {
+static bool header_is(const char *header, const char *value) {
     return header && !strcmp(header, value);
 }
 
@@ -156,8 +157,8 @@ static bool says(const char *header, const char *value) {
 static bool is_link_or_picture(const srv_exchange *x) {
     const srv_route *route = x->match.route;
     bool drawn = route && route->produces & (SRV_ACCEPT_PNG | SRV_ACCEPT_SVG);
-    return is_get(x) &&
-           (says(x->head.fetch_mode, "navigate") || (drawn && says(x->head.fetch_dest, "image")));
+    return is_get(x) && (header_is(x->head.fetch_mode, "navigate") ||
+                         (drawn && header_is(x->head.fetch_dest, "image")));
 }
 
 /* Returns whether the request reads a file of the service's own web page, under /web/. These files
@@ -179,7 +180,7 @@ static bool check_origin(srv_exchange *x) {
                            "\"cors_origins\" names those that may, \"hosts\" the names under which "
                            "a proxy serves its own",
                            origin);
-    return !says(x->head.fetch_site, "cross-site") || is_link_or_picture(x) ||
+    return !header_is(x->head.fetch_site, "cross-site") || is_link_or_picture(x) ||
            srv_problem(&x->req, SRV_FORBIDDEN, NULL,
                        "a page of another site may link to this service and show its pictures, and "
                        "needs an origin of the setting \"cors_origins\" for more");
@@ -222,7 +223,7 @@ static bool check_place(srv_exchange *x, srv_access access) {
 }
 
 /* Counts the request among the running ones of its API key, or refuses it if there are too many. */
-static bool start(srv_exchange *x) {
+static bool count_running(srv_exchange *x) {
     srv_app *app = x->req.app;
     size_t limit;
     x->key_runs = srv_keys_start(app->keys, x->key, (size_t)app->config->key_requests, &limit);
@@ -260,7 +261,7 @@ static bool check_key(srv_exchange *x, srv_access access) {
         return refuse(x, SRV_FORBIDDEN,
                       SRV_CHALLENGE ", error=\"insufficient_scope\", scope=\"admin\"",
                       "the API key has not the right \"admin\", which this needs");
-    return start(x);
+    return count_running(x);
 }
 
 /* Takes "token=…" out of the query string, so that neither the handler nor the log sees it. Returns

@@ -161,7 +161,7 @@ static bool answer_in_place(srv_exchange *x, size_t memory) {
 
 /* Hand-off 2: resumes the connection, so that the HTTP thread sends the reply. Afterwards x may be
  * freed at any time. */
-static void come_back(srv_exchange *x) {
+static void hand_back(srv_exchange *x) {
     struct MHD_Connection *connection = x->connection;
     if (!x->went_out)
         srv_body_drop(x);
@@ -180,7 +180,7 @@ static void go_out(srv_request *req) {
     x->lent = req->arena;
     req->arena = NULL;
     atomic_fetch_add(&x->refs, 1);
-    come_back(x);
+    hand_back(x);
 }
 
 void srv_exchange_give_up(srv_exchange *x, srv_code code) {
@@ -203,12 +203,12 @@ void srv_exchange_give_up(srv_exchange *x, srv_code code) {
         srv_problem(&x->req, code, NULL, "%s", why[code]);
     if (code == SRV_DEADLINE || code == SRV_QUEUE_FULL)
         srv_meter_add(x->req.app->meters, SRV_EXPIRED_IN_QUEUE, 1);
-    come_back(x);
+    hand_back(x);
 }
 
 /* Puts a long request back into the queue, where it waits until another long task may run. Its
  * handler then starts from the beginning. */
-static void wait_on(srv_exchange *x) {
+static void requeue(srv_exchange *x) {
     x->req.later = false;
     x->req.reply = (srv_reply){0};
     x->task.deadline_ns = x->req.control.deadline_ns;
@@ -259,11 +259,11 @@ static void work_on(srv_task *task) {
         srv_coding_encode(x, SIZE_MAX);
     srv_budget_leave(0);
     if (back)
-        come_back(x);
+        hand_back(x);
     else if (x->went_out)
         srv_exchange_drop(x);
     else
-        wait_on(x);
+        requeue(x);
 }
 
 /* Sets the problem that the queue is full. */
@@ -301,10 +301,10 @@ static void set_own_deadline(srv_exchange *x) {
 }
 
 /* Refuses x, which was taken out of the full queue to make room for a request of another client. */
-static void give_place(srv_exchange *x) {
+static void refuse_displaced(srv_exchange *x) {
     x->req.queued_ns = attn_now_ns() - x->enqueued_ns;
     refuse_full(x);
-    come_back(x);
+    hand_back(x);
 }
 
 /* Hand-off 1: suspends the connection and puts x into the queue, in this order, because the request
@@ -327,10 +327,10 @@ static enum MHD_Result enqueue(srv_exchange *x) {
     MHD_suspend_connection(x->connection);
     if (!srv_queue_push(queue, &x->task, &out)) {
         refuse_full(x);
-        come_back(x);
+        hand_back(x);
     }
     if (out)
-        give_place((srv_exchange *)out);
+        refuse_displaced((srv_exchange *)out);
     return MHD_YES;
 }
 

@@ -136,14 +136,14 @@ static size_t reply_bytes(const srv_reply *reply) {
     return bytes;
 }
 
-static const char *put(char **to, const void *data, size_t size) {
+static const char *append_bytes(char **to, const void *data, size_t size) {
     const char *from = memcpy(*to, data, size);
     *to += size;
     return from;
 }
 
-static const char *put_text(char **to, const char *text) {
-    return text ? put(to, text, strlen(text) + 1) : NULL;
+static const char *append_text(char **to, const char *text) {
+    return text ? append_bytes(to, text, strlen(text) + 1) : NULL;
 }
 
 /* Copies the reply into a block of reply_bytes bytes. A body in pieces becomes one piece. */
@@ -151,21 +151,21 @@ static srv_reply *copy_reply(void *block, const srv_reply *reply) {
     srv_reply *copy = block;
     char *to = (char *)(copy + 1);
     *copy = (srv_reply){.status = reply->status, .size = reply->size};
-    copy->type = put_text(&to, reply->type);
+    copy->type = append_text(&to, reply->type);
     for (size_t i = 0; i < reply->header_count; i++)
-        copy->headers[copy->header_count++] = (srv_header){put_text(&to, reply->headers[i].name),
-                                                           put_text(&to, reply->headers[i].value)};
+        copy->headers[copy->header_count++] = (srv_header){
+            append_text(&to, reply->headers[i].name), append_text(&to, reply->headers[i].value)};
     copy->body = to;
     if (!reply->pieces)
-        put(&to, reply->body, reply->size);
+        append_bytes(&to, reply->body, reply->size);
     for (size_t i = 0; reply->pieces && i < reply->piece_count; i++)
-        put(&to, reply->pieces[i].data, reply->pieces[i].size);
+        append_bytes(&to, reply->pieces[i].data, reply->pieces[i].size);
     return copy;
 }
 
 /* Keeps the reply of x in the entry. A longer reply than SRV_REPEAT_ANSWER, which stored a run, is
  * kept as "303 See Other" with the address of the run. Returns false if memory ran out. */
-static bool keep(srv_repeats *r, entry *e, const srv_reply *reply) {
+static bool keep_reply(srv_repeats *r, entry *e, const srv_reply *reply) {
     srv_reply other = {.status = 303, .body = ""};
     char address[64];
     if (reply->size > SRV_REPEAT_ANSWER) {
@@ -211,8 +211,8 @@ static void answer_known(srv_exchange *x, const entry *e, const srv_digest *requ
 }
 
 /* Puts the key of x into the table, at *place. Returns false if the reply is set instead. */
-static bool enter(srv_repeats *r, srv_exchange *x, const srv_digest *key, const srv_digest *request,
-                  size_t *place) {
+static bool enter_key(srv_repeats *r, srv_exchange *x, const srv_digest *key,
+                      const srv_digest *request, size_t *place) {
     forget_old(r);
     entry *e = find(r, key);
     if (e) {
@@ -241,7 +241,7 @@ bool srv_repeats_begin(srv_exchange *x, size_t *place) {
         return srv_problem(&x->req, SRV_INTERNAL, NULL,
                            "the digest of the request cannot be computed");
     pthread_mutex_lock(&r->lock);
-    const bool runs = enter(r, x, &key, &request, place);
+    const bool runs = enter_key(r, x, &key, &request, place);
     pthread_mutex_unlock(&r->lock);
     return runs;
 }
@@ -250,7 +250,7 @@ void srv_repeats_end(const srv_exchange *x, size_t place, bool answered) {
     srv_repeats *r = x->req.app->repeats;
     entry *e = &r->entries[place];
     pthread_mutex_lock(&r->lock);
-    if (!answered || !made_something(&x->req.reply) || !keep(r, e, &x->req.reply))
+    if (!answered || !made_something(&x->req.reply) || !keep_reply(r, e, &x->req.reply))
         forget(r, e);
     pthread_mutex_unlock(&r->lock);
 }

@@ -89,7 +89,7 @@ const char *srv_reply_find(const srv_reply *reply, const char *name) {
 
 /* Applies If-Match and then If-None-Match (RFC 9110, 13.2.2) to a reply with this ETag: the reply
  * becomes a 412, or a 304 without a body. */
-static void judge(srv_exchange *x, const char *tag) {
+static void apply_conditions(srv_exchange *x, const char *tag) {
     srv_reply *reply = &x->req.reply;
     const srv_head *h = &x->head;
     if (h->if_match && !tag_matches(h->if_match, tag, false)) {
@@ -128,7 +128,7 @@ static void decide_caching(srv_exchange *x, char tag[20]) {
         make_tag(reply, tag);
     if (!kept)
         srv_reply_header(&x->req, "Cache-Control", "no-cache");
-    judge(x, own ? own : tag);
+    apply_conditions(x, own ? own : tag);
     if (reply->status >= 400)
         tag[0] = 0;
 }
@@ -221,14 +221,14 @@ static struct MHD_Response *make_stream(srv_exchange *x) {
 /* For a reply in pieces libmicrohttpd sends the header in a packet of its own, which wakes the
  * client once more than necessary. `on` 1: makes the kernel keep the header until the body follows.
  * `on` 0: makes the kernel send everything. */
-static void hold_back(const srv_exchange *x, int on) {
+static void set_cork(const srv_exchange *x, int on) {
     if (x->link->tcp && x->link->plain && x->req.reply.pieces)
         (void)setsockopt(x->link->fd, IPPROTO_TCP, TCP_CORK, &on, sizeof on);
 }
 
 void srv_reply_end(srv_exchange *x) {
     srv_stream *stream = x->req.reply.stream;
-    hold_back(x, 0);
+    set_cork(x, 0);
     if (!stream)
         return;
     pthread_mutex_lock(&x->daemon->lock);
@@ -323,7 +323,7 @@ enum MHD_Result srv_exchange_send(srv_exchange *x) {
         srv_problem(&x->req, SRV_MEMORY_BUDGET, NULL, "there was no memory to send the answer");
     set_deadline(x);
     if (response)
-        hold_back(x, 1);
+        set_cork(x, 1);
     x->phase = SRV_SENT;
     enum MHD_Result queued = MHD_queue_response(x->connection, (unsigned)x->req.reply.status,
                                                 response ? response : shortage);

@@ -42,7 +42,7 @@ static srv_task *cancel(srv_exchange *x, srv_task *taken) {
     return &x->task;
 }
 
-static void answer_all(srv_task *taken, srv_code code) {
+static void answer_tasks(srv_task *taken, srv_code code) {
     for (srv_task *next; taken; taken = next) {
         next = taken->next;
         srv_exchange_give_up((srv_exchange *)taken, code);
@@ -51,7 +51,7 @@ static void answer_all(srv_task *taken, srv_code code) {
 
 /* Returns what the kernel knows about a TCP connection, such as the bytes received and
  * acknowledged; all zeros if unknown. */
-static struct tcp_info moved(const srv_link *link) {
+static struct tcp_info tcp_info_of(const srv_link *link) {
     struct tcp_info info = {0};
     socklen_t size = sizeof info;
     if (!link->tcp || getsockopt(link->fd, IPPROTO_TCP, TCP_INFO, &info, &size))
@@ -66,7 +66,7 @@ static bool header_is_slow(srv_link *link, int64_t now, int64_t limit_ns) {
     unsigned edges = atomic_load_explicit(&link->edges, memory_order_relaxed);
     if (!(edges & 1))
         return false;
-    uint64_t bytes = moved(link).tcpi_bytes_received;
+    uint64_t bytes = tcp_info_of(link).tcpi_bytes_received;
     if (edges != link->seen_edges) {
         link->seen_edges = edges;
         link->seen_bytes = edges == 1 ? 0 : bytes; /* edges is 1 on a new connection */
@@ -87,7 +87,7 @@ typedef enum holdup {
     LEFT,
 } holdup;
 
-static holdup who_holds_up(const srv_link *link) {
+static holdup side_awaited(const srv_link *link) {
     char byte;
     int unsent = 0;
     if (atomic_load(&link->stage) != SRV_LINK_READING)
@@ -102,7 +102,7 @@ static void credit_reply(srv_link *link, int64_t now) {
     unsigned edges = atomic_load_explicit(&link->edges, memory_order_relaxed);
     if (!link->tcp || atomic_load(&link->stage) != SRV_LINK_ANSWERING)
         return;
-    uint64_t bytes = moved(link).tcpi_bytes_acked;
+    uint64_t bytes = tcp_info_of(link).tcpi_bytes_acked;
     if (edges == link->taken_edges)
         srv_link_credit(link, (double)(bytes - link->taken_bytes), now);
     link->taken_edges = edges;
@@ -142,7 +142,7 @@ static void look_at_socket(srv_daemon *d, srv_link *link, int64_t now) {
         return;
     }
     credit_reply(link, now);
-    holdup who = who_holds_up(link);
+    holdup who = side_awaited(link);
     if (who == SERVER ||
         (who == CLIENT && !srv_link_is_late(link, now) && !header_is_slow(link, now, header_ns)))
         return;
@@ -210,7 +210,7 @@ static int64_t watch(void *of) {
     srv_task *gone = NULL;
     bool busy = look_at_links(d, &gone);
     busy |= srv_body_order_next(&d->order, d->app);
-    answer_all(gone, SRV_TIMEOUT);
+    answer_tasks(gone, SRV_TIMEOUT);
     if (!d->is_ops)
         answer_late(d);
     return busy ? BUSY_NS : QUIET_NS;
@@ -233,5 +233,5 @@ void srv_watch_cancel_all(srv_daemon *d) {
         else if (link->streaming) /* the handler of the stream may still run */
             atomic_store(&link->streaming->req.cancel, 1);
     pthread_mutex_unlock(&d->lock);
-    answer_all(taken, SRV_DRAINING);
+    answer_tasks(taken, SRV_DRAINING);
 }

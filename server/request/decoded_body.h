@@ -1,5 +1,6 @@
-/* A body that is read as JSON and tensors beside it: what server/wire makes of containers and query
- * strings, and where its values stand in what the client has sent. */
+/* A decoded body: the JSON of a request, and the tensors that were sent beside it. server/wire makes it
+ * from containers and query strings. Problems point to the body that the client has sent, so a
+ * decoded body also tells where each of its values came from. */
 #ifndef SRV_DECODED_BODY_H
 #define SRV_DECODED_BODY_H
 

@@ -13,8 +13,9 @@
 struct srv_intake {
     /* Takes a piece of the body. Runs on the HTTP thread and must not wait. If there would be no
      * room for another piece, it calls `suspend`, and some thread calls `resume` when there is room
-     * again. Between both it may be called for more pieces, of at most connection_bytes together
-     * with the one before: libmicrohttpd passes on all chunks that it has received. false: the piece was not taken, and a problem is set. */
+     * again. After `suspend` it still gets the chunks that libmicrohttpd has received already; this
+     * piece and those have at most connection_bytes. false: the piece was not taken, and a problem is
+     * set. */
     bool (*take)(srv_intake *intake, srv_request *req, const char *data, size_t size);
     void (*drop)(srv_intake *intake); /* discards what was taken; must not wait */
     uint64_t most;                    /* largest body, in bytes */

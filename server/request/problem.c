@@ -97,9 +97,9 @@ const char *srv_problem_example(attn_arena *arena, srv_code code) {
     return attn_arena_text(arena, j.data, j.size - 1);
 }
 
-/* Returns the pointer for a request with a query string, whose parameters are the fields of objects
- * without the objects' names, and whose lists are texts (query.c): "/columns" for "/axes/columns",
- * "/heads" for "/heads/0". Other requests keep the pointer. */
+/* Returns the pointer to a query parameter for a pointer into the decoded struct, if the request has a
+ * query string (wire/query.c). There a field of an object is a parameter of its own, so "/axes/columns"
+ * becomes "/columns", and a list is one text, so "/heads/0" becomes "/heads". */
 static const char *place_in_query(const srv_request *req, const char *pointer,
                                   char text[POINTER_MOST]) {
     const char *inner = pointer && *pointer ? strchr(pointer + 1, '/') : NULL;
@@ -259,7 +259,7 @@ static srv_code code_of(attn_status status) {
     return SRV_INTERNAL;
 }
 
-/* Returns what follows the steps `from` in the place, NULL if it does not begin with them. */
+/* Returns the rest of the place behind the path `from`. NULL: the place does not begin with it. */
 static const char *behind_steps(const char *where, const char *from) {
     const size_t n = strlen(from);
     if (strncmp(where, from, n) != 0 || (n && where[n] && where[n] != '/'))

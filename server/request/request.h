@@ -165,8 +165,8 @@ bool srv_request_sees(const srv_request *req, const char *owner);
  * token, or it has none and may read by its key. The comparison takes the same time wherever the
  * tokens differ. */
 bool srv_request_opens(const srv_request *req, const char *token);
-/* Sets the problem 401 that the token of the request does not open what it asks for. It is the same
- * whether that exists or not. */
+/* Sets the problem 401: the token of the request does not open the object that it asks for. The
+ * problem does not tell whether the object exists. */
 void srv_request_refuse_token(srv_request *req);
 
 /* Sets the deadline of the request to the time that the client asks for, on the clock of
@@ -230,8 +230,9 @@ typedef enum srv_code {
 
 const char *srv_code_name(srv_code code); /* "malformed_json", "queue_full", … */
 
-/* Replaces the reply by a problem, and returns false as all functions do that set one. `pointer` is a JSON pointer to the faulty part of the body, such
- * as "/attn_mask/0"; NULL: none. `format` makes the detail, a sentence for people. */
+/* Replaces the reply by a problem. Returns false, as all functions do that set a problem. `pointer` is
+ * a JSON pointer to the faulty part of the body, such as "/attn_mask/0"; NULL: none. `format` makes the
+ * detail, a sentence for people. */
 bool srv_problem(srv_request *req, srv_code code, const char *pointer, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 /* Sets the problem that the service cannot use one of its files. The errno value `failed` selects
@@ -252,13 +253,13 @@ bool srv_problem_is_memory(const srv_request *req);
 /* Sets the problem for an error of the library. The error's status selects the code of the problem,
  * and its `where`, such as "query/0", becomes the pointer "/query/0". */
 bool srv_problem_error(srv_request *req, const attn_error *err);
-/* What the request calls a place of the library's errors: the steps `from`, with which the place
- * begins, become the steps `to`. "" has no steps. */
+/* A row that renames places of the library's errors: a place that begins with the path `from` begins
+ * with the path `to` instead. "" is the empty path, with which every place begins. */
 typedef struct srv_renamed {
     const char *from, *to;
 } srv_renamed;
-/* As srv_problem_error, where the first row that fits renames the place. A row without `from` (NULL)
- * ends the table. */
+/* As srv_problem_error, after the first row that fits has renamed the place. A row without `from`
+ * (NULL) ends the table. */
 bool srv_problem_error_at(srv_request *req, const attn_error *err, const srv_renamed *places);
 
 #endif

@@ -77,7 +77,7 @@ struct srv_events {
 };
 
 /* Sets one of the flags `ended` and `closed`. When both are set, destroys the lock. */
-static void let_go(srv_events *e, bool *side) {
+static void set_ended(srv_events *e, bool *side) {
     pthread_mutex_lock(&e->lock);
     *side = true;
     if (e->begun && !e->closed)
@@ -114,7 +114,7 @@ static long read_pieces(srv_stream *stream, char *to, size_t room) {
 static void close_pieces(srv_stream *stream) {
     srv_events *e = (srv_events *)stream;
     atomic_store(&e->req->cancel, 1);
-    let_go(e, &e->closed);
+    set_ended(e, &e->closed);
 }
 
 srv_events *srv_events_new(srv_request *req) {
@@ -135,7 +135,7 @@ srv_request *srv_events_request(srv_events *e) {
 }
 
 /* Makes server/http send the reply with the events as its stream. */
-static void begin(srv_events *e) {
+static void begin_reply(srv_events *e) {
     srv_stream_init(&e->stream, read_pieces, close_pieces);
     srv_reply_set(e->req, 200, "text/event-stream", "", 0);
     e->req->reply.stream = &e->stream;
@@ -145,7 +145,7 @@ static void begin(srv_events *e) {
 
 /* Appends an event to the list, as five pieces in the array `p`. The first event begins the reply.
  */
-static void add(srv_events *e, piece *p, const char *type, const char *data, size_t size) {
+static void append_event(srv_events *e, piece *p, const char *type, const char *data, size_t size) {
     const char *const before[] = {"event: ", type, "\ndata: "};
     for (int i = 0; i < 3; i++)
         p[i] = (piece){&p[i + 1], before[i], strlen(before[i])};
@@ -158,13 +158,13 @@ static void add(srv_events *e, piece *p, const char *type, const char *data, siz
         srv_stream_wake(&e->stream);
     pthread_mutex_unlock(&e->lock);
     if (!e->begun)
-        begin(e);
+        begin_reply(e);
 }
 
 bool srv_events_add(srv_events *e, const char *type, const char *data, size_t size) {
     piece *p = attn_arena_zeroed(e->own.arena, 5, sizeof *p);
     if (p)
-        add(e, p, type, data, size);
+        append_event(e, p, type, data, size);
     return p != NULL;
 }
 
@@ -177,6 +177,7 @@ void srv_events_end(srv_events *e) {
     }
     if (own->reply.status >= 400 && atomic_load(own->control.cancel))
         srv_problem(own, SRV_DRAINING, NULL, "the server is shutting down");
-    add(e, e->last, own->reply.status < 400 ? "done" : "error", own->reply.body, own->reply.size);
-    let_go(e, &e->ended);
+    append_event(e, e->last, own->reply.status < 400 ? "done" : "error", own->reply.body,
+                 own->reply.size);
+    set_ended(e, &e->ended);
 }

@@ -324,15 +324,16 @@ static bool is_choice(const char *name, const void *choices) {
 }
 
 /* Returns the row of `other` whose name is one of `known`. NULL: there is none. */
-static const alias *find(const alias *rows, const char *other,
-                         bool (*has)(const char *name, const void *known), const void *known) {
+static const alias *row_for(const alias *rows, const char *other,
+                            bool (*has)(const char *name, const void *known), const void *known) {
     for (; rows->other; rows++)
         if (!strcasecmp(rows->other, other) && has(rows->name, known))
             return rows;
     return NULL;
 }
 
-static const char *say(const alias *called, const alias *advice, char *text, size_t room) {
+static const char *alias_sentence(const alias *called, const alias *advice, char *text,
+                                  size_t room) {
     if (called)
         snprintf(text, room, "here it is called \"%s\", because %s", called->name, called->text);
     else if (advice)
@@ -343,14 +344,14 @@ static const char *say(const alias *called, const alias *advice, char *text, siz
 /* As srv_alias_of_choice, for a table of fields. */
 static const char *alias_of_field(const char *other, const srv_field *fields, char *text,
                                   size_t room) {
-    return say(find(of_fields, other, is_field, fields),
-               find(advice_of_fields, other, is_field, fields), text, room);
+    return alias_sentence(row_for(of_fields, other, is_field, fields),
+                          row_for(advice_of_fields, other, is_field, fields), text, room);
 }
 
 const char *srv_alias_of_choice(const char *other, const char *const *choices, char *text,
                                 size_t room) {
-    return say(find(of_choices, other, is_choice, choices),
-               find(advice_of_choices, other, is_choice, choices), text, room);
+    return alias_sentence(row_for(of_choices, other, is_choice, choices),
+                          row_for(advice_of_choices, other, is_choice, choices), text, room);
 }
 
 /* --- unknown fields --- */

@@ -106,7 +106,7 @@ typedef struct place {
 } place;
 
 /* Returns the row for the next part of the name, its next n bytes. NULL: a problem is set. */
-static const srv_field *next_row(place *at, size_t n) {
+static const srv_field *row_of_part(place *at, size_t n) {
     char name[128];
     const srv_field *f = srv_find_field(at->fields, at->name, n);
     attn_path_key(&at->path, at->name, n);
@@ -135,7 +135,7 @@ static char *enter_element(place *at, const srv_field *f) {
 
 /* Makes the object of row f, or the selected element of its list, the present struct. An object
  * that the JSON lacks gets its default values. false: a problem is set. */
-static bool enter(place *at, const srv_field *f) {
+static bool enter_object(place *at, const srv_field *f) {
     const uint64_t bit = (uint64_t)1 << (f - at->fields);
     char *inner = NULL;
     if (f->kind == SRV_OBJECT) {
@@ -173,7 +173,7 @@ static bool takes_dtype(const place *at, const srv_field *f, attn_dtype dtype) {
                        attn_dtype_name(dtype));
 }
 
-static bool insert(place *at, const srv_field *f, const attn_tensor *t) {
+static bool store_tensor(place *at, const srv_field *f, const attn_tensor *t) {
     const uint64_t bit = (uint64_t)1 << (f - at->fields);
     if (f->kind != SRV_TENSOR)
         return srv_problem(at->req, SRV_TYPE, at->path.text, "this field is no tensor");
@@ -195,16 +195,16 @@ bool srv_insert_tensors(srv_request *req, const srv_decoded_body *from, const sr
             .req = req, .name = from->tensors[i].name, .fields = fields, .body = to, .given = to};
         for (;;) {
             const size_t n = strcspn(at.name, ".");
-            const srv_field *f = next_row(&at, n);
+            const srv_field *f = row_of_part(&at, n);
             if (!f)
                 return false;
             if (at.name[n] == 0) {
-                if (!insert(&at, f, &from->tensors[i].tensor))
+                if (!store_tensor(&at, f, &from->tensors[i].tensor))
                     return false;
                 break;
             }
             at.name += n + 1;
-            if (!enter(&at, f))
+            if (!enter_object(&at, f))
                 return false;
         }
     }

@@ -467,8 +467,8 @@ bool srv_decode_document(srv_decoder *d, const srv_field *fields, void *out) {
     return attn_scan_end(s);
 }
 
-/* The pointer leads to the object that lacks the field. A query string has no object: there it is
- * the name. */
+/* Sets the problem that a required field is missing. The pointer leads to the object that lacks the
+ * field or, in a query string, to the parameter. */
 static bool refuse_missing(srv_decoder *d, const srv_field *f) {
     const bool query = srv_is_queried(d->own.req);
     if (query)
@@ -549,8 +549,8 @@ static bool has_type(const srv_request *req, const char *type) {
     return req->content_type && strcmp(req->content_type, type) == 0;
 }
 
-/* Called if a number beyond its float type was read as an infinity. Returns whether a field of the
- * body (SRV_B_BEYOND) allows that. false: a problem is set. */
+/* Checks that a field of the body (SRV_B_BEYOND) allows numbers beyond their float type, of which one
+ * was read as an infinity. false: a problem is set. */
 static bool allows_beyond(srv_request *req, const srv_beyond *beyond, const srv_field *fields,
                           const void *out) {
     for (const srv_field *f = fields; f->name; f++)

@@ -148,9 +148,10 @@ typedef struct srv_field {
     /* For TENSOR: what to do about sequences of different lengths, in problems; NULL: nothing */
     const char *ragged;
     const char *example; /* a value as JSON, for openapi.json and problems; NULL: none */
-    /* The default as JSON, which is stored before a query string is decoded; NULL: the handler has
-     * it, or what is absent means something that no value does. For rows of query strings, and only
-     * if sending it means the same as leaving the parameter out, whatever else is sent. */
+    /* For rows of query strings: the default as JSON, which is stored before the query string is
+     * decoded. Sending it must mean the same as leaving the parameter out, whatever else is sent.
+     * NULL: the handler knows the default, or an absent parameter means something that no value
+     * does. */
     const char *standard;
     unsigned accepts;           /* SRV_T_*, SRV_O_*, SRV_F_*, SRV_B_*, SRV_R_* or SRV_U_* bits */
     const char *const *choices; /* for ENUM, FLAGS and UNION: the names, ended by NULL */
@@ -221,8 +222,8 @@ bool srv_decode_standards(srv_request *req, const srv_field *fields, void *out);
  * table of its body; NULL: it has none. false: a problem is set. */
 bool srv_query_refuse(srv_request *req, const srv_field *body);
 
-/* Turns the query string into the JSON object that srv_read_query of api/common/scope.h decodes, *size bytes and a NUL in
- * the arena. false: a problem is set. */
+/* Turns the query string into a JSON object, *size bytes and a NUL in the arena, which srv_read_query
+ * (api/common/scope.h) decodes. false: a problem is set. */
 bool srv_query_text(srv_request *req, const srv_field *fields, const char **text, size_t *size);
 
 /* Returns the row whose name is the n bytes at `name`. NULL: there is none. */

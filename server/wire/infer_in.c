@@ -312,7 +312,7 @@ static bool load_json(reader *r, infer_input *in, attn_tensor *t) {
 
 /* Copies integers of a datatype that the library lacks, such as INT16 or UINT64, into a buffer of
  * int64. */
-static bool widen(reader *r, const infer_input *in, const char *from, attn_tensor *t) {
+static bool widen_integers(reader *r, const infer_input *in, const char *from, attn_tensor *t) {
     int64_t *to = attn_arena_take(r->d.s.arena, in->count * sizeof *to);
     int bytes = in->type->bytes;
     if (!to)
@@ -348,7 +348,7 @@ static bool load_binary(reader *r, const infer_input *in, attn_tensor *t) {
     t->data = (void *)(uintptr_t)from;
     bool widens = (size_t)in->type->bytes != attn_dtype_size(in->type->dtype) ||
                   (in->type->bytes == 8 && in->type->dtype == ATTN_I64 && !in->type->is_signed);
-    return !widens || widen(r, in, from, t);
+    return !widens || widen_integers(r, in, from, t);
 }
 
 /* Calls `check` for one member of an input, so that its problems point to the member. */
@@ -431,7 +431,7 @@ bool srv_infer_lead(const char *text, size_t *out) {
 
 /* Splits the body into JSON and binary data. If there is binary data, the JSON is copied, because a
  * NUL must follow it. */
-static bool split(reader *r) {
+static bool split_body(reader *r) {
     srv_request *req = r->d.own.req;
     size_t size = req->body_size;
     r->d.s.start = req->body;
@@ -463,7 +463,7 @@ bool srv_infer_read(srv_request *req, size_t max_depth, const srv_field *own, sr
     r.d.s.max_depth = max_depth;
     r.d.open = parameters;
     r.d.other = read_parameter;
-    if (!split(&r) || !srv_decode_document(&r.d, infer_fields, &body) ||
+    if (!split_body(&r) || !srv_decode_document(&r.d, infer_fields, &body) ||
         !srv_decode_required(&r.d, infer_fields, &body) || !read_inputs(&r, &body.inputs) ||
         !read_outputs(&r, &body.outputs))
         return false;

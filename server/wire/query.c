@@ -189,7 +189,8 @@ static bool has_pairs(const pair *pairs, size_t n, const srv_field *object) {
     return n > 0;
 }
 
-/* Beside a body (npy) an object without parameters is absent; in a GET its defaults apply. */
+/* In a POST, whose body is an .npy file, an object without parameters is absent. In a GET it is there,
+ * and its fields have their defaults. */
 bool srv_query_text(srv_request *req, const srv_field *fields, const char **text, size_t *size) {
     pair pairs[MOST_PAIRS];
     attn_text t = {.arena = req->arena};

@@ -1,5 +1,5 @@
-/* What the server adds to the scanner of lib/json: the request whose body is read, problems that
- * name the line and the pointer, and numbers beyond their type. decode.c reads objects, lists and
+/* Scanners of request bodies: the scanner of lib/json with the request whose body it reads. Errors
+ * become problems that name the line and the pointer, and numbers beyond their type are noted. decode.c reads objects, lists and
  * strings with it, and tensor_*.c tensors.
  *
  * The server puts a NUL behind each text, and the text itself has none (srv_decode_document checks
@@ -42,7 +42,7 @@ bool srv_scan_depth(attn_scan *s);
 /* As attn_scan_open, with the problem of srv_scan_depth. */
 bool srv_scan_open(attn_scan *s, char close, bool *more);
 
-/* What the tensors of the Open Inference Protocol have in place of null and Infinity in JSON. */
+/* Advice for null and Infinity in tensors of the Open Inference Protocol. */
 #define SRV_SCAN_INFER_INFINITY                                                                    \
     "the Open Inference Protocol has none in JSON: send -infinity as binary data, or a mask as "   \
     "BOOL"

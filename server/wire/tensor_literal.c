@@ -47,7 +47,7 @@ static bool fill_all(attn_scan *s, filling *f) {
 
 /* --- random numbers --- */
 
-static double element(const filling *f, size_t i) {
+static double random_element(const filling *f, size_t i) {
     return f->factor * (f->draw(f->seed, i) - f->centre);
 }
 
@@ -56,19 +56,19 @@ static void fill_random(const filling *f, size_t first, size_t n) {
     for (size_t i = first, end = first + n; i < end; i += 256) {
         const size_t some = end - i < 256 ? end - i : 256;
         for (size_t k = 0; f->t->dtype == ATTN_F64 && k < some; k++)
-            ((double *)f->t->data)[i + k] = element(f, i + k);
+            ((double *)f->t->data)[i + k] = random_element(f, i + k);
         if (f->t->dtype == ATTN_F64)
             continue;
         float *to = f->t->dtype == ATTN_F32 ? (float *)f->t->data + i : run;
         for (size_t k = 0; k < some; k++)
-            to[k] = (float)element(f, i + k);
+            to[k] = (float)random_element(f, i + k);
         if (to == run)
             srv_tensor_narrow(f->t->data, f->t->dtype, i, run, some);
     }
 }
 
 /* Makes the numbers normal, or uniform around 0, with this standard deviation. */
-static void spread(filling *f, bool normal, double std) {
+static void set_distribution(filling *f, bool normal, double std) {
     f->draw = normal ? attn_rng_normal : attn_rng_uniform;
     f->centre = normal ? 0 : 0.5;
     f->factor = normal ? std : 2 * sqrt(3) * std;
@@ -93,7 +93,7 @@ bool srv_tensor_random(attn_scan *s, const srv_literal *l, attn_tensor *t) {
     if (!normal && !attn_name_is(&l->what, "uniform"))
         return refuse_name(s, "random", "\"normal\" or \"uniform\"", &l->what);
     if (normal || l->has_std)
-        spread(&f, normal, l->has_std ? l->std : 1);
+        set_distribution(&f, normal, l->has_std ? l->std : 1);
     return fill_with_random(s, "random", &f);
 }
 
@@ -151,7 +151,7 @@ bool srv_tensor_init(attn_scan *s, const srv_literal *l, attn_tensor *t) {
         return false;
     const double squared = l->has_a ? l->a * l->a : 5; /* torch.nn.Linear has a = sqrt(5) */
     filling f = {.t = t, .seed = (uint64_t)l->seed};
-    spread(&f, kind % 2 == 1, sqrt(kind < 2 ? 2 / (in + out) : 2 / ((1 + squared) * in)));
+    set_distribution(&f, kind % 2 == 1, sqrt(kind < 2 ? 2 / (in + out) : 2 / ((1 + squared) * in)));
     return fill_with_random(s, "init", &f);
 }
 

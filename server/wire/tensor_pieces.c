@@ -106,7 +106,7 @@ static bool next_row(const work *w, const char **at, size_t row) {
     return opened == closed;
 }
 
-/* Step 2: reads the rows that begin in piece i. ATTN_EARG: the text is not as assumed. */
+/* Step 2: reads the rows that begin in piece i. Fails with ATTN_EARG if the text is not as assumed. */
 static attn_status read_piece(void *ctx, size_t i, size_t lane, attn_error *err) {
     work *w = ctx;
     const char *begin = w->from + i * PIECE, *end = piece_end(w, i), *p = find_row(begin, end);

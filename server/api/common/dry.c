@@ -39,8 +39,8 @@ struct srv_predictor {
 };
 
 /* Makes a tensor of random numbers between -1/2 and 1/2. false: out of memory. */
-static bool draw(attn_arena *arena, attn_dtype dtype, int rank, const size_t *dims,
-                 attn_tensor *out) {
+static bool random_tensor(attn_arena *arena, attn_dtype dtype, int rank, const size_t *dims,
+                          attn_tensor *out) {
     size_t n;
     *out = attn_tensor_dense(NULL, dtype, rank, dims);
     if (!attn_tensor_count(out, &n) ||
@@ -66,10 +66,10 @@ static double measure_attention(attn_arena *arena, attn_pool *pool, attn_dtype d
     attn_attention *op;
     attn_results results;
     in.score.kind = score;
-    if (!draw(arena, dtype, 4, dims, &in.query) ||
-        (score == ATTN_SCORE_additive && (!draw(arena, dtype, 2, map, &in.score.w_q) ||
-                                          !draw(arena, dtype, 2, map, &in.score.w_k) ||
-                                          !draw(arena, dtype, 1, map, &in.score.v))) ||
+    if (!random_tensor(arena, dtype, 4, dims, &in.query) ||
+        (score == ATTN_SCORE_additive && (!random_tensor(arena, dtype, 2, map, &in.score.w_q) ||
+                                          !random_tensor(arena, dtype, 2, map, &in.score.w_k) ||
+                                          !random_tensor(arena, dtype, 1, map, &in.score.v))) ||
         attn_attention_new(&in, arena, &op, NULL))
         return INFINITY;
     const int64_t start = attn_now_ns();
@@ -85,7 +85,7 @@ static double measure_byte(attn_arena *arena) {
     const size_t dims[2] = {PROBE_NUMBERS / 64, 64};
     attn_tensor t;
     attn_json_text j;
-    if (!draw(arena, ATTN_F32, 2, dims, &t))
+    if (!random_tensor(arena, ATTN_F32, 2, dims, &t))
         return INFINITY;
     const int64_t start = attn_now_ns();
     srv_json_begin(&j, &req);

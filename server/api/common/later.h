@@ -1,7 +1,7 @@
-/* Work that a client does not wait for. With the header "Prefer: respond-async" (RFC 7240) a route
- * whose work is predicted to take long answers 202 with a job (jobs/job_look.c), which calls the
- * handler of the route again, with a request of its own. The work is a look at a stored run
- * (stored/stored_api.h), or what stores a run. */
+/* Long work as a job. If a request has the header "Prefer: respond-async" (RFC 7240) and its work is
+ * predicted to take long, the route answers 202 with a job (jobs/job_look.c). The job calls the handler
+ * of the route again, with a request of its own. Jobs do two kinds of work: answers about a stored run
+ * (stored/stored_api.h), and requests that store a run. */
 #ifndef SRV_LATER_H
 #define SRV_LATER_H
 

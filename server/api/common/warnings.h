@@ -1,6 +1,5 @@
 /* Warnings of an answer: those of the library in the words of the API, and those of the server.
- * They are written as JSON or as text. Also what an answer says about large tensors that it leaves
- * out. */
+ * They are written as JSON or as text. An answer also names the large tensors that it leaves out. */
 #ifndef SRV_WARNINGS_H
 #define SRV_WARNINGS_H
 

@@ -149,8 +149,8 @@ bool srv_padding_end(srv_padding *p) {
 
 /* Adds the warnings of one head. told[0] counts heads with rows whose sum is not 1, told[1] heads
  * with weights outside of 0 … 1. */
-static bool tell(const srv_weights_lint *l, const attn_weights_faults *f, size_t b, size_t h,
-                 size_t told[2]) {
+static bool warn_of_head(const srv_weights_lint *l, const attn_weights_faults *f, size_t b,
+                         size_t h, size_t told[2]) {
     attn_arena *arena = l->req->arena;
     char which[64] = "";
     bool ok = true;
@@ -170,7 +170,7 @@ static bool tell(const srv_weights_lint *l, const attn_weights_faults *f, size_t
 }
 
 /* Adds a last warning of each kind that gives the number of heads beyond TOLD. */
-static bool tell_rest(const srv_weights_lint *l, const size_t told[2]) {
+static bool warn_of_rest(const srv_weights_lint *l, const size_t told[2]) {
     static const char *const codes[] = {"row_sums", "weight_range"};
     bool ok = true;
     for (size_t i = 0; i < 2; i++)
@@ -208,9 +208,9 @@ attn_status srv_weights_warn(const srv_weights_lint *l, bool *unshared, attn_err
                 srv_padding_row(&p, i, padded);
         }
         *unshared |= f.unshared > 0;
-        ok = tell(l, &f, n / d->Hq, n % d->Hq, told) && srv_padding_head(&p, n % d->Hq);
+        ok = warn_of_head(l, &f, n / d->Hq, n % d->Hq, told) && srv_padding_head(&p, n % d->Hq);
     }
-    if (ok && tell_rest(l, told) && srv_padding_end(&p))
+    if (ok && warn_of_rest(l, told) && srv_padding_end(&p))
         return ATTN_OK;
     return attn_no_memory(err, "warnings");
 }

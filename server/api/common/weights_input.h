@@ -45,8 +45,8 @@ typedef struct srv_padding {
     size_t *keys, key_count;
     srv_warnings *to;
     bool many;              /* warnings name batch entry and head, because there are several */
-    size_t heads_told;      /* heads with weights on padding that got a warning of their own */
-    size_t heads_left;      /* further heads with weights on padding */
+    size_t heads_told;      /* number of heads so far that got a warning of their own */
+    size_t heads_left;      /* number of further heads with weights on padding, without a warning */
     attn_padding_mass head; /* of the current head */
 } srv_padding;
 
