@@ -23,6 +23,9 @@
 #include <string.h>
 
 #include "kernels/x86/tiles_split.h"
+#ifdef __AVX512F__
+#include "kernels/x86/simd_avx512.h"
+#endif
 
 enum {
     MOST_KEYS = 256,         /* most keys for which numerators are packed at a time */
@@ -107,28 +110,12 @@ INLINE void pack_rows(const int parts, uint16_t *to, const float *x, size_t ld, 
 /* Transposes 16 rows of 16 numbers with stride ld. */
 INLINE void transpose_block(float to[ATTN_TILE][ATTN_TILE], const float *x, size_t ld) {
 #ifdef __AVX512F__
-    __m512i a[16], b[16];
-    for (int i = 0; i < 16; i += 2) {
-        const __m512i even = _mm512_loadu_si512(x + (size_t)i * ld);
-        const __m512i odd = _mm512_loadu_si512(x + (size_t)(i + 1) * ld);
-        a[i] = _mm512_unpacklo_epi32(even, odd);
-        a[i + 1] = _mm512_unpackhi_epi32(even, odd);
-    }
-    for (int i = 0; i < 16; i += 4)
-        for (int half = 0; half < 2; half++) {
-            b[i + 2 * half] = _mm512_unpacklo_epi64(a[i + half], a[i + half + 2]);
-            b[i + 2 * half + 1] = _mm512_unpackhi_epi64(a[i + half], a[i + half + 2]);
-        }
-    for (int c = 0; c < 4; c++) {
-        const __m512i even_low = _mm512_shuffle_i32x4(b[c], b[4 + c], 0x88);
-        const __m512i even_high = _mm512_shuffle_i32x4(b[8 + c], b[12 + c], 0x88);
-        const __m512i odd_low = _mm512_shuffle_i32x4(b[c], b[4 + c], 0xdd);
-        const __m512i odd_high = _mm512_shuffle_i32x4(b[8 + c], b[12 + c], 0xdd);
-        _mm512_store_si512(to[c], _mm512_shuffle_i32x4(even_low, even_high, 0x88));
-        _mm512_store_si512(to[4 + c], _mm512_shuffle_i32x4(odd_low, odd_high, 0x88));
-        _mm512_store_si512(to[8 + c], _mm512_shuffle_i32x4(even_low, even_high, 0xdd));
-        _mm512_store_si512(to[12 + c], _mm512_shuffle_i32x4(odd_low, odd_high, 0xdd));
-    }
+    vf row[ATTN_TILE], column[ATTN_TILE];
+    for (size_t r = 0; r < ATTN_TILE; r++)
+        row[r] = vload_n(x + r * ld, ATTN_TILE);
+    transpose(row, column);
+    for (size_t c = 0; c < ATTN_TILE; c++)
+        vstore(to[c], column[c]);
 #else
     for (size_t r = 0; r < ATTN_TILE; r++)
         for (size_t c = 0; c < ATTN_TILE; c++)
