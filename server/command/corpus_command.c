@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "command/command.h"
-#include "number/print_small.h"
 
 typedef struct command_options {
     attn_corpus_options corpus;
@@ -54,52 +53,49 @@ static void print_tsv(const attn_pair *p) {
     putchar('\n');
 }
 
-static void print_list(const char *name, const char *const *words, size_t count) {
-    char text[64 * ATTN_ESCAPE_MOST];
-    printf("\"%s\":[", name);
-    for (size_t i = 0; i < count; i++) {
-        size_t n = strlen(words[i]);
-        *attn_escape(text, words[i], n < 64 ? n : 63) = 0;
-        printf("%s\"%s\"", i ? "," : "", text);
+static void put_links(attn_json_text *j, const attn_pair *p, bool sure) {
+    attn_json_key_array(j, sure ? "sure" : "possible");
+    for (size_t i = 0; i < p->link_count; i++) {
+        if (p->links[i].sure != sure)
+            continue;
+        attn_json_array(j);
+        attn_json_int(j, p->links[i].source);
+        attn_json_int(j, p->links[i].target);
+        attn_json_array_end(j);
     }
-    putchar(']');
+    attn_json_array_end(j);
 }
 
-static void print_links(const attn_pair *p, bool sure) {
-    const char *between = "";
-    printf("\"%s\":[", sure ? "sure" : "possible");
-    for (size_t i = 0; i < p->link_count; i++)
-        if (p->links[i].sure == sure) {
-            printf("%s[%d,%d]", between, p->links[i].source, p->links[i].target);
-            between = ",";
-        }
-    putchar(']');
-}
-
-static void print_json(const attn_pair *p) {
-    putchar('{');
-    print_list("source", p->source, p->source_count);
-    putchar(',');
-    print_list("target", p->target, p->target_count);
-    putchar(',');
-    print_links(p, true);
-    putchar(',');
-    print_links(p, false);
-    puts("}");
+/* Prints the pair as JSON. false: out of memory. */
+static bool print_json(const attn_pair *p, attn_arena *scratch) {
+    attn_json_text j = {.arena = scratch, .decimals = -1};
+    attn_arena_reset(scratch);
+    attn_json_object(&j);
+    attn_json_key_strings(&j, "source", p->source, p->source_count);
+    attn_json_key_strings(&j, "target", p->target, p->target_count);
+    put_links(&j, p, true);
+    put_links(&j, p, false);
+    attn_json_object_end(&j);
+    if (!j.failed)
+        printf("%.*s\n", (int)j.size, j.data);
+    return !j.failed;
 }
 
 static int print_pairs(const command_options *w, const attn_corpus *corpus) {
     static attn_pair pair; /* not on the stack, because it has 15 KB */
     attn_error err;
-    for (size_t i = 0; i < w->count; i++) {
+    attn_arena *scratch = attn_arena_new((size_t)1 << 20);
+    int code = scratch ? 0 : 1;
+    for (size_t i = 0; i < w->count && !code; i++) {
         if (attn_corpus_pair(corpus, (attn_split)w->split, w->from + i, &pair, &err))
-            return srv_command_fail("corpus", &err);
-        if (w->format == JSON)
-            print_json(&pair);
+            code = srv_command_fail("corpus", &err);
+        else if (w->format == JSON)
+            code = !print_json(&pair, scratch);
         else
             print_tsv(&pair);
     }
-    return ferror(stdout) != 0;
+    attn_arena_free(scratch);
+    return code || ferror(stdout);
 }
 
 static int print_baselines(const attn_corpus *corpus, attn_arena *arena) {
