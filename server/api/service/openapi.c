@@ -171,11 +171,22 @@ static bool has_tensor(const srv_route *route) {
     return f && f->name;
 }
 
+/* Returns whether a route must have a body. */
+static bool needs_body(const srv_route *route) {
+    return route->fields || srv_api_infers(route);
+}
+
+/* Returns whether a route may have a body: that of the index of models is optional. Other routes
+ * without fields, such as cancel, read none. */
+static bool takes_body(const srv_route *route) {
+    return needs_body(route) || strcmp(route->answer, "V2Index") == 0;
+}
+
 static void put_body(attn_json_text *j, const srv_route *route) {
-    if (strcmp(route->method, "POST") != 0)
+    if (strcmp(route->method, "POST") != 0 || !takes_body(route))
         return;
     attn_json_key_object(j, "requestBody");
-    attn_json_key_bool(j, "required", route->fields || srv_api_infers(route));
+    attn_json_key_bool(j, "required", needs_body(route));
     attn_json_key_object(j, "content");
     attn_json_key_object(j, "application/json");
     attn_json_key(j, "schema");
