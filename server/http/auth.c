@@ -289,9 +289,9 @@ static bool take_token(srv_exchange *x) {
     return true;
 }
 
-/* Lets a request read a run, or a look at it, by the run's token instead of a key. Whether it is that
- * run's token is checked when the run is found (srv_run_hold, srv_jobs_hold). Beside a key the token
- * has no effect: the key decides. */
+/* Returns whether the request has a read token in place of an API key, and moves the token to
+ * req.read_token. Whether it is the token of the run is checked when the run is found (srv_run_hold,
+ * srv_jobs_hold). Beside a key a token has no effect. */
 static bool has_token(srv_exchange *x) {
     const srv_route *route = x->match.route;
     if (!route || !route->takes_token || !take_token(x) || x->head.authorizations)

@@ -198,7 +198,7 @@ static void answer_again(srv_exchange *x, const entry *e) {
     srv_reply_header(&x->req, "Idempotent-Replayed", "true");
 }
 
-/* Decides about a request whose key is in the table. */
+/* Sets the reply to a request whose key is in the table: the kept answer, or a problem. */
 static void answer_known(srv_exchange *x, const entry *e, const srv_digest *request) {
     if (memcmp(&e->request, request, sizeof *request))
         srv_problem(&x->req, SRV_KEY_REUSED, NULL,

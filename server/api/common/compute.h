@@ -66,8 +66,8 @@ typedef struct srv_call {
  * or `defers`. */
 typedef struct srv_steps {
     const srv_field *fields; /* of the body or the query string */
-    /* Offsets in the route's struct of what was decoded, of its field timeout_ms (0: it is a query
-     * string), of dry_run and of decimals (0: it has none); SRV_BODY_OF gives those of a body. */
+    /* Offsets in the route's struct: of the decoded struct, and of its members timeout_ms (0: the
+     * fields are a query string), dry_run and decimals (0: there is none). SRV_BODY_OF sets them. */
     size_t body, timeout, dry_run, decimals;
     double unit_ns; /* processor time of a weighted operation, before the service has measured it */
     srv_limits limits;
@@ -79,11 +79,11 @@ typedef struct srv_steps {
     bool (*compute)(void *call);
     /* The answer. The machine begins and ends an object in `json`, a text or a table; a step that sets
      * the reply itself has answered, with a problem or in another type. */
-    void (*json)(void *call, attn_json_text *j); /* all for which there is no function here: */
+    void (*json)(void *call, attn_json_text *j); /* also for types whose function is NULL */
     void (*text)(void *call, attn_text *t);
-    void (*picture)(void *call); /* what srv_draws, but for CSV if there is */
+    void (*picture)(void *call); /* PNG and SVG, and CSV if `csv` is NULL */
     void (*csv)(void *call, srv_csv *t);
-    void (*reply)(void *call); /* answers in every type, instead of the four */
+    void (*reply)(void *call); /* answers in every type; then the four above are not called */
 } srv_steps;
 
 #define SRV_BODY_OF(T)                                                                             \

@@ -28,8 +28,9 @@ enum { PROBE_NUMBERS = 65536 };
 
 typedef struct rates {
     double operation, tanh, plain, byte; /* seconds for a unit of work, while the pool is busy */
-    double alone; /* while the other threads are idle, the seconds are multiplied by this number; it
-                   * is below 1 if threads share a core */
+    /* A thread whose neighbours are idle takes the seconds above times this factor. It is below 1 if
+     * threads share a core. */
+    double alone;
 } rates;
 
 struct srv_predictor {

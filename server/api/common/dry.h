@@ -19,7 +19,7 @@
 
 /* The work of a run, from which its time is predicted. */
 typedef struct srv_load {
-    double weighted;   /* of the route's weighted operations, by the whole pool (compute.h) */
+    double weighted;   /* weighted operations (srv_cost), computed by the whole pool */
     double operations; /* operations of float32 kernels, computed by the whole pool */
     double tanh;       /* number of tanh in scores, computed by the whole pool */
     double plain;      /* operations in double without a vector kernel, by the whole pool */

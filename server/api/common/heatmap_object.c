@@ -15,7 +15,7 @@
  * heatmaps together (lib/analysis/heatmap.c). With pool "both" each heatmap has two planes of
  * cells, max and mean, so the default is computed here. */
 #define BOTH_CELLS 32768 /* cells of one plane of all heatmaps together */
-#define BOTH_FRAME 64    /* cells fewer for each further heatmap, whose other JSON takes room */
+#define BOTH_FRAME 64    /* cells that the other JSON of a further heatmap takes the place of */
 #define BOTH_MAPS  512   /* for more heatmaps than this the library's default applies */
 
 static const char *const head_words[] = {"all", "mean", NULL};
