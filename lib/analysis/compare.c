@@ -33,7 +33,7 @@ typedef struct side {
     size_t batch, heads; /* batch: the batch entry that is compared */
 } side;
 
-/* What follows from the sizes of the sources. */
+/* The numbers that follow from the sizes of the sources. */
 typedef struct plan {
     side a, b;            /* b.source is NULL if the heads of a are compared: pairs g < h */
     size_t batches, cols; /* cols: heads with which each head of a is compared */
@@ -97,17 +97,6 @@ typedef struct comparison {
 
 /* --- a row --- */
 
-static void find_visible(const side *s, const float *logits, size_t head, size_t row, size_t S,
-                         uint8_t *visible) {
-    if (s->source->has_logits)
-        attn_find_logits(logits, S, visible);
-    else if (s->mask)
-        attn_mask_keep(s->mask, attn_repeated_entry(s->batch, attn_mask_batches(s->mask)), head,
-                       row, 0, S, visible);
-    else
-        memset(visible, 1, S);
-}
-
 static attn_status load_side(const plan *p, const side *s, lane *l, size_t lane_index, size_t at,
                              size_t row, size_t rows, attn_error *err) {
     const size_t each = rows_of(p) * p->S;
@@ -115,9 +104,9 @@ static attn_status load_side(const plan *p, const side *s, lane *l, size_t lane_
         attn_range range = {.batch = s->batch, .head = h, .row = row, .rows = rows, .cols = p->S};
         ATTN_TRY(s->source->fetch(s->source->ctx, lane_index, &range, l->weights + (at + h) * each,
                                   l->logits, err));
-        for (size_t r = 0; r < rows; r++)
-            find_visible(s, l->logits + r * p->S, h, row + r, p->S,
-                         l->visible + (at + h) * each + r * p->S);
+        for (size_t r = 0; r < rows; r++, range.row++)
+            attn_find_visible(s->source, s->mask, l->logits + r * p->S, &range, p->S,
+                              l->visible + (at + h) * each + r * p->S);
     }
     return ATTN_OK;
 }
@@ -283,7 +272,7 @@ static void merge_block(const plan *p, part *to, const part *from) {
     }
 }
 
-static double over(double dot, double a, double b) {
+static double cosine_of(double dot, double a, double b) {
     double length = sqrt(a) * sqrt(b), cosine = dot / length;
     return length > 0 ? (cosine > 1 ? 1 : cosine < -1 ? -1 : cosine) : NAN;
 }
@@ -291,8 +280,8 @@ static double over(double dot, double a, double b) {
 /* Mean squares below this are rounding differences from uniform attention. */
 #define NOTHING 1e-12
 
-static double over_centered(double dot, double a, double b, size_t L) {
-    return a > NOTHING * (double)L && b > NOTHING * (double)L ? over(dot, a, b) : NAN;
+static double centered_cosine_of(double dot, double a, double b, size_t L) {
+    return a > NOTHING * (double)L && b > NOTHING * (double)L ? cosine_of(dot, a, b) : NAN;
 }
 
 static double mean_of_pairs(double sum, size_t n) {
@@ -307,9 +296,9 @@ static void finish_distances(const plan *p, const part *all, attn_head_distances
         for (size_t h = p->b.source ? p->a.heads : g + 1; h < p->heads; h++, at++) {
             const head_sums *x = &all->heads[g], *y = &all->heads[h];
             double *const planes[] = {out->js, out->cosine, out->centered};
-            const double values[] = {mean_of_pairs(at->js, at->rows),
-                                     over(at->dot, x->square, y->square),
-                                     over_centered(at->centered, x->centered, y->centered, p->L)};
+            const double values[] = {
+                mean_of_pairs(at->js, at->rows), cosine_of(at->dot, x->square, y->square),
+                centered_cosine_of(at->centered, x->centered, y->centered, p->L)};
             size_t col = p->b.source ? h - p->a.heads : h;
             for (size_t k = 0; k < 3; k++) {
                 planes[k][g * out->cols + col] = values[k];
@@ -344,8 +333,8 @@ static void merge_wave(void *work, size_t first, size_t count) {
 
 /* --- the sweep --- */
 
-static const attn_sweep comparing = {sizeof(lane), place_comparison_lane, place_comparison,
-                                     compare_rows, merge_wave};
+static const attn_sweep comparison_sweep = {sizeof(lane), place_comparison_lane, place_comparison,
+                                            compare_rows, merge_wave};
 
 static plan make_plan(size_t batches, size_t heads_a, size_t heads_b, size_t L, size_t S) {
     plan p = {.batches = batches, .heads = heads_a + heads_b, .L = L, .S = S};
@@ -373,7 +362,7 @@ attn_status attn_head_distances_cost(size_t batches, size_t heads_a, size_t head
     const plan p = make_plan(batches, heads_a, heads_b, L, S);
     comparison w = {.plan = &p};
     attn_area result = {0};
-    const attn_area all = attn_sweep_count(&comparing, &w, slots);
+    const attn_area all = attn_sweep_count(&comparison_sweep, &w, slots);
     place_result(&w, &result);
     if (all.overflow)
         return attn_fail(err, ATTN_ELIMIT, "", "too many heads to compare");
@@ -401,12 +390,12 @@ attn_status attn_head_distances_measure(const attn_weight_source *a, const attn_
     p.a = (side){a, mask_a, 0, a->heads};
     p.b = (side){b, mask_b, 0, b ? b->heads : 0};
     p.cols = b ? b->heads : a->heads;
-    w.lanes = attn_sweep_open(&comparing, &w, attn_pool_slots(pool), arena);
+    w.lanes = attn_sweep_open(&comparison_sweep, &w, attn_pool_slots(pool), arena);
     ATTN_TAKEN(w.lanes, "the comparison of heads", err);
     ATTN_TRY(clear_sums(&w, err));
     for (size_t i = 0; i < a->batches; i++) {
         p.a.batch = p.b.batch = i;
-        ATTN_TRY(attn_sweep_run(&comparing, &w, (p.blocks + p.together - 1) / p.together,
+        ATTN_TRY(attn_sweep_run(&comparison_sweep, &w, (p.blocks + p.together - 1) / p.together,
                                 p.wave / p.together, pool, control, err));
         finish_distances(&p, &w.parts[p.wave], &w.result[i]);
         clear_part(&p, &w.parts[p.wave]);

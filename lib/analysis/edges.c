@@ -10,7 +10,7 @@ static bool is_worse(const attn_edge *a, const attn_edge *b) {
 }
 
 /* Moves the edge at 0 down until no child is worse. */
-static void sink(attn_edge *heap, size_t count) {
+static void sift_down(attn_edge *heap, size_t count) {
     const attn_edge moving = heap[0];
     size_t at = 0;
     for (size_t child; (child = 2 * at + 1) < count; at = child) {
@@ -28,7 +28,7 @@ void attn_edges_add(attn_edge *heap, size_t *count, size_t k, attn_edge edge) {
         if (is_worse(&edge, &heap[0]))
             return;
         heap[0] = edge;
-        sink(heap, k);
+        sift_down(heap, k);
         return;
     }
     size_t at = (*count)++;
@@ -42,6 +42,6 @@ void attn_edges_sort(attn_edge *heap, size_t count) {
         const attn_edge worst = heap[0];
         heap[0] = heap[--count];
         heap[count] = worst;
-        sink(heap, count);
+        sift_down(heap, count);
     }
 }

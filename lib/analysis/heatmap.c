@@ -231,7 +231,7 @@ static void place_heatmaps(void *work, attn_area *area) {
     place_answer(w, area);
 }
 
-static const attn_sweep building = {
+static const attn_sweep heatmap_sweep = {
     sizeof(attn_heatmap_lane),
     place_heatmap_lane,
     place_heatmaps,
@@ -242,7 +242,7 @@ static const attn_sweep building = {
 static attn_status count_bytes(attn_heatmap_plan *p, attn_error *err) {
     attn_heatmap_work w = {.plan = p};
     p->run_room = (p->shape[1] + 1) / 2;
-    const attn_area all = attn_sweep_count(&building, &w, p->slots);
+    const attn_area all = attn_sweep_count(&heatmap_sweep, &w, p->slots);
     if (all.overflow)
         return attn_fail(err, ATTN_ELIMIT, "", "heatmaps of %zu x %zu weights are too large",
                          p->rows, p->S);
@@ -392,10 +392,10 @@ attn_status attn_heatmap_build(const attn_weight_source *source,
     ATTN_TRY(attn_analysis_plan(options, source->batches, source->heads, source->rows, source->cols,
                                 slots, &plan, err));
     attn_heatmap_work work = {.plan = &plan, .source = source, .control = control};
-    work.lanes = attn_sweep_open(&building, &work, slots, arena);
+    work.lanes = attn_sweep_open(&heatmap_sweep, &work, slots, arena);
     ATTN_TAKEN(work.lanes, "the heatmaps", err);
     begin_maps(&work);
-    ATTN_TRY(attn_sweep_run(&building, &work, plan.maps * plan.pieces, 0, pool, control, err));
+    ATTN_TRY(attn_sweep_run(&heatmap_sweep, &work, plan.maps * plan.pieces, 0, pool, control, err));
     for (size_t i = 0; i < plan.maps; i++)
         merge_parts(&work, i);
     close_gaps(&work, arena);

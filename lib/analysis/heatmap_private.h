@@ -6,7 +6,7 @@
 
 #include "attn/heatmap.h"
 
-/* What follows from options and shapes. All heatmaps of a call have the same grid of cells. */
+/* The numbers that follow from options and shapes. All heatmaps of a call have the same grid of cells. */
 typedef struct attn_heatmap_plan {
     const attn_heatmap_options *options;
     size_t H, S;               /* heads and keys of the source */

@@ -425,7 +425,7 @@ static void merge_wave(void *work, size_t first, size_t count) {
 
 /* --- the sweep --- */
 
-static const attn_sweep measuring = {
+static const attn_sweep measure_sweep = {
     sizeof(attn_measure_lane),   place_measure_lane, place_measures,
     attn_analysis_measure_piece, merge_wave,
 };
@@ -445,7 +445,7 @@ static attn_status make_plan(const attn_measure_options *options, size_t B, size
     place_part(&one, &p, p.block, &part);
     p.wave = attn_within(WAVE_BYTES / (one.used + sizeof part), WAVE_LEAST, WAVE_MOST);
     p.wave = attn_within(p.wave, 1, heads * p.pieces > 0 ? heads * p.pieces : 1);
-    const attn_area all = attn_sweep_count(&measuring, &work, slots);
+    const attn_area all = attn_sweep_count(&measure_sweep, &work, slots);
     place_result(&work, &result);
     p.result_bytes = result.content;
     p.work_bytes = all.used - result.content;
@@ -479,13 +479,13 @@ attn_status attn_measure_heads(const attn_weight_source *source,
     ATTN_TRY(check_options(options, source->rows, source->cols, err));
     ATTN_TRY(make_plan(options, source->batches, source->heads, source->rows, source->cols, slots,
                        &plan, err));
-    work.lanes = attn_sweep_open(&measuring, &work, slots, arena);
+    work.lanes = attn_sweep_open(&measure_sweep, &work, slots, arena);
     ATTN_TAKEN(work.lanes, "the measures of heads", err);
     for (size_t i = 0; i <= plan.wave; i++)
         clear_part(&work.parts[i], plan.S);
     link_tokens(&work);
     find_entries(&work);
-    ATTN_TRY(attn_sweep_run(&measuring, &work, work.out.count * plan.pieces, plan.wave, pool,
+    ATTN_TRY(attn_sweep_run(&measure_sweep, &work, work.out.count * plan.pieces, plan.wave, pool,
                             control, err));
     for (size_t i = 0; plan.pieces == 0 && i < work.out.count; i++)
         finish_head(&work, &work.out.items[i], &work.out.items[i]);

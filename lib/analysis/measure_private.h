@@ -37,8 +37,8 @@ typedef struct attn_measure_plan {
     size_t work_bytes, result_bytes;
 } attn_measure_plan;
 
-/* What is no padding in a batch entry: the first row and key of it, and how far the last ones reach,
- * and whether queries and keys are different sequences (attn_measure_options.across). */
+/* The part of a batch entry that is no padding, rows [row, row_end) and keys [key, key_end), and whether
+ * queries and keys are different sequences (attn_measure_options.across). */
 typedef struct attn_measure_entry {
     size_t row, row_end, key, key_end;
     size_t keys; /* number of keys that are no padding */

@@ -245,24 +245,16 @@ static void add_scores(const float *logits, size_t n, const attn_logit_scan *sca
                     sqrt(attn_pointwise_current()->spread(logits, n, scan->total / seen) / seen));
 }
 
-/* Finds the visible keys of row i, by its logits or else by the mask, and returns their number. It
- * scans the logits, if there are any. */
+/* Finds the visible keys of a row and returns their number. Scans the logits, if there are any. */
 static size_t find_visible(const attn_measure_work *w, const attn_measure_lane *lane,
-                           const float *logits, size_t batch, size_t head, size_t i,
-                           attn_logit_scan *scan) {
+                           const float *logits, const attn_range *at, attn_logit_scan *scan) {
     const size_t S = w->plan->S;
-    const attn_mask *mask = w->plan->options->mask;
     size_t seen = 0;
+    attn_find_visible(w->source, w->plan->options->mask, logits, at, S, lane->visible);
     if (logits) {
-        attn_find_logits(logits, S, lane->visible);
         *scan = attn_pointwise_current()->scan_logits(logits, S);
         return scan->seen;
     }
-    if (mask)
-        attn_mask_keep(mask, attn_repeated_entry(batch, attn_mask_batches(mask)), head, i, 0, S,
-                       lane->visible);
-    else
-        memset(lane->visible, 1, S);
     for (size_t j = 0; j < S; j++)
         seen += lane->visible[j];
     return seen;
@@ -353,7 +345,8 @@ static void add_row(const attn_measure_work *w, attn_measure_part *part,
         line.padding = w->source->padding[at->batch].cols;
     if (w->plan->options->value_norms)
         line.norms = w->plan->options->value_norms + (at->batch * w->plan->H + at->head) * S;
-    line.seen = find_visible(w, lane, logits, at->batch, at->head, i, &line.scores);
+    const attn_range row = {.batch = at->batch, .head = at->head, .row = i};
+    line.seen = find_visible(w, lane, logits, &row, &line.scores);
     if (mask)
         line.at += attn_mask_repeated_offset(mask, at->batch);
     attn_find_span(lane->visible, S, &line.from, &line.to);

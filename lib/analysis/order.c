@@ -3,13 +3,13 @@
 
 enum { LEAST = 3 }; /* rows and keys; with fewer, most peaks would be in order by chance */
 
-/* The rows up to here, in order. */
+/* The rows so far, whose peaks are in order. */
 typedef struct walk {
     size_t first, last; /* the lowest and the highest key so far */
     size_t keys;        /* different keys so far */
 } walk;
 
-/* Goes on to a row with this peak. Returns false if the row steps back. */
+/* Adds a row with this peak. Returns false if the peak is before the last one. */
 static bool step(walk *w, size_t key) {
     if (w->keys && key < w->last)
         return false;

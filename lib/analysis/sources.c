@@ -16,8 +16,8 @@
 #include "base/sweep.h"
 #include "base/try.h"
 
-/* Makes *out of `made`, with a copy of the struct *work as its ctx. `lanes` are the lanes of this
- * struct. Fails if they are NULL, or if there is no memory for the copy. */
+/* Sets *out to `made` with a copy of the struct *work as its ctx. `lanes` are the lanes of that struct:
+ * the function fails if they are NULL, or if there is no memory for the copy. */
 static attn_status make_source(attn_weight_source made, const void *work, size_t size,
                                const void *lanes, attn_arena *arena, attn_weight_source *out,
                                attn_error *err) {

@@ -3,8 +3,9 @@
 #ifndef ATTN_ANALYSIS_SUMS_H
 #define ATTN_ANALYSIS_SUMS_H
 
-#include <attn/memory.h>
+#include <attn/heatmap.h>
 #include <math.h>
+#include <string.h>
 
 #include "kernels/pointwise.h"
 #include "kernels/row_sums.h"
@@ -43,6 +44,20 @@ static inline void attn_find_logits(const float *restrict logits, size_t n,
                                     uint8_t *restrict visible) {
     for (size_t j = 0; j < n; j++)
         visible[j] = logits[j] == -INFINITY ? 0 : 1;
+}
+
+/* Finds which of the S keys row `at` of a source sees: by its logits if the source has them, else by the
+ * mask; NULL: it sees all. Only batch, head and row of `at` are read. */
+static inline void attn_find_visible(const attn_weight_source *source, const attn_mask *mask,
+                                     const float *logits, const attn_range *at, size_t S,
+                                     uint8_t *visible) {
+    if (source->has_logits)
+        attn_find_logits(logits, S, visible);
+    else if (mask)
+        attn_mask_keep(mask, attn_repeated_entry(at->batch, attn_mask_batches(mask)), at->head,
+                       at->row, 0, S, visible);
+    else
+        memset(visible, 1, S);
 }
 
 /* Sets [*from, *to) to the smallest range that has all 1 of a row of 0 and 1. */

@@ -80,13 +80,13 @@ static void place_norms(void *work, attn_area *area) {
     n->to = attn_area_take_3(area, n->dims->B, n->dims->Hq, n->dims->S, sizeof *n->to);
 }
 
-static const attn_sweep measuring = {sizeof(lane), place_norm_lane, place_norms, measure_values,
-                                     NULL};
+static const attn_sweep norm_sweep = {sizeof(lane), place_norm_lane, place_norms, measure_values,
+                                      NULL};
 
 attn_status attn_value_norms_cost(const attn_attention_dims *d, const attn_tensor *w_o,
                                   size_t slots, attn_cost *out, attn_error *err) {
     norm_work n = {.dims = d, .out_width = w_o && w_o->rank ? w_o->dims[0] : 0};
-    attn_area result = {0}, all = attn_sweep_count(&measuring, &n, slots);
+    attn_area result = {0}, all = attn_sweep_count(&norm_sweep, &n, slots);
     place_norms(&n, &result);
     attn_area_take_3(&all, n.out_width, d->Hq, d->Ev, sizeof *n.w_o);
     if (all.overflow)
@@ -113,10 +113,10 @@ attn_status attn_value_norms(const attn_attention *a, const attn_tensor *w_o, at
         n.out_width = w_o->dims[0];
         n.w_o = attn_dense_copy(w_o, ATTN_F64, arena);
     }
-    n.lanes = attn_sweep_open(&measuring, &n, attn_pool_slots(pool), arena);
+    n.lanes = attn_sweep_open(&norm_sweep, &n, attn_pool_slots(pool), arena);
     ATTN_TAKEN(n.lanes && (!n.out_width || n.w_o), "the norms of values", err);
     *out = n.to;
-    return attn_sweep_run(&measuring, &n, d->B * d->Hq * n.parts, 0, pool, control, err);
+    return attn_sweep_run(&norm_sweep, &n, d->B * d->Hq * n.parts, 0, pool, control, err);
 }
 
 /* --- weights times norms --- */

@@ -8,7 +8,7 @@
 
 /* Returns the distance of a weight from the range 0 … 1; it is 0 or negative inside of the
  * range. */
-static double beyond(double w) {
+static double distance_from_range(double w) {
     return w < 0 ? -w : w - 1;
 }
 
@@ -18,9 +18,9 @@ void attn_weights_check(attn_weights_faults *f, size_t row, const double *weight
         sum += weights[j];
         largest = fmax(largest, fabs(weights[j]));
         least = fmin(least, weights[j]);
-        if (beyond(weights[j]) <= RANGE_SLACK)
+        if (distance_from_range(weights[j]) <= RANGE_SLACK)
             continue;
-        if (f->outside++ == 0 || beyond(weights[j]) > beyond(f->value)) {
+        if (f->outside++ == 0 || distance_from_range(weights[j]) > distance_from_range(f->value)) {
             f->value = weights[j];
             f->at_row = row;
             f->at_key = j;

@@ -23,7 +23,7 @@ typedef struct lane {
     uint8_t *keep;
 } lane;
 
-typedef struct finder {
+typedef struct column_search {
     const attn_run_site *site;
     const attn_range *ranges;
     size_t range_count, first, keys; /* ranges, first key, number of keys */
@@ -33,11 +33,11 @@ typedef struct finder {
     attn_edge *edges; /* [keys, k]; those of a key are a heap until they are sorted */
     size_t *found;    /* [keys] */
     lane *lanes;
-} finder;
+} column_search;
 
 /* Adds the visible cells of one row; NaN is left out. `mask` NULL: all cells are visible. */
-static void add_row_edges(const finder *f, const attn_mask *mask, const attn_range *at, size_t row,
-                          const void *cells, uint8_t *keep) {
+static void add_row_edges(const column_search *f, const attn_mask *mask, const attn_range *at,
+                          size_t row, const void *cells, uint8_t *keep) {
     const size_t elem = attn_dtype_size(f->site->dims->result);
     bool known = !mask;
     if (known)
@@ -56,8 +56,8 @@ static void add_row_edges(const finder *f, const attn_mask *mask, const attn_ran
     }
 }
 
-static attn_status find_in_range(const finder *f, const lane *l, const attn_range *range,
-                                 size_t key, size_t keys, attn_error *err) {
+static attn_status search_range(const column_search *f, const lane *l, const attn_range *range,
+                                size_t key, size_t keys, attn_error *err) {
     const attn_mask *mask = f->site->op->mask;
     const size_t elem = attn_dtype_size(f->site->dims->result);
     attn_range tile = {.batch = range->batch, .head = range->head, .col = key, .cols = keys};
@@ -78,19 +78,19 @@ static attn_status find_in_range(const finder *f, const lane *l, const attn_rang
     return ATTN_OK;
 }
 
-static attn_status find_piece(void *work, size_t index, size_t slot, attn_error *err) {
-    const finder *f = work;
+static attn_status search_columns(void *work, size_t index, size_t slot, attn_error *err) {
+    const column_search *f = work;
     const size_t at = index * f->width;
     const size_t keys = f->keys - at < f->width ? f->keys - at : f->width;
     for (size_t i = 0; i < f->range_count; i++)
-        ATTN_TRY(find_in_range(f, &f->lanes[slot], &f->ranges[i], f->first + at, keys, err));
+        ATTN_TRY(search_range(f, &f->lanes[slot], &f->ranges[i], f->first + at, keys, err));
     for (size_t key = at; key < at + keys; key++)
         attn_edges_sort(f->edges + key * f->k, f->found[key]);
     return ATTN_OK;
 }
 
 static void place_column_lane(const void *work, attn_area *area, void *to) {
-    const attn_run_site *site = ((const finder *)work)->site;
+    const attn_run_site *site = ((const column_search *)work)->site;
     lane *l = to;
     l->scratch = attn_run_scratch_place(area, site->dims);
     l->cells = attn_area_take(area, TILE_ROWS * TILE_KEYS, attn_dtype_size(site->dims->result));
@@ -98,32 +98,33 @@ static void place_column_lane(const void *work, attn_area *area, void *to) {
 }
 
 static void place_columns(void *work, attn_area *area) {
-    finder *f = work;
+    column_search *f = work;
     f->edges = attn_area_take_3(area, f->keys, f->k, 1, sizeof *f->edges);
     f->found = attn_area_take(area, f->keys, sizeof *f->found);
 }
 
-static const attn_sweep finding = {sizeof(lane), place_column_lane, place_columns, find_piece,
-                                   NULL};
+static const attn_sweep column_sweep = {sizeof(lane), place_column_lane, place_columns,
+                                        search_columns, NULL};
 
-static size_t count_rows(const attn_range *ranges, size_t count) {
+static size_t rows_of_ranges(const attn_range *ranges, size_t count) {
     size_t rows = 0;
     for (size_t i = 0; i < count; i++)
         rows += ranges[i].rows;
     return rows;
 }
 
-/* Fills the finder without its arrays. */
+/* Fills the column_search without its arrays. */
 static attn_status plan_columns(const attn_run_site *site, const attn_range *ranges, size_t count,
-                                size_t k, finder *f, attn_error *err) {
-    const size_t rows = count_rows(ranges, count);
-    *f = (finder){.site = site,
-                  .ranges = ranges,
-                  .range_count = count,
-                  .first = count ? ranges[0].col : 0,
-                  .keys = count ? ranges[0].cols : 0,
-                  .k = k < rows ? k : rows,
-                  .width = attn_within(PIECE_CELLS / (rows ? rows : 1), LEAST_KEYS, TILE_KEYS)};
+                                size_t k, column_search *f, attn_error *err) {
+    const size_t rows = rows_of_ranges(ranges, count);
+    *f = (column_search){.site = site,
+                         .ranges = ranges,
+                         .range_count = count,
+                         .first = count ? ranges[0].col : 0,
+                         .keys = count ? ranges[0].cols : 0,
+                         .k = k < rows ? k : rows,
+                         .width =
+                             attn_within(PIECE_CELLS / (rows ? rows : 1), LEAST_KEYS, TILE_KEYS)};
     if ((double)f->keys * (double)f->k > MOST_EDGES)
         return attn_fail(err, ATTN_ELIMIT, "top_k",
                          "%zu keys with %zu rows each are %.0f edges; at "
@@ -134,19 +135,19 @@ static attn_status plan_columns(const attn_run_site *site, const attn_range *ran
 
 attn_status attn_run_columns_cost(const attn_run_site *site, const attn_range *ranges, size_t count,
                                   size_t k, size_t slots, attn_cost *out, attn_error *err) {
-    finder f;
+    column_search f;
     ATTN_TRY(plan_columns(site, ranges, count, k, &f, err));
-    const attn_area counted = attn_sweep_count(&finding, &f, slots);
+    const attn_area counted = attn_sweep_count(&column_sweep, &f, slots);
     if (counted.overflow)
         return attn_fail(err, ATTN_ELIMIT, "top_k", "the edges are too many");
-    *out = (attn_cost){.cells = (double)count_rows(ranges, count) * (double)f.keys,
+    *out = (attn_cost){.cells = (double)rows_of_ranges(ranges, count) * (double)f.keys,
                        .work_bytes = counted.used,
                        .result_bytes = f.keys * f.k * sizeof(attn_edge)};
     return ATTN_OK;
 }
 
 /* Moves the edges of all keys together in place. Returns their number. */
-static size_t gather_edges(finder *f) {
+static size_t gather_edges(column_search *f) {
     size_t n = 0;
     for (size_t key = 0; key < f->keys; key++) {
         memmove(f->edges + n, f->edges + key * f->k, f->found[key] * sizeof *f->edges);
@@ -159,15 +160,15 @@ attn_status attn_run_columns(const attn_run_site *site, const attn_range *ranges
                              size_t k, attn_pool *pool, const attn_control *control,
                              attn_arena *arena, attn_edge **edges, size_t *edge_count,
                              attn_error *err) {
-    finder f;
+    column_search f;
     ATTN_TRY(plan_columns(site, ranges, count, k, &f, err));
-    f.lanes = attn_sweep_open(&finding, &f, attn_pool_slots(pool), arena);
+    f.lanes = attn_sweep_open(&column_sweep, &f, attn_pool_slots(pool), arena);
     ATTN_TAKEN(f.lanes, "the edges", err);
     memset(f.found, 0, f.keys * sizeof *f.found);
     f.pool = pool;
     f.control = control;
     const size_t pieces = f.k ? (f.keys + f.width - 1) / f.width : 0;
-    attn_status status = attn_sweep_run(&finding, &f, pieces, 0, pool, control, err);
+    attn_status status = attn_sweep_run(&column_sweep, &f, pieces, 0, pool, control, err);
     *edges = f.edges;
     *edge_count = status ? 0 : gather_edges(&f);
     return status;

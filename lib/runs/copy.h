@@ -1,10 +1,10 @@
-/* Copies of what a run is made of, for runs that outlive those who made them. */
+/* Copies the contents of a run, for runs that outlive their sources. */
 #ifndef ATTN_RUN_COPY_H
 #define ATTN_RUN_COPY_H
 
 #include <attn/run.h>
 
-/* Where copies go. If memory runs out, `failed` is set, and what is copied then is not valid: ask
+/* Where copies go. If memory runs out, `failed` is set, and later copies are not valid. Look at `failed`
  * after the last copy. */
 typedef struct attn_run_copier {
     attn_arena *arena;

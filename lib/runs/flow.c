@@ -17,7 +17,7 @@
 
 enum {
     BLOCK_ROWS = 64,        /* rows of a block, which are also those of lazy statistics */
-    COPY_BYTES = 256 << 20, /* most bytes of all copies, if that is one of them */
+    COPY_BYTES = 256 << 20, /* most bytes of all copies together; there is at least one copy */
 };
 
 /* Operations that a pair is expected to take for each edge (measured), so that the predicted time
@@ -30,7 +30,7 @@ typedef struct lane {
     double *layer; /* [BLOCK_ROWS, tokens] rows of a layer */
 } lane;
 
-typedef struct flower {
+typedef struct flow_work {
     const attn_run_rollout *r;
     const size_t *rows; /* [count] */
     size_t count;
@@ -43,14 +43,14 @@ typedef struct flower {
     attn_pool *pool;
     const attn_control *control;
     atomic_size_t done; /* pairs */
-} flower;
+} flow_work;
 
 /* --- the shape of the graph --- */
 
-/* Goes through the layers from the top and stores the edges of each row in graph.rows, if it is not
- * NULL. Counts them, and adds cells and operations of the weights to *cost. Returns the tokens
- * [*from, *to) that are reached; it stops when they are too many. */
-static void trace_graph(flower *w, size_t *from, size_t *to, attn_cost *cost) {
+/* Goes through the layers from the top. Counts the edges of all rows and stores them in graph.rows, unless
+ * that is NULL; adds cells and operations of the weights to *cost. [*from, *to) become the tokens that
+ * the rows reach; if these are too many, the function stops early. */
+static void trace_graph(flow_work *w, size_t *from, size_t *to, attn_cost *cost) {
     const attn_run_layers *l = w->r->layers;
     attn_flow_graph *g = &w->graph;
     *from = SIZE_MAX, *to = 0;
@@ -80,8 +80,8 @@ static void trace_graph(flower *w, size_t *from, size_t *to, attn_cost *cost) {
     }
 }
 
-/* Measures the graph, which has no rows yet. */
-static attn_status measure_graph(flower *w, attn_cost *cost, attn_error *err) {
+/* Computes the size of the graph and the cost. The graph has no rows yet. */
+static attn_status measure_graph(flow_work *w, attn_cost *cost, attn_error *err) {
     attn_flow_graph *g = &w->graph;
     size_t from, to, nodes;
     *g = (attn_flow_graph){.layers = w->r->layers->count};
@@ -103,7 +103,7 @@ static attn_status measure_graph(flower *w, attn_cost *cost, attn_error *err) {
 }
 
 static void place_flow_lane(const void *work, attn_area *area, void *to) {
-    const flower *w = work;
+    const flow_work *w = work;
     lane *l = to;
     l->any = attn_run_lane_place(area, w->r->layers);
     l->cells = attn_area_take_3(area, BLOCK_ROWS, w->graph.tokens, 1, sizeof(double));
@@ -111,7 +111,7 @@ static void place_flow_lane(const void *work, attn_area *area, void *to) {
 }
 
 static void place_flow(void *work, attn_area *area) {
-    flower *w = work;
+    flow_work *w = work;
     attn_flow_graph *g = &w->graph;
     attn_area copy = {0};
     attn_flow_lane_place(g, &copy);
@@ -132,13 +132,13 @@ static void place_flow(void *work, attn_area *area) {
 
 /* --- capacities --- */
 
-static size_t blocks_of(const flower *w) {
+static size_t blocks_of(const flow_work *w) {
     return (w->base + w->graph.tokens - 1) / BLOCK_ROWS - w->base / BLOCK_ROWS + 1;
 }
 
 /* Computes the capacities of the edges from a block of tokens of a layer. */
 static attn_status compute_capacities(void *work, size_t index, size_t slot, attn_error *err) {
-    flower *w = work;
+    flow_work *w = work;
     const lane *own = &w->lanes[slot];
     const size_t n = index / blocks_of(w), b = w->base / BLOCK_ROWS + index % blocks_of(w);
     const attn_run_layer *layer = &w->r->layers->items[n];
@@ -167,7 +167,7 @@ static attn_status compute_capacities(void *work, size_t index, size_t slot, att
 
 /* Computes pair `index`, which is of row index / tokens and token index % tokens. */
 static attn_status compute_pair(void *work, size_t index, size_t slot, attn_error *err) {
-    flower *w = work;
+    flow_work *w = work;
     const size_t tokens = w->graph.tokens, row = index / tokens, sink = index % tokens;
     attn_flow_lane *copy = w->flows[w->copies < w->slots ? index % w->copies : slot];
     ATTN_TRY(attn_flow_compute(&w->graph, copy, w->rows[row] - w->base, sink, w->pool, w->control,
@@ -176,22 +176,23 @@ static attn_status compute_pair(void *work, size_t index, size_t slot, attn_erro
     return ATTN_OK;
 }
 
-static const attn_sweep weighing = {sizeof(lane), place_flow_lane, place_flow, compute_capacities,
-                                    NULL};
-static const attn_sweep pairing = {.piece = compute_pair};
+static const attn_sweep capacity_sweep = {sizeof(lane), place_flow_lane, place_flow,
+                                          compute_capacities, NULL};
+static const attn_sweep pair_sweep = {.piece = compute_pair};
 
-static attn_status compute_flows(flower *w, attn_error *err) {
+static attn_status compute_flows(flow_work *w, attn_error *err) {
     const size_t wave = w->copies < w->slots ? w->copies : 0;
-    ATTN_TRY(
-        attn_sweep_run(&weighing, w, w->graph.layers * blocks_of(w), 0, w->pool, w->control, err));
-    return attn_sweep_run(&pairing, w, w->count * w->graph.tokens, wave, w->pool, w->control, err);
+    ATTN_TRY(attn_sweep_run(&capacity_sweep, w, w->graph.layers * blocks_of(w), 0, w->pool,
+                            w->control, err));
+    return attn_sweep_run(&pair_sweep, w, w->count * w->graph.tokens, wave, w->pool, w->control,
+                          err);
 }
 
 attn_status attn_run_flow_cost(const attn_run_rollout *r, const size_t *rows, size_t count,
                                size_t slots, attn_cost *out, attn_error *err) {
-    flower w = {.r = r, .rows = rows, .count = count, .slots = slots};
+    flow_work w = {.r = r, .rows = rows, .count = count, .slots = slots};
     ATTN_TRY(measure_graph(&w, out, err));
-    const attn_area counted = attn_sweep_count(&weighing, &w, slots);
+    const attn_area counted = attn_sweep_count(&capacity_sweep, &w, slots);
     if (counted.overflow)
         return attn_fail(err, ATTN_ELIMIT, "rows", "more bytes than can be counted");
     out->work_bytes = counted.used;
@@ -202,17 +203,17 @@ attn_status attn_run_flow_cost(const attn_run_rollout *r, const size_t *rows, si
 attn_status attn_run_flow_rows(const attn_run_rollout *r, const size_t *rows, size_t count,
                                attn_pool *pool, const attn_control *control, attn_arena *arena,
                                double *out, attn_error *err) {
-    flower w = {.r = r,
-                .rows = rows,
-                .count = count,
-                .slots = attn_pool_slots(pool),
-                .out = out,
-                .pool = pool,
-                .control = control};
+    flow_work w = {.r = r,
+                   .rows = rows,
+                   .count = count,
+                   .slots = attn_pool_slots(pool),
+                   .out = out,
+                   .pool = pool,
+                   .control = control};
     attn_cost cost;
     size_t from, to;
     ATTN_TRY(measure_graph(&w, &cost, err));
-    w.lanes = attn_sweep_open(&weighing, &w, w.slots, arena);
+    w.lanes = attn_sweep_open(&capacity_sweep, &w, w.slots, arena);
     ATTN_TAKEN(w.lanes, "the capacities of a flow", err);
     memset(w.graph.rows, 0, w.graph.layers * w.graph.tokens * sizeof *w.graph.rows);
     memset(out, 0, count * r->layers->cols * sizeof *out);

@@ -1,6 +1,6 @@
-/* A growing run has room for the rows of all steps from the beginning, so that rows never move. A
- * step writes behind the rows that are known, and then raises their number. Those who look read
- * that number first, and nothing behind it. */
+/* A growing run has room for the rows of all steps from the beginning, so that rows never move. A step
+ * writes its rows behind the others and then raises the number of rows. A reader reads that number first,
+ * and then only rows below it. */
 #include <attn/run_growth.h>
 
 #include <stdatomic.h>
@@ -155,7 +155,7 @@ static void copy_row(const attn_tensor *dst, size_t at, const attn_tensor *src, 
                D * sizeof(float));
 }
 
-/* Adds the tokens of a step behind those that a look can see. */
+/* Adds the tokens of a step behind those that readers can see. */
 static bool add_tokens(const attn_run_growth *g, const attn_run_token *tokens, size_t rows) {
     attn_run_copier c = {.arena = g->arena};
     for (size_t i = 0; i < g->growing; i++) {

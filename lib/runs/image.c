@@ -21,14 +21,14 @@
 
 enum { NAME = 96 }; /* bytes of a tensor's name, with the NUL */
 
-/* A tensor of the caller, or a packed mask, and its name in the file. */
+/* A tensor of the caller and its name in the file. */
 typedef struct given {
     attn_tensor tensor;
     const char *name;
 } given;
 
-/* A mask that was packed for a site with so many keys: what it was before, and what it is in the
- * file, where its tensor has a name. */
+/* A boolean mask that was packed for a site with `keys` keys: as the caller has it, as it is in the file,
+ * and the name of its tensor there. */
 typedef struct packed {
     attn_tensor before;
     attn_semantics semantics;
@@ -184,13 +184,13 @@ static void add_plane(builder *b, const attn_attention_dims *d, const char *form
 
 static void add_overview(builder *b, const attn_attention *op, const attn_stats *stats) {
     const attn_run_pyramid pyramid = attn_run_pyramid_of(op->dims.L, op->dims.S);
-    const attn_run_matter matter = {.terms = {{op, stats}}, .count = 1};
+    const attn_run_matrix matrix = {.terms = {{op, stats}}, .count = 1};
     const attn_run_head_span all = {0, op->dims.B * op->dims.Hq};
     attn_run_planes planes = {{0}, {0}};
     if (pyramid.overview == SIZE_MAX || b->status)
         return;
     b->status = attn_run_planes_new(&pyramid, all.count, b->arena, &planes)
-                    ? attn_run_overview_make(&matter, &all, &pyramid, b->pool, b->control, b->arena,
+                    ? attn_run_overview_make(&matrix, &all, &pyramid, b->pool, b->control, b->arena,
                                              NULL, &planes, b->err)
                     : attn_no_memory(b->err, "the overview");
     for (size_t level = pyramid.overview; level < pyramid.levels && !b->status; level++) {
@@ -346,7 +346,7 @@ attn_status attn_run_cost(const attn_attention_dims *d, size_t slots, attn_cost 
         double planes;
         cost.cells = rows * (double)d->S;
         cost.operations = cost.cells * 2 * (double)d->score_width;
-        if (!attn_run_overview_bytes(&(attn_run_sides){.dims = {d}}, &p, slots, &planes, &work))
+        if (!attn_run_overview_bytes(&(attn_run_shapes){.dims = {d}}, &p, slots, &planes, &work))
             return attn_fail(err, ATTN_ELIMIT, "store", "more bytes than can be counted");
         image += heads * planes;
         work += (size_t)(heads * planes);

@@ -1,5 +1,5 @@
-/* The layers of a model in a run: sites of one kind and stack, or the axis of layers of a site; and all of
- * them together as one source of weights. */
+/* The layers of a model in a run, which are sites of one kind and stack or the axis of layers of a site,
+ * and a source with the weights of all layers. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,8 +81,8 @@ attn_status attn_run_layers_of(const attn_run *run, const size_t *sites, size_t 
 
 /* --- their weights --- */
 
-/* What a thread needs to compute weights of any layer: scratch memory that is large enough for each
- * of them, divided anew when it goes from one operation to another. */
+/* The memory of a thread that computes weights of any layer: scratch that is large enough for each layer,
+ * and is divided anew when the thread goes from one operation to another. */
 struct attn_run_lane {
     void *block;
     const attn_attention *op; /* for which `scratch` is divided */

@@ -43,7 +43,7 @@ struct attn_flow_lane {
     span *spans;                    /* [layers + 1] */
     found *found;                   /* [layers + 1] */
     size_t source, sink;
-    bool flows; /* some edge carries something */
+    bool flows; /* some edge carries flow */
 };
 
 attn_flow_lane *attn_flow_lane_place(const attn_flow_graph *g, attn_area *a) {
@@ -154,8 +154,8 @@ static void label_above(const attn_flow_graph *g, attn_flow_lane *f, size_t leve
     }
 }
 
-/* Adds nodes of the level below that get something from a node with distance d, for they can send
- * it back. */
+/* Adds nodes of the level below to which a node with distance d sends some flow, because they can send it
+ * back. */
 static void label_below(const attn_flow_graph *g, attn_flow_lane *f, size_t level, uint32_t d) {
     const found *at = &f->found[level];
     const size_t below = (level - 1) * g->tokens;
@@ -215,8 +215,8 @@ static bool label(const attn_flow_graph *g, attn_flow_lane *f) {
 
 /* --- a blocking flow --- */
 
-/* Makes *to the frame of the end of the next edge of a node that leads nearer to the sink. false:
- * there is none, and the node is spent. */
+/* Finds the next edge of a node that leads nearer to the sink, and makes *to the frame of its other end.
+ * false: there is no such edge, and the node is spent. */
 static bool descend(const attn_flow_graph *g, attn_flow_lane *f, const frame *at, frame *to) {
     const size_t n = g->tokens, level = at->level, node = level * n + at->token;
     const uint32_t nearer = f->distance[node] - 1;
@@ -257,8 +257,8 @@ static bool descend(const attn_flow_graph *g, attn_flow_lane *f, const frame *at
     return false;
 }
 
-/* Adds to a node what the end of its edge got, and goes on to the next edge if this one can carry
- * no more. */
+/* Adds the flow that the other end of an edge got to the node, and makes the next edge the current one if
+ * this edge can carry no more. */
 static void ascend(const attn_flow_graph *g, attn_flow_lane *f, frame *at, const frame *from) {
     const bool down = from->level < at->level;
     const frame *upper = down ? at : from, *lower = down ? from : at;

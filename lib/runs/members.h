@@ -26,7 +26,7 @@ void attn_run_refuse(attn_run_reader *r, attn_status status, const char *member,
                      ...) __attribute__((format(printf, 4, 5)));
 /* Fails like a function of the library, whose place is a member. */
 void attn_run_refuse_error(attn_run_reader *r, const attn_error *inner);
-/* Refuses the first member of the object that nobody has asked for. `where` is the name of the object
+/* Refuses the first member of the object that has not been read. `where` is the name of the object
  * among the members, or "". */
 void attn_run_refuse_unknown(attn_run_reader *r, const attn_json *object, const char *where);
 /* Refuses a value of another kind: "expected WHAT, found a number". Returns whether it has the
@@ -37,7 +37,7 @@ bool attn_run_expect(attn_run_reader *r, const attn_json *value, attn_json_kind 
  * failed. */
 void *attn_run_take(attn_run_reader *r, size_t count, size_t size);
 
-/* Returns the number of the word that the value is; -1: of none. */
+/* Returns the index of the value in the list of words; -1: it is none of them. */
 int attn_run_word(const attn_json *value, const char *const *words);
 /* Reads the member of a row into the struct, if the object has it. A tensor without a member is that
  * of the name sites.N.MEMBER, if there is one. `where` is the name of the object, or "". */

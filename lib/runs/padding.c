@@ -1,5 +1,5 @@
-/* The padding of a site (FORMAT.md): which queries and keys of each batch entry are no tokens of
- * its text. Measures read it from the source of the site's weights. */
+/* The padding of a site (FORMAT.md): the queries and keys of each batch entry that are no tokens of its
+ * text. The source of the site's weights passes it to measures. */
 #include "attention/resolved.h"
 #include "base/try.h"
 #include "mask/mask_private.h"
@@ -50,7 +50,7 @@ static size_t text_of(const size_t *texts, size_t count, size_t b) {
     return count ? texts[count == 1 ? 0 : b] : SIZE_MAX;
 }
 
-/* Returns whether the queries of an entry are keys of it: self-attention of one text. */
+/* Returns whether queries and keys of an entry are tokens of the same text (self-attention). */
 static bool is_of_itself(const attn_run_site *site, size_t b) {
     const attn_run_site_info *info = &site->info;
     const size_t query = text_of(info->query_texts, info->query_text_count, b);

@@ -17,20 +17,20 @@ enum {
     MOST_CELLS = (CHUNK >> LANE_LEVEL) + 1, /* cells that CHUNK keys touch at LANE_LEVEL */
 };
 
-attn_run_sides attn_run_sides_of(const attn_run_matter *m) {
-    return (attn_run_sides){
+attn_run_shapes attn_run_shapes_of(const attn_run_matrix *m) {
+    return (attn_run_shapes){
         .dims = {&m->terms[0].a->dims, m->count > 1 ? &m->terms[1].a->dims : NULL},
         .mean_heads = m->mean_heads};
 }
 
-void attn_run_buffers_place(attn_area *area, const attn_run_sides *sides, size_t rows, size_t cols,
-                            attn_run_buffers *buf) {
-    const size_t terms = sides->dims[1] ? 2 : 1, mixed = terms > 1 || sides->mean_heads;
-    const size_t differs = terms - 1, heads = sides->mean_heads ? sides->dims[0]->Hq : 1;
-    *buf = (attn_run_buffers){.pointwise = attn_pointwise_of(sides->dims[0]->isa)};
-    buf->scratch[0] = attn_run_scratch_place(area, sides->dims[0]);
+void attn_run_buffers_place(attn_area *area, const attn_run_shapes *shapes, size_t rows,
+                            size_t cols, attn_run_buffers *buf) {
+    const size_t terms = shapes->dims[1] ? 2 : 1, mixed = terms > 1 || shapes->mean_heads;
+    const size_t differs = terms - 1, heads = shapes->mean_heads ? shapes->dims[0]->Hq : 1;
+    *buf = (attn_run_buffers){.pointwise = attn_pointwise_of(shapes->dims[0]->isa)};
+    buf->scratch[0] = attn_run_scratch_place(area, shapes->dims[0]);
     if (differs)
-        buf->scratch[1] = attn_run_scratch_place(area, sides->dims[1]);
+        buf->scratch[1] = attn_run_scratch_place(area, shapes->dims[1]);
     buf->weights = attn_area_take(area, ROWS * CHUNK, sizeof(double));
     buf->line = attn_area_take(area, CHUNK, sizeof *buf->line);
     buf->keep = attn_area_take(area, CHUNK, 1);
@@ -61,7 +61,7 @@ static bool is_further(float a, float b) {
     return fabsf(a) > fabsf(b) || (fabsf(a) == fabsf(b) && a > b);
 }
 
-void attn_run_join(const attn_run_matter *m, attn_run_sum *to, const attn_run_sum *from) {
+void attn_run_join(const attn_run_matrix *m, attn_run_sum *to, const attn_run_sum *from) {
     if (m->count == 1)
         to->max = from->max > to->max ? from->max : to->max;
     else if (from->count && (!to->count || is_further(from->max, to->max)))
@@ -124,7 +124,7 @@ static void empty_lanes(attn_pool_lanes *lanes, attn_pool_lanes *minus, attn_run
     }
 }
 
-/* The same for differences. */
+/* As add_each, for differences. */
 static void add_signed(attn_run_sum *s, const float *w, const uint8_t *keep, size_t n) {
     for (size_t j = 0; j < n; j++) {
         if (keep && !keep[j])
@@ -166,9 +166,9 @@ static void count_row(const attn_run_row *p, const cell_row *to) {
     }
 }
 
-/* Adds n numbers from column `col` on to the lanes of their cells, of which the first is that of
- * column col. None of the numbers is NaN or negative. A hidden one is 0: it leaves sum and maximum
- * as they are, so that only the count needs to know it. */
+/* Adds n numbers from column `col` on to the lanes of their cells; lanes[0] is the cell of column `col`.
+ * None of the numbers is NaN or negative. A hidden number is 0, which changes neither sum nor maximum;
+ * count_row leaves it out of the count. */
 static void add_lanes(const float *w, size_t col, size_t n, size_t level,
                       const attn_pointwise *pointwise, attn_pool_lanes *lanes) {
     const size_t width = (size_t)1 << level, first = col >> level, end = col + n;
@@ -181,7 +181,7 @@ static void add_lanes(const float *w, size_t col, size_t n, size_t level,
         add_few(lanes + ((rest >> level) - first), w + (rest - col), end - rest);
 }
 
-/* Adds a row of differences to the lanes: its positive part, and its negative part apart. */
+/* Adds the positive parts of a row of differences to lanes[0] and the negative parts to lanes[1]. */
 static void add_differences(const attn_run_row *p, size_t level, attn_run_buffers *buf) {
     for (size_t j = 0; j < p->n; j++) {
         const float w = p->w[j];
@@ -194,8 +194,8 @@ static void add_differences(const attn_run_row *p, size_t level, attn_run_buffer
 
 /* --- blocks --- */
 
-/* Adds the rows of a block, which have been computed, to their cells. */
-static void pool_rows(const attn_run_matter *m, const attn_run_area *area, const attn_range *range,
+/* Adds the rows of a computed block to their cells. */
+static void pool_rows(const attn_run_matrix *m, const attn_run_area *area, const attn_range *range,
                       attn_run_buffers *buf) {
     const size_t level = area->level;
     const size_t first = range->col >> level, last = (range->col + range->cols - 1) >> level;
@@ -221,7 +221,7 @@ static void pool_rows(const attn_run_matter *m, const attn_run_area *area, const
     }
 }
 
-attn_status attn_run_pool(const attn_run_matter *m, const attn_run_area *area,
+attn_status attn_run_pool(const attn_run_matrix *m, const attn_run_area *area,
                           attn_run_buffers *buf, const attn_run_sum **sums, attn_error *err) {
     const attn_attention_dims *d = &m->terms[0].a->dims;
     const size_t first = area->row << area->level, left = area->col << area->level;

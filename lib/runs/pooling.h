@@ -1,4 +1,4 @@
-/* Pools weights, or what a view shows instead of them (attn_run_view), to cells: maximum and mean in
+/* Pools weights, or the numbers that a view shows instead (attn_run_view), to cells: maximum and mean in
  * squares of 2^level x 2^level, for the overview (pyramid.c) and for tiles. */
 #ifndef ATTN_RUN_POOL_H
 #define ATTN_RUN_POOL_H
@@ -21,13 +21,14 @@ typedef struct attn_run_term {
     const attn_stats *stats;
 } attn_run_term;
 
-/* What is pooled. With two terms it is the difference first - second; they have the same shape. */
-typedef struct attn_run_matter {
+/* The matrices that are pooled, one a head: weights, or with two terms of the same shape the difference
+ * first - second. */
+typedef struct attn_run_matrix {
     attn_run_term terms[2];
     size_t count;
-    attn_run_normalize normalize; /* of each weight, before everything else */
+    attn_run_normalize normalize; /* how each weight is normalised, before mean and difference */
     bool mean_heads;              /* the mean over all heads of the operation */
-} attn_run_matter;
+} attn_run_matrix;
 
 /* The cells [row, row + rows) x [col, col + cols) of a level, of one head. Units are cells. */
 typedef struct attn_run_area {
@@ -38,7 +39,7 @@ typedef struct attn_run_area {
 typedef struct attn_run_sum {
     double sum;
     size_t count; /* visible weights that are not NaN */
-    float max;    /* of differences the one of largest magnitude */
+    float max;    /* of differences: the one of largest magnitude */
     bool nan;
 } attn_run_sum;
 
@@ -48,12 +49,12 @@ typedef struct attn_run_buffers {
     void *weights;                  /* [ROWS, CHUNK] weights in the type of the results */
     float *line;                    /* [CHUNK] a row of them as float32 */
     uint8_t *keep;                  /* [CHUNK] visibility of the weights in a row */
-    double *factors;                /* [terms, heads, ROWS] what normalises a row (view.c) */
-    double *mixed; /* [terms, ROWS, CHUNK] the terms of a mean or a difference; else empty */
-    double *wide;  /* [CHUNK] a row of one of them; else empty */
-    uint8_t *seen; /* [ROWS, CHUNK] visibility in any of them; else empty */
-    float *minus;  /* [CHUNK] for differences; else empty */
-    /* of the cells that CHUNK keys may touch, and for differences those of their negative parts */
+    double *factors;                /* [terms, heads, ROWS] the factors of attn_run_factors */
+    double *mixed; /* [terms, ROWS, CHUNK] sums over heads for a mean or a difference; else empty */
+    double *wide;  /* [CHUNK] a row of one head as double, for `mixed`; else empty */
+    uint8_t *seen; /* [ROWS, CHUNK] 1: visible in any head of any term; else empty */
+    float *minus;  /* [CHUNK] the negative parts of a row of differences; else empty */
+    /* partial sums of the cells that CHUNK keys may touch; for differences [1] has the negative parts */
     attn_pool_lanes *lanes[2];
     attn_run_sum *sums; /* [rows, cols] */
     const attn_pointwise *pointwise;
@@ -63,23 +64,23 @@ typedef struct attn_run_buffers {
     const attn_control *control;
 } attn_run_buffers;
 
-/* The shapes of what is pooled. */
-typedef struct attn_run_sides {
+/* The shapes from which the bytes of the buffers follow. */
+typedef struct attn_run_shapes {
     const attn_attention_dims *dims[2]; /* of the terms; the second is NULL if there is one */
     bool mean_heads;
-} attn_run_sides;
-attn_run_sides attn_run_sides_of(const attn_run_matter *matter);
+} attn_run_shapes;
+attn_run_shapes attn_run_shapes_of(const attn_run_matrix *matrix);
 /* Takes the buffers of one thread from an area, to pool weights to areas of rows x cols cells. */
-void attn_run_buffers_place(attn_area *area, const attn_run_sides *sides, size_t rows, size_t cols,
-                            attn_run_buffers *buf);
-/* Sets what attn_run_pool expects of new buffers. */
+void attn_run_buffers_place(attn_area *area, const attn_run_shapes *shapes, size_t rows,
+                            size_t cols, attn_run_buffers *buf);
+/* Prepares new buffers for attn_run_pool. */
 void attn_run_buffers_begin(attn_run_buffers *buf, attn_pool *pool, const attn_control *control);
 /* Computes the statistics of the cells of an area, row-major [area->rows, area->cols]. *sums points
  * into the thread's buffers. */
-attn_status attn_run_pool(const attn_run_matter *matter, const attn_run_area *area,
+attn_status attn_run_pool(const attn_run_matrix *matrix, const attn_run_area *area,
                           attn_run_buffers *buf, const attn_run_sum **sums, attn_error *err);
 /* Adds the statistics of a cell to those of another one. */
-void attn_run_join(const attn_run_matter *matter, attn_run_sum *to, const attn_run_sum *from);
+void attn_run_join(const attn_run_matrix *matrix, attn_run_sum *to, const attn_run_sum *from);
 /* Return the maximum and the mean of a cell: -infinity if no weight in it is visible, NaN if all
  * visible weights are NaN. */
 float attn_run_max_of(const attn_run_sum *sum);
@@ -88,35 +89,36 @@ float attn_run_mean_of(const attn_run_sum *sum);
  * Returns whether all cells are hidden. */
 bool attn_run_find_range(const float *cells, size_t n, float range[2]);
 
-/* --- what is pooled (view.c) --- */
+/* --- the matrices that are pooled (view.c) --- */
 
-/* A row of what is pooled, [n] from column `col` on. Those in [from, to) are visible unless `keep`,
- * which begins with column `from`, hides them; NULL: it hides none. */
+/* A row of a matrix, [n] numbers from column `col` on. Only those in [from, to) may be visible: keep[i]
+ * is the visibility of column from + i; NULL: all are visible. */
 typedef struct attn_run_row {
     const float *w;
     size_t col, n, from, to;
     const uint8_t *keep;
 } attn_run_row;
 
-/* Returns the matter of a view of a site. */
-attn_run_matter attn_run_matter_of(const attn_run_site *site, const attn_run_view *view);
+/* Returns the matrices that a view of a site shows. */
+attn_run_matrix attn_run_matrix_of(const attn_run_site *site, const attn_run_view *view);
 /* Reduces [*from, *to) to the interval that the mask leaves to a row, of which `row` gives batch, head
  * and row. Returns `keep`, with the visibility of the keys in [*from, *to); NULL: all of them are
  * visible. */
 const uint8_t *attn_run_visible_keys(const attn_attention *a, const attn_range *row, size_t *from,
                                      size_t *to, uint8_t *keep);
 /* Reduces [*lo, *hi) to the keys that at least one of the rows may see. */
-void attn_run_clip(const attn_run_matter *matter, size_t batch, size_t row, size_t rows, size_t *lo,
+void attn_run_clip(const attn_run_matrix *matrix, size_t batch, size_t row, size_t rows, size_t *lo,
                    size_t *hi);
-/* Computes what normalises the rows [row, row + rows), for attn_run_block. */
-attn_status attn_run_factors(const attn_run_matter *matter, const attn_run_area *area, size_t row,
+/* Computes for rows [row, row + rows) of each head the number that normalises the row: its largest weight,
+ * or the number of keys that it sees. attn_run_row_of uses them. */
+attn_status attn_run_factors(const attn_run_matrix *matrix, const attn_run_area *area, size_t row,
                              size_t rows, attn_run_buffers *buf, attn_error *err);
-/* Computes a block of at most ROWS x CHUNK of the matter into the buffers. */
-attn_status attn_run_block(const attn_run_matter *matter, const attn_range *range,
+/* Computes a block of at most ROWS x CHUNK numbers of a matrix into the buffers. */
+attn_status attn_run_block(const attn_run_matrix *matrix, const attn_range *range,
                            attn_run_buffers *buf, attn_error *err);
-/* Returns row r of the block that was computed last, which is asked for once. It is valid until the
- * next call. */
-attn_run_row attn_run_row_of(const attn_run_matter *matter, const attn_range *range, size_t r,
+/* Normalises row r of the block that was computed last and returns the row, which is valid until the next
+ * call. Call it once for each row. */
+attn_run_row attn_run_row_of(const attn_run_matrix *matrix, const attn_range *range, size_t r,
                              attn_run_buffers *buf);
 
 /* --- the overview (pyramid.c) --- */
@@ -132,14 +134,14 @@ bool attn_run_planes_new(const attn_run_pyramid *pyramid, size_t heads, attn_are
 /* Computes all cells of these levels. `done` has a flag for each piece of work of one head (at most
  * ATTN_RUN_TILE): pieces with a flag are left out, and those that are computed get one. NULL: all
  * pieces of all heads are computed. */
-attn_status attn_run_overview_make(const attn_run_matter *matter, const attn_run_head_span *heads,
+attn_status attn_run_overview_make(const attn_run_matrix *matrix, const attn_run_head_span *heads,
                                    const attn_run_pyramid *pyramid, attn_pool *pool,
                                    const attn_control *control, attn_arena *scratch, uint8_t *done,
                                    const attn_run_planes *out, attn_error *err);
 size_t attn_run_overview_pieces(const attn_run_pyramid *pyramid); /* of each head */
 /* Computes the bytes of the planes of one head, and the work of attn_run_overview_make on `slots`
  * threads. Returns false on overflow. */
-bool attn_run_overview_bytes(const attn_run_sides *sides, const attn_run_pyramid *pyramid,
+bool attn_run_overview_bytes(const attn_run_shapes *shapes, const attn_run_pyramid *pyramid,
                              size_t slots, double *planes, size_t *work);
 
 #endif

@@ -40,7 +40,7 @@ struct attn_run {
     attn_safetensors file;
     attn_seal seal;                    /* version 0: there is none */
     const attn_named_tensor **by_name; /* [file.count] the tensors of the file sorted by name */
-    attn_arena *arena;                 /* used under the lock once the run is open */
+    attn_arena *arena;                 /* used under the lock, once the run is open */
     pthread_mutex_t *lock;
     attn_run_text *texts; /* [text_count] */
     size_t text_count;
@@ -55,8 +55,8 @@ struct attn_run_site {
     attn_attention_dims shape; /* sizes, known before the site is opened */
     const char *kernel;        /* the kernel table that computed the statistics; NULL: none did */
     const char *words;         /* the mask in words; NULL: made when the site is opened */
-    bool stated;               /* it says what the numbers of its masks mean */
-    bool captured;             /* its masks are those of a capture; attnd writes a list `masks` */
+    bool stated;               /* mask_semantics says what the numbers of its masks mean */
+    bool captured; /* its masks are members of their own, not the list `masks` that attnd writes */
     _Atomic bool opened;
     /* the rest is set when the site is opened */
     attn_attention *op;
@@ -64,10 +64,11 @@ struct attn_run_site {
     attn_stats stats;
     attn_run_pyramid pyramid;
     attn_run_planes overview; /* in the image, which is read only */
-    float *ranges; /* of attn_run_ranges, with the lock of the run; NULL: nobody has asked */
+    float *
+        ranges; /* what attn_run_ranges returns, under the lock of the run; NULL: not computed yet */
     /* [L] and [S], or [B, L] and [B, S] if batch entries have labels of their own; or NULL */
     const char **query_labels, **key_labels;
-    /* [1] or [B] special tokens of the labels of each entry, as the text says; NULL where it does not */
+    /* [1] or [B] marks of the special tokens among the labels of an entry; NULL if its text has none */
     const uint8_t **query_special, **key_special;
     const attn_padding *padding; /* [B]; NULL: there is none */
     bool exact; /* the kernel table that computed the run is in use, so weights have its bits */
@@ -81,14 +82,14 @@ extern const char *const attn_run_kind_words[]; /* of attn_run_kind; NULL is the
 int attn_run_by_name(const void *a, const void *b);
 /* Returns the tensor of the image with this name; NULL: there is none. */
 const attn_tensor *attn_run_find_tensor(const attn_run *run, const char *name);
-/* Puts "sites/N/" in front of the place of an error. */
+/* Puts "sites/N/" before err->where. */
 void attn_run_at_site(const attn_run_site *site, attn_error *err);
 /* Sets the usual names of the axes if the site has none (axes.c). */
 void attn_run_axes_usual(const attn_attention_dims *d, attn_run_site_info *info);
 
 /* Finds the padding of an opened site (padding.c). ATTN_ENOMEM. */
 attn_status attn_run_padding_new(attn_run_site *site, attn_error *err);
-/* Makes statistics that are computed when rows are looked at (stats.c). */
+/* Makes statistics that are computed when somebody needs them (stats.c). */
 attn_status attn_run_stats_new(attn_run_site *site, attn_error *err);
 
 /* Takes the scratch memory of attn_attention_cells from an area (ranges.c). */
@@ -99,15 +100,16 @@ attn_run_lane *attn_run_lane_place(attn_area *area, const attn_run_layers *layer
 /* Returns the scratch for the site of one of the layers. It is valid until the next call. */
 attn_cells_scratch *attn_run_lane_scratch(attn_run_lane *lane, const attn_run_site *site);
 
-/* Sets sums [rows, cols] to the sums over heads of the weights in a block, whose `head` is not read
- * (ranges.c). `cells` has room for the block in the result type. */
+/* Sets sums [rows, cols] to the weights of a block summed over heads (ranges.c). block->head is not read.
+ * `cells` has room for the block in the result type. */
 attn_status attn_run_add_heads(const attn_run_site *site, const attn_range *block,
                                const attn_run_heads *heads, attn_cells_scratch *scratch,
                                void *cells, double *sums, attn_error *err);
 
 /* --- a layer as a step of rollout or flow (steps.c) --- */
 
-/* Stores the keys [*lo, *hi) that some rows of a layer see, with their own positions. */
+/* Stores the smallest interval [*lo, *hi) with the keys that these rows of a layer see and with the rows'
+ * own tokens. */
 void attn_run_step_keys(const attn_run_rollout *rollout, const attn_run_layer *layer, size_t row,
                         size_t rows, size_t *lo, size_t *hi);
 /* Computes rows of N((1 - r) mean_h A + r I) of a layer, out [rows, cols], where N divides each row

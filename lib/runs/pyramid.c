@@ -1,4 +1,4 @@
-/* The levels of a run's cells, and its overview: all cells from a level on up to the top one.
+/* The levels of a run's cells, and its overview: the cells of all levels from one level up to the top.
  *
  * Making the overview computes all weights once. Its work is divided into pieces for the thread
  * pool. A piece is one row of cells of the top level, or a few, with all cells below. It pools
@@ -48,33 +48,33 @@ attn_run_pyramid attn_run_pyramid_of(size_t L, size_t S) {
 
 typedef struct lane {
     attn_run_buffers buffers;
-    attn_run_sum *above; /* of each level above the lowest two rows of cells */
+    attn_run_sum *above; /* two rows of cells for each level above the lowest */
 } lane;
 
-typedef struct maker {
-    const attn_run_matter *matter;
+typedef struct overview_work {
+    const attn_run_matrix *matrix;
     const attn_attention_dims *dims;
     const attn_run_head_span *heads;
     const attn_run_pyramid *pyramid;
-    attn_run_sides sides;
+    attn_run_shapes shapes;
     lane *lanes;
     const attn_run_planes *planes;
     const attn_control *control;
     _Atomic size_t made;                                 /* pieces, for the progress of `control` */
     uint8_t *done;                                       /* [pieces] or NULL */
     size_t rows[ATTN_RUN_LEVELS], cols[ATTN_RUN_LEVELS]; /* of the levels of the overview */
-} maker;
+} overview_work;
 
-/* A piece: the head, counted from the first one of the overview, and the two rows of cells of each
- * level that wait to be joined. */
+/* A piece of work: its head, counted from the first one of the overview, and for each level above the
+ * lowest the two rows of cells that wait to be joined. */
 typedef struct piece {
-    const maker *m;
+    const overview_work *m;
     size_t head;
     attn_run_sum *above;
 } piece;
 
 static void store_cells(const piece *p, size_t level, size_t row, const attn_run_sum *sums) {
-    const maker *m = p->m;
+    const overview_work *m = p->m;
     const size_t at = (p->head * m->rows[level] + row) * m->cols[level];
     for (size_t c = 0; c < m->cols[level]; c++) {
         m->planes->max[level][at + c] = attn_run_max_of(&sums[c]);
@@ -88,7 +88,7 @@ static void store_cells(const piece *p, size_t level, size_t row, const attn_run
  * top one. */
 static void join_rows(const piece *p, size_t level, size_t row, size_t rows,
                       const attn_run_sum *sums, attn_run_sum *above) {
-    const maker *m = p->m;
+    const overview_work *m = p->m;
     const size_t cols = m->cols[level], up = level + 1, half = row / 2;
     for (size_t r = 0; r < rows; r++)
         store_cells(p, level, row + r, sums + r * cols);
@@ -97,7 +97,7 @@ static void join_rows(const piece *p, size_t level, size_t row, size_t rows,
         line[c] = sums[2 * c];
         for (size_t k = 1; k < 4; k++)
             if (k / 2 < rows && 2 * c + k % 2 < cols)
-                attn_run_join(m->matter, &line[c], &sums[k / 2 * cols + 2 * c + k % 2]);
+                attn_run_join(m->matrix, &line[c], &sums[k / 2 * cols + 2 * c + k % 2]);
     }
     if (up + 1 == m->pyramid->levels)
         store_cells(p, up, half, line);
@@ -105,14 +105,14 @@ static void join_rows(const piece *p, size_t level, size_t row, size_t rows,
         join_rows(p, up, half - half % 2, half % 2 + 1, above, above + 2 * m->cols[up]);
 }
 
-/* Rows of cells of the lowest level that are pooled together: an even number that covers one or
- * more whole blocks of rows of weights. */
+/* Returns how many rows of cells of the lowest level are pooled together: an even number that covers
+ * whole blocks of rows of weights. */
 static size_t rows_at_once(size_t level) {
     return level < 5 ? (size_t)ATTN_RUN_ROWS >> level : 6;
 }
 
-/* Rows of the top level in a piece: as few as cover a multiple of rows_at_once(), or one that covers
- * more. */
+/* Returns how many rows of cells of the top level are a piece: the fewest that cover a multiple of
+ * rows_at_once(), or one row if it covers more than that. */
 static size_t rows_per_piece(const attn_run_pyramid *p) {
     const size_t below = (size_t)1 << (p->levels - 1 - p->overview);
     size_t rows = 1;
@@ -121,13 +121,13 @@ static size_t rows_per_piece(const attn_run_pyramid *p) {
     return rows;
 }
 
-static size_t pieces_of_head(const maker *m) {
+static size_t pieces_of_head(const overview_work *m) {
     const size_t each = rows_per_piece(m->pyramid);
     return (m->rows[m->pyramid->levels - 1] + each - 1) / each;
 }
 
-static attn_status make_piece(void *work, size_t index, size_t slot, attn_error *err) {
-    maker *m = work;
+static attn_status compute_overview_piece(void *work, size_t index, size_t slot, attn_error *err) {
+    overview_work *m = work;
     lane *own = &m->lanes[slot];
     const size_t low = m->pyramid->overview, top = m->pyramid->levels - 1;
     const size_t pieces = pieces_of_head(m), each = rows_per_piece(m->pyramid) << (top - low);
@@ -147,7 +147,7 @@ static attn_status make_piece(void *work, size_t index, size_t slot, attn_error 
                                     .rows = left < rows_at_once(low) ? left : rows_at_once(low),
                                     .cols = m->cols[low]};
         const attn_run_sum *sums;
-        status = attn_run_pool(m->matter, &area, &own->buffers, &sums, err);
+        status = attn_run_pool(m->matrix, &area, &own->buffers, &sums, err);
         for (size_t r = 0; r < area.rows && !status; r += 2)
             join_rows(&p, low, row + r, area.rows - r < 2 ? 1 : 2, sums + r * area.cols, p.above);
     }
@@ -158,16 +158,15 @@ static attn_status make_piece(void *work, size_t index, size_t slot, attn_error 
 }
 
 /* Sets the shapes of the levels of the overview. */
-static void set_shapes(maker *m) {
+static void set_shapes(overview_work *m) {
     for (size_t level = m->pyramid->overview; level < m->pyramid->levels; level++) {
         m->rows[level] = attn_run_cells_along(m->pyramid->L, level);
         m->cols[level] = attn_run_cells_along(m->pyramid->S, level);
     }
 }
 
-/* Returns the number of cells that wait in a piece, in the two rows of each level above the lowest.
- */
-static size_t waiting_cells(const maker *m) {
+/* Returns the number of cells in `above` of a lane. */
+static size_t waiting_cells(const overview_work *m) {
     size_t cells = 0;
     for (size_t level = m->pyramid->overview + 1; level < m->pyramid->levels; level++)
         cells += 2 * m->cols[level];
@@ -176,7 +175,7 @@ static size_t waiting_cells(const maker *m) {
 
 bool attn_run_planes_new(const attn_run_pyramid *pyramid, size_t heads, attn_arena *arena,
                          attn_run_planes *out) {
-    maker m = {.pyramid = pyramid};
+    overview_work m = {.pyramid = pyramid};
     set_shapes(&m);
     for (size_t level = pyramid->overview; level < pyramid->levels; level++) {
         size_t cells;
@@ -191,51 +190,52 @@ bool attn_run_planes_new(const attn_run_pyramid *pyramid, size_t heads, attn_are
 }
 
 static void place_overview_lane(const void *work, attn_area *area, void *to) {
-    const maker *m = work;
+    const overview_work *m = work;
     const size_t low = m->pyramid->overview;
     lane *l = to;
-    attn_run_buffers_place(area, &m->sides, rows_at_once(low), m->cols[low], &l->buffers);
+    attn_run_buffers_place(area, &m->shapes, rows_at_once(low), m->cols[low], &l->buffers);
     l->above = attn_area_take(area, waiting_cells(m), sizeof *l->above);
 }
 
-static const attn_sweep making = {
-    .lane_size = sizeof(lane), .place_lane = place_overview_lane, .piece = make_piece};
+static const attn_sweep overview_sweep = {
+    .lane_size = sizeof(lane), .place_lane = place_overview_lane, .piece = compute_overview_piece};
 
-attn_status attn_run_overview_make(const attn_run_matter *matter, const attn_run_head_span *heads,
+attn_status attn_run_overview_make(const attn_run_matrix *matrix, const attn_run_head_span *heads,
                                    const attn_run_pyramid *pyramid, attn_pool *pool,
                                    const attn_control *control, attn_arena *scratch, uint8_t *done,
                                    const attn_run_planes *out, attn_error *err) {
     const size_t slots = attn_pool_slots(pool);
-    maker m = {.matter = matter,
-               .dims = &matter->terms[0].a->dims,
-               .heads = heads,
-               .pyramid = pyramid,
-               .sides = attn_run_sides_of(matter),
-               .planes = out,
-               .control = control,
-               .done = done};
+    overview_work m = {.matrix = matrix,
+                       .dims = &matrix->terms[0].a->dims,
+                       .heads = heads,
+                       .pyramid = pyramid,
+                       .shapes = attn_run_shapes_of(matrix),
+                       .planes = out,
+                       .control = control,
+                       .done = done};
     set_shapes(&m);
-    m.lanes = attn_sweep_open(&making, &m, slots, scratch);
+    m.lanes = attn_sweep_open(&overview_sweep, &m, slots, scratch);
     ATTN_TAKEN(m.lanes, "the overview", err);
     for (size_t i = 0; i < slots; i++)
         attn_run_buffers_begin(&m.lanes[i].buffers, pool, control);
-    return attn_sweep_run(&making, &m, heads->count * pieces_of_head(&m), 0, pool, control, err);
+    return attn_sweep_run(&overview_sweep, &m, heads->count * pieces_of_head(&m), 0, pool, control,
+                          err);
 }
 
 size_t attn_run_overview_pieces(const attn_run_pyramid *pyramid) {
-    maker m = {.pyramid = pyramid};
+    overview_work m = {.pyramid = pyramid};
     set_shapes(&m);
     return pieces_of_head(&m);
 }
 
-bool attn_run_overview_bytes(const attn_run_sides *sides, const attn_run_pyramid *pyramid,
+bool attn_run_overview_bytes(const attn_run_shapes *shapes, const attn_run_pyramid *pyramid,
                              size_t slots, double *planes, size_t *work) {
-    maker m = {.sides = *sides, .pyramid = pyramid};
+    overview_work m = {.shapes = *shapes, .pyramid = pyramid};
     set_shapes(&m);
     *planes = 0;
     for (size_t level = pyramid->overview; level < pyramid->levels; level++)
         *planes += (double)m.rows[level] * (double)m.cols[level] * 2 * sizeof(float);
-    const attn_area counted = attn_sweep_count(&making, &m, slots);
+    const attn_area counted = attn_sweep_count(&overview_sweep, &m, slots);
     *work = counted.used;
     return !counted.overflow;
 }

@@ -80,7 +80,7 @@ static attn_status average_piece(const ranges_work *a, const piece *p, const lan
     return ATTN_OK;
 }
 
-static attn_status compute_piece(void *work, size_t index, size_t slot, attn_error *err) {
+static attn_status compute_range_piece(void *work, size_t index, size_t slot, attn_error *err) {
     const ranges_work *a = work;
     const piece *p = &a->pieces[index];
     char *to = a->dst + p->at * a->cols * attn_dtype_size(a->site->dims->result);
@@ -98,12 +98,12 @@ static void place_range_lane(const void *work, attn_area *area, void *to) {
     l->sums = attn_area_take(area, cells, sizeof *l->sums);
 }
 
-static const attn_sweep computing = {
-    .lane_size = sizeof(lane), .place_lane = place_range_lane, .piece = compute_piece};
+static const attn_sweep range_sweep = {
+    .lane_size = sizeof(lane), .place_lane = place_range_lane, .piece = compute_range_piece};
 
 size_t attn_run_mean_work(const attn_run_site *site, size_t slots) {
     ranges_work a = {.site = site, .mean = true};
-    return attn_sweep_count(&computing, &a, slots).used;
+    return attn_sweep_count(&range_sweep, &a, slots).used;
 }
 
 /* Divides the ranges into pieces. false: out of memory. */
@@ -127,9 +127,9 @@ static bool divide_ranges(ranges_work *a, const attn_range *ranges, size_t count
 static attn_status compute_ranges(ranges_work *a, const attn_range *ranges, size_t count,
                                   const attn_control *control, attn_arena *arena, attn_error *err) {
     a->cols = count ? ranges[0].cols : 0;
-    a->lanes = attn_sweep_open(&computing, a, attn_pool_slots(a->pool), arena);
+    a->lanes = attn_sweep_open(&range_sweep, a, attn_pool_slots(a->pool), arena);
     ATTN_TAKEN(a->lanes && divide_ranges(a, ranges, count, arena), "the cells", err);
-    return attn_sweep_run(&computing, a, a->count, 0, a->pool, control, err);
+    return attn_sweep_run(&range_sweep, a, a->count, 0, a->pool, control, err);
 }
 
 attn_status attn_run_cells(const attn_run_site *site, const attn_range *ranges, size_t count,

@@ -23,7 +23,7 @@ enum {
     CHUNK_BYTES = 64 << 20, /* bytes of the vectors of a chunk; it has at least one row */
 };
 
-/* Rows of a layer, of which the first and the last are reached. */
+/* Rows of a layer. A vector of the chunk reaches the first and the last of them. */
 typedef struct block {
     size_t row, rows;
 } block;
@@ -34,9 +34,9 @@ typedef struct lane {
     double *layer; /* [sub, S] rows of N_l */
 } lane;
 
-typedef struct roller {
+typedef struct rollout_work {
     const attn_run_rollout *r;
-    size_t S, sub; /* sub: rows that are averaged over heads together */
+    size_t S, sub; /* sub: how many rows are averaged over heads together */
     size_t chunk;  /* most rows of a chunk */
     lane *lanes;
     attn_pool *pool;
@@ -46,20 +46,20 @@ typedef struct roller {
     size_t count;
     const attn_run_layer *layer;
     size_t layers, layers_done; /* of all chunks */
-} roller;
+} rollout_work;
 
-static size_t sub_of(size_t S) {
+static size_t rows_together(size_t S) {
     return attn_within(BUFFER_BYTES / sizeof(double) / (S | 1), 1, BLOCK_ROWS);
 }
 
-static size_t chunk_of(size_t S, size_t rows) {
+static size_t rows_of_chunk(size_t S, size_t rows) {
     return attn_within(CHUNK_BYTES / ((GROUPS + 1) * sizeof(double)) / (S | 1), 1, rows | 1);
 }
 
 /* --- a block of a layer --- */
 
 /* Adds x N_l for some rows of N_l to a vector of each row of the chunk. */
-static attn_status add_layer_rows(const roller *w, const lane *l, const block *b, double *y,
+static attn_status add_layer_rows(const rollout_work *w, const lane *l, const block *b, double *y,
                                   attn_error *err) {
     size_t lo, hi;
     attn_run_step_keys(w->r, w->layer, b->row, b->rows, &lo, &hi);
@@ -75,8 +75,8 @@ static attn_status add_layer_rows(const roller *w, const lane *l, const block *b
     return ATTN_OK;
 }
 
-static attn_status roll_block(void *work, size_t index, size_t slot, attn_error *err) {
-    const roller *w = work;
+static attn_status multiply_block(void *work, size_t index, size_t slot, attn_error *err) {
+    const rollout_work *w = work;
     const block *whole = &w->blocks[index];
     for (size_t at = 0; at < whole->rows; at += w->sub) {
         const size_t left = whole->rows - at;
@@ -90,7 +90,7 @@ static attn_status roll_block(void *work, size_t index, size_t slot, attn_error 
 /* --- memory --- */
 
 static void place_rollout_lane(const void *work, attn_area *area, void *to) {
-    const roller *w = work;
+    const rollout_work *w = work;
     lane *l = to;
     l->any = attn_run_lane_place(area, w->r->layers);
     l->cells = attn_area_take_3(area, w->sub, w->S, 1, sizeof(double));
@@ -98,27 +98,27 @@ static void place_rollout_lane(const void *work, attn_area *area, void *to) {
 }
 
 static void place_rollout(void *work, attn_area *area) {
-    roller *w = work;
+    rollout_work *w = work;
     w->x = attn_area_take_3(area, w->chunk, w->S, 1, sizeof *w->x);
     for (size_t g = 0; g < GROUPS; g++)
         w->y[g] = attn_area_take_3(area, w->chunk, w->S, 1, sizeof **w->y);
     w->blocks = attn_area_take(area, w->S / BLOCK_ROWS + 1, sizeof *w->blocks);
 }
 
-static const attn_sweep rolling = {sizeof(lane), place_rollout_lane, place_rollout, roll_block,
-                                   NULL};
+static const attn_sweep rollout_sweep = {sizeof(lane), place_rollout_lane, place_rollout,
+                                         multiply_block, NULL};
 
 /* --- a layer --- */
 
-static bool is_reached(const roller *w, size_t row) {
+static bool is_reached(const rollout_work *w, size_t row) {
     bool reached = false;
     for (size_t r = 0; r < w->rows; r++)
         reached = reached || w->x[r * w->S + row] != 0;
     return reached;
 }
 
-/* Lists the blocks of rows that a vector of the chunk reaches. */
-static void list_blocks(roller *w) {
+/* Lists the blocks of rows that any vector of the chunk reaches. */
+static void list_blocks(rollout_work *w) {
     w->count = 0;
     for (size_t row = 0; row < w->S; row += BLOCK_ROWS) {
         size_t end = row + BLOCK_ROWS < w->S ? row + BLOCK_ROWS : w->S, from = row;
@@ -132,13 +132,13 @@ static void list_blocks(roller *w) {
 }
 
 /* Sets x to x N_l. */
-static attn_status roll_layer(roller *w, const attn_control *control, attn_error *err) {
+static attn_status multiply_layer(rollout_work *w, const attn_control *control, attn_error *err) {
     const size_t n = w->rows * w->S;
     list_blocks(w);
     const size_t groups = w->count < GROUPS ? w->count : GROUPS;
     for (size_t g = 0; g < groups; g++)
         memset(w->y[g], 0, n * sizeof **w->y);
-    ATTN_TRY(attn_sweep_run(&rolling, w, w->count, GROUPS, w->pool, control, err));
+    ATTN_TRY(attn_sweep_run(&rollout_sweep, w, w->count, GROUPS, w->pool, control, err));
     memset(w->x, 0, n * sizeof *w->x);
     for (size_t g = 0; g < groups; g++)
         for (size_t i = 0; i < n; i++)
@@ -147,15 +147,15 @@ static attn_status roll_layer(roller *w, const attn_control *control, attn_error
 }
 
 /* Computes the rollout of the rows of a chunk. */
-static attn_status roll_chunk(roller *w, const size_t *rows, const attn_control *control,
-                              double *out, attn_error *err) {
+static attn_status compute_chunk(rollout_work *w, const size_t *rows, const attn_control *control,
+                                 double *out, attn_error *err) {
     const attn_run_layers *l = w->r->layers;
     memset(w->x, 0, w->rows * w->S * sizeof *w->x);
     for (size_t r = 0; r < w->rows; r++)
         w->x[r * w->S + rows[r]] = 1;
     for (size_t n = l->count; n-- > 0;) {
         w->layer = &l->items[n];
-        ATTN_TRY(roll_layer(w, control, err));
+        ATTN_TRY(multiply_layer(w, control, err));
         attn_control_tell(control, ++w->layers_done, w->layers);
     }
     memcpy(out, w->x, w->rows * w->S * sizeof *out);
@@ -190,9 +190,9 @@ static void count_chunk(const attn_run_rollout *r, size_t from, size_t to, doubl
 
 attn_status attn_run_rollout_cost(const attn_run_rollout *r, const size_t *rows, size_t count,
                                   size_t slots, attn_cost *out, attn_error *err) {
-    const size_t S = r->layers->cols, chunk = chunk_of(S, count);
-    roller w = {.r = r, .S = S, .sub = sub_of(S), .chunk = chunk};
-    const attn_area counted = attn_sweep_count(&rolling, &w, slots);
+    const size_t S = r->layers->cols, chunk = rows_of_chunk(S, count);
+    rollout_work w = {.r = r, .S = S, .sub = rows_together(S), .chunk = chunk};
+    const attn_area counted = attn_sweep_count(&rollout_sweep, &w, slots);
     if (counted.overflow)
         return attn_fail(err, ATTN_ELIMIT, "rows", "more bytes than can be counted");
     *out = (attn_cost){.work_bytes = counted.used, .result_bytes = count * S * sizeof(double)};
@@ -211,14 +211,14 @@ attn_status attn_run_rollout_cost(const attn_run_rollout *r, const size_t *rows,
 attn_status attn_run_rollout_rows(const attn_run_rollout *r, const size_t *rows, size_t count,
                                   attn_pool *pool, const attn_control *control, attn_arena *arena,
                                   double *out, attn_error *err) {
-    const size_t S = r->layers->cols, chunk = chunk_of(S, count);
-    roller w = {.r = r, .S = S, .sub = sub_of(S), .chunk = chunk, .pool = pool};
-    w.lanes = attn_sweep_open(&rolling, &w, attn_pool_slots(pool), arena);
+    const size_t S = r->layers->cols, chunk = rows_of_chunk(S, count);
+    rollout_work w = {.r = r, .S = S, .sub = rows_together(S), .chunk = chunk, .pool = pool};
+    w.lanes = attn_sweep_open(&rollout_sweep, &w, attn_pool_slots(pool), arena);
     ATTN_TAKEN(w.lanes, "the rows of a rollout", err);
     w.layers = (count + chunk - 1) / chunk * r->layers->count;
     for (size_t at = 0; at < count; at += w.rows) {
         w.rows = count - at < chunk ? count - at : chunk;
-        ATTN_TRY(roll_chunk(&w, rows + at, control, out + at * S, err));
+        ATTN_TRY(compute_chunk(&w, rows + at, control, out + at * S, err));
     }
     return ATTN_OK;
 }

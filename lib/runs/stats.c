@@ -1,8 +1,8 @@
-/* Statistics of rows that are computed when somebody looks at them. A run that was recorded by
- * another program has none. They are computed in blocks of rows, as the operation of these rows
- * alone, which gives the bits of the whole operation on one kernel table ("ref" within its
- * accuracy, since its sums depend on the number of rows). If a number that a block sees is not
- * finite, its rows are computed one by one, so that only those that see it are refused. */
+/* Statistics of rows for runs whose files have none, as those that other programs record. They are
+ * computed when somebody needs them, in blocks of rows: the operation of these rows alone gives the
+ * same bits as the whole operation on the same kernel table. ("ref" is an exception: its sums depend on
+ * the number of rows, within its accuracy.) If a block sees a number that is not finite, its rows are
+ * computed one by one, so that only rows that see the number are refused. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,24 +13,24 @@
 
 enum {
     BLOCK = 64, /* rows of a block */
-    /* Blocks that are computed together if somebody goes through many rows: packing the keys then
-     * takes a quarter of the time. Each has the same bits alone. */
+    /* Blocks that are computed together if many rows are needed: packing the keys then takes a
+     * quarter of the time. The bits are those of single blocks. */
     TOGETHER = 4,
 };
-/* Values of `known`. Blocks ahead are computed together with the one that is needed. */
+/* Values of `known`. AHEAD: a thread is computing the block together with an earlier one. */
 enum { UNKNOWN, KNOWN, AHEAD };
 
-typedef struct lazy {
+typedef struct lazy_stats {
     attn_run_site *site;
     size_t blocks;          /* of each head */
-    _Atomic uint8_t *known; /* [B, Hq, blocks] what is known of the rows of the block */
-    _Atomic uint8_t *alone; /* [B, Hq, L] 1: the row is known, of a block that cannot be */
-    pthread_mutex_t lock;   /* of those who write statistics */
-} lazy;
+    _Atomic uint8_t *known; /* [B, Hq, blocks] the state of each block */
+    _Atomic uint8_t *alone; /* [B, Hq, L] KNOWN: the row was computed alone; its block cannot be */
+    pthread_mutex_t lock;   /* held while statistics are written */
+} lazy_stats;
 
-/* Copies the statistics of consecutive blocks to their place, except of those with which another
- * thread was faster. */
-static void store_stats(lazy *z, const attn_range *rows, const attn_stats *from,
+/* Copies the statistics of consecutive blocks to their place, except for blocks that another thread has
+ * stored before. */
+static void store_stats(lazy_stats *z, const attn_range *rows, const attn_stats *from,
                         _Atomic uint8_t *known) {
     const attn_stats *to = &z->site->stats;
     const size_t at = attn_row_index(z->site->op, rows->batch, rows->head, rows->row);
@@ -47,8 +47,8 @@ static void store_stats(lazy *z, const attn_range *rows, const attn_stats *from,
     pthread_mutex_unlock(&z->lock);
 }
 
-/* Computes the rows with an arena of its own, because several threads may look at a run. */
-static attn_status compute_rows(lazy *z, const attn_range *rows, _Atomic uint8_t *known,
+/* Computes the rows with an arena of their own, because several threads may do this at a time. */
+static attn_status compute_rows(lazy_stats *z, const attn_range *rows, _Atomic uint8_t *known,
                                 attn_error *err) {
     attn_arena *arena = attn_arena_new(SIZE_MAX / 2);
     attn_inputs in;
@@ -67,9 +67,9 @@ static attn_status compute_rows(lazy *z, const attn_range *rows, _Atomic uint8_t
     return status;
 }
 
-/* Passes the error of one row on, with its place in the site: the operation of the row alone has
- * one sequence and one head. */
-static attn_status refuse_row(const lazy *z, const attn_range *row, const attn_error *from,
+/* Fails with the error of the operation of one row. That operation has one sequence and one head, so the
+ * place of the error is changed to the place in the site. */
+static attn_status refuse_row(const lazy_stats *z, const attn_range *row, const attn_error *from,
                               attn_error *err) {
     const attn_attention_dims *d = z->site->dims;
     const int length = (int)strcspn(from->text, ";"); /* advice on requests follows */
@@ -89,8 +89,9 @@ static attn_status refuse_row(const lazy *z, const attn_range *row, const attn_e
     return from->code;
 }
 
-/* Computes those of the rows that are in the block, which begins at row `first`, one by one. */
-static attn_status compute_alone(lazy *z, const attn_range *rows, size_t first, attn_error *err) {
+/* Computes, one by one, those of the rows that are in the block that begins at row `first`. */
+static attn_status compute_alone(lazy_stats *z, const attn_range *rows, size_t first,
+                                 attn_error *err) {
     const attn_attention_dims *d = z->site->dims;
     const size_t end = rows->row + rows->rows, stop = end < first + BLOCK ? end : first + BLOCK;
     for (size_t i = rows->row > first ? rows->row : first; i < stop; i++) {
@@ -103,8 +104,8 @@ static attn_status compute_alone(lazy *z, const attn_range *rows, size_t first, 
     return ATTN_OK;
 }
 
-/* Takes unknown blocks behind the first one, so that no other thread takes them too. Returns how
- * many blocks they are together, at most `most`. */
+/* Marks the unknown blocks that follow block known[0] as AHEAD, so that no other thread takes them.
+ * Returns the number of blocks to compute, the first one included, at most `most`. */
 static size_t take_ahead(_Atomic uint8_t *known, size_t most) {
     size_t n = 1;
     for (; n < most; n++) {
@@ -116,7 +117,7 @@ static size_t take_ahead(_Atomic uint8_t *known, size_t most) {
 }
 
 /* Computes block b of a head and, if `ahead`, unknown blocks behind it. */
-static attn_status compute_blocks(lazy *z, const attn_range *rows, size_t b, bool ahead,
+static attn_status compute_blocks(lazy_stats *z, const attn_range *rows, size_t b, bool ahead,
                                   attn_error *err) {
     const size_t L = z->site->dims->L, row = b * BLOCK, left = z->blocks - b;
     _Atomic uint8_t *known =
@@ -138,7 +139,7 @@ static attn_status compute_blocks(lazy *z, const attn_range *rows, size_t b, boo
 }
 
 static attn_status need_rows(void *ctx, const attn_range *rows, attn_error *err) {
-    lazy *z = ctx;
+    lazy_stats *z = ctx;
     const bool many = rows->rows >= BLOCK / 2;
     attn_status status = ATTN_OK;
     if (rows->rows == 0)
@@ -154,7 +155,7 @@ static attn_status need_rows(void *ctx, const attn_range *rows, attn_error *err)
 attn_status attn_run_stats_new(attn_run_site *site, attn_error *err) {
     const attn_attention_dims *d = site->dims;
     attn_arena *arena = site->run->arena;
-    lazy *z = attn_arena_zeroed(arena, 1, sizeof *z);
+    lazy_stats *z = attn_arena_zeroed(arena, 1, sizeof *z);
     size_t heads, rows, known;
     ATTN_TAKEN(z && attn_size_mul(d->B, d->Hq, &heads) && attn_size_mul(heads, d->L, &rows),
                "the statistics of rows", err);

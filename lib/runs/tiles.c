@@ -5,8 +5,8 @@
 #include "base/try.h"
 #include "runs/pooling.h"
 
-/* Returns the number of rows of cells that a piece of work computes: those that cover a block of
- * rows of weights, but at least 2. */
+/* Returns the number of rows of cells in a piece of work: as many as cover a block of rows of weights, but
+ * at least 2. */
 static size_t rows_per_piece(size_t level) {
     const size_t rows = level < 6 ? (size_t)ATTN_RUN_ROWS >> level : 0;
     return rows > 2 ? rows : 2;
@@ -24,8 +24,8 @@ void attn_run_level_shape(const attn_run_site *site, size_t level, size_t shape[
     shape[1] = attn_run_cells_along(site->dims->S, level);
 }
 
-static attn_status outside(attn_error *err, const char *where, const char *what, size_t found,
-                           size_t count) {
+static attn_status refuse_index(attn_error *err, const char *where, const char *what, size_t found,
+                                size_t count) {
     return attn_fail(err, ATTN_EARG, where, "expected one of %zu %s, counted from 0; found %zu",
                      count, what, found);
 }
@@ -33,9 +33,9 @@ static attn_status outside(attn_error *err, const char *where, const char *what,
 static attn_status check_head(const attn_run_site *site, const attn_run_place *at,
                               attn_error *err) {
     if (at->batch >= site->dims->B)
-        return outside(err, "batch", "batch entries", at->batch, site->dims->B);
+        return refuse_index(err, "batch", "batch entries", at->batch, site->dims->B);
     if (at->head >= site->dims->Hq)
-        return outside(err, "head", "heads", at->head, site->dims->Hq);
+        return refuse_index(err, "head", "heads", at->head, site->dims->Hq);
     return ATTN_OK;
 }
 
@@ -48,12 +48,13 @@ attn_status attn_run_tile_shape(const attn_run_site *site, const attn_run_place 
     size_t whole[2];
     ATTN_TRY(check_head(site, at, err));
     if (at->level >= site->pyramid.levels)
-        return outside(err, "level", "levels", at->level, site->pyramid.levels);
+        return refuse_index(err, "level", "levels", at->level, site->pyramid.levels);
     attn_run_level_shape(site, at->level, whole);
     if (at->y >= tiles_along(whole[0]))
-        return outside(err, "y", "rows of tiles at this level", at->y, tiles_along(whole[0]));
+        return refuse_index(err, "y", "rows of tiles at this level", at->y, tiles_along(whole[0]));
     if (at->x >= tiles_along(whole[1]))
-        return outside(err, "x", "columns of tiles at this level", at->x, tiles_along(whole[1]));
+        return refuse_index(err, "x", "columns of tiles at this level", at->x,
+                            tiles_along(whole[1]));
     const size_t from[2] = {at->y * ATTN_RUN_TILE, at->x * ATTN_RUN_TILE};
     for (int axis = 0; axis < 2; axis++)
         shape[axis] =
@@ -84,13 +85,12 @@ static attn_status check_view(const attn_run_site *site, const attn_run_view *v,
                      a->B, a->Hq, a->L, a->S, b->B, b->Hq, b->L, b->S);
 }
 
-static attn_run_sides sides_of(const attn_run_site *site, const attn_run_view *v) {
-    return (attn_run_sides){.dims = {site->dims, v->against ? v->against->dims : NULL},
-                            .mean_heads = v->mean_heads};
+static attn_run_shapes shapes_of(const attn_run_site *site, const attn_run_view *v) {
+    return (attn_run_shapes){.dims = {site->dims, v->against ? v->against->dims : NULL},
+                             .mean_heads = v->mean_heads};
 }
 
-/* Returns how many weights are computed for `cells` cells of a view in which `rows` rows take part.
- */
+/* Returns how many weights are computed for a view of `cells` weights in `rows` rows. */
 static double weights_of(const attn_run_site *site, const attn_run_view *v, double rows,
                          double cells) {
     const attn_attention_dims *d = site->dims;
@@ -120,8 +120,8 @@ attn_status attn_run_map_cost(const attn_run_site *site, const attn_run_place *a
     ATTN_TRY(check_view(site, &at->view, err));
     if (p.overview == SIZE_MAX)
         return no_maps(site, err);
-    const attn_run_sides sides = sides_of(site, &at->view);
-    if (!attn_run_overview_bytes(&sides, &p, slots, &planes, &cost.work_bytes))
+    const attn_run_shapes shapes = shapes_of(site, &at->view);
+    if (!attn_run_overview_bytes(&shapes, &p, slots, &planes, &cost.work_bytes))
         return attn_fail(err, ATTN_ELIMIT, "level", "more bytes than can be counted");
     cost.cells = weights_of(site, &at->view, (double)d->L, (double)d->L * (double)d->S);
     cost.operations = cost.cells * 2 * (double)d->score_width;
@@ -153,17 +153,17 @@ attn_status attn_run_map_fill(attn_run_map *map, const attn_run_site *site,
                               const attn_run_place *at, attn_pool *pool,
                               const attn_control *control, attn_arena *arena, attn_error *err) {
     const attn_run_pyramid p = attn_run_pyramid_of(site->dims->L, site->dims->S);
-    const attn_run_matter matter = attn_run_matter_of(site, &at->view);
+    const attn_run_matrix matrix = attn_run_matrix_of(site, &at->view);
     const attn_run_head_span head = {at->batch * site->dims->Hq + at->head, 1};
     ATTN_TRY(check_head(site, at, err));
     ATTN_TRY(check_view(site, &at->view, err));
-    return attn_run_overview_make(&matter, &head, &p, pool, control, arena, map->done, &map->planes,
+    return attn_run_overview_make(&matrix, &head, &p, pool, control, arena, map->done, &map->planes,
                                   err);
 }
 
 /* --- tiles --- */
 
-/* Where the cells of a level of one head are, or NULL in both. */
+/* The cells of a level of one head; NULL in both: they are not known. */
 typedef struct level_cells {
     const float *max, *mean;
 } level_cells;
@@ -180,16 +180,16 @@ static level_cells known_cells(const attn_run_site *site, const attn_run_place *
     return (level_cells){p->max[at->level] + from, p->mean[at->level] + from};
 }
 
-typedef struct worker {
-    const attn_run_matter *matter;
-    attn_run_sides sides;
+typedef struct tile_work {
+    const attn_run_matrix *matrix;
+    attn_run_shapes shapes;
     const attn_run_place *at;
     attn_run_buffers *lanes;
     attn_run_tile *tile;
-} worker;
+} tile_work;
 
-static attn_status tile_piece(void *work, size_t index, size_t lane, attn_error *err) {
-    const worker *w = work;
+static attn_status compute_tile_piece(void *work, size_t index, size_t lane, attn_error *err) {
+    const tile_work *w = work;
     attn_run_tile *tile = w->tile;
     const size_t most_rows = rows_per_piece(w->at->level), first = index * most_rows;
     const attn_run_area area = {.batch = w->at->batch,
@@ -201,7 +201,7 @@ static attn_status tile_piece(void *work, size_t index, size_t lane, attn_error 
                                 .col = w->at->x * ATTN_RUN_TILE,
                                 .cols = tile->shape[1]};
     const attn_run_sum *sums;
-    ATTN_TRY(attn_run_pool(w->matter, &area, &w->lanes[lane], &sums, err));
+    ATTN_TRY(attn_run_pool(w->matrix, &area, &w->lanes[lane], &sums, err));
     for (size_t c = 0; c < area.rows * area.cols; c++) {
         tile->max[first * area.cols + c] = attn_run_max_of(&sums[c]);
         tile->mean[first * area.cols + c] = attn_run_mean_of(&sums[c]);
@@ -210,12 +210,13 @@ static attn_status tile_piece(void *work, size_t index, size_t lane, attn_error 
 }
 
 static void place_tile_lane(const void *work, attn_area *area, void *lane) {
-    const worker *w = work;
-    attn_run_buffers_place(area, &w->sides, rows_per_piece(w->at->level), ATTN_RUN_TILE, lane);
+    const tile_work *w = work;
+    attn_run_buffers_place(area, &w->shapes, rows_per_piece(w->at->level), ATTN_RUN_TILE, lane);
 }
 
-static const attn_sweep tiling = {
-    .lane_size = sizeof(attn_run_buffers), .place_lane = place_tile_lane, .piece = tile_piece};
+static const attn_sweep tile_sweep = {.lane_size = sizeof(attn_run_buffers),
+                                      .place_lane = place_tile_lane,
+                                      .piece = compute_tile_piece};
 
 attn_status attn_run_tile_cost(const attn_run_site *site, const attn_run_place *at, size_t slots,
                                attn_cost *out, attn_error *err) {
@@ -225,8 +226,8 @@ attn_status attn_run_tile_cost(const attn_run_site *site, const attn_run_place *
     ATTN_TRY(check_view(site, &at->view, err));
     attn_cost cost = {.result_bytes = 2 * shape[0] * shape[1] * sizeof(float)};
     if (!known_cells(site, at).max) {
-        worker w = {.at = at, .sides = sides_of(site, &at->view)};
-        const attn_area counted = attn_sweep_count(&tiling, &w, slots);
+        tile_work w = {.at = at, .shapes = shapes_of(site, &at->view)};
+        const attn_area counted = attn_sweep_count(&tile_sweep, &w, slots);
         if (counted.overflow)
             return attn_fail(err, ATTN_ELIMIT, "level", "more bytes than can be counted");
         const double side = ldexp(1, (int)at->level);
@@ -256,14 +257,15 @@ static attn_status compute_cells(const attn_run_site *site, const attn_run_place
                                  attn_pool *pool, const attn_control *control, attn_arena *arena,
                                  attn_run_tile *tile, attn_error *err) {
     const size_t most_rows = rows_per_piece(at->level);
-    const attn_run_matter matter = attn_run_matter_of(site, &at->view);
-    worker w = {.matter = &matter, .sides = attn_run_sides_of(&matter), .at = at, .tile = tile};
+    const attn_run_matrix matrix = attn_run_matrix_of(site, &at->view);
+    tile_work w = {
+        .matrix = &matrix, .shapes = attn_run_shapes_of(&matrix), .at = at, .tile = tile};
     const size_t slots = attn_pool_slots(pool);
-    w.lanes = attn_sweep_open(&tiling, &w, slots, arena);
+    w.lanes = attn_sweep_open(&tile_sweep, &w, slots, arena);
     ATTN_TAKEN(w.lanes, "the tile", err);
     for (size_t i = 0; i < slots; i++)
         attn_run_buffers_begin(&w.lanes[i], pool, control);
-    return attn_sweep_run(&tiling, &w, (tile->shape[0] + most_rows - 1) / most_rows, 0, pool,
+    return attn_sweep_run(&tile_sweep, &w, (tile->shape[0] + most_rows - 1) / most_rows, 0, pool,
                           control, err);
 }
 

@@ -1,5 +1,5 @@
-/* What tiles show in place of the weights: normalised weights, means over heads, and differences of
- * two runs. A number is computed in double from the weights and rounded to float32 once, before it
+/* The matrices that tiles show: weights, normalised weights, means over heads, and differences of two
+ * runs. A number is computed in double from the weights and rounded to float32 once, before it
  * is pooled.
  *
  * The largest weight of a row is that of its largest score, which is in the statistics. A sink may
@@ -12,8 +12,8 @@
 
 enum { ROWS = ATTN_RUN_ROWS, CHUNK = ATTN_RUN_CHUNK };
 
-attn_run_matter attn_run_matter_of(const attn_run_site *site, const attn_run_view *view) {
-    attn_run_matter m = {.terms = {{site->op, &site->stats}},
+attn_run_matrix attn_run_matrix_of(const attn_run_site *site, const attn_run_view *view) {
+    attn_run_matrix m = {.terms = {{site->op, &site->stats}},
                          .count = 1,
                          .normalize = view->normalize,
                          .mean_heads = view->mean_heads};
@@ -22,11 +22,11 @@ attn_run_matter attn_run_matter_of(const attn_run_site *site, const attn_run_vie
     return m;
 }
 
-static bool is_mixed(const attn_run_matter *m) {
+static bool is_mixed(const attn_run_matrix *m) {
     return m->count > 1 || m->mean_heads;
 }
 
-void attn_run_clip(const attn_run_matter *m, size_t batch, size_t row, size_t rows, size_t *lo,
+void attn_run_clip(const attn_run_matrix *m, size_t batch, size_t row, size_t rows, size_t *lo,
                    size_t *hi) {
     const attn_block block = {batch, 0, row, rows};
     size_t first = *hi, last = *lo;
@@ -54,7 +54,7 @@ const uint8_t *attn_run_visible_keys(const attn_attention *a, const attn_range *
     return keep;
 }
 
-/* --- what normalises a row --- */
+/* --- the number that normalises a row --- */
 
 /* Returns the number of keys that a row sees. `keep` has room for CHUNK bytes. */
 static size_t keys_of_row(const attn_attention *a, const attn_range *at, uint8_t *keep) {
@@ -110,8 +110,8 @@ static attn_status scan_rows(const attn_run_term *t, attn_range range, attn_cell
     return ATTN_OK;
 }
 
-/* Computes the factors of some rows of one head of a term. */
-static attn_status factors_of(const attn_run_matter *m, const attn_run_term *t,
+/* Computes the normalising numbers of some rows of one head of a term. */
+static attn_status factors_of(const attn_run_matrix *m, const attn_run_term *t,
                               const attn_range *range, attn_cells_scratch *scratch,
                               attn_run_buffers *buf, double *factors, attn_error *err) {
     const attn_attention *a = t->a;
@@ -129,12 +129,12 @@ static attn_status factors_of(const attn_run_matter *m, const attn_run_term *t,
 }
 
 /* Returns the first and one past the last head that are pooled. */
-static void heads_of(const attn_run_matter *m, size_t head, size_t *from, size_t *to) {
+static void heads_of(const attn_run_matrix *m, size_t head, size_t *from, size_t *to) {
     *from = m->mean_heads ? 0 : head;
     *to = m->mean_heads ? m->terms[0].a->dims.Hq : head + 1;
 }
 
-attn_status attn_run_factors(const attn_run_matter *m, const attn_run_area *area, size_t row,
+attn_status attn_run_factors(const attn_run_matrix *m, const attn_run_area *area, size_t row,
                              size_t rows, attn_run_buffers *buf, attn_error *err) {
     double *to = buf->factors;
     size_t from, end;
@@ -170,8 +170,8 @@ static void normalise_narrow(attn_run_normalize how, float *w, size_t n, double 
 
 /* --- blocks --- */
 
-/* Adds the weights of one head to the block of its term, and their visibility to that of all. */
-static attn_status mix_head(const attn_run_matter *m, size_t term, size_t head,
+/* Adds the weights of one head to `mixed` of its term, and their visibility to `seen`. */
+static attn_status mix_head(const attn_run_matrix *m, size_t term, size_t head,
                             const attn_range *range, const double *factors, attn_run_buffers *buf,
                             attn_error *err) {
     const attn_attention *a = m->terms[term].a;
@@ -197,7 +197,7 @@ static attn_status mix_head(const attn_run_matter *m, size_t term, size_t head,
     return ATTN_OK;
 }
 
-static attn_status mix_heads(const attn_run_matter *m, const attn_range *range,
+static attn_status mix_heads(const attn_run_matrix *m, const attn_range *range,
                              attn_run_buffers *buf, attn_error *err) {
     const double *factors = buf->factors;
     size_t from, end;
@@ -213,7 +213,7 @@ static attn_status mix_heads(const attn_run_matter *m, const attn_range *range,
     return ATTN_OK;
 }
 
-attn_status attn_run_block(const attn_run_matter *m, const attn_range *range, attn_run_buffers *buf,
+attn_status attn_run_block(const attn_run_matrix *m, const attn_range *range, attn_run_buffers *buf,
                            attn_error *err) {
     const attn_run_term *t = &m->terms[0];
     if (is_mixed(m))
@@ -224,7 +224,7 @@ attn_status attn_run_block(const attn_run_matter *m, const attn_range *range, at
     return attn_control_check(buf->control, err);
 }
 
-static attn_run_row mixed_row(const attn_run_matter *m, const attn_range *range, size_t r,
+static attn_run_row mixed_row(const attn_run_matrix *m, const attn_range *range, size_t r,
                               attn_run_buffers *buf) {
     double *first = buf->mixed + r * CHUNK, *second = first + ROWS * CHUNK;
     for (size_t t = 0; t < m->count && m->mean_heads; t++)
@@ -240,7 +240,7 @@ static attn_run_row mixed_row(const attn_run_matter *m, const attn_range *range,
                           .keep = buf->seen + r * CHUNK};
 }
 
-attn_run_row attn_run_row_of(const attn_run_matter *m, const attn_range *range, size_t r,
+attn_run_row attn_run_row_of(const attn_run_matrix *m, const attn_range *range, size_t r,
                              attn_run_buffers *buf) {
     const attn_attention *a = m->terms[0].a;
     const size_t n = range->cols;

@@ -1,5 +1,5 @@
-/* Which bytes of an image a head is computed from, so that they can be checked before they are
- * used: a run of gigabytes is not read whole because somebody looks at one head. */
+/* Visits the bytes of an image that a head is computed from, so that they can be checked before they are
+ * used. So a request about one head does not read a run of gigabytes. */
 #include <attn/input_rows.h>
 
 #include "attention/resolved.h"

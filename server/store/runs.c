@@ -118,7 +118,7 @@ void srv_runs_look(srv_runs *s, srv_runs_state *out) {
 }
 
 /* Puts a run into the sorted page of at most `most` runs, of which the last one gives way. */
-static size_t put_in_order(srv_run_listed *page, size_t count, size_t most, const srv_run *run) {
+static size_t insert_in_page(srv_run_listed *page, size_t count, size_t most, const srv_run *run) {
     size_t at = count;
     while (at && memcmp(page[at - 1].id, run->id, SRV_RUN_ID) > 0)
         at--;
@@ -139,7 +139,7 @@ static size_t page_of_memory(srv_runs *s, const srv_owner *owner, const char *af
     for (const srv_runs_entry *e = srv_held_first(&s->table); e; e = srv_held_next(&e->held))
         if ((!owner || e->owner == *owner) && e->run.ends_ns > now &&
             (!after || strcmp(e->run.id, after) > 0))
-            count = put_in_order(out, count, most, &e->run);
+            count = insert_in_page(out, count, most, &e->run);
     pthread_mutex_unlock(&s->lock);
     return count;
 }

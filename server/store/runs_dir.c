@@ -415,7 +415,7 @@ static void look_at_answers(const sweep *s, const char *name) {
         unlinkat(s->dir->fd, name, 0);
 }
 
-static void look_at(sweep *s, const char *name) {
+static void scan_name(sweep *s, const char *name) {
     if (ends_with(name, SRV_RUNS_FILE) || ends_with(name, SRV_RUNS_ADOPTED))
         look_at_run(s, name);
     else if (ends_with(name, SRV_RUNS_CHECKS))
@@ -429,7 +429,7 @@ static void look_at(sweep *s, const char *name) {
 }
 
 /* Calls `look` with the name of each file in the directory. false: the directory cannot be read. */
-static bool each_name(const srv_runs_dir *dir, void (*look)(sweep *, const char *), sweep *s) {
+static bool scan_names(const srv_runs_dir *dir, void (*look)(sweep *, const char *), sweep *s) {
     const int fd = openat(dir->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *list = fd >= 0 ? fdopendir(fd) : NULL;
     if (!list && fd >= 0)
@@ -474,7 +474,7 @@ static int by_age(const void *a, const void *b) {
 static void drop_marks(srv_runs_dir *dir, size_t count) {
     const size_t left = MARKS / 4 * 3;
     marks m = {.base.dir = dir, .list = calloc(count, sizeof *m.list), .room = count};
-    if (m.list && each_name(dir, take_mark, &m.base) && m.count > left) {
+    if (m.list && scan_names(dir, take_mark, &m.base) && m.count > left) {
         qsort(m.list, m.count, sizeof *m.list, by_age);
         for (size_t i = 0; i < m.count - left; i++)
             unlinkat(dir->fd, m.list[i].name.text, 0);
@@ -484,7 +484,7 @@ static void drop_marks(srv_runs_dir *dir, size_t count) {
 
 void srv_runs_dir_sweep(srv_runs_dir *dir) {
     sweep s = {.dir = dir, .start_ns = attn_now_ns()};
-    const bool read = each_name(dir, look_at, &s);
+    const bool read = scan_names(dir, scan_name, &s);
     if (!read || s.failed) {
         free(s.items);
         return;

@@ -17,7 +17,7 @@ srv_open_run **srv_runs_find_growing(srv_runs *s, const char *id) {
 
 /* Ends the hold that the list has on an entry. Returns the entry if nothing else holds it; the caller
  * then frees it without the lock. */
-static srv_runs_entry *let_go(srv_runs_entry *e) {
+static srv_runs_entry *end_list_hold(srv_runs_entry *e) {
     return e && srv_held_let_go(&e->held) ? e : NULL;
 }
 
@@ -29,7 +29,7 @@ srv_runs_entry *srv_runs_end_growing(srv_runs *s, const char *id, bool gone, boo
     *at = run->next;
     if (gone)
         srv_runs_remember_gone(s, id);
-    srv_runs_entry *e = let_go(run->latest);
+    srv_runs_entry *e = end_list_hold(run->latest);
     run->latest = NULL;
     return e;
 }
@@ -67,7 +67,7 @@ bool srv_runs_hold_growing(srv_request *req, const char *id, const srv_run **out
         e = run->latest;
         if (!e || e->run.rows != attn_run_growth_rows(run->growth)) {
             e = look_at_growing(s->config, run);
-            old = e ? let_go(run->latest) : NULL;
+            old = e ? end_list_hold(run->latest) : NULL;
             run->latest = e ? e : run->latest;
             if (e)
                 e->held.holds = 1;

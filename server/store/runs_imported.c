@@ -301,7 +301,8 @@ static const srv_run *adopt_file(const import *m, const srv_capture *c, const ch
 
 /* Copies the file into a new .part file. Returns 0 or an errno value, after
  * which the .part file is gone. */
-static int copy_in(const import *m, const srv_capture *c, const char *name, srv_new_file *file) {
+static int copy_capture(const import *m, const srv_capture *c, const char *name,
+                        srv_new_file *file) {
     srv_runs_dir *dir = &m->runs->dir;
     int failed = srv_new_file_open(file, dir->fd, name);
     if (failed)
@@ -329,7 +330,7 @@ static const srv_run *copy_file(const import *m, const srv_capture *c) {
     attn_pool_leave(pool);
     const size_t size = (size_t)c->mark.size;
     const int full = srv_runs_dir_expect(&m->runs->dir, srv_owner_of(m->req->owner), size, size);
-    const int failed = full ? full : copy_in(m, c, name.text, &file);
+    const int failed = full ? full : copy_capture(m, c, name.text, &file);
     attn_pool_enter(pool);
     if (failed) {
         refuse_import(m, failed);

@@ -39,7 +39,7 @@ static void enlist_upload(srv_upload *u) {
     pthread_cond_signal(&s->work);
 }
 
-static void copy_in(srv_upload *u, const char *data, size_t size) {
+static void copy_to_buffer(srv_upload *u, const char *data, size_t size) {
     const size_t at = (size_t)(u->taken % u->room);
     const size_t one = size < u->room - at ? size : u->room - at;
     memcpy(u->buffer + at, data, one);
@@ -70,7 +70,7 @@ static bool take_upload(srv_intake *intake, srv_request *req, const char *data, 
     if (!fits) { /* the connection could not be suspended */
         return srv_problem(req, SRV_DRAINING, NULL, "the server is shutting down");
     }
-    copy_in(u, data, size);
+    copy_to_buffer(u, data, size);
     pthread_mutex_lock(&s->lock);
     u->taken += size;
     if (u->taken - u->written >= WORTH)
@@ -158,7 +158,7 @@ static int write_piece(srv_upload *u, const char *data, size_t size) {
     return u->file.failed ? u->file.failed : add_sums(u, data, size);
 }
 
-static void wake_writer(srv_upload *u) {
+static void resume_sender(srv_upload *u) {
     if (!u->asleep)
         return;
     u->asleep = false;
@@ -166,7 +166,7 @@ static void wake_writer(srv_upload *u) {
 }
 
 /* Writes what is in the buffer. The caller has the lock, which is released meanwhile. */
-static void empty(srv_upload *u) {
+static void write_buffer(srv_upload *u) {
     srv_uploads *s = u->uploads;
     while (!u->given_up && !u->failed && u->taken > u->written) {
         const size_t at = (size_t)(u->written % u->room), all = (size_t)(u->taken - u->written),
@@ -177,9 +177,9 @@ static void empty(srv_upload *u) {
         u->failed = failed;
         u->written += failed ? 0 : size;
         if (free_bytes(u) >= u->room / 2 || failed)
-            wake_writer(u);
+            resume_sender(u);
     }
-    wake_writer(u);
+    resume_sender(u);
 }
 
 void srv_upload_free(srv_upload *u) {
@@ -191,8 +191,8 @@ void srv_upload_free(srv_upload *u) {
     free(u);
 }
 
-static void look_at(srv_uploads *s, srv_upload *u) {
-    empty(u);
+static void serve_upload(srv_uploads *s, srv_upload *u) {
+    write_buffer(u);
     u->queued = false;
     const bool gone = u->given_up;
     pthread_cond_broadcast(&s->done);
@@ -213,7 +213,7 @@ static void *write_uploads(void *of) {
             continue;
         }
         s->first = u->next;
-        look_at(s, u);
+        serve_upload(s, u);
     }
     pthread_mutex_unlock(&s->lock);
     return NULL;

@@ -37,8 +37,8 @@ static attn_status mask_source(const srv_analyses_call *call, const attn_weight_
     return attn_masked_source(plain, call->first.mask, lanes, call->req->arena, out, err);
 }
 
-static attn_status draw(srv_analyses_call *call, srv_view view, const attn_weight_source *source,
-                        attn_pool *pool, attn_error *err) {
+static attn_status build_view(srv_analyses_call *call, srv_view view,
+                              const attn_weight_source *source, attn_pool *pool, attn_error *err) {
     srv_request *req = call->req;
     attn_heatmap_options o = srv_analyses_view(call, view);
     attn_status status =
@@ -48,9 +48,9 @@ static attn_status draw(srv_analyses_call *call, srv_view view, const attn_weigh
     return status;
 }
 
-static attn_status compare(srv_analyses_call *call, const attn_weight_source *first,
-                           const attn_weight_source *second, attn_pool *pool, size_t lanes,
-                           attn_error *err) {
+static attn_status compute_comparison(srv_analyses_call *call, const attn_weight_source *first,
+                                      const attn_weight_source *second, attn_pool *pool,
+                                      size_t lanes, attn_error *err) {
     srv_request *req = call->req;
     attn_weight_source difference;
     ATTN_TRY(attn_head_distances_measure(first, call->first.mask, second, call->second.mask, pool,
@@ -59,13 +59,13 @@ static attn_status compare(srv_analyses_call *call, const attn_weight_source *fi
         return ATTN_OK;
     ATTN_TRY(attn_difference_source(first, second, lanes, req->arena, &difference, err));
     ATTN_TRY(attn_head_sums(&difference, pool, &req->control, req->arena, &call->difference, err));
-    return draw(call, SRV_VIEW_DIFFERENCE, &difference, pool, err);
+    return build_view(call, SRV_VIEW_DIFFERENCE, &difference, pool, err);
 }
 
 /* Computes gradient x attention: its sums over each head, and its heatmap. If the heatmap shows the
  * mean over heads, only positive values enter the mean, as Chefer et al. propose. */
-static attn_status attribute(srv_analyses_call *call, const attn_weight_source *source,
-                             attn_pool *pool, size_t lanes, attn_error *err) {
+static attn_status compute_gradient(srv_analyses_call *call, const attn_weight_source *source,
+                                    attn_pool *pool, size_t lanes, attn_error *err) {
     srv_request *req = call->req;
     const srv_analyses_body *b = &call->body;
     const bool mean = call->heat.heads == ATTN_HEADS_MEAN;
@@ -75,17 +75,17 @@ static attn_status attribute(srv_analyses_call *call, const attn_weight_source *
     ATTN_TRY(attn_gradient_source(source, &b->grad_output, &b->value, ATTN_GRADIENT_POSITIVE, lanes,
                                   req->arena, &positive, err));
     ATTN_TRY(attn_head_sums(&product, pool, &req->control, req->arena, &call->gradient, err));
-    ATTN_TRY(draw(call, SRV_VIEW_GRADIENT, mean ? &positive : &product, pool, err));
+    ATTN_TRY(build_view(call, SRV_VIEW_GRADIENT, mean ? &positive : &product, pool, err));
     srv_heat_without_entropy(&call->maps[SRV_VIEW_GRADIENT]);
     return ATTN_OK;
 }
 
-static attn_status roll(srv_analyses_call *call, const attn_weight_source *source, attn_pool *pool,
-                        size_t lanes, attn_error *err) {
+static attn_status compute_rollout(srv_analyses_call *call, const attn_weight_source *source,
+                                   attn_pool *pool, size_t lanes, attn_error *err) {
     attn_weight_source rollout;
     ATTN_TRY(attn_rollout_source(source, call->analysis.layers, lanes, &call->req->control,
                                  call->req->arena, &rollout, err));
-    return draw(call, SRV_VIEW_ROLLOUT, &rollout, pool, err);
+    return build_view(call, SRV_VIEW_ROLLOUT, &rollout, pool, err);
 }
 
 /* Warns when every weight above the diagonal is exactly 0 although no mask was sent. */
@@ -145,19 +145,19 @@ static attn_status compute_all(srv_analyses_call *call, attn_error *err) {
     ATTN_TRY(srv_analysis_run(an, pool, err));
     ATTN_TRY(mask_source(call, &an->source, lanes, &first, err));
     if (call->views[SRV_VIEW_WEIGHTS])
-        ATTN_TRY(draw(call, SRV_VIEW_WEIGHTS, &first, pool, err));
+        ATTN_TRY(build_view(call, SRV_VIEW_WEIGHTS, &first, pool, err));
     if (call->views[SRV_VIEW_WEIGHTS] && an->unshared)
         srv_heat_without_entropy(&call->maps[SRV_VIEW_WEIGHTS]);
     call->views[SRV_VIEW_ROLLOUT] &= !an->unshared;
     if (call->views[SRV_VIEW_ROLLOUT])
-        ATTN_TRY(roll(call, &first, pool, lanes, err));
+        ATTN_TRY(compute_rollout(call, &first, pool, lanes, err));
     if (call->views[SRV_VIEW_GRADIENT])
-        ATTN_TRY(attribute(call, &first, pool, lanes, err));
+        ATTN_TRY(compute_gradient(call, &first, pool, lanes, err));
     if (!call->compares)
         return ATTN_OK;
     ATTN_TRY(open_operand(call, &call->second, &call->body.other, lanes, &other, err));
     ATTN_TRY(mask_source(call, &other, lanes, &second, err));
-    return compare(call, &first, &second, pool, lanes, err);
+    return compute_comparison(call, &first, &second, pool, lanes, err);
 }
 
 /* --- the answer --- */
@@ -406,7 +406,7 @@ static bool add_shapes(void *data, srv_dry *dry) {
     return true;
 }
 
-static bool compute(void *data) {
+static bool compute_analyses(void *data) {
     srv_analyses_call *call = data;
     attn_error err = {0};
     return !compute_all(call, &err) || srv_heat_problem(call->req, &err);
@@ -423,7 +423,7 @@ srv_outcome srv_analyses(srv_request *req) {
                              .advice = ": ask for less in analysis, or for fewer heads"}},
         .prepare = srv_analyses_prepare,
         .dry = add_shapes,
-        .compute = compute,
+        .compute = compute_analyses,
         .json = answer_json,
         .text = answer_text,
         .picture = answer_view,

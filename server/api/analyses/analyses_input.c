@@ -142,7 +142,7 @@ static bool read_mask(srv_analyses_call *call, const srv_scope *scope) {
     return srv_problem_error(call->req, &err);
 }
 
-static int ascending(const void *x, const void *y) {
+static int by_number(const void *x, const void *y) {
     size_t a = *(const size_t *)x, b = *(const size_t *)y;
     return a < b ? -1 : a > b;
 }
@@ -163,7 +163,7 @@ static bool read_class(srv_analyses_call *call, size_t index, attn_key_class *ou
     if (!keys)
         return srv_problem_memory(call->req, "/classes", "no memory is left for the classes");
     if (in->keys.count > 1)
-        qsort(keys, in->keys.count, sizeof *keys, ascending);
+        qsort(keys, in->keys.count, sizeof *keys, by_number);
     for (size_t k = 0; k < in->keys.count; k++)
         if (k == 0 || keys[k] != keys[n - 1])
             keys[n++] = keys[k];
@@ -406,7 +406,7 @@ static srv_cost cost_of(const attn_attention_dims *d, const attn_cost *all, doub
                       .text = text};
 }
 
-static bool count(srv_analyses_call *call) {
+static bool count_analyses(srv_analyses_call *call) {
     const attn_attention_dims *d = &call->first.dims;
     const size_t slots = attn_pool_slots(call->req->app->pool);
     attn_error err = {0};
@@ -498,5 +498,5 @@ bool srv_analyses_prepare(void *data) {
     an->options.top_keys = (size_t)body->top_k;
     return srv_figure_check(call->req, &body->figure) && read_classes(call) &&
            read_ids(call, &scope) && read_segments(call, &scope) && read_other(call, &scope) &&
-           read_gradient(call, &scope) && read_views(call, &scope) && count(call);
+           read_gradient(call, &scope) && read_views(call, &scope) && count_analyses(call);
 }

@@ -13,40 +13,28 @@ const char *const srv_analysis_items_run[] = {ITEMS, NULL};
 
 /* Returns the item of `analysis` (SRV_AN_*) that includes the measure. */
 static unsigned item_of(attn_measure m) {
-    static const unsigned items[ATTN_MEASURES] = {
-        [ATTN_ENTROPY] = SRV_AN_ENTROPY,
-        [ATTN_NORMALIZED_ENTROPY] = SRV_AN_ENTROPY,
-        [ATTN_EFFECTIVE_TOKENS] = SRV_AN_ENTROPY,
-        [ATTN_PARTICIPATION] = SRV_AN_ENTROPY,
-        [ATTN_CONFIDENCE] = SRV_AN_CONFIDENCE,
-        [ATTN_SATURATED_ROWS] = SRV_AN_CONFIDENCE,
-        [ATTN_DISTANCE] = SRV_AN_DISTANCE,
-        [ATTN_SIGNED_DISTANCE] = SRV_AN_DISTANCE,
-        [ATTN_RELATIVE_DISTANCE] = SRV_AN_DISTANCE,
-        [ATTN_PREVIOUS_TOKEN] = SRV_AN_POSITIONAL,
-        [ATTN_CURRENT_TOKEN] = SRV_AN_POSITIONAL,
-        [ATTN_NEXT_TOKEN] = SRV_AN_POSITIONAL,
-        [ATTN_POSITIONAL_OFFSET] = SRV_AN_POSITIONAL,
-        [ATTN_POSITIONAL_SHARE] = SRV_AN_POSITIONAL,
-        [ATTN_POSITIONAL_MASS] = SRV_AN_POSITIONAL,
-        [ATTN_LOCAL_MASS] = SRV_AN_LOCAL,
-        [ATTN_FIRST_TOKEN] = SRV_AN_SINK,
-        [ATTN_SINK] = SRV_AN_SINK,
-        [ATTN_SINK_KEY] = SRV_AN_SINK,
-        [ATTN_SINK_LOGIT_MASS] = SRV_AN_SINK,
-        [ATTN_TOP_SHARE] = SRV_AN_RECEIVED,
-        [ATTN_GINI] = SRV_AN_RECEIVED,
-        [ATTN_DUPLICATE_TOKEN] = SRV_AN_DUPLICATE,
-        [ATTN_INDUCTION] = SRV_AN_INDUCTION,
-        [ATTN_SAME_KIND] = SRV_AN_STRUCTURE,
-        [ATTN_BLOCK_MASS] = SRV_AN_BLOCKS,
-        [ATTN_MEASURE_SCORE_SPREAD] = SRV_AN_SCORES,
-        [ATTN_MEASURE_SCORE_MAX] = SRV_AN_SCORES,
-        [ATTN_VALUE_NORM] = SRV_AN_VALUE_NORM,
-        [ATTN_VALUE_ENTROPY] = SRV_AN_VALUE_NORM,
-        [ATTN_VALUE_FIRST_TOKEN] = SRV_AN_VALUE_NORM,
+    static const struct {
+        attn_measure last; /* the last measure of the item: those of an item follow each other */
+        unsigned item;
+    } items[] = {
+        {ATTN_PARTICIPATION, SRV_AN_ENTROPY},
+        {ATTN_SATURATED_ROWS, SRV_AN_CONFIDENCE},
+        {ATTN_RELATIVE_DISTANCE, SRV_AN_DISTANCE},
+        {ATTN_POSITIONAL_MASS, SRV_AN_POSITIONAL},
+        {ATTN_LOCAL_MASS, SRV_AN_LOCAL},
+        {ATTN_SINK_LOGIT_MASS, SRV_AN_SINK},
+        {ATTN_GINI, SRV_AN_RECEIVED},
+        {ATTN_DUPLICATE_TOKEN, SRV_AN_DUPLICATE},
+        {ATTN_INDUCTION, SRV_AN_INDUCTION},
+        {ATTN_SAME_KIND, SRV_AN_STRUCTURE},
+        {ATTN_BLOCK_MASS, SRV_AN_BLOCKS},
+        {ATTN_MEASURE_SCORE_MAX, SRV_AN_SCORES},
+        {ATTN_VALUE_FIRST_TOKEN, SRV_AN_VALUE_NORM},
     };
-    return items[m];
+    size_t i = 0;
+    while (m > items[i].last)
+        i++;
+    return items[i].item;
 }
 
 /* Items that measure something else than shares of attention. */
@@ -54,7 +42,7 @@ static unsigned item_of(attn_measure m) {
 
 /* Returns a description of the input that the item needs and that the request lacks. NULL: the item
  * can be computed. */
-static const char *lacks(const srv_analysis *an, unsigned item) {
+static const char *missing_input(const srv_analysis *an, unsigned item) {
     if (an->unshared && !(item & UNSHARED))
         return "shares of attention: weights that are not negative, in rows that sum to at most 1";
     switch (item) {
@@ -84,11 +72,11 @@ static const char *lacks(const srv_analysis *an, unsigned item) {
 const char *srv_analysis_omits(const srv_analysis *an, unsigned item) {
     const bool named =
         !(an->items & SRV_AN_ALL) || item > SRV_AN_ALL || (an->unshared && !(item & UNSHARED));
-    return item != SRV_AN_ALL && named && (an->items & item) ? lacks(an, item) : NULL;
+    return item != SRV_AN_ALL && named && (an->items & item) ? missing_input(an, item) : NULL;
 }
 
 bool srv_analysis_has(const srv_analysis *an, unsigned item) {
-    return (an->items & item) && !lacks(an, item);
+    return (an->items & item) && !missing_input(an, item);
 }
 
 bool srv_analysis_shows(const srv_analysis *an, attn_measure m) {

@@ -17,7 +17,7 @@
 
 /* Returns the label without the characters that tokenizers put in front of a word piece: "##"
  * (BERT), U+0120 (GPT-2 and RoBERTa) or U+2581 (SentencePiece). */
-static const char *bare(const char *label) {
+static const char *without_prefix(const char *label) {
     static const char *const marks[] = {"##", "\xc4\xa0", "\xe2\x96\x81"};
     for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
         size_t n = strlen(marks[i]);
@@ -29,7 +29,7 @@ static const char *bare(const char *label) {
 
 /* Returns the length in bytes of the punctuation character at the beginning of the text; 0: the
  * text begins with another character. */
-static size_t mark(const char *text) {
+static size_t punctuation_length(const char *text) {
     static const char *const wide[] = {
         "\xe2\x80\x94", "\xe2\x80\x93", "\xe2\x80\x98", "\xe2\x80\x99", "\xe2\x80\x9c",
         "\xe2\x80\x9d", "\xe2\x80\xa6", "\xe3\x80\x81", "\xe3\x80\x82", "\xef\xbc\x8c",
@@ -44,10 +44,10 @@ static size_t mark(const char *text) {
 }
 
 static bool is_punctuation(const char *label) {
-    const char *at = bare(label);
-    size_t n = mark(at);
+    const char *at = without_prefix(label);
+    size_t n = punctuation_length(at);
     while (n > 0 && at[n]) {
-        size_t more = mark(at + n);
+        size_t more = punctuation_length(at + n);
         if (more == 0)
             return false;
         n += more;
@@ -83,7 +83,7 @@ static bool is_marked(const srv_strings *labels, const uint8_t *special, size_t 
     return special ? special[i] : is_special(labels->values[i]);
 }
 
-static bool belongs(const struct label_class *class, const srv_names *names, size_t key) {
+static bool belongs_to_class(const struct label_class *class, const srv_names *names, size_t key) {
     const bool special = is_marked(&names->key, names->key_special, key);
     return class->holds ? !special && class->holds(names->key.values[key]) : special;
 }
@@ -94,11 +94,11 @@ static size_t entries_of(const srv_analysis *an) {
 }
 
 /* Returns whether a label of any entry belongs to the class. */
-static bool occurs(const srv_analysis *an, const struct label_class *class) {
+static bool class_occurs(const srv_analysis *an, const struct label_class *class) {
     for (size_t b = 0; b < entries_of(an); b++) {
         const srv_names *names = srv_labels_of(an->labels, b);
         for (size_t j = 0; j < names->key.count; j++)
-            if (belongs(class, names, j))
+            if (belongs_to_class(class, names, j))
                 return true;
     }
     return false;
@@ -110,7 +110,7 @@ static bool fill_class(const srv_analysis *an, size_t entry, const struct label_
     const srv_names *names = srv_labels_of(an->labels, entry);
     size_t *keys = attn_arena_zeroed(an->req->arena, names->key.count, sizeof *keys), n = 0;
     for (size_t j = 0; keys && j < names->key.count; j++)
-        if (belongs(class, names, j))
+        if (belongs_to_class(class, names, j))
             keys[n++] = j;
     *out = (attn_key_class){class->name, keys, n};
     return keys != NULL;
@@ -122,7 +122,7 @@ static bool add_classes(srv_analysis *an) {
     const size_t given = o->class_count, entries = entries_of(an);
     size_t more = 0;
     for (size_t c = 0; c < LABEL_CLASSES; c++)
-        if (given + more < ATTN_CLASSES_MOST && occurs(an, &label_classes[c]))
+        if (given + more < ATTN_CLASSES_MOST && class_occurs(an, &label_classes[c]))
             added[more++] = &label_classes[c];
     const size_t all = given + more;
     attn_key_class *classes = attn_arena_zeroed(an->req->arena, entries * all + 1, sizeof *classes);
@@ -157,7 +157,8 @@ static int by_folded(const void *x, const void *y) {
 }
 
 /* Numbers the words from `first` upwards. Equal words get the same number. */
-static void number(word *words, size_t n, int (*order)(const void *, const void *), int64_t first) {
+static void number_words(word *words, size_t n, int (*order)(const void *, const void *),
+                         int64_t first) {
     if (n > 1)
         qsort(words, n, sizeof *words, order);
     for (size_t i = 0; i < n; i++) {
@@ -188,7 +189,7 @@ static void number_tokens(const srv_analysis *an, size_t entry, word *words, int
         words[n++] = (word){names->key.values[j], &keys[j]};
     for (size_t i = 0; i < names->query.count; i++)
         words[n++] = (word){names->query.values[i], &queries[i]};
-    number(words, n, by_text, 0);
+    number_words(words, n, by_text, 0);
     if (names->query.count == 0)
         copy_to_queries(an, entry, keys, queries);
 }
@@ -234,8 +235,8 @@ static void number_kinds(const srv_analysis *an, size_t entry, word *words, int6
             keys[classes[c].keys[k]] = (int64_t)c;
     for (size_t j = 0; j < labels->count; j++)
         if (keys[j] < 0)
-            words[n++] = (word){bare(labels->values[j]), &keys[j]};
-    number(words, n, by_folded, (int64_t)o->class_count);
+            words[n++] = (word){without_prefix(labels->values[j]), &keys[j]};
+    number_words(words, n, by_folded, (int64_t)o->class_count);
     copy_to_queries(an, entry, keys, queries);
 }
 
@@ -365,7 +366,7 @@ static bool repeat_warnings(const srv_warnings *from, attn_arena *arena, attn_di
     return true;
 }
 
-static attn_status diagnose(srv_analysis *an, attn_error *err) {
+static attn_status add_diagnoses(srv_analysis *an, attn_error *err) {
     const attn_diagnose_input in = {.measures = &an->measures,
                                     .distances = an->pairs,
                                     .run = an->run,
@@ -410,5 +411,5 @@ attn_status srv_analysis_run(srv_analysis *an, attn_pool *pool, attn_error *err)
     if (wants_pairs(an))
         ATTN_TRY(attn_head_distances_measure(&an->source, an->mask, NULL, NULL, pool, &req->control,
                                              req->arena, &an->pairs, err));
-    return srv_analysis_has(an, SRV_AN_DIAGNOSES) ? diagnose(an, err) : ATTN_OK;
+    return srv_analysis_has(an, SRV_AN_DIAGNOSES) ? add_diagnoses(an, err) : ATTN_OK;
 }

@@ -27,7 +27,7 @@ static axes batch_axes(const srv_analysis *an, size_t batches) {
 }
 
 /* Takes a tensor of this type for the answer. Its data is NULL if memory ran out. */
-static attn_tensor take(attn_json_text *j, const axes *a, attn_dtype dtype) {
+static attn_tensor take_tensor(attn_json_text *j, const axes *a, attn_dtype dtype) {
     size_t count = 1;
     bool ok = true;
     for (int i = 0; i < a->rank && ok; i++)
@@ -37,7 +37,7 @@ static attn_tensor take(attn_json_text *j, const axes *a, attn_dtype dtype) {
     return attn_tensor_dense(data, dtype, a->rank, a->dims);
 }
 
-static void put(attn_json_text *j, const char *name, const attn_tensor *t) {
+static void put_tensor(attn_json_text *j, const char *name, const attn_tensor *t) {
     if (!t->data)
         return;
     srv_json_key_tensor(j, name, t);
@@ -49,7 +49,7 @@ static void put(attn_json_text *j, const char *name, const attn_tensor *t) {
 static void put_measure(attn_json_text *j, const srv_analysis *an, attn_measure m, bool uniform) {
     axes a = batch_axes(an, an->B);
     add_axis(&a, an->H);
-    const attn_tensor t = take(j, &a, ATTN_F64);
+    const attn_tensor t = take_tensor(j, &a, ATTN_F64);
     attn_text name = {.arena = j->arena};
     attn_text_add(&name, "%s.%s", uniform ? "uniform" : "measures", attn_measure_about(m)->name);
     j->failed = j->failed || name.failed;
@@ -58,16 +58,16 @@ static void put_measure(attn_json_text *j, const srv_analysis *an, attn_measure 
     for (size_t i = 0; i < an->measures.count; i++)
         ((double *)t.data)[i] =
             uniform ? an->measures.items[i].uniform[m] : an->measures.items[i].values[m];
-    put(j, name.data, &t);
+    put_tensor(j, name.data, &t);
 }
 
 static void put_rows(attn_json_text *j, const srv_analysis *an) {
     axes a = batch_axes(an, an->B);
     add_axis(&a, an->H);
-    const attn_tensor t = take(j, &a, ATTN_I64);
+    const attn_tensor t = take_tensor(j, &a, ATTN_I64);
     for (size_t i = 0; t.data && i < an->measures.count; i++)
         ((int64_t *)t.data)[i] = (int64_t)an->measures.items[i].rows;
-    put(j, "num_rows", &t);
+    put_tensor(j, "num_rows", &t);
 }
 
 static void put_blocks(attn_json_text *j, const srv_analysis *an) {
@@ -76,10 +76,10 @@ static void put_blocks(attn_json_text *j, const srv_analysis *an) {
     add_axis(&a, an->H);
     add_axis(&a, G);
     add_axis(&a, G);
-    const attn_tensor t = take(j, &a, ATTN_F64);
+    const attn_tensor t = take_tensor(j, &a, ATTN_F64);
     for (size_t i = 0; t.data && G && i < an->measures.count; i++)
         memcpy((double *)t.data + i * G * G, an->measures.items[i].blocks, G * G * sizeof(double));
-    put(j, "blocks", &t);
+    put_tensor(j, "blocks", &t);
 }
 
 void srv_analysis_distances(attn_json_text *j, const srv_analysis *an, const char *const names[3],
@@ -89,14 +89,14 @@ void srv_analysis_distances(attn_json_text *j, const srv_analysis *an, const cha
         axes a = batch_axes(an, an->B);
         add_axis(&a, rows);
         add_axis(&a, cols);
-        const attn_tensor t = take(j, &a, ATTN_F64);
+        const attn_tensor t = take_tensor(j, &a, ATTN_F64);
         for (size_t b = 0; t.data && rows && cols && b < an->B; b++)
             memcpy((double *)t.data + b * rows * cols,
                    which == 0   ? all[b].js
                    : which == 1 ? all[b].cosine
                                 : all[b].centered,
                    rows * cols * sizeof(double));
-        put(j, names[which], &t);
+        put_tensor(j, names[which], &t);
     }
 }
 
@@ -152,12 +152,12 @@ static void put_plane(attn_json_text *j, const srv_analyses_call *call, srv_view
         add_axis(&a, batches ? maps->count / batches : 0);
     add_axis(&a, grid[0]);
     add_axis(&a, grid[1]);
-    const attn_tensor t = take(j, &a, ATTN_F32);
+    const attn_tensor t = take_tensor(j, &a, ATTN_F32);
     const size_t n = grid[0] * grid[1];
     for (size_t i = 0; t.data && n && i < maps->count; i++)
         memcpy((float *)t.data + i * n, mean ? maps->items[i].mean : maps->items[i].max,
                n * sizeof(float));
-    put(j, name, &t);
+    put_tensor(j, name, &t);
 }
 
 void srv_analyses_cells(attn_json_text *j, const srv_analyses_call *call) {

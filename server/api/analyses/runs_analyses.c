@@ -51,7 +51,7 @@ srv_analysis srv_analysis_of_site(srv_request *req, const attn_run_site *site, u
                           .options = attn_measure_defaults()};
 }
 
-static bool prepare(void *data) {
+static bool prepare_analysis(void *data) {
     analyses_look *c = data;
     attn_cost cost;
     double text;
@@ -71,7 +71,7 @@ static bool prepare(void *data) {
     return true;
 }
 
-static bool compute(void *data) {
+static bool compute_analysis(void *data) {
     analyses_look *c = data;
     attn_pool *pool = srv_request_pool(c->req);
     attn_error err = {0};
@@ -96,8 +96,8 @@ srv_outcome srv_runs_analyses(srv_request *req) {
     static const srv_steps steps = {
         SRV_LOOK_STEPS(analyses_look, srv_run_analyses_query),
         .unit_ns = 0.125,
-        .prepare = prepare,
-        .compute = compute,
+        .prepare = prepare_analysis,
+        .compute = compute_analysis,
         .json = answer_json,
         .text = answer_text,
     };

@@ -133,7 +133,7 @@ static bool count_group(const heads_call *c, const group *g, double *cells, doub
     return true;
 }
 
-static bool count(heads_call *c) {
+static bool count_groups(heads_call *c) {
     const double n = (double)c->heads.count;
     double cells = 0, operations = 0, bytes = 0;
     for (size_t i = 0; i < c->heads.count;) {
@@ -156,7 +156,8 @@ static void copy_text(char *to, size_t room, const char *from) {
 }
 
 /* Keeps the findings of a group, which begins at item `first` of all. */
-static void keep(const heads_call *c, const group *g, size_t first, const srv_analysis *an) {
+static void keep_findings(const heads_call *c, const group *g, size_t first,
+                          const srv_analysis *an) {
     for (size_t i = 0; i < g->count; i++) {
         const size_t at = g->whole ? g->items[i].entry * an->H + g->items[i].head : i;
         const attn_head_measures *h = &an->measures.items[at];
@@ -171,7 +172,7 @@ static void keep(const heads_call *c, const group *g, size_t first, const srv_an
     }
 }
 
-static attn_status measure(const heads_call *c, group *g, size_t first, attn_error *err) {
+static attn_status measure_group(const heads_call *c, group *g, size_t first, attn_error *err) {
     srv_request *req = c->req;
     const attn_run_site *site = g->items->site;
     attn_pool *pool = srv_request_pool(req);
@@ -188,7 +189,7 @@ static attn_status measure(const heads_call *c, group *g, size_t first, attn_err
         an.source.padding = g->site.padding ? g->site.padding + g->items->entry : NULL;
     }
     ATTN_TRY(srv_analysis_run(&an, pool, err));
-    keep(c, g, first, &an);
+    keep_findings(c, g, first, &an);
     return ATTN_OK;
 }
 
@@ -205,7 +206,7 @@ static bool touch_sites(const heads_call *c) {
     return true;
 }
 
-static bool compute(void *data) {
+static bool measure_groups(void *data) {
     heads_call *c = data;
     srv_request *req = c->req;
     attn_error err = {0};
@@ -218,7 +219,7 @@ static bool compute(void *data) {
         group g = next_group(&c->heads, i);
         srv_progress_part(req, (double)i / (double)c->heads.count,
                           (double)(i + g.count) / (double)c->heads.count);
-        status = measure(c, &g, i, &err);
+        status = measure_group(c, &g, i, &err);
         attn_arena_rewind(req->arena, &mark);
         i += g.count;
     }
@@ -296,7 +297,7 @@ const srv_field srv_run_heads_answers[] = {
     {0},
 };
 
-static void answer_text(void *data, attn_text *t) {
+static void print_heads(void *data, attn_text *t) {
     const heads_call *c = data;
     for (size_t i = 0; i < c->heads.count; i++) {
         const srv_run_head *h = &c->heads.items[i];
@@ -307,24 +308,24 @@ static void answer_text(void *data, attn_text *t) {
     attn_text_add(t, "\n%s\n", attn_analysis_caveat());
 }
 
-static void answer_json(void *data, attn_json_text *j) {
+static void answer_heads(void *data, attn_json_text *j) {
     srv_answer_members(j, answer_rows, data);
 }
 
-static bool prepare(void *data) {
+static bool prepare_heads(void *data) {
     heads_call *c = data;
     return srv_run_find_heads(&c->scope, c->run, &c->q.heads, &c->heads) && touch_sites(c) &&
-           count(c);
+           count_groups(c);
 }
 
 srv_outcome srv_runs_heads(srv_request *req) {
     static const srv_steps steps = {
         SRV_LOOK_STEPS(heads_call, srv_run_heads_query),
         .unit_ns = 0.125,
-        .prepare = prepare,
-        .compute = compute,
-        .json = answer_json,
-        .text = answer_text,
+        .prepare = prepare_heads,
+        .compute = measure_groups,
+        .json = answer_heads,
+        .text = print_heads,
     };
     heads_call c = {.look.call.req = req, .q = {.decimals = -1}};
     return srv_look_run(&c, &steps, srv_runs_heads);

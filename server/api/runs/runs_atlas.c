@@ -48,7 +48,7 @@ typedef struct atlas_call {
 
 /* --- cost --- */
 
-static bool takes(const atlas_call *c, attn_pooling plane) {
+static bool has_plane(const atlas_call *c, attn_pooling plane) {
     return c->q.pool == ATTN_POOL_BOTH || c->q.pool == (int)plane;
 }
 
@@ -87,7 +87,7 @@ static bool count_head(const atlas_call *c, const srv_run_head *head, attn_cost 
 }
 
 /* Computes the cost. false: a problem is set. */
-static bool count(atlas_call *c) {
+static bool count_atlas(atlas_call *c) {
     const double n = (double)c->heads.count, cells = (double)c->side * (double)c->side;
     double all = 0, operations = 0, work = 0;
     attn_cost one = {0};
@@ -132,9 +132,9 @@ static void put_plane(const atlas_call *c, size_t head, size_t plane, const floa
 
 static void keep_thumbnail(const atlas_call *c, size_t i, const attn_run_thumbnail *t) {
     size_t plane = 0;
-    if (takes(c, ATTN_POOL_MAX))
+    if (has_plane(c, ATTN_POOL_MAX))
         put_plane(c, i, plane++, t->max, t->shape, t->range);
-    if (takes(c, ATTN_POOL_MEAN))
+    if (has_plane(c, ATTN_POOL_MEAN))
         put_plane(c, i, plane, t->mean, t->shape, t->mean_range);
     c->shapes[i][0] = t->shape[0];
     c->shapes[i][1] = t->shape[1];
@@ -173,9 +173,9 @@ static bool make_site(atlas_call *c, size_t first, size_t end) {
     const attn_run_site *site = c->heads.items[first].site;
     const attn_arena_mark before = attn_arena_here(req->arena);
     attn_run_counts *counts =
-        takes(c, ATTN_POOL_MEAN) ? attn_run_counts_new(site, req->arena) : NULL;
+        has_plane(c, ATTN_POOL_MEAN) ? attn_run_counts_new(site, req->arena) : NULL;
     const attn_arena_mark mark = attn_arena_here(req->arena);
-    bool made = counts || !takes(c, ATTN_POOL_MEAN);
+    bool made = counts || !has_plane(c, ATTN_POOL_MEAN);
     if (!made)
         srv_problem_memory(req, NULL, "no memory is left for the thumbnails");
     for (size_t i = first; i < end && made; i++) {
@@ -196,7 +196,7 @@ static bool take_planes(atlas_call *c) {
     return c->bytes && c->ranges && c->shapes;
 }
 
-static bool compute(void *data) {
+static bool compute_atlas(void *data) {
     atlas_call *c = data;
     bool made = take_planes(c);
     if (!made)
@@ -235,10 +235,10 @@ static void put_thumbnail(attn_json_text *j, const atlas_call *c, size_t i) {
     attn_json_size(j, c->shapes[i][1]);
     attn_json_array_end(j);
     attn_json_key_size(j, "level", c->shapes[i][2]);
-    if (!j->aside && takes(c, ATTN_POOL_MAX))
+    if (!j->aside && has_plane(c, ATTN_POOL_MAX))
         put_cells(j, c, i, plane++, "max", "range");
-    if (!j->aside && takes(c, ATTN_POOL_MEAN))
-        put_cells(j, c, i, plane, "mean", takes(c, ATTN_POOL_MAX) ? "mean_range" : "range");
+    if (!j->aside && has_plane(c, ATTN_POOL_MEAN))
+        put_cells(j, c, i, plane, "mean", has_plane(c, ATTN_POOL_MAX) ? "mean_range" : "range");
     attn_json_object_end(j);
 }
 
@@ -303,21 +303,21 @@ const srv_field srv_run_atlas_answers[] = {
     {0},
 };
 
-static void answer(void *data, attn_json_text *j) {
+static void answer_atlas(void *data, attn_json_text *j) {
     const atlas_call *c = data;
     if (j->aside)
         put_tensors(j, c);
     srv_answer_members(j, atlas_rows, c);
 }
 
-static bool prepare(void *data) {
+static bool prepare_atlas(void *data) {
     atlas_call *c = data;
     c->planes = c->q.pool == ATTN_POOL_BOTH ? 2 : 1;
     c->side = (size_t)c->q.max_side;
-    return srv_run_find_heads(&c->scope, c->run, &c->q.heads, &c->heads) && count(c);
+    return srv_run_find_heads(&c->scope, c->run, &c->q.heads, &c->heads) && count_atlas(c);
 }
 
-static void explain(void *data, srv_limits *limits) {
+static void explain_atlas(void *data, srv_limits *limits) {
     const atlas_call *c = data;
     attn_text t = {.arena = c->req->arena};
     attn_text_add(&t,
@@ -335,10 +335,10 @@ srv_outcome srv_runs_atlas(srv_request *req) {
         .limits = {.cells = {.pointer = "/sites",
                              .what = "weights have to be computed for the thumbnails",
                              .advice = ": ask for fewer sites or heads"}},
-        .explain = explain,
-        .prepare = prepare,
-        .compute = compute,
-        .json = answer,
+        .explain = explain_atlas,
+        .prepare = prepare_atlas,
+        .compute = compute_atlas,
+        .json = answer_atlas,
     };
     atlas_call c = {.look.call.req = req};
     return srv_look_run(&c, &steps, srv_runs_atlas);

@@ -431,7 +431,7 @@ void srv_run_print(attn_text *t, const srv_run *run) {
         attn_text_add(t, "run: %s (%zu bytes)\n", run->id, run->bytes);
 }
 
-static void describe(srv_request *req, const srv_run *run) {
+static void answer_description(srv_request *req, const srv_run *run) {
     attn_json_text j;
     srv_json_begin(&j, req);
     srv_run_write(&j, run);
@@ -441,7 +441,7 @@ static void describe(srv_request *req, const srv_run *run) {
 srv_outcome srv_runs_describe(srv_request *req) {
     const srv_run *run = srv_run_hold(req, req->params[0]);
     if (run) {
-        describe(req, run);
+        answer_description(req, run);
         if (srv_run_is_whole(req, run))
             srv_run_keep(req, run);
     }

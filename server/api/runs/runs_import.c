@@ -55,7 +55,7 @@ static attn_status warn_of_site(srv_warnings *to, attn_arena *arena, const attn_
 
 /* Collects the warnings about the masks of all sites. A site that cannot be opened is described
  * with its problem. */
-static bool warn(srv_request *req, const attn_run *run, srv_warnings *to) {
+static bool warn_of_masks(srv_request *req, const attn_run *run, srv_warnings *to) {
     const void *last = NULL;
     attn_error err = {0};
     attn_status status = ATTN_OK;
@@ -67,12 +67,12 @@ static bool warn(srv_request *req, const attn_run *run, srv_warnings *to) {
     return !status || srv_problem_error(req, &err);
 }
 
-static void describe(srv_request *req, const srv_run *run) {
+static void describe_imported(srv_request *req, const srv_run *run) {
     srv_warnings warnings = {0};
     attn_json_text j;
     attn_text location = {.arena = req->arena};
     attn_text_add(&location, "/v1/runs/%s", run->id);
-    if (!warn(req, run->run, &warnings))
+    if (!warn_of_masks(req, run->run, &warnings))
         return;
     srv_json_begin(&j, req);
     srv_run_write_warned(&j, run, &warnings);
@@ -114,7 +114,7 @@ srv_outcome srv_runs_create(srv_request *req) {
         srv_type_is_json(req->content_type) ? import_named(req) : srv_run_import(req);
     if (!run)
         return SRV_DONE;
-    describe(req, run);
+    describe_imported(req, run);
     if (!srv_run_is_whole(req, run) || req->reply.status != 201)
         srv_run_discard(req, run);
     srv_run_release(req, run);

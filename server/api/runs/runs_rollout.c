@@ -234,7 +234,7 @@ static bool check_batch(const rollout_call *c) {
 /* --- the answer --- */
 
 /* Counts the cost. false: a problem is set. */
-static bool count(rollout_call *c) {
+static bool count_rows(rollout_call *c) {
     const bool binary = c->req->accept & (SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY);
     attn_cost cost;
     attn_error err = {0};
@@ -247,7 +247,7 @@ static bool count(rollout_call *c) {
     return true;
 }
 
-static void explain(void *data, srv_limits *limits) {
+static void explain_rows(void *data, srv_limits *limits) {
     const rollout_call *c = data;
     attn_text cells = {.arena = c->req->arena}, operations = cells;
     attn_text_add(&cells, "cells of the weights of %zu layers have to be computed",
@@ -261,7 +261,7 @@ static void explain(void *data, srv_limits *limits) {
 }
 
 /* Makes the tensor of the answer, of the result type of the layers. */
-static void tell(rollout_call *c, double *values) {
+static void set_result(rollout_call *c, double *values) {
     const size_t dims[2] = {c->count, c->layers.cols}, n = c->count * c->layers.cols;
     float *singles = (float *)(void *)values;
     if (attn_run_dims(c->run->site)->result == ATTN_F64) {
@@ -275,7 +275,7 @@ static void tell(rollout_call *c, double *values) {
     c->result = attn_tensor_dense(singles, ATTN_F32, 2, dims);
 }
 
-static bool compute(void *data) {
+static bool compute_rows(void *data) {
     rollout_call *c = data;
     srv_request *req = c->req;
     attn_error err = {0};
@@ -287,7 +287,7 @@ static bool compute(void *data) {
     if (status)
         srv_problem_error(req, &err);
     else
-        tell(c, values);
+        set_result(c, values);
     return !status;
 }
 
@@ -330,14 +330,14 @@ static void answer_json(void *data, attn_json_text *j) {
     srv_answer_members(j, c->method->answer + alone, c);
 }
 
-static bool prepare(void *data) {
+static bool prepare_layers(void *data) {
     rollout_call *c = data;
     if (!find_layers(c) || !check_batch(c))
         return false;
     c->rollout = (attn_run_rollout){
         .layers = &c->layers, .batch = (size_t)c->q.spot.batch, .residual = c->q.residual};
     return find_heads(c) && find_rows(c) && srv_run_touch_layers(c->req, c->run, &c->layers) &&
-           count(c);
+           count_rows(c);
 }
 
 static srv_outcome look_through(srv_request *req, const method *how,
@@ -354,9 +354,9 @@ static srv_outcome look_through(srv_request *req, const method *how,
                                   .before = "about ",
                                   .what = "operations are expected",
                                   .advice = ": ask for fewer or earlier rows, or fewer layers"}},
-        .explain = explain,
-        .prepare = prepare,
-        .compute = compute,
+        .explain = explain_rows,
+        .prepare = prepare_layers,
+        .compute = compute_rows,
         .json = answer_json,
         .text = answer_text,
     };

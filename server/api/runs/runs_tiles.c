@@ -243,7 +243,7 @@ static void set_scales(const tile_call *c, const attn_run_tile *of, srv_tile_sca
 
 /* --- answers --- */
 
-static bool has(const tile_call *c, size_t plane) {
+static bool has_plane(const tile_call *c, size_t plane) {
     return c->q.pool == ATTN_POOL_BOTH || c->q.pool == (int)plane;
 }
 
@@ -252,10 +252,11 @@ static const float *cells_of(const attn_run_tile *tile, size_t plane) {
 }
 
 /* Sets the planes as the body of the reply. false: out of memory. */
-static bool encode(const tile_call *c, const attn_run_tile *tile,
-                   const srv_tile_scale scales[PLANES]) {
+static bool encode_tile(const tile_call *c, const attn_run_tile *tile,
+                        const srv_tile_scale scales[PLANES]) {
     const size_t n = tile->shape[0] * tile->shape[1];
-    const size_t first = has(c, MAX) ? MAX : MEAN, count = has(c, MAX) + (size_t)has(c, MEAN);
+    const size_t first = has_plane(c, MAX) ? MAX : MEAN,
+                 count = has_plane(c, MAX) + (size_t)has_plane(c, MEAN);
     srv_request *req = c->req;
     const void *png;
     size_t size;
@@ -292,8 +293,8 @@ static void put_range(srv_request *req, const char *name, const float range[2]) 
     put_header(req, name, &t);
 }
 
-static void describe(const tile_call *c, const attn_run_tile *tile,
-                     const srv_tile_scale scales[PLANES]) {
+static void describe_tile(const tile_call *c, const attn_run_tile *tile,
+                          const srv_tile_scale scales[PLANES]) {
     srv_request *req = c->req;
     const int encoding = c->q.encoding;
     attn_text shape = {.arena = req->arena}, how = {.arena = req->arena};
@@ -308,7 +309,7 @@ static void describe(const tile_call *c, const attn_run_tile *tile,
                      : encoding == F32 ? "-Infinity"
                                        : "0");
     for (size_t p = 0; p < PLANES; p++)
-        if (has(c, p))
+        if (has_plane(c, p))
             put_range(req, plane_headers[p], scales[p].range);
 }
 
@@ -319,7 +320,7 @@ static const srv_run_view *changing(const tile_call *c) {
 
 /* Replies with a tile. A PNG without visible cells is a picture, too, for viewers that know nothing
  * else. false: as srv_run_map_hold. */
-static bool answer(tile_call *c) {
+static bool answer_tile(tile_call *c) {
     srv_request *req = c->req;
     srv_tile_scale scales[PLANES];
     attn_run_tile tile, of;
@@ -330,10 +331,10 @@ static bool answer(tile_call *c) {
     req->compute_ns = attn_now_ns() - start;
     if (tile.hidden && c->q.encoding != PNG) {
         srv_reply_set(req, 204, NULL, "", 0);
-    } else if (!encode(c, &tile, scales)) {
+    } else if (!encode_tile(c, &tile, scales)) {
         return srv_problem_memory(req, NULL, "no memory is left for the tile");
     }
-    describe(c, &tile, scales);
+    describe_tile(c, &tile, scales);
     srv_run_tagged(req, changing(c), encodings[c->q.encoding]);
     return true;
 }
@@ -341,7 +342,7 @@ static bool answer(tile_call *c) {
 srv_outcome srv_runs_tiles(srv_request *req) {
     tile_call c = {.req = req};
     bool ok = read_query(&c);
-    ok = ok && (srv_run_tagged(req, changing(&c), encodings[c.q.encoding]) || answer(&c)) &&
+    ok = ok && (srv_run_tagged(req, changing(&c), encodings[c.q.encoding]) || answer_tile(&c)) &&
          (!c.against || srv_run_is_whole(req, c.against->held)) &&
          srv_run_is_whole(req, c.run->held);
     if (ok)

@@ -105,7 +105,7 @@ static attn_status count_side(const what_if *c, bool hidden, double *cells, doub
 
 /* Counts the cells to compute and the bytes of scratch, of the wanted items and of their text.
  * false: a problem is set. */
-static bool count(const what_if *c, double *cells, double *bytes) {
+static bool count_what_if(const what_if *c, double *cells, double *bytes) {
     const attn_attention_dims *d = attn_run_dims(c->run->site);
     const double rows = (double)c->part.head_count * (double)c->part.rows;
     const double text = c->req->accept & SRV_ACCEPT_SAFETENSORS ? 0 : SRV_RUN_TEXT;
@@ -149,7 +149,7 @@ static attn_status take_tensors(what_if *c, attn_error *err) {
 /* --- the rows --- */
 
 /* Copies a result of a block to its place, from row `at` on. */
-static void keep(what_if *c, int item, size_t at, const attn_tensor *result, size_t rows) {
+static void copy_result(what_if *c, int item, size_t at, const attn_tensor *result, size_t rows) {
     const size_t bytes = width_of(c, item) * attn_dtype_size(type_of(c, item));
     if (wants(c, item) && rows > 0 && bytes > 0)
         memcpy((char *)c->tensors[item].data + at * bytes, result->data, rows * bytes);
@@ -171,8 +171,8 @@ static attn_status compute_side(what_if *c, const attn_range *rows, bool hidden,
     ATTN_TRY(attn_attention_new(&in, req->arena, &op, err));
     ATTN_TRY(attn_attention_run(op, want, ATTN_STAGE_PROBS, srv_request_pool(req), &req->control,
                                 req->arena, &out, err));
-    keep(c, hidden ? WEIGHTS : WEIGHTS_BEFORE, at, &out.weights, rows->rows);
-    keep(c, hidden ? OUTPUT : OUTPUT_BEFORE, at, &out.output, rows->rows);
+    copy_result(c, hidden ? WEIGHTS : WEIGHTS_BEFORE, at, &out.weights, rows->rows);
+    copy_result(c, hidden ? OUTPUT : OUTPUT_BEFORE, at, &out.output, rows->rows);
     attn_arena_rewind(req->arena, &mark);
     return ATTN_OK;
 }
@@ -217,7 +217,7 @@ static attn_status compute_range(what_if *c, size_t head, const srv_bounds *rang
     return ATTN_OK;
 }
 
-static bool compute(void *data) {
+static bool compute_what_if(void *data) {
     what_if *c = data;
     size_t at = 0;
     attn_error err = {0};
@@ -264,7 +264,7 @@ static const srv_field what_if_rows[] = {
 
 const srv_field srv_run_what_if_answers[] = {SRV_GROUP("RunWhatIf", what_if_rows, NULL), {0}};
 
-static void answer(void *data, attn_json_text *j) {
+static void answer_what_if(void *data, attn_json_text *j) {
     const what_if *c = data;
     const attn_dtype dtype = attn_run_dims(c->run->site)->result;
     for (int i = 0; i < ITEMS; i++) {
@@ -277,7 +277,7 @@ static void answer(void *data, attn_json_text *j) {
         write_omitted(j, c);
 }
 
-static bool prepare(void *data) {
+static bool prepare_what_if(void *data) {
     what_if *c = data;
     double cells, bytes;
     if (!srv_run_spot_check(&c->scope, c->run, &c->body.spot) ||
@@ -287,7 +287,7 @@ static bool prepare(void *data) {
     c->omitted = !srv_given(&c->scope, "return") && count_weights(c) > MOST_UNASKED;
     if (c->omitted)
         c->body.items &= ~(1u << WEIGHTS);
-    if (!count(c, &cells, &bytes))
+    if (!count_what_if(c, &cells, &bytes))
         return false;
     srv_look_needs(&c->look, cells, cells, bytes);
     return true;
@@ -300,9 +300,9 @@ srv_outcome srv_runs_what_if(srv_request *req) {
         .timeout = offsetof(what_if, body.timeout_ms),
         .decimals = offsetof(what_if, body.decimals),
         .limits = SRV_LOOK_LIMITS,
-        .prepare = prepare,
-        .compute = compute,
-        .json = answer,
+        .prepare = prepare_what_if,
+        .compute = compute_what_if,
+        .json = answer_what_if,
     };
     what_if c = {.look.call.req = req, .body = {.items = UNASKED, .decimals = -1}};
     return srv_look_run(&c, &steps, NULL);

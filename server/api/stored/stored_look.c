@@ -14,7 +14,7 @@ enum {
 
 /* Returns the key of the answer. Another version of the program or other kernels may answer
  * otherwise. NULL: the answer cannot be kept. */
-static const char *key_of(srv_request *req) {
+static const char *answer_key(srv_request *req) {
     attn_text t = {.arena = req->arena};
     const char *query = srv_later_query(req);
     attn_text_add(&t, "%s?%s accept=%u %s %s", req->path, query ? query : "", req->accept,
@@ -27,7 +27,7 @@ static bool is_answered(srv_look *look, srv_outcome (*handler)(srv_request *)) {
     srv_request *req = look->req;
     srv_job_order *job = &look->call.job;
     srv_run_answer kept;
-    job->key = key_of(req);
+    job->key = answer_key(req);
     if (!job->key)
         return false;
     const srv_run *run = srv_run_hold(req, req->params[0]);
@@ -67,7 +67,7 @@ static void join_pieces(srv_request *req) {
 }
 
 /* Keeps the answer of the reply. A job has no other place for it, and fails without. */
-static void keep(const srv_look *look, const srv_run *run) {
+static void keep_answer(const srv_look *look, const srv_run *run) {
     srv_request *req = look->req;
     const srv_reply *reply = &req->reply;
     if (reply->pieces)
@@ -101,7 +101,7 @@ srv_outcome srv_look_run(void *data, const srv_steps *steps,
     srv_compute(look, steps);
     if (req->reply.status == 200 && srv_run_is_whole(req, look->run->held)) {
         if (look->call.job.key)
-            keep(look, look->run->held);
+            keep_answer(look, look->run->held);
         srv_run_keep(req, look->run->held);
     }
     srv_run_leave(req, look->run);

@@ -62,8 +62,8 @@ bool srv_run_labels(srv_request *req, const attn_run_site *site, srv_labels *out
     return names || srv_problem_memory(req, NULL, "no memory is left for the labels of the run");
 }
 
-static bool within(const srv_scope *scope, const char *name, const char *what, int64_t found,
-                   size_t count) {
+static bool check_below(const srv_scope *scope, const char *name, const char *what, int64_t found,
+                        size_t count) {
     if ((uint64_t)found < count)
         return true;
     return srv_refuse(scope, SRV_VALUE, name, "the run has %zu %s, counted from 0; found %" PRId64,
@@ -124,9 +124,9 @@ bool srv_run_spot_check(const srv_scope *scope, srv_run_view *run, srv_run_spot 
     run->index = site;
     const bool one = has_head(scope->fields);
     if (!find_entries(scope, run, site, spot) ||
-        !within(scope, "batch", "batch entries", spot->batch, run->entries) ||
+        !check_below(scope, "batch", "batch entries", spot->batch, run->entries) ||
         !(spot->all_heads ||
-          within(scope, "head", "heads", spot->head, attn_run_dims(run->site)->Hq)))
+          check_below(scope, "head", "heads", spot->head, attn_run_dims(run->site)->Hq)))
         return false;
     spot->batch += (int64_t)run->first_entry;
     return srv_run_touch(scope->req, run, one ? (size_t)spot->batch : SIZE_MAX,
@@ -146,7 +146,7 @@ static bool set_heads(const srv_scope *scope, const srv_ints *list, size_t count
         char place[32];
         snprintf(place, sizeof place, "heads/%zu", i);
         out->heads[i] = list ? list->values[i] : (int64_t)i;
-        if (!within(scope, place, "heads", out->heads[i], count))
+        if (!check_below(scope, place, "heads", out->heads[i], count))
             return false;
     }
     return out->head_count > 0 ||
