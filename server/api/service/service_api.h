@@ -32,6 +32,7 @@ srv_outcome srv_v2_infer(srv_request *req);       /* POST …/infer */
 srv_outcome srv_v2_index(srv_request *req);       /* POST /v2/repository/index */
 
 /* The schemas of these answers, by the file that writes them. */
-extern const srv_field srv_service_answers[], srv_example_answers[], srv_problem_answers[];
+extern const srv_field srv_service_answers[], srv_health_answers[], srv_example_answers[],
+    srv_problem_answers[], srv_v2_answers[];
 
 #endif

@@ -1,7 +1,4 @@
-/* The Open Inference Protocol under /v2: metadata of the server and the models, health,
- * configuration, statistics, the index of the repository, and inference.
- *
- * Inference: an infer request is rewritten as a decoded body of POST /v1/attention. The handler of
+/* Inference by the Open Inference Protocol under /v2: an infer request is rewritten as a decoded body of POST /v1/attention. The handler of
  * that route computes the answer and leaves its tensors as parts (wire/container.h), which become
  * the outputs of the inference. */
 #include <stddef.h>
@@ -19,294 +16,8 @@
 #include "wire/json_out.h"
 #include "wire/scan.h"
 
-typedef struct srv_v2_output {
-    const char *name;
-    const char *item; /* the output's name in `return` of /v1/attention */
-    /* Number of axes in the metadata. 0: the metadata does not list the output, but it is answered
-     * if asked for. 4 stands for 3 in models with side_by_side. */
-    int rank;
-} srv_v2_output;
-
-/* Ended by a row whose name is NULL. */
-static const srv_v2_output outputs[] = {
-    {"output", "output", 4},         {"weights", "weights", 4},
-    {"logsumexp", "logsumexp", 3},   {"weights_dropped", "weights_dropped", 0},
-    {"scores", "scores", 0},         {"present_key", "present", 0},
-    {"present_value", "present", 0}, {0},
-};
-
-const srv_infer_model srv_infer_models[SRV_INFER_MODELS] = {
-    {"scaled_dot_product_attention", NULL, NULL, false},
-    {"multi_head_attention", "projections", SRV_PROJECTIONS_V2, true},
-};
-
-/* Returns whether the field of /v1/attention is an input. grad_output is not, because gradients are
- * not among the outputs. */
-static bool takes_input(const char *input) {
-    return strcmp(input, "grad_output") != 0;
-}
-
-/* Returns the model's index in srv_infer_models. */
-static size_t index_of(const srv_infer_model *model) {
-    return (size_t)(model - srv_infer_models);
-}
-
-/* Returns the model that the path names, and checks the version if the path has one. NULL: a
- * problem is set. */
-static const srv_infer_model *find_model(srv_request *req) {
-    const char *name = req->params[0], *version = req->params[1];
-    const srv_infer_model *model = srv_infer_models, *end = model + SRV_INFER_MODELS;
-    while (model < end && strcmp(name, model->name) != 0)
-        model++;
-    if (model == end)
-        srv_problem(req, SRV_NOT_FOUND, NULL,
-                    "there is no model \"%.80s\"; there are \"%s\" and \"%s\"", name,
-                    srv_infer_models[0].name, srv_infer_models[1].name);
-    else if (version && strcmp(version, SRV_V2_VERSION) != 0)
-        srv_problem(req, SRV_NOT_FOUND, NULL, "model \"%s\" has version \"%s\", not \"%.40s\"",
-                    model->name, SRV_V2_VERSION, version);
-    else
-        return model;
-    return NULL;
-}
-
-static srv_outcome reply_constant(srv_request *req, const char *json) {
-    srv_reply_set(req, 200, "application/json", json, strlen(json));
-    srv_reply_header(req, "Cache-Control", "no-store");
-    return SRV_DONE;
-}
-
-srv_outcome srv_v2_live(srv_request *req) {
-    return reply_constant(req, "{\"live\":true}\n");
-}
-
-srv_outcome srv_v2_ready(srv_request *req) {
-    return srv_is_ready(req) ? reply_constant(req, "{\"live\":true,\"ready\":true}\n") : SRV_DONE;
-}
-
-static srv_outcome end_document(attn_json_text *j) {
-    srv_json_object_end(j);
-    return SRV_DONE;
-}
-
-srv_outcome srv_v2_server(srv_request *req) {
-    static const char *const extensions[] = {"binary_tensor_data", "model_configuration",
-                                             "parameters", "schedule_policy", "statistics"};
-    attn_json_text j = srv_json_object(req);
-    attn_json_key_string(&j, "name", "attnd");
-    attn_json_key_string(&j, "version", attn_version());
-    attn_json_key_strings(&j, "extensions", extensions, sizeof extensions / sizeof *extensions);
-    return end_document(&j);
-}
-
-/* Ends an answer that must not be cached, because it changes while the service runs. */
-static srv_outcome end_uncached(attn_json_text *j) {
-    end_document(j);
-    srv_reply_header(srv_json_request(j), "Cache-Control", "no-store");
-    return SRV_DONE;
-}
-
-srv_outcome srv_v2_model_ready(srv_request *req) {
-    const srv_infer_model *model = find_model(req);
-    if (!model || !srv_is_ready(req))
-        return SRV_DONE;
-    attn_json_text j = srv_json_object(req);
-    attn_json_key_string(&j, "name", model->name);
-    attn_json_key_bool(&j, "ready", true);
-    return end_uncached(&j);
-}
-
-srv_outcome srv_v2_models(srv_request *req) {
-    attn_json_text j = srv_json_object(req);
-    attn_json_key_array(&j, "models");
-    for (size_t i = 0; i < SRV_INFER_MODELS; i++)
-        attn_json_string(&j, srv_infer_models[i].name);
-    attn_json_array_end(&j);
-    return end_uncached(&j);
-}
-
-typedef struct index_body {
-    uint64_t given;
-    bool ready;
-} index_body;
-
-static const srv_field index_fields[] = {
-    SRV_BOOL_ROW(index_body, ready, NULL),
-    {0},
-};
-
-/* Lists all models. The protocol's field `ready` has no effect, because all models are always
- * ready; a body with an unknown field is refused nevertheless. */
-srv_outcome srv_v2_index(srv_request *req) {
-    attn_json_text j;
-    index_body body = {.ready = false};
-    if (req->body_size > 0 && !srv_decode(req, index_fields, &body))
-        return SRV_DONE;
-    srv_json_begin(&j, req);
-    attn_json_array(&j);
-    for (size_t i = 0; i < SRV_INFER_MODELS; i++) {
-        attn_json_object(&j);
-        attn_json_key_string(&j, "name", srv_infer_models[i].name);
-        attn_json_key_string(&j, "version", SRV_V2_VERSION);
-        attn_json_key_string(&j, "state", "READY");
-        attn_json_key_string(&j, "reason", "");
-        attn_json_object_end(&j);
-    }
-    attn_json_array_end(&j);
-    srv_json_end(&j);
-    srv_reply_header(req, "Cache-Control", "no-store");
-    return SRV_DONE;
-}
-
-/* Returns the usual data type of an input. */
-static const char *input_type(const srv_field *f) {
-    return f->accepts & SRV_T_INT ? "INT64" : f->accepts & SRV_T_BOOL ? "BOOL" : "FP32";
-}
-
-static int input_rank(const srv_field *f, const srv_infer_model *model) {
-    if (f->accepts & SRV_T_INT || strcmp(f->name, "sinks") == 0)
-        return 1;
-    if (strcmp(f->name, "key_padding_mask") == 0)
-        return 2;
-    bool main = strcmp(f->name, "query") == 0 || strcmp(f->name, "key") == 0 ||
-                strcmp(f->name, "value") == 0;
-    return main && model->side_by_side ? 3 : 4;
-}
-
-/* Begins the description of a tensor. `config` says for which document: the metadata or the
- * configuration of a model, whose members have different names. */
-static void put_tensor(attn_json_text *j, const char *name, const char *type, int rank,
-                       bool config) {
-    char prefixed[24] = "TYPE_";
-    strncat(prefixed, type, sizeof prefixed - 6);
-    attn_json_object(j);
-    attn_json_key_string(j, "name", name);
-    attn_json_key_string(j, config ? "data_type" : "datatype", config ? prefixed : type);
-    attn_json_key_array(j, config ? "dims" : "shape");
-    for (int i = 0; i < rank; i++)
-        attn_json_int(j, -1);
-    attn_json_array_end(j);
-}
-
-static void put_input(attn_json_text *j, const srv_field *f, int rank, bool config) {
-    put_tensor(j, f->name, input_type(f), rank, config);
-    if (config)
-        attn_json_key_bool(j, "optional", !f->required);
-    attn_json_object_end(j);
-}
-
-static void put_tensors(attn_json_text *j, const srv_infer_model *model, bool config) {
-    attn_json_key_array(j, config ? "input" : "inputs");
-    for (const srv_field *f = srv_attention_fields; f->name; f++)
-        if (f->kind == SRV_TENSOR && takes_input(f->name))
-            put_input(j, f, input_rank(f, model), config);
-    for (const srv_field *f = model->own; f && f->name; f++)
-        if (f->kind == SRV_TENSOR)
-            put_input(j, f, f->name[0] == 'w' ? 2 : 1, config);
-    attn_json_array_end(j);
-    attn_json_key_array(j, config ? "output" : "outputs");
-    for (const srv_v2_output *o = outputs; o->name; o++)
-        if (o->rank) {
-            bool joined = model->side_by_side && strcmp(o->name, "output") == 0;
-            put_tensor(j, o->name, "FP32", joined ? 3 : o->rank, config);
-            attn_json_object_end(j);
-        }
-    attn_json_array_end(j);
-}
-
-srv_outcome srv_v2_model(srv_request *req) {
-    const srv_infer_model *model = find_model(req);
-    if (!model)
-        return SRV_DONE;
-    attn_json_text j = srv_json_object(req);
-    attn_json_key_string(&j, "name", model->name);
-    attn_json_key(&j, "versions");
-    attn_json_raw(&j, "[\"" SRV_V2_VERSION "\"]", strlen(SRV_V2_VERSION) + 4);
-    attn_json_key_string(&j, "platform", "attnd_c");
-    put_tensors(&j, model, false);
-    return end_document(&j);
-}
-
-srv_outcome srv_v2_config(srv_request *req) {
-    const srv_infer_model *model = find_model(req);
-    if (!model)
-        return SRV_DONE;
-    attn_json_text j = srv_json_object(req);
-    attn_json_key_string(&j, "name", model->name);
-    attn_json_key_string(&j, "platform", "attnd_c");
-    attn_json_key_string(&j, "backend", "attnd");
-    attn_json_key_int(&j, "max_batch_size", 0);
-    put_tensors(&j, model, true);
-    return end_document(&j);
-}
-
-static void put_duration(attn_json_text *j, const char *name, int64_t count, int64_t ns) {
-    attn_json_key_object(j, name);
-    attn_json_key_int(j, "count", count);
-    attn_json_key_int(j, "ns", ns);
-    attn_json_object_end(j);
-}
-
-/* Writes the batch statistics. Every request is computed by itself, so the only batch size is 1. */
-static void put_batches(attn_json_text *j, int64_t good, const int64_t ns[3]) {
-    static const char *const names[3] = {"compute_input", "compute_infer", "compute_output"};
-    attn_json_key_array(j, "batch_stats");
-    if (good > 0) {
-        attn_json_object(j);
-        attn_json_key_int(j, "batch_size", 1);
-        for (int i = 0; i < 3; i++)
-            put_duration(j, names[i], good, ns[i]);
-        attn_json_object_end(j);
-    }
-    attn_json_array_end(j);
-}
-
-static void put_statistics(attn_json_text *j, const srv_meters *m, const srv_infer_model *model) {
-    int64_t values[SRV_INFER_EACH];
-    for (int i = 0; i < SRV_INFER_EACH; i++)
-        values[i] =
-            srv_meter_read(m, srv_infer_meter(index_of(model), (srv_meter)(SRV_INFER_GOOD + i)));
-#define OF(name) values[SRV_INFER_##name - SRV_INFER_GOOD]
-    attn_json_object(j);
-    attn_json_key_string(j, "name", model->name);
-    attn_json_key_string(j, "version", SRV_V2_VERSION);
-    attn_json_key_int(j, "last_inference", OF(LAST_MS));
-    attn_json_key_int(j, "inference_count", OF(GOOD));
-    attn_json_key_int(j, "execution_count", OF(GOOD));
-    attn_json_key_object(j, "inference_stats");
-    put_duration(j, "success", OF(GOOD), OF(GOOD_NS));
-    put_duration(j, "fail", OF(BAD), OF(BAD_NS));
-    put_duration(j, "queue", OF(GOOD), OF(QUEUE_NS));
-    put_duration(j, "compute_input", OF(GOOD), OF(DECODE_NS));
-    put_duration(j, "compute_infer", OF(GOOD), OF(COMPUTE_NS));
-    put_duration(j, "compute_output", OF(GOOD), OF(ENCODE_NS));
-    put_duration(j, "cache_hit", 0, 0);
-    put_duration(j, "cache_miss", 0, 0);
-    attn_json_object_end(j);
-    put_batches(j, OF(GOOD), (const int64_t[3]){OF(DECODE_NS), OF(COMPUTE_NS), OF(ENCODE_NS)});
-#undef OF
-    attn_json_key(j, "memory_usage");
-    attn_json_raw(j, "[]", 2);
-    attn_json_object_end(j);
-}
-
-srv_outcome srv_v2_stats(srv_request *req) {
-    const srv_infer_model *model = req->params[0] ? find_model(req) : NULL;
-    if (req->params[0] && !model)
-        return SRV_DONE;
-    attn_json_text j = srv_json_object(req);
-    attn_json_key_array(&j, "model_stats");
-    for (size_t i = 0; i < SRV_INFER_MODELS; i++)
-        if (!model || i == index_of(model))
-            put_statistics(&j, req->app->meters, &srv_infer_models[i]);
-    attn_json_array_end(&j);
-    return end_uncached(&j);
-}
-
-/* --- inference --- */
-
 static const srv_v2_output *find_output(const char *name) {
-    for (const srv_v2_output *o = outputs; o->name; o++)
+    for (const srv_v2_output *o = srv_v2_outputs; o->name; o++)
         if (strcmp(o->name, name) == 0)
             return o;
     return NULL;
@@ -330,7 +41,7 @@ static bool choose_outputs(srv_request *req, const srv_infer *in, const char **n
             "present_value, found \"%.80s\"",
             in->outputs[i].name);
     }
-    for (const srv_v2_output *o = outputs; in->output_count == 0 && o->name; o++)
+    for (const srv_v2_output *o = srv_v2_outputs; in->output_count == 0 && o->name; o++)
         if (o->rank)
             names[(*count)++] = o->name;
     return true;
@@ -449,7 +160,7 @@ static bool make_form(srv_request *req, const srv_infer_model *model, const srv_
 static bool check_inputs(srv_request *req, const srv_infer *in) {
     char pointer[32];
     for (size_t i = 0; i < in->input_count; i++) {
-        if (takes_input(in->inputs[i].name))
+        if (srv_v2_takes_input(in->inputs[i].name))
             continue;
         snprintf(pointer, sizeof pointer, "/inputs/%zu", i);
         return srv_problem(req, SRV_BAD_REQUEST, pointer,
@@ -525,13 +236,13 @@ static void count_inference(const srv_request *req, size_t model) {
 }
 
 srv_outcome srv_v2_infer(srv_request *req) {
-    const srv_infer_model *model = find_model(req);
+    const srv_infer_model *model = srv_v2_find_model(req);
     if (!model)
         return SRV_DONE;
     srv_outcome outcome = answer_inference(req, model);
     /* A request that needs a larger arena than it has on the HTTP thread runs again on a request
      * thread, and is counted there. */
     if (outcome == SRV_DONE && !(req->in_place && srv_problem_is_memory(req)))
-        count_inference(req, index_of(model));
+        count_inference(req, srv_v2_model_index(model));
     return outcome;
 }

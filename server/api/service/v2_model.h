@@ -18,4 +18,22 @@ typedef struct srv_infer_model {
 
 extern const srv_infer_model srv_infer_models[SRV_INFER_MODELS];
 
+typedef struct srv_v2_output {
+    const char *name;
+    const char *item; /* the output's name in `return` of /v1/attention */
+    /* Number of axes in the metadata. 0: the metadata does not list the output, but it is answered
+     * if asked for. 4 stands for 3 in models with side_by_side. */
+    int rank;
+} srv_v2_output;
+
+extern const srv_v2_output srv_v2_outputs[]; /* ended by a row whose name is NULL */
+
+/* Returns whether the field of /v1/attention is an input. grad_output is not, because gradients are
+ * not among the outputs. */
+bool srv_v2_takes_input(const char *input);
+size_t srv_v2_model_index(const srv_infer_model *model); /* in srv_infer_models */
+/* Returns the model that the path names, and checks the version if the path has one. NULL: a
+ * problem is set. */
+const srv_infer_model *srv_v2_find_model(srv_request *req);
+
 #endif
