@@ -97,23 +97,19 @@ static void multiply_block(const product *p, const block *k) {
     unlock_blas();
 }
 
-static size_t least(size_t a, size_t b) {
-    return a < b ? a : b;
-}
-
 static void multiply_in_blocks(const product *p) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     const attn_gemm_dims *d = p->dims;
-    const size_t cols = least(d->N, SIDE), depth = least(d->K, DEPTH);
+    const size_t cols = attn_gemm_least(d->N, SIDE), depth = attn_gemm_least(d->K, DEPTH);
     const size_t rows = cols && depth ? LOCKED / (cols * depth) : d->M;
     pthread_once(&once, prepare_once);
     for (block k = {0}; k.row < d->M; k.row += k.rows) {
-        k.rows = least(d->M - k.row, rows);
+        k.rows = attn_gemm_least(d->M - k.row, rows);
         for (k.col = 0; k.col < d->N; k.col += k.cols) {
-            k.cols = least(d->N - k.col, SIDE);
+            k.cols = attn_gemm_least(d->N - k.col, SIDE);
             k.at = 0;
             do { /* with K = 0 one call computes c = beta c */
-                k.depth = least(d->K - k.at, DEPTH);
+                k.depth = attn_gemm_least(d->K - k.at, DEPTH);
                 multiply_block(p, &k);
                 k.at += k.depth;
             } while (k.at < d->K);

@@ -40,10 +40,6 @@ typedef struct part {
     float beta;
 } part;
 
-static size_t least(size_t a, size_t b) {
-    return a < b ? a : b;
-}
-
 /* Sets c = beta c + sums for one row of n elements. If beta is 0, c is not read and may be
  * uninitialised. */
 static void add_row(const part *p, float *c, const float *sums) {
@@ -79,7 +75,7 @@ static void many_rows(const part *p) {
     else
         p->k->pack_value(columns, p->b, d->ldb, p->depth, p->n);
     for (size_t i = 0; i < d->M; i += ROWS) {
-        const size_t rows = least(d->M - i, ROWS);
+        const size_t rows = attn_gemm_least(d->M - i, ROWS);
         p->k->score(tile, p->a + i * d->lda, d->lda, rows, columns, p->n, p->depth, 1);
         for (size_t r = 0; r < rows; r++)
             add_row(p, p->c + (i + r) * d->ldc, tile + r * COLS);
@@ -92,7 +88,7 @@ static void rows_back(const part *p, size_t i, size_t rows, const float *columns
     _Alignas(ATTN_ALIGN) float a[SHORT * COLS], sums[COLS * COLS];
     const size_t room = attn_acc_room(p->k, p->n);
     for (size_t at = 0; at < p->depth; at += SHORT) {
-        const size_t terms = least(p->depth - at, SHORT);
+        const size_t terms = attn_gemm_least(p->depth - at, SHORT);
         for (size_t t = 0; t < terms; t++)
             memcpy(a + t * COLS, p->a + (at + t) * p->dims->lda + i, rows * sizeof *a);
         p->k->accumulate_backward(sums, at == 0, a, terms, rows, columns + at * room, p->n);
@@ -106,7 +102,7 @@ static void all_back(const part *p) {
     const attn_gemm_dims *d = p->dims;
     const size_t room = attn_acc_room(p->k, p->n);
     for (size_t at = 0; at < p->depth; at += SHORT) {
-        const size_t terms = least(p->depth - at, SHORT);
+        const size_t terms = attn_gemm_least(p->depth - at, SHORT);
         float *to = columns + at * room;
         if (d->transpose_b)
             p->k->pack_key(to, p->b + at, d->ldb, p->n, terms);
@@ -114,7 +110,7 @@ static void all_back(const part *p) {
             p->k->pack_value(to, p->b + at * d->ldb, d->ldb, terms, p->n);
     }
     for (size_t i = 0; i < d->M; i += COLS)
-        rows_back(p, i, least(d->M - i, COLS), columns);
+        rows_back(p, i, attn_gemm_least(d->M - i, COLS), columns);
 }
 
 void attn_kernels_gemm_table(const attn_kernels *k, float *c, const float *a, const float *b,
@@ -126,8 +122,8 @@ void attn_kernels_gemm_table(const attn_kernels *k, float *c, const float *a, co
             p.c = c + j;
             p.a = a + (d->transpose_a ? t * d->lda : t);
             p.b = b + (d->transpose_b ? j * d->ldb + t : t * d->ldb + j);
-            p.n = least(d->N - j, COLS);
-            p.depth = least(d->K - t, DEPTH);
+            p.n = attn_gemm_least(d->N - j, COLS);
+            p.depth = attn_gemm_least(d->K - t, DEPTH);
             p.beta = t ? 1 : beta;
             if (d->transpose_a)
                 all_back(&p);

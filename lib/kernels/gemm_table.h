@@ -12,4 +12,8 @@
 void attn_kernels_gemm_table(const attn_kernels *k, float *c, const float *a, const float *b,
                              const attn_gemm_dims *dims, float beta);
 
+static inline size_t attn_gemm_least(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
 #endif
