@@ -317,7 +317,7 @@ static void put_omitted(attn_json_text *j, const void *place) {
         attn_json_object_end(j);
 }
 
-static void put_caveat(attn_json_text *j, const void *place) {
+void srv_analysis_put_caveat(attn_json_text *j, const void *place) {
     (void)place;
     attn_json_string(j, attn_analysis_caveat());
 }
@@ -333,7 +333,8 @@ static void put_caveat(attn_json_text *j, const void *place) {
                     "The items that lack an input, and which."),                                   \
         SRV_WRITTEN("legend", "AnalysisLegend", srv_analysis_put_legend,                           \
                     "Formula, range and paper of each measure.", __VA_ARGS__),                     \
-        SRV_WRITTEN("caveat", "string", put_caveat, "What weights do not say.", __VA_ARGS__)
+        SRV_WRITTEN("caveat", "string", srv_analysis_put_caveat, "What weights do not say.",       \
+                    __VA_ARGS__)
 
 static const srv_field analysis_rows[] = {ANALYSIS_ROWS(.always = true), {0}};
 

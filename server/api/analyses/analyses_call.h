@@ -96,6 +96,8 @@ bool srv_analyses_may_roll(const srv_analyses_call *call, const srv_scope *scope
 const char *srv_analysis_omits(const srv_analysis *an, unsigned item);
 /* Writes the legend of an analysis (srv_analysis), as a value. */
 void srv_analysis_put_legend(attn_json_text *j, const void *analysis);
+/* Writes attn_analysis_caveat as a value; `unused` is not read. */
+void srv_analysis_put_caveat(attn_json_text *j, const void *unused);
 /* The members of attn_measure_info in answers. */
 extern const srv_field srv_legend_rows[];
 /* Describes the analysis of all heads of a site. */

@@ -275,17 +275,13 @@ static void put_legend(attn_json_text *j, const void *place) {
     attn_json_object_end(j);
 }
 
-static void put_caveat(attn_json_text *j, const void *place) {
-    (void)place;
-    attn_json_string(j, attn_analysis_caveat());
-}
-
 static const srv_field answer_rows[] = {
     SRV_WRITTEN("heads", "[*]", put_heads, "A head with its pattern and measures.", .always = true,
                 .fields = head_rows),
     SRV_WRITTEN("legend", "AnalysisLegend", put_legend, "Formula, range and paper of each measure.",
                 .always = true),
-    SRV_WRITTEN("caveat", "string", put_caveat, "What weights do not say.", .always = true),
+    SRV_WRITTEN("caveat", "string", srv_analysis_put_caveat, "What weights do not say.",
+                .always = true),
     {0},
 };
 

@@ -345,7 +345,6 @@ static void put_sites(attn_json_text *j, const void *place) {
 }
 
 static const char *const states[] = {"open", "closed", NULL};
-#define EXPIRES_MS "Milliseconds of Unix time."
 
 static const srv_field run_rows[] = {
     SRV_ALWAYS("id", SRV_STRING, run_facts, id, "The id under /v1/runs."),
@@ -355,7 +354,8 @@ static const srv_field run_rows[] = {
     SRV_IF_KNOWN("num_rows", SRV_INT, run_facts, rows,
                  "Steps of the generation; absent if none made the run.", .type = "integer+1"),
     SRV_ALWAYS("bytes", SRV_INT, run_facts, bytes, "Its size, which counts in runs_bytes."),
-    SRV_ALWAYS("expires_ms", SRV_INT, run_facts, expires_ms, EXPIRES_MS, .type = "integer"),
+    SRV_ALWAYS("expires_ms", SRV_INT, run_facts, expires_ms, "Milliseconds of Unix time.",
+               .type = "integer"),
     SRV_IF_KNOWN(
         "read_token", SRV_STRING, run_facts, read_token,
         "Takes the place of an API key, as ?token=, in GETs of this run. Only clients with "
