@@ -49,6 +49,9 @@ const char *srv_infer_datatype(attn_dtype dtype);
 bool srv_infer_reply(srv_request *req, const srv_infer *in, const char *model, const char *version,
                      const char *const *names, size_t count, const srv_parts *parts);
 
+/* The schemas of requests and answers. */
+extern const srv_field srv_infer_answers[];
+
 /* Reads the value of Inference-Header-Content-Length, the size in bytes of the JSON in front of
  * binary tensors. Returns false if the text is not a number. */
 bool srv_infer_lead(const char *text, size_t *out);

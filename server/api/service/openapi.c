@@ -20,6 +20,7 @@
 #include "api/service/service_api.h"
 #include "jobs/jobs.h"
 #include "request/shared.h"
+#include "wire/infer.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
@@ -353,13 +354,13 @@ static void put_paths(attn_json_text *j, bool keys) {
 
 /* The schemas of answers, by the rooms whose answers they are. */
 static const srv_field *const answers[] = {
-    srv_health_answers,      srv_v2_answers,          srv_curve_answers,     srv_positions_answers,
-    srv_masks_answers,       srv_service_answers,     srv_example_answers,   srv_problem_answers,
-    srv_warning_answers,     srv_dry_answers,         srv_label_answers,     srv_heat_answers,
-    srv_job_answers,         srv_job_event_answers,   srv_jobs_answers,      srv_attention_answers,
-    srv_run_answers,         srv_run_weights_answers, srv_run_top_answers,   srv_run_atlas_answers,
-    srv_run_rollout_answers, srv_run_what_if_answers, srv_run_heads_answers, srv_analysis_answers,
-    srv_analyses_answers,
+    srv_infer_answers,     srv_health_answers,      srv_v2_answers,          srv_curve_answers,
+    srv_positions_answers, srv_masks_answers,       srv_service_answers,     srv_example_answers,
+    srv_problem_answers,   srv_warning_answers,     srv_dry_answers,         srv_label_answers,
+    srv_heat_answers,      srv_job_answers,         srv_job_event_answers,   srv_jobs_answers,
+    srv_attention_answers, srv_run_answers,         srv_run_weights_answers, srv_run_top_answers,
+    srv_run_atlas_answers, srv_run_rollout_answers, srv_run_what_if_answers, srv_run_heads_answers,
+    srv_analysis_answers,  srv_analyses_answers,
 };
 
 static void put_components(attn_json_text *j, bool keys) {
