@@ -84,7 +84,7 @@ def test_they_are_counted(torch_daemon):  # noqa: F811
     assert all_["shapes"]["query.cross"] == [3, 2, 5, 4] and all_["shapes"]["value.encoder"] == [3, 2, 6, 4] and "key.decoder" in all_["shapes"]
     assert one["shapes"]["key.cross"] == [3, 1, 6, 4] and "key.encoder" not in one["shapes"] and "query.cross" not in plain["shapes"]
     numbers = 2 * 3 * 8 * (3 * 6 + 3 * 5 + 5 + 2 * 6)
-    assert all_["bytes"]["work"] - plain["bytes"]["work"] == 4 * numbers
+    assert 4 * numbers <= all_["bytes"]["work"] - plain["bytes"]["work"] < 4 * numbers + 4096  # rounded up to 64 bytes each
     assert all_["bytes"]["result"] - plain["bytes"]["result"] >= 4 * numbers
     assert one["bytes"]["result"] - plain["bytes"]["result"] >= 4 * 3 * 4 * (5 + 2 * 6)
 

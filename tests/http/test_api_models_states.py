@@ -225,7 +225,8 @@ def test_states_are_counted(torch_daemon):  # noqa: F811
     numbers = 3 * 8 * (6 + 5)
     assert one["bytes"]["result"] - plain["bytes"]["result"] >= 4 * numbers
     assert all_["bytes"]["result"] - plain["bytes"]["result"] >= 4 * 3 * 8 * (11 * 6 + 15 * 5)
-    assert all_["bytes"]["work"] - plain["bytes"]["work"] == 4 * numbers  # the embeddings before their positions
+    more = all_["bytes"]["work"] - plain["bytes"]["work"]
+    assert 4 * numbers <= more < 4 * numbers + 4096  # the embeddings before their positions, and the list of states
     assert not {"states.source", "states.target"} & set(plain["shapes"])
 
 

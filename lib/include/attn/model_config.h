@@ -186,14 +186,14 @@ typedef enum attn_model_setting_of {
     ATTN_OF_NONE,   /* it affects initial values alone */
 } attn_model_setting_of;
 
-/* The settings, in the order of files: ITEM(member, kind, words, least, most, use, of, sentence).
+/* The settings, in the order of files, with the sizes of the vocabularies between two lists: ITEM(member, kind, words, least, most, use, of, sentence).
  *
  *   kind      WORD: an enum, whose names are `words`; SIZE: a size_t; REAL: a double; FLAG: a bool
  *   least …   range of a SIZE or REAL, besides the default
  *   use       who may choose it: NEW: requests for new models; TRAIN: training; BOTH; NONE: only
  *             programs in C
  *   of        ATTN_OF_<of> */
-#define ATTN_MODEL_SETTING_LIST(ITEM)                                                              \
+#define ATTN_MODEL_FORM_LIST(ITEM)                                                                 \
     ITEM(architecture, WORD, attn_model_architectures, 0, 0, BOTH, ALL,                            \
          "seq2seq (default): bidirectional LSTM and self-attention, then an LSTM with cross "      \
          "attention. transformer: encoder layers of self-attention and feed-forward, then "        \
@@ -216,12 +216,14 @@ typedef enum attn_model_setting_of {
          "For a transformer: width of the hidden feed-forward layer; default 4 x width, as 0.")    \
     ITEM(padding, WORD, attn_model_paddings, 0, 0, NEW, SEQ2SEQ,                                   \
          "respect (default): the LSTM of the encoder stops at the end of each sequence; read: it " \
-         "reads padding as text. Only for seq2seq.")                                               \
+         "reads padding as text. Only for seq2seq.")
+#define ATTN_MODEL_VOCABULARY_LIST(ITEM)                                                           \
     ITEM(source_vocabulary, SIZE, NULL, 4, 1048576, NEW, ENCODERS,                                 \
          "Number of ids of the source. Ids 0 to 3 are <pad>, <bos>, <eos> and <unk>. Required "    \
          "without source_words.")                                                                  \
     ITEM(target_vocabulary, SIZE, NULL, 4, 1048576, NEW, ALL,                                      \
-         "Number of ids of the target, like source_vocabulary.")                                   \
+         "Number of ids of the target, like source_vocabulary.")
+#define ATTN_MODEL_SIZE_LIST(ITEM)                                                                 \
     ITEM(width, SIZE, NULL, 2, 4096, BOTH, ALL,                                                    \
          "Width of embeddings and states, an even number; default 128.")                           \
     ITEM(num_heads, SIZE, NULL, 1, 4096, BOTH, ALL,                                                \
@@ -271,6 +273,10 @@ typedef enum attn_model_setting_of {
          "The matrix of the logits is the embedding of the tokens that the last stack reads.")     \
     ITEM(head, WORD, attn_model_head_names, 0, 0, NEW, CHANGED,                                    \
          "What an encoder computes: logits of each token (default), or of the pooled sequence.")
+#define ATTN_MODEL_SETTING_LIST(ITEM)                                                              \
+    ATTN_MODEL_FORM_LIST(ITEM)                                                                     \
+    ATTN_MODEL_VOCABULARY_LIST(ITEM)                                                               \
+    ATTN_MODEL_SIZE_LIST(ITEM)
 
 typedef enum attn_model_setting_kind {
     ATTN_SETTING_WORD,

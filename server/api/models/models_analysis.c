@@ -8,6 +8,7 @@
 
 #include "base/try.h"
 #include "request/shared.h"
+#include "wire/answer.h"
 
 #define LABEL_TEXT 64.0 /* most bytes of a token as a label */
 
@@ -251,14 +252,30 @@ bool srv_sites_analysis_cost(const srv_sites_pass *c, attn_model_cost *cost, dou
 
 /* --- the answer --- */
 
+_Static_assert(sizeof(attn_site_kind) == sizeof(int), "a row of SRV_ENUM is an int");
+
+const srv_field srv_sites_analysis_rows[] = {
+    SRV_ALWAYS("kind", SRV_ENUM, srv_sites_analysis, kind, "The kind of the sites.",
+               .choices = srv_model_site_kinds),
+    SRV_ALWAYS("sequence", SRV_INT, srv_sites_analysis, sequence,
+               "The number of the sequence in the request."),
+    SRV_WRITTEN("heads", "[HeadAnalysis]", NULL, NULL, .always = true),
+    SRV_WRITTEN("pairs", "[HeadPairs]", NULL, NULL),
+    SRV_WRITTEN("diagnoses", "[Diagnosis]", NULL, NULL),
+    SRV_WRITTEN("omitted", "AnalysisOmitted", NULL, NULL),
+    SRV_WRITTEN("legend", "AnalysisLegend", NULL, NULL, .always = true),
+    SRV_WRITTEN("rollout", "Rollout", NULL, "Attention through all layers."),
+    SRV_WRITTEN("caveat", "string", NULL, NULL, .always = true),
+    {0},
+};
+
 void srv_sites_analyses_write(attn_json_text *j, const srv_sites_pass *c) {
     if (!c->body.analysis)
         return;
     attn_json_key_array(j, "analyses");
     for (size_t i = 0; i < c->analysis_count; i++) {
         attn_json_object(j);
-        attn_json_key_string(j, "kind", srv_model_site_kinds[c->analyses[i].kind]);
-        attn_json_key_size(j, "sequence", c->analyses[i].sequence);
+        srv_answer_members(j, srv_sites_analysis_rows, &c->analyses[i]);
         srv_analysis_members(j, &c->analyses[i].analysis);
         if (c->analyses[i].rolls)
             srv_rollout_write(j, &c->analyses[i].rollout, &c->body.heatmap, &c->analyses[i].labels);

@@ -19,4 +19,8 @@ srv_outcome srv_models_generate(srv_request *req);   /* POST …/{id}/generate *
 extern const srv_field srv_models_fields[], srv_models_attention_fields[],
     srv_models_generate_fields[], srv_models_vocabulary_query[];
 
+/* The schemas of their answers (server/wire/answer.h). */
+extern const srv_field srv_models_answers[], srv_vocabulary_answers[], srv_models_step_answers[],
+    srv_models_generation_answers[], srv_models_attention_answers[];
+
 #endif

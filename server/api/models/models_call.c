@@ -9,10 +9,6 @@
 
 const char *const srv_model_site_kinds[] = {"encoder", "decoder", "cross", NULL};
 
-bool srv_models_attends(const srv_model *model) {
-    return srv_models_heads(model) > 0;
-}
-
 bool srv_models_may_draw(const srv_pass *pass, size_t sequences) {
     if (!srv_draws(pass->req))
         return true;
@@ -25,12 +21,6 @@ bool srv_models_may_draw(const srv_pass *pass, size_t sequences) {
     else
         return true;
     return false;
-}
-
-size_t srv_models_heads(const srv_model *model) {
-    size_t count;
-    const attn_site *sites = attn_model_sites(model->model, &count);
-    return count ? sites[count - 1].heads : 0;
 }
 
 attn_model_cost srv_models_cost(const srv_pass *pass, const attn_model_pass *extent) {

@@ -8,7 +8,7 @@
 #include "api/common/heatmap_object.h"
 #include "api/common/route_fields.h"
 #include "api/common/scope.h"
-#include "api/models/models_input.h"
+#include "api/sequences/sequences_api.h"
 #include "request/stream.h"
 #include "store/model_registry.h"
 
@@ -44,15 +44,11 @@ srv_outcome srv_models_run(srv_pass *pass, const srv_steps *steps);
 /* Upper bound of the memory in bytes of a float in an answer: the number and its JSON. */
 #define SRV_MODEL_TEXT 20.0
 
-bool srv_models_attends(const srv_model *model);
 /* If the client accepts a picture, checks that the model has attention and that there is only one
  * sequence. false: a problem is set. */
 bool srv_models_may_draw(const srv_pass *pass, size_t sequences);
 /* "encoder", "decoder", "cross"; indexed by attn_site_kind, ended by NULL. */
 extern const char *const srv_model_site_kinds[];
-/* Returns the number of heads of the model's last attention: cross-attention, or self-attention of a
- * model of one stack. */
-size_t srv_models_heads(const srv_model *model);
 
 /* The weights of one sequence: `heads` matrices [rows, cols]. Consecutive matrices are head_stride
  * floats apart, and consecutive rows `stride` floats. */

@@ -8,12 +8,13 @@
 #include "api/models/models_api.h"
 #include "api/models/models_call.h"
 #include "api/models/models_growing.h"
-#include "api/models/models_input.h"
 #include "api/models/models_steps.h"
 #include "api/runs/runs_api.h"
+#include "api/sequences/sequences_api.h"
 #include "api/stored/stored_api.h"
 #include "request/shared.h"
 #include "request/stream.h"
+#include "wire/answer.h"
 
 /* --- the request --- */
 
@@ -415,41 +416,98 @@ static bool heatmaps_of(const call *c, size_t b, srv_model_heatmaps *out) {
     return srv_models_heatmaps(c->pass.req, &what, &c->body.heatmap, out);
 }
 
-/* Writes weights and heatmap of sequence b. false: a problem is set. */
-static bool put_attention(attn_json_text *j, const call *c, size_t b) {
-    srv_model_heatmaps maps;
-    if (!has_weights(c, b))
-        return true;
-    if (c->body.returns & WEIGHTS) {
-        const size_t dims[3] = {c->out[b].heads, c->made[b].rows.length, c->out[b].columns};
-        const attn_tensor weights = attn_tensor_dense(c->out[b].weights, ATTN_F32, 3, dims);
-        srv_json_key_tensor(j, "weights", &weights);
-    }
-    if (!(c->body.returns & HEATMAP))
-        return true;
-    if (!heatmaps_of(c, b, &maps))
-        return false;
-    srv_heat_write(j, "heatmap", &maps.maps, &c->body.heatmap, &maps.labels);
-    return true;
+/* Sequence b of the answer. */
+typedef struct sequence_answer {
+    const call *call;
+    size_t b;
+    const char *text;
+    bool ended, has_steps, has_heatmap;
+    double score;
+    attn_tensor weights;
+} sequence_answer;
+
+static void put_source(attn_json_text *j, const void *place) {
+    const sequence_answer *a = place;
+    srv_models_put(j, &a->call->source.items[a->b]);
 }
 
+static void put_target(attn_json_text *j, const void *place) {
+    const sequence_answer *a = place;
+    srv_models_put(j, &a->call->made[a->b].rows);
+}
+
+static void put_score(attn_json_text *j, const void *place) {
+    attn_json_float(j, (float)*(const double *)place);
+}
+
+static void put_steps(attn_json_text *j, const void *place) {
+    const sequence_answer *a = place;
+    const call *c = a->call;
+    if (!srv_steps_put(j, c->pass.model, &c->out[a->b], &c->made[a->b].rows))
+        j->failed = true;
+}
+
+static void put_heatmap(attn_json_text *j, const void *place) {
+    const sequence_answer *a = place;
+    srv_model_heatmaps maps;
+    if (heatmaps_of(a->call, a->b, &maps))
+        srv_heat_put(j, &maps.maps, &a->call->body.heatmap, &maps.labels);
+    else
+        j->failed = true;
+}
+
+static const srv_field sequence_rows[] = {
+    SRV_WRITTEN("source", "ModelTokens", put_source, "The source with its tokens.", .always = true),
+    SRV_IF_KNOWN("text", SRV_STRING, sequence_answer, text,
+                 "What was generated, without the token that ended it."),
+    SRV_WRITTEN("target", "ModelTokens", put_target, "What was generated, with its tokens.",
+                .always = true),
+    SRV_ALWAYS("ended", SRV_BOOL, sequence_answer, ended,
+               "Whether a token ended it, which is then the last of target."),
+    SRV_WRITTEN_AT("score", "number?", put_score, sequence_answer, score,
+                   "The sum of log probabilities, divided by the length penalty if num_beams is "
+                   "above 1.",
+                   .always = true),
+    SRV_WRITTEN("steps", "[ModelStep]", put_steps,
+                "With num_alternatives: the probability of each token and the most probable ones "
+                "of its step.",
+                .when = offsetof(sequence_answer, has_steps)),
+    SRV_IF_KNOWN("weights", SRV_TENSOR, sequence_answer, weights,
+                 "The cross attention of the last layer, with one row for each token of target."),
+    SRV_WRITTEN("heatmap", "Heatmap", put_heatmap, "The same as a heatmap.",
+                .when = offsetof(sequence_answer, has_heatmap)),
+    {0},
+};
+
+static const srv_field generation_rows[] = {
+    SRV_WRITTEN("sequences", "[*]", NULL, "One for each source.", .fields = sequence_rows),
+    SRV_WRITTEN("run", "Run", NULL, "The stored run, with store."),
+    SRV_WARNINGS_MEMBER(call, warnings),
+    SRV_DRY_RUN_MEMBER,
+    {0},
+};
+
+const srv_field srv_models_generation_answers[] = {
+    SRV_GROUP("ModelGeneration", generation_rows, NULL),
+    {0},
+};
+
+/* Writes sequence b. false: a problem is set. */
 static bool put_sequence(attn_json_text *j, const call *c, size_t b) {
-    const made *m = &c->made[b];
-    attn_json_object(j);
-    attn_json_key(j, "source");
-    srv_models_put(j, &c->source.items[b]);
-    if (m->text)
-        attn_json_key_string(j, "text", m->text);
-    attn_json_key(j, "target");
-    srv_models_put(j, &m->rows);
-    attn_json_key_bool(j, "ended", c->out[b].ended);
-    attn_json_key_float(j, "score", (float)c->out[b].score);
-    if (c->out[b].alternatives && !srv_steps_put(j, c->pass.model, &c->out[b], &m->rows))
-        return false;
-    if (!put_attention(j, c, b))
-        return false;
-    attn_json_object_end(j);
-    return true;
+    const bool weighs = has_weights(c, b);
+    sequence_answer a = {.call = c,
+                         .b = b,
+                         .text = c->made[b].text,
+                         .ended = c->out[b].ended,
+                         .score = c->out[b].score,
+                         .has_steps = c->out[b].alternatives,
+                         .has_heatmap = weighs && (c->body.returns & HEATMAP)};
+    if (weighs && (c->body.returns & WEIGHTS))
+        a.weights = attn_tensor_dense(
+            c->out[b].weights, ATTN_F32, 3,
+            (size_t[3]){c->out[b].heads, c->made[b].rows.length, c->out[b].columns});
+    srv_answer_object(j, sequence_rows, &a);
+    return c->pass.req->reply.status < 400;
 }
 
 static void answer_json(void *data, attn_json_text *j) {

@@ -10,6 +10,7 @@
 #include "jobs/jobs.h"
 #include "request/shared.h"
 #include "store/model_fields.h"
+#include "wire/answer.h"
 
 typedef struct body {
     uint64_t given;
@@ -50,14 +51,73 @@ const srv_field srv_models_fields[] = {
 
 /* --- description --- */
 
-/* Writes the number of parameters, in total and of each part. The part of a parameter is its name
- * up to the first dot. */
-static void put_parameters(attn_json_text *j, const srv_model *m) {
-    const attn_parameters *set = attn_model_parameters(m->model);
+/* The layers of one kind of attention site. */
+typedef struct kind_answer {
+    int kind;
+    size_t layers, heads;
+} kind_answer;
+
+/* A model as an answer describes it. */
+typedef struct model_answer {
+    const srv_model *model;
+    attn_model_config config;
+    struct {
+#define HAS(member, ...) bool member;
+        ATTN_MODEL_SETTING_LIST(HAS)
+#undef HAS
+    } has; /* which settings the model has */
+    kind_answer kinds[ATTN_SITE_CROSS + 1];
+    srv_objects sites; /* of `kinds` */
+} model_answer;
+
+/* The vocabulary of a side. */
+typedef struct side_answer {
+    size_t vocabulary;
+    bool words, subwords;
+    int language;
+} side_answer;
+
+static const srv_field side_rows[] = {
+    SRV_ALWAYS("vocabulary", SRV_INT, side_answer, vocabulary, "Number of ids.",
+               .type = "integer+4"),
+    SRV_ALWAYS("words", SRV_BOOL, side_answer, words,
+               "Whether text and tokens can be sent, not only ids."),
+    SRV_IF_KNOWN("subwords", SRV_BOOL, side_answer, subwords,
+                 "true: texts are split into sub-words, so no word is unknown. Absent for models "
+                 "of whole words.",
+                 .when = offsetof(side_answer, subwords)),
+    SRV_ALWAYS("language", SRV_ENUM, side_answer, language,
+               "The rules that split its texts into words.", .choices = attn_language_names),
+    {0},
+};
+
+static void put_side(attn_json_text *j, const attn_tokenizer *t) {
+    if (!t)
+        return;
+    const side_answer side = {
+        .vocabulary = attn_tokenizer_size(t),
+        .words = attn_tokenizer_has_texts(t),
+        .subwords = attn_tokenizer_kind_of(t) == ATTN_TOKENS_SUBWORDS,
+        .language = (int)attn_tokenizer_language(t),
+    };
+    srv_answer_object(j, side_rows, &side);
+}
+
+static void put_source(attn_json_text *j, const void *place) {
+    put_side(j, ((const model_answer *)place)->model->source);
+}
+
+static void put_target(attn_json_text *j, const void *place) {
+    put_side(j, ((const model_answer *)place)->model->target);
+}
+
+/* Writes the number of parameters of each part. The part of a parameter is its name up to the first
+ * dot. */
+static void put_parts(attn_json_text *j, const void *place) {
+    const model_answer *m = place;
+    const attn_parameters *set = attn_model_parameters(m->model->model);
     char last[ATTN_PARAMETER_NAME] = "";
-    attn_json_key_object(j, "num_parameters");
-    attn_json_key_size(j, "total", attn_parameters_count(set, ""));
-    attn_json_key_object(j, "parts");
+    attn_json_object(j);
     for (size_t i = 0; i < attn_parameters_length(set); i++) {
         char part[ATTN_PARAMETER_NAME];
         const char *name = attn_parameters_at(set, i)->name;
@@ -67,83 +127,143 @@ static void put_parameters(attn_json_text *j, const srv_model *m) {
         memcpy(last, part, sizeof last);
     }
     attn_json_object_end(j);
-    attn_json_object_end(j);
 }
 
-static void put_side(attn_json_text *j, const char *name, const attn_tokenizer *t) {
-    attn_json_key_object(j, name);
-    attn_json_key_size(j, "vocabulary", attn_tokenizer_size(t));
-    attn_json_key_bool(j, "words", attn_tokenizer_has_texts(t));
-    if (attn_tokenizer_kind_of(t) == ATTN_TOKENS_SUBWORDS)
-        attn_json_key_bool(j, "subwords", true);
-    attn_json_key_string(j, "language", attn_language_names[attn_tokenizer_language(t)]);
-    attn_json_object_end(j);
+static void put_total(attn_json_text *j, const void *place) {
+    const model_answer *m = place;
+    attn_json_size(j, attn_parameters_count(attn_model_parameters(m->model->model), ""));
 }
 
-/* Writes one entry for each kind of attention site: its number of layers, and the heads of a
- * layer. */
-static void put_sites(attn_json_text *j, const attn_model *model) {
+static const srv_field kind_rows[] = {
+    SRV_ALWAYS("kind", SRV_ENUM, kind_answer, kind, "The kind.", .choices = srv_model_site_kinds),
+    SRV_ALWAYS("num_layers", SRV_INT, kind_answer, layers, "Its layers.", .type = "integer+1"),
+    SRV_ALWAYS("num_heads", SRV_INT, kind_answer, heads, "The heads of each layer.",
+               .type = "integer+1"),
+    {0},
+};
+
+static const srv_field parameter_rows[] = {
+    SRV_WRITTEN("total", "integer+1", put_total, "All of them.", .always = true),
+    SRV_WRITTEN("parts", "{integer+1}", put_parts, "Those of each part.", .always = true),
+    {0},
+};
+
+static const srv_field registry_rows[] = {
+    SRV_ALWAYS("origin", SRV_ENUM, srv_model, origin,
+               "embedded: part of the program; file: a file of models_dir; made: by POST "
+               "/v1/models or a job.",
+               .choices = origins),
+    SRV_ALWAYS("id", SRV_CHARS, srv_model, id, "The id in paths."),
+    SRV_IF_KNOWN("owner", SRV_CHARS, srv_model, owner,
+                 "The API key that it belongs to; absent if it is shared."),
+    SRV_IF_KNOWN(
+        "durable", SRV_BOOL, srv_model, durable,
+        "Whether a model that was made over HTTP is a file of models_dir, which survives a "
+        "restart; else absent.",
+        .when = offsetof(srv_model, durable)),
+    SRV_IF_KNOWN("checksums", SRV_BOOL, srv_model, sealed,
+                 "Whether the file of the model has checksums, so that a changed one is refused. "
+                 "Absent if it has no file.",
+                 .when = offsetof(srv_model, has_file)),
+    {0},
+};
+
+static const srv_field bytes_rows[] = {
+    SRV_ALWAYS("bytes", SRV_INT, srv_model, bytes, "Of values and tables of positions."),
+    {0},
+};
+
+/* The row of a setting. Those of ALL models are always there, but one of training alone only where it
+ * has an effect; those of NONE never. */
+#define IS_TRAIN  true
+#define IS_NEW    false
+#define IS_BOTH   false
+#define IS_NONE   false
+#define TYPE_WORD NULL
+#define TYPE_SIZE NULL
+#define TYPE_REAL "number+"
+#define TYPE_FLAG NULL
+/* The words of `attention` have a schema of their own, since a generator of clients would name an
+ * enum in place ModelAttention, which is another schema. A macro NAMED_x that is not defined is one
+ * argument, and TYPE_OF is then TYPE_<kind>. */
+#define NAMED_attention         0, "AttentionOfModel"
+#define SECOND(first, two, ...) two
+#define PICK(...)               SECOND(__VA_ARGS__)
+#define TYPE_OF(member, what)   PICK(NAMED_##member, TYPE_##what, 0)
+#define MEMBER(member, what, words, low, everyone)                                                 \
+    {.name = #member,                                                                              \
+     .kind = SRV_MODEL_##what,                                                                     \
+     .offset = offsetof(model_answer, config.member),                                              \
+     .choices = words,                                                                             \
+     .type = TYPE_OF(member, what),                                                                \
+     .min = low,                                                                                   \
+     .always = everyone,                                                                           \
+     .when = offsetof(model_answer, has.member)},
+#define MEMBER_ALL(member, what, words, low, use)  MEMBER(member, what, words, low, !IS_##use)
+#define MEMBER_SOME(member, what, words, low, use) MEMBER(member, what, words, low, false)
+#define MEMBER_CHANGED                             MEMBER_SOME
+#define MEMBER_TRANSFORMERS                        MEMBER_SOME
+#define MEMBER_SEQ2SEQ                             MEMBER_SOME
+#define MEMBER_BLOCK                               MEMBER_SOME
+#define MEMBER_GLOBAL                              MEMBER_SOME
+#define MEMBER_NONE(...)
+#define SETTING_MEMBER(member, what, words, low, high, use, of, sentence)                          \
+    MEMBER_##of(member, what, words, low, use)
+
+static const srv_field model_rows[] = {
+    SRV_ALWAYS("", SRV_OBJECT, model_answer, model, NULL, .fields = registry_rows,
+               .accepts = SRV_O_POINTER),
+    ATTN_MODEL_FORM_LIST(SETTING_MEMBER) SRV_WRITTEN(
+        "source", "ModelSide", put_source, "The words it reads; a decoder alone has none."),
+    SRV_WRITTEN("target", "ModelSide", put_target, "The words or classes of the logits.",
+                .always = true),
+    ATTN_MODEL_SIZE_LIST(SETTING_MEMBER)
+        SRV_ALWAYS("sites", SRV_OBJECTS, model_answer, sites,
+                   "Layers of each kind of site, and heads of each layer.", .fields = kind_rows,
+                   .size = sizeof(kind_answer)),
+    SRV_ALWAYS("", SRV_OBJECT, model_answer, model, NULL, .fields = bytes_rows,
+               .accepts = SRV_O_POINTER),
+    SRV_GROUP("num_parameters", parameter_rows, "All learned numbers, and those of each part.",
+              .always = true),
+    {0},
+};
+
+static const srv_field models_rows[] = {SRV_LISTING_ROWS("models", "Model", "The models.")};
+
+const srv_field srv_models_answers[] = {
+    SRV_GROUP("Models", models_rows, NULL),
+    SRV_GROUP("Model", model_rows,
+              "A model. Settings of models without LSTMs are absent for seq2seq, as is padding for "
+              "others; block_size and num_global_keys belong to the attention block and global; "
+              "activation to head are absent where they have their defaults."),
+    SRV_GROUP("ModelSide", side_rows, NULL),
+    SRV_WRITTEN("AttentionOfModel", "string", NULL, "The attention of a model.",
+                .choices = attn_model_attentions),
+    {0},
+};
+
+/* Lists each kind of attention site: its number of layers, and the heads of a layer. */
+static void list_kinds(model_answer *out) {
     size_t count;
-    const attn_site *sites = attn_model_sites(model, &count);
-    attn_json_key_array(j, "sites");
-    for (size_t i = 0; i < count; i++) {
-        if (i + 1 < count && sites[i + 1].kind == sites[i].kind)
-            continue;
-        attn_json_object(j);
-        attn_json_key_string(j, "kind", srv_model_site_kinds[sites[i].kind]);
-        attn_json_key_size(j, "num_layers", sites[i].layer + 1);
-        attn_json_key_size(j, "num_heads", sites[i].heads);
-        attn_json_object_end(j);
-    }
-    attn_json_array_end(j);
+    const attn_site *sites = attn_model_sites(out->model->model, &count);
+    out->sites.items = out->kinds;
+    for (size_t i = 0; i < count; i++)
+        if (i + 1 == count || sites[i + 1].kind != sites[i].kind)
+            out->kinds[out->sites.count++] =
+                (kind_answer){(int)sites[i].kind, sites[i].layer + 1, sites[i].heads};
 }
 
-static void put_setting(attn_json_text *j, const attn_model_setting *s,
-                        const attn_model_config *c) {
-    const void *at = (const char *)c + s->offset;
-    attn_json_key(j, s->name);
-    if (s->kind == ATTN_SETTING_WORD)
-        attn_json_string(j, s->words[*(const int *)at]);
-    else if (s->kind == ATTN_SETTING_FLAG)
-        attn_json_bool(j, *(const bool *)at);
-    else if (s->kind == ATTN_SETTING_SIZE)
-        attn_json_size(j, *(const size_t *)at);
-    else
-        attn_json_real(j, *(const double *)at);
-}
-
-/* Writes the settings that the model has. An object for each side stands for its vocabulary. The
- * dropout of attention weights is left out if it is that of all. */
-static void put_settings(attn_json_text *j, const srv_model *m) {
-    const attn_model_config *c = attn_model_configuration(m->model);
-    const bool other =
+/* The dropout of attention weights is left out if it is that of all. */
+static void put_model(attn_json_text *j, const srv_model *model) {
+    model_answer m = {.model = model, .config = *attn_model_configuration(model->model)};
+    const attn_model_config *c = &m.config;
+    bool *has = (bool *)&m.has;
+    for (size_t i = 0; attn_model_settings[i].name; i++)
+        has[i] = attn_model_has_setting(c, &attn_model_settings[i]);
+    m.has.attention_dropout_p =
         c->attention_dropout_p < c->dropout_p || c->attention_dropout_p > c->dropout_p;
-    for (const attn_model_setting *s = attn_model_settings; s->name; s++)
-        if (!attn_model_has_setting(c, s))
-            continue;
-        else if (s->offset == offsetof(attn_model_config, source_vocabulary))
-            put_side(j, "source", m->source);
-        else if (s->offset == offsetof(attn_model_config, target_vocabulary))
-            put_side(j, "target", m->target);
-        else if (other || s->offset != offsetof(attn_model_config, attention_dropout_p))
-            put_setting(j, s, c);
-}
-
-static void put_model(attn_json_text *j, const srv_model *m) {
-    attn_json_object(j);
-    attn_json_key_string(j, "origin", origins[m->origin]);
-    attn_json_key_string(j, "id", m->id);
-    if (*m->owner)
-        attn_json_key_string(j, "owner", m->owner);
-    if (m->durable)
-        attn_json_key_bool(j, "durable", true);
-    if (m->has_file)
-        attn_json_key_bool(j, "checksums", m->sealed);
-    put_settings(j, m);
-    put_sites(j, m->model);
-    attn_json_key_size(j, "bytes", m->bytes);
-    put_parameters(j, m);
-    attn_json_object_end(j);
+    list_kinds(&m);
+    srv_answer_object(j, model_rows, &m);
 }
 
 static int by_id(const void *a, const void *b) {

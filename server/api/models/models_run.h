@@ -2,7 +2,7 @@
 #ifndef SRV_MODELS_RUN_H
 #define SRV_MODELS_RUN_H
 
-#include "api/models/models_input.h"
+#include "api/sequences/sequences_api.h"
 #include "store/run_plan.h"
 #include "store/runs.h"
 

@@ -8,6 +8,7 @@
 #include "api/models/models_api.h"
 #include "api/runs/runs_api.h"
 #include "api/stored/stored_api.h"
+#include "wire/answer.h"
 
 bool srv_sites_mean(const srv_sites_pass *c) {
     return c->body.heads.is == SRV_U_STRING &&
@@ -172,19 +173,6 @@ static bool site_tensor(const srv_sites_pass *c, const attn_site *site, size_t i
     return true;
 }
 
-static void put_heads(attn_json_text *j, const srv_sites_pass *c, const attn_site *site) {
-    const srv_ints *list = &c->body.heads.ints;
-    attn_json_key(j, "heads");
-    if (srv_sites_mean(c)) {
-        attn_json_string(j, "mean");
-        return;
-    }
-    attn_json_array(j);
-    for (size_t h = 0; h < heads_of(c, site); h++)
-        attn_json_int(j, list->count ? list->values[h] : (int64_t)h);
-    attn_json_array_end(j);
-}
-
 void srv_sites_put_tensor(attn_json_text *j, const char *key, const char *name,
                           const attn_tensor *t) {
     if (j->aside) {
@@ -194,12 +182,52 @@ void srv_sites_put_tensor(attn_json_text *j, const char *key, const char *name,
     srv_json_key_tensor(j, key, t);
 }
 
+/* A site in an answer. */
+typedef struct site_answer {
+    const srv_sites_pass *pass;
+    const attn_site *site;
+    int kind;
+    size_t layer;
+} site_answer;
+
+static void put_heads(attn_json_text *j, const void *place) {
+    const site_answer *a = place;
+    const srv_ints *list = &a->pass->body.heads.ints;
+    if (srv_sites_mean(a->pass)) {
+        attn_json_string(j, "mean");
+        return;
+    }
+    attn_json_array(j);
+    for (size_t h = 0; h < heads_of(a->pass, a->site); h++)
+        attn_json_int(j, list->count ? list->values[h] : (int64_t)h);
+    attn_json_array_end(j);
+}
+
+static const srv_field site_rows[] = {
+    SRV_ALWAYS("kind", SRV_ENUM, site_answer, kind, "The kind of the site.",
+               .choices = srv_model_site_kinds),
+    SRV_ALWAYS("layer", SRV_INT, site_answer, layer, "Its layer, from 0."),
+    SRV_WRITTEN("heads", "[integer+]|string", put_heads, "The heads, or their mean.",
+                .choices = srv_run_mean_words + 1, .always = true),
+    SRV_WRITTEN(
+        "weights", "Numbers", NULL,
+        "[B, heads, L, S], with heads mean [B, L, S], padded to the longest with zeros. Row "
+        "t of cross is the step that leads to token t, or with target_begin false the step "
+        "after it. As safetensors its name is like weights.cross.0."),
+    SRV_WRITTEN("query", "Numbers", NULL,
+                "[B, heads, rows, width / num_heads], as the scores are made of it, before the "
+                "tables of positions and the matrices of a score form."),
+    SRV_WRITTEN("key", "Numbers", NULL, "As query."),
+    SRV_WRITTEN("value", "Numbers", NULL, "As query."),
+    SRV_WRITTEN("heatmaps", "[Heatmap]", NULL, "A set of heatmaps for each sequence."),
+    {0},
+};
+
 /* Writes an attention site. false: a problem is set. */
 static bool put_site(attn_json_text *j, const srv_sites_pass *c, const attn_site *site) {
+    const site_answer answer = {c, site, (int)site->kind, site->layer};
     attn_json_object(j);
-    attn_json_key_string(j, "kind", srv_model_site_kinds[site->kind]);
-    attn_json_key_size(j, "layer", site->layer);
-    put_heads(j, c, site);
+    srv_answer_members(j, site_rows, &answer);
     for (size_t i = 0; i < SITE_TENSORS; i++) {
         attn_tensor tensor;
         char name[32];
@@ -236,6 +264,55 @@ static void put_omitted(attn_json_text *j, const srv_sites_pass *c) {
                       "ask by \"return\": \"weights\", or for a heatmap");
     attn_json_object_end(j);
 }
+
+static const srv_field omitted_tensor_rows[] = {
+    SRV_WRITTEN("num_values", "number", NULL, "How many values it has.", .always = true),
+    SRV_WRITTEN("how", "string", NULL, "How to ask for it.", .always = true),
+    {0},
+};
+
+static const srv_field omitted_rows[] = {
+    SRV_GROUP("weights", omitted_tensor_rows, "The weights of all sites.", .always = true),
+    {0},
+};
+
+static const srv_field attention_rows[] = {
+    SRV_WRITTEN("source", "[ModelTokens]", NULL, "The sources with their tokens."),
+    SRV_WRITTEN("target", "[ModelTokens]", NULL,
+                "The targets with their tokens, and the end token unless target_end is false."),
+    SRV_WRITTEN("sites", "[*]", NULL, "The attention sites that were asked for.",
+                .fields = site_rows),
+    SRV_WRITTEN("logits", "Numbers", NULL,
+                "The projection of the last state of the target. Those of padded positions mean "
+                "nothing."),
+    SRV_WRITTEN("encoder_output", "Numbers", NULL,
+                "[B, S, width]: the last state of the source, which cross attention sees."),
+    SRV_WRITTEN("states", "[*]", NULL,
+                "The hidden vectors of the pass in the order in which it computes them: [B, S, "
+                "width] of a step of the source, [B, T, width] of the target, [B, width] of "
+                "start_hidden and start_cell, without a meaning at padding.",
+                .fields = srv_sites_state_rows),
+    SRV_WRITTEN("analyses", "[ModelAnalysis]", NULL,
+                "Measures of all layers and heads, for each kind of site and each sequence, with "
+                "the tokens as labels and the masks of the model."),
+    SRV_WRITTEN("omitted", "*", NULL,
+                "What the default of return left out because of its size, and how to get it.",
+                .fields = omitted_rows),
+    SRV_WARNINGS_MEMBER(srv_sites_pass, warnings),
+    SRV_WRITTEN("run", "Run", NULL, "The stored run, with store."),
+    SRV_DRY_RUN_MEMBER,
+    {0},
+};
+
+const srv_field srv_models_attention_answers[] = {
+    SRV_GROUP("ModelAttention", attention_rows,
+              "As safetensors, tensors are left out of the JSON and have names: weights.cross.0, "
+              "query.cross.0, states.source.0.lstm, states.target.norm."),
+    SRV_GROUP("ModelAnalysis", srv_sites_analysis_rows,
+              "Analysis of all layers and heads of one kind of site, for one sequence of the "
+              "request. Its heads have layer; their batch is 0."),
+    {0},
+};
 
 void srv_sites_json(void *data, attn_json_text *j) {
     const srv_sites_pass *c = data;

@@ -99,6 +99,9 @@ void srv_sites_picture(void *data);
 void srv_sites_put_tensor(attn_json_text *j, const char *key, const char *name,
                           const attn_tensor *t);
 
+/* The rows of a state, and of an analysis, in an answer. */
+extern const srv_field srv_sites_state_rows[], srv_sites_analysis_rows[];
+
 /* The names of attn_state_step, ended by NULL. */
 extern const char *const srv_model_steps[];
 /* Checks `steps`, and `layers` if states are requested, and counts the requested states. false: a

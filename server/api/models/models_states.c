@@ -5,7 +5,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-static const char *const sides[] = {"source", "target"};
+#include "wire/answer.h"
+
+static const char *const sides[] = {"source", "target", NULL};
 
 #define STEP_NAME(name, text) text,
 const char *const srv_model_steps[] = {ATTN_STATE_STEP_LIST(STEP_NAME) NULL};
@@ -116,15 +118,29 @@ static attn_tensor tensor_of(const srv_sites_pass *c, const attn_model_state *s)
     return attn_tensor_dense((void *)(uintptr_t)s->values, ATTN_F32, rank, d);
 }
 
+/* A state in an answer. */
+typedef struct state_answer {
+    int side, step;
+    int64_t layer; /* -1: of none */
+} state_answer;
+
+const srv_field srv_sites_state_rows[] = {
+    SRV_ALWAYS("side", SRV_ENUM, state_answer, side,
+               "Whether it is a state of the source or the target.", .choices = sides),
+    SRV_IF_KNOWN("layer", SRV_INT, state_answer, layer, "Absent if the step belongs to no layer."),
+    SRV_ALWAYS("step", SRV_ENUM, state_answer, step, "The step of the pass.",
+               .choices = srv_model_steps),
+    SRV_WRITTEN("values", "Numbers", NULL, "The vectors."),
+    {0},
+};
+
 static void put_state(attn_json_text *j, const srv_sites_pass *c, const attn_model_state *s) {
+    const state_answer answer = {(int)s->side, (int)s->step, s->has_layer ? (int64_t)s->layer : -1};
     const attn_tensor values = tensor_of(c, s);
     char name[64];
     name_state(s, name);
     attn_json_object(j);
-    attn_json_key_string(j, "side", sides[s->side]);
-    if (s->has_layer)
-        attn_json_key_size(j, "layer", s->layer);
-    attn_json_key_string(j, "step", srv_model_steps[s->step]);
+    srv_answer_members(j, srv_sites_state_rows, &answer);
     srv_sites_put_tensor(j, "values", name, &values);
     attn_json_object_end(j);
 }

@@ -4,40 +4,65 @@
 #include <math.h>
 #include <string.h>
 
+#include "api/models/models_api.h"
+#include "wire/answer.h"
+
 /* --- alternatives --- */
 
-static void put_token(attn_json_text *j, const char *word, int32_t id, double log_probability) {
-    attn_json_key_string(j, "token", word);
-    attn_json_key_int(j, "id", id);
-    attn_json_key_float(j, "probability", (float)exp(log_probability));
+/* A token that a step took or could take. */
+typedef struct choice_answer {
+    const char *token;
+    int64_t id;
+    double log_probability;
+    /* what the step could choose from, with their names; NULL: not wanted */
+    const attn_alternatives *all;
+    const srv_sequence *names;
+} choice_answer;
+
+static void put_probability(attn_json_text *j, const void *place) {
+    attn_json_float(j, (float)exp(*(const double *)place));
 }
 
-/* Writes the member "alternatives", a list of {"token", "id", "probability"}. false: a problem is
- * set. */
-static bool put_alternatives(attn_json_text *j, const srv_model *model,
-                             const attn_alternatives *all) {
-    srv_sequence names;
-    if (!srv_models_name(srv_json_request(j), model, SRV_TARGET, all->ids, all->count, &names))
-        return false;
-    attn_json_key_array(j, "alternatives");
-    for (size_t i = 0; i < all->count; i++) {
-        attn_json_object(j);
-        put_token(j, names.tokens[i], all->ids[i], all->log_probabilities[i]);
-        attn_json_object_end(j);
-    }
+static const srv_field choice_rows[] = {
+    SRV_ALWAYS("token", SRV_STRING, choice_answer, token, "The token."),
+    SRV_ALWAYS("id", SRV_INT, choice_answer, id, "Its id."),
+    SRV_WRITTEN_AT("probability", "number+?", put_probability, choice_answer, log_probability,
+                   "The probability that the step gave it.", .max = 1, .always = true),
+    {0},
+};
+
+static void put_alternatives(attn_json_text *j, const void *place) {
+    const choice_answer *of = place;
+    attn_json_array(j);
+    for (size_t i = 0; i < of->all->count; i++)
+        srv_answer_object(j, choice_rows,
+                          &(choice_answer){.token = of->names->tokens[i],
+                                           .id = of->all->ids[i],
+                                           .log_probability = of->all->log_probabilities[i]});
     attn_json_array_end(j);
-    return true;
 }
+
+static const srv_field step_rows[] = {
+    SRV_GROUP("", choice_rows, NULL, .always = true),
+    SRV_WRITTEN("alternatives", "[ModelAlternative]", put_alternatives,
+                "The most probable tokens of the step, first the most probable.", .always = true),
+    {0},
+};
 
 bool srv_steps_put(attn_json_text *j, const srv_model *model, const attn_generated *made,
                    const srv_sequence *names) {
-    attn_json_key_array(j, "steps");
+    attn_json_array(j);
     for (size_t t = 0; t < names->length; t++) {
-        attn_json_object(j);
-        put_token(j, names->tokens[t], names->ids[t], made->log_probabilities[t]);
-        if (!put_alternatives(j, model, &made->alternatives[t]))
+        const attn_alternatives *all = &made->alternatives[t];
+        srv_sequence words;
+        if (!srv_models_name(srv_json_request(j), model, SRV_TARGET, all->ids, all->count, &words))
             return false;
-        attn_json_object_end(j);
+        srv_answer_object(j, step_rows,
+                          &(choice_answer){.token = names->tokens[t],
+                                           .id = names->ids[t],
+                                           .log_probability = made->log_probabilities[t],
+                                           .all = all,
+                                           .names = &words});
     }
     attn_json_array_end(j);
     return true;
@@ -74,10 +99,113 @@ static const char *text_of(srv_told_steps *s, bool ends, attn_arena *arena) {
     return text + told;
 }
 
-/* Writes the attention of the step, one row for each requested head. false: a problem is
- * set. */
-static bool put_step_attention(attn_json_text *j, const srv_told_steps *s,
-                               const attn_generated_token *made) {
+/* A step as an event tells it. */
+typedef struct step_answer {
+    size_t index;
+    const char *token, *text; /* text NULL: the model has no words */
+    int64_t id;
+    double log_probability;
+    choice_answer choice; /* its alternatives */
+    bool has_choices, has_attention;
+    srv_model_heatmaps maps; /* one row for each requested head */
+} step_answer;
+
+static void put_log_probability(attn_json_text *j, const void *place) {
+    attn_json_float(j, (float)*(const double *)place);
+}
+
+static void put_head(attn_json_text *j, const void *place) {
+    const attn_heatmap *map = place;
+    if (map->head == SIZE_MAX)
+        attn_json_string(j, "mean");
+    else
+        attn_json_size(j, map->head);
+}
+
+static void put_row(attn_json_text *j, const void *place) {
+    const attn_heatmap *map = place;
+    srv_json_floats(j, map->max, map->shape[1]);
+}
+
+static const char *const mean_word[] = {"mean", NULL};
+
+static const srv_field attention_rows[] = {
+    SRV_WRITTEN("head", "integer+|string", put_head, "Its number, or the mean of all.",
+                .choices = mean_word, .always = true),
+    SRV_WRITTEN("weights", "[number?]", put_row, "The row.", .always = true),
+    {0},
+};
+
+static void put_attention(attn_json_text *j, const void *place) {
+    const attn_heatmaps *maps = &((const step_answer *)place)->maps.maps;
+    attn_json_array(j);
+    for (size_t i = 0; i < maps->count; i++)
+        srv_answer_object(j, attention_rows, &maps->items[i]);
+    attn_json_array_end(j);
+}
+
+static const srv_field token_event_rows[] = {
+    SRV_ALWAYS("index", SRV_INT, step_answer, index, "The number of the step, from 0."),
+    SRV_ALWAYS("token", SRV_STRING, step_answer, token, "The token."),
+    SRV_ALWAYS("id", SRV_INT, step_answer, id, "Its id."),
+    SRV_IF_KNOWN("text", SRV_STRING, step_answer, text,
+                 "The text that it adds, with a space if one belongs before it."),
+    SRV_WRITTEN_AT("log_probability", "number?", put_log_probability, step_answer, log_probability,
+                   "The logarithm of its probability.", .always = true),
+    SRV_WRITTEN_AT("alternatives", "[ModelAlternative]", put_alternatives, step_answer, choice,
+                   "With num_alternatives: the most probable tokens of the step.",
+                   .when = offsetof(step_answer, has_choices)),
+    SRV_WRITTEN("attention", "[*]", put_attention,
+                "A row of attention for each of heatmap.heads, unless return is [].",
+                .fields = attention_rows, .when = offsetof(step_answer, has_attention)),
+    {0},
+};
+
+static const srv_field start_event_rows[] = {
+    SRV_WRITTEN("source", "ModelTokens", NULL,
+                "The source with its tokens, which the columns of attention are.", .always = true),
+    {0},
+};
+
+static const srv_field run_event_rows[] = {
+    SRV_WRITTEN("id", "string", NULL,
+                "The id under /v1/runs of the run, which grows with each step.", .always = true),
+    {0},
+};
+
+static const char *const events[] = {"start", "run", "token", "done", "error", NULL};
+
+static const srv_field event_rows[] = {
+    SRV_WRITTEN("event", "string", NULL, "The kind of the event.", .choices = events,
+                .always = true),
+    SRV_WRITTEN("data",
+                "<GenerationStartEvent|GenerationRunEvent|GenerationTokenEvent|ModelGeneration|"
+                "Problem>",
+                NULL, "JSON, one type for each kind.", .always = true),
+    {0},
+};
+
+const srv_field srv_models_step_answers[] = {
+    SRV_GROUP(
+        "ModelGenerationEvents", event_rows,
+        "One event of the stream. data is JSON: of start GenerationStartEvent, of run "
+        "GenerationRunEvent, of token GenerationTokenEvent, of done ModelGeneration, of error "
+        "Problem.",
+        .accepts = SRV_O_OPEN),
+    SRV_GROUP(
+        "ModelStep", step_rows,
+        "A token of target and the tokens that its step could take; <pad> and <bos> are never "
+        "taken."),
+    SRV_GROUP("ModelAlternative", choice_rows, NULL),
+    SRV_GROUP("GenerationStartEvent", start_event_rows, "The first event."),
+    SRV_GROUP("GenerationRunEvent", run_event_rows, "With store: the second event."),
+    SRV_GROUP("GenerationTokenEvent", token_event_rows, "One step."),
+    {0},
+};
+
+/* Builds the heatmaps of the step, one row for each requested head. false: a problem is set. */
+static bool map_step(srv_request *req, const srv_told_steps *s, const attn_generated_token *made,
+                     srv_model_heatmaps *out) {
     const srv_model_weights what = {.weights = made->weights,
                                     .heads = made->heads,
                                     .head_stride = made->stride,
@@ -85,49 +213,35 @@ static bool put_step_attention(attn_json_text *j, const srv_told_steps *s,
                                     .rows = 1,
                                     .cols = made->columns};
     srv_heat_input in = {0};
-    srv_model_heatmaps maps;
     in.heads = s->heatmap->heads;
     in.max_cells = (int64_t)(what.heads * what.cols);
-    if (!srv_models_heatmaps(srv_json_request(j), &what, &in, &maps))
-        return false;
-    attn_json_key_array(j, "attention");
-    for (size_t i = 0; i < maps.maps.count; i++) {
-        const attn_heatmap *map = &maps.maps.items[i];
-        attn_json_object(j);
-        attn_json_key(j, "head");
-        if (map->head == SIZE_MAX)
-            attn_json_string(j, "mean");
-        else
-            attn_json_size(j, map->head);
-        attn_json_key(j, "weights");
-        srv_json_floats(j, map->max, map->shape[1]);
-        attn_json_object_end(j);
-    }
-    attn_json_array_end(j);
-    return true;
+    return srv_models_heatmaps(req, &what, &in, out);
 }
 
+/* Writes the step as the reply. */
 static bool put_step(attn_json_text *j, srv_told_steps *s, const attn_generated_token *made) {
-    srv_sequence token;
+    srv_request *req = srv_json_request(j);
+    srv_sequence token, names;
     const int32_t id = made->id;
-    if (!srv_models_name(srv_json_request(j), s->model, SRV_TARGET, &id, 1, &token))
+    step_answer a = {.index = s->index,
+                     .id = id,
+                     .log_probability = made->log_probability,
+                     .choice = {.all = &made->alternatives, .names = &names},
+                     .has_choices = made->alternatives.count > 0,
+                     .has_attention = s->heatmap && made->weights};
+    if (!srv_models_name(req, s->model, SRV_TARGET, &id, 1, &token) ||
+        (a.has_choices && !srv_models_name(req, s->model, SRV_TARGET, made->alternatives.ids,
+                                           made->alternatives.count, &names)) ||
+        (a.has_attention && !map_step(req, s, made, &a.maps)))
         return false;
-    attn_json_object(j);
-    attn_json_key_size(j, "index", s->index);
-    attn_json_key_string(j, "token", token.tokens[0]);
-    attn_json_key_int(j, "id", id);
+    a.token = token.tokens[0];
     if (attn_tokenizer_has_texts(s->model->target)) {
         s->ids[s->index] = id;
-        const char *text = text_of(s, made->ends, j->arena);
-        j->failed |= !text;
-        attn_json_key_string(j, "text", text);
+        a.text = text_of(s, made->ends, j->arena);
+        j->failed |= !a.text;
     }
-    attn_json_key_float(j, "log_probability", (float)made->log_probability);
-    if (made->alternatives.count && !put_alternatives(j, s->model, &made->alternatives))
-        return false;
-    if (s->heatmap && made->weights && !put_step_attention(j, s, made))
-        return false;
-    return srv_json_object_end(j);
+    srv_answer_object(j, token_event_rows, &a);
+    return srv_json_end(j);
 }
 
 static bool refuse_memory(srv_told_steps *s) {

@@ -26,7 +26,7 @@ bool srv_step_start(srv_told_steps *s);
  * srv_told_steps. */
 int srv_step_say(void *ctx, const attn_generated_token *token);
 
-/* Writes the member "steps": the tokens of a generated sequence with their probabilities and
+/* Writes the list "steps": the tokens of a generated sequence with their probabilities and
  * alternatives. `names` are the tokens, the end included. false: a problem is set. */
 bool srv_steps_put(attn_json_text *j, const srv_model *model, const attn_generated *made,
                    const srv_sequence *names);

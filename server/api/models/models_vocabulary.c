@@ -2,6 +2,7 @@
 #include "api/common/text_reply.h"
 #include "api/models/models_api.h"
 #include "api/models/models_call.h"
+#include "wire/answer.h"
 
 enum { WORDS_UNASKED = 65536 }; /* most words of a side in an answer whose request has no range */
 
@@ -60,36 +61,93 @@ static bool decode(call *c) {
     return srv_range(&scope, "ids", &c->query.ids, most, &c->from, &c->to);
 }
 
-static void put_side(attn_json_text *j, const call *c, int side) {
-    size_t from, to;
-    range_of(c, side, &from, &to);
-    attn_json_key_object(j, side_names[side]);
-    attn_json_key_size(j, "vocabulary", attn_tokenizer_size(tokenizer(c, side)));
-    attn_json_key_array(j, "ids");
-    attn_json_size(j, from);
-    attn_json_size(j, to);
+/* --- the answer --- */
+
+/* The words of a side in a range of ids. */
+typedef struct words_answer {
+    const attn_tokenizer *tokens;
+    size_t size, range[2];
+} words_answer;
+
+static void put_range(attn_json_text *j, const void *place) {
+    const size_t *range = place;
+    attn_json_array(j);
+    attn_json_size(j, range[0]);
+    attn_json_size(j, range[1]);
     attn_json_array_end(j);
-    if (attn_tokenizer_has_texts(tokenizer(c, side))) {
-        attn_json_key_array(j, "words");
-        for (size_t id = from; id < to; id++)
-            attn_json_string(j, attn_tokenizer_token(tokenizer(c, side), (int32_t)id));
-        attn_json_array_end(j);
-    }
-    attn_json_object_end(j);
 }
 
-static void answer_json(const call *c) {
-    attn_json_text j = srv_json_object(c->req);
-    attn_json_key_object(&j, "special");
-    for (int i = 0; i < ATTN_SPECIALS; i++)
-        attn_json_key_int(&j, attn_special_names[i],
-                          attn_tokenizer_special(c->model->target, (attn_special)i));
-    attn_json_object_end(&j);
-    for (int side = SRV_SOURCE; side <= SRV_TARGET; side++)
-        if (wants(c, side))
-            put_side(&j, c, side);
-    srv_json_object_end(&j);
+static void put_words(attn_json_text *j, const void *place) {
+    const words_answer *w = place;
+    if (!attn_tokenizer_has_texts(w->tokens))
+        return;
+    attn_json_array(j);
+    for (size_t id = w->range[0]; id < w->range[1]; id++)
+        attn_json_string(j, attn_tokenizer_token(w->tokens, (int32_t)id));
+    attn_json_array_end(j);
 }
+
+static const srv_field words_rows[] = {
+    SRV_ALWAYS("vocabulary", SRV_INT, words_answer, size, "Number of ids.", .type = "integer+4"),
+    SRV_WRITTEN_AT("ids", "[integer+ 2]", put_range, words_answer, range, "[from, to) of the ids.",
+                   .always = true),
+    SRV_WRITTEN("words", "[string]", put_words,
+                "Their words; absent if the model has none on this side."),
+    {0},
+};
+
+static void put_side(attn_json_text *j, const call *c, int side) {
+    words_answer w = {.tokens = tokenizer(c, side)};
+    if (!wants(c, side))
+        return;
+    w.size = attn_tokenizer_size(w.tokens);
+    range_of(c, side, &w.range[0], &w.range[1]);
+    srv_answer_object(j, words_rows, &w);
+}
+
+static void put_source(attn_json_text *j, const void *place) {
+    put_side(j, place, SRV_SOURCE);
+}
+
+static void put_target(attn_json_text *j, const void *place) {
+    put_side(j, place, SRV_TARGET);
+}
+
+static int64_t special_id(const void *place, attn_special which) {
+    return attn_tokenizer_special(((const call *)place)->model->target, which);
+}
+
+#define SPECIAL(what, which)                                                                       \
+    static void put_##what(attn_json_text *j, const void *place) {                                 \
+        attn_json_int(j, special_id(place, which));                                                \
+    }
+SPECIAL(pad, ATTN_SPECIAL_PAD)
+SPECIAL(begin, ATTN_SPECIAL_BEGIN)
+SPECIAL(end, ATTN_SPECIAL_END)
+SPECIAL(unknown, ATTN_SPECIAL_UNKNOWN)
+
+static const srv_field special_rows[] = {
+    SRV_WRITTEN("pad", "integer", put_pad, "Of padding.", .always = true),
+    SRV_WRITTEN("begin", "integer", put_begin, "Before a target.", .always = true),
+    SRV_WRITTEN("end", "integer", put_end, "After a target.", .always = true),
+    SRV_WRITTEN("unknown", "integer", put_unknown, "Of words that the vocabulary lacks.",
+                .always = true),
+    {0},
+};
+
+static const srv_field vocabulary_rows[] = {
+    SRV_GROUP("special", special_rows, "The ids of <pad>, <bos>, <eos> and <unk>, on both sides.",
+              .always = true),
+    SRV_WRITTEN("source", "ModelWords", put_source, "The words of the source."),
+    SRV_WRITTEN("target", "ModelWords", put_target, "The words of the target."),
+    {0},
+};
+
+const srv_field srv_vocabulary_answers[] = {
+    SRV_GROUP("ModelVocabulary", vocabulary_rows, NULL),
+    SRV_GROUP("ModelWords", words_rows, NULL),
+    {0},
+};
 
 static void answer_text(const call *c) {
     attn_text t = srv_text_begin(c->req);
@@ -117,7 +175,7 @@ srv_outcome srv_models_vocabulary(srv_request *req) {
         if (srv_reads_text(req))
             answer_text(&c);
         else
-            answer_json(&c);
+            srv_answer_reply(req, vocabulary_rows, &c);
     }
     srv_models_release(req, c.model);
     return SRV_DONE;

@@ -12,8 +12,10 @@
 #include "api/figures/figures_api.h"
 #include "api/jobs/jobs_api.h"
 #include "api/masks/masks_api.h"
+#include "api/models/models_api.h"
 #include "api/positions/positions_api.h"
 #include "api/runs/runs_api.h"
+#include "api/sequences/sequences_api.h"
 #include "api/service/examples.h"
 #include "api/service/openapi_parts.h"
 #include "api/service/schema.h"
@@ -354,13 +356,38 @@ static void put_paths(attn_json_text *j, bool keys) {
 
 /* The schemas of answers, by the rooms whose answers they are. */
 static const srv_field *const answers[] = {
-    srv_infer_answers,     srv_health_answers,      srv_v2_answers,          srv_curve_answers,
-    srv_positions_answers, srv_masks_answers,       srv_service_answers,     srv_example_answers,
-    srv_problem_answers,   srv_warning_answers,     srv_dry_answers,         srv_label_answers,
-    srv_heat_answers,      srv_job_answers,         srv_job_event_answers,   srv_jobs_answers,
-    srv_attention_answers, srv_run_answers,         srv_run_weights_answers, srv_run_top_answers,
-    srv_run_atlas_answers, srv_run_rollout_answers, srv_run_what_if_answers, srv_run_heads_answers,
-    srv_analysis_answers,  srv_analyses_answers,
+    srv_infer_answers,
+    srv_health_answers,
+    srv_v2_answers,
+    srv_curve_answers,
+    srv_positions_answers,
+    srv_masks_answers,
+    srv_service_answers,
+    srv_example_answers,
+    srv_problem_answers,
+    srv_warning_answers,
+    srv_dry_answers,
+    srv_label_answers,
+    srv_heat_answers,
+    srv_job_answers,
+    srv_job_event_answers,
+    srv_jobs_answers,
+    srv_attention_answers,
+    srv_run_answers,
+    srv_run_weights_answers,
+    srv_run_top_answers,
+    srv_run_atlas_answers,
+    srv_run_rollout_answers,
+    srv_run_what_if_answers,
+    srv_run_heads_answers,
+    srv_analysis_answers,
+    srv_analyses_answers,
+    srv_models_answers,
+    srv_sequence_answers,
+    srv_vocabulary_answers,
+    srv_models_step_answers,
+    srv_models_generation_answers,
+    srv_models_attention_answers,
 };
 
 static void put_components(attn_json_text *j, bool keys) {

@@ -1,11 +1,9 @@
 /* Reads the fields hide and token_mask. */
-#include "api/models/models_input.h"
+#include "api/sequences/sequences_api.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-#include "api/models/models_call.h"
 
 static bool no_memory(srv_request *req) {
     return srv_problem_memory(req, NULL, "no memory is left for the visible tokens");

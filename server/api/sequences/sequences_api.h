@@ -1,7 +1,7 @@
 /* Sequences that requests to a model send as texts, tokens or ids, and the source positions that
  * they hide. */
-#ifndef SRV_MODELS_INPUT_H
-#define SRV_MODELS_INPUT_H
+#ifndef SRV_SEQUENCES_API_H
+#define SRV_SEQUENCES_API_H
 
 #include <stddef.h>
 
@@ -90,6 +90,11 @@ typedef struct srv_reading {
 /* Returns the side of `text`, `tokens` and `token_ids`: the source or, of a model without an encoder,
  * the target. */
 int srv_models_text_side(const srv_model *model);
+/* Returns whether the model has attention. */
+bool srv_models_attends(const srv_model *model);
+/* Returns the number of heads of the model's last attention: cross-attention, or self-attention of a
+ * model of one stack. */
+size_t srv_models_heads(const srv_model *model);
 /* Returns whether the model reads a side. */
 bool srv_models_reads(const srv_model *model, int side);
 /* Returns the tokenizer of a side (SRV_SOURCE or SRV_TARGET), which must not be the source of a
@@ -118,5 +123,8 @@ bool srv_models_hides(const srv_sequences *s);
 /* Sets *keep to an array [count, longest] for attn_batch.source_keep, or to NULL if nothing is
  * hidden. false: a problem is set. */
 bool srv_models_keep(srv_request *req, const srv_sequences *s, const uint8_t **keep);
+
+/* The schema ModelTokens. */
+extern const srv_field srv_sequence_answers[];
 
 #endif

@@ -1,9 +1,11 @@
 /* Sequences that requests to a model send as texts, tokens or ids. */
-#include "api/models/models_input.h"
+#include "api/sequences/sequences_api.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "wire/answer.h"
 
 enum { MOST_WARNINGS = 16 }; /* most warnings about words that the vocabulary lacks */
 
@@ -20,6 +22,16 @@ const attn_tokenizer *srv_models_tokenizer(const srv_model *model, int which) {
 bool srv_models_reads(const srv_model *model, int which) {
     const attn_model_config *c = attn_model_configuration(model->model);
     return which == SRV_SOURCE ? attn_model_has_encoder(c) : attn_model_has_decoder(c);
+}
+
+size_t srv_models_heads(const srv_model *model) {
+    size_t count;
+    const attn_site *sites = attn_model_sites(model->model, &count);
+    return count ? sites[count - 1].heads : 0;
+}
+
+bool srv_models_attends(const srv_model *model) {
+    return srv_models_heads(model) > 0;
 }
 
 int srv_models_text_side(const srv_model *model) {
@@ -292,14 +304,15 @@ int32_t *srv_models_pad(srv_request *req, const srv_sequences *s, size_t width, 
     return ids;
 }
 
-/* Writes the positions of tokens that are unknown words or, with `hidden`, hidden. */
-static void put_positions(attn_json_text *j, const char *name, const srv_sequence *s, bool hidden) {
+/* Writes the positions of tokens that are unknown words or, with `hidden`, hidden; nothing if there are
+ * none. */
+static void put_positions(attn_json_text *j, const srv_sequence *s, bool hidden) {
     bool begun = false;
     for (size_t i = 0; i < s->length; i++) {
         if (hidden ? !s->keep || s->keep[i] : s->ids[i] != s->unknown)
             continue;
         if (!begun)
-            attn_json_key_array(j, name);
+            attn_json_array(j);
         begun = true;
         attn_json_size(j, i);
     }
@@ -307,24 +320,57 @@ static void put_positions(attn_json_text *j, const char *name, const srv_sequenc
         attn_json_array_end(j);
 }
 
-void srv_models_put(attn_json_text *j, const srv_sequence *s) {
-    attn_json_object(j);
-    attn_json_key_strings(j, "tokens", s->tokens, s->length);
-    attn_json_key_array(j, "ids");
+static void put_unknown(attn_json_text *j, const void *place) {
+    put_positions(j, place, false);
+}
+
+static void put_hidden(attn_json_text *j, const void *place) {
+    put_positions(j, place, true);
+}
+
+static void put_tokens(attn_json_text *j, const void *place) {
+    const srv_sequence *s = place;
+    attn_json_strings(j, s->tokens, s->length);
+}
+
+static void put_ids(attn_json_text *j, const void *place) {
+    const srv_sequence *s = place;
+    attn_json_array(j);
     for (size_t i = 0; i < s->length; i++)
         attn_json_int(j, s->ids[i]);
     attn_json_array_end(j);
-    if (s->offsets) {
-        attn_json_key_array(j, "offsets");
-        for (size_t i = 0; i < s->length; i++) {
-            attn_json_array(j);
-            attn_json_size(j, s->offsets[2 * i]);
-            attn_json_size(j, s->offsets[2 * i + 1]);
-            attn_json_array_end(j);
-        }
+}
+
+static void put_offsets(attn_json_text *j, const void *place) {
+    const srv_sequence *s = place;
+    if (!s->offsets)
+        return;
+    attn_json_array(j);
+    for (size_t i = 0; i < s->length; i++) {
+        attn_json_array(j);
+        attn_json_size(j, s->offsets[2 * i]);
+        attn_json_size(j, s->offsets[2 * i + 1]);
         attn_json_array_end(j);
     }
-    put_positions(j, "unknown", s, false);
-    put_positions(j, "hidden_tokens", s, true);
-    attn_json_object_end(j);
+    attn_json_array_end(j);
+}
+
+static const srv_field token_rows[] = {
+    SRV_WRITTEN("tokens", "[string]", put_tokens, "The tokens.", .always = true),
+    SRV_WRITTEN("ids", "[integer+]", put_ids, "Their ids.", .always = true),
+    SRV_WRITTEN("offsets", "[[integer+ 2]]", put_offsets,
+                "[begin, end) of each token in the text, in the unit of offset_unit, if text was "
+                "sent."),
+    SRV_WRITTEN("unknown", "[integer+ 1+]", put_unknown,
+                "Positions of words that the vocabulary lacks, which are read as <unk>; absent if "
+                "there are none."),
+    SRV_WRITTEN("hidden_tokens", "[integer+ 1+]", put_hidden,
+                "Positions that hide or token_mask hides; absent if there are none."),
+    {0},
+};
+
+const srv_field srv_sequence_answers[] = {SRV_GROUP("ModelTokens", token_rows, NULL), {0}};
+
+void srv_models_put(attn_json_text *j, const srv_sequence *s) {
+    srv_answer_object(j, token_rows, s);
 }
