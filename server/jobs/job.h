@@ -38,16 +38,20 @@ typedef struct srv_job_event {
     size_t size;
 } srv_job_event;
 
-/* Whether a running job must stop. JOB_CANCEL: a client cancels it. JOB_DRAIN: the service ends, and the
- * job continues after a restart. */
-enum { JOB_GO_ON, JOB_CANCEL, JOB_DRAIN };
+/* Whether a running job must stop. */
+enum {
+    JOB_GO_ON,
+    JOB_CANCEL, /* a client cancels the job */
+    JOB_DRAIN,  /* the service ends; the job continues after a restart */
+};
 
 /* The facts of a job: everything about it that changes while it waits, runs and ends. NaN, -1 and
  * NULL mean "not known yet". The table srv_job_facts_fields writes facts to answers and files and
  * reads them back from files; `given` is set by the decoder. */
 typedef struct srv_job_validation {
     uint64_t given;
-    double loss, right; /* mean loss per word; share of words predicted correctly, 0 … 1 */
+    double loss;  /* mean loss per word, in nats */
+    double right; /* share of words that are predicted correctly, 0 … 1 */
     /* attn_similarity_loss of the cross attention; NaN also if it has fewer than two heads */
     double head_similarity;
 } srv_job_validation;
@@ -68,17 +72,17 @@ typedef struct srv_job_scores {
     double bleu;           /* 0 … 100 */
     double exact;          /* share of sentences that were translated exactly, 0 … 1 */
     srv_job_alignment alignment_error;
-    /* Of a model of one stack only, which has none of the members above: words that were predicted,
-     * the share of right ones, and the mean loss in nats */
-    int64_t num_words;
-    double right, loss;
+    /* An encoder or a decoder alone has these members instead of those above. */
+    int64_t num_words; /* number of words that were predicted */
+    double right;      /* share of words that were predicted correctly, 0 … 1 */
+    double loss;       /* mean loss per word, in nats */
 } srv_job_scores;
 typedef struct srv_job_facts {
     uint64_t given;
     int state;                                /* a srv_job_state */
     int64_t created_ms, started_ms, ended_ms; /* Unix time */
     double progress;                          /* completed share, 0 … 1 */
-    int64_t step, num_steps, epoch;           /* num_steps: the number of training steps in all */
+    int64_t step, num_steps, epoch;           /* num_steps: steps of the whole training */
     double loss, rate, words_per_second;      /* rate: the learning rate */
     int64_t elapsed_ms, remaining_ms;         /* time since the start; estimated time to the end */
     srv_job_validation validation;
@@ -90,7 +94,7 @@ typedef struct srv_job_facts {
     int64_t peak_bytes;     /* the most memory that the job has used; known when it has ended */
 } srv_job_facts;
 
-/* The result of an experiment, as the routes of a job's result and pictures answer it. */
+/* The result of an experiment, as it is answered to clients. */
 typedef struct srv_job_result {
     attn_arena *arena;    /* holds everything below; NULL: there is no result */
     srv_piece json, text; /* the findings as JSON and as text for terminals */
@@ -111,19 +115,20 @@ struct srv_job_entry {
     char owner[SRV_OWNER_NAME + 1];    /* name of the owner's API key; "": shared by all */
     size_t bytes;                      /* memory limit of the job */
     atomic_int stop;                   /* JOB_GO_ON, JOB_CANCEL or JOB_DRAIN */
-    atomic_int cancel;                 /* the library's cancel flag; 1: `stop` is not JOB_GO_ON */
+    atomic_int cancel;                 /* flag for attn_control: 1 if `stop` is not JOB_GO_ON */
     srv_job_event events[EVENTS_KEPT]; /* a ring: event number i is at i % EVENTS_KEPT */
-    uint64_t first_event, next_event;  /* number of the oldest kept event; of the next one */
+    uint64_t first_event;              /* number of the oldest kept event */
+    uint64_t next_event;               /* number that the next event will get */
     int64_t told_ns;                   /* when the last progress event was added */
-    int failed; /* errno value, if the run ended because its checkpoint could not be read; else 0 */
-    int64_t again_ns;               /* when a job runs again whose checkpoint could not be read */
+    int failed;       /* errno value if the job's checkpoint could not be read; else 0 */
+    int64_t again_ns; /* after such a failure: when the job may run again (attn_now_ns) */
     struct srv_job_reader *readers; /* the streams that follow the job (job_events.c) */
     srv_job_result result;
-    struct srv_job_look *look; /* of a job of the kind look or store; NULL: another kind */
+    struct srv_job_look *look; /* what only looks and stores have; NULL: another kind of job */
 };
 
-/* A job of jobs_dir with a file that cannot be read now, for a reason that lies outside of the file, such
- * as a lack of memory. The job is not in the list of jobs. */
+/* A job of jobs_dir with a file that cannot be read now, for a reason that lies outside of the
+ * file, such as a lack of memory. The job is not in the list of jobs. */
 typedef struct srv_job_unread {
     struct srv_job_unread *next;
     char id[SRV_JOB_ID + 1];
@@ -133,7 +138,7 @@ typedef struct srv_job_unread {
 /* The store of jobs. The lock protects everything below it. */
 struct srv_jobs {
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* a job may run or must stop, or a turn (turns_asked) has ended */
+    pthread_cond_t changed; /* signalled when a job may run or must stop, and when a turn ends */
     srv_app *app;
     const srv_config *config;
     srv_models *models;
@@ -159,7 +164,7 @@ struct srv_jobs {
 /* job_facts.c */
 extern const srv_field srv_job_facts_fields[];
 srv_job_facts srv_job_no_facts(void); /* facts that are all unknown */
-/* Writes the body as a JSON object. */
+/* Writes the body, with defaults filled in, as a JSON object. */
 void srv_job_write_request(attn_json_text *j, const srv_job_body *body);
 
 /* jobs_dir.c: the files of a job, called <id><suffix>. Without jobs_dir these functions write, read
@@ -169,17 +174,18 @@ void srv_job_write_request(attn_json_text *j, const srv_job_body *body);
  * jobs_dir; then `path` is "" or incomplete. */
 bool srv_jobs_dir_path(const srv_jobs *jobs, const char *id, const char *suffix,
                        char path[JOB_PATH]);
-/* Returns the place of an error without the path of jobs_dir, which is not for clients. */
+/* Returns `where`, the place of an error, without a leading path of jobs_dir, which clients must
+ * not see. */
 const char *srv_jobs_dir_place(const srv_jobs *jobs, const char *where);
 /* Writes the job's description, body and facts, to <id>.json. The caller has the lock. Returns 0,
  * or an errno value, which is also logged. */
 int srv_jobs_dir_save(srv_jobs *jobs, const srv_job_entry *e);
-/* Writes a file of the job atomically. false: it could not be written, which is logged. */
+/* Writes the file <id><suffix> atomically. false: it could not be written, which is logged. */
 bool srv_jobs_dir_put(srv_jobs *jobs, const srv_job_entry *e, const char *suffix,
                       const srv_piece *data);
-/* Reads a file of an experiment's result into the arena. `files` are the checksums of the job's
- * description, of which one must be that of the file. Returns 0, or an errno value, after which
- * *data is unchanged. EBADMSG: the file is not as it was written. */
+/* Reads a file of an experiment's result into the arena. `files` are the checksums in the job's
+ * description; they must include that of the file. Returns 0, or an errno value, after which *data
+ * is unchanged. EBADMSG: the file is not as it was written. */
 int srv_jobs_dir_get(const srv_jobs *jobs, const srv_job_entry *e, const char *suffix,
                      const srv_strings *files, attn_arena *arena, srv_piece *data);
 /* Removes all files of the job, its description first, because a start restores jobs by their
@@ -188,9 +194,9 @@ int srv_jobs_dir_get(const srv_jobs *jobs, const srv_job_entry *e, const char *s
 int srv_jobs_dir_remove(srv_jobs *jobs, const srv_job_entry *e);
 /* Removes the file <id><suffix> durably, if there is one. Returns 0 or an errno value. */
 int srv_jobs_dir_drop(srv_jobs *jobs, const srv_job_entry *e, const char *suffix);
-/* Opens and locks the directory, restores the jobs in it, and removes files that were left of deleted
- * jobs. Returns 0. If the directory cannot be used, prints one line to standard error and returns an
- * exit code (SRV_EXIT_*). */
+/* Opens and locks the directory, restores the jobs in it, and removes files that were left of
+ * deleted jobs. Returns 0. If the directory cannot be used, prints one line to standard error and
+ * returns an exit code (SRV_EXIT_*). */
 int srv_jobs_dir_open(srv_jobs *jobs);
 /* If the files of the job with this id cannot be read now, returns the errno value that says why,
  * else 0. The caller has the lock. */
@@ -200,42 +206,48 @@ int srv_jobs_dir_unread(const srv_jobs *jobs, const char *id);
 void srv_jobs_dir_tick(srv_jobs *jobs, int64_t now_ns);
 void srv_jobs_dir_forget_unread(srv_jobs *jobs); /* frees the list of these jobs */
 
-/* jobs.c: adds a job with a body and facts that were read from its description. `files` is as for
- * srv_jobs_dir_get. A job that had not ended is queued again. Returns 0, or the errno value of
- * trouble for which a file of the job cannot be read now; then there is no such job. The caller does
- * not have the lock. */
+/* --- jobs.c --- */
+
+/* Adds a job with a body and facts that were read from its description. `files` is as for
+ * srv_jobs_dir_get. A job that had not ended is queued again. Returns 0. If a file of the job
+ * cannot be read now, returns the errno value that says why, and adds no job. The caller does not
+ * have the lock. */
 int srv_jobs_restore(srv_jobs *jobs, const char *id, const srv_job_body *body,
                      const srv_job_facts *facts, const srv_strings *files);
-/* Makes a job of the request's owner, with a new id. NULL: out of memory. */
+/* Makes a job with a new id that belongs to the owner of the request, or to everyone if
+ * body->shared is set. NULL: out of memory, or the system has no random numbers. */
 srv_job_entry *srv_job_new(const srv_request *req, const srv_job_body *body);
 void srv_job_free(srv_job_entry *e);
-/* Insert a job into the list, which is ordered by the time of creation, and take it out. The caller
- * has the lock. */
+/* Insert a job into the list, which is ordered by the time of creation, and remove it from there.
+ * The caller has the lock. */
 void srv_job_list_in(srv_jobs *jobs, srv_job_entry *e);
 void srv_job_list_out(srv_jobs *jobs, srv_job_entry *e);
 /* Cancels a job that waits or runs. The caller has the lock. */
 void srv_job_cancel(srv_job_entry *e);
 
-/* job_threads.c. The caller has the lock for the functions that change a job. */
+/* --- job_threads.c; the caller of a function that changes a job has the lock --- */
+
 int64_t srv_job_now_ms(void); /* the present Unix time */
 /* Sets the completed share of a running job and the times that follow from it. */
 void srv_job_set_progress(srv_job_entry *e, double done);
-/* Sets the state, the facts that follow from it, and tells the readers. */
+/* Sets the state and the facts that follow from it, and adds the event for the readers. */
 void srv_job_set_state(srv_job_entry *e, srv_job_state state);
 /* Sets the id of the run that the job has stored. */
 void srv_job_set_run(srv_job_entry *e, const char *id);
 /* Sets the error text "where: text". */
 void srv_job_set_error(srv_job_entry *e, const char *where, const char *text);
-/* Sets the final state, and the error, that follow from the status with which the run has ended. */
+/* Sets the final state, and the error if there is one. `status` and `err` are those with which the
+ * work of the job has ended. */
 void srv_job_settle(srv_job_entry *e, attn_status status, const attn_error *err);
-/* Waits until `changed` is signalled, for at most 0.2 s: requests free memory without a signal. */
+/* Waits until `changed` is signalled, but for at most 0.2 s, because requests free memory without a
+ * signal. */
 void srv_jobs_wait_a_little(srv_jobs *jobs);
-/* Ends the turn of the calling job thread and waits for the next one, if another thread waits for a
- * turn. Called between steps of the work, without the lock. */
+/* If another thread waits for a turn, ends the turn of the calling job thread and waits for its
+ * next turn. Called between steps of the work, without the lock. */
 void srv_jobs_offer_turn(srv_jobs *jobs);
 bool srv_jobs_start_threads(srv_jobs *jobs); /* false: out of memory or threads */
 
-/* job_events.c. The caller has the lock. */
+/* --- job_events.c; the caller has the lock --- */
 
 /* The members of a progress event. Events of a training have all but `progress`; events of other
  * jobs have only `progress` and `remaining_ms`. */
@@ -244,71 +256,88 @@ typedef struct srv_job_progress {
     bool trains;
     int64_t step, num_steps;
     double loss;
-    bool evaluated; /* after the step */
+    bool evaluated; /* the model was evaluated after this step */
     srv_job_validation validation;
     double remaining_ms; /* NaN: unknown */
 } srv_job_progress;
 
-/* Add an event: "state", or "done" if the job has ended; "progress", "checkpoint", and "log". An
- * event of more than EVENT_TEXT bytes is left out. */
+/* The next functions add an event. An event of more than EVENT_TEXT bytes is left out. */
+
+/* Adds a "state" event, or a "done" event if the job has ended. */
 void srv_job_tell_state(srv_job_entry *e);
+/* Adds a "progress" event. */
 void srv_job_tell_progress(srv_job_entry *e, const srv_job_progress *now);
-void srv_job_tell_share(srv_job_entry *e); /* progress, of jobs that do not train, if it is due */
+/* Adds a "progress" event of a job that does not train, if one is due. */
+void srv_job_tell_share(srv_job_entry *e);
+/* Adds a "checkpoint" event. */
 void srv_job_tell_checkpoint(srv_job_entry *e, uint64_t step);
+/* Adds a "log" event. */
 void srv_job_tell_line(srv_job_entry *e, const char *line);
+
 /* Returns whether a progress event is due: 0.2 s after the last one, or in any case if `must` is
  * true. */
 bool srv_job_is_tell_due(srv_job_entry *e, bool must);
 void srv_job_wake(srv_job_entry *e); /* makes the readers look for new events or the end */
 void srv_job_events_free(srv_job_entry *e);
-/* Sends a comment, as a sign of life, to each reader that was sent nothing for heartbeat_ms. */
+/* Sends an empty comment, as a sign of life, to each reader that was sent nothing for
+ * heartbeat_ms. */
 void srv_job_beat(srv_job_entry *e, int64_t now_ns);
 
-/* job_train.c: runs a training job to its end on a job thread, within the memory of `reserve`. Adds
- * the trained model to the registry. ATTN_ECANCELED: the job was stopped (`stop` says why). */
+/* --- job_train.c and job_run.c --- */
+
+/* Runs a training job to its end on a job thread, within the memory of `reserve`. Adds the trained
+ * model to the registry. ATTN_ECANCELED: the job was stopped (`stop` says why). */
 attn_status srv_job_train(srv_job_entry *e, srv_reserve *reserve, attn_error *err);
-/* job_run.c: stores the run of `model`, which is called `name`, over the first pair of the
- * validation set. A failure is logged and told, and becomes the error of the job, which goes on. */
+/* Stores a run: a pass of `model`, which is called `name`, over the first pair of the validation
+ * set. A failure does not end the job: it is logged, told to the readers, and becomes the error of
+ * the job. */
 struct srv_train_run;
 void srv_job_store(srv_job_entry *e, const attn_model *model, const struct srv_train_run *run,
                    const char *name, srv_reserve *reserve);
-/* Loads the model of an ended job from its file into the registry. If the file is not a model, or there
- * is no room for it, this is logged, and becomes the error of the job if it has none. Returns 0, or
- * the errno value of trouble for which the file cannot be read now. */
+/* Loads the model of an ended job from its file into the registry. If the file is not a model, or
+ * there is no room for it, this is logged, and becomes the error of the job if the job has none.
+ * Returns 0. If the file cannot be read now, returns the errno value that says why. */
 int srv_job_restore_model(srv_job_entry *e);
-/* Tells the registry whether the model of the job with this id can be read. `failed`: the errno
- * value for which it cannot be read now; 0: it can be read, or the job has no model. */
+/* Tells the registry whether the model of the job with this id can be read. `failed` is the errno
+ * value that says why it cannot be read now, or 0 if it can be read or the job has no model. */
 void srv_job_await_model(srv_jobs *jobs, const char *id, int failed);
 
-/* job_experiment.c: runs an experiment to its end on a job thread, within the memory of `reserve`.
- * Stores the result in the job. ATTN_ECANCELED: the job was stopped. */
+/* --- job_experiment.c --- */
+
+/* Runs an experiment to its end on a job thread, within the memory of `reserve`. Stores the result
+ * in the job. ATTN_ECANCELED: the job was stopped. */
 attn_status srv_job_experiment(srv_job_entry *e, srv_reserve *reserve, attn_error *err);
 /* Returns an upper bound of the memory of an experiment with these settings, in bytes. */
 size_t srv_job_experiment_bytes(const srv_job_body *body, const double *values);
 enum { SRV_JOB_SUFFIX = 64 }; /* buffer size of the suffix of a file */
-/* Returns part i of a result with these pictures, and the suffix of its file: findings, text, then the
- * pictures. NULL: there are no more parts. */
+/* Returns part i of a result, and sets `suffix` to the suffix of the file of this part. The parts
+ * are the findings, the text, and then one for each of `pictures`. NULL: there is no part i. */
 srv_piece *srv_job_part(srv_job_result *result, const srv_strings *pictures, size_t i,
                         char suffix[SRV_JOB_SUFFIX]);
 /* Reads the result of an ended experiment from its files. `pictures` names its pictures; `files` is
- * as for srv_jobs_dir_get. The error of the job names the files with wrong contents, whose parts of
- * the result are then lost; the other parts are served. Returns 0, or the errno value of trouble for
- * which a file cannot be read now. */
+ * as for srv_jobs_dir_get. A file with wrong contents is named in the error of the job, and its
+ * part of the result is empty; the other parts are served. Returns 0. If a file cannot be read now,
+ * returns the errno value that says why. */
 int srv_job_restore_result(srv_job_entry *e, const srv_strings *pictures, const srv_strings *files);
 
-/* job_look.c. The caller has the lock, except of srv_look_thread. */
+/* --- job_look.c: looks and stores (jobs.h); the caller has the lock --- */
+
 enum { SRV_LOOK_RESULT = 2304 }; /* buffer size of the path of a result */
+/* Runs them, as the function of a thread. Called without the lock. */
 void *srv_look_thread(void *jobs);
 void srv_look_free(srv_job_entry *e);
 void srv_look_drop_body(srv_job_entry *e); /* frees the body that a job of the kind store keeps */
 void srv_look_ask(srv_job_entry *e);       /* notes that somebody has asked for the job now */
-/* Returns whether the request may read the job: by a key, or by the read token of a look's run. */
+/* Returns whether the request may read the job: with an API key, or with the read token of the run
+ * that a look is about. */
 bool srv_look_opens(const srv_job_entry *e, const srv_request *req);
-/* Cancels looks for which nobody asks, and forgets those that ended a while ago. */
+/* Cancels looks and stores for which nobody has asked for async_idle_ms. Removes ended ones after
+ * 600 s, or earlier while more than 64 ended ones are kept. */
 void srv_looks_tick(srv_jobs *jobs, int64_t now_ns);
-/* Writes the request of a look as a JSON object. */
+/* Writes the request that a look or a store does the work of, as a JSON object. */
 void srv_look_put_request(attn_json_text *j, const srv_job_entry *e);
-/* Writes the path of the answer of a look, or of the run that a job has stored; "": there is none. */
+/* Writes the path under which clients get the result: that of the answer of a look, or that of the
+ * run that a store has stored. "": the job is of another kind, or not done. */
 void srv_look_result(const srv_job_entry *e, char text[SRV_LOOK_RESULT]);
 
 #endif

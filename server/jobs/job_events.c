@@ -16,7 +16,7 @@ typedef struct srv_job_reader {
     srv_job_entry *job;
     uint64_t at;     /* number of the next event to send */
     int64_t sent_ns; /* when something was last sent */
-    bool beat;       /* send COMMENT if there is no event */
+    bool beat;       /* a sign of life is due: send COMMENT if there is no event */
 } reader;
 
 enum { TELL_NS = 200000000 }; /* least time between two progress events */
@@ -54,8 +54,8 @@ static void put_whole(attn_json_text *j, const void *number) {
 /* The members of a state event. */
 typedef struct state_event {
     int state;
-    bool looks;  /* it is of a look or a store, with `result` */
-    bool trains; /* it is of another job, with best_loss and model */
+    bool looks;  /* the job is a look or a store, and its events have `result` */
+    bool trains; /* the job is of another kind, and its events have best_loss and model */
     double best_loss;
     const char *model, *result, *run; /* NULL: none */
 } state_event;
@@ -129,7 +129,8 @@ const srv_field srv_job_event_answers[] = {
     {0},
 };
 
-/* Adds an event whose data is the object. An event of more than EVENT_TEXT bytes is left out. */
+/* Adds an event of this type, whose data is `object` as JSON with the members `rows`. Leaves out an
+ * event of more than EVENT_TEXT bytes. */
 static void tell(srv_job_entry *e, const char *type, const srv_field *rows, const void *object) {
     char text[ATTN_ESCAPE_MOST * EVENT_TEXT];
     int n = snprintf(text, sizeof text,
@@ -225,7 +226,8 @@ static long put_event(reader *r, char *to, size_t room, const char *text, size_t
     return (long)size;
 }
 
-/* The `read` of the stream: copies as many whole events to `to` as there are and as fit. */
+/* The `read` of the stream: copies as many whole events to `to` as there are and as fit. Returns
+ * their bytes. 0: there is no event now; -1: the stream ends. */
 static long read_events(srv_stream *s, char *to, size_t room) {
     reader *r = (reader *)s;
     srv_job_entry *e = r->job;

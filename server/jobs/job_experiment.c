@@ -139,9 +139,9 @@ static attn_status report_findings(work *w, const attn_findings *found, attn_err
     return ATTN_OK;
 }
 
-/* Reads a file of the result. If its contents are wrong, *data stays empty, and a sentence about it
- * is appended to the error of the job. If the file cannot be read now, returns the errno value,
- * else 0. */
+/* Reads the file <id><suffix> of the result. If its contents are wrong, leaves *data empty and
+ * appends a sentence about the file to the error of the job. Returns 0. If the file cannot be read
+ * now, returns the errno value that says why. */
 static int restore_file(srv_job_entry *e, const char *suffix, const srv_strings *files,
                         attn_arena *arena, srv_piece *data) {
     char said[ERROR_TEXT], text[ERROR_TEXT];
@@ -231,8 +231,8 @@ attn_status srv_job_experiment(srv_job_entry *e, srv_reserve *reserve, attn_erro
 
 /* --- for requests --- */
 
-/* Sets the problem that a job in this state has no result, or no picture of the name. `lost`: the
- * job had one, but its file is damaged. */
+/* Sets the problem that a job in this state has no result, or no picture of the name. `lost` says
+ * that the job had it, but that its file is damaged. */
 static void say_none(srv_request *req, const srv_job_entry *e, int state, bool lost) {
     if (lost)
         srv_problem(req, SRV_DAMAGED, NULL,
@@ -257,8 +257,8 @@ static void say_none(srv_request *req, const srv_job_entry *e, int state, bool l
 }
 
 /* Copies a part of the result into the request's arena, because the job may be deleted while the
- * answer is sent. `state` is that of the job. NULL: a problem is set, because memory ran out or the
- * part is empty; `lost`: it is empty because its file is damaged. */
+ * answer is sent. NULL: a problem is set: memory ran out, or the part is empty. For an empty part
+ * the job's `state`, and `lost` (its file is damaged), choose the problem. */
 static const srv_piece *copy_piece(srv_request *req, srv_job_entry *e, int state,
                                    const srv_piece *of, bool lost) {
     srv_piece *out = attn_arena_zeroed(req->arena, 1, sizeof *out);

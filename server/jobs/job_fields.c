@@ -30,7 +30,7 @@ static const srv_field *find_setting(const char *name) {
     return f;
 }
 
-/* Several experiments may have a setting of the same name; it gets one row, without a range, because
+/* Settings of several experiments with the same name share one row. Rows have no range, because
  * each experiment checks the ranges of its own settings. */
 void srv_job_fields_make(void) {
     const attn_experiment *e;
@@ -154,8 +154,8 @@ void srv_job_defaults(srv_job_body *body) {
     settings_init(&body->settings);
 }
 
-/* Refuses a field that belongs to jobs of the other kind. A training field may also be the name
- * of a setting of the experiment. */
+/* Refuses a field that belongs to jobs of the other kind. A setting of the experiment may have the
+ * same name as a training field; then the problem says where to send it. */
 static void refuse_field(srv_request *req, const srv_job_body *body, const char *name) {
     const attn_experiment *e =
         body->experiment < 0 ? NULL : attn_experiment_at((size_t)body->experiment);

@@ -1,9 +1,9 @@
 /* Jobs that do the work of one request. The handler of the route runs again, with a request that
  * this file makes. It keeps its answer with a stored run (the kind look), or it stores a run (the
- * kind store). In this file both are called looks. They have a thread of their own, so that none
- * waits for a training. Like requests, and unlike other jobs, they take memory as they need it and
- * compute on the pool of workers, where other work goes first. They are not written to jobs_dir:
- * after a restart a client has to send its request again. */
+ * kind store). In this file both kinds are called looks. Looks have a thread of their own, so that
+ * none waits for a training. Like requests, and unlike other jobs, they take memory as they need it
+ * and compute on the pool of workers, where other work goes first. They are not written to
+ * jobs_dir: after a restart a client has to send its request again. */
 #include "jobs/job.h"
 
 #include <math.h>
@@ -16,23 +16,23 @@
 #include "request/shared.h"
 
 enum {
-    LOOKS_MOST = 64, /* most looks that wait or run; also, most ended ones that are kept */
+    LOOKS_MOST = 64, /* most looks that wait or run; also most ended looks that are kept */
     ENDED_S = 600,   /* for how long an ended look is kept */
     TYPE_TEXT = 64,  /* buffer size of a media type */
 };
 
 struct srv_job_look {
     srv_outcome (*run)(srv_request *); /* the handler */
-    char *path, *query, *type, *param; /* of the request, in `text` */
-    char *key;                         /* in `text`; NULL: the job is not shared */
-    char *token;                       /* in `text`: read token of the run; "": none */
-    srv_kept_body body;                /* of the request, of a job of the kind store */
+    char *path, *query, *type, *param; /* of the request; these and the next two are in `text` */
+    char *key;                         /* key of the order (srv_job_order); NULL: none */
+    char *token;                       /* read token of the run that a look is about; "": none */
+    srv_kept_body body;                /* body of the request of a store */
     unsigned accept;                   /* the media type of the answer */
-    size_t route;                      /* index of the route, of srv_request.route */
-    double bytes;                      /* memory that the handler will take */
-    bool unwanted;                     /* it was cancelled because nobody had asked for it */
+    size_t route;                      /* the `route` of the request */
+    double bytes;                      /* bytes of memory that the handler will take */
+    bool unwanted;                     /* it was cancelled because nobody asked for it any more */
     int64_t asked_ns;                  /* when somebody last asked for it */
-    int64_t turn;                      /* when it began to run, in ns; -1: it has not */
+    int64_t turn;                      /* when it began to run (attn_now_ns); -1: it has not */
     char text[];
 };
 
@@ -152,8 +152,9 @@ static bool take_run(srv_job_entry *e, const srv_reply *reply) {
     return false;
 }
 
-/* Runs the handler. Returns the status that the reply stands for; *again: memory was short, and the
- * look must wait. A store does not wait if its work was already done. */
+/* Runs the handler. Returns the status that the reply stands for. Sets *again to whether memory was
+ * short, so that the look must wait and run again; a store whose run was already computed does
+ * not. */
 static attn_status answer_request(srv_job_entry *e, srv_request *req, bool *again,
                                   attn_error *err) {
     srv_app *app = e->jobs->app;
@@ -207,7 +208,7 @@ static attn_status run_handler(srv_job_entry *e, bool *again, attn_error *err) {
     return status;
 }
 
-/* Sets the state that follows from the end of the run. The caller has the lock. */
+/* Sets the state of a look whose handler has returned `status`. The caller has the lock. */
 static void settle_look(srv_job_entry *e, attn_status status, bool again, const attn_error *err) {
     if (again && status != ATTN_ECANCELED) {
         e->facts.state = SRV_JOB_QUEUED;
@@ -218,7 +219,8 @@ static void settle_look(srv_job_entry *e, attn_status status, bool again, const 
     srv_job_settle(e, status, err);
 }
 
-/* Returns when the last look of the owner has begun to run, as far as it is remembered; -1: never. */
+/* Returns when a look of the owner last began to run, as far as the list of jobs still has it
+ * (attn_now_ns); -1: never. */
 static int64_t last_turn(const srv_jobs *jobs, const char *owner) {
     int64_t last = -1;
     for (const srv_job_entry *e = srv_held_first(&jobs->list); e; e = srv_held_next(&e->held))
@@ -227,10 +229,10 @@ static int64_t last_turn(const srv_jobs *jobs, const char *owner) {
     return last;
 }
 
-/* Returns the queued look to run next: the oldest of the owner whose turn was longest ago, so that
- * no owner keeps the others waiting. A look whose memory is not free now is passed over: it may wait
- * for the memory of the bodies that those behind it keep. NULL: there is none; *waits: there is one
- * that is passed over. The caller has the lock. */
+/* Returns the queued look to run next: the oldest look of the owner whose last look began longest
+ * ago, so that no owner keeps the others waiting. Passes over a look whose memory is not free now,
+ * because it may wait for the memory of bodies that later looks keep. Sets *waits to whether a look
+ * was passed over. NULL: there is no look to run. The caller has the lock. */
 static srv_job_entry *next_look(srv_jobs *jobs, bool *waits) {
     srv_job_entry *first = NULL;
     int64_t longest = INT64_MAX;
@@ -325,9 +327,9 @@ static struct srv_job_look *look_of(const srv_request *req, const srv_job_order 
     return look;
 }
 
-/* Returns the look with this key, which may be NULL, that the owner has ordered before, if it waits
- * or runs. Sets *count to the number of looks that do, and *own to those of the owner. The caller has
- * the lock. */
+/* Returns the waiting or running look of the owner with this key. NULL: there is none, or `key` is
+ * NULL. Sets *count to the number of looks that wait or run, and *own to how many of these belong
+ * to the owner. The caller has the lock. */
 static srv_job_entry *find_look(const srv_jobs *jobs, const char *owner, const char *key,
                                 size_t *count, size_t *own) {
     srv_job_entry *found = NULL;
@@ -346,8 +348,9 @@ static srv_job_entry *find_look(const srv_jobs *jobs, const char *owner, const c
     return found;
 }
 
-/* Refuses a new look if there are too many. With API keys an owner may have as many as there are
- * places left, so that a place is left for whoever comes next. */
+/* Checks that there is a place for the look `fresh`: `count` looks wait or run, `own` of them of
+ * its owner. With API keys an owner may have only as many looks as there are places left, so that a
+ * place is left for whoever comes next. false: a problem is set. */
 static bool has_place(srv_request *req, const srv_job_entry *fresh, size_t count, size_t own) {
     if (count < LOOKS_MOST && (!*fresh->owner || own < LOOKS_MOST - count))
         return true;
@@ -362,7 +365,8 @@ static bool has_place(srv_request *req, const srv_job_entry *fresh, size_t count
                        LOOKS_MOST);
 }
 
-/* The caller has the lock. NULL: a problem is set. */
+/* Finds the look that the owner of `fresh` has ordered with the same key, or else adds `fresh` to
+ * the list. Holds it and returns it. NULL: a problem is set. The caller has the lock. */
 static srv_job_entry *find_or_add(srv_request *req, srv_jobs *jobs, srv_job_entry *fresh) {
     size_t count, own;
     srv_job_entry *e = find_look(jobs, fresh->owner, fresh->look->key, &count, &own);

@@ -1,4 +1,5 @@
-/* The run of a training job: a pass of the best model over the first pair of the validation set. */
+/* The stored run of a training job: a pass of its best model over the first pair of the validation
+ * set. */
 #include <string.h>
 
 #include "base/try.h"
@@ -7,13 +8,14 @@
 #include "request/shared.h"
 #include "store/run_plan.h"
 
-enum { STORE_BYTES = 1 << 20 }; /* arena limit for the problem of a run that is not stored */
+enum { STORE_BYTES = 1 << 20 }; /* arena limit of the request that stores the run */
 
 static attn_status no_memory(attn_error *err) {
     return attn_fail(err, ATTN_ENOMEM, "store", "no memory left for the run of the best model");
 }
 
-/* Makes a text of `n` ids, with `first` in front of them unless it is negative. */
+/* Makes a text of the `n` ids in `from`, with the id `first` in front of them unless it is
+ * negative. false: memory ran out, or an id has no token. */
 static bool make_run_text(const attn_model_config *config, const attn_tokenizer *words,
                           int32_t first, const int32_t *from, size_t n, attn_arena *arena,
                           attn_run_text *out) {
@@ -32,7 +34,8 @@ static bool make_run_text(const attn_model_config *config, const attn_tokenizer 
     return true;
 }
 
-/* Describes the run of these sites, after a pass over a batch of one pair. */
+/* Describes the run of the attention sites out->sites, which a pass over the batch of one pair has
+ * filled. */
 static attn_status describe_run(const attn_model *model, const srv_train_run *run, const char *name,
                                 const attn_batch *batch, const attn_model_outputs *out,
                                 attn_arena *arena, attn_run_source *source, attn_error *err) {
@@ -53,7 +56,7 @@ static attn_status describe_run(const attn_model *model, const srv_train_run *ru
                                                                                   : no_memory(err);
 }
 
-/* Makes the image in the arena. */
+/* Computes the run of the model over the first validation pair and makes its image in the arena. */
 static attn_status make_image(const srv_job_entry *e, const attn_model *model,
                               const srv_train_run *run, const char *name, attn_arena *arena,
                               attn_run_image *image, attn_error *err) {
@@ -72,8 +75,8 @@ static attn_status make_image(const srv_job_entry *e, const attn_model *model,
     return attn_run_image_new(&source, NULL, NULL, arena, image, err);
 }
 
-/* Sets the run of the job, or why there is none: as its error, in the log and as an event, whose
- * text is `code`. */
+/* Sets the run of the job to the one with this id. If `id` is NULL, says why there is no run:
+ * `text` becomes the error of the job and is logged, and an event names `code`. */
 static void settle_run(srv_job_entry *e, const char *id, const char *code, const char *text) {
     char line[128];
     if (!id)
@@ -90,7 +93,8 @@ static void settle_run(srv_job_entry *e, const char *id, const char *code, const
     pthread_mutex_unlock(&e->jobs->lock);
 }
 
-/* Stores the image. The store needs a request, for its owner and its problem. */
+/* Stores the image. srv_run_store takes the owner from a request and sets its problem there, so
+ * this function makes a request. */
 static void store_image(srv_job_entry *e, const attn_run_image *image) {
     attn_arena *arena = attn_arena_new(STORE_BYTES);
     srv_request req = {.app = e->jobs->app,

@@ -83,9 +83,10 @@ void srv_jobs_offer_turn(srv_jobs *jobs) {
 
 /* --- running jobs --- */
 
-/* Returns the oldest queued job after reserving its memory in `reserve`. NULL: no job is queued, or
- * its memory is not free now (*waits is true); later jobs do not overtake it. They overtake a job whose
- * checkpoint could not be read. The caller has the lock. */
+/* Returns the oldest queued job after reserving its memory in `reserve`. Passes over a job whose
+ * checkpoint could not be read until its again_ns. NULL: there is no such job, or its memory is not
+ * free now; then later jobs must wait, too. Sets *waits to whether a job is queued. The caller has
+ * the lock. */
 static srv_job_entry *next_job(srv_jobs *jobs, srv_reserve *reserve, bool *waits) {
     const int64_t now = attn_now_ns();
     srv_job_entry *e = srv_held_first(&jobs->list);
@@ -117,7 +118,7 @@ void srv_job_settle(srv_job_entry *e, attn_status status, const attn_error *err)
     }
 }
 
-/* Queues a job again whose checkpoint cannot be read now. */
+/* Queues a job again, because its checkpoint cannot be read now. */
 static void wait_for_checkpoint(srv_job_entry *e, const attn_error *err) {
     if (!e->again_ns)
         srv_log_event(e->jobs->log, SRV_LOG_WARN, "%s waits: its checkpoint %.250s", e->id,

@@ -19,8 +19,9 @@ typedef struct work {
     attn_control control;
     attn_model *made;  /* the model for the registry: a copy of the best one, without gradients */
     size_t made_bytes; /* memory of `made` */
-    bool has_file, sealed; /* of the model, in jobs_dir; sealed: it has checksums */
-    bool counted;          /* srv_models_count has counted made_bytes */
+    bool has_file;     /* the model has a file in jobs_dir */
+    bool sealed;       /* that file has checksums */
+    bool counted;      /* srv_models_count has counted made_bytes */
 } work;
 
 /* --- hooks of the training --- */
@@ -157,9 +158,9 @@ static void set_model(srv_job_entry *e, const char *id) {
     pthread_mutex_unlock(&e->jobs->lock);
 }
 
-/* Adds w->made and the tokenizers to the registry, which then owns them. The job names the model
- * before, so that whoever deletes it finds the job. false: out of memory, and the model is not
- * served. */
+/* Adds w->made and the tokenizers to the registry, which then owns them. Before that, sets the id
+ * of the model in the job, so that a deletion of the model finds the job. false: out of memory, and
+ * the model is not served. */
 static bool publish_model(work *w) {
     srv_job_entry *e = w->job;
     srv_model model = {.origin = SRV_MODEL_MADE,
@@ -171,7 +172,7 @@ static bool publish_model(work *w) {
                        .sealed = w->sealed};
     memcpy(model.id, w->name, sizeof model.id);
     memcpy(model.owner, e->owner, sizeof model.owner);
-    const bool keep = w->jobs->dir < 0; /* in jobs_dir the job has a file of its model */
+    const bool keep = w->jobs->dir < 0; /* else the model has a file in jobs_dir */
     set_model(e, w->name);
     if (!srv_models_adopt(w->jobs->models, &model, keep)) {
         set_model(e, "");

@@ -51,7 +51,8 @@ void srv_job_list_in(srv_jobs *jobs, srv_job_entry *e) {
     jobs->count += !e->look;
 }
 
-/* Computes an upper bound of the memory that a job needs. Fails if the body is invalid. */
+/* Computes an upper bound, in bytes, of the memory that a job needs. Fails if the body is
+ * invalid. */
 static attn_status bytes_of(const srv_job_body *body, size_t *bytes, attn_error *err) {
     double values[ATTN_EXPERIMENT_SETTINGS];
     if (body->kind == SRV_JOB_TRAIN)
@@ -61,7 +62,8 @@ static attn_status bytes_of(const srv_job_body *body, size_t *bytes, attn_error 
     return status;
 }
 
-/* Restores what an ended job has made. Returns 0 or the errno value of trouble. */
+/* Restores the model or the result of an ended job. Returns 0. If a file of it cannot be read now,
+ * returns the errno value that says why. */
 static int restore_made(srv_job_entry *e, const srv_job_facts *facts, const srv_strings *files) {
     int failed = 0;
     if (facts->model)
@@ -329,9 +331,9 @@ void srv_job_cancel(srv_job_entry *e) {
     atomic_store(&e->cancel, 1);
 }
 
-/* Deletes an ended job, which has this model ("": none). Without jobs_dir the model may have a file in
- * models_dir, which is then removed first. Returns 0, or an errno value, after which the job is still
- * there. */
+/* Deletes an ended job and its model, whose id is `model` ("": it has none). Without jobs_dir the
+ * model may have a file in models_dir; then the model is deleted first. Returns 0, or an errno
+ * value, after which the job is still there. */
 static int delete_ended(srv_jobs *jobs, srv_job_entry *e, const char *model) {
     int failed = *model && jobs->dir < 0 ? srv_models_drop(jobs->models, model) : 0;
     pthread_mutex_lock(&jobs->lock);
@@ -358,9 +360,9 @@ bool srv_jobs_end(srv_request *req, srv_job_entry *e, bool *ended) {
     return true;
 }
 
-/* Waits until a job that was cancelled has ended. One that is queued again, because memory was short
- * or the service ends, is cancelled again. false: the request must not wait any longer, and a problem
- * is set. */
+/* Waits until a job that was cancelled has ended. If the job is queued again, because memory was
+ * short or the service ends, cancels it again. false: the request must not wait any longer, and a
+ * problem is set. */
 static bool wait_for_end(srv_request *req, srv_job_entry *e) {
     attn_status status = ATTN_OK;
     attn_error err = {0};
@@ -386,8 +388,9 @@ bool srv_jobs_delete(srv_request *req, srv_job_entry *e) {
     return !failed || srv_problem_file(req, NULL, "the job cannot be deleted", failed);
 }
 
-/* Takes the model from the job, which says so before its file is removed. On a full disk the file is
- * removed all the same. Returns 0, or an errno value, after which the job still has the model. */
+/* Takes the model from the job. Writes the job's description without the model before it removes
+ * the model's file. If a full disk prevents that, removes the file first and writes the description
+ * then. Returns 0, or an errno value, after which the job still has the model. */
 static int take_model(srv_jobs *jobs, srv_job_entry *e) {
     e->facts.model = NULL;
     const int unsaved = srv_jobs_dir_save(jobs, e);

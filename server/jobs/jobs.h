@@ -1,10 +1,12 @@
-/* Jobs continue after the request that created them was answered. They are training runs and
- * experiments, and looks and stores (job_look.c), which do the work of a long request. This comment
- * describes training runs and experiments. The store keeps at most jobs_count jobs, ended ones included. At
- * most jobs_running of them run at a time, on threads of the store; the others wait in order of
- * creation. The memory of a job is reserved before it starts, and all running jobs together may
- * reserve jobs_bytes. Jobs compute at a low priority (jobs_nice) and, if there are at least two
- * workers, leave one processor to requests.
+/* Jobs continue after the request that created them was answered. They are of four kinds: training
+ * runs, experiments, looks and stores. A look or a store does the work of one long request: a look
+ * keeps an answer with a stored run, a store stores a run (job_look.c).
+ *
+ * The rest of this comment is about training runs and experiments. The store of jobs keeps at most
+ * jobs_count of them, ended ones included. At most jobs_running run at a time, on threads of the
+ * store; the others wait in order of creation. The memory of a job is reserved before it starts,
+ * and all running jobs together may reserve jobs_bytes. Jobs compute at a low priority (jobs_nice)
+ * and, if there are at least two workers, leave one processor to requests.
  *
  * Without the setting jobs_dir jobs live in memory. With it each job has files there:
  *
@@ -52,7 +54,7 @@ typedef enum srv_job_kind {
 
 extern const char *const srv_job_kinds[]; /* names of the kinds, ended by NULL */
 
-enum { SRV_JOB_SETTINGS = 63 }; /* most settings of all experiments together, each name once */
+enum { SRV_JOB_SETTINGS = 63 }; /* most different names of settings of all experiments */
 
 /* The settings of an experiment. */
 typedef struct srv_job_settings {
@@ -60,8 +62,7 @@ typedef struct srv_job_settings {
     double values[SRV_JOB_SETTINGS]; /* NaN: not given, use the value of the profile */
 } srv_job_settings;
 
-/* The decoded body of a request for a job (srv_job_fields): first the members of training jobs, then
- * those of all jobs, then those of experiments. */
+/* The decoded body of a request for a job (srv_job_fields). */
 typedef struct srv_job_body {
     srv_train_options train; /* must be first, because the decoder sets `given` at its start */
     bool store;              /* a training job stores a run of its best model */
@@ -72,12 +73,12 @@ typedef struct srv_job_body {
     srv_job_settings settings;
 } srv_job_body;
 
-/* The field table of bodies, in the order of srv_job_body. The rows before "checkpoint_every" affect
- * the trained model; the rows from there on do not. srv_job_fields_make lists the experiments and
- * their settings in it; call it once, before other threads use the table. */
+/* The field table of bodies, in the order of srv_job_body. The rows before "checkpoint_every"
+ * affect the trained model; the rows from there on do not. srv_job_fields_make lists the
+ * experiments and their settings in it; call it once, before other threads use the table. */
 extern const srv_field srv_job_fields[];
 void srv_job_fields_make(void);
-/* Returns whether a job of this kind has the field. */
+/* Returns whether requests for a job of this kind may have the field. */
 bool srv_job_has_field(srv_job_kind kind, const srv_field *f);
 void srv_job_defaults(srv_job_body *body);
 /* Checks that no field of a training job is given for an experiment, and no field of an experiment
@@ -88,9 +89,9 @@ bool srv_job_fits(srv_request *req, const srv_job_body *body);
 attn_status srv_job_values(const srv_job_body *body, double values[ATTN_EXPERIMENT_SETTINGS],
                            attn_error *err);
 
-/* Opens the model that the experiment analyses, if it wants one, and sets the hooks to it: the file
- * `path`, or the built-in model if that is "". The caller closes `file`, which is empty before, in any
- * case. */
+/* If the experiment analyses a model, opens the model and sets the members of `hooks` that name it.
+ * The model is that of the file `path`, or the built-in one if `path` is "". `file` must be zero
+ * before the call; the caller closes it even after an error. */
 attn_status srv_experiment_model(const attn_experiment *experiment, const char *path,
                                  attn_model_file *file, attn_experiment_hooks *hooks,
                                  attn_error *err);
@@ -114,54 +115,58 @@ typedef struct srv_job_order {
      * set. It keeps the answer with the stored run that the request is about, or it stores a run,
      * whose id it sets as the header X-Run-Id. */
     srv_outcome (*run)(srv_request *req);
-    const char *query; /* query string, at most SRV_JOB_QUERY bytes, in which nothing needs an
-                          escape in JSON */
-    const char *key;   /* equal keys have equal answers; NULL: the job is not shared */
-    const char *token; /* read token of the run of a look; NULL: none */
-    double bytes;      /* memory that the handler will reserve beside what the arena holds now */
+    const char *query; /* query string of at most SRV_JOB_QUERY bytes; needs no escapes in JSON */
+    /* An order of the same owner with an equal key gets this job while it waits or runs. NULL: no
+     * other order does. */
+    const char *key;
+    const char *token; /* read token of the run that a look is about; NULL: none */
+    double bytes;      /* bytes that the handler will reserve beside those in req->arena now */
     bool stores;       /* the handler stores a run; the job keeps the body of the request */
 } srv_job_order;
 enum { SRV_JOB_QUERY = 2048 };
-/* Returns the job that does the work of the request, and holds it: one that the owner of the
- * request has ordered before, or a new one. NULL: a problem is set. */
+/* Returns the job that does the work of the request, and holds it. This is a waiting or running job
+ * that the owner has ordered with the same key, or else a new one. NULL: a problem is set. */
 srv_job_entry *srv_jobs_order(srv_request *req, const srv_job_order *order);
 /* Returns whether a thread holds the store's lock while it writes to jobs_dir. The HTTP thread must
  * not wait for the disk, so requests for jobs then go to a request thread. */
 bool srv_jobs_is_writing(srv_jobs *jobs);
-/* Finds the job with this id and holds it until srv_jobs_release. A read token opens the looks at its
- * run. NULL: a problem is set. */
+/* Finds the job with this id and holds it until srv_jobs_release. The read token of a run opens the
+ * looks at that run. NULL: a problem is set. */
 srv_job_entry *srv_jobs_hold(srv_request *req, const char *id);
 void srv_jobs_release(srv_job_entry *job);
 const char *srv_job_id(const srv_job_entry *job);
 
-/* Cancels the job if it is queued or running, and tells whether it has ended. A running one ends soon.
- * false: the job belongs to another owner, and a problem is set. */
+/* Cancels the job if it is queued or running. Sets *ended to whether it has ended; a running job
+ * ends soon after the call. false: the job belongs to another owner, and a problem is set. */
 bool srv_jobs_end(srv_request *req, srv_job_entry *job, bool *ended);
 /* Ends the job, waits until it has ended, and deletes it with its model and files. false: the job
  * belongs to another owner, or cannot be deleted now, and a problem is set. */
 bool srv_jobs_delete(srv_request *req, srv_job_entry *job);
-/* Tells the store that the model with this id is being deleted. If a job made the model, the job is
- * without it from now on, and the model's file in jobs_dir is deleted. Returns 0, or an errno value,
+/* Tells the store that the model with this id is being deleted. If a job made the model, the job
+ * gives up the model, and the model's file in jobs_dir is deleted. Returns 0, or an errno value,
  * after which nothing has changed. */
 int srv_jobs_forget_model(srv_app *app, const char *model);
 
-extern const srv_field srv_job_answers[];       /* the schemas of descriptions of jobs */
-extern const srv_field srv_job_event_answers[]; /* and of their events */
+extern const srv_field srv_job_answers[];       /* schemas of the JSON of jobs */
+extern const srv_field srv_job_event_answers[]; /* schemas of the JSON of their events */
 /* Writes a job as a JSON object. */
 void srv_job_put(attn_json_text *j, srv_job_entry *job);
-/* Writes at most `limit` jobs that the request may see, in the order in which they were made,
- * behind the job `after` (NULL: from the first on), as elements of a JSON array that the caller has
- * begun. `next` becomes the id of the last of them if more follow, else "". false: the request sees
- * no job `after`. */
+/* Writes at most `limit` jobs that the request may see, in order of creation, as elements of a JSON
+ * array that the caller has begun. Starts after the job with the id `after`, or with the first job
+ * if `after` is NULL. `next` becomes the id of the last job that was written if more jobs follow,
+ * else "". false: there is no job `after` that the request may see. */
 bool srv_jobs_put_page(attn_json_text *j, const srv_request *req, const char *after, size_t limit,
                        char next[SRV_JOB_ID + 1]);
-/* Return copies in the request's arena: srv_job_findings of the result of an experiment, as text or
- * as JSON, and srv_job_picture of the SVG of one of its pictures. NULL: a problem is set. */
+/* Returns a copy of the findings of an experiment in the request's arena: as text for terminals if
+ * `text` is true, else as JSON. NULL: a problem is set. */
 const srv_piece *srv_job_findings(srv_request *req, srv_job_entry *job, bool text);
+/* Returns a copy of the SVG of a picture of an experiment in the request's arena. NULL: a problem
+ * is set. */
 const srv_piece *srv_job_picture(srv_request *req, srv_job_entry *job, const char *name);
-/* Opens a stream, in the request's arena, of the job's events after the event with the number
- * `after`; 0: of all events that are kept. The stream holds the job until it is closed. NULL: a
- * problem is set, or, without a problem, the job has ended and there are no such events. */
+/* Opens a stream of the job's events in the request's arena. It begins after the event with the
+ * number `after`, or with the oldest kept event if `after` is 0. The stream holds the job until it
+ * is closed. NULL: a problem is set, or, without a problem, the job has ended and has no such
+ * events. */
 srv_stream *srv_job_follow(srv_request *req, srv_job_entry *job, uint64_t after);
 
 /* Returns whether jobs_dir was removed while the store uses it. */

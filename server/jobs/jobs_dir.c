@@ -2,9 +2,9 @@
  * renamed into place. The directory is locked while a service uses it, because two services would
  * run the same jobs.
  *
- * A description is a line "attnd-job VERSION CHECKSUM" and a JSON object, of whose text the checksum
- * is the CRC32C, begun with the version. Its "files" are the suffixes and checksums of the files that
- * hold the result of an experiment. */
+ * A description is a line "attnd-job VERSION CHECKSUM" and a JSON object. CHECKSUM is the CRC32C of
+ * the object's text, with VERSION as the initial value. The member "files" lists the checksum and
+ * the suffix of each file that holds a part of an experiment's result. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -31,7 +31,7 @@ enum {
     NAME = 128,          /* buffer size of a file name */
     VERSION = 3,         /* of descriptions; no other one is read */
     FIRST_LINE = 64,     /* buffer size of the first line of a description */
-    DIGITS = 8,          /* of a checksum */
+    DIGITS = 8,          /* hexadecimal digits of a checksum */
 };
 
 bool srv_jobs_dir_path(const srv_jobs *jobs, const char *id, const char *suffix,
@@ -83,7 +83,8 @@ bool srv_jobs_dir_put(srv_jobs *jobs, const srv_job_entry *e, const char *suffix
     return jobs->dir < 0 || log_failure(jobs, e, write_file(jobs, e->id, suffix, "", data));
 }
 
-/* Writes an element of "files". A file of the result that could not be read is left out. */
+/* Writes an element of "files", for the file with this suffix. Leaves out a part of the result that
+ * could not be read. */
 static void put_sum(attn_json_text *j, const char *suffix, const srv_piece *piece) {
     char text[NAME];
     if (!piece->data)
@@ -113,7 +114,8 @@ static void put_description(attn_json_text *j, const srv_job_entry *e) {
     attn_json_object_end(j);
 }
 
-/* Makes the first line of a description of this version with this JSON. Returns its length. */
+/* Makes the first line of a description with this version and JSON. Returns the length of the
+ * line. */
 static size_t make_first_line(unsigned long version, const char *json, size_t size,
                               char line[FIRST_LINE]) {
     const uint32_t sum = attn_crc32c((uint32_t)version, json, size);
@@ -247,7 +249,8 @@ static char *read_file(const srv_jobs *jobs, const char *name, attn_arena *arena
     return data;
 }
 
-/* Returns whether `files`, of a description, has the file with these contents. */
+/* Returns whether `files`, the checksums of a description, lists the file with this suffix and
+ * these contents. */
 static bool is_listed(const srv_strings *files, const char *suffix, const srv_piece *data) {
     char sum[DIGITS + 2];
     snprintf(sum, sizeof sum, "%08x ", (unsigned)attn_crc32c(0, data->data, data->size));
@@ -286,8 +289,10 @@ static void set_aside(srv_jobs *jobs, const char *name, const char *why) {
                   moved ? "it is now " : "it stays", moved ? aside : "");
 }
 
-/* Checks the first line of a description, and by it the JSON. Returns NULL, or the reason why it is
- * not one. Sets *version to the version of the file and *json to the text behind the line. */
+/* Checks the first line of the text, and the JSON against the checksum in that line. Returns NULL,
+ * or the reason why the text is not a description. Sets *version to the version of the file and
+ * *json to the text behind the line. Text of version 2 has no such line; of it only *version is
+ * set. */
 static const char *check_description(const char *text, size_t size, unsigned long *version,
                                      const char **json) {
     char line[FIRST_LINE];
@@ -305,8 +310,9 @@ static const char *check_description(const char *text, size_t size, unsigned lon
                : "it is not as it was written: its checksum is not that of its bytes";
 }
 
-/* Reads and checks the description `name`. Returns 0 or an errno value; EBADMSG: it is not one, and
- * *why has the reason. Sets *version; of a file of another version nothing else is read. */
+/* Reads and checks the description in the file `name`. Returns 0 or an errno value. EBADMSG: the
+ * file is not a description, and *why says why. Sets *version; leaves *out as it is if the version
+ * is not VERSION. */
 static int read_description(const srv_jobs *jobs, const char *name, attn_arena *arena,
                             description *out, unsigned long *version, const char **why) {
     srv_request req = {.arena = arena};
@@ -326,9 +332,9 @@ static int read_description(const srv_jobs *jobs, const char *name, attn_arena *
     return srv_problem_is_memory(&req) ? ENOMEM : EBADMSG;
 }
 
-/* Restores the job whose description is the file `name`. A description with wrong contents is renamed
- * and logged, one of another version is only logged. Returns 0, or the errno value of trouble, after
- * which the job is to be read again. */
+/* Restores the job whose description is the file `name`. Renames and logs a description with wrong
+ * contents; only logs a description of another version. Returns 0. If a file of the job cannot be
+ * read now, returns the errno value that says why, and the job must be read again later. */
 static int restore_job(srv_jobs *jobs, const char *name, attn_arena *arena) {
     description d = {0};
     unsigned long version = VERSION;
@@ -360,7 +366,8 @@ static int add_job(srv_jobs *jobs, const char *name) {
 
 /* --- jobs that cannot be read for now --- */
 
-/* Notes the job as one to be read again. It counts as a job meanwhile. false: out of memory. */
+/* Notes that the job must be read again later. Until then it counts as a job of the store. false:
+ * out of memory. */
 static bool note_unread(srv_jobs *jobs, const char *name, int failed) {
     srv_job_unread *u = calloc(1, sizeof *u);
     if (!u)
@@ -392,8 +399,8 @@ void srv_jobs_dir_forget_unread(srv_jobs *jobs) {
     }
 }
 
-/* Only one thread changes the list of jobs that could not be read, so this one reads it without the
- * lock. */
+/* Only the thread that calls this function changes the list of unread jobs, so it may read the list
+ * without the lock. */
 void srv_jobs_dir_tick(srv_jobs *jobs, int64_t now_ns) {
     if (!jobs->unread || now_ns - jobs->tried_ns < JOB_RETRY_NS)
         return;
@@ -428,15 +435,15 @@ static bool begins_with_id(const char *name) {
            strspn(name + sizeof LEAD - 1, "0123456789abcdef") == SRV_JOB_ID - (sizeof LEAD - 1);
 }
 
-/* Returns whether there is no file <id><suffix> of the job to which the file belongs. */
+/* Returns whether there is no file <id><suffix>, where <id> is the id with which `file` begins. */
 static bool lacks_file(const srv_jobs *jobs, const char *file, const char *suffix) {
     char name[NAME];
     snprintf(name, sizeof name, "%.*s%s", SRV_JOB_ID, file, suffix);
     return srv_file_lacks(jobs->dir, name);
 }
 
-/* Removes a file whose job has no description. A deletion of the job has removed that first, and was
- * broken off. */
+/* Removes a file whose job has no description: a deletion of the job has removed the description
+ * first, and was then interrupted. */
 static void sweep_file(srv_jobs *jobs, const char *name) {
     const char *suffix = name + SRV_JOB_ID, *end = strrchr(suffix, '.');
     bool is_file = *suffix == '.' && strcmp(end, SRV_JOB_PICTURE) == 0;
@@ -451,7 +458,8 @@ static void sweep_file(srv_jobs *jobs, const char *name) {
                       strerror(errno));
 }
 
-/* Restores the job, or removes the file if it is left of one. Returns 0 or an exit code. */
+/* Handles a file of jobs_dir: restores the job if it is a description, and removes it if an
+ * interrupted write or deletion has left it. Returns 0 or an exit code. */
 static int restore_or_sweep(srv_jobs *jobs, const char *name) {
     if (!begins_with_id(name))
         return 0;

@@ -5,30 +5,31 @@
 #include "base/try.h"
 #include "jobs/jobs.h"
 
-#define PARAMETERS     7.0   /* floats for each: value, gradient, moments, best, model served */
+/* Floats for each parameter: value, gradient, moments, best value, and value in the served
+ * model. */
+#define PARAMETERS     7.0
 #define WORD_BYTES     512.0 /* for each word of a vocabulary, in memory and in a file buffer */
 #define PAIR_BYTES     160.0 /* for each sentence pair besides its words: offsets, random order */
-#define LINK_BYTES     12.0  /* for each target word: at most two links */
-#define FIXED_BYTES    (6.0 * (1 << 20))
-#define PASS_MARGIN    1.1   /* of the passes: what is left over in the chunks of arenas */
+#define LINK_BYTES     12.0  /* for each target word: at most two alignment links */
+#define FIXED_BYTES    (6.0 * (1 << 20)) /* whatever the options are */
+#define PASS_MARGIN    1.1   /* factor for the bytes of passes: arenas do not fill their chunks */
 #define SYMBOLS        768.0 /* symbols of a vocabulary of sub-words besides the merges */
-#define LEARNING_BYTES (32.0 * (1 << 20)) /* to count words and pairs of symbols */
+#define LEARNING_BYTES (32.0 * (1 << 20)) /* for learning sub-words: counts of words and pairs */
 
 #define MOST_BYTES 1e18 /* more than any machine has */
 
-/* --- what the corpora make, counted in up to a million pairs of each --- */
+/* --- what the corpora make, measured on up to a million pairs of each --- */
 
-/* The most different words of a side, special ones included. */
+/* The most different words on either side of the pairs of a corpus, special tokens included. */
 typedef struct side_words {
     double source, target;
 } side_words;
 
 static const side_words few = {320, 768}, large = {2048, 4864}, text = {2304, 5888};
 
-/* Names without a meaning that en-fr-text invents: how many there are, and the most that it says in
- * a word of the source. */
-#define NAMES      6912.0
-#define WORD_NAMES 0.008
+/* The task en-fr-text invents names without a meaning. */
+#define NAMES      6912.0 /* number of different names */
+#define WORD_NAMES 0.008  /* at most so many names for each source word */
 
 /* Returns the mean number of words of a source sentence. */
 static double mean_words(const srv_train_options *w) {
@@ -40,7 +41,8 @@ static bool translates(const srv_train_options *w) {
     return w->corpus.task == ATTN_EN_FR || w->corpus.task == ATTN_EN_FR_TEXT;
 }
 
-/* Returns an upper bound of the names among the training pairs: each is one of NAMES, at random. */
+/* Returns an upper bound of the number of different names in the training pairs, each of which is
+ * chosen from NAMES at random. */
 static double most_names(const srv_train_options *w) {
     const double said = WORD_NAMES * ((double)w->num_pairs * mean_words(w) + 5000);
     return w->corpus.task == ATTN_EN_FR_TEXT ? NAMES * (1 - exp(-said / NAMES)) : 0;
@@ -64,7 +66,8 @@ static double most_words(const srv_train_options *w, bool target) {
     return (second ? lexicon->target : lexicon->source) + most_names(w);
 }
 
-/* Returns the most tokens of a word in the mean of a sentence: few merges leave single characters. */
+/* Returns an upper bound of the mean number of tokens of a word in a sentence. With few merges most
+ * tokens are single characters. */
 static size_t word_tokens(const srv_train_options *w) {
     return !w->subwords ? 1 : w->subwords < 300 ? 8 : 3;
 }
@@ -79,8 +82,9 @@ static size_t least_target(size_t words) {
     return words - words / 3;
 }
 
-/* How many sentences are short: at most factor x + more of them are so short that the formula of
- * attn_corpus_options.skew gives the share x. en-fr-text has more than it says. */
+/* Bounds the share of short sentences. Where the formula of attn_corpus_options.skew says that a
+ * share x of the sentences is so short, at most factor * x + more of them are. lengths_of[1] is for
+ * en-fr-text, which makes more short sentences than other tasks. */
 typedef struct corpus_lengths {
     double factor, more;
 } corpus_lengths;
@@ -89,15 +93,15 @@ static const corpus_lengths lengths_of[2] = {{1.3, 0.05}, {2, 0.06}};
 
 /* --- passes --- */
 
-/* The bytes of the largest step of training, of the largest evaluation, and of the largest pass that
- * scores the model at the end. */
+/* The bytes of the largest step of training, of the largest evaluation, and of the largest scoring
+ * pass at the end. */
 typedef struct largest {
     double step, evaluation, score;
 } largest;
 
-/* Returns the bytes of a pass over B pairs of S and T tokens, and of the batch. Of a second attempt in
- * double, one attention of a step of training counts: where its numbers become so large, training
- * ends soon. */
+/* Returns the bytes of a pass over B pairs of S and T tokens, and of their batch. Attention whose
+ * numbers become too large is computed again in double. A training step counts such memory for one
+ * attention only, because training with such large numbers ends soon. */
 static double pass_bytes(const attn_model *model, size_t B, size_t S, size_t T,
                          attn_model_pass pass) {
     const attn_model_config *c = attn_model_configuration(model);
@@ -114,10 +118,11 @@ static double pass_bytes(const attn_model *model, size_t B, size_t S, size_t T,
            4 * n * (s + 2 * t + s * t + 2);
 }
 
-/* Returns the most pairs of a batch, of `count` pairs in all, whose longest sentences have `words`
- * words and `room` tokens on both sides: those that fit, but not more than are that short among the
- * pairs that attn_epoch_new sorts together. Lengths are random, so four standard deviations are
- * added. */
+/* Returns an upper bound of the pairs in a batch whose longest source sentence has `words` words
+ * and whose longest pair has `room` tokens on both sides together. `count` is the number of all
+ * pairs. A batch has at most the pairs that fit into batch_tokens, and at most the pairs that are
+ * so short among those that attn_epoch_new sorts together. The number of the latter is random, so
+ * four standard deviations are added to it. */
 static size_t most_pairs(const srv_train_options *w, size_t count, size_t words, size_t room) {
     const corpus_lengths *l = &lengths_of[w->corpus.task == ATTN_EN_FR_TEXT];
     const double lengths = (double)(w->corpus.longest - w->corpus.shortest + 1);
@@ -131,8 +136,8 @@ static size_t most_pairs(const srv_train_options *w, size_t count, size_t words,
     return (size_t)fmin((double)count, fmax(1, most));
 }
 
-/* Raises the bytes to those of batches whose longest sentences have `words` words, or S and T
- * tokens. */
+/* Raises *out to the bytes of batches whose longest sentences have `words` source words, S source
+ * tokens and T target tokens. S or T is 0 if the model does not read that side. */
 static void raise_to(const srv_train_options *w, const attn_model *model, size_t words, size_t S,
                      size_t T, largest *out) {
     const bool guides = w->loop.guidance > 0 || w->loop.diversity > 0;
@@ -149,9 +154,9 @@ static void raise_to(const srv_train_options *w, const attn_model *model, size_t
                                           pass_bytes(model, 1, S, 2 * S + 10, search));
 }
 
-/* Computes the bytes of a step of training and of an evaluation, which are in memory at the same
- * time, or of the scores at the end if they are more: the most of all lengths that sentences can
- * have. */
+/* Returns an upper bound of the bytes of all passes, over all lengths that sentences can have:
+ * those of a step of training and of an evaluation, which are in memory at the same time, or those
+ * of the scoring at the end if they are more. */
 static double passes_bytes(const srv_train_options *w, const attn_model *model) {
     const attn_dataset_kind kind = attn_dataset_kind_of(&w->model);
     const size_t tokens = word_tokens(w);
@@ -170,8 +175,8 @@ static double passes_bytes(const srv_train_options *w, const attn_model *model) 
     return PASS_MARGIN * fmax(found.step + found.evaluation, found.score);
 }
 
-/* Returns the bound of the memory. `parameters` is the number of the model's parameters, and
- * `tables` the bytes of its other tables. */
+/* Returns an upper bound, in bytes, of the memory of a training run. `parameters` is the number of
+ * the model's parameters, and `tables` the bytes of its other tables. */
 static double run_bytes(const srv_train_options *w, const attn_model *model, double parameters,
                         double tables) {
     const double words = mean_words(w), tokens = (double)word_tokens(w);
@@ -185,7 +190,8 @@ static double run_bytes(const srv_train_options *w, const attn_model *model, dou
 
 /* --- checks --- */
 
-/* Checks the options of the corpus by making one sentence pair of each part. */
+/* Checks the options of the corpus by making one sentence pair for each of training, validation and
+ * held-out data. */
 static attn_status check_corpus(const srv_train_options *w, attn_error *err) {
     attn_arena *arena = attn_arena_new((size_t)1 << 26);
     attn_pair *pair = arena ? attn_arena_zeroed(arena, 1, sizeof *pair) : NULL;
@@ -198,7 +204,7 @@ static attn_status check_corpus(const srv_train_options *w, attn_error *err) {
     return status;
 }
 
-/* Computes the bytes of a run with this configuration. */
+/* Computes an upper bound, in bytes, of the memory of a training run with this configuration. */
 static attn_status bytes_of(const srv_train_options *w, const attn_model_config *config,
                             size_t *bytes, attn_error *err) {
     size_t all, values;

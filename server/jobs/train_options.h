@@ -1,5 +1,5 @@
-/* The options of a training run. One table, srv_job_fields, describes them both for the command line
- * of `attnd train` (--batch-tokens) and for bodies of POST /v1/jobs ("batch_tokens"). */
+/* The options of a training run. One table, srv_job_fields, describes them both for the command
+ * line of `attnd train` (--batch-tokens) and for bodies of POST /v1/jobs ("batch_tokens"). */
 #ifndef SRV_TRAIN_OPTIONS_H
 #define SRV_TRAIN_OPTIONS_H
 
@@ -26,16 +26,17 @@ typedef struct srv_train_options {
 
 void srv_train_defaults(srv_train_options *options);
 
-/* Returns whether a field is an option of the model that descriptions leave out, because it has its
- * default (ATTN_OF_CHANGED). `options` is part of the struct that the field belongs to. */
+/* Returns whether a field of srv_job_fields is left out of descriptions: it is a setting of the
+ * model that is written only if it differs from its default (ATTN_OF_CHANGED), and it does not
+ * differ. */
 bool srv_train_leaves_out(const srv_train_options *options, const srv_field *field);
 /* Writes the options that affect the trained model as "task=copy large=false …". A checkpoint
  * stores this text, so that training cannot be continued with other options. */
 void srv_train_say(const srv_train_options *options, char said[SRV_TRAIN_TEXT]);
 
-/* Checks the options, and sets *bytes to an upper bound of the memory of a run on one thread: model,
- * optimizer moments, data set, forward and backward passes, file buffers. Errors: ATTN_EVALUE,
- * ATTN_EARG and ATTN_ELIMIT (err->where names the option), and ATTN_ENOMEM. */
+/* Checks the options, and sets *bytes to an upper bound of the memory of a training run on one
+ * thread: model, optimizer moments, data set, forward and backward passes, file buffers. Errors:
+ * ATTN_EVALUE, ATTN_EARG and ATTN_ELIMIT (err->where names the option), and ATTN_ENOMEM. */
 attn_status srv_train_check(const srv_train_options *options, size_t *bytes, attn_error *err);
 
 #endif

@@ -19,7 +19,7 @@ enum {
     NUMBER_TEXT = 40, /* buffer size of a number's text */
 };
 
-/* The options of the corpus as metadata, and the texts to which the metadata point. */
+/* The options of the corpus as metadata of a model file, and the texts of their values. */
 typedef struct corpus_texts {
     char numbers[CORPUS_KEYS][NUMBER_TEXT];
     attn_metadata rows[CORPUS_KEYS + 1];
@@ -144,17 +144,18 @@ static attn_status resume_run(srv_train_run *run, attn_error *err) {
     return ATTN_OK;
 }
 
-/* Returns what the model of the options learns from. */
+/* Returns the kind of data from which the model of the options learns. */
 static attn_dataset_kind kind_of(const srv_train_run *run) {
     return attn_dataset_kind_of(&run->options.model);
 }
 
-/* Returns whether a vocabulary is of sub-words; classes are whole words. */
+/* Returns whether the vocabulary `v` consists of sub-words. A vocabulary of classes never does. */
 static bool has_subwords(const srv_train_run *run, const attn_tokenizer *v) {
     return run->options.subwords && !(v == run->file.target && kind_of(run) == ATTN_DATA_CLASSES);
 }
 
-/* Adds a side of the pair to a vocabulary: its words or, for sub-words, its text. */
+/* Counts the words of one side of the pair in the vocabulary `to`, or the text of that side if the
+ * vocabulary consists of sub-words. */
 static attn_status add_side(const srv_train_run *run, const attn_pair *pair, bool target,
                             attn_tokenizer *to, attn_arena *scratch, attn_error *err) {
     if (!has_subwords(run, to))
@@ -184,8 +185,8 @@ static attn_status settle_vocabulary(const srv_train_run *run, attn_tokenizer *v
                : attn_tokenizer_settle(v, (size_t)run->options.minimum, 0, err);
 }
 
-/* Makes the vocabularies from the words of all training pairs. A decoder alone has one, of the
- * sources of pairs. */
+/* Makes the vocabularies from the words of all training pairs. A decoder alone has one vocabulary,
+ * which is made from the source sentences. */
 static attn_status count_words(srv_train_run *run, const attn_control *control, attn_error *err) {
     attn_model_file *file = &run->file;
     attn_pair *pair = attn_arena_zeroed(run->arena, 1, sizeof *pair);

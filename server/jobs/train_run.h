@@ -12,28 +12,29 @@ typedef struct srv_train_run {
     const char *init;          /* model file to start from; "": a new model with random values */
     const char *out;           /* file for the best model; "": do not write it */
     const char *checkpoint;    /* file for the checkpoint; "": do not write it */
-    char said[SRV_TRAIN_TEXT]; /* srv_train_say and `init`; must be the same to continue a run */
+    char said[SRV_TRAIN_TEXT]; /* text of srv_train_say and `init`, which a checkpoint must match */
     attn_arena *arena;         /* holds corpus, state and data sets */
     attn_corpus *corpus;
     attn_model_file file; /* the model and the vocabularies */
     attn_training_state state;
     attn_dataset train, validation; /* the sentence pairs as word ids */
-    int failed; /* errno value of trouble for which the checkpoint cannot be read now; 0: none */
+    int failed; /* errno value that says why the checkpoint cannot be read now; else 0 */
 } srv_train_run;
 
 /* Prepares the run. The caller has set options, init, out and checkpoint, and the other members to
- * zero. `resume`: continue from the checkpoint if the file exists; *resumed says whether it did.
- * `control` can cancel the reading of the corpus. Errors: ATTN_EARG if the checkpoint was made with
- * other options, and the errors of the library's functions that make corpus, model and data. The
- * caller must call srv_train_close in any case. */
+ * zero. If `resume` is true and the checkpoint exists, the run continues from it. Sets *resumed to
+ * whether it does. `control` can cancel the reading of the corpus. Errors: ATTN_EARG if the
+ * checkpoint was made with other options, and the errors of the library's functions that make
+ * corpus, model and data. The caller must call srv_train_close in any case. */
 attn_status srv_train_prepare(srv_train_run *run, bool resume, const attn_control *control,
                               bool *resumed, attn_error *err);
 void srv_train_close(srv_train_run *run);
 
-/* The first one writes the checkpoint and, if its step is the best so far, the best model; the second
- * one writes the best model. Without a file name they write nothing. */
+/* Writes the checkpoint and, if its step is the best so far, the best model. Writes nothing if
+ * run->checkpoint is "". */
 attn_status srv_train_write_checkpoint(srv_train_run *run, const attn_training_state *state,
                                        attn_error *err);
+/* Writes the best model. Writes nothing if run->out is "". */
 attn_status srv_train_write_best(srv_train_run *run, attn_error *err);
 
 #endif
