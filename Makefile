@@ -62,7 +62,7 @@ UNIT_SRC   := $(filter-out $(UNUSED),$(sort $(wildcard tests/unit/test_*.c tests
 LIB_OBJ    := $(LIB_SRC:%.c=$(BUILD)/obj/%.o) $(if $(filter lib/number/%,$(LIB_SRC)),$(BUILD)/gen/number_powers.o)
 SERVER_OBJ := $(SERVER_SRC:%.c=$(BUILD)/obj/%.o) $(if $(filter lib/corpus/%,$(SERVER_SRC)),$(BUILD)/gen/lexicon.o)
 SERVER_LIB := $(filter-out $(BUILD)/obj/server/main.o,$(SERVER_OBJ))
-EMBEDDED   := $(sort $(wildcard config/attnd.json config/examples/*.json config/models/*.safetensors server/api/service/answers.json server/api/service/schemas.json))
+EMBEDDED   := $(sort $(wildcard config/attnd.json config/examples/*.json config/models/*.safetensors server/api/service/answers.json))
 EMBED_OBJ  := $(BUILD)/gen/embedded.o
 UNIT_BIN   := $(UNIT_SRC:tests/%.c=$(BUILD)/tests/%)
 
@@ -295,7 +295,7 @@ $(WEB)/dist/index.html: $(WEB_SRC) lib/draw/colour.c | $(WEB)/modules
 	@rm -rf $(@D)
 	@if [ -e $(WEB)/modules ]; then node server/web/build.mjs $(@D); fi
 
-# Configuration, examples, schemas and the page, embedded in the daemon so that it starts from any folder.
+# Configuration, examples and the page, embedded in the daemon so that it starts from any folder.
 $(BUILD)/gen/embedded.S: server/system/embed.sh $(EMBEDDED) $(PAGE)
 	@mkdir -p $(@D)
 	@sh $< $(EMBEDDED) $$(find $(WEB)/dist -type f 2>/dev/null | LC_ALL=C sort) > $@

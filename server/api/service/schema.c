@@ -1,12 +1,9 @@
-/* Writes JSON schemas for openapi.json. Schemas of bodies are made from field tables. Schemas of
- * answers and of tensors are in schemas.json, which is embedded. An optional field may also be
- * null, which counts as absent. */
+/* Writes the JSON schemas of bodies for openapi.json from their field tables. An optional field may
+ * also be null, which counts as absent. */
 #include "api/service/schema.h"
 
 #include <float.h>
 #include <string.h>
-
-#include "system/embedded.h"
 
 /* Writes "type": "integer" or, if nullable, "type": ["integer", "null"]. */
 static void put_type(attn_json_text *j, const char *type, bool nullable) {
@@ -346,50 +343,6 @@ void srv_schema_parameter(attn_json_text *j, const srv_field *f) {
     attn_json_object_end(j);
 }
 
-/* --- schemas.json: the schemas that do not come from field tables --- */
-
-#define FILE_NAME "server/api/service/schemas.json"
-
-static const char *file_text(void) {
-    for (const srv_file *f = srv_embedded; f->name; f++)
-        if (strcmp(f->name, FILE_NAME) == 0)
-            return f->data;
-    return "{}";
-}
-
-/* Returns a copy of the text without white space outside of strings. */
-static char *compact(const char *text, attn_arena *arena) {
-    char *to = attn_arena_text(arena, text, strlen(text)), *out = to;
-    bool quoted = false;
-    for (const char *c = text; to && *c; c++) {
-        if (*c == '"' && (c == text || c[-1] != '\\'))
-            quoted = !quoted;
-        if (quoted || !strchr(" \n", *c))
-            *out++ = *c;
-    }
-    if (to)
-        *out = 0;
-    return to;
-}
-
-/* Returns the end of a JSON value: the comma or brace after it. */
-static char *value_end(char *at) {
-    bool quoted = false;
-    for (int depth = 0; *at; at++) {
-        if (*at == '"' && at[-1] != '\\')
-            quoted = !quoted;
-        if (quoted)
-            continue;
-        if (*at == '{' || *at == '[')
-            depth++;
-        else if (depth == 0 && (*at == ',' || *at == '}'))
-            break;
-        else if (*at == '}' || *at == ']')
-            depth--;
-    }
-    return at;
-}
-
 static void put_codes(attn_json_text *j) {
     const char *names[SRV_CODE_COUNT + 1] = {NULL};
     for (size_t i = 0; i < SRV_CODE_COUNT; i++)
@@ -403,16 +356,4 @@ static void put_codes(attn_json_text *j) {
 void srv_schema_components(attn_json_text *j) {
     srv_schema_tensors(j);
     put_codes(j);
-    char *at = compact(file_text(), j->arena);
-    if (!at) {
-        j->failed = true;
-        return;
-    }
-    while (at[1] == '"') { /* `at` is the opening brace or a comma */
-        char *name = at + 2, *quote = strchr(name, '"'), *end = value_end(quote + 2);
-        *quote = 0;
-        attn_json_key(j, name);
-        attn_json_raw(j, quote + 2, (size_t)(end - (quote + 2)));
-        at = end;
-    }
 }

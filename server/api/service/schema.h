@@ -1,5 +1,5 @@
 /* JSON schemas (2020-12) for openapi.json. Schemas of bodies come from field tables, schemas of
- * answers from the rows that write them (wire/answer.h) and from schemas.json. */
+ * answers from the rows that write them (wire/answer.h). */
 #ifndef SRV_SCHEMA_H
 #define SRV_SCHEMA_H
 
@@ -15,7 +15,7 @@ void srv_schema_answers(attn_json_text *j, const srv_field *schemas);
 /* Writes the schemas of tensors and of the files that hold them. */
 void srv_schema_tensors(attn_json_text *j);
 /* Writes the members of components.schemas that bodies and answers refer to: tensors and the codes
- * of problems, and those of schemas.json. */
+ * of problems. */
 void srv_schema_components(attn_json_text *j);
 
 #endif
