@@ -1,6 +1,6 @@
-/* A decoded body: the JSON of a request, and the tensors that were sent beside it. server/wire makes it
- * from containers and query strings. Problems point to the body that the client has sent, so a
- * decoded body also tells where each of its values came from. */
+/* A decoded body: the JSON of a request, and the tensors that were sent beside it. server/wire
+ * makes it from containers and query strings. Problems point to the body that the client has sent,
+ * so a decoded body also tells where each of its values came from. */
 #ifndef SRV_DECODED_BODY_H
 #define SRV_DECODED_BODY_H
 
@@ -28,8 +28,9 @@ struct srv_decoded_body {
     const attn_named_tensor *tensors;
     size_t count;
     srv_beyond beyond; /* for tensors that were read from JSON (Open Inference) */
-    /* Problems must point to the body that the client has sent. Finds the origin of the value that
-     * stands at `pointer` in `text`. NULL: both have the same pointers. */
+    /* Writes to *out where the value at `pointer` in `text` stands in the body that the client has
+     * sent, because problems must point to that body. NULL if the client's body has the value at
+     * the same pointer. */
     void (*place)(const srv_decoded_body *body, const char *pointer, srv_origin *out);
 };
 

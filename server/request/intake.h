@@ -13,19 +13,20 @@
 struct srv_intake {
     /* Takes a piece of the body. Runs on the HTTP thread and must not wait. If there would be no
      * room for another piece, it calls `suspend`, and some thread calls `resume` when there is room
-     * again. After `suspend` it still gets the chunks that libmicrohttpd has received already; this
-     * piece and those have at most connection_bytes. false: the piece was not taken, and a problem is
-     * set. */
+     * again. After `suspend`, `take` is still called with the bytes that libmicrohttpd has received
+     * already. Those and the present piece are at most connection_bytes together. false: the piece
+     * was not taken, and a problem is set. */
     bool (*take)(srv_intake *intake, srv_request *req, const char *data, size_t size);
     void (*drop)(srv_intake *intake); /* discards what was taken; must not wait */
-    uint64_t most;                    /* largest body, in bytes */
-    const char *setting;              /* the setting that says so */
+    uint64_t most;                    /* largest body that is accepted, in bytes */
+    const char *setting;              /* name of the setting that bounds `most`, for problems */
     size_t memory;                    /* bytes of memory that the intake holds at most */
 
-    /* Set by server/http, and called with `sender`. The intake calls `suspend` only from `take`. It
-     * returns false if the connection cannot be suspended, because the service is shutting down.
-     * Each call that returned true is followed by one call of `resume`, on any thread. The intake
-     * holds a lock during both, so that the one is not called before the other has ended. */
+    /* server/http sets these three members. The intake passes `sender` to both functions. It calls
+     * `suspend` only from `take`. `suspend` returns false if the connection cannot be suspended,
+     * because the service is shutting down. After each call that returned true the intake calls
+     * `resume` once, on any thread. It holds a lock during both calls, so that `resume` does not
+     * begin before `suspend` has returned. */
     bool (*suspend)(void *sender);
     void (*resume)(void *sender);
     void *sender;

@@ -34,23 +34,23 @@ typedef struct problem_limit {
     const char *setting;
 } problem_limit;
 
-/* What the body of a problem says. */
+/* What the body of a problem says. NULL: the body lacks this member. */
 typedef struct said {
     const srv_problem_row *row;
     int status;
     const char *detail;
-    const char *id;             /* of the request; NULL or "": `path` takes its place */
-    const char *path;           /* NULL: none */
-    const char *pointer;        /* NULL: none */
-    const problem_limit *limit; /* NULL: none */
-    bool infers;                /* with `error` */
+    const char *id; /* of the request; NULL or "": `path` is the instance */
+    const char *path;
+    const char *pointer;
+    const problem_limit *limit;
+    bool infers; /* the request is one of the Open Inference Protocol: adds the member `error` */
 } said;
 
-/* Room for a body: every text may be cut and escaped. */
+/* Room for the longest body: texts of these lengths in which every byte is escaped. */
 typedef char
     body_text[256 + ATTN_ESCAPE_MOST * (2 * TEXT_MOST + POINTER_MOST + INSTANCE_MOST + 256)];
 
-/* Writes a member with at most `most` bytes of the text behind the prefix. */
+/* Writes the member `key`, a string: the prefix and then at most `most` bytes of the text. */
 static void put_member(attn_json_text *j, const char *key, const char *prefix, const char *text,
                        size_t most) {
     attn_json_key(j, key);
@@ -97,9 +97,10 @@ const char *srv_problem_example(attn_arena *arena, srv_code code) {
     return attn_arena_text(arena, j.data, j.size - 1);
 }
 
-/* Returns the pointer to a query parameter for a pointer into the decoded struct, if the request has a
- * query string (wire/query.c). There a field of an object is a parameter of its own, so "/axes/columns"
- * becomes "/columns", and a list is one text, so "/heads/0" becomes "/heads". */
+/* Turns a pointer into the decoded JSON into a pointer to the query parameter, if the fields of the
+ * request come from its query string (wire/query.c). In a query string a field of a nested object
+ * is a parameter of its own, so "/axes/columns" becomes "/columns"; and a list is one text, so
+ * "/heads/0" becomes "/heads". Returns `pointer` itself or a text in `text`. */
 static const char *place_in_query(const srv_request *req, const char *pointer,
                                   char text[POINTER_MOST]) {
     const char *inner = pointer && *pointer ? strchr(pointer + 1, '/') : NULL;
@@ -259,7 +260,8 @@ static srv_code code_of(attn_status status) {
     return SRV_INTERNAL;
 }
 
-/* Returns the rest of the place behind the path `from`. NULL: the place does not begin with it. */
+/* Returns what follows the path `from` in the place `where`: "0/key" for "labels/0/key" and
+ * "labels". NULL: the place does not begin with this path. */
 static const char *behind_steps(const char *where, const char *from) {
     const size_t n = strlen(from);
     if (strncmp(where, from, n) != 0 || (n && where[n] && where[n] != '/'))

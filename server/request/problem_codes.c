@@ -1,6 +1,7 @@
 #include "request/problem_codes.h"
 
-/* The constant body has `error` on every route, since it does not depend on the request. */
+/* `bare`, the constant body, has the member `error` of the Open Inference Protocol on every route,
+ * because it does not depend on the request. */
 #define ROW(code, name_, title_, meaning_, remedy_, ...)                                           \
     {                                                                                              \
         .status = code, .name = name_, .title = title_, .meaning = meaning_, .remedy = remedy_,    \

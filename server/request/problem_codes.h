@@ -11,16 +11,16 @@ typedef struct srv_problem_row {
     const char *bare;    /* a constant body, for when the arena of a request is used up */
     const char *meaning; /* a sentence: when the problem occurs */
     const char *remedy;  /* a sentence: what the client, or who runs the service, can do */
-    /* An example: its detail, the pointer and the setting with its limit; NULL: none */
+    /* An example of such a problem. NULL: the example lacks this member. */
     const char *detail, *pointer, *setting;
-    double limit;
+    double limit; /* the limit that the example states, if it has `setting` */
 } srv_problem_row;
 
-/* Returns the row of a code; that of SRV_INTERNAL for a number that is no code. */
+/* Returns the row of a code. For a number that is no code, returns the row of SRV_INTERNAL. */
 const srv_problem_row *srv_problem_row_of(srv_code code);
 
-/* Returns the example of a code as the JSON object that such a problem has as its body. NULL: memory
- * ran out. */
+/* Returns the example of a code as the JSON object that such a problem has as its body. NULL:
+ * memory ran out. */
 const char *srv_problem_example(attn_arena *arena, srv_code code);
 
 #endif

@@ -11,9 +11,9 @@
 typedef struct srv_app srv_app;                   /* shared.h */
 typedef struct srv_config srv_config;             /* config/config.h */
 typedef struct srv_decoded_body srv_decoded_body; /* request/decoded_body.h */
-typedef struct srv_parts srv_parts;
-typedef struct srv_stream srv_stream; /* stream.h */
-typedef struct srv_intake srv_intake; /* intake.h */
+typedef struct srv_parts srv_parts;               /* wire/container.h */
+typedef struct srv_stream srv_stream;             /* stream.h */
+typedef struct srv_intake srv_intake;             /* intake.h */
 
 #define SRV_OCTETS "application/octet-stream"
 
@@ -60,8 +60,9 @@ typedef struct srv_reply {
     size_t size;             /* bytes of the body; of a stream: the bytes sent so far */
     const srv_piece *pieces; /* NULL: the body is not a list of pieces */
     size_t piece_count;
-    srv_stream *stream;     /* NULL: the body is not a stream */
-    srv_piece gzip, brotli; /* the body encoded earlier; data NULL: there is none */
+    srv_stream *stream; /* NULL: the body is not a stream */
+    /* The body in these content codings, if it was encoded beforehand; data NULL: it was not. */
+    srv_piece gzip, brotli;
     srv_header headers[SRV_REPLY_HEADERS];
     size_t header_count;
 } srv_reply;
@@ -86,12 +87,12 @@ struct srv_request {
     int64_t wait_s;            /* Prefer: wait, in seconds; -1: none */
     const char *host;          /* header Host; NULL: none */
     bool secure;               /* received over TLS */
-    bool forwarded;            /* a proxy has passed it on: it has X-Forwarded-For */
+    bool forwarded;            /* a proxy has passed the request on: it has X-Forwarded-For */
     /* Name of the client's API key, or of the key whose run the read token opens; NULL: the service
      * has no keys. */
     const char *owner;
-    const char *read_token;   /* token=… of the query, in place of a key; NULL: there is none */
-    bool admin;               /* an admin key, or a service without keys on a local address */
+    const char *read_token;   /* token=… of the query, sent in place of a key; NULL: none */
+    bool admin;               /* the key is an admin key, or without keys the client is local */
     const char *infer_header; /* header Inference-Header-Content-Length; NULL: none */
     unsigned accept;          /* SRV_ACCEPT_* bits of the media types that the client accepts */
     const char *body;         /* body_size bytes, followed by a NUL */
@@ -103,17 +104,19 @@ struct srv_request {
     srv_parts *parts;  /* where the JSON writer puts tensors; NULL: into the JSON text */
     bool own_deadline; /* the deadline is the client's (timeout_ms), not request_timeout_ms */
     bool only_400;     /* problems of status 422 get status 400 instead (for /v2) */
-    /* The handler runs on the HTTP thread and may return SRV_DEFER. Also set by jobs that compute
-     * on a thread of their own and not on the pool. */
+    /* The handler runs on the HTTP thread and may return SRV_DEFER. Jobs that compute on a thread
+     * of their own set this too, because it keeps the handler from using the pool. */
     bool in_place;
-    /* A job has made the request. If it is for an answer about a stored run, this is kept with the
-     * run. If it stores a run, only the run is kept. */
+    /* A job, and not a client, has made the request. What is kept of the reply: an answer about a
+     * stored run is kept with that run; of a request that stores a run nothing but the run is. */
     bool is_job;
-    bool later;        /* put the request back into the queue (srv_admission_work) */
+    bool later;        /* the request must go back into the queue (srv_admission_work) */
     size_t route;      /* index of the route's path template among the labels of the metrics */
     double operations; /* floating-point operations of the work; 0: not known yet */
-    double unit_ns; /* processor time of one of them before it is measured; 0: that of a kernel */
-    int64_t admitted_ns; /* processor time that was used before `operations` was set */
+    /* Processor time of one operation in nanoseconds, as long as the service has not measured it;
+     * 0: that of an operation of a kernel. */
+    double unit_ns;
+    int64_t admitted_ns; /* processor time that the request had used when `operations` was set */
     /* Set by server/http: begins to send the reply, which is a stream, while the handler continues
      * on its request thread. From then on the request and its reply belong to server/http, and the
      * arena belongs to the handler (stream.h). */
@@ -121,7 +124,7 @@ struct srv_request {
     /* Set by server/http: returns the seconds for the header Retry-After as text. NULL: "1". */
     const char *(*retry_after)(const srv_request *req);
     int64_t start_ns; /* when the request line was read, on the clock of attn_now_ns */
-    int64_t queued_ns, decode_ns, compute_ns, encode_ns; /* durations */
+    int64_t queued_ns, decode_ns, compute_ns, encode_ns; /* how long each step took */
     srv_reply reply;
 };
 
@@ -129,15 +132,16 @@ struct srv_request {
 typedef enum srv_outcome {
     SRV_DONE, /* the reply is in req->reply */
     /* The work is too long for the HTTP thread. Allowed only if req->in_place is set. The reply and
-     * the contents of the arena are dropped, and the handler is called again on a request thread.
-     */
+     * the contents of the arena are dropped, and the handler is called again on a request
+     * thread. */
     SRV_DEFER,
 } srv_outcome;
 
 static inline bool srv_is_post(const srv_request *req) {
     return req->method && !strcmp(req->method, "POST");
 }
-/* Returns whether the fields of the request are parameters of its query string, and not in a body. */
+/* Returns whether the fields of the request are parameters of its query string, and not in a
+ * body. */
 static inline bool srv_is_queried(const srv_request *req) {
     return req->method && !srv_is_post(req);
 }
@@ -157,8 +161,8 @@ attn_pool *srv_request_pool(const srv_request *req);
  * the object; NULL: the object is shared by all. Owners and admins may delete objects; in a service
  * without keys anybody may. false: the problem 403 is set. */
 bool srv_request_owns(srv_request *req, const char *owner);
-/* Returns whether the request may see an object of `owner` (as above). All clients see shared
- * objects, owners see their own, and admins see all. */
+/* Returns whether the request may see an object of `owner` (NULL: it is shared). All clients see
+ * shared objects, owners see their own, and admins see all. */
 bool srv_request_sees(const srv_request *req, const char *owner);
 
 /* Returns whether the request may read what the read token `token` (NULL: none) opens: it has that
@@ -230,9 +234,9 @@ typedef enum srv_code {
 
 const char *srv_code_name(srv_code code); /* "malformed_json", "queue_full", … */
 
-/* Replaces the reply by a problem. Returns false, as all functions do that set a problem. `pointer` is
- * a JSON pointer to the faulty part of the body, such as "/attn_mask/0"; NULL: none. `format` makes the
- * detail, a sentence for people. */
+/* Replaces the reply by a problem. Returns false, as all functions do that set a problem. `pointer`
+ * is a JSON pointer to the faulty part of the body, such as "/attn_mask/0"; NULL: none. `format`
+ * makes the detail, a sentence for people. */
 bool srv_problem(srv_request *req, srv_code code, const char *pointer, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 /* Sets the problem that the service cannot use one of its files. The errno value `failed` selects
@@ -253,13 +257,13 @@ bool srv_problem_is_memory(const srv_request *req);
 /* Sets the problem for an error of the library. The error's status selects the code of the problem,
  * and its `where`, such as "query/0", becomes the pointer "/query/0". */
 bool srv_problem_error(srv_request *req, const attn_error *err);
-/* A row that renames places of the library's errors: a place that begins with the path `from` begins
- * with the path `to` instead. "" is the empty path, with which every place begins. */
+/* A row that renames places of the library's errors: in a place that begins with the path `from`,
+ * `to` takes the place of `from`. Every place begins with the empty path "". */
 typedef struct srv_renamed {
     const char *from, *to;
 } srv_renamed;
-/* As srv_problem_error, after the first row that fits has renamed the place. A row without `from`
- * (NULL) ends the table. */
+/* Does what srv_problem_error does, but first renames the error's place by the first row of
+ * `places` that fits. A row whose `from` is NULL ends the table. */
 bool srv_problem_error_at(srv_request *req, const attn_error *err, const srv_renamed *places);
 
 #endif

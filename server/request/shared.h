@@ -1,6 +1,6 @@
 /* The parts of the running service that all requests share. There is one srv_app: server/main.c
- * owns it, and server/app.c fills it in before the first request. Any thread may use its members.
- */
+ * owns it, and server/app.c fills it in before the first request. Any thread may use its
+ * members. */
 #ifndef SRV_SHARED_H
 #define SRV_SHARED_H
 
@@ -17,7 +17,7 @@ typedef struct srv_queue srv_queue;   /* load/queue.h */
 typedef struct srv_daemon srv_daemon; /* http/daemon.h */
 struct srv_tls;                       /* http/tls.h */
 struct srv_router;                    /* http/router.h */
-struct srv_predictor;                 /* api/dry.h */
+struct srv_predictor;                 /* api/common/dry.h */
 struct srv_admission;                 /* load/admission.h */
 struct srv_runs;                      /* store/runs.h */
 struct srv_maps;                      /* store/run_maps.h */
@@ -41,7 +41,7 @@ enum {
  * tls_cert and tls_key. */
 enum { SRV_APP_KEYS, SRV_APP_CERT, SRV_APP_KEY, SRV_APP_FILES };
 
-/* What is read again while the service runs. */
+/* The parts of the service that are read again while it runs. */
 typedef enum srv_app_part { SRV_PART_KEYS, SRV_PART_TLS, SRV_PART_MODELS } srv_app_part;
 
 /* The steps of a shutdown, in this order. */
@@ -63,7 +63,7 @@ struct srv_app {
     struct srv_router *router;
     struct srv_predictor *predictor; /* measures the speed of this machine for dry runs */
     struct srv_runs *runs;
-    struct srv_maps *maps; /* of runs */
+    struct srv_maps *maps; /* maps of stored runs, kept for the next tiles */
     struct srv_models *models;
     struct srv_jobs *jobs;
     struct srv_repeats *repeats; /* requests with an Idempotency-Key */
@@ -76,7 +76,7 @@ struct srv_app {
     atomic_uint_fast64_t traces; /* number of ids made so far */
     atomic_int draining;         /* a srv_draining */
     _Atomic int64_t certificate_until; /* end of validity, s since 1970; 0: no TLS */
-    atomic_uint stale;                 /* bit srv_app_part: this part could not be read again */
+    atomic_uint stale;        /* bit 1 << srv_app_part is set: this part could not be read again */
     _Atomic int64_t reloaded; /* when all parts were last read without failure, s since 1970 */
     const char *problem_names[SRV_METER_PROBLEMS]; /* in the order of srv_code, then NULL */
     srv_file_state seen[SRV_APP_FILES];            /* each file's state when it was last read */

@@ -40,8 +40,9 @@ void srv_stream_init(srv_stream *stream, long (*read)(srv_stream *, char *, size
  * thread may call this between srv_stream_init and the return of `close`. */
 void srv_stream_wake(srv_stream *stream);
 
-/* The next three functions are for server/http, which calls them before the first byte, after the
- * last byte, and for each block of bytes. `resume` and `suspend` are called with `sender`. */
+/* The next three functions are for server/http. It calls srv_stream_start before the first byte,
+ * srv_stream_read for each block of bytes, and srv_stream_stop after the last byte. `resume` and
+ * `suspend` are called with `sender`. */
 void srv_stream_start(srv_stream *stream, void (*resume)(void *sender), void *sender);
 void srv_stream_stop(srv_stream *stream);
 /* Returns what the stream's `read` returns. If that is 0, calls `suspend`, except if

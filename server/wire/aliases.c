@@ -56,13 +56,15 @@
     "input makes the whole operation float64, and plain lists are rounded to float32"
 
 typedef struct alias {
-    const char *other; /* the name elsewhere */
+    const char *other; /* the name in other programs */
     const char *name;  /* the name here */
-    const char *text;  /* completes "here it is called .., because .."; for advice the sentence */
+    const char *text;  /* the reason in "here it is called <name>, because <text>"; in the tables of
+                          advice the whole advice */
 } alias;
 
-/* An alias may stand for fields of several routes. The first one whose field the table has is
- * used. Therefore an alias for one route stands before that for more. */
+/* The same `other` may have several rows, for fields of several routes. The first row whose `name`
+ * is in the field table of the request is used. Therefore a row whose field few routes have stands
+ * before one whose field many have. */
 static const alias of_fields[] = {
     {"planes", "pool", POOLED},
     {"pooling", "pool", POOLED},
@@ -218,8 +220,8 @@ static const alias of_fields[] = {
     {0},
 };
 
-/* Fields that other programs have and whose meaning no single field has here. `name` is a field
- * of the tables for which the advice holds. */
+/* Fields of other programs for which there is no single field here. The advice is given if the
+ * field table of the request has the field `name`. */
 static const alias advice_of_fields[] = {
     {"kind", "masks", IN_MASKS},
     {"is_causal", "masks", IN_MASKS},
@@ -323,7 +325,8 @@ static bool is_choice(const char *name, const void *choices) {
     return false;
 }
 
-/* Returns the row of `other` whose name is one of `known`. NULL: there is none. */
+/* Returns the first row for the name `other`, ignoring its case, for whose `name` has(name, known)
+ * is true. NULL: there is none. */
 static const alias *row_for(const alias *rows, const char *other,
                             bool (*has)(const char *name, const void *known), const void *known) {
     for (; rows->other; rows++)
@@ -341,7 +344,7 @@ static const char *alias_sentence(const alias *called, const alias *advice, char
     return called || advice ? text : NULL;
 }
 
-/* As srv_alias_of_choice, for a table of fields. */
+/* Does what srv_alias_of_choice does, for the name of a field instead of a choice. */
 static const char *alias_of_field(const char *other, const srv_field *fields, char *text,
                                   size_t room) {
     return alias_sentence(row_for(of_fields, other, is_field, fields),

@@ -5,11 +5,11 @@
 
 #include "wire/decode.h"
 
-enum { SRV_ALIAS_ROOM = 320 }; /* bytes that hold every text */
+enum { SRV_ALIAS_ROOM = 320 }; /* size of a buffer into which every text fits, in bytes */
 
-/* Writes the end of the sentence that refuses the name `other`, ignoring its case, for a list of
- * choices: how it is called here, or what to send instead. Returns text, or NULL if nothing is known
- * about the name. */
+/* Writes to `text` what to send instead of `other`, which is none of the names in `choices`: the
+ * end of the sentence that refuses it. Upper and lower case of `other` are the same. Returns
+ * `text`, or NULL if nothing is known about the name. `choices` ends with NULL. */
 const char *srv_alias_of_choice(const char *other, const char *const *choices, char *text,
                                 size_t room);
 

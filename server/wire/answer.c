@@ -5,8 +5,8 @@
 
 #include "wire/json_out.h"
 
-/* Returns the place of the row's value in `object`. NULL: the struct would point to the value, and
- * there is none. */
+/* Returns the address of the row's value: in `object`, or where a member of `object` points to it.
+ * NULL: that member is NULL, so there is no value. */
 static const void *place_of(const srv_field *f, const void *object) {
     const void *place = (const char *)object + f->offset;
     const bool points = (f->kind == SRV_OBJECT || f->kind == SRV_PUT) && f->accepts & SRV_O_POINTER;
@@ -105,7 +105,7 @@ static void put_value(attn_json_text *j, const srv_field *f, const void *place) 
     case SRV_PUT:
         f->put(j, place);
         break;
-    default: /* kinds of bodies alone */
+    default: /* the other kinds are only for bodies */
         break;
     }
 }

@@ -1,12 +1,12 @@
-/* Writes answers by tables of rows (srv_field), as the decoder reads bodies by them. A row says of
- * one member of an answer: its name, its kind, where the value is in the C struct, when it is
- * present, and a sentence about it. JSON and the schemas of openapi.json follow from the rows, so a
- * member is added by adding a row. A table ends with a row whose name is NULL.
+/* Writes answers by tables of rows (srv_field); decode.h reads bodies by such tables. A row
+ * describes one member of an answer: its name, its kind, where the value is in the C struct, when it
+ * is present, and a sentence about it. JSON and the schemas of openapi.json follow from the rows, so
+ * a member is added by adding a row. A table ends with a row whose name is NULL.
  *
- * Presence: a member with `always` is there in every case. Otherwise `when` names a bool of the struct.
- * Without `when` the value decides: a negative integer, a name before the first, a real that is not
- * finite, NULL, an empty text, list or tensor, an object whose members are all unknown, and a value that `put` does not
- * write are unknown, and their members are absent.
+ * Presence: a member with `always` is there in every case. Otherwise, if the row has `when`, a bool
+ * of the struct decides. Without `when` a member is absent if its value is unknown: a negative
+ * integer, an enumeration below its first name, a real that is not finite, NULL, an empty text, list
+ * or tensor, an object whose members are all unknown, or a value that `put` does not write.
  *
  * A row whose name is "" is an object whose members are members of the object around it. A row of
  * the kind SRV_PUT without a function describes a member that other code writes.
@@ -36,15 +36,17 @@
 
 #include "wire/decode.h"
 
-/* Rows of the struct T. Further initialisers may follow the sentence, which may be NULL. */
+/* Rows of a table for the struct T: SRV_ALWAYS for a member that is always present, SRV_IF_KNOWN
+ * for one that is absent if its value is unknown. `text` is the sentence, or NULL; further
+ * initialisers of the row may follow it. */
 #define SRV_ALWAYS(name, kind, T, member, text, ...)                                               \
     { name, kind, offsetof(T, member), text, .always = true, __VA_ARGS__ }
 #define SRV_IF_KNOWN(name, kind, T, member, text, ...)                                             \
     { name, kind, offsetof(T, member), text, .always = false, __VA_ARGS__ }
-/* A member that the function writes, from the whole struct. */
+/* A member that `function` writes; it gets the address of the whole struct. */
 #define SRV_WRITTEN(name, of_type, function, text, ...)                                            \
     { name, SRV_PUT, 0, text, .type = of_type, .put = function, __VA_ARGS__ }
-/* The same from a member of the struct, whose address the function gets. */
+/* A member that `function` writes; it gets the address of the member `member` of the struct. */
 #define SRV_WRITTEN_AT(name, of_type, function, T, member, text, ...)                              \
     { name, SRV_PUT, offsetof(T, member), text, .type = of_type, .put = function, __VA_ARGS__ }
 /* An object whose members have rows of the same struct; or, in a list of schemas
@@ -54,9 +56,9 @@
 
 /* Writes the member of `object` that the row describes, if it is present. */
 void srv_answer_member(attn_json_text *j, const srv_field *f, const void *object);
-/* Writes the members of an object that the caller begins and ends. */
+/* Writes the members of `object` by its rows. The caller begins and ends the JSON object. */
 void srv_answer_members(attn_json_text *j, const srv_field *rows, const void *object);
-/* Writes the object as a value. */
+/* Writes `object` as a JSON object, braces included. */
 void srv_answer_object(attn_json_text *j, const srv_field *rows, const void *object);
 /* Sets the reply: the object as JSON. false: a problem is set. */
 bool srv_answer_reply(srv_request *req, const srv_field *rows, const void *object);

@@ -20,33 +20,35 @@ struct srv_field; /* wire/decode.h */
 
 struct srv_parts {
     attn_named_tensor *tensors; /* dense, in the order in which the answer was written */
-    size_t count, room;         /* used and allocated tensors */
+    size_t count, room;         /* number of tensors, and for how many there is room */
     const char *rest;           /* the JSON object of the answer without the tensors, and a NUL */
     size_t rest_size;           /* without the NUL */
-    int decimals;               /* as in attn_json_text */
+    int decimals; /* to how many decimals the answer rounds; -1: not at all (attn_json_text) */
 };
 
 /* Decodes a safetensors body: the tensors, and the JSON in the metadata text "request". Tensors
  * whose data is not aligned are copied. false: a problem is set. */
 bool srv_safetensors_body(srv_request *req, srv_decoded_body *out);
 
-/* Decodes an .npy body, the first tensor field of the table; the query string holds the other
- * fields. false: a problem is set. */
+/* Decodes an .npy body: its array becomes the first tensor field of the table `fields`, and the
+ * query string holds the other fields. false: a problem is set. */
 bool srv_npy_body(srv_request *req, const struct srv_field *fields, srv_decoded_body *out);
 /* Decodes an .npz body, an archive with an .npy file for each tensor, and the JSON in its member
  * "request". false: a problem is set. */
 bool srv_npz_body(srv_request *req, srv_decoded_body *out);
 
-/* Stores each tensor in the member of the decoded struct `to` that its name selects. `fields` is
- * the field table of the struct. If the JSON lacks an object that the name goes through, the object
- * is added with its default values. false: a problem is set. */
+/* Stores each tensor of `from` in the member of the decoded struct `to` that its name selects.
+ * `fields` is the field table of the struct. If the JSON lacks an object on the way, such as
+ * "score" for "score.w", this object gets its default values. false: a problem is set. */
 bool srv_insert_tensors(srv_request *req, const srv_decoded_body *from,
                         const struct srv_field *fields, void *to);
 
-/* Returns whether a tensor of this type and shape would fit into an arena. An axis of 0 counts as 1: a
- * tensor of shape [1e12, 0] has no elements, but loops over its first axis would run 1e12 times. */
+/* Returns whether a tensor of this type and shape would fit into an arena. An axis of 0 counts as
+ * 1: a tensor of shape [1e12, 0] has no elements, but loops over its first axis would run 1e12
+ * times. */
 bool srv_tensor_fits(const attn_arena *arena, const attn_tensor *t);
-/* Sets the problem 413: the memory of the request does not suffice for its tensors. Returns false. */
+/* Sets the problem 413: the memory of the request does not suffice for its tensors. Returns
+ * false. */
 static inline bool srv_refuse_tensors(srv_request *req, const char *pointer) {
     return srv_problem_memory(req, pointer,
                               "The memory of one request does not suffice for its tensors");
@@ -67,9 +69,9 @@ bool srv_parts_add(srv_request *req, srv_parts *parts, const char *const *path, 
  * sent from where it lies. false: a problem is set. */
 bool srv_parts_reply(srv_request *req, srv_parts *parts);
 
-/* Returns the offset at which the tensors begin in a safetensors body, of which `first` are the
- * first `size` bytes; 0: fewer than 8 bytes are known. server/http uses the offset to store the
- * body so that its tensors are aligned to ATTN_ALIGN. */
+/* Returns the offset in bytes at which the tensors of a safetensors body begin. `first` are the
+ * first `size` bytes of the body; if they are fewer than 8, returns 0. server/http stores the body
+ * so that the tensors, from this offset on, are aligned to ATTN_ALIGN. */
 size_t srv_safetensors_lead(const char *first, size_t size);
 
 #endif

@@ -101,11 +101,12 @@ typedef struct place {
     attn_path path;
     const char *name;        /* the part of the name that has not been followed yet */
     const srv_field *fields; /* field table of `body` */
-    char *body;              /* the present struct */
-    uint64_t *given;         /* its word of given bits (decode.h) */
+    char *body;              /* the struct that the walk has reached */
+    uint64_t *given;         /* which fields of `body` were given, a bit for each (decode.h) */
 } place;
 
-/* Returns the row for the next part of the name, its next n bytes. NULL: a problem is set. */
+/* Returns the row of the field whose name is the next n bytes of at->name. NULL: a problem is
+ * set. */
 static const srv_field *row_of_part(place *at, size_t n) {
     char name[128];
     const srv_field *f = srv_find_field(at->fields, at->name, n);
@@ -117,9 +118,9 @@ static const srv_field *row_of_part(place *at, size_t n) {
     return f;
 }
 
-/* Returns the element of the list of objects of row f that the rest of the name selects, such as
- * element 3 for "3.values", and follows the name behind the index. NULL: there is no such element.
- */
+/* Returns the element of a list of objects (row f) that the rest of the name selects, such as
+ * element 3 for "3.values", and moves at->name behind the index and its dot. NULL: there is no such
+ * element. */
 static char *enter_element(place *at, const srv_field *f) {
     const srv_objects *l = (const void *)(at->body + f->offset);
     const size_t digits = strspn(at->name, "0123456789");
@@ -133,8 +134,8 @@ static char *enter_element(place *at, const srv_field *f) {
     return index < l->count ? (char *)l->items + index * f->size : NULL;
 }
 
-/* Makes the object of row f, or the selected element of its list, the present struct. An object
- * that the JSON lacks gets its default values. false: a problem is set. */
+/* Moves the walk into the object of row f, or into the selected element if f is a list of objects.
+ * An object that the JSON lacks gets its default values. false: a problem is set. */
 static bool enter_object(place *at, const srv_field *f) {
     const uint64_t bit = (uint64_t)1 << (f - at->fields);
     char *inner = NULL;

@@ -1,11 +1,11 @@
 /* Decodes a JSON body into a C struct by its field table, in one pass over the text. The kind of a
  * member's row selects the function that reads the member.
  *
- * Faults are reported in the order of the text, then those of tensors beside it, then missing
- * members in the order of the table.
+ * The first fault is reported. Faults in the JSON come first, in the order of the text; then those
+ * of binary tensors beside the JSON; then missing members, in the order of the table.
  *
- * The memory that fields take can be a multiple of their text, so that their bytes, values, lists
- * and objects outside tensors are bounded (max_envelope_bytes). */
+ * Fields can take much more memory than their text. Therefore the setting max_envelope_bytes bounds
+ * the bytes, values, lists and objects outside of tensors. */
 #include "wire/decode.h"
 
 #include <stdio.h>
@@ -73,7 +73,7 @@ static bool read_counted(srv_decoder *d, const srv_field *f, srv_read_fn *read, 
 /* A list that is being read. When its block is full, the elements move to one of twice the size. */
 typedef struct list {
     char *items;
-    size_t count, room; /* used and allocated elements */
+    size_t count, room; /* number of elements, and for how many there is room */
     size_t size;        /* bytes of an element */
 } list;
 
@@ -90,7 +90,7 @@ static bool grow(srv_decoder *d, list *l) {
 }
 
 /* Refuses the list that begins at `start`, because it has more than `most` elements. `mark` is the
- * size of the path without the index of the present element. */
+ * size of the JSON pointer of the list, without the index of an element. */
 static bool refuse_length(srv_decoder *d, const char *start, size_t mark, size_t most) {
     char expected[64];
     snprintf(expected, sizeof expected, "a list of at most %zu", most);
@@ -198,7 +198,8 @@ static char first_inside(const srv_decoder *d) {
     return *p;
 }
 
-/* Reads a list of lists into l, each list by `read`; a list without inner lists is the only one. */
+/* Reads a list of lists into l, each inner list by `read`. A list without inner lists is read as a
+ * list of one list. */
 static bool read_lists(srv_decoder *d, const srv_field *f, srv_read_fn *read, const char *expected,
                        list *l) {
     if (*d->s.p != '[')
@@ -227,7 +228,7 @@ static bool read_int_lists(srv_decoder *d, const srv_field *f, void *out) {
     return true;
 }
 
-/* Reads a name and sets the bit of its index in choices in the unsigned at `out`. */
+/* Reads one of the names in f->choices. Name i sets bit i of the unsigned at `out`. */
 static bool read_flag(srv_decoder *d, const srv_field *f, void *out) {
     int choice;
     if (!srv_read_choice(d, f, &choice))
@@ -329,7 +330,8 @@ static bool read_strings_object(srv_decoder *d, const srv_field *f, void *out) {
     return true;
 }
 
-/* Returns whether the value stands for the first field of the object, without the object. */
+/* Returns whether the value at the cursor, a string or a number, is written in place of the object
+ * of row f and stands for its first field. */
 static bool is_brief(const srv_decoder *d, const srv_field *f) {
     const char c = *d->s.p;
     if (f->kind != SRV_OBJECT)
@@ -391,8 +393,9 @@ static srv_read_fn *reader_of(const srv_field *f) {
     return readers[f->kind];
 }
 
-/* Reads a member, "name": value, from the quote of its name on. Sets the bit of its row in *given,
- * except for null, and in *seen in any case, to notice a member that comes twice. */
+/* Reads a member, "name": value; the cursor stands at the quote before its name. Sets the bit of
+ * its row in *given, unless the value is null. Sets it in *seen in any case, to notice a member
+ * that is there twice. */
 static bool read_member(srv_decoder *d, const srv_field *fields, void *out, uint64_t *given,
                         uint64_t *seen) {
     attn_scan *s = &d->s;
@@ -549,8 +552,8 @@ static bool has_type(const srv_request *req, const char *type) {
     return req->content_type && strcmp(req->content_type, type) == 0;
 }
 
-/* Checks that a field of the body (SRV_B_BEYOND) allows numbers beyond their float type, of which one
- * was read as an infinity. false: a problem is set. */
+/* Checks that a field of the body (SRV_B_BEYOND) allows numbers beyond their float type, of which
+ * one was read as an infinity. false: a problem is set. */
 static bool allows_beyond(srv_request *req, const srv_beyond *beyond, const srv_field *fields,
                           const void *out) {
     for (const srv_field *f = fields; f->name; f++)

@@ -50,7 +50,7 @@ typedef enum srv_kind {
     SRV_OBJECTS, /* srv_objects: a list of objects with the table `fields`; accepts SRV_O_* too */
     SRV_UNION,   /* srv_union: a value of one of several types; accepts has SRV_U_* bits */
     SRV_RAW,     /* const char *: any value; the address where it begins in the text, unchecked */
-    /* Kinds of answers alone (answer.h): */
+    /* These kinds are only for answers (answer.h): */
     SRV_CHARS, /* char[]: a string; "" is unknown */
     SRV_PUT,   /* the value that the function `put` writes */
 } srv_kind;
@@ -71,18 +71,18 @@ enum {
      * SRV_O_STRINGS a list of strings counts as one object too. */
     SRV_O_SINGLE = 4,
     SRV_O_NUMBER = 8, /* as a number, which is the value of the object's first field */
-    /* For answers, POINTER for PUT, too: */
-    SRV_O_POINTER = 16, /* the struct's member points to the object; NULL is unknown */
+    /* These two are only for answers: */
+    SRV_O_POINTER = 16, /* the struct has a pointer to the value (also for PUT); NULL: unknown */
     SRV_O_OPEN = 32,    /* the object may have members without a row */
 };
-/* What a list of names sets besides their bits. */
+/* Options of SRV_FLAGS. */
 enum {
-    SRV_F_LIST = 1, /* the bit SRV_FLAGS_LIST, to tell a list of one name from the name */
+    SRV_F_LIST = 1, /* a list also sets the bit SRV_FLAGS_LIST, which a single name does not set */
 };
 #define SRV_FLAGS_LIST (1u << 31)
 /* What a boolean means. */
 enum {
-    SRV_B_BEYOND = 1, /* true allows numbers beyond their float type (srv_beyond in container.h) */
+    SRV_B_BEYOND = 1, /* true allows numbers beyond their float type (srv_beyond, decoded_body.h) */
     SRV_B_NOT = 2, /* the struct's member has the opposite meaning: JSON true is stored as false */
 };
 /* How many ranges the text of SRV_RANGES may have. */
@@ -104,8 +104,8 @@ typedef struct srv_ints {
     size_t count;
 } srv_ints;
 /* Half-open ranges from … to - 1, in the order in which they were given. The index i alone is the
- * range from i to i + 1. The decoder does not check that from < to; srv_range in api/scope.h does.
- */
+ * range from i to i + 1. The decoder does not check that from < to; srv_range (api/common/scope.h)
+ * does. */
 typedef struct srv_bounds {
     int64_t from, to;
 } srv_bounds;
@@ -145,7 +145,7 @@ typedef struct srv_field {
     srv_kind kind;
     size_t offset;   /* of the member in the struct, in bytes */
     const char *doc; /* one sentence for openapi.json and the README */
-    /* For TENSOR: what to do about sequences of different lengths, in problems; NULL: nothing */
+    /* For TENSOR: advice for the problem that rows of the list differ in length; NULL: none. */
     const char *ragged;
     const char *example; /* a value as JSON, for openapi.json and problems; NULL: none */
     /* For rows of query strings: the default as JSON, which is stored before the query string is
@@ -168,10 +168,10 @@ typedef struct srv_field {
      * and TEXTS: max is the largest number of elements; 0: any number. */
     double min, max;
     bool required;
-    /* --- of answers alone (answer.h) --- */
-    const char *type; /* in the notation of answer.h; NULL: the kind says it */
+    /* --- only for answers (answer.h) --- */
+    const char *type; /* JSON type in the notation of answer.h; NULL: it follows from the kind */
     bool always;      /* present even if the value is unknown */
-    size_t when;      /* offset of the bool that says whether the member is present; 0: none does */
+    size_t when; /* offset of the bool that says whether the member is present; 0: there is none */
     /* For PUT: writes the value at `place`, the struct's address plus `offset`. A value that is not
      * written is absent. */
     void (*put)(attn_json_text *j, const void *place);
@@ -179,9 +179,9 @@ typedef struct srv_field {
 
 _Static_assert(sizeof(size_t) == sizeof(int64_t), "SRV_INT rows may name a size_t");
 
-/* Rows of the table of struct T. `text` is the row's `doc`, and further members of the row may follow
- * it, such as .required = true. All rows but SRV_NAMED_ROW are for a field that has the name of its
- * member of T. */
+/* Rows of the field table of struct T. `text` is the row's `doc`, and further members of the row
+ * may follow it, such as .required = true. In all rows but SRV_NAMED_ROW the JSON field has the
+ * name of the member of T. */
 #define SRV_NAMED_ROW(T, field, member, type, text, ...)                                           \
     { .name = field, .kind = type, .offset = offsetof(T, member), .doc = text, __VA_ARGS__ }
 #define SRV_FIELD_ROW(T, member, type, text, ...)                                                  \
@@ -195,7 +195,7 @@ _Static_assert(sizeof(size_t) == sizeof(int64_t), "SRV_INT rows may name a size_
     SRV_FIELD_ROW(T, member, SRV_ENUM, text, .choices = names, __VA_ARGS__)
 #define SRV_TENSOR_ROW(T, member, what, text, ...)                                                 \
     SRV_FIELD_ROW(T, member, SRV_TENSOR, text, .accepts = what, __VA_ARGS__)
-/* The field `kind` of an object, which decides on the object's other fields. */
+/* The required field `kind` of an object. Its value decides which other fields the object has. */
 #define SRV_KIND_ROW(T, names, text) SRV_ENUM_ROW(T, kind, names, text, .required = true)
 
 enum { SRV_FIELDS_MOST = 64 }; /* most rows of a table: the number of bits of `given` */
@@ -204,26 +204,28 @@ enum { SRV_FIELDS_MOST = 64 }; /* most rows of a table: the number of bits of `g
  * The service checks the tables of all routes when it starts. */
 bool srv_fields_fit(const srv_field *fields);
 
-/* Returns the word of given bits of `object`. Row f is the row of this object or, for SRV_OBJECTS,
- * of the list of which `object` is an element. */
+/* Returns the address of the word that says which fields of `object` were given, a bit for each. f
+ * is the row of this object or, for SRV_OBJECTS, of the list of which `object` is an element. */
 static inline uint64_t *srv_given_word(const srv_field *f, void *object) {
     return (uint64_t *)(void *)(f->given ? (char *)object - f->offset + f->given : (char *)object);
 }
 
 /* Decodes the body of `req`, of any content type that the route accepts, into *out. Tensors and
- * strings are in req->arena or in the body. Returns false with a problem in req->reply on failure.
- */
+ * strings are in req->arena or in the body. Returns false with a problem in req->reply on
+ * failure. */
 bool srv_decode(srv_request *req, const srv_field *fields, void *out);
 
-/* Stores the defaults of the rows, those in objects too. false: a problem is set. */
+/* Stores the defaults of the rows (srv_field.standard) in *out, also those of nested objects.
+ * false: a problem is set. */
 bool srv_decode_standards(srv_request *req, const srv_field *fields, void *out);
 
-/* Refuses any query parameter of a request whose route reads none from there. `body` is the field
- * table of its body; NULL: it has none. false: a problem is set. */
+/* Refuses all query parameters of a request whose route does not read the query string. `body` is
+ * the field table of the request's body, for advice; NULL: there is no body. false: a problem is
+ * set. */
 bool srv_query_refuse(srv_request *req, const srv_field *body);
 
-/* Turns the query string into a JSON object, *size bytes and a NUL in the arena, which srv_read_query
- * (api/common/scope.h) decodes. false: a problem is set. */
+/* Turns the query string into a JSON object, *size bytes and a NUL in the arena, which
+ * srv_read_query (api/common/scope.h) decodes. false: a problem is set. */
 bool srv_query_text(srv_request *req, const srv_field *fields, const char **text, size_t *size);
 
 /* Returns the row whose name is the n bytes at `name`. NULL: there is none. */
@@ -234,8 +236,8 @@ static inline const srv_field *srv_find_field(const srv_field *fields, const cha
             return fields;
     return NULL;
 }
-/* Sets the problem for a name that no row has. It suggests the row that other libraries call so
- * (aliases.h), or else the row with the most similar name. */
+/* Sets the problem that no row has the name `name`. The problem suggests the field that other
+ * libraries call so (aliases.h), or else the field with the most similar name. */
 void srv_unknown_field(srv_request *req, const char *pointer, const char *name,
                        const srv_field *fields);
 

@@ -1,5 +1,5 @@
-/* Values that hold no other values: booleans, numbers, strings and names of a list, each read as
- * the row of its field table says; and the texts that refuse a value. */
+/* Reads values that hold no other values (booleans, numbers, strings, and names out of a list of
+ * choices) as the row of the field table says, and words the problems that refuse a value. */
 #include "wire/decode_value.h"
 
 #include <math.h>
@@ -98,8 +98,9 @@ size_t srv_count_choices(const char *const *choices) {
     return n;
 }
 
-/* Appends to a text of n bytes what a union may be instead of a name. The example of a list has
- * `string`, the value, if that is a number in quotes. */
+/* Appends to `text`, which has n bytes, what the union of row f may be instead of a name. `string`
+ * is the refused value; if it is a number in quotes, such as "3", the example of a list shows
+ * [3]. */
 static void add_types(const srv_field *f, const char *string, char *text, size_t n, size_t room) {
     const bool ints = f->accepts & SRV_U_INTS;
     const bool digits = string && *string && strspn(string, "0123456789") == strlen(string);
@@ -140,7 +141,7 @@ static bool refuse_choice(srv_decoder *d, const srv_field *f, const char *string
     return false;
 }
 
-/* Appends the example of the row, as a member, to a text of n bytes. */
+/* Appends the example of row f, as the JSON member "name": value, to `text`, which has n bytes. */
 static void add_example(const srv_field *f, char *text, size_t n, size_t room) {
     if (f->example && n < room)
         snprintf(text + n, room - n, ", such as \"%s\": %s", f->name, f->example);

@@ -13,10 +13,10 @@
 typedef struct srv_decoder srv_decoder;
 struct srv_decoder {
     attn_scan s;
-    srv_scan own; /* its owner */
+    srv_scan own; /* the owner of `s` (scan.h) */
     size_t most;  /* the setting max_envelope_bytes */
-    /* How many more bytes, values, and lists and objects the request may have outside of tensors.
-     */
+    /* How many more bytes, values and containers (lists and objects) the request may have outside
+     * of tensors. */
     size_t bytes, values, containers;
     /* If `open` is not NULL, objects of this table may have members that the table lacks. They are
      * read by `other`, which starts with the cursor at the colon behind the name. `text` is the
@@ -36,8 +36,8 @@ bool srv_decode_required(srv_decoder *d, const srv_field *fields, void *out);
 typedef bool srv_read_fn(srv_decoder *d, const srv_field *f, void *out);
 
 srv_read_fn srv_read_bool, srv_read_int, srv_read_real, srv_read_string, srv_read_choice;
-/* Stores the address of the value and moves the cursor behind it. Of its grammar only strings and
- * the balance of brackets are checked. */
+/* Stores the address of the value and moves the cursor behind the value. Checks only its strings
+ * and that its brackets balance. */
 srv_read_fn srv_read_raw;
 /* Reads an integer of 64 bits. The range of the row does not apply. */
 srv_read_fn srv_read_any_int;
@@ -65,8 +65,8 @@ size_t srv_count_choices(const char *const *choices);
 
 /* Sets the problem "expected <expected>, found <the value at the cursor>". Returns false. */
 bool srv_refuse_value(srv_decoder *d, srv_code code, const char *expected);
-/* Sets the problem that the object, or the list of objects, of the row is expected. Its text names
- * the first fields of the object, and the example of the row. Returns false. */
+/* Set the problem that an object, or a list of objects, is expected for the field of row f. The
+ * text names the first fields of the object and shows the example of the row. Return false. */
 bool srv_refuse_object(srv_decoder *d, const srv_field *f);
 bool srv_refuse_object_list(srv_decoder *d, const srv_field *f);
 /* Sets the problem that the memory of the request is used up. Returns false. */

@@ -1,7 +1,7 @@
 /* Requests and answers of the Open Inference Protocol, version 2, over HTTP, with the extension for
  * binary tensors. A request has input tensors, parameters, and the names of the wanted outputs.
- * server/api/service/v2.c makes a decoded body (container.h) from them, and the parts of the answer become
- * output tensors.
+ * server/api/service/v2.c makes a decoded body (request/decoded_body.h) from them, and the parts of
+ * the answer (container.h) become output tensors.
  *
  * A body is JSON, optionally followed by binary data of tensors. The header
  * Inference-Header-Content-Length then states the size of the JSON. */
@@ -29,7 +29,7 @@ typedef struct srv_infer {
     size_t output_count; /* 0: the client wants all outputs of the model */
     bool binary;         /* binary_data_output: outputs are binary unless they say otherwise */
     int64_t timeout_us;  /* 0: none */
-    srv_beyond beyond;
+    srv_beyond beyond;   /* the first number beyond its float type (request/decoded_body.h) */
     /* The parameters that the protocol does not define, as members of a JSON object, each preceded
      * by a comma: ",\"scale\":2,…". They are fields of the operation: `own` has those that are in
      * the field table `own` of srv_infer_read, `fields` the others. */
@@ -37,8 +37,8 @@ typedef struct srv_infer {
 } srv_infer;
 
 /* Reads the body of the request. `max_depth` bounds the nesting of its JSON. `own` is the field
- * table of an object of the operation whose fields the client gives as plain parameters; NULL:
- * none. false: a problem is set. */
+ * table of a nested object of the operation, such as "projections"; the client sends the fields of
+ * this object as plain parameters. NULL: there is no such object. false: a problem is set. */
 bool srv_infer_read(srv_request *req, size_t max_depth, const srv_field *own, srv_infer *out);
 
 /* Returns the protocol's name of an element type, such as "FP32". */

@@ -36,9 +36,11 @@ typedef struct infer_input {
     const char *name, *datatype;
     srv_ints shape;
     binary_input parameters;
-    const char *data;            /* where the elements begin in the JSON; NULL: they are binary */
-    const struct datatype *type; /* this and the following members are set after decoding */
-    size_t dims[ATTN_MAX_RANK], count; /* shape, and number of elements */
+    const char *data; /* where the elements begin in the JSON; NULL: they are binary */
+    /* The following members are set after decoding. */
+    const struct datatype *type;
+    size_t dims[ATTN_MAX_RANK];
+    size_t count; /* number of elements */
     int rank;
 } infer_input;
 
@@ -109,13 +111,13 @@ static bool refuse(reader *r, srv_code code, const char *text) {
 
 /* --- parameters --- */
 
-/* Appends n bytes of text to the fields. */
+/* Appends n bytes of text to f. false: memory ran out, and a problem is set. */
 static bool add_bytes(reader *r, attn_text *f, const char *text, size_t n) {
     attn_text_bytes(f, text, n);
     return !f->failed || srv_scan_memory(&r->d.s);
 }
 
-/* Returns the fields to which the parameter with this name belongs: out->own or out->fields. */
+/* Returns the text to which the parameter with this name is appended: out->own or out->fields. */
 static attn_text *fields_of(reader *r, const attn_name *name) {
     for (const srv_field *f = r->own; f && f->name; f++)
         if (f->kind != SRV_TENSOR && attn_name_is(name, f->name))
@@ -222,7 +224,7 @@ typedef struct datatype {
     const char *name;
     attn_dtype dtype; /* element type of the tensor in memory */
     int bytes;        /* size of an element in binary data; 0: the datatype is not supported */
-    bool is_signed;   /* matters for integers that `widen` converts to int64 */
+    bool is_signed;   /* matters for integers that widen_integers converts to int64 */
 } datatype;
 
 static const datatype datatypes[] = {
@@ -268,8 +270,7 @@ static bool find_type(reader *r, infer_input *in) {
 }
 
 /* Sets in->count to the number of elements, and checks that a tensor of this shape would fit into
- * the request's arena; for this check an axis of 0 counts as 1 (srv_tensor_fits).
- */
+ * the request's arena; for this check an axis of 0 counts as 1 (srv_tensor_fits). */
 static bool count_elements(reader *r, infer_input *in) {
     size_t bound = attn_dtype_size(in->type->dtype);
     in->count = 1;

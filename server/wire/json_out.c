@@ -8,13 +8,13 @@
 #include "number/number.h"
 
 enum {
-    RUN = 128,  /* numbers that are converted at a time */
+    RUN = 128,  /* most numbers that are converted to text at a time, called a run */
     LIKELY = 12 /* expected bytes of a number in a tensor, comma included */
 };
 
-/* Writes n <= RUN elements of any type at p, each followed by a comma, and returns the end.
- * `stride` is the distance of two elements in elements. At most n * (ATTN_NUMBER_TEXT + 1) bytes
- * are written. */
+/* Writes n <= RUN elements of any type at p, each followed by a comma. Returns the end of the text,
+ * which has at most n * (ATTN_NUMBER_TEXT + 1) bytes. `stride` is the distance from one element to
+ * the next, counted in elements. */
 static char *write_run(char *p, const char *src, attn_dtype dtype, ptrdiff_t stride, size_t n,
                        int decimals) {
     union {
@@ -98,13 +98,14 @@ enum {
 
 typedef struct work {
     const attn_tensor *t;
-    size_t count, width; /* elements of the tensor, and of its last axis */
+    size_t count; /* elements of the tensor */
+    size_t width; /* elements of its last axis */
     int decimals;
     char *scratch; /* `room` bytes for each worker */
     size_t room;
     char *to;           /* where the text of the tensor begins in the buffer */
-    atomic_size_t next; /* index of the piece that is placed next; only its worker uses `size` */
-    size_t size;        /* bytes of all pieces that have been placed */
+    atomic_size_t next; /* index of the piece that is placed next */
+    size_t size;        /* bytes of all placed pieces; only the worker of piece `next` uses it */
 } work;
 
 /* Returns the address of the element with the row-major index `at`. */
@@ -254,7 +255,8 @@ static void put_short_rows(attn_json_text *j, const float *src, size_t rows, siz
     j->data[j->size - 1] = ']';
 }
 
-/* Writes the axes of the tensor from `axis` on as nested lists. `src` is the first element. */
+/* Writes a part of the tensor as nested lists: the axes `axis`, axis + 1, …, of which `src` is the
+ * first element. */
 static void put_axis(attn_json_text *j, const attn_tensor *t, int axis, const char *src) {
     size_t n = t->dims[axis];
     if (axis + 1 == t->rank) {

@@ -1,5 +1,6 @@
-/* The JSON of an answer: the writer of lib/json in the request's arena, with tensors. If memory runs
- * out or the deadline passes, later calls do nothing, and srv_json_end sets a problem.
+/* The JSON of an answer: adds tensors to the JSON writer of lib/json, whose text grows in the
+ * request's arena. If memory runs out or the deadline passes, later calls do nothing, and
+ * srv_json_end sets a problem.
  *
  * If the client accepts safetensors or npy, or the request has `parts`, tensors that are members of
  * objects are not written into the text but collected as parts (container.h): `aside` is the
@@ -23,8 +24,8 @@ void srv_json_key_tensor(attn_json_text *j, const char *key, const attn_tensor *
 /* Writes a dense float64 tensor whose values came from float32, rounded to float32. Otherwise the
  * float32 0.1 would be written as 0.10000000149011612. */
 void srv_json_tensor_single(attn_json_text *j, const attn_tensor *t);
-void srv_json_floats(attn_json_text *j, const float *values,
-                     size_t n); /* a flat list of n floats */
+/* Writes a flat list of n floats. */
+void srv_json_floats(attn_json_text *j, const float *values, size_t n);
 /* Ends the text with a newline and sets the reply with status 200: JSON, or the container that the
  * client accepts, with the parts. If req->parts was set, the reply is the JSON without the tensors.
  * false: a problem is set, because memory ran out or the deadline passed. */

@@ -108,7 +108,7 @@ static bool read_wide(srv_request *req, const attn_npy *file, srv_decoded_body *
 }
 
 static bool read_bytes(srv_request *req, const char *data, size_t size, srv_decoded_body *out) {
-    while (size > 0 && data[size - 1] == 0) /* the padding of bytes in NumPy */
+    while (size > 0 && data[size - 1] == 0) /* NumPy pads byte strings with NULs */
         size--;
     out->text = attn_arena_text(req->arena, data, size);
     out->size = size;
@@ -133,7 +133,7 @@ static bool read_request(srv_request *req, const attn_npy *file, srv_decoded_bod
     return refuse_request(req);
 }
 
-/* Reads a member: a tensor, or the JSON. */
+/* Reads a member of the archive, which is a tensor or the JSON of the other fields. */
 static bool read_member(srv_request *req, const srv_zip_member *m, srv_decoded_body *out,
                         attn_named_tensor *tensors) {
     const size_t n = strlen(m->name);

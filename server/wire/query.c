@@ -14,11 +14,11 @@ enum { MOST_PAIRS = 64 }; /* most parameters of a query string */
 typedef struct pair {
     const char *name, *value;
     const srv_field *field;  /* NULL: no field has this name; srv_decode reports that */
-    const srv_field *object; /* the row of the object that has `field`; NULL: the table itself */
+    const srv_field *object; /* the row of the object that has `field`; NULL: the table has it */
 } pair;
 
-/* Returns the row with this name, in the table or in one of its objects; then *object is the row of
- * the object. NULL: there is none. */
+/* Returns the row with this name, in the table or in one of its objects. Sets *object to the row of
+ * that object, or to NULL for a row of the table itself. Returns NULL if there is no such row. */
 static const srv_field *find(const srv_field *fields, const char *name, const srv_field **object) {
     *object = NULL;
     for (const srv_field *f = fields; f->name; f++)
@@ -34,7 +34,7 @@ static const srv_field *find(const srv_field *fields, const char *name, const sr
 }
 
 /* Refuses a parameter with the name of an object, because the members of an object are parameters
- * of their own; an object that may be written as a name is fine. false: a problem is set. */
+ * of their own. An object that may be written as a string is allowed. false: a problem is set. */
 static bool check_object(srv_request *req, const srv_field *fields, const char *name) {
     char pointer[72];
     for (const srv_field *f = fields; f->name; f++) {
@@ -189,8 +189,8 @@ static bool has_pairs(const pair *pairs, size_t n, const srv_field *object) {
     return n > 0;
 }
 
-/* In a POST, whose body is an .npy file, an object without parameters is absent. In a GET it is there,
- * and its fields have their defaults. */
+/* A nested object of which no parameter was sent is left out of the JSON in a POST, whose body is
+ * an .npy file. In a GET the JSON has the object, and its fields get their defaults. */
 bool srv_query_text(srv_request *req, const srv_field *fields, const char **text, size_t *size) {
     pair pairs[MOST_PAIRS];
     attn_text t = {.arena = req->arena};

@@ -1,4 +1,4 @@
-/* The problems of scanned bodies, and the timeout in a body that nobody has decoded. */
+/* Sets the problems of scanned bodies, and finds the timeout in a body that is not decoded yet. */
 #include "wire/scan.h"
 
 #include <stdarg.h>
@@ -20,7 +20,7 @@ static void place_of(const attn_scan *s, const char *at, size_t *line, size_t *c
     }
 }
 
-/* The `fault` of the scanners. */
+/* Implements attn_scan.fault: turns an error of the scanner at the byte `at` into a problem. */
 static void set_problem(attn_scan *s, attn_status code, const char *at, const char *text) {
     srv_request *req = srv_scan_of(s)->req;
     size_t line, column;
@@ -101,9 +101,9 @@ static bool is_name(const char *name, size_t size, const char *wanted) {
     return size == strlen(wanted) && !memcmp(name, wanted, size);
 }
 
-/* Returns the number that is the member `key` of the outermost object or, if `object` is not NULL,
- * of the object that is its member `object`. 0: there is no such member, or no number from 1 to
- * 1e12. */
+/* Returns the value of the member `key`: of the outermost object or, if `object` is not NULL, of
+ * the object that is its member `object`. Returns 0 if there is no such member, or if its value is
+ * no number from 1 to 1e12. */
 static int64_t find_number(const char *text, size_t size, const char *object, const char *key) {
     const char *end = text + size;
     const size_t wanted = object ? 2 : 1;

@@ -11,7 +11,7 @@
 #include "number/number.h"
 #include "wire/tensor_read.h"
 
-enum { SHORT = 16384 }; /* commas are counted only in texts longer than this, in bytes */
+enum { SHORT = 16384 }; /* commas are counted only in texts of more bytes than this */
 
 /* The state of reading lists into `data`. */
 typedef struct reader {
@@ -19,7 +19,7 @@ typedef struct reader {
     unsigned accepts;
     attn_dtype dtype;
     char *data;
-    size_t count, room;          /* elements that were read, and for which there is room */
+    size_t count, room;          /* number of elements read, and for how many there is room */
     size_t index[ATTN_MAX_RANK]; /* index of the present element or list on each axis */
     size_t dims[ATTN_MAX_RANK];  /* the shape; SIZE_MAX: not known yet */
     int rank;                    /* number of axes; 0: not known yet */
@@ -100,7 +100,7 @@ void srv_tensor_store(void *data, attn_dtype dtype, size_t i, double value) {
 
 /* --- room for the elements --- */
 
-/* Returns a bound of the number of elements of the lists at `from`. */
+/* Returns an upper bound of the number of elements of the lists at `from`. */
 static size_t find_room(const char *from, const char *to) {
     if (to - from > SHORT)
         return srv_tensor_room(from, to);
@@ -123,8 +123,8 @@ static bool take_room(reader *l) {
     return l->data != NULL;
 }
 
-/* Appends the indices of an element, or of a list, to the path, for a problem. `at` is the last of
- * them, the index on the axis `level`. */
+/* Appends the indices of an element or list to the JSON pointer, for a problem. Its indices on the
+ * axes before `level` are those of l->index; `at` is its index on the axis `level`. */
 static void push_place(reader *l, int level, size_t at) {
     l->index[level] = at;
     for (int i = 0; i <= level; i++)
@@ -252,7 +252,7 @@ static bool read_element(reader *l, size_t i) {
 }
 
 /* If a number beyond the range of the float type stands at the cursor, reads it as an infinity and
- * returns true. The first one is noted in srv_scan.beyond (container.h). Returns false without a
+ * returns true. The first such number is noted in srv_scan.beyond (scan.h). Returns false without a
  * problem for anything else. */
 static bool take_beyond(reader *l, int level, size_t at) {
     attn_scan *s = l->s;
@@ -279,8 +279,8 @@ static bool take_beyond(reader *l, int level, size_t at) {
     return true;
 }
 
-/* Reads as many float32 elements with their commas as attn_read_singles can. *comma says whether
- * the last thing read is a comma, so that another element must follow. */
+/* Reads as many float32 elements with their commas as attn_read_singles can. Afterwards *comma is
+ * true if another element must follow: nothing was read, or the last thing read is a comma. */
 static void read_singles(reader *l, bool *comma) {
     attn_scan *s = l->s;
     size_t n;

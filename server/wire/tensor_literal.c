@@ -15,8 +15,8 @@ static bool refuse_name(attn_scan *s, const char *field, const char *expected,
     return srv_scan_refuse(s, SRV_VALUE, "expected %s, found \"%s\"", expected, found->text);
 }
 
-/* How to compute the elements. Element i depends only on i, so pieces can be written in any order.
- */
+/* How to compute the elements. Element i depends only on i, so pieces can be written in any
+ * order. */
 typedef struct filling {
     const attn_tensor *t;
     size_t count;  /* number of elements */
@@ -67,7 +67,8 @@ static void fill_random(const filling *f, size_t first, size_t n) {
     }
 }
 
-/* Makes the numbers normal, or uniform around 0, with this standard deviation. */
+/* Sets how random elements are drawn: normal, or uniform around 0, with the standard deviation
+ * `std`. */
 static void set_distribution(filling *f, bool normal, double std) {
     f->draw = normal ? attn_rng_normal : attn_rng_uniform;
     f->centre = normal ? 0 : 0.5;
@@ -97,8 +98,9 @@ bool srv_tensor_random(attn_scan *s, const srv_literal *l, attn_tensor *t) {
     return fill_with_random(s, "random", &f);
 }
 
-/* Sets the numbers of inputs and outputs of the layer to which the tensor of initial values
- * belongs: a weight [fan_out, fan_in], or a bias [fan_out], for which the member fan_in is sent. */
+/* Sets *in and *out to fan_in and fan_out, the numbers of inputs and outputs of the layer to which
+ * the tensor of initial values belongs. The tensor is a weight [fan_out, fan_in], or a bias
+ * [fan_out], for which the client sends the member fan_in. false: a problem is set. */
 static bool find_fans(attn_scan *s, const srv_literal *l, const attn_tensor *t, double *in,
                       double *out) {
     const bool bias = t->rank == 1 && l->fan_in, weight = t->rank == 2 && !l->fan_in;

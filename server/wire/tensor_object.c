@@ -23,10 +23,10 @@ typedef struct description {
     size_t dims[ATTN_MAX_RANK];
     attn_dtype dtype;
     const char *data, *data_end; /* where the list of the member data has its '[' and its ']' */
-    bool nested;                 /* it holds lists */
-    const char *from, *to;       /* the text of base64 between its quotes */
+    bool nested;                 /* the member data holds lists */
+    const char *from, *to;       /* the text of the member base64 between its quotes */
+    bool escaped;                /* the text of base64 has JSON escapes */
     const char *runs;            /* where the list of the member runs has its '[' */
-    bool escaped;                /* this text has JSON escapes */
     srv_literal literal;         /* what random, init and fill say */
 } description;
 
@@ -88,8 +88,9 @@ static bool read_dtype(attn_scan *s, unsigned accepts, description *d) {
                            name.text);
 }
 
-/* Notes where the list at the cursor begins and ends, and whether lists are in it, and moves the
- * cursor behind it. A tensor has no strings, so the brackets need no care for those in strings. */
+/* Notes where the list at the cursor begins and ends and whether it holds lists, and moves the
+ * cursor behind it. Finds its end by counting brackets; a tensor has no strings, which might hold
+ * more. */
 static bool skip_data(attn_scan *s, description *d) {
     if (*s->p != '[')
         return refuse_type(s, "a list of elements");
@@ -218,8 +219,8 @@ static bool check_members(attn_scan *s, const description *d) {
     return true;
 }
 
-/* Reads the member data of an object without shape, as nested lists that are one deeper in the
- * body than the object. */
+/* Reads the member data of an object without shape: nested lists, which give the shape. In the body
+ * they are nested one level deeper than the object. */
 static bool load_lists(attn_scan *s, unsigned accepts, const description *d, attn_dtype dtype,
                        attn_tensor *out) {
     const char *after = s->p;
@@ -308,8 +309,8 @@ static bool load_base64(attn_scan *s, const description *d, attn_tensor *t, size
 
 /* --- the object --- */
 
-/* Returns the seed of a tensor without one. Query and key differ, as two calls of torch.randn do,
- * and equal requests are equal. */
+/* Returns the seed of a tensor for which none was sent, made from its JSON pointer. So query and
+ * key get different numbers, as by two calls of torch.randn, and equal requests get equal ones. */
 static int64_t seed_of_place(const attn_scan *s) {
     return (int64_t)crc32_z(0, (const Bytef *)s->path.text, s->path.size);
 }

@@ -33,8 +33,8 @@ static size_t count_commas(const char *p, const char *end) {
     return n;
 }
 
-/* Each piece of the text is searched for a quote and then for commas. The pieces are so short that
- * the second search finds the text in the processor's cache. */
+/* Searches each block of 8 KiB for a quote and then for commas. A block is so short that the second
+ * search finds it in the processor's cache. */
 size_t srv_tensor_room(const char *from, const char *to) {
     size_t n = 1;
     while (from < to) {
@@ -53,10 +53,11 @@ size_t srv_tensor_room(const char *from, const char *to) {
 typedef struct work {
     const attn_scan *s;
     const char *from, *to; /* the lists, from the first '[' to behind the last ']' */
-    size_t *commas;        /* for each piece: its commas (step 1), then the commas before it */
-    size_t width, rows;    /* elements of a row, and number of rows */
-    float *data;           /* rows * width elements */
-    uint8_t *closed;       /* for each row: how many lists end behind it */
+    size_t *commas;  /* for each piece: in step 1 its commas, afterwards the commas before it */
+    size_t width;    /* elements of a row */
+    size_t rows;     /* number of rows */
+    float *data;     /* rows * width elements */
+    uint8_t *closed; /* for each row: how many lists end behind it */
 } work;
 
 static const char *piece_end(const work *w, size_t i) {
@@ -73,8 +74,8 @@ static attn_status count_piece(void *ctx, size_t i, size_t lane, attn_error *err
 }
 
 /* Returns a pointer to the first number of the first row that begins at p or later. NULL: no row
- * begins before `end`. A row begins with its innermost '[', so it belongs to the piece with this
- * bracket. */
+ * begins before `end`. A row begins with the '[' directly before its numbers, and belongs to the
+ * piece that has this bracket. */
 static const char *find_row(const char *p, const char *end) {
     p = memchr(p, '[', (size_t)(end - p));
     while (p && p[1] == '[')
@@ -106,7 +107,8 @@ static bool next_row(const work *w, const char **at, size_t row) {
     return opened == closed;
 }
 
-/* Step 2: reads the rows that begin in piece i. Fails with ATTN_EARG if the text is not as assumed. */
+/* Step 2: reads the rows that begin in piece i. Fails with ATTN_EARG if the text is not as
+ * assumed. */
 static attn_status read_piece(void *ctx, size_t i, size_t lane, attn_error *err) {
     work *w = ctx;
     const char *begin = w->from + i * PIECE, *end = piece_end(w, i), *p = find_row(begin, end);

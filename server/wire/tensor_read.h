@@ -25,21 +25,23 @@
 #include "wire/decode.h"
 #include "wire/scan.h"
 
-/* Reads the tensor at the cursor, which is not written as nested lists. `accepts` are the SRV_T_* bits
- * of the row (decode.h). false: a problem is set. */
+/* Reads the tensor at the cursor, which is not written as nested lists. `accepts` are the SRV_T_*
+ * bits of the row (decode.h). false: a problem is set. */
 bool srv_tensor_object(attn_scan *s, unsigned accepts, attn_tensor *out);
 
-/* Converts int32, int64 and uint8 to float32 if the row accepts no tensors but of numbers: arrays
- * of integers are numbers there, as in nested lists. false: a problem is set. */
+/* Converts a tensor of int32, int64 or uint8 to float32 if the row accepts numbers and neither
+ * integers nor booleans, because integers in nested lists are read as float32 there, too. `accepts`
+ * are the row's SRV_T_* bits. false: a problem is set. */
 bool srv_tensor_as_numbers(srv_request *req, unsigned accepts, attn_tensor *t);
 
 /* Reads the nested lists at the cursor as a tensor of this element type: booleans for ATTN_BOOL,
  * numbers for the others. false: a problem is set. */
 bool srv_tensor_list(attn_scan *s, attn_dtype dtype, attn_tensor *out);
 
-/* --- only for tensor_list.c, tensor_pieces.c, tensor_object.c, tensor_literal.c and tensor_runs.c --- */
+/* --- only for tensor_list.c, tensor_pieces.c, tensor_object.c, tensor_literal.c and tensor_runs.c
+ * --- */
 
-/* What the members random, init and fill of a tensor and those that belong to them say. */
+/* What the members random, init or fill of a tensor say, and the members that belong to them. */
 typedef struct srv_literal {
     attn_name what; /* the value of random, init or fill */
     int64_t seed;
@@ -57,8 +59,8 @@ bool srv_tensor_skip_runs(attn_scan *s);
 /* Writes the elements of a dense tensor of booleans by the list of runs that begins at `list`. The
  * cursor is left where it is. false: a problem is set. */
 bool srv_tensor_runs(attn_scan *s, const char *list, attn_tensor *t);
-/* Reads the nested lists at the cursor as a tensor of this element type. false: a problem is set.
- * */
+/* Reads the nested lists at the cursor as a tensor of this element type. false: a problem is
+ * set. */
 bool srv_tensor_nested(attn_scan *s, unsigned accepts, attn_dtype dtype, attn_tensor *out);
 /* Smallest text in bytes that several workers read. */
 enum { SRV_TENSOR_LARGE = 1 << 19 };
@@ -66,8 +68,8 @@ enum { SRV_TENSOR_LARGE = 1 << 19 };
  * the cursor unmoved, if the text is small, invalid or written in an unusual way, or if there is
  * one worker, no memory or no time left; then the caller must read it. */
 bool srv_tensor_in_pieces(attn_scan *s, attn_tensor *out);
-/* Returns the element type for the lists at p without "dtype", by what is accepted and by the first
- * element. */
+/* Returns the element type of the lists at p if none was sent. It follows from what the row accepts
+ * and from the first element. */
 attn_dtype srv_tensor_dtype(const char *p, unsigned accepts);
 /* Returns an upper bound of the number of elements in the lists between `from` and `to`. */
 size_t srv_tensor_room(const char *from, const char *to);
@@ -79,8 +81,8 @@ void *srv_tensor_take(attn_scan *s, attn_dtype dtype, size_t count);
 /* Stores `value` as element i of the type. For float16 and bfloat16 the value is rounded to the
  * nearest, ties to even. */
 void srv_tensor_store(void *data, attn_dtype dtype, size_t i, double value);
-/* Stores n floats as the elements from `first` on, of the type float16 or bfloat16, rounded in the
- * same way. */
+/* Stores n floats as float16 or bfloat16, in the elements `first`, first + 1, …; each is rounded to
+ * the nearest, ties to even. */
 void srv_tensor_narrow(void *data, attn_dtype dtype, size_t first, const float *src, size_t n);
 
 #endif

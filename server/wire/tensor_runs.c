@@ -61,7 +61,8 @@ static bool read_index(attn_scan *s, size_t least, size_t most, size_t *out) {
     return refuse(s, expected);
 }
 
-/* Reads the index of a batch entry or head, of which there are `count`; null: all of them. */
+/* Reads the index of a batch entry or head, of which there are `count`. Sets [*from, *to) to this
+ * index alone, or leaves it unchanged, as all of them, for null. false: a problem is set. */
 static bool read_place(attn_scan *s, size_t count, size_t *from, size_t *to) {
     if (attn_scan_word(s, "null"))
         return true;
@@ -87,7 +88,9 @@ static bool read_part_member(attn_scan *s, const grid *g, const attn_name *name,
                            name->text);
 }
 
-/* Reads a run [row, from, to) behind the row and the key of *row and *at, and moves these. */
+/* Reads a run [row, from, to) and sets its elements to true. The run must not begin before key *at
+ * of row *row, where the run before it ended; moves both to its own end. false: a problem is
+ * set. */
 static bool read_run(attn_scan *s, const grid *g, const part *p, size_t *row, size_t *at) {
     size_t next, from, to;
     if (!g->L || *s->p != '[')

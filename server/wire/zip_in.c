@@ -28,20 +28,23 @@ enum {
     ZIP64_SIZES = 1,       /* id of the extra field with sizes of 64 bits */
     FREE_OUTPUT = 1 << 20, /* max_inflate_ratio does not bound archives that decode to less */
 };
-#define NARROW 0xFFFFFFFFu /* a size of 32 bits that stands in the extra field instead */
+#define NARROW 0xFFFFFFFFu /* stands for a size that is in the extra field instead, with 64 bits */
 
 /* An entry of the directory. */
 typedef struct entry {
     const char *name;
     unsigned flags, method;
     uint32_t crc;
-    size_t packed, size, local; /* bytes in the archive and decoded; offset of the local header */
+    size_t packed; /* bytes of the member in the archive */
+    size_t size;   /* bytes of the decoded member */
+    size_t local;  /* offset of its local header in the archive */
 } entry;
 
 typedef struct archive {
     srv_request *req;
     const unsigned char *data;
-    size_t size, directory; /* bytes of the archive; offset of its directory */
+    size_t size;      /* bytes of the archive */
+    size_t directory; /* offset of its directory */
 } archive;
 
 static bool refuse(srv_request *req, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -212,7 +215,7 @@ static bool decode(const archive *a, const entry *e, srv_zip_member *out) {
            refuse(a->req, "the CRC-32 of \"%.100s\" is wrong", e->name);
 }
 
-/* Checks what the members decode to, before any is decoded. */
+/* Checks how many bytes all members together decode to, before any is decoded. */
 static bool check_sizes(const archive *a, const entry *entries, size_t count) {
     const srv_config *config = a->req->app ? a->req->app->config : NULL;
     const double ratio = config ? (double)config->max_inflate_ratio : 100;
