@@ -16,7 +16,7 @@
 typedef struct attn_area {
     char *base;     /* the block, aligned to ATTN_ALIGN; NULL: the area only counts */
     size_t used;    /* bytes taken so far */
-    size_t content; /* the same without the bytes between aligned arrays */
+    size_t content; /* bytes of the arrays alone, without the bytes between them */
     bool overflow;  /* `used` would have exceeded ATTN_AREA_MOST */
 } attn_area;
 

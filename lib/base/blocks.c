@@ -47,14 +47,17 @@ enum { COPIED_MOST = 2 << 20 };
  * return the free memory of all its heaps to the system. */
 enum { TRIM_HEAPS_AFTER = 1 << 20 };
 
-/* The header before every block. The last three lines are used only while the block is kept. */
+/* The header before every block. The members from since_ns on are used only while the block is
+ * kept. */
 typedef struct block {
-    size_t size;                 /* usable bytes after the header */
-    size_t class;                /* size class, or CLASSES if blocks of this size are not kept */
-    void *heap;                  /* pointer from malloc; NULL: the block is mapped */
-    int64_t since_ns;            /* time when it was freed */
-    struct block *newer, *older; /* neighbours in the list of all kept blocks, by that time */
-    struct block *next, **link;  /* next block of its class; address of the pointer to this block */
+    size_t size;      /* usable bytes after the header */
+    size_t class;     /* size class, or CLASSES if blocks of this size are not kept */
+    void *heap;       /* pointer from malloc; NULL: the block is mapped */
+    int64_t since_ns; /* time when it was freed */
+    /* Neighbours in the list of all kept blocks, which is in order of since_ns. */
+    struct block *newer, *older;
+    struct block *next;  /* the next block in the list of its class */
+    struct block **link; /* address of the pointer to this block in that list */
 } block;
 
 _Static_assert(sizeof(block) <= ATTN_ALIGN, "the header keeps the alignment");
@@ -68,7 +71,7 @@ static struct {
     size_t used;             /* bytes of all blocks in use of at least BLOCK_LEAST bytes */
     size_t most;             /* upper limit of `bytes`; `once` guards the only write */
     size_t limit;            /* upper limit of bytes + used while any block is kept */
-    size_t trimmed;          /* bytes that attn_block_trim counts for TRIM_HEAPS_AFTER */
+    size_t trimmed; /* bytes of malloc that attn_block_trim freed since it last trimmed the heaps */
     pthread_once_t once;
 } kept = {.mutex = PTHREAD_MUTEX_INITIALIZER,
           .once = PTHREAD_ONCE_INIT,
@@ -119,7 +122,7 @@ static int64_t about_now(void) {
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Removes a kept block from both lists. */
+/* Removes a kept block from the list of all kept blocks and from the list of its class. */
 static void take_out(block *b) {
     *b->link = b->next;
     if (b->next)
@@ -129,7 +132,7 @@ static void take_out(block *b) {
     kept.bytes -= b->size;
 }
 
-/* Adds a freed block to both lists as the newest one. */
+/* Adds a freed block to these two lists as the newest one. */
 static void put_in(block *b) {
     b->link = &kept.classes[b->class];
     b->next = *b->link;
@@ -185,7 +188,7 @@ static void *map_larger(void *old, size_t bytes, size_t more) {
 
 /* Allocates `bytes` bytes with malloc and aligns the pointer. aligned_alloc is slower, since it
  * does not use the C library's fast lists of freed blocks. It is used only under AddressSanitizer,
- * which would not detect accesses to the bytes that the alignment skips. */
+ * which does not detect accesses to the bytes of malloc that the alignment skips. */
 static block *take_heap(size_t bytes) {
 #if defined(__SANITIZE_ADDRESS__)
     void *heap = aligned_alloc(ATTN_ALIGN, bytes);

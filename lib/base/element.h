@@ -39,7 +39,7 @@ static inline void attn_elements_fill(void *x, size_t elem, double value, size_t
         attn_element_set(x, elem, i, value);
 }
 
-/* Converts n elements of type `dtype` that are `stride` elements apart. */
+/* Converts n elements of src, of type `dtype` and `stride` elements apart, to elements of dst. */
 static inline void attn_elements_widen(void *dst, size_t elem, const void *src, attn_dtype dtype,
                                        ptrdiff_t stride, size_t n) {
     if (elem == sizeof(float))

@@ -24,16 +24,18 @@ enum { CHUNK_FIRST = 16384, CHUNK_MOST = 1 << 20, HEADER = ATTN_ALIGN };
 
 typedef struct chunk {
     struct chunk *next;
-    size_t size, used; /* bytes after the header, and how many of them blocks have taken */
-    size_t last;       /* offset of the newest block from the end of the header */
-    size_t number;     /* how many chunks the arena had taken before this one */
+    size_t size;   /* bytes after the header */
+    size_t used;   /* bytes after the header that blocks have taken */
+    size_t last;   /* offset of the newest block from the end of the header */
+    size_t number; /* how many chunks the arena had taken before this one */
 } chunk;
 
 struct attn_arena {
-    chunk *first;       /* the chunk in which small blocks are placed */
-    size_t limit, used; /* upper limit of the bytes of all blocks; bytes of the current blocks */
-    size_t next_size;   /* size of the next chunk for small blocks */
-    size_t chunks;      /* how many chunks were ever taken */
+    chunk *first;     /* the chunk in which small blocks are placed */
+    size_t limit;     /* upper limit of `used` */
+    size_t used;      /* bytes of all current blocks */
+    size_t next_size; /* size of the next chunk for small blocks */
+    size_t chunks;    /* how many chunks were ever taken */
 };
 
 static void *(*take_hook)(size_t) = attn_block_take;
@@ -159,7 +161,9 @@ void attn_arena_rewind(attn_arena *arena, const attn_arena_mark *mark) {
         UNPOISON((char *)c + HEADER, c->size);
         attn_free(c);
     }
-    chunk *c = arena->first; /* the first chunk at the time of the mark; only this one changed */
+    /* This chunk was the first one at the mark. Only the first chunk gets blocks later, so the
+     * other chunks that are left are unchanged. */
+    chunk *c = arena->first;
     arena->used = mark->used;
     if (!c)
         return;

@@ -30,13 +30,14 @@
 enum {
     MOST_SLOTS = 1024,
     LANE_WORDS = MOST_SLOTS / 64,
-    TURN_NS = 1000000 /* least time that a thread keeps its slot while its class waits: a change
-                       * costs time */
+    /* Least time that a thread keeps its slot while threads of its class wait for one. Passing a
+     * slot on costs time. */
+    TURN_NS = 1000000
 };
 
 enum { PROMPT, CROWDED, PATIENT, CLASSES }; /* classes of work by falling priority */
-/* due_ns of a class is at most this many nanoseconds for each slot of the pool, 100 ms. This is
- * several times the length of the longest pieces. */
+/* Upper limit of attn_pool.due_ns for each slot of the pool: 100 ms, several times the length of
+ * the longest pieces. */
 #define DUE_NS 100000000
 
 int64_t attn_now_ns(void) {
@@ -65,10 +66,12 @@ typedef struct queue {
 
 typedef struct run {
     struct run *next, *prev; /* neighbours in the ring of runs with unclaimed pieces */
-    attn_piece piece;        /* the function, and its argument */
-    void *ctx;
+    attn_piece piece;        /* the function that computes a piece */
+    void *ctx;               /* its argument */
     const attn_control *control;
-    size_t pieces, claimed, running; /* pieces in all, claimed so far, running now */
+    size_t pieces;  /* pieces in all */
+    size_t claimed; /* pieces that a thread has begun */
+    size_t running; /* pieces that a thread computes now */
     priority priority;
     int64_t helped_ns;         /* time that helpers have worked for this run */
     uint64_t busy[LANE_WORDS]; /* bit set of the lanes in use */
@@ -83,9 +86,9 @@ struct attn_pool {
     pthread_cond_t work; /* helpers wait here for pieces */
     size_t slots, free_slots, idle_helpers, helpers;
     queue queues[CLASSES];
-    /* Time that higher classes may still use before class c is served. */
+    /* due_ns[c]: time that higher classes may still use before class c is served. */
     int64_t due_ns[CLASSES];
-    run *ring;     /* the run that is served next */
+    run *ring;     /* the run at which ring_pick begins; NULL: no run has unclaimed pieces */
     bool stopping; /* helpers must end */
     pthread_t threads[];
 };
@@ -94,18 +97,19 @@ struct attn_pool {
 typedef struct hold {
     const attn_pool *pool; /* NULL: unused entry */
     size_t depth;    /* calls of attn_pool_enter without attn_pool_leave; they share the slot */
-    int64_t slot_ns; /* end of the time with the slot that is already added to used_ns and due_ns */
+    int64_t slot_ns; /* up to this time the use of the slot is counted in used_ns and due_ns */
     int64_t used_ns; /* time that the thread has had the slot, waits excluded */
-    int64_t turn_ns; /* TURN_NS counts from this time: when the thread got the slot, or, if nobody
-                      * waited then, when it first saw a waiter; 0: it has seen none */
+    /* The turn of the thread ends TURN_NS after this time. It is the time when the thread got the
+     * slot, or, if nobody waited then, when it first saw a waiter. 0: it has seen none. */
+    int64_t turn_ns;
 } hold;
 
 /* A thread can have slots of this many pools. For further pools it runs its pieces alone. */
 enum { MOST_HOLDS = 8 };
 static _Thread_local hold holds[MOST_HOLDS];
-static _Thread_local priority own_priority;   /* of the runs that this thread starts */
-static _Thread_local int64_t own_helped_ns;   /* for attn_pool_helped_ns */
-static _Thread_local priority piece_priority; /* of the run whose piece this thread computes */
+static _Thread_local priority own_priority;   /* that of the runs that this thread starts */
+static _Thread_local int64_t own_helped_ns;   /* what attn_pool_helped_ns returns */
+static _Thread_local priority piece_priority; /* that of the run whose piece it computes */
 
 /* Returns the hold of the current thread on `pool`, or NULL if it has no slot of this pool. With
  * pool = NULL it returns an unused entry, or NULL if all entries are used. */
@@ -151,7 +155,7 @@ static void queue_append(queue *l, waiter *w) {
     l->last = w;
 }
 
-/* Waits until the thread has a slot. `helps`: the thread is a helper. */
+/* Waits until the thread has a slot. `helps` says whether the thread is a helper. */
 static void slot_take(attn_pool *pool, priority p, bool helps) {
     hold *h = hold_of(pool);
     if (pool->free_slots && !somebody_waits(pool)) {
@@ -169,9 +173,9 @@ static void slot_take(attn_pool *pool, priority p, bool helps) {
     h->turn_ns = h->slot_ns = attn_now_ns();
 }
 
-/* Adds the time since the last call, in which the calling thread used its slot, to the account of a
- * class: this class then owes ATTN_POOL_SHARE - 1 times as much to higher classes, and the debt of
- * lower classes falls by it. */
+/* Counts the time since the last call, in which the calling thread used its slot, as time of
+ * `class`. This class then owes ATTN_POOL_SHARE - 1 times this time to higher classes, and the debt
+ * of each lower class falls by this time. */
 static void account(attn_pool *pool, int class) {
     hold *h = hold_of(pool);
     const int64_t now = attn_now_ns(), used = now - h->slot_ns;
@@ -184,8 +188,8 @@ static void account(attn_pool *pool, int class) {
     }
 }
 
-/* Returns the class that is served next: of the classes with waiting[c] != NULL, the lowest that
- * owes nothing, or if there is none, the highest. */
+/* Returns the class that is served next. Of the classes with waiting[c] != NULL it is the one of
+ * lowest priority that owes nothing. If all owe something, it is the one of highest priority. */
 static int class_of_turn(const attn_pool *pool, void *const waiting[CLASSES]) {
     int next = PROMPT;
     for (int c = 0; c < CLASSES; c++)
@@ -286,8 +290,8 @@ static void ring_remove(attn_pool *pool, run *r) {
     r->next = r->prev = NULL;
 }
 
-/* Returns the run from which a helper claims the next piece: the first one in the ring of the class
- * that is served next. */
+/* Returns the run from which a helper claims the next piece: the first run in the ring whose class
+ * is served next. */
 static run *ring_pick(attn_pool *pool) {
     void *first[CLASSES] = {NULL};
     run *r = pool->ring;
@@ -328,7 +332,7 @@ static void run_fail(attn_pool *pool, run *r, size_t index, attn_status status,
 }
 
 /* Claims and computes one piece of r, which must have an unclaimed one. The lock is released while
- * the piece is computed. `helps`: the calling thread is a helper and did not start the run. */
+ * the piece is computed. `helps` says that the calling thread is a helper and did not start r. */
 static void run_one(attn_pool *pool, run *r, bool helps) {
     attn_error error = {ATTN_OK, "", ""};
     attn_status status = attn_control_check(r->control, &error);

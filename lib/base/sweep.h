@@ -1,11 +1,11 @@
-/* A sweep: the way in which heatmaps, measures, comparisons, rollouts and others go over the rows of
- * matrices of weights. The pool computes pieces of it, a wave of them at a time. Each thread has
- * scratch memory, its lane. After a wave the calling thread merges what its pieces have computed, in
- * their order, so that no result depends on threads.
+/* A sweep: the way in which heatmaps, measures, comparisons, rollouts and others go over the rows
+ * of matrices of weights. The pool computes pieces of it, a wave of them at a time. Each thread has
+ * scratch memory, its lane. After a wave the calling thread merges what its pieces have computed,
+ * in their order, so that no result depends on threads.
  *
  * The memory of a sweep has one list of arrays: place() and place_lane() take them from an area
- * (area.h). attn_sweep_count and attn_sweep_open both call them, so the bytes that a cost states are
- * those that the sweep takes. */
+ * (area.h). attn_sweep_count and attn_sweep_open both call them, so the bytes that a cost states
+ * are those that the sweep takes. */
 #ifndef ATTN_SWEEP_H
 #define ATTN_SWEEP_H
 
@@ -13,7 +13,7 @@
 
 #include "base/area.h"
 
-/* What kind of sweep it is. `work` is the caller's struct, which the functions share. */
+/* The functions of one kind of sweep. They share `work`, a struct of the caller. */
 typedef struct attn_sweep {
     size_t lane_size; /* bytes of the struct that holds the arrays of a lane */
     /* Takes the arrays of one lane and stores them in *lane. */
@@ -25,7 +25,7 @@ typedef struct attn_sweep {
     void (*merge)(void *work, size_t first, size_t count);
 } attn_sweep;
 
-/* Returns an area without a base that has counted the arrays of `slots` lanes and the shared ones. */
+/* Counts the arrays of `slots` lanes and the shared ones. Returns the area, which has no base. */
 attn_area attn_sweep_count(const attn_sweep *sweep, void *work, size_t slots);
 /* Takes these arrays as one block from the arena. Returns the lanes, [slots] structs of lane_size
  * bytes, which begin the block. NULL: out of memory. No array is set to zeros. */

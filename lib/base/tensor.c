@@ -195,8 +195,9 @@ static float half_to_float(uint16_t h) {
     return sign ? -magnitude : magnitude;
 }
 
-/* Rounds to nearest even. For a value below the normal range of binary16 it adds 0.5. The sum has
- * the last place 2^-24, the smallest number of binary16, so the addition rounds the value. */
+/* Converts binary32 to binary16, rounded to nearest even. A value below the normal range of
+ * binary16 is rounded by adding 0.5: the last place of the sum is 2^-24, the smallest number of
+ * binary16. */
 static uint16_t float_to_half(float f) {
     uint32_t bits = bits_of_float(f), sign = bits >> 16 & 0x8000u, rest = bits & 0x7fffffffu;
     if (rest > 0x7f800000u)

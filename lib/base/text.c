@@ -1,5 +1,5 @@
-/* Text that grows by appending. It is in the arena of its caller. When its block is full, the text moves to a block of twice
- * the needed size. The old block is freed only with the arena. */
+/* Text that grows by appending. It is in the arena of its caller. When its block is full, the text
+ * moves to a block of twice the needed size. The old block is freed only with the arena. */
 #include "attn/text.h"
 
 #include <stdarg.h>

@@ -17,8 +17,8 @@
 /* Fails with ATTN_ENOMEM: "no memory left for WHAT". */
 attn_status attn_no_memory(attn_error *err, const char *what);
 
-/* ATTN_TAKEN(memory, what, err): returns this failure from the function that contains it, unless
- * `memory` is true: pointers that were taken, joined by &&, or the success of a call that takes
+/* ATTN_TAKEN(memory, what, err): if `memory` is false, returns this failure from the function that
+ * contains it. `memory` is a new pointer, several joined by &&, or the success of a call that takes
  * memory. */
 #define ATTN_TAKEN(memory, what, err)                                                              \
     do {                                                                                           \
