@@ -42,8 +42,9 @@ typedef struct block {
 static struct {
     pthread_mutex_t mutex;
     pthread_cond_t moved;
-    size_t last, now; /* the next ticket to give out, and the ticket that holds the lock */
-    bool needed;      /* the build of OpenBLAS is serial */
+    size_t last; /* the ticket that is given out next */
+    size_t now;  /* the ticket whose thread holds the lock */
+    bool needed; /* the build of OpenBLAS is serial */
 } blas_lock = {.mutex = PTHREAD_MUTEX_INITIALIZER, .moved = PTHREAD_COND_INITIALIZER};
 
 static void prepare_once(void) {

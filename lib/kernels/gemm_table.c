@@ -13,9 +13,9 @@
  *   all_back       for a transposed a: copies a in blocks [SHORT, rows] and uses the kernel
  *                  accumulate_backward, which reads a tile by columns
  *
- * An element of c is the sum, in order, of beta c and of two chains of fused multiply-adds for
- * every DEPTH terms, or one chain for every SHORT terms of a transposed a. It depends only on its
- * row of a, its column of b and its old value. */
+ * An element of c is a sum in a fixed order: first beta c, then two chains of fused multiply-adds
+ * for every DEPTH terms, or, for a transposed a, one chain for every SHORT terms. It depends only
+ * on its row of a, its column of b and its old value. */
 #include "kernels/gemm_table.h"
 
 #include <assert.h>

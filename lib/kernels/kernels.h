@@ -9,7 +9,7 @@
  *   pack_key, pack_value   one tile's keys and values in the table's own layout
  *   score                  tile[r][j] = q_r . k_j, times a scale
  *   score_tanh             tile[r][j] = sum_a v_a tanh(q_ra + k_ja)
- *   edit                   applies scale, softcap, bias and hidden cells to a row of a tile
+ *   edit                   applies scale, softcap and bias to a row of a tile, and hides cells
  *   softmax                scores of a tile -> numerators; raises the running maxima, adds to the
  *                          partial sums, and gives the factors for earlier sums
  *   accumulate             acc[r] = acc[r] * factor[r] + sum_j tile[r][j] v_j
@@ -45,7 +45,7 @@
  *
  * No function allocates memory, and any thread may call any function. A function reads at most the
  * n elements that it is given, except of tiles, packed operands and accumulators, whose rows are
- * padded (attn_key_room and the functions after it give the sizes). Pointers to these three are
+ * padded (attn_acc_room and the functions after it give the sizes). Pointers to these three are
  * aligned to ATTN_ALIGN; all other pointers need only the alignment of their elements. */
 #ifndef ATTN_KERNELS_H
 #define ATTN_KERNELS_H
@@ -89,7 +89,7 @@ typedef struct attn_finish {
     const void *maxima;      /* [rows, ld_maxima]: the running maximum of a row after each tile */
     size_t ld_maxima;
     const double *max, *sum; /* [rows]: final maximum and sum; a row with sum 0 gets weights of 0 */
-    bool past_caches;        /* store bypassing the caches, which cannot hold the result anyway */
+    bool past_caches;        /* write the weights past the caches, which they would not fit */
 } attn_finish;
 
 /* The state of rows after softmax and accumulate over some of the keys. */
@@ -107,8 +107,9 @@ typedef struct attn_edit_backward {
 
 /* What weight_backward needs to know of the rows of a tile. */
 typedef struct attn_weight_backward {
-    const double *max, *sum, *dot; /* [rows]; dot = dO . O; a row with sum 0 has weights of 0 */
-    double scale;                  /* a factor of the gradients, applied after they are rounded */
+    const double *max, *sum; /* [rows]: final maximum and sum; a row with sum 0 has weights of 0 */
+    const double *dot;       /* [rows]: dO . O of the row */
+    double scale;            /* a factor of the gradients, applied after they are rounded */
     /* The numerators [rows, ld_kept] of the tile, and the running maxima [rows, ld_maxima] to which
      * they belong, as softmax left them. With NULL the weights are computed from scores. Only a
      * kernel table with finish_weights can use numerators. */
@@ -119,8 +120,9 @@ typedef struct attn_weight_backward {
 /* Operands of score_tanh_backward, which adds to dq, dkey and dv. */
 typedef struct attn_tanh_backward {
     const void *q, *packed_key, *v; /* the operands of score_tanh */
-    size_t ldq, width;
-    void *dq; /* [rows, width], row stride lddq */
+    size_t ldq;                     /* row stride of q, in elements */
+    size_t width;                   /* width of q, of the keys and of v */
+    void *dq;                       /* [rows, width], row stride lddq */
     size_t lddq;
     void *dkey; /* [width, keys] */
     double *dv; /* [width] */
@@ -135,7 +137,7 @@ typedef struct attn_tile_pass {
     const void *query;             /* packed by pack_query */
     const char *keys, *values;     /* packed keys and packed values of the first tile */
     size_t key_bytes, value_bytes; /* bytes from one tile to the next */
-    void *max, *sum, *acc;         /* the state of the rows (attn_partial), which is continued */
+    void *max, *sum, *acc;         /* the state of the rows (attn_partial), which it updates */
     void *kept;                    /* receives the numerators [rows, ld_kept]; NULL: not wanted */
     void *maxima; /* receives the maxima after each tile [rows, ld_maxima]; or NULL */
     size_t ld_kept, ld_maxima;
@@ -157,7 +159,7 @@ struct attn_kernels {
      * they are whole groups of keys that are packed together, and the sums over the other keys do
      * not change. */
     size_t panel;
-    size_t lanes; /* partial sums of a row */
+    size_t lanes; /* number of partial sums of a row */
 
     /* Numbers from which attn_key_room, attn_value_room, attn_acc_room and attn_query_room compute
      * sizes. The width of keys is rounded up to a multiple of key_unit, the width of values to a
@@ -242,7 +244,7 @@ struct attn_kernels {
     /* Gradients. */
 
     /* Adds tile^T times `packed` to acc [n, attn_acc_room(width)]. The tile is [rows, n], and
-     * pack_value packed `packed` from [rows, width]. `begins`: acc is overwritten and not read. */
+     * pack_value packed `packed` from [rows, width]. If `begins`, acc is overwritten, not read. */
     void (*accumulate_backward)(void *acc, bool begins, const void *tile, size_t rows, size_t n,
                                 const void *packed, size_t width);
     /* Computes the weights [rows, n] of a tile from edited scores or from back->kept. dz has the
@@ -263,8 +265,8 @@ extern const attn_kernels attn_kernels_ref, attn_kernels_avx2, attn_kernels_avx5
 const attn_kernels *attn_kernels_of(attn_isa isa);
 /* Returns the table of plain products of the chosen instruction set. */
 const attn_kernels *attn_kernels_current(void);
-/* Returns the kernel table of an instruction set for a precision. `tanh_score`: the caller uses
- * score_tanh and not score. */
+/* Returns the kernel table of an instruction set for a precision. `tanh_score` says whether the
+ * caller uses score_tanh instead of score. */
 const attn_kernels *attn_kernels_with(attn_isa isa, attn_precision precision, bool tanh_score);
 /* Finds the instruction set of this processor whose kernel table for the precision has this name,
  * such as "avx512_bf16". Returns false if there is none. */

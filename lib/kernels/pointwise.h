@@ -1,5 +1,5 @@
-/* Functions on rows: of float32, which layers call between dense products, and of double, with
- * which analyses measure weights.
+/* Functions on rows of float32, which layers call between dense products, and on rows of double,
+ * with which analyses measure weights.
  *
  * pointwise_body.h has the only version of each function, in C that compilers vectorise. It is
  * compiled once for each instruction set. All tables give the same bytes, since compilers must
@@ -64,7 +64,7 @@ typedef struct attn_pointwise {
     /* Sets *max to the largest x[i] and p[i] to e^(x[i] - *max). Returns the sum of p. p may be x.
      */
     float (*exponentials)(float *p, const float *x, size_t n, float *max);
-    /* bias NULL: there is none. */
+    /* bias may be NULL: there is none. */
     void (*norm_forward)(float *y, attn_norm_row *row, const float *bias, float epsilon, size_t n);
     /* Adds the gradients to dx, dweight and dbias. Those that are NULL are not computed. */
     void (*norm_backward)(float *dx, float *dweight, float *dbias, const float *dy,
@@ -76,14 +76,14 @@ typedef struct attn_pointwise {
     void (*add_scaled)(float *y, const float *x, float a, size_t n); /* y += a x */
     void (*scale)(float *x, float a, size_t n);
     double (*dot)(const float *x, const float *y, size_t n); /* sums in double; x may be y */
-    /* Adds cells * width elements to the lanes of `cells` cells, `width` to each. `width` is a
-     * multiple of POOL_LANES. */
+    /* Adds x [cells, width] to lanes [cells]: row c to the sums and maxima of lanes[c]. `width` is
+     * a multiple of POOL_LANES. */
     void (*pool)(attn_pool_lanes *lanes, const float *x, size_t cells, size_t width);
     void (*adam)(float *values, const float *gradients, float *first, float *second, size_t n,
                  const attn_adam_row *step);
     /* The functions of row_sums.h, of rows of double. */
     double (*sum)(const double *x, size_t n);
-    double (*products)(const double *x, const double *y, size_t n); /* their sum */
+    double (*products)(const double *x, const double *y, size_t n); /* sum of x[i] * y[i] */
     double (*ramp)(const double *x, size_t n, double from);
     double (*xlnx)(const double *x, size_t n);
     double (*mix_xlnx)(const double *x, const double *y, size_t n);
@@ -109,7 +109,7 @@ typedef struct attn_pointwise {
     /* Adds x [rows, K] times a matrix [K, N] to y [rows, N]. Row strides are ldx and ldy. The
      * caller has packed the matrix as panels [K, POINTWISE_LANES] of its columns, the last padded
      * with zeros. This is faster than attn_kernels_gemm for repeated products of few rows, since
-     * nothing is packed. The sum of an element runs along K in order. */
+     * it packs nothing. The sum of an element runs along K in order. */
     void (*product)(float *y, size_t ldy, const float *x, size_t ldx, size_t rows,
                     const float *panels, size_t N, size_t K);
 } attn_pointwise;

@@ -102,8 +102,8 @@ static void NAME(p_lstm_forward)(const attn_lstm_row *row, size_t H) {
         h[j] = out[j] * tanh_one(c[j]);
 }
 
-/* Computes the backward pass of an LSTM step. `first`: c_(t-1) is zero. `first` is a constant at
- * each call, so that the loop has no branch. */
+/* Computes the backward pass of an LSTM step. `first` says that c_(t-1) is zero. It is a constant
+ * at each call, so that the loop has no branch. */
 INLINE void lstm_back(const attn_lstm_row *row, size_t H, int first) {
     float *restrict in = row->gates, *restrict forget = in + H, *restrict cell = in + 2 * H,
                     *restrict out = in + 3 * H, *restrict dc = row->dc;
@@ -273,7 +273,7 @@ static double NAME(p_dot)(const float *x, const float *y, size_t n) {
     return lanes[0];
 }
 
-/* Vectors of the lanes of a cell: gcc does not make them of loops over both types. */
+/* Vectors of the lanes of a cell. gcc does not vectorise loops over float and double together. */
 typedef double lane_sums
     __attribute__((vector_size(POOL_LANES * sizeof(double)), aligned(8), may_alias));
 typedef float lane_cells

@@ -17,8 +17,8 @@ typedef enum attn_tiles_state {
 attn_tiles_state attn_processor_tiles(void);
 
 /* The kernel tables of a processor: tables[isa][precision][1] for scores with tanh, and
- * tables[isa][precision][0] for other scores. An instruction set that the processor lacks has NULL.
- * Only AMX has tables on every processor with avx512 or avx2: attn_tiles_plain emulates it. */
+ * tables[isa][precision][0] for other scores. An instruction set that the processor lacks has NULL,
+ * except AMX, which attn_tiles_plain emulates on any processor with avx512 or avx2. */
 typedef const attn_kernels *attn_kernel_tables[ATTN_ISA_COUNT][ATTN_PRECISION_COUNT][2];
 
 /* Makes the kernel tables for this processor. It must be called only once. */

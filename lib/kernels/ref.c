@@ -1,8 +1,8 @@
 /* The reference kernels, in plain C and double precision. The other kernel tables are tested
- * against their results. They compute requests with float64 inputs, and the rows that a float table
- * cannot compute. Layouts: packed keys [n, E], packed values [n, Ev], tile [rows, KEYS]. NaN and
- * infinity behave as IEEE 754 says, except that a value with a weight of exactly 0 adds nothing,
- * even if it is NaN or infinite. */
+ * against their results. They also compute requests with float64 inputs, and the rows that a float
+ * table cannot compute. Layouts: packed keys [n, E], packed values [n, Ev], tile [rows, KEYS]. NaN
+ * and infinity behave as IEEE 754 says, except that a value with a weight of exactly 0 adds
+ * nothing, even if it is NaN or infinite. */
 #include <math.h>
 #include <string.h>
 

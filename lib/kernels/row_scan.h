@@ -2,7 +2,7 @@
  * functions for each instruction set. Partial sum k of 8 has the numbers k, 8 + k, …, as in
  * row_sums.h. The loops are over pairs of vectors of 4 numbers: gcc makes no vectors of loops over
  * float and double together, and splits vectors of 8 double into single numbers. A comparison
- * gives all bits or none. */
+ * of vectors sets all bits of a number or none. */
 #ifndef ATTN_ROW_SCAN_H
 #define ATTN_ROW_SCAN_H
 
@@ -30,7 +30,7 @@ typedef struct attn_logit_scan {
 /* What a scan finds in the weights p of a row. */
 typedef struct attn_weight_scan {
     double mass, squares; /* sums of p and of p^2 */
-    double ramp, reach;   /* sums of p d and of p |d|, where d is `from` for the first key */
+    double ramp, reach;   /* sums of p d and of p |d|, where d is `from` + number of the key */
     double most;          /* the largest p */
 } attn_weight_scan;
 
@@ -47,7 +47,8 @@ static inline attn_logit_scan attn_scan_logits_here(const float *x, size_t n) {
     const row_floats none = (row_floats){0} - INFINITY;
     row_floats most[2] = {none, none};
     row_doubles total[2] = {{0}, {0}};
-    row_ints hidden[2] = {{0}, {0}}; /* minus their number; a row has fewer than 2^34 keys */
+    /* Each lane is minus the number of its hidden logits. A row has fewer than 2^34 keys. */
+    row_ints hidden[2] = {{0}, {0}};
     attn_logit_scan out = {.seen = n, .most = -INFINITY};
     size_t j = 0;
     for (; j + ATTN_PARTIAL_SUMS <= n; j += ATTN_PARTIAL_SUMS)

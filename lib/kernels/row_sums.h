@@ -55,9 +55,10 @@ static inline double attn_ln(double x) {
     return (power - (0x1p52 + 1023)) * 0x1.62e42fefa39efp-1 + 2 * f * series;
 }
 
-/* Defines a function that returns the sum of v ln v over j < n, where `value` is v >= 0, an
- * expression of j, and 0 ln 0 = 0. The smallest normal number is added to v before the logarithm,
- * which allows v = 0 and changes no result. Chunks of 64 keep the logarithms in one simple loop. */
+/* Defines a function that returns the sum of v ln v over j < n, with 0 ln 0 = 0. `value` is v, an
+ * expression of j that is not below 0. The smallest normal number is added to v before the
+ * logarithm, which allows v = 0 and changes no result. Chunks of 64 keep the logarithms in one
+ * simple loop. */
 #define ATTN_DEFINE_XLNX(name, parameters, value)                                                  \
     static inline double name parameters {                                                         \
         double terms[64], sum = 0;                                                                 \

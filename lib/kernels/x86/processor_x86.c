@@ -64,11 +64,11 @@ const attn_pointwise *attn_pointwise_of(attn_isa isa) {
     }
 }
 
-/* The kernel tables that are made from the tables of plain products. The arrays are indexed by
- * instruction set. `pairs` is the table for bf16 with vdpbf16ps. */
+/* The kernel tables that are made from the tables of plain products. */
 static struct {
     attn_kernels fast[ATTN_ISA_AMX], bf16[ATTN_ISA_AMX]; /* by instruction set */
-    attn_kernels pairs, amx[ATTN_PRECISION_COUNT];
+    attn_kernels pairs;                                  /* for bf16 with vdpbf16ps */
+    attn_kernels amx[ATTN_PRECISION_COUNT];              /* by precision */
 } made;
 
 static attn_kernels renamed_copy(const attn_kernels *base, attn_isa isa, const char *name) {
@@ -132,9 +132,10 @@ static const attn_kernels *plain_table(attn_isa isa) {
     }
 }
 
-/* Finds a table. For the precision `fast`, only the AMX table uses bfloat16 products. Elsewhere its
- * three products of bfloat16 pairs are slower than one product of floats, so the other tables for
- * `fast` have plain products with faster exponentials and sums. */
+/* Returns the table of an instruction set that the processor has. For the precision `fast`, only
+ * the AMX table uses bfloat16 products. Elsewhere three products of bfloat16 pairs are slower than
+ * one product of floats, so the other tables for `fast` have plain products with faster
+ * exponentials and sums. */
 static const attn_kernels *table_of(attn_isa isa, attn_precision precision, bool tanh_score) {
     if (isa == ATTN_ISA_AMX && !tanh_score)
         return &made.amx[precision];

@@ -6,7 +6,7 @@
  *   vf, vm, v…   a vector of LANES floats, a mask of lanes, operations on them
  *   NV, MR       vectors in a panel of B, and rows of A that the micro-kernel multiplies at once
  *   ROWS, KEYS   most queries and keys of a tile
- *   KEY_PLACES   see simd_unpacked_rows.h
+ *   KEY_PLACES   runs of rows from which keys are prefetched (simd_unpacked_rows.h)
  *
  * A panel has PW = LANES * NV columns. Data layout:
  *
@@ -30,8 +30,8 @@
 
 #include "kernels/x86/simd_pack.h"
 
-/* Defines the kernel `name` and its variant for the precision `fast`, name_coarse. `statement` is the
- * body of both; `coarse` tells it which one it is. */
+/* Defines the kernel `name` and name_coarse, its variant for the precision `fast`. `statement` is
+ * the body of both, in which `coarse` is false or true. */
 #define BOTH_PRECISIONS(result, name, parameters, statement)                                       \
     static result NAME(name) parameters {                                                          \
         const bool coarse = false;                                                                 \

@@ -6,9 +6,9 @@
 /* log2(e) = HI + LO. In a fused multiply-add, s * HI - n is exact. */
 #define LOG2E_HI 0x1.715476p+0f
 #define LOG2E_LO 1.925963e-8f
-/* Lower scores, including -infinity, are raised to this score before their exponential is taken. It
- * is so far below -ATTN_WIDE that the exponential is exactly 0, and its magnitude is so small that
- * rint(s * log2 e) and the remaining fraction stay exact. */
+/* Scores below this one, including -infinity, are raised to it before their exponential is taken.
+ * It is so far below -ATTN_WIDE that the exponential is exactly 0, and its magnitude is so small
+ * that rint(s * log2 e) and the remaining fraction stay exact. */
 #define LOWEST -0x1p20f
 
 /* Returns the integer nearest to s * log2e, for scores s >= LOWEST. Adding 1.5 * 2^23 leaves no
@@ -47,7 +47,7 @@ INLINE vf exp2_coarse(vf f) {
 /* Computes the numerator e^(c s) 2^-m of the scaled score c s >= LOWEST. The scale c is a power of
  * two, and hi + lo = c log2(e), so no multiplication by c is needed.
  *
- * coarse: `lo` is left out, which gives e^(c s (1 - 2^-26.2)). If two scores differ by 16, the
+ * If `coarse`, `lo` is left out, which gives e^(c s (1 - 2^-26.2)). If two scores differ by 16, the
  * ratio of their numerators then has a relative error of 2^-22. */
 INLINE vf numerator_of(const bool coarse, vf s, vf hi, vf lo, vf m) {
     vf n = nearest_integer(s, hi);
@@ -58,8 +58,8 @@ INLINE vf numerator_of(const bool coarse, vf s, vf hi, vf lo, vf m) {
 
 /* Computes the numerator e^s 2^-m of a score s, where m is the exponent of the row's maximum
  * (row_exponent). The only rounding is that of 2^f, which depends on s alone. Under FLUSHED a
- * result below the normal range is 0. coarse: uses the shorter polynomial, for the precision
- * `fast`, whose products have a larger error than the polynomial. */
+ * result below the normal range is 0. `coarse` selects the shorter polynomial, for the precision
+ * `fast`, whose products have a larger error than this polynomial. */
 INLINE vf numerator(const bool coarse, vf s, vf m) {
     return numerator_of(coarse, vmax(s, vset(LOWEST)), vset(LOG2E_HI), vset(LOG2E_LO), m);
 }

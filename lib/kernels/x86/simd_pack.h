@@ -1,16 +1,15 @@
 /* Packing for the float kernels: keys are transposed in registers, and values are copied row by
  * row. simd_body.h includes this file and shows the layouts; kernels.h describes the functions. */
 
-/* Returns the largest of the lanes of `most`, each of which is the largest magnitude that its lane
- * has seen, compared as a bit pattern. In this order NaN is above infinity; for NaN the function
- * returns infinity. */
+/* Returns the largest lane of `most`, or infinity if a lane is NaN. The lanes have the largest
+ * magnitudes, compared as bit patterns, in which order NaN is above infinity. */
 INLINE double lane_max(vf most) {
     const vf above = vset(INFINITY);
     return (double)vhmax(vselect(vless(most, above), most, above));
 }
 
 /* Returns whether it is useful to prefetch row j + ahead while row j of a tile of n rows is packed.
- * After the last row of a whole tile follow the rows of the next tile. */
+ * A whole tile is followed by the rows of the next tile. */
 INLINE bool worth_fetching(size_t j, size_t ahead, size_t n) {
     return n == KEYS || j + ahead < n;
 }

@@ -40,8 +40,8 @@ static void edit_slowly(float *s, size_t n, const attn_edit *edit) {
     }
 }
 
-/* Hides the cells outside [lo, hi) of a row of n cells, and pads the row. It leaves the vectors
- * between as they are. */
+/* Hides the cells outside [lo, hi) of a row of n cells, and pads the row. Vectors
+ * of cells that are all in [lo, hi) stay as they are. */
 static void hide_ends(float *s, size_t n, size_t lo, size_t hi) {
     const vf hidden = vset(-INFINITY);
     size_t j = 0;
@@ -94,7 +94,7 @@ INLINE vf row_numerators(const bool coarse, float *row, const size_t n, vf shift
  * overlaps the exponentials of neighbouring cells only if no maximum is computed between them. */
 OUT_OF_LINE void softmax_rows(const bool coarse, float *p, size_t rows, size_t n, float *m,
                               float *l, float *factor) {
-    _Alignas(64) float most[ATTN_MOST_ROWS]; /* tables of bf16 tiles have more rows than ROWS */
+    _Alignas(64) float most[ATTN_MOST_ROWS]; /* not ROWS: tables of bf16 tiles have more rows */
     _Alignas(64) float exponent[ATTN_MOST_ROWS];
     for (size_t r = 0; r < rows; r++)
         most[r] = row_maximum(p + r * KEYS, n);
@@ -220,7 +220,7 @@ BOTH_PRECISIONS(void, k_weights, (void *dst, const void *scores, size_t n, doubl
 
 /* Writes the weights e * factor / l of n cells of one tile to dst. e has the numerators that
  * softmax left, and `factor` is the power of two that lowers them to the final maximum of the row.
- * `past`: the weights are stored bypassing the caches. */
+ * If `past`, the weights are stored past the caches. */
 INLINE void finish_cells(float *dst, const float *e, size_t n, bool past, vf factor, vf l,
                          vf inverse) {
     const size_t off = (uintptr_t)dst % sizeof(vf) / sizeof *dst;

@@ -28,8 +28,9 @@ enum { LINE = 16 }; /* floats in a cache line, which is the unit of prefetching 
 /* The LANES rows that are prefetched while LANES keys are used: the same number of rows from each
  * of KEY_PLACES runs. */
 typedef struct unpacked_ahead {
-    const float *rows; /* the first row to prefetch of the first run */
-    size_t ld, place;  /* elements from a row to the next, and from a run to the next */
+    const float *rows; /* the first of these rows in the first run */
+    size_t ld;         /* elements from a row to the next */
+    size_t place;      /* elements from a run to the next */
 } unpacked_ahead;
 
 /* Continues the sums acc[r] of LANES keys, of which n exist, over columns [0, width) of `keys` and
@@ -104,7 +105,7 @@ BOTH_PRECISIONS(double, k_score_unpacked,
                 return unpacked_scores(coarse, tile, q, rows, keys, ld, n, E, vset((float)scale)))
 
 /* Computes acc[r] of nr rows for columns [0, width) of the values: one chain over rows [from, end)
- * of the n rows of values. `whole`: width fills all nv vectors. */
+ * of the n rows of values. `whole` says that width fills all nv vectors. */
 INLINE vf unpacked_value_chain(const int nr, const int nv, const bool whole,
                                const void *const *tile, const float *values, size_t ld, size_t from,
                                size_t end, size_t n, size_t width, vf acc[FEW_VALUES][WIDE],

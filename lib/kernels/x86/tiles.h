@@ -33,8 +33,11 @@
 
 #include "kernels/bf16.h"
 
-/* Rows of A and columns of B in a tile; elements of each; numbers in a tile. */
-enum { ATTN_TILE = 16, ATTN_TILE_DEPTH = 32, ATTN_TILE_CELLS = 512 };
+enum {
+    ATTN_TILE = 16,       /* rows of A in a tile, and columns of B */
+    ATTN_TILE_DEPTH = 32, /* elements of such a row or column */
+    ATTN_TILE_CELLS = 512 /* elements of a tile of A or B */
+};
 
 /* A matrix product C = A B over tiles. C has row_tiles x col_tiles tiles, and each is a sum over
  * `steps` tiles of A and B. Numbers have `parts` parts. */

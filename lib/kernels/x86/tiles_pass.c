@@ -39,18 +39,22 @@ typedef struct item {
  * item `now` between the products of two other items, evenly distributed over these products. */
 typedef struct pass {
     const attn_tile_pass *p;
-    int number;                       /* number of bfloat16 parts of an operand */
-    size_t lda, key_steps, row_tiles; /* row stride of acc; tiles of E; tiles of rows */
-    vf scale, hi, lo;                 /* hi + lo = scale * log2(e) */
+    int number;       /* number of bfloat16 parts of an operand */
+    size_t lda;       /* row stride of acc, in elements */
+    size_t key_steps; /* number of tiles that the width E of the keys takes */
+    size_t row_tiles; /* number of tiles that the rows take */
+    vf scale, hi, lo; /* hi + lo = scale * log2(e) */
     const item *now;
-    size_t done, all; /* portions of `now` that are computed, and portions in all */
-    size_t rate, due; /* in 1/16 portion: due at each call of some_portions; due now */
-    vf part;          /* sums of the lanes over the portions of the current row so far */
+    size_t done; /* portions of `now` that are computed */
+    size_t all;  /* portions of `now` in all */
+    size_t rate; /* 1/16 portions that become due at each call of some_portions */
+    size_t due;  /* 1/16 portions that are due now */
+    vf part;     /* sums of the lanes over the portions of the current row so far */
 } pass;
 
 /* --- work of the vector unit --- */
 
-/* Computes the numerators of 16 cells. `fused`: see can_fuse_scale. */
+/* Computes the numerators of 16 cells. `fused` is what can_fuse_scale returns. */
 INLINE vf cells(const bool coarse, const bool fused, const float *from, vf shift, const pass *w) {
     return fused ? numerator_of(coarse, vload(from), w->hi, w->lo, shift)
                  : numerator(coarse, vmul(vload(from), w->scale), shift);
