@@ -4,8 +4,8 @@
 
 #include "runs/private.h"
 
-/* The names if none are given: batch for every axis but the heads. They end with the heads, so that
- * any number of batch axes is an end of this list. */
+/* The names if none are given: "batch" for every axis but the heads. A site with n batch axes takes
+ * the names from usual[ATTN_MAX_RANK - n] on. */
 static const char *const usual[ATTN_MAX_RANK + 1] = {"batch", "batch", "batch", "batch", "batch",
                                                      "batch", "batch", "batch", "head"};
 
@@ -22,7 +22,7 @@ void attn_run_axes_usual(const attn_attention_dims *d, attn_run_site_info *info)
     info->axis_count = axes_of(d);
 }
 
-/* What may stand at axis i. */
+/* The names that an axis may have, by the result of choice_of. */
 static const char *const choices[] = {"\"head\"", "\"layer\" or \"batch\"", "\"batch\""};
 
 static size_t choice_of(const attn_attention_dims *d, size_t i) {

@@ -13,7 +13,7 @@ enum {
     TILE_ROWS = 64,
     TILE_KEYS = 256,      /* most keys of a piece */
     LEAST_KEYS = 64,      /* fewest keys of a piece, for long columns */
-    PIECE_CELLS = 1 << 20 /* cells of a piece, if that leaves it LEAST_KEYS */
+    PIECE_CELLS = 1 << 20 /* most cells of a piece that has more than LEAST_KEYS keys */
 };
 #define MOST_EDGES 1048576.0
 
@@ -26,16 +26,19 @@ typedef struct lane {
 typedef struct column_search {
     const attn_run_site *site;
     const attn_range *ranges;
-    size_t range_count, first, keys; /* ranges, first key, number of keys */
-    size_t k, width;                 /* most edges of a key; keys of a piece */
+    size_t range_count;
+    size_t first, keys; /* the first key and the number of keys */
+    size_t k;           /* most edges of a key */
+    size_t width;       /* keys of a piece */
     attn_pool *pool;
     const attn_control *control;
     attn_edge *edges; /* [keys, k]; those of a key are a heap until they are sorted */
-    size_t *found;    /* [keys] */
+    size_t *found;    /* [keys] number of edges of each key so far */
     lane *lanes;
 } column_search;
 
-/* Adds the visible cells of one row; NaN is left out. `mask` NULL: all cells are visible. */
+/* Offers the visible cells of one row to the heaps of their keys, except those that are NaN. `mask`
+ * NULL: all cells are visible. `keep` has room for at->cols bytes. */
 static void add_row_edges(const column_search *f, const attn_mask *mask, const attn_range *at,
                           size_t row, const void *cells, uint8_t *keep) {
     const size_t elem = attn_dtype_size(f->site->dims->result);
@@ -113,7 +116,7 @@ static size_t rows_of_ranges(const attn_range *ranges, size_t count) {
     return rows;
 }
 
-/* Fills the column_search without its arrays. */
+/* Sets the members of *f, except its arrays. Error: ATTN_ELIMIT. */
 static attn_status plan_columns(const attn_run_site *site, const attn_range *ranges, size_t count,
                                 size_t k, column_search *f, attn_error *err) {
     const size_t rows = rows_of_ranges(ranges, count);

@@ -45,7 +45,8 @@ void attn_run_copy_operands(attn_run_copier *c, attn_inputs *in) {
 
 /* --- lists and texts --- */
 
-/* Copies `count` elements, with zeros for `more` behind them. */
+/* Returns a copy of `count` elements, with zeros for `more` + 1 elements behind them. NULL: `from`
+ * is NULL, or memory ran out. */
 static void *copy_longer(attn_run_copier *c, const void *from, size_t count, size_t more,
                          size_t size) {
     size_t room;

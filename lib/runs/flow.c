@@ -3,9 +3,9 @@
  * the layer below is the capacity of that edge. A number is the maximum flow from a token on top to
  * a token at the bottom, computed for each pair by itself (max_flow.c).
  *
- * The capacities of all layers are computed once, in blocks of rows, for the tokens that the rows
- * reach. Then each pair is a piece of work. A flow changes a copy of the capacities. If all threads
- * together would need too many bytes for their copies, only some of them work at a time. */
+ * First the capacities of all layers are computed, in blocks of rows, for the tokens that the asked
+ * rows reach. Then each pair is a piece of work. A flow changes a copy of the capacities. If all
+ * threads together would need too many bytes for their copies, only some of them work at a time. */
 #include <stdatomic.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@
 #include "runs/private.h"
 
 enum {
-    BLOCK_ROWS = 64,        /* rows of a block, which are also those of lazy statistics */
+    BLOCK_ROWS = 64,        /* rows of a block, as in lazy statistics (stats.c) */
     COPY_BYTES = 256 << 20, /* most bytes of all copies together; there is at least one copy */
 };
 
@@ -32,24 +32,25 @@ typedef struct lane {
 
 typedef struct flow_work {
     const attn_run_rollout *r;
-    const size_t *rows; /* [count] */
+    const size_t *rows; /* [count] the asked rows: tokens on top */
     size_t count;
     size_t base; /* the first token that the rows reach; the graph counts from it */
     attn_flow_graph graph;
     lane *lanes;            /* [slots] */
     attn_flow_lane **flows; /* [copies] */
-    size_t slots, copies;
-    double *out; /* [count, S] */
+    size_t slots, copies;   /* threads; copies of the capacities, at most one for each thread */
+    double *out;            /* [count, S] */
     attn_pool *pool;
     const attn_control *control;
-    atomic_size_t done; /* pairs */
+    atomic_size_t done; /* number of pairs that are computed */
 } flow_work;
 
 /* --- the shape of the graph --- */
 
-/* Goes through the layers from the top. Counts the edges of all rows and stores them in graph.rows, unless
- * that is NULL; adds cells and operations of the weights to *cost. [*from, *to) become the tokens that
- * the rows reach; if these are too many, the function stops early. */
+/* Goes through the layers from the top. Sets graph.edges to the number of edges, and graph.rows to
+ * the edges of each token, unless graph.rows is NULL. Adds cells and operations of the weights to
+ * *cost. Sets [*from, *to) to the tokens that the asked rows reach; stops early if these are too
+ * many. */
 static void trace_graph(flow_work *w, size_t *from, size_t *to, attn_cost *cost) {
     const attn_run_layers *l = w->r->layers;
     attn_flow_graph *g = &w->graph;
@@ -165,7 +166,7 @@ static attn_status compute_capacities(void *work, size_t index, size_t slot, att
 
 /* --- flows --- */
 
-/* Computes pair `index`, which is of row index / tokens and token index % tokens. */
+/* Computes the flow from asked row index / tokens to token index % tokens at the bottom. */
 static attn_status compute_pair(void *work, size_t index, size_t slot, attn_error *err) {
     flow_work *w = work;
     const size_t tokens = w->graph.tokens, row = index / tokens, sink = index % tokens;

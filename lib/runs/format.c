@@ -1,5 +1,5 @@
-/* Reads and writes the JSON text of a run: its sites, and for each what is known before its elements
- * are read. */
+/* Reads and writes the JSON text of a run: its sites, and for each what is known before its
+ * elements are read. */
 #include "runs/format.h"
 
 #include <stddef.h>
@@ -26,7 +26,7 @@ static const attn_input count_rows[] = {
     COUNT(key_start),
     {.name = NULL},
 };
-/* What only files of attnd have. */
+/* Members that only files written by attnd have. */
 static const attn_input own_rows[] = {
     {"", "kernel", ATTN_INPUT_TEXT, offsetof(attn_run_site, kernel), 0, 0, 0, NULL, 0},
     {"", "mask_words", ATTN_INPUT_TEXT, offsetof(attn_run_site, words), 0, 0, 0, NULL, 0},
@@ -35,8 +35,8 @@ static const attn_input own_rows[] = {
 
 /* --- a site --- */
 
-/* Reads name, kind, stack, layer and call. The default of the layer counts those before it of its
- * kind and stack. */
+/* Reads name, kind, stack, layer, call and starts. If no layer is given, it is the number of layers
+ * of the same kind and stack in earlier sites. */
 static void read_place(attn_run_reader *r, attn_json *object) {
     attn_run_site_info *info = &r->site->info;
     char *usual = attn_run_take(r, 32, 1);
@@ -65,7 +65,7 @@ static const size_t *read_text_numbers(attn_run_reader *r, attn_json *object, co
     if (!value)
         return NULL;
     *count = value->kind == ATTN_JSON_LIST ? r->site->shape.B : 1;
-    if (value->kind == ATTN_JSON_LIST) /* they are not negative */
+    if (value->kind == ATTN_JSON_LIST) /* none is negative, so int64_t reads as size_t */
         return (const size_t *)attn_run_read_integers(r, value, member, *count, 0, last);
     int64_t *single = attn_run_take(r, 1, sizeof *single);
     if (single && !attn_json_integer(value, 0, last, single))
@@ -102,7 +102,8 @@ static void read_axes(attn_run_reader *r, attn_json *object) {
     attn_run_axes_usual(&r->site->shape, info);
 }
 
-/* Refuses a call without its layer, and layers of a call that an earlier site has. */
+/* Refuses a site that gives its call but not its layer, and a site with a layer that an earlier
+ * site of the same kind, stack and call has. */
 static void check_place(attn_run_reader *r, attn_json *object) {
     const attn_run_site_info *info = &r->site->info;
     const size_t own = attn_run_site_layers(r->run, r->index);

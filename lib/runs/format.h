@@ -4,10 +4,12 @@
 
 #include "runs/members.h"
 
-/* Reads the text: texts, and run->sites with what does not depend on elements. */
+/* Reads the JSON text into run->model, run->texts and run->sites. Sets all of a site that does not
+ * depend on the elements of its tensors. */
 attn_status attn_run_read_format(attn_run *run, const char *text, const attn_run_limits *limits,
                                  attn_error *err);
-/* Writes the members of a site that say where it is, into the object that the caller has begun. */
+/* Writes name, kind, stack, layer, call, starts, lengths, texts and axes of a site with B batch
+ * entries into the JSON object that the caller has begun. */
 void attn_run_write_info(attn_json_text *t, const attn_run_site_info *info, size_t B);
 
 #endif

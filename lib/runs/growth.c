@@ -1,6 +1,6 @@
-/* A growing run has room for the rows of all steps from the beginning, so that rows never move. A step
- * writes its rows behind the others and then raises the number of rows. A reader reads that number first,
- * and then only rows below it. */
+/* A growing run has room for the rows of all steps from the beginning, so that rows never move. A
+ * step writes its rows behind the others and then raises the number of rows. A reader reads that
+ * number first, and then only rows below it. */
 #include <attn/run_growth.h>
 
 #include <stdatomic.h>
@@ -23,14 +23,15 @@ typedef struct growing_site {
 struct attn_run_growth {
     growing_site *sites; /* [site_count] */
     size_t site_count;
-    attn_run_text *texts; /* [text_count], with the tokens that they had before the first step */
-    size_t text_count, growing;
+    attn_run_text *texts; /* [text_count], counted without the tokens of steps */
+    size_t text_count;
+    size_t growing; /* how many texts get a token in each step: the last ones */
     const char *model;
     attn_metadata *metadata;
     size_t metadata_count;
     attn_arena *arena;
-    size_t most;
-    _Atomic size_t rows;
+    size_t most;         /* most steps */
+    _Atomic size_t rows; /* steps that readers may see */
 };
 
 static attn_status refuse_site(size_t site, const char *what, attn_error *err) {
@@ -145,7 +146,7 @@ static bool fits(const growing_site *s, const attn_attention *op, size_t rows) {
            in->value.dims[2] == own->value.dims[2] && (!s->keys_grow || op->dims.S == rows + 1);
 }
 
-/* Copies row `from` of each batch entry of `src` to row `at`. */
+/* Copies row `from` of each batch entry of `src` to row `at` of the same entry of `dst`. */
 static void copy_row(const attn_tensor *dst, size_t at, const attn_tensor *src, size_t from) {
     const size_t D = dst->dims[2];
     for (size_t b = 0; b < dst->dims[0]; b++)
@@ -155,7 +156,7 @@ static void copy_row(const attn_tensor *dst, size_t at, const attn_tensor *src, 
                D * sizeof(float));
 }
 
-/* Adds the tokens of a step behind those that readers can see. */
+/* Adds the tokens of a step behind those that readers can see. false: out of memory. */
 static bool add_tokens(const attn_run_growth *g, const attn_run_token *tokens, size_t rows) {
     attn_run_copier c = {.arena = g->arena};
     for (size_t i = 0; i < g->growing; i++) {
@@ -198,7 +199,7 @@ size_t attn_run_growth_rows(const attn_run_growth *g) {
 
 /* --- looking --- */
 
-/* Returns the inputs of the site's operation of the first `rows` steps. */
+/* Returns the inputs of the site's operation over the first `rows` steps. */
 static attn_inputs inputs_of(const growing_site *s, size_t rows) {
     attn_inputs in = s->in;
     if (s->grows)
@@ -208,7 +209,8 @@ static attn_inputs inputs_of(const growing_site *s, size_t rows) {
     return in;
 }
 
-/* Returns the texts with the tokens of the first `rows` steps. NULL: there is no memory. */
+/* Returns the texts with the tokens of the first `rows` steps, or with those of lengths[i] steps
+ * for the i-th growing text if `lengths` is not NULL. NULL: out of memory. */
 static attn_run_text *texts_of(const attn_run_growth *g, size_t rows, const int64_t *lengths,
                                attn_arena *arena) {
     attn_run_text *texts = attn_arena_zeroed(arena, g->text_count + 1, sizeof *texts);
@@ -271,7 +273,7 @@ static const int64_t *ragged(const int64_t *lengths, size_t B, size_t rows) {
     return NULL;
 }
 
-/* Runs the operation of all steps of a site, for its statistics. */
+/* Runs the operation over all steps of a site, for its statistics. Sets *out. */
 static attn_status run_site(const growing_site *s, size_t rows, const int64_t *lengths,
                             attn_pool *pool, const attn_control *control, attn_arena *arena,
                             attn_run_site_source *out, attn_error *err) {

@@ -27,14 +27,13 @@ typedef struct given {
     const char *name;
 } given;
 
-/* A boolean mask that was packed for a site with `keys` keys: as the caller has it, as it is in the file,
- * and the name of its tensor there. */
+/* A boolean mask that was packed. */
 typedef struct packed {
-    attn_tensor before;
-    attn_semantics semantics;
-    size_t keys;
-    attn_mask_layer after;
-    const char *name;
+    attn_tensor before;       /* the mask as the caller has it */
+    attn_semantics semantics; /* what its elements mean there */
+    size_t keys;              /* S of the site for which it was packed */
+    attn_mask_layer after;    /* the mask as it is in the file */
+    const char *name;         /* name of the tensor in the file */
 } packed;
 
 typedef struct builder {
@@ -43,12 +42,13 @@ typedef struct builder {
     const attn_control *control;
     attn_arena *arena;
     attn_error *err;
-    attn_io_list tensors; /* of attn_named_tensor: the file's, in the order of the sites */
-    attn_io_list given;   /* those that later sites may share, as the caller has them */
-    attn_io_list masks;   /* masks that were packed */
-    size_t site, keys;    /* number of the site, and its S */
+    attn_io_list tensors; /* of attn_named_tensor: the tensors of the file, in the order of sites */
+    attn_io_list given;   /* of `given`: those that later sites may share, as the caller has them */
+    attn_io_list masks;   /* of `packed` */
+    size_t site;          /* number of the present site */
+    size_t keys;          /* its S */
     attn_json_text text;
-    attn_status status; /* the first error; the functions below then do nothing */
+    attn_status status; /* the first error; after it the functions below do nothing */
 } builder;
 
 static void fail_memory(builder *b) {
@@ -56,7 +56,7 @@ static void fail_memory(builder *b) {
         b->status = attn_no_memory(b->err, "the stored run");
 }
 
-/* Appends to one of the lists. NULL: out of memory. */
+/* Appends an item of `each` bytes to one of the lists and returns it. NULL: out of memory. */
 static void *append_item(builder *b, attn_io_list *list, size_t each) {
     list->each = each;
     void *item = attn_io_append(list, b->arena);
@@ -82,7 +82,7 @@ static given *find_given(const builder *b, const attn_tensor *t) {
     return NULL;
 }
 
-/* Appends a tensor to the file. Returns its name; NULL: an error. */
+/* Appends a tensor to the file. Returns its name, or NULL on an error. */
 static const char *append_tensor(builder *b, const char *name, const attn_tensor *t) {
     const char *copy = attn_arena_text(b->arena, name, strlen(name));
     attn_named_tensor *n = copy ? append_item(b, &b->tensors, sizeof *n) : NULL;
@@ -99,7 +99,7 @@ static const char *append_tensor(builder *b, const char *name, const attn_tensor
     return b->status ? NULL : copy;
 }
 
-/* Adds the tensor as "sites.N.MEMBER". Returns its name; NULL: an error. */
+/* Adds the tensor as "sites.N.MEMBER". Returns this name, or NULL on an error. */
 static const char *add_tensor(builder *b, const char *member, const attn_tensor *t) {
     char name[NAME];
     if (b->status)
@@ -110,7 +110,7 @@ static const char *add_tensor(builder *b, const char *member, const attn_tensor 
     return append_tensor(b, name, t);
 }
 
-/* attn_run_naming.tensor */
+/* Implements attn_run_naming.tensor. */
 static const char *name_tensor(void *ctx, const char *member, const attn_tensor *t) {
     builder *b = ctx;
     given *g = find_given(b, t);
@@ -120,7 +120,7 @@ static const char *name_tensor(void *ctx, const char *member, const attn_tensor 
     return name ? name : "";
 }
 
-/* Returns the packed form of an earlier mask with the same bytes; NULL: there is none. */
+/* Returns an earlier mask with the same data and meaning, packed for as many keys, or NULL. */
 static const packed *find_packed(const builder *b, const attn_mask_layer *layer) {
     const packed *p = b->masks.items;
     for (size_t i = 0; i < b->masks.count; i++, p++)
@@ -130,8 +130,7 @@ static const packed *find_packed(const builder *b, const attn_mask_layer *layer)
     return NULL;
 }
 
-/* Packs a boolean mask, which the file does not have yet. Returns how it is in the file; NULL: an
- * error. */
+/* Packs a boolean mask that the file does not have yet, and adds it. NULL: an error. */
 static const packed *add_packed(builder *b, const char *member, const attn_mask_layer *before) {
     attn_mask_layer after = *before;
     b->status = attn_run_mask_pack(&after, b->keys, b->arena, b->err);
@@ -142,7 +141,7 @@ static const packed *add_packed(builder *b, const char *member, const attn_mask_
     return p;
 }
 
-/* attn_run_naming.mask */
+/* Implements attn_run_naming.mask. */
 static const char *name_mask(void *ctx, const char *member, attn_mask_layer *layer) {
     builder *b = ctx;
     if (b->status || !layer->values.rank)
@@ -201,8 +200,8 @@ static void add_overview(builder *b, const attn_attention *op, const attn_stats 
 
 /* --- the text --- */
 
-/* Writes the operation with all its operands by name, and with the offset that the library uses,
- * whatever the starts say. */
+/* Writes the operation with its operands by name. Writes the default query offset, 0, if a reader
+ * would take another one from the starts of queries and keys. */
 static void write_operation(builder *b, const attn_run_site_source *site) {
     const attn_run_naming to = {&b->text, name_tensor, name_mask, b};
     const attn_attention *op = site->op;
@@ -287,7 +286,7 @@ static attn_status check_metadata(const attn_metadata *metadata, size_t count, a
                  : ATTN_OK;
 }
 
-/* Makes the image of header and tensors, which are not copied. */
+/* Makes the image from a header and the tensors. Its pieces point to the data of the tensors. */
 static attn_status make_image(attn_safetensors *file, attn_arena *arena, attn_run_image *out,
                               attn_error *err) {
     const void *header;

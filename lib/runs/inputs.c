@@ -1,6 +1,6 @@
-/* Reads and writes the operation of a site, and checks the shapes of what its rows share (sinks and
- * the tables of positions), so that a run is refused when it is stored and not when somebody looks at
- * it. What their elements are is checked when the site is opened. */
+/* Reads and writes the operation of a site, and checks the shapes of sinks and of the tables of
+ * positions, so that a bad run is refused when it is stored and not when somebody looks at it. The
+ * elements of these tensors are checked when the site is opened. */
 #include "runs/inputs.h"
 
 #include <stddef.h>
@@ -8,8 +8,9 @@
 
 /* --- tables --- */
 
-/* The tables of the positions that have some. An axis is H, E or V (the number of heads, the width
- * of a score or of a value), b (any number of buckets) or d (an odd number of distances). */
+/* The tables of each kind of position. `axes` has a letter for each axis: H is the number of heads,
+ * E the width of a score, V the width of a value, b any number of buckets, d an odd number of
+ * distances. */
 static const struct {
     attn_position_kind kind;
     const char *place, *axes;
@@ -23,7 +24,7 @@ static const struct {
     {ATTN_POSITION_SHAW, "position/value_table", "dV", offsetof(attn_position, value_table), true},
 };
 
-/* Returns whether an axis has the size, and writes in words what was expected. */
+/* Returns whether an axis may have this size, and writes to `words` what size is expected. */
 static bool axis_fits(const attn_attention_dims *d, char axis, size_t size, char words[32]) {
     const size_t wanted = axis == 'H' ? d->Hq : axis == 'E' ? d->score_width : d->Ev;
     if (axis == 'b' || axis == 'd') {

@@ -4,9 +4,10 @@
 
 #include "runs/members.h"
 
-/* Reads the operation of the site without its masks: site->in and site->shape. */
+/* Reads the operation of the site, except its masks, into site->in, and sets site->shape. */
 void attn_run_read_operation(attn_run_reader *r, attn_json *object);
-/* Reads the masks into site->in (masks.c). Shape, starts and lengths of the site are known. */
+/* Reads the masks into site->in (masks.c). The caller has read shape, starts and lengths of the
+ * site. */
 void attn_run_read_masks(attn_run_reader *r, attn_json *object);
 /* Refuses a site without statistics that has no sequence, head or width: its other axes need no
  * bytes in the file, so the file would not bound the memory that they take. */

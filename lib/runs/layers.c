@@ -1,5 +1,5 @@
-/* The layers of a model in a run, which are sites of one kind and stack or the axis of layers of a site,
- * and a source with the weights of all layers. */
+/* Lists the layers of a model in a run, and makes a source with the weights of all layers. A layer
+ * is a site of its own, or an entry of the axis of layers of a site. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,11 +81,11 @@ attn_status attn_run_layers_of(const attn_run *run, const size_t *sites, size_t 
 
 /* --- their weights --- */
 
-/* The memory of a thread that computes weights of any layer: scratch that is large enough for each layer,
- * and is divided anew when the thread goes from one operation to another. */
+/* The memory of a thread that computes weights of any layer: scratch that is large enough for each
+ * layer, and is divided anew when the thread goes from one operation to another. */
 struct attn_run_lane {
     void *block;
-    const attn_attention *op; /* for which `scratch` is divided */
+    const attn_attention *op; /* the operation for which `scratch` is divided */
     attn_cells_scratch *scratch;
     double *wide; /* [cols] a row of float64 weights */
 };
@@ -136,7 +136,7 @@ static attn_status fetch_wide(const attn_run_site *site, attn_run_lane *lane,
     return ATTN_OK;
 }
 
-/* The `fetch` of the source: batch entry layer * batches + b is entry b of the layer. */
+/* Implements `fetch` of the source. Its batch entry l * batches + b is entry b of layer l. */
 static attn_status fetch_layer(void *ctx, size_t lane_index, const attn_range *rows, float *weights,
                                float *logits, attn_error *err) {
     const stack *s = ctx;

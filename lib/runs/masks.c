@@ -70,7 +70,8 @@ static void check_broadcast(attn_run_reader *r, const char *member, const attn_t
                                 : "");
 }
 
-/* Checks the type of a mask. Integers have no meaning that is usual, as in requests. */
+/* Refuses a bias that is not of floats, and a mask of integers whose meaning is not said: 1 may
+ * mean visible or hidden. Requests have the same rule. */
 static void check_type(attn_run_reader *r, const char *member, attn_layer_kind kind,
                        attn_semantics said, attn_dtype dtype) {
     const bool bias = kind == ATTN_LAYER_BIAS;
@@ -87,7 +88,8 @@ static void check_type(attn_run_reader *r, const char *member, attn_layer_kind k
                         attn_dtype_name(dtype));
 }
 
-/* Adds the tensor with this name as a layer of this kind. `said` is the meaning of its numbers. */
+/* Adds the tensor with this name as a layer of this kind. `said` is what the file says of the
+ * meaning of its numbers. */
 static void add_named(attn_run_reader *r, const char *member, const char *name,
                       attn_layer_kind kind, attn_semantics said) {
     const attn_tensor *t = attn_run_named_tensor(r, member, name);
@@ -107,8 +109,8 @@ static void add_named(attn_run_reader *r, const char *member, const char *name,
     add_layer(r, member, &layer);
 }
 
-/* Reads attn_mask or attn_bias: the name of a tensor or a list of names; without the member, the
- * tensor that has the usual name. */
+/* Reads attn_mask or attn_bias: the name of a tensor or a list of names. If the member is missing,
+ * takes the tensor "sites.N.MEMBER", if the file has it. */
 static void read_named(attn_run_reader *r, attn_json *object, const char *member,
                        attn_layer_kind kind, attn_semantics said) {
     const attn_json *value = attn_json_member(object, member);
@@ -133,7 +135,7 @@ static void read_named(attn_run_reader *r, attn_json *object, const char *member
             attn_run_refuse(r, ATTN_EARG, member, "expected names of tensors");
 }
 
-/* Reads mask_semantics, what the numbers of attn_mask mean. */
+/* Reads mask_semantics, which says what the numbers of attn_mask mean. */
 static attn_semantics read_meaning(attn_run_reader *r, attn_json *object) {
     const attn_json *value = attn_json_member(object, "mask_semantics");
     const int word = attn_run_word(value, attn_semantics_words);
@@ -144,7 +146,7 @@ static attn_semantics read_meaning(attn_run_reader *r, attn_json *object) {
     return value && !r->status ? (attn_semantics)word : ATTN_SEM_UNSTATED;
 }
 
-/* Reads the members of a capture. The lengths are members of the site already. */
+/* Reads the mask members of a capture. key_lengths has been read into the info of the site. */
 static void read_plain(attn_run_reader *r, attn_json *object) {
     const attn_json *causal = attn_json_member(object, "is_causal");
     const attn_json *window = attn_json_member(object, "window");
@@ -189,7 +191,7 @@ static bool has_tensor(attn_layer_kind kind) {
     return kind != ATTN_LAYER_CAUSAL && kind != ATTN_LAYER_WINDOW && kind != ATTN_LAYER_PATTERN;
 }
 
-/* Returns a member that a layer of this kind needs. NULL: it failed. */
+/* Returns the member of the object. NULL: it is missing, or there was an error before. */
 static attn_json *need_member(attn_run_reader *r, attn_json *object, const char *where,
                               const char *name) {
     attn_json *member = attn_json_member(object, name);
@@ -198,7 +200,7 @@ static attn_json *need_member(attn_run_reader *r, attn_json *object, const char 
     return r->status ? NULL : member;
 }
 
-/* Reads a layer of `masks`. */
+/* Reads layer `index` of the list `masks`. */
 static void read_layer(attn_run_reader *r, attn_json *object, size_t index) {
     attn_mask_layer layer = {.kind = ATTN_LAYER_CAUSAL};
     attn_json *member;

@@ -1,4 +1,5 @@
-/* Sums the weights that each row gives to some keys. Blocks without any of these keys are not computed. */
+/* Sums the weights that each row gives to some keys. Blocks without any of these keys are not
+ * computed. */
 #include <string.h>
 
 #include "attention/resolved.h"
@@ -21,7 +22,7 @@ typedef struct mass_work {
     lane *lanes;
 } mass_work;
 
-/* Adds the chosen cells of a block, in the order of the keys. */
+/* Adds the chosen cells of a block to the sums of their rows, in the order of the keys. */
 static void add_chosen_cells(const mass_work *s, const lane *l, const attn_range *block) {
     const size_t elem = attn_dtype_size(s->site->dims->result);
     for (size_t r = 0; r < block->rows; r++)

@@ -6,16 +6,17 @@
  * Flow may be sent back over an edge that carries some; that edge then leads upwards. The first
  * phase only leads downwards, so the distance of a node is its level.
  *
- * A node gets what its caller wants from it and divides that among its edges, as far as they can
- * carry it. Frames of a stack take the place of calls, because a path may be longer than the stack
- * of a thread. An edge that can carry no more is never looked at again in the phase. */
+ * A blocking flow is found depth first. A node is asked for an amount and divides it among its
+ * edges, as far as these can carry it. `frames` takes the place of recursive calls, because a path
+ * may be too long for the stack of a thread. An edge that can carry no more is never looked at
+ * again in the phase. */
 #include "runs/max_flow.h"
 
 #include <math.h>
 #include <string.h>
 
 #define UNSEEN UINT32_MAX
-#define SPENT  UINT32_MAX /* the next edge of a node that has none left in this phase */
+#define SPENT  UINT32_MAX /* next_edge of a node that has no edge left in this phase */
 
 enum { CHECKED = 1 << 18 }; /* steps between checks whether the work has to stop */
 
@@ -24,15 +25,18 @@ typedef struct span {
     size_t from, to;
 } span;
 
-/* The nodes of a level that have a distance, in the order of distances: first … last - 1 have the
- * present one, and those from `last` on the next. */
+/* The nodes of a level that have a distance: entries 0 … count - 1 of the level's list, in the
+ * order of distances. Entries first … last - 1 have the present distance, and those from `last` on
+ * the next. */
 typedef struct found {
     size_t first, last, count;
 } found;
 
+/* A node on the path from the source. */
 typedef struct frame {
     size_t level, token;
-    double want, got;
+    double want; /* the flow that the node is asked for */
+    double got;  /* how much of that it has sent to the sink */
 } frame;
 
 struct attn_flow_lane {
@@ -154,8 +158,8 @@ static void label_above(const attn_flow_graph *g, attn_flow_lane *f, size_t leve
     }
 }
 
-/* Adds nodes of the level below to which a node with distance d sends some flow, because they can send it
- * back. */
+/* Adds nodes of the level below to which a node with distance d sends some flow, because they can
+ * send it back. */
 static void label_below(const attn_flow_graph *g, attn_flow_lane *f, size_t level, uint32_t d) {
     const found *at = &f->found[level];
     const size_t below = (level - 1) * g->tokens;
@@ -215,8 +219,8 @@ static bool label(const attn_flow_graph *g, attn_flow_lane *f) {
 
 /* --- a blocking flow --- */
 
-/* Finds the next edge of a node that leads nearer to the sink, and makes *to the frame of its other end.
- * false: there is no such edge, and the node is spent. */
+/* Finds the next edge of a node that leads nearer to the sink, and makes *to the frame of its other
+ * end. false: there is no such edge, and the node is spent. */
 static bool descend(const attn_flow_graph *g, attn_flow_lane *f, const frame *at, frame *to) {
     const size_t n = g->tokens, level = at->level, node = level * n + at->token;
     const uint32_t nearer = f->distance[node] - 1;
@@ -236,7 +240,8 @@ static bool descend(const attn_flow_graph *g, attn_flow_lane *f, const frame *at
                 return true;
             }
     }
-    /* A node of the level above has at least the distance level + 1. */
+    /* Nodes of the level above have at least the distance level + 1, so they may be too far
+     * away. */
     const span up = nearer > level && level < g->layers ? f->spans[level + 1] : (span){0, 0};
     for (; edge - down < up.to - up.from; edge++) {
         const size_t i = up.from + (edge - down);
@@ -257,8 +262,8 @@ static bool descend(const attn_flow_graph *g, attn_flow_lane *f, const frame *at
     return false;
 }
 
-/* Adds the flow that the other end of an edge got to the node, and makes the next edge the current one if
- * this edge can carry no more. */
+/* Adds the flow that `from` got to the node `at` above it on the path, and goes on to the next edge
+ * of `at` if the present one can carry no more. */
 static void ascend(const attn_flow_graph *g, attn_flow_lane *f, frame *at, const frame *from) {
     const bool down = from->level < at->level;
     const frame *upper = down ? at : from, *lower = down ? from : at;

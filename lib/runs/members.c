@@ -117,7 +117,7 @@ static bool read_seed(const attn_json *value, uint64_t *out) {
     return !*p && p > start;
 }
 
-/* Stores the value at `at`. Returns false if it is none of the row. */
+/* Stores the value at `at`. Returns false if the row does not allow the value. */
 static bool read_value(const attn_json *value, const attn_input *row, void *at) {
     int64_t integer;
     switch (row->type) {
@@ -160,7 +160,9 @@ static void refuse_word(attn_run_reader *r, const attn_json *value, const char *
 static void refuse_number(attn_run_reader *r, const attn_json *value, const char *place,
                           const attn_input *row) {
     if (row->most == ATTN_INPUT_FARTHEST)
-        attn_run_refuse(r, ATTN_EARG, place, "expected an integer of %g or more", row->least);
+        attn_run_refuse(
+            r, ATTN_EARG, place, "expected an integer from %g to 2^40, found %s", row->least,
+            value->kind == ATTN_JSON_NUMBER ? "another number" : attn_json_kind_name(value));
     else
         attn_run_refuse(
             r, ATTN_EARG, place, "expected %s from %g to %g, found %s",
@@ -248,7 +250,8 @@ void attn_run_write_value(attn_json_text *t, const attn_input *row, const void *
         attn_json_string(t, row->type == ATTN_INPUT_SEED ? digits : *text);
 }
 
-/* Returns whether two structs have the same value of the row. NaN is the default of a scale. */
+/* Returns whether the row has the same value in both structs. NaN counts as usual: it is the
+ * default of a scale. */
 static bool is_usual(const attn_input *row, const void *from, const void *usual) {
     const size_t size = row->type == ATTN_INPUT_WORD                                  ? sizeof(int)
                         : row->type == ATTN_INPUT_FLAG || row->type == ATTN_INPUT_NOT ? sizeof(bool)

@@ -67,11 +67,11 @@ attn_status attn_run_open(const void *data, size_t size, const attn_run_limits *
 typedef struct opening {
     attn_run_site *site;
     attn_error *err;
-    attn_status status; /* of the first error; the functions below then do nothing */
+    attn_status status; /* the first error; after it the functions below do nothing */
 } opening;
 
-/* Returns the data of the tensor "sites.N.name". NULL: there is none, or it has another type or
- * shape, which is an error; a tensor that is `needed` must be there. */
+/* Returns the data of the tensor "sites.N.NAME", or NULL. A tensor of another type or shape is an
+ * error, and so is a missing tensor that is `needed`. */
 static void *find_data(opening *o, const char *name, attn_dtype dtype, int rank, const size_t *dims,
                        bool needed) {
     char full[96], shape[128];
@@ -164,7 +164,7 @@ static attn_status try_site(attn_run_site *site, attn_error *err) {
     if (!status)
         return ATTN_OK;
     attn_run_at_site(site, err);
-    attn_arena_rewind(site->run->arena, &mark); /* what it holds of the arena goes */
+    attn_arena_rewind(site->run->arena, &mark); /* frees what the site took */
     site->words = words;
     site->query_labels = site->key_labels = NULL;
     site->query_special = site->key_special = NULL;

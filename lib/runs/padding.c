@@ -1,5 +1,5 @@
-/* The padding of a site (FORMAT.md): the queries and keys of each batch entry that are no tokens of its
- * text. The source of the site's weights passes it to measures. */
+/* The padding of a site (FORMAT.md): the queries and keys of each batch entry that are no tokens of
+ * its text. The source of the site's weights passes it to measures. */
 #include "attention/resolved.h"
 #include "base/try.h"
 #include "mask/mask_private.h"
@@ -13,7 +13,8 @@ static bool is_of_keys(const attn_mask_layer *layer, bool has_heads) {
            (t->rank < 3 || !has_heads || t->dims[t->rank - 3] == 1);
 }
 
-/* Compiles the masks of keys of a capture for one query. *out is NULL if there are none. */
+/* Compiles, for one query, those masks of a capture that are the same for all heads and queries.
+ * *out is NULL if there are none. */
 static attn_status compile_masks(const attn_run_site *site, attn_arena *arena, attn_mask **out,
                                  attn_error *err) {
     const attn_attention_dims *d = site->dims;

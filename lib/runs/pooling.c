@@ -1,9 +1,9 @@
 /* Pools weights to cells.
  *
  * Weights are computed in blocks of ROWS x CHUNK. The rows of a block that belong to the same row
- * of cells are added to the cells one after the other. In cells of LANE_LEVEL and above, eight
- * partial sums a cell take the weights, so that an addition waits for no other one. They are added
- * up after the last of these rows. */
+ * of cells are added to the cells one after the other. At LANE_LEVEL and above, a cell has eight
+ * partial sums, so that an addition need not wait for the one before. They are added up after the
+ * last of these rows. */
 #include <math.h>
 #include <string.h>
 
@@ -55,8 +55,7 @@ void attn_run_buffers_begin(attn_run_buffers *buf, attn_pool *pool, const attn_c
 
 /* --- one row --- */
 
-/* Returns whether a difference goes further from 0 than another one; of equal magnitudes the
- * positive one does. */
+/* Returns whether a is further from 0 than b, or is positive and as far. */
 static bool is_further(float a, float b) {
     return fabsf(a) > fabsf(b) || (fabsf(a) == fabsf(b) && a > b);
 }
@@ -87,7 +86,7 @@ static void add_each(attn_run_sum *s, const float *w, const uint8_t *keep, size_
     }
 }
 
-/* Counts n weights of one row in their cell. */
+/* Adds the number of visible weights among n of one row to the count of their cell. */
 static void count_visible(attn_run_sum *s, const uint8_t *keep, size_t n) {
     s->count += n;
     for (size_t k = 0; keep && k < n; k++)
@@ -124,7 +123,7 @@ static void empty_lanes(attn_pool_lanes *lanes, attn_pool_lanes *minus, attn_run
     }
 }
 
-/* As add_each, for differences. */
+/* Does what add_each does, but for differences: the maximum is the one that is furthest from 0. */
 static void add_signed(attn_run_sum *s, const float *w, const uint8_t *keep, size_t n) {
     for (size_t j = 0; j < n; j++) {
         if (keep && !keep[j])
@@ -166,9 +165,9 @@ static void count_row(const attn_run_row *p, const cell_row *to) {
     }
 }
 
-/* Adds n numbers from column `col` on to the lanes of their cells; lanes[0] is the cell of column `col`.
- * None of the numbers is NaN or negative. A hidden number is 0, which changes neither sum nor maximum;
- * count_row leaves it out of the count. */
+/* Adds n numbers from column `col` on to the lanes of their cells; lanes[0] is the cell of column
+ * `col`. None of the numbers is NaN or negative. A hidden number is 0, which changes neither sum
+ * nor maximum; count_row leaves it out of the count. */
 static void add_lanes(const float *w, size_t col, size_t n, size_t level,
                       const attn_pointwise *pointwise, attn_pool_lanes *lanes) {
     const size_t width = (size_t)1 << level, first = col >> level, end = col + n;
@@ -181,7 +180,8 @@ static void add_lanes(const float *w, size_t col, size_t n, size_t level,
         add_few(lanes + ((rest >> level) - first), w + (rest - col), end - rest);
 }
 
-/* Adds the positive parts of a row of differences to lanes[0] and the negative parts to lanes[1]. */
+/* Adds the positive parts of a row of differences to lanes[0] and the negative parts to
+ * lanes[1]. */
 static void add_differences(const attn_run_row *p, size_t level, attn_run_buffers *buf) {
     for (size_t j = 0; j < p->n; j++) {
         const float w = p->w[j];

@@ -1,5 +1,5 @@
-/* Pools weights, or the numbers that a view shows instead (attn_run_view), to cells: maximum and mean in
- * squares of 2^level x 2^level, for the overview (pyramid.c) and for tiles. */
+/* Pools weights, or the numbers that a view shows instead (attn_run_view), to cells: maximum and
+ * mean in squares of 2^level x 2^level, for the overview (pyramid.c) and for tiles. */
 #ifndef ATTN_RUN_POOL_H
 #define ATTN_RUN_POOL_H
 
@@ -10,7 +10,7 @@
 
 enum {
     /* Rows of weights that are computed together: a multiple of the rows of a tile of every kernel
-     * table but `ref`, so that its keys are packed as seldom as possible. */
+     * table but `ref`, so that keys are packed for full tiles only, as seldom as possible. */
     ATTN_RUN_ROWS = 96,
     ATTN_RUN_CHUNK = 2048, /* columns (keys) of weights that are computed together */
 };
@@ -21,13 +21,13 @@ typedef struct attn_run_term {
     const attn_stats *stats;
 } attn_run_term;
 
-/* The matrices that are pooled, one a head: weights, or with two terms of the same shape the difference
- * first - second. */
+/* The matrices that are pooled, one for each head: weights, or the difference first term - second
+ * term of two operations of the same shape. */
 typedef struct attn_run_matrix {
     attn_run_term terms[2];
-    size_t count;
+    size_t count;                 /* number of terms: 1 or 2 */
     attn_run_normalize normalize; /* how each weight is normalised, before mean and difference */
-    bool mean_heads;              /* the mean over all heads of the operation */
+    bool mean_heads;              /* pool one matrix, the mean over all heads */
 } attn_run_matrix;
 
 /* The cells [row, row + rows) x [col, col + cols) of a level, of one head. Units are cells. */
@@ -39,13 +39,13 @@ typedef struct attn_run_area {
 typedef struct attn_run_sum {
     double sum;
     size_t count; /* visible weights that are not NaN */
-    float max;    /* of differences: the one of largest magnitude */
-    bool nan;
+    float max;    /* the largest weight, or the difference of largest magnitude */
+    bool nan;     /* a visible weight is NaN */
 } attn_run_sum;
 
 /* The buffers of one thread. */
 typedef struct attn_run_buffers {
-    attn_cells_scratch *scratch[2]; /* of the terms */
+    attn_cells_scratch *scratch[2]; /* one for each term */
     void *weights;                  /* [ROWS, CHUNK] weights in the type of the results */
     float *line;                    /* [CHUNK] a row of them as float32 */
     uint8_t *keep;                  /* [CHUNK] visibility of the weights in a row */
@@ -54,7 +54,8 @@ typedef struct attn_run_buffers {
     double *wide;  /* [CHUNK] a row of one head as double, for `mixed`; else empty */
     uint8_t *seen; /* [ROWS, CHUNK] 1: visible in any head of any term; else empty */
     float *minus;  /* [CHUNK] the negative parts of a row of differences; else empty */
-    /* partial sums of the cells that CHUNK keys may touch; for differences [1] has the negative parts */
+    /* partial sums of the cells that CHUNK keys may touch. lanes[1] is for the negative parts of
+     * differences; it is NULL if there is one term. */
     attn_pool_lanes *lanes[2];
     attn_run_sum *sums; /* [rows, cols] */
     const attn_pointwise *pointwise;
@@ -66,17 +67,17 @@ typedef struct attn_run_buffers {
 
 /* The shapes from which the bytes of the buffers follow. */
 typedef struct attn_run_shapes {
-    const attn_attention_dims *dims[2]; /* of the terms; the second is NULL if there is one */
+    const attn_attention_dims *dims[2]; /* of each term; dims[1] is NULL if there is one term */
     bool mean_heads;
 } attn_run_shapes;
 attn_run_shapes attn_run_shapes_of(const attn_run_matrix *matrix);
-/* Takes the buffers of one thread from an area, to pool weights to areas of rows x cols cells. */
+/* Takes the buffers of one thread from an area, with room for areas of rows x cols cells. */
 void attn_run_buffers_place(attn_area *area, const attn_run_shapes *shapes, size_t rows,
                             size_t cols, attn_run_buffers *buf);
 /* Prepares new buffers for attn_run_pool. */
 void attn_run_buffers_begin(attn_run_buffers *buf, attn_pool *pool, const attn_control *control);
-/* Computes the statistics of the cells of an area, row-major [area->rows, area->cols]. *sums points
- * into the thread's buffers. */
+/* Computes the statistics of the cells of an area. *sums becomes [area->rows, area->cols],
+ * row-major, in the thread's buffers. */
 attn_status attn_run_pool(const attn_run_matrix *matrix, const attn_run_area *area,
                           attn_run_buffers *buf, const attn_run_sum **sums, attn_error *err);
 /* Adds the statistics of a cell to those of another one. */
@@ -85,39 +86,40 @@ void attn_run_join(const attn_run_matrix *matrix, attn_run_sum *to, const attn_r
  * visible weights are NaN. */
 float attn_run_max_of(const attn_run_sum *sum);
 float attn_run_mean_of(const attn_run_sum *sum);
-/* Stores the smallest and the largest finite value of n cells in `range`; 0 and 0 if there is none.
- * Returns whether all cells are hidden. */
+/* Sets `range` to the smallest and the largest finite value of n cells, or to 0 and 0 if there is
+ * none. Returns whether all cells are hidden (-infinity). */
 bool attn_run_find_range(const float *cells, size_t n, float range[2]);
 
 /* --- the matrices that are pooled (view.c) --- */
 
-/* A row of a matrix, [n] numbers from column `col` on. Only those in [from, to) may be visible: keep[i]
- * is the visibility of column from + i; NULL: all are visible. */
+/* A part of a row of a matrix. */
 typedef struct attn_run_row {
-    const float *w;
-    size_t col, n, from, to;
-    const uint8_t *keep;
+    const float *w;      /* [n] numbers, from column `col` on */
+    size_t col, n;       /* first column, number of columns */
+    size_t from, to;     /* columns outside of [from, to) are hidden */
+    const uint8_t *keep; /* [to - from] visibility of these columns; NULL: all are visible */
 } attn_run_row;
 
 /* Returns the matrices that a view of a site shows. */
 attn_run_matrix attn_run_matrix_of(const attn_run_site *site, const attn_run_view *view);
-/* Reduces [*from, *to) to the interval that the mask leaves to a row, of which `row` gives batch, head
- * and row. Returns `keep`, with the visibility of the keys in [*from, *to); NULL: all of them are
- * visible. */
+/* Reduces [*from, *to) to the interval of keys outside of which the mask hides all keys of a row.
+ * `row` gives batch, head and row. Writes the visibility of each key of the interval to `keep` and
+ * returns `keep`, or returns NULL if all of them are visible. */
 const uint8_t *attn_run_visible_keys(const attn_attention *a, const attn_range *row, size_t *from,
                                      size_t *to, uint8_t *keep);
-/* Reduces [*lo, *hi) to the keys that at least one of the rows may see. */
+/* Reduces [*lo, *hi) to an interval with all keys that rows [row, row + rows) may see. */
 void attn_run_clip(const attn_run_matrix *matrix, size_t batch, size_t row, size_t rows, size_t *lo,
                    size_t *hi);
-/* Computes for rows [row, row + rows) of each head the number that normalises the row: its largest weight,
- * or the number of keys that it sees. attn_run_row_of uses them. */
+/* Computes for rows [row, row + rows) of each head the number that normalises the row: its largest
+ * weight, or the number of keys that it sees. They go to buf->factors, where attn_run_row_of finds
+ * them. */
 attn_status attn_run_factors(const attn_run_matrix *matrix, const attn_run_area *area, size_t row,
                              size_t rows, attn_run_buffers *buf, attn_error *err);
 /* Computes a block of at most ROWS x CHUNK numbers of a matrix into the buffers. */
 attn_status attn_run_block(const attn_run_matrix *matrix, const attn_range *range,
                            attn_run_buffers *buf, attn_error *err);
-/* Normalises row r of the block that was computed last and returns the row, which is valid until the next
- * call. Call it once for each row. */
+/* Normalises row r of the block that was computed last and returns the row, which is valid until
+ * the next call. Call it once for each row. */
 attn_run_row attn_run_row_of(const attn_run_matrix *matrix, const attn_range *range, size_t r,
                              attn_run_buffers *buf);
 
@@ -131,16 +133,17 @@ typedef struct attn_run_head_span {
  * each. false: out of memory. */
 bool attn_run_planes_new(const attn_run_pyramid *pyramid, size_t heads, attn_arena *arena,
                          attn_run_planes *out);
-/* Computes all cells of these levels. `done` has a flag for each piece of work of one head (at most
- * ATTN_RUN_TILE): pieces with a flag are left out, and those that are computed get one. NULL: all
- * pieces of all heads are computed. */
+/* Computes all cells of these levels for some heads. `done` NULL: computes all pieces of work of
+ * all heads. Otherwise there is one head, and `done` has a flag for each of its pieces (at most
+ * ATTN_RUN_TILE): pieces with a flag are left out, and those that are computed get one. */
 attn_status attn_run_overview_make(const attn_run_matrix *matrix, const attn_run_head_span *heads,
                                    const attn_run_pyramid *pyramid, attn_pool *pool,
                                    const attn_control *control, attn_arena *scratch, uint8_t *done,
                                    const attn_run_planes *out, attn_error *err);
-size_t attn_run_overview_pieces(const attn_run_pyramid *pyramid); /* of each head */
-/* Computes the bytes of the planes of one head, and the work of attn_run_overview_make on `slots`
- * threads. Returns false on overflow. */
+/* Returns the number of pieces of work for each head. */
+size_t attn_run_overview_pieces(const attn_run_pyramid *pyramid);
+/* Sets *planes to the bytes of the planes of one head, and *work to the bytes that
+ * attn_run_overview_make takes to work on `slots` threads. Returns false on overflow. */
 bool attn_run_overview_bytes(const attn_run_shapes *shapes, const attn_run_pyramid *pyramid,
                              size_t slots, double *planes, size_t *work);
 

@@ -14,8 +14,9 @@
 typedef struct attn_run_pyramid {
     size_t L, S;
     size_t levels; /* number of levels; the last fits into one tile */
-    size_t
-        overview; /* first level of the overview, which holds all above; SIZE_MAX: there is none */
+    /* The overview holds the cells of this level and of all above. SIZE_MAX: there is no
+     * overview. */
+    size_t overview;
 } attn_run_pyramid;
 
 attn_run_pyramid attn_run_pyramid_of(size_t L, size_t S);
@@ -28,7 +29,8 @@ enum { ATTN_RUN_SEAL = 2 }; /* version of sealed images */
 
 enum { ATTN_RUN_LEVELS = 64 }; /* no matrix has more levels */
 
-/* The cells of some levels, [B, Hq, rows, cols] each, by level; NULL: this level has none. */
+/* Maxima and means of the cells of some levels: max[level] is [heads, rows, cols], or NULL if the
+ * level has none. */
 typedef struct attn_run_planes {
     float *max[ATTN_RUN_LEVELS], *mean[ATTN_RUN_LEVELS];
 } attn_run_planes;
@@ -38,7 +40,7 @@ typedef struct attn_run_planes {
 struct attn_run {
     const char *model;
     attn_safetensors file;
-    attn_seal seal;                    /* version 0: there is none */
+    attn_seal seal;                    /* its version is 0 if the file has no seal */
     const attn_named_tensor **by_name; /* [file.count] the tensors of the file sorted by name */
     attn_arena *arena;                 /* used under the lock, once the run is open */
     pthread_mutex_t *lock;
@@ -49,14 +51,14 @@ struct attn_run {
 };
 
 struct attn_run_site {
-    const attn_run *run; /* the run of which this is a site */
+    const attn_run *run; /* the run that has this site */
     attn_run_site_info info;
     attn_inputs in;            /* the inputs, as views of the image */
     attn_attention_dims shape; /* sizes, known before the site is opened */
     const char *kernel;        /* the kernel table that computed the statistics; NULL: none did */
     const char *words;         /* the mask in words; NULL: made when the site is opened */
-    bool stated;               /* mask_semantics says what the numbers of its masks mean */
-    bool captured; /* its masks are members of their own, not the list `masks` that attnd writes */
+    bool stated;               /* the file says by mask_semantics what numbers in masks mean */
+    bool captured;             /* the file has no list `masks`, which attnd writes for each site */
     _Atomic bool opened;
     /* the rest is set when the site is opened */
     attn_attention *op;
@@ -64,20 +66,20 @@ struct attn_run_site {
     attn_stats stats;
     attn_run_pyramid pyramid;
     attn_run_planes overview; /* in the image, which is read only */
-    float *
-        ranges; /* what attn_run_ranges returns, under the lock of the run; NULL: not computed yet */
-    /* [L] and [S], or [B, L] and [B, S] if batch entries have labels of their own; or NULL */
+    float *ranges; /* [B, Hq, 2] of attn_run_ranges, under the run's lock; NULL: not computed */
+    /* [L] and [S], or [B, L] and [B, S] if own_labels; NULL: the site has no labels */
     const char **query_labels, **key_labels;
-    /* [1] or [B] marks of the special tokens among the labels of an entry; NULL if its text has none */
+    /* [1] or [B] marks of the special tokens among the labels of an entry; NULL if its text has
+     * none */
     const uint8_t **query_special, **key_special;
     const attn_padding *padding; /* [B]; NULL: there is none */
-    bool exact; /* the kernel table that computed the run is in use, so weights have its bits */
+    bool exact;      /* the run's kernel table is in use, so weights are equal in every bit */
     bool own_labels; /* batch entries have labels of their own */
 };
 
 /* --- an opened run (run.c) --- */
 
-extern const char *const attn_run_kind_words[]; /* of attn_run_kind; NULL is the last one */
+extern const char *const attn_run_kind_words[]; /* the names of attn_run_kind; then NULL */
 /* Compares the names of two elements of attn_run.by_name, for qsort. */
 int attn_run_by_name(const void *a, const void *b);
 /* Returns the tensor of the image with this name; NULL: there is none. */
@@ -87,34 +89,35 @@ void attn_run_at_site(const attn_run_site *site, attn_error *err);
 /* Sets the usual names of the axes if the site has none (axes.c). */
 void attn_run_axes_usual(const attn_attention_dims *d, attn_run_site_info *info);
 
-/* Finds the padding of an opened site (padding.c). ATTN_ENOMEM. */
+/* Finds the padding of an opened site (padding.c). Error: ATTN_ENOMEM. */
 attn_status attn_run_padding_new(attn_run_site *site, attn_error *err);
-/* Makes statistics that are computed when somebody needs them (stats.c). */
+/* Sets site->stats to statistics of which blocks are computed on first use (stats.c). */
 attn_status attn_run_stats_new(attn_run_site *site, attn_error *err);
 
 /* Takes the scratch memory of attn_attention_cells from an area (ranges.c). */
 attn_cells_scratch *attn_run_scratch_place(attn_area *area, const attn_attention_dims *d);
-/* Takes scratch memory of a thread for weights of any of the layers from an area (layers.c). */
+/* Takes from an area the scratch memory of a thread that computes weights of all layers
+ * (layers.c). */
 typedef struct attn_run_lane attn_run_lane;
 attn_run_lane *attn_run_lane_place(attn_area *area, const attn_run_layers *layers);
 /* Returns the scratch for the site of one of the layers. It is valid until the next call. */
 attn_cells_scratch *attn_run_lane_scratch(attn_run_lane *lane, const attn_run_site *site);
 
-/* Sets sums [rows, cols] to the weights of a block summed over heads (ranges.c). block->head is not read.
- * `cells` has room for the block in the result type. */
+/* Sets sums [rows, cols] to the weights of a block summed over heads (ranges.c). block->head is not
+ * read. `cells` has room for the block in the result type. */
 attn_status attn_run_add_heads(const attn_run_site *site, const attn_range *block,
                                const attn_run_heads *heads, attn_cells_scratch *scratch,
                                void *cells, double *sums, attn_error *err);
 
 /* --- a layer as a step of rollout or flow (steps.c) --- */
 
-/* Stores the smallest interval [*lo, *hi) with the keys that these rows of a layer see and with the rows'
- * own tokens. */
+/* Sets [*lo, *hi) to the smallest interval that has the keys which rows [row, row + rows) of a
+ * layer see and the tokens of these rows themselves. */
 void attn_run_step_keys(const attn_run_rollout *rollout, const attn_run_layer *layer, size_t row,
                         size_t rows, size_t *lo, size_t *hi);
 /* Computes rows of N((1 - r) mean_h A + r I) of a layer, out [rows, cols], where N divides each row
- * by its sum. `at` has the columns of attn_run_step_keys for its rows or for more; its batch and
- * head are not read. `cells` has room for these weights in the widest type. */
+ * by its sum. The columns of `at` include those of attn_run_step_keys for its rows; its batch and
+ * head are not read. `cells` has room for rows x cols weights in the widest type. */
 attn_status attn_run_step_rows(const attn_run_rollout *rollout, const attn_run_layer *layer,
                                const attn_range *at, attn_run_lane *lane, void *cells, double *out,
                                attn_error *err);
@@ -124,7 +127,7 @@ attn_status attn_run_step_rows(const attn_run_rollout *rollout, const attn_run_l
 /* Returns whether the layer's tensor says which cells are visible. */
 bool attn_run_mask_is_boolean(const attn_mask_layer *layer);
 /* Replaces the tensor of a boolean mask for S keys by visibility: bits, or booleans if its last
- * axis broadcasts. The new tensor is in the arena. ATTN_ENOMEM. */
+ * axis broadcasts. The new tensor is in the arena. Error: ATTN_ENOMEM. */
 attn_status attn_run_mask_pack(attn_mask_layer *layer, size_t S, attn_arena *arena,
                                attn_error *err);
 

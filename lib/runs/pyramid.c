@@ -1,4 +1,5 @@
-/* The levels of a run's cells, and its overview: the cells of all levels from one level up to the top.
+/* The levels of a run's cells, and its overview: the cells of all levels from one level up to the
+ * top.
  *
  * Making the overview computes all weights once. Its work is divided into pieces for the thread
  * pool. A piece is one row of cells of the top level, or a few, with all cells below. It pools
@@ -13,13 +14,11 @@
 
 /* --- the levels --- */
 
-/* Level 5 costs 0.7 % of the weights in bytes, and the tiles of level 4 take 2^24 cells. Longer
- * runs begin one level higher. */
-enum {
-    LEAST_CELLS = 512, /* the overview begins where a side has at most so many cells, */
-    LEVEL = 5,         /* or at this level, */
-    MOST_CELLS = 2048, /* or at the next one if a side has more cells than these */
-};
+/* The overview begins at the first level with at most LEAST_CELLS cells along each side, but not
+ * above LEVEL, or above LEVEL + 1 if a side has more than MOST_CELLS cells at LEVEL. An overview
+ * from level 5 on has 0.3 % of the bytes of float32 weights, and a tile of level 4 is computed from
+ * 2^24 weights. */
+enum { LEAST_CELLS = 512, LEVEL = 5, MOST_CELLS = 2048 };
 
 size_t attn_run_cells_along(size_t n, size_t level) {
     return n ? ((n - 1) >> level) + 1 : 0;
@@ -60,17 +59,16 @@ typedef struct overview_work {
     lane *lanes;
     const attn_run_planes *planes;
     const attn_control *control;
-    _Atomic size_t made;                                 /* pieces, for the progress of `control` */
-    uint8_t *done;                                       /* [pieces] or NULL */
-    size_t rows[ATTN_RUN_LEVELS], cols[ATTN_RUN_LEVELS]; /* of the levels of the overview */
+    _Atomic size_t made; /* number of pieces made, for the progress of `control` */
+    uint8_t *done;       /* [pieces] 1 for pieces that are done; or NULL */
+    size_t rows[ATTN_RUN_LEVELS], cols[ATTN_RUN_LEVELS]; /* of cells at each level */
 } overview_work;
 
-/* A piece of work: its head, counted from the first one of the overview, and for each level above the
- * lowest the two rows of cells that wait to be joined. */
+/* A piece of work. */
 typedef struct piece {
     const overview_work *m;
-    size_t head;
-    attn_run_sum *above;
+    size_t head;         /* counted from the first head of the overview */
+    attn_run_sum *above; /* two rows of cells for each level above the lowest, to be joined */
 } piece;
 
 static void store_cells(const piece *p, size_t level, size_t row, const attn_run_sum *sums) {
@@ -82,10 +80,10 @@ static void store_cells(const piece *p, size_t level, size_t row, const attn_run
     }
 }
 
-/* Stores `rows` rows of cells of a level, one or two, from the even row `row` on, and joins them to
- * a row of the level above. Two such rows go on to the next level. `above` has room for the two
- * rows of the level above, and behind them for those of the levels above that. The level is not the
- * top one. */
+/* Stores one or two rows of cells of a level that is not the top one, from the even row `row` on,
+ * and joins them to one row of the level above. When that level has two such rows, or its last one,
+ * the function calls itself to store and join these. `above` has room for two rows of the level
+ * above, and behind them for two rows of each higher level. */
 static void join_rows(const piece *p, size_t level, size_t row, size_t rows,
                       const attn_run_sum *sums, attn_run_sum *above) {
     const overview_work *m = p->m;
@@ -105,14 +103,14 @@ static void join_rows(const piece *p, size_t level, size_t row, size_t rows,
         join_rows(p, up, half - half % 2, half % 2 + 1, above, above + 2 * m->cols[up]);
 }
 
-/* Returns how many rows of cells of the lowest level are pooled together: an even number that covers
- * whole blocks of rows of weights. */
+/* Returns how many rows of cells of the lowest level are pooled together: an even number that
+ * covers whole blocks of ATTN_RUN_ROWS rows of weights. */
 static size_t rows_at_once(size_t level) {
     return level < 5 ? (size_t)ATTN_RUN_ROWS >> level : 6;
 }
 
-/* Returns how many rows of cells of the top level are a piece: the fewest that cover a multiple of
- * rows_at_once(), or one row if it covers more than that. */
+/* Returns how many rows of cells of the top level make a piece: the fewest that cover a multiple of
+ * rows_at_once() rows of the lowest level, or one row if it covers more than that. */
 static size_t rows_per_piece(const attn_run_pyramid *p) {
     const size_t below = (size_t)1 << (p->levels - 1 - p->overview);
     size_t rows = 1;
@@ -165,7 +163,7 @@ static void set_shapes(overview_work *m) {
     }
 }
 
-/* Returns the number of cells in `above` of a lane. */
+/* Returns the number of cells in lane.above. */
 static size_t waiting_cells(const overview_work *m) {
     size_t cells = 0;
     for (size_t level = m->pyramid->overview + 1; level < m->pyramid->levels; level++)

@@ -1,5 +1,5 @@
-/* The cells of ranges of rows, or their mean over the heads. A mean is computed in blocks of keys,
- * head by head. Its sums are in double, in the order of the heads. */
+/* Computes the cells of ranges of rows, or their mean over the heads. A mean is computed in blocks
+ * of keys, and each block head by head. Its sums are in double, in the order of the heads. */
 #include <string.h>
 
 #include "attention/cells.h"
@@ -35,15 +35,14 @@ enum { PIECE_ROWS = 64, BLOCK_KEYS = 1024 };
 
 typedef struct lane {
     attn_cells_scratch *scratch;
-    /* For a mean: */
-    void *cells;  /* [PIECE_ROWS, BLOCK_KEYS] of the result type */
-    double *sums; /* [PIECE_ROWS, BLOCK_KEYS] */
+    /* empty unless a mean is computed: */
+    void *cells;  /* [PIECE_ROWS, BLOCK_KEYS] weights of one head, in the result type */
+    double *sums; /* [PIECE_ROWS, BLOCK_KEYS] sums over heads */
 } lane;
 
-/* Some rows; their cells begin with row `at` of dst. */
 typedef struct piece {
-    attn_range rows;
-    size_t at;
+    attn_range rows; /* at most PIECE_ROWS rows of a range */
+    size_t at;       /* the row of dst to which the first of them goes */
 } piece;
 
 typedef struct ranges_work {
@@ -51,9 +50,10 @@ typedef struct ranges_work {
     bool mean;
     attn_stage stage;
     lane *lanes;
-    piece *pieces;
-    size_t count, cols;
-    char *dst;
+    piece *pieces; /* [count] */
+    size_t count;
+    size_t cols; /* keys of each range */
+    char *dst;   /* [rows of all ranges, cols] of the result type */
     attn_pool *pool;
 } ranges_work;
 

@@ -1,10 +1,12 @@
 /* Attention rollout of some rows through the layers of a run (Abnar and Zuidema 2020). A row of
  *
- *   R = N_top … N_1,  N_l = N((1 - r) mean_h A_l + r I),  where N divides each row by its sum
+ *   R = M_top … M_1,  M_l = N((1 - r) mean_h A_l + r I),  where N divides each row by its sum
  *
  * is a unit vector times matrix after matrix, from the last layer to the first. With r = 0.5 it is
  * the rollout of attn_rollout_source. Only rows of a layer that the vector reaches are computed,
  * and no matrix is stored: memory grows with the keys.
+ *
+ * The asked rows are computed in chunks, so that their vectors take a bounded memory.
  *
  * The rows of a layer are divided into blocks. GROUPS blocks are computed at a time, each adding to
  * a vector of its own; block k of the layer adds to vector k % GROUPS. So the order of all sums is
@@ -18,12 +20,12 @@
 
 enum {
     GROUPS = 8,
-    BLOCK_ROWS = 64,        /* rows of a block, which are also those of lazy statistics */
-    BUFFER_BYTES = 4 << 20, /* bytes of a thread's rows of a layer; it has at least one row */
-    CHUNK_BYTES = 64 << 20, /* bytes of the vectors of a chunk; it has at least one row */
+    BLOCK_ROWS = 64,        /* rows of a block, as in lazy statistics (stats.c) */
+    BUFFER_BYTES = 4 << 20, /* most bytes of a thread's rows of a layer; it has at least one row */
+    CHUNK_BYTES = 64 << 20, /* most bytes of the vectors of a chunk; it has at least one row */
 };
 
-/* Rows of a layer. A vector of the chunk reaches the first and the last of them. */
+/* Rows of a layer. Vectors of the chunk are not 0 at the first and at the last of them. */
 typedef struct block {
     size_t row, rows;
 } block;
@@ -31,21 +33,23 @@ typedef struct block {
 typedef struct lane {
     attn_run_lane *any;
     void *cells;   /* [sub, S] weights of one head, of the widest type */
-    double *layer; /* [sub, S] rows of N_l */
+    double *layer; /* [sub, S] rows of M_l */
 } lane;
 
 typedef struct rollout_work {
     const attn_run_rollout *r;
-    size_t S, sub; /* sub: how many rows are averaged over heads together */
-    size_t chunk;  /* most rows of a chunk */
+    size_t S;     /* queries and keys of a layer */
+    size_t sub;   /* how many rows of a layer are averaged over heads together */
+    size_t chunk; /* most rows of a chunk */
     lane *lanes;
     attn_pool *pool;
-    size_t rows;           /* of the chunk */
-    double *x, *y[GROUPS]; /* [rows, S] each */
-    block *blocks;         /* [S / BLOCK_ROWS + 1] of the layer */
+    size_t rows;                 /* rows of the present chunk */
+    double *x;                   /* [rows, S] the vectors of the chunk before the present layer */
+    double *y[GROUPS];           /* [rows, S] each: parts of the vectors after it */
+    const attn_run_layer *layer; /* the present layer */
+    block *blocks;               /* [count] its blocks, with room for S / BLOCK_ROWS + 1 */
     size_t count;
-    const attn_run_layer *layer;
-    size_t layers, layers_done; /* of all chunks */
+    size_t layers, layers_done; /* counted in all chunks, for the progress */
 } rollout_work;
 
 static size_t rows_together(size_t S) {
@@ -58,7 +62,7 @@ static size_t rows_of_chunk(size_t S, size_t rows) {
 
 /* --- a block of a layer --- */
 
-/* Adds x N_l for some rows of N_l to a vector of each row of the chunk. */
+/* Adds to y [rows, S] the part of x M_l that the rows of block `b` of M_l give. */
 static attn_status add_layer_rows(const rollout_work *w, const lane *l, const block *b, double *y,
                                   attn_error *err) {
     size_t lo, hi;
@@ -131,7 +135,7 @@ static void list_blocks(rollout_work *w) {
     }
 }
 
-/* Sets x to x N_l. */
+/* Sets x to x M_l. */
 static attn_status multiply_layer(rollout_work *w, const attn_control *control, attn_error *err) {
     const size_t n = w->rows * w->S;
     list_blocks(w);
@@ -164,8 +168,8 @@ static attn_status compute_chunk(rollout_work *w, const size_t *rows, const attn
 
 /* --- cost --- */
 
-/* Adds the cells of a chunk, whose rows lie within [from, to), to *cells. A layer is computed from
- * the first to the last row that is reached. */
+/* Adds the cells and operations of a chunk, whose rows lie within [from, to), to *cells and
+ * *operations. A layer is computed from the first to the last row that is reached. */
 static void count_chunk(const attn_run_rollout *r, size_t from, size_t to, double *cells,
                         double *operations) {
     const attn_run_layers *l = r->layers;

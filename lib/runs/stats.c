@@ -1,8 +1,8 @@
 /* Statistics of rows for runs whose files have none, as those that other programs record. They are
  * computed when somebody needs them, in blocks of rows: the operation of these rows alone gives the
- * same bits as the whole operation on the same kernel table. ("ref" is an exception: its sums depend on
- * the number of rows, within its accuracy.) If a block sees a number that is not finite, its rows are
- * computed one by one, so that only rows that see the number are refused. */
+ * same bits as the whole operation on the same kernel table. ("ref" is an exception: its sums
+ * depend on the number of rows, within its accuracy.) If a block sees a number that is not finite,
+ * its rows are computed one by one, so that only rows that see the number are refused. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,12 +24,12 @@ typedef struct lazy_stats {
     attn_run_site *site;
     size_t blocks;          /* of each head */
     _Atomic uint8_t *known; /* [B, Hq, blocks] the state of each block */
-    _Atomic uint8_t *alone; /* [B, Hq, L] KNOWN: the row was computed alone; its block cannot be */
+    _Atomic uint8_t *alone; /* [B, Hq, L] KNOWN for rows computed alone because their block fails */
     pthread_mutex_t lock;   /* held while statistics are written */
 } lazy_stats;
 
-/* Copies the statistics of consecutive blocks to their place, except for blocks that another thread has
- * stored before. */
+/* Copies the statistics of consecutive blocks, or of one row, to site->stats, except for those that
+ * another thread has stored before. `known` has the state of each block, or of the row. */
 static void store_stats(lazy_stats *z, const attn_range *rows, const attn_stats *from,
                         _Atomic uint8_t *known) {
     const attn_stats *to = &z->site->stats;
@@ -47,7 +47,8 @@ static void store_stats(lazy_stats *z, const attn_range *rows, const attn_stats 
     pthread_mutex_unlock(&z->lock);
 }
 
-/* Computes the rows with an arena of their own, because several threads may do this at a time. */
+/* Computes and stores the statistics of some rows. The arena is of this call alone, because several
+ * threads may do this at a time. */
 static attn_status compute_rows(lazy_stats *z, const attn_range *rows, _Atomic uint8_t *known,
                                 attn_error *err) {
     attn_arena *arena = attn_arena_new(SIZE_MAX / 2);
@@ -67,8 +68,8 @@ static attn_status compute_rows(lazy_stats *z, const attn_range *rows, _Atomic u
     return status;
 }
 
-/* Fails with the error of the operation of one row. That operation has one sequence and one head, so the
- * place of the error is changed to the place in the site. */
+/* Fails with the error of the operation of one row. That operation has one sequence and one head,
+ * so the place of the error is changed to the place in the site. */
 static attn_status refuse_row(const lazy_stats *z, const attn_range *row, const attn_error *from,
                               attn_error *err) {
     const attn_attention_dims *d = z->site->dims;
@@ -116,7 +117,8 @@ static size_t take_ahead(_Atomic uint8_t *known, size_t most) {
     return n;
 }
 
-/* Computes block b of a head and, if `ahead`, unknown blocks behind it. */
+/* Computes block b of a head and, if `ahead`, unknown blocks behind it. Returns the error of block
+ * b alone. */
 static attn_status compute_blocks(lazy_stats *z, const attn_range *rows, size_t b, bool ahead,
                                   attn_error *err) {
     const size_t L = z->site->dims->L, row = b * BLOCK, left = z->blocks - b;

@@ -16,7 +16,8 @@ void attn_run_step_keys(const attn_run_rollout *r, const attn_run_layer *l, size
     *hi = row + rows > *hi ? row + rows : *hi;
 }
 
-/* Adds the residual connection to means over heads, whose sums are in `out`. */
+/* Turns sums over heads, `out`, into rows of the step: divides them by the number of heads, adds
+ * the residual connection and divides each row by its sum. */
 static void normalise(const attn_run_rollout *r, const attn_run_layer *l, const attn_range *at,
                       double *out) {
     const double count = (double)(r->heads.list ? r->heads.count : l->site->dims->Hq);

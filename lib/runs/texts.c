@@ -8,16 +8,18 @@
 
 /* --- offsets --- */
 
-/* Units of offsets; those of requests about models. */
+/* Units of offsets. Requests about models have the same words. */
 static const char *const offset_units[] = {"bytes", "codepoints", "utf16", NULL};
 enum { BYTES, CODEPOINTS, UTF16, MARK = 64 };
 
-/* Where in a text its units are: each MARK units, the first character from there on. */
+/* Converts offsets in a unit to offsets in bytes. */
 typedef struct offset_map {
-    const char *text; /* NULL: there is none */
-    size_t unit, length;
+    const char *text; /* NULL: there is none, and offsets are bytes */
+    size_t unit;      /* BYTES, CODEPOINTS or UTF16 */
+    size_t length;    /* of the text in units */
+    /* marks[k] is the first character at or behind unit k * MARK; not for bytes */
     struct offset_mark {
-        size_t at, byte; /* in units and in bytes */
+        size_t at, byte; /* its offset in units and in bytes */
     } * marks;
 } offset_map;
 
@@ -29,7 +31,8 @@ static size_t units_of(char first, size_t unit) {
     return unit == UTF16 && (unsigned char)first >= 0xF0 ? 2 : 1;
 }
 
-/* Fills marks, of which there is one for each MARK bytes of the text and one more. */
+/* Sets marks and length. `marks` has room for one mark for each MARK bytes of the text and one
+ * more. */
 static void mark_units(offset_map *m) {
     const size_t bytes = strlen(m->text);
     size_t at = 0, marks = 0;
@@ -63,7 +66,7 @@ static bool find_byte(const offset_map *m, int64_t offset, size_t *byte) {
     return at.at == wanted;
 }
 
-/* Reads [from, to] of a token; both lie within the text, if there is one. */
+/* Reads [from, to] of a token as bytes. Returns false if it is not a valid pair within the text. */
 static bool read_span(const attn_json *pair, const offset_map *map, size_t span[2]) {
     int64_t from, to;
     return pair->kind == ATTN_JSON_LIST && pair->count == 2 &&
@@ -91,7 +94,8 @@ static void read_unit(attn_run_reader *r, const attn_json *unit, const char *tex
 
 /* --- reading --- */
 
-/* Takes a list with one element for each of the text's tokens. NULL: it failed. */
+/* Checks that `list` has one element for each token of the text. Returns zeroed memory for as many
+ * elements of `size` bytes. NULL: r->status is an error. */
 static void *take_list(attn_run_reader *r, const attn_json *list, const attn_run_text *text,
                        const char *member, const char *what, size_t size) {
     if (list->kind != ATTN_JSON_LIST || list->count != text->count)
@@ -230,13 +234,14 @@ void attn_run_write_text_list(attn_json_text *t, const attn_run_text *texts, siz
 
 /* --- the texts of a site --- */
 
-/* What a site says of its queries or of its keys. */
+/* What the info of a site says of its queries or of its keys. */
 typedef struct side {
-    const char *member, *lengths_member;
-    const size_t *texts;
-    size_t count; /* of texts */
-    const int64_t *lengths;
-    size_t start, each;
+    const char *member, *lengths_member; /* names of members in the JSON text */
+    const size_t *texts;                 /* [count] numbers of texts; NULL: none */
+    size_t count;
+    const int64_t *lengths; /* [B] or NULL */
+    size_t start;           /* token of the text at which they begin */
+    size_t each;            /* their number: L or S */
 } side;
 
 static side queries_of(const attn_run_site_info *info, const attn_attention_dims *d) {
@@ -287,8 +292,8 @@ attn_status attn_run_check_info(const attn_run_site_info *info, const attn_atten
 
 /* --- labels --- */
 
-/* Copies the marks of special tokens to the labels, which begin with token `start`. NULL: out of
- * memory. */
+/* Returns the marks of special tokens for `each` labels, of which the first is token `start` of the
+ * text. NULL: out of memory. */
 static const uint8_t *copy_special(const attn_run_text *text, size_t start, size_t each,
                                    attn_arena *arena) {
     uint8_t *marks = attn_arena_zeroed(arena, each + 1, 1);
@@ -297,8 +302,8 @@ static const uint8_t *copy_special(const attn_run_text *text, size_t start, size
     return marks;
 }
 
-/* Makes the labels of one side, [entries, each], and what their texts say of special tokens. Padding
- * behind a shorter text is "". false: out of memory. */
+/* Sets *out to the labels of one side, [entries, each], and (*special)[b] to the marks of special
+ * tokens of entry b. Padding behind a shorter text has the label "". false: out of memory. */
 static bool make_labels(attn_run_site *site, const side *s, const char ***out,
                         const uint8_t ***special) {
     const size_t entries = site->own_labels ? site->shape.B : 1;

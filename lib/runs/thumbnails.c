@@ -1,7 +1,7 @@
-/* Thumbnails: all cells of the first level that has at most so many along each side. If that level
- * lies above the topmost tile, the cells of the topmost tile are pooled. The mean of a pooled cell
- * weights the mean of each cell of the tile by its number of visible weights, which is counted from
- * the mask. */
+/* Thumbnails: all cells of the first level that has at most a given number of cells along each
+ * side. If that level lies above that of the topmost tile, the cells of the topmost tile are
+ * pooled. The mean of a pooled cell weights the mean of each cell of the tile by its number of
+ * visible weights, which is counted from the mask. */
 #include <math.h>
 #include <string.h>
 
@@ -86,7 +86,8 @@ static void add_cell(attn_run_sum *s, float max, float mean, size_t count) {
     s->count += count;
 }
 
-/* Pools squares of 2^up x 2^up cells of the tile. `counts` NULL: a visible cell is one weight. */
+/* Pools squares of 2^up x 2^up cells of the tile. `counts` has the visible weights of each cell;
+ * NULL: each visible cell counts once. */
 static void pool_cells(const attn_run_tile *tile, size_t up, const uint32_t *counts,
                        attn_run_thumbnail *out) {
     for (size_t r = 0; r < out->shape[0]; r++)

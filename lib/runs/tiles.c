@@ -5,8 +5,8 @@
 #include "base/try.h"
 #include "runs/pooling.h"
 
-/* Returns the number of rows of cells in a piece of work: as many as cover a block of rows of weights, but
- * at least 2. */
+/* Returns the number of rows of cells in a piece of work: as many as cover a block of rows of
+ * weights, but at least 2. */
 static size_t rows_per_piece(size_t level) {
     const size_t rows = level < 6 ? (size_t)ATTN_RUN_ROWS >> level : 0;
     return rows > 2 ? rows : 2;
@@ -67,8 +67,8 @@ attn_status attn_run_tile_shape(const attn_run_site *site, const attn_run_place 
 /* A map: the levels of one head from the overview's on. */
 struct attn_run_map {
     attn_run_planes planes;
-    size_t pieces;               /* pieces of work that make it */
-    uint8_t done[ATTN_RUN_TILE]; /* those that are done */
+    size_t pieces;               /* number of pieces of work that make the map */
+    uint8_t done[ATTN_RUN_TILE]; /* 1 for each piece that is done */
 };
 
 static bool is_plain(const attn_run_view *v) {
@@ -163,7 +163,7 @@ attn_status attn_run_map_fill(attn_run_map *map, const attn_run_site *site,
 
 /* --- tiles --- */
 
-/* The cells of a level of one head; NULL in both: they are not known. */
+/* The cells of a level of one head. Both are NULL if the cells are not known. */
 typedef struct level_cells {
     const float *max, *mean;
 } level_cells;
@@ -292,7 +292,8 @@ attn_status attn_run_tile_make(const attn_run_site *site, const attn_run_place *
 
 /* --- ranges of whole heads --- */
 
-/* Returns the maxima of the topmost tiles, [heads, *cells], or NULL. */
+/* Returns the maxima of the cells in the topmost tile of each head, [*heads, *cells], or NULL if
+ * the run has no overview. */
 static const float *tops_of(const attn_run_site *site, size_t *heads, size_t *cells) {
     const size_t top = site->pyramid.levels - 1;
     size_t shape[2];

@@ -1,9 +1,10 @@
-/* The matrices that tiles show: weights, normalised weights, means over heads, and differences of two
- * runs. A number is computed in double from the weights and rounded to float32 once, before it
+/* The matrices that tiles show: weights, normalised weights, means over heads, and differences of
+ * two runs. A number is computed in double from the weights and rounded to float32 once, before it
  * is pooled.
  *
- * The largest weight of a row is that of its largest score, which is in the statistics. A sink may
- * be larger, so a row with sinks is computed to find it. */
+ * The largest weight of a row is that of its largest score, which is in the statistics. With sinks
+ * the largest score may be that of a sink, so the row is computed to find the largest weight of a
+ * key. */
 #include <math.h>
 #include <string.h>
 
@@ -68,7 +69,8 @@ static size_t keys_of_row(const attn_attention *a, const attn_range *at, uint8_t
     return count;
 }
 
-/* Returns the weight of the row's largest score, which is not a sink's. */
+/* Returns the weight of the row's largest score, or 0 if the row sees no key. There are no
+ * sinks. */
 static double top_weight(const attn_run_term *t, size_t row) {
     const attn_kernels *k =
         t->stats->kind[row] == ATTN_ROW_DOUBLE ? &attn_kernels_ref : t->a->kernels;
@@ -86,7 +88,7 @@ static double top_weight(const attn_run_term *t, size_t row) {
                                            : (double)(float)wide;
 }
 
-/* Finds the largest weight of each row by computing the rows. */
+/* Sets top[r] to the largest weight of row r of the range, by computing the rows. */
 static attn_status scan_rows(const attn_run_term *t, attn_range range, attn_cells_scratch *scratch,
                              attn_run_buffers *buf, double *top, attn_error *err) {
     const size_t elem = attn_dtype_size(t->a->dims.result);
@@ -110,7 +112,7 @@ static attn_status scan_rows(const attn_run_term *t, attn_range range, attn_cell
     return ATTN_OK;
 }
 
-/* Computes the normalising numbers of some rows of one head of a term. */
+/* Computes the number that normalises each row of a range, for one term. */
 static attn_status factors_of(const attn_run_matrix *m, const attn_run_term *t,
                               const attn_range *range, attn_cells_scratch *scratch,
                               attn_run_buffers *buf, double *factors, attn_error *err) {
@@ -128,7 +130,7 @@ static attn_status factors_of(const attn_run_matrix *m, const attn_run_term *t,
     return ATTN_OK;
 }
 
-/* Returns the first and one past the last head that are pooled. */
+/* Sets [*from, *to) to the heads whose weights are computed for the matrix of `head`. */
 static void heads_of(const attn_run_matrix *m, size_t head, size_t *from, size_t *to) {
     *from = m->mean_heads ? 0 : head;
     *to = m->mean_heads ? m->terms[0].a->dims.Hq : head + 1;
@@ -156,8 +158,7 @@ static void normalise_wide(attn_run_normalize how, double *w, size_t n, double f
             w[j] /= factor;
 }
 
-/* The same for float32. A quotient of two floats that is computed in double and then rounded is the
- * float quotient. */
+/* Does the same for float32. Dividing floats gives the bits of dividing doubles and rounding. */
 static void normalise_narrow(attn_run_normalize how, float *w, size_t n, double factor) {
     const float by = (float)factor;
     if (how == ATTN_RUN_UNIFORM)
@@ -170,7 +171,8 @@ static void normalise_narrow(attn_run_normalize how, float *w, size_t n, double 
 
 /* --- blocks --- */
 
-/* Adds the weights of one head to `mixed` of its term, and their visibility to `seen`. */
+/* Adds the normalised weights of one head to the term's part of buf->mixed, and their visibility to
+ * buf->seen. */
 static attn_status mix_head(const attn_run_matrix *m, size_t term, size_t head,
                             const attn_range *range, const double *factors, attn_run_buffers *buf,
                             attn_error *err) {

@@ -1,5 +1,5 @@
-/* Visits the bytes of an image that a head is computed from, so that they can be checked before they are
- * used. So a request about one head does not read a run of gigabytes. */
+/* Visits the bytes of an image from which a head is computed, so that only these are checked before
+ * they are used: a request about one head does not read a run of gigabytes. */
 #include <attn/input_rows.h>
 
 #include "attention/resolved.h"
@@ -7,7 +7,7 @@
 
 typedef struct visitor {
     const attn_run_site *site;
-    size_t batch, head; /* SIZE_MAX: all */
+    size_t batch, head; /* SIZE_MAX: all batch entries, or all heads */
     bool (*visit)(void *ctx, const void *from, size_t bytes);
     void *ctx;
 } visitor;
@@ -31,7 +31,7 @@ static bool visit_rows(const visitor *v, const attn_view *view, size_t b, size_t
     return v->visit(v->ctx, from, (size_t)(last - from) + attn_dtype_size(view->dtype));
 }
 
-/* Visits an array of `rows` x `bytes` for each head. */
+/* Visits the part of one head in an array with `bytes` bytes for each head; `array` may be NULL. */
 static bool visit_array(const visitor *v, const void *array, size_t b, size_t h, size_t bytes) {
     const size_t at = b * v->site->dims->Hq + h;
     return !array || v->visit(v->ctx, (const char *)array + at * bytes, bytes);
