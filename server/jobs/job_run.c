@@ -51,7 +51,7 @@ static attn_status describe_run(const attn_model *model, const srv_train_run *ru
         return no_memory(err);
     plan.source_lengths[0] = (int64_t)batch->S;
     plan.rows[0] = plan.read[0] = (int64_t)batch->T;
-    plan.start = 1; /* the begin token, after which row 0 is named */
+    plan.start = 1; /* row 0 is named by the first token behind the begin token */
     return srv_run_plan_source(&plan, out->sites, out->site_count, arena, source) ? ATTN_OK
                                                                                   : no_memory(err);
 }

@@ -36,7 +36,7 @@ static bool has_key(const entry *e, const char *key) {
     return strlen(key) == e->sizes[0] && !memcmp(e->key, key, e->sizes[0]);
 }
 
-/* Returns the checksum of the answers, which begin at `at`. */
+/* Returns the checksum of the answers, `size` bytes from `at` on, of a run with this `print`. */
 static uint32_t checksum_of(uint64_t print, const char *at, size_t size) {
     return attn_crc32c(attn_crc32c(0, &print, sizeof print), at, size);
 }
@@ -98,8 +98,8 @@ static char *put_entry(char *to, const char *key, const srv_run_answer *a) {
     return put_bytes(to, a->body, sizes[2]);
 }
 
-/* Copies to `to` the entries of an image but that of `key`, while they fit into `room` bytes. With
- * `to` NULL only counts them. Returns their bytes. */
+/* Copies the entries of an image, without the one of `key`, to `to`, as many as fit into `room`
+ * bytes. Returns their bytes. If `to` is NULL, copies nothing and only returns the bytes. */
 static size_t copy_others(const char *image, size_t size, const char *key, size_t room, char *to) {
     size_t used = 0;
     entry e;

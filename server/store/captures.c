@@ -66,7 +66,7 @@ static int open_last(int dir, const char *name, srv_capture *out) {
 }
 
 /* Each directory is opened from the one before it and never through a symbolic link, so that no
- * change of the tree meanwhile leads out of it. */
+ * change of the directories meanwhile leads out of `root`. */
 int srv_capture_open(int root, const char *path, srv_capture *out) {
     char name[NAME_MAX + 1];
     const size_t size = strlen(path);

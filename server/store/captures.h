@@ -25,7 +25,7 @@ typedef struct srv_capture {
  * one. */
 int srv_capture_open(int root, const char *path, srv_capture *out);
 void srv_capture_close(srv_capture *c);
-/* Returns whether the mark of a file is that of the same file before, *b. */
+/* Returns whether two marks are equal: then they are of the same file, which has not changed. */
 bool srv_file_mark_equal(const srv_file_mark *a, const srv_file_mark *b);
 
 /* Computes the checksums of the whole file. If `to` is not NULL, also copies the file into it; on

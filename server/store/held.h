@@ -12,9 +12,9 @@ typedef struct srv_held srv_held;
 struct srv_held {
     void *entry;     /* the entry that has this member */
     const char *key; /* its id, which lives as long as the entry */
-    size_t bytes;    /* that count in the list */
+    size_t bytes;    /* what the entry adds to the bytes of its list */
     size_t holds;    /* number of references */
-    bool listed;
+    bool listed;     /* the entry is in its list */
     srv_held *next, *previous;
 };
 
@@ -33,8 +33,9 @@ static inline void *srv_held_next(const srv_held *h) {
 }
 void *srv_held_find(const srv_held_list *list, const char *key);
 
-/* Inserts an entry before another one (NULL: at the end); removes an entry. */
+/* Inserts an entry before the entry `before` (NULL: at the end). */
 void srv_held_list_in(srv_held_list *list, srv_held *h, srv_held *before);
+/* Removes an entry from the list. */
 void srv_held_list_out(srv_held_list *list, srv_held *h);
 /* Moves an entry to the front. */
 void srv_held_use(srv_held_list *list, srv_held *h);

@@ -46,9 +46,10 @@ static bool has_file(const srv_entry *e) {
     return e->model.origin == SRV_MODEL_FILE || e->model.durable;
 }
 
-/* Remembers the file as refused, and logs why, the same trouble once. If memory runs out it is only
- * logged. An embedded model of the same name is no longer served, for it is not what the file should
- * be. An older version of the file is served only after trouble. */
+/* Remembers the file as refused and logs why. `failed` is the errno value of trouble that says
+ * nothing about the file, which is logged once, or 0 if the contents of the file are refused. If
+ * memory runs out, only logs. An embedded model with this id is no longer served, because the file
+ * was meant to replace it. An older version of the file stays served only after trouble. */
 static void refuse_model_file(srv_models *m, const char *id, const srv_file_state *now, int failed,
                               const char *why) {
     pthread_mutex_lock(&m->lock);
@@ -75,7 +76,7 @@ static void refuse_model_file(srv_models *m, const char *id, const srv_file_stat
                       m->config->models_dir, id, failed ? "read now" : "served", why);
 }
 
-/* Forgets the refused files that the scan has not found. The caller has `lock`, too. */
+/* Forgets the refused files that the scan has not found. The caller has both locks. */
 static void forget_unseen(srv_models *m) {
     for (srv_refused **at = &m->refused; *at;) {
         srv_refused *r = *at;

@@ -57,8 +57,9 @@ static attn_status read_mapped(srv_mapped *m, bool gradients, attn_model_file *o
     return status;
 }
 
-/* Moves the error's place to the front of its text and sets err->where to the path of the file. A
- * wrong value in the file makes the file a wrong argument. */
+/* Moves the error's place to the front of its text, and sets err->where to the path of the file.
+ * ATTN_EVALUE, a wrong value in the file, becomes ATTN_EARG: for the caller the file is a wrong
+ * argument. */
 static attn_status at_path(const char *path, attn_error *err) {
     const attn_error inner = *err;
     return attn_fail(err, inner.code == ATTN_EVALUE ? ATTN_EARG : inner.code, path, "%s%s%s",

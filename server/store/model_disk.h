@@ -1,5 +1,6 @@
-/* Files of models (attn/model_file.h) on disk: mapped to be read, and written aside and renamed, so
- * that the file under its name is always complete. They may also name the training corpus. The
+/* Files of models (attn/model_file.h) on disk. They are mapped to be read. They are written under
+ * another name and then renamed, so that the file under its name is always complete. They may also
+ * name the training corpus. The
  * checkpoint of a training job holds more: the optimizer's moments as tensors and its counters as
  * metadata, whose names begin with "training.". */
 #ifndef SRV_MODEL_DISK_H
@@ -9,20 +10,20 @@
 
 #include "corpus/corpus.h"
 
-/* Loads a model from a file. Errors as attn_model_open; err->where is the path. *failed (may be NULL)
- * becomes an errno value if there was trouble that says nothing about the file (SRV_FILE_TROUBLE),
- * such as EAGAIN, it was changed while it was read; else 0. */
+/* Loads a model from a file. Errors as attn_model_open; err->where is the path. *failed (may be
+ * NULL) becomes an errno value if there was trouble that says nothing about the file
+ * (SRV_FILE_TROUBLE), such as EAGAIN if the file was changed while it was read; else 0. */
 attn_status srv_model_open(const char *path, bool gradients, attn_model_file *out, int *failed,
                            attn_error *err);
-/* Checks that the bytes are still those that srv_model_open has checked. Call it after the last read
- * of `contents`. ATTN_EARG: they are not. */
+/* Checks that the bytes of the file are still those that srv_model_open has checked. Call it after
+ * the last read of tensors and texts of the file. ATTN_EARG: they are not. */
 attn_status srv_model_recheck(attn_model_file *file, attn_error *err);
 
 /* Reads the options of the training corpus from the metadata. false: the metadata has no corpus. */
 bool srv_model_corpus(const attn_model_file *file, attn_corpus_options *out);
 
-/* Writes a file. *failed (may be NULL) becomes the errno value if the system refuses it, else 0.
- * Errors as attn_model_save. */
+/* Writes the file of a model. *failed (may be NULL) becomes the errno value if the system refuses
+ * it, else 0. Errors as attn_model_save. */
 attn_status srv_model_write(const char *path, const attn_model_contents *contents, int *failed,
                             attn_error *err);
 

@@ -1,5 +1,5 @@
-/* The list of models: entries, sorted by id, under one lock. An entry that was removed from the list
- * is freed by its last holder. */
+/* The list of models: entries, sorted by id, under one lock. An entry that was removed from the
+ * list is freed by its last holder. */
 #include "store/model_entries.h"
 
 #include <stdio.h>
@@ -69,8 +69,8 @@ bool srv_entry_id(const char *name, char id[SRV_MODEL_ID + 1]) {
     return true;
 }
 
-/* Checks the task of the training corpus, and reads of a model of origin "made" that it is one, and
- * its owner. */
+/* Checks that the task of the training corpus is known. If the metadata says that the model is of
+ * origin "made", sets `origin`, `durable` and `owner` of the model. */
 static attn_status read_facts(srv_model *to, const attn_model_file *file, attn_error *err) {
     const char *origin = attn_model_file_text(file, "attnd.origin"),
                *owner = attn_model_file_text(file, "attnd.owner"),

@@ -1,6 +1,6 @@
-/* The list of models in memory, on which model_registry.c and model_dir.c work. `lock` guards the list,
- * the counts and the holds. `files` is taken first and guards models_dir: scans, and writing or
- * deleting a file together with the change of the list, so that no scan sees one without the
+/* The list of models in memory, on which model_registry.c and model_dir.c work. `lock` guards the
+ * list, the counts and the holds. `files` is taken first and guards models_dir: scans, and writing
+ * or deleting a file together with the change of the list, so that no scan sees one without the
  * other. */
 #ifndef SRV_MODEL_ENTRIES_H
 #define SRV_MODEL_ENTRIES_H
@@ -56,9 +56,8 @@ struct srv_models {
     size_t count, bytes; /* of models of origin "made", including those still being made */
 
     srv_refused *refused; /* changed with both locks, read with either */
-    /* guarded by `lock` */
-    srv_awaited *awaited;
-    srv_file_state dir; /* the state of models_dir before the last scan */
+    srv_awaited *awaited; /* this and the members below are guarded by `lock` */
+    srv_file_state dir;   /* the state of models_dir before the last scan */
     /* false: some files were so young at the last scan that they may change unnoticed, or there was
      * trouble with them */
     bool settled;
@@ -66,7 +65,7 @@ struct srv_models {
     int failed; /* errno value of the last scan that could not read models_dir; 0: none */
 };
 
-/* Makes an entry of this model, whose id is known. NULL: out of memory. */
+/* Makes an entry with a copy of *model. NULL: out of memory. */
 srv_entry *srv_entry_new(const srv_model *model);
 void srv_entry_free(srv_entry *e);
 srv_entry *srv_entry_find(const srv_models *m, const char *id);
@@ -74,7 +73,7 @@ void srv_entry_list(srv_models *m, srv_entry *e);
 /* Removes the entry from the list, and a model of origin "made" from the counts. Its last holder
  * frees it; without holders it is freed at once. The caller has the lock. */
 void srv_entry_drop(srv_models *m, srv_entry *e);
-/* Adds the embedded models whose ids are not in the list yet, nor names of refused files. The
+/* Adds the embedded models whose ids are neither in the list yet nor those of refused files. The
  * caller has the lock, or no other thread knows the list yet. false: memory ran out. */
 bool srv_entries_embedded(srv_models *m);
 /* Returns the refused file of this model. NULL: there is none. The caller has one of the locks. */
@@ -82,7 +81,8 @@ srv_refused *srv_refused_find(const srv_models *m, const char *id);
 /* Derives the model's id from a file name by removing ".safetensors". false: the name lacks this
  * suffix, begins with ".", is too long, or has a character that is not safe in a URL path. */
 bool srv_entry_id(const char *name, char id[SRV_MODEL_ID + 1]);
-/* Moves model and vocabularies from the file into `to` and frees the rest of the file. */
+/* Moves the model and the vocabularies of the file into `to`, with what the metadata say, and frees
+ * the rest of the file. An error leaves them in `to`, too. */
 attn_status srv_entry_take(srv_model *to, attn_model_file *file, attn_error *err);
 
 /* --- model_dir.c --- */
@@ -94,8 +94,8 @@ bool srv_models_is_stale(srv_models *m);
 /* Writes a new model of origin "made" to models_dir, if there is one and it can be written, and
  * sets model.durable and `file`. The caller has `files`. Returns 0 or an errno value. */
 int srv_models_write(srv_models *m, srv_entry *e);
-/* Deletes the file of a durable model durably. The caller has `files`. Returns 0, or an errno value,
- * which is also logged. */
+/* Deletes the file of a durable model durably. The caller has `files`. Returns 0, or an errno
+ * value, which is also logged. */
 int srv_models_unlink(srv_models *m, const char *id);
 /* Removes files that processes which have ended left half-written. */
 void srv_models_sweep(srv_models *m);

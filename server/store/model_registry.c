@@ -82,8 +82,8 @@ static void let_go(srv_models *m, srv_entry *e) {
         srv_entry_free(e);
 }
 
-/* Returns the place in the list where the model is awaited, or the end of the list. The caller has the
- * lock. */
+/* Returns the link of the list `awaited` that points to the model with this id, or the last link,
+ * which is NULL. The caller has the lock. */
 static srv_awaited **find_awaited(srv_models *m, const char *id) {
     srv_awaited **at = &m->awaited;
     while (*at && strcmp((*at)->id, id) != 0)
@@ -317,8 +317,8 @@ static void drop_settled(srv_models *m, srv_entry *e) {
 }
 
 /* Deletes the file of a model of origin "made" and removes the model from the list. The caller has
- * `files`, so that the entry stays in the list meanwhile. Returns 0, or an errno value, after which the
- * model is still there. */
+ * `files`, so that the entry stays in the list meanwhile. Returns 0, or an errno value, after which
+ * the model is still there. */
 static int remove_made(srv_models *m, srv_entry *e) {
     const int failed = e->model.durable ? srv_models_unlink(m, e->model.id) : 0;
     if (!failed)
@@ -335,7 +335,7 @@ void srv_models_discard(srv_request *req, const srv_model *model) {
     pthread_mutex_unlock(&m->files);
 }
 
-/* Returns the entry with this id. The caller has `files`, so that it stays in the list. */
+/* Returns the entry with this id. The caller has `files`, so that the entry stays in the list. */
 static srv_entry *find_settled(srv_models *m, const char *id) {
     pthread_mutex_lock(&m->lock);
     srv_entry *e = srv_entry_find(m, id);

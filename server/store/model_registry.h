@@ -30,14 +30,15 @@ typedef enum srv_model_origin {
 
 typedef struct srv_model {
     struct srv_entry *entry;   /* of the registry */
-    char id[SRV_MODEL_ID + 1]; /* the file's name without ".safetensors"; "made-…" for others */
+    char id[SRV_MODEL_ID + 1]; /* a file's name without ".safetensors"; "made-…"; "trained-…" */
     srv_model_origin origin;
     attn_model *model;               /* the parameters are read-only; NULL: embedded, unread */
-    attn_tokenizer *source, *target; /* of numbers: the model takes ids only, no text */
+    attn_tokenizer *source, *target; /* if their ids are numbers, the model takes no text */
     size_t bytes;                    /* memory of the parameters and tables, in bytes */
     char owner[SRV_OWNER_NAME + 1];  /* name of the owner's API key; "": shared by all */
     bool durable;                    /* made, and kept as a file of models_dir */
-    bool has_file, sealed;           /* sealed: its file has checksums */
+    bool has_file;                   /* the model is in a file, on disk or embedded */
+    bool sealed;                     /* that file has checksums */
 } srv_model;
 
 /* Makes the registry with the embedded models and those of models_dir. A file that is not a model
@@ -46,8 +47,8 @@ typedef struct srv_model {
  * (SRV_EXIT_*). */
 int srv_models_open(srv_models **out, const srv_config *config, srv_log *log);
 /* Scans models_dir again: loads new and changed files and removes the models of deleted files.
- * Returns 0, or an errno value if the directory cannot be read; then all models stay. *whole: it was
- * read, and all of its models are served. */
+ * Returns 0, or an errno value if the directory cannot be read; then all models stay. Sets *whole
+ * to whether the directory was read and all of its models are served. */
 int srv_models_scan(srv_models *models, bool *whole);
 /* Returns whether models_dir is no longer there. */
 bool srv_models_lost(const srv_models *models);
@@ -67,16 +68,17 @@ void srv_models_release(srv_request *req, const srv_model *model); /* NULL is fi
 const srv_model **srv_models_all(srv_request *req, size_t *count);
 /* Makes a model with random parameters that depend on the seed only, and holds it. `shared`: the
  * model has no owner; otherwise the API key of the request owns the model. The function takes
- * ownership of the tokenizers even if it fails. With a models_dir that can be
- * written the model is written there. NULL: a problem is set. */
+ * ownership of the tokenizers even if it fails. With a models_dir that can be written, the model is
+ * written there. NULL: a problem is set. */
 const srv_model *srv_models_make(srv_request *req, const attn_model_config *config, uint64_t seed,
                                  attn_tokenizer *source, attn_tokenizer *target, bool shared);
 /* Removes a model of origin "made" that the caller holds. Holders can use it until they release
  * it. */
 void srv_models_discard(srv_request *req, const srv_model *model);
-/* Deletes the model with this id. Calls `forget` after it has removed the model's file and before the
- * model is gone; an errno value that it returns stops the deletion. false: a problem is set, and the
- * model is still there. 403: the model is embedded, comes from models_dir, or has another owner. */
+/* Deletes the model with this id. Calls `forget` after it has removed the model's file and before
+ * the model is gone; an errno value that it returns stops the deletion. false: a problem is set,
+ * and the model is still there. 403: the model is embedded, comes from models_dir, or has another
+ * owner. */
 bool srv_models_delete(srv_request *req, const char *id, int (*forget)(srv_app *, const char *id));
 
 /* The next functions are for training jobs, which make models without a request.
@@ -90,11 +92,11 @@ void srv_models_uncount(srv_models *models, size_t bytes);
  * its tokenizers. `keep`: also writes it to models_dir; a failure is logged. false: out of
  * memory; the caller keeps both. */
 bool srv_models_adopt(srv_models *models, const srv_model *model, bool keep);
-/* Removes the model with this id, which must be of origin "made", if it exists. Returns 0, or an errno
- * value, after which the model is still there. */
+/* Removes the model with this id, which must be of origin "made", if it exists. Returns 0, or an
+ * errno value, after which the model is still there. */
 int srv_models_drop(srv_models *models, const char *id);
-/* Notes that the model with this id cannot be read now, for the errno value `failed`, so that requests
- * for it are refused with that reason. 0: it can be, or there is none. */
+/* Notes that the model with this id cannot be read now, so that requests for it are refused. The
+ * errno value `failed` says why. `failed` 0 ends this: the model can be read, or there is none. */
 void srv_models_await(srv_models *models, const char *id, int failed);
 
 #endif

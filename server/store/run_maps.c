@@ -20,7 +20,7 @@ struct srv_map {
     attn_run_map *map;
     attn_arena *arena; /* holds `map` */
     int64_t used_ns;   /* when it was held last */
-    bool complete;     /* whoever makes the map writes it, with the lock */
+    bool complete;     /* the map is finished; set with the lock */
 };
 
 /* A map that a request is making. */
@@ -34,7 +34,7 @@ struct srv_maps {
     pthread_cond_t made; /* a making has ended */
     making *makings;
     srv_held_list maps;
-    size_t most; /* bytes of `maps` */
+    size_t most; /* most bytes of `maps` */
 };
 
 srv_maps *srv_maps_new(size_t bytes) {
@@ -89,7 +89,8 @@ static srv_map *find_map(srv_maps *m, const char *key) {
     return map;
 }
 
-/* Returns the place in the list of the making with this key. The caller has the lock. */
+/* Returns the link of the list `makings` that points to the making with this key, or the last link,
+ * which is NULL. The caller has the lock. */
 static making **making_of(srv_maps *m, const char *key) {
     making **place = &m->makings;
     while (*place && strcmp((*place)->key, key) != 0)

@@ -57,7 +57,7 @@ static const int64_t *ragged(const srv_run_plan *p, const int64_t *lengths, size
     return shorter ? lengths : NULL;
 }
 
-/* Describes a site. false: there is no memory. */
+/* Describes a site of the run in *out. false: out of memory. */
 static bool describe_site(const srv_run_plan *p, const attn_site *site, attn_arena *arena,
                           attn_run_site_source *out) {
     const attn_attention_dims *d = attn_attention_dims_of(site->operation);

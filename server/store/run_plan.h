@@ -1,21 +1,22 @@
-/* What a run of a model's attention sites says beside their operations: which tokens stand at rows
- * and keys. Requests and jobs make such runs. */
+/* What a stored run of a model's attention sites says beside the operations: which tokens belong to
+ * rows and keys. Requests and jobs make such runs. */
 #ifndef SRV_RUN_PLAN_H
 #define SRV_RUN_PLAN_H
 
 #include <attn/attn.h>
 
-/* A run of B sequences. Text b is that of source b, and text B + b that of target b. */
+/* A run of B sequences. With both sides, text b is that of source b, and text B + b that of target
+ * b; a model that reads one side only has the texts of that side. */
 typedef struct srv_run_plan {
     const char *model; /* the id of the model */
     size_t B;
-    attn_run_text *texts; /* [text_count] of the sources, then of the targets, B of each */
+    attn_run_text *texts; /* [text_count] B texts of sources, then B texts of targets */
     size_t text_count;
-    size_t *source, *target; /* [B] the numbers of the texts */
+    size_t *source, *target; /* [B] each: index in `texts` of the text of each sequence */
     int64_t *source_lengths; /* [B] tokens of each source */
-    /* [B] rows of each target in decoder and cross, and tokens that its decoder reads */
-    int64_t *rows, *read;
-    size_t start; /* the token in the text of a target after which row 0 is named */
+    int64_t *rows;           /* [B] rows of each target in decoder and cross sites */
+    int64_t *read;           /* [B] tokens of each target that the decoder reads */
+    size_t start;            /* index in a target's text of the token by which row 0 is named */
 } srv_run_plan;
 
 /* Allocates the lists in the arena and numbers the texts of the sides that the model reads. false:
@@ -30,8 +31,8 @@ bool srv_run_plan_text(size_t n, attn_arena *arena, attn_run_text *out, const ch
 void srv_run_plan_mark(const attn_model_config *model, attn_run_text *text);
 /* Returns whether an id is that of padding, begin or end. */
 bool srv_run_plan_special(const attn_model_config *model, int64_t id);
-/* Describes the run of these sites, which have their operations, without metadata. false: out of
- * memory. */
+/* Describes the run of these sites, which a pass has filled, in *out, without metadata. false: out
+ * of memory. */
 bool srv_run_plan_source(const srv_run_plan *plan, const attn_site *sites, size_t count,
                          attn_arena *arena, attn_run_source *out);
 

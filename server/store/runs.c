@@ -117,7 +117,8 @@ void srv_runs_look(srv_runs *s, srv_runs_state *out) {
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Puts a run into the sorted page of at most `most` runs, of which the last one gives way. */
+/* Puts a run into the page of `count` runs, which is sorted by id and has room for `most` runs.
+ * From a full page the last run is dropped. Returns the new count. */
 static size_t insert_in_page(srv_run_listed *page, size_t count, size_t most, const srv_run *run) {
     size_t at = count;
     while (at && memcmp(page[at - 1].id, run->id, SRV_RUN_ID) > 0)
@@ -163,7 +164,7 @@ static int map_file(srv_runs *s, srv_runs_entry *e, const char *id) {
     return failed;
 }
 
-/* The file's own checksums are in its header. */
+/* Computes srv_run.print. The header of the file has checksums of the rest, if the file has any. */
 static uint64_t print_of(const srv_runs_entry *e) {
     uint32_t sum = attn_crc32c(0, e->image, srv_runs_header_size(e));
     if (e->imported && e->sums.size)
@@ -362,7 +363,8 @@ static bool open_mapped(srv_request *req, srv_runs_entry *e) {
                        e->run.id, err.where, *err.where ? ": " : "", err.text);
 }
 
-/* Runs never change. This process has seen what the run holds, if it has opened it before. */
+/* Checks that the run is the one that this process has opened under this id before, because runs
+ * never change. false: a problem is set. */
 static bool is_known(srv_request *req, const srv_runs_entry *e) {
     return srv_runs_dir_is_same(&req->app->runs->dir, e->run.id, e->run.print) ||
            srv_problem(req, SRV_RUN_CHANGED, NULL,
@@ -399,7 +401,7 @@ const srv_run *srv_runs_hold_file(srv_request *req, const char *id) {
 
 /* Finds the run in the table and holds it. NULL: it is not in the table. The caller has the lock.
  */
-static srv_runs_entry *hold_open(srv_runs *s, const char *id) {
+static srv_runs_entry *hold_listed(srv_runs *s, const char *id) {
     srv_runs_entry *e = srv_runs_find(s, id);
     if (e) {
         e->held.holds++;
@@ -415,7 +417,7 @@ static const srv_run *hold_in_memory(srv_request *req, const char *id) {
     srv_runs_entry *e = srv_runs_find(s, id);
     if (e && e->run.ends_ns <= now)
         srv_runs_drop_expired(s, now);
-    e = hold_open(s, id);
+    e = hold_listed(s, id);
     if (e)
         keep_alive(s, e, now);
     const bool gone = !e && srv_runs_was_known(s, id);
@@ -423,7 +425,7 @@ static const srv_run *hold_in_memory(srv_request *req, const char *id) {
     return e ? &e->run : refuse_missing_run(req, id, gone);
 }
 
-static void drop_open(srv_runs *s, const char *id) {
+static void drop_listed(srv_runs *s, const char *id) {
     pthread_mutex_lock(&s->lock);
     srv_runs_entry *e = srv_runs_find(s, id);
     if (e)
@@ -440,22 +442,22 @@ static const srv_run *hold_in_dir(srv_request *req, const char *id) {
         return NULL;
     }
     if (there != SRV_RUN_THERE) {
-        drop_open(s, id);
+        drop_listed(s, id);
         pthread_mutex_lock(&s->lock); /* open runs leave no mark in the directory */
         const bool known = srv_runs_was_known(s, id);
         pthread_mutex_unlock(&s->lock);
         return refuse_missing_run(req, id, there == SRV_RUN_GONE || known);
     }
     pthread_mutex_lock(&s->lock);
-    srv_runs_entry *e = hold_open(s, id);
+    srv_runs_entry *e = hold_listed(s, id);
     pthread_mutex_unlock(&s->lock);
     if (e && !srv_runs_is_same(req, e)) {
-        drop_open(s, id);
+        drop_listed(s, id);
         srv_run_release(req, &e->run);
         return NULL;
     }
     if (e && srv_runs_look_at(e) != SRV_MAPPED_SAME) { /* open what the file is now */
-        drop_open(s, id);
+        drop_listed(s, id);
         srv_run_release(req, &e->run);
         e = NULL;
     }
@@ -465,7 +467,8 @@ static const srv_run *hold_in_dir(srv_request *req, const char *id) {
     return run;
 }
 
-/* Returns whether the request has a key or the token of the run. This is no use of the run. */
+/* Returns whether the request may read the run: it has an API key, or the read token of the run.
+ * Does not count as a use of the run. */
 static bool may_read(srv_request *req, const char *id) {
     srv_runs *s = req->app->runs;
     const srv_run *run = NULL;

@@ -30,12 +30,13 @@ typedef struct srv_run {
     const char *read_token;
     size_t bytes;            /* size of the image and of the arena of `run`, in bytes */
     _Atomic int64_t ends_ns; /* when the run expires (clock of attn_now_ns); a use delays it */
-    /* A generation adds to the run, which is the steps so far. A later srv_run_hold may find more
-     * of them. */
+    /* A generation still adds steps, and this is the run of the steps so far. A later srv_run_hold
+     * may find more steps. */
     bool open;
-    size_t rows; /* steps of the generation so far, or of all; 0: no generation made the run */
-    /* A checksum of the header of the run's file, which has checksums of the rest, and of those beside
-     * the file. It tells the run from another one that somebody gives the same id. 0: an open run */
+    size_t rows; /* steps of the generation (so far, if `open`); 0: no generation made the run */
+    /* A checksum of the header of the run's file and of the checksums beside the file, which in
+     * turn cover the rest. It tells the run from another run that somebody gives the same id. 0: an
+     * open run */
     uint64_t print;
 } srv_run;
 
@@ -53,50 +54,52 @@ void srv_runs_free(srv_runs *runs); /* no run may be held; NULL is fine */
  * set. */
 const srv_run *srv_run_store(srv_request *req, const attn_run_image *image);
 
-/* An open run, which a generation adds to. Only this process knows it, and it is lost with it. */
+/* An open run, to which a generation adds steps. Only this process knows the run, which is lost if
+ * the process ends. */
 typedef struct srv_open_run srv_open_run;
 /* Opens a run under a new id. The growing run is in `arena` and has at least one step; the store
  * owns both, and the caller may add steps. The caller ends it by srv_run_abandon in any case. NULL:
  * a problem is set, and the arena is freed. */
 srv_open_run *srv_run_open(srv_request *req, attn_arena *arena, attn_run_growth *growth);
 const char *srv_open_run_id(const srv_open_run *run);
-/* Closes the run: stores the image of all steps under its id and holds that in *out. *out is NULL if
- * somebody has deleted the run. false: a problem is set. */
+/* Closes the run: stores the image of all steps under its id, holds the stored run and sets *out to
+ * it. *out is NULL if somebody has deleted the run. false: a problem is set. */
 bool srv_run_close(srv_request *req, srv_open_run *run, const attn_run_image *image,
                    const srv_run **out);
-/* Ends the generation's use of the run. If it is not closed, it is removed; 410 answers its id.
- * NULL is fine. */
+/* Ends the generation's use of the run. Removes a run that was not closed; its id is then answered
+ * with 410. NULL is fine. */
 void srv_run_abandon(srv_request *req, srv_open_run *run);
 
 /* Prepares a request whose body is a run as a file (application/vnd.safetensors): with runs_dir,
  * sets req->intake, which writes the body to that directory as it arrives; else the body goes into
- * memory. `length` is the length of the body in bytes; 0: unknown. Runs on the HTTP thread. false: a
- * problem is set. */
+ * memory. `length` is the length of the body in bytes; 0: unknown. Runs on the HTTP thread. false:
+ * a problem is set. */
 bool srv_run_receive(srv_request *req, uint64_t length);
 /* Makes a run of the body, which belongs to the client, and holds it. NULL: a problem is set. */
 const srv_run *srv_run_import(srv_request *req);
-/* Whether a file in captures_dir is used where it lies or copied into runs_dir. AUTO: the former, if
- * the file belongs to this process's user and others cannot write it or its directory. */
+/* Whether a file in captures_dir is used where it lies or copied into runs_dir. AUTO: the former,
+ * if the file belongs to this process's user and others cannot write it or its directory. */
 typedef enum srv_import_how { SRV_IMPORT_AUTO, SRV_IMPORT_MAP, SRV_IMPORT_COPY } srv_import_how;
 /* Makes a run of a file in captures_dir and holds it. NULL: a problem is set. */
 const srv_run *srv_run_import_file(srv_request *req, const char *path, srv_import_how how);
 /* Checks the bytes of the run's mapped file that lie in the `bytes` bytes at `from` against the
- * checksums of the file, each block of 1 MiB when it is first touched. Call it before such bytes are
- * read. Files of runs that this service has made have no checksums, and memory beside the file
+ * checksums of the file, each block of 1 MiB when it is first touched. Call it before such bytes
+ * are read. Files of runs that this service has made have no checksums, and memory beside the file
  * needs none. false: a problem is set. */
 bool srv_run_check(srv_request *req, const srv_run *run, const void *from, size_t bytes);
-/* Returns whether these bytes are right, for answers that can do without them. */
+/* Makes the same check without setting a problem, for answers that can do without the bytes.
+ * Returns whether they are right. */
 bool srv_run_is_right(const srv_run *run, const void *from, size_t bytes);
 /* Finds the run with this id and holds it until srv_run_release. NULL: a problem is set: 404 (no
  * such run), 410 (the run was removed), or the file cannot be read. */
 const srv_run *srv_run_hold(srv_request *req, const char *id);
-/* Checks that the file of the run was as it was checked while it was read: other programs may cut
- * or change it in place. Call this after the last read and before the answer is sent. false: a
- * problem is set. `run` NULL: returns true. */
+/* Checks that the file of the run has not changed since its bytes were checked, because other
+ * programs may cut it or change it in place. Call this after the last read and before the answer is
+ * sent. false: a problem is set. `run` NULL: returns true. */
 bool srv_run_is_whole(srv_request *req, const srv_run *run);
 void srv_run_release(srv_request *req, const srv_run *run); /* NULL is fine */
-/* Removes a held run from the store, whoever owns it. Holders can use it until they release it. Returns
- * 0, or an errno value, after which the run is still there. */
+/* Removes a held run from the store, whoever owns it. Holders can use it until they release it.
+ * Returns 0, or an errno value, after which the run is still there. */
 int srv_run_discard(srv_request *req, const srv_run *run);
 /* Deletes the run with this id if the request is from its owner or an admin. false: a problem is
  * set. */
@@ -124,15 +127,15 @@ bool srv_run_recall(srv_request *req, const srv_run *run, const char *key, srv_r
 bool srv_run_remember(srv_request *req, const srv_run *run, const char *key,
                       const srv_run_answer *answer);
 
-/* The keys of the image's metadata under which the name of the owner's API key and the read token
- * stand. A run without them has no owner, and nobody can read it without a key. Imported runs have
- * them elsewhere (runs_side.h), because their metadata are the client's. */
-#define SRV_RUN_OWNER "owner"
-/* The same for the number of steps of a generation. */
-#define SRV_RUN_ROWS  "rows"
-#define SRV_RUN_TOKEN "read_token"
-/* Sets the metadata of a run of `owner`, `count` texts: its owner, and a new token in the arena.
- * `owner` NULL: there are none. false: out of memory, or the system has no random numbers. */
+/* Keys of the image's metadata. A run without owner and read token belongs to nobody, and nobody
+ * can read it without an API key. Imported runs have both elsewhere (runs_side.h), because their
+ * metadata are the client's. */
+#define SRV_RUN_OWNER "owner"      /* name of the owner's API key */
+#define SRV_RUN_ROWS  "rows"       /* number of steps of a generation */
+#define SRV_RUN_TOKEN "read_token" /* the read token */
+/* Sets `to` to the metadata of a run of `owner`, the owner's name and a new read token in the
+ * arena, and *count to 2; if `owner` is NULL, sets *count to 0. false: out of memory, or the system
+ * has no random numbers. */
 bool srv_run_metadata_of(const char *owner, attn_arena *arena, attn_metadata to[2], size_t *count);
 /* The same for a run that the client stores, in the arena of the request. false: a problem is set.
  */
@@ -145,9 +148,9 @@ typedef struct srv_run_listed {
     int64_t ends_ns;
 } srv_run_listed;
 
-/* Lists closed runs in the order of their ids, those behind `after` (NULL: all): the runs of the
- * request's API key, for an admin those of all. Stores at most `most` of them in `out` and returns
- * their number. Listing a run is no use of it. */
+/* Lists closed runs in the order of their ids, beginning after the id `after` (NULL: with the
+ * first): the runs of the request's API key, or for an admin those of all keys. Stores at most
+ * `most` of them in `out` and returns their number. Does not count as a use of the runs. */
 size_t srv_runs_list_page(const srv_request *req, const char *after, srv_run_listed *out,
                           size_t most);
 

@@ -1,5 +1,5 @@
 /* Keeps answers about runs: in memory with the entry of the run, or in a file beside that of the
- * run, which is read anew for each request and so is always that of the last writer. */
+ * run. This file is read anew for each request, because other daemons may have written it. */
 #include "store/answers.h"
 #include "store/runs_table.h"
 
@@ -29,7 +29,8 @@ bool srv_run_recall(srv_request *req, const srv_run *run, const char *key, srv_r
     return found;
 }
 
-/* The file is written while the thread is out of the worker pool, as that of a run is. */
+/* Keeps the answer in the file beside the run. The thread leaves the worker pool meanwhile, so that
+ * another request can compute while the disk is slow. */
 static bool remember_in_dir(srv_request *req, const srv_run *run, const char *key,
                             const srv_run_answer *answer) {
     attn_pool *pool = srv_request_pool(req);

@@ -1,5 +1,5 @@
-/* Checks that the bytes of a mapped file are those that were stored: by its checksums, and of an adopted
- * file by its mark, too. */
+/* Checks that the bytes of a mapped file are those that were stored: by the checksums of the file,
+ * and for an adopted file also by its mark (srv_file_mark). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* The index of the directory (runs_index.h) is changed under the lock. Files are read, written and
- * deleted without the lock, because the disk may be slow. */
+/* The lock protects the index of the directory (runs_index.h). Files are read, written and deleted
+ * without the lock, because the disk may be slow. */
 #include "store/runs_dir.h"
 
 #include <dirent.h>
@@ -115,8 +115,9 @@ static int read_side(const srv_runs_dir *dir, const char *id, const char *suffix
     return srv_runs_side_read(dir->fd, srv_runs_dir_name(id, suffix).text, out);
 }
 
-/* Reads <id>.checks after the run's file was opened. It is written before the run gets its name and
- * deleted after that, so if it is missing and the run still has its name, there never was one. */
+/* Reads <id>.checks after the run's file was opened. <id>.checks is written before the run's file
+ * gets its name, and deleted after that file. So if it is missing and the run's file still has its
+ * name, there never was one. */
 static int read_checks(const srv_runs_dir *dir, const char *id, srv_runs_side *side) {
     const int failed = read_side(dir, id, SRV_RUNS_CHECKS, side);
     return failed != ENOENT || srv_runs_dir_lacks(dir, id, SRV_RUNS_FILE) ? failed : 0;
@@ -186,9 +187,9 @@ int srv_runs_dir_side(const srv_runs_dir *dir, const char *id, srv_runs_side *ou
     return failed == ENOENT ? read_side(dir, id, SRV_RUNS_ADOPTED, out) : failed;
 }
 
-/* Reads the owner of a run: the one that its side file names, or else the one that the metadata of its
- * file names. 0: no owner, no API keys in use, or the files are damaged. false: trouble, and nobody can
- * tell now. */
+/* Reads the owner of a run: the one that its side file names, or else the one that the metadata of
+ * its file names. 0: no owner, no API keys in use, or the files are damaged. false: the owner
+ * cannot be read now. */
 static bool read_owner(srv_runs_dir *dir, const char *id, srv_owner *owner) {
     srv_mapped *m;
     srv_runs_side side;
@@ -219,10 +220,10 @@ static srv_runs_item new_item(const srv_runs_dir *dir, const char *id, const str
     return item;
 }
 
-/* Copies the run's index item, brought up to date with `st`: if the access time differs from the
- * recorded one, another process has used the run now. For a run that is not in the index, makes a new
- * item with the owner read from the file. false: the owner cannot be read now, so that the item must
- * not get into the index. */
+/* Sets *item to a copy of the run's index item, brought up to date with `st`: if the access time
+ * differs from the recorded one, another process has used the run. For a run that is not in the
+ * index, makes a new item and reads its owner from the files. false: the owner cannot be read now,
+ * so the item must not be put into the index. */
 static bool take_item(srv_runs_dir *dir, const char *id, const struct stat *st,
                       srv_runs_item *item) {
     pthread_mutex_lock(&dir->lock);
@@ -398,8 +399,8 @@ static void look_at_run(sweep *s, const char *name) {
         append_item(s, &item);
 }
 
-/* Deletes checksums whose run is gone. An unfinished run keeps them: a writer writes them before it
- * renames the run's .part file, so that file is looked for before the run. */
+/* Deletes checksums whose run is gone. Those of an unfinished run stay: its writer writes them
+ * before it renames the run's .part file. Therefore the .part file is looked for before the run. */
 static void look_at_checks(sweep *s, const char *name) {
     char part[sizeof(srv_runs_name) + sizeof SRV_PART];
     snprintf(part, sizeof part, "%.*s" SRV_RUNS_FILE SRV_PART, SRV_RUN_ID, name);

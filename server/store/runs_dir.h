@@ -56,15 +56,17 @@ int srv_runs_dir_open_captures(srv_runs_dir *dir, const srv_config *config);
 
 /* Adds a run whose file has just been written to the index. */
 void srv_runs_dir_add(srv_runs_dir *dir, const char *id, srv_owner owner);
-/* Writes a run, with room as of srv_runs_dir_reserve. Returns 0 or an errno value. */
+/* Makes room for a run as srv_runs_dir_reserve does, and writes its file. Returns 0 or an errno
+ * value. */
 int srv_runs_dir_write(srv_runs_dir *dir, const char *id, srv_owner owner,
                        const attn_run_image *image);
-/* Maps the file of a run for reading, and reads its side file; side->text NULL: it has none. Returns
- * 0 or an errno value. ENOENT: there is no such file. ENODATA: the file is empty or not a regular
- * file. EBADMSG: the side file is damaged. ESTALE: the run was adopted, and its file is another one
- * now. ENOLINK: the run was adopted, and this daemon has no captures_dir. */
+/* Maps the file of a run for reading, and reads its side file; side->text NULL: it has none.
+ * Returns 0 or an errno value. ENOENT: there is no such file. ENODATA: the file is empty or not a
+ * regular file. EBADMSG: the side file is damaged. ESTALE: the run was adopted, and its file is
+ * another one now. ENOLINK: the run was adopted, and this daemon has no captures_dir. */
 int srv_runs_dir_map(srv_runs_dir *dir, const char *id, srv_mapped **out, srv_runs_side *side);
-/* Opens the file of an adopted run. Returns 0 or an errno value, as above. */
+/* Opens the file of an adopted run. Returns 0 or an errno value; ESTALE and ENOLINK are as for
+ * srv_runs_dir_map. */
 int srv_runs_dir_open_adopted(const srv_runs_dir *dir, const srv_runs_side *side, srv_capture *out);
 /* Reads the side file of a run alone. Returns 0 or an errno value; ENOENT: it has none. */
 int srv_runs_dir_side(const srv_runs_dir *dir, const char *id, srv_runs_side *out);
@@ -78,11 +80,12 @@ typedef enum srv_run_presence {
 /* Looks for the run and records that it is used now. For SRV_RUN_THERE, *ends_ns is the time at
  * which the run will expire, on the clock of attn_now_ns. */
 srv_run_presence srv_runs_dir_use(srv_runs_dir *dir, const char *id, int64_t *ends_ns);
-/* Lists runs as srv_runs_list_page does, without a look at the disk; `owner` NULL: of all owners. */
+/* Lists runs as srv_runs_list_page does, without a look at the disk; `owner` NULL: of all
+ * owners. */
 size_t srv_runs_dir_page(srv_runs_dir *dir, const srv_owner *owner, const char *after,
                          srv_run_listed *out, size_t most);
-/* Returns whether the run has the `print` (runs.h) that it had when this process opened it before. The
- * first call notes it. */
+/* Returns whether the run has the `print` (runs.h) that it had when this process opened it before.
+ * The first call for a run notes its `print` and returns true. */
 bool srv_runs_dir_is_same(srv_runs_dir *dir, const char *id, uint64_t print);
 /* Returns whether the run is in the index, without a look at the disk. */
 bool srv_runs_dir_knows(srv_runs_dir *dir, const char *id);
@@ -103,40 +106,41 @@ srv_runs_name srv_runs_dir_name(const char *id, const char *suffix);
 int srv_runs_dir_unlink(const srv_runs_dir *dir, const char *id, const char *suffix);
 /* Returns whether the run surely has no file with this suffix. */
 bool srv_runs_dir_lacks(const srv_runs_dir *dir, const char *id, const char *suffix);
-/* Looks for the file that makes the run exist. Returns its suffix. NULL: there is none (errno is
- * ENOENT), or it cannot be seen. */
+/* Looks for the file of the run, <id>.safetensors or <id>.adopted. Returns its suffix and fills
+ * *st. NULL: there is none (errno is ENOENT), or that cannot be found out now. */
 const char *srv_runs_dir_look_at(const srv_runs_dir *dir, const char *id, struct stat *st);
 /* Returns the bytes of the run's file, which has this `st`, and of its kept answers. */
 size_t srv_runs_dir_bytes(const srv_runs_dir *dir, const char *id, const struct stat *st);
 /* Removes the run from the index. */
 void srv_runs_dir_forget(srv_runs_dir *dir, const char *id);
-/* Removes the file of a run and leaves <id>.gone. Returns 0, or an errno value, after which the run is
- * still there; ENOENT: there was no such run. */
+/* Removes the file of a run and leaves <id>.gone. Returns 0, or an errno value, after which the run
+ * is still there; ENOENT: there was no such run. */
 int srv_runs_dir_remove(srv_runs_dir *dir, const char *id);
-/* The same, durably, for a client that is told so. */
+/* Does the same durably, for a client that is told that the run was deleted. */
 int srv_runs_dir_delete(srv_runs_dir *dir, const char *id);
 
 /* --- runs_room.c --- */
 
 /* Counts `more` bytes that are written for a run of `all` bytes, of which nobody knows yet whether
- * it will be whole and valid. No run is removed for it: such bytes lie beside those of runs_bytes, and
- * are at most as many. Returns 0 or an errno value: as srv_runs_dir_reserve would return for the
- * run, and EAGAIN: too many bytes are counted now. After 0 srv_runs_dir_expect_less must follow when
- * the run is complete or given up. */
+ * it will be whole and valid. No run is removed for it: such bytes lie beside those of runs_bytes,
+ * and are at most as many. Returns 0 or an errno value: ENOBUFS if srv_runs_dir_reserve would
+ * return it for the run now, EAGAIN if too many such bytes are counted now. After 0
+ * srv_runs_dir_expect_less must follow when the run is complete or given up. */
 int srv_runs_dir_expect(srv_runs_dir *dir, srv_owner owner, size_t all, size_t more);
 void srv_runs_dir_expect_less(srv_runs_dir *dir, size_t bytes);
-/* Reserves room in runs_bytes for a whole and valid run, and removes the runs that leave none: again
- * and again the least recently used one of the owner with the most bytes. Returns 0 or an errno value.
- * ENOBUFS: with the run `owner` would have the most bytes, and has no older run to remove; none was
- * removed. After 0 srv_runs_dir_unreserve must follow, just before srv_runs_dir_add or when the run
- * is given up. */
+/* Reserves room in runs_bytes for a whole and valid run, and removes the runs that leave none:
+ * again and again the least recently used one of the owner with the most bytes. Returns 0 or an
+ * errno value. ENOBUFS: with the run `owner` would have the most bytes, and has no older run to
+ * remove; none was removed. After 0 srv_runs_dir_unreserve must follow, just before
+ * srv_runs_dir_add or when the run is given up. */
 int srv_runs_dir_reserve(srv_runs_dir *dir, srv_owner owner, size_t bytes);
 void srv_runs_dir_unreserve(srv_runs_dir *dir, srv_owner owner, size_t bytes);
 /* Counts the bytes of the run's file and of its kept answers anew, after more of them were written.
  * Other runs give way as for srv_runs_dir_reserve. Returns 0 or an errno value, after which the new
- * bytes are not counted. ENOBUFS: as above; ENOENT: there is no such run. */
+ * bytes are not counted: ENOBUFS as srv_runs_dir_reserve, ENOENT if there is no such run. */
 int srv_runs_dir_recount(srv_runs_dir *dir, const char *id);
-/* Removes runs as srv_runs_dir_reserve does, after others have written some. */
+/* Removes the runs beyond runs_bytes, chosen as by srv_runs_dir_reserve, after other processes have
+ * written some. */
 void srv_runs_dir_trim(srv_runs_dir *dir);
 
 /* --- runs_kept.c --- */

@@ -40,9 +40,10 @@ int srv_runs_dir_unlink(const srv_runs_dir *dir, const char *id, const char *suf
     return unlinkat(dir->fd, srv_runs_dir_name(id, suffix).text, 0) ? errno : 0;
 }
 
-/* Creates <id>.gone before it deletes the run, so that other daemons always find one of both. On a
- * full disk the run is deleted without it. The checksums are deleted last, so that no file without them
- * is found that should have them. Returns 0 or an errno value; ENOENT: there was no such run. */
+/* Removes the files of the run. Creates <id>.gone first, so that other daemons always find either
+ * the run or this file; on a full disk there is no <id>.gone. Deletes <id>.checks last, so that a
+ * file that needs its checksums is never found without them. Returns 0 or an errno value; ENOENT:
+ * there was no such run. */
 static int remove_file(const srv_runs_dir *dir, const char *id) {
     struct stat st;
     const char *suffix = srv_runs_dir_look_at(dir, id, &st);

@@ -1,7 +1,7 @@
-/* The list of open runs, to which generations of this process still add steps. Their rows are in memory,
- * and a request sees the steps so far: it holds an entry (runs_table.h) of that number of steps, which
- * all requests before the next step share and which is never in the table. Only a closed run is written
- * to runs_dir, so that no other process, and no later one, sees a part of a run. */
+/* The list of open runs, to which generations of this process still add steps. Their rows are in
+ * memory. A request sees the steps so far: it holds an entry (runs_table.h) with these steps. All
+ * requests share this entry until the next step; it is never in the table. Only a closed run is
+ * written to runs_dir, so that no other process sees an unfinished run. */
 #include <string.h>
 
 #include "store/runs_table.h"
@@ -15,8 +15,8 @@ srv_open_run **srv_runs_find_growing(srv_runs *s, const char *id) {
     return at;
 }
 
-/* Ends the hold that the list has on an entry. Returns the entry if nothing else holds it; the caller
- * then frees it without the lock. */
+/* Ends the hold that the list has on an entry. Returns the entry if nothing else holds it; the
+ * caller then frees it without the lock. */
 static srv_runs_entry *end_list_hold(srv_runs_entry *e) {
     return e && srv_held_let_go(&e->held) ? e : NULL;
 }

@@ -13,7 +13,7 @@ typedef struct import {
     srv_request *req;
     srv_runs *runs;
     srv_runs_entry *entry;
-    const char *pointer; /* of problems: "/file", or NULL for a body */
+    const char *pointer; /* where problems point: "/file", or NULL for a body */
 } import;
 
 /* Frees the entry. Returns NULL, so that a failed import ends in "return give_up(…)". */
@@ -26,7 +26,8 @@ static bool no_memory(const import *m) {
     return srv_problem(m->req, SRV_MEMORY_BUDGET, m->pointer, "no memory for the run is left");
 }
 
-/* Sets the problem that runs_dir cannot take the run, or that the request has to stop. */
+/* Sets the problem for the errno value `failed`: runs_dir cannot take the run, or the request has
+ * to stop. Returns false. */
 static bool refuse_import(const import *m, int failed) {
     attn_error err = {0};
     if ((failed == ETIMEDOUT || failed == ECANCELED) && attn_control_check(&m->req->control, &err))
@@ -39,7 +40,7 @@ static bool refuse_import(const import *m, int failed) {
     return false;
 }
 
-/* Sets the problem that the library does not take the file. */
+/* Sets the problem that the library refuses the file. Returns false. */
 static bool refuse_run(const import *m, const attn_error *err) {
     const srv_config *config = m->runs->config;
     const bool sites = strcmp(err->where, "sites") == 0;
@@ -109,8 +110,8 @@ static const srv_run *admit_import(const import *m) {
     return srv_runs_admit(m->req, m->pointer, m->entry);
 }
 
-/* Makes a valid run of a complete .part file durable and gives it its name, after others have made
- * room for it. Closes the file in any case. Returns 0 or an errno value. */
+/* Makes room for a valid run in a complete .part file, makes the file durable and gives it its
+ * name. Closes the file in any case. Returns 0 or an errno value. */
 static int keep_file(const import *m, srv_new_file *file) {
     srv_runs_dir *dir = &m->runs->dir;
     const size_t size = m->entry->sums.size;
@@ -133,8 +134,8 @@ static int keep_file(const import *m, srv_new_file *file) {
     return failed;
 }
 
-/* Makes a run of a complete .part file, whose checksums are e->sums. Closes the file in any case.
- * NULL: a problem is set. */
+/* Makes a run of a complete .part file, whose checksums are in the entry. Closes the file in any
+ * case. NULL: a problem is set. */
 static const srv_run *finish_import(const import *m, srv_new_file *file) {
     attn_pool *pool = srv_request_pool(m->req);
     if (!open_file(m, file->fd, m->entry->sums.size)) {
@@ -191,7 +192,7 @@ static const srv_run *import_upload(const import *m, srv_upload *u) {
         refuse_empty(m->req);
     if (failed || !u->begun || !take_sums(m, u))
         return give_up(m);
-    u->begun = false; /* `finish` closes the file */
+    u->begun = false; /* finish_import closes the file */
     return finish_import(m, &u->file);
 }
 
@@ -210,7 +211,7 @@ static bool is_run(const import *m) {
     return !status || refuse_run(m, &err);
 }
 
-/* Keeps the body in memory. */
+/* Makes a run in memory of the body. NULL: a problem is set. */
 static const srv_run *import_body(const import *m) {
     const srv_request *req = m->req;
     const attn_run_piece piece = {req->body, req->body_size};
@@ -273,7 +274,7 @@ static bool begin_sums(const import *m, const srv_capture *c) {
     return !attn_checksums_begin(size, m->entry->arena, &m->entry->sums, &err) || no_memory(m);
 }
 
-/* Leaves the file where it is. */
+/* Makes a run of the file, which stays where it is. NULL: a problem is set. */
 static const srv_run *adopt_file(const import *m, const srv_capture *c, const char *path) {
     attn_pool *pool = srv_request_pool(m->req);
     srv_runs_entry *e = m->entry;
@@ -299,8 +300,8 @@ static const srv_run *adopt_file(const import *m, const srv_capture *c, const ch
     return give_up(m);
 }
 
-/* Copies the file into a new .part file. Returns 0 or an errno value, after
- * which the .part file is gone. */
+/* Copies the file into a new .part file. Returns 0, or an errno value, after which there is no
+ * .part file. */
 static int copy_capture(const import *m, const srv_capture *c, const char *name,
                         srv_new_file *file) {
     srv_runs_dir *dir = &m->runs->dir;

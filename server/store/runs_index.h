@@ -15,9 +15,8 @@
 /* The most owners that are counted separately; further owners count as the first one. */
 enum { SRV_SHARES = 2048 };
 
-/* Bytes of stored runs of each owner. The owner with the most bytes is evicted first, so that no
- * owner loses a run to another who already has more (max-min fairness). */
-
+/* Bytes of stored runs of each owner. Runs of the owner with the most bytes are evicted first, so
+ * that no owner loses a run to another who already has more (max-min fairness). */
 typedef struct srv_shares {
     struct {
         srv_owner owner;
@@ -29,11 +28,12 @@ typedef struct srv_shares {
 void srv_shares_add(srv_shares *s, srv_owner owner, size_t bytes);
 /* Subtracts bytes that srv_shares_add has added for the same owner. */
 void srv_shares_take(srv_shares *s, srv_owner owner, size_t bytes);
-/* Chooses runs to remove so that `over` bytes become free for `bytes` more of the owner `asking`:
- * again and again one of the owner with the most bytes, the new ones included. `doom` chooses the
- * least recently used run of an owner (NULL: of all) that it has not chosen before, and sets *bytes
- * to its size; false: there is none. false: `asking` has the most bytes and no run that could be
- * removed. Then the caller must remove none of those that were chosen. */
+/* Chooses runs to remove so that `over` bytes become free, because `asking` wants to store `bytes`
+ * more: again and again one of the owner with the most bytes, the new ones included. The function
+ * `doom`, called with `of`, chooses the least recently used run of an owner (NULL: of all owners)
+ * that it has not chosen before, and sets *bytes to its size; it returns false if there is none.
+ * Returns false if `asking` has the most bytes and no run that could be removed. Then the caller
+ * must remove none of the chosen runs. */
 bool srv_shares_choose(const srv_shares *s, srv_owner asking, size_t bytes, size_t over,
                        bool (*doom)(void *of, const srv_owner *owner, size_t *bytes), void *of);
 
@@ -46,7 +46,7 @@ typedef struct srv_runs_item {
     int64_t used_ns;    /* the last known use; the run with the smallest is evicted first */
     int64_t touched_ns; /* when this process last set the file's access time; 0: never */
     uint64_t print;     /* `print` of srv_run when this process opened the run; 0: it never has */
-    bool doomed;        /* srv_runs_index_choose has chosen it */
+    bool doomed;        /* srv_runs_index_choose has chosen the run to be removed */
 } srv_runs_item;
 
 typedef struct srv_runs_index {
@@ -76,8 +76,8 @@ void srv_runs_index_remove(srv_runs_index *x, srv_runs_item *item);
  * a malloc'ed list of `count` items in any order; the index takes ownership of it. Items that were
  * added or used after the scan began stay. */
 void srv_runs_index_renew(srv_runs_index *x, srv_runs_item *items, size_t count, int64_t start_ns);
-/* Chooses runs to remove as srv_shares_choose does, but not the one with the id `spared` (NULL:
- * any), and sets `doomed` of them. false: none is chosen. */
+/* Chooses runs to remove as srv_shares_choose does, but never the run with the id `spared` (NULL:
+ * may choose any), and sets their `doomed`. false: as for srv_shares_choose, and none is doomed. */
 bool srv_runs_index_choose(srv_runs_index *x, srv_owner asking, size_t bytes, size_t over,
                            const char *spared);
 void srv_runs_index_spare(srv_runs_index *x); /* clears `doomed` of all items */

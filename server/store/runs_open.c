@@ -31,7 +31,8 @@ const char *srv_open_run_id(const srv_open_run *run) {
     return run->id;
 }
 
-/* Ends the run's time in the list. Returns whether it was there. */
+/* Removes the run from the list of open runs. `gone`: its id is remembered as that of a removed
+ * run. Returns whether the run was in the list. */
 static bool end_growing(srv_runs *s, srv_open_run *run, bool gone) {
     bool was_open;
     pthread_mutex_lock(&s->lock);

@@ -9,8 +9,9 @@ static size_t bytes_beyond(size_t bytes, size_t most) {
     return bytes > most ? bytes - most : 0;
 }
 
-/* Takes the chosen runs out of the index. Returns a list of their ids, which the caller frees; *count
- * is their number. NULL: there are none, or memory ran out, and they stay. The caller has the lock. */
+/* Takes the chosen runs out of the index. Returns a list of their ids, which the caller frees;
+ * *count is their number. NULL: there are none, or memory ran out, and they stay. The caller has
+ * the lock. */
 static char (*take_doomed(srv_runs_dir *dir, size_t *count))[SRV_RUN_ID] {
     srv_runs_index *x = &dir->index;
     char(*ids)[SRV_RUN_ID];
@@ -29,9 +30,9 @@ static char (*take_doomed(srv_runs_dir *dir, size_t *count))[SRV_RUN_ID] {
     return ids;
 }
 
-/* Removes runs but `spared` (an id; NULL: none) so that `over` bytes become free for `bytes` more of
- * `owner`, and counts these as coming. Returns 0 or an errno value, after which nothing has changed.
- * The caller has the lock, which is released. */
+/* Removes runs but `spared` (an id; NULL: none) so that `over` bytes become free for `bytes` more
+ * of `owner`, and counts these as coming. Returns 0 or an errno value, after which nothing has
+ * changed. The caller has the lock, which is released. */
 static int make_room(srv_runs_dir *dir, srv_owner owner, size_t bytes, size_t over,
                      const char *spared) {
     size_t count = 0, removed = 0;

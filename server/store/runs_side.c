@@ -17,7 +17,7 @@
 static const char first_line[] = "attnd-run 2";
 
 #define CHECK "check "
-enum { CHECK_SIZE = sizeof CHECK - 1 + 8 + 1 }; /* of the last line: 8 digits and the line end */
+enum { CHECK_SIZE = sizeof CHECK - 1 + 8 + 1 }; /* bytes of the last line, with 8 digits and \n */
 
 /* Reads the whole file into `text`, which has room for size + 1 bytes. Returns 0 or an errno
  * value. */

@@ -1,8 +1,8 @@
 /* Side files. A run that a client has sent or named (an imported run) has a small file beside it,
  * because what its own file says about an owner cannot be believed:
  *
- *   <id>.checks    beside <id>.safetensors: owner and checksums
- *   <id>.adopted   instead of it: the same, and where in captures_dir the file lies
+ *   <id>.checks    beside <id>.safetensors, a run in runs_dir: owner and checksums
+ *   <id>.adopted   of a run whose file is in captures_dir: the same, and where the file is
  *
  * A side file is text with a line for each member, "name value". The last line is "check" with the
  * CRC32C of all before it. */
@@ -11,8 +11,8 @@
 
 #include <stdint.h>
 
-/* What tells a file from another one, or from the same one before a change. The number of its device
- * is no part of that: it differs between machines that share a directory, and after a restart. */
+/* What tells a file from another file, and from itself before a change. The number of its device is
+ * left out, because it differs between machines that share a directory, and after a restart. */
 typedef struct srv_file_mark {
     uint64_t inode, size;
     int64_t mtime_ns, ctime_ns;
@@ -23,14 +23,14 @@ typedef struct srv_runs_side {
     const char *token;  /* the read token (SRV_RUN_TOKEN); NULL: none */
     const char *sums;   /* checksums of the file as text (attn/checksum.h) */
     const char *path;   /* of an adopted run: its file, relative to captures_dir; else NULL */
-    srv_file_mark mark; /* of an adopted run: that of its file */
-    char *text;         /* memory that the members point into; NULL: they are somebody else's */
+    srv_file_mark mark; /* of an adopted run: the mark of its file */
+    char *text;         /* memory that the texts above point into; NULL: others own that memory */
 } srv_runs_side;
 
-/* Reads the file `name` of a directory. Returns 0 or an errno value; ENOENT: there is none, EBADMSG:
- * it is not a side file, or not as it was written. */
+/* Reads the side file `name` of a directory. Returns 0 or an errno value; ENOENT: there is none;
+ * EBADMSG: it is not a side file, or not as it was written. */
 int srv_runs_side_read(int dir, const char *name, srv_runs_side *out);
-/* Writes it, durably. Returns 0 or an errno value. */
+/* Writes the side file `name` durably. Returns 0 or an errno value. */
 int srv_runs_side_write(int dir, const char *name, const srv_runs_side *side);
 void srv_runs_side_free(srv_runs_side *side);
 

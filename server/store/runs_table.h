@@ -1,6 +1,6 @@
-/* The table of runs in memory, which the files runs*.c share. Without runs_dir the table is the whole
- * store. With runs_dir it holds the runs whose files this process has mapped, and the directory
- * decides which runs exist.
+/* The table of runs in memory, which the files runs*.c share. Without runs_dir the table is the
+ * whole store. With runs_dir it holds the runs whose files this process has mapped, and the
+ * directory decides which runs exist.
  *
  * The table is a list with the most recently used run at the front (held.h). */
 #ifndef SRV_RUNS_TABLE_H
@@ -24,43 +24,44 @@ struct srv_open_run {
     _Atomic size_t users; /* the generation, and each entry */
     attn_arena *arena;    /* holds `growth` */
     attn_run_growth *growth;
-    size_t bytes;           /* of the arena, with room for all rows */
-    srv_runs_entry *latest; /* the entry of the most rows; it is held by the list; or NULL */
+    size_t bytes;           /* bytes of the arena, with room for all rows */
+    srv_runs_entry *latest; /* the entry with the most steps so far, held by the list; or NULL */
 };
 
 struct srv_runs_entry {
     srv_run run;
-    /* in the table; its bytes are those of run, or without the image, and those of `answers` */
+    /* Place in the table. held.bytes is run.bytes, of an adopted run without the image, plus
+     * answers_size. */
     srv_held held;
-    bool doomed; /* srv_runs_make_room has chosen it */
+    bool doomed; /* srv_runs_make_room has chosen the entry to be removed */
     srv_owner owner;
     const void *image; /* a safetensors file in memory or mapped, image_size bytes */
     size_t image_size;
     srv_mapped *mapped; /* the mapped file of the image; NULL: `image` is from attn_alloc */
     attn_arena *arena;  /* holds run.run and `sums` */
-    void *answers;      /* kept answers (answers.h), from attn_alloc; NULL: none; not of a file */
+    void *answers;      /* kept answers of a run in memory (answers.h), from attn_alloc; or NULL */
     size_t answers_size;
     int64_t moved_ns;   /* when run.ends_ns was last changed */
     srv_open_run *open; /* the open run whose first steps this entry is; NULL: a closed run */
 
-    /* A client has sent or named the file, and the store has not made it: the file's metadata does
-     * not say who owns it. */
+    /* A client has sent or named the file, and the store has not made it. Therefore the owner is
+     * not in the file's metadata, but in `side`. */
     bool imported;
     srv_runs_side side;        /* what is known of an imported run beside its file */
     attn_checksums sums;       /* size 0: the file has no checksums */
-    const void *summed;        /* the first of the bytes of `sums` */
-    _Atomic uint64_t *checked; /* bit i % 64 of word i / 64: block i has its checksum */
+    const void *summed;        /* the first byte that `sums` covers */
+    _Atomic uint64_t *checked; /* bit i % 64 of word i / 64: block i was checked and is right */
 };
 
 struct srv_runs {
-    pthread_mutex_t lock; /* protects the table: the members from `table` on but next_sweep_ns */
+    pthread_mutex_t lock; /* protects the members from `table` on, except next_sweep_ns */
     const srv_config *config;
     bool has_dir;
     srv_runs_dir dir;
     srv_uploads *uploads;     /* NULL: without runs_dir */
     srv_held_list table;      /* from the most to the least recently used run */
     srv_shares shares;        /* bytes in the table of each owner */
-    srv_open_run *growing;    /* the runs whose generation still adds to them */
+    srv_open_run *growing;    /* the open runs, to which generations still add steps */
     char (*gone)[SRV_RUN_ID]; /* ring buffer with the ids of removed runs */
     size_t gone_count;        /* ids ever put into `gone` */
     _Atomic int64_t next_sweep_ns;
@@ -71,7 +72,7 @@ struct srv_runs {
  * for them. */
 enum { SRV_RUNS_REMEMBERED = 8192 };
 
-/* --- runs_table.c: the caller has the lock, except of srv_runs_entry_new and _free --- */
+/* --- runs_table.c: the caller has the lock, except for srv_runs_entry_new and _free --- */
 
 /* Makes an entry with an arena. NULL: out of memory. */
 srv_runs_entry *srv_runs_entry_new(const srv_config *config);
@@ -85,14 +86,15 @@ void srv_runs_drop(srv_runs *s, srv_runs_entry *e);
 void srv_runs_remember_gone(srv_runs *s, const char *id);
 /* Returns whether a removed run had this id, as far as ids are remembered. */
 bool srv_runs_was_known(const srv_runs *s, const char *id);
-/* Removes runs from the table so that `over` bytes become free for `bytes` more of `owner`, chosen as
- * by srv_shares_choose, but not `spared` (NULL: any). With runs_dir removes the least recently used
- * ones, whose files stay. false: none was removed, because `owner` would have the most bytes, and
- * has no other run to remove. */
+/* Removes runs from the table so that `over` bytes become free for `bytes` more of `owner`, chosen
+ * as by srv_shares_choose, but not `spared` (NULL: any). With runs_dir removes the least recently
+ * used ones, whose files stay. false: none was removed, because `owner` would have the most bytes,
+ * and has no other run to remove. */
 bool srv_runs_make_room(srv_runs *s, srv_owner owner, size_t bytes, size_t over,
                         const srv_runs_entry *spared);
-/* Adds an entry as the most recently used one. Removes others while it does not fit into runs_bytes.
- * false: as srv_runs_make_room, and the entry is not added; with runs_dir it always is. */
+/* Adds an entry as the most recently used one. Removes others while it does not fit into
+ * runs_bytes. false: srv_runs_make_room found no room, and the entry is not added; never with
+ * runs_dir. */
 bool srv_runs_list(srv_runs *s, srv_runs_entry *e);
 /* Replaces the kept answers of a run in memory by *image, which is from attn_alloc, and sets *image
  * to the old ones, which the caller frees. Other runs give way as in srv_runs_make_room. false: the
@@ -117,14 +119,15 @@ bool srv_runs_is_id(const char *id);
 
 /* --- runs_growing.c --- */
 
-/* Returns the place in the list of the open run with this id, which holds NULL if there is none. The
- * caller has the lock. */
+/* Returns the link of the list that points to the open run with this id, or the last link, which is
+ * NULL. The caller has the lock. */
 srv_open_run **srv_runs_find_growing(srv_runs *s, const char *id);
-/* Holds the open run with this id, with its steps so far. false: there is no such open run. If *out
- * is NULL otherwise, a problem is set. */
+/* Holds the open run with this id, with its steps so far, and sets *out to it. false: there is no
+ * such open run. true and *out NULL: a problem is set. */
 bool srv_runs_hold_growing(srv_request *req, const char *id, const srv_run **out);
-/* Ends an open run: it is not found any longer. `gone`: its id is remembered as that of a removed
- * run. The caller has the lock, and frees the entry that is returned without it; it may be NULL. */
+/* Removes a run from the list of open runs. `gone`: its id is remembered as that of a removed run.
+ * Sets *was_open to whether it was in the list. The caller has the lock; after it has released the
+ * lock, it frees the returned entry, which may be NULL. */
 srv_runs_entry *srv_runs_end_growing(srv_runs *s, const char *id, bool gone, bool *was_open);
 
 /* --- runs.c --- */
@@ -133,15 +136,15 @@ srv_runs_entry *srv_runs_end_growing(srv_runs *s, const char *id, bool gone, boo
 const srv_run *srv_runs_store_as(srv_request *req, const char *id, const attn_run_image *image);
 /* Opens the run in e->image and sets run, owner and size of the entry. Sets no problem. */
 attn_status srv_runs_open_image(const srv_config *config, srv_runs_entry *e, attn_error *err);
-/* Copies the image of a valid run into memory for its owner; removes other runs if that needs memory
- * (srv_runs_make_room). */
+/* Copies the image of a valid run into memory for its owner; removes other runs if that needs
+ * memory (srv_runs_make_room). */
 attn_status srv_runs_copy_image(srv_runs *s, srv_runs_entry *e, srv_owner owner,
                                 const attn_run_image *image, attn_error *err);
 /* Holds a new entry, puts it into the table and counts it as stored. NULL: there is no room; the
  * entry is freed, and a problem is set. */
 const srv_run *srv_runs_admit(srv_request *req, const char *pointer, srv_runs_entry *e);
-/* Opens the file of a run that another process stored, or that this process has closed, and holds it.
- * NULL: a problem is set. */
+/* Opens the file of a run that another process stored, or that this process has closed, and holds
+ * it. NULL: a problem is set. */
 const srv_run *srv_runs_hold_file(srv_request *req, const char *id);
 /* --- runs_rights.c --- */
 
@@ -154,21 +157,22 @@ void srv_runs_act_for_owner(srv_request *req, const srv_run *run);
 
 /* --- runs_checksums.c --- */
 
-/* Says that e->sums are the checksums of the bytes from `summed` on, none of which is checked yet.
+/* Notes that e->sums are the checksums of the bytes from `summed` on, none of which is checked yet.
  * false: out of memory. */
 bool srv_runs_sum_from(srv_runs_entry *e, const void *summed);
-/* Reads the checksums of an imported run, whose side file is e->side, for its mapped image.
- * ATTN_EVALUE: they are those of a file of another size. */
+/* Reads the checksums of an imported run from its side file, e->side. ATTN_EVALUE: they are those
+ * of a file of another size than the mapped one. */
 attn_status srv_runs_take_sums(srv_runs_entry *e, attn_error *err);
-/* Returns the bytes of the header of a safetensors file, with its length; at most all of the file. */
+/* Returns the size in bytes of the header of the run's file, with the 8 bytes of its length in
+ * front; at most the size of the file. */
 size_t srv_runs_header_size(const srv_runs_entry *e);
 /* Checks the header of the run's file. false: a problem is set. */
 bool srv_runs_check_header(srv_request *req, const srv_runs_entry *e);
 /* Checks that the file of an adopted run is the one that was adopted. Other runs need no check.
  * false: a problem is set. */
 bool srv_runs_is_same(srv_request *req, const srv_runs_entry *e);
-/* Looks whether the mapped bytes that were checked are still right, after the file has changed.
- * SRV_MAPPED_SAME or SRV_MAPPED_OTHER: they are. */
+/* Looks at the mapped file. If it has changed, checks again the blocks that were checked before.
+ * SRV_MAPPED_SAME or SRV_MAPPED_OTHER: the bytes that were checked are still right. */
 srv_mapped_state srv_runs_look_at(const srv_runs_entry *e);
 /* Sets the problem that the file of an adopted run is another one than before. */
 void srv_runs_adopt_again(srv_request *req, const char *id, const char *how);

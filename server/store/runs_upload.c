@@ -10,7 +10,7 @@
 enum {
     BUFFER = 1 << 20, /* smallest buffer of a long upload, in bytes */
     WORTH = 1 << 18,  /* the writer is woken when this many bytes are in the buffer */
-    PIECES = 4,       /* a buffer has room for so many of the largest pieces */
+    PIECES = 4,       /* the buffer of a long upload holds at least so many of the largest pieces */
 };
 
 struct srv_uploads {
@@ -55,9 +55,9 @@ static bool refuse_upload(srv_request *req, int failed) {
     return false;
 }
 
-/* The `take` of the intake. There is room for all bytes that libmicrohttpd has received when the
- * connection is suspended: it passes them on at once, in several pieces if they are chunks. Only
- * this function changes `taken`, so that the bytes are copied without the lock. */
+/* The `take` of the intake. When the connection is suspended, libmicrohttpd still passes on the
+ * bytes that it has received, in several pieces if they are chunks; the buffer has room for them.
+ * Only this function changes `taken`, so the bytes can be copied without the lock. */
 static bool take_upload(srv_intake *intake, srv_request *req, const char *data, size_t size) {
     srv_upload *u = (srv_upload *)intake;
     srv_uploads *s = u->uploads;
@@ -116,7 +116,7 @@ bool srv_upload_begin(srv_uploads *s, srv_request *req, const char *id, uint64_t
 
 /* --- the writer thread --- */
 
-/* Counts `size` more bytes of the file. */
+/* Counts `size` more bytes of the file (srv_runs_dir_expect). Returns 0 or an errno value. */
 static int expect_bytes(srv_upload *u, size_t size) {
     const size_t bytes = u->expected + size, all = bytes > u->announced ? bytes : u->announced;
     const int failed = srv_runs_dir_expect(u->uploads->dir, u->owner, all, size);
@@ -124,7 +124,7 @@ static int expect_bytes(srv_upload *u, size_t size) {
     return failed;
 }
 
-/* Adds bytes to the checksums. */
+/* Adds bytes to the checksums. Returns 0 or ENOMEM. */
 static int add_sums(srv_upload *u, const char *data, size_t size) {
     for (size_t n; size; size -= n, data += n) {
         const size_t block = (size_t)(u->summed / ATTN_CHECKSUM_BLOCK),
@@ -145,7 +145,7 @@ static int add_sums(srv_upload *u, const char *data, size_t size) {
 }
 
 /* Writes `size` bytes of the buffer, which lie in one piece at `data`. Returns 0 or an errno value.
- * The members it uses are the writer's: no lock is needed. */
+ * Needs no lock, because only the writer uses these members. */
 static int write_piece(srv_upload *u, const char *data, size_t size) {
     int failed = expect_bytes(u, size);
     if (!failed && !u->begun) {

@@ -6,8 +6,8 @@
  *
  * So neither the memory of the process nor its HTTP thread depends on the length of the body or on
  * the disk. There is one writer thread; it also checks that there is room in runs_bytes and removes
- * the files of uploads that were given up. The handler waits until all bytes are written, and goes on with
- * the file: it is not synced yet, and has no name. */
+ * the files of uploads that were given up. The handler waits until all bytes are written. It then
+ * works on the file, which is not synced yet and is still called <id>.safetensors.part. */
 #ifndef SRV_RUNS_UPLOAD_H
 #define SRV_RUNS_UPLOAD_H
 
@@ -48,8 +48,8 @@ srv_uploads *srv_uploads_new(srv_runs_dir *dir, const srv_config *config);
 /* Ends the writer thread when it has done what is in its list. NULL is fine. */
 void srv_uploads_free(srv_uploads *uploads);
 
-/* Makes an upload of `length` bytes (0: unknown) with this id and sets req->intake. false: a problem
- * is set. */
+/* Makes an upload of `length` bytes (0: unknown) with this id and sets req->intake. false: a
+ * problem is set. */
 bool srv_upload_begin(srv_uploads *uploads, srv_request *req, const char *id, uint64_t length);
 /* Waits until all bytes of a complete body are in the file. Returns 0 or the errno value of the
  * first failure. */
