@@ -6,8 +6,9 @@
  *   s_i       sum_j p_ij
  *   q_ij      p_ij / s_i
  *   t_i       key position of query i: i + query_offset
- *   rows      queries that see a key, have s_i > 0 and are no padding (attn_weight_source); means
- *             are over these rows unless they state others. S and L leave padding out, too
+ *   rows      queries that see a key, have s_i > 0 and are no padding (attn_weight_source). Means
+ *             are over these rows unless they state others
+ *   L, S      numbers of queries and keys; in the formulas below without padding
  *   mass      a sum of weights p_ij
  *   uniform   p_ij = 1/n_i on V_i: attention under the same mask without any preference
  *
@@ -62,7 +63,8 @@
  *                       has a first_token far above it                  Kobayashi et al. 2020
  *   class mass          mean of the sum of p_ij over keys j of a class; its lift is this mass
  *                       divided by its value under uniform attention     Clark et al. 2019
- *   blocks              [a][b]: mean over rows of segment a of the mass on keys of segment b
+ *   blocks              [a][b]: mean over the rows of segment a of their mass on the keys of
+ *                       segment b
  *
  * A measure is NaN when no row counts for it. Weights are not an explanation by themselves (Jain
  * and Wallace 2019; Wiegreffe and Pinter 2019). */
@@ -118,7 +120,7 @@ typedef struct attn_measure_info {
 /* Returns the description of a measure, or NULL if there is no such measure. */
 const attn_measure_info *attn_measure_about(attn_measure measure);
 
-/* A class of keys, such as punctuation. */
+/* A class of keys, such as all keys that are punctuation. */
 typedef struct attn_key_class {
     const char *name;
     const size_t *keys; /* [count] ascending, below S */
@@ -176,31 +178,33 @@ attn_measure_options attn_measure_defaults(void);
 /* The mass on one key. */
 typedef struct attn_key_mass {
     size_t key;
-    /* Sum of p_ij over all rows i; its mean over the rows that see the key (alpha_k above). */
-    double mass, mean;
+    double mass; /* sum of p_ij over all rows i */
+    double mean; /* mean of p_ij over the rows that see the key (alpha_k above) */
 } attn_key_mass;
 
 /* The measures of one head. */
 typedef struct attn_head_measures {
     size_t batch, head;
-    size_t rows, blind; /* rows of the means; rows that see no key or have s_i = 0 */
+    size_t rows;  /* number of rows that means are over */
+    size_t blind; /* number of rows that see no key or have s_i = 0 */
     double values[ATTN_MEASURES];
     double uniform[ATTN_MEASURES]; /* the same measures under uniform attention */
-    /* [class_count] mean mass on each class: of the head, and under uniform attention */
-    double *class_mass, *class_uniform;
-    /* [segment_count, segment_count] mean over the rows of a segment of their mass on keys of a
-     * segment. */
+    double *class_mass;            /* [class_count] the head's mean mass on each class */
+    double *class_uniform;         /* [class_count] the same under uniform attention */
+    /* [segment_count, segment_count] blocks[a][b]: mean over the rows of segment a of their mass on
+     * the keys of segment b. */
     double *blocks;
     /* [top_count] keys with most mass first; of equal ones the lower key first */
     attn_key_mass *top;
     size_t top_count;
     /* Mean over rows of the weight on hidden keys. It is 0 unless a caller gave the weights. */
     double hidden_mass;
-    /* Whether queries and keys are different sequences (attn_measure_options.across). If so and L >
-     * 1: the mean over rows i of the mass on keys within max(1, S / 8) keys of the line i (S - 1) /
-     * (L - 1), and its value under uniform attention. Else NaN. */
+    /* Whether queries and keys are different sequences (attn_measure_options.across). */
     bool across;
-    double aligned, aligned_uniform;
+    /* Mean over rows i of the mass on keys at most max(1, S / 8) away from the line i (S - 1) / (L
+     * - 1). NaN unless across is true and L > 1. */
+    double aligned;
+    double aligned_uniform; /* the same under uniform attention */
     /* Whether across is true and the keys of the rows' largest weights, without the rows of special
      * tokens (attn_measure_options.query_special), are in order. They step back only where two
      * neighbouring rows exchange two keys at most max(1, S / 8) apart (`exchanges` times, at most
@@ -221,8 +225,8 @@ typedef struct attn_measures {
 attn_status attn_measure_cost(const attn_measure_options *options, size_t B, size_t H, size_t L,
                               size_t S, size_t slots, attn_cost *out, attn_error *err);
 /* Computes the measures of all heads and reads each row of weights once. The results are in the
- * arena. In addition it takes O(L + S) bytes for each thread, whatever the number of heads. Results
- * do not depend on the pool. Errors: ATTN_EARG (err->where is "classes" or "segments"),
+ * arena. Besides the results it takes O(L + S) bytes for each thread, whatever the number of heads.
+ * Results do not depend on the pool. Errors: ATTN_EARG (err->where is "classes" or "segments"),
  * ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE, and those of the source. */
 attn_status attn_measure_heads(const attn_weight_source *source,
                                const attn_measure_options *options, attn_pool *pool,
@@ -235,25 +239,26 @@ attn_status attn_measure_heads(const attn_weight_source *source,
  *
  *   js        mean over rows of H((q + r)/2) - (H(q) + H(r))/2, nats, [0, ln 2]; Clark et al. 2019
  *   cosine    cosine of the two matrices as vectors, [-1, 1]; Li et al. 2018
- *   centered  cosine after uniform attention is subtracted from each matrix. Masked heads have a
- *             high cosine in any case (0.9 and more for random causal heads); `centered` is free of
- * it */
+ *   centered  cosine after uniform attention is subtracted from each matrix. Under a mask all heads
+ *             have a high cosine (0.9 and more for random causal heads); `centered` does not show
+ *             what they share by the mask alone */
 typedef struct attn_head_distances {
     size_t batch, rows, cols;
     double *js, *cosine, *centered;
-    /* means over pairs of different heads of one source, or over all pairs of two sources */
+    /* Means of js, cosine and centered over all pairs of different heads of one source, or over all
+     * pairs of a head of a and a head of b. */
     double mean_js, mean_cosine, mean_centered;
 } attn_head_distances;
 
-/* Computes the bytes and operations of attn_head_distances_measure; heads_b = 0: one source.
- * ATTN_ELIMIT: a size overflows. */
+/* Computes the bytes and operations of attn_head_distances_measure; heads_b = 0: the heads of one
+ * source are compared with each other. ATTN_ELIMIT: a size overflows. */
 attn_status attn_head_distances_cost(size_t batches, size_t heads_a, size_t heads_b, size_t L,
                                      size_t S, size_t slots, attn_cost *out, attn_error *err);
 /* Computes the distances for every batch entry. *out is an array with one element for each entry,
- * in the arena. With b = NULL it compares the heads of a with each other. The masks serve as in
- * attn_measure_options.mask. Results do not depend on the pool. Errors: ATTN_ESHAPE (the sources
- * differ in batch entries, L or S), ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE, and those of the
- * sources. */
+ * in the arena. With b = NULL it compares the heads of a with each other. The masks have the
+ * meaning of attn_measure_options.mask. Results do not depend on the pool. Errors: ATTN_ESHAPE (the
+ * sources differ in batch entries, L or S), ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE, and those
+ * of the sources. */
 attn_status attn_head_distances_measure(const attn_weight_source *a, const attn_mask *mask_a,
                                         const attn_weight_source *b, const attn_mask *mask_b,
                                         attn_pool *pool, const attn_control *control,
@@ -296,8 +301,8 @@ void attn_rollout_cost(size_t layers, size_t batches, size_t heads, size_t S, si
  *
  *   ATTN_GRADIENT           dA
  *   ATTN_GRADIENT_PRODUCT   A * dA (input x gradient, at the weights)
- *   ATTN_GRADIENT_POSITIVE  max(A * dA, 0); its mean over heads is A-bar of Chefer et al. 2021, eq.
- * 5 */
+ *   ATTN_GRADIENT_POSITIVE  max(A * dA, 0); its mean over heads is A-bar of Chefer et al. 2021,
+ *                           eq. 5 */
 typedef enum attn_gradient_kind {
     ATTN_GRADIENT = 0,
     ATTN_GRADIENT_PRODUCT,
@@ -320,7 +325,8 @@ attn_status attn_gradient_source(const attn_weight_source *source, const attn_te
  * attn_value_norms computes norms [B, Hq, S] in double, in the arena; w_o may be NULL. The norm of
  * a value that is not finite is not finite. Errors: ATTN_EARG at "position/value_table" (Shaw's
  * values depend on the query, too), ATTN_ESHAPE at "projections/w_o", ATTN_ENOMEM, ATTN_ECANCELED,
- * ATTN_EDEADLINE. attn_value_norms_cost computes operations and bytes from shapes; ATTN_ELIMIT. */
+ * ATTN_EDEADLINE. attn_value_norms_cost computes the operations and bytes from shapes. ATTN_ELIMIT:
+ * a size overflows. */
 attn_status attn_value_norms_cost(const attn_attention_dims *dims, const attn_tensor *w_o,
                                   size_t slots, attn_cost *out, attn_error *err);
 attn_status attn_value_norms(const attn_attention *a, const attn_tensor *w_o, attn_pool *pool,
@@ -332,28 +338,30 @@ attn_status attn_value_norms(const attn_attention *a, const attn_tensor *w_o, at
 attn_status attn_value_norm_source(const attn_weight_source *source, const double *norms,
                                    attn_arena *arena, attn_weight_source *out, attn_error *err);
 
-/* Sums over the visible cells of each head. *out is [batches * heads] in the arena, ordered by
- * batch entry, then head. For a source of A * dA the sum is <O_h, dF/dO_h>; its absolute value is
- * the head importance of Michel et al. 2019. Errors: ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE,
- * and those of the source. */
+/* Sums over the visible cells of one head. Rows of padding do not count. */
 typedef struct attn_head_sum {
-    double sum, magnitude; /* sum of the cells; sum of their absolute values */
-    size_t rows;           /* number of rows that are no padding, which alone count */
+    double sum;       /* sum of the cells */
+    double magnitude; /* sum of their absolute values */
+    size_t rows;      /* number of rows that are no padding */
 } attn_head_sum;
+/* Computes the sums of all heads. *out is [batches * heads] in the arena, ordered by batch entry,
+ * then head. For a source of A * dA the sum is <O_h, dF/dO_h>; its absolute value is the head
+ * importance of Michel et al. 2019. Errors: ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE, and those
+ * of the source. */
 attn_status attn_head_sums(const attn_weight_source *source, attn_pool *pool,
                            const attn_control *control, attn_arena *arena, attn_head_sum **out,
                            attn_error *err);
 
 /* --- in words --- */
 
-/* What a head looks at, in words. Rules are tried in a fixed order, and the first that fits names
+/* The name of what a head looks at. Rules are tried in a fixed order, and the first that fits names
  * the pattern. "alignment" names cross-attention in which at least 0.6 of the mass lies near the
  * line from the first query and key to the last (attn_head_measures.aligned), and at least 1.5
- * times as much as under uniform attention. It also names cross-attention whose largest weights
- * are in order (attn_head_measures.ordered) and have a mean of at least 0.8, or 0.85 with
- * exchanges. Between related sequences, such as a sentence and its translation, such a head
- * connects the words that belong together. "duplicate token", "induction"
- * and "structural" name only heads whose queries and keys are the same sequence. */
+ * times as much as under uniform attention. It also names cross-attention whose largest weights are
+ * in order (attn_head_measures.ordered) and have a mean of at least 0.8, or 0.85 with exchanges.
+ * Between related sequences, such as a sentence and its translation, such a head connects the words
+ * that belong together. "duplicate token", "induction" and "structural" name only heads whose
+ * queries and keys are the same sequence. */
 typedef struct attn_pattern_name {
     /* "previous token", "alignment", "punctuation", a class's name, …; "uniform" for a normalized
      * entropy above 0.98; "nearly uniform" above 0.9, if no other rule fits; "heterogeneous" */
@@ -373,7 +381,8 @@ typedef struct attn_number {
     double value;
 } attn_number;
 
-/* What is wrong with the weights [L, S] of one head. Start from zeros, then check all rows. */
+/* What is wrong with the weights [L, S] of one head. Start with all members 0, then call
+ * attn_weights_check for each row. */
 typedef struct attn_weights_faults {
     size_t sums;           /* number of rows whose sum is not 1 (within 0.01) */
     size_t row;            /* the row whose sum differs most from 1 */
@@ -388,12 +397,13 @@ typedef struct attn_weights_faults {
  * is accepted. */
 void attn_weights_check(attn_weights_faults *f, size_t row, const double *weights, size_t S);
 
-/* The weights of one head on padding keys. Start from zeros, then add rows that are not padding. */
+/* The weights of one head on padding keys. Start with all members 0, then call attn_padding_check
+ * for each row that is not padding. */
 typedef struct attn_padding_mass {
     double mass;     /* sum of the weights on padding keys */
     double most;     /* the largest weight on a padding key */
     size_t rows;     /* number of rows that were added */
-    size_t row, key; /* the query and the key of `most` */
+    size_t row, key; /* the query and the key of the largest weight */
 } attn_padding_mass;
 
 /* Adds a row. weights [count] are its weights on the padding keys keys [count]. */
@@ -406,7 +416,7 @@ typedef struct attn_diagnosis {
     const char *text;           /* what was found, what it usually means, what to do */
     const attn_number *numbers; /* [number_count] */
     size_t number_count;
-    const size_t *heads; /* [head_count] indices in attn_measures.items of these heads */
+    const size_t *heads; /* [head_count] indices of these heads in attn_measures.items */
     size_t head_count;
 } attn_diagnosis;
 
@@ -418,7 +428,7 @@ typedef struct attn_diagnoses {
 /* What attn_diagnose reads. */
 typedef struct attn_diagnose_input {
     const attn_measures *measures;
-    /* [batches], of the same heads; NULL: head_collapse is not tested */
+    /* [batches] distances between the heads that are measured; NULL: head_collapse is not tested */
     const attn_head_distances *distances;
     /* the operation that gave the weights; NULL: no cause is sought for near-uniform weights */
     const attn_attention *run;

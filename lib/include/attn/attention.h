@@ -59,13 +59,15 @@ typedef struct attn_inputs {
     attn_tensor query; /* [.., Hq, L, E] in `layout` */
     /* [.., Hkv, S - P, E], same rank as query; a batch axis of length 1 broadcasts */
     attn_tensor key;
-    attn_tensor value; /* [.., Hkv, S - P, Ev] */
-    /* cached: [.., Hkv, P, E] and [.., Hkv, P, Ev] in every layout */
-    attn_tensor past_key, past_value;
+    attn_tensor value;      /* [.., Hkv, S - P, Ev] */
+    attn_tensor past_key;   /* cached keys, [.., Hkv, P, E] in every layout */
+    attn_tensor past_value; /* cached values, [.., Hkv, P, Ev] in every layout */
     attn_layout layout;
-    size_t num_heads, num_kv_heads; /* BLD: num_heads is required; num_kv_heads 0: num_heads */
-    bool forbid_gqa;        /* true: unequal numbers of query and key/value heads are an error */
-    double scale;           /* NaN: the default of the score form, 1/sqrt(E) or 1 (forms.h) */
+    size_t num_heads;    /* BLD: number of query heads, required */
+    size_t num_kv_heads; /* BLD: number of key/value heads; 0: num_heads */
+    bool forbid_gqa;     /* true: unequal numbers of query and key/value heads are an error */
+    /* factor of the scores; NaN: the score form's default, 1/sqrt(E) or 1 (forms.h) */
+    double scale;
     double softcap;         /* c of the softcap, above 0; 0: no softcap */
     attn_score score;       /* forms.h; all zero: scaled dot product */
     attn_position position; /* forms.h; all zero: none */
@@ -76,10 +78,13 @@ typedef struct attn_inputs {
      * < p. */
     uint64_t dropout_seed;
     attn_mask_spec mask;
-    /* How errors name elements of query, key and value. projected: they are projections of other
-     * tensors (attn_projections_shape sets this), and errors name a row and no element of it.
-     * one_query: the axis L of query, of length 1, was added, and errors leave its index out. */
-    bool projected, one_query;
+    /* The next two say how errors name elements of query, key and value. */
+    /* true: query, key and value are projections of other tensors (attn_projections_shape sets
+     * this), so errors name a row and no element of it */
+    bool projected;
+    /* true: the caller's query has no axis L, and one of length 1 was added, so errors leave its
+     * index out */
+    bool one_query;
     bool score_gradients;     /* true: a backward pass also computes attn_gradients.scores */
     bool allow_nonfinite;     /* true: NaN and infinity are accepted; false: ATTN_ENONFINITE */
     attn_precision precision; /* isa.h; float64 tensors and gradients require ATTN_PRECISION_FP32 */
@@ -99,15 +104,16 @@ typedef struct attn_attention_dims {
     size_t score_width; /* length of the product that makes a score: E, or A for additive forms */
     /* different pairs of (key, value) batch entries: B, or 1 if all queries share them */
     size_t sets;
-    size_t relative;           /* rows of Shaw's tables, 2m + 1; 0: none */
-    bool relative_values;      /* Shaw's table of values is given too */
-    size_t entries;            /* distances of a head whose bias gets a gradient; 0: none */
-    bool softcap;              /* the scores have a softcap */
-    size_t positions;          /* elements of all position tables; 0: none */
-    size_t encoded;            /* elements of query, key and value with encodings; 0: none */
-    size_t query_map, key_map; /* elements of the score form's matrices; 0: none */
-    bool transforms;           /* queries or keys are transformed before the product */
-    attn_dtype result; /* type of the results: ATTN_F64 if an input is float64, else ATTN_F32 */
+    size_t relative;      /* rows of Shaw's tables, 2m + 1; 0: none */
+    bool relative_values; /* Shaw's table of values is given too */
+    size_t entries;       /* distances, for one head, whose biases get a gradient; 0: none */
+    bool softcap;         /* the scores have a softcap */
+    size_t positions;     /* elements of all position tables; 0: none */
+    size_t encoded;       /* elements of query, key and value that get an encoding; 0: none */
+    size_t query_map;     /* elements of the score form's matrix for queries; 0: none */
+    size_t key_map;       /* elements of the score form's matrix for keys; 0: none */
+    bool transforms;      /* queries or keys are transformed before the product */
+    attn_dtype result;    /* type of the results: ATTN_F64 if an input is float64, else ATTN_F32 */
     attn_precision precision;
     attn_isa isa;    /* instruction set of the kernels; ATTN_ISA_REF for double */
     bool tanh_score; /* true: a score is a sum of tanh terms instead of products */
@@ -155,8 +161,8 @@ typedef struct attn_cost {
     double operations;
     size_t work_bytes;   /* bytes of scratch memory and packed operands */
     size_t result_bytes; /* bytes of the results */
-    /* If a run meets NaN, infinity or an overflow, it computes again in double. That takes so many
-     * bytes more than work_bytes. If they are not available, the status is ATTN_ENOMEM. */
+    /* Bytes that a run needs in addition to work_bytes if it meets NaN, infinity or an overflow and
+     * computes again in double. If they are not available, the run fails with ATTN_ENOMEM. */
     size_t fallback_bytes;
 } attn_cost;
 
@@ -167,14 +173,16 @@ typedef struct attn_cost {
 attn_status attn_attention_cost(const attn_attention_dims *dims, unsigned want, size_t slots,
                                 attn_cost *out, attn_error *err);
 
-/* Returns the operations of a cell: those of its score, and 2 for each element of its value. */
+/* Returns the floating-point operations of a cell: those of its score, and 2 for each element of
+ * the value. */
 double attn_attention_cell_operations(const attn_attention_dims *dims);
 
 /* How many cells of the weights the forward pass computes, over all batch entries and heads. It
  * skips the others, which are hidden, but computes some hidden cells between visible ones. */
 typedef struct attn_visits {
     double cells;
-    double edited; /* of these, cells of tiles with hidden cells; they take more time */
+    /* those of these cells that lie in tiles with hidden cells; they take more time */
+    double edited;
 } attn_visits;
 
 /* Counts the cells under a mask that is compiled for the shape of dims. Weights, scores and
@@ -200,7 +208,7 @@ typedef struct attn_range {
  * attn_attention_run: ATTN_ENONFINITE with err->where = "key/0/3/1". */
 attn_status attn_attention_new(const attn_inputs *in, attn_arena *arena, attn_attention **out,
                                attn_error *err);
-/* Return the sizes and the compiled mask, which live as long as the operation. */
+/* Return the sizes and the compiled mask of the operation, which live as long as it does. */
 const attn_attention_dims *attn_attention_dims_of(const attn_attention *a);
 const attn_mask *attn_attention_mask(const attn_attention *a);
 /* Returns the factor of the scores: the given scale, or the default of the score form. */
@@ -214,11 +222,13 @@ const char *attn_attention_kernel(const attn_attention *a);
  * is relative to a power of two that depends on `max` (lib/kernels/kernels.h), so callers use the
  * logsumexp instead. */
 typedef struct attn_stats {
-    double *max;   /* largest visible score or sink; -infinity: sees no key and has no sink */
+    /* largest visible score or sink; -infinity: the row sees no key and has no sink */
+    double *max;
     double *sum;   /* sum of the exponentials, see above */
     uint8_t *kind; /* how the row was computed; only the library reads it */
-    /* NULL: all rows are known. Else attn_attention_cells calls it before it reads the rows of a
-     * head, and it computes those that are not known yet. Any number of threads may call it. */
+    /* Computes the statistics of those of the rows that have none yet. attn_attention_cells calls
+     * it before it reads the rows of a head. NULL: all rows have statistics. Any number of threads
+     * may call it. */
     attn_status (*need)(void *ctx, const attn_range *rows, attn_error *err);
     void *ctx;
 } attn_stats;
@@ -246,23 +256,23 @@ attn_status attn_attention_run(attn_attention *a, unsigned want, attn_stage stag
 
 /* Computes the mean of weights [batch.., H, L, S] over the heads into *out [batch.., L, S], in the
  * arena. Sums are in double. `weights` is a dense result of a run with these dims; without a head
- * axis, and with rank 0, *out = *weights. torch.nn.MultiheadAttention returns it for
+ * axis, and with rank 0, *out = *weights. torch.nn.MultiheadAttention returns this mean for
  * average_attn_weights. Errors: ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. */
 attn_status attn_attention_mean_heads(const attn_attention_dims *dims, const attn_tensor *weights,
                                       const attn_control *control, attn_arena *arena,
                                       attn_tensor *out, attn_error *err);
 
 /* Computes the sum of each row of weights [batch.., H, L, S] in double, *out [batch.., H, L] in the
- * arena: 1, less with a sink, and 0 for a row that sees no key. `weights` is a dense result of a
- * run with these dims. Errors: ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. */
+ * arena. A sum is 1, or less with a sink, or 0 for a row that sees no key. `weights` is a dense
+ * result of a run with these dims. Errors: ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. */
 attn_status attn_attention_row_sums(const attn_attention_dims *dims, const attn_tensor *weights,
                                     const attn_control *control, attn_arena *arena,
                                     attn_tensor *out, attn_error *err);
 
 /* Copies the operands of a run into dense tensors in the arena: *query [batch.., Hq, L, E], *key
  * [batch.., Hkv, S, Ek] and *value [batch.., Hkv, S, Ev], without the axis of heads if the weights
- * have none. They hold the encodings that were added, rotations and the cache, in front of the new
- * rows; the maps of a score form are not applied. Errors: ATTN_ENOMEM. */
+ * have none. Encodings are added and rotations are applied, but not the maps of a score form.
+ * Cached rows stand in front of the new rows. Errors: ATTN_ENOMEM. */
 attn_status attn_attention_operands(const attn_attention *a, attn_arena *arena, attn_tensor *query,
                                     attn_tensor *key, attn_tensor *value, attn_error *err);
 

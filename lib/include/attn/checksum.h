@@ -1,7 +1,7 @@
 /* Checksums of files: CRC32C, the cyclic redundancy check with the Castagnoli polynomial
  * 0x1EDC6F41, bits reflected, as RFC 3720 (appendix B.4) defines it. It finds every change of up to
- * 32 neighbouring bits, every change of at most 3 bits of a block as below, and any other change
- * but one of 2^32.
+ * 32 neighbouring bits, every change of at most 3 bits of a block as below, and all but one in 2^32
+ * of the other changes.
  *
  * A table of checksums has one for each block of 1 MiB, so that a part of a large file can be
  * checked without reading all of it. Its text is
@@ -20,8 +20,8 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* Returns the CRC32C of some bytes that are followed by `n` bytes at `data`. `before` is the CRC32C
- * of the bytes before them; 0: there are none. */
+/* Returns the CRC32C of a sequence of bytes that ends with the `n` bytes at `data`. `before` is the
+ * CRC32C of all bytes in front of these, or 0 if there are none. */
 uint32_t attn_crc32c(uint32_t before, const void *data, size_t n);
 
 enum { ATTN_CHECKSUM_BLOCK = 1 << 20 }; /* bytes of a block */
@@ -46,21 +46,21 @@ attn_status attn_checksums_begin(size_t size, attn_arena *arena, attn_checksums 
 /* Adds the next n bytes. Bytes beyond the size of the table are ignored. */
 void attn_checksums_add(attn_checksums *table, const void *data, size_t n);
 
-/* Returns the bytes of the text of a table for `size` bytes, without a NUL. */
+/* Returns the length in bytes, without a NUL, of the text of a table for `size` bytes. */
 size_t attn_checksums_text_size(size_t size);
 /* Writes the text and a NUL to `text`, which has space for attn_checksums_text_size(size) + 1
  * bytes. */
 void attn_checksums_write(const attn_checksums *table, char *text);
-/* Reads the text of a table for `size` bytes. ATTN_EVALUE: it is not one, or for another number of
- * blocks. ATTN_ENOMEM: the arena is full. */
+/* Reads the text of a table for `size` bytes. ATTN_EVALUE: the text is no table, or a table of
+ * another number of blocks. ATTN_ENOMEM: the arena is full. */
 attn_status attn_checksums_read(const char *text, size_t size, attn_arena *arena,
                                 attn_checksums *out, attn_error *err);
 
 /* Returns whether the block with this index, below attn_checksums_count(size), has its checksum.
- * `bytes` is the first of all the bytes of the table. */
+ * `bytes` points to the first byte that the table covers. */
 bool attn_checksums_block_is_right(const attn_checksums *table, const void *bytes, size_t block);
-/* Checks all blocks that have a byte from `begin` to before `end`, at most `size`. ATTN_EVALUE: a
- * block has another checksum; the text says which. */
+/* Checks all blocks that have a byte in [begin, end); `end` is at most the size of the table.
+ * `bytes` as above. ATTN_EVALUE: a block has another checksum; err->text says which. */
 attn_status attn_checksums_check(const attn_checksums *table, const void *bytes, size_t begin,
                                  size_t end, attn_error *err);
 

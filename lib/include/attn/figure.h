@@ -54,7 +54,7 @@ typedef struct attn_figure_options {
      *          are enlarged until the values fit */
     const char *annotate;
     attn_colormap colormap;
-    attn_transform transform; /* curve between values and colours; for RdBu on both sides of 0 */
+    attn_transform transform; /* curve from values to colours; RdBu applies it on both sides of 0 */
     /* Ends of the colour scale, or of y for curves. NaN = from the data: the scale begins at 0, or
      * at the smallest value if that is negative, and ends at the largest; RdBu is symmetric around
      * 0. */
@@ -66,7 +66,7 @@ typedef struct attn_figure_options {
     /* Rotation of column labels, 0 … 90 degrees. -1 (default): 0, 45 or 90, by the width of
      * labels. */
     int tick_rotation;
-    /* Panels side by side. 0 (default): chosen by the number and shape of the panels. */
+    /* Number of panels side by side. 0 (default): chosen by the number and shape of the panels. */
     size_t columns;
     bool transpose; /* draw rows as columns and columns as rows */
     /* Width and height of the figure, at most ATTN_FIGURE_MOST. 0 (default): as its content needs.
@@ -102,8 +102,9 @@ typedef struct attn_figure_heat {
     const char *const *row_labels;
     const char *const *col_labels;
     size_t row_count, col_count;
-    /* [count] labels of each panel in place of those above, which then stand at every panel. NULL:
-     * all panels have the same labels, which stand on the left and below. */
+    /* [count] labels for each panel, drawn at that panel in place of row_labels and col_labels.
+     * NULL: all panels share row_labels and col_labels, which are drawn only at the left and the
+     * lower edge of the figure. */
     const attn_figure_names *own;
 } attn_figure_heat;
 
@@ -112,7 +113,8 @@ typedef struct attn_figure_curve {
     const char *name;    /* name in the legend; NULL = not in the legend */
     const double *x, *y; /* [n]; x = NULL: x0, x0 + 1, … */
     double x0;
-    size_t n, panel; /* panel: index below `panels` of attn_figure_curves */
+    size_t n;     /* number of points */
+    size_t panel; /* index of the panel, below attn_figure_curves.panels */
 } attn_figure_curve;
 typedef struct attn_figure_curves {
     const attn_figure_curve *items;
@@ -140,8 +142,8 @@ attn_status attn_figure_lines(attn_text *svg, const attn_figure_curves *data,
  *   ATTN_EUNSUPPORTED       librsvg is not installed or cannot draw the picture
  *   ATTN_ENOMEM             the arena is full */
 #define ATTN_PNG_PIXELS 5e7
-/* Computes how many bytes of the arena attn_figure_png usually takes. It checks `scale` in the same
- * way. */
+/* Computes how many bytes of the arena attn_figure_png usually takes. Errors at "scale" are those
+ * of attn_figure_png. */
 attn_status attn_figure_png_cost(const attn_text *svg, double scale, size_t *bytes,
                                  attn_error *err);
 attn_status attn_figure_png(const attn_text *svg, double scale, attn_arena *arena, const void **png,

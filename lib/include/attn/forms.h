@@ -63,10 +63,10 @@ typedef enum attn_position_kind {
     ATTN_POSITION_SHAW,
     ATTN_POSITION_ROTARY, /* query and key are rotated by their positions; Su et al. 2021, eq. 34 */
     /* The next two are added to query, key and value before anything else, in particular before
-     * projections: query row i gets the encoding of position p = i + query_offset, row j of key and
-     * of value that of j (behind P cached rows, which are taken as they are, that of P + j). The
-     * encoding has the width of the last axis, so each head gets the same one, except in ATTN_BLD,
-     * where it spans all heads. */
+     * projections: query row i gets the encoding of position p = i + query_offset, and row j of key
+     * and of value that of position j. Behind P cached rows, which get no encoding, row j has that
+     * of P + j. The encoding has the width of the last axis, so each head gets the same one, except
+     * in ATTN_BLD, where it spans all heads. */
     ATTN_POSITION_SINUSOIDAL, /* positions.h; Vaswani et al. 2017, section 3.5 */
     ATTN_POSITION_LEARNED,    /* row p of `table`; Gehring et al. 2017, section 3.1 */
 } attn_position_kind;

@@ -36,9 +36,9 @@ typedef struct attn_gradients {
 
 /* Computes the cost of attn_attention_backward on `slots` threads from shapes alone. For
  * attn_attention_run_backward, add the cost of its run with `want`. bias_elements is the number of
- * elements of all layers together that are added to the scores, and of the weights if the gradients
- * of scores are wanted. fallback_bytes are those of a second attempt in double. ATTN_ELIMIT: a size
- * overflows. */
+ * elements of all mask layers that are added to the scores, plus the number of weights if the
+ * gradients of scores are wanted. fallback_bytes are those of a second attempt in double.
+ * ATTN_ELIMIT: a size overflows. */
 attn_status attn_gradients_cost(const attn_attention_dims *dims, unsigned want,
                                 size_t bias_elements, size_t slots, attn_cost *out,
                                 attn_error *err);
@@ -70,9 +70,9 @@ attn_status attn_attention_backward(attn_attention *a, const attn_results *resul
                                     attn_gradients *out, attn_error *err);
 
 /* Runs an operation and its backward pass together, for callers that know grad_output beforehand.
- * The results have the same bytes as those of attn_attention_run and attn_attention_backward. If a
- * piece of work is a whole head, it takes less time, since the weights are computed only once.
- * `want` must include ATTN_WANT_OUTPUT. Memory, errors and thread rules are those of the two
+ * The results have the same bytes as those of attn_attention_run and attn_attention_backward. This
+ * takes less time if a piece of work is a whole head, since the weights are then computed only
+ * once. `want` must include ATTN_WANT_OUTPUT. Memory, errors and thread rules are those of the two
  * functions. */
 attn_status attn_attention_run_backward(attn_attention *a, unsigned want, attn_stage stage,
                                         const attn_tensor *grad_output, attn_pool *pool,
@@ -80,19 +80,19 @@ attn_status attn_attention_run_backward(attn_attention *a, unsigned want, attn_s
                                         attn_results *results, attn_gradients *out,
                                         attn_error *err);
 
-/* Gradients of projections are the tensors of an attn_projections: each has the shape of the
- * tensor, or rank 0 if there is no such tensor.
- *
- * Backward pass of the projection W_o. `output` is the output of the operation, before the
- * projection. grad_output is the gradient of the loss with respect to the projected output. *grad
- * becomes the gradient with respect to `output`; into->w_o and into->b_o are set. Without W_o,
- * *grad is grad_output. All is in the arena. */
+/* The next two functions store gradients of projections in an attn_projections: each has the shape
+ * of its projection, or rank 0 if there is no such projection. */
+
+/* Computes the backward pass of the projection W_o. `output` is the output of the operation, before
+ * the projection. grad_output is the gradient of the loss with respect to the projected output.
+ * *grad becomes the gradient with respect to `output`; into->w_o and into->b_o are set. Without
+ * W_o, *grad is grad_output. All is in the arena. */
 attn_status attn_projections_output_backward(const attn_tensor *output, const attn_projections *p,
                                              const attn_tensor *grad_output, attn_arena *arena,
                                              attn_tensor *grad, attn_projections *into,
                                              attn_error *err);
 
-/* Backward pass of the projections W_q, W_k and W_v. `in` are the inputs given to
+/* Computes the backward pass of the projections W_q, W_k and W_v. `in` are the inputs given to
  * attn_projections_apply. `inner` are the gradients with respect to the projected query, key and
  * value. out->query, key and value become the gradients with respect to those of `in` (if in->key
  * is absent, its gradient is part of out->query), and out->table that of learned positions. The

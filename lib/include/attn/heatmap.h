@@ -12,10 +12,11 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* The padding of a batch entry: 1 for each query [L] and each key [S] that is padding; NULL: none
- * is. A row of padding has weights as any other row, but no measure counts it. */
+/* The padding of a batch entry. A row of padding has weights as any other row, but no measure
+ * counts it. */
 typedef struct attn_padding {
-    const uint8_t *rows, *cols;
+    const uint8_t *rows; /* [L] 1: the query is padding; NULL: no query is */
+    const uint8_t *cols; /* [S] 1: the key is padding; NULL: no key is */
 } attn_padding;
 
 /* A source of weights. fetch() stores the rows rows->row … rows->row + rows->rows - 1 of one head:
@@ -122,8 +123,9 @@ typedef struct attn_heatmaps {
 
 /* Returns the options with their default values. */
 attn_heatmap_options attn_heatmap_defaults(void);
-/* Returns whether a cell is hidden. For cells in row-major order: *at, at first 0, is the index of
- * the first hidden run that can contain the cell. */
+/* Returns whether cell (row, col) is hidden. Ask for cells in row-major order, with *at = 0 before
+ * the first one: *at keeps the index of the first element of map->hidden that can contain the next
+ * cell. */
 bool attn_heatmap_is_hidden(const attn_heatmap *map, size_t row, size_t col, size_t *at);
 /* Computes the number of heatmaps and the rows and columns of each from shapes alone. Errors as in
  * attn_heatmap_build. */

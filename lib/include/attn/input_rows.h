@@ -106,18 +106,19 @@ typedef enum attn_input_type {
     ATTN_INPUT_SIZE,   /* int64_t, or size_t below 2^63: an integer */
     ATTN_INPUT_FLAG,   /* bool */
     ATTN_INPUT_NOT,    /* bool of the opposite meaning */
-    ATTN_INPUT_WORD, /* int or an enumeration of its size: a word; `least` is the first one's number */
+    /* int or an enumeration of its size: a word; `least` is the number of the first word */
+    ATTN_INPUT_WORD,
     ATTN_INPUT_SEED, /* uint64_t: decimal digits in a string, because JSON numbers have 53 bits */
-    ATTN_INPUT_TEXT, /* const char *: a string; with `least` 1 not an empty one */
+    ATTN_INPUT_TEXT, /* const char *: a string; if `least` is 1, it is not empty */
 } attn_input_type;
 
 /* A row: a member of attn_inputs, or of another struct that a table says. A table ends with a row
  * whose name is NULL. */
 typedef struct attn_input {
-    const char *object, *name; /* in run files; object "": the site itself */
+    const char *object, *name; /* names in run files; object "": the site itself */
     attn_input_type type;
-    size_t offset;   /* of the member in the struct */
-    size_t gradient; /* offset of its gradient in attn_gradients; for TENSOR */
+    size_t offset;   /* offset of the member in the struct */
+    size_t gradient; /* TENSOR: offset of its gradient in attn_gradients */
     double least, most;
     const char *const *words;
     unsigned kinds; /* 0: it belongs to every kind */

@@ -62,9 +62,8 @@ const char *attn_isa_tiles(void);
 /* Tells whether the kernel table was chosen by name. If not, small operations may use a simpler
  * table, which is faster for them. */
 bool attn_isa_forced(void);
-const char *
 /* Tells how the table was chosen: "best of this processor", "ATTN_ISA" or "requested". */
-attn_isa_reason(void);
+const char *attn_isa_reason(void);
 
 /* Tells whether the loaded OpenBLAS is a serial build. A threaded build starts a thread for each
  * processor when it is loaded. If there is too little memory for these threads, it hangs or ends

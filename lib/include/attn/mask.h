@@ -106,7 +106,7 @@ typedef struct attn_mask_spec {
     attn_offset offset;     /* key position of query 0 */
     const int64_t *offsets; /* GIVEN: [offset_count], one for all batch entries or one for each */
     size_t offset_count;
-    /* ADD and REPLACE with a finite value are for comparisons with other programs */
+    /* What a hidden score becomes. Finite fills are for comparisons with other programs. */
     attn_fill fill;
     double fill_value;
 } attn_mask_spec;
@@ -141,7 +141,7 @@ int64_t attn_mask_offset(const attn_mask *m, size_t b);
 /* The same for entry b of a batch that repeats the entries of the mask (attn_repeated_entry). It is
  * 0 if there is no mask (NULL) or if the mask has no batch entries. */
 int64_t attn_mask_repeated_offset(const attn_mask *m, size_t b);
-/* true: hidden scores get a finite value, so softmax gives them weight */
+/* Returns whether hidden scores get a finite value, so that softmax gives them weight. */
 bool attn_mask_fills(const attn_mask *m);
 
 /* Stores the interval [*lo, *hi) of keys that causal, window, length and pattern layers can show to
@@ -160,8 +160,8 @@ void attn_mask_additive(const attn_mask *m, size_t b, size_t h, size_t i, size_t
  * sum plus the fill (ADD) or the fill (REPLACE). `keep` is scratch of n bytes. */
 void attn_mask_numbers(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
                        uint8_t *keep, double *add);
-/* Counts the visible cells of B x H x L x S. Heads or batch entries with the same layers are
- * computed once. ATTN_ECANCELED, ATTN_EDEADLINE by `control` (NULL: none). */
+/* Counts the visible cells among all B x H x L x S. Heads or batch entries that share all layers
+ * are computed once. ATTN_ECANCELED, ATTN_EDEADLINE by `control` (NULL: none). */
 attn_status attn_mask_visible(const attn_mask *m, const attn_control *control, uint64_t *out,
                               attn_error *err);
 

@@ -19,8 +19,8 @@ extern "C" {
     ITEM(ENCODER, "encoder")                                                                       \
     ITEM(DECODER, "decoder")
 
-/* How the decoder attends to the encoder's outputs. DOT to CONCAT are score forms (forms.h), which
- * models of one stack do not have; the other kinds are those of self-attention, too.
+/* How the decoder attends to the encoder's outputs. DOT to CONCAT are score forms (forms.h); an
+ * encoder or a decoder alone cannot have them. The other kinds are those of self-attention, too.
  *   LOCAL    MULTIHEAD, but a query sees only keys at a distance of at most `radius`
  *   STRIDED  MULTIHEAD, but a query sees only keys at a distance of at most `radius` or at a
  *            multiple of `stride`
@@ -58,8 +58,11 @@ extern "C" {
     ITEM(NO_POSITIONS, "none")                                                                     \
     ITEM(ROTARY, "rotary")
 
-/* The activation of feed-forward: max(x, 0); x Phi(x), exact or with tanh (Hendrycks and Gimpel
- * 2016); x sigmoid(x). */
+/* The activation of feed-forward:
+ *   RELU       max(x, 0)
+ *   GELU       x Phi(x), exact (Hendrycks and Gimpel 2016)
+ *   GELU_TANH  x Phi(x), approximated with tanh
+ *   SILU       x sigmoid(x) */
 #define ATTN_MODEL_ACTIVATION_LIST(ITEM)                                                           \
     ITEM(RELU, "relu")                                                                             \
     ITEM(GELU, "gelu")                                                                             \
@@ -128,38 +131,43 @@ typedef struct attn_model_config {
     attn_model_architecture architecture;
     attn_model_attention attention;
     attn_model_positions positions;
-    /* ids of source and target, at least 4; required where the model reads that side. The target
-     * vocabulary is that of the logits, also of a model without a decoder: its words or classes. */
+    /* Number of ids of the source and of the target, at least 4 each; required for each side that
+     * the model reads. The target vocabulary is that of the logits. In a model without a decoder
+     * these are words or classes. */
     size_t source_vocabulary, target_vocabulary;
     size_t width;        /* D: default 128, even */
     size_t num_heads;    /* default 4; divides D */
-    size_t num_layers;   /* of encoder and of decoder: default 1, at most 64, 8 for seq2seq */
+    size_t num_layers;   /* layers of each stack; default 1, at most 64, or 8 for seq2seq */
     size_t feed_forward; /* transformer: hidden width of feed-forward; 0 (default): 4 D */
     size_t max_length;   /* longest source or target in tokens, default 512 */
-    /* Defaults 4, 4, 16, in tokens. radius belongs to ATTN_MODEL_LOCAL, _STRIDED and _GLOBAL, and
-     * stride to _STRIDED. reach is the largest distance with its own entry in tables of RELATIVE
-     * and SHAW positions. */
-    size_t radius, stride, reach;
+    size_t radius;       /* LOCAL, STRIDED and GLOBAL attention: in tokens, default 4 */
+    size_t stride;       /* STRIDED attention: in tokens, default 4 */
+    /* RELATIVE and SHAW positions: the largest distance in tokens with its own entry in their
+     * tables; default 16 */
+    size_t reach;
     size_t block_size; /* ATTN_MODEL_BLOCK: positions of a block, default 8 */
-    /* ATTN_MODEL_GLOBAL: first positions that see and are seen, default 1 */
+    /* ATTN_MODEL_GLOBAL: number of first positions that see all keys and are seen by all queries;
+     * default 1 */
     size_t num_global_keys;
-    double dropout_p; /* probability, default 0.1 */
-    /* of attention weights; NaN (default): as dropout_p. Those of DOT to CONCAT are never dropped. */
+    double dropout_p; /* probability of dropout, default 0.1 */
+    /* probability for attention weights; NaN (default): dropout_p. Weights of DOT to CONCAT are
+     * never dropped. */
     double attention_dropout_p;
     /* standard deviation of the initial embeddings; 0 (default): 1 / sqrt(D), so that embedding x
      * sqrt(D) is N(0, 1) */
     double embedding_std;
     attn_model_padding padding; /* seq2seq: whether the encoder's LSTM reads padding */
-    attn_model_norm_place norm; /* of models without LSTMs */
-    /* All that follows, down to `head`, is of models without LSTMs. */
+    attn_model_norm_place norm; /* models without LSTMs: where the norm of a sublayer is */
+    /* The members from here to `head` belong to models without LSTMs. */
     attn_model_activation activation; /* default ATTN_MODEL_RELU */
     bool gated;                       /* feed-forward is gated; default false */
     attn_model_norm norm_kind;        /* default ATTN_MODEL_LAYER_NORM */
     double norm_epsilon;              /* added to the variance, default 1e-5 */
-    /* heads of keys and values, each for as many heads of queries (Ainslie et al. 2023); it divides
-     * num_heads. 0 (default): num_heads. Not with SHAW positions. */
+    /* number of heads of keys and values, a divisor of num_heads; num_heads / num_kv_heads heads of
+     * queries share each of them (Ainslie et al. 2023). 0 (default): num_heads. Not with SHAW
+     * positions. */
     size_t num_kv_heads;
-    double rotary_base;     /* of the angles of ROTARY positions; default 10,000 */
+    double rotary_base;     /* base of the angles of ROTARY positions; default 10,000 */
     bool bias;              /* linear layers and layer norms have a bias; default true */
     bool embedding_norm;    /* a norm of the sum of all embeddings; default false */
     double embedding_scale; /* factor of token embeddings; 0 (default): sqrt(D) */
@@ -168,13 +176,14 @@ typedef struct attn_model_config {
      * bias (Press and Wolf 2017); default false. */
     bool tied;
     attn_model_head head;    /* default ATTN_MODEL_TOKENS */
-    int32_t pad, begin, end; /* ids in both vocabularies, default 0, 1, 2 */
+    int32_t pad, begin, end; /* the same ids in both vocabularies; default 0, 1, 2 */
 } attn_model_config;
 
 /* Returns the default configuration. */
 attn_model_config attn_model_defaults(void);
 
-/* Which models have a setting. Files and descriptions of others lack it; they have the default. */
+/* Which models have a setting. Files and descriptions of the other models lack it, and these models
+ * have its default. */
 typedef enum attn_model_setting_of {
     ATTN_OF_ALL,
     ATTN_OF_CHANGED,      /* those that have another value than the default */
@@ -189,7 +198,8 @@ typedef enum attn_model_setting_of {
 /* The settings, in the order of files, with the sizes of the vocabularies between two lists: ITEM(member, kind, words, least, most, use, of, sentence).
  *
  *   kind      WORD: an enum, whose names are `words`; SIZE: a size_t; REAL: a double; FLAG: a bool
- *   least …   range of a SIZE or REAL, besides the default
+ *   least, most
+ *             range of a SIZE or REAL, besides the default
  *   use       who may choose it: NEW: requests for new models; TRAIN: training; BOTH; NONE: only
  *             programs in C
  *   of        ATTN_OF_<of> */
@@ -287,9 +297,9 @@ typedef enum attn_model_setting_kind {
 
 /* A row of the list. */
 typedef struct attn_model_setting {
-    const char *name; /* that of the member */
+    const char *name; /* name of the member in attn_model_config */
     attn_model_setting_kind kind;
-    size_t offset; /* of the member in attn_model_config */
+    size_t offset; /* offset of this member */
     const char *const *words;
     double least, most;
     attn_model_setting_of of;

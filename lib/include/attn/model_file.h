@@ -4,10 +4,10 @@
  * "source_language", absent: English; "target_words", …), and what the program adds. Names with a
  * dot ("training.…") are remarks and additional tensors, which do not belong to the model.
  *
- * Files are sealed: they hold checksums, and reading one checks each of its bytes. Those that were
- * made or changed by other programs have no seal. ATTN_MODEL_FILE_VERSION rises when a file may say
- * something that older programs must not overlook. Keys of metadata without a dot say how to
- * compute the model, so one that this program does not know is refused in a sealed file. */
+ * Files are sealed: they hold checksums, and reading one checks each of its bytes. Files that other
+ * programs made or changed have no seal. ATTN_MODEL_FILE_VERSION rises when a file may say
+ * something that older programs must not overlook. Metadata keys without a dot say how to compute
+ * the model, so a sealed file with such a key that this program does not know is refused. */
 #ifndef ATTN_MODEL_FILE_H
 #define ATTN_MODEL_FILE_H
 
@@ -28,7 +28,8 @@ typedef struct attn_model_file {
     attn_safetensors contents;       /* tensors and metadata; tensor data points into the bytes */
     attn_arena *arena;               /* holds the names, lists and texts of `contents` */
     bool sealed;                     /* the file has checksums */
-    void *owner;                     /* of the bytes, which `release` frees; NULL: the caller's */
+    /* release(owner) frees the bytes; NULL: the caller owns them */
+    void *owner;
     void (*release)(void *owner);
 } attn_model_file;
 
@@ -42,9 +43,9 @@ attn_status attn_model_open(const char *path, bool gradients, attn_model_file *o
                             attn_error *err);
 attn_status attn_model_read(const void *bytes, size_t size, bool gradients, attn_model_file *out,
                             attn_error *err);
-/* Makes a model of this configuration with the tensors of a safetensors file of another layout,
- * such as the state dict of a torch.nn.TransformerEncoder, whose names `map` translates. The caller
- * frees the model. Errors as attn_model_read. */
+/* Makes a model of this configuration with the tensors of a safetensors file that names them in
+ * another way, such as the state dict of a torch.nn.TransformerEncoder. `map` translates the names.
+ * The caller frees the model. Errors as attn_model_read. */
 attn_status attn_model_import(const char *path, const attn_model_config *config,
                               const attn_parameter_name *map, attn_model **out, attn_error *err);
 /* Checks again, by the seal, that `bytes` are those that were read. A file without a seal passes.
@@ -61,7 +62,7 @@ const char *attn_model_file_text(const attn_model_file *file, const char *key);
 /* Returns the tensor with this name; NULL: the file has no such tensor. */
 const attn_tensor *attn_model_file_tensor(const attn_model_file *file, const char *name);
 
-/* What is written. */
+/* What a model file is written from. */
 typedef struct attn_model_contents {
     attn_model *model;
     float *values; /* the parameters in the order of the model; NULL: those of the model */
@@ -80,8 +81,8 @@ typedef struct attn_model_piece {
 } attn_model_piece;
 attn_status attn_model_pieces(const attn_model_contents *contents, attn_arena *arena,
                               attn_model_piece **pieces, size_t *count, attn_error *err);
-/* Writes them to a file. ATTN_EARG also: the file cannot be written, and err->text has the reason.
- */
+/* Writes the bytes that attn_model_pieces lists to a file. Errors as there; ATTN_EARG also if the
+ * file cannot be written: err->text has the reason. */
 attn_status attn_model_save(const char *path, const attn_model_contents *contents, attn_error *err);
 
 #pragma GCC visibility pop

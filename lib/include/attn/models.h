@@ -16,12 +16,12 @@
  *
  * ATTN_MODEL_ENCODER is its encoder alone, as in BERT (Devlin et al. 2018), and ATTN_MODEL_DECODER
  * its decoder without cross-attention, as in GPT (Radford et al. 2018), which predicts the next
- * token. With norms after sublayers they have no layer norm at the end.
+ * token. If norms stand after sublayers, these three models have no layer norm at the end.
  *
  * Feed-forward is linear, activation, linear; `gated` multiplies the activation by a second linear
- * layer (Shazeer 2020). Each sublayer of these three has a residual connection, and a norm before
- * it (Xiong et al. 2020) or after it (norm). Their parameters are named as in torch.nn.Transformer,
- * without a prefix.
+ * layer (Shazeer 2020). Each sublayer of the three models without LSTMs has a residual connection,
+ * and a norm before it (Xiong et al. 2020) or after it (the setting `norm`). Their parameters are
+ * named as in torch.nn.Transformer, without a prefix.
  *
  * Ids are int32, all other numbers float32. */
 #ifndef ATTN_MODELS_H
@@ -89,14 +89,14 @@ typedef enum attn_site_kind {
     ATTN_SITE_CROSS
 } attn_site_kind;
 
-/* An attention layer (site) of a model. The tensors have rank 0 if a pass does not keep them. */
+/* An attention layer (site) of a model. Tensors that a pass does not keep have rank 0. */
 typedef struct attn_site {
     attn_site_kind kind;
     size_t layer, heads; /* layer: number among the sites of its kind, from 0 */
     attn_tensor weights; /* [B, heads, L, S] */
-    /* What the scores and the output are made of: [B, heads, L, d] and twice [B, heads, S, d],
-     * where d = D / heads. Rows of padding have no meaning. Positions inside attention and the
-     * matrices of GENERAL, ADDITIVE and CONCAT are not applied. */
+    /* What the scores and the output are made of: query [B, heads, L, d], key and value [B, heads,
+     * S, d], where d = D / heads. Rows of padding have no meaning. Positions inside attention and
+     * the matrices of GENERAL, ADDITIVE and CONCAT are not applied. */
     attn_tensor query, key, value;
     /* The operation that a pass ran here, and the statistics of its rows; NULL without a pass. They
      * are in the arena of the pass, and refer to the batch and to the parameters of the model. */
@@ -171,8 +171,8 @@ typedef struct attn_model_state {
  * state of the target. */
 const attn_model_state *attn_model_states(const attn_model *model, size_t *count);
 
-/* What attn_model_forward keeps beside the logits and the outputs of the encoder; bits. A pass that
- * keeps operations alone lists its sites, and takes no more memory for that. */
+/* What attn_model_forward keeps beside the logits and the outputs of the encoder; bits.
+ * ATTN_KEEP_OPERATIONS alone takes no additional memory: the pass only lists its sites. */
 enum {
     ATTN_KEEP_WEIGHTS = 1,
     ATTN_KEEP_STATES = 2,
@@ -203,7 +203,7 @@ typedef struct attn_forward_options {
      * LSTM, attention weights (not those of DOT to CONCAT), the hidden layer of feed-forward, and
      * what a sublayer adds to a residual sum. Weights that are kept are those before dropout. */
     double dropout_p;
-    uint64_t seed; /* of dropout: equal seeds and batches give equal bytes */
+    uint64_t seed; /* seed of dropout; equal seeds and batches give equal bytes */
 } attn_forward_options;
 
 /* Computes logits, and what `keep` names: the weights of all sites, their queries, keys and values,
@@ -244,10 +244,9 @@ attn_status attn_model_step(attn_model *model, const attn_batch *batch,
 
 enum { ATTN_ALTERNATIVES_MOST = 64 };
 
-/* The tokens between which a step of a search has the choice: the most probable ones, first the
- * most probable, without pad and begin, which a search never takes. A log probability is that of
- * the softmax over all tokens. `count` is attn_generate_options.alternatives, or the number of all
- * tokens if these are fewer. */
+/* The most probable tokens of a step of a search, the most probable one first, without pad and
+ * begin, which a search never takes. Log probabilities are those of the softmax over all tokens.
+ * `count` is attn_generate_options.alternatives, or the number of all tokens if these are fewer. */
 typedef struct attn_alternatives {
     size_t count;
     int32_t *ids;              /* [count] */
@@ -257,10 +256,10 @@ typedef struct attn_alternatives {
 /* A token of a search with one beam. */
 typedef struct attn_generated_token {
     int32_t id;
-    bool ends; /* it ends the sequence */
+    bool ends; /* true: the token ends the sequence */
     double log_probability;
-    /* [heads, columns] its row of the attention that is returned (attn_generated.weights), rows
-     * `stride` floats apart; NULL: there is no attention */
+    /* [heads, columns] the token's row in attn_generated.weights; the rows of successive heads are
+     * `stride` floats apart. NULL: there is no attention */
     const float *weights;
     size_t heads, columns, stride;
     attn_alternatives alternatives; /* the token is one of them unless count is 0 */
@@ -270,9 +269,9 @@ typedef struct attn_generated_token {
 typedef struct attn_generated_step {
     size_t index; /* from 0 */
     /* [site_count] as attn_model_sites lists them, with operations that live until the callback
-     * returns: of the encoder over the whole source, and of the decoder with one query a sequence,
-     * of this step, and in self-attention with the keys of all steps so far. A model without an
-     * encoder has steps for the tokens of its prompt, too. */
+     * returns. Those of the encoder cover the whole source. Those of the decoder have one query for
+     * each sequence, that of this step; in self-attention they have the keys of all steps so far. A
+     * model without an encoder has steps for the tokens of its prompt, too. */
     const attn_site *sites;
     size_t site_count;
     const int32_t *ids; /* [B] the next token of each sequence; config.end after its end */
@@ -282,27 +281,29 @@ typedef struct attn_generated_step {
  * a sequence is the sum of its log probabilities, divided by ((5 + length) / 6)^length_penalty (Wu
  * et al. 2016, section 7).
  *
- * Sampling draws token t of sequence b. Of the tokens without pad and begin, sorted by falling
- * probability and then by id, with weights e^(logit / temperature), it keeps the first top_k, and
- * of these the fewest first ones whose weights reach the share top_p (Holtzman et al. 2020). It
- * takes the first token up to which the weights exceed the share
- * attn_rng_uniform(attn_rng_bits(seed, b), t) of what is kept (attn/rng.h). */
+ * Sampling draws token t of sequence b. It sorts all tokens but pad and begin by falling
+ * probability, then by id, and gives them the weights e^(logit / temperature). It keeps the first
+ * top_k tokens, and of these the fewest first ones whose weights reach the share top_p of their sum
+ * (Holtzman et al. 2020). It adds up the weights that are kept, in order, and takes the token at
+ * which the sum first exceeds u times the sum of them all, where u =
+ * attn_rng_uniform(attn_rng_bits(seed, b), t) (rng.h). */
 typedef struct attn_generate_options {
     size_t beams; /* hypotheses for each source; 1 (default): greedy search */
-    /* most new tokens of a target with the end token; 0 (default): 2 S + 10 */
+    /* most new tokens of a target, its end token included; 0 (default): 2 S + 10 */
     size_t most;
     double length_penalty; /* default 0.6; only for beams > 1 */
-    /* return the weights of the last cross-attention layer; of a model without an encoder, those of
-     * the last layer */
+    /* whether to return the weights of the last cross-attention layer, or of the last layer if the
+     * model has no encoder */
     bool want_weights;
     const uint8_t *source_keep; /* [B, S] as in attn_batch; NULL (default): nothing is hidden */
-    size_t alternatives; /* for each step this many of the most probable tokens: default 0, at most
-                            ATTN_ALTERNATIVES_MOST */
-    bool samples;        /* draw each token; only with one beam */
-    double temperature;  /* sampling: above 0, default 1 */
-    double top_p;        /* sampling: above 0, at most 1 (default) */
-    size_t top_k;        /* sampling: 0 (default) keeps all tokens */
-    uint64_t seed;       /* sampling: default 0 */
+    /* how many of the most probable tokens are returned for each step; default 0, at most
+     * ATTN_ALTERNATIVES_MOST */
+    size_t alternatives;
+    bool samples;       /* draw each token; only with one beam */
+    double temperature; /* sampling: above 0, default 1 */
+    double top_p;       /* sampling: above 0, at most 1 (default) */
+    size_t top_k;       /* sampling: 0 (default) keeps all tokens */
+    uint64_t seed;      /* sampling: default 0 */
     /* [stop_count] ids that end a sequence as config.end does; default none */
     const int32_t *stop;
     size_t stop_count;
@@ -323,7 +324,8 @@ attn_generate_options attn_generate_defaults(void);
 typedef struct attn_generated {
     int32_t *ids; /* [length], without begin, prompt and end */
     size_t length;
-    bool ended;   /* true: an end token follows; false: it has the most tokens allowed */
+    /* true: an end token follows; false: the sequence has as many tokens as options->most allows */
+    bool ended;
     int32_t end;  /* the end token that follows: config.end or one of options->stop */
     double score; /* score of the sequence, see attn_generate_options */
     /* [heads, length + ended, columns] attention of each token and of the end; NULL: not wanted, or
@@ -331,16 +333,17 @@ typedef struct attn_generated {
      * encoder, begin, prompt and the tokens before the last one. */
     float *weights;
     size_t heads, columns;
-    /* [length + ended] each, NULL without attn_generate_options.alternatives: the log probability
-     * of each token and of the end, and what its step could choose from. A token of a beam search
-     * may be none of its alternatives. */
+    /* [length + ended] each: the log probability of each token and of the end, and the most
+     * probable tokens of its step. A token of a beam search may be none of these. NULL without
+     * attn_generate_options.alternatives. */
     double *log_probabilities;
     attn_alternatives *alternatives;
 } attn_generated;
 
-/* Generates a sequence for each of B sources [B, S] into out [B]. A model without an encoder goes
- * on with its source, the prompt, which may be empty (length 0). Sequences are in the arena. Errors
- * as attn_model_forward; ATTN_EARG: options, or a model without a decoder. */
+/* Generates a sequence for each of B sources [B, S] into out [B]. A model without an encoder
+ * continues its source, the prompt, which may be empty (length 0). Sequences are in the arena.
+ * Errors as attn_model_forward; ATTN_EARG also for an option out of its range, or a model without a
+ * decoder. */
 attn_status attn_model_generate(const attn_model *model, const int32_t *source,
                                 const int64_t *source_lengths, size_t B, size_t S,
                                 const attn_generate_options *options, attn_arena *arena,
@@ -350,14 +353,16 @@ attn_status attn_model_generate(const attn_model *model, const int32_t *source,
 /* The sizes of one use of a model, for its cost. If `searches` is true, the decoder reads one token
  * of each target at a time, as in generation. Else it reads all tokens together. */
 typedef struct attn_model_pass {
-    size_t B, S, rows, T; /* sources, their tokens; targets (beams included), their tokens */
-    bool hides;           /* some source tokens are hidden by a mask (source_keep) */
-    bool keeps_weights;   /* ATTN_KEEP_WEIGHTS, or attn_generate_options.want_weights or `token` */
+    size_t B, S;        /* number of sources, and tokens of each */
+    size_t rows, T;     /* number of targets (beams included), and tokens of each */
+    bool hides;         /* some source tokens are hidden by a mask (source_keep) */
+    bool keeps_weights; /* ATTN_KEEP_WEIGHTS, or attn_generate_options.want_weights or `token` */
     /* attn_model_forward */
     bool keeps_states, keeps_inputs; /* ATTN_KEEP_STATES, ATTN_KEEP_INPUTS */
     bool drops;                      /* attn_forward_options.dropout_p is above 0 */
-    /* attn_model_step, with the losses of guidance or diversity */
-    bool trains, guides;
+    /* attn_model_step */
+    bool trains;
+    bool guides; /* with the losses of guidance or diversity */
     /* attn_model_generate; the members are those of attn_generate_options */
     bool searches, samples;
     size_t beams, alternatives;
@@ -365,10 +370,10 @@ typedef struct attn_model_pass {
 
 /* The cost of an attn_model_pass. The sizes may be beyond any memory. */
 typedef struct attn_model_cost {
-    /* Cells of score matrices over all heads; floating-point operations (a multiply-add counts as
-     * 2); upper bound of the bytes that the pass takes from its arena, and so many more if all of
-     * its attention must be computed again in double (attn_cost). */
-    double cells, operations, bytes, fallback_bytes;
+    double cells;          /* cells of the score matrices of all heads */
+    double operations;     /* floating-point operations; a multiply-add counts as 2 */
+    double bytes;          /* upper bound of the bytes that the pass takes from its arena */
+    double fallback_bytes; /* more bytes if all attention is computed again in double (attn_cost) */
 } attn_model_cost;
 /* Computes the cost of a pass on `slots` threads. */
 attn_model_cost attn_model_pass_cost(const attn_model *model, const attn_model_pass *pass,

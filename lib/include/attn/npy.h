@@ -26,14 +26,14 @@ extern "C" {
 attn_status attn_npy_header(const attn_tensor *tensor, attn_arena *arena, const void **header,
                             size_t *size, attn_error *err);
 
-/* A file that has been opened. `type` is 'descr' as it stands there. */
+/* A file that has been opened. `type` is the text of 'descr' in its header. */
 typedef struct attn_npy {
     char type[16];
     bool fortran_order;
     int rank; /* 0 to ATTN_MAX_RANK */
     size_t dims[ATTN_MAX_RANK];
     const void *data; /* the bytes behind the header, which may be unaligned */
-    size_t size;      /* their number */
+    size_t size;      /* number of these bytes */
 } attn_npy;
 
 /* Reads the header of a file of `size` bytes at `data`, which must outlive *out. Nothing is copied,

@@ -18,8 +18,10 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* Most axes of a parameter; bytes of a name with its NUL. */
-enum { ATTN_PARAMETER_RANK = 3, ATTN_PARAMETER_NAME = 128 };
+enum {
+    ATTN_PARAMETER_RANK = 3,   /* most axes of a parameter */
+    ATTN_PARAMETER_NAME = 128, /* most bytes of a name, with its NUL */
+};
 
 /* One tensor of a set. */
 typedef struct attn_parameter {
@@ -52,18 +54,21 @@ size_t attn_parameters_count(const attn_parameters *set, const char *part);
  * have one `*`, which stands for the same text in both, such as the number of a layer. */
 typedef struct attn_parameter_name {
     const char *theirs; /* NULL ends the map */
-    const char *ours; /* NULL: nothing is read; the model has the values elsewhere (tied) or not */
-    bool transposed;  /* theirs is [columns, rows] of ours */
-    /* parts > 1: theirs is part `part` of the rows of ours, which other rows complete; or ours is
-     * that part of theirs, which other rows need, too. 0: all of it */
+    /* NULL: their tensor is not read, because the model does not need it or has the same values
+     * under another name (tied) */
+    const char *ours;
+    bool transposed; /* true: their tensor has the axes [columns, rows] */
+    /* parts > 1: one of the tensors has `parts` times as many rows as the other. The smaller one,
+     * whether theirs or ours, is the part with the index `part` of it; other rows of the map name
+     * the other parts. 0 or 1: both have equally many rows. */
     size_t part, parts;
 } attn_parameter_name;
 
 /* Copies `count` tensors into the set by name. tensors[i] has the name names[i] and any
  * floating-point type. `map` NULL: the names are those of the set. Each tensor must have a name of
- * the map, and all parameters must be filled once. On an error the set does not change. Errors,
- * with the name in err->where: ATTN_EARG (a name is missing, unknown or repeated), ATTN_ESHAPE,
- * ATTN_EDTYPE, ATTN_ENONFINITE, ATTN_ENOMEM. */
+ * the map, and every element of the parameters must be filled exactly once. On an error the set
+ * does not change. Errors, with the name in err->where: ATTN_EARG (a name is missing, unknown or
+ * repeated), ATTN_ESHAPE, ATTN_EDTYPE, ATTN_ENONFINITE, ATTN_ENOMEM. */
 attn_status attn_parameters_load(attn_parameters *set, size_t count, const char *const *names,
                                  const attn_tensor *tensors, const attn_parameter_name *map,
                                  attn_error *err);

@@ -29,7 +29,7 @@ typedef atomic_int attn_flag;
 
 typedef struct attn_pool attn_pool;
 
-/* Is told how far a computation is. A caller whose work consists of several computations sets
+/* Receives how far a computation is. A caller whose work consists of several computations sets
  * `from` and `to` before each of them: 0 and 0.5 for the first half of the work. */
 typedef struct attn_progress {
     /* `done`, between `from` and `to`, is the finished share of the work. Any thread of the pool
@@ -43,15 +43,16 @@ typedef struct attn_progress {
 typedef struct attn_control {
     int64_t deadline_ns;     /* time limit on CLOCK_MONOTONIC, nanoseconds; 0: none */
     const attn_flag *cancel; /* the computation stops when this becomes non-zero; NULL: never */
-    /* Told by attn_attention_run, attn_run_image_new, attn_measure_heads,
-     * attn_head_distances_measure and attn_heatmap_build; NULL: nobody is. */
+    /* Receives the progress of attn_attention_run, attn_run_image_new, attn_measure_heads,
+     * attn_head_distances_measure and attn_heatmap_build. NULL: nobody does. */
     attn_progress *progress;
 } attn_control;
 
 /* Returns ATTN_ECANCELED or ATTN_EDEADLINE if the computation has to stop, else ATTN_OK. `control`
  * may be NULL: never stop. */
 attn_status attn_control_check(const attn_control *control, attn_error *err);
-/* Tells the progress of `control` (both may be NULL) that `done` of `all` parts are finished. */
+/* Tells control->progress that `done` of `all` parts are finished. `control` and its progress may
+ * be NULL. */
 void attn_control_tell(const attn_control *control, size_t done, size_t all);
 int64_t attn_now_ns(void); /* CLOCK_MONOTONIC in nanoseconds */
 

@@ -33,7 +33,7 @@ attn_status attn_sinusoidal(double *table, size_t length, size_t width, attn_enc
 attn_status attn_learned(double *table, size_t length, size_t width, double std, uint64_t seed,
                          const attn_control *control, attn_error *err);
 /* Fills a table [H, queries, keys] with the biases that ALiBi, T5 or relative positions add to
- * scores. Query 0 has the key position `offset`. The arena is used for the biases by head and
+ * scores. Query 0 has the key position `offset`. The arena holds the biases for each head and
  * bucket or distance. ATTN_EARG: a kind without biases. Other errors are those of
  * attn_attention_new. */
 attn_status attn_position_table(const attn_position *position, size_t H, size_t queries,

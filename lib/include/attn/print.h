@@ -14,9 +14,10 @@ extern "C" {
 /* How a tensor is printed; bits of `print`. */
 enum {
     /* Small numbers are printed with decimals, so 8.4e-26 becomes 0. Without this bit, they make
-     * the notation of all numbers scientific. As suppress=True of numpy.array_str. */
+     * the notation of all numbers scientific. suppress=True of numpy.array_str does the same. */
     ATTN_PRINT_SUPPRESS = 1,
-    ATTN_PRINT_FULL = 2, /* more than 1000 elements are all printed, not only the ends of axes */
+    /* all elements are printed, even if there are more than 1000; else only the ends of axes */
+    ATTN_PRINT_FULL = 2,
 };
 /* Appends a tensor as numpy.array_str prints it with its default options (precision 8, threshold
  * 1000, line width 75), apart from the bits of `print`:

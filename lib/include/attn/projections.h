@@ -24,10 +24,12 @@ typedef struct attn_projections {
     attn_tensor w_v, b_v;           /* [Hkv * Ev, Dv], [Hkv * Ev] */
     attn_tensor w_o, b_o;           /* [Do, Hq * Ev], [Do] */
     size_t num_heads, num_kv_heads; /* num_heads >= 1; num_kv_heads 0: num_heads */
-    /* true: adds what ATTN_POSITION_SINUSOIDAL adds, beside another kind of position (forms.h) */
+    /* true: the inputs get sinusoidal positions (forms.h) before they are projected, in addition to
+     * another kind of positions */
     bool add_positions;
-    uint64_t seed; /* of attn_projections_draw */
-    /* true: a projected number beyond its type becomes infinity; false: it is an error */
+    uint64_t seed; /* seed with which attn_projections_draw draws */
+    /* true: a projected number beyond the range of its type becomes infinity; false: it is an
+     * error */
     bool allow_nonfinite;
 } attn_projections;
 
@@ -74,8 +76,8 @@ attn_status attn_projections_apply(const attn_inputs *in, const attn_projections
                                    attn_inputs *out, attn_error *err);
 
 /* Computes *out = output W_o^T + b_o into the arena. `output` [.., L, Hq * Ev] is the output of the
- * operation. Without W_o, *out is *output. ATTN_ENONFINITE: a number is beyond its type. Other
- * errors as attn_projections_apply. */
+ * operation. Without W_o, *out is *output. ATTN_ENONFINITE: a number is beyond the range of its
+ * type. Other errors as attn_projections_apply. */
 attn_status attn_projections_output(const attn_tensor *output, const attn_projections *p,
                                     attn_pool *pool, const attn_control *control, attn_arena *arena,
                                     attn_tensor *out, attn_error *err);

@@ -32,8 +32,10 @@ extern "C" {
 typedef struct attn_run attn_run;
 typedef struct attn_run_site attn_run_site;
 
-/* Where a site stands in its model: SELF where no model is known; self-attention of an encoder or a
- * decoder; CROSS, a decoder's attention to an encoder's outputs. */
+/* Where a site stands in its model:
+ *   SELF              self-attention; no model is known
+ *   ENCODER, DECODER  self-attention of an encoder or of a decoder
+ *   CROSS             attention of a decoder to an encoder's outputs */
 #define ATTN_RUN_KIND_LIST(ITEM)                                                                   \
     ITEM(SELF, "self") ITEM(ENCODER, "encoder") ITEM(DECODER, "decoder") ITEM(CROSS, "cross")
 #define ATTN_RUN_KIND_NUMBER(name, text) ATTN_RUN_##name,
@@ -47,22 +49,23 @@ const char *attn_run_kind_name(attn_run_kind kind); /* NULL: no such kind */
 typedef struct attn_run_site_info {
     const char *name; /* UTF-8, unique in the run */
     attn_run_kind kind;
-    /* UTF-8, which stack of layers it is in, if the model has several of this kind: one for texts
-     * and one for images; or NULL */
+    /* UTF-8 name of the stack of layers that the site belongs to, if the model has several stacks
+     * of this kind, such as one for texts and one for images; else NULL */
     const char *stack;
-    size_t layer; /* among the sites of its kind and stack, from 0 */
-    size_t call;  /* which call of the layer it is, from 0 */
-    /* numbers of the tokens in their texts that query 0 and key 0 are */
+    size_t layer; /* number of the layer among the sites of its kind and stack, from 0 */
+    size_t call;  /* number of the call of this layer, from 0 */
+    /* index of the token, in its text, that query 0 is, and that key 0 is */
     size_t query_start, key_start;
-    /* Numbers of the texts of queries and keys: one for all batch entries, or one for each; or
-     * NULL. */
+    /* Indices of the texts of the queries and of the keys in the run: one for all batch entries, or
+     * one for each. NULL: no texts. */
     const size_t *query_texts, *key_texts;
     size_t query_text_count, key_text_count;
-    /* [B] how many queries and keys of each batch entry are real; the others are padding, which
-     * no measure counts; or NULL */
+    /* [B] how many of the queries and of the keys of each batch entry are real; the others are
+     * padding, which no measure counts. NULL: not stated. */
     const int64_t *query_lengths, *key_lengths;
-    /* [axis_count] names of the axes of the weights in front of L and S. NULL where a site is to be
-     * stored: every axis is "batch", and the last one "head" if the weights have heads. */
+    /* [axis_count] names of the axes of the weights in front of L and S. A caller that stores a
+     * site may leave it NULL: then every axis is "batch", but the last one "head" if the weights
+     * have heads. */
     const char *const *axes;
     size_t axis_count;
 } attn_run_site_info;
@@ -92,8 +95,8 @@ enum { ATTN_RUN_METADATA = 16 };
 /* A site of an image to be made. Its inputs are stored as they are after projections. */
 typedef struct attn_run_site_source {
     const attn_attention *op;
-    /* Statistics of op's run; NULL: those who look at rows compute them. With statistics the image
-     * holds the overview, too. */
+    /* Statistics of the run of `op`. NULL: they are computed when somebody looks at rows. Only with
+     * statistics does the image hold an overview. */
     const attn_stats *stats;
     attn_run_site_info info; /* name NULL: "sites.N" with the site's number */
 } attn_run_site_source;
@@ -146,18 +149,19 @@ attn_status attn_run_image_new(const attn_run_source *source, attn_pool *pool,
 #define ATTN_RUN_BYTES_MOST (16 << 20)
 
 typedef struct attn_run_limits {
-    size_t sites, text_bytes; /* 0: ATTN_RUN_SITES_MOST, ATTN_RUN_BYTES_MOST */
+    size_t sites;      /* most sites; 0: ATTN_RUN_SITES_MOST */
+    size_t text_bytes; /* most bytes of the text; 0: ATTN_RUN_BYTES_MOST */
 } attn_run_limits;
 
 enum { ATTN_RUN_FORMAT = 2 }; /* version of the format, the only one that is read and written */
 
 /* Opens an image of `size` bytes (lib/runs/FORMAT.md). The image must be aligned to ATTN_ALIGN and
- * must outlive the run. Names, shapes and numbers of all sites are checked; what the elements of
- * masks and tables are is checked when a site is opened. `limits` NULL: those. The run is in the
- * arena, and so is what sites need when they are opened later; nobody else may use the arena
- * meanwhile. Any number of threads may use a run at the same time. On an error err->where names a
- * member ("sites/3/scale") or a tensor. Errors: ATTN_EARG, ATTN_ESHAPE, ATTN_EDTYPE or ATTN_EVALUE
- * if the data is not a valid image; ATTN_ELIMIT; ATTN_ENOMEM. */
+ * must outlive the run. Names, shapes and numbers of all sites are checked; the elements of masks
+ * and tables are checked when their site is opened. `limits` NULL: the limits above. The run is in
+ * the arena, which it uses again when sites are opened, so nobody else may use the arena as long as
+ * the run lives. Any number of threads may use a run at the same time. On an error err->where names
+ * a member ("sites/3/scale") or a tensor. Errors: ATTN_EARG, ATTN_ESHAPE, ATTN_EDTYPE or
+ * ATTN_EVALUE if the data is not a valid image; ATTN_ELIMIT; ATTN_ENOMEM. */
 attn_status attn_run_open(const void *data, size_t size, const attn_run_limits *limits,
                           attn_arena *arena, attn_run **out, attn_error *err);
 /* Returns the texts of the run, [*count]. They live as long as the run. */
@@ -171,13 +175,13 @@ size_t attn_run_site_count(const attn_run *run);
 const attn_attention_dims *attn_run_site_shape(const attn_run *run, size_t index);
 /* Returns what is known of site `index`, below attn_run_site_count, without opening it. */
 const attn_run_site_info *attn_run_site_info_of(const attn_run *run, size_t index);
-/* Returns the length of the site's axis of layers, or 0 if it has none, and the number of batch
+/* Return the length of the site's axis of layers, or 0 if it has none, and the number of batch
  * entries of one layer. Entry b of layer l is the batch entry l * entries + b of the site, and the
  * layer has the number info->layer + l. */
 size_t attn_run_site_layers(const attn_run *run, size_t index);
 size_t attn_run_site_entries(const attn_run *run, size_t index);
-/* Opens site `index`: compiles its masks and transforms its queries and keys if the score form
- * wants it. A site is opened once; later calls return the same one. It lives as long as the run.
+/* Opens site `index`: compiles its masks, and transforms its queries and keys if the score form
+ * needs this. A site is opened once; later calls return the same one. It lives as long as the run.
  * Errors: those of attn_attention_new. */
 attn_status attn_run_site_open(const attn_run *run, size_t index, const attn_run_site **out,
                                attn_error *err);
@@ -190,37 +194,38 @@ size_t attn_run_site_index(const attn_run_site *site);
  * alone, and callers check what they use: visit the parts and give them to attn_checksums_check. */
 const attn_checksums *attn_run_checksums(const attn_run *run, const void **bytes);
 /* Calls visit for each part of the image that the weights and outputs of a head are computed from,
- * until it returns false; then returns false. `batch` and `head` SIZE_MAX: all. A part may lie
- * outside of the image: it is a copy of parts that are visited, too. */
+ * until it returns false; then returns false. `batch` and `head` SIZE_MAX: all. A part that lies
+ * outside of the image is a copy of parts that are visited, too. */
 bool attn_run_visit(const attn_run_site *site, size_t batch, size_t head,
                     bool (*visit)(void *ctx, const void *from, size_t bytes), void *ctx);
 
-/* Parts of an opened site, which live as long as the run. attn_run_source_of computes its weights.
- */
+/* Return parts of an opened site, which live as long as the run. */
 const attn_attention *attn_run_attention(const attn_run_site *site);
 const attn_attention_dims *attn_run_dims(const attn_run_site *site);
 const attn_inputs *attn_run_inputs(const attn_run_site *site);
-/* Warns about numbers of the masks of a capture that does not say what they mean
- * (attn_mask_lint_numbers). ATTN_ENOMEM. */
+/* If the site belongs to a capture (lib/runs/FORMAT.md) without mask_semantics, warns about the
+ * numbers that its masks add (attn_mask_lint_numbers). Other sites get no warnings. ATTN_ENOMEM. */
 attn_status attn_run_lint(const attn_run_site *site, attn_arena *arena, attn_warnings *out,
                           attn_error *err);
-/* Makes a source of the weights of the site, with its padding, for `lanes` threads. Keys are
- * padding from the key length of their entry on, and in a capture also where a mask with one value
- * for all heads and queries hides them. Queries are padding from the query length of their entry
- * on. A capture without query lengths has rows of padding in self-attention of one text: those of
- * the tokens whose keys are padding. ATTN_ENOMEM. */
+/* Makes a source of the weights of the site, with its padding, for `lanes` threads. Queries and
+ * keys are padding from the query length or key length of their batch entry on. In a capture, a key
+ * is also padding if a mask with one value for all heads and queries hides it; and if the capture
+ * has no query lengths, a query in self-attention of one text is padding if the key of its token
+ * is. ATTN_ENOMEM. */
 attn_status attn_run_source_of(const attn_run_site *site, size_t lanes, attn_arena *arena,
                                attn_weight_source *out, attn_error *err);
-/* The labels of a batch entry: [L] and [S], or NULL. */
+/* Return the labels of the queries [L] and of the keys [S] of a batch entry, or NULL. */
 const char *const *attn_run_query_labels(const attn_run_site *site, size_t batch);
 const char *const *attn_run_key_labels(const attn_run_site *site, size_t batch);
-/* Which of these labels are special tokens by their text: [L] and [S]; NULL: it does not say. */
+/* Return for each of these labels, [L] and [S], whether its text says that it is a special token
+ * (attn_run_text.special). NULL: the text does not say. */
 const uint8_t *attn_run_query_special(const attn_run_site *site, size_t batch);
 const uint8_t *attn_run_key_special(const attn_run_site *site, size_t batch);
 /* Returns the number of batch entries with labels of their own: 1 if all have the same labels, 0
  * if there are none. */
 size_t attn_run_label_entries(const attn_run_site *site);
-const char *attn_run_words(const attn_run_site *site); /* the run's mask in words, from the image */
+/* Returns the site's mask in words, as the image has it. */
+const char *attn_run_words(const attn_run_site *site);
 /* Returns the metadata text of a key; NULL: the run has no such key. */
 const char *attn_run_metadata(const attn_run *run, const char *key);
 /* Tells whether this process uses the kernel table that computed the run. If not (the image comes
@@ -241,11 +246,11 @@ typedef struct attn_run_layer {
     size_t number, first;
 } attn_run_layer;
 
-/* Layers by their numbers. Each has the same batch entries, queries and keys. */
+/* Layers, ordered by their numbers. All have the same batch entries, queries and keys. */
 typedef struct attn_run_layers {
     attn_run_layer *items; /* [count] */
     size_t count, batches, rows, cols;
-    size_t heads; /* of each layer; 0: not all have equally many */
+    size_t heads; /* heads of each layer; 0: layers have different numbers of heads */
     bool named;   /* the layers are those of an axis of layers or of several sites */
 } attn_run_layers;
 
@@ -267,9 +272,10 @@ attn_status attn_run_layers_source(const attn_run_layers *layers, size_t lanes, 
 attn_status attn_run_cells(const attn_run_site *site, const attn_range *ranges, size_t count,
                            attn_stage stage, attn_pool *pool, const attn_control *control,
                            attn_arena *arena, void *dst, attn_error *err);
-/* Does so with the mean over all heads of the weights; `head` of the ranges is not read. Sums are
- * in double, in the order of the heads; dropout is left out. Memory is that of attn_run_mean_work
- * for `slots` threads, and ATTN_RUN_MEAN_ROW bytes for each row at most. */
+/* Computes, in the same way, the mean of the weights over all heads; `head` of the ranges is not
+ * read. Sums are in double, in the order of the heads; dropout is left out. It takes at most
+ * attn_run_mean_work bytes for the threads of the pool, and ATTN_RUN_MEAN_ROW bytes for each
+ * row. */
 attn_status attn_run_mean(const attn_run_site *site, const attn_range *ranges, size_t count,
                           attn_pool *pool, const attn_control *control, attn_arena *arena,
                           void *dst, attn_error *err);
@@ -285,8 +291,8 @@ typedef struct attn_run_heads {
 /* A rollout through layers with as many queries as keys. */
 typedef struct attn_run_rollout {
     const attn_run_layers *layers;
-    size_t batch;         /* entry of each layer */
-    attn_run_heads heads; /* over which the mean is taken; each layer has them */
+    size_t batch;         /* batch entry, the same in each layer */
+    attn_run_heads heads; /* heads over which the mean is taken; every layer must have them */
     double residual;      /* r, from 0 to 1 */
 } attn_run_rollout;
 
@@ -301,19 +307,20 @@ typedef struct attn_run_rollout {
 attn_status attn_run_rollout_rows(const attn_run_rollout *rollout, const size_t *rows, size_t count,
                                   attn_pool *pool, const attn_control *control, attn_arena *arena,
                                   double *out, attn_error *err);
-/* Computes its cost on `slots` threads from the masks: cells are at most those from the first to
- * the last row of a layer that is reached. ATTN_ELIMIT. */
+/* Computes the cost of attn_run_rollout_rows on `slots` threads from the masks. Of each layer it
+ * counts all cells from the first to the last row that the wanted rows depend on, though rows
+ * between them may not be needed. ATTN_ELIMIT: a size overflows. */
 attn_status attn_run_rollout_cost(const attn_run_rollout *rollout, const size_t *rows, size_t count,
                                   size_t slots, attn_cost *out, attn_error *err);
 
-/* Most tokens that attention flow goes through: those that its rows reach, with all between them.
- */
+/* Most tokens that attention flow can go through, counted from the first to the last that its rows
+ * reach. */
 #define ATTN_RUN_FLOW_TOKENS 512
 /* Computes rows of the attention flow of the same layers (Abnar and Zuidema 2020, section 3.2), out
- * [count, S]. An edge leads from token i above a layer to token j below it, and its capacity is the
- * number of N((1 - r) mean_h A_l + r I) there; the number of row i and column j is the maximum flow
- * from token i on top to token j at the bottom. It is at least the rollout, and equal to it for one
- * layer. It is NaN where a row of capacities between the tokens has NaN.
+ * [count, S]. An edge leads from token i above a layer to token j below it, and its capacity is
+ * element (i, j) of N((1 - r) mean_h A_l + r I). Row i of the flow has in column j the maximum flow
+ * from token i on top to token j at the bottom. This flow is at least the rollout, and equal to it
+ * for one layer. It is NaN where a row of capacities between the tokens has NaN.
  *
  * Flows are in double. What is left of a capacity counts as nothing from 1e-12 down, so a flow is
  * too small by at most 1e-12 for each edge of the cut that bounds it. Each flow is computed by
@@ -323,43 +330,46 @@ attn_status attn_run_rollout_cost(const attn_run_rollout *rollout, const size_t 
 attn_status attn_run_flow_rows(const attn_run_rollout *rollout, const size_t *rows, size_t count,
                                attn_pool *pool, const attn_control *control, attn_arena *arena,
                                double *out, attn_error *err);
-/* Computes its cost on `slots` threads from the masks; operations are what flows usually take.
- * ATTN_ELIMIT as there. */
+/* Computes the cost of attn_run_flow_rows on `slots` threads from the masks. The operations are
+ * those that flows usually take. Errors: ATTN_ELIMIT as there. */
 attn_status attn_run_flow_cost(const attn_run_rollout *rollout, const size_t *rows, size_t count,
                                size_t slots, attn_cost *out, attn_error *err);
 
 /* --- tiles --- */
 
-/* What each weight is multiplied with or divided by. ROW_MAX: divided by the largest weight of its
- * row, so that the largest becomes 1. UNIFORM: multiplied with the number of keys that its row
- * sees, so that 1 is uniform attention. */
+/* How weights are normalised. AS_IS: not at all. ROW_MAX: each weight is divided by the largest
+ * weight of its row, which becomes 1. UNIFORM: each weight is multiplied by the number of keys that
+ * its row sees, so that 1 is uniform attention. */
 typedef enum attn_run_normalize {
     ATTN_RUN_AS_IS = 0,
     ATTN_RUN_ROW_MAX,
     ATTN_RUN_UNIFORM
 } attn_run_normalize;
 
-/* What tiles show; all zero: the weights. Each number is computed in double from normalised
- * weights, of which hidden ones are 0, and rounded to float32 once, before it is pooled to cells.
- * It is visible if one of these weights is. */
+/* What tiles show; all zero: the weights. Each number is computed in double from one or more
+ * normalised weights, of which hidden ones are 0, and rounded to float32 once, before numbers are
+ * pooled to cells. A number is visible if one of its weights is. */
 typedef struct attn_run_view {
     attn_run_normalize normalize;
-    bool mean_heads; /* the mean over all heads of the site; then no head is read */
-    /* Differences from the weights of this site, of the same batch entry and head. It has the same
-     * B, Hq, L and S. The maximum of a cell is then the difference of largest magnitude (of equal
-     * ones the positive), with its sign. NULL: no differences. */
+    /* true: the mean over all heads of the site; then attn_run_place.head is not read */
+    bool mean_heads;
+    /* Not NULL: the numbers are differences from the weights of this site, which has the same B,
+     * Hq, L and S, in the same batch entry and head. The maximum of a cell is then the difference
+     * of largest magnitude (of equal ones the positive), with its sign. */
     const attn_run_site *against;
 } attn_run_view;
 
-/* All cells of one head of a view from a level on (attn_run_map_new). */
+/* All cells of one head in one view, for the levels from attn_run_map_level on. */
 typedef struct attn_run_map attn_run_map;
 
-/* A tile: batch entry, head, level, and row and column in the grid of tiles, all from 0; what it
- * shows; and a complete map of this head and view, from which it is copied if the map has its
- * level, or NULL. */
+/* Which tile, and what it shows. */
 typedef struct attn_run_place {
-    size_t batch, head, level, y, x;
+    size_t batch, head;
+    size_t level;
+    size_t y, x; /* row and column in the grid of tiles of this level, from 0 */
     attn_run_view view;
+    /* a complete map of this head and view; the tile is copied from it if the map has its level.
+     * NULL: no map */
     const attn_run_map *map;
 } attn_run_place;
 
@@ -383,11 +393,11 @@ attn_status attn_run_tile_cost(const attn_run_site *site, const attn_run_place *
  * all visible weights are NaN has NaN. Sums are in double; weights of float64 runs are rounded to
  * float32. */
 typedef struct attn_run_tile {
-    size_t shape[2];   /* rows and columns of cells */
-    float *max, *mean; /* [shape[0], shape[1]] each, in this order; equal at level 0 */
-    bool hidden;       /* true: no cell has a visible weight */
-    /* smallest and largest finite max; the same of mean; 0, 0 if there is none */
-    float range[2], mean_range[2];
+    size_t shape[2];     /* rows and columns of cells */
+    float *max, *mean;   /* [shape[0], shape[1]] each, in this order; equal at level 0 */
+    bool hidden;         /* true: no cell has a visible weight */
+    float range[2];      /* smallest and largest finite max; 0, 0: there is none */
+    float mean_range[2]; /* smallest and largest finite mean; 0, 0: there is none */
 } attn_run_tile;
 /* Makes a tile. Errors: ATTN_EARG (there is no such tile), ATTN_ESHAPE at "against", ATTN_ENOMEM,
  * ATTN_ECANCELED, ATTN_EDEADLINE. */
@@ -407,47 +417,50 @@ const float *attn_run_ranges(const attn_run_site *site);
  * none. */
 size_t attn_run_map_level(const attn_run_site *site);
 /* Computes the cost of attn_run_map_fill of a new map on `slots` threads. result_bytes are those of
- * the map. The errors of attn_run_tile_cost, but level, y and x are not read. */
+ * the map. Errors as attn_run_tile_cost, but level, y and x of `at` are not read. */
 attn_status attn_run_map_cost(const attn_run_site *site, const attn_run_place *at, size_t slots,
                               attn_cost *out, attn_error *err);
 /* Makes a map without cells, which points to nothing outside of the arena. ATTN_EARG at "level":
  * the site has no maps; ATTN_ENOMEM. */
 attn_status attn_run_map_new(const attn_run_site *site, attn_arena *arena, attn_run_map **out,
                              attn_error *err);
-/* Returns which part of a map's work is still to do, from 1 to 0. */
+/* Returns the share of a map's work that is still to do: 1 for a new map, 0 for a complete one. */
 double attn_run_map_missing(const attn_run_map *map);
 /* Computes the cells that the map lacks, for which it reads all weights of the head. `at` names the
  * head and the view. If the call is stopped, the map keeps what is done, and another call goes on
- * from there. Nobody may read the map meanwhile. The errors of attn_run_tile_make. */
+ * from there. Nobody may read the map meanwhile. Errors as attn_run_tile_make. */
 attn_status attn_run_map_fill(attn_run_map *map, const attn_run_site *site,
                               const attn_run_place *at, attn_pool *pool,
                               const attn_control *control, attn_arena *arena, attn_error *err);
 
 /* --- thumbnails --- */
 
-/* The cells of the first level that has at most so many rows and columns of them. Cells are as
- * those of a tile; levels beyond the topmost tile are cells of 2^level x 2^level weights, too. */
+/* A small picture of one head: all cells of the lowest level that has at most a given number of
+ * rows and of columns of cells. The cells are as those of a tile. The level may lie above the
+ * topmost tile; its cells cover 2^level x 2^level weights, too. */
 typedef struct attn_run_thumbnail {
     size_t level, shape[2];
-    float *max, *mean; /* [shape[0], shape[1]] each, in the arena */
-    float range[2], mean_range[2];
+    float *max, *mean;             /* [shape[0], shape[1]] each, in the arena */
+    float range[2], mean_range[2]; /* as in attn_run_tile */
 } attn_run_thumbnail;
 
-/* The visible weights of the cells of a site, which heads with equal masks share. */
+/* The number of visible weights in each cell of a site's topmost tile. Heads with equal masks share
+ * it. */
 typedef struct attn_run_counts attn_run_counts;
-/* Makes room for them in the arena. NULL: out of memory. */
+/* Makes room for the counts in the arena. NULL: out of memory. */
 attn_run_counts *attn_run_counts_new(const attn_run_site *site, attn_arena *arena);
 
-/* Makes the thumbnail of the batch entry, the head and the map of a place, of which nothing else is
- * read. Cells that the overview, or the map, lacks are computed on `threads`. `counts`,
- * of the site, are those for which the means of cells are weighed; NULL: means are not wanted, and
- * may be wrong. NaN weights are left out of maxima and means, but means of parts that have some
- * count them. One thread at a time may use `counts`. Errors as of attn_run_tile_make. */
+/* Makes the thumbnail, of at most `cells` rows and columns, of at->batch and at->head; of the other
+ * members only at->map is read. Cells that the overview or the map lacks are computed on `threads`.
+ * `counts` of the site give the means of pooled cells their weights; NULL: means are not wanted,
+ * and may be wrong. NaN weights are left out of maxima and means, but the counts include them. One
+ * thread at a time may use `counts`. Errors as attn_run_tile_make. */
 attn_status attn_run_thumbnail_make(const attn_run_site *site, const attn_run_place *at,
                                     size_t cells, attn_run_counts *counts, attn_pool *threads,
                                     const attn_control *control, attn_arena *arena,
                                     attn_run_thumbnail *out, attn_error *err);
-/* Computes the most that one of them costs, with its counts. ATTN_ELIMIT. */
+/* Computes the most that attn_run_thumbnail_make costs on `slots` threads, its counts included.
+ * ATTN_ELIMIT: a size overflows. */
 attn_status attn_run_thumbnail_cost(const attn_run_site *site, size_t slots, attn_cost *out,
                                     attn_error *err);
 
@@ -455,12 +468,11 @@ attn_status attn_run_thumbnail_cost(const attn_run_site *site, size_t slots, att
 
 /* Finds for each key the at most k rows with the largest weights on it. The rows are those of the
  * `count` ranges, which are of one head and have the same keys, col … col + cols - 1; rows of
- * padding are left out. The edges are
- * in the arena, ordered by key, then by falling weight, then by row. Only visible cells count, and
- * NaN weights are left out. Weights of float64 runs are rounded to float32. Memory is that of cols
- * * k edges; no part of the matrix is stored. Errors: ATTN_EARG (a range is outside of the matrix),
- * ATTN_ELIMIT at "top_k" (more than 1,048,576 edges), ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE.
- */
+ * padding are left out. The edges are in the arena, ordered by key, then by falling weight, then by
+ * row. Only visible cells count, and NaN weights are left out. Weights of float64 runs are rounded
+ * to float32. It takes memory for cols * k edges, but for no part of the matrix. Errors: ATTN_EARG
+ * (a range is outside of the matrix), ATTN_ELIMIT at "top_k" (more than 1,048,576 edges),
+ * ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. */
 attn_status attn_run_columns(const attn_run_site *site, const attn_range *ranges, size_t count,
                              size_t k, attn_pool *pool, const attn_control *control,
                              attn_arena *arena, attn_edge **edges, size_t *edge_count,
@@ -471,7 +483,7 @@ attn_status attn_run_columns_cost(const attn_run_site *site, const attn_range *r
 
 /* --- one weight explained --- */
 
-/* Most masks of an operation, so most masks that can hide a cell. */
+/* Most masks that can hide a cell. */
 enum { ATTN_RUN_REASONS = ATTN_MASK_LAYERS };
 
 /* One weight and the steps of its computation. `query` to `products` are [width] arrays in the
@@ -487,15 +499,15 @@ typedef struct attn_run_cell {
     double mask_bias;     /* sum of the additive masks at this cell */
     double position_bias; /* bias of ALiBi, T5 or relative positions */
     int64_t distance;     /* key index minus the position of the query */
-    /* filled: a mask hides the key, but the run replaces its score by a finite number instead of
-     * hiding it. Such a cell counts as visible. */
+    /* true: a mask hides the key, but the run gives it a finite score instead. Such a cell counts
+     * as visible. */
     bool visible, filled;
     double biased; /* the input of softmax; -infinity if hidden */
     /* [hidden_count] names of the masks that hide the cell */
     const char *hidden_by[ATTN_RUN_REASONS];
     size_t hidden_count;
-    /* largest visible score (or sink) of the row; logsumexp of the row */
-    double row_max, logsumexp;
+    double row_max;   /* largest visible score (or sink) of the row */
+    double logsumexp; /* logsumexp of the row */
     double weight;
     /* Rank of the weight among the `of` visible keys of its row. 1 is the largest; of equal weights
      * the lower key comes first; 0: the cell is hidden. */

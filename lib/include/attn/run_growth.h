@@ -30,10 +30,10 @@ typedef struct attn_run_token {
  * keys. Score matrices, tables and texts are not counted. ATTN_ELIMIT: the size overflows. */
 attn_status attn_run_growth_bytes(const attn_attention_dims *dims, size_t *out, attn_error *err);
 /* Makes a growing run without rows for at most `most` steps. `first` has the operations of the
- * first step; all of them, their operands, texts and metadata are copied into the arena, except
- * names of masks and axes, which must be static. The last `growing` texts grow with each step, one
- * for each batch entry; row i of a site is named by token query_start + i. Statistics and starts of
- * later rows are not read. Errors:
+ * first step. They, their operands, texts and metadata are copied into the arena, except names of
+ * masks and axes, which must be static. The last `growing` texts grow with each step, one for each
+ * batch entry; the label of row i of a site is token query_start + i. The statistics of `first` are
+ * not read. Errors:
  *
  *   ATTN_EARG    an operation is not of the kind that attention layers run: layout BLD, float32,
  *                rank 3, no cache; at "sites/N"
@@ -48,16 +48,16 @@ attn_status attn_run_growth_add(attn_run_growth *g, const attn_attention *const 
                                 const attn_run_token *tokens, attn_error *err);
 /* Returns the number of steps so far. Any thread may call it. */
 size_t attn_run_growth_rows(const attn_run_growth *g);
-/* Makes a run over the steps so far, at least one, and sets *rows to their number. The run is in
- * `arena` as that of attn_run_open, and must not outlive the growing run. Its statistics are
- * computed when rows are looked at. Any thread may call it. Errors: ATTN_EARG (there is no step
- * yet), ATTN_ENOMEM. */
+/* Makes a run over the steps so far (there must be one) and sets *rows to their number. The run
+ * uses `arena` as that of attn_run_open does, and must not outlive the growing run. Its statistics
+ * are computed when somebody looks at rows. Any thread may call it. Errors: ATTN_EARG (there is no
+ * step yet), ATTN_ENOMEM. */
 attn_status attn_run_growth_look(const attn_run_growth *g, attn_arena *arena, attn_run **run,
                                  size_t *rows, attn_error *err);
-/* Makes the image of all steps, with the statistics of each row. `lengths` [B] are the rows of each
- * batch entry that are real; NULL: all. `metadata` stands in place of that of `first`. The image
- * refers to the growing run. Only for the thread that adds steps. Errors as attn_run_image_new, and
- * those of attn_attention_run. */
+/* Makes the image of all steps, with the statistics of each row. lengths[b] rows of batch entry b
+ * are real; NULL: all rows are. `metadata` replaces that of `first`. The image refers to the
+ * growing run. Only for the thread that adds steps. Errors as attn_run_image_new, and those of
+ * attn_attention_run. */
 attn_status attn_run_growth_image(const attn_run_growth *g, const int64_t *lengths,
                                   const attn_metadata *metadata, size_t metadata_count,
                                   attn_pool *pool, const attn_control *control, attn_arena *arena,

@@ -58,7 +58,8 @@ char *attn_shape_text(const size_t *dims, int rank, char *buf, size_t size);
 /* Returns "rank 3" for errors about the number of axes, and "an empty list" for the shape [0],
  * which is what [] in a request becomes. */
 const char *attn_rank_text(const attn_tensor *t);
-/* Writes what an error found in place of an expected shape: the shape, or "an empty list". */
+/* Writes the shape of t, for errors, as attn_shape_text does, but "an empty list" for the shape
+ * [0]. */
 char *attn_found_text(const attn_tensor *t, char *buf, size_t size);
 
 /* Convert n elements of `src` to float or double. The elements are `stride` elements apart. Values

@@ -13,8 +13,9 @@ extern "C" {
  * set and later additions do nothing. */
 typedef struct attn_text {
     attn_arena *arena;
-    char *data;        /* NUL-terminated after the first addition */
-    size_t size, room; /* bytes used, without the NUL; bytes available */
+    char *data;  /* NUL-terminated after the first addition */
+    size_t size; /* bytes used, without the NUL */
+    size_t room; /* bytes available */
     bool failed;
 } attn_text;
 

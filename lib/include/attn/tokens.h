@@ -67,7 +67,7 @@ extern const char *const attn_special_names[ATTN_SPECIALS]; /* "pad", "begin", "
 
 /* A token of a text. */
 typedef struct attn_token {
-    const char *text;  /* as the tokenizer names it, NUL-terminated */
+    const char *text;  /* the tokenizer's text for it, NUL-terminated */
     size_t size;       /* bytes of `text`, without the NUL */
     size_t begin, end; /* byte range [begin, end) in the original text */
     int32_t id;
@@ -75,9 +75,10 @@ typedef struct attn_token {
 
 /* ---- making ---- */
 
-/* Make a tokenizer that only has special tokens and is to learn words (attn_tokenizer_count), or
- * one of numbers with `size` ids, special ones included. NULL: out of memory, or there is no such
- * language. Only one thread at a time may use a tokenizer that learns. */
+/* attn_tokenizer_new makes a tokenizer that only has special tokens and is to learn words
+ * (attn_tokenizer_count). Only one thread at a time may use a tokenizer that learns.
+ * attn_tokenizer_numbers makes one of numbers, with `size` ids, special ones included. NULL: out of
+ * memory, or there is no such language. */
 attn_tokenizer *attn_tokenizer_new(attn_language language);
 attn_tokenizer *attn_tokenizer_numbers(size_t size, attn_language language);
 /* Makes a tokenizer of the given words, whose ids follow the special ones in this order. Errors:
@@ -99,24 +100,25 @@ attn_status attn_tokenizer_count_text(attn_tokenizer *t, const char *text, size_
  * bytes. At most `most` words get ids (0: no limit), and the others are dropped.
  *
  * attn_tokenizer_settle_subwords makes one of sub-words: learns at most `merges` merges from the
- * counted units. Each merge joins the pair of symbols that is then the most frequent; among equals
- * that with the lowest ids. It ends early when no pair occurs twice. Ids: special tokens, "</w>",
- * "<join>", 256 bytes, characters, then the symbols that merges make. */
+ * counted units. Each merge joins the pair of symbols that is the most frequent at that time; among
+ * equally frequent pairs that with the lowest ids. It ends early when no pair occurs twice. Ids:
+ * special tokens, "</w>", "<join>", 256 bytes, characters, then the symbols that merges make. */
 attn_status attn_tokenizer_settle(attn_tokenizer *t, size_t minimum, size_t most, attn_error *err);
 attn_status attn_tokenizer_settle_subwords(attn_tokenizer *t, size_t merges, attn_error *err);
 
 /* ---- as text ---- */
 
-/* Writes all tokens in the order of their ids, each followed by a line break, and of sub-words the
- * merges, one "left right" in a line (else *merges is NULL). Both are NUL-terminated and in the
- * arena. ATTN_EARG: a tokenizer of numbers has no texts. ATTN_ENOMEM. */
+/* Writes all tokens in the order of their ids, each followed by a line break. For sub-words it also
+ * writes the merges, each as a line "left right"; else *merges is NULL. Both are NUL-terminated and
+ * in the arena. ATTN_EARG: a tokenizer of numbers has no texts. ATTN_ENOMEM. */
 attn_status attn_tokenizer_write(const attn_tokenizer *t, attn_arena *arena, const char **tokens,
                                  const char **merges, attn_error *err);
-/* attn_tokenizer_read makes a tokenizer of words from `size` bytes of such tokens. The caller frees
- * it. attn_tokenizer_read_merges makes a tokenizer of words one of sub-words, with `size` bytes of
- * such merges; on an error the tokenizer stays as it was. Errors: ATTN_EVALUE (wrong special
- * tokens, a repeated token, a NUL or an empty line; a token that merges need is missing, or a line
- * is no merge; err->text names the line), ATTN_ENOMEM. */
+/* attn_tokenizer_read makes a tokenizer of words from tokens that were written in this way, `size`
+ * bytes. The caller frees it. attn_tokenizer_read_merges turns a tokenizer of words into one of
+ * sub-words, with merges of `size` bytes; on an error the tokenizer stays as it was. Errors:
+ * ATTN_EVALUE (tokens: wrong special tokens, a repeated token, a NUL or an empty line; merges: a
+ * token that they need is missing, or a line is no merge; err->text names the line),
+ * ATTN_ENOMEM. */
 attn_status attn_tokenizer_read(const char *tokens, size_t size, attn_language language,
                                 attn_tokenizer **out, attn_error *err);
 attn_status attn_tokenizer_read_merges(attn_tokenizer *t, const char *merges, size_t size,
@@ -137,16 +139,16 @@ int32_t attn_tokenizer_id(const attn_tokenizer *t, const char *token, size_t n);
 const char *attn_tokenizer_token(const attn_tokenizer *t, int32_t id);
 
 /* Divides `size` bytes of UTF-8 into tokens; *tokens [*count] are in the arena. The byte range of
- * "<join>" and "</w>" is empty. The first byte of a character has the range of the character, its
- * other bytes have empty ones behind it. Errors: ATTN_EVALUE at "text" (not UTF-8), ATTN_EARG (a
- * tokenizer of numbers), ATTN_ENOMEM. */
+ * "<join>" and "</w>" is empty. If a character becomes bytes, the first byte has the range of the
+ * character, and the others have empty ranges behind it. Errors: ATTN_EVALUE at "text" (not UTF-8),
+ * ATTN_EARG (a tokenizer of numbers), ATTN_ENOMEM. */
 attn_status attn_tokenizer_encode(const attn_tokenizer *t, const char *text, size_t size,
                                   attn_arena *arena, attn_token **tokens, size_t *count,
                                   attn_error *err);
-/* Joins ids to a text in the arena. Special ids of sub-words are left out. Bytes that are not UTF-8
- * become U+FFFD; with `open` those at the end that may begin a character are left out, so the text
- * of more ids begins with this text. NULL: memory ran out, an id does not exist, or the ids are
- * numbers. */
+/* Joins ids to a text in the arena. A tokenizer of sub-words leaves special ids out. Bytes that are
+ * not UTF-8 become U+FFFD. With `open`, bytes at the end that may begin a character are left out,
+ * so that the text of these ids and more begins with this text. NULL: memory ran out, an id does
+ * not exist, or the ids are numbers. */
 const char *attn_tokenizer_decode(const attn_tokenizer *t, const int32_t *ids, size_t count,
                                   bool open, attn_arena *arena);
 
