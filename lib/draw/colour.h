@@ -9,10 +9,15 @@ typedef struct attn_rgb {
     uint8_t r, g, b;
 } attn_rgb;
 
-/* The colours of a theme that do not depend on data: background, text, axes, hatching and NaN
- * cells. */
+/* The colours of a theme that do not depend on data. */
 typedef struct attn_draw_palette {
-    attn_rgb ground, text, muted, rule, frame, hatch_ground, hatch, nan;
+    attn_rgb ground;              /* background */
+    attn_rgb text;                /* title, labels and names */
+    attn_rgb muted;               /* less important text: ticks of numbers, legends */
+    attn_rgb rule;                /* grid lines */
+    attn_rgb frame;               /* frames and tick lines */
+    attn_rgb hatch_ground, hatch; /* background and lines of the hatching of hidden cells */
+    attn_rgb nan;                 /* NaN cells */
 } attn_draw_palette;
 
 /* Returns the colours of the theme; they are static. */
@@ -27,9 +32,9 @@ typedef struct attn_draw_scale {
     attn_theme theme;
 } attn_draw_scale;
 
-/* Returns the position t in [0, 1] of a value on the colour map, after sqrt or log. If the map is
- * RdBu and low < 0 < high, the value 0 is at t = 1/2, and sqrt and log are applied to the distance
- * from 0 on each side. */
+/* Returns the position t in [0, 1] of a value on the colour map, with the scale's transform
+ * applied. If the map is RdBu and low < 0 < high, the value 0 is at t = 1/2, and the transform is
+ * applied to the distance from 0 on each side. */
 double attn_draw_place(const attn_draw_scale *scale, double value);
 /* Returns the value at t, the inverse of attn_draw_place. */
 double attn_draw_value(const attn_draw_scale *scale, double t);

@@ -19,7 +19,8 @@
 struct attn_emoji_line {
     attn_emoji_line *next;
     double move_x, move_y, turn, x, y, size;
-    /* alignment at x: 0 start, 1 middle, 2 end. So many half widths of the line lie left of x. */
+    /* How many half widths of the line lie left of x: 0 for text-anchor start, 1 for middle, 2 for
+     * end. */
     int anchor;
     bool bold;
     unsigned fill[3];

@@ -10,11 +10,11 @@
 #include "base/try.h"
 #include "draw/figure_parts.h"
 
-#define SINGLE_W  640.0 /* largest width and height of a single panel, pixels */
-#define SINGLE_H  560.0
+#define SINGLE_W  640.0 /* largest width of a single panel, pixels */
+#define SINGLE_H  560.0 /* largest height of a single panel, pixels */
 #define CELL_MOST 56.0
-/* Least height and width of a panel, pixels. In a panel of few cells the cells grow until it has
- * this size. */
+/* Least height and width of a panel, pixels. Where a panel has few cells, they grow until the panel
+ * has this size. */
 #define PLOT_LEAST 100.0
 #define PLOT_MOST  2048.0
 /* cells of at least this many pixels have a gap of one pixel between them */
@@ -165,7 +165,7 @@ static attn_status place_content(attn_heat_plan *plan, attn_error *err) {
     return ATTN_OK;
 }
 
-/* Breaks the title, and widens the page to its lines. */
+/* Breaks the title into lines, and widens the page so that these fit. */
 static attn_status place_title(attn_heat_plan *plan, attn_error *err) {
     attn_page *page = &plan->page;
     const double given = page->options->width, needed = fmax(plan->content_w, NARROWEST);
@@ -195,9 +195,9 @@ static attn_status lay_out(attn_heat_plan *plan, attn_error *err) {
 
 /* --- a figure of a given size --- */
 
-/* Sets the size of the cells so that panels take at most `room_w` x `room_h` pixels, whole ones. A
- * side that is not given (room 0) follows from the other one, or stays as it is if cells are
- * stretched. */
+/* Sets the size of the cells so that a panel takes at most `room_w` x `room_h` pixels and its sides
+ * are whole numbers of pixels. If one of the two is 0, the length of that side is not given: it
+ * follows from the other side, or stays as it is if cells are stretched. */
 static void fill_room(attn_heat_plan *plan, double room_w, double room_h) {
     const double R = (double)plan->R, C = (double)plan->C;
     const bool stretched = plan->page.options->aspect == ATTN_ASPECT_STRETCHED;

@@ -18,10 +18,10 @@
 #define SAMPLE    26.0 /* length of the sample of a curve in the legend, pixels */
 #define TICK_ROOM 22.0 /* height of the tick labels below a plot, pixels */
 #define AXIS_NAME 24.0
-#define MARKED    48 /* curves of more points have no marks at their points */
+#define MARKED    48 /* curves with more points than this have no marks */
 /* with more than 3 points a pixel, only the extremes of each group of points are drawn */
 #define DENSE 3.0
-/* limit for the points of all curves, since painting more takes seconds */
+/* most points that are drawn of all curves together, since painting more takes seconds */
 #define DRAWN 20000.0
 /* points in a path; the time to paint a path can grow with the square of its points */
 #define PIECE 64
@@ -32,9 +32,8 @@
 #define LINE_WIDTH 1.8
 /* least width and height of a plot in a figure of a given size, pixels */
 #define SIZED_LEAST 40.0
-/* in a figure of a given size, least distance of two ticks along x and along y, pixels */
-#define TICK_W 50.0
-#define TICK_H 20.0
+#define TICK_W      50.0 /* least distance of two ticks along x, pixels */
+#define TICK_H      20.0 /* least distance of two ticks along y, pixels */
 
 typedef struct line_plan {
     attn_page page;
@@ -44,8 +43,8 @@ typedef struct line_plan {
     size_t x_count, y_count;
     /* [data->count] names of the curves as they are drawn; NULL: the curve has no legend */
     const char **names;
-    /* [data->count] true at i: curve i of each panel is drawn without dashes, because it is too long in
-     * one of the panels */
+    /* [data->count] true at i: the i-th curve of each panel is drawn without dashes, because in one
+     * of the panels it is too long */
     bool *whole;
     double legend_rows; /* lines of the longest legend of a panel */
 } line_plan;
@@ -150,7 +149,8 @@ static double y_room(const line_plan *plan) {
     return ceil(widest) + 10;
 }
 
-/* Chooses the size of a plot before the labels are known, for the number of ticks. */
+/* Guesses the size of a plot before the labels are known. The number of ticks is chosen for this
+ * size. */
 static void guess_plot(line_plan *plan) {
     attn_page *page = &plan->page;
     const attn_figure_options *o = page->options;

@@ -10,10 +10,9 @@ enum {
     ATTN_TITLE_LINES = 3, /* a title is broken into at most this many lines */
     ATTN_TICKS = 12       /* a number axis has at most this many ticks */
 };
-/* font sizes in pixels: ticks and labels; names of axes and titles of panels; the title */
-#define ATTN_TICK_SIZE 11.0
-#define ATTN_NAME_SIZE 12.0
-#define ATTN_HEAD_SIZE 16.0
+#define ATTN_TICK_SIZE 11.0 /* font size of ticks and labels, pixels */
+#define ATTN_NAME_SIZE 12.0 /* font size of names of axes and titles of panels, pixels */
+#define ATTN_HEAD_SIZE 16.0 /* font size of the title, pixels */
 #define ATTN_LINE      22.0 /* distance of two lines of the title, pixels */
 
 /* --- a page of panels --- */
@@ -22,17 +21,18 @@ enum {
 typedef struct attn_page {
     const attn_figure_options *options;
     attn_arena *arena;
-    size_t across, down;   /* panels in a row, rows of panels */
-    double plot_w, plot_h; /* of a panel */
-    /* upper left corner of the first panel; distances between corners of neighbouring panels */
-    double left, top, pitch_x, pitch_y;
-    double width, height;
-    const char *lines[ATTN_TITLE_LINES]; /* of the title */
+    size_t across;                       /* panels in a row */
+    size_t down;                         /* rows of panels */
+    double plot_w, plot_h;               /* size of a panel's plot */
+    double left, top;                    /* upper left corner of the first panel */
+    double pitch_x, pitch_y;             /* distances between corners of neighbouring panels */
+    double width, height;                /* size of the page */
+    const char *lines[ATTN_TITLE_LINES]; /* lines of the title */
     int line_count;
 } attn_page;
 
-/* Sets the panels in a row and the rows for `count` panels. A row has at most `across` panels, or
- * as many as the client chose. */
+/* Sets page->across and page->down for `count` panels. A row has at most `across` panels, or at
+ * most options->columns if the client chose a number. */
 void attn_page_grid(attn_page *page, size_t across, size_t count);
 /* Breaks the title into lines of at most `width` pixels. ATTN_ENOMEM. */
 attn_status attn_page_title(attn_page *page, double width, attn_error *err);
@@ -44,16 +44,17 @@ void attn_page_open(attn_svg *s, const attn_page *page, const char *kind,
 /* Writes the title of a panel, cut at the width of its plot. */
 void attn_page_panel_title(attn_svg *s, const attn_page *page, double x, double y,
                            const char *title);
-/* Sets *plot to the length of each of `panels` plots along a side of the figure that is `given`
- * pixels long, of which labels, gaps and titles take `rest`. given = 0: *plot stays as it is.
- * ATTN_EARG at `side`: a plot would be shorter than `least`. */
+/* Divides a side of the figure, `given` pixels long, among `panels` plots. Labels, gaps and titles
+ * take `rest` pixels of it; *plot becomes the length in pixels of each plot. given = 0: *plot stays
+ * as it is. ATTN_EARG at `side` ("width" or "height"): a plot would be shorter than `least`. */
 attn_status attn_page_share(double given, double rest, size_t panels, double least,
                             const char *side, double *plot, attn_error *err);
 /* Stores the position of the upper left corner of panel i. */
 void attn_page_corner(const attn_page *page, size_t i, double *x, double *y);
-/* Writes the title, and the names of the axes, centred on all panels: that of x at the height `y`,
- * that of y at the place `x`. Names are cut at the length of the panels, or at least[0] and least[1]
- * if that is more. */
+/* Writes the title and the names of the axes, which are centred on all panels. The name of the x
+ * axis is at height `y`; the name of the y axis is turned and at the place `x`. Names are cut at
+ * the length of all panels, or at least[0] (x axis) and least[1] (y axis) if that is more, in
+ * pixels. */
 void attn_page_names(attn_svg *s, const attn_page *page, double x, double y, const double least[2]);
 
 /* --- numbers along an axis --- */
@@ -67,13 +68,15 @@ void attn_figure_tick_text(double value, double step, char text[32]);
 
 /* --- labels of cells along one side of a heatmap --- */
 
-/* One side of a heatmap before layout. The heatmap may be a crop of the matrix. If it is pooled,
- * each cell stands for `step` rows (or columns) of the matrix. */
+/* One side of a heatmap before layout. The heatmap may be a crop of the matrix, and may be
+ * pooled. */
 typedef struct attn_axis {
     /* [count] labels of all rows (or columns) of the matrix; NULL: their indices are shown */
     const char *const *names;
-    size_t count; /* number of names */
-    size_t cells, origin, step;
+    size_t count;  /* number of names */
+    size_t cells;  /* number of cells */
+    size_t origin; /* index in the matrix of the first row (or column) of the first cell */
+    size_t step;   /* rows (or columns) of the matrix in a cell */
 } attn_axis;
 
 /* The labels of one side after layout. */
@@ -118,34 +121,36 @@ typedef struct attn_heat_plan {
     attn_page page;
     attn_panel *panels;
     size_t count, R, C;
-    bool own; /* panels have labels of their own */
-    /* a cell shows the maximum (else the mean) of its weights; cells cover several weights */
-    bool largest, pooled;
-    size_t step[2]; /* rows and columns of the matrix in a cell, after transposing */
-    /* some cells are hidden; are NaN; lie below the scale; lie above the scale */
-    bool hidden, nan, below, above;
-    double low, high; /* smallest and largest value of the visible cells */
+    bool own;       /* each panel has labels of its own */
+    bool largest;   /* a cell shows the maximum of its weights, else their mean */
+    bool pooled;    /* cells cover several weights */
+    size_t step[2]; /* how many rows and columns of the matrix a cell covers, after transposing */
+    bool hidden;    /* some cells are hidden */
+    bool nan;       /* some cells are NaN */
+    bool below, above; /* some values lie below the scale; above the scale */
+    double low, high;  /* smallest and largest value of the visible cells */
     attn_draw_scale scale;
-    char format[8]; /* format of the values in cells, such as ".2f"; "" = no values */
-    /* font size of values, 0 = none are written; widest value in ems */
-    double value_size, value_width;
-    bool image;
-    double cell_w, cell_h, gap; /* `gap` is the distance between cells, 0 or 1 */
-    /* pixels beside the rows and below the columns of a panel for its labels; pixels by which
-     * turned column labels extend left of it */
-    double row_room, col_room, overhang;
-    double gap_x, gap_y; /* between neighbouring panels */
-    /* left end of the name of the rows; right end of the labels of the colour bar and its margin */
-    double content_x, content_w;
+    char format[8];             /* format of the values in cells, such as ".2f"; "" = no values */
+    double value_size;          /* font size of values; 0 = none are written */
+    double value_width;         /* width of the widest value in ems */
+    bool image;                 /* cells are drawn as an image, not as vectors */
+    double cell_w, cell_h, gap; /* size of a cell; distance between cells, 0 or 1 */
+    double row_room;            /* room for row labels, left of a panel */
+    double col_room;            /* room for column labels, below a panel */
+    double overhang;            /* how far turned column labels extend left of a panel */
+    double gap_x, gap_y;        /* gaps between neighbouring panels, with the labels in them */
+    double content_x;           /* left end of the content with its margin */
+    double content_w;           /* right end of the content with its margin */
 } attn_heat_plan;
 
 /* Checks that the enums, the label rotation and the size of the options are in range. Returns
  * ATTN_EARG and the name of the option if one is not. */
 attn_status attn_figure_check(const attn_figure_options *options, attn_error *err);
 
-/* The two steps of the plan, in this order: cells, colour scale and format; then sizes and
- * positions. ATTN_ESHAPE: the heatmaps have unequal shapes. ATTN_EARG: a bound or a format is
- * wrong, or the size is too small. ATTN_ENOMEM: the arena is full. */
+/* Make the plan in two steps: attn_heat_plan_data first reads the cells and chooses colour scale
+ * and format; attn_heat_plan_layout then chooses sizes and positions. ATTN_ESHAPE: the heatmaps
+ * have unequal shapes. ATTN_EARG: a bound or a format is wrong, or the size is too small.
+ * ATTN_ENOMEM: the arena is full. */
 attn_status attn_heat_plan_data(attn_heat_plan *plan, const attn_figure_heat *data,
                                 attn_error *err);
 attn_status attn_heat_plan_layout(attn_heat_plan *plan, attn_error *err);

@@ -78,8 +78,8 @@ static size_t label_distance(const attn_axis *axis, double cell, double need, do
 static attn_status make_labels(const attn_axis *axis, size_t every, double longest,
                                attn_arena *arena, attn_axis_plan *out, double *widest,
                                attn_error *err) {
-    /* If pooled, the last cell may cover fewer rows than the others, so only its first is sure to
-     * exist. */
+    /* If pooled, the last cell may cover fewer rows than the others, so only its first row is sure
+     * to exist. */
     const size_t end = axis->cells ? axis->origin + (axis->cells - 1) * axis->step + 1 : 0;
     const size_t first = axis->names ? axis->origin : (axis->origin + every - 1) / every * every;
     const size_t n = first < end ? (end - first - 1) / every + 1 : 0;
@@ -148,10 +148,9 @@ attn_status attn_axis_cols(const attn_axis *axis, double cell, int turn, attn_ar
     if (!axis->names)
         return make_turned_labels(axis, cell, turn < 0 ? 0 : turn, index_width(axis), arena, out,
                                   err);
-    /* The labels are made once without thinning to measure the widest. Columns this wide are
-     * few. */
     if (turn < 0 && cell < TURN_PITCH)
         return make_turned_labels(axis, cell, 90, LONGEST_COL, arena, out, err);
+    /* Makes all labels once, to measure the widest. Columns that are this wide are few. */
     ATTN_TRY(make_labels(axis, axis->step, LONGEST_COL, arena, out, &widest, err));
     int fits = widest + SIDE_GAP <= cell ? 0 : 45;
     return make_turned_labels(axis, cell, turn < 0 ? fits : turn, widest, arena, out, err);
@@ -159,7 +158,8 @@ attn_status attn_axis_cols(const attn_axis *axis, double cell, int turn, attn_ar
 
 /* --- data --- */
 
-/* two values are equal within this part of the largest: float32 with few written digits */
+/* Values count as equal if they differ by at most this share of the largest. So the float32 nearest
+ * to 0.1 counts as 0.1. */
 #define EQUAL 5e-7
 
 /* Sets state[i] to ATTN_CELL_HIDDEN, ATTN_CELL_NAN or ATTN_CELL_SEEN for each cell of the heatmap,
@@ -190,7 +190,8 @@ static attn_status transpose_panel(attn_heat_plan *plan, const attn_heatmap *map
     return ATTN_OK;
 }
 
-/* Sets the labels of panel i, unless an earlier panel has those of the figure. */
+/* Sets the labels of panel i. If all panels share the labels of the figure, only panel 0 gets
+ * them. */
 static void name_axes(const attn_heat_plan *plan, const attn_figure_heat *data, size_t i,
                       attn_panel *panel) {
     const bool over = plan->page.options->transpose;
@@ -297,7 +298,8 @@ static attn_status make_scales(attn_heat_plan *plan, attn_error *err) {
     return status;
 }
 
-/* Panels of fewer columns show their values and have no room for a longer title. */
+/* Panels with fewer columns than this have no room for the range in their title, and show their
+ * values. */
 enum { RANGED_COLUMNS = 12 };
 
 /* Appends the range of each panel's values to its title. */

@@ -6,8 +6,8 @@
  *
  * The PNG of a whole figure is drawn by librsvg from the SVG. No other file uses librsvg, which
  * depends on cairo, Pango and GLib; it is loaded when the first PNG is drawn (library.h). librsvg
- * does not allocate from the arena, so the same number of bytes is reserved there to count its
- * memory. */
+ * does not allocate from the arena. A block as large as the memory that it takes is therefore
+ * reserved there, so that the arena's limit counts it. */
 #include <dlfcn.h>
 #include <fontconfig/fontconfig.h>
 #include <librsvg/rsvg.h>
@@ -292,8 +292,8 @@ attn_status attn_figure_png(const attn_text *svg, double scale, attn_arena *aren
     size_t size[2] = {0, 0}, parsed;
     attn_text out = {.arena = arena}, rest;
     ATTN_TRY(load(&r, err));
-    /* librsvg does not allocate from the arena. This block is not used; it counts librsvg's
-     * memory. */
+    /* This block is not used. It stands for the memory of librsvg, which does not allocate from the
+     * arena. */
     void *reserved =
         attn_size_mul(svg->size, PARSED_BYTES, &parsed) ? attn_arena_take(arena, parsed) : NULL;
     attn_emoji_line *lines = attn_emoji_take(svg, arena, &rest);

@@ -149,8 +149,8 @@ void attn_svg_text(attn_svg *s, double x, double y, const attn_svg_face *face, c
 }
 
 #define ELLIPSIS "…"
-/* Widths in ems of characters that are not in the table. NARROW is about the width of DejaVu's wide
- * letters, for characters of one terminal column. WIDE is a square, for those of two. */
+/* Widths in ems of characters that are not in the table: NARROW for characters of one terminal
+ * column (about the width of DejaVu's wide letters), WIDE for those of two (a square). */
 #define NARROW 0.66
 #define WIDE   1.0
 /* width of DejaVu Sans Bold divided by that of DejaVu Sans, for lower-case letters */
@@ -188,7 +188,7 @@ static bool is_blank(unsigned code) {
 }
 
 /* Tells whether a character is invisible and affects the direction or the line breaks of the text.
- * Joiners (U+200C, U+200D) are part of words and are not meant here. */
+ * Joiners (U+200C, U+200D) do not count, because they are part of words. */
 static bool is_format(unsigned code) {
     return code == 0xad || code == 0x200b || code == 0x200e || code == 0x200f ||
            (code >= 0x2028 && code <= 0x202e) || (code >= 0x2060 && code <= 0x206f) ||
@@ -196,8 +196,8 @@ static bool is_format(unsigned code) {
 }
 
 /* Returns the text to show instead of a character, or NULL if the character itself is shown.
- * `at_end` tells that only blanks precede or follow it; `token` that the text is a token, not a
- * title. */
+ * `at_end`: only blanks precede the character, or only blanks follow it. `token`: the text is a
+ * token and not a title. */
 static const char *shown_instead(unsigned code, bool at_end, bool token) {
     if (!token)
         return code == '\n' || code == '\t' || is_blank(code)   ? " "

@@ -59,7 +59,8 @@ const char *attn_svg_label(attn_arena *arena, const char *token, double size, do
 /* Returns a title as it is displayed, in the arena: line ends and tabs become blanks. NULL: out of
  * memory. */
 const char *attn_svg_title(attn_arena *arena, const char *text);
-/* Returns a title as it is displayed and cut as a label. */
+/* Returns what attn_svg_label makes of attn_svg_title(arena, text): a title that is cut to `width`
+ * pixels. */
 const char *attn_svg_name(attn_arena *arena, const char *text, double size, double width);
 /* Returns the width of a line in pixels at font size `size`, from a table of DejaVu Sans. */
 double attn_svg_width(const char *text, double size, bool bold);

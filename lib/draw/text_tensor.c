@@ -29,13 +29,14 @@ typedef struct style {
     attn_dtype dtype;
     bool summarised;
     bool suppress; /* small numbers do not select scientific notation */
-    /* of floating-point tensors: */
+    int width;     /* for integers: characters of the longest */
+    /* The other members are for floating-point tensors. */
     bool scientific, finite_seen, nan_seen, inf_seen, neginf_seen;
     double largest, smallest; /* largest and smallest magnitude of the non-zero finite elements */
-    /* characters before the point; after it; digits after the point in scientific notation */
-    int left, right, precision;
-    int exponent; /* digits of the exponent */
-    int width;    /* for integers: characters of the longest */
+    int left;                 /* characters before the point */
+    int right;                /* characters after the point */
+    int precision;            /* digits after the point in scientific notation */
+    int exponent;             /* digits of the exponent */
 } style;
 
 static bool is_float(attn_dtype d) {
@@ -271,7 +272,8 @@ static style style_of(const attn_tensor *t, size_t count, unsigned print) {
     s.scientific = s.largest > 0 && wants_scientific(&s);
     each_shown(t, 0, 0, &s, visit_digits);
     if (s.scientific)
-        /* for the width of nan and inf: the columns after the point, including the exponent */
+        /* The columns after the point, including the exponent. Only the width of nan and inf
+         * depends on it. */
         s.right = s.exponent + 2 + s.precision;
     if (s.nan_seen)
         s.left = larger(s.left, 3 - (s.right + 1));
@@ -282,7 +284,7 @@ static style style_of(const attn_tensor *t, size_t count, unsigned print) {
 
 /* --- pass 2: writing. A word is the text of one element, padded to the common width. --- */
 
-/* bytes of a word with its NUL; the longest has the 20 characters of an int64 */
+/* bytes of a word with its NUL; the longest word has 20 characters, those of an int64 */
 enum { WORD = 64 };
 
 static size_t write_nonfinite(char *word, double v, const style *s) {
@@ -293,7 +295,8 @@ static size_t write_nonfinite(char *word, double v, const style *s) {
 static size_t write_scientific(char *word, double v, const style *s) {
     digits d;
     scientific_digits(fabs(v), s->dtype, &d);
-    /* fewer digits than the others: more digits of the value instead of zeros */
+    /* A number with fewer digits than the others shows further digits of its value instead of
+     * zeros. */
     if (v != 0 && d.count != s->precision + 1)
         round_digits(fabs(v), s->precision + 1, &d);
     while (d.count < s->precision + 1)
@@ -340,8 +343,9 @@ static size_t write_word(char *word, const attn_tensor *t, ptrdiff_t at, const s
 /* --- lines --- */
 
 typedef struct line {
-    size_t indent, width; /* columns of the hanging indent; last column in which a word may end */
-    size_t used;          /* columns used in the current line */
+    size_t indent; /* columns of the hanging indent */
+    size_t width;  /* last column in which a word may end */
+    size_t used;   /* columns used in the current line */
     size_t spaces; /* blanks at the end of the line that are not written yet; included in `used` */
 } line;
 
