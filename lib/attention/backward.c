@@ -5,9 +5,9 @@
  *   block 0 of queries        |   1    |   3    |   1    |   3    |
  *   block 1 of queries        |   2    |   4    |   2    |   4    |
  *
- * A piece visits one chunk of the tiles of one key/value head, in the order of the numbers. The
- * blocks are those of all query heads of its group. dK and dV of a tile are sums over all blocks.
- * dQ of a block is a sum over all tiles; each chunk has its own part of it.
+ * A piece goes over one chunk of the tiles of one key/value head, in the order of the numbers. The
+ * blocks are those of all query heads that share this head. dK and dV of a tile are sums over all
+ * blocks, and dQ of a block is a sum over all tiles. Each chunk has a partial sum of dQ of its own.
  *
  * The chunks depend on the shapes alone, and their sums are added up in order, so the size of the
  * pool does not change a bit of the result. The backward pass of FlashAttention (Dao et al., 2022,
@@ -53,15 +53,15 @@ static void clear_rows(const attn_kernels *k, char *acc, size_t first, size_t n,
     memset(acc + first * bytes, 0, n * bytes);
 }
 
-/* Zeroes dK and dV of n keys of a key/value head, which no block has visited, from key j0 on. */
+/* Zeroes dK and dV of keys j0 … j0 + n - 1 of a key/value head, which no block has visited. */
 static void clear_keys(const attn_backward *g, size_t head, size_t j0, size_t n) {
     const attn_attention_dims *d = &g->a->dims;
     clear_rows(g->k, g->dkey, head * d->S + j0, n, d->score_width);
     clear_rows(g->k, g->dvalue, head * d->S + j0, n, d->Ev);
 }
 
-/* Adds the gradients of one block against keys j0 … j0 + n - 1 to all sums. `begins`: the sums dK
- * and dV of these keys are overwritten instead. */
+/* Adds the gradients of one block against keys j0 … j0 + n - 1 to all sums. If `begins`,
+ * it overwrites dK and dV of these keys instead. */
 static void back_block_tile(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
                             size_t chunk, bool begins, attn_backward_lane *l,
                             attn_backward_sums *sums) {
@@ -333,7 +333,7 @@ typedef struct heads {
     _Atomic int apart; /* a piece has found that the passes must run separately */
 } heads;
 
-/* Makes l->key_values and l->value_keys the memory of tile `tile`. */
+/* Points l->key_values and l->value_keys to the memory of tile `tile`. */
 static void place_tile(attn_backward_lane *l, size_t tile) {
     l->key_values = l->tiles + tile * l->tile_bytes;
     l->value_keys = l->tiles + tile * l->tile_bytes + l->key_bytes;
@@ -412,7 +412,8 @@ static void clear_tiles(const attn_backward *g, size_t head, uint64_t begun) {
     }
 }
 
-/* Computes the backward pass of a block. Bit i of *begun: dK and dV of tile i hold sums. */
+/* Computes the backward pass of a block. Bit i of *begun is set once dK and dV of tile i hold
+ * sums. */
 static void back_block(heads *t, const attn_block *block, size_t index, size_t lane,
                        uint64_t *begun) {
     attn_backward *g = &t->g;

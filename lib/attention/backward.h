@@ -38,13 +38,15 @@ typedef struct attn_backward_lane {
      * too small to be split into bfloat16 parts. */
     const attn_kernels *products;
     void *dkey_tanh; /* [A, keys]: gradients of mapped keys, only for scores with tanh */
-    void *ones;      /* [rows] ones: the factors of `accumulate`, which then adds */
+    void *ones;      /* [rows] ones: factors with which `accumulate` adds to sums */
     uint8_t *keep;   /* [keys]: visibility of one row */
     double *terms;   /* [relative]: a row's sums by distance, for Shaw's positions */
-    char *tiles;     /* memory of key_values and value_keys: one pair, or with by_heads one for each
-                      * tile of a head */
-    size_t tile_bytes, key_bytes; /* bytes of a pair, and of its key_values */
-    /* Only with plan.by_heads: */
+    /* Memory of key_values and value_keys: one pair of them, or with plan.by_heads a pair for each
+     * tile of a head. */
+    char *tiles;
+    size_t tile_bytes; /* bytes of a pair */
+    size_t key_bytes;  /* bytes of the key_values of a pair */
+    /* The members that follow are used only with plan.by_heads. */
     attn_packed *head;  /* keys and values as the forward pass reads them */
     void *kept;         /* [rows, S]: numerators of the current block */
     const void *maxima; /* [rows, attn_block_maxima]: running maxima to which `kept` is relative */
@@ -58,13 +60,12 @@ typedef struct attn_backward_sums {
     double *v;       /* [A]: v of scores with tanh */
 } attn_backward_sums;
 
-/* Packed rows of queries or of grad_output, of all blocks: [homes, Hq / Hkv, blocks]. A home is the
- * memory for the blocks of one group: one for each lane if plan.lane_homes, else one for each
- * group. */
+/* Packed rows of queries or of grad_output, of all blocks: [homes, Hq / Hkv, blocks]. A home is
+ * memory for the blocks of one group. Each lane has a home if plan.lane_homes, else each group. */
 typedef struct attn_backward_rows {
     char *values;  /* packed as values of the kernel table g->k */
     char *queries; /* packed as queries of g->scores, if that table packs queries */
-    size_t value_bytes, query_bytes; /* bytes of one block in each */
+    size_t value_bytes, query_bytes; /* bytes of one block in `values`, and in `queries` */
 } attn_backward_rows;
 
 typedef struct attn_backward {
@@ -73,13 +74,15 @@ typedef struct attn_backward {
     const attn_control *control; /* when to stop, checked between blocks; NULL: never */
     bool in_double;              /* `ref` computes all rows */
     attn_backward_plan plan;
-    const attn_kernels *k;            /* plan.kernels: computes weights, gradients and their sums */
-    const attn_kernels *scores;       /* plan.scores: computes the scores again */
-    const attn_packed *packed;        /* keys and values packed for `scores`; NULL: not packed */
-    bool bad_keys;                    /* a key or value is not finite or too large */
-    _Atomic int bad_queries;          /* a query is not finite */
-    attn_view out;                    /* grad_output [B, Hq, L, Ev] */
-    double *max, *sum, *dot;          /* [B, Hq, L]: statistics of rows for k, and dO . O */
+    const attn_kernels *k;      /* plan.kernels: computes weights, gradients and their sums */
+    const attn_kernels *scores; /* plan.scores: computes the scores again */
+    const attn_packed *packed;  /* keys and values packed for `scores`; NULL: not packed */
+    bool bad_keys;              /* a key or value is not finite or too large */
+    _Atomic int bad_queries;    /* a query is not finite */
+    attn_view out;              /* grad_output [B, Hq, L, Ev] */
+    /* [B, Hq, L]: the softmax maximum and sum of each row in the form that k reads. */
+    double *max, *sum;
+    double *dot;                      /* [B, Hq, L]: dO . O of each row */
     attn_backward_rows queries, outs; /* packed rows of queries, and of grad_output */
     double *out_magnitude; /* [homes, Hq / Hkv, blocks]: largest magnitude of grad_output */
     /* Sums of gradients as elements of k's type: dquery [chunks, B, Hq, L, room], dkey [B, Hkv, S,

@@ -186,10 +186,12 @@ static attn_status finish_biases(const attn_backward *g, attn_pool *pool, attn_a
 
 /* An operand (queries, keys or values) and its gradients. */
 typedef struct side {
-    const attn_view *past, *view; /* the operand as sent; its first past_rows rows are in `past` */
-    size_t past_rows, heads, rows, width_in; /* shape [B, heads, rows, width_in] as sent */
+    /* The operand as sent, [B, heads, rows, width_in]. Its first past_rows rows are in `past`, the
+     * others in `view`. */
+    const attn_view *past, *view;
+    size_t past_rows, heads, rows, width_in;
     const attn_tensor *map;  /* the score map of the operand; rank 0 or NULL: none */
-    const attn_tensor *from; /* the parameter that has the map from column `column` on */
+    const attn_tensor *from; /* the parameter whose columns from `column` on are the map */
     size_t column;
     bool query;   /* true for queries, false for keys and values */
     char *grads;  /* the gradients [B, heads, rows, width] as elements of k's type */
@@ -328,7 +330,7 @@ static bool has_elements_of(const attn_kernels *k, const attn_tensor *t) {
 }
 
 /* Makes the tensor *out of the shape of `like`, which receives `rows` rows of every head, and sets
- * s->alone and s->here. `shared`: gradients of another operand are added to it, too. */
+ * s->alone and s->here. `shared` says that gradients of another operand are added to it, too. */
 static attn_status open_sums(const attn_backward *g, side *s, size_t rows, const attn_tensor *like,
                              bool shared, attn_arena *arena, attn_tensor *out, attn_error *err) {
     const attn_attention_dims *d = &g->a->dims;

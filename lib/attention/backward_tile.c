@@ -266,9 +266,9 @@ void attn_backward_edit(const attn_backward *g, const attn_block *block, size_t 
 
 /* --- positions ---
  *
- * For biases by distance, dZ of a cell is added to the gradient of the entry of its distance. For
- * Shaw's tables, t is the table row of a cell's distance, and the sums are over all cells (i, j)
- * with the same t:
+ * For biases by distance, dZ of a cell is added to the gradient of the table entry for its
+ * distance. For Shaw's tables, let t be the table row for a cell's distance. The sums are over all
+ * cells (i, j) with the same t:
  *
  *   d key_table[t] = sum of dS_ij q_i,   d value_table[t] = sum of P_ij dO_i
  *

@@ -33,7 +33,7 @@ attn_cells_scratch *attn_cells_scratch_new(const attn_attention *a, attn_arena *
 /* What to compute: a stage of the cells in a range. */
 typedef struct request {
     const attn_attention *a;
-    const attn_stats *stats; /* of the forward pass; NULL: the kernel table computes all rows */
+    const attn_stats *stats; /* those of the pass; NULL: the kernel table computes all rows */
     const attn_range *range;
     attn_stage stage;
     char *dst;     /* [rows, cols] of the range, as elements of dims.result */
@@ -81,13 +81,13 @@ static void store_row(const request *q, const attn_block *block, size_t r, size_
         store_cells(a, k, dst, w->line, n);
 }
 
-/* Returns whether row r of a block is of the kind. */
+/* Returns whether row r of a block is of this kind (attn_stats.kind). */
 static bool is_kind(const request *q, const attn_block *block, size_t r, uint8_t kind) {
     return !q->stats ||
            q->stats->kind[attn_row_index(q->a, block->b, block->h, block->i + r)] == kind;
 }
 
-/* Stores the cells of keys [from, to), which no row of the block sees, in its rows of the kind. */
+/* Stores the cells of keys [from, to), which no row of the block sees, in its rows of this kind. */
 static void hide_keys(const request *q, const attn_block *block, size_t from, size_t to,
                       uint8_t kind) {
     const size_t n = to - from, elem = attn_dtype_size(q->a->dims.result);
@@ -102,10 +102,10 @@ static void hide_keys(const request *q, const attn_block *block, size_t from, si
     }
 }
 
-/* Sets the keys of the range that rows of the block may see, and those among them whose scores the
- * mask, biases and softcap leave as they are. Before the mask, rows see all keys. */
+/* The keys of a block. Before the stage of the mask, its rows see all keys of the range. */
 typedef struct extent {
-    size_t from, to, plain_from, plain_to;
+    size_t from, to;             /* keys of the range that a row of the block may see */
+    size_t plain_from, plain_to; /* keys whose scores mask, biases and softcap leave unchanged */
 } extent;
 
 static extent extent_of(const request *q, const attn_block *block) {
@@ -121,7 +121,7 @@ static extent extent_of(const request *q, const attn_block *block) {
 }
 
 /* Computes all cells of the range in those rows of a block that have this kind (attn_stats.kind).
- * packed NULL: the function packs the keys itself. */
+ * If `packed` is NULL, it packs the keys itself. */
 static void compute_block(const request *q, const attn_block *block, const attn_packed *packed,
                           uint8_t kind, attn_block_work *w) {
     const attn_attention *a = q->a;

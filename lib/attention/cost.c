@@ -32,7 +32,7 @@ static bool count_operation(const attn_attention_dims *d, const attn_kernels *k,
 }
 
 double attn_attention_cell_operations(const attn_attention_dims *d) {
-    /* a tanh score has a sum and a tanh in addition for each element of the product */
+    /* A tanh score also has an addition and a tanh for each element of the product. */
     const double score = (d->tanh_score ? 4 : 2) * (double)d->score_width + d->softcap;
     return score + 2 * (double)d->Ev;
 }
@@ -59,7 +59,7 @@ attn_status attn_attention_cost(const attn_attention_dims *d, unsigned want, siz
     return ATTN_OK;
 }
 
-/* Counts the cells that the streams over all blocks of batch entry b visit. */
+/* Counts the cells that the passes (attn_stream) of all blocks of batch entry b visit. */
 static attn_visits stream_visits(const attn_attention *a, const attn_plan *p, size_t b) {
     const attn_attention_dims *d = &a->dims;
     attn_visits visits = {0, 0};

@@ -59,11 +59,14 @@ static int64_t first_position(const attn_encoding *e, bool queries, size_t b) {
 
 /* --- rows of a tensor --- */
 
-/* Row (o, i, n) of a tensor in row-major order of all axes but the last: i is the sequence, n runs
- * over the heads behind it (BLHE), and o over all axes before it. */
+/* How the rows of a tensor are numbered: [outer, L, inner] in row-major order. L is the length of
+ * the sequence, `outer` the product of the axes before it, and `inner` the number of heads if their
+ * axis follows it (BLHE), else 1. */
 typedef struct row_order {
     size_t outer, L, inner;
-    size_t a_batch; /* values of o for each batch entry; 0: all entries begin at one position */
+    /* How many of the `outer` indices belong to a batch entry. 0: all entries begin at one
+     * position. */
+    size_t a_batch;
 } row_order;
 
 static bool same_offsets(const attn_encoding *e, bool queries) {

@@ -9,14 +9,14 @@
 /* Encodings of an operation. All pointers must outlive it. */
 typedef struct attn_encoding {
     attn_position position; /* kind ATTN_POSITION_SINUSOIDAL or ATTN_POSITION_LEARNED */
-    const char *where;      /* the field that asks for them, for errors */
+    const char *where;      /* the field that asks for encodings, for errors */
     attn_attention_dims dims;
     const attn_mask *mask; /* has the offsets of the queries */
-    attn_layout layout;    /* of the tensors to which they are added */
-    uint64_t stream;       /* of random numbers for dropout: attn_encoding_stream */
+    attn_layout layout;    /* layout of the tensors to which encodings are added */
+    uint64_t stream;       /* stream of random numbers for dropout (attn_encoding_stream) */
 } attn_encoding;
 
-/* Returns whether the kind is added to the inputs. */
+/* Returns whether positions of this kind are added to the inputs. */
 static inline bool attn_position_encodes(attn_position_kind kind) {
     return kind == ATTN_POSITION_SINUSOIDAL || kind == ATTN_POSITION_LEARNED;
 }
@@ -42,8 +42,8 @@ uint64_t attn_encoding_stream(const attn_tensor *const parts[3], int part);
  * differ between batch entries that share a query), ATTN_ENOMEM. */
 attn_status attn_encode(const attn_encoding *e, bool queries, const attn_tensor *x,
                         attn_arena *arena, attn_tensor *out, attn_error *err);
-/* Adds the rows of a dense tensor with the shape of x, the gradient of *out, to the rows of `sums`
- * with their positions. `sums` has the shape of the learned table. x has passed attn_encode. */
+/* Adds each row of `grad` to the row of `sums` for its position. `grad` is the gradient of *out of
+ * attn_encode, dense, with the shape of x. `sums` has the shape of the learned table. */
 void attn_encode_backward(const attn_encoding *e, bool queries, const attn_tensor *grad,
                           double *sums);
 

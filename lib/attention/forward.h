@@ -20,12 +20,12 @@ typedef struct attn_block_run {
     uint64_t in_double;     /* bit r: `ref` must compute row r */
     double query_magnitude; /* the largest magnitude of the finite queries */
     void *kept;             /* [rows, S]: memory for stream.kept; NULL: the memory of the weights */
-    void *maxima;           /* own memory for work.maxima, which begin_group may replace */
+    void *maxima;           /* the lane's memory for work.maxima; begin_group may use another */
 } attn_block_run;
 
 typedef struct attn_forward_lane {
     attn_block_run *runs;      /* [plan.lane_blocks]: the blocks of a bundle */
-    attn_stream *streams;      /* [plan.lane_blocks]: copies of their streams, side by side */
+    attn_stream *streams;      /* [plan.lane_blocks]: copies of runs[].stream, side by side */
     attn_block_work in_double; /* for rows that `ref` computes, one at a time */
     attn_packed *head;         /* HEADS, WINDOWS: keys and values that the piece has packed */
 } attn_forward_lane;
@@ -43,25 +43,24 @@ typedef struct attn_forward {
      * shows only the keys near each query. */
     const attn_attention *visible;
     attn_plan plan;
-    attn_step_kind step; /* that is run */
-    attn_stage stage;    /* of ATTN_STEP_SCORES */
+    attn_step_kind step; /* the step that is run */
+    attn_stage stage;    /* the stage of the scores that ATTN_STEP_SCORES computes */
     /* Keys and values of all heads. NULL: each piece packs those of its own head, or reads them
      * unpacked (plan.main). */
     const attn_packed *packed;
     attn_forward_lane *lanes;   /* [plan.slots] */
     attn_cells_scratch **cells; /* [plan.slots], for the steps that compute cells */
     attn_forward_ranges ranges;
-    /* With a strided pattern: the state of all rows [B, Hq] after ATTN_STEP_STRIDED, and, if its
-     * pieces pack keys and values, the largest magnitude of each, [pieces, 2]. */
-    char *strided;
-    double *strided_magnitudes;
+    /* Only with a strided pattern: */
+    char *strided;              /* [B, Hq]: states of the rows after ATTN_STEP_STRIDED */
+    double *strided_magnitudes; /* [pieces of this step, 2]: largest magnitude of keys, of values */
     const attn_control *control; /* checked between pieces, and between rows that `ref` computes */
     attn_pool *pool;             /* runs the pieces; NULL: the calling thread does */
     attn_results *out;
     size_t elem;         /* bytes of an element of the results */
-    size_t pieces;       /* of all steps, for the progress of `control`; 0: nothing is told */
+    size_t pieces;       /* those of all steps, for the progress of `control`; 0: none is told */
     _Atomic size_t done; /* pieces that have ended */
-    _Atomic size_t hidden_rows;
+    _Atomic size_t hidden_rows; /* rows that see no key */
     _Atomic int not_finite; /* a piece without f->packed has met NaN, infinity or too large numbers,
                              * so the pass must be repeated with packed keys */
 } attn_forward;
@@ -80,15 +79,15 @@ typedef struct attn_forward_bytes {
     size_t work, results;
     size_t fallback; /* in addition, if a piece finds NaN or infinity or if rows need double */
 } attn_forward_bytes;
-/* Computes them. Returns false if a number exceeds SIZE_MAX. */
+/* Counts these bytes. Returns false if a number exceeds SIZE_MAX. */
 bool attn_forward_count(const attn_plan *plan, attn_forward_bytes *bytes);
 
 /* Returns the state of a block in its memory. */
 attn_partial attn_forward_state(const attn_block_work *w);
 /* Returns the state of the rows of head (b, h) from row i on after ATTN_STEP_STRIDED. */
 attn_partial attn_forward_strided_rows(const attn_forward *f, size_t b, size_t h, size_t i);
-/* Returns the memory for the state of a block over a range of the keys of a group. `g` is the number
- * of its head in the group. */
+/* Returns the memory for the state of a block over one range of keys. The block is that of head
+ * number `g` of the group. */
 attn_partial attn_forward_range_rows(const attn_forward *f, size_t group, size_t range, size_t g);
 /* Returns the memory for work.maxima of the block of head (b, h). */
 char *attn_forward_range_maxima(const attn_forward *f, size_t b, size_t h);
@@ -97,17 +96,18 @@ char *attn_forward_range_maxima(const attn_forward *f, size_t b, size_t h);
 
 /* Prepares *run for the pass of the block run->stream.block; the caller has set run->stream to a
  * stream of this block and of run->work, and nothing else. Loads the queries, finds the rows that
- * `ref` must compute, and chooses the memory for what becomes weights. packed NULL: the magnitudes
- * of keys and values are known only after the pass, so the caller must find rows that overflow
- * then. */
+ * `ref` must compute, and chooses the memory for what becomes weights. If `packed` is NULL, the
+ * magnitudes of keys and values are known only after the pass, so the caller must find rows that
+ * overflow then. */
 attn_status attn_forward_begin(const attn_forward *f, const attn_packed *packed,
                                attn_block_run *run, attn_error *err);
 /* Ends a block after its pass: writes the output, weights and statistics of its rows, and computes
  * rows in double where needed. */
 attn_status attn_forward_end(attn_forward *f, attn_block_run *run, attn_forward_lane *l,
                              attn_error *err);
-/* Ends a block whose keys and values, read or packed as they are, had these largest magnitudes. If
- * they are not finite or too large, the block is useless, and f->not_finite is set instead. */
+/* Ends a block whose keys and values were read or packed as they are. `key` and `value` are their
+ * largest magnitudes. If one of these is not finite or too large, the block is useless, and
+ * f->not_finite is set instead. */
 attn_status attn_forward_end_as_is(attn_forward *f, attn_block_run *run, double key, double value,
                                    attn_forward_lane *l, attn_error *err);
 

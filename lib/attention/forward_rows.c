@@ -127,7 +127,7 @@ static attn_status finish_rows(const attn_forward *f, const attn_block *block, u
 }
 
 /* If all weights have more bytes than this, they leave the caches before the caller reads them, so
- * they are stored bypassing the caches. */
+ * they are stored past the caches. */
 enum { PAST_CACHES = 8 << 20 };
 
 /* Computes the weights of a block from what its pass kept: numerators or edited scores. */

@@ -2,11 +2,13 @@
  *
  *   BLOCKS    long inputs: keys and values of all heads are packed first; a piece then computes a
  *             few blocks
- *   WINDOWS   if a query sees few keys, a piece packs the keys that its blocks see, when they do
- *   HEADS     small heads: a piece packs one key/value head and computes all blocks of its group, so
- *             that packed keys and values stay in the caches
- *   GROUPS    few rows: a piece computes the rows of all heads of a group together, so that each key
- *             and value is read once, and does not pack them. RANGES and JOIN divide this work.
+ *   WINDOWS   queries that see few keys: a piece packs a tile of keys when one of its blocks sees
+ *             it
+ *   HEADS     small heads: a piece packs one key/value head and computes all blocks of its group,
+ *             so that packed keys and values stay in the caches
+ *   GROUPS    few rows: a piece computes the rows of all heads of a group together, so that it
+ *             reads each key and value once. It does not pack them. RANGES and JOIN divide this
+ *             work.
  *   SCORES, WEIGHTS, DROPPED   a piece computes a block of rows of a matrix */
 #include "attention/forward.h"
 
@@ -108,8 +110,8 @@ attn_status attn_forward_head(void *work, size_t index, size_t lane, attn_error 
 
 /* --- windows ---
  *
- * If each query sees few keys, most blocks see only a few
- * tiles of keys, and neighbouring blocks see the same ones:
+ * If each query sees few keys, most blocks see only a few tiles of keys, and neighbouring blocks
+ * see mostly the same ones:
  *
  *             tile 0  1  2  3  4  5        A window has room for the tiles of one block and a
  *   block 0        x  x                    few more. A piece packs a tile when a block sees it,
@@ -144,7 +146,8 @@ static attn_status compute_in_window(attn_forward *f, const attn_block *block, a
     return attn_forward_end_as_is(f, run, key, value, l, err);
 }
 
-/* The heads of a group take turns, so that they share the tiles in the window. */
+/* Computes some blocks of all heads of a group. The heads take turns, so that they share the tiles
+ * in the window. */
 attn_status attn_forward_window(void *work, size_t index, size_t lane, attn_error *err) {
     attn_forward *f = work;
     const attn_attention_dims *d = &f->a->dims;

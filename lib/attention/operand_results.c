@@ -21,7 +21,7 @@ static void join_rows_of_heads(const attn_attention *a, attn_rows_reader read, c
             }
 }
 
-/* Returns the tensor [batch.., heads, n, width] of these elements; without the axis of heads if
+/* Returns a dense tensor [batch.., heads, n, width] over `data`. It lacks the axis of heads if
  * `has_heads` is false. */
 static attn_tensor shape_of_heads(const attn_attention_dims *d, void *data, bool has_heads,
                                   size_t heads, size_t n, size_t width) {
@@ -45,7 +45,7 @@ static const void *cache_key_rows(const attn_attention *a, size_t b, size_t hkv,
                           scratch, ld);
 }
 
-/* Returns queries in the form of cache_key_rows. */
+/* Returns queries in the same form: rotated if positions are rotary, but not mapped. */
 static const void *plain_query_rows(const attn_attention *a, size_t b, size_t h, size_t i0,
                                     size_t n, size_t elem, void *scratch, size_t *ld) {
     if (a->in.position.kind == ATTN_POSITION_ROTARY)

@@ -198,8 +198,9 @@ static bool any_marks(const uint8_t *bad, size_t n) {
     return false;
 }
 
-/* Packs the keys, or the values, of a tile of head (b, hkv) as tile `at` of p. bad NULL: packs them
- * as they are. Else rows that are not finite or too large become zeros and get marks in bad [n]. */
+/* Packs the keys, or the values, of a tile of head (b, hkv) as tile `at` of p. If `bad` is NULL, it
+ * packs them as they are. Else rows that are not finite or too large become zeros and get marks in
+ * bad [n]. */
 static void pack_side(const attn_attention *a, const attn_packed *p, size_t at, size_t b,
                       size_t hkv, size_t tile, bool keys, uint8_t *bad, void *scratch) {
     const attn_kernels *k = p->kernels;
@@ -321,7 +322,8 @@ bool attn_sees_bad(const attn_attention *a, const attn_packed *p, size_t b, size
 }
 
 /* Returns an error that names the first number of a row that is not finite. The row is number `row`
- * of head (b, h) for attn_element_path, and number `at` of the view. `seen` tells where it is. */
+ * of head (b, h) for attn_element_path, and number `at` of the view. `seen` ends the text, such as
+ * "in a query that sees a key". */
 static attn_status refuse_row(const attn_attention *a, char which, const attn_view *v, size_t b,
                               size_t h, size_t row, size_t at, size_t width, const char *seen,
                               attn_error *err) {

@@ -33,8 +33,8 @@ typedef const void *(*attn_rows_reader)(const attn_attention *a, size_t b, size_
                                         size_t n, size_t elem, void *scratch, size_t *ld);
 
 /* Writes the path of an element of the caller's tensors for errors, such as "key/0/3/1". `which` is
- * 'q' (query), 'k' (key or past_key) or 'v' (value or past_value). col ATTN_WHOLE_ROW: the path of the
- * row. attn_inputs.projected and one_query shorten the path. */
+ * 'q' (query), 'k' (key or past_key) or 'v' (value or past_value). With col = ATTN_WHOLE_ROW it
+ * writes the path of the row. attn_inputs.projected and one_query shorten the path. */
 #define ATTN_WHOLE_ROW SIZE_MAX
 void attn_element_path(const attn_attention *a, char which, size_t b, size_t h, size_t row,
                        size_t col, char path[96]);
@@ -82,7 +82,7 @@ static inline size_t attn_packed_tile(const attn_attention *a, const attn_packed
  * sees, unless the inputs allow them. *out is in the arena. */
 attn_status attn_pack(attn_attention *a, attn_pool *pool, const attn_control *control,
                       attn_arena *arena, attn_packed **out, attn_error *err);
-/* Takes from an area one array of the size of all memory that attn_pack takes, to count it. */
+/* Counts the memory that attn_pack takes, as one array of the area. */
 void attn_pack_count(attn_area *area, const attn_attention_dims *d, const attn_kernels *k,
                      size_t slots);
 /* Takes memory from the area for the packed keys and values of `heads` heads. */

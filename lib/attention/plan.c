@@ -20,7 +20,7 @@ enum {
 enum { RANGE_KEYS = 4096, ENOUGH_PIECES = 64 };
 
 /* Most floating-point operations of a piece with several blocks: about 1 ms with a fast kernel
- * table. If they are a bundle, it may have BUNDLE_OPERATIONS, 20 to 60 ms. */
+ * table. A piece that is one bundle may have BUNDLE_OPERATIONS, 20 to 60 ms. */
 #define PIECE_OPERATIONS  1e8
 #define BUNDLE_OPERATIONS (50 * PIECE_OPERATIONS)
 
@@ -126,10 +126,10 @@ static bool needs_packed(const attn_plan *p) {
  * and nothing needs all packed keys. A key that few blocks see takes more time to be written to
  * memory and read again than to be packed.
  *
- * A piece begins with an empty window. It has so many blocks that filling the window takes little of
- * its time, unless there would be too few pieces. */
+ * A piece begins with an empty window. It has so many blocks that filling the window takes little
+ * of its time, unless there would be too few pieces. */
 static void plan_windows(attn_plan *p) {
-    enum { FILLS = 4 }; /* the keys of a piece, in windows */
+    enum { FILLS = 4 }; /* a piece has so many queries as there are keys in FILLS windows */
     const attn_attention_dims *d = p->dims;
     const attn_kernels *k = p->kernels;
     const size_t tiles = attn_key_tiles(k, d->S), groups = d->B * d->Hkv;
@@ -183,9 +183,9 @@ static size_t group_ranges(const attn_attention_dims *d) {
     return long_enough < useful ? long_enough : useful;
 }
 
-/* Returns the size of the memory in which a block keeps what becomes its weights. It is 0, and the
- * block keeps it where the weights will be, if it does not fit into a cache, or if the weights of
- * all blocks together fit into one. */
+/* Returns the bytes of a memory of its own in which a block keeps what becomes its weights. Returns
+ * 0 if this would not fit into a cache, or if the weights of all blocks together fit into one. The
+ * block then keeps it where the weights will be. */
 static size_t kept_bytes(const attn_plan *p) {
     const attn_attention_dims *d = p->dims;
     size_t n, all;

@@ -19,20 +19,18 @@ enum { ATTN_FEW_QUERIES = 8 };
 /* What a step computes. The steps from BLOCKS to RANGES compute blocks; a plan has one of them. */
 typedef enum attn_step_kind {
     ATTN_STEP_PACK,    /* packs the keys and values of all heads (operands.c) */
-    ATTN_STEP_STRIDED, /* rows against the keys that their pattern's stride selects (strided.c) */
+    ATTN_STEP_STRIDED, /* rows against the keys that the pattern's stride selects (strided.c) */
     ATTN_STEP_BLOCKS,  /* a piece computes a few blocks of a head over packed keys */
     ATTN_STEP_HEADS,   /* a piece packs a key/value head and computes all blocks of its group */
     ATTN_STEP_WINDOWS, /* a piece computes some blocks of all heads of a group. It packs a tile of
                         * keys when a block sees it, and keeps it while the next blocks do */
     ATTN_STEP_GROUPS,  /* a piece computes the few rows of all heads of a group, with unpacked keys
                         * and values */
-    ATTN_STEP_RANGES,  /* the same, over one range of the keys */
+    ATTN_STEP_RANGES,  /* as GROUPS, but a piece goes over one range of the keys only */
     ATTN_STEP_JOIN,    /* joins the ranges of a group */
-    /* weights under a strided pattern: those of the keys near each query, and those of the others
-     * */
-    ATTN_STEP_NEAR_WEIGHTS,
-    ATTN_STEP_STRIDED_WEIGHTS,
-    /* whole matrices, computed from the statistics of the rows (cells.c) */
+    ATTN_STEP_NEAR_WEIGHTS,    /* with a strided pattern: weights of the keys near each query */
+    ATTN_STEP_STRIDED_WEIGHTS, /* with a strided pattern: weights of the other keys */
+    /* These three steps compute whole matrices from the statistics of the rows (cells.c). */
     ATTN_STEP_SCORES,
     ATTN_STEP_WEIGHTS,
     ATTN_STEP_DROPPED,
@@ -45,8 +43,8 @@ typedef struct attn_step {
 
 enum { ATTN_STEPS = 5 }; /* most steps of a list */
 
-/* How the strided steps divide the rows of a head. Their bundles are of rows of one class: those
- * with one remainder modulo the stride (strided.c). */
+/* How the strided steps divide the rows of a head. A bundle has rows of one class: rows whose
+ * positions have the same remainder modulo the stride (strided.c). */
 typedef struct attn_strided_plan {
     size_t bundles_a_class; /* bundles of the class with the most rows */
     size_t bundles;         /* bundles of a head; some may be empty; 0: no strided pattern */
@@ -70,8 +68,8 @@ typedef struct attn_plan {
     size_t row_blocks;     /* blocks in a head */
     size_t blocks_a_piece; /* BLOCKS, WINDOWS: blocks of a head in a piece */
     size_t pieces_a_head;  /* BLOCKS, WINDOWS: pieces for a head */
-    size_t window, pinned; /* WINDOWS: tiles in a window (attn_packed) */
-    size_t ranges; /* RANGES: the keys of a group are divided into this many ranges; else 1 */
+    size_t window, pinned; /* WINDOWS: tiles in a window, and how many of them stay (attn_packed) */
+    size_t ranges; /* RANGES: number of ranges into which the keys of a group are divided; else 1 */
     attn_strided_plan strided;
 } attn_plan;
 
@@ -81,12 +79,12 @@ attn_status attn_plan_check(unsigned want, attn_stage stage, attn_error *err);
  * the plan. */
 void attn_plan_make(const attn_attention_dims *dims, unsigned want, size_t slots, attn_plan *plan);
 
-/* Stores the steps that compute the rows and returns their number. `packed`: the pass is repeated
- * with all keys packed and marked, since a piece that packs keys itself, or reads them unpacked,
- * has met NaN, infinity or too large numbers. */
+/* Stores the steps that compute the rows and returns their number. `packed` says that the pass is
+ * repeated with all keys packed and marked, since a piece that packs keys itself, or reads them
+ * unpacked, has met NaN, infinity or too large numbers. */
 size_t attn_plan_steps(const attn_plan *plan, bool packed, attn_step steps[ATTN_STEPS]);
-/* Stores the steps after them, which compute scores and weights cell by cell. `in_double`: there
- * are rows that `ref` has computed, whose weights no block writes. */
+/* Stores the steps that then compute scores and weights cell by cell, and returns their number.
+ * `in_double` says that there are rows that `ref` has computed. No block writes their weights. */
 size_t attn_plan_cell_steps(const attn_plan *plan, bool in_double, attn_step steps[ATTN_STEPS]);
 
 /* Returns the number of rows of the block that begins at row i of batch entry b. Blocks end at
@@ -94,7 +92,7 @@ size_t attn_plan_cell_steps(const attn_plan *plan, bool in_double, attn_step ste
  * of a global pattern, since these see all keys. */
 size_t attn_plan_block(const attn_plan *plan, const attn_mask *mask, size_t b, size_t i);
 
-/* Returns the number of keys in each of the plan's `ranges`: whole tiles. */
+/* Returns the number of keys in each of plan->ranges ranges, which are whole tiles. */
 size_t attn_plan_range(const attn_plan *plan);
 
 /* Most tiles of keys in a head with by_heads, since a piece has a bit for each tile in a

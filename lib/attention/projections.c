@@ -11,9 +11,8 @@
 #include "base/view.h"
 #include "kernels/gemm.h"
 
-enum {
-    ROWS_A_PIECE = 256
-}; /* rows of a piece; constant, so that results do not depend on threads */
+/* Rows of a piece. It is constant, so that results do not depend on the number of threads. */
+enum { ROWS_A_PIECE = 256 };
 
 static attn_status too_large(attn_error *err) {
     return attn_fail(err, ATTN_ELIMIT, "projections", "beyond what can be computed");
@@ -182,8 +181,8 @@ static bool add_draws(const attn_projections *p, attn_cost *c) {
     return true;
 }
 
-/* Adds the bytes of gradients of learned positions: a gradient of each input, and the sums of the
- * table beside its gradient, with 8 bytes for each element. */
+/* Adds the bytes that gradients of learned positions take: the gradient of each input, and the sums
+ * and the gradient of the table, with 8 bytes for each element. */
 static bool add_table(const attn_position *encodings, const part parts[3], attn_cost *c) {
     size_t n, bytes, all = 0;
     for (int i = 0; i < 3; i++)
@@ -278,8 +277,8 @@ static attn_status project(const attn_tensor *x, const attn_tensor *w, const att
                          control, err);
 }
 
-/* Sets the members dims, mask and layout from inputs with the shapes of the operation, whose data
- * are not read. */
+/* Sets e->dims, e->mask and e->layout from inputs with the shapes of the operation, whose data are
+ * not read. */
 static attn_status open_encoding(const attn_inputs *shapes, attn_arena *arena, attn_encoding *e,
                                  attn_error *err) {
     attn_mask *mask;

@@ -61,7 +61,8 @@ attn_status attn_projections_declare(const attn_inputs *in, attn_projections *p,
 
 /* --- values --- */
 
-/* Matrix i has `count` numbers, uniform in ±bound. The first one is number `first` of the seed. */
+/* The numbers of one matrix: `count` numbers, uniform in ±bound. The first one is number `first` of
+ * the seed. */
 typedef struct draws {
     float *to;
     size_t count;
@@ -79,9 +80,10 @@ static attn_status draw_piece(void *ctx, size_t index, size_t lane, attn_error *
     return ATTN_OK;
 }
 
-/* Returns the bound of matrix i. Xavier's is sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio 2010,
- * eq. 16); if all inputs are as wide as the query, PyTorch draws W_q, W_k and W_v as one matrix, as
- * whose fan_out their rows count. W_o is a torch.nn.Linear: 1 / sqrt(fan_in). */
+/* Returns the bound of matrix i. W_o has that of torch.nn.Linear, 1 / sqrt(fan_in). The others have
+ * Xavier's, sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio, 2010, eq. 16). If all inputs are as
+ * wide as the query, PyTorch draws W_q, W_k and W_v as one matrix, so fan_out counts the rows of
+ * all. */
 static double bound_of(const matrices *m, int i) {
     const double in = (double)m->w[i]->dims[1];
     double rows = (double)m->w[i]->dims[0];

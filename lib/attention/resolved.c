@@ -227,8 +227,9 @@ static attn_status fill_results(const attn_inputs *in, attn_attention_dims *d, a
     return ATTN_OK;
 }
 
-/* When AMX is not worth its tiles: with a score width below TILES_FROM they are half empty, and
- * with at most TILES_BEYOND queries the packing of keys costs as much time as the tiles save. */
+/* Limits below which AMX is not worth its tiles. With a score width below TILES_FROM they are half
+ * empty, and with at most TILES_BEYOND queries the packing of keys costs as much time as the tiles
+ * save. */
 enum { TILES_FROM = 16, TILES_BEYOND = 32 };
 
 /* Chooses the instruction set. The choice depends only on the shapes and on what was asked for. */
@@ -431,7 +432,8 @@ static bool make_views(attn_attention *a, const attn_tensor *query, const attn_t
     return true;
 }
 
-/* Makes the views of query, key, value and cache, to which encodings have been added. */
+/* Makes the views of query, key, value and cache. If there are encodings, it first adds them to
+ * query, key and value. */
 static attn_status open_views(attn_attention *a, attn_arena *arena, attn_error *err) {
     const attn_inputs *in = &a->in;
     attn_tensor query = in->query, key = in->key.rank ? in->key : query;

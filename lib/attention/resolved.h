@@ -33,7 +33,7 @@ struct attn_attention {
     const double *score_v_wide; /* plan.v as doubles */
     attn_position_rule rule;
     const double *sinks;         /* [Hq]; NULL: none */
-    ptrdiff_t out_head, out_row; /* strides of the output, whose batch entries are dense */
+    ptrdiff_t out_head, out_row; /* strides of heads and rows of the output, in elements */
     /* Packed keys and values of the last forward pass, for attn_attention_cells; NULL: cells pack
      * the keys that they need. */
     const struct attn_packed *packed;

@@ -4,10 +4,13 @@
 
 /* Sets d->stride and d->near if the mask has one strided pattern and otherwise only layers that
  * bound the interval of a row, and if it saves more than half of the cells to take the keys of the
- * pattern and those near a query separately. Nothing may depend on the places of keys beside the
- * mask: no bias by distance and no dropout. */
+ * pattern and those near a query separately. Apart from the mask, nothing may depend on the
+ * position of a key, so there may be no bias by distance and no dropout. */
 static void resolve_stride(const attn_inputs *in, attn_attention_dims *d) {
-    enum { BLOCK = 64, ROWS = 4 }; /* rows of a block; fewest rows of a class */
+    enum {
+        BLOCK = 64, /* rows of a block */
+        ROWS = 4    /* fewest rows of a class */
+    };
     const attn_pattern *strided = NULL;
     for (size_t l = 0; l < in->mask.count && l < ATTN_MASK_LAYERS; l++) {
         const attn_mask_layer *layer = &in->mask.layers[l];

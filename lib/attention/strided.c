@@ -7,8 +7,8 @@
  *   STRIDED          takes the queries of one class against the keys of this class, gathered into
  *                    tiles that are dense, except for the keys near each query. It stores maximum,
  *                    sum and acc of each row.
- *   the main step    takes blocks of consecutive queries against the keys near them, and then merges
- *                    what was stored for these rows.
+ *   the main step    takes blocks of consecutive queries against the keys near them, and then
+ *                    merges what was stored for these rows.
  *
  * Afterwards two steps compute the weights of both kinds from the statistics of the rows.
  *
@@ -193,8 +193,8 @@ static void store_state(const attn_forward *f, const class *at, size_t m, size_t
     }
 }
 
-/* Returns the number of keys of a class that at least one of its rows m … m + rows - 1 may see, and
- * of the keys before them. */
+/* Returns how many keys of a class, from its first one on, cover all keys that rows m … m + rows -
+ * 1 may see. */
 static size_t last_key(const attn_attention *a, const class *at, size_t m, size_t rows) {
     size_t last = 0;
     for (size_t r = m; r < m + rows; r++) {
@@ -233,7 +233,8 @@ static void visit_tiles(const attn_forward *f, const class *at, size_t m, size_t
     }
 }
 
-/* Calls `visit` for the bundles of piece `index`, and stores the states of their rows if `stores`. */
+/* Calls `visit` for the bundles of piece `index`, and stores the states of their rows if `stores`.
+ * */
 static attn_status visit_bundles(const attn_forward *f, size_t index, tile_function visit,
                                  bool stores, attn_forward_lane *l, attn_error *err) {
     const attn_strided_plan *p = &f->plan.strided;
@@ -253,7 +254,8 @@ static attn_status visit_bundles(const attn_forward *f, size_t index, tile_funct
     return ATTN_OK;
 }
 
-/* If keys and values are not packed, the piece stores their magnitudes. */
+/* Computes a piece of ATTN_STEP_STRIDED. It also stores the largest magnitudes of the keys and
+ * values that it has packed. */
 attn_status attn_forward_strided(void *work, size_t index, size_t lane, attn_error *err) {
     attn_forward *f = work;
     attn_forward_lane *l = &f->lanes[lane];
@@ -317,7 +319,7 @@ attn_status attn_forward_near_weights(void *work, size_t index, size_t lane, att
 }
 
 /* Writes the weights of row m of the class on those of the keys c … c + n - 1 that are not near.
- * Its edited scores are row r of the tile. */
+ * The edited scores of row m are row r of the tile. */
 static void scatter_weights(const attn_forward *f, const class *at, size_t r, size_t m, size_t c,
                             size_t n, attn_block_work *w) {
     const attn_kernels *k = w->kernels;

@@ -306,7 +306,8 @@ static void keep_maxima(const attn_attention *a, const attn_stream *s, size_t ti
                attn_row_of(s->w->max, r, 1, k), k->elem);
 }
 
-/* Fills cells [from, to) of s->kept, which no row of the block sees. */
+/* Fills cells [from, to) of s->kept, which no row of the block sees, with 0 if it has numerators,
+ * else with the score -infinity. */
 static void hide_cells(const attn_attention *a, const attn_stream *s, size_t from, size_t to) {
     const attn_kernels *k = s->w->kernels;
     for (size_t r = 0; s->kept && r < s->block.rows; r++)
@@ -404,8 +405,8 @@ static size_t load_tiles(const attn_attention *a, const attn_stream *s, const at
     return n;
 }
 
-/* Processes whole tiles in keys [j, hi), all of them if they are packed side by side, in one call
- * of the kernel `pass`; j begins a tile. Returns the number of these tiles. */
+/* Processes the whole tiles in keys [j, hi), as far as they are packed side by side, in one call of
+ * the kernel `pass`. j begins a tile. Returns the number of tiles that it has processed. */
 static size_t pass_tiles(const attn_attention *a, const attn_stream *s, const attn_packed *packed,
                          size_t j, size_t hi) {
     attn_block_work *w = s->w;
@@ -511,8 +512,8 @@ static void visit_tiles(const attn_attention *a, const attn_stream *streams, siz
         visit_tile(a, &streams[s], packed, j0, n);
 }
 
-/* Processes keys [from, to) of one tile: from the first to the last one that a row of the blocks can
- * see. The cells of the others become hidden. */
+/* Processes the keys of one tile. Of [from, to) it takes those from the first to the last key that
+ * a row of the blocks can see. The cells of the other keys become hidden. */
 static void visit_keys(const attn_attention *a, const attn_stream *streams, size_t count,
                        const attn_packed *packed, size_t from, size_t to) {
     const attn_kernels *k = streams[0].w->kernels;

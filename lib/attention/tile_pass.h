@@ -13,8 +13,9 @@ typedef struct attn_block_work {
     void *query;        /* [rows, score width]: queries that had to be converted */
     void *tile;         /* [rows, keys]: scores of the current tile, then numerators */
     void *acc;          /* [rows, attn_acc_room(Ev)]: weighted values so far */
-    void *max, *sum;    /* [rows], [rows, lanes]: running maximum and partial sums */
-    void *factor;       /* [rows]: factor for `acc`, from softmax to accumulate */
+    void *max;          /* [rows]: running maxima */
+    void *sum;          /* [rows, lanes]: partial sums */
+    void *factor;       /* [rows]: factors for `acc`, from softmax to accumulate */
     void *source;       /* [keys, max(score width, Ev)]: keys or values that had to be converted */
     void *packed_key;   /* [attn_key_room]: one tile, if the pass packs keys itself */
     void *packed_value; /* [attn_value_room]: the values of this tile */
@@ -52,8 +53,8 @@ static inline void *attn_row_of(void *base, size_t row, size_t width, const attn
     return (char *)base + row * width * k->elem;
 }
 
-/* Returns block number `index`, counted over the blocks of all query heads. A block has as many rows
- * as a tile of the kernel table, unless it is the last one of its head. */
+/* Returns block number `index`, counted over the blocks of all query heads. A block has as many
+ * rows as a tile of the kernel table, unless it is the last one of its head. */
 static inline attn_block attn_block_at(const attn_attention_dims *d, const attn_kernels *k,
                                        size_t index) {
     const size_t blocks = (d->L + k->rows - 1) / k->rows, i = index % blocks * k->rows;
@@ -75,8 +76,8 @@ void attn_block_clear(const attn_attention *a, size_t rows, attn_block_work *w);
  * row sees a key, *from = *to afterwards. */
 void attn_block_narrow(const attn_attention *a, const attn_block *block, const attn_kernels *k,
                        size_t *from, size_t *to);
-/* Returns the number of keys that attn_block_stream visits for a block, and stores how many of them
- * are in tiles in which the mask may hide cells. */
+/* Returns the number of keys that attn_block_stream visits for a block. *edited becomes the number
+ * of those in tiles in which the mask may hide cells. */
 size_t attn_block_keys(const attn_attention *a, const attn_block *block, const attn_kernels *k,
                        size_t *edited);
 
@@ -129,8 +130,8 @@ typedef struct attn_stream {
     size_t ldq;             /* row stride of q */
     bool query_packed;      /* w->packed_query already has the queries packed */
     double query_magnitude; /* if query_packed: the largest magnitude of the queries */
-    size_t from;            /* the first key of a tile */
-    size_t to;              /* 0: all keys from `from` on */
+    size_t from;            /* the first key, which begins a tile */
+    size_t to;              /* the end of the keys; 0: all keys from `from` on */
     bool goes_on;           /* w has the state of a pass over the keys before `from` */
     /* Receives what becomes weights, [rows, S] elements of the kernel table's type: numerators if
      * the table has finish_weights, else edited scores. NULL: not wanted. */
