@@ -121,7 +121,8 @@ static void leave_unpaced(int fd) {
     (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", sizeof "reno" - 1);
 }
 
-/* Lets those connect whom the settings name. Nobody can before listen(). */
+/* Gives the file of a unix socket the group and the mode of the settings, which say who may
+ * connect. Nobody can connect before listen(). Returns 0 or an errno value. */
 static int open_to(const char *path, const srv_config *config) {
     if ((config->socket_gid >= 0 && chown(path, (uid_t)-1, (gid_t)config->socket_gid)) ||
         (config->socket_bits >= 0 && chmod(path, (mode_t)config->socket_bits))) {

@@ -290,8 +290,8 @@ static bool take_token(srv_exchange *x) {
 }
 
 /* Returns whether the request has a read token in place of an API key, and moves the token to
- * req.read_token. Whether it is the token of the run is checked when the run is found (srv_run_hold,
- * srv_jobs_hold). Beside a key a token has no effect. */
+ * req.read_token. Whether it is the token of the run is checked when the run is found
+ * (srv_run_hold, srv_jobs_hold). Beside a key a token has no effect. */
 static bool has_token(srv_exchange *x) {
     const srv_route *route = x->match.route;
     if (!route || !route->takes_token || !take_token(x) || x->head.authorizations)
@@ -300,8 +300,8 @@ static bool has_token(srv_exchange *x) {
     return true;
 }
 
-/* Returns whether a browser asks for the page, which is public as its files are: it asks for the
- * key itself. */
+/* Returns whether a browser asks for the web page. The page is public, like its files, because it
+ * has a form of its own for the API key. */
 static bool wants_page(const srv_exchange *x) {
     const srv_route *route = x->match.route;
     return route && route->produces & SRV_ACCEPT_HTML &&
@@ -361,7 +361,7 @@ static bool add(struct MHD_Response *response, const char *name, const char *val
 
 /* Adds a Content-Security-Policy that allows inline styles and images, which SVG pictures need, but
  * no scripts and no external content. Then an answer with hostile content does no harm in a
- * browser. The files of the page have a policy of their own (api/page.c). */
+ * browser. The files of the page have a policy of their own (api/service/page.c). */
 static bool add_policy(srv_exchange *x, struct MHD_Response *response) {
     bool ok = add(response, "X-Content-Type-Options", "nosniff");
     for (size_t i = 0; i < x->req.reply.header_count; i++)

@@ -11,15 +11,14 @@
 
 /* --- the head --- */
 
-/* The end of the head's part that has been followed so far, and whether anything lies between two
- * parts that is not reported. */
+/* The state of a walk over the parts of the head that libmicrohttpd reports. */
 typedef struct follower {
-    const char *end;
-    bool gap;
+    const char *end; /* where the last reported part ends */
+    bool gap; /* between two parts there is something else than the CR LF that belongs there */
 } follower;
 
-/* Called by libmicrohttpd for each header line, which must begin behind the CR LF of the line
- * before it. */
+/* Called by libmicrohttpd for each header line: checks that only CR LF stands between the line and
+ * the part before it. */
 static enum MHD_Result follow(void *cls, enum MHD_ValueKind kind, const char *key, size_t key_size,
                               const char *value, size_t value_size) {
     follower *f = cls;

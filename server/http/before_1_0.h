@@ -2,11 +2,11 @@
  *
  * These versions end a header line at a bare line feed, hide what follows a NUL, an empty name or
  * the fold of a line, skip spaces, and call a long chunk line an error of the server. Another
- * server may understand such a request differently, so the service must refuse it, but the public
- * interface does not report it. So before_1_0.c uses three properties of these versions that their
- * interface does not promise: texts are passed as pointers into the buffer of received bytes, this
- * buffer may be written to, and the library's own error pages go through its public function
- * MHD_queue_response.
+ * server may understand such a request differently, so the service must refuse it. But the public
+ * interface does not report these bytes. So before_1_0.c uses three properties of these versions
+ * that their interface does not promise: texts are passed as pointers into the buffer of received
+ * bytes, this buffer may be written to, and the library's own error pages go through its public
+ * function MHD_queue_response.
  *
  * From version 1.0 on the library makes these checks itself. before_1_0.c is empty if it is
  * compiled with the headers of such a version, and does nothing if such a version is loaded. */

@@ -1,6 +1,6 @@
-/* A body is stored in one block of memory, unless it goes to an intake (request/intake.h). The block
- * grows as bytes arrive, so that an announced length costs no memory before its bytes arrive. It
- * grows by a factor of 16, and from 16 MiB on directly to Content-Length. The block of a chunked
+/* A body is stored in one block of memory, unless it goes to an intake (request/intake.h). The
+ * block grows as bytes arrive, so that an announced length costs no memory before its bytes arrive.
+ * It grows by a factor of 16, and from 16 MiB on directly to Content-Length. The block of a chunked
  * body, whose length is unknown, doubles instead. Admission (load/admission.h) decides whether
  * there is memory. */
 #include "http/body.h"
@@ -28,13 +28,13 @@
 
 enum {
     CHUNKED_FIRST = 16384, /* first room for a chunked body, in bytes */
-    FIRST = 65536,         /* first room for another body, in bytes */
-    FASTER = 16,           /* factor by which this room grows, below LAST */
-    LAST = 1 << 24,        /* from this size on the room grows to Content-Length */
+    FIRST = 65536,         /* first room for a body of known length, in bytes */
+    FASTER = 16,           /* factor by which the room for a body of known length grows */
+    LAST = 1 << 24,        /* from this size on that room grows to Content-Length at once */
 };
 
-/* Longest body that is read in order. Longer bodies do not fit into the processor's caches, so they
- * gain nothing from the order. */
+/* Longest body, in bytes, that is read in order. Longer bodies do not fit into the processor's
+ * caches, so they gain nothing from the order. */
 enum { ORDERED_MOST = 1 << 20 };
 
 /* How long a body waits while many requests wait in the queue. After this time the body is read,
@@ -135,8 +135,8 @@ static void wait_in_order(srv_body_order *o, srv_exchange *x) {
     resume(next);
 }
 
-/* After a piece of `size` bytes of x was received: either goes on reading this body, or makes x
- * wait for the bodies before it. */
+/* Called after a piece of `size` bytes of the body of x was received. Either x goes on reading, or
+ * it must wait for the bodies before it. */
 static void keep_order(srv_exchange *x, size_t size) {
     srv_body_order *o = &x->daemon->order;
     srv_exchange *next = NULL;
@@ -193,7 +193,7 @@ void srv_body_order_end(srv_body_order *o) {
 
 /* --- bodies that go to an intake --- */
 
-/* The `suspend` of an intake, on the HTTP thread. */
+/* Implements srv_intake.suspend. Runs on the HTTP thread. */
 static bool suspend_intake(void *sender) {
     const srv_exchange *x = sender;
     srv_body_order *o = &x->daemon->order;
@@ -206,7 +206,8 @@ static bool suspend_intake(void *sender) {
     return may;
 }
 
-/* The `resume` of an intake, on any thread. x may be freed as soon as it is resumed. */
+/* Implements srv_intake.resume. Runs on any thread. x may be freed as soon as its connection is
+ * resumed. */
 static void resume_intake(void *sender) {
     const srv_exchange *x = sender;
     srv_body_order *o = &x->daemon->order;
@@ -281,8 +282,8 @@ static void refuse_chunk(srv_exchange *x) {
     srv_body_cut(x);
 }
 
-/* The give_way of srv_incoming: refuses the request and frees the memory of its body, because
- * another body needs it. Admission calls this on the HTTP thread. */
+/* Implements srv_incoming.give_way: refuses the request and frees the memory of its body, because
+ * another body needs this memory. Admission calls this on the HTTP thread. */
 static void give_way(srv_incoming *incoming) {
     srv_exchange *x =
         (srv_exchange *)(void *)((char *)incoming - offsetof(srv_exchange, body.incoming));

@@ -10,8 +10,8 @@
 
 enum {
     ZLIB = 15,             /* windowBits of zlib for the coding deflate */
-    GZIP = 15 + 16,        /* and for gzip */
-    LEVEL = 1,             /* compression level: the fastest */
+    GZIP = 15 + 16,        /* windowBits of zlib for the coding gzip */
+    LEVEL = 1,             /* compression level of zlib; 1 is the fastest */
     WORTH_IT = 1024,       /* smallest reply that is encoded, in bytes */
     FREE_OUTPUT = 1 << 20, /* max_inflate_ratio does not bound decoded bodies up to this size */
 };

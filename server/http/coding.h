@@ -7,8 +7,8 @@
 
 /* Decodes the body of the request. The decoded body may have at most max_body_bytes bytes and at
  * most max_inflate_ratio times the size of the compressed one. A gzip body may have several
- * members, but no bytes after the last one. Afterwards the exchange has no coding any more, as its
- * handler may run again. false: a problem is set. */
+ * members, but no bytes after the last one. Also sets x->head.encoding to NULL, so that the body is
+ * not decoded again if the handler runs a second time. false: a problem is set. */
 bool srv_coding_decode(srv_exchange *x);
 /* Encodes the body of the reply if all of these conditions hold; otherwise, and if memory runs out,
  * the reply stays unchanged. The request must have an Accept-Encoding header.

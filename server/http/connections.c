@@ -75,8 +75,8 @@ static void tell(srv_daemon *d, const srv_link *link, bool each) {
                   link->client, each ? c->most_each : c->most);
 }
 
-/* Closes the connection that has been idle longest. `each`: only connections from the address of
- * `newcomer` are considered. Returns false if none is idle. */
+/* Closes the connection that has been idle longest. If `each` is true, only connections from the
+ * address of `newcomer` are considered. Returns false if none of them is idle. */
 static bool make_room(srv_daemon *d, const srv_link *newcomer, bool each) {
     srv_connections *c = &d->connections;
     srv_link *link = c->first;

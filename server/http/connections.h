@@ -65,8 +65,9 @@ struct srv_link {
     int64_t header_since_ns; /* when the watcher noticed that a header arrives; 0: none does */
     int64_t look_ns;         /* when the watcher checks the socket next */
     /* Only the watcher uses these members, to follow how fast the client reads a reply: */
-    unsigned taken_edges;         /* `edges` in the last round */
-    uint64_t taken_bytes;         /* bytes that the client had acknowledged by then */
+    unsigned taken_edges; /* `edges` in the last round */
+    uint64_t taken_bytes; /* bytes that the client had acknowledged in the last round */
+    /* Set when the link is opened: */
     char client[SRV_CLIENT_TEXT]; /* address of the peer, which may be a proxy */
     srv_owner client_id;          /* srv_client_number of this address */
     /* Only the HTTP thread uses these members, for srv_connections: */
@@ -89,8 +90,8 @@ void srv_link_close(srv_link *link);
 /* Returns the link of a connection; NULL: srv_link_open had no memory. Runs on the HTTP thread. */
 srv_link *srv_link_of(struct MHD_Connection *connection);
 
-/* Called when a request begins on the connection, which is not idle any more. On the HTTP thread.
- */
+/* Called when a request begins on the connection, which is not idle any more. On the HTTP
+ * thread. */
 void srv_link_busy(srv_link *link);
 /* Called when the request of the connection has ended, which is idle again. On the HTTP thread. */
 void srv_link_idle(srv_link *link);

@@ -214,7 +214,7 @@ enum { OPS_CONNECTIONS = 64 }; /* most connections of the operations port */
 enum { CLIENT_LEVEL = 1 };
 
 static struct MHD_Daemon *start_mhd(srv_daemon *d, int fd, const srv_config *config) {
-    /* One connection more than allowed is accepted; it makes srv_connections_join close another. */
+    /* One connection more than allowed is accepted; for it, srv_link_open closes another one. */
     const unsigned limit = (unsigned)d->connections.most + 1;
     bool plain = d->is_ops || !d->app->tls;
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME;

@@ -25,7 +25,7 @@
 
 /* Processor time that a client is charged (load/waiting.h), in nanoseconds. */
 enum {
-    NS_OF_BODY_BYTE = 1, /* for each byte of a queued request's body; corrected after the run */
+    NS_OF_BODY_BYTE = 1, /* for each byte of a queued request's body, until the time is measured */
     NS_IN_PLACE = 5000,  /* for each request on the HTTP thread, besides the handler's time */
 };
 
@@ -236,7 +236,7 @@ static bool answer_on_thread(srv_exchange *x) {
     return true;
 }
 
-/* The `work` of the task: runs the request on a request thread. */
+/* Implements srv_task.work: runs the request on a request thread. */
 static void work_on(srv_task *task) {
     srv_exchange *x = (srv_exchange *)task;
     srv_app *app = x->req.app;

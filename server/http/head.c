@@ -57,15 +57,16 @@ static void take_forwarded(srv_head *h, const char *value) {
     h->forwarded[h->forwards++] = value;
 }
 
-/* The headers of which the last value is kept: where srv_head has it, and where the number of such
- * lines (0: they are not counted). */
+/* The headers of which srv_head keeps the last value. */
 #define HEADER(name, value)                                                                        \
     { name, sizeof name - 1, offsetof(srv_head, value), 0 }
 #define COUNTED(name, value, count)                                                                \
     { name, sizeof name - 1, offsetof(srv_head, value), offsetof(srv_head, count) }
 static const struct header {
     const char *name;
-    size_t size, value, count;
+    size_t size;  /* bytes of the name */
+    size_t value; /* offset in srv_head of the member for the value */
+    size_t count; /* offset of the member for the number of such lines; 0: they are not counted */
 } headers[] = {
     COUNTED("Host", host, hosts),
     COUNTED("Content-Type", type, types),
@@ -250,7 +251,7 @@ static bool refuse_path(srv_exchange *x) {
     return false;
 }
 
-/* Adds a header to the problem that was set, which says what the service accepts. */
+/* Adds to the problem that was set a header that says what the service accepts. Returns false. */
 static bool accept_only(srv_exchange *x, const char *header, const char *values) {
     srv_reply_header(&x->req, header, values);
     return false;
@@ -306,8 +307,9 @@ static bool check_accept(srv_exchange *x) {
                        "the content codings of answers are identity, gzip and deflate");
 }
 
-/* The specification writes the key in quotes, and many clients leave them out. Quotes count as
- * characters of the key. */
+/* Checks that there is at most one Idempotency-Key and that its length is allowed. The
+ * specification writes the key in quotes, which many clients leave out; quotes count as characters
+ * of the key. */
 static bool check_idempotency_key(srv_exchange *x) {
     const srv_head *h = &x->head;
     const size_t size = h->idempotency_key ? strlen(h->idempotency_key) : 1;
@@ -316,8 +318,9 @@ static bool check_idempotency_key(srv_exchange *x) {
                        "expected one Idempotency-Key of 1 to %d characters", SRV_REPEAT_KEY);
 }
 
-/* The decoder checks the query strings that it reads. Documents for browsers, and their files,
- * ignore theirs, since links to a page often get parameters on their way. */
+/* Refuses a query string that the route does not read. Query strings that a route reads are checked
+ * by the decoder. Documents for browsers, and their files, ignore theirs, because links to a page
+ * often get parameters on their way. */
 static bool check_query(srv_exchange *x) {
     const srv_request *req = &x->req;
     const srv_route *route = x->match.route;
@@ -363,7 +366,8 @@ static bool open_intake(srv_exchange *x) {
                              (unsigned long long)h->length, (unsigned long long)req->intake->most);
 }
 
-/* Asks admission, which bounds the memory of all bodies. An intake takes at most its own memory. */
+/* Asks admission, which bounds the memory of all bodies, for the memory of this one. A body that
+ * goes to an intake needs at most the memory of the intake. */
 static bool is_admitted(srv_exchange *x) {
     srv_request *req = &x->req;
     uint64_t length = x->head.length;
@@ -495,7 +499,7 @@ void srv_head_read(srv_exchange *x, const char *target, const char *method, cons
     x->req.path = path_of(target, &x->head);
     read_lines(x, version);
     find_route(x);
-    bool ok = check_framing(x, version) && !srv_body_is_refused(x); /* a long target refuses it */
+    bool ok = check_framing(x, version) && !srv_body_is_refused(x); /* long targets are refused */
     if (ok && x->head.expect)
         drop_expectation(x);
     ok = ok && is_served(x) && srv_auth(x);

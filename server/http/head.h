@@ -29,10 +29,10 @@ typedef struct srv_head {
     const char *authorization, *host, *idempotency_key;
     const char *target_host; /* "host:port/…" of a target in absolute form; NULL: another form */
     const char *forwarded[SRV_FORWARDED]; /* the last values of X-Forwarded-For, as sent */
-    size_t forwards;                      /* their number */
+    size_t forwards;                      /* number of values in `forwarded` */
     srv_prefer prefer;                    /* of all headers Prefer together */
     const char *fetch_site, *fetch_mode, *fetch_dest; /* Sec-Fetch-… */
-    /* How many lines there are of headers that may stand only once. */
+    /* Numbers of lines of headers that may be there only once. */
     unsigned authorizations, idempotency_keys;
     unsigned hosts, lengths, transfers, traces, types, encodings;
     bool bad_uri;   /* the request target has control characters, plain or percent-encoded */

@@ -1,4 +1,5 @@
-/* Asks other services of this machine: for attnd --healthcheck, and what has a port already. */
+/* Sends requests to a service on this machine: for attnd --healthcheck, and to find out whether an
+ * attnd already has a port. */
 #ifndef SRV_HEALTH_H
 #define SRV_HEALTH_H
 

@@ -1,8 +1,9 @@
 /* What depends on the version of libmicrohttpd, except for the repairs in before_1_0.h.
  *
- * From version 1.0 on libmicrohttpd checks the framing of requests itself, as strictly as it is
- * told to. The service asks for the level that RFC 9112 allows to servers (daemon.c) and checks the rest on what the public interface reports (head.c). Earlier versions accept bare
- * line feeds, NULs and folded lines, and do not report them; before_1_0.c finds these. */
+ * From version 1.0 on libmicrohttpd checks the framing of requests itself, at a level of strictness
+ * that the service chooses (CLIENT_LEVEL in daemon.c). head.c checks the rest, with what the public
+ * interface reports. Earlier versions accept bare line feeds, NULs and folded lines, and do not
+ * report them; before_1_0.c finds these. */
 #ifndef SRV_LIBRARY_H
 #define SRV_LIBRARY_H
 
@@ -13,8 +14,8 @@ typedef struct srv_exchange srv_exchange;
 /* The value of MHD_VERSION from which on libmicrohttpd checks the framing itself. */
 #define SRV_LIBRARY_STRICT 0x01000000
 
-/* Returns why the service cannot run with the libmicrohttpd that is loaded, whose version it sets.
- * NULL: it can. */
+/* Sets *version to the version of the libmicrohttpd that is loaded. Returns why the service cannot
+ * run with it; NULL: it can. */
 const char *srv_library_unfit(const char **version);
 /* Returns whether the libmicrohttpd that is loaded checks the framing itself. The headers with
  * which the service was built may be those of another version. */
@@ -24,9 +25,9 @@ bool srv_library_is_strict(void);
  * without calling the service: those with a header or chunk line that is longer than the
  * connection's buffer, with an invalid request line, or with an unknown version of HTTP. */
 void srv_library_explain(srv_exchange *x, unsigned status);
-/* If libmicrohttpd has answered the request with a page of its own, gives x the problem of its
- * status, so that the refusal is logged and counted. Called when a request has ended to which the
- * service has sent no reply. */
+/* If libmicrohttpd has answered the request with a page of its own, gives x the problem for the
+ * status of that page, so that the refusal is logged and counted. Called when a request has ended
+ * to which the service has sent no reply. */
 void srv_library_note_refusal(srv_exchange *x);
 
 #endif

@@ -10,7 +10,7 @@
 #define SRV_BODY_TYPES                                                                             \
     "application/json, application/vnd.safetensors, application/x-npy, application/x-npz"
 bool srv_type_is_body(const char *type);
-/* The same for a route with an intake (router.h), which takes safetensors also as octets. */
+/* The types for a route with an intake (router.h), which takes safetensors also as octets. */
 #define SRV_INTAKE_TYPES "application/json, application/vnd.safetensors, application/octet-stream"
 bool srv_type_is_intake(const char *type);
 
@@ -39,8 +39,8 @@ srv_coding srv_coding_of(const char *value);
 /* Returns the coding to which an Accept-Encoding value gives the highest weight.
  * SRV_UNKNOWN_CODING: the client accepts neither gzip nor deflate nor identity. */
 srv_coding srv_coding_choose(const char *accept);
-/* Returns whether an Accept-Encoding value prefers Brotli ("br") to gzip or likes both equally. Only
- * bodies that were encoded at build time exist in this coding. */
+/* Returns whether an Accept-Encoding value prefers Brotli ("br") to gzip or likes both equally.
+ * Only bodies that were encoded at build time exist in this coding. */
 bool srv_coding_is_brotli(const char *accept);
 
 #endif

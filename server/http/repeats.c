@@ -9,20 +9,20 @@
 #include "http/exchange.h"
 
 typedef struct entry {
-    srv_digest key;     /* of the owner and the Idempotency-Key */
-    srv_digest request; /* of what was asked */
+    srv_digest key;     /* digest of the owner and the Idempotency-Key */
+    srv_digest request; /* digest of the request that came with the key */
     int64_t until_ns;   /* when the entry is forgotten; 0: the place is free */
-    uint64_t number;    /* in the order in which the entries began */
-    bool running;
-    srv_reply *answer; /* in one block with its texts; NULL: there is none yet */
-    size_t bytes;      /* of the block */
+    uint64_t number;    /* entries that began earlier have smaller numbers */
+    bool running;       /* the request is not answered yet */
+    srv_reply *answer;  /* the kept reply, in one block with its texts; NULL: there is none yet */
+    size_t bytes;       /* size of this block */
 } entry;
 
 struct srv_repeats {
     pthread_mutex_t lock;
     srv_digest salt;
-    uint64_t next;
-    size_t bytes; /* of all answers */
+    uint64_t next; /* number of the next entry */
+    size_t bytes;  /* bytes of all kept answers together */
     entry entries[SRV_REPEAT_KEYS];
 };
 
@@ -69,7 +69,8 @@ static bool digest_key(const srv_repeats *r, const srv_exchange *x, srv_digest *
     return add_text(r, digest, x->req.owner) && add_text(r, digest, x->head.idempotency_key);
 }
 
-/* Of a body that went to an intake only the length is known. */
+/* Computes the digest of the request: path, query, types and body. Of a body that went to an intake
+ * only the length is known. false: the digest could not be computed. */
 static bool digest_request(const srv_repeats *r, const srv_exchange *x, srv_digest *digest) {
     const srv_request *req = &x->req;
     const uint64_t taken = x->body.has_intake ? x->body.incoming.received : 0;
@@ -97,7 +98,8 @@ static void forget_old(srv_repeats *r) {
             forget(r, &r->entries[i]);
 }
 
-/* Forgets the oldest entry that has an answer. Returns its place; NULL: all requests are running. */
+/* Forgets the oldest entry that has an answer, and returns its place. NULL: no entry has one,
+ * because all requests are running. */
 static entry *forget_oldest(srv_repeats *r) {
     entry *oldest = NULL;
     for (size_t i = 0; i < SRV_REPEAT_KEYS; i++) {

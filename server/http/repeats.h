@@ -24,13 +24,13 @@ enum {
 typedef struct srv_exchange srv_exchange;
 typedef struct srv_repeats srv_repeats;
 
-/* NULL: memory ran out, or there is no source of random numbers. */
+/* Makes an empty table. NULL: memory ran out, or there is no source of random numbers. */
 srv_repeats *srv_repeats_new(void);
 void srv_repeats_free(srv_repeats *repeats); /* NULL is allowed */
 
-/* Decides whether the handler of x, a POST with the header, must run. The body is complete, and x has
- * an arena. true: pass *place to srv_repeats_end after the handler has run. false: the reply is set
- * to the kept answer of an earlier request, or to a problem. */
+/* Decides whether the handler of x, a POST with an Idempotency-Key, must run. The body is complete,
+ * and x has an arena. true: pass *place to srv_repeats_end after the handler has run. false: the
+ * reply is set to the kept answer of an earlier request, or to a problem. */
 bool srv_repeats_begin(srv_exchange *x, size_t *place);
 /* Keeps the reply of x for repeated requests if it made something, else forgets the key. `answered`
  * is false if the handler has not set the reply, or if the reply is a stream. */

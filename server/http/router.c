@@ -11,7 +11,8 @@
 
 #include "config/nearest.h"
 
-/* Returns the length of the common beginning; for equal texts, the end of the text is included. */
+/* Returns the length of the common beginning of two texts. If they are equal, their NUL counts
+ * too. */
 static size_t shared_with(const char *a, const char *b) {
     size_t n = 0;
     while (a[n] == b[n] && a[n])
@@ -123,9 +124,11 @@ void srv_router_find(const srv_router *router, const char *method, const char *p
 
 /* --- the nearest path --- */
 
-/* What else may differ, counted in edits: the version in front, and a segment too many or too few.
- * With another version only one real edit is allowed. */
-enum { OTHER_VERSION = 2, OTHER_LENGTH = 3 };
+/* How many edits of a letter some other differences count for. */
+enum {
+    OTHER_VERSION = 2, /* another version in front; then only one edit of a letter is allowed */
+    OTHER_LENGTH = 3,  /* a segment too many or too few */
+};
 
 /* Returns the size of the version in front of the path, 3 for "/v1/runs". 0: there is none. */
 static size_t version_size(const char *path) {
@@ -135,8 +138,8 @@ static size_t version_size(const char *path) {
                : 0;
 }
 
-/* Returns the edits between a segment of the path and one of a template, n and m bytes; SIZE_MAX:
- * they are not near. */
+/* Returns the number of edits between a segment of the path (n bytes) and one of a template (m
+ * bytes). SIZE_MAX: they are too different. */
 static size_t segment_edits(const char *path, size_t n, const char *template, size_t m) {
     char word[64], name[64];
     if (*template == '{')
@@ -148,8 +151,8 @@ static size_t segment_edits(const char *path, size_t n, const char *template, si
     return srv_edits(word, name);
 }
 
-/* Returns how far the path is from a template; SIZE_MAX: a segment is not near, or only parameters
- * and the version agree. */
+/* Returns how many edits lie between the path and a template. SIZE_MAX: a segment is too different,
+ * or the path has no segment in common with the template but the version and parameters. */
 static size_t path_edits(const char *path, const char *template) {
     const size_t v = version_size(path), w = version_size(template);
     const bool other = v != w || strncmp(path, template, v) != 0;
@@ -178,7 +181,7 @@ static size_t path_edits(const char *path, const char *template) {
     return edits + (*rest ? OTHER_LENGTH : 0);
 }
 
-/* Writes the template with the parameters of the path. */
+/* Writes the template to `buf`, with the segments of the path in place of its parameters. */
 static void fill_template(const char *path, const char *template, char *buf, size_t size) {
     size_t used = 0;
     path += version_size(path);
@@ -196,7 +199,7 @@ static void fill_template(const char *path, const char *template, char *buf, siz
     }
 }
 
-/* Paths that had another name, which is not near. */
+/* Paths that were renamed, and whose old names are too different to be found by their edits. */
 static const struct {
     const char *was, *now;
 } renamed[] = {{"/v1/runs/{id}/metrics", "/v1/runs/{id}/analyses"}};

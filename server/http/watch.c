@@ -32,8 +32,8 @@ static bool client_left(const srv_link *link, bool half_close_is_gone) {
 }
 
 /* Sets the cancel flag of x. If x still waits in the queue, removes x from the queue and adds it to
- * the list `taken`. Returns this list, linked by `next`; the caller must answer the requests in it.
- */
+ * the list `taken`. Returns this list, linked by `next`; the caller must answer the requests in
+ * it. */
 static srv_task *cancel(srv_exchange *x, srv_task *taken) {
     atomic_store(&x->req.cancel, 1);
     if (!srv_queue_take(x->req.app->queue, &x->task))
@@ -49,8 +49,8 @@ static void answer_tasks(srv_task *taken, srv_code code) {
     }
 }
 
-/* Returns what the kernel knows about a TCP connection, such as the bytes received and
- * acknowledged; all zeros if unknown. */
+/* Returns what the kernel knows about a TCP connection, such as the numbers of bytes received and
+ * acknowledged. Returns zeros for other connections, or if the kernel does not answer. */
 static struct tcp_info tcp_info_of(const srv_link *link) {
     struct tcp_info info = {0};
     socklen_t size = sizeof info;
@@ -193,8 +193,8 @@ static bool look_at_links(srv_daemon *d, srv_task **gone) {
     return busy;
 }
 
-/* Answers the requests that waited in the queue until their deadline passed, or that cannot meet
- * it. */
+/* Answers those requests in the queue whose deadline has passed, or which cannot meet it any
+ * more. */
 static void answer_late(srv_daemon *d) {
     int64_t now = attn_now_ns();
     for (srv_task *task = srv_queue_take_late(d->app->queue, now), *next; task; task = next) {

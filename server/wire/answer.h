@@ -1,12 +1,12 @@
 /* Writes answers by tables of rows (srv_field); decode.h reads bodies by such tables. A row
- * describes one member of an answer: its name, its kind, where the value is in the C struct, when it
- * is present, and a sentence about it. JSON and the schemas of openapi.json follow from the rows, so
- * a member is added by adding a row. A table ends with a row whose name is NULL.
+ * describes one member of an answer: its name, its kind, where the value is in the C struct, when
+ * it is present, and a sentence about it. JSON and the schemas of openapi.json follow from the
+ * rows, so a member is added by adding a row. A table ends with a row whose name is NULL.
  *
  * Presence: a member with `always` is there in every case. Otherwise, if the row has `when`, a bool
  * of the struct decides. Without `when` a member is absent if its value is unknown: a negative
- * integer, an enumeration below its first name, a real that is not finite, NULL, an empty text, list
- * or tensor, an object whose members are all unknown, or a value that `put` does not write.
+ * integer, an enumeration below its first name, a real that is not finite, NULL, an empty text,
+ * list or tensor, an object whose members are all unknown, or a value that `put` does not write.
  *
  * A row whose name is "" is an object whose members are members of the object around it. A row of
  * the kind SRV_PUT without a function describes a member that other code writes.

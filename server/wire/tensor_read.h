@@ -38,8 +38,7 @@ bool srv_tensor_as_numbers(srv_request *req, unsigned accepts, attn_tensor *t);
  * numbers for the others. false: a problem is set. */
 bool srv_tensor_list(attn_scan *s, attn_dtype dtype, attn_tensor *out);
 
-/* --- only for tensor_list.c, tensor_pieces.c, tensor_object.c, tensor_literal.c and tensor_runs.c
- * --- */
+/* --- only for the files tensor_*.c --- */
 
 /* What the members random, init or fill of a tensor say, and the members that belong to them. */
 typedef struct srv_literal {
