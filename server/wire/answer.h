@@ -50,7 +50,7 @@
 #define SRV_WRITTEN_AT(name, of_type, function, T, member, text, ...)                              \
     { name, SRV_PUT, offsetof(T, member), text, .type = of_type, .put = function, __VA_ARGS__ }
 /* An object whose members have rows of the same struct; or, in a list of schemas
- * (server/api/service/schema.c), the schema of an object with these rows. */
+ * (server/api/service/openapi.c), the schema of an object with these rows. */
 #define SRV_GROUP(name, rows, text, ...)                                                           \
     { name, SRV_OBJECT, 0, text, .fields = rows, __VA_ARGS__ }
 
