@@ -15,45 +15,52 @@
 
 enum {
     BLOCK_PRODUCTS = 1 << 19, /* pairs x keys in a block of rows */
-    PIECE_ROWS = 16,          /* rows of a piece, at most, unless a block has more: each fetch packs
-                                 all keys of a run anew */
-    LANE_BYTES = 8 << 20,     /* limit for the fetched rows of a thread, bytes */
-    WAVE_BYTES = 8 << 20,     /* limit for the sums of a wave, bytes */
-    WAVE_LEAST = 8,           /* blocks in a wave, at least and at most */
-    WAVE_MOST = 64,
-    COLUMN_BYTES = 24 << 10, /* p, centered and q of the columns that are compared together */
-    COLUMNS_LEAST = 64,      /* these columns, at least and at most */
-    COLUMNS_MOST = 512,
+    /* Short blocks are fetched together in pieces of up to so many rows, because each fetch packs
+     * all keys of a run anew. */
+    PIECE_ROWS = 16,
+    LANE_BYTES = 8 << 20,    /* limit for the fetched rows of a thread, bytes */
+    WAVE_BYTES = 8 << 20,    /* limit for the sums of a wave, bytes */
+    WAVE_LEAST = 8,          /* least blocks in a wave */
+    WAVE_MOST = 64,          /* most blocks in a wave */
+    COLUMN_BYTES = 24 << 10, /* bytes of p, centered and q of the columns of a step */
+    COLUMNS_LEAST = 64,      /* least columns that are compared together */
+    COLUMNS_MOST = 512,      /* most columns that are compared together */
 };
 
 /* One of the two sources with its mask. */
 typedef struct side {
     const attn_weight_source *source;
     const attn_mask *mask;
-    size_t batch, heads; /* batch: the batch entry that is compared */
+    size_t batch; /* the batch entry that is compared */
+    size_t heads;
 } side;
 
 /* The numbers that follow from the sizes of the sources. */
 typedef struct plan {
-    side a, b;            /* b.source is NULL if the heads of a are compared: pairs g < h */
-    size_t batches, cols; /* cols: heads with which each head of a is compared */
-    size_t heads, L, S;   /* heads of both sources together; queries and keys of each */
-    size_t pairs;         /* number of pairs of heads */
-    size_t block;         /* rows of a block; blocks have own sums, merged in order */
-    size_t blocks;        /* number of blocks in all */
-    size_t together;      /* number of blocks in a piece of work, whose rows are fetched together */
-    size_t wave;          /* number of blocks whose sums are in memory together, of whole pieces */
-    size_t columns;       /* most columns of a row that are compared together */
+    side a, b; /* b.source is NULL if the heads of a are compared: pairs g < h */
+    size_t batches;
+    size_t cols;     /* heads with which each head of a is compared */
+    size_t heads;    /* heads of both sources together */
+    size_t L, S;     /* queries and keys of each source */
+    size_t pairs;    /* number of pairs of heads */
+    size_t block;    /* rows of a block; each block has its own sums */
+    size_t blocks;   /* number of blocks in all */
+    size_t together; /* number of blocks in a piece of work, whose rows are fetched together */
+    size_t wave;     /* blocks whose sums are in memory together; a multiple of `together` */
+    size_t columns;  /* most columns of a row that are compared together */
 } plan;
 
-/* Sums over the rows of a block, for a pair of heads and for one head. */
+/* Sums over the rows of a block for the heads g and h of a pair. */
 typedef struct pair_sums {
-    /* sums of js; of p_g . p_h; of the same after uniform attention is subtracted */
-    double js, dot, centered;
-    uint64_t rows; /* rows in which both heads hold weight */
+    double js;       /* of the Jensen-Shannon divergence, in nats */
+    double dot;      /* of p_g . p_h */
+    double centered; /* of the same after uniform attention is subtracted from both */
+    uint64_t rows;   /* number of rows in which both heads have weight */
 } pair_sums;
+/* Sums over the rows of a block for one head. */
 typedef struct head_sums {
-    double square, centered; /* sums of squares of p, and of p minus uniform attention */
+    double square;   /* of p . p */
+    double centered; /* of the same after uniform attention is subtracted */
 } head_sums;
 
 /* The sums of one block. */
@@ -72,17 +79,19 @@ typedef struct head_row {
     const float *weights;   /* [S] */
     const uint8_t *visible; /* [S] */
     size_t from, to;
-    double mass, uniform; /* sum of the weights; a weight of uniform attention */
-    double order;         /* sum of q ln q */
-    bool alive;           /* the row has weight */
+    double mass;    /* sum of the weights p */
+    double uniform; /* the weight of each visible key under uniform attention */
+    double order;   /* sum of q ln q for q = p / mass */
+    bool alive;     /* the row has weight */
 } head_row;
 
-/* Scratch memory of one thread. p, centered and q have some columns of a row of every head: the
- * weights p, p minus uniform attention, and p divided by its sum. */
+/* Scratch memory of one thread. */
 typedef struct lane {
-    float *weights, *logits;  /* [heads, rows, S], [rows, S] of a piece */
-    uint8_t *visible;         /* [heads, rows, S] */
-    double *p, *centered, *q; /* [heads, columns] */
+    float *weights;   /* [heads, rows, S] the rows of a piece */
+    float *logits;    /* [rows, S] the same of one head */
+    uint8_t *visible; /* [heads, rows, S] */
+    /* Some columns of one row of every head, [heads, columns] each: */
+    double *p, *centered, *q; /* p, p minus uniform attention, p / mass */
     head_row *row;            /* [heads] */
     double *mixed;            /* [pairs] sum of m ln m for m = (q_g + q_h) / 2 */
 } lane;
@@ -90,7 +99,7 @@ typedef struct lane {
 typedef struct comparison {
     const plan *plan;
     lane *lanes;
-    part *parts;                 /* [wave + 1]; the last one sums up a batch entry */
+    part *parts;                 /* [wave + 1]; the last one has the sums of a batch entry */
     attn_head_distances *result; /* [batches] */
     const attn_control *control;
 } comparison;
@@ -117,7 +126,7 @@ static bool is_padding(const plan *p, size_t row) {
            (p->b.source && attn_row_is_padding(p->b.source, p->b.batch, row));
 }
 
-/* Reads row r of the piece of head h. */
+/* Sets l->row[h] from row r of the piece, except `order`. */
 static void read_row(const plan *p, const lane *l, size_t h, size_t r) {
     const size_t S = p->S, at = (h * rows_of(p) + r) * S;
     head_row *row = &l->row[h];
@@ -150,7 +159,8 @@ static void centre_columns(const plan *p, const lane *l, size_t h, size_t j, siz
     sums->centered += attn_dot(centered, centered, n);
 }
 
-/* Goes through the pairs of heads g, h that have weight in a row; `at` is the pair's number. */
+/* Goes through the pairs of heads g and h that both have weight in the row; `at` is the pair's
+ * number. */
 #define FOR_PAIRS(p, l, g, h, at)                                                                  \
     for (size_t at = 0, g = 0; g < (p)->a.heads; g++)                                              \
         for (size_t h = (p)->b.source ? (p)->a.heads : g + 1; h < (p)->heads; h++, at++)           \

@@ -14,9 +14,10 @@
 #include "attention/operands.h"
 #include "base/try.h"
 
-/* FINDINGS: diagnoses in the first block of memory. NAMED: up to so many heads are listed by
- * name. */
-enum { FINDINGS = 16, NAMED = 6 };
+enum {
+    FINDINGS = 16, /* diagnoses for which there is room at first */
+    NAMED = 6,     /* more heads than these are counted and not listed by name */
+};
 
 typedef struct findings {
     attn_arena *arena;
@@ -96,7 +97,7 @@ static void say_heads(attn_sentence *s, const attn_diagnose_input *in, const siz
         s->text[0] = (char)(s->text[0] - 'a' + 'A');
 }
 
-enum { ROWS_ASKED = 64 }; /* find_seen asks at most about so many rows which keys they see */
+enum { ROWS_ASKED = 64 }; /* most rows whose visible keys find_seen looks at */
 
 /* --- near-uniform heads: lengths of queries and keys, causes --- */
 
@@ -111,13 +112,16 @@ typedef struct vectors {
     bool known;   /* false: the score is no dot product, so nothing was measured */
 } vectors;
 
-/* Reads the queries and keys of one head. */
+/* Working memory to read the queries and keys of head h of batch entry b. */
 typedef struct reader {
     const attn_attention *a;
-    size_t b, h, width; /* width: of a query and a key */
+    size_t b, h;
+    size_t width; /* of a query and of a key */
     void *scratch;
-    double *row, *mean;   /* [width] */
-    uint8_t *seen, *keep; /* [S]: seen by any of the asked rows; visible to one row */
+    double *row;   /* [width] the query or key that was read last */
+    double *mean;  /* [width] the mean key */
+    uint8_t *seen; /* [S] 1: at least one of the rows of find_seen sees the key */
+    uint8_t *keep; /* [S] 1: one row sees the key */
 } reader;
 
 static void read_row(const reader *r, const void *from) {

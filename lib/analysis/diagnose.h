@@ -9,7 +9,7 @@
  * is the entropy of an even choice among 9.4 of them. */
 #define ATTN_UNIFORM_ENTROPY        0.98
 #define ATTN_NEARLY_UNIFORM_ENTROPY 0.9
-/* a lower expected spread of scores means that the vectors are too short */
+/* queries or keys are too short if the expected spread of their scores is lower */
 #define ATTN_SMALL_SPREAD    0.5
 #define ATTN_ALIKE_KEYS      0.1 /* keys are alike if |k - mean k| / |k| is lower */
 #define ATTN_SATURATED_SHARE 0.5 /* softmax is saturated if the share of saturated rows is higher */
@@ -22,7 +22,7 @@
 /* lowest positional_share of a positional head (Voita et al. 2019) */
 #define ATTN_POSITIONAL 0.9
 #define ATTN_LEAK       1e-6 /* a higher weight on hidden keys is no rounding difference */
-/* weights of a layer that are reported as large, bytes */
+/* bytes of a layer's weights from which on they are reported as large */
 #define ATTN_LARGE_MATRIX (256.0 * 1024 * 1024)
 
 /* A sentence in a buffer. Text beyond its end is dropped. */

@@ -1,5 +1,6 @@
 /* Names what a head looks at, by rules on its measures. Specific rules are tried before general
- * ones. A measure must also be clearly higher than under uniform attention with the same mask. */
+ * ones. Most rules want a measure that is also clearly higher than under uniform attention with the
+ * same mask. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -54,7 +55,8 @@ static bool is_near_the_line(const naming *n) {
 }
 
 /* Tells whether the largest weights of cross-attention are in order and hold most of the weight.
- * The line says little of a few words: with three keys most of the weights are near it. */
+ * This also works for short sequences; with three keys most weights are near the line in any
+ * case. */
 static bool is_in_order(const naming *n) {
     const attn_head_measures *h = n->head;
     return h->ordered && value_of(n, ATTN_CONFIDENCE) >= (h->exchanges ? 0.85 : 0.8);
@@ -209,7 +211,8 @@ static bool name_blocks(naming *n) {
     return set_name(n, "local");
 }
 
-/* The grade below "uniform". It is tried last, since such a head may still follow a rule. */
+/* Names the grade below "uniform". This is tried last, since such a head may still follow a
+ * rule. */
 static bool name_nearly_uniform(naming *n) {
     if (!(value_of(n, ATTN_NORMALIZED_ENTROPY) > ATTN_NEARLY_UNIFORM_ENTROPY))
         return false;

@@ -14,18 +14,17 @@
 #include "base/try.h"
 
 enum {
-    /* Default for the cells of all heatmaps together. In JSON a cell takes at most 15 bytes: a
-     * number of 13 bytes, a comma, and its part of the list of hidden cells. For each further
-     * heatmap FRAME_CELLS are subtracted, which leaves space for its names and numbers. So the JSON
-     * stays below 1 MiB. */
+    /* Default for the cells of all heatmaps together, with which the JSON stays below 1 MiB: a cell
+     * takes at most 15 bytes there, a number of 13 bytes, a comma, and its part of the list of
+     * hidden cells. */
     DEFAULT_CELLS = 65536,
+    /* Cells that are subtracted for each heatmap but the first, to leave space for its names and
+     * numbers. */
     FRAME_CELLS = 64,
-    DEFAULT_MAPS = 512, /* heatmaps allowed if max_cells does not allow more */
-    /* Limit for the edges of all heatmaps together. */
-    EDGES_MOST = 1 << 20,
-    LANE_BYTES = 4 << 20, /* limit for the fetched rows of a thread, bytes */
-    /* Weights that a piece of work reads: about a millisecond, with fetching. */
-    PIECE_WEIGHTS = 1 << 18,
+    DEFAULT_MAPS = 512,      /* most heatmaps, unless max_cells is larger */
+    EDGES_MOST = 1 << 20,    /* most edges of all heatmaps together */
+    LANE_BYTES = 4 << 20,    /* limit for the fetched rows of a thread, bytes */
+    PIECE_WEIGHTS = 1 << 18, /* weights that a piece of work reads, in about a millisecond */
 };
 
 static size_t parts_of(size_t n, size_t step) {
@@ -302,7 +301,7 @@ attn_status attn_heatmap_cost(const attn_heatmap_options *options, size_t B, siz
     return ATTN_OK;
 }
 
-/* Sets the heatmaps and parts as they are before the first piece. */
+/* Initialises heatmaps and parts before the first piece. */
 static void begin_maps(attn_heatmap_work *w) {
     const attn_heatmap_plan *p = w->plan;
     const attn_heatmap_arrays *a = &w->arrays;
@@ -327,8 +326,8 @@ static void begin_maps(attn_heatmap_work *w) {
         };
 }
 
-/* Sets the range of a heatmap from the smallest and largest value found; [0, 0] if there is
- * none. */
+/* Sets the range of a heatmap from the smallest and largest value found, or to [0, 0] if found[0] >
+ * found[1]: there is no value. Signed values get a range that is symmetric about 0. */
 static void finish_range(float out[2], const float found[2], bool signed_values) {
     const bool any = found[0] <= found[1];
     const float low = any ? found[0] : 0, high = any ? found[1] : 0;

@@ -30,11 +30,10 @@ static bool is_hidden(const float *logits, size_t j) {
     return logits && logits[j] == -INFINITY;
 }
 
-/* Computes the entropy of a row from weights and logits. With p = e^(s-m) / l it is ln l - sum p (s
- * - m). l is 1 / p at the largest logit; it is computed as 1 + (weight of the other keys) / p,
- * which keeps all digits if one key has almost all weight. Weights are divided by their sum, so
- * that they are a distribution over the keys even if a sink logit takes a part. Returns false if
- * all keys are hidden. */
+/* With logits s, their maximum m and weights p = e^(s-m) / l, the entropy is ln l - sum p (s - m).
+ * l is 1 / p at the largest logit; it is computed as 1 + (weight of the other keys) / p, which
+ * keeps all digits if one key has almost all weight. Weights are divided by their sum, so that they
+ * are a distribution over the keys even if a sink logit takes a part. */
 bool attn_analysis_logit_entropy(const float *weights, const float *logits, size_t n, float most,
                                  double *entropy) {
     const attn_pointwise *rows = attn_pointwise_current();
@@ -83,7 +82,7 @@ static attn_status find_edges(const attn_heatmap_plan *plan, const attn_heatmap_
         if (is_hidden(line->logits, j) || isnan(w))
             continue;
         seen++;
-        /* of equal weights the lower key, which came first, stays */
+        /* of equal weights those of lower keys stay */
         if (n < plan->edge_room || w > edges[0].weight)
             attn_edges_add(edges, &n, plan->edge_room, (attn_edge){line->row, j, w});
     }
@@ -122,8 +121,8 @@ static void measure_rows(const attn_heatmap_work *w, attn_heatmap_lane *lane, si
     }
 }
 
-/* Adds the fetched rows of one head, n weights, to the sums over heads. A cell counts as visible if
- * it is visible in any head. */
+/* Adds the n fetched weights of one head to the sums over heads. A weight counts as visible if it
+ * is visible in any head. */
 static void merge_head(const attn_heatmap_work *w, attn_heatmap_lane *lane, size_t n, bool first) {
     for (size_t j = 0; j < n; j++)
         lane->sum[j] = (first ? 0.0 : lane->sum[j]) + lane->weights[j];
@@ -200,7 +199,7 @@ static void pool_row(const attn_heatmap_plan *p, const attn_heatmap_line *line,
     }
 }
 
-/* Adds the visible weights of a row to what the keys of each cell receive. */
+/* Adds the visible weights of a row to `received` of their cells. */
 static void add_received(const attn_heatmap_plan *p, const attn_heatmap_line *line,
                          attn_heatmap_cell *cells) {
     for (size_t j = 0; j < p->cols; j++) {
@@ -250,7 +249,8 @@ typedef struct entropy_sum {
     size_t rows;
 } entropy_sum;
 
-/* Adds row i of the chosen rows to its cells and to the entropy, and finds its edges. */
+/* Adds row i of the chosen rows, which is row `in_block` of the fetched ones, to its cells and to
+ * the entropy, and finds its edges. */
 static attn_status pool_line(attn_heatmap_work *w, size_t map, size_t i, size_t in_block,
                              attn_heatmap_lane *lane, entropy_sum *entropy, attn_error *err) {
     const attn_heatmap_plan *p = w->plan;

@@ -6,38 +6,42 @@
 
 #include "attn/heatmap.h"
 
-/* The numbers that follow from options and shapes. All heatmaps of a call have the same grid of cells. */
+/* The numbers that follow from options and shapes. All heatmaps of a call have the same grid of
+ * cells. */
 typedef struct attn_heatmap_plan {
     const attn_heatmap_options *options;
-    size_t H, S;               /* heads and keys of the source */
-    size_t maps, maps_a_batch; /* heatmaps in all; heatmaps of each chosen batch entry */
-    size_t merged;             /* heads that are averaged for a heatmap: H for the mean, else 1 */
-    size_t row0, rows, col0, cols; /* the chosen rows and keys of the matrix */
-    size_t step[2], shape[2];      /* rows and keys in a cell; rows and columns of cells */
-    size_t piece_rows;             /* rows of cells in a piece of work */
-    size_t pieces;                 /* pieces of work for each heatmap */
-    size_t block;                  /* rows of weights fetched together */
-    size_t edge_room;              /* most edges of a row; 0: no edges */
-    size_t run_room;               /* most sequences of hidden cells in a row of cells */
-    size_t slots;                  /* threads that compute pieces */
-    size_t result_bytes;           /* content of the results */
-    size_t work_bytes;             /* all other memory, with the padding of the results */
+    size_t H, S;         /* heads and keys of the source */
+    size_t maps;         /* heatmaps in all */
+    size_t maps_a_batch; /* heatmaps of each chosen batch entry */
+    size_t merged;       /* heads that are averaged for a heatmap: H for the mean, else 1 */
+    size_t row0, rows;   /* first and number of the chosen rows of the matrix */
+    size_t col0, cols;   /* first and number of the chosen keys */
+    size_t step[2];      /* rows and keys in a cell */
+    size_t shape[2];     /* rows and columns of cells */
+    size_t piece_rows;   /* rows of cells in a piece of work */
+    size_t pieces;       /* pieces of work for each heatmap */
+    size_t block;        /* rows of weights fetched together */
+    size_t edge_room;    /* most edges of a row; 0: no edges */
+    size_t run_room;     /* most sequences of hidden cells in a row of cells */
+    size_t slots;        /* threads that compute pieces */
+    size_t result_bytes; /* bytes of the results */
+    size_t work_bytes;   /* bytes of all other memory, with gaps between the results */
 } attn_heatmap_plan;
 
 /* Makes the plan. The options must outlive it. Errors: ATTN_EARG and ATTN_ELIMIT of
  * attn_heatmap_build. */
 attn_status attn_analysis_plan(const attn_heatmap_options *options, size_t B, size_t H, size_t L,
                                size_t S, size_t slots, attn_heatmap_plan *out, attn_error *err);
-/* Return the batch entry and the head of heatmap number `map`. */
+/* Returns the batch entry of heatmap number `map`. */
 size_t attn_analysis_map_batch(const attn_heatmap_plan *plan, size_t map);
-/* SIZE_MAX: the mean over heads */
+/* Returns the head of heatmap number `map`, or SIZE_MAX for the mean over heads. */
 size_t attn_analysis_map_head(const attn_heatmap_plan *plan, size_t map);
 
 /* A cell while it is filled. */
 typedef struct attn_heatmap_cell {
-    double sum;
-    double received; /* the sum without rows of padding; only of sources with padding */
-    size_t count;    /* visible weights that are not NaN */
+    double sum;      /* of the visible weights that are not NaN */
+    double received; /* the same without rows of padding; only if the source has padding */
+    size_t count;    /* number of visible weights that are not NaN */
     float max;
     bool nan; /* some visible weight is NaN */
 } attn_heatmap_cell;
@@ -54,14 +58,15 @@ typedef struct attn_heatmap_lane {
     attn_heatmap_row *rows;   /* [block] */
     double *sum;              /* [block, S] sum over heads; empty if there is no mean over heads */
     float *weights, *logits;  /* [block, S] */
-    uint8_t *visible;         /* [block, S] 1: visible in any head; empty as `sum` is */
+    uint8_t *visible;         /* [block, S] 1: visible in any head; empty if `sum` is */
 } attn_heatmap_lane;
 
 /* The results of a piece, which are merged later in the order of the pieces. */
 typedef struct attn_heatmap_part {
     double *received; /* [C] sum of the weights on the keys of each column */
-    /* smallest and largest visible cell (of max or mean; of mean); [0] > [1]: none */
-    float range[2], mean[2];
+    /* Smallest and largest value of the visible cells; [0] > [1] if there are none. */
+    float range[2]; /* of max, or of mean if the heatmap has no max */
+    float mean[2];  /* of mean */
 } attn_heatmap_part;
 
 /* Extends a range to include low … high. */
@@ -93,8 +98,8 @@ typedef struct attn_heatmap_work {
     size_t *edge_counts;      /* [maps, rows] */
 } attn_heatmap_work;
 
-/* The piece of an attn_sweep whose work is the attn_heatmap_work. Errors are those of the source and
- * of `control`. */
+/* Computes piece `index` of an attn_sweep; `work` is an attn_heatmap_work. Errors are those of the
+ * source and of `control`. */
 attn_status attn_analysis_heatmap_piece(void *work, size_t index, size_t lane, attn_error *err);
 
 /* One row of weights. logits is NULL if the source has none. */
@@ -103,8 +108,8 @@ typedef struct attn_heatmap_line {
     size_t row; /* its index in the matrix */
 } attn_heatmap_line;
 
-/* Computes the entropy of n weights of a row, in nats, from its logits, the largest of which is
- * `most`. Returns false if that is -infinity, since the row then sees no key. */
+/* Computes the entropy of n weights of a row, in nats, from the weights and their logits, of which
+ * the largest is `most`. Returns false if `most` is -infinity: the row sees no key. */
 bool attn_analysis_logit_entropy(const float *weights, const float *logits, size_t n, float most,
                                  double *entropy);
 

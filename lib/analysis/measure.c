@@ -63,7 +63,8 @@ static void finish_sink(const attn_measure_plan *plan, const attn_measure_sums *
     }
 }
 
-/* `keys` is the number of keys that are no padding. */
+/* Computes top_share and gini. `keys` is the number of keys that are no padding, `sorted` [S]
+ * working memory. */
 static void finish_received(const attn_measure_plan *plan, const attn_measure_sums *sums,
                             size_t keys, double *sorted, double *values) {
     size_t n = 0, heavy = keys / 5 + (keys % 5 != 0);
@@ -82,8 +83,8 @@ static void finish_received(const attn_measure_plan *plan, const attn_measure_su
     values[ATTN_GINI] = ratio_of(ranked, all * (double)n);
 }
 
-/* Computes the measures from the sums over a batch entry with so many keys. `sorted` [S] is working
- * memory. */
+/* Computes the measures of a head from its sums. `keys` is the number of keys that are no padding,
+ * `sorted` [S] working memory. */
 static void finish_sums(const attn_measure_plan *plan, const attn_measure_sums *sums, size_t keys,
                         double *sorted, double values[ATTN_MEASURES]) {
     for (size_t m = 0; m < ATTN_MEASURES; m++)
@@ -117,9 +118,9 @@ static size_t find_top_keys(const attn_measure_plan *plan, const attn_measure_su
 enum {
     PIECE_WEIGHTS = 1 << 18, /* weights that a piece of work reads: a few milliseconds */
     WAVE_BYTES = 8 << 20,    /* bytes that the sums of a wave may take */
-    WAVE_LEAST = 8,          /* blocks in a wave, at least; enough for several threads */
-    WAVE_MOST = 256,         /* blocks in a wave, at most */
-    BLOCK_LEAST = 16, /* rows in a block, at least; merging a block costs as much as several rows */
+    WAVE_LEAST = 8,          /* least blocks in a wave; enough for several threads */
+    WAVE_MOST = 256,         /* most blocks in a wave */
+    BLOCK_LEAST = 16,        /* least rows in a block; merging it costs as much as several rows */
 };
 
 attn_measure_options attn_measure_defaults(void) {
@@ -254,7 +255,8 @@ static void link_tokens(attn_measure_work *w) {
                                w->sorted, &w->kin[b]);
 }
 
-/* Finds where the parts that are no padding begin and end, and sets *count to their number. */
+/* Sets [*from, *to) to the smallest interval with all rows, or keys, that are no padding, and
+ * *count to the number of these. `padding` NULL: none is padding. */
 static void find_real(const uint8_t *padding, size_t n, size_t *from, size_t *to, size_t *count) {
     *from = *count = 0;
     *to = n;
@@ -266,7 +268,7 @@ static void find_real(const uint8_t *padding, size_t n, size_t *from, size_t *to
         ++*from;
 }
 
-/* Returns whether a query that is no padding has another token than key t_i. */
+/* Returns whether at least one query that is no padding has another token than key t_i. */
 static bool tokens_differ(const attn_measure_work *w, size_t batch, int64_t offset) {
     const attn_measure_plan *p = w->plan;
     const attn_measure_options *o = p->options;
@@ -347,8 +349,8 @@ static void merge_sums(const attn_measure_plan *p, attn_measure_sums *to,
     }
 }
 
-/* Finds the order of the rows' peaks (attn_head_measures.ordered). It drops the peaks of rows
- * without weight and of special tokens. */
+/* Finds out whether the peaks of the rows are in order (attn_head_measures.ordered). Rows without
+ * weight and rows of special tokens do not count. */
 static void find_order(const attn_measure_plan *p, const attn_measure_part *all,
                        attn_head_measures *out) {
     const uint64_t *seen_by = all->weights.seen_by;

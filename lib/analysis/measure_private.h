@@ -11,14 +11,15 @@ enum {
     ATTN_DIAGONALS = 2 * ATTN_OFFSETS + 1,
 };
 
-/* Links between keys with equal tokens, for duplicate_token and induction, or of the same kind, for
- * same_kind. SIZE_MAX: there is no such key. */
+/* Lists of keys, linked by `next`: one list for each token, or one for each kind. SIZE_MAX: no key.
+ *   - A list of equal tokens (for duplicate_token and induction) goes from later to earlier keys.
+ *     next[j] is the last key before j with the same token, and entry[i] the last key before t_i with
+ *     the token of query i.
+ *   - A list of a kind (for same_kind) is a ring. next[j] is the next key of the same kind, or the
+ *     first one after the last, and entry[i] is any key of the kind of query i. */
 typedef struct attn_links {
-    /* [S] for each key, the last key before it with the same token; or the next key of its kind,
-     * where the first one follows the last one */
-    size_t *next;
-    /* [L] for each query, the last key before t_i with the query's token; or some key of its kind */
-    size_t *entry;
+    size_t *next;  /* [S] */
+    size_t *entry; /* [L] */
 } attn_links;
 
 /* A token and the key that has it. */
@@ -37,12 +38,12 @@ typedef struct attn_measure_plan {
     size_t work_bytes, result_bytes;
 } attn_measure_plan;
 
-/* The part of a batch entry that is no padding, rows [row, row_end) and keys [key, key_end), and whether
- * queries and keys are different sequences (attn_measure_options.across). */
+/* What is known of a batch entry. */
 typedef struct attn_measure_entry {
-    size_t row, row_end, key, key_end;
-    size_t keys; /* number of keys that are no padding */
-    bool across;
+    size_t row, row_end; /* rows outside of [row, row_end) are padding */
+    size_t key, key_end; /* keys outside of [key, key_end) are padding */
+    size_t keys;         /* number of keys that are no padding */
+    bool across;         /* as in attn_measure_options: queries and keys are two sequences */
 } attn_measure_entry;
 
 /* A mean while it is summed. */
@@ -53,15 +54,17 @@ typedef struct attn_mean {
 
 /* Sums over the rows of a block. Blocks are merged in order. */
 typedef struct attn_measure_sums {
-    uint64_t rows;                  /* rows with s_i > 0 */
-    double mass, weighted, looked;  /* sums of p, of p |t - j| and of p (t - j) */
+    uint64_t rows;                  /* number of rows that have weight */
+    double mass;                    /* sum of the weights p_ij */
+    double weighted;                /* sum of p_ij |t_i - j| */
+    double looked;                  /* sum of p_ij (t_i - j) */
     attn_mean means[ATTN_MEASURES]; /* those measures that are means over rows; others are empty */
-    attn_mean aligned;
-    double score_max;
+    attn_mean aligned;              /* weight near the line (attn_head_measures.aligned) */
+    double score_max;               /* largest score before softmax */
     attn_mean diagonal[ATTN_DIAGONALS]; /* [offset + 64] weight at this offset */
     uint64_t peak[ATTN_DIAGONALS]; /* [offset + 64] rows whose largest weight is at this offset */
-    double class_mass[ATTN_CLASSES_MOST];
-    /* [segment of the query, segment of the key] mass */
+    double class_mass[ATTN_CLASSES_MOST]; /* sum of the weights on the keys of each class */
+    /* [segment_count, segment_count] sum of the weights, by segments of query and key */
     double blocks[ATTN_SEGMENTS_MOST * ATTN_SEGMENTS_MOST];
     uint64_t segment_rows[ATTN_SEGMENTS_MOST]; /* rows in each segment */
     double *received;                          /* [S] sum of the weights on each key */
@@ -78,13 +81,14 @@ typedef struct attn_measure_part {
     double hidden;  /* sum of the weights on hidden keys */
 } attn_measure_part;
 
-/* One row. p [S] is 0 for hidden keys. */
+/* One row. */
 typedef struct attn_measure_line {
-    const double *p;
-    const uint8_t *visible;
-    const uint8_t *padding; /* [S] keys that are padding; NULL: none is */
+    const double *p;        /* [S] the weights, 0 for hidden keys */
+    const uint8_t *visible; /* [S] 1 for keys that the row sees */
+    const uint8_t *padding; /* [S] 1 for keys that are padding; NULL: none is */
     size_t first;           /* the first key that is no padding */
-    size_t index, seen;     /* index i of the query; number n_i of visible keys */
+    size_t index;           /* index i of the query */
+    size_t seen;            /* number n_i of visible keys */
     size_t from, to;        /* all visible keys are in [from, to) */
     int64_t at;             /* key position t_i of the query */
     double entropy;         /* H_i in nats */
@@ -94,7 +98,7 @@ typedef struct attn_measure_line {
     bool peaks;             /* the row has a largest weight; false for uniform attention */
 } attn_measure_line;
 
-/* A number of batches of the options, of which 0 counts as 1. */
+/* Returns a number of batch entries in the options, where 0 counts as 1. */
 static inline size_t attn_measure_batches(size_t batches) {
     return batches ? batches : 1;
 }
@@ -109,7 +113,7 @@ typedef struct attn_measure_work {
     attn_token_place *sorted;    /* [S] working memory while keys are linked */
     attn_measure_entry *entries; /* [B] */
     struct attn_measure_lane *lanes;
-    /* [wave + 1]; piece i adds to part i modulo wave, and the last part sums up a whole head */
+    /* [wave + 1]: piece i adds to part i modulo wave; the last part has the sums of a whole head */
     attn_measure_part *parts;
     double *received; /* [S] working memory of finish_received */
     attn_measures out;
@@ -122,17 +126,18 @@ typedef struct attn_measure_lane {
     uint8_t *visible;        /* [S] which keys the row sees */
 } attn_measure_lane;
 
-/* Returns the index of the head whose uniform attention is computed for (batch, head): an earlier
- * head that sees the same keys, or this head itself. */
+/* Returns the head, counted in all batch entries, whose uniform attention is also that of (batch,
+ * head): an earlier head that sees the same keys, or this head itself. */
 size_t attn_analysis_uniform_of(const attn_measure_work *w, size_t batch, size_t head);
 
-/* The piece of an attn_sweep whose work is the attn_measure_work. */
+/* Computes piece `index` of an attn_sweep; `work` is an attn_measure_work. */
 attn_status attn_analysis_measure_piece(void *work, size_t index, size_t lane, attn_error *err);
 
-/* Links equal tokens of one batch entry. `offset` is t_i - i. */
+/* Links keys with equal tokens of one batch entry. `offset` is t_i - i; `sorted` [S] is working
+ * memory. */
 void attn_analysis_link_equals(const int64_t *queries, size_t L, const int64_t *keys, size_t S,
                                int64_t offset, attn_token_place *sorted, attn_links *out);
-/* Links keys of equal kind. */
+/* Links keys of equal kind, in the same way. A query of a negative kind has no entry. */
 void attn_analysis_link_kin(const int64_t *queries, size_t L, const int64_t *keys, size_t S,
                             attn_token_place *sorted, attn_links *out);
 

@@ -67,7 +67,8 @@ void attn_analysis_link_kin(const int64_t *queries, size_t L, const int64_t *key
     }
 }
 
-/* Returns whether entry b and entry b modulo `entries` have the same row of `batches`. */
+/* Returns whether batch entries b and b modulo `entries` read the same of `batches` sets of
+ * options. */
 static bool repeats(size_t batches, size_t entries) {
     return batches <= 1 || batches == entries;
 }
@@ -179,7 +180,7 @@ static void add_classes(const attn_measure_plan *plan, size_t batch, const attn_
     add_to_mean(&sums->means[ATTN_BLOCK_MASS], row[own]);
 }
 
-/* Adds what the row's weights times the norms of their values measure. */
+/* Adds the measures of the row's weights times the norms of their values. */
 static void add_values(const attn_measure_line *line, attn_measure_sums *sums) {
     double sum = 0, logs = 0;
     for (size_t j = line->from; j < line->to; j++)
@@ -280,7 +281,7 @@ static bool add_weights(const attn_measure_work *w, attn_measure_part *part, siz
     return true;
 }
 
-/* Scans the span of a row of double. */
+/* Computes the sums of a scan over the keys [line->from, line->to) of p [S]. */
 static attn_weight_scan scan_doubles(const double *p, size_t S, const attn_measure_line *line) {
     const size_t n = line->to - line->from;
     const size_t split = attn_within(clamp(line->at, S), line->from, line->to) - line->from;
@@ -307,8 +308,8 @@ static void add_uniform(const attn_measure_work *w, attn_measure_part *part, siz
     add_line(w, batch, line, &part->uniform);
 }
 
-/* Widens the weights of a row to lane->p and scans those of its span. Returns whether a hidden key
- * has weight. */
+/* Widens the weights of a row to lane->p and scans those in [line->from, line->to). Returns whether
+ * a hidden key has weight. */
 static bool scan_weights(const attn_measure_lane *lane, const float *weights, size_t S,
                          attn_measure_line *line) {
     const attn_pointwise *rows = attn_pointwise_current();

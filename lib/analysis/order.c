@@ -1,7 +1,7 @@
 /* The order of the keys that the rows of a head look at most. */
 #include "analysis/order.h"
 
-enum { LEAST = 3 }; /* rows and keys; with fewer, most peaks would be in order by chance */
+enum { LEAST = 3 }; /* least rows and keys; peaks of fewer would often be in order by chance */
 
 /* The rows so far, whose peaks are in order. */
 typedef struct walk {

@@ -3,8 +3,8 @@
  * two sources, gradient x attention, and rollout. attn_head_sums, at the end, sums the cells of a
  * source.
  *
- * A fetch may use the scratch memory of its lane. An attn_sweep without a piece lists this memory,
- * since the sweep that fetches is another one. */
+ * A fetch may use the scratch memory of its lane. An attn_sweep without a function `piece`
+ * describes this memory, since pieces belong to the sweep that fetches. */
 #include <math.h>
 #include <string.h>
 
@@ -16,8 +16,8 @@
 #include "base/sweep.h"
 #include "base/try.h"
 
-/* Sets *out to `made` with a copy of the struct *work as its ctx. `lanes` are the lanes of that struct:
- * the function fails if they are NULL, or if there is no memory for the copy. */
+/* Sets *out to `made` with a copy of the struct *work as its ctx. `lanes` is the scratch memory of
+ * that struct. Error: ATTN_ENOMEM if it is NULL, or if there is no memory for the copy. */
 static attn_status make_source(attn_weight_source made, const void *work, size_t size,
                                const void *lanes, attn_arena *arena, attn_weight_source *out,
                                attn_error *err) {
@@ -64,8 +64,8 @@ static attn_status fetch_run_f64(const run_rows *s, run_lane *l, const attn_rang
     return ATTN_OK;
 }
 
-/* Sets the logits of n scores, which tell hidden cells, and replaces hidden scores by 0. Before the
- * mask, which comes with the stage BIASED, every cell is visible. */
+/* Sets the logits of n scores, -infinity for hidden cells, and replaces hidden scores by 0. The
+ * mask comes with the stage BIASED; in earlier stages every cell is visible. */
 static void mark_scores(attn_stage stage, float *scores, float *logits, size_t n) {
     for (size_t j = 0; j < n; j++) {
         logits[j] = stage < ATTN_STAGE_BIASED ? 0 : scores[j];
@@ -114,7 +114,7 @@ attn_status attn_attention_source(const attn_attention *a, const attn_stats *sta
 typedef struct masked {
     const attn_weight_source *inner;
     const attn_mask *mask;
-    uint8_t **lanes; /* [lanes]: [S] which keys a row sees */
+    uint8_t **lanes; /* [lanes][S] which keys a row sees */
 } masked;
 
 static attn_status fetch_masked(void *ctx, size_t lane, const attn_range *at, float *weights,
@@ -156,7 +156,7 @@ attn_status attn_masked_source(const attn_weight_source *source, const attn_mask
 
 typedef struct difference {
     const attn_weight_source *a, *b;
-    size_t room;   /* floats for the weights of b in a lane */
+    size_t room;   /* most weights of b that a lane holds */
     float **lanes; /* [lanes] weights of b, then its logits, `room` floats each */
 } difference;
 
@@ -334,13 +334,13 @@ attn_status attn_gradient_source(const attn_weight_source *source, const attn_te
     return make_source(made, &g, sizeof g, g.lanes, arena, out, err);
 }
 
-/* --- rollout (Abnar and Zuidema 2020): row i of R = N_top ... N_1 is the unit vector e_i times the
+/* --- rollout (Abnar and Zuidema 2020): row i of R = M_top ... M_1 is the unit vector e_i times the
  * layers' matrices, from the last layer to the first. A chunk of rows needs two buffers of its size
  * and some rows of one layer, but no whole matrix --- */
 
 enum {
     CHUNK_BYTES = 1 << 20, /* limit for the rows of a chunk, bytes */
-    CHUNK_LEAST = 8,       /* rows in a chunk */
+    CHUNK_LEAST = 8,       /* least rows of a chunk, whatever CHUNK_BYTES says */
     LAYER_ROWS = 64,       /* rows of a layer that are averaged over heads together */
 };
 
@@ -352,13 +352,16 @@ typedef struct rollout_lane {
 
 typedef struct rollout {
     const attn_weight_source *inner;
-    size_t layers, batches, chunk, S;
+    size_t layers;
+    size_t batches; /* batch entries of each layer */
+    size_t chunk;   /* most rows of a chunk */
+    size_t S;
     rollout_lane *lanes;
     const attn_control *control;
 } rollout;
 
-/* Computes rows row … row + rows - 1 of N(mean_h A + I) of one layer. N divides a row by its
- * sum. */
+/* Computes rows [row, row + rows) of the matrix M = N(mean_h A + I) of one layer into l->layer. N
+ * divides each row by its sum. */
 static attn_status load_layer(const rollout *r, const rollout_lane *l, size_t lane_index,
                               size_t batch, size_t row, size_t rows, attn_error *err) {
     const attn_weight_source *in = r->inner;
@@ -382,7 +385,8 @@ static attn_status load_layer(const rollout *r, const rollout_lane *l, size_t la
     return ATTN_OK;
 }
 
-/* Computes y [rows, S] = x N for the matrix N of one layer. */
+/* Computes y = x M, both [rows, S], where M = N(mean_h A + I) is the matrix of one layer
+ * (load_layer). */
 static attn_status multiply_layer(const rollout *r, const rollout_lane *l, size_t lane_index,
                                   size_t batch, size_t rows, attn_error *err) {
     const size_t S = r->inner->cols;
@@ -491,7 +495,7 @@ attn_status attn_rollout_source(const attn_weight_source *source, size_t layers,
 
 typedef struct summing {
     const attn_weight_source *source;
-    size_t block;
+    size_t block;  /* rows that are fetched together */
     float **lanes; /* [lanes] weights of a block, then its logits */
     attn_head_sum *heads;
 } summing;

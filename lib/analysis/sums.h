@@ -10,8 +10,8 @@
 #include "kernels/pointwise.h"
 #include "kernels/row_sums.h"
 
-/* Numbers of a row from which on the kernels of the processor are faster. Both give the same
- * bytes. */
+/* Rows of at least this many numbers are summed faster by the kernels of the processor. The result
+ * is the same in every bit. */
 enum { ATTN_LONG_ROW = 64 };
 
 static inline double attn_sum(const double *x, size_t n) {
@@ -33,7 +33,7 @@ static inline double attn_sum_xlnx(const double *x, size_t n) {
     return n < ATTN_LONG_ROW ? attn_sum_xlnx_here(x, n) : attn_pointwise_current()->xlnx(x, n);
 }
 
-/* Returns the same of the numbers (x[j] + y[j]) / 2. */
+/* Returns the sum of m ln m for m = (x[j] + y[j]) / 2. */
 static inline double attn_mix_xlnx(const double *x, const double *y, size_t n) {
     return n < ATTN_LONG_ROW ? attn_mix_xlnx_here(x, y, n)
                              : attn_pointwise_current()->mix_xlnx(x, y, n);
@@ -46,8 +46,9 @@ static inline void attn_find_logits(const float *restrict logits, size_t n,
         visible[j] = logits[j] == -INFINITY ? 0 : 1;
 }
 
-/* Finds which of the S keys row `at` of a source sees: by its logits if the source has them, else by the
- * mask; NULL: it sees all. Only batch, head and row of `at` are read. */
+/* Sets visible[j] to 1 for each of the S keys that a row of a source sees, else to 0. Keys are
+ * hidden by the row's logits if the source has logits, else by `mask`, or not at all if that is
+ * NULL. `at` gives batch, head and row. */
 static inline void attn_find_visible(const attn_weight_source *source, const attn_mask *mask,
                                      const float *logits, const attn_range *at, size_t S,
                                      uint8_t *visible) {
@@ -60,7 +61,8 @@ static inline void attn_find_visible(const attn_weight_source *source, const att
         memset(visible, 1, S);
 }
 
-/* Sets [*from, *to) to the smallest range that has all 1 of a row of 0 and 1. */
+/* Sets [*from, *to) to the smallest interval with all j < n where visible[j] is 1; [0, 0) if none
+ * is. */
 static inline void attn_find_span(const uint8_t *visible, size_t n, size_t *from, size_t *to) {
     const uint8_t *last = n ? memrchr(visible, 1, n) : NULL;
     *to = last ? (size_t)(last - visible) + 1 : 0;

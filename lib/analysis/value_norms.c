@@ -10,7 +10,7 @@
 #include "base/try.h"
 #include "kernels/gemm.h"
 
-enum { ROWS = 64 }; /* values of a piece */
+enum { ROWS = 64 }; /* most values of a piece of work */
 
 /* Scratch memory of a thread. */
 typedef struct lane {
@@ -21,7 +21,7 @@ typedef struct lane {
 typedef struct norm_work {
     const attn_attention *a;
     const attn_attention_dims *dims;
-    const double *w_o; /* [Do, Hq * Ev]; NULL: none */
+    const double *w_o; /* [Do, Hq * Ev]; NULL: no output projection */
     size_t out_width;  /* Do */
     size_t parts;      /* pieces of a head */
     lane *lanes;
@@ -39,7 +39,7 @@ static double length_of(const double *x, size_t n) {
     return most * sqrt(sum);
 }
 
-/* Computes the norms of ROWS values of head (b, h). */
+/* Computes the norms of at most ROWS values of one head. */
 static attn_status measure_values(void *work, size_t index, size_t lane_index, attn_error *err) {
     const norm_work *n = work;
     const attn_attention_dims *d = n->dims;

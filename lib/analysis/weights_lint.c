@@ -6,8 +6,7 @@
 #define SUM_SLACK   0.01 /* weights are often rounded to two decimals before they are stored */
 #define RANGE_SLACK 1e-6 /* softmax in float32 may round a weight to slightly above 1 */
 
-/* Returns the distance of a weight from the range 0 … 1; it is 0 or negative inside of the
- * range. */
+/* Returns the distance of a weight from the range 0 … 1, or at most 0 within the range. */
 static double distance_from_range(double w) {
     return w < 0 ? -w : w - 1;
 }
