@@ -309,12 +309,13 @@ static void check_rows(linter *l) {
     warn(l, w);
 }
 
+/* Warns about a number that replaces hidden scores and leaks weight, or has no effect. */
 static void check_fill(linter *l) {
     const attn_mask *m = l->m;
     const bool fills = m->keep_count || m->pattern_count || !attn_mask_is_open(m);
-    if (attn_mask_fills(m) && m->fill_value > FILL_LEAKS && fills)
+    if (fills && m->fill_value > FILL_LEAKS)
         warn(l, (attn_warning){.code = ATTN_WARN_FILL_LEAKS, .value = m->fill_value});
-    if (attn_mask_fills(m) && !fills)
+    if (!fills)
         for (size_t i = 0; i < m->layer_count; i++)
             if (m->layers[i].kind == ATTN_LAYER_VALUES) {
                 warn(l, (attn_warning){.code = ATTN_WARN_FILL_UNUSED, .layer = &m->layers[i]});
@@ -334,8 +335,7 @@ static void check_sums(linter *l) {
     double lowest = 0;
     for (size_t p = 0; p < l->m->bias_count; p++)
         lowest += fmin(l->m->bias[p].lowest, 0);
-    if (l->m->sums_hide)
-        warn(l, (attn_warning){.code = ATTN_WARN_SUMS_HIDE, .value = lowest});
+    warn(l, (attn_warning){.code = ATTN_WARN_SUMS_HIDE, .value = lowest});
 }
 
 static void check_layer(linter *l, size_t i) {
@@ -499,9 +499,9 @@ attn_status attn_mask_lint(const attn_mask *m, attn_arena *arena, attn_warnings 
         return end_lint(&l, out, err);
     for (size_t i = 0; i < m->layer_count && !l.failed; i++)
         check_layer(&l, i);
-    if (!l.failed)
+    if (!l.failed && m->sums_hide)
         check_sums(&l);
-    if (!l.failed)
+    if (!l.failed && attn_mask_fills(m))
         check_fill(&l);
     if (!l.failed)
         check_rows(&l);

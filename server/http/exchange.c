@@ -104,17 +104,15 @@ static void take_spare(srv_exchange *x) {
     d->spare = NULL;
 }
 
-/* Turns a missing reply, an error of the program, into a problem of status 500. */
-static void end_reply(srv_exchange *x, srv_outcome outcome) {
+/* Turns a missing reply, an error of the program, into a problem of status 500. If the reply is the
+ * problem that the request's arena is used up, but the allocation failed because all requests
+ * together have used up the budget, replaces the problem by one that tells the client to retry.
+ * `refusals` is srv_budget_refusals before the handler ran. */
+static void end_reply(srv_exchange *x, srv_outcome outcome, size_t refusals) {
     if (outcome == SRV_DEFER || x->req.reply.status == 0)
         srv_problem(&x->req, SRV_INTERNAL, NULL, "the request was not answered");
-}
-
-/* If the reply is the problem that the request's arena is used up, but the allocation failed
- * because all requests together have used up the budget, replaces the problem by one that tells the
- * client to retry. `refusals` is srv_budget_refusals before the handler ran. */
-static void blame_budget(srv_exchange *x, size_t refusals) {
-    if (x->req.reply.problem && srv_problem_is_memory(&x->req) && srv_budget_refusals() != refusals)
+    else if (x->req.reply.problem && srv_problem_is_memory(&x->req) &&
+             srv_budget_refusals() != refusals)
         srv_problem_limit(&x->req, SRV_MEMORY_BUDGET, NULL, (double)srv_budget_total(),
                           "memory_bytes",
                           "the memory of all requests is in use; try again a little later");
@@ -154,8 +152,7 @@ static bool answer_in_place(srv_exchange *x, size_t memory) {
         x->req.reply = (srv_reply){0};
         return false;
     }
-    end_reply(x, outcome);
-    blame_budget(x, refusals);
+    end_reply(x, outcome, refusals);
     return true;
 }
 
@@ -229,8 +226,7 @@ static bool answer_on_thread(srv_exchange *x) {
     if (x->went_out || x->req.later)
         return false;
     srv_admission_learn(app->admission, &x->req, srv_queue_busy_ns());
-    end_reply(x, outcome);
-    blame_budget(x, refusals);
+    end_reply(x, outcome, refusals);
     if (atomic_load(&x->req.cancel) && !atomic_load(&x->gone) && x->req.reply.status >= 400)
         srv_problem(&x->req, SRV_DRAINING, NULL, "the server is shutting down");
     return true;

@@ -312,7 +312,7 @@ static bool check_accept(srv_exchange *x) {
  * of the key. */
 static bool check_idempotency_key(srv_exchange *x) {
     const srv_head *h = &x->head;
-    const size_t size = h->idempotency_key ? strlen(h->idempotency_key) : 1;
+    const size_t size = strlen(h->idempotency_key);
     return (h->idempotency_keys <= 1 && size >= 1 && size <= SRV_REPEAT_KEY) ||
            srv_problem(&x->req, SRV_BAD_REQUEST, NULL,
                        "expected one Idempotency-Key of 1 to %d characters", SRV_REPEAT_KEY);
@@ -326,12 +326,11 @@ static bool check_query(srv_exchange *x) {
     const srv_route *route = x->match.route;
     const bool read = route->fields && (!srv_is_post(req) || !strcmp(req->content_type, SRV_NPY));
     const bool ignored = !route->produces || req->accept == SRV_ACCEPT_HTML;
-    return !*req->query || read || ignored || srv_query_refuse(&x->req, route->fields);
+    return read || ignored || srv_query_refuse(&x->req, route->fields);
 }
 
 static bool check_expectation(srv_exchange *x) {
-    const char *expect = x->head.expect;
-    return !expect || !strcasecmp(expect, "100-continue") ||
+    return !strcasecmp(x->head.expect, "100-continue") ||
            srv_problem(&x->req, SRV_EXPECTATION, NULL,
                        "the only expectation understood is 100-continue");
 }
@@ -341,16 +340,15 @@ static bool check_expectation(srv_exchange *x) {
 static bool check_request(srv_exchange *x) {
     if (!x->match.route)
         return refuse_path(x);
-    return check_expectation(x) && check_idempotency_key(x) && check_body_type(x) &&
-           check_accept(x) && check_query(x);
+    return (!x->head.expect || check_expectation(x)) &&
+           (!x->head.idempotency_key || check_idempotency_key(x)) && check_body_type(x) &&
+           check_accept(x) && (!*x->req.query || check_query(x));
 }
 
 /* Lets the route decide whether the body goes to an intake, and checks that it may. */
 static bool open_intake(srv_exchange *x) {
     srv_request *req = &x->req;
     const srv_head *h = &x->head;
-    if (!x->match.route->intake)
-        return true;
     if (!x->match.route->intake(req, h->length))
         return false;
     if (req->intake && h->encoding) {
@@ -506,8 +504,8 @@ void srv_head_read(srv_exchange *x, const char *target, const char *method, cons
     if (ok && !strcmp(method, "OPTIONS") && answer_options(x))
         ok = false; /* the reply is set, and a body is not read */
     else
-        ok = ok && check_request(x) && (!x->head.origin || srv_auth_body(x)) && open_intake(x) &&
-             is_admitted(x);
+        ok = ok && check_request(x) && (!x->head.origin || srv_auth_body(x)) &&
+             (!x->match.route->intake || open_intake(x)) && is_admitted(x);
     if (!ok)
         srv_body_refuse(x);
 }

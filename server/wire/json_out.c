@@ -182,15 +182,14 @@ static bool bound_text(const work *w, size_t *out) {
            attn_size_add(*out, rows, out);
 }
 
-/* Writes a large tensor in pieces. Returns false if nothing was written and put_axis must write the
- * tensor: it is small, there is only one worker, there is no memory, or the deadline has passed. */
-static bool put_pieces(attn_json_text *j, const attn_tensor *t) {
+/* Writes a tensor of `count` elements, at least LEAST, in pieces. Returns false if nothing was
+ * written and put_axis must write the tensor: there is only one worker, there is no memory, or the deadline has passed. */
+static bool put_pieces(attn_json_text *j, const attn_tensor *t, size_t count) {
     srv_request *req = srv_json_request(j);
     attn_pool *pool = srv_request_pool(req);
     size_t lanes = attn_pool_slots(pool), bytes;
-    work w = {.t = t, .decimals = j->decimals, .width = t->dims[t->rank - 1]};
-    if (j->failed || lanes < 2 || !attn_tensor_count(t, &w.count) || w.count < LEAST ||
-        !bound_text(&w, &bytes))
+    work w = {.t = t, .count = count, .decimals = j->decimals, .width = t->dims[t->rank - 1]};
+    if (j->failed || lanes < 2 || !bound_text(&w, &bytes))
         return false;
     if (!attn_json_room(j, bytes)) { /* put_axis may need less memory than this bound */
         j->failed = false;
@@ -296,10 +295,10 @@ void srv_json_tensor(attn_json_text *j, const attn_tensor *t) {
         return;
     }
     attn_json_value(j);
-    if (attn_tensor_count(t, &count) && attn_size_mul(count, LIKELY, &likely) &&
-        likely > j->room - j->size)
+    const bool counted = attn_tensor_count(t, &count);
+    if (counted && attn_size_mul(count, LIKELY, &likely) && likely > j->room - j->size)
         attn_json_reserve(j, likely); /* if this fails, the text grows as it fills */
-    if (!put_pieces(j, t))
+    if (!counted || count < LEAST || !put_pieces(j, t, count))
         put_axis(j, t, 0, t->data);
 }
 

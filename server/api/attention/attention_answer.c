@@ -211,8 +211,7 @@ static void put_analysis(attn_json_text *j, const void *answer) {
 
 static void put_run(attn_json_text *j, const void *answer) {
     const srv_attention_call *call = answer;
-    if (call->run)
-        srv_run_write(j, call->run);
+    srv_run_write(j, call->run);
 }
 
 static const srv_field verification_rows[] = {
@@ -263,7 +262,8 @@ static const srv_field attention_rows[] = {
                 .when = offsetof(srv_attention_call, heatmap)),
     SRV_WRITTEN("analysis", "Analysis", put_analysis, "With analysis: measures and diagnoses.",
                 .when = offsetof(srv_attention_call, analyses)),
-    SRV_WRITTEN("run", "Run", put_run, "The stored run, with store."),
+    SRV_WRITTEN("run", "Run", put_run, "The stored run, with store.",
+                .when = offsetof(srv_attention_call, body.store)),
     SRV_WRITTEN("omitted", "*", put_omitted,
                 "What the default of return left out because of its size, and how to get it.",
                 .fields = omitted_rows, .when = offsetof(srv_attention_call, weights_omitted)),

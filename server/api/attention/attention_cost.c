@@ -138,11 +138,9 @@ static double verify_operations(const srv_attention_call *call) {
  * `scores` is the number of stages. */
 static bool add_stages(const srv_attention_call *call, size_t scores, size_t slots,
                        srv_attention_bill *bill, double *computed) {
-    const double runs = scores > 1 ? (double)(scores - 1) : 0;
+    const double runs = (double)(scores - 1);
     attn_cost one;
     attn_error err = {0};
-    if (runs == 0)
-        return true;
     if (attn_attention_cost(&call->body.operation.dims, ATTN_WANT_SCORES, slots, &one, &err))
         return srv_problem_error(call->req, &err);
     bill->operations += runs * one.operations;
@@ -174,7 +172,7 @@ bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t s
             (rows[i].want & (ATTN_WANT_WEIGHTS | ATTN_WANT_WEIGHTS_DROPPED)))
             means += rows[i].bytes + 2 * sizeof(double) * (double)d->S;
     }
-    if (!add_stages(call, stages, slots, &bill, &results))
+    if (stages > 1 && !add_stages(call, stages, slots, &bill, &results))
         return false;
     if (want & SRV_WANT_WEIGHTED_VALUES)
         bill.operations += cost.cells * (double)d->Ev;

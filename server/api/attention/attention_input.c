@@ -215,8 +215,6 @@ static void plan_analysis(srv_attention_call *call) {
 static bool check_axes(const srv_attention_call *call, const srv_scope *scope) {
     const srv_strings *axes = &call->body.axes;
     attn_error err = {0};
-    if (!srv_given(scope, "axes"))
-        return true;
     if (!call->body.store)
         return srv_refuse(scope, SRV_VALUE, "axes",
                           "axes name the axes of a stored run: they need \"store\": true");
@@ -229,7 +227,8 @@ bool srv_attention_prepare(srv_attention_call *call) {
     srv_attention_body *body = &call->body;
     if (!srv_operation_check(&body->operation, &call->scope) || !read_items(call, &call->scope))
         return false;
-    if (!srv_operation_settle(&body->operation, &call->scope) || !check_axes(call, &call->scope))
+    if (!srv_operation_settle(&body->operation, &call->scope) ||
+        (srv_given(&call->scope, "axes") && !check_axes(call, &call->scope)))
         return false;
     omit_large_weights(call, &call->scope);
     call->body.operation.shaped->score_gradients = body->operation.in.score_gradients =
@@ -249,7 +248,7 @@ bool srv_attention_prepare(srv_attention_call *call) {
         return srv_refuse(&call->scope, SRV_VALUE, "position/value_table",
                           "\"weighted_values\" are not defined with value_table: the values "
                           "depend on the query, too");
-    if (srv_attention_norms(call) && call->body.operation.dims.relative_values)
+    if (call->body.operation.dims.relative_values && srv_attention_norms(call))
         return srv_refuse(
             &call->scope, SRV_VALUE, "position/value_table",
             "\"value_norm\" is not defined with value_table: the values depend on the "

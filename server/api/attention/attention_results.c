@@ -51,7 +51,7 @@ static void add_scores(list *l, const srv_attention_call *call) {
     const attn_attention_dims *d = &call->body.operation.dims;
     const unsigned stages = call->body.score_stages;
     for (int stage = 0; stage < SRV_STAGES; stage++)
-        if ((stages >> stage & 1) && (l->want & ATTN_WANT_SCORES)) {
+        if (stages >> stage & 1) {
             add_result(l, "scores", ATTN_WANT_SCORES, &call->scores[stage], d->result,
                        d->weights_rank, d->weights);
             if (stages & SRV_FLAGS_LIST)
@@ -144,15 +144,17 @@ size_t srv_attention_results(const srv_attention_call *call, unsigned want,
                d->rows);
     add_result(&l, "row_sums", SRV_WANT_ROW_SUMS, &call->row_sums, d->result, d->rows_rank,
                d->rows);
-    add_scores(&l, call);
+    if (want & ATTN_WANT_SCORES)
+        add_scores(&l, call);
     for (size_t i = 0; call->body.operation.in.one_query && i < l.count; i++)
         drop_dim(rows[i].dims, rows[i].rank--,
                  rows[i].want & (ATTN_WANT_LOGSUMEXP | SRV_WANT_ROW_SUMS) ? 1 : 2);
-    for (size_t i = 0; i < l.count; i++)
+    for (size_t i = 0; call->body.operation.extra_axes && i < l.count; i++)
         rows[i].rank = add_dims(rows[i].dims, rows[i].rank, call->body.operation.extra_axes);
     if (want & ATTN_WANT_PRESENT)
         add_present(&l, call);
-    add_operands(&l, call);
+    if (want & (SRV_WANT_INPUTS | SRV_WANT_WEIGHTED_VALUES))
+        add_operands(&l, call);
     return l.count;
 }
 

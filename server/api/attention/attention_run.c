@@ -242,7 +242,7 @@ static attn_status run_stages(srv_attention_call *call, attn_error *err) {
     attn_status status = ATTN_OK;
     for (int stage = (int)first + 1; stage < SRV_STAGES && !status; stage++) {
         attn_results results;
-        if (!(call->want & ATTN_WANT_SCORES) || !(call->body.score_stages >> stage & 1))
+        if (!(call->body.score_stages >> stage & 1))
             continue;
         status =
             attn_attention_run(call->op, ATTN_WANT_SCORES, (attn_stage)stage, srv_request_pool(req),
@@ -276,7 +276,7 @@ static attn_status run_operation(srv_attention_call *call, attn_error *err) {
     attn_pool *pool = srv_request_pool(req);
     const bool projects = call->body.operation.projections.num_heads > 0;
     attn_tensor heads;
-    attn_status status = run_stages(call, err);
+    attn_status status = call->want & ATTN_WANT_SCORES ? run_stages(call, err) : ATTN_OK;
     if (!status)
         status = call->backward && !projects
                      ? srv_gradients_with_run(call, err)
@@ -299,7 +299,7 @@ static attn_status run_operation(srv_attention_call *call, attn_error *err) {
                                          &req->control, req->arena, &call->results.output, err);
     if (!status && call->backward && projects)
         status = srv_gradients_run(call, &heads, err);
-    if (!status)
+    if (!status && call->want & ~(unsigned)SRV_WANT_LIBRARY)
         status = read_operands(call, err);
     return status || call->body.labels.count == 0 ? status : warn_of_padding(call, err);
 }

@@ -127,8 +127,8 @@ static void read_one_query(srv_operation *o) {
     } others[] = {{&o->grad_output, NULL},
                   {&o->attn_bias, &o->bias_axis},
                   {&o->mask.attn_mask, &o->mask_axis}};
-    bool leading = in->score.kind != ATTN_SCORE_scaled_dot && in->layout == ATTN_BHLE &&
-                   in->key.rank >= 3 && in->query.rank == in->key.rank - 1;
+    bool leading =
+        in->layout == ATTN_BHLE && in->key.rank >= 3 && in->query.rank == in->key.rank - 1;
     for (int a = 0; leading && a < in->query.rank - 1; a++)
         leading = in->query.dims[a] == in->key.dims[a];
     in->one_query = leading;
@@ -176,7 +176,7 @@ static bool read_projections(srv_operation *o, const srv_scope *scope) {
     attn_inputs shapes;
     attn_error err = {0};
     size_t made;
-    if (!srv_given(scope, "projections") || !srv_given(&inside, "seed"))
+    if (!srv_given(&inside, "seed"))
         return true;
     if (attn_projections_declare(&o->in, &o->projections, &err) ||
         attn_projections_shape(&o->in, &o->projections, &shapes, &made, &err))
@@ -219,11 +219,16 @@ static bool read_shapes(srv_operation *o, srv_request *req) {
 
 bool srv_operation_settle(srv_operation *o, const srv_scope *scope) {
     o->valueless = srv_operation_lacks_value(scope);
-    read_scale(o);
-    read_one_query(o);
-    read_extra_axes(o);
-    return read_mask(o, scope) && check_dropout(o, scope) && check_forms(o, scope) &&
-           read_projections(o, scope) && read_shapes(o, scope->req);
+    if (o->scale.is)
+        read_scale(o);
+    if (o->in.score.kind != ATTN_SCORE_scaled_dot)
+        read_one_query(o);
+    if (o->mask.attn_mask.rank > 2 || o->attn_bias.rank > 2)
+        read_extra_axes(o);
+    const bool seeds = o->in.dropout_p > 0 || srv_given(scope, "seed");
+    return read_mask(o, scope) && (!seeds || check_dropout(o, scope)) && check_forms(o, scope) &&
+           (!srv_given(scope, "projections") || read_projections(o, scope)) &&
+           read_shapes(o, scope->req);
 }
 
 /* --- the operation of the library --- */
