@@ -7,7 +7,8 @@
 
 /* --- errors --- */
 
-/* `axis` counts from the right; below 0 the tensor has too many axes. */
+/* Returns the error of a tensor that does not broadcast to the shape `want`. `axis` is the wrong
+ * axis, counted from the right. If it is below 0, the tensor has too many axes. */
 static attn_status shape_error(const attn_mask_layer *layer, int axis, const size_t *want,
                                int want_rank, attn_error *err) {
     char have[128], need[128], size[32] = "";
@@ -47,7 +48,7 @@ static void say_missing_axes(const attn_mask_shape *s, const size_t *want, int w
              attn_shape_text(dims, want_rank, shape, sizeof shape));
 }
 
-/* Completes the error of a mask whose shape is a common one of other programs by the shape to send:
+/* Adds the shape to send to the error of a mask, if its shape is one that other programs use:
  *   - beside a cache [.., L, L] for the new keys alone;
  *   - [B * H, L, S] of nn.MultiheadAttention;
  *   - [W, L, S] with the last of several batch axes, such as the windows of Swin. */
@@ -57,7 +58,7 @@ static void say_known_shape(const attn_mask_shape *s, const attn_tensor *t, attn
     const size_t rows = t->rank > 1 ? t->dims[t->rank - 2] : 1, cols = t->dims[t->rank - 1];
     size_t B = 1;
     for (int a = 0; a < n; a++)
-        B *= s->batch[a]; /* attn_mask_new has checked it */
+        B *= s->batch[a]; /* attn_mask_new has checked that this does not overflow */
     if (!err)
         return;
     if (s->past && cols == s->S - s->past && (rows == 1 || rows == s->L))
@@ -98,11 +99,11 @@ static attn_status broadcast_strides(const attn_mask_layer *layer, const size_t 
     return ATTN_OK;
 }
 
-/* Gives a mask the axes of the weights where only the head axis, of length 1, differs:
- *   - weights without heads: [batch.., 1, L, S] loses it, such as the padding mask [B, 1, 1, S]
- *     that programs make for any number of heads;
- *   - weights of one head: [batch.., L, S] gets it. An axis of length 1 in its place is the head
- *     axis already, as NumPy aligns it. */
+/* Removes or adds a head axis of length 1, so that a mask has the axes of the weights:
+ *   - If the weights have no head axis, a mask [batch.., 1, L, S] loses it. Programs make the
+ *     padding mask [B, 1, 1, S] for any number of heads.
+ *   - If the weights have one head, a mask [batch.., L, S] gets the axis. But if its last batch
+ *     axis has length 1, NumPy's rules take that for the head axis, and the mask stays as it is. */
 static attn_mask_layer with_heads_of(const attn_mask_layer *layer, const attn_mask_shape *s) {
     attn_mask_layer out = *layer;
     attn_tensor *t = &out.values;

@@ -12,7 +12,8 @@
 #include "mask/mask_private.h"
 #include "mask/survey.h"
 
-/* Longer than any sequence. Sums of a few such numbers fit into an int64_t. */
+/* Upper limit of offsets and windows, longer than any sequence. Sums of a few such numbers fit into
+ * an int64_t. */
 #define MOST_OFFSET (INT64_C(1) << 40)
 
 typedef struct compiler {

@@ -430,7 +430,7 @@ static void check_left(linter *l, const attn_mask_part *part) {
 }
 
 /* Returns whether new token i, beside a cache that it sees whole, sees itself and does not see the
- * token before it: both are children of a token of the tree, or of the cache. */
+ * token before it. Then both are children of one token of a tree, or of the cache. */
 static bool is_sibling(const attn_mask *m, const attn_mask_part *part, size_t i) {
     const size_t past = m->shape.past;
     if (!attn_mask_part_hides(part, FILL_FLOOR, 0, 0, i, past + i - 1) ||

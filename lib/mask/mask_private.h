@@ -16,17 +16,17 @@ typedef struct attn_mask_part {
     const attn_mask_layer *layer; /* the layer in attn_mask.layers */
     bool bits; /* one bit for each key: attn_view_at gives the byte of key 0 of a row, and bit j % 8
                 * of byte j / 8 from there on belongs to key j */
-    double lowest;  /* of numbers to add: the smallest finite one, or 0 if all are above 0 */
-    bool only_bits; /* of numbers to add: all are 0 or 1, and some are 1 */
+    double lowest;  /* the smallest finite number to add, or 0 if all are above 0 */
+    bool only_bits; /* all numbers to add are 0 or 1, and some are 1 */
 } attn_mask_part;
 
 struct attn_mask {
     attn_mask_layer *layers; /* a copy of the layers of the specification */
     attn_mask_part *keep;    /* visibility: 1 = visible, 0 = hidden */
     attn_mask_part *bias;    /* numbers to add to scores; -infinity hides the key */
-    /* [layer_count] The patterns. From the front: the pattern_count ones that can hide keys inside
-     * the interval of a row. From the back: the block_count ones of kind BLOCK, which only bound
-     * this interval. */
+    /* [layer_count]: the patterns. The first pattern_count entries are those that can hide keys
+     * inside the interval of a row. The last block_count entries are those of kind BLOCK, which
+     * only bound this interval. */
     const attn_pattern **patterns;
     size_t layer_count, keep_count, bias_count, pattern_count, block_count;
     attn_offset stated_offset; /* attn_mask_spec.offset, for warnings */
@@ -36,10 +36,11 @@ struct attn_mask {
     size_t B;               /* product of the batch axes */
     const int64_t *offset;  /* [B]: row i stands at key position i + offset[b] */
     const int64_t *lengths; /* [B], or NULL: keys from lengths[b] on are hidden */
-    int64_t left, right;    /* a row sees so many keys before and after its position, at most;
-                             * INT64_MAX: no limit */
-    bool same_heads;        /* all heads see the same keys, since no layer has a head axis */
-    bool same_batches;      /* all batch entries see the same keys */
+    /* A row sees at most `left` keys before its position and `right` keys after it. INT64_MAX: no
+     * limit. */
+    int64_t left, right;
+    bool same_heads;   /* all heads see the same keys, since no layer has a head axis */
+    bool same_batches; /* all batch entries see the same keys */
     /* Sums of the numbers of several layers, none of them float64, may be below float32's range.
      * Such a sum hides its key. */
     bool sums_hide;

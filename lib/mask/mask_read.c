@@ -79,7 +79,8 @@ static void and_layer(const attn_mask_part *part, size_t b, size_t h, size_t i, 
 }
 
 /* Sums the additive layers, of which there is at least one, for cells j0 … j0 + n - 1 into `out`.
- * An element of `out` has elem bytes: 4 for float, 8 for double. */
+ * An element of `out` has elem bytes: 4 for float, 8 for double. With sums_hide a sum below the
+ * range of float32 becomes -infinity. */
 static void sum_bias(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
                      size_t elem, void *out) {
     enum { AT_ONCE = 64 };
@@ -238,7 +239,7 @@ static void keep_of_layers(const attn_mask *m, size_t b, size_t h, size_t i, siz
 }
 
 /* Returns a bit set of the n <= 64 keys from j on: bit k is set if a bias of -infinity hides key
- * j + k, or with sums_hide the sum of all. */
+ * j + k. With sums_hide it is set if the sum of all biases is -infinity. */
 static uint64_t hidden_by_bias(const attn_mask *m, size_t b, size_t h, size_t i, size_t j,
                                size_t n) {
     uint64_t hidden = 0;

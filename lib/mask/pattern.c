@@ -52,8 +52,8 @@ attn_status attn_pattern_check(const attn_pattern *pattern, const char *where, a
     return ATTN_OK;
 }
 
-/* Returns whether position p is one of the first `keys` of a GLOBAL pattern. Positions before key 0,
- * which padding rows may have, are not. */
+/* Returns whether position p is one of the first num_keys positions of a GLOBAL pattern. Positions
+ * before key 0, which padding rows may have, are not. */
 static bool is_global(const attn_pattern *pattern, int64_t p) {
     return p >= 0 && p < pattern->num_keys;
 }
@@ -100,7 +100,7 @@ void attn_pattern_hide(const attn_pattern *pattern, int64_t p, int64_t j0, int64
     case ATTN_PATTERN_LOCAL:
         hide_far(&k, p, pattern->radius, j0, end);
         return;
-    case ATTN_PATTERN_STRIDED: /* between two keys of the stride */
+    case ATTN_PATTERN_STRIDED: /* hides keys between neighbouring keys of the stride */
         for (int64_t j = j0 - floor_mod(j0 - p, stride); j < end; j += stride)
             hide_far(&k, p, pattern->local, j + 1, j + stride);
         return;

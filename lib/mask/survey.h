@@ -13,7 +13,7 @@ typedef struct attn_survey {
     bool bad;       /* a value is NaN or +infinity; `worst` is the first such value */
     size_t other_row, other_col, bad_row, bad_col;
     double other, worst;
-    double lowest; /* the smallest finite value; 0 if all are above it */
+    double lowest; /* the smallest finite value, or 0 if all are above 0 */
 } attn_survey;
 
 /* Returns the number of rows of a tensor; 0 if they are empty. */

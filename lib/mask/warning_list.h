@@ -5,7 +5,7 @@
 #include <attn/memory.h>
 #include <attn/warning.h>
 
-/* Appends a warning. false: out of memory. */
+/* Appends a warning. Returns false if memory runs out. */
 bool attn_warnings_add(attn_warnings *to, attn_arena *arena, const attn_warning *warning);
 
 #endif
