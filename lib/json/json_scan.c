@@ -1,4 +1,4 @@
-/* Scans strings, words and brackets of a JSON text. Every read is bounded by the end of the text. */
+/* Scans strings, words and brackets of a JSON text. No byte behind the end of the text is read. */
 #include "json/json_scan.h"
 
 #include <stdarg.h>
@@ -195,8 +195,8 @@ static bool is_low(int unit) {
     return unit >= 0xDC00 && unit < 0xE000;
 }
 
-/* Returns the length of the escape whose backslash is at p, `left` bytes before the end of the text.
- * 0: the escape is malformed, or means U+0000 or half of a surrogate pair. */
+/* Returns the length of the escape whose backslash is at p, `left` bytes before the end of the
+ * text. 0: the escape is malformed, or means U+0000 or half of a surrogate pair. */
 static size_t escape_length(const char *p, size_t left) {
     if (left < 2 || p[1] != 'u')
         return left >= 2 && p[1] && strchr("\"\\/bfnrt", p[1]) ? 2 : 0;
@@ -303,7 +303,7 @@ bool attn_scan_name(attn_scan *s, attn_name *name) {
     if (!attn_scan_string(s, &from, &to, &escaped))
         return false;
     size_t most = sizeof name->text - 1;
-    if ((size_t)(to - from) > most) { /* keep the beginning, whole UTF-8 characters, for problems */
+    if ((size_t)(to - from) > most) { /* keeps whole characters, for texts of errors */
         to = from + most;
         while (to > from && (((unsigned char)*to & 0xC0) == 0x80))
             to--;

@@ -1,6 +1,6 @@
-/* Scans JSON (RFC 8259): a cursor, the JSON pointer of the value at the cursor, and errors that name
- * a byte of the text. Trees (json_tree.h), the headers of container files and the decoder of the
- * server read with it. No byte behind the text is read.
+/* Scans JSON (RFC 8259): a cursor, the JSON pointer of the value at the cursor, and errors that
+ * name a byte of the text. Trees (json_tree.h), the headers of container files and the decoder of
+ * the server read with it. No byte behind the text is read.
  *
  * Functions that return bool return false after attn_scan_fail, except where a comment says
  * otherwise. */
@@ -34,10 +34,10 @@ struct attn_scan {
     const char *of;          /* name of the text in errors, "the header"; NULL: the body */
     const char *nonfinite;   /* is appended to errors at NaN or infinity; NULL: nothing */
     attn_error *err;    /* is filled by the first error, unless there is `fault`; may be NULL */
-    attn_status status; /* of the first error */
+    attn_status status; /* code of the first error */
     /* Receives an error at the byte `at`; NULL: `err` is filled. */
     void (*fault)(attn_scan *s, attn_status code, const char *at, const char *text);
-    void *owner;             /* the caller's */
+    void *owner;             /* for the caller's use, as in `fault` */
     size_t depth, max_depth; /* number of open lists and objects, and its limit; 0: no limit */
     attn_path path;
 };
@@ -45,7 +45,7 @@ struct attn_scan {
 /* Fails with a text about the byte `at`. Returns false. */
 bool attn_scan_fail(attn_scan *s, attn_status code, const char *at, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* Fails with "expected <expected>, found <what stands at the cursor>" (ATTN_EARG). Returns false. */
+/* Fails with ATTN_EARG, "expected <expected>, found <what is at the cursor>". Returns false. */
 bool attn_scan_expected(attn_scan *s, const char *expected);
 /* Fails with ATTN_ENOMEM. Returns false. */
 bool attn_scan_memory(attn_scan *s);

@@ -17,8 +17,7 @@ enum {
 /* --- members of objects --- */
 
 /* Returns the slot of the member with this key, or the empty slot where it belongs. The hash
- * includes the address of the object, so that a sender cannot choose keys that all have one slot.
- * */
+ * includes the address of the object, so that no sender can choose keys that all have one slot. */
 static attn_json **find_slot(const attn_json *object, const char *key) {
     size_t at = attn_hash(ATTN_HASH_START ^ (uintptr_t)object, key, strlen(key));
     attn_json **slot;

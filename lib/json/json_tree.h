@@ -1,6 +1,6 @@
-/* JSON texts as trees in an arena. The tree keeps strings, numbers as
- * doubles, and the order of members. A text may come from anywhere: depth and grammar are checked,
- * and memory is a multiple of the text's length. */
+/* JSON texts as trees in an arena. The tree keeps strings, numbers as doubles, and the order of
+ * members. A text may come from anywhere: depth and grammar are checked, and the memory is at most
+ * a constant multiple of the text's length. */
 #ifndef ATTN_JSON_TREE_H
 #define ATTN_JSON_TREE_H
 
@@ -32,8 +32,8 @@ struct attn_json {
     size_t slot_count; /* a power of two */
 };
 
-/* Reads a text of n bytes. Errors: ATTN_EARG with the byte and what was expected there, also
- * for a member that occurs twice; ATTN_ENOMEM. */
+/* Reads a text of n bytes. Errors: ATTN_EARG, which names the byte and what was expected there,
+ * also for a member that occurs twice; ATTN_ENOMEM. */
 attn_status attn_json_read(const char *text, size_t n, attn_arena *arena, attn_json **out,
                            attn_error *err);
 /* Returns the member of an object and marks it as known; NULL: there is none, or it is null. */
@@ -43,7 +43,7 @@ attn_json *attn_json_member(attn_json *object, const char *key);
 const attn_json *attn_json_unknown(const attn_json *object);
 /* Returns what the value is, for errors: "a number", "a list", … */
 const char *attn_json_kind_name(const attn_json *value);
-/* Stores the number if it is an integer between least and most. */
+/* Stores the number if it is an integer from `least` to `most`, else returns false. */
 bool attn_json_integer(const attn_json *value, int64_t least, int64_t most, int64_t *out);
 
 #endif

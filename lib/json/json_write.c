@@ -12,7 +12,7 @@
 enum {
     FIRST_ROOM = 1024,  /* first size of a block in bytes */
     CHECKED = 64 << 10, /* bytes of text between two checks of `control`, about 0.1 ms */
-    TAIL = 4096         /* free bytes beyond the reserved ones */
+    TAIL = 4096         /* bytes that attn_json_reserve adds to those that are asked for */
 };
 
 /* --- the text --- */

@@ -8,8 +8,8 @@
 
 #define ATTN_JSON_DEPTH 32 /* most nested lists and objects of a text */
 
-/* Set `arena`, or `data` and `room`; `decimals` is -1 or more. The members from `size` on are 0 in
- * the beginning. */
+/* A text that is being written. The caller sets `arena`, or `data` and `room`, and `decimals`. The
+ * members from `size` on must be 0 in the beginning. */
 typedef struct attn_json_text {
     attn_arena *arena; /* NULL: `data` is a buffer of fixed size */
     char *data;
@@ -79,8 +79,8 @@ void attn_json_put(attn_json_text *j, const char *bytes, size_t n);
 bool attn_json_after_key(const attn_json_text *j);
 /* Removes the last key, behind which nothing has been written. */
 void attn_json_drop_key(attn_json_text *j);
-/* Writes a number of at most ATTN_NUMBER_TEXT bytes at p and returns its end; null if it is not
- * finite. `decimals` as above. */
+/* Writes a number of at most ATTN_NUMBER_TEXT bytes at p and returns its end. A number that is not
+ * finite becomes null. `decimals` is that of attn_json_text. */
 char *attn_json_number(char *p, double value, int decimals);
 
 #endif
