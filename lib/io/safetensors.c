@@ -15,7 +15,7 @@
 #include "json/json_write.h"
 
 #define MOST_METADATA 64
-#define PAD           64 /* the size of a header is a multiple */
+#define PAD           64 /* the size of a header is a multiple of this */
 #define METADATA      "__metadata__"
 #define EXPECTED_AXES "expected 1 to 8 axes, found "
 _Static_assert(ATTN_MAX_RANK == 8, "the text says so");
@@ -34,7 +34,7 @@ typedef struct entry {
     int rank;
     size_t dims[ATTN_MAX_RANK], begin, end;
     size_t order; /* its position in the header, counted from 0 */
-    /* why no attn_tensor can be a view of it, or ATTN_OK */
+    /* Why no attn_tensor can be a view of the tensor. ATTN_OK and NULL: one can. */
     attn_status code;
     const char *reason;
 } entry;
@@ -439,7 +439,7 @@ attn_status attn_safetensors_header(attn_safetensors *what, attn_arena *arena, c
     attn_json_text j = {.arena = arena};
     ATTN_TRY(check_all(what, arena, err));
     sort_by_size(what->tensors, what->count);
-    attn_json_put(&j, "\0\0\0\0\0\0\0", 8); /* the length */
+    attn_json_put(&j, "\0\0\0\0\0\0\0", 8); /* the place of the length */
     ATTN_TRY(put_header(&j, what, err));
     ATTN_TRY(pad(&j, err));
     const uint64_t length = (uint64_t)(j.size - 8);

@@ -6,7 +6,7 @@
 
 #define ATTN_IO_HEADER_MOST 100000000 /* bytes of a header; the format's own limit */
 
-/* Computes the bytes of a dense tensor. Returns false if they cannot be counted. */
+/* Computes the bytes of a dense tensor. Returns false if the number exceeds SIZE_MAX. */
 bool attn_io_tensor_bytes(const attn_tensor *tensor, size_t *bytes);
 
 #endif

@@ -11,8 +11,8 @@
 enum { DIGITS = 8, TEXTS = 3 };
 static const char ZEROS[DIGITS + 1] = "00000000";
 
-/* The beginning of a text of the seal, up to its first digit. In a container that was sealed these
- * bytes stand here for the first time, because the seal is at the beginning of the metadata. */
+/* The beginnings of two texts of the seal, up to their first digits. In a sealed container these
+ * bytes occur first in the seal, because it is at the beginning of the metadata. */
 static const char HEADER_LEAD[] = "\"" ATTN_SEAL_HEADER "\":\"";
 static const char CHECKSUMS_LEAD[] = "\"" ATTN_SEAL_CHECKSUMS "\":\"";
 

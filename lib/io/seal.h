@@ -10,8 +10,8 @@
  *
  *   "seal.version"    the version of what the container holds, a decimal number from 1 on. Each
  *                     kind of container counts its own versions
- *   "seal.header"     the CRC32C of the header and its length, as eight hexadecimal digits, which
- *                     count as "00000000"
+ *   "seal.header"     the CRC32C of the header and its length, as eight hexadecimal digits. In the
+ *                     header that is summed, these digits are "00000000"
  *   "seal.checksums"  the checksums of all bytes behind the header (checksum.h)
  *
  * A program that changes the container must leave out all three. */
@@ -20,8 +20,8 @@
 #define ATTN_SEAL_CHECKSUMS "seal.checksums"
 
 /* Makes a header as attn_safetensors_header does, with a seal. It reads the bytes of the tensors,
- * which must be those that the caller writes. ATTN_EARG also: `what` has a seal already, or more
- * than 61 texts; `version` is 0. */
+ * which must be those that the caller writes. It also returns ATTN_EARG if `what` has a seal
+ * already or more than 61 texts, or if `version` is 0. */
 attn_status attn_safetensors_sealed_header(attn_safetensors *what, size_t version,
                                            attn_arena *arena, const void **header, size_t *size,
                                            attn_error *err);
@@ -29,7 +29,7 @@ attn_status attn_safetensors_sealed_header(attn_safetensors *what, size_t versio
 typedef struct attn_seal {
     size_t version;           /* 0: the container has no seal, and the rest is empty */
     const void *bytes;        /* the first byte behind the header */
-    attn_checksums checksums; /* of all bytes from there on */
+    attn_checksums checksums; /* those of all bytes from `bytes` on */
 } attn_seal;
 
 /* Reads the seal of the container of `size` bytes at `data`, which attn_safetensors_read has read
@@ -38,7 +38,7 @@ typedef struct attn_seal {
  *
  *     attn_checksums_check(&seal.checksums, seal.bytes, 0, seal.checksums.size, err)
  *
- *   ATTN_EVALUE        the header has changed since it was written, or a part of the seal lacks
+ *   ATTN_EVALUE        the header has changed since it was written, or lacks a part of the seal
  *   ATTN_EUNSUPPORTED  the version is above `newest`, the latest that the caller knows
  *   ATTN_ENOMEM        the arena is full */
 attn_status attn_safetensors_seal(const void *data, size_t size, const attn_safetensors *file,

@@ -1,7 +1,8 @@
 /* CRC32C by the instruction crc32 of SSE4.2, which takes 8 bytes in 3 cycles but can begin in each
- * cycle. Three lanes of bytes are therefore read at the same time. Their registers are joined with
- * tables: the register is linear in the bytes before it, so what a number of zero bytes does to it
- * is the sum of what they do to each of its bits. */
+ * cycle. Three lanes of bytes are therefore read at the same time. To join their registers, the
+ * first one is moved over the bytes of the next lane as if they were zeros, and the next register
+ * is added by XOR. Zeros change a register linearly: the result is the XOR of the results for each
+ * of its bytes, for which there are tables. */
 #include <nmmintrin.h>
 #include <pthread.h>
 #include <string.h>
