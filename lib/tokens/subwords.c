@@ -125,7 +125,8 @@ static bool is_spelt(const attn_tokenizer *v, int32_t id) {
            (id < m->first_byte || id >= m->first_byte + 256);
 }
 
-/* Reads one line: two symbols, of which the first does not end a word. Their join is a symbol. */
+/* Adds the merge of one line: two symbols, of which the first does not end a word, and whose join
+ * is a symbol, too. Returns false for any other line, or if the merge is not new. */
 static bool read_merge(attn_tokenizer *v, const char *line, size_t n) {
     const char *blank = memchr(line, ' ', n);
     const size_t first = blank ? (size_t)(blank - line) : n;
@@ -176,7 +177,7 @@ typedef struct piece {
 
 typedef struct pieces {
     const attn_tokenizer *v;
-    piece *items; /* NULL: only count */
+    piece *items; /* NULL: the pieces are only counted */
     size_t count;
 } pieces;
 

@@ -6,7 +6,8 @@
 
 typedef struct attn_entry {
     char *word;
-    size_t size, count; /* size: bytes of the word; count: how often it was added */
+    size_t size;  /* bytes of the word */
+    size_t count; /* how often the word was added */
 } attn_entry;
 
 /* The symbols `left` and `right` become the symbol `made`; all three are ids. */
@@ -33,8 +34,8 @@ struct attn_tokenizer {
     size_t length, room;
     uint32_t *slots; /* [slot_count] 1 + the index in `entries`; 0: free. At least half are free */
     size_t slot_count;
-    bool settled;
-    attn_merges *merges; /* of sub-words */
+    bool settled;        /* the ids are fixed, and no token can be added */
+    attn_merges *merges; /* only of sub-words; else NULL */
 };
 
 /* Finds a word and stores its index in *place. Adds the word if it is new. Returns false if memory
@@ -44,7 +45,7 @@ bool attn_tokenizer_put(attn_tokenizer *t, const char *word, size_t n, size_t *p
 int32_t attn_tokenizer_find(const attn_tokenizer *t, const char *token, size_t n);
 bool attn_tokenizer_is_special(const attn_tokenizer *t, int32_t id);
 
-/* How tokenizers of a kind encode and decode (tokens.h). The ids that are decoded exist. */
+/* How tokenizers of a kind encode and decode (tokens.h). All ids that are decoded must exist. */
 attn_status attn_words_encode(const attn_tokenizer *t, const char *text, size_t size,
                               attn_arena *arena, attn_token **tokens, size_t *count,
                               attn_error *err);
@@ -56,7 +57,7 @@ attn_status attn_subwords_encode(const attn_tokenizer *t, const char *text, size
 const char *attn_subwords_decode(const attn_tokenizer *t, const int32_t *ids, size_t count,
                                  bool open, attn_arena *arena);
 
-void attn_merges_free(attn_merges *m); /* NULL is fine */
+void attn_merges_free(attn_merges *m); /* m may be NULL */
 /* Makes a tokenizer of words one of sub-words with no merge yet and with room for `count` merges.
  * The tokenizer must have the symbols of attn_subword_symbols. Errors: ATTN_EVALUE (a symbol is
  * missing), ATTN_ENOMEM. */

@@ -264,7 +264,7 @@ static attn_status read_line(attn_tokenizer *t, const char *word, size_t n, size
     return ATTN_OK;
 }
 
-/* Stores a tokenizer that was read in *out, or frees it after an error. */
+/* Ends the reading of a tokenizer: stores it in *out, or frees it if `status` is an error. */
 static attn_status end_reading(attn_tokenizer *t, attn_status status, attn_tokenizer **out) {
     if (status) {
         attn_tokenizer_free(t);

@@ -6,7 +6,8 @@
 
 typedef struct attn_word_cursor {
     const char *text;
-    size_t size, at; /* at: where the search for the next word begins */
+    size_t size; /* bytes of the text */
+    size_t at;   /* byte at which the search for the next word begins */
     attn_language language;
 } attn_word_cursor;
 
