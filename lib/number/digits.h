@@ -1,5 +1,5 @@
-/* Digits: eight decimal ones at a time for the writers of numbers, powers of ten, and hexadecimal
- * ones. */
+/* For readers and writers of numbers: eight decimal digits at a time, powers of ten, and
+ * hexadecimal digits. */
 #ifndef ATTN_DIGITS_H
 #define ATTN_DIGITS_H
 

@@ -1,5 +1,6 @@
-/* The vector loops that read and write lists of float32. number_lists_write.c and x86/number_lists.c call
- * them. On processors other than x86-64, number_lists_other.c replaces the folder x86/. */
+/* The vector loops that read and write lists of float32. number_lists_write.c and
+ * x86/number_lists.c call them. On processors other than x86-64, number_lists_other.c replaces the
+ * folder x86/. */
 #ifndef ATTN_NUMBER_LISTS_H
 #define ATTN_NUMBER_LISTS_H
 

@@ -27,9 +27,9 @@ typedef struct interval {
 } interval;
 
 /* Returns the multiple of 10^(k+1) in the interval, or if there is none, the multiple of 10^k
- * nearest to the value. `odd`: the significand is odd, so the two ends of the interval round to the
- * neighbours and do not belong to it. The processor cannot predict which candidate is right, so the
- * function computes all of them without a branch. */
+ * nearest to the value. `odd` says that the significand is odd. Then the two ends of the interval
+ * round to the neighbours and do not belong to it. The processor cannot predict which candidate is
+ * right, so the function computes all of them without a branch. */
 static inline decimal choose_shortest(interval v, bool odd) {
     uint64_t lower = v.lower + odd, upper = v.upper - odd;
     uint64_t s = v.value / 4, tens = s / 10;
@@ -43,8 +43,8 @@ static inline decimal choose_shortest(interval v, bool odd) {
     return (decimal){((tens + tens_above) & mask) | ((s + up) & ~mask), v.k + shorter};
 }
 
-/* Returns floor(log10(2^q)). `uneven`: the value is a power of two, whose lower neighbour is half
- * as far away as the upper one; then the function returns floor(log10(3/4 * 2^q)). */
+/* Returns floor(log10(2^q)). `uneven` says that the value is a power of two, whose lower neighbour
+ * is half as far away as the upper one. Then the function returns floor(log10(3/4 * 2^q)). */
 static inline int log10_pow2(int q, bool uneven) {
     return (q * 1262611 - (uneven ? 524031 : 0)) >> 22;
 }
@@ -155,9 +155,9 @@ static char *write_with_point(char *p, const char *digits, int n, int point, int
     return p + n + 1;
 }
 
-/* Writes the same text as write_with_point() for n <= 9 digits and most = 16. The lowest byte of `digits` is
- * the first digit. It is faster than write_with_point(), since it copies whole words instead of n bytes. It
- * may write up to 23 bytes at p. */
+/* Writes the same text as write_with_point() for n <= 9 digits and most = 16. The lowest byte of
+ * `digits` is the first digit. It is faster than write_with_point(), since it copies whole words
+ * instead of n bytes. It may write up to 23 bytes at p. */
 static inline char *write_single_with_point(char *p, unsigned __int128 digits, int n, int point) {
     if (point <= 0 && point >= -4) {
         memcpy(p, "0.000000", 8);

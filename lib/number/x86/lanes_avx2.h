@@ -24,7 +24,8 @@ static inline void store_lanes(void *to, lanes x) {
     _mm256_storeu_si256(to, (__m256i)x);
 }
 
-/* Loads 16 bytes from the addresses 1 and 3 if `odd` is 1, else from 0 and 2. */
+/* Loads 16 bytes each from address[1] and address[3] if `odd` is 1, else from address[0] and
+ * address[2]. */
 static inline lanes load_texts(const uint64_t *address, int odd) {
     const __m128i *a = (const void *)(uintptr_t)address[odd];
     const __m128i *b = (const void *)(uintptr_t)address[2 + odd];
@@ -67,7 +68,7 @@ static inline bool any(where x) {
     return !_mm256_testz_si256((__m256i)x, (__m256i)x);
 }
 
-/* Returns bit i for lane i. */
+/* Returns an integer whose bit i is set if lane i is. */
 static inline unsigned bits_of(where x) {
     return (unsigned)_mm256_movemask_pd((__m256d)x);
 }
@@ -100,7 +101,7 @@ static inline lanes zero_bytes_above(lanes x) {
     return (lanes)_mm256_sad_epu8(_mm256_sub_epi8(none, _mm256_cmpeq_epi8((__m256i)x, none)), none);
 }
 
-/* Returns the last n[2 i + odd] bytes of the i-th 16 bytes. */
+/* Returns a mask of the last n[2 i + odd] bytes of the i-th 16 bytes. */
 static inline bytes_on last_bytes(lanes n, int odd) {
     const __m256i from_behind = _mm256_broadcastsi128_si256(
         _mm_setr_epi8(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0));

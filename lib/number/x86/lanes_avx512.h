@@ -24,8 +24,8 @@ static inline void store_lanes(void *to, lanes x) {
     _mm512_storeu_si512(to, (__m512i)x);
 }
 
-/* A gather instruction takes many times as long on processors with a mitigation of Gather Data
- * Sampling. */
+/* Loads one text after the other. A gather instruction would take many times as long on processors
+ * with a mitigation of Gather Data Sampling. */
 static inline lanes load_texts(const uint64_t *address, int odd) {
     const __m128i *a = (const void *)(uintptr_t)address[odd];
     const __m128i *b = (const void *)(uintptr_t)address[2 + odd];

@@ -169,8 +169,8 @@ static inline const char *read_near(const char *p, float *out) {
 }
 
 /* Reads the number at p in any form. Returns the position after it, or NULL if there is no number
- * or it is infinite. `fast`: KEPT bytes before p and AHEAD bytes from p on are readable, as
- * read_short and read_near need. */
+ * or it is infinite. `fast` says that KEPT bytes before p and AHEAD bytes from p on are
+ * readable, as read_short and read_near need. */
 static inline const char *read_one(const char *p, const char *end, bool fast, float *out) {
     const char *next = fast ? read_short(p, out) : NULL;
     if (!next && fast)

@@ -7,8 +7,8 @@
  * one unit in the last place. Digits that are omitted add a relative error of at most 1 / w. If
  * these errors could change the float, attn_read_f32 reads the number again.
  *
- * The operations on vectors are those of lanes_*.h. The file that includes this one defines NAME(x),
- * x with a suffix for the instruction set. */
+ * The operations on vectors are those of lanes_*.h. The file that includes this one defines
+ * NAME(x), x with a suffix for the instruction set. */
 #include <string.h>
 
 #include "number/number.h"

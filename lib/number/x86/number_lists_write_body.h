@@ -1,6 +1,6 @@
 /* Writes lists of float32 as text, LANES values at a time, with the operations of lanes_*.h. Each
- * lane searches the digits of one value as number_lists_write.c does. The text of a value is made in 16
- * bytes, in one of these forms:
+ * lane searches the digits of one value as number_lists_write.c does. The text of a value is made
+ * in 16 bytes, in one of these forms:
  *   1e-5 <= value < 1     "0.", zeros and nine digits
  *   1 <= value < 10^7     nine digits with a point among them
  *   value < 1e-5          a digit, a point, eight digits, "e-" and the exponent
@@ -42,9 +42,9 @@ static inline lanes eight_digits(lanes v) {
     return (lanes)tens | (lanes)(pairs - tens * factor(10)) << 8;
 }
 
-/* Computes what find_digits of number_lists_write.c returns, for each lane. Where that function returns
- * 0, the lane is set in *unclear. Of the fraction of 10 * g only the upper 32 bits are tested, so
- * somewhat more numbers are unclear. */
+/* Computes what find_digits of number_lists_write.c returns, for each lane. Where that function
+ * returns 0, the lane is set in *unclear. Of the fraction of 10 * g only the upper 32 bits are
+ * tested, so somewhat more numbers are unclear. */
 static inline lanes find_digits(lanes c, lanes unit, where *unclear) {
     lanes low = times(unit, c);
     lanes middle = times(unit >> 32, c) + (low >> 32);
