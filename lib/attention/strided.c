@@ -193,8 +193,8 @@ static void store_state(const attn_forward *f, const class *at, size_t m, size_t
     }
 }
 
-/* Returns how many keys of a class, from its first one on, cover all keys that rows m … m + rows -
- * 1 may see. */
+/* Returns how many keys of a class, from its first one on, cover all that rows m … m + rows - 1 may
+ * see. */
 static size_t last_key(const attn_attention *a, const class *at, size_t m, size_t rows) {
     size_t last = 0;
     for (size_t r = m; r < m + rows; r++) {
@@ -233,8 +233,7 @@ static void visit_tiles(const attn_forward *f, const class *at, size_t m, size_t
     }
 }
 
-/* Calls `visit` for the bundles of piece `index`, and stores the states of their rows if `stores`.
- * */
+/* Calls `visit` for the bundles of piece `index`. If `stores`, stores the states of their rows. */
 static attn_status visit_bundles(const attn_forward *f, size_t index, tile_function visit,
                                  bool stores, attn_forward_lane *l, attn_error *err) {
     const attn_strided_plan *p = &f->plan.strided;
