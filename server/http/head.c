@@ -371,7 +371,8 @@ static bool is_admitted(srv_exchange *x) {
     uint64_t length = x->head.length;
     if (req->intake && length > req->intake->memory)
         length = req->intake->memory;
-    return srv_admission_header(req->app->admission, req, x->task.client, length, req->start_ns);
+    return srv_admission_check_length(req->app->admission, req, x->task.client, length,
+                                      req->start_ns);
 }
 
 static bool is_status_path(const char *path) {

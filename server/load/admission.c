@@ -1,5 +1,5 @@
-/* Only the HTTP thread uses the list of arriving bodies. Other threads change only `held`, when
- * they free complete bodies, and `cost_ns`. */
+/* Only the HTTP thread uses the list of arriving bodies. Other threads change only the atomic
+ * members of srv_admission: they free complete bodies, keep copies of bodies, and learn costs. */
 #include "load/admission.h"
 
 #include <math.h>
@@ -20,11 +20,11 @@
 #define TRUST     4.0 /* wanted_before expects a body to grow to TRUST times its present size */
 #define LONGEST_S 600 /* largest Retry-After in seconds */
 
-#define KERNEL_NS  0.05  /* processor time of an operation of the kernels */
+#define KERNEL_NS  0.05  /* processor time of one operation in the kernels */
 #define SHOWING_NS 5e5   /* shortest predicted time of a request that is measured */
 #define NEWEST     0.25  /* weight of the newest measurement in the mean */
 #define BRIEF_NS   2.5e5 /* longest predicted time of work on the HTTP thread */
-#define TEXT_NS    0.25  /* time of a byte of the upper bound of a text */
+#define TEXT_NS    0.25  /* time for each byte of the upper bound of a text */
 enum { ROUTES = 128 };   /* size of cost_ns; routes beyond it share entries */
 
 /* Bytes of an arena beside the blocks that the cost functions count: alignment and small texts. */
@@ -35,7 +35,7 @@ struct srv_admission {
     atomic_size_t held; /* bytes that all bodies hold, arriving and complete ones */
     /* Mean processor time per operation, for each route; 0: not measured. */
     _Atomic double cost_ns[ROUTES];
-    atomic_size_t kept; /* bytes of `held` that are srv_kept_body */
+    atomic_size_t kept; /* bytes of copies of bodies (srv_kept_body), which `held` includes */
     size_t bodies;      /* most bytes that all bodies may hold together: half of the budget */
     size_t spare;       /* bytes of srv_admission_spare: a sixteenth of the budget */
     size_t small;     /* bodies of at most this many bytes are small: the setting in_place_bytes */
@@ -89,8 +89,8 @@ static double wanted_before(const srv_admission *a, uint64_t length, int64_t now
     return wanted;
 }
 
-bool srv_admission_header(srv_admission *a, srv_request *req, uint64_t client, uint64_t length,
-                          int64_t now_ns) {
+bool srv_admission_check_length(srv_admission *a, srv_request *req, uint64_t client,
+                                uint64_t length, int64_t now_ns) {
     const srv_config *config = req->app->config;
     uint64_t cap = (uint64_t)config->max_body_bytes;
     if (length > cap && !req->intake)
@@ -172,8 +172,8 @@ static char *grow_within_share(srv_admission *a, const srv_incoming *body, char 
     return block;
 }
 
-/* Returns the arriving body that holds memory and will take longest to complete, if that is longer
- * than `body` will take. NULL: there is no such body. */
+/* Returns the arriving body that holds memory and will take longest to complete, if it will take
+ * longer than `body`. NULL: there is no such body. */
 static srv_incoming *slowest_other(const srv_admission *a, srv_incoming *body, int64_t now_ns) {
     double longest = seconds_left(a, body, now_ns);
     srv_incoming *last = NULL;
@@ -242,7 +242,7 @@ void srv_admission_forget(srv_admission *a, srv_kept_body *kept) {
 
 /* --- work --- */
 
-/* Returns the processor time of an operation on a route that has not been measured. */
+/* Returns the processor time of one operation, in ns, on a route that has not been measured. */
 static double unmeasured_ns(const srv_request *req) {
     return req->unit_ns > 0 ? req->unit_ns : KERNEL_NS;
 }

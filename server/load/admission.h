@@ -7,7 +7,7 @@
  * reserves no memory: memory is taken as bytes arrive. All bodies together may use half of the
  * budget. When this half is used up, the body that will take longest to complete (its missing bytes
  * divided by its measured rate) is refused. Therefore a client that announces many bytes and sends
- * few keeps no memory from other clients. Bodies up to in_place_bytes are exempt from the half: a
+ * few keeps no memory from other clients. Bodies up to in_place_bytes may exceed the half: a
  * small part of the budget is kept for them.
  *
  * Stage B is on a request thread, when the shapes of the tensors are known and before the work. The
@@ -47,8 +47,8 @@ void srv_admission_free(srv_admission *a); /* NULL is fine */
 /* Stage A: decides whether a body of `length` bytes may be read. For a body that goes to an intake,
  * `length` is the memory that it takes. `client` is the number of the client (config/client.h).
  * false: the body is refused, and a problem is set. */
-bool srv_admission_header(srv_admission *a, srv_request *req, uint64_t client, uint64_t length,
-                          int64_t now_ns);
+bool srv_admission_check_length(srv_admission *a, srv_request *req, uint64_t client,
+                                uint64_t length, int64_t now_ns);
 /* Adds a body to the list of arriving bodies. `announced` is its Content-Length; for a chunked
  * body, whose length is unknown, the largest size that is allowed. */
 void srv_admission_open(srv_admission *a, srv_incoming *body, uint64_t announced, int64_t now_ns);
@@ -63,16 +63,17 @@ void srv_admission_close(srv_admission *a, srv_incoming *body);
 /* Frees the body's block of memory. Any thread may call this. */
 void srv_admission_drop(srv_admission *a, srv_incoming *body, char *block);
 
-/* A copy of a complete body that a job keeps beyond its request. It counts as the body does, and
- * all such copies together may take half of what bodies may, a quarter of the budget. */
+/* A copy of a complete body that a job keeps after the end of the request. Copies count in the half
+ * of the budget for bodies, and all copies together may take at most half of that half. */
 typedef struct srv_kept_body {
     char *block;      /* from attn_alloc */
     const char *body; /* `size` bytes in the block, followed by a NUL, aligned as the body was */
     size_t size;
 } srv_kept_body;
-/* Returns whether a body of this size is ever kept. */
+/* Returns whether srv_admission_keep could copy a body of this size if there were no other copy. */
 bool srv_admission_may_keep(const srv_admission *a, size_t size);
-/* Makes the copy. false: there is no memory for it now. Any thread may call this. */
+/* Copies a complete body into *out. false: there is no memory for the copy now. Any thread may call
+ * this. */
 bool srv_admission_keep(srv_admission *a, const char *body, size_t size, srv_kept_body *out);
 /* Frees the copy, if there is one. Any thread may call this. */
 void srv_admission_forget(srv_admission *a, srv_kept_body *kept);
@@ -92,8 +93,8 @@ size_t srv_admission_largest(const srv_admission *a);
  * much memory, 503 if the memory is not free now. Or req->later is set: the work is long, and
  * server/http puts the request back into the queue and calls the handler again later. */
 bool srv_admission_work(srv_request *req, double operations, double bytes);
-/* Checks that a request may have so much memory beside its body and what its arena holds now, when
- * no other request has any. false: a problem of status 413 is set. */
+/* Checks that a request could have `bytes` more memory, beside its body and what its arena holds
+ * now, if no other request had any. false: a problem of status 413 is set. */
 bool srv_admission_fits(srv_request *req, double bytes);
 /* Updates the measured processor time per operation of the request's route. `busy_ns` is the
  * processor time that the request has used. */

@@ -38,9 +38,11 @@ struct srv_queue {
 
 /* The calling request thread. NULL: this is not a request thread. */
 static _Thread_local place *own;
-/* At the start of its task: the processor time that this thread had used so far, and the time that
- * pool workers had used for this thread so far (attn_pool_helped_ns). */
-static _Thread_local int64_t own_cpu_ns, own_helped_ns;
+/* The processor time that this thread had used when its task began. */
+static _Thread_local int64_t own_cpu_ns;
+/* The processor time that pool workers had used for this thread when its task began
+ * (attn_pool_helped_ns). */
+static _Thread_local int64_t own_helped_ns;
 
 int64_t srv_queue_busy_ns(void) {
     return srv_clock_ns(CLOCK_THREAD_CPUTIME_ID) - own_cpu_ns + attn_pool_helped_ns() -

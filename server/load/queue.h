@@ -68,7 +68,7 @@ size_t srv_queue_waiting(srv_queue *queue); /* number of waiting tasks */
 typedef struct srv_queue_state {
     size_t waiting, running;           /* tasks */
     size_t long_waiting, long_running; /* of these, tasks that were declared long */
-    size_t long_threads;               /* of the plan */
+    size_t long_threads;               /* srv_queue_plan.long_threads */
     uint64_t put_back;                 /* calls of srv_queue_put_back since the start */
     bool standing;                     /* the newest tasks run first (waiting.h) */
 } srv_queue_state;

@@ -83,7 +83,7 @@ static void end(body *b) {
 
 static bool header(uint64_t length, int64_t now) {
     req.reply = (srv_reply){0};
-    return srv_admission_header(admission, &req, 0, length, now);
+    return srv_admission_check_length(admission, &req, 0, length, now);
 }
 
 static void assert_refused(int status, const char *setting) {
