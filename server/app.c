@@ -38,10 +38,10 @@ static int no_resources(void) {
     return complain(SRV_EXIT_RESOURCES, "cannot start", "", "not enough memory or threads");
 }
 
-#define ASK_MS 500 /* time for the answer of what has the port already */
+#define ASK_MS 500 /* how long to wait for an answer of the program that has the port already */
 
-/* Says why the service cannot listen on an address, which attnd has it already, and how to choose
- * another one. */
+/* Prints why the service cannot listen on an address, which attnd listens there already if that is
+ * why, and how to choose another address. Returns the exit code. */
 static int cannot_listen(const srv_config *config, const char *setting, const char *text,
                          const srv_address *address, int failed) {
     char there[64] = "";
@@ -275,7 +275,7 @@ static size_t long_threads(const srv_config *config) {
 }
 
 #define HOUSEKEEPING_NS 250000000  /* time between two calls of keep_house */
-#define UNUSED_NS       2000000000 /* freed blocks that are unused for this long are returned */
+#define UNUSED_NS       2000000000 /* a freed block goes back to the system after this time */
 
 /* Runs on the housekeeping thread. Removes expired runs and unused maps, sends signs of life on the
  * event streams of jobs, and returns freed blocks that were not reused to the operating system. */

@@ -120,7 +120,7 @@ static bool set_port(srv_config *config, const char *port, srv_config_error *err
     return srv_config_set(config, "listen", text, "--port", err) || say(err);
 }
 
-enum { MOST_OPTIONS = 64 }; /* most options that unknown_option compares a wrong one with */
+enum { MOST_OPTIONS = 64 }; /* most known options that unknown_option compares with a wrong one */
 
 /* Writes the key of the setting for an option to `key`: "max_cells" for --max-cells. `length` is
  * the length of the option's name with its dashes. Returns false if the name is longer than any
@@ -356,8 +356,8 @@ static int act(srv_config *config, command what) {
     return srv_app_check(config);
 }
 
-/* Opens /dev/null in the place of closed standard streams, so that no socket or file gets their
- * numbers, into which the log would then be written. */
+/* Opens /dev/null in the place of closed standard streams. Otherwise a socket or a file could get
+ * the number of standard error, and the log would be written there. */
 static void open_standard_streams(void) {
     int fd;
     do

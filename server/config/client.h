@@ -19,7 +19,7 @@ bool srv_client_is_network(const char *text);
  * or "::1". A unix socket, for which `peer` may be NULL, has the address "unix". */
 void srv_client_address(const struct sockaddr *peer, char address[SRV_CLIENT_TEXT]);
 /* Returns whether the address, in the form of srv_client_address, is that of a trusted proxy: it is
- * in one of the networks `proxies`, or it is "unix" and so is an entry. */
+ * in one of the networks `proxies`, or it is "unix" and `proxies` has the entry "unix". */
 bool srv_client_is_proxy(const srv_texts *proxies, const char *address);
 
 /* Returns whether the address, in the form of srv_client_address, is a loopback address or "unix".

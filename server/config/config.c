@@ -345,7 +345,8 @@ static bool resolve_socket(srv_config *c, srv_config_error *err) {
            srv_config_refuse(err, "\"socket_group\": this machine has no group \"%.80s\"", group);
 }
 
-/* Checks that a number of bytes, the value of the setting `part`, is at most that of `whole`. */
+/* Checks that `bytes`, the value of the setting `part`, is at most `most`, the value of `whole`.
+ * false: *err says so. */
 static bool is_within(const char *part, int64_t bytes, const char *whole, int64_t most,
                       srv_config_error *err) {
     return bytes <= most || srv_config_refuse(err, "\"%s\" (%lld) is larger than \"%s\" (%lld)",

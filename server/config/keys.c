@@ -1,6 +1,6 @@
-/* The API keys are one list under one lock. When the file is read again, the keys that it still has
- * are marked as `listed`, and new ones are added. A key that is not listed cannot be found any more
- * and is freed when the last request releases it. */
+/* The API keys are one list under one lock. When the file is read again, the keys that the file
+ * still has stay marked as `listed`, and new ones are added. A key that is not listed cannot be
+ * found any more and is freed when the last request releases it. */
 #include "config/keys.h"
 
 #include <pthread.h>
@@ -14,7 +14,7 @@
 
 enum { KEY_LEAST = 16, KEY_MOST = 256 }; /* length of a key in characters */
 enum { KEYS_MOST = 1000 };               /* keys in a file */
-enum { NAME_DIGITS = 16 };               /* of a name that is a digest */
+enum { NAME_DIGITS = 16 };               /* digits in the name "key-…" of a key without a name */
 
 #define NAME_CHARACTERS                                                                            \
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"                                         \
@@ -48,7 +48,7 @@ typedef struct reading {
     const srv_digest *salt;
     const char *path;
     srv_key *first; /* the keys in reverse order of their lines */
-    size_t count;   /* of the keys read so far */
+    size_t count;   /* number of keys read so far */
     size_t line;    /* number of the present line, from 1 */
     srv_config_error *err;
 } reading;
@@ -91,7 +91,7 @@ static bool read_option(reading *r, srv_key *key, const char *word, size_t size)
            "this line has another word");
 }
 
-/* Names a key by the key itself. */
+/* Names a key without a name by a digest of its text. */
 static bool name_by_digest(reading *r, srv_key *key, const char *text, size_t size) {
     static const srv_digest owners = {"owners of attnd"}; /* the same in every process */
     srv_digest digest;

@@ -38,12 +38,12 @@ typedef struct srv_log_entry {
     const char *key;        /* name of the API key; "": none */
     const char *code;       /* code of a problem, such as "queue_full"; "": no problem */
     int status;             /* HTTP status; 499: the client left before the reply */
-    uint64_t bytes_in, bytes_out; /* of the bodies of request and reply */
+    uint64_t bytes_in, bytes_out; /* sizes of the bodies of request and reply */
     int64_t total_ns, queue_ns, decode_ns, compute_ns, encode_ns; /* durations */
 } srv_log_entry;
 
-/* Makes a log of the lines of level `least` and above; if `on` is false, of none. NULL: out of
- * memory, or no thread could be started. */
+/* Makes a log that writes the lines of level `least` and above, or no lines if `on` is false. NULL:
+ * out of memory, or no thread could be started. */
 srv_log *srv_log_new(bool on, srv_log_level least);
 /* Writes the remaining lines, for at most a second, and frees the log. NULL is fine. */
 void srv_log_free(srv_log *log);

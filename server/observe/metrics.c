@@ -26,12 +26,16 @@ static const char *const bound_texts[] = {"0.0001", "0.00025", "0.001", "0.0025"
                                           "0.025",  "0.1",     "0.25",  "1",      "2.5",
                                           "10",     "30",      "60"};
 
-/* Buffer sizes in bytes: of the label route="…", and of a line of a histogram, which has a name,
- * the label, the bound of a bucket and a number. */
-enum { LABEL_ROOM = 128, LINE_ROOM = LABEL_ROOM + 128 };
+enum {
+    LABEL_ROOM = 128, /* buffer size of the label route="…", in bytes */
+    /* Buffer size of a line of a histogram, in bytes: a name, the label, the bound of a bucket and
+     * a number. */
+    LINE_ROOM = LABEL_ROOM + 128,
+};
 
 typedef struct histogram {
-    /* Values in each bucket alone. Prometheus wants cumulative counts; printing adds them up. */
+    /* Number of values in each bucket alone. Prometheus wants cumulative counts, so print_histogram
+     * adds them up. */
     atomic_uint_fast64_t buckets[COUNT(bounds) + 1];
     atomic_uint_fast64_t sum_ns;
 } histogram;

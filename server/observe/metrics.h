@@ -20,20 +20,20 @@ typedef enum srv_meter {
     SRV_BYTES_IN,         /* bytes of request bodies */
     SRV_BYTES_OUT,        /* bytes of reply bodies */
     SRV_METRICS_COUNT,
-    /* Those in /v2/models/stats, for the first model of the Open Inference protocol. The _NS are
-     * sums of durations. QUEUE to ENCODE count successful requests only. */
+    /* Those in /v2/models/stats, for the first model of the Open Inference protocol. Those that end
+     * in _NS are sums of durations. */
     SRV_INFER_GOOD = SRV_METRICS_COUNT, /* successful requests */
-    SRV_INFER_GOOD_NS,                  /* from the request line to the reply */
+    SRV_INFER_GOOD_NS,                  /* their times from the request line to the reply */
     SRV_INFER_BAD,                      /* failed requests */
-    SRV_INFER_BAD_NS,
-    SRV_INFER_QUEUE_NS,
-    SRV_INFER_DECODE_NS,
-    SRV_INFER_COMPUTE_NS,
-    SRV_INFER_ENCODE_NS,
-    SRV_INFER_LAST_MS, /* Unix time of the last successful request */
+    SRV_INFER_BAD_NS,                   /* their times from the request line to the reply */
+    SRV_INFER_QUEUE_NS,                 /* times of successful requests in the queue */
+    SRV_INFER_DECODE_NS,                /* times in which successful requests were decoded */
+    SRV_INFER_COMPUTE_NS,               /* times in which they were computed */
+    SRV_INFER_ENCODE_NS,                /* times in which their replies were written */
+    SRV_INFER_LAST_MS,                  /* Unix time of the last successful request */
     SRV_INFER_END,
     SRV_INFER_EACH = SRV_INFER_END - SRV_INFER_GOOD, /* number of counters for each model */
-    SRV_INFER_MODELS = 2, /* models of the protocol; the counters of the second follow here */
+    SRV_INFER_MODELS = 2, /* models of the protocol; the second one's counters follow */
     SRV_METER_COUNT = SRV_INFER_GOOD + SRV_INFER_MODELS * SRV_INFER_EACH
 } srv_meter;
 
@@ -56,18 +56,24 @@ enum { SRV_METER_PROBLEMS = 64 }; /* most codes of problems, the final NULL incl
 
 /* Values that other parts of the server hold. They are collected when the metrics are printed. */
 typedef struct srv_gauges {
-    size_t queue_waiting, queue_running, queue_length; /* load/queue.h: requests; limit */
-    size_t long_waiting, long_running, long_threads;   /* load/queue.h: long requests; limit */
-    uint64_t long_put_back;            /* requests that were put back into the queue as long ones */
-    size_t memory_used, memory_budget; /* load/budget.h: bytes; limit */
-    bool newest_first;                 /* the queue serves the newest requests first */
-    size_t runs, runs_bytes;           /* store/runs.h: stored runs and their bytes */
-    uint64_t runs_stored, runs_evicted, runs_expired;
-    uint64_t resident_bytes, open_files, most_files; /* of this process */
-    uint64_t log_dropped;                            /* lines of the log */
-    bool stale;                                      /* a file could not be read again */
-    int64_t reloaded;              /* when all were last read, seconds since 1970 */
-    int64_t certificate_until;     /* end of its validity, seconds since 1970; 0: no TLS */
+    /* load/queue.h */
+    size_t queue_waiting, queue_running; /* requests that wait, and that run */
+    size_t queue_length;                 /* most requests that may wait */
+    size_t long_waiting, long_running;   /* long requests that wait, and that run */
+    size_t long_threads;                 /* most long requests that may run */
+    uint64_t long_put_back; /* requests that were put back into the queue as long ones */
+    bool newest_first;      /* the queue serves the newest requests first */
+    /* load/budget.h */
+    size_t memory_used, memory_budget; /* bytes in use, and the most that may be */
+    /* store/runs.h */
+    size_t runs, runs_bytes;                          /* stored runs and their bytes */
+    uint64_t runs_stored, runs_evicted, runs_expired; /* since the process started */
+    /* this process and its files */
+    uint64_t resident_bytes, open_files, most_files;
+    uint64_t log_dropped;          /* lines of the log that were dropped */
+    bool stale;                    /* a file could not be read again */
+    int64_t reloaded;              /* when all files were last read, seconds since 1970 */
+    int64_t certificate_until;     /* when the certificate expires, seconds since 1970; 0: no TLS */
     size_t jobs[SRV_GAUGE_JOBS];   /* number of jobs in each state */
     size_t jobs_bytes;             /* memory reserved for running jobs */
     const char *const *job_states; /* names of the states */

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Files -> an assembler source that embeds them, with the table that embedded.h declares.
+# Writes an assembler source that embeds the given files, with the table that embedded.h declares.
 set -eu
 printf '.section .rodata\n'
 i=0

@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 typedef struct srv_file {
-    const char *name; /* path in the repository, without "config/"; of a file of the page "web/…" */
+    const char *name; /* path in the repository without "config/"; files of the page: "web/…" */
     const char *data; /* `size` bytes, followed by a NUL */
     size_t size;
 } srv_file;

@@ -19,14 +19,14 @@
  * or a device. */
 int srv_file_open(int dir, const char *name, bool follow, struct stat *about);
 
-/* Reads from the descriptor until its end, or until `to` holds `room` bytes. *used is the number of bytes
- * in `to`, before and after. Returns 0 or an errno value. */
+/* Reads from the descriptor until its end, or until `to` holds `room` bytes. Appends to the *used
+ * bytes that are in `to`, and adds to *used what it has read. Returns 0 or an errno value. */
 int srv_file_fill(int fd, char *to, size_t room, size_t *used);
 
 /* Why a file could not be used, by the errno value. */
 typedef enum srv_verdict {
-    SRV_FILE_ABSENT,  /* there is none of this name */
-    SRV_FILE_WRONG,   /* it is not what it should be: no regular file, empty, too large, damaged */
+    SRV_FILE_ABSENT,  /* there is no file of this name */
+    SRV_FILE_WRONG,   /* the file is no regular file, or is empty, too large or damaged */
     SRV_FILE_TROUBLE, /* the machine has failed, and a later try may succeed: too few descriptors, a
                          failing disk, no memory, a missing right, … */
 } srv_verdict;
@@ -47,8 +47,8 @@ typedef struct srv_new_file {
     char part[PATH_MAX]; /* <name>.part */
 } srv_new_file;
 
-/* Begins a file. Returns 0 or an errno value, after which srv_new_file_close must not be called.
- * EBUSY: another writer is writing the file. */
+/* Begins a new file `name` in the directory `dir`. Returns 0, or an errno value, after which
+ * srv_new_file_close must not be called. EBUSY: another writer is writing the file. */
 int srv_new_file_open(srv_new_file *f, int dir, const char *name);
 /* Appends `size` bytes. Of a long file, the system begins to write to disk what was appended so
  * far, so that the end does not have to wait for all of it. A failure is stored in f->failed, and
@@ -58,7 +58,8 @@ void srv_new_file_write(srv_new_file *f, const void *data, size_t size);
  * file and returns the errno value of the first failure; otherwise returns 0. */
 int srv_new_file_close(srv_new_file *f);
 
-/* Removes the .part file instead. */
+/* Gives up the file: closes it and removes the .part file. Call this instead of
+ * srv_new_file_close. */
 void srv_new_file_drop(srv_new_file *f);
 
 /* Makes the names in a directory durable; does nothing for AT_FDCWD. Returns 0 or an errno value.

@@ -37,7 +37,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic(srv_mapped *) first;
 static size_t page; /* size of a memory page in bytes */
 
-/* Returns the mapping that contains the address, its last page included to the end; NULL: none. */
+/* Returns the mapping that contains the address. The whole last page belongs to a mapping, even if
+ * the file ends inside of it. NULL: there is none. */
 static srv_mapped *find_mapping(uintptr_t address) {
     srv_mapped *m = atomic_load(&first);
     while (m && address - atomic_load(&m->at) >= (atomic_load(&m->size) + page - 1) / page * page)
@@ -93,8 +94,8 @@ static void free_entry(srv_mapped *m) {
     pthread_mutex_unlock(&lock);
 }
 
-/* A file that has just changed may change again without another time: within a tick of the kernel's
- * clock, or a second on file systems that count in seconds. */
+/* Returns the times of a file. A file that has just changed may change again and keep its times:
+ * within a tick of the kernel's clock, or a second on file systems that count in seconds. */
 static srv_mapped_times times_of(const struct stat *about) {
     const int64_t changed = srv_ns_of(&about->st_ctim),
                   tick = changed % 1000000000 ? 20000000 : 2000000000;
@@ -109,7 +110,8 @@ static void note_file_state(srv_mapped *m, const struct stat *about) {
     srv_mapped_accept(m, &times);
 }
 
-/* Maps the open file, of which `about` tells. `name` NULL: it is not known. */
+/* Maps the open file, whose fstat is *about. `name` is its name in the directory `dir`; NULL: the
+ * name is not known. Returns 0 or an errno value. */
 static int map_file(int fd, const struct stat *about, int dir, const char *name, srv_mapped **out) {
     const size_t size = (size_t)about->st_size;
     srv_mapped *m = size ? take_entry() : NULL;

@@ -2,9 +2,10 @@
  * the lost pages raises SIGBUS, which would end the process. The signal handler maps a page of
  * zeros at the address and marks the mapping as damaged, so that only the requests that use this
  * file fail. A cut inside of a page raises no signal, since the rest of the page reads as zeros;
- * srv_mapped_check notices it by the size of the file. Other changes in place it notices by the
- * times of the file. Only a write through a mapping of another program, to a page that is not yet
- * on disk since its last write, moves no time. Any thread may call these functions. */
+ * srv_mapped_check notices it by the size of the file. It notices other changes in place by the
+ * times of the file. One kind of change it cannot notice: another program writes through a mapping
+ * to a page that it wrote before and that has not reached the disk since. Any thread may call these
+ * functions. */
 #ifndef SRV_MAPPED_H
 #define SRV_MAPPED_H
 
@@ -17,11 +18,12 @@ typedef struct srv_mapped srv_mapped;
 /* Installs the signal handler. Call it once, before the first mapping is read. */
 void srv_mapped_start(void);
 /* Maps a whole regular file. `dir`, `name` and `follow` are as for srv_file_open; `dir` must stay
- * open as long as the mapping. Returns 0 or an errno value: ENODATA, the file is empty, or one of
+ * open as long as the mapping. Returns 0 or an errno value: ENODATA if the file is empty, or one of
  * srv_file_open. */
 int srv_mapped_open(int dir, const char *name, bool follow, srv_mapped **out);
-/* Maps a whole regular file that is open; the descriptor may be closed afterwards. srv_mapped_check
- * notices only lost pages of it, until srv_mapped_name. Returns as srv_mapped_open. */
+/* Maps a whole regular file that is open; the descriptor may be closed afterwards. Until
+ * srv_mapped_name is called, srv_mapped_check notices only lost pages. Returns what srv_mapped_open
+ * returns. */
 int srv_mapped_open_fd(int fd, srv_mapped **out);
 /* Sets the name that the file of srv_mapped_open_fd has now, by which srv_mapped_check finds it.
  * false: out of memory. */
@@ -34,8 +36,9 @@ size_t srv_mapped_size(const srv_mapped *m);
 
 typedef enum srv_mapped_state {
     SRV_MAPPED_SAME,
-    SRV_MAPPED_TOUCHED, /* the bytes may have changed: the ctime is another one, or the last check was
-                           so soon after it that a later change could have the same ctime */
+    SRV_MAPPED_TOUCHED, /* the bytes may have changed: the ctime is another one, or the file was
+                           changed so shortly before the last check that a later change could have
+                           the same ctime */
     SRV_MAPPED_WRITTEN, /* the bytes have changed: a program has written to the file */
     SRV_MAPPED_OTHER,   /* the name is that of another file now; the bytes may be as they were */
     SRV_MAPPED_HURT,    /* some of the data that was read may have been zeros instead of bytes */
@@ -43,15 +46,15 @@ typedef enum srv_mapped_state {
 /* The times of a file, in ns since 1970. */
 typedef struct srv_mapped_times {
     int64_t written; /* mtime */
-    int64_t changed; /* ctime; 0: a later change may have the same */
+    int64_t changed; /* ctime; 0: a later change may have the same ctime */
 } srv_mapped_times;
 /* Compares the file with what it was when it was mapped, or at the last check that was accepted.
- * Call it after the data has been used. *seen gets the times of the file. It finds the file by its
- * name and not by a descriptor, of which thousands of mappings would need too many; a file that has
- * lost its name can hardly be changed. */
+ * Call this after the data has been used. Sets *seen to the times of the file. The file is found by
+ * its name and not by a descriptor, because thousands of mappings would need too many descriptors;
+ * a file that has lost its name can hardly be changed. */
 srv_mapped_state srv_mapped_check(srv_mapped *m, srv_mapped_times *seen);
-/* Accepts the times *seen of a check: the caller has read the bytes after it, and they had not
- * changed. */
+/* Accepts the times *seen of a check, after which the caller has read the bytes and found them
+ * unchanged. */
 void srv_mapped_accept(srv_mapped *m, const srv_mapped_times *seen);
 /* Returns whether a page was lost, or an earlier srv_mapped_check has found that the file is
  * shorter. */

@@ -5,8 +5,8 @@
 /* Sends a datagram such as "READY=1" to the socket that the environment names in NOTIFY_SOCKET.
  * Without this name, or if nobody receives there, it does nothing. */
 void srv_notify(const char *state);
-/* Sends RELOADING=1 with the time of CLOCK_MONOTONIC, which Type=notify-reload wants. READY=1 ends
- * it. */
+/* Sends RELOADING=1 with the time of CLOCK_MONOTONIC, which Type=notify-reload wants. Send
+ * READY=1 when the reload has ended. */
 void srv_notify_reloading(void);
 
 #endif

@@ -13,7 +13,8 @@ typedef struct srv_ticker {
     pthread_t thread;
     pthread_mutex_t lock; /* protects `stop` */
     pthread_cond_t wake;  /* signalled when `stop` is set */
-    bool started, stop;
+    bool started;         /* the thread exists */
+    bool stop;            /* the thread must end */
 } srv_ticker;
 
 /* Starts the thread, which calls `tick` for the first time after `pause_ns`. Returns false if no
