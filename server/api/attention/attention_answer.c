@@ -11,8 +11,8 @@
 
 /* --- what is left out --- */
 
-/* The tensors that an answer leaves out together, and how to get each; the last one only with
- * gradients. */
+/* The tensors that an answer leaves out if they are large, and how to get each. Without a backward
+ * pass there is only the first one. */
 static const struct {
     const char *name, *how;
 } omitted[] = {{"weights", "name \"weights\" in return, or ask for a heatmap"},
@@ -22,7 +22,7 @@ static size_t count_omitted(const srv_attention_call *call) {
     return call->weights_omitted ? 1 + (size_t)call->backward : 0;
 }
 
-/* Returns the values of each of these tensors, which have the shape of the weights. */
+/* Returns the number of values of each of these tensors, which have the shape of the weights. */
 static double weight_count(const srv_attention_call *call) {
     const attn_attention_dims *d = &call->body.operation.dims;
     return (double)d->B * (double)d->Hq * (double)d->L * (double)d->S;
@@ -51,7 +51,8 @@ typedef struct diagnostics {
     const char *tiles; /* how tile products are computed; NULL: there are none */
     size_t parameters;
     double kept, scale, softcap;
-    double cells, computed; /* computed: NaN if the pass skips no cells */
+    double cells;
+    double computed; /* cells that the pass computes; NaN if it skips none */
     double operations, work, result;
 } diagnostics;
 

@@ -12,12 +12,12 @@
 /* Items of `return`: the bits ATTN_WANT_* of the library, then bits of the server. */
 enum {
     SRV_WANT_HEATMAP = 64,
-    SRV_WANT_GRADIENTS = 128,       /* of the inputs */
-    SRV_WANT_SCORE_GRADIENTS = 256, /* of the biased scores */
+    SRV_WANT_GRADIENTS = 128,       /* gradients of the inputs */
+    SRV_WANT_SCORE_GRADIENTS = 256, /* gradient of the biased scores */
     SRV_WANT_INPUTS = 512,
     SRV_WANT_WEIGHTED_VALUES = 1024,
     SRV_WANT_ROW_SUMS = 2048,
-    SRV_WANT_LIBRARY = 63, /* results of the library's run */
+    SRV_WANT_LIBRARY = 63, /* all bits of the library: results of attn_attention_run */
     SRV_WANT_TENSORS =
         SRV_WANT_LIBRARY | SRV_WANT_INPUTS | SRV_WANT_WEIGHTED_VALUES | SRV_WANT_ROW_SUMS
 };
@@ -42,12 +42,13 @@ void srv_attention_init(srv_attention_body *body); /* sets the defaults in a zer
 /* A tensor that the answer can have. It is described before it is computed. */
 typedef struct srv_result {
     const char *name;
-    const attn_tensor *tensor; /* in call->results; has data only after the run */
-    const char *part;          /* name of the stage, if `name` is an object of stages; or NULL */
-    unsigned want;             /* the tensor's bit of SRV_WANT_TENSORS */
+    const attn_tensor *tensor; /* in the srv_attention_call; has data only after the run */
+    const char *part; /* if `name` is an object of stages: name of the tensor's stage; else NULL */
+    unsigned want;    /* the tensor's bit of SRV_WANT_TENSORS */
     int rank;
     size_t dims[ATTN_MAX_RANK];
-    double values, bytes;
+    double values; /* number of values */
+    double bytes;  /* size of the values in bytes */
 } srv_result;
 
 #define SRV_STAGES  5 /* number of attn_stage */
@@ -55,7 +56,7 @@ typedef struct srv_result {
 
 typedef struct srv_gradients {
     attn_gradients inputs;
-    attn_projections projections; /* the tensors */
+    attn_projections projections; /* gradients of the tensors of the projections */
 } srv_gradients;
 
 /* The cost of a request. The bytes of the answer's tensors and heatmaps are exact. The other
@@ -66,8 +67,9 @@ typedef struct srv_attention_bill {
     double tanh;   /* number of tanh that `placed` includes */
     double stored; /* operations of the stored run, which `operations` includes */
     double plain;  /* work of heatmaps and analyses, as srv_load.plain counts it (dry.h) */
-    double result, work; /* bytes of the answer's tensors, and of scratch */
-    double text;         /* upper bound of the answer's bytes */
+    double result; /* bytes of the answer's tensors */
+    double work;   /* bytes of scratch memory */
+    double text;   /* upper bound of the answer's bytes */
 } srv_attention_bill;
 
 typedef struct srv_attention_call {
@@ -78,12 +80,12 @@ typedef struct srv_attention_call {
     bool weights_omitted;    /* `return` was not sent, and the weights are too large to answer */
     bool backward;           /* a backward pass is needed */
     unsigned gradient_items; /* the gradients in the answer: bits SRV_WANT_*GRADIENTS */
-    attn_tensor scores[SRV_STAGES]; /* of the wanted stages */
+    attn_tensor scores[SRV_STAGES]; /* the scores of each wanted stage */
     attn_tensor query, key, value;  /* the operands, for SRV_WANT_INPUTS */
     attn_tensor weighted_values, row_sums;
     srv_gradients *gradients; /* NULL before the computation */
     attn_heatmap_options heat;
-    const double *value_norms; /* of heatmap.of and of the analysis; NULL: not wanted */
+    const double *value_norms; /* norms of values for the heatmap or the analysis, or NULL */
     attn_attention *op;
     attn_results results;
     attn_heatmaps maps;
@@ -101,15 +103,16 @@ typedef struct srv_attention_call {
 /* Checks the body, completes its inputs, and finds dims and the wanted results. false: a problem is
  * set. */
 bool srv_attention_prepare(srv_attention_call *call);
-/* Removes from a prepared call all that only its answer has, so that the stored run is left. */
+/* Makes a prepared call compute its stored run only: removes all that only the answer needs. */
 void srv_attention_keep_run(srv_attention_call *call);
 /* Returns the ATTN_WANT_* bits that the library must compute for the answer and its
  * verification. */
 unsigned srv_attention_computes(const srv_attention_call *call);
-/* Returns whether the norms of values are needed, and the projection w_o for them (NULL: none). */
+/* Returns whether the norms of values are needed. */
 bool srv_attention_norms(const srv_attention_call *call);
+/* Returns the projection w_o of the request, which the norms of values include; NULL: none. */
 const attn_tensor *srv_attention_w_o(const srv_attention_call *call);
-/* Returns the first wanted stage, which the run itself computes. */
+/* Returns the first wanted stage of the scores, which the same run as the output computes. */
 attn_stage srv_attention_stage(const srv_attention_call *call);
 /* Lists names, shapes and sizes of the tensors in `want` (bits of SRV_WANT_TENSORS), in the order
  * of the answer. Returns their number. */
@@ -132,16 +135,19 @@ bool srv_attention_skips(const srv_attention_call *call, const attn_mask *mask, 
 /* Returns the operations of the bill, less those of cells that the pass skips because of the
  * positions of queries and keys. If these cells cannot be counted, returns all operations. */
 double srv_attention_needed(const srv_attention_call *call, const srv_attention_bill *bill);
-/* Returns the operations of the bill if the pass computes so many of its cells. */
+/* Returns the operations of the bill if the pass computes only `computed` of its cells. */
 double srv_attention_operations(const srv_attention_call *call, const srv_attention_bill *bill,
                                 double computed);
-/* Counts the bill of the request, and sets its cost. false: a problem is set. */
+/* Computes the bill of the request, and sets the cost by which the request is admitted. false: a
+ * problem is set. */
 bool srv_attention_settle(srv_attention_call *call);
-/* Completes the texts of the limits of a srv_attention_call with its numbers. */
+/* Completes the texts of the limits with the numbers of the request. `data` is its
+ * srv_attention_call. */
 void srv_attention_explain(void *data, srv_limits *limits);
-/* Completes the dry run of a srv_attention_call. false: a problem is set. */
+/* Completes the dry run of a request. `data` is its srv_attention_call. false: a problem is set. */
 bool srv_attention_dry(void *data, srv_dry *dry);
-/* Counts the cost of the gradients. false: *err says why this is impossible. */
+/* Computes the cost of the gradients on `slots` threads. false: *err says why this is
+ * impossible. */
 bool srv_gradients_cost(const srv_attention_call *call, size_t slots, attn_cost *out,
                         attn_error *err);
 /* Returns the bytes of all gradients. */
@@ -154,11 +160,13 @@ void srv_gradients_reshape(srv_attention_call *call);
 attn_status srv_gradients_run(srv_attention_call *call, const attn_tensor *heads, attn_error *err);
 /* Computes the run together with its gradients; for requests without projections. */
 attn_status srv_gradients_with_run(srv_attention_call *call, attn_error *err);
-/* Writes the gradients of a srv_attention_call, if there are any, as an object. */
+/* Writes the gradients of a request as a JSON object. `answer` is its srv_attention_call. */
 void srv_gradients_put(attn_json_text *j, const void *answer);
+/* Writes the gradients as text. */
 void srv_gradients_text(attn_text *t, const srv_attention_call *call);
-/* The two functions set the reply from the results, as JSON or as text. */
+/* Writes the members of the answer as JSON. */
 void srv_attention_json(srv_attention_call *call, attn_json_text *j);
-void srv_attention_text(void *data, attn_text *t); /* of a srv_attention_call */
+/* Writes the answer as text. `data` is a srv_attention_call. */
+void srv_attention_text(void *data, attn_text *t);
 
 #endif

@@ -19,13 +19,12 @@
  * no numbers. */
 #define TEXT_OF_ROWS 32.0
 
-/* How many float32 operations of the kernels take the time of a tanh, of an operation in double, and
- * of a cell of a tile in which a mask hides cells. */
-#define TANH_OPERATIONS   10.0
-#define DOUBLE_OPERATIONS 16.0
-#define EDIT_OPERATIONS   250.0
-/* Time of an operation of `verify` in operations in double. It takes longer because the operands of
- * each verified row are packed again. */
+/* Times, in float32 operations of the kernels. */
+#define TANH_OPERATIONS   10.0  /* of a tanh */
+#define DOUBLE_OPERATIONS 16.0  /* of an operation in double */
+#define EDIT_OPERATIONS   250.0 /* of a cell in a tile in which a mask hides cells */
+/* Time of an operation of `verify`, in operations in double. It is above 1 because the operands are
+ * packed again for each verified row. */
 #define PACKED_ANEW 3.5
 
 /* Returns the number of rows of queries plus that of keys, over all batch entries and heads. An
@@ -113,8 +112,9 @@ static bool add_projections(const srv_attention_call *call, srv_attention_bill *
     return true;
 }
 
-/* Returns the operations of a score cell that do not depend on the width: SRV_CELL_OPERATIONS each
- * for the exponential, for a position bias, and for the random number of dropout. */
+/* Returns the operations of a score cell that do not depend on the width of queries and values:
+ * SRV_CELL_OPERATIONS each for the exponential, for a position bias, and for the random number of
+ * dropout. */
 static double cell_operations(const srv_attention_call *call) {
     const attn_inputs *in = call->body.operation.shaped;
     return SRV_CELL_OPERATIONS *
@@ -161,7 +161,7 @@ bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t s
         return srv_problem_error(call->req, &err);
     srv_attention_bill bill = {
         .cells = cost.cells, .operations = cost.operations, .work = (double)cost.work_bytes};
-    double results = (double)cost.result_bytes; /* of the library */
+    double results = (double)cost.result_bytes; /* bytes of the library's results */
     size_t n = srv_attention_results(call, want, rows);
     size_t stages = 0;
     for (size_t i = 0; i < n; i++) {
@@ -234,7 +234,7 @@ double srv_attention_needed(const srv_attention_call *call, const srv_attention_
 }
 
 /* Sets the cells and operations that are compared with the limits. If all cells are too many, only
- * the cells that the pass computes count, but heatmaps and analyses read all cells. */
+ * the cells that the pass computes count, unless a heatmap or an analysis reads all cells. */
 static void count_for_limits(const srv_attention_call *call, srv_cost *cost) {
     const srv_config *config = call->req->app->config;
     if ((cost->cells <= config->max_cells && cost->operations <= config->max_operations) ||
@@ -318,7 +318,7 @@ static bool has_values(const attn_mask_spec *spec) {
 }
 
 /* Returns the operations for elements that the pass packs or writes: queries, keys, values and
- * outputs. Both halves of a pass under a strided pattern pack them. */
+ * outputs. A pass under a strided pattern has two halves, and each packs them. */
 static double row_operations(const attn_attention_dims *d) {
     const double queries = (double)d->B * (double)d->Hq * (double)d->L;
     const double keys = (double)d->B * (double)d->Hkv * (double)d->S;
@@ -326,9 +326,9 @@ static double row_operations(const attn_attention_dims *d) {
            (double)(d->score_width + d->Ev);
 }
 
-/* Returns the work of a run that visits so many cells, to predict its time. Each matrix that is
- * filled in a second pass (scores, weights after dropout, heatmaps, analyses, gradients) counts as
- * half of the first pass. Analyses and heatmaps count all cells. */
+/* Returns the work of a run that visits the cells `visits`, to predict its time. Each matrix that
+ * is filled in a second pass (scores, weights after dropout, heatmaps, analyses, gradients) counts
+ * as half of the first pass. Analyses and heatmaps count all cells. */
 static srv_load load_of(const srv_attention_call *call, const srv_attention_bill *bill,
                         const attn_visits *visits) {
     const attn_attention_dims *d = &call->body.operation.dims;
@@ -377,7 +377,8 @@ static bool add_shapes(const srv_attention_call *call, srv_dry *dry) {
     return true;
 }
 
-/* Counts the bytes of answers with and without weights. */
+/* Sets the bytes of the answer's tensors with weights and without weights. false: a problem is
+ * set. */
 static bool count_weights(const srv_attention_call *call, srv_dry *dry) {
     const size_t slots = attn_pool_slots(call->req->app->pool);
     const unsigned weights = ATTN_WANT_WEIGHTS;

@@ -6,8 +6,8 @@
 
 #include "api/attention/attention_call.h"
 
-/* Returns the number of elements of the tensors that are added to the scores, and of the scores if
- * their gradient is wanted. */
+/* Returns the number of elements of the biases that are added to the scores, plus that of the
+ * scores if their gradient is wanted. SIZE_MAX: the number overflows. */
 static size_t count_bias_elements(const srv_attention_call *call) {
     const attn_attention_dims *d = &call->body.operation.dims;
     const attn_tensor scores = attn_tensor_dense(NULL, d->result, d->weights_rank, d->weights);

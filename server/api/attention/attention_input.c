@@ -1,6 +1,6 @@
 /* The field table of POST /v1/attention: the fields of the operation, and fields that choose the
- * parts of the answer. This file also refuses combinations of fields that a table cannot express.
- * */
+ * parts of the answer. This file also refuses combinations of fields that a table cannot
+ * express. */
 #include <float.h>
 #include <math.h>
 #include <stddef.h>
@@ -99,9 +99,9 @@ static bool check_valueless(const srv_scope *scope, unsigned items) {
     return true;
 }
 
-/* Computes the set of items that the answer has from `return` and from the fields heatmap and
- * grad_output. Without `return` these are output and weights; omit_large_weights may remove the
- * weights later, when the shapes are known. */
+/* Sets the items of the answer, from `return` and the fields heatmap and grad_output. Without
+ * `return` they are output and weights; omit_large_weights may remove the weights later, when the
+ * shapes are known. false: a problem is set. */
 static bool read_items(srv_attention_call *call, const srv_scope *scope) {
     const srv_attention_body *body = &call->body;
     const bool paints = call->req->accept & (SRV_ACCEPT_PNG | SRV_ACCEPT_SVG);

@@ -1,5 +1,5 @@
-/* The tensors that an answer to POST /v1/attention can have: their names, shapes and bytes, before they
- * are computed. */
+/* The tensors that an answer to POST /v1/attention can have: their names, shapes and bytes, before
+ * they are computed. */
 #include <stdio.h>
 #include <string.h>
 

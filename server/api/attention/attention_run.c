@@ -9,12 +9,14 @@
 
 /* --- the stored run --- */
 
-/* The labels of the request as texts of a run: those of queries, then those of keys, for all batch
- * entries or for each of them. Lists of equal labels are one text. */
+/* The labels of the request as texts of a run. Equal lists of labels are stored once, as one
+ * text. */
 typedef struct run_texts {
     attn_run_text *texts; /* [count] */
     size_t count;
-    size_t *query, *key; /* numbers of the texts; NULL: no labels */
+    /* [number of label sets] each: index in `texts` of the labels of queries or keys, one set for
+     * all batch entries or one for each; NULL: no labels */
+    size_t *query, *key;
 } run_texts;
 
 static bool is_same_list(const attn_run_text *text, const srv_strings *list) {
@@ -24,7 +26,7 @@ static bool is_same_list(const attn_run_text *text, const srv_strings *list) {
     return same;
 }
 
-/* Returns the number of the text with these tokens, and adds it if there is none. */
+/* Returns the index of the text with these tokens, and adds the text if there is none. */
 static size_t number_of(run_texts *t, const srv_strings *list) {
     for (size_t i = 0; i < t->count; i++)
         if (is_same_list(&t->texts[i], list))
@@ -304,7 +306,8 @@ static attn_status run_operation(srv_attention_call *call, attn_error *err) {
     return status || call->body.labels.count == 0 ? status : warn_of_padding(call, err);
 }
 
-/* The axis of the queries is the last one if `from_end` is 1, and the last but one if it is 2. */
+/* Removes the axis of the one query and adds the extra axes, where the request asks for that. The
+ * axis of queries is the last one if `from_end` is 1, and the last but one if it is 2. */
 static void shape_result(const srv_attention_call *call, attn_tensor *t, int from_end) {
     if (call->body.operation.in.one_query)
         srv_drop_axis(t, from_end);
@@ -391,7 +394,7 @@ static bool prepare_call(void *data) {
     return srv_attention_settle(call);
 }
 
-/* A job stores the run and computes nothing else. */
+/* Prepares the call for a job, which stores the run and computes nothing else. */
 static bool keep_run(void *data) {
     srv_attention_keep_run(data);
     return srv_attention_settle(data);
