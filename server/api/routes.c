@@ -23,7 +23,8 @@
             .description = text                                                                    \
     }
 
-/* The rows of a model of /v2. They are needed twice: for paths with and without a version. */
+/* The rows of the routes of a /v2 model. They are used twice: for paths with a version and
+ * without. */
 #define V2_MODEL(path)                                                                             \
     V2_GET(path, srv_v2_model, "A model's inputs and outputs", "V2Model",                          \
            "Answers names, element types and shapes of the tensors."),                             \
@@ -46,7 +47,7 @@
             .takes_token = true, .description = text                                               \
     }
 
-/* The last columns are written only where they are set. */
+/* The last members of a row are left out where they are zero; without this line GCC would warn. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 const srv_route srv_routes[] = {
     {"GET", "/", SRV_KEYED, SRV_HERE, srv_page, NULL,

@@ -11,7 +11,8 @@ static const char *or_none(const char *text) {
     return text ? text : "";
 }
 
-/* Checks a number against a limit. false: a problem is set. */
+/* Checks that `value` is at most `most`, the limit of the setting `setting`. `limit` has the words
+ * of the problem. false: the problem is set. */
 static bool is_within(srv_request *req, const srv_limit *limit, double value, double most,
                       const char *setting) {
     if (!limit->what || value <= most)
@@ -85,8 +86,8 @@ static bool is_brief(const srv_call *call) {
            srv_admission_is_brief(call->req, call->cost.weighted, call->cost.text);
 }
 
-/* Leaves the work to a job, if the client prefers that and it is predicted to take long. Then, or
- * if a problem is set, returns true. */
+/* Lets a job do the work, if the client prefers that and the work is predicted to take long.
+ * Returns true if the reply is set thereby, to the job or to a problem. */
 static bool is_left(srv_call *call, const srv_steps *steps) {
     srv_job_order *job = &call->job;
     if (!srv_later_is_due(call->req, call->cost.weighted) ||
@@ -126,7 +127,7 @@ static void answer_csv(srv_call *call, const srv_steps *steps) {
 
 static void answer(srv_call *call, const srv_steps *steps) {
     srv_request *req = call->req;
-    req->reply.status = 0; /* an event of a stream may have set one */
+    req->reply.status = 0; /* an event of a stream may have set a status */
     if (req->is_job && call->job.stores)
         srv_later_stored(req);
     else if (steps->reply)
@@ -147,7 +148,7 @@ static void compute(srv_call *call, const srv_steps *steps) {
     const int64_t start = attn_now_ns();
     const bool ok = steps->compute(call);
     const int64_t computed = attn_now_ns();
-    call->req->compute_ns = computed - start; /* `compute` may have replaced the request */
+    call->req->compute_ns = computed - start; /* not req: `compute` may have replaced call->req */
     if (ok)
         answer(call, steps);
     if (call->job.run)

@@ -1,5 +1,5 @@
-/* The one machine of all routes that compute. A route is a row of steps; srv_compute takes a request
- * through them:
+/* The machine of all routes that compute. A route has a row of steps (srv_steps), and srv_compute
+ * takes a request through them:
  *
  *   prepare   the body is decoded and checked, and the cost is counted
  *   dry       with dry_run the answer has shapes, cost and a predicted time
@@ -20,20 +20,26 @@
 
 /* What a request costs. */
 typedef struct srv_cost {
-    double cells, operations;  /* checked against max_cells and max_operations */
-    double result, work, text; /* bytes: tensors of the answer, scratch, upper bound of the text */
-    double reserved;           /* bytes to reserve; 0: result, work and text */
-    double weighted;           /* operations weighted by their time, from which it is predicted */
+    double cells;      /* checked against the setting max_cells */
+    double operations; /* checked against the setting max_operations */
+    double result;     /* bytes of the answer's tensors */
+    double work;       /* bytes of scratch memory */
+    double text;       /* upper bound of the bytes of the answer's text */
+    double reserved;   /* bytes to reserve; 0: the sum of result, work and text */
+    double weighted;   /* operations, weighted by how long each takes; the time follows from them */
 } srv_cost;
 
-/* How the problem of a limit tells it: "<before>12 <what>; at most 10 are allowed<advice>". */
+/* The words of the problem that a limit is exceeded: "<before>12 <what>; at most 10 are
+ * allowed<advice>". */
 typedef struct srv_limit {
-    const char *pointer; /* NULL: none */
-    const char *before, *what, *advice;
+    const char *pointer; /* JSON pointer of the problem; NULL: none */
+    const char *before;  /* NULL: nothing stands there */
+    const char *what;    /* NULL: the limit is not checked */
+    const char *advice;  /* NULL: none */
 } srv_limit;
 
-/* The limits that a route checks. Without `what` a limit is not checked. Of bytes `what` is the
- * whole beginning, "the pass needs up to", and `before` is not used. */
+/* The limits that a route checks. The problem about bytes has another form: "<what> 12 bytes; a
+ * request may use 10<advice>", where `what` is such as "the pass needs up to". */
 typedef struct srv_limits {
     srv_limit cells, operations, bytes;
 } srv_limits;
@@ -44,15 +50,15 @@ typedef struct srv_call {
     srv_scope scope; /* of the body or the query string */
     srv_cost cost;
     bool dry_run;
-    bool needs_thread; /* the work waits: it writes a file, or its answer is a stream */
+    bool needs_thread; /* the work may block: it writes a file, or its answer is a stream */
     bool defers;       /* `prepare` returned false, because it needs a request thread */
-    /* The work as a job, which calls job.run; NULL: no job does it. A job that stores a run answers
-     * nothing. */
+    /* What to order if a job is to do the work. If job.run is NULL, no job can do it. The reply of
+     * a job that stores a run is empty. */
     srv_job_order job;
 } srv_call;
 
-/* First member of a route's own struct: a srv_call, whose request and scope are members of that
- * struct too. */
+/* The first member of a route's own struct: `call`, a srv_call. Its members `req` and `scope` can
+ * be used as members of the route's struct, too. */
 #define SRV_CALL                                                                                   \
     union {                                                                                        \
         srv_call call;                                                                             \
@@ -62,36 +68,43 @@ typedef struct srv_call {
         };                                                                                         \
     }
 
-/* The row of a route. `call` is the route's own struct. A step that returns false has set a problem
- * or `defers`. */
+/* The steps of a route. Each gets the route's own struct as `call`. A step that returns false has
+ * set a problem or call->defers. */
 typedef struct srv_steps {
     const srv_field *fields; /* of the body or the query string */
-    /* Offsets in the route's struct: of the decoded struct, and of its members timeout_ms (0: the
-     * fields are a query string), dry_run and decimals (0: there is none). SRV_BODY_OF sets them. */
-    size_t body, timeout, dry_run, decimals;
-    double unit_ns; /* processor time of a weighted operation, before the service has measured it */
+    /* Offsets in the route's struct, which SRV_BODY_OF sets: */
+    size_t body;     /* of the struct into which the fields are decoded */
+    size_t timeout;  /* of its member timeout_ms; 0: the fields are those of a query string */
+    size_t dry_run;  /* of its member dry_run; 0: there is none */
+    size_t decimals; /* of its member decimals; 0: there is none */
+    /* Processor time of a weighted operation in nanoseconds, until the service has measured it. */
+    double unit_ns;
     srv_limits limits;
-    bool (*prepare)(void *call);                     /* checks what was read, and sets cost */
-    void (*explain)(void *call, srv_limits *limits); /* completes texts of limits; NULL: constant */
+    bool (*prepare)(void *call); /* checks what was read, and sets cost */
+    /* Completes the words of exceeded limits. NULL: those of `limits` are complete. */
+    void (*explain)(void *call, srv_limits *limits);
     /* Adds shapes to a dry run, which has the cost already. NULL: there is no dry run. */
     bool (*dry)(void *call, srv_dry *dry);
-    bool (*as_job)(void *call); /* reduces call and cost to what a job does; NULL: all */
+    /* Reduces the call and its cost to the part of the work that a job does. NULL: the job does all
+     * of it. */
+    bool (*as_job)(void *call);
     bool (*compute)(void *call);
-    /* The answer. The machine begins and ends an object in `json`, a text or a table; a step that sets
-     * the reply itself has answered, with a problem or in another type. */
-    void (*json)(void *call, attn_json_text *j); /* also for types whose function is NULL */
-    void (*text)(void *call, attn_text *t);
-    void (*picture)(void *call); /* PNG and SVG, and CSV if `csv` is NULL */
-    void (*csv)(void *call, srv_csv *t);
-    void (*reply)(void *call); /* answers in every type; then the four above are not called */
+    /* These five write the answer; the media type that the client accepts selects one. The machine
+     * begins and ends the JSON object `j`, the text `t` and the table `t`. `json` and `text` may
+     * set the reply themselves, for example to a problem. */
+    void (*json)(void *call, attn_json_text *j); /* if no other one is selected; writes members */
+    void (*text)(void *call, attn_text *t);      /* for text/plain; NULL: `json` answers */
+    void (*picture)(void *call);                 /* for PNG and SVG, and for CSV if `csv` is NULL */
+    void (*csv)(void *call, srv_csv *t);         /* for CSV */
+    void (*reply)(void *call); /* if not NULL, sets the reply for every type; no other is called */
 } srv_steps;
 
 #define SRV_BODY_OF(T)                                                                             \
     .body = offsetof(T, body), .timeout = offsetof(T, body.timeout_ms),                            \
     .dry_run = offsetof(T, body.dry_run), .decimals = offsetof(T, body.decimals)
 
-/* Begins the part of the work that goes from the share `from` to the share `to` of the whole, if
- * somebody is told of the request's progress. */
+/* Says that the next part of the work goes from the share `from` to the share `to` of the whole, 0
+ * … 1 each. Does nothing if nobody follows the progress of the request. */
 void srv_progress_part(srv_request *req, double from, double to);
 
 /* Takes a request through the steps of its route. */

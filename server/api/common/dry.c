@@ -27,9 +27,13 @@ enum { PROBE_NUMBERS = 65536 };
 #define MEMORY_SHARE 0.15
 
 typedef struct rates {
-    double operation, tanh, plain, byte; /* seconds for a unit of work, while the pool is busy */
-    /* A thread whose neighbours are idle takes the seconds above times this factor. It is below 1 if
-     * threads share a core. */
+    /* Seconds for one unit of work while all threads of the pool are busy: */
+    double operation; /* an operation of a float32 kernel */
+    double tanh;      /* a tanh of an additive score */
+    double plain;     /* an operation in double */
+    double byte;      /* a byte of text */
+    /* While the other threads are idle, a thread takes these seconds times `alone`. The factor is
+     * below 1 if threads share a core. */
     double alone;
 } rates;
 
@@ -57,8 +61,8 @@ static bool random_tensor(attn_arena *arena, attn_dtype dtype, int rank, const s
     return true;
 }
 
-/* Returns the seconds of self-attention [heads, rows, PROBE_WIDTH]. Infinity: it could not be
- * run. */
+/* Runs a self-attention [heads, rows, PROBE_WIDTH] and returns how many seconds it took. Infinity:
+ * it could not be run. */
 static double measure_attention(attn_arena *arena, attn_pool *pool, attn_dtype dtype, size_t heads,
                                 size_t rows, attn_score_kind score) {
     const size_t dims[4] = {1, heads, rows, PROBE_WIDTH};
@@ -96,8 +100,8 @@ static double measure_byte(attn_arena *arena) {
                                    : INFINITY;
 }
 
-/* Returns the operations of one head of a measured attention, as srv_load counts them: those of the
- * cells, and with float32 those of the rows. */
+/* Returns the number of operations of one head of a measured attention, as srv_load counts them:
+ * those of the cells and, in float32 (`wide` is false), those of the rows. */
 static double probe_operations(double rows, bool wide) {
     return rows * rows * (4 * PROBE_WIDTH + SRV_CELL_OPERATIONS) +
            (wide ? 0 : 4 * PROBE_WIDTH * SRV_ROW_OPERATIONS * rows);
@@ -304,7 +308,7 @@ srv_outcome srv_dry_reply(srv_request *req, srv_dry *dry) {
      * request thread can say that a run does not fit. */
     if (req->in_place && !dry->fits)
         return SRV_DEFER;
-    /* Decoding would take as long as it took for this request, which has the same body. */
+    /* The same request without dry_run would take as long to decode as this one has taken. */
     const double ms = 1e3 * predict(req, &dry->load) + 1e-6 * (double)req->decode_ns;
     dry->predicted_ms = round(ms * 1e4) / 1e4;
     dry->has_weights = dry->with_weights > 0;

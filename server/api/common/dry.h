@@ -12,10 +12,9 @@
 
 #define SRV_DRY_SHAPES 40
 
-/* How many float32 operations of the kernels take the time of a cell, which has an exponential and a
- * mask, and of an element of a query, key or value that is packed or written. */
-#define SRV_CELL_OPERATIONS 10.0
-#define SRV_ROW_OPERATIONS  90.0
+/* Costs besides products, each as the number of float32 operations that take the same time. */
+#define SRV_CELL_OPERATIONS 10.0 /* exponential and mask of a cell */
+#define SRV_ROW_OPERATIONS  90.0 /* packing or writing an element of query, key, value or output */
 
 /* The work of a run, from which its time is predicted. */
 typedef struct srv_load {
@@ -42,30 +41,38 @@ typedef struct srv_dry {
     double cells, operations;
     bool has_computed; /* the mask has a pattern; then `computed` of the cells are computed */
     double computed;
-    double result, work;                  /* bytes of the answer's tensors; bytes of scratch */
-    double with_weights, without_weights; /* bytes of the answer; both 0: no weights */
-    /* The run is within the limits of this service. If not, the reply is the problem that says so. */
+    double result; /* bytes of the answer's tensors */
+    double work;   /* bytes of scratch memory */
+    /* Bytes of the answer with and without weights; both 0: the answer has no weights. */
+    double with_weights, without_weights;
+    /* The run is within the limits of this service. If not, the reply is the problem that names the
+     * exceeded limit. */
     bool fits;
     bool learns; /* the answer states the number of parameters */
     size_t parameters;
-    double rnn_steps, rnn_operations; /* of a recurrent layer of the same width; 0: no comparison */
-    double rnn_products;              /* multiply-adds of all scores, to compare with it */
-    srv_load load;                    /* work to compute and encode */
-    /* What srv_dry_reply sets: */
-    bool has_weights, has_rnn; /* with_weights and rnn_steps are not 0 */
-    bool exceeds;              /* not `fits` */
-    double limit;              /* the exceeded limit and its setting, of the problem */
-    const char *setting;
+    /* A recurrent layer of the same width, for comparison: its steps (0: there is no comparison)
+     * and its operations. */
+    double rnn_steps, rnn_operations;
+    double rnn_products; /* multiply-adds of all scores, which are compared with rnn_operations */
+    srv_load load;       /* the work, computing and encoding */
+    /* The following members are set by srv_dry_reply. */
+    bool has_weights;    /* with_weights is not 0 */
+    bool has_rnn;        /* rnn_steps is not 0 */
+    bool exceeds;        /* the opposite of `fits` */
+    double limit;        /* the exceeded limit */
+    const char *setting; /* name of the setting that has this limit */
     double predicted_ms;
 } srv_dry;
 
+/* Adds the shape of a result to the answer. `name` must outlive the answer. */
 void srv_dry_shape(srv_dry *dry, const char *name, int rank, const size_t *dims);
-/* Sets the reply and returns SRV_DONE. On the HTTP thread it returns SRV_DEFER instead if dry->fits
- * is false, which may be due to the small arenas on this thread. The rates must have been measured
- * there. */
+/* Sets the reply and returns SRV_DONE. On the HTTP thread, where the rates must have been measured
+ * before, returns SRV_DEFER instead if dry->fits is false, because the reason may be the small
+ * arenas of this thread. */
 srv_outcome srv_dry_reply(srv_request *req, srv_dry *dry);
 extern const srv_field srv_dry_answers[]; /* the schema DryRun */
-/* The row of an answer that is the reply of a dry run instead. */
+/* The row `dry_run` for the schema of a route's answer. With dry_run this member is the whole
+ * answer. */
 #define SRV_DRY_RUN_MEMBER                                                                         \
     SRV_WRITTEN("dry_run", "DryRun", NULL, "With dry_run, and then alone: shapes and cost.")
 

@@ -20,7 +20,7 @@ typedef struct srv_figure_input {
     double vmin, vmax;
     bool colorbar, transpose;
     int64_t tick_rotation, columns, per_panel, scale;
-    int64_t width, height; /* 0: as the content needs */
+    int64_t width, height; /* pixels; 0: as much as the content needs */
 } srv_figure_input;
 
 extern const srv_field srv_figure_fields[];
@@ -32,13 +32,13 @@ void srv_figure_init(void *input); /* sets a srv_figure_input to the defaults */
 #define SRV_FIGURE_ROW(T, text)                                                                    \
     SRV_FIELD_ROW(T, figure, SRV_OBJECT, text, .fields = srv_figure_fields, .init = srv_figure_init)
 
-/* Gives the axes the names of the matrix's columns and rows, where the request does not name what
- * is drawn there. */
+/* Labels the axes that the request has not labelled: the axis of the matrix's columns with `cols`,
+ * and that of its rows with `rows`. */
 void srv_figure_axes(srv_figure_input *in, const char *cols, const char *rows);
-/* Checks that the titles of panels, if given, are as many as the panels. false: a problem is
- * set. */
+/* Checks that there is one title for each of the `panels` panels, if titles were given. false: a
+ * problem is set. */
 bool srv_figure_titles(srv_request *req, const srv_figure_input *in, size_t panels);
-/* Returns the object as options of the library, which point to the object's texts. `transform` is
+/* Converts the object to options of the library, which point to the object's texts. `transform` is
  * an attn_transform. */
 attn_figure_options srv_figure_options(const srv_figure_input *in, int transform);
 /* Checks the fields of the object against each other. false: a problem is set. */

@@ -12,7 +12,8 @@
 
 _Static_assert(sizeof(attn_pattern_kind) == sizeof(int), "SRV_ENUM stores an int");
 
-/* Rows of fields from the rows of attn/input_rows.h. */
+/* Makes rows of field tables from the rows of attn/input_rows.h. AS_<type> is the kind of field for
+ * a type of that file. */
 #define AS_SIZE SRV_INT
 #define AS_SEED SRV_INT
 #define AS_REAL SRV_REAL
@@ -61,7 +62,7 @@ const srv_field srv_pattern_fields[] = {
 };
 
 const srv_field srv_projections_fields[] = {
-    /* The first row, because SRV_PROJECTIONS_V2 leaves it out. */
+    /* This row must be the first one, because SRV_PROJECTIONS_V2 leaves the first one out. */
     SRV_FIELD_ROW(attn_projections, seed, SRV_INT,
                   "Instead of the matrices: they and the biases get the values with which "
                   "torch.nn.MultiheadAttention begins, drawn with this seed. w_q, w_k and w_v are "
@@ -94,7 +95,8 @@ const srv_field srv_projections_fields[] = {
 
 /* --- checks --- */
 
-/* For each row behind `kind`, the kinds that have it. */
+/* For each row of a field table behind its first one, `kind`: the kinds that have the field, as
+ * bits 1 << kind. */
 #define TENSOR_KINDS(member, kinds, text)                                   kinds,
 #define VALUE_KINDS(is, member, name, key, least, most, words, kinds, text) kinds,
 static const unsigned score_kinds[] = {ATTN_SCORE_INPUTS(TENSOR_KINDS)};
@@ -113,8 +115,9 @@ static bool refuse_foreign(const srv_scope *scope, const char *field, const char
                       list, used ? " " : "");
 }
 
-/* Refuses fields that belong to other kinds. If `all` is true, every field of the kind is required.
- * The first row of the field table must be `kind`. */
+/* Refuses given fields that do not belong to the kind `kind`. If `all` is true, every field of this
+ * kind is required. kinds[i] has the kinds of row i + 1 of the field table as bits; row 0 must be
+ * the field `kind`. false: a problem is set. */
 static bool check_kind(const srv_scope *scope, unsigned kind, const unsigned *kinds, bool all) {
     const char *name = scope->fields[0].choices[kind - (unsigned)scope->fields[0].first];
     const srv_field *row = scope->fields + 1;
@@ -175,7 +178,7 @@ bool srv_parameter_check(const srv_scope *scope, const char *name, const attn_te
     return bad == SIZE_MAX || refuse_bad(scope, name, t, bad);
 }
 
-/* Checks all tensors of an object, which the table of the scope describes. */
+/* Checks all tensors of `object`, whose field table is scope->fields, by srv_parameter_check. */
 static bool check_tensors(const srv_scope *scope, const void *object, bool any,
                           size_t *parameters) {
     for (const srv_field *f = scope->fields; f->name; f++) {

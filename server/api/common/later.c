@@ -7,7 +7,7 @@
 #include "load/admission.h"
 #include "request/shared.h"
 
-/* Returns the seconds of work for which the client waits. */
+/* Returns how many seconds of work the client is willing to wait for. */
 static double patience(const srv_request *req) {
     return req->wait_s >= 0 ? (double)req->wait_s : 1e-3 * (double)req->app->config->async_ms;
 }

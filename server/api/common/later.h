@@ -1,21 +1,22 @@
-/* Long work as a job. If a request has the header "Prefer: respond-async" (RFC 7240) and its work is
- * predicted to take long, the route answers 202 with a job (jobs/job_look.c). The job calls the handler
- * of the route again, with a request of its own. Jobs do two kinds of work: answers about a stored run
- * (stored/stored_api.h), and requests that store a run. */
+/* Long work as a job. If a request has the header "Prefer: respond-async" (RFC 7240) and its work
+ * is predicted to take long, the route answers 202 with a job (jobs/job_look.c). The job calls the
+ * handler of the route again, with a request of its own. Jobs do two kinds of work: answers about a
+ * stored run (stored/stored_api.h), and requests that store a run. */
 #ifndef SRV_LATER_H
 #define SRV_LATER_H
 
 #include "jobs/jobs.h"
 
-/* Returns whether the client prefers a job, and work of so many operations is predicted to take
- * longer than it waits. */
+/* Returns whether the client prefers a job to waiting, and work of this many weighted operations is
+ * predicted to take longer than the client is willing to wait. */
 bool srv_later_is_due(const srv_request *req, double operations);
-/* Returns the query string of the request so that equal texts are equal requests, and so that it
- * can stand in JSON and in a path. NULL: it is too long for a job, or memory ran out. */
+/* Returns the query string of the request, in which all characters that may not stand in a URL are
+ * percent-encoded, so that it can also stand in JSON. NULL: it is too long for a job, or memory ran
+ * out. */
 const char *srv_later_query(srv_request *req);
 /* Replies with a job, which `order` describes. */
 void srv_later_reply(srv_request *req, const srv_job_order *order);
-/* If the reply is the problem that the deadline has passed, adds how to ask for a job. */
+/* If the reply is the problem that the deadline has passed, adds advice on how to ask for a job. */
 void srv_later_advise(srv_request *req);
 
 /* Sets the empty reply of a job that has stored a run. */

@@ -22,8 +22,8 @@ void srv_fill_init(void *mask_spec) {
     ((attn_mask_spec *)mask_spec)->fill = ATTN_FILL_ADD;
 }
 
-/* Refuses a field whose companion is missing, without which the field has no meaning or is
- * ambiguous. */
+/* Refuses a field that needs another one, without which it has no meaning or is ambiguous, if that
+ * one is missing. false: a problem is set. */
 static bool check_company(const srv_scope *scope) {
     if (srv_given(scope, "key_padding_mask") && !srv_given(scope, "key_padding_semantics"))
         return srv_refuse(

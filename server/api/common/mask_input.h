@@ -86,8 +86,8 @@ void srv_fill_init(void *mask_spec);
     SRV_NAMED_ROW(T, "mask_fill", spec, SRV_OBJECT, text, .accepts = SRV_O_NUMBER,                 \
                   .fields = srv_fill_fields, .init = srv_fill_init, .given = offsetof(T, present))
 
-/* Checks the mask fields against each other and adds the layers that they describe, for which the
- * spec must have room. false: a problem is set. */
+/* Checks the mask fields against each other and adds the layers that they describe to *spec, which
+ * must have room for SRV_MASK_LAYERS more. false: a problem is set. */
 bool srv_mask_layers(const srv_scope *scope, const srv_mask_input *in, attn_mask_spec *spec);
 /* Reads query_offset, if it was given, into the spec. `offset` must outlive the spec. */
 void srv_mask_offset(const srv_union *offset, attn_mask_spec *spec);

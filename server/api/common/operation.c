@@ -1,5 +1,5 @@
-/* Reads the operation of a request: refuses combinations of fields that a field table cannot express,
- * and computes the inputs and the shapes that depend on several fields. */
+/* Reads the operation of a request: refuses combinations of fields that a field table cannot
+ * express, and computes the inputs and the shapes that depend on several fields. */
 #include "api/common/operation.h"
 
 #include <string.h>
@@ -116,9 +116,10 @@ static void add_axis(attn_tensor *t) {
     t->dims[last - 1] = 1;
 }
 
-/* Reads one query for each sequence of keys, without an axis L: the state [B, E] of a decoder
- * beside the states [B, S, E] of an encoder, for which all scores but scaled_dot were made
- * (Bahdanau et al. 2015, Luong et al. 2015). The tensors that have this axis get it here. */
+/* Finds out whether the query has no axis L, and gives it one of length 1 then. Such a query is the
+ * state [B, E] of a decoder beside the states [B, S, E] of an encoder, for which all scores but
+ * scaled_dot were made (Bahdanau et al. 2015, Luong et al. 2015). attn_bias, attn_mask and
+ * grad_output get the axis, too, if they were sent without it. */
 static void read_one_query(srv_operation *o) {
     attn_inputs *in = &o->in;
     const struct {
@@ -153,8 +154,9 @@ static int axes_in_front(const attn_tensor *t) {
     return count;
 }
 
-/* A mask [1, L, S] of scores [L, S] gives the results its axes of length 1, as the broadcasting of
- * NumPy and PyTorch does. grad_output may have them, too. */
+/* Sets o->extra_axes, the number of axes of length 1 that a mask or bias adds in front of the
+ * results: 1 if the scores are [L, S] and the mask is [1, L, S]. Broadcasting in NumPy and PyTorch
+ * does the same. grad_output may have these axes, too. */
 static void read_extra_axes(srv_operation *o) {
     const int of_mask = axes_in_front(&o->mask.attn_mask);
     const int of_bias = axes_in_front(&o->attn_bias);
@@ -169,7 +171,8 @@ static void read_extra_axes(srv_operation *o) {
     }
 }
 
-/* Gives projections that the request asks for by a seed their shapes. */
+/* If the request asks for projections by a seed, sets their shapes; their values are drawn later,
+ * by srv_operation_open. false: a problem is set. */
 static bool read_projections(srv_operation *o, const srv_scope *scope) {
     const srv_scope inside = {scope->req, srv_projections_fields, &o->projections_given,
                               "projections"};
@@ -186,9 +189,9 @@ static bool read_projections(srv_operation *o, const srv_scope *scope) {
     return true;
 }
 
-/* Returns whether the table `ref` computes the operation, which rounds only the results to float32.
- * Up to this size the double precision costs a few microseconds, and the answers are those of a
- * calculation by hand, equal on all processors. */
+/* Returns whether the operation is so small that the kernel table `ref` computes it. That table
+ * computes in double and rounds only the results to float32, so the answers are those of a
+ * calculation by hand and equal on all processors. Up to this size it costs a few microseconds. */
 static bool is_small(const attn_inputs *in, const attn_attention_dims *d) {
     enum { SMALL = 8192 }; /* multiply-adds */
     const double cells = (double)d->B * (double)d->Hq * (double)d->L * (double)d->S;
@@ -196,9 +199,9 @@ static bool is_small(const attn_inputs *in, const attn_attention_dims *d) {
            cells * (double)(d->score_width + d->Ev) <= SMALL;
 }
 
-/* Sets o->shaped to inputs with the shapes that they have after the projections, chooses the
- * kernel table of small operations, and computes the dims of the operation. No element is
- * computed. */
+/* Sets o->shaped to the inputs with their shapes after the projections, chooses the kernel table
+ * `ref` for a small operation, and sets o->dims. No element is computed. false: a problem is
+ * set. */
 static bool read_shapes(srv_operation *o, srv_request *req) {
     attn_error err = {0};
     attn_status status = ATTN_OK;

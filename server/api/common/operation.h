@@ -1,6 +1,6 @@
-/* The operation that a request describes: query, key and value with masks, positions, projections and
- * the other fields of POST /v1/attention up to `precision`. Any route that needs an operation has
- * their rows in its field table and a srv_operation in its decoded struct. */
+/* The operation that a request describes: query, key and value with masks, positions, projections
+ * and the other fields of POST /v1/attention up to `precision`. Any route that needs an operation
+ * has their rows in its field table and a srv_operation in its decoded struct. */
 #ifndef SRV_OPERATION_H
 #define SRV_OPERATION_H
 
@@ -14,7 +14,7 @@ typedef struct srv_operation {
     /* The decoder writes most fields directly into `in`, the inputs of the library, and
      * srv_operation_settle computes in.scale, in.mask and in.one_query from the others. */
     attn_inputs in;
-    attn_projections projections; /* num_heads is 0 without projections */
+    attn_projections projections; /* num_heads is 0 if the request has no projections */
     uint64_t fill_given, score_given, position_given, projections_given;
     attn_tensor attn_bias, grad_output;
     srv_mask_input mask;
@@ -22,14 +22,16 @@ typedef struct srv_operation {
     srv_union query_offset, scale;
 
     /* Set by srv_operation_settle. */
-    attn_inputs *shaped;       /* with projections: the projected inputs, which have no data before
-                            srv_operation_open; without: &in */
-    attn_attention_dims dims;  /* of `shaped` */
-    size_t parameters;         /* number of elements of all parameters */
-    bool valueless;            /* keys were sent without values, so there is no output */
-    bool seeded;               /* the projections are drawn from a seed before they are used */
-    bool bias_axis, mask_axis; /* in.one_query: attn_bias or attn_mask was sent without it, too */
-    int extra_axes;            /* of length 1, which a mask of higher rank gives the results */
+    /* The inputs of the attention: &in or, if the request has projections, the projected inputs,
+     * which have no data before srv_operation_open. */
+    attn_inputs *shaped;
+    attn_attention_dims dims; /* of `shaped` */
+    size_t parameters;        /* number of elements of all parameters */
+    bool valueless;           /* keys were sent without values, so there is no output */
+    bool seeded;              /* the projections are drawn from a seed before they are used */
+    bool bias_axis;           /* with in.one_query: attn_bias was sent without the axis L, too */
+    bool mask_axis;           /* with in.one_query: attn_mask was sent without the axis L, too */
+    int extra_axes; /* number of axes of length 1 that a mask adds in front of the results */
 } srv_operation;
 
 void srv_operation_init(srv_operation *o); /* sets the defaults in a zeroed operation */
@@ -40,12 +42,13 @@ bool srv_operation_check(const srv_operation *o, const srv_scope *scope);
 /* Completes the inputs and finds the shapes. No element is computed. `scope` is that of the decoded
  * struct. false: a problem is set. */
 bool srv_operation_settle(srv_operation *o, const srv_scope *scope);
-/* Draws the projections, projects the inputs, makes the operation of the library, and warns of its
- * mask and position. */
+/* Draws the projections if they have a seed, projects the inputs, makes the operation of the
+ * library in *out, and adds warnings about its mask and position. Returns the status of the first
+ * step that fails, with *err set. */
 attn_status srv_operation_open(srv_operation *o, srv_request *req, srv_warnings *warnings,
                                attn_attention **out, attn_error *err);
 
-extern const char srv_ragged_rows[]; /* what a ragged list of rows is told */
+extern const char srv_ragged_rows[]; /* srv_field.ragged of query, key and value */
 
 /* The row of a field that has the name of its member of attn_inputs. */
 #define SRV_INPUT_ROW(T, at, member, type, text, ...)                                              \

@@ -116,7 +116,7 @@ bool srv_read_body(srv_request *req, const srv_field *fields, void *body,
                    const int64_t *timeout_ms) {
     if (!srv_decode(req, fields, body))
         return false;
-    if (*timeout_ms > 0 && !req->is_job) /* it is for the answer to the request */
+    if (*timeout_ms > 0 && !req->is_job) /* a job has a time limit of its own */
         srv_request_finish_by(req, req->start_ns + *timeout_ms * 1000000);
     return true;
 }
@@ -163,8 +163,9 @@ static bool check_names(const srv_scope *scope, const char *name, const char *wh
                       expected == 1 ? "" : "s", what, list->count);
 }
 
-/* Refuses a list of strings that does not name L queries and S keys alike. `at` is the pointer to
- * it. */
+/* Checks a list of `found` strings that names queries and keys alike: there must be as many queries
+ * (L) as keys (S), and as many strings. `at` is the JSON pointer to the list. false: a problem is
+ * set. */
 static bool check_both(srv_request *req, const char *at, size_t found, size_t L, size_t S) {
     if (L == S && found == L)
         return true;
@@ -179,7 +180,8 @@ static bool check_both(srv_request *req, const char *at, size_t found, size_t L,
         L, S);
 }
 
-/* Checks the names of one entry. `at` is the pointer to them. */
+/* Checks the names of one batch entry: L for queries and S for keys, if given. `at` is the JSON
+ * pointer to them. false: a problem is set. */
 static bool check_entry(srv_request *req, const srv_names *names, const char *at, size_t L,
                         size_t S) {
     const srv_scope inside = {req, srv_label_fields, &names->given, at};

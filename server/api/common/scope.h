@@ -18,8 +18,8 @@ typedef struct srv_scope {
 
 /* Returns whether the object has the field. */
 bool srv_given(const srv_scope *scope, const char *name);
-/* Returns whether a field was given whose member of the struct is within the `size` bytes from
- * `offset` on. */
+/* Returns whether any of the given fields is stored in the bytes offset … offset + size - 1 of the
+ * decoded struct. */
 bool srv_given_inside(const srv_scope *scope, size_t offset, size_t size);
 /* Returns the path of the field in the form of attn_error.where, such as "masks/1/window":
  * scope->at without its first slash, and the name. The text is in the request's arena. */
@@ -31,12 +31,13 @@ bool srv_refuse(const srv_scope *scope, srv_code code, const char *name, const c
 /* Checks that `other` is given if `name` is given. `why` completes the problem's text. false: a
  * problem is set. */
 bool srv_needs(const srv_scope *scope, const char *name, const char *other, const char *why);
-/* Checks that `name` and `other` are not both given. false: a problem is set. */
+/* Checks that `name` and `other` are not both given. `why` completes the problem's text. false: a
+ * problem is set. */
 bool srv_excludes(const srv_scope *scope, const char *name, const char *other, const char *why);
 /* Checks that the list holds exactly two integers, both at least `low`. false: a problem is set. */
 bool srv_pair(const srv_scope *scope, const char *name, const srv_ints *list, int64_t low);
-/* Reads a range [from, to) within 0 … size. Without the field *from and *to stay as they are.
- * false: a problem is set. */
+/* Reads the field `name`, one range within 0 … size, into [*from, *to). If the field was not given,
+ * both stay as they are. false: a problem is set. */
 bool srv_range(const srv_scope *scope, const char *name, const srv_ranges *ranges, size_t size,
                size_t *from, size_t *to);
 /* Checks that all ranges are within 0 … size and none is empty. false: a problem is set. */
@@ -62,7 +63,8 @@ bool srv_read_body(srv_request *req, const srv_field *fields, void *body,
 typedef struct srv_names {
     uint64_t given;
     srv_strings query, key; /* both the same list if one list names queries and keys */
-    /* which of them are special tokens; NULL: those that are spelled so */
+    /* 1 for each query or key that is a special token, else 0. NULL: the spelling of a name
+     * decides. */
     const uint8_t *query_special, *key_special;
 } srv_names;
 /* Labels are a list of srv_names, one for each batch entry, or a single one for all entries. */
@@ -82,21 +84,23 @@ extern const srv_field srv_label_fields[];
 bool srv_labels_given(const srv_labels *labels);
 /* Returns whether batch entries have labels of their own. */
 bool srv_labels_differ(const srv_labels *labels);
-/* Returns the names of a batch entry, also if entry counts all layers (layer * entries + entry).
- * Without labels it returns empty lists. */
+/* Returns the names of a batch entry. `entry` may also count the entries of all layers, as layer *
+ * entries + entry. Without labels returns empty lists. */
 const srv_names *srv_labels_of(const srv_labels *labels, size_t entry);
 /* Returns the path of a list of names: "labels/key", or "labels/1/key" for the labels of entry 1.
  * `name` is "query" or "key". */
 const char *srv_labels_where(attn_arena *arena, const srv_labels *labels, size_t entry,
                              const char *name);
-/* Checks that the labels, if given, are one for each of the L queries and S keys, in each of the B
- * batch entries. false: a problem is set. */
+/* Checks that the labels, if given, have one name for each of the L queries and S keys, in each of
+ * the B batch entries. false: a problem is set. */
 bool srv_labels_check(srv_request *req, const srv_labels *labels, size_t B, size_t L, size_t S);
 /* Writes {"query": [..], "key": [..]}, without the lists that were not given, or a list of such
  * objects if entries have labels of their own. */
 void srv_labels_write(attn_json_text *j, const srv_labels *labels);
-void srv_labels_put(attn_json_text *j, const void *labels); /* the same, if there are labels */
-/* The row of an answer whose struct T has the labels. */
+/* Does what srv_labels_write does, as the function of a row; writes nothing if there are no
+ * labels. */
+void srv_labels_put(attn_json_text *j, const void *labels);
+/* The row `labels` of an answer: struct T has the srv_labels in `member`. */
 #define SRV_LABELS_MEMBER(T, member, ...)                                                          \
     SRV_WRITTEN_AT("labels", "Labels", srv_labels_put, T, member,                                  \
                    "The names of queries and keys.", __VA_ARGS__)

@@ -9,14 +9,16 @@ attn_text srv_text_begin(srv_request *req);
 /* Sets the reply 200 text/plain, or a problem if memory ran out. */
 void srv_text_end(srv_request *req, const attn_text *t);
 
-/* Returns the Host header for addresses that users copy into a shell or a program. If it is absent or
- * has characters for which a shell needs quotes, returns the default address instead. */
+/* Returns the Host header for addresses that users copy into a shell or a program. If it is absent
+ * or has characters for which a shell needs quotes, returns the default address instead. */
 const char *srv_text_host(const srv_request *req);
 
 /* How a route prints the numbers of its tensors. */
 typedef struct srv_print {
-    int decimals; /* at least 0: numbers are rounded to so many decimals; else 8, small ones to 0 */
-    bool full;    /* long axes are printed in full */
+    /* To how many decimals numbers are rounded. Negative: numbers are printed with 8 decimals, and
+     * very small ones as 0. */
+    int decimals;
+    bool full; /* long axes are printed in full */
 } srv_print;
 /* Prints the name, the shape and the elements of a tensor. A tensor of rank 0 is not printed. */
 void srv_text_tensor(attn_text *t, const char *name, const attn_tensor *tensor, srv_print print);

@@ -6,7 +6,7 @@
 
 #include "base/try.h"
 
-/* --- warnings of the library in words: advice names the fields of a request --- */
+/* --- warnings of the library in words, with advice that names the fields of a request --- */
 
 typedef struct sentence {
     attn_text text;
@@ -209,10 +209,11 @@ static void position_tree(sentence *s) {
         s->w->query, s->w->key);
 }
 
-/* code: as the answer names it. where: the field; NULL takes the name of the mask's layer. */
+/* How each warning of the library is told. */
 static const struct {
-    const char *code, *where;
-    void (*say)(sentence *s);
+    const char *code;         /* the code in the answer */
+    const char *where;        /* name of the field; NULL: it is the name of the mask's layer */
+    void (*say)(sentence *s); /* writes the detail */
 } words[ATTN_WARNING_COUNT] = {
     [ATTN_WARN_MASK_OR_PADDING] = {"mask_rank", NULL, mask_or_padding},
     [ATTN_WARN_MASK_OR_BATCHES] = {"mask_rank", NULL, mask_or_batches},

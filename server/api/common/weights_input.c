@@ -8,15 +8,15 @@
 
 #include "base/try.h"
 
-#define TOLD 8 /* most heads that are named in warnings of one kind */
+#define TOLD 8 /* most heads that the warnings of one code name */
 
 typedef struct operand {
     const attn_tensor *weights;
     const attn_attention_dims *dims;
 } operand;
 
-/* The `fetch` of the source: reads rows of weights. It writes no logits, because a weight of 0
- * alone does not say whether its cell is hidden. */
+/* Implements attn_weight_source.fetch: reads rows of weights. Writes no logits, because a weight of
+ * 0 alone does not say whether its cell is hidden. */
 static attn_status fetch(void *ctx, size_t lane, const attn_range *rows, float *weights,
                          float *logits, attn_error *err) {
     const operand *o = ctx;
@@ -100,7 +100,7 @@ void srv_padding_entry(srv_padding *p, size_t batch) {
     const srv_names *names = srv_labels_of(p->labels, batch);
     p->batch = batch;
     if (names == p->names)
-        return; /* the keys of these labels are known */
+        return; /* the padding keys among these names are known already */
     p->names = names;
     p->key_count = 0;
     for (size_t j = 0; p->any && j < p->names->key.count; j++)
@@ -169,7 +169,7 @@ static bool warn_of_head(const srv_weights_lint *l, const attn_weights_faults *f
     return ok;
 }
 
-/* Adds a last warning of each kind that gives the number of heads beyond TOLD. */
+/* Adds a last warning of each code if more than TOLD heads had it: it tells how many more. */
 static bool warn_of_rest(const srv_weights_lint *l, const size_t told[2]) {
     static const char *const codes[] = {"row_sums", "weight_range"};
     bool ok = true;

@@ -11,9 +11,10 @@
 attn_status srv_weights_source(const attn_tensor *weights, const attn_attention_dims *dims,
                                attn_arena *arena, attn_weight_source *out, attn_error *err);
 
-/* Reads the shape of weights of at most `most` axes: sets B, Hq, L and S of *dims, and the numbers of
- * layers and of the batch entries of each. Axes between those of layers and heads are batch axes.
- * false: a problem is set. */
+/* Reads the shape of `weights`, which may have 2 to `most` axes: sets B, Hq, L and S of *dims, the
+ * number of layers, and in *entries the number of batch entries of one layer. From 5 axes on the
+ * first one is that of the layers. Axes between it and the heads are batch axes. false: a problem
+ * is set. */
 bool srv_weights_shape(const srv_scope *scope, const char *name, const attn_tensor *weights,
                        int most, attn_attention_dims *dims, size_t *layers, size_t *entries);
 
@@ -26,9 +27,9 @@ typedef struct srv_weights_lint {
     srv_warnings *warnings;
 } srv_weights_lint;
 
-/* Adds warnings about the weights. Sets *unshared to true if a weight is negative or the sum of a row
- * is above 1, so that rows are no shares and measures of them mean nothing. Fails with ATTN_ENOMEM
- * or with an error of attn_control_check. */
+/* Adds warnings about the weights. Sets *unshared to true if a weight is negative or a row sums to
+ * more than 1. The weights are then no shares of 1, and measures such as the entropy mean nothing
+ * for them. Fails with ATTN_ENOMEM or with an error of attn_control_check. */
 attn_status srv_weights_warn(const srv_weights_lint *lint, bool *unshared, attn_error *err);
 
 /* The state of a check for weights on padding. A key whose label is a padding token ("<pad>",
@@ -47,7 +48,7 @@ typedef struct srv_padding {
     bool many;              /* warnings name batch entry and head, because there are several */
     size_t heads_told;      /* number of heads so far that got a warning of their own */
     size_t heads_left;      /* number of further heads with weights on padding, without a warning */
-    attn_padding_mass head; /* of the current head */
+    attn_padding_mass head; /* the weights on padding keys in the current head so far */
 } srv_padding;
 
 /* Finds out whether there are padding keys. false: out of memory. */

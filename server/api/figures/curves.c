@@ -24,8 +24,10 @@ typedef struct curves_body {
 typedef struct curves_call {
     SRV_CALL;
     curves_body body;
-    size_t count, points; /* number of curves, and of points in each */
-    size_t each, panels;  /* number of curves in each panel, and of panels */
+    size_t count;         /* number of curves */
+    size_t points;        /* number of points of each curve */
+    size_t each;          /* number of curves in each panel */
+    size_t panels;        /* number of panels */
     const double *x;      /* [points]; NULL: the field x was not sent */
     const double *values; /* [count, points]; NaN: no value */
 } curves_call;
@@ -173,7 +175,7 @@ static void answer_csv(void *data, srv_csv *t) {
 typedef struct curve_answer {
     const char *name; /* NULL: none */
     attn_tensor numbers;
-    const double *values; /* the same numbers; NaN: none */
+    const double *values; /* the same numbers in float64; NaN: there is no value */
 } curve_answer;
 
 static void put_range(attn_json_text *j, const void *place) {

@@ -52,7 +52,7 @@ static srv_cost cost_of(const attn_attention_dims *d, const attn_cost *drawn) {
     const double rows = (double)d->B * (double)d->Hq * (double)d->L;
     return (srv_cost){.cells = rows * (double)d->S,
                       .operations = drawn->operations,
-                      .weighted = fmax(drawn->cells, rows), /* rows without keys take time, too */
+                      .weighted = fmax(drawn->cells, rows), /* a row takes time even without keys */
                       .result = (double)drawn->result_bytes,
                       .work = (double)drawn->work_bytes,
                       .text = SRV_HEAT_TEXT * (double)drawn->result_bytes};

@@ -1,6 +1,6 @@
-/* The routes of jobs, under /v1/jobs. A handler reads the request and sets the whole
- * reply in req->reply. On the HTTP thread it may return SRV_DEFER instead; it is then called again on
- * a request thread. */
+/* The routes of jobs, under /v1/jobs. A handler reads the request and sets the whole reply in
+ * req->reply. On the HTTP thread it may return SRV_DEFER instead; it is then called again on a
+ * request thread. */
 #ifndef SRV_JOBS_API_H
 #define SRV_JOBS_API_H
 

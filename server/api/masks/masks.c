@@ -33,7 +33,7 @@ static const srv_field item_fields[] = {
 };
 
 const srv_field srv_masks_fields[] = {
-    /* One layer for each mask; the last one is for token_ids of the body. */
+    /* Each mask takes one layer; .max leaves one for the token_ids of the body. */
     SRV_FIELD_ROW(srv_masks_body, masks, SRV_OBJECTS,
                   "The masks to combine; an empty list leaves all keys visible.",
                   .fields = item_fields, .size = sizeof(srv_masks_item),
@@ -136,8 +136,9 @@ static bool shape_of_tokens(srv_masks_call *call, const srv_scope *scope) {
     return true;
 }
 
-/* Returns the tensor of a padding mask from whose shape, [S] or [B, S], the shape of the weights
- * can follow, and stores the name of its field; NULL: there is none. */
+/* Returns the tensor of a padding mask, token_ids or key_padding_mask. Its shape, [S] or [B, S],
+ * tells the number of keys. Sets *name to the name of its field. NULL: the mask has no such
+ * tensor. */
 static const attn_tensor *padding_of(const srv_scope *item, const srv_masks_item *mask,
                                      const char **name) {
     const bool ids = srv_given(item, "token_ids");
@@ -147,8 +148,9 @@ static const attn_tensor *padding_of(const srv_scope *item, const srv_masks_item
     return ids ? &mask->mask.token_ids : &mask->mask.key_padding_mask;
 }
 
-/* Combines the shape [S] or [B, S] of one padding mask with that of the masks before it, of which
- * `first` was the first. A batch axis of length 1 broadcasts. */
+/* Combines the shape of the padding mask t, [S] or [B, S], with that of the padding masks before
+ * it. A batch axis of length 1 broadcasts. `name` is the field of t, and `first` that of the first
+ * padding mask, for the problem that they differ; NULL: t is the first. false: a problem is set. */
 static bool add_padding_shape(srv_masks_call *call, const srv_scope *item, const char *name,
                               const attn_tensor *t, const char *first) {
     char text[128];
@@ -174,8 +176,8 @@ static bool add_padding_shape(srv_masks_call *call, const srv_scope *item, const
     return true;
 }
 
-/* Takes the shape of self-attention, [S, S] or [B, S, S], from the padding masks. *found: there is
- * one. */
+/* Takes the shape of self-attention, [S, S] or [B, S, S], from the padding masks. Sets *found to
+ * true if they have one. false: a problem is set. */
 static bool shape_of_padding(srv_masks_call *call, bool *found) {
     const srv_masks_item *items = call->body.masks.items;
     const char *first = NULL, *name;
@@ -193,8 +195,8 @@ static bool shape_of_padding(srv_masks_call *call, bool *found) {
     return true;
 }
 
-/* Takes the shape to which the masks of values with two axes or more broadcast by NumPy's rules.
- * *found: there is one. */
+/* Takes the shape to which all masks of kind "values" with two axes or more broadcast by NumPy's
+ * rules. Sets *found to true if there is such a mask. */
 static void shape_of_values(srv_masks_call *call, bool *found) {
     const srv_masks_item *items = call->body.masks.items;
     for (size_t i = 0; i < call->body.masks.count; i++) {
@@ -306,7 +308,7 @@ static bool read_body(srv_masks_call *call) {
 
 /* --- the row of the route --- */
 
-/* Bytes of a boolean and its comma as text. */
+/* Most bytes of a boolean and its comma as text, "false,". */
 #define TEXT_OF_FLAG 6.0
 
 static srv_cost cost_of(const srv_masks_call *call) {
@@ -331,7 +333,8 @@ static void explain(void *data, srv_limits *limits) {
         limits->cells.before = t.data;
 }
 
-/* Checks the memory of the batch entries. false: a problem is set. */
+/* Checks that the memory for all batch entries is within the request's arena. false: a problem is
+ * set. */
 static bool check_entries(const srv_masks_call *call) {
     srv_request *req = call->req;
     const double limit = (double)attn_arena_limit(req->arena);
@@ -365,8 +368,8 @@ static bool compile(srv_masks_call *call) {
            srv_problem_error(req, &err);
 }
 
-/* Describes the mask in words, for which it must be compiled. A mask beyond the limits has no memory
- * for that and is refused. */
+/* Describes the mask in words, for a dry run. The mask must be compiled for that; a mask beyond the
+ * limits is refused, because there is no memory to compile it. */
 static bool describe(void *data, srv_dry *dry) {
     srv_masks_call *call = data;
     if (!dry->fits || !compile(call))

@@ -24,7 +24,7 @@ double srv_masks_batches(const srv_masks_call *call) {
 /* Memory in bytes of each cell that is written: its boolean, its float32, and twice the text of
  * both, because the text's buffer grows by doubling. */
 #define CELL_BYTES 56.0
-/* Upper bounds of text in bytes. */
+/* Upper bounds of text, in bytes. */
 #define PART_TEXT  64.0    /* around the runs of one batch entry and head */
 #define RUN_TEXT   5.0     /* brackets and commas of one run */
 #define LABEL_TEXT 6.0     /* an escaped character of a label */
@@ -55,8 +55,8 @@ static float value_of(srv_masks_form form, bool keep, double add) {
     return (float)add;
 }
 
-/* Rows of one part [L, S] are made into `to`: bytes for KEEP, else float32. `keep` and `add` have
- * room for S keys. */
+/* Makes the rows of one part [L, S], that of batch entry b and head h, in `to`: bytes for KEEP,
+ * else float32. `keep` and `add` are scratch memory for S keys. */
 static attn_status make_rows(const srv_masks_call *call, srv_masks_form form, size_t b, size_t h,
                              uint8_t *keep, double *add, void *to, attn_error *err) {
     const size_t L = call->shape.L, S = call->shape.S;
@@ -110,8 +110,9 @@ static bool adds_any(const srv_masks_call *call, const attn_tensor *additive) {
     return false;
 }
 
-/* Writes the cells in the form that was asked for, and beside `keep` the numbers that the mask
- * adds, if there are any. An npy file holds the first alone. false: a problem is set. */
+/* Writes the cells in the form that was asked for. If that is KEEP and the mask adds numbers to
+ * scores, also writes these numbers; an npy file, which holds only one tensor, lacks them. false: a
+ * problem is set. */
 static bool write_cells(attn_json_text *j, const srv_masks_call *call) {
     const srv_masks_form form = call->body.as;
     const bool adds = form == SRV_MASKS_KEEP && !(call->req->accept & SRV_ACCEPT_NPY) &&
@@ -270,8 +271,8 @@ static bool write_runs(attn_json_text *j, const srv_masks_call *call) {
     return true;
 }
 
-/* Writes the cells that an answer of runs leaves out, if they were asked for or the mask adds
- * numbers to the scores. */
+/* Writes which tensor of cells an answer of runs leaves out: the form that was asked for, or the
+ * numbers that the mask adds to scores. */
 static void put_omitted(attn_json_text *j, const void *data) {
     const srv_masks_call *call = data;
     const bool asked = call->body.as != SRV_MASKS_KEEP;
@@ -311,7 +312,8 @@ static void put_words(attn_json_text *j, const void *data) {
     attn_json_string(j, attn_mask_words(call->mask, call->req->arena));
 }
 
-/* The rows of the cells or runs, which srv_masks_json writes between the others. */
+/* The rows of the cells and runs, which other code writes: srv_masks_json, between shape_rows and
+ * rest_rows. */
 static const srv_field part_rows[] = {
     SRV_WRITTEN("batch", "integer?", NULL, "The batch entry; null: each.", .always = true),
     SRV_WRITTEN("head", "integer?", NULL, "The head; null: each.", .always = true),
@@ -424,8 +426,8 @@ typedef struct mask_source {
     const attn_mask *mask;
     srv_masks_form form;
     uint8_t *keep; /* one row of S cells for each thread of the pool */
-    double *add;   /* the same for ADDITIVE */
-    size_t S;
+    double *add;   /* the same, for the numbers of the form ADDITIVE */
+    size_t S;      /* number of keys */
 } mask_source;
 
 static attn_status fetch(void *ctx, size_t lane, const attn_range *rows, float *weights,
@@ -497,8 +499,9 @@ static bool pool(srv_masks_call *call, attn_heatmaps *maps) {
     return !status || srv_problem_error(req, &err);
 }
 
-/* Returns the warning that large negative numbers are added, or NULL. A picture shows it, since
- * its marks call the keys of these numbers visible. */
+/* Returns the text of the warning that large negative numbers are added to scores; NULL: there is
+ * no such warning. A picture shows the text, because its marks call the keys of these numbers
+ * visible. */
 static const char *note_of(const srv_masks_call *call) {
     for (size_t i = 0; i < call->warnings.count; i++)
         if (strcmp(call->warnings.items[i].code, "low_numbers") == 0)

@@ -52,10 +52,11 @@ typedef struct srv_masks_call {
     srv_masks_body body;
     attn_mask_shape shape;
     size_t dims[ATTN_MAX_RANK]; /* shape of the weights */
-    int rank;
-    size_t B;
-    double kept;         /* share of the cells that are visible */
-    double cells, bound; /* number of cells; `bound`: the same with axes of 0 counted as 1 */
+    int rank;                   /* number of axes in `dims` */
+    size_t B;                   /* number of batch entries */
+    double kept;                /* share of the cells that are visible, 0 … 1 */
+    double cells;               /* number of cells */
+    double bound;               /* the same, with axes of length 0 counted as 1 */
     attn_mask *mask;
     srv_warnings warnings;
 } srv_masks_call;

@@ -59,9 +59,9 @@ static void draw_curves(srv_positions_call *call, const srv_figure_input *figure
 
 /* --- maps --- */
 
-/* The `fetch` of a source of weights whose cells are the numbers of the tables. What the source
- * calls a head is a head of a bias, a column of Shaw's vectors, or one of the two tables (cosines,
- * sines). */
+/* Implements attn_weight_source.fetch: serves the position tables as if they were weights, so that
+ * they can be drawn as heatmaps. A `head` is then a head of a bias, a column of Shaw's vectors, or
+ * table 0 (cosines) or 1 (sines). */
 static attn_status fetch(void *ctx, size_t lane, const attn_range *rows, float *weights,
                          float *logits, attn_error *err) {
     const srv_positions_call *call = ctx;
@@ -244,7 +244,7 @@ static void put_curves(attn_json_text *j, const void *data) {
     attn_json_array_end(j);
 }
 
-/* Tables are written by answer_json: those that the kind of encoding has. */
+/* The tables. A kind of encoding has `table`, or `cosines` and `sines`; answer_json writes them. */
 static const srv_field table_rows[] = {
     SRV_WRITTEN("table", "Numbers", NULL, "The encodings or biases, in float64."),
     SRV_WRITTEN("cosines", "Numbers", NULL, "[length, width/2], of rotary."),

@@ -1,6 +1,6 @@
-/* The routes of POST /v1/positions. A handler reads the request and sets the whole
- * reply in req->reply. On the HTTP thread it may return SRV_DEFER instead; it is then called again on
- * a request thread. */
+/* The route POST /v1/positions. Its handler reads the request and sets the whole reply in
+ * req->reply. On the HTTP thread it may return SRV_DEFER instead; it is then called again on a
+ * request thread. */
 #ifndef SRV_POSITIONS_API_H
 #define SRV_POSITIONS_API_H
 
@@ -9,8 +9,7 @@
 
 srv_outcome srv_positions(srv_request *req); /* POST /v1/positions */
 
-/* The fields of their bodies and query strings. */
-extern const srv_field srv_positions_fields[];
+extern const srv_field srv_positions_fields[];  /* the fields of the body */
 extern const srv_field srv_positions_answers[]; /* the schema Positions */
 
 #endif

@@ -44,20 +44,21 @@ typedef struct srv_curve {
 typedef struct srv_positions_call {
     SRV_CALL;
     srv_positions_body body;
-    size_t heads, keys; /* from the body or by default */
+    size_t heads, keys; /* num_heads and num_keys of the body, or their defaults */
     bool by_distance;   /* curves run over distances of keys, else over positions */
-    int64_t first;      /* the smallest distance; 0 for positions */
-    size_t points;      /* numbers of a curve: distances or positions */
-    size_t parameters;
+    int64_t first;      /* first point of each curve: the smallest distance, or position 0 */
+    size_t points;      /* number of points of each curve */
+    size_t parameters;  /* number of values that are learned or given */
     const char *names[SRV_TABLES];  /* NULL: this table does not exist */
     attn_tensor tables[SRV_TABLES]; /* float64; without data until they are computed */
-    double values;                  /* number of values of tables and curves */
+    double values;                  /* number of values of all tables and curves */
     srv_curve *curves;
-    size_t curve_count, curve_columns; /* curve_columns: columns that curves can show */
+    size_t curve_count;   /* number of curves that the answer shows */
+    size_t curve_columns; /* number of curves that `dims` can choose from */
 } srv_positions_call;
 
-/* Reads the body of a srv_positions_call into the shapes of the tables, and counts the cost. false: a
- * problem is set. */
+/* Reads the body of a srv_positions_call into the shapes of the tables, and counts the cost. false:
+ * a problem is set. */
 bool srv_positions_prepare(void *data);
 /* Computes the tables and curves of a srv_positions_call. false: a problem is set. */
 bool srv_positions_make(void *data);

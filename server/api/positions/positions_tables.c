@@ -191,7 +191,8 @@ static bool check_dims(srv_positions_call *call, const srv_scope *scope) {
     return true;
 }
 
-/* Upper bound of the text of a float64 in bytes, twice because the buffer grows by doubling. */
+/* Memory in bytes for a float64 as text: an upper bound of its length, twice because the text's
+ * buffer grows by doubling. */
 #define TEXT_OF_NUMBER 64.0
 
 static srv_cost cost_of(const srv_positions_call *call) {
@@ -236,16 +237,16 @@ bool srv_positions_prepare(void *data) {
 
 /* --- tables and curves --- */
 
-/* Allocates the data of a table. The memory is not zeroed, because zeroing gigabytes would take
- * time in which nobody checks the deadline. */
+/* Allocates the data of a table and returns it; NULL: out of memory. The memory is not zeroed,
+ * because zeroing gigabytes would take time in which nobody checks the deadline. */
 static double *take(srv_positions_call *call, attn_tensor *t) {
     size_t bytes;
     const bool fits = attn_tensor_count(t, &bytes) && attn_size_mul(bytes, sizeof(double), &bytes);
     return t->data = fits ? attn_arena_take(call->req->arena, bytes) : NULL;
 }
 
-/* Copies the row of key_table for the distance, E numbers. Distances beyond the table get its first
- * or last row. */
+/* Copies the row of key_table for this distance, E numbers, to `to`. Distances beyond the table get
+ * its first or last row. */
 static void shaw_row(const srv_positions_call *call, int64_t distance, double *to) {
     const attn_tensor *t = &call->body.position.key_table;
     const int64_t reach = (int64_t)(t->dims[0] / 2);
@@ -309,7 +310,7 @@ static attn_status fill(srv_positions_call *call, attn_error *err) {
     return fill_bias(call, length, call->keys, body->query_offset, tables[0], err);
 }
 
-/* Copies column `dim` of the first table. */
+/* Copies column `dim` of the first table, one number for each position, to `to`. */
 static void copy_column(const srv_positions_call *call, size_t dim, double *to) {
     const attn_tensor *t = &call->tables[0];
     for (size_t i = 0; i < t->dims[0]; i++)
