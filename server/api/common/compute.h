@@ -20,22 +20,18 @@
 
 /* What a request costs. */
 typedef struct srv_cost {
-    double cells;      /* checked against the setting max_cells */
-    double operations; /* checked against the setting max_operations */
-    double result;     /* bytes of the answer's tensors */
-    double work;       /* bytes of scratch memory */
-    double text;       /* upper bound of the bytes of the answer's text */
-    double reserved;   /* bytes to reserve; 0: the sum of result, work and text */
-    double weighted;   /* operations, weighted by how long each takes; the time follows from them */
+    double cells, operations; /* checked against the settings max_cells and max_operations */
+    double result, work;      /* bytes of the answer's tensors, and of scratch memory */
+    double text;              /* upper bound of the bytes of the answer's text */
+    double reserved;          /* bytes to reserve; 0: the sum of result, work and text */
+    double weighted;          /* operations, weighted by how long each takes, to predict the time */
 } srv_cost;
 
-/* The words of the problem that a limit is exceeded: "<before>12 <what>; at most 10 are
- * allowed<advice>". */
+/* The words of a problem about a limit: "<before>12 <what>; at most 10 are allowed<advice>". */
 typedef struct srv_limit {
-    const char *pointer; /* JSON pointer of the problem; NULL: none */
-    const char *before;  /* NULL: nothing stands there */
-    const char *what;    /* NULL: the limit is not checked */
-    const char *advice;  /* NULL: none */
+    const char *pointer;         /* JSON pointer of the problem; NULL: none */
+    const char *before, *advice; /* NULL: nothing stands there */
+    const char *what;            /* NULL: the limit is not checked */
 } srv_limit;
 
 /* The limits that a route checks. The problem about bytes has another form: "<what> 12 bytes; a
@@ -52,9 +48,7 @@ typedef struct srv_call {
     bool dry_run;
     bool needs_thread; /* the work may block: it writes a file, or its answer is a stream */
     bool defers;       /* `prepare` returned false, because it needs a request thread */
-    /* What to order if a job is to do the work. If job.run is NULL, no job can do it. The reply of
-     * a job that stores a run is empty. */
-    srv_job_order job;
+    srv_job_order job; /* what to order if a job is to do the work; .run is NULL: no job can */
 } srv_call;
 
 /* The first member of a route's own struct: `call`, a srv_call. Its members `req` and `scope` can
@@ -85,13 +79,11 @@ typedef struct srv_steps {
     void (*explain)(void *call, srv_limits *limits);
     /* Adds shapes to a dry run, which has the cost already. NULL: there is no dry run. */
     bool (*dry)(void *call, srv_dry *dry);
-    /* Reduces the call and its cost to the part of the work that a job does. NULL: the job does all
-     * of it. */
+    /* Reduces call and cost to the part of the work that a job does. NULL: a job does all of it. */
     bool (*as_job)(void *call);
     bool (*compute)(void *call);
-    /* These five write the answer; the media type that the client accepts selects one. The machine
-     * begins and ends the JSON object `j`, the text `t` and the table `t`. `json` and `text` may
-     * set the reply themselves, for example to a problem. */
+    /* The client's media type selects which of these writes the answer. The machine begins and ends
+     * the object `j`, and the text or table `t`. `json` and `text` may set the reply instead. */
     void (*json)(void *call, attn_json_text *j); /* if no other one is selected; writes members */
     void (*text)(void *call, attn_text *t);      /* for text/plain; NULL: `json` answers */
     void (*picture)(void *call);                 /* for PNG and SVG, and for CSV if `csv` is NULL */

@@ -32,9 +32,7 @@ typedef struct rates {
     double tanh;      /* a tanh of an additive score */
     double plain;     /* an operation in double */
     double byte;      /* a byte of text */
-    /* While the other threads are idle, a thread takes these seconds times `alone`. The factor is
-     * below 1 if threads share a core. */
-    double alone;
+    double alone; /* factor on these while other threads are idle; below 1 if cores are shared */
 } rates;
 
 struct srv_predictor {
@@ -61,8 +59,7 @@ static bool random_tensor(attn_arena *arena, attn_dtype dtype, int rank, const s
     return true;
 }
 
-/* Runs a self-attention [heads, rows, PROBE_WIDTH] and returns how many seconds it took. Infinity:
- * it could not be run. */
+/* Runs a self-attention [heads, rows, PROBE_WIDTH] and returns its seconds. Infinity: it failed. */
 static double measure_attention(attn_arena *arena, attn_pool *pool, attn_dtype dtype, size_t heads,
                                 size_t rows, attn_score_kind score) {
     const size_t dims[4] = {1, heads, rows, PROBE_WIDTH};

@@ -41,26 +41,19 @@ typedef struct srv_dry {
     double cells, operations;
     bool has_computed; /* the mask has a pattern; then `computed` of the cells are computed */
     double computed;
-    double result; /* bytes of the answer's tensors */
-    double work;   /* bytes of scratch memory */
-    /* Bytes of the answer with and without weights; both 0: the answer has no weights. */
-    double with_weights, without_weights;
-    /* The run is within the limits of this service. If not, the reply is the problem that names the
-     * exceeded limit. */
-    bool fits;
+    double result, work;                  /* bytes of the answer's tensors, and of scratch memory */
+    double with_weights, without_weights; /* bytes of the whole answer; both 0: it has no weights */
+    bool fits;   /* the run is within the limits; if not, the reply has the problem that says so */
     bool learns; /* the answer states the number of parameters */
     size_t parameters;
-    /* A recurrent layer of the same width, for comparison: its steps (0: there is no comparison)
-     * and its operations. */
-    double rnn_steps, rnn_operations;
+    double rnn_steps, rnn_operations; /* of a recurrent layer as wide; 0: no comparison with one */
     double rnn_products; /* multiply-adds of all scores, which are compared with rnn_operations */
     srv_load load;       /* the work, computing and encoding */
-    /* The following members are set by srv_dry_reply. */
-    bool has_weights;    /* with_weights is not 0 */
-    bool has_rnn;        /* rnn_steps is not 0 */
-    bool exceeds;        /* the opposite of `fits` */
-    double limit;        /* the exceeded limit */
-    const char *setting; /* name of the setting that has this limit */
+    /* srv_dry_reply sets the following members. */
+    bool has_weights, has_rnn; /* with_weights is not 0, rnn_steps is not 0 */
+    bool exceeds;              /* the opposite of `fits` */
+    double limit;              /* the exceeded limit */
+    const char *setting;       /* name of the setting that has this limit */
     double predicted_ms;
 } srv_dry;
 
@@ -71,8 +64,7 @@ void srv_dry_shape(srv_dry *dry, const char *name, int rank, const size_t *dims)
  * arenas of this thread. */
 srv_outcome srv_dry_reply(srv_request *req, srv_dry *dry);
 extern const srv_field srv_dry_answers[]; /* the schema DryRun */
-/* The row `dry_run` for the schema of a route's answer. With dry_run this member is the whole
- * answer. */
+/* The row `dry_run` of a route's answer. With dry_run this member is the whole answer. */
 #define SRV_DRY_RUN_MEMBER                                                                         \
     SRV_WRITTEN("dry_run", "DryRun", NULL, "With dry_run, and then alone: shapes and cost.")
 

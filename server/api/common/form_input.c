@@ -95,8 +95,8 @@ const srv_field srv_projections_fields[] = {
 
 /* --- checks --- */
 
-/* For each row of a field table behind its first one, `kind`: the kinds that have the field, as
- * bits 1 << kind. */
+/* For each row of a field table but the first, `kind`: the kinds that have it, as bits 1 <<
+ * kind. */
 #define TENSOR_KINDS(member, kinds, text)                                   kinds,
 #define VALUE_KINDS(is, member, name, key, least, most, words, kinds, text) kinds,
 static const unsigned score_kinds[] = {ATTN_SCORE_INPUTS(TENSOR_KINDS)};

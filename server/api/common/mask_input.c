@@ -22,8 +22,7 @@ void srv_fill_init(void *mask_spec) {
     ((attn_mask_spec *)mask_spec)->fill = ATTN_FILL_ADD;
 }
 
-/* Refuses a field that needs another one, without which it has no meaning or is ambiguous, if that
- * one is missing. false: a problem is set. */
+/* Refuses fields that mean nothing without another field, or several things, if that is missing. */
 static bool check_company(const srv_scope *scope) {
     if (srv_given(scope, "key_padding_mask") && !srv_given(scope, "key_padding_semantics"))
         return srv_refuse(

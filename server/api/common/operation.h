@@ -25,12 +25,11 @@ typedef struct srv_operation {
     /* The inputs of the attention: &in or, if the request has projections, the projected inputs,
      * which have no data before srv_operation_open. */
     attn_inputs *shaped;
-    attn_attention_dims dims; /* of `shaped` */
-    size_t parameters;        /* number of elements of all parameters */
-    bool valueless;           /* keys were sent without values, so there is no output */
-    bool seeded;              /* the projections are drawn from a seed before they are used */
-    bool bias_axis;           /* with in.one_query: attn_bias was sent without the axis L, too */
-    bool mask_axis;           /* with in.one_query: attn_mask was sent without the axis L, too */
+    attn_attention_dims dims;  /* of `shaped` */
+    size_t parameters;         /* number of elements of all parameters */
+    bool valueless;            /* keys were sent without values, so there is no output */
+    bool seeded;               /* the projections are drawn from a seed before they are used */
+    bool bias_axis, mask_axis; /* the query, and also attn_bias or attn_mask, came without axis L */
     int extra_axes; /* number of axes of length 1 that a mask adds in front of the results */
 } srv_operation;
 

@@ -5,8 +5,7 @@
 
 #include "wire/decode.h"
 
-/* Most weights that an answer has without being asked for them. */
-#define SRV_WEIGHTS_UNASKED 65536
+#define SRV_WEIGHTS_UNASKED 65536 /* most weights that an answer has without being asked for them */
 
 #define SRV_TIMEOUT_ROW(T)                                                                         \
     SRV_INT_ROW(T, timeout_ms, 1, 86400000,                                                        \

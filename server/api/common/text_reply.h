@@ -15,10 +15,8 @@ const char *srv_text_host(const srv_request *req);
 
 /* How a route prints the numbers of its tensors. */
 typedef struct srv_print {
-    /* To how many decimals numbers are rounded. Negative: numbers are printed with 8 decimals, and
-     * very small ones as 0. */
-    int decimals;
-    bool full; /* long axes are printed in full */
+    int decimals; /* numbers are rounded to so many; -1: to 8, which makes very small ones 0 */
+    bool full;    /* long axes are printed in full */
 } srv_print;
 /* Prints the name, the shape and the elements of a tensor. A tensor of rank 0 is not printed. */
 void srv_text_tensor(attn_text *t, const char *name, const attn_tensor *tensor, srv_print print);

@@ -33,8 +33,7 @@ attn_status srv_warnings_of_mask(srv_warnings *to, attn_arena *arena, const attn
 attn_status srv_warnings_of_position(srv_warnings *to, attn_arena *arena, const attn_mask *mask,
                                      attn_position_kind position, attn_error *err);
 
-/* srv_warnings_write writes the member `warnings`. srv_warnings_put is the function of the row
- * SRV_WARNINGS_MEMBER and writes only the value. srv_warnings_text prints a line for each warning.
+/* Write the member `warnings`, its value (for the row below), or a line of text for each warning.
  * Without warnings they write nothing. */
 void srv_warnings_write(attn_json_text *j, const srv_warnings *warnings);
 void srv_warnings_put(attn_json_text *j, const void *warnings);

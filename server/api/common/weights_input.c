@@ -169,7 +169,7 @@ static bool warn_of_head(const srv_weights_lint *l, const attn_weights_faults *f
     return ok;
 }
 
-/* Adds a last warning of each code if more than TOLD heads had it: it tells how many more. */
+/* Adds a last warning of each code that more than TOLD heads have: it tells how many more. */
 static bool warn_of_rest(const srv_weights_lint *l, const size_t told[2]) {
     static const char *const codes[] = {"row_sums", "weight_range"};
     bool ok = true;
