@@ -195,7 +195,9 @@ typedef enum attn_model_setting_of {
     ATTN_OF_NONE,   /* it affects initial values alone */
 } attn_model_setting_of;
 
-/* The settings, in the order of files, with the sizes of the vocabularies between two lists: ITEM(member, kind, words, least, most, use, of, sentence).
+/* The settings, in the order of files: ITEM(member, kind, words, least, most, use, of, sentence).
+ * The sizes of the vocabularies have a list of their own between two others, because answers of the
+ * service have the members "source" and "target" in their place.
  *
  *   kind      WORD: an enum, whose names are `words`; SIZE: a size_t; REAL: a double; FLAG: a bool
  *   least, most
