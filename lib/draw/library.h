@@ -13,9 +13,10 @@ typedef struct attn_symbol {
     void *to; /* address of the function pointer that receives the function */
 } attn_symbol;
 
-/* A list of the functions that a file calls is a macro LIST(ITEM) with an ITEM(member, function) for
- * each. These two make of it the members of a struct, with the types of the library's headers, and
- * the symbols that set them in the struct `to`. */
+/* A file lists the functions that it calls in a macro LIST(ITEM), with an ITEM(member, function)
+ * for each. LIST(ATTN_LIBRARY_MEMBER) makes the members of a struct, with the types of the
+ * library's headers. LIST(ATTN_LIBRARY_SYMBOL) makes the elements of an array of attn_symbol that
+ * set these members in the struct that `to` points to. */
 #define ATTN_LIBRARY_MEMBER(member, function) __typeof__(function) *member;
 #define ATTN_LIBRARY_SYMBOL(member, function) {#function, &to->member},
 

@@ -21,7 +21,8 @@ void attn_svg_put(attn_svg *s, const char *text);
 void attn_svg_number(attn_svg *s, double value);
 /* Appends a blank and the attribute name="value". */
 void attn_svg_at(attn_svg *s, const char *name, double value);
-/* Appends `before` and the numbers x and y with a blank between them, as in a path or a transform. */
+/* Appends `before` and the numbers x and y with a blank between them, as in a path or a
+ * transform. */
 void attn_svg_point(attn_svg *s, const char *before, double x, double y);
 /* Appends the attributes x, y, width and height. */
 void attn_svg_box(attn_svg *s, double x, double y, double width, double height);
