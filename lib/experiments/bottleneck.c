@@ -9,9 +9,12 @@ static const attn_setting settings[] = {
     ATTN_LESSON_SETTINGS(64, 2500, 12000, 0.004, 10000, 40, 60),
 };
 
-/* BUCKETS: most ranges of lengths. QUOTED: points of a quoted curve. LEARNT: if short sentences have
- * a lower BLEU, its fall with the length says nothing. */
-enum { BUCKETS = 12, QUOTED = 6, VARIANTS = 2, LEARNT = 5 };
+enum {
+    BUCKETS = 12, /* most ranges of lengths */
+    QUOTED = 6,   /* points of a quoted curve */
+    VARIANTS = 2,
+    LEARNT = 5, /* if short sentences have a lower BLEU, its fall with the length says nothing */
+};
 
 static const attn_column columns[] = {
     {"source words", "", -1, false},
@@ -30,8 +33,8 @@ static const double quoted_lengths[QUOTED] = {10, 20, 30, 40, 50, 60},
 static const attn_variant variants[VARIANTS] = {{"without attention", ATTN_MODEL_NONE, 0},
                                                 {"with attention", ATTN_MODEL_MULTIHEAD, 0}};
 
-/* BLEU by source length. Bucket i has the lengths middle[i] - 2 … middle[i] + 2; middles are 5, 10,
- * …. */
+/* BLEU by source length. Bucket i has the lengths middle[i] - 2 … middle[i] + 2. The middles are 5,
+ * 10, 15 and so on. */
 typedef struct buckets {
     size_t count;
     double middle[BUCKETS], bleu[VARIANTS][BUCKETS];

@@ -15,10 +15,11 @@
 /* A numeric setting of an experiment. */
 typedef struct attn_setting {
     const char *name;
-    double standard, full; /* value of the default and of the longer "full" profile */
-    double least, most;    /* smallest and largest allowed value */
-    bool whole;            /* only integers are allowed */
-    const char *doc;       /* what it means, for people */
+    double standard;    /* default value */
+    double full;        /* value of the "full" profile, which takes longer */
+    double least, most; /* smallest and largest allowed value */
+    bool whole;         /* only integers are allowed */
+    const char *doc;    /* what it means, for people */
 } attn_setting;
 
 enum { ATTN_EXPERIMENT_SETTINGS = 16 }; /* most settings of an experiment */
@@ -44,8 +45,8 @@ void attn_experiment_values(const attn_experiment *experiment, bool full, double
  * names the setting. */
 attn_status attn_experiment_check(const attn_experiment *experiment, const double *values,
                                   attn_error *err);
-/* Returns an upper bound for the bytes of a run and its findings together. The values must be
- * checked before. */
+/* Returns an upper bound for the bytes of a run and its findings together. The values must have
+ * been checked (attn_experiment_check). */
 size_t attn_experiment_bytes(const attn_experiment *experiment, const double *values);
 
 /* ---- findings ---- */
@@ -87,7 +88,7 @@ typedef struct attn_findings {
     size_t table_count;
     attn_picture *pictures;
     size_t picture_count;
-    const char *closing; /* sentence that states the result */
+    const char *closing; /* the sentence that states the result */
 } attn_findings;
 
 typedef struct attn_experiment_hooks {

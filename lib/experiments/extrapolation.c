@@ -1,7 +1,7 @@
-/* Experiment: positions on longer sequences. A small causal model, a decoder alone, learns to predict
- * at each place the symbol some places before. It is then tested on sequences up to 16 times as long
- * as in training, with each kind of positions. Only attention connects places, so its success
- * depends on the positions alone. */
+/* Experiment: positions on longer sequences. A small causal model, a decoder alone, learns to
+ * predict at each place the symbol some places before. It is then tested on sequences up to 16
+ * times as long as in training, with each kind of positions. Only attention connects places, so its
+ * success depends on the positions alone. */
 #include <math.h>
 #include <string.h>
 
@@ -11,9 +11,13 @@
 #include "layers/layers.h"
 #include "train/training.h"
 
-/* TIMES: tested lengths, 1, 2, 4, 8 and 16 times that of training. BATCHES: batches of each test.
- * HEADS: most heads. FIRST: id of the first symbol, behind those of padding, begin and end. */
-enum { TIMES = 5, BATCHES = 8, HEADS = 16, LAYERS = 2, FIRST = 3 };
+enum {
+    TIMES = 5,   /* tested lengths: 1, 2, 4, 8 and 16 times that of training */
+    BATCHES = 8, /* batches of each test */
+    HEADS = 16,  /* most heads */
+    LAYERS = 2,
+    FIRST = 3, /* id of the first symbol, behind those of padding, begin and end */
+};
 
 static const attn_setting settings[] = {
     {"trained", 24, 32, 8, 512, true, "longest sequence in training"},
@@ -51,7 +55,8 @@ typedef struct score {
     double trained, far;
 } score;
 
-/* An encoder that is right at fewer of the trained places, in percent, has not learnt the task. */
+/* A model that gives fewer right answers than this percentage at the trained length has not learnt
+ * the task. */
 #define LEARNT 90.0
 
 static size_t bytes(const attn_experiment *about, const double *values) {
@@ -221,13 +226,13 @@ static void try_positions(attn_lab *lab, size_t kind, attn_table *table, attn_pi
         *found = (score){y[0], y[3]};
 }
 
-/* Returns how much of its right answers an encoder keeps at 8 times the trained length, percent. */
+/* Returns how many percent of its right answers a model keeps at 8 times the trained length. */
 static double percent_kept(const score *s) {
     return s->trained > 0 ? 100 * s->far / s->trained : 0;
 }
 
-/* Explains why ALiBi has not learnt the task; "" if it has. Where only the penalty counts, a head
- * of slope m gives the place d back the weight (1 - exp(-m)) exp(-m d), in a long sequence. */
+/* Explains why ALiBi has not learnt the task; "" if it has. If only the penalty counts, a head of
+ * slope m gives the place d places back the weight (1 - exp(-m)) exp(-m d) in a long sequence. */
 static const char *explain_alibi(attn_lab *lab, const score *alibi, const score *none) {
     const size_t heads = attn_lab_size(lab, "num_heads");
     const double back = attn_lab_number(lab, "back");

@@ -12,9 +12,13 @@ static const attn_setting settings[] = {
     {"specimen", 10, 10, 3, 40, true, "source words at least of the sentence that is drawn"},
 };
 
-/* KINDS: kinds of sentences. OFFSETS: distances key - query, clipped to -MAX_OFFSET … MAX_OFFSET.
- * NAMES: most different pattern names of a head. HEADS: most heads. */
-enum { KINDS = 6, MAX_OFFSET = 8, OFFSETS = 2 * MAX_OFFSET + 1, NAMES = 24, HEADS = 96 };
+enum {
+    KINDS = 6,                    /* kinds of sentences */
+    MAX_OFFSET = 8,               /* distances key - query are clipped to +-MAX_OFFSET */
+    OFFSETS = 2 * MAX_OFFSET + 1, /* number of clipped distances */
+    NAMES = 24,                   /* most different pattern names of a head */
+    HEADS = 96,                   /* most heads */
+};
 
 static const attn_column head_columns[] = {
     {"attention", "", -1, false},
@@ -77,7 +81,8 @@ static size_t bytes(const attn_experiment *about, const double *values) {
     return (size_t)256 << 20;
 }
 
-/* Tells whether a source word ends with `ending`. With `whole` a word has to be equal to it. */
+/* Tells whether a source word ends with `ending`. With `whole`, a word must be equal to
+ * `ending`. */
 static bool has_word(const attn_pair *pair, const char *ending, bool whole) {
     const size_t m = strlen(ending);
     for (size_t i = 0; i < pair->source_count; i++) {
@@ -99,8 +104,9 @@ static void find_kinds(survey *s, const attn_corpus_options *options) {
     s->is[5] = !s->is[3] && !s->is[4];
 }
 
-/* ---- the weights at one attention site of one sentence, as rows that attn_measure_heads reads
- * ---- */
+/* ---- collecting ---- */
+/* Stores rows of the weights `ctx`, those of one attention site for one sentence
+ * (attn_weight_source). */
 static attn_status fetch(void *ctx, size_t lane, const attn_range *rows, float *weights,
                          float *logits, attn_error *err) {
     const attn_tensor *t = ctx;
@@ -311,8 +317,8 @@ static void draw_site(attn_lab *lab, const attn_specimen *specimen, const attn_m
     }
 }
 
-/* Draws, for each head (row) and kind of sentence (column), how far the weights by distance differ
- * from those on all sentences. */
+/* Draws, for each head (row) and kind of sentence (column), the divergence between the weights by
+ * distance on this kind of sentences and on all sentences. */
 static void draw_kinds(attn_lab *lab, const survey *s) {
     float *cells = attn_lab_take(lab, s->count * (KINDS - 1), sizeof *cells);
     const char **rows = attn_lab_keep(lab, s->count, sizeof *rows);
@@ -343,8 +349,8 @@ static void draw_pictures(attn_lab *lab, const survey *s) {
     attn_lab_scratch(lab);
     if (!attn_lesson_forward(lab, &s->lesson, lab->hooks->model, specimen.pair, &out))
         return;
-    /* the sites in reverse order, since the first picture is the main one and cross-attention is
-     * last */
+    /* The sites are drawn in reverse order: the first picture is the main one, and cross-attention
+     * is the last site. */
     for (size_t at = out.site_count; at-- > 0;)
         draw_site(lab, &specimen, &out, at);
     draw_kinds(lab, s);

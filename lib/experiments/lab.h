@@ -21,8 +21,8 @@ typedef struct attn_lab {
     attn_error *err;
 } attn_lab;
 
-/* A rule for the value of the setting `name`: it must be a multiple of a bound, or at most the bound.
- * The bound is the value of the setting `other`, or `number` if that is NULL. */
+/* A rule for the value of the setting `name`: it must be a multiple of a bound, or at most the
+ * bound. The bound is the value of the setting `other`, or `number` if `other` is NULL. */
 typedef struct attn_setting_rule {
     const char *name; /* NULL: the end of a list of rules */
     enum { ATTN_IS_MULTIPLE, ATTN_IS_AT_MOST } relation;
@@ -34,8 +34,7 @@ typedef struct attn_setting_rule {
 typedef struct attn_experiment_row {
     attn_experiment about;
     void (*run)(attn_lab *lab);
-    /* Returns an upper bound for the bytes of `work` and `scratch` together and for those of the
-     * findings. The values are checked before. */
+    /* Computes attn_experiment_bytes for values that have been checked. */
     size_t (*bytes)(const attn_experiment *about, const double *values);
     const attn_setting_rule *rules; /* NULL: none */
 } attn_experiment_row;
@@ -99,8 +98,8 @@ attn_picture *attn_lab_curves(attn_lab *lab, const char *name, const char *title
 void attn_lab_curve(attn_lab *lab, attn_picture *picture, size_t panel, const char *name,
                     const double *x, const double *y, size_t n);
 /* Add a picture of `panels` heatmaps [rows, cols] of weights, without numbers in the cells, and set
- * the cells and the title of one panel. `cells` is [rows, cols] with rows `stride` floats apart, and
- * is copied. Titles and labels must live as long as the findings. */
+ * the cells and the title of one panel. `cells` is [rows, cols] with rows `stride` floats apart,
+ * and is copied. Titles and labels must live as long as the findings. */
 attn_picture *attn_lab_heatmaps(attn_lab *lab, const char *name, const char *title, size_t panels,
                                 size_t rows, size_t cols);
 void attn_lab_heatmap(attn_lab *lab, attn_picture *picture, size_t panel, const char *title,

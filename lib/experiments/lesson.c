@@ -6,8 +6,10 @@
 
 #include "base/try.h"
 
-/* EVALUATIONS: points of a training curve. VALIDATION: validation pairs. */
-enum { EVALUATIONS = 20, VALIDATION = 200 };
+enum {
+    EVALUATIONS = 20, /* points of a training curve */
+    VALIDATION = 200, /* validation pairs */
+};
 
 const attn_setting_rule attn_lesson_rules[] = {
     {"width", ATTN_IS_MULTIPLE, NULL, 4}, {"shortest", ATTN_IS_AT_MOST, "longest", 0}, {0}};
@@ -86,8 +88,8 @@ static attn_model_config make_config(const attn_lab *lab, const attn_lesson *les
 
 /* ---- training with progress reports ---- */
 
-/* A model, its results, and its training curve: after steps[i] steps right[i] percent of the validation
- * words were predicted right. The curve [count] is among the findings. */
+/* A model, its results, and its training curve: after steps[i] steps, right[i] percent of the
+ * validation words were predicted right. The curve [count] is among the findings. */
 typedef struct pupil {
     attn_lab *lab;
     attn_model *model;

@@ -51,7 +51,8 @@ bool attn_lesson_pair(attn_lab *lab, const attn_lesson *lesson, uint64_t index, 
 typedef struct attn_specimen {
     attn_pair *pair;                 /* in lab->work */
     const char **sources, **targets; /* [S] and [T] labels; the last target is "<eos>" */
-    size_t S, T;                     /* source words; target words and the end token */
+    size_t S;                        /* number of source words */
+    size_t T;                        /* number of target words, with the end token */
 } attn_specimen;
 /* Finds a pair of at least `words` source words. Returns false if the lab has failed. */
 bool attn_lesson_specimen(attn_lab *lab, const attn_lesson *lesson, size_t words,
@@ -65,12 +66,16 @@ bool attn_lesson_forward(attn_lab *lab, const attn_lesson *lesson, const attn_mo
 typedef struct attn_variant {
     const char *name;
     attn_model_attention attention;
-    size_t heads; /* 0: the default */
+    size_t heads; /* number of heads; 0: the default */
 } attn_variant;
 
 /* The results of a trained variant: ITEM(member, name of its column, unit, decimals, measured).
- * parameters: of all layers, and of the cross-attention; right: validation words predicted right;
- * exact: held-out pairs translated without a fault; keys_seen: by the cross-attention. */
+ *
+ *   parameters        parameters of all layers
+ *   cross_parameters  parameters of the cross-attention
+ *   right             validation words that are predicted right
+ *   exact             held-out pairs that are translated without a fault
+ *   keys_seen         keys that the cross-attention sees */
 #define ATTN_RESULT_LIST(ITEM)                                                                     \
     ITEM(parameters, "parameters", "", 0, false)                                                   \
     ITEM(cross_parameters, "its parameters", "", 0, false)                                         \
@@ -93,23 +98,26 @@ enum { ATTN_RESULTS_SHOWN = 8 }; /* most columns of a contest's table, that of t
 
 typedef struct attn_contest {
     attn_task task;
-    const attn_variant
-        *variants; /* [count]; a variant without attention must be the last, and has no panel */
+    /* [count]; a variant without attention must be the last, and has no panel in the picture of the
+     * example */
+    const attn_variant *variants;
     size_t count;
-    const char *title;                     /* of the table of results */
+    const char *title;                     /* title of the table of results */
     const char *shown[ATTN_RESULTS_SHOWN]; /* members of attn_result, ended by NULL */
-    /* Titles of the training curves (NULL: they are not drawn), of their axis, and of the picture of
-     * one example: where each decoder looks (NULL: none). */
-    const char *learning, *right, *looking;
-    size_t
-        words; /* least number of source words of the example, or of the longest pair if that has fewer */
+    const char *learning; /* title of the training curves; NULL: they are not drawn */
+    const char *right;    /* name of their y axis */
+    /* title of the picture of one example, which shows where each decoder looks; NULL: no picture */
+    const char *looking;
+    /* The example has at least this number of source words, or that of the setting "longest" if it
+     * is smaller. */
+    size_t words;
     bool gold;   /* the example has a panel for its gold alignment */
-    double from; /* progress at the beginning */
+    double from; /* progress of the run (0 … 1) at the beginning of the contest */
     void *ctx;
     /* Changes the configuration of a variant before it is trained. May be NULL. */
     void (*configure)(attn_lab *lab, attn_model_config *config);
-    /* Scores a trained model. NULL: the contest finds exact, bleu and alignment_error by the pairs of
-     * the lesson. Returns false if the lab has failed. */
+    /* Scores a trained model. NULL: the contest finds exact, bleu and alignment_error with the
+     * held-out pairs of the lesson. Returns false if the lab has failed. */
     bool (*score)(attn_lab *lab, const attn_lesson *lesson, size_t variant, const attn_model *model,
                   attn_result *out, void *ctx);
     /* Adds to the panel of a variant in the picture of the example. May be NULL. */
@@ -118,8 +126,8 @@ typedef struct attn_contest {
 } attn_contest;
 
 /* Opens the lesson, trains and scores all variants, and adds a table of their results and two
- * pictures: their training curves ("curves") and the example ("weights"). Sets the results
- * [contest->count], which are zeros before. */
+ * pictures: their training curves ("curves") and the example ("weights"). Fills results
+ * [contest->count], which the caller has set to zeros. */
 void attn_lesson_contest(attn_lab *lab, const attn_contest *contest, attn_result *results);
 
 #endif

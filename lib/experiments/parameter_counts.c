@@ -3,8 +3,11 @@
 #include "experiments/lab.h"
 #include "layers/layers.h"
 
-/* Rows of the tables of classes and of model parts; points of a curve. */
-enum { CLASSES = 9, PARTS = 8, WIDTHS = 16 };
+enum {
+    CLASSES = 9, /* rows of the table of classes */
+    PARTS = 8,   /* parts of the model, without the output projection */
+    WIDTHS = 16, /* points of a curve */
+};
 
 static const attn_setting settings[] = {
     {"width", 512, 512, 2, 8192, true, "width of encoder, decoder and multi-head attention"},
@@ -53,9 +56,9 @@ static const attn_setting_rule rules[] = {{"width", ATTN_IS_MULTIPLE, NULL, 2},
 /* What is counted: an attention layer of the library, the textbooks' SelfAttention (projections of
  * queries, keys and values with biases, but no output projection), or learned positions. */
 typedef struct counted {
-    attn_attend attend;            /* if its width is not 0 */
-    size_t self_width;             /* of SelfAttention, or 0 */
-    size_t positions, their_width; /* of positions, or 0 */
+    attn_attend attend;            /* attention layer; width 0: none */
+    size_t self_width;             /* width of SelfAttention; 0: none */
+    size_t positions, their_width; /* number and width of learned positions; 0: none */
 } counted;
 
 static double count_parameters(attn_lab *lab, counted what) {

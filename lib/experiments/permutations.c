@@ -107,8 +107,8 @@ static attn_position position_of(const setup *s, form f) {
     }
 }
 
-/* Applies f to the words in the order `at`: place i has word at[i]. The scores are those that enter
- * softmax, so masked ones are -infinity. */
+/* Runs self-attention over the words in the order `at`: place i has word at[i]. The scores are
+ * those that enter softmax, so masked ones are -infinity. */
 static bool run_attention(attn_lab *lab, const setup *s, form f, const size_t *at, view *out) {
     const size_t N = s->N, D = s->D, dims[2] = {N, D};
     const double *added = f == SINUSOIDAL ? s->sinusoids : f == LEARNED ? s->learned : NULL;
@@ -154,8 +154,9 @@ static size_t place_of(const size_t *at, size_t word) {
     return i;
 }
 
-/* Computes the relative distance |a - b| / |b| of the outputs, compared word by word, and that of
- * the means over all places. *each and *mean keep the largest distances. */
+/* Compares the outputs of `moved` with those of `plain`, word by word, and the means of the outputs
+ * over all places. *each and *mean keep the largest relative distances |moved - plain| / |plain| so
+ * far. */
 static void compare_outputs(const setup *s, const view *plain, const view *moved, const size_t *at,
                             double *each, double *mean) {
     double apart = 0, size = 0, mean_apart = 0, mean_size = 0;

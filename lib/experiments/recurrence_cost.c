@@ -6,8 +6,10 @@
 #include "experiments/lab.h"
 #include "layers/layers.h"
 
-/* LENGTHS: most sequence lengths. RUNS: a time is the fastest of so many runs. */
-enum { LENGTHS = 16, RUNS = 3 };
+enum {
+    LENGTHS = 16, /* most sequence lengths */
+    RUNS = 3,     /* a time is that of the fastest of so many runs */
+};
 
 static const attn_setting settings[] = {
     {"width", 256, 512, 8, 2048, true, "width d of both layers"},
@@ -42,9 +44,10 @@ typedef struct pair {
     size_t D;
 } pair;
 
-/* Measurements of a layer at one length. ms: time of a forward pass; first: share_of_first. */
+/* Measurements of a layer at one length. */
 typedef struct reading {
-    double ms, first;
+    double ms;    /* time of a forward pass in milliseconds */
+    double first; /* share_of_first of the gradient */
 } reading;
 
 static size_t bytes(const attn_experiment *about, const double *values) {
@@ -69,7 +72,7 @@ static bool open_pair(attn_lab *lab, pair *p) {
     return true;
 }
 
-/* dx [n, D] is the gradient of the input. Returns the norm of its first row, divided by the root
+/* Returns the norm of the first row of dx [n, D], the gradient of the input, divided by the root
  * mean square of the norms of its n rows. */
 static double share_of_first(const float *dx, size_t n, size_t D) {
     double first = 0, all = 0;
@@ -185,7 +188,8 @@ static void measure_lengths(attn_lab *lab, const pair *p) {
     attn_table *t = ATTN_LAB_TABLE(lab, "One layer of each, one sequence", columns, LENGTHS);
     const float *x = attn_lab_normal(lab, 0, longest * p->D);
     for (size_t n = attn_lab_size(lab, "shortest"); n <= longest && count < LENGTHS; n *= 2) {
-        /* for the progress: a length takes about twice as long as the one before */
+        /* Each length gets half of the progress up to its end, since it takes about twice as long
+         * as the one before. */
         attn_lab_part(lab, (double)n / (double)longest / 2, (double)n / (double)longest,
                       "%zu places", n);
         for (size_t k = 0; k < 2 && !lab->status; k++)

@@ -6,9 +6,13 @@
 #include "attn/gradients.h"
 #include "experiments/lab.h"
 
-/* SHOWN: largest width whose weights the picture shows. ROWS, COLUMNS: its most queries and keys.
- * */
-enum { VALUE_WIDTH = 64, SHOWN = 512, WIDTHS = 16, ROWS = 24, COLUMNS = 64 };
+enum {
+    VALUE_WIDTH = 64,
+    SHOWN = 512,  /* largest width whose weights the picture shows */
+    WIDTHS = 16,  /* most widths */
+    ROWS = 24,    /* most queries in the picture */
+    COLUMNS = 64, /* most keys in the picture */
+};
 
 static const attn_setting settings[] = {
     {"widest", 1024, 8192, 8, 16384, true, "largest width d of a head; from 4 on it doubles"},

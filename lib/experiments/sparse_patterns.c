@@ -11,8 +11,13 @@ static const attn_setting settings[] = {
     {"radius", 4, 4, 1, 64, true, "of the local model, in words on either side"},
 };
 
-/* RUNS: a time is the fastest of so many runs. */
-enum { HEADS = 4, HEAD_WIDTH = 64, RUNS = 3, PATTERNS = 5, VARIANTS = 3 };
+enum {
+    HEADS = 4,
+    HEAD_WIDTH = 64,
+    RUNS = 3, /* a time is that of the fastest of so many runs */
+    PATTERNS = 5,
+    VARIANTS = 3,
+};
 
 static const attn_column cost_columns[] = {
     {"tokens", "", 0, false},
