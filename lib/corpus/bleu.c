@@ -80,7 +80,7 @@ double attn_alignment_error(const attn_alignment *a) {
 
 typedef struct dictionary {
     attn_tokenizer *words; /* words of both languages */
-    /* [size, size] sure links between each source (row) and target word (column) */
+    /* [size, size] number of sure links between each source word (row) and target word (column) */
     uint32_t *counts;
     int32_t *best; /* [size] target word with the most links to each source word */
 } dictionary;

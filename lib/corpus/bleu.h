@@ -10,10 +10,12 @@
 enum { ATTN_BLEU_ORDER = 4 };
 
 typedef struct attn_bleu {
-    /* index n - 1: n-grams that match the reference; all n-grams */
-    size_t right[ATTN_BLEU_ORDER], total[ATTN_BLEU_ORDER];
-    size_t length, reference_length; /* words of the translations; words of the references */
-    size_t sentences, exact;         /* translations; those that equal their reference */
+    size_t right[ATTN_BLEU_ORDER]; /* [n - 1] n-grams that match the reference */
+    size_t total[ATTN_BLEU_ORDER]; /* [n - 1] all n-grams of the translations */
+    size_t length;                 /* words of the translations */
+    size_t reference_length;       /* words of the references */
+    size_t sentences;              /* number of translations */
+    size_t exact;                  /* translations that equal their reference */
 } attn_bleu;
 
 /* Adds one translation and its reference, both as word ids. Words beyond 4,096 are ignored. */
@@ -28,9 +30,12 @@ void attn_bleu_add(attn_bleu *b, const int32_t *words, size_t count, const int32
 double attn_bleu_score(const attn_bleu *b, bool effective_order);
 
 /* Sums for the alignment error rate (Och and Ney 2003): 1 - (|A and S| + |A and P|) / (|A| + |S|).
- * A are the proposed links, S the sure and P all gold links. Lower is better. */
+ * A are the proposed links, S the sure gold links and P all gold links. Lower is better. */
 typedef struct attn_alignment {
-    size_t proposed, sure, sure_hits, hits; /* |A|, |S|, |A and S|, |A and P| */
+    size_t proposed;  /* |A| */
+    size_t sure;      /* |S| */
+    size_t sure_hits; /* |A and S| */
+    size_t hits;      /* |A and P| */
 } attn_alignment;
 
 /* Adds the alignment of one pair. chosen[t] is the source word that is proposed for target word t,

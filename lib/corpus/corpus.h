@@ -17,11 +17,11 @@
  * have none of the sentences that textbooks on attention translate.
  *
  * Splits. Some pairs of words never occur together in training: one in ten of the pairs (adjective,
- * noun) and (verb, object), chosen by a hash of the two words. For the other tasks it is one in ten
- * of the pairs (symbol, next symbol). Each sentence of the split ATTN_HELD_OUT has at least one
- * such pair, so it tests whether a model has learnt words and rules separately. The split
- * ATTN_VALIDATION has no such pair. Its sentences differ from those of training, since a hash of
- * the words decides to which split a sentence belongs. */
+ * noun) and (verb, object), chosen by a hash of the two words. In the tasks copy, reverse and sort
+ * it is one in ten of the pairs (symbol, next symbol). Each sentence of the split ATTN_HELD_OUT has
+ * at least one such pair, so it tests whether a model has learnt words and rules separately. The
+ * split ATTN_VALIDATION has no such pair. Its sentences differ from those of training, since a hash
+ * of the words decides to which split a sentence belongs. */
 #ifndef ATTN_CORPUS_H
 #define ATTN_CORPUS_H
 
@@ -68,23 +68,28 @@ extern const char *const attn_task_names[], *const attn_split_names[];
 /* Finds a task by its name. Returns false if there is no such name. */
 bool attn_task_parse(const char *name, attn_task *out);
 
-/* Options of a corpus. Numbers at the beginning of a comment are defaults. */
+/* Options of a corpus. */
 typedef struct attn_corpus_options {
     attn_task task;
-    bool
-        large; /* of en-fr and word-classes; false: the words that the model en-fr knows; true: all */
-    uint64_t seed;            /* 0: of all random numbers */
-    size_t shortest, longest; /* 3, 60: words of a source sentence, full stop included; 1 … 60 */
-    /* 1: lengths are shortest + (longest - shortest) u^skew with u uniform in [0, 1), so 1 makes
-     * all lengths equally frequent; above 0, at most 100. */
+    /* en-fr and word-classes: true: all words of the lexicon; false (default): those that the model
+     * en-fr knows */
+    bool large;
+    uint64_t seed; /* seed of all random numbers; default 0 */
+    /* fewest and most words of a source sentence, full stop included, 1 … 60; defaults 3 and 60 */
+    size_t shortest, longest;
+    /* Lengths are shortest + (longest - shortest) u^skew with u uniform in [0, 1), so that 1 makes
+     * all lengths equally frequent. Above 0, at most 100; default 1. */
     double skew;
-    size_t symbols; /* 50: different symbols of copy, reverse and sort; 2 … 1000 */
+    /* number of different symbols of copy, reverse and sort, 2 … 1000; default 50 */
+    size_t symbols;
 } attn_corpus_options;
 /* Returns the options with their default values. */
 attn_corpus_options attn_corpus_defaults(void);
 
-/* Most words of a side of a pair, and most links. */
-enum { ATTN_PAIR_WORDS = 160, ATTN_PAIR_LINKS = 640 };
+enum {
+    ATTN_PAIR_WORDS = 160, /* most words of a side of a pair */
+    ATTN_PAIR_LINKS = 640, /* most links of a pair */
+};
 
 /* A link between source word `source` and target word `target` (indices in their sentences). If it
  * is sure, one word translates the other. Else one takes its form from the other, as an article
@@ -94,17 +99,18 @@ typedef struct attn_link {
     bool sure;
 } attn_link;
 
-/* A sentence pair. Words are UTF-8, lower case, and live as long as the corpus. `links` are sorted
- * by target index, then by source index. No link occurs twice. */
+/* A sentence pair. Words are UTF-8 and in lower case (but en-fr-text writes names and "I" with
+ * capitals), and live as long as the corpus. `links` are sorted by target index, then by source
+ * index. No link occurs twice. */
 typedef struct attn_pair {
     const char *source[ATTN_PAIR_WORDS], *target[ATTN_PAIR_WORDS];
     size_t source_count, target_count;
     attn_link links[ATTN_PAIR_LINKS];
     size_t link_count;
-    /* How en-fr-text writes the pair as text: the sentences begin with a capital letter; a blank is
-     * before full stops, commas and question marks; English apostrophes are curly. All false for
-     * the other tasks. */
-    bool capital, spaced, curly;
+    /* How the pair is written as text (attn_pair_text). All are false except in en-fr-text. */
+    bool capital; /* sentences begin with a capital letter */
+    bool spaced;  /* a blank is before full stops, commas and question marks */
+    bool curly;   /* English apostrophes are U+2019 */
 } attn_pair;
 
 typedef struct attn_corpus attn_corpus;
@@ -121,12 +127,12 @@ attn_status attn_corpus_pair(const attn_corpus *corpus, attn_split split, uint64
                              attn_pair *out, attn_error *err);
 
 /* Sets the languages of source and target: English and French for the translation tasks, else
- * English twice, which splits symbols as they are. */
+ * English twice, whose rules leave symbols as they are. */
 void attn_task_languages(attn_task task, attn_language out[2]);
 
 /* Returns the source or target of a pair as text: words joined with blanks, except after an
- * apostrophe and before marks, with the capital letter of the pair. It is in the arena; NULL:
- * memory ran out. */
+ * apostrophe and before marks, written as the members capital, spaced and curly say. It is in the
+ * arena; NULL: memory ran out. */
 const char *attn_pair_text(const attn_pair *pair, bool target, attn_language language,
                            attn_arena *arena);
 

@@ -5,18 +5,20 @@
 
 #include "corpus/sentence.h"
 
-/* TRIES: draws to find a word that fits. DEEPEST: most clauses and phrases within each other. */
-enum { TRIES = 24, DEEPEST = 3 };
+enum {
+    TRIES = 24,  /* draws to find a word that fits */
+    DEEPEST = 3, /* most clauses and phrases within each other */
+};
 enum { JE, TU, IL, NOUS, VOUS, ILS }; /* persons of a French conjugation, as indices */
 
 /* The properties of a noun phrase that decide agreement and which verbs, adjectives and relative
  * clauses go with it. */
 typedef struct attn_subject {
-    /* Genders and numbers of lexicon.h; person: index of a conjugation (JE … ILS). */
-    int gender, number, person;
-    char kind;     /* kind of the noun (lexicon.h); 'p' for pronouns and names */
-    uint32_t noun; /* hash of the noun; 0: a pronoun, a name or several nouns */
-    size_t head;   /* index of the noun (or pronoun) in the English sentence */
+    int gender, number; /* as in lexicon.h */
+    int person;         /* index of a conjugation (JE … ILS) */
+    char kind;          /* kind of the noun (lexicon.txt); 'p' for pronouns and names */
+    uint32_t noun;      /* hash of the noun; 0: a pronoun, a name or several nouns */
+    size_t head;        /* index of the noun (or pronoun) in the English sentence */
     bool is_pronoun;
 } attn_subject;
 
@@ -30,12 +32,12 @@ typedef struct attn_noun_choice {
 
 typedef enum attn_tense { PRESENT, PAST, FUTURE } attn_tense;
 
-/* Add a noun phrase, a noun phrase or two joined with "and", and a subject pronoun. They return its
- * properties. */
+/* attn_noun_phrase adds a noun phrase, attn_nouns one noun phrase or two joined with "and", and
+ * attn_pronoun a subject pronoun. They return the properties of what they add. */
 attn_subject attn_noun_phrase(attn_sentence *s, attn_noun_choice choice);
 attn_subject attn_nouns(attn_sentence *s, attn_noun_choice choice);
 attn_subject attn_pronoun(attn_sentence *s);
-/* Adds a phrase such as "in the garden", with a preposition that is given or drawn. */
+/* Add a phrase such as "in the garden", with a given preposition or with one that is drawn. */
 void attn_preposition_with(attn_sentence *s, const attn_preposition *p, int depth);
 void attn_preposition_phrase(attn_sentence *s, int depth);
 /* Draws an adjective for a noun of this kind and id (0: any). The split must allow the adjective
@@ -77,8 +79,8 @@ typedef struct attn_verb_choice {
 /* Adds a verb group to both sides. Returns the index of the main verb in the English sentence. */
 size_t attn_verb_group(attn_sentence *s, const attn_subject *subject,
                        const attn_verb_choice *choice);
-/* Draws negation, adverb, modal verb and progressive form of a verb, and adds its group. Returns the
- * choice. */
+/* Draws negation, adverb, modal verb and progressive form of a verb, and adds its group. Returns
+ * what was drawn. */
 attn_verb_choice attn_decorated_verb(attn_sentence *s, const attn_subject *subject,
                                      const attn_verb *verb, attn_tense tense);
 /* Tells whether French has "ne": after "not" or an adverb such as never. */
@@ -86,10 +88,10 @@ bool attn_is_negative(const attn_verb_choice *choice);
 /* Draws negation, adverb of frequency, modal verb and progressive form; sets w->object to -1. */
 void attn_decorate(attn_sentence *s, attn_verb_choice *w);
 
-/* Of en-fr-text (grammar_text.c). attn_text_predicate adds a verb and its complements in a way that
- * en-fr lacks; it returns false, without any word, if none fits the subject. attn_text_sentence
- * makes a sentence in such a way, without its full stop, and returns the mark that ends it; NULL:
- * it made none. */
+/* Of en-fr-text (grammar_text.c). attn_text_predicate adds a verb and its complements in a form
+ * that en-fr lacks; it returns false, and adds no word, if the form that it draws does not fit the
+ * subject. attn_text_sentence makes a sentence of such a form, without the mark at its end, and
+ * returns this mark; NULL: it made none. */
 bool attn_text_predicate(attn_sentence *s, const attn_subject *who, attn_tense tense, int depth);
 const char *attn_text_sentence(attn_sentence *s);
 

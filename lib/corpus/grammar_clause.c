@@ -6,7 +6,7 @@
 #include "attn/rng.h"
 #include "corpus/grammar.h"
 
-/* The imperfect of être by person. English "was" is translated so, not by a compound past. */
+/* The imperfect of être by person. It translates English "was", instead of a compound past. */
 static const char *const was[6] = {"étais", "étais", "était", "étions", "étiez", "étaient"};
 
 /* Object pronouns and their properties. The last one is for en-fr-text only. */
@@ -45,7 +45,7 @@ static size_t say_be(attn_sentence *s, const attn_subject *who, attn_tense tense
 static const english_indices no_indices = {NO_WORD, NO_WORD, NO_WORD, NO_WORD,
                                            NO_WORD, NO_WORD, NO_WORD, NO_WORD};
 
-/* Uses the auxiliary that began the question. */
+/* Returns the index of the auxiliary that began the question, and marks it as used. */
 static size_t take_question_auxiliary(attn_sentence *s) {
     const size_t asked = s->asked;
     s->asked = NO_WORD;

@@ -7,9 +7,9 @@
 typedef struct determiner {
     const char *english[2];   /* [number] */
     const char *french[2][2]; /* [gender][number] */
-    /* article: de and à may merge with it; negated: becomes "de" in a negated clause */
-    bool article, negated;
-    double share; /* probability of this determiner */
+    bool article;             /* de and à may merge with it */
+    bool negated;             /* becomes "de" in a negated clause */
+    double share;             /* probability of this determiner */
 } determiner;
 
 static const determiner determiners[] = {
@@ -194,8 +194,9 @@ attn_subject attn_nouns(attn_sentence *s, attn_noun_choice choice) {
     return (attn_subject){women ? FEMININE : MASCULINE, PLURAL, ILS, 'p', 0, first.head, false};
 }
 
-/* Subject pronouns. en-fr has all but the last one, and "i" for "I". The last two are drawn only
- * where no noun stands before them in en-fr-text, since their French gender is that of the noun. */
+/* Subject pronouns. en-fr lacks the last one, and has "i" for "I". en-fr-text draws the last two
+ * only before a clause is complete: later they would refer to one of its nouns, and their French
+ * gender would be that of the noun. */
 static const struct {
     const char *english, *french;
     attn_subject who;

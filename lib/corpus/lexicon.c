@@ -9,7 +9,7 @@
 
 enum { MOST_CELLS = 10, MOST_LETTERS = 64 };
 
-/* A copy of a line, divided into cells. The first word of a row is `marks`. */
+/* A copy of a line, divided at blanks: the first word is `marks`, the others are cells. */
 typedef struct row {
     char text[192];
     char *marks, *cells[MOST_CELLS];
@@ -89,12 +89,12 @@ static attn_form french(reader *in, const char *text) {
     return (attn_form){keep_text(in, text), vowel};
 }
 
-/* Returns the first `letters` bytes of a word with an ending. */
+/* Returns the first `letters` bytes of a word, followed by an ending. */
 static attn_form with_ending(reader *in, attn_form word, size_t letters, const char *ending) {
     return (attn_form){join_texts(in, word.text, letters, ending), word.vowel};
 }
 
-static bool ends_in_ies(const char *word) {
+static bool ends_in_consonant_y(const char *word) {
     const size_t n = strlen(word);
     return ends_with(word, "y") && n > 1 && !strchr("aeou", word[n - 2]);
 }
@@ -103,7 +103,7 @@ static bool ends_in_ies(const char *word) {
 static attn_form english_s(reader *in, attn_form word) {
     static const char *const hissing[] = {"s", "x", "ch", "sh", "z", "go"};
     const size_t n = strlen(word.text);
-    if (ends_in_ies(word.text))
+    if (ends_in_consonant_y(word.text))
         return with_ending(in, word, n - 1, "ies");
     bool hisses = false;
     for (size_t i = 0; i < sizeof hissing / sizeof *hissing; i++)
@@ -113,7 +113,7 @@ static attn_form english_s(reader *in, attn_form word) {
 
 static attn_form english_ed(reader *in, attn_form word) {
     const size_t n = strlen(word.text);
-    if (ends_in_ies(word.text))
+    if (ends_in_consonant_y(word.text))
         return with_ending(in, word, n - 1, "ied");
     return with_ending(in, word, n, ends_with(word.text, "e") ? "d" : "ed");
 }
@@ -159,8 +159,8 @@ static char *split_cell(char *cell) {
     return slash;
 }
 
-/* Makes the forms [gender][number] of "masculine[/feminine]". The feminine "=" stands for one form
- * of all. */
+/* Makes the forms [gender][number] of "masculine[/feminine]". The feminine "=" means that all forms
+ * are equal. */
 static void french_forms(reader *in, char *cell, attn_form out[2][2]) {
     const char *feminine = split_cell(cell);
     const attn_form male = french(in, cell);
@@ -365,7 +365,7 @@ typedef ATTN_WORD_CLASS(void) word_list;
 typedef struct word_class {
     const char *name;                           /* as in lexicon.txt */
     size_t list;                                /* offset of its list in attn_lexicon */
-    size_t size;                                /* of a word */
+    size_t size;                                /* bytes of a word of the class */
     bool (*read)(reader *in, row *r, void *to); /* NULL: a word is a struct of texts alone */
 } word_class;
 

@@ -9,10 +9,10 @@
 #include "attn/memory.h"
 #include "attn/status.h"
 
-/* One spelling of a word. `vowel`: it begins with a vowel sound. */
+/* One spelling of a word. */
 typedef struct attn_form {
     const char *text;
-    bool vowel;
+    bool vowel; /* it begins with a vowel sound */
 } attn_form;
 
 enum { SINGULAR, PLURAL };
@@ -21,7 +21,7 @@ enum { MASCULINE, FEMININE };
 typedef struct attn_noun {
     attn_form english[2], french[2]; /* [number], of SINGULAR and PLURAL */
     int gender;
-    char kind;   /* letter of the kind; 'n' for names */
+    char kind;   /* letter of its kind (lexicon.txt); 'n' for names */
     uint32_t id; /* hash of the English word; 0 for names */
 } attn_noun;
 
@@ -104,9 +104,13 @@ typedef struct attn_lexicon {
     const attn_verb *can, *must, *want, *be, *have;
     ATTN_WORD_CLASS(attn_noun) names, nouns;
     ATTN_WORD_CLASS(attn_adjective) adjectives;
-    /* Verbs by what follows: an object, nothing, a place, a thing and a person, a clause. */
-    ATTN_WORD_CLASS(attn_verb) acting, alone, going, giving, saying;
-    ATTN_WORD_CLASS(attn_adverb) manner, often;
+    ATTN_WORD_CLASS(attn_verb) acting;   /* verbs with an object */
+    ATTN_WORD_CLASS(attn_verb) alone;    /* verbs without an object */
+    ATTN_WORD_CLASS(attn_verb) going;    /* verbs of going to a place */
+    ATTN_WORD_CLASS(attn_verb) giving;   /* verbs of giving a thing to a person */
+    ATTN_WORD_CLASS(attn_verb) saying;   /* verbs with a "that" clause */
+    ATTN_WORD_CLASS(attn_adverb) manner; /* adverbs of manner */
+    ATTN_WORD_CLASS(attn_adverb) often;  /* adverbs of frequency */
     ATTN_WORD_CLASS(attn_preposition) prepositions;
     ATTN_WORD_CLASS(attn_elision) elisions;
     /* The rest is for the task en-fr-text, and empty for en-fr. */
@@ -116,10 +120,10 @@ typedef struct attn_lexicon {
     ATTN_WORD_CLASS(attn_posture) postures;
     ATTN_WORD_CLASS(attn_contraction) contractions;
     ATTN_WORD_CLASS(attn_opening) openings;
-    /* Verbs whose object has no article in English, by the French article: "j'aime le pain", "je
-     * mange du pain". */
-    ATTN_WORD_CLASS(attn_verb) generic, partitive;
-    ATTN_WORD_CLASS(attn_form) invented; /* names without a meaning, which are copied */
+    /* Verbs whose object has no article in English. */
+    ATTN_WORD_CLASS(attn_verb) generic;   /* French: definite article, "j'aime le pain" */
+    ATTN_WORD_CLASS(attn_verb) partitive; /* French: partitive article, "je mange du pain" */
+    ATTN_WORD_CLASS(attn_form) invented;  /* names without a meaning, which are copied */
 } attn_lexicon;
 
 typedef enum attn_lexicon_kind {
@@ -130,8 +134,8 @@ typedef enum attn_lexicon_kind {
 
 extern const char attn_lexicon_text[]; /* lexicon.txt, which the Makefile embeds */
 
-/* Makes a lexicon of such a text, in the arena. Errors: ATTN_ENOMEM; ATTN_EARG if a row is malformed
- * or the auxiliaries are not five (err->text names the line). */
+/* Makes a lexicon of a text in the form of lexicon.txt, in the arena. Errors: ATTN_ENOMEM;
+ * ATTN_EARG if a row is malformed (err->text names the line) or if the auxiliaries are not five. */
 attn_status attn_lexicon_read(attn_lexicon *out, const char *text, attn_lexicon_kind kind,
                               attn_arena *arena, attn_error *err);
 

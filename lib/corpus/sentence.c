@@ -130,8 +130,8 @@ static void contract_french(attn_sentence *s) {
     }
 }
 
-/* Moves the links of a French word to English words behind `i` one word forward. Links to the words
- * i and i + 1 become one. */
+/* Changes the links of a French word after the English words i and i + 1 have become one word i:
+ * links to both become one link, and links to later words get an index that is lower by 1. */
 static void shift_ties(attn_spoken *word, size_t i) {
     size_t kept = 0;
     for (size_t k = 0; k < word->tie_count; k++) {

@@ -7,8 +7,10 @@
 #include "corpus/corpus.h"
 #include "corpus/lexicon.h"
 
-/* A French word has at most MOST_TIES links. NO_WORD stands for a missing index of a word. */
-enum { MOST_TIES = 6, NO_WORD = ATTN_PAIR_WORDS };
+enum {
+    MOST_TIES = 6,             /* most links of a French word */
+    NO_WORD = ATTN_PAIR_WORDS, /* an index that means that there is no word */
+};
 
 /* A link from a French word to an English word (attn_link). */
 typedef struct attn_tie {
@@ -33,9 +35,9 @@ typedef struct attn_sentence {
     size_t wanted; /* number of English words to aim at */
     attn_spoken english[ATTN_PAIR_WORDS], french[ATTN_PAIR_WORDS];
     size_t english_count, french_count;
-    /* Of en-fr-text. contracts: "did not" becomes "didn't". asked: index of the English auxiliary
-     * of a question, until the verb group has used it; else NO_WORD. */
-    bool contracts;
+    bool contracts; /* en-fr-text: "did not" becomes "didn't" */
+    /* en-fr-text: index of the English auxiliary of a question, until the verb group has used it;
+     * else NO_WORD */
     size_t asked;
     bool told;     /* a clause is complete: "it" and "they" would now refer to its nouns */
     bool held_out; /* contains a pair of words that training never shows */
@@ -45,27 +47,27 @@ typedef struct attn_sentence {
 /* attn_chance draws true with probability p. attn_pick draws an integer from 0 to n - 1. */
 bool attn_chance(attn_sentence *s, double p);
 size_t attn_pick(attn_sentence *s, size_t n);
-/* Draws the index of a word of a class: with `common` one of the first `common` words half of the
- * time. ATTN_PICK returns the word. */
+/* Draws the index of one of the `count` words of a class. If `common` is not 0, half of the draws
+ * are from the first `common` words. ATTN_PICK returns the word. */
 size_t attn_pick_word(attn_sentence *s, size_t count, size_t common);
 #define ATTN_PICK(s, list)                                                                         \
     (&(s)->words->list.items[attn_pick_word((s), (s)->words->list.count, (s)->words->list.common)])
 /* Returns how many English words are missing to the wanted length; 0 if it is reached. */
 size_t attn_room(const attn_sentence *s);
 
-/* Tells whether the split allows both words in one sentence. In a held-out sentence all pairs are
- * allowed; if training excludes this pair, s->held_out is set. */
+/* Tells whether the split allows both words, given by their ids, in one sentence. In a held-out
+ * sentence all pairs are allowed; if training excludes this pair, s->held_out is set. */
 bool attn_may_meet(attn_sentence *s, uint32_t first, uint32_t second);
 /* Tells whether training excludes the pair of words: one pair in ten, by a hash. */
 bool attn_never_meet(uint32_t first, uint32_t second);
 
-/* Append a word: attn_say to the English side, with its class, and attn_dire to the French side, with
- * a sure link to English word `english` (NO_WORD: no link). They return the index of the new word. If
- * the side is full, they return NO_WORD, and the sentence has failed. */
+/* Append a word: attn_say to the English side, with its class, and attn_dire to the French side,
+ * with a sure link to English word `english` (NO_WORD: no link). They return the index of the new
+ * word. If the side is full, they return NO_WORD and set s->failed. */
 size_t attn_say(attn_sentence *s, attn_part part, attn_form form);
 size_t attn_dire(attn_sentence *s, attn_form form, size_t english);
-/* The same for a word that is not in the lexicon. Its first letter decides whether it begins with a
- * vowel sound. */
+/* Do the same for a word that is not in the lexicon. Its first letter decides whether it begins
+ * with a vowel sound. */
 size_t attn_say_text(attn_sentence *s, attn_part part, const char *text);
 size_t attn_dire_text(attn_sentence *s, const char *text, size_t english);
 /* Links French word `french` to English word `english`. Does nothing if either is NO_WORD. */
