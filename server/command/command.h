@@ -22,17 +22,17 @@ enum { SRV_OPTION_NAME = 64 }; /* buffer size of an option's name */
 const char *srv_option_dashed(const char *name, char text[SRV_OPTION_NAME]);
 
 /* Options are rows of a field table (wire/decode.h) of the kinds BOOL, INT, REAL, STRING and ENUM,
- * which set members of the struct at `base`. It holds the default values before. The option of the
- * field "batch_tokens" is --batch-tokens. The table ends before the first row whose member lies
- * behind the first `size` bytes of the struct. */
+ * which set members of the struct at `base`. The struct holds the default values before. The option
+ * of the field "batch_tokens" is --batch-tokens. The table ends before the first row whose member
+ * lies behind the first `size` bytes of the struct. */
 typedef struct srv_options {
     const srv_field *fields;
     void *base;
     size_t size;
 } srv_options;
 
-/* Reads a command line of --name value and --name=value by `count` tables. `about` is the first line
- * of --help, which lists the options in the order of the tables.
+/* Reads a command line of --name value and --name=value. `count` tables have its options. `about`
+ * is the first line of --help, which lists the options in the order of the tables.
  *
  *   0   the command shall run
  *   1   --help was printed; exit with code 0
@@ -53,8 +53,8 @@ typedef struct srv_bar {
     bool wanted; /* stderr is a terminal */
     bool drawn;  /* the bar is on its last line */
 } srv_bar;
-/* Draws the bar for the completed share `done` (0 … 1). The caller writes text behind it and flushes
- * stderr. */
+/* Draws the bar for the completed share `done` (0 … 1). The caller writes text behind it and
+ * flushes stderr. */
 void srv_bar_draw(srv_bar *bar, double done);
 void srv_bar_clear(srv_bar *bar);
 

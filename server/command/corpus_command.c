@@ -7,7 +7,8 @@
 
 typedef struct command_options {
     attn_corpus_options corpus;
-    int split, format; /* an attn_split; an index of format_names */
+    int split;  /* an attn_split */
+    int format; /* an index of format_names */
     size_t count, from;
     bool baselines;
 } command_options;

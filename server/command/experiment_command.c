@@ -144,7 +144,7 @@ static int unknown(const char *name) {
     return 2;
 }
 
-/* Reads the options. Returns as srv_options_read does. --full is looked for first, because it
+/* Reads the options. Returns what srv_options_read returns. --full is looked for first, because it
  * decides the default values of the other options. */
 static int read_options(command_options *w, int argc, char **argv) {
     const attn_experiment *e = w->experiment;

@@ -1,14 +1,16 @@
 # Makes the manual page attnd(1) of what `attnd --help` prints, so that both say the same.
 #   attnd --help | awk -v version=0.1.0 -v date=2026-01-31 -v config=/etc/attnd/attnd.json -f man.awk
 
-function plain(text) { # without escapes and requests; "-" is the one that is typed
+# Returns the text with what roff would interpret escaped. "-" stays the character that is typed.
+function plain(text) {
     gsub(/\\/, "\\e", text)
     gsub(/-/, "\\-", text)
     sub(/^[.']/, "\\\\&&", text)
     return text
 }
 
-function fill(text,   word, words, line, i) { # prints lines of at most 80 bytes
+# Prints the text in lines of at most 80 bytes.
+function fill(text,   word, words, line, i) {
     words = split(text, word, " ")
     line = word[1]
     for (i = 2; i <= words; i++) {
@@ -22,7 +24,8 @@ function fill(text,   word, words, line, i) { # prints lines of at most 80 bytes
     print plain(line)
 }
 
-function item(name, text) { # an entry. What is typed is bold, and VALUE in its place is not
+# Prints an entry of a list. The name is bold, but the word VALUE that stands for a value is italic.
+function item(name, text) {
     name = plain(name)
     sub(/ [A-Z]+$/, "\\fR\\fI&", name)
     print ".TP\n\\fB" name "\\fR"

@@ -1,5 +1,5 @@
-/* Shared by all commands: options are read, errors and progress bars are printed, and a signal sets a
- * flag. */
+/* What all commands share: reading options, printing errors and progress bars, and the flag that a
+ * signal sets. */
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
@@ -77,7 +77,7 @@ static void print_help(const option *o, const char *about, const char *command) 
     }
 }
 
-/* Reads a text of digits as a number. false: it is not one. */
+/* Reads a whole number of digits. Returns false if the text is none. */
 static bool read_whole(const char *text, uint64_t *out) {
     char *end;
     errno = 0;
