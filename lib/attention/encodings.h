@@ -32,8 +32,8 @@ attn_status attn_encoding_check(const attn_position *p, const char *where, const
 /* Refuses gradients through dropout of the encoded inputs. */
 attn_status attn_encoding_differentiable(const attn_position *p, attn_error *err);
 
-/* Returns the stream of random numbers for one of query, key and value: the number of the first of
- * them that is the same tensor, so that x of self-attention is dropped once. */
+/* Returns the stream of random numbers for part 0 (query), 1 (key) or 2 (value). It is the number
+ * of the first part with the same tensor, so that parts that share a tensor are dropped alike. */
 uint64_t attn_encoding_stream(const attn_tensor *const parts[3], int part);
 
 /* Sets *out to x plus the encoding of each row's position, after dropout. x is the query, or
@@ -60,9 +60,10 @@ typedef struct attn_encoding_rows {
 attn_status attn_encodings_collect(const attn_attention *a, const attn_encoding_rows *parts,
                                    size_t count, attn_arena *arena, attn_tensor *table,
                                    attn_error *err);
-/* Returns zeros for the sums of all elements of a table. NULL: out of memory. */
+/* Returns an array of zeros with a number for each element of a table, to which
+ * attn_encode_backward adds. NULL: out of memory. */
 double *attn_encoding_sums(const attn_tensor *table, attn_arena *arena);
-/* Makes the tensor with the shape of `like` and these elements. */
+/* Makes a tensor of type dtype with the shape of `like` from such sums. */
 attn_status attn_encoding_table(const attn_tensor *like, const double *sums, attn_dtype dtype,
                                 attn_arena *arena, attn_tensor *table, attn_error *err);
 

@@ -57,9 +57,9 @@ typedef struct attn_forward {
     const attn_control *control; /* checked between pieces, and between rows that `ref` computes */
     attn_pool *pool;             /* runs the pieces; NULL: the calling thread does */
     attn_results *out;
-    size_t elem;         /* bytes of an element of the results */
-    size_t pieces;       /* those of all steps, for the progress of `control`; 0: none is told */
-    _Atomic size_t done; /* pieces that have ended */
+    size_t elem;                /* bytes of an element of the results */
+    size_t pieces;              /* pieces of all steps, to tell the progress; 0: it is not told */
+    _Atomic size_t done;        /* pieces that have ended */
     _Atomic size_t hidden_rows; /* rows that see no key */
     _Atomic int not_finite; /* a piece without f->packed has met NaN, infinity or too large numbers,
                              * so the pass must be repeated with packed keys */

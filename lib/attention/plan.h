@@ -41,7 +41,7 @@ typedef struct attn_step {
     size_t pieces; /* pieces of the pool; 0 for ATTN_STEP_PACK, which divides its work itself */
 } attn_step;
 
-enum { ATTN_STEPS = 5 }; /* most steps of a list */
+enum { ATTN_STEPS = 5 }; /* most steps that a function below stores */
 
 /* How the strided steps divide the rows of a head. A bundle has rows of one class: rows whose
  * positions have the same remainder modulo the stride (strided.c). */

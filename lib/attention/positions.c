@@ -271,7 +271,7 @@ attn_status attn_position_new(attn_attention *a, attn_arena *arena, attn_error *
 
 size_t attn_position_doubles(const attn_position *p, size_t H) {
     const attn_tensor *tables[] = {&p->table, &p->key_table, &p->value_table};
-    size_t all = H, n; /* slopes */
+    size_t all = H, n; /* a slope for each head */
     if (!attn_size_add(all, p->table.rank ? p->table.dims[0] : 0, &all))
         return SIZE_MAX;
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)

@@ -419,14 +419,15 @@ static void add_tensor(attn_tensor *to, const attn_tensor *from) {
     attn_elements_add(to->data, from->data, attn_dtype_size(to->dtype), count);
 }
 
-/* One input of the backward pass of W_q, W_k and W_v. */
+/* One of W_q, W_k and W_v in the backward pass: its input x, weight w and bias b, the gradient dy
+ * of its result, and the gradients dx, dw and db to compute. */
 typedef struct back {
     const attn_tensor *x, *w, *b, *dy;
     attn_tensor *dx, *dw, *db;
 } back;
 
 /* Computes the gradients of one input and its projection, and adds that of learned positions to
- * `sums` (NULL: there are none). */
+ * `sums`. `sums` is NULL if there are none. */
 static attn_status back_part(const back *p, const attn_encoding *e, bool queries, double *sums,
                              attn_arena *arena, attn_error *err) {
     attn_tensor x = *p->x, own = *p->dy;

@@ -205,7 +205,8 @@ static size_t last_key(const attn_attention *a, const class *at, size_t m, size_
     return last;
 }
 
-/* Returns the number of rows of the block that begins at row r and ends before row `end`. */
+/* Returns the number of rows of the block that begins at row r of a bundle. `end` is the first row
+ * after the bundle. */
 static size_t block_rows(const attn_kernels *k, size_t r, size_t end) {
     return end - r < k->rows ? end - r : k->rows;
 }

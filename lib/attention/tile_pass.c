@@ -444,7 +444,7 @@ static size_t pass_tiles(const attn_attention *a, const attn_stream *s, const at
 enum { UNPACKED_ROWS = 8 };
 
 typedef struct unpacked_rows {
-    size_t stream, row; /* the first row that was not listed yet */
+    size_t stream, row; /* row `row` of stream `stream` is the first one not yet listed */
     size_t count;       /* number of rows in the list */
     const void *q[UNPACKED_ROWS], *weights[UNPACKED_ROWS], *factor[UNPACKED_ROWS];
     void *tile[UNPACKED_ROWS], *acc[UNPACKED_ROWS];
