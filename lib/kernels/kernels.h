@@ -89,7 +89,7 @@ typedef struct attn_finish {
     const void *maxima;      /* [rows, ld_maxima]: the running maximum of a row after each tile */
     size_t ld_maxima;
     const double *max, *sum; /* [rows]: final maximum and sum; a row with sum 0 gets weights of 0 */
-    bool past_caches;        /* write the weights past the caches, which they would not fit */
+    bool past_caches; /* write the weights past the caches, since they are larger than these */
 } attn_finish;
 
 /* The state of rows after softmax and accumulate over some of the keys. */
@@ -111,8 +111,8 @@ typedef struct attn_weight_backward {
     const double *dot;       /* [rows]: dO . O of the row */
     double scale;            /* a factor of the gradients, applied after they are rounded */
     /* The numerators [rows, ld_kept] of the tile, and the running maxima [rows, ld_maxima] to which
-     * they belong, as softmax left them. With NULL the weights are computed from scores. Only a
-     * kernel table with finish_weights can use numerators. */
+     * they belong, as softmax left them. If `kept` is NULL, the weights are computed from scores.
+     * Only a kernel table with finish_weights can use numerators. */
     const void *kept, *maxima;
     size_t ld_kept, ld_maxima;
 } attn_weight_backward;

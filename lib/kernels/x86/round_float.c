@@ -5,7 +5,7 @@
  *
  *   packed keys, values   layout of the base table, each number rounded in place
  *   packed queries        [rows, E], rounded
- *   numerators            rounded in a copy on the stack before they are multiplied by the values */
+ *   numerators            rounded in a copy on the stack, before the product with the values */
 #include <attn/memory.h>
 #include <string.h>
 

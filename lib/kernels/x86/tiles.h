@@ -18,7 +18,7 @@
  *
  *   1 part   h h'
  *   2 parts  m h' + h m' + h h'
- *   3 parts  l h' + m h' + m m' + h m' + h l' + h h'      (a x b: part a of A by part b of B)
+ *   3 parts  l h' + m h' + m m' + h m' + h l' + h h'      (the second part is of B)
  *
  * The product of two tiles is what the instruction TDPBF16PS of AMX computes (Intel, Software
  * Developer's Manual). It sums over k by fused multiply-adds, from 0 up, separately for the first
