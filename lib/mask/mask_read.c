@@ -84,7 +84,7 @@ static void and_layer(const attn_mask_part *part, size_t b, size_t h, size_t i, 
 static void sum_bias(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
                      size_t elem, void *out) {
     enum { AT_ONCE = 64 };
-    double next[AT_ONCE]; /* or as many floats */
+    double next[AT_ONCE]; /* room for AT_ONCE doubles or floats */
     for (size_t l = 0; l < m->bias_count; l++) {
         const attn_view *v = &m->bias[l].view;
         for (size_t j = 0; j < n; j += AT_ONCE) {
