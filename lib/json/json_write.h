@@ -22,7 +22,7 @@ typedef struct attn_json_text {
     bool failed; /* memory ran out, `control` stopped it, or the nesting is too deep */
     bool comma;  /* a comma must precede the next value at this depth */
     int depth;   /* number of open objects and lists */
-    int lists;   /* open lists alone */
+    int lists;   /* number of open lists */
     const char *names[ATTN_JSON_DEPTH + 1]; /* the last key at each depth */
     size_t key_at;                          /* where the last key begins, with its comma */
     size_t checked_at;                      /* the size at the last check of `control` */
