@@ -9,7 +9,8 @@
  *   one of these decisions, attn_write_f32 writes the number.
  * - attn_write_f32 also writes powers of two (their lower neighbour is nearer than the upper one),
  *   subnormals, numbers of one digit, integers, and numbers with an exponent.
- * number_lists.h has loops for AVX2 and AVX-512 that write several numbers at a time. */
+ * x86/number_lists_write_body.h has loops for AVX2 and AVX-512 that write several numbers at a
+ * time. */
 #include <math.h>
 #include <string.h>
 
