@@ -13,8 +13,8 @@ enum {
 
 /* Lists of keys, linked by `next`: one list for each token, or one for each kind. SIZE_MAX: no key.
  *   - A list of equal tokens (for duplicate_token and induction) goes from later to earlier keys.
- *     next[j] is the last key before j with the same token, and entry[i] the last key before t_i with
- *     the token of query i.
+ *     next[j] is the last key before j with the same token, and entry[i] the last key before t_i
+ *     with the token of query i.
  *   - A list of a kind (for same_kind) is a ring. next[j] is the next key of the same kind, or the
  *     first one after the last, and entry[i] is any key of the kind of query i. */
 typedef struct attn_links {

@@ -1,5 +1,5 @@
-/* Converts boolean masks of any form to bits, where 1 means visible, if their last axis has one element
- * for each key. If the last axis broadcasts, the mask becomes a tensor of booleans. */
+/* Converts boolean masks of any form to bits, where 1 means visible, if their last axis has one
+ * element for each key. If the last axis broadcasts, the mask becomes a tensor of booleans. */
 #include <string.h>
 
 #include "attention/resolved.h"
@@ -13,7 +13,8 @@ bool attn_run_mask_is_boolean(const attn_mask_layer *layer) {
             layer->semantics == ATTN_SEM_HIDE || layer->semantics == ATTN_SEM_NONZERO);
 }
 
-/* Converts a row of a boolean mask to visibility (1: visible), as bits if `bits` is true, else as bytes. */
+/* Converts a row of a boolean mask to visibility (1: visible), as bits if `bits` is true, else as
+ * bytes. */
 static void pack_row(const attn_mask_layer *layer, const char *from, uint8_t *to, bool bits) {
     const attn_tensor *t = &layer->values;
     const size_t n = t->dims[t->rank - 1];

@@ -18,7 +18,7 @@
 static const char *const view_names[SRV_VIEWS] = {"weights", "difference: weights - other",
                                                   "rollout", "gradient x attention"};
 
-/* Opens an operand as a source, which is `weights` unless the operand is a run. */
+/* Opens an operand as a source: its run, or the tensor `weights` if it has no run. */
 static attn_status open_operand(const srv_analyses_call *call, const srv_operand *o,
                                 const attn_tensor *weights, size_t lanes, attn_weight_source *out,
                                 attn_error *err) {
@@ -162,7 +162,7 @@ static attn_status compute_all(srv_analyses_call *call, attn_error *err) {
 
 /* --- the answer --- */
 
-/* Writes a double at this place as a float32. */
+/* Writes the double at `place` as a float32. */
 static void put_float(attn_json_text *j, const void *place) {
     attn_json_float(j, (float)*(const double *)place);
 }
@@ -340,7 +340,7 @@ static void write_views(attn_json_text *j, const srv_analyses_call *call) {
 
 /* --- the answer as a whole --- */
 
-/* Writes the parts that are tensors in safetensors, except for the measures of heads. */
+/* Writes the tensors of an answer in safetensors. */
 static void write_tensors(attn_json_text *j, const srv_analyses_call *call) {
     static const char *const names[] = {"comparison.js", "comparison.cosine",
                                         "comparison.centered_cosine"};
@@ -363,7 +363,7 @@ static void answer_view(void *data) {
     if (!figure.value_label)
         figure.value_label = values[i];
     if (i == 0 && figure.colormap == ATTN_COLORMAP_AUTO)
-        figure.colormap = ATTN_COLORMAP_RDBU; /* also when no gradient is negative */
+        figure.colormap = ATTN_COLORMAP_RDBU; /* also when no difference is negative */
     const srv_heat_answer all = {.maps = &call->maps[order[i]],
                                  .in = &call->body.heatmap,
                                  .labels = &call->labels,

@@ -20,7 +20,8 @@ const srv_field srv_head_place_rows[] = {
     {0},
 };
 
-/* Whole numbers are written in full, because a count may be too large for float32 to hold exactly. */
+/* Whole numbers are written in full, because a count may be too large for float32 to hold
+ * exactly. */
 void srv_analysis_put_number(attn_json_text *j, const void *place) {
     const double value = *(const double *)place;
     if (value == rint(value))
@@ -322,8 +323,8 @@ void srv_analysis_put_caveat(attn_json_text *j, const void *place) {
     attn_json_string(j, attn_analysis_caveat());
 }
 
-/* The members of an analysis. They are always there but in POST /v1/analyses, whose dry runs have
- * none of them. */
+/* The members of an analysis. They are always there, except in the dry runs of POST /v1/analyses,
+ * which have none of them. */
 #define ANALYSIS_ROWS(...)                                                                         \
     SRV_WRITTEN("heads", "[HeadAnalysis]", put_heads, "The measures of each head.", __VA_ARGS__),  \
         SRV_WRITTEN("pairs", "[HeadPairs]", put_pairs,                                             \

@@ -1,7 +1,7 @@
-/* Analyses of weights: the routes POST /v1/analyses and those of stored runs, and srv_analysis, which
- * they share with `analysis` of POST /v1/attention and of models. A handler reads the request and sets
- * the whole reply in req->reply. On the HTTP thread it may return SRV_DEFER instead; it is then called
- * again on a request thread. */
+/* Analyses of weights: the routes POST /v1/analyses and those of stored runs, and srv_analysis,
+ * which they share with `analysis` of POST /v1/attention and of models. A handler reads the request
+ * and sets the whole reply in req->reply. On the HTTP thread it may return SRV_DEFER instead; it is
+ * then called again on a request thread. */
 #ifndef SRV_ANALYSES_API_H
 #define SRV_ANALYSES_API_H
 
@@ -11,8 +11,8 @@
 #include "wire/decode.h"
 
 srv_outcome srv_analyses(srv_request *req);      /* POST /v1/analyses */
-srv_outcome srv_runs_analyses(srv_request *req); /* GET …/analyses */
-srv_outcome srv_runs_heads(srv_request *req);    /* GET …/heads */
+srv_outcome srv_runs_analyses(srv_request *req); /* GET /v1/runs/{id}/analyses */
+srv_outcome srv_runs_heads(srv_request *req);    /* GET /v1/runs/{id}/heads */
 
 /* The schemas of answers. */
 extern const srv_field srv_analysis_answers[], srv_analyses_answers[], srv_run_heads_answers[];
@@ -45,8 +45,8 @@ enum {
     SRV_AN_EVERY = SRV_AN_ALL - 1,
 };
 
-/* The names of the items, ended by NULL: all; those of a model, without gradient; those of one
- * layer, without rollout and gradient. */
+/* The names of the items, ended by NULL: those of POST /v1/analyses, which are all; those of
+ * models, without gradient; and those of a single site, without rollout and gradient. */
 extern const char *const srv_analysis_items[], *const srv_analysis_items_model[],
                                                    *const srv_analysis_items_run[];
 
@@ -60,14 +60,15 @@ typedef struct srv_analysis {
     bool as_tensors;           /* the numbers of heads and pairs are tensors beside the JSON */
     attn_weight_source source; /* set before srv_analysis_run */
     const attn_mask *mask;     /* NULL: no mask */
-    const attn_attention *run; /* NULL: the weights do not come from a run */
-    const attn_attention_dims *valued; /* dims of the run if it has values; NULL: it has none */
-    const attn_tensor *w_o;            /* projection of the run's heads; NULL: none */
+    const attn_attention *run; /* the operation that gives the weights; NULL: none or several */
+    const attn_attention_dims *valued; /* dims of `run` if it has values; else NULL */
+    const attn_tensor *w_o;            /* output projection of `run`; NULL: none */
     const double *value_norms;         /* attn_value_norms; NULL: not wanted, or no values */
     const srv_warnings *warnings;      /* they are added to the diagnoses */
-    const srv_labels *labels;          /* no items: no labels; not NULL */
+    const srv_labels *labels;          /* never NULL; its list may be empty */
     attn_measure_options options;
-    bool unshared; /* the caller's weights are no shares (srv_weights_warn): nothing is measured */
+    bool
+        unshared; /* the weights are no shares (srv_weights_warn): items about those are left out */
     attn_measures measures;
     attn_pattern_name *patterns;
     attn_head_distances *pairs; /* [B]: distances between the heads of each batch entry */
@@ -77,15 +78,16 @@ typedef struct srv_analysis {
 /* Computes the cost of the analysis on `slots` threads, and an upper bound of the bytes of the
  * answer's text. false: a problem is set. */
 bool srv_analysis_cost(const srv_analysis *an, size_t slots, attn_cost *out, double *text);
+/* Computes the results of the analysis. */
 attn_status srv_analysis_run(srv_analysis *an, attn_pool *pool, attn_error *err);
 /* Writes the members heads, pairs, diagnoses, omitted, legend and caveat into a JSON object that
  * the caller has begun. */
 void srv_analysis_members(attn_json_text *j, const srv_analysis *an);
-/* Writes the numbers that as_tensors takes out of those members: rows, measures.…, uniform.…,
- * blocks and pairs.… as tensors [B, H, …], or [layers, B, H, …] with a layer axis. */
+/* Writes the numbers that srv_analysis_members leaves out if as_tensors: num_rows, measures.…,
+ * uniform.…, blocks and pairs.…, as tensors [B, H, …], or [layers, B, H, …] with a layer axis. */
 void srv_analysis_tensors(attn_json_text *j, const srv_analysis *an);
-/* Writes three tensors with a distance of each pair of heads, js, cosine and centered cosine. `all`
- * are those of each batch entry. */
+/* Writes three tensors called `names`: js, cosine and centered cosine of each pair of heads. `all`
+ * [B] has these distances for each batch entry. */
 void srv_analysis_distances(attn_json_text *j, const srv_analysis *an, const char *const names[3],
                             const attn_head_distances *all);
 /* Returns whether the item is requested and has all its inputs. */
@@ -94,12 +96,13 @@ bool srv_analysis_has(const srv_analysis *an, unsigned item);
 bool srv_analysis_shows(const srv_analysis *an, attn_measure m);
 /* Returns whether the measure is defined for uniform attention. */
 bool srv_analysis_has_uniform(attn_measure m);
+/* Prints the analysis as text for a terminal. */
 void srv_analysis_text(attn_text *t, const srv_analysis *an);
 /* Writes a member that is a number. */
 void srv_analysis_number(attn_json_text *j, const char *name, double value);
-/* Writes a number, a double at this place, as a value. */
+/* Writes the double at `place` as a value. */
 void srv_analysis_put_number(attn_json_text *j, const void *place);
-/* The row of a member that is such a number. */
+/* The row of a member that is a double in struct T. */
 #define SRV_ANALYSIS_NUMBER(name, T, member, text)                                                 \
     {                                                                                              \
         name, SRV_PUT, offsetof(T, member), text, .type = "number?", .always = true,               \
@@ -109,7 +112,8 @@ void srv_analysis_put_number(attn_json_text *j, const void *place);
 extern const srv_field srv_pattern_rows[];
 /* Writes the member of a legend that describes a measure. */
 void srv_analysis_legend(attn_json_text *j, const attn_measure_info *about);
-/* Writes the member "rollout": heatmaps (NULL: they are tensors beside the JSON) and formula. */
+/* Writes the member "rollout": formula and heatmaps, or the formula alone if `maps` is NULL,
+ * because the heatmaps are tensors beside the JSON. */
 void srv_rollout_write(attn_json_text *j, const attn_heatmaps *maps, const srv_heat_input *in,
                        const srv_labels *labels);
 

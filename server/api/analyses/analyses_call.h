@@ -50,7 +50,7 @@ typedef struct srv_operand {
     attn_attention_dims dims; /* only B, Hq, L and S are set */
     const attn_mask *mask;    /* NULL: no mask was sent */
     srv_run_view *run;        /* held until the answer; NULL: no run was named */
-    attn_run_layers layers;   /* of the run, those that the request selects */
+    attn_run_layers layers;   /* the layers of the run that the request selects */
     bool stacked;             /* `layers` are not all batch entries of run->site in their order */
 } srv_operand;
 
@@ -71,28 +71,30 @@ typedef struct srv_analyses_call {
     attn_mask_spec spec;
     srv_labels labels; /* from the body, or else from the run */
     srv_analysis analysis;
-    bool compares;
-    bool incomparable; /* an operand is unshared, so that rows have no distance in nats */
+    bool compares;     /* there is a second operand */
+    bool incomparable; /* weights of an operand are no shares, so rows have no distance in nats */
     attn_heatmap_options heat;
-    bool views[SRV_VIEWS];
+    bool views[SRV_VIEWS]; /* the views that the answer holds */
     attn_heatmaps maps[SRV_VIEWS];
     attn_head_distances *between; /* [B], one for each batch entry */
-    attn_head_sum *difference, *gradient;
+    attn_head_sum *difference;    /* [B, H] sums of the difference over each head */
+    attn_head_sum *gradient;      /* [B, H] sums of gradient x attention over each head */
     srv_warnings warnings;
 } srv_analyses_call;
 
-/* Holds the run with this id, selects its layers, and makes them the operand, whose mask stays as it
- * is. false: a problem is set. */
+/* Holds the run with this id, selects its layers, and makes them the operand. Does not set the
+ * operand's mask. false: a problem is set. */
 bool srv_operand_of_run(srv_analyses_call *call, const srv_scope *scope, const char *id,
                         srv_operand *operand);
-/* Opens the layers of a run as a source. `lanes` is the number of pool threads that read the source at
- * the same time. */
+/* Opens the layers of a run as a source. `lanes` is the number of pool threads that read the source
+ * at the same time. */
 attn_status srv_operand_run_source(const srv_operand *operand, size_t lanes, attn_arena *arena,
                                    attn_weight_source *out, attn_error *err);
-/* Refuses a rollout of batch entries, which are not layers. false: a problem is set. */
+/* Checks that a rollout is possible: there are as many queries as keys, and the first operand has
+ * layers and not just batch entries. false: a problem is set. */
 bool srv_analyses_may_roll(const srv_analyses_call *call, const srv_scope *scope);
-/* Returns a description of the input that an item needs and the request lacks, if the request names the
- * item; NULL: the item is there, or was not named. */
+/* Returns a description of the input that an item needs and the request lacks, if the request names
+ * the item; NULL: the item is there, or was not named. */
 const char *srv_analysis_omits(const srv_analysis *an, unsigned item);
 /* Writes the legend of an analysis (srv_analysis), as a value. */
 void srv_analysis_put_legend(attn_json_text *j, const void *analysis);
@@ -100,10 +102,11 @@ void srv_analysis_put_legend(attn_json_text *j, const void *analysis);
 void srv_analysis_put_caveat(attn_json_text *j, const void *unused);
 /* The members of attn_measure_info in answers. */
 extern const srv_field srv_legend_rows[];
-/* Describes the analysis of all heads of a site. */
+/* Returns the analysis of all heads of a site, of which the source is not set. */
 srv_analysis srv_analysis_of_site(srv_request *req, const attn_run_site *site, unsigned items,
                                   const srv_labels *labels);
-/* Reads the body of a srv_analyses_call into dims, mask, options and cost. false: a problem is set. */
+/* Reads the body of `data`, a srv_analyses_call, into dims, mask, options and cost. false: a
+ * problem is set, or the call has to be deferred. */
 bool srv_analyses_prepare(void *data);
 /* Returns the heatmap options of a view. They differ from those of the request: a rollout has only
  * one head, and cells with positive and negative values are pooled by magnitude. */

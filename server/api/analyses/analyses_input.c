@@ -273,8 +273,8 @@ static bool read_segments(srv_analyses_call *call, const srv_scope *scope) {
     return true;
 }
 
-/* Reads the second operand. Its number of heads may differ unless the mask differs between
- * heads. */
+/* Reads the second operand, if there is one. Its number of heads may differ from that of the first
+ * one, unless the mask differs between heads. false: a problem is set. */
 static bool read_other(srv_analyses_call *call, const srv_scope *scope) {
     const attn_attention_dims *a = &call->first.dims, *b = &call->second.dims;
     size_t layers = 1, entries, count = 0;
@@ -367,7 +367,8 @@ attn_heatmap_options srv_analyses_view(const srv_analyses_call *call, srv_view v
     return o;
 }
 
-/* Adds the heatmaps, and *text the bytes of their text. */
+/* Adds the cost of the heatmaps to *all, and the bytes of their text to *text. false: a problem is
+ * set. */
 static bool count_views(const srv_analyses_call *call, size_t slots, attn_cost *all, double *text) {
     const attn_attention_dims *d = &call->first.dims;
     attn_error err = {0};
@@ -418,7 +419,7 @@ static bool count_analyses(srv_analyses_call *call) {
     if (call->compares && attn_head_distances_cost(d->B, d->Hq, call->second.dims.Hq, d->L, d->S,
                                                    slots, &between, &err))
         return srv_problem_error(call->req, &err);
-    if (call->compares) /* the padding of both, and that of either */
+    if (call->compares) /* padding of both operands, and the two joined */
         between.work_bytes += d->B * (d->L + 3 * sizeof(attn_padding) + ATTN_ALIGN);
     all.operations += between.operations;
     all.work_bytes += between.work_bytes;
@@ -431,7 +432,7 @@ static bool count_analyses(srv_analyses_call *call) {
     return true;
 }
 
-/* Reads the shapes, the labels and the mask of the first operand. */
+/* Reads the shapes, the labels and the mask of the first operand. false: a problem is set. */
 static bool read_first(srv_analyses_call *call, const srv_scope *scope) {
     const srv_analyses_body *body = &call->body;
     size_t numbers = 0;

@@ -20,7 +20,7 @@ void srv_analysis_legend(attn_json_text *j, const attn_measure_info *about) {
     srv_answer_object(j, srv_legend_rows, about);
 }
 
-/* Returns whether a head has queries and keys of different sequences. */
+/* Returns whether at least one head has queries and keys of different sequences. */
 static bool any_across(const srv_analysis *an) {
     for (size_t i = 0; i < an->measures.count; i++)
         if (an->measures.items[i].across)

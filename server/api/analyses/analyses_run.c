@@ -71,14 +71,15 @@ static bool is_special(const char *label) {
     return letters;
 }
 
-/* The classes that labels make, behind those of the caller. */
+/* The classes of keys that labels tell. They follow the classes of the caller. */
 static const struct label_class {
     const char *name;
     bool (*holds)(const char *label); /* NULL: special tokens */
 } label_classes[] = {{"punctuation", is_punctuation}, {"special tokens", NULL}};
 enum { LABEL_CLASSES = sizeof label_classes / sizeof label_classes[0] };
 
-/* Returns whether label i is a special token: as its text says, or else by its spelling. */
+/* Returns whether label i is a special token: as `special` says, or by its spelling if that is
+ * NULL. */
 static bool is_marked(const srv_strings *labels, const uint8_t *special, size_t i) {
     return special ? special[i] : is_special(labels->values[i]);
 }
@@ -104,7 +105,7 @@ static bool class_occurs(const srv_analysis *an, const struct label_class *class
     return false;
 }
 
-/* Sets *out to the keys of a batch entry that belong to the class. */
+/* Sets *out to the keys of a batch entry that belong to the class. false: out of memory. */
 static bool fill_class(const srv_analysis *an, size_t entry, const struct label_class *class,
                        attn_key_class *out) {
     const srv_names *names = srv_labels_of(an->labels, entry);
@@ -145,7 +146,7 @@ static bool add_classes(srv_analysis *an) {
 
 typedef struct word {
     const char *text;
-    int64_t *to;
+    int64_t *to; /* where the number of the word goes */
 } word;
 
 static int by_text(const void *x, const void *y) {
@@ -240,16 +241,16 @@ static void number_kinds(const srv_analysis *an, size_t entry, word *words, int6
     copy_to_queries(an, entry, keys, queries);
 }
 
-/* Gives each token the number of its kind. All tokens of a class are of one kind. Of the other
- * tokens, those with equal words are of one kind. Punctuation and special tokens are classes too.
- */
+/* Gives each token the number of its kind. All tokens of a class are of one kind; punctuation and
+ * special tokens are classes, too. Of the other tokens, those with equal words are of one kind.
+ * false: out of memory. */
 static bool kinds_of(srv_analysis *an) {
     attn_measure_options *o = &an->options;
     o->kind_batches = entries_of(an);
     return number_entries(an, an->S, number_kinds, &o->key_kinds, &o->query_kinds);
 }
 
-/* Marks the queries whose labels are special tokens. */
+/* Marks the queries whose labels are special tokens. false: out of memory. */
 static bool mark_queries(srv_analysis *an) {
     const size_t entries = entries_of(an);
     uint8_t *special = attn_arena_zeroed(an->req->arena, entries, an->L);
@@ -384,8 +385,8 @@ static attn_status add_diagnoses(srv_analysis *an, attn_error *err) {
 /* The time of a pair of heads, relative to that of the measures of a head. */
 #define PAIR_TIME 0.45
 
-/* Divides the progress between the measures and the pairs of heads, if pairs are wanted. `pairs`: the
- * pairs follow, else the measures. */
+/* If pairs are wanted, divides the progress between the measures and the pairs of heads, and begins
+ * the part of the pairs (`pairs`) or that of the measures. */
 static void divide_progress(const srv_analysis *an, bool pairs) {
     const double heads = (double)an->H, all = heads * (heads - 1) / 2;
     const double share = heads / (heads + PAIR_TIME * all);

@@ -1,4 +1,5 @@
-/* Stored runs as operands of POST /v1/analyses: one attention operation, or the layers of a model. */
+/* Stored runs as operands of POST /v1/analyses: one attention operation, or the layers of a
+ * model. */
 #include "api/analyses/analyses_call.h"
 #include "api/stored/stored_api.h"
 #include "request/shared.h"

@@ -16,7 +16,8 @@ static void add_axis(axes *a, size_t size) {
     a->dims[a->rank++] = size;
 }
 
-/* Returns the axes of `batches` batch entries, of all layers together. */
+/* Returns the axes of `batches` batch entries: [layers, entries of a layer] if these are all
+ * entries of weights with a layer axis, else [batches]. */
 static axes batch_axes(const srv_analysis *an, size_t batches) {
     axes a = {.rank = 0};
     const bool layered = an->layered && an->layers > 0 && batches == an->B;

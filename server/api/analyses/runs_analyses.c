@@ -1,4 +1,5 @@
-/* GET /v1/runs/{id}/analyses answers the analysis that POST /v1/attention offers, of a stored run. */
+/* GET /v1/runs/{id}/analyses answers the analysis that POST /v1/attention offers, of a stored
+ * run. */
 #include "api/analyses/analyses_api.h"
 #include "api/analyses/analyses_call.h"
 #include "api/common/route_fields.h"

@@ -2,8 +2,8 @@
  *
  * Heads are measured in groups, and of a group only a finding of each head is kept, so the memory
  * does not grow with the weights. Where all batch entries of a site have equal masks, a group is
- * the selected heads of one entry. Otherwise it is the whole site, because masks are counted from
- * its first entry. */
+ * the selected heads of one entry. Otherwise all heads of the site are measured together, because
+ * the analysis of a single entry would use the mask of the site's first entry. */
 #include <math.h>
 #include <string.h>
 
@@ -29,7 +29,7 @@ static const attn_measure main_measures[] = {
 enum { MAIN = sizeof main_measures / sizeof main_measures[0], UNLABELLED = MAIN - 2 };
 
 #define TEXT_OF_HEAD 2048.0  /* most bytes of a head in the answer */
-#define TEXT_OF_REST 16384.0 /* of the legend */
+#define TEXT_OF_REST 16384.0 /* most bytes of the legend */
 
 typedef struct heads_query {
     uint64_t given;
@@ -45,9 +45,10 @@ const srv_field srv_run_heads_query[] = {
 
 /* What is kept of a head. */
 typedef struct finding {
-    size_t rows, count; /* count: of its measures, MAIN or UNLABELLED */
-    double values[MAIN];
-    const char *shape; /* static */
+    size_t rows;         /* rows that are measured: those that see a key */
+    size_t count;        /* number of measures: MAIN or UNLABELLED */
+    double values[MAIN]; /* [count] the measures */
+    const char *shape;   /* attn_pattern_name.shape, which needs no copy */
     char name[64], text[768];
 } finding;
 
@@ -60,13 +61,13 @@ typedef struct heads_call {
 
 /* --- groups --- */
 
-/* The heads items[0 … count - 1] of a site. `whole`: all heads of the site are measured; else these
- * heads, which are of one entry. */
+/* Some heads of a site, which are measured together. */
 typedef struct group {
-    const srv_run_head *items;
+    const srv_run_head *items; /* [count] the heads of the answer */
     size_t count;
-    bool whole;
-    attn_weight_source site; /* which `source` reads if the group is not the whole site */
+    bool
+        whole; /* all heads of the site are measured; false: only `items`, which are of one entry */
+    attn_weight_source site; /* the weights of all heads of the site */
 } group;
 
 static group next_group(const srv_run_heads *all, size_t first) {
@@ -90,8 +91,8 @@ static attn_status fetch_heads(void *ctx, size_t lane, const attn_range *rows, f
     return g->site.fetch(g->site.ctx, lane, &at, weights, logits, err);
 }
 
-/* Describes the analysis of a group. `labels` are those of the site, and `own` is room for those of
- * the entry. */
+/* Returns the analysis of a group, of which the source is not set. `labels` are those of the site;
+ * *own becomes the labels of the group. */
 static srv_analysis analysis_of(const heads_call *c, const group *g, const srv_labels *labels,
                                 srv_labels *own) {
     if (!g->whole && labels->count > 1)
@@ -107,8 +108,8 @@ static srv_analysis analysis_of(const heads_call *c, const group *g, const srv_l
 
 /* --- cost --- */
 
-/* Adds the cost of a group to *all, of which the bytes are those of the largest one. false: a
- * problem is set. */
+/* Adds the cells and operations of a group to *cells and *operations, and raises *bytes to the
+ * bytes of the group. false: a problem is set. */
 static bool count_group(const heads_call *c, const group *g, double *cells, double *operations,
                         double *bytes) {
     const attn_arena_mark mark = attn_arena_here(c->req->arena);

@@ -1,6 +1,6 @@
 /* The routes of stored runs, under /v1/runs/{id}. A handler reads the request and sets the whole
- * reply in req->reply. On the HTTP thread it may return SRV_DEFER instead; it is then called again on
- * a request thread. */
+ * reply in req->reply. On the HTTP thread it may return SRV_DEFER instead; it is then called again
+ * on a request thread. */
 #ifndef SRV_RUNS_API_H
 #define SRV_RUNS_API_H
 
@@ -10,10 +10,10 @@
 #include "wire/decode.h"
 
 srv_outcome srv_runs_create(srv_request *req);           /* POST /v1/runs */
-bool srv_runs_intake(srv_request *req, uint64_t length); /* the intake of POST /v1/runs */
+bool srv_runs_intake(srv_request *req, uint64_t length); /* takes the body of POST /v1/runs */
 srv_outcome srv_runs_all(srv_request *req);              /* GET /v1/runs */
-srv_outcome srv_runs_describe(srv_request *req);         /* GET */
-srv_outcome srv_runs_delete(srv_request *req);           /* DELETE */
+srv_outcome srv_runs_describe(srv_request *req);         /* GET /v1/runs/{id} */
+srv_outcome srv_runs_delete(srv_request *req);           /* DELETE /v1/runs/{id} */
 srv_outcome srv_runs_weights(srv_request *req);          /* GET …/weights */
 srv_outcome srv_runs_rows(srv_request *req);             /* GET …/rows */
 srv_outcome srv_runs_top(srv_request *req);              /* GET …/top-k */
@@ -36,11 +36,11 @@ extern const srv_field srv_run_answers[], srv_run_atlas_answers[], srv_run_rollo
 
 /* Writes the description of a run, which GET /v1/runs/{id} answers. */
 void srv_run_write(attn_json_text *j, const srv_run *run);
-/* The same with the member `warnings`, if there are any. */
+/* Does the same, with the member `warnings` if there are any. */
 void srv_run_write_warned(attn_json_text *j, const srv_run *run, const srv_warnings *warnings);
-/* Writes the member `run` for a run that the request has stored. */
+/* Writes the member `run` for a run that the request has stored, or nothing if `run` is NULL. */
 void srv_run_member(attn_json_text *j, const srv_run *run);
-/* Prints the id of such a run; NULL: prints nothing. */
+/* Prints the id and the bytes of such a run, or nothing if `run` is NULL. */
 void srv_run_print(attn_text *t, const srv_run *run);
 
 #endif

@@ -40,7 +40,8 @@ typedef struct atlas_call {
     SRV_LOOK;
     atlas_query q;
     srv_run_heads heads;
-    size_t side, planes; /* planes: number of them */
+    size_t side;         /* most rows and columns of a thumbnail */
+    size_t planes;       /* number of planes of a thumbnail: 1 or 2 */
     uint8_t *bytes;      /* [heads, planes, side, side] */
     float *ranges;       /* [heads, planes, 2] */
     size_t (*shapes)[3]; /* [heads] rows, columns and level */
@@ -73,7 +74,8 @@ static bool has_map(const atlas_call *c, const srv_run_head *head) {
     return map;
 }
 
-/* Computes the cost of the thumbnail of a head, with that of its map. false: a problem is set. */
+/* Computes the cost of the thumbnail of a head, with the working memory of its map. false: a
+ * problem is set. */
 static bool count_head(const atlas_call *c, const srv_run_head *head, attn_cost *cost) {
     const size_t slots = attn_pool_slots(srv_request_pool(c->req));
     const attn_run_place at = {.batch = head->entry, .head = head->head};
@@ -86,7 +88,7 @@ static bool count_head(const atlas_call *c, const srv_run_head *head, attn_cost 
     return !status || srv_problem_error(c->req, &err);
 }
 
-/* Computes the cost. false: a problem is set. */
+/* Sets the cost of the whole atlas. false: a problem is set. */
 static bool count_atlas(atlas_call *c) {
     const double n = (double)c->heads.count, cells = (double)c->side * (double)c->side;
     double all = 0, operations = 0, work = 0;
@@ -141,7 +143,8 @@ static void keep_thumbnail(const atlas_call *c, size_t i, const attn_run_thumbna
     c->shapes[i][2] = t->level;
 }
 
-/* Makes the thumbnail of a head. false: as srv_run_map_hold. */
+/* Makes the thumbnail of head i of the list. false: a problem is set, or the request has to wait
+ * (req->later). */
 static bool make_head(atlas_call *c, size_t i, attn_run_counts *counts) {
     srv_request *req = c->req;
     const srv_run_head *h = &c->heads.items[i];
@@ -167,7 +170,8 @@ static bool make_head(atlas_call *c, size_t i, attn_run_counts *counts) {
     return made;
 }
 
-/* Makes the thumbnails of the heads first … end - 1, which are of one site. false: as srv_run_map_hold. */
+/* Makes the thumbnails of the heads first … end - 1, which are of one site. false: a problem is
+ * set, or the request has to wait (req->later). */
 static bool make_site(atlas_call *c, size_t first, size_t end) {
     srv_request *req = c->req;
     const attn_run_site *site = c->heads.items[first].site;
@@ -242,8 +246,8 @@ static void put_thumbnail(attn_json_text *j, const atlas_call *c, size_t i) {
     attn_json_object_end(j);
 }
 
-/* Writes `cells` [heads, side, side] and `ranges` [heads, 2]; of two planes they have one more
- * axis behind the heads. */
+/* Writes `cells` [heads, side, side] and `ranges` [heads, 2]. With two planes both have an axis of
+ * planes behind the heads. */
 static void put_tensors(attn_json_text *j, const atlas_call *c) {
     const size_t n = c->heads.count, side = c->side;
     const int rank = c->planes > 1;

@@ -25,7 +25,7 @@ static void put_pair(attn_json_text *j, const size_t pair[2]) {
     attn_json_array_end(j);
 }
 
-/* Writes a list of n integers; of NULL nothing. */
+/* Writes a list of n integers, or nothing if `values` is NULL. */
 static void put_list(attn_json_text *j, const int64_t *values, size_t n) {
     if (!values)
         return;
@@ -80,10 +80,10 @@ typedef struct site_facts {
     size_t index;
     const attn_run_site_info *info;
     const attn_attention_dims *dims;
-    const char *problem;       /* why it cannot be opened; NULL: it is open */
-    const attn_run_site *site; /* NULL: it cannot be opened */
+    const char *problem;       /* why the site cannot be opened; NULL: it is open */
+    const attn_run_site *site; /* NULL: the site cannot be opened */
     bool is_open;
-    bool ranges; /* ranges are wanted */
+    bool ranges; /* the answer has room for the ranges of the heads */
     const char *dtype, *score, *position, *mask, *kernel, *precision;
     double scale, softcap, dropout_p;
     bool exact;
@@ -99,7 +99,8 @@ static void put_key_lengths(attn_json_text *j, const void *place) {
     put_list(j, f->info->key_lengths, f->dims->B);
 }
 
-/* Writes the number of a side's text, or a list with one for each batch entry. */
+/* Writes the number of the text of queries or keys, or a list of numbers, one for each batch
+ * entry. */
 static void put_text_number(attn_json_text *j, const size_t *numbers, size_t count) {
     if (count == 1)
         attn_json_size(j, *numbers);
@@ -144,8 +145,8 @@ static void put_overview_level(attn_json_text *j, const void *place) {
         attn_json_size(j, overview);
 }
 
-/* Writes the ranges of the topmost tiles, or null if they are not wanted, or not known without
- * computing weights. */
+/* Writes the range of the topmost tile of each head; null if the answer has no room for them, or if
+ * they are not known without computing weights; nothing if the site is not open. */
 static void put_ranges(attn_json_text *j, const void *place) {
     const site_facts *f = place;
     const int decimals = j->decimals;
@@ -321,7 +322,7 @@ typedef struct run_facts {
     const srv_run *held;
     const char *id, *read_token, *model;
     int state;
-    int64_t rows; /* negative: no generation made the run */
+    int64_t rows; /* steps of the generation that made the run; negative: none made it */
     size_t bytes;
     int64_t expires_ms, format;
 } run_facts;

@@ -31,9 +31,10 @@ bool srv_runs_intake(srv_request *req, uint64_t length) {
     return srv_type_is_json(req->content_type) || srv_run_receive(req, length);
 }
 
-enum { WARNINGS_MOST = 16 }; /* of a run; a mask that layers share is named once */
+enum { WARNINGS_MOST = 16 }; /* most warnings about a run */
 
-/* Adds the warnings about the masks of a site. *last is the tensor that was named last. */
+/* Adds the warnings about the masks of a site. *last is the data of the mask that was named last: a
+ * mask that following layers share is named once. */
 static attn_status warn_of_site(srv_warnings *to, attn_arena *arena, const attn_run_site *site,
                                 const void **last, attn_error *err) {
     attn_warnings found;
@@ -53,8 +54,8 @@ static attn_status warn_of_site(srv_warnings *to, attn_arena *arena, const attn_
     return ATTN_OK;
 }
 
-/* Collects the warnings about the masks of all sites. A site that cannot be opened is described
- * with its problem. */
+/* Collects the warnings about the masks of all sites. Skips a site that cannot be opened, since the
+ * description of the run tells its problem. false: a problem is set. */
 static bool warn_of_masks(srv_request *req, const attn_run *run, srv_warnings *to) {
     const void *last = NULL;
     attn_error err = {0};
@@ -107,8 +108,8 @@ static const srv_run *import_named(srv_request *req) {
                                                           : SRV_IMPORT_MAP);
 }
 
-/* A run that cannot be described, for example because the answer has no memory, is not kept: its id
- * would be unknown. */
+/* Imports a run and describes it. Discards a run that cannot be described, for example because
+ * there is no memory for the answer: the client would not learn its id. */
 srv_outcome srv_runs_create(srv_request *req) {
     const srv_run *run =
         srv_type_is_json(req->content_type) ? import_named(req) : srv_run_import(req);

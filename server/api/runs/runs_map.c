@@ -31,7 +31,8 @@ static bool refuse_memory(const srv_run_mapping *m) {
     return srv_problem_memory(m->req, NULL, "no memory is free for the cells of the head");
 }
 
-/* Adds a map without cells to those that are kept. false: a problem is set. */
+/* Adds a map whose cells are still to be computed to those that are kept. false: a problem is
+ * set. */
 static bool add_map(const srv_run_mapping *m, const char *key, size_t bytes, srv_map **out) {
     attn_arena *arena = attn_arena_new(bytes + 65536);
     attn_run_map *map;
@@ -45,7 +46,8 @@ static bool add_map(const srv_run_mapping *m, const char *key, size_t bytes, srv
     return *out || refuse_memory(m);
 }
 
-/* Computes what the map lacks. false: a problem is set. */
+/* Computes the cells that the map *out lacks, after it has added the map if *out is NULL. Sets
+ * *share to the part of the cells that it lacked, from 0 to 1. false: a problem is set. */
 static bool fill_map(const srv_run_mapping *m, const char *key, size_t bytes, srv_map **out,
                      double *share) {
     srv_request *req = m->req;
@@ -59,8 +61,9 @@ static bool fill_map(const srv_run_mapping *m, const char *key, size_t bytes, sr
            srv_problem_error(req, &err);
 }
 
-/* Waits for another request that makes the map, or makes it, or what it lacks. *share is the part of
- * the work that was done here, from 0 to 1. false: as srv_run_map_hold. */
+/* Waits for another request that makes the map, or makes or completes the map itself. *share
+ * becomes the part of the work that was done here, from 0 to 1. false: a problem is set, or the
+ * request has to wait (req->later). */
 static bool make_map(const srv_run_mapping *m, const attn_cost *cost, srv_map **map,
                      double *share) {
     srv_maps *maps = m->req->app->maps;

@@ -14,7 +14,7 @@ static const char *const mean_words[] = {"mean", NULL};
 
 typedef struct rollout_query {
     uint64_t given;
-    srv_run_spot spot; /* only site, kind, stack and batch */
+    srv_run_spot spot; /* only site, kind, stack and batch are read */
     srv_union heads;
     srv_ranges rows;
     int64_t from_layer, to_layer, call, decimals;
@@ -73,7 +73,7 @@ typedef struct rollout_call {
     rollout_query q;
     attn_run_layers layers;
     attn_run_rollout rollout;
-    size_t *rows; /* [count] */
+    size_t *rows; /* [count] the rows of the answer */
     size_t count;
     attn_tensor result;
 } rollout_call;
@@ -96,8 +96,8 @@ static bool has_wanted(const rollout_call *c, size_t index) {
     return wanted && (!srv_given(&c->scope, "call") || info->call == (size_t)c->q.call);
 }
 
-/* Lists the sites of self-attention that the request selects, by name or by kind and stack, without
- * those whose layers are not wanted. */
+/* Lists the site that the request names, or the sites of self-attention that kind and stack select
+ * and that have a wanted layer. false: a problem is set. */
 static bool list_sites(const rollout_call *c, size_t *sites, size_t *count) {
     const attn_run *run = c->run->held->run;
     size_t wanted = 0;
@@ -123,7 +123,7 @@ static bool list_sites(const rollout_call *c, size_t *sites, size_t *count) {
     return true;
 }
 
-/* Checks that query i and key i of a site are the same token. */
+/* Checks that query i and key i of a site are the same token. false: a problem is set. */
 static bool is_square(const rollout_call *c, size_t index) {
     const attn_run *run = c->run->held->run;
     const attn_run_site_info *info = attn_run_site_info_of(run, index);

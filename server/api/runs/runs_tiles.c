@@ -158,8 +158,8 @@ static bool find_runs(const srv_scope *scope, tile_call *c) {
                       c->against->first_entry, c->run->first_entry);
 }
 
-/* Holds the run and reads the query into `c`. Which pool is the default depends on the
- * encoding. false: a problem is set. */
+/* Holds the run and reads the query into `c`. The default of `pool` depends on the encoding. false:
+ * a problem is set. */
 static bool read_query(tile_call *c) {
     tile_query *q = &c->q;
     const srv_scope scope = {c->req, srv_run_tiles_query, &q->given, ""};
@@ -186,7 +186,8 @@ static bool read_query(tile_call *c) {
 
 /* --- tiles --- */
 
-/* Computes or copies a tile of the head. false: as srv_run_map_hold. */
+/* Computes a tile of the head, or copies it from the head's map. false: a problem is set, or the
+ * request has to wait (req->later). */
 static bool make_tile(tile_call *c, attn_run_place at, attn_run_tile *tile) {
     srv_request *req = c->req;
     size_t shape[2];
@@ -212,8 +213,9 @@ static bool make_tile(tile_call *c, attn_run_place at, attn_run_tile *tile) {
             srv_problem_error(c->req, &err));
 }
 
-/* Makes the tile and the one whose range is the scale: itself, or the topmost one of the head, which
- * comes first because it may have to wait. false: as srv_run_map_hold. */
+/* Makes *tile, and *of, the tile whose range is the scale: *tile again, or the topmost tile of the
+ * head. The topmost one is made first, because it may have to wait. false: a problem is set, or the
+ * request has to wait (req->later). */
 static bool make_tiles(tile_call *c, attn_run_tile *tile, attn_run_tile *of) {
     const bool head = c->q.range_of == OF_HEAD;
     attn_run_place top = c->at;
@@ -224,7 +226,7 @@ static bool make_tiles(tile_call *c, attn_run_tile *tile, attn_run_tile *of) {
     return true;
 }
 
-/* Sets the scales of both planes: the ranges of a tile, or of the request. */
+/* Sets the scales of both planes: the ranges of the tile `of`, or vmin and vmax of the request. */
 static void set_scales(const tile_call *c, const attn_run_tile *of, srv_tile_scale scales[PLANES]) {
     const tile_query *q = &c->q;
     const bool given = q->vmin < q->vmax; /* both are 0 if they are absent */
@@ -313,13 +315,14 @@ static void describe_tile(const tile_call *c, const attn_run_tile *tile,
             put_range(req, plane_headers[p], scales[p].range);
 }
 
-/* Returns the run of the request that may still change, or the one of the path. */
+/* Returns `against` if that run is still open, so that the answer may change; else the run of the
+ * path. */
 static const srv_run_view *changing(const tile_call *c) {
     return c->against && c->against->held->open ? c->against : c->run;
 }
 
-/* Replies with a tile. A PNG without visible cells is a picture, too, for viewers that know nothing
- * else. false: as srv_run_map_hold. */
+/* Replies with a tile. A hidden tile has no body, except as a PNG, since viewers expect a picture.
+ * false: a problem is set, or the request has to wait (req->later). */
 static bool answer_tile(tile_call *c) {
     srv_request *req = c->req;
     srv_tile_scale scales[PLANES];

@@ -44,11 +44,11 @@ static attn_status weigh_values(srv_request *req, const srv_run_view *run,
     return status ? status : attn_value_norm_source(weights, norms, req->arena, out, err);
 }
 
-/* Heatmaps of a run. */
+/* How heatmaps of a run are computed. */
 typedef struct map_build {
     srv_request *req;
     const srv_run_view *run;
-    bool norms; /* of weights times the norms of values */
+    bool norms; /* the heatmaps show weights times the norms of values */
     /* Sets the problem for an error of the library about the options. */
     bool (*problem)(srv_request *, const attn_error *);
 } map_build;
@@ -86,8 +86,8 @@ static bool build_heatmaps(const map_build *m, const attn_heatmap_options *optio
     return !status || m->problem(req, &err);
 }
 
-/* If the request names a layer of the site's axis of layers, its batch entries are those of the
- * layer. false: a problem is set. */
+/* If the request names a layer of the site's axis of layers, changes the batch entries in the
+ * options from entries of that layer to entries of the site. false: a problem is set. */
 static bool select_entries(const srv_scope *scope, const srv_run_view *run,
                            attn_heatmap_options *o) {
     const bool all = !o->batch_list;
@@ -110,7 +110,7 @@ static bool select_entries(const srv_scope *scope, const srv_run_view *run,
     return true;
 }
 
-/* Sets the number of batch entries of a layer, if the site has an axis of layers. */
+/* Sets maps->layer_batches to the batch entries of a layer, if the site has an axis of layers. */
 static void tell_layers(const srv_run_view *run, attn_heatmaps *maps) {
     if (attn_run_site_layers(run->held->run, run->index))
         maps->layer_batches = attn_run_site_entries(run->held->run, run->index);
@@ -227,8 +227,8 @@ typedef struct top_call {
     size_t list_count;
     map_build build; /* with axis=query: heatmaps, of which only the edges count */
     attn_heatmap_options options;
-    size_t room;        /* most edges of several heatmaps */
-    attn_range *ranges; /* with axis=key: the rows */
+    size_t room;        /* with several ranges of rows: most edges of all of them; else 0 */
+    attn_range *ranges; /* [part.range_count] with axis=key: the rows */
 } top_call;
 
 static bool refuse_memory(srv_request *req) {
@@ -278,9 +278,9 @@ static attn_heatmap_options options_of(const top_call *c) {
     return o;
 }
 
-/* Makes the list of one head and one range of rows from its heatmap. With several ranges the edges
- * are copied to `store`, of which *used are taken, so that the heatmap's memory can be used again.
- * false: a problem is set. */
+/* Makes the list of one head and one range of rows from its heatmap. With several ranges, copies
+ * the edges to `store`, behind the *used edges that it has, so that the heatmap's memory can be
+ * used again. false: a problem is set. */
 static bool keep_edges(top_call *c, const attn_heatmap *map, edge_list *list, attn_edge *store,
                        size_t *used) {
     *list = (edge_list){map->head, map->edges, map->edge_count};
@@ -302,8 +302,8 @@ static void choose_rows(attn_heatmap_options *o, const srv_run_part *part, size_
     o->row_to = (size_t)part->ranges[range].to;
 }
 
-/* Counts the cost of the heatmaps of all ranges of rows, which are computed one after the other, and
- * of the edges that are kept. false: a problem is set. */
+/* Counts the cost of the heatmaps of all ranges of rows, which are computed one after the other,
+ * and of the edges that are kept. false: a problem is set. */
 static bool count_of_queries(top_call *c) {
     const srv_run_part *part = &c->part;
     c->build = (map_build){c->req, c->run, false, srv_problem_error};
@@ -358,7 +358,7 @@ static size_t most_rows(const top_call *c) {
     return c->q.top_k ? (size_t)c->q.top_k : DEFAULT_K;
 }
 
-/* Lists the rows, and counts the cost of each head. false: a problem is set. */
+/* Lists the ranges of rows, and counts the cost of all heads. false: a problem is set. */
 static bool count_of_keys(top_call *c) {
     srv_request *req = c->req;
     const srv_run_part *part = &c->part;

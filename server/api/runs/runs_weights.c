@@ -113,7 +113,7 @@ static bool prepare_part(void *data) {
     return true;
 }
 
-/* Computes the cells of the part into a tensor in the arena. */
+/* Computes the cells of the part into a tensor in the arena. false: a problem is set. */
 static bool compute_part(void *data) {
     part_call *c = data;
     const srv_run_part *part = &c->part;
@@ -157,8 +157,9 @@ static int64_t write_hidden(attn_json_text *j, size_t row, const uint8_t *keep, 
     return visible;
 }
 
-/* Sets keep[i] to whether the key `col` + i of the part is visible in a row: of the head or, for the
- * mean, of any head. `keep` has room for the columns twice. */
+/* Sets keep[i] to whether `row` sees key part->col + i: in head `head`, or, if part->mean, in at
+ * least one head. If attn_mask_fills, all keys count as visible. `keep` has 2 * part->cols entries;
+ * the second half is scratch. */
 static void find_visible(const attn_mask *mask, const srv_run_part *part, size_t head, size_t row,
                          uint8_t *keep) {
     uint8_t *other = keep + part->cols;
@@ -364,10 +365,10 @@ static const char *cell_words(srv_request *req, const srv_run_view *run, const a
     return t.failed ? "" : t.data;
 }
 
-/* A number of a cell. `wide`: it is written as float64, else as float32. */
+/* A number of a cell. */
 typedef struct number {
     double value;
-    bool wide;
+    bool wide; /* it is written as float64; false: as float32 */
 } number;
 
 static void put_number(attn_json_text *j, const void *place) {
@@ -402,7 +403,7 @@ typedef struct cell_facts {
     number row_max, logsumexp, weight;
     int64_t distance;
     bool visible, filled;
-    bool is_relative; /* the run has positions that add to products */
+    bool is_relative; /* positions have vectors that queries are multiplied by (shaw) */
     srv_strings hidden_by;
     size_t rank, visible_keys;
     const char *words;

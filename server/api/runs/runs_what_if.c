@@ -52,14 +52,15 @@ typedef struct what_if {
     what_if_body body;
     srv_run_part part;
     bool omitted;               /* the default has more than MOST_UNASKED weights */
-    attn_tensor tensors[ITEMS]; /* those that are wanted; the others have rank 0 */
+    attn_tensor tensors[ITEMS]; /* items that are not wanted have rank 0 */
 } what_if;
 
 static bool wants(const what_if *c, int item) {
     return c->body.items >> item & 1;
 }
 
-/* Returns the results that the rows with (or without) the hidden keys are computed for. */
+/* Returns the wanted results, as ATTN_WANT flags, of the rows with the keys hidden (`hidden`) or
+ * not. */
 static unsigned results_of(const what_if *c, bool hidden) {
     return (wants(c, hidden ? OUTPUT : OUTPUT_BEFORE) ? (unsigned)ATTN_WANT_OUTPUT : 0) |
            (wants(c, hidden ? WEIGHTS : WEIGHTS_BEFORE) ? (unsigned)ATTN_WANT_WEIGHTS : 0);
@@ -86,8 +87,8 @@ static size_t longest_block(const srv_run_part *part) {
 
 /* --- memory --- */
 
-/* Adds the cells and the scratch of the rows with or without the hidden keys. The scratch of the
- * two is used one after the other. */
+/* Adds the cells of the rows, with the keys hidden or not, to *cells, and raises *work to their
+ * scratch bytes. Both computations use the same scratch, one after the other. */
 static attn_status count_side(const what_if *c, bool hidden, double *cells, double *work,
                               attn_error *err) {
     const unsigned want = results_of(c, hidden);
@@ -148,14 +149,16 @@ static attn_status take_tensors(what_if *c, attn_error *err) {
 
 /* --- the rows --- */
 
-/* Copies a result of a block to its place, from row `at` on. */
+/* Copies a result of a block of rows to the tensor of its item, from row `at` on, if it is
+ * wanted. */
 static void copy_result(what_if *c, int item, size_t at, const attn_tensor *result, size_t rows) {
     const size_t bytes = width_of(c, item) * attn_dtype_size(type_of(c, item));
     if (wants(c, item) && rows > 0 && bytes > 0)
         memcpy((char *)c->tensors[item].data + at * bytes, result->data, rows * bytes);
 }
 
-/* Computes a block of rows with or without the hidden keys. */
+/* Computes a block of rows with the keys hidden or not, and stores the wanted results from row `at`
+ * of the tensors on. */
 static attn_status compute_side(what_if *c, const attn_range *rows, bool hidden, size_t at,
                                 attn_error *err) {
     srv_request *req = c->req;
@@ -177,8 +180,8 @@ static attn_status compute_side(what_if *c, const attn_range *rows, bool hidden,
     return ATTN_OK;
 }
 
-/* Computes the weight, before hiding, of the hidden keys in each row. A key that is named twice
- * counts once. */
+/* Computes the weight that the keys of `hide` have in each row before they are hidden. A key that
+ * is named twice counts once. */
 static attn_status compute_removed(what_if *c, const attn_range *rows, size_t at, attn_error *err) {
     srv_request *req = c->req;
     if (!wants(c, REMOVED))
@@ -202,8 +205,8 @@ static attn_status check_hide(what_if *c, attn_error *err) {
     return status;
 }
 
-/* Computes the rows of one range of one head, block by block. *at is their place in the tensors and
- * moves on. */
+/* Computes the rows of one range of one head, block by block. *at is the row of the tensors at
+ * which they begin, and is moved behind them. */
 static attn_status compute_range(what_if *c, size_t head, const srv_bounds *range, size_t *at,
                                  attn_error *err) {
     const size_t to = (size_t)range->to;

@@ -4,7 +4,7 @@
 
 #include <attn/attn.h>
 
-/* What turns a cell into a code. The first three are those of attn_transform. */
+/* How cells become codes. The first three are those of attn_transform. */
 typedef enum srv_tile_transform {
     SRV_TILE_LINEAR,
     SRV_TILE_SQRT,
@@ -16,13 +16,14 @@ extern const char *const srv_tile_transforms[]; /* their names */
 /* The scale of a plane. `range` is [-m, m] for differences. */
 typedef struct srv_tile_scale {
     float range[2];
-    srv_tile_transform transform; /* DECADES: not for differences */
+    srv_tile_transform transform; /* not DECADES for differences */
     bool differs;                 /* the cells are differences */
 } srv_tile_scale;
 
 /* Converts n cells to codes: 0 is hidden (-infinity), the visible ones are 1 … 255. */
 void srv_tile_codes(uint8_t *to, const float *cells, size_t n, const srv_tile_scale *scale);
-/* Makes a PNG of codes, a pixel each. Hidden cells are transparent. ATTN_ENOMEM. */
+/* Makes a PNG of codes [shape], one pixel for each; hidden cells are transparent. Error:
+ * ATTN_ENOMEM. */
 attn_status srv_tile_png(const uint8_t *codes, const size_t shape[2], const srv_tile_scale *scale,
                          attn_colormap map, attn_arena *arena, const void **png, size_t *bytes,
                          attn_error *err);

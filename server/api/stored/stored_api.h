@@ -1,5 +1,6 @@
-/* Stored runs as requests see them: fields that select sites, layers and heads of a run, holding it,
- * computing cells, headers that let clients keep answers, and looks that may take long. */
+/* Stored runs as requests see them: fields that select sites, layers and heads of a run; functions
+ * that hold a run and compute its cells; headers that let clients keep answers; and looks, requests
+ * that may take long. */
 #ifndef SRV_STORED_API_H
 #define SRV_STORED_API_H
 
@@ -53,7 +54,7 @@ extern const char *const srv_run_kinds[]; /* the names of attn_run_kind */
                   "answer then has one more axis in front, the heads in this order.",              \
                   .accepts = SRV_U_STRING | SRV_U_INTS, .choices = srv_run_head_words,             \
                   .example = "\"all\"")
-/* The same with one more word, "mean", for routes that answer the mean of the heads. */
+/* The same field with one more word, "mean", for routes that answer the mean of the heads. */
 #define SRV_RUN_HEADS_OR_MEAN_ROW(T)                                                               \
     SRV_FIELD_ROW(T, heads, SRV_UNION,                                                             \
                   "Several query heads instead of head: a list of numbers, or \"all\". The "       \
@@ -88,47 +89,48 @@ typedef struct srv_run_part {
     size_t batch;
     int64_t *heads; /* [head_count] */
     size_t head_count;
-    bool many;                /* the request has `heads`, so tensors have an axis of heads */
-    bool mean;                /* of all heads, which `heads` lists; tensors have no axis of heads */
+    bool many; /* the request has `heads`, so tensors have an axis of heads */
+    bool mean; /* the mean of all heads, which `heads` lists; tensors have no axis of heads */
     const srv_bounds *ranges; /* [range_count] */
-    size_t range_count, rows; /* rows: of all ranges together */
-    size_t col, cols;
+    size_t range_count;
+    size_t rows;      /* number of rows in all ranges together */
+    size_t col, cols; /* the first key and the number of keys */
 } srv_run_part;
 /* Returns a view that holds the run with this id; its `site` is NULL until one is selected. Returns
  * NULL if a problem is set. */
 srv_run_view *srv_run_look(srv_request *req, const char *id);
-/* The same for the run that the path names. */
+/* Does the same for the run that the path names. */
 srv_run_view *srv_run_of(srv_request *req);
 /* Releases the run. NULL is fine. */
 void srv_run_leave(srv_request *req, const srv_run_view *run);
-/* Reads the labels of the run. Their lists are in the arena of the request. false: a problem is
- * set. */
+/* Sets *out to the labels of the site. Its lists are in the arena of the request. false: a problem
+ * is set. */
 bool srv_run_labels(srv_request *req, const attn_run_site *site, srv_labels *out);
-/* Returns the dims of the run if its weights multiply values of their own: it was stored with
- * values, and Shaw's positions add nothing to them. Else NULL. */
+/* Returns the dims of the site if its weights multiply nothing but values that the run has: it was
+ * stored with values, and Shaw's positions add nothing to them. Else returns NULL. */
 const attn_attention_dims *srv_run_valued(const attn_run_site *site);
 /* Sets run->site to the site that `spot`, a member of the decoded struct of `scope`, selects, and
- * checks that it has the head. If `layer` selects a layer of the site's axis of layers, `batch`
- * counts the entries of that layer; it becomes a batch entry of the site here. false: a problem is
- * set. */
+ * checks that it has the head and that the bytes of both are right (srv_run_touch). If `layer`
+ * selects a layer of the site's axis of layers, spot->batch counts the entries of that layer; it is
+ * changed to a batch entry of the site. false: a problem is set. */
 bool srv_run_spot_check(const srv_scope *scope, srv_run_view *run, srv_run_spot *spot);
-/* Checks the bytes of the run's file that a head of the site is computed from; SIZE_MAX: all batch
- * entries, or all heads. false: a problem is set. */
+/* Checks the bytes of the run's file from which a head of the site is computed. `batch` or `head`
+ * SIZE_MAX: all of them. false: a problem is set. */
 bool srv_run_touch(srv_request *req, const srv_run_view *run, size_t batch, size_t head);
-/* Reads the fields that select a part; their structs are members of the decoded struct of `scope`.
- * `cols` NULL: all keys. false: a problem is set. */
+/* Sets *out to the part that the fields select, which are members of the decoded struct of `scope`,
+ * and checks the bytes of its heads. `cols` NULL: all keys. false: a problem is set. */
 bool srv_run_select(const srv_scope *scope, const srv_run_view *run, const srv_run_spot *spot,
                     const srv_union *heads, const srv_ranges *rows, const srv_ranges *cols,
                     srv_run_part *out);
-/* Checks the cells of the cost against max_cells, and reserves `bytes` of memory in the request's arena.
- * false: a problem is set. */
+/* Checks the cells of the cost against max_cells, and reserves `bytes` of memory in the request's
+ * arena. false: a problem is set. */
 bool srv_run_admit_cost(srv_request *req, const attn_cost *cost, double bytes);
-/* Adds the headers that let the client keep the answer, which does not change while the run exists,
- * unless the run is open or the request is a POST. The reply must be set. */
+/* Adds Cache-Control to the reply, which must be set: the client may keep the answer until the run
+ * expires, or, while the run is open, must not keep it. Does nothing for a POST or an error. */
 void srv_run_keep(srv_request *req, const srv_run *run);
-/* Adds an ETag to the reply, made from the run's id, `kind` and the query string. Returns true if
- * the request's If-None-Match has this ETag; the reply is then 304. Answers about an open run have
- * no ETag. */
+/* Adds an ETag to the reply, made from the run, `kind` and the query string. Returns true if the
+ * request's If-None-Match has this ETag; the reply is then 304. Answers about an open run have no
+ * ETag. */
 bool srv_run_tagged(srv_request *req, const srv_run_view *run, const char *kind);
 
 /* Releases a run that the request has stored, and tells the client its id in the header X-Run-Id.
@@ -140,13 +142,14 @@ void srv_run_tell(srv_request *req, const srv_run *run);
  * of the run's result type. */
 attn_status srv_run_cells(srv_request *req, const srv_run_view *run, const srv_run_part *part,
                           attn_stage stage, void *dst, attn_error *err);
-/* Computes the mean over all heads of the cells of a part, [rows, cols] of the run's result type. */
+/* Computes the mean over all heads of the cells of a part, [rows, cols] of the run's result
+ * type. */
 attn_status srv_run_mean(srv_request *req, const srv_run_view *run, const srv_run_part *part,
                          void *dst, attn_error *err);
 /* Returns the bytes that srv_run_mean needs. */
 double srv_run_mean_work(const srv_request *req, const srv_run_view *run, const srv_run_part *part);
-/* Returns the dimensions of a tensor with `width` numbers for each row of the part in dims[3], and
- * its rank: [heads, rows, width] with `heads`, otherwise [rows, width]. */
+/* Sets `dims` to the shape of a tensor with `width` numbers for each row of the part, and returns
+ * its rank: [heads, rows, width] if part->many, otherwise [rows, width]. */
 int srv_run_part_dims(const srv_run_part *part, size_t width, size_t dims[3]);
 /* Returns the bytes of scratch that srv_run_cells needs, besides SRV_RUN_ROW_WORK bytes for each
  * row of each head. */
@@ -157,10 +160,11 @@ double srv_run_cells_work(const srv_request *req, const srv_run_view *run);
 
 /* --- sites and layers --- */
 
-/* Returns the number of the site with this name, or whose number the text is; SIZE_MAX: none. */
+/* Returns the number of the site whose name, or else number, is `text`; SIZE_MAX: there is none. */
 size_t srv_run_site_named(const attn_run *run, const char *text);
-/* Returns whether layer, kind and stack of the request select the site. `spot` is a member of the decoded
- * struct of `scope`. A site with an axis of layers is selected by each of them. */
+/* Returns whether layer, kind and stack of the request select the site. `spot` is a member of the
+ * decoded struct of `scope`. A site with an axis of layers is selected by the number of each of its
+ * layers. */
 bool srv_run_site_selected(const srv_scope *scope, const attn_run *run, size_t index,
                            const srv_run_spot *spot);
 /* Refuses `text`, which names no site of the run, in the field `name`. Returns false. */
@@ -170,28 +174,30 @@ bool srv_run_no_site(const srv_scope *scope, const attn_run *run, const char *na
  * in the arena. false: a problem is set. */
 bool srv_run_sites(const srv_scope *scope, const attn_run *run, const srv_run_spot *spot,
                    size_t **out, size_t *count);
-/* Returns the field that selects sites most narrowly: layer, stack or kind. */
+/* Returns the name of the field that selects sites most narrowly: layer or stack if given, else
+ * kind. */
 const char *srv_run_selector(const srv_scope *scope);
 /* Checks that the sites are of one kind and stack: other layers do not follow each other. false: a
  * problem is set. */
 bool srv_run_one_stack(const srv_scope *scope, const attn_run *run, const size_t *sites,
                        size_t count);
-/* Collects the layers that the request selects: those of all selected sites, which must be of one
- * kind and stack, or the one of them that it names. false: a problem is set. */
+/* Collects the layers of the selected sites, which must be of one kind and stack, or only the one
+ * layer that the request has as `layer`. false: a problem is set. */
 bool srv_run_layers(const srv_scope *scope, const attn_run *run, const srv_run_spot *spot,
                     attn_run_layers *out);
-/* Returns whether the batch entries of the layers are certainly no layers themselves: there is one,
- * or the run has an axis of layers or several sites. */
+/* Returns whether the batch entries of the layers are certainly no layers themselves: there is only
+ * one entry, or the run has several sites or an axis of layers. */
 bool srv_run_layers_are_known(const attn_run *run, const attn_run_layers *layers);
-/* Checks the bytes of the run's file that the layers are computed from. false: a problem is set. */
+/* Checks the bytes of the run's file from which the layers are computed. false: a problem is
+ * set. */
 bool srv_run_touch_layers(srv_request *req, const srv_run_view *run, const attn_run_layers *layers);
 
 /* --- heads of many sites --- */
 
-/* The fields of such a request. */
+/* The fields of a request about heads of many sites. */
 typedef struct srv_heads_query {
     srv_strings sites;
-    srv_run_spot spot; /* only kind, stack, layer and batch */
+    srv_run_spot spot; /* only kind, stack, layer and batch are read */
     srv_union heads;
 } srv_heads_query;
 
@@ -213,10 +219,13 @@ typedef struct srv_heads_query {
                       .accepts = SRV_U_STRING | SRV_U_INTS, .choices = srv_run_head_words,         \
                       .example = "\"0,3\"")
 
-/* A head: `entry` is the batch entry of the site, and `batch` that of the layer. */
 typedef struct srv_run_head {
     const attn_run_site *site;
-    size_t index, layer, batch, entry, head; /* index: number of the site */
+    size_t index; /* number of the site */
+    size_t layer;
+    size_t batch; /* batch entry, counted in the layer */
+    size_t entry; /* the same entry, counted in the site */
+    size_t head;
 } srv_run_head;
 
 /* Heads in the order of sites, layers, batch entries and heads. */
@@ -225,14 +234,13 @@ typedef struct srv_run_heads {
     size_t count;
 } srv_run_heads;
 
-/* Opens the selected sites, lists their heads, and checks the bytes that they are computed from.
- * The list is in the arena. `query` is a member of the decoded struct of `scope`. false: a problem
- * is set. */
+/* Opens the selected sites, lists their heads, and checks the bytes of the heads. The list is in
+ * the arena. `query` is a member of the decoded struct of `scope`. false: a problem is set. */
 bool srv_run_find_heads(const srv_scope *scope, srv_run_view *run, const srv_heads_query *query,
                         srv_run_heads *out);
-/* Returns the bytes of the list. */
+/* Returns the bytes of the list `items`. */
 double srv_run_heads_bytes(const srv_run_heads *heads);
-/* Its members in answers: site, layer, batch and head. */
+/* The members of a srv_run_head in answers: site, layer, batch and head. */
 extern const srv_field srv_run_head_rows[];
 
 /* --- looks --- */
@@ -258,21 +266,22 @@ typedef struct srv_look {
         };                                                                                         \
     }
 
-/* The limits of most looks, and what the rows of those with a query string have in common: `q` is the
- * decoded query string in their own struct T. */
+/* The limits of most looks. */
 #define SRV_LOOK_LIMITS                                                                            \
     {                                                                                              \
         .cells = {.what = "score cells have to be computed" }                                      \
     }
+/* Members of the srv_steps of a look with a query string, which is decoded into member q of the
+ * look's own struct T. */
 #define SRV_LOOK_STEPS(T, query)                                                                   \
     .fields = query, .body = offsetof(T, q), .decimals = offsetof(T, q.decimals),                  \
     .limits = SRV_LOOK_LIMITS
 
-/* Answers a look (a srv_look) at the run that the path names: with the kept answer, with a job that
- * calls `handler`, or by the steps. Keeps the answer. `handler` NULL: the look is a short one, without
- * a job, and its answer is not kept. */
+/* Answers the look `data` (a srv_look) at the run that the path names: with the kept answer, with a
+ * job that calls `handler`, or by the steps, whose answer is then kept. `handler` NULL: the look is
+ * short, so it never becomes a job and its answer is not kept. */
 srv_outcome srv_look_run(void *data, const srv_steps *steps, srv_outcome (*handler)(srv_request *));
-/* Sets the cost of the look, of which `bytes` are reserved. */
+/* Sets the cost of the look. `bytes` of memory will be reserved. */
 void srv_look_needs(srv_look *look, double cells, double operations, double bytes);
 
 #endif

@@ -10,12 +10,13 @@ typedef struct finder {
     const srv_scope *scope;
     srv_run_view *run;
     const srv_heads_query *query;
-    size_t *sites; /* [count] numbers */
+    size_t *sites; /* [count] numbers of the selected sites */
     size_t count;
     srv_run_heads all;
 } finder;
 
-/* Lists the sites that are named, or all that kind, stack and layer select. false: a problem is set. */
+/* Lists the sites that are named, or all that kind, stack and layer select. false: a problem is
+ * set. */
 static bool find_sites(finder *f) {
     const attn_run *run = f->run->held->run;
     const srv_strings *names = &f->query->sites;
@@ -41,7 +42,8 @@ static bool is_layer(const finder *f, size_t number) {
     return !srv_given(f->scope, "layer") || (size_t)f->query->spot.layer == number;
 }
 
-/* Returns the number of heads of a site that are selected. false: a problem is set. */
+/* Checks heads and batch entry of the request for a site, and sets *count to the number of selected
+ * heads in each batch entry. false: a problem is set. */
 static bool check_heads(const finder *f, size_t index, size_t *count) {
     const attn_run *run = f->run->held->run;
     const srv_ints *list = &f->query->heads.ints;
@@ -63,7 +65,7 @@ static bool check_heads(const finder *f, size_t index, size_t *count) {
     return true;
 }
 
-/* Counts the heads of all sites. false: a problem is set. */
+/* Sets *out to the largest number of heads that the list can have. false: a problem is set. */
 static bool count_heads(finder *f, size_t *out) {
     const attn_run *run = f->run->held->run;
     double all = 0;
@@ -79,7 +81,7 @@ static bool count_heads(finder *f, size_t *out) {
                       "%.0f heads are selected, at most %d are answered at once", all, HEADS_MOST);
 }
 
-/* Adds the heads of a batch entry and checks their bytes. */
+/* Adds the selected heads of a batch entry and checks their bytes. false: a problem is set. */
 static bool add_entry(finder *f, size_t index, size_t layer, size_t batch, size_t entry) {
     const srv_union *heads = &f->query->heads;
     const size_t n = heads->is == SRV_U_INTS ? heads->ints.count : attn_run_dims(f->run->site)->Hq;

@@ -6,14 +6,16 @@
 #include "request/shared.h"
 
 enum {
-    KEPT_NS = 50000000,   /* an answer is kept if it took at least this time to compute, */
-    KEPT_BYTES = 1 << 20, /* and if it has at most so many bytes; of a job as many as fit */
+    /* An answer is kept if it took at least KEPT_NS to compute and has at most KEPT_BYTES bytes.
+     * The answer of a job is kept whatever it took, if it fits (SRV_RUN_ANSWERS). */
+    KEPT_NS = 50000000,
+    KEPT_BYTES = 1 << 20,
 };
 
 /* --- kept answers --- */
 
-/* Returns the key of the answer. Another version of the program or other kernels may answer
- * otherwise. NULL: the answer cannot be kept. */
+/* Returns the key of the answer, with the version of the program and the kernels, because others
+ * may answer otherwise. NULL: the answer cannot be kept. */
 static const char *answer_key(srv_request *req) {
     attn_text t = {.arena = req->arena};
     const char *query = srv_later_query(req);
@@ -22,7 +24,8 @@ static const char *answer_key(srv_request *req) {
     return t.failed || !query ? NULL : t.data;
 }
 
-/* Describes the job of the look. Returns true if the reply is set: the kept answer, or a problem. */
+/* Describes the job of the look. Returns true if the reply is set: the kept answer, or a
+ * problem. */
 static bool is_answered(srv_look *look, srv_outcome (*handler)(srv_request *)) {
     srv_request *req = look->req;
     srv_job_order *job = &look->call.job;
@@ -45,8 +48,8 @@ static bool is_answered(srv_look *look, srv_outcome (*handler)(srv_request *)) {
     return found;
 }
 
-/* Makes one block of a body in pieces, as a kept one is, so that both have the same ETag. A larger
- * body is never kept and stays as it is. */
+/* Joins a body in pieces to one block, so that it has the same ETag as the kept body, which is one
+ * block. A body that is too large to be kept stays in pieces. */
 static void join_pieces(srv_request *req) {
     srv_reply *reply = &req->reply;
     size_t size = 0;
@@ -66,7 +69,8 @@ static void join_pieces(srv_request *req) {
     reply->pieces = NULL;
 }
 
-/* Keeps the answer of the reply. A job has no other place for it, and fails without. */
+/* Keeps the answer that the reply has. If the answer of a job cannot be kept, the job fails,
+ * because it has no other place for the answer. */
 static void keep_answer(const srv_look *look, const srv_run *run) {
     srv_request *req = look->req;
     const srv_reply *reply = &req->reply;

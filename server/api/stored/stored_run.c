@@ -1,5 +1,6 @@
-/* Code that the routes of /v1/runs/{id} share: the run that the path names, the checks of a query
- * string, the headers that let clients keep answers, and exact cells computed on the pool. */
+/* Code that the routes of /v1/runs/{id} share: holds the run that the path names, checks the fields
+ * that select a part, adds the headers that let clients keep answers, and computes exact cells on
+ * the pool. */
 #include "api/stored/stored_api.h"
 #include "base/try.h"
 
@@ -86,15 +87,15 @@ static bool find_site(const srv_scope *scope, const attn_run *run, const srv_run
                       found, attn_run_site_count(run));
 }
 
-/* Returns whether the request can name a head. Otherwise it is about all of them. */
+/* Returns whether the request can name a head. Otherwise it is about all heads. */
 static bool has_head(const srv_field *fields) {
     while (fields->name && strcmp(fields->name, "head") != 0)
         fields++;
     return fields->name != NULL;
 }
 
-/* If the site has an axis of layers and the request names a layer, sets run->entries to the batch
- * entries of that layer, of which `batch` is one. Else they are all those of the site. */
+/* Sets run->first_entry and run->entries to all batch entries of the site, or, if the site has an
+ * axis of layers and the request names a layer, to those of that layer. false: a problem is set. */
 static bool find_entries(const srv_scope *scope, srv_run_view *run, size_t site,
                          const srv_run_spot *spot) {
     const attn_run_site_info *info = attn_run_site_info_of(run->held->run, site);
@@ -266,8 +267,8 @@ bool srv_run_tagged(srv_request *req, const srv_run_view *run, const char *kind)
 
 /* --- cells, computed on the pool --- */
 
-/* Lists the ranges of rows of the part in each of `heads` heads, as ranges of the site. NULL: out of
- * memory. */
+/* Lists the ranges of rows of the part in each of `heads` heads, as ranges of the site. NULL: out
+ * of memory. */
 static attn_range *list_ranges(srv_request *req, const srv_run_part *part, size_t heads) {
     size_t n;
     attn_range *ranges = attn_size_mul(heads, part->range_count, &n)
