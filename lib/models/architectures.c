@@ -101,7 +101,8 @@ static void add_positions(attn_model *m) {
                                m->config.max_length, m->config.width);
 }
 
-/* Declares the table of segments, which starts like one of positions, and the norm of embeddings. */
+/* Declares the table of segments, which has the initial values of a table of positions, and the
+ * norm of the embeddings, under the name `norm`; each only if the configuration has it. */
 static void add_other_embeddings(attn_model *m, model_stack *stack, const char *norm) {
     const attn_model_config *c = &m->config;
     if (c->num_segments && stack == &m->encoder)

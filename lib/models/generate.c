@@ -1,8 +1,11 @@
-/* Generation: greedy search, beam search and sampling. The encoder, if there is one, runs once over
- * all sources; else the sources are prompts, whose tokens the first steps take instead of a choice.
- * Each step extends rows = B * beams hypotheses by one token, with the caches of the decoder's blocks. A step has an arena for
- * its scratch memory, which is freed after it. Of each step only the tokens, the back pointers and
- * rows of attention weights remain, in the caller's arena. */
+/* Generation: greedy search, beam search and sampling.
+ *
+ * An encoder runs once over all sources. For a model without an encoder the sources are prompts,
+ * and the first steps take the tokens of the prompts instead of choosing any. Each step extends
+ * rows = B * beams hypotheses by one token; the caches of the decoder's blocks keep what earlier
+ * steps computed. A step has an arena of its own for scratch memory, which is freed after the step.
+ * The caller's arena keeps the results of each step: tokens, back pointers, and the attention
+ * weights and alternatives that are wanted. */
 #include <math.h>
 #include <string.h>
 
@@ -17,41 +20,43 @@ enum { BEAMS_MOST = 64 };
 typedef struct step_result {
     int32_t *token; /* [rows] the token that extends each row */
     size_t *parent; /* [rows] the row of the previous step that the token extends */
-    /* [rows, heads, columns] weights of the step's input rows (before reordering); NULL: not wanted */
+    /* [rows, heads, columns] weights of the rows that the step read, before it reordered them;
+     * NULL: not wanted */
     float *weights;
-    /* NULL unless alternatives are wanted: log probabilities of `token` [rows], and the alternatives
-     * of the input rows [rows] */
-    double *taken;
+    double *taken; /* [rows] log probability of `token`; NULL: alternatives are not wanted */
+    /* [rows] alternatives of the rows that the step read; NULL: not wanted */
     attn_alternatives *choices;
 } step_result;
 
 /* The best finished hypothesis of a source so far. */
 typedef struct ending {
     double score;
-    /* steps: number of its tokens with the end token. row: if it ended, the row that the end token
-     * extends; else its own row after the last step. */
-    size_t steps, row;
-    bool ended;
-    int32_t token; /* the end token, and its log probability */
-    double own;
+    size_t steps;  /* number of its tokens, prompt and end token included */
+    size_t row;    /* if it ended, the row that the end token extends; else its row after `steps` */
+    bool ended;    /* an end token finished it; false: it reached the limit of tokens */
+    int32_t token; /* the end token, if it ended */
+    double own;    /* log probability of the end token */
 } ending;
 
 typedef struct search {
     model_walk walk; /* walk.pass.arena is the caller's arena, but during a step the step's arena */
     const attn_generate_options *options;
     attn_arena *arena;
-    /* most: largest number of steps; heads, columns: of the weights that are kept, [rows, heads, 1,
-     * columns] of the block `site` */
-    size_t B, S, beams, rows, most, heads, columns;
-    size_t site; /* last decoder block with cross-attention, or with attention without an encoder */
+    size_t B, S, beams, rows; /* B sources of at most S tokens; rows = B * beams */
+    size_t most;              /* largest number of steps of any source */
+    /* The decoder block whose weights are kept: the last one with cross-attention or, without an
+     * encoder, with self-attention. */
+    size_t site;
+    size_t heads;           /* heads of that block; 0: the model has no attention */
+    size_t columns;         /* keys of its weights: S or, without an encoder, `most` */
     bool continues;         /* the model has no encoder: the sources are prompts */
     const int32_t *prompts; /* [B, S] */
     size_t *prompted;       /* [B] tokens of each prompt; 0: the model has an encoder */
-    size_t *limits;         /* [B] most steps of each source */
+    size_t *limits;         /* [B] largest number of steps of each source, its prompt included */
     bool want_weights;
     model_cache *caches; /* [blocks of the decoder] */
     int64_t *lengths;    /* [rows] tokens of each row's source */
-    uint8_t *keep;       /* [rows, S] which of them are visible; NULL: all */
+    uint8_t *keep;       /* [rows, S] 0: the source token is hidden; NULL: none is hidden */
     int32_t *tokens;     /* [rows] input of the next step */
     double *sums;        /* [rows] sum of log probabilities; -infinity: the row has no hypothesis */
     step_result *steps;  /* [most] */
@@ -61,8 +66,8 @@ typedef struct search {
 
 /* A hypothesis extended by a token. */
 typedef struct candidate {
-    double sum;
-    size_t row;
+    double sum; /* of the log probabilities of its tokens */
+    size_t row; /* of the hypothesis before the token */
     int32_t token;
     double own; /* log probability of the token */
 } candidate;
@@ -86,8 +91,8 @@ static bool is_end(const search *s, int32_t token) {
     return found;
 }
 
-/* Inserts `one` into the list of the `most` best candidates, sorted by falling sum. Of equal sums
- * the earlier candidate comes first. */
+/* Inserts `one` into `best`, the at most `most` best candidates so far, sorted by falling sum. Of
+ * equal sums the earlier candidate comes first. */
 static void insert(candidate *best, size_t *count, size_t most, candidate one) {
     size_t at = *count;
     if (at == most && !(one.sum > best[at - 1].sum))
@@ -101,8 +106,8 @@ static void insert(candidate *best, size_t *count, size_t most, candidate one) {
     best[at] = one;
 }
 
-/* Inserts the tokens of a row into the list of the `most` best candidates. `max` is the row's
- * largest logit z, and `rest` is log(sum exp(z - max)). */
+/* Inserts the candidates that extend a row by one token into `best` (see insert). Padding and begin
+ * are never chosen. `max` is the row's largest logit z, and `rest` is log(sum exp(z - max)). */
 static void insert_row(const search *s, size_t row, double max, double rest, candidate *best,
                        size_t *count, size_t most) {
     const attn_model_config *c = &s->walk.model->config;
@@ -113,7 +118,8 @@ static void insert_row(const search *s, size_t row, double max, double rest, can
             insert(best, count, most, (candidate){base + z[v], row, (int32_t)v, z[v] - max - rest});
 }
 
-/* Keeps the alternatives of a row at step t. */
+/* Stores the most probable tokens of a row as its alternatives at step t. `max` and `rest` are
+ * those of insert_row. */
 static void keep_choices(const search *s, size_t row, size_t t, double max, double rest) {
     const step_result *step = &s->steps[t];
     candidate best[ATTN_ALTERNATIVES_MOST];
@@ -127,7 +133,8 @@ static void keep_choices(const search *s, size_t row, size_t t, double max, doub
     }
 }
 
-/* Replaces the best candidate of a row, whose number is b, by one that is drawn at step t. */
+/* Replaces *best by a candidate that is drawn at random at step t for source b. Sampling has one
+ * beam, so b is also the number of the row. */
 static attn_status draw_candidate(const search *s, size_t b, size_t t, double max, double rest,
                                   candidate *best, attn_error *err) {
     const attn_model_config *c = &s->walk.model->config;
@@ -139,8 +146,9 @@ static attn_status draw_candidate(const search *s, size_t b, size_t t, double ma
     return ATTN_OK;
 }
 
-/* Finds the best candidates of source b at step t, two for each beam, because up to half of them can
- * be end tokens; or the one that is drawn. `scratch` has one float for each word. */
+/* Finds the best candidates of source b at step t: two for each beam, because those with an end
+ * token do not continue. When sampling, finds the one candidate that is drawn. `scratch` [V] is
+ * overwritten. */
 static attn_status find_candidates(const search *s, size_t b, size_t t, float *scratch,
                                    candidate *best, size_t *count, attn_error *err) {
     const size_t V = s->walk.model->config.target_vocabulary;
@@ -163,7 +171,7 @@ static attn_status find_candidates(const search *s, size_t b, size_t t, float *s
     return status;
 }
 
-/* Takes the next token of the prompt of source b. */
+/* Extends the hypotheses of source b by token t of its prompt. */
 static void follow_prompt(search *s, size_t b, size_t t) {
     for (size_t row = b * s->beams; row < (b + 1) * s->beams; row++) {
         s->steps[t].token[row] = s->prompts[b * s->S + t];
@@ -171,8 +179,8 @@ static void follow_prompt(search *s, size_t b, size_t t) {
     }
 }
 
-/* Chooses from the candidates of source b which hypotheses end at step t and which continue. */
-static attn_status choose(search *s, size_t b, size_t t, float *scratch, attn_error *err) {
+/* Chooses which candidates of source b end at step t and which become its beams. */
+static attn_status extend_beams(search *s, size_t b, size_t t, float *scratch, attn_error *err) {
     const attn_model_config *c = &s->walk.model->config;
     const size_t first = b * s->beams;
     candidate best[2 * BEAMS_MOST];
@@ -213,8 +221,9 @@ static model_rows rows_of(const search *s) {
     return (model_rows){s->rows, s->beams, s->most};
 }
 
-/* Reorders the caches so that each row continues its parent's hypothesis. */
-static void follow(search *s, const step_result *step, size_t t) {
+/* Reorders the caches so that each row continues its parent's hypothesis, and makes the tokens of
+ * the step the input of the next one. */
+static void reorder_caches(search *s, const step_result *step, size_t t) {
     const model_stack *stack = &s->walk.model->decoder;
     const model_rows rows = rows_of(s);
     for (size_t i = 0; i < stack->count; i++)
@@ -271,7 +280,8 @@ static attn_status take_choices(const search *s, step_result *step, attn_error *
     return ATTN_OK;
 }
 
-static attn_status take_step(search *s, step_result *step, attn_error *err) {
+/* Takes the memory for the results of a step. */
+static attn_status new_step(search *s, step_result *step, attn_error *err) {
     const size_t cells = s->heads * s->columns;
     step->token = attn_arena_zeroed(s->arena, s->rows, sizeof *step->token);
     step->parent = attn_arena_zeroed(s->arena, s->rows, sizeof *step->parent);
@@ -282,15 +292,16 @@ static attn_status take_step(search *s, step_result *step, attn_error *err) {
     return take_choices(s, step, err);
 }
 
-/* Keeps the weights of the step's rows, which see the first `seen` columns. */
+/* Copies the attention weights of the step to step->weights. They have `seen` columns, and the
+ * columns behind them stay 0. */
 static void keep_weights(const search *s, const step_result *step, size_t seen) {
     const float *from = s->walk.decoder.traces[s->site].attend.results.weights.data;
     for (size_t i = 0; step->weights && i < s->rows * s->heads; i++)
         memcpy(step->weights + i * s->columns, from + i * seen, seen * sizeof *from);
 }
 
-/* Chooses the tokens of step t for all sources. */
-static attn_status choose_all(search *s, size_t t, attn_error *err) {
+/* Extends the hypotheses of all sources at step t, by prompts or by tokens that are chosen. */
+static attn_status extend_all(search *s, size_t t, attn_error *err) {
     float *scratch =
         attn_layers_take(&s->walk.pass, 1, s->walk.model->config.target_vocabulary, err);
     attn_status status = scratch ? ATTN_OK : ATTN_ENOMEM;
@@ -298,11 +309,11 @@ static attn_status choose_all(search *s, size_t t, attn_error *err) {
         if (t < s->prompted[b])
             follow_prompt(s, b, t);
         else
-            status = choose(s, b, t, scratch, err);
+            status = extend_beams(s, b, t, scratch, err);
     return status;
 }
 
-/* Ends the hypotheses of sources that have the most tokens allowed after `steps` steps. */
+/* Ends all hypotheses of the sources that may take no more than `steps` steps. */
 static void end_longest(search *s, size_t steps) {
     for (size_t r = 0; r < s->rows; r++)
         if (steps == s->limits[r / s->beams] && s->sums[r] != -INFINITY) {
@@ -311,16 +322,16 @@ static void end_longest(search *s, size_t steps) {
         }
 }
 
-/* Computes step t of all rows. Scratch memory comes from the step's arena. */
-static attn_status advance(search *s, size_t t, attn_error *err) {
+/* Computes step t of all rows. Scratch memory comes from the step's arena, s->walk.pass.arena. */
+static attn_status run_step(search *s, size_t t, attn_error *err) {
     step_result *step = &s->steps[t];
     const double before = s->sums[0];
-    ATTN_TRY(take_step(s, step, err));
+    ATTN_TRY(new_step(s, step, err));
     ATTN_TRY(attn_models_decode_step(&s->walk, s->tokens, s->rows, t, s->caches, s->lengths,
                                      s->keep, s->want_weights, err));
     keep_weights(s, step, s->continues ? t + 1 : s->columns);
-    ATTN_TRY(choose_all(s, t, err));
-    follow(s, step, t);
+    ATTN_TRY(extend_all(s, t, err));
+    reorder_caches(s, step, t);
     if (s->options->step && s->beams == 1)
         ATTN_TRY(tell_step(s, t, err));
     if (s->rows == 1 && t >= s->prompted[0])
@@ -343,7 +354,7 @@ static attn_status search_all(search *s, attn_error *err) {
         if ((status = attn_control_check(pass->control, err)))
             break;
         pass->arena = attn_arena_new(attn_arena_limit(s->arena) - attn_arena_used(s->arena));
-        status = pass->arena ? advance(s, t, err)
+        status = pass->arena ? run_step(s, t, err)
                              : attn_fail(err, ATTN_ENOMEM, "", "no memory for a step's arena");
         attn_arena_free(pass->arena);
     }
@@ -372,7 +383,7 @@ static attn_status start(search *s, attn_error *err) {
     return status;
 }
 
-/* Repeats the visibility of each source's tokens for its beams. */
+/* Makes s->keep [rows, S]: source_keep of each source, once for each of its beams. */
 static attn_status spread_keep(search *s, attn_error *err) {
     if (!s->options->source_keep)
         return ATTN_OK;
@@ -418,7 +429,7 @@ static attn_status prepare(search *s, const int64_t *lengths, attn_error *err) {
     return status ? status : start(s, err);
 }
 
-/* Takes the memory of a sequence of `steps` new tokens, its end included. */
+/* Takes the memory for a generated sequence of `steps` new tokens, the end token included. */
 static attn_status take_sequence(const search *s, size_t steps, attn_generated *out,
                                  attn_error *err) {
     out->ids = attn_arena_zeroed(s->arena, steps + 1, sizeof *out->ids);
@@ -436,8 +447,8 @@ static attn_status take_sequence(const search *s, size_t steps, attn_generated *
     return ATTN_OK;
 }
 
-/* Collects the best sequence of source b. It follows the back pointers from the last token to the
- * first new one. */
+/* Collects the best sequence of source b: follows the back pointers from its last token to the
+ * first one after the prompt. */
 static attn_status read_back(const search *s, size_t b, attn_generated *out, attn_error *err) {
     const ending *e = &s->endings[b];
     const size_t first = s->prompted[b], steps = e->steps - first;
@@ -538,7 +549,7 @@ void attn_models_search_cost(const attn_model *m, const attn_model_pass *p, attn
     const double n = (double)p->alternatives;
     const double heads = m->site_count ? (double)m->sites[m->site_count - 1].heads : 0;
     const double cells = p->keeps_weights ? heads * (double)(m->encoder.count ? p->S : p->T) : 0;
-    attn_layer_cost step = {0}; /* take_step and take_choices */
+    attn_layer_cost step = {0}; /* new_step and take_choices */
     attn_cost_bytes(&step, rows * sizeof(int32_t));
     attn_cost_bytes(&step, rows * sizeof(size_t));
     attn_cost_floats(&step, rows * cells);

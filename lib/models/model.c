@@ -111,7 +111,7 @@ attn_status attn_models_forward(model_walk *w, const attn_batch *batch, bool wan
     return attn_models_head(w, err);
 }
 
-/* Sets the sites and the states that `keep` names. */
+/* Sets the sites and states of *out for which `keep` has a bit (ATTN_KEEP_…). */
 static attn_status keep_lists(const model_walk *w, unsigned keep, attn_model_outputs *out,
                               attn_error *err) {
     if (keep & (ATTN_KEEP_WEIGHTS | ATTN_KEEP_INPUTS | ATTN_KEEP_OPERATIONS)) {

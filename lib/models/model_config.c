@@ -80,8 +80,8 @@ static attn_status check_word(const attn_model_setting *s, int value, attn_error
                : attn_fail(err, ATTN_EARG, s->name, "there is no number %d of it", value);
 }
 
-/* Checks the value of a setting in `c`: it is in the range of the setting, or that of `standard`,
- * the default. */
+/* Checks that the value of a setting in `c` is in the range of the setting, or equal to its
+ * default, which is in `standard`. */
 static attn_status check_setting(const attn_model_setting *s, const attn_model_config *c,
                                  const attn_model_config *standard, attn_error *err) {
     const char *at = (const char *)c + s->offset;
@@ -112,7 +112,7 @@ static attn_status check_vocabularies(const attn_model_config *c, attn_error *er
                      "expected the number of its ids");
 }
 
-/* Checks that an id is one of each vocabulary that the model reads or writes. */
+/* Checks that an id is in every vocabulary that the model reads or writes. */
 static attn_status check_id(int32_t id, const attn_model_config *c, const char *where,
                             attn_error *err) {
     const size_t source = attn_model_has_encoder(c) ? c->source_vocabulary : SIZE_MAX;
@@ -123,7 +123,7 @@ static attn_status check_id(int32_t id, const attn_model_config *c, const char *
                      (int)id);
 }
 
-/* Checks the attention of an architecture. */
+/* Checks that the architecture can have the attention. */
 static attn_status check_attention(const attn_model_config *c, attn_error *err) {
     const bool scored = c->attention >= ATTN_MODEL_DOT && c->attention <= ATTN_MODEL_CONCAT;
     if (c->architecture == ATTN_MODEL_TRANSFORMER && c->attention == ATTN_MODEL_NONE)
@@ -140,7 +140,7 @@ static attn_status check_attention(const attn_model_config *c, attn_error *err) 
     return ATTN_OK;
 }
 
-/* Checks that a seq2seq model has no option of models without LSTMs. */
+/* Checks that a seq2seq model has no option of models without LSTMs, and not too many layers. */
 static attn_status check_lstm_options(const attn_model_config *c, attn_error *err) {
     const char *where = c->positions == ATTN_MODEL_ROTARY ? "positions" : NULL;
     if (c->architecture != ATTN_MODEL_SEQ2SEQ)

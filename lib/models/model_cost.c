@@ -1,11 +1,12 @@
-/* Computes the cost of a pass through a model from its sizes alone: the sum of what each operation
- * states over a walk of the blocks. It lists the memory that walk.c, model.c and generate.c take; a
- * unit test compares both. */
+/* Computes the cost of a pass through a model from its sizes alone, as the sum of the costs of its
+ * embeddings, blocks and head. The bytes must cover the memory that walk.c, model.c and generate.c
+ * take; a unit test compares the two. */
 #include <math.h>
 
 #include "models/model_private.h"
 
-/* Adds the embeddings of a stack: what embed and embed_back take. */
+/* Adds the cost of a stack's embeddings: the memory that embed and embed_back (walk.c) take, and
+ * the operations of their norm. */
 static void add_embedding(const attn_model *m, const model_stack *stack, const model_extent *e,
                           bool keeps_states, attn_layer_cost *cost) {
     const double n = (double)e->B * (double)e->T, numbers = n * (double)m->config.width;
@@ -21,7 +22,7 @@ static void add_embedding(const attn_model *m, const model_stack *stack, const m
     attn_norm_cost(norm, n, e->use.training, cost);
 }
 
-/* Adds a block with its wrap. */
+/* Adds the cost of a block with its wrap. */
 static void add_block(const model_block *block, const model_extent *e, size_t width,
                       attn_layer_cost *cost) {
     const double n = (double)e->B * (double)e->T;
@@ -34,8 +35,8 @@ static void add_block(const model_block *block, const model_extent *e, size_t wi
         block->operation->cost(block, e, cost);
 }
 
-/* Returns how many blocks of a stack have the operation of block i; 0 if an earlier one has it. All of
- * them have the same sizes. */
+/* Returns how many blocks of a stack have the operation of block i, or 0 if an earlier block has it
+ * and was counted with them. Blocks with one operation have the same sizes and cost. */
 static double count_alike(const model_stack *stack, size_t i) {
     double count = 0;
     for (size_t k = 0; k < stack->count; k++) {
@@ -75,15 +76,16 @@ static attn_layer_cost stack_cost(const attn_model *m, const model_stack *stack,
     return cost;
 }
 
-/* Adds the states of the encoder's LSTM that the decoder starts with, and their gradients. */
+/* Adds the memory of the encoder's LSTM states from which the decoder starts, and of their
+ * gradients. */
 static void add_handed(const attn_model *m, size_t B, bool training, attn_layer_cost *cost) {
     const double numbers = (double)(m->config.num_layers * B * m->config.width);
     for (int i = 0; m->hands && i < (training ? 8 : 4); i++)
         attn_cost_floats(cost, numbers);
 }
 
-/* Adds the head of B sequences of T tokens, without those of the gradient of the logits, which
- * replaces them. */
+/* Adds the cost of the head for B sequences of T tokens. The gradient of the logits takes no
+ * memory, because it overwrites them. */
 static void add_head(const attn_model *m, const model_extent *e, attn_layer_cost *cost) {
     const model_head *head = &m->head;
     const bool pools = head->pooler.out > 0, training = e->use.training;
@@ -96,7 +98,7 @@ static void add_head(const attn_model *m, const model_extent *e, attn_layer_cost
     attn_linear_cost(&head->projection, rows, training, cost);
 }
 
-/* Adds the losses of the weights of the last cross-attention. */
+/* Adds the cost of the losses on the weights of the last cross-attention. */
 static void add_weight_losses(const attn_model *m, const model_extent *e, attn_layer_cost *cost) {
     const size_t i = attn_models_last_block(&m->decoder, &attn_models_cross);
     const model_block *block = &m->decoder.blocks[i];
@@ -108,7 +110,7 @@ static void add_weight_losses(const attn_model *m, const model_extent *e, attn_l
     attn_attend_weights_cost(&block->attend, e->B, e->T, e->S, &e->use, cost);
 }
 
-/* Adds the lists of sites and states, and the queries, keys and values of sites. */
+/* Adds the memory of the lists of sites and states, and of the sites' queries, keys and values. */
 static void add_lists(const attn_model *m, const attn_model_pass *p, attn_layer_cost *cost) {
     attn_cost_bytes(cost, (double)((m->site_count + 1) * sizeof *m->sites));
     if (p->keeps_states)
@@ -124,8 +126,8 @@ static void add_lists(const attn_model *m, const attn_model_pass *p, attn_layer_
     }
 }
 
-/* Adds a search: the steps' operations, the memory of the last step, which is the largest, the caches
- * and what is kept. */
+/* Adds the cost of a search: the operations of all steps, the memory of the last step, which is the
+ * largest, the caches, and what the search keeps (attn_models_search_cost). */
 static void add_search(const attn_model *m, const attn_model_pass *p, const model_extent *e,
                        attn_layer_cost *cost) {
     const model_rows rows = {.rows = p->rows, .beams = p->beams, .most = p->T};

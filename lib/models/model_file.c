@@ -16,7 +16,7 @@ enum { SETTING_TEXT = 48 }; /* buffer size of the value of a setting as text */
 
 /* --- settings as text --- */
 
-/* Sets the setting of the configuration to the value in `text`. false: it is none. */
+/* Sets a setting of the configuration to the value in `text`. false: the text is no such value. */
 static bool set_setting(const attn_model_setting *s, attn_model_config *config, const char *text) {
     void *member = (char *)config + s->offset;
     char *end;
@@ -73,7 +73,8 @@ const attn_tensor *attn_model_file_tensor(const attn_model_file *file, const cha
 
 /* --- reading --- */
 
-/* Checks that this program knows all keys by which a file says how to compute its model. */
+/* Checks that this program knows all metadata keys without a dot, which tell how to compute the
+ * model. Keys with a dot, such as "training.step", do not change the model. */
 static attn_status check_keys(const attn_model_file *file, attn_error *err) {
     static const char *const others[] = {
         "format",        "source_words",    "target_words",    "source_merges",
@@ -95,7 +96,8 @@ static attn_status check_keys(const attn_model_file *file, attn_error *err) {
     return ATTN_OK;
 }
 
-/* Reads the seal, if the file has one, and by it checks all bytes. */
+/* Checks all bytes of a file against its seal (io/seal.h), and sets *sealed to whether it has one.
+ * A file without a seal passes. */
 static attn_status check_seal(const attn_model_file *file, const void *bytes, size_t size,
                               bool *sealed, attn_error *err) {
     attn_seal seal;
@@ -129,7 +131,7 @@ static attn_status read_config(const attn_model_file *file, attn_model_config *c
     return ATTN_OK;
 }
 
-/* Copies tensors into the model's parameters, by a map of their names. */
+/* Copies tensors into the model's parameters. `map` translates the names of the tensors. */
 static attn_status load_parameters(attn_model *model, const attn_safetensors *from,
                                    const attn_parameter_name *map, attn_arena *arena,
                                    attn_error *err) {
@@ -181,7 +183,8 @@ typedef struct side_keys {
 static const side_keys source_keys = {"source_words", "source_merges", "source_language"},
                        target_keys = {"target_words", "target_merges", "target_language"};
 
-/* A language that this program does not know is refused in a sealed file, and English in others. */
+/* Reads the language under a metadata key; English if there is none. A language that this program
+ * does not know is refused in a sealed file and becomes English in others. */
 static attn_status read_language(const attn_model_file *file, const char *key, attn_language *out,
                                  attn_error *err) {
     const char *name = attn_model_file_text(file, key);
@@ -201,7 +204,8 @@ static attn_status read_merges(attn_tokenizer *to, const char *key, const char *
     return status ? attn_fail(err, status, key, "%s", inner.text) : ATTN_OK;
 }
 
-/* Reads the tokenizer of a side, which has `size` ids. */
+/* Reads the tokenizer of source or target, which must have `size` ids. Without words in the file it
+ * is one of numbers. */
 static attn_status read_side(const attn_model_file *file, const side_keys *keys, size_t size,
                              attn_tokenizer **out, attn_error *err) {
     const char *words = attn_model_file_text(file, keys->words),

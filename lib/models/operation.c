@@ -5,7 +5,8 @@
 #include "base/try.h"
 #include "models/model_private.h"
 
-/* The score forms of the attention over the encoder's outputs; scaled_dot where none is named. */
+/* The score form of cross-attention for each attention of a configuration. Those that are not
+ * listed have ATTN_SCORE_scaled_dot, which is 0. */
 static const attn_score_kind score_kinds[ATTN_MODEL_ATTENTIONS] = {
     [ATTN_MODEL_DOT] = ATTN_SCORE_dot,
     [ATTN_MODEL_ADDITIVE] = ATTN_SCORE_additive,
@@ -89,8 +90,8 @@ const model_operation attn_models_self = {.forward = self_forward,
 
 /* --- causal self-attention --- */
 
-/* Causal self-attention. In a search, x has one token of each row; its keys and values are appended
- * to the cache. */
+/* Computes causal self-attention. In a search, x has one token of each row, and the keys and values
+ * of these tokens are appended to the cache. */
 static attn_status causal_forward(float *out, const float *x, model_walk *w, model_half *half,
                                   const model_block *block, model_trace *t, attn_error *err) {
     if (!half->caches)
@@ -116,8 +117,9 @@ static attn_status causal_start(model_walk *w, const model_block *block, const m
                                                                              : ATTN_ENOMEM;
 }
 
-/* Copies the first `steps` tokens of each parent into the second buffer, in the order of the new
- * rows. Returns that buffer; `rows` becomes the new second buffer. */
+/* Reorders `rows`, the keys or values [rows, most, D] of a search: copies the first `steps` tokens
+ * of row parents[i] to row i of the second buffer (cache->spare). Returns that buffer, and `rows`
+ * becomes the second buffer. */
 static const float *reorder(const float *rows, const model_rows *r, size_t D, const size_t *parents,
                             size_t steps, model_cache *cache) {
     float *to = cache->spare;
@@ -137,7 +139,8 @@ static void causal_follow(const model_walk *w, const model_block *block, const m
     cache->seen.v = reorder(cache->seen.v, r, D, parents, steps, cache);
 }
 
-/* In a search, the keys and values of the new tokens are made, too. */
+/* Adds the cost of causal self-attention. In a search, self_cost counts no keys and values; those
+ * of the new tokens are added here. */
 static void causal_cost(const model_block *block, const model_extent *e, attn_layer_cost *cost) {
     self_cost(block, e, cost);
     if (e->use.ready)
@@ -188,7 +191,8 @@ static attn_status cross_backward(float *dx, const float *dout, model_walk *w, m
                                               &t->attend, &w->pass, err);
 }
 
-/* Repeats x [B, n] for each beam of a source, [rows, n]. NULL: out of memory. */
+/* Returns [rows, n]: each row of x [B, n] once for each beam of its source. With one beam that is
+ * x. NULL: out of memory. */
 static const float *spread(model_walk *w, const model_rows *r, const float *x, size_t n,
                            attn_error *err) {
     if (r->beams == 1)
@@ -199,8 +203,8 @@ static const float *spread(model_walk *w, const model_rows *r, const float *x, s
     return all;
 }
 
-/* Stores what all steps of a search attend to: the encoder's outputs, or keys and values made of
- * them. */
+/* Stores what all steps of a search attend to: the encoder's outputs or, for scaled_dot, keys and
+ * values that are computed from them. */
 static attn_status cross_start(model_walk *w, const model_block *block, const model_rows *r,
                                model_cache *cache, attn_error *err) {
     const float *memory = w->encoder.out;
@@ -313,7 +317,7 @@ const model_operation attn_models_lstm = {.forward = lstm_forward,
 
 /* --- feed-forward --- */
 
-/* Returns whether the backward pass needs the argument of the activation. */
+/* Returns whether model_trace.hidden is an array of its own, which backward needs. */
 static bool keeps_hidden(const model_feed *feed) {
     return feed->gated || feed->activation != ATTN_RELU;
 }
@@ -352,8 +356,9 @@ static attn_status feed_forward(float *out, const float *x, model_walk *w, model
     return ATTN_OK;
 }
 
-/* Of a gated hidden layer activation(hidden) * factor with the gradient dactive: adds the gradient of
- * x by the factor, and makes dactive the gradient of the activation. */
+/* Runs the backward pass of a gated hidden layer, activation(hidden) * factor with factor =
+ * linear1(x). dactive is the gradient of the product and becomes that of activation(hidden). The
+ * gradient of x through the factor is added to dx. */
 static attn_status factor_back(float *dx, float *dactive, const float *x, size_t n, model_walk *w,
                                const model_feed *feed, const model_trace *t, attn_error *err) {
     const size_t F = feed->linear1.out;

@@ -20,7 +20,8 @@ static int by_weight(const void *a, const void *b) {
     return (x->token > y->token) - (x->token < y->token);
 }
 
-/* Lists the tokens that a search may take, with e^((logit - max) / temperature). */
+/* Writes all tokens but padding and begin to `out`, with weights e^((logit - max) / temperature).
+ * Returns their number. */
 static size_t list_choices(const float *logits, const attn_model_config *c, double temperature,
                            choice *out) {
     size_t count = 0;
@@ -40,7 +41,8 @@ static double sum_of(const choice *choices, size_t count) {
     return sum;
 }
 
-/* Returns how many of the sorted choices together reach the share `top_p`, at least one. */
+/* Returns how many of the sorted choices are needed to reach the share `top_p` of all weights
+ * together, at least one. */
 static size_t nucleus(const choice *choices, size_t count, double top_p) {
     const double wanted = top_p * sum_of(choices, count);
     double sum = 0;

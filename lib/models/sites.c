@@ -4,7 +4,7 @@
 #include "base/try.h"
 #include "models/model_private.h"
 
-/* Appends the sites of one kind in a stack to the model's list. Without a list it counts them. */
+/* Appends the sites of one kind in a stack to m->sites, or only counts them if m->sites is NULL. */
 static void add_kind(attn_model *m, const model_stack *stack, attn_site_kind kind) {
     size_t layer = 0;
     for (size_t i = 0; i < stack->count; i++) {
@@ -41,7 +41,7 @@ const attn_site *attn_model_sites(const attn_model *model, size_t *count) {
     return model->sites;
 }
 
-/* Returns what the pass has saved at site i. */
+/* Returns what the attention layer of site i saved in the pass. */
 static const attn_attend_saved *saved_of(const model_walk *w, size_t i) {
     const model_half *half =
         w->model->sites[i].kind == ATTN_SITE_ENCODER ? &w->encoder : &w->decoder;
@@ -67,7 +67,7 @@ attn_site *attn_models_sites_of(const model_walk *w, attn_error *err) {
     return sites;
 }
 
-/* Gives an operand an axis of heads; that of a single head has none. */
+/* Reshapes an operand to [B, heads, rows, columns]; with a single head it has no axis of heads. */
 static void add_head_axis(attn_tensor *t, size_t B, size_t heads) {
     *t = attn_tensor_dense(t->data, ATTN_F32, 4,
                            (size_t[4]){B, heads, t->dims[t->rank - 2], t->dims[t->rank - 1]});

@@ -1,14 +1,13 @@
 /* Lists the states of a pass: the hidden vectors between its blocks (attn/models.h). */
 #include "models/model_private.h"
 
-/* The states of one side, appended to `states`; NULL: they are counted. half is NULL while there is
- * no pass. */
+/* A list of states to which those of one side are added. */
 typedef struct listing {
     const attn_model *model;
     const model_stack *stack;
-    const model_half *half;
+    const model_half *half; /* the pass with the values of the states; NULL: they have none */
     attn_model_side side;
-    attn_model_state *states;
+    attn_model_state *states; /* [count]; NULL: the states are only counted */
     size_t count;
 } listing;
 
@@ -32,7 +31,7 @@ static void add_single(listing *l, attn_state_step step, size_t layer, const flo
                .step = step, .has_layer = true, .layer = layer, .single = true, .values = values});
 }
 
-/* Adds the states with which the layers of a decoder start, if the encoder hands them over. */
+/* Adds the states from which the LSTM layers of a decoder start, if the encoder hands them over. */
 static void add_start(listing *l) {
     const attn_model_config *c = &l->model->config;
     const size_t n = l->half ? l->half->B * c->width : 0;
@@ -60,7 +59,7 @@ static void add_embedding(listing *l) {
         add_whole(l, ATTN_STATE_EMBEDDING_NORM, embedded);
 }
 
-/* Returns the layer of a block: how many earlier blocks have its operation. */
+/* Returns the layer number of block i: the number of earlier blocks with the same operation. */
 static size_t layer_of(const model_stack *stack, size_t i) {
     size_t layer = 0;
     for (size_t k = 0; k < i; k++)
@@ -92,7 +91,8 @@ static void add_block(listing *l, size_t i) {
     }
 }
 
-/* Lists all states of a model in `states`; NULL: counts them. Those of a walk have values. */
+/* Returns the number of states of a model and, unless `states` is NULL, lists them there. They have
+ * values if `walk` is not NULL. */
 static size_t list_all(const attn_model *model, const model_walk *walk, attn_model_state *states) {
     listing l = {.model = model, .states = states};
     for (int side = ATTN_SIDE_SOURCE; side <= ATTN_SIDE_TARGET; side++) {
@@ -111,7 +111,8 @@ static size_t list_all(const attn_model *model, const model_walk *walk, attn_mod
     return l.count;
 }
 
-/* Returns the states in memory of the arena. NULL: ATTN_ENOMEM. */
+/* Returns a list of all states in the arena, as list_all makes it. NULL: out of memory, and *err is
+ * ATTN_ENOMEM. */
 static attn_model_state *states_in(attn_arena *arena, const attn_model *model,
                                    const model_walk *walk, attn_error *err) {
     const size_t count = list_all(model, NULL, NULL);

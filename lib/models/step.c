@@ -5,9 +5,9 @@
 #include "models/model_private.h"
 
 /* Computes the gradients of the guidance and diversity losses with respect to the weights of the
- * last cross-attention, and stores them for the backward pass. Padding is left out: its rows have
- * no alignment, and similarity counts only the first rows[b] rows. Does nothing for a model without
- * cross-attention. */
+ * last cross-attention, and stores them for the backward pass. Padding does not count: the
+ * alignment of its rows is 0, and the similarity loss reads only the rows[b] rows before it. Does
+ * nothing for a model without cross-attention. */
 static attn_status add_weight_losses(model_walk *w, const attn_batch *batch,
                                      const attn_step_options *options, attn_error *err) {
     const model_stack *stack = &w->model->decoder;

@@ -62,8 +62,8 @@ static attn_status attn_models_run_stack(model_walk *w, model_half *half, attn_e
     return ATTN_OK;
 }
 
-/* Backward pass of norm(x + dropout(f(x))). dx must be zeros and becomes the gradient of x; dout is
- * overwritten with the gradient of f(x). */
+/* Runs the backward pass of norm(x + dropout(f(x))). dx must be zeros and becomes the gradient of
+ * x; dout is overwritten with the gradient of f(x). */
 static attn_status after_back(model_walk *w, model_half *half, const model_block *block,
                               model_trace *t, float *dx, float *dout, attn_error *err) {
     attn_norm_backward(dx, dout, t->sum, t->stats, half->B * half->T, &block->norm);
@@ -72,8 +72,9 @@ static attn_status after_back(model_walk *w, model_half *half, const model_block
     return block->operation->backward(dx, dout, w, half, block, t, err);
 }
 
-/* Backward pass of x + dropout(f(norm(x))). dout becomes the gradient of x. dinner must be zeros;
- * it becomes the gradient of norm(x), and dmade that of f(norm(x)). */
+/* Runs the backward pass of x + dropout(f(norm(x))). dout becomes the gradient of x. dinner must be
+ * zeros and becomes the gradient of norm(x). dmade is overwritten with the gradient of f(norm(x)).
+ */
 static attn_status before_back(model_walk *w, model_half *half, const model_block *block,
                                model_trace *t, float *dout, float *dinner, float *dmade,
                                attn_error *err) {
@@ -114,7 +115,7 @@ static attn_status attn_models_stack_back(model_walk *w, model_half *half, float
     return ATTN_OK;
 }
 
-/* Returns the table [max_length, D] that is added to embeddings. NULL: there is none. */
+/* Returns the table of positions [max_length, D] that embeddings add. NULL: there is none. */
 static const float *position_table(const attn_model *model) {
     return model->sinusoids ? model->sinusoids : model->positions.weight.value;
 }
@@ -124,7 +125,7 @@ bool attn_models_adds_embeddings(const attn_model *m, const model_stack *stack) 
            m->config.positions == ATTN_MODEL_LEARNED || stack->embedding.segments.rows;
 }
 
-/* Adds the positions of the tokens and the embeddings of their segments. */
+/* Adds the positions of the tokens and the embeddings of their segments to x [B, T, D]. */
 static void add_embeddings(const model_walk *w, const model_half *half, float *x) {
     const attn_embedding *segments = &half->stack->embedding.segments;
     const float *table = position_table(w->model);
@@ -136,7 +137,8 @@ static void add_embeddings(const model_walk *w, const model_half *half, float *x
                                       segments->weight.value + (size_t)half->segments[i] * D, D);
 }
 
-/* Replaces the sum of the embeddings by its norm, and keeps the sum. */
+/* Applies the norm of the embeddings, if the stack has one: half->embedded is replaced by its norm,
+ * and half->summed keeps the sum. */
 static attn_status norm_embeddings(model_walk *w, model_half *half, attn_error *err) {
     const size_t D = w->model->config.width, n = half->B * half->T;
     if (!half->stack->embedding.norm.width)
@@ -192,8 +194,9 @@ static attn_status embed_back(model_walk *w, const model_half *half, float *demb
     return ATTN_OK;
 }
 
-/* Joins the final states of both directions of an LSTM, apart [2 layers, B, D / 2], to joined
- * [layers, B, D]. With `back` it copies from `joined` to `apart`, for gradients. */
+/* Copies the final states of both directions of an LSTM from apart [2 * layers, B, D / 2] to joined
+ * [layers, B, D], the two directions side by side. If `back`, copies from joined to apart, as
+ * gradients need it. */
 static void join_states(float *joined, float *apart, const attn_model *m, size_t B, bool back) {
     const size_t half = m->config.width / 2;
     for (size_t i = 0; i < 2 * m->config.num_layers; i++)
@@ -365,8 +368,8 @@ static attn_status half_back(model_walk *w, model_half *half, float *dout, attn_
     return status ? status : embed_back(w, half, dembedded, err);
 }
 
-/* Backward pass of the decoder. It also computes the gradient of the encoder's outputs (dmemory),
- * or of the encoder's last states (dlast) if the decoder starts from them. */
+/* Runs the backward pass of the decoder. Attention adds the gradient of the encoder's outputs to
+ * dmemory. If the decoder starts from the encoder's last states, their gradient is set in dlast. */
 static attn_status decoder_back(model_walk *w, float *dout, attn_error *err) {
     const attn_model *m = w->model;
     model_half *half = &w->decoder;
