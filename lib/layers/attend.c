@@ -83,12 +83,14 @@ void attn_attend_declare(attn_attend *a, attn_parameters *set, const char *name)
     declare_positions(a, set, name);
 }
 
-/* Returns the part of a packed tensor from element `offset` on, as a weight; none of none. */
+/* Returns the part of a packed tensor from element `offset` on, as a weight. Where the tensor has
+ * no values or no gradient, the part has none. */
 static attn_weight part_of(const attn_weight *w, size_t offset) {
     return (attn_weight){w->value ? w->value + offset : NULL,
                          w->gradient ? w->gradient + offset : NULL};
 }
 
+/* Returns the projection of queries (part 0), keys (1) or values (2). */
 static attn_linear projection(const attn_attend *a, int part) {
     const size_t D = a->width, K = attn_attend_key_width(a);
     const size_t at = part == 0 ? 0 : part == 1 ? D : D + K;
@@ -168,7 +170,8 @@ static bool has_position(attn_position_kind kind) {
            kind == ATTN_POSITION_ROTARY;
 }
 
-/* Computes queries, keys and values. Kinds without projections use x and memory themselves. */
+/* Sets the queries, keys and values of *s. Kinds without projections use x and memory themselves.
+ * With `ready`, keys and values are taken from it and not computed. */
 static attn_status project(const attn_attend *a, attn_attend_saved *s,
                            const attn_attend_saved *ready, attn_pass *pass, attn_error *err) {
     const size_t D = a->width, keys = ready ? 0 : s->B * s->S;
@@ -323,7 +326,7 @@ attn_status attn_attend_backward(float *dx, float *dmemory, const float *dout,
     return ATTN_OK;
 }
 
-/* The values of each head are replaced by an identity matrix. The output of attention then equals
+/* Runs attention again with an identity matrix as the values of each head. Its output then equals
  * its weights, so dweights is the gradient of the output. */
 attn_status attn_attend_weights_backward(float *dx, float *dmemory, const float *dweights,
                                          const attn_attend *a, const attn_attend_saved *s,
@@ -358,8 +361,8 @@ attn_status attn_attend_weights_backward(float *dx, float *dmemory, const float 
 
 /* --- cost --- */
 
-/* Adds the cost of an operation, with its backward pass in training. `together`: the bits of `want` if
- * attn_attention_run_backward runs both. */
+/* Adds the cost of an operation and, in training, of its backward pass. `together` is the `want` of
+ * attn_attention_run_backward, if that runs both passes; else 0. */
 static void count_operation(const attn_inputs *in, unsigned want, unsigned together,
                             const attn_pass_use *use, attn_layer_cost *cost) {
     attn_attention_dims dims;
@@ -377,14 +380,15 @@ static void count_operation(const attn_inputs *in, unsigned want, unsigned toget
     cost->fallback_bytes += (double)forward.fallback_bytes + (double)back.fallback_bytes;
 }
 
-/* Adds the compiled masks of B sequences of S keys: lengths, offsets and visible keys. */
+/* Adds the memory of the compiled masks of B sequences of S keys: lengths, offsets and, if `hides`,
+ * visible keys. */
 static void count_masks(size_t B, size_t S, bool hides, attn_layer_cost *cost) {
     attn_cost_bytes(cost, (double)B * sizeof(int64_t));
     attn_cost_bytes(cost, (double)B * sizeof(int64_t));
     attn_cost_bytes(cost, hides ? (double)B * (double)S : 0);
 }
 
-/* Returns the inputs of the layer without values. */
+/* Returns the layer's inputs with their shapes but without data, to compute a cost. */
 static attn_inputs sizes_of(const attn_attend *a, size_t B, size_t L, size_t S) {
     const attn_attend_saved none = {.B = B, .L = L, .S = S};
     attn_pass pass = {.seed = 0};

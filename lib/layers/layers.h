@@ -11,8 +11,8 @@
  *             gradients of weights to those of the set (if it has any)
  *
  * A `saved` struct keeps what backward needs, in the arena of the pass; no other memory is
- * allocated. The shapes alone decide the order of sums. Any thread may run its own pass, but only
- * one thread at a time may run backward on a set. */
+ * allocated. The order in which a sum is computed depends on the shapes alone. Any thread may run
+ * its own pass, but only one thread at a time may run backward on a set. */
 #ifndef ATTN_LAYERS_H
 #define ATTN_LAYERS_H
 
@@ -21,9 +21,11 @@
 #include <attn/parameters.h>
 #include <attn/pool.h>
 
-/* ---- declaring parameters ---- Layers declare their tensors in a set. attn_parameters_seal then
- * allocates one block for all values and one for all gradients, with the same offsets, and stores
- * pointers to them in the layers. */
+/* ---- declaring parameters ----
+ *
+ * Layers declare their tensors in a set. attn_parameters_seal then allocates one block for all
+ * values and one for all gradients, with the same offsets, and stores pointers to the tensors in
+ * the layers. */
 
 /* The values and the gradient of one tensor, in the blocks of its set. */
 typedef struct attn_weight {
@@ -41,11 +43,11 @@ typedef enum attn_init_kind {
 typedef struct attn_init {
     attn_init_kind kind;
     double amount;
-    bool blank; /* true: row blank_row of the matrix is 0, as torch's padding_idx */
+    bool blank; /* row blank_row of the matrix is 0, like the row padding_idx in torch */
     size_t blank_row;
 } attn_init;
 
-/* NULL: out of memory; free with attn_parameters_free */
+/* Returns an empty set, which the caller frees with attn_parameters_free. NULL: out of memory. */
 attn_parameters *attn_parameters_new(void);
 /* Declares a tensor, before the set is sealed. attn_parameters_seal fills *weight, so it must stay
  * at this address as long as the set. If declaring fails (no memory; a name that is repeated or too
@@ -53,8 +55,9 @@ attn_parameters *attn_parameters_new(void);
  * error. */
 void attn_parameters_add(attn_parameters *set, const char *name, int rank, const size_t *dims,
                          attn_init init, attn_weight *weight);
-/* Allocates the blocks, zeroed, and fills the weights of all layers. Errors: ATTN_ENOMEM,
- * ATTN_EARG, ATTN_ELIMIT, also from the declarations. */
+/* Allocates the block of values and, if `gradients`, that of gradients, both zeros, and sets the
+ * pointers in the weights of all layers. Errors: that of the first declaration that failed
+ * (ATTN_EARG, ATTN_ELIMIT, ATTN_ENOMEM); ATTN_EARG: the set is sealed already; ATTN_ENOMEM. */
 attn_status attn_parameters_seal(attn_parameters *set, bool gradients, attn_error *err);
 
 /* Draws the initial values. Element e of tensor p is drawn with the seed attn_rng_bits(seed, p) and
@@ -63,8 +66,9 @@ void attn_parameters_init(attn_parameters *set, uint64_t seed);
 /* Sets all gradients to 0. */
 void attn_parameters_zero_gradients(attn_parameters *set);
 
-/* attn_parameters_gradients returns the block of gradients, attn_parameters_size() floats; NULL:
- * there are none. attn_parameters_gradient returns a view of the gradient of tensor `index`. */
+/* attn_parameters_gradients returns the block of gradients, attn_parameters_size(set) floats; NULL:
+ * the set has no gradients. attn_parameters_gradient returns a view of the gradient of tensor
+ * `index`. */
 float *attn_parameters_gradients(attn_parameters *set);
 attn_tensor attn_parameters_gradient(const attn_parameters *set, size_t index);
 
@@ -74,7 +78,8 @@ typedef struct attn_pass {
     attn_pool *pool;             /* NULL: only the calling thread */
     const attn_control *control; /* cancellation and deadline; NULL: none */
     bool training;               /* a backward pass follows */
-    /* Probability of all dropouts of the pass. NULL: in training the layers' own, else none. */
+    /* Probability of all dropouts of the pass. NULL: in training each layer drops with its own
+     * probability, and else nothing is dropped. */
     const double *dropout;
     uint64_t seed;  /* seed of all dropouts of the pass */
     uint64_t drawn; /* number of dropouts so far; dropout n has the seed attn_rng_bits(seed, n) */
@@ -87,7 +92,7 @@ typedef struct attn_layer_cost {
     double cells;          /* cells of score matrices over all heads */
     double operations;     /* floating-point operations; a multiply-add counts as 2 */
     double bytes;          /* upper bound of the bytes in the arena; INFINITY: beyond any memory */
-    double fallback_bytes; /* so many more where attention must be computed again in double */
+    double fallback_bytes; /* additional bytes if attention must be computed again in double */
 } attn_layer_cost;
 
 /* What a pass does with its layers, as far as the cost depends on it. */
@@ -100,10 +105,11 @@ typedef struct attn_pass_use {
     size_t slots;      /* threads of the pool */
 } attn_pass_use;
 
-/* Adds the bytes of an array of so many floats, or bytes, rounded up as an arena does. */
+/* Add the bytes of an array of `count` floats, or of `bytes` bytes, rounded up as an arena does. */
 void attn_cost_floats(attn_layer_cost *cost, double count);
 void attn_cost_bytes(attn_layer_cost *cost, double bytes);
-/* Adds multiply-adds of a forward pass and, in training, twice as many of the backward pass. */
+/* Adds the operations of so many multiply-adds in a forward pass and, in training, of twice as many
+ * in the backward pass. */
 void attn_cost_products(attn_layer_cost *cost, double multiply_adds, bool training);
 
 /* ---- linear: y [rows, out] = x [rows, in] W^T + b; weight [out, in], bias [out] ---- */
@@ -127,20 +133,22 @@ typedef struct attn_embedding {
     int32_t padding; /* id whose row is 0 and gets no gradient; -1: none */
 } attn_embedding;
 
-/* std 0: 1 / scale, so that outputs are N(0, 1). */
+/* Declares the table. `std` is the standard deviation of its initial values; 0 means 1 / scale,
+ * with which outputs are N(0, 1). */
 void attn_embedding_declare(attn_embedding *layer, attn_parameters *set, const char *name,
                             size_t rows, size_t width, float scale, double std, int32_t padding);
 void attn_embedding_forward(float *y, const int32_t *ids, size_t n, const attn_embedding *layer);
 void attn_embedding_backward(const float *dy, const int32_t *ids, size_t n,
                              const attn_embedding *layer);
-/* Checks that ids [n] are from 0 to rows - 1. ATTN_EVALUE at "<where>/<index>". */
+/* Checks that ids [n] are from 0 to rows - 1. Error: ATTN_EVALUE at "<where>/<index>". */
 attn_status attn_ids_check(const int32_t *ids, size_t n, size_t rows, const char *where,
                            attn_error *err);
 
-/* ---- positions: row t of each sequence of x [B, T, D] += row first + t of table [.., D] ---- */
+/* ---- positions: row first + t of a table [.., D] is added to token t ---- */
+/* Adds rows first … first + T - 1 of the table to each sequence of x [B, T, D]. */
 void attn_positions_add(float *x, size_t B, size_t T, size_t D, const float *table, size_t first);
-/* Declares a learned table [most, width], initially N(0, 0.02^2). Later first + T <= most must
- * hold. */
+/* Declares a learned table [most, width], initially N(0, 0.02^2). In later calls first + T must be
+ * at most `most`. */
 void attn_positions_declare(attn_embedding *layer, attn_parameters *set, const char *name,
                             size_t most, size_t width);
 /* Adds dx [B, T, D] to the gradient of the rows first … first + T - 1 of the table. */
@@ -156,11 +164,12 @@ void attn_positions_backward(const float *dx, size_t B, size_t T, size_t first,
 typedef struct attn_norm {
     size_t width;
     float epsilon;            /* 1e-5 where papers name none */
-    bool rms, unbiased;       /* RMS norm, which has no bias; layer norm without a bias */
+    bool rms;                 /* RMS norm, which has no bias; false: layer norm */
+    bool unbiased;            /* the layer norm has no bias */
     attn_weight weight, bias; /* [width], initially ones and zeros */
 } attn_norm;
 
-/* Declares a layer whose other members the caller has set. */
+/* Declares the weights of a norm. The caller has set the other members. */
 void attn_norm_declare(attn_norm *layer, attn_parameters *set, const char *name);
 void attn_norm_forward(float *y, float *stats, const float *x, size_t rows, const attn_norm *layer);
 void attn_norm_backward(float *dx, const float *dy, const float *x, const float *stats, size_t rows,
@@ -177,16 +186,18 @@ typedef enum attn_activation {
     ATTN_SIGMOID,
 } attn_activation;
 
-/* y may be x. */
+/* Computes y from x; both may be the same array. */
 void attn_activation_forward(float *y, const float *x, size_t n, attn_activation kind);
 void attn_activation_backward(float *dx, const float *dy, const float *x, size_t n,
                               attn_activation kind);
 
-/* ---- dropout, in place ---- Element i becomes 0 if attn_rng_uniform(seed, i) < p, else x[i] / (1
- * - p). The same call on a gradient is the backward pass. 0 <= p < 1; p = 0 changes nothing. */
+/* ---- dropout ---- */
+/* Drops elements of x [n] in place: element i becomes 0 if attn_rng_uniform(seed, i) < p, else
+ * x[i] / (1 - p). The same call on a gradient is the backward pass. 0 <= p < 1; p = 0 changes
+ * nothing. */
 void attn_dropout(float *x, size_t n, double p, uint64_t seed);
-/* Returns the probability with which a layer drops in this pass. `own` is the layer's in training.
- */
+/* Returns the probability with which a layer drops in this pass. `own` is the layer's own one,
+ * which applies in training unless pass->dropout is set. */
 double attn_dropout_of(const attn_pass *pass, double own);
 /* Returns the seed of the next dropout of a pass. A layer takes a seed even if it drops nothing, so
  * that seeds of later dropouts do not depend on it. */
@@ -214,7 +225,8 @@ typedef struct attn_lstm_cell {
 } attn_lstm_cell;
 
 typedef struct attn_lstm {
-    size_t input, hidden, layers; /* D, H, 1 … ATTN_LSTM_LAYERS */
+    size_t input, hidden; /* D and H */
+    size_t layers;        /* 1 … ATTN_LSTM_LAYERS */
     bool bidirectional;
     double dropout;
     /* [layers * directions], layer by layer; forward before backward */
@@ -251,23 +263,25 @@ void attn_lstm_declare(attn_lstm *layer, attn_parameters *set, const char *name,
  * search. ATTN_ENOMEM. */
 attn_status attn_lstm_pack(attn_lstm_panels *panels, size_t B, const attn_lstm *layer,
                            attn_pass *pass, attn_error *err);
-/* Return the cost of B sequences of T tokens, and that of attn_lstm_pack. */
+/* attn_lstm_cost adds the cost of a pass over B sequences of T tokens, attn_lstm_pack_cost that of
+ * attn_lstm_pack. */
 void attn_lstm_cost(const attn_lstm *layer, size_t B, size_t T, const attn_pass_use *use,
                     attn_layer_cost *cost);
 void attn_lstm_pack_cost(const attn_lstm *layer, size_t B, attn_layer_cost *cost);
-/* Computes y [B, T, directions * H] of x [B, T, input] and, if `last` is not NULL, the final
- * states. `initial` (NULL: zeros) are the initial states, `lengths` [B] (NULL: none) are 1 … T,
- * and `panels` (NULL: the layer is packed here) are those of attn_lstm_pack. T steps of one token
- * give the bytes of one call with T tokens. All arguments must outlive the backward pass. Errors: ATTN_EARG (a bidirectional LSTM with lengths
- * and initial states), ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. */
+/* Computes y [B, T, directions * H] from x [B, T, input] and, if `last` is not NULL, the final
+ * states. `initial` are the initial states; NULL: zeros. `lengths` [B], each 1 … T, are the numbers
+ * of tokens before padding; NULL: there is no padding. `panels` are those of attn_lstm_pack; NULL:
+ * this call packs the layer. T calls with one token give the same bytes as one call with T tokens.
+ * All arguments must outlive the backward pass. Errors: ATTN_EARG (a bidirectional LSTM with
+ * lengths and initial states), ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. */
 attn_status attn_lstm_forward(float *y, const attn_lstm_state *last, const float *x,
                               const attn_lstm_state *initial, const int64_t *lengths,
                               const attn_lstm_panels *panels, size_t B, size_t T,
                               const attn_lstm *layer, attn_lstm_saved *saved, attn_pass *pass,
                               attn_error *err);
-/* Backward pass, only once after each forward pass. dy is the gradient of y, dlast that of the
- * final states (NULL: zeros). The gradients of x and of the initial states are added to dx and
- * dinitial (NULL: not wanted). Errors: ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. */
+/* Runs the backward pass, only once after each forward pass. dy is the gradient of y, and dlast
+ * that of the final states (NULL: zeros). The gradients of x and of the initial states are added to
+ * dx and dinitial (NULL: not wanted). Errors: ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. */
 attn_status attn_lstm_backward(float *dx, const attn_lstm_state *dinitial, const float *dy,
                                const attn_lstm_state *dlast, const attn_lstm *layer,
                                attn_lstm_saved *saved, attn_pass *pass, attn_error *err);
@@ -277,11 +291,12 @@ attn_status attn_lstm_backward(float *dx, const attn_lstm_state *dinitial, const
  *
  * The score form is the kind of a layer. scaled_dot is multi-head attention. Layers of the other
  * kinds have one head, and the rows of the memory are their keys and values. Parameters of each
- * kind, below "name.":
+ * kind, whose names follow "<name>.":
  *
  *   scaled_dot  W_q, W_k, W_v, W_o (.weight [D, D], .bias [D]), named as in textbooks; or, if
  *               `packed`, in_proj_weight [3D, D], in_proj_bias, out_proj.weight and
- *               out_proj.bias, as in torch.nn.MultiheadAttention
+ *               out_proj.bias, as in torch.nn.MultiheadAttention. With kv_heads, the matrices of
+ *               keys and values have K = kv_heads D / heads rows instead of D.
  *   dot         none
  *   additive    W1.weight [A, D] of keys, W2.weight [A, D] of queries, v.weight [1, A]
  *   general     W.weight [D, D]
@@ -292,44 +307,52 @@ attn_status attn_lstm_backward(float *dx, const attn_lstm_state *dinitial, const
  *   NONE      no parameters
  *   ALIBI     no parameters
  *   ROTARY    no parameters; coordinates n and n + D / heads / 2 of a head are a pair
- *   RELATIVE  relative.weight [heads, 2m + 1], initially 0
+ *   RELATIVE  relative.weight [heads, 2m + 1], initially 0; m is max_distance
  *   SHAW      key_table.weight and value_table.weight, [2m + 1, D / heads] */
 
 /* An attention layer. The caller sets the members up to `causal` before it declares the layer. */
 typedef struct attn_attend {
     attn_score_kind kind;
     attn_position_kind position;
-    /* D; number of heads; A of additive and concat; m: distances are clipped to -m … m. */
-    size_t width, heads, score_width, max_distance;
-    /* scaled_dot: heads of keys and values; it divides `heads`, and each serves as many heads of
-     * queries (Ainslie et al. 2023). 0: `heads` */
+    size_t width;        /* D */
+    size_t heads;        /* heads of queries; 1 unless the kind is scaled_dot */
+    size_t score_width;  /* A of additive and concat */
+    size_t max_distance; /* m of RELATIVE and SHAW: distances are clipped to -m … m */
+    /* scaled_dot: heads of keys and values, a divisor of `heads`; each serves heads / kv_heads
+     * heads of queries (Ainslie et al. 2023). 0: as many as `heads`. */
     size_t kv_heads;
     double dropout;       /* scaled_dot: probability with which a weight is dropped in training */
     double rotary_base;   /* ROTARY: base of the angles; 0: 10,000 */
     bool packed;          /* scaled_dot with parameters named as in PyTorch */
     bool unbiased;        /* scaled_dot: the projections have no bias */
     attn_pattern pattern; /* used if has_pattern: hides keys by distance */
-    bool has_pattern, causal;     /* causal: keys after the query are hidden */
-    attn_linear q, k, v, o;       /* scaled_dot; `packed` has in_proj instead of q, k, v */
-    attn_weight in_proj, in_bias; /* packed: [D + 2 K, D] and [D + 2 K], K = kv_heads D / heads */
-    /* additive: w1, w2; general, concat: w; additive, concat: score (v) */
-    attn_weight w1, w2, w, score;
-    attn_weight relative, key_table, value_table;
+    bool has_pattern;
+    bool causal;                        /* keys after the query are hidden */
+    attn_linear q, k, v, o;             /* scaled_dot; `packed` has in_proj instead of q, k and v */
+    attn_weight in_proj;                /* packed: [D + 2 K, D] */
+    attn_weight in_bias;                /* packed: [D + 2 K] */
+    attn_weight w1, w2;                 /* additive: W1 and W2 */
+    attn_weight w;                      /* general and concat: W */
+    attn_weight score;                  /* additive and concat: v */
+    attn_weight relative;               /* RELATIVE */
+    attn_weight key_table, value_table; /* SHAW */
 } attn_attend;
 
 /* What the backward pass needs. */
 typedef struct attn_attend_saved {
     const float *x, *memory; /* the arguments of forward */
-    const float *q, *k, *v;  /* [B, L, D] and twice [B, S, K]; without projections x and memory */
+    const float *q;          /* [B, L, D] queries; x if the kind has no projections */
+    const float *k, *v;      /* [B, S, K] keys and values; memory if the kind has no projections */
     size_t B, L, S;
-    size_t step;   /* rows between the keys of two sequences in k and v; 0: S */
-    int64_t first; /* position of query 0 among the keys */
-    attn_inputs in;
+    size_t step;    /* rows from the first key of a sequence to that of the next in k and v; 0: S */
+    int64_t first;  /* position of query 0 among the keys */
+    attn_inputs in; /* of the operation */
     attn_attention *operation;
     attn_results results; /* of the operation; weights [B, heads, L, S] are before dropout */
 } attn_attend_saved;
 
-/* Which keys the queries see, in addition to pattern and causal mask. NULL: all. */
+/* What hides keys from queries, beside the layer's pattern and causal mask. A NULL sight hides no
+ * key. */
 typedef struct attn_attend_sight {
     const int64_t *lengths; /* [B] number of keys before padding; NULL: all S */
     const uint8_t *keep;    /* [B, S] 0: the key is hidden, 1: visible; NULL: all are visible */
@@ -339,66 +362,72 @@ typedef struct attn_attend_sight {
     const attn_attend_saved *ready;
 } attn_attend_sight;
 
-/* Returns the width K of keys and values: kv_heads D / heads, D without projections. */
+/* Returns the width K of keys and values: kv_heads D / heads, or D if kv_heads is 0. */
 size_t attn_attend_key_width(const attn_attend *layer);
 /* Declares the parameters of the layer. */
 void attn_attend_declare(attn_attend *layer, attn_parameters *set, const char *name);
-/* Computes out [B, L, D]. x and memory must outlive the backward pass; self-attention has memory =
- * x. With want_weights, saved->results.weights are the weights. Errors: those of attn_attention_new
- * and attn_attention_run, and ATTN_EARG at "kind" (a number that its enum lacks). */
+/* Computes out [B, L, D]. x and memory must outlive the backward pass; for self-attention they are
+ * the same. If want_weights, saved->results.weights are the weights. Errors: those of
+ * attn_attention_new and attn_attention_run; ATTN_EARG at "kind": layers have no such kind or
+ * position; ATTN_ENOMEM. */
 attn_status attn_attend_forward(float *out, const float *x, const float *memory, size_t B, size_t L,
                                 size_t S, const attn_attend_sight *sight, bool want_weights,
                                 const attn_attend *layer, attn_attend_saved *saved, attn_pass *pass,
                                 attn_error *err);
 /* Computes keys and values of a memory [B, S, D] once, for many calls of forward: sets k and v of
- * *ready, in the arena of the pass. ATTN_ENOMEM. */
+ * *ready, in the arena of the pass. Error: ATTN_ENOMEM. */
 attn_status attn_attend_ready(const float *memory, size_t B, size_t S, const attn_attend *layer,
                               attn_attend_saved *ready, attn_pass *pass, attn_error *err);
 /* Appends a token to the keys and values of growing sequences, for searches. x [B, D] is token
- * number `at`; its key and value are written into k and v of *ready, [B, step, K], which the caller
- * allocates. Only for multihead. ATTN_ENOMEM. */
+ * number `at` of each; keys and values of these tokens are written into k and v of *ready, [B,
+ * step, K], which the caller allocates. Only for scaled_dot. Error: ATTN_ENOMEM. */
 attn_status attn_attend_append(attn_attend_saved *ready, const float *x, size_t at,
                                const attn_attend *layer, attn_pass *pass, attn_error *err);
-/* Backward pass from dout [B, L, D]. dx and dmemory may be the same block. Errors: those of
- * attn_attention_backward, ATTN_ENOMEM. */
+/* Runs the backward pass from dout [B, L, D]. dx and dmemory may be the same array. Errors: those
+ * of attn_attention_backward, ATTN_ENOMEM. */
 attn_status attn_attend_backward(float *dx, float *dmemory, const float *dout,
                                  const attn_attend *layer, attn_attend_saved *saved,
                                  attn_pass *pass, attn_error *err);
-/* Backward pass of a loss on the weights. dweights [B, heads, L, S] is its gradient with respect to
- * the weights before dropout. Not for layers with Shaw's value tables. Errors as
- * attn_attend_backward. */
+/* Runs the backward pass of a loss on the weights. dweights [B, heads, L, S] is the gradient of the
+ * loss with respect to the weights before dropout. Not for layers with Shaw's value tables. Errors:
+ * those of attn_attend_backward. */
 attn_status attn_attend_weights_backward(float *dx, float *dmemory, const float *dweights,
                                          const attn_attend *layer, const attn_attend_saved *saved,
                                          attn_pass *pass, attn_error *err);
 
-/* The cost of L queries and S keys of B sequences; that of attn_attend_weights_backward; and that of
- * attn_attend_ready. */
+/* Add costs for B sequences of L queries and S keys: attn_attend_cost that of forward and, in
+ * training, of backward; attn_attend_weights_cost that of attn_attend_weights_backward; and
+ * attn_attend_ready_cost that of attn_attend_ready. */
 void attn_attend_cost(const attn_attend *layer, size_t B, size_t L, size_t S,
                       const attn_pass_use *use, attn_layer_cost *cost);
 void attn_attend_weights_cost(const attn_attend *layer, size_t B, size_t L, size_t S,
                               const attn_pass_use *use, attn_layer_cost *cost);
 void attn_attend_ready_cost(const attn_attend *layer, size_t B, size_t S, attn_layer_cost *cost);
 
-/* ---- losses on attention weights [B, H, L, S] ---- Both add their gradient, times `amount`, to
- * dweights [B, H, L, S], unless it is NULL. */
+/* ---- losses on attention weights [B, H, L, S] ----
+ *
+ * Both functions add the gradient, times `amount`, to dweights [B, H, L, S], unless it is NULL. */
 /* Returns the alignment loss (guided alignment, Chen et al. 2016; of one head, as Garg et al.
  * 2019): the mean of -sum_j gold_j log(weights_j of head 0) over the rows of gold [B, L, S] that
  * are not all 0; 0 if there are none. Only head 0 has a gradient. */
 double attn_alignment_loss(float *dweights, const float *weights, const float *gold, size_t B,
                            size_t H, size_t L, size_t S, double amount);
-/* Returns the similarity of heads, 0 … 1. Training that minimises it makes heads differ. It is the
- * mean cosine of the weights of two heads, over the batch, over rows below rows[b] (`rows` [B];
- * NULL: all L), and over pairs of heads. One head: 0. A row of zeros has the cosine 0 with any
- * other. */
+/* Returns the similarity of heads, 0 … 1. Training that minimises it makes heads differ. In each
+ * row, each pair of heads has a similarity: the cosine of their weights, or 0 if those of a head
+ * are all 0. The result is the mean over the pairs, over the first rows[b] rows of each sequence b
+ * (`rows` [B]; NULL: all L rows) and over the batch. It is 0 for one head. */
 double attn_similarity_loss(float *dweights, const float *weights, const int64_t *rows, size_t B,
                             size_t H, size_t L, size_t S, double amount);
 
-/* ---- cross entropy of logits [rows, V] and targets [rows] ---- Rows with the target `ignored` do
- * not count. loss = mean over the other rows of -sum_v t_v log softmax(logits)_v, where t = (1 -
- * smoothing) one-hot + smoothing / V (Szegedy et al. 2016; torch.nn.functional.cross_entropy). */
-/* Returns the loss, 0 if no row counts. *counted is the number of rows that count, *right the
- * number of those whose largest logit is the target. dlogits [rows, V] is overwritten with the
- * gradient and may be the same block as logits. Targets are ids below V, or `ignored`. */
+/* ---- cross entropy of logits [rows, V] and targets [rows] ----
+ *
+ * Rows with the target `ignored` do not count. The loss is the mean over the other rows of -sum_v
+ * t_v log softmax(logits)_v, where t = (1 - smoothing) one-hot + smoothing / V (Szegedy et al.
+ * 2016; torch.nn.functional.cross_entropy). */
+/* Returns the loss, 0 if no row counts. Sets *counted to the number of rows that count, and *right
+ * to the number of those whose largest logit is that of the target. dlogits [rows, V] is
+ * overwritten with the gradient, and may be the same array as logits. Targets are ids below V, or
+ * `ignored`. */
 double attn_cross_entropy(float *dlogits, const float *logits, const int32_t *targets, size_t rows,
                           size_t V, int32_t ignored, double smoothing, size_t *counted,
                           size_t *right);
@@ -420,8 +449,9 @@ void attn_layers_product_back(float *dx, const float *dy, size_t rows, const flo
                               size_t in, size_t out);
 void attn_layers_weight_back(float *dweight, const float *dy, const float *x, size_t rows,
                              size_t in, size_t out);
-/* Packs a matrix [K, N] (stored as [N, K] if `transposed`) for attn_pointwise.product: into panels
- * of POINTWISE_LANES columns, which take attn_layers_panel_floats(K, N) floats. */
+/* attn_layers_pack packs a matrix [K, N] (stored as [N, K] if `transposed`) for
+ * attn_pointwise.product, into panels of POINTWISE_LANES columns. attn_layers_panel_floats returns
+ * how many floats the panels of such a matrix take. */
 size_t attn_layers_panel_floats(size_t K, size_t N);
 void attn_layers_pack(float *panels, const float *matrix, size_t K, size_t N, bool transposed);
 /* Return count * width floats in the arena of the pass; attn_layers_zeroed sets them to 0. NULL:

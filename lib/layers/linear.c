@@ -1,6 +1,6 @@
-/* Layers with one matrix: linear layers, embeddings of tokens and of positions. It also has helpers
- * that all layers use: declaring parameters under a name, sums of costs, the products of a linear layer, and
- * packing matrices for repeated products of few rows (kernels/pointwise.h). */
+/* Layers with one matrix: linear layers, and embeddings of tokens and of positions. It also has the
+ * functions that all layers use to declare parameters, to add costs, to compute the products of a
+ * linear layer, and to pack matrices for repeated products of few rows (kernels/pointwise.h). */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

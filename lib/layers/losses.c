@@ -6,7 +6,7 @@
 #include "kernels/pointwise.h"
 #include "layers/layers.h"
 
-/* Smaller weights count as this, which limits their logarithms and gradients. */
+/* Weights below LEAST count as LEAST, which limits their logarithms and gradients. */
 static const double LEAST = 1e-6;
 
 /* Returns -sum_j gold_j log(weights_j) of one row and adds the gradient, times `amount`, to

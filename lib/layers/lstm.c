@@ -16,8 +16,9 @@
 /* One direction of one layer, over all steps. */
 typedef struct direction {
     const attn_lstm_cell *cell;
-    const float *in;  /* [B, T, D] */
-    float *gates, *c; /* [B, T, 4H], [B, T, H] */
+    const float *in; /* [B, T, D] */
+    float *gates;    /* [B, T, 4H] */
+    float *c;        /* [B, T, H] cell states */
     float *out; /* [B, T, width], of which this direction has H columns (width = directions * H) */
     const float *h0, *c0; /* [B, H] initial states; NULL: zeros */
     const int64_t *lengths;
@@ -27,9 +28,9 @@ typedef struct direction {
     float *panels;
 } direction;
 
-/* W_hh is packed for at most FEW_ROWS sequences, for the backward pass only if they have at least
- * FEW_STEPS steps. A forward pass packs it for any number of steps, so that a step of a search has
- * the bits of a pass over the whole sequence. */
+/* W_hh is packed only for batches of at most FEW_ROWS sequences, and for the backward pass only if
+ * they have at least FEW_STEPS steps. The forward pass packs it for any number of steps, so that a
+ * step of a search gives the same bits as a pass over the whole sequence. */
 enum { FEW_ROWS = 16, FEW_STEPS = 4 };
 
 static size_t directions(const attn_lstm *layer) {
@@ -396,7 +397,7 @@ attn_status attn_lstm_backward(float *dx, const attn_lstm_state *dinitial, const
     return ATTN_OK;
 }
 
-/* Adds the memory of the backward pass of a layer. */
+/* Adds the memory that the backward pass of layer l takes. */
 static void count_backward(const attn_lstm *layer, size_t B, size_t T, size_t l,
                            attn_layer_cost *cost) {
     const double n = (double)B * (double)T, H = (double)layer->hidden;

@@ -1,6 +1,6 @@
-/* Copies tensors into a parameter set, by a map of their names. Both sides are seen as matrices:
- * parameters [first axis, all others], and tensors the same or, if they are transposed, [columns,
- * rows]. */
+/* Copies tensors into a parameter set, by a map of their names. Tensors and parameters are read as
+ * matrices [rows, columns]: the first axis, and all others together. A transposed tensor is
+ * [columns, rows]. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,15 +10,17 @@
 
 static const attn_parameter_name same_names[] = {{.theirs = "*", .ours = "*"}, {0}};
 
-/* Rows of a tensor and of the parameter that they belong to. */
+/* Rows of a tensor that are copied to rows of a parameter. */
 typedef struct copied {
     const attn_parameter *p;
     const attn_tensor *from;
-    size_t to_row, from_row, rows, columns;
-    size_t stride, step; /* elements of the tensor between two columns and between two rows */
+    size_t to_row, from_row; /* first of the rows in the parameter, and in the tensor */
+    size_t rows, columns;    /* how many are copied */
+    size_t stride, step; /* elements of the tensor from a column to the next, and from row to row */
 } copied;
 
-/* Sets `ours` to the name that the row gives to a tensor. false: the row is of another name. */
+/* Translates the name of a tensor by a row of the map, and writes the parameter's name to `ours`.
+ * false: the row is not for this name. */
 static bool translate_name(const attn_parameter_name *row, const char *name,
                            char ours[ATTN_PARAMETER_NAME]) {
     const size_t lead = strcspn(row->theirs, "*"), size = strlen(name);
@@ -55,7 +57,8 @@ static attn_status wrong_shape(const attn_parameter *p, const attn_tensor *t,
     return attn_fail(err, ATTN_ESHAPE, p->name, "expected shape %s, found %s", want, got);
 }
 
-/* Finds the rows that the tensor and the parameter share. */
+/* Sets *out to the rows that are copied: all rows of the tensor if it is one of row->parts parts of
+ * the parameter, or part row->part of the tensor if the parameter is one of its parts. */
 static attn_status relate_rows(const attn_parameter *p, const attn_tensor *t,
                                const attn_parameter_name *row, copied *out, attn_error *err) {
     const size_t own = p->dims[0], columns = p->count / own, parts = row->parts ? row->parts : 1;
@@ -105,7 +108,7 @@ typedef struct load {
     attn_parameters *set;
     const attn_parameter_name *map;
     size_t *filled;    /* elements of each parameter that tensors have filled */
-    float *row_values; /* NULL: the values are copied, and were checked before */
+    float *row_values; /* scratch of the check; NULL: the values were checked and are copied now */
 } load;
 
 /* Checks or copies a tensor, for each row of the map that has its name. */
@@ -146,7 +149,7 @@ static attn_status check_filled(const load *l, attn_error *err) {
     return ATTN_OK;
 }
 
-/* Returns the most columns of a parameter. */
+/* Returns the largest number of columns that a parameter has, at least 1. */
 static size_t most_columns(const attn_parameters *set) {
     size_t most = 1;
     for (size_t i = 0; i < attn_parameters_length(set); i++) {

@@ -14,19 +14,20 @@ attn_dataset_kind attn_dataset_kind_of(const attn_model_config *c) {
                                         : ATTN_DATA_PAIRS;
 }
 
-/* What is needed to read pairs as ids. */
+/* What is needed to read the pairs of a split as ids. */
 typedef struct reading {
     const attn_corpus *corpus;
     attn_split split;
-    uint64_t first;
+    uint64_t first; /* number in the split of the dataset's pair 0 */
     attn_dataset_kind kind;
     const attn_tokenizer *tokenizers[2]; /* of source and target */
     attn_pair *pair;
     attn_arena *scratch; /* holds the tokens of one pair */
 } reading;
 
-/* Stores the links of the pair as links between tokens: each token of a word has the links of the
- * word. `to` NULL: only counts them. Returns their number. */
+/* Stores the links of the pair in `to` as links between tokens, in the order of target tokens: each
+ * token of a word has the links of the word. If `to` is NULL, only counts them. Returns their
+ * number. */
 static size_t spread_links(const attn_pair *pair, const attn_pair_tokens sides[2], attn_link *to) {
     size_t count = 0;
     for (size_t t = 0; t < sides[1].count; t++)
@@ -42,7 +43,8 @@ static size_t spread_links(const attn_pair *pair, const attn_pair_tokens sides[2
     return count;
 }
 
-/* Reads the classes of the source's tokens: the target words at the places of their words. */
+/* Sets out->ids to the classes of the source's tokens. The class of a token is the target word at
+ * the place of the source word that the token belongs to. */
 static attn_status read_classes(const reading *r, const attn_pair_tokens *source,
                                 attn_pair_tokens *out, attn_error *err) {
     const attn_pair *p = r->pair;
@@ -78,8 +80,8 @@ static attn_status read_pair(const reading *r, size_t i, attn_pair_tokens sides[
                                         : read_side(r, true, 1, &sides[1], err);
 }
 
-/* Is called twice. First without arrays for tokens and links, to store where each pair begins. Then
- * with arrays, which it fills. */
+/* Reads all pairs into the dataset. It is called twice: first without arrays for tokens and links,
+ * to store where each pair begins, and then with these arrays, which it fills. */
 static attn_status walk(const reading *r, attn_dataset *out, attn_error *err) {
     size_t s = 0, t = 0, links = 0;
     for (size_t i = 0; i < out->count; i++) {
@@ -148,7 +150,8 @@ static size_t target_length(const attn_dataset *d, size_t i) {
     return d->target_at[i + 1] - d->target_at[i];
 }
 
-/* Fills the alignment [T, S] of one pair from its `count` links. The alignment must hold zeros. */
+/* Fills the alignment [T, S] of one pair, which must be zeros, from its `count` links, which are in
+ * the order of target tokens. */
 static void share_links(const attn_link *links, size_t count, float *alignment, size_t S) {
     for (size_t from = 0, to = 0; from < count; from = to) {
         size_t sure = 0;
@@ -169,7 +172,8 @@ static int32_t *padding(const attn_dataset *data, size_t n, attn_arena *arena) {
     return ids;
 }
 
-/* Takes the arrays of a batch of n sequences of the sizes in *b. */
+/* Takes the arrays of a batch of n sequences of b->S source and b->T target tokens. A side with the
+ * size 0 has no arrays. */
 static attn_status take_batch(const attn_dataset *data, size_t n, attn_arena *arena, attn_batch *b,
                               int64_t **lengths, float **alignment, attn_error *err) {
     const size_t width = data->kind == ATTN_DATA_CLASSES ? b->S : b->T;

@@ -16,10 +16,11 @@ static const size_t PASS_BYTES = (size_t)1 << 36;
  * that were predicted right. */
 typedef struct sums {
     double loss, right, similarity, rows;
-    bool has_heads; /* some batch had a last cross-attention with at least two heads */
+    bool has_heads; /* the last cross-attention has at least two heads */
 } sums;
 
-/* Adds the similarity of the heads of the last cross-attention, if it has at least two. */
+/* Adds the similarity of the heads of the last cross-attention, times `rows`, if it has at least
+ * two heads. */
 static attn_status add_similarity(const attn_batch *batch, int32_t pad,
                                   const attn_model_outputs *out, double rows, attn_arena *arena,
                                   sums *into, attn_error *err) {
@@ -97,7 +98,8 @@ typedef struct scored_text {
     size_t count;
 } scored_text;
 
-/* Copies ids; unknown words become -1, so they never match. */
+/* Replaces the ids of a text by a copy in which unknown words are -1, so that they match no word.
+ */
 static attn_status strike_unknown(const scorer *w, scored_text *text, attn_error *err) {
     int32_t *ids = attn_arena_zeroed(w->arena, text->count + 1, sizeof *ids);
     const int32_t unknown = attn_tokenizer_special(w->target, ATTN_SPECIAL_UNKNOWN);
@@ -149,8 +151,8 @@ static attn_status add_bleu(const scorer *w, const attn_pair_tokens sides[2],
     return ATTN_OK;
 }
 
-/* Aligns each word of the target with the source word of the largest weight in the row of its first
- * token. */
+/* Aligns each target word with a source word: in the row of the target word's first token, the
+ * source token with the largest weight belongs to it. `weights` are [T, S]. */
 static void choose(const float *weights, const attn_pair_tokens sides[2], size_t S,
                    size_t *chosen) {
     for (size_t t = sides[1].count; t-- > 0;) {
@@ -221,9 +223,10 @@ static attn_status add_pair(const scorer *w, const attn_pair *pair, attn_model_s
     return add_alignment(w, pair, sides, scores, err);
 }
 
-enum { SCORE_TOKENS = 2048 }; /* of a batch */
+enum { SCORE_TOKENS = 2048 }; /* most tokens of a batch of add_predictions */
 
-/* Predicts the words of the pairs and adds loss and right ones to the scores. */
+/* Predicts the words of the pairs with a model of one stack, and adds their number, their loss and
+ * how many are right to the scores. */
 static attn_status add_predictions(const scorer *w, const attn_corpus *corpus, attn_split split,
                                    uint64_t first, size_t count, attn_model_scores *scores,
                                    attn_error *err) {

@@ -59,7 +59,7 @@ typedef struct loop {
     attn_training_progress now;
     int64_t began;  /* time in ns (attn_now_ns) */
     uint64_t first; /* steps that were done when attn_train was called */
-    double words;   /* target words since then */
+    double words;   /* target words of the steps since attn_train was called */
 } loop;
 
 /* Streams of the seed: one for the order of batches, one for dropout. */

@@ -22,8 +22,8 @@ typedef struct attn_adam {
     bool decoupled;                      /* true: AdamW (default); false: Adam */
 } attn_adam;
 
-/* Makes step t = 1, 2, … on n values. `first` and `second` [n] are the moments, which must be 0
- * before step 1. */
+/* Makes step t = 1, 2, … of the optimiser on n values. `first` and `second` [n] are the first and
+ * second moments, which must be 0 before step 1. */
 void attn_adam_step(float *values, const float *gradients, float *first, float *second, size_t n,
                     uint64_t t, double rate, const attn_adam *options);
 
@@ -45,13 +45,13 @@ double attn_schedule_rate(attn_schedule s, double rate, uint64_t t, uint64_t war
                           uint64_t steps);
 
 /* ---- data ---- */
-/* What a model reads and predicts of a pair: PAIRS: the source, and the target word by word;
- * CLASSES, of an encoder alone: the source, and for each of its words the target word at its place,
- * as its class; SENTENCES, of a decoder alone: the source word by word, as its target. */
+/* What a model reads and predicts of a sentence pair. */
 typedef enum attn_dataset_kind {
-    ATTN_DATA_PAIRS,
+    ATTN_DATA_PAIRS, /* it reads the source and predicts the target word by word */
+    /* An encoder alone reads the source. The class that it predicts for each word is the target
+     * word at the same place. */
     ATTN_DATA_CLASSES,
-    ATTN_DATA_SENTENCES
+    ATTN_DATA_SENTENCES /* a decoder alone predicts the source word by word */
 } attn_dataset_kind;
 /* Returns the kind of data that a model learns from. */
 attn_dataset_kind attn_dataset_kind_of(const attn_model_config *config);
@@ -60,7 +60,8 @@ attn_dataset_kind attn_dataset_kind_of(const attn_model_config *config);
 typedef struct attn_dataset {
     attn_dataset_kind kind;
     size_t count;
-    /* [count + 1] pair i has the words source[source_at[i]] … source[source_at[i + 1] - 1] */
+    /* [count + 1] each: pair i has the tokens source[source_at[i]] … source[source_at[i + 1] - 1],
+     * and its target likewise. */
     size_t *source_at, *target_at;
     int32_t *source, *target; /* token ids, without begin and end */
     int32_t pad, begin, end;  /* ids that batches add */
@@ -70,32 +71,32 @@ typedef struct attn_dataset {
 } attn_dataset;
 
 /* Makes a dataset of the pairs first … first + count - 1 of a split, in the arena. `source` is not
- * read for SENTENCES. Errors: ATTN_ENOMEM; ATTN_EARG at "task": CLASSES of pairs whose sides have not
- * the same number of words; those of attn_corpus_pair. */
+ * read for SENTENCES. Errors: ATTN_ENOMEM; those of attn_corpus_pair; ATTN_EARG at "task": for
+ * CLASSES, a source and its target must have the same number of words. */
 attn_status attn_dataset_new(const attn_corpus *corpus, attn_split split, uint64_t first,
                              size_t count, attn_dataset_kind kind, const attn_tokenizer *source,
                              const attn_tokenizer *target, attn_arena *arena, attn_dataset *out,
                              attn_error *err);
 /* Makes a padded batch of the pairs `indices` [n], in the arena. In the batch's alignment, the sure
- * links of a target word have equal weights with the sum 1. If a word has no sure link, its
- * possible links have. The end token has no alignment. Errors: ATTN_EARG (an index is out of
+ * links of a target word have equal weights with the sum 1; if it has none, its possible links have
+ * such weights instead. The row of the end token is 0. Errors: ATTN_EARG (an index is out of
  * range), ATTN_ENOMEM. */
 attn_status attn_dataset_batch(const attn_dataset *data, const size_t *indices, size_t n,
                                attn_arena *arena, attn_batch *out, attn_error *err);
 
-/* About so many batches are a group of pairs that is sorted by length. */
+/* Pairs are sorted by length within groups that make about this many batches. */
 enum { ATTN_GROUP_BATCHES = 64 };
 
-/* One epoch: all pairs of a dataset, each once, in batches of similar lengths. The pairs are
- * shuffled, then sorted by length within groups of ATTN_GROUP_BATCHES batches. They are divided into batches
- * so that pairs x (longest source + longest target) <= `tokens`; a longer pair is a batch of its
- * own. Then the batches are shuffled. The result depends only on lengths, tokens, seed and epoch.
- * It is in the arena; ATTN_ENOMEM. */
+/* One epoch: all pairs of a dataset, each once, in batches of similar lengths. */
 typedef struct attn_epoch {
     size_t *order;  /* [count] pairs in the order of training */
     size_t *starts; /* [batches + 1] batch b is order[starts[b]] … order[starts[b + 1] - 1] */
     size_t batches;
 } attn_epoch;
+/* Makes an epoch in the arena. The pairs are shuffled, then sorted by length within groups, and
+ * then divided into batches so that pairs x (longest source + longest target) <= `tokens`; a longer
+ * pair is a batch of its own. Then the batches are shuffled. The result depends only on lengths,
+ * tokens, seed and epoch. Error: ATTN_ENOMEM. */
 attn_status attn_epoch_new(const attn_dataset *data, size_t tokens, uint64_t seed, uint64_t epoch,
                            attn_arena *arena, attn_epoch *out, attn_error *err);
 
@@ -105,16 +106,18 @@ typedef struct attn_training_options {
     attn_adam adam;
     attn_schedule schedule;
     double rate;                /* 0.001: largest learning rate */
-    uint64_t warmup, steps;     /* 200, 3000: optimiser steps */
+    uint64_t warmup;            /* 200: optimiser steps during which the rate rises */
+    uint64_t steps;             /* 3000: optimiser steps altogether */
     double clip;                /* 1: limit for the norm of all gradients together; 0: no limit */
     double smoothing;           /* 0: label smoothing */
-    double guidance, diversity; /* 0, 0: weights of the losses of attn_step_options */
-    size_t batch_tokens;        /* 2048: source and target words of a batch, with padding */
+    double guidance, diversity; /* 0 each: weights of the losses of attn_step_options */
+    size_t batch_tokens;        /* 2048: most source and target tokens of a batch, with padding */
     uint64_t evaluate_every;    /* 250: steps between evaluations; 0: only one at the end */
     uint64_t checkpoint_every; /* 0: steps between checkpoints; 0 means one after each evaluation */
-    /* 0: training stops after so many evaluations without a lower loss; 0: never */
+    /* 0: number of evaluations in a row without a lower loss after which training stops; 0 means
+     * that it does not stop for this reason */
     size_t patience;
-    uint64_t seed; /* 0: of the order of batches and of dropout */
+    uint64_t seed; /* 0: seed of the order of batches and of dropout */
 } attn_training_options;
 /* Returns the options with their default values. */
 attn_training_options attn_training_defaults(void);
@@ -145,10 +148,12 @@ typedef struct attn_training_progress {
     double validation_right; /* share of target words predicted right, at the last evaluation */
     /* attn_similarity_loss at the last evaluation; NaN if the model has fewer than two heads */
     double similarity;
-    double rate, norm; /* learning rate; norm of all gradients before clipping */
-    /* target words; estimated time to the last step */
-    double words_per_second, seconds, seconds_left;
-    bool evaluated; /* an evaluation followed this step */
+    double rate;             /* learning rate of the step */
+    double norm;             /* norm of all gradients together, before clipping */
+    double words_per_second; /* target words of training */
+    double seconds;          /* since attn_train was called */
+    double seconds_left;     /* estimated time to the last step */
+    bool evaluated;          /* an evaluation followed this step */
 } attn_training_progress;
 
 typedef struct attn_training_hooks {
@@ -159,8 +164,8 @@ typedef struct attn_training_hooks {
     void *ctx;
 } attn_training_hooks;
 
-/* Trains from `state` until options->steps are done or options->patience ends. A checkpoint is made
- * as options say and when the loop ends. The best values are then in state->best
+/* Trains from `state` until options->steps are done or options->patience is used up. A checkpoint
+ * is made as the options say and when the loop ends. The best values are then in state->best
  * (attn_training_take_best). The same model, data, options and state give the same bytes, with or
  * without interruption. Only one thread at a time may train a model. Errors:
  *
@@ -176,12 +181,13 @@ attn_status attn_train(attn_model *model, const attn_dataset *train, const attn_
 /* Copies state->best into the model, unless there was no evaluation yet. */
 void attn_training_take_best(attn_model *model, const attn_training_state *state);
 
-/* Evaluation of a model on a dataset: mean loss in nats for each target word, share of words
- * predicted right, and similarity of the heads of the last cross-attention (attn_similarity_loss;
- * NaN if there are fewer than two heads). */
+/* Evaluation of a model on a dataset. */
 typedef struct attn_evaluation {
-    double loss, right, similarity;
-    double rows; /* words that were predicted */
+    double loss;  /* mean loss in nats for each target word */
+    double right; /* share of the target words that were predicted right */
+    /* attn_similarity_loss of the last cross-attention; NaN if it has fewer than two heads */
+    double similarity;
+    double rows; /* number of words that were predicted */
 } attn_evaluation;
 attn_status attn_training_evaluate(const attn_model *model, const attn_dataset *data,
                                    size_t batch_tokens, attn_pool *pool,
@@ -192,9 +198,10 @@ attn_status attn_training_evaluate(const attn_model *model, const attn_dataset *
 /* Most heads whose alignments are scored. */
 enum { ATTN_MEASURE_HEADS = 32 };
 typedef struct attn_model_scores {
-    /* Of a model of one stack: predicted words, and sums over them: loss in nats, and how many are
-     * right. The other members are then 0, and these are 0 for other models. */
-    double words, loss, right;
+    /* For a model of one stack, whose other members are 0. For other models these three are 0. */
+    double words;   /* number of predicted words */
+    double loss;    /* sum of their losses in nats */
+    double right;   /* how many of them are right */
     attn_bleu bleu; /* BLEU of translations by beam search (greedy search with one beam) */
     /* alignment by each head of the last cross-attention layer */
     attn_alignment heads[ATTN_MEASURE_HEADS];
@@ -202,10 +209,11 @@ typedef struct attn_model_scores {
     size_t head_count;   /* heads with scores; 0: the model has no cross-attention */
 } attn_model_scores;
 
-/* Translates the pairs first … first + count - 1 of a split, or predicts their words with a model of
- * one stack, and adds the results to *scores, which the caller sets to zeros before the first call. For alignments the decoder reads the reference
- * translation, and each target word is aligned with the source word of its largest weight. Errors
- * are those of attn_model_generate, attn_model_forward and attn_corpus_pair. */
+/* Translates the pairs first … first + count - 1 of a split, or predicts their words with a model
+ * of one stack, and adds the results to *scores, which the caller sets to zeros before the first
+ * call. For alignments the decoder reads the reference translation, and each target word is aligned
+ * with the source word of its largest weight. Errors: those of attn_model_generate,
+ * attn_model_forward and attn_corpus_pair. */
 attn_status attn_model_score(const attn_model *model, const attn_corpus *corpus, attn_split split,
                              uint64_t first, size_t count, const attn_tokenizer *source,
                              const attn_tokenizer *target, size_t beams, attn_pool *pool,
