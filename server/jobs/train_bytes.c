@@ -20,7 +20,9 @@
 
 /* --- what the corpora make, measured on up to a million pairs of each --- */
 
-/* The most different words on either side of the pairs of a corpus, special tokens included. */
+/* Upper bounds of the number of different words on the two sides of a corpus, special tokens
+ * included. `few` is for the small lexicon, `large` for --large, and `text` for the task
+ * en-fr-text. */
 typedef struct side_words {
     double source, target;
 } side_words;
@@ -72,23 +74,23 @@ static size_t word_tokens(const srv_train_options *w) {
     return !w->subwords ? 1 : w->subwords < 300 ? 8 : 3;
 }
 
-/* Returns the most words of a target of so many source words. */
+/* Returns an upper bound of the words of a target sentence whose source has `words` words. */
 static size_t most_target(const srv_train_options *w, size_t words) {
     return translates(w) ? words + words / 2 + 4 : words;
 }
 
-/* Returns the fewest words of a translation of so many source words. */
+/* Returns a lower bound of the words of a translation whose source has `words` words. */
 static size_t least_target(size_t words) {
     return words - words / 3;
 }
 
-/* Bounds the share of short sentences. Where the formula of attn_corpus_options.skew says that a
- * share x of the sentences is so short, at most factor * x + more of them are. lengths_of[1] is for
- * en-fr-text, which makes more short sentences than other tasks. */
+/* Bounds the share of the sentences that have at most some length. If that share is x by the
+ * formula of attn_corpus_options.skew, it is at most factor * x + more in a corpus. */
 typedef struct corpus_lengths {
     double factor, more;
 } corpus_lengths;
 
+/* lengths_of[1] is for en-fr-text, which makes more short sentences than other tasks. */
 static const corpus_lengths lengths_of[2] = {{1.3, 0.05}, {2, 0.06}};
 
 /* --- passes --- */
@@ -99,9 +101,10 @@ typedef struct largest {
     double step, evaluation, score;
 } largest;
 
-/* Returns the bytes of a pass over B pairs of S and T tokens, and of their batch. Attention whose
- * numbers become too large is computed again in double. A training step counts such memory for one
- * attention only, because training with such large numbers ends soon. */
+/* Returns the bytes of a pass over B pairs of S source and T target tokens, and of their batch. If
+ * the numbers of an attention become too large, it is computed again in double, which takes more
+ * memory. A training step counts this memory for one attention, because training with such large
+ * numbers soon ends; other passes do not count it. */
 static double pass_bytes(const attn_model *model, size_t B, size_t S, size_t T,
                          attn_model_pass pass) {
     const attn_model_config *c = attn_model_configuration(model);
@@ -120,9 +123,9 @@ static double pass_bytes(const attn_model *model, size_t B, size_t S, size_t T,
 
 /* Returns an upper bound of the pairs in a batch whose longest source sentence has `words` words
  * and whose longest pair has `room` tokens on both sides together. `count` is the number of all
- * pairs. A batch has at most the pairs that fit into batch_tokens, and at most the pairs that are
- * so short among those that attn_epoch_new sorts together. The number of the latter is random, so
- * four standard deviations are added to it. */
+ * pairs. A batch has at most as many pairs as fit into batch_tokens, and at most as many as are so
+ * short in one of the groups that attn_epoch_new sorts. How many are so short in a group is random:
+ * four standard deviations are added to their mean number. */
 static size_t most_pairs(const srv_train_options *w, size_t count, size_t words, size_t room) {
     const corpus_lengths *l = &lengths_of[w->corpus.task == ATTN_EN_FR_TEXT];
     const double lengths = (double)(w->corpus.longest - w->corpus.shortest + 1);
@@ -136,8 +139,9 @@ static size_t most_pairs(const srv_train_options *w, size_t count, size_t words,
     return (size_t)fmin((double)count, fmax(1, most));
 }
 
-/* Raises *out to the bytes of batches whose longest sentences have `words` source words, S source
- * tokens and T target tokens. S or T is 0 if the model does not read that side. */
+/* Raises each member of *out to at least the bytes of a pass over the largest batch whose longest
+ * sentences have `words` source words, S source tokens and T target tokens. S or T is 0 if the
+ * model does not read that side. */
 static void raise_to(const srv_train_options *w, const attn_model *model, size_t words, size_t S,
                      size_t T, largest *out) {
     const bool guides = w->loop.guidance > 0 || w->loop.diversity > 0;

@@ -1,6 +1,6 @@
-/* Analyses of a model's attention. The layers of a kind of site are one analysis with a layer axis,
- * computed for each sequence alone: over its own tokens, which are the labels, and with the mask of
- * the site. The layers of an encoder may also have a rollout. */
+/* Analyses of a model's attention. There is one analysis for each kind of site and each sequence.
+ * It covers all layers of the kind, and has the tokens of the sequence as labels and the mask of
+ * the site. Layers of self-attention may also have a rollout. */
 #include "api/models/models_api.h"
 #include "api/models/models_sites.h"
 
@@ -14,13 +14,14 @@
 
 /* --- one analysis --- */
 
-/* The weights of the layers of one kind, of one sequence. This is attn_weight_source.ctx. */
+/* The weights of all layers of one kind of site for one sequence. This is attn_weight_source.ctx.
+ */
 typedef struct layers {
-    const attn_site *sites; /* the first layer; the others follow */
+    const attn_site *sites; /* the site of layer 0; those of the other layers follow it */
     size_t sequence;
 } layers;
 
-/* The `fetch` of the source: a batch entry of the source is a layer. */
+/* Copies a range of weights; range->batch is the layer. This is attn_weight_source.fetch. */
 static attn_status fetch(void *ctx, size_t lane, const attn_range *range, float *weights,
                          float *logits, attn_error *err) {
     const layers *l = ctx;
@@ -35,6 +36,7 @@ static attn_status fetch(void *ctx, size_t lane, const attn_range *range, float 
     return ATTN_OK;
 }
 
+/* Returns the number of layers of a kind of site, whose layer 0 is site `first`. */
 static size_t layers_of(const srv_sites_pass *c, size_t first) {
     size_t n = 1;
     while (first + n < c->site_count && c->sites[first + n].kind == c->sites[first].kind)
@@ -42,13 +44,14 @@ static size_t layers_of(const srv_sites_pass *c, size_t first) {
     return n;
 }
 
-/* Returns the kind of site whose layers a rollout multiplies: self-attention of the encoder, of a
- * model without one that of the decoder. */
+/* Returns the kind of site whose layers a rollout multiplies: self-attention of the encoder or, if
+ * the model has no encoder, of the decoder. */
 static attn_site_kind rolled_kind(const srv_sites_pass *c) {
     return srv_models_reads(c->pass.model, SRV_SOURCE) ? ATTN_SITE_ENCODER : ATTN_SITE_DECODER;
 }
 
-/* Returns whether the sites of this kind are analysed. A rollout alone is about one kind. */
+/* Returns whether the sites of this kind are analysed. If the request asks for nothing but a
+ * rollout, only the kind of the rollout is. */
 static bool wants(const srv_sites_pass *c, const attn_site *site) {
     return (!c->body.sites || (c->body.sites & 1u << site->kind)) &&
            (site->kind == rolled_kind(c) || (c->body.analysis & ~(unsigned)SRV_AN_ROLLOUT));
@@ -58,7 +61,8 @@ static bool rolls(const srv_sites_pass *c, attn_site_kind kind) {
     return kind == rolled_kind(c) && (c->body.analysis & SRV_AN_ROLLOUT);
 }
 
-/* Describes an analysis of the layers from site `first` on, with L queries and S keys. */
+/* Returns an analysis, not yet computed, of the layers of a kind of site, whose layer 0 is site
+ * `first`, with L queries and S keys. */
 static srv_analysis describe(const srv_sites_pass *c, size_t first, size_t L, size_t S) {
     static const srv_labels none = {0};
     const unsigned items = c->body.analysis;
@@ -84,7 +88,7 @@ static void add_pattern(const attn_model_config *m, attn_mask_spec *spec) {
         spec->layers[spec->count++] = layer;
 }
 
-/* Makes the mask that the site has for sequence b. *out is NULL if it hides nothing. */
+/* Makes the mask that sites of this kind have for sequence b. *out is NULL if nothing is hidden. */
 static attn_status make_mask(const srv_sites_pass *c, const srv_analysis *an, attn_site_kind kind,
                              size_t b, const attn_mask **out, attn_error *err) {
     const attn_mask_shape shape = {
@@ -116,7 +120,7 @@ static attn_status make_mask(const srv_sites_pass *c, const srv_analysis *an, at
 static bool rollout_options(const srv_sites_pass *c, size_t S, attn_heatmap_options *out) {
     const attn_attention_dims dims = {.B = 1, .Hq = 1, .L = S, .S = S};
     const bool ok = srv_heat_options(c->pass.req, &c->body.heatmap, &dims, out);
-    out->heads = ATTN_HEADS_ALL; /* the one of the rollout, which is of all heads */
+    out->heads = ATTN_HEADS_ALL; /* the rollout has one matrix, which joins all heads */
     return ok;
 }
 
@@ -140,7 +144,8 @@ static bool roll(srv_sites_pass *c, srv_sites_analysis *to) {
     return !status;
 }
 
-/* Refuses a rollout that is not asked of layers of self-attention. */
+/* Refuses a rollout if the model has no stacked layers of self-attention, or `sites` leaves them
+ * out. */
 static bool may_roll(const srv_sites_pass *c) {
     if (!(c->body.analysis & SRV_AN_ROLLOUT))
         return true;
@@ -157,7 +162,8 @@ static bool may_roll(const srv_sites_pass *c) {
     return true;
 }
 
-/* Adds what the rollout of a sequence of S tokens costs. false: a problem is set. */
+/* Adds the cost of the rollout of an analysis to *cost, and an upper bound of the bytes of its text
+ * to *words. false: a problem is set. */
 static bool rollout_cost(const srv_sites_pass *c, const srv_analysis *an, size_t slots,
                          attn_cost *cost, double *words) {
     attn_heatmap_options options;
@@ -222,7 +228,8 @@ bool srv_sites_analyse(srv_sites_pass *c) {
     return ok;
 }
 
-/* Most bytes of the mask, the labels and the list entry of an analysis, beside its tensors. */
+/* Upper bound, in bytes, of what an analysis takes besides its tensors: mask, labels, list entry.
+ */
 #define ANALYSIS_BYTES 16384.0
 
 bool srv_sites_analysis_cost(const srv_sites_pass *c, attn_model_cost *cost, double *text) {

@@ -1,6 +1,6 @@
-/* The routes of models, under /v1/models. A handler reads the request and sets the whole
- * reply in req->reply. On the HTTP thread it may return SRV_DEFER instead; it is then called again on
- * a request thread. */
+/* The routes of models, under /v1/models. A handler reads the request and sets the whole reply in
+ * req->reply. On the HTTP thread it may return SRV_DEFER instead, and is then called again on a
+ * request thread. */
 #ifndef SRV_MODELS_API_H
 #define SRV_MODELS_API_H
 
@@ -15,11 +15,11 @@ srv_outcome srv_models_vocabulary(srv_request *req); /* GET …/{id}/vocabulary 
 srv_outcome srv_models_attention(srv_request *req);  /* POST …/{id}/attention */
 srv_outcome srv_models_generate(srv_request *req);   /* POST …/{id}/generate */
 
-/* The fields of their bodies and query strings. */
+/* The fields of the routes' bodies and query strings. */
 extern const srv_field srv_models_fields[], srv_models_attention_fields[],
     srv_models_generate_fields[], srv_models_vocabulary_query[];
 
-/* The schemas of their answers (server/wire/answer.h). */
+/* The schemas of the routes' answers (server/wire/answer.h). */
 extern const srv_field srv_models_answers[], srv_vocabulary_answers[], srv_models_step_answers[],
     srv_models_generation_answers[], srv_models_attention_answers[];
 

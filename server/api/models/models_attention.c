@@ -134,7 +134,7 @@ static bool check_sides(const srv_scope *scope, const srv_model *model) {
     return true;
 }
 
-/* Reads the source and the target, or the text of a model without an encoder as its target. */
+/* Reads the source and the target. For a model without an encoder, `text` is the target. */
 static bool read_sides(srv_sites_pass *c, const srv_scope *scope) {
     const srv_sites_body *b = &c->body;
     const size_t most = attn_model_configuration(c->pass.model->model)->max_length;
@@ -275,7 +275,8 @@ static bool check_sites(srv_sites_pass *c) {
 
 /* --- limits --- */
 
-/* Sets the shape of the logits, [B, L, V] or, of pooled sequences, [B, V]. Returns its rank. */
+/* Sets the shape of the logits: [B, L, V] or, if the model pools sequences, [B, V]. Returns its
+ * rank. */
 static int logits_dims(const srv_sites_pass *c, size_t dims[3]) {
     const attn_model_config *m = attn_model_configuration(c->pass.model->model);
     int rank = 0;
@@ -324,7 +325,7 @@ static attn_model_cost cost_of(const srv_sites_pass *c) {
                             .keeps_inputs = (c->body.returns & SRV_SITES_INPUTS) != 0,
                             .drops = c->body.dropout_p > 0};
     attn_model_cost cost = srv_models_cost(&c->pass, &pass);
-    if (generates(c)) { /* the target must be generated first */
+    if (generates(c)) {
         pass.searches = true;
         pass.keeps_weights = pass.keeps_states = pass.keeps_inputs = pass.drops = false;
         const attn_model_cost search = srv_models_cost(&c->pass, &pass);
@@ -342,7 +343,7 @@ static size_t first_wanted(const srv_sites_pass *c, attn_site_kind kind) {
     return c->sites[i].layer;
 }
 
-/* Adds the shapes of the queries, keys and values of a kind of site to a dry run. */
+/* Adds the shapes of a site's queries, keys and values to a dry run, if they are requested. */
 static void add_inputs(srv_dry *dry, const srv_sites_pass *c, const attn_site *site) {
     static const char *const names[][3] = {
         [ATTN_SITE_ENCODER] = {"query.encoder", "key.encoder", "value.encoder"},
@@ -464,7 +465,7 @@ static bool lengthen(const srv_sites_pass *c, const srv_sequence *s, const srv_s
                      bool first, srv_sequence *out) {
     attn_arena *arena = c->pass.req->arena;
     *out = (srv_sequence){.unknown = s->unknown, .length = s->length + 1};
-    if (!first) { /* they end with the range of the token that is added there */
+    if (!first) { /* the last range, which is empty, becomes that of the added token */
         out->offsets = s->offsets;
         out->spans = s->spans;
         out->text = s->text;
@@ -484,8 +485,8 @@ static bool lengthen(const srv_sites_pass *c, const srv_sequence *s, const srv_s
 /* Names rows and columns of the decoder's weights. A row is named after the token that it predicts,
  * so the last row is named after the end token if the model adds one. A column is named after a
  * token that the decoder reads, so the first column is named after the begin token. If the decoder
- * reads the target alone, the last row predicts no token of it: rows, too, are then named after the
- * tokens that are read. */
+ * reads the target alone (target_begin false), no token of the request is left for the last row to
+ * predict; rows, too, are then named after the tokens that are read. */
 static bool name_rows(srv_sites_pass *c) {
     const attn_model_config *m = attn_model_configuration(c->pass.model->model);
     const size_t B = c->target.count;
@@ -504,7 +505,7 @@ static bool name_rows(srv_sites_pass *c) {
         return false;
     for (size_t b = 0; b < B; b++) {
         srv_sequence *s = &c->target.items[b], before = *s;
-        before.length -= !c->body.target_end; /* nothing is read after the last token */
+        before.length -= !c->body.target_end; /* the last token is only predicted, not read */
         if (!lengthen(c, &before, &begin, true, &c->read.items[b]) ||
             (c->body.target_end && !lengthen(c, s, &end, false, &longer)))
             return false;
@@ -575,7 +576,7 @@ srv_outcome srv_models_attention(srv_request *req) {
                                  .figure = SRV_FIGURE_DEFAULTS,
                                  .target_begin = true,
                                  .target_end = true}};
-    req->control.progress = NULL; /* each attention of the model would tell its own */
+    req->control.progress = NULL; /* each attention of the model would report its own progress */
     const srv_outcome outcome = srv_models_run(&c.pass, &steps);
     if (c.run)
         srv_run_tell(req, c.run);

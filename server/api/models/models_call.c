@@ -1,4 +1,5 @@
-/* What the routes of /v1/models/{id} share: cost and model of a request, and heatmaps of weights that a model has computed. */
+/* What the routes of /v1/models/{id} share: the model and the cost of a request, and heatmaps of
+ * the weights that a model has computed. */
 #include "api/models/models_call.h"
 
 #include <string.h>
@@ -56,7 +57,7 @@ srv_outcome srv_models_run(srv_pass *pass, const srv_steps *steps) {
 
 /* --- heatmaps --- */
 
-/* The `fetch` of a source of weights: copies rows of one sequence's weights. */
+/* Copies a range of the weights of one sequence. This is attn_weight_source.fetch. */
 static attn_status fetch(void *ctx, size_t lane, const attn_range *range, float *weights,
                          float *logits, attn_error *err) {
     const srv_model_weights *all = ctx;

@@ -26,22 +26,24 @@ typedef struct srv_pass {
     const srv_model *model; /* held until the request ends */
 } srv_pass;
 
-/* What the rows of the routes (compute.h) have in common. */
+/* Members that the srv_steps (compute.h) of all these routes have. */
 #define SRV_MODEL_STEPS                                                                            \
     .unit_ns = 0.5, .limits = {.cells = {.what = "attention cells"},                               \
                                .operations = {.what = "operations"},                               \
                                .bytes = {.what = "the pass and its answer need up to"}}
 
-/* Returns the cost of a forward pass of the model on the worker pool. */
+/* Returns the cost of a pass or search of this extent on the worker pool. Its bytes include those
+ * of computing attention again in double. */
 attn_model_cost srv_models_cost(const srv_pass *pass, const attn_model_pass *extent);
-/* Sets the cost of the request to that of a pass and an answer of so many bytes. */
+/* Sets the cost of the request: that of a pass, and an answer of `result` bytes. */
 void srv_models_bill(srv_pass *pass, const attn_model_cost *cost, double result);
-/* Completes a dry run. */
+/* Adds what all these routes state to a dry run, such as the number of the model's parameters. */
 void srv_models_dry(const srv_pass *pass, srv_dry *dry);
 
-/* Handles a request: holds the model that the path names, and calls the steps. */
+/* Handles a request: holds the model that the path names, and calls the steps. On the HTTP thread
+ * it returns SRV_DEFER if the model is not in memory yet. */
 srv_outcome srv_models_run(srv_pass *pass, const srv_steps *steps);
-/* Upper bound of the memory in bytes of a float in an answer: the number and its JSON. */
+/* Upper bound, in bytes, of the memory that a float of an answer takes: the number and its JSON. */
 #define SRV_MODEL_TEXT 20.0
 
 /* If the client accepts a picture, checks that the model has attention and that there is only one
@@ -50,12 +52,15 @@ bool srv_models_may_draw(const srv_pass *pass, size_t sequences);
 /* "encoder", "decoder", "cross"; indexed by attn_site_kind, ended by NULL. */
 extern const char *const srv_model_site_kinds[];
 
-/* The weights of one sequence: `heads` matrices [rows, cols]. Consecutive matrices are head_stride
- * floats apart, and consecutive rows `stride` floats. */
+/* The weights of one sequence: `heads` matrices [rows, cols]. */
 typedef struct srv_model_weights {
     const float *weights;
-    size_t heads, head_stride, stride, rows, cols, batch;
-    const char **row_names, **col_names;
+    size_t heads;
+    size_t head_stride; /* floats from a matrix to the next */
+    size_t stride;      /* floats from a row to the next */
+    size_t rows, cols;
+    size_t batch;                        /* number of the sequence in the request */
+    const char **row_names, **col_names; /* the tokens: [rows] and [cols] */
 } srv_model_weights;
 
 typedef struct srv_model_heatmaps {

@@ -1,7 +1,7 @@
-/* POST /v1/models/{id}/generate answers what a model generates, by greedy or beam search or by
- * sampling, and the attention of the steps: cross-attention or, of a model without an encoder, which
- * goes on with its text, self-attention of its last layer. A search with one beam can be answered as
- * server-sent events, one for each step. */
+/* POST /v1/models/{id}/generate answers what a model generates, by greedy search, beam search or
+ * sampling, and the attention of the steps in the last layer: cross-attention, or self-attention of
+ * a model without an encoder, which goes on with its text. A search with one beam can be answered
+ * as server-sent events, one for each step. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -20,8 +20,8 @@
 
 enum { WEIGHTS = 1, HEATMAP = 2 };
 enum { STOPS = 256 };  /* most tokens that end a sequence, of each kind */
-enum { EVENT = 1024 }; /* upper bound of the text of an event without its weights, in bytes */
-enum { CHOICE = 192 }; /* bytes of an alternative in an answer: its names and its text */
+enum { EVENT = 1024 }; /* upper bound, in bytes, of the text of an event without its weights */
+enum { CHOICE = 192 }; /* upper bound, in bytes, of an alternative in an answer with its token */
 static const char *const returns[] = {"weights", "heatmap", NULL};
 
 typedef struct body {
@@ -39,11 +39,12 @@ typedef struct body {
     bool dry_run, stream, store;
 } body;
 
-/* A generated sequence. `rows` are its tokens and, if the search has reached it, the end token;
- * they name the rows of its weights, and `cols` the columns. `tokens` lack the end. */
+/* A generated sequence. */
 typedef struct made {
-    srv_sequence tokens, rows, cols;
-    const char *text; /* NULL: the model has no vocabulary */
+    srv_sequence tokens; /* the generated tokens without the end token */
+    srv_sequence rows; /* names of the rows of weights: `tokens` and, if it was reached, the end */
+    srv_sequence cols; /* names of the columns of weights */
+    const char *text;  /* of `tokens`; NULL: the model has no words */
 } made;
 
 typedef struct call {
@@ -53,8 +54,8 @@ typedef struct call {
     size_t most; /* most new tokens, the end token included */
     size_t read; /* most tokens that the decoder reads */
     srv_warnings warnings;
-    attn_generated *out;  /* [B], one for each sequence */
-    made *made;           /* [B], one for each sequence */
+    attn_generated *out;  /* [B] */
+    made *made;           /* [B] */
     srv_told_steps steps; /* used if the answer is a stream */
     srv_growing growing;  /* used if the run is stored */
     const srv_run *run;   /* the stored run, held until the answer; NULL: not stored */
@@ -112,7 +113,7 @@ static bool continues(const call *c) {
     return !srv_models_reads(c->pass.model, SRV_SOURCE);
 }
 
-/* Checks that the options of sampling come with a seed, and sampling with one beam. */
+/* Checks that options of sampling come with a seed, and that sampling has one beam. */
 static bool check_sampling(const srv_scope *scope, const body *b) {
     static const char *const options[] = {"temperature", "top_k", "top_p"};
     const bool samples = srv_given(scope, "seed");
@@ -250,7 +251,7 @@ static double result_bytes(const call *c) {
            CHOICE * choices * B * most + start + step * most + c->run_text;
 }
 
-/* Returns the cost of the search, without that of its run. */
+/* Returns the cost of the search, without that of a stored run. */
 static attn_model_cost cost_of(const call *c) {
     const size_t B = c->source.count, beams = (size_t)c->body.num_beams;
     const attn_model_pass extent = {.B = continues(c) ? 0 : B,
@@ -280,7 +281,8 @@ static bool add_shapes(void *data, srv_dry *dry) {
 
 /* --- the search --- */
 
-/* Names the columns of sequence b: the source, or begin, the text and the rows before the last. */
+/* Sets the names of the columns of the weights of sequence b: the source tokens or, for a model
+ * without an encoder, the begin token, the text and the generated tokens except the last. */
 static bool name_columns(call *c, size_t b) {
     const attn_model_config *m = attn_model_configuration(c->pass.model->model);
     const srv_sequence *text = &c->source.items[b], *rows = &c->made[b].rows;
@@ -303,7 +305,7 @@ static bool name_columns(call *c, size_t b) {
     return true;
 }
 
-/* Names the tokens and the rows of sequence b and joins its text. false: a problem is set. */
+/* Sets made[b]: tokens, names of rows and columns, and text. false: a problem is set. */
 static bool name(call *c, size_t b) {
     const attn_generated *g = &c->out[b];
     const size_t rows = g->length + g->ended;

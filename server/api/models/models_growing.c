@@ -6,7 +6,8 @@
 #include "api/models/models_call.h"
 #include "request/shared.h"
 
-enum { TOKEN = 256 }; /* bytes of a token of a step in both arenas, with its name */
+/* Upper bound, in bytes, of the memory of a token of a step in the arenas of request and run. */
+enum { TOKEN = 256 };
 
 static bool no_memory(srv_request *req) {
     return srv_problem_memory(req, "/store", "no memory is left for the run");
@@ -28,9 +29,9 @@ static bool add_site(srv_request *req, const attn_attention_dims *d, size_t slot
     if (attn_run_growth_bytes(d, &rows, &err) ||
         attn_attention_cost(d, ATTN_WANT_LOGSUMEXP, slots, &run, &err))
         return srv_problem_error(req, &err);
-    cost->cells += run.cells; /* the rows of all steps are computed again when it is closed */
+    cost->cells += run.cells; /* closing the run computes the rows of all steps again */
     cost->operations += run.operations;
-    /* rows of several sequences are copied to be stored */
+    /* The rows of several sequences are copied when the run is stored. */
     cost->bytes +=
         (d->B > 1 ? 2.0 : 1.0) * (double)rows + (double)run.work_bytes + (double)run.result_bytes;
     return true;
@@ -67,7 +68,7 @@ bool srv_growing_begin(srv_growing *g, srv_request *req, const srv_model *model,
     return true;
 }
 
-/* Makes the growing run of the operations of the first step. */
+/* Makes the growing run from the operations of the first step. */
 static bool make(srv_growing *g, const attn_generated_step *step) {
     srv_request *req = g->run.req;
     attn_run_source first;
@@ -102,7 +103,8 @@ static bool add(srv_growing *g, const attn_generated_step *step) {
     return !attn_run_growth_add(g->growth, ops, tokens, &err) || srv_problem_error(req, &err);
 }
 
-/* Opens the run for other requests and tells its id in the event after the first one. */
+/* Opens the run for other requests, and tells its id and read token in the event "run", which
+ * follows the first event, "start". */
 static bool show(srv_growing *g) {
     srv_request *req = g->run.req;
     attn_text t = {.arena = req->arena};

@@ -67,7 +67,7 @@ typedef struct model_answer {
 #undef HAS
     } has; /* which settings the model has */
     kind_answer kinds[ATTN_SITE_CROSS + 1];
-    srv_objects sites; /* of `kinds` */
+    srv_objects sites; /* the entries of `kinds` that are set */
 } model_answer;
 
 /* The vocabulary of a side. */
@@ -111,8 +111,8 @@ static void put_target(attn_json_text *j, const void *place) {
     put_side(j, ((const model_answer *)place)->model->target);
 }
 
-/* Writes the number of parameters of each part. The part of a parameter is its name up to the first
- * dot. */
+/* Writes the number of parameters of each part of the model. The name of a part is the name of its
+ * parameters up to the first dot. */
 static void put_parts(attn_json_text *j, const void *place) {
     const model_answer *m = place;
     const attn_parameters *set = attn_model_parameters(m->model->model);
@@ -173,8 +173,10 @@ static const srv_field bytes_rows[] = {
     {0},
 };
 
-/* The row of a setting. Those of ALL models are always there, but one of training alone only where it
- * has an effect; those of NONE never. */
+/* Makes the row of a setting (ATTN_MODEL_SETTING_LIST) in the description of a model. A setting of
+ * ALL models is in every description, unless it is one of training alone (TRAIN): that is there
+ * only where it has an effect. A setting of NONE is never there, and the others where the model has
+ * them. */
 #define IS_TRAIN  true
 #define IS_NEW    false
 #define IS_BOTH   false
@@ -183,9 +185,10 @@ static const srv_field bytes_rows[] = {
 #define TYPE_SIZE NULL
 #define TYPE_REAL "number+"
 #define TYPE_FLAG NULL
-/* The words of `attention` have a schema of their own, since a generator of clients would name an
- * enum in place ModelAttention, which is another schema. A macro NAMED_x that is not defined is one
- * argument, and TYPE_OF is then TYPE_<kind>. */
+/* The words of `attention` have a schema of their own, AttentionOfModel. Without it, generators of
+ * clients would name the enum ModelAttention, which is the name of another schema. TYPE_OF picks
+ * its second argument: NAMED_attention gives two, and any other NAMED_x is no macro and gives one,
+ * so that TYPE_<kind> is the second. */
 #define NAMED_attention         0, "AttentionOfModel"
 #define SECOND(first, two, ...) two
 #define PICK(...)               SECOND(__VA_ARGS__)
@@ -242,7 +245,8 @@ const srv_field srv_models_answers[] = {
     {0},
 };
 
-/* Lists each kind of attention site: its number of layers, and the heads of a layer. */
+/* Lists the kinds of attention sites that the model has, each with its number of layers and the
+ * heads of a layer. */
 static void list_kinds(model_answer *out) {
     size_t count;
     const attn_site *sites = attn_model_sites(out->model->model, &count);
@@ -253,7 +257,7 @@ static void list_kinds(model_answer *out) {
                 (kind_answer){(int)sites[i].kind, sites[i].layer + 1, sites[i].heads};
 }
 
-/* The dropout of attention weights is left out if it is that of all. */
+/* Writes the description of a model. attention_dropout_p is left out if it equals dropout_p. */
 static void put_model(attn_json_text *j, const srv_model *model) {
     model_answer m = {.model = model, .config = *attn_model_configuration(model->model)};
     const attn_model_config *c = &m.config;
@@ -336,8 +340,8 @@ static bool check_words(const srv_scope *scope, const char *name, const srv_stri
     return true;
 }
 
-/* Makes the tokenizer of source or target: of its words or, without words, of `size` ids (0: not
- * given). */
+/* Makes the tokenizer of source or target: from its words or, if the request has none, from `size`,
+ * the number of ids, which is 0 if the request does not have it either. false: a problem is set. */
 static bool read_side(const srv_scope *scope, const char *words_name, const char *size_name,
                       const srv_strings *words, size_t size, int language, attn_tokenizer **out) {
     attn_error err = {0};
@@ -362,7 +366,8 @@ static bool read_side(const srv_scope *scope, const char *words_name, const char
                                 (const srv_renamed[]){{err.where, words_name}, {NULL, NULL}});
 }
 
-/* Reads words and size of the source, which a decoder alone does not have. */
+/* Makes the tokenizer of the source. A decoder alone has no source: its fields are then refused.
+ * false: a problem is set. */
 static bool read_source(const srv_scope *scope, const body *b, attn_tokenizer **out) {
     static const char *const names[] = {"source_words", "source_vocabulary", "source_language"};
     if (attn_model_has_encoder(&b->config))

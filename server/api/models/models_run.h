@@ -1,4 +1,5 @@
-/* Runs of a model: one with all attention sites of a pass, and the tokens of its sequences. */
+/* Stored runs of a model. A run holds all attention sites of a pass and the tokens of its
+ * sequences. */
 #ifndef SRV_MODELS_RUN_H
 #define SRV_MODELS_RUN_H
 
@@ -19,31 +20,32 @@ typedef struct srv_model_run {
     srv_run_plan plan;
 } srv_model_run;
 
-/* Checks that the model has attention, and that `store` was not sent otherwise. false: a problem is
- * set. */
+/* Refuses `store` for a model without attention. false: a problem is set. */
 bool srv_model_run_check(const srv_scope *scope, const srv_model *model, bool store);
-/* Adds the cost of the run of a pass over B sequences of S source and T target tokens: to *cost,
- * and to *text the bytes of its description. false: a problem is set. */
+/* Adds the cost of storing the run of a pass over B sequences of S source and T target tokens to
+ * *cost, and the bytes of the run's description to *text. false: a problem is set. */
 bool srv_model_run_cost(srv_request *req, const srv_model *model, size_t B, size_t S, size_t T,
                         attn_model_cost *cost, double *text);
 
-/* Computes the sizes of a site's operation in such a pass. false: a problem is set. */
+/* Sets *out to the sizes of a site's attention operation in a pass over B sequences of S source and
+ * T target tokens. false: a problem is set. */
 bool srv_model_run_dims(srv_request *req, const attn_model_config *m, const attn_site *site,
                         size_t B, size_t S, size_t T, attn_attention_dims *out);
 
-/* Prepares a run of B sequences and makes the texts of the sources, if the model reads them. false: a problem is set. */
+/* Prepares a run of B sequences and makes the texts of the sources, if the model reads sources.
+ * false: a problem is set. */
 bool srv_model_run_begin(srv_model_run *r, srv_request *req, const srv_model *model, size_t B,
                          const srv_sequences *source);
-/* Makes the text of target b. `rows` are the tokens after which its rows are named. If `begins`,
- * the decoder reads the begin token first, and it stands in front of them. `read` is the number of
- * tokens that the decoder reads. false: a problem is set. */
+/* Makes the text of target b. Its rows of weights are named after the tokens `rows`. If `begins`,
+ * the decoder reads the begin token first, and the text has it in front of these tokens. `read` is
+ * the number of tokens that the decoder reads. false: a problem is set. */
 bool srv_model_run_target(srv_model_run *r, size_t b, bool begins, const srv_sequence *rows,
                           size_t read);
-/* Makes the text of target b before the first step of a generation: the begin token. false: a
+/* Makes the text of target b before the first step of a generation: the begin token alone. false: a
  * problem is set. */
 bool srv_model_run_start(srv_model_run *r, size_t b);
-/* Stores the sites of a pass, which have their operations, and holds the run. NULL: a problem is
- * set. */
+/* Stores the sites of a pass, which must have their operations, and returns the run, held. NULL: a
+ * problem is set. */
 const srv_run *srv_model_run_store(const srv_model_run *r, const attn_site *sites, size_t count);
 
 #endif

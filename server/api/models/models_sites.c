@@ -58,8 +58,8 @@ double srv_sites_inputs(const srv_sites_pass *c) {
     return count;
 }
 
-/* Returns whether the answer has no weights because the request does not name them and they are
- * more than SRV_WEIGHTS_UNASKED. */
+/* Returns whether the answer leaves out the weights, because the request has no `return` and they
+ * are more than SRV_WEIGHTS_UNASKED numbers. */
 static bool omits_weights(const srv_sites_pass *c) {
     return c->unasked && !c->body.analysis && srv_sites_weights(c) > SRV_WEIGHTS_UNASKED;
 }
@@ -97,7 +97,8 @@ static bool heatmaps_of(const srv_sites_pass *c, const attn_site *site, size_t b
     return srv_models_heatmaps(c->pass.req, &what, &in, out);
 }
 
-/* Sets `to` [B, rows, columns] to the means over the heads of a tensor [B, heads, rows, columns]. */
+/* Sets `to` [B, rows, columns] to the means over the heads of a tensor [B, heads, rows, columns].
+ */
 static void mean_heads(const attn_tensor *all, float *to) {
     const size_t *d = all->dims, matrix = d[2] * d[3];
     for (size_t i = 0; i < d[0] * matrix; i++) {
@@ -109,8 +110,8 @@ static void mean_heads(const attn_tensor *all, float *to) {
     }
 }
 
-/* Returns the requested heads of a tensor [B, heads, rows, columns], or their mean as one head. If
- * its `data` is NULL, memory ran out. */
+/* Returns the requested heads of a tensor [B, heads, rows, columns], or the mean over all heads as
+ * one head. If `data` of the result is NULL, memory ran out. */
 static attn_tensor choose_heads(const srv_sites_pass *c, const attn_tensor *all) {
     const bool mean = srv_sites_mean(c);
     const size_t *d = all->dims, n = mean ? 1 : c->body.heads.ints.count, matrix = d[2] * d[3];
@@ -127,8 +128,8 @@ static attn_tensor choose_heads(const srv_sites_pass *c, const attn_tensor *all)
     return attn_tensor_dense(to, ATTN_F32, 4, (size_t[4]){d[0], n, d[2], d[3]});
 }
 
-/* Sets the rows of a tensor [B, heads, rows, columns] behind the end of shorter sequences to 0,
- * because their numbers mean nothing. `keys`: the rows are keys, else queries. */
+/* Sets the rows of a tensor [B, heads, rows, columns] that are padding of shorter sequences to 0,
+ * because their numbers mean nothing. If `keys`, the rows are keys; else they are queries. */
 static void clear_padding(const srv_sites_pass *c, const attn_site *site, bool keys,
                           const attn_tensor *t) {
     const size_t *d = t->dims;
@@ -144,9 +145,9 @@ static void clear_padding(const srv_sites_pass *c, const attn_site *site, bool k
 /* The tensors of a site that an answer can have, in this order. */
 static const struct {
     const char *key;
-    size_t offset; /* in attn_site */
-    unsigned item; /* of `return` */
-    bool keys;     /* rows are keys */
+    size_t offset; /* of the tensor in attn_site */
+    unsigned item; /* bit of the field `return` that asks for it */
+    bool keys;     /* its rows are keys; false: queries */
 } site_tensors[] = {
     {"weights", offsetof(attn_site, weights), SRV_SITES_WEIGHTS, false},
     {"query", offsetof(attn_site, query), SRV_SITES_INPUTS, false},
@@ -155,8 +156,8 @@ static const struct {
 };
 enum { SITE_TENSORS = sizeof site_tensors / sizeof *site_tensors };
 
-/* Sets *out to what the answer has of tensor i of a site, and `name` to its name. false: the answer
- * does not have it. If its `data` is NULL, memory ran out. */
+/* Sets *out to tensor i of a site (site_tensors) with the requested heads, and `name` to its name.
+ * false: the answer does not have this tensor. If out->data is NULL, memory ran out. */
 static bool site_tensor(const srv_sites_pass *c, const attn_site *site, size_t i, attn_tensor *out,
                         char name[32]) {
     const unsigned item = site_tensors[i].item;
@@ -367,7 +368,7 @@ static void print_tensors(attn_text *t, const srv_sites_pass *c, const attn_site
     }
 }
 
-/* Prints what `return` names. Without it heatmaps stand for the weights. */
+/* Prints what the field `return` asks for. Without this field, heatmaps stand for the weights. */
 void srv_sites_text(void *data, attn_text *t) {
     const srv_sites_pass *c = data;
     const bool shows = srv_sites_prints_heatmaps(c);

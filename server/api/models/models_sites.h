@@ -1,7 +1,7 @@
-/* A request to POST /v1/models/{id}/attention. models_attention.c reads and computes it,
- * models_sites.c answers it, models_states.c with the states of the pass. models_analysis.c adds
- * what the field `analysis` asks for: an analysis of all layers and heads for each kind of site and
- * each sequence. */
+/* A request to POST /v1/models/{id}/attention. models_attention.c reads the request and runs the
+ * pass. models_sites.c writes the answer, and models_states.c the states in it. models_analysis.c
+ * computes and writes what the field `analysis` asks for: one analysis of all layers and heads for
+ * each kind of site and each sequence. */
 #ifndef SRV_MODELS_SITES_H
 #define SRV_MODELS_SITES_H
 
@@ -24,11 +24,12 @@ typedef struct srv_sites_body {
     srv_side source, target;
     srv_sight_input sight;
     int offset_unit;
-    unsigned sites;             /* bits by attn_site_kind; 0: all that the model has */
-    unsigned returns, analysis; /* analysis: bits SRV_AN_* */
-    unsigned steps;             /* bits by attn_state_step; 0: all */
+    unsigned sites;    /* bits by attn_site_kind; 0: all that the model has */
+    unsigned returns;  /* bits SRV_SITES_* */
+    unsigned analysis; /* bits SRV_AN_* */
+    unsigned steps;    /* bits by attn_state_step; 0: all */
     srv_ints layers;
-    srv_union heads; /* a list; a name of srv_run_mean_words; is 0: all */
+    srv_union heads; /* a list of heads, or a word of srv_run_mean_words; heads.is = 0: all heads */
     srv_heat_input heatmap;
     srv_figure_input figure;
     double dropout_p;
@@ -51,14 +52,15 @@ typedef struct srv_sites_pass {
     srv_sites_body body;
     size_t B; /* sequences: sources, or targets of a model without an encoder */
     srv_sequences source, target;
-    /* what the decoder reads: the begin token if the model adds it, then tokens of the target */
+    /* What the decoder reads: the begin token if the model adds it, then tokens of the target. */
     srv_sequences read;
     /* Decoder steps for the longest target, its end token included if the model adds one. An upper
      * bound until a target has been generated. */
     size_t T;
     const attn_site *sites; /* all attention sites of the model, without their weights */
     size_t site_count;
-    /* how many states are requested: of source, of target, and those of one vector a sequence */
+    /* How many states are requested: of source tokens, of target tokens, and those that have one
+     * vector for a whole sequence. */
     size_t states[3];
     bool unasked; /* `return` was not sent; the answer then has weights unless they are too many */
     srv_warnings warnings;
@@ -72,17 +74,17 @@ typedef struct srv_sites_pass {
 
 /* Returns whether the request asks for site i. */
 bool srv_sites_wants(const srv_sites_pass *c, size_t i);
-/* Returns whether the answer has the mean of the heads in place of them. */
+/* Returns whether the answer has the mean over the heads in place of single heads. */
 bool srv_sites_mean(const srv_sites_pass *c);
 /* Sets the shape [heads, L, S] that the site has in the answer; for the mean, heads is 1. */
 void srv_sites_dims(const srv_sites_pass *c, const attn_site *site, size_t dims[3]);
-/* Return the sequence b that is the queries of the site, or its keys. */
+/* Return sequence b of the tokens that are the site's queries, or of those that are its keys. */
 const srv_sequence *srv_sites_queries(const srv_sites_pass *c, const attn_site *site, size_t b);
 const srv_sequence *srv_sites_keys(const srv_sites_pass *c, const attn_site *site, size_t b);
 /* Returns the number of weights that are requested. */
 double srv_sites_weights(const srv_sites_pass *c);
-/* Sets the shapes [heads, rows, width] that queries and keys of the site have in the answer; values
- * have that of keys. */
+/* Sets the shapes [heads, rows, width] that queries and keys of the site have in the answer. Values
+ * have the shape of keys. */
 void srv_sites_inputs_dims(const srv_sites_pass *c, const attn_site *site, size_t query[3],
                            size_t key[3]);
 /* Returns how many numbers the requested queries, keys and values hold. */
@@ -94,12 +96,13 @@ void srv_sites_json(void *data, attn_json_text *j);
 void srv_sites_text(void *data, attn_text *t);
 void srv_sites_picture(void *data);
 
-/* Writes a tensor under the key, or adds it to the parts of the answer under the name; in lists,
- * srv_json_tensor would write it as text. */
+/* Writes a tensor under `key` or, if tensors of the answer are collected as parts (j->aside), adds
+ * it to the parts under `name`. Here objects are in lists, where srv_json_tensor would not collect
+ * it. */
 void srv_sites_put_tensor(attn_json_text *j, const char *key, const char *name,
                           const attn_tensor *t);
 
-/* The rows of a state, and of an analysis, in an answer. */
+/* The fields of a state, and of an analysis, in an answer. */
 extern const srv_field srv_sites_state_rows[], srv_sites_analysis_rows[];
 
 /* The names of attn_state_step, ended by NULL. */
@@ -110,19 +113,19 @@ bool srv_sites_states_check(srv_sites_pass *c, const srv_scope *scope);
 /* Returns how many numbers the requested states hold. */
 double srv_sites_states_numbers(const srv_sites_pass *c);
 /* Adds the shapes of the requested states to a dry run: [states, B, L, width] for each side, and
- * [states, B, width] of those with which a decoder starts. */
+ * [states, B, width] for the states from which a decoder starts. */
 void srv_sites_states_shapes(srv_dry *dry, const srv_sites_pass *c);
-/* Write the member "states", or print the states. */
+/* Write the member "states" as JSON, or print the states as text. */
 void srv_sites_states_write(attn_json_text *j, const srv_sites_pass *c);
 void srv_sites_states_text(attn_text *t, const srv_sites_pass *c);
 
-/* Adds the cost of the analyses to that of the pass, and sets *text to an upper bound of the bytes
- * of their text. Checks nothing and costs nothing if no analysis is requested. false: a problem is
- * set. */
+/* Checks that the model can have the requested analyses, adds their cost to *cost, and sets *text
+ * to an upper bound of the bytes of their text. Without a request for an analysis, it adds nothing.
+ * false: a problem is set. */
 bool srv_sites_analysis_cost(const srv_sites_pass *c, attn_model_cost *cost, double *text);
 /* Computes the analyses of the pass. false: a problem is set. */
 bool srv_sites_analyse(srv_sites_pass *c);
-/* Writes the member "analyses", or prints the analyses. */
+/* Write the member "analyses" as JSON, or print the analyses as text. */
 void srv_sites_analyses_write(attn_json_text *j, const srv_sites_pass *c);
 void srv_sites_analyses_text(attn_text *t, const srv_sites_pass *c);
 

@@ -13,14 +13,16 @@ static const char *const sides[] = {"source", "target", NULL};
 const char *const srv_model_steps[] = {ATTN_STATE_STEP_LIST(STEP_NAME) NULL};
 #undef STEP_NAME
 
-/* States of one shape: those of the tokens of source or target, and those of whole sequences. */
+/* Shapes of states: [B, L, width] of the source or the target, or [B, width], one vector for a
+ * whole sequence. */
 enum { OF_SOURCE = ATTN_SIDE_SOURCE, OF_TARGET = ATTN_SIDE_TARGET, OF_SEQUENCES, SHAPES };
 
 static int shape_of(const attn_model_state *s) {
     return s->single ? OF_SEQUENCES : (int)s->side;
 }
 
-/* Sites name the side of a state: encoder its source, decoder and cross its target. */
+/* Returns whether the field `sites` asks for states of this side: encoder stands for the source,
+ * decoder and cross for the target. */
 static bool on_wanted_side(const srv_sites_pass *c, attn_model_side side) {
     const unsigned target = 1u << ATTN_SITE_DECODER | 1u << ATTN_SITE_CROSS;
     const unsigned of_side = side == ATTN_SIDE_SOURCE ? 1u << ATTN_SITE_ENCODER : target;
@@ -70,7 +72,7 @@ bool srv_sites_states_check(srv_sites_pass *c, const srv_scope *scope) {
     return true;
 }
 
-/* Sets the shape [B, L, width] or [B, width] of the states. Returns its rank. */
+/* Sets dims to the shape of the states, [B, L, width] or [B, width]. Returns its rank. */
 static int dims_of(const srv_sites_pass *c, int shape, size_t dims[3]) {
     const size_t D = attn_model_configuration(c->pass.model->model)->width;
     int rank = 0;
@@ -121,7 +123,7 @@ static attn_tensor tensor_of(const srv_sites_pass *c, const attn_model_state *s)
 /* A state in an answer. */
 typedef struct state_answer {
     int side, step;
-    int64_t layer; /* -1: of none */
+    int64_t layer; /* -1: the state belongs to no layer */
 } state_answer;
 
 const srv_field srv_sites_state_rows[] = {
@@ -148,7 +150,7 @@ static void put_state(attn_json_text *j, const srv_sites_pass *c, const attn_mod
 void srv_sites_states_write(attn_json_text *j, const srv_sites_pass *c) {
     if (!(c->body.returns & SRV_SITES_STATES))
         return;
-    if (!j->aside) /* else each tensor would copy the text of all before it to a larger buffer */
+    if (!j->aside) /* makes room at once, so that the text is not copied as it grows */
         attn_json_reserve(j, (size_t)(SRV_MODEL_TEXT * srv_sites_states_numbers(c)));
     attn_json_key_array(j, "states");
     for (size_t i = 0; i < c->out.state_count; i++)

@@ -14,9 +14,8 @@ typedef struct choice_answer {
     const char *token;
     int64_t id;
     double log_probability;
-    /* what the step could choose from, with their names; NULL: not wanted */
-    const attn_alternatives *all;
-    const srv_sequence *names;
+    const attn_alternatives *all; /* alternatives of the step; NULL: not wanted */
+    const srv_sequence *names;    /* the alternatives as tokens; NULL: not wanted */
 } choice_answer;
 
 static void put_probability(attn_json_text *j, const void *place) {
@@ -86,8 +85,8 @@ bool srv_steps_text(attn_text *t, srv_request *req, const srv_model *model,
 
 /* --- events --- */
 
-/* Returns the text that the step's token appends to the text so far, with a space if one belongs
- * before it. A token that ends the sequence appends nothing. NULL: memory ran out. */
+/* Returns the text that the step's token appends to the text so far, with a space in front if one
+ * belongs there. A token that ends the sequence appends nothing. NULL: out of memory. */
 static const char *text_of(srv_told_steps *s, bool ends, attn_arena *arena) {
     const size_t told = s->told;
     if (ends)
@@ -99,13 +98,14 @@ static const char *text_of(srv_told_steps *s, bool ends, attn_arena *arena) {
     return text + told;
 }
 
-/* A step as an event tells it. */
+/* A step in an event. */
 typedef struct step_answer {
     size_t index;
-    const char *token, *text; /* text NULL: the model has no words */
+    const char *token;
+    const char *text; /* what the token appends to the text; NULL: the model has no words */
     int64_t id;
     double log_probability;
-    choice_answer choice; /* its alternatives */
+    choice_answer choice; /* the alternatives of the step */
     bool has_choices, has_attention;
     srv_model_heatmaps maps; /* one row for each requested head */
 } step_answer;
@@ -218,7 +218,7 @@ static bool map_step(srv_request *req, const srv_told_steps *s, const attn_gener
     return srv_models_heatmaps(req, &what, &in, out);
 }
 
-/* Writes the step as the reply. */
+/* Writes the step as JSON into the reply. false: a problem is set, or out of memory. */
 static bool put_step(attn_json_text *j, srv_told_steps *s, const attn_generated_token *made) {
     srv_request *req = srv_json_request(j);
     srv_sequence token, names;

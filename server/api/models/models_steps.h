@@ -1,4 +1,5 @@
-/* The steps of a search: each as a server-sent event, and the words among which it could choose. */
+/* The steps of a search in answers: each step as a server-sent event, and the lists of the tokens
+ * that each step could take. */
 #ifndef SRV_MODELS_STEPS_H
 #define SRV_MODELS_STEPS_H
 
@@ -10,28 +11,29 @@ typedef struct srv_told_steps {
     srv_events *events;
     const srv_model *model;
     const srv_sequence *source;
-    const srv_heat_input *heatmap; /* which heads the events have; NULL: events have no weights */
+    const srv_heat_input *heatmap; /* which heads events show; NULL: events have no weights */
     int decimals;
     size_t index; /* number of the next step, from 0 */
-    int32_t *ids; /* ids of the steps so far; room for all steps */
-    size_t told;  /* bytes of their text */
+    int32_t *ids; /* [most steps + 1] ids of the tokens so far */
+    size_t told;  /* bytes of the text of these tokens that events have told */
     bool started; /* the first event is sent */
     bool failed;  /* an event has failed and set a problem */
 } srv_told_steps;
 
-/* Sends the first event, "start", with the source; does nothing if it is sent. false: a problem is
+/* Sends the first event, "start", with the source, unless it was sent before. false: a problem is
  * set. */
 bool srv_step_start(srv_told_steps *s);
-/* Sends the event of one step, after that of the start. This is the callback attn_generate_options.token; `ctx` is a
- * srv_told_steps. */
+/* Sends the event "token" of one step, and before the first one the event "start". This is the
+ * callback attn_generate_options.token; `ctx` is a srv_told_steps. Returns 0, or 1 if a problem is
+ * set, which ends the search. */
 int srv_step_say(void *ctx, const attn_generated_token *token);
 
 /* Writes the list "steps": the tokens of a generated sequence with their probabilities and
  * alternatives. `names` are the tokens, the end included. false: a problem is set. */
 bool srv_steps_put(attn_json_text *j, const srv_model *model, const attn_generated *made,
                    const srv_sequence *names);
-/* Prints one line for each token: its alternatives with their probabilities. false: a problem is
- * set. */
+/* Prints one line for each token: its probability, and its alternatives with theirs. false: a
+ * problem is set. */
 bool srv_steps_text(attn_text *t, srv_request *req, const srv_model *model,
                     const attn_generated *made, const srv_sequence *names);
 

@@ -36,13 +36,13 @@ static const attn_tokenizer *tokenizer(const call *c, int side) {
     return srv_models_tokenizer(c->model, side);
 }
 
-/* Tells whether the answer has the side: an encoder alone has its classes as target words, a decoder
- * alone has no source. */
+/* Returns whether the answer has the side. The target words of an encoder alone are its classes; a
+ * decoder alone has no source. */
 static bool wants(const call *c, int side) {
     return tokenizer(c, side) && (!c->query.sides || (c->query.sides & 1u << side));
 }
 
-/* Sets the range of ids that the side has. */
+/* Sets [*from, *to) to the part of the requested range of ids that the side has. */
 static void range_of(const call *c, int side, size_t *from, size_t *to) {
     const size_t size = attn_tokenizer_size(tokenizer(c, side));
     *from = c->from < size ? c->from : size;

@@ -43,7 +43,7 @@ typedef struct srv_sight_input {
     attn_tensor token_mask;
 } srv_sight_input;
 
-/* Rows of a field table for the fields. `member` of T is a srv_sight_input. */
+/* Rows of a field table for hide and token_mask. `member` of T is a srv_sight_input. */
 #define SRV_SIGHT_ROWS(T, member)                                                                  \
     SRV_NAMED_ROW(T, "hide", member.hide, SRV_LISTS,                                               \
                   "Positions of source tokens that no attention of the model sees, a list, or "    \
@@ -55,14 +55,14 @@ typedef struct srv_sight_input {
 
 typedef struct srv_sequence {
     int32_t *ids;
-    int32_t unknown; /* the id of what the tokenizer does not know */
+    int32_t unknown; /* the id that stands for unknown words */
     size_t length;
-    const char **tokens; /* as sent, or the tokenizer's for the ids */
-    /* [length + 1, 2]: beginning and end of each token in the text, then an empty range at the end
-     * of the text; NULL: no text was sent */
+    const char **tokens; /* as sent or, for ids, as the tokenizer names them */
+    /* [length + 1, 2] begin and end of each token in the text, in the unit of the request, then an
+     * empty range at the end of the text; NULL: no text was sent */
     size_t *offsets;
     const char *text; /* as sent; NULL: tokens or ids were sent */
-    size_t *spans;    /* the offsets in bytes, whatever unit the request has */
+    size_t *spans;    /* [length + 1, 2] the same in bytes; NULL: no text was sent */
     uint8_t *keep;    /* [length] 0: the token is hidden from attention; NULL: none is hidden */
 } srv_sequence;
 
@@ -83,45 +83,48 @@ typedef struct srv_reading {
     size_t most;            /* most tokens of a sequence */
     bool adds_begin;        /* the model adds a begin token to targets */
     bool adds_end;          /* the model adds an end token to targets */
-    srv_offset_unit unit;   /* of the offsets */
-    srv_warnings *warnings; /* gets the words that the vocabulary lacks */
+    srv_offset_unit unit;   /* unit of srv_sequence.offsets */
+    srv_warnings *warnings; /* gets warnings, such as of words that the vocabulary lacks */
 } srv_reading;
 
-/* Returns the side of `text`, `tokens` and `token_ids`: the source or, of a model without an encoder,
- * the target. */
+/* Returns the side that the fields `text`, `tokens` and `token_ids` belong to: the source or, for a
+ * model without an encoder, the target. */
 int srv_models_text_side(const srv_model *model);
 /* Returns whether the model has attention. */
 bool srv_models_attends(const srv_model *model);
-/* Returns the number of heads of the model's last attention: cross-attention, or self-attention of a
- * model of one stack. */
+/* Returns the number of heads of the model's last attention, which is cross-attention or, in a
+ * model of one stack, self-attention; 0 if the model has no attention. */
 size_t srv_models_heads(const srv_model *model);
-/* Returns whether the model reads a side. */
+/* Returns whether the model reads a side, SRV_SOURCE or SRV_TARGET. */
 bool srv_models_reads(const srv_model *model, int side);
-/* Returns the tokenizer of a side (SRV_SOURCE or SRV_TARGET), which must not be the source of a
- * decoder alone. */
+/* Returns the tokenizer of a side, SRV_SOURCE or SRV_TARGET. NULL for the source of a decoder
+ * alone. */
 const attn_tokenizer *srv_models_tokenizer(const srv_model *model, int side);
 /* Reads the sequences of one side. If the request has none, out->count is 0. If the model adds an
- * end token, one at the end of a target is left out. false: a problem is set. */
+ * end token itself (r->adds_end), an end token that ends a target is left out. false: a problem is
+ * set. */
 bool srv_models_read(const srv_reading *r, const srv_side *side, srv_sequences *out);
 /* Makes a sequence from ids, with the model's words for them. false: a problem is set. */
 bool srv_models_name(srv_request *req, const srv_model *model, int which, const int32_t *ids,
                      size_t length, srv_sequence *out);
-/* Returns the ids of all sequences as an array [count, width], padded at the end of each row, and
- * sets *lengths to the number of ids of each sequence. If `before` is not negative, each row begins
- * with this id, and an id that no longer fits is left out. NULL: a problem is set. */
+/* Returns the ids of all sequences as an array [count, width], in which zeros pad the end of each
+ * row, and sets *lengths [count] to the lengths of the sequences. If `before` is not negative, each
+ * row begins with this id, and an id that then no longer fits into the row is left out. NULL: a
+ * problem is set. */
 int32_t *srv_models_pad(srv_request *req, const srv_sequences *s, size_t width, int32_t before,
                         int64_t **lengths);
-/* Writes the sequence as {"tokens", "ids", "offsets", "unknown", "hidden_tokens"}. The last two
- * list positions, and are left out if there are none. */
+/* Writes the sequence as {"tokens", "ids", "offsets", "unknown", "hidden_tokens"}. "unknown" and
+ * "hidden_tokens" are lists of positions, and are left out if they would be empty. */
 void srv_models_put(attn_json_text *j, const srv_sequence *s);
-/* Sets `keep` of the sequences from the fields, and warns if a source has no visible token. false:
- * a problem is set. */
+/* Sets `keep` of the sequences from the fields hide and token_mask, and warns if a source has no
+ * visible token. false: a problem is set. */
 bool srv_models_hide(const srv_scope *scope, const srv_sight_input *in, const srv_model *model,
                      srv_sequences *source, srv_warnings *warnings);
-/* Returns whether a token of the sequences is hidden. */
+/* Returns whether `keep` of the sequences is set, that is whether the request has hide or
+ * token_mask. */
 bool srv_models_hides(const srv_sequences *s);
-/* Sets *keep to an array [count, longest] for attn_batch.source_keep, or to NULL if nothing is
- * hidden. false: a problem is set. */
+/* Sets *keep to an array [count, longest] for attn_batch.source_keep, or to NULL if the request has
+ * neither hide nor token_mask. false: a problem is set. */
 bool srv_models_keep(srv_request *req, const srv_sequences *s, const uint8_t **keep);
 
 /* The schema ModelTokens. */

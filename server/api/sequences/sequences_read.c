@@ -38,8 +38,8 @@ int srv_models_text_side(const srv_model *model) {
     return srv_models_reads(model, SRV_SOURCE) ? SRV_SOURCE : SRV_TARGET;
 }
 
-/* Writes the name of the field of sequence b into `text`, with the index b if there are several
- * sequences. */
+/* Writes the place of sequence b in the request to `text` and returns it: the field's `name`, with
+ * the index b if there are several sequences. */
 static const char *place(char text[96], const char *name, size_t b, size_t count) {
     if (count > 1)
         snprintf(text, 96, "%s/%zu", name, b);
@@ -68,7 +68,7 @@ static bool refuse_length(const srv_reading *r, const char *name, size_t length)
 static bool check_length(const srv_reading *r, const char *name, size_t length) {
     if (!length)
         return srv_refuse(r->scope, SRV_VALUE, name, "expected at least one token, found none");
-    if (length <= r->most + r->adds_end) /* one may be the end token */
+    if (length <= r->most + r->adds_end) /* an end token is cut off later */
         return true;
     return refuse_length(r, name, length);
 }
@@ -99,7 +99,8 @@ static size_t count_units(const char *text, size_t from, size_t to, srv_offset_u
     return count;
 }
 
-/* Makes s->offsets of s->spans, which rise, in the unit of the request. */
+/* Converts s->spans, which never fall, to s->offsets in the unit of the request. false: a problem
+ * is set. */
 static bool convert_offsets(const srv_reading *r, const char *text, srv_sequence *s) {
     size_t byte = 0, units = 0;
     s->offsets = s->spans;
@@ -192,8 +193,8 @@ static bool read_ids(const srv_reading *r, const attn_tensor *t, size_t b, const
     return srv_models_name(r->req, r->model, r->which, ids, length, out);
 }
 
-/* Returns the index of the field (text, tokens or ids) that was given; 3: none was given; 4: a
- * problem is set, because several were given or the model has no words. */
+/* Returns the index in r->names of the field that was sent: 0 text, 1 tokens, 2 ids. Returns 3 if
+ * none was sent, and 4 if a problem is set, because several were sent or the model has no words. */
 static int which_field(const srv_reading *r) {
     int found = 3;
     for (int i = 0; i < 3; i++) {
@@ -226,8 +227,8 @@ static bool read_one(const srv_reading *r, const srv_side *side, int field, size
     }
 }
 
-/* Cuts off the end token of a target, which may be all of it, if the model adds one, and warns of a
- * begin token if it adds that, too. */
+/* Cuts off the end token of a target if the model adds one itself; the target may then be empty.
+ * Warns of a begin token in the target if the model adds one itself. false: a problem is set. */
 static bool settle_target(const srv_reading *r, const char *name, srv_sequence *s) {
     const attn_model_config *c = attn_model_configuration(r->model->model);
     if (r->adds_end && s->length && s->ids[s->length - 1] == c->end) {
@@ -304,8 +305,8 @@ int32_t *srv_models_pad(srv_request *req, const srv_sequences *s, size_t width, 
     return ids;
 }
 
-/* Writes the positions of tokens that are unknown words or, with `hidden`, hidden; nothing if there are
- * none. */
+/* Writes a list of the positions of unknown words or, if `hidden`, of hidden tokens. Writes nothing
+ * if there are none. */
 static void put_positions(attn_json_text *j, const srv_sequence *s, bool hidden) {
     bool begun = false;
     for (size_t i = 0; i < s->length; i++) {
