@@ -58,13 +58,13 @@ typedef struct srv_job_validation {
 typedef struct srv_job_best {
     uint64_t given;
     int64_t step; /* the training step with the smallest validation loss */
-    double loss;  /* that loss */
+    double loss;  /* the validation loss at this step */
 } srv_job_best;
 typedef struct srv_job_alignment {
     uint64_t given;
     int64_t head; /* the attention head with the smallest alignment error */
-    double best;  /* that error, 0 … 1 */
-    double mean;  /* the error of the mean of all heads */
+    double best;  /* alignment error of this head, 0 … 1 */
+    double mean;  /* alignment error of the mean of all heads, 0 … 1 */
 } srv_job_alignment;
 typedef struct srv_job_scores {
     uint64_t given;
@@ -104,7 +104,7 @@ typedef struct srv_job_result {
 struct srv_job_look; /* job_look.c */
 
 struct srv_job_entry {
-    srv_held held;  /* in the list of jobs, held by requests, streams and the job's thread */
+    srv_held held;  /* place in the list of jobs; requests, streams and the job's thread hold it */
     srv_jobs *jobs; /* the store */
     char id[SRV_JOB_ID + 1];
     srv_job_body body; /* the request that created the job */

@@ -29,7 +29,7 @@ enum {
     MOST_FILE = 1 << 23, /* largest file that is read, in bytes */
     ARENA = 1 << 24,     /* arena limit for reading or writing a description, in bytes */
     NAME = 128,          /* buffer size of a file name */
-    VERSION = 3,         /* of descriptions; no other one is read */
+    VERSION = 3,         /* version of descriptions; those of another version are not read */
     FIRST_LINE = 64,     /* buffer size of the first line of a description */
     DIGITS = 8,          /* hexadecimal digits of a checksum */
 };

@@ -29,8 +29,9 @@ void *srv_budget_grow(void *p, size_t size);
  * between these two calls, until srv_budget_release. The release gives the unused bytes back;
  * blocks that still exist are then counted in the general budget. */
 typedef struct srv_reserve {
-    size_t limit, used; /* bytes */
-    size_t peak;        /* the largest `used` so far */
+    size_t limit; /* bytes that are reserved */
+    size_t used;  /* bytes that the thread has allocated from them */
+    size_t peak;  /* the largest `used` so far */
 } srv_reserve;
 /* Reserves `bytes` of the budget. Returns false if they are more than srv_budget_free. */
 bool srv_budget_reserve(srv_reserve *reserve, size_t bytes);

@@ -66,8 +66,8 @@ srv_task *srv_queue_take_late(srv_queue *queue, int64_t now_ns);
 size_t srv_queue_waiting(srv_queue *queue); /* number of waiting tasks */
 /* The state of the queue at one time. */
 typedef struct srv_queue_state {
-    size_t waiting, running;           /* tasks */
-    size_t long_waiting, long_running; /* of these, tasks that were declared long */
+    size_t waiting, running;           /* number of tasks */
+    size_t long_waiting, long_running; /* number of those that were declared long */
     size_t long_threads;               /* srv_queue_plan.long_threads */
     uint64_t put_back;                 /* calls of srv_queue_put_back since the start */
     bool standing;                     /* the newest tasks run first (waiting.h) */

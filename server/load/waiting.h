@@ -98,8 +98,8 @@ bool srv_waiting_add(srv_waiting *list, srv_task *task, int64_t now_ns, srv_task
 /* Puts a running task back into the list as a long task. It keeps the time at which it was first
  * added. */
 void srv_waiting_put_back(srv_waiting *list, srv_task *task);
-/* Takes the task to run now out of the list; NULL: none may run. `room_for_long`: a long task may
- * run now. The client's account counts the task as running until srv_waiting_done. */
+/* Takes the task to run now out of the list; NULL: none may run. `room_for_long` says whether a
+ * long task may run now. The client's account counts the task as running until srv_waiting_done. */
 srv_task *srv_waiting_next(srv_waiting *list, int64_t now_ns, bool room_for_long);
 void srv_waiting_take(srv_waiting *list, srv_task *task); /* takes out a waiting task */
 /* Takes out the tasks whose deadline has passed and, while the queue is standing, those that would

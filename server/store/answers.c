@@ -10,12 +10,12 @@ enum { VERSION = 2, SIZES = 3 };
 /* An answer in an image. */
 typedef struct entry {
     const char *key, *type, *body; /* without NULs */
-    uint32_t sizes[SIZES];
-    size_t bytes; /* of the whole entry */
+    uint32_t sizes[SIZES];         /* sizes of key, type and body in bytes */
+    size_t bytes;                  /* size of the whole entry */
 } entry;
 
-/* Reads the entry that begins at `at`, of which `left` bytes are in the image. false: it does not
- * fit. */
+/* Reads the entry that begins at `at`. The image has `left` bytes from there on. false: the entry
+ * needs more. */
 static bool read_entry(const char *at, size_t left, entry *out) {
     if (left < sizeof out->sizes)
         return false;

@@ -23,8 +23,8 @@ typedef struct srv_held_list {
     size_t bytes, count;
 } srv_held_list;
 
-/* Return an entry of the list: the first and the next one, and the one with this key. NULL: there
- * is none. */
+/* The next three return an entry of the list: the first one, the one after h, and the one with this
+ * key. NULL: there is none. */
 static inline void *srv_held_first(const srv_held_list *list) {
     return list->first ? list->first->entry : NULL;
 }

@@ -17,7 +17,7 @@
 typedef struct srv_entry srv_entry;
 struct srv_entry {
     srv_model model;
-    srv_held held;            /* in the list of srv_models */
+    srv_held held;            /* place in the list of srv_models */
     const srv_file *embedded; /* the embedded file to parse on first use; NULL: already parsed */
     srv_file_state file;      /* the state of the file in models_dir when it was read or written */
     bool seen;                /* the current scan of models_dir has found the file */
@@ -27,7 +27,7 @@ enum { SRV_REFUSED_TEXT = 320 }; /* buffer size of the reason why a file is not 
 
 /* Why a file is not served. */
 typedef struct srv_refusal {
-    int failed; /* errno value of trouble that says nothing about the file; 0: its contents */
+    int failed; /* errno value of trouble that says nothing about the file; 0: wrong contents */
     char text[SRV_REFUSED_TEXT];
 } srv_refusal;
 
@@ -53,7 +53,7 @@ struct srv_models {
     const srv_config *config;
     srv_log *log;        /* NULL: standard error */
     srv_held_list list;  /* sorted by id */
-    size_t count, bytes; /* of models of origin "made", including those still being made */
+    size_t count, bytes; /* number and bytes of models of origin "made", also those in the making */
 
     srv_refused *refused; /* changed with both locks, read with either */
     srv_awaited *awaited; /* this and the members below are guarded by `lock` */

@@ -29,7 +29,7 @@ typedef enum srv_model_origin {
 } srv_model_origin;
 
 typedef struct srv_model {
-    struct srv_entry *entry;   /* of the registry */
+    struct srv_entry *entry;   /* entry of the model in the registry */
     char id[SRV_MODEL_ID + 1]; /* a file's name without ".safetensors"; "made-…"; "trained-…" */
     srv_model_origin origin;
     attn_model *model;               /* the parameters are read-only; NULL: embedded, unread */

@@ -38,7 +38,7 @@ srv_map *srv_map_add(srv_maps *maps, const char *key, attn_arena *arena, attn_ru
  * `map` may be NULL. */
 void srv_map_end(srv_maps *maps, const char *key, srv_map *map, bool complete);
 attn_run_map *srv_map_cells(const srv_map *map);
-bool srv_map_is_complete(const srv_map *map);       /* of a held map */
+bool srv_map_is_complete(const srv_map *map);       /* the map must be held */
 void srv_map_release(srv_maps *maps, srv_map *map); /* NULL is fine */
 
 #endif

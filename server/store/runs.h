@@ -23,10 +23,10 @@
 typedef struct srv_runs srv_runs;
 
 typedef struct srv_run {
-    struct srv_runs_entry *entry; /* of the store */
+    struct srv_runs_entry *entry; /* entry of the run in the store */
     char id[SRV_RUN_ID + 1];
     const attn_run *run;
-    /* whoever sends it may read this run without a key; NULL: the service has no keys */
+    /* whoever sends it may read this run without an API key; NULL: there is none */
     const char *read_token;
     size_t bytes;            /* size of the image and of the arena of `run`, in bytes */
     _Atomic int64_t ends_ns; /* when the run expires (clock of attn_now_ns); a use delays it */
@@ -84,8 +84,8 @@ typedef enum srv_import_how { SRV_IMPORT_AUTO, SRV_IMPORT_MAP, SRV_IMPORT_COPY }
 const srv_run *srv_run_import_file(srv_request *req, const char *path, srv_import_how how);
 /* Checks the bytes of the run's mapped file that lie in the `bytes` bytes at `from` against the
  * checksums of the file, each block of 1 MiB when it is first touched. Call it before such bytes
- * are read. Files of runs that this service has made have no checksums, and memory beside the file
- * needs none. false: a problem is set. */
+ * are read. Does not check a file without checksums, nor memory beside the file. false: a problem
+ * is set. */
 bool srv_run_check(srv_request *req, const srv_run *run, const void *from, size_t bytes);
 /* Makes the same check without setting a problem, for answers that can do without the bytes.
  * Returns whether they are right. */
@@ -121,9 +121,9 @@ enum { SRV_RUN_ANSWERS = 4 << 20 }; /* most bytes of the kept answers of a run *
 bool srv_run_recall(srv_request *req, const srv_run *run, const char *key, srv_run_answer *out);
 /* Keeps an answer with a held run, for as long as the run is kept. The answers of a run together
  * take at most SRV_RUN_ANSWERS bytes, and the oldest give way. They count in runs_bytes as the run
- * does. With runs_dir they are in its file <id>.kept, for imported runs too, so they survive a
- * restart and all daemons share them; of two that keep an answer at the same moment, one may lose
- * its own. false: the answer cannot be kept. */
+ * does. With runs_dir they are in the file <id>.kept of the run, so they survive a restart and all
+ * daemons share them; if two daemons keep an answer at the same moment, one answer may be lost.
+ * false: the answer cannot be kept. */
 bool srv_run_remember(srv_request *req, const srv_run *run, const char *key,
                       const srv_run_answer *answer);
 
@@ -137,8 +137,8 @@ bool srv_run_remember(srv_request *req, const srv_run *run, const char *key,
  * arena, and *count to 2; if `owner` is NULL, sets *count to 0. false: out of memory, or the system
  * has no random numbers. */
 bool srv_run_metadata_of(const char *owner, attn_arena *arena, attn_metadata to[2], size_t *count);
-/* The same for a run that the client stores, in the arena of the request. false: a problem is set.
- */
+/* Does the same for a run that this request stores, with the owner and the arena of the request.
+ * false: a problem is set. */
 bool srv_run_metadata(srv_request *req, attn_metadata to[2], size_t *count);
 
 /* What a list tells of a run. */
@@ -155,7 +155,7 @@ size_t srv_runs_list_page(const srv_request *req, const char *after, srv_run_lis
                           size_t most);
 
 typedef struct srv_runs_state {
-    size_t count, bytes;               /* of the runs that exist now */
+    size_t count, bytes;               /* number and bytes of the runs that exist now */
     uint64_t stored, evicted, expired; /* events since this process started */
 } srv_runs_state;
 void srv_runs_look(srv_runs *runs, srv_runs_state *out); /* for metrics */

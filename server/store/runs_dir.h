@@ -1,8 +1,8 @@
 /* A directory of stored runs, which several daemons may share:
  *
  *   <id>.safetensors   a stored run
- *   <id>.checks        beside it, if a client has sent it: owner and checksums (runs_side.h)
- *   <id>.adopted       a run whose file lies in captures_dir: where, owner and checksums
+ *   <id>.checks        owner and checksums of a run that a client has sent (runs_side.h)
+ *   <id>.adopted       a run whose file lies in captures_dir: its path, owner and checksums
  *   <id>.kept          answers about a run of either kind, computed before (answers.h)
  *   <id>.gone          an empty file: the run with this id was removed (answer 410, not 404)
  *   *.part             a run that is being written; it is renamed when it is complete on disk
@@ -34,8 +34,8 @@ typedef struct srv_runs_name {
 } srv_runs_name;
 
 typedef struct srv_runs_dir {
-    int fd;          /* of the directory */
-    int captures;    /* of captures_dir; -1: there is none */
+    int fd;          /* descriptor of the directory */
+    int captures;    /* descriptor of captures_dir; -1: there is none */
     bool has_owners; /* API keys are in use: read the owner of a run that another process stored */
     int64_t ttl_ns;  /* how long a run is kept after its last use: the setting runs_ttl_ms */
     size_t most;     /* limit of all runs in bytes: the setting runs_bytes */

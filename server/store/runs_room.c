@@ -10,8 +10,8 @@ static size_t bytes_beyond(size_t bytes, size_t most) {
 }
 
 /* Takes the chosen runs out of the index. Returns a list of their ids, which the caller frees;
- * *count is their number. NULL: there are none, or memory ran out, and they stay. The caller has
- * the lock. */
+ * *count is their number. NULL: no run is chosen, or memory ran out and the chosen runs stay. The
+ * caller has the lock. */
 static char (*take_doomed(srv_runs_dir *dir, size_t *count))[SRV_RUN_ID] {
     srv_runs_index *x = &dir->index;
     char(*ids)[SRV_RUN_ID];

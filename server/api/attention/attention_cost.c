@@ -19,10 +19,10 @@
  * no numbers. */
 #define TEXT_OF_ROWS 32.0
 
-/* Times, in float32 operations of the kernels. */
-#define TANH_OPERATIONS   10.0  /* of a tanh */
-#define DOUBLE_OPERATIONS 16.0  /* of an operation in double */
-#define EDIT_OPERATIONS   250.0 /* of a cell in a tile in which a mask hides cells */
+/* Times, measured in float32 operations of the kernels. */
+#define TANH_OPERATIONS   10.0  /* time of a tanh */
+#define DOUBLE_OPERATIONS 16.0  /* time of an operation in double */
+#define EDIT_OPERATIONS   250.0 /* time of a cell in a tile in which a mask hides cells */
 /* Time of an operation of `verify`, in operations in double. It is above 1 because the operands are
  * packed again for each verified row. */
 #define PACKED_ANEW 3.5
