@@ -48,7 +48,7 @@ static void put_packed(attn_json_text *j, const attn_heatmap *map, const float *
     attn_json_base64(j, packed, n * each);
 }
 
-/* A heatmap as an answer has it. */
+/* A heatmap with what its members in the answer need. */
 typedef struct head_map {
     attn_heatmap map;
     srv_heat_place place;
@@ -213,7 +213,7 @@ static const srv_field heat_rows[] = {
     {0},
 };
 
-/* The answer of a route of heatmaps alone. */
+/* The members of an answer that consists of heatmaps alone. */
 static const srv_field answer_rows[] = {
     SRV_GROUP("", heat_rows, NULL),
     SRV_WARNINGS_MEMBER(srv_heat_answer, warnings, .accepts = SRV_O_POINTER),

@@ -15,7 +15,7 @@
  * heatmaps together (lib/analysis/heatmap.c). With pool "both" each heatmap has two planes of
  * cells, max and mean, so the default is computed here. */
 #define BOTH_CELLS 32768 /* cells of one plane of all heatmaps together */
-#define BOTH_FRAME 64    /* cells that the other JSON of a further heatmap takes the place of */
+#define BOTH_FRAME 64    /* cells fewer for each further heatmap, because it has other JSON too */
 #define BOTH_MAPS  512   /* for more heatmaps than this the library's default applies */
 
 static const char *const head_words[] = {"all", "mean", NULL};
@@ -168,8 +168,8 @@ typedef struct differences {
     bool layers, batches, heads;
 } differences;
 
-/* Returns the title of a panel: the caller's name of the head, or what distinguishes the panel from
- * the others ("batch 1", "layer 0, head 3"). */
+/* Returns the title of panel i: the caller's title of the head, or what distinguishes the panel
+ * from the others ("batch 1", "layer 0, head 3"). */
 static const char *title_of(srv_request *req, const srv_heat_answer *a, size_t i,
                             const differences *differ) {
     const attn_heatmap *map = &a->maps->items[i];

@@ -42,8 +42,8 @@ extern const srv_field srv_heat_fields[];
 #define SRV_HEATMAP_ROW(T, text)                                                                   \
     SRV_FIELD_ROW(T, heatmap, SRV_OBJECT, text, .fields = srv_heat_fields)
 
-/* Checks the object against the shapes and fills in the options of the library, which point into
- * the object. false: a problem is set. */
+/* Checks the object against the shapes in `dims` and sets *out to options of the library, which
+ * point into the object. false: a problem is set. */
 bool srv_heat_options(srv_request *req, const srv_heat_input *in, const attn_attention_dims *dims,
                       attn_heatmap_options *out);
 /* Sets the problem for an error of the library about the options. The error's path is relative to
@@ -59,9 +59,9 @@ void srv_heat_write(attn_json_text *j, const char *name, const attn_heatmaps *ma
                     const srv_heat_input *in, const srv_labels *labels);
 /* Writes a list of two sizes at `pair`, such as the origin of a heatmap. */
 void srv_heat_pair(attn_json_text *j, const void *pair);
-/* Where a heatmap is from, and the rows of these members: layer (-1: absent), batch and head. */
+/* Where a heatmap is from. srv_heat_place_rows write these members. */
 typedef struct srv_heat_place {
-    int64_t layer;
+    int64_t layer;      /* -1: there are no layers */
     size_t batch, head; /* head: SIZE_MAX for the mean over heads */
 } srv_heat_place;
 extern const srv_field srv_heat_place_rows[];
@@ -77,8 +77,8 @@ typedef struct srv_heat_answer {
     const srv_heat_input *in;
     const srv_labels *labels;  /* labels of the whole matrix */
     const srv_strings *titles; /* one title for each head; NULL: none */
-    /* [stage_count] names of stages, of which each head has a heatmap: a picture shows them side by
-     * side, each with a colour scale of its own; NULL: none */
+    /* [stage_count] names; NULL: none. Each head has a heatmap for each stage, and a picture shows
+     * these side by side, each with a colour scale of its own. */
     const char *const *stages;
     size_t stage_count;
     const srv_figure_input *figure; /* from the request, or set by srv_figure_init */
@@ -94,12 +94,12 @@ void srv_heat_reply(srv_request *req, const srv_heat_answer *answer);
 /* Sets the reply of any route if srv_draws returns true: a picture or a CSV of the heatmaps. */
 void srv_heat_draw(srv_request *req, const srv_heat_answer *answer);
 
-/* What srv_heat_reply does for JSON. */
+/* Sets the reply that srv_heat_reply sets for JSON. */
 void srv_heat_json(srv_request *req, const srv_heat_answer *answer);
 /* Returns the title that the caller gave to the head of a heatmap. NULL: there is none. */
 const char *srv_heat_title(const srv_strings *titles, const attn_heatmap *map);
 
-/* Sets the entropies of all rows to NaN, for cells that are no distributions. */
+/* Sets the entropies of all rows to NaN, because the rows of cells are no distributions. */
 void srv_heat_without_entropy(const attn_heatmaps *maps);
 
 #endif

@@ -1,5 +1,5 @@
-/* Writes the JSON schemas of answers for openapi.json from their rows, whose types are in the notation
- * of wire/answer.h. */
+/* Writes the JSON schemas of answers for openapi.json from their rows, whose types are in the
+ * notation of wire/answer.h. */
 #include <ctype.h>
 #include <float.h>
 #include <stdlib.h>
@@ -11,7 +11,8 @@ static void put_property(attn_json_text *j, const srv_field *f);
 
 /* --- objects with rows --- */
 
-/* Calls `put` for each row, also for those of objects without a name. */
+/* Calls `put` for each row. The rows of an object whose name is "" are treated as rows of this
+ * table. `put` gets whether the member is always present; if `always` is false, none is. */
 static void each_row(attn_json_text *j, const srv_field *rows, bool always,
                      void (*put)(attn_json_text *j, const srv_field *f, bool always)) {
     for (const srv_field *f = rows; f->name; f++)
@@ -53,8 +54,8 @@ static void put_rows(attn_json_text *j, const srv_field *f) {
 
 static const char *put_types(attn_json_text *j, const char *at, const srv_field *f);
 
-/* Writes "type": "integer" or, before a question mark, "type": ["integer", "null"]. Returns the end
- * of the notation. */
+/* Writes "type": "integer" or, if a question mark stands at `at`, "type": ["integer", "null"].
+ * Returns the position behind it in the notation. */
 static const char *put_name(attn_json_text *j, const char *name, size_t n, const char *at) {
     attn_json_key(j, "type");
     if (*at == '?')
@@ -76,7 +77,8 @@ static void put_choices(attn_json_text *j, const srv_field *f, bool nullable) {
     attn_json_array_end(j);
 }
 
-/* Writes the bounds of a number: those after a plus, or those of the row. */
+/* Writes the bounds of a number: those behind a plus at `at`, or else those of the row. Returns the
+ * position behind them in the notation. */
 static const char *put_bounds(attn_json_text *j, const char *at, const srv_field *f) {
     const bool least = *at == '+';
     at += least;
@@ -89,7 +91,8 @@ static const char *put_bounds(attn_json_text *j, const char *at, const srv_field
     return least ? at + strspn(at, "-0123456789") : at;
 }
 
-/* Writes what follows the mark as the member `key`: the format or the media type of a string. */
+/* If `mark` stands at `at`, writes the text behind it as the member `key`: the format or the media
+ * type of a string. Returns the position behind this text. */
 static const char *put_suffix(attn_json_text *j, const char *at, char mark, const char *key) {
     const size_t n = *at == mark ? 1 + strcspn(at + 1, "?]}>|;") : 0;
     if (n == 0)
@@ -117,7 +120,8 @@ static const char *put_word(attn_json_text *j, const char *at, const srv_field *
     return put_name(j, at, n, end);
 }
 
-/* Writes the number of elements or members: " 3", " 1+" or " 0-16". */
+/* Writes the numbers of elements or members that are allowed, if they stand at `at` (" 3", " 1+" or
+ * " 0-16"), as the members `least` and `most`. Returns the position behind them. */
 static const char *put_count(attn_json_text *j, const char *at, const char *least,
                              const char *most) {
     char *end;
@@ -142,7 +146,8 @@ static const char *put_json_text(attn_json_text *j, const char *at, const srv_fi
     return put_name(j, "string", 6, at + 1);
 }
 
-/* Writes the schema of a list or of an object with any names. `at` is its opening bracket. */
+/* Writes the schema of a list, or of an object whose members may have any names. `at` is the
+ * opening bracket in the notation. */
 static const char *put_many(attn_json_text *j, const char *at, const srv_field *f) {
     const bool list = *at == '[';
     attn_json_key_object(j, list ? "items" : "additionalProperties");
@@ -169,7 +174,8 @@ static const char *put_one_type(attn_json_text *j, const char *at, const srv_fie
     return at + n;
 }
 
-/* Returns whether the notation names several types before its end or its closing bracket. */
+/* Returns whether the notation at `at` names several types, up to its end or to the bracket that
+ * closes around it. */
 static bool has_alternatives(const char *at) {
     for (int depth = 0; *at && depth >= 0; at++) {
         if (depth == 0 && *at == '|')
@@ -180,7 +186,8 @@ static bool has_alternatives(const char *at) {
     return false;
 }
 
-/* Writes the members of the schema of the type or types at `at`, and returns the end of these. */
+/* Writes the members of a schema for the type or types at `at`. Returns the position behind
+ * them. */
 static const char *put_types(attn_json_text *j, const char *at, const srv_field *f) {
     if (!has_alternatives(at))
         return put_one_type(j, at, f);
@@ -195,7 +202,7 @@ static const char *put_types(attn_json_text *j, const char *at, const srv_field 
     return at;
 }
 
-/* Returns the notation of a kind. */
+/* Returns the type, in the notation of wire/answer.h, that the kind of a row stands for. */
 static const char *kind_type(const srv_field *f) {
     switch (f->kind) {
     case SRV_BOOL:

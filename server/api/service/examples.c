@@ -87,7 +87,8 @@ static bool is_example(const srv_file *file) {
     return strncmp(file->name, FOLDER, strlen(FOLDER)) == 0;
 }
 
-/* Returns the value of `order`, or a large number if the file has none, so that it comes last. */
+/* Returns the value of the member `order` of an example. If the file has none, returns a large
+ * number, so that the example comes last. */
 static long order_of(const srv_file *file) {
     srv_span span = srv_example_field(file, "order");
     long value = 0;
@@ -144,7 +145,7 @@ static void put_href(attn_json_text *j, const void *file) {
         PART("what", "string", "What the example shows."),                                         \
         PART("tags", "[string]", "The topics that it belongs to.")
 
-/* An entry has the members of the file whose rows have no function. */
+/* An entry of the list. Members whose row has no function are copied from the file. */
 static const srv_field entry_rows[] = {
     HEAD, SRV_WRITTEN("href", "string", put_href, "The path of the example.", .always = true), {0}};
 

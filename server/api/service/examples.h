@@ -16,10 +16,12 @@ typedef struct srv_span {
 const srv_file *srv_example_next(const srv_file *previous);
 /* Returns the JSON value of a top-level field as the file has it; "null" if the file lacks it. */
 srv_span srv_example_field(const srv_file *file, const char *name);
-/* An example consists of cases, requests with their expected answers. Finds title and body of the
- * first case that is a request to `path` with status 200. false: there is no such case. */
+/* Finds the title and the request body of the first case of the example that is a request to `path`
+ * and is answered with status 200. (An example consists of cases: requests with their expected
+ * answers.) false: there is no such case. */
 bool srv_example_case(const srv_file *file, const char *path, srv_span *title, srv_span *request);
-/* Writes the list of examples, as the function of a row: objects with id, title, what, tags and href. */
+/* Writes the list of examples, as the function of a row: objects with id, title, what, tags and
+ * href. */
 void srv_examples_put(attn_json_text *j, const void *unused);
 /* Prints a line for each example: `indent`, its path padded to `width` columns, and its title. */
 void srv_examples_text(attn_text *t, const char *indent, int width);

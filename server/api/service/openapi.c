@@ -26,7 +26,7 @@
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
-/* Writes examples of the body: worked examples, or the one of answers.json. */
+/* Writes examples of the body of a route: worked examples, or else the request of answers.json. */
 static void put_examples(attn_json_text *j, const srv_route *route) {
     enum { MOST_EXAMPLES = 3, MOST_BYTES = 1000 };
     int count = 0;
@@ -59,8 +59,8 @@ static void put_examples(attn_json_text *j, const srv_route *route) {
 static const struct {
     unsigned accept;
     const char *type;
-    const char *schema; /* its name among the schemas; NULL: none */
-    bool text;          /* without a schema: the answer is text */
+    const char *schema; /* name of its schema; NULL: none */
+    bool text;          /* whether the answer is text, for types without a schema */
 } media[] = {
     {SRV_ACCEPT_TEXT, "text/plain", NULL, true},
     {SRV_ACCEPT_SAFETENSORS, SRV_SAFETENSORS, "SafetensorsAnswer", false},
@@ -90,7 +90,8 @@ static void put_answered(attn_json_text *j, const srv_route *route, const char *
     attn_json_object_end(j);
 }
 
-/* Writes the schema of the events: that of the answer, or beside JSON its name with "Events". */
+/* Writes the schema of server-sent events. It has the name of the answer's schema; if the route
+ * also answers JSON, "Events" follows this name. */
 static void put_events(attn_json_text *j, const srv_route *route) {
     char name[64];
     snprintf(name, sizeof name, "%s%s", route->answer,
@@ -179,8 +180,8 @@ static bool needs_body(const srv_route *route) {
     return route->fields || srv_api_infers(route);
 }
 
-/* Returns whether a route may have a body: that of the index of models is optional. Other routes
- * without fields, such as cancel, read none. */
+/* Returns whether a route reads a body. Besides the routes that need one, the index of /v2 models
+ * reads an optional one. Other routes without fields, such as cancel, read none. */
 static bool takes_body(const srv_route *route) {
     return needs_body(route) || strcmp(route->answer, "V2Index") == 0;
 }
@@ -232,7 +233,7 @@ static const char *const tile_headers[] = {"Server-Timing",
                                            "X-Tile-Encoding",
                                            NULL};
 
-/* Writes the answer 202, a job. */
+/* Writes the answer with status 202, which is a job. */
 static void put_later(attn_json_text *j, const char *what) {
     static const char *const headers[] = {"Server-Timing", "Cache-Control",      "Vary",
                                           "Location",      "Preference-Applied", NULL};
@@ -303,9 +304,9 @@ static void put_answer(attn_json_text *j, const srv_route *route) {
         put_empty(j, "There is nothing visible in it.", tile_headers);
 }
 
-/* Writes the security of an operation. If API keys are configured, it names the right that the
- * operation needs, and the read token of a run if that will do. Otherwise a key is optional, and
- * runs have no tokens. */
+/* Writes the security of an operation. If API keys are configured (`keys`), it is an API key, with
+ * the right "admin" if the operation needs it, or the read token of a run if that suffices.
+ * Otherwise a key is optional, and runs have no tokens. */
 static void put_security(attn_json_text *j, const srv_route *route, bool keys) {
     static const char any[] = "[{\"key\":[]}]", token[] = "[{\"key\":[]},{\"read_token\":[]}]",
                       admin[] = "[{\"key\":[\"admin\"]}]", optional[] = "[{},{\"key\":[]}]",
@@ -354,7 +355,7 @@ static void put_paths(attn_json_text *j, bool keys) {
     attn_json_object_end(j);
 }
 
-/* The schemas of answers, by the rooms whose answers they are. */
+/* The tables of the schemas of answers, each from the room that writes these answers. */
 static const srv_field *const answers[] = {
     srv_infer_answers,
     srv_health_answers,

@@ -1,5 +1,5 @@
 /* The tables of refusals, headers and parameters, and the properties of a route that select them.
- * In this file a refusal is a reply with a status other than 200. */
+ * In this file a refusal is a reply with status 304 or with a problem. */
 #include "api/service/openapi_parts.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@ enum {
     ALWAYS = 1,
     WITH_BODY = 2,
     WITH_ID = 4,
-    STRICT = 8, /* what the route does not know is 422 */
+    STRICT = 8, /* unknown fields and wrong values are answered with status 422 */
     KEYED = 16,
     READING = 32,
     INFERRING = 64,
@@ -126,7 +126,7 @@ static const struct {
 static const struct {
     unsigned when;
     const char *name, *what, *type;
-    int longest; /* most characters of a text that must have one; 0: any text */
+    int longest; /* most characters of a text that must not be empty; 0: any text is allowed */
 } parameters[] = {
     {ALWAYS, "X-Request-Id", "An id that the client chooses for this request.", "string", 0},
     {INFERRING, "Inference-Header-Content-Length",
@@ -241,7 +241,7 @@ void srv_api_refusals(attn_json_text *j, const srv_route *route) {
     }
 }
 
-/* Writes the schema of a name that stands in {} in a path. */
+/* Writes the schema of a path parameter, whose name stands in {} in the path. */
 static void put_path_schema(attn_json_text *j, const srv_route *route, const char *name) {
     bool model = strcmp(name, "model") == 0, version = strcmp(name, "version") == 0;
     bool example = strcmp(name, "id") == 0 && strncmp(route->path, "/v1/examples/", 13) == 0;

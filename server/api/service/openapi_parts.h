@@ -1,5 +1,5 @@
-/* The parts of openapi.json that several operations refer to: refusals, headers and parameters, and
- * small writers of JSON that both files of the document use. */
+/* The parts of openapi.json that several operations refer to (refusals, headers and parameters),
+ * and small writers of JSON that openapi.c and openapi_parts.c share. */
 #ifndef SRV_OPENAPI_PARTS_H
 #define SRV_OPENAPI_PARTS_H
 
@@ -12,19 +12,20 @@ void srv_api_raw(attn_json_text *j, const char *key, const char *text);
 void srv_api_ref(attn_json_text *j, const char *kind, const char *name, const char *suffix);
 /* Writes "<type>": {"schema": {"$ref": …}}. */
 void srv_api_schema(attn_json_text *j, const char *type, const char *schema);
-/* Writes the member `example` with what answers.json has as `what`, "request of" or "answer of", of the
- * route, whatever the version in its path; nothing, if it has none. */
+/* Writes the member `example`: the request or the answer that answers.json has for the route, as
+ * `what` says ("request of" or "answer of"). A /v2 route with a version in its path has the example
+ * of the route without. Writes nothing if there is no example. */
 void srv_api_example(attn_json_text *j, const srv_route *route, const char *what);
 /* Writes the member `headers`: X-Request-Id and those of `names`, which ends with NULL. */
 void srv_api_headers(attn_json_text *j, const char *const *names);
-/* Returns whether the route computes a model of the Open Inference Protocol. */
+/* Returns whether the route runs a model of the Open Inference Protocol (POST …/infer). */
 bool srv_api_infers(const srv_route *route);
 
 /* Write the refusals of a route among its responses, and its member `parameters`. */
 void srv_api_refusals(attn_json_text *j, const srv_route *route);
 void srv_api_parameters(attn_json_text *j, const srv_route *route);
-/* Writes the members of `components` that the operations refer to, without the schemas. `keys`: API
- * keys are configured. */
+/* Writes the members of `components` that the operations refer to, without the schemas. `keys` says
+ * whether API keys are configured. */
 void srv_api_shared(attn_json_text *j, bool keys);
 
 #endif

@@ -7,13 +7,14 @@
 #include "api/service/service_api.h"
 #include "system/embedded.h"
 
-/* The page loads nothing from other hosts, and neither code nor styles out of texts. */
+/* The page loads nothing from other hosts, and runs no scripts and styles that stand in the
+ * HTML. */
 #define POLICY                                                                                     \
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; "   \
     "connect-src 'self'; worker-src 'self'; object-src 'none'; base-uri 'none'; "                  \
     "form-action 'none'; frame-ancestors 'none'"
 
-#define NAME_MOST 128 /* bytes of the name of a file, more than any file of the page has */
+#define NAME_MOST 128 /* longest name that is searched, in bytes; all files have shorter ones */
 
 static const char no_page[] =
     "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>attnd</title>"
@@ -117,8 +118,8 @@ srv_outcome srv_page_reference(srv_request *req) {
     return answer_document(req, "docs.html");
 }
 
-/* The names of most files hold a hash of their content ("main-4GJZK2AB.js"), so that caches may
- * keep them forever. */
+/* Returns whether the name of a file holds a hash of its content, as "main-4GJZK2AB.js" does.
+ * Caches may keep such files forever. */
 static bool is_hashed(const char *name) {
     const char *dash = strrchr(name, '-');
     return dash && strspn(dash + 1, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == 8 && dash[9] == '.';

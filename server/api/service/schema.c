@@ -66,7 +66,8 @@ static void put_union(attn_json_text *j, const srv_field *f, bool nullable) {
         put_alternative(j, "number");
     else if (f->accepts & SRV_U_INT)
         put_alternative(j, "integer");
-    if (f->accepts & (SRV_U_TRUE | SRV_U_FALSE)) /* generators of clients have no type for one */
+    /* Client generators have no type for `true` alone or `false` alone. */
+    if (f->accepts & (SRV_U_TRUE | SRV_U_FALSE))
         put_alternative(j, "boolean");
     if (f->accepts & SRV_U_INTS)
         put_alternative(j, "array");
@@ -94,7 +95,7 @@ static void put_flags(attn_json_text *j, const srv_field *f, bool nullable) {
     attn_json_array_end(j);
 }
 
-/* Patterns of SRV_RANGES: an index or from:to, and a list of these. */
+/* Pattern of one range of SRV_RANGES: an index, or from:to. */
 #define ONE_RANGE "(0|[1-9][0-9]{0,14})(:(0|[1-9][0-9]{0,14}))?"
 
 static const char *range_pattern(const srv_field *f) {
@@ -275,7 +276,7 @@ static void put_field(attn_json_text *j, const srv_field *f) {
         put_union(j, f, nullable);
         break;
     case SRV_RAW:
-    case SRV_CHARS: /* kinds of answers */
+    case SRV_CHARS: /* this and the next kind are only for answers */
     case SRV_PUT:
         break;
     }
@@ -313,7 +314,7 @@ void srv_schema_body(attn_json_text *j, const srv_field *fields) {
     attn_json_object_end(j);
 }
 
-/* In a query string a list is a string, written 1,2,3, and so are ranges, written 0:256. */
+/* In a query string lists and ranges are strings, such as 1,2,3 and 0:256. */
 void srv_schema_parameter(attn_json_text *j, const srv_field *f) {
     attn_json_object(j);
     switch (f->kind) {

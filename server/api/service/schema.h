@@ -10,12 +10,13 @@
 void srv_schema_body(attn_json_text *j, const srv_field *fields);
 /* Writes the schema of a parameter of a query string, where a list is written as a string. */
 void srv_schema_parameter(attn_json_text *j, const srv_field *f);
-/* Writes a member for each row of a list of schemas: SRV_GROUP, or a row with a `type`. */
+/* Writes a member of components.schemas for each row of `schemas`. A row is a SRV_GROUP, whose rows
+ * the schema describes, or has the schema's `type`. */
 void srv_schema_answers(attn_json_text *j, const srv_field *schemas);
 /* Writes the schemas of tensors and of the files that hold them. */
 void srv_schema_tensors(attn_json_text *j);
-/* Writes the members of components.schemas that bodies and answers refer to: tensors and the codes
- * of problems. */
+/* Writes those members of components.schemas that bodies and answers share: the schemas of tensors
+ * and of the codes of problems. */
 void srv_schema_components(attn_json_text *j);
 
 #endif

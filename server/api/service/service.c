@@ -1,6 +1,6 @@
 /* Information about the service: the index of routes and examples, the version with limits, and
- * metrics. These handlers run on the HTTP thread and only take locks that are held for a short time,
- * so they answer under any load. */
+ * metrics. These handlers run on the HTTP thread and only take locks that are held for a short
+ * time, so they answer under any load. */
 #include <math.h>
 #include <string.h>
 
@@ -21,7 +21,8 @@
 /* What GET /version says. */
 typedef struct version_answer {
     const srv_app *app;
-    const char *name, *version, *table, *reason, *amx; /* amx: NULL if there are no tile products */
+    const char *name, *version, *table, *reason;
+    const char *amx; /* how tile products are computed; NULL: there are none */
     bool cors, keys, tls, operations_port;
 } version_answer;
 
@@ -34,8 +35,8 @@ static void put_available(attn_json_text *j, const void *answer) {
     attn_json_array_end(j);
 }
 
-/* Returns the limit that holds, which may be less than the setting: a body must fit the memory of
- * bodies, too. */
+/* Returns the limit of the setting in `row`. For max_body_bytes the limit that holds may be less
+ * than the setting, because a body must also fit into the memory of all bodies. */
 static double limit_of(const srv_app *app, const srv_setting *row) {
     const double set = srv_setting_number(app->config, row);
     if (row->offset != offsetof(srv_config, max_body_bytes))

@@ -1,6 +1,6 @@
-/* The routes of the service itself: index, page, OpenAPI, problems, health, and the Open Inference Protocol under /v2. A handler reads the request and sets the whole
- * reply in req->reply. On the HTTP thread it may return SRV_DEFER instead; it is then called again on
- * a request thread. */
+/* The routes of the service itself: index, page, OpenAPI, problems, health, and the Open Inference
+ * Protocol under /v2. A handler reads the request and sets the whole reply in req->reply. On the
+ * HTTP thread it may return SRV_DEFER instead; it is then called again on a request thread. */
 #ifndef SRV_SERVICE_API_H
 #define SRV_SERVICE_API_H
 
@@ -17,7 +17,7 @@ srv_outcome srv_problems_list(srv_request *req);  /* GET /problems */
 srv_outcome srv_problems_one(srv_request *req);   /* GET /problems/{code} */
 srv_outcome srv_healthz(srv_request *req);        /* GET /healthz */
 srv_outcome srv_readyz(srv_request *req);         /* GET /readyz */
-bool srv_is_ready(srv_request *req);              /* as /readyz says; false: a problem is set */
+bool srv_is_ready(srv_request *req); /* whether /readyz answers 200; false: a problem is set */
 srv_outcome srv_version(srv_request *req);        /* GET /version */
 srv_outcome srv_metrics(srv_request *req);        /* GET /metrics */
 srv_outcome srv_v2_server(srv_request *req);      /* GET /v2 */
@@ -31,7 +31,7 @@ srv_outcome srv_v2_config(srv_request *req);      /* GET …/config */
 srv_outcome srv_v2_infer(srv_request *req);       /* POST …/infer */
 srv_outcome srv_v2_index(srv_request *req);       /* POST /v2/repository/index */
 
-/* The schemas of these answers, by the file that writes them. */
+/* The schemas of these answers, a table for each file that writes some of them. */
 extern const srv_field srv_service_answers[], srv_health_answers[], srv_example_answers[],
     srv_problem_answers[], srv_v2_answers[];
 

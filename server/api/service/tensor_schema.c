@@ -6,11 +6,11 @@
 
 /* --- nested lists --- */
 
-/* The schemas of tensors as nested lists. A schema that refers to itself would say the same for any
- * depth, but generators of clients have no type for it. */
+/* The schemas of tensors as nested lists, which have an alternative for each depth. A schema that
+ * refers to itself would be shorter, but client generators have no type for it. */
 static const struct {
     const char *name, *what;
-    const char *leaves[2]; /* the types of the elements, as JSON; lists do not mix them */
+    const char *leaves[2]; /* types of elements, as JSON; all elements of a list have the same */
 } lists[] = {
     {"TensorList", "Numbers, nested by axis.", {"\"number\""}},
     {"BiasTensorList", "Numbers, null = -infinity, nested by axis.", {"[\"number\",\"null\"]"}},
@@ -28,8 +28,9 @@ static const struct {
      {"[\"number\",\"null\"]", "\"boolean\""}},
 };
 
-/* Writes the schema of lists in lists, `axes` deep. Each list has exactly one depth: only the
- * innermost lists may be empty, and of two types of elements the first one has the empty list. */
+/* Writes the schema of lists that are nested `axes` deep, with elements of the type `leaf`. The
+ * schemas must exclude each other: therefore only innermost lists may be empty, and these only if
+ * `empty` is true, which the caller sets for one of two types of elements. */
 static void put_nested(attn_json_text *j, const char *leaf, int axes, bool empty) {
     attn_json_object(j);
     attn_json_key_string(j, "type", "array");

@@ -1,6 +1,6 @@
-/* Inference by the Open Inference Protocol under /v2: an infer request is rewritten as a decoded body of POST /v1/attention. The handler of
- * that route computes the answer and leaves its tensors as parts (wire/container.h), which become
- * the outputs of the inference. */
+/* Inference by the Open Inference Protocol under /v2. An infer request is rewritten as a decoded
+ * body of POST /v1/attention. The handler of that route computes the answer and leaves its tensors
+ * as parts (wire/container.h), which become the outputs of the inference. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -47,12 +47,12 @@ static bool choose_outputs(srv_request *req, const srv_infer *in, const char **n
     return true;
 }
 
-/* Writes the items of `return`: "output","weights",… */
+/* Writes the items of `return` for the outputs with these names: "output","weights",… */
 static void add_items(attn_text *text, const char *const *names, size_t count) {
     bool present = false;
     for (size_t i = 0; i < count; i++) {
         const char *item = find_output(names[i])->item;
-        const bool both = strcmp(item, "present") == 0; /* outputs are one item */
+        const bool both = strcmp(item, "present") == 0; /* present_key and present_value */
         if (!both || !present)
             attn_text_add(text, "%s\"%s\"", i ? "," : "", item);
         present = present || both;
@@ -71,9 +71,9 @@ typedef struct model_form {
     const char *const *types; /* data types of the tensors in `form` */
 } model_form;
 
-/* The tensor "score.w" stands at the JSON pointer "/score/w". `behind` false: returns whether
- * `pointer` is this place or a place inside the tensor. `behind` true: returns whether the tensor's
- * place is `pointer` or a place inside of what `pointer` names. */
+/* Compares a JSON pointer with the place of the tensor `name`, such as "/score/w" for "score.w". If
+ * `behind` is false, returns whether the pointer is this place or inside the tensor. If it is true,
+ * returns whether the place is the pointer or inside the value that the pointer names. */
 static bool is_at(const char *pointer, const char *name, bool behind) {
     attn_path path = {.size = 0};
     for (size_t n; n = strcspn(name, "."), attn_path_key(&path, name, n), name[n]; name += n + 1)

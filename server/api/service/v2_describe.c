@@ -10,7 +10,6 @@
 #include "request/shared.h"
 #include "wire/json_out.h"
 
-/* Ended by a row whose name is NULL. */
 const srv_v2_output srv_v2_outputs[] = {
     {"output", "output", 4},         {"weights", "weights", 4},
     {"logsumexp", "logsumexp", 3},   {"weights_dropped", "weights_dropped", 0},
@@ -23,19 +22,14 @@ const srv_infer_model srv_infer_models[SRV_INFER_MODELS] = {
     {"multi_head_attention", "projections", SRV_PROJECTIONS_V2, true},
 };
 
-/* Returns whether the field of /v1/attention is an input. grad_output is not, because gradients are
- * not among the outputs. */
 bool srv_v2_takes_input(const char *input) {
     return strcmp(input, "grad_output") != 0;
 }
 
-/* Returns the model's index in srv_infer_models. */
 size_t srv_v2_model_index(const srv_infer_model *model) {
     return (size_t)(model - srv_infer_models);
 }
 
-/* Returns the model that the path names, and checks the version if the path has one. NULL: a
- * problem is set. */
 const srv_infer_model *srv_v2_find_model(srv_request *req) {
     const char *name = req->params[0], *version = req->params[1];
     const srv_infer_model *model = srv_infer_models, *end = model + SRV_INFER_MODELS;
@@ -179,7 +173,7 @@ srv_outcome srv_v2_index(srv_request *req) {
     return SRV_DONE;
 }
 
-/* Returns the usual data type of an input. */
+/* Returns the data type that the metadata states for an input; other types are accepted, too. */
 static const char *input_type(const srv_field *f) {
     return f->accepts & SRV_T_INT ? "INT64" : f->accepts & SRV_T_BOOL ? "BOOL" : "FP32";
 }
@@ -411,7 +405,7 @@ static const srv_field statistics_rows[] = {
     {0},
 };
 
-/* What the statistics are asked of: all models, or one. */
+/* What GET …/stats answers: the statistics of one model or of all models. */
 typedef struct statistics_answer {
     const srv_meters *meters;
     const srv_infer_model *model; /* NULL: all */

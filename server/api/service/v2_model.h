@@ -11,8 +11,10 @@
 
 typedef struct srv_infer_model {
     const char *name;
-    const char *object;   /* the object of /v1/attention whose fields the model has; NULL: none */
-    const srv_field *own; /* the table of `object`: its tensors are inputs, the rest parameters */
+    /* The object of /v1/attention, such as "projections", whose fields the model takes as its own;
+     * NULL: none. */
+    const char *object;
+    const srv_field *own; /* the table of `object`: tensors are inputs, other fields parameters */
     bool side_by_side;    /* query, key, value and output are [B, L, D], heads side by side in D */
 } srv_infer_model;
 
@@ -28,10 +30,11 @@ typedef struct srv_v2_output {
 
 extern const srv_v2_output srv_v2_outputs[]; /* ended by a row whose name is NULL */
 
-/* Returns whether the field of /v1/attention is an input. grad_output is not, because gradients are
- * not among the outputs. */
+/* Returns whether the models take the field `input` of /v1/attention. They do not take grad_output,
+ * because gradients are not among the outputs. */
 bool srv_v2_takes_input(const char *input);
-size_t srv_v2_model_index(const srv_infer_model *model); /* in srv_infer_models */
+/* Returns the model's index in srv_infer_models. */
+size_t srv_v2_model_index(const srv_infer_model *model);
 /* Returns the model that the path names, and checks the version if the path has one. NULL: a
  * problem is set. */
 const srv_infer_model *srv_v2_find_model(srv_request *req);
