@@ -191,7 +191,7 @@ static bool has_tensor(attn_layer_kind kind) {
     return kind != ATTN_LAYER_CAUSAL && kind != ATTN_LAYER_WINDOW && kind != ATTN_LAYER_PATTERN;
 }
 
-/* Returns the member of the object. NULL: it is missing, or there was an error before. */
+/* Returns a member that the object must have. NULL: r->status is an error. */
 static attn_json *need_member(attn_run_reader *r, attn_json *object, const char *where,
                               const char *name) {
     attn_json *member = attn_json_member(object, name);

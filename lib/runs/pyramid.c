@@ -15,9 +15,9 @@
 /* --- the levels --- */
 
 /* The overview begins at the first level with at most LEAST_CELLS cells along each side, but not
- * above LEVEL, or above LEVEL + 1 if a side has more than MOST_CELLS cells at LEVEL. An overview
- * from level 5 on has 0.3 % of the bytes of float32 weights, and a tile of level 4 is computed from
- * 2^24 weights. */
+ * above LEVEL, or above LEVEL + 1 if a side has more than MOST_CELLS cells at LEVEL. There is none
+ * if that first level is below 2. An overview from level 5 on has 0.3 % of the bytes of float32
+ * weights, and a tile of level 4 is computed from 2^24 weights. */
 enum { LEAST_CELLS = 512, LEVEL = 5, MOST_CELLS = 2048 };
 
 size_t attn_run_cells_along(size_t n, size_t level) {

@@ -45,7 +45,7 @@ typedef struct rollout_work {
     attn_pool *pool;
     size_t rows;                 /* rows of the present chunk */
     double *x;                   /* [rows, S] the vectors of the chunk before the present layer */
-    double *y[GROUPS];           /* [rows, S] each: parts of the vectors after it */
+    double *y[GROUPS];           /* [rows, S] each: parts of the vectors after the layer */
     const attn_run_layer *layer; /* the present layer */
     block *blocks;               /* [count] its blocks, with room for S / BLOCK_ROWS + 1 */
     size_t count;

@@ -240,8 +240,8 @@ typedef struct side {
     const size_t *texts;                 /* [count] numbers of texts; NULL: none */
     size_t count;
     const int64_t *lengths; /* [B] or NULL */
-    size_t start;           /* token of the text at which they begin */
-    size_t each;            /* their number: L or S */
+    size_t start;           /* token of the text that is the first query or key */
+    size_t each;            /* number of queries, L, or of keys, S */
 } side;
 
 static side queries_of(const attn_run_site_info *info, const attn_attention_dims *d) {

@@ -67,8 +67,7 @@ typedef struct srv_analysis {
     const srv_warnings *warnings;      /* they are added to the diagnoses */
     const srv_labels *labels;          /* never NULL; its list may be empty */
     attn_measure_options options;
-    bool
-        unshared; /* the weights are no shares (srv_weights_warn): items about those are left out */
+    bool unshared; /* the weights are no shares (srv_weights_warn): most items are left out */
     attn_measures measures;
     attn_pattern_name *patterns;
     attn_head_distances *pairs; /* [B]: distances between the heads of each batch entry */

@@ -65,8 +65,7 @@ typedef struct heads_call {
 typedef struct group {
     const srv_run_head *items; /* [count] the heads of the answer */
     size_t count;
-    bool
-        whole; /* all heads of the site are measured; false: only `items`, which are of one entry */
+    bool whole; /* all heads of the site are measured; false: only `items`, of one entry */
     attn_weight_source site; /* the weights of all heads of the site */
 } group;
 

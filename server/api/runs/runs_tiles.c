@@ -321,8 +321,8 @@ static const srv_run_view *changing(const tile_call *c) {
     return c->against && c->against->held->open ? c->against : c->run;
 }
 
-/* Replies with a tile. A hidden tile has no body, except as a PNG, since viewers expect a picture.
- * false: a problem is set, or the request has to wait (req->later). */
+/* Replies with a tile. A tile without visible cells has no body, except as a PNG, since viewers
+ * expect a picture. false: a problem is set, or the request has to wait (req->later). */
 static bool answer_tile(tile_call *c) {
     srv_request *req = c->req;
     srv_tile_scale scales[PLANES];

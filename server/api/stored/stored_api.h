@@ -110,7 +110,7 @@ bool srv_run_labels(srv_request *req, const attn_run_site *site, srv_labels *out
  * stored with values, and Shaw's positions add nothing to them. Else returns NULL. */
 const attn_attention_dims *srv_run_valued(const attn_run_site *site);
 /* Sets run->site to the site that `spot`, a member of the decoded struct of `scope`, selects, and
- * checks that it has the head and that the bytes of both are right (srv_run_touch). If `layer`
+ * checks that it has the head and that the bytes of the head are right (srv_run_touch). If `layer`
  * selects a layer of the site's axis of layers, spot->batch counts the entries of that layer; it is
  * changed to a batch entry of the site. false: a problem is set. */
 bool srv_run_spot_check(const srv_scope *scope, srv_run_view *run, srv_run_spot *spot);
