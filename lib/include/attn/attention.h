@@ -117,12 +117,13 @@ typedef struct attn_attention_dims {
     attn_precision precision;
     attn_isa isa;    /* instruction set of the kernels; ATTN_ISA_REF for double */
     bool tanh_score; /* true: a score is a sum of tanh terms instead of products */
-    /* The pass takes the keys of a strided pattern, its `stride`, and those in its `near` positions
-     * separately. 0: the mask has no such pattern, or this would not save time. */
+    /* A strided pattern of the mask: its stride, and how many positions on either side of a query
+     * are near. The pass takes the near keys and the other keys of the pattern separately. 0: the
+     * mask has no such pattern, or this would not save time. */
     int64_t stride, near;
-    /* By the mask alone, a query sees no key but `reach` consecutive ones and the first first_keys
-     * keys; the first queries of a global pattern see more. 0: there is no such bound below S. With
-     * `stride`, the bound holds for the keys that are near. */
+    /* By the mask alone, a query sees at most `reach` consecutive keys and, besides, the first
+     * first_keys keys; the first queries of a global pattern see more. 0: there is no such bound
+     * below S. With `stride`, the bound holds for the keys that are near. */
     size_t reach, first_keys;
     int output_rank, weights_rank, rows_rank;
     /* shape of the output: that of query, in its layout, with Ev for E */
@@ -181,7 +182,7 @@ double attn_attention_cell_operations(const attn_attention_dims *dims);
  * skips the others, which are hidden, but computes some hidden cells between visible ones. */
 typedef struct attn_visits {
     double cells;
-    /* those of these cells that lie in tiles with hidden cells; they take more time */
+    /* how many of these cells lie in tiles with hidden cells, which take more time */
     double edited;
 } attn_visits;
 
