@@ -22,8 +22,8 @@
 #include "http/exchange.h"
 
 /* Checks that the client, and the web page that sent the request, have access. Holds the API key of
- * the request in x->key. Runs on the HTTP thread before the body is read; the framing was checked and
- * the route was found. false: a problem is set. */
+ * the request in x->key. Runs on the HTTP thread before the body is read; the framing was checked
+ * and the route was found. false: a problem is set. */
 bool srv_auth(srv_exchange *x);
 /* Checks that browsers send a preflight for the type of the body, if the request comes from a web
  * page. Runs after srv_auth has granted access. false: a problem is set. */

@@ -75,8 +75,8 @@ typedef struct srv_body_order {
 /* Starts the body after the head was read. Returns false if the request is refused and its reply
  * must be sent now, without reading the body. */
 bool srv_body_begin(srv_exchange *x);
-/* Takes a piece of the body, `size` bytes. Returns false if the caller must close the connection.
- */
+/* Takes a piece of the body, `size` bytes. Returns false if the caller must close the
+ * connection. */
 bool srv_body_take(srv_exchange *x, const char *data, size_t size);
 /* Completes the body in req.body. Returns false if the link was cut meanwhile. */
 bool srv_body_end(srv_exchange *x);
@@ -103,9 +103,9 @@ void srv_body_replace(srv_exchange *x, char *block, size_t size);
  * bodies still wait. Request threads call this when a request has left the queue, and the watcher
  * calls it in every round. */
 bool srv_body_order_next(srv_body_order *order, srv_app *app);
-/* Resumes the connections of all waiting bodies, and lets no body wait from now on. Returns when the
- * intakes have resumed those that they had suspended. For the shutdown; any thread may call this.
- */
+/* Resumes the connections of all waiting bodies, and lets no body wait from now on. Returns when
+ * the intakes have resumed those that they had suspended. For the shutdown; any thread may call
+ * this. */
 void srv_body_order_end(srv_body_order *order);
 
 #endif

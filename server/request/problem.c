@@ -1,5 +1,5 @@
-/* Problems: the body that reports them, application/problem+json (RFC 9457). problem_codes.c has the
- * table of their codes.
+/* Problems: the body that reports them, application/problem+json (RFC 9457). problem_codes.c has
+ * the table of their codes.
  *
  *   {"type":"/problems/unknown_field","title":"Unknown field","status":422,"detail":"…",
  *    "instance":"urn:request:<X-Request-Id>","code":"unknown_field","pointer":"/qery",

@@ -27,8 +27,8 @@
  *   number?        the type, or null
  *   Names|[Names]  one of several types
  *
- * A string is one of `choices` if the row has them. A type that begins with {" is the schema itself,
- * as JSON. */
+ * A string is one of `choices` if the row has them. A type that begins with {" is the schema
+ * itself, as JSON. */
 #ifndef SRV_ANSWER_H
 #define SRV_ANSWER_H
 

@@ -183,7 +183,8 @@ static bool bound_text(const work *w, size_t *out) {
 }
 
 /* Writes a tensor of `count` elements, at least LEAST, in pieces. Returns false if nothing was
- * written and put_axis must write the tensor: there is only one worker, there is no memory, or the deadline has passed. */
+ * written and put_axis must write the tensor: there is only one worker, there is no memory, or the
+ * deadline has passed. */
 static bool put_pieces(attn_json_text *j, const attn_tensor *t, size_t count) {
     srv_request *req = srv_json_request(j);
     attn_pool *pool = srv_request_pool(req);

@@ -5,15 +5,15 @@
 
 #include "http/router.h"
 
-/* Returns whether openapi.json and the index page list the route. They list neither files
- * of the page nor a path with a final slash ("/v2/"), which is a second spelling of another path. */
+/* Returns whether openapi.json and the index page list the route. They list neither files of the
+ * page nor a path with a final slash ("/v2/"), which is a second spelling of another path. */
 bool srv_route_is_listed(const srv_route *route);
 /* Returns whether the route creates a resource: it is a POST to a collection whose items can be
  * deleted. Such a route answers 201 with Location. */
 bool srv_route_creates(const srv_route *route);
 
-/* Returns whether the work of the route continues after its answer, which therefore has status 202.
- */
+/* Returns whether the work of the route continues after its answer, which therefore has status
+ * 202. */
 bool srv_route_goes_on(const srv_route *route);
 
 /* Returns whether the route may answer with a job instead (stored/stored_api.h). */

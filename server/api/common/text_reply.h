@@ -15,7 +15,7 @@ const char *srv_text_host(const srv_request *req);
 
 /* How a route prints the numbers of its tensors. */
 typedef struct srv_print {
-    int decimals; /* numbers are rounded to so many; -1: to 8, which makes very small ones 0 */
+    int decimals; /* numbers are rounded to so many; negative: to 8, so that tiny ones are 0 */
     bool full;    /* long axes are printed in full */
 } srv_print;
 /* Prints the name, the shape and the elements of a tensor. A tensor of rank 0 is not printed. */
