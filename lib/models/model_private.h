@@ -104,8 +104,9 @@ typedef struct model_trace {
     float *stats;       /* [n, 2] statistics of the block's norm (attn_norm_forward) */
     uint64_t seed;      /* seed of the dropout of the wrap */
     uint64_t feed_seed; /* seed of the dropout within feed-forward */
-    /* Feed-forward: three arrays [n, feed_forward]. */
-    /* The argument of the activation. For ReLU without a gate this is the same array as `active`,
+    /* Feed-forward: three arrays [n, feed_forward].
+     *
+     * The argument of the activation. For ReLU without a gate this is the same array as `active`,
      * which is 0 exactly where the gradient is 0, and that is all that backward needs. */
     float *hidden;
     float *factor; /* linear1(x), by which the activation is multiplied; NULL: not gated */
@@ -133,8 +134,8 @@ typedef struct model_cache {
 typedef struct model_half {
     const model_stack *stack;
     const int32_t *ids;      /* [B, T] */
-    const int32_t *segments; /* [B, T]; NULL: all 0 */
-    size_t B, T;             /* in a search B is the number of rows, and T is 1 */
+    const int32_t *segments; /* [B, T]; NULL: the stack has no embeddings of segments */
+    size_t B, T;             /* in a step of a search B is the number of rows, and T is 1 */
     size_t first;            /* position of token 0 of the T tokens; 0 except in a search */
     /* Encoder: [B] number of tokens of each sequence before padding; NULL: all T. */
     const int64_t *lengths;
