@@ -179,6 +179,7 @@ CASES = {
     "an unknown kind": (site(kind="middle"), "kind.*encoder"),
     "layer -1": (site(layer=-1), "layer"),
     "layer 1.5": (site(layer=1.5), "layer"),
+    "a layer above 2^40": (site(layer=2**40 + 1), r"layer.*from 0 to 2\^40"),
     "call 10^300": (site(call=1e300), "call"),
     "query_start 2^60": (site(query_start=2**60), "query_start"),
     "query_offset of 10^18": (site(query_offset=10**18), "query_offset"),
