@@ -131,10 +131,9 @@ static attn_status expect_size(const char *name, const char *what, size_t found,
                      why);
 }
 
+/* Checks that query heads and key/value heads, whose numbers differ, form equal groups. */
 static attn_status check_heads(const attn_inputs *in, const attn_attention_dims *d,
                                attn_error *err) {
-    if (d->Hq == d->Hkv)
-        return ATTN_OK;
     if (in->forbid_gqa)
         return attn_fail(err, ATTN_ESHAPE, "key",
                          "%zu query heads and %zu key/value heads differ, which enable_gqa false "
@@ -345,7 +344,8 @@ static attn_status resolve_dims(const attn_inputs *in, attn_attention_dims *d,
     ATTN_TRY(resolve_score(in, d, plan, err));
     ATTN_TRY(expect_size("value", "the number of heads", v.heads, d->Hkv, "as key has", err));
     ATTN_TRY(expect_size("value", "the number of keys", v.rows, k.rows, "as key has", err));
-    ATTN_TRY(check_heads(in, d, err));
+    if (d->Hq != d->Hkv)
+        ATTN_TRY(check_heads(in, d, err));
     if (in->past_key.rank || in->past_value.rank)
         ATTN_TRY(resolve_past(in, d, err));
     if (!attn_size_add(d->past, k.rows, &d->S))

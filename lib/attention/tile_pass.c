@@ -146,11 +146,11 @@ static bool only_scales(const attn_attention *a) {
     return scales_at_once(a) && a->in.softcap == 0 && !a->rule.biases;
 }
 
-/* Adds the terms of Shaw's positions, if there are any, to the raw scores of the tile. */
+/* Adds the terms of Shaw's positions to the raw scores of the tile. */
 static void add_terms(const attn_attention *a, const attn_block *block, size_t j0, size_t n,
                       attn_block_work *w) {
     const attn_kernels *k = w->kernels;
-    for (size_t r = 0; a->rule.relative && r < block->rows; r++)
+    for (size_t r = 0; r < block->rows; r++)
         attn_shaw_add(a, block->b, block->i + r, j0, n, k->elem,
                       attn_row_of(w->terms, r, a->rule.relative, k),
                       attn_row_of(w->tile, r, k->keys, k));
@@ -177,7 +177,8 @@ void attn_block_scores(const attn_attention *a, const attn_block *block, const a
                       k == a->kernels ? a->score_v : a->score_v_wide);
     else
         k->score(w->tile, q, ldq, block->rows, keys, n, E, w->scaled ? a->scale : 1);
-    add_terms(a, block, j0, n, w);
+    if (a->rule.relative)
+        add_terms(a, block, j0, n, w);
 }
 
 void attn_block_edit(const attn_attention *a, const attn_block *block, size_t row, size_t j0,
@@ -310,7 +311,7 @@ static void keep_maxima(const attn_attention *a, const attn_stream *s, size_t ti
  * else with the score -infinity. */
 static void hide_cells(const attn_attention *a, const attn_stream *s, size_t from, size_t to) {
     const attn_kernels *k = s->w->kernels;
-    for (size_t r = 0; s->kept && r < s->block.rows; r++)
+    for (size_t r = 0; r < s->block.rows; r++)
         if (from < to)
             attn_elements_fill((char *)s->kept + (r * a->dims.S + from) * k->elem, k->elem,
                                k->finish_weights ? 0 : -INFINITY, to - from);
@@ -484,7 +485,8 @@ static void visit_unpacked(const attn_attention *a, const attn_stream *streams, 
                  k->score_unpacked(f.tile, f.q, f.count, rows, ld, n, a->dims.score_width, scale));
     for (size_t s = 0; s < count; s++) {
         streams[s].w->scaled = scales_at_once(a);
-        add_terms(a, &streams[s].block, j0, n, streams[s].w);
+        if (a->rule.relative)
+            add_terms(a, &streams[s].block, j0, n, streams[s].w);
         weigh_tile(a, &streams[s], j0, n);
     }
     rows = attn_value_rows(a, b, hkv, j0, n, k->elem, first->source, &ld);
@@ -520,9 +522,11 @@ static void visit_keys(const attn_attention *a, const attn_stream *streams, size
     size_t lo = from, hi = to;
     attn_block_narrow(a, &streams[0].block, k, &lo, &hi);
     for (size_t s = 0; s < count; s++) {
+        if (!streams[s].kept)
+            continue;
         hide_cells(a, &streams[s], from, lo);
         hide_cells(a, &streams[s], hi, to);
-        if (lo == hi && streams[s].kept)
+        if (lo == hi)
             keep_maxima(a, &streams[s], from / k->keys);
     }
     if (lo < hi)

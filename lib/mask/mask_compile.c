@@ -348,7 +348,7 @@ static attn_status add_layer(compiler *c, const attn_mask_layer *layer) {
     return attn_fail(c->err, ATTN_EARG, layer->where, "unknown kind of mask");
 }
 
-/* Sets sums_hide. A float table adds in float32, where a sum below its range is -infinity. */
+/* Sets sums_hide of a mask with several additive layers. A float table adds in float32, where a sum below its range is -infinity. */
 static void find_sums(attn_mask *m) {
     double lowest = 0;
     bool wide = false;
@@ -356,7 +356,7 @@ static void find_sums(attn_mask *m) {
         lowest += fmin(m->bias[l].lowest, 0);
         wide |= m->bias[l].view.dtype == ATTN_F64;
     }
-    m->sums_hide = m->bias_count > 1 && !wide && lowest < -FLT_MAX;
+    m->sums_hide = !wide && lowest < -FLT_MAX;
 }
 
 /* --- offsets --- */
@@ -435,7 +435,8 @@ attn_status attn_mask_new(const attn_mask_spec *spec, const attn_mask_shape *sha
             layer->where = "mask";
         ATTN_TRY(add_layer(&c, layer));
     }
-    find_sums(c.m);
+    if (c.m->bias_count > 1)
+        find_sums(c.m);
     ATTN_TRY(set_offsets(&c, spec));
     *out = c.m;
     return ATTN_OK;

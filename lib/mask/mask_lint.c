@@ -340,11 +340,12 @@ static void check_sums(linter *l) {
 
 static void check_layer(linter *l, size_t i) {
     const attn_mask_layer *layer = &l->m->layers[i];
+    if (layer->kind == ATTN_LAYER_CAUSAL) {
+        check_causal(l, layer);
+        return;
+    }
     const attn_mask_part *part = attn_mask_part_of(l->m, i);
     switch (layer->kind) {
-    case ATTN_LAYER_CAUSAL:
-        check_causal(l, layer);
-        break;
     case ATTN_LAYER_VALUES:
         check_rank(l, layer);
         check_triangle(l, layer, part);
@@ -358,6 +359,7 @@ static void check_layer(linter *l, size_t i) {
     case ATTN_LAYER_TOKENS:
         check_gap(l, layer, part);
         break;
+    case ATTN_LAYER_CAUSAL:
     case ATTN_LAYER_WINDOW:
     case ATTN_LAYER_LENGTHS:
     case ATTN_LAYER_PATTERN:

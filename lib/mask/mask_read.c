@@ -101,10 +101,10 @@ static void sum_bias(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0
             ((double *)out)[j] = -(double)INFINITY;
 }
 
+/* Returns the numbers that the additive layers, of which there is at least one, add to cells j0 …
+ * j0 + n - 1 of row i: those of the only layer, or sums in `scratch`. */
 static const void *edit_bias(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
                              size_t elem, void *scratch) {
-    if (!m->bias_count)
-        return NULL;
     const attn_view *v = &m->bias[0].view;
     if (m->bias_count == 1 && v->col == 1 && v->dtype == attn_element_dtype(elem))
         return attn_view_at(v, b, h, i, j0);
@@ -214,10 +214,10 @@ void attn_mask_edit(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0,
     attn_mask_interval(m, b, i, &lo, &hi);
     lo = j0 + attn_mask_within(lo, j0, n);
     hi = j0 + attn_mask_within(hi, j0, n);
-    const bool one_run = !m->keep_count && narrow_to_run(m, b, i, &lo, &hi);
+    const bool one_run = !m->keep_count && (!m->pattern_count || narrow_to_run(m, b, i, &lo, &hi));
     edit->lo = lo - j0;
     edit->hi = hi - j0;
-    edit->bias = edit_bias(m, b, h, i, j0, n, elem, bias);
+    edit->bias = m->bias_count ? edit_bias(m, b, h, i, j0, n, elem, bias) : NULL;
     edit->keep = one_run ? NULL : edit_keep(m, b, h, i, j0, n, keep);
     edit->fill = (int)m->fill;
     edit->fill_value = m->fill_value;

@@ -186,10 +186,10 @@ static bool check_origin(srv_exchange *x) {
                        "needs an origin of the setting \"cors_origins\" for more");
 }
 
-/* Returns whether the request is one of a health check or a metrics scraper on the operations port.
+/* Returns whether a request on the operations port is one of a health check or a metrics scraper.
  * These requests are accepted under every host name, because such programs use various names. */
 static bool is_probe(const srv_exchange *x) {
-    return x->daemon->is_ops && strcmp(x->req.path, "/version") != 0;
+    return strcmp(x->req.path, "/version") != 0;
 }
 
 /* --- keys --- */
@@ -311,7 +311,7 @@ static bool wants_page(const srv_exchange *x) {
 bool srv_auth(srv_exchange *x) {
     const srv_route *route = x->match.route;
     srv_access access = route ? route->access : SRV_KEYED;
-    if (!is_probe(x) && (!check_host(x) || !check_origin(x)))
+    if (!(x->daemon->is_ops && is_probe(x)) && (!check_host(x) || !check_origin(x)))
         return false;
     if (access == SRV_CLOSED)
         return refuse(x, SRV_FORBIDDEN, NULL, "this path is closed to everybody");

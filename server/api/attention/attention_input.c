@@ -233,7 +233,8 @@ bool srv_attention_prepare(srv_attention_call *call) {
     omit_large_weights(call, &call->scope);
     call->body.operation.shaped->score_gradients = body->operation.in.score_gradients =
         (call->gradient_items & SRV_WANT_SCORE_GRADIENTS) != 0;
-    if (!srv_labels_check(call->req, &body->labels, call->body.operation.dims.B,
+    if (body->labels.items &&
+        !srv_labels_check(call->req, &body->labels, call->body.operation.dims.B,
                           call->body.operation.dims.L, call->body.operation.dims.S))
         return false;
     if (body->analysis && !srv_draws(call->req))

@@ -282,7 +282,7 @@ attn_status srv_warnings_of_mask(srv_warnings *to, attn_arena *arena, const attn
                                  attn_error *err) {
     attn_warnings found;
     ATTN_TRY(attn_mask_lint(mask, arena, &found, err));
-    return srv_warnings_word(to, arena, &found, err);
+    return found.count ? srv_warnings_word(to, arena, &found, err) : ATTN_OK;
 }
 
 attn_status srv_warnings_of_position(srv_warnings *to, attn_arena *arena, const attn_mask *mask,
