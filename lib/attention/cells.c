@@ -179,7 +179,6 @@ static attn_status compute_request(const request *q, attn_cells_scratch *scratch
                                    attn_error *err) {
     const attn_attention *a = q->a;
     const attn_range *range = q->range;
-    ATTN_TRY(check_range(q, err));
     if (q->stats && q->stats->need)
         ATTN_TRY(q->stats->need(q->stats->ctx, range, err));
     for (size_t i = 0; i < range->rows && !double_only; i += scratch->work.most_rows) {
@@ -202,6 +201,7 @@ attn_status attn_attention_cells(const attn_attention *a, const attn_stats *stat
                                  const attn_range *range, attn_stage stage, void *dst, size_t ld,
                                  attn_cells_scratch *scratch, attn_error *err) {
     request q = {a, stats, range, stage, dst, NULL, ld, NULL};
+    ATTN_TRY(check_range(&q, err));
     return compute_request(&q, scratch, false, err);
 }
 
@@ -209,6 +209,7 @@ attn_status attn_cells_with_logits(const attn_attention *a, const attn_stats *st
                                    const attn_range *range, void *weights, float *logits,
                                    attn_cells_scratch *scratch, attn_error *err) {
     request q = {a, stats, range, ATTN_STAGE_PROBS, weights, logits, range->cols, NULL};
+    ATTN_TRY(check_range(&q, err));
     return compute_request(&q, scratch, false, err);
 }
 

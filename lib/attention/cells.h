@@ -11,7 +11,7 @@ attn_cells_scratch *attn_cells_place(attn_area *area, const attn_attention_dims 
 
 /* Computes the cells of a range at a stage, dense [rows, cols] of dims.result. With
  * double_only it computes only rows of kind ATTN_ROW_DOUBLE, since dst already has the others. The
- * control is checked between blocks of rows. */
+ * control is checked between blocks of rows. The range must lie within the weights. */
 attn_status attn_cells_rows(const attn_attention *a, const attn_stats *stats,
                             const attn_range *range, attn_stage stage, bool double_only,
                             const attn_control *control, void *dst, attn_cells_scratch *scratch,

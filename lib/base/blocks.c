@@ -311,7 +311,8 @@ void *attn_block_take(size_t size) {
             return NULL;
         }
     }
-    attn_fill_new((char *)b + ATTN_ALIGN, rounded);
+    if (attn_fill_byte >= 0)
+        attn_fill_new((char *)b + ATTN_ALIGN, rounded);
     return (char *)b + ATTN_ALIGN;
 }
 
@@ -340,7 +341,8 @@ void *attn_block_grow(void *p, size_t size) {
     b->size = rounded;
     b->class = class;
     count(rounded - old);
-    attn_fill_new((char *)b + ATTN_ALIGN + old, rounded - old);
+    if (attn_fill_byte >= 0)
+        attn_fill_new((char *)b + ATTN_ALIGN + old, rounded - old);
     return (char *)b + ATTN_ALIGN;
 }
 

@@ -7,9 +7,9 @@
 
 extern int attn_fill_byte; /* 0 to 255; -1: new memory stays as it is */
 
+/* Callers test attn_fill_byte first, so that new memory costs no call. */
 static inline void attn_fill_new(void *p, size_t size) {
-    if (attn_fill_byte >= 0)
-        memset(p, attn_fill_byte, size);
+    memset(p, attn_fill_byte, size);
 }
 
 #endif

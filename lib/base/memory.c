@@ -189,7 +189,8 @@ static void *arena_place(attn_arena *arena, size_t size, size_t align) {
     c->last = at;
     arena->used = total;
     UNPOISON(p, size);
-    attn_fill_new(p, size);
+    if (attn_fill_byte >= 0)
+        attn_fill_new(p, size);
     return p;
 }
 

@@ -168,7 +168,8 @@ static bool is_public(const srv_exchange *x) {
     return is_get(x) && !strncmp(x->req.path, folder, sizeof folder - 1);
 }
 
-/* Refuses the request if it comes from a page that may not use the service. */
+/* Refuses a request with an Origin or Sec-Fetch-Site header if it comes from a page that may not use
+ * the service. */
 static bool check_origin(srv_exchange *x) {
     const char *origin = x->head.origin;
     if (is_public(x))
@@ -311,7 +312,8 @@ static bool wants_page(const srv_exchange *x) {
 bool srv_auth(srv_exchange *x) {
     const srv_route *route = x->match.route;
     srv_access access = route ? route->access : SRV_KEYED;
-    if (!(x->daemon->is_ops && is_probe(x)) && (!check_host(x) || !check_origin(x)))
+    const bool of_page = x->head.origin || x->head.fetch_site;
+    if (!(x->daemon->is_ops && is_probe(x)) && (!check_host(x) || (of_page && !check_origin(x))))
         return false;
     if (access == SRV_CLOSED)
         return refuse(x, SRV_FORBIDDEN, NULL, "this path is closed to everybody");

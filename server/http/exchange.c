@@ -94,11 +94,9 @@ void srv_exchange_spare(srv_exchange *x) {
     d->spare = arena;
 }
 
-/* Gives x the arena that the daemon has kept, if there is one. */
+/* Gives x the arena that the daemon has kept. */
 static void take_spare(srv_exchange *x) {
     srv_daemon *d = x->daemon;
-    if (!d->spare)
-        return;
     attn_arena_free(x->req.arena);
     x->req.arena = d->spare;
     d->spare = NULL;
@@ -134,7 +132,8 @@ static srv_outcome run_handler(srv_exchange *x) {
 /* Runs the handler on the HTTP thread, in an arena of at most `memory` bytes. Returns false if the
  * request must be answered on a request thread instead. */
 static bool answer_in_place(srv_exchange *x, size_t memory) {
-    take_spare(x);
+    if (x->daemon->spare)
+        take_spare(x);
     if (!srv_exchange_arena(x, memory))
         return true;
     size_t refusals = srv_budget_refusals();

@@ -376,8 +376,9 @@ static bool read_objects(srv_decoder *d, const srv_field *f, void *out) {
 static bool read_tensor(srv_decoder *d, const srv_field *f, void *out) {
     attn_scan *s = &d->s;
     d->own.ragged = f->ragged;
-    return (*s->p == '[' ? srv_tensor_nested(s, f->accepts, srv_tensor_dtype(s->p, f->accepts), out)
-                         : srv_tensor_object(s, f->accepts, out)) &&
+    if (*s->p == '[') /* the type of the elements is one that the field accepts */
+        return srv_tensor_nested(s, f->accepts, srv_tensor_dtype(s->p, f->accepts), out);
+    return srv_tensor_object(s, f->accepts, out) &&
            srv_tensor_as_numbers(d->own.req, f->accepts, out);
 }
 

@@ -404,11 +404,14 @@ static bool compute_and_store(void *data) {
     srv_attention_call *call = data;
     const srv_attention_bill *bill = &call->bill;
     const double share = bill->operations > 0 ? 1 - bill->stored / bill->operations : 1;
-    srv_progress_part(call->req, 0, share);
+    if (call->body.store)
+        srv_progress_part(call->req, 0, share);
     if (!compute_results(call))
         return false;
+    if (!call->body.store)
+        return true;
     srv_progress_part(call->req, share, 1);
-    return !call->body.store || store_run(call);
+    return store_run(call);
 }
 
 static void answer_json(void *data, attn_json_text *j) {
