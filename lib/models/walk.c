@@ -45,7 +45,7 @@ static attn_status run_block(model_walk *w, model_half *half, const model_block 
 }
 
 /* Runs all blocks of a stack, from half->embedded to half->out. */
-static attn_status attn_models_run_stack(model_walk *w, model_half *half, attn_error *err) {
+static attn_status run_stack(model_walk *w, model_half *half, attn_error *err) {
     const model_stack *stack = half->stack;
     const float *x = half->embedded;
     half->traces = attn_arena_zeroed(w->pass.arena, stack->count, sizeof *half->traces);
@@ -87,8 +87,8 @@ static attn_status before_back(model_walk *w, model_half *half, const model_bloc
 
 /* Runs the backward pass of all blocks of a stack. dout [B, T, D] is overwritten. *dembedded
  * becomes the gradient of half->embedded. */
-static attn_status attn_models_stack_back(model_walk *w, model_half *half, float *dout,
-                                          float **dembedded, attn_error *err) {
+static attn_status run_stack_back(model_walk *w, model_half *half, float *dout, float **dembedded,
+                                  attn_error *err) {
     const size_t D = w->model->config.width, n = half->B * half->T;
     float *other = attn_layers_take(&w->pass, n, D, err);
     float *scratch = attn_layers_take(&w->pass, n, D, err);
@@ -216,7 +216,7 @@ static attn_status take_states(model_walk *w, attn_lstm_state *state, size_t B, 
 
 static attn_status run_half(model_walk *w, model_half *half, attn_error *err) {
     const attn_status status = embed(w, half, err);
-    return status ? status : attn_models_run_stack(w, half, err);
+    return status ? status : run_stack(w, half, err);
 }
 
 /* Sets the segments of the source; all are 0 if the batch has none. */
@@ -364,7 +364,7 @@ static attn_status head_back(model_walk *w, const float *dlogits, float *dout, a
 
 static attn_status half_back(model_walk *w, model_half *half, float *dout, attn_error *err) {
     float *dembedded;
-    const attn_status status = attn_models_stack_back(w, half, dout, &dembedded, err);
+    const attn_status status = run_stack_back(w, half, dout, &dembedded, err);
     return status ? status : embed_back(w, half, dembedded, err);
 }
 
