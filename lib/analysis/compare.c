@@ -377,7 +377,7 @@ attn_status attn_head_distances_cost(size_t batches, size_t heads_a, size_t head
     if (all.overflow)
         return attn_fail(err, ATTN_ELIMIT, "", "too many heads to compare");
     const double products = (double)batches * (double)p.pairs * (double)L * (double)S;
-    /* 32 operations for each pair of heads and cell: a logarithm and three products */
+    /* 32 operations for each cell of each pair of heads: a logarithm and three products */
     *out = (attn_cost){.cells = products,
                        .operations = 32 * products,
                        .work_bytes = all.used - result.content,

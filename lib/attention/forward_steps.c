@@ -280,7 +280,8 @@ attn_status attn_forward_cells(void *work, size_t index, size_t lane, attn_error
                              : f->step == ATTN_STEP_WEIGHTS ? &f->out->weights
                                                             : &f->out->weights_dropped;
     const attn_stage stage = f->step == ATTN_STEP_SCORES ? f->stage : ATTN_STAGE_PROBS;
-    /* The blocks have written the weights of all other rows. */
+    /* With plan.keeps or a strided pattern earlier steps have written the weights, but for the rows
+     * that are computed in double. */
     const bool in_double = f->step == ATTN_STEP_WEIGHTS && (f->plan.keeps || f->strided);
     char *to = (char *)out->data + first * d->S * f->elem;
     ATTN_TRY(attn_cells_rows(a, &f->out->stats, &range, stage, in_double, f->control, to,

@@ -514,8 +514,8 @@ static void visit_tiles(const attn_attention *a, const attn_stream *streams, siz
         visit_tile(a, &streams[s], packed, j0, n);
 }
 
-/* Processes the keys of one tile. Of [from, to) it takes those from the first to the last key that
- * a row of the blocks can see. The cells of the other keys become hidden. */
+/* Processes the keys [from, to) of one tile, narrowed by attn_block_narrow. The cells of the keys
+ * that are left out become hidden. */
 static void visit_keys(const attn_attention *a, const attn_stream *streams, size_t count,
                        const attn_packed *packed, size_t from, size_t to) {
     const attn_kernels *k = streams[0].w->kernels;

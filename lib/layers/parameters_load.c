@@ -57,8 +57,9 @@ static attn_status wrong_shape(const attn_parameter *p, const attn_tensor *t,
     return attn_fail(err, ATTN_ESHAPE, p->name, "expected shape %s, found %s", want, got);
 }
 
-/* Sets *out to the rows that are copied: all rows of the tensor if it is one of row->parts parts of
- * the parameter, or part row->part of the tensor if the parameter is one of its parts. */
+/* Sets *out to the rows to copy. A tensor with at most as many rows as the parameter is part
+ * row->part of it: all its rows are copied. Of a larger tensor only part row->part is copied, which
+ * is the whole parameter. */
 static attn_status relate_rows(const attn_parameter *p, const attn_tensor *t,
                                const attn_parameter_name *row, copied *out, attn_error *err) {
     const size_t own = p->dims[0], columns = p->count / own, parts = row->parts ? row->parts : 1;

@@ -216,8 +216,8 @@ static void add_wrapped_attention(model_stack *stack, attn_model *m, const char 
     attn_norm_declare(&block->norm, m->set, norm);
 }
 
-/* Declares the seq2seq model. Order and names of parameters are those of the textbooks' state
- * dict. */
+/* Declares the seq2seq model. Its parameters have the order and the names of the state dict of
+ * the model in PyTorch's textbook form (README.md of this folder). */
 bool attn_models_declare_seq2seq(attn_model *m) {
     const attn_model_config *c = &m->config;
     const size_t D = c->width;

@@ -199,8 +199,8 @@ struct model_operation {
     /* Adds the gradient of x to dx, and the gradients of parameters to those of the set. */
     attn_status (*backward)(float *dx, const float *dout, model_walk *walk, model_half *half,
                             const model_block *block, model_trace *trace, attn_error *err);
-    /* Adds the cost of the operation to *cost, without that of the wrap. NULL for
-     * attn_models_norm: the caller counts block->norm of every block. */
+    /* Adds the cost of the operation alone to *cost; the caller adds that of the wrap and of
+     * block->norm. NULL for attn_models_norm, which has no cost beside that norm. */
     void (*cost)(const model_block *block, const model_extent *extent, attn_layer_cost *cost);
     /* Adds the cost of `start` for sources of S tokens to *cost. NULL where `start` is NULL. */
     void (*start_cost)(const model_block *block, const model_rows *rows, size_t S,

@@ -1,5 +1,6 @@
-/* Lists the layers of a model in a run, and makes a source with the weights of all layers. A layer
- * is a site of its own, or an entry of the axis of layers of a site. */
+/* Lists the layers of a model in a run, and makes a source with the weights of all layers. A site
+ * is one attention operation of a run (attn/run.h). It is one layer, or, if one of its batch axes
+ * counts layers, each index of that axis is a layer. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -240,8 +240,8 @@ static bool descend(const attn_flow_graph *g, attn_flow_lane *f, const frame *at
                 return true;
             }
     }
-    /* Nodes of the level above have at least the distance level + 1, so they may be too far
-     * away. */
+    /* An edge upwards must lead to a node of the distance `nearer`. Nodes of the level above have at
+     * least the distance level + 1: with a smaller `nearer` none of them is looked at. */
     const span up = nearer > level && level < g->layers ? f->spans[level + 1] : (span){0, 0};
     for (; edge - down < up.to - up.from; edge++) {
         const size_t i = up.from + (edge - down);

@@ -205,7 +205,7 @@ typedef struct attn_model_scores {
     attn_bleu bleu; /* BLEU of translations by beam search (greedy search with one beam) */
     /* alignment by each head of the last cross-attention layer */
     attn_alignment heads[ATTN_MEASURE_HEADS];
-    attn_alignment mean; /* alignment by the mean of all its heads */
+    attn_alignment mean; /* alignment by the mean of all heads of that layer */
     size_t head_count;   /* heads with scores; 0: the model has no cross-attention */
 } attn_model_scores;
 

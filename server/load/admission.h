@@ -102,8 +102,8 @@ void srv_admission_learn(srv_admission *a, const srv_request *req, int64_t busy_
 /* Predicts the seconds of work of so many operations on the request's route by so many threads that
  * have nothing else to do. */
 double srv_admission_seconds(const srv_request *req, double operations, double threads);
-/* Returns whether the work, with a text of at most so many bytes, is predicted to be so short that
- * the HTTP thread may do it: a fraction of a millisecond. */
+/* Returns whether so many operations, and writing an answer of at most `text` bytes, are predicted
+ * to be so short that the HTTP thread may do both: a fraction of a millisecond. */
 bool srv_admission_is_brief(const srv_request *req, double operations, double text);
 
 /* Returns the seconds for the header Retry-After: `wait_ns` rounded up to seconds and lengthened by

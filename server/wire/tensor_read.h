@@ -29,9 +29,9 @@
  * bits of the row (decode.h). false: a problem is set. */
 bool srv_tensor_object(attn_scan *s, unsigned accepts, attn_tensor *out);
 
-/* Converts a tensor of int32, int64 or uint8 to float32 if the row accepts numbers and neither
- * integers nor booleans, because integers in nested lists are read as float32 there, too. `accepts`
- * are the row's SRV_T_* bits. false: a problem is set. */
+/* Converts a tensor of int32, int64 or uint8 to float32 if `accepts`, the row's SRV_T_* bits, has
+ * SRV_T_REAL and neither SRV_T_INT nor SRV_T_BOOL. For such a row nested lists of integers become
+ * float32, too. false: a problem is set. */
 bool srv_tensor_as_numbers(srv_request *req, unsigned accepts, attn_tensor *t);
 
 /* Reads the nested lists at the cursor as a tensor of this element type: booleans for ATTN_BOOL,

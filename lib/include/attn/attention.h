@@ -119,7 +119,8 @@ typedef struct attn_attention_dims {
     bool tanh_score; /* true: a score is a sum of tanh terms instead of products */
     /* A strided pattern of the mask: its stride, and how many positions on either side of a query
      * are near. The pass takes the near keys and the other keys of the pattern separately. 0: the
-     * mask has no such pattern, or this would not save time. */
+     * mask has no such pattern, or taking them separately would not save
+     * time. */
     int64_t stride, near;
     /* By the mask alone, a query sees at most `reach` consecutive keys and, besides, the first
      * first_keys keys; the first queries of a global pattern see more. 0: there is no such bound

@@ -92,7 +92,8 @@ bool attn_layer_is_added(const attn_mask_layer *layer);
  * (REPLACE). */
 typedef enum attn_fill { ATTN_FILL_HIDE = 0, ATTN_FILL_ADD, ATTN_FILL_REPLACE } attn_fill;
 /* The key position of query 0: the number of cached keys (DEFAULT), `offsets` (GIVEN), or S - L
- * (END); with LENGTHS, END is length_b - L. */
+ * (END). If the mask has a layer of lengths, END uses the length of each batch entry in place of
+ * S. */
 typedef enum attn_offset {
     ATTN_OFFSET_DEFAULT = 0,
     ATTN_OFFSET_GIVEN,

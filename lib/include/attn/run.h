@@ -260,7 +260,8 @@ typedef struct attn_run_layers {
 attn_status attn_run_layers_of(const attn_run *run, const size_t *sites, size_t count,
                                attn_arena *arena, attn_run_layers *out, attn_error *err);
 /* Makes a source of the weights of all layers, which must have equally many heads: batch entry
- * l * batches + b is entry b of layers->items[l]. `layers` must outlive it. ATTN_ENOMEM. */
+ * l * batches + b is entry b of layers->items[l]. `layers` must outlive the source. Error:
+ * ATTN_ENOMEM. */
 attn_status attn_run_layers_source(const attn_run_layers *layers, size_t lanes, attn_arena *arena,
                                    attn_weight_source *out, attn_error *err);
 

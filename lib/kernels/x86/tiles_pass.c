@@ -230,7 +230,8 @@ INLINE item item_at(const attn_tile_pass *p, size_t index, size_t halves, item b
     return buffers;
 }
 
-/* Makes `now` the item whose portions are computed during the products of `scored` and `summed`. */
+/* Sets w->now to `now`, and spreads its portions (32 cells of a row each) evenly over the products
+ * Q K^T of `scored` and P V of `summed`. */
 INLINE void begin_portions(const int parts, const item *now, const item *scored, const item *summed,
                            pass *w) {
     const size_t columns = (w->p->Ev + ATTN_TILE - 1) / ATTN_TILE;

@@ -97,8 +97,7 @@ bool srv_labels_check(srv_request *req, const srv_labels *labels, size_t B, size
 /* Writes {"query": [..], "key": [..]}, without the lists that were not given, or a list of such
  * objects if entries have labels of their own. */
 void srv_labels_write(attn_json_text *j, const srv_labels *labels);
-/* Does what srv_labels_write does, as the function of a row; writes nothing if there are no
- * labels. */
+/* Writes what srv_labels_write writes, or nothing if there are no labels. For SRV_WRITTEN rows. */
 void srv_labels_put(attn_json_text *j, const void *labels);
 /* The row `labels` of an answer: struct T has the srv_labels in `member`. */
 #define SRV_LABELS_MEMBER(T, member, ...)                                                          \

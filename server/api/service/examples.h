@@ -20,8 +20,8 @@ srv_span srv_example_field(const srv_file *file, const char *name);
  * and is answered with status 200. (An example consists of cases: requests with their expected
  * answers.) false: there is no such case. */
 bool srv_example_case(const srv_file *file, const char *path, srv_span *title, srv_span *request);
-/* Writes the list of examples, as the function of a row: objects with id, title, what, tags and
- * href. */
+/* Writes the list of examples: objects with id, title, what, tags and href. It is the function of a
+ * row (SRV_WRITTEN in wire/answer.h), and reads nothing from the struct of that row. */
 void srv_examples_put(attn_json_text *j, const void *unused);
 /* Prints a line for each example: `indent`, its path padded to `width` columns, and its title. */
 void srv_examples_text(attn_text *t, const char *indent, int width);

@@ -23,8 +23,8 @@ extern const srv_infer_model srv_infer_models[SRV_INFER_MODELS];
 typedef struct srv_v2_output {
     const char *name;
     const char *item; /* the output's name in `return` of /v1/attention */
-    /* Number of axes in the metadata. 0: the metadata does not list the output, but it is answered
-     * if asked for. 4 stands for 3 in models with side_by_side. */
+    /* Number of axes in the metadata, which states 3 for 4 in models with side_by_side. 0: the
+     * metadata does not list the output, but it is answered if asked for. */
     int rank;
 } srv_v2_output;
 

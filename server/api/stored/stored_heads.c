@@ -15,8 +15,8 @@ typedef struct finder {
     srv_run_heads all;
 } finder;
 
-/* Lists the sites that are named, or all that kind, stack and layer select. false: a problem is
- * set. */
+/* Lists those sites of the field `sites`, or without it of the run, that kind, stack and layer
+ * select. false: a problem is set; that none is selected is one. */
 static bool find_sites(finder *f) {
     const attn_run *run = f->run->held->run;
     const srv_strings *names = &f->query->sites;
