@@ -348,7 +348,8 @@ static attn_status add_layer(compiler *c, const attn_mask_layer *layer) {
     return attn_fail(c->err, ATTN_EARG, layer->where, "unknown kind of mask");
 }
 
-/* Sets sums_hide of a mask with several additive layers. A float table adds in float32, where a sum below its range is -infinity. */
+/* Sets sums_hide of a mask with several additive layers. A float table adds in float32, where a sum
+ * below its range is -infinity. */
 static void find_sums(attn_mask *m) {
     double lowest = 0;
     bool wide = false;
