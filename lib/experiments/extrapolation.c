@@ -23,7 +23,7 @@ static const attn_setting settings[] = {
     {"trained", 24, 32, 8, 512, true, "longest sequence in training"},
     {"back", 3, 3, 1, 8, true, "places to look back"},
     {"num_symbols", 12, 12, 2, 1000, true, "different symbols"},
-    {"width", 32, 64, 8, 512, true, "width of the encoder; a multiple of 8"},
+    {"width", 32, 64, 8, 512, true, "width of the decoder; a multiple of 8"},
     {"num_heads", 4, 4, 1, HEADS, true, "divide the width"},
     {"reach", 16, 16, 1, 512, true, "largest distance of the relative tables"},
     {"num_steps", 800, 4000, 1, 1e6, true, "batches that each learns from"},
@@ -289,7 +289,7 @@ static void run(attn_lab *lab) {
 
 const attn_experiment_row attn_experiment_extrapolation = {
     .about = {"extrapolation", "Positions on longer sequences than trained",
-              "An encoder that learnt to look a few places back meets sequences up to 16 times as "
+              "A decoder that learnt to look a few places back meets sequences up to 16 times as "
               "long: sinusoidal, learned, relative, Shaw's and ALiBi's positions.",
               settings, sizeof settings / sizeof *settings, false},
     .run = run,
