@@ -182,7 +182,7 @@ const srv_route srv_routes[] = {
      .description =
          "Runs the model on given sentences and answers the weights of each attention site."},
     {"POST", "/v1/models/{id}/generate", SRV_KEYED, SRV_SMALL, srv_models_generate,
-     srv_models_generate_fields, "Generate by greedy or beam search, with the cross attention",
+     srv_models_generate_fields, "Generate by search or by sampling, with the attention",
      BOTH | SRV_ACCEPT_DRAWN | SRV_ACCEPT_EVENTS, "ModelGeneration",
      .description = "Translates or continues the source. With `stream`, or Accept: "
                     "text/event-stream, each step is an event."},

@@ -240,9 +240,9 @@ static void say_none(srv_request *req, const srv_job_entry *e, int state, bool l
                     e->facts.error);
     else if (e->look)
         srv_problem(req, SRV_NOT_FOUND, NULL,
-                    "the job \"%s\" is %s; when it is done, its member `result` is the path of "
-                    "what it was for",
-                    e->id, srv_job_states[state]);
+                    "the job \"%s\" has no result of its own: the member `result` of GET "
+                    "/v1/jobs/%s is the path of what it was for, when it is done",
+                    e->id, e->id);
     else if (e->body.kind == SRV_JOB_EXPERIMENT && state <= SRV_JOB_RUNNING)
         srv_problem(
             req, SRV_NOT_FOUND, NULL,

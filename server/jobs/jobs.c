@@ -472,9 +472,10 @@ const srv_field srv_job_answers[] = {
               "Members that are not known yet are absent. Times are Unix time in milliseconds. "
               "model: its id under /v1/models. result: of a look that is done, the path of the "
               "answer; of a store that is done, that of the run."),
-    SRV_WRITTEN("RequestOfJob", "object", NULL,
-                "The fields of POST /v1/jobs, with defaults filled in; of a look or a store the "
-                "method, the path and the body."),
+    SRV_WRITTEN(
+        "RequestOfJob", "object", NULL,
+        "The fields of POST /v1/jobs, with defaults filled in. Of a look or a store: the path "
+        "and the query, and what else the request named."),
     {0},
 };
 

@@ -155,8 +155,8 @@ static const srv_field head_rows[] = {
                    "step[0].",
                    .always = true),
     SRV_WRITTEN_AT("range", "[number?]", put_range, head_map, map.range,
-                   "The smallest and the largest cell; of signed values [-m, m], and a u8 cell of "
-                   "0 is the byte 128.",
+                   "The smallest and the largest cell; of differences [-m, m], and a u8 cell of 0 "
+                   "is the byte 128.",
                    .always = true),
     SRV_WRITTEN_AT("mean_range", "[number?]", put_range, head_map, map.mean_range,
                    "The range of mean, beside a max plane.",

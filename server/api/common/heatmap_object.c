@@ -23,7 +23,7 @@ static const char *const head_words[] = {"all", "mean", NULL};
 const srv_field srv_heat_fields[] = {
     SRV_FIELD_ROW(srv_heat_input, heads, SRV_UNION,
                   "\"all\" (default), \"mean\" (one heatmap, the mean over the heads) or a list of "
-                  "head numbers. More than 512 heads over all batch entries are refused.",
+                  "head numbers. More than 512 heads over all batch entries need max_cells.",
                   .accepts = SRV_U_STRING | SRV_U_INTS, .choices = head_words,
                   .standard = "\"all\""),
     SRV_FIELD_ROW(srv_heat_input, batch, SRV_INTS, "Batch entries; default all."),
@@ -36,7 +36,7 @@ const srv_field srv_heat_fields[] = {
     SRV_INT_ROW(srv_heat_input, max_cells, 1, 16777216,
                 "Largest number of cells of all heatmaps together. Above it a cell pools several "
                 "weights. The default keeps the answer under 1 MB: 40,960 as JSON, 65,536 in the "
-                "other srv_encodings, half of that with pool \"both\"."),
+                "other encodings, half of that with pool \"both\"."),
     SRV_ENUM_ROW(srv_heat_input, pool, srv_pools,
                  "The value of a cell that covers several weights: their max (default; for signed "
                  "values the value of largest magnitude), their mean, or both.",

@@ -475,7 +475,7 @@ static const srv_field sequence_rows[] = {
                 "of its step.",
                 .when = offsetof(sequence_answer, has_steps)),
     SRV_IF_KNOWN("weights", SRV_TENSOR, sequence_answer, weights,
-                 "The cross attention of the last layer, with one row for each token of target."),
+                 "Weights of the last layer: cross attention; of a decoder alone self-attention."),
     SRV_WRITTEN("heatmap", "Heatmap", put_heatmap, "The same as a heatmap.",
                 .when = offsetof(sequence_answer, has_heatmap)),
     {0},

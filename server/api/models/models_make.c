@@ -193,25 +193,28 @@ static const srv_field bytes_rows[] = {
 #define SECOND(first, two, ...) two
 #define PICK(...)               SECOND(__VA_ARGS__)
 #define TYPE_OF(member, what)   PICK(NAMED_##member, TYPE_##what, 0)
-#define MEMBER(member, what, words, low, everyone)                                                 \
+#define MEMBER(member, what, words, low, everyone, sentence)                                       \
     {.name = #member,                                                                              \
      .kind = SRV_MODEL_##what,                                                                     \
      .offset = offsetof(model_answer, config.member),                                              \
      .choices = words,                                                                             \
+     .doc = sentence,                                                                              \
      .type = TYPE_OF(member, what),                                                                \
      .min = low,                                                                                   \
      .always = everyone,                                                                           \
      .when = offsetof(model_answer, has.member)},
-#define MEMBER_ALL(member, what, words, low, use)  MEMBER(member, what, words, low, !IS_##use)
-#define MEMBER_SOME(member, what, words, low, use) MEMBER(member, what, words, low, false)
-#define MEMBER_CHANGED                             MEMBER_SOME
-#define MEMBER_TRANSFORMERS                        MEMBER_SOME
-#define MEMBER_SEQ2SEQ                             MEMBER_SOME
-#define MEMBER_BLOCK                               MEMBER_SOME
-#define MEMBER_GLOBAL                              MEMBER_SOME
+#define MEMBER_ALL(member, what, words, low, use, sentence)                                        \
+    MEMBER(member, what, words, low, !IS_##use, sentence)
+#define MEMBER_SOME(member, what, words, low, use, sentence)                                       \
+    MEMBER(member, what, words, low, false, sentence)
+#define MEMBER_CHANGED      MEMBER_SOME
+#define MEMBER_TRANSFORMERS MEMBER_SOME
+#define MEMBER_SEQ2SEQ      MEMBER_SOME
+#define MEMBER_BLOCK        MEMBER_SOME
+#define MEMBER_GLOBAL       MEMBER_SOME
 #define MEMBER_NONE(...)
 #define SETTING_MEMBER(member, what, words, low, high, use, of, sentence)                          \
-    MEMBER_##of(member, what, words, low, use)
+    MEMBER_##of(member, what, words, low, use, sentence)
 
 static const srv_field model_rows[] = {
     SRV_ALWAYS("", SRV_OBJECT, model_answer, model, NULL, .fields = registry_rows,

@@ -15,7 +15,7 @@ typedef struct query {
 static const char *const side_names[] = {"source", "target", NULL};
 
 const srv_field srv_models_vocabulary_query[] = {
-    SRV_NAMED_ROW(query, "side", sides, SRV_FLAGS, "The side: source, target or both (default).",
+    SRV_NAMED_ROW(query, "side", sides, SRV_FLAGS, "The side, source or target; both without it.",
                   .choices = side_names),
     SRV_FIELD_ROW(
         query, ids, SRV_RANGES,
