@@ -28,7 +28,7 @@ typedef struct body {
 #define SETTING(member, kind, words, least, most, use, of, sentence)                               \
     SETTING_##use(member, kind, words, least, most, sentence)
 
-static const char *const origins[] = {"embedded", "file", "made"};
+static const char *const origins[] = {"embedded", "file", "made", NULL};
 
 const srv_field srv_models_fields[] = {
     ATTN_MODEL_SETTING_LIST(SETTING) SRV_FIELD_ROW(
