@@ -235,12 +235,10 @@ const srv_field srv_label_answers[] = {
     {0},
 };
 
-void srv_labels_put(attn_json_text *j, const void *labels) {
-    if (srv_labels_given(labels))
-        srv_labels_write(j, labels);
-}
-
-void srv_labels_write(attn_json_text *j, const srv_labels *labels) {
+void srv_labels_put(attn_json_text *j, const void *place) {
+    const srv_labels *labels = place;
+    if (!srv_labels_given(labels))
+        return;
     if (srv_labels_differ(labels))
         attn_json_array(j);
     for (size_t b = 0; b < labels->count; b++)

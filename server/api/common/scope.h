@@ -94,11 +94,10 @@ const char *srv_labels_where(attn_arena *arena, const srv_labels *labels, size_t
 /* Checks that the labels, if given, have one name for each of the L queries and S keys, in each of
  * the B batch entries. false: a problem is set. */
 bool srv_labels_check(srv_request *req, const srv_labels *labels, size_t B, size_t L, size_t S);
-/* Writes {"query": [..], "key": [..]}, without the lists that were not given, or a list of such
- * objects if entries have labels of their own. */
-void srv_labels_write(attn_json_text *j, const srv_labels *labels);
-/* Writes what srv_labels_write writes, or nothing if there are no labels. For SRV_WRITTEN rows. */
-void srv_labels_put(attn_json_text *j, const void *labels);
+/* Writes the srv_labels at `place`: {"query": [..], "key": [..]}, without the lists that were not
+ * given, or a list of such objects if entries have labels of their own. Without labels it writes
+ * nothing. For SRV_WRITTEN rows. */
+void srv_labels_put(attn_json_text *j, const void *place);
 /* The row `labels` of an answer: struct T has the srv_labels in `member`. */
 #define SRV_LABELS_MEMBER(T, member, ...)                                                          \
     SRV_WRITTEN_AT("labels", "Labels", srv_labels_put, T, member,                                  \
