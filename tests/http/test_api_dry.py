@@ -101,6 +101,22 @@ def test_shapes_and_bytes_are_those_of_the_run(start, name):
         assert said["bytes"]["with_weights"] - said["bytes"]["without_weights"] == size * tensors["weights"].size
 
 
+@pytest.mark.parametrize(("more", "expected"), [
+    ({}, ["output", "weights"]),
+    ({"return": ["output"]}, ["output"]),
+    ({"return": "logsumexp"}, ["logsumexp"]),
+    ({"return": ["row_sums", "inputs"]}, ["row_sums", "query", "key", "value"]),
+    ({"return": [], "explain": True}, []),
+    ({"query": numbers(300, 4)}, ["output"]),
+])
+def test_only_the_tensors_of_the_answer_have_shapes(daemon, more, expected):
+    """Weights of more than 65,536 values are left out of the default, and so are their shapes."""
+    body = {"query": numbers(2, 3, 4)} | more
+    shapes, run = dry(daemon, body)["shapes"], ask(daemon, body)
+    assert list(shapes) == expected
+    assert shapes == {n: list(array(x).shape) for n, x in run.items() if n not in ("omitted", "warnings", "diagnostics")}
+
+
 PATTERNS = {  # in 2,048 positions: the visible cells of a row of the middle
     "strided": ({"kind": "strided", "stride": 64, "local": 8}, 32 + 16),
     "block": ({"kind": "block", "size": 128}, 128),

@@ -507,11 +507,18 @@ def test_a_model_without_attention_draws_nothing(daemon):
 # --- cost ---
 
 def test_dry_runs(daemon, model, document):  # noqa: F811
-    said = ask(daemon, {"text": "the red car", "target_text": "la", "dry_run": True}, path(model, "/attention"))
+    whole = {"text": "the red car", "target_text": "la", "return": ["weights", "logits"]}
+    said = ask(daemon, whole | {"dry_run": True}, path(model, "/attention"))
     schema(document, "ModelAttention").validate(said)
     said = said["dry_run"]
     assert said["shapes"] == {"encoder": [1, 2, 3, 3], "cross": [1, 2, 2, 3], "logits": [1, 2, 10]}
     assert said["fits"] and said["num_cells"] == 2 * 9 + 2 * 6 and said["num_parameters"] == model["num_parameters"]["total"]
+    for returned, shapes in (("weights", ["encoder", "cross"]), ("logits", ["logits"]), ("encoder_output", ["encoder_output"]), ([], [])):
+        part = ask(daemon, whole | {"return": returned, "dry_run": True}, path(model, "/attention"))["dry_run"]
+        assert list(part["shapes"]) == shapes, returned
+    for returned, shapes in (("weights", ["ids", "cross"]), ("heatmap", ["ids"]), ([], ["ids"])):
+        part = ask(daemon, {"text": "the red car", "return": returned, "dry_run": True}, path(model, "/generate"))["dry_run"]
+        assert list(part["shapes"]) == shapes, returned
     more = ask(daemon, {"text": "the red car", "num_beams": 4, "dry_run": True}, path(model, "/generate"))
     schema(document, "ModelGeneration").validate(more)
     assert more["dry_run"]["num_operations"] > said["num_operations"]

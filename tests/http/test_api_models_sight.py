@@ -218,7 +218,7 @@ def test_a_target_as_it_stands_of_every_length(daemon, model, transformer):
     refused(daemon, long | {"target_token_ids": [4] * 513}, "invalid_value", "/target_token_ids", "512", "found 513", path=path(model, "/attention"))
     refused(daemon, {"text": "the", "target_end": False}, "invalid_value", "/target_end", "target_text", path=path(model, "/attention"))
     refused(daemon, {"text": "the", "target_end": 1}, "wrong_type", "/target_end", path=path(model, "/attention"))
-    shapes = ask(daemon, {"text": "the", "target_token_ids": [4, 5], "target_end": False, "dry_run": True}, path(model, "/attention"))["dry_run"]["shapes"]
+    shapes = ask(daemon, {"text": "the", "target_token_ids": [4, 5], "target_end": False, "return": ["weights", "logits"], "dry_run": True}, path(model, "/attention"))["dry_run"]["shapes"]
     assert shapes["logits"] == [1, 2, 10] and shapes["cross"][2] == 2
 
 

@@ -83,7 +83,7 @@ def test_states_and_inputs(daemon, encoder, decoder):
         rows = 3 if side == "source" else 4
         assert all(array(state["values"]).shape == (1, rows, 16) for state in answer["states"])
         assert array(answer["sites"][1]["query"]).shape == array(answer["sites"][1]["key"]).shape == (1, 4, rows, 4)
-        dry = look(daemon, model, text="the red car", dry_run=True, **{"return": ["states", "inputs"]})["dry_run"]["shapes"]
+        dry = look(daemon, model, text="the red car", dry_run=True, **{"return": ["states", "inputs", "logits"]})["dry_run"]["shapes"]
         assert dry[f"states.{side}"] == [len(steps), 1, rows, 16] and dry["logits"] == [1, rows, 9]
 
 
@@ -223,4 +223,4 @@ def test_models_that_cannot_be(daemon, fields, pointer):
 def test_pooled_classes(daemon):
     model = make(daemon, architecture="encoder", source_words=WORDS, target_words=CLASSES, head="pooled")
     assert array(look(daemon, model, text=["the red car", "the"], **{"return": "logits"})["logits"]).shape == (2, 9)
-    assert look(daemon, model, text="the red car", dry_run=True)["dry_run"]["shapes"]["logits"] == [1, 9]
+    assert look(daemon, model, text="the red car", dry_run=True, **{"return": "logits"})["dry_run"]["shapes"] == {"logits": [1, 9]}

@@ -355,12 +355,10 @@ static srv_load load_of(const srv_attention_call *call, const srv_attention_bill
 
 static bool add_shapes(const srv_attention_call *call, srv_dry *dry) {
     const attn_attention_dims *d = &call->body.operation.dims;
-    const unsigned always = ATTN_WANT_WEIGHTS | ATTN_WANT_LOGSUMEXP |
-                            (call->body.operation.valueless ? 0 : ATTN_WANT_OUTPUT);
     size_t maps[3];
     attn_error err = {0};
     srv_result rows[SRV_RESULTS];
-    size_t n = srv_attention_results(call, always | call->want, rows);
+    size_t n = srv_attention_results(call, call->want, rows);
     for (size_t i = 0; i < n; i++) {
         const char *name = srv_result_path(call, &rows[i]);
         if (!name)

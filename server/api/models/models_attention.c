@@ -362,24 +362,27 @@ static bool add_shapes(void *data, srv_dry *dry) {
     const attn_model_config *m = attn_model_configuration(c->pass.model->model);
     const size_t B = c->B;
     size_t logits[3];
+    srv_models_dry(&c->pass, dry);
+    if (srv_draws(c->pass.req)) /* a picture has no tensors */
+        return true;
     for (size_t i = 0; i < c->site_count; i++) {
         size_t d[4] = {B, 0, 0, 0};
         srv_sites_dims(c, &c->sites[i], d + 1);
         /* All layers of a kind of site have the same shape, so each kind is listed once. */
         if (!srv_sites_wants(c, i) || c->sites[i].layer != first_wanted(c, c->sites[i].kind))
             continue;
-        if (srv_sites_mean(c)) /* without the axis of heads */
+        if (srv_sites_has_weights(c) && srv_sites_mean(c)) /* without the axis of heads */
             srv_dry_shape(dry, srv_model_site_kinds[c->sites[i].kind], 3,
                           (size_t[3]){B, d[2], d[3]});
-        else
+        else if (srv_sites_has_weights(c))
             srv_dry_shape(dry, srv_model_site_kinds[c->sites[i].kind], 4, d);
         add_inputs(dry, c, &c->sites[i]);
     }
-    srv_dry_shape(dry, "logits", logits_dims(c, logits), logits);
+    if (c->body.returns & SRV_SITES_LOGITS)
+        srv_dry_shape(dry, "logits", logits_dims(c, logits), logits);
     if (c->body.returns & SRV_SITES_ENCODER)
         srv_dry_shape(dry, "encoder_output", 3, (size_t[3]){B, c->source.longest, m->width});
     srv_sites_states_shapes(dry, c);
-    srv_models_dry(&c->pass, dry);
     return true;
 }
 

@@ -271,7 +271,7 @@ static bool add_shapes(void *data, srv_dry *dry) {
     const call *c = data;
     const size_t B = c->source.count;
     srv_dry_shape(dry, "ids", 2, (size_t[2]){B, c->most});
-    if (srv_models_attends(c->pass.model))
+    if (srv_models_attends(c->pass.model) && (c->body.returns & WEIGHTS))
         srv_dry_shape(dry, continues(c) ? "decoder" : "cross", 4,
                       (size_t[4]){B, srv_models_heads(c->pass.model), c->most,
                                   continues(c) ? c->read : c->source.longest});

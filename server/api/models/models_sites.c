@@ -64,6 +64,10 @@ static bool omits_weights(const srv_sites_pass *c) {
     return c->unasked && !c->body.analysis && srv_sites_weights(c) > SRV_WEIGHTS_UNASKED;
 }
 
+bool srv_sites_has_weights(const srv_sites_pass *c) {
+    return (c->body.returns & SRV_SITES_WEIGHTS) && !omits_weights(c);
+}
+
 bool srv_sites_prints_heatmaps(const srv_sites_pass *c) {
     return (c->unasked && !c->body.analysis) || (c->body.returns & SRV_SITES_HEATMAP) ||
            srv_given(&c->pass.scope, "heatmap");
@@ -161,7 +165,7 @@ enum { SITE_TENSORS = sizeof site_tensors / sizeof *site_tensors };
 static bool site_tensor(const srv_sites_pass *c, const attn_site *site, size_t i, attn_tensor *out,
                         char name[32]) {
     const unsigned item = site_tensors[i].item;
-    if (!(c->body.returns & item) || (item == SRV_SITES_WEIGHTS && omits_weights(c)))
+    if (item == SRV_SITES_WEIGHTS ? !srv_sites_has_weights(c) : !(c->body.returns & item))
         return false;
     snprintf(name, 32, "%s.%s.%zu", site_tensors[i].key, srv_model_site_kinds[site->kind],
              site->layer);

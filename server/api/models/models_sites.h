@@ -89,6 +89,8 @@ void srv_sites_inputs_dims(const srv_sites_pass *c, const attn_site *site, size_
                            size_t key[3]);
 /* Returns how many numbers the requested queries, keys and values hold. */
 double srv_sites_inputs(const srv_sites_pass *c);
+/* Returns whether the answer has the weights as numbers. */
+bool srv_sites_has_weights(const srv_sites_pass *c);
 /* Returns whether an answer as text has heatmaps. */
 bool srv_sites_prints_heatmaps(const srv_sites_pass *c);
 /* The answers of a srv_sites_pass: the steps json, text and picture (compute.h). */
