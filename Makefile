@@ -65,6 +65,7 @@ SERVER_LIB := $(filter-out $(BUILD)/obj/server/main.o,$(SERVER_OBJ))
 EMBEDDED   := $(sort $(wildcard config/attnd.json config/examples/*.json config/models/*.safetensors server/api/service/answers.json))
 EMBED_OBJ  := $(BUILD)/gen/embedded.o
 UNIT_BIN   := $(UNIT_SRC:tests/%.c=$(BUILD)/tests/%)
+BENCH_BIN  := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/bench/*.c))
 
 # One page for all builds.
 WEB        := build/web
@@ -134,6 +135,8 @@ deps: ## install the packages that building needs (root or sudo), if they are mi
 
 unit: $(UNIT_BIN) ## build the C tests
 
+benches: $(BENCH_BIN) ## build the C programs of the benchmarks
+
 check-web: ## every test of the page in Chromium; make test has a tour of its views
 	@tests/run web
 
@@ -179,8 +182,8 @@ sweep-numbers: $(BUILD)/tests/bench/sweep_numbers ## every float32 to text and b
 bench-jobs: all ## requests at 50 a second beside two training jobs: how much their p99 grows
 	@tests/run bench-jobs
 
-bench-models: all ## passes and training steps of a sequence-to-sequence model beside PyTorch
-	@tests/run bench-models
+bench-models: all ## passes and training steps of a sequence-to-sequence model beside PyTorch; AGAINST=folder: beside another build
+	@AGAINST='$(AGAINST)' tests/run bench-models
 
 bench-window: $(BUILD)/tests/bench/bench_window ## a local window beside full attention
 	@$<

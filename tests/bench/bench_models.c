@@ -4,6 +4,7 @@
 #include <attn/attn.h>
 
 #include "layers/layers.h"
+#include "train/training.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -7,19 +7,15 @@ import math
 import os
 import resource
 import statistics
-import subprocess
 import sys
 import time
-from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-DRIVER = Path(os.environ.get("BUILD", "build")) / "tests" / "bench" / "bench_models"
-# width, layers, batch, source and target lengths, vocabularies
-CASES = {"D128, 1 layer, 64 x 12 -> 13": (128, 1, 64, 12, 13, 200, 200),
-         "D256, 2 layers, 4 x 30 -> 25": (256, 2, 4, 30, 25, 10000, 8000)}
+from model_cases import CASES, ask, ours
+
 TURNS, ROUNDS = 3, 15
 
 
@@ -99,16 +95,9 @@ def peer(case):
     print(*times, timed(lambda: step(fused)), resident)
 
 
-def ask(command):
-    done = subprocess.run(command, text=True, capture_output=True)
-    if done.returncode:
-        sys.exit(f"{command[0]}: {done.stderr}")
-    return tuple(map(float, done.stdout.split()))
-
-
 def measure(name, case):
     """One turn after another; the median of each number of each side."""
-    turns = [(ask([sys.executable, __file__, name]), ask([str(DRIVER), ",".join(map(str, (*case, ROUNDS)))])) for _ in range(TURNS)]
+    turns = [(ask([sys.executable, __file__, name]), ours(case, ROUNDS)) for _ in range(TURNS)]
     (forward, gradients, plain, fused, resident), (*ours, own) = (
         [statistics.median(column) for column in zip(*(t[side] for t in turns))] for side in (0, 1))
     for what, theirs, mine in (("forward", forward, ours[0]), ("forward and backward", gradients, ours[1]),

@@ -22,6 +22,8 @@ from pathlib import Path
 import numpy as np
 import requests
 
+import paired
+
 ROOT = Path(__file__).resolve().parents[2]
 WIDTH = 64
 CELL_ERROR = 4e-6  # of the row's largest weight
@@ -212,7 +214,7 @@ def metrics(name, service, run, stored):
 
 
 def stored_runs(folder, options):
-    builds = [("this build", options.attnd)] + ([("the other", Path(options.against) / "attnd")] if options.against else [])
+    builds = [("this build", options.attnd)] + ([("the other", paired.build_of(options.against, "attnd") / "attnd")] if options.against else [])
     sizes = [(2048, 8, 5)] if options.small else [(8192, 8, 20), (32768, 8, 10), (131072, 1, 5)]
     services = []
     for i, (name, attnd) in enumerate(builds):
