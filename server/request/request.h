@@ -12,6 +12,7 @@ typedef struct srv_app srv_app;                   /* shared.h */
 typedef struct srv_config srv_config;             /* config/config.h */
 typedef struct srv_decoded_body srv_decoded_body; /* request/decoded_body.h */
 typedef struct srv_parts srv_parts;               /* wire/container.h */
+typedef struct srv_undrawn srv_undrawn;           /* wire/tensor_literal.c */
 typedef struct srv_stream srv_stream;             /* stream.h */
 typedef struct srv_intake srv_intake;             /* intake.h */
 
@@ -101,9 +102,10 @@ struct srv_request {
     attn_control control; /* the deadline, and a pointer to `cancel`; for the library */
     atomic_int cancel;    /* 1: the work must stop, because the client left or the server stops */
     const srv_decoded_body *decoded_body; /* what to decode instead of `body`; NULL: `body` */
-    srv_parts *parts;  /* where the JSON writer puts tensors; NULL: into the JSON text */
-    bool own_deadline; /* the deadline is the client's (timeout_ms), not request_timeout_ms */
-    bool only_400;     /* problems of status 422 get status 400 instead (for /v2) */
+    srv_undrawn *undrawn; /* random tensors whose elements are drawn later (SRV_T_LATE) */
+    srv_parts *parts;     /* where the JSON writer puts tensors; NULL: into the JSON text */
+    bool own_deadline;    /* the deadline is the client's (timeout_ms), not request_timeout_ms */
+    bool only_400;        /* problems of status 422 get status 400 instead (for /v2) */
     /* The handler runs on the HTTP thread and may return SRV_DEFER. Jobs that compute on a thread
      * of their own set this too, because it keeps the handler from using the pool. */
     bool in_place;

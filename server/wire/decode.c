@@ -585,6 +585,7 @@ bool srv_decode(srv_request *req, const srv_field *fields, void *out) {
     srv_decoder d;
     if (!find_body(req, fields, &body))
         return false;
+    req->undrawn = NULL;
     srv_decode_begin(&d, req);
     d.s.start = d.s.p = body.text;
     d.s.end = body.text + body.size;

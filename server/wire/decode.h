@@ -62,6 +62,9 @@ enum {
     SRV_T_BOOL = 2,   /* true and false; not mixed with numbers */
     SRV_T_INT = 4,    /* integers, exact to 64 bits */
     SRV_T_NEGINF = 8, /* null or -Infinity, which stand for -infinity, among numbers */
+    /* Random elements (the members random and init) are drawn by srv_draw_random. Until then the
+     * handler may read only the type and the shape of the tensor. */
+    SRV_T_LATE = 16,
 };
 /* How an object may also be written. */
 enum {
@@ -214,6 +217,12 @@ static inline uint64_t *srv_given_word(const srv_field *f, void *object) {
  * strings are in req->arena or in the body. Returns false with a problem in req->reply on
  * failure. */
 bool srv_decode(srv_request *req, const srv_field *fields, void *out);
+
+/* Draws the random elements of all tensors of rows with SRV_T_LATE. false: a problem is set. */
+bool srv_draw_random(srv_request *req);
+/* Predicts how many nanoseconds srv_draw_random takes, by drawing the first elements of each
+ * tensor. */
+double srv_draw_random_ns(const srv_request *req);
 
 /* Stores the defaults of the rows (srv_field.standard) in *out, also those of nested objects.
  * false: a problem is set. */

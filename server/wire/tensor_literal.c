@@ -18,7 +18,7 @@ static bool refuse_name(attn_scan *s, const char *field, const char *expected,
 /* How to compute the elements. Element i depends only on i, so pieces can be written in any
  * order. */
 typedef struct filling {
-    const attn_tensor *t;
+    attn_tensor t;
     size_t count;  /* number of elements */
     uint64_t seed; /* random element i is factor * (draw(seed, i) - centre) */
     double (*draw)(uint64_t, uint64_t);
@@ -37,8 +37,7 @@ static attn_status fill_piece(void *ctx, size_t index, size_t lane, attn_error *
     return ATTN_OK;
 }
 
-static bool fill_all(attn_scan *s, filling *f) {
-    srv_request *req = srv_scan_of(s)->req;
+static bool fill_all(srv_request *req, filling *f) {
     attn_error err;
     size_t pieces = f->count / PIECE + (f->count % PIECE != 0);
     return !attn_pool_run(srv_request_pool(req), pieces, fill_piece, f, &req->control, &err) ||
@@ -55,15 +54,15 @@ static void fill_random(const filling *f, size_t first, size_t n) {
     float run[256];
     for (size_t i = first, end = first + n; i < end; i += 256) {
         const size_t some = end - i < 256 ? end - i : 256;
-        for (size_t k = 0; f->t->dtype == ATTN_F64 && k < some; k++)
-            ((double *)f->t->data)[i + k] = random_element(f, i + k);
-        if (f->t->dtype == ATTN_F64)
+        for (size_t k = 0; f->t.dtype == ATTN_F64 && k < some; k++)
+            ((double *)f->t.data)[i + k] = random_element(f, i + k);
+        if (f->t.dtype == ATTN_F64)
             continue;
-        float *to = f->t->dtype == ATTN_F32 ? (float *)f->t->data + i : run;
+        float *to = f->t.dtype == ATTN_F32 ? (float *)f->t.data + i : run;
         for (size_t k = 0; k < some; k++)
             to[k] = (float)random_element(f, i + k);
         if (to == run)
-            srv_tensor_narrow(f->t->data, f->t->dtype, i, run, some);
+            srv_tensor_narrow(f->t.data, f->t.dtype, i, run, some);
     }
 }
 
@@ -75,12 +74,49 @@ static void set_distribution(filling *f, bool normal, double std) {
     f->factor = normal ? std : 2 * sqrt(3) * std;
 }
 
-static bool fill_with_random(attn_scan *s, const char *field, filling *f) {
-    const attn_dtype dtype = f->t->dtype;
-    attn_tensor_count(f->t, &f->count);
+struct srv_undrawn {
+    filling filling;
+    srv_undrawn *next;
+};
+
+static bool fill_late(attn_scan *s, const filling *f) {
+    srv_request *req = srv_scan_of(s)->req;
+    srv_undrawn *undrawn = attn_arena_take(req->arena, sizeof *undrawn);
+    if (!undrawn)
+        return srv_scan_memory(s);
+    *undrawn = (srv_undrawn){*f, req->undrawn};
+    req->undrawn = undrawn;
+    return true;
+}
+
+bool srv_draw_random(srv_request *req) {
+    bool ok = true;
+    for (srv_undrawn *u = req->undrawn; u && ok; u = u->next)
+        ok = fill_all(req, &u->filling);
+    return ok;
+}
+
+double srv_draw_random_ns(const srv_request *req) {
+    const size_t slots = attn_pool_slots(srv_request_pool(req));
+    double ns = 0;
+    for (const srv_undrawn *u = req->undrawn; u; u = u->next) {
+        const filling *f = &u->filling;
+        const size_t some = f->count < PIECE ? f->count : PIECE;
+        const int64_t start = attn_now_ns();
+        f->fill(f, 0, some);
+        const double pieces = (double)f->count / PIECE,
+                     lanes = fmax(1, fmin(pieces, (double)slots));
+        ns += (double)(attn_now_ns() - start) * fmax(1, pieces) / lanes;
+    }
+    return ns;
+}
+
+static bool fill_with_random(attn_scan *s, const char *field, bool late, filling *f) {
+    const attn_dtype dtype = f->t.dtype;
+    attn_tensor_count(&f->t, &f->count);
     f->fill = fill_random;
     if (dtype == ATTN_F32 || dtype == ATTN_F16 || dtype == ATTN_BF16 || dtype == ATTN_F64)
-        return fill_all(s, f);
+        return late ? fill_late(s, f) : fill_all(srv_scan_of(s)->req, f);
     attn_path_key(&s->path, field, strlen(field));
     return srv_scan_refuse(
         s, SRV_DTYPE,
@@ -88,14 +124,14 @@ static bool fill_with_random(attn_scan *s, const char *field, filling *f) {
         attn_dtype_name(dtype));
 }
 
-bool srv_tensor_random(attn_scan *s, const srv_literal *l, attn_tensor *t) {
+bool srv_tensor_random(attn_scan *s, const srv_literal *l, bool late, attn_tensor *t) {
     const bool normal = attn_name_is(&l->what, "normal");
-    filling f = {.t = t, .seed = (uint64_t)l->seed, .draw = attn_rng_uniform, .factor = 1};
+    filling f = {.t = *t, .seed = (uint64_t)l->seed, .draw = attn_rng_uniform, .factor = 1};
     if (!normal && !attn_name_is(&l->what, "uniform"))
         return refuse_name(s, "random", "\"normal\" or \"uniform\"", &l->what);
     if (normal || l->has_std)
         set_distribution(&f, normal, l->has_std ? l->std : 1);
-    return fill_with_random(s, "random", &f);
+    return fill_with_random(s, "random", late, &f);
 }
 
 /* Sets *in and *out to fan_in and fan_out, the numbers of inputs and outputs of the layer to which
@@ -131,7 +167,7 @@ static bool find_fans(attn_scan *s, const srv_literal *l, const attn_tensor *t, 
  * 2010, eq. 16: the variance is 2 / (fan_in + fan_out). He et al., "Delving deep into rectifiers",
  * 2015, eq. 14: it is 2 / ((1 + a^2) fan_in). A uniform number of variance v lies within
  * ±sqrt(3 v). */
-bool srv_tensor_init(attn_scan *s, const srv_literal *l, attn_tensor *t) {
+bool srv_tensor_init(attn_scan *s, const srv_literal *l, bool late, attn_tensor *t) {
     static const char *const names[] = {"xavier_uniform", "xavier_normal", "kaiming_uniform",
                                         "kaiming_normal"};
     size_t kind = 0;
@@ -152,9 +188,9 @@ bool srv_tensor_init(attn_scan *s, const srv_literal *l, attn_tensor *t) {
     if (!find_fans(s, l, t, &in, &out))
         return false;
     const double squared = l->has_a ? l->a * l->a : 5; /* torch.nn.Linear has a = sqrt(5) */
-    filling f = {.t = t, .seed = (uint64_t)l->seed};
+    filling f = {.t = *t, .seed = (uint64_t)l->seed};
     set_distribution(&f, kind % 2 == 1, sqrt(kind < 2 ? 2 / (in + out) : 2 / ((1 + squared) * in)));
-    return fill_with_random(s, "init", &f);
+    return fill_with_random(s, "init", late, &f);
 }
 
 /* --- constants --- */
@@ -180,23 +216,23 @@ static double last_exact(attn_dtype dtype) {
 }
 
 static void fill_zeros(const filling *f, size_t first, size_t n) {
-    size_t size = attn_dtype_size(f->t->dtype);
-    memset((char *)f->t->data + first * size, 0, n * size);
+    size_t size = attn_dtype_size(f->t.dtype);
+    memset((char *)f->t.data + first * size, 0, n * size);
 }
 
 static void fill_ones(const filling *f, size_t first, size_t n) {
     for (size_t i = first; i < first + n; i++)
-        srv_tensor_store(f->t->data, f->t->dtype, i, 1);
+        srv_tensor_store(f->t.data, f->t.dtype, i, 1);
 }
 
 static void fill_arange(const filling *f, size_t first, size_t n) {
     for (size_t i = first; i < first + n; i++)
-        srv_tensor_store(f->t->data, f->t->dtype, i, (double)i);
+        srv_tensor_store(f->t.data, f->t.dtype, i, (double)i);
 }
 
 /* Element (r, r) of matrix m is number m * rows * cols + r * (cols + 1). */
 static void fill_eye(const filling *f, size_t first, size_t n) {
-    const attn_tensor *t = f->t;
+    const attn_tensor *t = &f->t;
     size_t rows = t->dims[t->rank - 2], cols = t->dims[t->rank - 1];
     size_t size = rows * cols, diagonal = rows < cols ? rows : cols, end = first + n;
     fill_zeros(f, first, n);
@@ -225,7 +261,7 @@ static bool check_eye(attn_scan *s, const attn_tensor *t) {
 
 bool srv_tensor_fill(attn_scan *s, const srv_literal *l, attn_tensor *t) {
     const attn_name *what = &l->what;
-    filling f = {.t = t};
+    filling f = {.t = *t};
     attn_tensor_count(t, &f.count);
     if (attn_name_is(what, "arange"))
         f.fill = fill_arange;
@@ -239,5 +275,5 @@ bool srv_tensor_fill(attn_scan *s, const srv_literal *l, attn_tensor *t) {
         return refuse_name(s, "fill", "\"zeros\", \"ones\", \"eye\" or \"arange\"", what);
     if (f.fill == fill_arange && !check_arange(s, t, f.count))
         return false;
-    return (f.fill != fill_eye || check_eye(s, t)) && fill_all(s, &f);
+    return (f.fill != fill_eye || check_eye(s, t)) && fill_all(srv_scan_of(s)->req, &f);
 }

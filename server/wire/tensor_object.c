@@ -342,9 +342,9 @@ static bool read_object(attn_scan *s, unsigned accepts, attn_tensor *out) {
     if (!has(&d, SEED))
         d.literal.seed = seed_of_place(s);
     if (ok && has(&d, RANDOM))
-        ok = srv_tensor_random(s, &d.literal, &t);
+        ok = srv_tensor_random(s, &d.literal, accepts & SRV_T_LATE, &t);
     if (ok && has(&d, INIT))
-        ok = srv_tensor_init(s, &d.literal, &t);
+        ok = srv_tensor_init(s, &d.literal, accepts & SRV_T_LATE, &t);
     if (ok && has(&d, RUNS))
         ok = srv_tensor_runs(s, d.runs, &t);
     if (ok && has(&d, FILL))

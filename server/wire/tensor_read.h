@@ -49,9 +49,9 @@ typedef struct srv_literal {
     int64_t fan_in; /* 0: it was not sent */
 } srv_literal;
 /* Write the elements of a dense tensor. srv_tensor_random and srv_tensor_init need a floating-point
- * type. false: a problem is set. */
-bool srv_tensor_random(attn_scan *s, const srv_literal *l, attn_tensor *t);
-bool srv_tensor_init(attn_scan *s, const srv_literal *l, attn_tensor *t);
+ * type; with `late` srv_draw_random writes the elements. false: a problem is set. */
+bool srv_tensor_random(attn_scan *s, const srv_literal *l, bool late, attn_tensor *t);
+bool srv_tensor_init(attn_scan *s, const srv_literal *l, bool late, attn_tensor *t);
 bool srv_tensor_fill(attn_scan *s, const srv_literal *l, attn_tensor *t);
 /* Moves the cursor behind the list of runs at the cursor, whose content is not checked. */
 bool srv_tensor_skip_runs(attn_scan *s);

@@ -258,6 +258,16 @@ def test_a_dry_run_names_the_limit_of_the_request(start, document, options, body
     assert f"the limit is {limit['value']:.17g}, the setting {limit['setting']}\n" in text
 
 
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_random_elements_are_drawn_for_work_that_is_done(start, dry_run):
+    """A dry run and a request beyond a limit leave the 410 MB of their query untouched."""
+    daemon = start("--max-cells", "100")
+    answer = daemon.post("/v1/attention", {"query": numbers(8, 200000, 64), "dry_run": dry_run})
+    assert answer.status_code == (200 if dry_run else 413)
+    with open(f"/proc/{daemon.process.pid}/status") as status:
+        assert next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) < 200_000
+
+
 @pytest.mark.parametrize("shape", [[1, 1500000000, 0, 1], [2, 700000000, 0, 1]])
 def test_rows_without_numbers_are_text(daemon, shape):
     """What is empty has brackets all the same, gigabytes of them."""

@@ -145,8 +145,11 @@ static void answer(srv_call *call, const srv_steps *steps) {
 /* --- all steps --- */
 
 static void compute(srv_call *call, const srv_steps *steps) {
+    const int64_t before = attn_now_ns();
+    bool ok = srv_draw_random(call->req);
     const int64_t start = attn_now_ns();
-    const bool ok = steps->compute(call);
+    call->req->decode_ns += start - before;
+    ok = ok && steps->compute(call);
     const int64_t computed = attn_now_ns();
     call->req->compute_ns = computed - start; /* not req: `compute` may have replaced call->req */
     if (ok)

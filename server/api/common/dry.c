@@ -305,8 +305,9 @@ srv_outcome srv_dry_reply(srv_request *req, srv_dry *dry) {
      * request thread can say that a run does not fit. */
     if (req->in_place && !dry->fits)
         return SRV_DEFER;
-    /* The same request without dry_run would take as long to decode as this one has taken. */
-    const double ms = 1e3 * predict(req, &dry->load) + 1e-6 * (double)req->decode_ns;
+    /* The same request without dry_run takes as long to decode, and draws its random elements. */
+    const double decode_ns = (double)req->decode_ns + srv_draw_random_ns(req);
+    const double ms = 1e3 * predict(req, &dry->load) + 1e-6 * decode_ns;
     dry->predicted_ms = round(ms * 1e4) / 1e4;
     dry->has_weights = dry->with_weights > 0;
     dry->has_rnn = dry->rnn_steps > 0;

@@ -58,15 +58,16 @@ extern const char srv_ragged_rows[]; /* srv_field.ragged of query, key and value
 #define SRV_OPERATION_ROWS(T, at)                                                                  \
     SRV_INPUT_ROW(T, at, query, SRV_TENSOR,                                                        \
                   "[L, E], [B, L, E], [B, H, L, E] or with more batch axes in front.",             \
-                  .accepts = SRV_T_REAL, .required = true, .ragged = srv_ragged_rows),             \
+                  .accepts = SRV_T_REAL | SRV_T_LATE, .required = true,                            \
+                  .ragged = srv_ragged_rows),                                                      \
         SRV_INPUT_ROW(T, at, key, SRV_TENSOR,                                                      \
                       "[.., Hkv, S, E], with the rank of query. Without key and value the "        \
                       "request is self-attention.",                                                \
-                      .accepts = SRV_T_REAL, .ragged = srv_ragged_rows),                           \
+                      .accepts = SRV_T_REAL | SRV_T_LATE, .ragged = srv_ragged_rows),              \
         SRV_INPUT_ROW(T, at, value, SRV_TENSOR,                                                    \
                       "[.., Hkv, S, Ev], with the rank of query. With key and without value "      \
                       "there is no output: the answer holds the weights.",                         \
-                      .accepts = SRV_T_REAL, .ragged = srv_ragged_rows),                           \
+                      .accepts = SRV_T_REAL | SRV_T_LATE, .ragged = srv_ragged_rows),              \
         SRV_MASK_ROWS(T, at.mask),                                                                 \
         SRV_NAMED_ROW(T, "attn_bias", at.attn_bias, SRV_TENSOR,                                    \
                       "A bias that is added to the scores and broadcast to the shape of the "      \
@@ -125,17 +126,17 @@ extern const char srv_ragged_rows[]; /* srv_field.ragged of query, key and value
         SRV_INPUT_ROW(T, at, past_key, SRV_TENSOR,                                                 \
                       "Cached keys [.., Hkv, P, E], in every layout. They precede key, and S "     \
                       "counts them in masks and weights. rotary does not rotate them.",            \
-                      .accepts = SRV_T_REAL),                                                      \
+                      .accepts = SRV_T_REAL | SRV_T_LATE),                                         \
         SRV_INPUT_ROW(T, at, past_value, SRV_TENSOR,                                               \
                       "Cached values [.., Hkv, P, Ev], in every layout. They precede value.",      \
-                      .accepts = SRV_T_REAL),                                                      \
+                      .accepts = SRV_T_REAL | SRV_T_LATE),                                         \
         SRV_NAMED_ROW(T, "grad_output", at.grad_output, SRV_TENSOR,                                \
                       "The gradient of a loss with respect to the output, with the shape of the "  \
                       "output. The answer then holds the gradients with respect to every "         \
                       "floating-point input, attn_mask included if its numbers are added to the "  \
                       "scores (0 where they hide the key). In self-attention all of it is in "     \
                       "that of query. The pass needs O(L + S) memory.",                            \
-                      .accepts = SRV_T_REAL),                                                      \
+                      .accepts = SRV_T_REAL | SRV_T_LATE),                                         \
         SRV_INPUT_ROW(T, at, layout, SRV_ENUM,                                                     \
                       "Order of the axes of query, key, value and output: BHLE (default), BLHE, "  \
                       "or BLD (heads side by side in the last axis, with num_heads).",             \
