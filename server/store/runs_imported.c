@@ -5,6 +5,7 @@
 
 #include "base/try.h"
 #include "store/runs_table.h"
+#include "wire/container.h"
 
 /* --- a run from a file --- */
 
@@ -40,8 +41,15 @@ static bool refuse_import(const import *m, int failed) {
     return false;
 }
 
-/* Sets the problem that the library refuses the file. Returns false. */
-static bool refuse_run(const import *m, const attn_error *err) {
+/* Returns whether a body, the image of the entry, is no safetensors file at all. */
+static bool is_malformed(const import *m, const srv_runs_entry *e) {
+    attn_safetensors file;
+    return !m->pointer && attn_safetensors_read_usable(e->image, e->image_size, m->entry->arena,
+                                                       &file, NULL) == ATTN_EARG;
+}
+
+/* Sets the problem that the library refuses the image of the entry. Returns false. */
+static bool refuse_run(const import *m, const srv_runs_entry *e, const attn_error *err) {
     const srv_config *config = m->runs->config;
     const bool sites = strcmp(err->where, "sites") == 0;
     if (err->code == ATTN_ELIMIT && (sites || strcmp(err->where, "run") == 0))
@@ -52,7 +60,8 @@ static bool refuse_run(const import *m, const attn_error *err) {
     if (m->pointer && err->code != ATTN_ENOMEM && err->code != ATTN_ELIMIT)
         return srv_problem(m->req, SRV_VALUE, m->pointer, "%s%s%s", err->where,
                            *err->where ? ": " : "", err->text);
-    return srv_problem_error(m->req, err);
+    return err->code == ATTN_EARG && is_malformed(m, e) ? srv_safetensors_refuse(m->req, err)
+                                                        : srv_problem_error(m->req, err);
 }
 
 /* Makes an entry with a new id that belongs to the client. false: a problem is set. */
@@ -80,7 +89,7 @@ static bool open_file(const import *m, int fd, size_t size) {
     e->image_size = size;
     if (!srv_runs_sum_from(e, e->image))
         return no_memory(m);
-    return !srv_runs_open_image(m->runs->config, e, &err) || refuse_run(m, &err);
+    return !srv_runs_open_image(m->runs->config, e, &err) || refuse_run(m, e, &err);
 }
 
 /* Writes the side file of the entry, whose name has this suffix. Returns 0 or an errno value. */
@@ -164,7 +173,7 @@ bool srv_run_receive(srv_request *req, uint64_t length) {
 }
 
 static const srv_run *refuse_empty(srv_request *req) {
-    srv_problem(req, SRV_VALUE, NULL,
+    srv_problem(req, SRV_MALFORMED, "",
                 "the body is empty; expected a run as a file in the safetensors format");
     return NULL;
 }
@@ -205,15 +214,15 @@ static bool is_run(const import *m) {
     e->image = m->req->body;
     e->image_size = m->req->body_size;
     e->imported = true;
-    const attn_status status = srv_runs_open_image(m->runs->config, e, &err);
+    const bool ok = !srv_runs_open_image(m->runs->config, e, &err) || refuse_run(m, e, &err);
     e->image = NULL;
     srv_runs_entry_free(e);
-    return !status || refuse_run(m, &err);
+    return ok;
 }
 
 /* Makes a run in memory of the body. NULL: a problem is set. */
 static const srv_run *import_body(const import *m) {
-    const srv_request *req = m->req;
+    srv_request *req = m->req;
     const attn_run_piece piece = {req->body, req->body_size};
     const attn_run_image image = {(attn_run_piece *)(uintptr_t)&piece, 1, req->body_size};
     attn_error err = {0};
@@ -224,7 +233,7 @@ static const srv_run *import_body(const import *m) {
     else if (is_run(m)) {
         if (!srv_runs_copy_image(m->runs, m->entry, srv_owner_of(req->owner), &image, &err))
             return srv_runs_admit(m->req, NULL, m->entry);
-        refuse_run(m, &err);
+        srv_problem_error(req, &err);
     }
     return give_up(m);
 }

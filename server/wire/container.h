@@ -29,6 +29,10 @@ struct srv_parts {
 /* Decodes a safetensors body: the tensors, and the JSON in the metadata text "request". Tensors
  * whose data is not aligned are copied. false: a problem is set. */
 bool srv_safetensors_body(srv_request *req, srv_decoded_body *out);
+/* Sets the problem for an error with which attn_safetensors_read refuses a body. A malformed
+ * container gets no JSON pointer, because it is not JSON; the text names the tensor. Returns
+ * false. */
+bool srv_safetensors_refuse(srv_request *req, const attn_error *err);
 
 /* Decodes an .npy body: its array becomes the first tensor field of the table `fields`, and the
  * query string holds the other fields. false: a problem is set. */

@@ -19,9 +19,7 @@ size_t srv_safetensors_lead(const char *first, size_t size) {
     return length < SIZE_MAX / 2 ? 8 + (size_t)length : 0;
 }
 
-/* Sets the problem for an error of attn_safetensors_read. A malformed container gets no JSON
- * pointer, because it is not JSON; the text names the tensor. */
-static bool refuse(srv_request *req, const attn_error *err) {
+bool srv_safetensors_refuse(srv_request *req, const attn_error *err) {
     if (err->code == ATTN_EARG)
         return srv_problem(req, SRV_MALFORMED, NULL, "safetensors: %s%s%s", err->where,
                            err->where[0] ? ": " : "", err->text);
@@ -81,7 +79,7 @@ bool srv_safetensors_body(srv_request *req, srv_decoded_body *out) {
     attn_safetensors file = {0};
     attn_error err;
     if (attn_safetensors_read(req->body, req->body_size, req->arena, &file, &err))
-        return refuse(req, &err);
+        return srv_safetensors_refuse(req, &err);
     *out = (srv_decoded_body){.text = "{}", .tensors = file.tensors, .count = file.count};
     for (size_t i = 0; i < file.metadata_count; i++)
         if (strcmp(file.metadata[i].key, REQUEST) == 0)
