@@ -277,7 +277,7 @@ static attn_status end_reading(attn_tokenizer *t, attn_status status, attn_token
 
 static attn_status begin_reading(attn_language language, attn_tokenizer **out, attn_error *err) {
     *out = attn_tokenizer_new(language);
-    return *out ? ATTN_OK : attn_fail(err, ATTN_ENOMEM, "vocabulary", "no memory for a vocabulary");
+    return *out ? ATTN_OK : attn_no_memory(err, "a vocabulary");
 }
 
 attn_status attn_tokenizer_read(const char *tokens, size_t size, attn_language language,
@@ -299,11 +299,29 @@ attn_status attn_tokenizer_read(const char *tokens, size_t size, attn_language l
     return end_reading(t, status, out);
 }
 
+/* Adds word i of a list to a tokenizer that has the i words before it. */
+static attn_status add_word(attn_tokenizer *t, const char *word, size_t i, attn_error *err) {
+    char where[24];
+    size_t place;
+    snprintf(where, sizeof where, "%zu", i);
+    if (!*word || strchr(word, '\n'))
+        return attn_fail(err, ATTN_EVALUE, where,
+                         "expected a word that is neither empty nor has line breaks");
+    ATTN_TAKEN(attn_tokenizer_put(t, word, strlen(word), &place), "the words of a vocabulary", err);
+    if (place < ATTN_SPECIALS)
+        return attn_fail(err, ATTN_EVALUE, where, "%s is a special token, which is there anyway",
+                         word);
+    if (place != ATTN_SPECIALS + i)
+        return attn_fail(err, ATTN_EVALUE, where, "repeats the word at index %zu: %.60s",
+                         place - ATTN_SPECIALS, word);
+    return ATTN_OK;
+}
+
 attn_status attn_tokenizer_of(const char *const *words, size_t count, attn_language language,
                               attn_tokenizer **out, attn_error *err) {
     attn_tokenizer *t;
     attn_status status = begin_reading(language, &t, err);
     for (size_t i = 0; !status && i < count; i++)
-        status = read_line(t, words[i], strlen(words[i]), ATTN_SPECIALS + i, err);
+        status = add_word(t, words[i], i, err);
     return end_reading(t, status, out);
 }

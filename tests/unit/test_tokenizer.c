@@ -136,7 +136,8 @@ static void test_given_words(void **state) {
     const int32_t ids[] = {tokens[0].id, tokens[1].id, ATTN_SPECIALS + 2};
     assert_string_equal(attn_tokenizer_decode(t, ids, 3, false, arena), "l'eau.");
     assert_int_equal(attn_tokenizer_of(twice, 3, ATTN_FRENCH, &none, &err), ATTN_EVALUE);
-    assert_string_equal(err.text, "line 7 repeats line 5: a");
+    assert_string_equal(err.where, "2");
+    assert_string_equal(err.text, "repeats the word at index 0: a");
     assert_null(none);
     attn_tokenizer_free(t);
     attn_arena_free(arena);

@@ -82,7 +82,8 @@ typedef struct attn_token {
 attn_tokenizer *attn_tokenizer_new(attn_language language);
 attn_tokenizer *attn_tokenizer_numbers(size_t size, attn_language language);
 /* Makes a tokenizer of the given words, whose ids follow the special ones in this order. Errors:
- * those of attn_tokenizer_read, which name lines: word i is line i + ATTN_SPECIALS + 1. */
+ * ATTN_EVALUE (an empty or repeated word, a special token or a line break; err->where is the index
+ * of the word), ATTN_ENOMEM. */
 attn_status attn_tokenizer_of(const char *const *words, size_t count, attn_language language,
                               attn_tokenizer **out, attn_error *err);
 void attn_tokenizer_free(attn_tokenizer *t); /* t may be NULL */

@@ -332,17 +332,6 @@ static bool no_memory(srv_request *req) {
     return srv_problem_memory(req, NULL, "no memory for the words of the model");
 }
 
-static bool check_words(const srv_scope *scope, const char *name, const srv_strings *words) {
-    char at[64];
-    for (size_t i = 0; i < words->count; i++) {
-        snprintf(at, sizeof at, "%s/%zu", name, i);
-        if (!*words->values[i] || strchr(words->values[i], '\n'))
-            return srv_refuse(scope, SRV_VALUE, at,
-                              "expected a word that is neither empty nor has line breaks");
-    }
-    return true;
-}
-
 /* Makes the tokenizer of source or target: from its words or, if the request has none, from `size`,
  * the number of ids, which is 0 if the request does not have it either. false: a problem is set. */
 static bool read_side(const srv_scope *scope, const char *words_name, const char *size_name,
@@ -361,12 +350,10 @@ static bool read_side(const srv_scope *scope, const char *words_name, const char
         return srv_refuse(scope, SRV_VALUE, size_name,
                           "expected %zu, the words and %d special ones, found %zu",
                           words->count + ATTN_SPECIALS, ATTN_SPECIALS, size);
-    if (!check_words(scope, words_name, words))
-        return false;
     if (!attn_tokenizer_of(words->values, words->count, (attn_language)language, out, &err))
         return true;
     return srv_problem_error_at(scope->req, &err,
-                                (const srv_renamed[]){{err.where, words_name}, {NULL, NULL}});
+                                (const srv_renamed[]){{"", words_name}, {NULL, NULL}});
 }
 
 /* Makes the tokenizer of the source. A decoder alone has no source: its fields are then refused.
