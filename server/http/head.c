@@ -237,10 +237,11 @@ static bool refuse_path(srv_exchange *x) {
     char near[160];
     const bool known = x->match.label != x->daemon->router->label_count;
     const bool posts = known && !strcmp(req->method, "GET") && strstr(x->match.allow, "POST");
+    const size_t length = strlen(req->method);
     if (known)
         srv_problem(req, SRV_METHOD, NULL, "%s is not answered here; allowed: %s%s",
-                    srv_method_name(req->method), x->match.allow,
-                    posts ? "; send a body (curl: -d '{…}')" : "");
+                    length <= 32 && is_token(req->method, length) ? req->method : "this method",
+                    x->match.allow, posts ? "; send a body (curl: -d '{…}')" : "");
     else if (srv_router_nearest(x->daemon->router, req->path, near, sizeof near))
         srv_problem(req, SRV_NOT_FOUND, NULL,
                     "there is no such path; did you mean %s? GET / lists what there is", near);

@@ -189,11 +189,14 @@ def test_options_lists_methods(daemon):
 @pytest.mark.parametrize("method, path, allow", [
     ("GET", "/v1/attention", "POST, OPTIONS"), ("PUT", "/v1/attention", "POST, OPTIONS"),
     ("DELETE", "/v1/examples", "GET, HEAD, OPTIONS"), ("POST", "/healthz", "GET, HEAD, OPTIONS"),
-    ("TRACE", "/healthz", "GET, HEAD, OPTIONS"), ("BREW", "/v1/masks", "POST, OPTIONS")])
+    ("TRACE", "/healthz", "GET, HEAD, OPTIONS"), ("BREW", "/v1/masks", "POST, OPTIONS"),
+    ("B" * 33, "/v1/masks", "POST, OPTIONS")])
 def test_other_methods(daemon, method, path, allow):
     reply = daemon.request(method, path)
     assert reply.status_code == 405 and reply.headers["Allow"] == allow
     assert reply.json()["code"] == "method_not_allowed"
+    name = method if len(method) <= 32 else "this method"
+    assert reply.json()["detail"].startswith(f"{name} is not answered here; allowed: {allow}")
 
 
 @pytest.mark.parametrize("path", ["/nowhere", "/v1/attention/", "/V1/attention", "//", "/v1", "/v1/examples/",
