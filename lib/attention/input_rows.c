@@ -63,7 +63,7 @@ const attn_input attn_input_rows[] = {
     SITE_VALUE(SIZE, num_kv_heads, 1, ATTN_INPUT_HEADS, NULL),
     SITE_VALUE(REAL, scale, -LARGEST, LARGEST, NULL),
     SITE_VALUE(REAL, softcap, 0, LARGEST, NULL),
-    SITE_VALUE(REAL, dropout_p, 0, 1, NULL),
+    SITE_VALUE(BELOW, dropout_p, 0, 1, NULL),
     SITE_VALUE(SEED, dropout_seed, 0, 0, NULL),
     SITE_VALUE(FLAG, allow_nonfinite, 0, 0, NULL),
     SITE_VALUE(WORD, precision, 0, 0, attn_precision_words),

@@ -7,6 +7,7 @@
 #include "base/try.h"
 #include "jobs/job.h"
 #include "store/model_fields.h"
+#include "wire/decode_value.h"
 
 #define MOST_SEED 9007199254740991.0
 
@@ -184,8 +185,9 @@ bool srv_job_fits(srv_request *req, const srv_job_body *body) {
         }
     if (body->kind == SRV_JOB_TRAIN || body->experiment >= 0)
         return true;
-    return srv_problem(req, SRV_VALUE, "/experiment",
-                       "expected the name of an experiment, found none");
+    char expected[400];
+    srv_choices_text(experiments, expected, sizeof expected);
+    return srv_problem(req, SRV_VALUE, "/experiment", "expected %s, found none", expected);
 }
 
 static attn_status refuse_setting(const attn_experiment *e, const char *name, attn_error *err) {

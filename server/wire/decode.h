@@ -170,6 +170,7 @@ typedef struct srv_field {
     /* For INT, REAL and numbers of UNION: the range; both 0: any number. For OBJECTS, INTS, STRINGS
      * and TEXTS: max is the largest number of elements; 0: any number. */
     double min, max;
+    bool above, below; /* for REAL: min itself, or max itself, is outside */
     bool required;
     /* --- only for answers (answer.h) --- */
     const char *type; /* JSON type in the notation of answer.h; NULL: it follows from the kind */

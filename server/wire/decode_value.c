@@ -117,14 +117,18 @@ static void add_types(const srv_field *f, const char *string, char *text, size_t
              ints ? "]" : "");
 }
 
+size_t srv_choices_text(const char *const *choices, char *text, size_t size) {
+    size_t at = (size_t)snprintf(text, size, "%s", choices[0] && choices[1] ? "one of " : "");
+    for (size_t i = 0; choices[i] && at < size; i++)
+        at += (size_t)snprintf(text + at, size - at, "%s\"%s\"", i ? ", " : "", choices[i]);
+    return at;
+}
+
 /* Refuses the value at the cursor, which is none of the names in f->choices. `string` is the value
  * if it is a string; NULL: it is not. */
 static bool refuse_choice(srv_decoder *d, const srv_field *f, const char *string) {
     char expected[400], text[FOUND_ROOM], advice[SRV_ALIAS_ROOM];
-    size_t at = (size_t)snprintf(expected, sizeof expected, "%s", f->choices[1] ? "one of " : "");
-    for (size_t i = 0; f->choices[i] && at < sizeof expected; i++)
-        at += (size_t)snprintf(expected + at, sizeof expected - at, "%s\"%s\"", i ? ", " : "",
-                               f->choices[i]);
+    const size_t at = srv_choices_text(f->choices, expected, sizeof expected);
     add_types(f, string, expected, at, sizeof expected);
     const char *found = found_text(d, text);
     const char *alias =
@@ -204,14 +208,18 @@ bool srv_read_number(srv_decoder *d, srv_number *n) {
 
 bool srv_in_range(srv_decoder *d, const srv_field *f, double x, const char *kind) {
     char expected[128];
-    if ((f->min == 0 && f->max == 0) || (x >= f->min && x <= f->max))
+    if ((f->min == 0 && f->max == 0) ||
+        ((f->above ? x > f->min : x >= f->min) && (f->below ? x < f->max : x <= f->max)))
         return true;
-    if (f->max >= 1e300)
+    if (f->above && f->max >= 1e300)
+        snprintf(expected, sizeof expected, "%s above %.16g", kind, f->min);
+    else if (f->max >= 1e300)
         snprintf(expected, sizeof expected, "%s of %.16g or more", kind, f->min);
     else if (f->min <= -1e300)
         snprintf(expected, sizeof expected, "%s of %.16g or less", kind, f->max);
     else
-        snprintf(expected, sizeof expected, "%s from %.16g to %.16g", kind, f->min, f->max);
+        snprintf(expected, sizeof expected, "%s from %s%.16g to %s%.16g", kind,
+                 f->above ? "above " : "", f->min, f->below ? "below " : "", f->max);
     return srv_refuse_value(d, SRV_VALUE, expected);
 }
 

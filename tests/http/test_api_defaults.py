@@ -1,6 +1,7 @@
 """`default` of query parameters in openapi.json: to send it is to leave the parameter out, whatever else is sent.
 
-Generated clients send defaults, so a default that another parameter excludes would break them.
+Generated clients send defaults, so a default that another parameter excludes would break them. The bounds of numbers there
+are true, too: a bound is accepted unless it is exclusive.
 """
 import json
 
@@ -81,3 +82,67 @@ def test_parameters_have_defaults_and_bodies_have_them_in_words(daemon, paths):
     assert found["/v1/runs/{id}/heatmaps"]["colorbar"] is True and found["/v1/runs/{id}/weights"]["stage"] == "probs"
     bodies = daemon.get("/openapi.json").json()["components"]["schemas"]
     assert '"default"' not in json.dumps({name: body for name, body in bodies.items() if name.endswith("Request")})
+
+
+# --- bounds ---
+
+# what a member of a body needs beside it
+BODIES = {"/v1/attention": {"query": [[1, 0], [0, 1]]}, "/v1/masks": {"shape": [2, 2], "masks": [{"kind": "causal"}]},
+          "/v1/heatmaps": {"weights": [[1, 0], [0.5, 0.5]]}, "/v1/curves": {"values": [1, 2, 3]},
+          "/v1/positions": {"kind": "learned", "length": 1, "width": 1}}
+BESIDE = {
+    "pattern": {"radius": {"kind": "local"}, "stride": {"kind": "strided", "local": 0}, "size": {"kind": "block"},
+                "num_keys": {"kind": "global", "local": 0}, "local": {"kind": "strided", "stride": 1}},
+    "position": {"max_distance": {"kind": "t5", "table": [[0]] * 4}, "base": {"kind": "rotary", "layout": "halves"},
+                 "dims": {"kind": "rotary", "layout": "halves"}, "dropout_p": {"kind": "sinusoidal", "seed": 1}},
+    "projections": {"num_heads": {}, "num_kv_heads": {"num_heads": 1}},
+    "/v1/attention": {"dropout_p": {"seed": 1}, "num_heads": {"query": [[[1, 0], [0, 1]]], "layout": "BLD"},
+                      "num_kv_heads": {"query": [[[1, 0], [0, 1]]], "layout": "BLD", "num_heads": 1}},
+    "/v1/positions": {"max_distance": {"kind": "t5", "table": [[0]] * 4, "width": None}, "base": {"kind": "rotary", "width": 2},
+                      **dict.fromkeys(("num_heads", "num_keys", "query_offset"), {"kind": "alibi", "num_heads": 1, "width": None})}}
+# bounds that other members narrow: the width of the inputs, and the memory of a request
+NARROWED = {("dims", "maximum"), *((name, "maximum") for name in ("num_heads", "num_kv_heads", "num_keys", "length", "width"))}
+
+
+def bounded(schemas, schema, where=()):
+    """(the path of a number, its schema) for each number with a bound, also in objects and lists."""
+    if "$ref" in schema:
+        schema = schemas[schema["$ref"].rpartition("/")[2]]
+    for part in schema.get("anyOf", ()):
+        yield from bounded(schemas, part, where)
+    if "items" in schema:
+        yield from bounded(schemas, schema["items"], (*where, 0))
+    for name, part in schema.get("properties", {}).items():
+        yield from bounded(schemas, part, (*where, name))
+    if where and schema.keys() & {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}:
+        yield where, schema
+
+
+def body_with(path, where, value):
+    """A body in which a member has this value, with what it needs."""
+    *outer, name = where
+    body = json.loads(json.dumps(BODIES[path]))
+    if "pattern" in outer and path == "/v1/masks":
+        body["masks"][0] = {"kind": "pattern"}
+    at = body
+    for key in outer:
+        at = at[0] if key == 0 else at.setdefault(key, {})
+    of = outer[-1] if outer else path
+    at.update(BESIDE.get(of, {}).get(name, {}) | {name: value})
+    return body
+
+
+@pytest.mark.parametrize("path", BODIES)
+def test_bounds_are_true(daemon, paths, path):
+    schemas = daemon.get("/openapi.json").json()["components"]["schemas"]
+    rows = list(bounded(schemas, paths[path]["post"]["requestBody"]["content"]["application/json"]["schema"]))
+    assert rows
+    for where, schema in rows:
+        for bound in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"):
+            if bound not in schema or (where[-1], bound) in NARROWED:
+                continue
+            problem = daemon.post(path, body_with(path, where, schema[bound])).json()
+            if bound.startswith("exclusive"):
+                assert "expected a number" in problem["detail"] and problem["pointer"] == "/" + "/".join(map(str, where)), problem
+            else:
+                assert "detail" not in problem, (where, bound, problem)

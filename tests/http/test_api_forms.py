@@ -266,6 +266,19 @@ def test_refused_mask_patterns(daemon, item, pointer):
     refused(daemon, {"shape": [3, 3], "masks": [item]}, "invalid_value", pointer, path="/v1/masks")
 
 
+def test_patterns_say_what_each_kind_needs(daemon):
+    """The sentence of a member begins with the kinds that require it: "strided and global, required: ..."."""
+    rows = daemon.get("/openapi.json").json()["components"]["schemas"]["AttentionRequest"]["properties"]["pattern"]["properties"]
+    kinds, members = rows["kind"]["enum"], {name: row["description"] for name, row in rows.items() if name != "kind"}
+    for kind in kinds:
+        needed = [name for name, text in members.items() if kind in text.partition(", required:")[0].split(" and ")]
+        ask(daemon, {"query": [[1]], "pattern": {"kind": kind} | dict.fromkeys(needed, 1)})
+        for name in members:
+            without = [one for one in needed if one != name] + [name] * (name not in needed)
+            refused(daemon, {"query": [[1]], "pattern": {"kind": kind} | dict.fromkeys(without, 1)}, "invalid_value",
+                    "/pattern/kind" if name in needed else f"/pattern/{name}", name)
+
+
 def test_masks_of_too_many_batch_entries(daemon):
     """Refused from the shape alone, before the entries take memory."""
     before = daemon.metric("process_resident_memory_bytes")

@@ -192,6 +192,8 @@ def test_stopped_it_keeps_its_best_model(daemon):
     stopped = look(daemon, job)
     assert stopped["state"] == "cancelled" and stopped["best"]["step"] >= 20
     assert cancel(daemon, job) == stopped  # it has ended, and stays as it is
+    for method, what in (("POST", "/cancel"), ("GET", "")):  # routes without fields ignore a body
+        assert daemon.request(method, path(job, what), data="{").json() == stopped
     assert daemon.get(f"/v1/models/{stopped['model']}").json()["width"] == 16
     assert delete(daemon, job) == 204
 
@@ -430,7 +432,7 @@ def test_jobs_that_cannot_be(daemon, fields, code, pointer, words):
 
 
 @pytest.mark.parametrize("fields, code, pointer, words", [
-    ({"experiment": None}, "invalid_value", "/experiment", ["name"]),
+    ({"experiment": None}, "invalid_value", "/experiment", ['expected one of "copy"', '"scale", found none']),
     ({"experiment": "alchemy"}, "invalid_value", "/experiment", ["parameters"]),
     ({"settings": {"gold": 1}}, "unknown_field", "/settings/gold", []),
     ({"experiment": "parameters", "settings": {"score-width": 24}}, "unknown_field", "/settings/score-width", ['"score_width"']),

@@ -1,5 +1,7 @@
 """/v1/models: the outputs of the encoder beside the textbook's formulas in NumPy, source tokens that are hidden, tokens that
 the model adds itself, unknown words, and offsets for browsers."""
+import json
+
 import numpy as np
 import pytest
 from api_client import array, ask, refused
@@ -106,6 +108,15 @@ def test_a_source_that_is_hidden_whole(daemon, model):
 def test_refusals(daemon, model, fields, code, pointer, words):
     for what in ("/attention", "/generate"):
         refused(daemon, {"text": "the red car"} | fields, code, pointer, *words, path=path(model, what))
+
+
+def test_a_token_mask_is_described_as_booleans(daemon):
+    schemas = daemon.get("/openapi.json").json()["components"]["schemas"]
+    for name in ("ModelAttentionRequest", "ModelGenerationRequest"):
+        row = schemas[name]["properties"]["token_mask"]
+        assert row["anyOf"][0] == {"$ref": "#/components/schemas/BooleanTensor"}
+    assert {"type": "array", "items": {"type": "boolean"}} in schemas["BooleanTensorList"]["oneOf"]
+    assert "number" not in json.dumps(schemas["BooleanTensorList"])
 
 
 def test_without_attention_nothing_can_be_hidden(daemon):

@@ -45,6 +45,12 @@ def test_the_range_has_no_negative_zero(daemon):
     assert [curve["range"] for curve in reply.json()["curves"]] == [[0, 0], [-1, 0], [0, 1]] and '"range":[-0' not in reply.text
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_a_gap_is_nan_as_text(daemon, dtype):
+    body = {"values": {"dtype": dtype, "data": [[1, None, 0.5]]}}
+    assert daemon.post(CURVES, body, headers={"Accept": "text/plain"}).text == "values (1, 3):\n[[1.  nan 0.5]]\n"
+
+
 def test_curves_with_gaps_and_many_points(daemon):
     page = picture(daemon, {"values": [1, 2, None, 4, 5]}, CURVES)
     path = curves_of(page.root)[0][0].get("d")

@@ -57,7 +57,7 @@ extern const char *const attn_fill_words[];      /* "hide", "add", "replace" */
            ATTN_POSITION_BIT(T5) | ATTN_POSITION_BIT(RELATIVE) | ATTN_POSITION_BIT(LEARNED),       \
            "t5: [buckets, H]; relative: [H, 2m + 1], for distances -m to m; larger distances are " \
            "clipped; learned: [positions, D], D the last axis of query.")                          \
-    VALUE(SIZE, max_distance, "max_distance", "max_distance", 1, 1048576, NULL,                    \
+    VALUE(SIZE, max_distance, "max_distance", "max_distance", 2, 1048576, NULL,                    \
           ATTN_POSITION_BIT(T5),                                                                   \
           "t5: all distances from this one on share the last bucket; default 128.")                \
     VALUE(NOT, unidirectional, "bidirectional", "bidirectional", 0, 0, NULL,                       \
@@ -72,11 +72,11 @@ extern const char *const attn_fill_words[];      /* "hide", "add", "replace" */
           ATTN_POSITION_BIT(ROTARY) | ATTN_POSITION_BIT(SINUSOIDAL),                               \
           "rotary, required, and sinusoidal, default interleaved: which coordinates form a pair, " \
           "interleaved (0 and 1, 2 and 3, ..) or halves (0 and dims/2, ..).")                      \
-    VALUE(REAL, base, "base", "base", 1, DBL_MAX, NULL, ATTN_POSITION_BIT(ROTARY),                 \
+    VALUE(ABOVE, base, "base", "base", 1, DBL_MAX, NULL, ATTN_POSITION_BIT(ROTARY),                \
           "rotary: pair t is rotated by position * base^(-2t/dims); default 10000.")               \
     VALUE(SIZE, dims, "dims", "dims", 2, ATTN_INPUT_FARTHEST, NULL, ATTN_POSITION_BIT(ROTARY),     \
           "rotary: number of leading coordinates that are rotated, an even number; default all.")  \
-    VALUE(REAL, dropout_p, "dropout_p", "dropout_p", 0, 1, NULL,                                   \
+    VALUE(BELOW, dropout_p, "dropout_p", "dropout_p", 0, 1, NULL,                                  \
           ATTN_POSITION_BIT(SINUSOIDAL) | ATTN_POSITION_BIT(LEARNED),                              \
           "sinusoidal and learned: elements of the encoded inputs are dropped with this "          \
           "probability, and the others are divided by 1 - p. Needs seed; not with grad_output.")   \
@@ -86,16 +86,17 @@ extern const char *const attn_fill_words[];      /* "hide", "add", "replace" */
 
 #define ATTN_PATTERN_INPUTS(VALUE)                                                                 \
     VALUE(SIZE, radius, "radius", "radius", 0, ATTN_INPUT_FARTHEST, NULL, ATTN_PATTERN_BIT(LOCAL), \
-          "local: number of keys on either side.")                                                 \
+          "local, required: number of keys on either side.")                                       \
     VALUE(SIZE, stride, "stride", "stride", 1, ATTN_INPUT_FARTHEST, NULL,                          \
-          ATTN_PATTERN_BIT(STRIDED), "strided: the distance between keys.")                        \
+          ATTN_PATTERN_BIT(STRIDED), "strided, required: the distance between keys.")              \
     VALUE(SIZE, size, "size", "size", 1, ATTN_INPUT_FARTHEST, NULL, ATTN_PATTERN_BIT(BLOCK),       \
-          "block: number of positions in a block.")                                                \
+          "block, required: number of positions in a block.")                                      \
     VALUE(SIZE, num_keys, "num_keys", "num_keys", 0, ATTN_INPUT_FARTHEST, NULL,                    \
-          ATTN_PATTERN_BIT(GLOBAL), "global: number of leading positions that are global.")        \
+          ATTN_PATTERN_BIT(GLOBAL),                                                                \
+          "global, required: number of leading positions that are global.")                        \
     VALUE(SIZE, local, "local", "local", 0, ATTN_INPUT_FARTHEST, NULL,                             \
           ATTN_PATTERN_BIT(STRIDED) | ATTN_PATTERN_BIT(GLOBAL),                                    \
-          "strided and global: number of keys on either side.")
+          "strided and global, required: number of keys on either side.")
 
 /* --- rows --- */
 
@@ -103,9 +104,12 @@ extern const char *const attn_fill_words[];      /* "hide", "add", "replace" */
 typedef enum attn_input_type {
     ATTN_INPUT_TENSOR, /* attn_tensor */
     ATTN_INPUT_REAL,   /* double */
-    ATTN_INPUT_SIZE,   /* int64_t, or size_t below 2^63: an integer */
-    ATTN_INPUT_FLAG,   /* bool */
-    ATTN_INPUT_NOT,    /* bool of the opposite meaning */
+    /* double above `least`, or below `most`: the pass refuses the bound itself */
+    ATTN_INPUT_ABOVE = ATTN_INPUT_REAL,
+    ATTN_INPUT_BELOW = ATTN_INPUT_REAL,
+    ATTN_INPUT_SIZE, /* int64_t, or size_t below 2^63: an integer */
+    ATTN_INPUT_FLAG, /* bool */
+    ATTN_INPUT_NOT,  /* bool of the opposite meaning */
     /* int or an enumeration of its size: a word; `least` is the number of the first word */
     ATTN_INPUT_WORD,
     ATTN_INPUT_SEED, /* uint64_t: decimal digits in a string, because JSON numbers have 53 bits */

@@ -14,11 +14,13 @@ _Static_assert(sizeof(attn_pattern_kind) == sizeof(int), "SRV_ENUM stores an int
 
 /* Makes rows of field tables from the rows of attn/input_rows.h. AS_<type> is the kind of field for
  * a type of that file. */
-#define AS_SIZE SRV_INT
-#define AS_SEED SRV_INT
-#define AS_REAL SRV_REAL
-#define AS_WORD SRV_ENUM
-#define AS_NOT  SRV_BOOL, .accepts = SRV_B_NOT
+#define AS_SIZE  SRV_INT
+#define AS_SEED  SRV_INT
+#define AS_REAL  SRV_REAL
+#define AS_ABOVE SRV_REAL, .above = true
+#define AS_BELOW SRV_REAL, .below = true
+#define AS_WORD  SRV_ENUM
+#define AS_NOT   SRV_BOOL, .accepts = SRV_B_NOT
 #define VALUE_ROW(T, is, member, text, least, most, words, sentence)                               \
     SRV_NAMED_ROW(T, text, member, AS_##is, sentence, .choices = words, .first = (int)(least),     \
                   .min = least, .max = most),

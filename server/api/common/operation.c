@@ -80,9 +80,6 @@ static bool read_mask(srv_operation *o, const srv_scope *scope) {
 }
 
 static bool check_dropout(const srv_operation *o, const srv_scope *scope) {
-    if (o->in.dropout_p >= 1)
-        return srv_refuse(scope, SRV_VALUE, "dropout_p",
-                          "expected a probability from 0 to below 1: at 1 nothing would be left");
     if (o->in.dropout_p > 0 && !srv_given(scope, "seed"))
         return srv_refuse(scope, SRV_VALUE, "dropout_p",
                           "dropout_p needs seed, which is not in this request: the same seed drops "

@@ -112,7 +112,7 @@ extern const char srv_ragged_rows[]; /* srv_field.ragged of query, key and value
                       "Weights are dropped with this probability before they multiply the "        \
                       "values, and the others are divided by 1 - p. A value above 0 needs seed. "  \
                       "`weights` holds the weights before dropout.",                               \
-                      .max = 1),                                                                   \
+                      .max = 1, .below = true),                                                    \
         SRV_NAMED_ROW(T, "seed", at.in.dropout_seed, SRV_INT,                                      \
                       "Seed that selects the weights that dropout_p drops and the rows that "      \
                       "verify checks."),                                                           \

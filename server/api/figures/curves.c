@@ -2,6 +2,7 @@
  * answers with pictures, CSV, text or JSON. */
 #include <math.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "api/common/compute.h"
 #include "api/common/csv.h"
@@ -34,7 +35,7 @@ typedef struct curves_call {
 
 const srv_field srv_curves_fields[] = {
     SRV_TENSOR_ROW(curves_body, values, SRV_T_REAL | SRV_T_NEGINF,
-                   "[N] or [C, N], one row for each curve; null interrupts the curve.",
+                   "[N] or [C, N], one row for each curve; null interrupts the curve, as text nan.",
                    .required = true),
     SRV_TENSOR_ROW(curves_body, x, SRV_T_REAL,
                    "[N]: the x coordinates of the values; default 0, 1, 2, …."),
@@ -234,15 +235,35 @@ static void answer_json(void *data, attn_json_text *j) {
     srv_answer_members(j, answer_rows, data);
 }
 
+/* Returns the values in their own type, with NaN where a curve is interrupted: a number of any type
+ * whose bits are all set is NaN. The data is NULL if memory ran out. */
+static attn_tensor interrupted(const curves_call *call) {
+    attn_tensor v = call->body.values;
+    const size_t n = call->count * call->points, each = attn_dtype_size(v.dtype);
+    char *copy = attn_arena_take(call->req->arena, n * each);
+    if (copy)
+        memcpy(copy, v.data, n * each);
+    for (size_t i = 0; copy && i < n; i++)
+        if (isnan(call->values[i]))
+            memset(copy + i * each, 0xff, each);
+    v.data = copy;
+    return v;
+}
+
 static void answer_text(void *data, attn_text *t) {
     const curves_call *call = data;
     const curves_body *body = &call->body;
+    const attn_tensor values = interrupted(call);
+    if (!values.data) {
+        t->failed = true;
+        return;
+    }
     if (body->figure.title)
         attn_text_add(t, "%s\n\n", body->figure.title);
     srv_text_tensor(t, "x", &body->x, (srv_print){(int)body->decimals, body->full});
     for (size_t i = 0; i < body->names.count; i++)
         attn_text_add(t, "row %zu: %s\n", i, body->names.values[i]);
-    srv_text_tensor(t, "values", &body->values, (srv_print){(int)body->decimals, body->full});
+    srv_text_tensor(t, "values", &values, (srv_print){(int)body->decimals, body->full});
 }
 
 srv_outcome srv_curves(srv_request *req) {

@@ -81,7 +81,8 @@ const srv_field srv_models_attention_fields[] = {
         "(but those of dot, additive, general and concat cross attention), of the hidden "
         "layer of feed-forward, and of what a sublayer adds to its residual sum. weights, heatmaps "
         "and analyses are those of the pass before the dropout of the weights themselves. "
-        "A target that is generated is generated without dropout. Default 0."),
+        "A target that is generated is generated without dropout. Default 0.",
+        .below = true),
     SRV_INT_ROW(srv_sites_body, seed, 0, 9007199254740991.0,
                 "Seed that selects what dropout_p drops: the same seed, the same answer."),
     SRV_FIELD_ROW(
@@ -107,9 +108,6 @@ static bool settle_ends(const srv_scope *scope, srv_sites_body *b) {
 }
 
 static bool check_dropout(const srv_scope *scope, const srv_sites_body *b) {
-    if (b->dropout_p >= 1)
-        return srv_refuse(scope, SRV_VALUE, "dropout_p",
-                          "expected a probability from 0 to below 1: at 1 nothing would be left");
     if (b->dropout_p > 0 && !srv_given(scope, "seed"))
         return srv_refuse(scope, SRV_VALUE, "dropout_p",
                           "dropout_p needs seed, which is not in this request: the same seed drops "
@@ -172,10 +170,26 @@ static bool check_target(const srv_sites_pass *c, const srv_scope *scope) {
     return true;
 }
 
+/* Refuses lists that select nothing. */
+static bool check_selections(const srv_scope *scope, const srv_sites_body *b) {
+    const struct {
+        const char *name;
+        bool empty;
+    } lists[] = {{"sites", !b->sites},
+                 {"layers", !b->layers.count},
+                 {"heads", b->heads.is == SRV_U_INTS && !b->heads.ints.count},
+                 {"steps", !b->steps}};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        if (lists[i].empty && srv_given(scope, lists[i].name))
+            return srv_refuse(scope, SRV_VALUE, lists[i].name,
+                              "expected at least one, found an empty list");
+    return true;
+}
+
 static bool decode(srv_sites_pass *c) {
     srv_request *req = c->pass.req;
     srv_sites_body *b = &c->body;
-    if (!srv_figure_check(req, &b->figure))
+    if (!srv_figure_check(req, &b->figure) || !check_selections(&c->pass.scope, b))
         return false;
     if (b->sites & ALL_SITES)
         b->sites = 0;
@@ -257,10 +271,6 @@ static bool check_sites(srv_sites_pass *c) {
         if ((b->sites & 1u << k) && !has_kind(c, k))
             return srv_refuse(&c->pass.scope, SRV_VALUE, "sites", "the model \"%s\" has no site %s",
                               c->pass.model->id, srv_model_site_kinds[k]);
-    const bool no_head = b->heads.is == SRV_U_INTS && !b->heads.ints.count;
-    if (no_head || (srv_given(&c->pass.scope, "layers") && !b->layers.count))
-        return srv_refuse(&c->pass.scope, SRV_VALUE, no_head ? "heads" : "layers",
-                          "expected at least one, found an empty list");
     if (srv_sites_mean(c) && (b->returns & SRV_SITES_INPUTS))
         return srv_refuse(&c->pass.scope, SRV_VALUE, "heads",
                           "inputs belong to single heads: expected \"all\" or a list, found "

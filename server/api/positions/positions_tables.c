@@ -66,7 +66,7 @@ const srv_field srv_positions_fields[] = {
                   .accepts = SRV_T_REAL),
     SRV_NAMED_ROW(srv_positions_body, "max_distance", position.max_distance, SRV_INT,
                   "t5: all distances from this one on share the last bucket; default 128.",
-                  .min = 1, .max = 1048576),
+                  .min = 2, .max = 1048576),
     SRV_NAMED_ROW(srv_positions_body, "bidirectional", position.unidirectional, SRV_BOOL,
                   "t5: true (default) gives half of the buckets to keys after the query.",
                   .accepts = SRV_B_NOT),
@@ -75,7 +75,7 @@ const srv_field srv_positions_fields[] = {
                   .accepts = SRV_T_REAL),
     SRV_NAMED_ROW(srv_positions_body, "base", position.base, SRV_REAL,
                   "rotary: pair t is rotated by position * base^(-2t/width); default 10000.",
-                  .min = 1, .max = DBL_MAX),
+                  .min = 1, .max = DBL_MAX, .above = true),
     SRV_DECIMALS_ROW(srv_positions_body, SRV_SHORTEST),
     SRV_FULL_ROW(srv_positions_body),
     SRV_FIGURE_ROW(

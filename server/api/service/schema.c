@@ -30,9 +30,9 @@ static void put_choices(attn_json_text *j, const char *const *choices, bool null
 static void put_bounds(attn_json_text *j, const srv_field *f) {
     if (f->min == 0 && f->max == 0)
         return;
-    attn_json_key_real(j, "minimum", f->min);
+    attn_json_key_real(j, f->above ? "exclusiveMinimum" : "minimum", f->min);
     if (f->max < DBL_MAX)
-        attn_json_key_real(j, "maximum", f->max);
+        attn_json_key_real(j, f->below ? "exclusiveMaximum" : "maximum", f->max);
 }
 
 /* Writes "items": {"type": type} and, if there is a limit, "maxItems". */
@@ -122,7 +122,8 @@ static const char *tensor_schema(unsigned accepts) {
         return "#/components/schemas/IntegerTensor";
     if (accepts & SRV_T_BOOL)
         return accepts & SRV_T_NEGINF ? "#/components/schemas/MaskTensor"
-                                      : "#/components/schemas/FlagTensor";
+               : accepts & SRV_T_REAL ? "#/components/schemas/FlagTensor"
+                                      : "#/components/schemas/BooleanTensor";
     return accepts & SRV_T_NEGINF ? "#/components/schemas/BiasTensor"
                                   : "#/components/schemas/Tensor";
 }

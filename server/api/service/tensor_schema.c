@@ -18,6 +18,7 @@ static const struct {
      "Numbers, null = -infinity, or booleans, nested by axis.",
      {"[\"number\",\"null\"]", "\"boolean\""}},
     {"FlagTensorList", "Numbers or booleans, nested by axis.", {"\"number\"", "\"boolean\""}},
+    {"BooleanTensorList", "Booleans, nested by axis.", {"\"boolean\""}},
     {"IntegerTensorList", "Integers, nested by axis.", {"\"integer\""}},
     {"Numbers",
      "Nested by axis; null stands for a number that is not finite.",
@@ -180,6 +181,7 @@ static const struct {
     {"BiasTensor", "Numbers, null = -infinity, nested by axis, or an object."},
     {"MaskTensor", "Booleans, or numbers with null = -infinity, nested by axis, or an object."},
     {"FlagTensor", "Booleans, or numbers, nested by axis, or an object."},
+    {"BooleanTensor", "Booleans, nested by axis, or an object."},
     {"IntegerTensor", "Integers, nested by axis, or an object."},
 };
 
