@@ -23,6 +23,7 @@ struct srv_parts {
     size_t count, room;         /* number of tensors, and for how many there is room */
     const char *rest;           /* the JSON object of the answer without the tensors, and a NUL */
     size_t rest_size;           /* without the NUL */
+    bool binary;  /* the tensors become binary data; false: some of them become JSON */
     int decimals; /* to how many decimals the answer rounds; -1: not at all (attn_json_text) */
 };
 

@@ -44,6 +44,9 @@ bool srv_infer_read(srv_request *req, size_t max_depth, const srv_field *own, sr
 /* Returns the protocol's name of an element type, such as "FP32". */
 const char *srv_infer_datatype(attn_dtype dtype);
 
+/* Returns whether all outputs with the `count` names are answered as binary data. */
+bool srv_infer_is_binary(const srv_infer *in, const char *const *names, size_t count);
+
 /* Sets the reply. Its outputs are the parts with the `count` names, in this order. false: a problem
  * is set, because memory ran out or there is no such part. */
 bool srv_infer_reply(srv_request *req, const srv_infer *in, const char *model, const char *version,

@@ -181,6 +181,13 @@ static bool add_blobs(srv_request *req, const attn_tensor *const *blobs, size_t 
     return true;
 }
 
+bool srv_infer_is_binary(const srv_infer *in, const char *const *names, size_t count) {
+    size_t i = 0;
+    while (i < count && is_binary(in, names[i]))
+        i++;
+    return i == count;
+}
+
 bool srv_infer_reply(srv_request *req, const srv_infer *in, const char *model, const char *version,
                      const char *const *names, size_t count, const srv_parts *parts) {
     const attn_tensor *blobs[SRV_INFER_OUTPUTS];

@@ -1,4 +1,5 @@
 """dry_run: shapes and bytes that a run then has, costs that grow as they should, times within a factor."""
+import json
 import os
 import re
 
@@ -266,6 +267,37 @@ def test_random_elements_are_drawn_for_work_that_is_done(start, dry_run):
     assert answer.status_code == (200 if dry_run else 413)
     with open(f"/proc/{daemon.process.pid}/status") as status:
         assert next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) < 200_000
+
+
+SAFETENSORS = "application/vnd.safetensors"
+
+
+@pytest.mark.parametrize(("accept", "more"), [
+    (SAFETENSORS, {"return": ["weights"]}), ("application/x-npy", {"return": ["weights"]}),
+    (SAFETENSORS, {"return": ["gradients.scores"], "grad_output": numbers(1000, 4)}),
+])
+def test_binary_answers_have_no_text(start, accept, more):
+    """4 MB of weights are up to 16 MB of JSON, but 4 MB in a file."""
+    daemon = start("--max-request-bytes", str(16 << 20))
+    body = {"query": numbers(1000, 4)} | more
+    assert dry(daemon, body)["fits"] is False
+    refused(daemon, body, "too_large", None, status=413)
+    said = daemon.post("/v1/attention", body | {"dry_run": True}, headers={"Accept": accept})
+    said = said.json() if accept != SAFETENSORS else json.loads(json.loads(said.content[8:])["__metadata__"]["response"])
+    assert said["dry_run"]["fits"] is True
+    reply = daemon.post("/v1/attention", body, headers={"Accept": accept})
+    assert reply.status_code == 200 and len(reply.content) > 4000000
+
+
+def test_binary_outputs_of_inference_have_no_text(start):
+    daemon = start("--max-request-bytes", str(16 << 20))
+    query = {"name": "query", "datatype": "FP32", "shape": [1000, 4], "data": [0.5] * 4000}
+    wanted = [{"name": "weights", "parameters": {"binary_data": True}}, {"name": "output"}]
+    path = "/v2/models/scaled_dot_product_attention/infer"
+    reply = daemon.post(path, {"inputs": [query], "outputs": wanted[:1]})
+    assert reply.status_code == 200 and len(reply.content) > 4000000
+    reply = daemon.post(path, {"inputs": [query], "outputs": wanted})
+    assert reply.status_code == 413 and reply.json()["limit"]["setting"] == "max_request_bytes"
 
 
 @pytest.mark.parametrize("shape", [[1, 1500000000, 0, 1], [2, 700000000, 0, 1]])

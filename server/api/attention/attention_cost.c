@@ -7,6 +7,7 @@
 
 #include "api/attention/attention_call.h"
 #include "request/shared.h"
+#include "wire/container.h"
 
 /* --- the bill --- */
 
@@ -26,6 +27,14 @@
 /* Time of an operation of `verify`, in operations in double. It is above 1 because the operands are
  * packed again for each verified row. */
 #define PACKED_ANEW 3.5
+
+/* Returns whether tensors are answered as binary data: they lie in the answer as they were computed,
+ * and take no text. */
+static bool is_binary(const srv_attention_call *call) {
+    const srv_request *req = call->req;
+    return req->parts ? req->parts->binary
+                      : (req->accept & (SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY)) != 0;
+}
 
 /* Returns the number of rows of queries plus that of keys, over all batch entries and heads. An
  * axis of 0 counts as 1, because its brackets are written. */
@@ -56,7 +65,9 @@ static bool add_heatmap(const srv_attention_call *call, size_t slots, srv_attent
     attn_error err = {0};
     if (attn_heatmap_cost(&call->heat, d->B, d->Hq, d->L, d->S, slots, &heat, &err))
         return srv_heat_problem(call->req, &err);
-    bill->text += maps * SRV_HEAT_TEXT * (double)heat.result_bytes;
+    /* an npy file has a copy of the cells, everything else has them as text */
+    bill->text +=
+        maps * (call->req->accept & SRV_ACCEPT_NPY ? 1 : SRV_HEAT_TEXT) * (double)heat.result_bytes;
     bill->operations += maps * heat.operations;
     bill->plain += maps * heat.operations;
     bill->work += maps * (double)heat.work_bytes;
@@ -95,7 +106,7 @@ static bool add_gradients(const srv_attention_call *call, size_t slots, srv_atte
         return srv_problem_error(call->req, &err);
     const double tensors = (double)srv_gradients_bytes(call);
     bill->operations += back.operations;
-    bill->text += TEXT_OF_ROUNDED * (double)back.result_bytes;
+    bill->text += is_binary(call) ? 0 : TEXT_OF_ROUNDED * (double)back.result_bytes;
     bill->work += (double)back.work_bytes + fmax(0, (double)back.result_bytes - tensors);
     bill->result += tensors;
     return true;
@@ -179,14 +190,18 @@ bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t s
     /* The other results of the library count as scratch: statistics of the rows, padding for
      * alignment, results that only `verify` needs, and weights of which the mean is answered. */
     bill.work += fmax(0, results - of_run + means);
-    bill.text = (call->body.decimals < 0 ? TEXT_OF_TENSORS : TEXT_OF_ROUNDED) * bill.result +
-                TEXT_OF_ROWS * count_rows(d);
+    if (!is_binary(call))
+        bill.text = (call->body.decimals < 0 ? TEXT_OF_TENSORS : TEXT_OF_ROUNDED) * bill.result +
+                    TEXT_OF_ROWS * count_rows(d);
     if ((call->body.operation.projections.num_heads && !add_projections(call, &bill)) ||
         (call->heatmap && !add_heatmap(call, slots, &bill)) ||
         (call->backward && !add_gradients(call, slots, &bill)) ||
         (call->body.store && !add_store(call, slots, &bill)) ||
         (call->analyses && !add_analysis(call, slots, &bill)))
         return false;
+    if (is_binary(
+            call)) /* what is no tensor is JSON, and the header of the file has a copy of it */
+        bill.text *= 2;
     bill.tanh = cell_tanh(call) * cost.cells;
     bill.placed = bill.operations + cell_operations(call) * cost.cells +
                   TANH_OPERATIONS * bill.tanh + DOUBLE_OPERATIONS * verify_operations(call);
@@ -246,7 +261,6 @@ static void count_for_limits(const srv_attention_call *call, srv_cost *cost) {
 
 bool srv_attention_settle(srv_attention_call *call) {
     const srv_request *req = call->req;
-    const bool binary = req->accept & (SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY);
     const attn_pool *pool = call->call.dry_run ? req->app->pool : srv_request_pool(req);
     srv_attention_bill *bill = &call->bill;
     if (!srv_attention_count(call, call->want, attn_pool_slots(pool), bill))
@@ -256,7 +270,6 @@ bool srv_attention_settle(srv_attention_call *call) {
                      .result = bill->result,
                      .work = bill->work,
                      .text = bill->text};
-    cost.reserved = binary ? cost.result + cost.work : 0;
     if (!call->call.dry_run)
         cost.weighted = req->in_place ? bill->placed : srv_attention_needed(call, bill);
     count_for_limits(call, &cost);

@@ -314,6 +314,7 @@ srv_outcome srv_dry_reply(srv_request *req, srv_dry *dry) {
     dry->exceeds = !dry->fits;
     dry->limit = req->reply.limit;
     dry->setting = req->reply.setting;
+    req->accept &= ~(unsigned)SRV_ACCEPT_NPY; /* such a file cannot hold it */
     if (srv_reads_text(req))
         dry_text(req, dry);
     else

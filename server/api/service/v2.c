@@ -205,6 +205,7 @@ static srv_outcome answer_inference(srv_request *req, const srv_infer_model *mod
         return SRV_DONE;
     apply_timeout(req, in.timeout_us);
     int64_t read = attn_now_ns() - start;
+    parts.binary = srv_infer_is_binary(&in, names, count);
     req->decoded_body = &form.form;
     req->parts = &parts;
     srv_outcome outcome = srv_attention(req);
