@@ -264,7 +264,7 @@ static void print_ready(const srv_app *app, bool hello) {
     const char *url = srv_daemon_url(app->data);
     printf("attnd %s listening on %s (kernels %s, %zu worker%s%s%s)\n", attn_version(), url,
            attn_isa_name(attn_isa_current()), attn_pool_slots(app->pool),
-           attn_pool_slots(app->pool) == 1 ? "" : "s", app->ops ? ", operations on " : "",
+           attn_plural(attn_pool_slots(app->pool)), app->ops ? ", operations on " : "",
            app->ops ? srv_daemon_url(app->ops) : "");
     if (hello)
         printf("try:\n  curl %s/v1/attention -d '{\"query\":[[1,0,0],[0,1,0]],"

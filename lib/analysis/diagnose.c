@@ -498,7 +498,7 @@ static void say_similar(attn_sentence *s, const attn_diagnose_input *in, const s
         s,
         ": %zu pair%s of heads look%s at the same: cosine of the patterns without the "
         "mask's own share above %.1f, up to %.3f. The layer as a whole is diverse.",
-        pairs, pairs == 1 ? "" : "s", pairs == 1 ? "s" : "", ATTN_COLLAPSED, largest);
+        pairs, attn_plural(pairs), pairs == 1 ? "s" : "", ATTN_COLLAPSED, largest);
 }
 
 static void find_alike(const attn_diagnose_input *in, const attn_head_distances *d, size_t *heads,

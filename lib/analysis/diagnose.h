@@ -3,6 +3,7 @@
 #define ATTN_ANALYSIS_DIAGNOSE_H
 
 #include "attn/analysis.h"
+#include "attn/text.h"
 
 /* Grades of uniformity by normalized entropy: above the first a head is uniform (its diagnosis is
  * near_uniform), above the second nearly uniform (its diagnosis is broad_heads). With 12 keys, 0.9

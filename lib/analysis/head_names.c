@@ -76,7 +76,7 @@ static bool name_alignment(naming *n) {
                           "weight never steps back");
         if (exchanges)
             attn_analysis_say(&n->text, ", but for %zu exchange%s of neighbours", exchanges,
-                              exchanges == 1 ? "" : "s");
+                              attn_plural(exchanges));
         attn_analysis_say(&n->text, ", and this key holds %.0f %% of a row's weight",
                           100 * value_of(n, ATTN_CONFIDENCE));
         return set_name(n, "alignment");
@@ -206,8 +206,9 @@ static bool name_blocks(naming *n) {
     }
     if (!stands_out(n, ATTN_LOCAL_MASS, 0.8, 1.5))
         return false;
-    attn_analysis_say(&n->text, "stays within %zu tokens: %.0f %% of its weight",
-                      n->options->radius, 100 * value_of(n, ATTN_LOCAL_MASS));
+    attn_analysis_say(&n->text, "stays within %zu token%s: %.0f %% of its weight",
+                      n->options->radius, attn_plural(n->options->radius),
+                      100 * value_of(n, ATTN_LOCAL_MASS));
     return set_name(n, "local");
 }
 

@@ -48,11 +48,13 @@ static attn_status choose_list(const char *name, const char *things, const int64
     for (size_t i = 0; i < count; i++)
         if (list[i] < 0 || (uint64_t)list[i] >= size) {
             snprintf(where, sizeof where, "%s/%zu", name, i);
-            return size ? attn_fail(err, ATTN_EARG, where,
-                                    "%lld is outside: there are %zu %s: 0 to %zu",
-                                    (long long)list[i], size, things, size - 1)
-                        : attn_fail(err, ATTN_EARG, where, "%lld is outside: there are no %s",
-                                    (long long)list[i], things);
+            return size == 1 ? attn_fail(err, ATTN_EARG, where, "%lld is outside: there is only 0",
+                                         (long long)list[i])
+                   : size    ? attn_fail(err, ATTN_EARG, where,
+                                         "%lld is outside: there are %zu %s: 0 to %zu",
+                                         (long long)list[i], size, things, size - 1)
+                             : attn_fail(err, ATTN_EARG, where, "%lld is outside: there are no %s",
+                                         (long long)list[i], things);
         }
     return ATTN_OK;
 }

@@ -2,6 +2,7 @@
  * computes a wave of several blocks; then their sums are merged in block order, so results do not
  * depend on threads. Memory holds the sums of one wave only, whatever the number of heads. The
  * measures of a head are computed from its sums. */
+#include <attn/text.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -132,8 +133,8 @@ static attn_status check_segments(const uint32_t *segments, size_t n, size_t cou
     for (size_t i = 0; i < n; i++)
         if (segments[i] >= count)
             return attn_fail(err, ATTN_EARG, "segments",
-                             "segment %" PRIu32 " is outside: there are %zu segments, from 0",
-                             segments[i], count);
+                             "segment %" PRIu32 " is outside the %zu segment%s, counted from 0",
+                             segments[i], count, attn_plural(count));
     return ATTN_OK;
 }
 
@@ -149,9 +150,8 @@ static attn_status check_options(const attn_measure_options *o, size_t L, size_t
         for (size_t k = 0; k < o->classes[c].count; k++)
             if (o->classes[c].keys[k] >= S)
                 return attn_fail(err, ATTN_EARG, "classes",
-                                 "key %zu of \"%.40s\" is outside: "
-                                 "there are %zu keys, from 0",
-                                 o->classes[c].keys[k], o->classes[c].name, S);
+                                 "key %zu of \"%.40s\" is outside the %zu key%s, counted from 0",
+                                 o->classes[c].keys[k], o->classes[c].name, S, attn_plural(S));
     if (o->segment_count == 0)
         return ATTN_OK;
     ATTN_TRY(check_segments(o->query_segments, L, o->segment_count, err));

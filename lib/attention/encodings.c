@@ -2,6 +2,7 @@
 #include "attention/encodings.h"
 
 #include <attn/rng.h>
+#include <attn/text.h>
 #include <math.h>
 #include <string.h>
 
@@ -39,8 +40,8 @@ attn_status attn_encoding_check(const attn_position *p, const char *where, const
         return attn_fail(err, ATTN_EDTYPE, where, "expected floating-point numbers");
     if (p->table.dims[0] < positions)
         return attn_fail(err, ATTN_ESHAPE, where,
-                         "expected a row for each of the %zu positions of the keys, found %zu",
-                         positions, p->table.dims[0]);
+                         "expected %zu row%s, one a position of the keys, found %zu", positions,
+                         attn_plural(positions), p->table.dims[0]);
     return ATTN_OK;
 }
 

@@ -3,6 +3,7 @@
  * The first part only looks at shapes: it checks that query, key, value and cache fit together, and
  * computes dims and the shapes of results. The second part reads values: it makes views with the
  * axes [B, H, rows, width], the compiled mask, the scale, sinks and positions. */
+#include <attn/text.h>
 #include <float.h>
 #include <math.h>
 #include <stdint.h>
@@ -136,13 +137,14 @@ static attn_status check_heads(const attn_inputs *in, const attn_attention_dims 
                                attn_error *err) {
     if (in->forbid_gqa)
         return attn_fail(err, ATTN_ESHAPE, "key",
-                         "%zu query heads and %zu key/value heads differ, which enable_gqa false "
+                         "%zu query head%s and %zu key/value head%s differ, which enable_gqa false "
                          "forbids",
-                         d->Hq, d->Hkv);
+                         d->Hq, attn_plural(d->Hq), d->Hkv, attn_plural(d->Hkv));
     if (!d->Hkv || d->Hq % d->Hkv)
-        return attn_fail(err, ATTN_ESHAPE, "key",
-                         "the %zu query heads must be a multiple of the %zu key/value heads", d->Hq,
-                         d->Hkv);
+        return attn_fail(
+            err, ATTN_ESHAPE, "key",
+            "the number of query heads, %zu, must be a multiple of that of key/value heads, %zu",
+            d->Hq, d->Hkv);
     return ATTN_OK;
 }
 

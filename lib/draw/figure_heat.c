@@ -214,8 +214,9 @@ static attn_status check_shape(const attn_figure_heat *data, const attn_figure_o
                                attn_error *err) {
     if (data->count == 0 || data->maps[0].shape[0] == 0 || data->maps[0].shape[1] == 0)
         return attn_fail(err, ATTN_ESHAPE, "",
-                         "a figure needs at least one cell, found %zu panels of %zu x %zu",
-                         data->count, data->count ? data->maps[0].shape[0] : 0,
+                         "a figure needs at least one cell, found %zu panel%s of %zu x %zu",
+                         data->count, attn_plural(data->count),
+                         data->count ? data->maps[0].shape[0] : 0,
                          data->count ? data->maps[0].shape[1] : 0);
     return attn_figure_check(o, err);
 }
@@ -297,9 +298,9 @@ static void describe_figure(const attn_heat_plan *plan, attn_text *t) {
     for (size_t p = 0; p < plan->count; p++)
         for (size_t i = 0; i < plan->R * plan->C; i++)
             hidden += plan->panels[p].state[i] == ATTN_CELL_HIDDEN;
-    attn_text_add(t, "%s of %zu rows and %zu columns%s",
-                  plan->page.options->marks ? "Mask" : "Heatmap", plan->R, plan->C,
-                  plan->pooled ? " of pooled cells" : "");
+    attn_text_add(t, "%s of %zu row%s and %zu column%s%s",
+                  plan->page.options->marks ? "Mask" : "Heatmap", plan->R, attn_plural(plan->R),
+                  plan->C, attn_plural(plan->C), plan->pooled ? " of pooled cells" : "");
     if (plan->count > 1)
         attn_text_add(t, ", %zu panels", plan->count);
     if (!plan->page.options->marks)

@@ -404,7 +404,7 @@ attn_status attn_figure_lines(attn_text *svg, const attn_figure_curves *data,
     ATTN_TRY(measure_curves(&plan, err));
     attn_text said = {.arena = svg->arena};
     attn_text_add(&said, "%zu curve%s over %.4g to %.4g; values from %.4g to %.4g.", data->count,
-                  data->count == 1 ? "" : "s", plan.x_low, plan.x_high, plan.y_low, plan.y_high);
+                  attn_plural(data->count), plan.x_low, plan.x_high, plan.y_low, plan.y_high);
     attn_page_open(&s, &plan.page, "Curves", &said);
     attn_svg_put(&s, "<defs><clipPath id=\"plot\">");
     attn_svg_rect(&s, -2, -2, plan.page.plot_w + 4, plan.page.plot_h + 4);

@@ -198,7 +198,8 @@ void attn_text_heatmap(attn_text *t, const attn_heatmap *map, const char *const 
     size_t R = map->shape[0], C = map->shape[1], shown = C;
     bool nan_seen = false;
     if (!R || !C) {
-        attn_text_add(t, "(no cells: %zu rows, %zu columns)\n", R, C);
+        attn_text_add(t, "(no cells: %zu row%s, %zu column%s)\n", R, attn_plural(R), C,
+                      attn_plural(C));
         return;
     }
     size_t left = widest_label(&rows, R, LABEL_MOST), room = width ? width : DEFAULT_WIDTH;
@@ -215,8 +216,9 @@ void attn_text_heatmap(attn_text *t, const attn_heatmap *map, const char *const 
     put_legend(t, map, nan_seen);
     if (map->step[0] > 1 || map->step[1] > 1)
         attn_text_add(t,
-                      "pooled: a cell is the %s of %zu queries x %zu keys; labels name the first\n",
-                      map->max ? "largest" : "mean", map->step[0], map->step[1]);
+                      "pooled: a cell is the %s of %zu quer%s x %zu key%s; labels name the first\n",
+                      map->max ? "largest" : "mean", map->step[0], attn_plural_y(map->step[0]),
+                      map->step[1], attn_plural(map->step[1]));
     if (shown < C)
         attn_text_add(t, "cut: %zu of %zu columns of cells are drawn\n", shown, C);
 }

@@ -1,4 +1,5 @@
 /* Describes a mask in words: one sentence for each layer, in the order of the specification. */
+#include <attn/text.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -136,18 +137,20 @@ static void say_hidden_keys(mask_text *t, const attn_mask *m, const attn_mask_pa
             hidden += attn_mask_part_hides(part, -INFINITY, b, 0, 0, j);
         say_words(t, "%s %zu", b ? "," : "", hidden);
     }
-    say_words(t, "%s of %zu keys%s", entries > LISTED ? ", …" : "", m->shape.S,
-              entries > 1 ? " by batch entry" : "");
+    say_words(t, "%s of %zu key%s%s", entries > LISTED ? ", …" : "", m->shape.S,
+              attn_plural(m->shape.S), entries > 1 ? " by batch entry" : "");
 }
 
 static void say_lengths(mask_text *t, const attn_mask *m, const attn_mask_layer *layer) {
-    say_words(t, "%s: of %zu keys the first", layer->where, m->shape.S);
+    say_words(t, "%s: of %zu key%s the first", layer->where, m->shape.S, attn_plural(m->shape.S));
     for (size_t b = 0; b < m->B && b < LISTED; b++)
         say_words(t, "%s %" PRId64, b ? "," : "", m->lengths[b]);
-    say_words(t, "%s are real%s", m->B > LISTED ? ", …" : "", m->B > 1 ? ", by batch entry" : "");
+    say_words(t, "%s %s real%s", m->B > LISTED ? ", …" : "",
+              m->B == 1 && m->lengths[0] == 1 ? "is" : "are", m->B > 1 ? ", by batch entry" : "");
 }
 
 static void say_pattern(mask_text *t, const attn_pattern *p) {
+    const bool one = p->num_keys == 1;
     switch (p->kind) {
     case ATTN_PATTERN_LOCAL:
         say_words(t, "local: a query sees keys within a distance of %" PRId64, p->radius);
@@ -159,14 +162,14 @@ static void say_pattern(mask_text *t, const attn_pattern *p) {
                   p->stride, p->local);
         break;
     case ATTN_PATTERN_BLOCK:
-        say_words(t, "block: a query sees the keys of its own block of %" PRId64 " positions",
-                  p->size);
+        say_words(t, "block: a query sees the keys of its own block of %" PRId64 " position%s",
+                  p->size, attn_plural((size_t)p->size));
         break;
     case ATTN_PATTERN_GLOBAL:
         say_words(t,
-                  "global: the first %" PRId64 " positions see and are seen by all, others see "
+                  "global: the first %" PRId64 " position%s see%s and %s seen by all, others see "
                   "keys within a distance of %" PRId64,
-                  p->num_keys, p->local);
+                  p->num_keys, one ? "" : "s", one ? "s" : "", one ? "is" : "are", p->local);
         break;
     }
 }

@@ -1,5 +1,6 @@
 /* The names of the axes of a site's weights in front of L and S. Only names say whether an axis
  * counts layers or sequences: [12, 2, H, L, S] may be 12 layers of 2 sequences, or 24 sequences. */
+#include <attn/text.h>
 #include <string.h>
 
 #include "runs/private.h"
@@ -42,7 +43,7 @@ attn_status attn_run_axes_check(const attn_attention_dims *d, const char *const 
         return attn_fail(err, ATTN_ESHAPE, "axes",
                          "expected %zu name%s, one for each axis of the weights %s in front of the "
                          "last two, found %zu",
-                         expected, expected == 1 ? "" : "s",
+                         expected, attn_plural(expected),
                          attn_shape_text(d->weights, d->weights_rank, shape, sizeof shape), count);
     for (size_t i = 0; i < count; i++)
         if (!fits(choice_of(d, i), axes[i]))

@@ -1,6 +1,7 @@
 /* Lists the layers of a model in a run, and makes a source with the weights of all layers. A site
  * is one attention operation of a run (attn/run.h). It is one layer, or, if one of its batch axes
  * counts layers, each index of that axis is a layer. */
+#include <attn/text.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,9 +25,10 @@ static attn_status check_shape(const attn_run_layers *l, const attn_run_layer *l
     if (batches == l->batches && d->L == l->rows && d->S == l->cols)
         return ATTN_OK;
     return attn_fail(err, ATTN_ESHAPE, "site",
-                     "layer %zu (\"%.48s\") has %zu batch entries, %zu queries and %zu keys, and "
+                     "layer %zu (\"%.48s\") has %zu batch entr%s, %zu quer%s and %zu key%s, and "
                      "layer %zu (\"%.48s\") %zu, %zu and %zu",
-                     layer->number, layer->site->info.name, batches, d->L, d->S, l->items[0].number,
+                     layer->number, layer->site->info.name, batches, attn_plural_y(batches), d->L,
+                     attn_plural_y(d->L), d->S, attn_plural(d->S), l->items[0].number,
                      l->items[0].site->info.name, l->batches, l->rows, l->cols);
 }
 

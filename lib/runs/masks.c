@@ -1,6 +1,7 @@
 /* Reads and writes the masks of a site as JSON. A capture has the members is_causal, window,
  * pattern, attn_mask, attn_bias and key_lengths. Files that attnd writes have `masks`, a list with
  * every layer as the library knows it, and mask_fill. */
+#include <attn/text.h>
 #include <float.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -269,8 +270,8 @@ static void read_offset(attn_run_reader *r, attn_json *object) {
         *offsets = starts;
     else if (!list && !attn_json_integer(offset, -FARTHEST, FARTHEST, offsets))
         attn_run_refuse(r, ATTN_EARG, "query_offset",
-                        "expected an integer, \"end\", or a list of %zu integers",
-                        r->site->shape.B);
+                        "expected an integer, \"end\", or a list of %zu integer%s",
+                        r->site->shape.B, attn_plural(r->site->shape.B));
     spec->offset = ATTN_OFFSET_GIVEN;
     spec->offsets = offsets;
     spec->offset_count = count;

@@ -1,6 +1,7 @@
 #include "runs/members.h"
 #include "base/try.h"
 
+#include <attn/text.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -208,7 +209,8 @@ void attn_run_read_rows(attn_run_reader *r, attn_json *object, const char *where
 int64_t *attn_run_read_integers(attn_run_reader *r, const attn_json *list, const char *member,
                                 size_t count, int64_t least, int64_t most) {
     if (list->kind != ATTN_JSON_LIST || list->count != count)
-        attn_run_refuse(r, ATTN_ESHAPE, member, "expected a list of %zu numbers, found %s", count,
+        attn_run_refuse(r, ATTN_ESHAPE, member, "expected a list of %zu number%s, found %s", count,
+                        attn_plural(count),
                         list->kind == ATTN_JSON_LIST ? "another number of them"
                                                      : attn_json_kind_name(list));
     int64_t *values = attn_run_take(r, count, sizeof *values), *at = values;

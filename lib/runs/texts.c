@@ -2,6 +2,7 @@
 #include "runs/texts.h"
 #include "base/try.h"
 
+#include <attn/text.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -275,9 +276,10 @@ static attn_status check_side(const side *s, size_t B, const attn_run_text *text
             return attn_fail(err, ATTN_EARG, where, "there is no text %zu", number);
         if (texts[number].count < s->start || texts[number].count - s->start < length)
             return attn_fail(err, ATTN_ESHAPE, where,
-                             "expected a text of at least %zu tokens, found one of %zu; if the "
+                             "expected a text of at least %zu token%s, found one of %zu; if the "
                              "others are padding, say %s",
-                             s->start + length, texts[number].count, s->lengths_member);
+                             s->start + length, attn_plural(s->start + length), texts[number].count,
+                             s->lengths_member);
     }
     return ATTN_OK;
 }

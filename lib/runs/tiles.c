@@ -26,8 +26,10 @@ void attn_run_level_shape(const attn_run_site *site, size_t level, size_t shape[
 
 static attn_status refuse_index(attn_error *err, const char *where, const char *what, size_t found,
                                 size_t count) {
-    return attn_fail(err, ATTN_EARG, where, "expected one of %zu %s, counted from 0; found %zu",
-                     count, what, found);
+    return count == 1
+               ? attn_fail(err, ATTN_EARG, where, "expected 0, the only one, found %zu", found)
+               : attn_fail(err, ATTN_EARG, where,
+                           "expected one of %zu %s, counted from 0; found %zu", count, what, found);
 }
 
 static attn_status check_head(const attn_run_site *site, const attn_run_place *at,

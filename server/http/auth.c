@@ -234,7 +234,7 @@ static bool count_running(srv_exchange *x) {
     return srv_problem_limit(
         &x->req, SRV_QUOTA, NULL, (double)limit, by_setting ? "key_requests" : "keys_file",
         "%zu request%s of this API key %s under way, as many as it may have at a time", limit,
-        limit == 1 ? "" : "s", limit == 1 ? "is" : "are");
+        attn_plural(limit), limit == 1 ? "is" : "are");
 }
 
 /* Checks the API key of a request to a service with API keys. */

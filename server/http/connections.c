@@ -68,9 +68,9 @@ static void tell(srv_daemon *d, const srv_link *link, bool each) {
         return;
     c->told_ns = now;
     srv_log_event(d->app->log, SRV_LOG_WARN,
-                  each ? "%s has more than %zu connections (connections_per_address): those that "
+                  each ? "%s has more connections than connections_per_address, %zu: those that "
                          "have been idle for longest are closed"
-                       : "%s came when all %zu connections were taken (connections): those that "
+                       : "%s came when all connections were taken, %zu (connections): those that "
                          "have been idle for longest are closed",
                   link->client, each ? c->most_each : c->most);
 }

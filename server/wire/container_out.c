@@ -121,7 +121,7 @@ static bool reply_npy(srv_request *req, const srv_parts *parts) {
             req, SRV_NOT_ACCEPTABLE, NULL,
             "an .npy file holds one tensor and nothing else; this answer has %zu tensor%s%s: "
             "ask for one alone, or accept " SRV_SAFETENSORS,
-            parts->count, parts->count == 1 ? "" : "s",
+            parts->count, attn_plural(parts->count),
             strcmp(parts->rest, "{}") ? " and other parts" : "");
     }
     if (!attn_npy_header(&parts->tensors[0].tensor, req->arena, &header, &size, &err))

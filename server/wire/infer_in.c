@@ -303,9 +303,10 @@ static bool load_json(reader *r, infer_input *in, attn_tensor *t) {
     if (!same && (t->rank != 1 || count != in->count))
         return srv_scan_refuse(
             s, SRV_SHAPE,
-            "expected %zu elements, in one list or in lists of shape %s, found lists of "
+            "expected %zu element%s, in one list or in lists of shape %s, found lists of "
             "shape %s",
-            in->count, attn_shape_text(in->dims, in->rank, shape, sizeof shape),
+            in->count, attn_plural(in->count),
+            attn_shape_text(in->dims, in->rank, shape, sizeof shape),
             attn_shape_text(t->dims, t->rank, found, sizeof found));
     attn_path_back(&s->path, mark);
     return true;

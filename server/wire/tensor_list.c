@@ -329,7 +329,7 @@ static bool refuse_ragged(reader *l, int level, size_t found) {
         push_place(l, level - 1, l->index[level - 1]);
     const char *what = level + 1 < l->rank ? "list" : l->dtype == ATTN_BOOL ? "boolean" : "number";
     return srv_scan_refuse(s, SRV_SHAPE, "%s has %zu %s%s, expected %zu as in those before it%s%s",
-                           s->path.text, found, what, found == 1 ? "" : "s", l->dims[level],
+                           s->path.text, found, what, attn_plural(found), l->dims[level],
                            ragged ? ": " : "", ragged ? ragged : "");
 }
 

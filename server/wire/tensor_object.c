@@ -253,7 +253,7 @@ static bool load_data(attn_scan *s, unsigned accepts, const description *d, attn
     if (n != count)
         return srv_scan_refuse(s, SRV_SHAPE, "shape %s needs %zu element%s, data has %zu",
                                attn_shape_text(d->dims, d->rank, shape, sizeof shape), count,
-                               count == 1 ? "" : "s", n);
+                               attn_plural(count), n);
     if (!srv_tensor_row(s, accepts, t->dtype, count, &t->data))
         return false;
     attn_path_back(&s->path, mark);
@@ -287,7 +287,7 @@ static bool load_base64(attn_scan *s, const description *d, attn_tensor *t, size
     if (whole && bytes != need)
         return srv_scan_refuse(s, SRV_SHAPE, "shape %s of %s needs %zu byte%s, base64 has %zu",
                                attn_shape_text(d->dims, d->rank, shape, sizeof shape),
-                               attn_dtype_name(t->dtype), need, need == 1 ? "" : "s", bytes);
+                               attn_dtype_name(t->dtype), need, attn_plural(need), bytes);
     t->data = whole ? srv_tensor_take(s, t->dtype, count) : NULL;
     if (whole && !t->data)
         return false;

@@ -259,7 +259,7 @@ def test_memory_of_encodings_is_counted(daemon):
     ({"position": "shaw"}, "invalid_value", "/position/key_table", ["of shape [2m + 1 (distances -m to m), 8]"]),
     ({"position": {"kind": "relative", "table": [[1, 2, 3]] * 2}}, "shape_mismatch", "/position/table", ["[1, 2m + 1", "[2, 3]"]),
     ({"position": {"kind": "learned", "table": normal(4, 9, 7)}}, "shape_mismatch", "/position/table", ["8", "[9, 7]"]),
-    ({"position": {"kind": "learned", "table": normal(4, 5, 8)}}, "shape_mismatch", "/position/table", ["6 positions", "5"]),
+    ({"position": {"kind": "learned", "table": normal(4, 5, 8)}}, "shape_mismatch", "/position/table", ["6 rows", "5"]),
     ({"position": TABLE, "query_offset": 6}, "shape_mismatch", "/position/table", ["0 to 8", "6 to 9"]),
     ({"position": TABLE, "query_offset": -1}, "shape_mismatch", "/position/table", ["-1 to 2"]),
     ({"position": "sinusoidal", "value": normal(3, 2, 6, 3)}, "invalid_value", "/position/kind", ["even width", "3"]),

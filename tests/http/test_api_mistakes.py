@@ -123,3 +123,34 @@ def test_get_of_a_route_that_takes_a_body(daemon):
     ("max_tokens", ['here it is called "max_length"']), ("do_sample", ["with seed each token is drawn", "greedy", "num_beams"])])
 def test_names_of_services_that_draw_tokens(daemon, name, words):
     refused(daemon, {"text": "the cat", name: 1}, "unknown_field", f"/{name}", *words, path="/v1/models/en-fr/generate")
+
+
+@pytest.mark.parametrize(("path", "body", "words"), [
+    ("/v1/attention", {"query": [[1]], "heatmap": {"heads": [3]}}, "3 is outside: there is only 0"),
+    ("/v1/attention", {"query": [[1]], "key": [[1], [1]], "labels": ["a"]}, "not for 1 query and 2 keys"),
+    ("/v1/attention", {"query": [[[[1]]]], "key": [[[[1]], [[1]]]], "enable_gqa": False}, "1 query head and 2 key/value heads"),
+    ("/v1/attention", ONE | {"verify": 1}, "verified: 1 row in"),
+    ("/v1/attention", ONE | {"explain": True, "score": {"kind": "general", "w": [[1]]}}, "score: general, 1 parameter\n"),
+    ("/v1/masks", {"shape": [1, 1], "masks": [{"kind": "padding", "key_lengths": [1]}]}, "of 1 key the first 1 is real"),
+    ("/v1/masks", {"masks": [{"kind": "padding", "token_ids": [0], "pad_id": 0}]}, "hides 1 of 1 key\n"),
+    ("/v1/masks", {"shape": [1, 1], "masks": [{"kind": "pattern", "pattern": {"kind": "block", "size": 1}}]}, "block of 1 position\n"),
+    ("/v1/masks", {"shape": [1, 1], "masks": [{"kind": "pattern", "pattern": {"kind": "global", "num_keys": 1, "local": 0}}]},
+     "the first 1 position sees and is seen by all"),
+    ("/v1/masks", {"masks": [{"kind": "padding", "token_ids": [1], "pad_id": 0},
+        {"kind": "padding", "token_ids": [1, 2], "pad_id": 0}]}, "token_ids has 2 keys, but masks/0/token_ids has 1"),
+    ("/v1/heatmaps", {"weights": [[1], [1]], "heatmap": {"max_cells": 1}}, "of 2 queries x 1 key;"),
+    ("/v1/analyses", {"weights": [[1]], "segments": {"query": [0, 0], "key": [0]}}, "expected 1 number, found 2"),
+    ("/v1/analyses", {"weights": [[1]], "classes": [{"name": "a", "keys": [1]}]}, "1 is outside the 1 key, counted"),
+])
+def test_one_thing_is_singular(daemon, path, body, words):
+    """In problems and in answers as text."""
+    reply = daemon.post(path, body, headers={"Accept": "text/plain"})
+    said = reply.json()["detail"] if reply.status_code == 422 else reply.text
+    assert words in said, said
+
+
+def test_one_head_of_a_run_is_singular(daemon):
+    run = daemon.post("/v1/attention", {"query": [[[1], [1]]], "axes": ["layer"], "store": True}).json()["run"]["id"]
+    for query, words in (("weights?heads=4", "expected 0, the only one in the run, found 4"), ("heads?heads=4", "has 1 head, counted"),
+                         ("heads?batch=1", "has 1 batch entry"), ("rollout?heads=4", "has 1 head, counted")):
+        assert words in daemon.get(f"/v1/runs/{run}/{query}").json()["detail"]

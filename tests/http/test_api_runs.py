@@ -326,7 +326,7 @@ def test_what_if_refuses(daemon):
     ("/weights?batch=2", 422, "/batch", "2 batch"), ("/weights?layer=1", 422, "/layer", "no such site"),
     ("/weights?site=decoder", 422, "/site", "attention"), ("/weights?rwos=1:2", 422, "/rwos", "rows"),
     ("/weights?head=1&head=2", 400, "/head", "twice"), ("/weights?rows=0:1&rows=3", 400, "/rows", "rows=0:1,3"), ("/weights?head=one", 422, "/head", "integer"),
-    ("/tiles?level=9", 422, "/level", "2 levels"), ("/tiles?y=1", 422, "/y", "1 rows of tiles"),
+    ("/tiles?level=9", 422, "/level", "2 levels"), ("/tiles?y=1", 422, "/y", "expected 0, the only one, found 1"),
     ("/tiles?encoding=f16", 422, "/encoding", "u8"), ("/cells?row=1", 422, "/col", "\"col\" is required"),
     ("/cells?row=60&col=0", 422, "/row", "60"), ("/cells?row=0&col=300", 422, "/col", "300"),
     ("/cells?q=1&col=0", 422, "/q", "called \"row\""), ("/cells?row=1&k=0", 422, "/k", "called \"col\""),

@@ -404,7 +404,7 @@ def test_png_by_accept(long):
     ("transform=cube", "/transform", "decades"), ("transform=decades&encoding=f32", "/transform", "f32"),
     ("colormap=viridis", "/colormap", "png"), ("colormap=jet&encoding=png", "/colormap", "viridis"),
     ("against=OTHER", "/against", "[2, 4, 60, 300]"), ("against=SELF&transform=decades", "/transform", "logarithm"),
-    ("against=SELF&vmin=0&vmax=1", "/vmin", "vmin = -vmax"), ("level=2", "/level", "2 levels"), ("y=1&normalize=row_max", "/y", "1 rows"),
+    ("against=SELF&vmin=0&vmax=1", "/vmin", "vmin = -vmax"), ("level=2", "/level", "2 levels"), ("y=1&normalize=row_max", "/y", "the only one"),
     ("normalise=row_max", "/normalise", "normalize"),
 ], ids=str)
 def test_refusals(daemon, forms, query, pointer, words):

@@ -127,7 +127,7 @@ def test_a_layer_axis_in_any_place(files):
                                  ("site=4", "/site", "same tokens"), ("site=nine", "/site", "nine"),
                                  ("kind=encoder&from_layer=4", "/from_layer", "no layer"),
                                  ("kind=encoder&to_layer=0", "/to_layer", "no layer"), ("kind=encoder&batch=2", "/batch", "2 batch"),
-                                 ("kind=encoder&heads=1", "/heads", "1 heads"), ("kind=encoder&rows=25", "/rows", "25")):
+                                 ("kind=encoder&heads=1", "/heads", "1 head,"), ("kind=encoder&rows=25", "/rows", "25")):
         problem = get(service, run, query, 422).json()
         assert problem["pointer"] == pointer and word in problem["detail"], problem
 

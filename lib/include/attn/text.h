@@ -9,6 +9,14 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
+/* Return the ending of a noun for n things: "" or "s" (heads), "y" or "ies" (entries). */
+static inline const char *attn_plural(size_t n) {
+    return n == 1 ? "" : "s";
+}
+static inline const char *attn_plural_y(size_t n) {
+    return n == 1 ? "y" : "ies";
+}
+
 /* A UTF-8 text that grows in an arena. Start with {.arena = arena}. If memory runs out, `failed` is
  * set and later additions do nothing. */
 typedef struct attn_text {

@@ -156,8 +156,8 @@ static bool read_class(srv_analyses_call *call, size_t index, attn_key_class *ou
         snprintf(at, sizeof at, "/classes/%zu/keys/%zu", index, k);
         if (key < 0 || (uint64_t)key >= call->first.dims.S)
             return srv_problem(call->req, SRV_VALUE, at,
-                               "%" PRId64 " is outside: there are %zu keys, from 0", key,
-                               call->first.dims.S);
+                               "%" PRId64 " is outside the %zu key%s, counted from 0", key,
+                               call->first.dims.S, attn_plural(call->first.dims.S));
         keys[k] = (size_t)key;
     }
     if (!keys)
@@ -234,7 +234,8 @@ static bool read_ids(srv_analyses_call *call, const srv_scope *scope) {
 static bool read_numbers(const srv_scope *scope, const char *name, const srv_ints *in, size_t n,
                          uint32_t *out, size_t *count) {
     if (in->count != n)
-        return srv_refuse(scope, SRV_SHAPE, name, "expected %zu numbers, found %zu", n, in->count);
+        return srv_refuse(scope, SRV_SHAPE, name, "expected %zu number%s, found %zu", n,
+                          attn_plural(n), in->count);
     for (size_t i = 0; i < n; i++) {
         if (in->values[i] < 0 || in->values[i] >= ATTN_SEGMENTS_MOST)
             return srv_refuse(scope, SRV_VALUE, name,
@@ -304,8 +305,8 @@ static bool read_other(srv_analyses_call *call, const srv_scope *scope) {
     if (a->Hq != b->Hq && !call->second.run && call->first.mask &&
         !attn_mask_same_heads(call->first.mask))
         return srv_refuse(scope, SRV_SHAPE, name,
-                          "expected %zu heads, as the mask has a head axis; found %zu", a->Hq,
-                          b->Hq);
+                          "expected %zu head%s, as the mask has a head axis; found %zu", a->Hq,
+                          attn_plural(a->Hq), b->Hq);
     return true;
 }
 

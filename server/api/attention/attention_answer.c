@@ -163,7 +163,8 @@ static void print_diagnostics(attn_text *t, const srv_attention_call *call) {
     if (!isnan(found.computed))
         attn_text_add(t, "computed: %.4g %% of the cells\n",
                       found.cells > 0 ? 100 * found.computed / found.cells : 0);
-    attn_text_add(t, "score: %s, %zu parameters\n", found.score, found.parameters);
+    attn_text_add(t, "score: %s, %zu parameter%s\n", found.score, found.parameters,
+                  attn_plural(found.parameters));
     attn_text_add(t, "dims: B %zu, Hq %zu, Hkv %zu, L %zu, S %zu, past %zu, E %zu, Ev %zu\n", d->B,
                   d->Hq, d->Hkv, d->L, d->S, d->past, d->E, d->Ev);
     attn_text_add(t, "kernel: %s%s%s%s, precision %s\n", found.kernel, found.tiles ? " (" : "",
@@ -318,9 +319,9 @@ void srv_attention_text(void *data, attn_text *t) {
     srv_run_print(t, call->run);
     if (call->body.verify)
         attn_text_add(t,
-                      "verified: %zu rows in float64, largest difference of output %.3g of the "
+                      "verified: %zu row%s in float64, largest difference of output %.3g of the "
                       "largest value, of logsumexp %.3g\n",
-                      v->rows, v->output_error, v->logsumexp_error);
+                      v->rows, attn_plural(v->rows), v->output_error, v->logsumexp_error);
     srv_warnings_text(t, &call->warnings);
     if (call->body.explain)
         print_diagnostics(t, call);

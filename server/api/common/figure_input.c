@@ -108,7 +108,7 @@ bool srv_figure_titles(srv_request *req, const srv_figure_input *in, size_t pane
     if (!srv_given(&scope, "titles") || in->titles.count == panels)
         return true;
     return srv_refuse(&scope, SRV_SHAPE, "titles", "expected %zu title%s (one a panel), found %zu",
-                      panels, panels == 1 ? "" : "s", in->titles.count);
+                      panels, attn_plural(panels), in->titles.count);
 }
 
 attn_figure_options srv_figure_options(const srv_figure_input *in, int transform) {

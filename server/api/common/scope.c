@@ -160,7 +160,7 @@ static bool check_names(const srv_scope *scope, const char *name, const char *wh
     if (!srv_given(scope, name) || list->count == expected)
         return true;
     return srv_refuse(scope, SRV_SHAPE, name, "expected %zu name%s (one a %s), found %zu", expected,
-                      expected == 1 ? "" : "s", what, list->count);
+                      attn_plural(expected), what, list->count);
 }
 
 /* Checks a list of `found` strings that names queries and keys alike: there must be as many queries
@@ -172,12 +172,11 @@ static bool check_both(srv_request *req, const char *at, size_t found, size_t L,
     if (L == S)
         return srv_problem(req, SRV_SHAPE, at,
                            "expected %zu name%s (one a query and key), found %zu", L,
-                           L == 1 ? "" : "s", found);
-    return srv_problem(
-        req, SRV_SHAPE, at,
-        "a list of names is for queries and keys alike, but there are %zu queries and "
-        "%zu keys: send {\"query\": [..], \"key\": [..]}",
-        L, S);
+                           attn_plural(L), found);
+    return srv_problem(req, SRV_SHAPE, at,
+                       "a list of names is for as many queries as keys, not for %zu quer%s and "
+                       "%zu key%s: send {\"query\": [..], \"key\": [..]}",
+                       L, attn_plural_y(L), S, attn_plural(S));
 }
 
 /* Checks the names of one batch entry: L for queries and S for keys, if given. `at` is the JSON
@@ -200,7 +199,7 @@ bool srv_labels_check(srv_request *req, const srv_labels *labels, size_t B, size
             req, SRV_SHAPE, "/labels",
             "expected names for each of %zu batch entr%s, or one object for all of them, "
             "found a list of %zu",
-            B, B == 1 ? "y" : "ies", labels->count);
+            B, attn_plural_y(B), labels->count);
     for (size_t b = 0; b < labels->count; b++) {
         char at[48];
         snprintf(at, sizeof at, "/labels/%zu", b);

@@ -58,8 +58,8 @@ static void mask_transposed(sentence *s) {
 static void mask_at_start(sentence *s) {
     const size_t L = s->all->L, S = s->all->S;
     attn_text_add(&s->text,
-                  "a causal mask of %zu queries and %zu keys that starts at the upper left: ", L,
-                  S);
+                  "a causal mask of %zu quer%s and %zu key%s that starts at the upper left: ", L,
+                  attn_plural_y(L), S, attn_plural(S));
     if (S > L)
         attn_text_add(&s->text,
                       "no query sees keys from %zu on. When the queries are the last tokens, use "
@@ -75,7 +75,7 @@ static void causal_at_start(sentence *s) {
                   "%zu quer%s, %zu keys, and query 0 stands at key 0: no query sees keys from %zu "
                   "on. When the queries are the last tokens, say query_offset \"end\"; "
                   "query_offset 0 confirms the start",
-                  L, L == 1 ? "y" : "ies", s->all->S, L);
+                  L, attn_plural_y(L), s->all->S, L);
 }
 
 static void mask_of_queries(sentence *s) {
@@ -177,10 +177,10 @@ static void sums_hide(sentence *s) {
 static void position_start(sentence *s) {
     attn_text_add(
         &s->text,
-        "%zu quer%s and %zu keys: query 0 is encoded at position 0, as key 0 is. When the "
+        "%zu quer%s and %zu key%s: query 0 is encoded at position 0, as key 0 is. When the "
         "queries are the last tokens, say query_offset \"end\"; query_offset 0 confirms "
         "the start",
-        s->all->L, s->all->L == 1 ? "y" : "ies", s->all->S);
+        s->all->L, attn_plural_y(s->all->L), s->all->S, attn_plural(s->all->S));
 }
 
 static void position_offset(sentence *s) {
@@ -189,7 +189,7 @@ static void position_offset(sentence *s) {
                   "batch entry %zu: query_offset %.0f moves the queries alone, and their own keys "
                   "are encoded from position %zu on, behind %zu cached key%s. If the cache lacks "
                   "its first tokens, encode query and key yourself",
-                  w->batch, w->value, w->keys, w->keys, w->keys == 1 ? "" : "s");
+                  w->batch, w->value, w->keys, w->keys, attn_plural(w->keys));
 }
 
 static void position_padding(sentence *s) {

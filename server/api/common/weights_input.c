@@ -142,7 +142,8 @@ bool srv_padding_end(srv_padding *p) {
     return p->heads_left == 0 ||
            srv_warnings_add(p->to, p->arena, "padding_mass",
                             srv_labels_differ(p->labels) ? "labels" : "labels/key",
-                            "%zu more heads give weight to padding", p->heads_left);
+                            "%zu more head%s give%s weight to padding", p->heads_left,
+                            attn_plural(p->heads_left), p->heads_left == 1 ? "s" : "");
 }
 
 /* --- sums of rows and ranges of weights --- */
@@ -159,8 +160,8 @@ static bool warn_of_head(const srv_weights_lint *l, const attn_weights_faults *f
     if (f->sums > 0 && told[0]++ < TOLD)
         ok = srv_warnings_add(l->warnings, arena, "row_sums", l->where,
                               "%s%zu row%s of %zu do%s not sum to 1; row %zu sums to %.6g", which,
-                              f->sums, f->sums == 1 ? "" : "s", l->dims->L,
-                              f->sums == 1 ? "es" : "", f->row, f->sum);
+                              f->sums, attn_plural(f->sums), l->dims->L, f->sums == 1 ? "es" : "",
+                              f->row, f->sum);
     if (ok && f->outside > 0 && told[1]++ < TOLD)
         ok = srv_warnings_add(l->warnings, arena, "weight_range", l->where,
                               "%s%zu weight%s negative or above 1, such as %.6g at [%zu, %zu]",
@@ -177,7 +178,7 @@ static bool warn_of_rest(const srv_weights_lint *l, const size_t told[2]) {
         if (ok && told[i] > TOLD)
             ok = srv_warnings_add(l->warnings, l->req->arena, codes[i], l->where,
                                   "so it is in %zu more head%s", told[i] - TOLD,
-                                  told[i] - TOLD == 1 ? "" : "s");
+                                  attn_plural(told[i] - TOLD));
     return ok;
 }
 

@@ -73,8 +73,8 @@ static bool prepare(void *data) {
         return false;
     if (srv_given(&call->scope, "titles") && body->titles.count != d->Hq)
         return srv_refuse(&call->scope, SRV_SHAPE, "titles",
-                          "expected %zu title%s (one a head), found %zu", d->Hq,
-                          d->Hq == 1 ? "" : "s", body->titles.count);
+                          "expected %zu title%s (one a head), found %zu", d->Hq, attn_plural(d->Hq),
+                          body->titles.count);
     if (!srv_heat_options(call->req, &body->heatmap, d, &call->options) ||
         !srv_figure_check(call->req, &body->figure))
         return false;

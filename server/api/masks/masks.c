@@ -163,8 +163,8 @@ static bool add_padding_shape(srv_masks_call *call, const srv_scope *item, const
     const size_t had = call->rank == 3 ? call->dims[0] : 1;
     if (first && call->dims[call->rank - 1] != S)
         return srv_refuse(item, SRV_SHAPE, name,
-                          "%s has %zu keys, but %s has %zu: send one number of keys, or shape",
-                          name, S, first, call->dims[call->rank - 1]);
+                          "%s has %zu key%s, but %s has %zu: send one number of keys, or shape",
+                          name, S, attn_plural(S), first, call->dims[call->rank - 1]);
     if (first && had != B && had != 1 && B != 1)
         return srv_refuse(item, SRV_SHAPE, name,
                           "%s has %zu batch entries, but the masks before it have %zu: send one "
@@ -220,7 +220,7 @@ static bool shape_of_list(srv_masks_call *call, const srv_scope *scope) {
     if (list->count < 2)
         return srv_refuse(scope, SRV_SHAPE, "shape",
                           "shape must be the weights' shape, [L, S] or longer, found %zu number%s",
-                          list->count, list->count == 1 ? "" : "s");
+                          list->count, attn_plural(list->count));
     call->rank = (int)list->count;
     for (size_t i = 0; i < list->count; i++) {
         if (list->values[i] < 0) {

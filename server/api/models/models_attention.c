@@ -166,7 +166,7 @@ static bool check_target(const srv_sites_pass *c, const srv_scope *scope) {
         if (srv_given(scope, names[i]))
             return srv_refuse(scope, SRV_SHAPE, names[i],
                               "expected %zu target%s, one a source, found %zu", c->B,
-                              c->B == 1 ? "" : "s", c->target.count);
+                              attn_plural(c->B), c->target.count);
     return true;
 }
 

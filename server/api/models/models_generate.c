@@ -193,8 +193,8 @@ static bool decode(call *c) {
         return false;
     if (b->max_length > (int64_t)longest)
         return srv_refuse(&c->pass.scope, SRV_VALUE, "max_length",
-                          "the model writes at most %zu tokens, found %lld", longest,
-                          (long long)b->max_length);
+                          "the model writes at most %zu token%s, found %lld", longest,
+                          attn_plural(longest), (long long)b->max_length);
     if (!srv_given(&c->pass.scope, "return"))
         b->returns = HEATMAP;
     c->most = b->max_length ? (size_t)b->max_length : 2 * c->source.longest + 10;

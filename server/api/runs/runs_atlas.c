@@ -325,9 +325,9 @@ static void explain_atlas(void *data, srv_limits *limits) {
     const atlas_call *c = data;
     attn_text t = {.arena = c->req->arena};
     attn_text_add(&t,
-                  "weights have to be computed for the thumbnails of %zu heads, as their sites "
-                  "have no overview",
-                  c->heads.count);
+                  "weights have to be computed for the thumbnails of %zu head%s, since there "
+                  "is no overview",
+                  c->heads.count, attn_plural(c->heads.count));
     if (!t.failed)
         limits->cells.what = t.data;
 }

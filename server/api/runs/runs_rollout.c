@@ -132,9 +132,10 @@ static bool is_square(const rollout_call *c, size_t index) {
         return true;
     return srv_refuse(&c->scope, SRV_SHAPE, c->q.spot.site ? "site" : "kind",
                       "%s goes from layer to layer: expected the same tokens as queries and keys, "
-                      "found %zu queries from token %zu on and %zu keys from token %zu on in "
+                      "found %zu quer%s from token %zu on and %zu key%s from token %zu on in "
                       "\"%.48s\"",
-                      c->method->name, d->L, info->query_start, d->S, info->key_start, info->name);
+                      c->method->name, d->L, attn_plural_y(d->L), info->query_start, d->S,
+                      attn_plural(d->S), info->key_start, info->name);
 }
 
 /* Removes the layers that are not wanted. false: none is left, and a problem is set. */
@@ -193,8 +194,9 @@ static bool find_heads(rollout_call *c) {
         for (size_t i = 0; i < heads->ints.count; i++)
             if ((uint64_t)heads->ints.values[i] >= Hq)
                 return srv_refuse(&c->scope, SRV_VALUE, "heads",
-                                  "layer %zu has %zu heads, counted from 0; found %lld",
-                                  c->layers.items[n].number, Hq, (long long)heads->ints.values[i]);
+                                  "layer %zu has %zu head%s, counted from 0; found %lld",
+                                  c->layers.items[n].number, Hq, attn_plural(Hq),
+                                  (long long)heads->ints.values[i]);
     }
     c->rollout.heads = (attn_run_heads){heads->ints.values, heads->ints.count};
     return true;
@@ -227,8 +229,8 @@ static bool find_rows(rollout_call *c) {
 static bool check_batch(const rollout_call *c) {
     return (uint64_t)c->q.spot.batch < c->layers.batches ||
            srv_refuse(&c->scope, SRV_VALUE, "batch",
-                      "a layer has %zu batch entries, counted from 0; found %lld",
-                      c->layers.batches, (long long)c->q.spot.batch);
+                      "a layer has %zu batch entr%s, counted from 0; found %lld", c->layers.batches,
+                      attn_plural_y(c->layers.batches), (long long)c->q.spot.batch);
 }
 
 /* --- the answer --- */
@@ -250,10 +252,10 @@ static bool count_rows(rollout_call *c) {
 static void explain_rows(void *data, srv_limits *limits) {
     const rollout_call *c = data;
     attn_text cells = {.arena = c->req->arena}, operations = cells;
-    attn_text_add(&cells, "cells of the weights of %zu layers have to be computed",
-                  c->layers.count);
-    attn_text_add(&operations, "operations are expected for %zu rows of %s", c->count,
-                  c->method->name);
+    attn_text_add(&cells, "cells of the weights of %zu layer%s have to be computed",
+                  c->layers.count, attn_plural(c->layers.count));
+    attn_text_add(&operations, "operations are expected for %zu row%s of %s", c->count,
+                  attn_plural(c->count), c->method->name);
     if (cells.failed || operations.failed)
         return;
     limits->cells.what = cells.data;

@@ -101,8 +101,8 @@ static bool select_entries(const srv_scope *scope, const srv_run_view *run,
         list[i] = all ? (int64_t)i : o->batch_list[i];
         if ((uint64_t)list[i] >= run->entries)
             return srv_refuse(scope, SRV_VALUE, "batch",
-                              "a layer has %zu batch entries, counted from 0; found %lld",
-                              run->entries, (long long)list[i]);
+                              "a layer has %zu batch entr%s, counted from 0; found %lld",
+                              run->entries, attn_plural_y(run->entries), (long long)list[i]);
         list[i] += (int64_t)run->first_entry;
     }
     o->batch_list = list;

@@ -361,7 +361,7 @@ static const char *cell_words(srv_request *req, const srv_run_view *run, const a
         attn_text_add(&t, "; e^(%.6g - logsumexp %.6g) = %.6g; rank %zu of %zu", c->biased,
                       c->logsumexp, c->weight, c->rank, c->of);
     else
-        attn_text_add(&t, "; weight 0; the row sees %zu key%s", c->of, c->of == 1 ? "" : "s");
+        attn_text_add(&t, "; weight 0; the row sees %zu key%s", c->of, attn_plural(c->of));
     return t.failed ? "" : t.data;
 }
 

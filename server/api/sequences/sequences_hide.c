@@ -23,7 +23,7 @@ static bool hide_positions(const srv_scope *scope, const srv_int_lists *hide, sr
     if (hide->count != s->count)
         return srv_refuse(scope, SRV_SHAPE, "hide",
                           "expected %zu list%s of positions, one a source, found %zu", s->count,
-                          s->count == 1 ? "" : "s", hide->count);
+                          attn_plural(s->count), hide->count);
     for (size_t b = 0; b < s->count; b++)
         for (size_t i = 0; i < hide->lists[b].count; i++) {
             const int64_t at = hide->lists[b].values[i];

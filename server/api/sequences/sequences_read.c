@@ -61,8 +61,8 @@ static bool take(const srv_reading *r, size_t length, bool spans, srv_sequence *
 
 static bool refuse_length(const srv_reading *r, const char *name, size_t length) {
     return srv_refuse(r->scope, SRV_VALUE, name,
-                      "the model reads at most %zu tokens here (max_length), found %zu", r->most,
-                      length);
+                      "the model reads at most %zu token%s here (max_length), found %zu", r->most,
+                      attn_plural(r->most), length);
 }
 
 static bool check_length(const srv_reading *r, const char *name, size_t length) {

@@ -53,15 +53,15 @@ static bool check_heads(const finder *f, size_t index, size_t *count) {
     for (size_t i = 0; f->query->heads.is == SRV_U_INTS && i < list->count; i++)
         if ((uint64_t)list->values[i] >= Hq)
             return srv_refuse(f->scope, SRV_VALUE, "heads",
-                              "site %zu (\"%.48s\") has %zu heads, counted from 0; found %lld",
-                              index, attn_run_site_info_of(run, index)->name, Hq,
+                              "site %zu (\"%.48s\") has %zu head%s, counted from 0; found %lld",
+                              index, attn_run_site_info_of(run, index)->name, Hq, attn_plural(Hq),
                               (long long)list->values[i]);
     if (srv_given(f->scope, "batch") && (uint64_t)f->query->spot.batch >= each)
-        return srv_refuse(
-            f->scope, SRV_VALUE, "batch",
-            "site %zu (\"%.48s\") has %zu batch entries%s, counted from 0; found %lld", index,
-            attn_run_site_info_of(run, index)->name, each,
-            attn_run_site_layers(run, index) ? " in a layer" : "", (long long)f->query->spot.batch);
+        return srv_refuse(f->scope, SRV_VALUE, "batch",
+                          "site %zu (\"%.48s\") has %zu batch entr%s%s, counted from 0; found %lld",
+                          index, attn_run_site_info_of(run, index)->name, each, attn_plural_y(each),
+                          attn_run_site_layers(run, index) ? " in a layer" : "",
+                          (long long)f->query->spot.batch);
     return true;
 }
 

@@ -52,8 +52,8 @@ bool srv_run_sites(const srv_scope *scope, const attn_run *run, const srv_run_sp
     *out = sites;
     *count = found;
     return found > 0 || srv_refuse(scope, SRV_VALUE, srv_run_selector(scope),
-                                   "the run has no such site; its %zu sites are listed by GET "
-                                   "/v1/runs/{id}",
+                                   "the run has no such site; GET /v1/runs/{id} lists what it "
+                                   "has (%zu)",
                                    n);
 }
 

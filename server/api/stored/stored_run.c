@@ -67,6 +67,9 @@ static bool check_below(const srv_scope *scope, const char *name, const char *wh
                         size_t count) {
     if ((uint64_t)found < count)
         return true;
+    if (count == 1)
+        return srv_refuse(scope, SRV_VALUE, name,
+                          "expected 0, the only one in the run, found %" PRId64, found);
     return srv_refuse(scope, SRV_VALUE, name, "the run has %zu %s, counted from 0; found %" PRId64,
                       count, what, found);
 }
