@@ -167,7 +167,7 @@ static void put_float(attn_json_text *j, const void *place) {
     attn_json_float(j, (float)*(const double *)place);
 }
 #define FLOAT(name, T, member, text, ...)                                                          \
-    { name, SRV_PUT, offsetof(T, member), text, .type = "number?", .put = put_float, __VA_ARGS__ }
+    SRV_WRITTEN_AT(name, "number?", put_float, T, member, text, __VA_ARGS__)
 
 /* Returns the head of the second operand that has the smallest distance from `head`. */
 static size_t nearest(const attn_head_distances *d, size_t head) {

@@ -103,10 +103,7 @@ void srv_analysis_number(attn_json_text *j, const char *name, double value);
 void srv_analysis_put_number(attn_json_text *j, const void *place);
 /* The row of a member that is a double in struct T. */
 #define SRV_ANALYSIS_NUMBER(name, T, member, text)                                                 \
-    {                                                                                              \
-        name, SRV_PUT, offsetof(T, member), text, .type = "number?", .always = true,               \
-                                                  .put = srv_analysis_put_number                   \
-    }
+    SRV_WRITTEN_AT(name, "number?", srv_analysis_put_number, T, member, text, .always = true)
 /* The members of attn_pattern_name in answers. */
 extern const srv_field srv_pattern_rows[];
 /* Writes the member of a legend that describes a measure. */

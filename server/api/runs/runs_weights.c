@@ -418,12 +418,9 @@ static void put_hidden_by(attn_json_text *j, const void *place) {
 }
 
 #define NUMBER(member, text, ...)                                                                  \
-    {                                                                                              \
-#member, SRV_PUT, offsetof(cell_facts, member), text, .type = "number?",                   \
-                                                              .put = put_number, __VA_ARGS__       \
-    }
+    SRV_WRITTEN_AT(#member, "number?", put_number, cell_facts, member, text, __VA_ARGS__)
 #define VECTOR(member, text)                                                                       \
-    { #member, SRV_PUT, offsetof(cell_facts, member), text, .type = "[number?]", .put = put_vector }
+    SRV_WRITTEN_AT(#member, "[number?]", put_vector, cell_facts, member, text)
 
 /* In the order of cell_members. */
 static const srv_field cell_rows[] = {
