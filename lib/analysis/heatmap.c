@@ -93,13 +93,20 @@ static attn_status choose_maps(attn_heatmap_plan *p, size_t B, attn_error *err) 
         p->maps_a_batch = 1;
         p->merged = p->H;
     }
-    size_t most = larger(DEFAULT_MAPS, o->max_cells);
-    if (!attn_size_mul(batches, p->maps_a_batch, &p->maps) || p->maps > most)
-        return attn_fail(err, ATTN_ELIMIT, "heads",
-                         "%zu batch entries x %zu heads are more than %zu heatmaps: choose some "
-                         "of either (batch, heads), take the mean of the heads or raise max_cells",
-                         batches, p->maps_a_batch, most);
+    if (!attn_size_mul(batches, p->maps_a_batch, &p->maps))
+        return attn_fail(err, ATTN_ELIMIT, "heads", "more heatmaps than can be counted");
     return ATTN_OK;
+}
+
+static attn_status check_maps(const attn_heatmap_plan *p, attn_error *err) {
+    const size_t most = larger(DEFAULT_MAPS, p->options->max_cells);
+    if (p->maps <= most)
+        return ATTN_OK;
+    return attn_fail_limit(
+        err, "heads", (double)most,
+        "%zu batch entries x %zu heads are more than %zu heatmaps: choose some "
+        "of either (batch, heads), take the mean of the heads or raise max_cells",
+        p->maps / p->maps_a_batch, p->maps_a_batch, most);
 }
 
 /* Tells whether a grid with these steps has at most n cells, and at most n/16 + 16 rows and columns
@@ -147,7 +154,7 @@ static size_t smallest_step(const attn_heatmap_plan *p, int axis, size_t from, s
 static void choose_steps(attn_heatmap_plan *p) {
     size_t total = p->options->max_cells;
     if (!total)
-        total = DEFAULT_CELLS - FRAME_CELLS * (p->maps ? p->maps - 1 : 0);
+        total = DEFAULT_CELLS - FRAME_CELLS * (larger(1, smaller(p->maps, DEFAULT_MAPS)) - 1);
     size_t n = larger(1, total / larger(1, p->maps));
     size_t side = widest_side(p, n);
     p->step[0] = step_for(p->rows, side);
@@ -160,23 +167,29 @@ static void choose_steps(attn_heatmap_plan *p) {
     p->shape[1] = parts_of(p->cols, p->step[1]);
 }
 
+/* Returns how many edges each row of the heatmaps may have. */
+static size_t share_of_edges(const attn_heatmap_plan *p) {
+    size_t lines;
+    return attn_size_mul(p->maps, p->rows, &lines) ? EDGES_MOST / larger(1, lines) : 0;
+}
+
 static attn_status choose_edges(attn_heatmap_plan *p, attn_error *err) {
     const attn_heatmap_options *o = p->options;
     if (!(o->top_p >= 0 && o->top_p <= 1))
         return attn_fail(err, ATTN_EARG, "top_p", "expected 0 to 1, found %g", o->top_p);
-    if (!o->top_k && o->top_p == 0)
-        return ATTN_OK;
-    size_t lines, share;
-    if (!attn_size_mul(p->maps, p->rows, &lines))
-        lines = SIZE_MAX;
-    share = EDGES_MOST / larger(1, lines);
-    p->edge_room = smaller(o->top_k ? smaller(o->top_k, p->cols) : share, p->cols);
-    if (p->edge_room > share || (p->cols && lines > EDGES_MOST))
-        return attn_fail(err, ATTN_ELIMIT, o->top_k ? "top_k" : "top_p",
-                         "%zu heatmaps of %zu rows leave room for %zu edges a row (%d in all): "
-                         "choose fewer rows, heads or edges",
-                         p->maps, p->rows, share, EDGES_MOST);
+    if (o->top_k || o->top_p > 0)
+        p->edge_room = smaller(o->top_k ? o->top_k : larger(1, share_of_edges(p)), p->cols);
     return ATTN_OK;
+}
+
+static attn_status check_edges(const attn_heatmap_plan *p, attn_error *err) {
+    const size_t share = share_of_edges(p);
+    if (p->edge_room <= share)
+        return ATTN_OK;
+    return attn_fail_limit(err, p->options->top_k ? "top_k" : "top_p", EDGES_MOST,
+                           "%zu heatmaps of %zu rows leave room for %zu edges a row (%d in all): "
+                           "choose fewer rows, heads or edges",
+                           p->maps, p->rows, share, EDGES_MOST);
 }
 
 static void choose_pieces(attn_heatmap_plan *p) {
@@ -254,8 +267,9 @@ static attn_status count_bytes(attn_heatmap_plan *p, attn_error *err) {
     return ATTN_OK;
 }
 
-attn_status attn_analysis_plan(const attn_heatmap_options *options, size_t B, size_t H, size_t L,
-                               size_t S, size_t slots, attn_heatmap_plan *out, attn_error *err) {
+/* Makes the plan without checking its limits. */
+static attn_status make_plan(const attn_heatmap_options *options, size_t B, size_t H, size_t L,
+                             size_t S, size_t slots, attn_heatmap_plan *out, attn_error *err) {
     attn_heatmap_plan p = {.options = options, .slots = slots, .H = H, .S = S};
     ATTN_TRY(choose_span("rows", options->row_from, options->row_to, L, &p.row0, &p.rows, err));
     ATTN_TRY(choose_span("cols", options->col_from, options->col_to, S, &p.col0, &p.cols, err));
@@ -266,6 +280,17 @@ attn_status attn_analysis_plan(const attn_heatmap_options *options, size_t B, si
     ATTN_TRY(count_bytes(&p, err));
     *out = p;
     return ATTN_OK;
+}
+
+static attn_status check_limits(const attn_heatmap_plan *p, attn_error *err) {
+    ATTN_TRY(check_maps(p, err));
+    return check_edges(p, err);
+}
+
+attn_status attn_analysis_plan(const attn_heatmap_options *options, size_t B, size_t H, size_t L,
+                               size_t S, size_t slots, attn_heatmap_plan *out, attn_error *err) {
+    ATTN_TRY(make_plan(options, B, H, L, S, slots, out, err));
+    return check_limits(out, err);
 }
 
 bool attn_heatmap_is_hidden(const attn_heatmap *map, size_t row, size_t col, size_t *at) {
@@ -283,7 +308,7 @@ attn_heatmap_options attn_heatmap_defaults(void) {
 attn_status attn_heatmap_shape(const attn_heatmap_options *options, size_t B, size_t H, size_t L,
                                size_t S, size_t *maps, size_t shape[2], attn_error *err) {
     attn_heatmap_plan plan;
-    ATTN_TRY(attn_analysis_plan(options, B, H, L, S, 1, &plan, err));
+    ATTN_TRY(make_plan(options, B, H, L, S, 1, &plan, err));
     *maps = plan.maps;
     shape[0] = plan.shape[0];
     shape[1] = plan.shape[1];
@@ -293,14 +318,14 @@ attn_status attn_heatmap_shape(const attn_heatmap_options *options, size_t B, si
 attn_status attn_heatmap_cost(const attn_heatmap_options *options, size_t B, size_t H, size_t L,
                               size_t S, size_t slots, attn_cost *out, attn_error *err) {
     attn_heatmap_plan plan;
-    ATTN_TRY(attn_analysis_plan(options, B, H, L, S, slots, &plan, err));
+    ATTN_TRY(make_plan(options, B, H, L, S, slots, &plan, err));
     double cells = (double)plan.maps * (double)plan.merged * (double)plan.rows * (double)S;
     /* for each cell: a product and two sums for entropy, a comparison and a sum for pooling */
     *out = (attn_cost){.cells = cells,
                        .operations = 5 * cells,
                        .work_bytes = plan.work_bytes,
                        .result_bytes = plan.result_bytes};
-    return ATTN_OK;
+    return check_limits(&plan, err);
 }
 
 /* Initialises heatmaps and parts before the first piece. */

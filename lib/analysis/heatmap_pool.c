@@ -99,10 +99,11 @@ static attn_status find_edges(const attn_heatmap_plan *plan, const attn_heatmap_
             return ATTN_OK;
     }
     if (n < seen && !plan->options->top_k && *count == n)
-        return attn_fail(err, ATTN_ELIMIT, "top_p",
-                         "row %zu needs more than the %zu edges that there is room for: choose "
-                         "fewer rows or heads, a smaller top_p, or give top_k",
-                         line->row, n);
+        return attn_fail_limit(
+            err, "top_p", (double)n,
+            "row %zu needs more than the %zu edges that there is room for: choose "
+            "fewer rows or heads, a smaller top_p, or give top_k",
+            line->row, n);
     return ATTN_OK;
 }
 

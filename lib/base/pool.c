@@ -334,7 +334,7 @@ static void run_fail(attn_pool *pool, run *r, size_t index, attn_status status,
 /* Claims and computes one piece of r, which must have an unclaimed one. The lock is released while
  * the piece is computed. `helps` says that the calling thread is a helper and did not start r. */
 static void run_one(attn_pool *pool, run *r, bool helps) {
-    attn_error error = {ATTN_OK, "", ""};
+    attn_error error = {.code = ATTN_OK};
     attn_status status = attn_control_check(r->control, &error);
     if (status != ATTN_OK) {
         run_fail(pool, r, r->pieces, status, &error);

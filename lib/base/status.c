@@ -40,23 +40,40 @@ const char *attn_status_name(attn_status code) {
     return "unknown";
 }
 
-attn_status attn_fail(attn_error *err, attn_status code, const char *where, const char *format,
-                      ...) {
+static attn_status fail(attn_error *err, attn_status code, const char *where, double limit,
+                        const char *format, va_list args) {
     if (err) {
-        va_list args;
         err->code = code;
+        err->limit = limit;
         snprintf(err->where, sizeof err->where, "%s", where ? where : "");
-        va_start(args, format);
         vsnprintf(err->text, sizeof err->text, format, args);
-        va_end(args);
     }
     return code;
+}
+
+attn_status attn_fail(attn_error *err, attn_status code, const char *where, const char *format,
+                      ...) {
+    va_list args;
+    va_start(args, format);
+    fail(err, code, where, 0, format, args);
+    va_end(args);
+    return code;
+}
+
+attn_status attn_fail_limit(attn_error *err, const char *where, double limit, const char *format,
+                            ...) {
+    va_list args;
+    va_start(args, format);
+    fail(err, ATTN_ELIMIT, where, limit, format, args);
+    va_end(args);
+    return ATTN_ELIMIT;
 }
 
 attn_status attn_error_within(attn_status status, const char *outer, attn_error *err) {
     if (status && err) {
         const attn_error inner = *err;
         attn_fail(err, status, outer, "%s", inner.text);
+        err->limit = inner.limit;
         const size_t used = strlen(err->where);
         snprintf(err->where + used, sizeof err->where - used, "%s%s", *inner.where ? "/" : "",
                  inner.where);

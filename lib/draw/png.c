@@ -226,10 +226,11 @@ static attn_status check_scale(double width, double height, double scale, attn_e
     if (!(scale > 0))
         return attn_fail(err, ATTN_EARG, "scale", "expected a scale above 0, found %g", scale);
     if (width * scale * height * scale > ATTN_PNG_PIXELS)
-        return attn_fail(err, ATTN_ELIMIT, "scale",
-                         "%.0f x %.0f at scale %g are %.3g pixels; at most %.3g are drawn: choose "
-                         "a smaller scale, fewer cells or fewer panels",
-                         width, height, scale, width * scale * height * scale, ATTN_PNG_PIXELS);
+        return attn_fail_limit(
+            err, "scale", ATTN_PNG_PIXELS,
+            "%.0f x %.0f at scale %g are %.3g pixels; at most %.3g are drawn: choose "
+            "a smaller scale, fewer cells or fewer panels",
+            width, height, scale, width * scale * height * scale, ATTN_PNG_PIXELS);
     return ATTN_OK;
 }
 

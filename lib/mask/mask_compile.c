@@ -407,8 +407,8 @@ attn_status attn_mask_new(const attn_mask_spec *spec, const attn_mask_shape *sha
     compiler c = {attn_arena_take(arena, sizeof *c.m), arena, err};
     ATTN_TAKEN(c.m, "the mask", err);
     if (spec->count > ATTN_MASK_LAYERS)
-        return attn_fail(err, ATTN_ELIMIT, "", "at most %d masks can be combined",
-                         ATTN_MASK_LAYERS);
+        return attn_fail_limit(err, "", ATTN_MASK_LAYERS, "at most %d masks can be combined",
+                               ATTN_MASK_LAYERS);
     if ((unsigned)spec->fill > ATTN_FILL_REPLACE)
         return attn_fail(err, ATTN_EARG, "mask_fill/mode", "there is no fill of the number %d",
                          (int)spec->fill);

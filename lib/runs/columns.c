@@ -129,10 +129,10 @@ static attn_status plan_columns(const attn_run_site *site, const attn_range *ran
                          .width =
                              attn_within(PIECE_CELLS / (rows ? rows : 1), LEAST_KEYS, TILE_KEYS)};
     if ((double)f->keys * (double)f->k > MOST_EDGES)
-        return attn_fail(err, ATTN_ELIMIT, "top_k",
-                         "%zu keys with %zu rows each are %.0f edges; at "
-                         "most %.0f can be listed",
-                         f->keys, f->k, (double)f->keys * (double)f->k, MOST_EDGES);
+        return attn_fail_limit(err, "top_k", MOST_EDGES,
+                               "%zu keys with %zu rows each are %.0f edges; at "
+                               "most %.0f can be listed",
+                               f->keys, f->k, (double)f->keys * (double)f->k, MOST_EDGES);
     return ATTN_OK;
 }
 

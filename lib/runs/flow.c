@@ -91,8 +91,8 @@ static attn_status measure_graph(flow_work *w, attn_cost *cost, attn_error *err)
     w->base = from;
     g->tokens = to - from;
     if (g->tokens > ATTN_RUN_FLOW_TOKENS)
-        return attn_fail(
-            err, ATTN_ELIMIT, "rows",
+        return attn_fail_limit(
+            err, "rows", ATTN_RUN_FLOW_TOKENS,
             "flow goes through at most %d tokens (ATTN_RUN_FLOW_TOKENS), and %zu or more "
             "lie between the first and the last that these rows reach: ask for "
             "earlier rows, if they see no later keys, or for fewer layers",

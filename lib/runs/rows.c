@@ -93,8 +93,8 @@ static attn_status hide_keys(cutter *c, const int64_t *hide, size_t count, attn_
         return attn_fail(err, ATTN_EARG, "hide",
                          "the run has a mask_fill, under which no key is ever hidden");
     if (spec->count == ATTN_MASK_LAYERS)
-        return attn_fail(err, ATTN_ELIMIT, "hide", "at most %d masks can be combined",
-                         ATTN_MASK_LAYERS);
+        return attn_fail_limit(err, "hide", ATTN_MASK_LAYERS, "at most %d masks can be combined",
+                               ATTN_MASK_LAYERS);
     uint8_t *keys = attn_arena_zeroed(c->arena, S, 1);
     ATTN_TAKEN(keys, "the hidden keys", err);
     for (size_t i = 0; i < count; i++) {

@@ -8,7 +8,7 @@
  *   type       a relative URI that names the code
  *   instance   the request's id, or its path before it has an id
  *   pointer    JSON pointer to the faulty value (RFC 6901), if known
- *   limit      the limit that was hit and the setting that raises it, if any
+ *   limit      the limit that was hit, if any; setting names the setting that raises it, if one does
  *   error      below /v2 only: the same text as detail, as the Open Inference Protocol has it
  *
  * The body is made on the stack and copied into the arena. If the arena is used up, the body is a
@@ -31,7 +31,7 @@ enum { TEXT_MOST = 1024, POINTER_MOST = 512, INSTANCE_MOST = 160 }; /* bounds in
 
 typedef struct problem_limit {
     double value;
-    const char *setting;
+    const char *setting; /* NULL: no setting raises the limit */
 } problem_limit;
 
 /* What the body of a problem says. NULL: the body lacks this member. */
@@ -74,7 +74,8 @@ static attn_json_text write_body(body_text text, const said *s) {
     if (s->limit) {
         attn_json_key_object(&j, "limit");
         attn_json_key_real(&j, "value", s->limit->value);
-        put_member(&j, "setting", "", s->limit->setting, 64);
+        if (s->limit->setting)
+            put_member(&j, "setting", "", s->limit->setting, 64);
         attn_json_object_end(&j);
     }
     if (s->infers)
@@ -278,6 +279,8 @@ bool srv_problem_error_at(srv_request *req, const attn_error *err, const srv_ren
     rest = rest ? rest : err->where;
     snprintf(pointer, sizeof pointer, "%s%s%s%s", *to ? "/" : "", to, *rest ? "/" : "", rest);
     const char *at = err->where[0] ? pointer : NULL;
+    if (err->code == ATTN_ELIMIT && err->limit > 0)
+        return srv_problem_limit(req, SRV_TOO_LARGE, at, err->limit, NULL, "%s", err->text);
     return err->code == ATTN_ENOMEM ? srv_problem_memory(req, at, err->text)
                                     : srv_problem(req, code_of(err->code), at, "%s", err->text);
 }

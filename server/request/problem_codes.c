@@ -77,7 +77,8 @@ static const srv_problem_row rows[SRV_CODE_COUNT] = {
                              .detail = "this is \"5f3c\", which If-Match does not name"),
     [SRV_TOO_LARGE] =
         ROW(413, "too_large", "Larger than a limit allows",
-            "The request exceeds a limit of the service; limit has its value and its setting.",
+            "The request exceeds a limit of the service; limit has its value and, if one raises "
+            "it, the setting.",
             "Ask for less, or raise the setting.",
             .detail = "B * Hq * L * S = 1 * 1 * 2000000 * 2000000 = 4e+12 score cells, of which "
                       "4e+12 are computed; at most 4e+10 are allowed",

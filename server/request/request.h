@@ -246,7 +246,7 @@ bool srv_problem(srv_request *req, srv_code code, const char *pointer, const cha
  * followed by the system's text for the errno value. */
 bool srv_problem_file(srv_request *req, const char *pointer, const char *what, int failed);
 /* Sets a problem as srv_problem does. The problem also states the limit that was hit, and the
- * setting that can raise this limit. */
+ * setting that can raise this limit; NULL: the program has the limit as a constant. */
 bool srv_problem_limit(srv_request *req, srv_code code, const char *pointer, double limit,
                        const char *setting, const char *format, ...)
     __attribute__((format(printf, 6, 7)));

@@ -88,7 +88,7 @@ static double milliseconds(const options *o) {
 
 static void run_once(const attn_inputs *in, const attn_tensor *grad_output, const options *o,
                      attn_pool *pool) {
-    attn_error err = {ATTN_OK, "", ""};
+    attn_error err = {.code = ATTN_OK};
     attn_attention *a;
     attn_results results;
     attn_gradients gradients;
@@ -120,7 +120,7 @@ static double time_batch(const attn_inputs *in, const attn_tensor *grad_output, 
 
 /* The share of the cells that the mask shows. */
 static double kept_share(const attn_inputs *in) {
-    attn_error err = {ATTN_OK, "", ""};
+    attn_error err = {.code = ATTN_OK};
     attn_attention *a;
     uint64_t visible = 0;
     attn_arena *arena = attn_arena_new((size_t)1 << 30);

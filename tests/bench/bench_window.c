@@ -41,7 +41,7 @@ static void add_layer(attn_inputs *in, const attn_mask_layer *layer) {
 static attn_arena *run(attn_inputs in, const attn_mask_layer *layer, int runs, double *ms,
                        size_t *bytes, attn_results *out) {
     attn_arena *arena = NULL;
-    attn_error err = {ATTN_OK, "", ""};
+    attn_error err = {.code = ATTN_OK};
     *ms = 1e9;
     add_layer(&in, layer);
     for (int r = 0; r < runs; r++) {

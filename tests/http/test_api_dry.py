@@ -240,6 +240,8 @@ def test_what_does_not_fit_is_told_not_refused(start):
     (["--max-operations", "1e6"], {"query": numbers(400, 4)}, "/v1/attention"),
     (["--max-request-bytes", "4194304"], {"query": numbers(1500, 4), "return": ["weights"]}, "/v1/attention"),
     (["--max-cells", "100"], {"weights": numbers(20, 20)}, "/v1/heatmaps"),
+    (["--max-cells", "100"], {"shape": [20, 20], "masks": []}, "/v1/masks"),
+    (["--max-request-bytes", "4194304"], {"shape": [100000, 1, 1], "masks": [{"kind": "causal"}]}, "/v1/masks"),
     (["--max-cells", "100"], {"weights": numbers(20, 20)}, "/v1/analyses"),
     (["--max-cells", "100"], {"kind": "sinusoidal", "length": 20, "width": 20}, "/v1/positions"),
     (["--max-cells", "20"], {"text": "the cat sleeps .", "target_text": "le chat dort ."}, "/v1/models/en-fr/attention"),
@@ -257,6 +259,24 @@ def test_a_dry_run_names_the_limit_of_the_request(start, document, options, body
     schema(document, "DryRun").validate(said)
     text = daemon.post(path, body | {"dry_run": True}, headers={"Accept": "text/plain"}).text
     assert f"the limit is {limit['value']:.17g}, the setting {limit['setting']}\n" in text
+
+
+@pytest.mark.parametrize(("path", "body", "limit"), [
+    ("/v1/heatmaps", {"weights": numbers(600, 2, 2)}, 512),
+    ("/v1/heatmaps", {"weights": numbers(40, 2000, 20), "heatmap": {"top_k": 20}}, 1 << 20),
+    ("/v1/attention", {"query": numbers(600, 2, 4), "heatmap": {}, "return": []}, 512),
+    ("/v1/analyses", {"weights": numbers(600, 2, 2), "heatmap": {}}, 512),
+])
+def test_a_constant_is_a_limit_without_a_setting(daemon, document, path, body, limit):  # noqa: F811
+    said = dry(daemon, body, path)
+    schema(document, "DryRun").validate(said)
+    problem = daemon.post(path, body).json()
+    assert problem["status"] == 413 and problem["pointer"].startswith("/heatmap/")
+    schema(document, "Problem").validate(problem)
+    assert said["fits"] is False and said["limit"] == problem["limit"] == {"value": limit}
+    assert all(said["shapes"].values())
+    text = daemon.post(path, body | {"dry_run": True}, headers={"Accept": "text/plain"}).text
+    assert f"the limit is {limit}\n" in text
 
 
 @pytest.mark.parametrize("dry_run", [True, False])

@@ -31,6 +31,7 @@ def test_too_many_pixels(daemon):
     body = {"weights": {"shape": [100, 60, 60], "fill": "ones"}, "figure": {"scale": 4}}
     reply = daemon.post(HEATMAPS, body, headers=PNG)
     assert reply.status_code == 413 and reply.json()["pointer"] == "/figure/scale" and "smaller scale" in reply.text
+    assert reply.json()["limit"] == {"value": 5e7}
 
 
 def test_memory_is_bounded(start):

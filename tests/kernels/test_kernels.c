@@ -371,7 +371,7 @@ OVER_TABLES(test_finish_weights, finish_weights_round)
 OVER_TABLES(test_max_magnitude, max_magnitude_round)
 
 static void test_choice(void **state) {
-    attn_error err = {ATTN_OK, "", ""};
+    attn_error err = {.code = ATTN_OK};
     attn_isa isa;
     (void)state;
     assert_int_equal(attn_isa_choose("sse9", &err), ATTN_EUNSUPPORTED);

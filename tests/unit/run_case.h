@@ -256,7 +256,7 @@ static inline void join(trial *t) {
 
 static inline void store_labelled(trial *t, const char *const *query_labels,
                                   const char *const *key_labels, size_t entries) {
-    attn_error err = {ATTN_OK, "", ""};
+    attn_error err = {.code = ATTN_OK};
     const unsigned want = ATTN_WANT_OUTPUT | ATTN_WANT_WEIGHTS | ATTN_WANT_LOGSUMEXP;
     const attn_metadata text = {"note", "of the caller"};
     fail_on(attn_attention_new(&t->in, t->arena, &t->a, &err), &err);
@@ -299,7 +299,7 @@ static inline void check_cells(trial *t) {
     const attn_attention *op = attn_run_attention(t->run);
     attn_cells_scratch *scratch = attn_cells_scratch_new(op, t->arena);
     char *got = attn_arena_take(t->arena, t->L * t->S * elem(t));
-    attn_error err = {ATTN_OK, "", ""};
+    attn_error err = {.code = ATTN_OK};
     for (size_t n = 0; n < t->B * t->Hq; n++) {
         const attn_range all = {n / t->Hq, n % t->Hq, 0, t->L, 0, t->S};
         fail_on(attn_attention_cells(op, &t->run->stats, &all, ATTN_STAGE_PROBS, got, t->S, scratch,

@@ -37,7 +37,7 @@ static inline void expect_cell(const trial *t, const attn_run_place *at, size_t 
 /* Every tile of every level of one head. */
 static inline void check_tiles(trial *t, size_t b, size_t h, attn_pool *pool) {
     attn_run_place at = {.batch = b, .head = h};
-    attn_error err = {ATTN_OK, "", ""};
+    attn_error err = {.code = ATTN_OK};
     for (; at.level < attn_run_levels(t->run); at.level++) {
         size_t whole[2], seen = 0;
         attn_run_level_shape(t->run, at.level, whole);

@@ -84,7 +84,7 @@ static trial make_trial(uint64_t seed, double gain) {
 }
 
 static void run_trial(trial *t, attn_pool *pool) {
-    attn_error err = {ATTN_OK, "", ""};
+    attn_error err = {.code = ATTN_OK};
     attn_status status = attn_attention_new(&t->in, t->arena, &t->a, &err);
     if (status == ATTN_OK)
         status = attn_attention_run(t->a, t->want, ATTN_STAGE_PROBS, pool, NULL, t->arena, &t->out,
@@ -315,7 +315,7 @@ static void test_empty_axes(void **state) {
         size_t q[] = {L, E}, k[] = {S, E}, v[] = {S, Ev}, n;
         float data[16] = {0};
         attn_arena *arena = attn_arena_new(LIMIT);
-        attn_error err = {ATTN_OK, "", ""};
+        attn_error err = {.code = ATTN_OK};
         attn_attention *a;
         attn_results out;
         attn_inputs in = attn_attention_defaults();

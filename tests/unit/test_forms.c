@@ -65,7 +65,7 @@ static trial begin(uint64_t seed, size_t Eq, size_t Ek) {
 }
 
 static void run(trial *t) {
-    attn_error err = {ATTN_OK, "", ""};
+    attn_error err = {.code = ATTN_OK};
     const unsigned want = ATTN_WANT_OUTPUT | ATTN_WANT_WEIGHTS | ATTN_WANT_LOGSUMEXP |
                           ATTN_WANT_WEIGHTS_DROPPED | ATTN_WANT_SCORES;
     attn_status status = attn_attention_new(&t->in, t->arena, &t->a, &err);
@@ -78,7 +78,7 @@ static void run(trial *t) {
 }
 
 static attn_status refused(trial *t, const char *where) {
-    attn_error err = {ATTN_OK, "", ""};
+    attn_error err = {.code = ATTN_OK};
     attn_status status = attn_attention_new(&t->in, t->arena, &t->a, &err);
     assert_string_equal(err.where, where);
     return status;

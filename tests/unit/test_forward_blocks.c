@@ -72,7 +72,7 @@ static attn_inputs make_inputs(const shape *s, attn_arena *arena) {
 
 /* In no more memory than the cost of this many slots says. */
 static attn_results run(const attn_inputs *in, unsigned want, size_t slots, attn_arena *arena) {
-    attn_error err = {ATTN_OK, "", ""};
+    attn_error err = {.code = ATTN_OK};
     attn_pool *pool = attn_pool_new(slots);
     attn_attention *a;
     attn_cost cost;

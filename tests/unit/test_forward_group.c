@@ -103,7 +103,7 @@ static attn_status run_trial(trial *t, size_t slots, attn_error *err) {
 }
 
 static void run_well(trial *t, size_t slots) {
-    attn_error err = {ATTN_OK, "", ""};
+    attn_error err = {.code = ATTN_OK};
     if (run_trial(t, slots, &err) != ATTN_OK)
         fail_msg("%s: %s", err.where, err.text);
 }
@@ -164,7 +164,7 @@ static void check_row(trial *t, const shape *s, size_t h, size_t i) {
 
 /* Cells asked for one stretch at a time are those of the weights. */
 static void check_cells(trial *t, const shape *s) {
-    attn_error err = {ATTN_OK, "", ""};
+    attn_error err = {.code = ATTN_OK};
     float *cells = attn_arena_take(t->inputs, s->S * sizeof *cells);
     attn_arena_set_limit(t->arena, LIMIT);
     attn_cells_scratch *scratch = attn_cells_scratch_new(t->a, t->arena);
@@ -214,7 +214,7 @@ static void test_any_pool(void **state) {
 /* NaN in a hidden key changes nothing; in one that is seen it is refused, by its place. */
 static void test_nan(void **state) {
     const shape *s = &shapes[4];
-    attn_error err = {ATTN_OK, "", ""};
+    attn_error err = {.code = ATTN_OK};
     trial clean = make_trial(s), t = make_trial(s);
     (void)state;
     run_well(&clean, 2);

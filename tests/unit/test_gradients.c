@@ -97,7 +97,7 @@ static void fail_with(const attn_error *err) {
 /* Sum of output times grad_output. */
 static double loss(const trial *t) {
     attn_arena *arena = attn_arena_new(LIMIT);
-    attn_error err = {ATTN_OK, "", ""};
+    attn_error err = {.code = ATTN_OK};
     attn_attention *a;
     attn_results out;
     double sum = 0;
@@ -113,7 +113,7 @@ static double loss(const trial *t) {
 }
 
 static attn_gradients backward(trial *t, attn_pool *pool) {
-    attn_error err = {ATTN_OK, "", ""};
+    attn_error err = {.code = ATTN_OK};
     attn_attention *a;
     attn_results out;
     attn_gradients g;

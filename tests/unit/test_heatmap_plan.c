@@ -61,6 +61,10 @@ static void test_default_stays_below_a_mebibyte(void **state) {
     attn_cost cost;
     assert_int_equal(attn_heatmap_cost(&o, 16, 33, 64, 64, 1, &cost, &err), ATTN_ELIMIT);
     assert_string_equal(err.where, "heads");
+    assert_true(err.limit == 512 && cost.cells == 16. * 33 * 64 * 64 && cost.result_bytes > 0);
+    size_t maps, shape[2];
+    assert_int_equal(attn_heatmap_shape(&o, 16, 33, 64, 64, &maps, shape, &err), ATTN_OK);
+    assert_int_equal(maps, 16 * 33);
     o.max_cells = 16 * 33;
     assert_int_equal(attn_heatmap_cost(&o, 16, 33, 64, 64, 1, &cost, &err), ATTN_OK);
     o.max_cells = 0, o.heads = ATTN_HEADS_MEAN;

@@ -90,6 +90,7 @@ static void test_edges_are_bounded(void **state) {
     assert_int_equal(attn_heatmap_cost(&o, 1, 8, 10000, 200, 1, &cost, &err), ATTN_ELIMIT);
     assert_string_equal(err.where, "top_k");
     assert_non_null(strstr(err.text, "13 edges a row"));
+    assert_true(err.limit == 1 << 20);
     o.top_k = 0, o.top_p = 0.5;
     assert_int_equal(attn_heatmap_cost(&o, 1, 1, 2000000, 1, 1, &cost, &err), ATTN_ELIMIT);
     assert_string_equal(err.where, "top_p");

@@ -52,7 +52,7 @@ static trial make(uint64_t seed, attn_precision precision) {
 }
 
 static void run(trial *t) {
-    attn_error err = {ATTN_OK, "", ""};
+    attn_error err = {.code = ATTN_OK};
     const unsigned want =
         ATTN_WANT_OUTPUT | ATTN_WANT_WEIGHTS | ATTN_WANT_LOGSUMEXP | ATTN_WANT_SCORES;
     attn_status status = attn_attention_new(&t->in, t->arena, &t->a, &err);
@@ -294,7 +294,7 @@ static void test_magnitudes(void **state) {
 }
 
 static void refused(trial *t, const char *where, attn_status code) {
-    attn_error err = {ATTN_OK, "", ""};
+    attn_error err = {.code = ATTN_OK};
     assert_int_equal(attn_attention_new(&t->in, t->arena, &t->a, &err), code);
     assert_string_equal(err.where, where);
     attn_arena_free(t->arena);
@@ -314,7 +314,7 @@ static void test_refusals(void **state) {
     t = make(0, ATTN_PRECISION_BF16);
     run(&t);
     attn_gradients g;
-    attn_error err = {ATTN_OK, "", ""};
+    attn_error err = {.code = ATTN_OK};
     const attn_tensor grad = t.out.output;
     assert_int_equal(attn_attention_backward(t.a, &t.out, &grad, NULL, NULL, t.arena, &g, &err),
                      ATTN_EUNSUPPORTED);

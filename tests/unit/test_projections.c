@@ -38,7 +38,7 @@ static void check_product(const attn_tensor *x, const attn_tensor *w, const attn
 static void test_apply(void **state) {
     attn_arena *arena = attn_arena_new(LIMIT);
     attn_pool *pool = attn_pool_new(2);
-    attn_error err = {ATTN_OK, "", ""};
+    attn_error err = {.code = ATTN_OK};
     attn_inputs in = attn_attention_defaults(), out;
     attn_tensor y;
     size_t parameters;
@@ -125,7 +125,7 @@ static void test_positions_are_added(void **state) {
 }
 
 static void expect_error(const attn_inputs *in, const attn_projections *p, const char *where) {
-    attn_error err = {ATTN_OK, "", ""};
+    attn_error err = {.code = ATTN_OK};
     attn_inputs out;
     assert_int_not_equal(attn_projections_shape(in, p, &out, NULL, &err), ATTN_OK);
     assert_string_equal(err.where, where);
@@ -153,7 +153,7 @@ static void test_errors(void **state) {
 
 static void test_tables(void **state) {
     double table[3 * 6], learned[4], bias[2 * 2 * 3], c[4], s[4];
-    attn_error err = {ATTN_OK, "", ""};
+    attn_error err = {.code = ATTN_OK};
     attn_arena *arena = attn_arena_new(LIMIT);
     (void)state;
     assert_non_null(arena);

@@ -17,7 +17,7 @@
 
 static void check_explanation(trial *t) {
     const size_t b = pick(t, t->B), h = pick(t, t->Hq), i = pick(t, t->L), j = pick(t, t->S);
-    attn_error err = {ATTN_OK, "", ""};
+    attn_error err = {.code = ATTN_OK};
     attn_run_cell c;
     fail_on(attn_run_explain(t->run, b, h, i, j, t->arena, &c, &err), &err);
     double sum = c.relative;
@@ -59,7 +59,7 @@ static void check_rows(trial *t) {
     attn_inputs part;
     attn_attention *op;
     attn_results got, all;
-    attn_error err = {ATTN_OK, "", ""};
+    attn_error err = {.code = ATTN_OK};
     fail_on(attn_run_rows_inputs(t->run, &rows, NULL, 0, t->arena, &part, &err), &err);
     fail_on(attn_attention_new(&part, t->arena, &op, &err), &err);
     fail_on(attn_attention_run(op, want, ATTN_STAGE_RAW, NULL, NULL, t->arena, &got, &err), &err);
@@ -100,7 +100,7 @@ static void check_columns(trial *t) {
     double *mass = attn_arena_zeroed(t->arena, rows.rows, sizeof *mass);
     attn_edge *edges;
     size_t count, at = 0;
-    attn_error err = {ATTN_OK, "", ""};
+    attn_error err = {.code = ATTN_OK};
     fail_on(attn_run_mass(t->run, &rows, keys, 3, NULL, NULL, t->arena, mass, &err), &err);
     fail_on(attn_run_columns(t->run, &rows, 1, K, NULL, NULL, t->arena, &edges, &count, &err),
             &err);

@@ -17,7 +17,7 @@
 /* A run without statistics computes them as rows are looked at, in any order. On "ref" the sums of a
  * row depend on how many rows are computed together, so its weights differ in the last bits. */
 static void check_without_stats(trial *t) {
-    attn_error err = {ATTN_OK, "", ""};
+    attn_error err = {.code = ATTN_OK};
     labelled l;
     const bool bits = strcmp(attn_attention_kernel(t->a), "ref") != 0;
     label(&l, t, NULL, NULL, 1);
@@ -60,7 +60,7 @@ static void test_shared_tensors(void **state) {
     (void)state;
     trial t = {
         .arena = attn_arena_new(LIMIT), .seed = 5, .B = 2, .Hq = 4, .Hkv = 2, .L = 9, .S = 7};
-    attn_error err = {ATTN_OK, "", ""};
+    attn_error err = {.code = ATTN_OK};
     const char *tokens[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i"};
     const attn_run_text text = {.count = 9, .tokens = tokens, .text = "abcdefghi"};
     const size_t number = 0;
@@ -112,7 +112,7 @@ static void test_shared_column(void **state) {
     (void)state;
     trial t = {.arena = attn_arena_new(LIMIT), .seed = 8, .B = 1, .Hq = 1, .Hkv = 1, .L = 4};
     const attn_tensor column = BOOLS(&t, t.L, 1);
-    attn_error err = {ATTN_OK, "", ""};
+    attn_error err = {.code = ATTN_OK};
     trial sites[2];
     attn_run_site_source sources[2] = {{0}};
     t.E = t.Ev = 3;

@@ -64,7 +64,7 @@ static attn_pattern pattern_of(uint64_t seed) {
 
 static void run(trial *t) {
     const unsigned want = ATTN_WANT_OUTPUT | ATTN_WANT_WEIGHTS | ATTN_WANT_LOGSUMEXP;
-    attn_error err = {ATTN_OK, "", ""};
+    attn_error err = {.code = ATTN_OK};
     attn_status status = attn_attention_new(&t->in, t->arena, &t->a, &err);
     if (status == ATTN_OK)
         status =
@@ -275,7 +275,7 @@ static void test_not_finite(void **state) {
 }
 
 static void backward(trial *t, const attn_tensor *grad_output) {
-    attn_error err = {ATTN_OK, "", ""};
+    attn_error err = {.code = ATTN_OK};
     assert_int_equal(attn_attention_new(&t->in, t->arena, &t->a, &err), ATTN_OK);
     attn_status status =
         attn_attention_run_backward(t->a, ATTN_WANT_OUTPUT, ATTN_STAGE_RAW, grad_output, NULL, NULL,
@@ -303,7 +303,7 @@ static void test_gradients(void **state) {
 static void test_cost_and_threads(void **state) {
     (void)state;
     trial t = square(6000, 8), three;
-    attn_error err = {ATTN_OK, "", ""};
+    attn_error err = {.code = ATTN_OK};
     attn_pool *pool = attn_pool_new(3);
     attn_cost cost;
     assert_non_null(pool);

@@ -92,7 +92,7 @@ static attn_status try_run(trial *t, unsigned want, attn_pool *pool, attn_attent
 
 static attn_attention *run(trial *t, unsigned want, attn_pool *pool) {
     attn_attention *a;
-    attn_error err = {ATTN_OK, "", ""};
+    attn_error err = {.code = ATTN_OK};
     if (try_run(t, want, pool, &a, &err) != ATTN_OK)
         fail_msg("%s: %s", err.where, err.text);
     return a;
@@ -247,7 +247,7 @@ static void test_cost(void **state) {
 }
 
 static attn_visits visits_of(trial *t) {
-    attn_error err = {ATTN_OK, "", ""};
+    attn_error err = {.code = ATTN_OK};
     attn_attention *a;
     assert_int_equal(attn_attention_new(&t->in, t->arena, &a, &err), ATTN_OK);
     return attn_attention_visited(attn_attention_dims_of(a), attn_attention_mask(a));

@@ -127,11 +127,12 @@ attn_heatmap_options attn_heatmap_defaults(void);
  * the first one: *at keeps the index of the first element of map->hidden that can contain the next
  * cell. */
 bool attn_heatmap_is_hidden(const attn_heatmap *map, size_t row, size_t col, size_t *at);
-/* Computes the number of heatmaps and the rows and columns of each from shapes alone. Errors as in
- * attn_heatmap_build. */
+/* Computes the number of heatmaps and the rows and columns of each from shapes alone, even if they
+ * are beyond the limits of attn_heatmap_build. Errors: its other ones about shapes and options. */
 attn_status attn_heatmap_shape(const attn_heatmap_options *options, size_t B, size_t H, size_t L,
                                size_t S, size_t *maps, size_t shape[2], attn_error *err);
-/* Computes the bytes of attn_heatmap_build on `slots` threads from shapes alone. */
+/* Computes the bytes of attn_heatmap_build on `slots` threads from shapes alone. Errors as there; if
+ * err->limit names an exceeded limit, *out has the cost all the same. */
 attn_status attn_heatmap_cost(const attn_heatmap_options *options, size_t B, size_t H, size_t L,
                               size_t S, size_t slots, attn_cost *out, attn_error *err);
 /* Makes heatmaps in the arena. Row entropy is -sum p ln p. If the source has logits s, it is

@@ -368,20 +368,21 @@ attn_heatmap_options srv_analyses_view(const srv_analyses_call *call, srv_view v
     return o;
 }
 
-/* Adds the cost of the heatmaps to *all, and the bytes of their text to *text. false: a problem is
- * set. */
-static bool count_views(const srv_analyses_call *call, size_t slots, attn_cost *all, double *text) {
+/* Adds the cost of the heatmaps to *all, and the bytes of their text to *text. Sets *exceeds as
+ * srv_heat_cost does. false: a problem is set. */
+static bool count_views(const srv_analyses_call *call, size_t slots, attn_cost *all, double *text,
+                        bool *exceeds) {
     const attn_attention_dims *d = &call->first.dims;
-    attn_error err = {0};
     for (srv_view v = 0; v < SRV_VIEWS; v++) {
         attn_heatmap_options o = srv_analyses_view(call, v);
         bool rollout = v == SRV_VIEW_ROLLOUT;
+        const attn_attention_dims drawn = {
+            .B = rollout ? call->entries : d->B, .Hq = rollout ? 1 : d->Hq, .L = d->L, .S = d->S};
         attn_cost one;
         if (!call->views[v])
             continue;
-        if (attn_heatmap_cost(&o, rollout ? call->entries : d->B, rollout ? 1 : d->Hq, d->L, d->S,
-                              slots, &one, &err))
-            return srv_heat_problem(call->req, &err);
+        if (!srv_heat_cost(call->req, &o, &drawn, slots, call->call.dry_run, &one, exceeds))
+            return false;
         all->operations += one.operations;
         if (rollout) {
             attn_cost rolled;
@@ -414,8 +415,9 @@ static bool count_analyses(srv_analyses_call *call) {
     attn_error err = {0};
     attn_cost all, between = {0};
     double text;
+    bool exceeds = false;
     if (!srv_analysis_cost(&call->analysis, slots, &all, &text) ||
-        !count_views(call, slots, &all, &text))
+        !count_views(call, slots, &all, &text, &exceeds))
         return false;
     if (call->compares && attn_head_distances_cost(d->B, d->Hq, call->second.dims.Hq, d->L, d->S,
                                                    slots, &between, &err))
@@ -430,6 +432,7 @@ static bool count_analyses(srv_analyses_call *call) {
     for (size_t i = 0; i < 2; i++)
         all.work_bytes += runs[i] ? (size_t)srv_run_cells_work(call->req, runs[i]) : 0;
     call->call.cost = cost_of(d, &all, text);
+    call->call.cost.exceeds = exceeds;
     return true;
 }
 

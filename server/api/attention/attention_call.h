@@ -69,7 +69,8 @@ typedef struct srv_attention_bill {
     double plain;  /* work of heatmaps and analyses, as srv_load.plain counts it (dry.h) */
     double result; /* bytes of the answer's tensors */
     double work;   /* bytes of scratch memory */
-    double text;   /* upper bound of the answer's bytes */
+    double text;   /* upper bound of the bytes of the answer's text */
+    bool exceeds;  /* as srv_cost.exceeds */
 } srv_attention_bill;
 
 typedef struct srv_attention_call {

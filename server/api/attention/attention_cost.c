@@ -62,9 +62,8 @@ static bool add_heatmap(const srv_attention_call *call, size_t slots, srv_attent
     const attn_attention_dims *d = &call->body.operation.dims;
     const double maps = call->stage_count ? (double)call->stage_count : 1;
     attn_cost heat;
-    attn_error err = {0};
-    if (attn_heatmap_cost(&call->heat, d->B, d->Hq, d->L, d->S, slots, &heat, &err))
-        return srv_heat_problem(call->req, &err);
+    if (!srv_heat_cost(call->req, &call->heat, d, slots, call->call.dry_run, &heat, &bill->exceeds))
+        return false;
     /* an npy file has a copy of the cells, everything else has them as text */
     bill->text +=
         maps * (call->req->accept & SRV_ACCEPT_NPY ? 1 : SRV_HEAT_TEXT) * (double)heat.result_bytes;
@@ -269,7 +268,8 @@ bool srv_attention_settle(srv_attention_call *call) {
                      .operations = bill->operations,
                      .result = bill->result,
                      .work = bill->work,
-                     .text = bill->text};
+                     .text = bill->text,
+                     .exceeds = bill->exceeds};
     if (!call->call.dry_run)
         cost.weighted = req->in_place ? bill->placed : srv_attention_needed(call, bill);
     count_for_limits(call, &cost);

@@ -23,7 +23,7 @@ static bool is_within(srv_request *req, const srv_limit *limit, double value, do
 }
 
 static double bytes_of(const srv_cost *cost) {
-    return cost->result + cost->work + cost->text;
+    return cost->reserved ? cost->reserved : cost->result + cost->work + cost->text;
 }
 
 /* Checks the cost against the limits of the service. false: a problem is set. */
@@ -73,7 +73,8 @@ static srv_outcome answer_dry(srv_call *call, const srv_steps *steps) {
                    .operations = cost->operations,
                    .result = cost->result,
                    .work = cost->work,
-                   .fits = fits(call, steps),
+                   .fits = !cost->exceeds && fits(call, steps) &&
+                           srv_admission_fits(req, bytes_of(cost)),
                    .load = {.weighted = cost->weighted,
                             .text = cost->text / 2,
                             .memory = cost->result + cost->work,
@@ -180,7 +181,7 @@ srv_outcome srv_compute(void *data, const srv_steps *steps) {
     if (req->in_place && !is_brief(call))
         return SRV_DEFER;
     if (!(call->job.run && is_left(call, steps)) && fits(call, steps) &&
-        srv_admission_work(req, cost->weighted, cost->reserved ? cost->reserved : bytes_of(cost)))
+        srv_admission_work(req, cost->weighted, bytes_of(cost)))
         compute(call, steps);
     return SRV_DONE;
 }

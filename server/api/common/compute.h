@@ -24,7 +24,8 @@ typedef struct srv_cost {
     double result, work;      /* bytes of the answer's tensors, and of scratch memory */
     double text;              /* upper bound of the bytes of the answer's text */
     double reserved;          /* bytes to reserve; 0: the sum of result, work and text */
-    double weighted;          /* operations, weighted by how long each takes, to predict the time */
+    bool exceeds; /* a limit of the library is exceeded: a problem says so, and a dry run goes on */
+    double weighted; /* operations, weighted by how long each takes, to predict the time */
 } srv_cost;
 
 /* The words of a problem about a limit: "<before>12 <what>; at most 10 are allowed<advice>". */
@@ -77,7 +78,7 @@ typedef struct srv_steps {
     bool (*prepare)(void *call); /* checks what was read, and sets cost */
     /* Completes the words of exceeded limits. NULL: those of `limits` are complete. */
     void (*explain)(void *call, srv_limits *limits);
-    /* Adds shapes to a dry run, which has the cost already. NULL: there is no dry run. */
+    /* Adds shapes to a dry run, which has cost and `fits` already. NULL: there is no dry run. */
     bool (*dry)(void *call, srv_dry *dry);
     /* Reduces call and cost to the part of the work that a job does. NULL: a job does all of it. */
     bool (*as_job)(void *call);

@@ -206,7 +206,7 @@ static const srv_field byte_rows[] = {
 
 static const srv_field limit_rows[] = {
     SRV_ALWAYS("value", SRV_REAL, srv_dry, limit, NULL),
-    SRV_ALWAYS("setting", SRV_STRING, srv_dry, setting, NULL),
+    SRV_IF_KNOWN("setting", SRV_STRING, srv_dry, setting, NULL),
     {0},
 };
 
@@ -239,7 +239,7 @@ static const srv_field dry_rows[] = {
     SRV_ALWAYS("fits", SRV_BOOL, srv_dry, fits,
                "true if the request is within the limits of this service."),
     SRV_GROUP("limit", limit_rows,
-              "If fits is false: the exceeded limit and the setting that raises it, as in the "
+              "If fits is false: the exceeded limit and, if one raises it, the setting, as in the "
               "problem that the request would get.",
               .when = offsetof(srv_dry, exceeds)),
     SRV_IF_KNOWN("num_parameters", SRV_INT, srv_dry, parameters,
@@ -262,11 +262,7 @@ static const srv_field dry_rows[] = {
 static const srv_field answer_rows[] = {SRV_GROUP("dry_run", dry_rows, NULL, .always = true), {0}};
 
 const srv_field srv_dry_answers[] = {
-    SRV_GROUP("DryRun", dry_rows,
-              "Shapes and cost of the request. bytes: result is the exact size of the answer, and "
-              "work is the scratch memory of the planned pass with bounds for masks and "
-              "conversions; rnn: multiply-adds of a recurrent layer of the same width, for "
-              "comparison with those of the scores."),
+    SRV_GROUP("DryRun", dry_rows, "Shapes and cost of the request."),
     {0},
 };
 
@@ -285,8 +281,8 @@ static void dry_text(srv_request *req, const srv_dry *dry) {
     attn_text_add(&t, ", %.6g operations, about %.3g ms\n", dry->operations, dry->predicted_ms);
     attn_text_add(&t, "bytes: %.0f of results, %.0f of scratch\n", dry->result, dry->work);
     if (!dry->fits)
-        attn_text_add(&t, "more than this service allows: the limit is %.17g, the setting %s\n",
-                      dry->limit, dry->setting);
+        attn_text_add(&t, "more than this service allows: the limit is %.17g%s%s\n", dry->limit,
+                      dry->setting ? ", the setting " : "", dry->setting ? dry->setting : "");
     if (dry->has_weights)
         attn_text_add(&t, "results: %.0f bytes with weights, %.0f without\n", dry->with_weights,
                       dry->without_weights);

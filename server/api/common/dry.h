@@ -53,7 +53,7 @@ typedef struct srv_dry {
     bool has_weights, has_rnn; /* with_weights is not 0, rnn_steps is not 0 */
     bool exceeds;              /* the opposite of `fits` */
     double limit;              /* the exceeded limit */
-    const char *setting;       /* name of the setting that has this limit */
+    const char *setting;       /* name of the setting that has this limit; NULL: none has it */
     double predicted_ms;
 } srv_dry;
 

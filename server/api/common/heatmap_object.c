@@ -133,6 +133,16 @@ bool srv_heat_problem(srv_request *req, const attn_error *err) {
     return srv_problem_error_at(req, err, places);
 }
 
+bool srv_heat_cost(srv_request *req, const attn_heatmap_options *options,
+                   const attn_attention_dims *d, size_t slots, bool dry_run, attn_cost *out,
+                   bool *exceeds) {
+    attn_error err = {0};
+    if (!attn_heatmap_cost(options, d->B, d->Hq, d->L, d->S, slots, out, &err))
+        return true;
+    srv_heat_problem(req, &err);
+    return dry_run && err.limit > 0 && (*exceeds = true);
+}
+
 /* --- text --- */
 
 void srv_heat_text(attn_text *t, const attn_heatmaps *maps, const srv_labels *labels,

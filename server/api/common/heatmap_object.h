@@ -49,6 +49,11 @@ bool srv_heat_options(srv_request *req, const srv_heat_input *in, const attn_att
 /* Sets the problem for an error of the library about the options. The error's path is relative to
  * /heatmap. */
 bool srv_heat_problem(srv_request *req, const attn_error *err);
+/* Computes the cost of heatmaps of the weights of `d`. If they exceed a limit of the library, sets
+ * the problem; a dry run then sets *exceeds and goes on. false: a problem ends the request. */
+bool srv_heat_cost(srv_request *req, const attn_heatmap_options *options,
+                   const attn_attention_dims *d, size_t slots, bool dry_run, attn_cost *out,
+                   bool *exceeds);
 
 /* Upper bound of the bytes of JSON for each byte of a heatmap in memory. */
 #define SRV_HEAT_TEXT 4.0

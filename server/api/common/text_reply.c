@@ -1,8 +1,6 @@
 /* Answers as text. Texts grow in the request's arena. */
 #include "api/common/text_reply.h"
 
-#include <string.h>
-
 #include <math.h>
 
 attn_text srv_text_begin(srv_request *req) {
@@ -57,10 +55,4 @@ void srv_text_tensor(attn_text *t, const char *name, const attn_tensor *tensor, 
     attn_text_tensor(t, &shown,
                      (rounds ? 0 : ATTN_PRINT_SUPPRESS) | (print.full ? ATTN_PRINT_FULL : 0));
     attn_text_add(t, "\n");
-}
-
-const char *srv_text_host(const srv_request *req) {
-    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-:";
-    const char *host = req->host;
-    return host && *host && !host[strspn(host, safe)] ? host : "localhost:8080";
 }

@@ -9,10 +9,6 @@ attn_text srv_text_begin(srv_request *req);
 /* Sets the reply 200 text/plain, or a problem if memory ran out. */
 void srv_text_end(srv_request *req, const attn_text *t);
 
-/* Returns the Host header for addresses that users copy into a shell or a program. If it is absent
- * or has characters for which a shell needs quotes, returns the default address instead. */
-const char *srv_text_host(const srv_request *req);
-
 /* How a route prints the numbers of its tensors. */
 typedef struct srv_print {
     int decimals; /* numbers are rounded to so many; negative: to 8, so that tiny ones are 0 */

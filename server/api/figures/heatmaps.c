@@ -48,14 +48,15 @@ const srv_field srv_heatmaps_fields[] = {
     {0},
 };
 
-static srv_cost cost_of(const attn_attention_dims *d, const attn_cost *drawn) {
+/* `text`: the bytes of the answer for each byte of a heatmap. */
+static srv_cost cost_of(const attn_attention_dims *d, const attn_cost *drawn, double text) {
     const double rows = (double)d->B * (double)d->Hq * (double)d->L;
     return (srv_cost){.cells = rows * (double)d->S,
                       .operations = drawn->operations,
                       .weighted = fmax(drawn->cells, rows), /* a row takes time even without keys */
                       .result = (double)drawn->result_bytes,
                       .work = (double)drawn->work_bytes,
-                      .text = SRV_HEAT_TEXT * (double)drawn->result_bytes};
+                      .text = text * (double)drawn->result_bytes};
 }
 
 /* Reads the body into dims and options, and counts the cost. */
@@ -64,8 +65,8 @@ static bool prepare(void *data) {
     const heatmaps_body *body = &call->body;
     const attn_attention_dims *d = &call->dims;
     size_t count = 0;
+    bool exceeds = false;
     attn_cost drawn;
-    attn_error err = {0};
     if (!srv_parameter_check(&call->scope, "weights", &body->weights, false, &count) ||
         !srv_weights_shape(&call->scope, "weights", &body->weights, ATTN_MAX_RANK, &call->dims,
                            &call->layers, &call->entries) ||
@@ -78,10 +79,11 @@ static bool prepare(void *data) {
     if (!srv_heat_options(call->req, &body->heatmap, d, &call->options) ||
         !srv_figure_check(call->req, &body->figure))
         return false;
-    if (attn_heatmap_cost(&call->options, d->B, d->Hq, d->L, d->S,
-                          attn_pool_slots(call->req->app->pool), &drawn, &err))
-        return srv_heat_problem(call->req, &err);
-    call->call.cost = cost_of(d, &drawn);
+    if (!srv_heat_cost(call->req, &call->options, d, attn_pool_slots(call->req->app->pool),
+                       call->call.dry_run, &drawn, &exceeds))
+        return false;
+    call->call.cost = cost_of(d, &drawn, call->req->accept & SRV_ACCEPT_NPY ? 1 : SRV_HEAT_TEXT);
+    call->call.cost.exceeds = exceeds;
     return true;
 }
 

@@ -315,44 +315,35 @@ static srv_cost cost_of(const srv_masks_call *call) {
     const bool cells = srv_masks_cells(call),
                text = !(call->req->accept & (SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY));
     const double each = call->body.as == SRV_MASKS_KEEP ? 1.0 : sizeof(float);
+    const double result = cells ? each * call->cells : 0, memory = srv_masks_memory(call);
+    /* the memory of cells in a file is reserved when the mask is compiled; a dry run ends before */
+    const bool at_once = call->call.dry_run && !text;
     return (srv_cost){.cells = call->bound,
                       .operations = call->cells,
                       .weighted = call->bound,
-                      .result = cells ? each * call->cells : 0,
+                      .result = result,
+                      .work = memory,
                       .text = cells && text ? TEXT_OF_FLAG * call->cells : 0,
-                      .reserved = srv_masks_memory(call)};
+                      .reserved = memory + (at_once ? result : 0)};
 }
 
 static void explain(void *data, srv_limits *limits) {
     const srv_masks_call *call = data;
     char shape[128];
-    attn_text t = {.arena = call->req->arena};
-    attn_text_add(&t, "a mask of shape %s has ",
-                  attn_shape_text(call->dims, call->rank, shape, sizeof shape));
-    if (!t.failed)
-        limits->cells.before = t.data;
-}
-
-/* Checks that the memory for all batch entries is within the request's arena. false: a problem is
- * set. */
-static bool check_entries(const srv_masks_call *call) {
-    srv_request *req = call->req;
-    const double limit = (double)attn_arena_limit(req->arena);
-    const double needed = SRV_MASK_ENTRY * srv_masks_batches(call);
-    char shape[128];
-    if (needed <= limit || call->bound > req->app->config->max_cells)
-        return true;
-    return srv_problem_limit(
-        req, SRV_TOO_LARGE, NULL, limit, "max_request_bytes",
-        "a mask of shape %s has %.4g batch entries, which take %.4g bytes; a request "
-        "may use %.4g",
-        attn_shape_text(call->dims, call->rank, shape, sizeof shape), srv_masks_batches(call),
-        needed, limit);
+    attn_text cells = {.arena = call->req->arena}, bytes = cells;
+    attn_shape_text(call->dims, call->rank, shape, sizeof shape);
+    attn_text_add(&cells, "a mask of shape %s has ", shape);
+    attn_text_add(&bytes, "a mask of shape %s with %.4g batch entries needs up to", shape,
+                  srv_masks_batches(call));
+    if (cells.failed || bytes.failed)
+        return;
+    limits->cells.before = cells.data;
+    limits->bytes.what = bytes.data;
 }
 
 static bool prepare(void *data) {
     srv_masks_call *call = data;
-    if (!read_body(call) || !check_entries(call))
+    if (!read_body(call))
         return false;
     call->call.cost = cost_of(call);
     return true;
@@ -369,12 +360,12 @@ static bool compile(srv_masks_call *call) {
 }
 
 /* Describes the mask in words, for a dry run. The mask must be compiled for that; a mask beyond the
- * limits is refused, because there is no memory to compile it. */
+ * limits has no words, because there is no memory to compile it. */
 static bool describe(void *data, srv_dry *dry) {
     srv_masks_call *call = data;
-    if (!dry->fits || !compile(call))
+    if (dry->fits && !compile(call))
         return false;
-    dry->mask = attn_mask_words(call->mask, call->req->arena);
+    dry->mask = dry->fits ? attn_mask_words(call->mask, call->req->arena) : NULL;
     dry->cells = call->cells;
     srv_dry_shape(dry, srv_masks_forms[call->body.as], call->rank, call->dims);
     return true;

@@ -274,3 +274,9 @@ srv_outcome srv_examples_one(srv_request *req) {
                 near ? ": did you mean \"" : "", near ? near : "", near ? "\"?" : "");
     return SRV_DONE;
 }
+
+const char *srv_example_host(const srv_request *req) {
+    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-:";
+    const char *host = req->host;
+    return host && *host && !host[strspn(host, safe)] ? host : "localhost:8080";
+}

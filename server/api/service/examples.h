@@ -26,4 +26,8 @@ void srv_examples_put(attn_json_text *j, const void *unused);
 /* Prints a line for each example: `indent`, its path padded to `width` columns, and its title. */
 void srv_examples_text(attn_text *t, const char *indent, int width);
 
+/* Returns the Host header for addresses that users copy into a shell or a program. If it is absent
+ * or has characters for which a shell needs quotes, returns the default address instead. */
+const char *srv_example_host(const srv_request *req);
+
 #endif

@@ -8,7 +8,6 @@
 #include "api/attention/attention_api.h"
 #include "api/common/dry.h"
 #include "api/common/heatmap_object.h"
-#include "api/common/text_reply.h"
 #include "api/figures/figures_api.h"
 #include "api/jobs/jobs_api.h"
 #include "api/masks/masks_api.h"
@@ -416,7 +415,7 @@ static void put_components(attn_json_text *j, bool keys) {
 static void put_servers(attn_json_text *j) {
     const srv_request *req = srv_json_request(j);
     char address[300] = ".";
-    const char *host = srv_text_host(req);
+    const char *host = srv_example_host(req);
     if (!req->forwarded && strlen(host) < sizeof address - 10)
         snprintf(address, sizeof address, "http%s://%s", req->secure ? "s" : "", host);
     attn_json_key_array(j, "servers");

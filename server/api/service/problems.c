@@ -49,7 +49,7 @@ static const srv_field list_rows[] = {
 /* The members of problems, for their schema only: request/problem.c writes problems. */
 static const srv_field limit_rows[] = {
     SRV_WRITTEN("value", "number", NULL, "The limit.", .always = true),
-    SRV_WRITTEN("setting", "string", NULL, "The setting that changes it.", .always = true),
+    SRV_WRITTEN("setting", "string", NULL, "The setting that changes it; a constant has none."),
     {0},
 };
 static const srv_field problem_rows[] = {
@@ -63,7 +63,7 @@ static const srv_field problem_rows[] = {
     SRV_WRITTEN("pointer", "string:json-pointer", NULL,
                 "JSON pointer (RFC 6901) into the body; of a query string, / and the name of the "
                 "parameter."),
-    SRV_WRITTEN("limit", "*", NULL, "The exceeded limit and the setting that raises it.",
+    SRV_WRITTEN("limit", "*", NULL, "The exceeded limit and, if one raises it, the setting.",
                 .fields = limit_rows, .accepts = SRV_O_OPEN),
     SRV_WRITTEN("error", "string", NULL, "Below /v2: the same as detail."),
     {0},

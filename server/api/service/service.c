@@ -171,7 +171,7 @@ static const char *first_request(const srv_request *req) {
         &t,
         "curl %s%s/v1/attention -d '{\"query\":[[1,0,0],[0,1,0]],\"key\":[[1,2,3],[4,5,6]],"
         "\"value\":[[0,1,0],[1,0,1]],\"is_causal\":true}'",
-        req->secure ? "https://" : "", srv_text_host(req));
+        req->secure ? "https://" : "", srv_example_host(req));
     return t.failed ? "" : t.data;
 }
 

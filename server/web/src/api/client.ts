@@ -8,7 +8,7 @@ export interface ProblemBody {
   detail?: string;
   code?: string;
   pointer?: string;
-  limit?: { value: number; setting: string };
+  limit?: { value: number; setting?: string };
 }
 
 // An answer of the service that is an error, or none at all (status 0).
