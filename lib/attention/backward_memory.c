@@ -159,11 +159,19 @@ static void count_results(attn_area *area, const attn_attention_dims *d, size_t 
     }
 }
 
-/* Counts the memory of one attempt at the backward pass: packed keys and values, the pass itself,
- * and the conversion of its sums to results. */
-static void count_attempt(attn_area *area, const attn_backward_plan *p, size_t bias_elements) {
+/* Returns whether the run before the backward pass leaves its packed keys and values. */
+static bool finds_packed(const attn_attention_dims *d, unsigned want, size_t slots) {
+    attn_plan run;
+    attn_plan_make(d, want, slots, &run);
+    return want && run.main == ATTN_STEP_BLOCKS;
+}
+
+/* Counts the memory of one attempt at the backward pass: packed keys and values unless they are
+ * `packed` already, the pass itself, and the conversion of its sums to results. */
+static void count_attempt(attn_area *area, const attn_backward_plan *p, bool packed,
+                          size_t bias_elements) {
     attn_backward g;
-    if (!p->by_heads)
+    if (!p->by_heads && !packed)
         attn_pack_count(area, p->dims,
                         attn_kernels_with(p->dims->isa, p->dims->precision, p->dims->tanh_score),
                         p->slots);
@@ -174,15 +182,16 @@ static void count_attempt(attn_area *area, const attn_backward_plan *p, size_t b
 attn_status attn_gradients_cost(const attn_attention_dims *d, unsigned want, size_t bias_elements,
                                 size_t slots, attn_cost *out, attn_error *err) {
     const size_t rows = d->B * d->Hq * d->L;
+    const bool packed = finds_packed(d, want, slots);
     attn_area work = {0}, separate = {0}, reference = {0}, results = {0};
     attn_backward_plan plan;
     attn_cost c = {.cells = (double)rows * (double)d->S};
     attn_backward_plan_make(d, NULL, want, bias_elements > 0, slots, &plan);
-    count_attempt(&work, &plan, bias_elements);
+    count_attempt(&work, &plan, packed, bias_elements);
     attn_backward_plan_make(d, NULL, 0, bias_elements > 0, slots, &plan);
-    count_attempt(&separate, &plan, bias_elements);
+    count_attempt(&separate, &plan, packed, bias_elements);
     attn_backward_plan_make(d, &attn_kernels_ref, 0, bias_elements > 0, slots, &plan);
-    count_attempt(&reference, &plan, bias_elements);
+    count_attempt(&reference, &plan, packed, bias_elements);
     attn_area_take(&reference, rows, 2 * sizeof(double)); /* the arrays of read_statistics */
     count_results(&results, d, bias_elements);
     if (work.overflow || separate.overflow || reference.overflow || results.overflow)

@@ -361,15 +361,14 @@ attn_status attn_attend_weights_backward(float *dx, float *dmemory, const float 
 
 /* --- cost --- */
 
-/* Adds the cost of an operation and, in training, of its backward pass. `together` is the `want` of
- * attn_attention_run_backward, if that runs both passes; else 0. */
-static void count_operation(const attn_inputs *in, unsigned want, unsigned together,
-                            const attn_pass_use *use, attn_layer_cost *cost) {
+/* Adds the cost of an operation that runs with `want` and, in training, of its backward pass. */
+static void count_operation(const attn_inputs *in, unsigned want, const attn_pass_use *use,
+                            attn_layer_cost *cost) {
     attn_attention_dims dims;
     attn_cost forward, back = {0};
     if (attn_attention_shape(in, &dims, NULL) ||
         attn_attention_cost(&dims, want, use->slots, &forward, NULL) ||
-        (use->training && attn_gradients_cost(&dims, together, 0, use->slots, &back, NULL))) {
+        (use->training && attn_gradients_cost(&dims, want, 0, use->slots, &back, NULL))) {
         cost->bytes = (double)INFINITY;
         return;
     }
@@ -419,7 +418,7 @@ void attn_attend_cost(const attn_attend *a, size_t B, size_t L, size_t S, const 
     for (int part = 0; part <= 2; part++)
         count_projection(a, part, part ? keys : queries, use->training, cost);
     count_masks(B, S, use->hides, cost);
-    count_operation(&in, want, 0, use, cost);
+    count_operation(&in, want, use, cost);
     if (a->kind != ATTN_SCORE_scaled_dot)
         return;
     attn_linear_cost(&a->o, queries, use->training, cost);
@@ -434,5 +433,5 @@ void attn_attend_weights_cost(const attn_attend *a, size_t B, size_t L, size_t S
     attn_cost_floats(cost, (double)S * (double)K * (double)S);
     attn_cost_floats(cost, (double)B * (double)L * (double)a->heads * (double)S);
     count_masks(B, S, use->hides, cost);
-    count_operation(&in, ATTN_WANT_OUTPUT, ATTN_WANT_OUTPUT, use, cost);
+    count_operation(&in, ATTN_WANT_OUTPUT, use, cost);
 }

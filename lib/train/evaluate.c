@@ -223,8 +223,6 @@ static attn_status add_pair(const scorer *w, const attn_pair *pair, attn_model_s
     return add_alignment(w, pair, sides, scores, err);
 }
 
-enum { SCORE_TOKENS = 2048 }; /* most tokens of a batch of add_predictions */
-
 /* Predicts the words of the pairs with a model of one stack, and adds their number, their loss and
  * how many are right to the scores. */
 static attn_status add_predictions(const scorer *w, const attn_corpus *corpus, attn_split split,
@@ -239,8 +237,8 @@ static attn_status add_predictions(const scorer *w, const attn_corpus *corpus, a
                                  w->source, w->target, arena, &data, err)
               : attn_fail(err, ATTN_ENOMEM, "scores", "no memory for a pass");
     if (!status)
-        status =
-            attn_training_evaluate(w->model, &data, SCORE_TOKENS, w->pool, w->control, &found, err);
+        status = attn_training_evaluate(w->model, &data, ATTN_SCORE_TOKENS, w->pool, w->control,
+                                        &found, err);
     attn_arena_free(arena);
     if (status)
         return status;

@@ -197,6 +197,8 @@ attn_status attn_training_evaluate(const attn_model *model, const attn_dataset *
 /* ---- scores of a model on sentence pairs ---- */
 /* Most heads whose alignments are scored. */
 enum { ATTN_MEASURE_HEADS = 32 };
+/* Most tokens of a batch, padding included, in which a model of one stack predicts words. */
+enum { ATTN_SCORE_TOKENS = 2048 };
 typedef struct attn_model_scores {
     /* For a model of one stack, whose other members are 0. For other models these three are 0. */
     double words;   /* number of predicted words */

@@ -5,93 +5,170 @@
 #include "base/try.h"
 #include "jobs/jobs.h"
 
-/* Floats for each parameter: value, gradient, moments, best value, and value in the served
- * model. */
-#define PARAMETERS     7.0
-#define WORD_BYTES     512.0 /* for each word of a vocabulary, in memory and in a file buffer */
-#define PAIR_BYTES     160.0 /* for each sentence pair besides its words: offsets, random order */
-#define LINK_BYTES     12.0  /* for each target word: at most two alignment links */
-#define FIXED_BYTES    (6.0 * (1 << 20)) /* whatever the options are */
-#define PASS_MARGIN    1.1   /* factor for the bytes of passes: arenas do not fill their chunks */
-#define SYMBOLS        768.0 /* symbols of a vocabulary of sub-words besides the merges */
-#define LEARNING_BYTES (32.0 * (1 << 20)) /* for learning sub-words: counts of words and pairs */
+#define PARAMETERS 6.0   /* floats for each: value, gradient, moments, best and served value */
+#define ROUNDING   1.125 /* large blocks are at most an eighth larger than what they hold */
+#define PASS_MARGIN                                                                                \
+    1.35 /* factor for passes: arenas do not fill their chunks, blocks are rounded */
+#define WORD_BYTES  192.0 /* for each token of a vocabulary, in memory and in the text of a file */
+#define LEARN_BYTES 480.0 /* besides, for each word from which sub-words are learnt */
+#define MERGE_BYTES 28.0  /* for each merge that is asked for, learnt or not: item and hash slots */
+#define PAIR_BYTES  88.0  /* for each sentence pair: offsets, and the order of an epoch */
+#define FIXED_BYTES (1.25 * (1 << 20)) /* whatever the options are */
 
 #define MOST_BYTES 1e18 /* more than any machine has */
 
-/* --- what the corpora make, measured on up to a million pairs of each --- */
+/* --- what the corpora make: words measured on up to a million pairs, sub-words on 20,000 --- */
 
-/* Upper bounds of the number of different words on the two sides of a corpus, special tokens
- * included. `few` is for the small lexicon, `large` for --large, and `text` for the task
- * en-fr-text. */
-typedef struct side_words {
-    double source, target;
-} side_words;
+/* The words of a corpus. A source word is `characters` tokens if nothing is merged, and `first`
+ * after 20 merges. Each time that the merges are twice as many, it is `fewer` tokens less. */
+typedef struct word_kind {
+    double source, target; /* upper bounds of the number of different words on the two sides */
+    double merges;         /* upper bound of the merges that can be learnt, for each of them */
+    double characters, first, fewer;
+    double rare; /* least spread (spread_of): names are rare, so their merges are not learnt */
+} word_kind;
 
-static const side_words few = {320, 768}, large = {2048, 4864}, text = {2304, 5888};
+/* `few` is for the small lexicon, `large` for --large, and `text` for the task en-fr-text. */
+static const word_kind few = {320, 768, 1.9, 3.95, 3.3, 0.48, 0},
+                       large = {2048, 4864, 1.9, 4.3, 3.55, 0.36, 0},
+                       text = {2304, 5888, 1.9, 4.35, 3.65, 0.36, 4.5};
 
 /* The task en-fr-text invents names without a meaning. */
 #define NAMES      6912.0 /* number of different names */
 #define WORD_NAMES 0.008  /* at most so many names for each source word */
 
-/* Returns the mean number of words of a source sentence. */
-static double mean_words(const srv_train_options *w) {
-    return (double)w->corpus.shortest +
-           (double)(w->corpus.longest - w->corpus.shortest) / (1 + w->corpus.skew);
+#define SYMBOLS      480.0 /* tokens of a vocabulary of sub-words besides those of merges */
+#define SEEN         19.0  /* n words of a corpus are at most SEEN * sqrt(n) different ones */
+#define LEARNT       13.0  /* and at least LEARNT * sqrt(n) merges, if they have so many pairs */
+#define TARGET_WORDS 1.15  /* at most so many sub-words of a target for each one of its source */
+
+enum {
+    MEASURED = 500, /* most training pairs that are made to be measured, in some milliseconds */
+    LONGEST = 60,   /* most words of a source sentence */
+};
+
+/* The options of a job, and what its first `count` training pairs are like. */
+typedef struct corpus_facts {
+    const srv_train_options *w;
+    size_t count;                /* all training pairs, or MEASURED */
+    double words;                /* mean number of words of a source sentence */
+    double shorter[LONGEST + 1]; /* [n]: how many of them have sources of at most n words */
+} corpus_facts;
+
+static bool translates(const corpus_facts *m) {
+    return m->w->corpus.task == ATTN_EN_FR || m->w->corpus.task == ATTN_EN_FR_TEXT;
 }
 
-static bool translates(const srv_train_options *w) {
-    return w->corpus.task == ATTN_EN_FR || w->corpus.task == ATTN_EN_FR_TEXT;
+static bool has_symbols(const corpus_facts *m) {
+    return !translates(m) && m->w->corpus.task != ATTN_WORD_CLASSES;
+}
+
+static const word_kind *kind_of(const corpus_facts *m) {
+    return m->w->corpus.task == ATTN_EN_FR_TEXT ? &text : m->w->corpus.large ? &large : &few;
+}
+
+/* Returns about how many words the sources of the training pairs have. */
+static double said_words(const corpus_facts *m) {
+    return (double)m->w->num_pairs * m->words;
 }
 
 /* Returns an upper bound of the number of different names in the training pairs, each of which is
  * chosen from NAMES at random. */
-static double most_names(const srv_train_options *w) {
-    const double said = WORD_NAMES * ((double)w->num_pairs * mean_words(w) + 5000);
-    return w->corpus.task == ATTN_EN_FR_TEXT ? NAMES * (1 - exp(-said / NAMES)) : 0;
+static double most_names(const corpus_facts *m) {
+    const double said = WORD_NAMES * (said_words(m) + 5000);
+    return m->w->corpus.task == ATTN_EN_FR_TEXT ? NAMES * (1 - exp(-said / NAMES)) : 0;
 }
 
-/* Returns an upper bound of the tokens in the source or target vocabulary. For translation these
- * are the words of the lexicon, for the other tasks the symbols; sub-words are bytes, characters
- * and merges. */
-static double most_words(const srv_train_options *w, bool target) {
-    const bool classes = w->corpus.task == ATTN_WORD_CLASSES;
-    const bool second = target && attn_model_has_encoder(&w->model);
-    const side_words *lexicon = w->corpus.task == ATTN_EN_FR_TEXT ? &text
-                                : w->corpus.large                 ? &large
-                                                                  : &few;
-    if (second && classes)
+/* Returns an upper bound of the different words of the sources or targets of all training pairs. */
+static double most_words(const corpus_facts *m, bool target) {
+    const double said = (target ? TARGET_WORDS : 1) * said_words(m);
+    const double known = has_symbols(m) ? (double)m->w->corpus.symbols
+                         : target       ? kind_of(m)->target
+                                        : kind_of(m)->source;
+    return fmin(known + most_names(m), fmin(said, SEEN * sqrt(said)));
+}
+
+/* Returns an upper bound of the tokens in the source or target vocabulary: classes, words that
+ * occur often enough, or bytes, characters and merges. A decoder alone has the words of the
+ * sources. */
+static double most_tokens(const corpus_facts *m, bool target) {
+    const bool second = target && attn_model_has_encoder(&m->w->model);
+    const bool classes = second && attn_dataset_kind_of(&m->w->model) == ATTN_DATA_CLASSES;
+    const double words = most_words(m, second);
+    if (classes && m->w->corpus.task == ATTN_WORD_CLASSES)
         return ATTN_PARTS + ATTN_SPECIALS;
-    if (w->subwords)
-        return SYMBOLS + (double)w->subwords;
-    if (!classes && !translates(w))
-        return (double)w->corpus.symbols + ATTN_SPECIALS;
-    return (second ? lexicon->target : lexicon->source) + most_names(w);
+    if (m->w->subwords && !classes)
+        return SYMBOLS + fmin((double)m->w->subwords,
+                              ceil(words * (has_symbols(m) ? 1.1 : kind_of(m)->merges)));
+    return ATTN_SPECIALS + fmin(words, TARGET_WORDS * said_words(m) / (double)m->w->minimum);
 }
 
-/* Returns an upper bound of the mean number of tokens of a word in a sentence. With few merges most
- * tokens are single characters. */
-static size_t word_tokens(const srv_train_options *w) {
-    return !w->subwords ? 1 : w->subwords < 300 ? 8 : 3;
+/* Returns the most digits of a symbol. */
+static double digits_of(const corpus_facts *m) {
+    return 1 + (m->w->corpus.symbols > 10) + (m->w->corpus.symbols > 100);
 }
 
-/* Returns an upper bound of the words of a target sentence whose source has `words` words. */
-static size_t most_target(const srv_train_options *w, size_t words) {
-    return translates(w) ? words + words / 2 + 4 : words;
+/* Returns an upper bound of the mean number of tokens of a source word. */
+static double word_tokens(const corpus_facts *m) {
+    const double merges = fmin((double)m->w->subwords, LEARNT * sqrt(said_words(m))),
+                 symbols = (double)m->w->corpus.symbols;
+    const word_kind *k = kind_of(m);
+    if (!m->w->subwords)
+        return 1;
+    if (!has_symbols(m))
+        return fmin(k->characters, fmax(1.05, k->first - k->fewer * log2(merges / 20)));
+    return merges < symbols / 10 ? digits_of(m)
+                                 : fmin(digits_of(m), 1 + fmax(0, 1.1 - merges / symbols));
 }
 
-/* Returns a lower bound of the words of a translation whose source has `words` words. */
-static size_t least_target(size_t words) {
-    return words - words / 3;
+/* Returns the factor of sqrt(words) by which the tokens of a sentence exceed their mean at most. */
+static double spread_of(const corpus_facts *m) {
+    const double spread = 5 * sqrt(fmin(1, word_tokens(m) - 1));
+    return !m->w->subwords ? 0 : has_symbols(m) ? spread : fmax(spread, kind_of(m)->rare);
 }
 
-/* Bounds the share of the sentences that have at most some length. If that share is x by the
- * formula of attn_corpus_options.skew, it is at most factor * x + more in a corpus. */
-typedef struct corpus_lengths {
-    double factor, more;
-} corpus_lengths;
+/* Returns an upper bound of the tokens of a source sentence of `words` words. */
+static size_t most_source(const corpus_facts *m, size_t words) {
+    const double n = (double)words, most = word_tokens(m) * n + spread_of(m) * sqrt(n);
+    return (size_t)ceil(m->w->subwords && has_symbols(m) ? fmin(most, digits_of(m) * n) : most);
+}
 
-/* lengths_of[1] is for en-fr-text, which makes more short sentences than other tasks. */
-static const corpus_lengths lengths_of[2] = {{1.3, 0.05}, {2, 0.06}};
+/* Returns an upper bound of the tokens of a target sentence whose source has `words` words. */
+static size_t most_target(const corpus_facts *m, size_t words) {
+    const double n = (double)words, mean = word_tokens(m) * (m->w->subwords ? TARGET_WORDS : 1);
+    return translates(m) ? (size_t)ceil(mean * n + (2.25 + spread_of(m)) * sqrt(n) + 1)
+                         : most_source(m, words);
+}
+
+/* Returns a lower bound of the tokens of a source sentence of `words` words, as most have. */
+static size_t least_source(const corpus_facts *m, size_t words) {
+    return (size_t)fmax((double)words, 0.7 * word_tokens(m) * (double)words);
+}
+
+/* Returns a lower bound of the tokens of a target sentence whose source has `words` words. */
+static size_t least_target(const corpus_facts *m, size_t words) {
+    const double n = (double)words;
+    return translates(m) ? least_source(m, (size_t)fmax(1, n - 1.5 * sqrt(n)))
+                         : least_source(m, words);
+}
+
+/* Returns an upper bound of the mean number of target tokens. Those of a decoder alone are the
+ * tokens of the source. */
+static double mean_target(const corpus_facts *m) {
+    return m->words * word_tokens(m) * (translates(m) ? TARGET_WORDS : 1);
+}
+
+/* Returns an upper bound of how many sentences have at most `words` words in a group of `group` of
+ * the pairs for training or, if `validates`, for validation. What is random of it, because not all
+ * pairs were measured or because groups differ, is at most three standard deviations. */
+static double most_short(const corpus_facts *m, bool validates, double group, size_t words) {
+    const double all = (double)m->count, share = m->shorter[words] / all;
+    const double spread = group * group * share * (1 - share) / all,
+                 own = group * share * (1 - share);
+    const bool known = !validates && all >= (double)m->w->num_pairs;
+    const double variance = !known ? spread + own : own * (1 - group / all);
+    return group * share + 3 * sqrt(variance) + (known ? 0 : 2);
+}
 
 /* --- passes --- */
 
@@ -121,38 +198,36 @@ static double pass_bytes(const attn_model *model, size_t B, size_t S, size_t T,
            4 * n * (s + 2 * t + s * t + 2);
 }
 
-/* Returns an upper bound of the pairs in a batch whose longest source sentence has `words` words
- * and whose longest pair has `room` tokens on both sides together. `count` is the number of all
- * pairs. A batch has at most as many pairs as fit into batch_tokens, and at most as many as are so
- * short in one of the groups that attn_epoch_new sorts. How many are so short in a group is random:
- * four standard deviations are added to their mean number. */
-static size_t most_pairs(const srv_train_options *w, size_t count, size_t words, size_t room) {
-    const corpus_lengths *l = &lengths_of[w->corpus.task == ATTN_EN_FR_TEXT];
-    const double lengths = (double)(w->corpus.longest - w->corpus.shortest + 1);
-    const double share =
-        l->factor * pow((double)(words - w->corpus.shortest + 1) / lengths, 1 / w->corpus.skew) +
-        l->more;
-    const double tokens = (double)w->loop.batch_tokens;
-    const double group = fmin((double)count, ATTN_GROUP_BATCHES * (tokens / mean_words(w) + 1));
-    const double short_ones = group * fmin(1, share);
-    const double most = fmin(floor(tokens / (double)room), short_ones + 4 * sqrt(short_ones) + 4);
-    return (size_t)fmin((double)count, fmax(1, most));
+/* Returns an upper bound of the pairs in a batch, for training or for validation, whose longest
+ * source sentence has `words` words and whose longest pair has `room` tokens on both sides together.
+ * A batch has at most as many pairs as fit into batch_tokens, and at most as many as are so short in
+ * one of the groups that attn_epoch_new sorts. */
+static size_t most_pairs(const corpus_facts *m, bool validates, size_t words, size_t room) {
+    const double count = (double)(validates ? m->w->num_validation_pairs : m->w->num_pairs);
+    const double tokens = (double)m->w->loop.batch_tokens;
+    const bool both = attn_dataset_kind_of(&m->w->model) != ATTN_DATA_SENTENCES;
+    const double pair = m->words * (both ? 2 : 1); /* tokens of a pair, at least */
+    const double group = fmin(count, ATTN_GROUP_BATCHES * (tokens / pair + 1));
+    const double most = fmin(floor(tokens / (double)room), most_short(m, validates, group, words));
+    return (size_t)fmin(count, fmax(1, most));
 }
 
 /* Raises each member of *out to at least the bytes of a pass over the largest batch whose longest
  * sentences have `words` source words, S source tokens and T target tokens. S or T is 0 if the
  * model does not read that side. */
-static void raise_to(const srv_train_options *w, const attn_model *model, size_t words, size_t S,
+static void raise_to(const corpus_facts *m, const attn_model *model, size_t words, size_t S,
                      size_t T, largest *out) {
-    const bool guides = w->loop.guidance > 0 || w->loop.diversity > 0;
+    const bool guides = m->w->loop.guidance > 0 || m->w->loop.diversity > 0;
     const attn_model_pass train = {.trains = true, .guides = guides},
                           look = {.keeps_weights = true}, search = {.searches = true};
-    const size_t room = S + (T ? T : S + 1), B = most_pairs(w, w->num_pairs, words, room),
-                 looked = most_pairs(w, w->num_validation_pairs, words, room);
+    const size_t room = S + (T ? T : S + 1), B = most_pairs(m, false, words, room),
+                 looked = most_pairs(m, true, words, room),
+                 fit = room < ATTN_SCORE_TOKENS ? ATTN_SCORE_TOKENS / room : 1,
+                 scored = fit < SRV_SCORED_AT_A_TIME ? fit : SRV_SCORED_AT_A_TIME;
     out->step = fmax(out->step, pass_bytes(model, B, S, T, train));
     out->evaluation = fmax(out->evaluation, pass_bytes(model, looked, S, T, look));
-    if (attn_dataset_kind_of(&w->model) != ATTN_DATA_PAIRS)
-        out->score = fmax(out->score, pass_bytes(model, SRV_SCORED_AT_A_TIME, S, T, look));
+    if (attn_dataset_kind_of(&m->w->model) != ATTN_DATA_PAIRS)
+        out->score = fmax(out->score, pass_bytes(model, scored, S, T, look));
     else
         out->score = fmax(out->score, pass_bytes(model, 1, S, T, look) +
                                           pass_bytes(model, 1, S, 2 * S + 10, search));
@@ -161,63 +236,80 @@ static void raise_to(const srv_train_options *w, const attn_model *model, size_t
 /* Returns an upper bound of the bytes of all passes, over all lengths that sentences can have:
  * those of a step of training and of an evaluation, which are in memory at the same time, or those
  * of the scoring at the end if they are more. */
-static double passes_bytes(const srv_train_options *w, const attn_model *model) {
-    const attn_dataset_kind kind = attn_dataset_kind_of(&w->model);
-    const size_t tokens = word_tokens(w);
+static double passes_bytes(const corpus_facts *m, const attn_model *model) {
+    const attn_dataset_kind kind = attn_dataset_kind_of(&m->w->model);
     largest found = {0};
-    for (size_t n = w->corpus.shortest; n <= w->corpus.longest; n++) {
-        const size_t S = tokens * n, T = tokens * most_target(w, n) + 1;
-        if (kind == ATTN_DATA_CLASSES)
-            raise_to(w, model, n, S, 0, &found);
-        else if (kind == ATTN_DATA_SENTENCES)
-            raise_to(w, model, n, 0, S + 1, &found);
-        else
-            raise_to(w, model, n, S, T, &found);
-        if (kind == ATTN_DATA_PAIRS && translates(w))
-            raise_to(w, model, n, S, tokens * least_target(n) + 1, &found);
+    for (size_t n = m->w->corpus.shortest; n <= m->w->corpus.longest; n++) {
+        const size_t S[2] = {most_source(m, n), least_source(m, n)},
+                     T[2] = {most_target(m, n) + 1, least_target(m, n) + 1};
+        for (int i = 0; i < 2; i++)
+            raise_to(m, model, n, kind == ATTN_DATA_SENTENCES ? 0 : S[i],
+                     kind == ATTN_DATA_CLASSES     ? 0
+                     : kind == ATTN_DATA_SENTENCES ? S[i] + 1
+                                                   : T[i],
+                     &found);
     }
     return PASS_MARGIN * fmax(found.step + found.evaluation, found.score);
 }
 
 /* Returns an upper bound, in bytes, of the memory of a training run. `parameters` is the number of
  * the model's parameters, and `tables` the bytes of its other tables. */
-static double run_bytes(const srv_train_options *w, const attn_model *model, double parameters,
+static double run_bytes(const corpus_facts *m, const attn_model *model, double parameters,
                         double tables) {
-    const double words = mean_words(w), tokens = (double)word_tokens(w);
-    const double target = (double)most_target(w, (size_t)words + 1);
-    const double pair = 4 * tokens * (words + target) + LINK_BYTES * tokens * tokens * target;
-    return PARAMETERS * 4 * parameters + 3 * tables + passes_bytes(w, model) +
-           (double)(w->num_pairs + w->num_validation_pairs) * (pair + PAIR_BYTES) +
-           (w->subwords ? LEARNING_BYTES : 0) +
-           WORD_BYTES * (most_words(w, false) + most_words(w, true)) + FIXED_BYTES;
+    const bool links = attn_dataset_kind_of(&m->w->model) == ATTN_DATA_PAIRS;
+    const double target = mean_target(m),
+                 pairs = (double)(m->w->num_pairs + m->w->num_validation_pairs);
+    /* A target word has at most two links. Each token of it is linked to each token of a source
+     * word. */
+    const double pair = PAIR_BYTES + sizeof(int32_t) * 2 * target +
+                        (links ? 2 * sizeof(attn_link) * word_tokens(m) * target : 0);
+    const double words = most_words(m, false) + most_words(m, true);
+    return ROUNDING * (PARAMETERS * 4 * parameters + 3 * tables + pairs * pair) +
+           passes_bytes(m, model) + (m->w->subwords ? (WORD_BYTES + LEARN_BYTES) * words : 0) +
+           MERGE_BYTES * (double)m->w->subwords * (links ? 2 : 1) +
+           WORD_BYTES * (most_tokens(m, false) + most_tokens(m, true)) + FIXED_BYTES;
 }
 
 /* --- checks --- */
 
-/* Checks the options of the corpus by making one sentence pair for each of training, validation and
- * held-out data. */
-static attn_status check_corpus(const srv_train_options *w, attn_error *err) {
+/* Makes sentence pairs for validation and held-out data, to check the options of the corpus, and
+ * measures some for training. */
+static attn_status measure_pairs(const attn_corpus *corpus, attn_pair *pair, corpus_facts *m,
+                                 attn_error *err) {
+    for (attn_split split = ATTN_TRAIN; split <= ATTN_HELD_OUT; split++)
+        ATTN_TRY(attn_corpus_pair(corpus, split, 0, pair, err));
+    for (size_t i = 0; i < m->count; i++) {
+        ATTN_TRY(attn_corpus_pair(corpus, ATTN_TRAIN, i, pair, err));
+        m->words += (double)pair->source_count / (double)m->count;
+        for (size_t n = pair->source_count; n <= LONGEST; n++)
+            m->shorter[n]++;
+    }
+    return ATTN_OK;
+}
+
+static attn_status measure_corpus(const srv_train_options *w, corpus_facts *out, attn_error *err) {
     attn_arena *arena = attn_arena_new((size_t)1 << 26);
     attn_pair *pair = arena ? attn_arena_zeroed(arena, 1, sizeof *pair) : NULL;
     attn_corpus *corpus;
     attn_status status = pair ? attn_corpus_new(&w->corpus, arena, &corpus, err)
                               : attn_fail(err, ATTN_ENOMEM, "", "no memory for a corpus");
-    for (attn_split split = ATTN_TRAIN; !status && split <= ATTN_HELD_OUT; split++)
-        status = attn_corpus_pair(corpus, split, 0, pair, err);
+    *out = (corpus_facts){.w = w, .count = w->num_pairs < MEASURED ? w->num_pairs : MEASURED};
+    if (!status)
+        status = measure_pairs(corpus, pair, out, err);
     attn_arena_free(arena);
     return status;
 }
 
 /* Computes an upper bound, in bytes, of the memory of a training run with this configuration. */
-static attn_status bytes_of(const srv_train_options *w, const attn_model_config *config,
-                            size_t *bytes, attn_error *err) {
+static attn_status bytes_of(const corpus_facts *m, const attn_model_config *config, size_t *bytes,
+                            attn_error *err) {
     size_t all, values;
     attn_model *model;
     ATTN_TRY(attn_model_bytes(config, false, &all, err));
     ATTN_TRY(attn_model_bytes(config, true, &values, err));
     ATTN_TRY(attn_model_declare(config, &model, err));
     values -= all; /* the bytes of the gradients, one float for each parameter */
-    const double most = run_bytes(w, model, (double)values / 4, (double)(all - values));
+    const double most = run_bytes(m, model, (double)values / 4, (double)(all - values));
     *bytes = most < MOST_BYTES ? (size_t)most : (size_t)MOST_BYTES;
     attn_model_free(model);
     return ATTN_OK;
@@ -225,15 +317,17 @@ static attn_status bytes_of(const srv_train_options *w, const attn_model_config 
 
 attn_status srv_train_check(const srv_train_options *w, size_t *bytes, attn_error *err) {
     attn_model_config config = w->model;
-    config.source_vocabulary = (size_t)most_words(w, false);
-    config.target_vocabulary = (size_t)most_words(w, true);
+    corpus_facts facts;
     if (w->corpus.shortest > w->corpus.longest)
         return attn_fail(err, ATTN_EVALUE, "shortest", "expected at most longest (%d), found %d",
                          (int)w->corpus.longest, (int)w->corpus.shortest);
-    if (attn_dataset_kind_of(&config) == ATTN_DATA_CLASSES && translates(w))
+    if (attn_dataset_kind_of(&config) == ATTN_DATA_CLASSES &&
+        (w->corpus.task == ATTN_EN_FR || w->corpus.task == ATTN_EN_FR_TEXT))
         return attn_fail(err, ATTN_EVALUE, "task",
                          "an encoder alone learns one word for each word of its source: expected "
                          "word-classes, copy, reverse or sort");
-    ATTN_TRY(bytes_of(w, &config, bytes, err));
-    return check_corpus(w, err);
+    ATTN_TRY(measure_corpus(w, &facts, err));
+    config.source_vocabulary = (size_t)most_tokens(&facts, false);
+    config.target_vocabulary = (size_t)most_tokens(&facts, true);
+    return bytes_of(&facts, &config, bytes, err);
 }

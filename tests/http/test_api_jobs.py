@@ -1,6 +1,7 @@
 """/v1/jobs: training behind the answer, its events, its end as a model; stopped, killed, drained and gone on with;
 what is refused."""
 import json
+import random
 import re
 import signal
 import socket
@@ -504,6 +505,32 @@ def test_what_one_stack_takes_is_bounded_closely(daemon, architecture, fields):
     assert delete(daemon, job) == 204
     assert job["state"] == "done", job
     assert job["peak_bytes"] <= 0.97 * job["reserved_bytes"] and job["reserved_bytes"] < 2.2 * job["peak_bytes"] + 8e6, job
+
+
+def drawn_job(draw):
+    """A job whose steps are at least an epoch, so that it meets its largest batch."""
+    architecture = draw.choice(["seq2seq", "transformer", "encoder", "decoder"])
+    tasks = {"encoder": ["copy", "reverse", "word-classes"], "decoder": ["sort", "en-fr", "en-fr-text"]}
+    shortest = draw.randint(2, 12)
+    fields = {"task": draw.choice(tasks.get(architecture, ["copy", "en-fr", "en-fr-text"])), "large": draw.random() < 0.5,
+              "subwords": draw.choice([0, 1, 200, 310, 3000, 100000]), "shortest": shortest, "longest": shortest + draw.randint(2, 20),
+              "skew": draw.choice([0.5, 1, 3]), "num_symbols": draw.choice([8, 50, 400])}
+    sizes = {"width": draw.choice([16, 32, 64]), "num_heads": draw.choice([1, 2, 8]), "num_layers": draw.choice([1, 2]),
+             "positions": draw.choice(["sinusoidal", "learned", "alibi"]), "batch_tokens": draw.choice([500, 1500]),
+             "num_pairs": draw.choice([60, 150]), "num_validation_pairs": draw.choice([20, 100]), "num_scored_pairs": draw.choice([1, 20])}
+    return TASK | {"architecture": architecture, "num_steps": 30, "evaluate_every": 30, "checkpoint_every": 30} | fields | sizes
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_random_jobs_take_is_bounded_by_at_most_twice(daemon, seed):
+    """Words and sub-words of all tasks: what the vocabularies, sentences and batches of a job are like is known before it starts."""
+    draw = random.Random(seed)
+    for _ in range(5):
+        fields = drawn_job(draw)
+        job = ended(daemon, post(daemon, fields))
+        assert delete(daemon, job) == 204
+        assert job["state"] == "done", (fields, job)
+        assert job["peak_bytes"] <= job["reserved_bytes"] <= 2 * job["peak_bytes"] + 1e6, (fields, job)
 
 
 def test_beyond_loopback_a_key_is_needed(start):

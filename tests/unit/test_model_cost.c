@@ -98,7 +98,7 @@ static attn_batch draw_batch(const attn_model_config *c, bool hides, attn_arena 
 /* Checks the bound of the bytes that a pass has taken. */
 static void check(const char *what, const attn_model_config *c, const attn_batch *b,
                   const attn_model_cost *cost, size_t used) {
-    if (cost->bytes < (double)used || cost->bytes > 1.75 * (double)used + ROUNDING)
+    if (cost->bytes < (double)used || cost->bytes > 1.6 * (double)used + ROUNDING)
         fail_msg(
             "%s: counted %.0f, used %zu: %s, %s, %s, width %zu, %zu heads, %zu layers, B %zu, S "
             "%zu, T %zu",

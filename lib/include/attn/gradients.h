@@ -34,7 +34,8 @@ typedef struct attn_gradients {
     attn_tensor slopes, table, key_table, value_table;
 } attn_gradients;
 
-/* Computes the cost of attn_attention_backward on `slots` threads from shapes alone. For
+/* Computes the cost of attn_attention_backward on `slots` threads from shapes alone, after a run
+ * with `want` that includes ATTN_WANT_CELLS; 0: after any other run. For
  * attn_attention_run_backward, add the cost of its run with `want`. bias_elements is the number of
  * elements of all mask layers that are added to the scores, plus the number of weights if the
  * gradients of scores are wanted. fallback_bytes are those of a second attempt in double.
