@@ -176,7 +176,7 @@ def before_load_schema(context, raw_schema):
     """Tensors are sent as lists of at most two axes. To draw deeper lists for each field of each case takes more than
     half of the run's time. CONSISTENT and other tests send tensors with more axes."""
     schemas = raw_schema["components"]["schemas"]
-    for name in ("TensorList", "BiasTensorList", "MaskTensorList", "FlagTensorList", "V2Data"):
+    for name in ("TensorList", "BiasTensorList", "MaskTensorList", "FlagTensorList", "BooleanTensorList", "V2Data"):
         schemas[name]["oneOf"] = [way for way in schemas[name]["oneOf"] if axes(way) <= 2]
 
 

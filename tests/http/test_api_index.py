@@ -169,7 +169,8 @@ def nested(leaf, axes):
 
 @pytest.mark.parametrize("name, leaves", [
     ("TensorList", [1]), ("BiasTensorList", [1, None]), ("MaskTensorList", [0.5, None, True]), ("FlagTensorList", [0, False]),
-    ("IntegerTensorList", [2]), ("Numbers", [1.5, None]), ("Flags", [True]), ("V2Data", [1, None, False])])
+    ("IntegerTensorList", [2]), ("Numbers", [1.5, None]), ("Flags", [True]), ("BooleanTensorList", [True]),
+    ("V2Data", [1, None, False])])
 def test_lists_of_lists_have_as_many_axes_as_tensors(document, name, leaves):
     lists = schema(document, name)
     for axes in range(1, 9):

@@ -12,6 +12,8 @@ interface Schema {
   properties?: Record<string, Schema>;
   minimum?: number;
   maximum?: number;
+  exclusiveMinimum?: number;
+  exclusiveMaximum?: number;
 }
 
 interface OpenApi {
@@ -81,8 +83,8 @@ function fieldOf(name: string, schema: Schema): Field {
     choices,
     group: groupOf(name).group,
     whole: types[0] === 'integer',
-    min: schema.minimum,
-    max: schema.maximum,
+    min: schema.minimum ?? schema.exclusiveMinimum,
+    max: schema.maximum ?? schema.exclusiveMaximum,
     usual: /^true \(default\)/.test(description),
   };
 }
