@@ -200,9 +200,9 @@ static void plan_pass(attn_backward *g, const attn_kernels *kernels, unsigned wa
 }
 
 /* Plans the pass, and sets g->max and g->sum to the statistics of the rows in the form that the
- * kernel table g->k reads. A table reads the maxima and sums that it has computed itself. If `ref`
- * computes rows of another table, the maximum is replaced by the logsumexp, and the sum by 1 (or 0
- * for a row that sees no key). Returns false if there is not enough memory. */
+ * kernel table g->k reads. A table can read the maxima and sums that it has computed itself. If
+ * `ref` reads those of another table, each maximum is replaced by the logsumexp, and each sum by 1
+ * (or 0 for a row that sees no key). Returns false if there is not enough memory. */
 static bool read_statistics(attn_backward *g, size_t slots, attn_arena *arena) {
     const attn_attention *a = g->a;
     const attn_stats *s = &g->results->stats;
@@ -324,8 +324,8 @@ attn_status attn_attention_backward(attn_attention *a, const attn_results *resul
  * second-level cache. Each sum is added up in the same order as by the separate passes, so the
  * results have the same bytes.
  *
- * If a row needs double precision, an input is not finite or a gradient overflows, the two passes
- * run separately. Then the functions below return ATTN_ENONFINITE. */
+ * If a row needs double precision, an input is not finite or a gradient overflows, the functions
+ * below return ATTN_ENONFINITE. The two passes are then run separately. */
 
 typedef struct heads {
     attn_backward g;
@@ -369,8 +369,8 @@ static void clear_kept(const attn_forward *f, const attn_block *block, char *kep
         memset(kept + (r * S + from) * elem, 0, (to - from) * elem);
 }
 
-/* Zeroes the numerators in the first and the last tile that the block sees, before and after the
- * keys that it sees. The forward pass does not write them, and the backward pass reads whole
+/* Zeroes the numerators of keys that the block does not see in the first and the last tile that it
+ * sees. The forward pass does not write these numerators, but the backward pass reads whole
  * tiles. */
 static void clear_edges(const attn_forward *f, const attn_block *block, char *kept) {
     const size_t S = f->a->dims.S, keys = f->a->kernels->keys;

@@ -12,8 +12,8 @@
  *   dV_j = sum_i P_ij dO_i        dP_ij = dO_i . V_j        dZ_ij = P_ij (dP_ij - dO_i . O_i)
  *   dQ_i = sum_j dS_ij K_j        dK_j = sum_i dS_ij Q_i
  *
- * dZ is the gradient of the edited score, and dS that of the raw score: dZ after the backward pass
- * through softcap and scale. A bias does not change it. */
+ * dZ is the gradient of the edited score. dS is the gradient of the raw score: dZ after the
+ * backward pass through softcap and scale. A bias does not change the gradient. */
 #ifndef ATTN_BACKWARD_H
 #define ATTN_BACKWARD_H
 
@@ -34,8 +34,8 @@ typedef struct attn_backward_lane {
     void *source;     /* [keys, max(score width, Ev)]: keys or values that had to be converted */
     void *key_values; /* the keys of a tile, packed as if they were values, for dQ = dS K */
     void *value_keys; /* the values of a tile, packed as if they were keys, for dP = dO V^T */
-    /* The kernel table of these two products: g->scores, or g->k if these numbers are too large or
-     * too small to be split into bfloat16 parts. */
+    /* The kernel table of these two products: g->scores, or g->k if the numbers of grad_output are
+     * too large or too small to be split into bfloat16 parts. */
     const attn_kernels *products;
     void *dkey_tanh; /* [A, keys]: gradients of mapped keys, only for scores with tanh */
     void *ones;      /* [rows] ones: factors with which `accumulate` adds to sums */
@@ -52,7 +52,8 @@ typedef struct attn_backward_lane {
     const void *maxima; /* [rows, attn_block_maxima]: running maxima to which `kept` is relative */
 } attn_backward_lane;
 
-/* The sums of one piece for gradients of parameters. NULL: the operation has no such parameter. */
+/* The sums of one piece for gradients of parameters. A member is NULL if the operation has no such
+ * parameter. */
 typedef struct attn_backward_sums {
     double *entries; /* [Hq / Hkv, entries]: ALiBi slopes, or entries of a table of biases */
     double *keys;    /* [relative, E]: Shaw's key table */
@@ -61,7 +62,8 @@ typedef struct attn_backward_sums {
 } attn_backward_sums;
 
 /* Packed rows of queries or of grad_output, of all blocks: [homes, Hq / Hkv, blocks]. A home is
- * memory for the blocks of one group. Each lane has a home if plan.lane_homes, else each group. */
+ * memory for the blocks of one group. If plan.lane_homes, each lane has a home, else each group has
+ * one. */
 typedef struct attn_backward_rows {
     char *values;  /* packed as values of the kernel table g->k */
     char *queries; /* packed as queries of g->scores, if that table packs queries */
@@ -103,7 +105,7 @@ static inline size_t attn_backward_place(const attn_backward *g, const attn_bloc
 
 /* --- backward_memory.c --- */
 
-/* Allocates the memory of *g by g->plan. Returns false if there is not enough memory. */
+/* Allocates the memory of *g that g->plan needs. Returns false if there is not enough memory. */
 bool attn_backward_allocate(attn_backward *g, attn_arena *arena);
 
 /* --- backward_tile.c --- */
@@ -114,9 +116,9 @@ attn_status attn_backward_pack(attn_backward *g, const attn_block *block, attn_b
                                attn_error *err);
 /* Computes dO . O for each row of the block and stores it in g->dot. */
 void attn_backward_dots(attn_backward *g, const attn_block *block, attn_backward_lane *l);
-/* Takes n rows [n, width] with row stride *ld. If any of them has NaN or a magnitude above `most`,
- * it returns a copy in scratch [n, width] with zeros for such rows, and sets *ld to width. Else it
- * returns `rows`. */
+/* Replaces rows that have NaN or a magnitude above `most` by zeros. `rows` are n rows [n, width]
+ * with row stride *ld. If no row is replaced, the function returns `rows`. Else it returns a copy
+ * in scratch [n, width] with the zeros, and sets *ld to width. */
 const void *attn_backward_clean(const attn_kernels *k, double most, const void *rows, size_t *ld,
                                 size_t n, size_t width, void *scratch);
 /* Fills l->key_values and l->value_keys with keys and values j0 … j0 + n - 1 of head (b, hkv), and
@@ -131,18 +133,18 @@ bool attn_backward_intersects(const attn_attention *a, const attn_block *block, 
  * block, [rows, score width] with row stride *ldq. */
 const void *attn_backward_tile(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
                                double scale, attn_backward_lane *l, size_t *ldq);
-/* Replaces dZ in l->grad, computed with scale = 1, by dS. */
+/* Turns dZ into dS in l->grad. dZ must have been computed with scale = 1. */
 void attn_backward_edit(const attn_backward *g, const attn_block *block, size_t n,
                         attn_backward_lane *l);
-/* Adds the tile's part of the gradient of position biases to sums->entries. It is computed from dZ
- * in l->grad, so this must be called before attn_backward_edit, which overwrites dZ. In a table of
- * biases, the gradient of an entry is the sum of dZ over all cells that use the entry. For ALiBi,
- * the gradient of the slope is the sum of -dZ * |distance| over all cells. */
+/* Adds the tile's part of the gradient of position biases to sums->entries. The part is computed
+ * from dZ in l->grad. So the function must be called before attn_backward_edit, which overwrites
+ * dZ. In a table of biases, the gradient of an entry is the sum of dZ over all cells that use the
+ * entry. For ALiBi, the gradient of the slope is the sum of -dZ * |distance| over all cells. */
 void attn_backward_collect_biases(const attn_backward *g, const attn_block *block, size_t j0,
                                   size_t n, const attn_backward_lane *l, attn_backward_sums *sums);
 /* Adds the tile's share of three gradients of Shaw's positions: of the key table to sums->keys, of
  * the value table to sums->values, and of the queries (dS times the key table) to dquery, whose
- * rows have the stride ld. It must be called when l->grad holds dS. */
+ * rows have the stride ld. The function must be called when l->grad holds dS. */
 void attn_backward_collect_shaw(const attn_backward *g, const attn_block *block, size_t j0,
                                 size_t n, const void *q, size_t ldq, void *dquery, size_t ld,
                                 attn_backward_lane *l, attn_backward_sums *sums);

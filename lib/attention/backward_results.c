@@ -19,8 +19,8 @@ static void add_doubles(double *to, const double *from, size_t n) {
         to[i] += from[i];
 }
 
-/* Adds up one member of attn_backward_sums, n numbers, over all pieces, in the memory of the
- * first piece. `offset` is the offset of the member in the struct. */
+/* Adds up one member of attn_backward_sums over all pieces. The member is an array of n numbers,
+ * and `offset` is its offset in the struct. The totals replace the numbers of the first piece. */
 static double *total_of_pieces(const attn_backward *g, size_t pieces, size_t offset, size_t n) {
     double *first = *(double **)(void *)((char *)&g->sums[0] + offset);
     for (size_t p = 1; p < pieces; p++)
@@ -38,8 +38,9 @@ static attn_status store_total(const attn_backward *g, size_t pieces, size_t off
     return ATTN_OK;
 }
 
-/* Adds up attn_backward_sums.entries of each head over batch entries and chunks, and stores the
- * totals in the shape of the caller's parameter: [Hq, entries], or for T5 [entries, Hq]. */
+/* Adds up attn_backward_sums.entries of each head over batch entries and chunks of tiles
+ * (backward.c), and stores the totals in the shape of the caller's parameter: [Hq, entries], or for
+ * T5 [entries, Hq]. */
 static attn_status store_entries(const attn_backward *g, size_t pieces, attn_arena *arena,
                                  attn_gradients *out, attn_error *err) {
     const attn_attention_dims *d = &g->a->dims;
@@ -80,9 +81,9 @@ static attn_status finish_tables(const attn_backward *g, size_t pieces, attn_are
  *
  * The gradient of an additive bias is dZ, summed over the axes along which the bias is broadcast.
  * The gradient of the scores is that of a bias with the shape of the weights. A piece computes the
- * part of this gradient that belongs to one block of rows and one tile of keys. If the bias has no
- * row axis, a piece covers all rows, and if it has no key axis, all keys. The piece goes in order
- * over the heads, rows and keys that read its part of the bias. */
+ * part of such a gradient that belongs to one block of rows and one tile of keys. If the bias has
+ * no row axis, a piece covers all rows, and if it has no key axis, all keys. The piece goes in
+ * order over the heads, rows and keys that read its part of the bias. */
 
 /* The computation of the gradient of one bias tensor. */
 typedef struct biases {
@@ -140,12 +141,12 @@ static attn_status bias_piece(void *ctx, size_t index, size_t lane, attn_error *
     return ATTN_OK;
 }
 
-/* Computes the gradient of the tensor of a layer, which broadcasts to the scores as in the forward
- * pass. Of the layer's tensor only the shape is read. */
+/* Computes the gradient of the tensor of a bias layer. The tensor broadcasts to the scores as in
+ * the forward pass. Only its shape is read. */
 static attn_status back_bias(const attn_backward *g, const attn_mask_layer *layer, attn_pool *pool,
                              attn_arena *arena, attn_tensor *out, attn_error *err) {
     biases s = {.g = g};
-    attn_mask mask = *g->a->mask; /* the view clears two of its members */
+    attn_mask mask = *g->a->mask; /* attn_weights_view clears two members of its mask */
     attn_mask_layer sums = *layer;
     size_t count;
     ATTN_TRY(attn_dense_zeros(&layer->values, g->a->dims.result, arena, out, err));
@@ -181,8 +182,8 @@ static attn_status finish_biases(const attn_backward *g, attn_pool *pool, attn_a
 
 /* --- queries, keys and values ---
  *
- * This part adds up the chunks, computes the backward pass through rotary positions and score maps,
- * and sums over broadcast batch axes. */
+ * This part adds up the sums of dQ that the chunks of tiles have (backward.c). It computes the
+ * backward pass through rotary positions and score maps, and sums over broadcast batch axes. */
 
 /* An operand (queries, keys or values) and its gradients. */
 typedef struct side {
@@ -209,8 +210,8 @@ static char *remove_padding(const attn_kernels *k, char *acc, size_t n, size_t w
     return acc;
 }
 
-/* Adds up the chunks of dquery in the memory of the first chunk, and returns it as dense [B, Hq, L,
- * score width]. */
+/* Adds up the sums of dQ of all chunks in the memory of the first one. Returns the total, dense
+ * [B, Hq, L, score width]. */
 static char *sum_query_chunks(const attn_backward *g) {
     const attn_attention_dims *d = &g->a->dims;
     const size_t rows = d->B * d->Hq * d->L, n = rows * attn_acc_room(g->k, d->score_width);
@@ -272,8 +273,8 @@ static attn_tensor *score_gradient(const attn_backward *g, const attn_tensor *fr
                                    ((const char *)from - (const char *)&g->a->in.score));
 }
 
-/* Computes the backward pass through the score map y = W x: dW = the sum of dy x^T over all rows,
- * which is stored as the gradient of the parameter, and dx = W^T dy, which becomes s->grads. */
+/* Computes the backward pass through the score map y = W x. dW is the sum of dy x^T over all rows.
+ * It is stored as the gradient of the parameter. dx = W^T dy becomes s->grads. */
 static attn_status map_back(const attn_backward *g, side *s, attn_arena *arena, attn_gradients *out,
                             attn_error *err) {
     const attn_kernels *k = g->k;
@@ -329,8 +330,9 @@ static bool has_elements_of(const attn_kernels *k, const attn_tensor *t) {
     return attn_dtype_size(t->dtype) == k->elem;
 }
 
-/* Makes the tensor *out of the shape of `like`, which receives `rows` rows of every head, and sets
- * s->alone and s->here. `shared` says that gradients of another operand are added to it, too. */
+/* Makes the tensor *out with the shape of `like`, for the gradients of `rows` rows of every head,
+ * and sets s->alone and s->here. `shared` says that gradients of another operand are added to *out,
+ * too. */
 static attn_status open_sums(const attn_backward *g, side *s, size_t rows, const attn_tensor *like,
                              bool shared, attn_arena *arena, attn_tensor *out, attn_error *err) {
     const attn_attention_dims *d = &g->a->dims;
@@ -348,8 +350,8 @@ static attn_status open_sums(const attn_backward *g, side *s, size_t rows, const
     return out->data ? ATTN_OK : attn_no_memory(err, "gradients");
 }
 
-/* Adds rows first … first + rows - 1 of every head to the dense tensor `to`, or copies them if
- * s->alone. */
+/* Adds rows first … first + rows - 1 of every head of s->grads to the dense tensor `to`. If
+ * s->alone, the rows are copied instead. */
 static attn_status accumulate_rows(const attn_backward *g, const side *s, size_t first, size_t rows,
                                    attn_layout layout, attn_tensor *to, attn_arena *arena,
                                    attn_error *err) {
@@ -466,8 +468,8 @@ static attn_status accumulate_gradients(const attn_backward *g, attn_arena *aren
 
 /* --- sinks, and all gradients --- */
 
-/* Computes the gradients of the sinks. The value of a sink is 0, so dP of its weight is 0, and its
- * gradient is the sum over rows of the sink's weight times -(dO . O). */
+/* Computes the gradients of the sinks. The value of a sink is 0, so dP of the sink's weight is 0.
+ * The gradient of the sink is the sum over rows of the sink's weight times -(dO . O). */
 static attn_status back_sinks(const attn_backward *g, attn_arena *arena, attn_gradients *out,
                               attn_error *err) {
     const attn_attention *a = g->a;

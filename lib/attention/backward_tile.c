@@ -100,8 +100,9 @@ const void *attn_backward_clean(const attn_kernels *k, double most, const void *
     return scratch;
 }
 
-/* Returns the kernel table for l->products of group (b, hkv): g->k if the largest magnitude of its
- * rows of grad_output is too large or too small to be split into bfloat16 parts, else g->scores. */
+/* Returns the kernel table for l->products of group (b, hkv). This is g->k if the largest magnitude
+ * of the group's rows of grad_output is too large or too small to be split into bfloat16 parts.
+ * Else it is g->scores. */
 static const attn_kernels *choose_products(const attn_backward *g, size_t b, size_t hkv,
                                            const attn_backward_lane *l) {
     const size_t group = attn_group(&g->a->dims);
@@ -183,7 +184,7 @@ static void add_value_terms(const attn_backward *g, const attn_block *block, siz
     attn_shaw_add(a, block->b, block->i + r, j0, n, k->elem, terms, grad);
 }
 
-/* Sets the gradients of cells whose score was replaced by the mask's fill value to 0. */
+/* Zeroes the gradients of cells whose score the mask has replaced by its fill value. */
 static void clear_replaced(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
                            attn_backward_lane *l) {
     for (size_t r = 0; r < block->rows; r++) {

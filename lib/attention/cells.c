@@ -53,8 +53,9 @@ static void store_cells(const attn_attention *a, const attn_kernels *k, char *ds
         ((float *)(void *)dst)[i] = (float)((const double *)src)[i];
 }
 
-/* Stores the cells of keys [from, from + n) of row r of the tile in w, whose first cell is key j0.
- * For the stage of weights it computes them from the scores. */
+/* Stores the cells of keys [from, from + n) of row r of a block. w->tile holds the row's scores of
+ * keys j0 and after. For the stage of weights the function computes the weights from these
+ * scores. */
 static void store_row(const request *q, const attn_block *block, size_t r, size_t j0, size_t from,
                       size_t n, attn_block_work *w) {
     const attn_attention *a = q->a;
@@ -81,13 +82,15 @@ static void store_row(const request *q, const attn_block *block, size_t r, size_
         store_cells(a, k, dst, w->line, n);
 }
 
-/* Returns whether row r of a block is of this kind (attn_stats.kind). */
+/* Returns whether row r of a block is of this kind (attn_stats.kind), or true if there are no
+ * statistics. */
 static bool is_kind(const request *q, const attn_block *block, size_t r, uint8_t kind) {
     return !q->stats ||
            q->stats->kind[attn_row_index(q->a, block->b, block->h, block->i + r)] == kind;
 }
 
-/* Stores the cells of keys [from, to), which no row of the block sees, in its rows of this kind. */
+/* Stores the cells of keys [from, to), which no row of the block sees: weights of 0, or scores of
+ * -INFINITY. Only rows of this kind are written. */
 static void hide_keys(const request *q, const attn_block *block, size_t from, size_t to,
                       uint8_t kind) {
     const size_t n = to - from, elem = attn_dtype_size(q->a->dims.result);
@@ -102,7 +105,8 @@ static void hide_keys(const request *q, const attn_block *block, size_t from, si
     }
 }
 
-/* The keys of a block. Before the stage of the mask, its rows see all keys of the range. */
+/* The keys whose cells are computed for a block. At a stage before ATTN_STAGE_BIASED, when the mask
+ * is not applied yet, these are all keys of the range. */
 typedef struct extent {
     size_t from, to;             /* keys of the range that a row of the block may see */
     size_t plain_from, plain_to; /* keys whose scores mask, biases and softcap leave unchanged */

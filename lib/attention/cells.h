@@ -9,8 +9,8 @@
 attn_cells_scratch *attn_cells_place(attn_area *area, const attn_attention_dims *d,
                                      const attn_kernels *k);
 
-/* Computes the cells of a range at a stage, dense [rows, cols] of dims.result. With
- * double_only it computes only rows of kind ATTN_ROW_DOUBLE, since dst already has the others. The
+/* Computes the cells of a range at a stage, dense [rows, cols] of dims.result. With double_only the
+ * function computes only rows of kind ATTN_ROW_DOUBLE; dst must already hold the other rows. The
  * control is checked between blocks of rows. The range must lie within the weights. */
 attn_status attn_cells_rows(const attn_attention *a, const attn_stats *stats,
                             const attn_range *range, attn_stage stage, bool double_only,

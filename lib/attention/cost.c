@@ -2,10 +2,11 @@
 #include "attention/forward.h"
 #include "base/try.h"
 
-/* Time of a sine or a cosine in floating-point operations. */
+/* A sine or a cosine takes the time of about this many floating-point operations. */
 #define ENCODING_OPERATIONS 32.0
 
-/* Most arrays that attn_attention_new takes from the arena, each aligned to ATTN_ALIGN. */
+/* Largest number of arrays that attn_attention_new takes from the arena. Each of them is aligned to
+ * ATTN_ALIGN. */
 enum { OPERATION_PIECES = 16 };
 
 /* Counts an upper bound of the memory that attn_attention_new takes, except for the tensors of
@@ -20,7 +21,7 @@ static bool count_operation(const attn_attention_dims *d, const attn_kernels *k,
     attn_area_take(area, d->positions, sizeof(double));
     if (d->encoded) {
         attn_area_take(area, d->encoded, attn_dtype_size(d->result));
-        attn_area_take(area, 9 * sizeof(double), d->Hq * (d->E + d->Ek + d->Ev)); /* lines */
+        attn_area_take(area, 9 * sizeof(double), d->Hq * (d->E + d->Ek + d->Ev)); /* scratch */
     }
     attn_area_take(area, 1, OPERATION_PIECES * ATTN_ALIGN);
     if (!d->transforms)

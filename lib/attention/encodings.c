@@ -61,8 +61,8 @@ static int64_t first_position(const attn_encoding *e, bool queries, size_t b) {
 /* --- rows of a tensor --- */
 
 /* How the rows of a tensor are numbered: [outer, L, inner] in row-major order. L is the length of
- * the sequence, `outer` the product of the axes before it, and `inner` the number of heads if their
- * axis follows it (BLHE), else 1. */
+ * the sequence, and `outer` the product of the axes before the axis of L. `inner` is the number of
+ * heads if the axis of heads follows that of L (BLHE), else 1. */
 typedef struct row_order {
     size_t outer, L, inner;
     /* How many of the `outer` indices belong to a batch entry. 0: all entries begin at one
@@ -77,8 +77,8 @@ static bool same_offsets(const attn_encoding *e, bool queries) {
     return true;
 }
 
-/* Sets *order. Returns false if the batch entries of the operation begin at different positions and
- * share batch entries of x. */
+/* Sets *order. Returns false if batch entries of the operation begin at different positions but
+ * read the same rows of x. */
 static bool find_row_order(const attn_encoding *e, bool queries, const attn_tensor *x,
                            row_order *order) {
     const int axis = x->rank - (e->layout == ATTN_BLHE ? 3 : 2);
@@ -104,7 +104,7 @@ static int64_t position_of(const attn_encoding *e, bool queries, const row_order
     return first_position(e, queries, b) + (int64_t)i;
 }
 
-/* Checks that the table has all positions. */
+/* Checks that a learned table has the positions of all rows. */
 static attn_status check_positions(const attn_encoding *e, bool queries, const row_order *order,
                                    attn_error *err) {
     const size_t entries = order->a_batch ? e->dims.B : 1, most = e->position.table.dims[0];

@@ -32,8 +32,9 @@ attn_status attn_encoding_check(const attn_position *p, const char *where, const
 /* Refuses gradients through dropout of the encoded inputs. */
 attn_status attn_encoding_differentiable(const attn_position *p, attn_error *err);
 
-/* Returns the stream of random numbers for part 0 (query), 1 (key) or 2 (value). It is the number
- * of the first part with the same tensor, so that parts that share a tensor are dropped alike. */
+/* Returns the stream of random numbers for part 0 (query), 1 (key) or 2 (value). The stream is the
+ * number of the first part with the same tensor. So dropout is the same in all parts that share a
+ * tensor. */
 uint64_t attn_encoding_stream(const attn_tensor *const parts[3], int part);
 
 /* Sets *out to x plus the encoding of each row's position, after dropout. x is the query, or
@@ -42,8 +43,9 @@ uint64_t attn_encoding_stream(const attn_tensor *const parts[3], int part);
  * differ between batch entries that share a query), ATTN_ENOMEM. */
 attn_status attn_encode(const attn_encoding *e, bool queries, const attn_tensor *x,
                         attn_arena *arena, attn_tensor *out, attn_error *err);
-/* Adds each row of `grad` to the row of `sums` for its position. `grad` is the gradient of *out of
- * attn_encode, dense, with the shape of x. `sums` has the shape of the learned table. */
+/* Adds each row of `grad` to the row of `sums` for its position. `grad` is the gradient with
+ * respect to *out of attn_encode. It is dense and has the shape of x. `sums` has the shape of the
+ * learned table. */
 void attn_encode_backward(const attn_encoding *e, bool queries, const attn_tensor *grad,
                           double *sums);
 
@@ -63,7 +65,8 @@ attn_status attn_encodings_collect(const attn_attention *a, const attn_encoding_
 /* Returns an array of zeros with a number for each element of a table, to which
  * attn_encode_backward adds. NULL: out of memory. */
 double *attn_encoding_sums(const attn_tensor *table, attn_arena *arena);
-/* Makes a tensor of type dtype with the shape of `like` from such sums. */
+/* Makes a tensor of type dtype with the shape of `like` from sums that attn_encoding_sums has
+ * returned. */
 attn_status attn_encoding_table(const attn_tensor *like, const double *sums, attn_dtype dtype,
                                 attn_arena *arena, attn_tensor *table, attn_error *err);
 

@@ -1,6 +1,7 @@
 /* The forward pass: runs the steps of its plan, one after the other. A plan whose pieces pack keys
- * themselves, or read them unpacked, supposes that all numbers are finite and not too large. If one
- * is not, the steps are run again over keys that are packed and marked before. */
+ * themselves, or read them unpacked, supposes that all numbers are finite and not too large. If a
+ * number is not, all keys and values are packed and marked (operands.c), and the steps are run
+ * again. */
 #include "attention/forward.h"
 
 #include <stdatomic.h>
@@ -8,7 +9,8 @@
 
 #include "base/try.h"
 
-/* The function of a step's pieces. ATTN_STEP_PACK has none. */
+/* The function that computes a piece of each step. ATTN_STEP_PACK has none, since attn_pack runs
+ * its pieces. */
 static const attn_piece step_pieces[] = {
     [ATTN_STEP_STRIDED] = attn_forward_strided,
     [ATTN_STEP_BLOCKS] = attn_forward_blocks,
@@ -43,7 +45,7 @@ static attn_status run_steps(attn_forward *f, const attn_step *steps, size_t cou
     return ATTN_OK;
 }
 
-/* Computes all rows, with keys that are packed and marked if `packed`. */
+/* Computes all rows. If `packed`, all keys are packed and marked first, whatever the plan says. */
 static attn_status run_rows(attn_attention *a, attn_forward *f, bool packed, attn_arena *arena,
                             attn_error *err) {
     attn_step steps[ATTN_STEPS];
@@ -83,7 +85,8 @@ attn_status attn_forward_finish(attn_forward *f, attn_stage stage, attn_pool *po
     return ATTN_OK;
 }
 
-/* Runs a pass. Afterwards a->packed are the keys and values that it has packed, or NULL. */
+/* Runs a pass. Afterwards a->packed are the keys and values that the pass has packed for all heads,
+ * or NULL if it has not packed them. */
 static attn_status run_pass(attn_attention *a, unsigned want, attn_stage stage, attn_pool *pool,
                             const attn_control *control, attn_arena *arena, attn_results *out,
                             attn_error *err) {

@@ -1,5 +1,5 @@
 /* The forward pass: declarations that its files share. plan.h explains group, block, bundle, step,
- * piece and lane. Each file uses those before it:
+ * piece and lane. Each file uses the files before it in this list:
  *
  *   plan.c            lists the steps of the pass
  *   forward_memory.c  allocates the results, the lanes, and the states of rows
@@ -16,7 +16,7 @@
 /* A block that is being computed, and its memory. */
 typedef struct attn_block_run {
     attn_stream stream;     /* the pass of the block over the keys */
-    attn_block_work work;   /* its state */
+    attn_block_work work;   /* the state of the block */
     uint64_t in_double;     /* bit r: `ref` must compute row r */
     double query_magnitude; /* the largest magnitude of the finite queries */
     void *kept;             /* [rows, S]: memory for stream.kept; NULL: the memory of the weights */
@@ -39,8 +39,8 @@ typedef struct attn_forward_ranges {
 
 typedef struct attn_forward {
     const attn_attention *a;
-    /* The operation whose mask the passes of blocks read: `a`, or with a strided pattern one that
-     * shows only the keys near each query. */
+    /* The operation whose mask the passes of blocks read: `a`, or with a strided pattern an
+     * operation whose mask shows only the keys near each query. */
     const attn_attention *visible;
     attn_plan plan;
     attn_step_kind step; /* the step that is run */
@@ -51,14 +51,14 @@ typedef struct attn_forward {
     attn_forward_lane *lanes;   /* [plan.slots] */
     attn_cells_scratch **cells; /* [plan.slots], for the steps that compute cells */
     attn_forward_ranges ranges;
-    /* Only with a strided pattern: */
-    char *strided;              /* [B, Hq]: states of the rows after ATTN_STEP_STRIDED */
-    double *strided_magnitudes; /* [pieces of this step, 2]: largest magnitude of keys, of values */
+    /* The next two members are used only with a strided pattern. */
+    char *strided;               /* [B, Hq]: states of the rows after ATTN_STEP_STRIDED */
+    double *strided_magnitudes;  /* [its pieces, 2]: largest magnitude of keys, of values */
     const attn_control *control; /* checked between pieces, and between rows that `ref` computes */
     attn_pool *pool;             /* runs the pieces; NULL: the calling thread does */
     attn_results *out;
     size_t elem;                /* bytes of an element of the results */
-    size_t pieces;              /* pieces of all steps, to tell the progress; 0: it is not told */
+    size_t pieces;              /* pieces of all steps, to report progress; 0: no reports */
     _Atomic size_t done;        /* pieces that have ended */
     _Atomic size_t hidden_rows; /* rows that see no key */
     _Atomic int not_finite; /* a piece without f->packed has met NaN, infinity or too large numbers,
@@ -74,12 +74,12 @@ attn_status attn_forward_open(attn_forward *f, const attn_attention *a, unsigned
 /* Allocates f->cells. */
 attn_status attn_forward_open_cells(attn_forward *f, attn_arena *arena, attn_error *err);
 
-/* The bytes that a forward pass takes by its plan. */
+/* The sizes in bytes of the memory that a forward pass takes. */
 typedef struct attn_forward_bytes {
     size_t work, results;
-    size_t fallback; /* in addition, if a piece finds NaN or infinity or if rows need double */
+    size_t fallback; /* in addition to work, if a piece finds NaN or infinity or rows need double */
 } attn_forward_bytes;
-/* Counts these bytes. Returns false if a number exceeds SIZE_MAX. */
+/* Counts the bytes of a pass with this plan. Returns false if a number exceeds SIZE_MAX. */
 bool attn_forward_count(const attn_plan *plan, attn_forward_bytes *bytes);
 
 /* Returns the state of a block in its memory. */
@@ -94,11 +94,11 @@ char *attn_forward_range_maxima(const attn_forward *f, size_t b, size_t h);
 
 /* --- rows (forward_rows.c) --- */
 
-/* Prepares *run for the pass of the block run->stream.block; the caller has set run->stream to a
- * stream of this block and of run->work, and nothing else. Loads the queries, finds the rows that
- * `ref` must compute, and chooses the memory for what becomes weights. If `packed` is NULL, the
- * magnitudes of keys and values are known only after the pass, so the caller must find rows that
- * overflow then. */
+/* Prepares *run for the pass of the block run->stream.block. The caller has set run->stream, and in
+ * it only `block` and `w` (run->work). Loads the queries, finds the rows that `ref` must compute,
+ * and chooses the memory for what becomes weights. If `packed` is NULL, the magnitudes of keys and
+ * values are known only after the pass. The caller must then find the rows that overflow
+ * (attn_forward_end_as_is). */
 attn_status attn_forward_begin(const attn_forward *f, const attn_packed *packed,
                                attn_block_run *run, attn_error *err);
 /* Ends a block after its pass: writes the output, weights and statistics of its rows, and computes
@@ -106,8 +106,8 @@ attn_status attn_forward_begin(const attn_forward *f, const attn_packed *packed,
 attn_status attn_forward_end(attn_forward *f, attn_block_run *run, attn_forward_lane *l,
                              attn_error *err);
 /* Ends a block whose keys and values were read or packed as they are. `key` and `value` are their
- * largest magnitudes. If one of these is not finite or too large, the block is useless, and
- * f->not_finite is set instead. */
+ * largest magnitudes. If one of these is not finite or too large, the block has no valid results.
+ * The function then only sets f->not_finite. */
 attn_status attn_forward_end_as_is(attn_forward *f, attn_block_run *run, double key, double value,
                                    attn_forward_lane *l, attn_error *err);
 

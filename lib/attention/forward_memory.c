@@ -60,7 +60,7 @@ static void place_forward_lane(const void *work, attn_area *area, void *to) {
         run->maxima = run->work.maxima;
         run->kept = p->kept ? attn_area_take(area, 1, p->kept) : NULL;
         if (area->base &&
-            n > 0) { /* the heads of a group share the tile that the first one packs */
+            n > 0) { /* the heads of a group share the tile that the first head packs */
             run->work.packed_key = runs->work.packed_key;
             run->work.packed_value = runs->work.packed_value;
         }
@@ -81,7 +81,7 @@ static void place_cells_lane(const void *work, attn_area *area, void *to) {
 
 /* --- states of rows --- */
 
-/* Returns the bytes of the state (attn_partial) of all rows of a head. */
+/* Returns the size in bytes of the state (attn_partial) of all rows of a head. */
 static size_t state_bytes(const attn_attention_dims *d, const attn_kernels *k) {
     const size_t elements = d->L * (1 + k->lanes + attn_acc_room(k, d->Ev));
     return attn_align_up(elements * k->elem) + 2 * ATTN_ALIGN;
@@ -95,7 +95,7 @@ attn_partial attn_forward_state(const attn_block_work *w) {
     return (attn_partial){.max = w->max, .sum = w->sum, .acc = w->acc};
 }
 
-/* Returns the state of the rows from row i on, in the memory `at` of state_bytes bytes. */
+/* Returns the state of the rows from row i on. `at` is the memory for the state of a head. */
 static attn_partial rows_at(const attn_forward *f, char *at, size_t i) {
     const attn_attention_dims *d = &f->a->dims;
     const attn_kernels *k = f->a->kernels;

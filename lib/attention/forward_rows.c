@@ -79,9 +79,9 @@ static void finish_logsumexp(const attn_forward *f, size_t row, const attn_kerne
     attn_element_set(f->out->logsumexp.data, f->elem, row, lse);
 }
 
-/* Writes the statistics of the rows of a block, whose state is in *w. Returns the bit set of the
- * rows that `ref` must compute: those in `in_double`, and those whose maximum is beyond what the
- * kernel table computes. These rows get a sum of 0 for now, as if they saw no key. */
+/* Writes the statistics of the rows of a block from the block's state in *w. Returns the bit set of
+ * the rows that `ref` must compute: those in `in_double`, and those whose maximum is beyond what
+ * the kernel table computes. These rows get a sum of 0 for now, as if they saw no key. */
 static uint64_t finish_statistics(attn_forward *f, const attn_block *block, uint8_t kind,
                                   uint64_t in_double, const attn_block_work *w) {
     const size_t row = attn_row_index(f->a, block->b, block->h, block->i);
@@ -94,7 +94,7 @@ static uint64_t finish_statistics(attn_forward *f, const attn_block *block, uint
         const bool empty = max[r] == -INFINITY;
         if (narrow_range && !(in_double >> r & 1) &&
             (empty ? attn_mask_sees_any(f->a->mask, block->b, block->h,
-                                        block->i + r) /* its scores are below -FLT_MAX */
+                                        block->i + r) /* the row's scores are below -FLT_MAX */
                    : !(fabs(max[r]) < ATTN_WIDE)))
             in_double |= UINT64_C(1) << r;
         if (in_double >> r & 1 || empty)
@@ -119,15 +119,15 @@ static attn_status finish_rows(const attn_forward *f, const attn_block *block, u
             ATTN_TRY(check_scores(a, block, r, f->out->stats.max[row + r], err));
     if ((f->plan.want & ATTN_WANT_OUTPUT) && !finish_output(f, block, f->out->stats.sum + row, w) &&
         !a->in.allow_nonfinite)
-        /* Only a double-precision row gets here, and its block has no other row. */
+        /* Only double_row gets here, and its block has one row. */
         ATTN_TRY(overflows(a, block, 0, "outputs", err));
     for (size_t r = 0; (f->plan.want & ATTN_WANT_LOGSUMEXP) && r < block->rows; r++)
         finish_logsumexp(f, row + r, w->kernels);
     return ATTN_OK;
 }
 
-/* If all weights have more bytes than this, they leave the caches before the caller reads them, so
- * they are stored past the caches. */
+/* If all weights together have more bytes than this, they leave the caches before the caller reads
+ * them. So they are stored to memory past the caches. */
 enum { PAST_CACHES = 8 << 20 };
 
 /* Computes the weights of a block from what its pass kept: numerators or edited scores. */
@@ -187,8 +187,9 @@ static attn_status double_row(attn_forward *f, const attn_block *block, size_t r
 }
 
 /* Loads the queries of a block, packs them if the kernel table packs queries, and finds their
- * largest magnitude. A query that is not finite is refused if it sees a key. If it is not refused,
- * zeros replace it, and its row is marked in run->in_double. */
+ * largest magnitude. A query that is not finite is refused if it sees a key, unless the inputs
+ * allow such numbers. If it is not refused, zeros replace it, and its row is marked in
+ * run->in_double. */
 static attn_status load_queries(const attn_forward *f, attn_block_run *run, attn_error *err) {
     const attn_attention *a = f->a;
     const attn_block *block = &run->stream.block;
@@ -251,9 +252,8 @@ static bool may_overflow(const attn_attention *a, double query, double key, doub
     return a->kernels->elem == sizeof(float) && (score > FLT_MAX / 4 || sum > FLT_MAX / 4);
 }
 
-/* Returns a bit set of the block's rows of which a product or sum with keys and values of these
- * magnitudes could overflow float, or exceed what the kernel table can split into bfloat16
- * parts. */
+/* Returns the bit set of the block's rows for whose queries may_overflow is true. `key` and `value`
+ * are the largest magnitudes of keys and values. */
 static uint64_t overflowing_rows(const attn_attention *a, const attn_block_run *run, double key,
                                  double value) {
     const attn_stream *s = &run->stream;

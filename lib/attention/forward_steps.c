@@ -31,8 +31,8 @@
  *   block 2       3         7        11
  *   block 3       4         8        12 */
 
-/* Adds to the state of a block what ATTN_STEP_STRIDED, if there was one, has computed for its
- * rows. */
+/* If the plan has ATTN_STEP_STRIDED, merges the state that this step has stored for the rows of a
+ * block into the state of the block. */
 static void add_strided(const attn_forward *f, attn_block_run *run) {
     const attn_block *block = &run->stream.block;
     if (!f->strided)
@@ -113,7 +113,7 @@ attn_status attn_forward_head(void *work, size_t index, size_t lane, attn_error 
  * If each query sees few keys, most blocks see only a few tiles of keys, and neighbouring blocks
  * see mostly the same ones:
  *
- *             tile 0  1  2  3  4  5        A window has room for the tiles of one block and a
+ *             tile 0  1  2  3  4  5        A window holds the tiles of one block and a
  *   block 0        x  x                    few more. A piece packs a tile when a block sees it,
  *   block 1        x  x  x                 into the place of a tile that only earlier blocks
  *   block 2           x  x  x              saw. So packed keys and values stay in the cache.
@@ -146,8 +146,8 @@ static attn_status compute_in_window(attn_forward *f, const attn_block *block, a
     return attn_forward_end_as_is(f, run, key, value, l, err);
 }
 
-/* Computes some blocks of all heads of a group. The heads take turns, so that they share the tiles
- * in the window. */
+/* Computes some blocks of all heads of a group. The same rows of all heads are computed one after
+ * the other, so that the heads share the tiles in the window. */
 attn_status attn_forward_window(void *work, size_t index, size_t lane, attn_error *err) {
     attn_forward *f = work;
     const attn_attention_dims *d = &f->a->dims;
@@ -176,9 +176,9 @@ attn_status attn_forward_window(void *work, size_t index, size_t lane, attn_erro
  *                          \        |      /
  *                           merged in order         JOIN: a piece for each group ends its rows
  *
- * A kept numerator is relative to the running maximum after its tile, which is stored with it
- * (maxima). So the weights have the same bits as without the division, and as single cells that are
- * computed later. */
+ * The kept numerators of a tile are relative to the row's running maximum after this tile, which is
+ * stored, too (maxima). So the weights have the same bits as without the division into ranges, and
+ * as single cells that are computed later. */
 
 static void copy_state(const attn_forward *f, const attn_partial *to, const attn_partial *from) {
     const attn_attention_dims *d = &f->a->dims;
@@ -208,7 +208,8 @@ static attn_status begin_group(const attn_forward *f, size_t index, size_t from,
     return ATTN_OK;
 }
 
-/* Ends the blocks of a group after the pass over all keys, whose largest magnitudes are given. */
+/* Ends the blocks of a group after the pass over all keys. The magnitudes are the largest ones of
+ * the group's keys and values. */
 static attn_status end_group(attn_forward *f, attn_forward_lane *l, double key_magnitude,
                              double value_magnitude, attn_error *err) {
     for (size_t g = 0; g < attn_group(&f->a->dims); g++)
@@ -280,8 +281,8 @@ attn_status attn_forward_cells(void *work, size_t index, size_t lane, attn_error
                              : f->step == ATTN_STEP_WEIGHTS ? &f->out->weights
                                                             : &f->out->weights_dropped;
     const attn_stage stage = f->step == ATTN_STEP_SCORES ? f->stage : ATTN_STAGE_PROBS;
-    /* With plan.keeps or a strided pattern earlier steps have written the weights, but for the rows
-     * that are computed in double. */
+    /* With plan.keeps or a strided pattern, earlier steps have written the weights, except those of
+     * rows that are computed in double. */
     const bool in_double = f->step == ATTN_STEP_WEIGHTS && (f->plan.keeps || f->strided);
     char *to = (char *)out->data + first * d->S * f->elem;
     ATTN_TRY(attn_cells_rows(a, &f->out->stats, &range, stage, in_double, f->control, to,

@@ -5,8 +5,8 @@
 #include "attention/operands.h"
 #include "base/try.h"
 
-/* Fills a dense tensor [batch.., heads, n, width], whose memory is allocated, with the n rows of
- * all heads, which `read` returns one by one. */
+/* Fills the dense tensor *t [batch.., heads, n, width] with the n rows of each head. `read` returns
+ * a row. The memory of *t is allocated already. */
 static void join_rows_of_heads(const attn_attention *a, attn_rows_reader read, const attn_tensor *t,
                                size_t heads, size_t n) {
     const size_t width = t->dims[t->rank - 1], elem = attn_dtype_size(t->dtype);
@@ -21,8 +21,8 @@ static void join_rows_of_heads(const attn_attention *a, attn_rows_reader read, c
             }
 }
 
-/* Returns a dense tensor [batch.., heads, n, width] over `data`. It lacks the axis of heads if
- * `has_heads` is false. */
+/* Returns a dense tensor [batch.., heads, n, width] over `data`. The tensor lacks the axis of heads
+ * if `has_heads` is false. */
 static attn_tensor shape_of_heads(const attn_attention_dims *d, void *data, bool has_heads,
                                   size_t heads, size_t n, size_t width) {
     size_t dims[ATTN_MAX_RANK];
@@ -45,7 +45,7 @@ static const void *cache_key_rows(const attn_attention *a, size_t b, size_t hkv,
                           scratch, ld);
 }
 
-/* Returns queries in the same form: rotated if positions are rotary, but not mapped. */
+/* Returns queries that are rotated if positions are rotary, but not mapped by a score form. */
 static const void *plain_query_rows(const attn_attention *a, size_t b, size_t h, size_t i0,
                                     size_t n, size_t elem, void *scratch, size_t *ld) {
     if (a->in.position.kind == ATTN_POSITION_ROTARY)
@@ -63,7 +63,7 @@ void attn_present(const attn_attention *a, attn_results *out) {
     join_rows_of_heads(a, attn_value_rows, &out->present_value, d->Hkv, d->S);
 }
 
-/* Makes a tensor of zeros with this shape and type. */
+/* Makes a tensor of zeros with the shape and type of `like`. */
 static attn_status take_dense(attn_tensor like, attn_arena *arena, attn_tensor *out,
                               attn_error *err) {
     return attn_dense_zeros(&like, like.dtype, arena, out, err);

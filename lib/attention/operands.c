@@ -138,7 +138,7 @@ typedef struct packer {
     const attn_kernels *kernels;
     attn_packed *p;
     void **lanes;  /* for each slot of the pool, scratch [keys, max(score width, Ev)] */
-    size_t chunks; /* pieces for each head */
+    size_t chunks; /* pieces into which the tiles of a head are divided */
 } packer;
 
 static attn_packed packed_shape(const attn_attention_dims *d, const attn_kernels *k) {
@@ -323,7 +323,8 @@ bool attn_sees_bad(const attn_attention *a, const attn_packed *p, size_t b, size
 
 /* Returns an error that names the first number of a row that is not finite. The row is number `row`
  * of head (b, h) for attn_element_path, and number `at` of the view. `seen` ends the text, such as
- * "in a query that sees a key". */
+ * "in a query that sees a key". If all numbers of the view's row are finite, the error says that
+ * the score form's map of the row overflows. */
 static attn_status refuse_row(const attn_attention *a, char which, const attn_view *v, size_t b,
                               size_t h, size_t row, size_t at, size_t width, const char *seen,
                               attn_error *err) {
@@ -352,8 +353,8 @@ static attn_status refuse_key(const attn_attention *a, size_t b, size_t hkv, siz
                       key ? a->dims.Ek : a->dims.Ev, "at a position that a query sees", err);
 }
 
-/* Returns an error that names the first key or value of a head that is not finite and that a query
- * sees, if there is one. */
+/* If queries see keys or values of a head that are not finite, returns an error that names the
+ * first of these. */
 static attn_status refuse_bad_head(const attn_attention *a, const uint8_t *bad, size_t b,
                                    size_t hkv, const attn_control *control, attn_error *err) {
     const size_t S = a->dims.S, group = attn_group(&a->dims);

@@ -20,7 +20,7 @@ const void *attn_view_rows(const attn_view *past, size_t past_rows, const attn_v
                            size_t h, size_t j0, size_t n, size_t width, size_t elem, void *scratch,
                            size_t *ld);
 
-/* These functions return rows of an operation by attn_view_rows: keys [n, score width], values
+/* These functions return rows of an operation as attn_view_rows does: keys [n, score width], values
  * [n, Ev] and queries [n, score width]. Keys and queries are those whose products are the scores
  * (attn_attention.score_key, score_query). */
 const void *attn_key_rows(const attn_attention *a, size_t b, size_t hkv, size_t j0, size_t n,
@@ -43,9 +43,9 @@ void attn_element_path(const attn_attention *a, char which, size_t b, size_t h, 
 enum {
     ATTN_BAD_KEY = 1,    /* the key has NaN or infinity */
     ATTN_BAD_VALUE = 2,  /* the value of the key has NaN or infinity */
-    ATTN_NOT_FINITE = 3, /* either of these */
+    ATTN_NOT_FINITE = 3, /* either of the above */
     ATTN_TOO_LARGE = 4,  /* the key or its value is too large for the kernel table */
-    ATTN_BAD = 7         /* any of these */
+    ATTN_BAD = 7         /* any of the above */
 };
 
 /* Packed keys and values. A set has the keys and values of one batch entry. If all batch entries
@@ -61,10 +61,10 @@ typedef struct attn_packed {
     double *key_magnitude, *value_magnitude; /* [sets, Hkv, tiles]: largest magnitude in a tile */
     uint8_t *bad;                            /* [sets, Hkv, S]: marks */
     _Atomic int any_bad;                     /* a key has a mark */
-    bool one_head; /* the arrays have room for one head, whichever was packed last */
-    /* A window has room for `room` tiles, which attn_window_load packs when they are needed. Tile t
-     * < pinned of a head has place t, and the other tiles take turns in the other places. There are
-     * no marks. */
+    bool one_head; /* the arrays hold one head: the one that was packed last */
+    /* If `room` > 0, this is a window: it holds `room` tiles, which attn_window_load packs when
+     * they are needed. Tile t < pinned of a head has place t, and the other tiles take turns in the
+     * other places. A window has no marks. */
     size_t room, pinned;
     size_t *held; /* [room]: 1 + number of the tile among those of all heads; 0: none */
 } attn_packed;
@@ -88,16 +88,17 @@ void attn_pack_count(attn_area *area, const attn_attention_dims *d, const attn_k
 /* Takes memory from the area for the packed keys and values of `heads` heads. */
 attn_packed *attn_packed_place(attn_area *area, const attn_attention_dims *d, const attn_kernels *k,
                                size_t heads);
-/* Packs the keys and values of one head into p, whose memory must be for one head. scratch is
- * [keys, max(score width, Ev)]. Returns false if a number is not finite or too large; then the
- * contents of p are useless. */
+/* Packs the keys and values of one head into p, which holds one head. scratch is
+ * [keys, max(score width, Ev)]. Returns false if a number is not finite or too large. The contents
+ * of p are then not valid. */
 bool attn_pack_head(const attn_attention *a, attn_packed *p, size_t set, size_t hkv, void *scratch);
 /* Takes memory from the area for a window of `room` tiles, of which the first `pinned` are kept. */
 attn_packed *attn_window_place(attn_area *area, const attn_attention_dims *d, const attn_kernels *k,
                                size_t room, size_t pinned);
-/* Packs a tile of head (b, hkv) into a window, unless the window holds it, and returns its index.
- * scratch is [keys, max(score width, Ev)]. Numbers that are not finite or too large are packed as
- * they are, and the magnitudes of the tile tell that. */
+/* Packs a tile of head (b, hkv) into a window, unless the window holds the tile. Returns the index
+ * of the tile in the arrays of p. scratch is [keys, max(score width, Ev)]. Numbers that are not
+ * finite or too large are packed as they are. The caller finds them by the magnitudes of the
+ * tile. */
 size_t attn_window_load(const attn_attention *a, const attn_packed *p, size_t b, size_t hkv,
                         size_t tile, void *scratch);
 /* Returns the marks [S] of the keys of head (b, hkv). */
@@ -106,10 +107,11 @@ const uint8_t *attn_packed_bad(const attn_attention *a, const attn_packed *p, si
 bool attn_sees_bad(const attn_attention *a, const attn_packed *p, size_t b, size_t h, size_t i,
                    unsigned marks);
 /* Returns the limit for the magnitudes of keys and values that are packed as they are. Products
- * with larger ones could overflow, whatever the query is. */
+ * with larger numbers could overflow, whatever the query is. */
 double attn_most_packed(const attn_kernels *k);
 
-/* Refuses query row i, which is not finite, if it sees a key, unless the inputs allow it. */
+/* Refuses query row i, which is not finite, if it sees a key and the inputs do not allow such
+ * numbers. */
 attn_status attn_refuse_query(const attn_attention *a, size_t b, size_t h, size_t i,
                               attn_error *err);
 

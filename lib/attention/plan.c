@@ -1,26 +1,26 @@
 /* Makes the plans of the forward and the backward pass.
  *
- * A plan depends only on the shapes and on what was asked for, so that the bytes of the results do
- * not depend on the size of the pool. There are three exceptions, which change no result:
- * `bundle`, `lane_homes` and the size of pieces with windows depend on the number of slots, too. */
+ * A plan depends only on the shapes and on the wanted results, so that the bytes of the results do
+ * not depend on the size of the pool. There are three exceptions: `bundle`, `lane_homes` and the
+ * size of pieces with windows depend on the number of slots, too. They change no result. */
 #include "attention/plan.h"
 
 #include "attention/operands.h"
 
 enum {
-    BUNDLE = 4,     /* most blocks of a bundle over packed keys */
+    BUNDLE = 4,     /* largest number of blocks in a bundle over packed keys */
     NEAR = 5 << 18, /* bytes of packed keys and values, 1.25 MiB, that stay in a second-level cache
                      * beside other data */
     CACHE = 1 << 20 /* bytes of other data that stay in a cache */
 };
 
 /* With few queries, the keys of a group are divided into ranges of about RANGE_KEYS keys: 2 MiB of
- * keys and values of width 64, which take 0.1 ms or more to read. If there are ENOUGH_PIECES
- * groups, each of which is a piece, this division gains nothing. */
+ * keys and values of width 64, which take 0.1 ms or more to read. With ENOUGH_PIECES groups or more
+ * this division gains nothing, since each group is a piece. */
 enum { RANGE_KEYS = 4096, ENOUGH_PIECES = 64 };
 
-/* Most floating-point operations of a piece with several blocks: about 1 ms with a fast kernel
- * table. A piece that is one bundle may have BUNDLE_OPERATIONS, 20 to 60 ms. */
+/* Largest number of floating-point operations of a piece with several blocks: about 1 ms with a
+ * fast kernel table. A piece that is one bundle may have BUNDLE_OPERATIONS, 20 to 60 ms. */
 #define PIECE_OPERATIONS  1e8
 #define BUNDLE_OPERATIONS (50 * PIECE_OPERATIONS)
 
@@ -35,8 +35,8 @@ attn_status attn_plan_check(unsigned want, attn_stage stage, attn_error *err) {
     return ATTN_OK;
 }
 
-/* Returns the floating-point operations of `rows` rows against `keys` keys. The exponential and the
- * edits of a cell count as CELL_OPERATIONS multiply-adds. */
+/* Returns the number of floating-point operations of `rows` rows against `keys` keys. The
+ * exponential and the edits of a cell count as CELL_OPERATIONS multiply-adds. */
 static double operations_on(const attn_attention_dims *d, double rows, double keys) {
     enum { CELL_OPERATIONS = 16 };
     return 2 * rows * keys * (double)(d->score_width + d->Ev + CELL_OPERATIONS);
@@ -45,7 +45,7 @@ static double operations(const attn_attention_dims *d, double rows) {
     return operations_on(d, rows, (double)d->S);
 }
 
-/* Returns the bytes of a tile of packed keys and values. */
+/* Returns the size in bytes of a tile of packed keys and values. */
 static size_t tile_bytes(const attn_attention_dims *d, const attn_kernels *k) {
     return (attn_key_room(k, d->score_width) + attn_value_room(k, d->Ev)) * k->elem;
 }
@@ -66,7 +66,8 @@ static size_t most_in_bundle(const attn_plan *p) {
     return p->row_blocks < BUNDLE ? p->row_blocks : BUNDLE;
 }
 
-/* Returns the number of keys in each of `ranges` ranges of keys, which are whole tiles. */
+/* Divides all keys into `ranges` ranges of whole tiles, and returns the number of keys in a
+ * range. */
 static size_t keys_of_range(const attn_plan *p, size_t ranges) {
     const size_t tiles = attn_key_tiles(p->kernels, p->dims->S);
     return (tiles + ranges - 1) / ranges * p->kernels->keys;
@@ -116,20 +117,20 @@ static void plan_strided(attn_plan *p) {
 }
 
 /* Returns whether something that is computed after the pass needs packed keys: cells, scores,
- * dropped weights, and weights unless the pass keeps what becomes weights. */
+ * dropped weights, or weights of a pass that does not keep what becomes weights. */
 static bool needs_packed(const attn_plan *p) {
     const unsigned later = ATTN_WANT_CELLS | ATTN_WANT_SCORES | ATTN_WANT_WEIGHTS_DROPPED;
     return (p->want & later) || ((p->want & ATTN_WANT_WEIGHTS) && !p->keeps);
 }
 
 /* Plans ATTN_STEP_WINDOWS if the queries see few keys (dims.reach), a window fits into the cache,
- * and nothing needs all packed keys. A key that few blocks see takes more time to be written to
- * memory and read again than to be packed.
+ * and nothing needs all packed keys. If few blocks see a key, packing it anew for each piece takes
+ * less time than writing all packed keys to memory and reading them again.
  *
- * A piece begins with an empty window. It has so many blocks that filling the window takes little
- * of its time, unless there would be too few pieces. */
+ * A piece begins with an empty window. A piece has so many blocks that filling the window takes
+ * little of its time, unless there would then be too few pieces. */
 static void plan_windows(attn_plan *p) {
-    enum { FILLS = 4 }; /* a piece has so many queries as there are keys in FILLS windows */
+    enum { FILLS = 4 }; /* a piece has as many queries as FILLS windows have keys, or more */
     const attn_attention_dims *d = p->dims;
     const attn_kernels *k = p->kernels;
     const size_t tiles = attn_key_tiles(k, d->S), groups = d->B * d->Hkv;
@@ -159,7 +160,7 @@ static void plan_windows(attn_plan *p) {
 
 /* Returns whether a piece computes a whole group and packs its keys and values itself
  * (ATTN_STEP_HEADS):
- * - batch entries do not share keys and values, which would then be packed several times;
+ * - batch entries do not share keys and values (shared ones would be packed several times);
  * - nothing that is computed after the pass needs packed keys;
  * - the piece takes about 1 ms at most;
  * - the packed keys and values of a head fit into a cache. */
@@ -173,7 +174,7 @@ static bool packs_heads(const attn_plan *p) {
     return !head.overflow && head.used <= CACHE;
 }
 
-/* Returns the number of ranges into which the keys of a group are divided, with few queries. */
+/* Returns the number of ranges into which a pass with few queries divides the keys of a group. */
 static size_t group_ranges(const attn_attention_dims *d) {
     const size_t groups = d->B * d->Hkv;
     if (!groups || d->S <= RANGE_KEYS)
@@ -183,9 +184,10 @@ static size_t group_ranges(const attn_attention_dims *d) {
     return long_enough < useful ? long_enough : useful;
 }
 
-/* Returns the bytes of a memory of its own in which a block keeps what becomes its weights. Returns
- * 0 if this would not fit into a cache, or if the weights of all blocks together fit into one. The
- * block then keeps it where the weights will be. */
+/* Returns the size in bytes of the separate memory in which a block keeps what becomes its weights.
+ * Returns 0 if nothing is kept (plan.keeps), if this memory would not fit into a cache, or if the
+ * weights of all blocks together fit into a cache. In the last two cases a block keeps the numbers
+ * where its weights will be. */
 static size_t kept_bytes(const attn_plan *p) {
     const attn_attention_dims *d = p->dims;
     size_t n, all;
@@ -294,7 +296,8 @@ void attn_plan_make(const attn_attention_dims *d, unsigned want, size_t slots, a
 
 void attn_backward_plan_make(const attn_attention_dims *d, const attn_kernels *kernels,
                              unsigned want, bool biases, size_t slots, attn_backward_plan *p) {
-    enum { PIECES = 8 }; /* with fewer groups than this, their tiles are divided into chunks */
+    /* With fewer groups than PIECES, the tiles of each group are divided into chunks. */
+    enum { PIECES = 8 };
     const unsigned later = ATTN_WANT_CELLS | ATTN_WANT_SCORES | ATTN_WANT_WEIGHTS_DROPPED;
     const size_t all = d->B * d->Hkv, heads = all > 0 ? all : 1;
     if (!kernels)
@@ -307,8 +310,9 @@ void attn_backward_plan_make(const attn_attention_dims *d, const attn_kernels *k
     p->tiles = tiles;
     p->tiles_a_chunk = tiles ? (tiles + pieces - 1) / pieces : 1;
     p->chunks = tiles ? (tiles + p->tiles_a_chunk - 1) / p->tiles_a_chunk : 1;
-    /* Packed rows are in the memory of a lane only if one piece computes all of a group, and if the
-     * gradients of bias tensors do not need the rows of all groups afterwards. */
+    /* Packed rows are in the memory of a lane only if one piece computes all of a group, if there
+     * are fewer lanes than groups, and if the gradients of bias tensors do not need the rows of all
+     * groups afterwards. */
     p->lane_homes = p->chunks == 1 && d->S > 0 && slots < all && !biases;
     /* A piece computes both passes of a group, with the numerators of the forward pass, if
      * - the kernel table can turn numerators into weights, in fp32;
@@ -317,7 +321,7 @@ void attn_backward_plan_make(const attn_attention_dims *d, const attn_kernels *k
      * - there is no strided pattern;
      * - the group is not divided, has more than few queries, and has a bit for each of its tiles;
      * - the output is computed (dO . O needs it), and nothing after the passes needs packed
-     * keys. */
+     *   keys. */
     p->by_heads = kernels->finish_weights && d->precision == ATTN_PRECISION_FP32 &&
                   !d->tanh_score && !d->relative && !d->softcap && !d->entries && !biases &&
                   !d->stride && p->chunks == 1 && d->L > ATTN_FEW_QUERIES && tiles > 0 &&

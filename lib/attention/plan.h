@@ -1,5 +1,6 @@
-/* The plan of a forward pass: the steps that it runs, how the pool divides each of them, and the
- * numbers of which memory follows. Cost functions count by the plan, and the pass follows it.
+/* The plan of a forward pass: the steps that the pass runs, how the pool divides each of them, and
+ * the numbers that determine its memory. The cost functions count from a plan, and the pass follows
+ * the same plan.
  *
  *   group   the query heads that share a key/value head
  *   block   a run of at most kernels->rows queries of one head, which are computed together
@@ -41,7 +42,7 @@ typedef struct attn_step {
     size_t pieces; /* pieces of the pool; 0 for ATTN_STEP_PACK, which divides its work itself */
 } attn_step;
 
-enum { ATTN_STEPS = 5 }; /* most steps that a function below stores */
+enum { ATTN_STEPS = 5 }; /* largest number of steps that a function below stores */
 
 /* How the strided steps divide the rows of a head. A bundle has rows of one class: rows whose
  * positions have the same remainder modulo the stride (strided.c). */
@@ -59,11 +60,11 @@ typedef struct attn_plan {
     attn_step_kind main; /* the step that computes blocks, BLOCKS to RANGES */
     bool keeps; /* weights are wanted, and are computed at the end of each block from the numerators
                  * (or edited scores) that its pass has kept */
-    size_t rows;        /* most rows of a block */
+    size_t rows;        /* largest number of rows in a block */
     size_t lane_blocks; /* blocks whose state a lane holds at a time */
-    size_t kept; /* bytes for the numerators of a block; 0: they are where its weights will be */
-    /* BLOCKS and HEADS: most blocks of a bundle. Each of them visits bundle_keys keys, then each
-     * visits the next bundle_keys keys, and so on. */
+    size_t kept;        /* bytes for the numerators of a block; 0: kept where its weights will be */
+    /* BLOCKS and HEADS: the largest number of blocks in a bundle. Each block of a bundle visits the
+     * first bundle_keys keys, then each block visits the next bundle_keys keys, and so on. */
     size_t bundle, bundle_keys;
     size_t row_blocks;     /* blocks in a head */
     size_t blocks_a_piece; /* BLOCKS, WINDOWS: blocks of a head in a piece */
@@ -84,18 +85,19 @@ void attn_plan_make(const attn_attention_dims *dims, unsigned want, size_t slots
  * unpacked, has met NaN, infinity or too large numbers. */
 size_t attn_plan_steps(const attn_plan *plan, bool packed, attn_step steps[ATTN_STEPS]);
 /* Stores the steps that then compute scores and weights cell by cell, and returns their number.
- * `in_double` says that there are rows that `ref` has computed. No block writes their weights. */
+ * `in_double` says that `ref` has computed some rows. No earlier step has written the weights of
+ * these rows. */
 size_t attn_plan_cell_steps(const attn_plan *plan, bool in_double, attn_step steps[ATTN_STEPS]);
 
 /* Returns the number of rows of the block that begins at row i of batch entry b. Blocks end at
- * multiples of kernels->rows. With windows, a block also ends after the last of the first queries
- * of a global pattern, since these see all keys. */
+ * multiples of kernels->rows. The first queries of a global pattern see all keys. With windows, a
+ * block also ends after the last of these queries. */
 size_t attn_plan_block(const attn_plan *plan, const attn_mask *mask, size_t b, size_t i);
 
-/* Returns the number of keys in each of plan->ranges ranges, which are whole tiles. */
+/* Returns the number of keys in one of the plan->ranges ranges of keys. A range is whole tiles. */
 size_t attn_plan_range(const attn_plan *plan);
 
-/* Most tiles of keys in a head with by_heads, since a piece has a bit for each tile in a
+/* Largest number of tiles of keys in a head with by_heads. A piece has a bit for each tile in a
  * uint64_t. */
 enum { ATTN_BACKWARD_MOST_TILES = 64 };
 

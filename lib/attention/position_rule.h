@@ -23,8 +23,8 @@ typedef struct attn_position_rule {
 /* Checks a->in.position, whose kind is not ATTN_POSITION_NONE, and compiles it into a->rule. */
 attn_status attn_position_new(attn_attention *a, attn_arena *arena, attn_error *err);
 
-/* Returns an upper bound, from shapes alone, of the numbers in the tables of a rule for H heads, or
- * SIZE_MAX on overflow. */
+/* Returns an upper bound for how many numbers the tables of a rule for H heads hold, from shapes
+ * alone, or SIZE_MAX on overflow. */
 size_t attn_position_doubles(const attn_position *position, size_t H);
 
 /* Returns the index of a distance among the entries of a head's table. The distances from
@@ -57,8 +57,8 @@ void attn_shaw_collect(const attn_attention *a, size_t b, size_t i, size_t j0, s
 void attn_shaw_values(const attn_attention *a, size_t elem, const void *sums, void *acc);
 
 /* For rotary positions: computes the cosine and the sine of the angle of each pair of coordinates
- * at a position. Each array has half as many elements as coordinates are rotated (p->dims, or all
- * `width`). */
+ * at a position. Each array has one element for each pair. p->dims coordinates are rotated, or all
+ * `width` if p->dims is 0. */
 void attn_rotary_angles(const attn_position *p, size_t width, double position, double *cosines,
                         double *sines);
 /* Rotates one row [width] in place by these angles. */

@@ -55,7 +55,8 @@ static attn_status check_finite(const attn_tensor *t, const char *where, attn_er
 }
 
 /* Checks that a parameter is present, has this rank and the size `expected` along `axis`, and holds
- * finite numbers. `where` names it in errors, and `other` the other axis of a matrix. */
+ * finite numbers. `where` is the parameter's name in errors, and `other` the name of a matrix's
+ * other axis. */
 static attn_status check_table(const attn_tensor *t, const char *where, int rank, int axis,
                                size_t expected, const char *other, attn_error *err) {
     char have[128], want[96];
@@ -127,10 +128,11 @@ static int64_t t5_distance(const attn_position *p) {
     return p->max_distance ? p->max_distance : 128;
 }
 
-/* Makes rule.nearest: for each bucket of distances <= 0, the smallest |distance| in it. Buckets
- * grow with |distance|, and the last one begins at or before max_distance. A bucket without any
- * distance gets the same number as the next bucket. The function searches each number by doubling
- * steps and then by bisection. Returns false if there is not enough memory. */
+/* Makes rule.nearest: for each bucket of distances <= 0, the smallest |distance| in it. The number
+ * of the bucket grows with |distance|, and the last bucket begins at or before max_distance. A
+ * bucket without any distance gets the number that the next bucket gets. The function searches for
+ * each smallest |distance| by doubling steps and then by bisection. Returns false if there is not
+ * enough memory. */
 static bool find_nearest_distances(attn_attention *a, size_t side, attn_arena *arena) {
     const attn_position *p = &a->in.position;
     const size_t buckets = p->table.dims[0];

@@ -11,7 +11,8 @@
 #include "base/view.h"
 #include "kernels/gemm.h"
 
-/* Rows of a piece. It is constant, so that results do not depend on the number of threads. */
+/* Rows in a piece. The number is constant, so that results do not depend on the number of
+ * threads. */
 enum { ROWS_A_PIECE = 256 };
 
 static attn_status too_large(attn_error *err) {
@@ -277,8 +278,8 @@ static attn_status project(const attn_tensor *x, const attn_tensor *w, const att
                          control, err);
 }
 
-/* Sets e->dims, e->mask and e->layout from inputs with the shapes of the operation, whose data are
- * not read. */
+/* Sets e->dims, e->mask and e->layout from `shapes`: inputs with the shapes of the operation. Their
+ * data are not read. */
 static attn_status open_encoding(const attn_inputs *shapes, attn_arena *arena, attn_encoding *e,
                                  attn_error *err) {
     attn_mask *mask;
@@ -363,8 +364,8 @@ static void sum_rows(const attn_tensor *dy, size_t rows, size_t width, attn_tens
 }
 
 /* Computes the gradients of one projection from its input x [.., in] and the dense gradient
- * dy [.., out] of its result. It adds to *dx, which must exist, and makes *dw and *db in the
- * arena. */
+ * dy [.., out] of its result. The gradient of x is added to *dx, which must exist. *dw and *db are
+ * made in the arena. */
 static attn_status backward_product(const attn_tensor *x, const attn_tensor *w,
                                     const attn_tensor *b, const attn_tensor *dy, attn_arena *arena,
                                     attn_tensor *dx, attn_tensor *dw, attn_tensor *db,
@@ -426,8 +427,8 @@ typedef struct back {
     attn_tensor *dx, *dw, *db;
 } back;
 
-/* Computes the gradients of one input and its projection, and adds that of learned positions to
- * `sums`. `sums` is NULL if there are none. */
+/* Computes the gradients of one input and its projection. If `sums` is not NULL, the gradient of
+ * the learned positions is added to `sums`. */
 static attn_status back_part(const back *p, const attn_encoding *e, bool queries, double *sums,
                              attn_arena *arena, attn_error *err) {
     attn_tensor x = *p->x, own = *p->dy;

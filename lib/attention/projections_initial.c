@@ -9,9 +9,9 @@
 
 #include "base/try.h"
 
-enum { DRAWS_A_PIECE = 65536 }; /* numbers of a piece */
+enum { DRAWS_A_PIECE = 65536 }; /* numbers that a piece draws */
 
-/* The matrices in the order of their numbers. */
+/* The matrices and biases of query, key, value and output, numbers 0 to 3. */
 typedef struct matrices {
     attn_tensor *w[4], *b[4];
 } matrices;
@@ -83,7 +83,7 @@ static attn_status draw_piece(void *ctx, size_t index, size_t lane, attn_error *
 /* Returns the bound of matrix i. W_o has that of torch.nn.Linear, 1 / sqrt(fan_in). The others have
  * Xavier's, sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio, 2010, eq. 16). If all inputs are as
  * wide as the query, PyTorch draws W_q, W_k and W_v as one matrix, so fan_out counts the rows of
- * all. */
+ * all three. */
 static double bound_of(const matrices *m, int i) {
     const double in = (double)m->w[i]->dims[1];
     double rows = (double)m->w[i]->dims[0];

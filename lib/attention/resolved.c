@@ -15,8 +15,8 @@
 
 /* --- shapes --- */
 
-/* A tensor of the caller, and what its axes mean in its layout. The first batch_rank axes are batch
- * axes. */
+/* A tensor of the caller, and its number of batch axes, heads and rows and its width, which follow
+ * from its axes and the layout. The first batch_rank axes are batch axes. */
 typedef struct operand {
     const char *name;
     const attn_tensor *t;
@@ -228,12 +228,13 @@ static attn_status fill_results(const attn_inputs *in, attn_attention_dims *d, a
     return ATTN_OK;
 }
 
-/* Limits below which AMX is not worth its tiles. With a score width below TILES_FROM they are half
- * empty, and with at most TILES_BEYOND queries the packing of keys costs as much time as the tiles
- * save. */
+/* Limits below which the tiles of AMX gain nothing. With a score width below TILES_FROM, half of
+ * each tile is empty. With at most TILES_BEYOND queries, packing the keys takes as much time as the
+ * tiles save. */
 enum { TILES_FROM = 16, TILES_BEYOND = 32 };
 
-/* Chooses the instruction set. The choice depends only on the shapes and on what was asked for. */
+/* Chooses the instruction set. The choice depends on the instruction set of the process, on the
+ * shapes, and on the precision and the kernel table that the inputs ask for. */
 static attn_status resolve_kernels(const attn_inputs *in, attn_attention_dims *d, attn_error *err) {
     if (in->precision < ATTN_PRECISION_FP32 || in->precision >= ATTN_PRECISION_COUNT)
         return attn_fail(err, ATTN_EARG, "precision", "unknown precision");
@@ -434,8 +435,8 @@ static bool make_views(attn_attention *a, const attn_tensor *query, const attn_t
     return true;
 }
 
-/* Makes the views of query, key, value and cache. If there are encodings, it first adds them to
- * query, key and value. */
+/* Makes the views of query, key, value and cache. If there are encodings, the function first adds
+ * them to query, key and value. */
 static attn_status open_views(attn_attention *a, attn_arena *arena, attn_error *err) {
     const attn_inputs *in = &a->in;
     attn_tensor query = in->query, key = in->key.rank ? in->key : query;

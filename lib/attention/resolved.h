@@ -45,13 +45,14 @@ enum {
     ATTN_ROW_DOUBLE = 1 /* the row was computed in double by the table `ref` */
 };
 
-/* Sets stride, near, reach and first_keys of *d, whose other members are set (sparsity.c). */
+/* Sets stride, near, reach and first_keys of *d from the layers of the mask (sparsity.c). L and S
+ * of *d must be set. */
 void attn_resolve_sparsity(const attn_inputs *in, attn_attention_dims *d);
 /* Transforms the queries and keys of an operation with dims.transforms: applies the maps of the
  * score form and rotary positions. score_rows.c defines this function and the next one. */
 attn_status attn_score_rows_new(attn_attention *a, attn_arena *arena, attn_error *err);
 /* Computes, from dims alone, an upper bound of the bytes that attn_score_rows_new takes. Returns
- * false if it exceeds SIZE_MAX. */
+ * false if the bound exceeds SIZE_MAX. */
 bool attn_score_rows_bytes(const attn_attention_dims *d, const attn_kernels *k, size_t *bytes);
 
 /* Checks that grad_output has the shape of the output, whose dims are given, and floating-point

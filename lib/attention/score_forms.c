@@ -9,7 +9,8 @@
 #include "base/try.h"
 
 /* Checks that the parameter t is present, holds floating-point numbers and has the shape [rows]
- * (rank 1) or [rows, cols] (rank 2). SIZE_MAX allows any size. Errors name it "score/<name>". */
+ * (rank 1) or [rows, cols] (rank 2). SIZE_MAX allows any size. Errors name the parameter
+ * "score/<name>". */
 static attn_status check_parameter(const attn_tensor *t, const char *name, int rank, size_t rows,
                                    size_t cols, attn_error *err) {
     const size_t want[2] = {rows, cols};
@@ -34,8 +35,8 @@ static attn_status check_parameter(const attn_tensor *t, const char *name, int r
                      have);
 }
 
-/* Checks the parameter v. Its shape is [A], or [1, A] as a linear layer with one output has it.
- * Sets *out to v as [A]. */
+/* Checks the parameter v. Its shape is [A], or [1, A], which is the shape in a linear layer with
+ * one output. Sets *out to a view of v with the shape [A]. */
 static attn_status check_vector(const attn_tensor *v, size_t A, attn_tensor *out, attn_error *err) {
     *out = *v;
     if (v->rank == 2 && v->dims[0] == 1) {

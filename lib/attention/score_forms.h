@@ -5,7 +5,8 @@
 
 #include <attn/attention.h>
 
-/* How the scores of an operation are computed. A tensor of rank 0 means that the form has none. */
+/* How the scores of an operation are computed. A tensor has rank 0 if the form has no such
+ * tensor. */
 typedef struct attn_score_plan {
     size_t width;           /* score width: the width of mapped queries and keys */
     attn_tensor query_map;  /* [width, Eq]: q becomes query_map q; rank 0: q stays as it is */

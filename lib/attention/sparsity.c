@@ -1,15 +1,15 @@
-/* Finds out from the layers of a mask, without its tensors, that most keys are hidden from each
- * query, and where the others lie. The plan of a pass depends on this (plan.c). */
+/* Finds out from the layers of a mask, without reading its tensors, whether most keys are hidden
+ * from each query, and where the visible keys lie. The plan of a pass depends on this (plan.c). */
 #include "attention/resolved.h"
 
-/* Sets d->stride and d->near if the mask has one strided pattern and otherwise only layers that
- * bound the interval of a row, and if it saves more than half of the cells to take the keys of the
- * pattern and those near a query separately. Apart from the mask, nothing may depend on the
- * position of a key, so there may be no bias by distance and no dropout. */
+/* Sets d->stride and d->near if the strided steps can compute the operation (strided.c) and save at
+ * least half of the cells. The mask must have one strided pattern. Its other layers may only bound
+ * the interval of keys that a row sees. Apart from the mask, nothing may depend on the position of
+ * a key, so there may be no bias by distance and no dropout. */
 static void resolve_stride(const attn_inputs *in, attn_attention_dims *d) {
     enum {
         BLOCK = 64, /* rows of a block */
-        ROWS = 4    /* fewest rows of a class */
+        ROWS = 4    /* fewest rows of a class: rows with one remainder modulo the stride */
     };
     const attn_pattern *strided = NULL;
     for (size_t l = 0; l < in->mask.count && l < ATTN_MASK_LAYERS; l++) {
@@ -40,8 +40,9 @@ static void lower_bound_to(int64_t *bound, int64_t by) {
         *bound = by;
 }
 
-/* Sets d->reach and d->first_keys. Each layer alone hides keys, so the narrowest one counts. A
- * causal layer and windows are bounds to the left and to the right, which count together. */
+/* Sets d->reach and d->first_keys. Each layer hides keys by itself, so the narrowest layer counts.
+ * Causal layers, windows and local patterns bound the keys to the left and to the right of a query.
+ * These bounds count together. */
 static void resolve_reach(const attn_inputs *in, attn_attention_dims *d) {
     const int64_t none = INT64_MAX / 4;
     int64_t left = none, right = none, reach = none, first = 0;

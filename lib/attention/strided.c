@@ -1,14 +1,14 @@
 /* The steps of a strided pattern (dims.stride > 0).
  *
- * With the pattern, query p sees the keys of its class, j = p mod stride, and the keys near it,
- * |j - p| <= local. No tile of consecutive queries and keys is without a visible cell, so two steps
- * compute the two kinds of cells:
+ * With the pattern, the query at position p sees the keys j of its class (p - j is a multiple of
+ * the stride) and the keys near it (|p - j| <= local). Every tile of consecutive queries and keys
+ * has a visible cell, so two steps compute the two kinds of cells:
  *
- *   STRIDED          takes the queries of one class against the keys of this class, gathered into
- *                    tiles that are dense, except for the keys near each query. It stores maximum,
- *                    sum and acc of each row.
- *   the main step    takes blocks of consecutive queries against the keys near them, and then
- *                    merges what was stored for these rows.
+ *   STRIDED          computes the queries of one class against the keys of this class, except the
+ *                    keys near each query. The keys are gathered into dense tiles. The step stores
+ *                    maximum, sum and acc of each row.
+ *   the main step    computes blocks of consecutive queries against the keys near them, and then
+ *                    merges what STRIDED has stored for these rows.
  *
  * Afterwards two steps compute the weights of both kinds from the statistics of the rows.
  *
@@ -51,7 +51,8 @@ typedef struct steps {
     const uint8_t *bad; /* marks of the rows that become zeros; NULL: none */
 } steps;
 
-/* Returns the rows; *ld is their row stride. They are in place, or are copied to dst [n, width]. */
+/* Returns the rows of *s, in place or copied to dst [n, width]. *ld is the row stride of the
+ * result. */
 static const void *gather_rows(const attn_attention *a, const steps *s, const attn_kernels *k,
                                void *dst, size_t *ld) {
     const size_t stride = (size_t)a->dims.stride, bytes = s->width * k->elem;
@@ -124,7 +125,7 @@ static size_t keys_before(const class *at, int64_t end, int64_t stride) {
     return n < at->keys ? n : at->keys;
 }
 
-/* Stores the keys [*lo, *hi) of a class that row m may see, and those among them, [*from, *to),
+/* Finds keys of a class: [*lo, *hi) are the keys that row m may see, and [*from, *to) are the keys
  * that are near the row. */
 static void find_keys(const attn_attention *a, const class *at, size_t m, size_t *lo, size_t *hi,
                       size_t *from, size_t *to) {
@@ -139,7 +140,8 @@ static void find_keys(const attn_attention *a, const class *at, size_t m, size_t
     *to = keys_before(at, position + d->near + 1, d->stride);
 }
 
-/* Applies scale, softcap and mask to row r of the tile, which is row m of the class. */
+/* Applies scale, softcap and mask to row r of the tile, which is row m of the class, and hides the
+ * keys near this row. */
 static void edit_row(const attn_attention *a, const class *at, size_t r, size_t m, size_t c,
                      size_t n, attn_block_work *w) {
     const attn_kernels *k = w->kernels;
@@ -193,8 +195,7 @@ static void store_state(const attn_forward *f, const class *at, size_t m, size_t
     }
 }
 
-/* Returns how many keys of a class, from its first one on, cover all that rows m … m + rows - 1 may
- * see. */
+/* Returns `last` such that rows m … m + rows - 1 may see only the keys [0, last) of a class. */
 static size_t last_key(const attn_attention *a, const class *at, size_t m, size_t rows) {
     size_t last = 0;
     for (size_t r = m; r < m + rows; r++) {
@@ -318,8 +319,8 @@ attn_status attn_forward_near_weights(void *work, size_t index, size_t lane, att
     return ATTN_OK;
 }
 
-/* Writes the weights of row m of the class on those of the keys c … c + n - 1 that are not near.
- * The edited scores of row m are row r of the tile. */
+/* Writes the weights of row m of the class on keys c … c + n - 1, except the keys near the row. The
+ * edited scores of row m are row r of the tile. */
 static void scatter_weights(const attn_forward *f, const class *at, size_t r, size_t m, size_t c,
                             size_t n, attn_block_work *w) {
     const attn_kernels *k = w->kernels;

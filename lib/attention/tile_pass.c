@@ -15,7 +15,7 @@
 
 /* --- the work area --- */
 
-/* Rows of this width do not fit into any machine. With smaller widths the products of sizes in
+/* No machine has memory for rows of this width. With smaller widths the products of sizes in
  * attn_block_work_place do not overflow. */
 #define WIDEST ((size_t)1 << 40)
 
@@ -80,7 +80,7 @@ size_t attn_block_keys(const attn_attention *a, const attn_block *block, const a
     attn_block_interval(a, block, &lo, &hi);
     attn_mask_common(a->mask, block->b, block->i, block->rows, &plain_from, &plain_to);
     *edited = 0;
-    if (!attn_mask_narrows(a->mask)) { /* without a look at each tile */
+    if (!attn_mask_narrows(a->mask)) { /* the interval alone gives both numbers */
         lo -= lo % k->keys % k->panel;
         plain_from = plain_from > lo ? attn_key_tiles(k, plain_from) * k->keys : lo;
         plain_to = plain_to < hi ? plain_to - plain_to % k->keys : hi;
@@ -307,8 +307,8 @@ static void keep_maxima(const attn_attention *a, const attn_stream *s, size_t ti
                attn_row_of(s->w->max, r, 1, k), k->elem);
 }
 
-/* Fills cells [from, to) of s->kept, which no row of the block sees, with 0 if it has numerators,
- * else with the score -infinity. */
+/* Fills cells [from, to) of s->kept, which no row of the block sees. If s->kept has numerators, the
+ * cells become 0, else the score -infinity. */
 static void hide_cells(const attn_attention *a, const attn_stream *s, size_t from, size_t to) {
     const attn_kernels *k = s->w->kernels;
     for (size_t r = 0; r < s->block.rows; r++)
@@ -407,7 +407,7 @@ static size_t load_tiles(const attn_attention *a, const attn_stream *s, const at
 }
 
 /* Processes the whole tiles in keys [j, hi), as far as they are packed side by side, in one call of
- * the kernel `pass`. j begins a tile. Returns the number of tiles that it has processed. */
+ * the kernel `pass`. j begins a tile. Returns the number of these tiles. */
 static size_t pass_tiles(const attn_attention *a, const attn_stream *s, const attn_packed *packed,
                          size_t j, size_t hi) {
     attn_block_work *w = s->w;

@@ -15,7 +15,7 @@ typedef struct attn_block_work {
     void *acc;          /* [rows, attn_acc_room(Ev)]: weighted values so far */
     void *max;          /* [rows]: running maxima */
     void *sum;          /* [rows, lanes]: partial sums */
-    void *factor;       /* [rows]: factors for `acc`, from softmax to accumulate */
+    void *factor;       /* [rows]: factors for `acc`, which softmax gives to accumulate */
     void *source;       /* [keys, max(score width, Ev)]: keys or values that had to be converted */
     void *packed_key;   /* [attn_key_room]: one tile, if the pass packs keys itself */
     void *packed_value; /* [attn_value_room]: the values of this tile */
@@ -26,10 +26,12 @@ typedef struct attn_block_work {
     void *terms;        /* [rows, relative] for Shaw's positions: q . key_table */
     void *term_sums;    /* [rows, relative] for Shaw's positions: weights summed by distance */
     uint8_t *keep;      /* [keys]: visibility of one row */
-    /* In attn_block_stream: keys whose scores need no edit but the scale, in any row. */
+    /* In attn_block_stream: [plain_from, plain_to) are keys whose scores need no edit other than
+     * the scale, in any row. */
     size_t plain_from, plain_to;
     bool scaled; /* the scores in `tile` are already multiplied by the scale */
-    /* If the pass reads unpacked keys and values: the largest magnitude of each. */
+    /* The largest magnitudes of the keys and values that the pass has packed itself or read
+     * unpacked. */
     double key_magnitude, value_magnitude;
 } attn_block_work;
 
@@ -65,8 +67,8 @@ static inline attn_block attn_block_at(const attn_attention_dims *d, const attn_
 /* Computes an interval [*lo, *hi) of keys outside of which no row of the block sees a key. */
 void attn_block_interval(const attn_attention *a, const attn_block *block, size_t *lo, size_t *hi);
 
-/* Finds an interval [*from, *to) of keys whose scores need no edit but the scale, in any row of the
- * block. It may be empty (*from >= *to). */
+/* Finds an interval [*from, *to) of keys whose scores need no edit other than the scale, in any row
+ * of the block. The interval may be empty (*from >= *to). */
 void attn_block_plain(const attn_attention *a, const attn_block *block, size_t *from, size_t *to);
 
 /* Sets acc, max and sum of `rows` rows as they are before the first tile, without a sink. */
@@ -77,12 +79,12 @@ void attn_block_clear(const attn_attention *a, size_t rows, attn_block_work *w);
 void attn_block_narrow(const attn_attention *a, const attn_block *block, const attn_kernels *k,
                        size_t *from, size_t *to);
 /* Returns the number of keys that attn_block_stream visits for a block. *edited becomes the number
- * of those in tiles in which the mask may hide cells. */
+ * of those keys that are in tiles in which the mask may hide cells. */
 size_t attn_block_keys(const attn_attention *a, const attn_block *block, const attn_kernels *k,
                        size_t *edited);
 
 /* Prepares the queries q [rows, score width] with row stride ldq of a block before its first tile.
- * It calls the two functions after it, each if it is needed. */
+ * Calls each of the next two functions if it is needed. */
 void attn_block_begin(const attn_attention *a, const attn_block *block, const void *q, size_t ldq,
                       attn_block_work *w);
 /* attn_block_terms computes w->terms for Shaw's positions (rule.relative > 0).
@@ -136,7 +138,7 @@ typedef struct attn_stream {
     /* Receives what becomes weights, [rows, S] elements of the kernel table's type: numerators if
      * the table has finish_weights, else edited scores. NULL: not wanted. */
     void *kept;
-    const attn_control *control; /* when to stop; NULL: never. Only the first stream's is read */
+    const attn_control *control; /* when to stop; NULL: never. Read in the first stream only */
     attn_block_work *w;
 } attn_stream;
 
@@ -145,7 +147,7 @@ typedef struct attn_stream {
  *   packed  the packed keys and values. NULL: they are read unpacked, if the kernel table can do
  *           that. Else each tile is packed once for all blocks, into the w of the first stream, and
  *           packed_key and packed_value of the other streams must point there.
- * If the control stops the pass, the results are useless, and the caller must check the control
+ * If the control stops the pass, the results are not valid. The caller must check the control
  * afterwards. */
 void attn_block_stream(const attn_attention *a, const attn_stream *streams, size_t count,
                        const attn_packed *packed);
