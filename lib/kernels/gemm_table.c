@@ -14,8 +14,8 @@
  *                  accumulate_backward, which reads a tile by columns
  *
  * An element of c is a sum in a fixed order: first beta c, then two chains of fused multiply-adds
- * for every DEPTH terms, or, for a transposed a, one chain for every SHORT terms. It depends only
- * on its row of a, its column of b and its old value. */
+ * for every DEPTH terms, or, for a transposed a, one chain for every SHORT terms. The element
+ * depends only on its row of a, its column of b and its old value. */
 #include "kernels/gemm_table.h"
 
 #include <assert.h>
@@ -82,7 +82,7 @@ static void many_rows(const part *p) {
     }
 }
 
-/* Computes rows [i, i + rows) of c for a transposed a. `columns` has b, packed in blocks of SHORT
+/* Computes rows [i, i + rows) of c for a transposed a. `columns` holds b, packed in blocks of SHORT
  * terms. */
 static void rows_back(const part *p, size_t i, size_t rows, const float *columns) {
     _Alignas(ATTN_ALIGN) float a[SHORT * COLS], sums[COLS * COLS];

@@ -55,7 +55,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { ATTN_MOST_ROWS = 64 }; /* most rows that a tile of any kernel table has */
+enum { ATTN_MOST_ROWS = 64 }; /* largest number of rows in a tile of any kernel table */
 
 /* Upper limit for the magnitude of operands in tables that split numbers into bfloat16 parts
  * (bf16.h). A part below the normal range, 2^-126, is lost. With this limit the products that are
@@ -89,7 +89,7 @@ typedef struct attn_finish {
     const void *maxima;      /* [rows, ld_maxima]: the running maximum of a row after each tile */
     size_t ld_maxima;
     const double *max, *sum; /* [rows]: final maximum and sum; a row with sum 0 gets weights of 0 */
-    bool past_caches; /* write the weights past the caches, since they are larger than these */
+    bool past_caches;        /* write the weights past the caches, into which they do not fit */
 } attn_finish;
 
 /* The state of rows after softmax and accumulate over some of the keys. */
@@ -153,11 +153,11 @@ struct attn_kernels {
      * itself has plain products. */
     const attn_kernels *plain;
     size_t elem; /* bytes of an element */
-    size_t rows; /* most queries of a tile, at most ATTN_MOST_ROWS */
-    size_t keys; /* most keys of a tile, a power of 2; the row stride of a tile, in elements */
+    size_t rows; /* largest number of queries in a tile, at most ATTN_MOST_ROWS */
+    size_t keys; /* largest number of keys in a tile, a power of 2; also the row stride of a tile */
     /* The first keys of a packed tile may be skipped if their number is a multiple of `panel`. Then
-     * they are whole groups of keys that are packed together, and the sums over the other keys do
-     * not change. */
+     * the skipped keys are whole groups of keys that are packed together, and the sums over the
+     * other keys do not change. */
     size_t panel;
     size_t lanes; /* number of partial sums of a row */
 
@@ -228,8 +228,8 @@ struct attn_kernels {
     /* Computes the maximum of each row, and the total of its partial sums. If the maximum is
      * -infinity, the total has no meaning. */
     void (*statistics)(const void *max, const void *sum, size_t rows, double *most, double *total);
-    /* Computes dst[r] = acc[r] / sum[r], or 0 if the sum is 0. dst is [rows, n] with row stride ld.
-     */
+    /* Computes dst[r] = acc[r] / sum[r], or 0 if sum[r] is 0. dst is [rows, n] with row stride
+     * ld. */
     void (*divide)(void *dst, size_t ld, const void *acc, size_t rows, size_t n, const double *sum);
     /* Computes the weights dst[j] of n edited scores of a row with the final max and sum. dst may
      * equal scores. */

@@ -61,8 +61,8 @@ typedef struct attn_pointwise {
     void (*lstm_forward)(const attn_lstm_row *row, size_t H);
     /* row->gates holds activations on entry and gradients of the pre-activations on return. */
     void (*lstm_backward)(const attn_lstm_row *row, size_t H);
-    /* Sets *max to the largest x[i] and p[i] to e^(x[i] - *max). Returns the sum of p. p may be x.
-     */
+    /* Sets *max to the largest x[i], and p[i] to e^(x[i] - *max). Returns the sum of p. p may be
+     * x. */
     float (*exponentials)(float *p, const float *x, size_t n, float *max);
     /* bias may be NULL: there is none. */
     void (*norm_forward)(float *y, attn_norm_row *row, const float *bias, float epsilon, size_t n);
@@ -87,8 +87,8 @@ typedef struct attn_pointwise {
     double (*ramp)(const double *x, size_t n, double from);
     double (*xlnx)(const double *x, size_t n);
     double (*mix_xlnx)(const double *x, const double *y, size_t n);
-    /* Widens the visible weights of a row (visible[j] is 0 or 1) to p, where hidden ones are 0.
-     * Returns whether a hidden weight is not 0. */
+    /* Sets p[j] to weights[j] if visible[j] is 1, and to 0 if visible[j] is 0. Returns whether a
+     * hidden weight is not 0. */
     bool (*widen_visible)(double *p, const float *weights, const uint8_t *visible, size_t n);
     /* Sets centered to p - uniform where the key is visible, else to 0, and q to p / mass. */
     void (*centre)(double *centered, double *q, const double *p, const uint8_t *visible,

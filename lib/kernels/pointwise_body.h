@@ -28,8 +28,9 @@ INLINE uint32_t to_bits(float x) {
 }
 
 /* Computes e^x, for x limited to -87 … 88. x = n ln 2 + r, with ln 2 in two parts (Cody and Waite),
- * so e^x = 2^n e^r. e^r is the polynomial of Cephes' expf. Adding 1.5 * 2^23 to x log2(e) rounds it
- * to n and leaves n in the low bits, which are then shifted to the place of an exponent. */
+ * so e^x = 2^n e^r. e^r is the polynomial of Cephes' expf. Adding 1.5 * 2^23 to x log2(e) rounds
+ * this number to n and leaves n in the low bits of the sum. These bits are then shifted to the
+ * place of an exponent. */
 INLINE float exp_one(float x) {
     x = x < -87.0f ? -87.0f : x;
     x = x > 88.0f ? 88.0f : x;

@@ -1,7 +1,7 @@
 /* Sums over rows in double. A sum over a long row has ATTN_PARTIAL_SUMS partial sums, which are
  * added in a fixed order at the end: additions then need not wait for each other, and the result is
  * always the same. The logarithm has a form that compilers vectorise. pointwise_body.h compiles
- * these functions for each instruction set; callers of short rows take them as they are. */
+ * these functions for each instruction set; callers with short rows call them directly. */
 #ifndef ATTN_ROW_SUMS_H
 #define ATTN_ROW_SUMS_H
 
@@ -57,8 +57,8 @@ static inline double attn_ln(double x) {
 
 /* Defines a function that returns the sum of v ln v over j < n, with 0 ln 0 = 0. `value` is v, an
  * expression of j that is not below 0. The smallest normal number is added to v before the
- * logarithm, which allows v = 0 and changes no result. Chunks of 64 keep the logarithms in one
- * simple loop. */
+ * logarithm, which allows v = 0 and changes no result. The terms are computed 64 at a time, in a
+ * simple loop that compilers vectorise. */
 #define ATTN_DEFINE_XLNX(name, parameters, value)                                                  \
     static inline double name parameters {                                                         \
         double terms[64], sum = 0;                                                                 \

@@ -107,7 +107,7 @@ static void make_table_amx(attn_precision precision) {
 }
 
 /* Makes the tables. A function that fills the table of an instruction set may itself use this
- * instruction set, so it is called only if the processor has it. */
+ * instruction set. So the function is called only if the processor has the instruction set. */
 static void make_tables(void) {
     __builtin_cpu_init();
     made.fast[ATTN_ISA_REF] = made.bf16[ATTN_ISA_REF] = attn_kernels_ref;

@@ -49,10 +49,10 @@ static void NAME(k_accumulate_backward)(void *acc, bool begins, const void *tile
     }
 }
 
-/* Computes the weights and dZ of n cells of one row, for the inverse of the row's sum. With `kept`,
- * `from` has numerators that softmax left, and the weights are from * factor * inverse. Else `from`
- * has scores, and the numerators are computed from them and `shift`, the exponent of the row's
- * maximum. */
+/* Computes the weights and dZ of n cells of one row. `inverse` is the inverse of the row's sum.
+ * With `kept`, `from` holds the numerators that softmax left, and the weights are from * factor *
+ * inverse. Else `from` holds scores, and the numerators are computed from these and from `shift`,
+ * the exponent of the row's maximum. */
 INLINE void weight_backward_row(const bool kept, float *weights, float *dz, const float *from,
                                 size_t n, vf shift, vf factor, vf inverse, vf dot, vf scale) {
     const vf zero = vset(0.0f);

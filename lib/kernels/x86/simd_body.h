@@ -5,7 +5,7 @@
  *   NAME(x)      x with a suffix for the instruction set
  *   vf, vm, v…   a vector of LANES floats, a mask of lanes, operations on them
  *   NV, MR       vectors in a panel of B, and rows of A that the micro-kernel multiplies at once
- *   ROWS, KEYS   most queries and keys of a tile
+ *   ROWS, KEYS   largest numbers of queries and keys in a tile
  *   KEY_PLACES   runs of rows from which keys are prefetched (simd_unpacked_rows.h)
  *
  * A panel has PW = LANES * NV columns. Data layout:
@@ -195,7 +195,7 @@ BOTH_PRECISIONS(void, k_score,
                 score_panels(coarse, tile, q, ldq, rows, packed_key, n, E, vset((float)scale)))
 
 /* Computes the sum of v[c] tanh(a[c] + k[c]) over c = from … to - 1 for one query a and LANES keys
- * k, whose elements c are at column + c * PW. */
+ * k. The elements c of these keys are at column + c * PW. */
 INLINE vf tanh_terms(const float *a, const float *column, const float *v, size_t from, size_t to) {
     vf sum = vset(0.0f);
     for (size_t c = from; c < to; c++)

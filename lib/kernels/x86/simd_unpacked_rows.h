@@ -12,9 +12,9 @@
  * FEW_VALUES x NV accumulators and NV for the value. If there is only one row, it uses WIDE
  * accumulators for WIDE * LANES columns, since fewer chains would leave the arithmetic units idle.
  *
- * While n rows of keys (or values) are used, the n rows after them are prefetched. These are
- * divided into PLACES runs of neighbouring rows (for keys: KEY_PLACES), and the prefetches take one
- * row of each run in turn:
+ * While n rows of keys (or values) are used, the n rows after them are prefetched. The prefetched
+ * rows are divided into PLACES runs of neighbouring rows (for keys: KEY_PLACES), and the prefetches
+ * take one row of each run in turn:
  *
  *   [ n rows in use | run 0: fetched as 0, PLACES, … | run 1: as 1, PLACES + 1, … | … ]
  *

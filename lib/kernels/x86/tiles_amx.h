@@ -34,8 +34,8 @@ static inline __attribute__((always_inline)) void attn_amx_end(void) {
     _tile_release();
 }
 
-/* A function that attn_amx_block calls after every (at most four) products of tiles, so that the
- * vector unit computes something while the tile unit multiplies. */
+/* A function that attn_amx_block calls after each group of one, two or four products of tiles, so
+ * that the vector unit computes something while the tile unit multiplies. */
 typedef void attn_amx_beside(void *state);
 
 /* Computes mi x nj tiles of C from tile (i, j) on. mi and nj are 1 or 2. */

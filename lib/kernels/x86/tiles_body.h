@@ -28,7 +28,7 @@
 #endif
 
 enum {
-    MOST_KEYS = 256,         /* most keys for which numerators are packed at a time */
+    MOST_KEYS = 256,         /* largest number of keys whose numerators are packed at a time */
     AT_ONCE = 2 * ATTN_TILE, /* rows of numerators that are packed at a time */
     GROUP = 4                /* tiles of value columns whose sums are computed at a time */
 };
@@ -48,7 +48,7 @@ INLINE void split_at(const int parts, const float *first, const float *second, u
     split(parts, numbers, to, stride);
 }
 
-/* Returns x if n == all. Else it copies the n numbers of x to `room`, pads them with zeros up to
+/* Returns x if n == all. Else copies the n numbers of x to `room`, pads them with zeros up to
  * `all`, and returns `room`. */
 INLINE const float *padded(const float *x, size_t n, const size_t all, float *room) {
     if (n == all)
@@ -58,8 +58,8 @@ INLINE const float *padded(const float *x, size_t n, const size_t all, float *ro
     return room;
 }
 
-/* Raises the 16 magnitudes *most to those of 16 numbers. It compares bits, so NaN exceeds
- * infinity. */
+/* Raises the 16 magnitudes *most to those of 16 numbers. The numbers are compared as bits, so NaN
+ * exceeds infinity. */
 INLINE void note_magnitude(words *most, const float *x) {
     words bits;
     memcpy(&bits, x, sizeof bits);

@@ -47,8 +47,8 @@ typedef struct pass {
     const item *now;
     size_t done; /* portions of `now` that are computed */
     size_t all;  /* portions of `now` in all */
-    size_t rate; /* 1/16 portions that become due at each call of some_portions */
-    size_t due;  /* 1/16 portions that are due now */
+    size_t rate; /* sixteenths of a portion that become due at each call of some_portions */
+    size_t due;  /* sixteenths of a portion that are due now */
     vf part;     /* sums of the lanes over the portions of the current row so far */
 } pass;
 
@@ -60,7 +60,7 @@ INLINE vf cells(const bool coarse, const bool fused, const float *from, vf shift
                  : numerator(coarse, vmul(vload(from), w->scale), shift);
 }
 
-/* Splits 2 x 16 numerators into parts as split() does. With one part it uses an instruction, which
+/* Splits 2 x 16 numerators into parts as split() does. With one part, an instruction does this. It
  * rounds as split() does, since numerators are normal numbers or 0. */
 INLINE void split_numerators(const int parts, const vf x[2], uint16_t *to) {
     if (parts > 1) {
@@ -218,7 +218,7 @@ INLINE void value_item(const int parts, attn_amx_beside *beside, const item *n, 
 /* --- the pipeline --- */
 
 /* Returns item number `index` of the pass with the given buffers. `halves` is the number of items
- * for each tile of keys. After the last item it returns one without rows. */
+ * for each tile of keys. After the last item, returns an item without rows. */
 INLINE item item_at(const attn_tile_pass *p, size_t index, size_t halves, item buffers) {
     if (index >= p->tiles * halves) {
         buffers.rows = 0;

@@ -14,7 +14,7 @@ static inline bool attn_has_avx512(void) {
 }
 
 /* Returns the table with the widest vectors that the processor has, avx512 or avx2, on which tables
- * with tile products are based. NULL: it has only `ref`. */
+ * with tile products are based. NULL: the processor can use only `ref`. */
 static inline const attn_kernels *attn_kernels_vector(void) {
     return attn_has_avx512() ? &attn_kernels_avx512 : attn_has_avx2() ? &attn_kernels_avx2 : NULL;
 }
