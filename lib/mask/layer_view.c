@@ -8,7 +8,7 @@
 /* --- errors --- */
 
 /* Returns the error of a tensor that does not broadcast to the shape `want`. `axis` is the wrong
- * axis, counted from the right. If it is below 0, the tensor has too many axes. */
+ * axis, counted from the right. If `axis` is below 0, the tensor has too many axes. */
 static attn_status shape_error(const attn_mask_layer *layer, int axis, const size_t *want,
                                int want_rank, attn_error *err) {
     char have[128], need[128], size[32] = "";
@@ -49,7 +49,7 @@ static void say_missing_axes(const attn_mask_shape *s, const size_t *want, int w
 }
 
 /* Adds the shape to send to the error of a mask, if its shape is one that other programs use:
- *   - beside a cache [.., L, L] for the new keys alone;
+ *   - [.., L, L] beside a cache: the new keys alone;
  *   - [B * H, L, S] of nn.MultiheadAttention;
  *   - [W, L, S] with the last of several batch axes, such as the windows of Swin. */
 static void say_known_shape(const attn_mask_shape *s, const attn_tensor *t, attn_error *err) {
@@ -100,10 +100,11 @@ static attn_status broadcast_strides(const attn_mask_layer *layer, const size_t 
 }
 
 /* Removes or adds a head axis of length 1, so that a mask has the axes of the weights:
- *   - If the weights have no head axis, a mask [batch.., 1, L, S] loses it. Programs make the
- *     padding mask [B, 1, 1, S] for any number of heads.
- *   - If the weights have one head, a mask [batch.., L, S] gets the axis. But if its last batch
- *     axis has length 1, NumPy's rules take that for the head axis, and the mask stays as it is. */
+ *   - If the weights have no head axis, a mask [batch.., 1, L, S] loses the axis of length 1. Other
+ *     programs make the padding mask [B, 1, 1, S] for any number of heads.
+ *   - If the weights have one head, a mask [batch.., L, S] gets a head axis. But if the last batch
+ *     axis of the mask has length 1, NumPy's rules take this axis for the head axis, and the mask
+ *     stays as it is. */
 static attn_mask_layer with_heads_of(const attn_mask_layer *layer, const attn_mask_shape *s) {
     attn_mask_layer out = *layer;
     attn_tensor *t = &out.values;

@@ -37,7 +37,7 @@ static void compare(uint8_t *to, const void *from, attn_dtype dtype, ptrdiff_t s
 }
 
 /* Makes a dense tensor of visibility bytes from the layer's tensor. A byte is 1 (visible) where the
- * value equals `mark`. With hide_equal it is 1 where the value differs from `mark`. */
+ * value equals `mark`. With hide_equal, a byte is 1 where the value differs from `mark`. */
 static attn_status bytes_of(compiler *c, const attn_mask_layer *layer, int64_t mark,
                             bool hide_equal, attn_tensor *out) {
     const attn_tensor *t = &layer->values;
@@ -98,8 +98,8 @@ static attn_status check_bits(compiler *c, const attn_mask_layer *layer, const a
 
 /* --- the kinds of layers --- */
 
-/* Adds an additive layer. `values` are the numbers that are added: those of the layer, or a copy of
- * them; s describes them. */
+/* Adds an additive layer. `values` holds the numbers to add: it is the layer's tensor or a copy of
+ * this tensor. *s describes the numbers. */
 static attn_status add_bias(compiler *c, const attn_mask_layer *layer, const attn_tensor *values,
                             const attn_survey *s) {
     char path[96];
@@ -130,8 +130,8 @@ static void hide_low(void *row, bool wide, size_t n) {
             ((float *)row)[j] = -INFINITY;
 }
 
-/* Adds an additive layer whose numbers of at most ATTN_FINITE_MIN hide their keys. They become
- * -infinity in a copy of the tensor. */
+/* Adds an additive layer in which a number that is ATTN_FINITE_MIN or below hides its key. Such
+ * numbers become -infinity in a copy of the tensor. */
 static attn_status add_finite_min(compiler *c, const attn_mask_layer *layer, attn_survey s) {
     const attn_tensor *t = &layer->values;
     const bool wide = t->dtype == ATTN_F64;
@@ -210,8 +210,8 @@ static attn_status add_values(compiler *c, const attn_mask_layer *layer) {
     return add_bias(c, layer, &layer->values, &s);
 }
 
-/* Adds a layer of packed bits, eight keys in a byte. Its last axis cannot be broadcast, since bits
- * have no stride. */
+/* Adds a layer of packed bits, eight keys in a byte. The last axis of its tensor cannot be
+ * broadcast, since bits have no stride. */
 static attn_status add_bits(compiler *c, const attn_mask_layer *layer) {
     const attn_tensor *t = &layer->values;
     const size_t S = c->m->shape.S, bytes = (S + 7) / 8;
@@ -348,8 +348,8 @@ static attn_status add_layer(compiler *c, const attn_mask_layer *layer) {
     return attn_fail(c->err, ATTN_EARG, layer->where, "unknown kind of mask");
 }
 
-/* Sets sums_hide of a mask with several additive layers. A float table adds in float32, where a sum
- * below its range is -infinity. */
+/* Sets sums_hide of a mask with several additive layers. A float table adds in float32, and a sum
+ * below the range of float32 becomes -infinity. */
 static void find_sums(attn_mask *m) {
     double lowest = 0;
     bool wide = false;

@@ -17,7 +17,8 @@ enum {
     NAMED = 8,                  /* rows that a warning names */
 };
 
-/* For the checks of one layer, a bias of at most this hides its key, as it does in practice. */
+/* In the checks of one layer, a number of at most FILL_FLOOR counts as hiding its key, since it
+ * does so in practice. */
 #define FILL_FLOOR ATTN_FINITE_MIN
 /* A finite mask_fill above this may leave noticeable weight on masked keys. With a fill of -50 and
  * scores of a row that differ by at most 20, a masked key gets at most e^-30 = 1e-13 of the weight
@@ -180,7 +181,7 @@ static size_t extra_keys(const attn_mask_part *part, size_t b, size_t h, size_t 
 }
 
 /* Adds a warning if almost all rows of a head hide the same keys, as padding does, but some rows
- * differ, which padding does not. Returns whether it added one. */
+ * hide other keys. Real padding is hidden from all rows. Returns whether a warning was added. */
 static bool check_census(linter *l, const attn_mask_part *part, size_t b, size_t h,
                          const row_census *c) {
     const size_t L = l->m->shape.L, S = l->m->shape.S;
@@ -247,8 +248,8 @@ static size_t gap_of(const attn_mask_part *part, size_t b, size_t S) {
     return S;
 }
 
-/* Warns about padding between real keys. Then either pad_id is wrong, or the token pad_id has
- * another meaning, too. */
+/* Warns about padding between real keys. If the layer has tokens, either pad_id is wrong, or the
+ * token pad_id has another meaning, too. */
 static void check_gap(linter *l, const attn_mask_layer *layer, const attn_mask_part *part) {
     const size_t S = l->m->shape.S;
     size_t looked = 0;
@@ -264,7 +265,7 @@ static void check_gap(linter *l, const attn_mask_layer *layer, const attn_mask_p
 
 /* --- blind rows --- */
 
-/* Returns whether row i is blind, and adds the number of cells that it read to *looked. */
+/* Returns whether row i is blind, and adds the number of cells that were read to *looked. */
 static bool row_is_blind(const attn_mask *m, size_t b, size_t h, size_t i, size_t *looked) {
     uint8_t keep[256];
     size_t lo, hi;
@@ -309,7 +310,8 @@ static void check_rows(linter *l) {
     warn(l, w);
 }
 
-/* Warns about a number that replaces hidden scores and leaks weight, or has no effect. */
+/* Warns about a finite fill that leaves weight on hidden keys, or that has no effect because no
+ * layer hides a key. */
 static void check_fill(linter *l) {
     const attn_mask *m = l->m;
     const bool fills = m->keep_count || m->pattern_count || !attn_mask_is_open(m);
@@ -323,14 +325,15 @@ static void check_fill(linter *l) {
             }
 }
 
-/* Warns about numbers that hide keys in practice and yet leave them visible. */
+/* Warns about finite numbers that are so low that they hide keys in practice. The keys still count
+ * as visible. */
 static void check_lowest(linter *l, const attn_mask_layer *layer, const attn_mask_part *part) {
     if (part->lowest <= ATTN_FINITE_MIN)
         warn(l,
              (attn_warning){.code = ATTN_WARN_LOW_NUMBERS, .layer = layer, .value = part->lowest});
 }
 
-/* Warns about finite numbers of several layers that add up to less than float32 can hold. */
+/* Warns about finite numbers of several layers whose sum is below the range of float32. */
 static void check_sums(linter *l) {
     double lowest = 0;
     for (size_t p = 0; p < l->m->bias_count; p++)
@@ -383,8 +386,8 @@ attn_status attn_mask_lint_numbers(const attn_mask *m, attn_arena *arena, attn_w
 
 /* --- encodings of positions --- */
 
-/* Warns about queries that are encoded from position 0 on because no offset is stated. With a
- * causal layer check_causal has said so. */
+/* Warns about queries that are encoded from position 0 on because no offset is stated. If there is
+ * a causal layer, check_causal has warned already. */
 static void check_start(linter *l) {
     const attn_mask_shape *s = &l->m->shape;
     if (l->m->stated_offset != ATTN_OFFSET_DEFAULT || s->past || s->L == s->S)

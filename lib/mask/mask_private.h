@@ -99,17 +99,18 @@ void attn_mask_seen(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0,
 bool attn_mask_sees_any(const attn_mask *m, size_t b, size_t h, size_t i);
 
 /* Returns a mask that shows the keys of m at most `most` positions from the query, without its
- * patterns of kinds other than BLOCK. It has the memory of m. */
+ * patterns of kinds other than BLOCK. The result points into the memory of m. */
 attn_mask attn_mask_near(const attn_mask *m, int64_t most);
 /* Finds an interval of keys [*from, *to) that all rows i … i + rows - 1 see, with nothing added to
- * their scores. It may be shorter than possible, or empty (*from >= *to). */
+ * their scores. The interval may be shorter than possible, or empty (*from >= *to). */
 void attn_mask_common(const attn_mask *m, size_t b, size_t i, size_t rows, size_t *from,
                       size_t *to);
 /* Returns whether attn_mask_narrow can narrow anything. */
 bool attn_mask_narrows(const attn_mask *m);
 /* Narrows the keys [*from, *to) to those from the first to the last key that the patterns can show
- * to any of the rows i … i + rows - 1, so that the others need not be computed. If there is none,
- * *from = *to afterwards. With a finite fill nothing changes, since hidden keys then get weight. */
+ * to any of the rows i … i + rows - 1, so that the other keys need not be computed. If the patterns
+ * show no key, *from = *to afterwards. With a finite fill nothing changes, since hidden keys then
+ * get weight. */
 void attn_mask_narrow(const attn_mask *m, size_t b, size_t i, size_t rows, size_t *from,
                       size_t *to);
 

@@ -84,7 +84,7 @@ static void and_layer(const attn_mask_part *part, size_t b, size_t h, size_t i, 
 static void sum_bias(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
                      size_t elem, void *out) {
     enum { AT_ONCE = 64 };
-    double next[AT_ONCE]; /* room for AT_ONCE doubles or floats */
+    double next[AT_ONCE]; /* memory for AT_ONCE doubles or floats */
     for (size_t l = 0; l < m->bias_count; l++) {
         const attn_view *v = &m->bias[l].view;
         for (size_t j = 0; j < n; j += AT_ONCE) {
@@ -127,9 +127,9 @@ attn_mask attn_mask_near(const attn_mask *m, int64_t most) {
     return near;
 }
 
-/* From row to row, neither end of the interval moves back. So what the first and the last row see,
- * the rows between see, too. The interval of a row that sees no key may lie anywhere, so both ends
- * of both rows count. */
+/* From row to row, neither end of the interval moves back. So a key that both the first and the
+ * last row see is seen by all rows between them, too. The interval of a row that sees no key may
+ * lie anywhere, so both ends of both rows count. */
 void attn_mask_common(const attn_mask *m, size_t b, size_t i, size_t rows, size_t *from,
                       size_t *to) {
     const int64_t first = (int64_t)i + m->offset[b], last = first + (int64_t)rows - 1;
@@ -155,7 +155,7 @@ bool attn_mask_narrows(const attn_mask *m) {
     return m->pattern_count && !attn_mask_fills(m);
 }
 
-/* Narrows the keys [*from, *to) by all patterns to those from the first to the last one that a row
+/* Narrows the keys [*from, *to) by all patterns to those from the first to the last key that a row
  * of i … i + rows - 1 sees. */
 static void narrow_by_patterns(const attn_mask *m, size_t b, size_t i, size_t rows, size_t *from,
                                size_t *to) {
@@ -190,8 +190,9 @@ _Static_assert((int)ATTN_FILL_HIDE == ATTN_EDIT_HIDE && (int)ATTN_FILL_ADD == AT
                    (int)ATTN_FILL_REPLACE == ATTN_EDIT_REPLACE,
                "the kernels read these numbers");
 
-/* Narrows the keys [*lo, *hi) by the patterns to those from the first to the last one that row i
- * sees. Returns whether it sees all keys between them, so that no bytes are needed. */
+/* Finds the first and the last of the keys [*lo, *hi) that the patterns show to row i. If row i is
+ * known to see all keys between them, narrows [*lo, *hi) to these keys and returns true: no
+ * visibility bytes are needed. Else returns false and changes nothing. */
 static bool narrow_to_run(const attn_mask *m, size_t b, size_t i, size_t *lo, size_t *hi) {
     size_t from = *lo, to = *hi;
     narrow_by_patterns(m, b, i, 1, &from, &to);
@@ -239,7 +240,7 @@ static void keep_of_layers(const attn_mask *m, size_t b, size_t h, size_t i, siz
 }
 
 /* Returns a bit set of the n <= 64 keys from j on: bit k is set if a bias of -infinity hides key
- * j + k. With sums_hide it is set if the sum of all biases is -infinity. */
+ * j + k. With sums_hide, bit k is set if the sum of all biases of key j + k is -infinity. */
 static uint64_t hidden_by_bias(const attn_mask *m, size_t b, size_t h, size_t i, size_t j,
                                size_t n) {
     uint64_t hidden = 0;
@@ -271,8 +272,8 @@ void attn_mask_keep(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0,
 }
 
 /* With ATTN_FILL_ADD, a cell with a bias of -infinity keeps the score -infinity. With
- * ATTN_FILL_REPLACE it does so only if no other layer hides it, since the fill replaces the score
- * of a hidden cell. */
+ * ATTN_FILL_REPLACE, such a cell keeps this score only if no other layer hides the cell, since the
+ * fill replaces the score of a hidden cell. */
 void attn_mask_seen(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
                     uint8_t *seen) {
     if (m->fill == ATTN_FILL_HIDE) {

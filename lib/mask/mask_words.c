@@ -8,8 +8,8 @@
 #include "mask/mask_private.h"
 
 enum {
-    LISTED = 8,        /* most batch entries whose numbers are listed; "…" stands for others */
-    COUNTED = 1 << 20, /* most elements of a layer whose hidden cells are counted */
+    LISTED = 8,        /* numbers are listed for at most so many batch entries, then "…" */
+    COUNTED = 1 << 20, /* hidden cells are counted only in layers of at most so many elements */
 };
 
 /* Sentences in a buffer of fixed size. Text that does not fit is dropped. */

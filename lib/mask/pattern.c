@@ -53,7 +53,7 @@ attn_status attn_pattern_check(const attn_pattern *pattern, const char *where, a
 }
 
 /* Returns whether position p is one of the first num_keys positions of a GLOBAL pattern. Positions
- * before key 0, which padding rows may have, are not. */
+ * before key 0, which padding rows may have, are not global. */
 static bool is_global(const attn_pattern *pattern, int64_t p) {
     return p >= 0 && p < pattern->num_keys;
 }
@@ -86,7 +86,7 @@ static void hide(const key_bytes *k, int64_t from, int64_t to) {
         memset(k->keep + (from - k->j0), 0, (size_t)(to - from));
 }
 
-/* Hides the keys [from, to) that are not near the position p. */
+/* Hides the keys [from, to) that are more than `local` away from the position p. */
 static void hide_far(const key_bytes *k, int64_t p, int64_t local, int64_t from, int64_t to) {
     hide(k, from, smaller(to, p - local));
     hide(k, larger(from, p + local + 1), to);
@@ -122,7 +122,7 @@ typedef struct interval {
 static interval intersection(interval a, interval b) {
     return (interval){larger(a.from, b.from), smaller(a.to, b.to)};
 }
-/* Returns the smallest interval that contains both. */
+/* Returns the smallest interval that contains both intervals. */
 static interval hull(interval a, interval b) {
     return a.from >= a.to   ? b
            : b.from >= b.to ? a

@@ -15,15 +15,18 @@ bool attn_pattern_sees(const attn_pattern *pattern, int64_t p, int64_t j);
 void attn_pattern_hide(const attn_pattern *pattern, int64_t p, int64_t j0, int64_t n,
                        uint8_t *keep);
 /* Narrows the keys [*from, *to) to those from the first to the last key that a query at any
- * position p0 … p1 (ends included, p0 <= p1) sees. If there is none, *from = *to afterwards. */
+ * position p0 … p1 (ends included, p0 <= p1) sees. If no query sees a key, *from = *to
+ * afterwards. */
 void attn_pattern_narrow(const attn_pattern *pattern, int64_t p0, int64_t p1, int64_t *from,
                          int64_t *to);
 /* Narrows the keys [*from, *to) to keys that queries at all positions p0 … p1 (ends included, p0 <=
- * p1) see. It may narrow more than it must. If nothing is left, *from >= *to afterwards. */
+ * p1) see. The function may leave out some of these keys. If no key is left, *from >= *to
+ * afterwards. */
 void attn_pattern_common(const attn_pattern *pattern, int64_t p0, int64_t p1, int64_t *from,
                          int64_t *to);
 /* Returns whether a query at position p sees all keys [from, to), which attn_pattern_narrow has
- * narrowed for this position. Some intervals of which it sees all keys are not recognized. */
+ * narrowed for this position. For some intervals of which the query sees all keys, the function
+ * returns false nevertheless. */
 bool attn_pattern_sees_between(const attn_pattern *pattern, int64_t p, int64_t from, int64_t to);
 
 #endif
