@@ -1,10 +1,10 @@
 /* Computes distances between the heads of one source or of two sources.
  *
- * A piece of work is a block of rows. It fetches these rows of all heads and adds each row to the
- * sums of every pair of heads, some columns at a time, so that these columns of all heads are in
- * the nearest cache while the pairs read them. The pool computes a wave of several blocks; then
- * their sums are merged in block order, so results do not depend on threads. Memory holds the sums
- * of one wave and some rows of each head, but no matrix. */
+ * A piece of work is one block of rows, or several short blocks. It fetches these rows of all heads
+ * and adds each row to the sums of every pair of heads, some columns at a time, so that these
+ * columns of all heads are in the nearest cache while the pairs read them. The pool computes a wave
+ * of several blocks; then their sums are merged in block order, so results do not depend on
+ * threads. Memory holds the sums of one wave and some rows of each head, but no matrix. */
 #include <math.h>
 #include <string.h>
 
@@ -15,16 +15,16 @@
 
 enum {
     BLOCK_PRODUCTS = 1 << 19, /* pairs x keys in a block of rows */
-    /* Short blocks are fetched together in pieces of up to so many rows, because each fetch packs
-     * all keys of a run anew. */
+    /* Short blocks are combined into a piece of up to PIECE_ROWS rows. Its rows are fetched
+     * together, because each fetch packs all keys of a run anew. */
     PIECE_ROWS = 16,
     LANE_BYTES = 8 << 20,    /* limit for the fetched rows of a thread, bytes */
     WAVE_BYTES = 8 << 20,    /* limit for the sums of a wave, bytes */
-    WAVE_LEAST = 8,          /* least blocks in a wave */
-    WAVE_MOST = 64,          /* most blocks in a wave */
-    COLUMN_BYTES = 24 << 10, /* bytes of p, centered and q of the columns of a step */
-    COLUMNS_LEAST = 64,      /* least columns that are compared together */
-    COLUMNS_MOST = 512,      /* most columns that are compared together */
+    WAVE_LEAST = 8,          /* smallest number of blocks in a wave */
+    WAVE_MOST = 64,          /* largest number of blocks in a wave */
+    COLUMN_BYTES = 24 << 10, /* limit for p, centered and q in a lane, bytes */
+    COLUMNS_LEAST = 64,      /* smallest number of columns in a step of a row */
+    COLUMNS_MOST = 512,      /* largest number of columns in a step of a row */
 };
 
 /* One of the two sources with its mask. */
@@ -47,20 +47,20 @@ typedef struct plan {
     size_t blocks;   /* number of blocks in all */
     size_t together; /* number of blocks in a piece of work, whose rows are fetched together */
     size_t wave;     /* blocks whose sums are in memory together; a multiple of `together` */
-    size_t columns;  /* most columns of a row that are compared together */
+    size_t columns;  /* columns of a row that are compared in one step */
 } plan;
 
 /* Sums over the rows of a block for the heads g and h of a pair. */
 typedef struct pair_sums {
     double js;       /* of the Jensen-Shannon divergence, in nats */
     double dot;      /* of p_g . p_h */
-    double centered; /* of the same after uniform attention is subtracted from both */
+    double centered; /* of p_g . p_h after uniform attention is subtracted from both */
     uint64_t rows;   /* number of rows in which both heads have weight */
 } pair_sums;
 /* Sums over the rows of a block for one head. */
 typedef struct head_sums {
     double square;   /* of p . p */
-    double centered; /* of the same after uniform attention is subtracted */
+    double centered; /* of p . p after uniform attention is subtracted */
 } head_sums;
 
 /* The sums of one block. */
@@ -88,7 +88,7 @@ typedef struct head_row {
 /* Scratch memory of one thread. */
 typedef struct lane {
     float *weights;   /* [heads, rows, S] the rows of a piece */
-    float *logits;    /* [rows, S] the same of one head */
+    float *logits;    /* [rows, S] the logits of these rows in one head */
     uint8_t *visible; /* [heads, rows, S] */
     /* Some columns of one row of every head, [heads, columns] each: */
     double *p, *centered, *q; /* p, p minus uniform attention, p / mass */
@@ -99,7 +99,7 @@ typedef struct lane {
 typedef struct comparison {
     const plan *plan;
     lane *lanes;
-    part *parts;                 /* [wave + 1]; the last one has the sums of a batch entry */
+    part *parts;                 /* [wave + 1]; the last part has the sums of a batch entry */
     attn_head_distances *result; /* [batches] */
     const attn_control *control;
 } comparison;
@@ -190,7 +190,7 @@ static void add_row(const plan *p, const lane *l, size_t r, part *sums) {
     }
     FOR_PAIRS(p, l, g, h, at) {
         const double js = 0.5 * (l->row[g].order + l->row[h].order) - l->mixed[at];
-        sums->pairs[at].js += js > 0 ? js : 0; /* rounding can make it negative */
+        sums->pairs[at].js += js > 0 ? js : 0; /* rounding can make js negative */
         sums->pairs[at].rows++;
     }
 }

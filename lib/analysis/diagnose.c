@@ -15,8 +15,8 @@
 #include "base/try.h"
 
 enum {
-    FINDINGS = 16, /* diagnoses for which there is room at first */
-    NAMED = 6,     /* more heads than these are counted and not listed by name */
+    FINDINGS = 16, /* diagnoses that the first array holds */
+    NAMED = 6,     /* more heads than this are stated as a number and not by name */
 };
 
 typedef struct findings {
@@ -35,14 +35,15 @@ void attn_analysis_say(attn_sentence *s, const char *format, ...) {
     s->used += n < 0 ? 0 : (size_t)n < room ? (size_t)n : room - 1;
 }
 
-/* Returns a copy of `bytes` bytes in the arena, or NULL, which sets f->failed. */
+/* Returns a copy of `bytes` bytes in the arena. If memory runs out, returns NULL and sets
+ * f->failed. */
 static void *copy_of(findings *f, const void *from, size_t bytes) {
     void *copy = attn_arena_text(f->arena, from ? from : "", bytes);
     f->failed = f->failed || !copy;
     return copy;
 }
 
-/* Doubles the room for diagnoses. */
+/* Doubles the memory for diagnoses. */
 static void make_room(findings *f) {
     const size_t room = f->room ? 2 * f->room : FINDINGS;
     attn_diagnosis *more = attn_arena_zeroed(f->arena, room, sizeof *more);
@@ -97,7 +98,7 @@ static void say_heads(attn_sentence *s, const attn_diagnose_input *in, const siz
         s->text[0] = (char)(s->text[0] - 'a' + 'A');
 }
 
-enum { ROWS_ASKED = 64 }; /* most rows whose visible keys find_seen looks at */
+enum { ROWS_ASKED = 64 }; /* largest number of rows whose visible keys find_seen reads */
 
 /* --- near-uniform heads: lengths of queries and keys, causes --- */
 
@@ -109,14 +110,14 @@ typedef struct vectors {
      * |k - mean k| / sqrt(E) */
     double expected;
     double scale; /* factor of the scores */
-    bool known;   /* false: the score is no dot product, so nothing was measured */
+    bool known;   /* false: nothing was measured (no operation, or no dot products) */
 } vectors;
 
 /* Working memory to read the queries and keys of head h of batch entry b. */
 typedef struct reader {
     const attn_attention *a;
     size_t b, h;
-    size_t width; /* of a query and of a key */
+    size_t width; /* width of a query and of a key */
     void *scratch;
     double *row;   /* [width] the query or key that was read last */
     double *mean;  /* [width] the mean key */

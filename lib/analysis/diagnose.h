@@ -10,7 +10,7 @@
  * is the entropy of an even choice among 9.4 of them. */
 #define ATTN_UNIFORM_ENTROPY        0.98
 #define ATTN_NEARLY_UNIFORM_ENTROPY 0.9
-/* queries or keys are too short if the expected spread of their scores is lower */
+/* queries or keys are too short if the expected spread of their scores is lower than this */
 #define ATTN_SMALL_SPREAD    0.5
 #define ATTN_ALIKE_KEYS      0.1 /* keys are alike if |k - mean k| / |k| is lower */
 #define ATTN_SATURATED_SHARE 0.5 /* softmax is saturated if the share of saturated rows is higher */

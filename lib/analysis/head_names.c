@@ -1,6 +1,6 @@
 /* Names what a head looks at, by rules on its measures. Specific rules are tried before general
- * ones. Most rules want a measure that is also clearly higher than under uniform attention with the
- * same mask. */
+ * ones. Most rules need a measure that is clearly higher than under uniform attention with the same
+ * mask. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -55,8 +55,8 @@ static bool is_near_the_line(const naming *n) {
 }
 
 /* Tells whether the largest weights of cross-attention are in order and hold most of the weight.
- * This also works for short sequences; with three keys most weights are near the line in any
- * case. */
+ * This rule also holds for short sequences. The rule of the line does not: with three keys, most
+ * weights are near the line in any case. */
 static bool is_in_order(const naming *n) {
     const attn_head_measures *h = n->head;
     return h->ordered && value_of(n, ATTN_CONFIDENCE) >= (h->exchanges ? 0.85 : 0.8);
@@ -130,8 +130,9 @@ static double class_lift(const attn_head_measures *h, size_t c) {
     return h->class_uniform[c] > 0 ? h->class_mass[c] / h->class_uniform[c] : 0;
 }
 
-/* Returns the class of keys with the highest lift (mass divided by that under uniform attention)
- * among those with at least half of the mass; SIZE_MAX if none stands out. */
+/* Returns the class of keys with the highest lift among the classes with at least half of the mass,
+ * or SIZE_MAX if no class stands out. The lift is the mass divided by the mass under uniform
+ * attention. */
 static size_t best_class(const naming *n) {
     const attn_head_measures *h = n->head;
     size_t best = SIZE_MAX;
@@ -212,8 +213,8 @@ static bool name_blocks(naming *n) {
     return set_name(n, "local");
 }
 
-/* Names the grade below "uniform". This is tried last, since such a head may still follow a
- * rule. */
+/* Names the grade below "uniform". This name is tried after all rules, since such a head may still
+ * follow one of them. */
 static bool name_nearly_uniform(naming *n) {
     if (!(value_of(n, ATTN_NORMALIZED_ENTROPY) > ATTN_NEARLY_UNIFORM_ENTROPY))
         return false;

@@ -15,14 +15,14 @@
 
 enum {
     /* Default for the cells of all heatmaps together, with which the JSON stays below 1 MiB: a cell
-     * takes at most 15 bytes there, a number of 13 bytes, a comma, and its part of the list of
+     * takes at most 15 bytes of it: a number of 13 bytes, a comma, and its part of the list of
      * hidden cells. */
     DEFAULT_CELLS = 65536,
-    /* Cells that are subtracted for each heatmap but the first, to leave space for its names and
-     * numbers. */
+    /* Cells that are subtracted for each heatmap except the first, to leave space for the names and
+     * numbers of the heatmap. */
     FRAME_CELLS = 64,
-    DEFAULT_MAPS = 512,      /* most heatmaps, unless max_cells is larger */
-    EDGES_MOST = 1 << 20,    /* most edges of all heatmaps together */
+    DEFAULT_MAPS = 512,      /* largest number of heatmaps, unless max_cells is larger */
+    EDGES_MOST = 1 << 20,    /* largest number of edges of all heatmaps together */
     LANE_BYTES = 4 << 20,    /* limit for the fetched rows of a thread, bytes */
     PIECE_WEIGHTS = 1 << 18, /* weights that a piece of work reads, in about a millisecond */
 };
@@ -110,9 +110,9 @@ static attn_status check_maps(const attn_heatmap_plan *p, attn_error *err) {
 }
 
 /* Tells whether a grid with these steps has at most n cells, and at most n/16 + 16 rows and columns
- * together. Each row has an entropy and each column a sum; the second limit keeps these few in
- * comparison with the cells. A square grid of n cells always fits: 2 sqrt(n) <= n/16 + 16 follows
- * from (sqrt(n)/4 - 4)^2 >= 0. */
+ * together. Each row has an entropy and each column a sum. The second limit keeps the number of
+ * these small in comparison with the number of cells. A square grid of n cells always fits:
+ * 2 sqrt(n) <= n/16 + 16 follows from (sqrt(n)/4 - 4)^2 >= 0. */
 static bool grid_fits(const attn_heatmap_plan *p, size_t step_r, size_t step_c, size_t n) {
     size_t R = parts_of(p->rows, step_r), C = parts_of(p->cols, step_c), cells;
     return attn_size_mul(R, C, &cells) && cells <= n && R + C <= n / 16 + 16;
@@ -218,8 +218,8 @@ static void place_heatmap_lane(const void *work, attn_area *area, void *to) {
     l->visible = attn_area_take_3(area, merged, p->S, 1, sizeof *l->visible);
 }
 
-/* Takes what the answer holds. Hidden runs and edges come last, so that their unused part can be
- * given back. */
+/* Takes the memory of the results. Hidden runs and edges come last, so that their unused part can
+ * be given back. */
 static void place_answer(attn_heatmap_work *w, attn_area *area) {
     const attn_heatmap_plan *p = w->plan;
     const size_t R = p->shape[0], C = p->shape[1], M = p->maps;
@@ -353,13 +353,13 @@ static void begin_maps(attn_heatmap_work *w) {
         };
 }
 
-/* Sets the range of a heatmap from the smallest and largest value found, or to [0, 0] if found[0] >
- * found[1]: there is no value. Signed values get a range that is symmetric about 0. */
+/* Sets the range of a heatmap from the smallest and largest value found, or to [0, 0] if there is
+ * no value (found[0] > found[1]). Signed values get a range that is symmetric about 0. */
 static void finish_range(float out[2], const float found[2], bool signed_values) {
     const bool any = found[0] <= found[1];
     const float low = any ? found[0] : 0, high = any ? found[1] : 0;
     const float most = fmaxf(fabsf(low), fabsf(high));
-    out[0] = signed_values ? 0 - most : low; /* subtraction from 0, so that it is never -0 */
+    out[0] = signed_values ? 0 - most : low; /* subtracted from 0, so that out[0] is never -0 */
     out[1] = signed_values ? most : high;
 }
 
@@ -382,8 +382,9 @@ static void merge_parts(const attn_heatmap_work *w, size_t map) {
     finish_range(m->mean_range, all->mean, m->signed_values);
 }
 
-/* Moves hidden runs and edges together in place, since rows with few of them left gaps. Data moves
- * only to lower addresses, so nothing is overwritten before it is moved. */
+/* Moves hidden runs and edges together in place, since rows that have fewer of them than their
+ * memory holds leave gaps. Data moves only to lower addresses, so nothing is overwritten before it
+ * is moved. */
 static void close_gaps(attn_heatmap_work *w, attn_arena *arena) {
     const attn_heatmap_plan *p = w->plan;
     size_t runs = 0, edges = 0, R = p->shape[0];

@@ -1,6 +1,6 @@
 /* Computes one piece of a heatmap: a block of its rows of cells. The piece fetches rows of weights,
- * averages them over heads if asked, computes entropies and edges, and pools the weights into
- * cells. A row of cells belongs to a single piece, so no sum depends on threads. */
+ * averages them over heads if the plan says so, computes entropies and edges, and pools the weights
+ * into cells. A row of cells belongs to a single piece, so no sum depends on threads. */
 #include <math.h>
 #include <string.h>
 
@@ -82,7 +82,7 @@ static attn_status find_edges(const attn_heatmap_plan *plan, const attn_heatmap_
         if (is_hidden(line->logits, j) || isnan(w))
             continue;
         seen++;
-        /* of equal weights those of lower keys stay */
+        /* of edges with equal weights, those of lower keys stay */
         if (n < plan->edge_room || w > edges[0].weight)
             attn_edges_add(edges, &n, plan->edge_room, (attn_edge){line->row, j, w});
     }
@@ -250,8 +250,8 @@ typedef struct entropy_sum {
     size_t rows;
 } entropy_sum;
 
-/* Adds row i of the chosen rows, which is row `in_block` of the fetched ones, to its cells and to
- * the entropy, and finds its edges. */
+/* Adds row i of the chosen rows to its cells and to the entropy, and finds its edges. The row is
+ * row `in_block` of the fetched rows. */
 static attn_status pool_line(attn_heatmap_work *w, size_t map, size_t i, size_t in_block,
                              attn_heatmap_lane *lane, entropy_sum *entropy, attn_error *err) {
     const attn_heatmap_plan *p = w->plan;

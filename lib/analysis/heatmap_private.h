@@ -21,8 +21,8 @@ typedef struct attn_heatmap_plan {
     size_t piece_rows;   /* rows of cells in a piece of work */
     size_t pieces;       /* pieces of work for each heatmap */
     size_t block;        /* rows of weights fetched together */
-    size_t edge_room;    /* most edges of a row; 0: no edges */
-    size_t run_room;     /* most sequences of hidden cells in a row of cells */
+    size_t edge_room;    /* largest number of edges of a row; 0: no edges */
+    size_t run_room;     /* largest number of runs of hidden cells in a row of cells */
     size_t slots;        /* threads that compute pieces */
     size_t result_bytes; /* bytes of the results */
     size_t work_bytes;   /* bytes of all other memory, with gaps between the results */
@@ -40,7 +40,7 @@ size_t attn_analysis_map_head(const attn_heatmap_plan *plan, size_t map);
 /* A cell while it is filled. */
 typedef struct attn_heatmap_cell {
     double sum;      /* of the visible weights that are not NaN */
-    double received; /* the same without rows of padding; only if the source has padding */
+    double received; /* the same sum without rows of padding; only if the source has padding */
     size_t count;    /* number of visible weights that are not NaN */
     float max;
     bool nan; /* some visible weight is NaN */

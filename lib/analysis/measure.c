@@ -28,7 +28,7 @@ static int compare_doubles(const void *x, const void *y) {
 }
 
 /* Returns the n-th offset of 0, -1, 1, -2, 2, …. A search in this order that keeps the first
- * maximum finds the offset nearest to 0, and of two the negative one. */
+ * maximum finds the offset nearest to 0. Of two equally near offsets it finds the negative one. */
 static int64_t nth_offset(int64_t n) {
     return n % 2 ? -(n + 1) / 2 : n / 2;
 }
@@ -100,7 +100,8 @@ static void finish_sums(const attn_measure_plan *plan, const attn_measure_sums *
     finish_received(plan, sums, keys, sorted, values);
 }
 
-/* Stores the keys with most mass in out [options->top_keys] and returns their number. */
+/* Stores the keys with the most mass in out [options->top_keys], and returns the number of these
+ * keys. */
 static size_t find_top_keys(const attn_measure_plan *plan, const attn_measure_sums *sums,
                             attn_key_mass *out) {
     size_t most = plan->options->top_keys, n = 0;
@@ -119,9 +120,9 @@ static size_t find_top_keys(const attn_measure_plan *plan, const attn_measure_su
 enum {
     PIECE_WEIGHTS = 1 << 18, /* weights that a piece of work reads: a few milliseconds */
     WAVE_BYTES = 8 << 20,    /* bytes that the sums of a wave may take */
-    WAVE_LEAST = 8,          /* least blocks in a wave; enough for several threads */
-    WAVE_MOST = 256,         /* most blocks in a wave */
-    BLOCK_LEAST = 16,        /* least rows in a block; merging it costs as much as several rows */
+    WAVE_LEAST = 8,          /* smallest number of blocks in a wave; enough for several threads */
+    WAVE_MOST = 256,         /* largest number of blocks in a wave */
+    BLOCK_LEAST = 16,        /* fewest rows in a block; a merge takes the time of several rows */
 };
 
 attn_measure_options attn_measure_defaults(void) {
@@ -268,7 +269,8 @@ static void find_real(const uint8_t *padding, size_t n, size_t *from, size_t *to
         ++*from;
 }
 
-/* Returns whether at least one query that is no padding has another token than key t_i. */
+/* Returns whether, for at least one query i that is no padding, key t_i has another token or does
+ * not exist. */
 static bool tokens_differ(const attn_measure_work *w, size_t batch, int64_t offset) {
     const attn_measure_plan *p = w->plan;
     const attn_measure_options *o = p->options;

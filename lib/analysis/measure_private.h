@@ -137,7 +137,7 @@ attn_status attn_analysis_measure_piece(void *work, size_t index, size_t lane, a
  * memory. */
 void attn_analysis_link_equals(const int64_t *queries, size_t L, const int64_t *keys, size_t S,
                                int64_t offset, attn_token_place *sorted, attn_links *out);
-/* Links keys of equal kind, in the same way. A query of a negative kind has no entry. */
+/* Links keys of equal kind to rings (attn_links). A query of a negative kind has no entry. */
 void attn_analysis_link_kin(const int64_t *queries, size_t L, const int64_t *keys, size_t S,
                             attn_token_place *sorted, attn_links *out);
 

@@ -67,8 +67,8 @@ void attn_analysis_link_kin(const int64_t *queries, size_t L, const int64_t *key
     }
 }
 
-/* Returns whether batch entries b and b modulo `entries` read the same of `batches` sets of
- * options. */
+/* Returns whether batch entries b and b modulo `entries` read the same set of options, if there are
+ * `batches` such sets. */
 static bool repeats(size_t batches, size_t entries) {
     return batches <= 1 || batches == entries;
 }

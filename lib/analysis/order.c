@@ -1,7 +1,7 @@
 /* The order of the keys that the rows of a head look at most. */
 #include "analysis/order.h"
 
-enum { LEAST = 3 }; /* least rows and keys; peaks of fewer would often be in order by chance */
+enum { LEAST = 3 }; /* fewest rows and keys; peaks of fewer would often be in order by chance */
 
 /* The rows so far, whose peaks are in order. */
 typedef struct walk {
@@ -20,7 +20,7 @@ static bool step(walk *w, size_t key) {
     return true;
 }
 
-/* Returns whether the rows at `peaks`, of which there are n >= 2, exchange two keys. */
+/* Returns whether the first two of the n >= 2 rows at `peaks` exchange two keys. */
 static bool is_exchange(const walk *w, const size_t *peaks, size_t n, size_t reach) {
     const size_t late = peaks[0], early = peaks[1];
     return early < late && late - early <= reach && (!w->keys || w->last < early) &&

@@ -17,7 +17,7 @@
 #include "base/try.h"
 
 /* Sets *out to `made` with a copy of the struct *work as its ctx. `lanes` is the scratch memory of
- * that struct. Error: ATTN_ENOMEM if it is NULL, or if there is no memory for the copy. */
+ * that struct. Error: ATTN_ENOMEM if `lanes` is NULL, or if there is no memory for the copy. */
 static attn_status make_source(attn_weight_source made, const void *work, size_t size,
                                const void *lanes, attn_arena *arena, attn_weight_source *out,
                                attn_error *err) {
@@ -65,7 +65,7 @@ static attn_status fetch_run_f64(const run_rows *s, run_lane *l, const attn_rang
 }
 
 /* Sets the logits of n scores, -infinity for hidden cells, and replaces hidden scores by 0. The
- * mask comes with the stage BIASED; in earlier stages every cell is visible. */
+ * mask is applied at the stage BIASED; in earlier stages every cell is visible. */
 static void mark_scores(attn_stage stage, float *scores, float *logits, size_t n) {
     for (size_t j = 0; j < n; j++) {
         logits[j] = stage < ATTN_STAGE_BIASED ? 0 : scores[j];
@@ -156,7 +156,7 @@ attn_status attn_masked_source(const attn_weight_source *source, const attn_mask
 
 typedef struct difference {
     const attn_weight_source *a, *b;
-    size_t room;   /* most weights of b that a lane holds */
+    size_t room;   /* largest number of weights of b that a lane holds */
     float **lanes; /* [lanes] weights of b, then its logits, `room` floats each */
 } difference;
 
@@ -184,7 +184,8 @@ static attn_status fetch_difference(void *ctx, size_t lane, const attn_range *at
     return ATTN_OK;
 }
 
-/* Sets *out to the padding of either source; NULL: neither has any. false: out of memory. */
+/* Sets *out to the padding of both sources together: a row is padding if it is padding in either
+ * source. *out is NULL if neither source has padding. Returns false if memory runs out. */
 static bool join_padding(const attn_weight_source *a, const attn_weight_source *b,
                          attn_arena *arena, const attn_padding **out) {
     *out = a->padding ? a->padding : b->padding;
@@ -335,12 +336,12 @@ attn_status attn_gradient_source(const attn_weight_source *source, const attn_te
 }
 
 /* --- rollout (Abnar and Zuidema 2020): row i of R = M_top ... M_1 is the unit vector e_i times the
- * layers' matrices, from the last layer to the first. A chunk of rows needs two buffers of its size
- * and some rows of one layer, but no whole matrix --- */
+ * layers' matrices, from the last layer to the first. The rows of a fetch are computed in chunks. A
+ * chunk needs two buffers of its size and some rows of one layer, but no whole matrix --- */
 
 enum {
     CHUNK_BYTES = 1 << 20, /* limit for the rows of a chunk, bytes */
-    CHUNK_LEAST = 8,       /* least rows of a chunk, whatever CHUNK_BYTES says */
+    CHUNK_LEAST = 8,       /* fewest rows of a chunk, even if they exceed CHUNK_BYTES */
     LAYER_ROWS = 64,       /* rows of a layer that are averaged over heads together */
 };
 
@@ -354,7 +355,7 @@ typedef struct rollout {
     const attn_weight_source *inner;
     size_t layers;
     size_t batches; /* batch entries of each layer */
-    size_t chunk;   /* most rows of a chunk */
+    size_t chunk;   /* largest number of rows of a chunk */
     size_t S;
     rollout_lane *lanes;
     const attn_control *control;

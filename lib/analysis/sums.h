@@ -47,8 +47,8 @@ static inline void attn_find_logits(const float *restrict logits, size_t n,
 }
 
 /* Sets visible[j] to 1 for each of the S keys that a row of a source sees, else to 0. Keys are
- * hidden by the row's logits if the source has logits, else by `mask`, or not at all if that is
- * NULL. `at` gives batch, head and row. */
+ * hidden by the row's logits if the source has logits, else by `mask`. If `mask` is NULL, no key is
+ * hidden. `at` gives batch, head and row. */
 static inline void attn_find_visible(const attn_weight_source *source, const attn_mask *mask,
                                      const float *logits, const attn_range *at, size_t S,
                                      uint8_t *visible) {

@@ -10,7 +10,7 @@
 #include "base/try.h"
 #include "kernels/gemm.h"
 
-enum { ROWS = 64 }; /* most values of a piece of work */
+enum { ROWS = 64 }; /* largest number of values of a piece of work */
 
 /* Scratch memory of a thread. */
 typedef struct lane {
