@@ -47,7 +47,7 @@
             .takes_token = true, .description = text                                               \
     }
 
-/* The last members of a row are left out where they are zero; without this line GCC would warn. */
+/* Rows leave out their last members where these are zero. Without this line GCC would warn. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 const srv_route srv_routes[] = {
     {"GET", "/", SRV_KEYED, SRV_HERE, srv_page, NULL,

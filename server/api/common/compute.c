@@ -87,8 +87,8 @@ static bool is_brief(const srv_call *call) {
            srv_admission_is_brief(call->req, call->cost.weighted, call->cost.text);
 }
 
-/* Lets a job do the work, if the client prefers that and the work is predicted to take long.
- * Returns true if the reply is set thereby, to the job or to a problem. */
+/* Lets a job do the work, if the client prefers a job and the work is predicted to take long.
+ * Returns true if the reply is set, to the job or to a problem. */
 static bool is_left(srv_call *call, const srv_steps *steps) {
     srv_job_order *job = &call->job;
     if (!srv_later_is_due(call->req, call->cost.weighted) ||

@@ -3,8 +3,9 @@
  *
  *   prepare   the body is decoded and checked, and the cost is counted
  *   dry       with dry_run the answer has shapes, cost and a predicted time
- *   (place)   work that is predicted to be brief is done on the HTTP thread, else on a request
- *             thread; long work by a job, if the client prefers that
+ *   (place)   the place of the work is chosen by its predicted time: brief work is done on the HTTP
+ *             thread, other work on a request thread, and long work by a job if the client prefers
+ *             a job
  *   (admit)   the cost is checked against the limits of the service, and memory is reserved
  *   compute   the results are computed, and a run is stored
  *   answer    json, text, picture or csv, whichever the client accepts
@@ -24,14 +25,14 @@ typedef struct srv_cost {
     double result, work;      /* bytes of the answer's tensors, and of scratch memory */
     double text;              /* upper bound of the bytes of the answer's text */
     double reserved;          /* bytes to reserve; 0: the sum of result, work and text */
-    bool exceeds; /* a limit of the library is exceeded: a problem says so, and a dry run goes on */
+    bool exceeds;    /* only in a dry run: a limit of the library is exceeded, a problem is set */
     double weighted; /* operations, weighted by how long each takes, to predict the time */
 } srv_cost;
 
 /* The words of a problem about a limit: "<before>12 <what>; at most 10 are allowed<advice>". */
 typedef struct srv_limit {
     const char *pointer;         /* JSON pointer of the problem; NULL: none */
-    const char *before, *advice; /* NULL: nothing stands there */
+    const char *before, *advice; /* NULL: an empty text */
     const char *what;            /* NULL: the limit is not checked */
 } srv_limit;
 
@@ -48,12 +49,12 @@ typedef struct srv_call {
     srv_cost cost;
     bool dry_run;
     bool needs_thread; /* the work may block: it writes a file, or its answer is a stream */
-    bool defers;       /* `prepare` returned false, because it needs a request thread */
-    srv_job_order job; /* what to order if a job is to do the work; .run is NULL: no job can */
+    bool defers;       /* set by a `prepare` that returns false because it needs a request thread */
+    srv_job_order job; /* the order for a job that does the work; .run NULL: no job can do it */
 } srv_call;
 
-/* The first member of a route's own struct: `call`, a srv_call. Its members `req` and `scope` can
- * be used as members of the route's struct, too. */
+/* The first member of a route's own struct: `call`, a srv_call. The members `req` and `scope` of
+ * the srv_call can be used as members of the route's struct, too. */
 #define SRV_CALL                                                                                   \
     union {                                                                                        \
         srv_call call;                                                                             \
@@ -78,14 +79,15 @@ typedef struct srv_steps {
     bool (*prepare)(void *call); /* checks what was read, and sets cost */
     /* Completes the words of exceeded limits. NULL: those of `limits` are complete. */
     void (*explain)(void *call, srv_limits *limits);
-    /* Adds shapes to a dry run, which has cost and `fits` already. NULL: there is no dry run. */
+    /* Adds shapes to `dry`, in which the cost and `fits` are set. NULL: there is no dry run. */
     bool (*dry)(void *call, srv_dry *dry);
     /* Reduces call and cost to the part of the work that a job does. NULL: a job does all of it. */
     bool (*as_job)(void *call);
     bool (*compute)(void *call);
-    /* The client's media type selects which of these writes the answer. The machine begins and ends
-     * the object `j`, and the text or table `t`. `json` and `text` may set the reply instead. */
-    void (*json)(void *call, attn_json_text *j); /* if no other one is selected; writes members */
+    /* The client's media type selects which of these functions writes the answer. The machine
+     * begins and ends the object `j`, and the text or table `t`. Instead of writing, `json` and
+     * `text` may set the reply. */
+    void (*json)(void *call, attn_json_text *j); /* for all other types; writes members */
     void (*text)(void *call, attn_text *t);      /* for text/plain; NULL: `json` answers */
     void (*picture)(void *call);                 /* for PNG and SVG, and for CSV if `csv` is NULL */
     void (*csv)(void *call, srv_csv *t);         /* for CSV */
@@ -97,7 +99,7 @@ typedef struct srv_steps {
     .dry_run = offsetof(T, body.dry_run), .decimals = offsetof(T, body.decimals)
 
 /* Says that the next part of the work goes from the share `from` to the share `to` of the whole, 0
- * … 1 each. Does nothing if nobody follows the progress of the request. */
+ * … 1 each. Does nothing if the request has no progress to report. */
 void srv_progress_part(srv_request *req, double from, double to);
 
 /* Takes a request through the steps of its route. */

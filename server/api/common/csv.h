@@ -16,9 +16,9 @@ typedef struct srv_csv {
 srv_csv srv_csv_begin(srv_request *req);
 /* Writes one field, quoted if necessary, after a comma unless it is the first. */
 void srv_csv_text(srv_csv *t, bool first, const char *text);
-/* Writes a number, rounded to `decimals` decimals or, if these are negative, with the fewest digits
- * that read back as the same float32 (`single`) or double. NaN and infinities become empty
- * fields. */
+/* Writes a number, rounded to `decimals` decimals. If `decimals` is negative, writes the fewest
+ * digits that read back as the same number, a float32 if `single`, else a double. NaN and
+ * infinities become empty fields. */
 void srv_csv_number(srv_csv *t, bool first, double value, bool single, int decimals);
 void srv_csv_index(srv_csv *t, bool first, size_t value);
 void srv_csv_line(srv_csv *t); /* ends the line */

@@ -32,7 +32,7 @@ typedef struct rates {
     double tanh;      /* a tanh of an additive score */
     double plain;     /* an operation in double */
     double byte;      /* a byte of text */
-    double alone; /* factor on these while other threads are idle; below 1 if cores are shared */
+    double alone; /* factor on these times while other threads are idle; below 1 on shared cores */
 } rates;
 
 struct srv_predictor {
@@ -301,7 +301,7 @@ srv_outcome srv_dry_reply(srv_request *req, srv_dry *dry) {
      * request thread can say that a run does not fit. */
     if (req->in_place && !dry->fits)
         return SRV_DEFER;
-    /* The same request without dry_run takes as long to decode, and draws its random elements. */
+    /* The request without dry_run decodes its body, too, and also draws its random elements. */
     const double decode_ns = (double)req->decode_ns + srv_draw_random_ns(req);
     const double ms = 1e3 * predict(req, &dry->load) + 1e-6 * decode_ns;
     dry->predicted_ms = round(ms * 1e4) / 1e4;

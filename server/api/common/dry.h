@@ -1,5 +1,5 @@
-/* Dry runs: every route that computes has the field dry_run. With it the answer has the shapes of
- * the results, the cost and a predicted time, and the results are not computed. The time is the sum
+/* Dry runs: every route that computes has the field dry_run. If it is true, the results are not
+ * computed, and the answer has their shapes, the cost and a predicted time. The time is the sum
  * over the kinds of work in srv_load, each multiplied by a rate of this machine (seconds for a unit
  * of work). The first prediction measures the rates; those of weighted operations are learnt from
  * requests (load/admission.h). */
@@ -43,10 +43,10 @@ typedef struct srv_dry {
     double computed;
     double result, work;                  /* bytes of the answer's tensors, and of scratch memory */
     double with_weights, without_weights; /* bytes of the whole answer; both 0: it has no weights */
-    bool fits;   /* the run is within the limits; if not, the reply has the problem that says so */
+    bool fits;   /* the run is within the limits; if false, the problem of a limit is set */
     bool learns; /* the answer states the number of parameters */
     size_t parameters;
-    double rnn_steps, rnn_operations; /* of a recurrent layer as wide; 0: no comparison with one */
+    double rnn_steps, rnn_operations; /* of a recurrent layer of the same width; 0: not compared */
     double rnn_products; /* multiply-adds of all scores, which are compared with rnn_operations */
     srv_load load;       /* the work, computing and encoding */
     /* srv_dry_reply sets the following members. */
@@ -59,9 +59,9 @@ typedef struct srv_dry {
 
 /* Adds the shape of a result to the answer. `name` must outlive the answer. */
 void srv_dry_shape(srv_dry *dry, const char *name, int rank, const size_t *dims);
-/* Sets the reply and returns SRV_DONE. On the HTTP thread, where the rates must have been measured
- * before, returns SRV_DEFER instead if dry->fits is false, because the reason may be the small
- * arenas of this thread. */
+/* Sets the reply and returns SRV_DONE. On the HTTP thread the rates must have been measured before
+ * (srv_predictor_ready). There it returns SRV_DEFER if dry->fits is false, because the reason may
+ * be that arenas of the HTTP thread are small. */
 srv_outcome srv_dry_reply(srv_request *req, srv_dry *dry);
 extern const srv_field srv_dry_answers[]; /* the schema DryRun */
 /* The row `dry_run` of a route's answer. With dry_run this member is the whole answer. */

@@ -9,7 +9,7 @@
 
 #include "api/common/scope.h"
 
-#define SRV_PANELS 256 /* most panels of a picture */
+#define SRV_PANELS 256 /* largest number of panels of a picture */
 
 typedef struct srv_figure_input {
     uint64_t given;
@@ -35,18 +35,17 @@ void srv_figure_init(void *input); /* sets a srv_figure_input to the defaults */
 /* Labels the axes that the request has not labelled: the axis of the matrix's columns with `cols`,
  * and that of its rows with `rows`. */
 void srv_figure_axes(srv_figure_input *in, const char *cols, const char *rows);
-/* Checks that there is one title for each of the `panels` panels, if titles were given. false: a
- * problem is set. */
+/* If titles were given, checks that their number is `panels`. false: a problem is set. */
 bool srv_figure_titles(srv_request *req, const srv_figure_input *in, size_t panels);
 /* Converts the object to options of the library, which point to the object's texts. `transform` is
  * an attn_transform. */
 attn_figure_options srv_figure_options(const srv_figure_input *in, int transform);
 /* Checks the fields of the object against each other. false: a problem is set. */
 bool srv_figure_check(srv_request *req, const srv_figure_input *in);
-/* Sets the problem for an error of the library about a figure. The error's path is relative to
- * /figure. */
+/* Sets the problem for an error of the library about a figure. The path of the error (err->where)
+ * is relative to /figure. Returns false. */
 bool srv_figure_problem(srv_request *req, const attn_error *err);
-/* Sets the reply to the figure, as PNG or SVG, whichever the client accepts. */
+/* Sets the reply to the figure `svg`: as PNG if the client accepts PNG, else as SVG. */
 void srv_figure_reply(srv_request *req, const srv_figure_input *figure, attn_text *svg);
 
 #endif

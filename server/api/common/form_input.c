@@ -12,8 +12,8 @@
 
 _Static_assert(sizeof(attn_pattern_kind) == sizeof(int), "SRV_ENUM stores an int");
 
-/* Makes rows of field tables from the rows of attn/input_rows.h. AS_<type> is the kind of field for
- * a type of that file. */
+/* Make rows of field tables from the rows of attn/input_rows.h. AS_<type> is the kind of field for
+ * the type <type> of attn/input_rows.h. */
 #define AS_SIZE  SRV_INT
 #define AS_SEED  SRV_INT
 #define AS_REAL  SRV_REAL
@@ -64,7 +64,7 @@ const srv_field srv_pattern_fields[] = {
 };
 
 const srv_field srv_projections_fields[] = {
-    /* This row must be the first one, because SRV_PROJECTIONS_V2 leaves the first one out. */
+    /* This row must be the first row, because SRV_PROJECTIONS_V2 begins at the second. */
     SRV_FIELD_ROW(attn_projections, seed, SRV_INT,
                   "Instead of the matrices: they and the biases get the values with which "
                   "torch.nn.MultiheadAttention begins, drawn with this seed. w_q, w_k and w_v are "
@@ -97,8 +97,8 @@ const srv_field srv_projections_fields[] = {
 
 /* --- checks --- */
 
-/* For each row of a field table but the first, `kind`: the kinds that have it, as bits 1 <<
- * kind. */
+/* One number for each row of a field table except its first row, `kind`: the kinds of object that
+ * have this field, as bits 1 << kind. */
 #define TENSOR_KINDS(member, kinds, text)                                   kinds,
 #define VALUE_KINDS(is, member, name, key, least, most, words, kinds, text) kinds,
 static const unsigned score_kinds[] = {ATTN_SCORE_INPUTS(TENSOR_KINDS)};

@@ -25,8 +25,8 @@ static void put_range(attn_json_text *j, const void *range) {
     srv_json_floats(j, range, 2);
 }
 
-/* Writes cells as a base64 text of little-endian numbers, as they lie in memory: all machines that
- * this program supports are little-endian. */
+/* Writes cells as a base64 text of little-endian numbers. This is their order in memory, because
+ * all machines that this program supports are little-endian. */
 static void put_packed(attn_json_text *j, const attn_heatmap *map, const float *cells,
                        const float value[2], const srv_heat_input *in) {
     const size_t n = map->shape[0] * map->shape[1];
@@ -213,7 +213,7 @@ static const srv_field heat_rows[] = {
     {0},
 };
 
-/* The members of an answer that consists of heatmaps alone. */
+/* The rows of an answer that consists of heatmaps alone. */
 static const srv_field answer_rows[] = {
     SRV_GROUP("", heat_rows, NULL),
     SRV_WARNINGS_MEMBER(srv_heat_answer, warnings, .accepts = SRV_O_POINTER),

@@ -1,5 +1,5 @@
-/* The heatmap object: its field table, the options made from it, and the reply with heatmaps in
- * each media type. */
+/* The object `heatmap` of a request: its field table, the options made from it, and the reply with
+ * heatmaps in each media type. */
 #include "api/common/heatmap_object.h"
 
 #include <inttypes.h>
@@ -14,8 +14,8 @@
 /* The library's default of max_cells keeps the JSON of an answer below 1 MB: 65,536 cells for all
  * heatmaps together (lib/analysis/heatmap.c). With pool "both" each heatmap has two planes of
  * cells, max and mean, so the default is computed here. */
-#define BOTH_CELLS 32768 /* cells of one plane of all heatmaps together */
-#define BOTH_FRAME 64    /* cells fewer for each further heatmap, because it has other JSON too */
+#define BOTH_CELLS 32768 /* cells of one plane, of all heatmaps together */
+#define BOTH_FRAME 64    /* cells that each further heatmap subtracts for its other members */
 #define BOTH_MAPS  512   /* for more heatmaps than this the library's default applies */
 
 static const char *const head_words[] = {"all", "mean", NULL};
@@ -167,13 +167,13 @@ void srv_heat_text(attn_text *t, const attn_heatmaps *maps, const srv_labels *la
 
 /* --- pictures, CSV and npy; the choice among all media types --- */
 
-#define LAYER_HEADS 16 /* most heads of a layer whose panels share a row */
+#define LAYER_HEADS 16 /* largest number of heads of a layer whose panels share a row */
 
 static void no_memory(srv_request *req) {
     srv_problem_memory(req, NULL, "the picture needs more memory than a request may use");
 }
 
-/* In which respects the heatmaps of an answer differ from each other. */
+/* Whether the heatmaps of an answer are of several layers, batch entries or heads. */
 typedef struct differences {
     bool layers, batches, heads;
 } differences;
@@ -216,8 +216,8 @@ static differences compare(const attn_heatmaps *maps) {
     return d;
 }
 
-/* Returns a title for each panel: those of the request, or else what tells the panels apart. NULL:
- * out of memory. */
+/* Returns a title for each panel: the titles of the request if it has any, else those of title_of.
+ * NULL: out of memory. */
 static const char **titles_of(srv_request *req, const srv_heat_answer *a) {
     if (a->figure->titles.count > 0)
         return a->figure->titles.values;
@@ -352,8 +352,8 @@ static void put_csv_cells(srv_csv *t, const srv_heat_answer *a, const attn_heatm
 }
 
 /* Writes one line for each row of cells: layer (if there are layers), batch, head, query, then one
- * column for each key. Hidden cells are empty. If the batch entries have names of their own for
- * keys, columns are named by index. */
+ * column for each column of cells. Hidden cells are empty. Columns are named after their keys, or
+ * by index if the batch entries have labels of their own. */
 static void reply_csv(srv_request *req, const srv_heat_answer *a) {
     static const srv_names none;
     const attn_heatmap *first = a->maps->items;
@@ -387,7 +387,7 @@ static void reply_text(srv_request *req, const srv_heat_answer *a) {
     if (f->title)
         attn_text_add(&t, "%s\n\n", f->title);
     srv_heat_text(&t, a->maps, a->labels, a->titles);
-    /* a text is not transposed, so its columns are those that a transposed picture shows as rows */
+    /* A text is not transposed: its columns are the rows of a transposed picture. */
     const char *rows = f->transpose ? f->x_label : f->y_label;
     const char *cols = f->transpose ? f->y_label : f->x_label;
     if (rows || cols)

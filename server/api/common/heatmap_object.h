@@ -25,7 +25,7 @@ typedef struct srv_heat_input {
     srv_ints batch;
     srv_ranges rows, cols;
     int of;      /* a srv_heat_of */
-    bool values; /* set by the route, not decoded: the values are known, so `of` can be used */
+    bool values; /* set by the route, not decoded: values (V) are known, so any `of` is allowed */
     int64_t max_cells; /* 0: the default */
     int pool;          /* an attn_pooling */
     int encoding;      /* a srv_encoding */
@@ -46,11 +46,12 @@ extern const srv_field srv_heat_fields[];
  * point into the object. false: a problem is set. */
 bool srv_heat_options(srv_request *req, const srv_heat_input *in, const attn_attention_dims *dims,
                       attn_heatmap_options *out);
-/* Sets the problem for an error of the library about the options. The error's path is relative to
- * /heatmap. */
+/* Sets the problem for an error of the library about the options. The path of the error
+ * (err->where) is relative to /heatmap. Returns false. */
 bool srv_heat_problem(srv_request *req, const attn_error *err);
-/* Computes the cost of heatmaps of the weights of `d`. If they exceed a limit of the library, sets
- * the problem; a dry run then sets *exceeds and goes on. false: a problem ends the request. */
+/* Sets *out to the cost of heatmaps of weights with the dims `d`. If the heatmaps exceed a limit of
+ * the library, sets the problem. A dry run goes on nevertheless: it sets *exceeds and returns true.
+ * false: a problem ends the request. */
 bool srv_heat_cost(srv_request *req, const attn_heatmap_options *options,
                    const attn_attention_dims *d, size_t slots, bool dry_run, attn_cost *out,
                    bool *exceeds);
@@ -64,10 +65,11 @@ void srv_heat_write(attn_json_text *j, const char *name, const attn_heatmaps *ma
                     const srv_heat_input *in, const srv_labels *labels);
 /* Writes a list of two sizes at `pair`, such as the origin of a heatmap. */
 void srv_heat_pair(attn_json_text *j, const void *pair);
-/* Where a heatmap is from. srv_heat_place_rows write these members. */
+/* The layer, batch entry and head of a heatmap. srv_heat_place_rows are the rows of these members
+ * in answers. */
 typedef struct srv_heat_place {
     int64_t layer;      /* -1: there are no layers */
-    size_t batch, head; /* head: SIZE_MAX for the mean over heads */
+    size_t batch, head; /* head SIZE_MAX: the mean over heads */
 } srv_heat_place;
 extern const srv_field srv_heat_place_rows[];
 srv_heat_place srv_heat_place_of(const attn_heatmap *map, size_t layer_batches);
@@ -82,21 +84,22 @@ typedef struct srv_heat_answer {
     const srv_heat_input *in;
     const srv_labels *labels;  /* labels of the whole matrix */
     const srv_strings *titles; /* one title for each head; NULL: none */
-    /* [stage_count] names; NULL: none. Each head has a heatmap for each stage, and a picture shows
-     * these side by side, each with a colour scale of its own. */
+    /* [stage_count] names of stages (such as scores and weights); NULL: none. Each head has one
+     * heatmap for each stage. A picture shows the heatmaps of a head side by side, each with a
+     * colour scale of its own. */
     const char *const *stages;
     size_t stage_count;
     const srv_figure_input *figure; /* from the request, or set by srv_figure_init */
     const srv_warnings *warnings;   /* NULL: none */
     int decimals;                   /* decimals of cells; -1: the shortest text that round-trips */
-    bool marks;                     /* the cells are those of a mask: 1 visible, 0 hidden */
+    bool marks;                     /* the cells are a mask: 1 is visible, 0 is hidden */
     const char *note;               /* sentences below a picture; NULL: none */
 } srv_heat_answer;
 
 /* Sets the reply of a route that answers heatmaps alone, in any media type of the route. The JSON
  * is {"heads": …, "labels": …, "pool": …, "warnings": …} with further members. */
 void srv_heat_reply(srv_request *req, const srv_heat_answer *answer);
-/* Sets the reply of any route if srv_draws returns true: a picture or a CSV of the heatmaps. */
+/* Sets the reply to a picture or a CSV of the heatmaps. srv_draws must have returned true. */
 void srv_heat_draw(srv_request *req, const srv_heat_answer *answer);
 
 /* Sets the reply that srv_heat_reply sets for JSON. */

@@ -7,7 +7,7 @@
 #include "load/admission.h"
 #include "request/shared.h"
 
-/* Returns how many seconds of work the client is willing to wait for. */
+/* Returns the longest predicted time of work, in seconds, for which the client will wait. */
 static double patience(const srv_request *req) {
     return req->wait_s >= 0 ? (double)req->wait_s : 1e-3 * (double)req->app->config->async_ms;
 }

@@ -1,18 +1,18 @@
 /* Long work as a job. If a request has the header "Prefer: respond-async" (RFC 7240) and its work
- * is predicted to take long, the route answers 202 with a job (jobs/job_look.c). The job calls the
- * handler of the route again, with a request of its own. Jobs do two kinds of work: answers about a
- * stored run (stored/stored_api.h), and requests that store a run. */
+ * is predicted to take long, the route answers 202 with a job (jobs/job_look.c). The job makes a
+ * request of its own and calls the handler of the route again with it. Jobs do two kinds of work:
+ * they compute answers about a stored run (stored/stored_api.h), and they store runs. */
 #ifndef SRV_LATER_H
 #define SRV_LATER_H
 
 #include "jobs/jobs.h"
 
-/* Returns whether the client prefers a job to waiting, and work of this many weighted operations is
- * predicted to take longer than the client is willing to wait. */
+/* Returns whether the client prefers a job to waiting, and the predicted time of `operations`
+ * weighted operations is longer than the client is willing to wait. */
 bool srv_later_is_due(const srv_request *req, double operations);
-/* Returns the query string of the request, in which all characters that may not stand in a URL are
- * percent-encoded, so that it can also stand in JSON. NULL: it is too long for a job, or memory ran
- * out. */
+/* Returns the query string of the request. All characters that may not stand in a URL are
+ * percent-encoded, so that the text can also stand in JSON. NULL: the text is too long for a job,
+ * or memory ran out. */
 const char *srv_later_query(srv_request *req);
 /* Replies with a job, which `order` describes. */
 void srv_later_reply(srv_request *req, const srv_job_order *order);
@@ -22,7 +22,7 @@ void srv_later_advise(srv_request *req);
 /* Sets the empty reply of a job that has stored a run. */
 void srv_later_stored(srv_request *req);
 
-/* jobs_routes.c: replies with the description of a job. false: a problem is set. */
+/* Replies with the description of a job (jobs_routes.c). false: a problem is set. */
 bool srv_job_reply(srv_request *req, srv_job_entry *job, int status);
 
 #endif

@@ -22,7 +22,7 @@ void srv_fill_init(void *mask_spec) {
     ((attn_mask_spec *)mask_spec)->fill = ATTN_FILL_ADD;
 }
 
-/* Refuses a field that is meaningless or ambiguous because the field that it needs is missing. */
+/* Refuses a field that is sent without another field that gives it its meaning. */
 static bool check_company(const srv_scope *scope) {
     if (srv_given(scope, "key_padding_mask") && !srv_given(scope, "key_padding_semantics"))
         return srv_refuse(

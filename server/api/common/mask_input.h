@@ -18,8 +18,8 @@ typedef struct srv_mask_input {
     attn_pattern pattern;
 } srv_mask_input;
 
-/* The most layers that the fields make: one each for attn_mask, key_padding_mask, key_lengths,
- * token_ids, window and pattern. */
+/* The largest number of mask layers that the fields make: one each for attn_mask, key_padding_mask,
+ * key_lengths, token_ids, window and pattern. */
 enum { SRV_MASK_LAYERS = 6 };
 
 extern const char *const srv_padding_semantics[]; /* "keep", "hide" */
@@ -86,8 +86,8 @@ void srv_fill_init(void *mask_spec);
     SRV_NAMED_ROW(T, "mask_fill", spec, SRV_OBJECT, text, .accepts = SRV_O_NUMBER,                 \
                   .fields = srv_fill_fields, .init = srv_fill_init, .given = offsetof(T, present))
 
-/* Checks the mask fields against each other and adds the layers that they describe to *spec, which
- * must have room for SRV_MASK_LAYERS more. false: a problem is set. */
+/* Checks the mask fields against each other and adds the layers that they describe to *spec. The
+ * list of layers in *spec must have space for SRV_MASK_LAYERS more. false: a problem is set. */
 bool srv_mask_layers(const srv_scope *scope, const srv_mask_input *in, attn_mask_spec *spec);
 /* Reads query_offset, if it was given, into the spec. `offset` must outlive the spec. */
 void srv_mask_offset(const srv_union *offset, attn_mask_spec *spec);

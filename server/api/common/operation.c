@@ -113,15 +113,15 @@ static void add_axis(attn_tensor *t) {
     t->dims[last - 1] = 1;
 }
 
-/* Finds out whether the query has no axis L, and gives it one of length 1 then. Such a query is the
- * state [B, E] of a decoder beside the states [B, S, E] of an encoder, for which all scores but
- * scaled_dot were made (Bahdanau et al. 2015, Luong et al. 2015). attn_bias, attn_mask and
- * grad_output get the axis, too, if they were sent without it. */
+/* If the query was sent without the axis L, gives it this axis with length 1. A query without L is
+ * the state [B, E] of a decoder, and the keys are the states [B, S, E] of an encoder. All scores
+ * except scaled_dot were made for such a query (Bahdanau et al. 2015, Luong et al. 2015).
+ * attn_bias,  attn_mask and grad_output get the axis, too, if they were sent without it. */
 static void read_one_query(srv_operation *o) {
     attn_inputs *in = &o->in;
     const struct {
         attn_tensor *t;
-        bool *lacks; /* set to whether the tensor was sent without the axis */
+        bool *lacks; /* set to whether the tensor was sent without the axis; NULL: not needed */
     } others[] = {{&o->grad_output, NULL},
                   {&o->attn_bias, &o->bias_axis},
                   {&o->mask.attn_mask, &o->mask_axis}};
@@ -186,9 +186,10 @@ static bool read_projections(srv_operation *o, const srv_scope *scope) {
     return true;
 }
 
-/* Returns whether the operation is so small that the kernel table `ref` computes it. That table
- * computes in double and rounds only the results to float32, so the answers are those of a
- * calculation by hand and equal on all processors. Up to this size it costs a few microseconds. */
+/* Returns whether the operation is so small that the kernel table `ref` computes it. The table
+ * `ref` computes in double and rounds only the results to float32. The answers are therefore those
+ * of a calculation by hand, and equal on all processors. Up to SMALL multiply-adds the table `ref`
+ * costs a few microseconds. */
 static bool is_small(const attn_inputs *in, const attn_attention_dims *d) {
     enum { SMALL = 8192 }; /* multiply-adds */
     const double cells = (double)d->B * (double)d->Hq * (double)d->L * (double)d->S;

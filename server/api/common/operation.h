@@ -1,6 +1,6 @@
 /* The operation that a request describes: query, key and value with masks, positions, projections
  * and the other fields of POST /v1/attention up to `precision`. Any route that needs an operation
- * has their rows in its field table and a srv_operation in its decoded struct. */
+ * has SRV_OPERATION_ROWS in its field table and a srv_operation in its decoded struct. */
 #ifndef SRV_OPERATION_H
 #define SRV_OPERATION_H
 
@@ -11,8 +11,8 @@
 #include "api/common/warnings.h"
 
 typedef struct srv_operation {
-    /* The decoder writes most fields directly into `in`, the inputs of the library, and
-     * srv_operation_settle computes in.scale, in.mask and in.one_query from the others. */
+    /* The inputs of the library. The decoder writes most fields directly into them, and
+     * srv_operation_settle computes in.scale, in.mask and in.one_query from the members below. */
     attn_inputs in;
     attn_projections projections; /* num_heads is 0 if the request has no projections */
     uint64_t fill_given, score_given, position_given, projections_given;
@@ -27,7 +27,7 @@ typedef struct srv_operation {
     attn_inputs *shaped;
     attn_attention_dims dims;  /* of `shaped` */
     size_t parameters;         /* number of elements of all parameters */
-    bool valueless;            /* keys were sent without values, so there is no output */
+    bool valueless;            /* the request has keys without values, so there is no output */
     bool seeded;               /* the projections are drawn from a seed before they are used */
     bool bias_axis, mask_axis; /* the query, and also attn_bias or attn_mask, came without axis L */
     int extra_axes; /* number of axes of length 1 that a mask adds in front of the results */
@@ -54,7 +54,7 @@ extern const char srv_ragged_rows[]; /* srv_field.ragged of query, key and value
     SRV_NAMED_ROW(T, #member, at.in.member, type, text, __VA_ARGS__)
 
 /* Rows for the field table of struct T, whose member `at` is a srv_operation. The row of
- * allow_nonfinite is one of its own, so that it can stand behind others. */
+ * allow_nonfinite is a macro of its own, so that a route can place it after other rows. */
 #define SRV_OPERATION_ROWS(T, at)                                                                  \
     SRV_INPUT_ROW(T, at, query, SRV_TENSOR,                                                        \
                   "[L, E], [B, L, E], [B, H, L, E] or with more batch axes in front.",             \

@@ -1,24 +1,25 @@
-/* The routes: one table with a row for each method and path. The router, openapi.json and the index
+/* The routes: a table with one row for each method and path. The router, openapi.json and the index
  * page read it. */
 #ifndef SRV_ROUTE_H
 #define SRV_ROUTE_H
 
 #include "http/router.h"
 
-/* Returns whether openapi.json and the index page list the route. They list neither files of the
- * page nor a path with a final slash ("/v2/"), which is a second spelling of another path. */
+/* Returns whether openapi.json and the index page list the route. They do not list the files of the
+ * web page, nor paths with a final slash: "/v2/" is a second spelling of "/v2". */
 bool srv_route_is_listed(const srv_route *route);
 /* Returns whether the route creates a resource: it is a POST to a collection whose items can be
  * deleted. Such a route answers 201 with Location. */
 bool srv_route_creates(const srv_route *route);
 
-/* Returns whether the work of the route continues after its answer, which therefore has status
- * 202. */
+/* Returns whether the work of the route continues after its answer. The status of the answer is
+ * then 202. */
 bool srv_route_goes_on(const srv_route *route);
 
-/* Returns whether the route may answer with a job instead (stored/stored_api.h). */
+/* Returns whether the route looks at a stored run, so that it may answer with a job
+ * (stored/stored_api.h). */
 bool srv_route_looks(const srv_route *route);
-/* Returns whether a job may store the run that the route stores (later.h). */
+/* Returns whether the route may answer with a job that stores a run (later.h). */
 bool srv_route_stores_later(const srv_route *route);
 
 extern const srv_route srv_routes[]; /* ended by a row whose method is NULL */

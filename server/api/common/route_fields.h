@@ -5,7 +5,8 @@
 
 #include "wire/decode.h"
 
-#define SRV_WEIGHTS_UNASKED 65536 /* most weights that an answer has without being asked for them */
+/* The largest number of weights in an answer whose request does not name the weights. */
+#define SRV_WEIGHTS_UNASKED 65536
 
 #define SRV_TIMEOUT_ROW(T)                                                                         \
     SRV_INT_ROW(T, timeout_ms, 1, 86400000,                                                        \
@@ -14,7 +15,7 @@
 #define SRV_SHORTEST                                                                               \
     ". The default is the shortest text that reads back to the same number, and in answers as "    \
     "text 8 decimals."
-/* `more` is a text: the end of the sentence that describes the field. */
+/* The text `more` ends the sentence that describes the field. */
 #define SRV_DECIMALS_ROW(T, more)                                                                  \
     SRV_INT_ROW(T, decimals, 0, 17, "Round the numbers of the answer to this many decimals" more)
 #define SRV_FULL_ROW(T)                                                                            \

@@ -1,5 +1,5 @@
 /* Checks of fields against each other, and labels. If a check of two fields fails, the pointer of
- * the problem is the field that was sent, and its text names the other one. */
+ * the problem is the field that was sent, and the text of the problem names the other field. */
 #include "api/common/scope.h"
 
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 
 bool srv_given(const srv_scope *scope, const char *name) {
-    /* Only the rows of given fields are compared, which are few. */
+    /* Only the rows of given fields are compared, because there are few of them. */
     for (uint64_t given = *scope->given; given; given &= given - 1) {
         const char *row = scope->fields[__builtin_ctzll(given)].name;
         if (row[0] == name[0] && strcmp(row, name) == 0)
@@ -163,9 +163,8 @@ static bool check_names(const srv_scope *scope, const char *name, const char *wh
                       attn_plural(expected), what, list->count);
 }
 
-/* Checks a list of `found` strings that names queries and keys alike: there must be as many queries
- * (L) as keys (S), and as many strings. `at` is the JSON pointer to the list. false: a problem is
- * set. */
+/* Checks a list of `found` strings that names queries and keys alike: L queries, S keys and `found`
+ * must be equal numbers. `at` is the JSON pointer to the list. false: a problem is set. */
 static bool check_both(srv_request *req, const char *at, size_t found, size_t L, size_t S) {
     if (L == S && found == L)
         return true;
@@ -179,8 +178,8 @@ static bool check_both(srv_request *req, const char *at, size_t found, size_t L,
                        L, attn_plural_y(L), S, attn_plural(S));
 }
 
-/* Checks the names of one batch entry: L for queries and S for keys, if given. `at` is the JSON
- * pointer to them. false: a problem is set. */
+/* Checks the names of one batch entry: L names of queries and S names of keys, if given. `at` is
+ * the JSON pointer to the object of these names. false: a problem is set. */
 static bool check_entry(srv_request *req, const srv_names *names, const char *at, size_t L,
                         size_t S) {
     const srv_scope inside = {req, srv_label_fields, &names->given, at};

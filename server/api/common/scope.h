@@ -1,6 +1,7 @@
 /* Checks that field tables cannot express, such as fields that need or exclude each other, and the
- * labels of queries and keys. Checks get a scope: which fields of one decoded object (the body, or
- * an object inside it) were given, and where the object stands in the body. */
+ * labels of queries and keys. Checks get a scope, which is about one decoded object: the body, or
+ * an object inside the body. The scope says which fields of the object were given, and where the
+ * object stands in the body. */
 #ifndef SRV_SCOPE_H
 #define SRV_SCOPE_H
 
@@ -12,14 +13,14 @@
 typedef struct srv_scope {
     srv_request *req;
     const srv_field *fields;
-    const uint64_t *given; /* a bit for each row that was in the object */
+    const uint64_t *given; /* bit i: the object had the field of row i */
     const char *at;        /* JSON pointer to the object: "" or "/masks/1" */
 } srv_scope;
 
 /* Returns whether the object has the field. */
 bool srv_given(const srv_scope *scope, const char *name);
-/* Returns whether any of the given fields is stored in the bytes offset … offset + size - 1 of the
- * decoded struct. */
+/* Returns whether any given field is stored in the bytes offset … offset + size - 1 of the decoded
+ * struct. */
 bool srv_given_inside(const srv_scope *scope, size_t offset, size_t size);
 /* Returns the path of the field in the form of attn_error.where, such as "masks/1/window":
  * scope->at without its first slash, and the name. The text is in the request's arena. */
@@ -51,9 +52,9 @@ bool srv_is_listed(const char *list, const char *word);
  * as 0:256 or 5,9,100:104. The fields of a nested object are parameters like the others, without
  * the object's name. false: a problem is set. */
 bool srv_read_query(srv_request *req, const srv_field *fields, void *out);
-/* Decodes the body of the request by its field table into the struct `body`, and applies its time
- * limit. `timeout_ms` points to the member of the struct with the limit; it can only bring the
- * deadline forward. false: a problem is set. */
+/* Decodes the body of the request by its field table into the struct `body`, and applies the time
+ * limit of the body. `timeout_ms` points to the member of the struct that has the limit. The limit
+ * can only bring the deadline forward. false: a problem is set. */
 bool srv_read_body(srv_request *req, const srv_field *fields, void *body,
                    const int64_t *timeout_ms);
 
@@ -62,9 +63,9 @@ bool srv_read_body(srv_request *req, const srv_field *fields, void *body,
 /* The names of queries and keys, which are the rows and columns of the weights. */
 typedef struct srv_names {
     uint64_t given;
-    srv_strings query, key; /* both the same list if one list names queries and keys */
-    /* 1 for each query or key that is a special token, else 0. NULL: the spelling of a name
-     * decides. */
+    srv_strings query, key; /* the same list twice if one list names queries and keys alike */
+    /* 1 for each query or key that is a special token, else 0. NULL: the spelling of a name says
+     * whether it is a special token. */
     const uint8_t *query_special, *key_special;
 } srv_names;
 /* Labels are a list of srv_names, one for each batch entry, or a single one for all entries. */
@@ -84,8 +85,8 @@ extern const srv_field srv_label_fields[];
 bool srv_labels_given(const srv_labels *labels);
 /* Returns whether batch entries have labels of their own. */
 bool srv_labels_differ(const srv_labels *labels);
-/* Returns the names of a batch entry. `entry` may also count the entries of all layers, as layer *
- * entries + entry. Without labels returns empty lists. */
+/* Returns the names of a batch entry. `entry` may also be the number among the entries of all
+ * layers: layer * entries of a layer + entry in the layer. Without labels returns empty lists. */
 const srv_names *srv_labels_of(const srv_labels *labels, size_t entry);
 /* Returns the path of a list of names: "labels/key", or "labels/1/key" for the labels of entry 1.
  * `name` is "query" or "key". */

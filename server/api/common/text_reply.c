@@ -15,8 +15,8 @@ void srv_text_end(srv_request *req, const attn_text *t) {
         srv_reply_set(req, 200, "text/plain; charset=utf-8", t->data ? t->data : "", t->size);
 }
 
-/* Replaces the data of a float tensor by a copy whose elements are rounded to `decimals` decimals;
- * the caller then prints them with as few digits as possible. false: memory ran out. */
+/* Replaces the data of a float tensor by a copy whose elements are rounded to `decimals` decimals.
+ * The caller then prints each element with as few digits as possible. false: memory ran out. */
 static bool round_tensor(attn_tensor *t, attn_arena *arena, int decimals) {
     size_t count;
     if (!attn_tensor_count(t, &count) || (t->dtype != ATTN_F32 && t->dtype != ATTN_F64))

@@ -11,7 +11,7 @@ void srv_text_end(srv_request *req, const attn_text *t);
 
 /* How a route prints the numbers of its tensors. */
 typedef struct srv_print {
-    int decimals; /* numbers are rounded to so many; negative: to 8, so that tiny ones are 0 */
+    int decimals; /* decimals of numbers; negative: 8, so that tiny numbers are printed as 0 */
     bool full;    /* long axes are printed in full */
 } srv_print;
 /* Prints the name, the shape and the elements of a tensor. A tensor of rank 0 is not printed. */

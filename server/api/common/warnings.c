@@ -38,7 +38,8 @@ static void mask_or_batches(sentence *s) {
 
 static void mask_inverted(sentence *s) {
     const attn_mask_layer *layer = s->w->layer;
-    const bool kept = layer->semantics == ATTN_SEM_HIDE; /* what a hide mask marks is kept here */
+    /* The mask marks the keys that a causal mask keeps; false: it marks those that one hides. */
+    const bool kept = layer->semantics == ATTN_SEM_HIDE;
     attn_text_add(&s->text, "query i sees only keys behind it: torch.%s, so %s",
                   kept ? "tril marks what a causal mask keeps"
                        : "triu(…, diagonal=1) marks what a causal mask hides",
@@ -209,10 +210,10 @@ static void position_tree(sentence *s) {
         s->w->query, s->w->key);
 }
 
-/* How each warning of the library is told. */
+/* How each warning of the library is written in an answer. */
 static const struct {
     const char *code;         /* the code in the answer */
-    const char *where;        /* name of the field; NULL: it is the name of the mask's layer */
+    const char *where;        /* path of the field; NULL: the path `where` of the mask layer */
     void (*say)(sentence *s); /* writes the detail */
 } words[ATTN_WARNING_COUNT] = {
     [ATTN_WARN_MASK_OR_PADDING] = {"mask_rank", NULL, mask_or_padding},

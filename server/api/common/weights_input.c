@@ -1,6 +1,6 @@
-/* A source that reads the weights of a request, and warnings about weights: rows whose sum is not
- * 1, weights outside of 0 … 1, and weights on padding. Such weights are answered, but they are
- * probably a mistake of the client. */
+/* An attn_weight_source that reads the weights of a request, and warnings about weights: rows whose
+ * sum is not 1, weights outside of 0 … 1, and weights on padding. The service computes with such
+ * weights, too, but they are probably a mistake of the client. */
 #include "api/common/weights_input.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include "base/try.h"
 
-#define TOLD 8 /* most heads that the warnings of one code name */
+#define TOLD 8 /* largest number of heads that get a warning of the same code */
 
 typedef struct operand {
     const attn_tensor *weights;
@@ -69,7 +69,7 @@ attn_status srv_weights_source(const attn_tensor *weights, const attn_attention_
 
 /* --- weights on padding --- */
 
-/* Smallest mean weight on padding that causes a warning. Smaller ones may be rounding errors. */
+/* A larger mean weight on padding causes a warning. Smaller weights may be rounding errors. */
 #define LEAST 1e-6
 
 static bool is_padding(const char *label) {
@@ -100,7 +100,7 @@ void srv_padding_entry(srv_padding *p, size_t batch) {
     const srv_names *names = srv_labels_of(p->labels, batch);
     p->batch = batch;
     if (names == p->names)
-        return; /* the padding keys among these names are known already */
+        return; /* p->keys are the padding keys among these names already */
     p->names = names;
     p->key_count = 0;
     for (size_t j = 0; p->any && j < p->names->key.count; j++)
@@ -170,7 +170,7 @@ static bool warn_of_head(const srv_weights_lint *l, const attn_weights_faults *f
     return ok;
 }
 
-/* Adds a last warning of each code that more than TOLD heads have: it tells how many more. */
+/* Adds a last warning for each code that more than TOLD heads have: the number of further heads. */
 static bool warn_of_rest(const srv_weights_lint *l, const size_t told[2]) {
     static const char *const codes[] = {"row_sums", "weight_range"};
     bool ok = true;

@@ -1,5 +1,5 @@
-/* Attention weights that a client sends: a source that reads them, and warnings about them. The
- * functions srv_padding_… also check weights that the service has computed. */
+/* Attention weights that a client sends: an attn_weight_source that reads them, and warnings about
+ * them. The functions srv_padding_… also check weights that the service has computed. */
 #ifndef SRV_WEIGHTS_INPUT_H
 #define SRV_WEIGHTS_INPUT_H
 
@@ -12,9 +12,9 @@ attn_status srv_weights_source(const attn_tensor *weights, const attn_attention_
                                attn_arena *arena, attn_weight_source *out, attn_error *err);
 
 /* Reads the shape of `weights`, which may have 2 to `most` axes: sets B, Hq, L and S of *dims, the
- * number of layers, and in *entries the number of batch entries of one layer. From 5 axes on the
- * first one is that of the layers. Axes between it and the heads are batch axes. false: a problem
- * is set. */
+ * number of layers, and in *entries the number of batch entries of one layer. With 5 or more axes,
+ * the first axis is that of the layers. Other axes in front of the heads are batch axes. false: a
+ * problem is set. */
 bool srv_weights_shape(const srv_scope *scope, const char *name, const attn_tensor *weights,
                        int most, attn_attention_dims *dims, size_t *layers, size_t *entries);
 
@@ -28,8 +28,8 @@ typedef struct srv_weights_lint {
 } srv_weights_lint;
 
 /* Adds warnings about the weights. Sets *unshared to true if a weight is negative or a row sums to
- * more than 1. The weights are then no shares of 1, and measures such as the entropy mean nothing
- * for them. Fails with ATTN_ENOMEM or with an error of attn_control_check. */
+ * more than 1. The weights are then not shares of 1, and measures such as the entropy have no
+ * meaning for them. Errors: ATTN_ENOMEM, and those of attn_control_check. */
 attn_status srv_weights_warn(const srv_weights_lint *lint, bool *unshared, attn_error *err);
 
 /* The state of a check for weights on padding. A key whose label is a padding token ("<pad>",
@@ -40,14 +40,15 @@ typedef struct srv_padding {
     const srv_labels *labels;
     bool any; /* some batch entry has padding keys */
     /* Of the current batch entry: its number, its names, and the indices of its padding keys,
-     * ascending; key_count 0: nothing is checked. `keys` has room for those of any entry. */
+     * ascending; key_count 0: nothing is checked. The memory of `keys` is large enough for the
+     * padding keys of any batch entry. */
     size_t batch;
     const srv_names *names;
     size_t *keys, key_count;
     srv_warnings *to;
     bool many;              /* warnings name batch entry and head, because there are several */
-    size_t heads_told;      /* number of heads so far that got a warning of their own */
-    size_t heads_left;      /* number of further heads with weights on padding, without a warning */
+    size_t heads_told;      /* number of heads so far that have a warning of their own */
+    size_t heads_left;      /* number of heads with weight on padding that have no such warning */
     attn_padding_mass head; /* the weights on padding keys in the current head so far */
 } srv_padding;
 
