@@ -10,7 +10,7 @@
 #include "request/shared.h"
 #include "wire/answer.h"
 
-#define LABEL_TEXT 64.0 /* most bytes of a token as a label */
+#define LABEL_TEXT 64.0 /* upper bound of the bytes of a token as a label */
 
 /* --- one analysis --- */
 
@@ -44,14 +44,14 @@ static size_t layers_of(const srv_sites_pass *c, size_t first) {
     return n;
 }
 
-/* Returns the kind of site whose layers a rollout multiplies: self-attention of the encoder or, if
- * the model has no encoder, of the decoder. */
+/* Returns the kind of site whose layers a rollout multiplies: the self-attention of the encoder or,
+ * if the model has no encoder, that of the decoder. */
 static attn_site_kind rolled_kind(const srv_sites_pass *c) {
     return srv_models_reads(c->pass.model, SRV_SOURCE) ? ATTN_SITE_ENCODER : ATTN_SITE_DECODER;
 }
 
-/* Returns whether the sites of this kind are analysed. If the request asks for nothing but a
- * rollout, only the kind of the rollout is. */
+/* Returns whether the sites of this kind are analysed. If a rollout is the only analysis that the
+ * request asks for, only the kind of the rollout is analysed. */
 static bool wants(const srv_sites_pass *c, const attn_site *site) {
     return (!c->body.sites || (c->body.sites & 1u << site->kind)) &&
            (site->kind == rolled_kind(c) || (c->body.analysis & ~(unsigned)SRV_AN_ROLLOUT));
@@ -120,7 +120,7 @@ static attn_status make_mask(const srv_sites_pass *c, const srv_analysis *an, at
 static bool rollout_options(const srv_sites_pass *c, size_t S, attn_heatmap_options *out) {
     const attn_attention_dims dims = {.B = 1, .Hq = 1, .L = S, .S = S};
     const bool ok = srv_heat_options(c->pass.req, &c->body.heatmap, &dims, out);
-    out->heads = ATTN_HEADS_ALL; /* the rollout has one matrix, which joins all heads */
+    out->heads = ATTN_HEADS_ALL; /* the rollout is one matrix, so it has one head */
     return ok;
 }
 
@@ -144,8 +144,8 @@ static bool roll(srv_sites_pass *c, srv_sites_analysis *to) {
     return !status;
 }
 
-/* Refuses a rollout if the model has no stacked layers of self-attention, or `sites` leaves them
- * out. */
+/* Refuses a rollout if the model has no stacked layers of self-attention, or if `sites` leaves out
+ * these layers. */
 static bool may_roll(const srv_sites_pass *c) {
     if (!(c->body.analysis & SRV_AN_ROLLOUT))
         return true;
@@ -228,8 +228,8 @@ bool srv_sites_analyse(srv_sites_pass *c) {
     return ok;
 }
 
-/* Upper bound, in bytes, of what an analysis takes besides its tensors: mask, labels, list entry.
- */
+/* Upper bound, in bytes, of the memory of an analysis without its tensors: its mask, its labels and
+ * its entry in the list. */
 #define ANALYSIS_BYTES 16384.0
 
 bool srv_sites_analysis_cost(const srv_sites_pass *c, attn_model_cost *cost, double *text) {

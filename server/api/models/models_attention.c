@@ -14,7 +14,7 @@
 static const char *const returns[] = {"weights", "heatmap", "logits", "encoder_output",
                                       "states",  "inputs",  NULL};
 
-/* srv_model_site_kinds, then the word for all of them. */
+/* The words of srv_model_site_kinds, then the word for all kinds. */
 static const char *const site_choices[] = {"encoder", "decoder", "cross", "all", NULL};
 enum { ALL_SITES = 1u << (ATTN_SITE_CROSS + 1) };
 
@@ -96,7 +96,8 @@ const srv_field srv_models_attention_fields[] = {
     {0},
 };
 
-/* Sets target_end to false if the decoder reads the target alone. false: a problem is set. */
+/* Sets target_end to false if target_begin is false: the decoder then reads the target alone,
+ * without begin and end token. false: a problem is set. */
 static bool settle_ends(const srv_scope *scope, srv_sites_body *b) {
     if (!b->target_begin && srv_given(scope, "target_end") && b->target_end)
         return srv_refuse(scope, SRV_VALUE, "target_end",
@@ -170,7 +171,7 @@ static bool check_target(const srv_sites_pass *c, const srv_scope *scope) {
     return true;
 }
 
-/* Refuses lists that select nothing. */
+/* Refuses empty lists. */
 static bool check_selections(const srv_scope *scope, const srv_sites_body *b) {
     const struct {
         const char *name;
@@ -214,7 +215,7 @@ static bool decode(srv_sites_pass *c) {
                           "the model \"%s\" has no encoder and no encoder_output",
                           c->pass.model->id);
     if (srv_draws(req))
-        b->analysis = 0; /* a picture shows weights alone */
+        b->analysis = 0; /* a picture shows only weights */
     c->unasked = !srv_given(&c->pass.scope, "return");
     if (c->unasked)
         b->returns = (b->analysis ? 0u : (unsigned)SRV_SITES_WEIGHTS) |
@@ -236,7 +237,7 @@ bool srv_sites_wants(const srv_sites_pass *c, size_t i) {
            lists(&c->body.layers, c->sites[i].layer);
 }
 
-/* Checks that the model has all layers (or heads) in `list` at the sites that are asked for. */
+/* Checks that the requested sites of the model have all layers (or heads) in `list`. */
 static bool check_numbers(const srv_sites_pass *c, const srv_scope *scope, const char *name,
                           const srv_ints *list, bool layers) {
     for (size_t s = 0; s < c->site_count; s++) {
@@ -275,7 +276,8 @@ static bool check_sites(srv_sites_pass *c) {
         return srv_refuse(&c->pass.scope, SRV_VALUE, "heads",
                           "inputs belong to single heads: expected \"all\" or a list, found "
                           "\"mean\"");
-    const bool states = (b->returns & SRV_SITES_STATES) != 0; /* a layer may have no attention */
+    /* With states, `layers` may name layers without attention. */
+    const bool states = (b->returns & SRV_SITES_STATES) != 0;
     if ((!states && !check_numbers(c, &c->pass.scope, "layers", &b->layers, true)) ||
         !check_numbers(c, &c->pass.scope, "heads", &b->heads.ints, false))
         return false;
@@ -297,7 +299,8 @@ static int logits_dims(const srv_sites_pass *c, size_t dims[3]) {
     return rank;
 }
 
-/* Returns an upper bound of the memory of the answer in bytes: its numbers and their text. */
+/* Returns an upper bound of the memory of the answer in bytes: its numbers and the text of these.
+ * */
 static double result_bytes(const srv_sites_pass *c) {
     const attn_model_config *m = attn_model_configuration(c->pass.model->model);
     size_t d[3];
@@ -373,7 +376,7 @@ static bool add_shapes(void *data, srv_dry *dry) {
     const size_t B = c->B;
     size_t logits[3];
     srv_models_dry(&c->pass, dry);
-    if (srv_draws(c->pass.req)) /* a picture has no tensors */
+    if (srv_draws(c->pass.req)) /* a picture holds no tensors */
         return true;
     for (size_t i = 0; i < c->site_count; i++) {
         size_t d[4] = {B, 0, 0, 0};
@@ -478,7 +481,7 @@ static bool lengthen(const srv_sites_pass *c, const srv_sequence *s, const srv_s
                      bool first, srv_sequence *out) {
     attn_arena *arena = c->pass.req->arena;
     *out = (srv_sequence){.unknown = s->unknown, .length = s->length + 1};
-    if (!first) { /* the last range, which is empty, becomes that of the added token */
+    if (!first) { /* the empty range at the end of the text becomes the range of the added token */
         out->offsets = s->offsets;
         out->spans = s->spans;
         out->text = s->text;
@@ -498,8 +501,8 @@ static bool lengthen(const srv_sites_pass *c, const srv_sequence *s, const srv_s
 /* Names rows and columns of the decoder's weights. A row is named after the token that it predicts,
  * so the last row is named after the end token if the model adds one. A column is named after a
  * token that the decoder reads, so the first column is named after the begin token. If the decoder
- * reads the target alone (target_begin false), no token of the request is left for the last row to
- * predict; rows, too, are then named after the tokens that are read. */
+ * reads the target alone (target_begin false), the request has no token that the last row predicts.
+ * Rows are then named after the tokens that the decoder reads, as columns are. */
 static bool name_rows(srv_sites_pass *c) {
     const attn_model_config *m = attn_model_configuration(c->pass.model->model);
     const size_t B = c->target.count;
@@ -518,7 +521,8 @@ static bool name_rows(srv_sites_pass *c) {
         return false;
     for (size_t b = 0; b < B; b++) {
         srv_sequence *s = &c->target.items[b], before = *s;
-        before.length -= !c->body.target_end; /* the last token is only predicted, not read */
+        /* Without an end token, the last token is only predicted, not read. */
+        before.length -= !c->body.target_end;
         if (!lengthen(c, &before, &begin, true, &c->read.items[b]) ||
             (c->body.target_end && !lengthen(c, s, &end, false, &longer)))
             return false;

@@ -20,7 +20,7 @@
         SRV_DRY_RUN_ROW(T, "Compute nothing: return the shapes and the cost of the request."),     \
         SRV_TIMEOUT_ROW(T)
 
-/* A request to a model. A route's own struct has this one as its first member. */
+/* A request to a model. The first member of a route's own struct is a srv_pass. */
 typedef struct srv_pass {
     SRV_CALL;
     const srv_model *model; /* held until the request ends */
@@ -32,22 +32,22 @@ typedef struct srv_pass {
                                .operations = {.what = "operations"},                               \
                                .bytes = {.what = "the pass and its answer need up to"}}
 
-/* Returns the cost of a pass or search of this extent on the worker pool. Its bytes include those
- * of computing attention again in double. */
+/* Returns the cost of a pass or search of this extent on the worker pool. The bytes of the cost
+ * include those for computing attention again in double. */
 attn_model_cost srv_models_cost(const srv_pass *pass, const attn_model_pass *extent);
-/* Sets the cost of the request: that of a pass, and an answer of `result` bytes. */
+/* Sets the cost of the request: that of a pass, and that of an answer of `result` bytes. */
 void srv_models_bill(srv_pass *pass, const attn_model_cost *cost, double result);
-/* Adds what all these routes state to a dry run, such as the number of the model's parameters. */
+/* Adds to a dry run what all these routes answer, such as the number of the model's parameters. */
 void srv_models_dry(const srv_pass *pass, srv_dry *dry);
 
 /* Handles a request: holds the model that the path names, and calls the steps. On the HTTP thread
  * it returns SRV_DEFER if the model is not in memory yet. */
 srv_outcome srv_models_run(srv_pass *pass, const srv_steps *steps);
-/* Upper bound, in bytes, of the memory that a float of an answer takes: the number and its JSON. */
+/* Upper bound, in bytes, of the memory of a float of an answer: the number and its JSON. */
 #define SRV_MODEL_TEXT 20.0
 
-/* If the client accepts a picture, checks that the model has attention and that there is only one
- * sequence. false: a problem is set. */
+/* If the client asks for a picture, checks that the model has attention and that the request has
+ * only one sequence. false: a problem is set. */
 bool srv_models_may_draw(const srv_pass *pass, size_t sequences);
 /* "encoder", "decoder", "cross"; indexed by attn_site_kind, ended by NULL. */
 extern const char *const srv_model_site_kinds[];

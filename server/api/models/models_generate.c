@@ -19,9 +19,9 @@
 /* --- the request --- */
 
 enum { WEIGHTS = 1, HEATMAP = 2 };
-enum { STOPS = 256 };  /* most tokens that end a sequence, of each kind */
+enum { STOPS = 256 };  /* largest number of words, and of ids, that end a sequence */
 enum { EVENT = 1024 }; /* upper bound, in bytes, of the text of an event without its weights */
-enum { CHOICE = 192 }; /* upper bound, in bytes, of an alternative in an answer with its token */
+enum { CHOICE = 192 }; /* upper bound, in bytes, of the text of an alternative, token included */
 static const char *const returns[] = {"weights", "heatmap", NULL};
 
 typedef struct body {
@@ -42,7 +42,7 @@ typedef struct body {
 /* A generated sequence. */
 typedef struct made {
     srv_sequence tokens; /* the generated tokens without the end token */
-    srv_sequence rows; /* names of the rows of weights: `tokens` and, if it was reached, the end */
+    srv_sequence rows; /* names of the rows of weights: `tokens` and, if generated, the end token */
     srv_sequence cols; /* names of the columns of weights */
     const char *text;  /* of `tokens`; NULL: the model has no words */
 } made;
@@ -51,15 +51,15 @@ typedef struct call {
     srv_pass pass;
     body body;
     srv_sequences source;
-    size_t most; /* most new tokens, the end token included */
-    size_t read; /* most tokens that the decoder reads */
+    size_t most; /* largest number of new tokens, the end token included */
+    size_t read; /* largest number of tokens that the decoder reads */
     srv_warnings warnings;
     attn_generated *out;  /* [B] */
     made *made;           /* [B] */
     srv_told_steps steps; /* used if the answer is a stream */
     srv_growing growing;  /* used if the run is stored */
     const srv_run *run;   /* the stored run, held until the answer; NULL: not stored */
-    double run_text;      /* upper bound of the bytes of its description */
+    double run_text;      /* upper bound of the bytes of the run's description */
     bool streams;         /* the answer is a stream */
 } call;
 
@@ -113,7 +113,8 @@ static bool continues(const call *c) {
     return !srv_models_reads(c->pass.model, SRV_SOURCE);
 }
 
-/* Checks that options of sampling come with a seed, and that sampling has one beam. */
+/* Checks that the request has a seed if it has options of sampling, and that sampling has one
+ * beam. */
 static bool check_sampling(const srv_scope *scope, const body *b) {
     static const char *const options[] = {"temperature", "top_k", "top_p"};
     const bool samples = srv_given(scope, "seed");
@@ -204,8 +205,8 @@ static bool decode(call *c) {
     return true;
 }
 
-/* Decides whether the answer is a stream, which the field `stream` or Accept asks for, and checks
- * that the request allows one. */
+/* Sets c->streams: the answer is a stream if the field `stream` or the header Accept asks for one.
+ * Checks that the other fields allow a stream. false: a problem is set. */
 static bool check_stream(call *c) {
     const body *b = &c->body;
     const unsigned accept = c->pass.req->accept;
@@ -226,7 +227,7 @@ static bool check_stream(call *c) {
     return true;
 }
 
-/* Checks that a search that is stored is greedy. */
+/* If the run is to be stored, checks that the search is greedy. */
 static bool check_store(call *c) {
     const body *b = &c->body;
     if (b->store && b->num_beams > 1)
@@ -327,8 +328,8 @@ static bool name(call *c, size_t b) {
     return srv_problem(c->pass.req, SRV_MEMORY_BUDGET, NULL, "no memory for the tokens is left");
 }
 
-/* Begins the stream of events. From now on c->pass.req is the request of srv_events_request. false:
- * a problem is set. */
+/* Begins the stream of events, and replaces c->pass.req by the request of srv_events_request.
+ * false: a problem is set. */
 static bool begin_events(call *c, attn_generate_options *options) {
     srv_events *events = srv_events_new(c->pass.req);
     if (!events)

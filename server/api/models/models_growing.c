@@ -6,7 +6,8 @@
 #include "api/models/models_call.h"
 #include "request/shared.h"
 
-/* Upper bound, in bytes, of the memory of a token of a step in the arenas of request and run. */
+/* Upper bound, in bytes, of the memory that a generated token takes in the arena of the request and
+ * in that of the run together. */
 enum { TOKEN = 256 };
 
 static bool no_memory(srv_request *req) {
@@ -15,7 +16,7 @@ static bool no_memory(srv_request *req) {
 
 /* --- cost --- */
 
-/* Returns an upper bound of the bytes of the tables and matrices of a site. */
+/* Returns an upper bound of the bytes of a site's tables of positions and matrices. */
 static double operands(const attn_model_config *m) {
     const double D = (double)m->width, distances = 2 * (double)m->reach + 1;
     return sizeof(float) * (3 * D * D + distances * (2 * D + (double)m->num_heads));

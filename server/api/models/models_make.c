@@ -67,10 +67,10 @@ typedef struct model_answer {
 #undef HAS
     } has; /* which settings the model has */
     kind_answer kinds[ATTN_SITE_CROSS + 1];
-    srv_objects sites; /* the entries of `kinds` that are set */
+    srv_objects sites; /* the entries at the front of `kinds`: the kinds that the model has */
 } model_answer;
 
-/* The vocabulary of a side. */
+/* The vocabulary of source or target. */
 typedef struct side_answer {
     size_t vocabulary;
     bool words, subwords;
@@ -174,9 +174,9 @@ static const srv_field bytes_rows[] = {
 };
 
 /* Makes the row of a setting (ATTN_MODEL_SETTING_LIST) in the description of a model. A setting of
- * ALL models is in every description, unless it is one of training alone (TRAIN): that is there
- * only where it has an effect. A setting of NONE is never there, and the others where the model has
- * them. */
+ * ALL models is in every description, except a setting that acts only in training (TRAIN). A
+ * setting of training is in a description if it has an effect on the model. A setting of NONE is in
+ * no description. Any other setting is in the descriptions of the models that have it. */
 #define IS_TRAIN  true
 #define IS_NEW    false
 #define IS_BOTH   false
@@ -332,8 +332,9 @@ static bool no_memory(srv_request *req) {
     return srv_problem_memory(req, NULL, "no memory for the words of the model");
 }
 
-/* Makes the tokenizer of source or target: from its words or, if the request has none, from `size`,
- * the number of ids, which is 0 if the request does not have it either. false: a problem is set. */
+/* Makes the tokenizer of source or target: from `words` or, if the request has no words, from the
+ * number of ids `size`. A `size` of 0 says that the request does not have this number. false: a
+ * problem is set. */
 static bool read_side(const srv_scope *scope, const char *words_name, const char *size_name,
                       const srv_strings *words, size_t size, int language, attn_tokenizer **out) {
     attn_error err = {0};
@@ -356,8 +357,8 @@ static bool read_side(const srv_scope *scope, const char *words_name, const char
                                 (const srv_renamed[]){{"", words_name}, {NULL, NULL}});
 }
 
-/* Makes the tokenizer of the source. A decoder alone has no source: its fields are then refused.
- * false: a problem is set. */
+/* Makes the tokenizer of the source. For a decoder alone, which has no source, refuses the fields
+ * of the source. false: a problem is set. */
 static bool read_source(const srv_scope *scope, const body *b, attn_tokenizer **out) {
     static const char *const names[] = {"source_words", "source_vocabulary", "source_language"};
     if (attn_model_has_encoder(&b->config))

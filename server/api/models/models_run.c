@@ -18,8 +18,8 @@ bool srv_model_run_check(const srv_scope *scope, const srv_model *model, bool st
 /* --- cost --- */
 
 /* Upper bounds in bytes. */
-#define SITE_TEXT  8192.0 /* a site's text without labels, in the image or the description */
-#define LABEL_TEXT 48.0   /* a label in the texts, in their copies or in the description */
+#define SITE_TEXT  8192.0 /* the JSON of a site without labels, in the image or the description */
+#define LABEL_TEXT 48.0   /* a label in the texts, in copies of the texts or in the description */
 
 bool srv_model_run_dims(srv_request *req, const attn_model_config *m, const attn_site *site,
                         size_t B, size_t S, size_t T, attn_attention_dims *out) {
@@ -58,8 +58,8 @@ bool srv_model_run_cost(srv_request *req, const srv_model *model, size_t B, size
 
 /* --- texts --- */
 
-/* Returns the byte ranges of the tokens of `s` in its text, with an empty range in front, that of
- * the begin token, if `begins`. NULL: out of memory. */
+/* Returns the byte ranges of the tokens of `s` in the text of `s`. If `begins`, an empty range,
+ * that of the begin token, is in front. NULL: out of memory. */
 static const size_t (*spans_of(const srv_model_run *r, const srv_sequence *s, bool begins))[2] {
     const size_t n = s->length + begins;
     size_t(*spans)[2] = attn_arena_zeroed(r->req->arena, n + 1, sizeof *spans);

@@ -132,8 +132,9 @@ static attn_tensor choose_heads(const srv_sites_pass *c, const attn_tensor *all)
     return attn_tensor_dense(to, ATTN_F32, 4, (size_t[4]){d[0], n, d[2], d[3]});
 }
 
-/* Sets the rows of a tensor [B, heads, rows, columns] that are padding of shorter sequences to 0,
- * because their numbers mean nothing. If `keys`, the rows are keys; else they are queries. */
+/* Sets to 0 those rows of a tensor [B, heads, rows, columns] that are padding of shorter sequences,
+ * because the numbers of padding have no meaning. If `keys`, the rows are keys; else they are
+ * queries. */
 static void clear_padding(const srv_sites_pass *c, const attn_site *site, bool keys,
                           const attn_tensor *t) {
     const size_t *d = t->dims;
@@ -372,7 +373,8 @@ static void print_tensors(attn_text *t, const srv_sites_pass *c, const attn_site
     }
 }
 
-/* Prints what the field `return` asks for. Without this field, heatmaps stand for the weights. */
+/* Prints what the field `return` asks for. Without this field, prints heatmaps instead of
+ * weights. */
 void srv_sites_text(void *data, attn_text *t) {
     const srv_sites_pass *c = data;
     const bool shows = srv_sites_prints_heatmaps(c);

@@ -24,10 +24,10 @@ typedef struct srv_sites_body {
     srv_side source, target;
     srv_sight_input sight;
     int offset_unit;
-    unsigned sites;    /* bits by attn_site_kind; 0: all that the model has */
+    unsigned sites;    /* bits 1 << attn_site_kind; 0: all kinds that the model has */
     unsigned returns;  /* bits SRV_SITES_* */
     unsigned analysis; /* bits SRV_AN_* */
-    unsigned steps;    /* bits by attn_state_step; 0: all */
+    unsigned steps;    /* bits 1 << attn_state_step; 0: all steps */
     srv_ints layers;
     srv_union heads; /* a list of heads, or a word of srv_run_mean_words; heads.is = 0: all heads */
     srv_heat_input heatmap;
@@ -50,35 +50,35 @@ typedef struct srv_sites_analysis {
 typedef struct srv_sites_pass {
     srv_pass pass;
     srv_sites_body body;
-    size_t B; /* sequences: sources, or targets of a model without an encoder */
+    size_t B; /* number of sources or, for a model without an encoder, of targets */
     srv_sequences source, target;
-    /* What the decoder reads: the begin token if the model adds it, then tokens of the target. */
+    /* What the decoder reads: the begin token if the model adds one, then tokens of the target. */
     srv_sequences read;
-    /* Decoder steps for the longest target, its end token included if the model adds one. An upper
-     * bound until a target has been generated. */
+    /* Number of decoder steps for the longest target, end token included if the model adds one. An
+     * upper bound while targets are still to be generated. */
     size_t T;
     const attn_site *sites; /* all attention sites of the model, without their weights */
     size_t site_count;
-    /* How many states are requested: of source tokens, of target tokens, and those that have one
-     * vector for a whole sequence. */
+    /* The numbers of requested states: [0] states with a vector for each source token, [1] states
+     * with a vector for each target token, [2] states with one vector for a whole sequence. */
     size_t states[3];
     bool unasked; /* `return` was not sent; the answer then has weights unless they are too many */
     srv_warnings warnings;
     attn_model_outputs out;
     double analysis_text;         /* upper bound of the bytes of the text of the analyses */
     const srv_run *run;           /* the stored run, held until the answer; NULL: not stored */
-    double run_text;              /* upper bound of the bytes of its description */
+    double run_text;              /* upper bound of the bytes of the run's description */
     srv_sites_analysis *analyses; /* [analysis_count] by kind of site, then by sequence */
     size_t analysis_count;
 } srv_sites_pass;
 
 /* Returns whether the request asks for site i. */
 bool srv_sites_wants(const srv_sites_pass *c, size_t i);
-/* Returns whether the answer has the mean over the heads in place of single heads. */
+/* Returns whether the answer has the mean over the heads instead of single heads. */
 bool srv_sites_mean(const srv_sites_pass *c);
 /* Sets the shape [heads, L, S] that the site has in the answer; for the mean, heads is 1. */
 void srv_sites_dims(const srv_sites_pass *c, const attn_site *site, size_t dims[3]);
-/* Return sequence b of the tokens that are the site's queries, or of those that are its keys. */
+/* Return sequence b of the tokens that are the queries of the site, or the keys of the site. */
 const srv_sequence *srv_sites_queries(const srv_sites_pass *c, const attn_site *site, size_t b);
 const srv_sequence *srv_sites_keys(const srv_sites_pass *c, const attn_site *site, size_t b);
 /* Returns the number of weights that are requested. */

@@ -150,7 +150,7 @@ static void put_state(attn_json_text *j, const srv_sites_pass *c, const attn_mod
 void srv_sites_states_write(attn_json_text *j, const srv_sites_pass *c) {
     if (!(c->body.returns & SRV_SITES_STATES))
         return;
-    if (!j->aside) /* makes room at once, so that the text is not copied as it grows */
+    if (!j->aside) /* reserves the memory at once, so that the text is not copied as it grows */
         attn_json_reserve(j, (size_t)(SRV_MODEL_TEXT * srv_sites_states_numbers(c)));
     attn_json_key_array(j, "states");
     for (size_t i = 0; i < c->out.state_count; i++)

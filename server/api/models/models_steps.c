@@ -85,8 +85,8 @@ bool srv_steps_text(attn_text *t, srv_request *req, const srv_model *model,
 
 /* --- events --- */
 
-/* Returns the text that the step's token appends to the text so far, with a space in front if one
- * belongs there. A token that ends the sequence appends nothing. NULL: out of memory. */
+/* Returns the text that the step's token appends to the text so far, with a space in front if the
+ * two words need one. A token that ends the sequence appends nothing. NULL: out of memory. */
 static const char *text_of(srv_told_steps *s, bool ends, attn_arena *arena) {
     const size_t told = s->told;
     if (ends)
@@ -218,7 +218,7 @@ static bool map_step(srv_request *req, const srv_told_steps *s, const attn_gener
     return srv_models_heatmaps(req, &what, &in, out);
 }
 
-/* Writes the step as JSON into the reply. false: a problem is set, or out of memory. */
+/* Writes the step as JSON into the reply. false: a problem is set, or memory ran out. */
 static bool put_step(attn_json_text *j, srv_told_steps *s, const attn_generated_token *made) {
     srv_request *req = srv_json_request(j);
     srv_sequence token, names;

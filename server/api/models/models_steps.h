@@ -11,11 +11,11 @@ typedef struct srv_told_steps {
     srv_events *events;
     const srv_model *model;
     const srv_sequence *source;
-    const srv_heat_input *heatmap; /* which heads events show; NULL: events have no weights */
+    const srv_heat_input *heatmap; /* selects the heads in events; NULL: events have no weights */
     int decimals;
     size_t index; /* number of the next step, from 0 */
-    int32_t *ids; /* [most steps + 1] ids of the tokens so far */
-    size_t told;  /* bytes of the text of these tokens that events have told */
+    int32_t *ids; /* [largest number of steps + 1] ids of the tokens so far */
+    size_t told;  /* number of bytes of the text so far that events have sent */
     bool started; /* the first event is sent */
     bool failed;  /* an event has failed and set a problem */
 } srv_told_steps;

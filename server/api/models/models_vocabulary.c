@@ -4,7 +4,8 @@
 #include "api/models/models_call.h"
 #include "wire/answer.h"
 
-enum { WORDS_UNASKED = 65536 }; /* most words of a side in an answer whose request has no range */
+/* The largest number of words of a side in an answer whose request has no range. */
+enum { WORDS_UNASKED = 65536 };
 
 typedef struct query {
     uint64_t given;
@@ -36,8 +37,8 @@ static const attn_tokenizer *tokenizer(const call *c, int side) {
     return srv_models_tokenizer(c->model, side);
 }
 
-/* Returns whether the answer has the side. The target words of an encoder alone are its classes; a
- * decoder alone has no source. */
+/* Returns whether the answer has the side. A model with an encoder alone has a target side, whose
+ * words are the classes. A decoder alone has no source. */
 static bool wants(const call *c, int side) {
     return tokenizer(c, side) && (!c->query.sides || (c->query.sides & 1u << side));
 }
