@@ -1,6 +1,6 @@
-/* Stored runs as requests see them: fields that select sites, layers and heads of a run; functions
- * that hold a run and compute its cells; headers that let clients keep answers; and looks, requests
- * that may take long. */
+/* What the routes of stored runs share: fields that select sites, layers and heads of a run;
+ * functions that hold a run and compute cells of its weights; headers that let clients keep
+ * answers; and looks, which are requests about a run that may take long. */
 #ifndef SRV_STORED_API_H
 #define SRV_STORED_API_H
 
@@ -15,11 +15,11 @@
 
 /* Selects a site of a run and one head of it. */
 typedef struct srv_run_spot {
-    const char *site;  /* its name or its number; NULL: not given */
-    int kind;          /* index into srv_run_kinds; not read unless it is given */
+    const char *site;  /* name or number of the site; NULL: not given */
+    int kind;          /* index into srv_run_kinds; not read if `kind` was not given */
     const char *stack; /* NULL: not given */
     int64_t batch, layer, head;
-    bool all_heads; /* all heads of the batch entry, and `head` is not read */
+    bool all_heads; /* selects all heads of the batch entry; `head` is then not read */
 } srv_run_spot;
 
 extern const char *const srv_run_kinds[]; /* the names of attn_run_kind */
@@ -36,7 +36,7 @@ extern const char *const srv_run_kinds[]; /* the names of attn_run_kind */
         SRV_NAMED_ROW(T, "kind", spot.kind, SRV_ENUM,                                              \
                       "Selects sites by their kind, beside layer.", .choices = srv_run_kinds),     \
         SRV_RUN_STACK_ROW(T, spot.stack)
-/* The field that tells stacks of layers apart. */
+/* The field that selects one stack of layers. */
 #define SRV_RUN_STACK_ROW(T, member)                                                               \
     SRV_NAMED_ROW(T, "stack", member, SRV_STRING,                                                  \
                   "Selects sites by their stack, if the model has several stacks of one kind.",    \
@@ -54,7 +54,7 @@ extern const char *const srv_run_kinds[]; /* the names of attn_run_kind */
                   "answer then has one more axis in front, the heads in this order.",              \
                   .accepts = SRV_U_STRING | SRV_U_INTS, .choices = srv_run_head_words,             \
                   .example = "\"all\"")
-/* The same field with one more word, "mean", for routes that answer the mean of the heads. */
+/* The field `heads` with one more word, "mean", for routes that answer the mean of the heads. */
 #define SRV_RUN_HEADS_OR_MEAN_ROW(T)                                                               \
     SRV_FIELD_ROW(T, heads, SRV_UNION,                                                             \
                   "Several query heads instead of head: a list of numbers, or \"all\". The "       \
@@ -73,60 +73,63 @@ extern const char *const srv_run_kinds[]; /* the names of attn_run_kind */
                   .example = "\"0:256\"")
 extern const char *const srv_run_head_words[], *const srv_run_mean_words[];
 
-/* A run that is held, and the site of it that the request selects. */
+/* A run that is held, and the site that the request selects in it. */
 typedef struct srv_run_view {
     const srv_run *held;
     const attn_run_site *site;
     size_t index; /* number of the site */
-    /* The batch entries that the request is about: all of the site, or those of the layer that it
-     * names in the site's axis of layers. */
+    /* The batch entries that the request is about: all batch entries of the site or, if the request
+     * names a layer of the site's axis of layers, those of this layer. */
     size_t first_entry, entries;
 } srv_run_view;
 
-/* The part of a run's weights that a request selects: the cells of `heads` x rows x cols, where
- * rows are those of `ranges`, one range after the other. */
+/* The part of a site's weights that a request selects: the cells of `heads` x rows x cols. The rows
+ * are those of `ranges`, one range after the other. */
 typedef struct srv_run_part {
     size_t batch;
     int64_t *heads; /* [head_count] */
     size_t head_count;
     bool many; /* the request has `heads`, so tensors have an axis of heads */
-    bool mean; /* the mean of all heads, which `heads` lists; tensors have no axis of heads */
+    bool mean; /* the mean of the heads is selected: `heads` lists all; no axis of heads */
     const srv_bounds *ranges; /* [range_count] */
     size_t range_count;
     size_t rows;      /* number of rows in all ranges together */
     size_t col, cols; /* the first key and the number of keys */
 } srv_run_part;
-/* Returns a view that holds the run with this id; its `site` is NULL until one is selected. Returns
- * NULL if a problem is set. */
+/* Returns a view that holds the run with this id. The member `site` of the view is NULL until a
+ * site is selected. Returns NULL if a problem is set. */
 srv_run_view *srv_run_look(srv_request *req, const char *id);
-/* Does the same for the run that the path names. */
+/* Does the same as srv_run_look, for the run that the path names. */
 srv_run_view *srv_run_of(srv_request *req);
-/* Releases the run. NULL is fine. */
+/* Releases the run. `run` may be NULL. */
 void srv_run_leave(srv_request *req, const srv_run_view *run);
-/* Sets *out to the labels of the site. Its lists are in the arena of the request. false: a problem
- * is set. */
+/* Sets *out to the labels of the site. The lists of *out are in the arena of the request. false: a
+ * problem is set. */
 bool srv_run_labels(srv_request *req, const attn_run_site *site, srv_labels *out);
-/* Returns the dims of the site if its weights multiply nothing but values that the run has: it was
- * stored with values, and Shaw's positions add nothing to them. Else returns NULL. */
+/* Returns the dims of the site if its output is its weights times values of the run alone. Returns
+ * NULL if the site was stored with keys but without values, or if Shaw's table of values is in
+ * use. */
 const attn_attention_dims *srv_run_valued(const attn_run_site *site);
-/* Sets run->site to the site that `spot`, a member of the decoded struct of `scope`, selects, and
- * checks that it has the head and that the bytes of the head are right (srv_run_touch). If `layer`
- * selects a layer of the site's axis of layers, spot->batch counts the entries of that layer; it is
- * changed to a batch entry of the site. false: a problem is set. */
+/* Sets run->site to the site that `spot`, a member of the decoded struct of `scope`, selects.
+ * Checks that the site has the head, and that the bytes of the head are right (srv_run_touch). If
+ * spot->layer selects a layer of the site's axis of layers, spot->batch is an entry of that layer,
+ * and is changed to the entry of the site. false: a problem is set. */
 bool srv_run_spot_check(const srv_scope *scope, srv_run_view *run, srv_run_spot *spot);
 /* Checks the bytes of the run's file from which a head of the site is computed. `batch` or `head`
  * SIZE_MAX: all of them. false: a problem is set. */
 bool srv_run_touch(srv_request *req, const srv_run_view *run, size_t batch, size_t head);
-/* Sets *out to the part that the fields select, which are members of the decoded struct of `scope`,
- * and checks the bytes of its heads. `cols` NULL: all keys. false: a problem is set. */
+/* Sets *out to the part that `spot`, `heads`, `rows` and `cols` select, and checks the bytes of the
+ * heads of this part. The four are members of the decoded struct of `scope`. `cols` NULL: all keys.
+ * false: a problem is set. */
 bool srv_run_select(const srv_scope *scope, const srv_run_view *run, const srv_run_spot *spot,
                     const srv_union *heads, const srv_ranges *rows, const srv_ranges *cols,
                     srv_run_part *out);
 /* Checks the cells of the cost against max_cells, and reserves `bytes` of memory in the request's
  * arena. false: a problem is set. */
 bool srv_run_admit_cost(srv_request *req, const attn_cost *cost, double bytes);
-/* Adds Cache-Control to the reply, which must be set: the client may keep the answer until the run
- * expires, or, while the run is open, must not keep it. Does nothing for a POST or an error. */
+/* Adds Cache-Control to the reply, which must be set. The client may keep the answer until the run
+ * expires. While the run is open (it grows), the client must not keep the answer. Does nothing for
+ * a POST or an error. */
 void srv_run_keep(srv_request *req, const srv_run *run);
 /* Adds an ETag to the reply, made from the run, `kind` and the query string. Returns true if the
  * request's If-None-Match has this ETag; the reply is then 304. Answers about an open run have no
@@ -146,13 +149,13 @@ attn_status srv_run_cells(srv_request *req, const srv_run_view *run, const srv_r
  * type. */
 attn_status srv_run_mean(srv_request *req, const srv_run_view *run, const srv_run_part *part,
                          void *dst, attn_error *err);
-/* Returns the bytes that srv_run_mean needs. */
+/* Returns the number of bytes that srv_run_mean needs. */
 double srv_run_mean_work(const srv_request *req, const srv_run_view *run, const srv_run_part *part);
 /* Sets `dims` to the shape of a tensor with `width` numbers for each row of the part, and returns
  * its rank: [heads, rows, width] if part->many, otherwise [rows, width]. */
 int srv_run_part_dims(const srv_run_part *part, size_t width, size_t dims[3]);
-/* Returns the bytes of scratch that srv_run_cells needs, besides SRV_RUN_ROW_WORK bytes for each
- * row of each head. */
+/* Returns the number of bytes of scratch that srv_run_cells needs, without the SRV_RUN_ROW_WORK
+ * bytes for each row of each head. */
 double srv_run_cells_work(const srv_request *req, const srv_run_view *run);
 #define SRV_RUN_ROW_WORK 192.0
 /* Upper bound of the bytes of JSON for each byte of a tensor. */
@@ -160,33 +163,35 @@ double srv_run_cells_work(const srv_request *req, const srv_run_view *run);
 
 /* --- sites and layers --- */
 
-/* Returns the number of the site whose name, or else number, is `text`; SIZE_MAX: there is none. */
+/* Returns the number of the site with the name `text` or, if no site has this name, with the number
+ * `text`. SIZE_MAX: there is no such site. */
 size_t srv_run_site_named(const attn_run *run, const char *text);
 /* Returns whether layer, kind and stack of the request select the site. `spot` is a member of the
- * decoded struct of `scope`. A site with an axis of layers is selected by the number of each of its
- * layers. */
+ * decoded struct of `scope`. A site with an axis of layers is selected if `layer` is the number of
+ * one of its layers. */
 bool srv_run_site_selected(const srv_scope *scope, const attn_run *run, size_t index,
                            const srv_run_spot *spot);
-/* Refuses `text`, which names no site of the run, in the field `name`. Returns false. */
+/* Refuses the field `name`, whose `text` names no site of the run. Returns false. */
 bool srv_run_no_site(const srv_scope *scope, const attn_run *run, const char *name,
                      const char *text);
-/* Lists the sites that site, layer, kind and stack of the request select, at least one. The list is
- * in the arena. false: a problem is set. */
+/* Lists the sites that site, layer, kind and stack of the request select. The list has at least one
+ * entry, and is in the arena of the request. false: a problem is set. */
 bool srv_run_sites(const srv_scope *scope, const attn_run *run, const srv_run_spot *spot,
                    size_t **out, size_t *count);
-/* Returns the name of the field that selects sites most narrowly: layer or stack if given, else
- * kind. */
+/* Returns the name of the most specific given field that selects sites: "layer", else "stack", else
+ * "kind". */
 const char *srv_run_selector(const srv_scope *scope);
-/* Checks that the sites are of one kind and stack: other layers do not follow each other. false: a
- * problem is set. */
+/* Checks that the sites are of one kind and stack, because only then the layers of the sites follow
+ * each other. false: a problem is set. */
 bool srv_run_one_stack(const srv_scope *scope, const attn_run *run, const size_t *sites,
                        size_t count);
-/* Collects the layers of the selected sites, which must be of one kind and stack, or only the one
- * layer that the request has as `layer`. false: a problem is set. */
+/* Collects the layers of the selected sites, which must be of one kind and stack. If the request
+ * has `layer`, collects only this layer. false: a problem is set. */
 bool srv_run_layers(const srv_scope *scope, const attn_run *run, const srv_run_spot *spot,
                     attn_run_layers *out);
-/* Returns whether the batch entries of the layers are certainly no layers themselves: there is only
- * one entry, or the run has several sites or an axis of layers. */
+/* Returns false if the batch entries of the only layer may in fact be layers, which a client has
+ * stored in the axis of batch entries. Returns true if a layer has only one batch entry, or if the
+ * run has several sites or an axis of layers. */
 bool srv_run_layers_are_known(const attn_run *run, const attn_run_layers *layers);
 /* Checks the bytes of the run's file from which the layers are computed. false: a problem is
  * set. */
@@ -234,29 +239,31 @@ typedef struct srv_run_heads {
     size_t count;
 } srv_run_heads;
 
-/* Opens the selected sites, lists their heads, and checks the bytes of the heads. The list is in
- * the arena. `query` is a member of the decoded struct of `scope`. false: a problem is set. */
+/* Opens the selected sites, lists the heads of these sites, and checks the bytes of the heads. The
+ * list is in the arena of the request. `query` is a member of the decoded struct of `scope`. false:
+ * a problem is set. */
 bool srv_run_find_heads(const srv_scope *scope, srv_run_view *run, const srv_heads_query *query,
                         srv_run_heads *out);
-/* Returns the bytes of the list `items`. */
+/* Returns the size of the list `items` in bytes. */
 double srv_run_heads_bytes(const srv_run_heads *heads);
-/* The members of a srv_run_head in answers: site, layer, batch and head. */
+/* The rows of a srv_run_head in answers: site, layer, batch and head. */
 extern const srv_field srv_run_head_rows[];
 
 /* --- looks --- */
 
-/* Looks at a run may take long: GET …/analyses, …/heatmaps, …/atlas, …/heads, …/rollout and …/flow.
- * Their answers are kept with the run (store/runs.h), and with the header "Prefer: respond-async"
- * (RFC 7240) a long one is computed by a job, which runs the same handler again, with a request of
- * its own. */
+/* A look is a request about a run that may take long: GET …/analyses, …/heatmaps, …/atlas, …/heads,
+ * …/rollout and …/flow. The answers of looks are kept with the run (store/runs.h). If a request has
+ * the header "Prefer: respond-async" (RFC 7240), a long look is computed by a job. The job makes a
+ * request of its own and calls the same handler again with it. */
 
-/* A request that looks at a run. A look's own struct begins with it. */
+/* A look. The route's own struct begins with a srv_look. */
 typedef struct srv_look {
     SRV_CALL;
-    srv_run_view *run; /* held until the look ends; its site is not yet selected */
+    srv_run_view *run; /* held until the look ends; run->site is not yet selected */
 } srv_look;
 
-/* First member of a look's own struct: a srv_look, whose members are members of that struct too. */
+/* The first member of the own struct of a look's route: `look`, a srv_look. The members of the
+ * srv_look can be used as members of the route's struct, too. */
 #define SRV_LOOK                                                                                   \
     union {                                                                                        \
         srv_look look;                                                                             \
@@ -266,20 +273,20 @@ typedef struct srv_look {
         };                                                                                         \
     }
 
-/* The limits of most looks. */
+/* The limits that most looks have. */
 #define SRV_LOOK_LIMITS                                                                            \
     {                                                                                              \
         .cells = {.what = "score cells have to be computed" }                                      \
     }
-/* Members of the srv_steps of a look with a query string, which is decoded into member q of the
- * look's own struct T. */
+/* Members of the srv_steps of a look with a query string. The query string is decoded into the
+ * member q of the route's own struct T. */
 #define SRV_LOOK_STEPS(T, query)                                                                   \
     .fields = query, .body = offsetof(T, q), .decimals = offsetof(T, q.decimals),                  \
     .limits = SRV_LOOK_LIMITS
 
 /* Answers the look `data` (a srv_look) at the run that the path names: with the kept answer, with a
- * job that calls `handler`, or by the steps, whose answer is then kept. `handler` NULL: the look is
- * short, so it never becomes a job and its answer is not kept. */
+ * job that calls `handler`, or by the steps. An answer of the steps is then kept. `handler` NULL:
+ * the look is short, so no job computes it, and its answer is not kept. */
 srv_outcome srv_look_run(void *data, const srv_steps *steps, srv_outcome (*handler)(srv_request *));
 /* Sets the cost of the look. `bytes` of memory will be reserved. */
 void srv_look_needs(srv_look *look, double cells, double operations, double bytes);

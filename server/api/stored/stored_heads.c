@@ -15,8 +15,9 @@ typedef struct finder {
     srv_run_heads all;
 } finder;
 
-/* Lists those sites of the field `sites`, or without it of the run, that kind, stack and layer
- * select. false: a problem is set; that none is selected is one. */
+/* Lists the sites that kind, stack and layer select among the sites of the field `sites` or, if
+ * this field is absent, among all sites of the run. false: a problem is set, for example because no
+ * site is selected. */
 static bool find_sites(finder *f) {
     const attn_run *run = f->run->held->run;
     const srv_strings *names = &f->query->sites;

@@ -1,5 +1,5 @@
-/* Selects sites of a run by number or name, or by kind, stack and layer, and lists the layers that
- * they are. */
+/* Selects sites of a run by number or name, or by kind, stack and layer, and lists the layers of
+ * the selected sites. */
 #include "api/stored/stored_api.h"
 
 #include <stdlib.h>

@@ -7,15 +7,15 @@
 
 enum {
     /* An answer is kept if it took at least KEPT_NS to compute and has at most KEPT_BYTES bytes.
-     * The answer of a job is kept whatever it took, if it fits (SRV_RUN_ANSWERS). */
+     * The answer of a job is always kept if it has at most SRV_RUN_ANSWERS bytes. */
     KEPT_NS = 50000000,
     KEPT_BYTES = 1 << 20,
 };
 
 /* --- kept answers --- */
 
-/* Returns the key of the answer, with the version of the program and the kernels, because others
- * may answer otherwise. NULL: the answer cannot be kept. */
+/* Returns the key of the answer. The key has the version of the program and the kernels, because
+ * other versions and kernels may give another answer. NULL: the answer cannot be kept. */
 static const char *answer_key(srv_request *req) {
     attn_text t = {.arena = req->arena};
     const char *query = srv_later_query(req);
@@ -48,8 +48,8 @@ static bool is_answered(srv_look *look, srv_outcome (*handler)(srv_request *)) {
     return found;
 }
 
-/* Joins a body in pieces to one block, so that it has the same ETag as the kept body, which is one
- * block. A body that is too large to be kept stays in pieces. */
+/* Joins the pieces of memory of a reply's body to one block. The kept body is one block, and this
+ * reply has to have the same ETag. A body that is too large to be kept stays in pieces. */
 static void join_pieces(srv_request *req) {
     srv_reply *reply = &req->reply;
     size_t size = 0;
@@ -69,8 +69,8 @@ static void join_pieces(srv_request *req) {
     reply->pieces = NULL;
 }
 
-/* Keeps the answer that the reply has. If the answer of a job cannot be kept, the job fails,
- * because it has no other place for the answer. */
+/* Keeps the answer of the reply. If the answer of a job cannot be kept, the job fails, because
+ * there is no other place for its answer. */
 static void keep_answer(const srv_look *look, const srv_run *run) {
     srv_request *req = look->req;
     const srv_reply *reply = &req->reply;

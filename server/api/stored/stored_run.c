@@ -90,7 +90,7 @@ static bool find_site(const srv_scope *scope, const attn_run *run, const srv_run
                       found, attn_run_site_count(run));
 }
 
-/* Returns whether the request can name a head. Otherwise it is about all heads. */
+/* Returns whether the request can name a head. A request that cannot is about all heads. */
 static bool has_head(const srv_field *fields) {
     while (fields->name && strcmp(fields->name, "head") != 0)
         fields++;
@@ -108,7 +108,7 @@ static bool find_entries(const srv_scope *scope, srv_run_view *run, size_t site,
     run->entries = attn_run_dims(run->site)->B;
     if (!layers || !srv_given(scope, "layer"))
         return true;
-    const size_t layer = (size_t)spot->layer - info->layer; /* wraps around below the first */
+    const size_t layer = (size_t)spot->layer - info->layer; /* huge for a layer below the first */
     if (layer >= layers)
         return srv_refuse(scope, SRV_VALUE, "layer",
                           "the site has the layers %zu to %zu, found %" PRId64, info->layer,
@@ -242,7 +242,7 @@ void srv_run_tell(srv_request *req, const srv_run *run) {
     const char *id = attn_arena_text(req->arena, run->id, SRV_RUN_ID);
     if (req->reply.status >= 400)
         srv_run_discard(req, run);
-    else if (id) /* a header, because a picture has no field for the id */
+    else if (id) /* in a header, because a picture has no field for the id */
         srv_reply_header(req, "X-Run-Id", id);
     srv_run_release(req, run);
 }
@@ -262,16 +262,16 @@ bool srv_run_tagged(srv_request *req, const srv_run_view *run, const char *kind)
     const bool known = strcmp(asked, "*") == 0 || strstr(asked, tag);
     if (known)
         srv_reply_set(req, 304, NULL, "", 0);
-    /* A compressed answer has a weak ETag (http/coding.c). If the client sends that one, it gets
-     * the same one back. */
+    /* A compressed answer has a weak ETag (http/coding.c). A client that sends the weak ETag gets
+     * the weak ETag back. */
     srv_reply_header(req, "ETag", strstr(asked, t.data) ? t.data : tag);
     return known;
 }
 
 /* --- cells, computed on the pool --- */
 
-/* Lists the ranges of rows of the part in each of `heads` heads, as ranges of the site. NULL: out
- * of memory. */
+/* Lists the ranges of rows of the part, once for each of the first `heads` heads of the part or, if
+ * part->mean, for head 0. NULL: out of memory. */
 static attn_range *list_ranges(srv_request *req, const srv_run_part *part, size_t heads) {
     size_t n;
     attn_range *ranges = attn_size_mul(heads, part->range_count, &n)
