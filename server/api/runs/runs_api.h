@@ -25,22 +25,22 @@ srv_outcome srv_runs_rollout(srv_request *req);          /* GET …/rollout */
 srv_outcome srv_runs_flow(srv_request *req);             /* GET …/flow */
 srv_outcome srv_runs_atlas(srv_request *req);            /* GET …/atlas */
 
-/* The fields of their bodies and query strings. */
+/* The fields of the routes' bodies and query strings. */
 extern const srv_field srv_runs_fields[], srv_run_weights_query[], srv_run_rows_query[],
     srv_run_top_query[], srv_run_tiles_query[], srv_run_cells_query[], srv_run_what_if_fields[],
     srv_run_heatmaps_query[], srv_run_rollout_query[], srv_run_atlas_query[];
 
-/* The schemas of their answers. */
+/* The schemas of the routes' answers. */
 extern const srv_field srv_run_answers[], srv_run_atlas_answers[], srv_run_rollout_answers[],
     srv_run_weights_answers[], srv_run_top_answers[], srv_run_what_if_answers[];
 
 /* Writes the description of a run, which GET /v1/runs/{id} answers. */
 void srv_run_write(attn_json_text *j, const srv_run *run);
-/* Does the same, with the member `warnings` if there are any. */
+/* Writes the description of a run, with the member `warnings` if there are warnings. */
 void srv_run_write_warned(attn_json_text *j, const srv_run *run, const srv_warnings *warnings);
 /* Writes the member `run` for a run that the request has stored, or nothing if `run` is NULL. */
 void srv_run_member(attn_json_text *j, const srv_run *run);
-/* Prints the id and the bytes of such a run, or nothing if `run` is NULL. */
+/* Prints the id and the size of a run that the request has stored, or nothing if `run` is NULL. */
 void srv_run_print(attn_text *t, const srv_run *run);
 
 #endif

@@ -10,7 +10,7 @@
 #include "wire/answer.h"
 
 enum { MAX_SIDE_MOST = 128 };
-#define TEXT_OF_HEAD 256.0 /* most bytes of a head's description */
+#define TEXT_OF_HEAD 256.0 /* upper bound of the bytes of a head's description */
 
 typedef struct atlas_query {
     uint64_t given;
@@ -40,8 +40,8 @@ typedef struct atlas_call {
     SRV_LOOK;
     atlas_query q;
     srv_run_heads heads;
-    size_t side;         /* most rows and columns of a thumbnail */
-    size_t planes;       /* number of planes of a thumbnail: 1 or 2 */
+    size_t side;         /* largest number of rows, and of columns, of a thumbnail */
+    size_t planes;       /* number of planes (max, mean) of a thumbnail: 1 or 2 */
     uint8_t *bytes;      /* [heads, planes, side, side] */
     float *ranges;       /* [heads, planes, 2] */
     size_t (*shapes)[3]; /* [heads] rows, columns and level */
@@ -60,12 +60,12 @@ static srv_run_mapping mapping_of(const atlas_call *c, srv_run_view *view,
     return (srv_run_mapping){c->req, view, NULL, {.batch = head->entry, .head = head->head}};
 }
 
-/* Returns whether the head's cells come from a map. */
+/* Returns whether the cells of the head's thumbnail are copied from a map of the head. */
 static bool is_mapped(const srv_run_head *head) {
     return srv_run_mapped_level(head->site, &(attn_run_view){0}) != SIZE_MAX;
 }
 
-/* Returns whether the map of the head is there, so that nothing of it has to be computed. */
+/* Returns whether a complete map of the head is kept, so that no weights have to be computed. */
 static bool has_map(const atlas_call *c, const srv_run_head *head) {
     srv_run_view view;
     const srv_run_mapping m = mapping_of(c, &view, head);
@@ -74,8 +74,8 @@ static bool has_map(const atlas_call *c, const srv_run_head *head) {
     return map;
 }
 
-/* Computes the cost of the thumbnail of a head, with the working memory of its map. false: a
- * problem is set. */
+/* Sets *cost to the cost of the thumbnail of a head, with the scratch memory that the map of the
+ * head needs. false: a problem is set. */
 static bool count_head(const atlas_call *c, const srv_run_head *head, attn_cost *cost) {
     const size_t slots = attn_pool_slots(srv_request_pool(c->req));
     const attn_run_place at = {.batch = head->entry, .head = head->head};
@@ -117,8 +117,8 @@ static bool count_atlas(atlas_call *c) {
 
 /* --- the thumbnails --- */
 
-/* Quantises visible cells to 1 … 255 and hidden cells to 0, as tiles do, and leaves the rest of the
- * [side, side] bytes hidden. */
+/* Quantises the cells [shape] of a thumbnail as tiles do: visible cells to 1 … 255 and hidden cells
+ * to 0. The other bytes of [side, side] stay 0, as hidden cells. */
 static void put_plane(const atlas_call *c, size_t head, size_t plane, const float *cells,
                       const size_t shape[2], const float range[2]) {
     uint8_t *to = c->bytes + (head * c->planes + plane) * c->side * c->side;
@@ -216,7 +216,7 @@ static bool compute_atlas(void *data) {
 
 /* --- the answer --- */
 
-/* Writes the cells of a plane without those behind its shape, in base64, with their range. */
+/* Writes the cells of a plane that are inside of its shape, in base64, and their range. */
 static void put_cells(attn_json_text *j, const atlas_call *c, size_t i, size_t plane,
                       const char *name, const char *range) {
     const size_t rows = c->shapes[i][0], cols = c->shapes[i][1], at = i * c->planes + plane;
@@ -246,8 +246,8 @@ static void put_thumbnail(attn_json_text *j, const atlas_call *c, size_t i) {
     attn_json_object_end(j);
 }
 
-/* Writes `cells` [heads, side, side] and `ranges` [heads, 2]. With two planes both have an axis of
- * planes behind the heads. */
+/* Writes the tensors `cells` [heads, side, side] and `ranges` [heads, 2]. With two planes, both
+ * tensors have an axis of planes behind that of the heads. */
 static void put_tensors(attn_json_text *j, const atlas_call *c) {
     const size_t n = c->heads.count, side = c->side;
     const int rank = c->planes > 1;

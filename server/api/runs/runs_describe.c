@@ -9,7 +9,8 @@
 #include "system/clock.h"
 #include "wire/answer.h"
 
-enum { RANGES_MOST = 4096 }; /* most heads of a run whose ranges are told */
+/* The answer has the ranges of all heads of a run if the run has at most this many heads. */
+enum { RANGES_MOST = 4096 };
 
 /* --- texts --- */
 
@@ -74,7 +75,7 @@ static const srv_field text_rows[] = {
 
 /* --- sites --- */
 
-/* What an answer tells of a site. */
+/* A site of a run in an answer. */
 typedef struct site_facts {
     const srv_run *held;
     size_t index;
@@ -83,11 +84,11 @@ typedef struct site_facts {
     const char *problem;       /* why the site cannot be opened; NULL: it is open */
     const attn_run_site *site; /* NULL: the site cannot be opened */
     bool is_open;
-    bool ranges; /* the answer has room for the ranges of the heads */
+    bool ranges; /* the run has few enough heads to answer their ranges (RANGES_MOST) */
     const char *dtype, *score, *position, *mask, *kernel, *precision;
     double scale, softcap, dropout_p;
     bool exact;
-    size_t tile; /* cells along a side of a tile */
+    size_t tile; /* number of cells along a side of a tile */
 } site_facts;
 
 static void put_query_lengths(attn_json_text *j, const void *place) {
@@ -99,8 +100,8 @@ static void put_key_lengths(attn_json_text *j, const void *place) {
     put_list(j, f->info->key_lengths, f->dims->B);
 }
 
-/* Writes the number of the text of queries or keys, or a list of numbers, one for each batch
- * entry. */
+/* Writes which text of the run the queries or keys are from: its number, or a list of numbers, one
+ * for each batch entry. */
 static void put_text_number(attn_json_text *j, const size_t *numbers, size_t count) {
     if (count == 1)
         attn_json_size(j, *numbers);
@@ -145,8 +146,8 @@ static void put_overview_level(attn_json_text *j, const void *place) {
         attn_json_size(j, overview);
 }
 
-/* Writes the range of the topmost tile of each head; null if the answer has no room for them, or if
- * they are not known without computing weights; nothing if the site is not open. */
+/* Writes the range of the topmost tile of each head. Writes null if the run has too many heads, or
+ * if the ranges are not known without computing weights. Writes nothing if the site is not open. */
 static void put_ranges(attn_json_text *j, const void *place) {
     const site_facts *f = place;
     const int decimals = j->decimals;
@@ -161,7 +162,7 @@ static void put_ranges(attn_json_text *j, const void *place) {
         attn_json_null(j);
         return;
     }
-    j->decimals = -1; /* `decimals` of a request that stores the run is for its results */
+    j->decimals = -1; /* the field `decimals` of a request applies to its results, not to ranges */
     attn_json_array(j);
     for (size_t h = 0; h < f->dims->B * f->dims->Hq; h++)
         srv_json_floats(j, ranges + 2 * h, 2);
@@ -282,7 +283,8 @@ static void tell_operation(site_facts *f) {
     f->tile = ATTN_RUN_TILE;
 }
 
-/* Writes a site. If it cannot be opened, `problem` says why, and the other sites stay usable. */
+/* Writes a site. If the site cannot be opened, the member `problem` says why. Other sites of the
+ * run stay usable. */
 static void put_site(attn_json_text *j, const srv_run *held, size_t index, bool ranges) {
     site_facts f = {.held = held,
                     .index = index,
@@ -299,7 +301,7 @@ static void put_site(attn_json_text *j, const srv_run *held, size_t index, bool 
 
 /* --- runs --- */
 
-/* Returns whether the answer has room for the ranges of all heads of the run. */
+/* Returns whether the run has at most RANGES_MOST heads. */
 static bool has_few_heads(const attn_run *run) {
     double heads = 0;
     for (size_t i = 0; i < attn_run_site_count(run); i++) {
@@ -317,12 +319,12 @@ static int64_t expiry_of(int64_t ends_ns) {
     return (wall_ns + ends_ns - attn_now_ns()) / 1000000;
 }
 
-/* What an answer tells of a run. */
+/* A run in an answer. */
 typedef struct run_facts {
     const srv_run *held;
     const char *id, *read_token, *model;
     int state;
-    int64_t rows; /* steps of the generation that made the run; negative: none made it */
+    int64_t rows; /* steps of the generation that made the run; negative: no generation */
     size_t bytes;
     int64_t expires_ms, format;
 } run_facts;

@@ -1,5 +1,5 @@
-/* POST /v1/runs imports a run: a file in the safetensors format as the body, or {"file": …}, the
- * name of one in captures_dir. */
+/* POST /v1/runs imports a run: a file in the safetensors format. The body is the file, or
+ * {"file": …} with the name of a file in captures_dir. */
 #include <string.h>
 
 #include "api/runs/runs_api.h"
@@ -31,10 +31,10 @@ bool srv_runs_intake(srv_request *req, uint64_t length) {
     return srv_type_is_json(req->content_type) || srv_run_receive(req, length);
 }
 
-enum { WARNINGS_MOST = 16 }; /* most warnings about a run */
+enum { WARNINGS_MOST = 16 }; /* largest number of warnings about a run */
 
-/* Adds the warnings about the masks of a site. *last is the data of the mask that was named last: a
- * mask that following layers share is named once. */
+/* Adds the warnings about the masks of a site. *last is the data of the mask in the last warning: a
+ * mask that successive sites share gets one warning. */
 static attn_status warn_of_site(srv_warnings *to, attn_arena *arena, const attn_run_site *site,
                                 const void **last, attn_error *err) {
     attn_warnings found;
@@ -54,8 +54,8 @@ static attn_status warn_of_site(srv_warnings *to, attn_arena *arena, const attn_
     return ATTN_OK;
 }
 
-/* Collects the warnings about the masks of all sites. Skips a site that cannot be opened, since the
- * description of the run tells its problem. false: a problem is set. */
+/* Collects the warnings about the masks of all sites. Skips a site that cannot be opened, because
+ * the description of the run has the problem of the site. false: a problem is set. */
 static bool warn_of_masks(srv_request *req, const attn_run *run, srv_warnings *to) {
     const void *last = NULL;
     attn_error err = {0};
@@ -84,8 +84,9 @@ static void describe_imported(srv_request *req, const srv_run *run) {
     srv_reply_header(req, "Location", location.failed ? "/v1/runs" : location.data);
 }
 
-/* Returns whether a body that was sent as JSON, or without a type, begins as a safetensors file:
- * with 8 bytes, of which the last ones are 0, and an object. */
+/* Returns whether a body that was sent as JSON, or without a type, begins as a safetensors file.
+ * Such a file begins with 8 bytes, the little-endian length of the header, whose last byte is 0.
+ * Then the JSON object of the header begins. */
 static bool looks_binary(const srv_request *req) {
     return req->body_size > 8 && !req->body[7] && req->body[8] == '{';
 }

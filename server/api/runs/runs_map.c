@@ -11,7 +11,7 @@ size_t srv_run_mapped_level(const attn_run_site *site, const attn_run_view *v) {
     return plain && stored ? SIZE_MAX : attn_run_map_level(site);
 }
 
-/* Writes the key of the map. A run that grows has another one after each step. */
+/* Writes the key of the map. The key of a run that grows changes with each step. */
 static void write_key(const srv_run_mapping *m, char key[SRV_MAP_KEY]) {
     const attn_run_view *v = &m->at.view;
     const srv_run *run = m->run->held, *other = m->against ? m->against->held : NULL;
@@ -31,7 +31,7 @@ static bool refuse_memory(const srv_run_mapping *m) {
     return srv_problem_memory(m->req, NULL, "no memory is free for the cells of the head");
 }
 
-/* Adds a map whose cells are still to be computed to those that are kept. false: a problem is
+/* Makes a map without cells, adds it to the kept maps, and sets *out to it. false: a problem is
  * set. */
 static bool add_map(const srv_run_mapping *m, const char *key, size_t bytes, srv_map **out) {
     attn_arena *arena = attn_arena_new(bytes + 65536);
@@ -46,8 +46,8 @@ static bool add_map(const srv_run_mapping *m, const char *key, size_t bytes, srv
     return *out || refuse_memory(m);
 }
 
-/* Computes the cells that the map *out lacks, after it has added the map if *out is NULL. Sets
- * *share to the part of the cells that it lacked, from 0 to 1. false: a problem is set. */
+/* If *out is NULL, adds a map. Then computes the cells that the map *out lacks. Sets *share to the
+ * part of the cells that the map lacked, from 0 to 1. false: a problem is set. */
 static bool fill_map(const srv_run_mapping *m, const char *key, size_t bytes, srv_map **out,
                      double *share) {
     srv_request *req = m->req;
@@ -61,9 +61,9 @@ static bool fill_map(const srv_run_mapping *m, const char *key, size_t bytes, sr
            srv_problem_error(req, &err);
 }
 
-/* Waits for another request that makes the map, or makes or completes the map itself. *share
- * becomes the part of the work that was done here, from 0 to 1. false: a problem is set, or the
- * request has to wait (req->later). */
+/* Waits for another request that makes the map, or makes or completes the map itself. Then sets
+ * *share to the part of the map's cells that it has computed, from 0 to 1. false: a problem is set,
+ * or the request has to wait (req->later). */
 static bool make_map(const srv_run_mapping *m, const attn_cost *cost, srv_map **map,
                      double *share) {
     srv_maps *maps = m->req->app->maps;
@@ -94,7 +94,7 @@ bool srv_run_map_hold(const srv_run_mapping *m, bool admits, srv_map **map) {
     if (admits && !srv_run_admit_cost(req, &cost, (double)cost.work_bytes))
         return false;
     const bool made = make_map(m, &cost, map, &share);
-    /* what another request computed says nothing of the time of this one */
+    /* Operations of another request do not count for the measured time of this request. */
     req->operations = fmax(0, req->operations - (1 - share) * cost.operations);
     return made;
 }

@@ -1,5 +1,5 @@
-/* Maps of heads (attn_run_map), which tiles and thumbnails are copied from, so that all weights of
- * a head are computed once for both. store/run_maps.h keeps them. */
+/* Maps of heads (attn_run_map). Tiles and thumbnails are copied from the map of a head, so that the
+ * weights of the head are computed only once. store/run_maps.h keeps the maps. */
 #ifndef SRV_RUNS_MAP_H
 #define SRV_RUNS_MAP_H
 
@@ -9,20 +9,21 @@
 typedef struct srv_run_mapping {
     srv_request *req;
     const srv_run_view *run;
-    const srv_run_view *against; /* the view of the site at.view.against; NULL: no differences */
+    const srv_run_view *against; /* view of the site at.view.against; NULL: no differences */
     attn_run_place at;           /* only batch, head and view are read */
 } srv_run_mapping;
 
-/* Returns the first level whose cells come from a map, or SIZE_MAX if none do, because the matrix
- * is small or because the run has an overview of the view. */
+/* Returns the first level of tiles whose cells are copied from a map. SIZE_MAX: no level has a map,
+ * because the matrix is small or because the run has an overview of the view. */
 size_t srv_run_mapped_level(const attn_run_site *site, const attn_run_view *view);
 /* Returns the complete map of the head and holds it until srv_map_release. NULL: there is none. */
 srv_map *srv_run_map_find(const srv_run_mapping *m);
-/* Sets *map to the complete map of the head: finds it, waits for another request that makes it, or
- * makes it. Holds *map until srv_map_release, which the caller has to call on an error, too. If
- * `admits`, checks the cost of a map that has to be made and reserves its memory; otherwise the
- * caller has done so. Subtracts operations that another request did from req->operations. false: a
- * problem is set, or the request has to wait until long work may run (req->later). */
+/* Sets *map to the complete map of the head: finds the map, waits for another request that makes
+ * it, or makes it. Holds *map until srv_map_release, which the caller has to call after an error,
+ * too. If `admits`, checks the cost of a map that has to be made and reserves its memory; if not,
+ * the caller has done both. Subtracts the operations that another request has done from
+ * req->operations. false: a problem is set, or the request has to wait until long work may run
+ * (req->later). */
 bool srv_run_map_hold(const srv_run_mapping *m, bool admits, srv_map **map);
 
 #endif

@@ -1,5 +1,5 @@
 /* GET /v1/runs/{id}/rollout and /flow: rows of the attention rollout, or of the attention flow,
- * through the self-attention layers of a run. They have the same fields. */
+ * through the self-attention layers of a run. Both routes have the same fields. */
 #include <string.h>
 
 #include "api/common/route_fields.h"
@@ -73,7 +73,7 @@ typedef struct rollout_call {
     rollout_query q;
     attn_run_layers layers;
     attn_run_rollout rollout;
-    size_t *rows; /* [count] the rows of the answer */
+    size_t *rows; /* [count] numbers of the rows in the answer */
     size_t count;
     attn_tensor result;
 } rollout_call;
@@ -85,7 +85,7 @@ static bool is_wanted(const rollout_call *c, size_t number) {
            (!srv_given(&c->scope, "to_layer") || number < (size_t)c->q.to_layer);
 }
 
-/* Returns whether the site has a layer that is wanted. */
+/* Returns whether the request wants a layer of the site, and the site's number of the call. */
 static bool has_wanted(const rollout_call *c, size_t index) {
     const attn_run *run = c->run->held->run;
     const attn_run_site_info *info = attn_run_site_info_of(run, index);
@@ -270,7 +270,7 @@ static void set_result(rollout_call *c, double *values) {
         c->result = attn_tensor_dense(values, ATTN_F64, 2, dims);
         return;
     }
-    for (size_t i = 0; i < n; i++) { /* in place: a float is never behind its double */
+    for (size_t i = 0; i < n; i++) { /* in place: float i is written after double i is read */
         const float value = (float)values[i];
         memcpy(&singles[i], &value, sizeof value);
     }
@@ -301,7 +301,7 @@ static void put_layers(attn_json_text *j, const void *place) {
     attn_json_array_end(j);
 }
 
-/* The members of the answer of either route. */
+/* The members of the answer of each route. */
 #define ANSWER_ROWS(method)                                                                        \
     SRV_WRITTEN("layers", "[integer+]", put_layers,                                                \
                 "The layers that it goes through, from the lowest.", .always = true),              \
@@ -351,7 +351,7 @@ static srv_outcome look_through(srv_request *req, const method *how,
         .limits = {.cells = {.pointer = "/rows",
                              .what = "cells have to be computed",
                              .advice = ": ask for earlier rows, fewer layers or fewer heads"},
-                   /* the limit on cells does not bound a flow */
+                   /* The limit on cells does not bound the work of a flow. */
                    .operations = {.pointer = "/rows",
                                   .before = "about ",
                                   .what = "operations are expected",

@@ -76,11 +76,11 @@ const srv_field srv_run_tiles_query[] = {
     {0},
 };
 
-/* A request: its run, what it asks for, and the map that its tiles are copied from. */
+/* A request for a tile: the run, the decoded query, and the map that tiles are copied from. */
 typedef struct tile_call {
     srv_request *req;
-    srv_run_view *run;     /* NULL: none yet */
-    srv_run_view *against; /* NULL: none */
+    srv_run_view *run;     /* held; NULL: not yet found */
+    srv_run_view *against; /* held, of the run in `against`; NULL: cells are no differences */
     tile_query q;
     attn_run_place at;
     srv_map *map; /* held; NULL: none */
@@ -213,9 +213,10 @@ static bool make_tile(tile_call *c, attn_run_place at, attn_run_tile *tile) {
             srv_problem_error(c->req, &err));
 }
 
-/* Makes *tile, and *of, the tile whose range is the scale: *tile again, or the topmost tile of the
- * head. The topmost one is made first, because it may have to wait. false: a problem is set, or the
- * request has to wait (req->later). */
+/* Makes the requested *tile. Sets *of to the tile whose range is the scale: to *tile or, if
+ * range_of is "head", to the topmost tile of the head. The topmost tile is made first, because the
+ * request may have to wait for it. false: a problem is set, or the request has to wait
+ * (req->later). */
 static bool make_tiles(tile_call *c, attn_run_tile *tile, attn_run_tile *of) {
     const bool head = c->q.range_of == OF_HEAD;
     attn_run_place top = c->at;
@@ -229,7 +230,7 @@ static bool make_tiles(tile_call *c, attn_run_tile *tile, attn_run_tile *of) {
 /* Sets the scales of both planes: the ranges of the tile `of`, or vmin and vmax of the request. */
 static void set_scales(const tile_call *c, const attn_run_tile *of, srv_tile_scale scales[PLANES]) {
     const tile_query *q = &c->q;
-    const bool given = q->vmin < q->vmax; /* both are 0 if they are absent */
+    const bool given = q->vmin < q->vmax; /* vmin and vmax are both 0 if they are absent */
     for (size_t p = 0; p < PLANES; p++) {
         const float *range = p == MAX ? of->range : of->mean_range;
         const float most = fmaxf(fabsf(range[0]), fabsf(range[1]));
@@ -315,13 +316,13 @@ static void describe_tile(const tile_call *c, const attn_run_tile *tile,
             put_range(req, plane_headers[p], scales[p].range);
 }
 
-/* Returns `against` if that run is still open, so that the answer may change; else the run of the
- * path. */
+/* Returns the view whose run decides whether the answer may change: `against` if its run is still
+ * open, else the run of the path. */
 static const srv_run_view *changing(const tile_call *c) {
     return c->against && c->against->held->open ? c->against : c->run;
 }
 
-/* Replies with a tile. A tile without visible cells has no body, except as a PNG, since viewers
+/* Replies with a tile. A tile without visible cells has no body, except as a PNG, because viewers
  * expect a picture. false: a problem is set, or the request has to wait (req->later). */
 static bool answer_tile(tile_call *c) {
     srv_request *req = c->req;

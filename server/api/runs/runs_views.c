@@ -1,4 +1,4 @@
-/* Views of a stored run that do not have every cell:
+/* Views of a stored run that do not hold every weight:
  *
  *   GET /v1/runs/{id}/heatmaps   heatmaps, as those of POST /v1/attention
  *   …/top-k                     the largest weights of each row, limited by number or by their sum
@@ -53,7 +53,7 @@ typedef struct map_build {
     bool (*problem)(srv_request *, const attn_error *);
 } map_build;
 
-/* Sets the cost of heatmaps, with that of the norms. false: a problem is set. */
+/* Sets *cost to the cost of the heatmaps and of the norms of values. false: a problem is set. */
 static bool count_heatmaps(const map_build *m, const attn_heatmap_options *options,
                            attn_cost *cost) {
     const attn_attention_dims *d = attn_run_dims(m->run->site);
@@ -69,7 +69,7 @@ static bool count_heatmaps(const map_build *m, const attn_heatmap_options *optio
     return true;
 }
 
-/* Computes heatmaps whose cost has been admitted. false: a problem is set. */
+/* Computes heatmaps. Their memory must have been reserved. false: a problem is set. */
 static bool build_heatmaps(const map_build *m, const attn_heatmap_options *options,
                            attn_heatmaps *out) {
     srv_request *req = m->req;
@@ -212,7 +212,8 @@ const srv_field srv_run_top_query[] = {
 enum { DEFAULT_K = 10, MOST_EDGES = 1 << 20 };
 #define TEXT_OF_EDGES 5.0
 
-/* The edges of one head: those of one range of rows, or with axis=key those of all rows. */
+/* Edges of one head, which are the strongest weights: those of one range of rows or, with axis=key,
+ * those of all rows. */
 typedef struct edge_list {
     size_t head;
     const attn_edge *edges;
@@ -225,17 +226,17 @@ typedef struct top_call {
     srv_run_part part;
     edge_list *lists; /* [list_count] */
     size_t list_count;
-    map_build build; /* with axis=query: heatmaps, of which only the edges count */
+    map_build build; /* with axis=query: how the heatmaps are computed that have the edges */
     attn_heatmap_options options;
-    size_t room;        /* with several ranges of rows: most edges of all of them; else 0 */
-    attn_range *ranges; /* [part.range_count] with axis=key: the rows */
+    size_t room;        /* with several ranges of rows: upper bound of the edges of all; else 0 */
+    attn_range *ranges; /* [part.range_count] with axis=key: the ranges of rows */
 } top_call;
 
 static bool refuse_memory(srv_request *req) {
     return srv_problem_memory(req, NULL, "no memory is left for the edges");
 }
 
-/* Replies with columns of equal length: head (if several are asked for), row, col and weight. */
+/* Writes columns of equal length: head (if the request has `heads`), row, col and weight. */
 static void answer_edges(void *data, attn_json_text *j) {
     const top_call *c = data;
     srv_request *req = c->req;
@@ -278,9 +279,9 @@ static attn_heatmap_options options_of(const top_call *c) {
     return o;
 }
 
-/* Makes the list of one head and one range of rows from its heatmap. With several ranges, copies
- * the edges to `store`, behind the *used edges that it has, so that the heatmap's memory can be
- * used again. false: a problem is set. */
+/* Makes the list of one head and one range of rows from the heatmap `map` of both. If `store` is
+ * not NULL, copies the edges to `store` behind the *used edges there, so that the memory of the
+ * heatmap can be used again. false: a problem is set. */
 static bool keep_edges(top_call *c, const attn_heatmap *map, edge_list *list, attn_edge *store,
                        size_t *used) {
     *list = (edge_list){map->head, map->edges, map->edge_count};
@@ -302,8 +303,8 @@ static void choose_rows(attn_heatmap_options *o, const srv_run_part *part, size_
     o->row_to = (size_t)part->ranges[range].to;
 }
 
-/* Counts the cost of the heatmaps of all ranges of rows, which are computed one after the other,
- * and of the edges that are kept. false: a problem is set. */
+/* Sets the cost: that of the heatmaps of all ranges of rows, which are computed one after the
+ * other, and that of the kept edges. false: a problem is set. */
 static bool count_of_queries(top_call *c) {
     const srv_run_part *part = &c->part;
     c->build = (map_build){c->req, c->run, false, srv_problem_error};
@@ -329,8 +330,8 @@ static bool count_of_queries(top_call *c) {
     return true;
 }
 
-/* Finds the strongest keys of each row as the edges of heatmaps: a heatmap for each head and each
- * range of rows. */
+/* Finds the strongest keys of each row. They are the edges of heatmaps, of which there is one for
+ * each head and each range of rows. false: a problem is set. */
 static bool find_of_queries(top_call *c) {
     const srv_run_part *part = &c->part;
     const size_t n = part->range_count;
@@ -358,7 +359,7 @@ static size_t most_rows(const top_call *c) {
     return c->q.top_k ? (size_t)c->q.top_k : DEFAULT_K;
 }
 
-/* Lists the ranges of rows, and counts the cost of all heads. false: a problem is set. */
+/* Lists the ranges of rows, and sets the cost for all heads. false: a problem is set. */
 static bool count_of_keys(top_call *c) {
     srv_request *req = c->req;
     const srv_run_part *part = &c->part;

@@ -80,7 +80,7 @@ static bool is_asked_for(const srv_scope *scope, const srv_run_part *part) {
                       cells, part->rows, SRV_WEIGHTS_UNASKED);
 }
 
-/* Refuses the mean of what is not a weight: scores of hidden cells are -infinity. */
+/* Refuses the mean over heads of scores, because scores of hidden cells are -infinity. */
 static bool is_of_weights(const srv_scope *scope, const part_query *q, const srv_run_part *part) {
     return !part->mean || q->stage == ATTN_STAGE_PROBS ||
            srv_refuse(
@@ -100,7 +100,7 @@ static void count_part(part_call *c) {
                    bytes * (binary ? 1 : 1 + SRV_RUN_TEXT) + SRV_RUN_ROW_WORK * rows + work);
 }
 
-/* Reads which part of the matrix is asked for. false: a problem is set. */
+/* Reads which part of the matrix the request selects. false: a problem is set. */
 static bool prepare_part(void *data) {
     part_call *c = data;
     part_query *q = &c->q;
@@ -135,8 +135,8 @@ static bool compute_part(void *data) {
 
 /* --- hidden cells --- */
 
-/* Writes the keys that a row does not see, as [row, from, to]. Returns the number of visible keys.
- * keep[i] belongs to key `col` + i. */
+/* Writes the keys that a row does not see, as lists [row, from, to]. Returns the number of visible
+ * keys. keep[i], i < n, says whether key `col` + i is visible. */
 static int64_t write_hidden(attn_json_text *j, size_t row, const uint8_t *keep, size_t col,
                             size_t n) {
     int64_t visible = 0;
@@ -157,9 +157,9 @@ static int64_t write_hidden(attn_json_text *j, size_t row, const uint8_t *keep, 
     return visible;
 }
 
-/* Sets keep[i] to whether `row` sees key part->col + i: in head `head`, or, if part->mean, in at
- * least one head. If attn_mask_fills, all keys count as visible. `keep` has 2 * part->cols entries;
- * the second half is scratch. */
+/* Sets keep[i] to whether `row` sees key part->col + i in head `head` or, if part->mean, in at
+ * least one head. If attn_mask_fills returns true, all keys count as visible. `keep` has 2 *
+ * part->cols entries; the second half is scratch. */
 static void find_visible(const attn_mask *mask, const srv_run_part *part, size_t head, size_t row,
                          uint8_t *keep) {
     uint8_t *other = keep + part->cols;
@@ -175,8 +175,8 @@ static void find_visible(const attn_mask *mask, const srv_run_part *part, size_t
     }
 }
 
-/* Writes the hidden cells of one head. visible, if not NULL, gets the number of visible keys of
- * each row. */
+/* Writes the hidden cells of one head. If `visible` is not NULL, sets it to the number of visible
+ * keys of each row. */
 static void write_hidden_head(attn_json_text *j, const srv_run_view *run, const srv_run_part *part,
                               size_t head, uint8_t *keep, int64_t *visible) {
     const attn_mask *mask = attn_attention_mask(attn_run_attention(run->site));
@@ -287,7 +287,7 @@ static void answer_rows(void *data, attn_json_text *j) {
             attn_tensor_dense(logsumexp, ATTN_F64, cells->rank - 1, cells->dims);
         const attn_tensor seen = attn_tensor_dense(visible, ATTN_I64, cells->rank - 1, cells->dims);
         put_hidden(j, c->run, part, visible);
-        if (!part->mean) { /* the mean of heads is no softmax */
+        if (!part->mean) { /* the mean of heads has no logsumexp */
             read_logsumexp(c->run, part, logsumexp);
             srv_json_key_tensor(j, "logsumexp", &lse);
         }
@@ -315,7 +315,7 @@ typedef struct cell_query {
     unsigned members;
 } cell_query;
 
-/* The members of the answer; `fields` selects some. */
+/* The members of the answer. The field `fields` selects some of them. */
 static const char *const cell_members[] = {
     "row",       "col",       "query_label", "key_label", "query",
     "key",       "products",  "relative",    "raw",       "scale",
@@ -368,7 +368,7 @@ static const char *cell_words(srv_request *req, const srv_run_view *run, const a
 /* A number of a cell. */
 typedef struct number {
     double value;
-    bool wide; /* it is written as float64; false: as float32 */
+    bool wide; /* the value is written as float64; false: as float32 */
 } number;
 
 static void put_number(attn_json_text *j, const void *place) {
@@ -394,7 +394,7 @@ static void put_vector(attn_json_text *j, const void *place) {
     (v->wide ? srv_json_tensor : srv_json_tensor_single)(j, &t);
 }
 
-/* What an answer tells of a cell. */
+/* A cell in an answer. */
 typedef struct cell_facts {
     size_t row, col;
     const char *query_label, *key_label; /* NULL: the run has none */
@@ -403,7 +403,7 @@ typedef struct cell_facts {
     number row_max, logsumexp, weight;
     int64_t distance;
     bool visible, filled;
-    bool is_relative; /* positions have vectors that queries are multiplied by (shaw) */
+    bool is_relative; /* the position is shaw: queries are multiplied by vectors of distances */
     srv_strings hidden_by;
     size_t rank, visible_keys;
     const char *words;
@@ -513,7 +513,7 @@ static cell_facts facts_of(const cell_call *c) {
 
 static void answer_cell(void *data, attn_json_text *j) {
     const cell_call *c = data;
-    const unsigned wanted = c->q.members; /* 0: all */
+    const unsigned wanted = c->q.members; /* bit i: cell_members[i]; 0: all */
     const cell_facts facts = facts_of(c);
     for (size_t i = 0; cell_rows[i].name; i++)
         if (!wanted || wanted >> i & 1)

@@ -1,6 +1,7 @@
 /* POST /v1/runs/{id}/what-if computes rows of a stored run as they would be if some keys were
- * hidden. Rows are computed in blocks, and only what `return` names is kept: without weights the
- * memory grows with the rows and the keys, and never with their product. */
+ * hidden. Rows are computed in blocks, and only the items that `return` names are kept. Without
+ * weights, the memory therefore grows with the number of rows and with the number of keys, but not
+ * with their product. */
 #include <math.h>
 #include <string.h>
 
@@ -17,7 +18,8 @@ static const char *const items[] = {"weights",        "output",        "removed"
 enum { WEIGHTS, OUTPUT, REMOVED, WEIGHTS_BEFORE, OUTPUT_BEFORE, ITEMS };
 enum { UNASKED = 1u << WEIGHTS | 1u << OUTPUT | 1u << REMOVED | 1u << OUTPUT_BEFORE };
 enum { BLOCK_ROWS = 1024 };
-#define MOST_UNASKED 16777216.0 /* most weights in an answer whose request does not name them */
+/* The largest number of weights in an answer whose request does not have `return`. */
+#define MOST_UNASKED 16777216.0
 
 typedef struct what_if_body {
     uint64_t given;
@@ -59,8 +61,8 @@ static bool wants(const what_if *c, int item) {
     return c->body.items >> item & 1;
 }
 
-/* Returns the wanted results, as ATTN_WANT flags, of the rows with the keys hidden (`hidden`) or
- * not. */
+/* Returns the wanted results as ATTN_WANT flags: those of the rows after the keys are hidden if
+ * `hidden`, else those before. */
 static unsigned results_of(const what_if *c, bool hidden) {
     return (wants(c, hidden ? OUTPUT : OUTPUT_BEFORE) ? (unsigned)ATTN_WANT_OUTPUT : 0) |
            (wants(c, hidden ? WEIGHTS : WEIGHTS_BEFORE) ? (unsigned)ATTN_WANT_WEIGHTS : 0);
@@ -87,8 +89,9 @@ static size_t longest_block(const srv_run_part *part) {
 
 /* --- memory --- */
 
-/* Adds the cells of the rows, with the keys hidden or not, to *cells, and raises *work to their
- * scratch bytes. Both computations use the same scratch, one after the other. */
+/* Adds the cells of the rows, with the keys hidden or not, to *cells, and raises *work to the bytes
+ * of scratch that the rows need. The computations with and without the keys use the same scratch,
+ * one after the other. */
 static attn_status count_side(const what_if *c, bool hidden, double *cells, double *work,
                               attn_error *err) {
     const unsigned want = results_of(c, hidden);
@@ -104,8 +107,8 @@ static attn_status count_side(const what_if *c, bool hidden, double *cells, doub
     return ATTN_OK;
 }
 
-/* Counts the cells to compute and the bytes of scratch, of the wanted items and of their text.
- * false: a problem is set. */
+/* Sets *cells to the number of cells to compute, and *bytes to the sum of the bytes of scratch, of
+ * the wanted items and of the text of these items. false: a problem is set. */
 static bool count_what_if(const what_if *c, double *cells, double *bytes) {
     const attn_attention_dims *d = attn_run_dims(c->run->site);
     const double rows = (double)c->part.head_count * (double)c->part.rows;
@@ -127,8 +130,8 @@ static bool count_what_if(const what_if *c, double *cells, double *bytes) {
     return true;
 }
 
-/* Takes the tensors of the wanted items: [rows, width] or [heads, rows, width]; `removed` has no
- * last axis. */
+/* Allocates the tensors of the wanted items: [rows, width] or [heads, rows, width]. The item
+ * `removed` has no last axis. */
 static attn_status take_tensors(what_if *c, attn_error *err) {
     for (int i = 0; i < ITEMS; i++) {
         const size_t elem = attn_dtype_size(type_of(c, i));
@@ -149,8 +152,8 @@ static attn_status take_tensors(what_if *c, attn_error *err) {
 
 /* --- the rows --- */
 
-/* Copies a result of a block of rows to the tensor of its item, from row `at` on, if it is
- * wanted. */
+/* If the item is wanted, copies its result for a block of rows to its tensor, from row `at` of the
+ * tensor on. */
 static void copy_result(what_if *c, int item, size_t at, const attn_tensor *result, size_t rows) {
     const size_t bytes = width_of(c, item) * attn_dtype_size(type_of(c, item));
     if (wants(c, item) && rows > 0 && bytes > 0)
@@ -180,8 +183,8 @@ static attn_status compute_side(what_if *c, const attn_range *rows, bool hidden,
     return ATTN_OK;
 }
 
-/* Computes the weight that the keys of `hide` have in each row before they are hidden. A key that
- * is named twice counts once. */
+/* Computes the sum of the weights that the keys of `hide` have in each row before they are hidden.
+ * A key that `hide` names twice counts once. */
 static attn_status compute_removed(what_if *c, const attn_range *rows, size_t at, attn_error *err) {
     srv_request *req = c->req;
     if (!wants(c, REMOVED))
@@ -194,7 +197,7 @@ static attn_status compute_removed(what_if *c, const attn_range *rows, size_t at
     return status;
 }
 
-/* Checks that the keys can be hidden, whatever the request wants. */
+/* Checks that the keys can be hidden, even if the request wants no item that needs this. */
 static attn_status check_hide(what_if *c, attn_error *err) {
     const attn_arena_mark mark = attn_arena_here(c->req->arena);
     const attn_range none = {.batch = c->part.batch, .head = (size_t)c->part.heads[0]};
@@ -205,8 +208,8 @@ static attn_status check_hide(what_if *c, attn_error *err) {
     return status;
 }
 
-/* Computes the rows of one range of one head, block by block. *at is the row of the tensors at
- * which they begin, and is moved behind them. */
+/* Computes the rows of one range of one head, block by block. The first row goes to row *at of the
+ * tensors. Then *at becomes the row behind the last row. */
 static attn_status compute_range(what_if *c, size_t head, const srv_bounds *range, size_t *at,
                                  attn_error *err) {
     const size_t to = (size_t)range->to;

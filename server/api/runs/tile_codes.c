@@ -3,7 +3,9 @@
 
 #include <math.h>
 
-#define DECADES 6.0 /* of SRV_TILE_DECADES: code 1 is 10^-6 of code 255 */
+/* The decades between codes 1 and 255 of SRV_TILE_DECADES: code 1 stands for 10^-6 of the value of
+ * code 255. */
+#define DECADES 6.0
 
 const char *const srv_tile_transforms[] = {"linear", "sqrt", "log", "decades", NULL};
 
@@ -13,7 +15,7 @@ static uint8_t decade_code(double v, double high) {
     return (uint8_t)(1.5 + 254 * fmin(fmax(t, 0), 1));
 }
 
-/* Returns 128 for 0, and 1 and 255 for the ends of [-high, high]. */
+/* Returns the code of a difference: 128 for 0, 1 for -high and 255 for high. */
 static uint8_t signed_code(double v, double high, srv_tile_transform transform) {
     double t = high > 0 ? fmin(fabs(v) / high, 1) : v != 0;
     if (transform == SRV_TILE_SQRT)
