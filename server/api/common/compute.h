@@ -3,9 +3,8 @@
  *
  *   prepare   the body is decoded and checked, and the cost is counted
  *   dry       with dry_run the answer has shapes, cost and a predicted time
- *   (place)   the place of the work is chosen by its predicted time: brief work is done on the HTTP
- *             thread, other work on a request thread, and long work by a job if the client prefers
- *             a job
+ *   (place)   by predicted time, brief work is done on the HTTP thread and other work on a request
+ *             thread, or long work by a job if the client prefers a job
  *   (admit)   the cost is checked against the limits of the service, and memory is reserved
  *   compute   the results are computed, and a run is stored
  *   answer    json, text, picture or csv, whichever the client accepts
@@ -84,9 +83,8 @@ typedef struct srv_steps {
     /* Reduces call and cost to the part of the work that a job does. NULL: a job does all of it. */
     bool (*as_job)(void *call);
     bool (*compute)(void *call);
-    /* The client's media type selects which of these functions writes the answer. The machine
-     * begins and ends the object `j`, and the text or table `t`. Instead of writing, `json` and
-     * `text` may set the reply. */
+    /* The client's media type selects the function that writes the answer. The machine begins and
+     * ends the object `j`, and the text or table `t`. `json` and `text` may set a reply instead. */
     void (*json)(void *call, attn_json_text *j); /* for all other types; writes members */
     void (*text)(void *call, attn_text *t);      /* for text/plain; NULL: `json` answers */
     void (*picture)(void *call);                 /* for PNG and SVG, and for CSV if `csv` is NULL */

@@ -14,11 +14,10 @@ extern const srv_field srv_score_fields[], srv_position_fields[], srv_pattern_fi
  * is the seed of dropout there. */
 #define SRV_PROJECTIONS_V2 (srv_projections_fields + 1)
 
-/* Each function checks one decoded object of the request: it refuses fields that do not belong to
- * the object's kind. Bit i of *given says whether field i of the object was given. `scope` is that
- * of the outer object, which has the checked object as a field. Parameters must be finite unless
- * `any` is true. The number of elements of all parameters is added to *parameters. false: a problem
- * is set. */
+/* Each function checks one decoded object: it refuses fields that do not belong to the object's
+ * kind. Bit i of *given says whether field i of the object was given; `scope` is that of the outer
+ * object. Parameters must be finite unless `any` is true. The number of elements of all parameters
+ * is added to *parameters. false: a problem is set. */
 bool srv_score_check(const srv_scope *scope, const attn_score *score, const uint64_t *given,
                      bool any, size_t *parameters);
 bool srv_position_check(const srv_scope *scope, const attn_position *position,

@@ -49,9 +49,8 @@ bool srv_heat_options(srv_request *req, const srv_heat_input *in, const attn_att
 /* Sets the problem for an error of the library about the options. The path of the error
  * (err->where) is relative to /heatmap. Returns false. */
 bool srv_heat_problem(srv_request *req, const attn_error *err);
-/* Sets *out to the cost of heatmaps of weights with the dims `d`. If the heatmaps exceed a limit of
- * the library, sets the problem. A dry run goes on nevertheless: it sets *exceeds and returns true.
- * false: a problem ends the request. */
+/* Sets *out to the cost of heatmaps of weights with the dims `d`. Beyond a limit of the library,
+ * sets the problem and returns false, or in a dry run sets *exceeds and returns true. */
 bool srv_heat_cost(srv_request *req, const attn_heatmap_options *options,
                    const attn_attention_dims *d, size_t slots, bool dry_run, attn_cost *out,
                    bool *exceeds);
@@ -65,8 +64,7 @@ void srv_heat_write(attn_json_text *j, const char *name, const attn_heatmaps *ma
                     const srv_heat_input *in, const srv_labels *labels);
 /* Writes a list of two sizes at `pair`, such as the origin of a heatmap. */
 void srv_heat_pair(attn_json_text *j, const void *pair);
-/* The layer, batch entry and head of a heatmap. srv_heat_place_rows are the rows of these members
- * in answers. */
+/* The origin of a heatmap. srv_heat_place_rows are the rows of these members in answers. */
 typedef struct srv_heat_place {
     int64_t layer;      /* -1: there are no layers */
     size_t batch, head; /* head SIZE_MAX: the mean over heads */
@@ -84,9 +82,8 @@ typedef struct srv_heat_answer {
     const srv_heat_input *in;
     const srv_labels *labels;  /* labels of the whole matrix */
     const srv_strings *titles; /* one title for each head; NULL: none */
-    /* [stage_count] names of stages (such as scores and weights); NULL: none. Each head has one
-     * heatmap for each stage. A picture shows the heatmaps of a head side by side, each with a
-     * colour scale of its own. */
+    /* [stage_count] names; NULL: none. Each head has a heatmap for each stage, such as scores. A
+     * picture shows the heatmaps of a head side by side, each with a colour scale of its own. */
     const char *const *stages;
     size_t stage_count;
     const srv_figure_input *figure; /* from the request, or set by srv_figure_init */

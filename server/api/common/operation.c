@@ -186,10 +186,9 @@ static bool read_projections(srv_operation *o, const srv_scope *scope) {
     return true;
 }
 
-/* Returns whether the operation is so small that the kernel table `ref` computes it. The table
- * `ref` computes in double and rounds only the results to float32. The answers are therefore those
- * of a calculation by hand, and equal on all processors. Up to SMALL multiply-adds the table `ref`
- * costs a few microseconds. */
+/* Returns whether the operation is so small that the kernel table `ref` computes it, which takes a
+ * few microseconds. `ref` computes in double and rounds only the results to float32, so answers are
+ * those of a calculation by hand and equal on all processors. */
 static bool is_small(const attn_inputs *in, const attn_attention_dims *d) {
     enum { SMALL = 8192 }; /* multiply-adds */
     const double cells = (double)d->B * (double)d->Hq * (double)d->L * (double)d->S;

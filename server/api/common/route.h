@@ -16,8 +16,7 @@ bool srv_route_creates(const srv_route *route);
  * then 202. */
 bool srv_route_goes_on(const srv_route *route);
 
-/* Returns whether the route looks at a stored run, so that it may answer with a job
- * (stored/stored_api.h). */
+/* Returns whether the route is a look (stored/stored_api.h), so that it may answer with a job. */
 bool srv_route_looks(const srv_route *route);
 /* Returns whether the route may answer with a job that stores a run (later.h). */
 bool srv_route_stores_later(const srv_route *route);

@@ -5,8 +5,7 @@
 
 #include "wire/decode.h"
 
-/* The largest number of weights in an answer whose request does not name the weights. */
-#define SRV_WEIGHTS_UNASKED 65536
+#define SRV_WEIGHTS_UNASKED 65536 /* more weights are answered only if the request names them */
 
 #define SRV_TIMEOUT_ROW(T)                                                                         \
     SRV_INT_ROW(T, timeout_ms, 1, 86400000,                                                        \

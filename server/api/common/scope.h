@@ -1,7 +1,6 @@
 /* Checks that field tables cannot express, such as fields that need or exclude each other, and the
- * labels of queries and keys. Checks get a scope, which is about one decoded object: the body, or
- * an object inside the body. The scope says which fields of the object were given, and where the
- * object stands in the body. */
+ * labels of queries and keys. Checks get a scope. It says which fields of one decoded object (the
+ * body, or an object inside it) were given, and where this object stands in the body. */
 #ifndef SRV_SCOPE_H
 #define SRV_SCOPE_H
 

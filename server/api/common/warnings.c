@@ -38,8 +38,7 @@ static void mask_or_batches(sentence *s) {
 
 static void mask_inverted(sentence *s) {
     const attn_mask_layer *layer = s->w->layer;
-    /* The mask marks the keys that a causal mask keeps; false: it marks those that one hides. */
-    const bool kept = layer->semantics == ATTN_SEM_HIDE;
+    const bool kept = layer->semantics == ATTN_SEM_HIDE; /* a causal mask keeps the marked keys */
     attn_text_add(&s->text, "query i sees only keys behind it: torch.%s, so %s",
                   kept ? "tril marks what a causal mask keeps"
                        : "triu(…, diagonal=1) marks what a causal mask hides",

@@ -33,9 +33,8 @@ attn_status srv_warnings_of_mask(srv_warnings *to, attn_arena *arena, const attn
 attn_status srv_warnings_of_position(srv_warnings *to, attn_arena *arena, const attn_mask *mask,
                                      attn_position_kind position, attn_error *err);
 
-/* srv_warnings_write writes the member `warnings`, srv_warnings_put writes the value of this member
- * (for the row below), and srv_warnings_text writes a line of text for each warning. Without
- * warnings they write nothing. */
+/* The first function writes the member `warnings`, the second the value of this member (for the row
+ * below), the third a line of text for each warning. Without warnings they write nothing. */
 void srv_warnings_write(attn_json_text *j, const srv_warnings *warnings);
 void srv_warnings_put(attn_json_text *j, const void *warnings);
 /* The row `warnings` of an answer: struct T has the srv_warnings in `member`. */

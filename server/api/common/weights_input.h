@@ -40,8 +40,7 @@ typedef struct srv_padding {
     const srv_labels *labels;
     bool any; /* some batch entry has padding keys */
     /* Of the current batch entry: its number, its names, and the indices of its padding keys,
-     * ascending; key_count 0: nothing is checked. The memory of `keys` is large enough for the
-     * padding keys of any batch entry. */
+     * ascending; key_count 0: nothing is checked. `keys` has memory for any batch entry. */
     size_t batch;
     const srv_names *names;
     size_t *keys, key_count;

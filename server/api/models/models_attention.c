@@ -96,8 +96,7 @@ const srv_field srv_models_attention_fields[] = {
     {0},
 };
 
-/* Sets target_end to false if target_begin is false: the decoder then reads the target alone,
- * without begin and end token. false: a problem is set. */
+/* Sets target_end to false if the decoder reads only the target. false: a problem is set. */
 static bool settle_ends(const srv_scope *scope, srv_sites_body *b) {
     if (!b->target_begin && srv_given(scope, "target_end") && b->target_end)
         return srv_refuse(scope, SRV_VALUE, "target_end",
@@ -276,8 +275,7 @@ static bool check_sites(srv_sites_pass *c) {
         return srv_refuse(&c->pass.scope, SRV_VALUE, "heads",
                           "inputs belong to single heads: expected \"all\" or a list, found "
                           "\"mean\"");
-    /* With states, `layers` may name layers without attention. */
-    const bool states = (b->returns & SRV_SITES_STATES) != 0;
+    const bool states = (b->returns & SRV_SITES_STATES) != 0; /* then layers need no attention */
     if ((!states && !check_numbers(c, &c->pass.scope, "layers", &b->layers, true)) ||
         !check_numbers(c, &c->pass.scope, "heads", &b->heads.ints, false))
         return false;
@@ -521,8 +519,7 @@ static bool name_rows(srv_sites_pass *c) {
         return false;
     for (size_t b = 0; b < B; b++) {
         srv_sequence *s = &c->target.items[b], before = *s;
-        /* Without an end token, the last token is only predicted, not read. */
-        before.length -= !c->body.target_end;
+        before.length -= !c->body.target_end; /* the last token is only predicted, not read */
         if (!lengthen(c, &before, &begin, true, &c->read.items[b]) ||
             (c->body.target_end && !lengthen(c, s, &end, false, &longer)))
             return false;

@@ -113,8 +113,7 @@ static bool continues(const call *c) {
     return !srv_models_reads(c->pass.model, SRV_SOURCE);
 }
 
-/* Checks that the request has a seed if it has options of sampling, and that sampling has one
- * beam. */
+/* Checks that options of sampling come with a seed, and that sampling has one beam. */
 static bool check_sampling(const srv_scope *scope, const body *b) {
     static const char *const options[] = {"temperature", "top_k", "top_p"};
     const bool samples = srv_given(scope, "seed");
