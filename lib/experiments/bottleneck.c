@@ -10,10 +10,12 @@ static const attn_setting settings[] = {
 };
 
 enum {
-    BUCKETS = 12, /* most ranges of lengths */
+    BUCKETS = 12, /* largest number of ranges of lengths */
     QUOTED = 6,   /* points of a quoted curve */
     VARIANTS = 2,
-    LEARNT = 5, /* if short sentences have a lower BLEU, its fall with the length says nothing */
+    /* Smallest BLEU on short sentences of a model that has learnt to translate. For a model below
+     * it, the fall of BLEU with the length says nothing. */
+    LEARNT = 5,
 };
 
 static const attn_column columns[] = {
@@ -33,8 +35,9 @@ static const double quoted_lengths[QUOTED] = {10, 20, 30, 40, 50, 60},
 static const attn_variant variants[VARIANTS] = {{"without attention", ATTN_MODEL_NONE, 0},
                                                 {"with attention", ATTN_MODEL_MULTIHEAD, 0}};
 
-/* BLEU by source length. Bucket i has the lengths middle[i] - 2 … middle[i] + 2. The middles are 5,
- * 10, 15 and so on. */
+/* BLEU by source length. Bucket i has the lengths middle[i] - 2 … middle[i] + 2 that are within
+ * 1 … 60. The middles are the multiples of 5 from the setting "shortest" to the setting "longest",
+ * or "longest" alone if there is no such multiple. */
 typedef struct buckets {
     size_t count;
     double middle[BUCKETS], bleu[VARIANTS][BUCKETS];

@@ -1,7 +1,8 @@
-/* Experiment: positions on longer sequences. A small causal model, a decoder alone, learns to
- * predict at each place the symbol some places before. It is then tested on sequences up to 16
- * times as long as in training, with each kind of positions. Only attention connects places, so its
- * success depends on the positions alone. */
+/* Experiment: positions on longer sequences. For each kind of positions a small causal model, a
+ * decoder alone, learns to predict at each place of a sequence the symbol some places before. It is
+ * then tested on sequences up to 16 times as long as in training. Only attention connects places,
+ * so its success depends on the positions alone. ("Positions" are encodings, "places" are
+ * indices.) */
 #include <math.h>
 #include <string.h>
 
@@ -14,9 +15,9 @@
 enum {
     TIMES = 5,   /* tested lengths: 1, 2, 4, 8 and 16 times that of training */
     BATCHES = 8, /* batches of each test */
-    HEADS = 16,  /* most heads */
+    HEADS = 16,  /* largest number of heads */
     LAYERS = 2,
-    FIRST = 3, /* id of the first symbol, behind those of padding, begin and end */
+    FIRST = 3, /* id of the first symbol; 0, 1 and 2 are the ids of padding, begin and end */
 };
 
 static const attn_setting settings[] = {
@@ -64,11 +65,12 @@ static size_t bytes(const attn_experiment *about, const double *values) {
     const double V = attn_setting_value(about, values, "num_symbols") + FIRST + 1;
     const double longest = 16 * attn_setting_value(about, values, "trained");
     const double tokens = fmax(attn_setting_value(about, values, "batch_tokens"), longest);
-    /* For each token: 120 D floats of intermediate results, and its logits. Then the position
-     * tables. 16 bytes for each parameter: value, gradient and two moments. For a token each head
-     * of a layer takes a row of weights and rows of its queries, keys, values and their gradients,
-     * which kernels pad to at least 64 floats. They also pad sequences to 64 places; the shortest
-     * in training have trained / 2. */
+    /* Each token has 120 D floats of intermediate results and 4 V floats for its logits. The
+     * position tables take 16 longest D floats. A parameter takes 16 bytes: value, gradient and two
+     * moments. For each token, each head of a layer has a row of weights and 6 rows of queries,
+     * keys, values and their gradients; kernels pad these 6 rows to at least 64 floats. Kernels
+     * also pad sequences to 64 places; the shortest sequences in training have trained / 2
+     * places. */
     const double heads = attn_setting_value(about, values, "num_heads"),
                  padded = fmax(1, 2 * 64 / attn_setting_value(about, values, "trained"));
     return (size_t)(4 * (tokens * (120 * D + 4 * V) + 16 * longest * D) +
@@ -80,7 +82,7 @@ static size_t bytes(const attn_experiment *about, const double *values) {
 static const attn_setting_rule rules[] = {
     {"width", ATTN_IS_MULTIPLE, NULL, 8}, {"width", ATTN_IS_MULTIPLE, "num_heads", 0}, {0}};
 
-/* Makes a model with the positions `kind`. NULL: the lab has failed. */
+/* Makes a model whose positions are `kind`. NULL: the lab has failed. */
 static attn_model *make_model(attn_lab *lab, attn_model_positions kind) {
     attn_model_config c = attn_model_defaults();
     attn_model *model = NULL;
@@ -99,8 +101,9 @@ static attn_model *make_model(attn_lab *lab, attn_model_positions kind) {
     return model;
 }
 
-/* Draws sequences of T symbols. The expected symbol at place t is the one at t - back, or the id
- * behind all symbols if t < back. `stream` and `number` select the random numbers. */
+/* Draws sequences of T symbols. The expected symbol at place t is the symbol at place t - back. If
+ * t < back, it is the id FIRST + num_symbols, which is no symbol. `stream` and `number` select the
+ * random numbers. */
 static bool make_batch(attn_lab *lab, uint64_t stream, uint64_t number, size_t T, attn_batch *b) {
     const size_t tokens = attn_lab_size(lab, "batch_tokens"), back = attn_lab_size(lab, "back"),
                  symbols = attn_lab_size(lab, "num_symbols"), B = tokens / T > 0 ? tokens / T : 1;
@@ -157,8 +160,9 @@ static size_t largest(const float *row, size_t n) {
     return best;
 }
 
-/* Tests the model on new sequences of length T. *share is the percentage of right answers. If
- * by_place [T] is not NULL, the percentage at each place is added to it. */
+/* Tests the model on new sequences of length T. Sets *share to the percentage of right answers. If
+ * by_place [T] is not NULL, adds to each of its entries the percentage of right answers at that
+ * place. */
 static bool test_model(attn_lab *lab, const attn_model *model, size_t T, double *share,
                        double *by_place) {
     const size_t V = attn_model_configuration(model)->target_vocabulary;
@@ -184,8 +188,8 @@ static bool test_model(attn_lab *lab, const attn_model *model, size_t T, double 
     return true;
 }
 
-/* Adds a curve of the right answers by place. A point is the mean over an eighth of the trained
- * length. */
+/* Adds a curve of the right answers by place. Each point is a mean over as many places as an eighth
+ * of the trained length. */
 static void add_places(attn_lab *lab, attn_picture *p, const char *name, const double *by_place,
                        size_t T) {
     const size_t window = attn_lab_size(lab, "trained") / 8, count = T / window;
@@ -231,8 +235,9 @@ static double percent_kept(const score *s) {
     return s->trained > 0 ? 100 * s->far / s->trained : 0;
 }
 
-/* Explains why ALiBi has not learnt the task; "" if it has. If only the penalty counts, a head of
- * slope m gives the place d places back the weight (1 - exp(-m)) exp(-m d) in a long sequence. */
+/* Explains why ALiBi has not learnt the task. Returns "" if it has learnt the task. In a long
+ * sequence whose scores consist of the penalty alone, a head of slope m gives the place d places
+ * back the weight (1 - exp(-m)) exp(-m d). */
 static const char *explain_alibi(attn_lab *lab, const score *alibi, const score *none) {
     const size_t heads = attn_lab_size(lab, "num_heads");
     const double back = attn_lab_number(lab, "back");

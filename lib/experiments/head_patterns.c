@@ -1,6 +1,6 @@
-/* Experiment: the heads of a trained model. It collects the weights of each head over many
- * sentences, names the head's pattern (attn/analysis.h), and shows how the head differs between
- * kinds of sentences. */
+/* Experiment: the heads of a trained model. The experiment collects the weights of each head over
+ * many sentences, names the head's pattern (attn/analysis.h), and shows how the head differs
+ * between kinds of sentences. */
 #include <math.h>
 #include <string.h>
 
@@ -16,8 +16,8 @@ enum {
     KINDS = 6,                    /* kinds of sentences */
     MAX_OFFSET = 8,               /* distances key - query are clipped to +-MAX_OFFSET */
     OFFSETS = 2 * MAX_OFFSET + 1, /* number of clipped distances */
-    NAMES = 24,                   /* most different pattern names of a head */
-    HEADS = 96,                   /* most heads */
+    NAMES = 24,                   /* largest number of pattern names that a head is given */
+    HEADS = 96,                   /* largest number of heads */
 };
 
 static const attn_column head_columns[] = {
@@ -51,14 +51,14 @@ static const size_t measured[MEASURES] = {ATTN_NORMALIZED_ENTROPY, ATTN_CONFIDEN
                                           ATTN_PREVIOUS_TOKEN,     ATTN_CURRENT_TOKEN,
                                           ATTN_NEXT_TOKEN,         ATTN_DISTANCE};
 
-/* Sums over `count` sentences: measures of a head, and the share of its weights at each clipped
- * distance. */
+/* Sums over `count` sentences: the measures of a head, and the share of the head's weights at each
+ * clipped distance. */
 typedef struct tally {
     double count, sums[MEASURES], offsets[OFFSETS];
     attn_alignment alignment;
 } tally;
 
-/* The measurements of a head. On votes[i] sentences it has the pattern names[i]. */
+/* The measurements of a head. The head has the pattern names[i] on votes[i] sentences. */
 typedef struct head {
     attn_site_kind site;
     size_t layer, number;
@@ -73,7 +73,7 @@ typedef struct survey {
     head *heads;
     size_t count;
     attn_pair *pair;
-    bool is[KINDS]; /* the kinds of the current sentence */
+    bool is[KINDS]; /* is[k]: the current sentence is of kind k */
 } survey;
 
 static size_t bytes(const attn_experiment *about, const double *values) {
@@ -105,8 +105,8 @@ static void find_kinds(survey *s, const attn_corpus_options *options) {
 }
 
 /* ---- collecting ---- */
-/* Stores rows of the weights `ctx`, those of one attention site for one sentence
- * (attn_weight_source). */
+/* Stores rows of weights, as attn_weight_source asks. `ctx` is a tensor [1, heads, L, S] with the
+ * weights of one attention site for one sentence. */
 static attn_status fetch(void *ctx, size_t lane, const attn_range *rows, float *weights,
                          float *logits, attn_error *err) {
     const attn_tensor *t = ctx;
@@ -146,8 +146,8 @@ static void count_pattern(attn_lab *lab, head *h, const char *name) {
     h->votes[i]++;
 }
 
-/* Adds the share of the weights at each distance. For cross-attention it also adds the alignment by
- * the largest weight of each target word. */
+/* Adds the share of the weights at each clipped distance to t->offsets. For cross-attention, also
+ * adds the alignment in which each target word belongs to the source word of its largest weight. */
 static void add_weights(const survey *s, const head *h, const float *weights, size_t L, size_t S,
                         tally *t) {
     size_t chosen[ATTN_PAIR_WORDS];
@@ -239,7 +239,7 @@ static size_t most_voted(const head *h) {
 }
 
 /* Tells how a head can be read: it aligns words (alignment error at most 30 %), or it has the same
- * pattern on at least half of the sentences. */
+ * pattern on at least half of the sentences, and this pattern is not one of the nameless ones. */
 static const char *reading_of(const head *h) {
     const size_t best = most_voted(h);
     const bool nameless =
@@ -252,8 +252,8 @@ static const char *reading_of(const head *h) {
     return "not by these measures";
 }
 
-/* Returns the Jensen-Shannon divergence, in nats, of the two distributions of weights over
- * distances. */
+/* Returns the Jensen-Shannon divergence, in nats, between the distributions of a's and of b's
+ * weights over the clipped distances. */
 static double divergence_of(const tally *a, const tally *b) {
     double js = 0;
     for (size_t i = 0; i < OFFSETS; i++) {
@@ -317,8 +317,9 @@ static void draw_site(attn_lab *lab, const attn_specimen *specimen, const attn_m
     }
 }
 
-/* Draws, for each head (row) and kind of sentence (column), the divergence between the weights by
- * distance on this kind of sentences and on all sentences. */
+/* Draws a heatmap with a row for each head and a column for each kind of sentence. A cell is the
+ * divergence between the head's weights on this kind of sentences and on all sentences
+ * (divergence_of). */
 static void draw_kinds(attn_lab *lab, const survey *s) {
     float *cells = attn_lab_take(lab, s->count * (KINDS - 1), sizeof *cells);
     const char **rows = attn_lab_keep(lab, s->count, sizeof *rows);
@@ -349,8 +350,8 @@ static void draw_pictures(attn_lab *lab, const survey *s) {
     attn_lab_scratch(lab);
     if (!attn_lesson_forward(lab, &s->lesson, lab->hooks->model, specimen.pair, &out))
         return;
-    /* The sites are drawn in reverse order: the first picture is the main one, and cross-attention
-     * is the last site. */
+    /* The first picture of the findings is the main one. It must show cross-attention, which is the
+     * last site, so the sites are drawn in reverse order. */
     for (size_t at = out.site_count; at-- > 0;)
         draw_site(lab, &specimen, &out, at);
     draw_kinds(lab, s);

@@ -9,7 +9,7 @@
 
 #include "attn/rng.h"
 
-/* Most tables and pictures of an experiment. */
+/* Largest numbers of tables and pictures of an experiment. */
 enum { TABLES = 8, PICTURES = 40 };
 
 size_t attn_experiment_setting(const attn_experiment *experiment, const char *name) {
@@ -191,7 +191,7 @@ void attn_lab_curve(attn_lab *lab, attn_picture *p, size_t panel, const char *na
         return;
     memcpy(points, x, n * sizeof *x);
     memcpy(points + n, y, n * sizeof *y);
-    /* attn_lab_curves allocated the array as writable, so the cast may remove the const of items */
+    /* The cast may remove const, because attn_lab_curves allocated `items` as writable memory. */
     attn_figure_curve *to = (attn_figure_curve *)p->curves.items + p->curves.count++;
     *to = (attn_figure_curve){.name = name, .x = points, .y = points + n, .n = n, .panel = panel};
 }

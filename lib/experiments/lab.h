@@ -1,5 +1,5 @@
-/* The lab: state of a running experiment. It has settings, progress, memory and the findings
- * (results) so far. It also stores the first failure. After a failure all functions do nothing, and
+/* The lab: state of a running experiment. The lab has settings, progress, memory and the findings
+ * (results) so far, and stores the first failure. After a failure all its functions do nothing, and
  * attn_experiment_run returns the status of the failure. */
 #ifndef ATTN_EXPERIMENTS_LAB_H
 #define ATTN_EXPERIMENTS_LAB_H
@@ -15,7 +15,8 @@ typedef struct attn_lab {
     attn_arena *work;    /* memory of the run, freed at its end */
     attn_arena *scratch; /* memory of one step of the run, see attn_lab_scratch */
     attn_findings *out;  /* the findings so far */
-    /* progress of the run (0 … 1) at the beginning and the end of the current part */
+    /* progress of the run (0 … 1) at the beginning and the end of its current part
+     * (attn_lab_part) */
     double from, to;
     attn_status status; /* status of the first failure, or ATTN_OK */
     attn_error *err;
@@ -44,15 +45,15 @@ extern const attn_experiment_row attn_experiment_copy, attn_experiment_attention
     attn_experiment_cost, attn_experiment_parameters, attn_experiment_scale, attn_experiment_heads,
     attn_experiment_extrapolation;
 
-/* Return the value of a setting: of given values, of the lab, and of the lab as an integer. The
- * experiment must have a setting of this name. */
+/* Return the value of the setting `name`, which the experiment must have. attn_setting_value reads
+ * the given values, the other two read lab->values. attn_lab_size returns an integer. */
 double attn_setting_value(const attn_experiment *about, const double *values, const char *name);
 double attn_lab_number(const attn_lab *lab, const char *name);
 size_t attn_lab_size(const attn_lab *lab, const char *name);
 uint64_t attn_lab_seed(const attn_lab *lab); /* value of the setting "seed" */
 
-/* Begins the next part of the run. The part takes the progress from `from` to `to` (0 … 1). The
- * formatted message is reported. */
+/* Begins the next part of the run and reports the formatted message. During the part the progress
+ * rises from `from` to `to` (0 … 1). */
 void attn_lab_part(attn_lab *lab, double from, double to, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 /* Reports that `share` (0 … 1) of the current part is done, and checks for cancellation and
@@ -63,8 +64,9 @@ bool attn_lab_ok(attn_lab *lab, attn_status status);
 /* Returns a clock in seconds: the processor time of this thread, or wall-clock time if a pool of
  * several threads computes. */
 double attn_lab_clock(const attn_lab *lab);
-/* Return zeroed memory for `count` items of `size` bytes in lab->work (take) or among the findings
- * (keep), and a formatted text among the findings (say). NULL: the lab has failed. */
+/* attn_lab_take and attn_lab_keep return zeroed memory for `count` items of `size` bytes:
+ * attn_lab_take in lab->work, attn_lab_keep in lab->arena, among the findings. attn_lab_say returns
+ * a formatted text in lab->arena. NULL: the lab has failed. */
 void *attn_lab_take(attn_lab *lab, size_t count, size_t size);
 void *attn_lab_keep(attn_lab *lab, size_t count, size_t size);
 const char *attn_lab_say(attn_lab *lab, const char *format, ...)
@@ -74,11 +76,11 @@ void attn_lab_close(attn_lab *lab, const char *format, ...) __attribute__((forma
 void *attn_lab_no_memory(attn_lab *lab); /* stores ATTN_ENOMEM as the failure; returns NULL */
 /* Begins a step: empties lab->scratch and limits it to the bytes that lab->work does not use. */
 void attn_lab_scratch(attn_lab *lab);
-/* Runs a forward pass of an operation in lab->scratch. Returns it; NULL: the lab has failed. */
+/* Runs a forward pass in lab->scratch. Returns the operation; NULL: the lab has failed. */
 attn_attention *attn_lab_attend(attn_lab *lab, const attn_inputs *in, unsigned want,
                                 attn_stage stage, attn_results *out);
-/* Returns n standard normal numbers in lab->work: attn_rng_normal(attn_rng_bits(seed, stream),
- * i). */
+/* Returns n standard normal numbers in lab->work. Number i is
+ * attn_rng_normal(attn_rng_bits(seed, stream), i). */
 float *attn_lab_normal(attn_lab *lab, uint64_t stream, size_t n);
 
 /* Adds a table with space for `rows` rows. The columns must outlive the findings. NULL: the lab has
@@ -87,19 +89,21 @@ attn_table *attn_lab_table(attn_lab *lab, const char *title, const attn_column *
                            size_t column_count, size_t rows);
 #define ATTN_LAB_TABLE(lab, title, columns, rows)                                                  \
     attn_lab_table((lab), (title), (columns), sizeof(columns) / sizeof *(columns), (rows))
-/* Appends a row to a table (NULL: does nothing). The arguments are its entries: a const char * in a
- * column of texts, else a double. */
+/* Appends a row to a table; does nothing if the table is NULL. The arguments are the entries of the
+ * row: a const char * in a column of texts, else a double. */
 void attn_lab_row(attn_table *table, ...);
 
-/* Add a picture with space for `most` curves, and add a curve to it, with copies of x and y [n]. */
+/* attn_lab_curves adds a picture with space for `most` curves. attn_lab_curve adds a curve to the
+ * picture and copies its coordinates x and y [n]. */
 attn_picture *attn_lab_curves(attn_lab *lab, const char *name, const char *title,
                               const char *x_label, const char *y_label, size_t panels,
                               const char *const *titles, size_t most);
 void attn_lab_curve(attn_lab *lab, attn_picture *picture, size_t panel, const char *name,
                     const double *x, const double *y, size_t n);
-/* Add a picture of `panels` heatmaps [rows, cols] of weights, without numbers in the cells, and set
- * the cells and the title of one panel. `cells` is [rows, cols] with rows `stride` floats apart,
- * and is copied. Titles and labels must live as long as the findings. */
+/* attn_lab_heatmaps adds a picture of `panels` heatmaps [rows, cols] of weights, without numbers in
+ * the cells. attn_lab_heatmap sets the title of one panel and copies `cells` [rows, cols] into the
+ * panel; the rows of `cells` are `stride` floats apart. Titles and labels must live as long as the
+ * findings. */
 attn_picture *attn_lab_heatmaps(attn_lab *lab, const char *name, const char *title, size_t panels,
                                 size_t rows, size_t cols);
 void attn_lab_heatmap(attn_lab *lab, attn_picture *picture, size_t panel, const char *title,

@@ -19,7 +19,7 @@ static bool has_symbols(const attn_experiment *about) {
 }
 
 size_t attn_lesson_bytes(const attn_experiment *about, const double *values) {
-    /* V: an upper bound of the sizes of both vocabularies together */
+    /* V: bound for the sizes of both vocabularies together, without special tokens */
     const double V =
         has_symbols(about) ? 2 * attn_setting_value(about, values, "num_symbols") : 1200;
     const double pairs = attn_setting_value(about, values, "num_pairs");
@@ -27,15 +27,15 @@ size_t attn_lesson_bytes(const attn_experiment *about, const double *values) {
     const double tokens = attn_setting_value(about, values, "batch_tokens");
     const double width = attn_setting_value(about, values, "width");
     const double parameters = 3 * V * width + 40 * width * width;
-    /* 5 floats for each parameter: value, gradient, two moments, best value. Then the tokens of a
-     * batch: logits and their gradients, states of the layers, attention weights. Then the
-     * pairs. */
+    /* The terms of the sum: 5 floats for each parameter (value, gradient, two moments, best value);
+     * for each token of a batch the logits with their gradients, and the states of the layers; the
+     * attention weights of a batch; the pairs of both datasets; a constant. */
     return (size_t)(20 * parameters + tokens * (8 * V + 400 * width) + tokens * longest * 8 * 8 +
                     (pairs + VALIDATION) * (40 * longest + 256)) +
            ((size_t)96 << 20);
 }
 
-/* Fills a lesson whose options and tokenizers are made. */
+/* Fills corpus, vocabularies and datasets of a lesson whose options and tokenizers are set. */
 static attn_status fill_lesson(attn_lab *lab, attn_lesson *l) {
     const size_t pairs = attn_lab_size(lab, "num_pairs");
     attn_pair *pair = attn_lab_take(lab, 1, sizeof *pair);
@@ -51,8 +51,8 @@ static attn_status fill_lesson(attn_lab *lab, attn_lesson *l) {
                             l->target, lab->work, &l->validation, lab->err);
 }
 
-/* Makes the corpus of a task, its vocabularies and datasets by the settings, in lab->work. Returns
- * false if the lab has failed. The lesson must be closed in either case. */
+/* Makes the corpus of a task, vocabularies and datasets from the settings, in lab->work. Returns
+ * false if the lab has failed. The lesson must be closed (close_lesson) in either case. */
 static bool open_lesson(attn_lab *lab, attn_task task, attn_lesson *lesson) {
     attn_language languages[2];
     attn_task_languages(task, languages);
@@ -75,8 +75,8 @@ static void close_lesson(attn_lesson *lesson) {
     attn_tokenizer_free(lesson->made[1]);
 }
 
-/* Returns the default configuration of a model, but with the width of the settings, the sizes of
- * the vocabularies, and without dropout. */
+/* Returns the default configuration of a model with three changes: the width is the setting, the
+ * sizes of the vocabularies are those of the lesson, and there is no dropout. */
 static attn_model_config make_config(const attn_lab *lab, const attn_lesson *lesson) {
     attn_model_config config = attn_model_defaults();
     config.width = attn_lab_size(lab, "width");
@@ -88,13 +88,13 @@ static attn_model_config make_config(const attn_lab *lab, const attn_lesson *les
 
 /* ---- training with progress reports ---- */
 
-/* A model, its results, and its training curve: after steps[i] steps, right[i] percent of the
- * validation words were predicted right. The curve [count] is among the findings. */
+/* A model, its results, and its training curve: after steps[i] steps, the model predicted right[i]
+ * percent of the validation words right. The curve has `count` points and is in lab->arena. */
 typedef struct pupil {
     attn_lab *lab;
     attn_model *model;
     attn_result *result;
-    double words; /* words that it was trained on */
+    double words; /* target words that the model was trained on */
     double *steps, *right;
     size_t count;
 } pupil;
@@ -106,7 +106,7 @@ static void see_progress(void *ctx, const attn_training_progress *now) {
         p->steps[p->count] = (double)now->step;
         p->right[p->count++] = 100 * now->validation_right;
     }
-    /* cancellation and deadline are checked by the training loop itself */
+    /* attn_lab_done is not called, because attn_train itself checks cancellation and deadline. */
     const attn_lab *lab = p->lab;
     if (lab->hooks->progress)
         lab->hooks->progress(
@@ -184,7 +184,7 @@ static const char **copy_words(attn_lab *lab, const char *const *words, size_t n
     return copy;
 }
 
-/* Names the tokens of a side. */
+/* Sets words [count] to the texts of the tokens. */
 static void name_tokens(const attn_tokenizer *t, const int32_t *ids, size_t count,
                         const char **words) {
     for (size_t i = 0; i < count; i++)
@@ -258,8 +258,9 @@ bool attn_lesson_forward(attn_lab *lab, const attn_lesson *lesson, const attn_mo
                                                out, lab->err));
 }
 
-/* Returns the cross-attention weights of an example, averaged over heads, as [T, S] in
- * lab->scratch. NULL: the model has no attention, or the lab has failed. */
+/* Returns the weights of the last cross-attention for an example, averaged over heads, as [T, S] in
+ * lab->scratch. NULL: the model has no cross-attention, or memory ran out, or the lab has
+ * failed. */
 static const float *mean_cross_weights(attn_lab *lab, const attn_lesson *lesson,
                                        const attn_model *model, const attn_specimen *specimen) {
     const size_t S = specimen->S, T = specimen->T;
@@ -278,7 +279,8 @@ static const float *mean_cross_weights(attn_lab *lab, const attn_lesson *lesson,
     return mean;
 }
 
-/* Returns the gold alignment as cells [T, S] in lab->scratch: 1 sure, 0.5 possible, 0 no link. */
+/* Returns the gold alignment as cells [T, S] in lab->scratch: 1 for a sure link, 0.5 for a possible
+ * link, 0 for no link. NULL: the lab has failed. */
 static const float *gold_cells(attn_lab *lab, const attn_specimen *specimen) {
     attn_lab_scratch(lab);
     float *cells = attn_arena_zeroed(lab->scratch, specimen->T * specimen->S, sizeof *cells);
@@ -289,7 +291,7 @@ static const float *gold_cells(attn_lab *lab, const attn_specimen *specimen) {
     return cells ? cells : attn_lab_no_memory(lab);
 }
 
-/* Adds a picture of `panels` heatmaps [T, S] with the words of the example as labels. */
+/* Adds a picture of `panels` heatmaps [T, S]. Their labels are the words of the example. */
 static attn_picture *open_heatmaps(attn_lab *lab, const char *name, const char *title,
                                    size_t panels, const attn_specimen *specimen) {
     attn_picture *p = attn_lab_heatmaps(lab, name, title, panels, specimen->T, specimen->S);
@@ -321,7 +323,7 @@ static attn_picture *open_example(attn_lab *lab, const attn_contest *c, const at
 static const attn_column result_columns[] = {ATTN_RESULT_LIST(COLUMN)};
 static const char *const result_names[] = {ATTN_RESULT_LIST(NAME)};
 
-/* Returns the index of a member of attn_result, which must exist. */
+/* Returns the index of the member `name` of attn_result. The member must exist. */
 static size_t index_of_result(const char *name) {
     size_t i = 0;
     while (strcmp(result_names[i], name))
@@ -364,7 +366,7 @@ static bool find_results(attn_lab *lab, const attn_contest *c, const attn_lesson
     return true;
 }
 
-/* The table and the pictures of a contest, and the pair of its example. */
+/* The table and the pictures of a contest, and its example. */
 typedef struct exhibits {
     attn_table *table;
     attn_picture *curves, *looks;

@@ -1,5 +1,5 @@
-/* Experiment: parameter counts of the classes in textbooks. It declares each class with the layers
- * of the library, counts the parameters, and compares the count with the formula. */
+/* Experiment: parameter counts of the classes in textbooks. The experiment declares each class with
+ * the layers of the library, counts its parameters, and compares the count with the formula. */
 #include "experiments/lab.h"
 #include "layers/layers.h"
 
@@ -118,7 +118,8 @@ static void count_classes(attn_lab *lab) {
                  count_parameters(lab, (counted){.positions = N, .their_width = D}), "n d", n * d);
 }
 
-/* Makes a model, adds a table of the parameters of its parts, and returns their sum. */
+/* Makes a model, adds a table of the parameters of its parts, and returns the number of all
+ * parameters of the model. */
 static double count_parts(attn_lab *lab) {
     static const char *const parts[PARTS] = {
         "src_embedding", "tgt_embedding",   "encoder_lstm", "encoder_attention",

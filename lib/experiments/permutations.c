@@ -1,6 +1,6 @@
-/* Experiment: self-attention over permuted words. f is self-attention, x the words and P a
- * permutation. It compares f(Px) with P f(x). All numbers are double, so equal results differ by
- * rounding only. */
+/* Experiment: self-attention over permuted words. With f for self-attention, x for the words and P
+ * for a permutation, the experiment compares f(Px) with P f(x). All numbers are double. If
+ * f(Px) = P f(x) in exact arithmetic, the computed results differ by rounding only. */
 #include <math.h>
 #include <string.h>
 
@@ -41,7 +41,7 @@ typedef struct setup {
     double *x, *w[3], *sinusoids, *learned, *relative, *shaw;
 } setup;
 
-/* Results of a pass. Rows are in the order of the sequence. */
+/* Results of a pass. Rows are in the order of the words in the pass. */
 typedef struct view {
     double *output;                 /* [N, D] */
     const double *weights, *scores; /* [N, N] */
@@ -107,8 +107,8 @@ static attn_position position_of(const setup *s, form f) {
     }
 }
 
-/* Runs self-attention over the words in the order `at`: place i has word at[i]. The scores are
- * those that enter softmax, so masked ones are -infinity. */
+/* Runs self-attention over the words in the order `at`: word at[i] is at place i. The scores are
+ * those that enter softmax, so the score of a masked cell is -infinity. */
 static bool run_attention(attn_lab *lab, const setup *s, form f, const size_t *at, view *out) {
     const size_t N = s->N, D = s->D, dims[2] = {N, D};
     const double *added = f == SINUSOIDAL ? s->sinusoids : f == LEARNED ? s->learned : NULL;
@@ -154,9 +154,9 @@ static size_t place_of(const size_t *at, size_t word) {
     return i;
 }
 
-/* Compares the outputs of `moved` with those of `plain`, word by word, and the means of the outputs
- * over all places. *each and *mean keep the largest relative distances |moved - plain| / |plain| so
- * far. */
+/* Computes two relative distances |moved - plain| / |plain|: between the outputs of both passes,
+ * word by word, and between the means of the outputs over all places. *each is raised to the first
+ * distance, *mean to the second, if they are smaller. */
 static void compare_outputs(const setup *s, const view *plain, const view *moved, const size_t *at,
                             double *each, double *mean) {
     double apart = 0, size = 0, mean_apart = 0, mean_size = 0;
@@ -173,7 +173,7 @@ static void compare_outputs(const setup *s, const view *plain, const view *moved
     *mean = fmax(*mean, sqrt(mean_apart / mean_size));
 }
 
-/* Extends `range` by the score of query word 0 on key word 1, unless it is masked. */
+/* Extends `range` by the score of query word 0 on key word 1, unless this cell is masked. */
 static void follow_score(const setup *s, const view *v, const size_t *at, double range[2]) {
     const double score = v->scores[place_of(at, 0) * s->N + place_of(at, 1)];
     if (isfinite(score))
@@ -202,8 +202,8 @@ static void try_form(attn_lab *lab, const setup *s, form f, attn_table *table, d
                  each < 1e-9 ? "permutation-equivariant" : "aware of order");
 }
 
-/* Draws the weights of the words in plain and in reverse order. Rows and columns of the second are
- * put back in plain order. */
+/* Draws the weights of the words in plain order and in reverse order. The rows and columns of the
+ * reversed words' weights are put back in plain order. */
 static void draw_pair(attn_lab *lab, const setup *s, form f, attn_picture *p, size_t panel,
                       const char *const titles[2]) {
     float cells[WORDS * WORDS];

@@ -1,5 +1,5 @@
-/* Experiment: an LSTM against self-attention. It compares path length, operations, time, and how
- * much of a gradient at the last place arrives at the first. */
+/* Experiment: an LSTM against self-attention. The experiment compares path length, operations,
+ * time, and how much of a gradient at the last place of a sequence arrives at its first place. */
 #include <math.h>
 
 #include "attn/rng.h"
@@ -7,8 +7,8 @@
 #include "layers/layers.h"
 
 enum {
-    LENGTHS = 16, /* most sequence lengths */
-    RUNS = 3,     /* a time is that of the fastest of so many runs */
+    LENGTHS = 16, /* largest number of sequence lengths */
+    RUNS = 3,     /* runs of each measurement of time; the fastest run counts */
 };
 
 static const attn_setting settings[] = {
@@ -72,8 +72,8 @@ static bool open_pair(attn_lab *lab, pair *p) {
     return true;
 }
 
-/* Returns the norm of the first row of dx [n, D], the gradient of the input, divided by the root
- * mean square of the norms of its n rows. */
+/* Returns the norm of the first row of dx [n, D] divided by the root mean square of the norms of
+ * all n rows. dx is the gradient of the input. */
 static double share_of_first(const float *dx, size_t n, size_t D) {
     double first = 0, all = 0;
     for (size_t i = 0; i < n * D; i++) {
@@ -84,8 +84,8 @@ static double share_of_first(const float *dx, size_t n, size_t D) {
     return all > 0 ? sqrt(first / (all / (double)n)) : 0;
 }
 
-/* Runs a forward pass over x [n, D]. If dx is not NULL, runs a backward pass too, from the gradient
- * dy [n, D] of the output to dx [n, D]. */
+/* Runs a forward pass over x [n, D]. If dx [n, D] is not NULL, runs a backward pass too: dy [n, D]
+ * is the gradient of the output, and the gradient of x is added to dx. */
 static bool pass_through(attn_lab *lab, const pair *p, bool attention, const float *x, size_t n,
                          float *dx, float *dy) {
     attn_pass pass = {.arena = lab->scratch,
@@ -131,8 +131,9 @@ static void measure_layer(attn_lab *lab, const pair *p, bool attention, const fl
         out->first = share_of_first(dx, n, p->D);
 }
 
-/* Return the multiply-adds of a layer for n places of width d. LSTM: four gates from the input and
- * four from the state. Self-attention: four projections, then scores and weighted sums. */
+/* Return the number of multiply-adds of a layer for n places of width d. An LSTM computes four
+ * gates from the input and four from the state. Self-attention computes four projections, then
+ * scores and weighted sums. */
 static double lstm_operations(double n, double d) {
     return 8 * n * d * d;
 }
@@ -188,8 +189,8 @@ static void measure_lengths(attn_lab *lab, const pair *p) {
     attn_table *t = ATTN_LAB_TABLE(lab, "One layer of each, one sequence", columns, LENGTHS);
     const float *x = attn_lab_normal(lab, 0, longest * p->D);
     for (size_t n = attn_lab_size(lab, "shortest"); n <= longest && count < LENGTHS; n *= 2) {
-        /* Each length gets half of the progress up to its end, since it takes about twice as long
-         * as the one before. */
+        /* A length takes about twice as long as the length before, so about as long as all shorter
+         * lengths together. So it gets the second half of the progress up to its end. */
         attn_lab_part(lab, (double)n / (double)longest / 2, (double)n / (double)longest,
                       "%zu places", n);
         for (size_t k = 0; k < 2 && !lab->status; k++)

@@ -1,5 +1,6 @@
-/* Experiment: why scores are divided by sqrt(d). For growing widths d it draws normal queries and
- * keys. With and without the scale, it measures softmax and the gradient of the scores. */
+/* Experiment: why scores are divided by sqrt(d). For growing widths d the experiment draws normal
+ * queries and keys, and measures softmax and the gradient of the scores with and without the
+ * scale. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -8,10 +9,10 @@
 
 enum {
     VALUE_WIDTH = 64,
-    SHOWN = 512,  /* largest width whose weights the picture shows */
-    WIDTHS = 16,  /* most widths */
-    ROWS = 24,    /* most queries in the picture */
-    COLUMNS = 64, /* most keys in the picture */
+    SHOWN = 512,  /* the picture shows the weights of the largest width up to this bound */
+    WIDTHS = 16,  /* largest number of widths */
+    ROWS = 24,    /* largest number of queries in the picture */
+    COLUMNS = 64, /* largest number of keys in the picture */
 };
 
 static const attn_setting settings[] = {
@@ -32,15 +33,15 @@ static const attn_column columns[] = {
     {"gradient, median", "", 4, false},
 };
 
-/* Measurements at one width with one scale; units as in `columns`. mean and median are those of the
- * rows' gradient norms. */
+/* Measurements at one width with one scale; units as in `columns`. `mean` and `median` are taken of
+ * the norms of the gradient's rows. */
 typedef struct reading {
     double deviation, largest, saturated, effective, mean, median;
 } reading;
 
 /* The inputs: query [L, d], key [S, d], value [S, VALUE_WIDTH], upstream (the gradient of the
- * output) [L, VALUE_WIDTH], bias [L, S]. Arrays are made for the largest d; smaller widths use
- * their beginnings. */
+ * output) [L, VALUE_WIDTH], bias [L, S]. The arrays are allocated for the largest d; a smaller d
+ * uses the beginnings of the arrays. */
 typedef struct inputs {
     size_t L, S;
     float *query, *key, *value, *upstream, *bias;
@@ -50,8 +51,9 @@ static size_t bytes(const attn_experiment *about, const double *values) {
     const double L = attn_setting_value(about, values, "num_queries");
     const double S = attn_setting_value(about, values, "num_keys");
     const double d = attn_setting_value(about, values, "widest");
-    /* (L + S) rows: inputs, packed copies and gradients. L x S: scores, weights, bias, its gradient
-     * and intermediate results. 32 MiB: the constant part of an operation. */
+    /* 6 arrays of L + S rows: inputs, packed copies and gradients. 10 arrays of L x S: scores,
+     * weights, bias, gradient of the bias, and intermediate results. 32 MiB: the constant part of
+     * an operation. */
     return (size_t)(4 * (6 * (L + S) * (d + VALUE_WIDTH) + 10 * L * S)) + ((size_t)32 << 20);
 }
 
@@ -87,8 +89,8 @@ static void read_rows(const inputs *in, const float *scores, const float *weight
     out->median = (norms[(L - 1) / 2] + norms[L / 2]) / 2;
 }
 
-/* Runs a forward and a backward pass at width d. The operation has a bias of zeros that is added to
- * the scores, because its gradient is the gradient of the scores. */
+/* Runs a forward and a backward pass at width d. The operation adds a bias of zeros to the scores,
+ * because the gradient of this bias is the gradient of the scores. */
 static void measure_gradients(attn_lab *lab, const inputs *in, size_t d, double scale, reading *out,
                               const float **weights) {
     attn_inputs op = attn_attention_defaults();
@@ -165,8 +167,8 @@ static void close_up(attn_lab *lab, size_t widest, const reading (*found)[WIDTHS
         plain[n - 1].median, scaled[n - 1].deviation, scaled[n - 1].mean);
 }
 
-/* Measures both scales at width d. If `shown` is not NULL, the weights are added to this
- * picture. */
+/* Measures both scales at width d. If `shown` is not NULL, sets the panels of this picture to the
+ * weights. */
 static void measure_width(attn_lab *lab, const inputs *in, size_t d, reading (*found)[WIDTHS],
                           size_t at, attn_table *table, attn_picture *shown) {
     static const char *const words[] = {"1", "1/sqrt(d)"};

@@ -1,5 +1,6 @@
-/* Experiment: full against local and sparse attention. It measures memory and time of the
- * operation, and the quality of translation models whose decoder sees only some source words. */
+/* Experiment: full against local and sparse attention. The experiment measures memory and time of
+ * the operation, and the quality of translation models whose decoder sees only some source
+ * words. */
 #include <math.h>
 
 #include "attn/attention.h"
@@ -14,7 +15,7 @@ static const attn_setting settings[] = {
 enum {
     HEADS = 4,
     HEAD_WIDTH = 64,
-    RUNS = 3, /* a time is that of the fastest of so many runs */
+    RUNS = 3, /* runs of each measurement of time; the fastest run counts */
     PATTERNS = 5,
     VARIANTS = 3,
 };
@@ -45,7 +46,8 @@ static const attn_variant variants[VARIANTS] = {{"full", ATTN_MODEL_MULTIHEAD, 0
                                                 {"local", ATTN_MODEL_LOCAL, 0},
                                                 {"strided", ATTN_MODEL_STRIDED, 0}};
 
-/* Inputs of the operation, HEADS x tokens x HEAD_WIDTH each, and the time of full attention. */
+/* Inputs of the operation, HEADS x tokens x HEAD_WIDTH floats each, and the time of full attention
+ * at the current length. */
 typedef struct operation {
     float *query, *key, *value;
     double full_ms;
@@ -69,8 +71,8 @@ static attn_inputs inputs_of(const operation *op, size_t n, size_t pattern) {
     return in;
 }
 
-/* Measures one operation: *ms, the time of the fastest run; *kept, the share (0 … 1) of visible
- * cells; *megabytes, the memory of a run in MiB. */
+/* Measures one operation. *ms is the time of the fastest run, *kept the share (0 … 1) of visible
+ * cells, *megabytes the memory of a run in MiB. Returns false if the lab has failed. */
 static bool measure_operation(attn_lab *lab, const attn_inputs *in, double *ms, double *kept,
                               double *megabytes) {
     attn_attention *run;
@@ -98,7 +100,8 @@ static bool measure_operation(attn_lab *lab, const attn_inputs *in, double *ms, 
     return true;
 }
 
-/* Measures all patterns at two lengths: a quarter of the setting "tokens", and all of it. */
+/* Measures all patterns at two lengths: a quarter of the setting "tokens", and the whole
+ * setting. */
 static void measure_costs(attn_lab *lab) {
     const size_t most = attn_lab_size(lab, "tokens"), all = most * HEADS * HEAD_WIDTH;
     const size_t lengths[2] = {most / 4 > 0 ? most / 4 : most, most};
@@ -127,8 +130,8 @@ static bool is_visible(const attn_model_config *config, size_t i, size_t j) {
            (config->attention == ATTN_MODEL_STRIDED && far % config->stride == 0);
 }
 
-/* Returns the percentage of cells of cross-attention that are visible in the longest sentences, if
- * source and target have equally many words. */
+/* Returns the percentage of the cells of cross-attention that are visible for a pair whose source
+ * and target have as many words as the setting "longest". */
 static double percent_visible(const attn_lab *lab, const attn_model_config *config) {
     const size_t n = attn_lab_size(lab, "longest");
     double count = 0;
