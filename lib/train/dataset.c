@@ -6,7 +6,7 @@
 #include "base/try.h"
 #include "train/training.h"
 
-enum { PAIR_BYTES = 16 << 20 }; /* most memory for the tokens of one pair */
+enum { PAIR_BYTES = 16 << 20 }; /* limit of the memory for the tokens of one pair */
 
 attn_dataset_kind attn_dataset_kind_of(const attn_model_config *c) {
     return !attn_model_has_decoder(c)   ? ATTN_DATA_CLASSES
@@ -18,16 +18,16 @@ attn_dataset_kind attn_dataset_kind_of(const attn_model_config *c) {
 typedef struct reading {
     const attn_corpus *corpus;
     attn_split split;
-    uint64_t first; /* number in the split of the dataset's pair 0 */
+    uint64_t first; /* pair 0 of the dataset is pair `first` of the split */
     attn_dataset_kind kind;
     const attn_tokenizer *tokenizers[2]; /* of source and target */
     attn_pair *pair;
     attn_arena *scratch; /* holds the tokens of one pair */
 } reading;
 
-/* Stores the links of the pair in `to` as links between tokens, in the order of target tokens: each
- * token of a word has the links of the word. If `to` is NULL, only counts them. Returns their
- * number. */
+/* Stores the links of the pair in `to` as links between tokens: each token of a word has the links
+ * of the word. They are in the order of target tokens. If `to` is NULL, stores nothing. Returns the
+ * number of links between tokens. */
 static size_t spread_links(const attn_pair *pair, const attn_pair_tokens sides[2], attn_link *to) {
     size_t count = 0;
     for (size_t t = 0; t < sides[1].count; t++)
@@ -43,8 +43,8 @@ static size_t spread_links(const attn_pair *pair, const attn_pair_tokens sides[2
     return count;
 }
 
-/* Sets out->ids to the classes of the source's tokens. The class of a token is the target word at
- * the place of the source word that the token belongs to. */
+/* Sets out->ids to the classes of the source's tokens. The class of source word i is target word i.
+ * Each token of a source word has the class of the word. */
 static attn_status read_classes(const reading *r, const attn_pair_tokens *source,
                                 attn_pair_tokens *out, attn_error *err) {
     const attn_pair *p = r->pair;
@@ -80,8 +80,8 @@ static attn_status read_pair(const reading *r, size_t i, attn_pair_tokens sides[
                                         : read_side(r, true, 1, &sides[1], err);
 }
 
-/* Reads all pairs into the dataset. It is called twice: first without arrays for tokens and links,
- * to store where each pair begins, and then with these arrays, which it fills. */
+/* Reads all pairs and stores where the tokens and links of each pair begin. If the dataset has
+ * arrays for tokens and links, fills these too. */
 static attn_status walk(const reading *r, attn_dataset *out, attn_error *err) {
     size_t s = 0, t = 0, links = 0;
     for (size_t i = 0; i < out->count; i++) {
@@ -150,8 +150,8 @@ static size_t target_length(const attn_dataset *d, size_t i) {
     return d->target_at[i + 1] - d->target_at[i];
 }
 
-/* Fills the alignment [T, S] of one pair, which must be zeros, from its `count` links, which are in
- * the order of target tokens. */
+/* Fills `alignment` [T, S], which must be zeros, from the `count` links of one pair. The links are
+ * in the order of target tokens. */
 static void share_links(const attn_link *links, size_t count, float *alignment, size_t S) {
     for (size_t from = 0, to = 0; from < count; from = to) {
         size_t sure = 0;
@@ -164,7 +164,7 @@ static void share_links(const attn_link *links, size_t count, float *alignment, 
     }
 }
 
-/* Returns n ids that are all padding. NULL: memory ran out. */
+/* Returns n ids, all of them padding. NULL: memory ran out. */
 static int32_t *padding(const attn_dataset *data, size_t n, attn_arena *arena) {
     int32_t *ids = attn_arena_zeroed(arena, n, sizeof *ids);
     for (size_t i = 0; ids && data->pad && i < n; i++)
@@ -172,8 +172,8 @@ static int32_t *padding(const attn_dataset *data, size_t n, attn_arena *arena) {
     return ids;
 }
 
-/* Takes the arrays of a batch of n sequences of b->S source and b->T target tokens. A side with the
- * size 0 has no arrays. */
+/* Allocates the arrays of a batch of n sequences of b->S source and b->T target tokens. If b->S or
+ * b->T is 0, the batch has no arrays of sources or targets. */
 static attn_status take_batch(const attn_dataset *data, size_t n, attn_arena *arena, attn_batch *b,
                               int64_t **lengths, float **alignment, attn_error *err) {
     const size_t width = data->kind == ATTN_DATA_CLASSES ? b->S : b->T;
@@ -196,7 +196,8 @@ static attn_status take_batch(const attn_dataset *data, size_t n, attn_arena *ar
     return ok ? ATTN_OK : attn_fail(err, ATTN_ENOMEM, "batch", "no memory for %zu pairs", n);
 }
 
-/* Writes sequence i of the batch: begin and the `count` ids, and what is expected after each. */
+/* Writes sequence i of the batch. Target: the begin token and the `count` ids. Expected: the ids
+ * and the end token. */
 static void place_target(const attn_dataset *data, const attn_batch *b, size_t i,
                          const int32_t *ids, size_t count) {
     int32_t *target = (int32_t *)(uintptr_t)b->target + i * b->T;
@@ -249,7 +250,8 @@ static void shuffle(size_t *items, size_t n, uint64_t seed, uint64_t first) {
     }
 }
 
-/* A pair with its length and its index in the shuffled order, to be sorted. */
+/* An item to sort: a pair, its length, and its index in the shuffled order, which decides between
+ * equal lengths. */
 typedef struct sort_item {
     size_t length, place, pair;
 } sort_item;

@@ -11,16 +11,16 @@
 /* Limit of an arena in bytes. It is never reached: the size of a batch bounds the memory. */
 static const size_t PASS_BYTES = (size_t)1 << 36;
 
-/* Sums over all batches. The loss and the similarity of a batch are multiplied by its number of
- * target words without padding. `rows` is the sum of these numbers, and `right` counts the words
- * that were predicted right. */
+/* Sums over all batches. The loss and the similarity of a batch are multiplied by the number of its
+ * expected words without padding. `rows` is the sum of these numbers of words. `right` counts the
+ * words that were predicted right. */
 typedef struct sums {
     double loss, right, similarity, rows;
     bool has_heads; /* the last cross-attention has at least two heads */
 } sums;
 
-/* Adds the similarity of the heads of the last cross-attention, times `rows`, if it has at least
- * two heads. */
+/* If the last site is a cross-attention with at least two heads, adds the similarity of its heads,
+ * times `rows`. */
 static attn_status add_similarity(const attn_batch *batch, int32_t pad,
                                   const attn_model_outputs *out, double rows, attn_arena *arena,
                                   sums *into, attn_error *err) {
@@ -98,8 +98,8 @@ typedef struct scored_text {
     size_t count;
 } scored_text;
 
-/* Replaces the ids of a text by a copy in which unknown words are -1, so that they match no word.
- */
+/* Replaces the ids of a text by a copy in which the ids of unknown words are -1, which match no
+ * word. */
 static attn_status strike_unknown(const scorer *w, scored_text *text, attn_error *err) {
     int32_t *ids = attn_arena_zeroed(w->arena, text->count + 1, sizeof *ids);
     const int32_t unknown = attn_tokenizer_special(w->target, ATTN_SPECIAL_UNKNOWN);
@@ -110,8 +110,8 @@ static attn_status strike_unknown(const scorer *w, scored_text *text, attn_error
     return ATTN_OK;
 }
 
-/* Replaces ids of sub-words by one id for each word of their text, a hash of 31 bits, so that BLEU
- * counts words. */
+/* Replaces the ids of sub-words by ids of whole words, because BLEU counts words. The id of a word
+ * is a hash of 31 bits. */
 static attn_status whole_words(const scorer *w, scored_text *text, attn_error *err) {
     const char *joined = attn_tokenizer_decode(w->target, text->ids, text->count, false, w->arena);
     attn_token *tokens;
@@ -151,8 +151,9 @@ static attn_status add_bleu(const scorer *w, const attn_pair_tokens sides[2],
     return ATTN_OK;
 }
 
-/* Aligns each target word with a source word: in the row of the target word's first token, the
- * source token with the largest weight belongs to it. `weights` are [T, S]. */
+/* Aligns each target word with a source word: chosen[target word] = source word. In the row of the
+ * target word's first token, the largest weight is that of a token of the source word. `weights`
+ * are [T, S]. */
 static void choose(const float *weights, const attn_pair_tokens sides[2], size_t S,
                    size_t *chosen) {
     for (size_t t = sides[1].count; t-- > 0;) {
@@ -164,8 +165,8 @@ static void choose(const float *weights, const attn_pair_tokens sides[2], size_t
     }
 }
 
-/* Adds the alignments by single heads and by their mean. Row t of weights [1, heads, T, S] belongs
- * to the target word that is predicted at t. */
+/* Adds the alignment by each head and by the mean of all heads. Row t of weights [1, heads, T, S]
+ * belongs to target token t, which the model predicts there. */
 static attn_status add_heads(const scorer *w, const attn_tensor *weights, const attn_pair *pair,
                              const attn_pair_tokens sides[2], attn_model_scores *scores,
                              attn_error *err) {
@@ -223,8 +224,8 @@ static attn_status add_pair(const scorer *w, const attn_pair *pair, attn_model_s
     return add_alignment(w, pair, sides, scores, err);
 }
 
-/* Predicts the words of the pairs with a model of one stack, and adds their number, their loss and
- * how many are right to the scores. */
+/* Predicts the words of the pairs with a model of one stack. Adds to the scores the number of
+ * words, the sum of their losses, and the number of words that are predicted right. */
 static attn_status add_predictions(const scorer *w, const attn_corpus *corpus, attn_split split,
                                    uint64_t first, size_t count, attn_model_scores *scores,
                                    attn_error *err) {

@@ -58,8 +58,8 @@ typedef struct loop {
     attn_arena *arena; /* emptied before each step */
     attn_training_progress now;
     int64_t began;  /* time in ns (attn_now_ns) */
-    uint64_t first; /* steps that were done when attn_train was called */
-    double words;   /* target words of the steps since attn_train was called */
+    uint64_t first; /* number of steps that were complete when attn_train was called */
+    double words;   /* number of target words of the steps since attn_train was called */
 } loop;
 
 /* Streams of the seed: one for the order of batches, one for dropout. */
@@ -180,8 +180,9 @@ static bool is_over(const loop *l) {
     return l->state->step >= o->steps || (o->patience && l->state->waited >= o->patience);
 }
 
-/* Makes the evaluation, checkpoint and report that follow a step. A run may stop between a step and
- * its evaluation, so state->settled records for which step they are complete. */
+/* Makes the evaluation, the checkpoint and the report that are due after a step. Training may stop
+ * between a step and its evaluation, so state->settled records the last step whose evaluation is
+ * complete. */
 static attn_status finish_step(loop *l, attn_error *err) {
     const attn_training_options *o = l->options;
     attn_training_state *s = l->state;

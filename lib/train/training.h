@@ -27,8 +27,9 @@ typedef struct attn_adam {
 void attn_adam_step(float *values, const float *gradients, float *first, float *second, size_t n,
                     uint64_t t, double rate, const attn_adam *options);
 
-/* Scales n gradients by most / (norm + 1e-6) if their Euclidean norm exceeds `most`, as
- * torch.nn.utils.clip_grad_norm_ does. most = 0: never scales. Returns the norm before scaling. */
+/* Scales n gradients by most / (norm + 1e-6) if this factor is below 1, as
+ * torch.nn.utils.clip_grad_norm_ does. `norm` is their Euclidean norm. If `most` is 0, never
+ * scales. Returns the norm before scaling. */
 double attn_clip_gradients(float *gradients, size_t n, double most);
 
 /* ---- schedules of the learning rate, at step t = 1, 2, … of `steps` ---- */
@@ -47,9 +48,9 @@ double attn_schedule_rate(attn_schedule s, double rate, uint64_t t, uint64_t war
 /* ---- data ---- */
 /* What a model reads and predicts of a sentence pair. */
 typedef enum attn_dataset_kind {
-    ATTN_DATA_PAIRS, /* it reads the source and predicts the target word by word */
-    /* An encoder alone reads the source. The class that it predicts for each word is the target
-     * word at the same place. */
+    ATTN_DATA_PAIRS, /* the model reads the source and predicts the target word by word */
+    /* An encoder alone reads the source and predicts a class for each word. The class of source
+     * word i is target word i. */
     ATTN_DATA_CLASSES,
     ATTN_DATA_SENTENCES /* a decoder alone predicts the source word by word */
 } attn_dataset_kind;
@@ -60,43 +61,45 @@ attn_dataset_kind attn_dataset_kind_of(const attn_model_config *config);
 typedef struct attn_dataset {
     attn_dataset_kind kind;
     size_t count;
-    /* [count + 1] each: pair i has the tokens source[source_at[i]] … source[source_at[i + 1] - 1],
-     * and its target likewise. */
+    /* [count + 1] each. Pair i has the source tokens source[source_at[i]] …
+     * source[source_at[i + 1] - 1]. Its target tokens are found likewise. */
     size_t *source_at, *target_at;
     int32_t *source, *target; /* token ids, without begin and end */
-    int32_t pad, begin, end;  /* ids that batches add */
-    /* [count + 1] pair i has the links links[link_at[i]] … links[link_at[i + 1] - 1] */
+    int32_t pad, begin, end;  /* ids of special tokens that attn_dataset_batch adds */
+    /* [count + 1] Pair i has the links links[link_at[i]] … links[link_at[i + 1] - 1]. */
     size_t *link_at;
-    attn_link *links; /* gold alignments (corpus.h) */
+    attn_link *links; /* gold alignments (corpus.h) between tokens */
 } attn_dataset;
 
-/* Makes a dataset of the pairs first … first + count - 1 of a split, in the arena. `source` is not
- * read for SENTENCES. Errors: ATTN_ENOMEM; those of attn_corpus_pair; ATTN_EARG at "task": for
- * CLASSES, a source and its target must have the same number of words. */
+/* Makes a dataset of the pairs first … first + count - 1 of a split, in the arena. For
+ * ATTN_DATA_SENTENCES the tokenizer `target` reads the sources, and `source` is not used. Errors:
+ * ATTN_ENOMEM; those of attn_corpus_pair; ATTN_EARG at "task" if, for ATTN_DATA_CLASSES, the source
+ * and the target of a pair differ in their number of words. */
 attn_status attn_dataset_new(const attn_corpus *corpus, attn_split split, uint64_t first,
                              size_t count, attn_dataset_kind kind, const attn_tokenizer *source,
                              const attn_tokenizer *target, attn_arena *arena, attn_dataset *out,
                              attn_error *err);
 /* Makes a padded batch of the pairs `indices` [n], in the arena. In the batch's alignment, the sure
- * links of a target word have equal weights with the sum 1; if it has none, its possible links have
- * such weights instead. The row of the end token is 0. Errors: ATTN_EARG (an index is out of
- * range), ATTN_ENOMEM. */
+ * links of a target token have equal weights with the sum 1. If a target token has possible links
+ * only, these have equal weights with the sum 1. The row of the end token is 0. Errors: ATTN_EARG
+ * (an index is out of range), ATTN_ENOMEM. */
 attn_status attn_dataset_batch(const attn_dataset *data, const size_t *indices, size_t n,
                                attn_arena *arena, attn_batch *out, attn_error *err);
 
-/* Pairs are sorted by length within groups that make about this many batches. */
+/* attn_epoch_new sorts pairs by length within groups. A group makes about this many batches. */
 enum { ATTN_GROUP_BATCHES = 64 };
 
 /* One epoch: all pairs of a dataset, each once, in batches of similar lengths. */
 typedef struct attn_epoch {
     size_t *order;  /* [count] pairs in the order of training */
-    size_t *starts; /* [batches + 1] batch b is order[starts[b]] … order[starts[b + 1] - 1] */
+    size_t *starts; /* [batches + 1] Batch b is order[starts[b]] … order[starts[b + 1] - 1]. */
     size_t batches;
 } attn_epoch;
 /* Makes an epoch in the arena. The pairs are shuffled, then sorted by length within groups, and
- * then divided into batches so that pairs x (longest source + longest target) <= `tokens`; a longer
- * pair is a batch of its own. Then the batches are shuffled. The result depends only on lengths,
- * tokens, seed and epoch. Error: ATTN_ENOMEM. */
+ * then divided into batches. In a batch, the number of pairs times (longest source + longest target
+ * with its end token) is at most `tokens`; a pair that alone exceeds `tokens` is a batch of its
+ * own. Then the batches are shuffled. The result depends only on the lengths of the pairs, tokens,
+ * seed and epoch. Error: ATTN_ENOMEM. */
 attn_status attn_epoch_new(const attn_dataset *data, size_t tokens, uint64_t seed, uint64_t epoch,
                            attn_arena *arena, attn_epoch *out, attn_error *err);
 
@@ -111,11 +114,11 @@ typedef struct attn_training_options {
     double clip;                /* 1: limit for the norm of all gradients together; 0: no limit */
     double smoothing;           /* 0: label smoothing */
     double guidance, diversity; /* 0 each: weights of the losses of attn_step_options */
-    size_t batch_tokens;        /* 2048: most source and target tokens of a batch, with padding */
+    size_t batch_tokens;        /* 2048: `tokens` of attn_epoch_new */
     uint64_t evaluate_every;    /* 250: steps between evaluations; 0: only one at the end */
     uint64_t checkpoint_every; /* 0: steps between checkpoints; 0 means one after each evaluation */
-    /* 0: number of evaluations in a row without a lower loss after which training stops; 0 means
-     * that it does not stop for this reason */
+    /* 0: training stops after this number of evaluations in a row without a lower loss; 0 means
+     * that training does not stop for this reason */
     size_t patience;
     uint64_t seed; /* 0: seed of the order of batches and of dropout */
 } attn_training_options;
@@ -125,18 +128,18 @@ attn_training_options attn_training_defaults(void);
 /* The state of training. Together with the model's values, the data and the options it determines
  * all further steps. */
 typedef struct attn_training_state {
-    uint64_t step;         /* steps that are complete */
-    uint64_t settled;      /* last step after which evaluation and report are complete */
+    uint64_t step;         /* number of complete steps */
+    uint64_t settled;      /* last step whose evaluation, if one is due, is complete */
     uint64_t epoch, batch; /* epoch, and batch within it, of the next step */
     uint64_t best_step;    /* step of the evaluation with the lowest loss */
     double best_loss;      /* validation loss at best_step; infinite before the first evaluation */
     size_t waited;         /* evaluations since the one at best_step */
-    /* [size] each: Adam's first and second moments, and the model's values at best_step. */
+    /* [size] each: Adam's first and second moments, and the model's values at best_step */
     float *first, *second, *best;
     size_t size; /* number of parameter values (attn_parameters_size) */
 } attn_training_state;
 
-/* Makes the state before step 1, in the arena. ATTN_ENOMEM. */
+/* Makes the state before step 1, in the arena. Error: ATTN_ENOMEM. */
 attn_status attn_training_start(attn_model *model, attn_arena *arena, attn_training_state *out,
                                 attn_error *err);
 
@@ -146,14 +149,14 @@ typedef struct attn_training_progress {
     double loss;             /* running mean over about 20 steps, in nats for each target word */
     double validation_loss;  /* at the last evaluation; NaN before the first */
     double validation_right; /* share of target words predicted right, at the last evaluation */
-    /* attn_similarity_loss at the last evaluation; NaN if the model has fewer than two heads */
+    /* `similarity` of the last attn_evaluation; NaN before the first */
     double similarity;
     double rate;             /* learning rate of the step */
     double norm;             /* norm of all gradients together, before clipping */
     double words_per_second; /* target words of training */
     double seconds;          /* since attn_train was called */
     double seconds_left;     /* estimated time to the last step */
-    bool evaluated;          /* an evaluation followed this step */
+    bool evaluated;          /* the model was evaluated after this step */
 } attn_training_progress;
 
 typedef struct attn_training_hooks {
@@ -164,13 +167,14 @@ typedef struct attn_training_hooks {
     void *ctx;
 } attn_training_hooks;
 
-/* Trains from `state` until options->steps are done or options->patience is used up. A checkpoint
- * is made as the options say and when the loop ends. The best values are then in state->best
- * (attn_training_take_best). The same model, data, options and state give the same bytes, with or
- * without interruption. Only one thread at a time may train a model. Errors:
+/* Trains from `state` until options->steps are done or options->patience is used up. Checkpoints
+ * are made as the options say, and one when training ends, even by an error. Afterwards state->best
+ * has the best values (attn_training_take_best). The same model, data, options and state give the
+ * same bytes, with or without interruption. Only one thread at a time may train a model. Errors,
+ * beside those of the checkpoint hook:
  *
- *   ATTN_ECANCELED, ATTN_EDEADLINE  `control` stopped it; model and state are those of the last
- *                                   complete step
+ *   ATTN_ECANCELED, ATTN_EDEADLINE  `control` stopped training; model and state are those of the
+ *                                   last complete step
  *   ATTN_EARG                       an option is out of range, or a dataset is empty
  *   ATTN_ENONFINITE                 the loss or a gradient became infinite or NaN
  *   ATTN_ENOMEM                     no memory for a batch */
@@ -185,7 +189,7 @@ void attn_training_take_best(attn_model *model, const attn_training_state *state
 typedef struct attn_evaluation {
     double loss;  /* mean loss in nats for each target word */
     double right; /* share of the target words that were predicted right */
-    /* attn_similarity_loss of the last cross-attention; NaN if it has fewer than two heads */
+    /* attn_similarity_loss of the last cross-attention; NaN if there is none or it has one head */
     double similarity;
     double rows; /* number of words that were predicted */
 } attn_evaluation;
@@ -195,27 +199,28 @@ attn_status attn_training_evaluate(const attn_model *model, const attn_dataset *
                                    attn_error *err);
 
 /* ---- scores of a model on sentence pairs ---- */
-/* Most heads whose alignments are scored. */
+/* Largest number of heads whose alignments are scored. */
 enum { ATTN_MEASURE_HEADS = 32 };
 /* Most tokens of a batch, padding included, in which a model of one stack predicts words. */
 enum { ATTN_SCORE_TOKENS = 2048 };
 typedef struct attn_model_scores {
-    /* For a model of one stack, whose other members are 0. For other models these three are 0. */
+    /* words, loss and right are set for a model of one stack, and all other members for other
+     * models. The rest are 0. */
     double words;   /* number of predicted words */
-    double loss;    /* sum of their losses in nats */
-    double right;   /* how many of them are right */
-    attn_bleu bleu; /* BLEU of translations by beam search (greedy search with one beam) */
+    double loss;    /* sum of the losses of these words, in nats */
+    double right;   /* number of these words that are predicted right */
+    attn_bleu bleu; /* BLEU of translations by beam search; one beam is greedy search */
     /* alignment by each head of the last cross-attention layer */
     attn_alignment heads[ATTN_MEASURE_HEADS];
     attn_alignment mean; /* alignment by the mean of all heads of that layer */
-    size_t head_count;   /* heads with scores; 0: the model has no cross-attention */
+    size_t head_count;   /* number of heads with scores; 0: the model has no cross-attention */
 } attn_model_scores;
 
-/* Translates the pairs first … first + count - 1 of a split, or predicts their words with a model
- * of one stack, and adds the results to *scores, which the caller sets to zeros before the first
- * call. For alignments the decoder reads the reference translation, and each target word is aligned
- * with the source word of its largest weight. Errors: those of attn_model_generate,
- * attn_model_forward and attn_corpus_pair. */
+/* Translates the pairs first … first + count - 1 of a split; a model of one stack predicts their
+ * words instead. Adds the results to *scores, which the caller sets to zeros before the first call.
+ * For alignments the decoder reads the reference translation, and each target word is aligned with
+ * the source word of its largest weight. Errors: ATTN_ENOMEM; those of attn_model_generate,
+ * attn_model_forward, attn_dataset_new and attn_corpus_pair. */
 attn_status attn_model_score(const attn_model *model, const attn_corpus *corpus, attn_split split,
                              uint64_t first, size_t count, const attn_tokenizer *source,
                              const attn_tokenizer *target, size_t beams, attn_pool *pool,
