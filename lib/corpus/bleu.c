@@ -80,17 +80,18 @@ double attn_alignment_error(const attn_alignment *a) {
 
 typedef struct dictionary {
     attn_tokenizer *words; /* words of both languages */
-    /* [size, size] number of sure links between each source word (row) and target word (column) */
+    /* [size, size] number of sure links between each source word (row) and target word (column);
+     * size is the number of words */
     uint32_t *counts;
-    int32_t *best; /* [size] target word with the most links to each source word */
+    int32_t *best; /* [size] for each source word, the target word with the largest count */
 } dictionary;
 
 static int32_t id_of(const dictionary *d, const char *word) {
     return attn_tokenizer_id(d->words, word, strlen(word));
 }
 
-/* Finds for each source word the target word with the most sure links. A word without links is
- * translated as itself. */
+/* Finds for each source word the target word to which it has the largest number of sure links. A
+ * word without sure links is translated as itself. */
 static attn_status learn_dictionary(const attn_corpus *corpus, size_t pairs, dictionary *d,
                                     attn_pair *pair, attn_error *err) {
     size_t n = attn_tokenizer_size(d->words);
@@ -131,7 +132,8 @@ static attn_status score_sentences(const attn_corpus *corpus, size_t sentences, 
     return ATTN_OK;
 }
 
-/* Computes the baselines with d->words, in which the words of the first `pairs` are counted. */
+/* Computes the baselines. d->words is a new tokenizer, which learns the words of the first `pairs`
+ * training pairs. */
 static attn_status find_baselines(const attn_corpus *corpus, size_t pairs, size_t sentences,
                                   dictionary *d, attn_arena *arena, attn_baselines *out,
                                   attn_error *err) {

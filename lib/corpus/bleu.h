@@ -1,6 +1,6 @@
 /* Quality of translations and alignments: BLEU, sentences that are right as a whole, alignment
- * error rate. Counts are summed over sentences, and scores are computed from the sums. Set the
- * structs to zeros before the first addition. */
+ * error rate. Counts are summed over sentences, and scores are computed from the sums. The caller
+ * sets the structs to zeros before the first addition. */
 #ifndef ATTN_BLEU_H
 #define ATTN_BLEU_H
 
@@ -10,12 +10,12 @@
 enum { ATTN_BLEU_ORDER = 4 };
 
 typedef struct attn_bleu {
-    size_t right[ATTN_BLEU_ORDER]; /* [n - 1] n-grams that match the reference */
-    size_t total[ATTN_BLEU_ORDER]; /* [n - 1] all n-grams of the translations */
-    size_t length;                 /* words of the translations */
-    size_t reference_length;       /* words of the references */
+    size_t right[ATTN_BLEU_ORDER]; /* [n - 1] number of n-grams that match the reference */
+    size_t total[ATTN_BLEU_ORDER]; /* [n - 1] number of all n-grams of the translations */
+    size_t length;                 /* number of words of the translations */
+    size_t reference_length;       /* number of words of the references */
     size_t sentences;              /* number of translations */
-    size_t exact;                  /* translations that equal their reference */
+    size_t exact;                  /* number of translations that equal their reference */
 } attn_bleu;
 
 /* Adds one translation and its reference, both as word ids. Words beyond 4,096 are ignored. */
@@ -23,10 +23,11 @@ void attn_bleu_add(attn_bleu *b, const int32_t *words, size_t count, const int32
                    size_t reference_count);
 
 /* Returns corpus BLEU, 0 … 100 (Papineni et al. 2002): brevity penalty times the geometric mean of
- * the precisions of 1- to 4-grams. It equals sacrebleu's with tokenize "none" and smoothing "exp":
- * the first precision without a match counts as 1 / (2 total), the next as 1 / (4 total), and so on
- * (Chen and Cherry 2014, method 3). Without any match BLEU is 0. With effective_order, which is
- * meant for single sentences, orders without any n-gram are left out instead of giving 0. */
+ * the precisions of 1- to 4-grams. The result equals that of sacrebleu with tokenize "none" and
+ * smoothing "exp": the first precision without a match counts as 1 / (2 total), the next such
+ * precision as 1 / (4 total), and so on (Chen and Cherry 2014, method 3). Without any match BLEU is
+ * 0. If there are no n-grams of some order, BLEU is 0 too; with effective_order, which is meant for
+ * single sentences, such an order is left out of the mean instead. */
 double attn_bleu_score(const attn_bleu *b, bool effective_order);
 
 /* Sums for the alignment error rate (Och and Ney 2003): 1 - (|A and S| + |A and P|) / (|A| + |S|).
@@ -43,10 +44,11 @@ typedef struct attn_alignment {
 void attn_alignment_add(attn_alignment *a, const attn_pair *gold, const size_t *chosen);
 double attn_alignment_error(const attn_alignment *a); /* 0 … 1; 0 if there are no links */
 
-/* BLEU on the first `sentences` held-out pairs without a model. `copy` is the BLEU of the unchanged
- * source. `dictionary` is the BLEU of word-by-word translation: each word becomes the target word
- * with which it has the most sure links in the first `pairs` training pairs. The arena holds 4
- * bytes for each pair of words. Errors: ATTN_ENOMEM and those of attn_corpus_pair. */
+/* BLEU of two translations that need no model, on the first `sentences` held-out pairs. `copy` is
+ * the BLEU of the unchanged source. `dictionary` is the BLEU of word-by-word translation: each
+ * source word becomes the target word to which it has the largest number of sure links in the first
+ * `pairs` training pairs. The arena holds a count of 4 bytes for each pair of a word and a word, of
+ * the words of both languages. Errors: ATTN_ENOMEM and those of attn_corpus_pair. */
 typedef struct attn_baselines {
     double dictionary, copy;
 } attn_baselines;

@@ -77,8 +77,8 @@ static void draw_symbols(const attn_corpus *c, attn_sentence *s, attn_pair *out)
 
 /* --- the corpus --- */
 
-/* At most MOST_CANDIDATES sentences are drawn to find one with the wanted split and length. Usually
- * few are needed: about thirty for a held-out sentence of three words, the rarest. */
+/* At most MOST_CANDIDATES sentences are drawn to find one that has an allowed length and belongs to
+ * the split. Held-out sentences of three words are the rarest, and need about thirty draws. */
 enum { MOST_CANDIDATES = 20000, LONGEST = 60, MOST_SYMBOLS = 1000 };
 
 const char *const attn_task_names[] = {"en-fr",      "copy",         "reverse", "sort",
@@ -161,9 +161,9 @@ static bool is_for_validation(const attn_pair *p) {
     return hash % 16 == 0;
 }
 
-/* How people type: most sentences begin with a capital letter, many have contractions, and a few
- * have a blank before their marks or curly apostrophes. The random numbers have indices far beyond
- * all others. */
+/* Draws how the pair is typed: most sentences begin with a capital letter, many have contractions,
+ * and a few have a blank before their marks or curly apostrophes. The indices of these random
+ * numbers are far above those of all others, so the other draws do not depend on them. */
 static void draw_style(attn_sentence *s, attn_pair *out) {
     const uint64_t first = (uint64_t)1 << 41;
     out->capital = attn_rng_uniform(s->seed, first) < 0.85;

@@ -6,8 +6,8 @@
 #include "corpus/sentence.h"
 
 enum {
-    TRIES = 24,  /* draws to find a word that fits */
-    DEEPEST = 3, /* most clauses and phrases within each other */
+    TRIES = 24,  /* number of draws to find a word that fits */
+    DEEPEST = 3, /* largest depth of clauses and phrases within each other */
 };
 enum { JE, TU, IL, NOUS, VOUS, ILS }; /* persons of a French conjugation, as indices */
 
@@ -22,7 +22,7 @@ typedef struct attn_subject {
     bool is_pronoun;
 } attn_subject;
 
-/* Conditions for a noun phrase that is drawn. */
+/* Conditions that a drawn noun phrase must meet. */
 typedef struct attn_noun_choice {
     const char *kinds;     /* letters of the allowed kinds of nouns */
     const attn_verb *verb; /* the verb whose object the noun phrase is, or NULL */
@@ -32,32 +32,32 @@ typedef struct attn_noun_choice {
 
 typedef enum attn_tense { PRESENT, PAST, FUTURE } attn_tense;
 
-/* attn_noun_phrase adds a noun phrase, attn_nouns one noun phrase or two joined with "and", and
- * attn_pronoun a subject pronoun. They return the properties of what they add. */
+/* attn_noun_phrase adds a noun phrase, attn_nouns adds one noun phrase or two joined with "and",
+ * and attn_pronoun adds a subject pronoun. They return the properties of the added words. */
 attn_subject attn_noun_phrase(attn_sentence *s, attn_noun_choice choice);
 attn_subject attn_nouns(attn_sentence *s, attn_noun_choice choice);
 attn_subject attn_pronoun(attn_sentence *s);
 /* Add a phrase such as "in the garden", with a given preposition or with one that is drawn. */
 void attn_preposition_with(attn_sentence *s, const attn_preposition *p, int depth);
 void attn_preposition_phrase(attn_sentence *s, int depth);
-/* Draws an adjective for a noun of this kind and id (0: any). The split must allow the adjective
- * together with the noun. NULL: none was found. */
+/* Draws an adjective that can describe nouns of this kind. `noun` is the id of a noun with which
+ * the split must allow the adjective; 0: none. NULL: no adjective was found. */
 const attn_adjective *attn_adjective_for(attn_sentence *s, char kind, uint32_t noun);
 
 /* Adds the pronoun "I", "you", "he", "she", "we", "they" or "it" as a subject. */
 attn_subject attn_pronoun_of(attn_sentence *s, const char *english);
-/* Adds the verb and what follows: objects, adverbs, complements. `tense` is that of the
- * sentence. */
+/* Adds the verb of the subject and what follows it: objects, adverbs, complements. */
 void attn_predicate(attn_sentence *s, const attn_subject *subject, attn_tense tense, int depth);
 /* Adds a predicate with "be": "is old", "is very old" or "is in the garden". */
 void attn_be(attn_sentence *s, const attn_subject *subject, attn_tense tense, int depth);
 /* Adds a predicate with another verb. */
 void attn_do(attn_sentence *s, const attn_subject *subject, attn_tense tense, int depth);
-/* Adds an adjective of the predicate, which agrees with `who`. Returns its French index. */
+/* Adds an adjective to the predicate. The French adjective agrees with the subject `who`. Returns
+ * the index of the French adjective. */
 size_t attn_say_adjective(attn_sentence *s, const attn_adjective *a, const attn_subject *who);
-/* Adds an adverb before an adjective: very, and in en-fr-text also too and quite. */
+/* Adds an adverb before an adjective: "very", or in en-fr-text also "too" or "quite". */
 void attn_say_degree(attn_sentence *s);
-/* Adds a relative clause after a noun that is the object of the clause: "that", subject, verb. */
+/* Adds a relative clause whose object is the noun before it: "that", subject, verb. */
 void attn_object_relative(attn_sentence *s, const attn_subject *noun);
 /* Makes a whole sentence. Most sentences end with a full stop (see grammar_clause.c). */
 void attn_whole_sentence(attn_sentence *s);
@@ -79,19 +79,19 @@ typedef struct attn_verb_choice {
 /* Adds a verb group to both sides. Returns the index of the main verb in the English sentence. */
 size_t attn_verb_group(attn_sentence *s, const attn_subject *subject,
                        const attn_verb_choice *choice);
-/* Draws negation, adverb, modal verb and progressive form of a verb, and adds its group. Returns
- * what was drawn. */
+/* Draws the form of a verb with attn_decorate and adds the verb group. Returns the drawn form. */
 attn_verb_choice attn_decorated_verb(attn_sentence *s, const attn_subject *subject,
                                      const attn_verb *verb, attn_tense tense);
-/* Tells whether French has "ne": after "not" or an adverb such as never. */
+/* Tells whether French has "ne": English has "not" or an adverb such as never. */
 bool attn_is_negative(const attn_verb_choice *choice);
-/* Draws negation, adverb of frequency, modal verb and progressive form; sets w->object to -1. */
+/* Draws negation, adverb of frequency, modal verb and progressive form for w->verb and w->tense,
+ * and sets w->object to -1. */
 void attn_decorate(attn_sentence *s, attn_verb_choice *w);
 
-/* Of en-fr-text (grammar_text.c). attn_text_predicate adds a verb and its complements in a form
- * that en-fr lacks; it returns false, and adds no word, if the form that it draws does not fit the
- * subject. attn_text_sentence makes a sentence of such a form, without the mark at its end, and
- * returns this mark; NULL: it made none. */
+/* Both functions draw a form that only en-fr-text has (grammar_text.c). attn_text_predicate adds a
+ * verb and its complements; if the drawn form does not fit the subject, it adds no word and returns
+ * false. attn_text_sentence adds a sentence without the mark at its end and returns this mark;
+ * NULL: it added no word. */
 bool attn_text_predicate(attn_sentence *s, const attn_subject *who, attn_tense tense, int depth);
 const char *attn_text_sentence(attn_sentence *s);
 

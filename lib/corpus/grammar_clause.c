@@ -1,6 +1,5 @@
 /* Verb groups, predicates, clauses and whole sentences of the grammar. A verb group is a verb with
- * its auxiliaries, negation, adverb of frequency and object pronoun. Participles agree with subject
- * or object. */
+ * its auxiliaries, negation, adverb of frequency and object pronoun. */
 #include <string.h>
 
 #include "attn/rng.h"
@@ -9,7 +8,7 @@
 /* The imperfect of être by person. It translates English "was", instead of a compound past. */
 static const char *const was[6] = {"étais", "étais", "était", "étions", "étiez", "étaient"};
 
-/* Object pronouns and their properties. The last one is for en-fr-text only. */
+/* Object pronouns and their properties. Only en-fr-text has the last pronoun. */
 static const struct {
     const char *english, *french;
     attn_subject who;
@@ -52,7 +51,7 @@ static size_t take_question_auxiliary(attn_sentence *s) {
     return asked;
 }
 
-/* Adds the English verb group of "be", which is negated without "do". */
+/* Adds the English verb group of "be". It has no "do" if it is negated. */
 static english_indices say_being(attn_sentence *s, const attn_subject *who,
                                  const attn_verb_choice *w) {
     english_indices h = no_indices;
@@ -124,7 +123,8 @@ static english_indices say_group(attn_sentence *s, const attn_subject *who,
     return h;
 }
 
-/* Returns the conjugated French verb. In a compound past that is the auxiliary. */
+/* Returns the conjugated verb of the French verb group. In a compound past this is the
+ * auxiliary. */
 static attn_form conjugated_verb(const attn_sentence *s, const attn_subject *who,
                                  const attn_verb_choice *w) {
     const attn_lexicon *words = s->words;
@@ -202,14 +202,14 @@ size_t attn_verb_group(attn_sentence *s, const attn_subject *subject,
 
 static void say_clause(attn_sentence *s, attn_tense tense, int depth);
 
-/* Draws a negation, an adverb of frequency, or neither. A modal verb is drawn in the present tense
- * only. */
+/* A verb gets a negation, an adverb of frequency, or neither. It gets a modal verb only in the
+ * present tense, and a progressive form only without a modal verb. */
 void attn_decorate(attn_sentence *s, attn_verb_choice *w) {
     const attn_lexicon *words = s->words;
     const attn_verb *modals[] = {words->can, words->must, words->want};
     w->object = -1;
     if (s->asked != NO_WORD)
-        return; /* a question has none of them */
+        return; /* the verb of a question stays undecorated */
     if (attn_chance(s, 0.18))
         w->negated = true;
     else if (attn_chance(s, 0.14))
@@ -232,9 +232,9 @@ bool attn_is_negative(const attn_verb_choice *w) {
     return w->negated || (w->often && w->often->negative);
 }
 
-/* Adds an adverb of manner to the French side, right after the verb, and stores its index in
- * *french. Returns NULL if no adverb was drawn. The English adverb follows later, after the
- * object. */
+/* Draws an adverb of manner, adds it to the French side, right after the verb, and stores its
+ * French index in *french. Returns the adverb, which say_manner adds to the English side after the
+ * object; NULL: no adverb was drawn. */
 static const attn_adverb *dire_manner(attn_sentence *s, size_t *french) {
     if (attn_room(s) < 4 || !attn_chance(s, 0.12))
         return NULL;
@@ -248,8 +248,8 @@ static void say_manner(attn_sentence *s, const attn_adverb *how, size_t french) 
         attn_tie_words(s, french, attn_say(s, ATTN_ADVERB, how->english), true);
 }
 
-/* Adds the French preposition before the object. Its English counterpart was the last word
- * added. */
+/* Adds the French preposition before the object, if the verb has one. The last word of the English
+ * side is the English preposition, if the verb has one. */
 static void dire_preposition(attn_sentence *s, const attn_verb *verb) {
     if (verb->french_to)
         attn_dire_text(s, verb->french_to, verb->english_to ? s->english_count - 1 : NO_WORD);
@@ -372,8 +372,8 @@ static void say_clause(attn_sentence *s, attn_tense tense, int depth) {
     attn_predicate(s, &who, tense, depth);
 }
 
-/* Draws a verb with a direct object that can take the noun, and that the split allows together with
- * it. NULL: none was found. */
+/* Draws a verb whose direct object the noun can be. The split must allow the verb together with the
+ * noun. NULL: no verb was found. */
 static const attn_verb *verb_for(attn_sentence *s, const attn_subject *noun) {
     for (int i = 0; i < TRIES; i++) {
         const attn_verb *verb = ATTN_PICK(s, acting);
@@ -407,9 +407,9 @@ static void say_time(attn_sentence *s, attn_tense tense) {
     attn_dire_text(s, ",", attn_say_text(s, ATTN_MARK, ","));
 }
 
-/* Users do not always type whole sentences. Therefore a share PHRASES of the sentences are only
- * noun phrases, and up to the share OPEN they lack the full stop. The number that decides this has
- * an index far beyond all others of the seed, so the other draws do not depend on it. */
+/* Users do not always type whole sentences. A uniform random number in [0, 1) decides: below
+ * PHRASES the sentence is only a noun phrase; from PHRASES to OPEN it lacks the full stop. The
+ * index of this number is far above those of all others, so the other draws do not depend on it. */
 static const double PHRASES = 0.04, OPEN = 0.16;
 static const uint64_t FORM_INDEX = (uint64_t)1 << 40;
 

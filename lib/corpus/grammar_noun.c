@@ -3,12 +3,12 @@
 
 #include "corpus/grammar.h"
 
-/* A determiner. "" means that it does not exist for this number. */
+/* A determiner. "" means that the determiner has no form for this number. */
 typedef struct determiner {
     const char *english[2];   /* [number] */
     const char *french[2][2]; /* [gender][number] */
-    bool article;             /* de and à may merge with it */
-    bool negated;             /* becomes "de" in a negated clause */
+    bool article;             /* the prepositions de and à may merge with the French form */
+    bool negated;             /* the French form becomes "de" in a negated clause */
     double share;             /* probability of this determiner */
 } determiner;
 
@@ -27,7 +27,8 @@ static const determiner determiners[] = {
     {{"", "four"}, {{"", "quatre"}, {"", "quatre"}}, false, false, 0.005},
     {{"", "many"}, {{"", "beaucoup"}, {"", "beaucoup"}}, false, false, 0.005},
 };
-/* In en-fr-text half of "his" becomes "her", which French does not tell apart. */
+/* In en-fr-text, "her" replaces half of the determiners "his". French has the same forms for
+ * both. */
 static const determiner her = {{"her", "her"}, {{"son", "ses"}, {"sa", "ses"}}, false, false, 0};
 enum { HIS = 4, DETERMINERS = sizeof determiners / sizeof *determiners };
 
@@ -36,7 +37,7 @@ typedef struct plan {
     const attn_noun *noun;
     const determiner *det;
     int number;
-    bool de; /* in a negated clause, where indefinite articles become "de" */
+    bool de; /* the noun phrase is in a negated clause, so its indefinite article becomes "de" */
     const attn_adjective *before, *after[2];
     bool very;
 } plan;
@@ -88,7 +89,8 @@ static void pick_adjectives(attn_sentence *s, plan *p) {
     p->very = (p->before || p->after[0]) && attn_chance(s, 0.1);
 }
 
-/* Adds the French adjective in the form that agrees with its noun, and links it to both. */
+/* Adds the French adjective in the form that agrees with its noun. Links it to the English
+ * adjective `english` and the English noun `noun` (indices). */
 static void dire_adjective(attn_sentence *s, const plan *p, const attn_adjective *a, size_t english,
                            size_t noun) {
     attn_form form = a->french[p->noun->gender][p->number];
@@ -111,8 +113,8 @@ static void dire_determiner(attn_sentence *s, const plan *p, size_t english, siz
 }
 
 /* Adds the noun phrase to both sides and returns the index of the noun in the English sentence. The
- * English order is: determiner, very, adjectives, noun. Adjectives that follow the French noun have
- * the reverse order there: "a big red round ball" is "un gros ballon rond rouge". */
+ * English order is: determiner, very, adjectives, noun. Adjectives after the French noun are in
+ * reverse order: "a big red round ball" is "un gros ballon rond rouge". */
 static size_t say_noun(attn_sentence *s, const plan *p) {
     size_t after[2] = {NO_WORD, NO_WORD}, very = NO_WORD, before = NO_WORD, det, noun;
     const char *article = p->det->english[p->number];
@@ -194,9 +196,9 @@ attn_subject attn_nouns(attn_sentence *s, attn_noun_choice choice) {
     return (attn_subject){women ? FEMININE : MASCULINE, PLURAL, ILS, 'p', 0, first.head, false};
 }
 
-/* Subject pronouns. en-fr lacks the last one, and has "i" for "I". en-fr-text draws the last two
- * only before a clause is complete: later they would refer to one of its nouns, and their French
- * gender would be that of the noun. */
+/* Subject pronouns. Only en-fr-text has the last pronoun; the other tasks write "i" for "I".
+ * en-fr-text draws "they" and "it" only before a clause is complete: later these pronouns would
+ * refer to a noun of the clause, whose gender would decide the French pronoun. */
 static const struct {
     const char *english, *french;
     attn_subject who;

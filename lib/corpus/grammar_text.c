@@ -7,8 +7,8 @@
 
 /* --- predicates --- */
 
-/* Adds the French article of an object that has none in English. In a negated clause the partitive
- * article is "de". */
+/* Adds the French article of an object whose English noun has no article. In a negated clause the
+ * partitive article is "de". */
 static void dire_article(attn_sentence *s, int gender, int number, bool partitive, bool negated,
                          size_t english) {
     static const char *const definite[2][2] = {{"le", "les"}, {"la", "les"}};
@@ -24,7 +24,8 @@ static void dire_article(attn_sentence *s, int gender, int number, bool partitiv
         s->french[place].article = true;
 }
 
-/* Draws a mass noun, or a noun that is used in the plural, of the kinds of a verb. NULL: none. */
+/* Draws a noun that can be the object of the verb: a mass noun if `mass`, else a noun for use in
+ * the plural. NULL: no noun was found. */
 static const attn_noun *object_of(attn_sentence *s, const attn_verb *verb, bool mass) {
     for (int i = 0; i < 4 * TRIES; i++) {
         const attn_noun *noun = mass ? ATTN_PICK(s, mass) : ATTN_PICK(s, nouns);
@@ -75,7 +76,7 @@ static void say_where(attn_sentence *s, int depth) {
     attn_preposition_with(s, p, depth);
 }
 
-/* Adds "sat on the mat". The French verb is être, and an adjective agrees with the subject. */
+/* Adds "sat on the mat". French has être and an adjective that agrees with the subject. */
 static bool say_posture(attn_sentence *s, const attn_subject *who, attn_tense tense, int depth) {
     if (!strchr("pa", who->kind))
         return false;
@@ -115,7 +116,8 @@ static attn_subject say_pronoun_for(attn_sentence *s, const attn_subject *to) {
     return who;
 }
 
-/* Draws an adjective that fits one of two nouns only. NULL: none was found. */
+/* Draws an adjective that fits the noun `fits` and not the noun `other`. NULL: no adjective was
+ * found. */
 static const attn_adjective *distinguishing_adjective(attn_sentence *s, const attn_subject *fits,
                                                       const attn_subject *other) {
     for (int i = 0; i < 2 * TRIES; i++) {
@@ -159,8 +161,8 @@ static bool say_reason(attn_sentence *s) {
 }
 
 /* Adds a question. English begins with an auxiliary, which the verb group uses later; French begins
- * with "est-ce que". In the present the form of the auxiliary depends on the subject, which is
- * therefore a pronoun. */
+ * with "est-ce que". In the present the auxiliary must agree with the subject, so both are drawn
+ * together, and the subject is a pronoun. */
 static void say_question(attn_sentence *s) {
     const bool named = attn_chance(s, 0.25);
     const attn_tense tense = !named && attn_chance(s, 0.6) ? PRESENT

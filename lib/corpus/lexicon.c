@@ -1,5 +1,5 @@
-/* Reads lexicon.txt: makes words of its rows, with all their forms. This file has the rules of
- * regular inflection. The rows have the irregular forms. */
+/* Reads lexicon.txt. Each row gives a word with all its forms. The rules of regular inflection are
+ * in this file, the irregular forms are in the rows. */
 #include <stdio.h>
 #include <string.h>
 
@@ -22,7 +22,8 @@ typedef struct reader {
     bool failed;         /* memory ran out */
 } reader;
 
-/* Reads the next line and moves *at behind it. Returns false at the end of the text. */
+/* Reads the next line and moves *at behind it. Returns false at the end of the text, or if the line
+ * is too long. */
 static bool next_row(const char **at, row *out) {
     const size_t length = strcspn(*at, "\n");
     char *rest = out->text, *cell;
@@ -118,8 +119,8 @@ static attn_form english_ed(reader *in, attn_form word) {
     return with_ending(in, word, n, ends_with(word.text, "e") ? "d" : "ed");
 }
 
-/* Returns an English verb with -ing: eating, writing, running, lying. A short verb doubles its last
- * consonant, and so does a verb whose past does ("travelled"). */
+/* Returns an English verb with -ing: eating, writing, running, lying. The last consonant is doubled
+ * in a short verb, and in a verb whose past doubles it ("travelled"). */
 static attn_form english_ing(reader *in, const attn_verb *verb) {
     const char *base = verb->base.text;
     const size_t n = strlen(base);
@@ -150,8 +151,8 @@ static attn_form french_plural(reader *in, attn_form word) {
     return with_ending(in, word, n, ends_with(word.text, "eau") ? "x" : "s");
 }
 
-/* Ends the text of the cell at its first "/". Returns the text after it, or NULL if there is
- * none. */
+/* Ends the text of the cell at its first "/" and returns the text after the "/". NULL: the cell has
+ * no "/". */
 static char *split_cell(char *cell) {
     char *slash = strchr(cell, '/');
     if (slash)
@@ -159,8 +160,8 @@ static char *split_cell(char *cell) {
     return slash;
 }
 
-/* Makes the forms [gender][number] of "masculine[/feminine]". The feminine "=" means that all forms
- * are equal. */
+/* Makes the forms [gender][number] from a cell "masculine" or "masculine/feminine". If the feminine
+ * is "=", all forms are equal. */
 static void french_forms(reader *in, char *cell, attn_form out[2][2]) {
     const char *feminine = split_cell(cell);
     const attn_form male = french(in, cell);
@@ -210,7 +211,8 @@ static const attn_endings *find_endings(const reader *in, const char *key) {
     return NULL;
 }
 
-/* Makes the French forms of a verb. Returns false if its endings are not known. */
+/* Makes the French forms of a verb from its infinitive "stem|key". Returns false if the lexicon has
+ * no endings of this key. */
 static bool conjugate(reader *in, char *infinitive, attn_verb *out) {
     static const char *const future[6] = {"ai", "as", "a", "ons", "ez", "ont"};
     const bool no_elision = *infinitive == '*';
@@ -315,7 +317,7 @@ static void read_english_verb(reader *in, char *cell, attn_verb *out) {
     out->id = id_of(out->base);
 }
 
-/* Returns the preposition in a cell; NULL if the row lacks the cell or it is "-". */
+/* Returns the preposition in a cell; NULL if the row lacks the cell or the cell is "-". */
 static const char *preposition(reader *in, const row *r, size_t cell) {
     return r->count > cell && strcmp(r->cells[cell], "-") ? keep_text(in, r->cells[cell]) : NULL;
 }
@@ -364,7 +366,7 @@ typedef ATTN_WORD_CLASS(void) word_list;
 
 typedef struct word_class {
     const char *name;                           /* as in lexicon.txt */
-    size_t list;                                /* offset of its list in attn_lexicon */
+    size_t list;                                /* offset of the class in attn_lexicon */
     size_t size;                                /* bytes of a word of the class */
     bool (*read)(reader *in, row *r, void *to); /* NULL: a word is a struct of texts alone */
 } word_class;
@@ -413,7 +415,8 @@ static void set_list(reader *in, const word_class *class, word_list list) {
     memcpy((char *)in->words + class->list, &list, sizeof list);
 }
 
-/* Reads the row as one more word of the class. A list without items only counts. */
+/* Appends the word of a row to the list of its class. If the list has no memory yet, only counts
+ * the word. */
 static bool append_word(reader *in, const word_class *class, row *r) {
     word_list list = list_of(in, class);
     void *to = list.items ? (char *)list.items + list.count * class->size : NULL;
@@ -425,7 +428,7 @@ static bool append_word(reader *in, const word_class *class, row *r) {
     return true;
 }
 
-/* Visits the rows with a mark, in the order of lexicon.txt. */
+/* Appends the words of all rows that have the mark, in the order of lexicon.txt. */
 static attn_status read_rows(reader *in, const char *text, char mark, attn_error *err) {
     const word_class *class = NULL;
     const char *at = text;
@@ -446,7 +449,8 @@ static attn_status read_rows(reader *in, const char *text, char mark, attn_error
                         : attn_fail(err, ATTN_EARG, "lexicon", "line %zu does not read", line);
 }
 
-/* Takes memory for the words that were counted, and points at the auxiliaries in it. */
+/* Allocates the counted words, and sets the pointers to the auxiliaries, which have yet to be
+ * read. */
 static attn_status make_room(reader *in, attn_error *err) {
     attn_lexicon *words = in->words;
     const attn_verb **named[] = {&words->can, &words->must, &words->want, &words->be, &words->have};
@@ -464,8 +468,8 @@ static attn_status make_room(reader *in, attn_error *err) {
     return ATTN_OK;
 }
 
-/* Makes names that mean nothing, such as "Bratolin". A model that has to copy them learns to copy
- * names that it does not know. */
+/* Makes names that mean nothing, such as "Bratolin". From them a model learns to copy names that it
+ * does not know. */
 static attn_status invent_names(reader *in, attn_error *err) {
     static const char *const heads[] = {"b", "c", "d",  "f",  "g",  "h",  "j",  "k",  "l", "m",
                                         "n", "p", "r",  "s",  "t",  "v",  "w",  "z",  "y", "qu",
@@ -493,7 +497,8 @@ static attn_status invent_names(reader *in, attn_error *err) {
 
 attn_status attn_lexicon_read(attn_lexicon *out, const char *text, attn_lexicon_kind kind,
                               attn_arena *arena, attn_error *err) {
-    /* Marks of the rows that a lexicon has. Its common words come first. */
+    /* For each kind of lexicon, the marks of its rows. The words with the first mark come first;
+     * those with the mark "c" are the common words. */
     static const char *const marks[] = {"s", "l", "ct"};
     *out = (attn_lexicon){.text = kind == ATTN_TEXT_LEXICON};
     reader in = {.arena = arena, .words = out};

@@ -12,16 +12,16 @@
 /* One spelling of a word. */
 typedef struct attn_form {
     const char *text;
-    bool vowel; /* it begins with a vowel sound */
+    bool vowel; /* the word begins with a vowel sound */
 } attn_form;
 
 enum { SINGULAR, PLURAL };
 enum { MASCULINE, FEMININE };
 
 typedef struct attn_noun {
-    attn_form english[2], french[2]; /* [number], of SINGULAR and PLURAL */
+    attn_form english[2], french[2]; /* [number]: SINGULAR or PLURAL */
     int gender;
-    char kind;   /* letter of its kind (lexicon.txt); 'n' for names */
+    char kind;   /* letter of the noun's kind (lexicon.txt); 'n' for names */
     uint32_t id; /* hash of the English word; 0 for names */
 } attn_noun;
 
@@ -41,8 +41,8 @@ typedef struct attn_verb {
     attn_form ing, imperfect[6];     /* eating; mangeais, … by person */
     attn_form infinitive;
     bool etre;                          /* the compound past is formed with être, not avoir */
-    const char *kinds;                  /* kinds of nouns that its object can be */
-    const char *english_to, *french_to; /* preposition before its object; NULL: none */
+    const char *kinds;                  /* kinds of nouns that the object can be */
+    const char *english_to, *french_to; /* preposition before the object; NULL: none */
     uint32_t id;
 } attn_verb;
 
@@ -58,9 +58,10 @@ typedef struct attn_preposition {
     const char *kinds; /* kinds of nouns that can follow */
 } attn_preposition;
 
-/* A verb of posture: English has a verb, French être and an adjective ("sat": "était assis"). */
+/* A verb of posture. English has a verb, French has être and an adjective ("sat": "était
+ * assis"). */
 typedef struct attn_posture {
-    attn_verb verb;        /* its English forms, and the French ones of être */
+    attn_verb verb;        /* the English forms of the verb, and the French forms of être */
     attn_form state[2][2]; /* [gender][number] */
 } attn_posture;
 
@@ -75,7 +76,7 @@ typedef struct attn_endings {
     const char *key, *present[6], *participle, *future;
 } attn_endings;
 
-/* What a French word such as "le" becomes before a vowel sound ("l'"). */
+/* A French word such as "le", and its form before a vowel sound ("l'"). */
 typedef struct attn_elision {
     const char *text, *before_vowel;
 } attn_elision;
@@ -100,7 +101,7 @@ typedef struct attn_opening {
 
 typedef struct attn_lexicon {
     ATTN_WORD_CLASS(attn_endings) endings;
-    ATTN_WORD_CLASS(attn_verb) auxiliaries; /* the five below */
+    ATTN_WORD_CLASS(attn_verb) auxiliaries; /* the five verbs of the next line */
     const attn_verb *can, *must, *want, *be, *have;
     ATTN_WORD_CLASS(attn_noun) names, nouns;
     ATTN_WORD_CLASS(attn_adjective) adjectives;
@@ -113,16 +114,16 @@ typedef struct attn_lexicon {
     ATTN_WORD_CLASS(attn_adverb) often;  /* adverbs of frequency */
     ATTN_WORD_CLASS(attn_preposition) prepositions;
     ATTN_WORD_CLASS(attn_elision) elisions;
-    /* The rest is for the task en-fr-text, and empty for en-fr. */
+    /* The members below are for the task en-fr-text, and empty for the other tasks. */
     bool text;                       /* the lexicon of en-fr-text; names have capital letters */
     ATTN_WORD_CLASS(attn_noun) mass; /* nouns without a plural: bread, music; kinds f, d, o */
     ATTN_WORD_CLASS(attn_role) roles;
     ATTN_WORD_CLASS(attn_posture) postures;
     ATTN_WORD_CLASS(attn_contraction) contractions;
     ATTN_WORD_CLASS(attn_opening) openings;
-    /* Verbs whose object has no article in English. */
-    ATTN_WORD_CLASS(attn_verb) generic;   /* French: definite article, "j'aime le pain" */
-    ATTN_WORD_CLASS(attn_verb) partitive; /* French: partitive article, "je mange du pain" */
+    /* Verbs whose English object has no article, by the article of the French object. */
+    ATTN_WORD_CLASS(attn_verb) generic;   /* definite article: "j'aime le pain" */
+    ATTN_WORD_CLASS(attn_verb) partitive; /* partitive article: "je mange du pain" */
     ATTN_WORD_CLASS(attn_form) invented;  /* names without a meaning, which are copied */
 } attn_lexicon;
 
@@ -134,8 +135,9 @@ typedef enum attn_lexicon_kind {
 
 extern const char attn_lexicon_text[]; /* lexicon.txt, which the Makefile embeds */
 
-/* Makes a lexicon of a text in the form of lexicon.txt, in the arena. Errors: ATTN_ENOMEM;
- * ATTN_EARG if a row is malformed (err->text names the line) or if the auxiliaries are not five. */
+/* Makes a lexicon in the arena, from a text in the format of lexicon.txt. Errors: ATTN_ENOMEM;
+ * ATTN_EARG if a row is malformed (err->text names the line) or if there are not five
+ * auxiliaries. */
 attn_status attn_lexicon_read(attn_lexicon *out, const char *text, attn_lexicon_kind kind,
                               attn_arena *arena, attn_error *err);
 

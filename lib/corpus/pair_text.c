@@ -16,7 +16,7 @@ static side side_of(const attn_pair *pair, bool target) {
                   : (side){pair->source, pair->source_count};
 }
 
-/* Writes the apostrophes of a word as U+2019. NULL: memory ran out. */
+/* Returns a word with its apostrophes as U+2019. NULL: memory ran out. */
 static const char *curl_apostrophes(const char *word, attn_arena *arena) {
     static const char curly[] = "\xe2\x80\x99";
     char *out = attn_arena_take(arena, 3 * strlen(word) + 1), *at = out;
@@ -30,8 +30,8 @@ static const char *curl_apostrophes(const char *word, attn_arena *arena) {
     return out;
 }
 
-/* Writes an English word as people type it: with curly apostrophes, and with a small "i" where
- * sentences begin with small letters. NULL: memory ran out. */
+/* Returns an English word as the pair is typed: with curly apostrophes if pair->curly, and "I" as
+ * "i" unless pair->capital. NULL: memory ran out. */
 static const char *as_typed(const attn_pair *pair, const char *word, attn_arena *arena) {
     if (!pair->capital && *word == 'I' && (!word[1] || word[1] == '\'')) {
         char *small = attn_arena_text(arena, word, strlen(word));
@@ -42,8 +42,8 @@ static const char *as_typed(const attn_pair *pair, const char *word, attn_arena 
     return word && pair->curly && strchr(word, '\'') ? curl_apostrophes(word, arena) : word;
 }
 
-/* Returns the words of a side as a text has them, the first one with a capital letter if the pair
- * has one. NULL: memory ran out. */
+/* Returns the words of a side as they are written in a text. The first word has a capital letter if
+ * pair->capital. NULL: memory ran out. */
 static const char **words_of(const attn_pair *pair, bool target, attn_arena *arena) {
     const side from = side_of(pair, target);
     const char **words = attn_arena_zeroed(arena, from.count + 1, sizeof *words);
@@ -57,14 +57,16 @@ static const char **words_of(const attn_pair *pair, bool target, attn_arena *are
     return complete ? words : NULL;
 }
 
-/* Tells whether a blank is between two words of a text. French has one before "?". */
+/* Tells whether a blank is between two words of a text. French has a blank before "?", "!", ";" and
+ * ":". */
 static bool is_apart(const attn_pair *pair, const char *left, const char *right, bool french) {
     if (left[strlen(left) - 1] == '\'')
         return false;
     return pair->spaced || !strchr(french ? ".,)" : ".,)?!;:", *right);
 }
 
-/* Joins words to a text and stores at which byte each word ends. */
+/* Joins words to a text and stores in ends [count] at which byte each word ends. NULL: memory ran
+ * out. */
 static const char *join_words(const attn_pair *pair, const char *const *words, size_t count,
                               bool french, size_t *ends, attn_arena *arena) {
     size_t size = 1;
@@ -111,7 +113,7 @@ attn_status attn_corpus_count(const attn_corpus *corpus, size_t pairs, attn_toke
     return ATTN_OK;
 }
 
-/* Takes memory for `count` tokens. */
+/* Allocates `count` tokens. */
 static attn_status make_tokens(attn_pair_tokens *out, size_t count, attn_arena *arena,
                                attn_error *err) {
     *out = (attn_pair_tokens){.ids = attn_arena_zeroed(arena, count + 1, sizeof *out->ids),
@@ -122,7 +124,7 @@ static attn_status make_tokens(attn_pair_tokens *out, size_t count, attn_arena *
                : attn_fail(err, ATTN_ENOMEM, "pair", "no memory for %zu tokens", count);
 }
 
-/* Takes each word as a token. */
+/* Makes each word of a side a token. */
 static attn_status take_words(const side *from, const attn_tokenizer *t, attn_arena *arena,
                               attn_pair_tokens *out, attn_error *err) {
     ATTN_TRY(make_tokens(out, from->count, arena, err));

@@ -101,8 +101,8 @@ static void merge_french(attn_sentence *s, size_t i, const char *text) {
 }
 
 /* Removes "des" and partitive "de" after the preposition "de": "près de" + "de grands arbres"
- * becomes "près de grands arbres". It must run before elision, since the next word may begin with a
- * vowel. */
+ * becomes "près de grands arbres". This function must run before elision, since the word after the
+ * removed one may begin with a vowel sound. */
 static void drop_partitives(attn_sentence *s) {
     for (size_t i = 0; i + 1 < s->french_count; i++) {
         const attn_spoken *next = &s->french[i + 1];
@@ -185,7 +185,7 @@ static const char *name_of_part(attn_part part) {
     return names[part];
 }
 
-/* Makes the classes of the English words the target. */
+/* Sets the target to the classes of the English words. */
 static void put_classes(const attn_sentence *s, attn_pair *out) {
     out->target_count = out->link_count = s->english_count;
     for (size_t i = 0; i < s->english_count; i++) {

@@ -8,8 +8,8 @@
 #include "corpus/lexicon.h"
 
 enum {
-    MOST_TIES = 6,             /* most links of a French word */
-    NO_WORD = ATTN_PAIR_WORDS, /* an index that means that there is no word */
+    MOST_TIES = 6,             /* largest number of links of a French word */
+    NO_WORD = ATTN_PAIR_WORDS, /* the index that stands for no word */
 };
 
 /* A link from a French word to an English word (attn_link). */
@@ -18,12 +18,12 @@ typedef struct attn_tie {
     bool sure;
 } attn_tie;
 
-/* A word of the sentence, and what the rules for neighbouring words need of it. */
+/* A word of the sentence, and the properties that the rules for neighbouring words read. */
 typedef struct attn_spoken {
     attn_form form;
-    const char *before_vowel; /* what it becomes before a vowel sound ("l'", "cet"), or NULL */
+    const char *before_vowel; /* spelling before a vowel sound, such as "l'" and "cet", or NULL */
     attn_part part;           /* English: the class of the word in this sentence */
-    bool article;             /* an article: de and à before it may merge with it ("du", "aux") */
+    bool article;             /* an article, with which de and à may merge ("du", "aux") */
     attn_tie ties[MOST_TIES];
     size_t tie_count;
 } attn_spoken;
@@ -39,9 +39,9 @@ typedef struct attn_sentence {
     /* en-fr-text: index of the English auxiliary of a question, until the verb group has used it;
      * else NO_WORD */
     size_t asked;
-    bool told;     /* a clause is complete: "it" and "they" would now refer to its nouns */
-    bool held_out; /* contains a pair of words that training never shows */
-    bool failed;   /* too long, or no word fits; the sentence is to be thrown away */
+    bool told;     /* a clause is complete; "it" and "they" would now refer to its nouns */
+    bool held_out; /* the sentence has a pair of words that training excludes */
+    bool failed;   /* the sentence is too long, or no word fits; it must not be used */
 } attn_sentence;
 
 /* attn_chance draws true with probability p. attn_pick draws an integer from 0 to n - 1. */
@@ -52,7 +52,7 @@ size_t attn_pick(attn_sentence *s, size_t n);
 size_t attn_pick_word(attn_sentence *s, size_t count, size_t common);
 #define ATTN_PICK(s, list)                                                                         \
     (&(s)->words->list.items[attn_pick_word((s), (s)->words->list.count, (s)->words->list.common)])
-/* Returns how many English words are missing to the wanted length; 0 if it is reached. */
+/* Returns how many English words the sentence lacks to the wanted length; 0 if it has as many. */
 size_t attn_room(const attn_sentence *s);
 
 /* Tells whether the split allows both words, given by their ids, in one sentence. In a held-out
@@ -61,12 +61,12 @@ bool attn_may_meet(attn_sentence *s, uint32_t first, uint32_t second);
 /* Tells whether training excludes the pair of words: one pair in ten, by a hash. */
 bool attn_never_meet(uint32_t first, uint32_t second);
 
-/* Append a word: attn_say to the English side, with its class, and attn_dire to the French side,
- * with a sure link to English word `english` (NO_WORD: no link). They return the index of the new
- * word. If the side is full, they return NO_WORD and set s->failed. */
+/* attn_say appends a word of class `part` to the English side. attn_dire appends a word to the
+ * French side, with a sure link to English word `english` (NO_WORD: no link). Both return the index
+ * of the new word. If the side is full, they return NO_WORD and set s->failed. */
 size_t attn_say(attn_sentence *s, attn_part part, attn_form form);
 size_t attn_dire(attn_sentence *s, attn_form form, size_t english);
-/* Do the same for a word that is not in the lexicon. Its first letter decides whether it begins
+/* Do the same for a text that is no word of the lexicon. The first letter decides whether it begins
  * with a vowel sound. */
 size_t attn_say_text(attn_sentence *s, attn_part part, const char *text);
 size_t attn_dire_text(attn_sentence *s, const char *text, size_t english);
@@ -78,8 +78,8 @@ void attn_tie_words(attn_sentence *s, size_t french, size_t english, bool sure);
  * have no such pair, so these sentences test a model. */
 bool attn_is_textbook(const attn_pair *pair);
 
-/* Applies elision and contraction and copies the pair to *out. With `classes` the target is the
- * class of each English word. */
+/* Applies elision and contraction and copies the pair to *out. If `classes`, the target consists of
+ * the classes of the English words instead. */
 void attn_sentence_finish(attn_sentence *s, bool classes, attn_pair *out);
 
 #endif

@@ -15,8 +15,8 @@ static const char *const french[] = {
     "l' animal n' a pas traversé la rue parce qu' il était trop fatigué",
 };
 
-/* Compares words, without a full stop at their end, with a text in which blanks separate them.
- * ASCII letters may differ in case. */
+/* Tells whether the words, without a full stop at their end, are those of `text`, whose words are
+ * separated by blanks. ASCII capitals in `words` equal the small letters of `text`. */
 static bool equals(const char *const *words, size_t count, const char *text) {
     count -= count && !strcmp(words[count - 1], ".");
     for (size_t i = 0; i < count; i++) {
