@@ -1,4 +1,6 @@
-/* Splits texts into sub-words and joins them again. Ids of symbols are ids of the vocabulary. */
+/* Splits texts into sub-words and joins sub-words to texts. Symbols are tokens of the tokenizer. A
+ * unit is a word, or the text between two words unless that is the one blank that decoding writes
+ * there anyway. */
 #include <stdio.h>
 #include <string.h>
 
@@ -117,16 +119,17 @@ static bool ends_open(const char *name) {
     return n > 2 && !strcmp(name + n - 2, "@@");
 }
 
-/* Returns whether the id is that of a symbol whose name is its own text: neither special nor a
- * byte. */
+/* Returns whether the id belongs to a symbol that is spelt by its name: no special token, no byte,
+ * not "</w>" and not "<join>". */
 static bool is_spelt(const attn_tokenizer *v, int32_t id) {
     const attn_merges *m = v->merges;
     return id >= 0 && !attn_tokenizer_is_special(v, id) && id != m->word_end && id != m->no_blank &&
            (id < m->first_byte || id >= m->first_byte + 256);
 }
 
-/* Adds the merge of one line: two symbols, of which the first does not end a word, and whose join
- * is a symbol, too. Returns false for any other line, or if the merge is not new. */
+/* Adds the merge of one line. The line has two symbols; the first does not end a word, and their
+ * joined names are the name of a symbol. Returns false for any other line, or if the merge is not
+ * new. */
 static bool read_merge(attn_tokenizer *v, const char *line, size_t n) {
     const char *blank = memchr(line, ' ', n);
     const size_t first = blank ? (size_t)(blank - line) : n;
@@ -187,7 +190,7 @@ static void add(pieces *p, int32_t id, size_t begin, size_t end) {
     p->count++;
 }
 
-/* Applies the merges to n symbols and returns how many are left. */
+/* Applies the merges to n symbols and returns how many symbols are left. */
 static size_t merge_all(const attn_merges *m, piece *symbols, size_t n) {
     for (;;) {
         uint32_t best = UINT32_MAX;
@@ -211,7 +214,8 @@ static size_t merge_all(const attn_merges *m, piece *symbols, size_t n) {
     }
 }
 
-/* Adds the symbols of at most ATTN_CHUNK characters, from *at on, and moves *at behind them. */
+/* Adds the symbols of the next chunk (ATTN_CHUNK) of a unit that ends at byte `end`. The chunk
+ * begins at *at; *at is moved behind it. */
 static void add_chunk(pieces *p, const char *text, size_t *at, size_t end) {
     const attn_merges *m = p->v->merges;
     piece symbols[4 * ATTN_CHUNK + 1];
@@ -258,8 +262,8 @@ static void add_unit(pieces *p, const char *text, size_t begin, size_t end,
     add_characters(p, text, begin, end);
 }
 
-/* Returns whether the bytes [begin, end) between two words are one blank, which decoding puts there
- * by itself. */
+/* Returns whether the bytes [begin, end) between two words are the one blank that decoding writes
+ * between these words anyway. */
 static bool is_usual(const char *text, size_t begin, size_t end, size_t size,
                      attn_language language) {
     return begin && end < size && end == begin + 1 && text[begin] == ' ' &&
@@ -380,7 +384,9 @@ static bool may_begin(const char *bytes, size_t n) {
     return true;
 }
 
-/* Copies bytes as UTF-8 (attn_tokenizer_decode). `out` has room for three bytes each. */
+/* Copies the decoded bytes to `out` with a NUL after them. A byte that is no UTF-8 becomes U+FFFD.
+ * If `open`, an incomplete character at the end is left out (attn_tokenizer_decode). `out` has 3
+ * bytes for each decoded byte, and one for the NUL. */
 static void repair(const joined *j, bool open, char *out) {
     for (size_t at = 0; at < j->size;) {
         const size_t n = attn_character_at(j->data, j->size, at);

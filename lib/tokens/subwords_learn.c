@@ -1,5 +1,6 @@
-/* Learns byte-pair encoding from counted units (Sennrich, Haddow and Birch 2016). Each round counts
- * the pairs of neighbouring symbols in all units and merges the most frequent pair. */
+/* Learns byte-pair encoding (Sennrich, Haddow and Birch 2016) from units: the texts that
+ * attn_tokenizer_count has counted. Each round counts the pairs of neighbouring symbols in all
+ * units and merges the most frequent pair. */
 #include <string.h>
 
 #include "base/try.h"
@@ -36,8 +37,8 @@ static bool put_symbol(attn_tokenizer *v, const char *character, size_t n, bool 
     return true;
 }
 
-/* Adds the symbols of all printable ASCII characters. Without them a tokenizer would write a
- * character that its corpus lacks as bytes. */
+/* Adds the symbols of all printable ASCII characters, because characters without a symbol are
+ * encoded as bytes, and the counted units may lack some. */
 static bool put_ascii(attn_tokenizer *v) {
     bool made = true;
     int32_t id;
@@ -47,8 +48,8 @@ static bool put_ascii(attn_tokenizer *v) {
     return made;
 }
 
-/* Makes the symbols of a unit's first ATTN_CHUNK characters, up to the first character that cannot
- * be a symbol. Such a character is written as bytes, which never merge. */
+/* Makes the symbols of a unit's first ATTN_CHUNK characters. Stops at the first character that
+ * cannot be a symbol: it is encoded as bytes, which never merge. */
 static bool read_unit(learner *l, const attn_entry *from, unit *out) {
     out->count = from->count;
     out->symbols = attn_arena_zeroed(l->arena, from->size, sizeof *out->symbols);
@@ -153,7 +154,7 @@ static void swap_contents(attn_tokenizer *a, attn_tokenizer *b) {
 }
 
 attn_status attn_tokenizer_settle_subwords(attn_tokenizer *v, size_t merges, attn_error *err) {
-    /* The counted units are sorted first, so that ids do not depend on the order of the corpus. */
+    /* attn_tokenizer_settle sorts the units, so ids do not depend on the order of the corpus. */
     attn_status status = attn_tokenizer_settle(v, 1, 0, err);
     learner l = {.v = attn_tokenizer_new(v->language), .arena = attn_arena_new((size_t)1 << 34)};
     if (!status &&

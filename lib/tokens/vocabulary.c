@@ -10,7 +10,7 @@
 
 const char *const attn_language_names[] = {"english", "french", NULL};
 const char *const attn_special_names[ATTN_SPECIALS] = {"pad", "begin", "end", "unknown"};
-/* The texts of the special tokens, whose ids are 0 to 3 in tokenizers that learn here. */
+/* The texts of the special tokens. Their ids are 0 to 3 in the tokenizers that this file makes. */
 static const char *const specials[ATTN_SPECIALS] = {"<pad>", "<bos>", "<eos>", "<unk>"};
 
 bool attn_language_parse(const char *name, attn_language *out) {
@@ -218,7 +218,7 @@ static const char *write_tokens(const attn_tokenizer *t, attn_arena *arena) {
     return out;
 }
 
-/* Writes a line for each merge, in the order in which they are applied. NULL: no memory. */
+/* Writes a line for each merge, in the order in which merges are applied. NULL: no memory. */
 static const char *write_merges(const attn_tokenizer *t, attn_arena *arena) {
     const attn_merges *m = t->merges;
     size_t size = 1;

@@ -33,7 +33,8 @@ static bool is_blank(int32_t c) {
            (kind >= UTF8PROC_CATEGORY_ZS && kind <= UTF8PROC_CATEGORY_ZP);
 }
 
-/* Returns whether the apostrophe at `at` is the one in "aujourd'hui", which begins at `begin`. */
+/* Returns whether the apostrophe at byte `at` is that of a word "aujourd'hui" that begins at byte
+ * `begin`. */
 static bool joins(const attn_word_cursor *c, size_t begin, size_t at) {
     static const char before[] = "aujourd";
     if (at - begin != sizeof before - 1)
