@@ -24,8 +24,8 @@ size_t attn_attend_key_width(const attn_attend *a) {
     return a->kv_heads ? a->width / a->heads * a->kv_heads : a->width;
 }
 
-/* Declares the packed projections with the initial values of torch.nn.MultiheadAttention: the three
- * input matrices are one matrix for Xavier's bound, and biases are 0. */
+/* Declares the packed projections with the initial values of torch.nn.MultiheadAttention: Xavier's
+ * bound is that of one matrix of all three input projections, and biases are 0. */
 static void declare_packed(attn_attend *a, attn_parameters *set, const char *name) {
     const size_t D = a->width, all = D + 2 * attn_attend_key_width(a);
     const attn_init xavier = {.kind = ATTN_INIT_UNIFORM, .amount = sqrt(6.0 / (double)(all + D))};
@@ -83,8 +83,8 @@ void attn_attend_declare(attn_attend *a, attn_parameters *set, const char *name)
     declare_positions(a, set, name);
 }
 
-/* Returns the part of a packed tensor from element `offset` on, as a weight. Where the tensor has
- * no values or no gradient, the part has none. */
+/* Returns the elements of a packed tensor from `offset` on as a weight. If the tensor has no values
+ * or no gradient, neither has the result. */
 static attn_weight part_of(const attn_weight *w, size_t offset) {
     return (attn_weight){w->value ? w->value + offset : NULL,
                          w->gradient ? w->gradient + offset : NULL};
@@ -170,8 +170,9 @@ static bool has_position(attn_position_kind kind) {
            kind == ATTN_POSITION_ROTARY;
 }
 
-/* Sets the queries, keys and values of *s. Kinds without projections use x and memory themselves.
- * With `ready`, keys and values are taken from it and not computed. */
+/* Sets the queries, keys and values of *s. In kinds without projections, x is the queries and
+ * memory the keys and values. In scaled_dot, keys and values are those of `ready`, unless it is
+ * NULL. */
 static attn_status project(const attn_attend *a, attn_attend_saved *s,
                            const attn_attend_saved *ready, attn_pass *pass, attn_error *err) {
     const size_t D = a->width, keys = ready ? 0 : s->B * s->S;
@@ -326,8 +327,8 @@ attn_status attn_attend_backward(float *dx, float *dmemory, const float *dout,
     return ATTN_OK;
 }
 
-/* Runs attention again with an identity matrix as the values of each head. Its output then equals
- * its weights, so dweights is the gradient of the output. */
+/* Runs attention again with an identity matrix as the values of each head. The output then equals
+ * the weights, so dweights is the gradient of the output. */
 attn_status attn_attend_weights_backward(float *dx, float *dmemory, const float *dweights,
                                          const attn_attend *a, const attn_attend_saved *s,
                                          attn_pass *pass, attn_error *err) {

@@ -1,5 +1,5 @@
-/* Layers that work on elements or rows: activations, dropout and norms. It also has the functions
- * that take memory for a pass. */
+/* Layers that work on elements or rows: activations, dropout and norms. The functions that allocate
+ * memory for a pass are here, too. */
 #include <math.h>
 #include <string.h>
 
@@ -93,8 +93,8 @@ uint64_t attn_dropout_seed(attn_pass *pass) {
     return attn_rng_bits(pass->seed, pass->drawn++);
 }
 
-/* attn_rng_uniform(seed, i) is (bits >> 11) * 2^-53. The kernel tests whether it is below p in
- * integers: bits >> 11 < ceil(p * 2^53). */
+/* attn_rng_uniform(seed, i) is (bits >> 11) * 2^-53. The kernel tests with integers whether this
+ * number is below p: bits >> 11 < ceil(p * 2^53). */
 void attn_dropout(float *x, size_t n, double p, uint64_t seed) {
     if (p > 0)
         attn_pointwise_current()->dropout(x, n, (uint64_t)ceil(ldexp(p, 53)), (float)(1 / (1 - p)),

@@ -7,12 +7,12 @@
  *   declare   adds the layer's tensors to a set, under `name` + "." + PyTorch's name, with
  *             PyTorch's initial values
  *   forward   computes the output
- *   backward  ADDS the gradient of each input to the d… argument (NULL: not wanted), and the
- *             gradients of weights to those of the set (if it has any)
+ *   backward  ADDS the gradient of each input to the d… argument (NULL: not wanted). If the set has
+ *             gradients, ADDS those of the layer's weights to them.
  *
- * A `saved` struct keeps what backward needs, in the arena of the pass; no other memory is
- * allocated. The order in which a sum is computed depends on the shapes alone. Any thread may run
- * its own pass, but only one thread at a time may run backward on a set. */
+ * A `saved` struct has what backward needs, in the arena of the pass; no other memory is allocated.
+ * The order of the summands of each sum depends on the shapes alone. Several threads may run passes
+ * at the same time, but only one thread at a time may run backward on a set. */
 #ifndef ATTN_LAYERS_H
 #define ATTN_LAYERS_H
 
@@ -43,25 +43,25 @@ typedef enum attn_init_kind {
 typedef struct attn_init {
     attn_init_kind kind;
     double amount;
-    bool blank; /* row blank_row of the matrix is 0, like the row padding_idx in torch */
+    bool blank; /* row blank_row of the matrix is 0, as the row padding_idx in torch */
     size_t blank_row;
 } attn_init;
 
 /* Returns an empty set, which the caller frees with attn_parameters_free. NULL: out of memory. */
 attn_parameters *attn_parameters_new(void);
-/* Declares a tensor, before the set is sealed. attn_parameters_seal fills *weight, so it must stay
- * at this address as long as the set. If declaring fails (no memory; a name that is repeated or too
- * long; more than ATTN_PARAMETER_RANK axes; an overflow), attn_parameters_seal returns the
+/* Declares a tensor, before the set is sealed. attn_parameters_seal fills *weight, so *weight must
+ * stay at its address until then. If the declaration fails (no memory; a name that is repeated or
+ * too long; more than ATTN_PARAMETER_RANK axes; an overflow), attn_parameters_seal returns the
  * error. */
 void attn_parameters_add(attn_parameters *set, const char *name, int rank, const size_t *dims,
                          attn_init init, attn_weight *weight);
-/* Allocates the block of values and, if `gradients`, that of gradients, both zeros, and sets the
- * pointers in the weights of all layers. Errors: that of the first declaration that failed
+/* Allocates a block of zeros for the values and, if `gradients`, another for the gradients. Sets
+ * the pointers in the weights of all layers. Errors: that of the first declaration that failed
  * (ATTN_EARG, ATTN_ELIMIT, ATTN_ENOMEM); ATTN_EARG: the set is sealed already; ATTN_ENOMEM. */
 attn_status attn_parameters_seal(attn_parameters *set, bool gradients, attn_error *err);
 
-/* Draws the initial values. Element e of tensor p is drawn with the seed attn_rng_bits(seed, p) and
- * the index e (attn/rng.h). */
+/* Draws the initial values. Element e of tensor p is the random number (attn/rng.h) of the seed
+ * attn_rng_bits(seed, p) at index e. */
 void attn_parameters_init(attn_parameters *set, uint64_t seed);
 /* Sets all gradients to 0. */
 void attn_parameters_zero_gradients(attn_parameters *set);
@@ -78,8 +78,8 @@ typedef struct attn_pass {
     attn_pool *pool;             /* NULL: only the calling thread */
     const attn_control *control; /* cancellation and deadline; NULL: none */
     bool training;               /* a backward pass follows */
-    /* Probability of all dropouts of the pass. NULL: in training each layer drops with its own
-     * probability, and else nothing is dropped. */
+    /* Probability of all dropouts of the pass. NULL: each layer's own probability if `training`,
+     * else 0. */
     const double *dropout;
     uint64_t seed;  /* seed of all dropouts of the pass */
     uint64_t drawn; /* number of dropouts so far; dropout n has the seed attn_rng_bits(seed, n) */
@@ -87,18 +87,18 @@ typedef struct attn_pass {
 
 /* ---- cost ----
  *
- * Each layer states what a pass through it costs: the function …_cost adds to *cost. */
+ * The function …_cost of a layer adds the cost of a pass through the layer to *cost. */
 typedef struct attn_layer_cost {
     double cells;          /* cells of score matrices over all heads */
     double operations;     /* floating-point operations; a multiply-add counts as 2 */
-    double bytes;          /* upper bound of the bytes in the arena; INFINITY: beyond any memory */
+    double bytes;          /* upper bound for the bytes in the arena; INFINITY: too many */
     double fallback_bytes; /* additional bytes if attention must be computed again in double */
 } attn_layer_cost;
 
-/* What a pass does with its layers, as far as the cost depends on it. */
+/* The properties of a pass on which the cost of its layers depends. */
 typedef struct attn_pass_use {
     bool training;     /* a backward pass follows */
-    bool drops;        /* the outputs between layers of an LSTM are dropped */
+    bool drops;        /* dropout is applied between the layers of an LSTM */
     bool want_weights; /* attention keeps its weights */
     bool hides;        /* `keep` hides keys from attention */
     bool ready;        /* keys, values and packed matrices exist, as in a step of a search */
@@ -108,8 +108,8 @@ typedef struct attn_pass_use {
 /* Add the bytes of an array of `count` floats, or of `bytes` bytes, rounded up as an arena does. */
 void attn_cost_floats(attn_layer_cost *cost, double count);
 void attn_cost_bytes(attn_layer_cost *cost, double bytes);
-/* Adds the operations of so many multiply-adds in a forward pass and, in training, of twice as many
- * in the backward pass. */
+/* Adds the operations of `multiply_adds` multiply-adds in the forward pass and, in training, of
+ * twice as many in the backward pass. */
 void attn_cost_products(attn_layer_cost *cost, double multiply_adds, bool training);
 
 /* ---- linear: y [rows, out] = x [rows, in] W^T + b; weight [out, in], bias [out] ---- */
@@ -133,8 +133,8 @@ typedef struct attn_embedding {
     int32_t padding; /* id whose row is 0 and gets no gradient; -1: none */
 } attn_embedding;
 
-/* Declares the table. `std` is the standard deviation of its initial values; 0 means 1 / scale,
- * with which outputs are N(0, 1). */
+/* Declares the table. `std` is the standard deviation of its initial values. 0 means 1 / scale; the
+ * initial outputs are then N(0, 1). */
 void attn_embedding_declare(attn_embedding *layer, attn_parameters *set, const char *name,
                             size_t rows, size_t width, float scale, double std, int32_t padding);
 void attn_embedding_forward(float *y, const int32_t *ids, size_t n, const attn_embedding *layer);
@@ -163,7 +163,7 @@ void attn_positions_backward(const float *dx, size_t B, size_t T, size_t first,
  * forward stores mean (RMS: 0) and 1 / sqrt(…) of each row in stats [rows, 2], for backward. */
 typedef struct attn_norm {
     size_t width;
-    float epsilon;            /* 1e-5 where papers name none */
+    float epsilon;            /* 1e-5 in models whose paper names no epsilon */
     bool rms;                 /* RMS norm, which has no bias; false: layer norm */
     bool unbiased;            /* the layer norm has no bias */
     attn_weight weight, bias; /* [width], initially ones and zeros */
@@ -196,11 +196,11 @@ void attn_activation_backward(float *dx, const float *dy, const float *x, size_t
  * x[i] / (1 - p). The same call on a gradient is the backward pass. 0 <= p < 1; p = 0 changes
  * nothing. */
 void attn_dropout(float *x, size_t n, double p, uint64_t seed);
-/* Returns the probability with which a layer drops in this pass. `own` is the layer's own one,
- * which applies in training unless pass->dropout is set. */
+/* Returns the probability with which a layer drops in this pass: *pass->dropout if it is set; else
+ * `own`, the layer's own probability, in training; else 0. */
 double attn_dropout_of(const attn_pass *pass, double own);
 /* Returns the seed of the next dropout of a pass. A layer takes a seed even if it drops nothing, so
- * that seeds of later dropouts do not depend on it. */
+ * the seeds of later dropouts do not depend on whether it drops. */
 uint64_t attn_dropout_seed(attn_pass *pass);
 
 /* ---- LSTM: Hochreiter and Schmidhuber 1997, with gates and order of torch.nn.LSTM ----
@@ -215,7 +215,7 @@ uint64_t attn_dropout_seed(attn_pass *pass);
  * With lengths [B] the results equal those of torch's packed sequences: the backward direction
  * starts at the last token before padding, outputs at padding are 0, and the final states are those
  * after the last token before padding. Without lengths no token is padding. */
-/* Most layers of an LSTM. */
+/* Largest number of layers of an LSTM. */
 enum { ATTN_LSTM_LAYERS = 8 };
 
 /* The weights of one layer and direction. */
@@ -233,8 +233,8 @@ typedef struct attn_lstm {
     attn_lstm_cell cells[2 * ATTN_LSTM_LAYERS];
 } attn_lstm;
 
-/* States h and c, [layers * directions, B, H] each, in the order of `cells`. As an input, a NULL
- * pointer means zeros. As an output, it means that the state is not wanted. */
+/* States h and c, [layers * directions, B, H] each, in the order of `cells`. In an input, a NULL
+ * pointer means zeros. In an output, NULL means that the state is not wanted. */
 typedef struct attn_lstm_state {
     float *h, *c;
 } attn_lstm_state;
@@ -260,18 +260,18 @@ typedef struct attn_lstm_panels {
 void attn_lstm_declare(attn_lstm *layer, attn_parameters *set, const char *name, size_t input,
                        size_t hidden, size_t layers, bool bidirectional, double dropout);
 /* Packs the matrices of a layer for many calls of forward with B sequences, such as the steps of a
- * search. ATTN_ENOMEM. */
+ * search. Error: ATTN_ENOMEM. */
 attn_status attn_lstm_pack(attn_lstm_panels *panels, size_t B, const attn_lstm *layer,
                            attn_pass *pass, attn_error *err);
-/* attn_lstm_cost adds the cost of a pass over B sequences of T tokens, attn_lstm_pack_cost that of
- * attn_lstm_pack. */
+/* attn_lstm_cost adds the cost of a pass over B sequences of T tokens. attn_lstm_pack_cost adds the
+ * cost of attn_lstm_pack. */
 void attn_lstm_cost(const attn_lstm *layer, size_t B, size_t T, const attn_pass_use *use,
                     attn_layer_cost *cost);
 void attn_lstm_pack_cost(const attn_lstm *layer, size_t B, attn_layer_cost *cost);
 /* Computes y [B, T, directions * H] from x [B, T, input] and, if `last` is not NULL, the final
  * states. `initial` are the initial states; NULL: zeros. `lengths` [B], each 1 … T, are the numbers
- * of tokens before padding; NULL: there is no padding. `panels` are those of attn_lstm_pack; NULL:
- * this call packs the layer. T calls with one token give the same bytes as one call with T tokens.
+ * of tokens before padding; NULL: there is no padding. attn_lstm_pack has made `panels`; NULL: this
+ * call packs the layer. T calls with one token give the same bytes as one call with T tokens.
  * All arguments must outlive the backward pass. Errors: ATTN_EARG (a bidirectional LSTM with
  * lengths and initial states), ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. */
 attn_status attn_lstm_forward(float *y, const attn_lstm_state *last, const float *x,
@@ -279,24 +279,25 @@ attn_status attn_lstm_forward(float *y, const attn_lstm_state *last, const float
                               const attn_lstm_panels *panels, size_t B, size_t T,
                               const attn_lstm *layer, attn_lstm_saved *saved, attn_pass *pass,
                               attn_error *err);
-/* Runs the backward pass, only once after each forward pass. dy is the gradient of y, and dlast
- * that of the final states (NULL: zeros). The gradients of x and of the initial states are added to
- * dx and dinitial (NULL: not wanted). Errors: ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. */
+/* Runs the backward pass. It may run only once after each forward pass. dy is the gradient of y,
+ * and dlast the gradient of the final states (NULL: zeros). The gradient of x is added to dx, and
+ * that of the initial states to dinitial (NULL: not wanted). Errors: ATTN_ENOMEM, ATTN_ECANCELED,
+ * ATTN_EDEADLINE. */
 attn_status attn_lstm_backward(float *dx, const attn_lstm_state *dinitial, const float *dy,
                                const attn_lstm_state *dlast, const attn_lstm *layer,
                                attn_lstm_saved *saved, attn_pass *pass, attn_error *err);
 
-/* ---- attention layers: out [B, L, D] for queries x [B, L, D] and a memory [B, S, D], from which
- * keys and values are made ----
+/* ---- attention layers: out [B, L, D] from x [B, L, D], which gives the queries, and a memory
+ * [B, S, D], which gives keys and values ----
  *
  * The score form is the kind of a layer. scaled_dot is multi-head attention. Layers of the other
  * kinds have one head, and the rows of the memory are their keys and values. Parameters of each
  * kind, whose names follow "<name>.":
  *
  *   scaled_dot  W_q, W_k, W_v, W_o (.weight [D, D], .bias [D]), named as in textbooks; or, if
- *               `packed`, in_proj_weight [3D, D], in_proj_bias, out_proj.weight and
- *               out_proj.bias, as in torch.nn.MultiheadAttention. With kv_heads, the matrices of
- *               keys and values have K = kv_heads D / heads rows instead of D.
+ *               `packed`, in_proj_weight [3D, D], in_proj_bias [3D], out_proj.weight and
+ *               out_proj.bias, as in torch.nn.MultiheadAttention. If kv_heads is not 0, the
+ *               matrices of keys and values have K = kv_heads D / heads rows instead of D.
  *   dot         none
  *   additive    W1.weight [A, D] of keys, W2.weight [A, D] of queries, v.weight [1, A]
  *   general     W.weight [D, D]
@@ -318,8 +319,9 @@ typedef struct attn_attend {
     size_t heads;        /* heads of queries; 1 unless the kind is scaled_dot */
     size_t score_width;  /* A of additive and concat */
     size_t max_distance; /* m of RELATIVE and SHAW: distances are clipped to -m … m */
-    /* scaled_dot: heads of keys and values, a divisor of `heads`; each serves heads / kv_heads
-     * heads of queries (Ainslie et al. 2023). 0: as many as `heads`. */
+    /* scaled_dot: number of heads of keys and values, a divisor of `heads`. heads / kv_heads heads
+     * of queries share one head of keys and values (Ainslie et al. 2023). 0: the same as
+     * `heads`. */
     size_t kv_heads;
     double dropout;       /* scaled_dot: probability with which a weight is dropped in training */
     double rotary_base;   /* ROTARY: base of the angles; 0: 10,000 */
@@ -344,21 +346,22 @@ typedef struct attn_attend_saved {
     const float *q;          /* [B, L, D] queries; x if the kind has no projections */
     const float *k, *v;      /* [B, S, K] keys and values; memory if the kind has no projections */
     size_t B, L, S;
-    size_t step;    /* rows from the first key of a sequence to that of the next in k and v; 0: S */
+    size_t step;    /* number of rows of k and v that each sequence occupies; 0: S */
     int64_t first;  /* position of query 0 among the keys */
     attn_inputs in; /* of the operation */
     attn_attention *operation;
     attn_results results; /* of the operation; weights [B, heads, L, S] are before dropout */
 } attn_attend_saved;
 
-/* What hides keys from queries, beside the layer's pattern and causal mask. A NULL sight hides no
- * key. */
+/* What hides keys beside the layer's pattern and causal mask, where the queries are, and whether
+ * the keys exist already. A NULL sight is one whose members are all 0. */
 typedef struct attn_attend_sight {
     const int64_t *lengths; /* [B] number of keys before padding; NULL: all S */
     const uint8_t *keep;    /* [B, S] 0: the key is hidden, 1: visible; NULL: all are visible */
     size_t first;           /* query i has the position of key first + i */
     /* Keys and values that attn_attend_ready or attn_attend_append computed; NULL: forward computes
-     * them from the memory. With them, there is no backward pass. */
+     * keys and values from the memory. After a forward pass with `ready`, no backward pass may
+     * run. */
     const attn_attend_saved *ready;
 } attn_attend_sight;
 
@@ -366,9 +369,9 @@ typedef struct attn_attend_sight {
 size_t attn_attend_key_width(const attn_attend *layer);
 /* Declares the parameters of the layer. */
 void attn_attend_declare(attn_attend *layer, attn_parameters *set, const char *name);
-/* Computes out [B, L, D]. x and memory must outlive the backward pass; for self-attention they are
- * the same. If want_weights, saved->results.weights are the weights. Errors: those of
- * attn_attention_new and attn_attention_run; ATTN_EARG at "kind": layers have no such kind or
+/* Computes out [B, L, D]. x and memory must outlive the backward pass; in self-attention they are
+ * the same array. If want_weights, saved->results.weights are the weights. Errors: those of
+ * attn_attention_new and attn_attention_run; ATTN_EARG at "kind" if layers have no such kind or
  * position; ATTN_ENOMEM. */
 attn_status attn_attend_forward(float *out, const float *x, const float *memory, size_t B, size_t L,
                                 size_t S, const attn_attend_sight *sight, bool want_weights,
@@ -378,26 +381,26 @@ attn_status attn_attend_forward(float *out, const float *x, const float *memory,
  * *ready, in the arena of the pass. Error: ATTN_ENOMEM. */
 attn_status attn_attend_ready(const float *memory, size_t B, size_t S, const attn_attend *layer,
                               attn_attend_saved *ready, attn_pass *pass, attn_error *err);
-/* Appends a token to the keys and values of growing sequences, for searches. x [B, D] is token
- * number `at` of each; keys and values of these tokens are written into k and v of *ready, [B,
- * step, K], which the caller allocates. Only for scaled_dot. Error: ATTN_ENOMEM. */
+/* Appends the key and the value of one token to each of B growing sequences, for searches. x [B, D]
+ * has the token at index `at` of each sequence. Keys and values are stored in k and v of *ready,
+ * [B, step, K] each, which the caller has allocated. Only for scaled_dot. Error: ATTN_ENOMEM. */
 attn_status attn_attend_append(attn_attend_saved *ready, const float *x, size_t at,
                                const attn_attend *layer, attn_pass *pass, attn_error *err);
-/* Runs the backward pass from dout [B, L, D]. dx and dmemory may be the same array. Errors: those
- * of attn_attention_backward, ATTN_ENOMEM. */
+/* Runs the backward pass. dout [B, L, D] is the gradient of `out`. dx and dmemory may be the same
+ * array. Errors: those of attn_attention_backward, ATTN_ENOMEM. */
 attn_status attn_attend_backward(float *dx, float *dmemory, const float *dout,
                                  const attn_attend *layer, attn_attend_saved *saved,
                                  attn_pass *pass, attn_error *err);
-/* Runs the backward pass of a loss on the weights. dweights [B, heads, L, S] is the gradient of the
- * loss with respect to the weights before dropout. Not for layers with Shaw's value tables. Errors:
- * those of attn_attend_backward. */
+/* Runs the backward pass of a loss on the attention weights. dweights [B, heads, L, S] is the
+ * gradient of the loss with respect to the attention weights before dropout. Not for layers with
+ * Shaw's value tables. Errors: those of attn_attend_backward. */
 attn_status attn_attend_weights_backward(float *dx, float *dmemory, const float *dweights,
                                          const attn_attend *layer, const attn_attend_saved *saved,
                                          attn_pass *pass, attn_error *err);
 
-/* Add costs for B sequences of L queries and S keys: attn_attend_cost that of forward and, in
- * training, of backward; attn_attend_weights_cost that of attn_attend_weights_backward; and
- * attn_attend_ready_cost that of attn_attend_ready. */
+/* Add costs for B sequences of L queries and S keys. attn_attend_cost adds the cost of forward and,
+ * in training, of backward. attn_attend_weights_cost adds the cost of attn_attend_weights_backward,
+ * attn_attend_ready_cost the cost of attn_attend_ready. */
 void attn_attend_cost(const attn_attend *layer, size_t B, size_t L, size_t S,
                       const attn_pass_use *use, attn_layer_cost *cost);
 void attn_attend_weights_cost(const attn_attend *layer, size_t B, size_t L, size_t S,
@@ -412,10 +415,10 @@ void attn_attend_ready_cost(const attn_attend *layer, size_t B, size_t S, attn_l
  * are not all 0; 0 if there are none. Only head 0 has a gradient. */
 double attn_alignment_loss(float *dweights, const float *weights, const float *gold, size_t B,
                            size_t H, size_t L, size_t S, double amount);
-/* Returns the similarity of heads, 0 … 1. Training that minimises it makes heads differ. In each
- * row, each pair of heads has a similarity: the cosine of their weights, or 0 if those of a head
- * are all 0. The result is the mean over the pairs, over the first rows[b] rows of each sequence b
- * (`rows` [B]; NULL: all L rows) and over the batch. It is 0 for one head. */
+/* Returns the similarity of heads, 0 … 1. Training that minimises the similarity makes heads
+ * differ. In each row, the similarity of two heads is the cosine of their weights, or 0 if all
+ * weights of one of them are 0. The result is the mean over all pairs of heads and over the first
+ * rows[b] rows of each sequence b (`rows` [B]; NULL: all L rows). It is 0 if there is one head. */
 double attn_similarity_loss(float *dweights, const float *weights, const int64_t *rows, size_t B,
                             size_t H, size_t L, size_t S, double amount);
 
@@ -424,10 +427,10 @@ double attn_similarity_loss(float *dweights, const float *weights, const int64_t
  * Rows with the target `ignored` do not count. The loss is the mean over the other rows of -sum_v
  * t_v log softmax(logits)_v, where t = (1 - smoothing) one-hot + smoothing / V (Szegedy et al.
  * 2016; torch.nn.functional.cross_entropy). */
-/* Returns the loss, 0 if no row counts. Sets *counted to the number of rows that count, and *right
- * to the number of those whose largest logit is that of the target. dlogits [rows, V] is
- * overwritten with the gradient, and may be the same array as logits. Targets are ids below V, or
- * `ignored`. */
+/* Returns the loss, 0 if no row counts. Sets *counted to the number of rows that count. Sets *right
+ * to the number of counted rows in which no logit is larger than that of the target. dlogits
+ * [rows, V] is overwritten with the gradient, and may be the same array as logits. Targets are ids
+ * below V, or `ignored`. */
 double attn_cross_entropy(float *dlogits, const float *logits, const int32_t *targets, size_t rows,
                           size_t V, int32_t ignored, double smoothing, size_t *counted,
                           size_t *right);
@@ -451,7 +454,7 @@ void attn_layers_weight_back(float *dweight, const float *dy, const float *x, si
                              size_t in, size_t out);
 /* attn_layers_pack packs a matrix [K, N] (stored as [N, K] if `transposed`) for
  * attn_pointwise.product, into panels of POINTWISE_LANES columns. attn_layers_panel_floats returns
- * how many floats the panels of such a matrix take. */
+ * the number of floats in the panels of a matrix [K, N]. */
 size_t attn_layers_panel_floats(size_t K, size_t N);
 void attn_layers_pack(float *panels, const float *matrix, size_t K, size_t N, bool transposed);
 /* Return count * width floats in the arena of the pass; attn_layers_zeroed sets them to 0. NULL:

@@ -1,6 +1,6 @@
-/* Layers with one matrix: linear layers, and embeddings of tokens and of positions. It also has the
- * functions that all layers use to declare parameters, to add costs, to compute the products of a
- * linear layer, and to pack matrices for repeated products of few rows (kernels/pointwise.h). */
+/* Layers with one matrix: linear layers, and embeddings of tokens and of positions. The functions
+ * that all layers use are here, too: they declare parameters, add costs, compute the products of a
+ * linear layer, and pack matrices for repeated products of few rows (kernels/pointwise.h). */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

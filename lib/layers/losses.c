@@ -53,8 +53,8 @@ static double dot(const float *a, const float *b, size_t n) {
     return sum;
 }
 
-/* Adds amount * d cos(a, b) / da to da [n], where d cos(a, b) / da = (b / |b| - cos a / |a|) / |a|.
- * aa and bb are |a|^2 and |b|^2. */
+/* Adds amount * d cosine / da to da [n], where cosine = cos(a, b) and
+ * d cosine / da = (b / |b| - cosine a / |a|) / |a|. aa and bb are |a|^2 and |b|^2. */
 static void push(float *da, const float *a, const float *b, double aa, double bb, double cosine,
                  size_t n, double amount) {
     const double of_b = amount / sqrt(aa * bb), of_a = amount * cosine / aa;
@@ -110,7 +110,7 @@ static double sum_of(const float *x, size_t n) {
 }
 
 /* Returns the loss of a row of logits z [V], and sets d [V] to factor * (softmax(z) - target
- * distribution). *right tells whether the target has the largest logit. */
+ * distribution). *right tells whether no logit is larger than that of the target. */
 static double one_row(float *d, const float *z, size_t target, size_t V, double smoothing,
                       float factor, bool *right) {
     const attn_pointwise *p = attn_pointwise_current();

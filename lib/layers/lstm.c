@@ -73,7 +73,7 @@ void attn_lstm_declare(attn_lstm *layer, attn_parameters *set, const char *name,
 }
 
 /* time_of returns the time (index in T) of step s. time_before returns the time whose state enters
- * time t, or T if that is the initial state. */
+ * time t, or T if the initial state enters time t. */
 static size_t time_of(const direction *w, size_t s) {
     return w->reverse ? w->T - 1 - s : s;
 }

@@ -1,5 +1,5 @@
 /* Parameter sets. Layers first declare their tensors. attn_parameters_seal then allocates one block
- * for all values and one for all gradients. The set owns both blocks; layers only point into
+ * for all values and one for all gradients. The set owns both blocks; layers have pointers into
  * them. */
 #include <math.h>
 #include <stdio.h>

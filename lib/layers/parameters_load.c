@@ -1,6 +1,6 @@
-/* Copies tensors into a parameter set, by a map of their names. Tensors and parameters are read as
- * matrices [rows, columns]: the first axis, and all others together. A transposed tensor is
- * [columns, rows]. */
+/* Copies tensors into a parameter set. A map of names says which tensor fills which parameter.
+ * Tensors and parameters are seen as matrices [rows, columns]: the rows are the first axis, the
+ * columns all other axes together. A transposed tensor is [columns, rows]. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,13 +14,13 @@ static const attn_parameter_name same_names[] = {{.theirs = "*", .ours = "*"}, {
 typedef struct copied {
     const attn_parameter *p;
     const attn_tensor *from;
-    size_t to_row, from_row; /* first of the rows in the parameter, and in the tensor */
-    size_t rows, columns;    /* how many are copied */
-    size_t stride, step; /* elements of the tensor from a column to the next, and from row to row */
+    size_t to_row, from_row; /* index of the first row in the parameter, and in the tensor */
+    size_t rows, columns;    /* number of rows and columns that are copied */
+    size_t stride, step;     /* distance of columns and of rows in the tensor, in elements */
 } copied;
 
 /* Translates the name of a tensor by a row of the map, and writes the parameter's name to `ours`.
- * false: the row is not for this name. */
+ * Returns false if the row is not for this name. */
 static bool translate_name(const attn_parameter_name *row, const char *name,
                            char ours[ATTN_PARAMETER_NAME]) {
     const size_t lead = strcspn(row->theirs, "*"), size = strlen(name);
@@ -57,9 +57,9 @@ static attn_status wrong_shape(const attn_parameter *p, const attn_tensor *t,
     return attn_fail(err, ATTN_ESHAPE, p->name, "expected shape %s, found %s", want, got);
 }
 
-/* Sets *out to the rows to copy. A tensor with at most as many rows as the parameter is part
- * row->part of it: all its rows are copied. Of a larger tensor only part row->part is copied, which
- * is the whole parameter. */
+/* Sets *out to the rows to copy. If the tensor has at most as many rows as the parameter, all rows
+ * of the tensor are copied to part row->part of the parameter. If it has more, part row->part of
+ * the tensor is copied to the whole parameter. */
 static attn_status relate_rows(const attn_parameter *p, const attn_tensor *t,
                                const attn_parameter_name *row, copied *out, attn_error *err) {
     const size_t own = p->dims[0], columns = p->count / own, parts = row->parts ? row->parts : 1;
@@ -104,15 +104,15 @@ static attn_status check_finite(const copied *c, float *row_values, attn_error *
     return ATTN_OK;
 }
 
-/* What a load works on. */
+/* The state of attn_parameters_load, which first checks all tensors and then copies them. */
 typedef struct load {
     attn_parameters *set;
     const attn_parameter_name *map;
     size_t *filled;    /* elements of each parameter that tensors have filled */
-    float *row_values; /* scratch of the check; NULL: the values were checked and are copied now */
+    float *row_values; /* scratch for the check; NULL: the check is done, and values are copied */
 } load;
 
-/* Checks or copies a tensor, for each row of the map that has its name. */
+/* Checks or copies a tensor, for each row of the map that is for its name. */
 static attn_status load_tensor(const load *l, const char *name, const attn_tensor *t,
                                attn_error *err) {
     bool known = false;
