@@ -14,7 +14,8 @@ typedef struct place {
     size_t layer;
 } place;
 
-/* Takes memory for the blocks of a stack, which are declared one after another. */
+/* Allocates `blocks` blocks of a stack and declares none of them. Returns false if memory runs
+ * out. */
 static bool take_blocks(attn_model *m, model_stack *stack, size_t blocks) {
     stack->blocks = attn_arena_zeroed(m->arena, blocks, sizeof *stack->blocks);
     return stack->blocks != NULL;
@@ -101,8 +102,8 @@ static void add_positions(attn_model *m) {
                                m->config.max_length, m->config.width);
 }
 
-/* Declares the table of segments, which has the initial values of a table of positions, and the
- * norm of the embeddings, under the name `norm`; each only if the configuration has it. */
+/* Declares the table of segments and, under the name `norm`, the norm of the embeddings, if the
+ * configuration has them. The table has the initial values of a table of positions. */
 static void add_other_embeddings(attn_model *m, model_stack *stack, const char *norm) {
     const attn_model_config *c = &m->config;
     if (c->num_segments && stack == &m->encoder)

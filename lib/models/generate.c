@@ -16,30 +16,30 @@
 
 enum { BEAMS_MOST = 64 };
 
-/* What remains of a step. */
+/* The results of a step, which live as long as the search. */
 typedef struct step_result {
     int32_t *token; /* [rows] the token that extends each row */
     size_t *parent; /* [rows] the row of the previous step that the token extends */
-    /* [rows, heads, columns] weights of the rows that the step read, before it reordered them;
+    /* [rows, heads, columns] weights, in the order of rows in which the step reads the caches;
      * NULL: not wanted */
     float *weights;
     double *taken; /* [rows] log probability of `token`; NULL: alternatives are not wanted */
-    /* [rows] alternatives of the rows that the step read; NULL: not wanted */
+    /* [rows] alternatives, in the same order of rows as `weights`; NULL: not wanted */
     attn_alternatives *choices;
 } step_result;
 
 /* The best finished hypothesis of a source so far. */
 typedef struct ending {
     double score;
-    size_t steps;  /* number of its tokens, prompt and end token included */
-    size_t row;    /* if it ended, the row that the end token extends; else its row after `steps` */
-    bool ended;    /* an end token finished it; false: it reached the limit of tokens */
-    int32_t token; /* the end token, if it ended */
+    size_t steps;  /* number of tokens of the hypothesis, prompt and end token included */
+    size_t row;    /* ended: the row that the end token extends; else the row after `steps` steps */
+    bool ended;    /* the hypothesis has an end token; false: it reached the limit of tokens */
+    int32_t token; /* the end token; used only if `ended` */
     double own;    /* log probability of the end token */
 } ending;
 
 typedef struct search {
-    model_walk walk; /* walk.pass.arena is the caller's arena, but during a step the step's arena */
+    model_walk walk; /* walk.pass.arena: during a step the step's arena, else the caller's arena */
     const attn_generate_options *options;
     attn_arena *arena;
     size_t B, S, beams, rows; /* B sources of at most S tokens; rows = B * beams */
@@ -47,15 +47,15 @@ typedef struct search {
     /* The decoder block whose weights are kept: the last one with cross-attention or, without an
      * encoder, with self-attention. */
     size_t site;
-    size_t heads;           /* heads of that block; 0: the model has no attention */
-    size_t columns;         /* keys of its weights: S or, without an encoder, `most` */
+    size_t heads;           /* number of heads of block `site`; 0: there is no such block */
+    size_t columns;         /* number of keys in `weights`: S or, without an encoder, `most` */
     bool continues;         /* the model has no encoder: the sources are prompts */
     const int32_t *prompts; /* [B, S] */
-    size_t *prompted;       /* [B] tokens of each prompt; 0: the model has an encoder */
+    size_t *prompted;       /* [B] number of tokens of each prompt; 0 if the model has an encoder */
     size_t *limits;         /* [B] largest number of steps of each source, its prompt included */
     bool want_weights;
     model_cache *caches; /* [blocks of the decoder] */
-    int64_t *lengths;    /* [rows] tokens of each row's source */
+    int64_t *lengths;    /* [rows] number of tokens of each row's source */
     uint8_t *keep;       /* [rows, S] 0: the source token is hidden; NULL: none is hidden */
     int32_t *tokens;     /* [rows] input of the next step */
     double *sums;        /* [rows] sum of log probabilities; -infinity: the row has no hypothesis */
@@ -66,8 +66,8 @@ typedef struct search {
 
 /* A hypothesis extended by a token. */
 typedef struct candidate {
-    double sum; /* of the log probabilities of its tokens */
-    size_t row; /* of the hypothesis before the token */
+    double sum; /* sum of the log probabilities of the tokens, the new token included */
+    size_t row; /* row of the hypothesis that the token extends */
     int32_t token;
     double own; /* log probability of the token */
 } candidate;
@@ -91,8 +91,8 @@ static bool is_end(const search *s, int32_t token) {
     return found;
 }
 
-/* Inserts `one` into `best`, the at most `most` best candidates so far, sorted by falling sum. Of
- * equal sums the earlier candidate comes first. */
+/* Inserts `one` into `best` [*count], which has the best candidates so far, at most `most`, sorted
+ * by falling sum. Of candidates with equal sums, the one that was inserted first comes first. */
 static void insert(candidate *best, size_t *count, size_t most, candidate one) {
     size_t at = *count;
     if (at == most && !(one.sum > best[at - 1].sum))
@@ -146,8 +146,8 @@ static attn_status draw_candidate(const search *s, size_t b, size_t t, double ma
     return ATTN_OK;
 }
 
-/* Finds the best candidates of source b at step t: two for each beam, because those with an end
- * token do not continue. When sampling, finds the one candidate that is drawn. `scratch` [V] is
+/* Finds the best candidates of source b at step t: two for each beam, because candidates with an
+ * end token do not continue. When sampling, draws one candidate instead. `scratch` [V] is
  * overwritten. */
 static attn_status find_candidates(const search *s, size_t b, size_t t, float *scratch,
                                    candidate *best, size_t *count, attn_error *err) {
@@ -222,7 +222,7 @@ static model_rows rows_of(const search *s) {
 }
 
 /* Reorders the caches so that each row continues its parent's hypothesis, and makes the tokens of
- * the step the input of the next one. */
+ * the step the input of the next step. */
 static void reorder_caches(search *s, const step_result *step, size_t t) {
     const model_stack *stack = &s->walk.model->decoder;
     const model_rows rows = rows_of(s);
@@ -264,7 +264,7 @@ static attn_status tell_step(const search *s, size_t t, attn_error *err) {
                : ATTN_OK;
 }
 
-/* Takes the memory for the alternatives of a step. */
+/* Allocates the alternatives of a step, if they are wanted. */
 static attn_status take_choices(const search *s, step_result *step, attn_error *err) {
     const size_t n = s->options->alternatives, all = s->rows * n;
     if (!n)
@@ -280,7 +280,7 @@ static attn_status take_choices(const search *s, step_result *step, attn_error *
     return ATTN_OK;
 }
 
-/* Takes the memory for the results of a step. */
+/* Allocates the results of a step. */
 static attn_status new_step(search *s, step_result *step, attn_error *err) {
     const size_t cells = s->heads * s->columns;
     step->token = attn_arena_zeroed(s->arena, s->rows, sizeof *step->token);
@@ -292,15 +292,16 @@ static attn_status new_step(search *s, step_result *step, attn_error *err) {
     return take_choices(s, step, err);
 }
 
-/* Copies the attention weights of the step to step->weights. They have `seen` columns, and the
- * columns behind them stay 0. */
+/* Copies the attention weights of the step to step->weights. The weights have `seen` columns; the
+ * other columns of step->weights stay 0. */
 static void keep_weights(const search *s, const step_result *step, size_t seen) {
     const float *from = s->walk.decoder.traces[s->site].attend.results.weights.data;
     for (size_t i = 0; step->weights && i < s->rows * s->heads; i++)
         memcpy(step->weights + i * s->columns, from + i * seen, seen * sizeof *from);
 }
 
-/* Extends the hypotheses of all sources at step t, by prompts or by tokens that are chosen. */
+/* Extends the hypotheses of all sources at step t: by the next token of the prompt, or by chosen
+ * tokens if the prompt has no more tokens. */
 static attn_status extend_all(search *s, size_t t, attn_error *err) {
     float *scratch =
         attn_layers_take(&s->walk.pass, 1, s->walk.model->config.target_vocabulary, err);
@@ -383,7 +384,7 @@ static attn_status start(search *s, attn_error *err) {
     return status;
 }
 
-/* Makes s->keep [rows, S]: source_keep of each source, once for each of its beams. */
+/* Makes s->keep [rows, S], which repeats source_keep of each source for each of its beams. */
 static attn_status spread_keep(search *s, attn_error *err) {
     if (!s->options->source_keep)
         return ATTN_OK;
@@ -429,7 +430,7 @@ static attn_status prepare(search *s, const int64_t *lengths, attn_error *err) {
     return status ? status : start(s, err);
 }
 
-/* Takes the memory for a generated sequence of `steps` new tokens, the end token included. */
+/* Allocates a generated sequence of `steps` new tokens, the end token included. */
 static attn_status take_sequence(const search *s, size_t steps, attn_generated *out,
                                  attn_error *err) {
     out->ids = attn_arena_zeroed(s->arena, steps + 1, sizeof *out->ids);
@@ -447,8 +448,8 @@ static attn_status take_sequence(const search *s, size_t steps, attn_generated *
     return ATTN_OK;
 }
 
-/* Collects the best sequence of source b: follows the back pointers from its last token to the
- * first one after the prompt. */
+/* Collects the best sequence of source b: follows the back pointers from its last token to its
+ * first token after the prompt. */
 static attn_status read_back(const search *s, size_t b, attn_generated *out, attn_error *err) {
     const ending *e = &s->endings[b];
     const size_t first = s->prompted[b], steps = e->steps - first;

@@ -80,8 +80,8 @@ static attn_status check_word(const attn_model_setting *s, int value, attn_error
                : attn_fail(err, ATTN_EARG, s->name, "there is no number %d of it", value);
 }
 
-/* Checks that the value of a setting in `c` is in the range of the setting, or equal to its
- * default, which is in `standard`. */
+/* Checks that the value of a setting in `c` is in the range of the setting, or equal to the default
+ * value, which is that in `standard`. */
 static attn_status check_setting(const attn_model_setting *s, const attn_model_config *c,
                                  const attn_model_config *standard, attn_error *err) {
     const char *at = (const char *)c + s->offset;
@@ -123,7 +123,7 @@ static attn_status check_id(int32_t id, const attn_model_config *c, const char *
                      (int)id);
 }
 
-/* Checks that the architecture can have the attention. */
+/* Checks that the architecture can have this kind of attention. */
 static attn_status check_attention(const attn_model_config *c, attn_error *err) {
     const bool scored = c->attention >= ATTN_MODEL_DOT && c->attention <= ATTN_MODEL_CONCAT;
     if (c->architecture == ATTN_MODEL_TRANSFORMER && c->attention == ATTN_MODEL_NONE)
@@ -140,7 +140,8 @@ static attn_status check_attention(const attn_model_config *c, attn_error *err) 
     return ATTN_OK;
 }
 
-/* Checks that a seq2seq model has no option of models without LSTMs, and not too many layers. */
+/* Checks that a seq2seq model has no option that only models without LSTMs have, and at most
+ * ATTN_LSTM_LAYERS layers. */
 static attn_status check_lstm_options(const attn_model_config *c, attn_error *err) {
     const char *where = c->positions == ATTN_MODEL_ROTARY ? "positions" : NULL;
     if (c->architecture != ATTN_MODEL_SEQ2SEQ)

@@ -1,12 +1,12 @@
-/* Computes the cost of a pass through a model from its sizes alone, as the sum of the costs of its
+/* Computes the cost of a pass through a model from sizes alone, as the sum of the costs of
  * embeddings, blocks and head. The bytes must cover the memory that walk.c, model.c and generate.c
- * take; a unit test compares the two. */
+ * allocate; a unit test compares both. */
 #include <math.h>
 
 #include "models/model_private.h"
 
-/* Adds the cost of a stack's embeddings: the memory that embed and embed_back (walk.c) take, and
- * the operations of their norm. */
+/* Adds the cost of a stack's embeddings: the memory that embed and embed_back (walk.c) allocate,
+ * and the operations of the norm of the embeddings. */
 static void add_embedding(const attn_model *m, const model_stack *stack, const model_extent *e,
                           bool keeps_states, attn_layer_cost *cost) {
     const double n = (double)e->B * (double)e->T, numbers = n * (double)m->config.width;
@@ -35,8 +35,9 @@ static void add_block(const model_block *block, const model_extent *e, size_t wi
         block->operation->cost(block, e, cost);
 }
 
-/* Returns how many blocks of a stack have the operation of block i, or 0 if an earlier block has it
- * and was counted with them. Blocks with one operation have the same sizes and cost. */
+/* Returns how many blocks of a stack have the same operation as block i; 0 if a block before i has
+ * it, since all of them were then counted at that block. Blocks with the same operation have the
+ * same sizes and cost. */
 static double count_alike(const model_stack *stack, size_t i) {
     double count = 0;
     for (size_t k = 0; k < stack->count; k++) {
@@ -76,16 +77,16 @@ static attn_layer_cost stack_cost(const attn_model *m, const model_stack *stack,
     return cost;
 }
 
-/* Adds the memory of the encoder's LSTM states from which the decoder starts, and of their
- * gradients. */
+/* Adds the memory of the encoder's LSTM states from which the decoder starts, and of the gradients
+ * of these states. */
 static void add_handed(const attn_model *m, size_t B, bool training, attn_layer_cost *cost) {
     const double numbers = (double)(m->config.num_layers * B * m->config.width);
     for (int i = 0; m->hands && i < (training ? 8 : 4); i++)
         attn_cost_floats(cost, numbers);
 }
 
-/* Adds the cost of the head for B sequences of T tokens. The gradient of the logits takes no
- * memory, because it overwrites them. */
+/* Adds the cost of the head. The gradient of the logits needs no memory of its own, because it
+ * overwrites the logits. */
 static void add_head(const attn_model *m, const model_extent *e, attn_layer_cost *cost) {
     const model_head *head = &m->head;
     const bool pools = head->pooler.out > 0, training = e->use.training;
@@ -126,8 +127,8 @@ static void add_lists(const attn_model *m, const attn_model_pass *p, attn_layer_
     }
 }
 
-/* Adds the cost of a search: the operations of all steps, the memory of the last step, which is the
- * largest, the caches, and what the search keeps (attn_models_search_cost). */
+/* Adds the cost of a search: the operations of all steps, the memory of the last step (no other
+ * step needs more), the caches, and what attn_models_search_cost adds. */
 static void add_search(const attn_model *m, const attn_model_pass *p, const model_extent *e,
                        attn_layer_cost *cost) {
     const model_rows rows = {.rows = p->rows, .beams = p->beams, .most = p->T};

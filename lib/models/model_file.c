@@ -16,7 +16,8 @@ enum { SETTING_TEXT = 48 }; /* buffer size of the value of a setting as text */
 
 /* --- settings as text --- */
 
-/* Sets a setting of the configuration to the value in `text`. false: the text is no such value. */
+/* Sets a setting of the configuration to the value in `text`. Returns false if the text is no value
+ * of this setting. */
 static bool set_setting(const attn_model_setting *s, attn_model_config *config, const char *text) {
     void *member = (char *)config + s->offset;
     char *end;
@@ -73,8 +74,8 @@ const attn_tensor *attn_model_file_tensor(const attn_model_file *file, const cha
 
 /* --- reading --- */
 
-/* Checks that this program knows all metadata keys without a dot, which tell how to compute the
- * model. Keys with a dot, such as "training.step", do not change the model. */
+/* Checks that this program knows all metadata keys that say how to compute the model. These are the
+ * keys without a dot. Keys with a dot, such as "training.step", do not change the model. */
 static attn_status check_keys(const attn_model_file *file, attn_error *err) {
     static const char *const others[] = {
         "format",        "source_words",    "target_words",    "source_merges",
@@ -96,8 +97,8 @@ static attn_status check_keys(const attn_model_file *file, attn_error *err) {
     return ATTN_OK;
 }
 
-/* Checks all bytes of a file against its seal (io/seal.h), and sets *sealed to whether it has one.
- * A file without a seal passes. */
+/* Checks all bytes of a file against its seal (io/seal.h), and sets *sealed to whether the file has
+ * a seal. A file without a seal passes. */
 static attn_status check_seal(const attn_model_file *file, const void *bytes, size_t size,
                               bool *sealed, attn_error *err) {
     attn_seal seal;
@@ -146,8 +147,9 @@ static attn_status load_parameters(attn_model *model, const attn_safetensors *fr
                                 err);
 }
 
-/* Checks that the file holds about as many numbers as its configuration needs, so that a small file
- * with a false configuration cannot make the service allocate a large model. */
+/* Checks that the file holds at least about half of the numbers that a model of its configuration
+ * needs. Otherwise a small file with a false configuration could make the service allocate a large
+ * model. */
 static attn_status check_size(const attn_model_file *file, const attn_model_config *config,
                               attn_error *err) {
     size_t bytes, held = 0;
@@ -158,8 +160,8 @@ static attn_status check_size(const attn_model_file *file, const attn_model_conf
             held += count;
     }
     const size_t table = config->max_length * config->width;
-    /* `bytes` also counts padding and, for sinusoidal positions, a table. Files hold neither, so
-     * half of the numbers are enough here, without a table. */
+    /* `bytes` includes padding and, for sinusoidal positions, a table. A file has neither. So half
+     * of the numbers are enough, and the table is not required. */
     if (2 * held + table >= bytes / sizeof(float))
         return ATTN_OK;
     return attn_fail(err, ATTN_ESHAPE, "", "holds %zu numbers, far fewer than its metadata says",
@@ -175,7 +177,7 @@ static attn_status read_contents(attn_model_file *file, const void *bytes, size_
     return read_config(file, config, err);
 }
 
-/* The keys of a tokenizer in the metadata. */
+/* The metadata keys of a tokenizer. */
 typedef struct side_keys {
     const char *words, *merges, *language;
 } side_keys;
@@ -183,8 +185,8 @@ typedef struct side_keys {
 static const side_keys source_keys = {"source_words", "source_merges", "source_language"},
                        target_keys = {"target_words", "target_merges", "target_language"};
 
-/* Reads the language under a metadata key; English if there is none. A language that this program
- * does not know is refused in a sealed file and becomes English in others. */
+/* Reads the language under a metadata key. English is the default. A language that this program
+ * does not know is refused in a sealed file, and becomes English in any other file. */
 static attn_status read_language(const attn_model_file *file, const char *key, attn_language *out,
                                  attn_error *err) {
     const char *name = attn_model_file_text(file, key);
@@ -204,8 +206,8 @@ static attn_status read_merges(attn_tokenizer *to, const char *key, const char *
     return status ? attn_fail(err, status, key, "%s", inner.text) : ATTN_OK;
 }
 
-/* Reads the tokenizer of source or target, which must have `size` ids. Without words in the file it
- * is one of numbers. */
+/* Makes the tokenizer of source or target, which must have `size` ids. If the file has no words,
+ * the ids of the tokenizer are numbers without texts. */
 static attn_status read_side(const attn_model_file *file, const side_keys *keys, size_t size,
                              attn_tokenizer **out, attn_error *err) {
     const char *words = attn_model_file_text(file, keys->words),
@@ -253,7 +255,7 @@ static attn_status fail_file(const char *path, const char *what, attn_error *err
                      strerror(errno));
 }
 
-/* Reads a whole file into memory from attn_alloc. */
+/* Reads a whole file. *bytes is allocated by attn_alloc. */
 static attn_status read_bytes(const char *path, void **bytes, size_t *size, attn_error *err) {
     FILE *file = fopen(path, "rb");
     long end = -1;
@@ -273,7 +275,7 @@ static attn_status read_bytes(const char *path, void **bytes, size_t *size, attn
     return status;
 }
 
-/* Reads the tensors of a file into a new model. */
+/* Reads the tensors of a file into the parameters of a model. */
 static attn_status import_into(attn_model *model, const void *bytes, size_t size,
                                const attn_parameter_name *map, attn_error *err) {
     attn_arena *arena = attn_arena_new(MOST_HEADER);

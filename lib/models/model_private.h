@@ -41,8 +41,8 @@ typedef struct model_feed {
 typedef struct model_block {
     const model_operation *operation;
     model_wrap wrap;
-    attn_norm norm; /* norm of the wrap; attn_models_norm has no wrap, and this is its layer */
-    /* The operation's layer, in the member of its type; attn_models_norm uses none. */
+    attn_norm norm; /* norm of the wrap, or of the operation attn_models_norm, which has no wrap */
+    /* The layer of the operation, in the member of its type. attn_models_norm has none of them. */
     union {
         attn_lstm lstm;
         attn_attend attend;
@@ -53,8 +53,8 @@ typedef struct model_block {
 /* The embeddings that a stack reads: dropout(norm(tokens + positions + segments)). Both stacks
  * share the positions, which are members of attn_model. */
 typedef struct model_embedding {
-    attn_embedding tokens, segments; /* segments.rows is 0 if there are none */
-    attn_norm norm;                  /* norm.width is 0 if there is none */
+    attn_embedding tokens, segments; /* segments.rows is 0 if the stack has no segments */
+    attn_norm norm;                  /* norm.width is 0 if the stack has no such norm */
 } model_embedding;
 
 /* A stack of blocks: the encoder or the decoder. */
@@ -66,8 +66,8 @@ typedef struct model_stack {
 
 /* The layers that make logits from the outputs of the last stack. */
 typedef struct model_head {
-    /* Applied to the output of the first token, before tanh. pooler.out is 0 if the model does not
-     * pool: then each token has logits. */
+    /* Layer for the output of the first token; tanh follows it. pooler.out is 0 if the model does
+     * not pool. Then each token has logits. */
     attn_linear pooler;
     attn_linear projection;
 } model_head;
@@ -79,12 +79,13 @@ struct attn_model {
     attn_parameters *set;
     /* [max_length, D] table of sinusoidal positions; NULL if positions are not sinusoidal */
     float *sinusoids;
-    /* Learned positions [max_length, D]; positions.weight.value is NULL if there are none. */
+    /* Table [max_length, D] of learned positions; its weight.value is NULL if positions are not
+     * learned. */
     attn_embedding positions;
     model_stack encoder, decoder;
     model_head head;
-    /* A seq2seq model without attention: the encoder hands its last LSTM states to the decoder,
-     * which starts from them. */
+    /* A seq2seq model without attention: the LSTM of the decoder starts from the last LSTM states
+     * of the encoder. */
     bool hands;
     bool reads_padding;  /* the encoder's LSTM also reads padding */
     attn_site *sites;    /* [site_count], as attn_model_sites returns them */
@@ -106,15 +107,15 @@ typedef struct model_trace {
     uint64_t feed_seed; /* seed of the dropout within feed-forward */
     /* Feed-forward: three arrays [n, feed_forward].
      *
-     * The argument of the activation. For ReLU without a gate this is the same array as `active`,
-     * which is 0 exactly where the gradient is 0, and that is all that backward needs. */
+     * The argument of the activation. For ReLU without a gate this is the same array as `active`:
+     * backward needs only to know where the gradient is 0, and `active` is 0 exactly there. */
     float *hidden;
-    float *factor; /* linear1(x), by which the activation is multiplied; NULL: not gated */
+    float *factor; /* linear1(x), which multiplies the activation; NULL: feed.gated is false */
     float *active; /* the hidden layer after dropout, the input of linear2 */
     attn_lstm_saved lstm;
     attn_attend_saved attend;
-    /* [B, heads, T, S] gradient of the losses on attention weights, with respect to these weights;
-     * NULL: there is no such loss. */
+    /* [B, heads, T, S] gradient of the losses on the block's attention weights, with respect to
+     * these weights; NULL: there are no such losses. */
     const float *dweights;
 } model_trace;
 
@@ -122,11 +123,12 @@ typedef struct model_trace {
 typedef struct model_cache {
     attn_lstm_state state;   /* LSTM: [layers, rows, D] states before the current token */
     attn_lstm_state next;    /* LSTM: [layers, rows, D] states after the current token */
-    attn_lstm_panels panels; /* LSTM: its matrices, packed once for all steps */
+    attn_lstm_panels panels; /* LSTM: the matrices of the layer, packed once for all steps */
     /* Attention: keys and values, [rows, most, K] (self) or [rows, S, K] (cross), where K is
-     * attn_attend_key_width and `most` is that of model_rows. */
+     * attn_attend_key_width, and rows and most are members of model_rows. */
     attn_attend_saved seen;
-    /* Self-attention: [rows, most, K] second buffer, to reorder keys or values; NULL: one beam. */
+    /* Self-attention: second buffer [rows, most, K], to reorder keys or values; NULL if there is
+     * one beam. */
     float *spare;
 } model_cache;
 
@@ -136,29 +138,29 @@ typedef struct model_half {
     const int32_t *ids;      /* [B, T] */
     const int32_t *segments; /* [B, T]; NULL: the stack has no embeddings of segments */
     size_t B, T;             /* in a step of a search B is the number of rows, and T is 1 */
-    size_t first;            /* position of token 0 of the T tokens; 0 except in a search */
+    size_t first;            /* position of the first of the T tokens; 0 except in a search */
     /* Encoder: [B] number of tokens of each sequence before padding; NULL: all T. */
     const int64_t *lengths;
     /* Encoder: [B, T], 0 hides a token from attention; NULL: no token is hidden. */
     const uint8_t *keep;
     float *embedded; /* [B, T, D] input of the first block */
-    /* [B, T, D] embeddings of the tokens before positions and segments are added to them; NULL: not
-     * kept, or nothing is added. */
+    /* [B, T, D] embeddings of the tokens before positions and segments are added; NULL: the model
+     * adds nothing, or the walk does not keep states. */
     const float *unplaced;
     float *summed; /* [B, T, D] sum of the embeddings before their norm; NULL: there is no norm */
-    float *stats;  /* [B * T, 2] statistics of that norm; NULL: there is no norm */
+    float *stats;  /* [B * T, 2] statistics of the norm of the embeddings; NULL: no norm */
     const float *out;    /* [B, T, D] output of the last block */
     uint64_t seed;       /* seed of the dropout after embedding */
     model_trace *traces; /* [stack->count] */
     bool want_weights;
-    /* The members about memory are used in a decoder that follows an encoder. */
-    const float *memory; /* [B, S, D] outputs of the encoder; NULL in a search: caches are read */
+    /* The next five members are used only in a decoder that follows an encoder. */
+    const float *memory; /* [B, S, D] outputs of the encoder; NULL in a search, which has caches */
     size_t S;
     const int64_t *memory_lengths; /* [B] number of source tokens before padding */
     const uint8_t *memory_keep;    /* [B, S] 0: the source token is hidden; NULL: none is hidden */
     float *dmemory;                /* [B, S, D] gradient of memory */
-    /* LSTM states before the first token and after the last, and the gradients of both. Their
-     * pointers are NULL where they are not used. */
+    /* LSTM states before the first token and after the last token, and the gradients of both. A
+     * struct that is not used has NULL pointers. */
     attn_lstm_state initial, last, dinitial, dlast;
     model_cache *caches; /* in a search: [stack->count]; NULL: whole sequences are decoded */
 } model_half;
@@ -169,9 +171,11 @@ typedef struct model_walk {
     attn_pass pass;
     model_half encoder, decoder;
     bool keep_states; /* also keep model_half.unplaced, which only attn_models_states_of reads */
-    size_t rows;      /* number of rows of logits: B * T of the last stack, or B if it is pooled */
-    float *logits;    /* [rows, V] */
-    float *pooled;    /* [B, D] output of the pooler, after tanh; NULL: the model does not pool */
+    /* Number of rows of logits. With B and T of the last stack: B if the model pools, else B *
+     * T. */
+    size_t rows;
+    float *logits; /* [rows, V] */
+    float *pooled; /* [B, D] output of the pooler, after tanh; NULL: the model does not pool */
 } model_walk;
 
 /* The rows of a search. Row r is a hypothesis for source r / beams. */
@@ -183,15 +187,15 @@ typedef struct model_rows {
 
 /* The sizes of a stack in a pass, for its cost. */
 typedef struct model_extent {
-    size_t B, T;    /* number of sequences, and of the tokens of each that the pass reads */
-    size_t earlier; /* tokens before those T, whose keys and values are in caches */
-    size_t S;       /* source tokens, that is rows of the encoder's outputs */
+    size_t B, T;    /* number of sequences; number of tokens that the pass reads of each */
+    size_t earlier; /* number of earlier tokens, whose keys and values are in caches */
+    size_t S;       /* number of source tokens, that is of rows of the encoder's outputs */
     attn_pass_use use;
 } model_extent;
 
-/* The functions of an operation. `half` runs the stack of the block, and `trace` is the block's; x,
- * out, dx and dout are [half->B, half->T, D]. Functions with a status return ATTN_ENOMEM,
- * ATTN_ECANCELED, ATTN_EDEADLINE and errors of the layers. */
+/* The functions of an operation. `half` runs the stack of the block, and `trace` is the trace of
+ * the block. x, out, dx and dout are [half->B, half->T, D]. Functions that return a status have the
+ * errors ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE and those of the layers. */
 struct model_operation {
     /* Computes out from x, and stores in *trace what backward needs. */
     attn_status (*forward)(float *out, const float *x, model_walk *walk, model_half *half,
@@ -199,23 +203,23 @@ struct model_operation {
     /* Adds the gradient of x to dx, and the gradients of parameters to those of the set. */
     attn_status (*backward)(float *dx, const float *dout, model_walk *walk, model_half *half,
                             const model_block *block, model_trace *trace, attn_error *err);
-    /* Adds the cost of the operation alone to *cost; the caller adds that of the wrap and of
-     * block->norm. NULL for attn_models_norm, which has no cost beside that norm. */
+    /* Adds the cost of the operation alone to *cost; the caller adds the costs of the wrap and of
+     * block->norm. NULL for attn_models_norm, whose only cost is that of block->norm. */
     void (*cost)(const model_block *block, const model_extent *extent, attn_layer_cost *cost);
-    /* Adds the cost of `start` for sources of S tokens to *cost. NULL where `start` is NULL. */
+    /* Adds the cost of `start` for sources of S tokens to *cost. NULL if `start` is NULL. */
     void (*start_cost)(const model_block *block, const model_rows *rows, size_t S,
                        attn_layer_cost *cost);
     /* Makes the cache of the block before a search. NULL: the operation needs no cache. */
     attn_status (*start)(model_walk *walk, const model_block *block, const model_rows *rows,
                          model_cache *cache, attn_error *err);
-    /* Prepares the cache for the next step, after rows of `steps` tokens: row r then continues what
-     * was row parents[r]. NULL: the cache is the same for all rows of a source, or there is none.
-     */
+    /* Prepares the cache for the next step, when the rows have `steps` tokens: row r of the cache
+     * becomes a copy of row parents[r]. NULL: all rows of a source have the same cache, or there is
+     * no cache. */
     void (*follow)(const model_walk *walk, const model_block *block, const model_rows *rows,
                    const size_t *parents, size_t steps, model_cache *cache);
-    attn_site_kind site; /* valid if has_site: encoder, decoder or cross attention */
+    attn_site_kind site; /* encoder, decoder or cross attention; used only if has_site */
     bool has_site;       /* the operation is an attention */
-    /* The steps (attn/models.h) of the two states that a block makes. */
+    /* The steps (attn/models.h) of the states of a block. */
     attn_state_step step;      /* after the operation and the residual sum */
     attn_state_step norm_step; /* after the norm of the wrap */
 };
@@ -228,30 +232,30 @@ extern const model_operation attn_models_feed;   /* feed-forward */
 extern const model_operation attn_models_norm;   /* a norm alone */
 
 /* Declare all stacks, embeddings and the projection to logits, in the order of PyTorch's state
- * dict. false: out of memory. */
+ * dict. Return false if memory runs out. */
 bool attn_models_declare_seq2seq(attn_model *model);
 bool attn_models_declare_transformer(attn_model *model);
 bool attn_models_declare_encoder(attn_model *model);
 bool attn_models_declare_decoder(attn_model *model);
-/* Returns an attention layer of the configured kind, width and pattern, not yet declared. If
- * `across`, it attends to the encoder's outputs; else it is self-attention. */
+/* Returns an attention layer of the configured kind, width and pattern. The layer is not yet
+ * declared. If `across`, it attends to the encoder's outputs; else it is self-attention. */
 attn_attend attn_models_attend(const attn_model_config *config, bool across);
 /* attn_models_last returns the last stack, whose outputs the head reads. attn_models_last_half
  * returns the half of a walk that runs this stack. */
 const model_stack *attn_models_last(const attn_model *model);
 model_half *attn_models_last_half(model_walk *walk);
-/* Returns the index of the last block with this operation, or the number of blocks if there is
- * none. */
+/* Returns the index of the last block with this operation, or stack->count if the stack has no such
+ * block. */
 size_t attn_models_last_block(const model_stack *stack, const model_operation *operation);
-/* Returns whether a stack adds embeddings of positions or segments to those of its tokens. */
+/* Returns whether a stack adds positions or embeddings of segments to the embeddings of tokens. */
 bool attn_models_adds_embeddings(const attn_model *model, const model_stack *stack);
 /* Make the lists model->sites and model->states of a declared model. Error: ATTN_ENOMEM. */
 attn_status attn_models_list_sites(attn_model *model, attn_error *err);
 attn_status attn_models_list_states(attn_model *model, attn_error *err);
-/* attn_models_sites_of returns the model's sites with the attention operations of a walk and, if
- * the walk keeps them, the weights. attn_models_states_of returns the model's states with their
- * values in a walk. The lists are in the arena of the walk. NULL: out of memory, and *err is
- * ATTN_ENOMEM. */
+/* attn_models_sites_of returns the model's sites with the attention operations of a walk. The sites
+ * have weights if the walk was to keep weights. attn_models_states_of returns the model's states
+ * with their values in a walk. Both lists are in the arena of the walk. NULL: out of memory, and
+ * *err is ATTN_ENOMEM. */
 attn_site *attn_models_sites_of(const model_walk *walk, attn_error *err);
 attn_model_state *attn_models_states_of(const model_walk *walk, attn_error *err);
 /* Sets query, key and value of the sites that attn_models_sites_of returned. Errors: those of
@@ -267,9 +271,9 @@ attn_status attn_models_encode(model_walk *walk, const attn_batch *batch, bool w
 /* Runs the decoder over the whole targets [B, T] of a batch. */
 attn_status attn_models_decode(model_walk *walk, const attn_batch *batch, bool want_weights,
                                attn_error *err);
-/* Runs a step of a search: decoder and head. `tokens` [rows] are token number `first` of each row,
- * and `caches` those of the decoder's blocks. `lengths` [rows] and `keep` [rows, S] describe the
- * source of each row. Sets walk->logits [rows, V]. */
+/* Runs a step of a search: decoder and head. `tokens` [rows] has the token at index `first` of each
+ * row, and `caches` the cache of each block of the decoder. `lengths` [rows] and `keep` [rows, S]
+ * describe the source of each row. Sets walk->logits [rows, V]. */
 attn_status attn_models_decode_step(model_walk *walk, const int32_t *tokens, size_t rows,
                                     size_t first, model_cache *caches, const int64_t *lengths,
                                     const uint8_t *keep, bool want_weights, attn_error *err);
@@ -284,8 +288,8 @@ attn_status attn_models_forward(model_walk *walk, const attn_batch *batch, bool 
 /* Computes walk->logits from the outputs of the last stack. Error: ATTN_ENOMEM. */
 attn_status attn_models_head(model_walk *walk, attn_error *err);
 
-/* Runs the backward pass from dlogits [rows, V], and adds the gradients of all parameters to those
- * of the set. The walk must be a forward pass with training on. */
+/* Runs the backward pass from dlogits [walk->rows, V], and adds the gradients of all parameters to
+ * those of the set. The walk must have run a forward pass with pass.training set. */
 attn_status attn_models_backward(model_walk *walk, const float *dlogits, attn_error *err);
 
 /* Draws a token from logits [V] by the temperature, top_k and top_p of the options, and sets *out
@@ -297,19 +301,19 @@ attn_status attn_models_draw(const float *logits, const attn_model_config *confi
 
 /* Adds the bytes that attn_models_draw takes. */
 void attn_models_draw_cost(const attn_model_config *config, attn_layer_cost *cost);
-/* Adds the bytes that a search keeps of its steps and sequences. */
+/* Adds the memory for the rows, the steps and the generated sequences of a search. */
 void attn_models_search_cost(const attn_model *model, const attn_model_pass *pass,
                              attn_layer_cost *cost);
 
-/* Checks sizes and ids of a configuration. Error: ATTN_EARG; err->where names the member. */
+/* Checks a configuration. Error: ATTN_EARG; err->where names the member. */
 attn_status attn_models_check_config(const attn_model_config *config, attn_error *err);
 /* Checks ids and lengths of prompts [B, S], which may be empty. Errors: those of
  * attn_model_forward. */
 attn_status attn_models_check_prompts(const attn_model *model, const attn_batch *batch,
                                       attn_error *err);
 /* attn_models_check_source checks the sources of a batch: sizes, lengths, ids, segments and
- * source_keep. attn_models_check_target checks sizes and ids of targets [B, T], which errors call
- * `name`. Errors: those of attn_model_forward. */
+ * source_keep. attn_models_check_target checks sizes and ids of targets [B, T]; err->where begins
+ * with `name`. Errors: those of attn_model_forward. */
 attn_status attn_models_check_source(const attn_model *model, const attn_batch *batch,
                                      attn_error *err);
 attn_status attn_models_check_target(const attn_model *model, const int32_t *target, size_t B,

@@ -5,8 +5,8 @@
 #include "base/try.h"
 #include "models/model_private.h"
 
-/* The score form of cross-attention for each attention of a configuration. Those that are not
- * listed have ATTN_SCORE_scaled_dot, which is 0. */
+/* The score form of cross-attention for each kind of attention of a configuration. Kinds that are
+ * not listed have ATTN_SCORE_scaled_dot, which is 0. */
 static const attn_score_kind score_kinds[ATTN_MODEL_ATTENTIONS] = {
     [ATTN_MODEL_DOT] = ATTN_SCORE_dot,
     [ATTN_MODEL_ADDITIVE] = ATTN_SCORE_additive,
@@ -118,8 +118,8 @@ static attn_status causal_start(model_walk *w, const model_block *block, const m
 }
 
 /* Reorders `rows`, the keys or values [rows, most, D] of a search: copies the first `steps` tokens
- * of row parents[i] to row i of the second buffer (cache->spare). Returns that buffer, and `rows`
- * becomes the second buffer. */
+ * of row parents[i] to row i of the second buffer (cache->spare). Returns this buffer; `rows` is
+ * the second buffer afterwards. */
 static const float *reorder(const float *rows, const model_rows *r, size_t D, const size_t *parents,
                             size_t steps, model_cache *cache) {
     float *to = cache->spare;
@@ -139,8 +139,8 @@ static void causal_follow(const model_walk *w, const model_block *block, const m
     cache->seen.v = reorder(cache->seen.v, r, D, parents, steps, cache);
 }
 
-/* Adds the cost of causal self-attention. In a search, self_cost counts no keys and values; those
- * of the new tokens are added here. */
+/* Adds the cost of causal self-attention. In a search, self_cost counts no keys and values, so the
+ * keys and values of the new tokens are counted here. */
 static void causal_cost(const model_block *block, const model_extent *e, attn_layer_cost *cost) {
     self_cost(block, e, cost);
     if (e->use.ready)
@@ -191,7 +191,7 @@ static attn_status cross_backward(float *dx, const float *dout, model_walk *w, m
                                               &t->attend, &w->pass, err);
 }
 
-/* Returns [rows, n]: each row of x [B, n] once for each beam of its source. With one beam that is
+/* Returns an array [rows, n] that repeats each row of x [B, n] for each beam. With one beam it is
  * x. NULL: out of memory. */
 static const float *spread(model_walk *w, const model_rows *r, const float *x, size_t n,
                            attn_error *err) {
@@ -203,8 +203,8 @@ static const float *spread(model_walk *w, const model_rows *r, const float *x, s
     return all;
 }
 
-/* Stores what all steps of a search attend to: the encoder's outputs or, for scaled_dot, keys and
- * values that are computed from them. */
+/* Stores the keys and values of all steps of a search: for scaled_dot the projections of the
+ * encoder's outputs, for other kinds the outputs themselves. */
 static attn_status cross_start(model_walk *w, const model_block *block, const model_rows *r,
                                model_cache *cache, attn_error *err) {
     const float *memory = w->encoder.out;
@@ -332,7 +332,7 @@ static attn_status take_hidden(model_walk *w, const model_feed *feed, size_t n, 
     return t->active && t->hidden && (t->factor || !feed->gated) ? ATTN_OK : ATTN_ENOMEM;
 }
 
-/* y *= x */
+/* Computes y *= x for n elements. */
 static void multiply(float *y, const float *x, size_t n) {
     for (size_t i = 0; i < n; i++)
         y[i] *= x[i];
@@ -356,9 +356,9 @@ static attn_status feed_forward(float *out, const float *x, model_walk *w, model
     return ATTN_OK;
 }
 
-/* Runs the backward pass of a gated hidden layer, activation(hidden) * factor with factor =
- * linear1(x). dactive is the gradient of the product and becomes that of activation(hidden). The
- * gradient of x through the factor is added to dx. */
+/* Runs the backward pass of the product in a gated hidden layer, activation(hidden) * factor with
+ * factor = linear1(x). dactive is the gradient of the product, and is overwritten with the gradient
+ * of activation(hidden). The gradient of x through `factor` is added to dx. */
 static attn_status factor_back(float *dx, float *dactive, const float *x, size_t n, model_walk *w,
                                const model_feed *feed, const model_trace *t, attn_error *err) {
     const size_t F = feed->linear1.out;

@@ -6,13 +6,14 @@
 #include "base/try.h"
 #include "models/model_private.h"
 
-/* A token and its weight, which grows with its probability. */
+/* A token with a weight that is proportional to its probability at the temperature. */
 typedef struct choice {
     double weight;
     int32_t token;
 } choice;
 
-/* Sorts by falling weight; of equal weights the smaller id comes first. */
+/* Sorts by falling weight. Of tokens with equal weights, the one with the smaller id comes
+ * first. */
 static int by_weight(const void *a, const void *b) {
     const choice *x = a, *y = b;
     if (x->weight > y->weight || x->weight < y->weight)
@@ -41,8 +42,8 @@ static double sum_of(const choice *choices, size_t count) {
     return sum;
 }
 
-/* Returns how many of the sorted choices are needed to reach the share `top_p` of all weights
- * together, at least one. */
+/* Returns the smallest number of leading choices whose weights add up to the share `top_p` of all
+ * weights, at least 1. The choices are sorted by falling weight. */
 static size_t nucleus(const choice *choices, size_t count, double top_p) {
     const double wanted = top_p * sum_of(choices, count);
     double sum = 0;

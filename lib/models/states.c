@@ -1,11 +1,11 @@
 /* Lists the states of a pass: the hidden vectors between its blocks (attn/models.h). */
 #include "models/model_private.h"
 
-/* A list of states to which those of one side are added. */
+/* A list of states. The functions below add the states of one side to it. */
 typedef struct listing {
     const attn_model *model;
     const model_stack *stack;
-    const model_half *half; /* the pass with the values of the states; NULL: they have none */
+    const model_half *half; /* the pass with the values of the states; NULL: no values */
     attn_model_side side;
     attn_model_state *states; /* [count]; NULL: the states are only counted */
     size_t count;
@@ -31,7 +31,8 @@ static void add_single(listing *l, attn_state_step step, size_t layer, const flo
                .step = step, .has_layer = true, .layer = layer, .single = true, .values = values});
 }
 
-/* Adds the states from which the LSTM layers of a decoder start, if the encoder hands them over. */
+/* Adds the states from which the LSTM layers of a decoder start, if they are the encoder's last
+ * states (attn_model.hands). */
 static void add_start(listing *l) {
     const attn_model_config *c = &l->model->config;
     const size_t n = l->half ? l->half->B * c->width : 0;
@@ -91,8 +92,8 @@ static void add_block(listing *l, size_t i) {
     }
 }
 
-/* Returns the number of states of a model and, unless `states` is NULL, lists them there. They have
- * values if `walk` is not NULL. */
+/* Returns the number of states of a model. If `states` is not NULL, lists the states in it, with
+ * their values if `walk` is not NULL. */
 static size_t list_all(const attn_model *model, const model_walk *walk, attn_model_state *states) {
     listing l = {.model = model, .states = states};
     for (int side = ATTN_SIDE_SOURCE; side <= ATTN_SIDE_TARGET; side++) {
@@ -111,8 +112,7 @@ static size_t list_all(const attn_model *model, const model_walk *walk, attn_mod
     return l.count;
 }
 
-/* Returns a list of all states in the arena, as list_all makes it. NULL: out of memory, and *err is
- * ATTN_ENOMEM. */
+/* Returns the list of list_all, in the arena. NULL: out of memory, and *err is ATTN_ENOMEM. */
 static attn_model_state *states_in(attn_arena *arena, const attn_model *model,
                                    const model_walk *walk, attn_error *err) {
     const size_t count = list_all(model, NULL, NULL);

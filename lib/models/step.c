@@ -5,9 +5,9 @@
 #include "models/model_private.h"
 
 /* Computes the gradients of the guidance and diversity losses with respect to the weights of the
- * last cross-attention, and stores them for the backward pass. Padding does not count: the
- * alignment of its rows is 0, and the similarity loss reads only the rows[b] rows before it. Does
- * nothing for a model without cross-attention. */
+ * last cross-attention, and stores them for the backward pass. Padding does not count: in rows of
+ * padding the alignment is 0, and the similarity loss reads only the rows[b] rows before padding.
+ * Does nothing for a model without cross-attention. */
 static attn_status add_weight_losses(model_walk *w, const attn_batch *batch,
                                      const attn_step_options *options, attn_error *err) {
     const model_stack *stack = &w->model->decoder;
@@ -30,7 +30,7 @@ static attn_status add_weight_losses(model_walk *w, const attn_batch *batch,
     return ATTN_OK;
 }
 
-/* Returns how many ids of a sequence a model has to predict. */
+/* Returns how many ids a model predicts for each sequence. */
 static size_t expected_length(const attn_model *m, const attn_batch *batch) {
     return m->head.pooler.out ? 1 : m->decoder.count ? batch->T : batch->S;
 }

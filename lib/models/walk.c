@@ -63,7 +63,7 @@ static attn_status run_stack(model_walk *w, model_half *half, attn_error *err) {
 }
 
 /* Runs the backward pass of norm(x + dropout(f(x))). dx must be zeros and becomes the gradient of
- * x; dout is overwritten with the gradient of f(x). */
+ * x. dout is the gradient of the result, and is overwritten with the gradient of f(x). */
 static attn_status after_back(model_walk *w, model_half *half, const model_block *block,
                               model_trace *t, float *dx, float *dout, attn_error *err) {
     attn_norm_backward(dx, dout, t->sum, t->stats, half->B * half->T, &block->norm);
@@ -72,9 +72,9 @@ static attn_status after_back(model_walk *w, model_half *half, const model_block
     return block->operation->backward(dx, dout, w, half, block, t, err);
 }
 
-/* Runs the backward pass of x + dropout(f(norm(x))). dout becomes the gradient of x. dinner must be
- * zeros and becomes the gradient of norm(x). dmade is overwritten with the gradient of f(norm(x)).
- */
+/* Runs the backward pass of x + dropout(f(norm(x))). dout is the gradient of the result, and
+ * becomes the gradient of x. dinner must be zeros and becomes the gradient of norm(x). dmade is
+ * overwritten with the gradient of f(norm(x)). */
 static attn_status before_back(model_walk *w, model_half *half, const model_block *block,
                                model_trace *t, float *dout, float *dinner, float *dmade,
                                attn_error *err) {
@@ -85,8 +85,8 @@ static attn_status before_back(model_walk *w, model_half *half, const model_bloc
     return ATTN_OK;
 }
 
-/* Runs the backward pass of all blocks of a stack. dout [B, T, D] is overwritten. *dembedded
- * becomes the gradient of half->embedded. */
+/* Runs the backward pass of all blocks of a stack. dout [B, T, D] is the gradient of half->out, and
+ * is overwritten. *dembedded becomes the gradient of half->embedded. */
 static attn_status run_stack_back(model_walk *w, model_half *half, float *dout, float **dembedded,
                                   attn_error *err) {
     const size_t D = w->model->config.width, n = half->B * half->T;
@@ -137,8 +137,8 @@ static void add_embeddings(const model_walk *w, const model_half *half, float *x
                                       segments->weight.value + (size_t)half->segments[i] * D, D);
 }
 
-/* Applies the norm of the embeddings, if the stack has one: half->embedded is replaced by its norm,
- * and half->summed keeps the sum. */
+/* If the stack has a norm of the embeddings, half->summed becomes what half->embedded was, and
+ * half->embedded its norm. */
 static attn_status norm_embeddings(model_walk *w, model_half *half, attn_error *err) {
     const size_t D = w->model->config.width, n = half->B * half->T;
     if (!half->stack->embedding.norm.width)
@@ -194,9 +194,9 @@ static attn_status embed_back(model_walk *w, const model_half *half, float *demb
     return ATTN_OK;
 }
 
-/* Copies the final states of both directions of an LSTM from apart [2 * layers, B, D / 2] to joined
- * [layers, B, D], the two directions side by side. If `back`, copies from joined to apart, as
- * gradients need it. */
+/* Copies the final states of an LSTM from apart [2 * layers, B, D / 2], where the directions are
+ * apart, to joined [layers, B, D], where they are side by side. If `back`, copies from joined to
+ * apart, for the backward pass. */
 static void join_states(float *joined, float *apart, const attn_model *m, size_t B, bool back) {
     const size_t half = m->config.width / 2;
     for (size_t i = 0; i < 2 * m->config.num_layers; i++)
@@ -369,7 +369,8 @@ static attn_status half_back(model_walk *w, model_half *half, float *dout, attn_
 }
 
 /* Runs the backward pass of the decoder. Attention adds the gradient of the encoder's outputs to
- * dmemory. If the decoder starts from the encoder's last states, their gradient is set in dlast. */
+ * dmemory. If the decoder starts from the encoder's last states, the gradient of these states is
+ * stored in w->encoder.dlast. */
 static attn_status decoder_back(model_walk *w, float *dout, attn_error *err) {
     const attn_model *m = w->model;
     model_half *half = &w->decoder;
@@ -385,7 +386,8 @@ static attn_status decoder_back(model_walk *w, float *dout, attn_error *err) {
     return ATTN_OK;
 }
 
-/* Takes zeros for the gradient of the outputs of a stack. */
+/* Returns zeros for the gradient of the outputs of a stack. NULL: out of memory, and *err is
+ * ATTN_ENOMEM. */
 static float *take_gradient(model_walk *w, const model_half *half, attn_error *err) {
     return attn_layers_zeroed(&w->pass, half->B * half->T, w->model->config.width, err);
 }
