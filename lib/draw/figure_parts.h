@@ -34,7 +34,7 @@ typedef struct attn_page {
 /* Sets page->across and page->down for `count` panels. A row has at most `across` panels, or at
  * most options->columns if the client chose a number. */
 void attn_page_grid(attn_page *page, size_t across, size_t count);
-/* Breaks the title into lines of at most `width` pixels. ATTN_ENOMEM. */
+/* Breaks the title into lines of at most `width` pixels. Error: ATTN_ENOMEM. */
 attn_status attn_page_title(attn_page *page, double width, attn_error *err);
 /* Returns the height that the margin and the title take above the panels. */
 double attn_page_head(const attn_page *page);
