@@ -334,7 +334,7 @@ attn_status attn_value_norms(const attn_attention *a, const attn_tensor *w_o, at
                              attn_error *err);
 /* Makes a source of weights times norms [batches, heads, cols]: cell (i, j) is ||a_ij v_j||. Its
  * rows do not sum to 1. Its logits are those of the rows after normalisation. `source` and `norms`
- * must outlive it. It may be read by as many threads as `source`. ATTN_ENOMEM. */
+ * must outlive it. It may be read by as many threads as `source`. Error: ATTN_ENOMEM. */
 attn_status attn_value_norm_source(const attn_weight_source *source, const double *norms,
                                    attn_arena *arena, attn_weight_source *out, attn_error *err);
 
@@ -371,7 +371,7 @@ typedef struct attn_pattern_name {
     const char *shape;
     const char *text; /* one sentence with the numbers */
 } attn_pattern_name;
-/* Names the pattern of a head. Texts are in the arena. ATTN_ENOMEM. */
+/* Names the pattern of a head. Texts are in the arena. Error: ATTN_ENOMEM. */
 attn_status attn_name_pattern(const attn_head_measures *head, const attn_measure_options *options,
                               attn_arena *arena, attn_pattern_name *out, attn_error *err);
 
@@ -440,7 +440,7 @@ typedef struct attn_diagnose_input {
 /* Finds what is unusual about the heads. Codes are near_uniform (with a known cause
  * near_uniform_scores, near_uniform_keys or near_uniform_task), broad_heads (nearly uniform),
  * saturated_softmax, sink_heads, head_collapse, similar_heads, mask_leak and memory. The texts are
- * in the arena and name the thresholds (lib/analysis/diagnose.h). ATTN_ENOMEM. */
+ * in the arena and name the thresholds (lib/analysis/diagnose.h). Error: ATTN_ENOMEM. */
 attn_status attn_diagnose(const attn_diagnose_input *in, attn_arena *arena, attn_diagnoses *out,
                           attn_error *err);
 /* Returns a sentence to be shown with every analysis: weights alone do not explain a model. It is

@@ -154,7 +154,7 @@ bool attn_figure_has_fonts(void);
 
 /* Makes a PNG of cells, a pixel each, codes [rows, cols]. The colour of code c is at places[c] in
  * [0, 1] of the colour map (AUTO is Blues); if that is NaN, the pixel is transparent. *png (*bytes
- * bytes) is in the arena. ATTN_ENOMEM. */
+ * bytes) is in the arena. Error: ATTN_ENOMEM. */
 attn_status attn_figure_cells_png(const uint8_t *codes, size_t rows, size_t cols,
                                   const double places[256], attn_colormap map, attn_arena *arena,
                                   const void **png, size_t *bytes, attn_error *err);

@@ -41,7 +41,7 @@ static inline bool attn_row_is_padding(const attn_weight_source *source, size_t 
 /* Makes a source of the weights of an operation that has run (ATTN_STAGE_PROBS), or of its scores
  * of another stage, with scratch memory for `lanes` threads in the arena. All scores of the stages
  * before BIASED count as visible. Scores can be negative (attn_heatmap_options.signed_values).
- * float64 cells are rounded to float32. ATTN_ENOMEM. */
+ * float64 cells are rounded to float32. Error: ATTN_ENOMEM. */
 attn_status attn_attention_source(const attn_attention *a, const attn_stats *stats,
                                   attn_stage stage, size_t lanes, attn_arena *arena,
                                   attn_weight_source *out, attn_error *err);

@@ -204,14 +204,15 @@ const attn_attention *attn_run_attention(const attn_run_site *site);
 const attn_attention_dims *attn_run_dims(const attn_run_site *site);
 const attn_inputs *attn_run_inputs(const attn_run_site *site);
 /* If the site belongs to a capture (lib/runs/FORMAT.md) without mask_semantics, warns about the
- * numbers that its masks add (attn_mask_lint_numbers). Other sites get no warnings. ATTN_ENOMEM. */
+ * numbers that its masks add (attn_mask_lint_numbers). Other sites get no warnings. Error:
+ * ATTN_ENOMEM. */
 attn_status attn_run_lint(const attn_run_site *site, attn_arena *arena, attn_warnings *out,
                           attn_error *err);
 /* Makes a source of the weights of the site, with its padding, for `lanes` threads. Queries and
  * keys are padding from the query length or key length of their batch entry on. In a capture, a key
  * is also padding if a mask with one value for all heads and queries hides it; and if the capture
  * has no query lengths, a query in self-attention of one text is padding if the key of its token
- * is. ATTN_ENOMEM. */
+ * is. Error: ATTN_ENOMEM. */
 attn_status attn_run_source_of(const attn_run_site *site, size_t lanes, attn_arena *arena,
                                attn_weight_source *out, attn_error *err);
 /* Return the labels of the queries [L] and of the keys [S] of a batch entry, or NULL. */
@@ -516,7 +517,7 @@ typedef struct attn_run_cell {
 } attn_run_cell;
 /* Explains the weight of query `row` and key `col` in a head. Arrays are in the arena. The steps
  * raw … weight have the bits that attn_attention_cells gives; `products` are computed in double.
- * ATTN_EARG: the cell is outside of the matrix. ATTN_ENOMEM. */
+ * Errors: ATTN_EARG (the cell is outside of the matrix), ATTN_ENOMEM. */
 attn_status attn_run_explain(const attn_run_site *site, size_t batch, size_t head, size_t row,
                              size_t col, attn_arena *arena, attn_run_cell *out, attn_error *err);
 

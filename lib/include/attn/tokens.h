@@ -94,7 +94,7 @@ void attn_tokenizer_free(attn_tokenizer *t); /* t may be NULL */
 attn_status attn_tokenizer_count(attn_tokenizer *t, const char *word, size_t n, attn_error *err);
 attn_status attn_tokenizer_count_text(attn_tokenizer *t, const char *text, size_t size,
                                       attn_error *err);
-/* End learning. No word can be counted afterwards. ATTN_ENOMEM.
+/* End learning. No word can be counted afterwards. Error: ATTN_ENOMEM.
  *
  * attn_tokenizer_settle makes a tokenizer of words: gives ids to the words that were counted at
  * least `minimum` times. Ids follow falling counts; words of equal count are ordered by their
@@ -111,7 +111,7 @@ attn_status attn_tokenizer_settle_subwords(attn_tokenizer *t, size_t merges, att
 
 /* Writes all tokens in the order of their ids, each followed by a line break. For sub-words it also
  * writes the merges, each as a line "left right"; else *merges is NULL. Both are NUL-terminated and
- * in the arena. ATTN_EARG: a tokenizer of numbers has no texts. ATTN_ENOMEM. */
+ * in the arena. Errors: ATTN_EARG (a tokenizer of numbers has no texts), ATTN_ENOMEM. */
 attn_status attn_tokenizer_write(const attn_tokenizer *t, attn_arena *arena, const char **tokens,
                                  const char **merges, attn_error *err);
 /* attn_tokenizer_read makes a tokenizer of words from tokens that were written in this way, `size`
