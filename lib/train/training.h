@@ -201,7 +201,7 @@ attn_status attn_training_evaluate(const attn_model *model, const attn_dataset *
 /* ---- scores of a model on sentence pairs ---- */
 /* Largest number of heads whose alignments are scored. */
 enum { ATTN_MEASURE_HEADS = 32 };
-/* Most tokens of a batch, padding included, in which a model of one stack predicts words. */
+/* `batch_tokens` of attn_training_evaluate when a model of one stack predicts words. */
 enum { ATTN_SCORE_TOKENS = 2048 };
 typedef struct attn_model_scores {
     /* words, loss and right are set for a model of one stack, and all other members for other
