@@ -8,11 +8,11 @@
 #include "mask/mask_private.h"
 #include "runs/private.h"
 
-/* Keys of a row whose weights are computed together. */
+/* Number of keys of a row whose weights are computed together. */
 enum { CHUNK = 2048 };
 
-/* Copies n doubles. attn_query_rows and attn_key_rows return `to` itself if they had to convert the
- * row, and then nothing is copied. */
+/* Copies n doubles, unless `row` is `to`: attn_query_rows and attn_key_rows return `to` if they had
+ * to convert the row. */
 static void copy_vector(double *to, const void *row, size_t n) {
     if (row != to)
         memcpy(to, row, n * sizeof *to);
@@ -69,7 +69,7 @@ static attn_status explain_stages(const attn_run_site *site, const attn_range *a
     return ATTN_OK;
 }
 
-/* Tells whether mask layer number `layer` hides the key when it is the only layer. */
+/* Tells whether mask layer number `layer` hides the key by itself, without the other layers. */
 static bool layer_hides(const attn_mask *m, size_t layer, const attn_range *at, int64_t distance) {
     const attn_mask_layer *l = &m->layers[layer];
     const attn_mask_part *part = attn_mask_part_of(m, layer);

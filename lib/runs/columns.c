@@ -1,5 +1,6 @@
-/* The rows with the largest weights on each key. The cells are computed in tiles, and for each key
- * a heap keeps the best rows so far, so that memory grows with the number of edges alone. */
+/* Finds the rows with the largest weights on each key. An edge is a row, a key and its weight. The
+ * cells are computed in tiles, and each key has a heap of the best edges so far, so memory grows
+ * with the number of edges alone. A piece of work is some neighbouring keys with all rows. */
 #include <math.h>
 #include <string.h>
 
@@ -11,9 +12,9 @@
 
 enum {
     TILE_ROWS = 64,
-    TILE_KEYS = 256,      /* most keys of a piece */
-    LEAST_KEYS = 64,      /* fewest keys of a piece, for long columns */
-    PIECE_CELLS = 1 << 20 /* most cells of a piece that has more than LEAST_KEYS keys */
+    TILE_KEYS = 256,      /* largest number of keys of a piece */
+    LEAST_KEYS = 64,      /* smallest number of keys of a piece, for long columns */
+    PIECE_CELLS = 1 << 20 /* largest number of cells of a piece with more than LEAST_KEYS keys */
 };
 #define MOST_EDGES 1048576.0
 
@@ -28,17 +29,17 @@ typedef struct column_search {
     const attn_range *ranges;
     size_t range_count;
     size_t first, keys; /* the first key and the number of keys */
-    size_t k;           /* most edges of a key */
-    size_t width;       /* keys of a piece */
+    size_t k;           /* largest number of edges of a key */
+    size_t width;       /* number of keys of a piece */
     attn_pool *pool;
     const attn_control *control;
-    attn_edge *edges; /* [keys, k]; those of a key are a heap until they are sorted */
+    attn_edge *edges; /* [keys, k] The edges of a key are a heap until they are sorted. */
     size_t *found;    /* [keys] number of edges of each key so far */
     lane *lanes;
 } column_search;
 
-/* Offers the visible cells of one row to the heaps of their keys, except those that are NaN. `mask`
- * NULL: all cells are visible. `keep` has room for at->cols bytes. */
+/* Adds the visible cells of one row that are not NaN to the heaps of their keys, if they are among
+ * the best. If `mask` is NULL, all cells are visible. `keep` [at->cols] is working memory. */
 static void add_row_edges(const column_search *f, const attn_mask *mask, const attn_range *at,
                           size_t row, const void *cells, uint8_t *keep) {
     const size_t elem = attn_dtype_size(f->site->dims->result);
@@ -149,7 +150,7 @@ attn_status attn_run_columns_cost(const attn_run_site *site, const attn_range *r
     return ATTN_OK;
 }
 
-/* Moves the edges of all keys together in place. Returns their number. */
+/* Moves the edges of all keys to the beginning of f->edges, without gaps. Returns their number. */
 static size_t gather_edges(column_search *f) {
     size_t n = 0;
     for (size_t key = 0; key < f->keys; key++) {

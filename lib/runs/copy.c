@@ -71,7 +71,8 @@ const char *attn_run_copy_string(attn_run_copier *c, const char *from) {
 
 void attn_run_copy_text(attn_run_copier *c, size_t more, attn_run_text *text) {
     const size_t n = text->count;
-    const void *from = text->tokens ? (const void *)text->tokens : ""; /* those to come need room */
+    /* Tokens that are added later need an array, even if the text has no tokens yet. */
+    const void *from = text->tokens ? (const void *)text->tokens : "";
     const char **tokens = copy_longer(c, from, n, more, sizeof *tokens);
     for (size_t i = 0; i < n && !c->failed; i++)
         tokens[i] = attn_run_copy_string(c, tokens[i]);

@@ -4,8 +4,8 @@
 
 #include <attn/run.h>
 
-/* Where copies go. If memory runs out, `failed` is set, and later copies are not valid. Look at
- * `failed` after the last copy. */
+/* The destination of copies. If memory runs out, `failed` is set, and later copies are not valid.
+ * The caller checks `failed` after the last copy. */
 typedef struct attn_run_copier {
     attn_arena *arena;
     bool failed;
@@ -21,11 +21,11 @@ void attn_run_copy_operands(attn_run_copier *c, attn_inputs *in);
 void *attn_run_copy_list(attn_run_copier *c, const void *from, size_t count, size_t size);
 /* Returns a copy of a string and its NUL, or NULL if `from` is NULL or memory runs out. */
 const char *attn_run_copy_string(attn_run_copier *c, const char *from);
-/* Replaces all that the text points to by copies. Those of tokens, ids and special marks have room
- * for `more` tokens behind the present ones. */
+/* Replaces all that the text points to by copies. The copies of the arrays tokens, ids and special
+ * are `more` elements longer, for tokens that are added later. */
 void attn_run_copy_text(attn_run_copier *c, size_t more, attn_run_text *text);
-/* Replaces all that the info of a site with B batch entries points to by copies. The list of axes
- * is copied, but not the names in it. */
+/* Replaces all that the info of a site with B batch entries points to by copies, except the names
+ * in the list of axes. */
 void attn_run_copy_info(attn_run_copier *c, attn_run_site_info *info, size_t B);
 
 #endif

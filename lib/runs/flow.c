@@ -1,11 +1,13 @@
 /* Attention flow of some rows through the layers of a run (Abnar and Zuidema 2020, section 3.2).
  * Tokens of layers are the nodes of a graph, and the weight from token i of a layer to token j of
- * the layer below is the capacity of that edge. A number is the maximum flow from a token on top to
- * a token at the bottom, computed for each pair by itself (max_flow.c).
+ * the layer below is the capacity of the edge between these tokens. The result is the maximum flow
+ * from a token of the top level to a token of the bottom level, for each pair separately
+ * (max_flow.c).
  *
  * First the capacities of all layers are computed, in blocks of rows, for the tokens that the asked
- * rows reach. Then each pair is a piece of work. A flow changes a copy of the capacities. If all
- * threads together would need too many bytes for their copies, only some of them work at a time. */
+ * rows reach. Then each pair is a piece of work. A flow changes a copy of the capacities. If the
+ * copies of all threads would need more than COPY_BYTES, only as many threads work at a time as
+ * have copies. */
 #include <stdatomic.h>
 #include <string.h>
 
@@ -17,40 +19,42 @@
 
 enum {
     BLOCK_ROWS = 64,        /* rows of a block, as in lazy statistics (stats.c) */
-    COPY_BYTES = 256 << 20, /* most bytes of all copies together; there is at least one copy */
+    COPY_BYTES = 256 << 20, /* limit of the bytes of all copies, unless there is only one */
 };
 
-/* Operations that a pair is expected to take for each edge (measured), so that the predicted time
- * of a request is about right before its route has been measured. */
+/* Measured: a pair takes about this number of operations for each token of a level and each edge.
+ * The time of a request is predicted from it until the service has measured the route. */
 #define PAIR_OPERATIONS 40.0
 
+/* The memory of one thread that computes capacities. */
 typedef struct lane {
-    attn_run_lane *any;
-    void *cells;   /* [BLOCK_ROWS, tokens] weights of one head, of the widest type */
-    double *layer; /* [BLOCK_ROWS, tokens] rows of a layer */
+    attn_run_lane *any; /* scratch memory for weights of any layer */
+    void *cells;        /* [BLOCK_ROWS, tokens] weights of one head, of the widest type */
+    double *layer;      /* [BLOCK_ROWS, tokens] rows of a layer */
 } lane;
 
 typedef struct flow_work {
     const attn_run_rollout *r;
     const size_t *rows; /* [count] the asked rows: tokens on top */
     size_t count;
-    size_t base; /* the first token that the rows reach; the graph counts from it */
+    size_t base; /* first token that the rows reach; it is token 0 of the graph */
     attn_flow_graph graph;
     lane *lanes;            /* [slots] */
     attn_flow_lane **flows; /* [copies] */
-    size_t slots, copies;   /* threads; copies of the capacities, at most one for each thread */
+    size_t slots;           /* number of threads */
+    size_t copies;          /* number of copies of the capacities, at most one for each thread */
     double *out;            /* [count, S] */
     attn_pool *pool;
     const attn_control *control;
-    atomic_size_t done; /* number of pairs that are computed */
+    atomic_size_t done; /* number of pairs that have been computed */
 } flow_work;
 
 /* --- the shape of the graph --- */
 
 /* Goes through the layers from the top. Sets graph.edges to the number of edges, and graph.rows to
  * the edges of each token, unless graph.rows is NULL. Adds cells and operations of the weights to
- * *cost. Sets [*from, *to) to the tokens that the asked rows reach; stops early if these are too
- * many. */
+ * *cost. Sets [*from, *to) to the tokens that the asked rows reach; stops early if there are more
+ * than ATTN_RUN_FLOW_TOKENS of them. */
 static void trace_graph(flow_work *w, size_t *from, size_t *to, attn_cost *cost) {
     const attn_run_layers *l = w->r->layers;
     attn_flow_graph *g = &w->graph;
@@ -166,7 +170,7 @@ static attn_status compute_capacities(void *work, size_t index, size_t slot, att
 
 /* --- flows --- */
 
-/* Computes the flow from asked row index / tokens to token index % tokens at the bottom. */
+/* Computes the flow from asked row number index / tokens to token index % tokens at the bottom. */
 static attn_status compute_pair(void *work, size_t index, size_t slot, attn_error *err) {
     flow_work *w = work;
     const size_t tokens = w->graph.tokens, row = index / tokens, sink = index % tokens;

@@ -1,5 +1,5 @@
-/* Reads and writes the JSON text of a run: its sites, and for each what is known before its
- * elements are read. */
+/* Reads and writes the JSON text of a run: its sites, and the properties of a site that do not
+ * depend on elements of tensors. */
 #include "runs/format.h"
 
 #include <stddef.h>
@@ -35,7 +35,7 @@ static const attn_input own_rows[] = {
 
 /* --- a site --- */
 
-/* Reads name, kind, stack, layer, call and starts. If no layer is given, it is the number of layers
+/* Reads name, kind, stack, layer, call and starts. The default of `layer` is the number of layers
  * of the same kind and stack in earlier sites. */
 static void read_place(attn_run_reader *r, attn_json *object) {
     attn_run_site_info *info = &r->site->info;
@@ -122,7 +122,7 @@ static void check_place(attn_run_reader *r, attn_json *object) {
     }
 }
 
-/* Reads lengths, texts and axes. The shape of the site is known. */
+/* Reads lengths, texts and axes. The shape of the site must have been read. */
 static void read_info(attn_run_reader *r, attn_json *object) {
     attn_run_site_info *info = &r->site->info;
     const attn_attention_dims *d = &r->site->shape;

@@ -4,8 +4,8 @@
 
 #include "runs/members.h"
 
-/* Reads the JSON text into run->model, run->texts and run->sites. Sets all of a site that does not
- * depend on the elements of its tensors. */
+/* Reads the JSON text into run->model, run->texts and run->sites. Of each site, sets the members
+ * that do not depend on elements of tensors. */
 attn_status attn_run_read_format(attn_run *run, const char *text, const attn_run_limits *limits,
                                  attn_error *err);
 /* Writes name, kind, stack, layer, call, starts, lengths, texts and axes of a site with B batch

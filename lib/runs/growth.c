@@ -1,6 +1,6 @@
-/* A growing run has room for the rows of all steps from the beginning, so that rows never move. A
- * step writes its rows behind the others and then raises the number of rows. A reader reads that
- * number first, and then only rows below it. */
+/* A growing run allocates the rows of all steps at its beginning, so rows never move. A step writes
+ * its rows behind those of earlier steps and then raises the number of rows. A reader reads the
+ * number of rows first, and then only so many rows. */
 #include <attn/run_growth.h>
 
 #include <stdatomic.h>
@@ -23,15 +23,15 @@ typedef struct growing_site {
 struct attn_run_growth {
     growing_site *sites; /* [site_count] */
     size_t site_count;
-    attn_run_text *texts; /* [text_count], counted without the tokens of steps */
+    attn_run_text *texts; /* [text_count] Their counts do not include the tokens of steps. */
     size_t text_count;
-    size_t growing; /* how many texts get a token in each step: the last ones */
+    size_t growing; /* the last `growing` texts get a token in each step */
     const char *model;
     attn_metadata *metadata;
     size_t metadata_count;
     attn_arena *arena;
-    size_t most;         /* most steps */
-    _Atomic size_t rows; /* steps that readers may see */
+    size_t most;         /* largest number of steps */
+    _Atomic size_t rows; /* number of complete steps, which readers may see */
 };
 
 static attn_status refuse_site(size_t site, const char *what, attn_error *err) {
@@ -63,7 +63,7 @@ static bool is_plain(const attn_inputs *in) {
     return ok;
 }
 
-/* Copies the tensor, or, if it `grows`, gives it room for `most` rows. */
+/* Replaces the tensor by a copy or, if it `grows`, by a tensor of `most` rows of zeros. */
 static void make_operand(attn_run_copier *c, bool grows, size_t most, attn_tensor *t) {
     const size_t dims[3] = {t->dims[0], most, t->dims[2]};
     size_t n;
@@ -101,7 +101,7 @@ static attn_status make_site(const attn_run_growth *g, const attn_run_site_sourc
     return c.failed ? attn_no_memory(err, "a growing run") : ATTN_OK;
 }
 
-/* Copies texts and metadata. false: out of memory. */
+/* Copies texts and metadata. Returns false if memory runs out. */
 static bool copy_texts(attn_run_growth *g, const attn_run_source *first) {
     attn_run_copier c = {.arena = g->arena};
     g->model = attn_run_copy_string(&c, first->model);
@@ -156,7 +156,7 @@ static void copy_row(const attn_tensor *dst, size_t at, const attn_tensor *src, 
                D * sizeof(float));
 }
 
-/* Adds the tokens of a step behind those that readers can see. false: out of memory. */
+/* Adds the tokens of a step behind those that readers can see. Returns false if memory runs out. */
 static bool add_tokens(const attn_run_growth *g, const attn_run_token *tokens, size_t rows) {
     attn_run_copier c = {.arena = g->arena};
     for (size_t i = 0; i < g->growing; i++) {
@@ -209,8 +209,8 @@ static attn_inputs inputs_of(const growing_site *s, size_t rows) {
     return in;
 }
 
-/* Returns the texts with the tokens of the first `rows` steps, or with those of lengths[i] steps
- * for the i-th growing text if `lengths` is not NULL. NULL: out of memory. */
+/* Returns the texts with the tokens of the first `rows` steps. If `lengths` is not NULL, growing
+ * text i has the tokens of the first lengths[i] steps instead. NULL: out of memory. */
 static attn_run_text *texts_of(const attn_run_growth *g, size_t rows, const int64_t *lengths,
                                attn_arena *arena) {
     attn_run_text *texts = attn_arena_zeroed(arena, g->text_count + 1, sizeof *texts);
@@ -265,7 +265,7 @@ attn_status attn_run_growth_look(const attn_run_growth *g, attn_arena *arena, at
 
 /* --- the image of all steps --- */
 
-/* Returns the lengths, or NULL if none is below `rows`. */
+/* Returns `lengths` if at least one of them is below `rows`, else NULL. */
 static const int64_t *ragged(const int64_t *lengths, size_t B, size_t rows) {
     for (size_t b = 0; lengths && b < B; b++)
         if ((size_t)lengths[b] < rows)

@@ -1,11 +1,11 @@
-/* Makes images (FORMAT.md), and tells what they cost. An image has
+/* Makes images (FORMAT.md), and computes their cost. An image has
  *
- * - the input tensors of each site: dense ones are not copied, others are
+ * - the input tensors of each site; a tensor is copied only if it is not dense
  * - boolean masks, packed to one bit a cell
  * - row statistics and the overview of sites that have run
  * - all else as JSON under the key "run" of the metadata
  *
- * A tensor that several sites share, and a mask that they share, is in the image once. */
+ * A tensor or a mask that several sites share is in the image once. */
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@
 #include "runs/pooling.h"
 #include "runs/texts.h"
 
-enum { NAME = 96 }; /* bytes of a tensor's name, with the NUL */
+enum { NAME = 96 }; /* largest size of a tensor's name in bytes, with the NUL */
 
 /* A tensor of the caller and its name in the file. */
 typedef struct given {
@@ -29,10 +29,10 @@ typedef struct given {
 
 /* A boolean mask that was packed. */
 typedef struct packed {
-    attn_tensor before;       /* the mask as the caller has it */
-    attn_semantics semantics; /* what its elements mean there */
-    size_t keys;              /* S of the site for which it was packed */
-    attn_mask_layer after;    /* the mask as it is in the file */
+    attn_tensor before;       /* the mask of the caller */
+    attn_semantics semantics; /* meaning of the elements of `before` */
+    size_t keys;              /* S of the site for which the mask was packed */
+    attn_mask_layer after;    /* the mask in the file */
     const char *name;         /* name of the tensor in the file */
 } packed;
 
@@ -43,12 +43,12 @@ typedef struct builder {
     attn_arena *arena;
     attn_error *err;
     attn_io_list tensors; /* of attn_named_tensor: the tensors of the file, in the order of sites */
-    attn_io_list given;   /* of `given`: those that later sites may share, as the caller has them */
+    attn_io_list given;   /* of `given`: tensors of the caller that later sites may share */
     attn_io_list masks;   /* of `packed` */
-    size_t site;          /* number of the present site */
-    size_t keys;          /* its S */
+    size_t site;          /* index of the present site */
+    size_t keys;          /* S of the present site */
     attn_json_text text;
-    attn_status status; /* the first error; after it the functions below do nothing */
+    attn_status status; /* the first error; after an error the functions below do nothing */
 } builder;
 
 static void fail_memory(builder *b) {
@@ -120,7 +120,8 @@ static const char *name_tensor(void *ctx, const char *member, const attn_tensor 
     return name ? name : "";
 }
 
-/* Returns an earlier mask with the same data and meaning, packed for as many keys, or NULL. */
+/* Returns an earlier mask that has the same data and meaning and was packed for the same number of
+ * keys. NULL: there is no such mask. */
 static const packed *find_packed(const builder *b, const attn_mask_layer *layer) {
     const packed *p = b->masks.items;
     for (size_t i = 0; i < b->masks.count; i++, p++)
@@ -200,8 +201,9 @@ static void add_overview(builder *b, const attn_attention *op, const attn_stats 
 
 /* --- the text --- */
 
-/* Writes the operation with its operands by name. Writes the default query offset, 0, if a reader
- * would take another one from the starts of queries and keys. */
+/* Writes the operation with the names of its operands. A reader computes a query offset that is not
+ * written from the starts of queries and keys. So the default offset, 0, is written if these starts
+ * differ. */
 static void write_operation(builder *b, const attn_run_site_source *site) {
     const attn_run_naming to = {&b->text, name_tensor, name_mask, b};
     const attn_attention *op = site->op;
@@ -286,7 +288,8 @@ static attn_status check_metadata(const attn_metadata *metadata, size_t count, a
                  : ATTN_OK;
 }
 
-/* Makes the image from a header and the tensors. Its pieces point to the data of the tensors. */
+/* Makes the image: a header and the data of the tensors. The pieces of the image are pointers to
+ * the data, not copies. */
 static attn_status make_image(attn_safetensors *file, attn_arena *arena, attn_run_image *out,
                               attn_error *err) {
     const void *header;

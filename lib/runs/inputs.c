@@ -1,6 +1,6 @@
-/* Reads and writes the operation of a site, and checks the shapes of sinks and of the tables of
- * positions, so that a bad run is refused when it is stored and not when somebody looks at it. The
- * elements of these tensors are checked when the site is opened. */
+/* Reads and writes the operation of a site. Checks the shapes of sinks and of the tables of
+ * positions, so that a bad run is refused when it is stored. The elements of these tensors are
+ * checked later, when the site is opened. */
 #include "runs/inputs.h"
 
 #include <stddef.h>
@@ -24,7 +24,7 @@ static const struct {
     {ATTN_POSITION_SHAW, "position/value_table", "dV", offsetof(attn_position, value_table), true},
 };
 
-/* Returns whether an axis may have this size, and writes to `words` what size is expected. */
+/* Returns whether an axis may have this size, and writes the expected size to `words`. */
 static bool axis_fits(const attn_attention_dims *d, char axis, size_t size, char words[32]) {
     const size_t wanted = axis == 'H' ? d->Hq : axis == 'E' ? d->score_width : d->Ev;
     if (axis == 'b' || axis == 'd') {

@@ -1,6 +1,6 @@
-/* Lists the layers of a model in a run, and makes a source with the weights of all layers. A site
- * is one attention operation of a run (attn/run.h). It is one layer, or, if one of its batch axes
- * counts layers, each index of that axis is a layer. */
+/* Lists the layers of a model in a run, and makes an attn_weight_source of the weights of all
+ * layers. A site is one attention operation of a run (attn/run.h). A site is one layer or, if its
+ * first axis counts layers, several layers: one for each index of that axis. */
 #include <attn/text.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static int by_number(const void *a, const void *b) {
     return x->number < y->number ? -1 : x->number > y->number;
 }
 
-/* Checks that a layer has the shape of the first one. */
+/* Checks that a layer has the shape of the first layer. */
 static attn_status check_shape(const attn_run_layers *l, const attn_run_layer *layer,
                                size_t batches, attn_error *err) {
     const attn_attention_dims *d = layer->site->dims;
@@ -84,8 +84,8 @@ attn_status attn_run_layers_of(const attn_run *run, const size_t *sites, size_t 
 
 /* --- their weights --- */
 
-/* The memory of a thread that computes weights of any layer: scratch that is large enough for each
- * layer, and is divided anew when the thread goes from one operation to another. */
+/* The memory of a thread that computes weights of any layer. `block` is large enough for each
+ * layer. It is divided into scratch anew when the thread goes from one operation to another. */
 struct attn_run_lane {
     void *block;
     const attn_attention *op; /* the operation for which `scratch` is divided */
@@ -139,7 +139,8 @@ static attn_status fetch_wide(const attn_run_site *site, attn_run_lane *lane,
     return ATTN_OK;
 }
 
-/* Implements `fetch` of the source. Its batch entry l * batches + b is entry b of layer l. */
+/* Implements attn_weight_source.fetch. Batch entry l * batches + b of the source is entry b of
+ * layer l. */
 static attn_status fetch_layer(void *ctx, size_t lane_index, const attn_range *rows, float *weights,
                                float *logits, attn_error *err) {
     const stack *s = ctx;

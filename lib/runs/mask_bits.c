@@ -1,5 +1,5 @@
-/* Converts boolean masks of any form to bits, where 1 means visible, if their last axis has one
- * element for each key. If the last axis broadcasts, the mask becomes a tensor of booleans. */
+/* Converts boolean masks of any form to bits, where 1 means visible, if they have at least two axes
+ * and the last has one element for each key. Other masks become tensors of booleans. */
 #include <string.h>
 
 #include "attention/resolved.h"

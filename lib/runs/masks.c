@@ -71,8 +71,8 @@ static void check_broadcast(attn_run_reader *r, const char *member, const attn_t
                                 : "");
 }
 
-/* Refuses a bias that is not of floats, and a mask of integers whose meaning is not said: 1 may
- * mean visible or hidden. Requests have the same rule. */
+/* Refuses a bias whose elements are no floats, and a mask of integers without a stated meaning,
+ * since 1 may mean visible or hidden. Requests have the same rule. */
 static void check_type(attn_run_reader *r, const char *member, attn_layer_kind kind,
                        attn_semantics said, attn_dtype dtype) {
     const bool bias = kind == ATTN_LAYER_BIAS;
@@ -89,8 +89,8 @@ static void check_type(attn_run_reader *r, const char *member, attn_layer_kind k
                         attn_dtype_name(dtype));
 }
 
-/* Adds the tensor with this name as a layer of this kind. `said` is what the file says of the
- * meaning of its numbers. */
+/* Adds the tensor with this name as a layer of this kind. `said` is the meaning of its numbers that
+ * the site states, or ATTN_SEM_UNSTATED. */
 static void add_named(attn_run_reader *r, const char *member, const char *name,
                       attn_layer_kind kind, attn_semantics said) {
     const attn_tensor *t = attn_run_named_tensor(r, member, name);
@@ -111,7 +111,7 @@ static void add_named(attn_run_reader *r, const char *member, const char *name,
 }
 
 /* Reads attn_mask or attn_bias: the name of a tensor or a list of names. If the member is missing,
- * takes the tensor "sites.N.MEMBER", if the file has it. */
+ * reads the tensor "sites.N.MEMBER", if the file has one. */
 static void read_named(attn_run_reader *r, attn_json *object, const char *member,
                        attn_layer_kind kind, attn_semantics said) {
     const attn_json *value = attn_json_member(object, member);
@@ -136,7 +136,7 @@ static void read_named(attn_run_reader *r, attn_json *object, const char *member
             attn_run_refuse(r, ATTN_EARG, member, "expected names of tensors");
 }
 
-/* Reads mask_semantics, which says what the numbers of attn_mask mean. */
+/* Reads mask_semantics, the meaning of the numbers of attn_mask. */
 static attn_semantics read_meaning(attn_run_reader *r, attn_json *object) {
     const attn_json *value = attn_json_member(object, "mask_semantics");
     const int word = attn_run_word(value, attn_semantics_words);
@@ -147,7 +147,8 @@ static attn_semantics read_meaning(attn_run_reader *r, attn_json *object) {
     return value && !r->status ? (attn_semantics)word : ATTN_SEM_UNSTATED;
 }
 
-/* Reads the mask members of a capture. key_lengths has been read into the info of the site. */
+/* Reads the mask members of a capture. key_lengths must have been read into the info of the
+ * site. */
 static void read_plain(attn_run_reader *r, attn_json *object) {
     const attn_json *causal = attn_json_member(object, "is_causal");
     const attn_json *window = attn_json_member(object, "window");
@@ -248,7 +249,7 @@ static void read_fill(attn_run_reader *r, attn_json *object) {
     attn_run_refuse_unknown(r, object, "mask_fill");
 }
 
-/* Reads query_offset, or takes it from the starts of queries and keys. */
+/* Reads query_offset. Its default is the start of the queries minus the start of the keys. */
 static void read_offset(attn_run_reader *r, attn_json *object) {
     attn_mask_spec *spec = &r->site->in.mask;
     const attn_json *offset = attn_json_member(object, "query_offset");

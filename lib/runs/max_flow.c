@@ -3,13 +3,13 @@
  * along edges that lower the distance. Every phase makes the distance of the source longer, so
  * there are fewer phases than nodes, with rounded numbers too.
  *
- * Flow may be sent back over an edge that carries some; that edge then leads upwards. The first
- * phase only leads downwards, so the distance of a node is its level.
+ * An edge that carries flow is also an edge upwards, over which flow can be sent back. In the first
+ * phase no edge carries flow, so all edges lead downwards and the distance of a node is its level.
  *
- * A blocking flow is found depth first. A node is asked for an amount and divides it among its
- * edges, as far as these can carry it. `frames` takes the place of recursive calls, because a path
- * may be too long for the stack of a thread. An edge that can carry no more is never looked at
- * again in the phase. */
+ * A blocking flow is found depth first. A node that shall send some flow to the sink divides it
+ * among its edges, as far as they can carry it. The array `frames` replaces recursive calls,
+ * because a path may be too long for the stack of a thread. An edge that can carry no more is
+ * skipped for the rest of the phase. */
 #include "runs/max_flow.h"
 
 #include <math.h>
@@ -18,7 +18,7 @@
 #define UNSEEN UINT32_MAX
 #define SPENT  UINT32_MAX /* next_edge of a node that has no edge left in this phase */
 
-enum { CHECKED = 1 << 18 }; /* steps between checks whether the work has to stop */
+enum { CHECKED = 1 << 18 }; /* steps between two checks of cancellation and deadline */
 
 /* The tokens of a level that lie between source and sink. */
 typedef struct span {
@@ -26,8 +26,8 @@ typedef struct span {
 } span;
 
 /* The nodes of a level that have a distance: entries 0 … count - 1 of the level's list, in the
- * order of distances. Entries first … last - 1 have the present distance, and those from `last` on
- * the next. */
+ * order of distances. Entries first … last - 1 have the present distance, entries last … count - 1
+ * the next distance. */
 typedef struct found {
     size_t first, last, count;
 } found;
@@ -35,8 +35,8 @@ typedef struct found {
 /* A node on the path from the source. */
 typedef struct frame {
     size_t level, token;
-    double want; /* the flow that the node is asked for */
-    double got;  /* how much of that it has sent to the sink */
+    double want; /* the flow that the node shall send to the sink */
+    double got;  /* the flow that the node has sent to the sink so far */
 } frame;
 
 struct attn_flow_lane {
@@ -76,7 +76,7 @@ static const attn_flow_row *row_of(const attn_flow_graph *g, size_t level, size_
     return &g->rows[(level - 1) * g->tokens + token];
 }
 
-/* Returns those columns of a row that lie between source and sink. */
+/* Returns the columns of a row that lie between source and sink. */
 static span columns(const attn_flow_graph *g, const attn_flow_lane *f, size_t level, size_t token) {
     const attn_flow_row *row = row_of(g, level, token);
     const span *below = &f->spans[level - 1];
@@ -85,8 +85,8 @@ static span columns(const attn_flow_graph *g, const attn_flow_lane *f, size_t le
     return is_some(s) ? s : (span){row->lo, row->lo};
 }
 
-/* Sets the spans to what the source reaches, then limits them to what reaches the sink. false: the
- * source does not reach the sink. */
+/* Sets the spans to the nodes that the source reaches, then limits them to the nodes that reach the
+ * sink. Returns false if the source does not reach the sink. */
 static bool find_spans(const attn_flow_graph *g, attn_flow_lane *f) {
     span *s = f->spans;
     s[g->layers] = (span){f->source, f->source + 1};
@@ -115,7 +115,7 @@ static bool find_spans(const attn_flow_graph *g, attn_flow_lane *f) {
     return true;
 }
 
-/* Sets the residual capacities between source and sink. false: some are NaN. */
+/* Sets the residual capacities between source and sink. Returns false if one of them is NaN. */
 static bool fill(const attn_flow_graph *g, attn_flow_lane *f) {
     for (size_t k = 1; k <= g->layers; k++)
         for (size_t i = f->spans[k].from; i < f->spans[k].to; i++) {
@@ -139,7 +139,8 @@ static void add(const attn_flow_graph *g, attn_flow_lane *f, size_t level, size_
     f->list[level * g->tokens + f->found[level].count++] = (uint32_t)token;
 }
 
-/* Adds nodes of the level above that have a residual edge to a node with distance d. */
+/* Gives the distance d + 1 to nodes of the level above that have none yet and have a residual edge
+ * to a node with distance d. */
 static void label_above(const attn_flow_graph *g, attn_flow_lane *f, size_t level, uint32_t d) {
     const span above = f->spans[level + 1];
     const found *at = &f->found[level];
@@ -158,8 +159,8 @@ static void label_above(const attn_flow_graph *g, attn_flow_lane *f, size_t leve
     }
 }
 
-/* Adds nodes of the level below to which a node with distance d sends some flow, because they can
- * send it back. */
+/* Gives the distance d + 1 to nodes of the level below that have none yet and receive flow from a
+ * node with distance d, because they can send this flow back. */
 static void label_below(const attn_flow_graph *g, attn_flow_lane *f, size_t level, uint32_t d) {
     const found *at = &f->found[level];
     const size_t below = (level - 1) * g->tokens;
@@ -188,7 +189,8 @@ static bool can_start(const attn_flow_graph *g, const attn_flow_lane *f) {
     return any;
 }
 
-/* Labels all nodes that are nearer to the sink than the source. false: no path leads there. */
+/* Gives their distances to the source and to all nodes that are nearer to the sink. Returns false
+ * if no path leads from the source to the sink. */
 static bool label(const attn_flow_graph *g, attn_flow_lane *f) {
     const uint32_t *source = &f->distance[g->layers * g->tokens + f->source];
     for (size_t k = 0; k <= g->layers; k++) {
@@ -219,8 +221,8 @@ static bool label(const attn_flow_graph *g, attn_flow_lane *f) {
 
 /* --- a blocking flow --- */
 
-/* Finds the next edge of a node that leads nearer to the sink, and makes *to the frame of its other
- * end. false: there is no such edge, and the node is spent. */
+/* Finds the next edge of a node that leads nearer to the sink, and sets *to to the frame of the
+ * edge's other end. If there is no such edge, marks the node as SPENT and returns false. */
 static bool descend(const attn_flow_graph *g, attn_flow_lane *f, const frame *at, frame *to) {
     const size_t n = g->tokens, level = at->level, node = level * n + at->token;
     const uint32_t nearer = f->distance[node] - 1;
@@ -240,8 +242,8 @@ static bool descend(const attn_flow_graph *g, attn_flow_lane *f, const frame *at
                 return true;
             }
     }
-    /* An edge upwards must lead to a node of the distance `nearer`. Nodes of the level above have at
-     * least the distance level + 1: with a smaller `nearer` none of them is looked at. */
+    /* An edge upwards must lead to a node of the distance `nearer`. Nodes of the level above have
+     * at least the distance level + 1, so a smaller `nearer` excludes all edges upwards. */
     const span up = nearer > level && level < g->layers ? f->spans[level + 1] : (span){0, 0};
     for (; edge - down < up.to - up.from; edge++) {
         const size_t i = up.from + (edge - down);
@@ -258,12 +260,12 @@ static bool descend(const attn_flow_graph *g, attn_flow_lane *f, const frame *at
         }
     }
     f->next_edge[node] = SPENT;
-    f->distance[node] = UNSEEN; /* so that no edge leads here any more in this phase */
+    f->distance[node] = UNSEEN; /* so that no edge leads to this node any more in this phase */
     return false;
 }
 
-/* Adds the flow that `from` got to the node `at` above it on the path, and goes on to the next edge
- * of `at` if the present one can carry no more. */
+/* Adds the flow that `from` has sent to that of the node `at` before it on the path. Goes on to the
+ * next edge of `at` if the present edge can carry no more, or if `from` is SPENT. */
 static void ascend(const attn_flow_graph *g, attn_flow_lane *f, frame *at, const frame *from) {
     const bool down = from->level < at->level;
     const frame *upper = down ? at : from, *lower = down ? from : at;

@@ -252,8 +252,8 @@ void attn_run_write_value(attn_json_text *t, const attn_input *row, const void *
         attn_json_string(t, row->type == ATTN_INPUT_SEED ? digits : *text);
 }
 
-/* Returns whether the row has the same value in both structs. NaN counts as usual: it is the
- * default of a scale. */
+/* Returns whether the member has the same value in both structs. A NaN counts as the same value,
+ * because it is the default of a scale. */
 static bool is_usual(const attn_input *row, const void *from, const void *usual) {
     const size_t size = row->type == ATTN_INPUT_WORD                                  ? sizeof(int)
                         : row->type == ATTN_INPUT_FLAG || row->type == ATTN_INPUT_NOT ? sizeof(bool)

@@ -1,6 +1,6 @@
-/* Opens images as runs, and sites when they are asked for. An image may come from anywhere. What
- * depends on names, shapes and numbers is checked when the run is opened (format.c);
- * attn_attention_new checks the elements of masks and tables when a site is. */
+/* Opens images as runs, and their sites on first use. An image may come from anywhere. Names,
+ * shapes and numbers are checked when the run is opened (format.c). The elements of masks and
+ * tables are checked when a site is opened (attn_attention_new). */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 /* --- the file --- */
 
-/* Refuses tensors of a site that are unusable. Other tensors of a capture may be anything. */
+/* Refuses unusable tensors whose names begin with "sites.". Other tensors may be unusable. */
 static attn_status check_unusable(const attn_run *run, attn_error *err) {
     for (size_t i = 0; i < run->file.unusable_count; i++) {
         const attn_unusable_tensor *t = &run->file.unusable[i];
@@ -67,11 +67,11 @@ attn_status attn_run_open(const void *data, size_t size, const attn_run_limits *
 typedef struct opening {
     attn_run_site *site;
     attn_error *err;
-    attn_status status; /* the first error; after it the functions below do nothing */
+    attn_status status; /* the first error; after an error the functions below do nothing */
 } opening;
 
-/* Returns the data of the tensor "sites.N.NAME", or NULL. A tensor of another type or shape is an
- * error, and so is a missing tensor that is `needed`. */
+/* Returns the data of the tensor "sites.N.NAME"; NULL if the file has no such tensor. It is an
+ * error if the tensor has another type or shape, or if it is missing and `needed`. */
 static void *find_data(opening *o, const char *name, attn_dtype dtype, int rank, const size_t *dims,
                        bool needed) {
     char full[96], shape[128];
@@ -99,7 +99,8 @@ static void choose_kernel(attn_run_site *site) {
         site->in.kernel = site->kernel;
 }
 
-/* Takes the statistics from the image, or prepares those that are computed later. */
+/* Sets the statistics to those in the image. If the image has none, prepares statistics that are
+ * computed on first use. */
 static void read_stats(opening *o) {
     attn_run_site *site = o->site;
     const size_t dims[3] = {site->dims->B, site->dims->Hq, site->dims->L};
@@ -155,7 +156,8 @@ static attn_status open_site(attn_run_site *site, attn_error *err) {
     return o.status;
 }
 
-/* Opens the site, or leaves it as it was. The caller has the lock of the run. */
+/* Opens the site; on an error, the site stays as it was. The caller must hold the lock of the
+ * run. */
 static attn_status try_site(attn_run_site *site, attn_error *err) {
     const attn_arena_mark mark = attn_arena_here(site->run->arena);
     const char *words = site->words;
@@ -164,7 +166,7 @@ static attn_status try_site(attn_run_site *site, attn_error *err) {
     if (!status)
         return ATTN_OK;
     attn_run_at_site(site, err);
-    attn_arena_rewind(site->run->arena, &mark); /* frees what the site took */
+    attn_arena_rewind(site->run->arena, &mark); /* frees the memory of the site */
     site->words = words;
     site->query_labels = site->key_labels = NULL;
     site->query_special = site->key_special = NULL;

@@ -1,5 +1,5 @@
 /* The padding of a site (FORMAT.md): the queries and keys of each batch entry that are no tokens of
- * its text. The source of the site's weights passes it to measures. */
+ * the entry's text. Measures read the padding from attn_weight_source.padding. */
 #include "attention/resolved.h"
 #include "base/try.h"
 #include "mask/mask_private.h"
@@ -13,8 +13,8 @@ static bool is_of_keys(const attn_mask_layer *layer, bool has_heads) {
            (t->rank < 3 || !has_heads || t->dims[t->rank - 3] == 1);
 }
 
-/* Compiles, for one query, those masks of a capture that are the same for all heads and queries.
- * *out is NULL if there are none. */
+/* Compiles, for one query, the masks of a capture that are the same for all heads and queries. Sets
+ * *out to NULL if there are no such masks. */
 static attn_status compile_masks(const attn_run_site *site, attn_arena *arena, attn_mask **out,
                                  attn_error *err) {
     const attn_attention_dims *d = site->dims;
@@ -32,8 +32,8 @@ static attn_status compile_masks(const attn_run_site *site, attn_arena *arena, a
     return spec->count ? attn_mask_new(spec, &shape, arena, out, err) : ATTN_OK;
 }
 
-/* Marks the keys of an entry behind its length and those that a mask hides. Returns whether there
- * are any. */
+/* Marks the keys of an entry that are behind its length or hidden by `mask`. Returns whether a key
+ * is marked. */
 static bool mark_keys(const attn_run_site *site, size_t b, const attn_mask *mask, uint8_t *cols) {
     const size_t S = site->dims->S;
     const int64_t *lengths = site->info.key_lengths;
@@ -60,8 +60,9 @@ static bool is_of_itself(const attn_run_site *site, size_t b) {
     return info->kind != ATTN_RUN_CROSS && query == key && (query != SIZE_MAX || aligned);
 }
 
-/* Marks the queries of an entry behind its length, or else those whose own key is padding. Returns
- * whether there are any. */
+/* Marks the queries of an entry behind its length. If the site has no query lengths, marks in
+ * self-attention of a capture the queries whose own key is padding. Returns whether a query is
+ * marked. */
 static bool mark_rows(const attn_run_site *site, size_t b, const uint8_t *cols, uint8_t *rows) {
     const attn_run_site_info *info = &site->info;
     const bool itself = site->captured && is_of_itself(site, b);

@@ -2,8 +2,8 @@
  *
  * Weights are computed in blocks of ROWS x CHUNK. The rows of a block that belong to the same row
  * of cells are added to the cells one after the other. At LANE_LEVEL and above, a cell has eight
- * partial sums, so that an addition need not wait for the one before. They are added up after the
- * last of these rows. */
+ * partial sums (lanes), so that an addition need not wait for the one before. The lanes are added
+ * up after the last row of a row of cells. */
 #include <math.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@
 enum {
     ROWS = ATTN_RUN_ROWS,
     CHUNK = ATTN_RUN_CHUNK,
-    LANE_LEVEL = 3,                         /* cells below are too narrow for lanes */
+    LANE_LEVEL = 3,                         /* cells of lower levels are too narrow for lanes */
     MOST_CELLS = (CHUNK >> LANE_LEVEL) + 1, /* cells that CHUNK keys touch at LANE_LEVEL */
 };
 
@@ -55,7 +55,7 @@ void attn_run_buffers_begin(attn_run_buffers *buf, attn_pool *pool, const attn_c
 
 /* --- one row --- */
 
-/* Returns whether a is further from 0 than b, or is positive and as far. */
+/* Returns whether a is further from 0 than b, or equally far and a > b. */
 static bool is_further(float a, float b) {
     return fabsf(a) > fabsf(b) || (fabsf(a) == fabsf(b) && a > b);
 }
@@ -70,8 +70,7 @@ void attn_run_join(const attn_run_matrix *m, attn_run_sum *to, const attn_run_su
     to->nan |= from->nan;
 }
 
-/* Adds n weights of one row to their cell. `keep` is their visibility, or NULL if all are visible.
- */
+/* Adds n weights of one row to their cell. `keep` is their visibility; NULL: all are visible. */
 static void add_each(attn_run_sum *s, const float *w, const uint8_t *keep, size_t n) {
     for (size_t j = 0; j < n; j++) {
         if (keep && !keep[j])
@@ -123,7 +122,7 @@ static void empty_lanes(attn_pool_lanes *lanes, attn_pool_lanes *minus, attn_run
     }
 }
 
-/* Does what add_each does, but for differences: the maximum is the one that is furthest from 0. */
+/* Does what add_each does, but for differences: `max` is the difference that is furthest from 0. */
 static void add_signed(attn_run_sum *s, const float *w, const uint8_t *keep, size_t n) {
     for (size_t j = 0; j < n; j++) {
         if (keep && !keep[j])
@@ -138,7 +137,7 @@ static void add_signed(attn_run_sum *s, const float *w, const uint8_t *keep, siz
     }
 }
 
-/* The row of cells to which a row of weights is added: from cell `left` of the level on. */
+/* The row of cells to which a row of weights is added. sums[0] is cell `left` of the level. */
 typedef struct cell_row {
     attn_run_sum *sums;
     size_t left, level;

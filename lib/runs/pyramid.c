@@ -1,10 +1,10 @@
 /* The levels of a run's cells, and its overview: the cells of all levels from one level up to the
  * top.
  *
- * Making the overview computes all weights once. Its work is divided into pieces for the thread
- * pool. A piece is one row of cells of the top level, or a few, with all cells below. It pools
- * weights to a few rows of cells of the lowest level at a time and joins four cells of a level to
- * one of the level above, with the sums of all of them in double. */
+ * Making the overview computes all weights once. The work is divided into pieces for the thread
+ * pool. A piece is one or more rows of cells of the top level, with all cells below them. A piece
+ * pools weights to a few rows of cells of the lowest level of the overview at a time, and joins
+ * four cells of a level to one cell of the level above. All sums are in double. */
 #include <math.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -14,10 +14,11 @@
 
 /* --- the levels --- */
 
-/* The overview begins at the first level with at most LEAST_CELLS cells along each side, but not
- * above LEVEL, or above LEVEL + 1 if a side has more than MOST_CELLS cells at LEVEL. There is none
- * if that first level is below 2. An overview from level 5 on has 0.3 % of the bytes of float32
- * weights, and a tile of level 4 is computed from 2^24 weights. */
+/* The overview begins at the lowest level with at most LEAST_CELLS cells along each side, but not
+ * above LEVEL, or not above LEVEL + 1 if a side has more than MOST_CELLS cells at LEVEL. There is
+ * no overview if the lowest level with at most LEAST_CELLS cells is below 2. An overview from level
+ * 5 on has 0.3 % of the bytes of float32 weights. A tile of level 4, which it lacks, is computed
+ * from 2^24 weights. */
 enum { LEAST_CELLS = 512, LEVEL = 5, MOST_CELLS = 2048 };
 
 size_t attn_run_cells_along(size_t n, size_t level) {
@@ -61,13 +62,14 @@ typedef struct overview_work {
     const attn_control *control;
     _Atomic size_t made; /* number of pieces made, for the progress of `control` */
     uint8_t *done;       /* [pieces] 1 for pieces that are done; or NULL */
-    size_t rows[ATTN_RUN_LEVELS], cols[ATTN_RUN_LEVELS]; /* of cells at each level */
+    /* numbers of rows and columns of cells of each level */
+    size_t rows[ATTN_RUN_LEVELS], cols[ATTN_RUN_LEVELS];
 } overview_work;
 
 /* A piece of work. */
 typedef struct piece {
     const overview_work *m;
-    size_t head;         /* counted from the first head of the overview */
+    size_t head;         /* index of the head within m->heads */
     attn_run_sum *above; /* two rows of cells for each level above the lowest, to be joined */
 } piece;
 
@@ -80,10 +82,10 @@ static void store_cells(const piece *p, size_t level, size_t row, const attn_run
     }
 }
 
-/* Stores one or two rows of cells of a level that is not the top one, from the even row `row` on,
- * and joins them to one row of the level above. When that level has two such rows, or its last one,
- * the function calls itself to store and join these. `above` has room for two rows of the level
- * above, and behind them for two rows of each higher level. */
+/* Stores one or two rows of cells of a level below the top level, from the even row `row` on, and
+ * joins them to one row of the level above. When this completes a pair of rows of the level above,
+ * or its last row, the function calls itself to store and join these rows. `above` holds two rows
+ * of the level above, and behind them two rows of each higher level. */
 static void join_rows(const piece *p, size_t level, size_t row, size_t rows,
                       const attn_run_sum *sums, attn_run_sum *above) {
     const overview_work *m = p->m;
@@ -109,8 +111,9 @@ static size_t rows_at_once(size_t level) {
     return level < 5 ? (size_t)ATTN_RUN_ROWS >> level : 6;
 }
 
-/* Returns how many rows of cells of the top level make a piece: the fewest that cover a multiple of
- * rows_at_once() rows of the lowest level, or one row if it covers more than that. */
+/* Returns how many rows of cells of the top level make a piece: one, if it covers at least
+ * rows_at_once() rows of the lowest level; else the smallest number that covers a multiple of
+ * rows_at_once() rows. */
 static size_t rows_per_piece(const attn_run_pyramid *p) {
     const size_t below = (size_t)1 << (p->levels - 1 - p->overview);
     size_t rows = 1;

@@ -1,5 +1,6 @@
 /* Computes the cells of ranges of rows, or their mean over the heads. A mean is computed in blocks
- * of keys, and each block head by head. Its sums are in double, in the order of the heads. */
+ * of keys, and each block head by head. Sums over heads are in double, in the order of the
+ * heads. */
 #include <string.h>
 
 #include "attention/cells.h"
@@ -35,14 +36,14 @@ enum { PIECE_ROWS = 64, BLOCK_KEYS = 1024 };
 
 typedef struct lane {
     attn_cells_scratch *scratch;
-    /* empty unless a mean is computed: */
+    /* The arrays below have no elements unless a mean is computed. */
     void *cells;  /* [PIECE_ROWS, BLOCK_KEYS] weights of one head, in the result type */
     double *sums; /* [PIECE_ROWS, BLOCK_KEYS] sums over heads */
 } lane;
 
 typedef struct piece {
     attn_range rows; /* at most PIECE_ROWS rows of a range */
-    size_t at;       /* the row of dst to which the first of them goes */
+    size_t at;       /* row of `dst` for the first of these rows */
 } piece;
 
 typedef struct ranges_work {
@@ -52,7 +53,7 @@ typedef struct ranges_work {
     lane *lanes;
     piece *pieces; /* [count] */
     size_t count;
-    size_t cols; /* keys of each range */
+    size_t cols; /* number of keys of each range */
     char *dst;   /* [rows of all ranges, cols] of the result type */
     attn_pool *pool;
 } ranges_work;
@@ -106,7 +107,7 @@ size_t attn_run_mean_work(const attn_run_site *site, size_t slots) {
     return attn_sweep_count(&range_sweep, &a, slots).used;
 }
 
-/* Divides the ranges into pieces. false: out of memory. */
+/* Divides the ranges into pieces. Returns false if memory runs out. */
 static bool divide_ranges(ranges_work *a, const attn_range *ranges, size_t count,
                           attn_arena *arena) {
     size_t most = 0, at = 0;

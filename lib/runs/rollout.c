@@ -2,15 +2,15 @@
  *
  *   R = M_top … M_1,  M_l = N((1 - r) mean_h A_l + r I),  where N divides each row by its sum
  *
- * is a unit vector times matrix after matrix, from the last layer to the first. With r = 0.5 it is
- * the rollout of attn_rollout_source. Only rows of a layer that the vector reaches are computed,
- * and no matrix is stored: memory grows with the keys.
+ * is a unit vector times matrix after matrix, from the last layer to the first. With r = 0.5 this
+ * is the rollout of attn_rollout_source. Only those rows of a layer are computed where the vector
+ * is not 0, and no matrix is stored, so memory grows with the number of keys.
  *
- * The asked rows are computed in chunks, so that their vectors take a bounded memory.
+ * The asked rows are computed in chunks, so that the memory of their vectors is bounded.
  *
- * The rows of a layer are divided into blocks. GROUPS blocks are computed at a time, each adding to
- * a vector of its own; block k of the layer adds to vector k % GROUPS. So the order of all sums is
- * the same with any number of threads. */
+ * The rows of a layer are divided into blocks. GROUPS blocks are computed at a time. Block k of the
+ * layer adds to vector k % GROUPS, so the order of all sums is the same with any number of
+ * threads. */
 #include <string.h>
 
 #include "analysis/sums.h"
@@ -21,35 +21,37 @@
 enum {
     GROUPS = 8,
     BLOCK_ROWS = 64,        /* rows of a block, as in lazy statistics (stats.c) */
-    BUFFER_BYTES = 4 << 20, /* most bytes of a thread's rows of a layer; it has at least one row */
-    CHUNK_BYTES = 64 << 20, /* most bytes of the vectors of a chunk; it has at least one row */
+    BUFFER_BYTES = 4 << 20, /* limit of the bytes of lane.layer, unless it has one row */
+    CHUNK_BYTES = 64 << 20, /* limit of the bytes of a chunk's vectors, unless it has one row */
 };
 
-/* Rows of a layer. Vectors of the chunk are not 0 at the first and at the last of them. */
+/* Neighbouring rows of a layer. At the first row, and at the last, at least one vector of the chunk
+ * is not 0. */
 typedef struct block {
     size_t row, rows;
 } block;
 
+/* The memory of one thread. */
 typedef struct lane {
-    attn_run_lane *any;
-    void *cells;   /* [sub, S] weights of one head, of the widest type */
-    double *layer; /* [sub, S] rows of M_l */
+    attn_run_lane *any; /* scratch memory for weights of any layer */
+    void *cells;        /* [sub, S] weights of one head, of the widest type */
+    double *layer;      /* [sub, S] rows of M_l */
 } lane;
 
 typedef struct rollout_work {
     const attn_run_rollout *r;
-    size_t S;     /* queries and keys of a layer */
-    size_t sub;   /* how many rows of a layer are averaged over heads together */
-    size_t chunk; /* most rows of a chunk */
+    size_t S;     /* number of queries, and of keys, of a layer */
+    size_t sub;   /* number of rows of a layer that are averaged over heads together */
+    size_t chunk; /* largest number of rows of a chunk */
     lane *lanes;
     attn_pool *pool;
-    size_t rows;                 /* rows of the present chunk */
+    size_t rows;                 /* number of rows of the present chunk */
     double *x;                   /* [rows, S] the vectors of the chunk before the present layer */
     double *y[GROUPS];           /* [rows, S] each: parts of the vectors after the layer */
     const attn_run_layer *layer; /* the present layer */
-    block *blocks;               /* [count] its blocks, with room for S / BLOCK_ROWS + 1 */
+    block *blocks;               /* [count], at most S / BLOCK_ROWS + 1: blocks of the layer */
     size_t count;
-    size_t layers, layers_done; /* counted in all chunks, for the progress */
+    size_t layers, layers_done; /* numbers of layers over all chunks, for the progress */
 } rollout_work;
 
 static size_t rows_together(size_t S) {
@@ -62,7 +64,8 @@ static size_t rows_of_chunk(size_t S, size_t rows) {
 
 /* --- a block of a layer --- */
 
-/* Adds to y [rows, S] the part of x M_l that the rows of block `b` of M_l give. */
+/* Adds to y [rows, S] the product of the columns of x that belong to block `b` with the rows of M_l
+ * in block `b`. */
 static attn_status add_layer_rows(const rollout_work *w, const lane *l, const block *b, double *y,
                                   attn_error *err) {
     size_t lo, hi;
@@ -121,7 +124,7 @@ static bool is_reached(const rollout_work *w, size_t row) {
     return reached;
 }
 
-/* Lists the blocks of rows that any vector of the chunk reaches. */
+/* Lists the blocks of rows at which at least one vector of the chunk is not 0. */
 static void list_blocks(rollout_work *w) {
     w->count = 0;
     for (size_t row = 0; row < w->S; row += BLOCK_ROWS) {
@@ -135,7 +138,7 @@ static void list_blocks(rollout_work *w) {
     }
 }
 
-/* Sets x to x M_l. */
+/* Replaces the vectors x by x M_l. */
 static attn_status multiply_layer(rollout_work *w, const attn_control *control, attn_error *err) {
     const size_t n = w->rows * w->S;
     list_blocks(w);
@@ -168,8 +171,9 @@ static attn_status compute_chunk(rollout_work *w, const size_t *rows, const attn
 
 /* --- cost --- */
 
-/* Adds the cells and operations of a chunk, whose rows lie within [from, to), to *cells and
- * *operations. A layer is computed from the first to the last row that is reached. */
+/* Adds the cells and operations of a chunk to *cells and *operations. The rows of the chunk lie
+ * within [from, to). Each layer counts from the first to the last row that the layer above may
+ * reach. */
 static void count_chunk(const attn_run_rollout *r, size_t from, size_t to, double *cells,
                         double *operations) {
     const attn_run_layers *l = r->layers;

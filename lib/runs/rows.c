@@ -73,7 +73,7 @@ static bool cut_parameters(cutter *c) {
     attn_position *p = &c->in.position;
     const int axis = p->kind == ATTN_POSITION_T5 ? 1 : 0;
     if (p->kind == ATTN_POSITION_SINUSOIDAL || p->kind == ATTN_POSITION_LEARNED)
-        *p = (attn_position){.kind = ATTN_POSITION_NONE}; /* the views are encoded already */
+        *p = (attn_position){.kind = ATTN_POSITION_NONE}; /* in a->query and a->key already */
     if (p->kind == ATTN_POSITION_T5 || p->kind == ATTN_POSITION_RELATIVE) {
         p->table.data = (char *)p->table.data + (ptrdiff_t)(p->table.dims[axis] == 1 ? 0 : h) *
                                                     p->table.strides[axis] *
@@ -130,7 +130,7 @@ attn_status attn_run_rows_inputs(const attn_run_site *site, const attn_range *ro
     c.in.num_heads = c.in.num_kv_heads = 0;
     c.in.forbid_gqa = false;
     c.in.dropout_p = 0;
-    c.in.kernel = a->kernels->name; /* not the table for small operations */
+    c.in.kernel = a->kernels->name; /* by default, a small operation could use another table */
     c.in.query = cut_view(&a->query, b, rows->head, rows->row, rows->rows, d->E);
     c.in.key = cut_view(&a->key, b, hkv, 0, d->S - d->past, d->Ek);
     c.in.value = cut_view(&a->value, b, hkv, 0, d->S - d->past, d->Ev);

@@ -1,8 +1,8 @@
-/* Statistics of rows for runs whose files have none, as those that other programs record. They are
- * computed when somebody needs them, in blocks of rows: the operation of these rows alone gives the
- * same bits as the whole operation on the same kernel table. ("ref" is an exception: its sums
+/* Statistics of rows for runs whose files have none, because other programs wrote them. Statistics
+ * are computed on first use, in blocks of rows: the operation of a block alone gives the same bits
+ * as the whole operation on the same kernel table. (The table "ref" is an exception: its sums
  * depend on the number of rows, within its accuracy.) If a block sees a number that is not finite,
- * its rows are computed one by one, so that only rows that see the number are refused. */
+ * its rows are computed one by one, so that only rows that see this number are refused. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,8 +13,8 @@
 
 enum {
     BLOCK = 64, /* rows of a block */
-    /* Blocks that are computed together if many rows are needed: packing the keys then takes a
-     * quarter of the time. The bits are those of single blocks. */
+    /* Number of blocks that are computed together if many rows are needed. Keys are then packed
+     * once for four blocks. The bits are those of single blocks. */
     TOGETHER = 4,
 };
 /* Values of `known`. AHEAD: a thread is computing the block together with an earlier one. */
@@ -22,14 +22,14 @@ enum { UNKNOWN, KNOWN, AHEAD };
 
 typedef struct lazy_stats {
     attn_run_site *site;
-    size_t blocks;          /* of each head */
+    size_t blocks;          /* number of blocks of each head */
     _Atomic uint8_t *known; /* [B, Hq, blocks] the state of each block */
     _Atomic uint8_t *alone; /* [B, Hq, L] KNOWN for rows computed alone because their block fails */
     pthread_mutex_t lock;   /* held while statistics are written */
 } lazy_stats;
 
-/* Copies the statistics of consecutive blocks, or of one row, to site->stats, except for those that
- * another thread has stored before. `known` has the state of each block, or of the row. */
+/* Copies the statistics of consecutive blocks, or of one row, to site->stats. Leaves out blocks
+ * that another thread has stored already. `known` has the state of each block, or of the row. */
 static void store_stats(lazy_stats *z, const attn_range *rows, const attn_stats *from,
                         _Atomic uint8_t *known) {
     const attn_stats *to = &z->site->stats;
@@ -47,8 +47,8 @@ static void store_stats(lazy_stats *z, const attn_range *rows, const attn_stats 
     pthread_mutex_unlock(&z->lock);
 }
 
-/* Computes and stores the statistics of some rows. The arena is of this call alone, because several
- * threads may do this at a time. */
+/* Computes and stores the statistics of some rows. Each call has an arena of its own, because
+ * several threads may call this function at a time. */
 static attn_status compute_rows(lazy_stats *z, const attn_range *rows, _Atomic uint8_t *known,
                                 attn_error *err) {
     attn_arena *arena = attn_arena_new(SIZE_MAX / 2);
@@ -68,8 +68,8 @@ static attn_status compute_rows(lazy_stats *z, const attn_range *rows, _Atomic u
     return status;
 }
 
-/* Fails with the error of the operation of one row. That operation has one sequence and one head,
- * so the place of the error is changed to the place in the site. */
+/* Fails with the error `from` of the operation of one row. This operation has one sequence and one
+ * head, so the place of the error is changed to the place in the site. */
 static attn_status refuse_row(const lazy_stats *z, const attn_range *row, const attn_error *from,
                               attn_error *err) {
     const attn_attention_dims *d = z->site->dims;
@@ -90,7 +90,7 @@ static attn_status refuse_row(const lazy_stats *z, const attn_range *row, const 
     return from->code;
 }
 
-/* Computes, one by one, those of the rows that are in the block that begins at row `first`. */
+/* Computes, one by one, the wanted rows `rows` that are in the block that begins at row `first`. */
 static attn_status compute_alone(lazy_stats *z, const attn_range *rows, size_t first,
                                  attn_error *err) {
     const attn_attention_dims *d = z->site->dims;
@@ -117,8 +117,8 @@ static size_t take_ahead(_Atomic uint8_t *known, size_t most) {
     return n;
 }
 
-/* Computes block b of a head and, if `ahead`, unknown blocks behind it. Returns the error of block
- * b alone. */
+/* Computes block b of a head and, if `ahead`, the unknown blocks that follow it. An error is that
+ * of block b; errors of the other blocks are ignored. */
 static attn_status compute_blocks(lazy_stats *z, const attn_range *rows, size_t b, bool ahead,
                                   attn_error *err) {
     const size_t L = z->site->dims->L, row = b * BLOCK, left = z->blocks - b;

@@ -16,8 +16,8 @@ void attn_run_step_keys(const attn_run_rollout *r, const attn_run_layer *l, size
     *hi = row + rows > *hi ? row + rows : *hi;
 }
 
-/* Turns sums over heads, `out`, into rows of the step: divides them by the number of heads, adds
- * the residual connection and divides each row by its sum. */
+/* Turns `out`, sums over heads, into rows of the step: divides the sums by the number of heads,
+ * adds the residual connection and divides each row by its sum. */
 static void normalise(const attn_run_rollout *r, const attn_run_layer *l, const attn_range *at,
                       double *out) {
     const double count = (double)(r->heads.list ? r->heads.count : l->site->dims->Hq);

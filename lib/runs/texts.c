@@ -15,12 +15,12 @@ enum { BYTES, CODEPOINTS, UTF16, MARK = 64 };
 
 /* Converts offsets in a unit to offsets in bytes. */
 typedef struct offset_map {
-    const char *text; /* NULL: there is none, and offsets are bytes */
+    const char *text; /* NULL: there is no text, and offsets are in bytes */
     size_t unit;      /* BYTES, CODEPOINTS or UTF16 */
-    size_t length;    /* of the text in units */
-    /* marks[k] is the first character at or behind unit k * MARK; not for bytes */
+    size_t length;    /* length of the text in units */
+    /* marks[k] is the first character at or behind unit k * MARK. Not used for BYTES. */
     struct offset_mark {
-        size_t at, byte; /* its offset in units and in bytes */
+        size_t at, byte; /* offset of the character in units and in bytes */
     } * marks;
 } offset_map;
 
@@ -32,8 +32,8 @@ static size_t units_of(char first, size_t unit) {
     return unit == UTF16 && (unsigned char)first >= 0xF0 ? 2 : 1;
 }
 
-/* Sets marks and length. `marks` has room for one mark for each MARK bytes of the text and one
- * more. */
+/* Sets the marks and the length. `marks` must have one element for each MARK bytes of the text, and
+ * one more. */
 static void mark_units(offset_map *m) {
     const size_t bytes = strlen(m->text);
     size_t at = 0, marks = 0;
@@ -49,7 +49,8 @@ static void mark_units(offset_map *m) {
     m->length = at;
 }
 
-/* Converts an offset to bytes. Returns false if it is outside of the text or within a character. */
+/* Converts an offset to bytes. Returns false if the offset is outside of the text or within a
+ * character. */
 static bool find_byte(const offset_map *m, int64_t offset, size_t *byte) {
     const size_t wanted = (size_t)offset;
     *byte = wanted;
@@ -67,7 +68,8 @@ static bool find_byte(const offset_map *m, int64_t offset, size_t *byte) {
     return at.at == wanted;
 }
 
-/* Reads [from, to] of a token as bytes. Returns false if it is not a valid pair within the text. */
+/* Reads the offsets [from, to] of a token, as bytes. Returns false if `pair` is no valid pair of
+ * offsets within the text. */
 static bool read_span(const attn_json *pair, const offset_map *map, size_t span[2]) {
     int64_t from, to;
     return pair->kind == ATTN_JSON_LIST && pair->count == 2 &&
@@ -235,13 +237,13 @@ void attn_run_write_text_list(attn_json_text *t, const attn_run_text *texts, siz
 
 /* --- the texts of a site --- */
 
-/* What the info of a site says of its queries or of its keys. */
+/* The members of a site's info that are about its queries, or those about its keys. */
 typedef struct side {
     const char *member, *lengths_member; /* names of members in the JSON text */
-    const size_t *texts;                 /* [count] numbers of texts; NULL: none */
+    const size_t *texts;                 /* [count] indices of texts; NULL: none */
     size_t count;
     const int64_t *lengths; /* [B] or NULL */
-    size_t start;           /* token of the text that is the first query or key */
+    size_t start;           /* index in the text of the token that is the first query or key */
     size_t each;            /* number of queries, L, or of keys, S */
 } side;
 
@@ -261,7 +263,7 @@ static side keys_of(const attn_run_site_info *info, const attn_attention_dims *d
         info->key_start, d->S};
 }
 
-/* Checks that texts have the tokens that queries or keys need. */
+/* Checks that each text has a token for each query or key before padding. */
 static attn_status check_side(const side *s, size_t B, const attn_run_text *texts,
                               size_t text_count, size_t index, attn_error *err) {
     char where[48];
@@ -294,8 +296,8 @@ attn_status attn_run_check_info(const attn_run_site_info *info, const attn_atten
 
 /* --- labels --- */
 
-/* Returns the marks of special tokens for `each` labels, of which the first is token `start` of the
- * text. NULL: out of memory. */
+/* Returns the marks of special tokens for `each` labels. Label 0 is token `start` of the text.
+ * NULL: out of memory. */
 static const uint8_t *copy_special(const attn_run_text *text, size_t start, size_t each,
                                    attn_arena *arena) {
     uint8_t *marks = attn_arena_zeroed(arena, each + 1, 1);
@@ -305,7 +307,8 @@ static const uint8_t *copy_special(const attn_run_text *text, size_t start, size
 }
 
 /* Sets *out to the labels of one side, [entries, each], and (*special)[b] to the marks of special
- * tokens of entry b. Padding behind a shorter text has the label "". false: out of memory. */
+ * tokens of entry b. Padding behind a shorter text has the label "". Returns false if memory runs
+ * out. */
 static bool make_labels(attn_run_site *site, const side *s, const char ***out,
                         const uint8_t ***special) {
     const size_t entries = site->own_labels ? site->shape.B : 1;

@@ -1,4 +1,4 @@
-/* The texts of a run (FORMAT.md), and what sites have from them. */
+/* The texts of a run (FORMAT.md), and the labels of sites, which are tokens of texts. */
 #ifndef ATTN_RUN_TEXTS_H
 #define ATTN_RUN_TEXTS_H
 

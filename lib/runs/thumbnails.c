@@ -1,7 +1,7 @@
-/* Thumbnails: all cells of the first level that has at most a given number of cells along each
- * side. If that level lies above that of the topmost tile, the cells of the topmost tile are
- * pooled. The mean of a pooled cell weights the mean of each cell of the tile by its number of
- * visible weights, which is counted from the mask. */
+/* Thumbnails: all cells of the lowest level that has at most a given number of cells along each
+ * side. If this level is above the level of the topmost tile, the cells of the topmost tile are
+ * pooled. In the mean of a pooled cell, the mean of each cell of the tile is weighted by the cell's
+ * number of visible weights, which is counted from the mask. */
 #include <math.h>
 #include <string.h>
 
@@ -35,8 +35,8 @@ attn_run_counts *attn_run_counts_new(const attn_run_site *site, attn_arena *aren
     return c->keep && c->cells ? c : NULL;
 }
 
-/* Adds the visible keys of the interval [lo, hi) of a row to the counts of their cells. `keep` is
- * their visibility; NULL: all are visible. */
+/* Adds the number of visible keys of a row, of those in the interval [lo, hi), to the counts of
+ * their cells. `keep` [hi - lo] is the visibility of these keys; NULL: all are visible. */
 static void count_row(uint32_t *line, size_t level, size_t lo, size_t hi, const uint8_t *keep) {
     for (size_t at = lo; at < hi;) {
         const size_t cell = at >> level, end = (cell + 1) << level, stop = end < hi ? end : hi;
@@ -58,7 +58,7 @@ static void count_cells(const attn_run_site *site, attn_run_counts *c) {
     }
 }
 
-/* Returns the counts of a head. Heads whose masks are equal share them. */
+/* Returns the counts of a head. Heads with equal masks share their counts. */
 static const uint32_t *counts_of(const attn_run_site *site, attn_run_counts *c, size_t batch,
                                  size_t head) {
     const bool same = attn_mask_same_heads(site->op->mask);
@@ -86,8 +86,8 @@ static void add_cell(attn_run_sum *s, float max, float mean, size_t count) {
     s->count += count;
 }
 
-/* Pools squares of 2^up x 2^up cells of the tile. `counts` has the visible weights of each cell;
- * NULL: each visible cell counts once. */
+/* Pools squares of 2^up x 2^up cells of the tile. `counts` has the number of visible weights of
+ * each cell; NULL: each visible cell counts as 1. */
 static void pool_cells(const attn_run_tile *tile, size_t up, const uint32_t *counts,
                        attn_run_thumbnail *out) {
     for (size_t r = 0; r < out->shape[0]; r++)

@@ -1,12 +1,12 @@
-/* Tiles of a stored run, and maps, from which tiles are copied. */
+/* Tiles of a stored run, and maps: computed cells of many levels, from which tiles are copied. */
 #include <math.h>
 #include <string.h>
 
 #include "base/try.h"
 #include "runs/pooling.h"
 
-/* Returns the number of rows of cells in a piece of work: as many as cover a block of rows of
- * weights, but at least 2. */
+/* Returns the number of rows of cells in a piece of work: as many as cover a block of ATTN_RUN_ROWS
+ * rows of weights, but at least 2. */
 static size_t rows_per_piece(size_t level) {
     const size_t rows = level < 6 ? (size_t)ATTN_RUN_ROWS >> level : 0;
     return rows > 2 ? rows : 2;
@@ -66,7 +66,7 @@ attn_status attn_run_tile_shape(const attn_run_site *site, const attn_run_place 
 
 /* --- maps --- */
 
-/* A map: the levels of one head from the overview's on. */
+/* A map: the cells of one head of a view, for the levels that an overview has. */
 struct attn_run_map {
     attn_run_planes planes;
     size_t pieces;               /* number of pieces of work that make the map */
@@ -92,7 +92,7 @@ static attn_run_shapes shapes_of(const attn_run_site *site, const attn_run_view 
                              .mean_heads = v->mean_heads};
 }
 
-/* Returns how many weights are computed for a view of `cells` weights in `rows` rows. */
+/* Returns how many weights must be computed to show `cells` weights in `rows` rows of a view. */
 static double weights_of(const attn_run_site *site, const attn_run_view *v, double rows,
                          double cells) {
     const attn_attention_dims *d = site->dims;
@@ -165,12 +165,13 @@ attn_status attn_run_map_fill(attn_run_map *map, const attn_run_site *site,
 
 /* --- tiles --- */
 
-/* The cells of a level of one head. Both are NULL if the cells are not known. */
+/* The cells of a level of one head. Both pointers are NULL if the cells are neither in a map nor in
+ * the overview. */
 typedef struct level_cells {
     const float *max, *mean;
 } level_cells;
 
-/* Returns the cells of the level of a place, if they are known. */
+/* Returns the cells of the level of a place, if they are in its map or in the overview. */
 static level_cells known_cells(const attn_run_site *site, const attn_run_place *at) {
     const attn_run_planes *p = at->map ? &at->map->planes : &site->overview;
     size_t whole[2];

@@ -1,10 +1,10 @@
 /* The matrices that tiles show: weights, normalised weights, means over heads, and differences of
- * two runs. A number is computed in double from the weights and rounded to float32 once, before it
- * is pooled.
+ * two runs. Each number is computed in double from the weights and rounded to float32 once, before
+ * pooling.
  *
- * The largest weight of a row is that of its largest score, which is in the statistics. With sinks
- * the largest score may be that of a sink, so the row is computed to find the largest weight of a
- * key. */
+ * The largest weight of a row is the weight of its largest score, and this score is in the
+ * statistics. With sinks the largest score may be that of a sink. Then the weights of the row are
+ * computed to find the largest weight of a key. */
 #include <math.h>
 #include <string.h>
 
@@ -57,7 +57,7 @@ const uint8_t *attn_run_visible_keys(const attn_attention *a, const attn_range *
 
 /* --- the number that normalises a row --- */
 
-/* Returns the number of keys that a row sees. `keep` has room for CHUNK bytes. */
+/* Returns the number of keys that a row sees. `keep` [CHUNK] is working memory. */
 static size_t keys_of_row(const attn_attention *a, const attn_range *at, uint8_t *keep) {
     size_t count = 0;
     for (size_t j = 0; j < a->dims.S; j += CHUNK) {
@@ -69,8 +69,8 @@ static size_t keys_of_row(const attn_attention *a, const attn_range *at, uint8_t
     return count;
 }
 
-/* Returns the weight of the row's largest score, or 0 if the row sees no key. There are no
- * sinks. */
+/* Returns the weight of the row's largest score, or 0 if the row sees no key. The operation must
+ * have no sinks. */
 static double top_weight(const attn_run_term *t, size_t row) {
     const attn_kernels *k =
         t->stats->kind[row] == ATTN_ROW_DOUBLE ? &attn_kernels_ref : t->a->kernels;
@@ -88,7 +88,7 @@ static double top_weight(const attn_run_term *t, size_t row) {
                                            : (double)(float)wide;
 }
 
-/* Sets top[r] to the largest weight of row r of the range, by computing the rows. */
+/* Computes the rows of the range, and sets top[r] to the largest weight of row r. */
 static attn_status scan_rows(const attn_run_term *t, attn_range range, attn_cells_scratch *scratch,
                              attn_run_buffers *buf, double *top, attn_error *err) {
     const size_t elem = attn_dtype_size(t->a->dims.result);
@@ -158,7 +158,8 @@ static void normalise_wide(attn_run_normalize how, double *w, size_t n, double f
             w[j] /= factor;
 }
 
-/* Does the same for float32. Dividing floats gives the bits of dividing doubles and rounding. */
+/* Does the same for float32. A quotient of floats has the same bits as the quotient in double
+ * rounded to float32. */
 static void normalise_narrow(attn_run_normalize how, float *w, size_t n, double factor) {
     const float by = (float)factor;
     if (how == ATTN_RUN_UNIFORM)

@@ -1,5 +1,5 @@
-/* Visits the bytes of an image from which a head is computed, so that only these are checked before
- * they are used: a request about one head does not read a run of gigabytes. */
+/* Visits the bytes of an image from which a head is computed. Only these bytes are checked before
+ * they are used, so that a request about one head does not read a run of gigabytes. */
 #include <attn/input_rows.h>
 
 #include "attention/resolved.h"
@@ -20,8 +20,8 @@ static bool visit_tensor(const visitor *v, const attn_tensor *t) {
     return v->visit(v->ctx, t->data, count * attn_dtype_size(t->dtype));
 }
 
-/* Visits the rows of one head of an operand. In a layout in which the heads of a row stand side by
- * side, these are bytes of other heads, too. */
+/* Visits the rows of one head of an operand. If the heads of a row are side by side in memory, the
+ * bytes of other heads between them are visited, too. */
 static bool visit_rows(const visitor *v, const attn_view *view, size_t b, size_t h, size_t rows,
                        size_t width) {
     if (!rows || !width)
@@ -31,7 +31,8 @@ static bool visit_rows(const visitor *v, const attn_view *view, size_t b, size_t
     return v->visit(v->ctx, from, (size_t)(last - from) + attn_dtype_size(view->dtype));
 }
 
-/* Visits the part of one head in an array with `bytes` bytes for each head; `array` may be NULL. */
+/* Visits the part of one head in an array that has `bytes` bytes for each head. Does nothing if
+ * `array` is NULL. */
 static bool visit_array(const visitor *v, const void *array, size_t b, size_t h, size_t bytes) {
     const size_t at = b * v->site->dims->Hq + h;
     return !array || v->visit(v->ctx, (const char *)array + at * bytes, bytes);
@@ -66,7 +67,7 @@ static bool visit_head(const visitor *v, size_t b, size_t h) {
            visit_computed(v, b, h);
 }
 
-/* Visits what all heads share: masks and the parameters of score and position. */
+/* Visits the tensors that all heads share: masks and the parameters of score and position. */
 static bool visit_shared(const visitor *v) {
     const attn_inputs *in = &v->site->in;
     bool good = true;
