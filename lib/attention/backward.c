@@ -60,8 +60,8 @@ static void clear_keys(const attn_backward *g, size_t head, size_t j0, size_t n)
     clear_rows(g->k, g->dvalue, head * d->S + j0, n, d->Ev);
 }
 
-/* Adds the gradients of one block against keys j0 … j0 + n - 1 to all sums. If `begins`,
- * it overwrites dK and dV of these keys instead. */
+/* Adds the gradients of one block against keys j0 … j0 + n - 1 to all sums. If `begins`, dK and dV
+ * of these keys are overwritten instead. */
 static void back_block_tile(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
                             size_t chunk, bool begins, attn_backward_lane *l,
                             attn_backward_sums *sums) {
@@ -143,8 +143,8 @@ static attn_status begin_piece(void *ctx, size_t index, size_t lane, attn_error 
     return ATTN_OK;
 }
 
-/* Piece: computes a chunk of tiles of one key/value head. If the head has only this chunk, it
- * first does the work of begin_piece, so that the packed rows are still in the cache. */
+/* Piece: computes a chunk of tiles of one key/value head. If the head has only this chunk, the
+ * piece first does the work of begin_piece, so that the packed rows are still in the cache. */
 static attn_status back_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
     attn_backward *g = ctx;
     const attn_attention_dims *d = &g->a->dims;
@@ -258,7 +258,7 @@ static attn_status run_passes(attn_backward *g, attn_pool *pool, attn_arena *are
     return attn_backward_finish(g, pool, arena, out, err);
 }
 
-/* Runs the backward pass. If a gradient overflows float, it runs the pass again with `ref`, in
+/* Runs the backward pass. If a gradient overflows float, runs the pass again with `ref`, in
  * double. */
 static attn_status run_backward(attn_backward *g, attn_pool *pool, attn_arena *arena,
                                 attn_gradients *out, attn_error *err) {

@@ -38,7 +38,7 @@ typedef struct attn_backward_lane {
      * too large or too small to be split into bfloat16 parts. */
     const attn_kernels *products;
     void *dkey_tanh; /* [A, keys]: gradients of mapped keys, only for scores with tanh */
-    void *ones;      /* [rows] ones: factors with which `accumulate` adds to sums */
+    void *ones;      /* [rows] ones: with these factors `accumulate` adds to sums */
     uint8_t *keep;   /* [keys]: visibility of one row */
     double *terms;   /* [relative]: a row's sums by distance, for Shaw's positions */
     /* Memory of key_values and value_keys: one pair of them, or with plan.by_heads a pair for each

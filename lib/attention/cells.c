@@ -33,7 +33,7 @@ attn_cells_scratch *attn_cells_scratch_new(const attn_attention *a, attn_arena *
 /* What to compute: a stage of the cells in a range. */
 typedef struct request {
     const attn_attention *a;
-    const attn_stats *stats; /* those of the pass; NULL: the kernel table computes all rows */
+    const attn_stats *stats; /* statistics of the pass; NULL: the kernel table computes all rows */
     const attn_range *range;
     attn_stage stage;
     char *dst;     /* [rows, cols] of the range, as elements of dims.result */
@@ -125,7 +125,7 @@ static extent extent_of(const request *q, const attn_block *block) {
 }
 
 /* Computes all cells of the range in those rows of a block that have this kind (attn_stats.kind).
- * If `packed` is NULL, it packs the keys itself. */
+ * If `packed` is NULL, the function packs the keys itself. */
 static void compute_block(const request *q, const attn_block *block, const attn_packed *packed,
                           uint8_t kind, attn_block_work *w) {
     const attn_attention *a = q->a;

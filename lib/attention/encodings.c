@@ -65,8 +65,8 @@ static int64_t first_position(const attn_encoding *e, bool queries, size_t b) {
  * heads if the axis of heads follows that of L (BLHE), else 1. */
 typedef struct row_order {
     size_t outer, L, inner;
-    /* How many of the `outer` indices belong to a batch entry. 0: all entries begin at one
-     * position. */
+    /* How many of the `outer` indices belong to a batch entry. 0: all batch entries begin at the
+     * same position. */
     size_t a_batch;
 } row_order;
 

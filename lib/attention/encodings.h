@@ -57,8 +57,8 @@ typedef struct attn_encoding_rows {
     bool queries;
 } attn_encoding_rows;
 
-/* Makes the gradient of the learned table of an operation: its row p is the sum of the gradients of
- * all rows with the position p. */
+/* Makes the gradient of the learned table of an operation. Row p of this gradient is the sum of the
+ * gradients of all rows with the position p. */
 attn_status attn_encodings_collect(const attn_attention *a, const attn_encoding_rows *parts,
                                    size_t count, attn_arena *arena, attn_tensor *table,
                                    attn_error *err);

@@ -20,7 +20,7 @@ typedef struct attn_block_run {
     uint64_t in_double;     /* bit r: `ref` must compute row r */
     double query_magnitude; /* the largest magnitude of the finite queries */
     void *kept;             /* [rows, S]: memory for stream.kept; NULL: the memory of the weights */
-    void *maxima;           /* the lane's memory for work.maxima; begin_group may use another */
+    void *maxima;           /* the lane's memory for work.maxima; begin_group may replace it */
 } attn_block_run;
 
 typedef struct attn_forward_lane {
@@ -30,7 +30,7 @@ typedef struct attn_forward_lane {
     attn_packed *head;         /* HEADS, WINDOWS: keys and values that the piece has packed */
 } attn_forward_lane;
 
-/* ATTN_STEP_RANGES: what its pieces compute for each range of the keys of a group. */
+/* What the pieces of ATTN_STEP_RANGES compute for each range of the keys of a group. */
 typedef struct attn_forward_ranges {
     char *states; /* [B, Hkv, ranges, group]: state of a block over the range */
     char *maxima; /* [B, Hq]: work.maxima of a block, shared by its ranges; NULL: not wanted */
@@ -55,7 +55,7 @@ typedef struct attn_forward {
     char *strided;               /* [B, Hq]: states of the rows after ATTN_STEP_STRIDED */
     double *strided_magnitudes;  /* [its pieces, 2]: largest magnitude of keys, of values */
     const attn_control *control; /* checked between pieces, and between rows that `ref` computes */
-    attn_pool *pool;             /* runs the pieces; NULL: the calling thread does */
+    attn_pool *pool;             /* runs the pieces; NULL: the calling thread runs them */
     attn_results *out;
     size_t elem;                /* bytes of an element of the results */
     size_t pieces;              /* pieces of all steps, to report progress; 0: no reports */

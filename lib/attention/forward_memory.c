@@ -1,5 +1,5 @@
 /* The memory of a forward pass (base/sweep.h): its results, its lanes, and the states of rows that
- * one step stores and a later one merges. */
+ * one step stores and a later step merges. */
 #include "attention/forward.h"
 
 #include <string.h>

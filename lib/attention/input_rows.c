@@ -69,7 +69,7 @@ const attn_input attn_input_rows[] = {
     SITE_VALUE(WORD, precision, 0, 0, attn_precision_words),
     KIND(score, attn_score_words),
     ATTN_SCORE_INPUTS(SCORE_TENSOR) KIND(position, attn_position_words),
-    /* values come before tensors */
+    /* rows of values before rows of tensors */
     ATTN_POSITION_INPUTS(NONE, POSITION_VALUE)
         ATTN_POSITION_INPUTS(POSITION_TENSOR, NONE){.name = NULL},
 };

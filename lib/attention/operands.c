@@ -174,8 +174,9 @@ double attn_most_packed(const attn_kernels *k) {
     return k->pack_query ? ATTN_MOST_SPLIT / 256 : k->elem == sizeof(double) ? DBL_MAX : 0x1p96;
 }
 
-/* Copies n rows to scratch [n, width], with zeros for rows that are not finite or too large. It
- * marks these rows in bad[]: `mark` for not finite, ATTN_TOO_LARGE for too large. */
+/* Copies n rows to scratch [n, width], with zeros for rows that are not finite or too large. Marks
+ * these rows in bad[]: with `mark` if they are not finite, with ATTN_TOO_LARGE if they are too
+ * large. */
 static void zero_bad_rows(const attn_kernels *k, const void *rows, size_t ld, size_t n,
                           size_t width, uint8_t *bad, uint8_t mark, char *scratch) {
     for (size_t j = 0; j < n; j++) {
@@ -198,9 +199,9 @@ static bool any_marks(const uint8_t *bad, size_t n) {
     return false;
 }
 
-/* Packs the keys, or the values, of a tile of head (b, hkv) as tile `at` of p. If `bad` is NULL, it
- * packs them as they are. Else rows that are not finite or too large become zeros and get marks in
- * bad [n]. */
+/* Packs the keys, or the values, of a tile of head (b, hkv) as tile `at` of p. If `bad` is NULL,
+ * they are packed as they are. Else rows that are not finite or too large become zeros and get
+ * marks in bad [n]. */
 static void pack_side(const attn_attention *a, const attn_packed *p, size_t at, size_t b,
                       size_t hkv, size_t tile, bool keys, uint8_t *bad, void *scratch) {
     const attn_kernels *k = p->kernels;

@@ -78,8 +78,8 @@ static inline size_t attn_packed_tile(const attn_attention *a, const attn_packed
     return head * p->tiles + tile;
 }
 
-/* Packs all keys and values in pieces of the pool. Then it refuses NaN and infinity that a query
- * sees, unless the inputs allow them. *out is in the arena. */
+/* Packs all keys and values in pieces of the pool. Then refuses NaN and infinity that a query sees,
+ * unless the inputs allow them. *out is in the arena. */
 attn_status attn_pack(attn_attention *a, attn_pool *pool, const attn_control *control,
                       attn_arena *arena, attn_packed **out, attn_error *err);
 /* Counts the memory that attn_pack takes, as one array of the area. */

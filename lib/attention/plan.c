@@ -50,8 +50,8 @@ static size_t tile_bytes(const attn_attention_dims *d, const attn_kernels *k) {
     return (attn_key_room(k, d->score_width) + attn_value_room(k, d->Ev)) * k->elem;
 }
 
-/* Returns how many blocks a bundle may have. Its blocks share the keys that are in the cache. The
- * number is 1
+/* Returns how many blocks a bundle may have. The blocks of a bundle share the keys that are in the
+ * cache. The number is 1
  * - for `ref` and for scores with tanh, whose time is arithmetic and not memory access;
  * - if a head has only one block;
  * - if weights are wanted, since writing them displaces more from the cache than is gained;
@@ -83,8 +83,8 @@ static void plan_blocks(attn_plan *p) {
                              d->B * d->Hq * p->row_blocks < 2 * p->bundle * p->slots))
         p->bundle /= 2; /* so that pieces are short and every slot has at least two of them */
     p->bundle_keys = d->S;
-    /* With relative values each call of attn_block_stream must see all keys, since at its end it
-     * adds the sums by distance to the output. */
+    /* With relative values each call of attn_block_stream must see all keys, since each call ends
+     * by adding the sums by distance to the output. */
     if (p->bundle > 1 && !d->relative_values) {
         const size_t tiles = attn_key_tiles(k, d->S), bytes = tile_bytes(d, k);
         const size_t most = bytes < NEAR ? NEAR / bytes : 1;

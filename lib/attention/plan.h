@@ -20,11 +20,12 @@ enum { ATTN_FEW_QUERIES = 8 };
 /* What a step computes. The steps from BLOCKS to RANGES compute blocks; a plan has one of them. */
 typedef enum attn_step_kind {
     ATTN_STEP_PACK,    /* packs the keys and values of all heads (operands.c) */
-    ATTN_STEP_STRIDED, /* rows against the keys that the pattern's stride selects (strided.c) */
+    ATTN_STEP_STRIDED, /* computes rows against the keys that the stride selects (strided.c) */
     ATTN_STEP_BLOCKS,  /* a piece computes a few blocks of a head over packed keys */
     ATTN_STEP_HEADS,   /* a piece packs a key/value head and computes all blocks of its group */
     ATTN_STEP_WINDOWS, /* a piece computes some blocks of all heads of a group. It packs a tile of
-                        * keys when a block sees it, and keeps it while the next blocks do */
+                        * keys when a block sees the tile, and keeps the tile while the next
+                        * blocks see it */
     ATTN_STEP_GROUPS,  /* a piece computes the few rows of all heads of a group, with unpacked keys
                         * and values */
     ATTN_STEP_RANGES,  /* as GROUPS, but a piece goes over one range of the keys only */

@@ -15,7 +15,8 @@ void attn_sinusoidal_row(double *row, double position, size_t width, attn_encodi
     }
 }
 
-/* Checks the control before row `row` of a table is computed, about once in a thousand numbers. */
+/* Checks the control about once in a thousand numbers. Must be called before row `row` of a table
+ * is computed. */
 static attn_status check_control(size_t row, size_t width, const attn_control *control,
                                  attn_error *err) {
     const size_t rows = width < 1024 ? 1024 / (width + 1) + 1 : 1;

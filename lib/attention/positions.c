@@ -284,8 +284,8 @@ size_t attn_position_doubles(const attn_position *p, size_t H) {
 
 /* --- biases by distance --- */
 
-/* Computes attn_position_entry for T5. A distance is in the last bucket of its sign that begins at
- * or before |distance|. */
+/* Computes attn_position_entry for T5. Among the buckets for distances of its sign, a distance is
+ * in the last bucket that begins at or before |distance|. */
 static size_t t5_entry(const attn_position_rule *rule, int64_t distance, int64_t *last) {
     const bool ahead = distance > 0, both = rule->side < rule->entries;
     const int64_t n = !ahead ? -distance : both ? distance : 0;

@@ -345,7 +345,7 @@ attn_status attn_projections_output(const attn_tensor *output, const attn_projec
 /* --- gradients ---
  *
  * With y = x W^T + b: dx = dy W, dW = dy^T x, db = the sum of the rows of dy. The calling thread
- * computes them. */
+ * computes the gradients. */
 
 static void multiply_gradients(attn_dtype dtype, void *c, const void *a, const void *b,
                                const attn_gemm_dims *dims, bool add) {

@@ -272,7 +272,7 @@ static size_t count_entries(const attn_position *p) {
     }
 }
 
-/* Plans the score form, and sets the members of *d that depend on it and on the positions. */
+/* Plans the score form, and sets the members of *d that depend on the form and on the positions. */
 static attn_status resolve_score(const attn_inputs *in, attn_attention_dims *d,
                                  attn_score_plan *plan, attn_error *err) {
     if (in->score.kind >= ATTN_SCORE_COUNT)

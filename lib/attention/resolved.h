@@ -24,9 +24,9 @@ struct attn_attention {
     attn_view query;                /* [B, Hq, L, E] */
     attn_view key, value;           /* [B, Hkv, S - past, Ek or Ev] */
     attn_view past_key, past_value; /* [B, Hkv, past, Ek or Ev] */
-    /* Queries and keys whose products are the scores: either those above, or transformed ones in
-     * memory of the operation. If transformed, score_key has all S keys, and score_past is 0. Else
-     * the first score_past = past keys are in past_key. */
+    /* Queries and keys whose products are the scores: `query` and `key`, or transformed rows in
+     * memory of the operation. If the keys are transformed, score_key has all S keys, and
+     * score_past is 0. Else the first score_past = past keys are in past_key. */
     attn_view score_query, score_key;
     size_t score_past;
     const void *score_v;        /* plan.v as elements of the kernel table; NULL: no tanh */
@@ -55,8 +55,7 @@ attn_status attn_score_rows_new(attn_attention *a, attn_arena *arena, attn_error
  * false if the bound exceeds SIZE_MAX. */
 bool attn_score_rows_bytes(const attn_attention_dims *d, const attn_kernels *k, size_t *bytes);
 
-/* Checks that grad_output has the shape of the output, whose dims are given, and floating-point
- * numbers. */
+/* Checks that grad_output has the shape `dims` of the output and holds floating-point numbers. */
 attn_status attn_check_grad_output(const attn_tensor *grad_output, const size_t *dims, int rank,
                                    attn_error *err);
 

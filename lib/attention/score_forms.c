@@ -1,6 +1,6 @@
 /* The score forms (score_forms.h). Each form has a line in the list ATTN_SCORE_FORMS of
- * attn/forms.h, and here a plan function and a constant <name>_form, which the macro FORM finds by
- * the name in that list. */
+ * attn/forms.h, and here a plan function and a constant <name>_form. The macro FORM makes the name
+ * of the constant from the name in the list. */
 #include "attention/score_forms.h"
 
 #include <stdint.h>

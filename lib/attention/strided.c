@@ -93,7 +93,7 @@ static void load_tile(const attn_forward *f, const class *at, size_t c, size_t n
 }
 
 /* Loads rows m … m + rows - 1 of a class as the queries of w. Zeros replace queries that are not
- * finite; forward_rows.c computes them in double. */
+ * finite; forward_rows.c computes their rows in double. */
 static void load_queries(const attn_attention *a, const class *at, size_t m, size_t rows,
                          attn_block_work *w) {
     const attn_kernels *k = w->kernels;
@@ -170,7 +170,8 @@ static void score_tile(const attn_attention *a, const class *at, size_t m, size_
         edit_row(a, at, r, m + r, c, n, w);
 }
 
-/* Takes the rows m … m + rows - 1 of a class over the keys c … c + n - 1, which are packed in w. */
+/* Adds the keys c … c + n - 1, which are packed in w, to the state of rows m … m + rows - 1 of a
+ * class. */
 static void visit_tile(const attn_forward *f, const class *at, size_t m, size_t rows, size_t c,
                        size_t n, attn_block_work *w) {
     const attn_kernels *k = w->kernels;
@@ -255,8 +256,8 @@ static attn_status visit_bundles(const attn_forward *f, size_t index, tile_funct
     return ATTN_OK;
 }
 
-/* Computes a piece of ATTN_STEP_STRIDED. It also stores the largest magnitudes of the keys and
- * values that it has packed. */
+/* Computes a piece of ATTN_STEP_STRIDED. Also stores the largest magnitudes of the keys and values
+ * that the piece has packed. */
 attn_status attn_forward_strided(void *work, size_t index, size_t lane, attn_error *err) {
     attn_forward *f = work;
     attn_forward_lane *l = &f->lanes[lane];

@@ -218,7 +218,7 @@ static void accumulate_values(const attn_attention *a, const attn_block *block,
 }
 
 /* Starts the softmax of the rows with the sink of their head. A sink is a logit of a key that every
- * row sees and whose value is 0. It is processed as a tile of one cell. */
+ * row sees and whose value is 0. The sink is processed as a tile of one cell. */
 static void start_sinks(const attn_attention *a, const attn_block *block, attn_block_work *w) {
     const attn_kernels *k = w->kernels;
     const attn_edit as_it_is = {.scale = 1, .lo = 0, .hi = 1};
@@ -239,7 +239,7 @@ void attn_block_clear(const attn_attention *a, size_t rows, attn_block_work *w) 
     attn_elements_fill(w->max, k->elem, -INFINITY, rows);
 }
 
-/* Sets the state of a block as it is before its first tile. */
+/* Initialises the state of a block for its first tile. */
 static void start_stream(const attn_attention *a, const attn_stream *s) {
     const attn_block *block = &s->block;
     attn_block_work *w = s->w;
@@ -298,8 +298,8 @@ static void keep_cells(const attn_attention *a, const attn_stream *s, size_t j0,
                attn_row_of(s->w->tile, r, k->keys, k), n * k->elem);
 }
 
-/* Stores the running maxima of the rows, to which the numerators of tile `tile` are relative, in
- * w->maxima. */
+/* Stores the running maxima of the rows in w->maxima. The numerators of tile `tile` are relative to
+ * these maxima. */
 static void keep_maxima(const attn_attention *a, const attn_stream *s, size_t tile) {
     const attn_kernels *k = s->w->kernels;
     for (size_t r = 0; r < s->block.rows; r++)
@@ -445,7 +445,7 @@ static size_t pass_tiles(const attn_attention *a, const attn_stream *s, const at
 enum { UNPACKED_ROWS = 8 };
 
 typedef struct unpacked_rows {
-    size_t stream, row; /* row `row` of stream `stream` is the first one not yet listed */
+    size_t stream, row; /* row `row` of stream `stream` is the first row not yet listed */
     size_t count;       /* number of rows in the list */
     const void *q[UNPACKED_ROWS], *weights[UNPACKED_ROWS], *factor[UNPACKED_ROWS];
     void *tile[UNPACKED_ROWS], *acc[UNPACKED_ROWS];

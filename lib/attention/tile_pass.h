@@ -71,7 +71,7 @@ void attn_block_interval(const attn_attention *a, const attn_block *block, size_
  * of the block. The interval may be empty (*from >= *to). */
 void attn_block_plain(const attn_attention *a, const attn_block *block, size_t *from, size_t *to);
 
-/* Sets acc, max and sum of `rows` rows as they are before the first tile, without a sink. */
+/* Initialises acc, max and sum of `rows` rows for the first tile, without a sink. */
 void attn_block_clear(const attn_attention *a, size_t rows, attn_block_work *w);
 /* Narrows the keys [*from, *to) of one tile to those that attn_block_stream visits: from the first
  * to the last key that a row of the block can see, and up to k->panel - 1 keys before them. If no
