@@ -9,9 +9,9 @@
  *
  *   block of c: [ rows that LOCKED allows, SIDE ]  =  sum over DEPTH terms at a time
  *
- * Threaded builds need no lock. But when such a build is loaded, it starts a thread for each
- * processor, which spins for 36 ms before it sleeps. It ends the process if a container does not
- * allow so many threads. */
+ * Threaded builds need no lock. But such a build starts a thread for each processor when it is
+ * loaded. Each of these threads spins for 36 ms before it sleeps. The build ends the process if a
+ * container does not allow so many threads. */
 #include "kernels/gemm.h"
 
 #include <cblas.h>

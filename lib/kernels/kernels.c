@@ -91,7 +91,7 @@ attn_status attn_isa_choose(const char *name, attn_error *err) {
     attn_kernels_of(isa); /* makes the tables before any request */
     forced = !best;
     chosen_why = why;
-    chosen = (int)isa; /* set last, so that a thread that sees it also finds its reason */
+    chosen = (int)isa; /* set last, so that a thread that sees it also sees chosen_why */
     return ATTN_OK;
 }
 

@@ -59,8 +59,8 @@ enum { ATTN_MOST_ROWS = 64 }; /* largest number of rows in a tile of any kernel 
 
 /* Upper limit for the magnitude of operands in tables that split numbers into bfloat16 parts
  * (bf16.h). A part below the normal range, 2^-126, is lost. With this limit the products that are
- * lost with it are at most 2^-46. Numbers near FLT_MAX would overflow when they are rounded to a
- * part. Larger operands are computed with plain products. */
+ * lost with such parts are at most 2^-46. Numbers near FLT_MAX would overflow when they are rounded
+ * to a part. Larger operands are computed with plain products. */
 #define ATTN_MOST_SPLIT 0x1p80
 
 /* Rows whose maximum has at least this magnitude are computed by `ref` (see promise 2). */
@@ -137,7 +137,7 @@ typedef struct attn_tile_pass {
     const void *query;             /* packed by pack_query */
     const char *keys, *values;     /* packed keys and packed values of the first tile */
     size_t key_bytes, value_bytes; /* bytes from one tile to the next */
-    void *max, *sum, *acc;         /* the state of the rows (attn_partial), which it updates */
+    void *max, *sum, *acc;         /* the state of the rows (attn_partial), which is updated */
     void *kept;                    /* receives the numerators [rows, ld_kept]; NULL: not wanted */
     void *maxima; /* receives the maxima after each tile [rows, ld_maxima]; or NULL */
     size_t ld_kept, ld_maxima;
@@ -248,8 +248,8 @@ struct attn_kernels {
     void (*accumulate_backward)(void *acc, bool begins, const void *tile, size_t rows, size_t n,
                                 const void *packed, size_t width);
     /* Computes the weights [rows, n] of a tile from edited scores or from back->kept. dz has the
-     * gradients of the weights. Each becomes weight * (dz - dot) * scale, or 0 where the weight is
-     * 0. */
+     * gradients of the weights. Each gradient becomes weight * (dz - dot) * scale, or 0 where the
+     * weight is 0. */
     void (*weight_backward)(void *weights, void *dz, const void *scores, size_t rows, size_t n,
                             const attn_weight_backward *back);
     /* Turns the gradients of n edited scores of a row into those of the raw scores, in place. */

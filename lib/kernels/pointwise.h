@@ -1,8 +1,8 @@
 /* Functions on rows of float32, which layers call between dense products, and on rows of double,
  * with which analyses measure weights.
  *
- * pointwise_body.h has the only version of each function, in C that compilers vectorise. It is
- * compiled once for each instruction set. All tables give the same bytes, since compilers must
+ * pointwise_body.h has the only version of each function, in C that compilers vectorise. That file
+ * is compiled once for each instruction set. All tables give the same bytes, since compilers must
  * neither contract nor reassociate, and a sum is added in POINTWISE_LANES lanes.
  *
  * Rows hold n elements of any alignment. They must not overlap unless a comment allows it. The
@@ -64,9 +64,10 @@ typedef struct attn_pointwise {
     /* Sets *max to the largest x[i], and p[i] to e^(x[i] - *max). Returns the sum of p. p may be
      * x. */
     float (*exponentials)(float *p, const float *x, size_t n, float *max);
-    /* bias may be NULL: there is none. */
+    /* `bias` is NULL if there is no bias. */
     void (*norm_forward)(float *y, attn_norm_row *row, const float *bias, float epsilon, size_t n);
-    /* Adds the gradients to dx, dweight and dbias. Those that are NULL are not computed. */
+    /* Adds the gradients to dx, dweight and dbias. A gradient whose array is NULL is not
+     * computed. */
     void (*norm_backward)(float *dx, float *dweight, float *dbias, const float *dy,
                           const attn_norm_row *row, size_t n);
     /* Sets x[i] to 0 if attn_rng_bits(seed, first + i) >> 11 < threshold, else to x[i] * factor. */
@@ -107,9 +108,9 @@ typedef struct attn_pointwise {
     size_t (*find_double)(const double *x, size_t n, double wanted);
     size_t (*find_float)(const float *x, size_t n, float wanted);
     /* Adds x [rows, K] times a matrix [K, N] to y [rows, N]. Row strides are ldx and ldy. The
-     * caller has packed the matrix as panels [K, POINTWISE_LANES] of its columns, the last padded
-     * with zeros. This is faster than attn_kernels_gemm for repeated products of few rows, since
-     * it packs nothing. The sum of an element runs along K in order. */
+     * caller has packed the matrix as panels [K, POINTWISE_LANES] of its columns, the last panel
+     * padded with zeros. This function is faster than attn_kernels_gemm for repeated products of
+     * few rows, since it packs nothing. The sum of an element runs along K in order. */
     void (*product)(float *y, size_t ldy, const float *x, size_t ldx, size_t rows,
                     const float *panels, size_t N, size_t K);
 } attn_pointwise;

@@ -163,8 +163,9 @@ static inline attn_weight_scan attn_scan_weights_here(double *p, const float *we
     return out;
 }
 
-/* Defines a function that returns the first place of a number in a row, or n - 1 if it is nowhere;
- * n > 0. It looks at `step` numbers at once; `flag` is an integer as wide as a number. */
+/* Defines a function that returns the index of the first number `wanted` in a row, or n - 1 if the
+ * row does not have this number; n > 0. The function compares `step` numbers at once. `flag` is an
+ * integer as wide as a number. */
 #define ATTN_DEFINE_FIND(name, number, flag, step)                                                 \
     static inline size_t name(const number *x, size_t n, number wanted) {                          \
         size_t j = 0;                                                                              \

@@ -1,5 +1,5 @@
 /* The kernel table for AVX2, with vectors of 8 floats. simd_body.h has the loops. This file defines
- * the vector operations and the sizes that simd_body.h needs. Its micro-kernel multiplies rows of A
+ * the vector operations and the sizes that simd_body.h needs. The micro-kernel multiplies rows of A
  * by a panel of B:
  *
  *                      a panel: 16 columns of B

@@ -67,7 +67,7 @@ INLINE void product(const int mr, const int nv, const float *a, size_t row, size
 
 /* Returns the element of E at which the second chain of a score begins. A score is the sum of two
  * chains, since the rounding error of a chain grows with its length. With `coarse`, the precision
- * `fast`, it is one chain. */
+ * `fast`, a score is one chain. */
 INLINE size_t second_chain(const bool coarse, size_t E) {
     const size_t half = (E / 2 + LANES - 1) / LANES * LANES;
     return !coarse && half < E ? half : E;

@@ -6,9 +6,9 @@
 /* log2(e) = HI + LO. In a fused multiply-add, s * HI - n is exact. */
 #define LOG2E_HI 0x1.715476p+0f
 #define LOG2E_LO 1.925963e-8f
-/* Scores below this one, including -infinity, are raised to it before their exponential is taken.
- * It is so far below -ATTN_WIDE that the exponential is exactly 0, and its magnitude is so small
- * that rint(s * log2 e) and the remaining fraction stay exact. */
+/* Scores below LOWEST, including -infinity, are raised to LOWEST before their exponential is taken.
+ * LOWEST is so far below -ATTN_WIDE that the exponential is exactly 0, and its magnitude is so
+ * small that rint(s * log2 e) and the remaining fraction stay exact. */
 #define LOWEST -0x1p20f
 
 /* Returns the integer nearest to s * log2e, for scores s >= LOWEST. Adding 1.5 * 2^23 leaves no

@@ -1,8 +1,8 @@
 /* Packing for the float kernels: keys are transposed in registers, and values are copied row by
  * row. simd_body.h includes this file and shows the layouts; kernels.h describes the functions. */
 
-/* Returns the largest lane of `most`, or infinity if a lane is NaN. The lanes have the largest
- * magnitudes, compared as bit patterns, in which order NaN is above infinity. */
+/* Returns the largest lane of `most`, or infinity if a lane is NaN. The lanes hold the largest
+ * magnitudes, compared as bit patterns. In this order NaN is above infinity. */
 INLINE double lane_max(vf most) {
     const vf above = vset(INFINITY);
     return (double)vhmax(vselect(vless(most, above), most, above));
@@ -15,7 +15,7 @@ INLINE bool worth_fetching(size_t j, size_t ahead, size_t n) {
 }
 
 /* Transposes `width` elements of each of n rows into n columns of a panel; the columns up to LANES
- * become zeros. With `fetch` it also prefetches the next LANES rows, since a processor does not
+ * become zeros. With `fetch` the next LANES rows are prefetched, too, since a processor does not
  * predict this order of reads. Returns `most`, raised to the magnitudes of the elements. */
 INLINE vf pack_block(float *to, const float *from, size_t ld, const size_t n, const size_t width,
                      bool fetch, vf most) {

@@ -21,13 +21,14 @@
  *   3 parts  l h' + m h' + m m' + h m' + h l' + h h'      (the second part is of B)
  *
  * The product of two tiles is what the instruction TDPBF16PS of AMX computes (Intel, Software
- * Developer's Manual). It sums over k by fused multiply-adds, from 0 up, separately for the first
- * and for the second elements of the pairs. Then it adds the two sums, and the result to C.
- * Denormal inputs count as zero, denormal results become zero, and rounding is to nearest even.
+ * Developer's Manual). The instruction sums over k by fused multiply-adds, from 0 up, separately
+ * for the first and for the second elements of the pairs. Then it adds the two sums, and adds the
+ * result to C. Denormal inputs count as zero, denormal results become zero, and rounding is to
+ * nearest even.
  *
  * vdpbf16ps has another order: for each pair it adds the product of the second elements to C, and
- * then that of the first ones, each by a fused multiply-add, with denormals as above. With either
- * instruction a cell of C depends only on its row of A and its column of B. */
+ * then the product of the first elements, each by a fused multiply-add, with denormals as above.
+ * With either instruction a cell of C depends only on its row of A and its column of B. */
 #ifndef ATTN_TILES_H
 #define ATTN_TILES_H
 

@@ -1,5 +1,5 @@
-/* Tile products by the instruction vdpbf16ps. It multiplies pairs of bfloat16 numbers and adds both
- * products to a float, so it handles twice as many numbers as a float instruction.
+/* Tile products by the instruction vdpbf16ps. The instruction multiplies pairs of bfloat16 numbers
+ * and adds both products to a float, so it handles twice as many numbers as a float instruction.
  *
  * C = A B is computed in blocks of MR = 6 rows by NV = 4 tiles of 16 columns. Let k be the index
  * that is summed over. Each step takes two values of k: it loads 4 registers of B (16 pairs each),

@@ -1,6 +1,6 @@
-/* Tile products in plain C for any x86-64, exactly as tiles.h defines them. They replace AMX on
- * other processors, and AMX is compared with them. The code computes one tile of C at a time and
- * widens B to float once for all 16 rows. The compiler vectorises the inner loop over 16
+/* Tile products in plain C for any x86-64, exactly as tiles.h defines them. These products replace
+ * AMX on other processors, and AMX is compared with them. The code computes one tile of C at a time
+ * and widens B to float once for all 16 rows. The compiler vectorises the inner loop over 16
  * columns. */
 #include <attn/rng.h>
 
