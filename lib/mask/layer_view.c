@@ -27,8 +27,8 @@ static attn_status shape_error(const attn_mask_layer *layer, int axis, const siz
                      what, have, need, axis, t->dims[t->rank - axis], size);
 }
 
-/* Appends the shape to send to the error of a mask [batch.., L, S] or [batch.., S] that lacks axes
- * of the weights. */
+/* If a mask [batch.., L, S] or [batch.., S] lacks axes of the weights, appends to the text of the
+ * error the shape that the caller should send. */
 static void say_missing_axes(const attn_mask_shape *s, const size_t *want, int want_rank,
                              const attn_tensor *t, attn_error *err) {
     const int n = s->batch_rank, missing = want_rank - t->rank, between = want_rank - n - 1;
@@ -48,7 +48,8 @@ static void say_missing_axes(const attn_mask_shape *s, const size_t *want, int w
              attn_shape_text(dims, want_rank, shape, sizeof shape));
 }
 
-/* Adds the shape to send to the error of a mask, if its shape is one that other programs use:
+/* If the shape of a mask is one that other programs use, appends to the text of the error the shape
+ * that the caller should send. These shapes are known:
  *   - [.., L, L] beside a cache: the new keys alone;
  *   - [B * H, L, S] of nn.MultiheadAttention;
  *   - [W, L, S] with the last of several batch axes, such as the windows of Swin. */

@@ -63,7 +63,7 @@ typedef enum triangle {
 } triangle;
 
 /* Returns the triangles that agree with the visible cells of a layer, as bits. In a mask of more
- * than MOST_LAYER_CELLS cells it reads only every n-th row. */
+ * than MOST_LAYER_CELLS cells only every n-th row is read. */
 static triangle triangle_of(const attn_mask *m, const attn_mask_part *part) {
     unsigned still = LOWER | UPPER | STRICT_UPPER;
     const size_t L = m->shape.L, S = m->shape.S,

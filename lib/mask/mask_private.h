@@ -115,8 +115,8 @@ void attn_mask_narrow(const attn_mask *m, size_t b, size_t i, size_t rows, size_
                       size_t *to);
 
 /* Warns only about the numbers that a mask adds, which compiling it has read already. The codes are
- * LOW_NUMBERS and ONLY_BITS. attn_mask_lint never warns of ONLY_BITS, because its caller has said
- * that 0 and 1 are added. */
+ * LOW_NUMBERS and ONLY_BITS. attn_mask_lint never warns of ONLY_BITS, since its masks state that 0
+ * and 1 are added. */
 attn_status attn_mask_lint_numbers(const attn_mask *m, attn_arena *arena, attn_warnings *out,
                                    attn_error *err);
 

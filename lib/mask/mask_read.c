@@ -78,9 +78,9 @@ static void and_layer(const attn_mask_part *part, size_t b, size_t h, size_t i, 
         keep[j] &= from[(ptrdiff_t)j * part->view.col];
 }
 
-/* Sums the additive layers, of which there is at least one, for cells j0 … j0 + n - 1 into `out`.
- * An element of `out` has elem bytes: 4 for float, 8 for double. With sums_hide a sum below the
- * range of float32 becomes -infinity. */
+/* Sums the additive layers (at least one) for cells j0 … j0 + n - 1 into `out`. An element of `out`
+ * has elem bytes: 4 for float, 8 for double. With sums_hide a sum below the range of float32
+ * becomes -infinity. */
 static void sum_bias(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
                      size_t elem, void *out) {
     enum { AT_ONCE = 64 };
@@ -101,8 +101,8 @@ static void sum_bias(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0
             ((double *)out)[j] = -(double)INFINITY;
 }
 
-/* Returns the numbers that the additive layers, of which there is at least one, add to cells j0 …
- * j0 + n - 1 of row i: those of the only layer, or sums in `scratch`. */
+/* Returns the numbers that the additive layers (at least one) add to cells
+ * j0 … j0 + n - 1 of row i: the numbers of the only layer, or sums in `scratch`. */
 static const void *edit_bias(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
                              size_t elem, void *scratch) {
     const attn_view *v = &m->bias[0].view;
