@@ -412,7 +412,7 @@ static void find_saturated(const attn_diagnose_input *in, size_t *heads, finding
 }
 
 /* Tells whether the first key is a sink: its weight is above ATTN_SINK_EPSILON and at least
- * ATTN_LIFT times that under uniform attention. */
+ * ATTN_LIFT times the weight under uniform attention. */
 static bool is_sink(const attn_head_measures *h) {
     return h->values[ATTN_SINK_KEY] == 0 && h->values[ATTN_SINK] > ATTN_SINK_EPSILON &&
            h->values[ATTN_SINK] >= ATTN_LIFT * h->uniform[ATTN_SINK];

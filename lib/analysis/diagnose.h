@@ -23,7 +23,7 @@
 /* lowest positional_share of a positional head (Voita et al. 2019) */
 #define ATTN_POSITIONAL 0.9
 #define ATTN_LEAK       1e-6 /* a higher weight on hidden keys is no rounding difference */
-/* bytes of a layer's weights from which on they are reported as large */
+/* the weights of a layer are reported as large if they have at least this number of bytes */
 #define ATTN_LARGE_MATRIX (256.0 * 1024 * 1024)
 
 /* A sentence in a buffer. Text beyond its end is dropped. */

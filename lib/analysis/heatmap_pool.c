@@ -170,8 +170,9 @@ static attn_status load_rows(const attn_heatmap_work *w, size_t map, size_t lane
     return ATTN_OK;
 }
 
-/* Tells whether v replaces `than` as the maximum of a cell. by_magnitude compares |v|, and of equal
- * magnitudes the positive value wins. `than` is -infinity if the cell is empty. */
+/* Tells whether v replaces `than` as the maximum of a cell. With by_magnitude the magnitudes are
+ * compared, and of equal magnitudes the positive value is the larger one. `than` is -infinity if
+ * the cell is empty. */
 static bool replaces_maximum(float v, float than, bool by_magnitude) {
     if (!by_magnitude || than == -INFINITY)
         return v > than;

@@ -64,7 +64,7 @@ typedef struct attn_heatmap_lane {
 /* The results of a piece, which are merged later in the order of the pieces. */
 typedef struct attn_heatmap_part {
     double *received; /* [C] sum of the weights on the keys of each column */
-    /* Smallest and largest value of the visible cells; [0] > [1] if there are none. */
+    /* Smallest and largest value of the visible cells; [0] > [1] if no cell is visible. */
     float range[2]; /* of max, or of mean if the heatmap has no max */
     float mean[2];  /* of mean */
 } attn_heatmap_part;
@@ -105,7 +105,7 @@ attn_status attn_analysis_heatmap_piece(void *work, size_t index, size_t lane, a
 /* One row of weights. logits is NULL if the source has none. */
 typedef struct attn_heatmap_line {
     const float *weights, *logits;
-    size_t row; /* its index in the matrix */
+    size_t row; /* index of the row in the matrix */
 } attn_heatmap_line;
 
 /* Computes the entropy of n weights of a row, in nats, from the weights and their logits, of which

@@ -274,7 +274,7 @@ static bool add_weights(const attn_measure_work *w, attn_measure_part *part, siz
                                                 &line->entropy))
         line->entropy = log(mass) - attn_sum_xlnx(line->p + from, n) / mass;
     if (line->entropy < 0)
-        line->entropy = 0; /* rounding can make it negative if one key has all weight */
+        line->entropy = 0; /* rounding can make the entropy negative if one key has all weight */
     *peak = add_line(w, batch, line, &part->weights);
     if (logits)
         add_scores(logits + from, n, &line->scores, &part->weights);

@@ -1,5 +1,5 @@
 /* Arithmetic shared by lib/analysis: sums over rows, which the kernels of the processor compute if
- * they are long. */
+ * the rows are long. */
 #ifndef ATTN_ANALYSIS_SUMS_H
 #define ATTN_ANALYSIS_SUMS_H
 
