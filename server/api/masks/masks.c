@@ -33,7 +33,8 @@ static const srv_field item_fields[] = {
 };
 
 const srv_field srv_masks_fields[] = {
-    /* Each mask takes one layer; .max leaves one for the token_ids of the body. */
+    /* Each mask is one layer of the library. .max leaves one layer for the token_ids of the body.
+     * */
     SRV_FIELD_ROW(srv_masks_body, masks, SRV_OBJECTS,
                   "The masks to combine; an empty list leaves all keys visible.",
                   .fields = item_fields, .size = sizeof(srv_masks_item),
@@ -69,8 +70,8 @@ const srv_field srv_masks_fields[] = {
     {0},
 };
 
-/* Refuses fields that belong to other kinds of masks, and a mask that lacks the field that defines
- * it. */
+/* Refuses fields that belong to other kinds of masks, and a mask without the field that defines its
+ * kind. */
 static bool check_kind(const srv_scope *scope, int kind) {
     for (size_t i = 1; item_fields[i].name; i++) {
         const char *name = item_fields[i].name;
@@ -136,9 +137,9 @@ static bool shape_of_tokens(srv_masks_call *call, const srv_scope *scope) {
     return true;
 }
 
-/* Returns the tensor of a padding mask, token_ids or key_padding_mask. Its shape, [S] or [B, S],
- * tells the number of keys. Sets *name to the name of its field. NULL: the mask has no such
- * tensor. */
+/* Returns the tensor token_ids or key_padding_mask of a padding mask. The shape of the tensor, [S]
+ * or [B, S], has the number of keys. Sets *name to the name of the field. NULL: the mask has
+ * neither field. */
 static const attn_tensor *padding_of(const srv_scope *item, const srv_masks_item *mask,
                                      const char **name) {
     const bool ids = srv_given(item, "token_ids");
@@ -148,9 +149,10 @@ static const attn_tensor *padding_of(const srv_scope *item, const srv_masks_item
     return ids ? &mask->mask.token_ids : &mask->mask.key_padding_mask;
 }
 
-/* Combines the shape of the padding mask t, [S] or [B, S], with that of the padding masks before
- * it. A batch axis of length 1 broadcasts. `name` is the field of t, and `first` that of the first
- * padding mask, for the problem that they differ; NULL: t is the first. false: a problem is set. */
+/* Combines the shape of the padding mask t, [S] or [B, S], with that of the padding masks before t.
+ * A batch axis of length 1 broadcasts. `name` is the field of t. `first` is the field of the first
+ * padding mask, for the problem that shapes differ; NULL: t is the first. false: a problem is
+ * set. */
 static bool add_padding_shape(srv_masks_call *call, const srv_scope *item, const char *name,
                               const attn_tensor *t, const char *first) {
     char text[128];
@@ -177,7 +179,7 @@ static bool add_padding_shape(srv_masks_call *call, const srv_scope *item, const
 }
 
 /* Takes the shape of self-attention, [S, S] or [B, S, S], from the padding masks. Sets *found to
- * true if they have one. false: a problem is set. */
+ * true if a padding mask has a shape. false: a problem is set. */
 static bool shape_of_padding(srv_masks_call *call, bool *found) {
     const srv_masks_item *items = call->body.masks.items;
     const char *first = NULL, *name;
@@ -252,7 +254,7 @@ static void split_shape(srv_masks_call *call) {
     memcpy(shape->batch, call->dims, (size_t)shape->batch_rank * sizeof shape->batch[0]);
 }
 
-/* Returns the number of batch entries; SIZE_MAX if it cannot be counted. */
+/* Returns the number of batch entries; SIZE_MAX: the number overflows. */
 static size_t entries(const srv_masks_call *call) {
     size_t count = 1;
     for (int i = 0; i < call->shape.batch_rank; i++)
@@ -308,7 +310,7 @@ static bool read_body(srv_masks_call *call) {
 
 /* --- the row of the route --- */
 
-/* Most bytes of a boolean and its comma as text, "false,". */
+/* Upper bound of the bytes of a boolean and its comma as text: "false,". */
 #define TEXT_OF_FLAG 6.0
 
 static srv_cost cost_of(const srv_masks_call *call) {
@@ -316,7 +318,7 @@ static srv_cost cost_of(const srv_masks_call *call) {
                text = !(call->req->accept & (SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY));
     const double each = call->body.as == SRV_MASKS_KEEP ? 1.0 : sizeof(float);
     const double result = cells ? each * call->cells : 0, memory = srv_masks_memory(call);
-    /* the memory of cells in a file is reserved when the mask is compiled; a dry run ends before */
+    /* Memory for cells in a file is reserved after the mask is compiled. A dry run ends before. */
     const bool at_once = call->call.dry_run && !text;
     return (srv_cost){.cells = call->bound,
                       .operations = call->cells,
@@ -359,8 +361,8 @@ static bool compile(srv_masks_call *call) {
            srv_problem_error(req, &err);
 }
 
-/* Describes the mask in words, for a dry run. The mask must be compiled for that; a mask beyond the
- * limits has no words, because there is no memory to compile it. */
+/* Completes a dry run, with the mask in words. The words are made from the compiled mask. A mask
+ * beyond the limits has no words, because there is no memory to compile it. */
 static bool describe(void *data, srv_dry *dry) {
     srv_masks_call *call = data;
     if (dry->fits && !compile(call))

@@ -1,6 +1,6 @@
-/* Writes the answer of POST /v1/masks. A small mask is written cell by cell, a large one as ranges
- * of visible keys, called runs: [row, from, to]. If all batch entries or all heads are equal, only
- * one is written. A picture of a mask is a heatmap of its cells, so a large mask is pooled. */
+/* Writes the answer of POST /v1/masks. A small mask is written cell by cell, a large mask as runs:
+ * ranges of visible keys [row, from, to]. If all batch entries or all heads are equal, only one of
+ * them is written. A picture of a mask is a heatmap of its cells, so a large mask is pooled. */
 #include <math.h>
 #include <string.h>
 
@@ -25,10 +25,10 @@ double srv_masks_batches(const srv_masks_call *call) {
  * both, because the text's buffer grows by doubling. */
 #define CELL_BYTES 56.0
 /* Upper bounds of text, in bytes. */
-#define PART_TEXT  64.0    /* around the runs of one batch entry and head */
+#define PART_TEXT  64.0    /* the part of one batch entry and head, without its runs */
 #define RUN_TEXT   5.0     /* brackets and commas of one run */
 #define LABEL_TEXT 6.0     /* an escaped character of a label */
-#define LATER_TEXT 16384.0 /* bytes of everything that is written after the runs */
+#define LATER_TEXT 16384.0 /* everything that is written after the runs */
 
 /* --- cells --- */
 
@@ -40,8 +40,8 @@ bool srv_masks_cells(const srv_masks_call *call) {
     return call->bound <= SRV_MASK_CELLS || binary(call);
 }
 
-/* Returns what `form` writes for a cell. keep: the cell is visible; add: the number by which the
- * mask changes its score. */
+/* Returns the number that stands for a cell in the form. `keep`: the cell is visible. `add` is the
+ * number that the mask adds to the score of the cell. */
 static float value_of(srv_masks_form form, bool keep, double add) {
     switch (form) {
     case SRV_MASKS_KEEP:
@@ -77,7 +77,7 @@ static attn_status make_rows(const srv_masks_call *call, srv_masks_form form, si
     return ATTN_OK;
 }
 
-/* Makes all cells of the mask, [B, H, L, S], as a tensor of the shape of the weights. false: a
+/* Makes all cells of the mask, [B, H, L, S], as a tensor with the shape of the weights. false: a
  * problem is set. */
 static bool make_cells(const srv_masks_call *call, srv_masks_form form, attn_tensor *out) {
     const attn_mask_shape *s = &call->shape;
@@ -110,9 +110,9 @@ static bool adds_any(const srv_masks_call *call, const attn_tensor *additive) {
     return false;
 }
 
-/* Writes the cells in the form that was asked for. If that is KEEP and the mask adds numbers to
- * scores, also writes these numbers; an npy file, which holds only one tensor, lacks them. false: a
- * problem is set. */
+/* Writes the cells in the requested form. If this form is KEEP and the mask adds numbers to scores,
+ * also writes these numbers, except to an npy file, which holds only one tensor. false: a problem
+ * is set. */
 static bool write_cells(attn_json_text *j, const srv_masks_call *call) {
     const srv_masks_form form = call->body.as;
     const bool adds = form == SRV_MASKS_KEEP && !(call->req->accept & SRV_ACCEPT_NPY) &&
@@ -137,9 +137,9 @@ static bool write_cells(attn_json_text *j, const srv_masks_call *call) {
 
 /* --- runs --- */
 
-/* Finds the interval of keys outside of which every key of the row is hidden. Sets *lo to its first
- * key and returns its length n. keep[k], k < n, becomes 1 if key *lo + k is visible, else 0. `keep`
- * has room for S keys. */
+/* Finds an interval of keys outside of which every key of the row is hidden. Sets *lo to the first
+ * key of the interval, and returns its length n. keep[k], k < n, becomes 1 if key *lo + k is
+ * visible, else 0. `keep` has S elements. */
 static size_t load_row(const srv_masks_call *call, size_t b, size_t h, size_t i, uint8_t *keep,
                        size_t *lo) {
     size_t hi;
@@ -190,8 +190,8 @@ static double label_text(const srv_labels *labels) {
     return text;
 }
 
-/* Counts the runs of visible keys, and reserves memory for their JSON text and for the rest of the
- * answer after them. false: a problem is set. */
+/* Counts the runs of visible keys, and reserves memory for the JSON of the runs and of the members
+ * after them. false: a problem is set. */
 static bool admit_runs(attn_json_text *j, const srv_masks_call *call, size_t B, size_t H,
                        uint8_t *keep) {
     const attn_mask_shape *s = &call->shape;
@@ -271,8 +271,8 @@ static bool write_runs(attn_json_text *j, const srv_masks_call *call) {
     return true;
 }
 
-/* Writes which tensor of cells an answer of runs leaves out: the form that was asked for, or the
- * numbers that the mask adds to scores. */
+/* Writes the tensor of cells that an answer of runs leaves out: the requested form or, if this is
+ * KEEP, the numbers that the mask adds to scores. */
 static void put_omitted(attn_json_text *j, const void *data) {
     const srv_masks_call *call = data;
     const bool asked = call->body.as != SRV_MASKS_KEEP;
@@ -312,8 +312,8 @@ static void put_words(attn_json_text *j, const void *data) {
     attn_json_string(j, attn_mask_words(call->mask, call->req->arena));
 }
 
-/* The rows of the cells and runs, which other code writes: srv_masks_json, between shape_rows and
- * rest_rows. */
+/* The rows of the cells and runs, for the schema only: srv_masks_json writes these members, between
+ * those of shape_rows and of rest_rows. */
 static const srv_field part_rows[] = {
     SRV_WRITTEN("batch", "integer?", NULL, "The batch entry; null: each.", .always = true),
     SRV_WRITTEN("head", "integer?", NULL, "The head; null: each.", .always = true),
@@ -425,8 +425,8 @@ void srv_masks_text(void *data, attn_text *t) {
 typedef struct mask_source {
     const attn_mask *mask;
     srv_masks_form form;
-    uint8_t *keep; /* one row of S cells for each thread of the pool */
-    double *add;   /* the same, for the numbers of the form ADDITIVE */
+    uint8_t *keep; /* [threads of the pool, S]: a row of cells for each thread */
+    double *add;   /* [threads of the pool, S]: numbers of the form ADDITIVE */
     size_t S;      /* number of keys */
 } mask_source;
 
@@ -500,8 +500,8 @@ static bool pool(srv_masks_call *call, attn_heatmaps *maps) {
 }
 
 /* Returns the text of the warning that large negative numbers are added to scores; NULL: there is
- * no such warning. A picture shows the text, because its marks call the keys of these numbers
- * visible. */
+ * no such warning. A picture has this text below it, because it draws the keys with these numbers
+ * as visible. */
 static const char *note_of(const srv_masks_call *call) {
     for (size_t i = 0; i < call->warnings.count; i++)
         if (strcmp(call->warnings.items[i].code, "low_numbers") == 0)
@@ -512,7 +512,7 @@ static const char *note_of(const srv_masks_call *call) {
 void srv_masks_picture(void *data) {
     srv_masks_call *call = data;
     static const char *const meanings[] = {
-        [SRV_MASKS_KEEP] = NULL, /* marks have a legend */
+        [SRV_MASKS_KEEP] = NULL, /* the picture has a legend of visible and hidden cells */
         [SRV_MASKS_KEEP_NUMBERS] = "1 = attend",
         [SRV_MASKS_HIDE_NUMBERS] = "1 = hidden",
         [SRV_MASKS_ADDITIVE] = "added to the score",

@@ -7,11 +7,11 @@
 #include "api/common/heatmap_object.h"
 #include "api/common/mask_input.h"
 
-/* The most cells of a mask that is answered cell by cell. A larger mask is answered as runs of
- * visible keys. */
+/* The largest number of cells of a mask that is answered cell by cell. A larger mask is answered as
+ * runs (ranges) of visible keys. */
 #define SRV_MASK_CELLS 65536
-/* Upper bound of the memory in bytes for each batch entry: its offset, its length, and a run of the
- * answer. */
+/* Upper bound of the memory in bytes for each batch entry: the query offset, the length of the
+ * keys, and a run of the answer. */
 #define SRV_MASK_ENTRY 64.0
 
 typedef struct srv_masks_item {
@@ -41,7 +41,7 @@ typedef struct srv_masks_body {
     int combine;
     bool dry_run, full;
     srv_masks_form as;
-    attn_mask_spec spec; /* what the fields of the body say as a mask of the library */
+    attn_mask_spec spec; /* the mask of the library that the fields of the body describe */
     uint64_t fill_given;
     srv_labels labels;
     srv_figure_input figure;
@@ -56,17 +56,18 @@ typedef struct srv_masks_call {
     size_t B;                   /* number of batch entries */
     double kept;                /* share of the cells that are visible, 0 … 1 */
     double cells;               /* number of cells */
-    double bound;               /* the same, with axes of length 0 counted as 1 */
+    double bound;               /* number of cells, with axes of length 0 counted as 1 */
     attn_mask *mask;
     srv_warnings warnings;
 } srv_masks_call;
 
 double srv_masks_batches(const srv_masks_call *call);
-/* Returns whether the answer holds all cells, as tensors or text, and no runs. Containers of
- * tensors always do. */
+/* Returns whether the answer holds all cells, as tensors or text, and no runs. Files of tensors
+ * always hold all cells. */
 bool srv_masks_cells(const srv_masks_call *call);
-/* Returns the bytes to reserve for compiling the mask and, if it is small, for writing the answer.
- * For a large mask the memory of the answer is reserved later, when the mask is compiled. */
+/* Returns the number of bytes to reserve for compiling the mask and, if the mask is small, for
+ * writing the answer. For a large mask, memory for the answer is reserved later, when the mask is
+ * compiled. */
 double srv_masks_memory(const srv_masks_call *call);
 /* The answers of a srv_masks_call: the steps json, text and picture (compute.h). */
 void srv_masks_json(void *data, attn_json_text *j);
