@@ -1,6 +1,6 @@
 /* The handler of POST /v1/positions, and its answers. If `dims` names columns, pictures and CSV
- * show these as curves; otherwise they show the tables as maps. A map is drawn as a heatmap, so a
- * long table is pooled: by the mean, because its values have signs. */
+ * show these columns as curves. Otherwise they show the tables: a picture as heatmaps, in which a
+ * long table is pooled. It is pooled by the mean, because values have signs. */
 #include <stdio.h>
 
 #include "api/common/csv.h"
@@ -59,9 +59,9 @@ static void draw_curves(srv_positions_call *call, const srv_figure_input *figure
 
 /* --- maps --- */
 
-/* Implements attn_weight_source.fetch: serves the position tables as if they were weights, so that
- * they can be drawn as heatmaps. A `head` is then a head of a bias, a column of Shaw's vectors, or
- * table 0 (cosines) or 1 (sines). */
+/* Implements attn_weight_source.fetch: returns rows of the tables as if they were rows of weights,
+ * so that the tables can be drawn as heatmaps. rows->head is a head of a bias, a column of Shaw's
+ * vectors, or table 0 (cosines) or 1 (sines). */
 static attn_status fetch(void *ctx, size_t lane, const attn_range *rows, float *weights,
                          float *logits, attn_error *err) {
     const srv_positions_call *call = ctx;
@@ -195,8 +195,8 @@ static void answer_csv(void *data, srv_csv *t) {
 
 /* --- JSON and text --- */
 
-/* Writes a table or curve. Values that are copies of float32 numbers of the request are written as
- * float32, so that they look as they were sent. */
+/* Writes a table or curve. Values that were copied from float32 numbers of the request are written
+ * as float32, so that they are written as they were sent. */
 static void write_numbers(attn_json_text *j, const srv_positions_call *call, const attn_tensor *t) {
     const bool shaw = call->body.kind == SRV_POSITIONS_SHAW;
     const attn_tensor *from = shaw ? &call->body.position.key_table : &call->body.position.table;
@@ -244,7 +244,8 @@ static void put_curves(attn_json_text *j, const void *data) {
     attn_json_array_end(j);
 }
 
-/* The tables. A kind of encoding has `table`, or `cosines` and `sines`; answer_json writes them. */
+/* The tables, for the schema only: answer_json writes them. A kind of encoding has `table`, or
+ * `cosines` and `sines`. */
 static const srv_field table_rows[] = {
     SRV_WRITTEN("table", "Numbers", NULL, "The encodings or biases, in float64."),
     SRV_WRITTEN("cosines", "Numbers", NULL, "[length, width/2], of rotary."),
@@ -252,7 +253,7 @@ static const srv_field table_rows[] = {
     {0},
 };
 
-/* The members that an npy file, which holds only one table, lacks. */
+/* The members that JSON has and an npy file lacks, because it holds only one table. */
 static const srv_field rest_rows[] = {
     SRV_WRITTEN("curves", "[*]", put_curves,
                 "A curve for each of dims: over positions, or of a bias over the distances from "

@@ -32,8 +32,8 @@ typedef struct srv_positions_body {
     srv_figure_input figure;
 } srv_positions_body;
 
-/* A curve. Over positions it is column `dim` of the first table (for rotary, of the cosines). Over
- * distances it is head `dim` of a bias, or column `dim` of Shaw's vectors. */
+/* A curve. A curve over positions is column `dim` of the first table (for rotary, the cosines). A
+ * curve over distances is head `dim` of a bias, or column `dim` of Shaw's vectors. */
 typedef struct srv_curve {
     size_t dim;
     attn_tensor values; /* one axis: positions or distances */
@@ -45,7 +45,7 @@ typedef struct srv_positions_call {
     SRV_CALL;
     srv_positions_body body;
     size_t heads, keys; /* num_heads and num_keys of the body, or their defaults */
-    bool by_distance;   /* curves run over distances of keys, else over positions */
+    bool by_distance;   /* curves are over distances of keys from queries; false: over positions */
     int64_t first;      /* first point of each curve: the smallest distance, or position 0 */
     size_t points;      /* number of points of each curve */
     size_t parameters;  /* number of values that are learned or given */

@@ -1,6 +1,6 @@
 /* POST /v1/positions answers positional encodings as tables and curves. This file holds the field
- * table, derives the shapes from a body, has the library compute the tables, and takes the curves
- * from them. */
+ * table, derives the shapes from a body, computes the tables with the library, and makes the curves
+ * from the tables. */
 #include <float.h>
 #include <inttypes.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 #include "api/positions/positions_call.h"
 #include "base/try.h"
 
-#define LONGEST 1073741824.0 /* largest length, 2^30 positions */
+#define LONGEST 1073741824.0 /* largest `length`: 2^30 positions */
 
 static const char *const kinds[] = {"sinusoidal", "learned", "alibi",  "t5",
                                     "relative",   "shaw",    "rotary", NULL};
@@ -238,7 +238,7 @@ bool srv_positions_prepare(void *data) {
 /* --- tables and curves --- */
 
 /* Allocates the data of a table and returns it; NULL: out of memory. The memory is not zeroed,
- * because zeroing gigabytes would take time in which nobody checks the deadline. */
+ * because zeroing gigabytes takes long, and the deadline is not checked meanwhile. */
 static double *take(srv_positions_call *call, attn_tensor *t) {
     size_t bytes;
     const bool fits = attn_tensor_count(t, &bytes) && attn_size_mul(bytes, sizeof(double), &bytes);
@@ -256,7 +256,7 @@ static void shaw_row(const srv_positions_call *call, int64_t distance, double *t
     attn_widen_f64(to, from, t->dtype, 1, E);
 }
 
-/* Checks the deadline at every 64th row of a table. */
+/* Checks the deadline if `row` is a multiple of 64. */
 static attn_status check_deadline(const srv_positions_call *call, size_t row, attn_error *err) {
     return row % 64 ? ATTN_OK : attn_control_check(&call->req->control, err);
 }
@@ -371,7 +371,7 @@ bool srv_positions_make(void *data) {
         status = make_curves(call, &err);
     if (!status)
         return true;
-    /* In POST /v1/attention `slopes` is a member of `position`, here it is one of the body. */
+    /* `slopes` is a member of `position` in POST /v1/attention, and of the body here. */
     return srv_problem_error_at(call->req, &err,
                                 (const srv_renamed[]){{"position", ""}, {NULL, NULL}});
 }
