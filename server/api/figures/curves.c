@@ -10,7 +10,7 @@
 #include "api/common/route_fields.h"
 #include "api/figures/figures_api.h"
 
-#define MOST_CURVES 256 /* most curves of a request */
+#define MOST_CURVES 256 /* largest number of curves of a request */
 
 typedef struct curves_body {
     uint64_t given;
@@ -62,8 +62,8 @@ static bool check_count(const srv_scope *scope, const char *name, const char *wh
                       list->count);
 }
 
-/* Bytes of the answer for each number. A number takes up to 33 bytes in JSON and CSV, and fewer in
- * a picture. The text may need twice its size, because its buffer grows by doubling. */
+/* Upper bound of the memory of the answer for each number, in bytes. A number takes up to 33 bytes
+ * in JSON and CSV, and fewer in a picture. The buffer of the text grows by doubling. */
 #define TEXT_OF_NUMBER 64.0
 
 static bool prepare(void *data) {
@@ -176,14 +176,14 @@ static void answer_csv(void *data, srv_csv *t) {
 typedef struct curve_answer {
     const char *name; /* NULL: none */
     attn_tensor numbers;
-    const double *values; /* the same numbers in float64; NaN: there is no value */
+    const double *values; /* `numbers` in float64; NaN: there is no value */
 } curve_answer;
 
 static void put_range(attn_json_text *j, const void *place) {
     const curve_answer *curve = place;
     double low = INFINITY, high = -INFINITY;
     for (size_t i = 0; i < curve->numbers.dims[0]; i++) {
-        low = fmin(low, curve->values[i] + 0.0); /* 0 for -0 */
+        low = fmin(low, curve->values[i] + 0.0); /* -0 becomes 0 */
         high = fmax(high, curve->values[i] + 0.0);
     }
     attn_json_array(j);
@@ -235,8 +235,8 @@ static void answer_json(void *data, attn_json_text *j) {
     srv_answer_members(j, answer_rows, data);
 }
 
-/* Returns the values in their own type, with NaN where a curve is interrupted: a number of any type
- * whose bits are all set is NaN. The data is NULL if memory ran out. */
+/* Returns the values in their own type, with NaN where a curve is interrupted. NaN is written as a
+ * number whose bits are all set, which is NaN in each type. The data is NULL if memory ran out. */
 static attn_tensor interrupted(const curves_call *call) {
     attn_tensor v = call->body.values;
     const size_t n = call->count * call->points, each = attn_dtype_size(v.dtype);

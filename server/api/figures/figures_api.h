@@ -10,7 +10,7 @@
 srv_outcome srv_heatmaps(srv_request *req); /* POST /v1/heatmaps */
 srv_outcome srv_curves(srv_request *req);   /* POST /v1/curves */
 
-/* The fields of their bodies. */
+/* The fields of the routes' bodies. */
 extern const srv_field srv_heatmaps_fields[], srv_curves_fields[];
 extern const srv_field srv_curve_answers[]; /* the schema Curves */
 

@@ -48,7 +48,7 @@ const srv_field srv_heatmaps_fields[] = {
     {0},
 };
 
-/* `text`: the bytes of the answer for each byte of a heatmap. */
+/* `text` is the number of bytes of the answer for each byte of a heatmap. */
 static srv_cost cost_of(const attn_attention_dims *d, const attn_cost *drawn, double text) {
     const double rows = (double)d->B * (double)d->Hq * (double)d->L;
     return (srv_cost){.cells = rows * (double)d->S,
@@ -59,7 +59,7 @@ static srv_cost cost_of(const attn_attention_dims *d, const attn_cost *drawn, do
                       .text = text * (double)drawn->result_bytes};
 }
 
-/* Reads the body into dims and options, and counts the cost. */
+/* Reads the body into dims and options, and sets the cost. false: a problem is set. */
 static bool prepare(void *data) {
     heatmaps_call *call = data;
     const heatmaps_body *body = &call->body;
