@@ -1,6 +1,6 @@
 /* The schemas of the answers of the routes of jobs. The rows of a job's description and events are
- * in server/jobs, not here. lib/experiments writes the findings, of which this file has the
- * schemas. */
+ * in server/jobs. The findings of experiments are written by lib/experiments, but their schemas are
+ * in this file. */
 #include "api/common/listing.h"
 #include "api/jobs/jobs_api.h"
 
@@ -40,8 +40,8 @@ static const srv_field curve_rows[] = {
     {0},
 };
 
-/* The members of every picture. `word` has the names that the member `kind` can have, and `panels`
- * is the type of the member `panels`. */
+/* The members of every picture. `word` lists the values of the member `kind`, and `panels` is the
+ * type of the member `panels`. */
 #define PICTURE(word, panels)                                                                      \
     FOUND("name", "string", "The name of the picture."),                                           \
         FOUND("measured", "boolean", "Whether its numbers differ from run to run."),               \

@@ -98,7 +98,7 @@ srv_outcome srv_jobs_events(srv_request *req) {
         srv_reply_set(req, 200, "text/event-stream", "", 0);
         req->reply.stream = stream;
     } else if (!req->reply.status) {
-        srv_reply_set(req, 204, NULL, "", 0); /* 204 tells a browser not to reconnect */
+        srv_reply_set(req, 204, NULL, "", 0); /* after 204 a browser does not reconnect */
     }
     if (req->reply.status < 400)
         srv_reply_header(req, "Cache-Control", "no-store");
