@@ -1,5 +1,5 @@
-/* Sequences that requests to a model send as texts, tokens or ids, and the source positions that
- * they hide. */
+/* Sequences that requests to a model send as texts, tokens or ids, and the positions of the source
+ * that these requests hide. */
 #ifndef SRV_SEQUENCES_API_H
 #define SRV_SEQUENCES_API_H
 
@@ -57,12 +57,12 @@ typedef struct srv_sequence {
     int32_t *ids;
     int32_t unknown; /* the id that stands for unknown words */
     size_t length;
-    const char **tokens; /* as sent or, for ids, as the tokenizer names them */
+    const char **tokens; /* as sent or, if ids were sent, the tokenizer's names of the ids */
     /* [length + 1, 2] begin and end of each token in the text, in the unit of the request, then an
      * empty range at the end of the text; NULL: no text was sent */
     size_t *offsets;
     const char *text; /* as sent; NULL: tokens or ids were sent */
-    size_t *spans;    /* [length + 1, 2] the same in bytes; NULL: no text was sent */
+    size_t *spans;    /* [length + 1, 2] `offsets` in bytes; NULL: no text was sent */
     uint8_t *keep;    /* [length] 0: the token is hidden from attention; NULL: none is hidden */
 } srv_sequence;
 
@@ -80,11 +80,11 @@ typedef struct srv_reading {
     const srv_scope *scope;
     int which;              /* SRV_SOURCE or SRV_TARGET */
     const char *names[3];   /* names of the fields for text, tokens and ids */
-    size_t most;            /* most tokens of a sequence */
+    size_t most;            /* largest number of tokens of a sequence */
     bool adds_begin;        /* the model adds a begin token to targets */
     bool adds_end;          /* the model adds an end token to targets */
     srv_offset_unit unit;   /* unit of srv_sequence.offsets */
-    srv_warnings *warnings; /* gets warnings, such as of words that the vocabulary lacks */
+    srv_warnings *warnings; /* the list to which warnings (unknown words) are added */
 } srv_reading;
 
 /* Returns the side that the fields `text`, `tokens` and `token_ids` belong to: the source or, for a
@@ -100,17 +100,18 @@ bool srv_models_reads(const srv_model *model, int side);
 /* Returns the tokenizer of a side, SRV_SOURCE or SRV_TARGET. NULL for the source of a decoder
  * alone. */
 const attn_tokenizer *srv_models_tokenizer(const srv_model *model, int side);
-/* Reads the sequences of one side. If the request has none, out->count is 0. If the model adds an
- * end token itself (r->adds_end), an end token that ends a target is left out. false: a problem is
- * set. */
+/* Reads the sequences of one side. If the request has no sequences, out->count is 0. If the model
+ * adds an end token itself (r->adds_end), an end token at the end of a target is left out. false: a
+ * problem is set. */
 bool srv_models_read(const srv_reading *r, const srv_side *side, srv_sequences *out);
-/* Makes a sequence from ids, with the model's words for them. false: a problem is set. */
+/* Makes a sequence from ids. Its tokens are the model's words for the ids. false: a problem is
+ * set. */
 bool srv_models_name(srv_request *req, const srv_model *model, int which, const int32_t *ids,
                      size_t length, srv_sequence *out);
 /* Returns the ids of all sequences as an array [count, width], in which zeros pad the end of each
- * row, and sets *lengths [count] to the lengths of the sequences. If `before` is not negative, each
- * row begins with this id, and an id that then no longer fits into the row is left out. NULL: a
- * problem is set. */
+ * row. Sets *lengths [count] to the lengths of the sequences. If `before` is not negative, each row
+ * begins with this id; if the sequence then is longer than the row, its last id is left out. NULL:
+ * a problem is set. */
 int32_t *srv_models_pad(srv_request *req, const srv_sequences *s, size_t width, int32_t before,
                         int64_t **lengths);
 /* Writes the sequence as {"tokens", "ids", "offsets", "unknown", "hidden_tokens"}. "unknown" and
@@ -120,8 +121,7 @@ void srv_models_put(attn_json_text *j, const srv_sequence *s);
  * visible token. false: a problem is set. */
 bool srv_models_hide(const srv_scope *scope, const srv_sight_input *in, const srv_model *model,
                      srv_sequences *source, srv_warnings *warnings);
-/* Returns whether `keep` of the sequences is set, that is whether the request has hide or
- * token_mask. */
+/* Returns whether `keep` of the sequences is set, because the request has hide or token_mask. */
 bool srv_models_hides(const srv_sequences *s);
 /* Sets *keep to an array [count, longest] for attn_batch.source_keep, or to NULL if the request has
  * neither hide nor token_mask. false: a problem is set. */

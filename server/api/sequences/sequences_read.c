@@ -7,7 +7,7 @@
 
 #include "wire/answer.h"
 
-enum { MOST_WARNINGS = 16 }; /* most warnings about words that the vocabulary lacks */
+enum { MOST_WARNINGS = 16 }; /* largest number of warnings about words not in the vocabulary */
 
 const char *const srv_offset_units[] = {"bytes", "codepoints", "utf16", NULL};
 
@@ -38,8 +38,8 @@ int srv_models_text_side(const srv_model *model) {
     return srv_models_reads(model, SRV_SOURCE) ? SRV_SOURCE : SRV_TARGET;
 }
 
-/* Writes the place of sequence b in the request to `text` and returns it: the field's `name`, with
- * the index b if there are several sequences. */
+/* Writes the path of sequence b in the request to `text` and returns `text`: the field's `name`,
+ * with the index b if there are several sequences. */
 static const char *place(char text[96], const char *name, size_t b, size_t count) {
     if (count > 1)
         snprintf(text, 96, "%s/%zu", name, b);
@@ -68,7 +68,7 @@ static bool refuse_length(const srv_reading *r, const char *name, size_t length)
 static bool check_length(const srv_reading *r, const char *name, size_t length) {
     if (!length)
         return srv_refuse(r->scope, SRV_VALUE, name, "expected at least one token, found none");
-    if (length <= r->most + r->adds_end) /* an end token is cut off later */
+    if (length <= r->most + r->adds_end) /* settle_target later cuts off an end token */
         return true;
     return refuse_length(r, name, length);
 }
@@ -93,14 +93,14 @@ static size_t count_units(const char *text, size_t from, size_t to, srv_offset_u
     size_t count = 0;
     for (size_t i = from; i < to; i++) {
         const unsigned char c = (unsigned char)text[i];
-        count += (c & 0xC0) != 0x80; /* the first byte of a character */
+        count += (c & 0xC0) != 0x80; /* counts the first byte of each character */
         count += unit == SRV_UTF16 && c >= 0xF0;
     }
     return count;
 }
 
-/* Converts s->spans, which never fall, to s->offsets in the unit of the request. false: a problem
- * is set. */
+/* Converts s->spans, whose numbers never decrease, to s->offsets in the unit of the request. false:
+ * a problem is set. */
 static bool convert_offsets(const srv_reading *r, const char *text, srv_sequence *s) {
     size_t byte = 0, units = 0;
     s->offsets = s->spans;
@@ -194,7 +194,8 @@ static bool read_ids(const srv_reading *r, const attn_tensor *t, size_t b, const
 }
 
 /* Returns the index in r->names of the field that was sent: 0 text, 1 tokens, 2 ids. Returns 3 if
- * none was sent, and 4 if a problem is set, because several were sent or the model has no words. */
+ * no field was sent. Returns 4 if a problem is set, because several fields were sent or the model
+ * has no words. */
 static int which_field(const srv_reading *r) {
     int found = 3;
     for (int i = 0; i < 3; i++) {
@@ -227,8 +228,9 @@ static bool read_one(const srv_reading *r, const srv_side *side, int field, size
     }
 }
 
-/* Cuts off the end token of a target if the model adds one itself; the target may then be empty.
- * Warns of a begin token in the target if the model adds one itself. false: a problem is set. */
+/* If the model adds an end token itself, cuts off the end token of a target, which may then be
+ * empty. If the model adds a begin token itself, warns of a begin token in the target. false: a
+ * problem is set. */
 static bool settle_target(const srv_reading *r, const char *name, srv_sequence *s) {
     const attn_model_config *c = attn_model_configuration(r->model->model);
     if (r->adds_end && s->length && s->ids[s->length - 1] == c->end) {
@@ -306,7 +308,7 @@ int32_t *srv_models_pad(srv_request *req, const srv_sequences *s, size_t width, 
 }
 
 /* Writes a list of the positions of unknown words or, if `hidden`, of hidden tokens. Writes nothing
- * if there are none. */
+ * if the list would be empty. */
 static void put_positions(attn_json_text *j, const srv_sequence *s, bool hidden) {
     bool begun = false;
     for (size_t i = 0; i < s->length; i++) {
