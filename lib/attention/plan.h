@@ -6,7 +6,7 @@
  *   block   a run of at most kernels->rows queries of one head, which are computed together
  *   bundle  several blocks whose rows read each tile of keys one after the other
  *   step    a stage of the pass, such as the packing of all keys; a plan is a list of steps
- *   piece   what a thread computes of a step without a pause
+ *   piece   a part of a step that one thread of the pool computes
  *   lane    the scratch memory of a thread; there is one for each slot of the pool */
 #ifndef ATTN_PLAN_H
 #define ATTN_PLAN_H
