@@ -4,13 +4,14 @@
  * A function that takes arrays from an area is called twice. The first call gets an area without a
  * base and only counts the bytes of the arrays. The second call gets an area over a block of that
  * size and places the same arrays in it. So the bytes that are counted before a computation starts
- * equal the bytes that it takes. */
+ * equal the bytes that the computation takes. */
 #ifndef ATTN_AREA_H
 #define ATTN_AREA_H
 
 #include <attn/memory.h>
 
-/* The most bytes of an area, a multiple of ATTN_ALIGN that no machine has. */
+/* The largest size of an area in bytes. It is a multiple of ATTN_ALIGN, and no machine has so much
+ * memory. */
 #define ATTN_AREA_MOST ((size_t)PTRDIFF_MAX - (size_t)PTRDIFF_MAX % ATTN_ALIGN)
 
 typedef struct attn_area {

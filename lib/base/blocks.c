@@ -1,13 +1,15 @@
 /* Aligned blocks of memory, with a cache of freed blocks. A block in this cache is called kept.
  *
- * Why a cache: an operation takes its memory in a few large blocks and frees them at its end. If
- * they went back to the system each time, the system would unmap, map and clear them page by page,
- * which takes as much time as the arithmetic of a small operation. Blocks of some KiB are too large
- * for the C library's fast lists of freed blocks, so freeing them makes it tidy up its heap.
+ * Why a cache: an operation takes its memory in a few large blocks and frees these blocks at its
+ * end. If the blocks went back to the system each time, the system would unmap, map and clear their
+ * pages one by one. That takes as much time as the arithmetic of a small operation. Blocks of some
+ * KiB are too large for the C library's fast lists of freed blocks, so the C library tidies up its
+ * heap when such a block is freed.
  *
- * What is kept: freed blocks by size class, up to KEPT_MOST bytes (ATTN_KEEP_BYTES in the
- * environment lowers this), and only as many as fit into attn_block_limit together with the blocks
- * in use. The blocks freed longest ago leave the cache first.
+ * What is kept: freed blocks of at most KEPT_MOST bytes in all (ATTN_KEEP_BYTES in the environment
+ * lowers this limit), in one list for each size class. The bytes of kept blocks and of blocks in
+ * use together also stay within the limit of attn_block_limit as long as any block is kept. The
+ * blocks freed longest ago leave the cache first.
  *
  * Blocks of at least MAPPED_LEAST bytes come from mmap, because the C library has a heap for each
  * thread, and these heaps would retain the memory. Smaller blocks come from malloc. Under a
@@ -53,7 +55,7 @@ typedef struct block {
     size_t size;      /* usable bytes after the header */
     size_t class;     /* size class, or CLASSES if blocks of this size are not kept */
     void *heap;       /* pointer from malloc; NULL: the block is mapped */
-    int64_t since_ns; /* time when it was freed */
+    int64_t since_ns; /* time when the block was freed */
     /* Neighbours in the list of all kept blocks, which is in order of since_ns. */
     struct block *newer, *older;
     struct block *next;  /* the next block in the list of its class */
@@ -71,7 +73,7 @@ static struct {
     size_t used;             /* bytes of all blocks in use of at least BLOCK_LEAST bytes */
     size_t most;             /* upper limit of `bytes`; `once` guards the only write */
     size_t limit;            /* upper limit of bytes + used while any block is kept */
-    size_t trimmed; /* bytes of malloc that attn_block_trim freed since it last trimmed the heaps */
+    size_t trimmed;          /* bytes from malloc that attn_block_trim freed since trim_heaps */
     pthread_once_t once;
 } kept = {.mutex = PTHREAD_MUTEX_INITIALIZER,
           .once = PTHREAD_ONCE_INIT,
@@ -80,7 +82,7 @@ static struct {
 
 int attn_fill_byte = -1;
 
-/* Returns the number in an environment variable, or `otherwise` if it holds none. */
+/* Returns the number in an environment variable, or `otherwise` if the variable holds no number. */
 static unsigned long long environment_number(const char *name, unsigned long long otherwise) {
     const char *text = getenv(name);
     char *end;
@@ -132,7 +134,7 @@ static void take_out(block *b) {
     kept.bytes -= b->size;
 }
 
-/* Adds a freed block to these two lists as the newest one. */
+/* Adds a freed block to the two lists of take_out as the newest block. */
 static void put_in(block *b) {
     b->link = &kept.classes[b->class];
     b->next = *b->link;
@@ -149,7 +151,7 @@ static void put_in(block *b) {
 
 enum { HUGE = 1 << 21 }; /* bytes of a huge page on x86-64 */
 
-/* Asks the system for huge pages in a large block, which avoid a page fault for every 4 KiB. A
+/* Asks the system for huge pages in a large block. They avoid a page fault for every 4 KiB. A
  * failure is ignored, since some systems have no huge pages. */
 static void want_huge(void *p, size_t bytes) {
     if (bytes >= 2 * HUGE)
@@ -187,8 +189,9 @@ static void *map_larger(void *old, size_t bytes, size_t more) {
 }
 
 /* Allocates `bytes` bytes with malloc and aligns the pointer. aligned_alloc is slower, since it
- * does not use the C library's fast lists of freed blocks. It is used only under AddressSanitizer,
- * which does not detect accesses to the bytes of malloc that the alignment skips. */
+ * does not use the C library's fast lists of freed blocks. Only builds with AddressSanitizer use
+ * aligned_alloc, because AddressSanitizer cannot detect accesses to the bytes that aligning a
+ * pointer from malloc skips. */
 static block *take_heap(size_t bytes) {
 #if defined(__SANITIZE_ADDRESS__)
     void *heap = aligned_alloc(ATTN_ALIGN, bytes);
@@ -380,8 +383,8 @@ size_t attn_block_size(const void *p) {
     return ((const block *)(const void *)((const char *)p - ATTN_ALIGN))->size;
 }
 
-/* Makes the C library return free memory between used blocks to the system. By itself it returns
- * only memory at the end of a heap. */
+/* Makes the C library return free memory between used blocks to the system. Unasked, the C library
+ * returns only memory at the end of a heap. */
 static void trim_heaps(void) {
 #ifdef __GLIBC__
     malloc_trim(0);

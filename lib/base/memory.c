@@ -111,7 +111,8 @@ static chunk *chunk_for(attn_arena *arena, size_t size) {
     return c;
 }
 
-/* Returns the offset at which the next block in a chunk would begin. It may be beyond the end. */
+/* Returns the offset at which the next block in a chunk would begin. The offset may be beyond the
+ * end of the chunk. */
 static size_t chunk_next(const chunk *c, size_t align) {
     return (c->used + align - 1) / align * align;
 }
@@ -161,8 +162,8 @@ void attn_arena_rewind(attn_arena *arena, const attn_arena_mark *mark) {
         UNPOISON((char *)c + HEADER, c->size);
         attn_free(c);
     }
-    /* This chunk was the first one at the mark. Only the first chunk gets blocks later, so the
-     * other chunks that are left are unchanged. */
+    /* The first chunk that is left was the first one at the mark. Since the mark, blocks were
+     * placed only in it and in the chunks that are now freed. */
     chunk *c = arena->first;
     arena->used = mark->used;
     if (!c)

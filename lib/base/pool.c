@@ -1,20 +1,22 @@
 /* The worker pool.
  *
  *   slot      the right to use a processor; a thread computes only while it has one
- *   run       one call of attn_pool_run: a function that is called for pieces 0, 1, 2, …
+ *   run       one call of attn_pool_run, which calls a function for pieces 0, 1, 2, …
  *   piece     one call of this function, about 1 ms of work
- *   lane      a number below the number of slots that no other running piece of its run has
+ *   lane      a number of a running piece, below the number of slots; no two running pieces of a
+ *             run have the same lane
  *   helper    a thread of the pool, which computes pieces of any run
  *   class     the priority of work: PROMPT, CROWDED or PATIENT
  *   waiter    a thread that waits for a slot
  *
  *     thread that needs a processor --> queue of its class --> slot --> one piece --> queue again
  *
- * Each class has a queue of waiters, which get slots in their order. The runs with unclaimed pieces
- * form a ring, from which threads claim pieces one by one. While work of a higher class waits, a
- * class gets 1/ATTN_POOL_SHARE of the time: for each nanosecond that it uses, higher classes may
- * use ATTN_POOL_SHARE - 1 before it is served again. A piece runs until it ends or calls
- * attn_pool_yield, so new work of a high class may have to wait for a piece.
+ * The waiters of a class form a queue and get slots in the order of this queue. The runs with
+ * unclaimed pieces form a ring, from which threads claim pieces one by one. While work of a higher
+ * class waits, a class gets 1/ATTN_POOL_SHARE of the time: for each nanosecond that this class
+ * uses, higher classes may use ATTN_POOL_SHARE - 1 nanoseconds before this class is served again. A
+ * piece runs until it ends or calls attn_pool_yield, so new work of a high class may have to wait
+ * for a piece.
  *
  * One mutex protects everything and is locked once for each piece. At most `slots` pieces run at a
  * time. A piece that yields keeps its lane, but only the caller and the slots - 1 helpers compute
@@ -30,8 +32,8 @@
 enum {
     MOST_SLOTS = 1024,
     LANE_WORDS = MOST_SLOTS / 64,
-    /* Least time that a thread keeps its slot while threads of its class wait for one. Passing a
-     * slot on costs time. */
+    /* Least time that a thread keeps its slot while other threads wait for a slot, unless it must
+     * give way to a higher class (gives_way). Passing a slot on costs time. */
     TURN_NS = 1000000
 };
 
@@ -53,8 +55,8 @@ typedef struct waiter {
     bool helps;   /* the thread is a helper */
 } waiter;
 
-/* The class of work can change with time: it is PATIENT from since_ns on (0: never). Before that
- * it is CROWDED or PROMPT. */
+/* The class of work can change with time: the class is PATIENT from since_ns on (0: never). Before
+ * that the class is CROWDED or PROMPT, as `crowded` says. */
 typedef struct priority {
     int64_t since_ns;
     bool crowded;
@@ -67,7 +69,7 @@ typedef struct queue {
 typedef struct run {
     struct run *next, *prev; /* neighbours in the ring of runs with unclaimed pieces */
     attn_piece piece;        /* the function that computes a piece */
-    void *ctx;               /* its argument */
+    void *ctx;               /* first argument of `piece` */
     const attn_control *control;
     size_t pieces;  /* pieces in all */
     size_t claimed; /* pieces that a thread has begun */
@@ -96,20 +98,21 @@ struct attn_pool {
 /* A slot of one pool that the current thread has. */
 typedef struct hold {
     const attn_pool *pool; /* NULL: unused entry */
-    size_t depth;    /* calls of attn_pool_enter without attn_pool_leave; they share the slot */
+    size_t depth;          /* calls of attn_pool_enter not yet left; all share this slot */
     int64_t slot_ns; /* up to this time the use of the slot is counted in used_ns and due_ns */
     int64_t used_ns; /* time that the thread has had the slot, waits excluded */
-    /* The turn of the thread ends TURN_NS after this time. It is the time when the thread got the
-     * slot, or, if nobody waited then, when it first saw a waiter. 0: it has seen none. */
+    /* The turn of the thread ends TURN_NS after this time. If the thread had to wait for the slot,
+     * this is the time when it got the slot. Else it is the time when the thread first saw a
+     * waiter; 0: it has seen none yet. */
     int64_t turn_ns;
 } hold;
 
 /* A thread can have slots of this many pools. For further pools it runs its pieces alone. */
 enum { MOST_HOLDS = 8 };
 static _Thread_local hold holds[MOST_HOLDS];
-static _Thread_local priority own_priority;   /* that of the runs that this thread starts */
+static _Thread_local priority own_priority;   /* priority of the runs that this thread starts */
 static _Thread_local int64_t own_helped_ns;   /* what attn_pool_helped_ns returns */
-static _Thread_local priority piece_priority; /* that of the run whose piece it computes */
+static _Thread_local priority piece_priority; /* priority of the run of the current piece */
 
 /* Returns the hold of the current thread on `pool`, or NULL if it has no slot of this pool. With
  * pool = NULL it returns an unused entry, or NULL if all entries are used. */
@@ -173,9 +176,9 @@ static void slot_take(attn_pool *pool, priority p, bool helps) {
     h->turn_ns = h->slot_ns = attn_now_ns();
 }
 
-/* Counts the time since the last call, in which the calling thread used its slot, as time of
- * `class`. This class then owes ATTN_POOL_SHARE - 1 times this time to higher classes, and the debt
- * of each lower class falls by this time. */
+/* Counts the time for which the calling thread has used its slot since the last call as time of
+ * `class`. due_ns of `class` rises by ATTN_POOL_SHARE - 1 times this time, and due_ns of each lower
+ * class falls by this time. */
 static void account(attn_pool *pool, int class) {
     hold *h = hold_of(pool);
     const int64_t now = attn_now_ns(), used = now - h->slot_ns;
@@ -188,8 +191,9 @@ static void account(attn_pool *pool, int class) {
     }
 }
 
-/* Returns the class that is served next. Of the classes with waiting[c] != NULL it is the one of
- * lowest priority that owes nothing. If all owe something, it is the one of highest priority. */
+/* Returns the class that is served next, of the classes with waiting[c] != NULL: the one of lowest
+ * priority whose due_ns is 0, because its share of the time is due. If there is none, the one of
+ * highest priority. */
 static int class_of_turn(const attn_pool *pool, void *const waiting[CLASSES]) {
     int next = PROMPT;
     for (int c = 0; c < CLASSES; c++)
@@ -198,7 +202,7 @@ static int class_of_turn(const attn_pool *pool, void *const waiting[CLASSES]) {
     return next;
 }
 
-/* Moves the helpers that wait in queues of lower classes to the queue of this class. */
+/* Moves the helpers that wait in queues of lower classes to the queue of `class`. */
 static void wake_helpers_up(attn_pool *pool, int class) {
     for (int c = class + 1; c < CLASSES; c++) {
         waiter *w = pool->queues[c].first, *next;
@@ -231,8 +235,8 @@ static void slot_give(attn_pool *pool) {
         pthread_cond_signal(&pool->work);
 }
 
-/* Returns whether the thread may keep its slot because all waiters are of lower classes that are
- * not served yet. */
+/* Returns whether the thread may keep its slot: its class is not PATIENT, and every waiter is of a
+ * lower class whose share of the time is not due yet. */
 static bool may_keep_slot(const attn_pool *pool) {
     const int class = class_of(own_priority);
     bool due = class < PATIENT;
@@ -290,8 +294,8 @@ static void ring_remove(attn_pool *pool, run *r) {
     r->next = r->prev = NULL;
 }
 
-/* Returns the run from which a helper claims the next piece: the first run in the ring whose class
- * is served next. */
+/* Returns the run from which a helper claims the next piece: of the runs whose class is served
+ * next, the first one in the ring. */
 static run *ring_pick(attn_pool *pool) {
     void *first[CLASSES] = {NULL};
     run *r = pool->ring;
@@ -331,8 +335,9 @@ static void run_fail(attn_pool *pool, run *r, size_t index, attn_status status,
     run_stop(pool, r);
 }
 
-/* Claims and computes one piece of r, which must have an unclaimed one. The lock is released while
- * the piece is computed. `helps` says that the calling thread is a helper and did not start r. */
+/* Claims and computes one piece of r. At least one piece of r must be unclaimed. The lock is
+ * released while the piece is computed. `helps` says that the calling thread is a helper and did
+ * not start r. */
 static void run_one(attn_pool *pool, run *r, bool helps) {
     attn_error error = {.code = ATTN_OK};
     attn_status status = attn_control_check(r->control, &error);
@@ -362,7 +367,7 @@ static void run_one(attn_pool *pool, run *r, bool helps) {
         pthread_cond_signal(&r->done);
 }
 
-/* Returns the priority of the run in the ring that has the highest class. */
+/* Of the runs in the ring, returns the priority of the one with the highest class. */
 static priority ring_priority(const attn_pool *pool) {
     const run *r = pool->ring, *most = r;
     do {

@@ -1,5 +1,5 @@
-/* Defines the macros by which gcc reports a sanitizer, for clang, which reports it by
- * __has_feature. */
+/* gcc defines these macros under a sanitizer. clang has __has_feature instead, so this file defines
+ * the macros for clang. */
 #ifndef ATTN_BASE_SANITIZERS_H
 #define ATTN_BASE_SANITIZERS_H
 

@@ -5,8 +5,8 @@
 
 enum { LANE_MOST = 512 }; /* bytes of a lane's struct, at most */
 
-/* Takes all arrays from an area. Returns the lanes. An area that only counts has no lanes; their
- * structs are then filled one after the other in `lane`. */
+/* Takes all arrays from an area and returns the lanes. If the area only counts, there is no memory
+ * for the structs of the lanes, so all of them are filled in `lane`, one after the other. */
 static char *place_all(const attn_sweep *s, void *work, size_t slots, attn_area *area) {
     char *lanes = attn_area_take(area, slots, s->lane_size);
     _Alignas(max_align_t) char lane[LANE_MOST];
@@ -30,7 +30,8 @@ void *attn_sweep_open(const attn_sweep *s, void *work, size_t slots, attn_arena 
     return attn_area_open(&area, &counted, arena) ? place_all(s, work, slots, &area) : NULL;
 }
 
-/* The pieces of a wave, which the pool counts from 0. */
+/* The context of the pieces of a wave. The pool counts them from 0; piece 0 of the wave is piece
+ * `first` of the sweep. */
 typedef struct wave_pieces {
     const attn_sweep *sweep;
     void *work;

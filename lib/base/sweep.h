@@ -1,11 +1,12 @@
-/* A sweep: the way in which heatmaps, measures, comparisons, rollouts and others go over the rows
- * of matrices of weights. The pool computes pieces of it, a wave of them at a time. Each thread has
- * scratch memory, its lane. After a wave the calling thread merges what its pieces have computed,
- * in their order, so that no result depends on threads.
+/* A sweep goes over the rows of matrices of weights, for heatmaps, measures, comparisons, rollouts
+ * and others. Its work is divided into pieces. A wave is a number of successive pieces that the
+ * pool computes together. Each running piece has scratch memory of its own, its lane. After a wave
+ * the calling thread merges the results of the pieces in the order of their indices, so that no
+ * result depends on threads.
  *
- * The memory of a sweep has one list of arrays: place() and place_lane() take them from an area
- * (area.h). attn_sweep_count and attn_sweep_open both call them, so the bytes that a cost states
- * are those that the sweep takes. */
+ * place() and place_lane() take all arrays of a sweep from an area (area.h). attn_sweep_count and
+ * attn_sweep_open both call these two functions, so the bytes that a cost states are those that the
+ * sweep takes. */
 #ifndef ATTN_SWEEP_H
 #define ATTN_SWEEP_H
 
@@ -25,10 +26,11 @@ typedef struct attn_sweep {
     void (*merge)(void *work, size_t first, size_t count);
 } attn_sweep;
 
-/* Counts the arrays of `slots` lanes and the shared ones. Returns the area, which has no base. */
+/* Counts the arrays of `slots` lanes and the shared arrays. Returns the area, whose base is
+ * NULL. */
 attn_area attn_sweep_count(const attn_sweep *sweep, void *work, size_t slots);
 /* Takes these arrays as one block from the arena. Returns the lanes, [slots] structs of lane_size
- * bytes, which begin the block. NULL: out of memory. No array is set to zeros. */
+ * bytes at the beginning of the block. NULL: out of memory. No array is set to zeros. */
 void *attn_sweep_open(const attn_sweep *sweep, void *work, size_t slots, attn_arena *arena);
 /* Runs all pieces, at most `wave` of them between two merges (0: all together). Errors are those of
  * attn_pool_run. A wave that fails is not merged. */

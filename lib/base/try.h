@@ -1,7 +1,7 @@
 /* How a function passes failures on.
  *
- * ATTN_TRY(call): returns the status of a call from the function that contains it, unless the call
- * succeeds. A function that must give something back before it returns does not use it. */
+ * ATTN_TRY(call): if the call fails, the function that contains ATTN_TRY returns the status of the
+ * call. A function that must free or close something before it returns does not use ATTN_TRY. */
 #ifndef ATTN_TRY_H
 #define ATTN_TRY_H
 
@@ -17,9 +17,9 @@
 /* Fails with ATTN_ENOMEM: "no memory left for WHAT". */
 attn_status attn_no_memory(attn_error *err, const char *what);
 
-/* ATTN_TAKEN(memory, what, err): if `memory` is false, returns this failure from the function that
- * contains it. `memory` is a new pointer, several joined by &&, or the success of a call that takes
- * memory. */
+/* ATTN_TAKEN(memory, what, err): if `memory` is false, the function that contains ATTN_TAKEN fails
+ * with attn_no_memory(err, what). `memory` is a new pointer, several pointers joined by &&, or the
+ * success of a call that takes memory. */
 #define ATTN_TAKEN(memory, what, err)                                                              \
     do {                                                                                           \
         if (!(memory))                                                                             \

@@ -27,8 +27,8 @@ const void *attn_view_at(const attn_view *v, size_t b, size_t h, size_t i, size_
 const ptrdiff_t *attn_view_batches(attn_arena *arena, const size_t *batch, int rank,
                                    const ptrdiff_t *strides);
 
-/* Returns the first element of row r of a tensor. A row runs along the last axis, and r numbers the
- * rows in row-major order of the other axes. */
+/* Returns the address of the first element of row r of a tensor. A row runs along the last axis,
+ * and r numbers the rows in row-major order of the other axes. */
 const void *attn_dense_row(const attn_tensor *t, size_t r);
 /* Computes the number of rows of a tensor. Returns false if it exceeds SIZE_MAX. */
 bool attn_dense_rows(const attn_tensor *t, size_t *rows);

@@ -13,7 +13,7 @@
 
 enum { SLICES = 8 };
 
-/* slices[k][b] is what byte b does to the register when k zero bytes follow it. */
+/* slices[k][b] is the register after byte b and k zero bytes, if the register was 0 before. */
 static uint32_t slices[SLICES][256];
 static attn_crc32c_function *native; /* NULL: the tables are used */
 static pthread_once_t prepared = PTHREAD_ONCE_INIT;

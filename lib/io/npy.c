@@ -1,6 +1,6 @@
-/* Makes and reads the header of an .npy file. A header that is made has the version 1.0 and blanks
- * up to a multiple of 64 bytes. Of a header that is read, the dictionary must have the three
- * members that NumPy writes, in any order, and nothing else. */
+/* Makes and reads the header of an .npy file. A header that is made has the version 1.0, and blanks
+ * pad it to a multiple of 64 bytes. In a header that is read, the dictionary must have exactly the
+ * three members that NumPy writes, in any order. */
 #include <stdio.h>
 #include <string.h>
 

@@ -34,12 +34,12 @@ typedef struct entry {
     int rank;
     size_t dims[ATTN_MAX_RANK], begin, end;
     size_t order; /* its position in the header, counted from 0 */
-    /* Why no attn_tensor can be a view of the tensor. ATTN_OK and NULL: one can. */
+    /* Why no attn_tensor can be a view of this tensor; ATTN_OK and NULL if one can. */
     attn_status code;
     const char *reason;
 } entry;
 
-/* Notes that no attn_tensor can be a view of the tensor. The first reason stays. */
+/* Notes that no attn_tensor can be a view of the tensor. Keeps an earlier reason. */
 static bool note_unusable(attn_scan *s, entry *e, attn_status code, const char *reason) {
     if (!e->code) {
         e->reason = attn_arena_text(s->arena, reason, strlen(reason));

@@ -4,9 +4,9 @@
 
 #include "attn/safetensors.h"
 
-#define ATTN_IO_HEADER_MOST 100000000 /* bytes of a header; the format's own limit */
+#define ATTN_IO_HEADER_MOST 100000000 /* largest size of a header in bytes, by the format */
 
-/* Computes the bytes of a dense tensor. Returns false if the number exceeds SIZE_MAX. */
+/* Computes the size of a dense tensor in bytes. Returns false if the size exceeds SIZE_MAX. */
 bool attn_io_tensor_bytes(const attn_tensor *tensor, size_t *bytes);
 
 #endif

@@ -16,16 +16,16 @@ static const char ZEROS[DIGITS + 1] = "00000000";
 static const char HEADER_LEAD[] = "\"" ATTN_SEAL_HEADER "\":\"";
 static const char CHECKSUMS_LEAD[] = "\"" ATTN_SEAL_CHECKSUMS "\":\"";
 
-/* Returns the place behind the first `lead` in the header. NULL: there is none, or fewer than
- * `room` bytes follow it. */
+/* Returns the position behind the first `lead` in the header. NULL: the header has no `lead`, or
+ * fewer than `room` bytes follow it. */
 static char *behind(const char *header, size_t size, const char *lead, size_t room) {
     const size_t n = strlen(lead);
     char *at = memmem(header, size, lead, n);
     return at && (size_t)(header + size - at) - n >= room ? at + n : NULL;
 }
 
-/* Returns the checksum of the header, its length included. `digits` is where its own digits
- * stand. */
+/* Returns the checksum of the header, its length included. `digits` is the position of the digits
+ * of this checksum in the header; they count as zeros. */
 static uint32_t header_sum(const char *header, size_t size, const char *digits) {
     const size_t before = (size_t)(digits - header), after = before + DIGITS;
     uint32_t sum = attn_crc32c(0, header, before);

@@ -8,8 +8,8 @@
 /* A sealed container can tell whether any of its bytes has changed since it was written. Its
  * metadata begin with three texts:
  *
- *   "seal.version"    the version of what the container holds, a decimal number from 1 on. Each
- *                     kind of container counts its own versions
+ *   "seal.version"    the version of the contents of the container, a decimal number from 1 on.
+ *                     Each kind of container counts its own versions
  *   "seal.header"     the CRC32C of the header and its length, as eight hexadecimal digits. In the
  *                     header that is summed, these digits are "00000000"
  *   "seal.checksums"  the checksums of all bytes behind the header (checksum.h)
@@ -20,8 +20,8 @@
 #define ATTN_SEAL_CHECKSUMS "seal.checksums"
 
 /* Makes a header as attn_safetensors_header does, with a seal. It reads the bytes of the tensors,
- * which must be those that the caller writes. It also returns ATTN_EARG if `what` has a seal
- * already or more than 61 texts, or if `version` is 0. */
+ * so the caller must write the same bytes. It also returns ATTN_EARG if `what` has a seal already
+ * or more than 61 texts, or if `version` is 0. */
 attn_status attn_safetensors_sealed_header(attn_safetensors *what, size_t version,
                                            attn_arena *arena, const void **header, size_t *size,
                                            attn_error *err);
@@ -29,12 +29,12 @@ attn_status attn_safetensors_sealed_header(attn_safetensors *what, size_t versio
 typedef struct attn_seal {
     size_t version;           /* 0: the container has no seal, and the rest is empty */
     const void *bytes;        /* the first byte behind the header */
-    attn_checksums checksums; /* those of all bytes from `bytes` on */
+    attn_checksums checksums; /* checksums of all bytes from `bytes` on */
 } attn_seal;
 
 /* Reads the seal of the container of `size` bytes at `data`, which attn_safetensors_read has read
- * as `file`, and checks the header by it. It leaves to the caller to check the bytes of the tensors
- * before it uses them, all or by block:
+ * as `file`, and checks the header against the seal. The caller must check the bytes of the tensors
+ * before it uses them, all at once or by block:
  *
  *     attn_checksums_check(&seal.checksums, seal.bytes, 0, seal.checksums.size, err)
  *

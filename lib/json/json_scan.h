@@ -1,6 +1,6 @@
 /* Scans JSON (RFC 8259): a cursor, the JSON pointer of the value at the cursor, and errors that
- * name a byte of the text. Trees (json_tree.h), the headers of container files and the decoder of
- * the server read with it. No byte behind the text is read.
+ * name a byte of the text. The readers of trees (json_tree.h) and of the headers of container files
+ * use it, and so does the decoder of the server. No byte behind the text is read.
  *
  * Functions that return bool return false after attn_scan_fail, except where a comment says
  * otherwise. */
@@ -21,7 +21,7 @@ typedef struct attn_path {
 } attn_path;
 
 /* Append a step to the path: the key of a member, n bytes, or the index of an element. Both return
- * the size of the path before, with which attn_path_back removes the step. */
+ * the size that the path had before. attn_path_back takes this size to remove the step. */
 size_t attn_path_key(attn_path *path, const char *key, size_t n);
 size_t attn_path_index(attn_path *path, size_t index);
 void attn_path_back(attn_path *path, size_t mark);
@@ -76,16 +76,17 @@ bool attn_scan_word(attn_scan *s, const char *word);
 bool attn_scan_take(attn_scan *s, char mark);
 /* Moves the cursor behind `mark` and the white space around it. */
 bool attn_scan_mark(attn_scan *s, char mark, const char *expected);
-/* Moves the cursor, at the opening bracket of a list or object, to the first element or member
- * (*more is true) or behind the bracket `close` (*more is false). */
+/* Enters a list or object, whose opening bracket is at the cursor. Moves the cursor to the first
+ * element or member (*more is true) or, if there is none, behind the bracket `close` (*more is
+ * false). */
 bool attn_scan_open(attn_scan *s, char close, bool *more);
-/* Moves the cursor, behind an element or member, to the next one (*more is true) or behind the
- * bracket `close` (*more is false). */
+/* Goes on behind an element or member. Moves the cursor to the next element or member (*more is
+ * true) or, if there is none, behind the bracket `close` (*more is false). */
 bool attn_scan_more(attn_scan *s, char close, bool *more);
 
 /* Checks the escapes and the UTF-8 of the string at the cursor, and moves the cursor behind it.
- * Sets *from and *to to the beginning and the end of the text between the quotes, whose escapes are
- * not decoded, and *escaped to whether it has any. U+0000 is refused. */
+ * Sets *from and *to to the beginning and the end of the text between the quotes, without decoding
+ * its escapes. Sets *escaped to whether the text has escapes. U+0000 is refused. */
 bool attn_scan_string(attn_scan *s, const char **from, const char **to, bool *escaped);
 /* Reads the string at the cursor, behind white space, into the arena. */
 bool attn_scan_text(attn_scan *s, const char **out);
@@ -94,8 +95,8 @@ bool attn_scan_count(attn_scan *s, size_t *out);
 /* Checks that only white space follows. */
 bool attn_scan_end(attn_scan *s);
 
-/* A short string, such as the name of a member, with its escapes decoded and a NUL at its end. Of a
- * longer one attn_scan_name keeps the beginning, which no known name equals. */
+/* A short string, such as the name of a member, with its escapes decoded and a NUL at its end.
+ * attn_scan_name cuts off a longer string, so that it equals no known name. */
 typedef struct attn_name {
     char text[128];
     size_t size;
@@ -103,8 +104,8 @@ typedef struct attn_name {
 bool attn_scan_name(attn_scan *s, attn_name *name);
 bool attn_name_is(const attn_name *name, const char *text);
 
-/* Decodes the escapes of a string that attn_scan_string has checked. `out` has room for to - from
- * bytes. Returns the number of bytes written. */
+/* Decodes the escapes of a string that attn_scan_string has checked. `out` needs to - from bytes.
+ * Returns the number of bytes written. */
 size_t attn_unescape(char *out, const char *from, const char *to);
 /* Writes a code point as UTF-8, up to 4 bytes, and returns the end. */
 char *attn_put_utf8(char *out, uint32_t c);

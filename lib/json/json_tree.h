@@ -32,16 +32,16 @@ struct attn_json {
     size_t slot_count; /* a power of two */
 };
 
-/* Reads a text of n bytes. Errors: ATTN_EARG, which names the byte and what was expected there,
- * also for a member that occurs twice; ATTN_ENOMEM. */
+/* Reads a text of n bytes. Errors: ATTN_EARG (the text is malformed, or a member occurs twice; the
+ * error names the byte and what was expected there), ATTN_ENOMEM. */
 attn_status attn_json_read(const char *text, size_t n, attn_arena *arena, attn_json **out,
                            attn_error *err);
 /* Returns the member of an object and marks it as known; NULL: there is none, or it is null. */
 attn_json *attn_json_member(attn_json *object, const char *key);
-/* Returns the first member that nobody has asked for and whose key does not begin with "x-"; NULL:
- * there is none. */
+/* Returns the first member that is not marked as known and whose key does not begin with "x-";
+ * NULL: there is none. */
 const attn_json *attn_json_unknown(const attn_json *object);
-/* Returns what the value is, for errors: "a number", "a list", … */
+/* Returns the kind of a value in words, for errors: "a number", "a list", … */
 const char *attn_json_kind_name(const attn_json *value);
 /* Stores the number if it is an integer from `least` to `most`, else returns false. */
 bool attn_json_integer(const attn_json *value, int64_t least, int64_t most, int64_t *out);

@@ -1,5 +1,5 @@
-/* Writes JSON (RFC 8259) as text that grows in an arena or fills a buffer. Commas and colons are
- * written here. If memory runs out, `failed` is set and later calls do nothing. */
+/* Writes JSON (RFC 8259) as text that grows in an arena or fills a buffer. The functions write the
+ * commas and colons, too. If memory runs out, `failed` is set and later calls do nothing. */
 #ifndef ATTN_JSON_WRITE_H
 #define ATTN_JSON_WRITE_H
 
@@ -43,7 +43,8 @@ void attn_json_size(attn_json_text *j, size_t value);
 /* Writes a double with the fewest digits that read back as the same value. NaN and infinities
  * become null. */
 void attn_json_real(attn_json_text *j, double value);
-/* Writes a float32 in the same way, or with j->decimals digits behind the point. */
+/* Writes a float32 as attn_json_real writes a double, or with j->decimals digits behind the
+ * point. */
 void attn_json_float(attn_json_text *j, float value);
 void attn_json_null(attn_json_text *j);
 void attn_json_raw(attn_json_text *j, const char *text, size_t size);  /* a complete JSON value */

@@ -1,5 +1,5 @@
 /* Strict Base64 (RFC 4648, section 4). Sections 3.2 to 3.5 allow a decoder to refuse missing
- * padding, other characters and stray bits. A tensor with any of these is damaged. */
+ * padding, other characters and stray bits. A tensor whose text has any of these is damaged. */
 #include "number/base64.h"
 
 #include <stdint.h>

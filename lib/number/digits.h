@@ -24,7 +24,7 @@ static const uint64_t attn_tens[] = {
     (uint64_t)1e6,  (uint64_t)1e7,  (uint64_t)1e8,  (uint64_t)1e9,  (uint64_t)1e10, (uint64_t)1e11,
     (uint64_t)1e12, (uint64_t)1e13, (uint64_t)1e14, (uint64_t)1e15, (uint64_t)1e16, (uint64_t)1e17};
 
-/* Returns the value of a hexadecimal digit of either case; -1: it is none. */
+/* Returns the value of a hexadecimal digit of either case; -1: c is no hexadecimal digit. */
 static inline int attn_hex_digit(char c) {
     return c >= '0' && c <= '9'   ? c - '0'
            : c >= 'a' && c <= 'f' ? c - 'a' + 10

@@ -16,9 +16,9 @@ const char *attn_read_f32(const char *p, const char *end, float *out);
 const char *attn_read_f64(const char *p, const char *end, double *out);
 const char *attn_read_i64(const char *p, const char *end, int64_t *out);
 
-/* Reads a list of finite float32 that starts at p into `out`, at most `room`, and stores in *count
- * how many it has read. A comma, or a comma and one blank, separates two numbers. This is
- * the hot loop of every JSON body. It returns the position where it stopped:
+/* Reads a list of finite float32 that starts at p. Stores at most `room` numbers in `out`, and how
+ * many it has read in *count. A comma, or a comma and one blank, separates two numbers. This is the
+ * hot loop of every JSON body. Returns the position where reading stopped:
  *   *comma = true: at p or after a comma, since `out` is full or no finite number follows;
  *   *comma = false: after the last number, at a byte that is not a comma.
  * All bytes from `start` <= p to *end, inclusive, must be readable. */

@@ -8,11 +8,11 @@
 #include <stddef.h>
 
 /* These functions read numbers with digits on both sides of a point and without an exponent, such
- * as -12.5, from p on, and return how many they read. A ',' ends each number, perhaps with a blank
- * after it, and a ']' ends the last one. The functions stop before a number of another form, before
- * `end`, and when they have read `room` numbers. At least 16 bytes before p must be readable.
- * *closed tells whether they reached the ']'. *next is the position of this ']', or else the
- * position after the last ',' that they read. */
+ * as -12.5, from p on, and return how many they read. A ',' and perhaps a blank follow each number
+ * but the last one of a list, which a ']' follows. The functions stop before a number of another
+ * form, before `end`, and when they have read `room` numbers. At least 16 bytes before p must be
+ * readable. *closed tells whether they reached the ']'. *next is the position of this ']', or else
+ * the position after the last ',' that they read. */
 size_t attn_read_singles_avx512(const char *p, const char *end, float *out, size_t room,
                                 const char **next, bool *closed);
 size_t attn_read_singles_avx2(const char *p, const char *end, float *out, size_t room,

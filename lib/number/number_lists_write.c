@@ -1,10 +1,11 @@
-/* Writes lists of float32 as text (attn_write_singles). They are most bytes of JSON answers, so the
- * loops avoid branches that the processor cannot predict.
+/* Writes lists of float32 as text (attn_write_singles). Such lists make up most bytes of JSON
+ * answers, so the loops avoid branches that the processor cannot predict.
  * - The value is c units of its last place, 2^23 < c < 2^24. attn_single_units has this unit in
- *   multiples of 10^(k + 1), so the product of both is t + g, with an integer t and a fraction g.
- * - Any decimal within half a unit of the value reads back to it. If g is within half a unit of 0
- *   or 1, the nearest integer is such a decimal, and the shortest. Else the nearest multiple of
- *   0.1 is such a decimal (the search of Adams, "Ryu: fast float-to-string conversion", 2018).
+ *   multiples of 10^(k + 1). The product of c and the unit is t + g, with an integer t and a
+ *   fraction g.
+ * - Any decimal within half a unit of the value reads back to the value. If g is within half a unit
+ *   of 0 or 1, the nearest integer is such a decimal, and the shortest. Else the nearest multiple
+ *   of 0.1 is such a decimal (the search of Adams, "Ryu: fast float-to-string conversion", 2018).
  * - The table is exact to 2^-64, so t + g errs by less than 2^24 * 2^-64. If the error could change
  *   one of these decisions, attn_write_f32 writes the number.
  * - attn_write_f32 also writes powers of two (their lower neighbour is nearer than the upper one),
@@ -23,8 +24,8 @@
 #define DOUBT (UINT64_C(1) << 25)
 
 /* Returns the digits of c * unit as an integer in multiples of 10^k, between 2^23 and 167,772,170.
- * It may end in zeros. Returns 0 if the value is so near to a decision that the error could change
- * it. Masks replace branches, since the processor cannot predict the decisions. */
+ * The integer may end in zeros. Returns 0 if t + g is so near to a decision that its error could
+ * change the decision. Masks replace branches, since the processor cannot predict the decisions. */
 static inline uint32_t find_digits(uint32_t c, uint64_t unit) {
     unsigned __int128 product = (unsigned __int128)unit * c;
     uint32_t t = (uint32_t)(uint64_t)(product >> 64);
@@ -67,8 +68,9 @@ static inline char *place_high(char *p, uint32_t first, uint64_t others, int64_t
     return p + 10 - trailing;
 }
 
-/* Writes the float32 with these bits in a form of place_low or place_high. Returns NULL if it needs
- * attn_write_f32 (see the head of this file). It may write up to 24 bytes at p. */
+/* Writes the float32 with these bits in a form of place_low or place_high. Returns NULL if
+ * attn_write_f32 must write the value (see the head of this file). It may write up to 24 bytes at
+ * p. */
 static inline char *write_plain(char *p, uint32_t bits) {
     static const uint32_t widen[] = {1, 10, 100};
     uint32_t fraction = bits & 0x7FFFFF;

@@ -53,8 +53,8 @@ static inline uint64_t eight_digits(const char *p, int *n) {
 }
 
 /* Appends the digits at p to *w, sixteen bytes at a time, and returns the position after them. The
- * processor cannot predict the number of digits, so the only branch on it is the one that asks for
- * more than sixteen. */
+ * processor cannot predict the number of digits, so the only branch that depends on this number
+ * tests for more than sixteen digits. */
 static inline const char *digits(const char *p, const char *end, uint64_t *w) {
     while (end - p >= 16) {
         int n, m;
@@ -70,9 +70,9 @@ static inline const char *digits(const char *p, const char *end, uint64_t *w) {
     return p;
 }
 
-/* Reads the exponent that follows "e" and returns the position after it, or NULL without a digit.
- * Once the exponent has reached 10^12, further digits are skipped, since the number is zero or
- * infinite whatever they are. */
+/* Reads the exponent that follows "e" and returns the position after it, or NULL if no digit
+ * follows. Once the exponent has reached 10^12, further digits are skipped, since the number is
+ * zero or infinite whatever they are. */
 static const char *read_exponent(const char *p, const char *end, int64_t *out) {
     bool negative = p < end && *p == '-';
     if (p < end && (*p == '-' || *p == '+'))

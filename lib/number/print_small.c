@@ -1,7 +1,8 @@
 /* Writes strings, counters, milliseconds and the inside of JSON strings, without printf.
  *
- * In JSON strings the two-byte escapes of JSON, such as \n, stand for the characters that have one,
- * \u00XX for other control characters, and U+FFFD for bytes that are not UTF-8 (RFC 3629). */
+ * In JSON strings a character with a two-byte escape in JSON, such as \n, is written as this
+ * escape. Other control characters become \u00XX, and bytes that are not UTF-8 (RFC 3629) become
+ * U+FFFD. */
 #include <stdint.h>
 #include <string.h>
 

@@ -12,7 +12,7 @@ char *attn_put(char *p, const char *text);
 char *attn_put_number(char *p, uint64_t value);
 char *attn_put_ms(char *p, int64_t ns); /* writes 125000 ns as "0.125" ms; below 0 as "0.000" */
 
-#define ATTN_ESCAPE_MOST 6 /* most bytes that attn_escape writes for one byte, as in \u001f */
+#define ATTN_ESCAPE_MOST 6 /* attn_escape writes at most so many bytes for one byte: \u001f */
 
 /* Writes n bytes of text as the inside of a JSON string. Each byte of invalid UTF-8 becomes U+FFFD,
  * so the result is always valid. The buffer at p needs n * ATTN_ESCAPE_MOST bytes. */

@@ -1,8 +1,8 @@
-/* CRC32C by the instruction crc32 of SSE4.2, which takes 8 bytes in 3 cycles but can begin in each
- * cycle. Three lanes of bytes are therefore read at the same time. To join their registers, the
- * first one is moved over the bytes of the next lane as if they were zeros, and the next register
- * is added by XOR. Zeros change a register linearly: the result is the XOR of the results for each
- * of its bytes, for which there are tables. */
+/* CRC32C by the instruction crc32 of SSE4.2. The instruction takes 3 cycles for 8 bytes, but a new
+ * one can begin in each cycle, so three lanes of bytes are read at the same time. To join the
+ * registers of two lanes, the first register is moved over the bytes of the second lane as if they
+ * were zeros, and the second register is added by XOR. Moving over zeros is linear: the result is
+ * the XOR of the results for each byte of the register, for which there are tables. */
 #include <nmmintrin.h>
 #include <pthread.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static uint32_t moved[4][256];
 static pthread_once_t prepared = PTHREAD_ONCE_INIT;
 
 static void prepare(void) {
-    uint32_t bits[32]; /* what becomes of each bit of the register */
+    uint32_t bits[32]; /* the register after LANE zero bytes, if only bit i was set before */
     for (int i = 0; i < 32; i++) {
         bits[i] = UINT32_C(1) << i;
         for (int n = 0; n < LANE; n += 4)

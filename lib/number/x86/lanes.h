@@ -1,7 +1,8 @@
-/* The vector operations of number_lists_read_body.h and number_lists_write_body.h that AVX2 and
- * AVX-512 name alike. The file that includes this one defines LANES, the number of 64-bit lanes,
- * the type `vector` of their intrinsics, and SIMD(name), the intrinsic of that name for its width.
- * Operators such as + and >> work on lanes as they are; shifts by a constant are logical. */
+/* Vector operations for number_lists_read_body.h and number_lists_write_body.h: those whose
+ * intrinsics have the same name, but for a prefix, in AVX2 and AVX-512. The file that includes this
+ * one defines LANES, the number of 64-bit lanes of a vector; `vector`, the type of vectors in
+ * intrinsics; and SIMD(name), the intrinsic of that name with the prefix. Operators such as + and
+ * >> work on lanes as they are; shifts by a constant are logical. */
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -11,8 +12,8 @@ typedef uint16_t shorts __attribute__((vector_size(8 * LANES)));
 
 #define ALL(x) ((lanes){0} + (uint64_t)(x))
 
-/* Return the first (the second) 8 bytes of each 16 bytes: those of a in lanes 0, 2, …, and those of
- * b in lanes 1, 3, … */
+/* Return the first or the second 8 bytes of each 16 bytes. The bytes from a are in lanes 0, 2, …,
+ * the bytes from b in lanes 1, 3, … */
 static inline lanes first_halves(lanes a, lanes b) {
     return (lanes)SIMD(unpacklo_epi64)((vector)a, (vector)b);
 }

@@ -1,5 +1,6 @@
 /* The vector operations of number_lists_read_body.h and number_lists_write_body.h with AVX2: four
- * lanes of 64 bits. lanes_avx512.h has the same names; lanes.h has those that both share. */
+ * lanes of 64 bits. lanes_avx512.h defines the same names for AVX-512. lanes.h has the operations
+ * that serve both. */
 #ifndef ATTN_LANES_AVX2_H
 #define ATTN_LANES_AVX2_H
 
@@ -109,9 +110,9 @@ static inline bytes_on last_bytes(lanes n, int odd) {
                              from_behind);
 }
 
-/* Converts texts of 16 bytes, each with a decimal point, to digits 0 … 9. The bytes that are not in
- * `behind`, which stand before the point, move up by one byte and overwrite the point. Bytes that
- * are not in `all` become 0. */
+/* Converts texts of 16 bytes, each with a decimal point, to digits 0 … 9. The bytes before the
+ * point (those not in `behind`) move up by one byte and overwrite the point. Bytes that are not in
+ * `all` become 0. */
 static inline __m256i digits_of(lanes text, bytes_on behind, bytes_on all) {
     const __m256i one_before = _mm256_broadcastsi128_si256(
         _mm_setr_epi8(-1, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14));

@@ -1,6 +1,6 @@
 /* Lists of float32 on x86-64: the choice of the vector loops for AVX2 and AVX-512, and a reader for
- * any x86-64. Lists are most bytes of JSON requests, so the reader converts a number with few SSE2
- * instructions and one division.
+ * any x86-64. Lists make up most bytes of JSON requests, so the reader converts a number with few
+ * SSE2 instructions and one division.
  *
  * - The reader first searches the next 32 bytes for the ',' or ']' that ends the number. So the
  *   processor can start on the next number before this one is converted.
@@ -26,8 +26,8 @@
 
 /* Returns the vector loops to use: ATTN_ISA_AVX512, ATTN_ISA_AVX2, or ATTN_ISA_REF for none. The
  * choice follows attn_isa_current. Both loops need BMI2 and LZCNT, too, and the AVX-512 loop needs
- * CD. The test for BMI2 stands for LZCNT, which came with the same processors, since not every
- * compiler has a name for LZCNT here. */
+ * CD. LZCNT came with the same processors as BMI2. Not every compiler has a name for LZCNT here, so
+ * the test for BMI2 stands for both. */
 static attn_isa wide_isa(void) {
     const attn_isa isa = attn_kernels_current()->isa; /* emulated AMX may run on AVX2 */
     if (!__builtin_cpu_supports("bmi") || !__builtin_cpu_supports("bmi2"))
@@ -46,9 +46,9 @@ char *attn_write_singles_wide(char *p, const float *values, size_t n, size_t wid
 }
 
 enum {
-    AHEAD = 32,  /* bytes in which read_near searches the end of a number */
+    AHEAD = 32,  /* bytes in which read_near searches for the end of a number */
     KEPT = 16,   /* most digits after the point that are converted; 16 bytes are loaded at once */
-    FEW = 16,    /* if the vector loop reads fewer numbers, it does not pay for its search */
+    FEW = 16,    /* if the vector loop reads fewer numbers, its search takes longer than it saves */
     ALONE = 1024 /* bytes that are then read number by number before the vector loop runs again */
 };
 

@@ -3,9 +3,9 @@
  * A first loop searches blocks of 64 bytes for the positions of numbers. A second loop loads the
  * digits of LANES numbers into the lanes of vectors and converts them to floats. Reading stops
  * before a number with an exponent or without a point, and before any other text. The value is
- * computed as in number_lists.c, but with the factor 10^-n instead of a division, whose error adds
- * one unit in the last place. Digits that are omitted add a relative error of at most 1 / w. If
- * these errors could change the float, attn_read_f32 reads the number again.
+ * computed as in number_lists.c, but with the factor 10^-n instead of a division. The error of this
+ * factor adds one unit in the last place. Digits that are omitted add a relative error of at most
+ * 1/w. If these errors could change the float, attn_read_f32 reads the number again.
  *
  * The operations on vectors are those of lanes_*.h. The file that includes this one defines
  * NAME(x), x with a suffix for the instruction set. */
@@ -71,8 +71,8 @@ static __attribute__((noinline)) bool count_before(places *found, size_t n, uint
 
 /* Adds to `found` the numbers that begin at p or later and end within the 64 bytes from p on, up to
  * the first byte that belongs to no number. *closed tells whether a ']' ends the last of them.
- * Returns the position after the ',' or ']' of the last, or NULL if it adds none. It adds none,
- * too, if `found` would have more than `room` numbers. */
+ * Returns the position after the ',' or ']' of the last, or NULL if it adds none. It also adds none
+ * if `found` would have more than `room` numbers. */
 static inline const char *find_block(const marks *m, const char *p, places *found, size_t room,
                                      bool *closed) {
     const block bytes = load_block(p);
@@ -205,8 +205,8 @@ static inline bool convert_rest(places *found, size_t at, float *out) {
 }
 
 /* Converts the found numbers in groups of LANES, and if `last`, also those after the last whole
- * group. It reads doubtful numbers again. Returns how many numbers it converted; it stops before a
- * group of which a number has too many digits. */
+ * group. It reads doubtful numbers again. Returns how many numbers it converted. It stops before a
+ * group in which a number has too many digits. */
 static inline size_t convert_all(places *found, bool last, float *out, const char *end) {
     size_t n = found->count, full = n - n % LANES, done = 0;
     unsigned doubts = 0;
