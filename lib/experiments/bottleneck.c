@@ -13,8 +13,8 @@ enum {
     BUCKETS = 12, /* largest number of ranges of lengths */
     QUOTED = 6,   /* points of a quoted curve */
     VARIANTS = 2,
-    /* Smallest BLEU on short sentences of a model that has learnt to translate. For a model below
-     * it, the fall of BLEU with the length says nothing. */
+    /* Smallest BLEU on short sentences of a model that has learnt to translate. If a model has a
+     * smaller BLEU, the fall of its BLEU with the length says nothing. */
     LEARNT = 5,
 };
 

@@ -1,7 +1,7 @@
 /* Experiment: positions on longer sequences. For each kind of positions a small causal model, a
  * decoder alone, learns to predict at each place of a sequence the symbol some places before. It is
  * then tested on sequences up to 16 times as long as in training. Only attention connects places,
- * so its success depends on the positions alone. ("Positions" are encodings, "places" are
+ * so the success depends on the positions alone. ("Positions" are encodings, "places" are
  * indices.) */
 #include <math.h>
 #include <string.h>
