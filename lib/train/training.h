@@ -189,7 +189,7 @@ void attn_training_take_best(attn_model *model, const attn_training_state *state
 typedef struct attn_evaluation {
     double loss;  /* mean loss in nats for each target word */
     double right; /* share of the target words that were predicted right */
-    /* attn_similarity_loss of the last cross-attention; NaN if there is none or it has one head */
+    /* attn_similarity_loss of the last cross-attention; NaN if it has one head or does not exist */
     double similarity;
     double rows; /* number of words that were predicted */
 } attn_evaluation;
