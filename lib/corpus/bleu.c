@@ -1,6 +1,6 @@
 /* Computes BLEU, the alignment error rate, and the BLEU of two baselines without a model. One
- * baseline translates word by word with a dictionary that it counts in the corpus; the other copies
- * the source. */
+ * baseline translates word by word with a dictionary that is learnt from the corpus; the other
+ * copies the source. */
 #include <math.h>
 #include <string.h>
 

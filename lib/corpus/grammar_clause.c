@@ -51,7 +51,7 @@ static size_t take_question_auxiliary(attn_sentence *s) {
     return asked;
 }
 
-/* Adds the English verb group of "be". It has no "do" if it is negated. */
+/* Adds the English verb group of "be". A negated verb group of "be" has no "do". */
 static english_indices say_being(attn_sentence *s, const attn_subject *who,
                                  const attn_verb_choice *w) {
     english_indices h = no_indices;
@@ -141,8 +141,8 @@ static attn_form conjugated_verb(const attn_sentence *s, const attn_subject *who
     return (w->verb->etre ? words->be : words->have)->present[who->person];
 }
 
-/* Returns the French participle. After être it agrees with the subject. After avoir it agrees with
- * an object that precedes it. */
+/* Returns the French participle. A participle after être agrees with the subject. A participle
+ * after avoir agrees with the object if the object precedes it. */
 static attn_form participle(const attn_subject *who, const attn_verb_choice *w) {
     const attn_subject *with = w->verb->etre    ? who
                                : w->object >= 0 ? &objects[w->object].who

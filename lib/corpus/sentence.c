@@ -1,4 +1,4 @@
-/* Collects the words of a sentence pair. At the end it applies the rules for neighbouring words:
+/* Collects the words of a sentence pair, and at its end applies the rules for neighbouring words:
  * elision (l'arbre, qu'il, n'a), forms before vowels (an, cet, mon amie, vieil) and contraction
  * (du, des, au, aux; didn't, it's). */
 #include <string.h>

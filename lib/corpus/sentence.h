@@ -1,6 +1,6 @@
-/* A sentence pair while it is made. The grammar appends words to the English and the French side.
- * It links each French word to the English words that it translates. attn_sentence_finish then
- * applies the rules that depend on the next word: elision, contraction, a/an. */
+/* A sentence pair while it is made. The grammar appends words to the English and the French side,
+ * and links each French word to English words (attn_link). attn_sentence_finish then applies the
+ * rules that depend on the next word: elision, contraction, a/an. */
 #ifndef ATTN_CORPUS_SENTENCE_H
 #define ATTN_CORPUS_SENTENCE_H
 
