@@ -419,7 +419,7 @@ void attn_lstm_cost(const attn_lstm *layer, size_t B, size_t T, const attn_pass_
     if (!use->ready)
         attn_lstm_pack_cost(layer, B, cost);
     for (size_t l = 0; l < layer->layers; l++) {
-        if (l) /* the outputs of the layer before, and what dropout leaves of them */
+        if (l) /* the outputs of the layer before, and their copy after dropout */
             for (int i = 0; i < 1 + use->drops; i++)
                 attn_cost_floats(cost, n * D * H);
         for (size_t d = 0; d < directions(layer); d++) {
