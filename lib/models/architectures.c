@@ -6,7 +6,8 @@
 
 enum { NAME = ATTN_PARAMETER_NAME };
 
-/* Where a block of a transformer is declared. Its parameters are "<name>.layers.<layer>.<what>". */
+/* The place of a block of a transformer. The parameters of the block are
+ * "<name>.layers.<layer>.<what>". */
 typedef struct place {
     attn_model *model;
     model_stack *stack;

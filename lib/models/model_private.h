@@ -292,8 +292,8 @@ attn_status attn_models_head(model_walk *walk, attn_error *err);
  * those of the set. The walk must have run a forward pass with pass.training set. */
 attn_status attn_models_backward(model_walk *walk, const float *dlogits, attn_error *err);
 
-/* Draws a token from logits [V] by the temperature, top_k and top_p of the options, and sets *out
- * to it. `uniform` is a random number in [0, 1). Scratch memory is in the arena. Error:
+/* Draws a token from logits [V] with the temperature, top_k and top_p of the options, and stores
+ * the token in *out. `uniform` is a random number in [0, 1). Scratch memory is in the arena. Error:
  * ATTN_ENOMEM. */
 attn_status attn_models_draw(const float *logits, const attn_model_config *config,
                              const attn_generate_options *options, double uniform,

@@ -41,7 +41,7 @@ const attn_site *attn_model_sites(const attn_model *model, size_t *count) {
     return model->sites;
 }
 
-/* Returns what the attention layer of site i saved in the pass. */
+/* Returns the `saved` struct of the attention layer of site i in the pass. */
 static const attn_attend_saved *saved_of(const model_walk *w, size_t i) {
     const model_half *half =
         w->model->sites[i].kind == ATTN_SITE_ENCODER ? &w->encoder : &w->decoder;

@@ -137,8 +137,8 @@ static void add_embeddings(const model_walk *w, const model_half *half, float *x
                                       segments->weight.value + (size_t)half->segments[i] * D, D);
 }
 
-/* If the stack has a norm of the embeddings, half->summed becomes what half->embedded was, and
- * half->embedded its norm. */
+/* If the stack has a norm of the embeddings, moves half->embedded to half->summed, and sets
+ * half->embedded to the norm of half->summed. */
 static attn_status norm_embeddings(model_walk *w, model_half *half, attn_error *err) {
     const size_t D = w->model->config.width, n = half->B * half->T;
     if (!half->stack->embedding.norm.width)
