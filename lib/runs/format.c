@@ -102,8 +102,8 @@ static void read_axes(attn_run_reader *r, attn_json *object) {
     attn_run_axes_usual(&r->site->shape, info);
 }
 
-/* Refuses a site that gives its call but not its layer, and a site with a layer that an earlier
- * site of the same kind, stack and call has. */
+/* Refuses a site that has the member `call` but not the member `layer`. Refuses a site one of whose
+ * layers is also a layer of an earlier site of the same kind, stack and call. */
 static void check_place(attn_run_reader *r, attn_json *object) {
     const attn_run_site_info *info = &r->site->info;
     const size_t own = attn_run_site_layers(r->run, r->index);

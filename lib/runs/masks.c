@@ -1,6 +1,6 @@
 /* Reads and writes the masks of a site as JSON. A capture has the members is_causal, window,
- * pattern, attn_mask, attn_bias and key_lengths. Files that attnd writes have `masks`, a list with
- * every layer as the library knows it, and mask_fill. */
+ * pattern, attn_mask, attn_bias and key_lengths. Files that attnd writes have mask_fill and
+ * `masks`, the list of all mask layers of the operation (attn_mask_layer). */
 #include <attn/text.h>
 #include <float.h>
 #include <stddef.h>

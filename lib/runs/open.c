@@ -89,8 +89,8 @@ static void *find_data(opening *o, const char *name, attn_dtype dtype, int rank,
     return t && !o->status ? t->data : NULL;
 }
 
-/* Chooses the kernel table that computed the run, if this processor supports it. Weights are then
- * equal to those of the original run in every bit. */
+/* Chooses the kernel table that computed the run, if this processor supports the table. Weights are
+ * then equal to those of the original run in every bit. */
 static void choose_kernel(attn_run_site *site) {
     attn_attention_dims d = site->shape;
     site->exact =

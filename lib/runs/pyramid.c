@@ -17,8 +17,8 @@
 /* The overview begins at the lowest level with at most LEAST_CELLS cells along each side, but not
  * above LEVEL, or not above LEVEL + 1 if a side has more than MOST_CELLS cells at LEVEL. There is
  * no overview if the lowest level with at most LEAST_CELLS cells is below 2. An overview from level
- * 5 on has 0.3 % of the bytes of float32 weights. A tile of level 4, which it lacks, is computed
- * from 2^24 weights. */
+ * 5 on has 0.3 % of the bytes of float32 weights. A tile of level 4, which this overview lacks, is
+ * computed from 2^24 weights. */
 enum { LEAST_CELLS = 512, LEVEL = 5, MOST_CELLS = 2048 };
 
 size_t attn_run_cells_along(size_t n, size_t level) {
