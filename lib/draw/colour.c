@@ -1,7 +1,7 @@
-/* Maps values to positions t in [0, 1] on a colour map, and positions to colours. It also chooses
- * text colours and has the colours of the themes. The tables are the published ones: evenly spaced
- * colours, six hexadecimal digits (RRGGBB) each. Between two entries, colours are interpolated in
- * sRGB, as the programs that published the tables do. */
+/* Maps values to positions t in [0, 1] on a colour map, and positions to colours. Also chooses text
+ * colours and has the colours of the themes. The tables of the colour maps are published ones:
+ * evenly spaced colours, six hexadecimal digits (RRGGBB) each. Between two entries, colours are
+ * interpolated in sRGB, as the programs that published the tables do. */
 #include <math.h>
 
 #include "draw/colour.h"
@@ -205,8 +205,8 @@ double attn_draw_luminance(attn_rgb c) {
            0.0722 * linear_channel(c.b);
 }
 
-/* Black and white have equal contrast to a background of luminance L where (L + 0.05) / 0.05 = 1.05
- * / (L + 0.05). That is at L = 0.1791. */
+/* Black and white have equal contrast to a background of the luminance L = 0.1791, at which
+ * (L + 0.05) / 0.05 = 1.05 / (L + 0.05). */
 attn_rgb attn_draw_ink(attn_rgb ground) {
     double l = attn_draw_luminance(ground) + 0.05;
     return l * l > 1.05 * 0.05 ? (attn_rgb){0, 0, 0} : (attn_rgb){255, 255, 255};

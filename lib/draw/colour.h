@@ -23,7 +23,7 @@ typedef struct attn_draw_palette {
 /* Returns the colours of the theme; they are static. */
 const attn_draw_palette *attn_draw_palette_of(attn_theme theme);
 
-/* A mapping from values in [low, high] to colours. Values outside get the colour of the nearer
+/* A mapping from values in [low, high] to colours. A value outside has the colour of the nearer
  * end. */
 typedef struct attn_draw_scale {
     double low, high;
@@ -32,9 +32,9 @@ typedef struct attn_draw_scale {
     attn_theme theme;
 } attn_draw_scale;
 
-/* Returns the position t in [0, 1] of a value on the colour map, with the scale's transform
- * applied. If the map is RdBu and low < 0 < high, the value 0 is at t = 1/2, and the transform is
- * applied to the distance from 0 on each side. */
+/* Applies the scale's transform to a value and returns its position t in [0, 1] on the colour map.
+ * If the map is RdBu and low < 0 < high, the value 0 is at t = 1/2, and on each side the transform
+ * is applied to the distance from 0. */
 double attn_draw_place(const attn_draw_scale *scale, double value);
 /* Returns the value at t, the inverse of attn_draw_place. */
 double attn_draw_value(const attn_draw_scale *scale, double t);
@@ -44,7 +44,7 @@ attn_rgb attn_draw_colour(const attn_draw_scale *scale, double t);
 /* Returns the relative luminance of a colour in [0, 1], as WCAG 2 defines it. */
 double attn_draw_luminance(attn_rgb colour);
 /* Returns the text colour for a background: black or white, whichever has the higher WCAG contrast.
- * The contrast is at least 4.58, reached where black and white are equally good. */
+ * The contrast is at least 4.58, and equals 4.58 if black and white have the same contrast. */
 attn_rgb attn_draw_ink(attn_rgb ground);
 /* Returns the colour of curve i. The colours are based on Okabe and Ito's set (2008) and have a
  * contrast above 3 to the background. */

@@ -10,13 +10,13 @@
 unsigned attn_draw_decode(const char *p, size_t *size);
 /* Appends the character that attn_draw_decode has decoded at p: `size` bytes, or U+FFFD. */
 void attn_draw_character(attn_text *t, unsigned code, const char *p, size_t size);
-/* Returns the columns that a code point takes in a terminal: 0 (combining), 1, or 2 (East Asian
- * wide, emoji). The locale has no effect. */
+/* Returns the number of columns that a code point takes in a terminal: 0 (combining), 1, or 2 (East
+ * Asian wide, emoji). The locale has no effect. */
 size_t attn_draw_columns(unsigned code);
-/* Returns the columns of a NUL-terminated text. */
+/* Returns the number of columns of a NUL-terminated text. */
 size_t attn_draw_width(const char *text);
-/* Appends the text. If it is wider than `width` columns, it is cut so that it fits with a final
- * "…". */
+/* Appends the text. If the text is wider than `width` columns, appends its longest beginning that
+ * fits together with a final "…". */
 void attn_draw_cut(attn_text *t, const char *text, size_t width);
 
 #endif

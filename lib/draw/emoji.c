@@ -71,8 +71,8 @@ static bool load(typesetter *to) {
 
 /* --- removing lines from the SVG --- */
 
-/* Tells whether a code point may be an emoji. The ranges also contain other symbols. Pango
- * draws them as librsvg does, so this is harmless. */
+/* Tells whether a code point may be an emoji. The ranges also contain other symbols. This is
+ * harmless, because Pango draws these symbols as librsvg does. */
 static bool is_emoji(unsigned code) {
     return code == VARIATION || (code >= 0x2300 && code < 0x2c00) ||
            (code >= 0x1f000 && code < 0x20000);
@@ -86,7 +86,8 @@ static bool has_emoji(const char *text, const char *end) {
     return false;
 }
 
-/* Advances *p beyond `word` if the text at *p begins with it, and tells whether it did. */
+/* If the text at *p begins with `word`, moves *p behind `word` and returns true; else returns
+ * false. */
 static bool skip_word(const char **p, const char *word) {
     const size_t n = strlen(word);
     if (strncmp(*p, word, n) != 0)
@@ -122,7 +123,7 @@ static const char *read_line(const char *p, attn_emoji_line *line) {
 }
 
 /* Returns the value of the SVG's first font-family attribute, without quotation marks; "sans-serif"
- * if there is none or the arena is full. */
+ * if there is no such attribute or the arena is full. */
 static const char *font_families(const attn_text *svg, attn_arena *arena) {
     static const char attribute[] = "font-family=\"";
     const char *from = strstr(svg->data, attribute), *end = NULL;
@@ -140,8 +141,8 @@ static const char *font_families(const attn_text *svg, attn_arena *arena) {
     return list ? list : "sans-serif";
 }
 
-/* Reads the text element whose "<text" ends at p. Returns NULL if it contains no emoji, if it does
- * not have the form that svg.c writes, or if memory runs out. */
+/* Reads the text element whose "<text" ends at p. Returns NULL if the element contains no emoji, if
+ * it does not have the form that svg.c writes, or if memory runs out. */
 static attn_emoji_line *take_line(const char *p, attn_arena *arena) {
     attn_emoji_line line = {0};
     const char *text = read_line(p, &line), *end = text ? strchr(text, '<') : NULL;

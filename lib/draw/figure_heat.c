@@ -1,7 +1,6 @@
-/* Draws heatmaps as SVG, from the plan that figure_plan.c makes. For each panel it writes the
- * cells, either as vectors (with values or marks) or as one image, and then labels, colour bar and
- * legends. Hatching of hidden cells stays visible in both cases: as a path among vectors, or below
- * transparent pixels of an image. */
+/* Draws heatmaps as SVG, from the plan that figure_plan.c and figure_layout.c make. The cells of a
+ * panel are either vectors (with values or marks) or one image. Hidden cells show hatching in both
+ * cases: a path among the vectors, or a rectangle below transparent pixels of the image. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +14,7 @@
 #define HIDDEN_INDEX 255
 #define NAN_INDEX    254
 #define COLOURS      254
-/* cells of at least this many pixels have marks */
+/* cells whose width and height are at least this many pixels have marks */
 #define MARKED_FROM 14.0
 
 static attn_rgb colour_of(const attn_heat_plan *plan, const attn_panel *panel, size_t i) {
@@ -73,8 +72,8 @@ static void put_hatching(attn_svg *s, const attn_heat_plan *plan, const attn_pan
     attn_svg_put(s, "\"/>\n");
 }
 
-/* Writes a text into the middle of each cell: in the figure of a mask ✓ or ✗, else its value,
- * unless the cell is hidden or NaN. */
+/* Writes a text into the middle of cells. In the figure of a mask, each cell has ✓ or ✗. In other
+ * figures, each cell that is neither hidden nor NaN has its value. */
 static void put_texts(attn_svg *s, const attn_heat_plan *plan, const attn_panel *panel, double x,
                       double y) {
     const bool marks = plan->page.options->marks;
@@ -118,9 +117,9 @@ static uint8_t index_of(const attn_heat_plan *plan, const attn_panel *panel, siz
     return (uint8_t)lrint(t * (COLOURS - 1));
 }
 
-/* Makes the image of a panel: palette indices [size[0], size[1]]. A cell has as many pixels as on
- * the page, at least one, because some programs (librsvg 2.54) blur an image that they enlarge.
- * Returns NULL if memory runs out. */
+/* Makes the image of a panel: palette indices [size[0], size[1]]. A cell has as many pixels in the
+ * image as on the page, but at least one, because some programs (librsvg 2.54) blur an image that
+ * they enlarge. Returns NULL if memory runs out. */
 static uint8_t *paint_cells(const attn_heat_plan *plan, const attn_panel *panel, size_t size[2]) {
     const attn_page *page = &plan->page;
     const bool tall = plan->cell_h >= 1, wide = plan->cell_w >= 1;
@@ -223,7 +222,7 @@ static attn_status check_shape(const attn_figure_heat *data, const attn_figure_o
 
 #define STOPS 33 /* the gradient has 32 intervals: a multiple of the 8 intervals of Blues */
 
-/* Writes the hatch pattern and the gradient of the colour bar, which other elements refer to by
+/* Writes the hatch pattern and the gradient of the colour bar. Other elements refer to them by
  * id. */
 static void put_definitions(attn_svg *s, const attn_heat_plan *plan) {
     const attn_draw_palette *p = attn_draw_palette_of(plan->page.options->theme);
@@ -249,7 +248,8 @@ static void put_definitions(attn_svg *s, const attn_heat_plan *plan) {
     attn_svg_put(s, "</defs>\n");
 }
 
-/* Writes the labels of the rows, left of the point (x, y), or those of the columns below it. */
+/* Writes the labels of one side of a panel: of its columns, below the point (x, y), if `columns`,
+ * or of its rows, left of this point. */
 static void put_labels(attn_svg *s, const attn_heat_plan *plan, const attn_axis_plan *axis,
                        bool columns, double x, double y) {
     const attn_draw_palette *p = attn_draw_palette_of(s->theme);

@@ -3,8 +3,8 @@
  *
  * Without a given size the width and height of a cell are whole numbers of pixels, if a side has
  * up to 2,048 cells. In a figure of a given size the panels share the room that labels, titles and
- * legends leave. How much these need depends on the cells (labels that do not fit are turned or
- * left out), so the figure is laid out repeatedly until it fits. */
+ * legends leave. The room that they need depends on the size of the cells (labels that do not fit
+ * are turned or left out), so the figure is laid out repeatedly until it fits. */
 #include <math.h>
 
 #include "base/try.h"
@@ -13,11 +13,11 @@
 #define SINGLE_W  640.0 /* largest width of a single panel, pixels */
 #define SINGLE_H  560.0 /* largest height of a single panel, pixels */
 #define CELL_MOST 56.0
-/* Least height and width of a panel, pixels. Where a panel has few cells, they grow until the panel
- * has this size. */
+/* Least height and width of a panel, pixels. If a panel has few cells, they grow until the panel
+ * has this size, but only up to the largest size of a cell. */
 #define PLOT_LEAST 100.0
 #define PLOT_MOST  2048.0
-/* cells of at least this many pixels have a gap of one pixel between them */
+/* between cells whose width and height are at least this many pixels is a gap of one pixel */
 #define GAP_FROM   14.0
 #define PANEL_GAP  22.0
 #define PANEL_HEAD 22.0
@@ -29,8 +29,8 @@
 #define NARROWEST   360.0
 /* least width and height of a panel in a figure of a given size, pixels */
 #define SIZED_LEAST 20.0
-/* Most layouts that are tried for a given size. Three are enough, unless turned labels change the
- * room that is left. */
+/* Largest number of layouts that are tried for a given size. Three are enough, unless turned labels
+ * change the room that is left. */
 #define FIT_ROUNDS 8
 
 static void place_panels(attn_heat_plan *plan) {
@@ -129,7 +129,7 @@ double attn_heat_y(const attn_heat_plan *plan, size_t r) {
     return plan->cell_h >= 1 ? nearbyint(y) : y;
 }
 
-/* Makes the labels of all panels that have some, and finds the room that they need. */
+/* Makes the labels of all panels that have labels, and finds the room that the labels need. */
 static attn_status place_labels(attn_heat_plan *plan, attn_error *err) {
     const attn_page *page = &plan->page;
     plan->row_room = plan->col_room = plan->overhang = 0;
@@ -165,7 +165,8 @@ static attn_status place_content(attn_heat_plan *plan, attn_error *err) {
     return ATTN_OK;
 }
 
-/* Breaks the title into lines, and widens the page so that these fit. */
+/* Breaks the title into lines. Sets the width of the page to that of the content, or to the width
+ * of the longest line with its margins if that is more. */
 static attn_status place_title(attn_heat_plan *plan, attn_error *err) {
     attn_page *page = &plan->page;
     const double given = page->options->width, needed = fmax(plan->content_w, NARROWEST);
@@ -177,8 +178,8 @@ static attn_status place_title(attn_heat_plan *plan, attn_error *err) {
     return ATTN_OK;
 }
 
-/* Lays the figure out around cells of the present size. Its width and height are those that the
- * content needs. */
+/* Lays the figure out around cells of the present size. The width and height of the page are those
+ * that the content needs. */
 static attn_status lay_out(attn_heat_plan *plan, attn_error *err) {
     attn_page *page = &plan->page;
     ATTN_TRY(place_content(plan, err));
@@ -195,9 +196,9 @@ static attn_status lay_out(attn_heat_plan *plan, attn_error *err) {
 
 /* --- a figure of a given size --- */
 
-/* Sets the size of the cells so that a panel takes at most `room_w` x `room_h` pixels and its sides
- * are whole numbers of pixels. If one of the two is 0, the length of that side is not given: it
- * follows from the other side, or stays as it is if cells are stretched. */
+/* Sets the size of the cells so that a panel takes at most `room_w` x `room_h` pixels and the sides
+ * of the panel are whole numbers of pixels. If room_w or room_h is 0, the length of this side is
+ * not given: it follows from the other side, or stays as it is if cells are stretched. */
 static void fill_room(attn_heat_plan *plan, double room_w, double room_h) {
     const double R = (double)plan->R, C = (double)plan->C;
     const bool stretched = plan->page.options->aspect == ATTN_ASPECT_STRETCHED;
@@ -209,8 +210,9 @@ static void fill_room(attn_heat_plan *plan, double room_w, double room_h) {
     plan->cell_h = fmax(nearbyint(h * R), 1) / R;
 }
 
-/* Lays the figure out in its given size. `rest` is the space that labels, gaps, titles and legends
- * take beside the panels. From the fourth round on it never shrinks, so that the rounds end. */
+/* Lays the figure out in its given size. `rest` is the room that labels, gaps, titles and legends
+ * take beside the panels. From the fourth round on, `rest` never shrinks, so that the sizes
+ * settle. */
 static attn_status fit_into_size(attn_heat_plan *plan, attn_error *err) {
     const attn_page *page = &plan->page;
     const double given[2] = {page->options->width, page->options->height};
@@ -234,7 +236,8 @@ static attn_status fit_into_size(attn_heat_plan *plan, attn_error *err) {
     return ATTN_OK;
 }
 
-/* Moves the panels to the middle of the given size, if square cells do not fill it. */
+/* Moves the panels to the middle of the given size, if they do not fill it because cells are
+ * square. */
 static void move_to_middle(attn_heat_plan *plan) {
     attn_page *page = &plan->page;
     const double slack_w = fmax(0, floor((page->options->width - page->width) / 2));

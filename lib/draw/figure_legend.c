@@ -1,5 +1,5 @@
 /* Draws the colour bar of a heatmap and the legends of hatching, marks, NaN and the size of a cell.
- * It also tells the layout how much room they need. */
+ * Also computes, for the layout, the room that they need. */
 #include <math.h>
 #include <stdio.h>
 
@@ -40,8 +40,8 @@ static double bar_height(const attn_heat_plan *plan) {
 }
 
 /* Finds the values of the ticks between the ends of the colour bar and returns their number. On a
- * linear scale these are evenly spaced round values. On a sqrt or log scale the positions are
- * evenly spaced, and the values there are rounded to two digits. */
+ * linear scale the values are round and evenly spaced. On a sqrt or log scale the positions are
+ * evenly spaced, and the values at these positions are rounded to two digits. */
 static size_t inner_values(const attn_heat_plan *plan, double values[ATTN_TICKS]) {
     const attn_draw_scale *s = &plan->scale;
     const size_t most = (size_t)fmin(fmax(bar_height(plan) / BAR_PITCH, 2), 7);
@@ -54,8 +54,8 @@ static size_t inner_values(const attn_heat_plan *plan, double values[ATTN_TICKS]
 }
 
 /* Makes the ticks of the colour bar and returns their number. The two ends always have ticks. An
- * inner value has one if it is at least a line of text away from the tick below and from the upper
- * end. */
+ * inner value has a tick if it is at least a line of text away from the tick below and from the
+ * upper end. */
 static size_t bar_ticks(const attn_heat_plan *plan, bar_tick ticks[ATTN_TICKS + 2]) {
     const attn_draw_scale *s = &plan->scale;
     const double apart = (ATTN_TICK_SIZE + 2) / bar_height(plan);
@@ -80,8 +80,8 @@ static size_t bar_ticks(const attn_heat_plan *plan, bar_tick ticks[ATTN_TICKS + 
     return n;
 }
 
-/* Writes the name beside the colour bar: the client's label, and "sqrt scale" or "log scale" if the
- * scale is not linear. "" if there is neither. */
+/* Writes the name beside the colour bar to `name`: the client's label, and "sqrt scale" or "log
+ * scale" if the scale is not linear; "" if there is no label and the scale is linear. */
 static void bar_name(const attn_heat_plan *plan, char name[160]) {
     static const char *const bent[] = {"", "sqrt scale", "log scale"};
     const char *label = plan->page.options->value_label, *how = bent[plan->scale.transform];

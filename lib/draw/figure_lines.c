@@ -21,12 +21,13 @@
 #define MARKED    48 /* curves with more points than this have no marks */
 /* with more than 3 points a pixel, only the extremes of each group of points are drawn */
 #define DENSE 3.0
-/* most points that are drawn of all curves together, since painting more takes seconds */
+/* Limit of the number of points that are drawn of all curves together. Painting more points takes
+ * seconds. */
 #define DRAWN 20000.0
-/* points in a path; the time to paint a path can grow with the square of its points */
+/* number of points in a path; the time to paint a path can grow with the square of this number */
 #define PIECE 64
-/* A curve longer than this many plot widths is drawn without dashes, because they would merge. The
- * curves of other panels that have its colour are drawn without dashes, too. */
+/* A curve longer than this many plot widths is drawn without dashes, because the dashes would
+ * merge. The curves of other panels that have the same colour are drawn without dashes, too. */
 #define FILLS      8.0
 #define NAME_MOST  220.0
 #define LINE_WIDTH 1.8
@@ -43,8 +44,8 @@ typedef struct line_plan {
     size_t x_count, y_count;
     /* [data->count] names of the curves as they are drawn; NULL: the curve has no legend */
     const char **names;
-    /* [data->count] true at i: the i-th curve of each panel is drawn without dashes, because in one
-     * of the panels it is too long */
+    /* [data->count] true at i: the i-th curve of each panel is drawn without dashes, because the
+     * i-th curve of one of the panels is too long */
     bool *whole;
     double legend_rows; /* lines of the longest legend of a panel */
 } line_plan;
@@ -71,13 +72,15 @@ static void widen_empty(double *low, double *high) {
     }
 }
 
-/* Returns how many ticks an axis has: `usual` of them, or fewer along a short axis. */
+/* Returns the largest number of ticks of an axis: `usual`, or fewer along a short axis, so that
+ * ticks are at least `apart` pixels apart. */
 static size_t most_ticks(size_t usual, double length, double apart) {
     return (size_t)fmax(2, fmin((double)usual, floor(length / apart)));
 }
 
 /* Finds the ranges of x and y and their ticks. The range of y extends to multiples of the tick
- * step. It begins at 0 if the smallest y is positive and below half the largest. */
+ * step, except at a bound that the client chose. If the smallest y is positive and below half the
+ * largest, the range begins at 0. */
 static void read_ranges(line_plan *plan) {
     const attn_page *page = &plan->page;
     const attn_figure_options *o = page->options;
@@ -236,9 +239,9 @@ static void put_axes(attn_svg *s, const line_plan *plan, double left, double top
 
 /* State while a curve is written. The curve is split into paths of PIECE points each. */
 typedef struct pen {
-    attn_svg *s; /* NULL: only the length is measured */
-    bool down;
-    size_t points; /* points of the current path so far */
+    attn_svg *s;   /* NULL: only the length is measured */
+    bool down;     /* the next point continues the line; false: it begins a new line */
+    size_t points; /* number of points of the current path so far */
     double x, y, length;
 } pen;
 
@@ -260,8 +263,8 @@ static void move_pen(pen *p, double x, double y) {
     p->y = y;
 }
 
-/* Returns the number of neighbouring points that form a group. Of a group, only the points with the
- * smallest and the largest y are drawn. 1: all points are drawn. */
+/* Returns the number of neighbouring points that form a group. Of each group, only the points with
+ * the smallest and the largest y are drawn. If the result is 1, all points are drawn. */
 static size_t points_in_group(const line_plan *plan, const attn_figure_curve *c) {
     const double n = (double)c->n, share = DRAWN / (double)plan->data->count;
     if (n <= fmin(DENSE * plan->page.plot_w, share))

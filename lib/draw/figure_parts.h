@@ -21,8 +21,8 @@ enum {
 typedef struct attn_page {
     const attn_figure_options *options;
     attn_arena *arena;
-    size_t across;                       /* panels in a row */
-    size_t down;                         /* rows of panels */
+    size_t across;                       /* number of panels in a row */
+    size_t down;                         /* number of rows of panels */
     double plot_w, plot_h;               /* size of a panel's plot */
     double left, top;                    /* upper left corner of the first panel */
     double pitch_x, pitch_y;             /* distances between corners of neighbouring panels */
@@ -38,29 +38,30 @@ void attn_page_grid(attn_page *page, size_t across, size_t count);
 attn_status attn_page_title(attn_page *page, double width, attn_error *err);
 /* Returns the height that the margin and the title take above the panels. */
 double attn_page_head(const attn_page *page);
-/* Begins the document. Its title is that of the figure, or `kind` if it has none. */
+/* Begins the document. Its title is that of the figure, or `kind` if the figure has no title. */
 void attn_page_open(attn_svg *s, const attn_page *page, const char *kind,
                     const attn_text *description);
 /* Writes the title of a panel, cut at the width of its plot. */
 void attn_page_panel_title(attn_svg *s, const attn_page *page, double x, double y,
                            const char *title);
 /* Divides a side of the figure, `given` pixels long, among `panels` plots. Labels, gaps and titles
- * take `rest` pixels of it; *plot becomes the length in pixels of each plot. given = 0: *plot stays
- * as it is. ATTN_EARG at `side` ("width" or "height"): a plot would be shorter than `least`. */
+ * take `rest` pixels of the side; *plot becomes the length of each plot in pixels. If `given` is 0,
+ * *plot stays as it is. Error: ATTN_EARG at `side` ("width" or "height") if a plot would be shorter
+ * than `least`. */
 attn_status attn_page_share(double given, double rest, size_t panels, double least,
                             const char *side, double *plot, attn_error *err);
 /* Stores the position of the upper left corner of panel i. */
 void attn_page_corner(const attn_page *page, size_t i, double *x, double *y);
-/* Writes the title and the names of the axes, which are centred on all panels. The name of the x
- * axis is at height `y`; the name of the y axis is turned and at the place `x`. Names are cut at
- * the length of all panels, or at least[0] (x axis) and least[1] (y axis) if that is more, in
- * pixels. */
+/* Writes the title and the names of the axes. The name of the x axis is at the vertical position
+ * `y`. The name of the y axis is turned, at the horizontal position `x`. Each name is centred on
+ * the side of all panels together, and cut to the length of this side, or to least[0] pixels (x
+ * axis) or least[1] pixels (y axis) if that is more. */
 void attn_page_names(attn_svg *s, const attn_page *page, double x, double y, const double least[2]);
 
 /* --- numbers along an axis --- */
 
-/* Finds at most `most` ticks within [low, high]. Their distance is 1, 2 or 5 times a power of ten,
- * and each tick is a multiple of it. Returns the number of ticks. */
+/* Finds at most `most` ticks within [low, high]. The distance of two ticks is 1, 2 or 5 times a
+ * power of ten, and each tick is a multiple of this distance. Returns the number of ticks. */
 size_t attn_figure_ticks(double low, double high, size_t most, double ticks[ATTN_TICKS]);
 /* Writes the shortest text that distinguishes neighbouring ticks with the distance `step`, such as
  * "0.25" or "1e-05". */
@@ -76,7 +77,7 @@ typedef struct attn_axis {
     size_t count;  /* number of names */
     size_t cells;  /* number of cells */
     size_t origin; /* index in the matrix of the first row (or column) of the first cell */
-    size_t step;   /* rows (or columns) of the matrix in a cell */
+    size_t step;   /* number of rows (or columns) of the matrix in a cell */
 } attn_axis;
 
 /* The labels of one side after layout. */
@@ -91,8 +92,8 @@ typedef struct attn_axis_plan {
 } attn_axis_plan;
 
 /* Make the labels of the rows and of the columns. `cell` is the height or width of a cell in
- * pixels. `turn` is the rotation of column labels in degrees, 0 … 90, or -1: 0, 45 or 90, chosen by
- * the width of the labels. ATTN_ENOMEM: the arena is full. */
+ * pixels. `turn` is the rotation of column labels in degrees, 0 … 90; -1 chooses 0, 45 or 90 by the
+ * width of labels and cells. Error: ATTN_ENOMEM. */
 attn_status attn_axis_rows(const attn_axis *axis, double cell, attn_arena *arena,
                            attn_axis_plan *out, attn_error *err);
 attn_status attn_axis_cols(const attn_axis *axis, double cell, int turn, attn_arena *arena,
@@ -143,30 +144,31 @@ typedef struct attn_heat_plan {
     double content_w;           /* right end of the content with its margin */
 } attn_heat_plan;
 
-/* Checks that the enums, the label rotation and the size of the options are in range. Returns
- * ATTN_EARG and the name of the option if one is not. */
+/* Checks that the enums, the label rotation and the size of the figure are in range. Error:
+ * ATTN_EARG; err->where names the option. */
 attn_status attn_figure_check(const attn_figure_options *options, attn_error *err);
 
 /* Make the plan in two steps: attn_heat_plan_data first reads the cells and chooses colour scale
- * and format; attn_heat_plan_layout then chooses sizes and positions. ATTN_ESHAPE: the heatmaps
- * have unequal shapes. ATTN_EARG: a bound or a format is wrong, or the size is too small.
- * ATTN_ENOMEM: the arena is full. */
+ * and format; attn_heat_plan_layout then chooses sizes and positions. Errors: ATTN_ESHAPE (the
+ * heatmaps have unequal shapes), ATTN_EARG (a bound or a format is wrong, or the size is too
+ * small), ATTN_ENOMEM. */
 attn_status attn_heat_plan_data(attn_heat_plan *plan, const attn_figure_heat *data,
                                 attn_error *err);
 attn_status attn_heat_plan_layout(attn_heat_plan *plan, attn_error *err);
 /* Writes a value in the plan's format, as the cells show it. */
 void attn_heat_value_text(const attn_heat_plan *plan, double value, char text[32]);
-/* Return the distance in pixels between the left edge of a panel and that of column c, or between
- * the upper edge of a panel and that of row r. Cells of at least one pixel begin at whole pixels,
- * so that no seams show; in a figure of a given size some are then a pixel larger than others. */
+/* attn_heat_x returns the distance in pixels from the left edge of a panel to the left edge of
+ * column c; attn_heat_y, from the upper edge of a panel to the upper edge of row r. Cells of at
+ * least one pixel begin at whole pixels, so that no seams show. In a figure of a given size some
+ * cells are then a pixel larger than others. */
 double attn_heat_x(const attn_heat_plan *plan, size_t c);
 double attn_heat_y(const attn_heat_plan *plan, size_t r);
-/* Returns the width in pixels that the colour bar and its labels need; 0 without a bar. */
+/* Returns the width in pixels of the colour bar with its labels; 0 if there is no bar. */
 double attn_heat_bar_room(const attn_heat_plan *plan);
 /* Draws the colour bar, if there is one. */
 void attn_heat_bar(attn_svg *s, const attn_heat_plan *plan);
-/* Draws the legends in lines of at most `width` pixels, beginning at y. With s = NULL it draws
- * nothing. Returns their height in pixels in both cases. */
+/* Draws the legends in lines of at most `width` pixels, beginning at y; draws nothing if s is NULL.
+ * Returns the height of the legends in pixels in both cases. */
 double attn_heat_legend(attn_svg *s, const attn_heat_plan *plan, double y, double width);
 
 /* --- an image of cells --- */

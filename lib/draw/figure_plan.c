@@ -1,7 +1,7 @@
-/* The first step of the plan of a heatmap figure: transposes the cells if asked, marks hidden and
- * NaN cells, and chooses the colour scale and the format of the values written into cells. The
- * functions for ticks and axis labels come first in this file: figure_layout.c places the labels,
- * and figure_lines.c uses the ticks too. */
+/* The first step of the plan of a heatmap figure: transposes the cells if options->transpose, marks
+ * hidden and NaN cells, and chooses the colour scale and the format of the values written into
+ * cells. The functions for ticks and axis labels come first in this file. figure_layout.c uses
+ * those for labels, and figure_lines.c those for ticks. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,8 +45,9 @@ void attn_figure_tick_text(double value, double step, char text[32]) {
     snprintf(text, 32, "%.*f", digits < 0 ? 0 : digits, value + 0.0);
 }
 
-/* --- labels of cells along one side. Labels must not touch. If they would, only every n-th name,
- * or only indices that are multiples of 1, 2 or 5 times a power of ten, are shown. --- */
+/* --- labels of cells along one side. Labels must not touch. If the labels of all cells would
+ * touch, only every n-th name is shown, or only indices that are multiples of 1, 2 or 5 times a
+ * power of ten. --- */
 
 #define LONGEST_ROW 150.0 /* longest row label, pixels; a longer one is cut */
 #define LONGEST_COL 112.0 /* longest column label, pixels; a longer one is cut */
@@ -158,8 +159,8 @@ attn_status attn_axis_cols(const attn_axis *axis, double cell, int turn, attn_ar
 
 /* --- data --- */
 
-/* Values count as equal if they differ by at most this share of the largest. So the float32 nearest
- * to 0.1 counts as 0.1. */
+/* Values count as equal if they differ by at most this share of the largest magnitude. So the
+ * float32 nearest to 0.1 counts as 0.1. */
 #define EQUAL 5e-7
 
 /* Sets state[i] to ATTN_CELL_HIDDEN, ATTN_CELL_NAN or ATTN_CELL_SEEN for each cell of the heatmap,
@@ -286,7 +287,8 @@ static attn_status make_scale(const attn_figure_options *o, double low, double h
 static attn_status make_scales(attn_heat_plan *plan, attn_error *err) {
     const attn_figure_options *o = plan->page.options;
     attn_status status = make_scale(o, plan->low, plan->high, &plan->scale, err);
-    /* Weights are float32, and a bound of 0.1 in decimal is not above the float32 nearest to it. */
+    /* Compared as float32, because weights are: a weight of 0.1 does not lie above a bound of 0.1,
+     * although the float32 nearest to 0.1 is larger than 0.1. */
     plan->below = (float)plan->low < (float)plan->scale.low;
     plan->above = (float)plan->high > (float)plan->scale.high;
     for (size_t p = 0; p < plan->count && status == ATTN_OK; p++) {
@@ -298,8 +300,8 @@ static attn_status make_scales(attn_heat_plan *plan, attn_error *err) {
     return status;
 }
 
-/* Panels with fewer columns than this have no room for the range in their title, and show their
- * values. */
+/* Panels with fewer columns than this have no room for the range in their title. Their cells are
+ * large enough to show values instead. */
 enum { RANGED_COLUMNS = 12 };
 
 /* Appends the range of each panel's values to its title. */
@@ -323,8 +325,9 @@ static double round_to_digits(double v, int digits) {
     return nearbyint(v * unit) / unit;
 }
 
-/* Chooses the format of the values in cells: the fewest decimals, at most 2, that show all values
- * exactly. If the largest magnitude is above 1000 or below 0.01, two significant digits (".2g"). */
+/* Chooses the format of the values in cells by the largest magnitude. From 1000 on and below 0.01:
+ * two significant digits (".2g"). From 100 on: no decimals. Otherwise: the smallest number of
+ * decimals that shows all values exactly, but at most 2. */
 static void choose_format(attn_heat_plan *plan) {
     const double most = fmax(fabs(plan->low), fabs(plan->high));
     int digits = 0;

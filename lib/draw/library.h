@@ -13,19 +13,21 @@ typedef struct attn_symbol {
     void *to; /* address of the function pointer that receives the function */
 } attn_symbol;
 
-/* A file lists the functions that it calls in a macro LIST(ITEM), with an ITEM(member, function)
- * for each. LIST(ATTN_LIBRARY_MEMBER) makes the members of a struct, with the types of the
- * library's headers. LIST(ATTN_LIBRARY_SYMBOL) makes the elements of an array of attn_symbol that
- * set these members in the struct that `to` points to. */
+/* A file that uses a library lists the functions that it calls in a macro LIST(ITEM), with an
+ * ITEM(member, function) for each function. LIST(ATTN_LIBRARY_MEMBER) makes the members of a
+ * struct: function pointers with the types of the library's headers. LIST(ATTN_LIBRARY_SYMBOL)
+ * makes the elements of an array of attn_symbol for the members of the struct that `to` points
+ * to. */
 #define ATTN_LIBRARY_MEMBER(member, function) __typeof__(function) *member;
 #define ATTN_LIBRARY_SYMBOL(member, function) {#function, &to->member},
 
-/* Loads the library and stores the address of each named function, which may also be in a library
- * that it depends on. Returns false if the library cannot be loaded or a function is missing;
- * dlerror() then has the reason. The library stays loaded. Any thread may call this function. */
+/* Loads the library and stores the address of each named function. A function may also be in
+ * another library on which this library depends. Returns false if the library cannot be loaded or a
+ * function is missing; dlerror() then has the reason. The library stays loaded. Any thread may call
+ * this function. */
 static inline bool attn_library_load(const char *name, const attn_symbol *symbols, size_t count) {
-    /* For a loaded library, dlopen only increases its count. RTLD_NODELETE: it is never
-     * unloaded. */
+    /* If the library is loaded already, dlopen only increases its reference count. RTLD_NODELETE:
+     * the library is never unloaded. */
     void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     bool ok = library != NULL;
     for (size_t i = 0; ok && i < count; i++) {

@@ -5,9 +5,9 @@
  * may compress it as a whole.
  *
  * The PNG of a whole figure is drawn by librsvg from the SVG. No other file uses librsvg, which
- * depends on cairo, Pango and GLib; it is loaded when the first PNG is drawn (library.h). librsvg
- * does not allocate from the arena. A block as large as the memory that it takes is therefore
- * reserved there, so that the arena's limit counts it. */
+ * depends on cairo, Pango and GLib. librsvg is loaded when the first PNG is drawn (library.h).
+ * librsvg does not allocate from the arena. So a block as large as the memory of librsvg is
+ * reserved in the arena, whose limit then includes this memory. */
 #include <dlfcn.h>
 #include <fontconfig/fontconfig.h>
 #include <librsvg/rsvg.h>
@@ -27,9 +27,9 @@
 
 #define STORED_MOST 65535 /* largest stored block of deflate, bytes */
 
-/* State while an image is written. `held` has `count` bytes that are not yet written, as base64 if
- * `base64` is true. `crc` is the checksum of the current PNG chunk, adler_a and adler_b that of the
- * zlib data. */
+/* State while an image is written. `held` has `count` bytes that are not yet written. If `base64`,
+ * bytes are written as base64. `crc` is the checksum of the current PNG chunk; adler_a and adler_b
+ * are the checksum of the zlib data. */
 typedef struct writer {
     attn_text *t;
     uint32_t crc, adler_a, adler_b;
@@ -79,8 +79,8 @@ static void put_data(writer *w, unsigned byte) {
     put_byte(w, byte);
 }
 
-/* Writes the image data in stored blocks of at most STORED_MOST bytes. Before each row is the
- * filter type 0 (no filter). */
+/* Writes the image data in stored blocks of at most STORED_MOST bytes. Each row begins with a byte
+ * 0, the filter type of rows without a filter. */
 static void put_rows(writer *w, const uint8_t *pixels, size_t R, size_t C) {
     const size_t total = R * (C + 1);
     size_t left = 0, done = 0;
@@ -249,7 +249,8 @@ attn_status attn_figure_png_cost(const attn_text *svg, double scale, size_t *byt
     return status;
 }
 
-/* Stores the width and height of the picture in pixels in `size`, after check_scale(). */
+/* Checks the scale (check_scale) and stores the width and height of the picture in pixels in
+ * `size`. */
 static attn_status measure_pixels(const renderer *r, RsvgHandle *handle, double scale,
                                   size_t size[2], attn_error *err) {
     double width = 0, height = 0;
@@ -293,8 +294,8 @@ attn_status attn_figure_png(const attn_text *svg, double scale, attn_arena *aren
     size_t size[2] = {0, 0}, parsed;
     attn_text out = {.arena = arena}, rest;
     ATTN_TRY(load(&r, err));
-    /* This block is not used. It stands for the memory of librsvg, which does not allocate from the
-     * arena. */
+    /* This block is not used. It is as large as the memory of librsvg, which does not allocate from
+     * the arena. */
     void *reserved =
         attn_size_mul(svg->size, PARSED_BYTES, &parsed) ? attn_arena_take(arena, parsed) : NULL;
     attn_emoji_line *lines = attn_emoji_take(svg, arena, &rest);

@@ -1,7 +1,7 @@
 /* Writes SVG. Presentation attributes are used instead of style sheets, because every SVG reader
- * supports them. The second half of the file makes characters of labels visible, measures widths
- * and cuts. Widths come from a table and not from a font engine, so a figure has the same layout on
- * every machine. */
+ * supports presentation attributes. The second half of the file makes characters of labels visible,
+ * measures widths and cuts texts. Widths come from a table and not from a font engine, so a figure
+ * has the same layout on every machine. */
 #include <math.h>
 #include <string.h>
 
@@ -60,8 +60,8 @@ void attn_svg_stroke(attn_svg *s, attn_rgb c, double width) {
     attn_svg_at(s, "stroke-width", width);
 }
 
-/* Writes character data: escapes it and replaces characters that XML forbids. `text` is NULL if
- * memory ran out when it was made; `failed` is then set. */
+/* Writes character data: escapes it and replaces characters that XML forbids. If `text` is NULL,
+ * because its maker ran out of memory, sets s->t->failed. */
 static void put_escaped(attn_svg *s, const char *text) {
     size_t size;
     s->t->failed = s->t->failed || !text;
@@ -149,8 +149,8 @@ void attn_svg_text(attn_svg *s, double x, double y, const attn_svg_face *face, c
 }
 
 #define ELLIPSIS "…"
-/* Widths in ems of characters that are not in the table: NARROW for characters of one terminal
- * column (about the width of DejaVu's wide letters), WIDE for those of two (a square). */
+/* Widths in ems of characters that are not in the table. NARROW is for characters of one terminal
+ * column (about the width of DejaVu's wide letters), WIDE for characters of two (a square). */
 #define NARROW 0.66
 #define WIDE   1.0
 /* width of DejaVu Sans Bold divided by that of DejaVu Sans, for lower-case letters */
@@ -254,8 +254,8 @@ const char *attn_svg_title(attn_arena *arena, const char *text) {
 
 /* --- cutting --- */
 
-/* Returns the text if it is at most `width` pixels wide. Else returns the longest beginning that
- * fits together with "…". Combining marks have no width and stay with their letter. */
+/* Returns the text if it is at most `width` pixels wide. Else returns its longest beginning that
+ * fits together with a final "…". Combining marks have no width and stay with their letter. */
 static const char *cut_to_width(attn_arena *arena, const char *text, const attn_svg_face *face,
                                 double width) {
     if (attn_svg_width(text, face->size, face->bold) <= width)
@@ -300,8 +300,8 @@ static const char *line_end(const char *p, const attn_svg_face *face, double wid
     return p + strlen(p);
 }
 
-/* Breaks one line of a title, which has no line ends, at blanks. Lines are counted from `count` on.
- * Returns the new count, or -1 if memory runs out. */
+/* Breaks one line of a title at blanks, and stores the parts in lines[count] and the elements
+ * behind it, up to `most` elements in all. Returns the new count, or -1 if memory runs out. */
 static int break_line(attn_arena *arena, const char *text, const attn_svg_face *face, double width,
                       const char **lines, int count, int most) {
     const char *p = attn_svg_title(arena, text);

@@ -1,5 +1,5 @@
-/* Writes SVG: numbers, attributes, elements and text. It also prepares labels and titles: it makes
- * invisible characters visible, measures widths and shortens. Lengths are pixels. */
+/* Writes SVG: numbers, attributes, elements and text. Also prepares labels and titles: makes
+ * invisible characters visible, measures widths and shortens texts. Lengths are pixels. */
 #ifndef ATTN_DRAW_SVG_H
 #define ATTN_DRAW_SVG_H
 
@@ -8,7 +8,7 @@
 
 typedef enum attn_anchor { ATTN_ANCHOR_START = 0, ATTN_ANCHOR_MIDDLE, ATTN_ANCHOR_END } attn_anchor;
 
-/* An SVG that is being written: the text it is appended to, and the theme of its colours. */
+/* An SVG that is being written: the text to which it is appended, and the theme of its colours. */
 typedef struct attn_svg {
     attn_text *t;
     attn_theme theme;
@@ -16,8 +16,8 @@ typedef struct attn_svg {
 
 /* Appends text unchanged. */
 void attn_svg_put(attn_svg *s, const char *text);
-/* Appends a number with at most two decimals, such as "12" or "0.5", never "-0". printf is not used
- * for it, since its decimal point depends on the locale. */
+/* Appends a number with at most two decimals, such as "12" or "0.5", never "-0". The number is not
+ * written by printf, whose decimal point depends on the locale. */
 void attn_svg_number(attn_svg *s, double value);
 /* Appends a blank and the attribute name="value". */
 void attn_svg_at(attn_svg *s, const char *name, double value);
@@ -34,7 +34,7 @@ void attn_svg_stroke(attn_svg *s, attn_rgb colour, double width);
 void attn_svg_open(attn_svg *s, double width, double height, const char *title,
                    const char *description);
 void attn_svg_close(attn_svg *s);
-/* Begins a rectangle. The caller may add attributes such as fill, then calls attn_svg_end. */
+/* Begins a rectangle. The caller may then add attributes such as fill, and calls attn_svg_end. */
 void attn_svg_rect(attn_svg *s, double x, double y, double width, double height);
 void attn_svg_end(attn_svg *s); /* closes the element with "/>" */
 void attn_svg_line(attn_svg *s, double x1, double y1, double x2, double y2, attn_rgb colour,
@@ -60,8 +60,7 @@ const char *attn_svg_label(attn_arena *arena, const char *token, double size, do
 /* Returns a title as it is displayed, in the arena: line ends and tabs become blanks. NULL: out of
  * memory. */
 const char *attn_svg_title(attn_arena *arena, const char *text);
-/* Returns what attn_svg_label makes of attn_svg_title(arena, text): a title that is cut to `width`
- * pixels. */
+/* Returns attn_svg_label of attn_svg_title(arena, text): a title that is cut to `width` pixels. */
 const char *attn_svg_name(attn_arena *arena, const char *text, double size, double width);
 /* Returns the width of a line in pixels at font size `size`, from a table of DejaVu Sans. */
 double attn_svg_width(const char *text, double size, bool bold);

@@ -26,7 +26,7 @@ typedef struct names {
     char index[24];
 } names;
 
-/* Returns the label of cell i: the label of the first row (or key) of the matrix in the cell. */
+/* Returns the label of cell i: the label of the first row (or column) of the matrix in the cell. */
 static const char *name_of(names *n, size_t i) {
     size_t at = n->origin + i * n->step;
     if (n->list && at < n->count)
@@ -47,8 +47,8 @@ static size_t widest_label(names *n, size_t count, size_t most) {
 /* --- column labels --- */
 
 /* Writes line `at` (from 0) of a column label that is written from top to bottom, in two terminal
- * columns. `length` is the number of its characters. If it is above LINES_MOST, the last line is
- * "…". Combining marks are written with their character. */
+ * columns. `length` is the number of characters of the label. If `length` is above LINES_MOST, the
+ * last line is "…". Combining marks are written with their character. */
 static void put_label_line(attn_text *t, const char *label, size_t at, size_t length) {
     size_t seen = 0, size;
     bool cut = length > LINES_MOST;

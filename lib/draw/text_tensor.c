@@ -1,11 +1,11 @@
 /* Prints tensors as NumPy does (numpy.array_str).
  *
- * There are two passes over the elements to be shown. The first finds the style: positional or
- * scientific notation, digits and widths. The second writes. If a tensor has more than THRESHOLD
- * elements, only EDGE elements at each end of a long axis are shown, unless all are wanted. A
- * number has the shortest digits that read back as the same value of its type, at most PRECISION of
- * them after the point. The locale has no effect: strtod and strtof only read texts without a
- * decimal point. */
+ * There are two passes over the elements to be shown. The first pass finds the style: positional or
+ * scientific notation, digits and widths. The second pass writes the elements. If a tensor has more
+ * than THRESHOLD elements, only EDGE elements at each end of a long axis are shown, unless
+ * ATTN_PRINT_FULL is set. A number has the smallest number of digits that read back as the same
+ * value of its type, but at most PRECISION digits after the point. The locale has no effect,
+ * because strtod and strtof only read texts without a decimal point here. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,14 +29,14 @@ typedef struct style {
     attn_dtype dtype;
     bool summarised;
     bool suppress; /* small numbers do not select scientific notation */
-    int width;     /* for integers: characters of the longest */
+    int width;     /* for integers: number of characters of the longest integer */
     /* The other members are for floating-point tensors. */
     bool scientific, finite_seen, nan_seen, inf_seen, neginf_seen;
     double largest, smallest; /* largest and smallest magnitude of the non-zero finite elements */
-    int left;                 /* characters before the point */
-    int right;                /* characters after the point */
-    int precision;            /* digits after the point in scientific notation */
-    int exponent;             /* digits of the exponent */
+    int left;                 /* number of characters before the point */
+    int right;                /* number of characters after the point */
+    int precision;            /* number of digits after the point in scientific notation */
+    int exponent;             /* number of digits of the exponent */
 } style;
 
 static bool is_float(attn_dtype d) {
@@ -116,8 +116,8 @@ static void step_up(digits *d, int count) {
 
 /* Finds `count` digits that read back as v; returns false if there are none. Rounding v to `count`
  * digits finds them, with one exception. If v is a power of two, its upper neighbour is twice as
- * far away as its lower one. The rounded decimal may then be too low to read back, while the next
- * decimal above still does. */
+ * far away as its lower neighbour. Then the rounded decimal may be so low that it does not read
+ * back as v, while the next higher decimal does. */
 static bool digits_fit(double v, attn_dtype dtype, int count, digits *d) {
     char text[48];
     int exponent;
@@ -132,7 +132,7 @@ static bool digits_fit(double v, attn_dtype dtype, int count, digits *d) {
     return reads_back(text, v, dtype);
 }
 
-/* Finds the fewest digits that read back as the finite magnitude v. */
+/* Finds the smallest number of digits that read back as the finite magnitude v. */
 static void shortest_digits(double v, attn_dtype dtype, digits *d) {
     if (v == 0) {
         *d = (digits){.text = "0", .count = 1, .point = 1};
@@ -149,8 +149,8 @@ static void shortest_digits(double v, attn_dtype dtype, digits *d) {
     digits_fit(v, dtype, high, d);
 }
 
-/* Finds the digits of v for positional notation: the shortest, with at most PRECISION digits after
- * the point. */
+/* Finds the digits of v for positional notation: those of shortest_digits, but at most PRECISION
+ * digits after the point. */
 static void positional_digits(double v, attn_dtype dtype, digits *d) {
     shortest_digits(v, dtype, d);
     if (d->count - d->point <= PRECISION)
@@ -164,8 +164,8 @@ static void positional_digits(double v, attn_dtype dtype, digits *d) {
         *d = (digits){.text = "0", .count = 1, .point = 1};
 }
 
-/* Finds the digits of v for scientific notation: the shortest, with at most PRECISION digits after
- * the first. */
+/* Finds the digits of v for scientific notation: those of shortest_digits, but at most PRECISION
+ * digits after the first. */
 static void scientific_digits(double v, attn_dtype dtype, digits *d) {
     shortest_digits(v, dtype, d);
     if (d->count > PRECISION + 1)
@@ -272,8 +272,8 @@ static style style_of(const attn_tensor *t, size_t count, unsigned print) {
     s.scientific = s.largest > 0 && wants_scientific(&s);
     each_shown(t, 0, 0, &s, visit_digits);
     if (s.scientific)
-        /* The columns after the point, including the exponent. Only the width of nan and inf
-         * depends on it. */
+        /* The number of characters after the point, the exponent included. Only the width of nan
+         * and inf depends on it. */
         s.right = s.exponent + 2 + s.precision;
     if (s.nan_seen)
         s.left = larger(s.left, 3 - (s.right + 1));
@@ -284,7 +284,7 @@ static style style_of(const attn_tensor *t, size_t count, unsigned print) {
 
 /* --- pass 2: writing. A word is the text of one element, padded to the common width. --- */
 
-/* bytes of a word with its NUL; the longest word has 20 characters, those of an int64 */
+/* Size of the buffer of a word in bytes. The longest word, that of an int64, has 20 characters. */
 enum { WORD = 64 };
 
 static size_t write_nonfinite(char *word, double v, const style *s) {
@@ -346,11 +346,11 @@ typedef struct line {
     size_t indent; /* columns of the hanging indent */
     size_t width;  /* last column in which a word may end */
     size_t used;   /* columns used in the current line */
-    size_t spaces; /* blanks at the end of the line that are not written yet; included in `used` */
+    size_t spaces; /* blanks at the end of the line that are in `used` but not written yet */
 } line;
 
-/* Appends a word to the line. If it does not fit, begins a new line, unless the line is empty but
- * for its indent. Blanks at the end of a wrapped line are not written. */
+/* Appends a word to the line. If the word does not fit, begins a new line first, unless the line
+ * has no word yet. Blanks at the end of a wrapped line are not written. */
 static void put_word(attn_text *out, line *l, const char *word, size_t n) {
     if (l->used + n > l->width && l->used > l->indent) {
         attn_text_bytes(out, "\n", 1);
