@@ -12,9 +12,9 @@
  *   mass      a sum of weights p_ij
  *   uniform   p_ij = 1/n_i on V_i: attention under the same mask without any preference
  *
- * The value of each measure under uniform attention is computed too. Compare with it: under a
- * causal mask, for example, early rows have low entropy and look at near keys whatever the head
- * does.
+ * The value of each measure under uniform attention is computed too. Compare a measure with this
+ * value: under a causal mask, for example, early rows have low entropy and look at near keys
+ * whatever the head does.
  *
  *   entropy             mean of H_i = -sum_j q_ij ln q_ij, nats, [0, ln S]
  *                       Ghader and Monz 2017; Clark et al. 2019
@@ -152,9 +152,9 @@ typedef struct attn_measure_options {
      * same_kind is NaN. */
     const int64_t *query_kinds, *key_kinds;
     size_t kind_batches;
-    /* [special_batches, L] 1: the query is a special token, such as an end token, which belongs to
-     * no key, so attn_head_measures.ordered leaves its row out; special_batches 0 counts as 1.
-     * NULL: no query is one. */
+    /* [special_batches, L] 1: the query is a special token, such as an end token. A special token
+     * belongs to no key, so attn_head_measures.ordered leaves its row out. special_batches 0 counts
+     * as 1. NULL: no query is special. */
     const uint8_t *query_special;
     size_t special_batches;
     /* Segments of the tokens, [L] and [S]: numbers below segment_count. NULL: no blocks are
@@ -162,10 +162,10 @@ typedef struct attn_measure_options {
     const uint32_t *query_segments, *key_segments;
     size_t segment_count; /* at most ATTN_SEGMENTS_MOST */
     size_t top_keys;      /* how many of the keys with most mass are listed; default 5 */
-    /* Queries and keys are different sequences, as in cross-attention. false: this is found out for
-     * each batch entry. With tokens they differ if a query's token is not that of key t_i. Without
-     * tokens they differ if L is not S, t_i = i, and the mask shows the first and the last query
-     * the same keys. */
+    /* Queries and keys are different sequences, as in cross-attention. false: this is decided for
+     * each batch entry. With tokens, the sequences are different if the token of a query i is not
+     * that of key t_i. Without tokens, they are different if L is not S, t_i = i, and the mask
+     * shows the first and the last query the same keys. */
     bool across;
     /* Norms [B, H, S] of attn_value_norms for the heads of the source. NULL: the measures of values
      * are NaN. */
@@ -185,7 +185,7 @@ typedef struct attn_key_mass {
 /* The measures of one head. */
 typedef struct attn_head_measures {
     size_t batch, head;
-    size_t rows;  /* number of rows that means are over */
+    size_t rows;  /* number of rows over which means are taken */
     size_t blind; /* number of rows that see no key or have s_i = 0 */
     double values[ATTN_MEASURES];
     double uniform[ATTN_MEASURES]; /* the same measures under uniform attention */
@@ -194,7 +194,7 @@ typedef struct attn_head_measures {
     /* [segment_count, segment_count] blocks[a][b]: mean over the rows of segment a of their mass on
      * the keys of segment b. */
     double *blocks;
-    /* [top_count] keys with most mass first; of equal ones the lower key first */
+    /* [top_count] keys by falling mass; of keys with equal mass, the lower one first */
     attn_key_mass *top;
     size_t top_count;
     /* Mean over rows of the weight on hidden keys. It is 0 unless a caller gave the weights. */
@@ -205,12 +205,13 @@ typedef struct attn_head_measures {
      * - 1). NaN unless across is true and L > 1. */
     double aligned;
     double aligned_uniform; /* the same under uniform attention */
-    /* Whether across is true and the keys of the rows' largest weights, without the rows of special
-     * tokens (attn_measure_options.query_special), are in order. They step back only where two
-     * neighbouring rows exchange two keys at most max(1, S / 8) apart (`exchanges` times, at most
-     * once in four rows). They reach to within a quarter of the keys of both ends, and are at least
-     * 0.8 of as many different keys as rows and keys allow. S counts the keys from the first
-     * visible one to the last. Fewer than three rows or keys are never in order. */
+    /* Whether across is true and the keys of the rows' largest weights are in order. Rows of
+     * special tokens (attn_measure_options.query_special) are left out. Keys in order step back
+     * only where two neighbouring rows exchange two keys at most max(1, S / 8) apart (`exchanges`
+     * times, at most once in four rows). They begin in the first quarter of the keys and end in the
+     * last one. There are at least 0.8 times as many different keys as the smaller of the number of
+     * rows and S. S counts the keys from the first visible one to the last. Fewer than three rows
+     * or keys are never in order. */
     bool ordered;
     size_t exchanges;
 } attn_head_measures;
@@ -240,8 +241,8 @@ attn_status attn_measure_heads(const attn_weight_source *source,
  *   js        mean over rows of H((q + r)/2) - (H(q) + H(r))/2, nats, [0, ln 2]; Clark et al. 2019
  *   cosine    cosine of the two matrices as vectors, [-1, 1]; Li et al. 2018
  *   centered  cosine after uniform attention is subtracted from each matrix. Under a mask all heads
- *             have a high cosine (0.9 and more for random causal heads); `centered` does not show
- *             what they share by the mask alone */
+ *             have a high cosine (0.9 and more for random causal heads); `centered` leaves out what
+ *             the heads share by the mask alone */
 typedef struct attn_head_distances {
     size_t batch, rows, cols;
     double *js, *cosine, *centered;
@@ -293,7 +294,7 @@ attn_status attn_rollout_source(const attn_weight_source *source, size_t layers,
                                 const attn_control *control, attn_arena *arena,
                                 attn_weight_source *out, attn_error *err);
 /* Sets *out to the operations of all rows of the rollout of `batches` entries of [heads, S, S], and
- * to the most bytes that its source takes for `lanes`. */
+ * to the largest number of bytes that its source takes for `lanes`. */
 void attn_rollout_cost(size_t layers, size_t batches, size_t heads, size_t S, size_t lanes,
                        attn_cost *out);
 /* The values of a gradient source. For the output O = A V and a loss F, the gradient of a weight is
@@ -334,7 +335,7 @@ attn_status attn_value_norms(const attn_attention *a, const attn_tensor *w_o, at
                              attn_error *err);
 /* Makes a source of weights times norms [batches, heads, cols]: cell (i, j) is ||a_ij v_j||. Its
  * rows do not sum to 1. Its logits are those of the rows after normalisation. `source` and `norms`
- * must outlive it. It may be read by as many threads as `source`. Error: ATTN_ENOMEM. */
+ * must outlive the new source, which as many threads may read as `source`. Error: ATTN_ENOMEM. */
 attn_status attn_value_norm_source(const attn_weight_source *source, const double *norms,
                                    attn_arena *arena, attn_weight_source *out, attn_error *err);
 
@@ -364,7 +365,8 @@ attn_status attn_head_sums(const attn_weight_source *source, attn_pool *pool,
  * queries and keys are the same sequence. */
 typedef struct attn_pattern_name {
     /* "previous token", "alignment", "punctuation", a class's name, …; "uniform" for a normalized
-     * entropy above 0.98; "nearly uniform" above 0.9, if no other rule fits; "heterogeneous" */
+     * entropy above 0.98; "nearly uniform" above 0.9, if no other rule fits; else
+     * "heterogeneous" */
     const char *name;
     /* Category of Kovaleva et al. 2019: vertical, diagonal, vertical+diagonal, block or
      * heterogeneous. */
@@ -386,9 +388,9 @@ typedef struct attn_number {
 typedef struct attn_weights_faults {
     size_t sums;           /* number of rows whose sum is not 1 (within 0.01) */
     size_t row;            /* the row whose sum differs most from 1 */
-    double sum;            /* its sum */
+    double sum;            /* the sum of this row */
     size_t outside;        /* number of weights outside of 0 … 1 (by more than 1e-6) */
-    size_t at_row, at_key; /* where the weight is that is farthest outside */
+    size_t at_row, at_key; /* row and key of the weight that is farthest outside */
     double value;          /* this weight */
     size_t unshared;       /* number of rows with a negative weight, or a sum above 1 */
 } attn_weights_faults;
@@ -443,8 +445,8 @@ typedef struct attn_diagnose_input {
  * in the arena and name the thresholds (lib/analysis/diagnose.h). Error: ATTN_ENOMEM. */
 attn_status attn_diagnose(const attn_diagnose_input *in, attn_arena *arena, attn_diagnoses *out,
                           attn_error *err);
-/* Returns a sentence to be shown with every analysis: weights alone do not explain a model. It is
- * static. */
+/* Returns a sentence to be shown with every analysis: weights alone do not explain a model. The
+ * text is static. */
 const char *attn_analysis_caveat(void);
 
 #pragma GCC visibility pop

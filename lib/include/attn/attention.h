@@ -19,7 +19,7 @@
  *   attn_attention_new    checks values and compiles masks
  *   attn_attention_run    computes the results
  *
- * Afterwards attn_attention_cells computes any part of the weights, with the bits of the full
+ * Afterwards attn_attention_cells computes any part of the weights, bit for bit as in the full
  * matrix. */
 #ifndef ATTN_ATTENTION_H
 #define ATTN_ATTENTION_H
@@ -74,16 +74,16 @@ typedef struct attn_inputs {
     /* [Hq]: for each head a logit that is added to the softmax denominator only. */
     attn_tensor sinks;
     double dropout_p; /* probability with which a weight is set to 0, below 1; 0: none */
-    /* Cell (b, h, i, j) is dropped if attn_rng_uniform(seed, its row-major index in [B, Hq, L, S])
-     * < p. */
+    /* Cell (b, h, i, j) is dropped if attn_rng_uniform(seed, n) < p, where n is the row-major index
+     * of the cell in [B, Hq, L, S]. */
     uint64_t dropout_seed;
     attn_mask_spec mask;
-    /* The next two say how errors name elements of query, key and value. */
+    /* The next two members say how errors name elements of query, key and value. */
     /* true: query, key and value are projections of other tensors (attn_projections_shape sets
-     * this), so errors name a row and no element of it */
+     * this), so errors name a row but no element in it */
     bool projected;
-    /* true: the caller's query has no axis L, and one of length 1 was added, so errors leave its
-     * index out */
+    /* true: the caller's query has no axis L, and an axis of length 1 was added for it, so errors
+     * leave the index on this axis out */
     bool one_query;
     bool score_gradients;     /* true: a backward pass also computes attn_gradients.scores */
     bool allow_nonfinite;     /* true: NaN and infinity are accepted; false: ATTN_ENONFINITE */
@@ -106,7 +106,7 @@ typedef struct attn_attention_dims {
     size_t sets;
     size_t relative;      /* rows of Shaw's tables, 2m + 1; 0: none */
     bool relative_values; /* Shaw's table of values is given too */
-    size_t entries;       /* distances, for one head, whose biases get a gradient; 0: none */
+    size_t entries;       /* distances whose biases get a gradient, for one head; 0: none */
     bool softcap;         /* the scores have a softcap */
     size_t positions;     /* elements of all position tables; 0: none */
     size_t encoded;       /* elements of query, key and value that get an encoding; 0: none */
@@ -148,9 +148,9 @@ enum {
     ATTN_WANT_PRESENT = 16,
     /* weights after dropout; those that are kept are divided by 1 - p */
     ATTN_WANT_WEIGHTS_DROPPED = 32,
-    /* No result. Prepares the run for attn_attention_cells on many cells, or for gradients: these
-     * take less time then, with the same results, but the run takes more memory and a little more
-     * time. The prepared data is in the arena of the run. It must live until the operation runs
+    /* No result. Prepares the run for attn_attention_cells on many cells, or for gradients. Both
+     * then take less time, with the same results, but the run takes more memory and a little more
+     * time. The prepared data is in the arena of the run, which must live until the operation runs
      * again or is no longer used. */
     ATTN_WANT_CELLS = 1 << 16,
 };
@@ -179,8 +179,8 @@ attn_status attn_attention_cost(const attn_attention_dims *dims, unsigned want, 
  * the value. */
 double attn_attention_cell_operations(const attn_attention_dims *dims);
 
-/* How many cells of the weights the forward pass computes, over all batch entries and heads. It
- * skips the others, which are hidden, but computes some hidden cells between visible ones. */
+/* How many cells of the weights the forward pass computes, over all batch entries and heads: all
+ * visible cells, and some hidden cells between them. The pass skips the other hidden cells. */
 typedef struct attn_visits {
     double cells;
     /* how many of these cells lie in tiles with hidden cells, which take more time */
@@ -229,8 +229,8 @@ typedef struct attn_stats {
     double *sum;   /* sum of the exponentials, see above */
     uint8_t *kind; /* how the row was computed; only the library reads it */
     /* Computes the statistics of those of the rows that have none yet. attn_attention_cells calls
-     * it before it reads the rows of a head. NULL: all rows have statistics. Any number of threads
-     * may call it. */
+     * this function before it reads the rows of a head. NULL: all rows have statistics. Any number
+     * of threads may call it. */
     attn_status (*need)(void *ctx, const attn_range *rows, attn_error *err);
     void *ctx;
 } attn_stats;
@@ -257,8 +257,8 @@ attn_status attn_attention_run(attn_attention *a, unsigned want, attn_stage stag
                                attn_error *err);
 
 /* Computes the mean of weights [batch.., H, L, S] over the heads into *out [batch.., L, S], in the
- * arena. Sums are in double. `weights` is a dense result of a run with these dims; without a head
- * axis, and with rank 0, *out = *weights. torch.nn.MultiheadAttention returns this mean for
+ * arena. Sums are in double. `weights` is a dense result of a run with these dims; if it has no
+ * head axis, or rank 0, *out = *weights. torch.nn.MultiheadAttention returns this mean for
  * average_attn_weights. Errors: ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. */
 attn_status attn_attention_mean_heads(const attn_attention_dims *dims, const attn_tensor *weights,
                                       const attn_control *control, attn_arena *arena,
@@ -280,17 +280,18 @@ attn_status attn_attention_operands(const attn_attention *a, attn_arena *arena, 
 
 /* Computes the terms whose sum over the keys is the output: weight times value, [batch.., Hq, L, S,
  * Ev], in the arena. `weights` are those of a run of `a`, or its weights after dropout. A weight of
- * 0 gives zeros, whatever its value is. Errors: ATTN_EARG at "position/value_table" (with that
+ * 0 gives zeros, whatever the value is. Errors: ATTN_EARG at "position/value_table" (with that
  * table the values depend on the query), ATTN_ESHAPE (rank ATTN_MAX_RANK), ATTN_ENOMEM,
  * ATTN_ECANCELED, ATTN_EDEADLINE. */
 attn_status attn_attention_weighted_values(const attn_attention *a, const attn_tensor *weights,
                                            const attn_control *control, attn_arena *arena,
                                            attn_tensor *out, attn_error *err);
 
-/* Checks results: computes n random rows (of attn_rng with `seed`) again, in double, from the
- * inputs. output_error is the largest difference of the output, relative to the largest magnitude
- * of value (if that is finite). logsumexp_error is the largest difference of the logsumexp. The run
- * must have had ATTN_WANT_OUTPUT. Errors: ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. */
+/* Checks results: computes n random rows (chosen by attn_rng with `seed`) again, in double, from
+ * the inputs. output_error is the largest difference of the output, relative to the largest
+ * magnitude of value (if that is finite). logsumexp_error is the largest difference of the
+ * logsumexp. The run must have had ATTN_WANT_OUTPUT. Errors: ATTN_ENOMEM, ATTN_ECANCELED,
+ * ATTN_EDEADLINE. */
 typedef struct attn_verification {
     size_t rows;
     double output_error, logsumexp_error;

@@ -1,10 +1,10 @@
 /* Checksums of files: CRC32C, the cyclic redundancy check with the Castagnoli polynomial
- * 0x1EDC6F41, bits reflected, as RFC 3720 (appendix B.4) defines it. It finds every change of up to
- * 32 neighbouring bits, every change of at most 3 bits of a block as below, and all but one in 2^32
- * of the other changes.
+ * 0x1EDC6F41, bits reflected, as RFC 3720 (appendix B.4) defines it. It detects every change of up
+ * to 32 neighbouring bits, every change of at most 3 bits in a block of 1 MiB, and all but one in
+ * 2^32 of the other changes.
  *
- * A table of checksums has one for each block of 1 MiB, so that a part of a large file can be
- * checked without reading all of it. Its text is
+ * A table of checksums has a checksum for each block of 1 MiB, so that a part of a large file can
+ * be checked without reading all of it. Its text is
  *
  *   crc32c:1048576:e3069283…   eight lower-case hexadecimal digits a block, without separators
  *
@@ -26,8 +26,8 @@ uint32_t attn_crc32c(uint32_t before, const void *data, size_t n);
 
 enum { ATTN_CHECKSUM_BLOCK = 1 << 20 }; /* bytes of a block */
 
-/* The checksums of `size` bytes: sums[i] is that of the block from byte i * ATTN_CHECKSUM_BLOCK
- * on. */
+/* The checksums of `size` bytes: sums[i] is the checksum of the block that begins at byte i *
+ * ATTN_CHECKSUM_BLOCK. */
 typedef struct attn_checksums {
     uint32_t *sums; /* [attn_checksums_count(size)] */
     size_t size;    /* in bytes */
@@ -56,11 +56,11 @@ void attn_checksums_write(const attn_checksums *table, char *text);
 attn_status attn_checksums_read(const char *text, size_t size, attn_arena *arena,
                                 attn_checksums *out, attn_error *err);
 
-/* Returns whether the block with this index, below attn_checksums_count(size), has its checksum.
- * `bytes` points to the first byte that the table covers. */
+/* Returns whether block number `block`, below attn_checksums_count(size), has the checksum that the
+ * table states. `bytes` points to the first byte that the table covers. */
 bool attn_checksums_block_is_right(const attn_checksums *table, const void *bytes, size_t block);
 /* Checks all blocks that have a byte in [begin, end); `end` is at most the size of the table.
- * `bytes` as above. ATTN_EVALUE: a block has another checksum; err->text says which. */
+ * `bytes` as above. ATTN_EVALUE: a block has another checksum; err->text names the block. */
 attn_status attn_checksums_check(const attn_checksums *table, const void *bytes, size_t begin,
                                  size_t end, attn_error *err);
 

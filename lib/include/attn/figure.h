@@ -41,9 +41,9 @@ typedef enum attn_aspect {
 } attn_aspect;
 
 typedef struct attn_figure_options {
-    /* Texts of the figure; NULL = none. A line end in the title begins a new line of it; the title
-     * has at most three lines. x_label stands below the picture and y_label on its left, with or
-     * without `transpose`. */
+    /* Texts of the figure; NULL = none. A line end in the title begins a new line; the title has at
+     * most three lines. x_label stands below the picture and y_label on its left, with or without
+     * `transpose`. */
     const char *title, *x_label, *y_label;
     const char *value_label; /* text beside the colour bar; NULL = none */
     /* Format of the values in cells:
@@ -59,7 +59,7 @@ typedef struct attn_figure_options {
      * at the smallest value if that is negative, and ends at the largest; RdBu is symmetric around
      * 0. */
     double vmin, vmax;
-    /* Each heatmap has a colour scale of its own, from its own values. There is then no colour
+    /* true: each heatmap has a colour scale of its own, from its own values, and there is no colour
      * bar; with 12 columns or more, the title of a heatmap states the range of its values. */
     bool own_scales;
     bool colorbar; /* draw a colour bar; default true */
@@ -126,8 +126,8 @@ typedef struct attn_figure_curves {
 
 /* Draw a figure into an empty text. Errors: ATTN_ESHAPE: heatmaps of unequal shapes, or nothing to
  * draw. ATTN_EARG: an option or a panel is out of range, or the labels leave no room in the size
- * (at "width" or "height"). ATTN_ENOMEM: the text's arena is full. Any thread may call them;
- * concurrent calls need arenas of their own. */
+ * (at "width" or "height"). ATTN_ENOMEM: the text's arena is full. Any thread may call these
+ * functions; concurrent calls need arenas of their own. */
 attn_status attn_figure_heatmaps(attn_text *svg, const attn_figure_heat *data,
                                  const attn_figure_options *options, attn_error *err);
 attn_status attn_figure_lines(attn_text *svg, const attn_figure_curves *data,
@@ -152,9 +152,9 @@ attn_status attn_figure_png(const attn_text *svg, double scale, attn_arena *aren
  * call it. */
 bool attn_figure_has_fonts(void);
 
-/* Makes a PNG of cells, a pixel each, codes [rows, cols]. The colour of code c is at places[c] in
- * [0, 1] of the colour map (AUTO is Blues); if that is NaN, the pixel is transparent. *png (*bytes
- * bytes) is in the arena. Error: ATTN_ENOMEM. */
+/* Makes a PNG of the cells codes [rows, cols], with one pixel for each cell. A cell of code c has
+ * the colour at places[c], from 0 to 1, of the colour map (AUTO is Blues). If places[c] is NaN, the
+ * pixel is transparent. *png (*bytes bytes) is in the arena. Error: ATTN_ENOMEM. */
 attn_status attn_figure_cells_png(const uint8_t *codes, size_t rows, size_t cols,
                                   const double places[256], attn_colormap map, attn_arena *arena,
                                   const void **png, size_t *bytes, attn_error *err);

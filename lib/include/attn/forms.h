@@ -9,7 +9,7 @@
  *   general     k . (W q)                       Luong et al. 2015, "general"
  *   concat      v . tanh(W [k ; q])             Luong et al. 2015, "concat"
  *
- * Every form multiplies its scores by a scale: the given one, or by default 1/sqrt(E) for
+ * Every form multiplies its scores by a scale: the given scale, or by default 1/sqrt(E) for
  * scaled_dot and 1 for the others. */
 #ifndef ATTN_FORMS_H
 #define ATTN_FORMS_H
@@ -62,17 +62,18 @@ typedef enum attn_position_kind {
      * 2018, eq. 3, 4. */
     ATTN_POSITION_SHAW,
     ATTN_POSITION_ROTARY, /* query and key are rotated by their positions; Su et al. 2021, eq. 34 */
-    /* The next two are added to query, key and value before anything else, in particular before
-     * projections: query row i gets the encoding of position p = i + query_offset, and row j of key
-     * and of value that of position j. Behind P cached rows, which get no encoding, row j has that
-     * of P + j. The encoding has the width of the last axis, so each head gets the same one, except
-     * in ATTN_BLD, where it spans all heads. */
+    /* The encodings of the next two kinds are added to query, key and value before anything else,
+     * in particular before projections. Query row i gets the encoding of position p = i +
+     * query_offset. Row j of key and of value gets the encoding of position j, or of position P + j
+     * if there are P cached rows, which get no encoding. An encoding has the width of the last
+     * axis. So each head gets the same encoding, except in ATTN_BLD, where one encoding spans all
+     * heads. */
     ATTN_POSITION_SINUSOIDAL, /* positions.h; Vaswani et al. 2017, section 3.5 */
     ATTN_POSITION_LEARNED,    /* row p of `table`; Gehring et al. 2017, section 3.1 */
 } attn_position_kind;
 
-/* Which coordinates of a vector of width E form a pair: one that is rotated, or the sine and the
- * cosine of a sinusoidal encoding. */
+/* Which coordinates of a vector of width E form a pair. Rotary positions rotate each pair; in a
+ * sinusoidal encoding a pair is a sine and its cosine. */
 typedef enum attn_rotary {
     ATTN_ROTARY_UNSTATED = 0,
     ATTN_ROTARY_INTERLEAVED, /* 2n and 2n + 1 */
@@ -94,8 +95,9 @@ typedef struct attn_position {
     int64_t dims; /* ROTARY: how many leading coordinates are rotated, even; 0: E */
     /* SINUSOIDAL, LEARNED: the probability, below 1, with which an element of an input plus its
      * encoding is set to 0; the others are divided by 1 - p. Element i of the query, in row-major
-     * order, is dropped if attn_rng_uniform(seed, i) < p. Key and value have seeds of their own,
-     * unless they are the same tensor as an input before them. Gradients require 0. */
+     * order, is dropped if attn_rng_uniform(seed, i) < p. Key and value have seeds of their own;
+     * but one that is the same tensor as an input before it (query, key, value) has the seed of
+     * that input. Gradients require 0. */
     double dropout_p;
     uint64_t dropout_seed;
 } attn_position;

@@ -35,7 +35,7 @@ typedef struct attn_gradients {
 } attn_gradients;
 
 /* Computes the cost of attn_attention_backward on `slots` threads from shapes alone, after a run
- * with `want` that includes ATTN_WANT_CELLS; 0: after any other run. For
+ * with these bits `want`, which include ATTN_WANT_CELLS; want = 0: after any other run. For
  * attn_attention_run_backward, add the cost of its run with `want`. bias_elements is the number of
  * elements of all mask layers that are added to the scores, plus the number of weights if the
  * gradients of scores are wanted. fallback_bytes are those of a second attempt in double.
@@ -44,9 +44,9 @@ attn_status attn_gradients_cost(const attn_attention_dims *dims, unsigned want,
                                 size_t bias_elements, size_t slots, attn_cost *out,
                                 attn_error *err);
 
-/* Computes the gradients from grad_output, the gradient of a loss with respect to the output. It
- * has the shape of the output and a floating-point type. `results` are those of a run with
- * ATTN_WANT_OUTPUT. The shapes alone decide the order of summation, so any pool gives the same
+/* Computes the gradients from grad_output, the gradient of a loss with respect to the output.
+ * grad_output has the shape of the output and a floating-point type. `results` are those of a run
+ * with ATTN_WANT_OUTPUT. The shapes alone decide the order of summation, so any pool gives the same
  * bytes. Only one thread at a time may call it for an operation.
  *
  * - Dropout: the gradients are those of the computed output.
@@ -95,9 +95,10 @@ attn_status attn_projections_output_backward(const attn_tensor *output, const at
 
 /* Computes the backward pass of the projections W_q, W_k and W_v. `in` are the inputs given to
  * attn_projections_apply. `inner` are the gradients with respect to the projected query, key and
- * value. out->query, key and value become the gradients with respect to those of `in` (if in->key
- * is absent, its gradient is part of out->query), and out->table that of learned positions. The
- * other members of *out are copied from `inner`, and the members of *into are set. */
+ * value. out->query, out->key and out->value become the gradients with respect to in->query,
+ * in->key and in->value (if in->key is absent, its gradient is part of out->query), and out->table
+ * becomes the gradient of learned positions. The other members of *out are copied from `inner`, and
+ * the members of *into are set. */
 attn_status attn_projections_backward(const attn_inputs *in, const attn_projections *p,
                                       const attn_gradients *inner, attn_arena *arena,
                                       attn_gradients *out, attn_projections *into, attn_error *err);

@@ -59,12 +59,12 @@ typedef struct attn_heatmap_options {
     size_t batch_count;
     size_t row_from, row_to; /* rows row_from … row_to - 1; 0, 0: all */
     size_t col_from, col_to; /* keys col_from … col_to - 1; 0, 0: all */
-    /* Most cells of all heatmaps together; each heatmap has at least one cell. 0: 65,536 less 64
-     * for each heatmap after the first, so that their JSON stays below 1 MiB. */
+    /* Largest number of cells of all heatmaps together; each heatmap has at least one cell. 0:
+     * 65,536 less 64 for each heatmap after the first, so that their JSON stays below 1 MiB. */
     size_t max_cells;
     attn_pooling pool; /* which value a cell gets; default ATTN_POOL_MAX */
-    /* Edges of a row are its largest weights: at most top_k of them (0: no limit), and with
-     * top_p > 0 only the fewest whose sum is at least top_p. Both 0: there are no edges. */
+    /* Edges are the largest weights of each row: at most top_k of them (0: no limit) and, if top_p
+     * > 0, only as many as are needed for a sum of at least top_p. Both 0: there are no edges. */
     size_t top_k;
     double top_p;
     /* Cells may be negative: `max` is then the value of largest magnitude, the range is [-m, m],
@@ -86,13 +86,13 @@ typedef struct attn_hidden_run {
 
 /* One heatmap of R x C cells. Cell (r, c) covers step[0] rows from row origin[0] + r * step[0] on,
  * and step[1] keys from key origin[1] + c * step[1] on. Cells of the last row and column may cover
- * fewer. */
+ * fewer rows or keys. */
 typedef struct attn_heatmap {
     size_t batch, head;        /* head SIZE_MAX: the mean over heads */
     size_t shape[2];           /* rows R and columns C of cells */
     size_t origin[2], step[2]; /* in rows and keys of the matrix */
-    /* Smallest and largest value of the visible cells, of `max` or else of `mean`. For signed
-     * values [-m, m], where m is the largest magnitude. */
+    /* Smallest and largest value of the visible cells in `max`, or in `mean` if max is NULL. For
+     * signed values [-m, m], where m is the largest magnitude. */
     float range[2];
     float mean_range[2]; /* smallest and largest visible cell of `mean`; `range` if max is NULL */
     bool signed_values;  /* copied from the options */
@@ -128,20 +128,21 @@ attn_heatmap_options attn_heatmap_defaults(void);
  * cell. */
 bool attn_heatmap_is_hidden(const attn_heatmap *map, size_t row, size_t col, size_t *at);
 /* Computes the number of heatmaps and the rows and columns of each from shapes alone, even if they
- * are beyond the limits of attn_heatmap_build. Errors: its other ones about shapes and options. */
+ * are beyond the limits of attn_heatmap_build. Errors: those of attn_heatmap_build about shapes and
+ * options, except for these limits. */
 attn_status attn_heatmap_shape(const attn_heatmap_options *options, size_t B, size_t H, size_t L,
                                size_t S, size_t *maps, size_t shape[2], attn_error *err);
-/* Computes the bytes of attn_heatmap_build on `slots` threads from shapes alone. Errors as there; if
- * err->limit names an exceeded limit, *out has the cost all the same. */
+/* Computes the bytes of attn_heatmap_build on `slots` threads from shapes alone. Errors as
+ * attn_heatmap_build; if err->limit states an exceeded limit, *out still has the cost. */
 attn_status attn_heatmap_cost(const attn_heatmap_options *options, size_t B, size_t H, size_t L,
                               size_t S, size_t slots, attn_cost *out, attn_error *err);
-/* Makes heatmaps in the arena. Row entropy is -sum p ln p. If the source has logits s, it is
- * computed as ln l - sum p (s - m), where m is the largest logit of the row and l = sum exp(s - m);
- * this is exact for large logits too. NaN weights are left out; a cell whose visible weights are
- * all NaN is NaN. Results do not depend on the pool. Errors, with err->where:
+/* Makes heatmaps in the arena. Row entropy is -sum p ln p. If the source has logits s, the entropy
+ * is computed as ln l - sum p (s - m), where m is the largest logit of the row and l = sum exp(s -
+ * m); this is exact for large logits too. NaN weights are left out; a cell whose visible weights
+ * are all NaN is NaN. Results do not depend on the pool. Errors, with err->where:
  *
  *   ATTN_EARG    a head, batch entry, row or column is out of range ("heads/2", "batch/0", "rows",
- *                "cols"); a number that its enum lacks ("heads", "pool")
+ *                "cols"); an unknown number of an enum ("heads", "pool")
  *   ATTN_ELIMIT  "heads": more than max(512, max_cells) heatmaps; "top_k": more than 1,048,576
  *                edges in all; "top_p" without top_k: more edges in a row than its share of
  *                1,048,576

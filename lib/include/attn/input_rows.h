@@ -1,5 +1,5 @@
 /* The inputs of an operation by name: the words of its enumerations and the rows of its members.
- * Requests, run files and lists of gradients read and write attn_inputs by them. */
+ * Requests, run files and lists of gradients read and write attn_inputs by these rows. */
 #ifndef ATTN_INPUT_ROWS_H
 #define ATTN_INPUT_ROWS_H
 
@@ -15,7 +15,7 @@ extern "C" {
 
 /* --- words, in the order of the enumeration; each list ends with NULL ---
  *
- * Those of scores and precisions are in forms.h and isa.h. */
+ * The words of scores and precisions are in forms.h and isa.h. */
 
 extern const char *const attn_layout_words[];    /* "BHLE", … */
 extern const char *const attn_stage_words[];     /* "raw", … */
@@ -31,10 +31,10 @@ extern const char *const attn_fill_words[];      /* "hide", "add", "replace" */
  *   TENSOR(member, kinds, sentence)
  *   VALUE(type, member, name, key, least, most, words, kinds, sentence)
  *
- * `kinds` has bit k if the member belongs to kind k of its object. `name` and `key` are its names
- * in requests and in run files; of a tensor both are that of the member. */
+ * `kinds` has bit k if the member belongs to kind k of its object. `name` and `key` are the names
+ * of the member in requests and in run files; for a TENSOR both equal `member`. */
 
-#define ATTN_INPUT_HEADS    1048576         /* most heads */
+#define ATTN_INPUT_HEADS    1048576         /* largest number of heads */
 #define ATTN_INPUT_FARTHEST 1099511627776.0 /* largest distance of positions, 2^40 */
 
 #define ATTN_SCORE_BIT(name)    (1u << ATTN_SCORE_##name)
@@ -116,8 +116,8 @@ typedef enum attn_input_type {
     ATTN_INPUT_TEXT, /* const char *: a string; if `least` is 1, it is not empty */
 } attn_input_type;
 
-/* A row: a member of attn_inputs, or of another struct that a table says. A table ends with a row
- * whose name is NULL. */
+/* A row: a member of attn_inputs, or of another struct that the comment of a table names. A table
+ * ends with a row whose name is NULL. */
 typedef struct attn_input {
     const char *object, *name; /* names in run files; object "": the site itself */
     attn_input_type type;
@@ -125,14 +125,14 @@ typedef struct attn_input {
     size_t gradient; /* TENSOR: offset of its gradient in attn_gradients */
     double least, most;
     const char *const *words;
-    unsigned kinds; /* 0: it belongs to every kind */
+    unsigned kinds; /* bit k: the member belongs to kind k; 0: to every kind */
 } attn_input;
 
-/* The members of attn_inputs but its masks, in the order of run files. The first
+/* The members of attn_inputs except the masks, in the order of run files. The first
  * ATTN_INPUT_SEQUENCES are the tensors with a row for each query or key. */
 extern const attn_input attn_input_rows[];
 enum { ATTN_INPUT_SEQUENCES = 5 };
-extern const attn_input attn_pattern_rows[]; /* of attn_pattern */
+extern const attn_input attn_pattern_rows[]; /* the members of attn_pattern */
 
 /* Returns the tensor at an offset of a row in attn_inputs or attn_gradients. */
 static inline attn_tensor *attn_tensor_at(const void *start, size_t offset) {

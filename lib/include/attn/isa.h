@@ -66,8 +66,8 @@ bool attn_isa_forced(void);
 const char *attn_isa_reason(void);
 
 /* Tells whether the loaded OpenBLAS is a serial build. A threaded build starts a thread for each
- * processor when it is loaded. If there is too little memory for these threads, it hangs or ends
- * the process. */
+ * processor when it is loaded. If there is too little memory for these threads, OpenBLAS hangs or
+ * ends the process. */
 bool attn_blas_is_serial(void);
 
 #pragma GCC visibility pop

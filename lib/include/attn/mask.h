@@ -41,8 +41,8 @@ typedef enum attn_layer_kind {
     ATTN_LAYER_BITS,
 } attn_layer_kind;
 
-/* Patterns show a key j by its distance from p = i + offset. Keys that no row of a block sees are
- * not computed (attn_attention_visited counts those that are). */
+/* Patterns show a key j by its distance from p = i + offset. Cells on keys that no row of a block
+ * of rows sees are not computed (attn_attention_visited counts the computed cells). */
 typedef enum attn_pattern_kind {
     ATTN_PATTERN_LOCAL, /* |j - p| <= radius */
     /* (p - j) mod stride = 0, or |j - p| <= local. Child et al. 2019, section 4.2. */
@@ -64,8 +64,9 @@ typedef enum attn_semantics {
     ATTN_SEM_KEEP,     /* 1 or true: visible */
     ATTN_SEM_HIDE,     /* 1 or true: hidden */
     ATTN_SEM_ADDITIVE, /* the number is added to the score */
-    /* VALUES: the same, but a number of at most ATTN_FINITE_MIN hides the key. Programs that avoid
-     * -infinity send the smallest number of a type (float16: -65504), -1e9 or -1e4 instead. */
+    /* VALUES: as ADDITIVE, but a number of at most ATTN_FINITE_MIN hides the key. Programs that
+     * avoid -infinity send the smallest number of a type (float16: -65504), -1e9 or -1e4
+     * instead. */
     ATTN_SEM_FINITE_MIN,
     /* VALUES: every number but 0 means visible, as in numpy.where(mask, scores, -1e9). -infinity is
      * not 0, so it means visible, too. */
@@ -130,7 +131,7 @@ typedef struct attn_mask attn_mask;
  *   ATTN_ESEMANTICS  the meaning of 0 and 1 or of padding is not stated
  *   ATTN_ENONFINITE  NaN or +infinity
  *   ATTN_EVALUE      a number other than 0 and 1 in a KEEP or HIDE layer, or a length out of range
- *   ATTN_EARG        a number that its enum lacks
+ *   ATTN_EARG        an unknown number of an enum
  *   ATTN_ENOMEM      the arena is full */
 attn_status attn_mask_new(const attn_mask_spec *spec, const attn_mask_shape *shape,
                           attn_arena *arena, attn_mask **out, attn_error *err);
@@ -139,8 +140,8 @@ attn_status attn_mask_new(const attn_mask_spec *spec, const attn_mask_shape *sha
 size_t attn_mask_batches(const attn_mask *m); /* number of batch entries B */
 /* Returns the offset of batch entry b: query i has the key position i + offset. */
 int64_t attn_mask_offset(const attn_mask *m, size_t b);
-/* The same for entry b of a batch that repeats the entries of the mask (attn_repeated_entry). It is
- * 0 if there is no mask (NULL) or if the mask has no batch entries. */
+/* Returns the offset of entry b of a batch that repeats the batch entries of the mask
+ * (attn_repeated_entry); 0 if m is NULL or the mask has no batch entries. */
 int64_t attn_mask_repeated_offset(const attn_mask *m, size_t b);
 /* Returns whether hidden scores get a finite value, so that softmax gives them weight. */
 bool attn_mask_fills(const attn_mask *m);
@@ -157,24 +158,25 @@ void attn_mask_keep(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0,
 void attn_mask_additive(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
                         double *add);
 /* Sets add[j - j0] to the number by which the whole mask changes the score of the cell: the sum of
- * the additive parts, and for a cell that another layer hides -infinity, or with a finite fill the
- * sum plus the fill (ADD) or the fill (REPLACE). `keep` is scratch of n bytes. */
+ * the additive parts. For a cell that another layer hides, the number is -infinity or, with a
+ * finite fill, the sum plus the fill (ADD) or the fill alone (REPLACE). `keep` is scratch of n
+ * bytes. */
 void attn_mask_numbers(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
                        uint8_t *keep, double *add);
 /* Counts the visible cells among all B x H x L x S. Heads or batch entries that share all layers
- * are computed once. ATTN_ECANCELED, ATTN_EDEADLINE by `control` (NULL: none). */
+ * are computed once. Errors from `control` (NULL: none): ATTN_ECANCELED, ATTN_EDEADLINE. */
 attn_status attn_mask_visible(const attn_mask *m, const attn_control *control, uint64_t *out,
                               attn_error *err);
 
 /* Returns whether a layer holds numbers that are added to the scores. */
 bool attn_mask_adds(const attn_mask *m);
 /* Tell whether all heads, or all batch entries, have the same visible cells because no layer has
- * that axis. */
+ * the axis of heads, or of batch entries. */
 bool attn_mask_same_heads(const attn_mask *m);
 bool attn_mask_same_batches(const attn_mask *m);
 
 /* Describes the mask in words, one sentence for each layer, such as "causal: query i sees keys 0 to
- * i + 2". The text is in the arena and not empty; "" if the arena is full. */
+ * i + 2". Returns "" if the arena is full; else the text is in the arena and not empty. */
 const char *attn_mask_words(const attn_mask *m, attn_arena *arena);
 
 /* Checks the mask for what is legal but probably not intended (warning.h). The warnings are in the
@@ -183,8 +185,8 @@ attn_status attn_mask_lint(const attn_mask *m, attn_arena *arena, attn_warnings 
                            attn_error *err);
 
 /* Checks how the mask goes with an encoding that gives query i the position i + offset and key j
- * the position j. `absolute`: the encoding depends on positions and not on distances alone. The
- * warnings are as those of attn_mask_lint. */
+ * the position j. `absolute`: the encoding depends on positions and not on distances alone. Memory
+ * and errors are as for attn_mask_lint. */
 attn_status attn_mask_lint_position(const attn_mask *m, bool absolute, attn_arena *arena,
                                     attn_warnings *out, attn_error *err);
 

@@ -1,7 +1,7 @@
 /* Memory: the allocator hook, blocks, and arenas.
  *
  * All allocations of the library go through the allocator hook, so a test can make the n-th one
- * fail. An arena hands out pieces of memory and frees all of them at once. Each request of the
+ * fail. An arena hands out blocks of memory and frees all of them at once. Each request of the
  * server has an arena of its own. */
 #ifndef ATTN_MEMORY_H
 #define ATTN_MEMORY_H
@@ -27,26 +27,26 @@ static inline size_t attn_align_up(size_t bytes) {
  * thread uses the library. */
 void attn_set_allocator(void *(*take)(size_t size), void (*give)(void *p));
 
-/* The default allocator, which a hook may call. Blocks come from the C library and are aligned to
- * ATTN_ALIGN. Up to 320 MiB of freed blocks are cached for later calls. The environment variable
- * ATTN_KEEP_BYTES, which is read once, lowers this limit. If the environment names a byte from 0 to
- * 255 by ATTN_FILL, every new block has this byte everywhere, so that tests notice memory that is
- * read before it is written. Under a sanitizer nothing is cached. Any thread may call these
- * functions. */
+/* The default allocator, which a hook may call. Blocks of at least 256 KiB come from mmap and
+ * smaller ones from malloc; all are aligned to ATTN_ALIGN. Up to 320 MiB of freed blocks are cached
+ * for later calls. The environment variable ATTN_KEEP_BYTES, which is read once, lowers this limit.
+ * If the environment variable ATTN_FILL is a number from 0 to 255, all bytes of new blocks have
+ * this value, so that tests notice memory that is read before it is written. Under a sanitizer
+ * nothing is cached or mapped. Any thread may call these functions. */
 void *attn_block_take(size_t size);
 void attn_block_give(void *p); /* p may be NULL */
 /* Enlarges block p to at least `size` bytes and returns its new address; p is then invalid. The
- * contents stay. It moves pages instead of copying them, and copies at most 2 MiB into a cached
- * block. Returns NULL and leaves p as it was if memory runs out, or if the block cannot grow:
- * blocks below 256 KiB cannot, and under a sanitizer none can. */
+ * contents stay. The function moves pages instead of copying the contents. It copies at most 2 MiB,
+ * and only into a cached block. Returns NULL and leaves p as it was if memory runs out, or if the
+ * block cannot grow: blocks below 256 KiB cannot, and under a sanitizer none can. */
 void *attn_block_grow(void *p, size_t size);
-/* Returns the usable bytes of a block, at least the size that was requested. */
+/* Returns the usable size of a block in bytes, at least the size that was requested. */
 size_t attn_block_size(const void *p);
 /* Frees the cached blocks that have not been used for at least kept_ns nanoseconds; 0 frees all. */
 void attn_block_trim(int64_t kept_ns);
-/* Limits the cached blocks: cached blocks and blocks in use together take at most `total` bytes,
- * where small blocks in use do not count. By default there is no such limit. Any thread may call
- * it. */
+/* Limits the cached blocks: blocks are cached only as long as cached blocks and blocks in use
+ * together take at most `total` bytes. Blocks in use below 1 KiB do not count. By default there is
+ * no such limit. Any thread may call it. */
 void attn_block_limit(size_t total);
 
 /* Returns a block of at least `size` bytes, aligned to ATTN_ALIGN, from the hook; also for size 0.
@@ -77,9 +77,9 @@ typedef struct attn_arena attn_arena;
 attn_arena *attn_arena_new(size_t limit);
 /* Frees the arena and all memory that it handed out. `arena` may be NULL. */
 void attn_arena_free(attn_arena *arena);
-/* Frees all memory that the arena handed out, but keeps it as one block for the next use. A loop
- * that resets its arena thus allocates only in its first iteration, if later iterations need no
- * more memory. */
+/* Takes back all memory that the arena handed out, and keeps it as one block for the next use. A
+ * loop that resets its arena thus allocates only in its first iteration, if later iterations need
+ * no more memory. */
 void attn_arena_reset(attn_arena *arena);
 
 /* A mark stores how much an arena has handed out. attn_arena_rewind frees all memory that was
@@ -108,7 +108,7 @@ void *attn_arena_array(attn_arena *arena, size_t count, size_t size);
 void *attn_arena_zeroed(attn_arena *arena, size_t count, size_t size);
 /* Returns a copy of n bytes with a NUL behind it. NULL: as attn_arena_take. */
 char *attn_arena_text(attn_arena *arena, const char *text, size_t n);
-/* Shortens a block of attn_arena_take to `size` bytes. It does nothing if another block was taken
+/* Shortens a block of attn_arena_take to `size` bytes. It may do nothing if another block was taken
  * since. */
 void attn_arena_shrink(attn_arena *arena, void *block, size_t size);
 

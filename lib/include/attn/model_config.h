@@ -19,13 +19,14 @@ extern "C" {
     ITEM(ENCODER, "encoder")                                                                       \
     ITEM(DECODER, "decoder")
 
-/* How the decoder attends to the encoder's outputs. DOT to CONCAT are score forms (forms.h); an
- * encoder or a decoder alone cannot have them. The other kinds are those of self-attention, too.
+/* How the decoder attends to the encoder's outputs. DOT to CONCAT are score forms (forms.h); a
+ * model of an encoder or a decoder alone cannot have them. The other kinds are also kinds of
+ * self-attention.
  *   LOCAL    MULTIHEAD, but a query sees only keys at a distance of at most `radius`
  *   STRIDED  MULTIHEAD, but a query sees only keys at a distance of at most `radius` or at a
  *            multiple of `stride`
  *   BLOCK    MULTIHEAD, but a query sees only keys of its block of `block_size` positions. A target
- *            token beyond the blocks of the source sees no key of it
+ *            token beyond the blocks of the source sees no key of the source
  *   GLOBAL   MULTIHEAD, but a query sees only keys at a distance of at most `radius`; the first
  *            `num_global_keys` positions see all keys, and all queries see them
  *   NONE     no attention at all, also not in the encoder: the decoder starts from the encoder's
@@ -132,8 +133,8 @@ typedef struct attn_model_config {
     attn_model_attention attention;
     attn_model_positions positions;
     /* Number of ids of the source and of the target, at least 4 each; required for each side that
-     * the model reads. The target vocabulary is that of the logits. In a model without a decoder
-     * these are words or classes. */
+     * the model reads. target_vocabulary is the number of logits of a row. In a model without a
+     * decoder the logits stand for words or classes. */
     size_t source_vocabulary, target_vocabulary;
     size_t width;        /* D: default 128, even */
     size_t num_heads;    /* default 4; divides D */
@@ -164,8 +165,8 @@ typedef struct attn_model_config {
     attn_model_norm norm_kind;        /* default ATTN_MODEL_LAYER_NORM */
     double norm_epsilon;              /* added to the variance, default 1e-5 */
     /* number of heads of keys and values, a divisor of num_heads; num_heads / num_kv_heads heads of
-     * queries share each of them (Ainslie et al. 2023). 0 (default): num_heads. Not with SHAW
-     * positions. */
+     * queries share each head of keys and values (Ainslie et al. 2023). 0 (default): num_heads. Not
+     * with SHAW positions. */
     size_t num_kv_heads;
     double rotary_base;     /* base of the angles of ROTARY positions; default 10,000 */
     bool bias;              /* linear layers and layer norms have a bias; default true */
@@ -182,17 +183,17 @@ typedef struct attn_model_config {
 /* Returns the default configuration. */
 attn_model_config attn_model_defaults(void);
 
-/* Which models have a setting. Files and descriptions of the other models lack it, and these models
- * have its default. */
+/* Which models have a setting. Files and descriptions of the other models lack the setting, and the
+ * other models have its default value. */
 typedef enum attn_model_setting_of {
     ATTN_OF_ALL,
-    ATTN_OF_CHANGED,      /* those that have another value than the default */
-    ATTN_OF_ENCODERS,     /* those that have an encoder */
-    ATTN_OF_TRANSFORMERS, /* those without LSTMs */
+    ATTN_OF_CHANGED,      /* models that have another value than the default */
+    ATTN_OF_ENCODERS,     /* models that have an encoder */
+    ATTN_OF_TRANSFORMERS, /* models without LSTMs */
     ATTN_OF_SEQ2SEQ,
     ATTN_OF_BLOCK,  /* models with the attention BLOCK */
-    ATTN_OF_GLOBAL, /* those with GLOBAL */
-    ATTN_OF_NONE,   /* it affects initial values alone */
+    ATTN_OF_GLOBAL, /* models with the attention GLOBAL */
+    ATTN_OF_NONE,   /* no model: the setting affects initial values alone */
 } attn_model_setting_of;
 
 /* The settings, in the order of files: ITEM(member, kind, words, least, most, use, of, sentence).
@@ -202,8 +203,8 @@ typedef enum attn_model_setting_of {
  *   kind      WORD: an enum, whose names are `words`; SIZE: a size_t; REAL: a double; FLAG: a bool
  *   least, most
  *             range of a SIZE or REAL, besides the default
- *   use       who may choose it: NEW: requests for new models; TRAIN: training; BOTH; NONE: only
- *             programs in C
+ *   use       who may choose the setting: NEW: requests for new models; TRAIN: training; BOTH;
+ *             NONE: only programs in C
  *   of        ATTN_OF_<of> */
 #define ATTN_MODEL_FORM_LIST(ITEM)                                                                 \
     ITEM(architecture, WORD, attn_model_architectures, 0, 0, BOTH, ALL,                            \

@@ -81,8 +81,8 @@ typedef struct attn_model_piece {
 } attn_model_piece;
 attn_status attn_model_pieces(const attn_model_contents *contents, attn_arena *arena,
                               attn_model_piece **pieces, size_t *count, attn_error *err);
-/* Writes the bytes that attn_model_pieces lists to a file. Errors as there; ATTN_EARG also if the
- * file cannot be written: err->text has the reason. */
+/* Writes the bytes that attn_model_pieces lists to a file. Errors as attn_model_pieces; ATTN_EARG
+ * also if the file cannot be written: err->text has the reason. */
 attn_status attn_model_save(const char *path, const attn_model_contents *contents, attn_error *err);
 
 #pragma GCC visibility pop

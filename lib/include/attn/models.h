@@ -14,14 +14,15 @@
  *   decoder  embedding x sqrt(D) + positions; layers of causal self-attention, attention over the
  *            encoder's outputs and feed-forward; layer norm; logits
  *
- * ATTN_MODEL_ENCODER is its encoder alone, as in BERT (Devlin et al. 2018), and ATTN_MODEL_DECODER
- * its decoder without cross-attention, as in GPT (Radford et al. 2018), which predicts the next
- * token. If norms stand after sublayers, these three models have no layer norm at the end.
+ * ATTN_MODEL_ENCODER is the encoder of this model alone, as in BERT (Devlin et al. 2018).
+ * ATTN_MODEL_DECODER is its decoder without cross-attention, as in GPT (Radford et al. 2018), and
+ * predicts the next token. If norms stand after sublayers, these three models have no layer norm at
+ * the end.
  *
  * Feed-forward is linear, activation, linear; `gated` multiplies the activation by a second linear
  * layer (Shazeer 2020). Each sublayer of the three models without LSTMs has a residual connection,
- * and a norm before it (Xiong et al. 2020) or after it (the setting `norm`). Their parameters are
- * named as in torch.nn.Transformer, without a prefix.
+ * and a norm before it (Xiong et al. 2020) or after it (the setting `norm`). The parameters of
+ * these models are named as in torch.nn.Transformer, without a prefix.
  *
  * Ids are int32, all other numbers float32. */
 #ifndef ATTN_MODELS_H
@@ -119,9 +120,9 @@ typedef enum attn_model_side { ATTN_SIDE_SOURCE, ATTN_SIDE_TARGET } attn_model_s
  *                        SINUSOIDAL and LEARNED positions or with segments have it
  *   START_HIDDEN, START_CELL
  *                        without attention: the states h and c with which a layer of the decoder's
- *                        LSTM starts, and all that it knows of the source. They are those of the
- *                        same layer of the encoder: forward after the last token, then backward
- *                        after the first
+ *                        LSTM starts; the decoder gets nothing else of the source. They are the
+ *                        states of the same layer of the encoder: forward after the last token,
+ *                        then backward after the first
  *   LSTM                 hidden states h of a layer of the LSTM; those of both directions of the
  *                        encoder stand side by side
  *   SELF_ATTENTION_SUM, CROSS_ATTENTION_SUM, FEED_FORWARD_SUM
@@ -165,9 +166,9 @@ typedef struct attn_model_state {
     const float *values;
 } attn_model_state;
 
-/* Returns the states of a model in the order in which a pass computes them, first those of the
- * source, without values, and sets *count to their number. They live as long as the model. The last
- * state of the source is attn_model_outputs.encoder, and logits are the projection of the last
+/* Returns the states of a model, without values, in the order in which a pass computes them: first
+ * the states of the source. Sets *count to their number. The states live as long as the model. The
+ * last state of the source is attn_model_outputs.encoder, and logits are the projection of the last
  * state of the target. */
 const attn_model_state *attn_model_states(const attn_model *model, size_t *count);
 
@@ -230,8 +231,8 @@ typedef struct attn_step_options {
     uint64_t seed;    /* seed of dropout; equal seeds and batches give equal bytes */
     double smoothing; /* label smoothing, default 0 */
     /* Weights of two additional losses on the last cross-attention layer, default 0. guidance:
-     * difference of its mean weights from batch->alignment. diversity: similarity of its heads.
-     * Models without attention ignore both. */
+     * difference of the mean weights of this layer from batch->alignment. diversity: similarity of
+     * the heads of this layer. Models without attention ignore both. */
     double guidance, diversity;
 } attn_step_options;
 /* Runs the forward pass, the loss and the backward pass, and adds the gradients to those of the
@@ -269,9 +270,10 @@ typedef struct attn_generated_token {
 typedef struct attn_generated_step {
     size_t index; /* from 0 */
     /* [site_count] as attn_model_sites lists them, with operations that live until the callback
-     * returns. Those of the encoder cover the whole source. Those of the decoder have one query for
-     * each sequence, that of this step; in self-attention they have the keys of all steps so far. A
-     * model without an encoder has steps for the tokens of its prompt, too. */
+     * returns. The operations of the encoder cover the whole source. The operations of the decoder
+     * have one query for each sequence, the query of this step; in self-attention they have the
+     * keys of all steps so far. A model without an encoder has steps for the tokens of its prompt,
+     * too. */
     const attn_site *sites;
     size_t site_count;
     const int32_t *ids; /* [B] the next token of each sequence; config.end after its end */

@@ -2,7 +2,7 @@
  * numpy.lib.format.html). It has four parts:
  *
  *   8 bytes       "\x93NUMPY" and the version, 1.0, 2.0 or 3.0
- *   2 or 4 bytes  N, the length of the header, little-endian; 4 from version 2.0 on
+ *   2 or 4 bytes  N, the length of the header, little-endian; 4 bytes from version 2.0 on
  *   N bytes       the header, a Python dictionary:
  *                 {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }
  *   rest          the elements, row-major, or column-major if fortran_order is True
@@ -42,7 +42,7 @@ typedef struct attn_npy {
 attn_status attn_npy_open(const void *data, size_t size, attn_npy *out, attn_error *err);
 /* Makes the tensor of the file, a view of its data; with fortran_order its strides are those of the
  * column-major order. Errors: ATTN_EDTYPE (a type other than those of attn_dtype, or big-endian),
- * ATTN_ESHAPE (rank 0, or another number of bytes than the shape has). */
+ * ATTN_ESHAPE (rank 0, or a number of bytes that does not fit the shape). */
 attn_status attn_npy_tensor(const attn_npy *file, attn_tensor *out, attn_error *err);
 
 #pragma GCC visibility pop

@@ -58,9 +58,9 @@ typedef struct attn_parameter_name {
      * under another name (tied) */
     const char *ours;
     bool transposed; /* true: their tensor has the axes [columns, rows] */
-    /* parts > 1: one of the tensors has `parts` times as many rows as the other. The smaller one,
-     * whether theirs or ours, is the part with the index `part` of it; other rows of the map name
-     * the other parts. 0 or 1: both have equally many rows. */
+    /* parts > 1: of the two tensors, one has `parts` times as many rows as the other. The smaller
+     * tensor, whether theirs or ours, is the part with the index `part` of the larger one; other
+     * rows of the map name the other parts. 0 or 1: both tensors have equally many rows. */
     size_t part, parts;
 } attn_parameter_name;
 

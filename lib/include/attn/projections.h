@@ -16,8 +16,8 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 /* The projections. Each tensor may be absent (rank 0). Without a weight the input is used as it is.
- * A bias requires its weight. Dq, Dk and Dv are the widths of query, key and value; Do is that of
- * the projected output. */
+ * A bias requires its weight. Dq, Dk and Dv are the widths of query, key and value; Do is the width
+ * of the projected output. */
 typedef struct attn_projections {
     attn_tensor w_q, b_q;           /* [Hq * E, Dq], [Hq * E] */
     attn_tensor w_k, b_k;           /* [Hkv * E, Dk], [Hkv * E] */

@@ -1,7 +1,7 @@
 /* Stored runs. A run holds sites; a site is one attention operation. Its image is a safetensors
  * container with all inputs of the scores (lib/runs/FORMAT.md), and with the row statistics and a
- * small overview if those who made it knew them. Any weight, row or tile can be computed from the
- * image later, with the same bits as in the full [L, S] matrix. That matrix is never stored.
+ * small overview if its maker had them. Any weight, row or tile can be computed from the image
+ * later, with the same bits as in the full [L, S] matrix. That matrix is never stored.
  *
  * attn_run_image_new makes the image of operations. The image has the same bytes in memory and in a
  * file. attn_run_open makes an attn_run from an image; it copies no tensor.
@@ -9,9 +9,9 @@
  * Weights are shown as cells in levels. A cell of level n covers 2^n x 2^n weights. A tile is 256 x
  * 256 cells of a level: tile (y, x) begins at cell (256 y, 256 x), and tiles at the lower and right
  * edges may be smaller. The top level is a single tile. If a site has more than 1,024 queries or
- * keys, its image may hold an overview, so that no tile takes long: all cells of a level and of
- * those above it. It begins with the first level that has at most 512 x 512 cells, but at level 5
- * at the latest, or level 6 for more than 65,536 queries or keys.
+ * keys, its image may hold an overview, so that no tile takes long. An overview is all cells of one
+ * level and of all levels above. Its lowest level is the first one that has at most 512 x 512
+ * cells, but at most level 5, or level 6 for more than 65,536 queries or keys.
  *
  * B, Hq, L, S, E and A are the sizes of attention.h. */
 #ifndef ATTN_RUN_H
@@ -54,7 +54,7 @@ typedef struct attn_run_site_info {
     const char *stack;
     size_t layer; /* number of the layer among the sites of its kind and stack, from 0 */
     size_t call;  /* number of the call of this layer, from 0 */
-    /* index of the token, in its text, that query 0 is, and that key 0 is */
+    /* index in its text of the token of query 0, and of the token of key 0 */
     size_t query_start, key_start;
     /* Indices of the texts of the queries and of the keys in the run: one for all batch entries, or
      * one for each. NULL: no texts. */
@@ -89,13 +89,13 @@ typedef struct attn_run_text {
     const char *text;           /* UTF-8 */
 } attn_run_text;
 
-/* Most metadata texts that a caller can add to an image. */
+/* Largest number of metadata texts that a caller can add to an image. */
 enum { ATTN_RUN_METADATA = 16 };
 
 /* A site of an image to be made. Its inputs are stored as they are after projections. */
 typedef struct attn_run_site_source {
     const attn_attention *op;
-    /* Statistics of the run of `op`. NULL: they are computed when somebody looks at rows. Only with
+    /* Statistics of the run of `op`. NULL: they are computed when rows are read. Only with
      * statistics does the image hold an overview. */
     const attn_stats *stats;
     attn_run_site_info info; /* name NULL: "sites.N" with the site's number */
@@ -143,8 +143,8 @@ attn_status attn_run_image_new(const attn_run_source *source, attn_pool *pool,
                                const attn_control *control, attn_arena *arena, attn_run_image *out,
                                attn_error *err);
 
-/* Most sites of a run, and most bytes of the text that describes them, unless attn_run_limits says
- * otherwise. */
+/* Largest number of sites of a run, and largest size in bytes of the text that describes them,
+ * unless attn_run_limits says otherwise. */
 #define ATTN_RUN_SITES_MOST 4096
 #define ATTN_RUN_BYTES_MOST (16 << 20)
 
@@ -158,10 +158,10 @@ enum { ATTN_RUN_FORMAT = 2 }; /* version of the format, the only one that is rea
 /* Opens an image of `size` bytes (lib/runs/FORMAT.md). The image must be aligned to ATTN_ALIGN and
  * must outlive the run. Names, shapes and numbers of all sites are checked; the elements of masks
  * and tables are checked when their site is opened. `limits` NULL: the limits above. The run is in
- * the arena, which it uses again when sites are opened, so nobody else may use the arena as long as
- * the run lives. Any number of threads may use a run at the same time. On an error err->where names
- * a member ("sites/3/scale") or a tensor. Errors: ATTN_EARG, ATTN_ESHAPE, ATTN_EDTYPE or
- * ATTN_EVALUE if the data is not a valid image; ATTN_ELIMIT; ATTN_ENOMEM. */
+ * the arena and takes more memory from it when sites are opened, so nothing else may use the arena
+ * as long as the run lives. Any number of threads may use a run at the same time. On an error
+ * err->where names a member ("sites/3/scale") or a tensor. Errors: ATTN_EARG, ATTN_ESHAPE,
+ * ATTN_EDTYPE or ATTN_EVALUE if the data is not a valid image; ATTN_ELIMIT; ATTN_ENOMEM. */
 attn_status attn_run_open(const void *data, size_t size, const attn_run_limits *limits,
                           attn_arena *arena, attn_run **out, attn_error *err);
 /* Returns the texts of the run, [*count]. They live as long as the run. */
@@ -190,8 +190,9 @@ attn_status attn_run_site_open(const attn_run *run, size_t index, const attn_run
 size_t attn_run_site_index(const attn_run_site *site);
 
 /* Returns the checksums of the bytes behind the header of the image, and sets *bytes to the first
- * of them; NULL: the image has none. attn_run_image_new adds them. attn_run_open checks the header
- * alone, and callers check what they use: visit the parts and give them to attn_checksums_check. */
+ * of these bytes; NULL: the image has no checksums. attn_run_image_new adds them. attn_run_open
+ * checks the header alone. Callers must check the parts that they use: attn_run_visit names the
+ * parts, and attn_checksums_check checks them. */
 const attn_checksums *attn_run_checksums(const attn_run *run, const void **bytes);
 /* Calls visit for each part of the image that the weights and outputs of a head are computed from,
  * until it returns false; then returns false. `batch` and `head` SIZE_MAX: all. A part that lies
@@ -274,10 +275,10 @@ attn_status attn_run_layers_source(const attn_run_layers *layers, size_t lanes, 
 attn_status attn_run_cells(const attn_run_site *site, const attn_range *ranges, size_t count,
                            attn_stage stage, attn_pool *pool, const attn_control *control,
                            attn_arena *arena, void *dst, attn_error *err);
-/* Computes, in the same way, the mean of the weights over all heads; `head` of the ranges is not
- * read. Sums are in double, in the order of the heads; dropout is left out. It takes at most
- * attn_run_mean_work bytes for the threads of the pool, and ATTN_RUN_MEAN_ROW bytes for each
- * row. */
+/* Computes the mean of the weights over all heads, for ranges as in attn_run_cells; `head` of the
+ * ranges is not read. Sums are in double, in the order of the heads; dropout is left out. It takes
+ * at most attn_run_mean_work bytes for the threads of the pool, and ATTN_RUN_MEAN_ROW bytes for
+ * each row. */
 attn_status attn_run_mean(const attn_run_site *site, const attn_range *ranges, size_t count,
                           attn_pool *pool, const attn_control *control, attn_arena *arena,
                           void *dst, attn_error *err);
@@ -315,25 +316,25 @@ attn_status attn_run_rollout_rows(const attn_run_rollout *rollout, const size_t 
 attn_status attn_run_rollout_cost(const attn_run_rollout *rollout, const size_t *rows, size_t count,
                                   size_t slots, attn_cost *out, attn_error *err);
 
-/* Most tokens that attention flow can go through, counted from the first to the last that its rows
- * reach. */
+/* Largest number of tokens of an attention flow, counted from the first to the last token that the
+ * wanted rows reach. */
 #define ATTN_RUN_FLOW_TOKENS 512
-/* Computes rows of the attention flow of the same layers (Abnar and Zuidema 2020, section 3.2), out
- * [count, S]. An edge leads from token i above a layer to token j below it, and its capacity is
- * element (i, j) of N((1 - r) mean_h A_l + r I). Row i of the flow has in column j the maximum flow
- * from token i on top to token j at the bottom. This flow is at least the rollout, and equal to it
- * for one layer. It is NaN where a row of capacities between the tokens has NaN.
+/* Computes rows of the attention flow of the layers of a rollout (Abnar and Zuidema 2020, section
+ * 3.2), out [count, S]. An edge leads from token i above a layer to token j below it, and its
+ * capacity is element (i, j) of N((1 - r) mean_h A_l + r I). Row i of the flow has in column j the
+ * maximum flow from token i on top to token j at the bottom. This flow is at least the rollout, and
+ * equal to it for one layer. It is NaN where a row of capacities between the tokens has NaN.
  *
- * Flows are in double. What is left of a capacity counts as nothing from 1e-12 down, so a flow is
- * too small by at most 1e-12 for each edge of the cut that bounds it. Each flow is computed by
- * itself, so it does not depend on the pool or on the other rows. Time is about rows * tokens *
- * edges, where edges grow with layers * tokens^2. Errors: ATTN_ELIMIT at "rows" (more than
- * ATTN_RUN_FLOW_TOKENS tokens), and those of attn_run_rollout_rows. */
+ * Flows are in double. A remaining capacity of at most 1e-12 counts as 0, so a flow is too small by
+ * at most 1e-12 for each edge of the cut that bounds it. Each flow is computed by itself, so it
+ * does not depend on the pool or on the other rows. Time is about rows * tokens * edges, where
+ * edges grow with layers * tokens^2. Errors: ATTN_ELIMIT at "rows" (more than ATTN_RUN_FLOW_TOKENS
+ * tokens), and those of attn_run_rollout_rows. */
 attn_status attn_run_flow_rows(const attn_run_rollout *rollout, const size_t *rows, size_t count,
                                attn_pool *pool, const attn_control *control, attn_arena *arena,
                                double *out, attn_error *err);
 /* Computes the cost of attn_run_flow_rows on `slots` threads from the masks. The operations are
- * those that flows usually take. Errors: ATTN_ELIMIT as there. */
+ * those that flows usually take. Errors: ATTN_ELIMIT as attn_run_flow_rows. */
 attn_status attn_run_flow_cost(const attn_run_rollout *rollout, const size_t *rows, size_t count,
                                size_t slots, attn_cost *out, attn_error *err);
 
@@ -349,8 +350,8 @@ typedef enum attn_run_normalize {
 } attn_run_normalize;
 
 /* What tiles show; all zero: the weights. Each number is computed in double from one or more
- * normalised weights, of which hidden ones are 0, and rounded to float32 once, before numbers are
- * pooled to cells. A number is visible if one of its weights is. */
+ * normalised weights; hidden weights count as 0. The number is rounded to float32 once, before
+ * numbers are pooled to cells. A number is visible if one of its weights is. */
 typedef struct attn_run_view {
     attn_run_normalize normalize;
     /* true: the mean over all heads of the site; then attn_run_place.head is not read */
@@ -384,9 +385,10 @@ void attn_run_level_shape(const attn_run_site *site, size_t level, size_t shape[
  * names the wrong member of `at`. */
 attn_status attn_run_tile_shape(const attn_run_site *site, const attn_run_place *at,
                                 size_t shape[2], attn_error *err);
-/* Computes the cost of attn_run_tile_make on `slots` threads. Tiles of weights are copied from the
- * overview and tiles with a map from there, so they have no cells to compute. ATTN_EARG: there is
- * no such tile. ATTN_ESHAPE at "against": that site has other shapes. */
+/* Computes the cost of attn_run_tile_make on `slots` threads. A tile of weights is copied from the
+ * overview, and a tile with a map from the map, if these have its level. Such a tile has no cells
+ * to compute. ATTN_EARG: there is no such tile. ATTN_ESHAPE at "against": that site has other
+ * shapes. */
 attn_status attn_run_tile_cost(const attn_run_site *site, const attn_run_place *at, size_t slots,
                                attn_cost *out, attn_error *err);
 
@@ -410,8 +412,8 @@ attn_status attn_run_tile_make(const attn_run_site *site, const attn_run_place *
 /* The topmost tiles of all heads in the overview. attn_run_tops returns their maxima, which are
  * *bytes bytes of the image; NULL: there is no overview, or there are no heads. attn_run_ranges
  * returns the ranges [B, Hq, 2] of these maxima, as attn_run_tile has them, which live as long as
- * the run; NULL: there are none, or no memory is left. The first call reads the tiles; do not call
- * it before the bytes of attn_run_tops are known to be right. */
+ * the run; NULL: there are none, or no memory is left. The first call reads the tiles, so the
+ * caller must check the bytes of attn_run_tops before it. */
 const void *attn_run_tops(const attn_run_site *site, size_t *bytes);
 const float *attn_run_ranges(const attn_run_site *site);
 
@@ -430,7 +432,7 @@ attn_status attn_run_map_new(const attn_run_site *site, attn_arena *arena, attn_
 double attn_run_map_missing(const attn_run_map *map);
 /* Computes the cells that the map lacks, for which it reads all weights of the head. `at` names the
  * head and the view. If the call is stopped, the map keeps what is done, and another call goes on
- * from there. Nobody may read the map meanwhile. Errors as attn_run_tile_make. */
+ * from there. No other thread may use the map meanwhile. Errors as attn_run_tile_make. */
 attn_status attn_run_map_fill(attn_run_map *map, const attn_run_site *site,
                               const attn_run_place *at, attn_pool *pool,
                               const attn_control *control, attn_arena *arena, attn_error *err);
@@ -454,15 +456,15 @@ attn_run_counts *attn_run_counts_new(const attn_run_site *site, attn_arena *aren
 
 /* Makes the thumbnail, of at most `cells` rows and columns, of at->batch and at->head; of the other
  * members only at->map is read. Cells that the overview or the map lacks are computed on `threads`.
- * `counts` of the site give the means of pooled cells their weights; NULL: means are not wanted,
- * and may be wrong. NaN weights are left out of maxima and means, but the counts include them. One
- * thread at a time may use `counts`. Errors as attn_run_tile_make. */
+ * `counts` of the site are the weights with which means of cells are pooled; NULL: means are not
+ * wanted, and may be wrong. NaN weights are left out of maxima and means, but the counts include
+ * them. One thread at a time may use `counts`. Errors as attn_run_tile_make. */
 attn_status attn_run_thumbnail_make(const attn_run_site *site, const attn_run_place *at,
                                     size_t cells, attn_run_counts *counts, attn_pool *threads,
                                     const attn_control *control, attn_arena *arena,
                                     attn_run_thumbnail *out, attn_error *err);
-/* Computes the most that attn_run_thumbnail_make costs on `slots` threads, its counts included.
- * ATTN_ELIMIT: a size overflows. */
+/* Computes an upper bound of the cost of attn_run_thumbnail_make on `slots` threads, its counts
+ * included. ATTN_ELIMIT: a size overflows. */
 attn_status attn_run_thumbnail_cost(const attn_run_site *site, size_t slots, attn_cost *out,
                                     attn_error *err);
 
@@ -479,13 +481,14 @@ attn_status attn_run_columns(const attn_run_site *site, const attn_range *ranges
                              size_t k, attn_pool *pool, const attn_control *control,
                              attn_arena *arena, attn_edge **edges, size_t *edge_count,
                              attn_error *err);
-/* Computes the cost of attn_run_columns on `slots` threads. ATTN_ELIMIT as there. */
+/* Computes the cost of attn_run_columns on `slots` threads. Error: ATTN_ELIMIT as
+ * attn_run_columns. */
 attn_status attn_run_columns_cost(const attn_run_site *site, const attn_range *ranges, size_t count,
                                   size_t k, size_t slots, attn_cost *out, attn_error *err);
 
 /* --- one weight explained --- */
 
-/* Most masks that can hide a cell. */
+/* Largest number of masks that can hide a cell. */
 enum { ATTN_RUN_REASONS = ATTN_MASK_LAYERS };
 
 /* One weight and the steps of its computation. `query` to `products` are [width] arrays in the
@@ -541,7 +544,7 @@ attn_status attn_run_rows_inputs(const attn_run_site *site, const attn_range *ro
 attn_status attn_run_mass(const attn_run_site *site, const attn_range *rows, const int64_t *keys,
                           size_t count, attn_pool *pool, const attn_control *control,
                           attn_arena *arena, double *mass, attn_error *err);
-/* Returns the bytes that attn_run_mass takes on `slots` threads. */
+/* Returns how many bytes attn_run_mass takes on `slots` threads. */
 size_t attn_run_mass_work(const attn_run_site *site, size_t slots);
 
 #pragma GCC visibility pop

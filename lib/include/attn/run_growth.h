@@ -1,7 +1,7 @@
 /* Runs that grow. A generation computes one query of each site of a decoder with every step. Such a
- * run begins with the operations of the first step, and each step adds a row: a query of every
- * site of the kinds DECODER and CROSS, and to DECODER a key and a value, too. Sites of other kinds
- * are whole from the beginning.
+ * run begins with the operations of the first step, and each step adds a row: one query to every
+ * site of the kinds DECODER and CROSS, and one key and value to every site of the kind DECODER.
+ * Sites of other kinds are whole from the beginning.
  *
  * One thread adds steps. Meanwhile any number of threads may look: each gets a run over the steps
  * so far, which is complete in itself and does not change when more steps are added. At the end the
@@ -40,18 +40,19 @@ attn_status attn_run_growth_bytes(const attn_attention_dims *dims, size_t *out, 
  *   ATTN_ENOMEM  the arena is full */
 attn_status attn_run_growth_new(const attn_run_source *first, size_t growing, size_t most,
                                 attn_arena *arena, attn_run_growth **out, attn_error *err);
-/* Adds a step: the last query of each growing site, and the last key and value of those whose keys
- * grow, from `ops` [sites]; those of whole sites are not read. `tokens` [growing] are added to the
- * texts. Errors: ATTN_EARG (there are `most` rows, or an operation has not the shape of this step),
- * ATTN_ENOMEM. After an error the rows so far are unchanged. */
+/* Adds a step: the last query of each growing site, and the last key and value of each site whose
+ * keys grow. They are read from the operations `ops` [sites]; the operations of sites that do not
+ * grow are not read. `tokens` [growing] are added to the texts. Errors: ATTN_EARG (there are `most`
+ * rows, or an operation does not have the shape of this step), ATTN_ENOMEM. After an error the rows
+ * so far are unchanged. */
 attn_status attn_run_growth_add(attn_run_growth *g, const attn_attention *const *ops,
                                 const attn_run_token *tokens, attn_error *err);
 /* Returns the number of steps so far. Any thread may call it. */
 size_t attn_run_growth_rows(const attn_run_growth *g);
 /* Makes a run over the steps so far (there must be one) and sets *rows to their number. The run
  * uses `arena` as that of attn_run_open does, and must not outlive the growing run. Its statistics
- * are computed when somebody looks at rows. Any thread may call it. Errors: ATTN_EARG (there is no
- * step yet), ATTN_ENOMEM. */
+ * are computed when rows are read. Any thread may call it. Errors: ATTN_EARG (there is no step
+ * yet), ATTN_ENOMEM. */
 attn_status attn_run_growth_look(const attn_run_growth *g, attn_arena *arena, attn_run **run,
                                  size_t *rows, attn_error *err);
 /* Makes the image of all steps, with the statistics of each row. lengths[b] rows of batch entry b

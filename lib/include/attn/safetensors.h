@@ -58,9 +58,9 @@ typedef struct attn_safetensors {
 attn_status attn_safetensors_read(const void *data, size_t size, attn_arena *arena,
                                   attn_safetensors *out, attn_error *err);
 
-/* Does the same for a container of which not every tensor is needed. Tensors with an element type
- * that attn_dtype lacks, or with no axes or too many, are listed in out->unusable. Of these only
- * data_offsets are checked. */
+/* Does what attn_safetensors_read does, for a container of which not every tensor is needed.
+ * Tensors with an element type that attn_dtype lacks, or with no axes or too many, are listed in
+ * out->unusable. Of these only data_offsets are checked. */
 attn_status attn_safetensors_read_usable(const void *data, size_t size, attn_arena *arena,
                                          attn_safetensors *out, attn_error *err);
 

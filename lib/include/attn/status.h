@@ -33,7 +33,7 @@ typedef struct attn_error {
      * argument. */
     char where[96];
     char text[512]; /* what was expected and what was found; UTF-8, no line break */
-    double limit;   /* with ATTN_ELIMIT: the limit that is exceeded; 0: no number says it */
+    double limit;   /* with ATTN_ELIMIT: the limit that is exceeded; 0: it is not stated */
 } attn_error;
 
 /* Returns a short English name that never changes, such as "shape", for the logs of programs that
@@ -44,7 +44,7 @@ const char *attn_status_name(attn_status code);
  * attn_fail(…);". */
 attn_status attn_fail(attn_error *err, attn_status code, const char *where, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* Does the same with ATTN_ELIMIT and err->limit = `limit`. */
+/* Does what attn_fail does, with ATTN_ELIMIT and err->limit = `limit`. */
 attn_status attn_fail_limit(attn_error *err, const char *where, double limit, const char *format,
                             ...) __attribute__((format(printf, 4, 5)));
 

@@ -42,8 +42,8 @@ bool attn_dtype_parse(const char *name, attn_dtype *out);
 
 /* Returns a row-major view of `data` with the given dimensions. */
 attn_tensor attn_tensor_dense(void *data, attn_dtype dtype, int rank, const size_t *dims);
-/* Computes the number of elements: the product of the dimensions, 0 for rank 0. Returns false if it
- * overflows. */
+/* Computes the number of elements: the product of the dimensions, 0 for rank 0. Returns false if
+ * the product overflows. */
 bool attn_tensor_count(const attn_tensor *t, size_t *count);
 /* Returns the entry of `count` that entry b of a batch uses when the batch repeats them, such as
  * the layers of a model that share a mask: b modulo count, or 0 if there are none. */

@@ -5,7 +5,7 @@
  * the tokenizer (attn_tokenizer_special). Kinds:
  *
  *   numbers    ids without texts: there is nothing to encode
- *   words      a token is a word, without its case; other words are unknown
+ *   words      a token is a word, in lower case; words that were not learnt are unknown
  *   sub-words  a token is a piece of a word, by byte-pair encoding; no text is unknown
  *
  * Words. A word consists of letters, marks and digits, and may have single hyphens and apostrophes
@@ -23,9 +23,10 @@
  * "</w>" ends a unit after a byte. So every UTF-8 text has symbols, and decoding gives exactly this
  * text back.
  *
- * Rule for blanks: one is between two units unless the left one ends with an apostrophe or "(", or
- * the right one begins with . , or ) or in English also with ; : ! ?. "<join>" says that a blank of
- * the rule is missing. Blanks against the rule are a unit of their own, in which "␣" is a space. */
+ * Rule for blanks: a blank is between two units unless the left unit ends with an apostrophe or
+ * "(", or the right unit begins with . , or ) or in English also with ; : ! ?. "<join>" says that a
+ * blank of the rule is missing. Blanks against the rule are a unit of their own, in which "␣" is a
+ * space. */
 #ifndef ATTN_TOKENS_H
 #define ATTN_TOKENS_H
 
@@ -77,8 +78,8 @@ typedef struct attn_token {
 
 /* attn_tokenizer_new makes a tokenizer that only has special tokens and is to learn words
  * (attn_tokenizer_count). Only one thread at a time may use a tokenizer that learns.
- * attn_tokenizer_numbers makes one of numbers, with `size` ids, special ones included. NULL: out of
- * memory, or there is no such language. */
+ * attn_tokenizer_numbers makes a tokenizer of numbers, with `size` ids, special ones included.
+ * NULL: out of memory, or there is no such language. */
 attn_tokenizer *attn_tokenizer_new(attn_language language);
 attn_tokenizer *attn_tokenizer_numbers(size_t size, attn_language language);
 /* Makes a tokenizer of the given words, whose ids follow the special ones in this order. Errors:
@@ -102,8 +103,9 @@ attn_status attn_tokenizer_count_text(attn_tokenizer *t, const char *text, size_
  *
  * attn_tokenizer_settle_subwords makes one of sub-words: learns at most `merges` merges from the
  * counted units. Each merge joins the pair of symbols that is the most frequent at that time; among
- * equally frequent pairs that with the lowest ids. It ends early when no pair occurs twice. Ids:
- * special tokens, "</w>", "<join>", 256 bytes, characters, then the symbols that merges make. */
+ * equally frequent pairs, it joins the pair with the lowest ids. Learning ends early when no pair
+ * occurs twice. Ids: special tokens, "</w>", "<join>", 256 bytes, characters, then the symbols that
+ * merges make. */
 attn_status attn_tokenizer_settle(attn_tokenizer *t, size_t minimum, size_t most, attn_error *err);
 attn_status attn_tokenizer_settle_subwords(attn_tokenizer *t, size_t merges, attn_error *err);
 
@@ -114,12 +116,12 @@ attn_status attn_tokenizer_settle_subwords(attn_tokenizer *t, size_t merges, att
  * in the arena. Errors: ATTN_EARG (a tokenizer of numbers has no texts), ATTN_ENOMEM. */
 attn_status attn_tokenizer_write(const attn_tokenizer *t, attn_arena *arena, const char **tokens,
                                  const char **merges, attn_error *err);
-/* attn_tokenizer_read makes a tokenizer of words from tokens that were written in this way, `size`
- * bytes. The caller frees it. attn_tokenizer_read_merges turns a tokenizer of words into one of
- * sub-words, with merges of `size` bytes; on an error the tokenizer stays as it was. Errors:
- * ATTN_EVALUE (tokens: wrong special tokens, a repeated token, a NUL or an empty line; merges: a
- * token that they need is missing, or a line is no merge; err->text names the line),
- * ATTN_ENOMEM. */
+/* attn_tokenizer_read makes a tokenizer of words from `size` bytes of tokens, as
+ * attn_tokenizer_write writes them. The caller frees the tokenizer. attn_tokenizer_read_merges
+ * turns a tokenizer of words into one of sub-words, with `size` bytes of merges; on an error the
+ * tokenizer stays as it was. Errors: ATTN_EVALUE (tokens: wrong special tokens, a repeated token, a
+ * NUL or an empty line; merges: a token that a merge needs is missing, or a line is no merge;
+ * err->text names the line), ATTN_ENOMEM. */
 attn_status attn_tokenizer_read(const char *tokens, size_t size, attn_language language,
                                 attn_tokenizer **out, attn_error *err);
 attn_status attn_tokenizer_read_merges(attn_tokenizer *t, const char *merges, size_t size,
@@ -148,8 +150,8 @@ attn_status attn_tokenizer_encode(const attn_tokenizer *t, const char *text, siz
                                   attn_error *err);
 /* Joins ids to a text in the arena. A tokenizer of sub-words leaves special ids out. Bytes that are
  * not UTF-8 become U+FFFD. With `open`, bytes at the end that may begin a character are left out,
- * so that the text of these ids and more begins with this text. NULL: memory ran out, an id does
- * not exist, or the ids are numbers. */
+ * so that the text of these ids followed by more ids begins with the text that is returned. NULL:
+ * memory ran out, an id does not exist, or the ids are numbers. */
 const char *attn_tokenizer_decode(const attn_tokenizer *t, const int32_t *ids, size_t count,
                                   bool open, attn_arena *arena);
 

@@ -24,8 +24,8 @@ extern "C" {
  *   ONLY_BITS                 layer
  *   POSITION_OFFSET           batch, value (the offset), keys (number of cached keys)
  *   POSITION_PADDING          layer, batch, key (the first one that is not padding)
- *   POSITION_TREE             layer, query (its row), key (the sibling before it, which it does not
- *                             see)
+ *   POSITION_TREE             layer, query (its row), key (the sibling before it, which the query
+ *                             does not see)
  *   SUMS_HIDE                 value (the lowest sum)
  *   HIDDEN_ROWS               queries (rows that see no key), rows, row_count, rows_read,
  *                             partial, all_batches, all_heads */
@@ -68,9 +68,9 @@ typedef struct attn_warning_row {
 
 typedef struct attn_warning {
     attn_warning_code code;
-    const struct attn_mask_layer *layer; /* the layer of the mask that was found; NULL: no layer */
-    size_t batch, query, key;            /* batch entry, query and key that were found */
-    size_t queries, keys;                /* numbers of queries and of keys that were found */
+    const struct attn_mask_layer *layer; /* layer of the mask that the warning is about; or NULL */
+    size_t batch, query, key;            /* batch entry, query and key that it is about */
+    size_t queries, keys;                /* numbers of queries and of keys that it is about */
     double value;
     const attn_warning_row *rows; /* [row_count]: the first rows of those that were found */
     size_t row_count;
