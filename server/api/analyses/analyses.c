@@ -1,8 +1,8 @@
-/* POST /v1/analyses answers measures and diagnoses of attention weights. The weights come from the
- * request or from a stored run. They are the first operand; a second one may be given to compare
- * both. This file opens the operands as sources (attn_weight_source, an object that reads rows of
- * weights), computes the requested items, writes the members of the answer that only this route
- * has, and holds the handler. */
+/* POST /v1/analyses answers measures and diagnoses of attention weights, the first operand, and
+ * compares them with other weights, the second operand, if the request has these. An operand comes
+ * from the request or from a stored run. This file opens the operands as sources
+ * (attn_weight_source, an object that reads rows of weights), computes the requested items, writes
+ * the members of the answer that only this route has, and holds the handler. */
 #include <math.h>
 
 #include "api/analyses/analyses_api.h"
@@ -28,7 +28,7 @@ static attn_status open_operand(const srv_analyses_call *call, const srv_operand
 }
 
 /* Opens a source that reads the rows of `plain` and also says which cells the mask of the request
- * hides; a weight of 0 alone does not say that. */
+ * hides, because a visible cell may have the weight 0, too. */
 static attn_status mask_source(const srv_analyses_call *call, const attn_weight_source *plain,
                                size_t lanes, attn_weight_source *out, attn_error *err) {
     *out = *plain;
@@ -62,8 +62,9 @@ static attn_status compute_comparison(srv_analyses_call *call, const attn_weight
     return build_view(call, SRV_VIEW_DIFFERENCE, &difference, pool, err);
 }
 
-/* Computes gradient x attention: its sums over each head, and its heatmap. If the heatmap shows the
- * mean over heads, only positive values enter the mean, as Chefer et al. propose. */
+/* Computes the products gradient x attention: their sum over each head, and their heatmap. If the
+ * heatmap shows the mean over heads, the mean is that of the positive values and of 0 in place of
+ * the others, as Chefer et al. propose. */
 static attn_status compute_gradient(srv_analyses_call *call, const attn_weight_source *source,
                                     attn_pool *pool, size_t lanes, attn_error *err) {
     srv_request *req = call->req;
@@ -191,10 +192,10 @@ static const srv_field nearest_rows[] = {
     {0},
 };
 
-/* What an answer tells of a head of the first operand. */
+/* A head of the first operand in an answer. */
 typedef struct compared_facts {
     srv_head_place place;
-    bool has_counterpart; /* the second operand has as many heads */
+    bool has_counterpart; /* the second operand has as many heads as the first */
     double js, cosine, centered, total_variation;
     bool has_nearest;
     nearest_facts nearest;
@@ -325,7 +326,7 @@ static void write_gradient(attn_json_text *j, const srv_analyses_call *call) {
     attn_json_object_end(j);
 }
 
-/* Writes the members for the comparison of two operands, rollout, gradient and heatmaps. */
+/* Writes the members of the comparison of two operands, of rollout, gradient and heatmaps. */
 static void write_views(attn_json_text *j, const srv_analyses_call *call) {
     if (call->views[SRV_VIEW_WEIGHTS])
         write_view(j, call, SRV_VIEW_WEIGHTS, "heatmap");
@@ -363,7 +364,7 @@ static void answer_view(void *data) {
     if (!figure.value_label)
         figure.value_label = values[i];
     if (i == 0 && figure.colormap == ATTN_COLORMAP_AUTO)
-        figure.colormap = ATTN_COLORMAP_RDBU; /* also when no difference is negative */
+        figure.colormap = ATTN_COLORMAP_RDBU; /* even if no difference is negative */
     const srv_heat_answer all = {.maps = &call->maps[order[i]],
                                  .in = &call->body.heatmap,
                                  .labels = &call->labels,

@@ -1,6 +1,6 @@
-/* Writes the answer of an analysis: the measures of each head next to those that uniform attention
- * would have, distances between pairs of heads, diagnoses, and a legend that says what each number
- * means. */
+/* Writes the answer of an analysis: the measures of each head, each beside its value for uniform
+ * attention, distances between pairs of heads, diagnoses, and a legend that explains the numbers.
+ * */
 #include <math.h>
 
 #include "api/analyses/analyses_call.h"
@@ -37,7 +37,7 @@ void srv_analysis_number(attn_json_text *j, const char *name, double value) {
 
 /* --- heads --- */
 
-/* What an answer tells of a head. */
+/* A head in an answer. */
 typedef struct head_facts {
     const srv_analysis *an;
     const attn_head_measures *head;
@@ -105,7 +105,7 @@ static void put_classes(attn_json_text *j, const void *place) {
 
 typedef struct key_facts {
     size_t key;
-    const char *label; /* NULL: the keys have none */
+    const char *label; /* NULL: the keys have no labels */
     double mass, mean;
 } key_facts;
 
@@ -199,7 +199,7 @@ static void put_heads(attn_json_text *j, const void *place) {
 /* --- pairs of heads --- */
 
 typedef struct pair_facts {
-    srv_head_place place; /* without a head */
+    srv_head_place place; /* only layer and batch are answered */
     const attn_head_distances *distances;
     bool as_tensors;
     double mean_js, mean_cosine, mean_centered;
@@ -323,8 +323,8 @@ void srv_analysis_put_caveat(attn_json_text *j, const void *place) {
     attn_json_string(j, attn_analysis_caveat());
 }
 
-/* The members of an analysis. They are always there, except in the dry runs of POST /v1/analyses,
- * which have none of them. */
+/* The members of an analysis. All are always there, except that dry runs of POST /v1/analyses have
+ * none of them. */
 #define ANALYSIS_ROWS(...)                                                                         \
     SRV_WRITTEN("heads", "[HeadAnalysis]", put_heads, "The measures of each head.", __VA_ARGS__),  \
         SRV_WRITTEN("pairs", "[HeadPairs]", put_pairs,                                             \

@@ -1,7 +1,7 @@
-/* Analyses of weights: the routes POST /v1/analyses and those of stored runs, and srv_analysis,
- * which they share with `analysis` of POST /v1/attention and of models. A handler reads the request
- * and sets the whole reply in req->reply. On the HTTP thread it may return SRV_DEFER instead; it is
- * then called again on a request thread. */
+/* Analyses of weights: the routes POST /v1/analyses and those of stored runs, and the srv_analysis
+ * that the field `analysis` of POST /v1/attention and of models uses, too. A handler reads the
+ * request and sets the whole reply in req->reply. On the HTTP thread it may return SRV_DEFER
+ * instead; it is then called again on a request thread. */
 #ifndef SRV_ANALYSES_API_H
 #define SRV_ANALYSES_API_H
 
@@ -17,10 +17,10 @@ srv_outcome srv_runs_heads(srv_request *req);    /* GET /v1/runs/{id}/heads */
 /* The schemas of answers. */
 extern const srv_field srv_analysis_answers[], srv_analyses_answers[], srv_run_heads_answers[];
 
-/* The fields of their bodies and query strings. */
+/* The fields of the routes' bodies and query strings. */
 extern const srv_field srv_analyses_fields[], srv_run_analyses_query[], srv_run_heads_query[];
 
-/* The items of `analysis` are bits in the order of srv_analysis_items. */
+/* The items of `analysis`, as bits in the order of srv_analysis_items. */
 enum {
     SRV_AN_ENTROPY = 1 << 0,
     SRV_AN_CONFIDENCE = 1 << 1,
@@ -38,15 +38,15 @@ enum {
     SRV_AN_PATTERNS = 1 << 13,
     SRV_AN_PAIRS = 1 << 14,
     SRV_AN_DIAGNOSES = 1 << 15,
-    SRV_AN_ALL = 1 << 16, /* the item "all"; the bits SRV_AN_EVERY of the items above are set too */
+    SRV_AN_ALL = 1 << 16, /* the item "all": also sets SRV_AN_EVERY, the bits of all items above */
     SRV_AN_VALUE_NORM = 1 << 17,
     SRV_AN_ROLLOUT = 1 << 18,
     SRV_AN_GRADIENT = 1 << 19,
     SRV_AN_EVERY = SRV_AN_ALL - 1,
 };
 
-/* The names of the items, ended by NULL: those of POST /v1/analyses, which are all; those of
- * models, without gradient; and those of a single site, without rollout and gradient. */
+/* The names of the items, ended by NULL: all names (for POST /v1/analyses), those for models (all
+ * but gradient), and those for a single site (all but rollout and gradient). */
 extern const char *const srv_analysis_items[], *const srv_analysis_items_model[],
                                                    *const srv_analysis_items_run[];
 
@@ -64,10 +64,10 @@ typedef struct srv_analysis {
     const attn_attention_dims *valued; /* dims of `run` if it has values; else NULL */
     const attn_tensor *w_o;            /* output projection of `run`; NULL: none */
     const double *value_norms;         /* attn_value_norms; NULL: not wanted, or no values */
-    const srv_warnings *warnings;      /* they are added to the diagnoses */
+    const srv_warnings *warnings;      /* warnings that are added to the diagnoses */
     const srv_labels *labels;          /* never NULL; its list may be empty */
     attn_measure_options options;
-    bool unshared; /* the weights are no shares (srv_weights_warn): most items are left out */
+    bool unshared; /* the weights are not shares of 1 (srv_weights_warn): few items are answered */
     attn_measures measures;
     attn_pattern_name *patterns;
     attn_head_distances *pairs; /* [B]: distances between the heads of each batch entry */
@@ -85,8 +85,8 @@ void srv_analysis_members(attn_json_text *j, const srv_analysis *an);
 /* Writes the numbers that srv_analysis_members leaves out if as_tensors: num_rows, measures.…,
  * uniform.…, blocks and pairs.…, as tensors [B, H, …], or [layers, B, H, …] with a layer axis. */
 void srv_analysis_tensors(attn_json_text *j, const srv_analysis *an);
-/* Writes three tensors called `names`: js, cosine and centered cosine of each pair of heads. `all`
- * [B] has these distances for each batch entry. */
+/* Writes three tensors with the given names: js, cosine and centered cosine of each pair of heads.
+ * `all` [B] has these distances for each batch entry. */
 void srv_analysis_distances(attn_json_text *j, const srv_analysis *an, const char *const names[3],
                             const attn_head_distances *all);
 /* Returns whether the item is requested and has all its inputs. */
@@ -104,16 +104,16 @@ void srv_analysis_put_number(attn_json_text *j, const void *place);
 /* The row of a member that is a double in struct T. */
 #define SRV_ANALYSIS_NUMBER(name, T, member, text)                                                 \
     SRV_WRITTEN_AT(name, "number?", srv_analysis_put_number, T, member, text, .always = true)
-/* The members of attn_pattern_name in answers. */
+/* The rows of attn_pattern_name in answers. */
 extern const srv_field srv_pattern_rows[];
 /* Writes the member of a legend that describes a measure. */
 void srv_analysis_legend(attn_json_text *j, const attn_measure_info *about);
-/* Writes the member "rollout": formula and heatmaps, or the formula alone if `maps` is NULL,
- * because the heatmaps are tensors beside the JSON. */
+/* Writes the member "rollout": the formula and the heatmaps. `maps` is NULL if the heatmaps are
+ * tensors beside the JSON; then writes only the formula. */
 void srv_rollout_write(attn_json_text *j, const attn_heatmaps *maps, const srv_heat_input *in,
                        const srv_labels *labels);
 
-/* Where a head is, and its members in answers. */
+/* The layer, batch entry and number of a head, and the rows of these in answers. */
 typedef struct srv_head_place {
     int64_t layer; /* negative: there is no layer axis */
     size_t batch, head;

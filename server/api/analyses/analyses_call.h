@@ -29,7 +29,7 @@ typedef struct srv_analyses_body {
     uint64_t given;
     attn_tensor weights, other, grad_output, value;
     const char *run, *other_run; /* ids of stored runs that replace weights */
-    srv_run_spot spot;           /* the sites of the runs; only site, layer, kind and stack */
+    srv_run_spot spot;           /* sites of the runs: only site, layer, kind and stack are read */
     srv_mask_input mask;
     bool is_causal;
     srv_union query_offset;
@@ -51,7 +51,7 @@ typedef struct srv_operand {
     const attn_mask *mask;    /* NULL: no mask was sent */
     srv_run_view *run;        /* held until the answer; NULL: no run was named */
     attn_run_layers layers;   /* the layers of the run that the request selects */
-    bool stacked;             /* `layers` are not all batch entries of run->site in their order */
+    bool stacked;             /* false: `layers` are all batch entries of run->site in order */
 } srv_operand;
 
 /* The heatmaps that an answer can hold. */
@@ -69,10 +69,10 @@ typedef struct srv_analyses_call {
     size_t entries; /* batch entries of each layer: first.dims.B = layers * entries */
     srv_operand first, second;
     attn_mask_spec spec;
-    srv_labels labels; /* from the body, or else from the run */
+    srv_labels labels; /* from the body or, without labels there, from the run */
     srv_analysis analysis;
     bool compares;     /* there is a second operand */
-    bool incomparable; /* weights of an operand are no shares, so rows have no distance in nats */
+    bool incomparable; /* weights of an operand are not shares of 1: rows have no distances */
     attn_heatmap_options heat;
     bool views[SRV_VIEWS]; /* the views that the answer holds */
     attn_heatmaps maps[SRV_VIEWS];
@@ -82,8 +82,8 @@ typedef struct srv_analyses_call {
     srv_warnings warnings;
 } srv_analyses_call;
 
-/* Holds the run with this id, selects its layers, and makes them the operand. Does not set the
- * operand's mask. false: a problem is set. */
+/* Holds the run with this id, and makes its selected layers the operand. Does not set the operand's
+ * mask. false: a problem is set. */
 bool srv_operand_of_run(srv_analyses_call *call, const srv_scope *scope, const char *id,
                         srv_operand *operand);
 /* Opens the layers of a run as a source. `lanes` is the number of pool threads that read the source
@@ -93,16 +93,16 @@ attn_status srv_operand_run_source(const srv_operand *operand, size_t lanes, att
 /* Checks that a rollout is possible: there are as many queries as keys, and the first operand has
  * layers and not just batch entries. false: a problem is set. */
 bool srv_analyses_may_roll(const srv_analyses_call *call, const srv_scope *scope);
-/* Returns a description of the input that an item needs and the request lacks, if the request names
- * the item; NULL: the item is there, or was not named. */
+/* If the request names the item and lacks an input that the item needs, returns a description of
+ * the input. NULL: the answer has the item, or the request does not name it. */
 const char *srv_analysis_omits(const srv_analysis *an, unsigned item);
 /* Writes the legend of an analysis (srv_analysis), as a value. */
 void srv_analysis_put_legend(attn_json_text *j, const void *analysis);
 /* Writes attn_analysis_caveat as a value; `unused` is not read. */
 void srv_analysis_put_caveat(attn_json_text *j, const void *unused);
-/* The members of attn_measure_info in answers. */
+/* The rows of attn_measure_info in answers. */
 extern const srv_field srv_legend_rows[];
-/* Returns the analysis of all heads of a site, of which the source is not set. */
+/* Returns the analysis of all heads of a site. Its member `source` is not set. */
 srv_analysis srv_analysis_of_site(srv_request *req, const attn_run_site *site, unsigned items,
                                   const srv_labels *labels);
 /* Reads the body of `data`, a srv_analyses_call, into dims, mask, options and cost. false: a
@@ -111,7 +111,7 @@ bool srv_analyses_prepare(void *data);
 /* Returns the heatmap options of a view. They differ from those of the request: a rollout has only
  * one head, and cells with positive and negative values are pooled by magnitude. */
 attn_heatmap_options srv_analyses_view(const srv_analyses_call *call, srv_view view);
-/* Writes the cells of each view as a float32 tensor, and in the member `cells` what they are. */
+/* Writes the cells of each view as a float32 tensor, and describes them in the member `cells`. */
 void srv_analyses_cells(attn_json_text *j, const srv_analyses_call *call);
 
 #endif

@@ -99,7 +99,7 @@ const srv_field srv_analyses_fields[] = {
 /* --- from the body to shapes, mask, options and cost --- */
 
 #define UNPOOLED     ((size_t)1 << 48) /* max_cells of tensors: more cells than any answer has */
-#define TEXT_OF_PAIR 64.0              /* bytes of text for a pair of heads */
+#define TEXT_OF_PAIR 64.0              /* bytes of text for each pair of heads */
 
 /* Takes the mask of the stored run. Refuses the mask fields of the request. */
 static bool read_run_mask(srv_analyses_call *call, const srv_scope *scope) {
@@ -116,8 +116,8 @@ static bool read_run_mask(srv_analyses_call *call, const srv_scope *scope) {
     return true;
 }
 
-/* Compiles the mask of the request. Even if the weights have a layer axis the mask has none,
- * because the queries of all layers see the same keys. */
+/* Compiles the mask of the request. The mask has no layer axis even if the weights have one,
+ * because queries see the same keys in all layers. */
 static bool read_mask(srv_analyses_call *call, const srv_scope *scope) {
     const srv_analyses_body *body = &call->body;
     const attn_attention_dims *d = &call->first.dims;
@@ -230,7 +230,7 @@ static bool read_ids(srv_analyses_call *call, const srv_scope *scope) {
     return true;
 }
 
-/* Reads a list of segment numbers, and raises *count so that it exceeds each number. */
+/* Reads a list of segment numbers, and raises *count above each of them. */
 static bool read_numbers(const srv_scope *scope, const char *name, const srv_ints *in, size_t n,
                          uint32_t *out, size_t *count) {
     if (in->count != n)
@@ -274,8 +274,8 @@ static bool read_segments(srv_analyses_call *call, const srv_scope *scope) {
     return true;
 }
 
-/* Reads the second operand, if there is one. Its number of heads may differ from that of the first
- * one, unless the mask differs between heads. false: a problem is set. */
+/* Reads the second operand, if there is one. Unless the mask differs between heads, the second
+ * operand may have another number of heads than the first. false: a problem is set. */
 static bool read_other(srv_analyses_call *call, const srv_scope *scope) {
     const attn_attention_dims *a = &call->first.dims, *b = &call->second.dims;
     size_t layers = 1, entries, count = 0;
@@ -397,7 +397,7 @@ static bool count_views(const srv_analyses_call *call, size_t slots, attn_cost *
     return true;
 }
 
-#define OPERATIONS_OF_ROW 10.0 /* fewest operations that a row of weights counts as */
+#define OPERATIONS_OF_ROW 10.0 /* a row of weights counts as at least this many operations */
 
 static srv_cost cost_of(const attn_attention_dims *d, const attn_cost *all, double text) {
     const double rows = (double)d->B * (double)d->Hq * (double)d->L;
@@ -422,7 +422,7 @@ static bool count_analyses(srv_analyses_call *call) {
     if (call->compares && attn_head_distances_cost(d->B, d->Hq, call->second.dims.Hq, d->L, d->S,
                                                    slots, &between, &err))
         return srv_problem_error(call->req, &err);
-    if (call->compares) /* padding of both operands, and the two joined */
+    if (call->compares) /* the padding of each operand, and the union of both paddings */
         between.work_bytes += d->B * (d->L + 3 * sizeof(attn_padding) + ATTN_ALIGN);
     all.operations += between.operations;
     all.work_bytes += between.work_bytes;
@@ -465,7 +465,7 @@ static bool read_first(srv_analyses_call *call, const srv_scope *scope) {
     return read_run_mask(call, scope);
 }
 
-/* Refuses fields that select sites of a run where there is no run. */
+/* If the request names no run, refuses the fields that select sites of a run. */
 static bool check_sites(const srv_scope *scope) {
     static const char *const fields[] = {"site", "layer", "kind"};
     for (size_t i = 0; i < 3; i++)

@@ -1,4 +1,5 @@
-/* The items of an analysis: their names, the measures of each, and the inputs that they need. */
+/* The items of an analysis: their names, the measures of each item, and the inputs that items
+ * need. */
 #include "api/analyses/analyses_call.h"
 
 /* The items that every analysis has, in the order of the bits SRV_AN_*. */
@@ -14,7 +15,7 @@ const char *const srv_analysis_items_run[] = {ITEMS, NULL};
 /* Returns the item of `analysis` (SRV_AN_*) that includes the measure. */
 static unsigned item_of(attn_measure m) {
     static const struct {
-        attn_measure last; /* the last measure of the item: those of an item follow each other */
+        attn_measure last; /* the last measure of the item; measures of an item are adjacent */
         unsigned item;
     } items[] = {
         {ATTN_PARTICIPATION, SRV_AN_ENTROPY},
@@ -37,7 +38,7 @@ static unsigned item_of(attn_measure m) {
     return items[i].item;
 }
 
-/* Items that measure something else than shares of attention. */
+/* Items that do not measure shares of attention. */
 #define UNSHARED (SRV_AN_SCORES | SRV_AN_VALUE_NORM)
 
 /* Returns a description of the input that the item needs and that the request lacks. NULL: the item

@@ -71,15 +71,15 @@ static bool is_special(const char *label) {
     return letters;
 }
 
-/* The classes of keys that labels tell. They follow the classes of the caller. */
+/* The classes of keys that are found from the labels. They follow the classes of the caller. */
 static const struct label_class {
     const char *name;
     bool (*holds)(const char *label); /* NULL: special tokens */
 } label_classes[] = {{"punctuation", is_punctuation}, {"special tokens", NULL}};
 enum { LABEL_CLASSES = sizeof label_classes / sizeof label_classes[0] };
 
-/* Returns whether label i is a special token: as `special` says, or by its spelling if that is
- * NULL. */
+/* Returns whether label i is a special token: special[i] or, if `special` is NULL, by its
+ * spelling. */
 static bool is_marked(const srv_strings *labels, const uint8_t *special, size_t i) {
     return special ? special[i] : is_special(labels->values[i]);
 }
@@ -89,7 +89,7 @@ static bool belongs_to_class(const struct label_class *class, const srv_names *n
     return class->holds ? !special && class->holds(names->key.values[key]) : special;
 }
 
-/* Returns the number of batch entries with labels of their own, 1 if all have the same. */
+/* Returns the number of batch entries with labels of their own; 1 if all entries have the same. */
 static size_t entries_of(const srv_analysis *an) {
     return an->labels->count ? an->labels->count : 1;
 }
@@ -146,7 +146,7 @@ static bool add_classes(srv_analysis *an) {
 
 typedef struct word {
     const char *text;
-    int64_t *to; /* where the number of the word goes */
+    int64_t *to; /* where the number of the word is written */
 } word;
 
 static int by_text(const void *x, const void *y) {
@@ -170,7 +170,7 @@ static void number_words(word *words, size_t n, int (*order)(const void *, const
 }
 
 /* Copies the numbers of keys to queries in batch entry `entry`: query i gets the number of key
- * i + offset, where `offset` is that of the mask. If there is no such key, the query gets -1. */
+ * i + offset, where `offset` is the query offset of the mask, or -1 if this key does not exist. */
 static void copy_to_queries(const srv_analysis *an, size_t entry, const int64_t *keys,
                             int64_t *queries) {
     const int64_t offset = attn_mask_repeated_offset(an->mask, entry);
@@ -180,8 +180,8 @@ static void copy_to_queries(const srv_analysis *an, size_t entry, const int64_t 
     }
 }
 
-/* Gives the tokens of a batch entry the numbers of their words. `words` has room for all its
- * labels. */
+/* Gives the tokens of a batch entry the numbers of their words. `words` is scratch with an element
+ * for each label of the entry. */
 static void number_tokens(const srv_analysis *an, size_t entry, word *words, int64_t *keys,
                           int64_t *queries) {
     const srv_names *names = srv_labels_of(an->labels, entry);
@@ -195,8 +195,8 @@ static void number_tokens(const srv_analysis *an, size_t entry, word *words, int
         copy_to_queries(an, entry, keys, queries);
 }
 
-/* Sets *keys [entries, S] and *queries [entries, L] to the numbers that `each` gives the tokens of
- * a batch entry with `room` words. false: out of memory. */
+/* Sets *keys [entries, S] and *queries [entries, L] to the numbers of tokens. `each` numbers the
+ * tokens of one batch entry, with scratch for `room` words. false: out of memory. */
 static bool number_entries(const srv_analysis *an, size_t room,
                            void (*each)(const srv_analysis *an, size_t entry, word *words,
                                         int64_t *keys, int64_t *queries),
@@ -242,7 +242,7 @@ static void number_kinds(const srv_analysis *an, size_t entry, word *words, int6
 }
 
 /* Gives each token the number of its kind. All tokens of a class are of one kind; punctuation and
- * special tokens are classes, too. Of the other tokens, those with equal words are of one kind.
+ * special tokens are classes, too. Tokens in no class are of one kind if their words are equal.
  * false: out of memory. */
 static bool kinds_of(srv_analysis *an) {
     attn_measure_options *o = &an->options;
@@ -264,9 +264,10 @@ static bool mark_queries(srv_analysis *an) {
     return special != NULL;
 }
 
-/* Adds to the options what the labels say: the classes punctuation and special tokens (behind the
- * classes of the caller), the number of each token's word, the number of its kind, and which
- * queries are special tokens. options.mask must be set before. false: out of memory. */
+/* Adds what is found from the labels to the options: the classes punctuation and special tokens
+ * (behind the classes of the caller), the number of each token's word, the number of each token's
+ * kind, and the queries that are special tokens. options.mask must be set before. false: out of
+ * memory. */
 static bool read_labels(srv_analysis *an) {
     bool named = srv_labels_of(an->labels, 0)->key.count == an->S && an->S > 0;
     if (named && !add_classes(an))
@@ -305,9 +306,9 @@ static double text_of(const srv_analysis *an) {
     return text + TEXT_OF_REST + 64 * heads;
 }
 
-/* Adds the marks of queries, and what labels of single batch entries take beside those of all
- * entries: numbers of words and kinds, their links, and the keys of the classes. false: a size
- * overflows. */
+/* Adds the memory of the labels to *bytes: the marks of queries and, for each batch entry after the
+ * first that has labels of its own, numbers of words and kinds with the words to sort, and the keys
+ * of the classes. false: a size overflows. */
 static bool count_labels(const srv_analysis *an, size_t *bytes) {
     const size_t more = entries_of(an) - 1;
     size_t tokens, each, all, marks;
@@ -382,11 +383,11 @@ static attn_status add_diagnoses(srv_analysis *an, attn_error *err) {
                : attn_no_memory(err, "diagnoses");
 }
 
-/* The time of a pair of heads, relative to that of the measures of a head. */
+/* The time to compare a pair of heads, as a multiple of the time to measure a head. */
 #define PAIR_TIME 0.45
 
-/* If pairs are wanted, divides the progress between the measures and the pairs of heads, and begins
- * the part of the pairs (`pairs`) or that of the measures. */
+/* If pairs are wanted, divides the progress between the measures of heads and the pairs of heads.
+ * Begins the part of the pairs if `pairs`, else that of the measures. */
 static void divide_progress(const srv_analysis *an, bool pairs) {
     const double heads = (double)an->H, all = heads * (heads - 1) / 2;
     const double share = heads / (heads + PAIR_TIME * all);

@@ -1,5 +1,5 @@
-/* The answer of POST /v1/analyses as tensors: measures, distances and matrices of cells as
- * safetensors, with everything else as JSON beside them. */
+/* The answer of POST /v1/analyses as safetensors: measures, distances and matrices of cells are
+ * tensors, and the rest of the answer is JSON beside them. */
 #include <string.h>
 
 #include "api/analyses/analyses_call.h"
@@ -27,7 +27,8 @@ static axes batch_axes(const srv_analysis *an, size_t batches) {
     return a;
 }
 
-/* Takes a tensor of this type for the answer. Its data is NULL if memory ran out. */
+/* Allocates a tensor of this type for the answer. The data of the tensor is NULL if memory ran
+ * out. */
 static attn_tensor take_tensor(attn_json_text *j, const axes *a, attn_dtype dtype) {
     size_t count = 1;
     bool ok = true;
@@ -118,7 +119,8 @@ void srv_analysis_tensors(attn_json_text *j, const srv_analysis *an) {
 
 /* --- matrices of cells --- */
 
-/* Writes what the cells of a tensor are: their heads, and how many weights a cell covers. */
+/* Describes the cells of a tensor: the heads of its matrices, and the weights that a cell covers.
+ * */
 static void describe_cells(attn_json_text *j, const srv_analyses_call *call, const char *name,
                            const attn_heatmaps *maps) {
     attn_json_key_object(j, name);

@@ -1,5 +1,5 @@
-/* GET /v1/runs/{id}/analyses answers the analysis that POST /v1/attention offers, of a stored
- * run. */
+/* GET /v1/runs/{id}/analyses answers an analysis of a site of a stored run, as the field `analysis`
+ * of POST /v1/attention does for that request. */
 #include "api/analyses/analyses_api.h"
 #include "api/analyses/analyses_call.h"
 #include "api/common/route_fields.h"

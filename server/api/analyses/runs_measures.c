@@ -1,9 +1,9 @@
 /* GET /v1/runs/{id}/heads: the pattern and the main measures of many heads of a run.
  *
- * Heads are measured in groups, and of a group only a finding of each head is kept, so the memory
- * does not grow with the weights. Where all batch entries of a site have equal masks, a group is
- * the selected heads of one entry. Otherwise all heads of the site are measured together, because
- * the analysis of a single entry would use the mask of the site's first entry. */
+ * Heads are measured in groups. After a group, only a finding for each head is kept, so the memory
+ * does not grow with the weights. If all batch entries of a site have equal masks, a group is the
+ * selected heads of one entry. If not, all heads of the site are one group, because the analysis of
+ * a single entry would use the mask of the site's first entry. */
 #include <math.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@
     (SRV_AN_ENTROPY | SRV_AN_CONFIDENCE | SRV_AN_DISTANCE | SRV_AN_POSITIONAL | SRV_AN_SINK |      \
      SRV_AN_RECEIVED | SRV_AN_DUPLICATE | SRV_AN_INDUCTION | SRV_AN_PATTERNS)
 
-/* The measures of the answer. Those from ATTN_DUPLICATE_TOKEN on need labels. */
+/* The measures in the answer. Measures from ATTN_DUPLICATE_TOKEN on need labels. */
 static const attn_measure main_measures[] = {
     ATTN_ENTROPY,       ATTN_NORMALIZED_ENTROPY, ATTN_CONFIDENCE,
     ATTN_DISTANCE,      ATTN_RELATIVE_DISTANCE,  ATTN_PREVIOUS_TOKEN,
@@ -28,8 +28,8 @@ static const attn_measure main_measures[] = {
     ATTN_GINI,          ATTN_DUPLICATE_TOKEN,    ATTN_INDUCTION};
 enum { MAIN = sizeof main_measures / sizeof main_measures[0], UNLABELLED = MAIN - 2 };
 
-#define TEXT_OF_HEAD 2048.0  /* most bytes of a head in the answer */
-#define TEXT_OF_REST 16384.0 /* most bytes of the legend */
+#define TEXT_OF_HEAD 2048.0  /* upper bound of the bytes of a head in the answer */
+#define TEXT_OF_REST 16384.0 /* upper bound of the bytes of the legend */
 
 typedef struct heads_query {
     uint64_t given;
@@ -48,7 +48,7 @@ typedef struct finding {
     size_t rows;         /* rows that are measured: those that see a key */
     size_t count;        /* number of measures: MAIN or UNLABELLED */
     double values[MAIN]; /* [count] the measures */
-    const char *shape;   /* attn_pattern_name.shape, which needs no copy */
+    const char *shape;   /* attn_pattern_name.shape, a constant text */
     char name[64], text[768];
 } finding;
 
@@ -61,11 +61,11 @@ typedef struct heads_call {
 
 /* --- groups --- */
 
-/* Some heads of a site, which are measured together. */
+/* A group: heads of a site that are measured together. */
 typedef struct group {
-    const srv_run_head *items; /* [count] the heads of the answer */
+    const srv_run_head *items; /* [count] the heads of the group that the answer has */
     size_t count;
-    bool whole; /* all heads of the site are measured; false: only `items`, of one entry */
+    bool whole; /* all heads of the site are measured; false: only `items`, of one batch entry */
     attn_weight_source site; /* the weights of all heads of the site */
 } group;
 
@@ -90,8 +90,8 @@ static attn_status fetch_heads(void *ctx, size_t lane, const attn_range *rows, f
     return g->site.fetch(g->site.ctx, lane, &at, weights, logits, err);
 }
 
-/* Returns the analysis of a group, of which the source is not set. `labels` are those of the site;
- * *own becomes the labels of the group. */
+/* Returns the analysis of a group. Its member `source` is not set. `labels` are the labels of the
+ * site. Sets *own to the labels of the group. */
 static srv_analysis analysis_of(const heads_call *c, const group *g, const srv_labels *labels,
                                 srv_labels *own) {
     if (!g->whole && labels->count > 1)
@@ -107,8 +107,8 @@ static srv_analysis analysis_of(const heads_call *c, const group *g, const srv_l
 
 /* --- cost --- */
 
-/* Adds the cells and operations of a group to *cells and *operations, and raises *bytes to the
- * bytes of the group. false: a problem is set. */
+/* Adds the cells and operations of a group to *cells and *operations. Raises *bytes to the bytes
+ * that the group needs, if these are more. false: a problem is set. */
 static bool count_group(const heads_call *c, const group *g, double *cells, double *operations,
                         double *bytes) {
     const attn_arena_mark mark = attn_arena_here(c->req->arena);
@@ -155,7 +155,7 @@ static void copy_text(char *to, size_t room, const char *from) {
     memcpy(to, from, n < room ? n : room - 1);
 }
 
-/* Keeps the findings of a group, which begins at item `first` of all. */
+/* Keeps the findings of a group, whose first head is c->heads.items[first]. */
 static void keep_findings(const heads_call *c, const group *g, size_t first,
                           const srv_analysis *an) {
     for (size_t i = 0; i < g->count; i++) {
@@ -193,7 +193,8 @@ static attn_status measure_group(const heads_call *c, group *g, size_t first, at
     return ATTN_OK;
 }
 
-/* Checks all bytes of the sites that are measured as a whole. false: a problem is set. */
+/* Checks the bytes of all heads of the sites that are measured as a whole. false: a problem is
+ * set. */
 static bool touch_sites(const heads_call *c) {
     for (size_t i = 0; i < c->heads.count;) {
         const group g = next_group(&c->heads, i);
@@ -228,7 +229,7 @@ static bool measure_groups(void *data) {
 
 /* --- the answer --- */
 
-/* What an answer tells of a head. */
+/* A head in the answer. */
 typedef struct head_facts {
     const srv_run_head *head;
     const finding *found;
