@@ -1,7 +1,7 @@
-/* Writes the answer of POST /v1/attention. As JSON it has the requested tensors in a fixed order,
- * then the other requested parts. As text it has each tensor as NumPy prints it, then heatmaps as
- * Unicode blocks, then messages. Nothing in the body depends on time, load or the client, so equal
- * requests get equal bodies. */
+/* Writes the answer of POST /v1/attention. JSON has the requested tensors in a fixed order, then
+ * the other requested parts. Text has each tensor as NumPy prints it, then heatmaps as Unicode
+ * blocks, then messages. Nothing in the body depends on time, load or the client, so equal requests
+ * get equal bodies. */
 #include <math.h>
 
 #include "api/attention/attention_api.h"
@@ -11,8 +11,8 @@
 
 /* --- what is left out --- */
 
-/* The tensors that an answer leaves out if they are large, and how to get each. Without a backward
- * pass there is only the first one. */
+/* The tensors that an answer leaves out if they are large, and how the client gets each. Only a
+ * request with a backward pass has the second tensor. */
 static const struct {
     const char *name, *how;
 } omitted[] = {{"weights", "name \"weights\" in return, or ask for a heatmap"},
@@ -22,7 +22,7 @@ static size_t count_omitted(const srv_attention_call *call) {
     return call->weights_omitted ? 1 + (size_t)call->backward : 0;
 }
 
-/* Returns the number of values of each of these tensors, which have the shape of the weights. */
+/* Returns the number of values of each omitted tensor. All have the shape of the weights. */
 static double weight_count(const srv_attention_call *call) {
     const attn_attention_dims *d = &call->body.operation.dims;
     return (double)d->B * (double)d->Hq * (double)d->L * (double)d->S;
@@ -48,7 +48,7 @@ typedef struct diagnostics {
     const attn_mask *compiled;
     const attn_attention_dims *dims;
     const char *mask, *score, *dtype, *kernel, *precision;
-    const char *tiles; /* how tile products are computed; NULL: there are none */
+    const char *tiles; /* how the kernels compute tile products; NULL: they use none */
     size_t parameters;
     double kept, scale, softcap;
     double cells;
@@ -86,7 +86,7 @@ static bool diagnose(const srv_attention_call *call, diagnostics *out) {
     return true;
 }
 
-/* Writes the query offset of each batch entry; if all are equal, only one. */
+/* Writes the query offset of each batch entry, or one number if all offsets are equal. */
 static void put_offsets(attn_json_text *j, const void *object) {
     const attn_mask *mask = ((const diagnostics *)object)->compiled;
     size_t B = attn_mask_batches(mask), n = 1;
@@ -175,8 +175,8 @@ static void print_diagnostics(attn_text *t, const srv_attention_call *call) {
 
 /* --- JSON --- */
 
-/* Writes the requested tensors. Large tensors take a while, so the deadline is checked after each.
- * false: the deadline has passed or the client has left. */
+/* Writes the requested tensors. Checks the deadline after each tensor, because large tensors take
+ * long. false: the deadline has passed or the client has left. */
 static bool write_tensors(attn_json_text *j, const srv_attention_call *call) {
     srv_result rows[SRV_RESULTS];
     attn_error err = {0};
@@ -230,7 +230,7 @@ static void put_verification(attn_json_text *j, const void *answer) {
         srv_answer_object(j, verification_rows, &call->verification);
 }
 
-/* A tensor, which write_tensors writes. */
+/* The row of a tensor, for the schema only: write_tensors writes the tensors. */
 #define TENSOR(name, text) SRV_WRITTEN(name, "Numbers", NULL, text)
 static const srv_field omitted_rows[] = {
     SRV_WRITTEN("weights", "OmittedTensor", NULL, NULL, .always = true),

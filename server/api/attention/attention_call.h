@@ -29,7 +29,7 @@ typedef struct srv_attention_body {
     bool explain, dry_run, store, full, average_attn_weights;
     srv_labels labels;
     unsigned items;        /* bits of `return` */
-    unsigned score_stages; /* bit of each attn_stage, and SRV_FLAGS_LIST if it was a list */
+    unsigned score_stages; /* bits 1 << attn_stage, and SRV_FLAGS_LIST if a list was sent */
     int64_t decimals, timeout_ms, verify;
     srv_heat_input heatmap;
     srv_figure_input figure;
@@ -43,7 +43,7 @@ void srv_attention_init(srv_attention_body *body); /* sets the defaults in a zer
 typedef struct srv_result {
     const char *name;
     const attn_tensor *tensor; /* in the srv_attention_call; has data only after the run */
-    const char *part; /* if `name` is an object of stages: name of the tensor's stage; else NULL */
+    const char *part; /* the tensor's stage if `name` is an object with stages; else NULL */
     unsigned want;    /* the tensor's bit of SRV_WANT_TENSORS */
     int rank;
     size_t dims[ATTN_MAX_RANK];
@@ -51,7 +51,7 @@ typedef struct srv_result {
     double bytes;  /* size of the values in bytes */
 } srv_result;
 
-#define SRV_STAGES  5 /* number of attn_stage */
+#define SRV_STAGES  5 /* number of values of attn_stage */
 #define SRV_RESULTS (11 + SRV_STAGES)
 
 typedef struct srv_gradients {
@@ -91,7 +91,7 @@ typedef struct srv_attention_call {
     attn_results results;
     attn_heatmaps maps;
     const char *stages[SRV_STAGES]; /* names of the stages that a picture shows side by side */
-    size_t stage_count;             /* 0: a picture shows the weights alone */
+    size_t stage_count;             /* 0: a picture shows only the weights */
     double kept;                    /* share of the cells that are visible, for explain */
     bool analyses;                  /* true: the answer holds an analysis */
     srv_analysis analysis;
@@ -104,7 +104,7 @@ typedef struct srv_attention_call {
 /* Checks the body, completes its inputs, and finds dims and the wanted results. false: a problem is
  * set. */
 bool srv_attention_prepare(srv_attention_call *call);
-/* Makes a prepared call compute its stored run only: removes all that only the answer needs. */
+/* Reduces a prepared call to its stored run: removes everything that only the answer needs. */
 void srv_attention_keep_run(srv_attention_call *call);
 /* Returns the ATTN_WANT_* bits that the library must compute for the answer and its
  * verification. */
@@ -113,21 +113,22 @@ unsigned srv_attention_computes(const srv_attention_call *call);
 bool srv_attention_norms(const srv_attention_call *call);
 /* Returns the projection w_o of the request, which the norms of values include; NULL: none. */
 const attn_tensor *srv_attention_w_o(const srv_attention_call *call);
-/* Returns the first wanted stage of the scores, which the same run as the output computes. */
+/* Returns the first wanted stage of the scores. The run that computes the output computes the
+ * scores of this stage, too. */
 attn_stage srv_attention_stage(const srv_attention_call *call);
 /* Lists names, shapes and sizes of the tensors in `want` (bits of SRV_WANT_TENSORS), in the order
  * of the answer. Returns their number. */
 size_t srv_attention_results(const srv_attention_call *call, unsigned want,
                              srv_result rows[SRV_RESULTS]);
-/* Removes the axis of the one query, of length 1, from a dense tensor that has a shape. The axis is
- * the last one if `from_end` is 1, and the last but one if it is 2. */
+/* Removes the axis of queries, of length 1, from a dense tensor whose rank is not 0. This axis is
+ * the last one if `from_end` is 1, and the last but one if `from_end` is 2. */
 void srv_drop_axis(attn_tensor *t, int from_end);
-/* Puts `count` axes of length 1 in front of a dense tensor that has a shape. */
+/* Puts `count` axes of length 1 in front of the axes of a dense tensor whose rank is not 0. */
 void srv_add_axes(attn_tensor *t, int count);
 /* Returns the path of a tensor in the answer: "weights", or "scores/raw". NULL: out of memory. */
 const char *srv_result_path(const srv_attention_call *call, const srv_result *row);
-/* Computes the cost of answering `want` on `slots` threads. Needs only the shapes of the inputs.
- * false: a problem is set. */
+/* Sets *out to the cost of an answer with the tensors `want`, computed on `slots` threads. Reads
+ * only the shapes of the inputs. false: a problem is set. */
 bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t slots,
                          srv_attention_bill *out);
 /* Returns whether the pass skips cells, because the mask has a pattern or a window. If so,
@@ -142,26 +143,26 @@ double srv_attention_operations(const srv_attention_call *call, const srv_attent
 /* Computes the bill of the request, and sets the cost by which the request is admitted. false: a
  * problem is set. */
 bool srv_attention_settle(srv_attention_call *call);
-/* Completes the texts of the limits with the numbers of the request. `data` is its
- * srv_attention_call. */
+/* Completes the texts of the limits with the numbers of the request. `data` is the
+ * srv_attention_call of the request. */
 void srv_attention_explain(void *data, srv_limits *limits);
-/* Completes the dry run of a request. `data` is its srv_attention_call. false: a problem is set. */
+/* Completes a dry run. `data` is the srv_attention_call of the request. false: a problem is set. */
 bool srv_attention_dry(void *data, srv_dry *dry);
-/* Computes the cost of the gradients on `slots` threads. false: *err says why this is
- * impossible. */
+/* Computes the cost of the gradients on `slots` threads. false: the cost cannot be computed, and
+ * *err is set. */
 bool srv_gradients_cost(const srv_attention_call *call, size_t slots, attn_cost *out,
                         attn_error *err);
-/* Returns the bytes of all gradients. */
+/* Returns the size of all gradients in bytes. */
 size_t srv_gradients_bytes(const srv_attention_call *call);
 /* Adds the shapes of the gradients to the dry run. false: a problem is set. */
 bool srv_gradients_shapes(const srv_attention_call *call, srv_dry *dry);
-/* Gives the gradients the shapes of the inputs as they were sent. */
+/* Gives each gradient the shape that its input had in the request. */
 void srv_gradients_reshape(srv_attention_call *call);
 /* Computes the gradients after a run with projections. `heads` is the output before W_o. */
 attn_status srv_gradients_run(srv_attention_call *call, const attn_tensor *heads, attn_error *err);
-/* Computes the run together with its gradients; for requests without projections. */
+/* Computes the run and its gradients together, for requests without projections. */
 attn_status srv_gradients_with_run(srv_attention_call *call, attn_error *err);
-/* Writes the gradients of a request as a JSON object. `answer` is its srv_attention_call. */
+/* Writes the gradients as a JSON object. `answer` is the srv_attention_call of the request. */
 void srv_gradients_put(attn_json_text *j, const void *answer);
 /* Writes the gradients as text. */
 void srv_gradients_text(attn_text *t, const srv_attention_call *call);

@@ -20,16 +20,15 @@
  * no numbers. */
 #define TEXT_OF_ROWS 32.0
 
-/* Times, measured in float32 operations of the kernels. */
+/* Times, as numbers of float32 operations of the kernels that take the same time. */
 #define TANH_OPERATIONS   10.0  /* time of a tanh */
 #define DOUBLE_OPERATIONS 16.0  /* time of an operation in double */
 #define EDIT_OPERATIONS   250.0 /* time of a cell in a tile in which a mask hides cells */
-/* Time of an operation of `verify`, in operations in double. It is above 1 because the operands are
- * packed again for each verified row. */
+/* Time of an operation of `verify`, as a number of operations in double. The number is above 1
+ * because the operands are packed again for each verified row. */
 #define PACKED_ANEW 3.5
 
-/* Returns whether tensors are answered as binary data: they lie in the answer as they were computed,
- * and take no text. */
+/* Returns whether tensors are answered as binary data, so that they take no text. */
 static bool is_binary(const srv_attention_call *call) {
     const srv_request *req = call->req;
     return req->parts ? req->parts->binary
@@ -64,7 +63,7 @@ static bool add_heatmap(const srv_attention_call *call, size_t slots, srv_attent
     attn_cost heat;
     if (!srv_heat_cost(call->req, &call->heat, d, slots, call->call.dry_run, &heat, &bill->exceeds))
         return false;
-    /* an npy file has a copy of the cells, everything else has them as text */
+    /* An npy file holds a copy of the cells. All other answers hold the cells as text. */
     bill->text +=
         maps * (call->req->accept & SRV_ACCEPT_NPY ? 1 : SRV_HEAT_TEXT) * (double)heat.result_bytes;
     bill->operations += maps * heat.operations;
@@ -144,8 +143,8 @@ static double verify_operations(const srv_attention_call *call) {
     return 2 * (double)call->body.verify * (double)d->S * (double)(d->score_width + d->Ev);
 }
 
-/* Adds the cost of the further runs that an answer with the scores of several stages needs;
- * `scores` is the number of stages. */
+/* Adds the cost of the further runs for an answer with the scores of several stages. `scores` is
+ * the number of stages. */
 static bool add_stages(const srv_attention_call *call, size_t scores, size_t slots,
                        srv_attention_bill *bill, double *computed) {
     const double runs = (double)(scores - 1);
@@ -186,8 +185,8 @@ bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t s
         return false;
     if (want & SRV_WANT_WEIGHTED_VALUES)
         bill.operations += cost.cells * (double)d->Ev;
-    /* The other results of the library count as scratch: statistics of the rows, padding for
-     * alignment, results that only `verify` needs, and weights of which the mean is answered. */
+    /* Results of the library that are not answered count as scratch: statistics of rows, padding
+     * for alignment, results for `verify`, and the weights if only their mean is answered. */
     bill.work += fmax(0, results - of_run + means);
     if (!is_binary(call))
         bill.text = (call->body.decimals < 0 ? TEXT_OF_TENSORS : TEXT_OF_ROUNDED) * bill.result +
@@ -226,7 +225,7 @@ double srv_attention_operations(const srv_attention_call *call, const srv_attent
 }
 
 /* Returns the cells of the bill, less those that the pass skips because of the positions of queries
- * and keys. If these cannot be counted, returns all cells. */
+ * and keys. If the skipped cells cannot be counted, returns all cells. */
 static double computed_cells(const srv_attention_call *call, const srv_attention_bill *bill) {
     attn_mask_spec positions = call->body.operation.shaped->mask;
     attn_mask *mask;
@@ -247,8 +246,9 @@ double srv_attention_needed(const srv_attention_call *call, const srv_attention_
     return srv_attention_operations(call, bill, computed_cells(call, bill));
 }
 
-/* Sets the cells and operations that are compared with the limits. If all cells are too many, only
- * the cells that the pass computes count, unless a heatmap or an analysis reads all cells. */
+/* Sets the cells and operations that are compared with the limits. All cells count if they are
+ * within the limits, or if a heatmap or an analysis reads all cells. If not, only the cells that
+ * the pass computes count. */
 static void count_for_limits(const srv_attention_call *call, srv_cost *cost) {
     const srv_config *config = call->req->app->config;
     if ((cost->cells <= config->max_cells && cost->operations <= config->max_operations) ||
@@ -301,7 +301,7 @@ void srv_attention_explain(void *data, srv_limits *limits) {
 
 #define PIECE_OPERATIONS 1e8 /* operations of one task of the worker pool */
 
-/* Checks score, position and sinks by making an operation without queries and keys. */
+/* Checks score, position and sinks: makes an operation with no queries and no keys. */
 static bool check_parameters(const srv_attention_call *call) {
     attn_inputs empty = *call->body.operation.shaped;
     attn_tensor *const sides[] = {&empty.query, &empty.key, &empty.value};
@@ -331,7 +331,7 @@ static bool has_values(const attn_mask_spec *spec) {
 }
 
 /* Returns the operations for elements that the pass packs or writes: queries, keys, values and
- * outputs. A pass under a strided pattern has two halves, and each packs them. */
+ * outputs. A pass with a strided pattern has two halves, and each half packs all elements. */
 static double row_operations(const attn_attention_dims *d) {
     const double queries = (double)d->B * (double)d->Hq * (double)d->L;
     const double keys = (double)d->B * (double)d->Hkv * (double)d->S;
@@ -339,9 +339,9 @@ static double row_operations(const attn_attention_dims *d) {
            (double)(d->score_width + d->Ev);
 }
 
-/* Returns the work of a run that visits the cells `visits`, to predict its time. Each matrix that
- * is filled in a second pass (scores, weights after dropout, heatmaps, analyses, gradients) counts
- * as half of the first pass. Analyses and heatmaps count all cells. */
+/* Returns the work of a run that visits the cells `visits`, to predict the time of the run. Each
+ * result of a further pass (scores, weights after dropout, heatmaps, analyses, gradients) counts as
+ * half of the first pass. Analyses and heatmaps also count all cells (bill->plain). */
 static srv_load load_of(const srv_attention_call *call, const srv_attention_bill *bill,
                         const attn_visits *visits) {
     const attn_attention_dims *d = &call->body.operation.dims;
@@ -402,7 +402,7 @@ static bool count_weights(const srv_attention_call *call, srv_dry *dry) {
     return true;
 }
 
-/* Sets the cost of a recurrent layer of the same width D for comparison: L steps, each of D x D
+/* Sets the cost of a recurrent layer of the same width D, for comparison: L steps, each with D x D
  * multiply-adds for each batch entry. */
 static void compare_with_rnn(const srv_attention_call *call, srv_dry *dry) {
     const attn_attention_dims *d = &call->body.operation.dims;

@@ -6,8 +6,8 @@
 
 #include "api/attention/attention_call.h"
 
-/* Returns the number of elements of the biases that are added to the scores, plus that of the
- * scores if their gradient is wanted. SIZE_MAX: the number overflows. */
+/* Returns the number of elements of the biases that are added to the scores. If the gradient of the
+ * scores is wanted, adds the number of scores. SIZE_MAX: the number overflows. */
 static size_t count_bias_elements(const srv_attention_call *call) {
     const attn_attention_dims *d = &call->body.operation.dims;
     const attn_tensor scores = attn_tensor_dense(NULL, d->result, d->weights_rank, d->weights);
@@ -82,14 +82,14 @@ attn_status srv_gradients_run(srv_attention_call *call, const attn_tensor *heads
 
 /* --- the answer --- */
 
-/* A gradient and its name. If `object` is NULL, the gradient is a member of `gradients` in the
- * answer; otherwise it is a member of the object `object` in `gradients`. */
+/* A gradient and its name. In the answer the gradient is a member of the object `gradients` or, if
+ * `object` is not NULL, a member of the object with this name in `gradients`. */
 typedef struct named {
     const char *object, *name;
     const attn_tensor *t;
 } named;
 
-enum { NAMED = 32 }; /* most gradients: 20, and those of the parameters of one score form */
+enum { NAMED = 32 }; /* bound of the gradients: 20, and one for each parameter of a score form */
 
 typedef struct list {
     named rows[NAMED];
@@ -150,7 +150,7 @@ void srv_gradients_reshape(srv_attention_call *call) {
 }
 
 /* Returns a srv_gradients whose tensors are the inputs. A gradient has the shape of its input, so
- * shapes and sizes can be read from it before the gradients are computed. */
+ * the shapes and sizes of gradients can be read there before the gradients are computed. */
 static srv_gradients describe_gradients(const srv_attention_call *call) {
     const attn_inputs *in = &call->body.operation.in;
     const attn_attention_dims *d = &call->body.operation.dims;
@@ -171,7 +171,7 @@ size_t srv_gradients_bytes(const srv_attention_call *call) {
     size_t bytes = 0;
     for (size_t i = 0; i < l.count; i++) {
         size_t count = 0;
-        attn_tensor_count(l.rows[i].t, &count); /* cannot fail for a tensor that was decoded */
+        attn_tensor_count(l.rows[i].t, &count); /* cannot overflow for a decoded tensor */
         bytes += count * attn_dtype_size(call->body.operation.dims.result);
     }
     return bytes;

@@ -99,9 +99,9 @@ static bool check_valueless(const srv_scope *scope, unsigned items) {
     return true;
 }
 
-/* Sets the items of the answer, from `return` and the fields heatmap and grad_output. Without
- * `return` they are output and weights; omit_large_weights may remove the weights later, when the
- * shapes are known. false: a problem is set. */
+/* Sets the items of the answer from `return` and the fields heatmap and grad_output. Without
+ * `return` the items are output and weights. omit_large_weights may remove the weights later, when
+ * the shapes are known. false: a problem is set. */
 static bool read_items(srv_attention_call *call, const srv_scope *scope) {
     const srv_attention_body *body = &call->body;
     const bool paints = call->req->accept & (SRV_ACCEPT_PNG | SRV_ACCEPT_SVG);
@@ -145,7 +145,7 @@ static bool read_items(srv_attention_call *call, const srv_scope *scope) {
     if (srv_given(scope, "score_stage") && (items & ATTN_WANT_SCORES) == 0 && !paints)
         return srv_refuse(scope, SRV_VALUE, "score_stage",
                           "score_stage needs \"scores\" in return, which does not ask for them");
-    if (srv_draws(call->req)) /* a picture or a CSV has the heatmap and nothing else */
+    if (srv_draws(call->req)) /* a picture or a CSV holds only the heatmap */
         items = SRV_WANT_HEATMAP;
     if (paints && (body->score_stages & SRV_FLAGS_LIST))
         for (int stage = 0; stage < SRV_STAGES; stage++)
@@ -181,8 +181,8 @@ const attn_tensor *srv_attention_w_o(const srv_attention_call *call) {
     return w_o->rank ? w_o : NULL;
 }
 
-/* Removes the weights and the gradients of scores from the answer if they are more than
- * SRV_WEIGHTS_UNASKED each and the request has no `return`. */
+/* If the request has no `return` and there are more than SRV_WEIGHTS_UNASKED weights, removes the
+ * weights and the gradient of the scores from the answer. */
 static void omit_large_weights(srv_attention_call *call, const srv_scope *scope) {
     const attn_attention_dims *d = &call->body.operation.dims;
     double values = (double)d->B * (double)d->Hq * (double)d->L * (double)d->S;
@@ -193,7 +193,7 @@ static void omit_large_weights(srv_attention_call *call, const srv_scope *scope)
     }
 }
 
-/* Prepares the analysis. Its source and mask are set later, when the operation exists. */
+/* Prepares the analysis, except its source and mask, which are set when the operation exists. */
 static void plan_analysis(srv_attention_call *call) {
     const attn_attention_dims *d = &call->body.operation.dims;
     const unsigned items = call->body.analysis;
@@ -211,7 +211,7 @@ static void plan_analysis(srv_attention_call *call) {
                                     .options = attn_measure_defaults()};
 }
 
-/* Checks the names of the axes against the weights. */
+/* Checks the names of axes against the shape of the weights. false: a problem is set. */
 static bool check_axes(const srv_attention_call *call, const srv_scope *scope) {
     const srv_strings *axes = &call->body.axes;
     attn_error err = {0};

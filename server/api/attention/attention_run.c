@@ -14,8 +14,8 @@
 typedef struct run_texts {
     attn_run_text *texts; /* [count] */
     size_t count;
-    /* [number of label sets] each: index in `texts` of the labels of queries or keys, one set for
-     * all batch entries or one for each; NULL: no labels */
+    /* [number of label sets] indices in `texts` of the labels of queries and of keys. There is one
+     * set for all batch entries, or one for each. NULL: no labels. */
     size_t *query, *key;
 } run_texts;
 
@@ -98,8 +98,8 @@ static bool store_run(srv_attention_call *call) {
 
 /* --- warnings about weights on padding --- */
 
-/* The most cells that are read to find weights on padding, a few milliseconds of work. Heads beyond
- * this number are not checked. */
+/* The largest number of cells that are read to find weights on padding: a few milliseconds of work.
+ * Heads that would need further cells are not checked. */
 #define PADDING_CELLS 1048576
 
 typedef struct reader {
@@ -198,8 +198,8 @@ static attn_status draw_stage(srv_attention_call *call, attn_stage stage, attn_h
                                        req->arena, maps, err);
 }
 
-/* Makes the heatmaps of all stages that a picture shows. The heatmaps of a head are neighbours, in
- * the order of the stages. */
+/* Makes the heatmaps of all stages that a picture shows. The heatmaps of a head are adjacent in the
+ * list, in the order of the stages. */
 static attn_status draw_stages(srv_attention_call *call, attn_error *err) {
     const size_t n = call->stage_count;
     attn_heatmaps all = {0}, one;
@@ -237,7 +237,7 @@ static attn_status run_analysis(srv_attention_call *call, attn_error *err) {
     return status ? status : srv_analysis_run(an, srv_request_pool(call->req), err);
 }
 
-/* Computes the scores of all wanted stages but the first, each in a run of its own. */
+/* Computes the scores of all wanted stages except the first. Each stage takes a run. */
 static attn_status run_stages(srv_attention_call *call, attn_error *err) {
     srv_request *req = call->req;
     const attn_stage first = srv_attention_stage(call);
@@ -254,7 +254,7 @@ static attn_status run_stages(srv_attention_call *call, attn_error *err) {
     return status;
 }
 
-/* Makes operands, row sums and weighted values, which the run itself does not compute. */
+/* Makes the tensors that the run does not compute: operands, row sums and weighted values. */
 static attn_status read_operands(srv_attention_call *call, attn_error *err) {
     srv_request *req = call->req;
     const attn_tensor *weights = call->body.operation.in.dropout_p > 0
@@ -306,8 +306,9 @@ static attn_status run_operation(srv_attention_call *call, attn_error *err) {
     return status || call->body.labels.count == 0 ? status : warn_of_padding(call, err);
 }
 
-/* Removes the axis of the one query and adds the extra axes, where the request asks for that. The
- * axis of queries is the last one if `from_end` is 1, and the last but one if it is 2. */
+/* Removes the axis of queries if the request had one query without it, and adds the extra axes that
+ * a mask or bias has. The axis of queries is the last one if `from_end` is 1, and the last but one
+ * if `from_end` is 2. */
 static void shape_result(const srv_attention_call *call, attn_tensor *t, int from_end) {
     if (call->body.operation.in.one_query)
         srv_drop_axis(t, from_end);
@@ -394,7 +395,7 @@ static bool prepare_call(void *data) {
     return srv_attention_settle(call);
 }
 
-/* Prepares the call for a job, which stores the run and computes nothing else. */
+/* Reduces the call to the work of a job, which only stores the run. */
 static bool keep_run(void *data) {
     srv_attention_keep_run(data);
     return srv_attention_settle(data);
