@@ -33,8 +33,7 @@ static const srv_field item_fields[] = {
 };
 
 const srv_field srv_masks_fields[] = {
-    /* Each mask is one layer of the library. .max leaves one layer for the token_ids of the body.
-     * */
+    /* Each mask is one layer of the library. .max leaves a layer for the token_ids of the body. */
     SRV_FIELD_ROW(srv_masks_body, masks, SRV_OBJECTS,
                   "The masks to combine; an empty list leaves all keys visible.",
                   .fields = item_fields, .size = sizeof(srv_masks_item),

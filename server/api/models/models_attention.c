@@ -297,8 +297,7 @@ static int logits_dims(const srv_sites_pass *c, size_t dims[3]) {
     return rank;
 }
 
-/* Returns an upper bound of the memory of the answer in bytes: its numbers and the text of these.
- * */
+/* Returns an upper bound of the memory of the answer in bytes: numbers, and the text of these. */
 static double result_bytes(const srv_sites_pass *c) {
     const attn_model_config *m = attn_model_configuration(c->pass.model->model);
     size_t d[3];
