@@ -1,5 +1,5 @@
-/* Writes the JSON schemas of answers for openapi.json from their rows, whose types are in the
- * notation of wire/answer.h. */
+/* Writes the JSON schemas of answers for openapi.json from the rows of the answers. The types of
+ * rows are in the notation of wire/answer.h. */
 #include <ctype.h>
 #include <float.h>
 #include <stdlib.h>
@@ -12,7 +12,8 @@ static void put_property(attn_json_text *j, const srv_field *f);
 /* --- objects with rows --- */
 
 /* Calls `put` for each row. The rows of an object whose name is "" are treated as rows of this
- * table. `put` gets whether the member is always present; if `always` is false, none is. */
+ * table. `put` gets whether the member is always present: f->always, or false if `always` is
+ * false. */
 static void each_row(attn_json_text *j, const srv_field *rows, bool always,
                      void (*put)(attn_json_text *j, const srv_field *f, bool always)) {
     for (const srv_field *f = rows; f->name; f++)
@@ -55,7 +56,7 @@ static void put_rows(attn_json_text *j, const srv_field *f) {
 static const char *put_types(attn_json_text *j, const char *at, const srv_field *f);
 
 /* Writes "type": "integer" or, if a question mark stands at `at`, "type": ["integer", "null"].
- * Returns the position behind it in the notation. */
+ * Returns the position behind the question mark, if there is one, in the notation. */
 static const char *put_name(attn_json_text *j, const char *name, size_t n, const char *at) {
     attn_json_key(j, "type");
     if (*at == '?')
@@ -77,8 +78,8 @@ static void put_choices(attn_json_text *j, const srv_field *f, bool nullable) {
     attn_json_array_end(j);
 }
 
-/* Writes the bounds of a number: those behind a plus at `at`, or else those of the row. Returns the
- * position behind them in the notation. */
+/* Writes the bounds of a number: those behind a plus at `at` or, without a plus, those of the row.
+ * Returns the position behind the bounds in the notation. */
 static const char *put_bounds(attn_json_text *j, const char *at, const srv_field *f) {
     const bool least = *at == '+';
     at += least;
@@ -120,8 +121,9 @@ static const char *put_word(attn_json_text *j, const char *at, const srv_field *
     return put_name(j, at, n, end);
 }
 
-/* Writes the numbers of elements or members that are allowed, if they stand at `at` (" 3", " 1+" or
- * " 0-16"), as the members `least` and `most`. Returns the position behind them. */
+/* If a count of elements or members stands at `at` (" 3", " 1+" or " 0-16"), writes the smallest
+ * and the largest allowed number as members with the names `least` and `most`. Returns the position
+ * behind the count. */
 static const char *put_count(attn_json_text *j, const char *at, const char *least,
                              const char *most) {
     char *end;
@@ -174,8 +176,8 @@ static const char *put_one_type(attn_json_text *j, const char *at, const srv_fie
     return at + n;
 }
 
-/* Returns whether the notation at `at` names several types, up to its end or to the bracket that
- * closes around it. */
+/* Returns whether the notation names several types from `at` to its end, or to the closing bracket
+ * around `at`. */
 static bool has_alternatives(const char *at) {
     for (int depth = 0; *at && depth >= 0; at++) {
         if (depth == 0 && *at == '|')
@@ -186,8 +188,8 @@ static bool has_alternatives(const char *at) {
     return false;
 }
 
-/* Writes the members of a schema for the type or types at `at`. Returns the position behind
- * them. */
+/* Writes the members of a schema for the type or types at `at`. Returns the position behind the
+ * last type. */
 static const char *put_types(attn_json_text *j, const char *at, const srv_field *f) {
     if (!has_alternatives(at))
         return put_one_type(j, at, f);

@@ -1,6 +1,6 @@
-/* GET /v1/examples and GET /v1/examples/{id} serve the worked examples of config/examples/, which
- * are embedded in the program. An example is answered as its file is; the list shows some fields of
- * each file. config/examples/README.md describes the format. */
+/* GET /v1/examples and GET /v1/examples/{id} answer the worked examples of config/examples/, which
+ * are embedded in the program. The answer for an example is its file. The list has some fields of
+ * each file. config/examples/README.md describes the format of the files. */
 #include "api/service/examples.h"
 #include "config/nearest.h"
 
@@ -12,9 +12,9 @@
 #include "wire/decode.h"
 
 #define FOLDER "examples/"
-enum { MOST = 255 }; /* the most examples */
+enum { MOST = 255 }; /* largest number of examples */
 
-/* Returns the byte after the string that starts at p. */
+/* Returns the address behind the JSON string that starts at p. */
 static const char *skip_string(const char *p) {
     for (p++; *p && *p != '"'; p++)
         if (*p == '\\' && p[1])
@@ -22,8 +22,8 @@ static const char *skip_string(const char *p) {
     return *p ? p + 1 : p;
 }
 
-/* Returns the byte after the JSON value that starts at p. The embedded files are well-formed, so
- * nothing is checked. */
+/* Returns the address behind the JSON value that starts at p. Nothing is checked, because the
+ * embedded files are well-formed. */
 static const char *skip_value(const char *p) {
     int depth = 0;
     do {
@@ -42,7 +42,8 @@ static const char *skip_space(const char *p) {
     return p + strspn(p, " \n\r\t");
 }
 
-/* Returns the value of the member `name` of the JSON object at p; "null" if it is missing. */
+/* Returns the value of the member `name` of the JSON object at p; "null": there is no such
+ * member. */
 static srv_span field_of(const char *p, const char *name) {
     size_t length = strlen(name);
     p = skip_space(p + 1);
@@ -87,8 +88,8 @@ static bool is_example(const srv_file *file) {
     return strncmp(file->name, FOLDER, strlen(FOLDER)) == 0;
 }
 
-/* Returns the value of the member `order` of an example. If the file has none, returns a large
- * number, so that the example comes last. */
+/* Returns the value of the member `order` of an example. If the file does not have this member,
+ * returns a large number, so that the example comes last. */
 static long order_of(const srv_file *file) {
     srv_span span = srv_example_field(file, "order");
     long value = 0;
@@ -125,7 +126,7 @@ const srv_file *srv_example_next(const srv_file *previous) {
     return *next;
 }
 
-/* Returns the path "/v1/examples/<id>" in memory of the arena. */
+/* Returns the path "/v1/examples/<id>", in the arena. */
 static const char *href_of(const srv_file *file, attn_arena *arena) {
     attn_text t = {.arena = arena};
     const char *id = file->name + strlen(FOLDER);
@@ -240,7 +241,7 @@ srv_outcome srv_examples_list(srv_request *req) {
     return SRV_DONE;
 }
 
-/* Returns the id that is most similar to `id`, or NULL. */
+/* Returns the id that is most similar to `id`; NULL: no id is similar, or memory ran out. */
 static const char *nearest_id(srv_request *req, const char *id) {
     size_t count = 0;
     for (const srv_file *f = srv_embedded; f->name; f++)

@@ -25,7 +25,8 @@
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
-/* Writes examples of the body of a route: worked examples, or else the request of answers.json. */
+/* Writes examples of the body of a route: worked examples or, if the route has none, the request of
+ * answers.json. */
 static void put_examples(attn_json_text *j, const srv_route *route) {
     enum { MOST_EXAMPLES = 3, MOST_BYTES = 1000 };
     int count = 0;
@@ -58,8 +59,8 @@ static void put_examples(attn_json_text *j, const srv_route *route) {
 static const struct {
     unsigned accept;
     const char *type;
-    const char *schema; /* name of its schema; NULL: none */
-    bool text;          /* whether the answer is text, for types without a schema */
+    const char *schema; /* name of the schema of the type; NULL: none */
+    bool text;          /* for types without a schema: the answer is text; false: binary data */
 } media[] = {
     {SRV_ACCEPT_TEXT, "text/plain", NULL, true},
     {SRV_ACCEPT_SAFETENSORS, SRV_SAFETENSORS, "SafetensorsAnswer", false},
@@ -89,8 +90,8 @@ static void put_answered(attn_json_text *j, const srv_route *route, const char *
     attn_json_object_end(j);
 }
 
-/* Writes the schema of server-sent events. It has the name of the answer's schema; if the route
- * also answers JSON, "Events" follows this name. */
+/* Writes the schema of server-sent events. Its name is that of the answer's schema, with "Events"
+ * behind it if the route also answers JSON. */
 static void put_events(attn_json_text *j, const srv_route *route) {
     char name[64];
     snprintf(name, sizeof name, "%s%s", route->answer,
@@ -112,7 +113,7 @@ static void put_media(attn_json_text *j, const srv_route *route, size_t i) {
 
 /* --- tags --- */
 
-/* The parts of the document. The first prefix that fits decides. */
+/* The tags of operations. A route has the tag of the first prefix with which its path begins. */
 static const struct tag {
     const char *prefix, *name, *what;
 } tags[] = {
@@ -174,13 +175,13 @@ static bool has_tensor(const srv_route *route) {
     return f && f->name;
 }
 
-/* Returns whether a route must have a body. */
+/* Returns whether requests to the route must have a body. */
 static bool needs_body(const srv_route *route) {
     return route->fields || srv_api_infers(route);
 }
 
-/* Returns whether a route reads a body. Besides the routes that need one, the index of /v2 models
- * reads an optional one. Other routes without fields, such as cancel, read none. */
+/* Returns whether a route reads a body: the routes that need a body do, and the index of /v2 models
+ * reads an optional body. Other routes without fields, such as cancel, read no body. */
 static bool takes_body(const srv_route *route) {
     return needs_body(route) || strcmp(route->answer, "V2Index") == 0;
 }
@@ -303,9 +304,10 @@ static void put_answer(attn_json_text *j, const srv_route *route) {
         put_empty(j, "There is nothing visible in it.", tile_headers);
 }
 
-/* Writes the security of an operation. If API keys are configured (`keys`), it is an API key, with
- * the right "admin" if the operation needs it, or the read token of a run if that suffices.
- * Otherwise a key is optional, and runs have no tokens. */
+/* Writes the security of an operation. If API keys are configured (`keys`), the operation needs an
+ * API key, in some operations one with the right "admin". Where the read token of a run suffices, a
+ * request may have the token instead. If no API keys are configured, a key is optional, and runs
+ * have no tokens. */
 static void put_security(attn_json_text *j, const srv_route *route, bool keys) {
     static const char any[] = "[{\"key\":[]}]", token[] = "[{\"key\":[]},{\"read_token\":[]}]",
                       admin[] = "[{\"key\":[\"admin\"]}]", optional[] = "[{},{\"key\":[]}]",
@@ -409,9 +411,9 @@ static void put_components(attn_json_text *j, bool keys) {
     attn_json_object_end(j);
 }
 
-/* Writes the address of the service as the client sees it: the host of the request, because
- * generated clients take it as it is. Behind a proxy the path may have a prefix that the service
- * does not know, so there the address is relative to that of the document. */
+/* Writes the address of the service as the client sees it, because generated clients use this
+ * address unchanged: the host of the request. Behind a proxy, paths may have a prefix that the
+ * service does not know. The address is then relative to the address of the document. */
 static void put_servers(attn_json_text *j) {
     const srv_request *req = srv_json_request(j);
     char address[300] = ".";
@@ -425,8 +427,8 @@ static void put_servers(attn_json_text *j) {
     attn_json_array_end(j);
 }
 
-/* Runs on a request thread, because writing and compressing the document takes some ten
- * milliseconds. */
+/* Runs on a request thread, because it takes tens of milliseconds to write and compress the
+ * document. */
 srv_outcome srv_openapi(srv_request *req) {
     const bool keys = req->app->keys != NULL;
     attn_json_text j = srv_json_object(req);

@@ -9,7 +9,8 @@
 #include "api/service/schema.h"
 #include "api/service/v2_model.h"
 
-/* Properties of a route, as bits. A refusal can occur on the routes that have one of its bits. */
+/* Properties of a route, as bits. A refusal has bits, too: it occurs on the routes that have at
+ * least one of these bits. */
 enum {
     ALWAYS = 1,
     WITH_BODY = 2,
@@ -126,7 +127,7 @@ static const struct {
 static const struct {
     unsigned when;
     const char *name, *what, *type;
-    int longest; /* most characters of a text that must not be empty; 0: any text is allowed */
+    int longest; /* a text has 1 to this many characters; 0: any text is allowed */
 } parameters[] = {
     {ALWAYS, "X-Request-Id", "An id that the client chooses for this request.", "string", 0},
     {INFERRING, "Inference-Header-Content-Length",
@@ -241,7 +242,7 @@ void srv_api_refusals(attn_json_text *j, const srv_route *route) {
     }
 }
 
-/* Writes the schema of a path parameter, whose name stands in {} in the path. */
+/* Writes the schema of the path parameter `name`, which is {name} in the path. */
 static void put_path_schema(attn_json_text *j, const srv_route *route, const char *name) {
     bool model = strcmp(name, "model") == 0, version = strcmp(name, "version") == 0;
     bool example = strcmp(name, "id") == 0 && strncmp(route->path, "/v1/examples/", 13) == 0;

@@ -12,11 +12,11 @@ void srv_api_raw(attn_json_text *j, const char *key, const char *text);
 void srv_api_ref(attn_json_text *j, const char *kind, const char *name, const char *suffix);
 /* Writes "<type>": {"schema": {"$ref": …}}. */
 void srv_api_schema(attn_json_text *j, const char *type, const char *schema);
-/* Writes the member `example`: the request or the answer that answers.json has for the route, as
- * `what` says ("request of" or "answer of"). A /v2 route with a version in its path has the example
- * of the route without. Writes nothing if there is no example. */
+/* Writes the member `example` from answers.json: the request of the route if `what` is "request
+ * of", its answer if `what` is "answer of". A /v2 route with a version in its path has the example
+ * of the route without a version. Writes nothing if there is no example. */
 void srv_api_example(attn_json_text *j, const srv_route *route, const char *what);
-/* Writes the member `headers`: X-Request-Id and those of `names`, which ends with NULL. */
+/* Writes the member `headers`: X-Request-Id and the headers in `names`, which ends with NULL. */
 void srv_api_headers(attn_json_text *j, const char *const *names);
 /* Returns whether the route runs a model of the Open Inference Protocol (POST …/infer). */
 bool srv_api_infers(const srv_route *route);
@@ -24,7 +24,7 @@ bool srv_api_infers(const srv_route *route);
 /* Write the refusals of a route among its responses, and its member `parameters`. */
 void srv_api_refusals(attn_json_text *j, const srv_route *route);
 void srv_api_parameters(attn_json_text *j, const srv_route *route);
-/* Writes the members of `components` that the operations refer to, without the schemas. `keys` says
+/* Writes the members of `components` to which the operations refer, except the schemas. `keys` says
  * whether API keys are configured. */
 void srv_api_shared(attn_json_text *j, bool keys);
 

@@ -1,20 +1,20 @@
-/* The page, and the files that it loads. They are made from server/web/ when the daemon is built,
- * each in three forms (as it is, gzip, Brotli), and embedded. A build without Node has none of
- * them; then a browser gets a page that says how to get them. */
+/* The web page, and the files that the page loads. When the daemon is built, these files are made
+ * from server/web/ and embedded, each in three forms (uncompressed, gzip, Brotli). A build without
+ * Node has none of these files. A browser then gets a page that says how to build them. */
 #include <string.h>
 
 #include "api/service/page.h"
 #include "api/service/service_api.h"
 #include "system/embedded.h"
 
-/* The page loads nothing from other hosts, and runs no scripts and styles that stand in the
- * HTML. */
+/* The page loads nothing from other hosts, and uses no scripts and styles that are written in the
+ * HTML itself. */
 #define POLICY                                                                                     \
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; "   \
     "connect-src 'self'; worker-src 'self'; object-src 'none'; base-uri 'none'; "                  \
     "form-action 'none'; frame-ancestors 'none'"
 
-#define NAME_MOST 128 /* longest name that is searched, in bytes; all files have shorter ones */
+#define NAME_MOST 128 /* bytes of the longest name that is searched; all files have shorter names */
 
 static const char no_page[] =
     "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>attnd</title>"
@@ -61,7 +61,7 @@ static srv_piece piece_of(const srv_file *file) {
     return file ? (srv_piece){file->data, file->size} : (srv_piece){0};
 }
 
-/* Answers the file of this name. false: there is none. */
+/* Answers the file of this name. false: there is no such file. */
 static bool answer(srv_request *req, const char *name, const char *caching) {
     const srv_file *file = find(name, "");
     const char *type = type_of(name);

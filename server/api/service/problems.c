@@ -1,5 +1,5 @@
 /* GET /problems and /problems/{code}: the codes of problems, as JSON and as documents for browsers.
- * The member `type` of a problem is the path of its code here. */
+ * The member `type` of a problem is the path /problems/{code} of its code. */
 #include <string.h>
 
 #include "api/service/page.h"
@@ -46,7 +46,7 @@ static void put_codes(attn_json_text *j, const void *unused) {
 static const srv_field list_rows[] = {
     SRV_WRITTEN("problems", "[ProblemKind]", put_codes, "The codes.", .always = true), {0}};
 
-/* The members of problems, for their schema only: request/problem.c writes problems. */
+/* The members of problems, for the schema only: request/problem.c writes problems. */
 static const srv_field limit_rows[] = {
     SRV_WRITTEN("value", "number", NULL, "The limit.", .always = true),
     SRV_WRITTEN("setting", "string", NULL, "The setting that changes it; a constant has none."),

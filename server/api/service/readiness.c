@@ -28,7 +28,7 @@ srv_outcome srv_healthz(srv_request *req) {
     return say(req, "{\"status\":\"ok\"}\n", "ok\n");
 }
 
-/* Returns the name of a setting whose directory was removed although the service uses it. NULL: no
+/* Returns the name of a setting whose directory was removed while the service uses it. NULL: no
  * directory was removed. */
 static const char *lost_directory(const srv_app *app) {
     const char *lost = srv_runs_lost(app->runs);

@@ -35,7 +35,7 @@ static void put_bounds(attn_json_text *j, const srv_field *f) {
         attn_json_key_real(j, f->below ? "exclusiveMaximum" : "maximum", f->max);
 }
 
-/* Writes "items": {"type": type} and, if there is a limit, "maxItems". */
+/* Writes "items": {"type": type} and, if `most` is a limit, "maxItems". */
 static void put_items(attn_json_text *j, const char *type, double most) {
     attn_json_key_object(j, "items");
     put_type(j, type, false);
@@ -95,7 +95,7 @@ static void put_flags(attn_json_text *j, const srv_field *f, bool nullable) {
     attn_json_array_end(j);
 }
 
-/* Pattern of one range of SRV_RANGES: an index, or from:to. */
+/* The regular expression of one range of SRV_RANGES: an index, or from:to. */
 #define ONE_RANGE "(0|[1-9][0-9]{0,14})(:(0|[1-9][0-9]{0,14}))?"
 
 static const char *range_pattern(const srv_field *f) {
@@ -143,8 +143,8 @@ static void put_tensor(attn_json_text *j, const srv_field *f, bool nullable) {
 
 static void put_object(attn_json_text *j, const srv_field *fields, bool nullable);
 
-/* Writes the schema of a field that is an object or, in place of the object, the value of its first
- * field: a name (SRV_O_NAME) or a number (SRV_O_NUMBER). */
+/* Writes the schema of a field that is an object, or the value of the object's first field instead:
+ * a name (SRV_O_NAME) or a number (SRV_O_NUMBER). */
 static void put_brief(attn_json_text *j, const srv_field *f, bool nullable) {
     attn_json_key_array(j, "anyOf");
     attn_json_object(j);
@@ -160,7 +160,7 @@ static void put_brief(attn_json_text *j, const srv_field *f, bool nullable) {
     attn_json_array_end(j);
 }
 
-/* Writes the schema of a field that is an object, or a list of strings if the row accepts it. */
+/* Writes the schema of a field that is an object or, if the row accepts it, a list of strings. */
 static void put_either(attn_json_text *j, const srv_field *f) {
     static const char strings[] = "{\"type\":\"array\",\"items\":{\"type\":\"string\"}}";
     attn_json_object(j);
@@ -170,7 +170,7 @@ static void put_either(attn_json_text *j, const srv_field *f) {
         attn_json_raw(j, strings, sizeof strings - 1);
 }
 
-/* Writes the schema of a list of objects, or of one object in place of the list. */
+/* Writes the schema of a field that is a list of objects, or one object instead of the list. */
 static void put_singles(attn_json_text *j, const srv_field *f, bool nullable) {
     attn_json_key_array(j, "anyOf");
     put_either(j, f);
@@ -315,7 +315,7 @@ void srv_schema_body(attn_json_text *j, const srv_field *fields) {
     attn_json_object_end(j);
 }
 
-/* In a query string lists and ranges are strings, such as 1,2,3 and 0:256. */
+/* In a query string, lists and ranges are strings such as 1,2,3 and 0:256. */
 void srv_schema_parameter(attn_json_text *j, const srv_field *f) {
     attn_json_object(j);
     switch (f->kind) {

@@ -18,11 +18,11 @@
 #include "system/host.h"
 #include "wire/json_out.h"
 
-/* What GET /version says. */
+/* The answer of GET /version. */
 typedef struct version_answer {
     const srv_app *app;
     const char *name, *version, *table, *reason;
-    const char *amx; /* how tile products are computed; NULL: there are none */
+    const char *amx; /* how the kernels compute tile products; NULL: they use none */
     bool cors, keys, tls, operations_port;
 } version_answer;
 
@@ -35,8 +35,8 @@ static void put_available(attn_json_text *j, const void *answer) {
     attn_json_array_end(j);
 }
 
-/* Returns the limit of the setting in `row`. For max_body_bytes the limit that holds may be less
- * than the setting, because a body must also fit into the memory of all bodies. */
+/* Returns the limit that the setting of `row` causes. For max_body_bytes the limit may be less than
+ * the setting, because a body must also fit into the memory for all bodies. */
 static double limit_of(const srv_app *app, const srv_setting *row) {
     const double set = srv_setting_number(app->config, row);
     if (row->offset != offsetof(srv_config, max_body_bytes))
@@ -190,7 +190,7 @@ static void index_text(srv_request *req) {
     srv_text_end(req, &t);
 }
 
-/* What GET / says to programs. */
+/* The answer of GET / as JSON. */
 typedef struct index_answer {
     const char *service, *version, *openapi, *first;
 } index_answer;

@@ -31,7 +31,7 @@ srv_outcome srv_v2_config(srv_request *req);      /* GET …/config */
 srv_outcome srv_v2_infer(srv_request *req);       /* POST …/infer */
 srv_outcome srv_v2_index(srv_request *req);       /* POST /v2/repository/index */
 
-/* The schemas of these answers, a table for each file that writes some of them. */
+/* The schemas of the routes' answers: a table for each file that writes answers. */
 extern const srv_field srv_service_answers[], srv_health_answers[], srv_example_answers[],
     srv_problem_answers[], srv_v2_answers[];
 

@@ -6,11 +6,11 @@
 
 /* --- nested lists --- */
 
-/* The schemas of tensors as nested lists, which have an alternative for each depth. A schema that
- * refers to itself would be shorter, but client generators have no type for it. */
+/* The schemas of tensors as nested lists. A schema has an alternative for each depth. A schema that
+ * refers to itself would be shorter, but client generators have no type for such a schema. */
 static const struct {
     const char *name, *what;
-    const char *leaves[2]; /* types of elements, as JSON; all elements of a list have the same */
+    const char *leaves[2]; /* types of elements, as JSON; all elements of a tensor have one type */
 } lists[] = {
     {"TensorList", "Numbers, nested by axis.", {"\"number\""}},
     {"BiasTensorList", "Numbers, null = -infinity, nested by axis.", {"[\"number\",\"null\"]"}},
@@ -30,8 +30,8 @@ static const struct {
 };
 
 /* Writes the schema of lists that are nested `axes` deep, with elements of the type `leaf`. The
- * schemas must exclude each other: therefore only innermost lists may be empty, and these only if
- * `empty` is true, which the caller sets for one of two types of elements. */
+ * alternatives must exclude each other. Therefore only innermost lists may be empty, and only if
+ * `empty` is true. The caller sets `empty` for one type of elements only. */
 static void put_nested(attn_json_text *j, const char *leaf, int axes, bool empty) {
     attn_json_object(j);
     attn_json_key_string(j, "type", "array");

@@ -1,6 +1,6 @@
 /* Inference by the Open Inference Protocol under /v2. An infer request is rewritten as a decoded
- * body of POST /v1/attention. The handler of that route computes the answer and leaves its tensors
- * as parts (wire/container.h), which become the outputs of the inference. */
+ * body of POST /v1/attention. The handler of POST /v1/attention computes the answer. It leaves the
+ * tensors of the answer as parts (wire/container.h), which become the outputs of the inference. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,8 +23,8 @@ static const srv_v2_output *find_output(const char *name) {
     return NULL;
 }
 
-/* Chooses the outputs to answer: those that are asked for, or by default those of the metadata.
- * false: a problem is set. */
+/* Chooses the outputs to answer: those that the request names or, if it names none, those of the
+ * metadata. false: a problem is set. */
 static bool choose_outputs(srv_request *req, const srv_infer *in, const char **names,
                            size_t *count) {
     *count = 0;
@@ -52,7 +52,7 @@ static void add_items(attn_text *text, const char *const *names, size_t count) {
     bool present = false;
     for (size_t i = 0; i < count; i++) {
         const char *item = find_output(names[i])->item;
-        const bool both = strcmp(item, "present") == 0; /* present_key and present_value */
+        const bool both = strcmp(item, "present") == 0; /* the item of present_key, present_value */
         if (!both || !present)
             attn_text_add(text, "%s\"%s\"", i ? "," : "", item);
         present = present || both;
@@ -71,9 +71,10 @@ typedef struct model_form {
     const char *const *types; /* data types of the tensors in `form` */
 } model_form;
 
-/* Compares a JSON pointer with the place of the tensor `name`, such as "/score/w" for "score.w". If
- * `behind` is false, returns whether the pointer is this place or inside the tensor. If it is true,
- * returns whether the place is the pointer or inside the value that the pointer names. */
+/* Compares `pointer` with the JSON pointer of the tensor `name`, such as "/score/w" for "score.w".
+ * If `behind` is false, returns whether `pointer` names the tensor or a value inside the tensor. If
+ * `behind` is true, returns whether `pointer` names the tensor or a value that has the tensor
+ * inside. */
 static bool is_at(const char *pointer, const char *name, bool behind) {
     attn_path path = {.size = 0};
     for (size_t n; n = strcspn(name, "."), attn_path_key(&path, name, n), name[n]; name += n + 1)
@@ -97,9 +98,9 @@ static bool find_tensor(const model_form *form, const char *pointer, bool behind
     return true;
 }
 
-/* The `place` of the decoded body: finds the input or parameter of the infer request from which the
- * value at `pointer` in the body of /v1/attention was made. For a place inside a parameter the
- * parameter itself is the result, because the client sent it as a text. */
+/* The function `place` of the decoded body: finds the input or parameter of the infer request from
+ * which the value at `pointer` in the body of /v1/attention was made. For a value inside a
+ * parameter, finds the whole parameter, because the client sent the parameter as one text. */
 static void find_origin(const srv_decoded_body *of, const char *pointer, srv_origin *out) {
     const model_form *form = (const model_form *)(const void *)of;
     const char *object = form->model->object, *step = pointer + 1;
@@ -127,8 +128,8 @@ static void find_origin(const srv_decoded_body *of, const char *pointer, srv_ori
                  step);
 }
 
-/* Makes the decoded body of /v1/attention, whose JSON is {"return":[outputs], parameters,
- * "object":{own parameters}}. The last member exists only if the model has an object. */
+/* Makes the decoded body of /v1/attention. Its JSON is {"return":[outputs], parameters,
+ * "object":{own parameters}}, without the last member if the model has no object. */
 static bool make_form(srv_request *req, const srv_infer_model *model, const srv_infer *in,
                       const char *const *names, size_t count, model_form *out) {
     attn_text text = {.arena = req->arena};
@@ -139,7 +140,7 @@ static bool make_form(srv_request *req, const srv_infer_model *model, const srv_
         attn_text_bytes(&text, in->fields.data, in->fields.size);
     if (model->object) {
         attn_text_add(&text, ",\"%s\":{", model->object);
-        if (in->own.size) /* without the first comma */
+        if (in->own.size) /* in->own begins with a comma, which is left out */
             attn_text_bytes(&text, in->own.data + 1, in->own.size - 1);
         attn_text_add(&text, "}");
     }
@@ -170,7 +171,7 @@ static bool check_inputs(srv_request *req, const srv_infer *in) {
     return true;
 }
 
-/* Renames inputs that belong to the model's own object: "w_q" becomes "projections.w_q". */
+/* Renames inputs that are fields of the model's own object: "w_q" becomes "projections.w_q". */
 static bool place_inputs(srv_request *req, const srv_infer_model *model, srv_infer *in) {
     for (size_t i = 0; i < in->input_count; i++)
         for (const srv_field *f = model->own; f && f->name; f++) {
@@ -241,8 +242,8 @@ srv_outcome srv_v2_infer(srv_request *req) {
     if (!model)
         return SRV_DONE;
     srv_outcome outcome = answer_inference(req, model);
-    /* A request that needs a larger arena than it has on the HTTP thread runs again on a request
-     * thread, and is counted there. */
+    /* A request that needs a larger arena than that of the HTTP thread runs again on a request
+     * thread. It is counted there. */
     if (outcome == SRV_DONE && !(req->in_place && srv_problem_is_memory(req)))
         count_inference(req, srv_v2_model_index(model));
     return outcome;

@@ -47,7 +47,7 @@ const srv_infer_model *srv_v2_find_model(srv_request *req) {
     return NULL;
 }
 
-/* Sets the reply, which must not be cached, because it changes while the service runs. */
+/* Sets the reply, and forbids clients to cache it, because it changes while the service runs. */
 static srv_outcome reply_uncached(srv_request *req, const srv_field *rows, const void *answer) {
     if (srv_answer_reply(req, rows, answer))
         srv_reply_header(req, "Cache-Control", "no-store");
@@ -56,7 +56,7 @@ static srv_outcome reply_uncached(srv_request *req, const srv_field *rows, const
 
 /* --- the server --- */
 
-/* What the server, or a model of it, says of itself. */
+/* The metadata and the state of the server or of a model. */
 typedef struct state_answer {
     const char *name, *version;
     srv_strings extensions;
@@ -130,7 +130,7 @@ srv_outcome srv_v2_models(srv_request *req) {
 }
 
 /* The body of the index. The protocol's field `ready` has no effect, because all models are always
- * ready; a body with an unknown field is refused nevertheless. */
+ * ready. The body is decoded to refuse unknown fields. */
 typedef struct index_body {
     uint64_t given;
     bool ready;
@@ -173,7 +173,7 @@ srv_outcome srv_v2_index(srv_request *req) {
     return SRV_DONE;
 }
 
-/* Returns the data type that the metadata states for an input; other types are accepted, too. */
+/* Returns the data type of an input in the metadata. The input may be sent in other types, too. */
 static const char *input_type(const srv_field *f) {
     return f->accepts & SRV_T_INT ? "INT64" : f->accepts & SRV_T_BOOL ? "BOOL" : "FP32";
 }
@@ -336,7 +336,7 @@ srv_outcome srv_v2_config(srv_request *req) {
 
 /* --- statistics --- */
 
-/* How often something happened, and how long it took in all. */
+/* The number of events of one kind, and their total time. */
 typedef struct duration {
     int64_t count, ns;
 } duration;
@@ -377,7 +377,7 @@ static const srv_field batch_rows[] = {
     {0},
 };
 
-/* Writes the batch statistics. Every request is computed by itself, so the only batch size is 1. */
+/* Writes the batch statistics. Requests are not batched, so the only batch size is 1. */
 static void put_batches(attn_json_text *j, const void *place) {
     const model_statistics *statistics = place;
     attn_json_array(j);
@@ -405,7 +405,7 @@ static const srv_field statistics_rows[] = {
     {0},
 };
 
-/* What GET …/stats answers: the statistics of one model or of all models. */
+/* The answer of GET …/stats: the statistics of one model or of all models. */
 typedef struct statistics_answer {
     const srv_meters *meters;
     const srv_infer_model *model; /* NULL: all */

@@ -1,5 +1,5 @@
-/* The models of /v2: the fields that each takes besides those of /v1/attention, and the names of
- * the outputs. */
+/* The models of /v2: the fields that each model takes besides those of /v1/attention, and the names
+ * of the outputs. */
 #ifndef SRV_V2_MODEL_H
 #define SRV_V2_MODEL_H
 
@@ -11,8 +11,8 @@
 
 typedef struct srv_infer_model {
     const char *name;
-    /* The object of /v1/attention, such as "projections", whose fields the model takes as its own;
-     * NULL: none. */
+    /* The object of /v1/attention, such as "projections", whose fields are inputs and parameters of
+     * the model; NULL: none. */
     const char *object;
     const srv_field *own; /* the table of `object`: tensors are inputs, other fields parameters */
     bool side_by_side;    /* query, key, value and output are [B, L, D], heads side by side in D */
@@ -23,15 +23,15 @@ extern const srv_infer_model srv_infer_models[SRV_INFER_MODELS];
 typedef struct srv_v2_output {
     const char *name;
     const char *item; /* the output's name in `return` of /v1/attention */
-    /* Number of axes in the metadata, which states 3 for 4 in models with side_by_side. 0: the
-     * metadata does not list the output, but it is answered if asked for. */
+    /* Number of axes in the metadata. For models with side_by_side, the metadata has 3 instead of
+     * 4. 0: the metadata does not list the output, but a request may ask for it. */
     int rank;
 } srv_v2_output;
 
 extern const srv_v2_output srv_v2_outputs[]; /* ended by a row whose name is NULL */
 
-/* Returns whether the models take the field `input` of /v1/attention. They do not take grad_output,
- * because gradients are not among the outputs. */
+/* Returns whether the models take the field `input` of /v1/attention. The models do not take
+ * grad_output, because gradients are not among the outputs. */
 bool srv_v2_takes_input(const char *input);
 /* Returns the model's index in srv_infer_models. */
 size_t srv_v2_model_index(const srv_infer_model *model);
