@@ -1,6 +1,5 @@
-/* Writes the answer of an analysis: the measures of each head, each beside its value for uniform
- * attention, distances between pairs of heads, diagnoses, and a legend that explains the numbers.
- * */
+/* Writes the answer of an analysis: the measures of each head beside their values for uniform
+ * attention, distances between pairs of heads, diagnoses, and a legend of all numbers. */
 #include <math.h>
 
 #include "api/analyses/analyses_call.h"

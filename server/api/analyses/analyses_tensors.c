@@ -119,8 +119,7 @@ void srv_analysis_tensors(attn_json_text *j, const srv_analysis *an) {
 
 /* --- matrices of cells --- */
 
-/* Describes the cells of a tensor: the heads of its matrices, and the weights that a cell covers.
- * */
+/* Describes the cells of a tensor: the heads of its matrices, and the size of a cell in weights. */
 static void describe_cells(attn_json_text *j, const srv_analyses_call *call, const char *name,
                            const attn_heatmaps *maps) {
     attn_json_key_object(j, name);
