@@ -353,7 +353,8 @@ static bool is_within(const char *part, int64_t bytes, const char *whole, int64_
                                               part, (long long)bytes, whole, (long long)most);
 }
 
-/* Replaces the zeros that ask for a part of memory_bytes or runs_bytes, and checks these parts. */
+/* Gives settings that are 0 a part of memory_bytes or runs_bytes, and checks that no part is larger
+ * than the whole. */
 static bool resolve_memory(srv_config *c, srv_config_error *err) {
     const int64_t all = c->memory_bytes;
     if (!c->max_request_bytes)

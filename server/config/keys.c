@@ -213,9 +213,9 @@ static srv_key *find_key(srv_keys *keys, const srv_digest *digest) {
     return found;
 }
 
-/* Replaces the keys by the `count` keys of the list `fresh`, and takes ownership of it. A key that
- * is in both lists keeps its old entry, unless its name has changed and a request holds it. The
- * caller has the lock. */
+/* Replaces the keys by the `count` keys of the list `fresh`, and takes ownership of this list. A
+ * key that is in both lists keeps its old entry, unless its name has changed and a request holds
+ * it. The caller has the lock. */
 static void replace_keys(srv_keys *keys, srv_key *fresh, size_t count) {
     for (srv_key *key = keys->first; key; key = key->next)
         key->listed = false;

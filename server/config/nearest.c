@@ -39,8 +39,8 @@ static bool contains(const char *longer, const char *word, size_t n) {
     return n >= 3 && strcasestr(longer, word) != NULL;
 }
 
-/* Returns the most edits after which a word of n characters is still recognisable: 1 for a short
- * word, about a third of a longer one. */
+/* Returns the largest number of edits after which a word of n characters is still recognisable: 1
+ * for a short word, about a third of a longer one. */
 static size_t most_edits(size_t n) {
     return n <= 3 ? 1 : 1 + n / 3;
 }

@@ -1,5 +1,5 @@
 /* Reads files with secrets (API keys, the TLS key) and computes keyed digests of API keys, so that
- * the keys themselves need not stay in memory. Only this file uses the digest functions of GnuTLS.
+ * the keys themselves need not stay in memory. Only secret.c uses the digest functions of GnuTLS.
  */
 #ifndef SRV_SECRET_H
 #define SRV_SECRET_H

@@ -1,6 +1,7 @@
-/* The table of all settings. It makes the members of srv_config and the rows of srv_settings
- * (config.h), which the file, the environment, the command line, --help, the limits of GET /version
- * and config/README.md read. Numbers are limits; GET /version shows them.
+/* The table of all settings. The members of srv_config and the rows of srv_settings (config.h) are
+ * made from it. The readers of the JSON file, the environment and the command line use these rows,
+ * and so do --help, the limits of GET /version and config/README.md. Numbers are limits; GET
+ * /version shows them.
  *
  *   TEXT(name, default, meaning)                        char *
  *   LIST(name, accepts, form, meaning)                  srv_texts; the default is an empty list.

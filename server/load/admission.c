@@ -77,7 +77,7 @@ static double seconds_left(const srv_admission *a, const srv_incoming *body, int
 /* Estimates how many bytes will be in use before a new body of `length` bytes is complete: the
  * bytes of complete bodies, and the final sizes of those arriving bodies that will be complete
  * earlier. The final size counts as at most TRUST times the bytes that have arrived, so that a
- * client that announces much and has sent little keeps nobody out. */
+ * client that announces much and has sent little does not keep other clients out. */
 static double wanted_before(const srv_admission *a, uint64_t length, int64_t now_ns) {
     double mine = (double)length / a->fair_rate;
     double wanted = (double)atomic_load_explicit(&a->held, memory_order_relaxed);

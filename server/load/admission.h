@@ -58,7 +58,7 @@ void srv_admission_open(srv_admission *a, srv_incoming *body, uint64_t announced
 char *srv_admission_take(srv_admission *a, srv_incoming *body, char *old, size_t used, size_t room,
                          int64_t now_ns);
 /* Removes a complete or refused body from the list of arriving bodies. A body that is not in the
- * list is never refused for the sake of others. Does nothing if the body is not in the list. */
+ * list is never refused in favour of other bodies. Does nothing if the body is not in the list. */
 void srv_admission_close(srv_admission *a, srv_incoming *body);
 /* Frees the body's block of memory. Any thread may call this. */
 void srv_admission_drop(srv_admission *a, srv_incoming *body, char *block);
@@ -107,8 +107,8 @@ double srv_admission_seconds(const srv_request *req, double operations, double t
 bool srv_admission_is_brief(const srv_request *req, double operations, double text);
 
 /* Returns the seconds for the header Retry-After: `wait_ns` rounded up to seconds and lengthened by
- * a random part of up to a half, at least 1 and at most 600. The random `bits` choose that part. It
- * keeps clients that were refused at the same time from coming back at the same time. */
+ * a random part of up to a half, at least 1 and at most 600. The random `bits` choose that part, so
+ * that clients that were refused at the same time do not come back at the same time. */
 unsigned srv_admission_retry(int64_t wait_ns, uint64_t bits);
 /* Returns the seconds for Retry-After as text in the request's arena, computed from the expected
  * wait in the queue. */

@@ -10,7 +10,7 @@ typedef struct srv_meters srv_meters;
 
 /* Counters and gauges that have a single value. */
 typedef enum srv_meter {
-    /* Those in /metrics. The first two are gauges, the others are counters. */
+    /* Values in /metrics. The first two are gauges, the others are counters. */
     SRV_IN_FLIGHT,        /* requests between their request line and the end of their reply */
     SRV_CONNECTIONS,      /* open connections */
     SRV_EXPIRED_IN_QUEUE, /* requests that were dropped from the queue because of their deadline */
@@ -20,20 +20,20 @@ typedef enum srv_meter {
     SRV_BYTES_IN,         /* bytes of request bodies */
     SRV_BYTES_OUT,        /* bytes of reply bodies */
     SRV_METRICS_COUNT,
-    /* Those in /v2/models/stats, for the first model of the Open Inference protocol. Those that end
-     * in _NS are sums of durations. */
+    /* Values in /v2/models/stats, for the first model of the Open Inference protocol. Values whose
+     * names end in _NS are sums of durations. */
     SRV_INFER_GOOD = SRV_METRICS_COUNT, /* successful requests */
-    SRV_INFER_GOOD_NS,                  /* their times from the request line to the reply */
+    SRV_INFER_GOOD_NS,                  /* times of successful requests, request line to reply */
     SRV_INFER_BAD,                      /* failed requests */
-    SRV_INFER_BAD_NS,                   /* their times from the request line to the reply */
+    SRV_INFER_BAD_NS,                   /* times of failed requests, request line to reply */
     SRV_INFER_QUEUE_NS,                 /* times of successful requests in the queue */
     SRV_INFER_DECODE_NS,                /* times in which successful requests were decoded */
-    SRV_INFER_COMPUTE_NS,               /* times in which they were computed */
-    SRV_INFER_ENCODE_NS,                /* times in which their replies were written */
+    SRV_INFER_COMPUTE_NS,               /* times in which successful requests were computed */
+    SRV_INFER_ENCODE_NS,                /* times in which successful replies were written */
     SRV_INFER_LAST_MS,                  /* Unix time of the last successful request */
     SRV_INFER_END,
     SRV_INFER_EACH = SRV_INFER_END - SRV_INFER_GOOD, /* number of counters for each model */
-    SRV_INFER_MODELS = 2, /* models of the protocol; the second one's counters follow */
+    SRV_INFER_MODELS = 2, /* models of the protocol; the counters of the second model follow */
     SRV_METER_COUNT = SRV_INFER_GOOD + SRV_INFER_MODELS * SRV_INFER_EACH
 } srv_meter;
 
@@ -64,7 +64,7 @@ typedef struct srv_gauges {
     uint64_t long_put_back; /* requests that were put back into the queue as long ones */
     bool newest_first;      /* the queue serves the newest requests first */
     /* load/budget.h */
-    size_t memory_used, memory_budget; /* bytes in use, and the most that may be */
+    size_t memory_used, memory_budget; /* bytes in use, and the limit for them */
     /* store/runs.h */
     size_t runs, runs_bytes;                          /* stored runs and their bytes */
     uint64_t runs_stored, runs_evicted, runs_expired; /* since the process started */

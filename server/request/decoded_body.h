@@ -29,7 +29,7 @@ struct srv_decoded_body {
     size_t count;
     srv_beyond beyond; /* for tensors that were read from JSON (Open Inference) */
     /* Writes to *out where the value at `pointer` in `text` stands in the body that the client has
-     * sent, because problems must point to that body. NULL if the client's body has the value at
+     * sent, because problems must point to that body. NULL if the client's body has every value at
      * the same pointer. */
     void (*place)(const srv_decoded_body *body, const char *pointer, srv_origin *out);
 };

@@ -14,8 +14,8 @@ struct srv_intake {
     /* Takes a piece of the body. Runs on the HTTP thread and must not wait. If there would be no
      * room for another piece, it calls `suspend`, and some thread calls `resume` when there is room
      * again. After `suspend`, `take` is still called with the bytes that libmicrohttpd has received
-     * already. Those and the present piece are at most connection_bytes together. false: the piece
-     * was not taken, and a problem is set. */
+     * already. These bytes and the present piece are at most connection_bytes together. false: the
+     * piece was not taken, and a problem is set. */
     bool (*take)(srv_intake *intake, srv_request *req, const char *data, size_t size);
     void (*drop)(srv_intake *intake); /* discards what was taken; must not wait */
     uint64_t most;                    /* largest body that is accepted, in bytes */

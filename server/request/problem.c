@@ -8,7 +8,8 @@
  *   type       a relative URI that names the code
  *   instance   the request's id, or its path before it has an id
  *   pointer    JSON pointer to the faulty value (RFC 6901), if known
- *   limit      the limit that was hit, if any; setting names the setting that raises it, if one does
+ *   limit      the limit that was hit, if any. Its member "setting" names the setting that raises
+ *              the limit, if there is such a setting
  *   error      below /v2 only: the same text as detail, as the Open Inference Protocol has it
  *
  * The body is made on the stack and copied into the arena. If the arena is used up, the body is a

@@ -88,7 +88,7 @@ struct srv_request {
     int64_t wait_s;            /* Prefer: wait, in seconds; -1: none */
     const char *host;          /* header Host; NULL: none */
     bool secure;               /* received over TLS */
-    bool forwarded;            /* a proxy has passed the request on: it has X-Forwarded-For */
+    bool forwarded;            /* a proxy has passed the request on: header X-Forwarded-For */
     /* Name of the client's API key, or of the key whose run the read token opens; NULL: the service
      * has no keys. */
     const char *owner;
@@ -109,14 +109,15 @@ struct srv_request {
     /* The handler runs on the HTTP thread and may return SRV_DEFER. Jobs that compute on a thread
      * of their own set this too, because it keeps the handler from using the pool. */
     bool in_place;
-    /* A job, and not a client, has made the request. What is kept of the reply: an answer about a
-     * stored run is kept with that run; of a request that stores a run nothing but the run is. */
+    /* A job, and not a client, has made the request. If the reply is an answer about a stored run,
+     * it is kept with that run. If the request stores a run, only the run is kept and not the
+     * reply. */
     bool is_job;
     bool later;        /* the request must go back into the queue (srv_admission_work) */
     size_t route;      /* index of the route's path template among the labels of the metrics */
     double operations; /* floating-point operations of the work; 0: not known yet */
-    /* Processor time of one operation in nanoseconds, as long as the service has not measured it;
-     * 0: that of an operation of a kernel. */
+    /* Processor time of one operation in nanoseconds, for as long as the service has not measured
+     * this time on the route; 0: the time of an operation in the kernels. */
     double unit_ns;
     int64_t admitted_ns; /* processor time that the request had used when `operations` was set */
     /* Set by server/http: begins to send the reply, which is a stream, while the handler continues
@@ -167,9 +168,9 @@ bool srv_request_owns(srv_request *req, const char *owner);
  * shared objects, owners see their own, and admins see all. */
 bool srv_request_sees(const srv_request *req, const char *owner);
 
-/* Returns whether the request may read what the read token `token` (NULL: none) opens: it has that
- * token, or it has none and may read by its key. The comparison takes the same time wherever the
- * tokens differ. */
+/* Returns whether the request may read what the read token `token` (NULL: none) opens: the request
+ * has that token, or it has no token and may read by its API key. The comparison takes the same
+ * time wherever the tokens differ. */
 bool srv_request_opens(const srv_request *req, const char *token);
 /* Sets the problem 401: the token of the request does not open the object that it asks for. The
  * problem does not tell whether the object exists. */

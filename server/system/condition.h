@@ -1,4 +1,4 @@
-/* Condition variables with timeouts on the clock of attn_now_ns, which nobody can set. */
+/* Condition variables with timeouts on the clock of attn_now_ns, which cannot be set. */
 #ifndef SRV_CONDITION_H
 #define SRV_CONDITION_H
 

@@ -51,8 +51,8 @@ typedef struct srv_new_file {
  * srv_new_file_close must not be called. EBUSY: another writer is writing the file. */
 int srv_new_file_open(srv_new_file *f, int dir, const char *name);
 /* Appends `size` bytes. Of a long file, the system begins to write to disk what was appended so
- * far, so that the end does not have to wait for all of it. A failure is stored in f->failed, and
- * later calls do nothing. */
+ * far, so that closing the file does not have to wait for all of it. A failure is stored in
+ * f->failed, and later calls do nothing. */
 void srv_new_file_write(srv_new_file *f, const void *data, size_t size);
 /* Syncs the file to disk and renames it to `name`. If any operation has failed, removes the .part
  * file and returns the errno value of the first failure; otherwise returns 0. */
@@ -66,15 +66,15 @@ void srv_new_file_drop(srv_new_file *f);
  * EINVAL and EBADF, by which a file system says that it cannot sync directories, count as 0. */
 int srv_dir_sync(int dir);
 
-/* Returns whether the directory that is open as `dir` was removed; another one may have its name.
- * `dir` < 0: no. */
+/* Returns whether the directory that is open as `dir` was removed; another directory may have its
+ * name. `dir` < 0: no. */
 bool srv_dir_is_gone(int dir);
 
 /* Returns whether the name ends in SRV_PART. */
 bool srv_is_part(const char *name);
 /* Removes a .part file whose writer has ended. Returns 0 if the file is gone, or an errno value:
  * EWOULDBLOCK if a process is still writing the file, ENOLCK or EOPNOTSUPP if the file system has
- * no locks, so that nobody can tell. */
+ * no locks, so that this cannot be known. */
 int srv_part_sweep(int dir, const char *name);
 
 #endif

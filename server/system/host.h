@@ -26,8 +26,8 @@ typedef struct srv_file_state {
 srv_file_state srv_file_look(const char *path);
 bool srv_file_same(const srv_file_state *a, const srv_file_state *b);
 
-/* Reads a whole file of less than 64 MiB into memory from malloc, which the caller frees. A NUL
- * follows the `size` bytes. Returns 0 or an errno value. */
+/* Reads a whole file of less than 64 MiB. *text is allocated by malloc, and the caller frees it. A
+ * NUL follows the *size bytes of the file. Returns 0 or an errno value. */
 int srv_read_file(const char *path, char **text, size_t *size);
 
 /* Gives this thread, and the threads that it starts later, short time slices (0.1 ms). A thread

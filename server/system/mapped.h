@@ -2,10 +2,10 @@
  * the lost pages raises SIGBUS, which would end the process. The signal handler maps a page of
  * zeros at the address and marks the mapping as damaged, so that only the requests that use this
  * file fail. A cut inside of a page raises no signal, since the rest of the page reads as zeros;
- * srv_mapped_check notices it by the size of the file. It notices other changes in place by the
- * times of the file. One kind of change it cannot notice: another program writes through a mapping
- * to a page that it wrote before and that has not reached the disk since. Any thread may call these
- * functions. */
+ * srv_mapped_check notices the cut by the size of the file. It notices other changes in place by
+ * the times of the file. It cannot notice one kind of change: another program writes through a
+ * mapping to a page that it wrote before and that has not reached the disk since. Any thread may
+ * call these functions. */
 #ifndef SRV_MAPPED_H
 #define SRV_MAPPED_H
 
@@ -25,8 +25,8 @@ int srv_mapped_open(int dir, const char *name, bool follow, srv_mapped **out);
  * srv_mapped_name is called, srv_mapped_check notices only lost pages. Returns what srv_mapped_open
  * returns. */
 int srv_mapped_open_fd(int fd, srv_mapped **out);
-/* Sets the name that the file of srv_mapped_open_fd has now, by which srv_mapped_check finds it.
- * false: out of memory. */
+/* Sets the name that the file of srv_mapped_open_fd has now. srv_mapped_check finds the file by
+ * this name. false: out of memory. */
 bool srv_mapped_name(srv_mapped *m, int dir, const char *name);
 /* Removes a mapping that no thread reads any longer. NULL is fine. */
 void srv_mapped_close(srv_mapped *m);

@@ -3,7 +3,7 @@
 #define SRV_NOTIFY_H
 
 /* Sends a datagram such as "READY=1" to the socket that the environment names in NOTIFY_SOCKET.
- * Without this name, or if nobody receives there, it does nothing. */
+ * Does nothing if NOTIFY_SOCKET is not set, or if no process receives at the socket. */
 void srv_notify(const char *state);
 /* Sends RELOADING=1 with the time of CLOCK_MONOTONIC, which Type=notify-reload wants. Send
  * READY=1 when the reload has ended. */
