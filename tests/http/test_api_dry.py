@@ -12,6 +12,7 @@ ROUTES = {
     "/v1/masks": {"shape": [2, 30, 40], "masks": [{"kind": "causal"}]},
     "/v1/positions": {"kind": "learned", "length": 8, "width": 6, "seed": 1, "dims": [2]},
     "/v1/heatmaps": {"weights": [[[0.5, 0.5]] * 3] * 2},
+    "/v1/curves": {"values": [[1, 2, 3], [3, None, 1]], "x": [0, 1, 4]},
     "/v1/analyses": {"weights": [[[0.5, 0.5]] * 3] * 2},
 }
 
@@ -34,6 +35,26 @@ def test_every_route_has_one(daemon, document, path):  # noqa: F811
     assert "bytes:" in text and " ms" in text
     run = ask(daemon, ROUTES[path] | {"dry_run": False}, path)
     assert run == ask(daemon, ROUTES[path], path) and "dry_run" not in run
+
+
+def test_curves_have_shapes(daemon):
+    said = dry(daemon, ROUTES["/v1/curves"], "/v1/curves")
+    assert said["shapes"] == {"x": [3], "curves": [2, 3]} and said["bytes"]["result"] == 4 * (3 + 6)
+    assert list(dry(daemon, {"values": [1, 2]}, "/v1/curves")["shapes"].items()) == [("curves", [1, 2])]
+    refused(daemon, {"values": [1, 2], "x": [1], "dry_run": True}, "shape_mismatch", "/x", path="/v1/curves")
+
+
+@pytest.mark.parametrize("more", [{}, {"heads": "all", "rows": "5:9,2"}, {"return": ["removed", "weights_before"], "head": 1}])
+def test_what_if_has_shapes(daemon, document, more):  # noqa: F811
+    run = ask(daemon, {"query": numbers(1, 2, 30, 8), "store": True, "return": []})["run"]["id"]
+    path, body = f"/v1/runs/{run}/what-if", {"hide": [3, 4]} | more
+    said, tensors = ask(daemon, body | {"dry_run": True}, path), {n: array(x) for n, x in ask(daemon, body, path).items()}
+    schema(document, "RunWhatIf").validate(said)
+    said = said["dry_run"]
+    assert said["shapes"] == {n: list(x.shape) for n, x in tensors.items()} and said["fits"] is True
+    assert said["bytes"]["result"] == sum((8 if n == "removed" else 4) * x.size for n, x in tensors.items())
+    assert said["num_cells"] > 0 and said["num_operations"] > said["num_cells"]
+    refused(daemon, body | {"hide": [30], "dry_run": True}, "invalid_value", "/hide/0", path=path)
 
 
 @pytest.mark.parametrize("accept", ["application/json", "image/png", "image/svg+xml"])
@@ -243,6 +264,7 @@ def test_what_does_not_fit_is_told_not_refused(start):
     (["--max-cells", "100"], {"shape": [20, 20], "masks": []}, "/v1/masks"),
     (["--max-request-bytes", "4194304"], {"shape": [100000, 1, 1], "masks": [{"kind": "causal"}]}, "/v1/masks"),
     (["--max-cells", "100"], {"weights": numbers(20, 20)}, "/v1/analyses"),
+    (["--max-request-bytes", "4194304"], {"values": numbers(10, 20000)}, "/v1/curves"),
     (["--max-cells", "100"], {"kind": "sinusoidal", "length": 20, "width": 20}, "/v1/positions"),
     (["--max-cells", "20"], {"text": "the cat sleeps .", "target_text": "le chat dort ."}, "/v1/models/en-fr/attention"),
     (["--max-operations", "1e5"], {"text": "the cat sleeps ."}, "/v1/models/en-fr/generate"),
@@ -259,6 +281,15 @@ def test_a_dry_run_names_the_limit_of_the_request(start, document, options, body
     schema(document, "DryRun").validate(said)
     text = daemon.post(path, body | {"dry_run": True}, headers={"Accept": "text/plain"}).text
     assert f"the limit is {limit['value']:.17g}, the setting {limit['setting']}\n" in text
+
+
+def test_what_if_names_the_limit_of_the_request(start):
+    daemon = start("--max-cells", "1000")
+    run = ask(daemon, {"query": numbers(30, 8), "store": True, "return": []})["run"]["id"]
+    path, body = f"/v1/runs/{run}/what-if", {"hide": [3]}
+    problem = refused(daemon, body, "too_large", None, path=path, status=413)
+    said = dry(daemon, body, path)
+    assert said["fits"] is False and said["limit"] == problem["limit"] == {"value": 1000, "setting": "max_cells"}
 
 
 @pytest.mark.parametrize(("path", "body", "limit"), [

@@ -1,8 +1,8 @@
-/* Dry runs: every route that computes has the field dry_run. If it is true, the results are not
- * computed, and the answer has their shapes, the cost and a predicted time. The time is the sum
- * over the kinds of work in srv_load, each multiplied by a rate of this machine (seconds for a unit
- * of work). The first prediction measures the rates; those of weighted operations are learnt from
- * requests (load/admission.h). */
+/* Dry runs: a POST that computes its answer from its body has the field dry_run. If it is true, the
+ * results are not computed, and the answer has their shapes, the cost and a predicted time. The
+ * time is the sum over the kinds of work in srv_load, each multiplied by a rate of this machine
+ * (seconds for a unit of work). The first prediction measures the rates; those of weighted
+ * operations are learnt from requests (load/admission.h). */
 #ifndef SRV_DRY_H
 #define SRV_DRY_H
 

@@ -18,8 +18,7 @@ typedef struct curves_body {
     srv_strings names, titles;
     srv_figure_input figure;
     int64_t decimals, timeout_ms;
-    bool full;
-    bool markers;
+    bool full, markers, dry_run;
 } curves_body;
 
 typedef struct curves_call {
@@ -50,6 +49,7 @@ const srv_field srv_curves_fields[] = {
                    "Title, labels and style of the picture; vmin and vmax bound the y axis."),
     SRV_DECIMALS_ROW(curves_body, SRV_SHORTEST),
     SRV_FULL_ROW(curves_body),
+    SRV_DRY_RUN_ROW(curves_body, "Draw nothing: return the shapes and the cost of the curves."),
     SRV_TIMEOUT_ROW(curves_body),
     {0},
 };
@@ -95,6 +95,24 @@ static bool prepare(void *data) {
                        "titles and figure.titles exclude each other: both name the panels")) &&
            srv_figure_titles(call->req, &body->figure, call->panels) &&
            srv_figure_check(call->req, &body->figure);
+}
+
+static void add_tensor(srv_dry *dry, const char *name, int rank, const size_t *dims,
+                       const attn_tensor *t) {
+    size_t numbers = 0;
+    attn_tensor_count(t, &numbers);
+    srv_dry_shape(dry, name, rank, dims);
+    dry->result += (double)numbers * (double)attn_dtype_size(t->dtype);
+}
+
+static bool add_shapes(void *data, srv_dry *dry) {
+    const curves_call *call = data;
+    if (srv_draws(call->req)) /* a picture or a table has no tensors */
+        return true;
+    if (call->body.x.rank)
+        add_tensor(dry, "x", 1, &call->points, &call->body.x);
+    add_tensor(dry, "curves", 2, (size_t[2]){call->count, call->points}, &call->body.values);
+    return true;
 }
 
 /* Returns the tensor in float64, with NaN for numbers that are not finite. NULL: out of memory. */
@@ -224,8 +242,9 @@ static void put_curves(attn_json_text *j, const void *data) {
 static const srv_field answer_rows[] = {
     SRV_WRITTEN("x", "[number?]", put_x, "The x coordinates."),
     SRV_WRITTEN("curves", "[*]", put_curves,
-                "Name, smallest and largest value, and values of each curve.", .fields = curve_rows,
-                .always = true),
+                "Name, smallest and largest value, and values of each curve.",
+                .fields = curve_rows),
+    SRV_DRY_RUN_MEMBER,
     {0},
 };
 
@@ -269,11 +288,10 @@ static void answer_text(void *data, attn_text *t) {
 srv_outcome srv_curves(srv_request *req) {
     static const srv_steps steps = {
         .fields = srv_curves_fields,
-        .body = offsetof(curves_call, body),
-        .timeout = offsetof(curves_call, body.timeout_ms),
-        .decimals = offsetof(curves_call, body.decimals),
+        SRV_BODY_OF(curves_call),
         .unit_ns = 60,
         .prepare = prepare,
+        .dry = add_shapes,
         .compute = read_numbers,
         .json = answer_json,
         .text = answer_text,

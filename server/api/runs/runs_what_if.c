@@ -29,6 +29,7 @@ typedef struct what_if_body {
     srv_ints hide;
     unsigned items;
     int64_t decimals, timeout_ms;
+    bool dry_run;
 } what_if_body;
 
 const srv_field srv_run_what_if_fields[] = {
@@ -45,6 +46,7 @@ const srv_field srv_run_what_if_fields[] = {
                   "weights are left out of the default, and omitted names them.",
                   .choices = items),
     SRV_DECIMALS_ROW(what_if_body, "."),
+    SRV_DRY_RUN_ROW(what_if_body, "Compute nothing: return the shapes and the cost of the rows."),
     SRV_TIMEOUT_ROW(what_if_body),
     {0},
 };
@@ -89,11 +91,10 @@ static size_t longest_block(const srv_run_part *part) {
 
 /* --- memory --- */
 
-/* Adds the cells of the rows, with the keys hidden or not, to *cells, and raises *work to the bytes
- * of scratch that the rows need. The computations with and without the keys use the same scratch,
- * one after the other. */
-static attn_status count_side(const what_if *c, bool hidden, double *cells, double *work,
-                              attn_error *err) {
+/* Adds the cells and operations of the rows, with the keys hidden or not, and raises to->work to
+ * the bytes of scratch that the rows need. The computations with and without the keys use the same
+ * scratch, one after the other. */
+static attn_status count_side(const what_if *c, bool hidden, srv_cost *to, attn_error *err) {
     const unsigned want = results_of(c, hidden);
     attn_attention_dims d = *attn_run_dims(c->run->site);
     attn_cost cost;
@@ -102,49 +103,56 @@ static attn_status count_side(const what_if *c, bool hidden, double *cells, doub
     d.B = d.Hq = d.Hkv = 1;
     d.L = longest_block(&c->part);
     ATTN_TRY(attn_attention_cost(&d, want, attn_pool_slots(srv_request_pool(c->req)), &cost, err));
-    *work = fmax(*work, (double)cost.work_bytes + (double)cost.result_bytes);
-    *cells += (double)c->part.head_count * (double)c->part.rows * (double)d.S;
+    const double rows = (double)c->part.head_count * (double)c->part.rows;
+    to->work = fmax(to->work, (double)cost.work_bytes + (double)cost.result_bytes);
+    to->cells += rows * (double)d.S;
+    to->operations += d.L ? rows / (double)d.L * cost.operations : 0;
     return ATTN_OK;
 }
 
-/* Sets *cells to the number of cells to compute, and *bytes to the sum of the bytes of scratch, of
- * the wanted items and of the text of these items. false: a problem is set. */
-static bool count_what_if(const what_if *c, double *cells, double *bytes) {
+/* Sets the cost: the cells to compute, and the bytes of scratch, of the wanted items and of their
+ * text. false: a problem is set. */
+static bool count_what_if(const what_if *c, srv_cost *out) {
     const attn_attention_dims *d = attn_run_dims(c->run->site);
     const double rows = (double)c->part.head_count * (double)c->part.rows;
-    const double text = c->req->accept & SRV_ACCEPT_SAFETENSORS ? 0 : SRV_RUN_TEXT;
-    double work = 0;
+    const double hidden = rows * (double)c->body.hide.count;
     attn_error err = {0};
-    *cells = 0;
-    if (count_side(c, true, cells, &work, &err) || count_side(c, false, cells, &work, &err))
+    *out = (srv_cost){0};
+    if (count_side(c, true, out, &err) || count_side(c, false, out, &err))
         return srv_problem_error(c->req, &err);
-    *bytes = work + 2 * (double)d->S;
+    out->work += 2 * (double)d->S;
     for (int i = 0; i < ITEMS; i++)
         if (wants(c, i))
-            *bytes +=
-                (1 + text) * (double)attn_dtype_size(type_of(c, i)) * rows * (double)width_of(c, i);
-    if (!wants(c, REMOVED))
-        return true;
-    *cells += rows * (double)c->body.hide.count;
-    *bytes += (double)attn_run_mass_work(c->run->site, attn_pool_slots(srv_request_pool(c->req)));
+            out->result += (double)attn_dtype_size(type_of(c, i)) * rows * (double)width_of(c, i);
+    out->text = c->req->accept & SRV_ACCEPT_SAFETENSORS ? 0 : SRV_RUN_TEXT * out->result;
+    if (wants(c, REMOVED)) {
+        out->cells += hidden;
+        out->operations += hidden * 2 * (double)d->score_width;
+        out->work +=
+            (double)attn_run_mass_work(c->run->site, attn_pool_slots(srv_request_pool(c->req)));
+    }
+    out->weighted = out->cells;
     return true;
 }
 
-/* Allocates the tensors of the wanted items: [rows, width] or [heads, rows, width]. The item
- * `removed` has no last axis. */
+/* Sets the shape of an item, [rows, width] or [heads, rows, width], and returns its rank. `removed`
+ * has no last axis. */
+static int shape_of(const what_if *c, int item, size_t dims[3]) {
+    return srv_run_part_dims(&c->part, width_of(c, item), dims) - (item == REMOVED);
+}
+
+/* Allocates the tensors of the wanted items. */
 static attn_status take_tensors(what_if *c, attn_error *err) {
     for (int i = 0; i < ITEMS; i++) {
         const size_t elem = attn_dtype_size(type_of(c, i));
         size_t dims[3], numbers;
-        int rank = srv_run_part_dims(&c->part, width_of(c, i), dims);
+        const int rank = shape_of(c, i, dims);
         if (!wants(c, i))
             continue;
         void *data = attn_size_mul(c->part.head_count * c->part.rows, width_of(c, i), &numbers)
                          ? attn_arena_zeroed(c->req->arena, numbers, elem)
                          : NULL;
         ATTN_TAKEN(data, "the rows", err);
-        if (i == REMOVED)
-            rank--;
         c->tensors[i] = attn_tensor_dense(data, type_of(c, i), rank, dims);
     }
     return ATTN_OK;
@@ -265,6 +273,7 @@ static const srv_field what_if_rows[] = {
     SRV_WRITTEN("omitted", "*", NULL,
                 "What the default of return left out because of its size, and how to get it.",
                 .fields = omitted_rows),
+    SRV_DRY_RUN_MEMBER,
     {0},
 };
 
@@ -285,7 +294,6 @@ static void answer_what_if(void *data, attn_json_text *j) {
 
 static bool prepare_what_if(void *data) {
     what_if *c = data;
-    double cells, bytes;
     if (!srv_run_spot_check(&c->scope, c->run, &c->body.spot) ||
         !srv_run_select(&c->scope, c->run, &c->body.spot, &c->body.heads, &c->body.rows, NULL,
                         &c->part))
@@ -293,20 +301,30 @@ static bool prepare_what_if(void *data) {
     c->omitted = !srv_given(&c->scope, "return") && count_weights(c) > MOST_UNASKED;
     if (c->omitted)
         c->body.items &= ~(1u << WEIGHTS);
-    if (!count_what_if(c, &cells, &bytes))
-        return false;
-    srv_look_needs(&c->look, cells, cells, bytes);
+    return count_what_if(c, &c->look.call.cost);
+}
+
+static bool add_shapes(void *data, srv_dry *dry) {
+    what_if *c = data;
+    attn_error err = {0};
+    if (check_hide(c, &err))
+        return srv_problem_error(c->req, &err);
+    for (int i = 0; i < ITEMS; i++) {
+        size_t dims[3];
+        const int rank = shape_of(c, i, dims);
+        if (wants(c, i))
+            srv_dry_shape(dry, items[i], rank, dims);
+    }
     return true;
 }
 
 srv_outcome srv_runs_what_if(srv_request *req) {
     static const srv_steps steps = {
         .fields = srv_run_what_if_fields,
-        .body = offsetof(what_if, body),
-        .timeout = offsetof(what_if, body.timeout_ms),
-        .decimals = offsetof(what_if, body.decimals),
+        SRV_BODY_OF(what_if),
         .limits = SRV_LOOK_LIMITS,
         .prepare = prepare_what_if,
+        .dry = add_shapes,
         .compute = compute_what_if,
         .json = answer_what_if,
     };

@@ -102,12 +102,12 @@ srv_outcome srv_look_run(void *data, const srv_steps *steps,
     srv_request *req = look->req;
     if ((handler && is_answered(look, handler)) || !(look->run = srv_run_of(req)))
         return SRV_DONE;
-    srv_compute(look, steps);
+    const srv_outcome outcome = srv_compute(look, steps);
     if (req->reply.status == 200 && srv_run_is_whole(req, look->run->held)) {
         if (look->call.job.key)
             keep_answer(look, look->run->held);
         srv_run_keep(req, look->run->held);
     }
     srv_run_leave(req, look->run);
-    return SRV_DONE;
+    return outcome;
 }
