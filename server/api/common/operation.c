@@ -116,7 +116,7 @@ static void add_axis(attn_tensor *t) {
 /* If the query was sent without the axis L, gives it this axis with length 1. A query without L is
  * the state [B, E] of a decoder, and the keys are the states [B, S, E] of an encoder. All scores
  * except scaled_dot were made for such a query (Bahdanau et al. 2015, Luong et al. 2015).
- * attn_bias,  attn_mask and grad_output get the axis, too, if they were sent without it. */
+ * attn_bias, attn_mask and grad_output get the axis, too, if they were sent without it. */
 static void read_one_query(srv_operation *o) {
     attn_inputs *in = &o->in;
     const struct {

@@ -5,7 +5,7 @@
 
 #include "wire/decode.h"
 
-#define SRV_WEIGHTS_UNASKED 65536 /* more weights are answered only if the request names them */
+#define SRV_WEIGHTS_UNASKED 65536 /* more weights are answered only if the request asks for them */
 
 #define SRV_TIMEOUT_ROW(T)                                                                         \
     SRV_INT_ROW(T, timeout_ms, 1, 86400000,                                                        \

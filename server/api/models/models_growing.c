@@ -16,7 +16,7 @@ static bool no_memory(srv_request *req) {
 
 /* --- cost --- */
 
-/* Returns an upper bound of the bytes of a site's tables of positions and matrices. */
+/* Returns an upper bound of the bytes of a site's matrices and of its tables of positions. */
 static double operands(const attn_model_config *m) {
     const double D = (double)m->width, distances = 2 * (double)m->reach + 1;
     return sizeof(float) * (3 * D * D + distances * (2 * D + (double)m->num_heads));

@@ -85,7 +85,7 @@ static bool is_wanted(const rollout_call *c, size_t number) {
            (!srv_given(&c->scope, "to_layer") || number < (size_t)c->q.to_layer);
 }
 
-/* Returns whether the request wants a layer of the site, and the site's number of the call. */
+/* Returns whether the site has a wanted layer and, if the request has `call`, is of this call. */
 static bool has_wanted(const rollout_call *c, size_t index) {
     const attn_run *run = c->run->held->run;
     const attn_run_site_info *info = attn_run_site_info_of(run, index);

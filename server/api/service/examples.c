@@ -241,7 +241,7 @@ srv_outcome srv_examples_list(srv_request *req) {
     return SRV_DONE;
 }
 
-/* Returns the id that is most similar to `id`; NULL: no id is similar, or memory ran out. */
+/* Returns the id that is most similar to `id`; NULL: none is similar, or memory ran out. */
 static const char *nearest_id(srv_request *req, const char *id) {
     size_t count = 0;
     for (const srv_file *f = srv_embedded; f->name; f++)
