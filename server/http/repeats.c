@@ -130,7 +130,7 @@ static size_t text_bytes(const char *text) {
     return text ? strlen(text) + 1 : 0;
 }
 
-/* Returns the bytes of a block that holds the reply and everything that it points to. */
+/* Returns the size in bytes of a block for the reply and everything that the reply points to. */
 static size_t reply_bytes(const srv_reply *reply) {
     size_t bytes = sizeof *reply + reply->size + text_bytes(reply->type);
     for (size_t i = 0; i < reply->header_count; i++)

@@ -71,7 +71,7 @@ bool srv_answers_find(const void *image, size_t size, const char *key, srv_run_a
     return false;
 }
 
-/* Returns the bytes of the entry for an answer; 0: it is too large for an image. */
+/* Returns the size in bytes of the entry for an answer; 0: the answer is too large for an image. */
 static size_t entry_bytes(const char *key, const srv_run_answer *a) {
     size_t bytes = SIZES * sizeof(uint32_t);
     const size_t sizes[SIZES] = {strlen(key), a->type_size, a->size};
@@ -98,8 +98,9 @@ static char *put_entry(char *to, const char *key, const srv_run_answer *a) {
     return put_bytes(to, a->body, sizes[2]);
 }
 
-/* Copies the entries of an image, without the one of `key`, to `to`, as many as fit into `room`
- * bytes. Returns their bytes. If `to` is NULL, copies nothing and only returns the bytes. */
+/* Copies entries of an image to `to`, as many as fit into `room` bytes, but not the entry with the
+ * key `key`. Returns the size of the copied entries in bytes. `to` NULL: copies nothing and only
+ * returns the size. */
 static size_t copy_others(const char *image, size_t size, const char *key, size_t room, char *to) {
     size_t used = 0;
     entry e;

@@ -13,8 +13,8 @@
 typedef struct srv_capture {
     int fd;
     srv_file_mark mark;
-    /* The file belongs to the user of this process, and neither it nor the directory that holds it
-     * can be written by others. So only its owner can change it. */
+    /* The file belongs to the user of this process, and others can write neither the file nor its
+     * directory. So only this user can change the file. */
     bool is_ours;
 } srv_capture;
 
@@ -25,7 +25,7 @@ typedef struct srv_capture {
  * one. */
 int srv_capture_open(int root, const char *path, srv_capture *out);
 void srv_capture_close(srv_capture *c);
-/* Returns whether two marks are equal: then they are of the same file, which has not changed. */
+/* Returns whether two marks are equal. Equal marks are of the same, unchanged file. */
 bool srv_file_mark_equal(const srv_file_mark *a, const srv_file_mark *b);
 
 /* Computes the checksums of the whole file. If `to` is not NULL, also copies the file into it; on

@@ -1,6 +1,6 @@
-/* Lists of things that requests hold: open runs, computed maps, models, jobs. An entry that was
- * taken out of its list is freed by its last holder. Lists that drop the least recently used entry
- * have the most recently used one at the front. The functions do not lock. */
+/* Lists of things that requests hold: runs, computed maps, models, jobs. An entry that was taken
+ * out of its list is freed by its last holder. In a list that drops its least recently used entry,
+ * the most recently used entry is at the front. The functions do not lock. */
 #ifndef SRV_HELD_H
 #define SRV_HELD_H
 

@@ -24,7 +24,7 @@ static attn_status was_changed(attn_error *err) {
     return attn_fail(err, ATTN_EARG, "", "was changed while it was read");
 }
 
-/* Checksums that are right after the last read tell that the file was not changed meanwhile, or was
+/* If the checksums are right after the last read, the file was not changed meanwhile, or was
  * changed back. */
 attn_status srv_model_recheck(attn_model_file *file, attn_error *err) {
     srv_mapped *m = file->owner;

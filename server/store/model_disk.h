@@ -1,8 +1,8 @@
-/* Files of models (attn/model_file.h) on disk. They are mapped to be read. They are written under
- * another name and then renamed, so that the file under its name is always complete. They may also
- * name the training corpus. The
- * checkpoint of a training job holds more: the optimizer's moments as tensors and its counters as
- * metadata, whose names begin with "training.". */
+/* Files of models (attn/model_file.h) on disk. A file is mapped for reading. It is written under
+ * another name and then renamed, so that the file under its own name is always complete. Its
+ * metadata may name the training corpus. The checkpoint of a training job also has the moments of
+ * the optimizer as tensors, and the counters of the optimizer as metadata whose names begin with
+ * "training.". */
 #ifndef SRV_MODEL_DISK_H
 #define SRV_MODEL_DISK_H
 

@@ -34,7 +34,7 @@ struct srv_maps {
     pthread_cond_t made; /* a making has ended */
     making *makings;
     srv_held_list maps;
-    size_t most; /* most bytes of `maps` */
+    size_t most; /* limit of `maps` in bytes */
 };
 
 srv_maps *srv_maps_new(size_t bytes) {
@@ -89,8 +89,8 @@ static srv_map *find_map(srv_maps *m, const char *key) {
     return map;
 }
 
-/* Returns the link of the list `makings` that points to the making with this key, or the last link,
- * which is NULL. The caller has the lock. */
+/* Returns the link of the list `makings` that points to the making with this key. If there is none,
+ * returns the last link, which is NULL. The caller has the lock. */
 static making **making_of(srv_maps *m, const char *key) {
     making **place = &m->makings;
     while (*place && strcmp((*place)->key, key) != 0)
@@ -108,7 +108,8 @@ static bool begin_making(srv_maps *m, const char *key) {
     return true;
 }
 
-/* Waits until a making ends, or for LOOK_NS. The caller has the lock. */
+/* Waits until a request has ended the making of a map, but no longer than LOOK_NS. The caller has
+ * the lock. */
 static void wait_a_little(srv_maps *m) {
     srv_condition_wait(&m->made, &m->lock, attn_now_ns() + LOOK_NS);
 }
@@ -134,7 +135,7 @@ attn_status srv_map_await(srv_maps *m, srv_request *req, const char *key, srv_ma
     req->later = waits && !srv_queue_go_long(); /* so that short requests find threads */
     if (req->later)
         return ATTN_OK;
-    attn_pool_leave(pool); /* whoever makes the map may have the slot meanwhile */
+    attn_pool_leave(pool); /* the maker of the map may use the slot meanwhile */
     pthread_mutex_lock(&m->lock);
     while (*making_of(m, key) && !status) {
         wait_a_little(m);

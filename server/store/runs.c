@@ -443,7 +443,7 @@ static const srv_run *hold_in_dir(srv_request *req, const char *id) {
     }
     if (there != SRV_RUN_THERE) {
         drop_listed(s, id);
-        pthread_mutex_lock(&s->lock); /* open runs leave no mark in the directory */
+        pthread_mutex_lock(&s->lock); /* removed open runs leave no <id>.gone */
         const bool known = srv_runs_was_known(s, id);
         pthread_mutex_unlock(&s->lock);
         return refuse_missing_run(req, id, there == SRV_RUN_GONE || known);
@@ -456,7 +456,7 @@ static const srv_run *hold_in_dir(srv_request *req, const char *id) {
         srv_run_release(req, &e->run);
         return NULL;
     }
-    if (e && srv_runs_look_at(e) != SRV_MAPPED_SAME) { /* open what the file is now */
+    if (e && srv_runs_look_at(e) != SRV_MAPPED_SAME) { /* the file has changed: map it anew */
         drop_listed(s, id);
         srv_run_release(req, &e->run);
         e = NULL;
@@ -491,7 +491,9 @@ const srv_run *srv_run_hold(srv_request *req, const char *id) {
     srv_runs *s = req->app->runs;
     srv_runs_tick(s);
     if (req->read_token && !(srv_runs_is_id(id) && may_read(req, id))) {
-        if (req->reply.status < 500) /* a file that cannot be opened now tells nothing */
+        /* 5xx: the run's file could not be read, so it is unknown whether the token opens the run;
+         * that problem stays in the reply. */
+        if (req->reply.status < 500)
             srv_request_refuse_token(req);
         return NULL;
     }

@@ -34,9 +34,9 @@ typedef struct srv_run {
      * may find more steps. */
     bool open;
     size_t rows; /* steps of the generation (so far, if `open`); 0: no generation made the run */
-    /* A checksum of the header of the run's file and of the checksums beside the file, which in
-     * turn cover the rest. It tells the run from another run that somebody gives the same id. 0: an
-     * open run */
+    /* A checksum of the header of the run's file and of the checksums beside the file, which cover
+     * the rest of the file. Another run that is given the same id has another print. 0: the run is
+     * open */
     uint64_t print;
 } srv_run;
 
@@ -50,7 +50,7 @@ void srv_runs_tick(srv_runs *runs);
 const char *srv_runs_lost(const srv_runs *runs);
 void srv_runs_free(srv_runs *runs); /* no run may be held; NULL is fine */
 
-/* Copies the image (attn/run.h) into the store as a new run and holds the run. NULL: a problem is
+/* Copies the image (attn/run.h) into the store as a new run, and holds the run. NULL: a problem is
  * set. */
 const srv_run *srv_run_store(srv_request *req, const attn_run_image *image);
 
@@ -77,8 +77,9 @@ void srv_run_abandon(srv_request *req, srv_open_run *run);
 bool srv_run_receive(srv_request *req, uint64_t length);
 /* Makes a run of the body, which belongs to the client, and holds it. NULL: a problem is set. */
 const srv_run *srv_run_import(srv_request *req);
-/* Whether a file in captures_dir is used where it lies or copied into runs_dir. AUTO: the former,
- * if the file belongs to this process's user and others cannot write it or its directory. */
+/* Whether a file in captures_dir is used where it lies (MAP) or copied into runs_dir (COPY). AUTO:
+ * MAP if the file belongs to the user of this process and others can write neither the file nor its
+ * directory, else COPY. */
 typedef enum srv_import_how { SRV_IMPORT_AUTO, SRV_IMPORT_MAP, SRV_IMPORT_COPY } srv_import_how;
 /* Makes a run of a file in captures_dir and holds it. NULL: a problem is set. */
 const srv_run *srv_run_import_file(srv_request *req, const char *path, srv_import_how how);
@@ -98,8 +99,9 @@ const srv_run *srv_run_hold(srv_request *req, const char *id);
  * sent. false: a problem is set. `run` NULL: returns true. */
 bool srv_run_is_whole(srv_request *req, const srv_run *run);
 void srv_run_release(srv_request *req, const srv_run *run); /* NULL is fine */
-/* Removes a held run from the store, whoever owns it. Holders can use it until they release it.
- * Returns 0, or an errno value, after which the run is still there. */
+/* Removes a held run from the store, whoever owns it. Holders can use the run until they release
+ * it. Returns 0, or an errno value; then the run is still there, or its removal may not survive a
+ * crash (srv_runs_dir_delete). */
 int srv_run_discard(srv_request *req, const srv_run *run);
 /* Deletes the run with this id if the request is from its owner or an admin. false: a problem is
  * set. */
@@ -114,22 +116,22 @@ typedef struct srv_run_answer {
     size_t size;
 } srv_run_answer;
 
-enum { SRV_RUN_ANSWERS = 4 << 20 }; /* most bytes of the kept answers of a run */
+enum { SRV_RUN_ANSWERS = 4 << 20 }; /* limit of the kept answers of a run, in bytes */
 
 /* Returns the kept answer with this key, in the request's arena. false: there is none, or none that
  * can be read. */
 bool srv_run_recall(srv_request *req, const srv_run *run, const char *key, srv_run_answer *out);
-/* Keeps an answer with a held run, for as long as the run is kept. The answers of a run together
- * take at most SRV_RUN_ANSWERS bytes, and the oldest give way. They count in runs_bytes as the run
- * does. With runs_dir they are in the file <id>.kept of the run, so they survive a restart and all
- * daemons share them; if two daemons keep an answer at the same moment, one answer may be lost.
- * false: the answer cannot be kept. */
+/* Keeps an answer with a held run for as long as the run is kept. All answers of a run take at most
+ * SRV_RUN_ANSWERS bytes; the oldest make room for new ones. Like the run, they count in runs_bytes.
+ * With runs_dir they are in the file <id>.kept, so they survive a restart and all daemons share
+ * them. If two daemons keep an answer at the same moment, one of the answers may be lost. false:
+ * the answer cannot be kept. */
 bool srv_run_remember(srv_request *req, const srv_run *run, const char *key,
                       const srv_run_answer *answer);
 
-/* Keys of the image's metadata. A run without owner and read token belongs to nobody, and nobody
- * can read it without an API key. Imported runs have both elsewhere (runs_side.h), because their
- * metadata are the client's. */
+/* Keys of the image's metadata. A run without owner and read token has no owner, and can be read
+ * only with an API key. Imported runs have both in their side files (runs_side.h), because their
+ * metadata come from the client. */
 #define SRV_RUN_OWNER "owner"      /* name of the owner's API key */
 #define SRV_RUN_ROWS  "rows"       /* number of steps of a generation */
 #define SRV_RUN_TOKEN "read_token" /* the read token */
@@ -141,7 +143,7 @@ bool srv_run_metadata_of(const char *owner, attn_arena *arena, attn_metadata to[
  * false: a problem is set. */
 bool srv_run_metadata(srv_request *req, attn_metadata to[2], size_t *count);
 
-/* What a list tells of a run. */
+/* What a list says about a run. */
 typedef struct srv_run_listed {
     char id[SRV_RUN_ID + 1];
     size_t bytes;

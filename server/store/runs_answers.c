@@ -1,5 +1,6 @@
-/* Keeps answers about runs: in memory with the entry of the run, or in a file beside that of the
- * run. This file is read anew for each request, because other daemons may have written it. */
+/* Keeps answers about runs, either in memory with the entry of the run, or in the file <id>.kept
+ * beside the file of the run. <id>.kept is read anew for each request, because other daemons may
+ * have written it. */
 #include "store/answers.h"
 #include "store/runs_table.h"
 

@@ -34,7 +34,7 @@ static bool refuse_block(srv_request *req, const srv_runs_entry *e, size_t block
     return false;
 }
 
-/* The blocks [at, end) that the bytes are in. */
+/* The blocks [at, end) in which the bytes lie. */
 typedef struct blocks {
     size_t at, end;
 } blocks;
@@ -84,7 +84,8 @@ bool srv_run_is_right(const srv_run *run, const void *from, size_t bytes) {
     return right;
 }
 
-/* A file without checksums is as it was if nobody has written to it. */
+/* A file without checksums counts as changed once it was written to, because its bytes cannot be
+ * checked. */
 srv_mapped_state srv_runs_look_at(const srv_runs_entry *e) {
     srv_mapped_times seen;
     const srv_mapped_state state = srv_mapped_check(e->mapped, &seen);

@@ -1,4 +1,4 @@
-/* Deletes runs for clients, those whose files are damaged, too. */
+/* Deletes runs for clients, also runs whose files are damaged. */
 #include <errno.h>
 
 #include "store/runs_table.h"
@@ -9,8 +9,7 @@ static bool cannot_delete(srv_request *req, int failed) {
     return failed != 0;
 }
 
-/* Returns whether the request may delete a run whose files do not say any longer to whom it
- * belongs. */
+/* Returns whether the request may delete a run whose files no longer say who owns it. */
 static bool may_delete_unowned(srv_request *req, const char *id) {
     return srv_request_owns(req, NULL) ||
            srv_problem(req, SRV_FORBIDDEN, NULL,
@@ -19,9 +18,10 @@ static bool may_delete_unowned(srv_request *req, const char *id) {
                        id);
 }
 
-/* Deletes a run whose files cannot be used any longer, for which srv_run_hold has set a problem.
- * Returns whether the run was deleted. Otherwise a problem is set; it is that of srv_run_hold if
- * there is no such run, or if its owner cannot be read although the run may be undamaged. */
+/* Deletes a run whose files cannot be used any longer. srv_run_hold has set a problem for it.
+ * Returns whether the run was deleted. false: a problem is set. It is still the problem of
+ * srv_run_hold if there is no such run, or if the owner cannot be read although the run may be
+ * undamaged. */
 static bool delete_broken(srv_request *req, const char *id) {
     srv_runs *s = req->app->runs;
     const bool damaged = req->reply.problem == 1 + (unsigned)SRV_DAMAGED;

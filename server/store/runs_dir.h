@@ -68,7 +68,7 @@ int srv_runs_dir_map(srv_runs_dir *dir, const char *id, srv_mapped **out, srv_ru
 /* Opens the file of an adopted run. Returns 0 or an errno value; ESTALE and ENOLINK are as for
  * srv_runs_dir_map. */
 int srv_runs_dir_open_adopted(const srv_runs_dir *dir, const srv_runs_side *side, srv_capture *out);
-/* Reads the side file of a run alone. Returns 0 or an errno value; ENOENT: it has none. */
+/* Reads only the side file of a run. Returns 0 or an errno value; ENOENT: there is no side file. */
 int srv_runs_dir_side(const srv_runs_dir *dir, const char *id, srv_runs_side *out);
 
 typedef enum srv_run_presence {
@@ -109,35 +109,39 @@ bool srv_runs_dir_lacks(const srv_runs_dir *dir, const char *id, const char *suf
 /* Looks for the file of the run, <id>.safetensors or <id>.adopted. Returns its suffix and fills
  * *st. NULL: there is none (errno is ENOENT), or that cannot be found out now. */
 const char *srv_runs_dir_look_at(const srv_runs_dir *dir, const char *id, struct stat *st);
-/* Returns the bytes of the run's file, which has this `st`, and of its kept answers. */
+/* Returns the size in bytes of the run's file, which has this `st`, and of its kept answers
+ * together. */
 size_t srv_runs_dir_bytes(const srv_runs_dir *dir, const char *id, const struct stat *st);
 /* Removes the run from the index. */
 void srv_runs_dir_forget(srv_runs_dir *dir, const char *id);
-/* Removes the file of a run and leaves <id>.gone. Returns 0, or an errno value, after which the run
- * is still there; ENOENT: there was no such run. */
+/* Removes the file of a run and leaves <id>.gone. Returns 0, or an errno value; then the run is
+ * still there. ENOENT: there was no such run. */
 int srv_runs_dir_remove(srv_runs_dir *dir, const char *id);
-/* Does the same durably, for a client that is told that the run was deleted. */
+/* Does what srv_runs_dir_remove does, and makes the removal durable before a client is told that
+ * the run was deleted. If the run was removed but the directory could not be synced, returns an
+ * errno value although the run is gone. */
 int srv_runs_dir_delete(srv_runs_dir *dir, const char *id);
 
 /* --- runs_room.c --- */
 
-/* Counts `more` bytes that are written for a run of `all` bytes, of which nobody knows yet whether
- * it will be whole and valid. No run is removed for it: such bytes lie beside those of runs_bytes,
- * and are at most as many. Returns 0 or an errno value: ENOBUFS if srv_runs_dir_reserve would
- * return it for the run now, EAGAIN if too many such bytes are counted now. After 0
- * srv_runs_dir_expect_less must follow when the run is complete or given up. */
+/* Counts `more` bytes that are about to be written for a run of `all` bytes, before it is known
+ * whether the run will be whole and valid. Removes no run. The bytes so counted do not count in
+ * runs_bytes; together with the unfinished bytes of other processes they are at most runs_bytes.
+ * Returns 0 or an errno value. ENOBUFS: srv_runs_dir_reserve would refuse the run now. EAGAIN: too
+ * many bytes are counted now. After 0 the caller must call srv_runs_dir_expect_less when the run is
+ * complete or given up. */
 int srv_runs_dir_expect(srv_runs_dir *dir, srv_owner owner, size_t all, size_t more);
 void srv_runs_dir_expect_less(srv_runs_dir *dir, size_t bytes);
-/* Reserves room in runs_bytes for a whole and valid run, and removes the runs that leave none:
- * again and again the least recently used one of the owner with the most bytes. Returns 0 or an
- * errno value. ENOBUFS: with the run `owner` would have the most bytes, and has no older run to
- * remove; none was removed. After 0 srv_runs_dir_unreserve must follow, just before
- * srv_runs_dir_add or when the run is given up. */
+/* Reserves room in runs_bytes for a whole and valid run. To make room, removes runs as
+ * srv_shares_choose says: always the least recently used run of the owner with the most bytes.
+ * Returns 0 or an errno value. ENOBUFS: with the run, `owner` would have the most bytes and has no
+ * older run to remove; none was removed. After 0 the caller must call srv_runs_dir_unreserve, just
+ * before srv_runs_dir_add or when the run is given up. */
 int srv_runs_dir_reserve(srv_runs_dir *dir, srv_owner owner, size_t bytes);
 void srv_runs_dir_unreserve(srv_runs_dir *dir, srv_owner owner, size_t bytes);
-/* Counts the bytes of the run's file and of its kept answers anew, after more of them were written.
- * Other runs give way as for srv_runs_dir_reserve. Returns 0 or an errno value, after which the new
- * bytes are not counted: ENOBUFS as srv_runs_dir_reserve, ENOENT if there is no such run. */
+/* Counts the bytes of the run's file and of its kept answers anew, after kept answers were written.
+ * Removes other runs as srv_runs_dir_reserve does. Returns 0, or an errno value; then the new bytes
+ * are not counted. ENOBUFS: as for srv_runs_dir_reserve. ENOENT: there is no such run. */
 int srv_runs_dir_recount(srv_runs_dir *dir, const char *id);
 /* Removes the runs beyond runs_bytes, chosen as by srv_runs_dir_reserve, after other processes have
  * written some. */
@@ -146,7 +150,7 @@ void srv_runs_dir_trim(srv_runs_dir *dir);
 /* --- runs_kept.c --- */
 
 /* Reads the kept answers of a run with this `print` as a whole image, which the caller frees with
- * attn_free. NULL: there are none, or their file cannot be read, is damaged or is that of another
+ * attn_free. NULL: there are none; or the file cannot be read, is damaged, or belongs to another
  * run. */
 void *srv_runs_dir_answers(const srv_runs_dir *dir, const char *id, uint64_t print, size_t *size);
 /* Replaces the kept answers of a run by an image. Other runs give way while all do not fit into

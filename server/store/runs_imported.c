@@ -41,7 +41,7 @@ static bool refuse_import(const import *m, int failed) {
     return false;
 }
 
-/* Returns whether a body, the image of the entry, is no safetensors file at all. */
+/* Returns whether the image of the entry, which is the body, is no safetensors file at all. */
 static bool is_malformed(const import *m, const srv_runs_entry *e) {
     attn_safetensors file;
     return !m->pointer && attn_safetensors_read_usable(e->image, e->image_size, m->entry->arena,

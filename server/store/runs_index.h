@@ -1,9 +1,9 @@
 /* What this process knows of the runs in a directory: their sizes, owners and times of use.
  *
  * Times are on the clock of attn_now_ns, because wall clocks can be set and differ between daemons.
- * The access time of a file is a wall clock's; it is only compared with its former value, and a
- * change means that a process has used the run. The functions do not lock: the caller has the lock
- * of the directory. */
+ * Only the access time of a file is on a wall clock. It is compared with nothing but its former
+ * value: if they differ, a process has used the run. The functions do not lock. The caller has the
+ * lock of the directory. */
 #ifndef SRV_RUNS_INDEX_H
 #define SRV_RUNS_INDEX_H
 
@@ -12,7 +12,8 @@
 #include "config/owner.h"
 #include "store/runs.h"
 
-/* The most owners that are counted separately; further owners count as the first one. */
+/* Largest number of owners that are counted separately. Further owners are counted as the first
+ * one. */
 enum { SRV_SHARES = 2048 };
 
 /* Bytes of stored runs of each owner. Runs of the owner with the most bytes are evicted first, so
@@ -28,12 +29,12 @@ typedef struct srv_shares {
 void srv_shares_add(srv_shares *s, srv_owner owner, size_t bytes);
 /* Subtracts bytes that srv_shares_add has added for the same owner. */
 void srv_shares_take(srv_shares *s, srv_owner owner, size_t bytes);
-/* Chooses runs to remove so that `over` bytes become free, because `asking` wants to store `bytes`
- * more: again and again one of the owner with the most bytes, the new ones included. The function
- * `doom`, called with `of`, chooses the least recently used run of an owner (NULL: of all owners)
- * that it has not chosen before, and sets *bytes to its size; it returns false if there is none.
- * Returns false if `asking` has the most bytes and no run that could be removed. Then the caller
- * must remove none of the chosen runs. */
+/* Chooses runs to remove until their sizes add up to `over` bytes, because the owner `asking` wants
+ * to store `bytes` more. Each run chosen is one of the owner who then has the most bytes, the new
+ * bytes included. `doom`, called with `of`, chooses the least recently used run of an owner (NULL:
+ * of all owners) that it has not chosen before, and sets *bytes to the size of the run; it returns
+ * false if there is no such run. false: `asking` has the most bytes and no run that could be
+ * removed. Then the caller must remove none of the chosen runs. */
 bool srv_shares_choose(const srv_shares *s, srv_owner asking, size_t bytes, size_t over,
                        bool (*doom)(void *of, const srv_owner *owner, size_t *bytes), void *of);
 

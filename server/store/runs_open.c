@@ -1,4 +1,4 @@
-/* Opens a run for a generation of this process, which adds steps to it, and closes it. */
+/* Opens and closes runs to which a generation of this process adds steps. */
 #include <stdlib.h>
 
 #include "store/runs_table.h"

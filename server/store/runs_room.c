@@ -1,4 +1,5 @@
-/* Room for runs in a directory, within runs_bytes: who gets it, and whose runs are removed. */
+/* Room for runs in a directory, within runs_bytes: which owner gets room, and whose runs are
+ * removed. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,9 +31,9 @@ static char (*take_doomed(srv_runs_dir *dir, size_t *count))[SRV_RUN_ID] {
     return ids;
 }
 
-/* Removes runs but `spared` (an id; NULL: none) so that `over` bytes become free for `bytes` more
- * of `owner`, and counts these as coming. Returns 0 or an errno value, after which nothing has
- * changed. The caller has the lock, which is released. */
+/* Removes runs other than `spared` (an id; NULL: any may go) until `over` bytes are free, because
+ * `owner` wants to store `bytes` more, and adds `bytes` to dir->coming. Returns 0, or an errno
+ * value; then nothing has changed. The caller has the lock, which this function releases. */
 static int make_room(srv_runs_dir *dir, srv_owner owner, size_t bytes, size_t over,
                      const char *spared) {
     size_t count = 0, removed = 0;

@@ -11,8 +11,9 @@
 
 #include <stdint.h>
 
-/* What tells a file from another file, and from itself before a change. The number of its device is
- * left out, because it differs between machines that share a directory, and after a restart. */
+/* What distinguishes a file from other files, and from the same file before a change. The number of
+ * the device is left out, because it differs between machines that share a directory, and after a
+ * restart. */
 typedef struct srv_file_mark {
     uint64_t inode, size;
     int64_t mtime_ns, ctime_ns;

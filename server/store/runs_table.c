@@ -110,7 +110,7 @@ bool srv_runs_make_room(srv_runs *s, srv_owner owner, size_t bytes, size_t over,
     return found;
 }
 
-/* Makes room in runs_bytes for `bytes` more, by srv_runs_make_room. */
+/* Makes room in runs_bytes for `bytes` more bytes, by srv_runs_make_room. */
 static bool fit_in_table(srv_runs *s, srv_owner owner, size_t bytes, const srv_runs_entry *spared) {
     const size_t most = (size_t)s->config->runs_bytes, all = s->table.bytes + bytes;
     return srv_runs_make_room(s, owner, bytes, all > most ? all - most : 0, spared);

@@ -25,7 +25,7 @@ struct srv_open_run {
     attn_arena *arena;    /* holds `growth` */
     attn_run_growth *growth;
     size_t bytes;           /* bytes of the arena, with room for all rows */
-    srv_runs_entry *latest; /* the entry with the most steps so far, held by the list; or NULL */
+    srv_runs_entry *latest; /* entry with the most steps; the list holds it; or NULL */
 };
 
 struct srv_runs_entry {
@@ -44,8 +44,8 @@ struct srv_runs_entry {
     int64_t moved_ns;   /* when run.ends_ns was last changed */
     srv_open_run *open; /* the open run whose first steps this entry is; NULL: a closed run */
 
-    /* A client has sent or named the file, and the store has not made it. Therefore the owner is
-     * not in the file's metadata, but in `side`. */
+    /* A client has sent the file or named it in captures_dir; the store has not written it.
+     * Therefore the owner is in `side`, not in the metadata of the file. */
     bool imported;
     srv_runs_side side;        /* what is known of an imported run beside its file */
     attn_checksums sums;       /* size 0: the file has no checksums */
@@ -86,10 +86,10 @@ void srv_runs_drop(srv_runs *s, srv_runs_entry *e);
 void srv_runs_remember_gone(srv_runs *s, const char *id);
 /* Returns whether a removed run had this id, as far as ids are remembered. */
 bool srv_runs_was_known(const srv_runs *s, const char *id);
-/* Removes runs from the table so that `over` bytes become free for `bytes` more of `owner`, chosen
- * as by srv_shares_choose, but not `spared` (NULL: any). With runs_dir removes the least recently
- * used ones, whose files stay. false: none was removed, because `owner` would have the most bytes,
- * and has no other run to remove. */
+/* Removes runs other than `spared` (NULL: any may go) from the table until `over` bytes are free,
+ * because `owner` wants to store `bytes` more. srv_shares_choose says which runs. With runs_dir,
+ * removes the least recently used runs instead, and their files stay. false: none was removed,
+ * because `owner` would have the most bytes and has no other run to remove. */
 bool srv_runs_make_room(srv_runs *s, srv_owner owner, size_t bytes, size_t over,
                         const srv_runs_entry *spared);
 /* Adds an entry as the most recently used one. Removes others while it does not fit into
@@ -125,9 +125,9 @@ srv_open_run **srv_runs_find_growing(srv_runs *s, const char *id);
 /* Holds the open run with this id, with its steps so far, and sets *out to it. false: there is no
  * such open run. true and *out NULL: a problem is set. */
 bool srv_runs_hold_growing(srv_request *req, const char *id, const srv_run **out);
-/* Removes a run from the list of open runs. `gone`: its id is remembered as that of a removed run.
- * Sets *was_open to whether it was in the list. The caller has the lock; after it has released the
- * lock, it frees the returned entry, which may be NULL. */
+/* Removes a run from the list of open runs. `gone`: also remembers its id as that of a removed run.
+ * Sets *was_open to whether the run was in the list. The caller has the lock. Returns an entry that
+ * the caller frees after it has released the lock; may be NULL. */
 srv_runs_entry *srv_runs_end_growing(srv_runs *s, const char *id, bool gone, bool *was_open);
 
 /* --- runs.c --- */
@@ -152,7 +152,8 @@ const srv_run *srv_runs_hold_file(srv_request *req, const char *id);
 const char *srv_runs_owner(const srv_runs_entry *e);
 /* Makes a random read token in the arena. NULL: out of memory, or no random numbers. */
 const char *srv_runs_new_token(attn_arena *arena);
-/* Makes the owner of the run that of the request, so that the jobs it orders are his. */
+/* Makes the owner of the run the owner of the request, so that jobs which the request orders belong
+ * to the owner of the run. */
 void srv_runs_act_for_owner(srv_request *req, const srv_run *run);
 
 /* --- runs_checksums.c --- */
@@ -160,8 +161,8 @@ void srv_runs_act_for_owner(srv_request *req, const srv_run *run);
 /* Notes that e->sums are the checksums of the bytes from `summed` on, none of which is checked yet.
  * false: out of memory. */
 bool srv_runs_sum_from(srv_runs_entry *e, const void *summed);
-/* Reads the checksums of an imported run from its side file, e->side. ATTN_EVALUE: they are those
- * of a file of another size than the mapped one. */
+/* Reads the checksums of an imported run from e->side, its side file. Errors: ATTN_EVALUE (the text
+ * has no checksums, or not as many as the mapped file has blocks), ATTN_ENOMEM. */
 attn_status srv_runs_take_sums(srv_runs_entry *e, attn_error *err);
 /* Returns the size in bytes of the header of the run's file, with the 8 bytes of its length in
  * front; at most the size of the file. */

@@ -20,7 +20,7 @@ struct srv_uploads {
     pthread_t writer;
     pthread_mutex_t lock;
     pthread_cond_t work;      /* the list is not empty, or `ended` is set */
-    pthread_cond_t done;      /* the writer has done with an upload */
+    pthread_cond_t done;      /* the writer has finished an upload */
     srv_upload *first, *last; /* uploads that the writer has to look at */
     bool ended;
 };

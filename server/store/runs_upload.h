@@ -45,7 +45,7 @@ typedef struct srv_upload {
 
 /* Starts the writer thread. NULL: out of memory or threads. */
 srv_uploads *srv_uploads_new(srv_runs_dir *dir, const srv_config *config);
-/* Ends the writer thread when it has done what is in its list. NULL is fine. */
+/* Ends the writer thread after it has handled all uploads in its list. NULL is fine. */
 void srv_uploads_free(srv_uploads *uploads);
 
 /* Makes an upload of `length` bytes (0: unknown) with this id and sets req->intake. false: a

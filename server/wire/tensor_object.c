@@ -197,7 +197,9 @@ static bool read_members(attn_scan *s, unsigned accepts, description *d) {
     return true;
 }
 
-/* Checks that the object has exactly one source of elements, and a shape if the source has none. */
+/* Checks that the object has exactly one source of elements; that it has a shape, which only the
+ * source "data" can do without; and that seed, std, a and fan_in stand only beside a source that
+ * uses them. */
 static bool check_members(attn_scan *s, const description *d) {
     int sources =
         has(d, DATA) + has(d, BASE64) + has(d, RANDOM) + has(d, INIT) + has(d, FILL) + has(d, RUNS);
