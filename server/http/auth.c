@@ -212,8 +212,8 @@ static const char *bearer(const char *value) {
 }
 
 /* Checks access in a service without API keys. Routes of SRV_OWNER and SRV_ADMIN answer only if the
- * service listens on a local address, and a trusted proxy names no other client; all other routes
- * answer everybody. */
+ * service listens on a local address and no trusted proxy names a client that is not local. All
+ * other routes answer every client. */
 static bool check_place(srv_exchange *x, srv_access access) {
     const bool local = x->daemon->is_local && (!x->link->proxied || srv_client_is_local(x->client));
     x->req.admin = local;
@@ -290,9 +290,9 @@ static bool take_token(srv_exchange *x) {
     return true;
 }
 
-/* Returns whether the request has a read token in place of an API key, and moves the token to
- * req.read_token. Whether it is the token of the run is checked when the run is found
- * (srv_run_hold, srv_jobs_hold). Beside a key a token has no effect. */
+/* If the request has a read token and no API key, moves the token to req.read_token and returns
+ * true. Whether the token is that of the run is checked when the run is found (srv_run_hold,
+ * srv_jobs_hold). Beside an API key a token has no effect. */
 static bool has_token(srv_exchange *x) {
     const srv_route *route = x->match.route;
     if (!route || !route->takes_token || !take_token(x) || x->head.authorizations)

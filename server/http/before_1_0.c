@@ -14,7 +14,7 @@
 /* The state of a walk over the parts of the head that libmicrohttpd reports. */
 typedef struct follower {
     const char *end; /* where the last reported part ends */
-    bool gap; /* between two parts there is something else than the CR LF that belongs there */
+    bool gap;        /* between two parts stand other bytes than one CR LF */
 } follower;
 
 /* Called by libmicrohttpd for each header line: checks that only CR LF stands between the line and

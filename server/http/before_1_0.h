@@ -30,8 +30,9 @@ bool srv_old_begin(void);
  * places of the target. Sets x->head.body_from. */
 bool srv_old_hides(srv_exchange *x, const char *version);
 
-/* Hides "Expect: 100-continue" of a request without a body from libmicrohttpd, which would send
- * "100 Continue", and would take the next request on the connection for the body of this one. */
+/* Hides the header "Expect: 100-continue" of a request without a body from libmicrohttpd. Otherwise
+ * libmicrohttpd would send "100 Continue" and would take the next request on the connection for the
+ * body of this request. */
 void srv_old_hide_expectation(srv_exchange *x);
 
 /* Checks the line with the size of a chunk (RFC 9112, 7.1), which stands directly before the

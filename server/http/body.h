@@ -29,7 +29,7 @@
  * other, and only as many as the workers will soon start on. A body is then still in the
  * processor's caches when its request is computed. The bytes of the others wait in the kernel or at
  * the client, not in this process's memory. A body that waits is in the state READING, and its
- * connection is suspended. If it is refused while it waits, its state becomes LINGER, and it
+ * connection is suspended. A body that is refused while it waits gets the state LINGER and
  * continues to wait. */
 #ifndef SRV_BODY_H
 #define SRV_BODY_H
@@ -80,8 +80,8 @@ bool srv_body_begin(srv_exchange *x);
 bool srv_body_take(srv_exchange *x, const char *data, size_t size);
 /* Completes the body in req.body. Returns false if the link was cut meanwhile. */
 bool srv_body_end(srv_exchange *x);
-/* Lets the next waiting body be read if the body of x was the one that is read now. For a complete
- * body, call this after the request was put into the queue. */
+/* If the body of x was the one being read, lets the next waiting body be read. For a complete body,
+ * call this after its request was put into the queue. */
 void srv_body_pass_on(srv_exchange *x);
 
 /* Refuses the request: frees the received part of the body, and drops what arrives later. The
@@ -103,9 +103,9 @@ void srv_body_replace(srv_exchange *x, char *block, size_t size);
  * bodies still wait. Request threads call this when a request has left the queue, and the watcher
  * calls it in every round. */
 bool srv_body_order_next(srv_body_order *order, srv_app *app);
-/* Resumes the connections of all waiting bodies, and lets no body wait from now on. Returns when
- * the intakes have resumed those that they had suspended. For the shutdown; any thread may call
- * this. */
+/* Resumes the connections of all waiting bodies, and lets no body wait from now on. Waits until the
+ * intakes have resumed all connections that they had suspended. Used in the shutdown. Any thread
+ * may call this. */
 void srv_body_order_end(srv_body_order *order);
 
 #endif

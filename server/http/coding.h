@@ -10,17 +10,16 @@
  * members, but no bytes after the last one. Also sets x->head.encoding to NULL, so that the body is
  * not decoded again if the handler runs a second time. false: a problem is set. */
 bool srv_coding_decode(srv_exchange *x);
-/* Encodes the body of the reply if all of these conditions hold; otherwise, and if memory runs out,
- * the reply stays unchanged. The request must have an Accept-Encoding header.
+/* Encodes the body of the reply if the request has an Accept-Encoding header and all of these
+ * conditions hold. Otherwise, and if memory runs out, the reply stays unchanged.
  *
  *   The client accepts gzip or deflate.
  *   The body is text or a heatmap tile, which are likely to shrink, and is one block of memory.
  *   The body has at least 1 KiB, below which encoding saves nothing, and at most `most` bytes.
  *   Encoding saves at least an eighth.
  *
- * If the reply has an encoded form already (srv_reply.gzip, brotli), a client that accepts it gets
- * that, whatever `most` is.
- */
+ * If the reply has an encoded form already (srv_reply.gzip, brotli), a client that accepts this
+ * form gets it, whatever `most` is. */
 void srv_coding_encode(srv_exchange *x, size_t most);
 
 #endif

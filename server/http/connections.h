@@ -3,10 +3,10 @@
  *
  * The stage decides who may write to the socket. Normally that is libmicrohttpd. But libmicrohttpd
  * cannot answer a request that does not arrive completely, or whose body is refused after a part of
- * it has arrived. Such a link is cut: this service writes the reply directly to the socket
- * and shuts the socket down. Two threads may want to write at the same time: the HTTP thread, which
- * sets the stage to ANSWERING before it answers ("claims" the link), and the thread that cuts the
- * link, which sets it to CUT. The thread that sets the stage first may write.
+ * it has arrived. Such a link is cut: this service writes the reply directly to the socket and
+ * shuts the socket down. Two threads may want to write at the same time. The HTTP thread sets the
+ * stage to ANSWERING before it answers (it "claims" the link). A thread that cuts the link sets the
+ * stage to CUT. The thread that sets the stage first may write.
  *
  * The number of connections is limited, in total (setting `connections`) and for each client
  * address (setting `connections_per_address`). If there are more, the connection that has been idle
@@ -51,8 +51,8 @@ struct srv_link {
     bool proxied;                /* the other end is a trusted proxy */
     _Atomic int64_t deadline_ns; /* the watcher closes the socket after this time; 0: never */
     atomic_int stage;            /* SRV_LINK_READING, … */
-    /* 1, plus the number of requests that have begun, plus the number that have ended. So the
-     * number is even while there is a request. */
+    /* 1, plus the number of requests that have begun, plus the number of requests that have ended.
+     * So this number is even while a request is under way. */
     atomic_uint edges;
     /* The daemon's lock protects these two members: */
     srv_exchange *suspended; /* the request whose connection is suspended; NULL: none */
@@ -90,19 +90,20 @@ void srv_link_close(srv_link *link);
 /* Returns the link of a connection; NULL: srv_link_open had no memory. Runs on the HTTP thread. */
 srv_link *srv_link_of(struct MHD_Connection *connection);
 
-/* Called when a request begins on the connection, which is not idle any more. On the HTTP
- * thread. */
+/* Called when a request begins on the connection: the connection is no longer idle. Runs on the
+ * HTTP thread. */
 void srv_link_busy(srv_link *link);
-/* Called when the request of the connection has ended, which is idle again. On the HTTP thread. */
+/* Called when the request of the connection has ended: the connection is idle again. Runs on the
+ * HTTP thread. */
 void srv_link_idle(srv_link *link);
 
 /* Sets the deadline of the client, on the clock of attn_now_ns; 0: no deadline. Any thread may call
  * this. */
 void srv_link_allow(srv_link *link, int64_t by_ns);
-/* Extends the deadline because `bytes` bytes were transferred: by the time that they take at the
- * slowest allowed rate (min_rate_bytes), but to at most header_timeout_ms from now, so that a fast
- * start does not allow a long silence later. Does nothing if there is no deadline. Any thread may
- * call this. */
+/* Extends the deadline because `bytes` bytes were transferred. It moves by the time that these
+ * bytes take at the slowest allowed rate (min_rate_bytes), but to at most header_timeout_ms from
+ * now, so that a fast start does not allow a long silence later. Does nothing if there is no
+ * deadline. Any thread may call this. */
 void srv_link_credit(srv_link *link, double bytes, int64_t now_ns);
 bool srv_link_is_late(const srv_link *link, int64_t now_ns);
 

@@ -276,8 +276,8 @@ const char *srv_daemon_url(const srv_daemon *d) {
     return d->url;
 }
 
-/* Shuts the listening socket down, so that new clients are refused. Its descriptor is closed later
- * by srv_daemon_close, because the HTTP thread may still use it. */
+/* Shuts the listening socket down, so that new clients are refused. srv_daemon_close closes the
+ * descriptor of the socket later, because the HTTP thread may still use it. */
 void srv_daemon_quiesce(srv_daemon *d) {
     d->listen_fd = MHD_quiesce_daemon(d->mhd);
     if (d->listen_fd != MHD_INVALID_SOCKET)

@@ -102,10 +102,10 @@ static void take_spare(srv_exchange *x) {
     d->spare = NULL;
 }
 
-/* Turns a missing reply, an error of the program, into a problem of status 500. If the reply is the
- * problem that the request's arena is used up, but the allocation failed because all requests
- * together have used up the budget, replaces the problem by one that tells the client to retry.
- * `refusals` is srv_budget_refusals before the handler ran. */
+/* Turns a missing reply, which is an error of the program, into a problem of status 500. If the
+ * reply is the problem that the request's arena is used up, but the allocation failed because all
+ * requests together have used up the memory budget, replaces it by a problem that tells the client
+ * to retry. `refusals` is the value of srv_budget_refusals before the handler ran. */
 static void end_reply(srv_exchange *x, srv_outcome outcome, size_t refusals) {
     if (outcome == SRV_DEFER || x->req.reply.status == 0)
         srv_problem(&x->req, SRV_INTERNAL, NULL, "the request was not answered");
@@ -212,7 +212,7 @@ static void requeue(srv_exchange *x) {
 }
 
 /* Decodes a compressed body and runs the handler, on a request thread. Returns false if there is no
- * reply to hand back: the reply is a stream that is already being sent (x->went_out), or the
+ * reply to hand back: either the reply is a stream that is already being sent (x->went_out), or the
  * request must go back into the queue (req.later). */
 static bool answer_on_thread(srv_exchange *x) {
     srv_app *app = x->req.app;

@@ -186,8 +186,8 @@ static bool check_framing(srv_exchange *x, const char *version) {
     return ok;
 }
 
-/* Drops "Expect: 100-continue" of a request without a body, after which there must be no "100
- * Continue" (RFC 9110, 10.1.1). */
+/* Drops the header "Expect: 100-continue" of a request without a body. Such a request must not be
+ * answered with "100 Continue" (RFC 9110, 10.1.1). */
 static void drop_expectation(srv_exchange *x) {
     srv_head *h = &x->head;
     if (h->chunked || h->length)
@@ -365,8 +365,8 @@ static bool open_intake(srv_exchange *x) {
                              (unsigned long long)h->length, (unsigned long long)req->intake->most);
 }
 
-/* Asks admission, which bounds the memory of all bodies, for the memory of this one. A body that
- * goes to an intake needs at most the memory of the intake. */
+/* Asks admission (load/admission.h), which bounds the memory of all bodies, for the memory of this
+ * body. A body that goes to an intake needs at most the memory of the intake. */
 static bool is_admitted(srv_exchange *x) {
     srv_request *req = &x->req;
     uint64_t length = x->head.length;

@@ -26,8 +26,8 @@ static size_t ask_plainly(int fd, const char *ask, size_t size, char *answer, si
     return got;
 }
 
-/* Sends GET `path` and receives the first `room` bytes of the answer, or fewer. Returns their
- * number. */
+/* Sends GET `path` and receives at most the first `room` bytes of the answer. Returns how many
+ * bytes were received. */
 static size_t get(const srv_address *a, bool tls, int timeout_ms, const char *path, char *answer,
                   size_t room) {
     struct timeval limit = {timeout_ms / 1000, timeout_ms % 1000 * 1000};

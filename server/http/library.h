@@ -22,12 +22,12 @@ const char *srv_library_unfit(const char **version);
 bool srv_library_is_strict(void);
 
 /* Sets the problem for the status with which libmicrohttpd has refused the request by itself,
- * without calling the service: those with a header or chunk line that is longer than the
- * connection's buffer, with an invalid request line, or with an unknown version of HTTP. */
+ * without calling the service. It refuses a header or chunk line that is longer than the
+ * connection's buffer, an invalid request line, and an unknown version of HTTP. */
 void srv_library_explain(srv_exchange *x, unsigned status);
 /* If libmicrohttpd has answered the request with a page of its own, gives x the problem for the
- * status of that page, so that the refusal is logged and counted. Called when a request has ended
- * to which the service has sent no reply. */
+ * status of that page, so that the refusal is logged and counted. Called at the end of a request to
+ * which the service has sent no reply. */
 void srv_library_note_refusal(srv_exchange *x);
 
 #endif

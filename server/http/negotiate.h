@@ -24,9 +24,9 @@ bool srv_type_is_json(const char *type);
 bool srv_type_is_utf8(const char *header);
 
 /* Chooses the media type of the answer: returns the SRV_ACCEPT_* bit of `produces` to which the
- * Accept header gives the highest weight; 0: the client accepts none of them. Among types of equal
- * weight the first one in the list of negotiate.c is chosen; the list begins with JSON. `accept`
- * NULL: the client accepts every type. */
+ * Accept header gives the highest weight; 0: the client accepts none of these types. Among types of
+ * equal weight, chooses the one that comes first in the list of negotiate.c, which begins with
+ * JSON. `accept` NULL: the client accepts every type. */
 unsigned srv_accept_choose(const char *accept, unsigned produces);
 /* Writes the names of the types in `produces` for the text of a problem, such as "application/json,
  * text/plain or image/png". Returns `text`. */

@@ -12,9 +12,9 @@ typedef struct srv_prefer {
     int64_t wait_s;     /* its seconds; -1: they are no number */
 } srv_prefer;
 
-/* Adds the preferences in the value of one header Prefer; there may be several. Of a preference
- * that is sent twice the first counts. Unknown preferences, parameters, and everything behind a
- * syntax error are ignored. */
+/* Adds the preferences in the value of one header Prefer; a request may have several such headers.
+ * If a preference is sent twice, the first one counts. Unknown preferences, parameters, and
+ * everything behind a syntax error are ignored. */
 void srv_prefer_read(const char *value, srv_prefer *out);
 
 #endif

@@ -11,7 +11,7 @@
 typedef struct entry {
     srv_digest key;     /* digest of the owner and the Idempotency-Key */
     srv_digest request; /* digest of the request that came with the key */
-    int64_t until_ns;   /* when the entry is forgotten; 0: the place is free */
+    int64_t until_ns;   /* when the entry is forgotten; 0: the entry is unused */
     uint64_t number;    /* entries that began earlier have smaller numbers */
     bool running;       /* the request is not answered yet */
     srv_reply *answer;  /* the kept reply, in one block with its texts; NULL: there is none yet */
@@ -98,8 +98,8 @@ static void forget_old(srv_repeats *r) {
             forget(r, &r->entries[i]);
 }
 
-/* Forgets the oldest entry that has an answer, and returns its place. NULL: no entry has one,
- * because all requests are running. */
+/* Forgets the oldest entry that has an answer, and returns this entry, which is now unused. NULL:
+ * no entry has an answer, because all requests are running. */
 static entry *forget_oldest(srv_repeats *r) {
     entry *oldest = NULL;
     for (size_t i = 0; i < SRV_REPEAT_KEYS; i++) {
@@ -165,7 +165,7 @@ static srv_reply *copy_reply(void *block, const srv_reply *reply) {
     return copy;
 }
 
-/* Keeps the reply of x in the entry. A longer reply than SRV_REPEAT_ANSWER, which stored a run, is
+/* Keeps the reply in the entry. A reply of more than SRV_REPEAT_ANSWER bytes that stored a run is
  * kept as "303 See Other" with the address of the run. Returns false if memory ran out. */
 static bool keep_reply(srv_repeats *r, entry *e, const srv_reply *reply) {
     srv_reply other = {.status = 303, .body = ""};

@@ -1,10 +1,11 @@
-/* Requests with the header Idempotency-Key. A client that did not see the answer to a POST sends it
- * again with the same key, and gets the answer of the first one instead of a second run, model or
- * job. See draft-ietf-httpapi-idempotency-key-header.
+/* Requests with the header Idempotency-Key. A client that did not receive the answer to a POST
+ * sends the POST again with the same key. It then gets the answer to the first POST, and no second
+ * run, model or job is made. See draft-ietf-httpapi-idempotency-key-header.
  *
- * Only answers that made something are kept: those with status 201 or 202, or with X-Run-Id. They
- * are kept in the memory of this process, for SRV_REPEAT_HOURS at most, and the oldest give way to
- * new ones. After any other answer the key is forgotten, so a repeated request runs again.
+ * An answer is kept only if its request made something: the status is 201 or 202, or the answer is
+ * 200 with the header X-Run-Id. Answers are kept in the memory of this process, for at most
+ * SRV_REPEAT_HOURS, and the oldest make room for new ones. After any other answer the key is
+ * forgotten, so a repeated request runs again.
  *
  * A key belongs to the API key of its client. All functions may be called on any thread. */
 #ifndef SRV_REPEATS_H

@@ -35,8 +35,8 @@ static bool add_timing(srv_exchange *x, struct MHD_Response *response) {
 }
 
 /* A step of the hash for ETags. It is like FNV-1a but takes 8 bytes at once, because the HTTP
- * thread hashes documents of 200 KB. For a given word, different hashes stay different; therefore
- * two versions of a document that differ in only one word always have different ETags. */
+ * thread hashes documents of 200 KB. With the same word, different hashes lead to different hashes.
+ * Therefore two versions of a document that differ in only one word always have different ETags. */
 static uint64_t mix(uint64_t hash, uint64_t word) {
     hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
     return hash ^ hash >> 32;

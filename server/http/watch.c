@@ -193,8 +193,7 @@ static bool look_at_links(srv_daemon *d, srv_task **gone) {
     return busy;
 }
 
-/* Answers those requests in the queue whose deadline has passed, or which cannot meet it any
- * more. */
+/* Answers the requests in the queue whose deadline has passed or can no longer be met. */
 static void answer_late(srv_daemon *d) {
     int64_t now = attn_now_ns();
     for (srv_task *task = srv_queue_take_late(d->app->queue, now), *next; task; task = next) {

@@ -62,9 +62,9 @@ typedef struct alias {
                           advice the whole advice */
 } alias;
 
-/* The same `other` may have several rows, for fields of several routes. The first row whose `name`
- * is in the field table of the request is used. Therefore a row whose field few routes have stands
- * before one whose field many have. */
+/* A name `other` may have several rows, for fields of several routes. The first of these rows whose
+ * `name` is in the field table of the request is used. Therefore a row whose field belongs to few
+ * routes stands before a row whose field belongs to many. */
 static const alias of_fields[] = {
     {"planes", "pool", POOLED},
     {"pooling", "pool", POOLED},
@@ -220,7 +220,7 @@ static const alias of_fields[] = {
     {0},
 };
 
-/* Fields of other programs for which there is no single field here. The advice is given if the
+/* Fields of other programs to which no single field here corresponds. The advice is given if the
  * field table of the request has the field `name`. */
 static const alias advice_of_fields[] = {
     {"kind", "masks", IN_MASKS},
@@ -325,8 +325,8 @@ static bool is_choice(const char *name, const void *choices) {
     return false;
 }
 
-/* Returns the first row for the name `other`, ignoring its case, for whose `name` has(name, known)
- * is true. NULL: there is none. */
+/* Returns the first row for the name `other` (in upper or lower case) for which has(name, known) is
+ * true, where `name` is the row's. NULL: there is none. */
 static const alias *row_for(const alias *rows, const char *other,
                             bool (*has)(const char *name, const void *known), const void *known) {
     for (; rows->other; rows++)

@@ -20,7 +20,7 @@ struct srv_field; /* wire/decode.h */
 
 struct srv_parts {
     attn_named_tensor *tensors; /* dense, in the order in which the answer was written */
-    size_t count, room;         /* number of tensors, and for how many there is room */
+    size_t count, room;         /* tensors in the list; allocated elements of the list */
     const char *rest;           /* the JSON object of the answer without the tensors, and a NUL */
     size_t rest_size;           /* without the NUL */
     bool binary;  /* the tensors become binary data; false: some of them become JSON */
@@ -48,9 +48,9 @@ bool srv_npz_body(srv_request *req, srv_decoded_body *out);
 bool srv_insert_tensors(srv_request *req, const srv_decoded_body *from,
                         const struct srv_field *fields, void *to);
 
-/* Returns whether a tensor of this type and shape would fit into an arena. An axis of 0 counts as
- * 1: a tensor of shape [1e12, 0] has no elements, but loops over its first axis would run 1e12
- * times. */
+/* Returns whether a tensor of this type and shape would fit into the arena. An axis of size 0
+ * counts as size 1: a tensor of shape [1e12, 0] has no elements, but loops over its first axis
+ * would run 1e12 times. */
 bool srv_tensor_fits(const attn_arena *arena, const attn_tensor *t);
 /* Sets the problem 413: the memory of the request does not suffice for its tensors. Returns
  * false. */
@@ -75,8 +75,8 @@ bool srv_parts_add(srv_request *req, srv_parts *parts, const char *const *path, 
 bool srv_parts_reply(srv_request *req, srv_parts *parts);
 
 /* Returns the offset in bytes at which the tensors of a safetensors body begin. `first` are the
- * first `size` bytes of the body; if they are fewer than 8, returns 0. server/http stores the body
- * so that the tensors, from this offset on, are aligned to ATTN_ALIGN. */
+ * first `size` bytes of the body; fewer than 8 bytes do not show the offset, and 0 is returned.
+ * server/http places the body so that the bytes at this offset are aligned to ATTN_ALIGN. */
 size_t srv_safetensors_lead(const char *first, size_t size);
 
 #endif

@@ -70,10 +70,11 @@ static bool read_counted(srv_decoder *d, const srv_field *f, srv_read_fn *read, 
 
 /* --- lists --- */
 
-/* A list that is being read. When its block is full, the elements move to one of twice the size. */
+/* A list that is being read. When its block is full, the elements are copied to a block of twice
+ * the size. */
 typedef struct list {
     char *items;
-    size_t count, room; /* number of elements, and for how many there is room */
+    size_t count, room; /* number of elements; allocated elements */
     size_t size;        /* bytes of an element */
 } list;
 
@@ -394,9 +395,9 @@ static srv_read_fn *reader_of(const srv_field *f) {
     return readers[f->kind];
 }
 
-/* Reads a member, "name": value; the cursor stands at the quote before its name. Sets the bit of
- * its row in *given, unless the value is null. Sets it in *seen in any case, to notice a member
- * that is there twice. */
+/* Reads a member, "name": value. The cursor stands at the quote before the name. Sets the bit of
+ * the member's row in *seen, to notice a member that is there twice, and in *given too unless the
+ * value is null. */
 static bool read_member(srv_decoder *d, const srv_field *fields, void *out, uint64_t *given,
                         uint64_t *seen) {
     attn_scan *s = &d->s;
@@ -553,8 +554,8 @@ static bool has_type(const srv_request *req, const char *type) {
     return req->content_type && strcmp(req->content_type, type) == 0;
 }
 
-/* Checks that a field of the body (SRV_B_BEYOND) allows numbers beyond their float type, of which
- * one was read as an infinity. false: a problem is set. */
+/* If a number was read as an infinity because it lies beyond its float type, checks that a field of
+ * the body (SRV_B_BEYOND) allows this. false: a problem is set. */
 static bool allows_beyond(srv_request *req, const srv_beyond *beyond, const srv_field *fields,
                           const void *out) {
     for (const srv_field *f = fields; f->name; f++)

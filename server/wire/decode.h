@@ -18,9 +18,9 @@
  *
  * Memory: if the request's arena is used up, the problem is 413 with the setting max_request_bytes.
  * A handler must leave this problem in the reply. On the HTTP thread, whose arenas are small,
- * server/http/exchange.c then runs the request again on a request thread. The number of bytes,
- * values, lists and objects outside of tensors is bounded too, by 413 with the setting
- * max_envelope_bytes. */
+ * server/http/exchange.c then runs the request again on a request thread. The setting
+ * max_envelope_bytes bounds the bytes, values, lists and objects outside of tensors; beyond it the
+ * problem is 413, too. */
 #ifndef SRV_DECODE_H
 #define SRV_DECODE_H
 
@@ -151,10 +151,10 @@ typedef struct srv_field {
     /* For TENSOR: advice for the problem that rows of the list differ in length; NULL: none. */
     const char *ragged;
     const char *example; /* a value as JSON, for openapi.json and problems; NULL: none */
-    /* For rows of query strings: the default as JSON, which is stored before the query string is
-     * decoded. Sending it must mean the same as leaving the parameter out, whatever else is sent.
-     * NULL: the handler knows the default, or an absent parameter means something that no value
-     * does. */
+    /* For rows of query strings: the default as JSON. It is stored before the query string is
+     * decoded. A client that sends the default must get the same answer as one that leaves the
+     * parameter out, whatever else it sends. NULL: the handler knows the default, or no value means
+     * the same as an absent parameter. */
     const char *standard;
     unsigned accepts;           /* SRV_T_*, SRV_O_*, SRV_F_*, SRV_B_*, SRV_R_* or SRV_U_* bits */
     const char *const *choices; /* for ENUM, FLAGS and UNION: the names, ended by NULL */
@@ -246,8 +246,8 @@ static inline const srv_field *srv_find_field(const srv_field *fields, const cha
             return fields;
     return NULL;
 }
-/* Sets the problem that no row has the name `name`. The problem suggests the field that other
- * libraries call so (aliases.h), or else the field with the most similar name. */
+/* Sets the problem that no row has the name `name`. The problem suggests the field for which other
+ * libraries use this name (aliases.h), or else the field with the most similar name. */
 void srv_unknown_field(srv_request *req, const char *pointer, const char *name,
                        const srv_field *fields);
 

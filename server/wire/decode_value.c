@@ -98,9 +98,9 @@ size_t srv_count_choices(const char *const *choices) {
     return n;
 }
 
-/* Appends to `text`, which has n bytes, what the union of row f may be instead of a name. `string`
- * is the refused value; if it is a number in quotes, such as "3", the example of a list shows
- * [3]. */
+/* Appends to `text`, which has n bytes, which types the union of row f accepts besides the names.
+ * `string` is the refused value. If it is a number in quotes, such as "3", the text gives the list
+ * [3] as the example. */
 static void add_types(const srv_field *f, const char *string, char *text, size_t n, size_t room) {
     const bool ints = f->accepts & SRV_U_INTS;
     const bool digits = string && *string && strspn(string, "0123456789") == strlen(string);
@@ -124,8 +124,8 @@ size_t srv_choices_text(const char *const *choices, char *text, size_t size) {
     return at;
 }
 
-/* Refuses the value at the cursor, which is none of the names in f->choices. `string` is the value
- * if it is a string; NULL: it is not. */
+/* Refuses the value at the cursor, which is none of the names in f->choices. `string` is the text
+ * of the value; NULL: the value is not a string. */
 static bool refuse_choice(srv_decoder *d, const srv_field *f, const char *string) {
     char expected[400], text[FOUND_ROOM], advice[SRV_ALIAS_ROOM];
     const size_t at = srv_choices_text(f->choices, expected, sizeof expected);

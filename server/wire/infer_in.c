@@ -1,9 +1,9 @@
-/* Reads requests of the Open Inference Protocol. Their JSON is decoded by field tables, like that
- * of all requests (decode.h), except for two things:
+/* Reads requests of the Open Inference Protocol. Their JSON is decoded by field tables, as the JSON
+ * of all requests is (decode.h), with two exceptions:
  *
- *   The data of an input may stand before its datatype and shape. The decoder only notes where the
- *   data begins; the elements are read afterwards, from the JSON into their final buffer, or not at
- *   all if they are binary data behind the JSON, to which the tensor then points.
+ *   The data of an input may stand before its datatype and shape. Therefore the decoder only notes
+ *   where the data begins. The elements are read afterwards from the JSON into their final buffer.
+ *   If they are binary data behind the JSON, the tensor points to that data instead.
  *
  *   Parameters that the protocol does not define are copied as text into srv_infer.fields or
  *   srv_infer.own. The decoder of the operation checks them later. */
@@ -331,7 +331,7 @@ static bool widen_integers(reader *r, const infer_input *in, const char *from, a
     return true;
 }
 
-/* Takes the elements of an input from the binary data, without a copy if the library has the
+/* Takes the elements of an input from the binary data. They are not copied if the library has the
  * datatype. */
 static bool load_binary(reader *r, const infer_input *in, attn_tensor *t) {
     char shape[128];

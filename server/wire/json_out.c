@@ -154,8 +154,8 @@ static char *write_piece(const work *w, size_t at, size_t end, char *p) {
     return p;
 }
 
-/* Writes piece i on worker `lane`. The pool starts pieces in order, so the worker of the first
- * piece that is not placed yet never waits for another one. */
+/* Writes piece i on worker `lane`. The pool starts pieces in order. Therefore the worker of the
+ * first piece that is not placed yet never waits for another worker. */
 static attn_status put_piece(void *ctx, size_t i, size_t lane, attn_error *err) {
     work *w = ctx;
     size_t at = i * PIECE, end = w->count - at < PIECE ? w->count : at + PIECE;
@@ -211,7 +211,8 @@ static bool put_pieces(attn_json_text *j, const attn_tensor *t, size_t count) {
 
 /* --- tensors --- */
 
-/* Writes n elements as [a,b,c]. The comma behind the last element is replaced by the bracket. */
+/* Writes n elements as [a,b,c]. The last element is first written with a comma, which is then
+ * replaced by the bracket. */
 static void put_row(attn_json_text *j, const char *src, attn_dtype dtype, ptrdiff_t stride,
                     size_t n) {
     attn_json_put(j, "[", 1);
@@ -238,8 +239,8 @@ static bool has_short_rows(const attn_json_text *j, const attn_tensor *t, int ax
            width <= RUN / 2 && t->strides[axis + 1] == 1 && t->strides[axis] == (ptrdiff_t)width;
 }
 
-/* Writes rows of `width` elements as [[a,b],[c,d]], several rows in one call. The ",[" behind the
- * last row is replaced by the final bracket. */
+/* Writes rows of `width` elements as [[a,b],[c,d]], several rows in one call. The last row is first
+ * written with ",[" behind it, which is then replaced by the final bracket. */
 static void put_short_rows(attn_json_text *j, const float *src, size_t rows, size_t width) {
     const size_t most = RUN / width;
     attn_json_put(j, "[[", 2);

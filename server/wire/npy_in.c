@@ -1,7 +1,7 @@
-/* Reads bodies of NumPy's formats. An .npy body is the first tensor field of the route, and the
- * query string holds the other fields. An .npz body is an archive of .npy files, named after the
- * fields; its member `request` is the JSON with the other fields, as a string array, as bytes, or
- * as a plain file request.json. */
+/* Reads bodies in NumPy's formats. The array of an .npy body becomes the first tensor field of the
+ * route; the query string holds the other fields. An .npz body is an archive of .npy files, which
+ * have the names of the fields. Its member `request` is the JSON with the other fields: an array of
+ * a string, an array of bytes, or a plain file request.json. */
 #include <stdio.h>
 #include <string.h>
 
@@ -86,7 +86,8 @@ static uint32_t code_point(const unsigned char *p) {
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-/* Reads text of UTF-32, as NumPy stores str, into *out. Zeros at the end are padding. */
+/* Reads text in UTF-32, the form in which NumPy stores str, into *out. Zeros at the end are
+ * padding. */
 static bool read_wide(srv_request *req, const attn_npy *file, srv_decoded_body *out) {
     const unsigned char *from = file->data;
     size_t n = file->size / 4;

@@ -33,8 +33,9 @@ static const srv_field *find(const srv_field *fields, const char *name, const sr
     return NULL;
 }
 
-/* Refuses a parameter with the name of an object, because the members of an object are parameters
- * of their own. An object that may be written as a string is allowed. false: a problem is set. */
+/* Refuses a parameter that has the name of an object, because the members of an object are
+ * parameters of their own. Accepts the name of an object that may be written as a string. false: a
+ * problem is set. */
 static bool check_object(srv_request *req, const srv_field *fields, const char *name) {
     char pointer[72];
     for (const srv_field *f = fields; f->name; f++) {
@@ -136,8 +137,8 @@ static void put_string(attn_text *t, const char *text) {
     attn_text_add(t, "\"%s\"", escaped);
 }
 
-/* Writes "1,2,3" as a JSON list. An item of a list of strings, and an item that is not a number, is
- * written as a string; if the field wants numbers, srv_decode refuses the string. */
+/* Writes "1,2,3" as a JSON list. An item is written as a string if the field is a list of strings
+ * or if the item is not a number. srv_decode refuses the string if the field wants numbers. */
 static void put_list(attn_text *t, const srv_request *req, const srv_field *f, const char *text) {
     const bool strings = f->kind == SRV_STRINGS;
     attn_text_add(t, "[");
@@ -189,8 +190,9 @@ static bool has_pairs(const pair *pairs, size_t n, const srv_field *object) {
     return n > 0;
 }
 
-/* A nested object of which no parameter was sent is left out of the JSON in a POST, whose body is
- * an .npy file. In a GET the JSON has the object, and its fields get their defaults. */
+/* If no parameter of a nested object was sent: in a POST, whose body is an .npy file, the JSON
+ * lacks the object. In a GET the JSON has the object, and the fields of the object get their
+ * defaults. */
 bool srv_query_text(srv_request *req, const srv_field *fields, const char **text, size_t *size) {
     pair pairs[MOST_PAIRS];
     attn_text t = {.arena = req->arena};

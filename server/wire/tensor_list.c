@@ -19,7 +19,7 @@ typedef struct reader {
     unsigned accepts;
     attn_dtype dtype;
     char *data;
-    size_t count, room;          /* number of elements read, and for how many there is room */
+    size_t count, room;          /* number of elements read; allocated elements */
     size_t index[ATTN_MAX_RANK]; /* index of the present element or list on each axis */
     size_t dims[ATTN_MAX_RANK];  /* the shape; SIZE_MAX: not known yet */
     int rank;                    /* number of axes; 0: not known yet */
@@ -251,9 +251,9 @@ static bool read_element(reader *l, size_t i) {
     return true;
 }
 
-/* If a number beyond the range of the float type stands at the cursor, reads it as an infinity and
- * returns true. The first such number is noted in srv_scan.beyond (scan.h). Returns false without a
- * problem for anything else. */
+/* If the number at the cursor is beyond the range of the float type, reads it as an infinity and
+ * returns true. The first such number is noted in srv_scan.beyond (scan.h). For anything else,
+ * returns false without setting a problem. */
 static bool take_beyond(reader *l, int level, size_t at) {
     attn_scan *s = l->s;
     char found[ATTN_FOUND_ROOM], text[160];
@@ -279,8 +279,8 @@ static bool take_beyond(reader *l, int level, size_t at) {
     return true;
 }
 
-/* Reads as many float32 elements with their commas as attn_read_singles can. Afterwards *comma is
- * true if another element must follow: nothing was read, or the last thing read is a comma. */
+/* Reads as many float32 elements with their commas as attn_read_singles can. Sets *comma to whether
+ * another element must follow: nothing was read, or a comma was read last. */
 static void read_singles(reader *l, bool *comma) {
     attn_scan *s = l->s;
     size_t n;

@@ -89,8 +89,8 @@ static bool read_dtype(attn_scan *s, unsigned accepts, description *d) {
 }
 
 /* Notes where the list at the cursor begins and ends and whether it holds lists, and moves the
- * cursor behind it. Finds its end by counting brackets; a tensor has no strings, which might hold
- * more. */
+ * cursor behind it. Finds the end of the list by counting brackets. No bracket can be hidden in a
+ * string, because a tensor has no strings. */
 static bool skip_data(attn_scan *s, description *d) {
     if (*s->p != '[')
         return refuse_type(s, "a list of elements");
@@ -222,7 +222,7 @@ static bool check_members(attn_scan *s, const description *d) {
 }
 
 /* Reads the member data of an object without shape: nested lists, which give the shape. In the body
- * they are nested one level deeper than the object. */
+ * the lists are nested one level deeper than the object. */
 static bool load_lists(attn_scan *s, unsigned accepts, const description *d, attn_dtype dtype,
                        attn_tensor *out) {
     const char *after = s->p;
@@ -311,8 +311,9 @@ static bool load_base64(attn_scan *s, const description *d, attn_tensor *t, size
 
 /* --- the object --- */
 
-/* Returns the seed of a tensor for which none was sent, made from its JSON pointer. So query and
- * key get different numbers, as by two calls of torch.randn, and equal requests get equal ones. */
+/* Returns the default seed of a tensor, which is made from the JSON pointer of the tensor. So query
+ * and key get different numbers, as from two calls of torch.randn, and equal requests get equal
+ * numbers. */
 static int64_t seed_of_place(const attn_scan *s) {
     return (int64_t)crc32_z(0, (const Bytef *)s->path.text, s->path.size);
 }

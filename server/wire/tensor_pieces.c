@@ -33,8 +33,8 @@ static size_t count_commas(const char *p, const char *end) {
     return n;
 }
 
-/* Searches each block of 8 KiB for a quote and then for commas. A block is so short that the second
- * search finds it in the processor's cache. */
+/* Searches each block of 8 KiB first for a quote and then for commas. The block is so short that it
+ * is still in the processor's cache in the second search. */
 size_t srv_tensor_room(const char *from, const char *to) {
     size_t n = 1;
     while (from < to) {

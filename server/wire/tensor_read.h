@@ -48,8 +48,9 @@ typedef struct srv_literal {
     double std, a;
     int64_t fan_in; /* 0: it was not sent */
 } srv_literal;
-/* Write the elements of a dense tensor. srv_tensor_random and srv_tensor_init need a floating-point
- * type; with `late` srv_draw_random writes the elements. false: a problem is set. */
+/* These functions write the elements of a dense tensor. srv_tensor_random and srv_tensor_init need
+ * a floating-point type. If `late` is true they only note the tensor, and srv_draw_random writes
+ * its elements. false: a problem is set. */
 bool srv_tensor_random(attn_scan *s, const srv_literal *l, bool late, attn_tensor *t);
 bool srv_tensor_init(attn_scan *s, const srv_literal *l, bool late, attn_tensor *t);
 bool srv_tensor_fill(attn_scan *s, const srv_literal *l, attn_tensor *t);

@@ -15,10 +15,11 @@
 typedef struct grid {
     uint8_t *data;
     size_t B, H, L, S;
-    size_t left; /* heads that no part has covered yet */
+    size_t left; /* heads that no object of the outer list has covered yet */
 } grid;
 
-/* The heads [b0, b1) x [h0, h1) that a part covers, and where its list of runs begins. */
+/* An object of the outer list: it covers the heads [h0, h1) of the batch entries [b0, b1). `runs`
+ * is the place in the text where its list of runs begins. */
 typedef struct part {
     size_t b0, b1, h0, h1;
     const char *runs;
@@ -88,9 +89,9 @@ static bool read_part_member(attn_scan *s, const grid *g, const attn_name *name,
                            name->text);
 }
 
-/* Reads a run [row, from, to) and sets its elements to true. The run must not begin before key *at
- * of row *row, where the run before it ended; moves both to its own end. false: a problem is
- * set. */
+/* Reads a run [row, from, to) and sets its elements to true. The run before it ended in row *row
+ * before key *at, and this run must not begin earlier. Sets *row and *at to the end of this run.
+ * false: a problem is set. */
 static bool read_run(attn_scan *s, const grid *g, const part *p, size_t *row, size_t *at) {
     size_t next, from, to;
     if (!g->L || *s->p != '[')

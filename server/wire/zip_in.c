@@ -28,7 +28,7 @@ enum {
     ZIP64_SIZES = 1,       /* id of the extra field with sizes of 64 bits */
     FREE_OUTPUT = 1 << 20, /* max_inflate_ratio does not bound archives that decode to less */
 };
-#define NARROW 0xFFFFFFFFu /* stands for a size that is in the extra field instead, with 64 bits */
+#define NARROW 0xFFFFFFFFu /* this size is in the extra field instead, with 64 bits */
 
 /* An entry of the directory. */
 typedef struct entry {
@@ -69,8 +69,8 @@ static size_t number(const unsigned char *p, int bytes) {
     return value;
 }
 
-/* Finds the record at the end of the archive, behind which only its comment stands. NULL: a problem
- * is set. */
+/* Finds the record at the end of the archive. Only the comment of the archive may follow the
+ * record. NULL: a problem is set. */
 static const unsigned char *find_end(const archive *a) {
     for (size_t comment = 0; comment <= COMMENT_MOST && comment + END_SIZE <= a->size; comment++) {
         const unsigned char *p = a->data + a->size - END_SIZE - comment;
@@ -99,7 +99,8 @@ static bool find_directory(archive *a, size_t *count) {
            refuse(a->req, "the directory does not end where the record of the end begins");
 }
 
-/* Replaces sizes that are NARROW by those of the extra field, which has them in a fixed order. */
+/* Replaces each size that is NARROW by the size in the extra field, which has the sizes in a fixed
+ * order. */
 static bool widen(const archive *a, entry *e, const unsigned char *extra, size_t size) {
     size_t *const wide[] = {&e->size, &e->packed, &e->local};
     while (size >= 4) {
