@@ -15,6 +15,12 @@ MB = 1000000
 LARGE = b'{"query":[[1,0],[0,1]]}' + b" " * (25 * MB)
 
 
+def slow(rows, width):
+    """Attention that takes seconds: a softcap is a tanh for each cell."""
+    return json.dumps({"query": {"shape": [rows, width], "random": "normal", "seed": 1}, "softcap": 30,
+                       "return": ["logsumexp"], "timeout_ms": 600000}).encode()
+
+
 def announce(daemon, length, sent=b""):
     sock = daemon.connect()
     sock.sendall(post(sent, f"Content-Length: {length}"))
@@ -39,8 +45,7 @@ def test_body_beyond_the_share_of_bodies(start):
 def test_a_body_that_is_here_keeps_its_memory(start):
     """Two requests with 25 MB each do not fit into the half of 64 MiB: one is told to come again."""
     daemon = start("--memory-bytes", "64MiB", "--requests-running", "1", "--workers", "1")
-    body = json.dumps({"query": {"shape": [200000, 8], "random": "normal", "seed": 1}, "return": ["output"],
-                       "value": {"shape": [200000, 1], "random": "uniform", "seed": 3}}).encode()
+    body = slow(40000, 16)
     with daemon.connect() as first:
         first.sendall(post(body + b" " * (25 * MB), f"Content-Length: {len(body) + 25 * MB}"))
         assert eventually(lambda: ops_metric(daemon, "attnd_queue_running") == 1)
@@ -151,19 +156,14 @@ def test_trickled_bodies_give_way(start):
 def test_small_requests_have_their_share(start):
     """All that large requests may have is taken; those that run on the HTTP thread have memory of their own."""
     daemon = start("--memory-bytes", "64MiB", "--requests-running", "4", "--workers", "1", "--max-request-bytes", "60MiB")
-    held = []
-    try:
-        for _ in range(4):
-            sock = daemon.connect()
-            body = json.dumps({"query": {"shape": [100000, 32], "random": "normal", "seed": 1},
-                               "return": ["output"]}).encode()
-            sock.sendall(post(body, f"Content-Length: {len(body)}"))
-            held.append(sock)
+    body = slow(60000, 32)
+    with daemon.connect() as held:
+        held.sendall(post(body, f"Content-Length: {len(body)}"))
         assert eventually(lambda: ops_metric(daemon, "attnd_memory_reserved_bytes") > 30 * MB)
+        refused = daemon.post("/v1/attention", json.loads(body))
+        assert refused.status_code == 503 and refused.json()["code"] == "memory_budget"
         for _ in range(20):
             assert daemon.post("/v1/attention", TINY).status_code == 200
-    finally:
-        close(held)
     assert eventually(lambda: ops_metric(daemon, "attnd_requests_in_flight") == 0)
 
 
