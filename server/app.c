@@ -40,8 +40,8 @@ static int no_resources(void) {
 
 #define ASK_MS 500 /* how long to wait for an answer of the program that has the port already */
 
-/* Prints why the service cannot listen on an address, which attnd listens there already if that is
- * why, and how to choose another address. Returns the exit code. */
+/* Prints why the service cannot listen on an address, and how to choose another one. If another
+ * attnd listens on the address already, says so. Returns the exit code. */
 static int cannot_listen(const srv_config *config, const char *setting, const char *text,
                          const srv_address *address, int failed) {
     char there[64] = "";
@@ -77,8 +77,9 @@ static int open_address(const char *setting, const char *text, srv_address *addr
 }
 
 /* Opens the operations port. If the user has not chosen it (ops_listen has its default value) and
- * it is taken, a free port is used instead, so that a second daemon on the machine can start. A
- * free port is also used if `any_port` is true: the user has set the service's own port to 0. */
+ * it is in use, opens a free port instead, so that a second daemon on the machine can start. Opens
+ * a free port also if `any_port` is true, which means that the user has set the service's own port
+ * to 0. */
 static int open_ops(srv_app *app, bool any_port) {
     const srv_config *config = app->config;
     srv_address address;
@@ -122,8 +123,8 @@ static int refused(const srv_config_error *err) {
     return err->memory ? SRV_EXIT_RESOURCES : SRV_EXIT_USAGE;
 }
 
-/* Notes the present states of the files that srv_app_look watches. This is done before the files
- * are read, so that a change during the reading is noticed later. */
+/* Notes the present states of the files that srv_app_look watches. Called before the files are
+ * read, so that a change made while they are read is noticed later. */
 static void see(srv_app *app) {
     const srv_config *config = app->config;
     app->seen[SRV_APP_KEYS] = srv_file_look(config->keys_file);
@@ -266,8 +267,8 @@ static void name_problems(srv_app *app) {
         app->problem_names[i] = srv_code_name((srv_code)i);
 }
 
-/* Returns how many of the requests_running requests may be long ones: long_share of them, at least
- * 1, and less than all if there are two or more. */
+/* Returns how many of the running requests (requests_running) may be long ones: the share
+ * long_share of them, but at least 1, and fewer than all if requests_running is 2 or more. */
 static size_t long_threads(const srv_config *config) {
     const size_t all = (size_t)config->requests_running,
                  most = (size_t)((double)all * config->long_share);

@@ -84,8 +84,8 @@ static bool missing_value(const char *flag) {
     return false;
 }
 
-/* Reads the embedded config/attnd.json, which repeats the default values. Therefore ops_listen does
- * not count as set by the user (ops_given). */
+/* Reads the embedded config/attnd.json, which repeats the default values. Therefore the ops_listen
+ * in that file does not count as set by the user (ops_given). */
 static bool read_embedded(srv_config *config, srv_config_error *err) {
     for (const srv_file *file = srv_embedded; file->name; file++)
         if (!strcmp(file->name, "attnd.json")) {

@@ -21,10 +21,10 @@ enum { SRV_OPTION_NAME = 64 }; /* buffer size of an option's name */
  * underscores, options have dashes. */
 const char *srv_option_dashed(const char *name, char text[SRV_OPTION_NAME]);
 
-/* Options are rows of a field table (wire/decode.h) of the kinds BOOL, INT, REAL, STRING and ENUM,
- * which set members of the struct at `base`. The struct holds the default values before. The option
- * of the field "batch_tokens" is --batch-tokens. The table ends before the first row whose member
- * lies behind the first `size` bytes of the struct. */
+/* Options are rows of a field table (wire/decode.h) of the kinds BOOL, INT, REAL, STRING and ENUM.
+ * They set members of the struct at `base`, which has the default values beforehand. The option of
+ * the field "batch_tokens" is --batch-tokens. The table ends before the first row whose member lies
+ * beyond the first `size` bytes of the struct. */
 typedef struct srv_options {
     const srv_field *fields;
     void *base;

@@ -1,5 +1,5 @@
-/* `attnd corpus` prints sentence pairs of the built-in corpora with their word alignments, to be
- * looked at or to train other programs. */
+/* `attnd corpus` prints sentence pairs of the built-in corpora with their word alignments, for
+ * people to look at or for training other programs. */
 #include <stdio.h>
 #include <string.h>
 

@@ -77,7 +77,7 @@ static void print_help(const option *o, const char *about, const char *command) 
     }
 }
 
-/* Reads a whole number of digits. Returns false if the text is none. */
+/* Reads a number that is written in digits only. Returns false for any other text. */
 static bool read_whole(const char *text, uint64_t *out) {
     char *end;
     errno = 0;

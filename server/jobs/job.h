@@ -45,9 +45,9 @@ enum {
     JOB_DRAIN,  /* the service ends; the job continues after a restart */
 };
 
-/* The facts of a job: everything about it that changes while it waits, runs and ends. NaN, -1 and
- * NULL mean "not known yet". The table srv_job_facts_fields writes facts to answers and files and
- * reads them back from files; `given` is set by the decoder. */
+/* The facts of a job: everything about the job that changes while it waits, runs and ends. NaN, -1
+ * and NULL mean "not known yet". By the table srv_job_facts_fields, facts are written to answers
+ * and files, and read back from files. The decoder sets `given`. */
 typedef struct srv_job_validation {
     uint64_t given;
     double loss;  /* mean loss per word, in nats */
@@ -91,7 +91,7 @@ typedef struct srv_job_facts {
     const char *owner, *error, *model, *run; /* point to the texts of srv_job_entry */
     srv_strings pictures;   /* names of an experiment's pictures, in result.arena */
     int64_t reserved_bytes; /* memory limit of the job */
-    int64_t peak_bytes;     /* the most memory that the job has used; known when it has ended */
+    int64_t peak_bytes;     /* largest memory use of the job; known when it has ended */
 } srv_job_facts;
 
 /* The result of an experiment, as it is answered to clients. */
@@ -124,7 +124,7 @@ struct srv_job_entry {
     int64_t again_ns; /* after such a failure: when the job may run again (attn_now_ns) */
     struct srv_job_reader *readers; /* the streams that follow the job (job_events.c) */
     srv_job_result result;
-    struct srv_job_look *look; /* what only looks and stores have; NULL: another kind of job */
+    struct srv_job_look *look; /* members of looks and stores only; NULL: another kind */
 };
 
 /* A job of jobs_dir with a file that cannot be read now, for a reason that lies outside of the
@@ -242,8 +242,8 @@ void srv_job_settle(srv_job_entry *e, attn_status status, const attn_error *err)
 /* Waits until `changed` is signalled, but for at most 0.2 s, because requests free memory without a
  * signal. */
 void srv_jobs_wait_a_little(srv_jobs *jobs);
-/* If another thread waits for a turn, ends the turn of the calling job thread and waits for its
- * next turn. Called between steps of the work, without the lock. */
+/* If another thread waits for a turn, ends the turn of the calling job thread and waits until this
+ * thread gets its next turn. Called between steps of the work, without the lock. */
 void srv_jobs_offer_turn(srv_jobs *jobs);
 bool srv_jobs_start_threads(srv_jobs *jobs); /* false: out of memory or threads */
 

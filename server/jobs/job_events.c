@@ -226,8 +226,8 @@ static long put_event(reader *r, char *to, size_t room, const char *text, size_t
     return (long)size;
 }
 
-/* The `read` of the stream: copies as many whole events to `to` as there are and as fit. Returns
- * their bytes. 0: there is no event now; -1: the stream ends. */
+/* Implements the `read` of the stream: copies as many whole events to `to` as there are and as fit.
+ * Returns the number of bytes copied. 0: there is no event now; -1: the stream ends. */
 static long read_events(srv_stream *s, char *to, size_t room) {
     reader *r = (reader *)s;
     srv_job_entry *e = r->job;

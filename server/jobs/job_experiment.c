@@ -231,8 +231,8 @@ attn_status srv_job_experiment(srv_job_entry *e, srv_reserve *reserve, attn_erro
 
 /* --- for requests --- */
 
-/* Sets the problem that a job in this state has no result, or no picture of the name. `lost` says
- * that the job had it, but that its file is damaged. */
+/* Sets the problem that a job in this state has no result, or no picture with this name. `lost`:
+ * the job had it, but its file is damaged. */
 static void say_none(srv_request *req, const srv_job_entry *e, int state, bool lost) {
     if (lost)
         srv_problem(req, SRV_DAMAGED, NULL,
@@ -257,8 +257,9 @@ static void say_none(srv_request *req, const srv_job_entry *e, int state, bool l
 }
 
 /* Copies a part of the result into the request's arena, because the job may be deleted while the
- * answer is sent. NULL: a problem is set: memory ran out, or the part is empty. For an empty part
- * the job's `state`, and `lost` (its file is damaged), choose the problem. */
+ * answer is sent. NULL: a problem is set, because memory ran out or the part is empty. For an empty
+ * part, the problem depends on the `state` of the job and on `lost` (the file of the part is
+ * damaged). */
 static const srv_piece *copy_piece(srv_request *req, srv_job_entry *e, int state,
                                    const srv_piece *of, bool lost) {
     srv_piece *out = attn_arena_zeroed(req->arena, 1, sizeof *out);

@@ -30,8 +30,8 @@ struct srv_job_look {
     unsigned accept;                   /* the media type of the answer */
     size_t route;                      /* the `route` of the request */
     double bytes;                      /* bytes of memory that the handler will take */
-    bool unwanted;                     /* it was cancelled because nobody asked for it any more */
-    int64_t asked_ns;                  /* when somebody last asked for it */
+    bool unwanted;                     /* cancelled because no client asked for it any more */
+    int64_t asked_ns;                  /* when a client last asked for it */
     int64_t turn;                      /* when it began to run (attn_now_ns); -1: it has not */
     char text[];
 };
@@ -97,7 +97,8 @@ static void say_unwanted(srv_job_entry *e) {
     srv_job_set_error(e, "async_idle_ms", "nobody asked for the job any more");
 }
 
-/* Cancels a look for which nobody has asked for the time async_idle_ms. */
+/* Cancels a look if no client has asked for it, or followed its events, for longer than
+ * async_idle_ms. */
 static void drop_unwanted(srv_job_entry *e, int64_t now_ns) {
     if (e->readers)
         e->look->asked_ns = now_ns;
@@ -152,9 +153,9 @@ static bool take_run(srv_job_entry *e, const srv_reply *reply) {
     return false;
 }
 
-/* Runs the handler. Returns the status that the reply stands for. Sets *again to whether memory was
- * short, so that the look must wait and run again; a store whose run was already computed does
- * not. */
+/* Runs the handler. Returns the status of the job that follows from the reply. Sets *again to
+ * whether memory was short, so that the look must wait and run again. A store whose run was already
+ * computed does not run again. */
 static attn_status answer_request(srv_job_entry *e, srv_request *req, bool *again,
                                   attn_error *err) {
     srv_app *app = e->jobs->app;
@@ -165,7 +166,7 @@ static attn_status answer_request(srv_job_entry *e, srv_request *req, bool *agai
     srv_admission_learn(app->admission, req, srv_queue_busy_ns());
     *again = req->reply.problem == 1 + (unsigned)SRV_MEMORY_BUDGET &&
              !(stores_run(e) && req->compute_ns);
-    if (take_run(e, &req->reply)) /* even if it was to stop: the run exists */
+    if (take_run(e, &req->reply)) /* even if the job was to stop, because the run exists */
         return ATTN_OK;
     if (atomic_load(&e->stop) != JOB_GO_ON)
         return ATTN_ECANCELED;
@@ -219,8 +220,8 @@ static void settle_look(srv_job_entry *e, attn_status status, bool again, const 
     srv_job_settle(e, status, err);
 }
 
-/* Returns when a look of the owner last began to run, as far as the list of jobs still has it
- * (attn_now_ns); -1: never. */
+/* Returns when a look of the owner last began to run (attn_now_ns), among the looks that are still
+ * in the list of jobs; -1: none of these has begun. */
 static int64_t last_turn(const srv_jobs *jobs, const char *owner) {
     int64_t last = -1;
     for (const srv_job_entry *e = srv_held_first(&jobs->list); e; e = srv_held_next(&e->held))
@@ -229,10 +230,11 @@ static int64_t last_turn(const srv_jobs *jobs, const char *owner) {
     return last;
 }
 
-/* Returns the queued look to run next: the oldest look of the owner whose last look began longest
- * ago, so that no owner keeps the others waiting. Passes over a look whose memory is not free now,
- * because it may wait for the memory of bodies that later looks keep. Sets *waits to whether a look
- * was passed over. NULL: there is no look to run. The caller has the lock. */
+/* Returns the queued look to run next. It is the oldest look of the owner whose latest look began
+ * to run longest ago, so that no owner keeps the others waiting. Passes over looks whose memory is
+ * not free now, because such a look may wait for the memory of bodies that later looks keep. Sets
+ * *waits to whether a look was passed over. NULL: there is no look to run. The caller has the
+ * lock. */
 static srv_job_entry *next_look(srv_jobs *jobs, bool *waits) {
     srv_job_entry *first = NULL;
     int64_t longest = INT64_MAX;
@@ -348,9 +350,10 @@ static srv_job_entry *find_look(const srv_jobs *jobs, const char *owner, const c
     return found;
 }
 
-/* Checks that there is a place for the look `fresh`: `count` looks wait or run, `own` of them of
- * its owner. With API keys an owner may have only as many looks as there are places left, so that a
- * place is left for whoever comes next. false: a problem is set. */
+/* Checks that the look `fresh` may be added. `count` looks wait or run, and `own` of these belong
+ * to its owner. At most LOOKS_MOST looks may wait or run. With API keys, an owner must also have
+ * fewer looks than there are places left, so that places remain for other owners. false: a problem
+ * is set. */
 static bool has_place(srv_request *req, const srv_job_entry *fresh, size_t count, size_t own) {
     if (count < LOOKS_MOST && (!*fresh->owner || own < LOOKS_MOST - count))
         return true;

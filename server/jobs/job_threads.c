@@ -83,10 +83,10 @@ void srv_jobs_offer_turn(srv_jobs *jobs) {
 
 /* --- running jobs --- */
 
-/* Returns the oldest queued job after reserving its memory in `reserve`. Passes over a job whose
- * checkpoint could not be read until its again_ns. NULL: there is no such job, or its memory is not
- * free now; then later jobs must wait, too. Sets *waits to whether a job is queued. The caller has
- * the lock. */
+/* Returns the oldest queued job, after reserving its memory in `reserve`. A job whose checkpoint
+ * could not be read is passed over before the time again_ns. NULL: there is no such job, or its
+ * memory is not free now. In the second case later jobs must wait, too. Sets *waits to whether any
+ * job is queued. The caller has the lock. */
 static srv_job_entry *next_job(srv_jobs *jobs, srv_reserve *reserve, bool *waits) {
     const int64_t now = attn_now_ns();
     srv_job_entry *e = srv_held_first(&jobs->list);

@@ -62,8 +62,8 @@ static attn_status bytes_of(const srv_job_body *body, size_t *bytes, attn_error 
     return status;
 }
 
-/* Restores the model or the result of an ended job. Returns 0. If a file of it cannot be read now,
- * returns the errno value that says why. */
+/* Restores the model or the result of an ended job. Returns 0. If a file of the model or result
+ * cannot be read now, returns the errno value that says why. */
 static int restore_made(srv_job_entry *e, const srv_job_facts *facts, const srv_strings *files) {
     int failed = 0;
     if (facts->model)
@@ -388,9 +388,9 @@ bool srv_jobs_delete(srv_request *req, srv_job_entry *e) {
     return !failed || srv_problem_file(req, NULL, "the job cannot be deleted", failed);
 }
 
-/* Takes the model from the job. Writes the job's description without the model before it removes
- * the model's file. If a full disk prevents that, removes the file first and writes the description
- * then. Returns 0, or an errno value, after which the job still has the model. */
+/* Takes the model from the job. First writes the job's description without the model, then removes
+ * the file of the model. If a full disk prevents the writing, removes the file first and then
+ * writes the description. Returns 0, or an errno value; then the job still has the model. */
 static int take_model(srv_jobs *jobs, srv_job_entry *e) {
     e->facts.model = NULL;
     const int unsaved = srv_jobs_dir_save(jobs, e);
@@ -422,8 +422,8 @@ int srv_jobs_forget_model(srv_app *app, const char *model) {
 
 /* --- descriptions --- */
 
-/* Returns how many jobs before this one run or wait. Looks and other jobs do not wait for each
- * other. */
+/* Returns how many earlier jobs run or wait. Looks do not wait for other jobs, nor other jobs for
+ * looks, so only jobs of the same sort are counted. */
 static size_t jobs_ahead(const srv_job_entry *e) {
     size_t count = 0;
     for (const srv_job_entry *o = srv_held_first(&e->jobs->list); o && o != e;

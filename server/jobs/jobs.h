@@ -81,8 +81,8 @@ void srv_job_fields_make(void);
 /* Returns whether requests for a job of this kind may have the field. */
 bool srv_job_has_field(srv_job_kind kind, const srv_field *f);
 void srv_job_defaults(srv_job_body *body);
-/* Checks that no field of a training job is given for an experiment, and no field of an experiment
- * for a training job. false: a problem is set. */
+/* Checks that the body of an experiment has no field of training jobs, and the body of a training
+ * job no field of experiments. false: a problem is set. */
 bool srv_job_fits(srv_request *req, const srv_job_body *body);
 /* Computes the values of the experiment's settings: those of the profile, replaced by those that
  * the body gives. ATTN_EVALUE: err->where is "settings/NAME". */
@@ -116,16 +116,17 @@ typedef struct srv_job_order {
      * whose id it sets as the header X-Run-Id. */
     srv_outcome (*run)(srv_request *req);
     const char *query; /* query string of at most SRV_JOB_QUERY bytes; needs no escapes in JSON */
-    /* An order of the same owner with an equal key gets this job while it waits or runs. NULL: no
-     * other order does. */
+    /* While the job waits or runs, an order of the same owner with an equal key gets the same job.
+     * NULL: every order gets a job of its own. */
     const char *key;
     const char *token; /* read token of the run that a look is about; NULL: none */
     double bytes;      /* bytes that the handler will reserve beside those in req->arena now */
     bool stores;       /* the handler stores a run; the job keeps the body of the request */
 } srv_job_order;
 enum { SRV_JOB_QUERY = 2048 };
-/* Returns the job that does the work of the request, and holds it. This is a waiting or running job
- * that the owner has ordered with the same key, or else a new one. NULL: a problem is set. */
+/* Returns the job that does the work of the request, and holds the job. If the owner has ordered a
+ * job with the same key that still waits or runs, returns that job, else a new one. NULL: a problem
+ * is set. */
 srv_job_entry *srv_jobs_order(srv_request *req, const srv_job_order *order);
 /* Returns whether a thread holds the store's lock while it writes to jobs_dir. The HTTP thread must
  * not wait for the disk, so requests for jobs then go to a request thread. */
@@ -142,9 +143,9 @@ bool srv_jobs_end(srv_request *req, srv_job_entry *job, bool *ended);
 /* Ends the job, waits until it has ended, and deletes it with its model and files. false: the job
  * belongs to another owner, or cannot be deleted now, and a problem is set. */
 bool srv_jobs_delete(srv_request *req, srv_job_entry *job);
-/* Tells the store that the model with this id is being deleted. If a job made the model, the job
- * gives up the model, and the model's file in jobs_dir is deleted. Returns 0, or an errno value,
- * after which nothing has changed. */
+/* Called when the model with this id is being deleted. If a job made the model, the job no longer
+ * has it, and the model's file in jobs_dir is deleted. Returns 0, or an errno value; then the job
+ * still has the model. */
 int srv_jobs_forget_model(srv_app *app, const char *model);
 
 extern const srv_field srv_job_answers[];       /* schemas of the JSON of jobs */

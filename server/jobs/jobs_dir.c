@@ -83,8 +83,8 @@ bool srv_jobs_dir_put(srv_jobs *jobs, const srv_job_entry *e, const char *suffix
     return jobs->dir < 0 || log_failure(jobs, e, write_file(jobs, e->id, suffix, "", data));
 }
 
-/* Writes an element of "files", for the file with this suffix. Leaves out a part of the result that
- * could not be read. */
+/* Writes an element of "files", for the file with this suffix. Writes nothing for a part of the
+ * result that could not be read. */
 static void put_sum(attn_json_text *j, const char *suffix, const srv_piece *piece) {
     char text[NAME];
     if (!piece->data)

@@ -5,12 +5,11 @@
 #include "base/try.h"
 #include "jobs/jobs.h"
 
-#define PARAMETERS 6.0   /* floats for each: value, gradient, moments, best and served value */
-#define ROUNDING   1.125 /* large blocks are at most an eighth larger than what they hold */
-#define PASS_MARGIN                                                                                \
-    1.35 /* factor for passes: arenas do not fill their chunks, blocks are rounded */
+#define PARAMETERS  6.0   /* floats for each: value, gradient, moments, best and served value */
+#define ROUNDING    1.125 /* large blocks are at most an eighth larger than what they hold */
+#define PASS_MARGIN 1.35  /* factor for passes: arenas do not fill the blocks that they allocate */
 #define WORD_BYTES  192.0 /* for each token of a vocabulary, in memory and in the text of a file */
-#define LEARN_BYTES 480.0 /* besides, for each word from which sub-words are learnt */
+#define LEARN_BYTES 480.0 /* in addition, for each word from which sub-words are learnt */
 #define MERGE_BYTES 28.0  /* for each merge that is asked for, learnt or not: item and hash slots */
 #define PAIR_BYTES  88.0  /* for each sentence pair: offsets, and the order of an epoch */
 #define FIXED_BYTES (1.25 * (1 << 20)) /* whatever the options are */
@@ -19,8 +18,9 @@
 
 /* --- what the corpora make: words measured on up to a million pairs, sub-words on 20,000 --- */
 
-/* The words of a corpus. A source word is `characters` tokens if nothing is merged, and `first`
- * after 20 merges. Each time that the merges are twice as many, it is `fewer` tokens less. */
+/* The words of a corpus. On average a source word has `characters` tokens without merges and
+ * `first` tokens after 20 merges. Each doubling of the number of merges makes that `fewer` tokens
+ * less. */
 typedef struct word_kind {
     double source, target; /* upper bounds of the number of different words on the two sides */
     double merges;         /* upper bound of the merges that can be learnt, for each of them */
@@ -35,11 +35,11 @@ static const word_kind few = {320, 768, 1.9, 3.95, 3.3, 0.48, 0},
 
 /* The task en-fr-text invents names without a meaning. */
 #define NAMES      6912.0 /* number of different names */
-#define WORD_NAMES 0.008  /* at most so many names for each source word */
+#define WORD_NAMES 0.008  /* upper bound of the names for each source word */
 
 #define SYMBOLS      480.0 /* tokens of a vocabulary of sub-words besides those of merges */
-#define SEEN         19.0  /* n words of a corpus are at most SEEN * sqrt(n) different ones */
-#define LEARNT       13.0  /* and at least LEARNT * sqrt(n) merges, if they have so many pairs */
+#define SEEN         19.0  /* n words of a corpus include at most SEEN * sqrt(n) different ones */
+#define LEARNT       13.0  /* n words give at least LEARNT * sqrt(n) merges, if that many exist */
 #define TARGET_WORDS 1.15  /* at most so many sub-words of a target for each one of its source */
 
 enum {
@@ -50,9 +50,10 @@ enum {
 /* The options of a job, and what its first `count` training pairs are like. */
 typedef struct corpus_facts {
     const srv_train_options *w;
-    size_t count;                /* all training pairs, or MEASURED */
-    double words;                /* mean number of words of a source sentence */
-    double shorter[LONGEST + 1]; /* [n]: how many of them have sources of at most n words */
+    size_t count; /* all training pairs, or MEASURED */
+    double words; /* mean number of words of a source sentence */
+    double
+        shorter[LONGEST + 1]; /* [n]: how many of the `count` pairs have at most n source words */
 } corpus_facts;
 
 static bool translates(const corpus_facts *m) {
@@ -67,7 +68,7 @@ static const word_kind *kind_of(const corpus_facts *m) {
     return m->w->corpus.task == ATTN_EN_FR_TEXT ? &text : m->w->corpus.large ? &large : &few;
 }
 
-/* Returns about how many words the sources of the training pairs have. */
+/* Returns about how many words all source sentences of the training pairs have together. */
 static double said_words(const corpus_facts *m) {
     return (double)m->w->num_pairs * m->words;
 }
@@ -152,15 +153,15 @@ static size_t least_target(const corpus_facts *m, size_t words) {
                          : least_source(m, words);
 }
 
-/* Returns an upper bound of the mean number of target tokens. Those of a decoder alone are the
+/* Returns an upper bound of the mean number of target tokens. For a decoder alone, these are the
  * tokens of the source. */
 static double mean_target(const corpus_facts *m) {
     return m->words * word_tokens(m) * (translates(m) ? TARGET_WORDS : 1);
 }
 
-/* Returns an upper bound of how many sentences have at most `words` words in a group of `group` of
- * the pairs for training or, if `validates`, for validation. What is random of it, because not all
- * pairs were measured or because groups differ, is at most three standard deviations. */
+/* Returns an upper bound of the number of sentences with at most `words` words in a group of
+ * `group` pairs for training or, if `validates`, for validation. The bound allows three standard
+ * deviations for chance: not all pairs were measured, and groups differ. */
 static double most_short(const corpus_facts *m, bool validates, double group, size_t words) {
     const double all = (double)m->count, share = m->shorter[words] / all;
     const double spread = group * group * share * (1 - share) / all,
@@ -178,10 +179,10 @@ typedef struct largest {
     double step, evaluation, score;
 } largest;
 
-/* Returns the bytes of a pass over B pairs of S source and T target tokens, and of their batch. If
- * the numbers of an attention become too large, it is computed again in double, which takes more
- * memory. A training step counts this memory for one attention, because training with such large
- * numbers soon ends; other passes do not count it. */
+/* Returns the bytes of a pass over B pairs of S source and T target tokens, and of the batch. An
+ * attention whose numbers become too large is computed again in double, which takes more memory. A
+ * training step counts this extra memory for one attention only, because training with such large
+ * numbers soon ends. Other passes do not count it. */
 static double pass_bytes(const attn_model *model, size_t B, size_t S, size_t T,
                          attn_model_pass pass) {
     const attn_model_config *c = attn_model_configuration(model);
@@ -198,10 +199,10 @@ static double pass_bytes(const attn_model *model, size_t B, size_t S, size_t T,
            4 * n * (s + 2 * t + s * t + 2);
 }
 
-/* Returns an upper bound of the pairs in a batch, for training or for validation, whose longest
- * source sentence has `words` words and whose longest pair has `room` tokens on both sides together.
- * A batch has at most as many pairs as fit into batch_tokens, and at most as many as are so short in
- * one of the groups that attn_epoch_new sorts. */
+/* Returns an upper bound of the number of pairs in a batch for training or for validation. The
+ * longest source sentence of the batch has `words` words, and its longest pair has `room` tokens on
+ * both sides together. The pairs must fit into batch_tokens, and a group that attn_epoch_new sorts
+ * must have as many pairs that are so short. */
 static size_t most_pairs(const corpus_facts *m, bool validates, size_t words, size_t room) {
     const double count = (double)(validates ? m->w->num_validation_pairs : m->w->num_pairs);
     const double tokens = (double)m->w->loop.batch_tokens;

@@ -26,9 +26,9 @@ typedef struct srv_train_options {
 
 void srv_train_defaults(srv_train_options *options);
 
-/* Returns whether a field of srv_job_fields is left out of descriptions: it is a setting of the
- * model that is written only if it differs from its default (ATTN_OF_CHANGED), and it does not
- * differ. */
+/* Returns whether descriptions leave out a field of srv_job_fields. They leave out a setting of the
+ * model that is written only if it differs from its default (ATTN_OF_CHANGED), while it has its
+ * default. */
 bool srv_train_leaves_out(const srv_train_options *options, const srv_field *field);
 /* Writes the options that affect the trained model as "task=copy large=false …". A checkpoint
  * stores this text, so that training cannot be continued with other options. */

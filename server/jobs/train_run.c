@@ -205,8 +205,8 @@ static attn_status count_words(srv_train_run *run, const attn_control *control, 
     return status ? status : settle_vocabulary(run, file->target, err);
 }
 
-/* Starts with the model of the file run->init. The sizes of this model apply, not those of the
- * options. */
+/* Starts with the model of the file run->init. The sizes of this model are used in place of those
+ * of the options. */
 static attn_status start_from_file(srv_train_run *run, attn_error *err) {
     ATTN_TRY(srv_model_open(run->init, true, &run->file, NULL, err));
     if (!attn_tokenizer_has_texts(run->file.target) ||
