@@ -139,8 +139,8 @@ static bool parse_length(const char *text, uint64_t *length) {
  *
  * A check returns false after it has set the problem. srv_head_read then refuses the request. */
 
-/* Refuses a request with an invalid head. The connection is closed after the reply, because nobody
- * can tell where the next request on it would begin. */
+/* Refuses a request with an invalid head. The connection is closed after the reply, because it is
+ * unknown where the next request on it would begin. */
 static bool refuse_framing(srv_exchange *x, srv_code code, const char *why) {
     x->close = true;
     return srv_problem(&x->req, code, NULL, "%s", why);

@@ -50,7 +50,7 @@ typedef struct srv_head {
 void srv_head_begin(srv_head *h, const char *target);
 /* Reads the header lines into x->head and x->req, finds the route, checks access and framing, and
  * refuses requests that cannot be answered. Sets x->close if the connection must be closed after
- * the reply, because nobody can tell where the next request begins. */
+ * the reply, because it is then unknown where the next request begins. */
 void srv_head_read(srv_exchange *x, const char *target, const char *method, const char *version);
 
 /* Prepares x for the reply to a request whose header could not be read: makes an arena, a request

@@ -218,9 +218,10 @@ static struct MHD_Response *make_stream(srv_exchange *x) {
     return response;
 }
 
-/* With `on` 1, makes the kernel keep what it gets for this connection; with `on` 0, makes it send
- * everything. Around a reply in pieces this joins header and body. Otherwise libmicrohttpd would
- * send the header in a packet of its own, which wakes the client once more than necessary. */
+/* With `on` 1, makes the kernel hold back what it is given for this connection. With `on` 0, makes
+ * the kernel send all of it. Around a reply in pieces, this joins header and body. Otherwise
+ * libmicrohttpd would send the header in a packet of its own, which wakes the client once more than
+ * necessary. */
 static void set_cork(const srv_exchange *x, int on) {
     if (x->link->tcp && x->link->plain && x->req.reply.pieces)
         (void)setsockopt(x->link->fd, IPPROTO_TCP, TCP_CORK, &on, sizeof on);

@@ -124,7 +124,7 @@ void srv_router_find(const srv_router *router, const char *method, const char *p
 
 /* --- the nearest path --- */
 
-/* How many edits of a letter some other differences count for. */
+/* Some other differences count as this many edits of a letter. */
 enum {
     OTHER_VERSION = 2, /* another version in front; then only one edit of a letter is allowed */
     OTHER_LENGTH = 3,  /* a segment too many or too few */
@@ -151,8 +151,9 @@ static size_t segment_edits(const char *path, size_t n, const char *template, si
     return srv_edits(word, name);
 }
 
-/* Returns how many edits lie between the path and a template. SIZE_MAX: a segment is too different,
- * or the path has no segment in common with the template but the version and parameters. */
+/* Returns the number of edits between the path and a template. SIZE_MAX: a segment is too
+ * different, or the only segments that the path shares with the template are the version and
+ * parameters. */
 static size_t path_edits(const char *path, const char *template) {
     const size_t v = version_size(path), w = version_size(template);
     const bool other = v != w || strncmp(path, template, v) != 0;

@@ -5,9 +5,10 @@
 #include "base/try.h"
 #include "jobs/jobs.h"
 
-#define PARAMETERS  6.0   /* floats for each: value, gradient, moments, best and served value */
-#define ROUNDING    1.125 /* large blocks are at most an eighth larger than what they hold */
-#define PASS_MARGIN 1.35  /* factor for passes: arenas do not fill the blocks that they allocate */
+#define PARAMETERS 6.0   /* floats for each: value, gradient, moments, best and served value */
+#define ROUNDING   1.125 /* large blocks are at most an eighth larger than what they hold */
+/* Factor for passes: arenas do not fill the blocks that they allocate, and blocks are rounded. */
+#define PASS_MARGIN 1.35
 #define WORD_BYTES  192.0 /* for each token of a vocabulary, in memory and in the text of a file */
 #define LEARN_BYTES 480.0 /* in addition, for each word from which sub-words are learnt */
 #define MERGE_BYTES 28.0  /* for each merge that is asked for, learnt or not: item and hash slots */
@@ -50,10 +51,9 @@ enum {
 /* The options of a job, and what its first `count` training pairs are like. */
 typedef struct corpus_facts {
     const srv_train_options *w;
-    size_t count; /* all training pairs, or MEASURED */
-    double words; /* mean number of words of a source sentence */
-    double
-        shorter[LONGEST + 1]; /* [n]: how many of the `count` pairs have at most n source words */
+    size_t count;                /* all training pairs, or MEASURED */
+    double words;                /* mean number of words of a source sentence */
+    double shorter[LONGEST + 1]; /* [n]: pairs whose source has at most n words */
 } corpus_facts;
 
 static bool translates(const corpus_facts *m) {

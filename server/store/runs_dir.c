@@ -362,8 +362,8 @@ static bool ends_with(const char *name, const char *suffix) {
 }
 
 /* Handles a *.part file. If its writer has ended, the file is deleted; otherwise its bytes count as
- * unfinished. On a file system without locks nobody can tell whether the writer has ended; there
- * the file is deleted an hour after its last change. */
+ * unfinished. On a file system without locks it is unknown whether the writer has ended. There the
+ * file is deleted an hour after its last change. */
 static void look_at_part(sweep *s, const char *name) {
     struct stat st;
     const int failed = srv_part_sweep(s->dir->fd, name);

@@ -148,7 +148,7 @@ const srv_run *srv_runs_admit(srv_request *req, const char *pointer, srv_runs_en
 const srv_run *srv_runs_hold_file(srv_request *req, const char *id);
 /* --- runs_rights.c --- */
 
-/* Returns the name of the API key that owns the run; NULL: nobody does. */
+/* Returns the name of the API key that owns the run; NULL: the run has no owner. */
 const char *srv_runs_owner(const srv_runs_entry *e);
 /* Makes a random read token in the arena. NULL: out of memory, or no random numbers. */
 const char *srv_runs_new_token(attn_arena *arena);

@@ -31,8 +31,8 @@ bool srv_scan_refuse(attn_scan *s, srv_code code, const char *format, ...)
 /* Refuses the value at the cursor: "expected <expected>, found <the value>". If no value stands
  * there, the JSON is malformed, whatever the code. Returns false. */
 bool srv_scan_unexpected(attn_scan *s, srv_code code, const char *expected);
-/* Reads an integer from `least` to `most` into *out. Refuses another value by srv_scan_unexpected
- * with `code` and `expected`. */
+/* Reads an integer from `least` to `most` into *out. For any other value, sets the problem of
+ * srv_scan_unexpected with `code` and `expected`. */
 bool srv_scan_integer(attn_scan *s, int64_t least, int64_t most, srv_code code,
                       const char *expected, int64_t *out);
 /* Sets the problem 413: the memory of the request does not suffice for the tensor at the path.

@@ -1,5 +1,5 @@
-// How requests name a head of a stored run, and what answers in the safetensors format hold. The
-// page and the elements send and read the same.
+// How requests name a head of a stored run, and what answers in the safetensors format contain. The
+// page and the elements send and read the same names and formats.
 import type { Codes } from '../draw/thumb';
 import type { components } from './schema';
 import { floats, readTensors } from './safetensors';
@@ -28,7 +28,8 @@ export function entriesOf(site: RunSite | undefined): number {
   return Math.max(1, Math.round((site?.num_batches ?? 1) / layers));
 }
 
-// The number of a batch entry where no layer is named, which counts those of all layers.
+// The number of a batch entry in routes that name no layer. This number counts the entries of all
+// layers.
 export const batchOf = (site: RunSite | undefined, layer: number, entry: number): number =>
   isLayered(site) ? layer * entriesOf(site) + entry : entry;
 

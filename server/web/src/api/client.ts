@@ -1,5 +1,5 @@
-// Requests to the service that served the page: relative addresses, the API key, and what goes
-// wrong, in words. Requests that only read are repeated after a restart or while the service is busy.
+// Requests to the service that served the page: relative addresses, the API key, and errors in
+// words. Requests that only read are repeated after a restart or while the service is busy.
 import { signal } from '@preact/signals';
 
 export interface ProblemBody {
@@ -11,7 +11,7 @@ export interface ProblemBody {
   limit?: { value: number; setting?: string };
 }
 
-// An answer of the service that is an error, or none at all (status 0).
+// An answer of the service that is an error. Status 0: there was no answer.
 export class Problem extends Error {
   constructor(
     readonly status: number,
@@ -28,7 +28,7 @@ export class Problem extends Error {
   }
 }
 
-// What the status line says of the service. `waiting` names why a request is being repeated.
+// What the status line says about the service. `waiting` says why a request is being repeated.
 export type Health =
   | { state: 'well' }
   | { state: 'lost' }
@@ -100,7 +100,8 @@ async function problemOf(reply: Response): Promise<Problem> {
   return new Problem(reply.status, body, Number(reply.headers.get('Retry-After')) || 0);
 }
 
-// What fetch does, with XMLHttpRequest, which alone tells how much of a body has gone out.
+// Does what fetch does, with XMLHttpRequest, because only XMLHttpRequest reports how much of a body
+// was sent.
 function upload(
   path: string,
   method: string,
@@ -151,8 +152,10 @@ async function once(path: string, options: Options): Promise<Response> {
   return fetch(address(path), { method, headers, body, signal: options.signal ?? null });
 }
 
-// One attempt at a request after another: a read is repeated while the service is away, and every
-// request while it says that it is busy, as often as its Retry-After allows.
+// Sends a request, and repeats it where that may help. A request that only reads is repeated while
+// the service does not answer. Any request is repeated up to five times while the service says that
+// it is busy, after the time in Retry-After, and once the user has given an API key that was
+// missing.
 export async function ask(path: string, options: Options = {}): Promise<Response> {
   const reads =
     (options.method ?? 'GET') === 'GET' && options.json === undefined && options.body === undefined;

@@ -1,5 +1,6 @@
-// Looks and requests that may take long. The service answers what is short or kept at once, and makes
-// a job of the rest, which is asked for once a second. When nobody asks any more, it ends the job.
+// Looks and requests that may take long. The service answers at once what is short or kept. For
+// everything else it makes a job, and the page asks for the job once a second. The service ends a
+// job for which no client asks any more.
 import { useEffect, useState } from 'preact/hooks';
 import type { components } from './schema';
 import { ask, askJson, Problem, type Options } from './client';
@@ -54,13 +55,15 @@ export async function longLook(
   for (;;) {
     const reply = await ask(path, { accept, headers: { Prefer: 'respond-async' }, signal: stop });
     if (reply.status !== 202) return reply;
-    // A job that is done has its answer now. One that was cancelled is ordered again: another tab did
-    // it, or the service, because the timers of a hidden page slept and nobody asked.
+    // If the job is done, the request now gets its answer. If the job was cancelled, the request
+    // orders a new one. Another tab may have cancelled it, or the service, because timers stop in a
+    // hidden page and no client asked for the job.
     await follow(reply, stop, tell);
   }
 }
 
-// A request that stores a run. Of a job the run alone is left, and no other member of the answer.
+// A request that stores a run. If the service makes a job of it, the result has the run and no
+// other member of the answer.
 export async function longStore<T extends { run?: Run }>(
   path: string,
   options: Options,

@@ -1,5 +1,6 @@
-// Stored runs: their description, and the looks at them that the views share. Answers of a closed
-// run never change, so they are kept; the browser's own cache has what is dropped here.
+// Stored runs: their descriptions, and the looks at them that the views share. Answers about a
+// closed run never change, so they are kept here. Answers that are dropped here may still be in the
+// cache of the browser.
 import type { components } from './schema';
 import { ask, askJson, Problem } from './client';
 import { ofHead, readWeights, type HeadOfSite, type Weights } from './answers';
@@ -28,8 +29,9 @@ export interface Size {
   keys: number;
 }
 
-// The head that most views show. `size`: how much of it there is, if the run still grows. Then it is
-// this part that is asked for, so that the axes and the weights fit, and its numbers never change.
+// The head that most views show. `size`: the numbers of queries and keys so far, if the run still
+// grows. Requests then ask for just this part, so that axes and weights fit together, and the
+// numbers of the part never change.
 export interface Head extends HeadOfSite {
   run: string;
   size?: Size | undefined;
@@ -100,7 +102,7 @@ export interface Row {
 const read = async (path: string): Promise<Weights> =>
   readWeights(await ask(path, { accept: 'application/vnd.safetensors' }));
 
-// The path of some rows with what the mask hides in them.
+// The path of some rows, and of what the mask hides in these rows.
 const rowsPath = (head: Head, rows: string): string =>
   head.size
     ? `v1/runs/${head.run}/weights?${ofHead(head)}` +
@@ -168,7 +170,8 @@ export const block = (
   return once(path, async () => (await read(path)).weights);
 };
 
-// One number for each `step` rows or keys: the entropy of the rows, the weight that the keys get.
+// One number for each `step` rows or keys: for rows the entropy, for keys the weight that they
+// receive.
 export interface Margins {
   entropy: Float32Array;
   received: Float32Array;
@@ -196,7 +199,8 @@ export const margins = (head: Head): Promise<Margins> => {
   });
 };
 
-// Whatever is left of a tile after the time limit goes on with the next request for it.
+// A request for a tile may end at the time limit. The next request for the same tile continues the
+// work.
 const TILE_TRIES = 100;
 
 export async function tile(head: Head, more: Fields, signal: AbortSignal): Promise<Response> {

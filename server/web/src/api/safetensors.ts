@@ -1,4 +1,5 @@
-// Reads the safetensors format: the length of a JSON header as 8 bytes, the header, the tensors.
+// Reads the safetensors format: 8 bytes with the length of the header, the header as JSON, the
+// tensors.
 export interface Tensor {
   dtype: string;
   shape: number[];

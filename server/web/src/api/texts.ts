@@ -1,4 +1,5 @@
-// The tokens along the axes of a site: which text of the run they are of, and where in it they begin.
+// The tokens along the axes of a site: the text of the run to which they belong, and where in this
+// text they begin.
 import type { components } from './schema';
 
 type Run = components['schemas']['Run'];
@@ -28,7 +29,7 @@ export function toUtf16(text: string, offsets: readonly (readonly number[])[]): 
   return offsets.map(([from = 0, to = 0]) => [at.get(from) ?? 0, at.get(to) ?? units]);
 }
 
-// A site names one text for all entries of a batch, or a list with one of each.
+// A site names either one text for all entries of a batch, or a list with a text for each entry.
 const entry = (which: unknown, batch: number): number =>
   Array.isArray(which) ? Number(which[batch] ?? -1) : typeof which === 'number' ? which : -1;
 

@@ -1,5 +1,6 @@
-// Browsers allow six connections to a host over HTTP/1.1, for all tabs together. What may take long
-// leaves some of them free in every tab, so that the pointer finds its values at once.
+// Over HTTP/1.1 browsers allow six connections to a host, for all tabs together. Requests that may
+// take long leave some of the connections free in every tab, so that the values under the pointer
+// arrive at once.
 const AT_ONCE = 4;
 let next = 0;
 

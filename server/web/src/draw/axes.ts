@@ -131,8 +131,9 @@ export interface Room {
   flatFrom: number;
 }
 
-// How much room the labels beside a map take in this element, and whether those on top have to be
-// turned when all of the matrix is in sight. From `flatFrom` CSS pixels a cell they need not be.
+// How much room the labels beside a map take in this element, and whether the labels on top must be
+// turned when all of the matrix is in sight. They need not be turned if a cell has at least
+// `flatFrom` CSS pixels.
 export function roomFor(host: HTMLElement, queries: Labels, keys: Labels, extent: Extent): Room {
   const style = getComputedStyle(host);
   const c = document.createElement('canvas').getContext('2d') as CanvasRenderingContext2D;

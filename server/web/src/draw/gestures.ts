@@ -14,7 +14,7 @@ export interface Box {
 export interface GestureEvents {
   pan(dx: number, dy: number): void;
   zoom(by: number, x: number, y: number): void;
-  box(box: Box | null, done: boolean): void; // null: none any more
+  box(box: Box | null, done: boolean): void; // null: there is no box any more
   click(x: number, y: number, touch: boolean): void;
   twice(x: number, y: number): void;
   hover(x: number, y: number): void; // where the pointer is now, after the move of the view if there was one
@@ -36,7 +36,7 @@ export function gestures(element: HTMLElement, on: GestureEvents, options: Gestu
   let boxing = false;
   let wheelTimer = 0;
   let frames = 0;
-  let zooms: boolean | null = null; // what the wheel does until it rests; null: open
+  let zooms: boolean | null = null; // whether the wheel zooms until it rests; null: not decided
 
   const at = (event: MouseEvent): { x: number; y: number } => {
     const box = element.getBoundingClientRect();
@@ -129,7 +129,8 @@ export function gestures(element: HTMLElement, on: GestureEvents, options: Gestu
     { signal },
   );
 
-  // Pan and zoom do not swap until two frames have passed without a wheel.
+  // Whether the wheel pans or zooms does not change until two frames have passed without a wheel
+  // event.
   const rest = (): void => {
     if (frames-- > 0) requestAnimationFrame(rest);
     else zooms = null;

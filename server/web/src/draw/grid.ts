@@ -1,5 +1,5 @@
-// What a screen reader is told of the map: a grid of its full size, of which the document holds one
-// cell with its two headers.
+// What a screen reader reads of the map: a grid of the full size of the matrix. The document
+// contains only one cell of the grid, with its two headers.
 import type { Spot } from './types';
 
 export interface GridCell {

@@ -1,5 +1,6 @@
-// One matrix as a map: it pans and zooms, and shows cells as tiles. It draws into an element that it
-// is given, and tells what happened by events; it knows neither the page nor the service.
+// One matrix as a map: it pans and zooms, and shows cells as tiles. The map draws into an element
+// that its caller gives, and reports events to the caller. The map knows neither the page nor the
+// service.
 import { Axis, roomFor, type Turn } from './axes';
 import { gestures, type Box } from './gestures';
 import { Grid, type GridCell } from './grid';
@@ -86,7 +87,7 @@ export class MatrixMap {
   private slowness = 0; // ms that frames took of late at full resolution
   private coarse = false; // frames have a pixel for each CSS pixel: the view moves, and painting is slow
   private moving = false; // the view was another one a moment ago
-  private rest = 0; // the timer that ends this
+  private rest = 0; // the timer that ends `moving`
   private dirty = true;
   private fresh = 0; // when the source was changed, while nothing of it is here
   private settle = 0;
@@ -172,8 +173,8 @@ export class MatrixMap {
 
   // --- what is shown ---
 
-  // `same`: the matrix that is shown, maybe with more rows. What is in sight stays as it is, unless all
-  // of it was.
+  // `same`: this is the matrix that is shown already, perhaps with more rows. Then the view stays
+  // as it is, unless all of the matrix was in sight.
   show(source: Source, queries: Labels, keys: Labels, name: string, same = false): void {
     const before = this.scale.y;
     this.names = { queries, keys };
@@ -585,7 +586,7 @@ export class MatrixMap {
     const { row, col, cell, selected: mark } = this.cross;
     const [y, h] = span(shown.q, this.port.top, s.y);
     const [x, w] = span(shown.k, this.port.left, s.x);
-    // Of rows and columns too thin to see into, one line shows the middle.
+    // If rows or columns are too thin to see the cell, one line marks its middle.
     const line = (element: HTMLElement, at: number, length: number, thin: boolean): [number, number] => {
       element.classList.toggle('matrix-thin', thin);
       return thin ? [Math.round(at + length / 2 - 0.5), 1] : [at, length];

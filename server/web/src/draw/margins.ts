@@ -32,8 +32,8 @@ function sized(
   return { c, width, height };
 }
 
-// Draws bars from the edge that touches the map, as far as `length` CSS pixels along it. Where
-// several share a pixel the longest is seen.
+// Draws bars from the edge that touches the map, at most `length` CSS pixels along this edge. Where
+// several bars share a pixel, the longest one is drawn.
 export function drawMargin(
   canvas: HTMLCanvasElement,
   margin: Margin,
@@ -112,7 +112,8 @@ export class MiniMap {
     this.of = '';
   }
 
-  // Tells where one presses or drags, in parts of its sides; that one only points at it; the end.
+  // Calls `to` with the position of a press or drag, in parts of the sides; `over` when the pointer
+  // only moves over the picture; `done` at the end.
   watch(to: (x: number, y: number) => void, over: () => void, done: () => void): () => void {
     const stop = new AbortController();
     const { signal } = stop;

@@ -47,7 +47,7 @@ function hatchOf(context: Context, palette: Palette, ratio: number): CanvasPatte
 
 const SHORT = 2; // decimals for which a power of ten has no room
 
-// A value as short as it can be: what rounds to 0 but is none says so.
+// A value as short as possible. A value that is not 0 but rounds to 0 is not written as 0.
 const inCell = (value: number, decimals: number): string => {
   const text = value.toFixed(decimals);
   return value === 0
@@ -75,7 +75,8 @@ export class Painter {
     this.context = contextOf(canvas, !opaque);
   }
 
-  // Does what an order says. Of a drawing: whether there is more to do in the next frame; else null.
+  // Does what an order says. For an order to draw, returns whether there is more to draw in the
+  // next frame; for other orders null.
   obey(order: Exclude<Order, { do: 'begin' }>): boolean | null {
     if (order.do === 'draw') return this.draw(order.frame);
     if (order.do === 'look') this.look(order.palette);
@@ -217,7 +218,8 @@ export class Painter {
     tile.shareY = frame.shareY;
   }
 
-  // Paints the part of a tile that lies in the place of another, which is it or one below it.
+  // Paints the part of the tile `tile` that lies in the place of another tile, `place`: the same
+  // tile or one that it covers at a finer level.
   private paint(frame: Frame, tile: Painted, at: At, place: At): void {
     const { context: c } = this;
     const { width, height } = this.canvas;

@@ -31,8 +31,9 @@ const VISIBLE_MOST = 24;
 const clamp = (x: number, low: number, high: number): number =>
   Math.min(Math.max(x, low), Math.max(low, high));
 
-// Cells are squares, but for small matrices, which fill the view, and for very long ones, whose
-// short side could not be seen. A matrix that grows has squares, so that rows change no other cell.
+// Cells are squares, with two exceptions. Small matrices fill the view. Very long matrices are
+// stretched, because their short side could not be seen. The cells of a matrix that grows are
+// always squares, so that new rows change no other cell.
 export function fit({ queries, keys, square }: Extent, { width, height }: Size): Scale {
   const x = width / keys;
   const y = height / queries;
@@ -55,7 +56,7 @@ export const zoomMost = (extent: Extent, size: Size): number => {
   return Math.max(1, CELL_ZOOMED / Math.min(one.x, one.y));
 };
 
-// A view that has no more ground beside the matrix than it must.
+// Moves and zooms a view so that it shows as little as possible beside the matrix.
 export function bound(port: Port, extent: Extent, size: Size): Port {
   if (!size.width || !size.height) return port; // its bounds are not known yet
   const zoom = clamp(port.zoom, 1, zoomMost(extent, size));
@@ -144,7 +145,8 @@ export function tilesInSight(port: Port, extent: Extent, size: Size, level: numb
 
 const area = (w: Window): number => (w.y1 - w.y0) * (w.x1 - w.x0);
 
-// The finest level whose cells have a CSS pixel at least, and of which few enough tiles are in sight.
+// The finest level whose cells have at least one CSS pixel and of which not too many tiles are in
+// sight.
 export function levelOf(port: Port, extent: Extent, size: Size, levels: number): number {
   const s = scaleOf(extent, size, port.zoom);
   let level = clamp(Math.ceil(-Math.log2(Math.max(s.x, s.y)) - 1e-9), 0, levels - 1);
@@ -189,8 +191,8 @@ export function ancestorsOf(list: readonly At[], levels: number): At[] {
   return [...seen.values()];
 }
 
-// How many cells of a level share a pixel, across and down, where cells are longer than wide: the
-// coarser level would take rows together that can be told apart.
+// How many cells of a level share a pixel, across and down, where cells are longer than wide. The
+// next coarser level would join rows that can still be told apart.
 export function shareOf(port: Port, extent: Extent, size: Size, level: number): Scale {
   const s = scaleOf(extent, size, port.zoom);
   const share = (by: number): number => 2 ** clamp(Math.ceil(-Math.log2(by * 2 ** level) - 1e-9), 0, 8);

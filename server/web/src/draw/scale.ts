@@ -48,8 +48,8 @@ export function tableOf(
   return pixels;
 }
 
-// Takes `x` by `y` cells of a tile together: their largest code, or the code of their mean. Cells that
-// are hidden do not count, and what is all hidden stays hidden.
+// Joins blocks of `x` by `y` cells of a tile: their largest code, or the code of their mean. Hidden
+// cells do not count. A block of hidden cells only stays hidden.
 export function pooled(
   tile: Codes,
   x: number,

@@ -7,7 +7,7 @@ export interface Measured {
   css: Size;
 } // device pixels, CSS pixels
 
-// Calls `take` now and whenever the size changes, until the answer is called.
+// Calls `take` now and whenever the size changes. Returns a function that ends this.
 export function watchSize(element: HTMLElement, take: (size: Measured) => void): () => void {
   const observer = new ResizeObserver(([entry]) => {
     if (!entry) return;

@@ -67,7 +67,7 @@ export class Tiles {
       const tile = this.live.get(nameOfTile(at));
       if (tile) tile.used = this.clock;
     }
-    // What covers everything comes first if nothing is there yet: it fills the view at once.
+    // If there are no tiles yet, the coarsest one comes first, because it fills the view at once.
     this.order = top && this.live.size === 0 ? [top, ...kept.filter((at) => at !== top)] : kept;
     this.moving = moving;
     this.idle = moving ? [] : spare;
@@ -127,7 +127,7 @@ export class Tiles {
     }
   }
 
-  // Lets go of the tiles that were in sight the longest time ago, of these the finest.
+  // Drops the tiles that have been out of sight longest; among equally old tiles, the finest first.
   private evict(): void {
     const over = this.live.size - MOST_LIVE;
     if (over <= 0) return;

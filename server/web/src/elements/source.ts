@@ -77,7 +77,7 @@ export function sized(run: Run, index: number) {
   return { ...site, num_queries, num_keys, tiles };
 }
 
-// Says so if the site has no such head or batch entry.
+// Throws an error if the site has no such head or batch entry.
 export function checkHead(site: Sized, { head, batch }: Where): void {
   const { num_heads: heads = 0, num_batches: batches = 0 } = site;
   if (head !== 'mean' && head >= heads)

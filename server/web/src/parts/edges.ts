@@ -5,8 +5,8 @@ export interface Edge {
   weight: number;
 }
 
-// The strongest keys of a row: the fewest that hold the share `p` of its mass, or all of at least
-// `least`; at most `most`.
+// The strongest keys of a row: the smallest number of keys that together have the share `p` of the
+// row's weight, or all keys with a weight of at least `least`. In both cases at most `most` keys.
 export function edgesOfRow(
   row: Float32Array,
   q: number,
@@ -29,7 +29,7 @@ export function edgesOfRow(
   return edges;
 }
 
-// The edges of all rows, of which the weakest give way beyond `most`.
+// The edges of all rows. If there are more than `most`, the weakest are left out.
 export function edgesOf(
   weights: Float32Array,
   cols: number,

@@ -13,9 +13,10 @@ export const spanOf = (groups: Groups, group: number): [number, number] => [
   groups.first[group + 1] ?? groups.of.length,
 ];
 
-// Whether a token goes on with the one after it, or goes on from the one before: the marks of
-// subword-nmt (jump@@ s), of WordPiece (jump ##s), of SentencePiece (▁jump s) and of GPT-2 (Ġjump s).
-// "bytes": no piece has a mark, but characters are divided into bytes.
+// How tokens mark that they belong to one word. A mark may stand on a token that the next token
+// continues, or on a token that continues the one before: the marks of subword-nmt (jump@@ s), of
+// WordPiece (jump ##s), of SentencePiece (▁jump s) and of GPT-2 (Ġjump s). "bytes": no token has a
+// mark, but characters are divided into bytes.
 type Marks = 'after' | 'before' | 'space' | 'bytes' | 'none';
 
 const WORD_END = '</w>'; // after the last byte of a word, in the vocabularies of subword-nmt
@@ -71,7 +72,8 @@ for (let byte = 0, next = 256; byte < 256; byte++) {
   bytesOf.set(String.fromCharCode(isOwn ? byte : next++), byte);
 }
 
-// The text of such letters; they themselves, if their bytes are no text that one can see.
+// The text of such letters. If their bytes are not text or show nothing, returns the letters
+// themselves.
 function textOfLetters(letters: string): string {
   const bytes = Array.from(letters, (letter) => bytesOf.get(letter) ?? -1);
   if (bytes.includes(-1)) return letters;

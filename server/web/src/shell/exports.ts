@@ -1,5 +1,6 @@
-// What is seen, as a file: the picture of the view, or the map of the service for views that draw none;
-// numbers of the service; or one HTML file that holds the numbers and the element that draws them.
+// What is seen, as a file: the picture of the view, or the map that the service draws if the view
+// draws no picture; the numbers of the service; or one HTML file with the numbers and the element
+// that draws them.
 import { address, ask } from '../api/client';
 import { nameOfSite, ofHead, readWeights } from '../api/answers';
 import { WHOLE_MOST, type Head, type Site } from '../api/runs';

@@ -16,7 +16,7 @@ const wordsOf = (text: string): string[] =>
 // The side whose words a model reads. A decoder alone reads those that it writes.
 const sideOf = (m: Model): 'source' | 'target' => (m.source ? 'source' : 'target');
 
-// The list of models is of no use before somebody wants to choose.
+// The list of models is fetched only when somebody wants to choose a model.
 let asked = false;
 export function loadModels(): void {
   if (asked) return;

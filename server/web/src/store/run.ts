@@ -55,7 +55,8 @@ interface Making<T> {
   tell?: (at: Progress) => void; // the service may make a job of it, whose progress is told
 }
 
-// Makes a run of a request and shows it, at the place `at` names. A later call wins over one under way.
+// Makes a run of a request and shows it, at the place that `at` names. A later call replaces a call
+// that is still under way.
 let latest = 0;
 let stop: AbortController | null = null;
 export async function make<T extends Answer>(source: Source, patch: Making<T> = {}): Promise<T | null> {
@@ -148,7 +149,8 @@ export const growing = computed(() =>
   run.value?.state === 'open' && !trouble.value ? (run.value.num_rows ?? 0) : 0,
 );
 
-// Asks for what the views will want of a run that has grown. They show its fewer rows until then.
+// Asks for what the views will need when a run has grown. Until the answers come, the views show
+// the rows from before.
 async function prepare(found: Run): Promise<void> {
   const at = found.sites[look.value.site] ?? found.sites[0];
   if (!isOpen(at)) return;

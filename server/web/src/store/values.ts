@@ -1,5 +1,5 @@
-// The row that is shown: one request brings all weights of a query, so that a pointer that moves
-// along the row needs no other. Late answers of rows that are no longer wanted show nothing.
+// The row that is shown. One request brings all weights of a query, so moving the pointer along the
+// row needs no further request. Answers that arrive after another row is wanted are not shown.
 import { computed, effect, signal } from '@preact/signals';
 import { Problem } from '../api/client';
 import type { Weights } from '../api/answers';
@@ -139,8 +139,8 @@ export interface Shown {
   hidden: boolean;
 }
 
-// A cell of the shown row, as far as that is here. Equal weights have the same rank as in /cells: one
-// more than the number of larger weights.
+// A cell of the shown row, if the row has arrived. Equal weights have the same rank, as in /cells:
+// one more than the number of larger weights.
 export function cellAt({ q, k }: Hover): Shown | null {
   const row = shownRow.value;
   if (!isShown(row) || k < 0) return null;

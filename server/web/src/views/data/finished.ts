@@ -180,7 +180,7 @@ export async function draw(set: Weights, one: OneHead, signal: AbortSignal): Pro
   };
 }
 
-// What the head looks at, in words; '': no pattern is plain.
+// What the head looks at, in words; '': the service finds no pattern.
 export async function describe(set: Weights, one: OneHead, signal: AbortSignal): Promise<string> {
   const answer = await send<Analyses>(
     'v1/analyses',

@@ -285,7 +285,8 @@ async function readSafetensors(file: File): Promise<TensorFile> {
 
 const EXPECTED = 'Expected a .npy, .npz or .safetensors file, or JSON.';
 
-// What a file holds, told by its first bytes and not by its name. A text: it may be JSON.
+// What a file contains, judged by its first bytes and not by its name. A string is the text of a
+// file that may be JSON.
 export async function open(file: File): Promise<TensorFile | string> {
   if (file.size === 0) throw new BadFile(`${file.name} is empty. ${EXPECTED}`);
   const view = await read(file.slice(0, 16));

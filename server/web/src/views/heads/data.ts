@@ -79,7 +79,7 @@ const measureOf: Record<string, string> = {
   induction: 'induction',
   'duplicate token': 'duplicate_token',
 };
-// Patterns whose sentence begins with the share of the weight that follows them.
+// Patterns whose sentence begins with the share of the weight that follows the pattern.
 const toldByText = /^(?:stays|connects|looks at(?! the )|goes through the keys as the queries go on: \d)/;
 
 // What a head of a pattern does, in words, and shorter for small pictures. The service names some

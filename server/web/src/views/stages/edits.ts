@@ -7,12 +7,13 @@ import { withAnswers, type Body } from './source';
 
 const PAUSE = 600; // ms without a key after which the next change of a number is a step of its own
 
-// All changes of one number are one step for undo, until one leaves it, presses Enter or pauses.
+// All changes of one number are one step for undo. The step ends when the reader leaves the number,
+// presses Enter or pauses.
 class Steps {
   private step = 0;
   private place = '';
   private time = 0;
-  private kept = 0; // the step whose state before can be undone to
+  private kept = 0; // the latest step whose state before it is kept for undo
 
   at(place: string): number {
     const now = performance.now();
@@ -34,7 +35,8 @@ class Steps {
   }
 }
 
-// One request is under way at a time, and the next one has the numbers of the moment.
+// Only one request is under way at a time. The next request has the numbers that are current when
+// it is sent.
 class Edits {
   // The body that is being typed, until its run is there; `of` is what it was made from.
   private readonly draft = signal<{ of: Source | null; body: Body } | null>(null);
