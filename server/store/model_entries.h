@@ -1,7 +1,7 @@
-/* The list of models, with which model_registry.c and model_dir.c work. `lock` guards the list, the
- * counts and the holds. `files` guards models_dir: it is held during a scan, and while a file is
- * written or deleted and the list is changed with it, so that no scan sees only one of the two
- * changes. A thread that takes both locks takes `files` first. */
+/* The list of models in memory, with which model_registry.c and model_dir.c work. `lock` guards the
+ * list, the counts and the holds. `files` guards models_dir: it is held during a scan, and while a
+ * file is written or deleted and the list is changed with it, so that no scan sees only one of the
+ * two changes. A thread that takes both locks takes `files` first. */
 #ifndef SRV_MODEL_ENTRIES_H
 #define SRV_MODEL_ENTRIES_H
 

@@ -63,7 +63,7 @@ bool srv_runs_was_known(const srv_runs *s, const char *id) {
     return false;
 }
 
-/* Removes an entry to make room. Without runs_dir that is the end of the run. */
+/* Removes an entry to make room. Without runs_dir the run no longer exists afterwards. */
 static void evict_run(srv_runs *s, srv_runs_entry *e) {
     if (!s->has_dir) {
         srv_runs_remember_gone(s, e->run.id);

@@ -21,7 +21,7 @@ struct srv_uploads {
     pthread_mutex_t lock;
     pthread_cond_t work;      /* the list is not empty, or `ended` is set */
     pthread_cond_t done;      /* the writer has finished an upload */
-    srv_upload *first, *last; /* uploads that the writer has to look at */
+    srv_upload *first, *last; /* uploads that wait for the writer */
     bool ended;
 };
 

@@ -1,5 +1,5 @@
-// Which lines are seen between two columns of words, and how: those of pinned rows have a colour, a
-// dash and a letter each, so that they are told apart without colour, too.
+// Which lines are seen between two columns of words, and how. The lines of each pinned row have a
+// colour, a dash and a letter, so that pinned rows can be told apart without colour, too.
 import type { Edge } from './edges';
 
 export interface Line extends Edge {

@@ -1,6 +1,6 @@
-// What a mask hides, in words for readers who know no masks. The service describes a mask by one
-// sentence a layer ("causal: query i sees keys 0 to i; lengths: of 8 keys the first 5 are real");
-// sentences that are not known here stay as they are.
+// What a mask hides, in words for readers who do not know masks. The service describes a mask by
+// one sentence for each layer of the mask ("causal: query i sees keys 0 to i; lengths: of 8 keys
+// the first 5 are real"). Sentences that are not known here stay as they are.
 import { position } from './digits';
 
 const SEES_ALL = 'no key is hidden';

@@ -35,7 +35,7 @@ function need(entry: Entry): View | undefined {
   return view;
 }
 
-// A fault of a view is its own: the rest of the page goes on.
+// If a view fails, only this view shows the fault, and the rest of the page continues to work.
 class Guard extends Base<{ name: string; of: ComponentType }, { fault: Error | null }> {
   override state: { fault: Error | null } = { fault: null };
   override componentDidCatch(fault: Error): void {
@@ -56,7 +56,7 @@ class Guard extends Base<{ name: string; of: ComponentType }, { fault: Error | n
   }
 }
 
-// What was refused in one view is not told in the next, which shows the run before.
+// A refusal in one view is not shown in the next view, which shows the run from before.
 function open(view: string): void {
   if (head.value.run) trouble.value = null;
   change({ view });
@@ -164,8 +164,8 @@ function Status() {
 
 const LARGE = 38; // lines of text that a page must be high for its parts to stand still
 
-// Whether the text is large for the height of the page. Container queries would tell, but Chromium does
-// not ask them again when the size of the text changes before the first frame.
+// Whether the text is large for the height of the page. Container queries could tell this, but
+// Chromium does not evaluate them again when the size of the text changes before the first frame.
 function useLarge(): [boolean, RefObject<HTMLSpanElement | null>] {
   const probe = useRef<HTMLSpanElement>(null);
   const [large, setLarge] = useState(false);

@@ -20,7 +20,7 @@ function Sentence() {
   const [model, setModel] = useState(now?.model ?? MODEL); // chosen, though its answer may not be here yet
   const timer = useRef(0);
   const typed = useRef(false);
-  // A look that was opened or undone to brings its own sentence.
+  // When a look is opened or restored by undo, the field shows the sentence of that look.
   useEffect(() => {
     if (!typed.current) setText(now?.text ?? '');
   }, [now?.text]);

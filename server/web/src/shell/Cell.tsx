@@ -43,8 +43,8 @@ function unit(axis: Axis, groups: Groups | undefined, token: number): Unit {
 const places = ({ from, to }: Unit): string =>
   to - from > 1 ? `${position(from)}–${position(to - 1)}` : position(from);
 
-// The part of the text that a unit stands for; null: none is known. The first byte of a character has
-// its part, and the other bytes have empty ones.
+// The part of the text that a unit stands for; null: the part is not known. If a character is
+// divided into bytes, the first byte has its part, and the parts of the other bytes are empty.
 function partOf({ offsets, text, tokens }: Axis, { from, to }: Unit): [number, number] | null {
   if (!offsets || text === null) return null;
   const isEmpty = (i: number): boolean => (offsets[i]?.[1] ?? 0) <= (offsets[i]?.[0] ?? 0);
@@ -131,7 +131,7 @@ function Heading({
 
 const touch = matchMedia('(hover: none)');
 
-// On phones the cell says its value and its words; the rest comes when it is asked for.
+// On phones the cell shows only its value and its words; the rest is shown on request.
 const isBrief = signal(true);
 
 function Ends() {
@@ -190,7 +190,8 @@ const pointAt = (spot: Hover): void => {
 export function Cell() {
   const row = shownRow.value;
   const { q } = shown.value;
-  // What stands above the table stays while the pointer is in it: a row must not move away from it.
+  // While the pointer is in the table, what is above the table does not change, because otherwise a
+  // row could move away from the pointer.
   const k = hover.value === inTable ? look.value.k : shown.value.k;
   const cell = cellAt({ q, k });
   const at = site.value;

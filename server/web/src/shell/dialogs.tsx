@@ -22,7 +22,7 @@ export function Dialog({
   useEffect(() => {
     const opener = document.activeElement;
     element.current?.showModal();
-    // Closing gives the focus back; a dialog that is taken away open does not.
+    // Closing a dialog gives the focus back to where it was. Removing an open dialog does not.
     return () => {
       if (document.activeElement === document.body && opener instanceof HTMLElement && opener.isConnected)
         opener.focus();

@@ -1,5 +1,5 @@
-// The keys that work everywhere. Letters can be switched off (WCAG 2.1.4): then only keys with Ctrl
-// and those of a focused control are left.
+// The keys that work everywhere. Keys that are letters can be switched off (WCAG 2.1.4): then only
+// keys with Ctrl and the keys of a focused control work.
 import { change, redo, undo } from '../store/history';
 import { site } from '../store/run';
 import { lettersAreKeys, look } from '../store/state';

@@ -126,8 +126,8 @@ export async function permalink(at: Look): Promise<string> {
   return write(at, packed);
 }
 
-// Keeps the address in step: a new run, view or head is a step of the Back button, and all else
-// replaces the address when a gesture has ended.
+// Keeps the address up to date. A new run, view or head is a step of the Back button. Any other
+// change replaces the address when a gesture has ended.
 export function keepAddress(): void {
   let timer = 0;
   let last: Look | null = null;

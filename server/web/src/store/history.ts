@@ -10,8 +10,8 @@ const future = signal<Look[]>([]);
 export const canUndo = computed(() => past.value.length > 0);
 export const canRedo = computed(() => future.value.length > 0);
 
-// Changes the look. The state before can be undone, unless `lasting` is false, as while a gesture
-// goes on: then the change belongs to the step before.
+// Changes the look. Undo can restore the state before the change, unless `lasting` is false, as it
+// is during a gesture: then the change belongs to the step before.
 export function change(patch: Partial<Look>, lasting = true): void {
   const before = look.value;
   const after = { ...before, ...patch };
@@ -23,7 +23,7 @@ export function change(patch: Partial<Look>, lasting = true): void {
   look.value = after;
 }
 
-// Replaces the look by one that was read from an address; nothing of before can be undone to.
+// Replaces the look by one that was read from an address. Undo cannot restore an earlier look.
 export function begin(next: Look): void {
   past.value = [];
   future.value = [];

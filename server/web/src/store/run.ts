@@ -31,7 +31,7 @@ const axis = (side: 'query' | 'key'): Axis =>
 export const queries = computed<Axis>(() => axis('query'));
 export const keys = computed<Axis>(() => axis('key'));
 
-// Which site and head one sees first: of a model the cross attention of the last layer.
+// The site and head that are shown first: for a model, the cross attention of the last layer.
 export function first(at: Run): { site: number; head: number | 'mean' } {
   const sites = at.sites;
   let best = sites.length - 1;

@@ -75,8 +75,8 @@ const size = computed<Size | undefined>(() => {
   return site?.num_queries && site.num_keys ? { queries: site.num_queries, keys: site.num_keys } : undefined;
 });
 
-// The head that is shown. Its `run` is '' while none is, and while another run is opened, whose sites
-// are not known yet: nothing can be asked for then.
+// The head that is shown. Its `run` is '' while there is no run, and while another run is opened
+// whose sites are not known yet. Nothing can be requested then.
 export const head = computed<Head>(() => {
   const { run: id, site, batch, head: h } = look.value;
   return { run: run.value?.id === id ? id : '', site, batch, head: h, size: size.value };

@@ -152,7 +152,8 @@ function begin(host: HTMLElement): () => void {
     effect(() => made.mark({ q: look.value.q, k: look.value.k }, shown.value, look.value.pins)),
     effect(() => {
       const [q = -1, k = -1] = chosen.value.split(' ').map(Number);
-      // What an address or a step of undo says of the view goes before what it says of the cell.
+      // If an address or a step of undo sets the part of the matrix in sight, that part stays, even
+      // if the selected cell lies outside of it.
       const isElsewhere = look.peek().port !== port;
       if (!begun || isElsewhere || (q < 0 && k < 0)) {
         begun = true;
@@ -229,7 +230,8 @@ const portOf = ({
     ? null
     : ([top, left, zoom].map((x) => Number(x.toPrecision(9))) as [number, number, number]);
 
-// The address tells what is in sight, also after a move that no gesture made. It is no step of undo.
+// The address names what is in sight, also after a move that no gesture made. Such a move is not a
+// step of undo.
 function keepPort(of: MatrixMap): void {
   const port = portOf(of.seen);
   if (port?.join() !== look.value.port?.join()) change({ port }, false);

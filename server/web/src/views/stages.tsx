@@ -46,7 +46,7 @@ const WORDS: Record<Stage | 'values', string> = {
   values: 'The output is the sum of the values, each times its weight.',
 };
 
-// The latest answer of `make`; the one before stays until it is there.
+// The latest answer of `make`. Until a new answer arrives, the previous one stays.
 function useLatest<T>(
   make_: ((stop: AbortSignal) => Promise<T>) | null,
   on: readonly unknown[],

@@ -1,6 +1,6 @@
-// Words: which words look at which. Up to 64 tokens on each side all strong weights are lines
-// between two columns; up to 200 only the rows that are shown or pinned; above that the text itself
-// is shaded.
+// Words: which words look at which. With up to 64 tokens on each side, all strong weights are lines
+// between two columns. With up to 200, only the rows that are shown or pinned have lines. With
+// more, the text itself is shaded.
 import { computed, effect, signal } from '@preact/signals';
 import type { ComponentType } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
@@ -35,8 +35,8 @@ import { sidesOf, type Sides } from './words/sides';
 import { Strip } from './words/Strip';
 import './words.css';
 
-const ALL_MOST = 64; // words of a side up to which all rows have their lines
-const COLUMNS_MOST = 200; // and up to which there are columns
+const ALL_MOST = 64; // largest number of words of a side with lines for all rows
+const COLUMNS_MOST = 200; // largest number of words of a side that is a column
 const LINES_MOST = 400;
 const ROW_MOST = 20; // lines of a row that is shown
 
@@ -338,7 +338,8 @@ function picture(view: Element): Picture | null {
   return pictureOf(view, { ...of, title, under: place, heads: sidesOf(s) });
 }
 
-// The words stand there before their weights come; nothing is pointed at, so that no number is told.
+// The words are shown before their weights arrive. Until then no cell counts as pointed at, so that
+// no number is shown.
 const unweighted = () => ({
   queries: queryGroups.value,
   keys: keyGroups.value,

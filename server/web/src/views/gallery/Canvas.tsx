@@ -2,7 +2,7 @@
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import type { Picture } from './examples';
 
-// How much of its size a picture has where all of it must fit; at most 1.
+// The factor by which a picture is shrunk so that all of it fits into `room`; at most 1.
 export const fitOf = ({ bitmap, scale }: Picture, room: { width: number; height: number }): number =>
   Math.min(1, (room.width * scale) / bitmap.width, (room.height * scale) / bitmap.height);
 

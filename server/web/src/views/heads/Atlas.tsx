@@ -1,5 +1,5 @@
-// The heads as pictures. One of them is reached by Tab, arrows move to its neighbours, Space puts a
-// head into the mean, and Enter opens the matrix.
+// The heads as pictures. Tab reaches one of them, arrows move to its neighbours, Space adds a head
+// to the mean, and Enter opens the matrix.
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { paint, sizeOf, type Codes } from '../../draw/thumb';
 import { measureName, patternOf, type Group, type HeadMeasures, type Thumb } from './data';

@@ -86,8 +86,9 @@ interface Props {
   all: number;
 }
 
-// A button for each pattern, which leaves the heads that follow it. The line keeps its height while
-// the patterns are being computed, and scrolls sideways where they are many.
+// A button for each pattern. Pressing it leaves only the heads that follow the pattern. The line of
+// buttons keeps its height while the patterns are being computed, and scrolls sideways if there are
+// many.
 function Patterns({
   choice,
   look,

@@ -28,8 +28,9 @@ interface RowProps {
   onEdit: (row: number, col: number, value: number | boolean) => void;
 }
 
-// A row is drawn again when its numbers change, not when those of other rows do. Only the cell that
-// Tab reaches is an input, since a thousand of them would take the browser longer than all else.
+// A row is drawn again when its own numbers change, not when those of other rows do. Only the cell
+// that Tab reaches is an input, because a thousand inputs would take the browser longer than
+// everything else.
 class Row extends Component<RowProps> {
   override shouldComponentUpdate(next: RowProps): boolean {
     const now = this.props;
@@ -134,7 +135,7 @@ function Numbers({ grid, title, note, rowNames, colNames, chosen, body, onRemove
     input?.focus();
     if (input?.type !== 'checkbox') input?.select();
   }, [at]);
-  // Rows outlive this drawing, so they ask for the body of the moment.
+  // Rows outlive this drawing, so they ask for the current body when a number is changed.
   const onEdit = (y: number, x: number, value: number | boolean): void =>
     edits.make(
       withNumber(edits.shown?.body ?? body, grid, y, x, value),
@@ -341,8 +342,8 @@ function Grids({ of, body, q, k }: { of: Editable; body: Body; q: number; k: num
   );
 }
 
-// The editor of the request that is shown, or being typed. It is drawn with every key; what is
-// around it waits for the run.
+// The editor of the request that is shown or being typed. The editor is drawn again at every key;
+// the elements around it wait for the run.
 export function Editor({ batch, head, q, k }: { batch: number; head: number; q: number; k: number }) {
   const source = edits.shown;
   const body = source?.body;

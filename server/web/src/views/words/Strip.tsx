@@ -114,7 +114,7 @@ export function Strip({ side, name, label, groups, weights, isHidden, pins, pin,
   const go = (word: number): void => {
     box.current?.scrollTo({ top: Math.max(0, lineOf(word) * line - height / 2) });
   };
-  // What an address chooses is in sight when the text is.
+  // The word that an address selects is in sight when the text first appears.
   const begun = useRef(false);
   useEffect(() => {
     if (begun.current || width === 0) return;
