@@ -317,8 +317,8 @@ static void drop_settled(srv_models *m, srv_entry *e) {
 }
 
 /* Deletes the file of a model of origin "made" and removes the model from the list. The caller has
- * `files`, so that the entry stays in the list meanwhile. Returns 0, or an errno value, after which
- * the model is still there. */
+ * `files`, so that the entry stays in the list meanwhile. Returns 0, or an errno value; then the
+ * model is still in the list, but its file is gone if only the sync of models_dir failed. */
 static int remove_made(srv_models *m, srv_entry *e) {
     const int failed = e->model.durable ? srv_models_unlink(m, e->model.id) : 0;
     if (!failed)
