@@ -208,16 +208,16 @@ attn_status attn_attend_ready(const float *memory, size_t B, size_t S, const att
     return project(layer, ready, NULL, pass, err);
 }
 
-attn_status attn_attend_append(attn_attend_saved *ready, const float *x, size_t at,
+attn_status attn_attend_append(attn_attend_saved *ready, const float *x, size_t n, size_t at,
                                const attn_attend *layer, attn_pass *pass, attn_error *err) {
     const size_t D = attn_attend_key_width(layer);
-    float *of = attn_layers_take(pass, ready->B, D, err);
+    float *of = attn_layers_take(pass, ready->B * n, D, err);
     for (int part = 1; of && part <= 2; part++) {
         const attn_linear linear = projection(layer, part);
         float *to = (float *)(uintptr_t)(part == 1 ? ready->k : ready->v) + at * D;
-        attn_linear_forward(of, x, ready->B, &linear);
+        attn_linear_forward(of, x, ready->B * n, &linear);
         for (size_t b = 0; b < ready->B; b++)
-            memcpy(to + b * ready->step * D, of + b * D, D * sizeof *to);
+            memcpy(to + b * ready->step * D, of + b * n * D, n * D * sizeof *to);
     }
     return of ? ATTN_OK : ATTN_ENOMEM;
 }

@@ -381,10 +381,10 @@ attn_status attn_attend_forward(float *out, const float *x, const float *memory,
  * *ready, in the arena of the pass. Error: ATTN_ENOMEM. */
 attn_status attn_attend_ready(const float *memory, size_t B, size_t S, const attn_attend *layer,
                               attn_attend_saved *ready, attn_pass *pass, attn_error *err);
-/* Appends the key and the value of one token to each of B growing sequences, for searches. x [B, D]
- * has the token at index `at` of each sequence. Keys and values are stored in k and v of *ready,
+/* Appends the keys and values of n tokens to each of B growing sequences, for searches. x [B, n, D]
+ * has the tokens from index `at` of each sequence. Keys and values are stored in k and v of *ready,
  * [B, step, K] each, which the caller has allocated. Only for scaled_dot. Error: ATTN_ENOMEM. */
-attn_status attn_attend_append(attn_attend_saved *ready, const float *x, size_t at,
+attn_status attn_attend_append(attn_attend_saved *ready, const float *x, size_t n, size_t at,
                                const attn_attend *layer, attn_pass *pass, attn_error *err);
 /* Runs the backward pass. dout [B, L, D] is the gradient of `out`. dx and dmemory may be the same
  * array. Errors: those of attn_attention_backward, ATTN_ENOMEM. */

@@ -1,9 +1,10 @@
 /* Generation: greedy search, beam search and sampling.
  *
- * An encoder runs once over all sources. For a model without an encoder the sources are prompts,
- * and the first steps take the tokens of the prompts instead of choosing any. Each step extends
- * rows = B * beams hypotheses by one token; the caches of the decoder's blocks keep what earlier
- * steps computed. A step has an arena of its own for scratch memory, which is freed after the step.
+ * An encoder runs once over all sources. For a model without an encoder the sources are prompts.
+ * As many tokens as all prompts have are read first, many of them together. The steps after them
+ * take the rest of longer prompts instead of choosing tokens. Each step extends rows = B * beams
+ * hypotheses by one token; the caches of the decoder's blocks keep what earlier steps computed. A
+ * step has an arena of its own for scratch memory, which is freed after the step.
  * The caller's arena keeps the results of each step: tokens, back pointers, and the attention
  * weights and alternatives that are wanted. */
 #include <math.h>
@@ -328,8 +329,9 @@ static attn_status run_step(search *s, size_t t, attn_error *err) {
     step_result *step = &s->steps[t];
     const double before = s->sums[0];
     ATTN_TRY(new_step(s, step, err));
-    ATTN_TRY(attn_models_decode_step(&s->walk, s->tokens, s->rows, t, s->caches, s->lengths,
+    ATTN_TRY(attn_models_decode_step(&s->walk, s->tokens, s->rows, 1, t, s->caches, s->lengths,
                                      s->keep, s->want_weights, err));
+    ATTN_TRY(attn_models_head(&s->walk, err));
     keep_weights(s, step, s->continues ? t + 1 : s->columns);
     ATTN_TRY(extend_all(s, t, err));
     reorder_caches(s, step, t);
@@ -348,19 +350,53 @@ static bool is_going(const search *s) {
     return false;
 }
 
-static attn_status search_all(search *s, attn_error *err) {
-    attn_pass *pass = &s->walk.pass;
-    attn_status status = ATTN_OK;
-    for (size_t t = 0; !status && t < s->most && is_going(s); t++) {
-        if ((status = attn_control_check(pass->control, err)))
-            break;
-        pass->arena = attn_arena_new(attn_arena_limit(s->arena) - attn_arena_used(s->arena));
-        status = pass->arena ? run_step(s, t, err)
-                             : attn_fail(err, ATTN_ENOMEM, "", "no memory for a step's arena");
-        attn_arena_free(pass->arena);
+/* Returns the length of the shortest prompt, or 0 if each step is told: those of the prompts, too. */
+static size_t shortest_prompt(const search *s) {
+    size_t shortest = s->options->step ? 0 : s->most;
+    for (size_t b = 0; b < s->B; b++)
+        shortest = s->prompted[b] < shortest ? s->prompted[b] : shortest;
+    return shortest;
+}
+
+/* Reads up to ATTN_MODELS_TOGETHER tokens of all rows from number t: the begin token, then those
+ * of the prompts. The token after them is the input of the next step. */
+static attn_status read_prompts(search *s, size_t t, attn_error *err) {
+    const size_t left = shortest_prompt(s) - t,
+                 n = left < ATTN_MODELS_TOGETHER ? left : ATTN_MODELS_TOGETHER;
+    int32_t *ids = attn_arena_zeroed(s->walk.pass.arena, s->rows * n, sizeof *ids);
+    ATTN_TAKEN(ids, "the tokens of a prompt", err);
+    for (size_t r = 0; r < s->rows; r++) {
+        const int32_t *prompt = s->prompts + r / s->beams * s->S + t;
+        ids[r * n] = s->tokens[r];
+        memcpy(ids + r * n + 1, prompt, (n - 1) * sizeof *ids);
+        s->tokens[r] = prompt[n - 1];
     }
+    return attn_models_decode_step(&s->walk, ids, s->rows, n, t, s->caches, s->lengths, s->keep,
+                                   false, err);
+}
+
+/* Runs a function with an arena of its own for scratch memory. */
+static attn_status run_apart(search *s, attn_status (*run)(search *s, size_t t, attn_error *err),
+                             size_t t, attn_error *err) {
+    attn_pass *pass = &s->walk.pass;
+    ATTN_TRY(attn_control_check(pass->control, err));
+    pass->arena = attn_arena_new(attn_arena_limit(s->arena) - attn_arena_used(s->arena));
+    const attn_status status =
+        pass->arena ? run(s, t, err)
+                    : attn_fail(err, ATTN_ENOMEM, "", "no memory for a step's arena");
+    attn_arena_free(pass->arena);
     pass->arena = s->arena;
     return status;
+}
+
+static attn_status search_all(search *s, attn_error *err) {
+    const size_t first = shortest_prompt(s);
+    for (size_t t = 0; t < first; t += ATTN_MODELS_TOGETHER)
+        ATTN_TRY(run_apart(s, read_prompts, t, err));
+    end_longest(s, first);
+    for (size_t t = first; t < s->most && is_going(s); t++)
+        ATTN_TRY(run_apart(s, run_step, t, err));
+    return ATTN_OK;
 }
 
 /* Makes the caches of the decoder's blocks, and finds the block whose weights are kept. */
@@ -479,18 +515,6 @@ static attn_status read_back(const search *s, size_t b, attn_generated *out, att
     return status;
 }
 
-static attn_status check_sampling(const attn_generate_options *o, attn_error *err) {
-    if (!o->samples)
-        return ATTN_OK;
-    if (o->beams > 1)
-        return attn_fail(err, ATTN_EARG, "beams", "sampling has one beam, found %zu", o->beams);
-    if (!(o->temperature > 0 && isfinite(o->temperature)))
-        return attn_fail(err, ATTN_EARG, "temperature", "expected a number above 0");
-    if (!(o->top_p > 0 && o->top_p <= 1))
-        return attn_fail(err, ATTN_EARG, "top_p", "expected a number above 0, at most 1");
-    return ATTN_OK;
-}
-
 static attn_status check_options(const attn_model *model, const attn_generate_options *o,
                                  attn_error *err) {
     if (!model->decoder.count)
@@ -503,7 +527,7 @@ static attn_status check_options(const attn_model *model, const attn_generate_op
                          ATTN_ALTERNATIVES_MOST, o->alternatives);
     if (!isfinite(o->length_penalty))
         return attn_fail(err, ATTN_EARG, "length_penalty", "expected a finite number");
-    ATTN_TRY(check_sampling(o, err));
+    ATTN_TRY(attn_models_check_sampling(o, err));
     return attn_ids_check(o->stop, o->stop_count, model->config.target_vocabulary, "stop", err);
 }
 

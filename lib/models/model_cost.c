@@ -128,17 +128,25 @@ static void add_lists(const attn_model *m, const attn_model_pass *p, attn_layer_
 }
 
 /* Adds the cost of a search: the operations of all steps, the memory of the last step (no other
- * step needs more), the caches, and what attn_models_search_cost adds. */
+ * step needs more) or of the tokens of a prompt that are read together, the caches, and what
+ * attn_models_search_cost adds. */
 static void add_search(const attn_model *m, const attn_model_pass *p, const model_extent *e,
                        attn_layer_cost *cost) {
     const model_rows rows = {.rows = p->rows, .beams = p->beams, .most = p->T};
     const double V = (double)m->config.target_vocabulary;
-    model_extent all = *e, last = *e;
+    const size_t prompted = m->encoder.count ? 0 : p->S,
+                 together = prompted < ATTN_MODELS_TOGETHER ? prompted : ATTN_MODELS_TOGETHER;
+    model_extent all = *e, last = *e, prompt = *e;
     all.use.ready = last.use.ready = true;
     last.T = p->T > 0;
     last.earlier = p->T - last.T;
+    prompt.use.ready = true;
+    prompt.use.want_weights = false;
+    prompt.T = together;
+    prompt.earlier = prompted - together;
     attn_layer_cost steps = stack_cost(m, &m->decoder, &all, false),
-                    step = stack_cost(m, &m->decoder, &last, false);
+                    step = stack_cost(m, &m->decoder, &last, false),
+                    read = stack_cost(m, &m->decoder, &prompt, false);
     add_head(m, &all, &steps);
     add_head(m, &last, &step);
     add_lists(m, p, &step);
@@ -147,8 +155,9 @@ static void add_search(const attn_model *m, const attn_model_pass *p, const mode
         attn_models_draw_cost(&m->config, &step);
     cost->cells += steps.cells;
     cost->operations += steps.operations;
-    cost->bytes += step.bytes;
-    cost->fallback_bytes += step.fallback_bytes;
+    attn_cost_bytes(&read, (double)(p->rows * together) * sizeof(int32_t));
+    cost->bytes += fmax(step.bytes, read.bytes);
+    cost->fallback_bytes += fmax(step.fallback_bytes, read.fallback_bytes);
     for (size_t i = 0; i < m->decoder.count; i++)
         if (m->decoder.blocks[i].operation->start_cost)
             m->decoder.blocks[i].operation->start_cost(&m->decoder.blocks[i], &rows, p->S, cost);

@@ -6,8 +6,9 @@
  * architectures differ only in the blocks that they declare.
  *
  * A walk (model_walk) is one pass through all stacks. A search runs the decoder step by step, and
- * each step reads one token of each row. A row is one hypothesis (a beam) for one source. Caches
- * keep keys, values and LSTM states, so that a step does not compute earlier tokens again.
+ * each step reads one token of each row; before the steps, a decoder alone reads its prompts. A row
+ * is one hypothesis (a beam) for one source. Caches keep keys, values and LSTM states, so that a
+ * step does not compute earlier tokens again.
  *
  * Shapes: B sequences, S source and T target tokens, D the width, V the target vocabulary. */
 #ifndef ATTN_MODEL_PRIVATE_H
@@ -137,7 +138,7 @@ typedef struct model_half {
     const model_stack *stack;
     const int32_t *ids;      /* [B, T] */
     const int32_t *segments; /* [B, T]; NULL: the stack has no embeddings of segments */
-    size_t B, T;             /* in a step of a search B is the number of rows, and T is 1 */
+    size_t B, T;             /* in a search B is the number of rows */
     size_t first;            /* position of the first of the T tokens; 0 except in a search */
     /* Encoder: [B] number of tokens of each sequence before padding; NULL: all T. */
     const int64_t *lengths;
@@ -184,6 +185,9 @@ typedef struct model_rows {
     size_t beams;
     size_t most; /* largest number of tokens of a row */
 } model_rows;
+
+/* Most tokens of a prompt that a search reads together. */
+enum { ATTN_MODELS_TOGETHER = 64 };
 
 /* The sizes of a stack in a pass, for its cost. */
 typedef struct model_extent {
@@ -271,10 +275,10 @@ attn_status attn_models_encode(model_walk *walk, const attn_batch *batch, bool w
 /* Runs the decoder over the whole targets [B, T] of a batch. */
 attn_status attn_models_decode(model_walk *walk, const attn_batch *batch, bool want_weights,
                                attn_error *err);
-/* Runs a step of a search: decoder and head. `tokens` [rows] has the token at index `first` of each
- * row, and `caches` the cache of each block of the decoder. `lengths` [rows] and `keep` [rows, S]
- * describe the source of each row. Sets walk->logits [rows, V]. */
-attn_status attn_models_decode_step(model_walk *walk, const int32_t *tokens, size_t rows,
+/* Runs the decoder in a search. `tokens` [rows, T] has the tokens from index `first` of each row,
+ * and `caches` the cache of each block of the decoder. `lengths` [rows] and `keep` [rows, S]
+ * describe the source of each row. T is above 1 only without an encoder. */
+attn_status attn_models_decode_step(model_walk *walk, const int32_t *tokens, size_t rows, size_t T,
                                     size_t first, model_cache *caches, const int64_t *lengths,
                                     const uint8_t *keep, bool want_weights, attn_error *err);
 
@@ -292,6 +296,8 @@ attn_status attn_models_head(model_walk *walk, attn_error *err);
  * those of the set. The walk must have run a forward pass with pass.training set. */
 attn_status attn_models_backward(model_walk *walk, const float *dlogits, attn_error *err);
 
+/* Checks the options of sampling, if the search samples. Error: ATTN_EARG. */
+attn_status attn_models_check_sampling(const attn_generate_options *options, attn_error *err);
 /* Draws a token from logits [V] with the temperature, top_k and top_p of the options, and stores
  * the token in *out. `uniform` is a random number in [0, 1). Scratch memory is in the arena. Error:
  * ATTN_ENOMEM. */

@@ -90,19 +90,19 @@ const model_operation attn_models_self = {.forward = self_forward,
 
 /* --- causal self-attention --- */
 
-/* Computes causal self-attention. In a search, x has one token of each row, and the keys and values
- * of these tokens are appended to the cache. */
+/* Computes causal self-attention. In a search, the keys and values of x are appended to the
+ * cache. */
 static attn_status causal_forward(float *out, const float *x, model_walk *w, model_half *half,
                                   const model_block *block, model_trace *t, attn_error *err) {
     if (!half->caches)
         return self_forward(out, x, w, half, block, t, err);
     model_cache *cache = &half->caches[block - half->stack->blocks];
     const attn_status status =
-        attn_attend_append(&cache->seen, x, half->first, &block->attend, &w->pass, err);
+        attn_attend_append(&cache->seen, x, half->T, half->first, &block->attend, &w->pass, err);
     const attn_attend_sight sight = {.first = half->first, .ready = &cache->seen};
     return status
                ? status
-               : attn_attend_forward(out, x, x, half->B, 1, half->first + 1, &sight,
+               : attn_attend_forward(out, x, x, half->B, half->T, half->first + half->T, &sight,
                                      half->want_weights, &block->attend, &t->attend, &w->pass, err);
 }
 

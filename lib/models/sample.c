@@ -1,4 +1,4 @@
-/* Draws tokens at random from logits. */
+/* Sampling: draws tokens at random from logits. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -51,6 +51,18 @@ static size_t nucleus(const choice *choices, size_t count, double top_p) {
     while (n < count && (!n || sum < wanted))
         sum += choices[n++].weight;
     return n;
+}
+
+attn_status attn_models_check_sampling(const attn_generate_options *o, attn_error *err) {
+    if (!o->samples)
+        return ATTN_OK;
+    if (o->beams > 1)
+        return attn_fail(err, ATTN_EARG, "beams", "sampling has one beam, found %zu", o->beams);
+    if (!(o->temperature > 0 && isfinite(o->temperature)))
+        return attn_fail(err, ATTN_EARG, "temperature", "expected a number above 0");
+    if (!(o->top_p > 0 && o->top_p <= 1))
+        return attn_fail(err, ATTN_EARG, "top_p", "expected a number above 0, at most 1");
+    return ATTN_OK;
 }
 
 attn_status attn_models_draw(const float *logits, const attn_model_config *config,

@@ -271,21 +271,20 @@ attn_status attn_models_decode(model_walk *w, const attn_batch *batch, bool want
     return run_half(w, &w->decoder, err);
 }
 
-attn_status attn_models_decode_step(model_walk *w, const int32_t *tokens, size_t rows, size_t first,
-                                    model_cache *caches, const int64_t *lengths,
+attn_status attn_models_decode_step(model_walk *w, const int32_t *tokens, size_t rows, size_t T,
+                                    size_t first, model_cache *caches, const int64_t *lengths,
                                     const uint8_t *keep, bool want_weights, attn_error *err) {
     w->decoder = (model_half){.stack = &w->model->decoder,
                               .ids = tokens,
                               .B = rows,
-                              .T = 1,
+                              .T = T,
                               .first = first,
                               .want_weights = want_weights,
                               .S = w->encoder.T,
                               .memory_lengths = lengths,
                               .memory_keep = keep,
                               .caches = caches};
-    const attn_status status = run_half(w, &w->decoder, err);
-    return status ? status : attn_models_head(w, err);
+    return run_half(w, &w->decoder, err);
 }
 
 /* --- the head --- */

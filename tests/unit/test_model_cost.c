@@ -1,5 +1,6 @@
 /* The cost of a pass bounds its memory, closely: forward passes, steps of training and searches with
  * random configurations and sizes. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -95,10 +96,11 @@ static attn_batch draw_batch(const attn_model_config *c, bool hides, attn_arena 
     return b;
 }
 
-/* Checks the bound of the bytes that a pass has taken. */
+/* Checks that the bytes of a cost are at least those that a pass has taken, and about `most` times
+ * as many at most. */
 static void check(const char *what, const attn_model_config *c, const attn_batch *b,
-                  const attn_model_cost *cost, size_t used) {
-    if (cost->bytes < (double)used || cost->bytes > 1.6 * (double)used + ROUNDING)
+                  const attn_model_cost *cost, size_t used, double most) {
+    if (cost->bytes < (double)used || cost->bytes > most * (double)used + ROUNDING)
         fail_msg(
             "%s: counted %.0f, used %zu: %s, %s, %s, width %zu, %zu heads, %zu layers, B %zu, S "
             "%zu, T %zu",
@@ -132,7 +134,7 @@ static void run_forward(attn_model *model, const attn_batch *b) {
     if (attn_model_forward(model, b, &(attn_forward_options){.keep = keep, .dropout_p = p}, arena,
                            NULL, NULL, &out, &err))
         fail_msg("%s: %s", err.where, err.text);
-    check("forward", c, b, &cost, attn_arena_used(arena));
+    check("forward", c, b, &cost, attn_arena_used(arena), 1.6);
     attn_arena_free(arena);
 }
 
@@ -150,7 +152,7 @@ static void run_step(attn_model *model, const attn_batch *b) {
     const attn_step_options options = {.guidance = guides ? 0.5 : 0, .diversity = guides ? 0.5 : 0};
     if (attn_model_step(model, b, &options, arena, NULL, NULL, &loss, &err))
         fail_msg("%s: %s", err.where, err.text);
-    check(guides ? "guided" : "step", c, b, &cost, attn_arena_used(arena));
+    check(guides ? "guided" : "step", c, b, &cost, attn_arena_used(arena), 1.6);
     attn_arena_free(arena);
 }
 
@@ -160,9 +162,8 @@ static bool searches(attn_model *model, const attn_batch *b, const attn_generate
     attn_arena *arena = attn_arena_new(limit);
     attn_generated out[64];
     attn_error err = {0};
-    const attn_status status =
-        attn_model_generate(model, b->source ? b->source : b->target, b->source_lengths, b->B, b->S,
-                            options, arena, NULL, NULL, out, &err);
+    const attn_status status = attn_model_generate(model, b->source, b->source_lengths, b->B, b->S,
+                                                   options, arena, NULL, NULL, out, &err);
     if (status && status != ATTN_ENOMEM)
         fail_msg("%s: %s", err.where, err.text);
     for (size_t i = 0; !status && i < b->B; i++)
@@ -171,8 +172,34 @@ static bool searches(attn_model *model, const attn_batch *b, const attn_generate
     return !status;
 }
 
-static void run_search(attn_model *model, const attn_batch *b) {
+/* Returns prompts of a decoder alone. They have one length, which may be more than it reads
+ * together, or one of them is empty. */
+static attn_batch prompts_of(const attn_batch *b, attn_arena *arena) {
+    attn_batch to = *b;
+    int64_t *lengths = attn_arena_zeroed(arena, b->B, sizeof *lengths);
+    to.S = coin() ? 1 + below(4 * MOST) : 0;
+    for (size_t i = 0; i < b->B; i++)
+        lengths[i] = (int64_t)to.S;
+    if (coin() && b->B > 1)
+        lengths[0] = 0;
+    to.source = draw_ids(arena, b->B * to.S, 4, WORDS - 4);
+    to.source_lengths = lengths;
+    return to;
+}
+
+/* Returns the bound of run_search for `check`. The cost of prompts is for any of their lengths: it
+ * counts tokens that are read together, and the results of the steps that read them one by one. */
+static double most_of(const attn_batch *b, const attn_generate_options *options, bool reads) {
+    if (reads || !b->S)
+        return 1.6;
+    const bool keeps = options->want_weights || options->alternatives;
+    return keeps || !b->source_lengths[0] ? (double)INFINITY : 1.6;
+}
+
+static void run_search(attn_model *model, const attn_batch *batch, attn_arena *arena) {
     const attn_model_config *c = attn_model_configuration(model);
+    const bool reads = attn_model_has_encoder(c);
+    const attn_batch made = reads ? *batch : prompts_of(batch, arena), *b = &made;
     attn_generate_options options = attn_generate_defaults();
     attn_model_pass pass = pass_of(b, c);
     size_t longest = 0;
@@ -184,7 +211,7 @@ static void run_search(attn_model *model, const attn_batch *b) {
     options.want_weights = coin();
     options.alternatives = coin() ? 3 : 0;
     options.source_keep = b->source_keep;
-    pass.T = options.most;
+    pass.T = options.most + (reads ? 0 : b->S);
     pass.searches = true;
     pass.samples = options.samples;
     pass.keeps_weights = options.want_weights;
@@ -203,7 +230,7 @@ static void run_search(attn_model *model, const attn_batch *b) {
             low = middle;
     }
     if (longest + 1 >= options.most)
-        check("search", c, b, &cost, high);
+        check("search", c, b, &cost, high, most_of(b, &options, reads));
 }
 
 static void test_bytes(void **state) {
@@ -217,7 +244,7 @@ static void test_bytes(void **state) {
             fail_msg("%s: %s", err.where, err.text);
         run_forward(model, &b);
         run_step(model, &b);
-        run_search(model, &b);
+        run_search(model, &b, arena);
         attn_model_free(model);
         attn_arena_free(arena);
     }

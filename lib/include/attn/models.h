@@ -353,9 +353,10 @@ attn_status attn_model_generate(const attn_model *model, const int32_t *source,
                                 attn_error *err);
 
 /* The sizes of one use of a model, for its cost. If `searches` is true, the decoder reads one token
- * of each target at a time, as in generation. Else it reads all tokens together. */
+ * of each target at a time behind a prompt, as in generation. Else it reads all tokens together. */
 typedef struct attn_model_pass {
-    size_t B, S;        /* number of sources, and tokens of each */
+    /* Number of sources, and tokens of each. In a search without an encoder these are prompts. */
+    size_t B, S;
     size_t rows, T;     /* number of targets (beams included), and tokens of each */
     bool hides;         /* some source tokens are hidden by a mask (source_keep) */
     bool keeps_weights; /* ATTN_KEEP_WEIGHTS, or attn_generate_options.want_weights or `token` */

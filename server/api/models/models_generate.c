@@ -254,8 +254,8 @@ static double result_bytes(const call *c) {
 /* Returns the cost of the search, without that of a stored run. */
 static attn_model_cost cost_of(const call *c) {
     const size_t B = c->source.count, beams = (size_t)c->body.num_beams;
-    const attn_model_pass extent = {.B = continues(c) ? 0 : B,
-                                    .S = continues(c) ? 0 : c->source.longest,
+    const attn_model_pass extent = {.B = B,
+                                    .S = c->source.longest,
                                     .rows = B * beams,
                                     .T = c->read,
                                     .searches = true,
