@@ -56,8 +56,10 @@ def dry_run(request):
     L, E = x.q.shape[-2:]
     width = tensors.shape_of(request["query"])[-1] if "projections" in request else x.q.shape[-3] * E
     without = 4 * int(np.prod(output))
+    shapes = {"output": output, "weights": list(weights), "logsumexp": list(rows)}
+    wanted = request.get("return", ["output", "weights"] if cells <= 65536 else ["output"])
     return {"dry_run": {
-        "shapes": {"output": output, "weights": list(weights), "logsumexp": list(rows)},
+        "shapes": {name: shape for name, shape in shapes.items() if name in wanted},
         "num_cells": cells,
         "num_operations": score_operations(request, x, cells) + 2 * cells * x.v.shape[-1] + projection_operations(request),
         "bytes": {"with_weights": without + 4 * cells, "without_weights": without},
