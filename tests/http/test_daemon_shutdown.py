@@ -9,7 +9,7 @@ import pytest
 import requests
 
 from conftest import PATIENCE
-from test_daemon_load import LITERAL, eventually, ops_metric, send_work, work
+from test_daemon_load import LITERAL, QUERY, eventually, ops_metric, send_work, work
 from test_daemon_protocol import head, post, read_one, status
 
 TINY = '{"query":[[1,0],[0,1]]}'
@@ -91,10 +91,11 @@ def test_drain_is_bounded(start):
     assert daemon.wait() == 0
 
 
-def test_drain_reaches_a_literal_that_is_being_filled(start):
+@pytest.mark.parametrize("body", [LITERAL, QUERY])
+def test_drain_reaches_a_literal_that_is_being_filled(start, body):
     daemon = start("--drain-ms", "1000", "--workers", "1", "--memory-bytes", "8GiB", "--max-request-bytes", "4GiB")
     with daemon.connect() as sock:
-        sock.sendall(post(LITERAL, f"Content-Length: {len(LITERAL)}"))
+        sock.sendall(post(body, f"Content-Length: {len(body)}"))
         assert eventually(lambda: ops_metric(daemon, "attnd_queue_running") == 1)
         begin = time.monotonic()
         daemon.signal()

@@ -93,7 +93,7 @@ def test_a_request_that_waited_as_long_answers_as_any(start):
 def test_what_turns_out_to_be_long_keeps_nobody_out(start):
     """Drawing random numbers is no predicted work."""
     daemon = start(*THREADS, "--long-ms", "50")
-    slow = b'{"query":{"shape":[1000000,64],"random":"normal","seed":1}}'
+    slow = b'{"query":[[1,0]],"attn_bias":{"shape":[8000,8000],"random":"normal","seed":1}}'
     with concurrent.futures.ThreadPoolExecutor(6) as pool:
         for _ in range(6):
             pool.submit(post, daemon, slow)
