@@ -166,20 +166,38 @@ static attn_status check_gradients(const attn_attention *a, const attn_results *
     const attn_tensor *o = &results->output;
     if (!o->rank)
         return attn_fail(err, ATTN_EARG, "grad_output", "gradients need a run with its output");
-    ATTN_TRY(attn_check_grad_output(t, o->dims, o->rank, err));
+    if (t->rank)
+        ATTN_TRY(attn_check_loss_gradient("grad_output", t, o->dims, o->rank, err));
+    else if (!a->dims.grad_logsumexp)
+        return attn_fail(err, ATTN_EARG, "grad_output", "gradients need grad_output");
     if ((a->plan.query_map.rank && !a->plan.query_from) ||
         (a->plan.key_map.rank && !a->plan.key_from))
         return attn_fail(err, ATTN_EARG, "score", "this score form has no gradients");
     return attn_encoding_differentiable(&a->in.position, err);
 }
 
-static bool view_gradients(attn_backward *g, const attn_tensor *grad_output, attn_arena *arena) {
+/* Reads the gradient of the logsumexp. */
+static attn_status read_row_gradients(attn_backward *g, attn_arena *arena, attn_error *err) {
+    const attn_attention_dims *d = &g->a->dims;
+    g->rows = attn_dense_copy(&g->a->in.grad_logsumexp, ATTN_F64, arena);
+    ATTN_TAKEN(g->rows, "gradients", err);
+    for (size_t r = 0; r < d->B * d->Hq * d->L; r++)
+        if (!isfinite(g->rows[r]))
+            return attn_fail(err, ATTN_ENONFINITE, "grad_logsumexp",
+                             "row %zu of head %zu is not finite", r % d->L, r / d->L % d->Hq);
+    return ATTN_OK;
+}
+
+static attn_status view_gradients(attn_backward *g, const attn_tensor *grad_output,
+                                  attn_arena *arena, attn_error *err) {
     const attn_attention *a = g->a;
-    if (!attn_layout_view(a, grad_output, a->in.layout, arena, &g->out))
-        return false;
+    const attn_tensor zeros = attn_zero_gradient(&g->results->output);
+    if (!grad_output->rank)
+        grad_output = &zeros;
+    ATTN_TAKEN(attn_layout_view(a, grad_output, a->in.layout, arena, &g->out), "gradients", err);
     if (a->in.layout == ATTN_BLD)
         g->out.head = (ptrdiff_t)a->dims.Ev * g->out.col;
-    return true;
+    return a->dims.grad_logsumexp ? read_row_gradients(g, arena, err) : ATTN_OK;
 }
 
 /* Returns whether gradients of bias tensors or of the scores are computed. */
@@ -285,7 +303,7 @@ static attn_status run_backward(attn_backward *g, attn_pool *pool, attn_arena *a
 /* Runs the backward pass with the packed keys and values a->packed. */
 static attn_status run_packed(attn_backward *g, const attn_tensor *grad_output, attn_pool *pool,
                               attn_arena *arena, attn_gradients *out, attn_error *err) {
-    ATTN_TAKEN(view_gradients(g, grad_output, arena), "gradients", err);
+    ATTN_TRY(view_gradients(g, grad_output, arena, err));
     ATTN_TRY(check_finite(g, g->a->packed, err));
     return run_backward(g, pool, arena, out, err);
 }
@@ -464,8 +482,8 @@ static attn_status open_heads(heads *t, const attn_results *results, const attn_
     g->results = results;
     g->max = results->stats.max;
     g->sum = results->stats.sum;
-    ATTN_TAKEN(view_gradients(g, grad_output, arena) && attn_backward_allocate(g, arena),
-               "gradients", err);
+    ATTN_TRY(view_gradients(g, grad_output, arena, err));
+    ATTN_TAKEN(attn_backward_allocate(g, arena), "gradients", err);
     return ATTN_OK;
 }
 

@@ -12,6 +12,9 @@
  *   dV_j = sum_i P_ij dO_i        dP_ij = dO_i . V_j        dZ_ij = P_ij (dP_ij - dO_i . O_i)
  *   dQ_i = sum_j dS_ij K_j        dK_j = sum_i dS_ij Q_i
  *
+ * With a gradient dlse_i of the logsumexp, whose derivative by Z_ij is P_ij, dO_i . O_i - dlse_i
+ * takes the place of dO_i . O_i.
+ *
  * dZ is the gradient of the edited score. dS is the gradient of the raw score: dZ after the
  * backward pass through softcap and scale. A bias does not change the gradient. */
 #ifndef ATTN_BACKWARD_H
@@ -84,7 +87,8 @@ typedef struct attn_backward {
     attn_view out;              /* grad_output [B, Hq, L, Ev] */
     /* [B, Hq, L]: the softmax maximum and sum of each row in the form that k reads. */
     double *max, *sum;
-    double *dot;                      /* [B, Hq, L]: dO . O of each row */
+    const double *rows; /* [B, Hq, L]: the gradient of the logsumexp; NULL: 0 */
+    double *dot;        /* [B, Hq, L]: dO . O of each row, less the gradient of its logsumexp */
     attn_backward_rows queries, outs; /* packed rows of queries, and of grad_output */
     double *out_magnitude; /* [homes, Hq / Hkv, blocks]: largest magnitude of grad_output */
     /* Sums of gradients as elements of k's type: dquery [chunks, B, Hq, L, room], dkey [B, Hkv, S,
@@ -114,7 +118,7 @@ bool attn_backward_allocate(attn_backward *g, attn_arena *arena);
  * grad_output is not finite. */
 attn_status attn_backward_pack(attn_backward *g, const attn_block *block, attn_backward_lane *l,
                                attn_error *err);
-/* Computes dO . O for each row of the block and stores it in g->dot. */
+/* Computes g->dot for each row of the block. */
 void attn_backward_dots(attn_backward *g, const attn_block *block, attn_backward_lane *l);
 /* Replaces rows that have NaN or a magnitude above `most` by zeros. `rows` are n rows [n, width]
  * with row stride *ld. If no row is replaced, the function returns `rows`. Else it returns a copy

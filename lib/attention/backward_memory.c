@@ -133,6 +133,8 @@ static void count_conversion(attn_area *area, const attn_backward_plan *p, size_
         attn_area_take(area, d->query_map + d->key_map, 2 * elem);
     }
     attn_area_take(area, bias_elements, sizeof(double));
+    if (d->grad_logsumexp)
+        attn_area_take(area, rows, sizeof(double));
     if (d->encoded)
         attn_area_take(area, d->positions, sizeof(double));
     attn_area_take(area, d->B, (ATTN_MASK_LAYERS + 8) * sizeof(ptrdiff_t));

@@ -469,7 +469,7 @@ static attn_status accumulate_gradients(const attn_backward *g, attn_arena *aren
 /* --- sinks, and all gradients --- */
 
 /* Computes the gradients of the sinks. The value of a sink is 0, so dP of the sink's weight is 0.
- * The gradient of the sink is the sum over rows of the sink's weight times -(dO . O). */
+ * The gradient of the sink is the sum over rows of the sink's weight times -g->dot. */
 static attn_status back_sinks(const attn_backward *g, attn_arena *arena, attn_gradients *out,
                               attn_error *err) {
     const attn_attention *a = g->a;

@@ -74,9 +74,11 @@ void attn_backward_dots(attn_backward *g, const attn_block *block, attn_backward
     size_t ld;
     const char *out = attn_view_rows(NULL, 0, &g->out, block->b, block->h, block->i, block->rows,
                                      g->a->dims.Ev, g->k->elem, l->out, &ld);
-    for (size_t r = 0; r < block->rows; r++)
-        g->dot[attn_row_index(g->a, block->b, block->h, block->i + r)] =
-            row_dot(g, block, r, out + r * ld * g->k->elem);
+    for (size_t r = 0; r < block->rows; r++) {
+        const size_t row = attn_row_index(g->a, block->b, block->h, block->i + r);
+        g->dot[row] =
+            row_dot(g, block, r, out + r * ld * g->k->elem) - (g->rows ? g->rows[row] : 0);
+    }
 }
 
 /* --- weights and gradients of scores --- */

@@ -401,7 +401,14 @@ attn_status attn_projections_output_backward(const attn_tensor *output, const at
     attn_tensor after = *output, dense;
     if (p->w_o.rank)
         after.dims[after.rank - 1] = p->w_o.dims[0];
-    ATTN_TRY(attn_check_grad_output(grad_output, after.dims, after.rank, err));
+    if (!grad_output->rank && !p->w_o.rank) {
+        *grad = *grad_output;
+        return ATTN_OK;
+    }
+    const attn_tensor zeros = attn_zero_gradient(&after);
+    if (!grad_output->rank)
+        grad_output = &zeros;
+    ATTN_TRY(attn_check_loss_gradient("grad_output", grad_output, after.dims, after.rank, err));
     dense = attn_tensor_dense(attn_dense_copy(grad_output, dtype, arena), dtype, grad_output->rank,
                               grad_output->dims);
     ATTN_TAKEN(dense.data, "gradients", err);

@@ -315,6 +315,22 @@ static attn_status resolve_encodings(const attn_inputs *in, const attn_tensor *k
     return ATTN_OK;
 }
 
+attn_status attn_check_loss_gradient(const char *field, const attn_tensor *grad, const size_t *dims,
+                                     int rank, attn_error *err) {
+    char want[128], have[128];
+    bool same = grad->rank == rank;
+    for (int a = 0; same && a < rank; a++)
+        same = grad->dims[a] == dims[a];
+    if (!same)
+        return attn_fail(err, ATTN_ESHAPE, field, "expected the %s's shape %s, found %s",
+                         field + strlen("grad_"), attn_shape_text(dims, rank, want, sizeof want),
+                         attn_found_text(grad, have, sizeof have));
+    if (grad->dtype > ATTN_F64)
+        return attn_fail(err, ATTN_EDTYPE, field, "expected floating-point numbers, found %s",
+                         attn_dtype_name(grad->dtype));
+    return ATTN_OK;
+}
+
 /* Computes dims and the score plan, which points into *in. */
 static attn_status resolve_dims(const attn_inputs *in, attn_attention_dims *d,
                                 attn_score_plan *plan, attn_error *err) {
@@ -360,7 +376,11 @@ static attn_status resolve_dims(const attn_inputs *in, attn_attention_dims *d,
     d->result = wide ? ATTN_F64 : ATTN_F32;
     ATTN_TRY(resolve_kernels(in, d, err));
     attn_resolve_sparsity(in, d);
-    return fill_results(in, d, err);
+    ATTN_TRY(fill_results(in, d, err));
+    d->grad_logsumexp = in->grad_logsumexp.rank != 0;
+    return d->grad_logsumexp ? attn_check_loss_gradient("grad_logsumexp", &in->grad_logsumexp,
+                                                        d->rows, d->rows_rank, err)
+                             : ATTN_OK;
 }
 
 attn_status attn_attention_shape(const attn_inputs *in, attn_attention_dims *out, attn_error *err) {
@@ -368,24 +388,6 @@ attn_status attn_attention_shape(const attn_inputs *in, attn_attention_dims *out
     attn_score_plan plan;
     ATTN_TRY(resolve_dims(in, &dims, &plan, err));
     *out = dims;
-    return ATTN_OK;
-}
-
-attn_status attn_check_grad_output(const attn_tensor *grad_output, const size_t *dims, int rank,
-                                   attn_error *err) {
-    char want[128], have[128];
-    bool same = grad_output->rank == rank;
-    for (int a = 0; same && a < rank; a++)
-        same = grad_output->dims[a] == dims[a];
-    if (!same)
-        return attn_fail(err, ATTN_ESHAPE, "grad_output",
-                         "expected the output's shape %s, found %s",
-                         attn_shape_text(dims, rank, want, sizeof want),
-                         attn_found_text(grad_output, have, sizeof have));
-    if (grad_output->dtype > ATTN_F64)
-        return attn_fail(err, ATTN_EDTYPE, "grad_output",
-                         "expected floating-point numbers, found %s",
-                         attn_dtype_name(grad_output->dtype));
     return ATTN_OK;
 }
 

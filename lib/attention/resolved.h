@@ -5,6 +5,7 @@
 #define ATTN_RESOLVED_H
 
 #include <attn/attention.h>
+#include <string.h>
 
 #include "attention/position_rule.h"
 #include "attention/score_forms.h"
@@ -55,9 +56,21 @@ attn_status attn_score_rows_new(attn_attention *a, attn_arena *arena, attn_error
  * false if the bound exceeds SIZE_MAX. */
 bool attn_score_rows_bytes(const attn_attention_dims *d, const attn_kernels *k, size_t *bytes);
 
-/* Checks that grad_output has the shape `dims` of the output and holds floating-point numbers. */
-attn_status attn_check_grad_output(const attn_tensor *grad_output, const size_t *dims, int rank,
-                                   attn_error *err);
+/* Checks that a gradient of the loss with respect to a result has the shape `dims` of the result
+ * and holds floating-point numbers. `field` is grad_output or grad_logsumexp. */
+attn_status attn_check_loss_gradient(const char *field, const attn_tensor *grad, const size_t *dims,
+                                     int rank, attn_error *err);
+
+/* Returns a tensor of zeros with the shape of a result, for a loss that does not depend on it. All
+ * its elements are one number in static memory. */
+static inline attn_tensor attn_zero_gradient(const attn_tensor *result) {
+    static const float zero = 0;
+    attn_tensor zeros = *result;
+    zeros.data = (void *)&zero;
+    zeros.dtype = ATTN_F32;
+    memset(zeros.strides, 0, sizeof zeros.strides);
+    return zeros;
+}
 
 /* Returns the number of query heads that share a key/value head; 0 if there are no heads. */
 static inline size_t attn_group(const attn_attention_dims *d) {

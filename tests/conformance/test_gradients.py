@@ -1,5 +1,5 @@
 """Gradients over HTTP, on every kernel table: along random directions they are the central differences of
-the oracle's loss, sum(output * grad_output) in float64."""
+the oracle's loss, sum(output * grad_output) + sum(logsumexp * grad_logsumexp) in float64."""
 import copy
 
 import numpy as np
@@ -83,8 +83,9 @@ CASES = {
 }
 
 
-def loss(body, grad):
-    return float((served({**body, "return": ["output"]})["output"] * grad).sum())
+def loss(body, grads):
+    found = served({**body, "return": [*grads]})
+    return sum(float((np.where(np.isneginf(found[k]), 0, found[k]) * grad).sum()) for k, grad in grads.items())
 
 
 def place(body, path):
@@ -101,12 +102,13 @@ def gradients_of(answer, path=()):
             yield (*path, name), np.array(value, np.float64)
 
 
+@pytest.mark.parametrize("of", (("output",), ("output", "logsumexp"), ("logsumexp",)), ids="+".join)
 @pytest.mark.parametrize("name", CASES)
-def test_differences(table, name):
+def test_differences(table, name, of):
     r = np.random.default_rng(len(name))
     body = CASES[name](r)
-    grad = np.asarray(draw(r, *served({**body, "return": ["output"]})["output"].shape))
-    answer = ask(table, {**body, "grad_output": grad.tolist(), "return": ["gradients"]})
+    grads = {k: np.asarray(draw(r, *x.shape)) for k, x in served({**body, "return": [*of]}).items()}
+    answer = ask(table, {**body, **{f"grad_{k}": x.tolist() for k, x in grads.items()}, "return": ["gradients"]})
     assert set(answer) <= {"gradients", "warnings"}
     found = dict(gradients_of(answer["gradients"]))
     floats = {("query",), ("key",), ("value",), ("past_key",), ("past_value",), ("sinks",), ("attn_bias",),
@@ -124,7 +126,7 @@ def test_differences(table, name):
             moved = copy.deepcopy(body)
             spelled = tensors.write(value + sign * STEP * direction, "float64")
             place(moved, path)[path[-1]] = spelled
-            ends.append(loss(moved, grad))
+            ends.append(loss(moved, grads))
         difference = (ends[0] - ends[1]) / (2 * STEP)
         scale = 1 + np.abs(gradient * direction).sum()
         assert abs((gradient * direction).sum() - difference) <= BOUND * scale, path
@@ -174,6 +176,9 @@ def test_what_is_beside_gradients_does_not_change(table):
 
 @pytest.mark.parametrize("body, pointer, word", [
     ({"return": ["gradients"]}, "/return", "grad_output"),
+    ({"grad_logsumexp": [1]}, "/grad_logsumexp", "logsumexp's shape [2]"),
+    ({"grad_logsumexp": [[1, 2]]}, "/grad_logsumexp", "logsumexp's shape [2]"),
+    ({"grad_logsumexp": [1, 2], "precision": "bf16"}, "/precision", "fp32"),
     ({"grad_output": [[1, 2], [3, 4]]}, "/grad_output", "[2, 3]"),
     ({"grad_output": [[1, 2, 3]]}, "/grad_output", "[2, 3]"),
     ({"grad_output": [[1, 2, 1e39], [1, 2, 3]]}, "/grad_output/0/2", "float32"),

@@ -281,6 +281,8 @@ def test_axes_of_length_1_in_front(daemon):
         assert shapes["output"] == [1] * axes + [2, 3] and shapes["gradients/scores"] == [1] * axes + [2, 2]
         again = ask(daemon, deep | {"grad_output": np.ones([1] * axes + [2, 3]).tolist()})
         assert again["gradients"]["query"] == of_inputs["query"]
+        rows = [ask(daemon, deep | {"grad_logsumexp": np.reshape([1, 2], shape).tolist()}) for shape in ([2], [1] * axes + [2])]
+        assert rows[0] == rows[1] and rows[0]["gradients"]["query"] != of_inputs["query"]
     refused(daemon, WORKED | {"attn_mask": [mask.tolist()] * 2}, "shape_mismatch", "/attn_mask", "more axes")
     batch = qkv(B=2)
     padding = np.arange(5) < np.array([[3], [5]])
@@ -501,11 +503,12 @@ def test_a_decoder_state_is_one_query(daemon, kind, heads):
     width = 4 if kind == "dot" else 5
     state, memory, value = normal(3, *heads, width, seed=50), normal(3, *heads, 7, 4, seed=51), normal(3, *heads, 7, 2, seed=52)
     body = {"key": memory, "value": value, "score": score, "return": ["output", "weights", "logsumexp", "scores"],
-            "grad_output": normal(3, *heads, 2, seed=53)}
+            "grad_output": normal(3, *heads, 2, seed=53), "grad_logsumexp": normal(3, *heads, seed=54)}
     got = ask(daemon, body | {"query": state})
     def grown(x):
         return np.expand_dims(np.array(x), -2).tolist()
-    want = ask(daemon, body | {"query": grown(state), "grad_output": grown(body["grad_output"])})
+    grads = {"grad_output": grown(body["grad_output"]), "grad_logsumexp": np.array(body["grad_logsumexp"])[..., None].tolist()}
+    want = ask(daemon, body | {"query": grown(state)} | grads)
     for name, axis in (("output", -2), ("weights", -2), ("logsumexp", -1), ("scores", -2)):
         assert got[name] == np.squeeze(array(want[name]), axis).astype(np.float32).tolist() or \
             np.array_equal(array(got[name]), np.squeeze(array(want[name]), axis))

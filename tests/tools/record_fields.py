@@ -38,7 +38,7 @@ ATTENTIONS = [
                            "w_v": normal(4, 4, seed=12), "b_v": normal(4, seed=13), "w_o": normal(4, 4, seed=14), "b_o": normal(4, seed=15), "add_positions": True}},
     ROW | {"projections": {"num_heads": 2, "seed": 4}, "position": {"kind": "learned", "table": normal(6, 4, seed=5)}, "attn_mask": [[0, 1, 1, 1]] * 3, "mask_semantics": "keep"},
     QKV | {"score": {"kind": "additive", "w_q": normal(3, 4, seed=4), "w_k": normal(3, 4, seed=5), "v": normal(3, seed=6), "b": normal(3, seed=7)},
-           "position": {"kind": "alibi", "slopes": [0.5, 0.25]}, "grad_output": normal(2, 2, 3, 2, seed=8), "return": ["gradients", "gradients.scores"]},
+           "position": {"kind": "alibi", "slopes": [0.5, 0.25]}, "grad_output": normal(2, 2, 3, 2, seed=8), "grad_logsumexp": normal(2, 2, 3, seed=9), "return": ["gradients", "gradients.scores"]},
     QKV | {"score": {"kind": "general", "w": normal(4, 4, seed=4)}, "position": {"kind": "t5", "table": normal(8, 2, seed=5), "max_distance": 20, "bidirectional": False}},
     QKV | {"score": {"kind": "concat", "w": normal(3, 8, seed=4), "v": normal(3, seed=5)}, "position": {"kind": "relative", "table": normal(2, 5, seed=6)}},
     QKV | {"position": {"kind": "shaw", "key_table": normal(5, 4, seed=4), "value_table": normal(5, 2, seed=5)}, "pattern": {"kind": "strided", "stride": 2, "local": 1}},

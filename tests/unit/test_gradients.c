@@ -94,7 +94,7 @@ static void fail_with(const attn_error *err) {
     fail();
 }
 
-/* Sum of output times grad_output. */
+/* Sum of output times grad_output, and of logsumexp times grad_logsumexp. */
 static double loss(const trial *t) {
     attn_arena *arena = attn_arena_new(LIMIT);
     attn_error err = {.code = ATTN_OK};
@@ -103,11 +103,17 @@ static double loss(const trial *t) {
     double sum = 0;
     size_t count;
     if (attn_attention_new(&t->in, arena, &a, &err) ||
-        attn_attention_run(a, ATTN_WANT_OUTPUT, ATTN_STAGE_RAW, NULL, NULL, arena, &out, &err))
+        attn_attention_run(a, ATTN_WANT_OUTPUT | ATTN_WANT_LOGSUMEXP, ATTN_STAGE_RAW, NULL, NULL,
+                           arena, &out, &err))
         fail_with(&err);
     assert_true(attn_tensor_count(&out.output, &count));
     for (size_t i = 0; i < count; i++)
         sum += ((double *)out.output.data)[i] * ((double *)t->grad_output.data)[i];
+    const double *rows = out.logsumexp.data;
+    assert_true(attn_tensor_count(&out.logsumexp, &count));
+    for (size_t i = 0; t->in.grad_logsumexp.rank && i < count; i++)
+        if (isfinite(rows[i])) /* a hidden row has no gradient */
+            sum += rows[i] * (double)((float *)t->in.grad_logsumexp.data)[i];
     attn_arena_free(arena);
     return sum;
 }
@@ -232,6 +238,8 @@ static void add_edits(trial *t, size_t B, size_t H, size_t L, size_t S) {
     }
     if (pick(s, 21, 3) == 0)
         t->in.scale = 0.7;
+    if (pick(s, 28, 3) == 0)
+        t->in.grad_logsumexp = NORMAL(t, B, H, L);
 }
 
 static attn_tensor laid_out(trial *t, size_t B, size_t H, size_t L, size_t E) {
@@ -344,7 +352,7 @@ static void test_self_attention(void **state) {
         t.in.mask.count = 0;
         t.in.layout = ATTN_BHLE;
         t.in.num_heads = t.in.num_kv_heads = 0;
-        t.in.sinks.rank = 0;
+        t.in.sinks.rank = t.in.grad_logsumexp.rank = 0;
         t.in.query = NORMAL(&t, 2, 2, 30, 16);
         t.in.value.rank = 0;
         if (seed % 2)
@@ -447,6 +455,42 @@ static void test_far_grad_output(void **state) {
     }
 }
 
+/* Without grad_output the loss is one of the logsumexp alone. */
+static void test_logsumexp_alone(void **state) {
+    (void)state;
+    trial t = begin(1, 8, 8);
+    attn_error err = {.code = ATTN_OK};
+    attn_attention *a;
+    attn_results out;
+    attn_gradients g, zeros;
+    t.in = attn_attention_defaults();
+    t.in.query = NORMAL(&t, 1, 2, 20, 8), t.in.key = NORMAL(&t, 1, 2, 30, 8);
+    t.in.value = NORMAL(&t, 1, 2, 30, 4);
+    t.in.sinks = NORMAL(&t, 2);
+    t.in.grad_logsumexp = NORMAL(&t, 1, 2, 20);
+    const attn_tensor none = {.rank = 0}, sent = NORMAL(&t, 1, 2, 20, 4);
+    memset(sent.data, 0, (size_t)2 * 20 * 4 * sizeof(float));
+    assert_int_equal(attn_attention_new(&t.in, t.arena, &a, &err), ATTN_OK);
+    assert_int_equal(
+        attn_attention_run(a, ATTN_WANT_OUTPUT, ATTN_STAGE_RAW, NULL, NULL, t.arena, &out, &err),
+        ATTN_OK);
+    assert_int_equal(attn_attention_backward(a, &out, &none, NULL, NULL, t.arena, &g, &err),
+                     ATTN_OK);
+    assert_int_equal(attn_attention_backward(a, &out, &sent, NULL, NULL, t.arena, &zeros, &err),
+                     ATTN_OK);
+    slots alone = slots_of(&t.in, &g), both = slots_of(&t.in, &zeros);
+    for (size_t i = 0; i < alone.count; i++) {
+        size_t count;
+        assert_true(attn_tensor_count(alone.grads[i], &count));
+        assert_memory_equal(alone.grads[i]->data, both.grads[i]->data, count * sizeof(float));
+    }
+    ((float *)t.in.grad_logsumexp.data)[25] = NAN;
+    assert_int_equal(attn_attention_backward(a, &out, &none, NULL, NULL, t.arena, &g, &err),
+                     ATTN_ENONFINITE);
+    assert_string_equal(err.where, "grad_logsumexp");
+    attn_arena_free(t.arena);
+}
+
 static void test_refusals(void **state) {
     (void)state;
     trial t = begin(1, 8, 8);
@@ -518,6 +562,7 @@ int main(void) {
         cmocka_unit_test(test_self_attention),      cmocka_unit_test(test_same_bytes_for_any_pool),
         cmocka_unit_test(test_hidden_nan),          cmocka_unit_test(test_wide_scores),
         cmocka_unit_test(test_far_grad_output),     cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_logsumexp_alone),
     };
     return cmocka_run_group_tests_name("gradients", tests, NULL, NULL);
 }

@@ -85,7 +85,10 @@ typedef struct attn_inputs {
     /* true: the caller's query has no axis L, and an axis of length 1 was added for it, so errors
      * leave the index on this axis out */
     bool one_query;
-    bool score_gradients;     /* true: a backward pass also computes attn_gradients.scores */
+    bool score_gradients; /* true: a backward pass also computes attn_gradients.scores */
+    /* For a backward pass: the gradient of the loss with respect to the logsumexp, with the shape
+     * of the logsumexp; a z-loss has one. Rank 0: it is 0. */
+    attn_tensor grad_logsumexp;
     bool allow_nonfinite;     /* true: NaN and infinity are accepted; false: ATTN_ENONFINITE */
     attn_precision precision; /* isa.h; float64 tensors and gradients require ATTN_PRECISION_FP32 */
     const char *kernel;       /* name of the kernel table; NULL: the chosen one (isa.h) */
@@ -110,6 +113,7 @@ typedef struct attn_attention_dims {
     bool softcap;         /* the scores have a softcap */
     size_t positions;     /* elements of all position tables; 0: none */
     size_t encoded;       /* elements of query, key and value that get an encoding; 0: none */
+    bool grad_logsumexp;  /* a backward pass starts from a gradient of the logsumexp, too */
     size_t query_map;     /* elements of the score form's matrix for queries; 0: none */
     size_t key_map;       /* elements of the score form's matrix for keys; 0: none */
     bool transforms;      /* queries or keys are transformed before the product */

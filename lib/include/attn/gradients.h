@@ -6,6 +6,8 @@
  *   dV = P^T dO      dP = dO V^T      dZ = P o (dP - rowsum(dO o O))
  *   dQ = dS K        dK = dS^T Q      where dS is dZ times the derivative of edit
  *
+ * A gradient dlse of the logsumexp (inputs.grad_logsumexp) adds P o dlse to dZ.
+ *
  * (Dao et al., "FlashAttention", 2022, appendix B.2.) The weights P are computed again from the
  * maximum and the sum of each row, so memory grows with L + S and not with L x S, unless dZ itself
  * is wanted. */
@@ -45,7 +47,8 @@ attn_status attn_gradients_cost(const attn_attention_dims *dims, unsigned want,
                                 attn_error *err);
 
 /* Computes the gradients from grad_output, the gradient of a loss with respect to the output.
- * grad_output has the shape of the output and a floating-point type. `results` are those of a run
+ * grad_output has the shape of the output and a floating-point type; of rank 0 it stands for zeros,
+ * for a loss of the logsumexp alone. `results` are those of a run
  * with ATTN_WANT_OUTPUT. The shapes alone decide the order of summation, so any pool gives the same
  * bytes. Only one thread at a time may call it for an operation.
  *

@@ -1,4 +1,4 @@
-/* Gradients of POST /v1/attention. The backward pass propagates grad_output through the output
+/* Gradients of POST /v1/attention. The backward pass propagates grad_output and grad_logsumexp through the output
  * projection, the attention operation and the input projections. In the answer each gradient has
  * the name of its input. */
 #include <stdio.h>

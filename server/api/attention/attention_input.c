@@ -23,7 +23,8 @@ const srv_field srv_attention_fields[] = {
         "The parts of the answer, its members. present are present_key and present_value; inputs "
         "are query, key and value as the scores are made of them; gradients.scores is the gradient "
         "with respect to the biased scores. Default: output (with key, only if value was sent), "
-        "weights, and with grad_output both kinds of gradients. Weights and gradients.scores of "
+        "weights, and with grad_output or grad_logsumexp both kinds of gradients. Weights and "
+        "gradients.scores of "
         "more than 65,536 values are left out of the default, and omitted names them.",
         .choices = item_names),
     SRV_NAMED_ROW(srv_attention_body, "score_stage", score_stages, SRV_FLAGS,
@@ -99,13 +100,16 @@ static bool check_valueless(const srv_scope *scope, unsigned items) {
     return true;
 }
 
-/* Sets the items of the answer from `return` and the fields heatmap and grad_output. Without
+/* Sets the items of the answer from `return` and the fields heatmap, grad_output and
+ * grad_logsumexp. Without
  * `return` the items are output and weights. omit_large_weights may remove the weights later, when
  * the shapes are known. false: a problem is set. */
 static bool read_items(srv_attention_call *call, const srv_scope *scope) {
     const srv_attention_body *body = &call->body;
     const bool paints = call->req->accept & (SRV_ACCEPT_PNG | SRV_ACCEPT_SVG);
     const bool valueless = srv_operation_lacks_value(scope);
+    const bool differentiates =
+        srv_given(scope, "grad_output") || srv_given(scope, "grad_logsumexp");
     unsigned items = srv_given(scope, "return") ? body->items
                      : valueless                ? ATTN_WANT_WEIGHTS
                                                 : ATTN_WANT_OUTPUT | ATTN_WANT_WEIGHTS;
@@ -113,19 +117,19 @@ static bool read_items(srv_attention_call *call, const srv_scope *scope) {
         return false;
     if (srv_given(scope, "heatmap"))
         items |= SRV_WANT_HEATMAP;
-    if (srv_given(scope, "grad_output") && !srv_given(scope, "return"))
+    if (differentiates && !srv_given(scope, "return"))
         items |= SRV_WANT_GRADIENTS | SRV_WANT_SCORE_GRADIENTS;
-    else if (srv_given(scope, "grad_output") && !(items & SRV_WANT_SCORE_GRADIENTS))
+    else if (differentiates && !(items & SRV_WANT_SCORE_GRADIENTS))
         items |= SRV_WANT_GRADIENTS;
-    else if (!srv_given(scope, "grad_output") &&
-             (items & (SRV_WANT_GRADIENTS | SRV_WANT_SCORE_GRADIENTS)))
+    else if (!differentiates && (items & (SRV_WANT_GRADIENTS | SRV_WANT_SCORE_GRADIENTS)))
         return srv_refuse(scope, SRV_VALUE, "return",
-                          "\"gradients\" need grad_output, which is not in this request");
-    if (srv_given(scope, "grad_output") && body->operation.in.precision != ATTN_PRECISION_FP32)
-        return srv_refuse(scope, SRV_VALUE, "precision",
-                          "gradients are computed in fp32: leave precision out with grad_output, "
-                          "found \"%s\"",
-                          attn_precision_name(body->operation.in.precision));
+                          "\"gradients\" need grad_output or grad_logsumexp, which are not in this "
+                          "request");
+    if (differentiates && body->operation.in.precision != ATTN_PRECISION_FP32)
+        return srv_refuse(
+            scope, SRV_VALUE, "precision",
+            "gradients are computed in fp32: leave precision out for them, found \"%s\"",
+            attn_precision_name(body->operation.in.precision));
     if (items == 0 && !srv_draws(call->req) && !body->store && !body->analysis && !body->explain &&
         !body->dry_run && !body->verify)
         return srv_refuse(

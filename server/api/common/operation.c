@@ -116,7 +116,8 @@ static void add_axis(attn_tensor *t) {
 /* If the query was sent without the axis L, gives it this axis with length 1. A query without L is
  * the state [B, E] of a decoder, and the keys are the states [B, S, E] of an encoder. All scores
  * except scaled_dot were made for such a query (Bahdanau et al. 2015, Luong et al. 2015).
- * attn_bias, attn_mask and grad_output get the axis, too, if they were sent without it. */
+ * attn_bias, attn_mask, grad_output and grad_logsumexp get the axis, too, if they were sent without
+ * it. */
 static void read_one_query(srv_operation *o) {
     attn_inputs *in = &o->in;
     const struct {
@@ -132,6 +133,8 @@ static void read_one_query(srv_operation *o) {
     in->one_query = leading;
     if (!leading)
         return;
+    if (in->grad_logsumexp.rank == in->query.rank - 1)
+        in->grad_logsumexp.dims[in->grad_logsumexp.rank++] = 1;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         const bool lacks = others[i].t->rank >= 2 && others[i].t->rank <= in->query.rank;
         if (others[i].lacks)
@@ -142,30 +145,35 @@ static void read_one_query(srv_operation *o) {
     add_axis(&in->query);
 }
 
-/* Returns how many axes of length 1 the tensor has in front of its last two. */
-static int axes_in_front(const attn_tensor *t) {
-    int count = t->rank > 2 ? t->rank - 2 : 0;
+/* Returns how many axes of length 1 the tensor has in front of its last `rank` axes. */
+static int axes_in_front(const attn_tensor *t, int rank) {
+    int count = t->rank > rank ? t->rank - rank : 0;
     for (int a = 0; a < count; a++)
         if (t->dims[a] != 1)
             return 0;
     return count;
 }
 
+/* Removes the `extra` axes of length 1 in front of the last `rank` axes, if the tensor has them. */
+static void drop_axes_in_front(attn_tensor *t, int rank, int extra) {
+    if (!extra || axes_in_front(t, rank) != extra)
+        return;
+    memmove(t->dims, t->dims + extra, (size_t)rank * sizeof *t->dims);
+    memmove(t->strides, t->strides + extra, (size_t)rank * sizeof *t->strides);
+    t->rank = rank;
+}
+
 /* Sets o->extra_axes, the number of axes of length 1 that a mask or bias adds in front of the
  * results: 1 if the scores are [L, S] and the mask is [1, L, S]. Broadcasting in NumPy and PyTorch
- * does the same. grad_output may have these axes, too. */
+ * does the same. grad_output and grad_logsumexp may have these axes, too. */
 static void read_extra_axes(srv_operation *o) {
-    const int of_mask = axes_in_front(&o->mask.attn_mask);
-    const int of_bias = axes_in_front(&o->attn_bias);
-    attn_tensor *grad = &o->grad_output;
+    const int of_mask = axes_in_front(&o->mask.attn_mask, 2);
+    const int of_bias = axes_in_front(&o->attn_bias, 2);
     if (o->in.layout != ATTN_BHLE || o->in.query.rank != 2 || o->projections.num_heads)
         return;
     o->extra_axes = of_mask > of_bias ? of_mask : of_bias;
-    if (o->extra_axes && axes_in_front(grad) == o->extra_axes) {
-        memmove(grad->dims, grad->dims + o->extra_axes, 2 * sizeof *grad->dims);
-        memmove(grad->strides, grad->strides + o->extra_axes, 2 * sizeof *grad->strides);
-        grad->rank = 2;
-    }
+    drop_axes_in_front(&o->grad_output, 2, o->extra_axes);
+    drop_axes_in_front(&o->in.grad_logsumexp, 1, o->extra_axes);
 }
 
 /* If the request asks for projections by a seed, sets their shapes; their values are drawn later,

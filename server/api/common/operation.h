@@ -137,6 +137,11 @@ extern const char srv_ragged_rows[]; /* srv_field.ragged of query, key and value
                       "scores (0 where they hide the key). In self-attention all of it is in "     \
                       "that of query. The pass needs O(L + S) memory.",                            \
                       .accepts = SRV_T_REAL | SRV_T_LATE),                                         \
+        SRV_INPUT_ROW(T, at, grad_logsumexp, SRV_TENSOR,                                           \
+                      "The gradient of a loss with respect to the logsumexp, as a z-loss has it, " \
+                      "with the shape of the logsumexp, beside grad_output or alone. It adds "     \
+                      "grad_logsumexp times the weight to the gradient of each biased score.",     \
+                      .accepts = SRV_T_REAL),                                                      \
         SRV_INPUT_ROW(T, at, layout, SRV_ENUM,                                                     \
                       "Order of the axes of query, key, value and output: BHLE (default), BLHE, "  \
                       "or BLD (heads side by side in the last axis, with num_heads).",             \

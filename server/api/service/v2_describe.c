@@ -23,7 +23,7 @@ const srv_infer_model srv_infer_models[SRV_INFER_MODELS] = {
 };
 
 bool srv_v2_takes_input(const char *input) {
-    return strcmp(input, "grad_output") != 0;
+    return strncmp(input, "grad_", strlen("grad_")) != 0;
 }
 
 size_t srv_v2_model_index(const srv_infer_model *model) {

@@ -31,7 +31,7 @@ typedef struct srv_v2_output {
 extern const srv_v2_output srv_v2_outputs[]; /* ended by a row whose name is NULL */
 
 /* Returns whether the models take the field `input` of /v1/attention. The models do not take
- * grad_output, because gradients are not among the outputs. */
+ * grad_output and grad_logsumexp, because gradients are not among the outputs. */
 bool srv_v2_takes_input(const char *input);
 /* Returns the model's index in srv_infer_models. */
 size_t srv_v2_model_index(const srv_infer_model *model);
