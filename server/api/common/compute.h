@@ -13,10 +13,10 @@
 #ifndef SRV_COMPUTE_H
 #define SRV_COMPUTE_H
 
-#include "api/common/csv.h"
 #include "api/common/dry.h"
 #include "api/common/scope.h"
 #include "jobs/jobs.h"
+#include "wire/csv.h"
 
 /* What a request costs. */
 typedef struct srv_cost {

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/common/csv.h"
 #include "load/admission.h"
+#include "wire/csv.h"
 
 /* The library's default of max_cells keeps the JSON of an answer below 1 MB: 65,536 cells for all
  * heatmaps together (lib/analysis/heatmap.c). With pool "both" each heatmap has two planes of

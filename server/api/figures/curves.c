@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "api/common/compute.h"
-#include "api/common/csv.h"
 #include "api/common/heatmap_object.h"
 #include "api/common/route_fields.h"
 #include "api/figures/figures_api.h"
+#include "wire/csv.h"
 
 #define MOST_CURVES 256 /* largest number of curves of a request */
 

@@ -3,12 +3,12 @@
  * long table is pooled. It is pooled by the mean, because values have signs. */
 #include <stdio.h>
 
-#include "api/common/csv.h"
 #include "api/common/dry.h"
 #include "api/positions/positions_api.h"
 #include "api/positions/positions_call.h"
 #include "base/try.h"
 #include "request/shared.h"
+#include "wire/csv.h"
 
 /* --- curves --- */
 

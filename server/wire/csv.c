@@ -1,6 +1,6 @@
 /* Writes tables as CSV, field by field. The deadline is checked after every FIELDS_A_CHECK fields,
  * because tables can be long. */
-#include "api/common/csv.h"
+#include "wire/csv.h"
 
 #include <math.h>
 #include <string.h>
