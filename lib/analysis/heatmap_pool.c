@@ -61,9 +61,23 @@ static bool entropy_of_weights(const float *weights, size_t n, double *entropy) 
     return any;
 }
 
+/* The same of the weights divided by their sum. */
+static bool entropy_of_shares(const float *weights, size_t n, double *entropy) {
+    double mass = 0;
+    if (!entropy_of_weights(weights, n, entropy))
+        return false;
+    for (size_t j = 0; j < n; j++)
+        mass += (double)weights[j];
+    *entropy = log(mass) + *entropy / mass;
+    return true;
+}
+
 /* Computes the entropy of n weights of a row, in nats. logits may be NULL. Returns false if no key
  * is visible. */
-static bool row_entropy(const float *weights, const float *logits, size_t n, double *entropy) {
+static bool row_entropy(const attn_weight_source *source, const float *weights, const float *logits,
+                        size_t n, double *entropy) {
+    if (source->not_softmax)
+        return entropy_of_shares(weights, n, entropy);
     if (!logits)
         return entropy_of_weights(weights, n, entropy);
     const float most = attn_pointwise_current()->scan_logits(logits, n).most;
@@ -115,7 +129,8 @@ static void measure_rows(const attn_heatmap_work *w, attn_heatmap_lane *lane, si
     for (size_t i = 0; i < rows; i++) {
         double entropy;
         const float *logits = w->source->has_logits ? lane->logits + i * S : NULL;
-        if (row_entropy(lane->weights + i * S, logits, S, &entropy) && isfinite(entropy)) {
+        if (row_entropy(w->source, lane->weights + i * S, logits, S, &entropy) &&
+            isfinite(entropy)) {
             lane->rows[i].entropy += entropy;
             lane->rows[i].alive++;
         }

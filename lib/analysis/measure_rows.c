@@ -270,8 +270,9 @@ static bool add_weights(const attn_measure_work *w, attn_measure_part *part, siz
     const double mass = line->scan.mass;
     if (line->seen == 0 || !(mass > 0) || isinf(mass))
         return false;
-    if (!logits || !attn_analysis_logit_entropy(weights + from, logits + from, n, line->scores.most,
-                                                &line->entropy))
+    if (!logits || w->source->not_softmax ||
+        !attn_analysis_logit_entropy(weights + from, logits + from, n, line->scores.most,
+                                     &line->entropy))
         line->entropy = log(mass) - attn_sum_xlnx(line->p + from, n) / mass;
     if (line->entropy < 0)
         line->entropy = 0; /* rounding can make the entropy negative if one key has all weight */

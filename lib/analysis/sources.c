@@ -105,6 +105,7 @@ attn_status attn_attention_source(const attn_attention *a, const attn_stats *sta
                                      .rows = d->L,
                                      .cols = d->S,
                                      .has_logits = true,
+                                     .not_softmax = d->normalizer != ATTN_NORMALIZER_softmax,
                                      .fetch = fetch_run};
     return make_source(made, &s, sizeof s, s.lanes, arena, out, err);
 }
@@ -148,6 +149,7 @@ attn_status attn_masked_source(const attn_weight_source *source, const attn_mask
     attn_weight_source made = *source;
     m.lanes = attn_sweep_open(&masked_memory, &m, lanes, arena);
     made.has_logits = true;
+    made.not_softmax = false;
     made.fetch = fetch_masked;
     return make_source(made, &m, sizeof m, m.lanes, arena, out, err);
 }
@@ -225,6 +227,7 @@ attn_status attn_difference_source(const attn_weight_source *a, const attn_weigh
     difference d = {.a = a, .b = b, .room = rows * a->cols};
     attn_weight_source made = *a;
     made.has_logits = a->has_logits && b->has_logits;
+    made.not_softmax = a->not_softmax || b->not_softmax;
     made.fetch = fetch_difference;
     d.lanes = attn_sweep_open(&difference_memory, &d, lanes, arena);
     if (d.lanes && !join_padding(a, b, arena, &made.padding))

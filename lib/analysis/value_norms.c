@@ -150,6 +150,7 @@ attn_status attn_value_norm_source(const attn_weight_source *source, const doubl
     ATTN_TAKEN(s, "the norms of values", err);
     *s = (scaled){source, norms};
     *out = *source;
+    out->not_softmax = source->not_softmax && !source->has_logits;
     out->fetch = fetch_scaled;
     out->ctx = s;
     return ATTN_OK;

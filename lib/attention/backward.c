@@ -74,11 +74,13 @@ static void back_block_tile(const attn_backward *g, const attn_block *block, siz
         chunk * d->B * d->Hq * d->L + attn_row_index(a, block->b, block->h, block->i);
     const size_t key = (block->b * d->Hkv + hkv) * d->S + j0;
     char *dquery = g->dquery + query * attn_acc_room(k, E) * k->elem;
-    const bool only_scales = a->in.softcap == 0 && !g->a->dims.entries;
+    const bool only_scales = a->in.softcap == 0 && !d->entries && !d->normalizer_bias;
     size_t ldq;
     const void *q = attn_backward_tile(g, block, j0, n, only_scales ? a->scale : 1, l, &ldq);
     if (g->a->dims.entries)
         attn_backward_collect_biases(g, block, j0, n, l, sums);
+    if (d->normalizer_bias)
+        attn_backward_collect_normalizer(g, block, n, l, sums);
     if (!only_scales)
         attn_backward_edit(g, block, n, l);
     if (a->rule.relative)
@@ -143,14 +145,23 @@ static attn_status begin_piece(void *ctx, size_t index, size_t lane, attn_error 
     return ATTN_OK;
 }
 
-/* Piece: computes a chunk of tiles of one key/value head. If the head has only this chunk, the
- * piece first does the work of begin_piece, so that the packed rows are still in the cache. */
+/* Piece: computes what attn_backward_means stores for one block. */
+static attn_status mean_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
+    attn_backward *g = ctx;
+    const attn_block block = attn_block_at(&g->a->dims, g->k, index);
+    ATTN_TRY(attn_control_check(g->control, err));
+    attn_backward_means(g, &block, &g->lanes[lane]);
+    return ATTN_OK;
+}
+
+/* Piece: computes a chunk of tiles of one key/value head. Unless plan.begins_apart, the piece first
+ * does the work of begin_piece, so that the packed rows are still in the cache. */
 static attn_status back_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
     attn_backward *g = ctx;
     const attn_attention_dims *d = &g->a->dims;
     const size_t chunk = index % g->plan.chunks, end = (chunk + 1) * g->plan.tiles_a_chunk;
     const size_t heads = attn_group(d), first = index / g->plan.chunks * heads;
-    for (size_t i = 0; g->plan.chunks == 1 && i < heads * g->plan.blocks; i++)
+    for (size_t i = 0; !g->plan.begins_apart && i < heads * g->plan.blocks; i++)
         ATTN_TRY(begin_piece(g, first * g->plan.blocks + i, lane, err));
     clear_rows(g->k, g->dquery, (chunk * d->B * d->Hq + first) * d->L, heads * d->L,
                d->score_width);
@@ -220,7 +231,7 @@ static void plan_pass(attn_backward *g, const attn_kernels *kernels, unsigned wa
 /* Plans the pass, and sets g->max and g->sum to the statistics of the rows in the form that the
  * kernel table g->k reads. A table can read the maxima and sums that it has computed itself. If
  * `ref` reads those of another table, each maximum is replaced by the logsumexp, and each sum by 1
- * (or 0 for a row that sees no key). Returns false if there is not enough memory. */
+ * (or 0 for a row that sees no key). Thresholds and divisors do not depend on the table. Returns false if there is not enough memory. */
 static bool read_statistics(attn_backward *g, size_t slots, attn_arena *arena) {
     const attn_attention *a = g->a;
     const attn_stats *s = &g->results->stats;
@@ -231,7 +242,7 @@ static bool read_statistics(attn_backward *g, size_t slots, attn_arena *arena) {
     g->max = s->max;
     g->sum = s->sum;
     plan_pass(g, in_double ? &attn_kernels_ref : NULL, 0, slots);
-    if (!in_double || a->kernels->isa == ATTN_ISA_REF)
+    if (!in_double || a->kernels->isa == ATTN_ISA_REF || a->dims.normalizer)
         return true;
     g->max = attn_arena_zeroed(arena, rows, sizeof(double));
     g->sum = attn_arena_zeroed(arena, rows, sizeof(double));
@@ -268,10 +279,11 @@ static attn_status check_finite(const attn_backward *g, const attn_packed *packe
 static attn_status run_passes(attn_backward *g, attn_pool *pool, attn_arena *arena,
                               attn_gradients *out, attn_error *err) {
     const attn_attention_dims *d = &g->a->dims;
-    const size_t pieces = d->B * d->Hkv * g->plan.chunks;
-    if (g->plan.chunks > 1)
-        ATTN_TRY(
-            attn_pool_run(pool, d->B * d->Hq * g->plan.blocks, begin_piece, g, g->control, err));
+    const size_t pieces = d->B * d->Hkv * g->plan.chunks, blocks = d->B * d->Hq * g->plan.blocks;
+    if (g->plan.begins_apart)
+        ATTN_TRY(attn_pool_run(pool, blocks, begin_piece, g, g->control, err));
+    if (attn_normalizer_sums_to_1(d->normalizer))
+        ATTN_TRY(attn_pool_run(pool, blocks, mean_piece, g, g->control, err));
     ATTN_TRY(attn_pool_run(pool, pieces, back_piece, g, g->control, err));
     return attn_backward_finish(g, pool, arena, out, err);
 }

@@ -14,6 +14,7 @@
  *
  * With a gradient dlse_i of the logsumexp, whose derivative by Z_ij is P_ij, dO_i . O_i - dlse_i
  * takes the place of dO_i . O_i.
+ * With another normaliser than softmax, dZ has other factors (normalizer.h).
  *
  * dZ is the gradient of the edited score. dS is the gradient of the raw score: dZ after the
  * backward pass through softcap and scale. A bias does not change the gradient. */
@@ -58,10 +59,11 @@ typedef struct attn_backward_lane {
 /* The sums of one piece for gradients of parameters. A member is NULL if the operation has no such
  * parameter. */
 typedef struct attn_backward_sums {
-    double *entries; /* [Hq / Hkv, entries]: ALiBi slopes, or entries of a table of biases */
-    double *keys;    /* [relative, E]: Shaw's key table */
-    double *values;  /* [relative, Ev]: Shaw's value table */
-    double *v;       /* [A]: v of scores with tanh */
+    double *entries;    /* [Hq / Hkv, entries]: ALiBi slopes, or entries of a table of biases */
+    double *normalizer; /* [Hq / Hkv]: the normaliser's bias */
+    double *keys;       /* [relative, E]: Shaw's key table */
+    double *values;     /* [relative, Ev]: Shaw's value table */
+    double *v;          /* [A]: v of scores with tanh */
 } attn_backward_sums;
 
 /* Packed rows of queries or of grad_output, of all blocks: [homes, Hq / Hkv, blocks]. A home is
@@ -85,10 +87,12 @@ typedef struct attn_backward {
     bool bad_keys;              /* a key or value is not finite or too large */
     _Atomic int bad_queries;    /* a query is not finite */
     attn_view out;              /* grad_output [B, Hq, L, Ev] */
-    /* [B, Hq, L]: the softmax maximum and sum of each row in the form that k reads. */
+    /* [B, Hq, L]: the statistics of each row (attn_stats) in the form that k reads. */
     double *max, *sum;
     const double *rows; /* [B, Hq, L]: the gradient of the logsumexp; NULL: 0 */
-    double *dot;        /* [B, Hq, L]: dO . O of each row, less the gradient of its logsumexp */
+    /* [B, Hq, L]: dO . O of each row, less the gradient of its logsumexp; or what
+     * attn_backward_means stores */
+    double *dot;
     attn_backward_rows queries, outs; /* packed rows of queries, and of grad_output */
     double *out_magnitude; /* [homes, Hq / Hkv, blocks]: largest magnitude of grad_output */
     /* Sums of gradients as elements of k's type: dquery [chunks, B, Hq, L, room], dkey [B, Hkv, S,
@@ -120,6 +124,10 @@ attn_status attn_backward_pack(attn_backward *g, const attn_block *block, attn_b
                                attn_error *err);
 /* Computes g->dot for each row of the block. */
 void attn_backward_dots(attn_backward *g, const attn_block *block, attn_backward_lane *l);
+/* For a normaliser whose rows sum to 1 by a threshold: computes the mean of dP of each row, with the
+ * derivatives of its weights as weights (normalizer.h), and stores it in g->dot. All blocks of the
+ * group must be packed. */
+void attn_backward_means(attn_backward *g, const attn_block *block, attn_backward_lane *l);
 /* Replaces rows that have NaN or a magnitude above `most` by zeros. `rows` are n rows [n, width]
  * with row stride *ld. If no row is replaced, the function returns `rows`. Else it returns a copy
  * in scratch [n, width] with the zeros, and sets *ld to width. */
@@ -146,6 +154,10 @@ void attn_backward_edit(const attn_backward *g, const attn_block *block, size_t 
  * entry. For ALiBi, the gradient of the slope is the sum of -dZ * |distance| over all cells. */
 void attn_backward_collect_biases(const attn_backward *g, const attn_block *block, size_t j0,
                                   size_t n, const attn_backward_lane *l, attn_backward_sums *sums);
+/* Adds dZ of the tile to sums->normalizer, the gradient of the normaliser's bias. As
+ * attn_backward_collect_biases, it must be called while l->grad holds dZ. */
+void attn_backward_collect_normalizer(const attn_backward *g, const attn_block *block, size_t n,
+                                      const attn_backward_lane *l, attn_backward_sums *sums);
 /* Adds the tile's share of three gradients of Shaw's positions: of the key table to sums->keys, of
  * the value table to sums->values, and of the queries (dS times the key table) to dquery, whose
  * rows have the stride ld. The function must be called when l->grad holds dS. */

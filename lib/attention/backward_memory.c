@@ -60,6 +60,8 @@ static void place_sums(attn_area *area, const attn_attention_dims *d, attn_backw
     *s = (attn_backward_sums){0};
     if (d->entries)
         s->entries = attn_area_take(area, attn_group(d) * sizeof(double), d->entries);
+    if (d->normalizer_bias)
+        s->normalizer = attn_area_take(area, attn_group(d), sizeof(double));
     if (d->tanh_score)
         s->v = attn_area_take(area, d->score_width, sizeof(double));
     if (d->relative)
@@ -149,6 +151,7 @@ static void count_results(attn_area *area, const attn_attention_dims *d, size_t 
                                 {d->B * d->Hkv * d->S, d->Ev},
                                 {bias_elements, 1},
                                 {d->positions, 1},
+                                {d->normalizer_bias, 1},
                                 {d->query_map + d->key_map, 1},
                                 {2 * d->score_width, 1},
                                 {d->Hq, 1}};
@@ -165,7 +168,7 @@ static void count_results(attn_area *area, const attn_attention_dims *d, size_t 
 static bool finds_packed(const attn_attention_dims *d, unsigned want, size_t slots) {
     attn_plan run;
     attn_plan_make(d, want, slots, &run);
-    return want && run.main == ATTN_STEP_BLOCKS;
+    return want && (run.main == ATTN_STEP_BLOCKS || run.main == ATTN_STEP_NORMALIZED);
 }
 
 /* Counts the memory of one attempt at the backward pass: packed keys and values unless they are

@@ -38,6 +38,19 @@ static attn_status store_total(const attn_backward *g, size_t pieces, size_t off
     return ATTN_OK;
 }
 
+/* Returns the sum over all pieces of member number `at` of head h in an array of sums
+ * [Hq / Hkv, width] of attn_backward_sums, which has this offset there. */
+static double total_of_head(const attn_backward *g, size_t pieces, size_t offset, size_t h,
+                            size_t width, size_t at) {
+    const attn_attention_dims *d = &g->a->dims;
+    const size_t group = attn_group(d);
+    double sum = 0;
+    for (size_t p = 0; p < pieces; p++)
+        if (p / g->plan.chunks % d->Hkv == h / group)
+            sum += (*(double **)(void *)((char *)&g->sums[p] + offset))[h % group * width + at];
+    return sum;
+}
+
 /* Adds up attn_backward_sums.entries of each head over batch entries and chunks of tiles
  * (backward.c), and stores the totals in the shape of the caller's parameter: [Hq, entries], or for
  * T5 [entries, Hq]. */
@@ -49,14 +62,28 @@ static attn_status store_entries(const attn_backward *g, size_t pieces, attn_are
     attn_tensor *to = slopes ? &out->slopes : &out->table;
     ATTN_TRY(attn_dense_zeros(slopes ? &p->slopes : &p->table, d->result, arena, to, err));
     for (size_t h = 0; h < d->Hq; h++)
-        for (size_t e = 0; e < g->a->dims.entries; e++) {
-            const size_t group = attn_group(d);
-            double sum = 0;
-            for (size_t piece = 0; piece < pieces; piece++)
-                if (piece / g->plan.chunks % d->Hkv == h / group)
-                    sum += g->sums[piece].entries[h % group * g->a->dims.entries + e];
-            attn_dense_store(to, columns ? e * d->Hq + h : h * g->a->dims.entries + e, &sum, 1);
+        for (size_t e = 0; e < d->entries; e++) {
+            const double sum =
+                total_of_head(g, pieces, offsetof(attn_backward_sums, entries), h, d->entries, e);
+            attn_dense_store(to, columns ? e * d->Hq + h : h * d->entries + e, &sum, 1);
         }
+    return ATTN_OK;
+}
+
+/* Stores the gradient of the normaliser's bias, [Hq] or, if all heads share it, [1]. */
+static attn_status store_normalizer(const attn_backward *g, size_t pieces, attn_arena *arena,
+                                    attn_gradients *out, attn_error *err) {
+    const attn_attention_dims *d = &g->a->dims;
+    double shared = 0;
+    ATTN_TRY(
+        attn_dense_zeros(&g->a->in.normalizer.bias, d->result, arena, &out->normalizer_bias, err));
+    for (size_t h = 0; h < d->Hq; h++) {
+        const double sum =
+            total_of_head(g, pieces, offsetof(attn_backward_sums, normalizer), h, 1, 0);
+        shared += sum;
+        attn_dense_store(&out->normalizer_bias, d->normalizer_bias > 1 ? h : 0,
+                         d->normalizer_bias > 1 ? &sum : &shared, 1);
+    }
     return ATTN_OK;
 }
 
@@ -65,6 +92,8 @@ static attn_status finish_tables(const attn_backward *g, size_t pieces, attn_are
     const attn_attention *a = g->a;
     if (g->a->dims.entries)
         ATTN_TRY(store_entries(g, pieces, arena, out, err));
+    if (a->dims.normalizer_bias)
+        ATTN_TRY(store_normalizer(g, pieces, arena, out, err));
     if (a->rule.relative)
         ATTN_TRY(store_total(g, pieces, offsetof(attn_backward_sums, keys),
                              &a->in.position.key_table, arena, &out->key_table, err));
@@ -469,7 +498,8 @@ static attn_status accumulate_gradients(const attn_backward *g, attn_arena *aren
 /* --- sinks, and all gradients --- */
 
 /* Computes the gradients of the sinks. The value of a sink is 0, so dP of the sink's weight is 0.
- * The gradient of the sink is the sum over rows of the sink's weight times -g->dot. */
+ * The gradient of the sink is the sum over rows of the sink's weight times -g->dot. With another
+ * normaliser than softmax the derivative of the weight takes the place of the weight. */
 static attn_status back_sinks(const attn_backward *g, attn_arena *arena, attn_gradients *out,
                               attn_error *err) {
     const attn_attention *a = g->a;
@@ -485,7 +515,10 @@ static attn_status back_sinks(const attn_backward *g, attn_arena *arena, attn_gr
                 const size_t r = attn_row_index(a, b, h, i);
                 const attn_kernels *k =
                     s->kind[r] == ATTN_ROW_DOUBLE ? &attn_kernels_ref : a->kernels;
-                sum -= exp(a->sinks[h] - k->logsumexp(s->max[r], s->sum[r])) * g->dot[r];
+                const double share = d->normalizer
+                                         ? attn_normalizer_sink(a, h, s->max[r])
+                                         : exp(a->sinks[h] - k->logsumexp(s->max[r], s->sum[r]));
+                sum -= share * g->dot[r];
             }
         attn_dense_store(&out->sinks, h, &sum, 1);
     }

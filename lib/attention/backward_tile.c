@@ -215,8 +215,11 @@ static void score_again(const attn_backward *g, const attn_block *block, size_t 
         attn_block_edit(a, block, r, j0, n, ATTN_STAGE_BIASED, &l->work);
 }
 
-const void *attn_backward_tile(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
-                               double scale, attn_backward_lane *l, size_t *ldq) {
+/* Computes the edited scores of the block against keys j0 … j0 + n - 1 in l->work.tile, unless
+ * l->kept has their numerators, and dP in l->grad. Returns the queries as attn_backward_tile does.
+ */
+static const void *weight_gradients(const attn_backward *g, const attn_block *block, size_t j0,
+                                    size_t n, attn_backward_lane *l, size_t *ldq) {
     const attn_attention *a = g->a;
     const attn_kernels *k = g->k;
     const size_t first = attn_row_index(a, block->b, block->h, block->i);
@@ -240,6 +243,62 @@ const void *attn_backward_tile(const attn_backward *g, const attn_block *block, 
         if (a->in.dropout_p > 0)
             attn_drop_row(a, first + r, j0, n, k->elem, attn_row_of(l->grad, r, k->keys, k));
     }
+    return q;
+}
+
+void attn_backward_means(attn_backward *g, const attn_block *block, attn_backward_lane *l) {
+    const attn_attention *a = g->a;
+    const attn_kernels *k = g->k;
+    const size_t first = attn_row_index(a, block->b, block->h, block->i);
+    double sums[ATTN_MOST_ROWS][2];
+    size_t ldq;
+    for (size_t r = 0; r < block->rows; r++) {
+        sums[r][0] = 0;
+        sums[r][1] = attn_normalizer_sink(a, block->h, g->max[first + r]);
+    }
+    for (size_t j0 = 0; j0 < a->dims.S; j0 += k->keys) {
+        const size_t n = a->dims.S - j0 < k->keys ? a->dims.S - j0 : k->keys;
+        if (!attn_backward_intersects(a, block, j0, n))
+            continue;
+        attn_backward_load_tile(g, block->b, attn_kv_head(a, block->h), j0, n, l);
+        weight_gradients(g, block, j0, n, l, &ldq);
+        for (size_t r = 0; r < block->rows; r++)
+            attn_normalizer_add(a, attn_row_of(l->grad, r, k->keys, k),
+                                attn_row_of(l->work.tile, r, k->keys, k), k->elem, n,
+                                g->max[first + r], g->sum[first + r], sums[r]);
+    }
+    for (size_t r = 0; r < block->rows; r++)
+        g->dot[first + r] = sums[r][1] > 0 ? sums[r][0] / sums[r][1] : 0;
+}
+
+/* Computes l->weights and l->grad as the kernel weight_backward does, for a normaliser that is not
+ * softmax. The padding of the tile's rows becomes 0. */
+static void normalizer_backward(const attn_backward *g, const attn_block *block, size_t n,
+                                double scale, attn_backward_lane *l) {
+    const attn_kernels *k = g->k;
+    const size_t first = attn_row_index(g->a, block->b, block->h, block->i);
+    for (size_t r = 0; r < block->rows; r++) {
+        char *weights = attn_row_of(l->weights, r, k->keys, k);
+        char *grad = attn_row_of(l->grad, r, k->keys, k);
+        const attn_normalizer_gradient how = {
+            .threshold = g->max[first + r],
+            .divisor = g->sum[first + r],
+            .mean = g->dot[first + r],
+            .scale = scale,
+        };
+        attn_normalizer_backward(g->a, weights, grad, attn_row_of(l->work.tile, r, k->keys, k),
+                                 k->elem, n, &how);
+        memset(weights + n * k->elem, 0, (k->keys - n) * k->elem);
+        memset(grad + n * k->elem, 0, (k->keys - n) * k->elem);
+    }
+}
+
+const void *attn_backward_tile(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
+                               double scale, attn_backward_lane *l, size_t *ldq) {
+    const attn_attention *a = g->a;
+    const attn_kernels *k = g->k;
+    const size_t first = attn_row_index(a, block->b, block->h, block->i);
+    const void *q = weight_gradients(g, block, j0, n, l, ldq);
     attn_weight_backward back = {
         .max = g->max + first, .sum = g->sum + first, .dot = g->dot + first, .scale = scale};
     if (l->kept) {
@@ -248,7 +307,10 @@ const void *attn_backward_tile(const attn_backward *g, const attn_block *block, 
         back.ld_kept = a->dims.S;
         back.ld_maxima = attn_block_maxima(k, a->dims.S);
     }
-    k->weight_backward(l->weights, l->grad, l->work.tile, block->rows, n, &back);
+    if (a->dims.normalizer)
+        normalizer_backward(g, block, n, scale, l);
+    else
+        k->weight_backward(l->weights, l->grad, l->work.tile, block->rows, n, &back);
     if (a->in.dropout_p > 0)
         fill_dropped(g, block, j0, n, l);
     if (a->in.mask.fill == ATTN_FILL_REPLACE)
@@ -304,6 +366,15 @@ void attn_backward_collect_biases(const attn_backward *g, const attn_block *bloc
             entries[at] += z;
         }
     }
+}
+
+void attn_backward_collect_normalizer(const attn_backward *g, const attn_block *block, size_t n,
+                                      const attn_backward_lane *l, attn_backward_sums *sums) {
+    const attn_kernels *k = g->k;
+    for (size_t r = 0; r < block->rows; r++)
+        for (size_t j = 0; j < n; j++)
+            sums->normalizer[block->h % attn_group(&g->a->dims)] +=
+                attn_element(attn_row_of(l->grad, r, k->keys, k), k->elem, j);
 }
 
 /* Sums the cells of row r of a tile by distance: terms[t] is the sum of the cells whose distance

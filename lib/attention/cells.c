@@ -77,7 +77,8 @@ static void store_row(const request *q, const attn_block *block, size_t r, size_
         memset(dst, 0, n * elem);
         return;
     }
-    k->weights(converts ? w->line : dst, cells, n, q->stats->max[row], q->stats->sum[row]);
+    attn_weigh_cells(a, k, converts ? w->line : dst, cells, n, q->stats->max[row],
+                     q->stats->sum[row]);
     if (converts)
         store_cells(a, k, dst, w->line, n);
 }

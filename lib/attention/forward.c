@@ -19,6 +19,7 @@ static const attn_piece step_pieces[] = {
     [ATTN_STEP_GROUPS] = attn_forward_group,
     [ATTN_STEP_RANGES] = attn_forward_range,
     [ATTN_STEP_JOIN] = attn_forward_join,
+    [ATTN_STEP_NORMALIZED] = attn_forward_normalized,
     [ATTN_STEP_NEAR_WEIGHTS] = attn_forward_near_weights,
     [ATTN_STEP_STRIDED_WEIGHTS] = attn_forward_strided_weights,
     [ATTN_STEP_SCORES] = attn_forward_cells,

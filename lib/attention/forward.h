@@ -5,6 +5,7 @@
  *   forward_memory.c  allocates the results, the lanes, and the states of rows
  *   forward_rows.c    begins a block before its pass over the keys and ends it afterwards
  *   strided.c         the steps of a strided pattern
+ *   forward_normalized.c  the step of a normaliser that is not softmax
  *   forward_steps.c   the other steps that compute blocks, and those that compute cells
  *   forward.c         runs the steps */
 #ifndef ATTN_FORWARD_H
@@ -28,6 +29,7 @@ typedef struct attn_forward_lane {
     attn_stream *streams;      /* [plan.lane_blocks]: copies of runs[].stream, side by side */
     attn_block_work in_double; /* for rows that `ref` computes, one at a time */
     attn_packed *head;         /* HEADS, WINDOWS: keys and values that the piece has packed */
+    void *scores;              /* NORMALIZED: [plan.rows, S], edited scores of the block */
 } attn_forward_lane;
 
 /* What the pieces of ATTN_STEP_RANGES compute for each range of the keys of a group. */
@@ -111,6 +113,18 @@ attn_status attn_forward_end(attn_forward *f, attn_block_run *run, attn_forward_
 attn_status attn_forward_end_as_is(attn_forward *f, attn_block_run *run, double key, double value,
                                    attn_forward_lane *l, attn_error *err);
 
+/* Returns the bit set of the rows of a block that `ref` must compute: those in `in_double`, and
+ * those whose largest score is beyond what the table `k` computes. Counts the rows that see no key
+ * in f->hidden_rows. */
+uint64_t attn_forward_beyond(attn_forward *f, const attn_block *block, const double *largest,
+                             uint64_t in_double, const attn_kernels *k);
+/* Writes the output and logsumexp of a block whose statistics are written, and refuses scores and
+ * outputs that overflow. The output is w->acc / divisors, or 0 where the divisor is 0. Rows in
+ * `in_double` must have the divisor 0; they are computed later. */
+attn_status attn_forward_end_rows(const attn_forward *f, const attn_block *block,
+                                  uint64_t in_double, const double *largest, const double *divisors,
+                                  attn_block_work *w, attn_error *err);
+
 /* --- pieces of the steps; work is the attn_forward --- */
 
 attn_status attn_forward_strided(void *work, size_t index, size_t lane, attn_error *err);
@@ -120,6 +134,7 @@ attn_status attn_forward_window(void *work, size_t index, size_t lane, attn_erro
 attn_status attn_forward_group(void *work, size_t index, size_t lane, attn_error *err);
 attn_status attn_forward_range(void *work, size_t index, size_t lane, attn_error *err);
 attn_status attn_forward_join(void *work, size_t index, size_t lane, attn_error *err);
+attn_status attn_forward_normalized(void *work, size_t index, size_t lane, attn_error *err);
 attn_status attn_forward_near_weights(void *work, size_t index, size_t lane, attn_error *err);
 attn_status attn_forward_strided_weights(void *work, size_t index, size_t lane, attn_error *err);
 attn_status attn_forward_cells(void *work, size_t index, size_t lane, attn_error *err);

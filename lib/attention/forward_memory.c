@@ -65,6 +65,10 @@ static void place_forward_lane(const void *work, attn_area *area, void *to) {
             run->work.packed_value = runs->work.packed_value;
         }
     }
+    if (p->main == ATTN_STEP_NORMALIZED) {
+        const size_t row = p->rows * p->kernels->elem; /* or one row in double */
+        l->scores = attn_area_take(area, row > sizeof(double) ? row : sizeof(double), p->dims->S);
+    }
     if (p->main == ATTN_STEP_HEADS) {
         l->head = attn_packed_place(area, p->dims, p->kernels, 1);
         if (area->base)
@@ -152,7 +156,8 @@ bool attn_forward_count(const attn_plan *p, attn_forward_bytes *bytes) {
     attn_results placed;
     attn_step steps[ATTN_STEPS];
     attn_area results = {0}, fallback = {0}, work = attn_sweep_count(&rows_memory, &f, p->slots);
-    const bool packs = p->main == ATTN_STEP_BLOCKS, fills = attn_plan_cell_steps(p, false, steps);
+    const bool packs = p->main == ATTN_STEP_BLOCKS || p->main == ATTN_STEP_NORMALIZED;
+    const bool fills = attn_plan_cell_steps(p, false, steps);
     place_results(&results, p, &placed);
     if (fills || p->want & ATTN_WANT_WEIGHTS) {
         const attn_area cells = attn_sweep_count(&cells_memory, &f, p->slots);

@@ -75,30 +75,21 @@ static attn_status check_scores(const attn_attention *a, const attn_block *block
 
 static void finish_logsumexp(const attn_forward *f, size_t row, const attn_kernels *k) {
     const double max = f->out->stats.max[row], sum = f->out->stats.sum[row];
-    const double lse = sum == 0 ? -INFINITY : k->logsumexp(max, sum);
+    const double lse = f->a->dims.normalizer ? NAN : sum == 0 ? -INFINITY : k->logsumexp(max, sum);
     attn_element_set(f->out->logsumexp.data, f->elem, row, lse);
 }
 
-/* Writes the statistics of the rows of a block from the block's state in *w. Returns the bit set of
- * the rows that `ref` must compute: those in `in_double`, and those whose maximum is beyond what
- * the kernel table computes. These rows get a sum of 0 for now, as if they saw no key. */
-static uint64_t finish_statistics(attn_forward *f, const attn_block *block, uint8_t kind,
-                                  uint64_t in_double, const attn_block_work *w) {
-    const size_t row = attn_row_index(f->a, block->b, block->h, block->i);
-    double *max = f->out->stats.max + row, *sum = f->out->stats.sum + row;
-    const bool narrow_range = w->kernels->elem == sizeof(float);
+uint64_t attn_forward_beyond(attn_forward *f, const attn_block *block, const double *largest,
+                             uint64_t in_double, const attn_kernels *k) {
+    const bool narrow_range = k->elem == sizeof(float);
     size_t hidden = 0;
-    w->kernels->statistics(w->max, w->sum, block->rows, max, sum);
-    memset(f->out->stats.kind + row, kind, block->rows);
     for (size_t r = 0; r < block->rows; r++) {
-        const bool empty = max[r] == -INFINITY;
+        const bool empty = largest[r] == -INFINITY;
         if (narrow_range && !(in_double >> r & 1) &&
             (empty ? attn_mask_sees_any(f->a->mask, block->b, block->h,
                                         block->i + r) /* the row's scores are below -FLT_MAX */
-                   : !(fabs(max[r]) < ATTN_WIDE)))
+                   : !(fabs(largest[r]) < ATTN_WIDE)))
             in_double |= UINT64_C(1) << r;
-        if (in_double >> r & 1 || empty)
-            sum[r] = 0;
         hidden += empty && !(in_double >> r & 1);
     }
     if (hidden)
@@ -106,24 +97,47 @@ static uint64_t finish_statistics(attn_forward *f, const attn_block *block, uint
     return in_double;
 }
 
-/* Writes the output and logsumexp of a block whose statistics are written, and refuses scores and
- * outputs that overflow. Rows in `in_double` get zeros here and are computed later. */
-static attn_status finish_rows(const attn_forward *f, const attn_block *block, uint64_t in_double,
-                               attn_block_work *w, attn_error *err) {
+/* Writes the statistics of the rows of a block from the block's state in *w. Returns the bit set of
+ * the rows that `ref` must compute (attn_forward_beyond). These rows get a sum of 0 for now, as if
+ * they saw no key. */
+static uint64_t finish_statistics(attn_forward *f, const attn_block *block, uint8_t kind,
+                                  uint64_t in_double, const attn_block_work *w) {
+    const size_t row = attn_row_index(f->a, block->b, block->h, block->i);
+    double *max = f->out->stats.max + row, *sum = f->out->stats.sum + row;
+    w->kernels->statistics(w->max, w->sum, block->rows, max, sum);
+    memset(f->out->stats.kind + row, kind, block->rows);
+    in_double = attn_forward_beyond(f, block, max, in_double, w->kernels);
+    for (size_t r = 0; r < block->rows; r++)
+        if (in_double >> r & 1 || max[r] == -INFINITY)
+            sum[r] = 0;
+    return in_double;
+}
+
+attn_status attn_forward_end_rows(const attn_forward *f, const attn_block *block,
+                                  uint64_t in_double, const double *largest, const double *divisors,
+                                  attn_block_work *w, attn_error *err) {
     const attn_attention *a = f->a;
     const size_t row = attn_row_index(a, block->b, block->h, block->i);
     /* Only `ref` computes rows with maxima of ATTN_WIDE and more. */
     const bool wide = w->kernels->elem == sizeof(double);
     for (size_t r = 0; wide && r < block->rows; r++)
         if (!(in_double >> r & 1))
-            ATTN_TRY(check_scores(a, block, r, f->out->stats.max[row + r], err));
-    if ((f->plan.want & ATTN_WANT_OUTPUT) && !finish_output(f, block, f->out->stats.sum + row, w) &&
+            ATTN_TRY(check_scores(a, block, r, largest[r], err));
+    if ((f->plan.want & ATTN_WANT_OUTPUT) && !finish_output(f, block, divisors, w) &&
         !a->in.allow_nonfinite)
         /* Only double_row gets here, and its block has one row. */
         ATTN_TRY(overflows(a, block, 0, "outputs", err));
     for (size_t r = 0; (f->plan.want & ATTN_WANT_LOGSUMEXP) && r < block->rows; r++)
         finish_logsumexp(f, row + r, w->kernels);
     return ATTN_OK;
+}
+
+/* Ends rows whose statistics are those of softmax. */
+static attn_status finish_rows(const attn_forward *f, const attn_block *block, uint64_t in_double,
+                               attn_block_work *w, attn_error *err) {
+    const size_t row = attn_row_index(f->a, block->b, block->h, block->i);
+    return attn_forward_end_rows(f, block, in_double, f->out->stats.max + row,
+                                 f->out->stats.sum + row, w, err);
 }
 
 /* If all weights together have more bytes than this, they leave the caches before the caller reads

@@ -8,6 +8,8 @@ const char *const attn_layout_words[] = {"BHLE", "BLHE", "BLD", NULL};
 const char *const attn_stage_words[] = {"raw", "scaled", "softcapped", "biased", "probs", NULL};
 const char *const attn_position_words[] = {"none",   "alibi",      "t5",      "relative", "shaw",
                                            "rotary", "sinusoidal", "learned", NULL};
+#define WORD(name) #name,
+const char *const attn_normalizer_words[] = {ATTN_NORMALIZERS(WORD) NULL};
 const char *const attn_pair_words[] = {"interleaved", "halves", NULL};
 const char *const attn_pattern_words[] = {"local", "strided", "block", "global", NULL};
 const char *const attn_layer_words[] = {"causal",  "window",  "values", "bias", "padding",
@@ -29,7 +31,8 @@ _Static_assert(HAS_WORDS(attn_layout_words, ATTN_BLD) &&
 _Static_assert(sizeof(attn_layout) == sizeof(int) && sizeof(attn_precision) == sizeof(int) &&
                    sizeof(attn_score_kind) == sizeof(int) &&
                    sizeof(attn_position_kind) == sizeof(int) &&
-                   sizeof(attn_rotary) == sizeof(int) && sizeof(size_t) == sizeof(int64_t),
+                   sizeof(attn_rotary) == sizeof(int) &&
+                   sizeof(attn_normalizer_kind) == sizeof(int) && sizeof(size_t) == sizeof(int64_t),
                "the rows have these types");
 
 #define LARGEST    1.7e308
@@ -47,6 +50,10 @@ _Static_assert(sizeof(attn_layout) == sizeof(int) && sizeof(attn_precision) == s
     TENSOR_ROW("position", #member, position.member, member, bits),
 #define POSITION_VALUE(is, member, name, key, from, to, list, bits, sentence)                      \
     {"position", key, ATTN_INPUT_##is, AT(position.member), 0, from, to, list, bits},
+#define NORMALIZER_TENSOR(member, bits, sentence)                                                  \
+    TENSOR_ROW("normalizer", #member, normalizer.member, normalizer_##member, bits),
+#define NORMALIZER_VALUE(is, member, name, key, from, to, list, bits, sentence)                    \
+    {"normalizer", key, ATTN_INPUT_##is, AT(normalizer.member), 0, from, to, list, bits},
 #define PATTERN_VALUE(is, member, name, key, from, to, list, bits, sentence)                       \
     {"pattern", key, ATTN_INPUT_##is, offsetof(attn_pattern, member), 0, from, to, list, bits},
 #define NONE(...)
@@ -70,8 +77,9 @@ const attn_input attn_input_rows[] = {
     KIND(score, attn_score_words),
     ATTN_SCORE_INPUTS(SCORE_TENSOR) KIND(position, attn_position_words),
     /* rows of values before rows of tensors */
-    ATTN_POSITION_INPUTS(NONE, POSITION_VALUE)
-        ATTN_POSITION_INPUTS(POSITION_TENSOR, NONE){.name = NULL},
+    ATTN_POSITION_INPUTS(NONE, POSITION_VALUE) ATTN_POSITION_INPUTS(POSITION_TENSOR, NONE)
+        KIND(normalizer, attn_normalizer_words),
+    ATTN_NORMALIZER_INPUTS(NORMALIZER_TENSOR, NORMALIZER_VALUE){.name = NULL},
 };
 
 const attn_input attn_pattern_rows[] = {

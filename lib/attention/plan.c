@@ -5,6 +5,7 @@
  * size of pieces with windows depend on the number of slots, too. They change no result. */
 #include "attention/plan.h"
 
+#include "attention/normalizer.h"
 #include "attention/operands.h"
 
 enum {
@@ -224,6 +225,8 @@ static size_t main_pieces(const attn_plan *p, attn_step_kind kind) {
     switch (kind) {
     case ATTN_STEP_BLOCKS:
         return d->B * d->Hq * p->pieces_a_head;
+    case ATTN_STEP_NORMALIZED:
+        return d->B * d->Hq * p->row_blocks;
     case ATTN_STEP_WINDOWS:
         return d->B * d->Hkv * p->pieces_a_head;
     default:
@@ -234,9 +237,9 @@ static size_t main_pieces(const attn_plan *p, attn_step_kind kind) {
 size_t attn_plan_steps(const attn_plan *p, bool packed, attn_step steps[ATTN_STEPS]) {
     const attn_attention_dims *d = p->dims;
     const size_t heads = d->B * d->Hq, strided = heads * p->strided.pieces_a_head;
-    const attn_step_kind main = packed ? ATTN_STEP_BLOCKS : p->main;
+    const attn_step_kind main = packed && !d->normalizer ? ATTN_STEP_BLOCKS : p->main;
     size_t n = 0;
-    if (main == ATTN_STEP_BLOCKS)
+    if (main == ATTN_STEP_BLOCKS || main == ATTN_STEP_NORMALIZED)
         n = add_step(steps, n, ATTN_STEP_PACK, 0);
     if (p->strided.bundles)
         n = add_step(steps, n, ATTN_STEP_STRIDED, strided);
@@ -276,7 +279,11 @@ void attn_plan_make(const attn_attention_dims *d, unsigned want, size_t slots, a
     p->row_blocks = (d->L + k->rows - 1) / k->rows;
     plan_blocks(p);
     p->lane_blocks = p->bundle;
-    if (d->stride) {
+    if (d->normalizer) {
+        p->main = ATTN_STEP_NORMALIZED;
+        p->keeps = false;
+        p->lane_blocks = 1;
+    } else if (d->stride) {
         p->keeps = false;
         plan_windows(p);
         plan_strided(p);
@@ -313,17 +320,19 @@ void attn_backward_plan_make(const attn_attention_dims *d, const attn_kernels *k
     /* Packed rows are in the memory of a lane only if one piece computes all of a group, if there
      * are fewer lanes than groups, and if the gradients of bias tensors do not need the rows of all
      * groups afterwards. */
-    p->lane_homes = p->chunks == 1 && d->S > 0 && slots < all && !biases;
+    p->begins_apart = p->chunks > 1 || attn_normalizer_sums_to_1(d->normalizer);
+    p->lane_homes = !p->begins_apart && d->S > 0 && slots < all && !biases;
     /* A piece computes both passes of a group, with the numerators of the forward pass, if
      * - the kernel table can turn numerators into weights, in fp32;
      * - the backward pass does not need the scores themselves, as tanh, Shaw's positions, a
      *   softcap, biases by distance and gradients of bias tensors do;
-     * - there is no strided pattern;
+     * - there is no strided pattern, and the normaliser is softmax;
      * - the group is not divided, has more than few queries, and has a bit for each of its tiles;
      * - the output is computed (dO . O needs it), and nothing after the passes needs packed
      *   keys. */
-    p->by_heads = kernels->finish_weights && d->precision == ATTN_PRECISION_FP32 &&
-                  !d->tanh_score && !d->relative && !d->softcap && !d->entries && !biases &&
-                  !d->stride && p->chunks == 1 && d->L > ATTN_FEW_QUERIES && tiles > 0 &&
-                  tiles <= ATTN_BACKWARD_MOST_TILES && (want & ATTN_WANT_OUTPUT) && !(want & later);
+    p->by_heads = kernels->finish_weights && !d->normalizer &&
+                  d->precision == ATTN_PRECISION_FP32 && !d->tanh_score && !d->relative &&
+                  !d->softcap && !d->entries && !biases && !d->stride && p->chunks == 1 &&
+                  d->L > ATTN_FEW_QUERIES && tiles > 0 && tiles <= ATTN_BACKWARD_MOST_TILES &&
+                  (want & ATTN_WANT_OUTPUT) && !(want & later);
 }

@@ -30,7 +30,9 @@ typedef enum attn_step_kind {
                         * and values */
     ATTN_STEP_RANGES,  /* as GROUPS, but a piece goes over one range of the keys only */
     ATTN_STEP_JOIN,    /* joins the ranges of a group */
-    ATTN_STEP_NEAR_WEIGHTS,    /* with a strided pattern: weights of the keys near each query */
+    ATTN_STEP_NORMALIZED,   /* a piece computes a block whose normaliser is not softmax; instead of
+                           * the steps from BLOCKS to JOIN */
+    ATTN_STEP_NEAR_WEIGHTS, /* with a strided pattern: weights of the keys near each query */
     ATTN_STEP_STRIDED_WEIGHTS, /* with a strided pattern: weights of the other keys */
     /* These three steps compute whole matrices from the statistics of the rows (cells.c). */
     ATTN_STEP_SCORES,
@@ -58,7 +60,7 @@ typedef struct attn_plan {
     const attn_kernels *kernels;
     unsigned want;       /* ATTN_WANT_…: the results to compute */
     size_t slots;        /* number of lanes */
-    attn_step_kind main; /* the step that computes blocks, BLOCKS to RANGES */
+    attn_step_kind main; /* the step that computes blocks, BLOCKS to RANGES, or NORMALIZED */
     bool keeps; /* weights are wanted, and are computed at the end of each block from the numerators
                  * (or edited scores) that its pass has kept */
     size_t rows;        /* largest number of rows in a block */
@@ -109,11 +111,12 @@ typedef struct attn_backward_plan {
     const attn_kernels *scores;  /* the table of the forward pass: computes the scores again */
     size_t slots;                /* number of lanes */
     bool by_heads;               /* a piece computes the forward and the backward pass of a group */
-    bool lane_homes;      /* the packed rows of a group are in memory of the lane; else each group
+    bool begins_apart; /* pieces of their own pack the rows of all blocks before the main pieces */
+    bool lane_homes;   /* the packed rows of a group are in memory of the lane; else each group
                       * has its own memory for them */
-    size_t blocks;        /* blocks in a head */
-    size_t tiles;         /* tiles of keys in a head */
-    size_t chunks;        /* the tiles of a group are divided into this many chunks, a piece each */
+    size_t blocks;     /* blocks in a head */
+    size_t tiles;      /* tiles of keys in a head */
+    size_t chunks;     /* the tiles of a group are divided into this many chunks, a piece each */
     size_t tiles_a_chunk; /* tiles in a chunk */
 } attn_backward_plan;
 

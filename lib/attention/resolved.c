@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "attention/encodings.h"
+#include "attention/normalizer.h"
 #include "attention/operands.h"
 #include "base/try.h"
 
@@ -375,7 +376,9 @@ static attn_status resolve_dims(const attn_inputs *in, attn_attention_dims *d,
         in->query.dtype == ATTN_F64 || key->dtype == ATTN_F64 || value->dtype == ATTN_F64;
     d->result = wide ? ATTN_F64 : ATTN_F32;
     ATTN_TRY(resolve_kernels(in, d, err));
-    attn_resolve_sparsity(in, d);
+    ATTN_TRY(attn_normalizer_resolve(in, d, err));
+    if (!d->normalizer) /* the pass of another normaliser goes over whole rows of scores */
+        attn_resolve_sparsity(in, d);
     ATTN_TRY(fill_results(in, d, err));
     d->grad_logsumexp = in->grad_logsumexp.rank != 0;
     return d->grad_logsumexp ? attn_check_loss_gradient("grad_logsumexp", &in->grad_logsumexp,
@@ -480,19 +483,26 @@ attn_status attn_attention_mask_new(const attn_mask_spec *spec, const attn_atten
     return attn_mask_new(spec, &shape, arena, out, err);
 }
 
+/* Reads a number for each query head from t [Hq], or from t [1], into *out. */
+static attn_status read_heads(const attn_attention *a, const attn_tensor *t, const char *where,
+                              attn_arena *arena, const double **out, attn_error *err) {
+    const ptrdiff_t stride = t->dims[0] == 1 ? 0 : t->strides[0];
+    double *numbers = attn_arena_zeroed(arena, a->dims.Hq, sizeof *numbers);
+    ATTN_TAKEN(numbers, "the operation", err);
+    attn_widen_f64(numbers, t->data, t->dtype, stride, a->dims.Hq);
+    for (size_t h = 0; h < a->dims.Hq; h++)
+        if (!isfinite(numbers[h]))
+            return attn_fail(err, ATTN_ENONFINITE, where, "expected finite numbers");
+    *out = numbers;
+    return ATTN_OK;
+}
+
 static attn_status read_sinks(attn_attention *a, attn_arena *arena, attn_error *err) {
     const attn_tensor *t = &a->in.sinks;
     if (t->rank != 1 || t->dims[0] != a->dims.Hq)
         return attn_fail(err, ATTN_ESHAPE, "sinks", "expected one logit a query head, shape [%zu]",
                          a->dims.Hq);
-    double *sinks = attn_arena_zeroed(arena, a->dims.Hq, sizeof *sinks);
-    ATTN_TAKEN(sinks, "the operation", err);
-    attn_widen_f64(sinks, t->data, t->dtype, t->strides[0], a->dims.Hq);
-    for (size_t h = 0; h < a->dims.Hq; h++)
-        if (!isfinite(sinks[h]))
-            return attn_fail(err, ATTN_ENONFINITE, "sinks", "expected finite numbers");
-    a->sinks = sinks;
-    return ATTN_OK;
+    return read_heads(a, t, "sinks", arena, &a->sinks, err);
 }
 
 /* Copies the inputs to a->in, and zeroes the members of *a from `kernels` on. Unused mask layers,
@@ -522,6 +532,9 @@ attn_status attn_attention_new(const attn_inputs *in, attn_arena *arena, attn_at
     ATTN_TRY(open_views(a, arena, err));
     if (in->sinks.rank)
         ATTN_TRY(read_sinks(a, arena, err));
+    if (d->normalizer_bias)
+        ATTN_TRY(read_heads(a, &in->normalizer.bias, "normalizer/bias", arena, &a->normalizer_bias,
+                            err));
     if (in->position.kind != ATTN_POSITION_NONE)
         ATTN_TRY(attn_position_new(a, arena, err));
     if (d->transforms)

@@ -33,8 +33,9 @@ struct attn_attention {
     const void *score_v;        /* plan.v as elements of the kernel table; NULL: no tanh */
     const double *score_v_wide; /* plan.v as doubles */
     attn_position_rule rule;
-    const double *sinks;         /* [Hq]; NULL: none */
-    ptrdiff_t out_head, out_row; /* strides of heads and rows of the output, in elements */
+    const double *sinks;           /* [Hq]; NULL: none */
+    const double *normalizer_bias; /* [Hq]; NULL: none */
+    ptrdiff_t out_head, out_row;   /* strides of heads and rows of the output, in elements */
     /* Packed keys and values of the last forward pass, for attn_attention_cells; NULL: cells pack
      * the keys that they need. */
     const struct attn_packed *packed;

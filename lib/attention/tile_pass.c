@@ -127,8 +127,8 @@ void attn_block_load_keys(const attn_attention *a, size_t b, size_t hkv, size_t 
     w->key_magnitude = fmax(w->key_magnitude, k->pack_key(w->packed_key, rows, ld, n, E));
 }
 
-static void load_values(const attn_attention *a, size_t b, size_t hkv, size_t j0, size_t n,
-                        attn_block_work *w) {
+void attn_block_load_values(const attn_attention *a, size_t b, size_t hkv, size_t j0, size_t n,
+                            attn_block_work *w) {
     const attn_kernels *k = w->kernels;
     const size_t Ev = a->dims.Ev;
     size_t ld;
@@ -202,8 +202,8 @@ void attn_block_edit(const attn_attention *a, const attn_block *block, size_t ro
 
 /* --- softmax and values --- */
 
-static void accumulate_values(const attn_attention *a, const attn_block *block,
-                              const attn_packed *packed, size_t j0, size_t n, attn_block_work *w) {
+void attn_block_accumulate(const attn_attention *a, const attn_block *block,
+                           const attn_packed *packed, size_t j0, size_t n, attn_block_work *w) {
     const attn_kernels *k = w->kernels;
     const size_t hkv = attn_kv_head(a, block->h), tile = j0 - j0 % k->keys;
     const void *values = w->packed_value;
@@ -239,8 +239,7 @@ void attn_block_clear(const attn_attention *a, size_t rows, attn_block_work *w) 
     attn_elements_fill(w->max, k->elem, -INFINITY, rows);
 }
 
-/* Initialises the state of a block for its first tile. */
-static void start_stream(const attn_attention *a, const attn_stream *s) {
+void attn_block_start(const attn_attention *a, const attn_stream *s) {
     const attn_block *block = &s->block;
     attn_block_work *w = s->w;
     attn_block_clear(a, block->rows, w);
@@ -290,6 +289,21 @@ static void collect_terms(const attn_attention *a, const attn_block *block, size
                           attn_row_of(w->term_sums, r, a->rule.relative, k));
 }
 
+void attn_block_drop(const attn_attention *a, const attn_block *block, size_t j0, size_t n,
+                     attn_block_work *w) {
+    if (a->in.dropout_p > 0)
+        drop_tile(a, block, j0, n, w);
+    if (a->rule.values)
+        collect_terms(a, block, j0, n, w);
+}
+
+void attn_block_add_terms(const attn_attention *a, const attn_block *block, attn_block_work *w) {
+    const attn_kernels *k = w->kernels;
+    for (size_t r = 0; a->rule.values && r < block->rows; r++)
+        attn_shaw_values(a, k->elem, attn_row_of(w->term_sums, r, a->rule.relative, k),
+                         attn_row_of(w->acc, r, attn_acc_room(k, a->dims.Ev), k));
+}
+
 /* Copies cells [j0, j0 + n) of the tile's rows to s->kept. */
 static void keep_cells(const attn_attention *a, const attn_stream *s, size_t j0, size_t n) {
     const attn_kernels *k = s->w->kernels;
@@ -337,10 +351,7 @@ static void weigh_tile(const attn_attention *a, const attn_stream *s, size_t j0,
         keep_cells(a, s, j0, n);
         keep_maxima(a, s, j0 / k->keys);
     }
-    if (a->in.dropout_p > 0)
-        drop_tile(a, block, j0, n, w);
-    if (a->rule.values)
-        collect_terms(a, block, j0, n, w);
+    attn_block_drop(a, block, j0, n, w);
 }
 
 /* Packs tile `tile` into a window for a stream, unless the window holds it. */
@@ -359,7 +370,7 @@ static void visit_tile(const attn_attention *a, const attn_stream *s, const attn
         load_into_window(a, s, packed, j0 / s->w->kernels->keys);
     attn_block_scores(a, &s->block, packed, j0, n, s->q, s->ldq, true, s->w);
     weigh_tile(a, s, j0, n);
-    accumulate_values(a, &s->block, packed, j0, n, s->w);
+    attn_block_accumulate(a, &s->block, packed, j0, n, s->w);
 }
 
 void attn_block_plain(const attn_attention *a, const attn_block *block, size_t *from, size_t *to) {
@@ -508,7 +519,7 @@ static void visit_tiles(const attn_attention *a, const attn_stream *streams, siz
     }
     if (!packed) {
         attn_block_load_keys(a, first->b, hkv, j0, n, streams[0].w);
-        load_values(a, first->b, hkv, j0, n, streams[0].w);
+        attn_block_load_values(a, first->b, hkv, j0, n, streams[0].w);
     }
     for (size_t s = 0; s < count; s++)
         visit_tile(a, &streams[s], packed, j0, n);
@@ -540,7 +551,7 @@ void attn_block_stream(const attn_attention *a, const attn_stream *streams, size
     size_t lo, hi;
     for (size_t s = 0; s < count; s++)
         if (!streams[s].goes_on)
-            start_stream(a, &streams[s]);
+            attn_block_start(a, &streams[s]);
     find_plain_keys(a, streams, count);
     attn_block_interval(a, first, &lo, &hi);
     if (lo < streams[0].from)
@@ -561,8 +572,5 @@ void attn_block_stream(const attn_attention *a, const attn_stream *streams, size
         visit_keys(a, streams, count, packed, from, to);
     }
     for (size_t s = 0; s < count; s++)
-        for (size_t r = 0; a->rule.values && r < first->rows; r++)
-            attn_shaw_values(a, k->elem,
-                             attn_row_of(streams[s].w->term_sums, r, a->rule.relative, k),
-                             attn_row_of(streams[s].w->acc, r, attn_acc_room(k, a->dims.Ev), k));
+        attn_block_add_terms(a, &streams[s].block, streams[s].w);
 }

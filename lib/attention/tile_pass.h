@@ -3,6 +3,7 @@
 #ifndef ATTN_TILE_PASS_H
 #define ATTN_TILE_PASS_H
 
+#include "attention/normalizer.h"
 #include "attention/operands.h"
 
 /* The state and scratch memory of one block for one kernel table. A void * is an array of elements
@@ -100,6 +101,10 @@ double attn_block_pack_queries(const attn_attention *a, const attn_block *block,
 void attn_block_load_keys(const attn_attention *a, size_t b, size_t hkv, size_t j0, size_t n,
                           attn_block_work *w);
 
+/* The same for values and w->packed_value. */
+void attn_block_load_values(const attn_attention *a, size_t b, size_t hkv, size_t j0, size_t n,
+                            attn_block_work *w);
+
 /* Computes the scores of a block against keys j0 … j0 + n - 1 into w->tile. attn_block_begin must
  * have prepared the block.
  *   packed  the packed keys; NULL: those in w->packed_key
@@ -141,6 +146,25 @@ typedef struct attn_stream {
     const attn_control *control; /* when to stop; NULL: never. Read in the first stream only */
     attn_block_work *w;
 } attn_stream;
+
+/* Initialises the state of a block for its first tile. */
+void attn_block_start(const attn_attention *a, const attn_stream *s);
+/* Applies dropout to the numerators of keys j0 … j0 + n - 1 in w->tile, and collects the sums for
+ * Shaw's value table, which attn_block_add_terms adds to w->acc after the last tile. */
+void attn_block_drop(const attn_attention *a, const attn_block *block, size_t j0, size_t n,
+                     attn_block_work *w);
+void attn_block_add_terms(const attn_attention *a, const attn_block *block, attn_block_work *w);
+/* Sets w->acc = w->acc * w->factor + w->tile times the values of keys j0 … j0 + n - 1. If `packed`
+ * is NULL, the values are those in w->packed_value. */
+void attn_block_accumulate(const attn_attention *a, const attn_block *block,
+                           const attn_packed *packed, size_t j0, size_t n, attn_block_work *w);
+
+/* Runs the pass of one block with a normaliser that is not softmax (forward_normalized.c). Leaves
+ * the output of the rows in w->acc and their statistics in rows [block.rows]. `scores` is scratch
+ * of [block.rows, S] elements of the kernel table's type. If `packed` is NULL, the pass packs the
+ * keys and values itself. The control works as in attn_block_stream. */
+void attn_block_normalize(const attn_attention *a, const attn_stream *s, const attn_packed *packed,
+                          void *scores, attn_normalized_row *rows);
 
 /* Runs `count` passes together and leaves acc, max and sum of each block in its stream's w. The
  * blocks may differ only in their query heads, which must share one key/value head.

@@ -135,6 +135,8 @@ double attn_run_logsumexp(const attn_run_site *site, size_t batch, size_t head, 
     const size_t at = attn_row_index(site->op, batch, head, row);
     const attn_kernels *table =
         site->stats.kind[at] == ATTN_ROW_DOUBLE ? &attn_kernels_ref : site->op->kernels;
+    if (site->dims->normalizer)
+        return NAN;
     return site->stats.sum[at] == 0 ? -INFINITY
                                     : table->logsumexp(site->stats.max[at], site->stats.sum[at]);
 }
@@ -160,7 +162,10 @@ attn_status attn_run_explain(const attn_run_site *site, size_t batch, size_t hea
     ATTN_TRY(explain_product(site, &at, arena, &cell, err));
     ATTN_TRY(explain_stages(site, &at, scratch, &cell, err));
     explain_mask(site, &at, &cell);
-    cell.row_max = site->stats.max[attn_row_index(a, batch, head, row)];
+    cell.threshold = cell.row_max = site->stats.max[attn_row_index(a, batch, head, row)];
+    cell.divisor = site->stats.sum[attn_row_index(a, batch, head, row)];
+    if (d->normalizer)
+        cell.row_max = NAN;
     cell.logsumexp = attn_run_logsumexp(site, batch, head, row);
     ATTN_TRY(find_rank(site, &at, arena, scratch, &cell, err));
     *out = cell;

@@ -75,7 +75,7 @@ void attn_run_check_axes(attn_run_reader *r) {
 
 /* --- reading --- */
 
-/* Reads score or position: an object with a kind. */
+/* Reads score, position or normalizer: an object with a kind. */
 static void read_object(attn_run_reader *r, attn_json *site, const char *name) {
     attn_json *object = attn_json_member(site, name);
     char place[32];
@@ -94,6 +94,7 @@ void attn_run_read_operation(attn_run_reader *r, attn_json *object) {
     attn_run_read_rows(r, object, "", attn_input_rows, in);
     read_object(r, object, "score");
     read_object(r, object, "position");
+    read_object(r, object, "normalizer");
     for (const attn_input *row = attn_input_rows; row < attn_input_rows + 2; row++)
         if (!attn_tensor_at(in, row->offset)->rank)
             attn_run_refuse(r, ATTN_EARG, row->name,
@@ -121,5 +122,7 @@ void attn_run_write_operation(const attn_run_naming *to, const attn_inputs *in) 
         write_object(to, "score", in, &usual);
     if (in->position.kind)
         write_object(to, "position", in, &usual);
+    if (in->normalizer.kind)
+        write_object(to, "normalizer", in, &usual);
     attn_run_write_masks(to, &in->mask);
 }

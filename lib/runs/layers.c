@@ -172,7 +172,7 @@ attn_status attn_run_layers_source(const attn_run_layers *layers, size_t lanes, 
                                    attn_weight_source *out, attn_error *err) {
     stack *s = attn_arena_small(arena, sizeof *s);
     const size_t batches = layers->count * layers->batches;
-    bool pads = false;
+    bool pads = false, not_softmax = false;
     if (s) {
         *s = (stack){.layers = layers};
         s->lanes = attn_sweep_open(&stack_memory, s, lanes, arena);
@@ -183,12 +183,14 @@ attn_status attn_run_layers_source(const attn_run_layers *layers, size_t lanes, 
         const attn_padding *of = layer->site->padding;
         s->padding[b] = of ? of[layer->first + b % layers->batches] : (attn_padding){0};
         pads = pads || of;
+        not_softmax |= layer->site->dims->normalizer != ATTN_NORMALIZER_softmax;
     }
     *out = (attn_weight_source){.batches = batches,
                                 .heads = layers->heads,
                                 .rows = layers->rows,
                                 .cols = layers->cols,
                                 .has_logits = true,
+                                .not_softmax = not_softmax,
                                 .fetch = fetch_layer,
                                 .ctx = s,
                                 .padding = pads ? s->padding : NULL};

@@ -67,7 +67,8 @@ static bool one_number(const cutter *c, double value, attn_tensor *out) {
     return true;
 }
 
-/* Reduces parameters with a head axis (position tables, slopes, sinks) to the given head. */
+/* Reduces parameters with a head axis (position tables, slopes, sinks, the normaliser's bias) to the
+ * given head. */
 static bool cut_parameters(cutter *c) {
     const size_t h = c->rows->head;
     attn_position *p = &c->in.position;
@@ -81,7 +82,9 @@ static bool cut_parameters(cutter *c) {
         p->table.dims[axis] = 1;
     }
     return (p->kind != ATTN_POSITION_ALIBI || one_number(c, c->a->rule.slopes[h], &p->slopes)) &&
-           (!c->a->sinks || one_number(c, c->a->sinks[h], &c->in.sinks));
+           (!c->a->sinks || one_number(c, c->a->sinks[h], &c->in.sinks)) &&
+           (!c->a->normalizer_bias ||
+            one_number(c, c->a->normalizer_bias[h], &c->in.normalizer.bias));
 }
 
 static attn_status hide_keys(cutter *c, const int64_t *hide, size_t count, attn_error *err) {

@@ -92,13 +92,18 @@ static attn_run_shapes shapes_of(const attn_run_site *site, const attn_run_view 
                              .mean_heads = v->mean_heads};
 }
 
+/* Returns whether the largest weight of a row is found by computing the row (view.c). */
+static bool scans_rows(const attn_run_site *site) {
+    return site->in.sinks.rank || site->dims->normalizer;
+}
+
 /* Returns how many weights must be computed to show `cells` weights in `rows` rows of a view. */
 static double weights_of(const attn_run_site *site, const attn_run_view *v, double rows,
                          double cells) {
     const attn_attention_dims *d = site->dims;
     const double heads = v->mean_heads ? (double)d->Hq : 1;
-    const bool sinks = site->in.sinks.rank || (v->against && v->against->in.sinks.rank);
-    if (sinks && v->normalize == ATTN_RUN_ROW_MAX)
+    const bool scans = scans_rows(site) || (v->against && scans_rows(v->against));
+    if (scans && v->normalize == ATTN_RUN_ROW_MAX)
         cells += rows * (double)d->S;
     return cells * heads * (v->against ? 2 : 1);
 }

@@ -3,8 +3,8 @@
  * pooling.
  *
  * The largest weight of a row is the weight of its largest score, and this score is in the
- * statistics. With sinks the largest score may be that of a sink. Then the weights of the row are
- * computed to find the largest weight of a key. */
+ * statistics. With sinks the largest score may be that of a sink, and normalisers other than softmax
+ * store no largest score. Then the weights of the row are computed to find the largest weight of a key. */
 #include <math.h>
 #include <string.h>
 
@@ -70,7 +70,7 @@ static size_t keys_of_row(const attn_attention *a, const attn_range *at, uint8_t
 }
 
 /* Returns the weight of the row's largest score, or 0 if the row sees no key. The operation must
- * have no sinks. */
+ * have no sinks, and its normaliser must be softmax. */
 static double top_weight(const attn_run_term *t, size_t row) {
     const attn_kernels *k =
         t->stats->kind[row] == ATTN_ROW_DOUBLE ? &attn_kernels_ref : t->a->kernels;
@@ -117,7 +117,7 @@ static attn_status factors_of(const attn_run_matrix *m, const attn_run_term *t,
                               const attn_range *range, attn_cells_scratch *scratch,
                               attn_run_buffers *buf, double *factors, attn_error *err) {
     const attn_attention *a = t->a;
-    if (m->normalize == ATTN_RUN_ROW_MAX && a->in.sinks.rank)
+    if (m->normalize == ATTN_RUN_ROW_MAX && (a->in.sinks.rank || a->dims.normalizer))
         return scan_rows(t, *range, scratch, buf, factors, err);
     if (m->normalize == ATTN_RUN_ROW_MAX && t->stats->need)
         ATTN_TRY(t->stats->need(t->stats->ctx, range, err));

@@ -23,7 +23,7 @@ TESTS = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(TESTS))
 import tables  # noqa: E402
 from oracle import tensors  # noqa: E402
-from oracle.attention import softmax_rows  # noqa: E402
+from oracle.normalizers import softmax_rows  # noqa: E402
 from oracle.masks import Places, resolve  # noqa: E402
 from serving import service  # noqa: E402
 

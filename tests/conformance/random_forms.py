@@ -3,6 +3,7 @@ with the masks, layouts, caches and types of random_requests.py."""
 import numpy as np
 
 from oracle.forms import FORMS
+from oracle.normalizers import KINDS, POINTWISE
 from random_requests import Draw
 
 DOT = ("scaled_dot", "dot")
@@ -74,6 +75,19 @@ class FormDraw(Draw):
             field["dims"] = 2 * int(self.r.integers(1, self.E // 2 + 1))
         return field
 
+    def normalizer(self, body):
+        kind = str(self.r.choice(KINDS))
+        field = {"kind": kind}
+        if kind == "sigmoid" and self.chance(0.6):
+            field["bias"] = self.parameter(self.Hq if self.chance(0.7) else 1)
+        if kind in ("relu", "relu_squared") and self.chance(0.5):
+            field["divisor"] = float(self.r.choice((0.5, 1.0, 70.0)))
+        if kind == "entmax" and self.chance(0.6):
+            field["alpha"] = float(self.r.choice((1.01, 1.25, 1.7, 2.0)))
+        if kind in POINTWISE:
+            body.pop("sinks", None)
+        body["normalizer"] = kind if len(field) == 1 and self.chance(0.5) else field
+
     def pattern(self):
         kind = str(self.r.choice(["local", "strided", "block", "global"]))
         n = int(self.r.choice((0, 1, 3, 10)))
@@ -113,6 +127,8 @@ class FormDraw(Draw):
         if "dropout_p" in body:
             body["return"].append("weights_dropped")
         body["score_stage"] = str(self.r.choice(["raw", "scaled", "softcapped", "biased", "probs"]))
+        if self.chance(0.3):
+            self.normalizer(body)
 
     def request(self):
         body = {"score": self.score_field()}

@@ -41,6 +41,18 @@ CASES = {
     "mask and replaced scores": lambda r: {**base(r), "attn_mask": draw(r, 1, 4, 1, 7), "softcap": 2,
                                            "is_causal": True, "mask_fill": {"value": -2, "mode": "replace"}},
     "softcap, scale, sinks": lambda r: {**base(r), "softcap": 1.5, "scale": 0.8, "sinks": draw(r, 4)},
+    "sigmoid": lambda r: {**base(r), "normalizer": {"kind": "sigmoid", "bias": draw(r, 4)}},
+    "sigmoid, a bias of all heads, softcap": lambda r: {
+        **base(r), "normalizer": {"kind": "sigmoid", "bias": draw(r, 1)}, "softcap": 2, "is_causal": True},
+    "relu": lambda r: {**base(r), "normalizer": {"kind": "relu"}, "attn_bias": draw(r, 4, 5, 7), "is_causal": True},
+    "relu_squared, dropout": lambda r: {**base(r), "normalizer": {"kind": "relu_squared", "divisor": 3},
+                                        "dropout_p": 0.4, "seed": 5},
+    "sparsemax": lambda r: {**base(r), "normalizer": {"kind": "sparsemax"}, "attn_bias": draw(r, 4, 5, 7)},
+    "entmax, sinks, softcap": lambda r: {**base(r), "normalizer": {"kind": "entmax"}, "sinks": draw(r, 4),
+                                         "softcap": 2, "is_causal": True, "query_offset": 1},
+    "entmax, shaw, dropout": lambda r: {**base(r), "normalizer": {"kind": "entmax", "alpha": 1.2}, "dropout_p": 0.3,
+                                        "seed": 3, "position": {"kind": "shaw", "key_table": draw(r, 7, 6),
+                                                                "value_table": draw(r, 7, 3)}},
     "dropout": lambda r: {**base(r), "dropout_p": 0.4, "seed": 5},
     "cache": lambda r: {**base(r), "past_key": draw(r, 2, 2, 3, 6), "past_value": draw(r, 2, 2, 3, 3)},
     "replaced scores": lambda r: {**base(r), "is_causal": True, "mask_fill": {"value": -2, "mode": "replace"}},
@@ -102,8 +114,12 @@ def gradients_of(answer, path=()):
             yield (*path, name), np.array(value, np.float64)
 
 
-@pytest.mark.parametrize("of", (("output",), ("output", "logsumexp"), ("logsumexp",)), ids="+".join)
-@pytest.mark.parametrize("name", CASES)
+LOSSES = (("output",), ("output", "logsumexp"), ("logsumexp",))
+# only softmax has a logsumexp
+TRIALS = [(n, of) for n in CASES for of in LOSSES if "normalizer" not in CASES[n](np.random.default_rng(0)) or of == ("output",)]
+
+
+@pytest.mark.parametrize("name, of", TRIALS, ids=[f"{n}-{'+'.join(of)}" for n, of in TRIALS])
 def test_differences(table, name, of):
     r = np.random.default_rng(len(name))
     body = CASES[name](r)
@@ -114,7 +130,7 @@ def test_differences(table, name, of):
     floats = {("query",), ("key",), ("value",), ("past_key",), ("past_value",), ("sinks",), ("attn_bias",),
               ("attn_mask",)}
     wanted = {p for p in floats if p[0] in body}
-    for name in ("score", "position", "projections"):
+    for name in ("score", "position", "normalizer", "projections"):
         wanted |= {(name, k) for k, v in body.get(name, {}).items() if isinstance(v, list)}
     assert set(found) == wanted
     for path, gradient in found.items():

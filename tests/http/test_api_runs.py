@@ -80,6 +80,9 @@ FORMS = {
     "general": {"score": {"kind": "general", "w": literal(16, 16, seed=4)}, "scale": 0.1},
     "concat": {"score": {"kind": "concat", "w": literal(5, 32, seed=4), "v": literal(5, seed=6)}},
     "alibi": {"position": {"kind": "alibi"}, "sinks": [0.5, 1, -1, 2]},
+    "sigmoid": {"normalizer": {"kind": "sigmoid", "bias": [-3, -5, 0, 1.5]}},
+    "relu_squared": {"normalizer": "relu_squared", "is_causal": True, "query_offset": "end"},
+    "entmax": {"normalizer": {"kind": "entmax", "alpha": 1.3}, "sinks": [0.5, 1, -1, 2]},
     "t5": {"position": {"kind": "t5", "table": literal(8, 4, seed=4), "max_distance": 30}},
     "relative": {"position": {"kind": "relative", "table": literal(4, 9, seed=4)}},
     "shaw": {"position": {"kind": "shaw", "key_table": literal(9, 16, seed=4), "value_table": literal(9, 6, seed=5)}},
@@ -109,7 +112,7 @@ def test_every_form_bit_for_bit(daemon, form):
         rows = load_tensors(run.get(f"/rows?{at}&rows=11:13", headers=SAFETENSORS).content)
         assert np.array_equal(rows["weights"], whole[b, h, 11:13])
         lse = run.tensors["logsumexp"].reshape(B, H, L)[b, h, 11:13]
-        assert np.allclose(rows["logsumexp"], lse, rtol=2e-7, atol=1e-6)
+        assert np.allclose(rows["logsumexp"], lse, rtol=2e-7, atol=1e-6, equal_nan=True)
         top = load_tensors(run.get(f"/top-k?{at}&rows=4:6&top_k=5", headers=SAFETENSORS).content)
         assert np.array_equal(top["weight"], whole[b, h].astype(np.float32)[top["row"], top["col"]])
         for tile in range(2):

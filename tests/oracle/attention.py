@@ -6,37 +6,16 @@ and its other forms.
     ...            "value": [[0, 1, 0], [1, 0, 1]], "is_causal": True})["output"]
 
 Order: projections -> positions that turn -> score -> scale -> softcap c*tanh(s/c) -> additive parts ->
-hidden cells to -infinity -> sink in the denominator -> softmax -> dropout -> times value -> last
+hidden cells to -infinity -> softmax, a sink in its denominator, or another normalizer -> dropout -> times value -> last
 projection. B batch, Hq query heads, Hkv key/value heads, L queries, S keys (cached ones included), E head
 width, Ev value width; query head h uses key/value head h // (Hq // Hkv).
 """
 import numpy as np
 
-from . import forms, positions, tensors
+from . import forms, normalizers, positions, tensors
 from .masks import Places, resolve
 
 STAGES = ("raw", "scaled", "softcapped", "biased", "probs")
-
-
-def softmax_rows(scores):
-    """(weights, logsumexp) over the last axis; a row of -infinity alone gives zeros and -infinity."""
-    if scores.shape[-1] == 0:
-        return np.zeros(scores.shape), np.full(scores.shape[:-1], -np.inf)
-    top = scores.max(axis=-1, keepdims=True)
-    shifted = np.exp(scores - np.where(np.isneginf(top), 0.0, top))
-    total = shifted.sum(axis=-1, keepdims=True)
-    with np.errstate(divide="ignore"):
-        logsumexp = (np.log(total) + np.where(np.isneginf(top), 0.0, top))[..., 0]
-    return shifted / np.where(total == 0, 1.0, total), logsumexp
-
-
-def softmax_with_sinks(scores, sinks):
-    """The same with a logit a head [H] that takes mass and gives no value: rows sum to 1 less its mass."""
-    if sinks is None:
-        return softmax_rows(scores)
-    sink = np.broadcast_to(sinks[:, None, None], scores.shape[:-1] + (1,))
-    weights, logsumexp = softmax_rows(np.concatenate((scores, sink), axis=-1))
-    return weights[..., :-1], logsumexp
 
 
 def split_heads(x, layout, heads):
@@ -160,8 +139,7 @@ def attention(request):
     if position["kind"] in positions.BIASES:
         added = added + positions.bias(position, q.shape[-3], distance)
     biased = apply_masks(softcapped, keep, added, fill)
-    sinks = request.get("sinks")
-    weights, logsumexp = softmax_with_sinks(biased, None if sinks is None else tensors.read(sinks))
+    weights, logsumexp = normalizers.normalized(request, biased)
     dropped = forms.dropped(weights, request.get("dropout_p", 0.0), request.get("seed", 0))
     output = dropped @ v
     if position.get("value_table") is not None:

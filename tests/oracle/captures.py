@@ -137,7 +137,7 @@ def request(file, n):
             body[name] = x
     if "attn_mask" in body:
         body["mask_semantics"] = "additive"
-    for name in ("position", "score"):
+    for name in ("position", "score", "normalizer"):
         if name in site:
             body[name] = spelled(file, site[name])
     body["query_offset"] = site.get("query_offset", site.get("query_start", 0) - site.get("key_start", 0))

@@ -127,10 +127,10 @@ def project(request):
 
 def count_parameters(request):
     """How many numbers the learned parts of a request hold: score, projections, position tables, sinks."""
-    holders = [request.get("score"), request.get("projections"), request.get("position")]
+    holders = [request.get(n) for n in ("score", "projections", "position", "normalizer")]
     given = [x for h in holders if isinstance(h, dict) for n, x in h.items() if is_parameter(n)]
     return sum(int(np.prod(tensors.shape_of(x))) for x in given + [request.get("sinks")] if x is not None)
 
 
 def is_parameter(name):
-    return name in ("w", "v", "b", "table", "key_table", "value_table", "slopes") or name[:2] in ("w_", "b_")
+    return name in ("w", "v", "b", "bias", "table", "key_table", "value_table", "slopes") or name[:2] in ("w_", "b_")

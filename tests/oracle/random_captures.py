@@ -4,6 +4,7 @@ import numpy as np
 
 from . import tensors
 from .captures import NAMES, File
+from .normalizers import KINDS
 
 REAL = ("F32", "F32", "F32", "F16", "BF16", "F64")
 SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33)
@@ -181,6 +182,18 @@ class Draw:
             name = self.normal(f"sites.{n}.sinks" if self.chance(0.5) else f"sinks of {n}", d.H)
             if not name.startswith("sites."):
                 site["sinks"] = name
+        elif self.chance(0.2):
+            self.normalizer(site, d, n)
+
+    def normalizer(self, site, d, n):
+        kind = self.choice(KINDS)
+        site["normalizer"] = {"kind": kind}
+        if kind == "sigmoid" and self.chance(0.7):
+            site["normalizer"]["bias"] = self.normal(f"bias of {n}", self.choice((1, d.H)))
+        elif kind == "entmax" and self.chance(0.5):
+            site["normalizer"]["alpha"] = self.choice((1.2, 2))
+        elif kind[:4] == "relu" and self.chance(0.5):
+            site["normalizer"]["divisor"] = self.choice((0.5, 30))
 
     # --- sites ---
 

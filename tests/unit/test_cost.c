@@ -98,7 +98,12 @@ static trial make_trial(uint64_t seed) {
     }
     choose_score(&t, E, Ek);
     choose_position(&t, Hq, E, Ev);
-    if (pick(&t, 2))
+    if (!pick(&t, 3))
+        t.in.normalizer.kind = (attn_normalizer_kind)pick(&t, ATTN_NORMALIZER_COUNT);
+    if (t.in.normalizer.kind == ATTN_NORMALIZER_sigmoid)
+        t.in.normalizer.bias = NORMAL(&t, pick(&t, 2) ? Hq : 1);
+    const attn_normalizer_kind kind = t.in.normalizer.kind;
+    if ((kind == ATTN_NORMALIZER_softmax || attn_normalizer_sums_to_1(kind)) && pick(&t, 2))
         t.in.sinks = NORMAL(&t, Hq);
     if (pick(&t, 2))
         t.in.dropout_p = 0.2;

@@ -2,13 +2,15 @@
  *
  *   softmax(scale * Q K^T + mask) V    (Vaswani et al., "Attention is all you need", 2017, eq. 1)
  *
+ * or with another normaliser in place of softmax (forms.h).
+ *
  * Sizes: B batch entries (all batch axes together), Hq query heads, Hkv key/value heads, L queries,
  * S keys (cached ones included), P cached keys, E width of a head, Ev width of a value. Query head
  * h uses key/value head h / (Hq / Hkv).
  *
  * A cell of the weights is computed in this order: score, scale, softcap c * tanh(s / c), additive
  * parts (positions, float masks), hidden cells become -infinity, softmax (a sink logit is part of
- * the denominator), dropout. The weights are then multiplied by the values. A row that sees no key
+ * the denominator) or another normaliser, dropout. The weights are then multiplied by the values. A row that sees no key
  * gives zero output, zero weights and the logsumexp -infinity, or the sink logit if there is a
  * sink.
  *
@@ -49,7 +51,7 @@ typedef enum attn_stage {
     ATTN_STAGE_SCALED,     /* raw score times scale */
     ATTN_STAGE_SOFTCAPPED, /* scaled score after softcap */
     ATTN_STAGE_BIASED,     /* after additive parts and masks; -infinity: hidden */
-    ATTN_STAGE_PROBS,      /* weights: softmax of the biased scores */
+    ATTN_STAGE_PROBS,      /* weights: softmax, or another normaliser, of the biased scores */
 } attn_stage;
 
 /* All inputs of an operation. Start from attn_attention_defaults(). An absent key is the query, and
@@ -68,10 +70,12 @@ typedef struct attn_inputs {
     bool forbid_gqa;     /* true: unequal numbers of query and key/value heads are an error */
     /* factor of the scores; NaN: the score form's default, 1/sqrt(E) or 1 (forms.h) */
     double scale;
-    double softcap;         /* c of the softcap, above 0; 0: no softcap */
-    attn_score score;       /* forms.h; all zero: scaled dot product */
-    attn_position position; /* forms.h; all zero: none */
-    /* [Hq]: for each head a logit that is added to the softmax denominator only. */
+    double softcap;             /* c of the softcap, above 0; 0: no softcap */
+    attn_score score;           /* forms.h; all zero: scaled dot product */
+    attn_position position;     /* forms.h; all zero: none */
+    attn_normalizer normalizer; /* forms.h; all zero: softmax */
+    /* [Hq]: for each head a logit that is added to the softmax denominator only, or takes a weight
+     * of sparsemax or entmax. The other normalisers have no sinks. */
     attn_tensor sinks;
     double dropout_p; /* probability with which a weight is set to 0, below 1; 0: none */
     /* Cell (b, h, i, j) is dropped if attn_rng_uniform(seed, n) < p, where n is the row-major index
@@ -111,13 +115,15 @@ typedef struct attn_attention_dims {
     bool relative_values; /* Shaw's table of values is given too */
     size_t entries;       /* distances whose biases get a gradient, for one head; 0: none */
     bool softcap;         /* the scores have a softcap */
-    size_t positions;     /* elements of all position tables; 0: none */
-    size_t encoded;       /* elements of query, key and value that get an encoding; 0: none */
-    bool grad_logsumexp;  /* a backward pass starts from a gradient of the logsumexp, too */
-    size_t query_map;     /* elements of the score form's matrix for queries; 0: none */
-    size_t key_map;       /* elements of the score form's matrix for keys; 0: none */
-    bool transforms;      /* queries or keys are transformed before the product */
-    attn_dtype result;    /* type of the results: ATTN_F64 if an input is float64, else ATTN_F32 */
+    attn_normalizer_kind normalizer;
+    size_t normalizer_bias; /* elements of the normaliser's bias; 0: none */
+    size_t positions;       /* elements of all position tables; 0: none */
+    size_t encoded;         /* elements of query, key and value that get an encoding; 0: none */
+    bool grad_logsumexp;    /* a backward pass starts from a gradient of the logsumexp, too */
+    size_t query_map;       /* elements of the score form's matrix for queries; 0: none */
+    size_t key_map;         /* elements of the score form's matrix for keys; 0: none */
+    bool transforms;        /* queries or keys are transformed before the product */
+    attn_dtype result; /* type of the results: ATTN_F64 if an input is float64, else ATTN_F32 */
     attn_precision precision;
     attn_isa isa;    /* instruction set of the kernels; ATTN_ISA_REF for double */
     bool tanh_score; /* true: a score is a sum of tanh terms instead of products */
@@ -226,11 +232,12 @@ const char *attn_attention_kernel(const attn_attention *a);
 
 /* Statistics of each row, [B, Hq, L]. attn_attention_cells computes exact weights from them. `sum`
  * is relative to a power of two that depends on `max` (lib/kernels/kernels.h), so callers use the
- * logsumexp instead. */
+ * logsumexp instead. With another normaliser than softmax, `max` and `sum` hold the threshold and
+ * the divisor of the row (lib/attention/normalizer.h). */
 typedef struct attn_stats {
     /* largest visible score or sink; -infinity: the row sees no key and has no sink */
     double *max;
-    double *sum;   /* sum of the exponentials, see above */
+    double *sum;   /* sum of the exponentials, see above; 0: all weights of the row are 0 */
     uint8_t *kind; /* how the row was computed; only the library reads it */
     /* Computes the statistics of those of the rows that have none yet. attn_attention_cells calls
      * this function before it reads the rows of a head. NULL: all rows have statistics. Any number
@@ -241,7 +248,8 @@ typedef struct attn_stats {
 
 /* The results of a run, in the arena. A tensor that was not wanted has rank 0. Elements have the
  * type dims.result; present_key and present_value have the type in which the operation computes.
- * Hidden scores are -infinity, and so is the logsumexp of a row that sees no key. */
+ * Hidden scores are -infinity, and so is the logsumexp of a row that sees no key. The logsumexp of
+ * another normaliser than softmax is NaN. */
 typedef struct attn_results {
     attn_tensor output, weights, weights_dropped, logsumexp, scores, present_key, present_value;
     attn_stats stats;
@@ -269,8 +277,8 @@ attn_status attn_attention_mean_heads(const attn_attention_dims *dims, const att
                                       attn_tensor *out, attn_error *err);
 
 /* Computes the sum of each row of weights [batch.., H, L, S] in double, *out [batch.., H, L] in the
- * arena. A sum is 1, or less with a sink, or 0 for a row that sees no key. `weights` is a dense
- * result of a run with these dims. Errors: ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. */
+ * arena. A sum is 1, or less with a sink, or 0 for a row that sees no key; with
+ * sigmoid, relu and relu_squared any number from 0 on. `weights` is a dense result of a run with these dims. Errors: ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. */
 attn_status attn_attention_row_sums(const attn_attention_dims *dims, const attn_tensor *weights,
                                     const attn_control *control, attn_arena *arena,
                                     attn_tensor *out, attn_error *err);
@@ -293,7 +301,7 @@ attn_status attn_attention_weighted_values(const attn_attention *a, const attn_t
 
 /* Checks results: computes n random rows (chosen by attn_rng with `seed`) again, in double, from
  * the inputs. output_error is the largest difference of the output, relative to the largest
- * magnitude of value (if that is finite). logsumexp_error is the largest difference of the
+ * magnitude of value (if that is finite), times the sum of the row's weights if it is above 1. logsumexp_error is the largest difference of the
  * logsumexp. The run must have had ATTN_WANT_OUTPUT. Errors: ATTN_ENOMEM, ATTN_ECANCELED,
  * ATTN_EDEADLINE. */
 typedef struct attn_verification {

@@ -1,4 +1,4 @@
-/* Forms of scores and positions. Sizes are those of attention.h; A is the score width, m the
+/* Forms of scores, positions and normalisers. Sizes are those of attention.h; A is the score width, m the
  * largest distance of a table of relative positions.
  *
  * Scores of a query q (width Eq) and a key k (width Ek):
@@ -106,6 +106,50 @@ typedef struct attn_position {
  * slopes[h] = 2^(-8(h+1)/H). Else the first n slopes are those of n heads, where n is the largest
  * power of two below H; the rest are every other slope of 2n heads. Any thread may call it. */
 void attn_alibi_slopes(size_t H, double *slopes);
+
+/* Kinds of normalisers. A normaliser turns the biased scores of a row into weights. s is a score.
+ * Hidden cells have the weight 0, and so has every cell of a row that sees no key.
+ *
+ *   softmax       e^s / sum of e^s                    Vaswani et al. 2017, eq. 1
+ *   sigmoid       1 / (1 + e^-(s + bias_h))           Ramapuram et al. 2024, eq. 3
+ *   relu          max(0, s) / divisor                 Wortsman et al. 2023, section 3
+ *   relu_squared  max(0, s)^2 / divisor               So et al. 2021; Wortsman et al. 2023
+ *   sparsemax     max(0, s - t)                       Martins and Astudillo 2016, eq. 3
+ *   entmax        max(0, (alpha - 1)(s - t))^(1 / (alpha - 1))   Peters et al. 2019, eq. 9;
+ *                                                                Correia et al. 2019
+ *
+ * The threshold t of a row is the number for which its weights, that of a sink included, sum to 1.
+ * So the weights of softmax, sparsemax and entmax sum to 1, and the others do not. */
+#define ATTN_NORMALIZERS(KIND)                                                                     \
+    KIND(softmax)                                                                                  \
+    KIND(sigmoid)                                                                                  \
+    KIND(relu)                                                                                     \
+    KIND(relu_squared)                                                                             \
+    KIND(sparsemax)                                                                                \
+    KIND(entmax)
+
+#define ATTN_NORMALIZER_NUMBER(name) ATTN_NORMALIZER_##name,
+typedef enum attn_normalizer_kind {
+    ATTN_NORMALIZERS(ATTN_NORMALIZER_NUMBER) ATTN_NORMALIZER_COUNT
+} attn_normalizer_kind;
+#undef ATTN_NORMALIZER_NUMBER
+
+/* Returns whether the weights of a row are made to sum to 1 by a threshold. */
+static inline bool attn_normalizer_sums_to_1(attn_normalizer_kind kind) {
+    return kind == ATTN_NORMALIZER_sparsemax || kind == ATTN_NORMALIZER_entmax;
+}
+
+/* A normaliser and its parameters. */
+typedef struct attn_normalizer {
+    attn_normalizer_kind kind; /* default ATTN_NORMALIZER_softmax */
+    /* sigmoid: [Hq], or [1] for all heads; absent: 0. The paper begins with -log(S). */
+    attn_tensor bias;
+    /* relu, relu_squared: above 0; 0: the number of keys that the row sees, which is the length of
+     * the sequence in the paper */
+    double divisor;
+    /* entmax: 1.000001 to 2; 0: 1.5. It nears softmax towards 1, and 2 is sparsemax. */
+    double alpha;
+} attn_normalizer;
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -6,7 +6,9 @@
  *   dV = P^T dO      dP = dO V^T      dZ = P o (dP - rowsum(dO o O))
  *   dQ = dS K        dK = dS^T Q      where dS is dZ times the derivative of edit
  *
- * A gradient dlse of the logsumexp (inputs.grad_logsumexp) adds P o dlse to dZ.
+ * A gradient dlse of the logsumexp (inputs.grad_logsumexp) adds P o dlse to dZ. With another
+ * normaliser than softmax, P_ij = f(Z_ij - t_i), and dZ_ij = f'_ij (dP_ij - m_i): m_i is the mean
+ * of dP in row i with the weights f', or 0 if no threshold t makes the row sum to 1.
  *
  * (Dao et al., "FlashAttention", 2022, appendix B.2.) The weights P are computed again from the
  * maximum and the sum of each row, so memory grows with L + S and not with L x S, unless dZ itself
@@ -28,6 +30,7 @@ extern "C" {
 typedef struct attn_gradients {
     attn_tensor query, key, value, past_key, past_value;
     attn_tensor sinks;
+    attn_tensor normalizer_bias; /* of normalizer.bias, if it is given */
     attn_tensor scores; /* dZ, with the shape of the weights; only with inputs.score_gradients */
     /* [mask layer] gradients of the tensors that are added to the scores (attn_layer_is_added) */
     attn_tensor bias[ATTN_MASK_LAYERS];

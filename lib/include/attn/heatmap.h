@@ -30,6 +30,9 @@ typedef struct attn_weight_source {
                          float *logits, attn_error *err);
     void *ctx;
     const attn_padding *padding; /* [batches]; NULL: no batch entry has padding */
+    /* The weights are not the softmax of the logits. Entropies are then computed from the weights
+     * divided by their sum. */
+    bool not_softmax;
 } attn_weight_source;
 
 /* Returns whether a row is padding. */
@@ -138,7 +141,8 @@ attn_status attn_heatmap_cost(const attn_heatmap_options *options, size_t B, siz
                               size_t S, size_t slots, attn_cost *out, attn_error *err);
 /* Makes heatmaps in the arena. Row entropy is -sum p ln p. If the source has logits s, the entropy
  * is computed as ln l - sum p (s - m), where m is the largest logit of the row and l = sum exp(s -
- * m); this is exact for large logits too. NaN weights are left out; a cell whose visible weights
+ * m); this is exact for large logits too. With source->not_softmax the weights are divided by
+ * their sum first. NaN weights are left out; a cell whose visible weights
  * are all NaN is NaN. Results do not depend on the pool. Errors, with err->where:
  *
  *   ATTN_EARG    a head, batch entry, row or column is out of range ("heads/2", "batch/0", "rows",

@@ -17,14 +17,15 @@ extern "C" {
  *
  * The words of scores and precisions are in forms.h and isa.h. */
 
-extern const char *const attn_layout_words[];    /* "BHLE", … */
-extern const char *const attn_stage_words[];     /* "raw", … */
-extern const char *const attn_position_words[];  /* "none", "alibi", … */
-extern const char *const attn_pair_words[];      /* from ATTN_ROTARY_INTERLEAVED on */
-extern const char *const attn_pattern_words[];   /* "local", … */
-extern const char *const attn_layer_words[];     /* "causal", … */
-extern const char *const attn_semantics_words[]; /* "unstated", "keep", … */
-extern const char *const attn_fill_words[];      /* "hide", "add", "replace" */
+extern const char *const attn_layout_words[];     /* "BHLE", … */
+extern const char *const attn_stage_words[];      /* "raw", … */
+extern const char *const attn_position_words[];   /* "none", "alibi", … */
+extern const char *const attn_normalizer_words[]; /* "softmax", "sigmoid", … */
+extern const char *const attn_pair_words[];       /* from ATTN_ROTARY_INTERLEAVED on */
+extern const char *const attn_pattern_words[];    /* "local", … */
+extern const char *const attn_layer_words[];      /* "causal", … */
+extern const char *const attn_semantics_words[];  /* "unstated", "keep", … */
+extern const char *const attn_fill_words[];       /* "hide", "add", "replace" */
 
 /* --- members that belong to some kinds only, in the order of the reference of requests ---
  *
@@ -37,9 +38,10 @@ extern const char *const attn_fill_words[];      /* "hide", "add", "replace" */
 #define ATTN_INPUT_HEADS    1048576         /* largest number of heads */
 #define ATTN_INPUT_FARTHEST 1099511627776.0 /* largest distance of positions, 2^40 */
 
-#define ATTN_SCORE_BIT(name)    (1u << ATTN_SCORE_##name)
-#define ATTN_POSITION_BIT(name) (1u << ATTN_POSITION_##name)
-#define ATTN_PATTERN_BIT(name)  (1u << ATTN_PATTERN_##name)
+#define ATTN_SCORE_BIT(name)      (1u << ATTN_SCORE_##name)
+#define ATTN_POSITION_BIT(name)   (1u << ATTN_POSITION_##name)
+#define ATTN_PATTERN_BIT(name)    (1u << ATTN_PATTERN_##name)
+#define ATTN_NORMALIZER_BIT(name) (1u << ATTN_NORMALIZER_##name)
 
 #define ATTN_SCORE_INPUTS(TENSOR)                                                                  \
     TENSOR(w_q, ATTN_SCORE_BIT(additive), "additive: W_q [A, Eq].")                                \
@@ -83,6 +85,16 @@ extern const char *const attn_fill_words[];      /* "hide", "add", "replace" */
     VALUE(SEED, dropout_seed, "seed", "dropout_seed", 0, 0, NULL,                                  \
           ATTN_POSITION_BIT(SINUSOIDAL) | ATTN_POSITION_BIT(LEARNED),                              \
           "Seed that selects the elements that dropout_p drops.")
+
+#define ATTN_NORMALIZER_INPUTS(TENSOR, VALUE)                                                      \
+    TENSOR(bias, ATTN_NORMALIZER_BIT(sigmoid),                                                     \
+           "sigmoid: [H] or [1], added to the scores; default 0. The paper begins with -log(S).")  \
+    VALUE(ABOVE, divisor, "divisor", "divisor", 0, DBL_MAX, NULL,                                  \
+          ATTN_NORMALIZER_BIT(relu) | ATTN_NORMALIZER_BIT(relu_squared),                           \
+          "relu and relu_squared: a number above 0 by which the weights are divided; default the " \
+          "number of keys that the query sees.")                                                   \
+    VALUE(REAL, alpha, "alpha", "alpha", 1.000001, 2, NULL, ATTN_NORMALIZER_BIT(entmax),           \
+          "entmax: default 1.5. Towards 1 the weights near those of softmax; 2 is sparsemax.")
 
 #define ATTN_PATTERN_INPUTS(VALUE)                                                                 \
     VALUE(SIZE, radius, "radius", "radius", 0, ATTN_INPUT_FARTHEST, NULL, ATTN_PATTERN_BIT(LOCAL), \

@@ -236,7 +236,7 @@ const char *attn_run_metadata(const attn_run *run, const char *key);
 bool attn_run_is_exact(const attn_run_site *site);
 
 /* Returns the natural logarithm of the sum of exp(score) over a row; -infinity if the row sees no
- * key. The indices must be in range, and the statistics of the row known: a weight of the row was
+ * key, NaN if the normaliser is not softmax. The indices must be in range, and the statistics of the row known: a weight of the row was
  * computed before. */
 double attn_run_logsumexp(const attn_run_site *site, size_t batch, size_t head, size_t row);
 
@@ -507,12 +507,16 @@ typedef struct attn_run_cell {
     /* true: a mask hides the key, but the run gives it a finite score instead. Such a cell counts
      * as visible. */
     bool visible, filled;
-    double biased; /* the input of softmax; -infinity if hidden */
+    double biased; /* the input of the normaliser; -infinity if hidden */
     /* [hidden_count] names of the masks that hide the cell */
     const char *hidden_by[ATTN_RUN_REASONS];
     size_t hidden_count;
-    double row_max;   /* largest visible score (or sink) of the row */
-    double logsumexp; /* logsumexp of the row */
+    /* largest visible score (or sink) of the row, and its logsumexp; NaN: the normaliser is not
+     * softmax */
+    double row_max, logsumexp;
+    /* another normaliser than softmax: the weight is a function of biased - threshold, divided by
+     * the divisor (forms.h) */
+    double threshold, divisor;
     double weight;
     /* Rank of the weight among the `of` visible keys of its row. 1 is the largest; of equal weights
      * the lower key comes first; 0: the cell is hidden. */

@@ -48,13 +48,42 @@ typedef struct diagnostics {
     const attn_mask *compiled;
     const attn_attention_dims *dims;
     const char *mask, *score, *dtype, *kernel, *precision;
-    const char *tiles; /* how the kernels compute tile products; NULL: they use none */
+    const char *normalizer; /* in words; NULL: softmax */
+    const char *tiles;      /* how the kernels compute tile products; NULL: they use none */
     size_t parameters;
     double kept, scale, softcap;
     double cells;
     double computed; /* cells that the pass computes; NaN if it skips none */
     double operations, work, result;
 } diagnostics;
+
+/* Returns in words how the normaliser makes weights of the scores s of a row. NULL: softmax. */
+static const char *normalizer_words(const attn_inputs *in, attn_arena *arena) {
+    static const char *const formulas[] = {
+        [ATTN_NORMALIZER_sigmoid] = "1 / (1 + e^-(s + bias)), rows need not sum to 1",
+        [ATTN_NORMALIZER_relu] = "max(0, s) / divisor, rows need not sum to 1",
+        [ATTN_NORMALIZER_relu_squared] = "max(0, s)^2 / divisor, rows need not sum to 1",
+        [ATTN_NORMALIZER_sparsemax] = "max(0, s - t) with the t for which the row sums to 1",
+        [ATTN_NORMALIZER_entmax] = "max(0, (alpha - 1)(s - t))^(1 / (alpha - 1)) with the t for "
+                                   "which the row sums to 1",
+    };
+    const attn_normalizer *z = &in->normalizer;
+    attn_text t = {.arena = arena};
+    if (z->kind == ATTN_NORMALIZER_softmax)
+        return NULL;
+    attn_text_add(&t, "%s: %s", attn_normalizer_words[z->kind], formulas[z->kind]);
+    if (z->kind == ATTN_NORMALIZER_sigmoid && !z->bias.rank)
+        attn_text_add(&t, "; bias 0");
+    if (z->kind == ATTN_NORMALIZER_relu || z->kind == ATTN_NORMALIZER_relu_squared) {
+        if (z->divisor != 0)
+            attn_text_add(&t, "; divisor %.6g", z->divisor);
+        else
+            attn_text_add(&t, "; divisor: the number of keys that the query sees");
+    }
+    if (z->kind == ATTN_NORMALIZER_entmax)
+        attn_text_add(&t, "; alpha %.6g", z->alpha != 0 ? z->alpha : 1.5);
+    return t.failed ? attn_normalizer_words[z->kind] : t.data;
+}
 
 /* Collects the diagnostics. Costs are computed for one thread, so that the answer is the same on
  * every machine. false: a problem is set. */
@@ -81,6 +110,7 @@ static bool diagnose(const srv_attention_call *call, diagnostics *out) {
                          .work = bill.work,
                          .result = bill.result};
     out->mask = attn_mask_words(out->compiled, call->req->arena);
+    out->normalizer = normalizer_words(in, call->req->arena);
     if (srv_attention_skips(call, out->compiled, &out->computed))
         out->operations = srv_attention_operations(call, &bill, out->computed);
     return true;
@@ -122,6 +152,8 @@ static const srv_field diagnostics_rows[] = {
     ALWAYS("dims", SRV_OBJECT, dims, "The sizes by the letters of the shapes.", .fields = dim_rows,
            .accepts = SRV_O_POINTER),
     ALWAYS("score", SRV_STRING, score, "The score form."),
+    SRV_IF_KNOWN("normalizer", SRV_STRING, diagnostics, normalizer,
+                 "What makes weights of the scores, in words; absent: softmax."),
     ALWAYS("num_parameters", SRV_INT, parameters, "Numbers that are learned, in the request."),
     ALWAYS("scale", SRV_REAL, scale, "The factor of the scores."),
     ALWAYS("softcap", SRV_REAL, softcap, "The bound of the scores; 0: none."),
@@ -165,6 +197,8 @@ static void print_diagnostics(attn_text *t, const srv_attention_call *call) {
                       found.cells > 0 ? 100 * found.computed / found.cells : 0);
     attn_text_add(t, "score: %s, %zu parameter%s\n", found.score, found.parameters,
                   attn_plural(found.parameters));
+    if (found.normalizer)
+        attn_text_add(t, "normalizer: %s\n", found.normalizer);
     attn_text_add(t, "dims: B %zu, Hq %zu, Hkv %zu, L %zu, S %zu, past %zu, E %zu, Ev %zu\n", d->B,
                   d->Hq, d->Hkv, d->L, d->S, d->past, d->E, d->Ev);
     attn_text_add(t, "kernel: %s%s%s%s, precision %s\n", found.kernel, found.tiles ? " (" : "",
@@ -239,7 +273,8 @@ static const srv_field omitted_rows[] = {
 };
 static const srv_field attention_rows[] = {
     TENSOR("output", "[.., H, L, Ev] in the layout of the request."),
-    TENSOR("weights", "[.., H, L, S]: the softmax of the scores, before dropout."),
+    TENSOR("weights", "[.., H, L, S]: the softmax of the scores, or what normalizer makes of them, "
+                      "before dropout."),
     TENSOR("weights_dropped", "The weights after dropout, which multiply the values."),
     TENSOR("logsumexp", "[.., H, L]: the logarithm of the sum of the exponentials of the scores of "
                         "a row."),
@@ -253,8 +288,9 @@ static const srv_field attention_rows[] = {
     TENSOR("value", "[.., Hkv, S, Ev], as query, with the cache in front."),
     TENSOR("weighted_values", "[.., H, L, S, Ev]: weight times value, whose sum over the keys is "
                               "the output of the head."),
-    TENSOR("row_sums", "[.., H, L]: the sums of the weights: 1, less with sinks, 0 for a row that "
-                       "sees no key."),
+    TENSOR("row_sums",
+           "[.., H, L]: the sums of the weights: 1, less with sinks, 0 for a row that sees no "
+           "key. With the normalizer sigmoid, relu or relu_squared a sum may be any."),
     SRV_WRITTEN("gradients", "{Numbers|{Numbers}}", srv_gradients_put,
                 "By input name, each with the shape of its input; those of score, position and "
                 "projections in objects of these names. scores is the gradient with respect to the "

@@ -121,13 +121,18 @@ static bool add_projections(const srv_attention_call *call, srv_attention_bill *
     return true;
 }
 
+/* Weights of other normalisers than softmax are computed one by one in double, those with a threshold
+ * in several steps. So a cell takes the time of about this many exponentials. */
+#define NORMALIZER_CELLS 40
+
 /* Returns the operations of a score cell that do not depend on the width of queries and values:
  * SRV_CELL_OPERATIONS each for the exponential, for a position bias, and for the random number of
  * dropout. */
 static double cell_operations(const srv_attention_call *call) {
     const attn_inputs *in = call->body.operation.shaped;
     return SRV_CELL_OPERATIONS *
-           (1 + (in->position.kind != ATTN_POSITION_NONE) + (in->dropout_p > 0));
+           (1 + (in->position.kind != ATTN_POSITION_NONE) + (in->dropout_p > 0) +
+            (in->normalizer.kind != ATTN_NORMALIZER_softmax ? NORMALIZER_CELLS : 0));
 }
 
 /* Returns the number of tanh that a score cell needs. */

@@ -27,12 +27,13 @@ const srv_field srv_attention_fields[] = {
         "gradients.scores of "
         "more than 65,536 values are left out of the default, and omitted names them.",
         .choices = item_names),
-    SRV_NAMED_ROW(srv_attention_body, "score_stage", score_stages, SRV_FLAGS,
-                  "The stage of the returned scores: raw (q . k), scaled, softcapped, biased "
-                  "(default: the input of softmax, null where hidden) or probs. With a list of "
-                  "stages, scores is an object with a tensor for each stage, and a picture shows "
-                  "the stages of each head side by side, each with colours of its own.",
-                  .accepts = SRV_F_LIST, .choices = attn_stage_words),
+    SRV_NAMED_ROW(
+        srv_attention_body, "score_stage", score_stages, SRV_FLAGS,
+        "The stage of the returned scores: raw (q . k), scaled, softcapped, biased "
+        "(default: the input of the normalizer, null where hidden) or probs. With a list of "
+        "stages, scores is an object with a tensor for each stage, and a picture shows "
+        "the stages of each head side by side, each with colours of its own.",
+        .accepts = SRV_F_LIST, .choices = attn_stage_words),
     SRV_BOOL_ROW(srv_attention_body, average_attn_weights,
                  "Return weights (and weights_dropped) as their mean over the heads, without a "
                  "head axis, as torch.nn.MultiheadAttention does."),

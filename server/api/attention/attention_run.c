@@ -5,6 +5,7 @@
 #include "api/attention/attention_call.h"
 #include "api/common/weights_input.h"
 #include "api/stored/stored_api.h"
+#include "base/try.h"
 #include "request/shared.h"
 
 /* --- the stored run --- */
@@ -227,9 +228,24 @@ static attn_status draw_heatmaps(srv_attention_call *call, attn_error *err) {
                              : draw_stage(call, ATTN_STAGE_PROBS, &call->maps, err);
 }
 
+/* Warns that the measures are those of rows that need not sum to 1. */
+static attn_status warn_of_sums(srv_attention_call *call, attn_error *err) {
+    const attn_normalizer_kind kind = call->body.operation.dims.normalizer;
+    return kind == ATTN_NORMALIZER_softmax || attn_normalizer_sums_to_1(kind) ||
+                   srv_warnings_add(&call->warnings, call->req->arena, "row_sums", "normalizer",
+                                    "rows of %s need not sum to 1: entropies and spreads are those "
+                                    "of the weights divided by their sum, masses those of the "
+                                    "weights as they are",
+                                    attn_normalizer_words[kind])
+               ? ATTN_OK
+               : attn_no_memory(err, "warnings");
+}
+
 static attn_status run_analysis(srv_attention_call *call, attn_error *err) {
     srv_analysis *an = &call->analysis;
     attn_status status = open_rows(call, ATTN_STAGE_PROBS, &an->source, err);
+    if (!status)
+        status = warn_of_sums(call, err);
     an->run = call->op;
     an->value_norms = call->value_norms;
     an->mask = attn_attention_mask(call->op);

@@ -1,4 +1,4 @@
-/* The forms of attention in a request: field tables of score, position, pattern and projections,
+/* The forms of attention in a request: field tables of score, position, normalizer, pattern and projections,
  * which decode into structs of the library. This file refuses what a field table cannot check:
  * fields of another kind and parameters that are not finite. The library checks shapes. */
 #include "api/common/form_input.h"
@@ -29,6 +29,10 @@ _Static_assert(sizeof(attn_pattern_kind) == sizeof(int), "SRV_ENUM stores an int
     SRV_TENSOR_ROW(attn_position, member, SRV_T_REAL, text),
 #define POSITION_VALUE(is, member, name, key, least, most, words, kinds, text)                     \
     VALUE_ROW(attn_position, is, member, name, least, most, words, text)
+#define NORMALIZER_TENSOR(member, kinds, text)                                                     \
+    SRV_TENSOR_ROW(attn_normalizer, member, SRV_T_REAL, text),
+#define NORMALIZER_VALUE(is, member, name, key, least, most, words, kinds, text)                   \
+    VALUE_ROW(attn_normalizer, is, member, name, least, most, words, text)
 #define PATTERN_VALUE(is, member, name, key, least, most, words, kinds, text)                      \
     VALUE_ROW(attn_pattern, is, member, name, least, most, words, text)
 
@@ -51,6 +55,16 @@ const srv_field srv_position_fields[] = {
         "and value, before any projection.",
         .first = ATTN_POSITION_ALIBI, .required = true),
     ATTN_POSITION_INPUTS(POSITION_TENSOR, POSITION_VALUE){0},
+};
+
+const srv_field srv_normalizer_fields[] = {
+    SRV_KIND_ROW(attn_normalizer, attn_normalizer_words,
+                 "softmax (the default), sigmoid (1 / (1 + e^-(score + bias)); Ramapuram et al. "
+                 "2024), relu (max(0, score) / divisor; Wortsman et al. 2023), relu_squared "
+                 "(max(0, score)^2 / divisor; So et al. 2021), sparsemax (max(0, score - t); "
+                 "Martins and Astudillo 2016) or entmax (max(0, (alpha - 1)(score - t))^(1 / "
+                 "(alpha - 1)); Peters et al. 2019). The number t makes the weights sum to 1."),
+    ATTN_NORMALIZER_INPUTS(NORMALIZER_TENSOR, NORMALIZER_VALUE){0},
 };
 
 const srv_field srv_pattern_fields[] = {
@@ -103,6 +117,7 @@ const srv_field srv_projections_fields[] = {
 #define VALUE_KINDS(is, member, name, key, least, most, words, kinds, text) kinds,
 static const unsigned score_kinds[] = {ATTN_SCORE_INPUTS(TENSOR_KINDS)};
 static const unsigned position_kinds[] = {ATTN_POSITION_INPUTS(TENSOR_KINDS, VALUE_KINDS)};
+static const unsigned normalizer_kinds[] = {ATTN_NORMALIZER_INPUTS(TENSOR_KINDS, VALUE_KINDS)};
 static const unsigned pattern_kinds[] = {ATTN_PATTERN_INPUTS(VALUE_KINDS)};
 
 static bool refuse_foreign(const srv_scope *scope, const char *field, const char *name,
@@ -207,6 +222,14 @@ bool srv_position_check(const srv_scope *scope, const attn_position *position,
            srv_needs(&s, "dropout_p", "seed", "the same seed drops the same elements") &&
            srv_needs(&s, "seed", "dropout_p", "nothing else is random here") &&
            check_tensors(&s, position, any, parameters);
+}
+
+bool srv_normalizer_check(const srv_scope *scope, const attn_normalizer *normalizer,
+                          const uint64_t *given, bool any, size_t *parameters) {
+    char at[64];
+    const srv_scope s = scope_inside(scope, "normalizer", srv_normalizer_fields, given, at);
+    return check_kind(&s, normalizer->kind, normalizer_kinds, false) &&
+           check_tensors(&s, normalizer, any, parameters);
 }
 
 bool srv_pattern_check(const srv_scope *scope, const attn_pattern *pattern, const uint64_t *given) {

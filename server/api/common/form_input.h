@@ -1,5 +1,5 @@
-/* The forms of attention in a request (score, position, pattern, projections): their field tables,
- * by which a body is decoded into attn_score, attn_position, attn_pattern and attn_projections, and
+/* The forms of attention in a request (score, position, normalizer, pattern, projections): their field tables,
+ * by which a body is decoded into structs of the library, and
  * the checks of the decoded objects. */
 #ifndef SRV_FORM_INPUT_H
 #define SRV_FORM_INPUT_H
@@ -9,7 +9,7 @@
 #include "api/common/scope.h"
 
 extern const srv_field srv_score_fields[], srv_position_fields[], srv_pattern_fields[],
-    srv_projections_fields[];
+    srv_normalizer_fields[], srv_projections_fields[];
 /* The fields of projections that are inputs and parameters of a model of /v2: all but `seed`, which
  * is the seed of dropout there. */
 #define SRV_PROJECTIONS_V2 (srv_projections_fields + 1)
@@ -22,6 +22,8 @@ bool srv_score_check(const srv_scope *scope, const attn_score *score, const uint
                      bool any, size_t *parameters);
 bool srv_position_check(const srv_scope *scope, const attn_position *position,
                         const uint64_t *given, bool any, size_t *parameters);
+bool srv_normalizer_check(const srv_scope *scope, const attn_normalizer *normalizer,
+                          const uint64_t *given, bool any, size_t *parameters);
 bool srv_projections_check(const srv_scope *scope, const attn_projections *projections,
                            const uint64_t *given, bool any, size_t *parameters);
 bool srv_pattern_check(const srv_scope *scope, const attn_pattern *pattern, const uint64_t *given);

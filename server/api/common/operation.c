@@ -99,6 +99,8 @@ static bool check_forms(srv_operation *o, const srv_scope *scope) {
             srv_score_check(scope, &in->score, &o->score_given, any, n)) &&
            (!srv_given(scope, "position") ||
             srv_position_check(scope, &in->position, &o->position_given, any, n)) &&
+           (!srv_given(scope, "normalizer") ||
+            srv_normalizer_check(scope, &in->normalizer, &o->normalizer_given, any, n)) &&
            (!srv_given(scope, "sinks") ||
             srv_parameter_check(scope, "sinks", &in->sinks, any, n)) &&
            (!srv_given(scope, "projections") ||

@@ -15,7 +15,7 @@ typedef struct srv_operation {
      * srv_operation_settle computes in.scale, in.mask and in.one_query from the members below. */
     attn_inputs in;
     attn_projections projections; /* num_heads is 0 if the request has no projections */
-    uint64_t fill_given, score_given, position_given, projections_given;
+    uint64_t fill_given, score_given, position_given, normalizer_given, projections_given;
     attn_tensor attn_bias, grad_output;
     srv_mask_input mask;
     bool is_causal;
@@ -104,6 +104,12 @@ extern const char srv_ragged_rows[]; /* srv_field.ragged of query, key and value
                       "weights are [B, H, L, S]; masks and heatmaps refer to these heads.",        \
                       .fields = srv_projections_fields,                                            \
                       .given = offsetof(T, at.projections_given)),                                 \
+        SRV_INPUT_ROW(T, at, normalizer, SRV_OBJECT,                                               \
+                      "What makes weights of the scores: a name, or an object with its "           \
+                      "parameters. The weights of sigmoid, relu and relu_squared do not sum to 1 " \
+                      "and take no sinks. Only softmax has a logsumexp; it is null with others.",  \
+                      .accepts = SRV_O_NAME, .fields = srv_normalizer_fields,                      \
+                      .given = offsetof(T, at.normalizer_given)),                                  \
         SRV_INPUT_ROW(                                                                             \
             T, at, sinks, SRV_TENSOR,                                                              \
             "[Hq]. One more logit for each head; it takes part in the softmax and has no value.",  \

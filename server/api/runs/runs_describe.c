@@ -85,7 +85,7 @@ typedef struct site_facts {
     const attn_run_site *site; /* NULL: the site cannot be opened */
     bool is_open;
     bool ranges; /* the run has few enough heads to answer their ranges (RANGES_MOST) */
-    const char *dtype, *score, *position, *mask, *kernel, *precision;
+    const char *dtype, *score, *position, *normalizer, *mask, *kernel, *precision;
     double scale, softcap, dropout_p;
     bool exact;
     size_t tile; /* number of cells along a side of a tile */
@@ -236,6 +236,8 @@ static const srv_field site_rows[] = {
     SRV_IF_KNOWN("dtype", SRV_STRING, site_facts, dtype, "The type of its numbers."),
     SRV_IF_KNOWN("score", SRV_STRING, site_facts, score, "The score form."),
     SRV_IF_KNOWN("position", SRV_STRING, site_facts, position, "The position encoding."),
+    SRV_IF_KNOWN("normalizer", SRV_STRING, site_facts, normalizer,
+                 "What makes weights of the scores; absent: softmax."),
     NUMBER(scale, "The factor of the scores."),
     NUMBER(softcap, "The bound of the scores; 0: none."),
     NUMBER(dropout_p, "The probability of dropout of the weights."),
@@ -273,6 +275,7 @@ static void tell_operation(site_facts *f) {
     f->dtype = attn_dtype_name(f->dims->result);
     f->score = attn_score_name(in->score.kind);
     f->position = attn_position_words[in->position.kind];
+    f->normalizer = in->normalizer.kind ? attn_normalizer_words[in->normalizer.kind] : NULL;
     f->scale = attn_attention_scale(op);
     f->softcap = in->softcap;
     f->dropout_p = in->dropout_p;

@@ -36,7 +36,7 @@ const srv_field srv_run_weights_query[] = {
     SRV_RUN_COLS_ROW(part_query),
     SRV_ENUM_ROW(part_query, stage, attn_stage_words,
                  "probs (default): the weights; else scores: raw (q . k), scaled, softcapped or "
-                 "biased (the input of softmax, null where hidden).",
+                 "biased (the input of the normalizer, null where hidden).",
                  .standard = "\"probs\""),
     SRV_BOOL_ROW(part_query, hidden,
                  "Also list the hidden cells of the part, as [row, from, to] of keys."),
@@ -224,7 +224,8 @@ static const srv_field rows_rows[] = {
     SRV_WRITTEN("hidden", "HiddenCells", NULL, "The keys that each row does not see.",
                 .always = true),
     SRV_WRITTEN("logsumexp", "Numbers", NULL,
-                "The logarithm of the sum of the exponentials of the scores of each row."),
+                "The logarithm of the sum of the exponentials of the scores of each row; null if "
+                "the normalizer is not softmax."),
     SRV_WRITTEN("num_visible_keys", "[integer+|[integer+]]", NULL, "The keys that each row sees.",
                 .always = true),
     {0},
@@ -337,6 +338,30 @@ const srv_field srv_run_cells_query[] = {
     {0},
 };
 
+/* Adds the step from the input of the normaliser to the weight. */
+static void add_weight(attn_text *t, attn_normalizer_kind kind, const attn_run_cell *c) {
+    switch (kind) {
+    case ATTN_NORMALIZER_sigmoid:
+        attn_text_add(t, "; 1 / (1 + e^-(%.6g + bias %.6g))", c->biased, 0 - c->threshold);
+        break;
+    case ATTN_NORMALIZER_relu:
+        attn_text_add(t, "; max(0, %.6g) / %.6g", c->biased, c->divisor);
+        break;
+    case ATTN_NORMALIZER_relu_squared:
+        attn_text_add(t, "; max(0, %.6g)^2 / %.6g", c->biased, c->divisor);
+        break;
+    case ATTN_NORMALIZER_sparsemax:
+        attn_text_add(t, "; max(0, %.6g - threshold %.6g)", c->biased, c->threshold);
+        break;
+    case ATTN_NORMALIZER_entmax:
+        attn_text_add(t, "; entmax of %.6g at threshold %.6g", c->biased, c->threshold);
+        break;
+    default:
+        attn_text_add(t, "; e^(%.6g - logsumexp %.6g)", c->biased, c->logsumexp);
+    }
+    attn_text_add(t, " = %.6g; rank %zu of %zu", c->weight, c->rank, c->of);
+}
+
 /* Returns the arithmetic of a cell in words: "q . k = 3; x 0.577 = 1.73; e^(1.73 - logsumexp 2.1) =
  * 0.69; rank 1 of 13". */
 static const char *cell_words(srv_request *req, const srv_run_view *run, const attn_run_cell *c) {
@@ -358,8 +383,7 @@ static const char *cell_words(srv_request *req, const srv_run_view *run, const a
     if (c->filled)
         attn_text_add(&t, ", for which mask_fill stands: %.6g", c->biased);
     if (c->visible)
-        attn_text_add(&t, "; e^(%.6g - logsumexp %.6g) = %.6g; rank %zu of %zu", c->biased,
-                      c->logsumexp, c->weight, c->rank, c->of);
+        add_weight(&t, in->normalizer.kind, c);
     else
         attn_text_add(&t, "; weight 0; the row sees %zu key%s", c->of, attn_plural(c->of));
     return t.failed ? "" : t.data;
@@ -447,10 +471,11 @@ static const srv_field cell_rows[] = {
     SRV_IF_KNOWN("filled", SRV_BOOL, cell_facts, filled,
                  "true: mask_fill stands for -infinity in the cell; else absent.",
                  .when = offsetof(cell_facts, filled)),
-    NUMBER(biased, "The input of the softmax."),
-    NUMBER(row_max, "The largest input of the row."),
-    NUMBER(logsumexp, "The logarithm of the sum of the exponentials of the row."),
-    NUMBER(weight, "e^(biased - logsumexp)."),
+    NUMBER(biased, "The input of the normalizer, softmax unless the request names another."),
+    NUMBER(row_max, "The largest input of the row; null if the normalizer is not softmax."),
+    NUMBER(logsumexp, "The logarithm of the sum of the exponentials of the row; null if the "
+                      "normalizer is not softmax."),
+    NUMBER(weight, "e^(biased - logsumexp), or what another normalizer makes of biased."),
     SRV_IF_KNOWN("rank", SRV_INT, cell_facts, rank,
                  "The place of the weight in its row, the largest first."),
     SRV_IF_KNOWN("num_visible_keys", SRV_INT, cell_facts, visible_keys, "Keys that the row sees."),
