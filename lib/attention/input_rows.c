@@ -11,9 +11,11 @@ const char *const attn_position_words[] = {"none",   "alibi",      "t5",      "r
 #define WORD(name) #name,
 const char *const attn_normalizer_words[] = {ATTN_NORMALIZERS(WORD) NULL};
 const char *const attn_pair_words[] = {"interleaved", "halves", NULL};
-const char *const attn_pattern_words[] = {"local", "strided", "block", "global", NULL};
-const char *const attn_layer_words[] = {"causal",  "window",  "values", "bias", "padding",
-                                        "lengths", "pattern", "tokens", "bits", NULL};
+const char *const attn_pattern_words[] = {"local",  "strided",      "block",
+                                          "global", "block_causal", NULL};
+const char *const attn_layer_words[] = {
+    "causal", "window",    "values", "bias",  "padding", "lengths", "pattern", "tokens", "bits",
+    "prefix", "documents", "tree",   "top_k", "any_of",  "all_of",  "not",     NULL};
 const char *const attn_semantics_words[] = {"unstated",   "keep",    "hide", "additive",
                                             "finite_min", "nonzero", NULL};
 const char *const attn_fill_words[] = {"hide", "add", "replace", NULL};
@@ -23,8 +25,8 @@ _Static_assert(HAS_WORDS(attn_layout_words, ATTN_BLD) &&
                    HAS_WORDS(attn_stage_words, ATTN_STAGE_PROBS) &&
                    HAS_WORDS(attn_position_words, ATTN_POSITION_LEARNED) &&
                    HAS_WORDS(attn_pair_words, ATTN_ROTARY_HALVES - 1) &&
-                   HAS_WORDS(attn_pattern_words, ATTN_PATTERN_GLOBAL) &&
-                   HAS_WORDS(attn_layer_words, ATTN_LAYER_BITS) &&
+                   HAS_WORDS(attn_pattern_words, ATTN_PATTERN_BLOCK_CAUSAL) &&
+                   HAS_WORDS(attn_layer_words, ATTN_LAYER_NOT) &&
                    HAS_WORDS(attn_semantics_words, ATTN_SEM_NONZERO) &&
                    HAS_WORDS(attn_fill_words, ATTN_FILL_REPLACE),
                "each has its word");

@@ -18,7 +18,8 @@ static void resolve_stride(const attn_inputs *in, attn_attention_dims *d) {
         if (pattern && layer->pattern.kind == ATTN_PATTERN_STRIDED && !strided)
             strided = &layer->pattern;
         else if (pattern ? layer->pattern.kind != ATTN_PATTERN_LOCAL &&
-                               layer->pattern.kind != ATTN_PATTERN_BLOCK
+                               layer->pattern.kind != ATTN_PATTERN_BLOCK &&
+                               layer->pattern.kind != ATTN_PATTERN_BLOCK_CAUSAL
                          : layer->kind != ATTN_LAYER_CAUSAL && layer->kind != ATTN_LAYER_WINDOW &&
                                layer->kind != ATTN_LAYER_LENGTHS)
             return;
@@ -48,7 +49,8 @@ static void resolve_reach(const attn_inputs *in, attn_attention_dims *d) {
     int64_t left = none, right = none, reach = none, first = 0;
     if (d->stride)
         left = right = d->near;
-    for (size_t l = 0; l < in->mask.count && l < ATTN_MASK_LAYERS; l++) {
+    for (size_t l = 0; l < in->mask.count && l < ATTN_MASK_LAYERS;
+         l = attn_mask_spec_next(&in->mask, l)) {
         const attn_mask_layer *layer = &in->mask.layers[l];
         const attn_pattern *p = &layer->pattern;
         const bool pattern = layer->kind == ATTN_LAYER_PATTERN;

@@ -110,7 +110,8 @@ static attn_mask_layer with_heads_of(const attn_mask_layer *layer, const attn_ma
     attn_mask_layer out = *layer;
     attn_tensor *t = &out.values;
     const int at = t->rank - 3, n = s->batch_rank;
-    if (layer->kind != ATTN_LAYER_VALUES && layer->kind != ATTN_LAYER_BITS)
+    if (layer->kind != ATTN_LAYER_VALUES && layer->kind != ATTN_LAYER_BITS &&
+        layer->kind != ATTN_LAYER_TOP_K)
         return out;
     if (!s->has_heads && t->rank == n + 3 && t->dims[at] == 1) {
         memmove(&t->dims[at], &t->dims[at + 1], 2 * sizeof *t->dims);

@@ -1,6 +1,6 @@
 /* Compiles a mask specification to the struct of mask_private.h. It checks the shapes and values of
  * all layers, and turns each layer into bounds of an interval of keys, visibility bytes, bits,
- * numbers to add, or a pattern. */
+ * numbers to add, a pattern, or a rule. */
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
@@ -9,7 +9,7 @@
 
 #include "base/try.h"
 #include "mask/layer_view.h"
-#include "mask/mask_private.h"
+#include "mask/rule.h"
 #include "mask/survey.h"
 
 /* Upper limit of offsets and windows, longer than any sequence. Sums of a few such numbers fit into
@@ -244,7 +244,8 @@ static attn_status add_padding(compiler *c, const attn_mask_layer *layer) {
     return add_keep(c, layer, 1, layer->semantics == ATTN_SEM_HIDE, attn_padding_view);
 }
 
-static attn_status add_lengths(compiler *c, const attn_mask_layer *layer) {
+/* Reads the lengths [B] of a layer, or the one length of all batch entries. */
+static attn_status read_lengths(compiler *c, const attn_mask_layer *layer, int64_t **out) {
     attn_mask *m = c->m;
     const attn_tensor *t = &layer->values;
     size_t count;
@@ -268,21 +269,36 @@ static attn_status add_lengths(compiler *c, const attn_mask_layer *layer) {
                              m->shape.S, x);
         }
         lengths[b] = (int64_t)x;
-        if (m->lengths && m->lengths[b] < lengths[b])
-            lengths[b] = m->lengths[b];
+        m->same_batches &= lengths[b] == lengths[0];
+    }
+    *out = lengths;
+    return ATTN_OK;
+}
+
+static attn_status add_lengths(compiler *c, const attn_mask_layer *layer) {
+    attn_mask *m = c->m;
+    int64_t *lengths;
+    ATTN_TRY(read_lengths(c, layer, &lengths));
+    for (size_t b = 0; m->lengths && b < m->B; b++) {
+        lengths[b] = m->lengths[b] < lengths[b] ? m->lengths[b] : lengths[b];
         m->same_batches &= lengths[b] == lengths[0];
     }
     m->lengths = lengths;
     return ATTN_OK;
 }
 
-static attn_status add_window(compiler *c, const attn_mask_layer *layer) {
+static attn_status check_window(compiler *c, const attn_mask_layer *layer) {
     for (int side = 0; side < 2; side++)
         if (layer->window[side] < -1 || layer->window[side] > MOST_OFFSET)
             return attn_fail(c->err, ATTN_EARG, layer->where,
                              "a window counts other keys to the left and right: 0 to %" PRId64
                              ", or -1 for open; found [%" PRId64 ", %" PRId64 "]",
                              MOST_OFFSET, layer->window[0], layer->window[1]);
+    return ATTN_OK;
+}
+
+static attn_status add_window(compiler *c, const attn_mask_layer *layer) {
+    ATTN_TRY(check_window(c, layer));
     if (layer->window[0] >= 0 && layer->window[0] < c->m->left)
         c->m->left = layer->window[0];
     if (layer->window[1] >= 0 && layer->window[1] < c->m->right)
@@ -297,7 +313,7 @@ static attn_status add_pattern(compiler *c, const attn_mask_layer *layer) {
     if (pattern->kind == ATTN_PATTERN_LOCAL) {
         m->left = pattern->radius < m->left ? pattern->radius : m->left;
         m->right = pattern->radius < m->right ? pattern->radius : m->right;
-    } else if (pattern->kind == ATTN_PATTERN_BLOCK) {
+    } else if (pattern->kind == ATTN_PATTERN_BLOCK || pattern->kind == ATTN_PATTERN_BLOCK_CAUSAL) {
         m->patterns[m->layer_count - ++m->block_count] = pattern;
     } else {
         m->patterns[m->pattern_count++] = pattern;
@@ -305,18 +321,45 @@ static attn_status add_pattern(compiler *c, const attn_mask_layer *layer) {
     return ATTN_OK;
 }
 
-/* Returns whether layers of this kind use the tensor `values`. */
-static bool has_values(attn_layer_kind kind) {
-    return kind == ATTN_LAYER_VALUES || kind == ATTN_LAYER_BIAS || kind == ATTN_LAYER_PADDING ||
-           kind == ATTN_LAYER_LENGTHS || kind == ATTN_LAYER_BITS || kind == ATTN_LAYER_TOKENS;
+bool attn_layer_has_parts(attn_layer_kind kind) {
+    return kind == ATTN_LAYER_ANY_OF || kind == ATTN_LAYER_ALL_OF || kind == ATTN_LAYER_NOT;
 }
 
-static attn_status add_layer(compiler *c, const attn_mask_layer *layer) {
+bool attn_layer_has_values(attn_layer_kind kind) {
+    return kind != ATTN_LAYER_CAUSAL && kind != ATTN_LAYER_WINDOW && kind != ATTN_LAYER_PATTERN &&
+           !attn_layer_has_parts(kind);
+}
+
+size_t attn_mask_spec_next(const attn_mask_spec *spec, size_t i) {
+    for (size_t open = 1; open && i < spec->count; open--, i++)
+        if (attn_layer_has_parts(spec->layers[i].kind))
+            open += spec->layers[i].parts < spec->count ? spec->layers[i].parts : spec->count;
+    return i;
+}
+
+size_t attn_layer_value_bytes(const attn_mask_layer *layer) {
+    switch (layer->kind) {
+    case ATTN_LAYER_DOCUMENTS:
+    case ATTN_LAYER_TREE: /* a key of the table, and three numbers while the table is made */
+        return sizeof(attn_rule_key) + 3 * sizeof(size_t);
+    case ATTN_LAYER_TOP_K:
+        return sizeof(int64_t);
+    default:
+        return layer->semantics == ATTN_SEM_FINITE_MIN ? sizeof(double) : 1;
+    }
+}
+
+static attn_status check_tensor(compiler *c, const attn_mask_layer *layer) {
     const int rank = layer->values.rank;
-    if (has_values(layer->kind) && (rank < 1 || rank > ATTN_MAX_RANK))
+    if (attn_layer_has_values(layer->kind) && (rank < 1 || rank > ATTN_MAX_RANK))
         return attn_fail(c->err, ATTN_ESHAPE, layer->where,
                          "expected a tensor of rank 1 to %d, found %s", ATTN_MAX_RANK,
                          attn_rank_text(&layer->values));
+    return ATTN_OK;
+}
+
+static attn_status add_layer(compiler *c, const attn_mask_layer *layer) {
+    ATTN_TRY(check_tensor(c, layer));
     switch (layer->kind) {
     case ATTN_LAYER_CAUSAL:
         if (c->m->right > 0)
@@ -344,8 +387,110 @@ static attn_status add_layer(compiler *c, const attn_mask_layer *layer) {
         return add_bits(c, layer);
     case ATTN_LAYER_TOKENS:
         return add_keep(c, layer, layer->pad_id, true, attn_padding_view);
+    case ATTN_LAYER_PREFIX:
+    case ATTN_LAYER_DOCUMENTS:
+    case ATTN_LAYER_TREE:
+    case ATTN_LAYER_TOP_K:
+    case ATTN_LAYER_ANY_OF:
+    case ATTN_LAYER_ALL_OF:
+    case ATTN_LAYER_NOT:
+        break; /* see add_rule */
     }
     return attn_fail(c->err, ATTN_EARG, layer->where, "unknown kind of mask");
+}
+
+/* --- rules --- */
+
+static bool is_rule(attn_layer_kind kind) {
+    return kind >= ATTN_LAYER_PREFIX && kind <= ATTN_LAYER_NOT;
+}
+
+/* Compiles a layer of visibility bytes or bits as the part of a rule. */
+static attn_status add_keep_rule(compiler *c, const attn_mask_layer *layer, attn_rule *rule) {
+    attn_mask *m = c->m;
+    const size_t added = m->bias_count;
+    ATTN_TRY(add_layer(c, layer));
+    if (m->bias_count > added)
+        return attn_fail(c->err, ATTN_EARG, layer->where,
+                         "numbers that are added to the scores cannot be a part of any_of, all_of "
+                         "or not, whose parts show and hide keys: send booleans, or say "
+                         "mask_semantics \"keep\", \"hide\" or \"nonzero\"");
+    rule->part = m->keep[--m->keep_count];
+    return ATTN_OK;
+}
+
+static attn_status add_rule(compiler *c, size_t at);
+
+/* Compiles the parts of layer `at`, which follow it. */
+static attn_status add_parts(compiler *c, size_t at, attn_rule *rule) {
+    const attn_mask_layer *layer = rule->layer;
+    if (!layer->parts || (layer->kind == ATTN_LAYER_NOT && layer->parts > 1))
+        return attn_fail(c->err, ATTN_EARG, layer->where, "expected %s, found %zu",
+                         layer->kind == ATTN_LAYER_NOT ? "one mask" : "one mask or more",
+                         layer->parts);
+    for (size_t p = 0; p < layer->parts; p++) {
+        const size_t next = at + rule->nodes;
+        if (next >= c->m->layer_count)
+            return attn_fail(c->err, ATTN_EARG, layer->where, "expected %zu masks, found %zu",
+                             layer->parts, p);
+        ATTN_TRY(add_rule(c, next));
+        rule->nodes += c->m->rules[next].nodes;
+    }
+    return ATTN_OK;
+}
+
+/* Compiles layer `at` and its parts to rules. */
+static attn_status add_rule(compiler *c, size_t at) {
+    attn_mask *m = c->m;
+    const attn_mask_layer *layer = &m->layers[at];
+    attn_rule *rule = &m->rules[at];
+    *rule = (attn_rule){.layer = layer, .nodes = 1};
+    ATTN_TRY(check_tensor(c, layer));
+    switch (layer->kind) {
+    case ATTN_LAYER_CAUSAL:
+        return ATTN_OK;
+    case ATTN_LAYER_WINDOW:
+        return check_window(c, layer);
+    case ATTN_LAYER_PATTERN:
+        return attn_pattern_check(&layer->pattern, layer->where, c->err);
+    case ATTN_LAYER_PREFIX:
+    case ATTN_LAYER_LENGTHS: {
+        int64_t *lengths;
+        ATTN_TRY(read_lengths(c, layer, &lengths));
+        rule->lengths = lengths;
+        return ATTN_OK;
+    }
+    case ATTN_LAYER_DOCUMENTS:
+        return attn_rule_documents(m, rule, c->arena, c->err);
+    case ATTN_LAYER_TREE:
+        return attn_rule_tree(m, rule, c->arena, c->err);
+    case ATTN_LAYER_TOP_K:
+        return attn_rule_top_k(m, rule, c->arena, c->err);
+    case ATTN_LAYER_ANY_OF:
+    case ATTN_LAYER_ALL_OF:
+    case ATTN_LAYER_NOT:
+        return add_parts(c, at, rule);
+    default:
+        return add_keep_rule(c, layer, rule);
+    }
+}
+
+/* Compiles all layers. The parts of a rule are compiled with it. */
+static attn_status add_layers(compiler *c) {
+    attn_mask *m = c->m;
+    for (size_t l = 0; l < m->layer_count; l++)
+        if (!m->layers[l].where)
+            m->layers[l].where = "mask";
+    for (size_t l = 0; l < m->layer_count;) {
+        if (!is_rule(m->layers[l].kind)) {
+            ATTN_TRY(add_layer(c, &m->layers[l++]));
+            continue;
+        }
+        ATTN_TRY(add_rule(c, l));
+        m->rule_at[m->rule_count++] = l;
+        l += m->rules[l].nodes;
+    }
+    return ATTN_OK;
 }
 
 /* Sets sums_hide of a mask with several additive layers. A float table adds in float32, and a sum
@@ -380,8 +525,8 @@ static attn_status set_offsets(compiler *c, const attn_mask_spec *spec) {
             return attn_fail(c->err, ATTN_EARG, "query_offset",
                              "%" PRId64 " is beyond any sequence", offset[b]);
     }
-    const bool positions =
-        m->pattern_count || m->block_count || m->left != INT64_MAX || m->right != INT64_MAX;
+    const bool positions = m->pattern_count || m->block_count || m->rule_count ||
+                           m->left != INT64_MAX || m->right != INT64_MAX;
     for (size_t b = 1; positions && b < m->B; b++)
         m->same_batches &= offset[b] == offset[0];
     m->offset = offset;
@@ -399,7 +544,14 @@ static bool take_lists(attn_mask *m, const attn_mask_spec *spec, attn_arena *are
     m->keep = (attn_mask_part *)(void *)(m->layers + n);
     m->bias = m->keep + n;
     m->patterns = (const attn_pattern **)(void *)(m->bias + n);
-    return true;
+    bool rules = false;
+    for (size_t l = 0; l < n; l++)
+        rules |= is_rule(m->layers[l].kind);
+    if (!rules)
+        return true;
+    m->rules = attn_arena_zeroed(arena, n, sizeof *m->rules);
+    m->rule_at = attn_arena_zeroed(arena, n, sizeof *m->rule_at);
+    return m->rules && m->rule_at;
 }
 
 attn_status attn_mask_new(const attn_mask_spec *spec, const attn_mask_shape *shape,
@@ -430,12 +582,7 @@ attn_status attn_mask_new(const attn_mask_spec *spec, const attn_mask_shape *sha
     for (int a = 0; a < shape->batch_rank; a++)
         if (!attn_size_mul(c.m->B, shape->batch[a], &c.m->B))
             return attn_fail(err, ATTN_ELIMIT, "", "too many batch entries");
-    for (size_t l = 0; l < spec->count; l++) {
-        attn_mask_layer *layer = &c.m->layers[l];
-        if (!layer->where)
-            layer->where = "mask";
-        ATTN_TRY(add_layer(&c, layer));
-    }
+    ATTN_TRY(add_layers(&c));
     if (c.m->bias_count > 1)
         find_sums(c.m);
     ATTN_TRY(set_offsets(&c, spec));

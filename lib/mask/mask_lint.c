@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/try.h"
-#include "mask/mask_private.h"
+#include "mask/rule.h"
 #include "mask/warning_list.h"
 #include "number/hash.h"
 
@@ -34,6 +34,11 @@ typedef struct linter {
 
 static void warn(linter *l, attn_warning w) {
     l->failed |= !attn_warnings_add(&l->found, l->arena, &w);
+}
+
+/* Returns whether layer i is a part of a rule. */
+static bool is_part(const attn_mask *m, size_t i) {
+    return m->rules && m->rules[i].layer && m->rules[i].part.layer;
 }
 
 /* --- shapes that can be read in two ways --- */
@@ -314,7 +319,7 @@ static void check_rows(linter *l) {
  * layer hides a key. */
 static void check_fill(linter *l) {
     const attn_mask *m = l->m;
-    const bool fills = m->keep_count || m->pattern_count || !attn_mask_is_open(m);
+    const bool fills = m->keep_count || m->pattern_count || m->rule_count || !attn_mask_is_open(m);
     if (fills && m->fill_value > FILL_LEAKS)
         warn(l, (attn_warning){.code = ATTN_WARN_FILL_LEAKS, .value = m->fill_value});
     if (!fills)
@@ -351,6 +356,8 @@ static void check_layer(linter *l, size_t i) {
     switch (layer->kind) {
     case ATTN_LAYER_VALUES:
         check_rank(l, layer);
+        if (is_part(l->m, i)) /* any_of and not give other meanings to a triangle or a blind row */
+            break;
         check_triangle(l, layer, part);
         check_padding(l, layer, part);
         check_lowest(l, layer, part);
@@ -367,6 +374,13 @@ static void check_layer(linter *l, size_t i) {
     case ATTN_LAYER_LENGTHS:
     case ATTN_LAYER_PATTERN:
     case ATTN_LAYER_BITS:
+    case ATTN_LAYER_PREFIX:
+    case ATTN_LAYER_DOCUMENTS:
+    case ATTN_LAYER_TREE:
+    case ATTN_LAYER_TOP_K:
+    case ATTN_LAYER_ANY_OF:
+    case ATTN_LAYER_ALL_OF:
+    case ATTN_LAYER_NOT:
         break;
     }
 }
@@ -468,7 +482,8 @@ static void check_positions(linter *l, bool absolute) {
         const attn_mask_part *part = attn_mask_part_of(l->m, i);
         const attn_layer_kind kind = l->m->layers[i].kind;
         const bool values = kind == ATTN_LAYER_VALUES;
-        if (!part || !(values || kind == ATTN_LAYER_PADDING || kind == ATTN_LAYER_TOKENS))
+        if (!part || is_part(l->m, i) ||
+            !(values || kind == ATTN_LAYER_PADDING || kind == ATTN_LAYER_TOKENS))
             continue;
         if (values && part->view.row && part->view.col)
             check_tree(l, part);

@@ -1,5 +1,5 @@
 /* The compiled mask: an interval of keys for each row, layers of visibility bytes, layers of
- * numbers that are added to scores, and patterns. Indices: b batch entry, h head, i query (row), j
+ * numbers that are added to scores, patterns, and rules (rule.h). Indices: b batch entry, h head, i query (row), j
  * key. */
 #ifndef ATTN_MASK_PRIVATE_H
 #define ATTN_MASK_PRIVATE_H
@@ -20,6 +20,8 @@ typedef struct attn_mask_part {
     bool only_bits; /* all numbers to add are 0 or 1, and some are 1 */
 } attn_mask_part;
 
+typedef struct attn_rule attn_rule; /* rule.h */
+
 struct attn_mask {
     attn_mask_layer *layers; /* a copy of the layers of the specification */
     attn_mask_part *keep;    /* visibility: 1 = visible, 0 = hidden */
@@ -29,6 +31,10 @@ struct attn_mask {
      * only bound this interval. */
     const attn_pattern **patterns;
     size_t layer_count, keep_count, bias_count, pattern_count, block_count;
+    /* [layer_count]: rules[i] is the compiled form of layer i if this layer is a rule or a part of
+     * one. [rule_count]: the indices of the rules that are no parts. NULL without rules. */
+    attn_rule *rules;
+    size_t *rule_at, rule_count;
     attn_offset stated_offset; /* attn_mask_spec.offset, for warnings */
     attn_fill fill;            /* what hiding means: see attn_mask_spec */
     double fill_value;
@@ -47,7 +53,8 @@ struct attn_mask {
 };
 
 /* ATTN_MASK_LAYER_BYTES is the size of the entries of one layer in layers, keep, bias and patterns.
- * ATTN_MASK_BYTES is an upper bound of the memory of a compiled mask without its tensors. */
+ * ATTN_MASK_BYTES is an upper bound of the memory of a compiled mask without its tensors and
+ * rules. */
 enum {
     ATTN_MASK_LAYER_BYTES =
         sizeof(attn_mask_layer) + 2 * sizeof(attn_mask_part) + sizeof(const attn_pattern *),
@@ -58,18 +65,23 @@ enum {
 size_t attn_mask_within(size_t key, size_t j0, size_t n);
 
 /* Returns the compiled form of layer number `i`. It is NULL for layers that only bound the interval
- * of a row (causal, window, lengths) and for patterns. */
+ * of a row (causal, window, lengths), for patterns, and for layers that rule.h adds. */
 const attn_mask_part *attn_mask_part_of(const attn_mask *m, size_t i);
-/* Returns a layer of the same meaning for rows row … row + rows - 1 of head h and batch entry b
- * alone. Its tensor [rows, S] is a view of the compiled form; an axis that broadcasts has length
- * 1. */
-attn_mask_layer attn_mask_part_rows(const attn_mask *m, const attn_mask_part *part, size_t b,
-                                    size_t h, size_t row, size_t rows);
+/* Returns layer number `i` for rows row … row + rows - 1 of head h and batch entry b alone. Its
+ * tensor is a view of the compiled form: visibility and numbers to add are [rows, S], in which an
+ * axis that broadcasts has length 1. The rows keep their positions only with the offset of row
+ * `row`. */
+attn_mask_layer attn_mask_layer_rows(const attn_mask *m, size_t i, size_t b, size_t h, size_t row,
+                                     size_t rows);
 /* Returns whether the layer hides cell (b, h, i, j). A number to add hides its cell if it is at
  * most `floor`. With -INFINITY as `floor` that is the exact meaning. With a large negative number,
  * such as -1e4, numbers that hide a cell in practice count, too. */
 bool attn_mask_part_hides(const attn_mask_part *part, double floor, size_t b, size_t h, size_t i,
                           size_t j);
+
+/* Zeroes keep[j - j0] for the keys j0 … j0 + n - 1 that a part of visibility hides from row i. */
+void attn_mask_part_and(const attn_mask_part *part, size_t b, size_t h, size_t i, size_t j0,
+                        size_t n, uint8_t *keep);
 
 /* Describes in *edit what the mask does to cells j0 … j0 + n - 1 of row i. It sets the members
  * bias, keep, lo, hi, fill and fill_value.
@@ -83,7 +95,7 @@ void attn_mask_edit(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0,
                     size_t elem, void *bias, uint8_t *keep, attn_edit *edit);
 
 /* Returns whether any layer can hide a key inside the interval of a row: by a byte or bit, a number
- * of -infinity, or a pattern. */
+ * of -infinity, a pattern, or a rule. */
 bool attn_mask_hides_cells(const attn_mask *m);
 /* Returns whether the interval of every row contains all keys. */
 bool attn_mask_is_open(const attn_mask *m);
@@ -107,8 +119,8 @@ void attn_mask_common(const attn_mask *m, size_t b, size_t i, size_t rows, size_
                       size_t *to);
 /* Returns whether attn_mask_narrow can narrow anything. */
 bool attn_mask_narrows(const attn_mask *m);
-/* Narrows the keys [*from, *to) to those from the first to the last key that the patterns can show
- * to any of the rows i … i + rows - 1, so that the other keys need not be computed. If the patterns
+/* Narrows the keys [*from, *to) to those from the first to the last key that the patterns and rules
+ * can show to any of the rows i … i + rows - 1, so that the other keys need not be computed. If they
  * show no key, *from = *to afterwards. With a finite fill nothing changes, since hidden keys then
  * get weight. */
 void attn_mask_narrow(const attn_mask *m, size_t b, size_t i, size_t rows, size_t *from,

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/try.h"
-#include "mask/mask_private.h"
+#include "mask/rule.h"
 
 size_t attn_mask_batches(const attn_mask *m) {
     return m->B;
@@ -29,7 +29,7 @@ bool attn_mask_same_batches(const attn_mask *m) {
 }
 
 bool attn_mask_hides_cells(const attn_mask *m) {
-    return m->keep_count || m->bias_count || m->pattern_count;
+    return m->keep_count || m->bias_count || m->pattern_count || m->rule_count;
 }
 
 bool attn_mask_is_open(const attn_mask *m) {
@@ -66,18 +66,6 @@ void attn_mask_interval(const attn_mask *m, size_t b, size_t i, size_t *lo, size
     *hi = to;
 }
 
-/* Sets keep[j - j0] to 0 for the keys that the layer hides. */
-static void and_layer(const attn_mask_part *part, size_t b, size_t h, size_t i, size_t j0, size_t n,
-                      uint8_t *keep) {
-    const uint8_t *from = attn_view_at(&part->view, b, h, i, part->bits ? 0 : j0);
-    for (size_t j = j0; part->bits && j < j0 + n; j++)
-        keep[j - j0] = keep[j - j0] && (from[j / 8] >> j % 8 & 1);
-    if (part->bits)
-        return;
-    for (size_t j = 0; j < n; j++)
-        keep[j] &= from[(ptrdiff_t)j * part->view.col];
-}
-
 /* Sums the additive layers (at least one) for cells j0 … j0 + n - 1 into `out`. An element of `out`
  * has elem bytes: 4 for float, 8 for double. With sums_hide a sum below the range of float32
  * becomes -infinity. */
@@ -112,11 +100,14 @@ static const void *edit_bias(const attn_mask *m, size_t b, size_t h, size_t i, s
     return scratch;
 }
 
-static void and_patterns(const attn_mask *m, size_t b, size_t i, size_t j0, size_t n,
+/* Zeroes the bytes of the keys that a pattern or a rule hides. */
+static void and_formulas(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
                          uint8_t *keep) {
     const int64_t position = (int64_t)i + m->offset[b];
     for (size_t l = 0; l < m->pattern_count; l++)
         attn_pattern_hide(m->patterns[l], position, (int64_t)j0, (int64_t)n, keep);
+    if (m->rule_count)
+        attn_rules_and(m, b, h, i, j0, n, keep);
 }
 
 attn_mask attn_mask_near(const attn_mask *m, int64_t most) {
@@ -144,45 +135,50 @@ void attn_mask_common(const attn_mask *m, size_t b, size_t i, size_t rows, size_
         *from = begin > *from ? begin : *from;
         *to = end < *to ? end : *to;
     }
-    int64_t lo = (int64_t)*from, hi = (int64_t)*to;
+    attn_interval keys = {(int64_t)*from, (int64_t)*to};
     for (size_t l = 0; l < m->pattern_count; l++)
-        attn_pattern_common(m->patterns[l], first, last, &lo, &hi);
-    *from = (size_t)lo;
-    *to = (size_t)hi;
+        attn_pattern_common(m->patterns[l], first, last, &keys.from, &keys.to);
+    if (m->rule_count)
+        attn_rules_common(m, b, i, rows, &keys);
+    *from = keys.from < keys.to ? (size_t)keys.from : 0;
+    *to = keys.from < keys.to ? (size_t)keys.to : 0;
 }
 
 bool attn_mask_narrows(const attn_mask *m) {
-    return m->pattern_count && !attn_mask_fills(m);
+    return (m->pattern_count || m->rule_count) && !attn_mask_fills(m);
 }
 
-/* Narrows the keys [*from, *to) by all patterns to those from the first to the last key that a row
+/* Narrows the keys [*from, *to) by all patterns and rules to those from the first to the last key that a row
  * of i … i + rows - 1 sees. */
-static void narrow_by_patterns(const attn_mask *m, size_t b, size_t i, size_t rows, size_t *from,
+static void narrow_by_formulas(const attn_mask *m, size_t b, size_t i, size_t rows, size_t *from,
                                size_t *to) {
     const int64_t first = (int64_t)i + m->offset[b], last = first + (int64_t)rows - 1;
-    int64_t lo = (int64_t)*from, hi = (int64_t)*to;
+    attn_interval keys = {(int64_t)*from, (int64_t)*to};
     for (size_t l = 0; l < m->pattern_count; l++)
-        attn_pattern_narrow(m->patterns[l], first, last, &lo, &hi);
-    *from = (size_t)lo;
-    *to = (size_t)hi;
+        attn_pattern_narrow(m->patterns[l], first, last, &keys.from, &keys.to);
+    if (m->rule_count)
+        attn_rules_narrow(m, b, i, rows, &keys);
+    *from = keys.from < keys.to ? (size_t)keys.from : *to;
+    *to = keys.from < keys.to ? (size_t)keys.to : *to;
 }
 
 void attn_mask_narrow(const attn_mask *m, size_t b, size_t i, size_t rows, size_t *from,
                       size_t *to) {
     if (attn_mask_narrows(m) && rows)
-        narrow_by_patterns(m, b, i, rows, from, to);
+        narrow_by_formulas(m, b, i, rows, from, to);
 }
 
 static const uint8_t *edit_keep(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0,
                                 size_t n, uint8_t *scratch) {
-    if (!m->keep_count && !m->pattern_count)
+    const bool formulas = m->pattern_count || m->rule_count;
+    if (!m->keep_count && !formulas)
         return NULL;
-    if (m->keep_count == 1 && m->keep[0].view.col == 1 && !m->keep[0].bits && !m->pattern_count)
+    if (m->keep_count == 1 && m->keep[0].view.col == 1 && !m->keep[0].bits && !formulas)
         return attn_view_at(&m->keep[0].view, b, h, i, j0);
     memset(scratch, 1, n);
     for (size_t l = 0; l < m->keep_count; l++)
-        and_layer(&m->keep[l], b, h, i, j0, n, scratch);
-    and_patterns(m, b, i, j0, n, scratch);
+        attn_mask_part_and(&m->keep[l], b, h, i, j0, n, scratch);
+    and_formulas(m, b, h, i, j0, n, scratch);
     return scratch;
 }
 
@@ -190,16 +186,21 @@ _Static_assert((int)ATTN_FILL_HIDE == ATTN_EDIT_HIDE && (int)ATTN_FILL_ADD == AT
                    (int)ATTN_FILL_REPLACE == ATTN_EDIT_REPLACE,
                "the kernels read these numbers");
 
-/* Finds the first and the last of the keys [*lo, *hi) that the patterns show to row i. If row i is
+/* Finds the first and the last of the keys [*lo, *hi) that the patterns and rules show to row i. If row i is
  * known to see all keys between them, narrows [*lo, *hi) to these keys and returns true: no
  * visibility bytes are needed. Else returns false and changes nothing. */
 static bool narrow_to_run(const attn_mask *m, size_t b, size_t i, size_t *lo, size_t *hi) {
     size_t from = *lo, to = *hi;
-    narrow_by_patterns(m, b, i, 1, &from, &to);
+    narrow_by_formulas(m, b, i, 1, &from, &to);
     for (size_t l = 0; l < m->pattern_count && from < to; l++)
         if (!attn_pattern_sees_between(m->patterns[l], (int64_t)i + m->offset[b], (int64_t)from,
                                        (int64_t)to))
             return false;
+    attn_interval common = {(int64_t)from, (int64_t)to};
+    if (m->rule_count && from < to)
+        attn_rules_common(m, b, i, 1, &common);
+    if (common.from > (int64_t)from || common.to < (int64_t)to)
+        return false;
     *lo = from;
     *hi = to;
     return true;
@@ -215,7 +216,8 @@ void attn_mask_edit(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0,
     attn_mask_interval(m, b, i, &lo, &hi);
     lo = j0 + attn_mask_within(lo, j0, n);
     hi = j0 + attn_mask_within(hi, j0, n);
-    const bool one_run = !m->keep_count && (!m->pattern_count || narrow_to_run(m, b, i, &lo, &hi));
+    const bool formulas = m->pattern_count || m->rule_count;
+    const bool one_run = !m->keep_count && (!formulas || narrow_to_run(m, b, i, &lo, &hi));
     edit->lo = lo - j0;
     edit->hi = hi - j0;
     edit->bias = m->bias_count ? edit_bias(m, b, h, i, j0, n, elem, bias) : NULL;
@@ -224,7 +226,7 @@ void attn_mask_edit(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0,
     edit->fill_value = m->fill_value;
 }
 
-/* Sets keep[j - j0] to 1 if the interval of row i, all visibility layers and all patterns let it
+/* Sets keep[j - j0] to 1 if the interval of row i, all visibility layers, patterns and rules let it
  * see key j. Additive layers are ignored. */
 static void keep_of_layers(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
                            uint8_t *keep) {
@@ -235,8 +237,8 @@ static void keep_of_layers(const attn_mask *m, size_t b, size_t h, size_t i, siz
     if (from < to)
         memset(keep + from, 1, to - from);
     for (size_t l = 0; l < m->keep_count; l++)
-        and_layer(&m->keep[l], b, h, i, j0, n, keep);
-    and_patterns(m, b, i, j0, n, keep);
+        attn_mask_part_and(&m->keep[l], b, h, i, j0, n, keep);
+    and_formulas(m, b, h, i, j0, n, keep);
 }
 
 /* Returns a bit set of the n <= 64 keys from j on: bit k is set if a bias of -infinity hides key
@@ -373,31 +375,48 @@ const attn_mask_part *attn_mask_part_of(const attn_mask *m, size_t i) {
     for (size_t k = 0; k < m->bias_count; k++)
         if (m->bias[k].layer == layer)
             return &m->bias[k];
-    return NULL;
+    return m->rules && m->rules[i].part.layer ? &m->rules[i].part : NULL;
 }
 
-attn_mask_layer attn_mask_part_rows(const attn_mask *m, const attn_mask_part *part, size_t b,
-                                    size_t h, size_t row, size_t rows) {
+/* Returns the tensor [rows, width] that a view has for rows of one head and batch entry. An axis
+ * that broadcasts has length 1. */
+static attn_tensor rows_of(const attn_view *v, size_t b, size_t h, size_t row, size_t rows,
+                           size_t width) {
+    const size_t dims[2] = {v->row ? rows : 1, width};
+    attn_tensor t = attn_tensor_dense((void *)attn_view_at(v, b, h, row, 0), v->dtype, 2, dims);
+    t.strides[0] = v->row;
+    t.strides[1] = v->col;
+    return t;
+}
+
+static attn_mask_layer part_rows(const attn_mask *m, const attn_mask_part *part, size_t b, size_t h,
+                                 size_t row, size_t rows) {
     const attn_view *v = &part->view;
     const size_t keys = part->bits ? (m->shape.S + 7) / 8 : v->col ? m->shape.S : 1;
-    const size_t dims[2] = {v->row ? rows : 1, keys};
     attn_mask_layer out = *part->layer;
     out.kind = part->bits              ? ATTN_LAYER_BITS
                : v->dtype == ATTN_BOOL ? ATTN_LAYER_VALUES
                                        : ATTN_LAYER_BIAS;
     out.semantics = v->dtype == ATTN_BOOL ? ATTN_SEM_KEEP : ATTN_SEM_UNSTATED;
-    out.values = attn_tensor_dense((void *)attn_view_at(v, b, h, row, 0), v->dtype, 2, dims);
-    out.values.strides[0] = v->row;
-    out.values.strides[1] = part->bits ? 1 : v->col;
+    out.values = rows_of(v, b, h, row, rows, keys);
+    if (part->bits)
+        out.values.strides[1] = 1;
     return out;
 }
 
-bool attn_mask_part_hides(const attn_mask_part *part, double floor, size_t b, size_t h, size_t i,
-                          size_t j) {
-    const void *at = attn_view_at(&part->view, b, h, i, part->bits ? 0 : j);
-    if (part->bits)
-        return !(((const uint8_t *)at)[j / 8] >> j % 8 & 1);
-    if (part->view.dtype == ATTN_BOOL)
-        return !*(const uint8_t *)at;
-    return attn_number_at(at, part->view.dtype) <= floor;
+attn_mask_layer attn_mask_layer_rows(const attn_mask *m, size_t i, size_t b, size_t h, size_t row,
+                                     size_t rows) {
+    const attn_mask_part *part = attn_mask_part_of(m, i);
+    const attn_rule *rule = m->rules && m->rules[i].layer ? &m->rules[i] : NULL;
+    const int64_t *lengths = rule ? rule->lengths : m->lengths;
+    const size_t one = 1;
+    attn_mask_layer out = m->layers[i];
+    if (part)
+        return part_rows(m, part, b, h, row, rows);
+    if (out.kind == ATTN_LAYER_LENGTHS || out.kind == ATTN_LAYER_PREFIX)
+        out.values = attn_tensor_dense((void *)(uintptr_t)(lengths + b), ATTN_I64, 1, &one);
+    else if (rule && attn_layer_has_values(out.kind))
+        out.values = rows_of(&rule->view, b, h, row, rows,
+                             out.kind == ATTN_LAYER_TOP_K ? rule->width : m->shape.S);
+    return out;
 }

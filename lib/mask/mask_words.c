@@ -1,11 +1,12 @@
-/* Describes a mask in words: one sentence for each layer, in the order of the specification. */
+/* Describes a mask in words: one sentence for each layer, in the order of the specification. The
+ * parts of a layer stand in its sentence, in parentheses. */
 #include <attn/text.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "mask/mask_private.h"
+#include "mask/rule.h"
 
 enum {
     LISTED = 8,        /* numbers are listed for at most so many batch entries, then "…" */
@@ -141,12 +142,27 @@ static void say_hidden_keys(mask_text *t, const attn_mask *m, const attn_mask_pa
               attn_plural(m->shape.S), entries > 1 ? " by batch entry" : "");
 }
 
-static void say_lengths(mask_text *t, const attn_mask *m, const attn_mask_layer *layer) {
-    say_words(t, "%s: of %zu key%s the first", layer->where, m->shape.S, attn_plural(m->shape.S));
+/* Writes the lengths of the batch entries, such as "the first 3, 5". */
+static void say_first(mask_text *t, const attn_mask *m, const int64_t *lengths) {
+    say_words(t, "the first");
     for (size_t b = 0; b < m->B && b < LISTED; b++)
-        say_words(t, "%s %" PRId64, b ? "," : "", m->lengths[b]);
-    say_words(t, "%s %s real%s", m->B > LISTED ? ", …" : "",
-              m->B == 1 && m->lengths[0] == 1 ? "is" : "are", m->B > 1 ? ", by batch entry" : "");
+        say_words(t, "%s %" PRId64, b ? "," : "", lengths[b]);
+    say_words(t, "%s", m->B > LISTED ? ", …" : "");
+}
+
+static void say_lengths(mask_text *t, const attn_mask *m, const attn_mask_layer *layer,
+                        const int64_t *lengths) {
+    say_words(t, "%s: of %zu key%s ", layer->where, m->shape.S, attn_plural(m->shape.S));
+    say_first(t, m, lengths);
+    say_words(t, " %s real%s", m->B == 1 && lengths[0] == 1 ? "is" : "are",
+              m->B > 1 ? ", by batch entry" : "");
+}
+
+static void say_prefix(mask_text *t, const attn_mask *m, const attn_rule *rule) {
+    say_words(t, "%s: every query sees ", rule->layer->where);
+    say_first(t, m, rule->lengths);
+    say_words(t, " key%s%s", m->B == 1 && rule->lengths[0] == 1 ? "" : "s",
+              m->B > 1 ? ", by batch entry" : "");
 }
 
 static void say_pattern(mask_text *t, const attn_pattern *p) {
@@ -165,6 +181,12 @@ static void say_pattern(mask_text *t, const attn_pattern *p) {
         say_words(t, "block: a query sees the keys of its own block of %" PRId64 " position%s",
                   p->size, attn_plural((size_t)p->size));
         break;
+    case ATTN_PATTERN_BLOCK_CAUSAL:
+        say_words(t,
+                  "block_causal: a query sees the keys of its own block of %" PRId64
+                  " position%s and of the blocks before it",
+                  p->size, attn_plural((size_t)p->size));
+        break;
     case ATTN_PATTERN_GLOBAL:
         say_words(t,
                   "global: the first %" PRId64 " position%s see%s and %s seen by all, others see "
@@ -174,8 +196,26 @@ static void say_pattern(mask_text *t, const attn_pattern *p) {
     }
 }
 
+static void say_layer(mask_text *t, const attn_mask *m, size_t i);
+
+/* Writes the parts of a layer, such as "any of (causal: …; attn_mask: …)". */
+static void say_parts(mask_text *t, const attn_mask *m, size_t i) {
+    const attn_mask_layer *layer = &m->layers[i];
+    size_t part = i + 1;
+    say_words(t, "%s (",
+              layer->kind == ATTN_LAYER_ANY_OF   ? "any of"
+              : layer->kind == ATTN_LAYER_ALL_OF ? "all of"
+                                                 : "not");
+    for (size_t p = 0; p < layer->parts; p++, part += attn_mask_nodes(m, part)) {
+        say_words(t, "%s", p ? "; " : "");
+        say_layer(t, m, part);
+    }
+    say_words(t, ")");
+}
+
 static void say_layer(mask_text *t, const attn_mask *m, size_t i) {
     const attn_mask_layer *layer = &m->layers[i];
+    const attn_rule *rule = m->rules ? &m->rules[i] : NULL;
     const attn_mask_part *part = attn_mask_part_of(m, i);
     switch (layer->kind) {
     case ATTN_LAYER_CAUSAL:
@@ -201,7 +241,25 @@ static void say_layer(mask_text *t, const attn_mask *m, size_t i) {
         say_hidden_keys(t, m, part);
         break;
     case ATTN_LAYER_LENGTHS:
-        say_lengths(t, m, layer);
+        say_lengths(t, m, layer, rule && rule->layer ? rule->lengths : m->lengths);
+        break;
+    case ATTN_LAYER_PREFIX:
+        say_prefix(t, m, rule);
+        break;
+    case ATTN_LAYER_DOCUMENTS:
+        say_words(t, "%s: a query sees the keys of the document at its position", layer->where);
+        break;
+    case ATTN_LAYER_TREE:
+        say_words(t, "%s: a query sees the key at its position and the ancestors of this key",
+                  layer->where);
+        break;
+    case ATTN_LAYER_TOP_K:
+        say_words(t, "%s: a query sees the keys of its list of %zu", layer->where, rule->width);
+        break;
+    case ATTN_LAYER_ANY_OF:
+    case ATTN_LAYER_ALL_OF:
+    case ATTN_LAYER_NOT:
+        say_parts(t, m, i);
         break;
     case ATTN_LAYER_TOKENS:
         say_words(t, "%s: keys with the id %" PRId64 " are padding, ", layer->where, layer->pad_id);
@@ -214,7 +272,7 @@ const char *attn_mask_words(const attn_mask *m, attn_arena *arena) {
     mask_text t = {.used = 0};
     if (!m->layer_count)
         say_words(&t, "none: every query sees every key");
-    for (size_t i = 0; i < m->layer_count; i++) {
+    for (size_t i = 0; i < m->layer_count; i += attn_mask_nodes(m, i)) {
         say_words(&t, "%s", i ? "; " : "");
         say_layer(&t, m, i);
     }

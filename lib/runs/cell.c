@@ -5,7 +5,7 @@
 
 #include "attention/operands.h"
 #include "base/try.h"
-#include "mask/mask_private.h"
+#include "mask/rule.h"
 #include "runs/private.h"
 
 /* Number of keys of a row whose weights are computed together. */
@@ -74,6 +74,8 @@ static bool layer_hides(const attn_mask *m, size_t layer, const attn_range *at, 
     const attn_mask_layer *l = &m->layers[layer];
     const attn_mask_part *part = attn_mask_part_of(m, layer);
     const int64_t key = (int64_t)at->col;
+    if (m->rules && m->rules[layer].layer)
+        return attn_rule_hides(m, &m->rules[layer], at->batch, at->head, at->row, at->col);
     switch (l->kind) {
     case ATTN_LAYER_CAUSAL:
         return distance > 0;
@@ -96,7 +98,7 @@ static void explain_mask(const attn_run_site *site, const attn_range *at, attn_r
     attn_mask_additive(a->mask, at->batch, at->head, at->row, at->col, 1, &out->mask_bias);
     out->filled = !keep && attn_mask_fills(a->mask);
     out->visible = keep || out->filled;
-    for (size_t i = 0; i < a->mask->layer_count && !keep; i++)
+    for (size_t i = 0; i < a->mask->layer_count && !keep; i += attn_mask_nodes(a->mask, i))
         if (layer_hides(a->mask, i, at, out->distance))
             out->hidden_by[out->hidden_count++] = a->mask->layers[i].where;
     if (a->rule.biases)

@@ -29,7 +29,8 @@ static void read_pattern(attn_run_reader *r, attn_json *object, const char *wher
                          : -1;
     if (kind < 0) {
         attn_run_refuse(r, ATTN_EARG, where,
-                        "expected an object whose kind is local, strided, block or global");
+                        "expected an object whose kind is local, strided, block, global or "
+                        "block_causal");
         return;
     }
     *out = (attn_pattern){.kind = (attn_pattern_kind)kind};
@@ -188,10 +189,12 @@ static const attn_input layer_rows[] = {
 };
 static const attn_input values_row = {.name = "values",
                                       .offset = offsetof(attn_mask_layer, values)};
-
-static bool has_tensor(attn_layer_kind kind) {
-    return kind != ATTN_LAYER_CAUSAL && kind != ATTN_LAYER_WINDOW && kind != ATTN_LAYER_PATTERN;
-}
+/* The layers after this one that are its parts, each followed by its own. */
+static const attn_input parts_row = {.name = "parts",
+                                     .type = ATTN_INPUT_SIZE,
+                                     .offset = offsetof(attn_mask_layer, parts),
+                                     .least = 1,
+                                     .most = ATTN_MASK_LAYERS};
 
 /* Returns a member that the object must have. NULL: r->status is an error. */
 static attn_json *need_member(attn_run_reader *r, attn_json *object, const char *where,
@@ -216,10 +219,10 @@ static void read_layer(attn_run_reader *r, attn_json *object, size_t index) {
     if (r->status)
         return;
     layer.where = layer.where ? layer.where : attn_layer_words[layer.kind];
-    if (has_tensor(layer.kind) != (attn_json_member(object, "values") != NULL))
+    if (attn_layer_has_values(layer.kind) != (attn_json_member(object, "values") != NULL))
         attn_run_refuse(r, ATTN_EARG, where, "expected %s tensor as values",
-                        has_tensor(layer.kind) ? "a" : "no");
-    if (has_tensor(layer.kind))
+                        attn_layer_has_values(layer.kind) ? "a" : "no");
+    if (attn_layer_has_values(layer.kind))
         attn_run_read_row(r, object, where, &values_row, &layer);
     if (layer.kind == ATTN_LAYER_WINDOW && (member = need_member(r, object, where, "window")))
         read_window(r, member, where, layer.window);
@@ -228,6 +231,8 @@ static void read_layer(attn_run_reader *r, attn_json *object, size_t index) {
     if (layer.kind == ATTN_LAYER_TOKENS && (member = need_member(r, object, where, "pad_id")) &&
         !attn_json_integer(member, INT64_MIN, INT64_MAX, &layer.pad_id))
         attn_run_refuse(r, ATTN_EARG, where, "expected pad_id, an integer");
+    if (attn_layer_has_parts(layer.kind) && need_member(r, object, where, "parts"))
+        attn_run_read_row(r, object, where, &parts_row, &layer);
     attn_run_refuse_unknown(r, object, where);
     add_layer(r, where, &layer);
 }
@@ -321,6 +326,8 @@ static void write_layer(const attn_run_naming *to, const attn_mask_layer *given,
         write_pattern(t, &layer.pattern);
     if (layer.kind == ATTN_LAYER_TOKENS)
         attn_json_key_int(t, "pad_id", layer.pad_id);
+    if (layer.parts)
+        attn_json_key_int(t, "parts", (int64_t)layer.parts);
     if (layer.values.rank)
         attn_run_write_text(t, "values", name);
     attn_json_object_end(t);

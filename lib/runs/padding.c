@@ -26,7 +26,7 @@ static attn_status compile_masks(const attn_run_site *site, attn_arena *arena, a
     ATTN_TAKEN(spec, "the padding of a site", err);
     for (int i = 0; i < d->batch_rank; i++)
         shape.batch[i] = d->batch[i];
-    for (size_t i = 0; i < all->count && site->captured; i++)
+    for (size_t i = 0; i < all->count && site->captured; i = attn_mask_spec_next(all, i))
         if (is_of_keys(&all->layers[i], d->has_heads))
             spec->layers[spec->count++] = all->layers[i];
     return spec->count ? attn_mask_new(spec, &shape, arena, out, err) : ATTN_OK;

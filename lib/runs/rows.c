@@ -25,29 +25,12 @@ static attn_tensor cut_view(const attn_view *v, size_t b, size_t h, size_t row, 
     return t;
 }
 
-static bool cut_lengths(const cutter *c, attn_tensor *t) {
-    const size_t one = 1;
-    int64_t *length = attn_arena_small(c->arena, sizeof *length);
-    if (!length)
-        return false;
-    *length = c->a->mask->lengths[c->rows->batch];
-    *t = attn_tensor_dense(length, ATTN_I64, 1, &one);
-    return true;
-}
-
 static bool cut_masks(cutter *c) {
     attn_mask_spec *spec = &c->in.mask;
-    bool ok = true;
-    for (size_t i = 0; i < spec->count && ok; i++) {
-        attn_mask_layer *layer = &spec->layers[i];
-        const attn_mask_part *part = attn_mask_part_of(c->a->mask, i);
-        if (part)
-            *layer = attn_mask_part_rows(c->a->mask, part, c->rows->batch, c->rows->head,
-                                         c->rows->row, c->rows->rows);
-        else if (layer->kind == ATTN_LAYER_LENGTHS)
-            ok = cut_lengths(c, &layer->values);
-    }
-    int64_t *offset = ok ? attn_arena_small(c->arena, sizeof *offset) : NULL;
+    for (size_t i = 0; i < spec->count; i++)
+        spec->layers[i] = attn_mask_layer_rows(c->a->mask, i, c->rows->batch, c->rows->head,
+                                               c->rows->row, c->rows->rows);
+    int64_t *offset = attn_arena_small(c->arena, sizeof *offset);
     if (!offset)
         return false;
     *offset = attn_mask_offset(c->a->mask, c->rows->batch) + (int64_t)c->rows->row;

@@ -35,8 +35,10 @@
     "rotary has base, dims and layout: for other frequencies or positions rotate query and key "   \
     "yourself and leave position out"
 #define DOCUMENTS                                                                                  \
-    "documents in one sequence need a boolean attn_mask [B, 1, L, S], true where query and key "   \
-    "are of one document; as batch entries they need padding and key_lengths"
+    "document_ids has the document of each key of sequences that stand one after the other; as "   \
+    "batch entries they need padding and key_lengths"
+#define PREFIXES  "one length for each batch entry, or one for all"
+#define SEGMENTS  "it has the document of each key, and hides the keys of the other documents"
 #define CELL      "row and col name a cell: a query and a key"
 #define POOLED    "it says how weights become a cell: max, mean or both"
 #define STRONGEST "it is a number of strongest keys on every route"
@@ -113,6 +115,11 @@ static const alias of_fields[] = {
     {"attn_logits_soft_cap", "softcap", ONLY_CAPPED},
     {"logits_soft_cap", "softcap", ONLY_CAPPED},
     {"attn_logit_softcapping", "softcap", ONLY_CAPPED},
+    {"segment_ids", "document_ids", SEGMENTS},
+    {"prefix_length", "prefix_lengths", PREFIXES},
+    {"prefix_len", "prefix_lengths", PREFIXES},
+    {"topk_indices", "top_k_indices", "each query has a list of the keys that it sees"},
+    {"or", "any_of", "a key is visible if any of the masks of its list shows it"},
     {"sliding_window", "window", SIDES "; W keys up to the query itself are [W - 1, 0]"},
     {"window_size", "window", SIDES},
     {"local_window_size", "window", SIDES},
@@ -262,11 +269,9 @@ static const alias advice_of_fields[] = {
     {"position_ids", "query_offset", KEY_POSITIONS},
     {"position_ids", "base", ROTARY},
     {"cache_position", "query_offset", KEY_POSITIONS},
-    {"cu_seqlens", "key_lengths", DOCUMENTS},
-    {"cu_seqlens_q", "key_lengths", DOCUMENTS},
-    {"cu_seqlens_k", "key_lengths", DOCUMENTS},
-    {"document_ids", "key_lengths", DOCUMENTS},
-    {"segment_ids", "key_lengths", DOCUMENTS},
+    {"cu_seqlens", "document_ids", DOCUMENTS},
+    {"cu_seqlens_q", "document_ids", DOCUMENTS},
+    {"cu_seqlens_k", "document_ids", DOCUMENTS},
     {"block_table", "key_lengths", PAGES},
     {"block_tables", "key_lengths", PAGES},
     {"cmap", "figure", BESIDE("colormap")},

@@ -34,7 +34,8 @@ void srv_decode_begin(srv_decoder *d, srv_request *req) {
 bool srv_fields_fit(const srv_field *fields) {
     size_t rows = 0;
     for (; fields[rows].name; rows++)
-        if (fields[rows].fields && !srv_fields_fit(fields[rows].fields))
+        if (fields[rows].fields && fields[rows].fields != fields &&
+            !srv_fields_fit(fields[rows].fields))
             return false;
     return rows <= SRV_FIELDS_MOST;
 }

@@ -164,6 +164,9 @@ typedef struct srv_field {
      * the object begins with its word. */
     size_t given;
     size_t size; /* for OBJECTS: bytes of one struct */
+    /* For OBJECTS whose table has rows of the table itself: the name of the schema of an element in
+     * openapi.json. NULL: the schema stands in its place. */
+    const char *schema;
     /* For OBJECT and OBJECTS: sets an object's defaults before it is decoded. NULL: an element of
      * OBJECTS starts as zeros, and an OBJECT with the values that the struct has. */
     void (*init)(void *item);

@@ -114,6 +114,64 @@ class Draw:
             body["token_ids"] = self.r.integers(0, 4, (*rows, self.keys)).tolist()
             body["pad_id"] = int(self.r.integers(0, 4))
 
+    def entries(self):
+        """The leading axes of numbers of keys: none, or the batch axis."""
+        return (self.batches,) if self.batch and self.chance(0.5) else ()
+
+    def boolean(self, depth):
+        """A mask of a list: its kind, and the fields of this kind."""
+        kinds = ["causal", "window", "pattern", "values", "padding", "prefix", "documents", "tree", "top_k"]
+        kind = str(self.r.choice(kinds + (["any_of", "all_of", "not"] if depth else [])))
+        part = {"kind": kind}
+        if kind == "window":
+            part["window"] = self.r.integers(-1, 9, 2).tolist()
+        elif kind == "pattern":
+            part["pattern"] = self.pattern()
+        elif kind == "values":
+            part["attn_mask"] = tensors.write(self.r.random(self.broadcastable()) < 0.6, "bool")
+        elif kind in ("any_of", "all_of"):
+            part[kind] = [self.boolean(depth - 1) for _ in range(int(self.r.integers(1, 4)))]
+        elif kind == "not":
+            part["not"] = self.boolean(depth - 1)
+        elif kind == "padding":
+            part["token_ids"], part["pad_id"] = self.r.integers(0, 4, self.keys).tolist(), int(self.r.integers(0, 4))
+        elif kind != "causal":
+            self.table(part, kind)
+        return part
+
+    def pattern(self):
+        kind = str(self.r.choice(["local", "strided", "block", "block_causal", "global"]))
+        near, size = int(self.r.integers(0, 5)), int(self.r.integers(1, 6))
+        return {"kind": kind, **{"local": {"radius": near}, "strided": {"stride": size, "local": near}, "block": {"size": size},
+                                 "block_causal": {"size": size}, "global": {"num_keys": near, "local": size}}[kind]}
+
+    def table(self, part, kind):
+        """A mask that tells by numbers which keys a query sees."""
+        S = self.keys
+        if kind == "prefix":
+            part["prefix_lengths"] = self.r.integers(0, S + 1, (self.batches,) if self.chance(0.5) else (1,)).tolist()
+        elif kind == "documents":
+            ids = self.r.integers(0, 4, (*self.entries(), S))
+            part["document_ids"] = tensors.write(np.sort(ids) if self.chance(0.6) else ids, "int64")
+        elif kind == "tree":
+            order = self.r.permutation(S)  # a parent stands before its children in this order
+            rows = np.empty((*self.entries(), S), np.int64)
+            for row in rows.reshape(-1, S):
+                for n, key in enumerate(order):
+                    row[key] = -1 if n == 0 or self.chance(0.1) else order[int(self.r.integers(0, n))]
+            part["parents"] = tensors.write(rows, "int64")
+        else:
+            k = int(self.r.integers(1, 6))
+            part["top_k_indices"] = tensors.write(self.r.integers(-1, S, (*self.broadcastable()[:-1], k)), "int64")
+
+    def rules(self, body):
+        for _ in range(int(self.r.integers(1, 3))):
+            part = self.boolean(2)
+            fields = {name: value for name, value in part.items() if name != "kind"}
+            if part["kind"] in ("causal", "values", "padding", "window", "pattern"):
+                fields = {"any_of": [part]}
+            body.update({name: value for name, value in fields.items() if name not in body})
+
     def offset(self, body):
         kind = self.r.choice(["end", "number", "list"])
         if kind == "end":
@@ -135,6 +193,8 @@ class Draw:
             body["is_causal"] = True
         if self.chance(0.2):
             body["window"] = self.r.integers(-1, 9, 2).tolist()
+        if self.chance(0.3) and self.keys and self.batches and len(self.batch) < 2:
+            self.rules(body)
         if self.chance(0.25):
             self.offset(body)
 

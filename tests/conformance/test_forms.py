@@ -218,6 +218,10 @@ def without_data(body):
                        ("query", "key", "value", "past_key", "past_value") if n in body and not is_double(body)}}
 
 
+# Masks whose hidden cells the pass may skip.
+SKIPS = ("pattern", "window", "any_of", "all_of", "not", "document_ids", "prefix_lengths", "parents", "top_k_indices")
+
+
 def test_dry_runs(table):
     """Shapes, cells, operations, parameters and bytes of the answer of 60 requests, beside what they answer."""
     for seed in range(60):
@@ -231,9 +235,10 @@ def test_dry_runs(table):
             assert np.count_nonzero(wanted["weights"]) <= computed <= said["num_cells"], seed
         for name in ("num_cells", "num_parameters", *recurrent):
             assert said[name] == planned[name], (seed, name)
-        assert "pattern" in body or "window" in body or computed == said["num_cells"], seed
+        assert any(name in body for name in SKIPS) or computed == said["num_cells"], seed
         per_cell = (planned["num_operations"] - said["num_operations"]) / max(said["num_cells"] - computed, 1)
-        assert per_cell == 0 if computed == said["num_cells"] else per_cell > 0 and per_cell == int(per_cell), seed
+        if not body.get("projections", {}).get("add_positions"):  # the oracle's operations lack those of the encoding
+            assert per_cell == 0 if computed == said["num_cells"] else per_cell > 0 and per_cell == int(per_cell), seed
         size = 8 if is_double(body) else 4
         said_bytes = {"with_weights": 0, "without_weights": 0, **said["bytes"]}  # an empty answer names neither
         if not any(tensors.dtype_of(x) == "float64" for x in body.get("projections", {}).values() if is_tensor(x)):

@@ -125,8 +125,9 @@ def body_with(path, where, value):
     if "pattern" in outer and path == "/v1/masks":
         body["masks"][0] = {"kind": "pattern"}
     at = body
-    for key in outer:
-        at = at[0] if key == 0 else at.setdefault(key, {})
+    for key, inner in zip(outer, where[1:]):
+        part = {"kind": "pattern"} if key in ("any_of", "all_of", "not") else {}
+        at = at[0] if key == 0 else at.setdefault(key, [part] if inner == 0 else part)
     of = outer[-1] if outer else path
     at.update(BESIDE.get(of, {}).get(name, {}) | {name: value})
     return body

@@ -353,3 +353,82 @@ def test_a_table_of_each_head_is_refused_in_words(daemon):
     table = {"shape": [2, 3, 2], "fill": "ones"}
     refused(daemon, body | {"position": {"kind": "shaw", "key_table": table}}, "shape_mismatch", "/position/key_table",
             "all heads share one table")
+
+
+# --- any_of, all_of, not, and masks by a table ---
+
+PREFIX = {"kind": "prefix", "prefix_lengths": [2]}
+WINDOW = {"kind": "window", "window": [0, 0]}
+
+
+def nested(mask, depth):
+    return {"kind": "not", "not": nested(mask, depth - 1)} if depth else mask
+
+
+@pytest.mark.parametrize("mask, want", [
+    ({"kind": "any_of", "any_of": [CAUSAL, PREFIX]}, ["110", "110", "111"]),
+    ({"kind": "all_of", "all_of": [CAUSAL, PREFIX]}, ["100", "110", "110"]),
+    ({"kind": "not", "not": CAUSAL}, ["011", "001", "000"]),
+    ({"kind": "not", "not": [CAUSAL]}, ["011", "001", "000"]),
+    ({"kind": "any_of", "any_of": [WINDOW, {"kind": "not", "not": {"kind": "any_of", "any_of": [CAUSAL, PREFIX]}}]}, ["101", "011", "001"]),
+    (nested(CAUSAL, 15), ["011", "001", "000"]),
+    ({"kind": "documents", "document_ids": [9007199254740993, 9007199254740992, 9007199254740993]}, ["101", "010", "101"]),
+    (PREFIX, ["110"] * 3),
+    ({"kind": "tree", "parents": [2, -1, -1]}, ["101", "010", "001"]),
+    ({"kind": "top_k", "top_k_indices": [[2, 0], [-1, 1], [-1, -1]]}, ["101", "010", "000"]),
+    ({"kind": "top_k", "top_k_indices": [0]}, ["100"] * 3),
+    ({"kind": "pattern", "pattern": {"kind": "block_causal", "size": 2}}, ["110", "110", "111"]),
+])
+def test_rules(daemon, mask, want):
+    keep = [[c == "1" for c in row] for row in want]
+    assert build(daemon, masks=[mask], shape=[3, 3])["keep"] == keep
+    fields = {name: value for name, value in mask.items() if name != "kind"}
+    answer = ask(daemon, {"query": {"shape": [3, 1], "fill": "zeros"}, "return": ["weights"], **fields})
+    assert (np.array(answer["weights"]) > 0).tolist() == keep
+
+
+def test_rules_by_batch_entry(daemon):
+    """A query stands at key i + query_offset; one before the first key, or behind the last, has no document."""
+    body = {"shape": [2, 2, 3], "query_offset": [-1, 2]}
+    documents = {"kind": "documents", "document_ids": [[4, 5, 4], [6, 6, 6]]}
+    assert build(daemon, masks=[documents], **body)["keep"] == [[[False] * 3, [True, False, True]], [[True] * 3, [False] * 3]]
+    tree = {"kind": "tree", "parents": [-1, 0, 0]}
+    assert build(daemon, masks=[tree], **body)["keep"] == [[[False] * 3, [True, False, False]], [[True, False, True], [False] * 3]]
+    prefix = {"kind": "prefix", "prefix_lengths": [0, 3]}
+    assert build(daemon, masks=[prefix], **body)["keep"] == [[[False] * 3] * 2, [[True] * 3] * 2]
+
+
+@pytest.mark.parametrize("mask, pointer, word", [
+    ({"kind": "any_of"}, "/masks/0/kind", "needs any_of"),
+    ({"kind": "any_of", "any_of": []}, "/masks/0/any_of", "one mask or more"),
+    ({"kind": "not", "not": [CAUSAL, CAUSAL]}, "/masks/0/not", "expected one mask, found 2"),
+    ({"kind": "all_of", "all_of": [CAUSAL, {"kind": "window"}]}, "/masks/0/all_of/1/kind", "[left, right]"),
+    ({"kind": "any_of", "any_of": [{"kind": "values", "attn_mask": [[0.5, 0]]}]}, "/masks/0/any_of/0/attn_mask", "added to the scores"),
+    (nested(CAUSAL, 16), "/masks/0" + 16 * "/not" + "/kind", "at most 16"),
+    ({"kind": "tree", "parents": [1, 0]}, "/masks/0/parents/0", "lead back"),
+    ({"kind": "tree", "parents": [-1, 1]}, "/masks/0/parents/1", "lead back"),
+    ({"kind": "tree", "parents": [-1, 2]}, "/masks/0/parents/1", "found 2"),
+    ({"kind": "tree", "parents": [-2, 0]}, "/masks/0/parents/0", "found -2"),
+    ({"kind": "top_k", "top_k_indices": [[0], [2]]}, "/masks/0/top_k_indices/1/0", "found 2"),
+    ({"kind": "prefix", "prefix_lengths": [3]}, "/masks/0/prefix_lengths/0", "found 3"),
+])
+def test_refused_rules(daemon, mask, pointer, word):
+    refused(daemon, {"masks": [mask], "shape": [2, 2]}, "invalid_value", pointer, word, path=MASKS)
+
+
+@pytest.mark.parametrize("mask", [
+    {"kind": "documents", "document_ids": [1, 1, 1]}, {"kind": "tree", "parents": [-1]},
+    {"kind": "prefix", "prefix_lengths": [1, 1, 1]}, {"kind": "top_k", "top_k_indices": [[0], [1], [0]]},
+])
+def test_rules_of_other_shapes(daemon, mask):
+    (name,) = mask.keys() - {"kind"}
+    refused(daemon, {"masks": [mask], "shape": [2, 2]}, "shape_mismatch", f"/masks/0/{name}", "expected", path=MASKS)
+
+
+def test_rules_are_skipped(daemon):
+    """Of 16 documents in order a sixteenth of the cells is computed, give or take the tiles at their ends."""
+    body = {"query": {"shape": [2048, 8], "random": "normal"}, "document_ids": [j // 128 for j in range(2048)], "dry_run": True}
+    said = ask(daemon, body)["dry_run"]
+    assert 2048 * 128 <= said["num_computed_cells"] <= 2048 * 256 and "document" in said["mask"]
+    chosen = {"query": body["query"], "top_k_indices": [[i // 512] for i in range(2048)], "dry_run": True}
+    assert ask(daemon, chosen)["dry_run"]["num_computed_cells"] <= 2048 * 64

@@ -585,7 +585,7 @@ def test_average_needs_weights(daemon):
     ("return_softmax_lse", "return"), ("q_offset", "query_offset"), ("cache_seqlens", "key_lengths"),
     ("seqlens_k", "key_lengths"), ("nonpad_kv_seqlen", "key_lengths"), ("key_value_seq_lengths", "key_lengths"),
     ("kv_heads", "num_kv_heads"), ("mask_value", "mask_fill"), ("rope", "position"), ("rotary", "position"),
-    ("alibi", "position"),
+    ("alibi", "position"), ("segment_ids", "document_ids"), ("prefix_length", "prefix_lengths"), ("topk_indices", "top_k_indices"),
 ])
 def test_other_names_of_fields(daemon, name, here):
     refused(daemon, WORKED | {name: 1}, "unknown_field", f"/{name}", f'here it is called "{here}", because')
@@ -623,9 +623,7 @@ def test_other_names_elsewhere(daemon, path, name, here):
     ("/v1/attention", "rope_scaling", "rotate query and key yourself"),
     ("/v1/attention", "position_ids", "key j always has position j"),
     ("/v1/attention", "cache_position", "query_offset is the position of the first query"),
-    ("/v1/attention", "cu_seqlens", "boolean attn_mask [B, 1, L, S]"),
-    ("/v1/attention", "document_ids", "boolean attn_mask [B, 1, L, S]"),
-    ("/v1/attention", "segment_ids", "boolean attn_mask [B, 1, L, S]"),
+    ("/v1/attention", "cu_seqlens", "document_ids"),
     ("/v1/attention", "block_table", "gather the pages"), ("/v1/attention", "past_key_values", "past_key and past_value"),
 ])
 def test_names_without_a_field_of_the_same_meaning(daemon, path, name, advice):

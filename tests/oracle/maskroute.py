@@ -31,19 +31,27 @@ def words(request, places):
         each = ", ".join(map(str, hidden)) if len(set(hidden)) > 1 else str(hidden[0])
         said.append(f"token_ids: keys with the id {request['pad_id']} are padding, hides {each} of "
                     f"{places.S} keys" + (" by batch entry" if len(set(hidden)) > 1 else ""))
-    for mask in request.get("masks", []):
-        if mask["kind"] == "causal":
-            said.append("causal: query i sees keys 0 to i")
-        elif mask["kind"] == "window":
-            left, right = mask["window"]
-            start = "0" if left < 0 else f"i - {left}" if left else "i"
-            end = "the last" if right < 0 else f"i + {right}" if right else "i"
-            said.append(f"window: query i sees keys {start} to {end}")
-        elif mask["kind"] == "pattern":
-            said.append(pattern_words(mask["pattern"]))
-        else:
-            raise ValueError(f"no words for {mask['kind']}")
+    said += [mask_words(mask, f"masks/{n}") for n, mask in enumerate(request.get("masks", []))]
     return "; ".join(said) or "none: every query sees every key"
+
+
+def mask_words(mask, place):
+    kind = mask["kind"]
+    if kind == "causal":
+        return "causal: query i sees keys 0 to i"
+    if kind == "window":
+        left, right = mask["window"]
+        start = "0" if left < 0 else f"i - {left}" if left else "i"
+        end = "the last" if right < 0 else f"i + {right}" if right else "i"
+        return f"window: query i sees keys {start} to {end}"
+    if kind == "pattern":
+        return pattern_words(mask["pattern"])
+    if kind == "documents":
+        return f"{place}/document_ids: a query sees the keys of the document at its position"
+    if kind in ("any_of", "all_of"):
+        parts = (mask_words(part, f"{place}/{kind}/{n}") for n, part in enumerate(mask[kind]))
+        return f"{kind.replace('_', ' ')} ({'; '.join(parts)})"
+    raise ValueError(f"no words for {kind}")
 
 
 def pattern_words(pattern):

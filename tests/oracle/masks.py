@@ -98,14 +98,56 @@ def pattern_keep(pattern, p, j):
         return p // pattern["size"] == j // pattern["size"]
     if kind == "global":  # Beltagy, Peters and Cohan (2020)
         return (j < pattern["num_keys"]) | ((p >= 0) & (p < pattern["num_keys"])) | (np.abs(j - p) <= pattern["local"])
+    if kind == "block_causal":  # Arriola et al. (2025)
+        return j // pattern["size"] <= p // pattern["size"]
     raise ValueError(f"no pattern {kind}")
+
+
+def by_entry(places, numbers, i, sees):
+    """keep of a mask by the key at each query's position: sees(numbers [S] of an entry, this key) -> [S] booleans."""
+    table = read_padding(places, np.asarray(tensors.read(numbers)))
+    table = np.broadcast_to(table, (*places.batch, *table.shape[len(places.batch) :]))
+    keep = np.zeros(places.shape, bool)
+    i = np.broadcast_to(i, (*places.shape[:-1], 1))
+    for at in np.ndindex(places.shape[:-1]):
+        row, own = table[at[: len(places.batch)]].reshape(-1), int(i[at][0])
+        if 0 <= own < places.S:
+            keep[at] = sees(row, own)
+    return keep
+
+
+def branch(parents, key):
+    """The key and its ancestors."""
+    seen = np.zeros(len(parents), bool)
+    while key >= 0:
+        seen[key] = True
+        key = int(parents[key])
+    return seen
+
+
+def lists(places, indices):
+    """keep of [.., L, k] indices of keys, -1 for none."""
+    x = np.asarray(tensors.read(indices))
+    x = without_ones(with_heads_of(places, x), len(places.shape))
+    x = np.broadcast_to(x, (*places.shape[:-1], x.shape[-1]))
+    return (x[..., None] == np.arange(places.S)).any(axis=-2)
+
+
+def resolve_parts(places, parts, i):
+    """keep of each mask of a list."""
+    for part in parts if isinstance(parts, list) else [parts]:
+        yield resolve_at(places, {**part, "is_causal": part["kind"] == "causal"}, i)[0]
 
 
 def resolve(places, request):
     """(keep, added) of all masks of a request."""
+    return resolve_at(places, request, np.arange(places.L).reshape(-1, 1) + offset_of(places, request))
+
+
+def resolve_at(places, request, i):
+    """(keep, added) of the masks of a request, or of a mask of a list, whose queries have the positions i."""
     keep = np.ones(places.shape, bool)
     added = np.zeros(places.shape)
-    i = np.arange(places.L).reshape(-1, 1) + offset_of(places, request)  # positions of the queries
     j = np.arange(places.S)
 
     if request.get("is_causal"):
@@ -134,6 +176,21 @@ def resolve(places, request):
     if request.get("token_ids") is not None:
         ids = np.asarray(tensors.read(request["token_ids"]))
         keep &= read_padding(places, ids != request.get("pad_id", 0))
+    if request.get("document_ids") is not None:
+        keep &= by_entry(places, request["document_ids"], i, lambda ids, key: ids == ids[key])
+    if request.get("prefix_lengths") is not None:
+        keep &= j < places.per_batch(np.asarray(tensors.read(request["prefix_lengths"])).reshape(-1))
+    if request.get("parents") is not None:
+        keep &= by_entry(places, request["parents"], i, branch)
+    if request.get("top_k_indices") is not None:
+        keep &= lists(places, request["top_k_indices"])
+    if request.get("any_of") is not None:
+        keep &= np.any(list(resolve_parts(places, request["any_of"], i)), axis=0)
+    if request.get("all_of") is not None:
+        keep &= np.all(list(resolve_parts(places, request["all_of"], i)), axis=0)
+    if request.get("not") is not None:
+        (hidden,) = resolve_parts(places, request["not"], i)
+        keep &= ~hidden
     return keep, added
 
 

@@ -84,10 +84,45 @@ static inline attn_tensor integers(trial *t, size_t n, size_t most) {
     return attn_tensor_dense(data, ATTN_I64, 1, &n);
 }
 
+/* any_of(attn_mask, all_of(documents, not(causal))), a prefix, lists of keys and a tree. */
+static inline void add_rules(trial *t) {
+    const size_t lists[] = {t->Hq, t->L, 3};
+    if (pick(t, 3) == 0) {
+        add_layer(t, (attn_mask_layer){.kind = ATTN_LAYER_ANY_OF, .where = "any_of", .parts = 3});
+        add_layer(t, (attn_mask_layer){.kind = ATTN_LAYER_VALUES,
+                                       .where = "any_of/0/attn_mask",
+                                       .values = BOOLS(t, t->L, t->S)});
+        add_layer(t, (attn_mask_layer){.kind = ATTN_LAYER_ALL_OF, .where = "all_of", .parts = 2});
+        add_layer(t, (attn_mask_layer){.kind = ATTN_LAYER_DOCUMENTS,
+                                       .where = "document_ids",
+                                       .values = integers(t, t->S, 3)});
+        add_layer(t, (attn_mask_layer){.kind = ATTN_LAYER_NOT, .where = "not", .parts = 1});
+        add_layer(t, (attn_mask_layer){.kind = ATTN_LAYER_CAUSAL, .where = "causal"});
+        add_layer(t, (attn_mask_layer){.kind = ATTN_LAYER_PREFIX,
+                                       .where = "prefix_lengths",
+                                       .values = integers(t, t->B, t->S + 1)});
+    }
+    if (pick(t, 4) == 0) {
+        attn_tensor keys = integers(t, t->Hq * t->L * 3, t->S);
+        add_layer(t, (attn_mask_layer){.kind = ATTN_LAYER_NOT, .where = "not", .parts = 1});
+        add_layer(t, (attn_mask_layer){.kind = ATTN_LAYER_TOP_K,
+                                       .where = "top_k_indices",
+                                       .values = attn_tensor_dense(keys.data, ATTN_I64, 3, lists)});
+    }
+    if (pick(t, 4) == 0) {
+        attn_tensor parents = integers(t, t->S, 2);
+        for (size_t j = 0; j < t->S; j++) /* a chain with leaves */
+            ((int64_t *)parents.data)[j] = (int64_t)j - 1 - (j > 1 && j % 3 == 0);
+        add_layer(
+            t, (attn_mask_layer){.kind = ATTN_LAYER_TREE, .where = "parents", .values = parents});
+    }
+}
+
 static inline void add_masks(trial *t) {
     static const attn_pattern patterns[] = {
         {.kind = ATTN_PATTERN_STRIDED, .stride = 3, .local = 2},
         {.kind = ATTN_PATTERN_BLOCK, .size = 16},
+        {.kind = ATTN_PATTERN_BLOCK_CAUSAL, .size = 7},
         {.kind = ATTN_PATTERN_LOCAL, .radius = 9},
         {.kind = ATTN_PATTERN_GLOBAL, .num_keys = 2, .local = 5}};
     static int64_t offsets[2] = {1, -2};
@@ -126,7 +161,9 @@ static inline void add_masks(trial *t) {
     if (pick(t, 3) == 0)
         add_layer(t, (attn_mask_layer){.kind = ATTN_LAYER_PATTERN,
                                        .where = "pattern",
-                                       .pattern = patterns[pick(t, 4)]});
+                                       .pattern = patterns[pick(t, 5)]});
+    if (pick(t, 3) == 0 && t->in.mask.count + 10 <= ATTN_MASK_LAYERS)
+        add_rules(t);
     switch (pick(t, 4)) {
     case 0:
         t->in.mask.offset = ATTN_OFFSET_END;

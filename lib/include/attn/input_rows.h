@@ -101,8 +101,9 @@ extern const char *const attn_fill_words[];       /* "hide", "add", "replace" */
           "local, required: number of keys on either side.")                                       \
     VALUE(SIZE, stride, "stride", "stride", 1, ATTN_INPUT_FARTHEST, NULL,                          \
           ATTN_PATTERN_BIT(STRIDED), "strided, required: the distance between keys.")              \
-    VALUE(SIZE, size, "size", "size", 1, ATTN_INPUT_FARTHEST, NULL, ATTN_PATTERN_BIT(BLOCK),       \
-          "block, required: number of positions in a block.")                                      \
+    VALUE(SIZE, size, "size", "size", 1, ATTN_INPUT_FARTHEST, NULL,                                \
+          ATTN_PATTERN_BIT(BLOCK) | ATTN_PATTERN_BIT(BLOCK_CAUSAL),                                \
+          "block and block_causal, required: number of positions in a block.")                     \
     VALUE(SIZE, num_keys, "num_keys", "num_keys", 0, ATTN_INPUT_FARTHEST, NULL,                    \
           ATTN_PATTERN_BIT(GLOBAL),                                                                \
           "global, required: number of leading positions that are global.")                        \

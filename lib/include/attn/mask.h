@@ -2,8 +2,8 @@
  * meaning: each cell of the weights is visible or hidden, and has an additive part.
  *
  * Sizes: B batch entries (all batch axes together), H query heads, L queries, S keys (cached ones
- * included). A mask is a list of layers. A cell is visible if all layers show it. Additive parts
- * are summed; a part of -infinity hides the cell. i is a query, j a key, and `offset` is the key
+ * included). A mask is a list of layers, and a layer may have parts. A cell is visible if all layers
+ * that are no parts show it. Additive parts are summed; a part of -infinity hides the cell. i is a query, j a key, and `offset` is the key
  * position of query 0. */
 #ifndef ATTN_MASK_H
 #define ATTN_MASK_H
@@ -39,6 +39,24 @@ typedef enum attn_layer_kind {
     /* uint8 [.., L, ceil(S / 8)]; all axes but the last broadcast to the weights. Key j is visible
      * if bit j % 8 of byte j / 8 is 1. */
     ATTN_LAYER_BITS,
+    /* [B], or [1] for all: the first prefix[b] keys are visible. Beside CAUSAL in an ANY_OF this is
+     * the mask of a prefix language model (Raffel et al. 2020, section 3.2). */
+    ATTN_LAYER_PREFIX,
+    /* [B, S] or [S] numbers of documents: a query sees the keys of the document of its own key
+     * i + offset, and no key if there is no such key. */
+    ATTN_LAYER_DOCUMENTS,
+    /* [B, S] or [S]: the parent of each key in a forest, -1 for a root. A query sees its own key
+     * i + offset and the ancestors of this key (Miao et al. 2024, "SpecInfer"). */
+    ATTN_LAYER_TREE,
+    /* int [.., L, k]; all axes but the last broadcast to the weights: the keys that a query sees;
+     * -1 is no key. DeepSeek-AI 2025, "DeepSeek-V3.2", section 2.1. */
+    ATTN_LAYER_TOP_K,
+    /* These combine the `parts` layers that follow them, each with the layers of its own: a key is
+     * visible if any part, all parts, or not the one part of NOT shows it. Parts show or hide; they
+     * add no numbers. */
+    ATTN_LAYER_ANY_OF,
+    ATTN_LAYER_ALL_OF,
+    ATTN_LAYER_NOT,
 } attn_layer_kind;
 
 /* Patterns show a key j by its distance from p = i + offset. Cells on keys that no row of a block
@@ -50,6 +68,9 @@ typedef enum attn_pattern_kind {
     ATTN_PATTERN_BLOCK, /* floor(p / size) = floor(j / size) */
     /* j < num_keys, 0 <= p < num_keys, or |j - p| <= local. Beltagy, Peters and Cohan 2020. */
     ATTN_PATTERN_GLOBAL,
+    /* floor(j / size) <= floor(p / size): the own block and those before it. Arriola et al. 2025,
+     * "Block Diffusion". */
+    ATTN_PATTERN_BLOCK_CAUSAL,
 } attn_pattern_kind;
 
 typedef struct attn_pattern {
@@ -78,12 +99,19 @@ typedef enum attn_semantics {
 typedef struct attn_mask_layer {
     attn_layer_kind kind;
     const char *where;  /* name in errors, such as "attn_mask" or "masks/1/values"; NULL: "mask" */
-    attn_tensor values; /* tensor of VALUES, BIAS, PADDING, LENGTHS, TOKENS and BITS */
+    attn_tensor values; /* of the kinds that have a tensor (attn_layer_has_values) */
     attn_semantics semantics;
     int64_t window[2];    /* WINDOW: left, right; -1: no bound */
     int64_t pad_id;       /* TOKENS: the id of padding */
     attn_pattern pattern; /* PATTERN: which keys are visible */
+    size_t parts; /* ANY_OF and ALL_OF: 1 or more; NOT: 1; how many layers after it are its parts */
 } attn_mask_layer;
+
+/* Tell whether layers of this kind have a tensor `values`, and whether they have parts. */
+bool attn_layer_has_values(attn_layer_kind kind);
+bool attn_layer_has_parts(attn_layer_kind kind);
+/* Returns the largest number of bytes that the compiled mask keeps for each element of `values`. */
+size_t attn_layer_value_bytes(const attn_mask_layer *layer);
 
 /* Returns whether the layer is a floating-point tensor that is added to the scores, and so has a
  * gradient: BIAS, and VALUES whose meaning is UNSTATED, ADDITIVE or FINITE_MIN. */
@@ -103,7 +131,7 @@ typedef enum attn_offset {
 
 /* A mask as a caller states it. */
 typedef struct attn_mask_spec {
-    attn_mask_layer layers[ATTN_MASK_LAYERS];
+    attn_mask_layer layers[ATTN_MASK_LAYERS]; /* the parts of a layer stand behind it */
     size_t count;
     attn_offset offset;     /* key position of query 0 */
     const int64_t *offsets; /* GIVEN: [offset_count], one for all batch entries or one for each */
@@ -112,6 +140,9 @@ typedef struct attn_mask_spec {
     attn_fill fill;
     double fill_value;
 } attn_mask_spec;
+
+/* Returns the index behind layer i and its parts; at most spec->count. */
+size_t attn_mask_spec_next(const attn_mask_spec *spec, size_t i);
 
 /* The shape of the weights: batch axes, heads, queries, keys. If has_heads is false, the weights
  * have no head axis (query of rank 2 or 3), and H is 1. */
@@ -130,8 +161,9 @@ typedef struct attn_mask attn_mask;
  *   ATTN_ESHAPE      a tensor does not broadcast; the text has both shapes and the axis
  *   ATTN_ESEMANTICS  the meaning of 0 and 1 or of padding is not stated
  *   ATTN_ENONFINITE  NaN or +infinity
- *   ATTN_EVALUE      a number other than 0 and 1 in a KEEP or HIDE layer, or a length out of range
- *   ATTN_EARG        an unknown number of an enum
+ *   ATTN_EVALUE      a number other than 0 and 1 in a KEEP or HIDE layer, a length, parent or index
+ *                    out of range, or parents that run in a circle
+ *   ATTN_EARG        an unknown number of an enum, a wrong number of parts, or a part that adds
  *   ATTN_ENOMEM      the arena is full */
 attn_status attn_mask_new(const attn_mask_spec *spec, const attn_mask_shape *shape,
                           attn_arena *arena, attn_mask **out, attn_error *err);
@@ -175,7 +207,7 @@ bool attn_mask_adds(const attn_mask *m);
 bool attn_mask_same_heads(const attn_mask *m);
 bool attn_mask_same_batches(const attn_mask *m);
 
-/* Describes the mask in words, one sentence for each layer, such as "causal: query i sees keys 0 to
+/* Describes the mask in words, one sentence for each layer that is no part, such as "causal: query i sees keys 0 to
  * i + 2". Returns "" if the arena is full; else the text is in the arena and not empty. */
 const char *attn_mask_words(const attn_mask *m, attn_arena *arena);
 

@@ -7,8 +7,8 @@
 
 #include "api/analyses/analyses_api.h"
 #include "api/analyses/analyses_call.h"
-#include "api/common/weights_input.h"
 #include "api/stored/stored_api.h"
+#include "api/weights/weights_api.h"
 #include "base/try.h"
 #include "request/shared.h"
 #include "wire/answer.h"

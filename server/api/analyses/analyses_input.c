@@ -9,8 +9,8 @@
 #include "api/analyses/analyses_api.h"
 #include "api/analyses/analyses_call.h"
 #include "api/common/route_fields.h"
-#include "api/common/weights_input.h"
 #include "api/stored/stored_api.h"
+#include "api/weights/weights_api.h"
 #include "request/shared.h"
 
 static const srv_field ids_fields[] = {

@@ -216,7 +216,8 @@ bool srv_attention_skips(const srv_attention_call *call, const attn_mask *mask, 
     const attn_mask_spec *spec = &call->body.operation.shaped->mask;
     for (size_t i = 0; i < spec->count; i++)
         if (spec->layers[i].kind == ATTN_LAYER_PATTERN ||
-            spec->layers[i].kind == ATTN_LAYER_WINDOW) {
+            spec->layers[i].kind == ATTN_LAYER_WINDOW ||
+            spec->layers[i].kind >= ATTN_LAYER_PREFIX) {
             *computed = attn_attention_visited(&call->body.operation.dims, mask).cells;
             return true;
         }
@@ -232,14 +233,17 @@ double srv_attention_operations(const srv_attention_call *call, const srv_attent
 /* Returns the cells of the bill, less those that the pass skips because of the positions of queries
  * and keys. If the skipped cells cannot be counted, returns all cells. */
 static double computed_cells(const srv_attention_call *call, const srv_attention_bill *bill) {
-    attn_mask_spec positions = call->body.operation.shaped->mask;
+    const attn_mask_spec *all = &call->body.operation.shaped->mask;
+    attn_mask_spec positions = *all;
     attn_mask *mask;
     positions.count = 0;
-    for (size_t i = 0; i < call->body.operation.shaped->mask.count; i++) {
-        const attn_layer_kind kind = positions.layers[i].kind;
+    for (size_t i = 0, next; i < all->count; i = next) {
+        const attn_layer_kind kind = all->layers[i].kind;
+        next = attn_mask_spec_next(all, i);
         if (kind == ATTN_LAYER_CAUSAL || kind == ATTN_LAYER_WINDOW || kind == ATTN_LAYER_PATTERN ||
-            kind == ATTN_LAYER_LENGTHS)
-            positions.layers[positions.count++] = positions.layers[i];
+            kind == ATTN_LAYER_LENGTHS || kind >= ATTN_LAYER_PREFIX)
+            for (size_t k = i; k < next; k++)
+                positions.layers[positions.count++] = all->layers[k];
     }
     if (!positions.count || attn_attention_mask_new(&positions, &call->body.operation.dims,
                                                     call->req->arena, &mask, NULL) != ATTN_OK)

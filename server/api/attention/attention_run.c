@@ -3,8 +3,8 @@
 
 #include "api/attention/attention_api.h"
 #include "api/attention/attention_call.h"
-#include "api/common/weights_input.h"
 #include "api/stored/stored_api.h"
+#include "api/weights/weights_api.h"
 #include "base/try.h"
 #include "request/shared.h"
 

@@ -71,9 +71,9 @@ const srv_field srv_pattern_fields[] = {
     SRV_KIND_ROW(
         attn_pattern, attn_pattern_words,
         "local (keys within radius), strided (every stride-th key, and keys within local), block "
-        "(keys in the same block of `size` positions) or global (the positions 0 to `num_keys` - 1 "
-        "see "
-        "every key and every query sees them; the others see keys within local)."),
+        "(keys in the same block of `size` positions), block_causal (keys in the same block and in "
+        "those before it) or global (the positions 0 to `num_keys` - 1 see every key and every "
+        "query sees them; the others see keys within local)."),
     ATTN_PATTERN_INPUTS(PATTERN_VALUE){0},
 };
 

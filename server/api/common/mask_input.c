@@ -2,6 +2,9 @@
  * tensors and do not copy them. */
 #include "api/common/mask_input.h"
 
+#include <stdio.h>
+#include <string.h>
+
 const char *const srv_padding_semantics[] = {"keep", "hide", NULL};
 const char *const srv_offset_words[] = {"end", NULL};
 
@@ -37,13 +40,105 @@ static bool check_company(const srv_scope *scope) {
            srv_needs(scope, "pad_id", "token_ids", "it says which of token_ids is padding");
 }
 
-static void add_layer_of(const srv_scope *scope, attn_mask_spec *spec, const char *name,
-                         attn_mask_layer layer) {
-    if (!srv_given(scope, name))
-        return;
+bool srv_mask_add(const srv_scope *scope, attn_mask_spec *spec, const char *name,
+                  attn_mask_layer layer) {
+    if (spec->count == ATTN_MASK_LAYERS)
+        return srv_refuse(scope, SRV_VALUE, name,
+                          "at most %d masks can be combined; the parts of any_of, all_of and not "
+                          "count, too",
+                          ATTN_MASK_LAYERS);
     layer.where = srv_where(scope, name);
     spec->layers[spec->count++] = layer;
+    return true;
 }
+
+/* --- masks in lists --- */
+
+static const char *const kinds[] = {"causal",    "padding", "window", "pattern", "values",
+                                    "documents", "prefix",  "tree",   "top_k",   "any_of",
+                                    "all_of",    "not",     NULL};
+/* For each kind, the names of its fields, with a space before and after each name, the field that
+ * it needs, and how one writes this field. */
+static const struct {
+    const char *fields, *needs, *as;
+} items[] = {
+    {NULL, NULL, ""},
+    {" key_padding_mask key_padding_semantics key_lengths token_ids pad_id ", NULL, ""},
+    {" window ", "window", ": [left, right]"},
+    {" pattern ", "pattern", ", such as {\"kind\": \"local\", \"radius\": 2}"},
+    {" attn_mask mask_semantics ", "attn_mask", ""},
+    {" document_ids ", "document_ids", ", such as [0, 0, 1]"},
+    {" prefix_lengths ", "prefix_lengths", ", such as [2]"},
+    {" parents ", "parents", ", such as [-1, 0, 0]"},
+    {" top_k_indices ", "top_k_indices", ", such as [[0, 2], [1, -1]]"},
+    {" any_of ", "any_of", ", a list of masks"},
+    {" all_of ", "all_of", ", a list of masks"},
+    {" not ", "not", ", a mask"},
+};
+
+const srv_field srv_mask_item_fields[] = {
+    SRV_KIND_ROW(
+        srv_mask_item, kinds,
+        "causal; padding (key_padding_mask with key_padding_semantics, key_lengths, or token_ids "
+        "with pad_id); window (window); pattern (pattern); values (attn_mask); documents "
+        "(document_ids); prefix (prefix_lengths); tree (parents); top_k (top_k_indices); any_of, "
+        "all_of and not (masks under the same name)."),
+    SRV_MASK_ROWS(srv_mask_item, mask),
+    {0},
+};
+
+/* Refuses fields that belong to other kinds of masks, and a mask without the field that defines its
+ * kind. */
+static bool check_kind(const srv_scope *scope, int kind) {
+    static const char *const ways[] = {"key_padding_mask", "key_lengths", "token_ids"};
+    size_t count = 0;
+    for (size_t i = 1; srv_mask_item_fields[i].name; i++) {
+        const char *name = srv_mask_item_fields[i].name;
+        if (srv_given(scope, name) && !srv_is_listed(items[kind].fields, name))
+            return srv_refuse(
+                scope, SRV_VALUE, name,
+                "%s does not belong to a mask of kind \"%s\"; give it a mask of its own", name,
+                kinds[kind]);
+    }
+    if (items[kind].needs && !srv_given(scope, items[kind].needs))
+        return srv_refuse(scope, SRV_VALUE, "kind", "kind \"%s\" needs %s%s", kinds[kind],
+                          items[kind].needs, items[kind].as);
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++)
+        count += srv_given(scope, ways[i]);
+    return kind != SRV_ITEM_PADDING || count == 1 ||
+           srv_refuse(scope, SRV_VALUE, "kind",
+                      "kind \"padding\" needs exactly one of key_padding_mask, key_lengths and "
+                      "token_ids, found %zu",
+                      count);
+}
+
+void srv_mask_item_scope(const srv_scope *scope, const char *name, const srv_objects *list,
+                         size_t i, srv_scope *item, char at[256]) {
+    const srv_mask_item *all = list->items;
+    if (list->single)
+        snprintf(at, 256, "%s/%s", scope->at, name);
+    else
+        snprintf(at, 256, "%s/%s/%zu", scope->at, name, i);
+    *item = (srv_scope){scope->req, srv_mask_item_fields, &all[i].given, at};
+}
+
+bool srv_mask_items(const srv_scope *scope, const char *name, const srv_objects *list,
+                    attn_mask_spec *spec) {
+    const srv_mask_item *all = list->items;
+    for (size_t i = 0; i < list->count; i++) {
+        char at[256];
+        srv_scope item;
+        srv_mask_item_scope(scope, name, list, i, &item, at);
+        if (!check_kind(&item, all[i].kind) ||
+            (all[i].kind == SRV_ITEM_CAUSAL &&
+             !srv_mask_add(&item, spec, "kind", (attn_mask_layer){.kind = ATTN_LAYER_CAUSAL})) ||
+            !srv_mask_layers(&item, &all[i].mask, spec))
+            return false;
+    }
+    return true;
+}
+
+/* --- fields of masks --- */
 
 bool srv_mask_layers(const srv_scope *scope, const srv_mask_input *in, attn_mask_spec *spec) {
     const bool window = srv_given(scope, "window");
@@ -51,25 +146,43 @@ bool srv_mask_layers(const srv_scope *scope, const srv_mask_input *in, attn_mask
         (srv_given(scope, "pattern") &&
          !srv_pattern_check(scope, &in->pattern, &in->pattern_given)))
         return false;
-    if (window)
-        add_layer_of(scope, spec, "window",
-                     (attn_mask_layer){.kind = ATTN_LAYER_WINDOW,
-                                       .window = {in->window.values[0], in->window.values[1]}});
-    add_layer_of(scope, spec, "pattern",
-                 (attn_mask_layer){.kind = ATTN_LAYER_PATTERN, .pattern = in->pattern});
-    add_layer_of(scope, spec, "attn_mask",
-                 (attn_mask_layer){.kind = ATTN_LAYER_VALUES,
-                                   .values = in->attn_mask,
-                                   .semantics = in->mask_semantics});
-    add_layer_of(scope, spec, "key_padding_mask",
-                 (attn_mask_layer){.kind = ATTN_LAYER_PADDING,
-                                   .values = in->key_padding_mask,
-                                   .semantics = in->key_padding_semantics});
-    add_layer_of(scope, spec, "key_lengths",
-                 (attn_mask_layer){.kind = ATTN_LAYER_LENGTHS, .values = in->key_lengths});
-    add_layer_of(scope, spec, "token_ids",
-                 (attn_mask_layer){
-                     .kind = ATTN_LAYER_TOKENS, .values = in->token_ids, .pad_id = in->pad_id});
+    const struct {
+        const char *name;
+        attn_mask_layer layer;
+        const srv_objects *parts;
+    } all[] = {
+        {"window", {.kind = ATTN_LAYER_WINDOW}, NULL},
+        {"pattern", {.kind = ATTN_LAYER_PATTERN, .pattern = in->pattern}, NULL},
+        {"attn_mask",
+         {.kind = ATTN_LAYER_VALUES, .values = in->attn_mask, .semantics = in->mask_semantics},
+         NULL},
+        {"key_padding_mask",
+         {.kind = ATTN_LAYER_PADDING,
+          .values = in->key_padding_mask,
+          .semantics = in->key_padding_semantics},
+         NULL},
+        {"key_lengths", {.kind = ATTN_LAYER_LENGTHS, .values = in->key_lengths}, NULL},
+        {"token_ids",
+         {.kind = ATTN_LAYER_TOKENS, .values = in->token_ids, .pad_id = in->pad_id},
+         NULL},
+        {"document_ids", {.kind = ATTN_LAYER_DOCUMENTS, .values = in->document_ids}, NULL},
+        {"prefix_lengths", {.kind = ATTN_LAYER_PREFIX, .values = in->prefix_lengths}, NULL},
+        {"parents", {.kind = ATTN_LAYER_TREE, .values = in->parents}, NULL},
+        {"top_k_indices", {.kind = ATTN_LAYER_TOP_K, .values = in->top_k_indices}, NULL},
+        {"any_of", {.kind = ATTN_LAYER_ANY_OF, .parts = in->any_of.count}, &in->any_of},
+        {"all_of", {.kind = ATTN_LAYER_ALL_OF, .parts = in->all_of.count}, &in->all_of},
+        {"not", {.kind = ATTN_LAYER_NOT, .parts = in->not_of.count}, &in->not_of},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        attn_mask_layer layer = all[i].layer;
+        if (!srv_given(scope, all[i].name))
+            continue;
+        if (layer.kind == ATTN_LAYER_WINDOW)
+            memcpy(layer.window, in->window.values, sizeof layer.window);
+        if (!srv_mask_add(scope, spec, all[i].name, layer) ||
+            (all[i].parts && !srv_mask_items(scope, all[i].name, all[i].parts, spec)))
+            return false;
+    }
     return true;
 }
 

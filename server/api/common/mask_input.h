@@ -9,6 +9,8 @@
 #include "api/common/form_input.h"
 
 typedef struct srv_mask_input {
+    attn_tensor document_ids, prefix_lengths, parents, top_k_indices;
+    srv_objects any_of, all_of, not_of; /* arrays of srv_mask_item */
     attn_tensor attn_mask, key_padding_mask;
     attn_semantics mask_semantics, key_padding_semantics;
     attn_tensor key_lengths, token_ids;
@@ -18,9 +20,15 @@ typedef struct srv_mask_input {
     attn_pattern pattern;
 } srv_mask_input;
 
-/* The largest number of mask layers that the fields make: one each for attn_mask, key_padding_mask,
- * key_lengths, token_ids, window and pattern. */
-enum { SRV_MASK_LAYERS = 6 };
+/* A mask of a list: the object {"kind": …} with the fields of this kind. */
+typedef struct srv_mask_item {
+    uint64_t given;
+    int kind; /* SRV_ITEM_* */
+    srv_mask_input mask;
+} srv_mask_item;
+
+enum { SRV_ITEM_CAUSAL, SRV_ITEM_PADDING, SRV_ITEM_WINDOW, SRV_ITEM_PATTERN, SRV_ITEM_VALUES };
+extern const srv_field srv_mask_item_fields[];
 
 extern const char *const srv_padding_semantics[]; /* "keep", "hide" */
 extern const char *const srv_offset_words[];      /* "end" */
@@ -68,7 +76,39 @@ extern const char *const srv_offset_words[];      /* "end" */
                       "cells instead of masking them; num_computed_cells of explain and dry_run "  \
                       "says how many it computes. With strided it skips only without a bias by "   \
                       "distance, dropout, a mask tensor and another pattern.",                     \
-                      .fields = srv_pattern_fields, .given = offsetof(T, at.pattern_given))
+                      .fields = srv_pattern_fields, .given = offsetof(T, at.pattern_given)),       \
+        SRV_NAMED_ROW(T, "document_ids", at.document_ids, SRV_TENSOR,                              \
+                      "[B, S] or [S]: the document of each key; a query sees the keys of the "     \
+                      "document of the key at its own position, i + query_offset.",                \
+                      .accepts = SRV_T_INT),                                                       \
+        SRV_NAMED_ROW(T, "prefix_lengths", at.prefix_lengths, SRV_TENSOR,                          \
+                      "[B], or [1] for all: every query sees the first keys, so many of each "     \
+                      "batch entry. In any_of beside causal: the mask of a prefix LM.",            \
+                      .accepts = SRV_T_INT),                                                       \
+        SRV_NAMED_ROW(T, "parents", at.parents, SRV_TENSOR,                                        \
+                      "[B, S] or [S]: the parent of each key in a tree, -1 for a root; a query "   \
+                      "sees the key at its own position, i + query_offset, and its ancestors.",    \
+                      .accepts = SRV_T_INT),                                                       \
+        SRV_NAMED_ROW(T, "top_k_indices", at.top_k_indices, SRV_TENSOR,                            \
+                      "[B, H, L, k] or a shape whose axes but the last broadcast to these: the "   \
+                      "only keys that a query sees; -1 is none.",                                  \
+                      .accepts = SRV_T_INT),                                                       \
+        SRV_ITEMS_ROW(T, "any_of", at.any_of,                                                      \
+                      "A key is visible if any of these masks shows it. The masks are those of "   \
+                      "POST /v1/masks, without numbers that are added to scores; the parts of "    \
+                      "any_of, all_of and not may be nested, 16 masks in all."),                   \
+        SRV_ITEMS_ROW(T, "all_of", at.all_of,                                                      \
+                      "A key is visible if all of these masks show it, as it is for the fields "   \
+                      "side by side; for use in any_of and not."),                                 \
+        SRV_ITEMS_ROW(T, "not", at.not_of,                                                         \
+                      "A key is visible if this mask hides it: one object, or a list of one.",     \
+                      .accepts = SRV_O_SINGLE)
+
+/* A row of masks in a list, whose table has such rows, too. */
+#define SRV_ITEMS_ROW(T, name, member, text, ...)                                                  \
+    SRV_NAMED_ROW(T, name, member, SRV_OBJECTS, text, .fields = srv_mask_item_fields,              \
+                  .schema = "MaskItem", .size = sizeof(srv_mask_item),                             \
+                  .max = ATTN_MASK_LAYERS - 1, __VA_ARGS__)
 
 #define SRV_OFFSET_ROW(T, member)                                                                  \
     SRV_NAMED_ROW(T, "query_offset", member, SRV_UNION,                                            \
@@ -86,9 +126,19 @@ void srv_fill_init(void *mask_spec);
     SRV_NAMED_ROW(T, "mask_fill", spec, SRV_OBJECT, text, .accepts = SRV_O_NUMBER,                 \
                   .fields = srv_fill_fields, .init = srv_fill_init, .given = offsetof(T, present))
 
-/* Checks the mask fields against each other and adds the layers that they describe to *spec. The
- * list of layers in *spec must have space for SRV_MASK_LAYERS more. false: a problem is set. */
+/* Adds a layer, which is named after the field of the scope, to *spec. false: *spec is full, and a
+ * problem is set. */
+bool srv_mask_add(const srv_scope *scope, attn_mask_spec *spec, const char *name,
+                  attn_mask_layer layer);
+/* Checks the mask fields against each other and adds the layers that they describe to *spec. false:
+ * a problem is set. */
 bool srv_mask_layers(const srv_scope *scope, const srv_mask_input *in, attn_mask_spec *spec);
+/* Adds the masks of a list, the field `name` of the scope, to *spec. false: a problem is set. */
+bool srv_mask_items(const srv_scope *scope, const char *name, const srv_objects *list,
+                    attn_mask_spec *spec);
+/* Stores in *item the scope of element i of the list, with its path in `at`. */
+void srv_mask_item_scope(const srv_scope *scope, const char *name, const srv_objects *list,
+                         size_t i, srv_scope *item, char at[256]);
 /* Reads query_offset, if it was given, into the spec. `offset` must outlive the spec. */
 void srv_mask_offset(const srv_union *offset, attn_mask_spec *spec);
 /* Sets *kept to the share of cells that the mask leaves visible, 0 … 1. `cells` is the number of

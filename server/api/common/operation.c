@@ -8,7 +8,6 @@
 
 _Static_assert(sizeof(attn_layout) == sizeof(int) && sizeof(attn_precision) == sizeof(int),
                "SRV_ENUM stores an int");
-_Static_assert(SRV_MASK_LAYERS + 2 <= ATTN_MASK_LAYERS, "room for is_causal and attn_bias, too");
 
 const char srv_ragged_rows[] =
     "pad and send key_lengths, which hides the padding of a batch; all vectors have one width";
@@ -71,9 +70,10 @@ static bool read_mask(srv_operation *o, const srv_scope *scope) {
                          sizeof o->mask) &&
         !srv_mask_layers(scope, &o->mask, spec))
         return false;
-    if (srv_given(scope, "attn_bias"))
-        spec->layers[spec->count++] = (attn_mask_layer){
-            .kind = ATTN_LAYER_BIAS, .where = "attn_bias", .values = o->attn_bias};
+    if (srv_given(scope, "attn_bias") &&
+        !srv_mask_add(scope, spec, "attn_bias",
+                      (attn_mask_layer){.kind = ATTN_LAYER_BIAS, .values = o->attn_bias}))
+        return false;
     if (o->query_offset.is)
         srv_mask_offset(&o->query_offset, spec);
     return true;

@@ -7,8 +7,8 @@
 #include "api/common/form_input.h"
 #include "api/common/heatmap_object.h"
 #include "api/common/route_fields.h"
-#include "api/common/weights_input.h"
 #include "api/figures/figures_api.h"
+#include "api/weights/weights_api.h"
 #include "request/shared.h"
 
 typedef struct heatmaps_body {

@@ -13,31 +13,13 @@
 #include "api/masks/masks_call.h"
 #include "request/shared.h"
 
-enum { CAUSAL, PADDING, WINDOW, PATTERN, VALUES };
-static const char *const kinds[] = {"causal", "padding", "window", "pattern", "values", NULL};
 static const char *const combinations[] = {"and", NULL};
-
-static const char *const padding_ways[] = {"key_padding_mask", "key_lengths", "token_ids"};
-/* For each kind of mask, the names of its fields, with a space before and after each name. */
-static const char *const own[] = {
-    NULL, " key_padding_mask key_padding_semantics key_lengths token_ids pad_id ", " window ",
-    " pattern ", " attn_mask mask_semantics "};
-
-static const srv_field item_fields[] = {
-    SRV_KIND_ROW(
-        srv_masks_item, kinds,
-        "causal; padding (key_padding_mask with key_padding_semantics, key_lengths, or token_ids "
-        "with pad_id); window (window); pattern (pattern); values (attn_mask)."),
-    SRV_MASK_ROWS(srv_masks_item, mask),
-    {0},
-};
 
 const srv_field srv_masks_fields[] = {
     /* Each mask is one layer of the library. .max leaves a layer for the token_ids of the body. */
-    SRV_FIELD_ROW(srv_masks_body, masks, SRV_OBJECTS,
+    SRV_ITEMS_ROW(srv_masks_body, "masks", masks,
                   "The masks to combine; an empty list leaves all keys visible.",
-                  .fields = item_fields, .size = sizeof(srv_masks_item),
-                  .example = "[{\"kind\": \"causal\"}]", .max = ATTN_MASK_LAYERS - 1),
+                  .example = "[{\"kind\": \"causal\"}]"),
     SRV_FIELD_ROW(srv_masks_body, shape, SRV_INTS,
                   "The weights' shape: [L, S], [B, L, S], [B, H, L, S] or with more batch axes in "
                   "front. Without shape and token_ids it is that of self-attention, [S, S] or [B, "
@@ -69,53 +51,6 @@ const srv_field srv_masks_fields[] = {
     {0},
 };
 
-/* Refuses fields that belong to other kinds of masks, and a mask without the field that defines its
- * kind. */
-static bool check_kind(const srv_scope *scope, int kind) {
-    for (size_t i = 1; item_fields[i].name; i++) {
-        const char *name = item_fields[i].name;
-        if (srv_given(scope, name) && !srv_is_listed(own[kind], name))
-            return srv_refuse(
-                scope, SRV_VALUE, name,
-                "%s does not belong to a mask of kind \"%s\"; give it a mask of its own", name,
-                kinds[kind]);
-    }
-    if (kind == WINDOW && !srv_given(scope, "window"))
-        return srv_refuse(scope, SRV_VALUE, "kind", "kind \"window\" needs window: [left, right]");
-    if (kind == PATTERN && !srv_given(scope, "pattern"))
-        return srv_refuse(scope, SRV_VALUE, "kind",
-                          "kind \"pattern\" needs pattern, such as {\"kind\": \"local\", "
-                          "\"radius\": 2}");
-    if (kind == VALUES && !srv_given(scope, "attn_mask"))
-        return srv_refuse(scope, SRV_VALUE, "kind", "kind \"values\" needs attn_mask");
-    size_t ways = 0;
-    for (size_t i = 0; i < sizeof padding_ways / sizeof padding_ways[0]; i++)
-        ways += srv_given(scope, padding_ways[i]);
-    if (kind == PADDING && ways != 1)
-        return srv_refuse(scope, SRV_VALUE, "kind",
-                          "kind \"padding\" needs exactly one of key_padding_mask, key_lengths and "
-                          "token_ids, found %zu",
-                          ways);
-    return true;
-}
-
-static bool read_items(srv_masks_call *call) {
-    const srv_masks_item *items = call->body.masks.items;
-    for (size_t i = 0; i < call->body.masks.count; i++) {
-        char at[32];
-        snprintf(at, sizeof at, "/masks/%zu", i);
-        const srv_scope scope = {call->req, item_fields, &items[i].given, at};
-        if (!check_kind(&scope, items[i].kind))
-            return false;
-        if (items[i].kind == CAUSAL)
-            call->body.spec.layers[call->body.spec.count++] =
-                (attn_mask_layer){.kind = ATTN_LAYER_CAUSAL, .where = srv_where(&scope, "kind")};
-        if (!srv_mask_layers(&scope, &items[i].mask, &call->body.spec))
-            return false;
-    }
-    return true;
-}
-
 static bool shape_of_tokens(srv_masks_call *call, const srv_scope *scope) {
     const attn_tensor *ids = &call->body.token_ids;
     if (ids->rank != 1 && ids->rank != 2) {
@@ -139,11 +74,11 @@ static bool shape_of_tokens(srv_masks_call *call, const srv_scope *scope) {
 /* Returns the tensor token_ids or key_padding_mask of a padding mask. The shape of the tensor, [S]
  * or [B, S], has the number of keys. Sets *name to the name of the field. NULL: the mask has
  * neither field. */
-static const attn_tensor *padding_of(const srv_scope *item, const srv_masks_item *mask,
+static const attn_tensor *padding_of(const srv_scope *item, const srv_mask_item *mask,
                                      const char **name) {
     const bool ids = srv_given(item, "token_ids");
     *name = ids ? "token_ids" : "key_padding_mask";
-    if (mask->kind != PADDING || !srv_given(item, *name))
+    if (mask->kind != SRV_ITEM_PADDING || !srv_given(item, *name))
         return NULL;
     return ids ? &mask->mask.token_ids : &mask->mask.key_padding_mask;
 }
@@ -179,13 +114,13 @@ static bool add_padding_shape(srv_masks_call *call, const srv_scope *item, const
 
 /* Takes the shape of self-attention, [S, S] or [B, S, S], from the padding masks. Sets *found to
  * true if a padding mask has a shape. false: a problem is set. */
-static bool shape_of_padding(srv_masks_call *call, bool *found) {
-    const srv_masks_item *items = call->body.masks.items;
+static bool shape_of_padding(srv_masks_call *call, const srv_scope *body, bool *found) {
+    const srv_mask_item *items = call->body.masks.items;
     const char *first = NULL, *name;
     for (size_t i = 0; i < call->body.masks.count; i++) {
-        char at[32];
-        snprintf(at, sizeof at, "/masks/%zu", i);
-        const srv_scope item = {call->req, item_fields, &items[i].given, at};
+        char at[256];
+        srv_scope item;
+        srv_mask_item_scope(body, "masks", &call->body.masks, i, &item, at);
         const attn_tensor *t = padding_of(&item, &items[i], &name);
         if (t && !add_padding_shape(call, &item, name, t, first))
             return false;
@@ -199,10 +134,10 @@ static bool shape_of_padding(srv_masks_call *call, bool *found) {
 /* Takes the shape to which all masks of kind "values" with two axes or more broadcast by NumPy's
  * rules. Sets *found to true if there is such a mask. */
 static void shape_of_values(srv_masks_call *call, bool *found) {
-    const srv_masks_item *items = call->body.masks.items;
+    const srv_mask_item *items = call->body.masks.items;
     for (size_t i = 0; i < call->body.masks.count; i++) {
         const attn_tensor *t = &items[i].mask.attn_mask;
-        if (items[i].kind != VALUES || t->rank < 2)
+        if (items[i].kind != SRV_ITEM_VALUES || t->rank < 2)
             continue;
         const int more = t->rank > call->rank ? t->rank - call->rank : 0;
         memmove(call->dims + more, call->dims, (size_t)call->rank * sizeof *call->dims);
@@ -288,7 +223,7 @@ static bool read_body(srv_masks_call *call) {
         return false;
     const bool tokens = srv_given(&scope, "token_ids"), list = srv_given(&scope, "shape");
     bool found = tokens || list;
-    if (!found && !shape_of_padding(call, &found))
+    if (!found && !shape_of_padding(call, &scope, &found))
         return false;
     if (!found)
         shape_of_values(call, &found);
@@ -304,7 +239,8 @@ static bool read_body(srv_masks_call *call) {
     srv_mask_offset(&call->body.query_offset, &call->body.spec);
     return srv_labels_check(call->req, &call->body.labels, entries(call), call->shape.L,
                             call->shape.S) &&
-           srv_figure_check(call->req, &call->body.figure) && read_items(call);
+           srv_figure_check(call->req, &call->body.figure) &&
+           srv_mask_items(&scope, "masks", &call->body.masks, &call->body.spec);
 }
 
 /* --- the row of the route --- */

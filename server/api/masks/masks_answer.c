@@ -291,9 +291,7 @@ double srv_masks_memory(const srv_masks_call *call) {
     size_t n;
     for (size_t i = 0; i < call->body.spec.count; i++)
         if (attn_tensor_count(&call->body.spec.layers[i].values, &n))
-            values += (double)n * (call->body.spec.layers[i].semantics == ATTN_SEM_FINITE_MIN
-                                       ? sizeof(double)
-                                       : 1); /* bytes of each value in the compiled mask */
+            values += (double)n * (double)attn_layer_value_bytes(&call->body.spec.layers[i]);
     /* make_cells has one row in double, and the linter has a hash of each row. */
     double rows = sizeof(double) * ((double)call->shape.L + (double)call->shape.S);
     return SRV_MASK_ENTRY * srv_masks_batches(call) + values + rows + (double)call->shape.S + cells;

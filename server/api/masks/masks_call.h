@@ -14,12 +14,6 @@
  * keys, and a run of the answer. */
 #define SRV_MASK_ENTRY 64.0
 
-typedef struct srv_masks_item {
-    uint64_t given;
-    int kind;
-    srv_mask_input mask;
-} srv_masks_item;
-
 /* How the cells of a mask are written: booleans for KEEP, else float32. */
 typedef enum srv_masks_form {
     SRV_MASKS_KEEP,         /* true: visible */
@@ -33,7 +27,7 @@ extern const char *const srv_masks_forms[];
 
 typedef struct srv_masks_body {
     uint64_t given;
-    srv_objects masks; /* array of srv_masks_item */
+    srv_objects masks; /* array of srv_mask_item */
     srv_ints shape;
     attn_tensor token_ids;
     int64_t pad_id, timeout_ms;

@@ -3,7 +3,10 @@
 #include "api/service/schema.h"
 
 #include <float.h>
+#include <stdio.h>
 #include <string.h>
+
+#include "api/common/mask_input.h"
 
 /* Writes "type": "integer" or, if nullable, "type": ["integer", "null"]. */
 static void put_type(attn_json_text *j, const char *type, bool nullable) {
@@ -160,11 +163,27 @@ static void put_brief(attn_json_text *j, const srv_field *f, bool nullable) {
     attn_json_array_end(j);
 }
 
+/* Writes the schema of an element of a list of objects, or its name. Generators of clients cannot
+ * read a schema that refers to itself, so a row of the table that it lists only says what it is. */
+static void put_element(attn_json_text *j, const srv_field *f) {
+    char name[96];
+    if (!f->schema) {
+        put_object(j, f->fields, false);
+    } else if (f >= f->fields && f < f->fields + SRV_FIELDS_MOST) {
+        snprintf(name, sizeof name, "An object as %s describes.", f->schema);
+        attn_json_key_string(j, "description", name);
+        put_type(j, "object", false);
+    } else {
+        snprintf(name, sizeof name, "#/components/schemas/%s", f->schema);
+        attn_json_key_string(j, "$ref", name);
+    }
+}
+
 /* Writes the schema of a field that is an object or, if the row accepts it, a list of strings. */
 static void put_either(attn_json_text *j, const srv_field *f) {
     static const char strings[] = "{\"type\":\"array\",\"items\":{\"type\":\"string\"}}";
     attn_json_object(j);
-    put_object(j, f->fields, false);
+    put_element(j, f);
     attn_json_object_end(j);
     if (f->accepts & SRV_O_STRINGS)
         attn_json_raw(j, strings, sizeof strings - 1);
@@ -193,7 +212,7 @@ static void put_objects(attn_json_text *j, const srv_field *f, bool nullable) {
     }
     put_type(j, "array", nullable);
     attn_json_key_object(j, "items");
-    put_object(j, f->fields, false);
+    put_element(j, f);
     attn_json_object_end(j);
     if (f->max > 0)
         attn_json_key_real(j, "maxItems", f->max);
@@ -358,4 +377,6 @@ static void put_codes(attn_json_text *j) {
 void srv_schema_components(attn_json_text *j) {
     srv_schema_tensors(j);
     put_codes(j);
+    attn_json_key(j, "MaskItem");
+    srv_schema_body(j, srv_mask_item_fields);
 }

@@ -1,7 +1,7 @@
 /* An attn_weight_source that reads the weights of a request, and warnings about weights: rows whose
  * sum is not 1, weights outside of 0 … 1, and weights on padding. The service computes with such
  * weights, too, but they are probably a mistake of the client. */
-#include "api/common/weights_input.h"
+#include "api/weights/weights_api.h"
 
 #include <stdio.h>
 #include <strings.h>

@@ -1,7 +1,7 @@
 /* Attention weights that a client sends: an attn_weight_source that reads them, and warnings about
  * them. The functions srv_padding_… also check weights that the service has computed. */
-#ifndef SRV_WEIGHTS_INPUT_H
-#define SRV_WEIGHTS_INPUT_H
+#ifndef SRV_WEIGHTS_API_H
+#define SRV_WEIGHTS_API_H
 
 #include "api/common/scope.h"
 #include "api/common/warnings.h"

@@ -1,0 +1,56 @@
+/* Rules: layers that combine other layers (any_of, all_of, not), and layers that tell by a table
+ * which keys a query sees (prefix, documents, tree, top_k). A rule and its parts are a run of nodes
+ * in attn_mask.rules, each before its parts. They are read for one row and a range of keys at a
+ * time; no function makes a matrix. */
+#ifndef ATTN_MASK_RULE_H
+#define ATTN_MASK_RULE_H
+
+#include "mask/interval.h"
+#include "mask/mask_private.h"
+
+/* What a rule knows of the query at the position of a key. */
+typedef struct attn_rule_key {
+    size_t from, to; /* the first key that this query sees, and the one behind the last */
+    /* DOCUMENTS: `from`, and `from` plus the number of keys of the document.
+     * TREE: a query sees key j if j's enter <= its own enter < j's leave, as numbers of a walk
+     * through the tree, parents first. */
+    size_t enter, leave;
+} attn_rule_key;
+
+struct attn_rule {
+    const attn_mask_layer *layer;
+    size_t nodes;              /* the rule and all parts below it */
+    attn_mask_part part;       /* visibility of tensors, padding, tokens and bits */
+    const int64_t *lengths;    /* PREFIX and LENGTHS: [B] */
+    const attn_rule_key *keys; /* DOCUMENTS and TREE: [B, S], or [S] if one_entry */
+    bool one_entry;
+    attn_view
+        view; /* DOCUMENTS and TREE: the numbers of the layer; TOP_K: sorted rows of width k */
+    size_t width;
+};
+
+/* Returns the number of layers from layer i on that are layer i and its parts. */
+static inline size_t attn_mask_nodes(const attn_mask *m, size_t i) {
+    return m->rules && m->rules[i].layer ? m->rules[i].nodes : 1;
+}
+
+/* Makes the tables of a rule of kind DOCUMENTS, TREE or TOP_K. */
+attn_status attn_rule_documents(attn_mask *m, attn_rule *r, attn_arena *arena, attn_error *err);
+attn_status attn_rule_tree(attn_mask *m, attn_rule *r, attn_arena *arena, attn_error *err);
+attn_status attn_rule_top_k(attn_mask *m, attn_rule *r, attn_arena *arena, attn_error *err);
+
+/* Returns whether a rule hides cell (b, h, i, j), without the other layers. */
+bool attn_rule_hides(const attn_mask *m, const attn_rule *r, size_t b, size_t h, size_t i,
+                     size_t j);
+/* Sets keep[j - j0] to 0 for the keys j0 … j0 + n - 1 that one of the mask's rules hides from
+ * row i. */
+void attn_rules_and(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
+                    uint8_t *keep);
+/* Narrows *keys to an interval with all of its keys that the mask's rules show to any of the rows
+ * i … i + rows - 1, for any head. */
+void attn_rules_narrow(const attn_mask *m, size_t b, size_t i, size_t rows, attn_interval *keys);
+/* Narrows *keys to an interval of keys that the rules show to all of these rows and heads. It may
+ * be shorter than possible, or empty. */
+void attn_rules_common(const attn_mask *m, size_t b, size_t i, size_t rows, attn_interval *keys);
+
+#endif
