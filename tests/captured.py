@@ -23,8 +23,10 @@ def store(daemon, data, status=201):
 
 
 def close(got, want, bound, what):
-    """Arrays within the bound, per unit of magnitude; -infinity exactly where it is wanted."""
+    """Arrays within the bound, per unit of magnitude; -infinity, or NaN, exactly where it is wanted: JSON has null
+    for both."""
     got, want = np.asarray(got, np.float64), np.asarray(want, np.float64)
+    got = np.where(np.isnan(got), -np.inf, got)
     assert got.shape == want.shape, f"{what}: shape {got.shape}, not {want.shape}"
     hidden = np.isneginf(want)
     assert (np.isneginf(got) == hidden).all(), f"{what}: other cells are hidden"
