@@ -250,16 +250,18 @@ static char *sum_query_chunks(const attn_backward *g) {
 }
 
 /* Computes the backward pass through the rotations of rotary positions: rotations by the negative
- * angles. Cached rows were not rotated. Returns false if there is not enough memory. */
+ * angles. Cached rows that came rotated are left. Returns false if there is not enough memory. */
 static bool rotate_back(const attn_backward *g, const side *s, attn_arena *arena) {
     const attn_attention *a = g->a;
     const attn_position *p = &a->in.position;
     double *angles = attn_arena_zeroed(arena, 2 * s->width + 1, sizeof *angles);
     for (size_t b = 0; angles && b < a->dims.B; b++)
-        for (size_t i = s->past_rows; i < s->rows; i++) {
-            const int64_t offset = s->query ? attn_mask_offset(a->mask, b) : 0;
-            attn_rotary_angles(p, s->width, (double)((int64_t)i + offset), angles,
-                               angles + s->width);
+        for (size_t i = attn_rotated_from(a, s->past_rows); i < s->rows; i++) {
+            const int64_t at =
+                attn_position_at(s->query ? &a->query_positions : &a->key_positions, b, i);
+            if (at == ATTN_NO_POSITION)
+                continue;
+            attn_rotary_angles(p, s->width, (double)at, angles, angles + s->width);
             for (size_t e = 0; e < s->width; e++)
                 angles[s->width + e] = -angles[s->width + e];
             for (size_t h = 0; h < s->heads; h++)

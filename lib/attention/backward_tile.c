@@ -339,30 +339,30 @@ void attn_backward_edit(const attn_backward *g, const attn_block *block, size_t 
  *
  * Each piece has sums of its own, in double. They are added up in the order of the pieces. */
 
-static int64_t clip_distance(int64_t distance, int64_t most) {
-    return distance < -most ? -most : distance > most ? most : distance;
-}
-
 void attn_backward_collect_biases(const attn_backward *g, const attn_block *block, size_t j0,
                                   size_t n, const attn_backward_lane *l, attn_backward_sums *sums) {
     const attn_attention *a = g->a;
     const size_t group = attn_group(&a->dims);
+    enum { AT_ONCE = 64 };
     double *entries = sums->entries + block->h % group * g->a->dims.entries;
     for (size_t r = 0; r < block->rows; r++) {
         const char *dz = (const char *)l->grad + r * g->k->keys * g->k->elem;
-        const int64_t first =
-            (int64_t)j0 - (int64_t)(block->i + r) - attn_mask_offset(a->mask, block->b);
-        int64_t last = first - 1;
+        int64_t distances[AT_ONCE], first = 0, last = -1; /* first … last have the entry `at` */
         size_t at = 0;
         for (size_t j = 0; j < n; j++) {
-            const int64_t distance = first + (int64_t)j;
             const double z = attn_element(dz, g->k->elem, j);
+            if (j % AT_ONCE == 0)
+                attn_distances(a, block->b, block->i + r, j0 + j, n - j < AT_ONCE ? n - j : AT_ONCE,
+                               distances);
+            const int64_t distance = distances[j % AT_ONCE];
+            if (distance == ATTN_NO_POSITION)
+                continue;
             if (a->rule.slopes) {
                 entries[0] -= z * (double)(distance < 0 ? -distance : distance);
                 continue;
             }
-            if (distance > last)
-                at = attn_position_entry(&a->rule, distance, &last);
+            if (distance < first || distance > last)
+                at = attn_position_entry(&a->rule, first = distance, &last);
             entries[at] += z;
         }
     }
@@ -383,12 +383,12 @@ static void sum_by_distance(const attn_backward *g, const attn_block *block, siz
                             size_t n, const void *tile, double *terms) {
     const attn_attention *a = g->a;
     const char *row = (const char *)tile + r * g->k->keys * g->k->elem;
-    const int64_t first =
-        (int64_t)j0 - (int64_t)(block->i + r) - attn_mask_offset(a->mask, block->b);
     memset(terms, 0, a->rule.relative * sizeof *terms);
-    for (size_t j = 0; j < n; j++)
-        terms[clip_distance(first + (int64_t)j, a->rule.max_distance) + a->rule.max_distance] +=
-            attn_element(row, g->k->elem, j);
+    for (size_t j = 0; j < n; j++) {
+        const size_t t = attn_shaw_row(a, block->b, block->i + r, j0 + j);
+        if (t != SIZE_MAX)
+            terms[t] += attn_element(row, g->k->elem, j);
+    }
 }
 
 /* Computes table[t] += terms[t] * row for each row t of a table [relative, width]. */

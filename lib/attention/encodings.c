@@ -53,9 +53,11 @@ attn_status attn_encoding_differentiable(const attn_position *p, attn_error *err
                            "out dropout_p or grad_output");
 }
 
-/* Returns the position of row 0 of batch entry b of the queries, or of the keys and values. */
-static int64_t first_position(const attn_encoding *e, bool queries, size_t b) {
-    return queries ? attn_mask_offset(e->mask, b) : (int64_t)e->dims.past;
+/* Returns the position of row i of batch entry b of the queries, or of the keys and values. Row 0 of
+ * these stands behind the cached keys. */
+static int64_t position_of_row(const attn_encoding *e, bool queries, size_t b, size_t i) {
+    return queries ? attn_position_at(&e->query_positions, b, i)
+                   : attn_position_at(&e->key_positions, b, e->dims.past + i);
 }
 
 /* --- rows of a tensor --- */
@@ -65,20 +67,22 @@ static int64_t first_position(const attn_encoding *e, bool queries, size_t b) {
  * heads if the axis of heads follows that of L (BLHE), else 1. */
 typedef struct row_order {
     size_t outer, L, inner;
-    /* How many of the `outer` indices belong to a batch entry. 0: all batch entries begin at the
-     * same position. */
+    /* How many of the `outer` indices belong to a batch entry. 0: all entries have the same
+     * positions. */
     size_t a_batch;
 } row_order;
 
-static bool same_offsets(const attn_encoding *e, bool queries) {
-    for (size_t b = 1; b < e->dims.B; b++)
-        if (first_position(e, queries, b) != first_position(e, queries, 0))
+/* Returns whether all batch entries have the same positions. */
+static bool same_positions(const attn_encoding *e, bool queries) {
+    const attn_sequence_positions *p = queries ? &e->query_positions : &e->key_positions;
+    for (size_t b = 1; !p->given && p->offsets && b < e->dims.B; b++)
+        if (p->offsets[b] != p->offsets[0])
             return false;
-    return true;
+    return p->entry == 0;
 }
 
-/* Sets *order. Returns false if batch entries of the operation begin at different positions but
- * read the same rows of x. */
+/* Sets *order. Returns false if batch entries of the operation have different positions but read the
+ * same rows of x. */
 static bool find_row_order(const attn_encoding *e, bool queries, const attn_tensor *x,
                            row_order *order) {
     const int axis = x->rank - (e->layout == ATTN_BLHE ? 3 : 2);
@@ -90,7 +94,7 @@ static bool find_row_order(const attn_encoding *e, bool queries, const attn_tens
         entries *= x->dims[a];
     if (axis < x->rank - 2)
         order->inner = x->dims[axis + 1];
-    if (same_offsets(e, queries))
+    if (same_positions(e, queries))
         return true;
     if (entries != e->dims.B)
         return false;
@@ -100,33 +104,36 @@ static bool find_row_order(const attn_encoding *e, bool queries, const attn_tens
 
 static int64_t position_of(const attn_encoding *e, bool queries, const row_order *order, size_t o,
                            size_t i) {
-    const size_t b = order->a_batch ? o / order->a_batch : 0;
-    return first_position(e, queries, b) + (int64_t)i;
+    return position_of_row(e, queries, order->a_batch ? o / order->a_batch : 0, i);
 }
 
 /* Checks that a learned table has the positions of all rows. */
 static attn_status check_positions(const attn_encoding *e, bool queries, const row_order *order,
                                    attn_error *err) {
     const size_t entries = order->a_batch ? e->dims.B : 1, most = e->position.table.dims[0];
-    if (e->position.kind != ATTN_POSITION_LEARNED || !order->L || !e->dims.B)
+    if (e->position.kind != ATTN_POSITION_LEARNED || !e->dims.B)
         return ATTN_OK;
-    for (size_t b = 0; b < entries; b++) {
-        const int64_t first = first_position(e, queries, b);
-        const int64_t last = first + (int64_t)order->L - 1;
-        if (first < 0 || last >= (int64_t)most)
-            return attn_fail(err, ATTN_ESHAPE, e->where,
-                             "the table has the positions 0 to %lld; the %s have %lld to %lld",
-                             (long long)most - 1, queries ? "queries" : "keys", (long long)first,
-                             (long long)last);
-    }
+    for (size_t b = 0; b < entries; b++)
+        for (size_t i = 0; i < order->L; i++) {
+            const int64_t at = position_of_row(e, queries, b, i);
+            if (at != ATTN_NO_POSITION && (at < 0 || at >= (int64_t)most))
+                return attn_fail(err, ATTN_ESHAPE, e->where,
+                                 "the table has the positions 0 to %lld; %s %zu has the position "
+                                 "%lld",
+                                 (long long)most - 1, queries ? "query" : "key", i, (long long)at);
+        }
     return ATTN_OK;
 }
 
 /* --- encodings --- */
 
-/* Computes line [D], the encoding of a position. `rates` [D / 2] are the angles of position 1. */
+/* Computes line [D], the encoding of a position; ATTN_NO_POSITION has zeros. `rates` [D / 2] are the angles of position 1. */
 static void encoding_of(const attn_position *p, int64_t position, const double *rates, size_t D,
                         double *line) {
+    if (position == ATTN_NO_POSITION) {
+        memset(line, 0, D * sizeof *line);
+        return;
+    }
     if (p->kind == ATTN_POSITION_LEARNED) {
         attn_widen_f64(line, attn_dense_row(&p->table, (size_t)position), p->table.dtype,
                        p->table.strides[1], D);
@@ -170,9 +177,10 @@ attn_status attn_encode(const attn_encoding *e, bool queries, const attn_tensor 
     if (!attn_tensor_count(x, &count))
         return attn_fail(err, ATTN_ELIMIT, "query", "too many elements");
     if (!find_row_order(e, queries, x, &order))
-        return attn_fail(err, ATTN_EARG, "query_offset",
-                         "offsets that differ by batch entry need queries of their own for each "
-                         "entry, to which positions can be added");
+        return attn_fail(err, ATTN_EARG,
+                         e->query_positions.given ? "query_positions" : "query_offset",
+                         "positions that differ by batch entry need queries of their own for each "
+                         "entry, to which they can be added");
     ATTN_TRY(check_positions(e, queries, &order, err));
     double *rates = attn_arena_zeroed(arena, 3 * D, sizeof *rates);
     *out = attn_tensor_dense(attn_arena_array(arena, count, attn_dtype_size(dtype)), dtype, x->rank,
@@ -200,8 +208,9 @@ void attn_encode_backward(const attn_encoding *e, bool queries, const attn_tenso
         return;
     for (size_t o = 0; o < order.outer; o++)
         for (size_t i = 0; i < order.L; i++) {
-            double *to = sums + (size_t)position_of(e, queries, &order, o, i) * D;
-            for (size_t n = 0; n < order.inner * D; n++) {
+            const int64_t at = position_of(e, queries, &order, o, i);
+            double *to = sums + (at == ATTN_NO_POSITION ? 0 : (size_t)at * D);
+            for (size_t n = 0; at != ATTN_NO_POSITION && n < order.inner * D; n++) {
                 const size_t from = (o * order.L + i) * order.inner * D + n;
                 to[n % D] += attn_element(grad->data, attn_dtype_size(grad->dtype), from);
             }
@@ -212,14 +221,16 @@ static void add_rows_by_position(const attn_attention *a, const attn_encoding_ro
                                  double *sums) {
     const size_t D = a->in.position.table.dims[1];
     for (size_t head = 0; head < a->dims.B * part->heads; head++) {
-        const int64_t start =
-            part->queries ? attn_mask_offset(a->mask, head / part->heads) : (int64_t)a->dims.past;
+        const size_t b = head / part->heads;
         const size_t column = a->in.layout == ATTN_BLD ? head % part->heads * part->width : 0;
         for (size_t i = 0; i < part->rows; i++) {
             const char *row =
                 part->grads + (head * part->stored + part->first + i) * part->width * part->elem;
-            double *to = sums + (size_t)(start + (int64_t)i) * D + column;
-            for (size_t c = 0; c < part->width; c++)
+            const int64_t at = part->queries
+                                   ? attn_position_at(&a->query_positions, b, i)
+                                   : attn_position_at(&a->key_positions, b, a->dims.past + i);
+            double *to = sums + (at == ATTN_NO_POSITION ? 0 : (size_t)at * D) + column;
+            for (size_t c = 0; at != ATTN_NO_POSITION && c < part->width; c++)
                 to[c] += attn_element(row, part->elem, c);
         }
     }

@@ -6,14 +6,16 @@
 #include <attn/attention.h>
 #include <attn/positions.h>
 
+#include "attention/sequence_positions.h"
+
 /* Encodings of an operation. All pointers must outlive it. */
 typedef struct attn_encoding {
     attn_position position; /* kind ATTN_POSITION_SINUSOIDAL or ATTN_POSITION_LEARNED */
     const char *where;      /* the field that asks for encodings, for errors */
     attn_attention_dims dims;
-    const attn_mask *mask; /* has the offsets of the queries */
-    attn_layout layout;    /* layout of the tensors to which encodings are added */
-    uint64_t stream;       /* stream of random numbers for dropout (attn_encoding_stream) */
+    attn_sequence_positions query_positions, key_positions;
+    attn_layout layout; /* layout of the tensors to which encodings are added */
+    uint64_t stream;    /* stream of random numbers for dropout (attn_encoding_stream) */
 } attn_encoding;
 
 /* Returns whether positions of this kind are added to the inputs. */
@@ -37,9 +39,10 @@ attn_status attn_encoding_differentiable(const attn_position *p, attn_error *err
  * tensor. */
 uint64_t attn_encoding_stream(const attn_tensor *const parts[3], int part);
 
-/* Sets *out to x plus the encoding of each row's position, after dropout. x is the query, or
+/* Sets *out to x plus the encoding of each row's position, after dropout; a row without a position
+ * gets no encoding. x is the query, or
  * (`queries` false) the key or the value. *out is dense, in the arena, and float64 if x is, else
- * float32. Errors: ATTN_ESHAPE (a position that the table does not have), ATTN_EARG (offsets that
+ * float32. Errors: ATTN_ESHAPE (a position that the table does not have), ATTN_EARG (positions that
  * differ between batch entries that share a query), ATTN_ENOMEM. */
 attn_status attn_encode(const attn_encoding *e, bool queries, const attn_tensor *x,
                         attn_arena *arena, attn_tensor *out, attn_error *err);

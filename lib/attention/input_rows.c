@@ -11,6 +11,7 @@ const char *const attn_position_words[] = {"none",   "alibi",      "t5",      "r
 #define WORD(name) #name,
 const char *const attn_normalizer_words[] = {ATTN_NORMALIZERS(WORD) NULL};
 const char *const attn_pair_words[] = {"interleaved", "halves", NULL};
+const char *const attn_past_words[] = {"encoded", "raw", NULL};
 const char *const attn_pattern_words[] = {"local",  "strided",      "block",
                                           "global", "block_causal", NULL};
 const char *const attn_layer_words[] = {
@@ -25,6 +26,7 @@ _Static_assert(HAS_WORDS(attn_layout_words, ATTN_BLD) &&
                    HAS_WORDS(attn_stage_words, ATTN_STAGE_PROBS) &&
                    HAS_WORDS(attn_position_words, ATTN_POSITION_LEARNED) &&
                    HAS_WORDS(attn_pair_words, ATTN_ROTARY_HALVES - 1) &&
+                   HAS_WORDS(attn_past_words, ATTN_PAST_RAW) &&
                    HAS_WORDS(attn_pattern_words, ATTN_PATTERN_BLOCK_CAUSAL) &&
                    HAS_WORDS(attn_layer_words, ATTN_LAYER_NOT) &&
                    HAS_WORDS(attn_semantics_words, ATTN_SEM_NONZERO) &&
@@ -33,7 +35,7 @@ _Static_assert(HAS_WORDS(attn_layout_words, ATTN_BLD) &&
 _Static_assert(sizeof(attn_layout) == sizeof(int) && sizeof(attn_precision) == sizeof(int) &&
                    sizeof(attn_score_kind) == sizeof(int) &&
                    sizeof(attn_position_kind) == sizeof(int) &&
-                   sizeof(attn_rotary) == sizeof(int) &&
+                   sizeof(attn_rotary) == sizeof(int) && sizeof(attn_past) == sizeof(int) &&
                    sizeof(attn_normalizer_kind) == sizeof(int) && sizeof(size_t) == sizeof(int64_t),
                "the rows have these types");
 
@@ -42,6 +44,8 @@ _Static_assert(sizeof(attn_layout) == sizeof(int) && sizeof(attn_precision) == s
 #define TENSOR_ROW(of, text, member, part, bits)                                                   \
     { of, text, ATTN_INPUT_TENSOR, AT(member), offsetof(attn_gradients, part), 0, 0, NULL, bits }
 #define SITE_TENSOR(member) TENSOR_ROW("", #member, member, member, 0)
+#define SITE_INTEGERS(member)                                                                      \
+    { "", #member, ATTN_INPUT_INTEGERS, AT(member), 0, 0, 0, NULL, 0 }
 #define SITE_VALUE(is, member, from, to, list)                                                     \
     { "", #member, ATTN_INPUT_##is, AT(member), 0, from, to, list, 0 }
 #define KIND(of, list)                                                                             \
@@ -67,6 +71,8 @@ const attn_input attn_input_rows[] = {
     SITE_TENSOR(past_key),
     SITE_TENSOR(past_value),
     SITE_TENSOR(sinks),
+    SITE_INTEGERS(query_positions),
+    SITE_INTEGERS(key_positions),
     SITE_VALUE(WORD, layout, 0, 0, attn_layout_words),
     SITE_VALUE(SIZE, num_heads, 1, ATTN_INPUT_HEADS, NULL),
     SITE_VALUE(SIZE, num_kv_heads, 1, ATTN_INPUT_HEADS, NULL),

@@ -45,6 +45,15 @@ static const void *cache_key_rows(const attn_attention *a, size_t b, size_t hkv,
                           scratch, ld);
 }
 
+/* Returns keys as the cache of this operation holds them: rotated, unless the cache is raw. */
+static const void *present_key_rows(const attn_attention *a, size_t b, size_t hkv, size_t j0,
+                                    size_t n, size_t elem, void *scratch, size_t *ld) {
+    if (a->in.position.past == ATTN_PAST_ENCODED)
+        return cache_key_rows(a, b, hkv, j0, n, elem, scratch, ld);
+    return attn_view_rows(&a->past_key, a->dims.past, &a->key, b, hkv, j0, n, a->dims.Ek, elem,
+                          scratch, ld);
+}
+
 /* Returns queries that are rotated if positions are rotary, but not mapped by a score form. */
 static const void *plain_query_rows(const attn_attention *a, size_t b, size_t h, size_t i0,
                                     size_t n, size_t elem, void *scratch, size_t *ld) {
@@ -59,7 +68,7 @@ void attn_present(const attn_attention *a, attn_results *out) {
         a->in.past_key.rank ? a->in.past_key.rank == d->batch_rank + 3 : d->has_heads;
     out->present_key = shape_of_heads(d, out->present_key.data, heads, d->Hkv, d->S, d->Ek);
     out->present_value = shape_of_heads(d, out->present_value.data, heads, d->Hkv, d->S, d->Ev);
-    join_rows_of_heads(a, cache_key_rows, &out->present_key, d->Hkv, d->S);
+    join_rows_of_heads(a, present_key_rows, &out->present_key, d->Hkv, d->S);
     join_rows_of_heads(a, attn_value_rows, &out->present_value, d->Hkv, d->S);
 }
 

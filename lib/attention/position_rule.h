@@ -45,10 +45,12 @@ void attn_position_bias(const attn_attention *a, size_t b, size_t h, size_t i, s
                         size_t elem, const void *from, void *to);
 
 /* For Shaw's positions: t is a row of its tables, which stands for a distance.
+ *   attn_shaw_row      returns t of query i and key j; SIZE_MAX: one of them has no position
  *   attn_shaw_terms    terms[t] = q . key_table[t], for one query q [E]
  *   attn_shaw_add      scores[j] += terms[t of key j0 + j], for row i and j < n
  *   attn_shaw_collect  sums[t] = sums[t] * factor + the sum of weights[j] of the keys j0 + j at t
  *   attn_shaw_values   acc [Ev] += the sum over t of sums[t] * value_table[t] */
+size_t attn_shaw_row(const attn_attention *a, size_t b, size_t i, size_t j);
 void attn_shaw_terms(const attn_attention *a, const void *q, size_t elem, void *terms);
 void attn_shaw_add(const attn_attention *a, size_t b, size_t i, size_t j0, size_t n, size_t elem,
                    const void *terms, void *scores);

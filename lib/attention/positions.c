@@ -335,16 +335,29 @@ double attn_position_bias_at(const attn_position_rule *rule, size_t h, int64_t d
     return bias;
 }
 
+/* Computes the biases of n distances, which need not be consecutive. A cell without a distance has
+ * the bias 0. */
+static void biases_of(const attn_position_rule *rule, size_t h, const int64_t *distances, size_t n,
+                      double *to) {
+    for (size_t j = 0; j < n; j++)
+        to[j] = distances[j] == ATTN_NO_POSITION ? 0 : attn_position_bias_at(rule, h, distances[j]);
+}
+
 void attn_position_bias(const attn_attention *a, size_t b, size_t h, size_t i, size_t j0, size_t n,
                         size_t elem, const void *from, void *to) {
     enum { AT_ONCE = 64 };
+    const bool given = attn_positions_given(a);
     const int64_t first = (int64_t)j0 - (int64_t)i - attn_mask_offset(a->mask, b);
     double biases[AT_ONCE];
+    int64_t distances[AT_ONCE];
     for (size_t j = 0; j < n; j++) {
-        const size_t k = j % AT_ONCE;
-        if (k == 0)
-            attn_position_biases(&a->rule, h, first + (int64_t)j, n - j < AT_ONCE ? n - j : AT_ONCE,
-                                 biases);
+        const size_t k = j % AT_ONCE, some = n - j < AT_ONCE ? n - j : AT_ONCE;
+        if (k == 0 && given) {
+            attn_distances(a, b, i, j0 + j, some, distances);
+            biases_of(&a->rule, h, distances, some, biases);
+        } else if (k == 0) {
+            attn_position_biases(&a->rule, h, first + (int64_t)j, some, biases);
+        }
         if (elem == sizeof(float))
             ((float *)to)[j] = (from ? ((const float *)from)[j] : 0) + (float)biases[k];
         else
@@ -359,14 +372,12 @@ void attn_position_bias(const attn_attention *a, size_t b, size_t h, size_t i, s
  * There are few distances. So the products of a query with the key table are computed once for all
  * keys, and the weights of a row are summed by distance before they multiply the value table. */
 
-/* Returns the row of Shaw's tables for the distance first + j. */
-static size_t table_row(const attn_attention *a, int64_t first, size_t j) {
-    const int64_t most = a->rule.max_distance, d = first + (int64_t)j;
-    return (size_t)((d < -most ? -most : d > most ? most : d) + most);
-}
-
-static int64_t first_distance(const attn_attention *a, size_t b, size_t i, size_t j0) {
-    return (int64_t)j0 - (int64_t)i - attn_mask_offset(a->mask, b);
+size_t attn_shaw_row(const attn_attention *a, size_t b, size_t i, size_t j) {
+    const int64_t most = a->rule.max_distance, p = attn_position_at(&a->query_positions, b, i);
+    const int64_t at = attn_position_at(&a->key_positions, b, j);
+    if (p == ATTN_NO_POSITION || at == ATTN_NO_POSITION)
+        return SIZE_MAX;
+    return (size_t)((at - p < -most ? -most : at - p > most ? most : at - p) + most);
 }
 
 void attn_shaw_terms(const attn_attention *a, const void *q, size_t elem, void *terms) {
@@ -382,21 +393,25 @@ void attn_shaw_terms(const attn_attention *a, const void *q, size_t elem, void *
 
 void attn_shaw_add(const attn_attention *a, size_t b, size_t i, size_t j0, size_t n, size_t elem,
                    const void *terms, void *scores) {
-    const int64_t first = first_distance(a, b, i, j0);
-    for (size_t j = 0; j < n; j++)
-        attn_element_add(scores, elem, j, attn_element(terms, elem, table_row(a, first, j)));
+    for (size_t j = 0; j < n; j++) {
+        const size_t t = attn_shaw_row(a, b, i, j0 + j);
+        if (t != SIZE_MAX)
+            attn_element_add(scores, elem, j, attn_element(terms, elem, t));
+    }
 }
 
 void attn_shaw_collect(const attn_attention *a, size_t b, size_t i, size_t j0, size_t n,
                        size_t elem, const void *weights, double factor, void *sums) {
-    const int64_t first = first_distance(a, b, i, j0);
     for (size_t t = 0; t < a->rule.relative; t++)
         if (elem == sizeof(float))
             ((float *)sums)[t] *= (float)factor;
         else
             ((double *)sums)[t] *= factor;
-    for (size_t j = 0; j < n; j++)
-        attn_element_add(sums, elem, table_row(a, first, j), attn_element(weights, elem, j));
+    for (size_t j = 0; j < n; j++) {
+        const size_t t = attn_shaw_row(a, b, i, j0 + j);
+        if (t != SIZE_MAX)
+            attn_element_add(sums, elem, t, attn_element(weights, elem, j));
+    }
 }
 
 void attn_shaw_values(const attn_attention *a, size_t elem, const void *sums, void *acc) {

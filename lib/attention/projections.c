@@ -121,7 +121,8 @@ static attn_status check_encodings(const attn_inputs *in, const attn_projections
     for (int i = 0; i < 3 && e.kind != ATTN_POSITION_NONE; i++) {
         const attn_tensor *t = parts[i].t;
         size_t positions = 0;
-        if (i > 0 && !attn_size_add(past, t->dims[t->rank - 2], &positions))
+        if (i > 0 && !in->key_positions.rank &&
+            !attn_size_add(past, t->dims[t->rank - 2], &positions))
             return too_large(err);
         ATTN_TRY(attn_encoding_check(&e, asked_by(p, &e), t, positions, err));
     }
@@ -144,6 +145,8 @@ attn_status attn_projections_shape(const attn_inputs *in, const attn_projections
     for (int i = 0; i < 3; i++)
         ATTN_TRY(check_part(&parts[i], to[i], parameters, err));
     ATTN_TRY(check_encodings(in, p, parts, err));
+    ATTN_TRY(
+        attn_sequence_positions_read_by(in, encodings_of(in, p).kind || in->position.kind, err));
     if (attn_position_encodes(in->position.kind))
         projected.position = (attn_position){.kind = ATTN_POSITION_NONE};
     projected.layout = ATTN_BLD;
@@ -156,15 +159,17 @@ attn_status attn_projections_shape(const attn_inputs *in, const attn_projections
 }
 
 /* Adds the cost of one product x [rows, in] w^T [in, out] + b: its operations, and the bytes of
- * dense copies of x, w and b and of the result, with 8 bytes for each element. */
-static bool add_cost(attn_cost *c, size_t rows, size_t in, size_t out) {
+ * dense copies of x, w and b and of the result, with 8 bytes for each element. Without a product
+ * (`multiplies` is false) only the bytes are added. */
+static bool add_cost(attn_cost *c, size_t rows, size_t in, size_t out, bool multiplies) {
     size_t copies, weights, results, total;
     if (!attn_size_mul(rows, in, &copies) || !attn_size_mul(in + 1, out, &weights) ||
         !attn_size_mul(rows, out, &results) || !attn_size_add(copies, weights, &total) ||
         !attn_size_add(total, results, &total) || !attn_size_mul(total, sizeof(double), &total) ||
         !attn_size_add(c->work_bytes, total + 4 * ATTN_ALIGN, &c->work_bytes))
         return false;
-    c->operations += 2.0 * (double)rows * (double)in * (double)out;
+    if (multiplies)
+        c->operations += 2.0 * (double)rows * (double)in * (double)out;
     return true;
 }
 
@@ -206,14 +211,13 @@ attn_status attn_projections_cost(const attn_inputs *in, const attn_projections 
     parts_of(in, p, parts);
     for (int i = 0; i < 3; i++) {
         const size_t D = parts[i].t->dims[parts[i].t->rank - 1];
-        if (!attn_dense_rows(parts[i].t, &rows) || !add_cost(&c, rows, D,
-                                                             parts[i].w->rank ? parts[i].w->dims[0]
-                                                             : encodings.kind ? D
-                                                                              : 0))
+        const bool maps = parts[i].w->rank;
+        const size_t width = maps ? parts[i].w->dims[0] : encodings.kind ? D : 0;
+        if (!attn_dense_rows(parts[i].t, &rows) || !add_cost(&c, rows, D, width, maps))
             return too_large(err);
     }
     if (p->w_o.rank && (!attn_dense_rows(&in->query, &rows) ||
-                        !add_cost(&c, rows, p->w_o.dims[1], p->w_o.dims[0])))
+                        !add_cost(&c, rows, p->w_o.dims[1], p->w_o.dims[0], true)))
         return too_large(err);
     if (!add_draws(p, &c) || !add_table(&encodings, parts, &c))
         return too_large(err);
@@ -278,17 +282,19 @@ static attn_status project(const attn_tensor *x, const attn_tensor *w, const att
                          control, err);
 }
 
-/* Sets e->dims, e->mask and e->layout from `shapes`: inputs with the shapes of the operation. Their
- * data are not read. */
-static attn_status open_encoding(const attn_inputs *shapes, attn_arena *arena, attn_encoding *e,
-                                 attn_error *err) {
+/* Sets dims, positions and layout of *e from inputs with the shapes of the operation, whose data
+ * are not read, and from the positions of `in`. */
+static attn_status open_encoding(const attn_inputs *in, const attn_inputs *shapes,
+                                 attn_arena *arena, attn_encoding *e, attn_error *err) {
     attn_mask *mask;
     attn_attention_dims *d = &e->dims;
     ATTN_TRY(attn_attention_shape(shapes, d, err));
     ATTN_TRY(attn_attention_mask_new(&shapes->mask, d, arena, &mask, err));
-    e->mask = mask;
     e->layout = shapes->layout;
-    return ATTN_OK;
+    ATTN_TRY(attn_sequence_positions_read(&in->query_positions, "query_positions", mask->offset,
+                                          arena, &e->query_positions, err));
+    return attn_sequence_positions_read(&in->key_positions, "key_positions", NULL, arena,
+                                        &e->key_positions, err);
 }
 
 attn_status attn_projections_apply(const attn_inputs *in, const attn_projections *p,
@@ -304,7 +310,7 @@ attn_status attn_projections_apply(const attn_inputs *in, const attn_projections
     const attn_tensor *const tensors[3] = {parts[0].t, parts[1].t, parts[2].t};
     projected = shapes;
     if (e.position.kind != ATTN_POSITION_NONE)
-        ATTN_TRY(open_encoding(&shapes, arena, &e, err));
+        ATTN_TRY(open_encoding(in, &shapes, arena, &e, err));
     for (int i = 0; i < 3; i++) {
         attn_tensor x = *parts[i].t;
         e.stream = attn_encoding_stream(tensors, i);
@@ -314,6 +320,8 @@ attn_status attn_projections_apply(const attn_inputs *in, const attn_projections
         if (parts[i].w->rank)
             ATTN_TRY(project(&x, parts[i].w, parts[i].b, pool, control, arena, to[i], err));
     }
+    if (projected.position.kind == ATTN_POSITION_NONE) /* nothing reads them from here on */
+        projected.query_positions = projected.key_positions = (attn_tensor){.rank = 0};
     *out = projected;
     return ATTN_OK;
 }
@@ -482,7 +490,7 @@ attn_status attn_projections_backward(const attn_inputs *in, const attn_projecti
     ATTN_TAKEN(!learned || sums, "gradients", err);
     ATTN_TRY(attn_encoding_differentiable(&e.position, err));
     if (e.position.kind != ATTN_POSITION_NONE)
-        ATTN_TRY(open_encoding(&shapes, arena, &e, err));
+        ATTN_TRY(open_encoding(in, &shapes, arena, &e, err));
     for (int i = 0; i < 3; i++) {
         grads[i]->rank = 0;
         if (sent[i]->rank)

@@ -200,7 +200,9 @@ static attn_status fill_results(const attn_inputs *in, attn_attention_dims *d, a
     for (int a = 0; a < d->batch_rank; a++)
         if (!attn_size_mul(d->B, d->batch[a], &d->B))
             return attn_fail(err, ATTN_ELIMIT, "query", "too many batch entries");
-    const bool one_set = is_shared(d, in->key.rank ? &in->key : q) && is_shared(d, &in->value) &&
+    const bool own_positions = in->key_positions.rank == 2 && in->key_positions.dims[0] > 1;
+    const bool one_set = !(own_positions && in->position.kind == ATTN_POSITION_ROTARY) &&
+                         is_shared(d, in->key.rank ? &in->key : q) && is_shared(d, &in->value) &&
                          is_shared(d, &in->past_key) && is_shared(d, &in->past_value);
     d->sets = one_set && d->B ? 1 : d->B;
     for (int r = 0; r < q->rank; r++)
@@ -296,6 +298,8 @@ static attn_status resolve_score(const attn_inputs *in, attn_attention_dims *d,
     if (in->position.kind != ATTN_POSITION_NONE) {
         d->entries = count_entries(&in->position);
         d->positions = attn_position_doubles(&in->position, d->Hq);
+        if (!attn_size_add(d->positions, attn_sequence_positions_count(in), &d->positions))
+            d->positions = SIZE_MAX;
     }
     return ATTN_OK;
 }
@@ -309,7 +313,7 @@ static attn_status resolve_encodings(const attn_inputs *in, const attn_tensor *k
     for (int i = 0; i < 3; i++) {
         size_t count;
         ATTN_TRY(attn_encoding_check(&in->position, learned ? "position/table" : "position/kind",
-                                     parts[i], i == 0 ? 0 : d->S, err));
+                                     parts[i], i == 0 || in->key_positions.rank ? 0 : d->S, err));
         if (!attn_tensor_count(parts[i], &count) || !attn_size_add(d->encoded, count, &d->encoded))
             return attn_fail(err, ATTN_ELIMIT, "query", "too many elements");
     }
@@ -381,9 +385,12 @@ static attn_status resolve_dims(const attn_inputs *in, attn_attention_dims *d,
         attn_resolve_sparsity(in, d);
     ATTN_TRY(fill_results(in, d, err));
     d->grad_logsumexp = in->grad_logsumexp.rank != 0;
-    return d->grad_logsumexp ? attn_check_loss_gradient("grad_logsumexp", &in->grad_logsumexp,
-                                                        d->rows, d->rows_rank, err)
-                             : ATTN_OK;
+    if (d->grad_logsumexp)
+        ATTN_TRY(attn_check_loss_gradient("grad_logsumexp", &in->grad_logsumexp, d->rows,
+                                          d->rows_rank, err));
+    ATTN_TRY(attn_sequence_positions_read_by(
+        in, in->projected || in->position.kind != ATTN_POSITION_NONE, err));
+    return attn_sequence_positions_check(in, d, err);
 }
 
 attn_status attn_attention_shape(const attn_inputs *in, attn_attention_dims *out, attn_error *err) {
@@ -401,7 +408,8 @@ static attn_status add_encodings(const attn_attention *a, attn_arena *arena, att
     attn_encoding e = {.position = a->in.position,
                        .where = "position/table",
                        .dims = a->dims,
-                       .mask = a->mask,
+                       .query_positions = a->query_positions,
+                       .key_positions = a->key_positions,
                        .layout = a->in.layout};
     const attn_tensor k = *key, v = *value;
     const attn_tensor *const parts[3] = {&a->in.query, &k, &v};
@@ -529,6 +537,10 @@ attn_status attn_attention_new(const attn_inputs *in, attn_arena *arena, attn_at
     const bool unit = attn_score_form_of(in->score.kind)->unit_scale;
     a->scale = !isnan(in->scale) ? in->scale : unit ? 1 : 1 / sqrt((double)(d->E ? d->E : 1));
     ATTN_TRY(attn_attention_mask_new(&in->mask, d, arena, &a->mask, err));
+    ATTN_TRY(attn_sequence_positions_read(&in->query_positions, "query_positions", a->mask->offset,
+                                          arena, &a->query_positions, err));
+    ATTN_TRY(attn_sequence_positions_read(&in->key_positions, "key_positions", NULL, arena,
+                                          &a->key_positions, err));
     ATTN_TRY(open_views(a, arena, err));
     if (in->sinks.rank)
         ATTN_TRY(read_sinks(a, arena, err));

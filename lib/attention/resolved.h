@@ -9,6 +9,7 @@
 
 #include "attention/position_rule.h"
 #include "attention/score_forms.h"
+#include "attention/sequence_positions.h"
 #include "base/sweep.h"
 #include "base/view.h"
 #include "kernels/kernels.h"
@@ -33,6 +34,7 @@ struct attn_attention {
     const void *score_v;        /* plan.v as elements of the kernel table; NULL: no tanh */
     const double *score_v_wide; /* plan.v as doubles */
     attn_position_rule rule;
+    attn_sequence_positions query_positions, key_positions;
     const double *sinks;           /* [Hq]; NULL: none */
     const double *normalizer_bias; /* [Hq]; NULL: none */
     ptrdiff_t out_head, out_row;   /* strides of heads and rows of the output, in elements */
@@ -71,6 +73,12 @@ static inline attn_tensor attn_zero_gradient(const attn_tensor *result) {
     zeros.dtype = ATTN_F32;
     memset(zeros.strides, 0, sizeof zeros.strides);
     return zeros;
+}
+
+/* Returns the first row that rotary positions rotate, where `past` rows are cached: a cache may hold
+ * rows that are rotated already. */
+static inline size_t attn_rotated_from(const attn_attention *a, size_t past) {
+    return a->in.position.past == ATTN_PAST_RAW ? 0 : past;
 }
 
 /* Returns the number of query heads that share a key/value head; 0 if there are no heads. */

@@ -19,6 +19,7 @@ typedef struct side {
     size_t sets;             /* batch entries, or 1 if all of them share the rows */
     const attn_tensor *map;  /* [width, width_in]; rank 0: the identity */
     const attn_tensor *bias; /* [width]; rank 0: none */
+    const attn_sequence_positions *positions;
 } side;
 
 typedef struct preparer {
@@ -98,23 +99,25 @@ static void transform_rows(const preparer *p, const side *s, const mapper *m, si
         attn_elements_add(to + r * p->width * k->elem, m->bias, k->elem, p->width);
 }
 
-/* Rotates rows first … rows - 1 of all heads of one batch entry; row i has position i + offset. A
- * cache already holds rotated rows, so `first` is the number of cached rows. `angles` is scratch of
- * 2 * width doubles. */
-static void rotate_rows(const preparer *p, const side *s, size_t first, int64_t offset,
-                        double *angles, char *batch) {
+/* Rotates rows first … rows - 1 of all heads of batch entry b by their positions; a row without a
+ * position stays as it is. A cache may already hold rotated rows: then `first` is the number of
+ * cached rows. `angles` is scratch of 2 * width doubles. */
+static void rotate_rows(const preparer *p, const side *s, size_t first, size_t b, double *angles,
+                        char *batch) {
     const attn_position *position = &p->a->in.position;
     const size_t row_bytes = p->width * p->k->elem;
     for (size_t i = first; i < s->rows; i++) {
-        attn_rotary_angles(position, p->width, (double)((int64_t)i + offset), angles,
-                           angles + p->width);
+        const int64_t at = attn_position_at(s->positions, b, i);
+        if (at == ATTN_NO_POSITION)
+            continue;
+        attn_rotary_angles(position, p->width, (double)at, angles, angles + p->width);
         for (size_t h = 0; h < s->heads; h++)
             attn_rotary_rotate(position, p->width, batch + (h * s->rows + i) * row_bytes,
                                p->k->elem, angles, angles + p->width);
     }
 }
 
-static bool transform_side(const preparer *p, const side *s, bool query, attn_view *out) {
+static bool transform_side(const preparer *p, const side *s, attn_view *out) {
     const attn_kernels *k = p->k;
     const bool rotary = p->a->in.position.kind == ATTN_POSITION_ROTARY;
     size_t head_bytes, batch_bytes;
@@ -134,8 +137,7 @@ static bool transform_side(const preparer *p, const side *s, bool query, attn_vi
                 transform_rows(p, s, &m, b, h, i, s->rows - i < k->rows ? s->rows - i : k->rows,
                                batch + h * head_bytes + i * p->width * k->elem);
         if (rotary)
-            rotate_rows(p, s, s->past_rows, query ? attn_mask_offset(p->a->mask, b) : 0, angles,
-                        batch);
+            rotate_rows(p, s, attn_rotated_from(p->a, s->past_rows), b, angles, batch);
     }
     for (size_t b = 0; b < p->a->dims.B; b++)
         offsets[b] = s->sets == 1 ? 0 : (ptrdiff_t)(b * s->heads * s->rows * p->width);
@@ -169,15 +171,30 @@ attn_status attn_score_rows_new(attn_attention *a, attn_arena *arena, attn_error
     const attn_score_plan *plan = &a->plan;
     const attn_tensor none = {.rank = 0};
     preparer p = {a, arena, attn_kernels_plain(a->kernels), d->score_width};
-    side q = {NULL, &a->query, 0, d->Hq, d->L, d->E, d->B, &plan->query_map, &plan->query_bias};
-    side k = {&a->past_key, &a->key,      d->past,        d->Hkv, d->S,
-              d->Ek,        a->dims.sets, &plan->key_map, &none};
+    side q = {.view = &a->query,
+              .heads = d->Hq,
+              .rows = d->L,
+              .width_in = d->E,
+              .sets = d->B,
+              .map = &plan->query_map,
+              .bias = &plan->query_bias,
+              .positions = &a->query_positions};
+    side k = {.past = &a->past_key,
+              .view = &a->key,
+              .past_rows = d->past,
+              .heads = d->Hkv,
+              .rows = d->S,
+              .width_in = d->Ek,
+              .sets = d->sets,
+              .map = &plan->key_map,
+              .bias = &none,
+              .positions = &a->key_positions};
     const bool rotary = a->in.position.kind == ATTN_POSITION_ROTARY;
     bool ok = read_weight(&p);
     if (ok && (rotary || plan->query_map.rank))
-        ok = transform_side(&p, &q, true, &a->score_query);
+        ok = transform_side(&p, &q, &a->score_query);
     if (ok && (rotary || plan->key_map.rank)) {
-        ok = transform_side(&p, &k, false, &a->score_key);
+        ok = transform_side(&p, &k, &a->score_key);
         a->score_past = 0;
     }
     return ok ? ATTN_OK : attn_no_memory(err, "transformed queries and keys");

@@ -40,9 +40,9 @@ static attn_status explain_product(const attn_run_site *site, const attn_range *
         out->products[e] = a->score_v_wide ? a->score_v_wide[e] * tanh(out->query[e] + out->key[e])
                                            : out->query[e] * out->key[e];
     if (a->rule.relative) {
-        const int64_t m = a->rule.max_distance, d = out->distance;
+        const size_t row = attn_shaw_row(a, at->batch, at->row, at->col);
         attn_shaw_terms(a, out->query, sizeof(double), terms);
-        out->relative = terms[(d < -m ? -m : d > m ? m : d) + m];
+        out->relative = row == SIZE_MAX ? 0 : terms[row];
     }
     return ATTN_OK;
 }
@@ -70,10 +70,11 @@ static attn_status explain_stages(const attn_run_site *site, const attn_range *a
 }
 
 /* Tells whether mask layer number `layer` hides the key by itself, without the other layers. */
-static bool layer_hides(const attn_mask *m, size_t layer, const attn_range *at, int64_t distance) {
+static bool layer_hides(const attn_mask *m, size_t layer, const attn_range *at) {
     const attn_mask_layer *l = &m->layers[layer];
     const attn_mask_part *part = attn_mask_part_of(m, layer);
     const int64_t key = (int64_t)at->col;
+    const int64_t distance = key - (int64_t)at->row - attn_mask_offset(m, at->batch);
     if (m->rules && m->rules[layer].layer)
         return attn_rule_hides(m, &m->rules[layer], at->batch, at->head, at->row, at->col);
     switch (l->kind) {
@@ -99,9 +100,9 @@ static void explain_mask(const attn_run_site *site, const attn_range *at, attn_r
     out->filled = !keep && attn_mask_fills(a->mask);
     out->visible = keep || out->filled;
     for (size_t i = 0; i < a->mask->layer_count && !keep; i += attn_mask_nodes(a->mask, i))
-        if (layer_hides(a->mask, i, at, out->distance))
+        if (layer_hides(a->mask, i, at))
             out->hidden_by[out->hidden_count++] = a->mask->layers[i].where;
-    if (a->rule.biases)
+    if (a->rule.biases && out->distance != ATTN_NO_POSITION)
         out->position_bias = attn_position_bias_at(&a->rule, at->head, out->distance);
 }
 
@@ -160,7 +161,7 @@ attn_status attn_run_explain(const attn_run_site *site, size_t batch, size_t hea
                          d->B, d->Hq, d->L, d->S, batch, head, row, col);
     attn_cells_scratch *scratch = attn_cells_scratch_new(a, arena);
     ATTN_TAKEN(scratch, "the explanation", err);
-    cell.distance = (int64_t)col - (int64_t)row - attn_mask_offset(a->mask, batch);
+    attn_distances(a, batch, row, col, 1, &cell.distance);
     ATTN_TRY(explain_product(site, &at, arena, &cell, err));
     ATTN_TRY(explain_stages(site, &at, scratch, &cell, err));
     explain_mask(site, &at, &cell);

@@ -37,7 +37,7 @@ void attn_run_copy_operands(attn_run_copier *c, attn_inputs *in) {
     attn_mask_spec *mask = &in->mask;
     mask->offsets = attn_run_copy_list(c, mask->offsets, mask->offset_count, sizeof(int64_t));
     for (const attn_input *row = attn_input_rows + ATTN_INPUT_SEQUENCES; row->name; row++)
-        if (row->type == ATTN_INPUT_TENSOR)
+        if (attn_input_is_tensor(row))
             attn_run_copy_tensor(c, attn_tensor_at(in, row->offset));
     for (size_t i = 0; i < mask->count; i++)
         attn_run_copy_tensor(c, &mask->layers[i].values);

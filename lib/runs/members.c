@@ -193,7 +193,7 @@ void attn_run_read_row(attn_run_reader *r, attn_json *object, const char *where,
     if (r->status)
         return;
     join(place, where, row->name);
-    if (row->type == ATTN_INPUT_TENSOR)
+    if (attn_input_is_tensor(row))
         read_tensor(r, value, place, attn_tensor_at(to, row->offset));
     else if (value && !read_value(value, row, (char *)to + row->offset))
         refuse_value(r, value, place, row);
@@ -272,9 +272,9 @@ void attn_run_write_rows(const attn_run_naming *to, const char *where, const att
         char member[96];
         if (strcmp(rows->object, where) != 0)
             continue;
-        if (rows->type != ATTN_INPUT_TENSOR && !is_usual(rows, from, usual))
+        if (!attn_input_is_tensor(rows) && !is_usual(rows, from, usual))
             attn_run_write_value(to->text, rows, from);
-        if (rows->type == ATTN_INPUT_TENSOR && t->rank)
+        if (attn_input_is_tensor(rows) && t->rank)
             attn_run_write_text(to->text, rows->name,
                                 to->tensor(to->ctx, join(member, where, rows->name), t));
     }

@@ -50,6 +50,19 @@ static bool one_number(const cutter *c, double value, attn_tensor *out) {
     return true;
 }
 
+/* Reduces positions that the caller gave to the rows and the batch entry of the operation. */
+static void cut_positions(cutter *c) {
+    const attn_attention *a = c->a;
+    const size_t b = c->rows->batch, dims[2] = {c->rows->rows, a->dims.S};
+    const attn_sequence_positions *q = &a->query_positions, *k = &a->key_positions;
+    if (q->given)
+        c->in.query_positions = attn_tensor_dense((void *)(q->given + b * q->entry + c->rows->row),
+                                                  ATTN_I64, 1, &dims[0]);
+    if (k->given)
+        c->in.key_positions =
+            attn_tensor_dense((void *)(k->given + b * k->entry), ATTN_I64, 1, &dims[1]);
+}
+
 /* Reduces parameters with a head axis (position tables, slopes, sinks, the normaliser's bias) to the
  * given head. */
 static bool cut_parameters(cutter *c) {
@@ -58,6 +71,10 @@ static bool cut_parameters(cutter *c) {
     const int axis = p->kind == ATTN_POSITION_T5 ? 1 : 0;
     if (p->kind == ATTN_POSITION_SINUSOIDAL || p->kind == ATTN_POSITION_LEARNED)
         *p = (attn_position){.kind = ATTN_POSITION_NONE}; /* in a->query and a->key already */
+    if (p->kind == ATTN_POSITION_NONE)
+        c->in.query_positions = c->in.key_positions = (attn_tensor){.rank = 0};
+    else
+        cut_positions(c);
     if (p->kind == ATTN_POSITION_T5 || p->kind == ATTN_POSITION_RELATIVE) {
         p->table.data = (char *)p->table.data + (ptrdiff_t)(p->table.dims[axis] == 1 ? 0 : h) *
                                                     p->table.strides[axis] *

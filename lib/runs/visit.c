@@ -72,7 +72,7 @@ static bool visit_shared(const visitor *v) {
     const attn_inputs *in = &v->site->in;
     bool good = true;
     for (const attn_input *row = attn_input_rows + ATTN_INPUT_SEQUENCES; row->name && good; row++)
-        good = row->type != ATTN_INPUT_TENSOR || visit_tensor(v, attn_tensor_at(in, row->offset));
+        good = !attn_input_is_tensor(row) || visit_tensor(v, attn_tensor_at(in, row->offset));
     for (size_t i = 0; i < in->mask.count && good; i++)
         good = visit_tensor(v, &in->mask.layers[i].values);
     return good;

@@ -143,7 +143,7 @@ static const char *expected_element(const reader *l) {
     case ATTN_I32:
     case ATTN_I64:
     case ATTN_U8:
-        return "an integer";
+        return l->accepts & SRV_T_NONE ? "an integer or null" : "an integer";
     default:
         return l->accepts & SRV_T_NEGINF ? "a number or null" : "a number";
     }
@@ -192,6 +192,10 @@ static bool refuse_element(reader *l, int level, size_t at) {
 
 static bool read_integer(reader *l, size_t i) {
     int64_t v;
+    if (l->accepts & SRV_T_NONE && l->dtype == ATTN_I64 && attn_scan_word(l->s, "null")) {
+        ((int64_t *)(void *)l->data)[i] = INT64_MIN;
+        return true;
+    }
     const char *p = attn_read_i64(l->s->p, l->s->end, &v);
     if (!p || (l->dtype == ATTN_I32 && (v < INT32_MIN || v > INT32_MAX)) ||
         (l->dtype == ATTN_U8 && (v < 0 || v > UINT8_MAX)))

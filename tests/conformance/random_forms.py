@@ -2,6 +2,7 @@
 with the masks, layouts, caches and types of random_requests.py."""
 import numpy as np
 
+from oracle import tensors
 from oracle.forms import FORMS
 from oracle.normalizers import KINDS, POINTWISE
 from random_requests import Draw
@@ -53,7 +54,7 @@ class FormDraw(Draw):
     def position_field(self):
         reach = int(self.r.choice((0, 1, 4, 20)))
         if self.position == "alibi":
-            return {"kind": "alibi", **({"slopes": self.parameter(self.Hq)} if self.chance(0.4) else {})}
+            return {"kind": "alibi", **({"slopes": self.parameter(self.Hq, size=0.3)} if self.chance(0.4) else {})}
         if self.position == "t5":
             field = {"kind": "t5", "table": self.parameter(int(self.r.choice((8, 16, 32))), self.Hq)}
             if self.chance(0.6):
@@ -88,6 +89,22 @@ class FormDraw(Draw):
             body.pop("sinks", None)
         body["normalizer"] = kind if len(field) == 1 and self.chance(0.5) else field
 
+    def positions(self, body):
+        """Positions of queries, keys or both: in any order, repeated, some without."""
+        if self.position == "rotary" and self.past and self.chance(0.5):
+            body["position"]["past"] = "raw"
+        for name, n in (("query_positions", self.L), ("key_positions", self.keys)):
+            if self.chance(0.3):
+                continue
+            shape = (self.batches, n) if self.batches and self.chance(0.5) else (n,)
+            x = self.r.integers(-3, 20, shape)
+            none = self.r.random(shape) < 0.1
+            if self.chance(0.3):
+                x[none] = -2**63
+                body[name] = tensors.write(x, "int64")
+            else:
+                body[name] = np.where(none, None, x.astype(object)).tolist()
+
     def pattern(self):
         kind = str(self.r.choice(["local", "strided", "block", "global"]))
         n = int(self.r.choice((0, 1, 3, 10)))
@@ -111,6 +128,8 @@ class FormDraw(Draw):
         """What goes with every form."""
         if self.position is not None:
             body["position"] = self.position_field()
+        if self.position is not None and self.chance(0.4):
+            self.positions(body)
         if self.chance(0.25):
             body["sinks"] = self.parameter(self.Hq)
         if self.chance(0.2):

@@ -48,7 +48,7 @@ CASES = {
                       "the queries are the last tokens, say query_offset \"end\"; query_offset 0 confirms the start"),
     "a cut cache": (query(1, 2) | CACHE | {"query_offset": 10}, "position_offset", "position",
                     "query_offset 10 moves the queries alone, and their own keys are encoded from position 2 on, behind 2 "
-                    "cached keys. If the cache lacks its first tokens, encode query and key yourself"),
+                    "cached keys. If the cache lacks its first tokens, send key_positions"),
     "padding on the left": ({"query": [[[1, 0], [0, 1], [1, 1]]] * 2, "position": {"kind": "learned", "table": [[1, 0]] * 3},
                              "key_padding_mask": [[0, 1, 1], [1, 1, 1]], "key_padding_semantics": "keep"},
                             "position_padding", "position", "batch entry 0: padding on the left has positions, so its first "

@@ -79,9 +79,6 @@ class Operands:
         self.past = 0
         position = forms.position_of(request)
         rotary = position.get("kind") == "rotary"
-        past_rows = tensors.shape_of(request["past_key"])[-2] if request.get("past_key") is not None else 0
-        if rotary:  # cached keys have turned already
-            self.k = positions.rotate(self.k, past_rows + np.arange(self.k.shape[-2]), position)
         if request.get("past_key") is not None:
             past_key = self.with_head_axis(tensors.read(request["past_key"]))
             past_value = self.with_head_axis(tensors.read(request["past_value"]))
@@ -89,10 +86,18 @@ class Operands:
             self.k = np.concatenate((past_key, self.k), axis=-2)
             self.v = np.concatenate((past_value, self.v), axis=-2)
         batch = np.broadcast_shapes(self.q.shape[:-3], self.k.shape[:-3], self.v.shape[:-3])
+        self.present_key = self.k
         self.places = Places(batch, self.q.shape[-3] if self.has_heads else None,
                              self.q.shape[-2], self.k.shape[-2], self.past)
         if rotary:
             self.q = positions.rotate(self.q, positions.query_places(self.places, request)[..., 0], position)
+            at = positions.key_places(self.places, request)
+            at = at if at.ndim == 1 else at[..., 0, :]
+            turned = positions.rotate(self.k, at, position)
+            if position.get("past", "encoded") == "encoded":  # cached keys have turned already
+                still = np.broadcast_to(self.k, turned.shape)[..., :self.past, :]
+                self.present_key = turned = np.concatenate((still, turned[..., self.past:, :]), axis=-2)
+            self.k = turned
 
     def with_head_axis(self, x):
         return x if self.has_heads else x[..., None, :, :]
@@ -153,7 +158,7 @@ def attention(request):
     if "projections" in request:
         w_o, b_o = (request["projections"].get(n) for n in ("w_o", "b_o"))
         answer["output"] = forms.linear(answer["output"], w_o, b_o)
-    answer["present_key"] = x.without_head_axis(x.k)
+    answer["present_key"] = x.without_head_axis(x.present_key)
     answer["present_value"] = x.without_head_axis(x.v)
     answer["hidden_rows"] = int((~visible.any(-1)).sum())
     return answer

@@ -47,15 +47,16 @@ def dropped(weights, p, seed):
 def shaw_keys(position, q, distance):
     """q . a_ij, the term that Shaw et al. (2018), eq. 4, put inside the raw score."""
     table = tensors.read(position["key_table"])
-    place = np.broadcast_to(positions.clipped(table.T, distance), q.shape[:-1] + distance.shape[-1:])
-    return np.take_along_axis(q @ table.T, place, axis=-1)
+    shape = q.shape[:-1] + distance.shape[-1:]
+    known, place = (np.broadcast_to(x, shape) for x in positions.clipped_known(table.T, distance))
+    return np.where(known, np.take_along_axis(q @ table.T, place, axis=-1), 0.0)
 
 
 def shaw_values(position, weights, distance):
     """sum_j w_ij a_ij, what their eq. 3 adds to the output."""
     table = tensors.read(position["value_table"])
-    place = np.broadcast_to(positions.clipped(table.T, distance), weights.shape)
-    return (weights[..., None] * table[place]).sum(-2)
+    known, place = (np.broadcast_to(x, weights.shape) for x in positions.clipped_known(table.T, distance))
+    return (np.where(known, weights, 0.0)[..., None] * table[place]).sum(-2)
 
 
 def linear(x, weight, bias):
@@ -104,11 +105,14 @@ def encoded(request, position, qkv, layout):
     past = tensors.shape_of(request["past_key"])[-2] if request.get("past_key") is not None else 0
     lead = qkv[0].shape[:qkv[0].ndim - 2 - heads]
     places = Places(lead, None, qkv[0].shape[axis], past + qkv[1].shape[axis], past)
-    keys = past + np.arange(qkv[1].shape[axis])
+    keys = positions.key_places(places, request)
+    keys = (keys if keys.ndim == 1 else keys[..., 0, 0, :])[..., past:]
     sums = []
     for x, at in zip(qkv, (positions.query_places(places, request)[..., 0, :, 0], keys, keys)):
-        encoding = (tensors.read(position["table"])[at] if position["kind"] == "learned" else
-                    positions.sinusoidal(at, x.shape[-1], position.get("layout", "interleaved")))
+        known, at = ~np.isnan(at), np.where(np.isnan(at), 0, at).astype(np.int64)
+        encoding = known[..., None] * (
+            tensors.read(position["table"])[at] if position["kind"] == "learned" else
+            positions.sinusoidal(at, x.shape[-1], position.get("layout", "interleaved")))
         sums.append(x + (np.expand_dims(encoding, -2 if layout == "BLHE" else -3) if heads else encoding))
     return tuple(sums)
 

@@ -1,6 +1,7 @@
 """Positions: biases by distance, rotations, tables; and POST /v1/positions.
 
-Row i stands at p = i + query_offset, key j at j; their distance is j - p. Nothing here is rounded:
+Row i stands at p = i + query_offset, key j at j, unless the request gives query_positions and key_positions
+(None: NaN here, not encoded); their distance is that of the key less that of the row. Nothing here is rounded:
 T5's logarithm is decided in whole numbers, so that no bucket depends on a library's log().
 """
 import numpy as np
@@ -51,7 +52,18 @@ def clipped(table, distance):
 
 
 def bias(position, H, distance):
-    """What ALiBi, T5 or relative positions add: [.., H, L, S] for distances [.., 1, L, S]."""
+    """What ALiBi, T5 or relative positions add: [.., H, L, S] for distances [.., 1, L, S]; 0 where one has none."""
+    known = ~np.isnan(distance)
+    return np.where(known, known_bias(position, H, np.where(known, distance, 0).astype(np.int64)), 0.0)
+
+
+def clipped_known(table, distance):
+    """Whether each distance is known, and its column of a [.., 2m + 1] table."""
+    known = ~np.isnan(distance)
+    return known, clipped(table, np.where(known, distance, 0).astype(np.int64))
+
+
+def known_bias(position, H, distance):
     kind = position["kind"]
     if kind == "alibi":
         given = position.get("slopes")
@@ -69,12 +81,36 @@ def bias(position, H, distance):
 
 
 def distances(places, request):
-    """j - p for each row and key, [.., 1, L, S] in the batch axes of the weights."""
-    return np.arange(places.S) - query_places(places, request)
+    """For each row and key, [.., 1, L, S] in the batch axes of the weights."""
+    return key_places(places, request) - query_places(places, request)
+
+
+def given(places, request, name):
+    """query_positions or key_positions as [.., 1, n], NaN for None; None: not in the request."""
+    value = request.get(name)
+    if value is None:
+        return None
+    if isinstance(value, dict):
+        x = np.asarray(tensors.read(value), float)
+        x = np.where(x == float(-2**63), np.nan, x)
+    else:
+        x = np.array(value, dtype=float)  # None becomes NaN
+    if x.ndim == 2:
+        x = np.broadcast_to(x, (int(np.prod(places.batch, dtype=int)), x.shape[1])).reshape(places.batch + x.shape[1:])
+    return x[..., None, :]
+
+
+def key_places(places, request):
+    """Where each key stands, [.., 1, 1, S]."""
+    x = given(places, request, "key_positions")
+    return np.arange(places.S, dtype=float) if x is None else x[..., None, :]
 
 
 def query_places(places, request):
     """Where each row stands, [.., 1, L, 1]."""
+    x = given(places, request, "query_positions")
+    if x is not None:
+        return x[..., None]
     offset = np.asarray(offset_of(places, request)).astype(np.int64)
     if np.ndim(offset) == 0:
         offset = np.reshape(offset, (1, 1, 1))
@@ -94,6 +130,7 @@ def rotate(x, places, position):
     coordinates 2t and 2t + 1 (interleaved) or t and t + dims/2 (halves)."""
     dims = position.get("dims") or x.shape[-1]
     angle = angles(places, dims, position.get("base", BASE))
+    angle = np.where(np.isnan(angle), 0.0, angle)  # a row without a position does not turn
     if position["layout"] == "interleaved":
         first, second = np.arange(0, dims, 2), np.arange(1, dims, 2)
     else:

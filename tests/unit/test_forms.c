@@ -106,6 +106,9 @@ static void check_cells(const trial *t) {
 typedef double (*definition)(const trial *t, size_t b, size_t h, size_t i, size_t j);
 
 static int64_t distance(const trial *t, size_t b, size_t i, size_t j) {
+    const int64_t *queries = t->in.query_positions.data, *keys = t->in.key_positions.data;
+    if (queries)
+        return keys[j] - queries[b * t->L + i];
     return (int64_t)j - (int64_t)i - attn_mask_offset(attn_attention_mask(t->a), b);
 }
 
@@ -308,12 +311,28 @@ static double rotary(const trial *t, size_t b, size_t h, size_t i, size_t j) {
     return sum;
 }
 
+/* Gives queries positions by batch entry, and keys positions that all entries share: in any order,
+ * some repeated. */
+static void give_positions(trial *t, uint64_t seed) {
+    const size_t queries[2] = {t->B, t->L};
+    int64_t *q = attn_arena_zeroed(t->arena, t->B * t->L, sizeof *q);
+    int64_t *k = attn_arena_zeroed(t->arena, t->S, sizeof *k);
+    for (size_t n = 0; n < t->B * t->L; n++)
+        q[n] = (int64_t)pick(seed, 1000 + n, 50) - 10;
+    for (size_t n = 0; n < t->S; n++)
+        k[n] = (int64_t)pick(seed, 5000 + n, 50) - 10;
+    t->in.query_positions = attn_tensor_dense(q, ATTN_I64, 2, queries);
+    t->in.key_positions = attn_tensor_dense(k, ATTN_I64, 1, &t->S);
+}
+
 static void test_positions(void **state) {
     (void)state;
     for (uint64_t seed = 0; seed < trials(TRIALS); seed++) {
         const size_t E = 2 + 2 * pick(seed, 30, 20), m = pick(seed, 31, 12);
         const double scale = 1 / sqrt((double)E);
         trial t = begin(seed, E, E);
+        if (pick(seed, 34, 2))
+            give_positions(&t, seed);
         t.in.position.kind = ATTN_POSITION_ALIBI;
         run(&t);
         check(&t, dot, alibi, scale, 1e-5);
@@ -383,6 +402,47 @@ static void test_position_errors(void **state) {
     t.in.position = (attn_position){.kind = ATTN_POSITION_RELATIVE, .table = NORMAL(&t, t.Hq, 3)};
     ((float *)t.in.position.table.data)[2] = INFINITY;
     assert_int_equal(refused(&t, "position/table/0/2"), ATTN_ENONFINITE);
+    attn_arena_free(t.arena);
+}
+
+/* A row without a position is as if the encoding were not there: its scores are the products alone,
+ * and its number in a table may be anything. */
+static void test_no_position(void **state) {
+    trial t = begin(9, 6, 6);
+    (void)state;
+    give_positions(&t, 9);
+    int64_t *queries = t.in.query_positions.data;
+    for (size_t i = 0; i < t.L; i++)
+        queries[i] = ATTN_NO_POSITION;
+    const attn_position kinds[] = {
+        {.kind = ATTN_POSITION_ALIBI},
+        {.kind = ATTN_POSITION_T5, .table = NORMAL(&t, 16, t.Hq)},
+        {.kind = ATTN_POSITION_RELATIVE, .table = NORMAL(&t, t.Hq, 5)},
+        {.kind = ATTN_POSITION_SHAW, .key_table = NORMAL(&t, 5, 6)},
+    };
+    for (size_t n = 0; n < sizeof kinds / sizeof *kinds; n++) {
+        t.in.position = kinds[n];
+        run(&t);
+        for (size_t j = 0; j < t.S; j++)
+            assert_float_equal(row_of(&t.out.scores, 0, 0, 0)[j], dot(&t, 0, 0, 0, j), 1e-5);
+    }
+    attn_arena_free(t.arena);
+}
+
+static void test_given_position_errors(void **state) {
+    trial t = begin(4, 6, 6);
+    (void)state;
+    give_positions(&t, 4);
+    assert_int_equal(refused(&t, "query_positions"), ATTN_EARG);
+    t.in.position.kind = ATTN_POSITION_ALIBI;
+    t.in.key_positions.dims[0]--;
+    assert_int_equal(refused(&t, "key_positions"), ATTN_ESHAPE);
+    t.in.key_positions.dims[0]++;
+    t.in.key_positions.dtype = ATTN_F64;
+    assert_int_equal(refused(&t, "key_positions"), ATTN_EDTYPE);
+    t.in.key_positions.dtype = ATTN_I64;
+    ((int64_t *)t.in.query_positions.data)[0] = -(INT64_C(1) << 40) - 1;
+    assert_int_equal(refused(&t, "query_positions/0/0"), ATTN_EVALUE);
     attn_arena_free(t.arena);
 }
 
@@ -501,11 +561,17 @@ static void test_verify(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scores),          cmocka_unit_test(test_score_errors),
-        cmocka_unit_test(test_positions),       cmocka_unit_test(test_known_positions),
-        cmocka_unit_test(test_position_errors), cmocka_unit_test(test_rotary_cache),
-        cmocka_unit_test(test_dropout),         cmocka_unit_test(test_patterns),
+        cmocka_unit_test(test_scores),
+        cmocka_unit_test(test_score_errors),
+        cmocka_unit_test(test_positions),
+        cmocka_unit_test(test_known_positions),
+        cmocka_unit_test(test_position_errors),
+        cmocka_unit_test(test_rotary_cache),
+        cmocka_unit_test(test_dropout),
+        cmocka_unit_test(test_patterns),
         cmocka_unit_test(test_verify),
+        cmocka_unit_test(test_no_position),
+        cmocka_unit_test(test_given_position_errors),
     };
     return cmocka_run_group_tests_name("forms", tests, NULL, NULL);
 }

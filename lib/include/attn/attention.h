@@ -74,6 +74,12 @@ typedef struct attn_inputs {
     attn_score score;           /* forms.h; all zero: scaled dot product */
     attn_position position;     /* forms.h; all zero: none */
     attn_normalizer normalizer; /* forms.h; all zero: softmax */
+    /* The positions of queries [L], [1, L] or [B, L] and of keys, cached ones first, [S], [1, S] or
+     * [B, S], for the encoding `position`: int32 or int64 within ±2^40, in any order, repeated or
+     * not. ATTN_NO_POSITION: the row is not encoded, and distances from it have no bias and no row of
+     * a table. Rank 0: query i has the position i + query_offset, and key j the position j. Masks
+     * count rows and not positions. */
+    attn_tensor query_positions, key_positions;
     /* [Hq]: for each head a logit that is added to the softmax denominator only, or takes a weight
      * of sparsemax or entmax. The other normalisers have no sinks. */
     attn_tensor sinks;
@@ -117,7 +123,7 @@ typedef struct attn_attention_dims {
     bool softcap;         /* the scores have a softcap */
     attn_normalizer_kind normalizer;
     size_t normalizer_bias; /* elements of the normaliser's bias; 0: none */
-    size_t positions;       /* elements of all position tables; 0: none */
+    size_t positions;       /* elements of position tables and given positions; 0: none */
     size_t encoded;         /* elements of query, key and value that get an encoding; 0: none */
     bool grad_logsumexp;    /* a backward pass starts from a gradient of the logsumexp, too */
     size_t query_map;       /* elements of the score form's matrix for queries; 0: none */
@@ -225,6 +231,10 @@ const attn_attention_dims *attn_attention_dims_of(const attn_attention *a);
 const attn_mask *attn_attention_mask(const attn_attention *a);
 /* Returns the factor of the scores: the given scale, or the default of the score form. */
 double attn_attention_scale(const attn_attention *a);
+/* Returns the position encoding in words: "rotary: queries at i + 3, keys at j", or with given
+ * positions "queries at 0 to 9, of which 2 have no position". NULL: there is no encoding, or the
+ * arena, which holds the text, is full. */
+const char *attn_attention_position(const attn_attention *a, attn_arena *arena);
 /* Returns the name of the kernel table that the operation uses: "ref", "avx2", "avx512", or for
  * bf16 products "avx512_bf16" or "amx". The inputs, this name and the precision determine the
  * results. */

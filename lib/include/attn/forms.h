@@ -51,8 +51,9 @@ typedef struct attn_score {
 extern const char *const attn_score_words[]; /* "scaled_dot", …, NULL, in the order of the enum */
 const char *attn_score_name(attn_score_kind kind); /* "scaled_dot", …; NULL: no such form */
 
-/* Kinds of positions. Query i has the position p = i + query_offset, key j the position j. Their
- * distance is j - p. A bias is added to the score. */
+/* Kinds of positions. Query i has the position p = i + query_offset, key j the position j, unless
+ * attn_inputs gives other ones. Their distance is j - p. A bias is added to the score. */
+#define ATTN_NO_POSITION INT64_MIN /* the position of a row that is not encoded */
 typedef enum attn_position_kind {
     ATTN_POSITION_NONE = 0,
     ATTN_POSITION_ALIBI,    /* bias -slope_h |j - p|; Press, Smith and Lewis 2022 */
@@ -80,6 +81,12 @@ typedef enum attn_rotary {
     ATTN_ROTARY_HALVES       /* n and n + dims / 2 */
 } attn_rotary;
 
+/* What the cached keys of an operation are, where positions rotate them. */
+typedef enum attn_past {
+    ATTN_PAST_ENCODED = 0, /* they are rotated already */
+    ATTN_PAST_RAW          /* they are not: the operation rotates them by their positions */
+} attn_past;
+
 /* A kind of position and its parameters. */
 typedef struct attn_position {
     attn_position_kind kind;
@@ -91,8 +98,9 @@ typedef struct attn_position {
     attn_tensor value_table; /* SHAW: [2m+1, Ev]; may be absent */
     /* which coordinates form a pair. ROTARY: required; SINUSOIDAL: 0 is interleaved */
     attn_rotary rotary;
-    double base;  /* ROTARY: base of the angles; 0: 10,000 */
-    int64_t dims; /* ROTARY: how many leading coordinates are rotated, even; 0: E */
+    double base;    /* ROTARY: base of the angles; 0: 10,000 */
+    attn_past past; /* ROTARY: what past_key holds */
+    int64_t dims;   /* ROTARY: how many leading coordinates are rotated, even; 0: E */
     /* SINUSOIDAL, LEARNED: the probability, below 1, with which an element of an input plus its
      * encoding is set to 0; the others are divided by 1 - p. Element i of the query, in row-major
      * order, is dropped if attn_rng_uniform(seed, i) < p. Key and value have seeds of their own;

@@ -22,6 +22,7 @@ extern const char *const attn_stage_words[];      /* "raw", … */
 extern const char *const attn_position_words[];   /* "none", "alibi", … */
 extern const char *const attn_normalizer_words[]; /* "softmax", "sigmoid", … */
 extern const char *const attn_pair_words[];       /* from ATTN_ROTARY_INTERLEAVED on */
+extern const char *const attn_past_words[];       /* "encoded", "raw" */
 extern const char *const attn_pattern_words[];    /* "local", … */
 extern const char *const attn_layer_words[];      /* "causal", … */
 extern const char *const attn_semantics_words[];  /* "unstated", "keep", … */
@@ -78,6 +79,9 @@ extern const char *const attn_fill_words[];       /* "hide", "add", "replace" */
           "rotary: pair t is rotated by position * base^(-2t/dims); default 10000.")               \
     VALUE(SIZE, dims, "dims", "dims", 2, ATTN_INPUT_FARTHEST, NULL, ATTN_POSITION_BIT(ROTARY),     \
           "rotary: number of leading coordinates that are rotated, an even number; default all.")  \
+    VALUE(                                                                                         \
+        WORD, past, "past", "past", 0, 0, attn_past_words, ATTN_POSITION_BIT(ROTARY),              \
+        "rotary: what past_key holds: encoded (default), keys that are rotated already, or raw.")  \
     VALUE(BELOW, dropout_p, "dropout_p", "dropout_p", 0, 1, NULL,                                  \
           ATTN_POSITION_BIT(SINUSOIDAL) | ATTN_POSITION_BIT(LEARNED),                              \
           "sinusoidal and learned: elements of the encoded inputs are dropped with this "          \
@@ -115,8 +119,9 @@ extern const char *const attn_fill_words[];       /* "hide", "add", "replace" */
 
 /* What a member is in C and in JSON. */
 typedef enum attn_input_type {
-    ATTN_INPUT_TENSOR, /* attn_tensor */
-    ATTN_INPUT_REAL,   /* double */
+    ATTN_INPUT_TENSOR,   /* attn_tensor, which has a gradient */
+    ATTN_INPUT_INTEGERS, /* attn_tensor of integers, which has none */
+    ATTN_INPUT_REAL,     /* double */
     /* double above `least`, or below `most`: the pass refuses the bound itself */
     ATTN_INPUT_ABOVE = ATTN_INPUT_REAL,
     ATTN_INPUT_BELOW = ATTN_INPUT_REAL,
@@ -147,6 +152,10 @@ extern const attn_input attn_input_rows[];
 enum { ATTN_INPUT_SEQUENCES = 5 };
 extern const attn_input attn_pattern_rows[]; /* the members of attn_pattern */
 
+/* Returns whether the member is an attn_tensor. */
+static inline bool attn_input_is_tensor(const attn_input *row) {
+    return row->type == ATTN_INPUT_TENSOR || row->type == ATTN_INPUT_INTEGERS;
+}
 /* Returns the tensor at an offset of a row in attn_inputs or attn_gradients. */
 static inline attn_tensor *attn_tensor_at(const void *start, size_t offset) {
     return (attn_tensor *)((uintptr_t)start + offset);

@@ -503,7 +503,8 @@ typedef struct attn_run_cell {
     double raw, scale, scaled, softcap, softcapped;
     double mask_bias;     /* sum of the additive masks at this cell */
     double position_bias; /* bias of ALiBi, T5 or relative positions */
-    int64_t distance;     /* key index minus the position of the query */
+    /* position of the key minus that of the query; ATTN_NO_POSITION: one of them has none */
+    int64_t distance;
     /* true: a mask hides the key, but the run gives it a finite score instead. Such a cell counts
      * as visible. */
     bool visible, filled;

@@ -47,7 +47,7 @@ static void print_omitted(attn_text *t, const srv_attention_call *call) {
 typedef struct diagnostics {
     const attn_mask *compiled;
     const attn_attention_dims *dims;
-    const char *mask, *score, *dtype, *kernel, *precision;
+    const char *mask, *position, *score, *dtype, *kernel, *precision;
     const char *normalizer; /* in words; NULL: softmax */
     const char *tiles;      /* how the kernels compute tile products; NULL: they use none */
     size_t parameters;
@@ -111,6 +111,7 @@ static bool diagnose(const srv_attention_call *call, diagnostics *out) {
                          .result = bill.result};
     out->mask = attn_mask_words(out->compiled, call->req->arena);
     out->normalizer = normalizer_words(in, call->req->arena);
+    out->position = attn_attention_position(call->op, call->req->arena);
     if (srv_attention_skips(call, out->compiled, &out->computed))
         out->operations = srv_attention_operations(call, &bill, out->computed);
     return true;
@@ -149,6 +150,8 @@ static const srv_field diagnostics_rows[] = {
            .max = 1),
     SRV_WRITTEN("offsets", "[integer]", put_offsets, "query_offset of each batch entry.",
                 .always = true),
+    SRV_IF_KNOWN("position", SRV_STRING, diagnostics, position,
+                 "The position encoding in words, with the positions of queries and keys."),
     ALWAYS("dims", SRV_OBJECT, dims, "The sizes by the letters of the shapes.", .fields = dim_rows,
            .accepts = SRV_O_POINTER),
     ALWAYS("score", SRV_STRING, score, "The score form."),
@@ -195,6 +198,8 @@ static void print_diagnostics(attn_text *t, const srv_attention_call *call) {
     if (!isnan(found.computed))
         attn_text_add(t, "computed: %.4g %% of the cells\n",
                       found.cells > 0 ? 100 * found.computed / found.cells : 0);
+    if (found.position)
+        attn_text_add(t, "position: %s\n", found.position);
     attn_text_add(t, "score: %s, %zu parameter%s\n", found.score, found.parameters,
                   attn_plural(found.parameters));
     if (found.normalizer)

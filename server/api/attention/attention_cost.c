@@ -321,6 +321,7 @@ static bool check_parameters(const srv_attention_call *call) {
             sides[i]->dims[sides[i]->rank - (empty.layout == ATTN_BLHE ? 3 : 2)] = 0;
     empty.past_key.rank = empty.past_value.rank = 0;
     empty.grad_logsumexp.rank = 0;
+    empty.query_positions.rank = empty.key_positions.rank = 0;
     empty.mask.count = 0;
     return !attn_attention_new(&empty, call->req->arena, &op, &err) ||
            srv_problem_error(call->req, &err);

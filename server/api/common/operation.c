@@ -256,7 +256,8 @@ attn_status srv_operation_open(srv_operation *o, srv_request *req, srv_warnings 
         status = attn_attention_new(o->shaped, req->arena, out, err);
     if (!status && o->shaped->mask.count > 0)
         status = srv_warnings_of_mask(warnings, req->arena, attn_attention_mask(*out), err);
-    return status || o->in.position.kind == ATTN_POSITION_NONE
+    const bool given = o->in.query_positions.rank || o->in.key_positions.rank;
+    return status || given || o->in.position.kind == ATTN_POSITION_NONE
                ? status
                : srv_warnings_of_position(warnings, req->arena, attn_attention_mask(*out),
                                           o->in.position.kind, err);

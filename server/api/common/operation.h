@@ -98,6 +98,14 @@ extern const char srv_ragged_rows[]; /* srv_field.ragged of query, key and value
                       "(position_padding), siblings in the mask of a draft tree (position_tree).", \
                       .accepts = SRV_O_NAME, .fields = srv_position_fields,                        \
                       .given = offsetof(T, at.position_given)),                                    \
+        SRV_INPUT_ROW(T, at, query_positions, SRV_TENSOR,                                          \
+                      "[L] or [B, L]: the position of each query for `position`, in any order; "   \
+                      "null = not encoded. The default is i + query_offset. Masks count rows.",    \
+                      .accepts = SRV_T_INT | SRV_T_NONE),                                          \
+        SRV_INPUT_ROW(T, at, key_positions, SRV_TENSOR,                                            \
+                      "[S] or [B, S]: the position of each key, cached ones first; null = not "    \
+                      "encoded. The default is j.",                                                \
+                      .accepts = SRV_T_INT | SRV_T_NONE),                                          \
         SRV_NAMED_ROW(T, "projections", at.projections, SRV_OBJECT,                                \
                       "Multi-head attention: query, key and value [.., L, D] are projected by "    \
                       "linear maps and split into heads, whose outputs are concatenated. The "     \

@@ -188,15 +188,15 @@ static void position_offset(sentence *s) {
     attn_text_add(&s->text,
                   "batch entry %zu: query_offset %.0f moves the queries alone, and their own keys "
                   "are encoded from position %zu on, behind %zu cached key%s. If the cache lacks "
-                  "its first tokens, encode query and key yourself",
+                  "its first tokens, send key_positions",
                   w->batch, w->value, w->keys, w->keys, attn_plural(w->keys));
 }
 
 static void position_padding(sentence *s) {
     attn_text_add(&s->text,
                   "batch entry %zu: padding on the left has positions, so its first real key is "
-                  "encoded at position %zu and not 0. Pad on the right, or add the encoding "
-                  "yourself",
+                  "encoded at position %zu and not 0. Pad on the right, or send query_positions "
+                  "and key_positions",
                   s->w->batch, s->w->key);
 }
 
@@ -205,7 +205,7 @@ static void position_tree(sentence *s) {
         &s->text,
         "query %zu does not see key %zu, the token before it, as in a tree of drafts, and "
         "yet they are encoded at two successive positions. If both have one position, "
-        "encode query and key yourself",
+        "send query_positions and key_positions",
         s->w->query, s->w->key);
 }
 

@@ -434,7 +434,11 @@ typedef struct cell_facts {
 } cell_facts;
 
 static void put_distance(attn_json_text *j, const void *place) {
-    attn_json_int(j, ((const cell_facts *)place)->distance);
+    const int64_t distance = ((const cell_facts *)place)->distance;
+    if (distance == ATTN_NO_POSITION)
+        attn_json_null(j);
+    else
+        attn_json_int(j, distance);
 }
 static void put_hidden_by(attn_json_text *j, const void *place) {
     const srv_strings *fields = &((const cell_facts *)place)->hidden_by;
@@ -462,8 +466,8 @@ static const srv_field cell_rows[] = {
     NUMBER(scaled, "The score times scale."),
     NUMBER(softcap, "The bound of the score; 0: none."),
     NUMBER(softcapped, "The score after softcap."),
-    SRV_WRITTEN("distance", "integer", put_distance,
-                "The number of the key minus the position of the query."),
+    SRV_WRITTEN("distance", "integer?", put_distance,
+                "The position of the key minus that of the query; null if one has none."),
     NUMBER(position_bias, "The bias of the distance."),
     NUMBER(mask_bias, "The number that masks and attn_bias add."),
     SRV_IF_KNOWN("visible", SRV_BOOL, cell_facts, visible, "Whether the query sees the key."),

@@ -122,7 +122,8 @@ static void put_ranges(attn_json_text *j, const srv_field *f, bool nullable) {
 
 static const char *tensor_schema(unsigned accepts) {
     if (accepts & SRV_T_INT)
-        return "#/components/schemas/IntegerTensor";
+        return accepts & SRV_T_NONE ? "#/components/schemas/PositionTensor"
+                                    : "#/components/schemas/IntegerTensor";
     if (accepts & SRV_T_BOOL)
         return accepts & SRV_T_NEGINF ? "#/components/schemas/MaskTensor"
                : accepts & SRV_T_REAL ? "#/components/schemas/FlagTensor"

@@ -20,6 +20,7 @@ static const struct {
     {"FlagTensorList", "Numbers or booleans, nested by axis.", {"\"number\"", "\"boolean\""}},
     {"BooleanTensorList", "Booleans, nested by axis.", {"\"boolean\""}},
     {"IntegerTensorList", "Integers, nested by axis.", {"\"integer\""}},
+    {"PositionTensorList", "Integers or null, nested by axis.", {"[\"integer\",\"null\"]"}},
     {"Numbers",
      "Nested by axis; null stands for a number that is not finite.",
      {"[\"number\",\"null\"]"}},
@@ -183,6 +184,7 @@ static const struct {
     {"FlagTensor", "Booleans, or numbers, nested by axis, or an object."},
     {"BooleanTensor", "Booleans, nested by axis, or an object."},
     {"IntegerTensor", "Integers, nested by axis, or an object."},
+    {"PositionTensor", "Integers or null, nested by axis, or an object."},
 };
 
 /* Writes the schemas of tensors of bodies: nested lists, or an object. */

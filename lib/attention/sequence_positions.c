@@ -1,0 +1,152 @@
+/* Reads the positions that a caller gives, and computes distances between them. */
+#include "attention/sequence_positions.h"
+
+#include <attn/input_rows.h>
+#include <attn/text.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "attention/resolved.h"
+#include "base/try.h"
+
+#define FARTHEST (INT64_C(1) << 40)
+
+static attn_status check_shape(const attn_tensor *t, const char *where, const char *what,
+                               size_t rows, size_t B, attn_error *err) {
+    char have[128];
+    const bool list = t->rank == 1 && t->dims[0] == rows;
+    if (!list && !(t->rank == 2 && t->dims[1] == rows && (t->dims[0] == 1 || t->dims[0] == B)))
+        return attn_fail(
+            err, ATTN_ESHAPE, where,
+            "expected positions of the %zu %s, [%zu] or [%zu, %zu] with a row for each "
+            "batch entry; found %s",
+            rows, what, rows, B, rows, attn_shape_text(t->dims, t->rank, have, sizeof have));
+    if (t->dtype != ATTN_I64 && t->dtype != ATTN_I32)
+        return attn_fail(err, ATTN_EDTYPE, where, "expected integers (int32 or int64), found %s",
+                         attn_dtype_name(t->dtype));
+    return ATTN_OK;
+}
+
+attn_status attn_sequence_positions_read_by(const attn_inputs *in, bool encoding, attn_error *err) {
+    if (encoding || (!in->query_positions.rank && !in->key_positions.rank))
+        return ATTN_OK;
+    return attn_fail(err, ATTN_EARG, in->query_positions.rank ? "query_positions" : "key_positions",
+                     "no encoding reads these positions: send position, too");
+}
+
+attn_status attn_sequence_positions_check(const attn_inputs *in, const attn_attention_dims *d,
+                                          attn_error *err) {
+    const attn_tensor *q = &in->query_positions, *k = &in->key_positions;
+    if (q->rank)
+        ATTN_TRY(check_shape(q, "query_positions", "queries", d->L, d->B, err));
+    return k->rank ? check_shape(k, "key_positions", "keys", d->S, d->B, err) : ATTN_OK;
+}
+
+static int64_t integer_at(const attn_tensor *t, size_t row, size_t col) {
+    const char *at =
+        (const char *)attn_dense_row(t, row) +
+        (ptrdiff_t)col * t->strides[t->rank - 1] * (ptrdiff_t)attn_dtype_size(t->dtype);
+    return t->dtype == ATTN_I64 ? *(const int64_t *)(const void *)at
+                                : *(const int32_t *)(const void *)at;
+}
+
+static attn_status refuse(const attn_tensor *t, const char *where, size_t row, size_t col,
+                          int64_t found, attn_error *err) {
+    char path[96];
+    if (t->rank == 1)
+        snprintf(path, sizeof path, "%s/%zu", where, col);
+    else
+        snprintf(path, sizeof path, "%s/%zu/%zu", where, row, col);
+    return attn_fail(err, ATTN_EVALUE, path, "a position lies within ±2^40, found %lld",
+                     (long long)found);
+}
+
+attn_status attn_sequence_positions_read(const attn_tensor *given, const char *where,
+                                         const int64_t *offsets, attn_arena *arena,
+                                         attn_sequence_positions *out, attn_error *err) {
+    const attn_tensor *t = given;
+    *out = (attn_sequence_positions){.offsets = offsets};
+    if (!t->rank)
+        return ATTN_OK;
+    const size_t entries = t->rank == 2 ? t->dims[0] : 1, rows = t->dims[t->rank - 1];
+    int64_t *copy = attn_arena_array(arena, entries, rows * sizeof *copy);
+    ATTN_TAKEN(copy, "positions", err);
+    for (size_t n = 0; n < entries * rows; n++) {
+        copy[n] = integer_at(t, n / rows, n % rows);
+        if (copy[n] != ATTN_NO_POSITION && (copy[n] > FARTHEST || copy[n] < -FARTHEST))
+            return refuse(t, where, n / rows, n % rows, copy[n], err);
+    }
+    out->given = copy;
+    out->entry = entries > 1 ? rows : 0;
+    return ATTN_OK;
+}
+
+size_t attn_sequence_positions_count(const attn_inputs *in) {
+    size_t queries, keys, n;
+    return attn_tensor_count(&in->query_positions, &queries) &&
+                   attn_tensor_count(&in->key_positions, &keys) && attn_size_add(queries, keys, &n)
+               ? n
+               : SIZE_MAX;
+}
+
+bool attn_positions_given(const attn_attention *a) {
+    return a->query_positions.given || a->key_positions.given;
+}
+
+void attn_distances(const attn_attention *a, size_t b, size_t i, size_t j0, size_t n, int64_t *to) {
+    const int64_t p = attn_position_at(&a->query_positions, b, i);
+    for (size_t j = 0; j < n; j++) {
+        const int64_t at = attn_position_at(&a->key_positions, b, j0 + j);
+        to[j] = p == ATTN_NO_POSITION || at == ATTN_NO_POSITION ? ATTN_NO_POSITION : at - p;
+    }
+}
+
+/* --- in words --- */
+
+static void print_given(attn_text *t, const attn_sequence_positions *p, size_t n) {
+    int64_t least = INT64_MAX, most = INT64_MIN;
+    size_t none = 0;
+    for (size_t i = 0; i < n; i++) {
+        none += p->given[i] == ATTN_NO_POSITION;
+        if (p->given[i] != ATTN_NO_POSITION) {
+            least = p->given[i] < least ? p->given[i] : least;
+            most = p->given[i] > most ? p->given[i] : most;
+        }
+    }
+    if (none < n)
+        attn_text_add(t, "%" PRId64 " to %" PRId64, least, most);
+    if (none)
+        attn_text_add(t, "%s%zu without a position", none < n ? ", " : "", none);
+}
+
+static void print_queries(attn_text *t, const attn_attention *a) {
+    const attn_sequence_positions *p = &a->query_positions;
+    bool same = true;
+    for (size_t b = 1; b < a->dims.B; b++)
+        same &= p->offsets[b] == p->offsets[0];
+    if (!same)
+        attn_text_add(t, "i + the offset of the batch entry");
+    else if (a->dims.B && p->offsets[0])
+        attn_text_add(t, "i %c %" PRId64, p->offsets[0] < 0 ? '-' : '+',
+                      p->offsets[0] < 0 ? -p->offsets[0] : p->offsets[0]);
+    else
+        attn_text_add(t, "i");
+}
+
+const char *attn_attention_position(const attn_attention *a, attn_arena *arena) {
+    const attn_sequence_positions *q = &a->query_positions, *k = &a->key_positions;
+    attn_text t = {.arena = arena};
+    if (a->in.position.kind == ATTN_POSITION_NONE)
+        return NULL;
+    attn_text_add(&t, "%s: queries at ", attn_position_words[a->in.position.kind]);
+    if (q->given)
+        print_given(&t, q, (q->entry ? a->dims.B : 1) * a->dims.L);
+    else
+        print_queries(&t, a);
+    attn_text_add(&t, ", keys at ");
+    if (k->given)
+        print_given(&t, k, (k->entry ? a->dims.B : 1) * a->dims.S);
+    else
+        attn_text_add(&t, "j");
+    return t.failed ? NULL : t.data;
+}
