@@ -1,5 +1,6 @@
 /* Reads and writes the masks of a site as JSON. A capture has the members is_causal, window,
- * pattern, attn_mask, attn_bias and key_lengths. Files that attnd writes have mask_fill and
+ * pattern, attn_mask, attn_bias, key_lengths, document_ids, prefix_lengths, parents, top_k_indices
+ * and any_of. Files that attnd writes have mask_fill and
  * `masks`, the list of all mask layers of the operation (attn_mask_layer). */
 #include <attn/text.h>
 #include <float.h>
@@ -7,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "attention/resolved.h"
 #include "runs/inputs.h"
 
 #define FARTHEST ((int64_t)ATTN_INPUT_FARTHEST)
@@ -148,38 +150,6 @@ static attn_semantics read_meaning(attn_run_reader *r, attn_json *object) {
     return value && !r->status ? (attn_semantics)word : ATTN_SEM_UNSTATED;
 }
 
-/* Reads the mask members of a capture. key_lengths must have been read into the info of the
- * site. */
-static void read_plain(attn_run_reader *r, attn_json *object) {
-    const attn_json *causal = attn_json_member(object, "is_causal");
-    const attn_json *window = attn_json_member(object, "window");
-    attn_json *pattern = attn_json_member(object, "pattern");
-    const int64_t *lengths = r->site->info.key_lengths;
-    attn_mask_layer layer = {.kind = ATTN_LAYER_CAUSAL, .where = "is_causal"};
-    if (causal && attn_run_expect(r, causal, ATTN_JSON_BOOL, "is_causal", "true or false") &&
-        causal->truth)
-        add_layer(r, "is_causal", &layer);
-    if (window) {
-        layer = (attn_mask_layer){.kind = ATTN_LAYER_WINDOW, .where = "window"};
-        read_window(r, window, "window", layer.window);
-        add_layer(r, "window", &layer);
-    }
-    if (pattern) {
-        layer = (attn_mask_layer){.kind = ATTN_LAYER_PATTERN, .where = "pattern"};
-        read_pattern(r, pattern, "pattern", &layer.pattern);
-        add_layer(r, "pattern", &layer);
-    }
-    const attn_semantics said = read_meaning(r, object);
-    read_named(r, object, "attn_mask", ATTN_LAYER_VALUES, said);
-    read_named(r, object, "attn_bias", ATTN_LAYER_BIAS, said);
-    if (lengths) {
-        layer = (attn_mask_layer){.kind = ATTN_LAYER_LENGTHS, .where = "key_lengths"};
-        layer.values =
-            attn_tensor_dense((void *)(uintptr_t)lengths, ATTN_I64, 1, &r->site->shape.B);
-        add_layer(r, "key_lengths", &layer);
-    }
-}
-
 static const attn_input layer_rows[] = {
     {"", "kind", ATTN_INPUT_WORD, offsetof(attn_mask_layer, kind), 0, 0, 0, attn_layer_words, 0},
     {"", "name", ATTN_INPUT_TEXT, offsetof(attn_mask_layer, where), 0, 0, 0, NULL, 0},
@@ -205,12 +175,28 @@ static attn_json *need_member(attn_run_reader *r, attn_json *object, const char 
     return r->status ? NULL : member;
 }
 
-/* Reads layer `index` of the list `masks`. */
-static void read_layer(attn_run_reader *r, attn_json *object, size_t index) {
+static void read_layer(attn_run_reader *r, attn_json *object, const char *where);
+
+/* Adds a layer whose parts are the objects of a list, and the parts. */
+static void read_parts(attn_run_reader *r, const attn_json *list, const char *where,
+                       attn_mask_layer layer) {
+    size_t index = 0;
+    if (!attn_run_expect(r, list, ATTN_JSON_LIST, where, "a list of masks"))
+        return;
+    for (const attn_json *v = list->first; v; v = v->next)
+        layer.parts++;
+    add_layer(r, where, &layer);
+    for (attn_json *v = list->first; v && !r->status; v = v->next) {
+        char place[96];
+        snprintf(place, sizeof place, "%.70s/%zu", where, index++);
+        read_layer(r, v, place);
+    }
+}
+
+/* Reads a layer of the list `masks`, or a part of any_of. */
+static void read_layer(attn_run_reader *r, attn_json *object, const char *where) {
     attn_mask_layer layer = {.kind = ATTN_LAYER_CAUSAL};
-    attn_json *member;
-    char where[32];
-    snprintf(where, sizeof where, "masks/%zu", index);
+    attn_json *member, *parts;
     if (!attn_run_expect(r, object, ATTN_JSON_OBJECT, where, "an object") ||
         !need_member(r, object, where, "kind"))
         return;
@@ -231,10 +217,74 @@ static void read_layer(attn_run_reader *r, attn_json *object, size_t index) {
     if (layer.kind == ATTN_LAYER_TOKENS && (member = need_member(r, object, where, "pad_id")) &&
         !attn_json_integer(member, INT64_MIN, INT64_MAX, &layer.pad_id))
         attn_run_refuse(r, ATTN_EARG, where, "expected pad_id, an integer");
-    if (attn_layer_has_parts(layer.kind) && need_member(r, object, where, "parts"))
+    parts = attn_layer_has_parts(layer.kind) ? attn_json_member(object, "masks") : NULL;
+    if (attn_layer_has_parts(layer.kind) && !parts && need_member(r, object, where, "parts"))
         attn_run_read_row(r, object, where, &parts_row, &layer);
     attn_run_refuse_unknown(r, object, where);
-    add_layer(r, where, &layer);
+    if (parts)
+        read_parts(r, parts, where, layer);
+    else
+        add_layer(r, where, &layer);
+}
+
+/* Reads the members that name a tensor of numbers of keys. */
+static void read_tables(attn_run_reader *r, attn_json *object) {
+    static const struct {
+        const char *member;
+        attn_layer_kind kind;
+    } all[] = {{"document_ids", ATTN_LAYER_DOCUMENTS},
+               {"prefix_lengths", ATTN_LAYER_PREFIX},
+               {"parents", ATTN_LAYER_TREE},
+               {"top_k_indices", ATTN_LAYER_TOP_K}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        const attn_json *name = attn_json_member(object, all[i].member);
+        attn_mask_layer layer = {.kind = all[i].kind, .where = all[i].member};
+        const attn_tensor *t = NULL;
+        if (name && attn_run_expect(r, name, ATTN_JSON_STRING, layer.where, "the name of a tensor"))
+            t = attn_run_named_tensor(r, layer.where, name->text);
+        if (!t)
+            continue;
+        attn_run_check_aligned(r, layer.where, name->text, t);
+        layer.values = *t;
+        add_layer(r, layer.where, &layer);
+    }
+}
+
+/* Reads the mask members of a capture. key_lengths must have been read into the info of the
+ * site. */
+static void read_plain(attn_run_reader *r, attn_json *object) {
+    const attn_json *causal = attn_json_member(object, "is_causal");
+    const attn_json *window = attn_json_member(object, "window");
+    attn_json *pattern = attn_json_member(object, "pattern");
+    const attn_json *any = attn_json_member(object, "any_of");
+    const int64_t *lengths = r->site->info.key_lengths;
+    attn_mask_layer layer = {.kind = ATTN_LAYER_CAUSAL, .where = "is_causal"};
+    if (causal && attn_run_expect(r, causal, ATTN_JSON_BOOL, "is_causal", "true or false") &&
+        causal->truth)
+        add_layer(r, "is_causal", &layer);
+    if (window) {
+        layer = (attn_mask_layer){.kind = ATTN_LAYER_WINDOW, .where = "window"};
+        read_window(r, window, "window", layer.window);
+        add_layer(r, "window", &layer);
+    }
+    if (pattern) {
+        layer = (attn_mask_layer){.kind = ATTN_LAYER_PATTERN, .where = "pattern"};
+        read_pattern(r, pattern, "pattern", &layer.pattern);
+        add_layer(r, "pattern", &layer);
+    }
+    const attn_semantics said = read_meaning(r, object);
+    read_named(r, object, "attn_mask", ATTN_LAYER_VALUES, said);
+    read_named(r, object, "attn_bias", ATTN_LAYER_BIAS, said);
+    read_tables(r, object);
+    if (any)
+        read_parts(r, any, "any_of",
+                   (attn_mask_layer){.kind = ATTN_LAYER_ANY_OF, .where = "any_of"});
+    if (lengths) {
+        layer = (attn_mask_layer){.kind = ATTN_LAYER_LENGTHS, .where = "key_lengths"};
+        layer.values =
+            attn_tensor_dense((void *)(uintptr_t)lengths, ATTN_I64, 1, &r->site->shape.B);
+        add_layer(r, "key_lengths", &layer);
+    }
 }
 
 static const attn_input fill_rows[] = {
@@ -283,6 +333,28 @@ static void read_offset(attn_run_reader *r, attn_json *object) {
     spec->offset_count = count;
 }
 
+/* Refuses rules whose numbers are wrong, such as parents that run in a circle. The masks of a run
+ * are compiled when it is asked for something; here the rules are, so that the file is refused. */
+static void check_rules(attn_run_reader *r) {
+    const attn_mask_spec *all = &r->site->in.mask;
+    attn_mask_spec rules = *all;
+    attn_arena *arena = r->run->arena;
+    const attn_arena_mark mark = attn_arena_here(arena);
+    attn_mask *mask;
+    attn_error err = {0};
+    rules.count = 0;
+    for (size_t i = 0, next; i < all->count; i = next) {
+        next = attn_mask_spec_next(all, i);
+        for (size_t k = i; all->layers[i].kind >= ATTN_LAYER_PREFIX && k < next; k++)
+            rules.layers[rules.count++] = all->layers[k];
+    }
+    if (!rules.count || r->status)
+        return;
+    if (attn_attention_mask_new(&rules, &r->site->shape, arena, &mask, &err))
+        attn_run_refuse_error(r, &err);
+    attn_arena_rewind(arena, &mark);
+}
+
 void attn_run_read_masks(attn_run_reader *r, attn_json *object) {
     attn_json *all = attn_json_member(object, "masks");
     attn_json *fill = attn_json_member(object, "mask_fill");
@@ -294,8 +366,12 @@ void attn_run_read_masks(attn_run_reader *r, attn_json *object) {
     if (!all)
         read_plain(r, object);
     else if (attn_run_expect(r, all, ATTN_JSON_LIST, "masks", "a list"))
-        for (attn_json *layer = all->first; layer && !r->status; layer = layer->next)
-            read_layer(r, layer, index++);
+        for (attn_json *layer = all->first; layer && !r->status; layer = layer->next) {
+            char where[32];
+            snprintf(where, sizeof where, "masks/%zu", index++);
+            read_layer(r, layer, where);
+        }
+    check_rules(r);
 }
 
 /* --- writing --- */

@@ -306,6 +306,45 @@ def test_masks_mean_what_they_say(daemon, dtype, members, one):
     assert seen_by(daemon, run) == seen_by(daemon, masked(daemon, SEEN, "BOOL"))
 
 
+IMAGES = np.array([0, 1, 1, 1, 2, 3, 3, 4])
+GEMMA = {"any_of": [{"kind": "causal"}, {"kind": "not", "masks": [{"kind": "not", "masks": [{"kind": "documents", "values": "images"}]}]}],
+         "window": [2, 7]}
+CHOSEN = np.arange(16).reshape(8, 2) % 8
+PARENTS = np.array([-1, 0, 0, 1, 1, 2, 5, 3])
+ROWS = np.arange(8)[:, None]
+
+
+def ancestors(key):
+    return {key} | (ancestors(PARENTS[key]) if key >= 0 else set())
+
+
+@pytest.mark.parametrize(("members", "tensors", "keep"), [
+    (GEMMA, {"images": IMAGES}, ((np.arange(8) <= ROWS) | (IMAGES == IMAGES[:, None])) & (np.arange(8) >= ROWS - 2)),
+    ({"document_ids": "d", "is_causal": True}, {"d": IMAGES}, (np.arange(8) <= ROWS) & (IMAGES == IMAGES[:, None])),
+    ({"prefix_lengths": "p"}, {"p": np.array([3])}, np.arange(8) < 3 * np.ones((8, 1))),
+    ({"top_k_indices": "t"}, {"t": CHOSEN}, (CHOSEN[:, :, None] == np.arange(8)).any(1)),
+    ({"parents": "p"}, {"p": PARENTS}, np.array([[key in ancestors(row) for key in range(8)] for row in range(8)])),
+])
+def test_rules_mean_what_they_say(daemon, members, tensors, keep):
+    """The run of rules has the weights, measures, explained cells and what-ifs of their booleans."""
+    def stored(members, more):
+        r = np.random.default_rng(4)
+        parts = {f"sites.0.{part}": ("F32", r.standard_normal((1, 2, 8, 4)).astype(np.float32)) for part in ("query", "key")}
+        return store(daemon, captures.write(captures.File({"version": 2, "sites": [members]}, parts | more)))
+    rules = stored(members, {name: ("I64", x) for name, x in tensors.items()})
+    booleans = stored({}, {"sites.0.attn_mask": ("BOOL", keep)})
+    assert seen_by(daemon, rules) == seen_by(daemon, booleans)
+    hidden, seen = (tuple(np.argwhere(keep == which)[-1]) for which in (False, True))
+    get = lambda run, what: daemon.get(f"/v1/runs/{run['id']}/{what}").json()  # noqa: E731
+    what = f"cells?row={seen[0]}&col={seen[1]}"
+    assert get(rules, what) == get(booleans, what) and "detail" not in get(rules, what)
+    if_hidden = [daemon.post(f"/v1/runs/{run['id']}/what-if", {"hide": [3], "rows": "2,5:7", "heads": "all", "return": ["weights"]}).json()
+                 for run in (rules, booleans)]
+    assert if_hidden[0] == if_hidden[1] and "detail" not in if_hidden[0]
+    told = get(rules, f"cells?row={hidden[0]}&col={hidden[1]}")
+    assert not told["visible"] and set(told["hidden_by"]) <= set(members)
+
+
 @pytest.mark.parametrize(("mask", "members", "code", "says"), [
     (np.where(SEEN, 0, LOWEST["F32"]), {}, "low_numbers", "finite_min"), (np.where(SEEN, 0, -1e4), {}, "low_numbers", "finite_min"),
     (SEEN.astype(float), {}, "only_bits", "keep"), (SEEN.astype(float), {"mask_semantics": "additive"}, None, ""),

@@ -167,8 +167,9 @@ static const srv_field diagnostics_rows[] = {
                  .choices = tile_words),
     ALWAYS("precision", SRV_STRING, precision, "The precision of products.", .choices = precisions),
     ALWAYS("num_cells", SRV_REAL, cells, "All cells of the weights."),
-    SRV_IF_KNOWN("num_computed_cells", SRV_REAL, diagnostics, computed,
-                 "With a pattern or a window: the cells that the pass computes."),
+    SRV_IF_KNOWN(
+        "num_computed_cells", SRV_REAL, diagnostics, computed,
+        "With pattern, window, any_of and masks by a table: the cells that the pass computes."),
     ALWAYS("num_operations", SRV_REAL, operations,
            "Floating-point operations; a multiply-add counts as two."),
     SRV_GROUP("bytes", byte_rows,

@@ -223,7 +223,8 @@ static const srv_field dry_rows[] = {
     SRV_IF_KNOWN("mask", SRV_STRING, srv_dry, mask, "The mask in words."),
     SRV_ALWAYS("num_cells", SRV_REAL, srv_dry, cells, "All cells of the weights."),
     SRV_IF_KNOWN("num_computed_cells", SRV_REAL, srv_dry, computed,
-                 "With a pattern or a window: the cells that the pass computes. It skips the "
+                 "With pattern, window, any_of and masks by a table: the cells that the pass "
+                 "computes. It skips the "
                  "others, and num_operations does not count them.",
                  .when = offsetof(srv_dry, has_computed)),
     SRV_ALWAYS("num_operations", SRV_REAL, srv_dry, operations,

@@ -112,10 +112,10 @@ extern const char *const srv_offset_words[];      /* "end" */
 
 #define SRV_OFFSET_ROW(T, member)                                                                  \
     SRV_NAMED_ROW(T, "query_offset", member, SRV_UNION,                                            \
-                  "Query i has key position i + query_offset in is_causal, window, pattern and "   \
-                  "position. An integer, one for each batch entry, or \"end\" (the last query is " \
-                  "at the last key, with key_lengths at the last real key). The default is 0, or " \
-                  "the length of the cache with past_key.",                                        \
+                  "Query i has key position i + query_offset in is_causal, window, pattern, "      \
+                  "document_ids, parents and position. An integer, one for each batch entry, or "  \
+                  "\"end\" (the last query is at the last key, with key_lengths at the last real " \
+                  "key). The default is 0, or the length of the cache with past_key.",             \
                   .accepts = SRV_U_INT | SRV_U_INTS | SRV_U_STRING, .choices = srv_offset_words)
 
 extern const srv_field srv_fill_fields[];
