@@ -43,7 +43,8 @@ typedef struct run_rows {
     run_lane *lanes;
 } run_rows;
 
-/* Computes cells of the stage and, for weights, their logits. */
+/* Computes cells of the stage s->stage. If that is the stage of the weights, also computes their
+ * logits. */
 static attn_status compute_cells(const run_rows *s, run_lane *l, const attn_range *rows,
                                  void *cells, float *logits, attn_error *err) {
     return s->stage == ATTN_STAGE_PROBS

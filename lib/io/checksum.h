@@ -1,5 +1,5 @@
-/* The functions beneath attn_crc32c. They take and return the register of the check, which is the
- * complement of the checksum. */
+/* The functions beneath attn_crc32c. They take and return `state`, the CRC register, which is the
+ * bitwise complement of the checksum. */
 #ifndef ATTN_IO_CHECKSUM_H
 #define ATTN_IO_CHECKSUM_H
 

@@ -9,9 +9,9 @@ void attn_run_read_operation(attn_run_reader *r, attn_json *object);
 /* Reads the masks into site->in (masks.c). The caller has read shape, starts and lengths of the
  * site. */
 void attn_run_read_masks(attn_run_reader *r, attn_json *object);
-/* Refuses a site without statistics whose number of sequences, number of heads or width is 0. Such
- * a site can have any L and S without a byte in the file, so the size of the file would not bound
- * the memory that is allocated for L and S. */
+/* Refuses a site if its number of sequences, its number of heads or its width is 0 and the file
+ * has no row statistics for it. The tensors of such a site are empty, so a small file could state
+ * any L and S, and the size of the file would not bound the memory that is allocated for them. */
 void attn_run_check_axes(attn_run_reader *r);
 
 /* Write the members of the operation and of its masks into the JSON object that the caller has

@@ -9,11 +9,12 @@
 
 typedef struct srv_train_run {
     srv_train_options options;
-    const char *init;          /* model file to start from; "": a new model with random values */
-    const char *out;           /* file for the best model; "": do not write it */
-    const char *checkpoint;    /* file for the checkpoint; "": do not write it */
-    char said[SRV_TRAIN_TEXT]; /* text of srv_train_say and `init`, which a checkpoint must match */
-    attn_arena *arena;         /* holds corpus, state and data sets */
+    const char *init;       /* model file to start from; "": a new model with random values */
+    const char *out;        /* file for the best model; "": do not write it */
+    const char *checkpoint; /* file for the checkpoint; "": do not write it */
+    /* the options as text (srv_train_say), then " init=…"; a checkpoint of another text is refused */
+    char said[SRV_TRAIN_TEXT];
+    attn_arena *arena; /* holds corpus, state and data sets */
     attn_corpus *corpus;
     attn_model_file file; /* the model and the vocabularies */
     attn_training_state state;

@@ -1,5 +1,6 @@
 /* Files in captures_dir. Clients name them, so a name must not lead out of the directory: it is a
- * relative path of plain components, each of which is opened by itself and is no symbolic link. */
+ * relative path without "." and "..". Its components are opened one after the other, each in the
+ * directory before it, and a symbolic link is refused. */
 #ifndef SRV_CAPTURES_H
 #define SRV_CAPTURES_H
 

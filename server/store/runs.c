@@ -38,8 +38,8 @@ static void keep_alive(const srv_runs *s, srv_runs_entry *e, int64_t now) {
 
 /* --- the store --- */
 
-/* Opens the directories and starts what uploads need. Returns 0, or prints a line and returns an
- * exit code. */
+/* Opens the directories of runs and of captures, and starts the thread that writes uploads.
+ * Returns 0, or prints an error and returns an exit code. */
 static int open_dir(srv_runs *s) {
     int failed = srv_runs_dir_open(&s->dir, s->config);
     if (failed) {

@@ -107,9 +107,9 @@ typedef struct srv_ints {
     int64_t *values;
     size_t count;
 } srv_ints;
-/* Half-open ranges from … to - 1, in the order in which they were given. The index i alone is the
- * range from i to i + 1. The decoder does not check that from < to; srv_range (api/common/scope.h)
- * does. */
+/* Half-open ranges [from, to), in the order in which they were given. A single index i stands for
+ * [i, i + 1). The decoder does not check that from < to; srv_range and srv_ranges_check
+ * (api/common/scope.h) do. */
 typedef struct srv_bounds {
     int64_t from, to;
 } srv_bounds;

@@ -264,10 +264,10 @@ static bool mark_queries(srv_analysis *an) {
     return special != NULL;
 }
 
-/* Adds what is found from the labels to the options: the classes punctuation and special tokens
- * (behind the classes of the caller), the number of each token's word, the number of each token's
- * kind, and the queries that are special tokens. options.mask must be set before. false: out of
- * memory. */
+/* Sets the options that follow from the labels: the classes punctuation and special tokens, behind
+ * the classes of the caller; a number for each token's word and for each token's kind, which equal
+ * words, and tokens of one kind, share; and which queries are special tokens. options.mask must be
+ * set before. false: out of memory. */
 static bool read_labels(srv_analysis *an) {
     bool named = srv_labels_of(an->labels, 0)->key.count == an->S && an->S > 0;
     if (named && !add_classes(an))

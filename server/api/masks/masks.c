@@ -131,8 +131,8 @@ static bool shape_of_padding(srv_masks_call *call, const srv_scope *body, bool *
     return true;
 }
 
-/* Takes the shape to which all masks of kind "values" with two axes or more broadcast by NumPy's
- * rules. Sets *found to true if there is such a mask. */
+/* Sets the shape of the call (dims, rank) by broadcasting, by NumPy's rules, the shapes of all
+ * masks of kind "values" that have two axes or more. Sets *found to true if there is one. */
 static void shape_of_values(srv_masks_call *call, bool *found) {
     const srv_mask_item *items = call->body.masks.items;
     for (size_t i = 0; i < call->body.masks.count; i++) {

@@ -216,7 +216,8 @@ static bool compute_atlas(void *data) {
 
 /* --- the answer --- */
 
-/* Writes the cells of a plane that are inside of its shape, in base64, and their range. */
+/* Writes the range of a plane of thumbnail i, and its cells in base64. A plane is stored as side x
+ * side cells; only the rows and columns of the thumbnail's shape are written. */
 static void put_cells(attn_json_text *j, const atlas_call *c, size_t i, size_t plane,
                       const char *name, const char *range) {
     const size_t rows = c->shapes[i][0], cols = c->shapes[i][1], at = i * c->planes + plane;
