@@ -3,6 +3,7 @@ has and of attention that was just computed; distances of heads, rollout, gradie
 import numpy as np
 import pytest
 
+from oracle.normalizers import KINDS, POINTWISE, normalized
 from oracle.measures import Head, cosine, js, rollout
 from serving import service
 
@@ -177,6 +178,28 @@ def test_scores_that_are_changed(daemon, fields, cells):
     for h in answer["heads"]:
         at = h["batch"], h["head"]
         check_head(h, Head(p[at], visible[at], scores=scores[at]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_normalizers(daemon, kind):
+    """Rows that need not sum to 1: entropies are those of shares, masses those of the weights, and a warning says so."""
+    q, k = (RNG(i).standard_normal((1, 3, n, 4)).astype(np.float32) for i, n in ((1, L), (2, S)))
+    answer = ask(daemon, "/v1/attention", {
+        "query": q.astype(float).tolist(), "key": k.astype(float).tolist(), "value": k.astype(float).tolist(),
+        "return": [], "analysis": ["all"], "heatmap": {}, "is_causal": True, "normalizer": kind})
+    visible = np.broadcast_to(causal(L, S), (1, 3, L, S))
+    scores = np.where(visible, q.astype(float) @ np.swapaxes(k.astype(float), -1, -2) / 2, -np.inf)
+    p, _ = normalized({"normalizer": kind}, scores)
+    for h in answer["analysis"]["heads"]:
+        at = h["batch"], h["head"]
+        check_head(h, Head(p[at], visible[at], scores=scores[at]))
+    for m in answer["heatmap"]["heads"]:
+        for found, row in zip(m["row_entropy"], p[m["batch"], m["head"]]):
+            share = row[row > 0] / row.sum() if row.sum() > 0 else row[:0]
+            assert (found is None) == (share.size == 0)
+            assert found is None or abs(found + (share * np.log(share)).sum()) <= 1e-5
+    codes = [w["code"] for w in answer.get("warnings", []) if w["pointer"] == "/normalizer"]
+    assert codes == (["row_sums"] if kind in POINTWISE else [])
 
 
 def test_cross_attention_with_labels(daemon):

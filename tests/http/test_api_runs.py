@@ -264,10 +264,23 @@ def test_top_p(daemon):
         assert keys == order[:int(np.searchsorted(mass, 0.8)) + 1].tolist()
 
 
+@pytest.mark.parametrize("normalizer, words", [
+    ("sigmoid", "; 1 / (1 + e^-(1.5 + bias 0)) = 0.817575; rank 1 of 3"), ("relu", "; max(0, 1.5) / 3 = 0.5; rank 1 of 3"),
+    ({"kind": "relu_squared", "divisor": 2}, "; max(0, 1.5)^2 / 2 = 1.125; rank 1 of 3"),
+    ("sparsemax", "; max(0, 1.5 - threshold 0.75) = 0.75; rank 1 of 3")])
+def test_a_cell_of_another_normalizer(daemon, normalizer, words):
+    run = Stored(daemon, {"query": [[1, 0]], "key": [[1, 0], [1.5, 0], [0, 1]], "value": [[4], [0], [4]], "scale": 1,
+                          "normalizer": normalizer})
+    cell = run.json("/cells?row=0&col=1")
+    assert cell["words"] == "q . k = 1.5" + words
+    assert cell["logsumexp"] is None and cell["row_max"] is None
+    assert run.json()["sites"][0]["normalizer"] == (normalizer if isinstance(normalizer, str) else normalizer["kind"])
+
+
 # --- what if ---
 
 @pytest.mark.parametrize("form", ["causal", "booleans", "by head", "padding", "window", "alibi", "shaw", "rotary", "cache",
-                                  "additive score", "float64", "BLD"])
+                                  "additive score", "float64", "BLD", "sigmoid", "relu_squared", "entmax"])
 def test_what_if_is_a_run_with_that_mask(daemon, form):
     body = MASKED | FORMS[form]
     run = Stored(daemon, body)

@@ -129,7 +129,7 @@ class Head:
             "local_mass": mean(self.p[i, np.abs(np.arange(self.S) - self.t[i]) <= self.extra.get("radius", 2)].sum()
                                for i in rows),
             "first_token": mean(self.p[i, 0] for i in rows if self.t[i] > 0),
-            "sink_logit_mass": mean(1 - self.mass[i] for i in rows),
+            "sink_logit_mass": mean(max(0.0, 1 - self.mass[i]) for i in rows),
         }
         out["positional_offset"], out["positional_share"], out["positional_mass"] = self.positional()
         out["sink"], out["sink_key"] = self.sink()

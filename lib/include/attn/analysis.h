@@ -42,7 +42,7 @@
  *                       For a square causal mask alpha_k = sum_{i>=k} p_ik / (L - k)
  *                                                                        Gu et al. 2024
  *   sink_key            the key k at which `sink` takes its maximum
- *   sink_logit_mass     mean of 1 - s_i, the mass that a sink logit holds
+ *   sink_logit_mass     mean of max(0, 1 - s_i), the mass that a sink logit holds
  *   top_share           share of all mass that the ceil(S/5) most attended keys receive, [0, 1]
  *                                                                        Zhang et al. 2023 (H2O)
  *   gini                Gini coefficient of the mass received by the keys that any row sees, [0, 1)

@@ -28,6 +28,7 @@ export function Sums({ cell: c, site, value, isShown }: Props) {
   const width = products.length;
   const isRoot = width > 0 && Math.abs((c.scale ?? 0) * Math.sqrt(width) - 1) < 1e-6;
   const hidden = c.visible === false;
+  const isOther = !hidden && (c.logsumexp ?? null) === null; // only softmax has a logsumexp
   const position = c.position_bias ?? 0;
   const mask = c.mask_bias ?? 0;
   const k = c.col ?? 0;
@@ -104,11 +105,16 @@ export function Sums({ cell: c, site, value, isShown }: Props) {
           ))}
         {isShown('probs') && (
           <li>
-            <b>softmax</b>{' '}
+            <b>{isOther ? 'weight' : 'softmax'}</b>{' '}
             <span>
               {hidden && !c.filled ? (
                 <>
                   a hidden key has the weight <output data-value={c.weight}>0</output>
+                </>
+              ) : isOther ? (
+                <>
+                  what the normalizer of the run makes of {exact(c.biased ?? 0)}:{' '}
+                  <output data-value={c.weight}>{num(c.weight)}</output>
                 </>
               ) : (
                 <>
