@@ -117,15 +117,27 @@ static void close_pieces(srv_stream *stream) {
     set_ended(e, &e->closed);
 }
 
+/* Copies those texts of the request into its arena that are in memory of the connection, which is
+ * freed when the client leaves. false: out of memory. */
+static bool own_texts(srv_request *req) {
+    const char **const texts[] = {&req->method,        &req->path, &req->if_none_match,
+                                  &req->last_event_id, &req->host, &req->infer_header};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (*texts[i] && !(*texts[i] = attn_arena_text(req->arena, *texts[i], strlen(*texts[i]))))
+            return false;
+    return true;
+}
+
 srv_events *srv_events_new(srv_request *req) {
     srv_events *e = attn_arena_zeroed(req->arena, 1, sizeof *e);
-    if (!e) {
+    if (e)
+        e->own = *req;
+    if (!e || !own_texts(&e->own)) {
         srv_problem(req, SRV_MEMORY_BUDGET, NULL, "no memory for the events is left");
         return NULL;
     }
     pthread_mutex_init(&e->lock, NULL);
     e->req = req;
-    e->own = *req;
     e->end = &e->next;
     return e;
 }
