@@ -334,9 +334,12 @@ static bool compile_mask(const srv_attention_call *call, attn_mask **mask) {
            srv_problem_error(call->req, &err);
 }
 
+/* Returns whether a mask has a tensor of its own for keys or cells. Tables from PREFIX on become
+ * ranges and lists, which are read in the tiles that they hide cells of. */
 static bool has_values(const attn_mask_spec *spec) {
     for (size_t i = 0; i < spec->count; i++)
-        if (spec->layers[i].values.rank && spec->layers[i].kind != ATTN_LAYER_LENGTHS)
+        if (spec->layers[i].values.rank && spec->layers[i].kind != ATTN_LAYER_LENGTHS &&
+            spec->layers[i].kind < ATTN_LAYER_PREFIX)
             return true;
     return false;
 }
