@@ -36,8 +36,10 @@ EVERYTHING = {
     "past_key": literal(1, 2, 2, 8, seed=4), "past_value": literal(1, 2, 2, 5, seed=5), "position": {"kind": "alibi"},
     "return": ["output", "weights", "weights_dropped", "logsumexp", "scores", "present", "heatmap"], "decimals": 4,
     "heatmap": {"heads": "all", "pool": "both", "max_cells": 16, "top_k": 3}, "explain": True, "verify": 3}
-FORMS = {"query": literal(3, 4), "score": {"kind": "concat", "w": literal(5, 8, seed=6), "v": literal(5, seed=7)}}
-SHAW = {"query": literal(3, 4), "position": {"kind": "shaw", "key_table": literal(5, 4, seed=8), "value_table": literal(5, 4)}}
+FORMS = {"query": literal(3, 4), "score": {"kind": "concat", "w": literal(5, 8, seed=6), "v": literal(5, seed=7)},
+         "normalizer": {"kind": "entmax"}, "grad_output": literal(3, 4, seed=9), "verify": 2}
+SHAW = {"query": literal(3, 4), "position": {"kind": "shaw", "key_table": literal(5, 4, seed=8), "value_table": literal(5, 4)},
+        "normalizer": {"kind": "sigmoid", "bias": [-1]}}
 MULTI = {"query": literal(5, 8), "projections": {"num_heads": 2, "w_q": literal(8, 8), "w_o": literal(4, 8), "b_o": [1, 2, 3, 4]},
          "token_ids": [1, 2, 3, 0, 0], "pad_id": 0, "position": {"kind": "rotary", "layout": "halves"},
          "heatmap": {"encoding": "u8", "transform": "sqrt", "top_p": 0.5}, "labels": {"query": list("abcde")}}
