@@ -198,9 +198,18 @@ static void measure_keys(const reader *r, vectors *v) {
     v->expected = fabs(v->scale) * v->query * apart / sqrt((double)E);
 }
 
+/* Returns the mean of the factors of the scores over the rows of a head. */
+static double mean_scale(const attn_attention *a, size_t batch, size_t head) {
+    double sum = 0;
+    for (size_t i = 0; a->scales.values && i < a->dims.L; i++)
+        sum += attn_row_scale(a, batch, head, i) / (double)a->dims.L;
+    return a->scales.values ? sum : a->scale;
+}
+
 static attn_status measure_vectors(const attn_attention *a, size_t batch, size_t head,
                                    attn_arena *arena, vectors *out, attn_error *err) {
-    vectors v = {.scale = a->scale, .known = !a->score_v && a->dims.score_width > 0};
+    vectors v = {.scale = mean_scale(a, batch, head),
+                 .known = !a->score_v && a->dims.score_width > 0};
     if (!v.known) {
         *out = v;
         return ATTN_OK;

@@ -74,7 +74,7 @@ static void back_block_tile(const attn_backward *g, const attn_block *block, siz
         chunk * d->B * d->Hq * d->L + attn_row_index(a, block->b, block->h, block->i);
     const size_t key = (block->b * d->Hkv + hkv) * d->S + j0;
     char *dquery = g->dquery + query * attn_acc_room(k, E) * k->elem;
-    const bool only_scales = a->in.softcap == 0 && !d->entries && !d->normalizer_bias;
+    const bool only_scales = a->in.softcap == 0 && !d->entries && !d->normalizer_bias && !d->scales;
     size_t ldq;
     const void *q = attn_backward_tile(g, block, j0, n, only_scales ? a->scale : 1, l, &ldq);
     if (g->a->dims.entries)
@@ -82,7 +82,7 @@ static void back_block_tile(const attn_backward *g, const attn_block *block, siz
     if (d->normalizer_bias)
         attn_backward_collect_normalizer(g, block, n, l, sums);
     if (!only_scales)
-        attn_backward_edit(g, block, n, l);
+        attn_backward_edit(g, block, n, chunk, l);
     if (a->rule.relative)
         attn_backward_collect_shaw(g, block, j0, n, q, ldq, dquery, attn_acc_room(k, E), l, sums);
     k->accumulate_backward(g->dvalue + key * attn_acc_room(k, d->Ev) * k->elem, begins, l->dropped,

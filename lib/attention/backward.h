@@ -35,6 +35,7 @@ typedef struct attn_backward_lane {
     void *dropped;    /* a tile: the weights after dropout; equals `weights` without dropout */
     void *grad;       /* a tile: first dP, then dZ, then dS */
     void *capped;     /* a tile: the scores after the softcap */
+    void *raw;        /* a tile: the raw scores, only with scales */
     void *source;     /* [keys, max(score width, Ev)]: keys or values that had to be converted */
     void *key_values; /* the keys of a tile, packed as if they were values, for dQ = dS K */
     void *value_keys; /* the values of a tile, packed as if they were keys, for dP = dO V^T */
@@ -89,6 +90,7 @@ typedef struct attn_backward {
     attn_view out;              /* grad_output [B, Hq, L, Ev] */
     /* [B, Hq, L]: the statistics of each row (attn_stats) in the form that k reads. */
     double *max, *sum;
+    double *scales;     /* [chunks, B, Hq, L]: sums of the gradients of scales; NULL: no scales */
     const double *rows; /* [B, Hq, L]: the gradient of the logsumexp; NULL: 0 */
     /* [B, Hq, L]: dO . O of each row, less the gradient of its logsumexp; or what
      * attn_backward_means stores */
@@ -145,8 +147,10 @@ bool attn_backward_intersects(const attn_attention *a, const attn_block *block, 
  * block, [rows, score width] with row stride *ldq. */
 const void *attn_backward_tile(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
                                double scale, attn_backward_lane *l, size_t *ldq);
-/* Turns dZ into dS in l->grad. dZ must have been computed with scale = 1. */
-void attn_backward_edit(const attn_backward *g, const attn_block *block, size_t n,
+/* Turns dZ into dS in l->grad. dZ must have been computed with scale = 1. With scales, adds the
+ * tile's share of their gradients to the sums of the chunk: dZ after the softcap times the raw
+ * score. */
+void attn_backward_edit(const attn_backward *g, const attn_block *block, size_t n, size_t chunk,
                         attn_backward_lane *l);
 /* Adds the tile's part of the gradient of position biases to sums->entries. The part is computed
  * from dZ in l->grad. So the function must be called before attn_backward_edit, which overwrites

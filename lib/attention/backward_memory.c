@@ -22,6 +22,7 @@ static void place_lane(attn_area *area, const attn_backward_plan *p, attn_backwa
     l->dropped = attn_area_take(area, tile, elem);
     l->grad = attn_area_take(area, tile, elem);
     l->capped = attn_area_take(area, tile, elem);
+    l->raw = d->scales ? attn_area_take(area, tile, elem) : NULL;
     l->source = attn_area_take(area, k->keys * elem, larger(E, Ev));
     l->ones = attn_area_take(area, k->rows, elem);
     l->keep = attn_area_take(area, k->keys, 1);
@@ -81,6 +82,7 @@ static void place_pass(attn_area *area, const attn_backward_plan *p, attn_backwa
         !attn_size_mul(p->lane_homes ? p->slots * attn_group(d) : heads, p->blocks, &blocks))
         area->overflow = true;
     g->dot = attn_area_take(area, rows, sizeof(double));
+    g->scales = d->scales ? attn_area_take(area, p->chunks * rows, sizeof(double)) : NULL;
     g->out_magnitude = attn_area_take(area, blocks, sizeof(double));
     g->dquery = attn_area_take(area, p->chunks * rows * k->elem, attn_acc_room(k, E));
     g->dkey = attn_area_take(area, keys * k->elem, attn_acc_room(k, E));
@@ -106,6 +108,8 @@ static void place_pass(attn_area *area, const attn_backward_plan *p, attn_backwa
         return;
     memset(area->base + first, 0, area->used - first);
     memset(g->dot, 0, rows * sizeof *g->dot);
+    if (g->scales)
+        memset(g->scales, 0, p->chunks * rows * sizeof *g->scales);
 }
 
 bool attn_backward_allocate(attn_backward *g, attn_arena *arena) {
@@ -135,6 +139,7 @@ static void count_conversion(attn_area *area, const attn_backward_plan *p, size_
         attn_area_take(area, d->query_map + d->key_map, 2 * elem);
     }
     attn_area_take(area, bias_elements, sizeof(double));
+    attn_area_take(area, d->by_row, sizeof(double));
     if (d->grad_logsumexp)
         attn_area_take(area, rows, sizeof(double));
     if (d->encoded)
@@ -154,7 +159,7 @@ static void count_results(attn_area *area, const attn_attention_dims *d, size_t 
                                 {d->normalizer_bias, 1},
                                 {d->query_map + d->key_map, 1},
                                 {2 * d->score_width, 1},
-                                {d->Hq, 1}};
+                                {d->by_row, 1}};
     for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
         size_t row;
         if (!attn_size_mul(counts[c][1], elem, &row))

@@ -497,33 +497,48 @@ static attn_status accumulate_gradients(const attn_backward *g, attn_arena *aren
     return ATTN_OK;
 }
 
-/* --- sinks, and all gradients --- */
+/* --- numbers by row, and all gradients --- */
 
-/* Computes the gradients of the sinks. The value of a sink is 0, so dP of the sink's weight is 0.
- * The gradient of the sink is the sum over rows of the sink's weight times -g->dot. With another
- * normaliser than softmax the derivative of the weight takes the place of the weight. */
-static attn_status back_sinks(const attn_backward *g, attn_arena *arena, attn_gradients *out,
-                              attn_error *err) {
-    const attn_attention *a = g->a;
-    const attn_attention_dims *d = &a->dims;
+/* Returns the gradient of the sink of row r of all rows. The value of a sink is 0, so dP of the
+ * sink's weight is 0, and the gradient is the sink's weight times -g->dot. With another normaliser
+ * than softmax the derivative of the weight takes the place of the weight. */
+static double sink_gradient(const attn_backward *g, size_t r, double sink) {
+    if (g->a->dims.normalizer)
+        return -attn_normalizer_sink(g->a, sink, g->results->stats.max[r]) * g->dot[r];
     const attn_stats *s = &g->results->stats;
-    if (!a->sinks)
+    const attn_kernels *k = s->kind[r] == ATTN_ROW_DOUBLE ? &attn_kernels_ref : g->a->kernels;
+    return -exp(sink - k->logsumexp(s->max[r], s->sum[r])) * g->dot[r];
+}
+
+static double scale_gradient(const attn_backward *g, size_t r, double scale) {
+    const attn_attention_dims *d = &g->a->dims;
+    double sum = 0;
+    (void)scale;
+    for (size_t c = 0; c < g->plan.chunks; c++)
+        sum += g->scales[c * d->B * d->Hq * d->L + r];
+    return sum;
+}
+
+/* Computes the gradients of numbers by row: that of an element of `input` is the sum of the
+ * gradients of all rows that use it. */
+static attn_status back_by_row(const attn_backward *g, const attn_row_numbers *numbers,
+                               const attn_tensor *input,
+                               double (*gradient)(const attn_backward *g, size_t r, double number),
+                               attn_arena *arena, attn_tensor *out, attn_error *err) {
+    const attn_attention_dims *d = &g->a->dims;
+    size_t count = 0;
+    if (!numbers->values)
         return ATTN_OK;
-    ATTN_TRY(attn_dense_zeros(&a->in.sinks, a->dims.result, arena, &out->sinks, err));
-    for (size_t h = 0; h < d->Hq; h++) {
-        double sum = 0;
-        for (size_t b = 0; b < d->B; b++)
-            for (size_t i = 0; i < d->L; i++) {
-                const size_t r = attn_row_index(a, b, h, i);
-                const attn_kernels *k =
-                    s->kind[r] == ATTN_ROW_DOUBLE ? &attn_kernels_ref : a->kernels;
-                const double share = d->normalizer
-                                         ? attn_normalizer_sink(a, h, s->max[r])
-                                         : exp(a->sinks[h] - k->logsumexp(s->max[r], s->sum[r]));
-                sum -= share * g->dot[r];
-            }
-        attn_dense_store(&out->sinks, h, &sum, 1);
+    attn_tensor_count(input, &count);
+    double *sums = attn_arena_zeroed(arena, count, sizeof *sums);
+    ATTN_TAKEN(sums, "gradients", err);
+    ATTN_TRY(attn_dense_zeros(input, d->result, arena, out, err));
+    for (size_t r = 0; r < d->B * d->Hq * d->L; r++) {
+        const size_t head = r / d->L;
+        const size_t at = attn_row_number(numbers, head / d->Hq, head % d->Hq, r % d->L);
+        sums[at] += gradient(g, r, numbers->values[at]);
     }
+    attn_dense_store(out, 0, sums, count);
     return ATTN_OK;
 }
 
@@ -531,7 +546,9 @@ attn_status attn_backward_finish(attn_backward *g, attn_pool *pool, attn_arena *
                                  attn_gradients *out, attn_error *err) {
     const size_t pieces = g->a->dims.B * g->a->dims.Hkv * g->plan.chunks;
     ATTN_TRY(finish_tables(g, pieces, arena, out, err));
-    ATTN_TRY(back_sinks(g, arena, out, err));
+    const attn_attention *a = g->a;
+    ATTN_TRY(back_by_row(g, &a->sinks, &a->in.sinks, sink_gradient, arena, &out->sinks, err));
+    ATTN_TRY(back_by_row(g, &a->scales, &a->in.scales, scale_gradient, arena, &out->scales, err));
     ATTN_TRY(finish_biases(g, pool, arena, out, err));
     return accumulate_gradients(g, arena, out, err);
 }

@@ -209,6 +209,8 @@ static void score_again(const attn_backward *g, const attn_block *block, size_t 
     if (!g->packed)
         attn_block_load_keys(a, block->b, attn_kv_head(a, block->h), j0, n, &l->work);
     attn_block_scores(a, block, g->packed, j0, n, q, ldq, true, &l->work);
+    if (l->raw)
+        memcpy(l->raw, l->work.tile, block->rows * g->k->keys * g->k->elem);
     if (a->in.softcap != 0)
         keep_capped_scores(g, block, j0, n, l);
     for (size_t r = 0; r < block->rows && !attn_block_is_edited(a, n, &l->work); r++)
@@ -254,7 +256,8 @@ void attn_backward_means(attn_backward *g, const attn_block *block, attn_backwar
     size_t ldq;
     for (size_t r = 0; r < block->rows; r++) {
         sums[r][0] = 0;
-        sums[r][1] = attn_normalizer_sink(a, block->h, g->max[first + r]);
+        sums[r][1] = attn_normalizer_sink(a, attn_row_sink(a, block->b, block->h, block->i + r),
+                                          g->max[first + r]);
     }
     for (size_t j0 = 0; j0 < a->dims.S; j0 += k->keys) {
         const size_t n = a->dims.S - j0 < k->keys ? a->dims.S - j0 : k->keys;
@@ -318,13 +321,36 @@ const void *attn_backward_tile(const attn_backward *g, const attn_block *block, 
     return q;
 }
 
-void attn_backward_edit(const attn_backward *g, const attn_block *block, size_t n,
+/* Adds row r of a tile, the gradients of the scaled scores, times the raw scores to *sum. Hidden
+ * cells, whose raw scores may be NaN, have the gradient 0. */
+static void collect_scale(const attn_backward_lane *l, const attn_kernels *k, size_t r, size_t n,
+                          double *sum) {
+    const void *grad = attn_row_of(l->grad, r, k->keys, k);
+    const void *raw = attn_row_of(l->raw, r, k->keys, k);
+    for (size_t j = 0; j < n; j++) {
+        const double z = attn_element(grad, k->elem, j);
+        if (z != 0)
+            *sum += z * attn_element(raw, k->elem, j);
+    }
+}
+
+void attn_backward_edit(const attn_backward *g, const attn_block *block, size_t n, size_t chunk,
                         attn_backward_lane *l) {
+    const attn_attention_dims *d = &g->a->dims;
     const attn_kernels *k = g->k;
     for (size_t r = 0; r < block->rows; r++) {
-        attn_edit_backward edit = {.scale = g->a->scale, .softcap = g->a->in.softcap};
+        const size_t i = block->i + r, row = attn_row_index(g->a, block->b, block->h, i);
+        attn_edit_backward edit = {.scale = attn_row_scale(g->a, block->b, block->h, i),
+                                   .softcap = g->a->in.softcap};
         if (edit.softcap != 0)
             edit.capped = attn_row_of(l->capped, r, k->keys, k);
+        if (l->raw) { /* the scale comes after the softcap's derivative */
+            const attn_edit_backward cap = {
+                .scale = 1, .softcap = edit.softcap, .capped = edit.capped};
+            k->edit_backward(attn_row_of(l->grad, r, k->keys, k), n, &cap);
+            collect_scale(l, k, r, n, &g->scales[chunk * d->B * d->Hq * d->L + row]);
+            edit = (attn_edit_backward){.scale = edit.scale};
+        }
         k->edit_backward(attn_row_of(l->grad, r, k->keys, k), n, &edit);
     }
 }

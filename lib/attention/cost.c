@@ -10,14 +10,14 @@
 enum { OPERATION_PIECES = 16 };
 
 /* Counts an upper bound of the memory that attn_attention_new takes, except for the tensors of
- * masks: the operation and its mask, OFFSETS arrays with an element for each batch entry, sinks, the
- * normaliser's bias, tables of positions, and transformed queries and keys. */
+ * masks: the operation and its mask, OFFSETS arrays with an element for each batch entry, numbers
+ * by row, the normaliser's bias, tables of positions, and transformed queries and keys. */
 static bool count_operation(const attn_attention_dims *d, const attn_kernels *k, attn_area *area) {
     enum { OFFSETS = 16 };
     size_t transformed;
     attn_area_take(area, 1, sizeof(attn_attention) + ATTN_MASK_BYTES);
     attn_area_take(area, d->B, OFFSETS * sizeof(ptrdiff_t));
-    attn_area_take(area, d->Hq, sizeof(double));
+    attn_area_take(area, d->by_row, sizeof(double));
     attn_area_take(area, d->normalizer_bias ? d->Hq : 0, sizeof(double));
     attn_area_take(area, d->positions, sizeof(double));
     if (d->encoded) {

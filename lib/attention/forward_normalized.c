@@ -83,8 +83,9 @@ void attn_block_normalize(const attn_attention *a, const attn_stream *s, const a
     attn_block_interval(a, block, &lo, &hi);
     collect_scores(a, s, packed, scores, lo, hi);
     for (size_t r = 0; r < block->rows; r++)
-        rows[r] = attn_normalizer_row(a, block->h, (char *)scores + r * a->dims.S * k->elem,
-                                      k->elem, a->dims.S);
+        rows[r] =
+            attn_normalizer_row(a, block->h, attn_row_sink(a, block->b, block->h, block->i + r),
+                                (char *)scores + r * a->dims.S * k->elem, k->elem, a->dims.S);
     add_values(a, s, packed, scores, lo, hi, rows);
     attn_block_add_terms(a, block, w);
 }

@@ -137,10 +137,9 @@ static double find_threshold(curve c, const void *scores, size_t elem, size_t n,
     return threshold;
 }
 
-attn_normalized_row attn_normalizer_row(const attn_attention *a, size_t h, const void *scores,
-                                        size_t elem, size_t n) {
+attn_normalized_row attn_normalizer_row(const attn_attention *a, size_t h, double sink,
+                                        const void *scores, size_t elem, size_t n) {
     const attn_normalizer *z = &a->in.normalizer;
-    const double sink = a->sinks ? a->sinks[h] : -INFINITY;
     attn_normalized_row row = {.divisor = 1};
     size_t visible;
     row.largest = largest_score(scores, elem, n, &visible);
@@ -186,9 +185,9 @@ void attn_normalizer_add(const attn_attention *a, const void *grad, const void *
     }
 }
 
-double attn_normalizer_sink(const attn_attention *a, size_t h, double threshold) {
+double attn_normalizer_sink(const attn_attention *a, double sink, double threshold) {
     double slope = 0;
-    if (a->sinks)
-        weight_of(curve_of(a), a->sinks[h], threshold, 1, &slope);
+    if (sink != -INFINITY)
+        weight_of(curve_of(a), sink, threshold, 1, &slope);
     return slope;
 }

@@ -31,9 +31,10 @@ typedef struct attn_normalized_row {
 /* In the functions that follow, void * are arrays of n elements of `elem` bytes: 4 (float) or 8
  * (double). Scores are edited, and -infinity where the key is hidden. */
 
-/* Computes the statistics of a row of head h from all of its n scores. */
-attn_normalized_row attn_normalizer_row(const attn_attention *a, size_t h, const void *scores,
-                                        size_t elem, size_t n);
+/* Computes the statistics of a row of head h from all of its n scores and its sink, -infinity if
+ * there is none. */
+attn_normalized_row attn_normalizer_row(const attn_attention *a, size_t h, double sink,
+                                        const void *scores, size_t elem, size_t n);
 /* Computes the weights of n scores. dst may equal scores. */
 void attn_normalizer_weights(const attn_attention *a, void *dst, const void *scores, size_t elem,
                              size_t n, double threshold, double divisor);
@@ -49,8 +50,8 @@ void attn_normalizer_backward(const attn_attention *a, void *weights, void *grad
 /* Adds f' dP of the cells to sums[0] and f' to sums[1], whose quotient over a row is the mean. */
 void attn_normalizer_add(const attn_attention *a, const void *grad, const void *scores, size_t elem,
                          size_t n, double threshold, double divisor, double sums[2]);
-/* Returns f' of the sink of head h in a row with this threshold; 0: there is no sink. */
-double attn_normalizer_sink(const attn_attention *a, size_t h, double threshold);
+/* Returns f' of the sink of a row with this threshold; a sink of -infinity has 0. */
+double attn_normalizer_sink(const attn_attention *a, double sink, double threshold);
 
 /* Computes the weights of n edited scores of a row with the statistics max and sum, by softmax or
  * the operation's normaliser. `k` is the kernel table that has computed the scores. */

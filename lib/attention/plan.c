@@ -325,14 +325,14 @@ void attn_backward_plan_make(const attn_attention_dims *d, const attn_kernels *k
     /* A piece computes both passes of a group, with the numerators of the forward pass, if
      * - the kernel table can turn numerators into weights, in fp32;
      * - the backward pass does not need the scores themselves, as tanh, Shaw's positions, a
-     *   softcap, biases by distance and gradients of bias tensors do;
+     *   softcap, scales by row, biases by distance and gradients of bias tensors do;
      * - there is no strided pattern, and the normaliser is softmax;
      * - the group is not divided, has more than few queries, and has a bit for each of its tiles;
      * - the output is computed (dO . O needs it), and nothing after the passes needs packed
      *   keys. */
     p->by_heads = kernels->finish_weights && !d->normalizer &&
                   d->precision == ATTN_PRECISION_FP32 && !d->tanh_score && !d->relative &&
-                  !d->softcap && !d->entries && !biases && !d->stride && p->chunks == 1 &&
-                  d->L > ATTN_FEW_QUERIES && tiles > 0 && tiles <= ATTN_BACKWARD_MOST_TILES &&
-                  (want & ATTN_WANT_OUTPUT) && !(want & later);
+                  !d->softcap && !d->scales && !d->entries && !biases && !d->stride &&
+                  p->chunks == 1 && d->L > ATTN_FEW_QUERIES && tiles > 0 &&
+                  tiles <= ATTN_BACKWARD_MOST_TILES && (want & ATTN_WANT_OUTPUT) && !(want & later);
 }

@@ -384,6 +384,11 @@ static attn_status resolve_dims(const attn_inputs *in, attn_attention_dims *d,
     if (!d->normalizer) /* the pass of another normaliser goes over whole rows of scores */
         attn_resolve_sparsity(in, d);
     ATTN_TRY(fill_results(in, d, err));
+    d->scales = in->scales.rank != 0;
+    if (in->sinks.rank)
+        ATTN_TRY(attn_check_by_row("sinks", &in->sinks, d, err));
+    if (d->scales)
+        ATTN_TRY(attn_check_by_row("scales", &in->scales, d, err));
     d->grad_logsumexp = in->grad_logsumexp.rank != 0;
     if (d->grad_logsumexp)
         ATTN_TRY(attn_check_loss_gradient("grad_logsumexp", &in->grad_logsumexp, d->rows,
@@ -505,14 +510,6 @@ static attn_status read_heads(const attn_attention *a, const attn_tensor *t, con
     return ATTN_OK;
 }
 
-static attn_status read_sinks(attn_attention *a, attn_arena *arena, attn_error *err) {
-    const attn_tensor *t = &a->in.sinks;
-    if (t->rank != 1 || t->dims[0] != a->dims.Hq)
-        return attn_fail(err, ATTN_ESHAPE, "sinks", "expected one logit a query head, shape [%zu]",
-                         a->dims.Hq);
-    return read_heads(a, t, "sinks", arena, &a->sinks, err);
-}
-
 /* Copies the inputs to a->in, and zeroes the members of *a from `kernels` on. Unused mask layers,
  * which are two thirds of the inputs, are not copied, to save time. */
 static void start_operation(attn_attention *a, const attn_inputs *in) {
@@ -542,8 +539,11 @@ attn_status attn_attention_new(const attn_inputs *in, attn_arena *arena, attn_at
     ATTN_TRY(attn_sequence_positions_read(&in->key_positions, "key_positions", NULL, arena,
                                           &a->key_positions, err));
     ATTN_TRY(open_views(a, arena, err));
+    double most;
     if (in->sinks.rank)
-        ATTN_TRY(read_sinks(a, arena, err));
+        ATTN_TRY(attn_read_by_row(a, "sinks", &in->sinks, arena, &a->sinks, &most, err));
+    if (in->scales.rank)
+        ATTN_TRY(attn_read_by_row(a, "scales", &in->scales, arena, &a->scales, &a->scale, err));
     if (d->normalizer_bias)
         ATTN_TRY(read_heads(a, &in->normalizer.bias, "normalizer/bias", arena, &a->normalizer_bias,
                             err));

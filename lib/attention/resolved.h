@@ -5,6 +5,7 @@
 #define ATTN_RESOLVED_H
 
 #include <attn/attention.h>
+#include <math.h>
 #include <string.h>
 
 #include "attention/position_rule.h"
@@ -15,6 +16,14 @@
 #include "kernels/kernels.h"
 #include "mask/mask_private.h"
 
+/* A number for each row: that of query i of head (b, h) is values[batch[b] + h * head + i * row].
+ * values NULL: there are none. */
+typedef struct attn_row_numbers {
+    const double *values;
+    const ptrdiff_t *batch;
+    ptrdiff_t head, row;
+} attn_row_numbers;
+
 struct attn_attention {
     attn_inputs in; /* a copy of the caller's inputs; mask layers beyond mask.count are undefined */
     attn_attention_dims dims;
@@ -22,7 +31,8 @@ struct attn_attention {
     /* start_operation() of resolved.c zeroes all members from here on. */
     const attn_kernels *kernels;
     attn_mask *mask;
-    double scale;
+    double scale;                   /* with scales: the one of the largest magnitude */
+    attn_row_numbers scales;        /* factors of the scores by row, in place of `scale` */
     attn_view query;                /* [B, Hq, L, E] */
     attn_view key, value;           /* [B, Hkv, S - past, Ek or Ev] */
     attn_view past_key, past_value; /* [B, Hkv, past, Ek or Ev] */
@@ -35,7 +45,7 @@ struct attn_attention {
     const double *score_v_wide; /* plan.v as doubles */
     attn_position_rule rule;
     attn_sequence_positions query_positions, key_positions;
-    const double *sinks;           /* [Hq]; NULL: none */
+    attn_row_numbers sinks;
     const double *normalizer_bias; /* [Hq]; NULL: none */
     ptrdiff_t out_head, out_row;   /* strides of heads and rows of the output, in elements */
     /* Packed keys and values of the last forward pass, for attn_attention_cells; NULL: cells pack
@@ -64,6 +74,15 @@ bool attn_score_rows_bytes(const attn_attention_dims *d, const attn_kernels *k, 
 attn_status attn_check_loss_gradient(const char *field, const attn_tensor *grad, const size_t *dims,
                                      int rank, attn_error *err);
 
+/* Checks the shape and type of numbers by row, and adds their number to d->by_row. */
+attn_status attn_check_by_row(const char *where, const attn_tensor *t, attn_attention_dims *d,
+                              attn_error *err);
+/* Reads numbers by row, whose shape attn_check_by_row has checked. *most becomes the one of the largest
+ * magnitude. */
+attn_status attn_read_by_row(const attn_attention *a, const char *where, const attn_tensor *t,
+                             attn_arena *arena, attn_row_numbers *out, double *most,
+                             attn_error *err);
+
 /* Returns a tensor of zeros with the shape of a result, for a loss that does not depend on it. All
  * its elements are one number in static memory. */
 static inline attn_tensor attn_zero_gradient(const attn_tensor *result) {
@@ -89,6 +108,21 @@ static inline size_t attn_group(const attn_attention_dims *d) {
 /* Returns the key/value head that query head h uses. */
 static inline size_t attn_kv_head(const attn_attention *a, size_t h) {
     return a->dims.Hq == a->dims.Hkv ? h : h / attn_group(&a->dims);
+}
+
+/* Returns the index in n->values of the number of query i of head (b, h). */
+static inline size_t attn_row_number(const attn_row_numbers *n, size_t b, size_t h, size_t i) {
+    return (size_t)(n->batch[b] + (ptrdiff_t)h * n->head + (ptrdiff_t)i * n->row);
+}
+
+/* Returns the sink of query i of head (b, h); -infinity: there is none. */
+static inline double attn_row_sink(const attn_attention *a, size_t b, size_t h, size_t i) {
+    return a->sinks.values ? a->sinks.values[attn_row_number(&a->sinks, b, h, i)] : -INFINITY;
+}
+
+/* Returns the factor of the scores of query i of head (b, h). */
+static inline double attn_row_scale(const attn_attention *a, size_t b, size_t h, size_t i) {
+    return a->scales.values ? a->scales.values[attn_row_number(&a->scales, b, h, i)] : a->scale;
 }
 
 /* Returns the index of query i of head (b, h) among all B * Hq * L rows. */

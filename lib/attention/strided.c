@@ -147,7 +147,8 @@ static void edit_row(const attn_attention *a, const class *at, size_t r, size_t 
     const attn_kernels *k = w->kernels;
     size_t lo, hi, from, to;
     find_keys(a, at, m, &lo, &hi, &from, &to);
-    attn_edit edit = {.scale = w->scaled ? 1 : a->scale,
+    const size_t i = at->first_row + m * (size_t)a->dims.stride;
+    attn_edit edit = {.scale = w->scaled ? 1 : attn_row_scale(a, at->b, at->h, i),
                       .softcap = a->in.softcap,
                       .lo = attn_mask_within(lo, c, n),
                       .hi = attn_mask_within(hi, c, n),

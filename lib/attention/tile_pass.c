@@ -136,9 +136,9 @@ void attn_block_load_values(const attn_attention *a, size_t b, size_t hkv, size_
     w->value_magnitude = fmax(w->value_magnitude, k->pack_value(w->packed_value, rows, ld, n, Ev));
 }
 
-/* Returns whether the first operation on a product of query and key is the scale. */
+/* Returns whether the first operation on a product of query and key is one scale for all rows. */
 static bool scales_at_once(const attn_attention *a) {
-    return !a->score_v && !a->rule.relative;
+    return !a->score_v && !a->rule.relative && !a->scales.values;
 }
 
 /* Returns whether the scale is the only operation on scores, apart from the mask. */
@@ -194,7 +194,7 @@ void attn_block_edit(const attn_attention *a, const attn_block *block, size_t ro
         edit.bias = w->bias;
     }
     if (stage >= ATTN_STAGE_SCALED && !w->scaled)
-        edit.scale = a->scale;
+        edit.scale = attn_row_scale(a, block->b, block->h, block->i + row);
     if (stage >= ATTN_STAGE_SOFTCAPPED)
         edit.softcap = a->in.softcap;
     k->edit((char *)w->tile + row * k->keys * k->elem, n, &edit);
@@ -217,14 +217,14 @@ void attn_block_accumulate(const attn_attention *a, const attn_block *block,
     k->accumulate(w->acc, w->tile, block->rows, values, first, n, all, a->dims.Ev, w->factor);
 }
 
-/* Starts the softmax of the rows with the sink of their head. A sink is a logit of a key that every
+/* Starts the softmax of the rows with their sinks. A sink is a logit of a key that every
  * row sees and whose value is 0. The sink is processed as a tile of one cell. */
 static void start_sinks(const attn_attention *a, const attn_block *block, attn_block_work *w) {
     const attn_kernels *k = w->kernels;
     const attn_edit as_it_is = {.scale = 1, .lo = 0, .hi = 1};
     for (size_t r = 0; r < block->rows; r++) {
         void *row = attn_row_of(w->tile, r, k->keys, k);
-        attn_element_set(row, k->elem, 0, a->sinks[block->h]);
+        attn_element_set(row, k->elem, 0, attn_row_sink(a, block->b, block->h, block->i + r));
         k->edit(row, 1, &as_it_is);
     }
     k->softmax(w->tile, block->rows, 1, w->max, w->sum, w->factor);
@@ -232,7 +232,8 @@ static void start_sinks(const attn_attention *a, const attn_block *block, attn_b
 
 void attn_block_clear(const attn_attention *a, size_t rows, attn_block_work *w) {
     const attn_kernels *k = w->kernels;
-    if (k->plain || a->sinks) /* else the factor of the first tile is 0, and acc is overwritten */
+    if (k->plain ||
+        a->sinks.values) /* else the factor of the first tile is 0, and acc is overwritten */
         memset(w->acc, 0, rows * attn_acc_room(k, a->dims.Ev) * k->elem);
     memset(w->sum, 0, rows * k->lanes * k->elem);
     memset(w->term_sums, 0, rows * a->rule.relative * k->elem);
@@ -247,7 +248,7 @@ void attn_block_start(const attn_attention *a, const attn_stream *s) {
         attn_block_begin(a, block, s->q, s->ldq, w);
     else if (a->rule.relative)
         attn_block_terms(a, block, s->q, s->ldq, w);
-    if (a->sinks && !s->from)
+    if (a->sinks.values && !s->from)
         start_sinks(a, block, w);
 }
 

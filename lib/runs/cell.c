@@ -149,7 +149,7 @@ attn_status attn_run_explain(const attn_run_site *site, size_t batch, size_t hea
     const attn_attention *a = site->op;
     const attn_attention_dims *d = site->dims;
     const attn_range at = {batch, head, row, 1, col, 1};
-    attn_run_cell cell = {.scale = a->scale, .softcap = a->in.softcap};
+    attn_run_cell cell = {.softcap = a->in.softcap};
     if (batch >= d->B || head >= d->Hq || row >= d->L || col >= d->S)
         return attn_fail(err, ATTN_EARG,
                          batch >= d->B   ? "batch"
@@ -161,6 +161,7 @@ attn_status attn_run_explain(const attn_run_site *site, size_t batch, size_t hea
                          d->B, d->Hq, d->L, d->S, batch, head, row, col);
     attn_cells_scratch *scratch = attn_cells_scratch_new(a, arena);
     ATTN_TAKEN(scratch, "the explanation", err);
+    cell.scale = attn_row_scale(a, batch, head, row);
     attn_distances(a, batch, row, col, 1, &cell.distance);
     ATTN_TRY(explain_product(site, &at, arena, &cell, err));
     ATTN_TRY(explain_stages(site, &at, scratch, &cell, err));

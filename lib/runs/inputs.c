@@ -1,4 +1,4 @@
-/* Reads and writes the operation of a site. Checks the shapes of sinks and of the tables of
+/* Reads and writes the operation of a site. Checks the shapes of the tables of
  * positions, so that a bad run is refused when it is stored. The elements of these tensors are
  * checked later, when the site is opened. */
 #include "runs/inputs.h"
@@ -54,8 +54,6 @@ static void check_table(attn_run_reader *r, const char *place, const attn_tensor
 
 static void check_tables(attn_run_reader *r) {
     const attn_inputs *in = &r->site->in;
-    if (in->sinks.rank)
-        check_table(r, "sinks", &in->sinks, "H");
     for (size_t i = 0; i < sizeof tables / sizeof *tables && !r->status; i++) {
         const attn_tensor *t = attn_tensor_at(&in->position, tables[i].offset);
         if (tables[i].kind == in->position.kind && (t->rank || !tables[i].optional))

@@ -63,8 +63,20 @@ static void cut_positions(cutter *c) {
             attn_tensor_dense((void *)(k->given + b * k->entry), ATTN_I64, 1, &dims[1]);
 }
 
-/* Reduces parameters with a head axis (position tables, slopes, sinks, the normaliser's bias) to the
- * given head. */
+/* Reduces numbers by row to the given rows. */
+static void cut_numbers(const cutter *c, const attn_row_numbers *numbers, attn_tensor *out) {
+    const attn_range *at = c->rows;
+    const size_t dims[2] = {1, numbers->row ? at->rows : 1};
+    if (!numbers->values)
+        return;
+    *out = attn_tensor_dense(
+        (void *)(numbers->values + attn_row_number(numbers, at->batch, at->head, at->row)),
+        ATTN_F64, 2, dims);
+    out->strides[1] = numbers->row;
+}
+
+/* Reduces parameters with a head axis (position tables, slopes, the normaliser's bias) to the given
+ * head. */
 static bool cut_parameters(cutter *c) {
     const size_t h = c->rows->head;
     attn_position *p = &c->in.position;
@@ -81,8 +93,9 @@ static bool cut_parameters(cutter *c) {
                                                     (ptrdiff_t)attn_dtype_size(p->table.dtype);
         p->table.dims[axis] = 1;
     }
+    cut_numbers(c, &c->a->sinks, &c->in.sinks);
+    cut_numbers(c, &c->a->scales, &c->in.scales);
     return (p->kind != ATTN_POSITION_ALIBI || one_number(c, c->a->rule.slopes[h], &p->slopes)) &&
-           (!c->a->sinks || one_number(c, c->a->sinks[h], &c->in.sinks)) &&
            (!c->a->normalizer_bias ||
             one_number(c, c->a->normalizer_bias[h], &c->in.normalizer.bias));
 }

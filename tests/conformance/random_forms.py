@@ -18,6 +18,7 @@ class FormDraw(Draw):
     def __init__(self, seed):
         super().__init__(seed)
         r = self.r
+        self.rows = np.random.default_rng(seed)  # draws what is by row
         self.L, self.S = min(self.L, LONGEST), min(self.S, LONGEST)
         self.keys = self.S + self.past
         self.score = str(r.choice(FORMS))
@@ -124,6 +125,18 @@ class FormDraw(Draw):
         if self.past:
             body["past_key"], body["past_value"] = self.cache(self.Ek), self.cache(self.Ev)
 
+    def number_list(self, *shape):
+        return tensors.nested(tensors.round_to(self.rows.standard_normal(shape), "float32"))
+
+    def by_row(self, of_heads):
+        """`of_heads`, a number for each head, or an array that is broadcast to [batch.., H, L]."""
+        if self.rows.random() < 0.4:
+            return of_heads
+        rows = (*self.batch, *((self.Hq,) if self.heads_axis else ()), self.L)
+        shape = [1 if self.rows.random() < 0.3 else n for n in rows[int(self.rows.integers(len(rows))):]]
+        shape = [1, *shape] if len(shape) == 1 else shape
+        return self.number_list(*shape)
+
     def extras(self, body):
         """What goes with every form."""
         if self.position is not None:
@@ -131,7 +144,7 @@ class FormDraw(Draw):
         if self.position is not None and self.chance(0.4):
             self.positions(body)
         if self.chance(0.25):
-            body["sinks"] = self.parameter(self.Hq)
+            body["sinks"] = self.by_row(self.parameter(self.Hq))
         if self.chance(0.2):
             body["dropout_p"] = float(self.r.choice((0.1, 0.5)))
             body["seed"] = int(self.r.integers(0, 2**40))
@@ -139,6 +152,8 @@ class FormDraw(Draw):
             body["pattern"] = self.pattern()
         if self.chance(0.2):
             body["scale"] = [False, 0.5, 1.0][int(self.r.integers(3))]
+        elif self.rows.random() < 0.25:
+            body["scales"] = self.by_row(self.number_list(self.Hq))
         if self.chance(0.15):
             body["softcap"] = float(self.r.choice([0.5, 3.0, 30.0]))
         self.masks(body)

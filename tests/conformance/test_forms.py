@@ -299,7 +299,7 @@ REFUSED = {
                                   "/position/value_table"),
     "shaw with a learned score": ({"score": {"kind": "general", "w": ONES},
                                    "position": {"kind": "shaw", "key_table": [[1] * 4]}}, "/position/kind"),
-    "sinks of other heads": ({"sinks": [1, 2]}, "/sinks"),
+    "sinks of other heads": ({"sinks": [1] * 7}, "/sinks"),
     "unknown normalizer": ({"normalizer": "softmin"}, "/normalizer"),
     "unknown kind of normalizer": ({"normalizer": {"kind": "softmin"}}, "/normalizer/kind"),
     "bias of other heads": ({"normalizer": {"kind": "sigmoid", "bias": [1, 2]}}, "/normalizer/bias"),

@@ -243,7 +243,7 @@ def test_errors_come_all_the_same(daemon):
     x = {"query": [[1, 2], [3, 4]], "dry_run": True}
     refused(daemon, x | {"attn_mask": [[1, 0], [1, 1]]}, "mask_semantics", "/attn_mask")
     refused(daemon, x | {"position": {"kind": "alibi", "slopes": [1, 2]}}, "shape_mismatch", "/position/slopes")
-    refused(daemon, x | {"sinks": [1, 2]}, "shape_mismatch", "/sinks")
+    refused(daemon, x | {"sinks": [1, 2, 3]}, "shape_mismatch", "/sinks")
     refused(daemon, x | {"key": [[1, 2]], "value": [[1], [2]]}, "shape_mismatch", "/value")
     refused(daemon, x | {"score": "general"}, "invalid_value", "/score/w")
     refused(daemon, x | {"heatmap": {"heads": [4]}}, "invalid_value", "/heatmap/heads/0")

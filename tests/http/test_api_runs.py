@@ -83,6 +83,8 @@ FORMS = {
     "sigmoid": {"normalizer": {"kind": "sigmoid", "bias": [-3, -5, 0, 1.5]}},
     "relu_squared": {"normalizer": "relu_squared", "is_causal": True, "query_offset": "end"},
     "entmax": {"normalizer": {"kind": "entmax", "alpha": 1.3}, "sinks": [0.5, 1, -1, 2]},
+    "scales": {"scales": literal(1, 60, seed=9), "sinks": literal(2, 1, 60, seed=10)},
+    "scales, strided": {"scales": literal(2, 4, 60, seed=9), "softcap": 3, "pattern": {"kind": "strided", "stride": 20, "local": 2}},
     "t5": {"position": {"kind": "t5", "table": literal(8, 4, seed=4), "max_distance": 30}},
     "relative": {"position": {"kind": "relative", "table": literal(4, 9, seed=4)}},
     "shaw": {"position": {"kind": "shaw", "key_table": literal(9, 16, seed=4), "value_table": literal(9, 6, seed=5)}},

@@ -138,13 +138,17 @@ def attention(request):
     raw = forms.raw_scores(kind, parameters, q, k)
     if position["kind"] == "shaw":
         raw = raw + forms.shaw_keys(position, q, distance)
+    if request.get("scales") is not None:
+        scale = normalizers.by_row(request["scales"], raw.shape[:-1], x.has_heads)
     scaled = scale * raw
     softcap = request.get("softcap")
     softcapped = softcap * np.tanh(scaled / softcap) if softcap else scaled
     if position["kind"] in positions.BIASES:
         added = added + positions.bias(position, q.shape[-3], distance)
     biased = apply_masks(softcapped, keep, added, fill)
-    weights, logsumexp = normalizers.normalized(request, biased)
+    sinks = request.get("sinks")
+    sinks = None if sinks is None else normalizers.by_row(sinks, biased.shape[:-1], x.has_heads)
+    weights, logsumexp = normalizers.normalized(request, biased, sinks)
     dropped = forms.dropped(weights, request.get("dropout_p", 0.0), request.get("seed", 0))
     output = dropped @ v
     if position.get("value_table") is not None:

@@ -127,7 +127,7 @@ def request(file, n):
     """Site n as a request of POST /v1/attention, whose tensors are float64."""
     site = file.sites[n]
     body = {name: site[name] for name in SAME if name in site}
-    for name in ("query", "key", "value", "sinks"):
+    for name in ("query", "key", "value", "sinks", "scales"):
         x = operand(file, n, name)
         if x is not None:
             body[name] = tensors.write(x, "float64")

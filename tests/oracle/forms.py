@@ -130,10 +130,10 @@ def project(request):
 
 
 def count_parameters(request):
-    """How many numbers the learned parts of a request hold: score, projections, position tables, sinks."""
+    """How many numbers the learned parts of a request hold: score, projections, position tables, sinks and scales."""
     holders = [request.get(n) for n in ("score", "projections", "position", "normalizer")]
     given = [x for h in holders if isinstance(h, dict) for n, x in h.items() if is_parameter(n)]
-    return sum(int(np.prod(tensors.shape_of(x))) for x in given + [request.get("sinks")] if x is not None)
+    return sum(int(np.prod(tensors.shape_of(x))) for x in given + [request.get("sinks"), request.get("scales")] if x is not None)
 
 
 def is_parameter(name):

@@ -70,21 +70,32 @@ def weights_of(field, scores):
     return entmax_rows(scores, field.get("alpha", 1.5))
 
 
-def with_sinks(function, request, scores):
-    """function(scores) with a logit a head [H] that takes mass and gives no value: rows sum to 1 less its mass."""
-    if request.get("sinks") is None:
+def by_row(numbers, rows, has_heads):
+    """Numbers [H], or broadcast to the logsumexp's shape, as [.., H, L, 1]; `rows` is [.., H, L]. One head: [L], too."""
+    x = tensors.read(numbers)
+    if x.ndim == 1 and len(x) == rows[-2]:
+        x = x[:, None]
+    elif x.ndim > 1 and not has_heads:
+        x = x[..., None, :]
+    while x.ndim > len(rows) and x.shape[0] == 1:
+        x = x[0]
+    return np.broadcast_to(x, rows)[..., None]
+
+
+def with_sinks(function, sinks, scores):
+    """function(scores) with a logit a row [.., H, L, 1] that takes mass and gives no value: rows sum to 1 less its mass."""
+    if sinks is None:
         return function(scores)
-    sink = np.broadcast_to(tensors.read(request["sinks"])[:, None, None], scores.shape[:-1] + (1,))
-    weights, *rest = function(np.concatenate((scores, sink), axis=-1))
+    weights, *rest = function(np.concatenate((scores, sinks), axis=-1))
     return weights[..., :-1], *rest
 
 
-def normalized(request, scores):
+def normalized(request, scores, sinks):
     """(weights, logsumexp) of the biased scores. The logsumexp of other kinds than softmax is null: -infinity here."""
     field = normalizer_of(request)
     none = np.full(scores.shape[:-1], -np.inf)
     if field["kind"] == "softmax":
-        return with_sinks(softmax_rows, request, scores)
+        return with_sinks(softmax_rows, sinks, scores)
     if field["kind"] in POINTWISE:
         return pointwise(field, scores), none
-    return with_sinks(lambda x: (weights_of(field, x),), request, scores)[0], none
+    return with_sinks(lambda x: (weights_of(field, x),), sinks, scores)[0], none

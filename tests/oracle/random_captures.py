@@ -179,11 +179,11 @@ class Draw:
         if self.chance(0.1):
             site["softcap"] = self.choice((0.5, 3, 30.0))
         if self.chance(0.15):
-            name = self.normal(f"sites.{n}.sinks" if self.chance(0.5) else f"sinks of {n}", d.H)
-            if not name.startswith("sites."):
-                site["sinks"] = name
+            self.by_row(site, d, n, "sinks")
         elif self.chance(0.2):
             self.normalizer(site, d, n)
+        if self.chance(0.15):
+            self.by_row(site, d, n, "scales")
 
     def normalizer(self, site, d, n):
         kind = self.choice(KINDS)
@@ -194,6 +194,12 @@ class Draw:
             site["normalizer"]["alpha"] = self.choice((1.2, 2))
         elif kind[:4] == "relu" and self.chance(0.5):
             site["normalizer"]["divisor"] = self.choice((0.5, 30))
+
+    def by_row(self, site, d, n, member):
+        name = self.normal(f"sites.{n}.{member}" if self.chance(0.5) else f"{member} of {n}",
+                           *((d.H,) if self.chance(0.5) else (d.H, d.L)))
+        if not name.startswith("sites."):
+            site[member] = name
 
     # --- sites ---
 

@@ -227,7 +227,9 @@ static void add_edits(trial *t, size_t B, size_t H, size_t L, size_t S) {
     if (pick(s, 16, 3) == 0)
         t->in.softcap = 1.5;
     if (pick(s, 17, 3) == 0)
-        t->in.sinks = NORMAL(t, H);
+        t->in.sinks = pick(s, 29, 2) ? NORMAL(t, H) : NORMAL(t, H, L);
+    if (pick(s, 30, 3) == 0)
+        t->in.scales = pick(s, 31, 2) ? NORMAL(t, B, 1, L) : NORMAL(t, B, H, L);
     if (pick(s, 18, 4) == 0) {
         t->in.dropout_p = 0.3;
         t->in.dropout_seed = s;
@@ -352,7 +354,7 @@ static void test_self_attention(void **state) {
         t.in.mask.count = 0;
         t.in.layout = ATTN_BHLE;
         t.in.num_heads = t.in.num_kv_heads = 0;
-        t.in.sinks.rank = t.in.grad_logsumexp.rank = 0;
+        t.in.sinks.rank = t.in.scales.rank = t.in.grad_logsumexp.rank = 0;
         t.in.query = NORMAL(&t, 2, 2, 30, 16);
         t.in.value.rank = 0;
         if (seed % 2)

@@ -80,10 +80,15 @@ typedef struct attn_inputs {
      * a table. Rank 0: query i has the position i + query_offset, and key j the position j. Masks
      * count rows and not positions. */
     attn_tensor query_positions, key_positions;
-    /* [Hq]: for each head a logit that is added to the softmax denominator only, or takes a weight
-     * of sparsemax or entmax. The other normalisers have no sinks. */
+    /* sinks and scales are numbers by row: [Hq], one for each head, or a shape of 2 or more axes that
+     * is broadcast to that of the logsumexp, [.., Hq, L]. [1, L] has one for each query. With one
+     * head, [L] too has one for each query.
+     *
+     * A sink is a logit that is added to the softmax denominator only, or takes a weight of sparsemax
+     * or entmax. The other normalisers have no sinks. */
     attn_tensor sinks;
-    double dropout_p; /* probability with which a weight is set to 0, below 1; 0: none */
+    attn_tensor scales; /* factors of the scores of each row, in place of `scale` (Llama 4) */
+    double dropout_p;   /* probability with which a weight is set to 0, below 1; 0: none */
     /* Cell (b, h, i, j) is dropped if attn_rng_uniform(seed, n) < p, where n is the row-major index
      * of the cell in [B, Hq, L, S]. */
     uint64_t dropout_seed;
@@ -125,6 +130,8 @@ typedef struct attn_attention_dims {
     size_t normalizer_bias; /* elements of the normaliser's bias; 0: none */
     size_t positions;       /* elements of position tables and given positions; 0: none */
     size_t encoded;         /* elements of query, key and value that get an encoding; 0: none */
+    bool scales;            /* the scores have a factor for each row */
+    size_t by_row;          /* elements of scales and sinks */
     bool grad_logsumexp;    /* a backward pass starts from a gradient of the logsumexp, too */
     size_t query_map;       /* elements of the score form's matrix for queries; 0: none */
     size_t key_map;         /* elements of the score form's matrix for keys; 0: none */
@@ -220,7 +227,7 @@ typedef struct attn_range {
 } attn_range;
 
 /* Checks values and compiles masks. The operation is in the arena; the tensors of the inputs must
- * outlive it. Errors: those of attn_attention_shape, now also for position tables, sinks and masks;
+ * outlive it. Errors: those of attn_attention_shape, now also for position tables and masks;
  * ATTN_EVALUE and ATTN_ESEMANTICS (attn_mask_new); ATTN_ENOMEM. err->where names the field as in
  * JSON requests ("mask_fill/value", "position/table"). A visible NaN or infinity is found later, by
  * attn_attention_run: ATTN_ENONFINITE with err->where = "key/0/3/1". */
@@ -229,7 +236,8 @@ attn_status attn_attention_new(const attn_inputs *in, attn_arena *arena, attn_at
 /* Return the sizes and the compiled mask of the operation, which live as long as it does. */
 const attn_attention_dims *attn_attention_dims_of(const attn_attention *a);
 const attn_mask *attn_attention_mask(const attn_attention *a);
-/* Returns the factor of the scores: the given scale, or the default of the score form. */
+/* Returns the factor of the scores: the given scale, or the default of the score form. With scales
+ * it is the one of the largest magnitude. */
 double attn_attention_scale(const attn_attention *a);
 /* Returns the position encoding in words: "rotary: queries at i + 3, keys at j", or with given
  * positions "queries at 0 to 9, of which 2 have no position". NULL: there is no encoding, or the

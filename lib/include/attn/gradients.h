@@ -29,7 +29,7 @@ extern "C" {
  * for another tensor, and its gradient is part of that tensor's gradient. */
 typedef struct attn_gradients {
     attn_tensor query, key, value, past_key, past_value;
-    attn_tensor sinks;
+    attn_tensor sinks, scales;
     attn_tensor normalizer_bias; /* of normalizer.bias, if it is given */
     attn_tensor scores; /* dZ, with the shape of the weights; only with inputs.score_gradients */
     /* [mask layer] gradients of the tensors that are added to the scores (attn_layer_is_added) */

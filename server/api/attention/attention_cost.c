@@ -310,7 +310,8 @@ void srv_attention_explain(void *data, srv_limits *limits) {
 
 #define PIECE_OPERATIONS 1e8 /* operations of one task of the worker pool */
 
-/* Checks score, position and sinks: makes an operation with no queries and no keys. */
+/* Checks score and position: makes an operation with no queries and no keys. Numbers by row have
+ * been checked before. */
 static bool check_parameters(const srv_attention_call *call) {
     attn_inputs empty = *call->body.operation.shaped;
     attn_tensor *const sides[] = {&empty.query, &empty.key, &empty.value};
@@ -320,7 +321,7 @@ static bool check_parameters(const srv_attention_call *call) {
         if (sides[i]->rank)
             sides[i]->dims[sides[i]->rank - (empty.layout == ATTN_BLHE ? 3 : 2)] = 0;
     empty.past_key.rank = empty.past_value.rank = 0;
-    empty.grad_logsumexp.rank = 0;
+    empty.grad_logsumexp.rank = empty.sinks.rank = empty.scales.rank = 0;
     empty.query_positions.rank = empty.key_positions.rank = 0;
     empty.mask.count = 0;
     return !attn_attention_new(&empty, call->req->arena, &op, &err) ||

@@ -27,7 +27,8 @@ static bool check_company(const srv_scope *scope) {
     return srv_needs(scope, "value", "key", "send both, or neither for self-attention") &&
            srv_needs(scope, "past_key", "past_value", "a cache has keys and values") &&
            srv_needs(scope, "past_value", "past_key", "a cache has keys and values") &&
-           srv_needs(scope, "num_kv_heads", "num_heads", "heads of queries come first");
+           srv_needs(scope, "num_kv_heads", "num_heads", "heads of queries come first") &&
+           srv_excludes(scope, "scales", "scale", "scales take its place");
 }
 
 static bool check_heads(const srv_scope *scope, const srv_operation *o) {
@@ -103,6 +104,8 @@ static bool check_forms(srv_operation *o, const srv_scope *scope) {
             srv_normalizer_check(scope, &in->normalizer, &o->normalizer_given, any, n)) &&
            (!srv_given(scope, "sinks") ||
             srv_parameter_check(scope, "sinks", &in->sinks, any, n)) &&
+           (!srv_given(scope, "scales") ||
+            srv_parameter_check(scope, "scales", &in->scales, any, n)) &&
            (!srv_given(scope, "projections") ||
             srv_projections_check(scope, &o->projections, &o->projections_given, any, n));
 }

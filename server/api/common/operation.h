@@ -120,7 +120,8 @@ extern const char srv_ragged_rows[]; /* srv_field.ragged of query, key and value
                       .given = offsetof(T, at.normalizer_given)),                                  \
         SRV_INPUT_ROW(                                                                             \
             T, at, sinks, SRV_TENSOR,                                                              \
-            "[Hq]. One more logit for each head; it takes part in the softmax and has no value.",  \
+            "[Hq], or a shape that is broadcast to that of the logsumexp, as [1, L] or [Hq, L]. "  \
+            "One more logit for each row; it takes part in the softmax and has no value.",         \
             .accepts = SRV_T_REAL),                                                                \
         SRV_INPUT_ROW(T, at, dropout_p, SRV_REAL,                                                  \
                       "Weights are dropped with this probability before they multiply the "        \
@@ -134,6 +135,10 @@ extern const char srv_ragged_rows[]; /* srv_field.ragged of query, key and value
                       "A factor of the score; default 1/sqrt(E) for scaled_dot, 1 for the other "  \
                       "scores; true = the default, false = 1.",                                    \
                       .accepts = SRV_U_TRUE | SRV_U_FALSE | SRV_U_NUMBER),                         \
+        SRV_INPUT_ROW(T, at, scales, SRV_TENSOR,                                                   \
+                      "[Hq], or a shape that is broadcast to that of the logsumexp, as [1, L] or " \
+                      "[Hq, L]. Factors of the scores of each row, in place of scale.",            \
+                      .accepts = SRV_T_REAL),                                                      \
         SRV_INPUT_ROW(T, at, softcap, SRV_REAL,                                                    \
                       "Scores become c * tanh(score / c) after scaling; 0 = off.",                 \
                       .max = DBL_MAX),                                                             \

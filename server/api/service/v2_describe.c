@@ -179,7 +179,7 @@ static const char *input_type(const srv_field *f) {
 }
 
 static int input_rank(const srv_field *f, const srv_infer_model *model) {
-    if (f->accepts & SRV_T_INT || strcmp(f->name, "sinks") == 0)
+    if (f->accepts & SRV_T_INT || strcmp(f->name, "sinks") == 0 || strcmp(f->name, "scales") == 0)
         return 1;
     if (strcmp(f->name, "key_padding_mask") == 0)
         return 2;

@@ -42,11 +42,11 @@ export type Group = (typeof groups)[number];
 const members: Record<Exclude<Group, 'output'>, string> = {
   tensors:
     'query key value past_key past_value layout num_heads num_kv_heads enable_gqa projections ' +
-    'grad_output labels axes',
+    'grad_output grad_logsumexp labels axes',
   masks:
     'is_causal window query_offset attn_mask mask_semantics mask_fill key_padding_mask ' +
     'key_padding_semantics key_lengths token_ids pad_id pattern',
-  scores: 'score position normalizer scale softcap sinks attn_bias dropout_p seed precision allow_nonfinite',
+  scores: 'score position normalizer scale scales softcap sinks attn_bias dropout_p seed precision allow_nonfinite',
 };
 
 function groupOf(name: string): { group: Group; order: number } {
