@@ -250,27 +250,50 @@ static char *sum_query_chunks(const attn_backward *g) {
 }
 
 /* Computes the backward pass through the rotations of rotary positions: rotations by the negative
- * angles. Cached rows that came rotated are left. Returns false if there is not enough memory. */
-static bool rotate_back(const attn_backward *g, const side *s, attn_arena *arena) {
+ * angles. Cached rows that came rotated are left. `angles` is scratch of 2 * width doubles, `row` of
+ * one row. Unless sums is NULL, adds the gradient of the frequencies to it. */
+static void rotate_back(const attn_backward *g, const side *s, double *angles, void *row,
+                        double *sums) {
     const attn_attention *a = g->a;
-    const attn_position *p = &a->in.position;
-    double *angles = attn_arena_zeroed(arena, 2 * s->width + 1, sizeof *angles);
-    for (size_t b = 0; angles && b < a->dims.B; b++)
+    const attn_rotary_rule *rule = &a->rule.rotary;
+    const size_t elem = g->k->elem;
+    size_t ld;
+    for (size_t b = 0; b < a->dims.B; b++)
         for (size_t i = attn_rotated_from(a, s->past_rows); i < s->rows; i++) {
             const int64_t at =
                 attn_position_at(s->query ? &a->query_positions : &a->key_positions, b, i);
             if (at == ATTN_NO_POSITION)
                 continue;
-            attn_rotary_angles(p, s->width, (double)at, angles, angles + s->width);
-            for (size_t e = 0; e < s->width; e++)
-                angles[s->width + e] = -angles[s->width + e];
-            for (size_t h = 0; h < s->heads; h++)
-                attn_rotary_rotate(p, s->width,
-                                   s->grads +
-                                       ((b * s->heads + h) * s->rows + i) * s->width * g->k->elem,
-                                   g->k->elem, angles, angles + s->width);
+            attn_rotary_angles(rule, (double)at, angles, angles + s->width);
+            for (size_t t = 0; t < rule->pairs; t++)
+                angles[s->width + t] = -angles[s->width + t];
+            for (size_t h = 0; h < s->heads; h++) {
+                char *grad = s->grads + ((b * s->heads + h) * s->rows + i) * s->width * elem;
+                if (sums)
+                    attn_rotary_frequency_gradient(
+                        rule, (double)at,
+                        (s->query ? attn_query_rows : attn_key_rows)(a, b, h, i, 1, elem, row, &ld),
+                        grad, elem, sums);
+                attn_rotary_rotate(rule, grad, elem, angles, angles + s->width);
+            }
         }
-    return angles != NULL;
+}
+
+/* Does the same with memory of the arena, and adds the gradient of frequencies of the caller to
+ * *out. */
+static attn_status back_through_rotation(const attn_backward *g, const side *s, attn_arena *arena,
+                                         attn_tensor *out, attn_error *err) {
+    const attn_tensor *given = &g->a->in.position.frequencies;
+    const size_t pairs = g->a->rule.rotary.pairs;
+    double *angles = attn_arena_zeroed(arena, 4 * s->width + 1, sizeof *angles);
+    double *sums = angles ? angles + 2 * s->width : NULL;
+    ATTN_TAKEN(angles, "gradients", err);
+    if (given->rank && !out->rank)
+        ATTN_TRY(attn_dense_zeros(given, g->a->dims.result, arena, out, err));
+    rotate_back(g, s, angles, sums + s->width, given->rank ? sums : NULL);
+    for (size_t t = 0; given->rank && t < pairs; t++)
+        attn_element_add(out->data, attn_dtype_size(out->dtype), t, sums[t]);
+    return ATTN_OK;
 }
 
 /* --- score maps --- */
@@ -426,8 +449,8 @@ static attn_status accumulate_keys(const attn_backward *g, const side *s, attn_t
 
 static attn_status back_through_rotation_and_map(const attn_backward *g, side *s, attn_arena *arena,
                                                  attn_gradients *out, attn_error *err) {
-    ATTN_TAKEN(g->a->in.position.kind != ATTN_POSITION_ROTARY || rotate_back(g, s, arena),
-               "gradients", err);
+    if (g->a->in.position.kind == ATTN_POSITION_ROTARY)
+        ATTN_TRY(back_through_rotation(g, s, arena, &out->frequencies, err));
     return s->map->rank ? map_back(g, s, arena, out, err) : ATTN_OK;
 }
 

@@ -12,6 +12,8 @@ const char *const attn_position_words[] = {"none",   "alibi",      "t5",      "r
 const char *const attn_normalizer_words[] = {ATTN_NORMALIZERS(WORD) NULL};
 const char *const attn_pair_words[] = {"interleaved", "halves", NULL};
 const char *const attn_past_words[] = {"encoded", "raw", NULL};
+const char *const attn_scaling_words[] = {"none",   "linear",   "dynamic", "yarn",
+                                          "llama3", "longrope", NULL};
 const char *const attn_pattern_words[] = {"local",  "strided",      "block",
                                           "global", "block_causal", NULL};
 const char *const attn_layer_words[] = {
@@ -27,6 +29,7 @@ _Static_assert(HAS_WORDS(attn_layout_words, ATTN_BLD) &&
                    HAS_WORDS(attn_position_words, ATTN_POSITION_LEARNED) &&
                    HAS_WORDS(attn_pair_words, ATTN_ROTARY_HALVES - 1) &&
                    HAS_WORDS(attn_past_words, ATTN_PAST_RAW) &&
+                   HAS_WORDS(attn_scaling_words, ATTN_SCALING_LONGROPE) &&
                    HAS_WORDS(attn_pattern_words, ATTN_PATTERN_BLOCK_CAUSAL) &&
                    HAS_WORDS(attn_layer_words, ATTN_LAYER_NOT) &&
                    HAS_WORDS(attn_semantics_words, ATTN_SEM_NONZERO) &&
@@ -36,6 +39,7 @@ _Static_assert(sizeof(attn_layout) == sizeof(int) && sizeof(attn_precision) == s
                    sizeof(attn_score_kind) == sizeof(int) &&
                    sizeof(attn_position_kind) == sizeof(int) &&
                    sizeof(attn_rotary) == sizeof(int) && sizeof(attn_past) == sizeof(int) &&
+                   sizeof(attn_scaling_kind) == sizeof(int) &&
                    sizeof(attn_normalizer_kind) == sizeof(int) && sizeof(size_t) == sizeof(int64_t),
                "the rows have these types");
 
@@ -60,6 +64,26 @@ _Static_assert(sizeof(attn_layout) == sizeof(int) && sizeof(attn_precision) == s
     TENSOR_ROW("normalizer", #member, normalizer.member, normalizer_##member, bits),
 #define NORMALIZER_VALUE(is, member, name, key, from, to, list, bits, sentence)                    \
     {"normalizer", key, ATTN_INPUT_##is, AT(normalizer.member), 0, from, to, list, bits},
+#define SCALING_TENSOR(member, bits, sentence)                                                     \
+    {"position/scaling",                                                                           \
+     #member,                                                                                      \
+     ATTN_INPUT_CONSTANTS,                                                                         \
+     AT(position.scaling.member),                                                                  \
+     0,                                                                                            \
+     0,                                                                                            \
+     0,                                                                                            \
+     NULL,                                                                                         \
+     bits},
+#define SCALING_VALUE(is, member, name, key, from, to, list, bits, sentence)                       \
+    {"position/scaling",                                                                           \
+     key,                                                                                          \
+     ATTN_INPUT_##is,                                                                              \
+     AT(position.scaling.member),                                                                  \
+     0,                                                                                            \
+     from,                                                                                         \
+     to,                                                                                           \
+     list,                                                                                         \
+     bits},
 #define PATTERN_VALUE(is, member, name, key, from, to, list, bits, sentence)                       \
     {"pattern", key, ATTN_INPUT_##is, offsetof(attn_pattern, member), 0, from, to, list, bits},
 #define NONE(...)
@@ -86,8 +110,10 @@ const attn_input attn_input_rows[] = {
     KIND(score, attn_score_words),
     ATTN_SCORE_INPUTS(SCORE_TENSOR) KIND(position, attn_position_words),
     /* rows of values before rows of tensors */
-    ATTN_POSITION_INPUTS(NONE, POSITION_VALUE) ATTN_POSITION_INPUTS(POSITION_TENSOR, NONE)
-        KIND(normalizer, attn_normalizer_words),
+    ATTN_POSITION_INPUTS(NONE, POSITION_VALUE) ATTN_POSITION_INPUTS(POSITION_TENSOR, NONE){
+        "position/scaling", "kind", ATTN_INPUT_WORD, AT(position.scaling.kind), 0, 0, 0,
+        attn_scaling_words, 0},
+    ATTN_SCALING_INPUTS(SCALING_TENSOR, SCALING_VALUE) KIND(normalizer, attn_normalizer_words),
     ATTN_NORMALIZER_INPUTS(NORMALIZER_TENSOR, NORMALIZER_VALUE){.name = NULL},
 };
 

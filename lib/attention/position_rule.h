@@ -1,9 +1,11 @@
 /* Positions inside the operation: biases by distance (ALiBi, T5, relative tables), Shaw's relative
- * positions, and rotary positions. The distance of a query at position p and a key j is j - p. */
+ * positions, and rotary positions (rotary.h). The distance of a query at position p and a key j is j - p. */
 #ifndef ATTN_POSITION_RULE_H
 #define ATTN_POSITION_RULE_H
 
 #include <attn/attention.h>
+
+#include "attention/rotary.h"
 
 /* Compiled positions. A member is 0 or NULL for the kinds that do not use it. */
 typedef struct attn_position_rule {
@@ -18,6 +20,7 @@ typedef struct attn_position_rule {
     const double *keys;     /* SHAW: the key table [relative, E] */
     const double *values;   /* SHAW: the value table [relative, Ev]; NULL: there is none */
     double value_magnitude; /* SHAW: the largest magnitude in `values` */
+    attn_rotary_rule rotary;
 } attn_position_rule;
 
 /* Checks a->in.position, whose kind is not ATTN_POSITION_NONE, and compiles it into a->rule. */
@@ -57,15 +60,6 @@ void attn_shaw_add(const attn_attention *a, size_t b, size_t i, size_t j0, size_
 void attn_shaw_collect(const attn_attention *a, size_t b, size_t i, size_t j0, size_t n,
                        size_t elem, const void *weights, double factor, void *sums);
 void attn_shaw_values(const attn_attention *a, size_t elem, const void *sums, void *acc);
-
-/* For rotary positions: computes the cosine and the sine of the angle of each pair of coordinates
- * at a position. Each array has one element for each pair. p->dims coordinates are rotated, or all
- * `width` if p->dims is 0. */
-void attn_rotary_angles(const attn_position *p, size_t width, double position, double *cosines,
-                        double *sines);
-/* Rotates one row [width] in place by these angles. */
-void attn_rotary_rotate(const attn_position *p, size_t width, void *row, size_t elem,
-                        const double *cosines, const double *sines);
 
 /* Returns the T5 bucket of a distance j - p, in [0, buckets). `buckets` is at least 2 if
  * unidirectional; else it is even and at least 4. max_distance must be above half the buckets of

@@ -67,17 +67,22 @@ attn_status attn_position_table(const attn_position *position, size_t H, size_t 
 }
 
 attn_status attn_rotary_table(const attn_position *position, size_t length, double *cosines,
-                              double *sines, const attn_control *control, attn_error *err) {
-    const size_t pairs = (size_t)position->dims / 2;
+                              double *sines, const attn_control *control, attn_arena *arena,
+                              attn_error *err) {
+    attn_rotary_rule rule;
     if (position->dims < 1 || position->dims % 2)
         return attn_fail(err, ATTN_EARG, "dims",
                          "rotary positions turn pairs of coordinates: expected an even number "
                          "above 0, found %lld",
                          (long long)position->dims);
-    for (size_t p = 0; p < length; p++) {
-        ATTN_TRY(check_control(p, 2 * pairs, control, err));
-        attn_rotary_angles(position, (size_t)position->dims, (double)p, cosines + p * pairs,
-                           sines + p * pairs);
+    attn_position p = *position;
+    p.rotary = ATTN_ROTARY_HALVES; /* tables have no coordinates */
+    p.start = 0;
+    ATTN_TRY(attn_rotary_new(&p, (size_t)p.dims, (double)length, arena, &rule, err));
+    for (size_t row = 0; row < length; row++) {
+        ATTN_TRY(check_control(row, 2 * rule.pairs, control, err));
+        attn_rotary_angles(&rule, (double)row, cosines + row * rule.pairs,
+                           sines + row * rule.pairs);
     }
     return ATTN_OK;
 }

@@ -1,11 +1,12 @@
-/* Positions inside the operation (position_rule.h): checks and compiles their parameters, computes
- * biases by distance (ALiBi, T5, relative tables) and the terms of Shaw's positions, and rotates
- * rows for rotary positions. */
+/* Positions inside the operation (position_rule.h): checks and compiles their parameters, and
+ * computes biases by distance (ALiBi, T5, relative tables) and the terms of Shaw's positions.
+ * rotary.c has rotary positions. */
 #include "attention/position_rule.h"
 
 #include <math.h>
 #include <stdio.h>
 
+#include "attention/position_checks.h"
 #include "attention/resolved.h"
 #include "base/try.h"
 
@@ -35,51 +36,6 @@ size_t attn_t5_bucket(int64_t distance, size_t buckets, int64_t max_distance, bo
     return first + (bucket < (double)(buckets - 1) ? (size_t)bucket : buckets - 1);
 }
 
-static double table_element(const attn_tensor *t, size_t i, size_t j) {
-    ptrdiff_t at = (ptrdiff_t)i * t->strides[0] + (t->rank > 1 ? (ptrdiff_t)j * t->strides[1] : 0);
-    return attn_number_at((const char *)t->data + at * (ptrdiff_t)attn_dtype_size(t->dtype),
-                          t->dtype);
-}
-
-static attn_status check_finite(const attn_tensor *t, const char *where, attn_error *err) {
-    for (size_t i = 0; i < t->dims[0]; i++)
-        for (size_t j = 0; j < (t->rank > 1 ? t->dims[1] : 1); j++)
-            if (!isfinite(table_element(t, i, j))) {
-                char path[96];
-                int used = snprintf(path, sizeof path, "%s/%zu", where, i);
-                if (t->rank > 1)
-                    snprintf(path + used, sizeof path - (size_t)used, "/%zu", j);
-                return attn_fail(err, ATTN_ENONFINITE, path, "expected finite numbers");
-            }
-    return ATTN_OK;
-}
-
-/* Checks that a parameter is present, has this rank and the size `expected` along `axis`, and holds
- * finite numbers. `where` is the parameter's name in errors, and `other` the name of a matrix's
- * other axis. */
-static attn_status check_table(const attn_tensor *t, const char *where, int rank, int axis,
-                               size_t expected, const char *other, attn_error *err) {
-    char have[128], want[96];
-    const char *first = axis == 1 ? other : "", *last = axis == 0 && rank == 2 ? other : "";
-    snprintf(want, sizeof want, "[%s%s%zu%s%s]", first, *first ? ", " : "", expected,
-             *last ? ", " : "", last);
-    if (!t->rank)
-        return attn_fail(err, ATTN_EARG, where,
-                         "this kind of position needs this table, of shape %s", want);
-    attn_found_text(t, have, sizeof have);
-    if (rank == 2 && t->rank == 3 && axis == 1 && t->dims[2] == expected)
-        return attn_fail(err, ATTN_ESHAPE, where,
-                         "expected a table of shape %s, found %s: all heads share one table, so a "
-                         "table of each head needs a request of each head",
-                         want, have);
-    if (t->rank != rank || t->dims[axis] != expected)
-        return attn_fail(err, ATTN_ESHAPE, where, "expected a table of shape %s, found %s", want,
-                         have);
-    if (t->dtype > ATTN_F64)
-        return attn_fail(err, ATTN_EDTYPE, where, "expected floating-point numbers");
-    return check_finite(t, where, err);
-}
-
 static attn_status check_is_odd(const attn_tensor *t, const char *where, int axis,
                                 attn_error *err) {
     if (t->dims[axis] % 2 == 1)
@@ -96,9 +52,9 @@ static attn_status new_alibi(attn_attention *a, attn_arena *arena, attn_error *e
     ATTN_TAKEN(slopes, "positions", err);
     attn_alibi_slopes(H, slopes);
     if (t->rank) {
-        ATTN_TRY(check_table(t, "position/slopes", 1, 0, H, "", err));
+        ATTN_TRY(attn_position_check(t, "position/slopes", 1, 0, H, "", err));
         for (size_t h = 0; h < H; h++)
-            slopes[h] = table_element(t, h, 0);
+            slopes[h] = attn_tensor_number(t, h, 0);
     }
     a->rule.biases = true;
     a->rule.slopes = slopes;
@@ -117,7 +73,8 @@ static attn_status new_table(attn_attention *a, attn_arena *arena, size_t entrie
     ATTN_TAKEN(table, "positions", err);
     for (size_t h = 0; h < a->dims.Hq; h++)
         for (size_t e = 0; e < entries; e++)
-            table[h * entries + e] = head_columns ? table_element(t, e, h) : table_element(t, h, e);
+            table[h * entries + e] =
+                head_columns ? attn_tensor_number(t, e, h) : attn_tensor_number(t, h, e);
     a->rule.biases = true;
     a->rule.table = table;
     a->rule.entries = entries;
@@ -161,7 +118,7 @@ static bool find_nearest_distances(attn_attention *a, size_t side, attn_arena *a
 
 static attn_status new_t5(attn_attention *a, attn_arena *arena, attn_error *err) {
     const attn_position *p = &a->in.position;
-    ATTN_TRY(check_table(&p->table, "position/table", 2, 1, a->dims.Hq, "buckets", err));
+    ATTN_TRY(attn_position_check(&p->table, "position/table", 2, 1, a->dims.Hq, "buckets", err));
     const size_t buckets = p->table.dims[0], side = p->unidirectional ? buckets : buckets / 2;
     if (side < 2 || (!p->unidirectional && buckets % 2))
         return attn_fail(err, ATTN_EARG, "position/table",
@@ -177,7 +134,8 @@ static attn_status new_t5(attn_attention *a, attn_arena *arena, attn_error *err)
 
 static attn_status new_relative(attn_attention *a, attn_arena *arena, attn_error *err) {
     const attn_tensor *t = &a->in.position.table;
-    ATTN_TRY(check_table(t, "position/table", 2, 0, a->dims.Hq, "2m + 1 (distances -m to m)", err));
+    ATTN_TRY(attn_position_check(t, "position/table", 2, 0, a->dims.Hq,
+                                 "2m + 1 (distances -m to m)", err));
     ATTN_TRY(check_is_odd(t, "position/table", 1, err));
     a->rule.max_distance = (int64_t)(t->dims[1] / 2);
     return new_table(a, arena, t->dims[1], false, err);
@@ -191,18 +149,19 @@ static const double *copy_as_doubles(const attn_tensor *t, attn_arena *arena) {
         copy = attn_arena_zeroed(arena, count, sizeof *copy);
     for (size_t i = 0; copy && i < t->dims[0]; i++)
         for (size_t j = 0; j < t->dims[1]; j++)
-            copy[i * t->dims[1] + j] = table_element(t, i, j);
+            copy[i * t->dims[1] + j] = attn_tensor_number(t, i, j);
     return copy;
 }
 
 static attn_status new_shaw(attn_attention *a, attn_arena *arena, attn_error *err) {
     const attn_position *p = &a->in.position;
     const char *rows = "2m + 1 (distances -m to m)";
-    ATTN_TRY(
-        check_table(&p->key_table, "position/key_table", 2, 1, a->dims.score_width, rows, err));
+    ATTN_TRY(attn_position_check(&p->key_table, "position/key_table", 2, 1, a->dims.score_width,
+                                 rows, err));
     ATTN_TRY(check_is_odd(&p->key_table, "position/key_table", 0, err));
     if (p->value_table.rank) {
-        ATTN_TRY(check_table(&p->value_table, "position/value_table", 2, 1, a->dims.Ev, rows, err));
+        ATTN_TRY(attn_position_check(&p->value_table, "position/value_table", 2, 1, a->dims.Ev,
+                                     rows, err));
         if (p->value_table.dims[0] != p->key_table.dims[0])
             return attn_fail(err, ATTN_ESHAPE, "position/value_table",
                              "expected as many rows as key_table has, %zu; found %zu",
@@ -219,26 +178,14 @@ static attn_status new_shaw(attn_attention *a, attn_arena *arena, attn_error *er
                : attn_no_memory(err, "positions");
 }
 
-static attn_status check_rotary(const attn_attention *a, attn_error *err) {
-    const attn_position *p = &a->in.position;
-    if (p->rotary == ATTN_ROTARY_UNSTATED)
-        return attn_fail(
-            err, ATTN_EARG, "position/layout",
-            "say which coordinates form a pair: \"interleaved\" (0 and 1, 2 and 3, …; the "
-            "paper) or \"halves\" (0 and dims/2, …; GPT-NeoX)");
-    if ((unsigned)p->rotary > ATTN_ROTARY_HALVES)
-        return attn_fail(err, ATTN_EARG, "position/layout", "there is no layout of the number %d",
-                         (int)p->rotary);
-    if (p->dims < 0 || (size_t)p->dims > a->dims.E || (p->dims ? p->dims : (int64_t)a->dims.E) % 2)
-        return attn_fail(
-            err, ATTN_EARG, "position/dims",
-            "rotary positions turn pairs: expected an even number up to the width %zu, "
-            "found %lld",
-            a->dims.E, (long long)(p->dims ? p->dims : (int64_t)a->dims.E));
-    if (!(p->base >= 0) || isinf(p->base) || (p->base != 0 && p->base <= 1))
-        return attn_fail(err, ATTN_EARG, "position/base", "expected a number above 1, found %g",
-                         p->base);
-    return ATTN_OK;
+/* Returns the largest position of a key + 1, or 0 if no key has one. */
+static double length_of_keys(const attn_attention *a) {
+    const attn_sequence_positions *p = &a->key_positions;
+    const size_t n = (p->entry ? a->dims.B : 1) * a->dims.S;
+    int64_t last = -1;
+    for (size_t i = 0; p->given && i < n; i++)
+        last = p->given[i] > last ? p->given[i] : last;
+    return p->given ? (double)last + 1 : (double)a->dims.S;
 }
 
 attn_status attn_position_new(attn_attention *a, attn_arena *arena, attn_error *err) {
@@ -262,11 +209,12 @@ attn_status attn_position_new(attn_attention *a, attn_arena *arena, attn_error *
     case ATTN_POSITION_SHAW:
         return new_shaw(a, arena, err);
     case ATTN_POSITION_ROTARY:
-        return check_rotary(a, err);
+        return attn_rotary_new(&a->in.position, a->dims.E, length_of_keys(a), arena,
+                               &a->rule.rotary, err);
     case ATTN_POSITION_SINUSOIDAL:
         return ATTN_OK;
     case ATTN_POSITION_LEARNED:
-        return check_finite(&a->in.position.table, "position/table", err);
+        return attn_position_check_finite(&a->in.position.table, "position/table", err);
     }
     return attn_fail(err, ATTN_EARG, "position/kind", "unknown kind of position");
 }
@@ -422,42 +370,4 @@ void attn_shaw_values(const attn_attention *a, size_t elem, const void *sums, vo
         for (size_t e = 0; w != 0 && e < Ev; e++)
             attn_element_add(acc, elem, e, w * value[e]);
     }
-}
-
-/* --- rotary positions ---
- *
- * Pair t of the dims / 2 pairs of coordinates is rotated by the angle position * base^(-2t/dims).
- * Su et al., "RoFormer: enhanced transformer with rotary position embedding", 2021, equation 34. */
-
-/* Returns how many coordinates at the beginning of a row of this width are rotated. */
-static size_t rotated_width(const attn_position *p, size_t width) {
-    return p->dims ? (size_t)p->dims : width;
-}
-
-void attn_rotary_angles(const attn_position *p, size_t width, double position, double *cosines,
-                        double *sines) {
-    const size_t dims = rotated_width(p, width);
-    const double base = p->base != 0 ? p->base : 10000;
-    for (size_t t = 0; t < dims / 2; t++) {
-        const double angle = position * pow(base, -2.0 * (double)t / (double)dims);
-        cosines[t] = cos(angle);
-        sines[t] = sin(angle);
-    }
-}
-
-/* Rotates the pair of coordinates (x, y) of a row by an angle with cosine c and sine s. */
-static void rotate_pair(void *row, size_t elem, size_t x, size_t y, double c, double s) {
-    const double a = attn_element(row, elem, x), b = attn_element(row, elem, y);
-    attn_element_set(row, elem, x, a * c - b * s);
-    attn_element_set(row, elem, y, a * s + b * c);
-}
-
-void attn_rotary_rotate(const attn_position *p, size_t width, void *row, size_t elem,
-                        const double *cosines, const double *sines) {
-    const size_t pairs = rotated_width(p, width) / 2;
-    for (size_t t = 0; t < pairs; t++)
-        if (p->rotary == ATTN_ROTARY_INTERLEAVED)
-            rotate_pair(row, elem, 2 * t, 2 * t + 1, cosines[t], sines[t]);
-        else
-            rotate_pair(row, elem, t, t + pairs, cosines[t], sines[t]);
 }

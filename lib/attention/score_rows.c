@@ -104,16 +104,16 @@ static void transform_rows(const preparer *p, const side *s, const mapper *m, si
  * cached rows. `angles` is scratch of 2 * width doubles. */
 static void rotate_rows(const preparer *p, const side *s, size_t first, size_t b, double *angles,
                         char *batch) {
-    const attn_position *position = &p->a->in.position;
+    const attn_rotary_rule *rule = &p->a->rule.rotary;
     const size_t row_bytes = p->width * p->k->elem;
     for (size_t i = first; i < s->rows; i++) {
         const int64_t at = attn_position_at(s->positions, b, i);
         if (at == ATTN_NO_POSITION)
             continue;
-        attn_rotary_angles(position, p->width, (double)at, angles, angles + p->width);
+        attn_rotary_angles(rule, (double)at, angles, angles + p->width);
         for (size_t h = 0; h < s->heads; h++)
-            attn_rotary_rotate(position, p->width, batch + (h * s->rows + i) * row_bytes,
-                               p->k->elem, angles, angles + p->width);
+            attn_rotary_rotate(rule, batch + (h * s->rows + i) * row_bytes, p->k->elem, angles,
+                               angles + p->width);
     }
 }
 

@@ -133,12 +133,29 @@ static void print_queries(attn_text *t, const attn_attention *a) {
         attn_text_add(t, "i");
 }
 
+/* Adds what differs from rotary positions of the paper. */
+static void print_rotary(attn_text *t, const attn_attention *a) {
+    const attn_position *p = &a->in.position;
+    const attn_rotary_rule *r = &a->rule.rotary;
+    if (r->first)
+        attn_text_add(t, " of coordinates from %zu on", r->first);
+    if (p->frequencies.rank)
+        attn_text_add(t, " with %zu frequencies", r->pairs);
+    if (p->scaling.kind)
+        attn_text_add(t, " with %s scaling", attn_scaling_words[p->scaling.kind]);
+    if (r->factor != 1)
+        attn_text_add(t, ", cosines and sines times %.6g", r->factor);
+}
+
 const char *attn_attention_position(const attn_attention *a, attn_arena *arena) {
     const attn_sequence_positions *q = &a->query_positions, *k = &a->key_positions;
     attn_text t = {.arena = arena};
     if (a->in.position.kind == ATTN_POSITION_NONE)
         return NULL;
-    attn_text_add(&t, "%s: queries at ", attn_position_words[a->in.position.kind]);
+    attn_text_add(&t, "%s", attn_position_words[a->in.position.kind]);
+    if (a->in.position.kind == ATTN_POSITION_ROTARY)
+        print_rotary(&t, a);
+    attn_text_add(&t, ": queries at ");
     if (q->given)
         print_given(&t, q, (q->entry ? a->dims.B : 1) * a->dims.L);
     else

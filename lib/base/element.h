@@ -55,4 +55,11 @@ static inline double attn_number_at(const void *at, attn_dtype dtype) {
     return x;
 }
 
+/* Returns element [i, j] of a matrix, or element i of a list. */
+static inline double attn_tensor_number(const attn_tensor *t, size_t i, size_t j) {
+    ptrdiff_t at = (ptrdiff_t)i * t->strides[0] + (t->rank > 1 ? (ptrdiff_t)j * t->strides[1] : 0);
+    return attn_number_at((const char *)t->data + at * (ptrdiff_t)attn_dtype_size(t->dtype),
+                          t->dtype);
+}
+
 #endif

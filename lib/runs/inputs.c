@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 /* --- tables --- */
 
@@ -73,6 +74,16 @@ void attn_run_check_axes(attn_run_reader *r) {
 
 /* --- reading --- */
 
+/* Reads the object that is a member of position, if there is one. */
+static void read_scaling(attn_run_reader *r, attn_json *position, const char *name) {
+    attn_json *object = strcmp(name, "position") ? NULL : attn_json_member(position, "scaling");
+    if (!object ||
+        !attn_run_expect(r, object, ATTN_JSON_OBJECT, "position/scaling", "an object with kind"))
+        return;
+    attn_run_read_rows(r, object, "position/scaling", attn_input_rows, &r->site->in);
+    attn_run_refuse_unknown(r, object, "position/scaling");
+}
+
 /* Reads score, position or normalizer: an object with a kind. */
 static void read_object(attn_run_reader *r, attn_json *site, const char *name) {
     attn_json *object = attn_json_member(site, name);
@@ -83,6 +94,7 @@ static void read_object(attn_run_reader *r, attn_json *site, const char *name) {
     if (!attn_json_member(object, "kind"))
         attn_run_refuse(r, ATTN_EARG, place, "the kind of the %s is missing", name);
     attn_run_read_rows(r, object, name, attn_input_rows, &r->site->in);
+    read_scaling(r, object, name);
     attn_run_refuse_unknown(r, object, name);
 }
 
@@ -106,10 +118,15 @@ void attn_run_read_operation(attn_run_reader *r, attn_json *object) {
 
 /* --- writing --- */
 
+/* Writes the object of this name in the rows: score, position, or position/scaling, a member of the
+ * last one. */
 static void write_object(const attn_run_naming *to, const char *name, const attn_inputs *in,
                          const attn_inputs *usual) {
-    attn_json_key_object(to->text, name);
+    const char *inner = strchr(name, '/');
+    attn_json_key_object(to->text, inner ? inner + 1 : name);
     attn_run_write_rows(to, name, attn_input_rows, in, usual);
+    if (strcmp(name, "position") == 0 && in->position.scaling.kind)
+        write_object(to, "position/scaling", in, usual);
     attn_json_object_end(to->text);
 }
 

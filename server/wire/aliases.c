@@ -32,8 +32,8 @@
     "query_offset is the position of the first query, one for all batch entries or one for each; " \
     "key j always has position j"
 #define ROTARY                                                                                     \
-    "rotary has base, dims and layout: for other frequencies or positions rotate query and key "   \
-    "yourself and leave position out"
+    "rotary has one list of positions: for several axes rotate query and key yourself and leave "  \
+    "position out"
 #define DOCUMENTS                                                                                  \
     "document_ids has the document of each key of sequences that stand one after the other; as "   \
     "batch entries they need padding and key_lengths"
@@ -129,6 +129,11 @@ static const alias of_fields[] = {
     {"attn_sink", "sinks", SINKS},
     {"alibi_slopes", "slopes", "it is a parameter of the position alibi"},
     {"rope_theta", "base", "it is a parameter of the position rotary"},
+    {"rope_scaling", "scaling", "it is a parameter of the position rotary"},
+    {"rope_parameters", "scaling", "it is a parameter of the position rotary"},
+    {"inv_freq", "frequencies", "it is a parameter of the position rotary"},
+    {"attention_scaling", "factor", "it is a parameter of the position rotary"},
+    {"rope_type", "kind", "the rope_type of a config.json is the kind of a scaling"},
     {"q_offset", "query_offset", WHOLE},
     {"mask_value", "mask_fill", "it is the number in place of -infinity in hidden cells"},
     {"rotary", "position", "rotary is a kind of position"},
@@ -262,9 +267,9 @@ static const alias advice_of_fields[] = {
      "it belongs to position: \"position\": {\"kind\": \"alibi\", \"slopes\": ..}"},
     {"rope_theta", "position",
      "it belongs to position: \"position\": {\"kind\": \"rotary\", \"layout\": .., \"base\": ..}"},
-    {"rope_scaling", "position", ROTARY},
-    {"rope_scaling", "base", ROTARY},
-    {"inv_freq", "base", ROTARY},
+    {"rope_scaling", "position",
+     "it belongs to position: \"position\": {\"kind\": \"rotary\", \"layout\": .., \"scaling\": "
+     "..}"},
     {"mrope_section", "base", ROTARY},
     {"position_ids", "query_offset", KEY_POSITIONS},
     {"position_ids", "base", ROTARY},

@@ -11,7 +11,8 @@ from random_forms import FormDraw
 
 SIZES = (0, 1, 1, 2, 2, 3, 4, 5, 7)
 TENSORS = {"query", "key", "value", "past_key", "past_value", "attn_mask", "attn_bias", "key_padding_mask", "key_lengths", "token_ids",
-           "sinks", "w", "w_q", "w_k", "v", "b", "table", "key_table", "value_table", "slopes", "weights", "other", "values", "x"}
+           "sinks", "w", "w_q", "w_k", "v", "b", "table", "key_table", "value_table", "slopes", "frequencies", "short_factor",
+           "long_factor", "weights", "other", "values", "x"}
 TYPES = {"float32": "F32", "float64": "F64", "float16": "F16", "bfloat16": "BF16", "int64": "I64", "bool": "BOOL"}
 
 

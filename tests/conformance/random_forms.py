@@ -75,7 +75,37 @@ class FormDraw(Draw):
             field["base"] = float(self.r.choice((100.0, 500000.0)))
         if self.chance(0.4):
             field["dims"] = 2 * int(self.r.integers(1, self.E // 2 + 1))
+        if self.chance(0.5):
+            self.more_rotary(field)
         return field
+
+    def more_rotary(self, field):
+        start = int(self.r.integers(0, self.E - 1)) if self.chance(0.4) else 0
+        dims = 2 * int(self.r.integers(1, (self.E - start) // 2 + 1))
+        field["dims"], field["start"] = dims, start
+        if self.chance(0.3):
+            field["factor"] = float(self.r.choice((0.5, 1.25)))
+        if self.chance(0.5):
+            field.pop("base", None)
+            own = self.r.standard_normal(dims // 2) * self.r.choice((0, 0.01, 1), dims // 2)
+            field["frequencies"] = self.spell(own, str(self.r.choice(["float32", "float64"])))
+            return
+        known, factor = int(self.r.choice((8, 30, 4096))), float(self.r.choice((1.0, 4.0, 40.0)))
+        kind = str(self.r.choice(["linear", "yarn", "llama3", "longrope"] + ["dynamic"] * (dims > 2)))
+        scaling = {"kind": kind, "factor": factor}
+        if kind != "linear":
+            scaling["original_max_position_embeddings"] = known
+        if kind == "yarn" and self.chance(0.5):
+            scaling |= {"beta_fast": 8.0, "beta_slow": 2.0, "truncate": bool(self.chance(0.5)), "mscale": 0.7,
+                        "mscale_all_dim": 1.1}
+        if kind == "longrope":
+            for name in ("short_factor", "long_factor"):
+                scaling[name] = self.spell(self.r.uniform(1, 8, dims // 2), "float32")
+        if kind in ("yarn", "longrope") and self.chance(0.3):
+            scaling["attention_factor"] = 1.125
+        if kind == "llama3" and self.chance(0.5):
+            scaling |= {"low_freq_factor": 0.5, "high_freq_factor": 2.0}
+        field["scaling"] = scaling
 
     def normalizer(self, body):
         kind = str(self.r.choice(KINDS))
@@ -90,7 +120,7 @@ class FormDraw(Draw):
             body.pop("sinks", None)
         body["normalizer"] = kind if len(field) == 1 and self.chance(0.5) else field
 
-    def positions(self, body):
+    def own_positions(self, body):
         """Positions of queries, keys or both: in any order, repeated, some without."""
         if self.position == "rotary" and self.past and self.chance(0.5):
             body["position"]["past"] = "raw"
@@ -142,7 +172,7 @@ class FormDraw(Draw):
         if self.position is not None:
             body["position"] = self.position_field()
         if self.position is not None and self.chance(0.4):
-            self.positions(body)
+            self.own_positions(body)
         if self.chance(0.25):
             body["sinks"] = self.by_row(self.parameter(self.Hq))
         if self.chance(0.2):

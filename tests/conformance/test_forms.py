@@ -84,6 +84,11 @@ FORMS = {
     "relative": {"position": {"kind": "relative", "table": normal(4, H, 41)}},
     "shaw": {"position": {"kind": "shaw", "key_table": normal(4, 21, E), "value_table": normal(5, 21, 7)}},
     "rotary": {"position": {"kind": "rotary", "layout": "halves"}},
+    "rotary frequencies": {"position": {"kind": "rotary", "layout": "interleaved", "start": 3, "factor": 1.5,
+                                        "frequencies": [1, 0.3, 0, -0.01]}},
+    "rotary scaling": {"position": {"kind": "rotary", "layout": "halves", "scaling": {
+        "kind": "longrope", "factor": 4, "original_max_position_embeddings": 40,
+        "short_factor": [1] * (E // 2), "long_factor": [2] * (E // 2)}}},
     "sinusoidal": {"position": "sinusoidal", "value": normal(3, B, 2, S, 8)},
     "learned": {"position": {"kind": "learned", "table": normal(4, S, E)}, "value": normal(3, B, 2, S, E)},
     "sinks": {"sinks": normal(4, H), "softcap": 5},
@@ -178,6 +183,7 @@ def steps(body, length, at):
 
 DECODED = {
     "plain": {}, "alibi": FORMS["alibi"], "t5": FORMS["t5"], "relative": FORMS["relative"], "rotary": FORMS["rotary"],
+    "rotary frequencies": FORMS["rotary frequencies"],
     "shaw": {"position": {"kind": "shaw", "key_table": normal(4, 21, E)}},
     "local": {"pattern": {"kind": "local", "radius": 5}},
     "additive": FORMS["additive"],
@@ -269,6 +275,10 @@ def test_dry_run_of_what_would_not_fit(table):
 
 X = [[1.0, 2, 3, 4], [5, 6, 7, 8]]
 ONES = {"shape": [4, 4], "fill": "ones"}
+def rotary(**fields):
+    return {"query": [[1, 2, 3, 4]], "position": {"kind": "rotary", "layout": "halves", **fields}}
+
+
 REFUSED = {
     "unknown score": ({"score": "cosine"}, "/score"),
     "unknown kind of score": ({"score": {"kind": "cosine"}}, "/score/kind"),
@@ -290,6 +300,26 @@ REFUSED = {
     "rotary over an odd width": ({"query": [[1, 2, 3]], "position": {"kind": "rotary", "layout": "halves"}},
                                  "/position/dims"),
     "rotary beyond the width": ({"position": {"kind": "rotary", "layout": "halves", "dims": 6}}, "/position/dims"),
+    "rotary frequencies beyond the width": (rotary(frequencies=[1, 1, 1]), "/position/frequencies"),
+    "rotary frequencies of other pairs": (rotary(frequencies=[1], dims=4), "/position/frequencies"),
+    "rotary frequencies and base": (rotary(frequencies=[1, 1], base=9), "/position/base"),
+    "rotary start beyond the width": (rotary(start=5), "/position/start"),
+    "rotary start before one coordinate": (rotary(start=3), "/position/dims"),
+    "rotary factor 0": (rotary(factor=0), "/position/factor"),
+    "rotary frequencies and scaling": (rotary(frequencies=[1, 1], scaling={"kind": "linear"}), "/position/scaling"),
+    "rotary scaling without a kind": (rotary(scaling={"factor": 2}), "/position/scaling"),
+    "rotary scaling by another kind's field": (rotary(scaling={"kind": "linear", "beta_fast": 2}), "/position/scaling/beta_fast"),
+    "rotary scaling below 1": (rotary(scaling={"kind": "linear", "factor": 0.5}), "/position/scaling/factor"),
+    "rotary scaling without a length": (rotary(scaling={"kind": "dynamic", "factor": 2}),
+                                        "/position/scaling/original_max_position_embeddings"),
+    "dynamic scaling of one pair": (rotary(dims=2, scaling={"kind": "dynamic", "original_max_position_embeddings": 4}),
+                                    "/position/scaling/kind"),
+    "llama3 bounds in the wrong order": (rotary(scaling={"kind": "llama3", "original_max_position_embeddings": 4,
+                                                         "low_freq_factor": 5}), "/position/scaling/high_freq_factor"),
+    "longrope without factors": (rotary(scaling={"kind": "longrope", "original_max_position_embeddings": 4}),
+                                 "/position/scaling/short_factor"),
+    "one mscale": (rotary(scaling={"kind": "yarn", "original_max_position_embeddings": 4, "mscale": 1}), "/position/scaling/mscale"),
+    "scaling of alibi": ({"position": {"kind": "alibi", "scaling": {"kind": "linear"}}}, "/position/scaling"),
     "t5 without a table": ({"position": {"kind": "t5"}}, "/position/table"),
     "t5 table of other heads": ({"position": {"kind": "t5", "table": [[1, 2]] * 8}}, "/position/table"),
     "relative table of even length": ({"position": {"kind": "relative", "table": [[1, 2]]}}, "/position/table"),

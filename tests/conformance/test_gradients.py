@@ -77,6 +77,15 @@ CASES = {
     "shaw": lambda r: {**base(r), "position": {"kind": "shaw", "key_table": draw(r, 7, 6),
                                                "value_table": draw(r, 7, 3)}},
     "rotary": lambda r: {**base(r), "position": {"kind": "rotary", "layout": "halves"}, "query_offset": 2},
+    "rotary frequencies": lambda r: {**base(r), "query_offset": 2, "position": {
+        "kind": "rotary", "layout": "interleaved", "start": 1, "factor": 1.3,
+        "frequencies": [0.75, 0.125]}},
+    "rotary frequencies, raw cache": lambda r: {
+        **base(r), "past_key": draw(r, 2, 2, 3, 6), "past_value": draw(r, 2, 2, 3, 3), "query_positions": [3, 1, None, 5, 9],
+        "position": {"kind": "rotary", "layout": "halves", "past": "raw",
+                     "frequencies": [0.75, 0.125, 0]}},
+    "rotary scaling": lambda r: {**base(r), "position": {
+        "kind": "rotary", "layout": "halves", "scaling": {"kind": "yarn", "factor": 4, "original_max_position_embeddings": 16}}},
     "learned": lambda r: {**base(r, Hkv=4), "value": draw(r, 2, 4, 7, 6), "query_offset": 3,
                           "position": {"kind": "learned", "table": draw(r, 9, 6)}},
     "learned, keys of one entry": lambda r: {

@@ -1,5 +1,8 @@
 """POST /v1/positions against the oracle: tables, curves, parameters; and against POST /v1/attention, which
 uses the same positions."""
+import json
+import pathlib
+
 import numpy as np
 import pytest
 
@@ -12,6 +15,7 @@ def numbers(seed, *shape):
     return {"shape": list(shape), "random": "normal", "seed": seed}
 
 
+TRANSFORMERS = json.loads(pathlib.Path(__file__).with_name("rotary_tables.json").read_text())
 REQUESTS = {
     "sinusoidal": {"kind": "sinusoidal", "length": 60, "width": 32, "dims": [0, 1, 31]},
     "sinusoidal in halves": {"kind": "sinusoidal", "length": 7, "width": 2, "layout": "halves", "dims": [1]},
@@ -27,6 +31,9 @@ REQUESTS = {
     "shaw": {"kind": "shaw", "key_table": numbers(1, 7, 5), "length": 6, "num_keys": 9, "dims": [0, 4]},
     "rotary": {"kind": "rotary", "length": 40, "width": 16, "dims": [0, 7]},
     "rotary of another base": {"kind": "rotary", "length": 3, "width": 2, "base": 100},
+    "rotary of other frequencies": {"kind": "rotary", "length": 9, "width": 6, "frequencies": [0.5, 0, -3], "factor": 2},
+    "rotary scaling": {"kind": "rotary", "length": 9, "width": 6,
+                       "scaling": {"kind": "dynamic", "factor": 2, "original_max_position_embeddings": 4}},
     "no positions": {"kind": "sinusoidal", "length": 0, "width": 4},
 }
 
@@ -105,7 +112,19 @@ def test_rotary_of_attention(table):
     assert np.abs(np.array(ask(table, body)["present_key"]) - want).max() <= 1e-6
 
 
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_rotary_of_transformers(table, name):
+    """check_rotary.py wrote the file with transformers 5."""
+    case = TRANSFORMERS[name]
+    answer = ask(table, case["body"], path="/v1/positions")
+    for part in ("cosines", "sines"):
+        assert np.abs(np.array(answer[part]) - np.array(case[part])).max() <= 1e-6
+
+
 @pytest.mark.parametrize("fields, pointer", [
+    ({"kind": "rotary", "length": 3, "width": 4, "frequencies": [1]}, "/frequencies"),
+    ({"kind": "rotary", "length": 3, "width": 4, "scaling": {"kind": "yarn"}}, "/scaling/original_max_position_embeddings"),
+    ({"kind": "sinusoidal", "length": 3, "width": 4, "factor": 2}, "/factor"),
     ({"kind": "cosine"}, "/kind"),
     ({"kind": "sinusoidal", "length": 3, "width": 5}, "/width"),
     ({"kind": "rotary", "length": 3, "width": 5}, "/width"),

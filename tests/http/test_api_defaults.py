@@ -94,14 +94,21 @@ BESIDE = {
     "pattern": {"radius": {"kind": "local"}, "stride": {"kind": "strided", "local": 0}, "size": {"kind": "block"},
                 "num_keys": {"kind": "global", "local": 0}, "local": {"kind": "strided", "stride": 1}},
     "position": {"max_distance": {"kind": "t5", "table": [[0]] * 4}, "base": {"kind": "rotary", "layout": "halves"},
-                 "dims": {"kind": "rotary", "layout": "halves"}, "dropout_p": {"kind": "sinusoidal", "seed": 1}},
+                 **dict.fromkeys(("dims", "start", "factor"), {"kind": "rotary", "layout": "halves"}), "dropout_p": {"kind": "sinusoidal", "seed": 1}},
+    "scaling": {"factor": {"kind": "linear"}, "original_max_position_embeddings": {"kind": "llama3"},
+                **dict.fromkeys(("low_freq_factor", "high_freq_factor"), {"kind": "llama3", "original_max_position_embeddings": 8}),
+                **dict.fromkeys(("beta_fast", "beta_slow", "attention_factor"), {"kind": "yarn", "original_max_position_embeddings": 8}),
+                **{a: {"kind": "yarn", "original_max_position_embeddings": 8, b: 1}
+                   for a, b in (("mscale", "mscale_all_dim"), ("mscale_all_dim", "mscale"))}},
     "projections": {"num_heads": {}, "num_kv_heads": {"num_heads": 1}},
     "/v1/attention": {"dropout_p": {"seed": 1}, "num_heads": {"query": [[[1, 0], [0, 1]]], "layout": "BLD"},
                       "num_kv_heads": {"query": [[[1, 0], [0, 1]]], "layout": "BLD", "num_heads": 1}},
-    "/v1/positions": {"max_distance": {"kind": "t5", "table": [[0]] * 4, "width": None}, "base": {"kind": "rotary", "width": 2},
+    "/v1/positions": {"max_distance": {"kind": "t5", "table": [[0]] * 4, "width": None}, **dict.fromkeys(("base", "factor"), {"kind": "rotary", "width": 2}),
                       **dict.fromkeys(("num_heads", "num_keys", "query_offset"), {"kind": "alibi", "num_heads": 1, "width": None})}}
+# what an object needs around it
+AROUND = {("/v1/attention", "scaling"): {"kind": "rotary", "layout": "halves"}, ("/v1/positions", "scaling"): {"kind": "rotary", "width": 2}}
 # bounds that other members narrow: the width of the inputs, and the memory of a request
-NARROWED = {("dims", "maximum"), *((name, "maximum") for name in ("num_heads", "num_kv_heads", "num_keys", "length", "width"))}
+NARROWED = {("dims", "maximum"), ("start", "maximum"), ("low_freq_factor", "maximum"), *((name, "maximum") for name in ("num_heads", "num_kv_heads", "num_keys", "length", "width"))}
 
 
 def bounded(schemas, schema, where=()):
@@ -126,6 +133,8 @@ def body_with(path, where, value):
         body["masks"][0] = {"kind": "pattern"}
     at = body
     for key, inner in zip(outer, where[1:]):
+        if (path, key) in AROUND:
+            at.update(AROUND[path, key])
         part = {"kind": "pattern"} if key in ("any_of", "all_of", "not") else {}
         at = at[0] if key == 0 else at.setdefault(key, [part] if inner == 0 else part)
     of = outer[-1] if outer else path

@@ -89,6 +89,13 @@ FORMS = {
     "relative": {"position": {"kind": "relative", "table": literal(4, 9, seed=4)}},
     "shaw": {"position": {"kind": "shaw", "key_table": literal(9, 16, seed=4), "value_table": literal(9, 6, seed=5)}},
     "rotary": {"position": {"kind": "rotary", "layout": "halves"}},
+    "rotary frequencies": {"position": {"kind": "rotary", "layout": "interleaved", "start": 4, "factor": 0.75,
+                                        "frequencies": literal(5, seed=4)}},
+    "rotary scaling": {"position": {"kind": "rotary", "layout": "halves", "scaling": {
+        "kind": "longrope", "factor": 8, "original_max_position_embeddings": 100, "short_factor": [1] * 8,
+        "long_factor": [1, 1.5, 2, 3, 4, 6, 8, 9]}}},
+    "rotary yarn": {"position": {"kind": "rotary", "layout": "halves", "scaling": {
+        "kind": "yarn", "factor": 8, "original_max_position_embeddings": 100, "truncate": False}}},
     "dropout": {"dropout_p": 0.3, "seed": 4},
     "cache": {"past_key": literal(2, 2, 11, 16, seed=7), "past_value": literal(2, 2, 11, 6, seed=8), "is_causal": True},
     "float64": {"query": literal(2, 4, 60, 16, seed=1, dtype="float64"), "is_causal": True},
@@ -282,7 +289,8 @@ def test_a_cell_of_another_normalizer(daemon, normalizer, words):
 # --- what if ---
 
 @pytest.mark.parametrize("form", ["causal", "booleans", "by head", "padding", "window", "alibi", "shaw", "rotary", "cache",
-                                  "additive score", "float64", "BLD", "sigmoid", "relu_squared", "entmax"])
+                                  "rotary frequencies", "rotary scaling", "additive score", "float64", "BLD", "sigmoid",
+                                  "relu_squared", "entmax"])
 def test_what_if_is_a_run_with_that_mask(daemon, form):
     body = MASKED | FORMS[form]
     run = Stored(daemon, body)

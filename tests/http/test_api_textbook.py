@@ -620,7 +620,7 @@ def test_other_names_elsewhere(daemon, path, name, here):
     ("/v1/masks", "attn_mask", '"masks": [{"kind": "values", "attn_mask": ..}]'),
     ("/v1/attention", "alibi_slopes", '"position": {"kind": "alibi", "slopes": ..}'),
     ("/v1/attention", "rope_theta", '"position": {"kind": "rotary", "layout": .., "base": ..}'),
-    ("/v1/attention", "rope_scaling", "rotate query and key yourself"),
+    ("/v1/attention", "rope_scaling", '"position": {"kind": "rotary", "layout": .., "scaling": ..}'),
     ("/v1/attention", "position_ids", "key j always has position j"),
     ("/v1/attention", "cache_position", "query_offset is the position of the first query"),
     ("/v1/attention", "cu_seqlens", "document_ids"),
@@ -642,8 +642,9 @@ def test_no_field_of_another_meaning_is_suggested(daemon, name, advice):
 
 @pytest.mark.parametrize("kind, name, advice", [
     ({"kind": "rotary", "layout": "halves"}, "rope_theta", 'here it is called "base"'),
-    ({"kind": "rotary", "layout": "halves"}, "inv_freq", "rotate query and key yourself"),
-    ({"kind": "rotary", "layout": "halves"}, "rope_scaling", "rotate query and key yourself"),
+    ({"kind": "rotary", "layout": "halves"}, "inv_freq", 'here it is called "frequencies"'),
+    ({"kind": "rotary", "layout": "halves"}, "rope_scaling", 'here it is called "scaling"'),
+    ({"kind": "rotary", "layout": "halves"}, "mrope_section", "rotate query and key yourself"),
     ({"kind": "alibi"}, "alibi_slopes", 'here it is called "slopes"'),
 ])
 def test_other_names_of_positions(daemon, kind, name, advice):

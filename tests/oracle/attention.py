@@ -90,10 +90,11 @@ class Operands:
         self.places = Places(batch, self.q.shape[-3] if self.has_heads else None,
                              self.q.shape[-2], self.k.shape[-2], self.past)
         if rotary:
-            self.q = positions.rotate(self.q, positions.query_places(self.places, request)[..., 0], position)
             at = positions.key_places(self.places, request)
+            length = 1 + (-1 if at.size == 0 or np.isnan(at).all() else np.nanmax(at))
+            self.q = positions.rotate(self.q, positions.query_places(self.places, request)[..., 0], position, length)
             at = at if at.ndim == 1 else at[..., 0, :]
-            turned = positions.rotate(self.k, at, position)
+            turned = positions.rotate(self.k, at, position, length)
             if position.get("past", "encoded") == "encoded":  # cached keys have turned already
                 still = np.broadcast_to(self.k, turned.shape)[..., :self.past, :]
                 self.present_key = turned = np.concatenate((still, turned[..., self.past:, :]), axis=-2)

@@ -137,4 +137,4 @@ def count_parameters(request):
 
 
 def is_parameter(name):
-    return name in ("w", "v", "b", "bias", "table", "key_table", "value_table", "slopes") or name[:2] in ("w_", "b_")
+    return name in ("w", "v", "b", "bias", "table", "key_table", "value_table", "slopes", "frequencies") or name[:2] in ("w_", "b_")

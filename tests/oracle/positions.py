@@ -125,20 +125,81 @@ def angles(length, dims, base=BASE):
     return p[..., None] * base ** (-2.0 * np.arange(dims // 2) / dims)
 
 
-def rotate(x, places, position):
-    """x [.., n, E] turned by its positions [.., n]: Su et al. (2021), equation 34; pair t is the
-    coordinates 2t and 2t + 1 (interleaved) or t and t + dims/2 (halves)."""
-    dims = position.get("dims") or x.shape[-1]
-    angle = angles(places, dims, position.get("base", BASE))
-    angle = np.where(np.isnan(angle), 0.0, angle)  # a row without a position does not turn
-    if position["layout"] == "interleaved":
-        first, second = np.arange(0, dims, 2), np.arange(1, dims, 2)
+def scaled_frequencies(scaling, base, dims, length):
+    """The frequencies of a scaling and its factor of cosines and sines, in float32 as transformers
+    computes them (modeling_rope_utils.py, 2025); the sources of the formulas are in attn/forms.h."""
+    one, kind, f = np.float32, scaling["kind"], scaling.get("factor", 1.0)
+    known = scaling.get("original_max_position_embeddings")
+    if kind == "dynamic":
+        base *= (f * max(length, known) / known - (f - 1)) ** (dims / (dims - 2))
+    power = np.arange(0, dims, 2, dtype=one) / one(dims)
+    wave = (np.float64(one(base)) ** power.astype(np.float64)).astype(one)
+    theta, attention = one(1) / wave, 1.0
+    if kind == "linear":
+        theta = theta / one(f)
+    elif kind == "longrope":
+        divisors = tensors.read(scaling["long_factor" if length > known else "short_factor"]).astype(one)
+        theta = one(1) / (divisors * wave)
+        attention = np.sqrt(1 + np.log(f) / np.log(known))
+    elif kind == "yarn":
+        ends = [dims * np.log(known / (scaling.get(name, standard) * 2 * np.pi)) / (2 * np.log(base))
+                for name, standard in (("beta_fast", 32), ("beta_slow", 1))]
+        if scaling.get("truncate", True):
+            ends = [np.floor(ends[0]), np.ceil(ends[1])]
+        low, high = max(ends[0], 0), min(ends[1], dims - 1)
+        ramp = (np.arange(dims // 2, dtype=one) - one(low)) / one((high if high != low else high + 0.001) - low)
+        keep = one(1) - np.clip(ramp, 0, 1).astype(one)
+        theta = one(1) / (one(f) * wave) * (one(1) - keep) + one(1) / wave * keep
+        gains = [0.1 * m * np.log(f) + 1 for m in (scaling.get("mscale", 1), scaling.get("mscale_all_dim", 0))]
+        attention = gains[0] / gains[1]
+    elif kind == "llama3":
+        low, high = scaling.get("low_freq_factor", 1.0), scaling.get("high_freq_factor", 4.0)
+        turns = one(known) / (one(2 * np.pi) / theta)
+        part = np.clip((turns - one(low)) / one(high - low), 0, 1).astype(one)
+        theta = (one(1) - part) * theta / one(f) + part * theta
+    return theta.astype(np.float64), scaling.get("attention_factor", attention)
+
+
+def frequencies(position, dims, length):
+    """(frequency of each pair, whether angles are float32 products, factor of cosines and sines)."""
+    factor, own = position.get("factor", 1.0), position.get("frequencies")
+    if own is not None:
+        return tensors.read(own), tensors.dtype_of(own) != "float64", factor
+    base = position.get("base", BASE)
+    if "scaling" in position:
+        theta, attention = scaled_frequencies(position["scaling"], base, dims, length)
+        return theta, True, factor * attention
+    return base ** (-2.0 * np.arange(dims // 2) / dims), False, factor
+
+
+def turns(position, places, dims, length):
+    """cos and sin of the angle of each pair, times the factor, for positions [.., n]."""
+    theta, single, factor = frequencies(position, dims, length)
+    at = np.asarray(places, np.float64)[..., None]
+    if single:
+        angle = (at.astype(np.float32) * theta.astype(np.float32)).astype(np.float64)
     else:
-        first, second = np.arange(dims // 2), np.arange(dims // 2, dims)
-    turned = np.broadcast_to(x, np.broadcast_shapes(x.shape, angle.shape[:-1] + x.shape[-1:])).copy()
+        angle = at * theta
+    return factor * np.cos(angle), factor * np.sin(angle)
+
+
+def rotate(x, places, position, length=0):
+    """x [.., n, E] turned by its positions [.., n]: Su et al. (2021), equation 34; pair t is the
+    coordinates 2t and 2t + 1 (interleaved) or t and t + dims/2 (halves) behind `start`. A row without
+    a position (NaN) stays. `length`: the largest position of a key + 1."""
+    start, own = position.get("start", 0), position.get("frequencies")
+    dims = position.get("dims") or (x.shape[-1] - start if own is None else 2 * tensors.shape_of(own)[0])
+    places = np.asarray(places, np.float64)
+    known = ~np.isnan(places)[..., None]
+    cos, sin = turns(position, np.where(np.isnan(places), 0, places), dims, length)
+    if position["layout"] == "interleaved":
+        first, second = start + np.arange(0, dims, 2), start + np.arange(1, dims, 2)
+    else:
+        first, second = start + np.arange(dims // 2), start + np.arange(dims // 2, dims)
+    turned = np.broadcast_to(x, np.broadcast_shapes(x.shape, cos.shape[:-1] + x.shape[-1:])).copy()
     a, b = turned[..., first].copy(), turned[..., second].copy()
-    turned[..., first] = a * np.cos(angle) - b * np.sin(angle)
-    turned[..., second] = a * np.sin(angle) + b * np.cos(angle)
+    turned[..., first] = np.where(known, a * cos - b * sin, a)
+    turned[..., second] = np.where(known, a * sin + b * cos, b)
     return turned
 
 

@@ -77,8 +77,7 @@ def absolute_tables(request):
         return {"table": positions.sinusoidal(length, width, request.get("layout", "interleaved"))}
     if kind == "learned":
         return {"table": positions.learned(length, width, request["seed"], request.get("std", 0.02))}
-    angle = positions.angles(length, width, request.get("base", positions.BASE))
-    return {"cosines": np.cos(angle), "sines": np.sin(angle)}
+    return dict(zip(("cosines", "sines"), positions.turns(request, np.arange(length), width, length)))
 
 
 def by_distance(request, distance):
@@ -105,7 +104,7 @@ def position_parameters(request):
     """How many numbers are learned, or given."""
     if request["kind"] == "learned":
         return request["length"] * request["width"]
-    return sum(int(np.prod(tensors.shape_of(request[n]))) for n in ("slopes", "table", "key_table") if n in request)
+    return sum(int(np.prod(tensors.shape_of(request[n]))) for n in ("slopes", "table", "key_table", "frequencies") if n in request)
 
 
 def position_answer(request):

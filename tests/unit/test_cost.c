@@ -79,6 +79,8 @@ static void choose_position(trial *t, size_t H, size_t E, size_t Ev) {
         p->value_table = NORMAL(t, width, Ev);
     }
     p->rotary = ATTN_ROTARY_HALVES;
+    if (p->kind == ATTN_POSITION_ROTARY && pick(t, 2))
+        p->frequencies = NORMAL(t, E / 2);
 }
 
 static trial make_trial(uint64_t seed) {

@@ -295,19 +295,22 @@ static double rotary(const trial *t, size_t b, size_t h, size_t i, size_t j) {
     const attn_position *p = &t->in.position;
     const float *q = row_of(&t->in.query, b, h, i);
     const float *k = row_of(&t->in.key, b, h / (t->Hq / t->Hkv), j);
-    const size_t dims = p->dims ? (size_t)p->dims : t->Eq;
+    const size_t start = (size_t)p->start, dims = p->dims ? (size_t)p->dims : t->Eq - start;
+    const double factor = p->factor != 0 ? p->factor : 1;
     double sum = 0;
     for (size_t n = 0; n < dims / 2; n++) {
-        const size_t x = p->rotary == ATTN_ROTARY_INTERLEAVED ? 2 * n : n;
-        const size_t y = p->rotary == ATTN_ROTARY_INTERLEAVED ? 2 * n + 1 : n + dims / 2;
-        const double theta =
-            (double)distance(t, b, i, j) * pow(10000, -2.0 * (double)n / (double)dims);
+        const size_t x = start + (p->rotary == ATTN_ROTARY_INTERLEAVED ? 2 * n : n);
+        const size_t y = p->rotary == ATTN_ROTARY_INTERLEAVED ? x + 1 : x + dims / 2;
+        const double frequency = p->frequencies.rank ? (double)((float *)p->frequencies.data)[n]
+                                                     : pow(10000, -2.0 * (double)n / (double)dims);
+        const double theta = (double)distance(t, b, i, j) * frequency;
         const double c = (double)q[x] * (double)k[x] + (double)q[y] * (double)k[y];
         const double s = (double)q[y] * (double)k[x] - (double)q[x] * (double)k[y];
-        sum += c * cos(theta) + s * sin(theta);
+        sum += factor * factor * (c * cos(theta) + s * sin(theta));
     }
-    for (size_t e = dims; e < t->Eq; e++)
-        sum += (double)q[e] * (double)k[e];
+    for (size_t e = 0; e < t->Eq; e++)
+        if (e < start || e >= start + dims)
+            sum += (double)q[e] * (double)k[e];
     return sum;
 }
 
@@ -323,6 +326,12 @@ static void give_positions(trial *t, uint64_t seed) {
         k[n] = (int64_t)pick(seed, 5000 + n, 50) - 10;
     t->in.query_positions = attn_tensor_dense(q, ATTN_I64, 2, queries);
     t->in.key_positions = attn_tensor_dense(k, ATTN_I64, 1, &t->S);
+}
+
+/* Makes frequencies small, so that float32 angles are close to the exact ones. */
+static void scale_down(const attn_tensor *frequencies) {
+    for (size_t n = 0; n < frequencies->dims[0]; n++)
+        ((float *)frequencies->data)[n] *= 0.05f;
 }
 
 static void test_positions(void **state) {
@@ -358,6 +367,15 @@ static void test_positions(void **state) {
                             .dims = pick(seed, 33, 2) ? 2 : 0};
         run(&t);
         check(&t, rotary, nothing, scale, 2e-5);
+        t.in.position.dims = 0;
+        t.in.position.start = (int64_t)(2 * pick(seed, 35, E / 2 + 1)); /* of no pairs, too */
+        t.in.position.factor = 1.25;
+        run(&t);
+        check(&t, rotary, nothing, scale, 2e-5);
+        t.in.position.frequencies = NORMAL(&t, (E - (size_t)t.in.position.start) / 2);
+        scale_down(&t.in.position.frequencies);
+        run(&t);
+        check(&t, rotary, nothing, scale, 5e-5);
         attn_arena_free(t.arena);
     }
 }

@@ -330,6 +330,8 @@ static void test_positions(void **state) {
         const size_t Ev = in->value.dims[in->value.rank - 1] / Hkv;
         p->kind = (attn_position_kind)(1 + seed % 5);
         p->rotary = seed % 2 ? ATTN_ROTARY_INTERLEAVED : ATTN_ROTARY_HALVES;
+        if (p->kind == ATTN_POSITION_ROTARY && seed % 3)
+            p->frequencies = normal(&t, 0.05, 1, DIMS(E / 2));
         if (p->kind == ATTN_POSITION_ALIBI)
             p->slopes = NORMAL(&t, H);
         if (p->kind == ATTN_POSITION_T5)

@@ -171,13 +171,13 @@ static void test_tables(void **state) {
     p.kind = ATTN_POSITION_SHAW;
     assert_int_equal(attn_position_table(&p, 2, 2, 3, 1, NULL, arena, bias, &err), ATTN_EARG);
     p = (attn_position){.kind = ATTN_POSITION_ROTARY, .dims = 4};
-    assert_int_equal(attn_rotary_table(&p, 2, c, s, NULL, &err), ATTN_OK);
+    assert_int_equal(attn_rotary_table(&p, 2, c, s, NULL, arena, &err), ATTN_OK);
     assert_true(c[0] == 1 && s[1] == 0 && fabs(c[2] - cos(1.0)) < 1e-15 &&
                 fabs(s[3] - sin(0.01)) < 1e-15);
     static const int64_t no_pairs[] = {3, 1, 0, -2};
     for (size_t i = 0; i < sizeof no_pairs / sizeof *no_pairs; i++) {
         p.dims = no_pairs[i];
-        assert_int_equal(attn_rotary_table(&p, 2, c, s, NULL, &err), ATTN_EARG);
+        assert_int_equal(attn_rotary_table(&p, 2, c, s, NULL, arena, &err), ATTN_EARG);
         assert_string_equal(err.where, "dims");
     }
     attn_arena_free(arena);

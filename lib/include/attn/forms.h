@@ -14,6 +14,9 @@
 #ifndef ATTN_FORMS_H
 #define ATTN_FORMS_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "tensor.h"
 
 #ifdef __cplusplus
@@ -87,6 +90,46 @@ typedef enum attn_past {
     ATTN_PAST_RAW          /* they are not: the operation rotates them by their positions */
 } attn_past;
 
+/* How rotary positions stretch their frequencies theta_t = base^(-2t/dims) for texts longer than
+ * those of the training. f is `factor`, M is original_max_position_embeddings.
+ *
+ *   LINEAR    theta_t / f; Chen et al. 2023, "Extending context window ... via position interpolation"
+ *   DYNAMIC   base * (f n/M - (f - 1))^(dims/(dims - 2)) instead of the base, where n is the larger
+ *             of M and the largest key position + 1; bloc97 and emozilla 2023, in Peng et al. 2023
+ *   YARN      theta_t (1 - r) + theta_t / f r, where r rises from 0 at the pair that turns
+ *             beta_fast times within M positions to 1 at the pair that turns beta_slow times; Peng
+ *             et al. 2023, section 3.2. Cosines and sines are multiplied by 0.1 ln f + 1
+ *   LLAMA3    theta_t for wavelengths below M / high_freq_factor, theta_t / f above M /
+ *             low_freq_factor, and between them a mean of both; Llama 3.1, Grattafiori et al. 2024
+ *   LONGROPE  theta_t / short_factor[t], or theta_t / long_factor[t] if the largest key position is
+ *             M or more; Ding et al. 2024. Cosines and sines are multiplied by
+ *             sqrt(1 + ln f / ln M) */
+typedef enum attn_scaling_kind {
+    ATTN_SCALING_NONE = 0,
+    ATTN_SCALING_LINEAR,
+    ATTN_SCALING_DYNAMIC,
+    ATTN_SCALING_YARN,
+    ATTN_SCALING_LLAMA3,
+    ATTN_SCALING_LONGROPE,
+} attn_scaling_kind;
+
+/* A kind of scaling and its parameters, with the names of a config.json of the library
+ * transformers. */
+typedef struct attn_rotary_scaling {
+    uint64_t given; /* free for the caller, who may note here which members it has set */
+    attn_scaling_kind kind;
+    double factor;                            /* f, 1 or more; 0: 1 */
+    int64_t original_max_position_embeddings; /* M; all but LINEAR */
+    double beta_fast, beta_slow;              /* YARN; 0: 32 and 1 */
+    double mscale,
+        mscale_all_dim; /* YARN: cosines and sines are multiplied by (0.1 mscale ln f + 1)
+                                    * / (0.1 mscale_all_dim ln f + 1); 0: not so */
+    bool rounded_off;   /* YARN: the two pairs are real numbers; false: they are rounded outwards */
+    double low_freq_factor, high_freq_factor; /* LLAMA3; 0: 1 and 4 */
+    attn_tensor short_factor, long_factor;    /* LONGROPE: [dims / 2] */
+    double attention_factor; /* YARN, LONGROPE: multiplies cosines and sines; 0: as stated above */
+} attn_rotary_scaling;
+
 /* A kind of position and its parameters. */
 typedef struct attn_position {
     attn_position_kind kind;
@@ -100,7 +143,13 @@ typedef struct attn_position {
     attn_rotary rotary;
     double base;    /* ROTARY: base of the angles; 0: 10,000 */
     attn_past past; /* ROTARY: what past_key holds */
-    int64_t dims;   /* ROTARY: how many leading coordinates are rotated, even; 0: E */
+    int64_t dims;   /* ROTARY: how many coordinates are rotated, even; 0: those from `start` on */
+    int64_t start;  /* ROTARY: the first rotated coordinate */
+    /* ROTARY: [dims / 2], the angle of each pair per position, instead of base^(-2t/dims). `dims` is
+     * 0 or twice their number. A pair of frequency 0 stays as it is. */
+    attn_tensor frequencies;
+    attn_rotary_scaling scaling; /* ROTARY; not with frequencies */
+    double factor; /* ROTARY: multiplies the rotated coordinates, beside attention_factor; 0: 1 */
     /* SINUSOIDAL, LEARNED: the probability, below 1, with which an element of an input plus its
      * encoding is set to 0; the others are divided by 1 - p. Element i of the query, in row-major
      * order, is dropped if attn_rng_uniform(seed, i) < p. Key and value have seeds of their own;

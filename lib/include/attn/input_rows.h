@@ -23,6 +23,7 @@ extern const char *const attn_position_words[];   /* "none", "alibi", … */
 extern const char *const attn_normalizer_words[]; /* "softmax", "sigmoid", … */
 extern const char *const attn_pair_words[];       /* from ATTN_ROTARY_INTERLEAVED on */
 extern const char *const attn_past_words[];       /* "encoded", "raw" */
+extern const char *const attn_scaling_words[];    /* "none", "linear", … */
 extern const char *const attn_pattern_words[];    /* "local", … */
 extern const char *const attn_layer_words[];      /* "causal", … */
 extern const char *const attn_semantics_words[];  /* "unstated", "keep", … */
@@ -77,8 +78,17 @@ extern const char *const attn_fill_words[];       /* "hide", "add", "replace" */
           "interleaved (0 and 1, 2 and 3, ..) or halves (0 and dims/2, ..).")                      \
     VALUE(ABOVE, base, "base", "base", 1, DBL_MAX, NULL, ATTN_POSITION_BIT(ROTARY),                \
           "rotary: pair t is rotated by position * base^(-2t/dims); default 10000.")               \
-    VALUE(SIZE, dims, "dims", "dims", 2, ATTN_INPUT_FARTHEST, NULL, ATTN_POSITION_BIT(ROTARY),     \
-          "rotary: number of leading coordinates that are rotated, an even number; default all.")  \
+    VALUE(                                                                                         \
+        SIZE, dims, "dims", "dims", 2, ATTN_INPUT_FARTHEST, NULL, ATTN_POSITION_BIT(ROTARY),       \
+        "rotary: number of coordinates that are rotated, an even number; default all from start "  \
+        "on, or twice the number of frequencies.")                                                 \
+    VALUE(SIZE, start, "start", "start", 0, ATTN_INPUT_FARTHEST, NULL, ATTN_POSITION_BIT(ROTARY),  \
+          "rotary: the first rotated coordinate; default 0.")                                      \
+    TENSOR(frequencies, ATTN_POSITION_BIT(ROTARY),                                                 \
+           "rotary: [dims/2], radians per position of each pair, instead of base^(-2t/dims). A "   \
+           "pair with 0 is not rotated. Angles are float32 products, or float64 if they are.")     \
+    VALUE(ABOVE, factor, "factor", "factor", 0, 1e6, NULL, ATTN_POSITION_BIT(ROTARY),              \
+          "rotary: multiplies cosines and sines, and so the rotated coordinates; default 1.")      \
     VALUE(                                                                                         \
         WORD, past, "past", "past", 0, 0, attn_past_words, ATTN_POSITION_BIT(ROTARY),              \
         "rotary: what past_key holds: encoded (default), keys that are rotated already, or raw.")  \
@@ -100,6 +110,48 @@ extern const char *const attn_fill_words[];       /* "hide", "add", "replace" */
     VALUE(REAL, alpha, "alpha", "alpha", 1.000001, 2, NULL, ATTN_NORMALIZER_BIT(entmax),           \
           "entmax: default 1.5. Towards 1 the weights near those of softmax; 2 is sparsemax.")
 
+/* The members of attn_rotary_scaling. */
+#define ATTN_SCALING_BIT(name) (1u << ATTN_SCALING_##name)
+#define ATTN_SCALING_LONGER                                                                        \
+    (ATTN_SCALING_BIT(DYNAMIC) | ATTN_SCALING_BIT(YARN) | ATTN_SCALING_BIT(LLAMA3) |               \
+     ATTN_SCALING_BIT(LONGROPE))
+#define ATTN_SCALING_INPUTS(TENSOR, VALUE)                                                         \
+    VALUE(REAL, factor, "factor", "factor", 1, 1e9, NULL,                                          \
+          ATTN_SCALING_LONGER | ATTN_SCALING_BIT(LINEAR),                                          \
+          "How many times longer texts become; longrope: for attention_factor alone; default 1.")  \
+    VALUE(SIZE, original_max_position_embeddings, "original_max_position_embeddings",              \
+          "original_max_position_embeddings", 2, ATTN_INPUT_FARTHEST, NULL, ATTN_SCALING_LONGER,   \
+          "All but linear, required: length of the texts of the training. For dynamic it is the "  \
+          "max_position_embeddings of a config.json.")                                             \
+    VALUE(ABOVE, beta_fast, "beta_fast", "beta_fast", 0, 1e9, NULL, ATTN_SCALING_BIT(YARN),        \
+          "yarn: pairs that turn more often within that length keep their frequency; default 32.") \
+    VALUE(ABOVE, beta_slow, "beta_slow", "beta_slow", 0, 1e9, NULL, ATTN_SCALING_BIT(YARN),        \
+          "yarn: frequencies of pairs that turn less often are divided by factor; default 1.")     \
+    VALUE(ABOVE, mscale, "mscale", "mscale", 0, 1e6, NULL, ATTN_SCALING_BIT(YARN),                 \
+          "yarn, with mscale_all_dim: attention_factor is (0.1 mscale ln(factor) + 1) / (0.1 "     \
+          "mscale_all_dim ln(factor) + 1).")                                                       \
+    VALUE(ABOVE, mscale_all_dim, "mscale_all_dim", "mscale_all_dim", 0, 1e6, NULL,                 \
+          ATTN_SCALING_BIT(YARN), "yarn, with mscale: see there.")                                 \
+    VALUE(NOT, rounded_off, "truncate", "truncate", 0, 0, NULL, ATTN_SCALING_BIT(YARN),            \
+          "yarn: true (default) rounds the pairs of beta_fast and beta_slow down and up.")         \
+    VALUE(ABOVE, low_freq_factor, "low_freq_factor", "low_freq_factor", 0, 1e9, NULL,              \
+          ATTN_SCALING_BIT(LLAMA3),                                                                \
+          "llama3: pairs that turn less often within the original length are divided by factor; "  \
+          "default 1.")                                                                            \
+    VALUE(ABOVE, high_freq_factor, "high_freq_factor", "high_freq_factor", 0, 1e9, NULL,           \
+          ATTN_SCALING_BIT(LLAMA3),                                                                \
+          "llama3: pairs that turn more often keep their frequency; above low_freq_factor; "       \
+          "default 4.")                                                                            \
+    TENSOR(short_factor, ATTN_SCALING_BIT(LONGROPE),                                               \
+           "longrope, required: [dims/2]; divides the frequencies if all keys lie within the "     \
+           "original length.")                                                                     \
+    TENSOR(long_factor, ATTN_SCALING_BIT(LONGROPE),                                                \
+           "longrope, required: [dims/2]; divides the frequencies otherwise.")                     \
+    VALUE(ABOVE, attention_factor, "attention_factor", "attention_factor", 0, 1e6, NULL,           \
+          ATTN_SCALING_BIT(YARN) | ATTN_SCALING_BIT(LONGROPE),                                     \
+          "yarn and longrope: multiplies cosines and sines; default 0.1 ln(factor) + 1 for yarn, " \
+          "sqrt(1 + ln(factor) / ln(original length)) for longrope.")
+
 #define ATTN_PATTERN_INPUTS(VALUE)                                                                 \
     VALUE(SIZE, radius, "radius", "radius", 0, ATTN_INPUT_FARTHEST, NULL, ATTN_PATTERN_BIT(LOCAL), \
           "local, required: number of keys on either side.")                                       \
@@ -119,9 +171,10 @@ extern const char *const attn_fill_words[];       /* "hide", "add", "replace" */
 
 /* What a member is in C and in JSON. */
 typedef enum attn_input_type {
-    ATTN_INPUT_TENSOR,   /* attn_tensor, which has a gradient */
-    ATTN_INPUT_INTEGERS, /* attn_tensor of integers, which has none */
-    ATTN_INPUT_REAL,     /* double */
+    ATTN_INPUT_TENSOR,    /* attn_tensor, which has a gradient */
+    ATTN_INPUT_INTEGERS,  /* attn_tensor of integers, which has none */
+    ATTN_INPUT_CONSTANTS, /* attn_tensor of real numbers without a gradient */
+    ATTN_INPUT_REAL,      /* double */
     /* double above `least`, or below `most`: the pass refuses the bound itself */
     ATTN_INPUT_ABOVE = ATTN_INPUT_REAL,
     ATTN_INPUT_BELOW = ATTN_INPUT_REAL,
@@ -154,7 +207,7 @@ extern const attn_input attn_pattern_rows[]; /* the members of attn_pattern */
 
 /* Returns whether the member is an attn_tensor. */
 static inline bool attn_input_is_tensor(const attn_input *row) {
-    return row->type == ATTN_INPUT_TENSOR || row->type == ATTN_INPUT_INTEGERS;
+    return row->type <= ATTN_INPUT_CONSTANTS;
 }
 /* Returns the tensor at an offset of a row in attn_inputs or attn_gradients. */
 static inline attn_tensor *attn_tensor_at(const void *start, size_t offset) {

@@ -39,10 +39,12 @@ attn_status attn_learned(double *table, size_t length, size_t width, double std,
 attn_status attn_position_table(const attn_position *position, size_t H, size_t queries,
                                 size_t keys, int64_t offset, const attn_control *control,
                                 attn_arena *arena, double *table, attn_error *err);
-/* Fills the tables of cosines and sines [length, dims / 2] for rotary positions 0 … length - 1.
- * ATTN_EARG at "dims": position->dims is 0 or odd. */
+/* Fills the tables of cosines and sines [length, dims / 2], times the factors, for rotary positions
+ * 0 … length - 1; layout and start play no part. The arena holds the frequencies. ATTN_EARG at
+ * "dims": position->dims is 0 or odd. Other errors are those of attn_attention_new. */
 attn_status attn_rotary_table(const attn_position *position, size_t length, double *cosines,
-                              double *sines, const attn_control *control, attn_error *err);
+                              double *sines, const attn_control *control, attn_arena *arena,
+                              attn_error *err);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

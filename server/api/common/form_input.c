@@ -33,6 +33,10 @@ _Static_assert(sizeof(attn_pattern_kind) == sizeof(int), "SRV_ENUM stores an int
     SRV_TENSOR_ROW(attn_normalizer, member, SRV_T_REAL, text),
 #define NORMALIZER_VALUE(is, member, name, key, least, most, words, kinds, text)                   \
     VALUE_ROW(attn_normalizer, is, member, name, least, most, words, text)
+#define SCALING_TENSOR(member, kinds, text)                                                        \
+    SRV_TENSOR_ROW(attn_rotary_scaling, member, SRV_T_REAL, text),
+#define SCALING_VALUE(is, member, name, key, least, most, words, kinds, text)                      \
+    VALUE_ROW(attn_rotary_scaling, is, member, name, least, most, words, text)
 #define PATTERN_VALUE(is, member, name, key, least, most, words, kinds, text)                      \
     VALUE_ROW(attn_pattern, is, member, name, least, most, words, text)
 
@@ -42,6 +46,16 @@ const srv_field srv_score_fields[] = {
                  "general (k . (W q)), concat (v . tanh(W [k ; q]); these three Luong et al. 2015) "
                  "or additive (v . tanh(W_q q + W_k k + b); Bahdanau et al. 2015)."),
     ATTN_SCORE_INPUTS(SCORE_TENSOR){0},
+};
+
+const srv_field srv_scaling_fields[] = {
+    SRV_ENUM_ROW(
+        attn_rotary_scaling, kind, attn_scaling_words + ATTN_SCALING_LINEAR,
+        "The rope_type of a config.json of transformers, whose names the fields have: linear "
+        "(Chen et al. 2023), dynamic, yarn (Peng et al. 2023), llama3 (Llama 3.1) or "
+        "longrope (Ding et al. 2024). rope_theta is base here, partial_rotary_factor dims.",
+        .first = ATTN_SCALING_LINEAR, .required = true),
+    ATTN_SCALING_INPUTS(SCALING_TENSOR, SCALING_VALUE){0},
 };
 
 const srv_field srv_position_fields[] = {
@@ -54,7 +68,8 @@ const srv_field srv_position_fields[] = {
         "learned (Gehring et al. 2017) add the encoding of its position to each row of query, key "
         "and value, before any projection.",
         .first = ATTN_POSITION_ALIBI, .required = true),
-    ATTN_POSITION_INPUTS(POSITION_TENSOR, POSITION_VALUE){0},
+    ATTN_POSITION_INPUTS(POSITION_TENSOR, POSITION_VALUE) SRV_SCALING_ROW(attn_position, scaling),
+    {0},
 };
 
 const srv_field srv_normalizer_fields[] = {
@@ -116,7 +131,9 @@ const srv_field srv_projections_fields[] = {
 #define TENSOR_KINDS(member, kinds, text)                                   kinds,
 #define VALUE_KINDS(is, member, name, key, least, most, words, kinds, text) kinds,
 static const unsigned score_kinds[] = {ATTN_SCORE_INPUTS(TENSOR_KINDS)};
-static const unsigned position_kinds[] = {ATTN_POSITION_INPUTS(TENSOR_KINDS, VALUE_KINDS)};
+static const unsigned position_kinds[] = {ATTN_POSITION_INPUTS(TENSOR_KINDS, VALUE_KINDS)
+                                              ATTN_POSITION_BIT(ROTARY)};
+static const unsigned scaling_kinds[] = {ATTN_SCALING_INPUTS(TENSOR_KINDS, VALUE_KINDS)};
 static const unsigned normalizer_kinds[] = {ATTN_NORMALIZER_INPUTS(TENSOR_KINDS, VALUE_KINDS)};
 static const unsigned pattern_kinds[] = {ATTN_PATTERN_INPUTS(VALUE_KINDS)};
 
@@ -214,6 +231,16 @@ bool srv_score_check(const srv_scope *scope, const attn_score *score, const uint
            check_tensors(&s, score, any, parameters);
 }
 
+bool srv_scaling_check(const srv_scope *scope, const attn_rotary_scaling *scaling, bool any) {
+    char at[64];
+    size_t constants = 0; /* nobody learns them */
+    const srv_scope s = scope_inside(scope, "scaling", srv_scaling_fields, &scaling->given, at);
+    return check_kind(&s, scaling->kind, scaling_kinds, false) &&
+           srv_needs(&s, "mscale", "mscale_all_dim", "attention_factor is made of both") &&
+           srv_needs(&s, "mscale_all_dim", "mscale", "attention_factor is made of both") &&
+           check_tensors(&s, scaling, any, &constants);
+}
+
 bool srv_position_check(const srv_scope *scope, const attn_position *position,
                         const uint64_t *given, bool any, size_t *parameters) {
     char at[64];
@@ -221,7 +248,8 @@ bool srv_position_check(const srv_scope *scope, const attn_position *position,
     return check_kind(&s, position->kind, position_kinds, false) &&
            srv_needs(&s, "dropout_p", "seed", "the same seed drops the same elements") &&
            srv_needs(&s, "seed", "dropout_p", "nothing else is random here") &&
-           check_tensors(&s, position, any, parameters);
+           check_tensors(&s, position, any, parameters) &&
+           (!srv_given(&s, "scaling") || srv_scaling_check(&s, &position->scaling, any));
 }
 
 bool srv_normalizer_check(const srv_scope *scope, const attn_normalizer *normalizer,

@@ -9,7 +9,12 @@
 #include "api/common/scope.h"
 
 extern const srv_field srv_score_fields[], srv_position_fields[], srv_pattern_fields[],
-    srv_normalizer_fields[], srv_projections_fields[];
+    srv_normalizer_fields[], srv_projections_fields[], srv_scaling_fields[];
+#define SRV_SCALING_ROW(T, member)                                                                 \
+    SRV_NAMED_ROW(T, "scaling", member, SRV_OBJECT,                                                \
+                  "rotary: frequencies for texts longer than those of the training, instead of "   \
+                  "base^(-2t/dims). They and the angles are float32, as in transformers.",         \
+                  .fields = srv_scaling_fields)
 /* The fields of projections that are inputs and parameters of a model of /v2: all but `seed`, which
  * is the seed of dropout there. */
 #define SRV_PROJECTIONS_V2 (srv_projections_fields + 1)
@@ -22,6 +27,8 @@ bool srv_score_check(const srv_scope *scope, const attn_score *score, const uint
                      bool any, size_t *parameters);
 bool srv_position_check(const srv_scope *scope, const attn_position *position,
                         const uint64_t *given, bool any, size_t *parameters);
+/* The parameters of a scaling are constants, which are not counted. */
+bool srv_scaling_check(const srv_scope *scope, const attn_rotary_scaling *scaling, bool any);
 bool srv_normalizer_check(const srv_scope *scope, const attn_normalizer *normalizer,
                           const uint64_t *given, bool any, size_t *parameters);
 bool srv_projections_check(const srv_scope *scope, const attn_projections *projections,

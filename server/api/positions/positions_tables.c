@@ -26,7 +26,7 @@ static const char *const own[] = {
     " length num_keys query_offset table max_distance bidirectional dims ",
     " length num_keys query_offset table dims ",
     " length num_keys query_offset key_table dims ",
-    " length width base dims "};
+    " length width base dims frequencies factor scaling "};
 static const char *const needed[] = {" length width ", " length width ", " length ",
                                      " length table ", " length table ", " length key_table ",
                                      " length width "};
@@ -76,6 +76,14 @@ const srv_field srv_positions_fields[] = {
     SRV_NAMED_ROW(srv_positions_body, "base", position.base, SRV_REAL,
                   "rotary: pair t is rotated by position * base^(-2t/width); default 10000.",
                   .min = 1, .max = DBL_MAX, .above = true),
+    SRV_NAMED_ROW(srv_positions_body, "frequencies", position.frequencies, SRV_TENSOR,
+                  "rotary: [width/2], radians per position of each pair, instead of "
+                  "base^(-2t/width). Angles are float32 products, or float64 if they are.",
+                  .accepts = SRV_T_REAL),
+    SRV_NAMED_ROW(srv_positions_body, "factor", position.factor, SRV_REAL,
+                  "rotary: multiplies cosines and sines; default 1.", .min = 0, .max = 1e6,
+                  .above = true),
+    SRV_SCALING_ROW(srv_positions_body, position.scaling),
     SRV_DECIMALS_ROW(srv_positions_body, SRV_SHORTEST),
     SRV_FULL_ROW(srv_positions_body),
     SRV_FIGURE_ROW(
@@ -228,6 +236,9 @@ bool srv_positions_prepare(void *data) {
         !srv_parameter_check(&call->scope, "slopes", &p->slopes, false, n) ||
         !srv_parameter_check(&call->scope, "table", &p->table, false, n) ||
         !srv_parameter_check(&call->scope, "key_table", &p->key_table, false, n) ||
+        !srv_parameter_check(&call->scope, "frequencies", &p->frequencies, false, n) ||
+        (srv_given(&call->scope, "scaling") &&
+         !srv_scaling_check(&call->scope, &p->scaling, false)) ||
         !(absolute ? absolute_shape(call, &call->scope) : relative_shape(call, &call->scope)) ||
         !check_dims(call, &call->scope))
         return false;
@@ -299,7 +310,8 @@ static attn_status fill(srv_positions_call *call, attn_error *err) {
         return attn_learned(tables[0], length, width, body->std, (uint64_t)body->seed, control,
                             err);
     case SRV_POSITIONS_ROTARY:
-        return attn_rotary_table(&call->body.position, length, tables[0], tables[1], control, err);
+        return attn_rotary_table(&call->body.position, length, tables[0], tables[1], control,
+                                 call->req->arena, err);
     case SRV_POSITIONS_SHAW:
         return fill_shaw(call, tables[0], err);
     case SRV_POSITIONS_ALIBI:
