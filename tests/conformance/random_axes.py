@@ -12,7 +12,9 @@ from random_forms import FormDraw
 SIZES = (0, 1, 1, 2, 2, 3, 4, 5, 7)
 TENSORS = {"query", "key", "value", "past_key", "past_value", "attn_mask", "attn_bias", "key_padding_mask", "key_lengths", "token_ids",
            "sinks", "w", "w_q", "w_k", "v", "b", "table", "key_table", "value_table", "slopes", "frequencies", "short_factor",
-           "long_factor", "weights", "other", "values", "x"}
+           "long_factor", "weights", "other", "values", "x", "document_ids", "parents", "top_k_indices"}
+RULES = {"any_of": "any_of", "all_of": "all_of", "not": "not", "prefix_lengths": "prefix", "document_ids": "documents",
+         "parents": "tree", "top_k_indices": "top_k"}  # field of /v1/attention -> kind of a mask of /v1/masks
 TYPES = {"float32": "F32", "float64": "F64", "float16": "F16", "bfloat16": "BF16", "int64": "I64", "bool": "BOOL"}
 
 
@@ -167,6 +169,7 @@ class AxesDraw(FormDraw):
             masks.append({"kind": "window", "window": fields.pop("window")})
         if "attn_mask" in fields:
             masks.append({"kind": "values"} | {name: fields.pop(name) for name in ("attn_mask", "mask_semantics") if name in fields})
+        masks += [{"kind": kind, name: fields.pop(name)} for name, kind in RULES.items() if name in fields]
         if fields:
             masks.append({"kind": "padding"} | fields)
         if self.chance(0.3):

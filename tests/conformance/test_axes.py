@@ -160,7 +160,8 @@ def check_curves(daemon, seed):
 def check_infer(daemon, seed):
     """The same operation over the Open Inference Protocol."""
     body = AxesDraw(seed + SEED).request()
-    for name in ("score", "position", "normalizer", "labels", "pattern"):  # parameters are no objects
+    # parameters are no objects, and positions need an encoding
+    for name in ("score", "position", "query_positions", "key_positions", "normalizer", "labels", "pattern", "not"):
         body.pop(name, None)
     rest, found = extracted(body)
     names = {"float32": "FP32", "float64": "FP64", "float16": "FP16", "bfloat16": "BF16", "int64": "INT64", "bool": "BOOL"}

@@ -100,6 +100,7 @@ BESIDE = {
                 **dict.fromkeys(("beta_fast", "beta_slow", "attention_factor"), {"kind": "yarn", "original_max_position_embeddings": 8}),
                 **{a: {"kind": "yarn", "original_max_position_embeddings": 8, b: 1}
                    for a, b in (("mscale", "mscale_all_dim"), ("mscale_all_dim", "mscale"))}},
+    "normalizer": {"alpha": {"kind": "entmax"}, "divisor": {"kind": "relu"}},
     "projections": {"num_heads": {}, "num_kv_heads": {"num_heads": 1}},
     "/v1/attention": {"dropout_p": {"seed": 1}, "num_heads": {"query": [[[1, 0], [0, 1]]], "layout": "BLD"},
                       "num_kv_heads": {"query": [[[1, 0], [0, 1]]], "layout": "BLD", "num_heads": 1}},
