@@ -46,7 +46,8 @@ const members: Record<Exclude<Group, 'output'>, string> = {
   masks:
     'is_causal window query_offset attn_mask mask_semantics mask_fill key_padding_mask ' +
     'key_padding_semantics key_lengths token_ids pad_id pattern',
-  scores: 'score position normalizer scale scales softcap sinks attn_bias dropout_p seed precision allow_nonfinite',
+  scores:
+    'score position normalizer scale scales softcap sinks attn_bias dropout_p seed precision allow_nonfinite',
 };
 
 function groupOf(name: string): { group: Group; order: number } {
