@@ -189,7 +189,7 @@ def test_normalizers(daemon, kind):
         "return": [], "analysis": ["all"], "heatmap": {}, "is_causal": True, "normalizer": kind})
     visible = np.broadcast_to(causal(L, S), (1, 3, L, S))
     scores = np.where(visible, q.astype(float) @ np.swapaxes(k.astype(float), -1, -2) / 2, -np.inf)
-    p, _ = normalized({"normalizer": kind}, scores)
+    p, _ = normalized({"normalizer": kind}, scores, None)
     for h in answer["analysis"]["heads"]:
         at = h["batch"], h["head"]
         check_head(h, Head(p[at], visible[at], scores=scores[at]))
