@@ -198,7 +198,7 @@ def test_requests_go_on_while_a_look_runs(daemon):
 
 def test_a_passed_deadline_says_how_to_ask(start, tmp_path):
     daemon = start("--request-timeout-ms", "400", "--runs-dir", str(tmp_path))
-    run = store(start("--runs-dir", str(tmp_path)), BODY | {"query": {"shape": [1, 8, 3072, 8], "random": "normal", "seed": 1}})
+    run = store(start("--runs-dir", str(tmp_path)), BODY | {"query": {"shape": [1, 24, 3072, 8], "random": "normal", "seed": 1}})
     problem = daemon.get(run + "/analyses").json()
     assert (problem["status"], problem["limit"]) == (504, {"value": 400, "setting": "request_timeout_ms"})
     assert '"Prefer: respond-async"' in problem["detail"] and "request_timeout_ms" in problem["detail"]

@@ -8,7 +8,7 @@ import time
 
 import pytest
 from conftest import BINARY, PATIENCE, READY, clean_environment, run_attnd
-from test_daemon_load import eventually, send_work
+from test_daemon_load import eventually, ops_metric, send_work
 from test_tls import secure
 
 TINY = '{"query":[[1,0],[0,1]]}'
@@ -118,6 +118,7 @@ def test_the_end_does_not_wait_for_a_reader_of_the_log(requests):
 def test_start_drain_and_stop_are_events_of_one_format(start):
     daemon = start()
     daemon.get("/healthz")
+    assert eventually(lambda: ops_metric(daemon, "attnd_requests_in_flight") == 0)
     daemon.signal()
     assert daemon.wait() == 0
     lines = [json.loads(line) for line in daemon.stderr().splitlines()]

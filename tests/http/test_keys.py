@@ -275,6 +275,7 @@ def test_reload_takes_and_drops_keys_and_a_bad_file_changes_nothing(start, tmp_p
         return daemon.get("/v1/examples", headers=bearer(key)).status_code
 
     assert (code(PLAIN), code(fresh)) == (200, 401)
+    assert eventually(lambda: ops_metric(daemon, "attnd_requests_in_flight") == 0)
     held = daemon.connect()
     held.sendall(post(TINY[:5].encode(), f"Content-Length: {len(TINY)}", f"Authorization: Bearer {ALONE}"))
     assert eventually(lambda: ops_metric(daemon, "attnd_requests_in_flight") == 1)
