@@ -72,15 +72,6 @@ typedef struct row_order {
     size_t a_batch;
 } row_order;
 
-/* Returns whether all batch entries have the same positions. */
-static bool same_positions(const attn_encoding *e, bool queries) {
-    const attn_sequence_positions *p = queries ? &e->query_positions : &e->key_positions;
-    for (size_t b = 1; !p->given && p->offsets && b < e->dims.B; b++)
-        if (p->offsets[b] != p->offsets[0])
-            return false;
-    return p->entry == 0;
-}
-
 /* Sets *order. Returns false if batch entries of the operation have different positions but read the
  * same rows of x. */
 static bool find_row_order(const attn_encoding *e, bool queries, const attn_tensor *x,
@@ -94,7 +85,7 @@ static bool find_row_order(const attn_encoding *e, bool queries, const attn_tens
         entries *= x->dims[a];
     if (axis < x->rank - 2)
         order->inner = x->dims[axis + 1];
-    if (same_positions(e, queries))
+    if (attn_positions_same(queries ? &e->query_positions : &e->key_positions, e->dims.B))
         return true;
     if (entries != e->dims.B)
         return false;
@@ -127,7 +118,8 @@ static attn_status check_positions(const attn_encoding *e, bool queries, const r
 
 /* --- encodings --- */
 
-/* Computes line [D], the encoding of a position; ATTN_NO_POSITION has zeros. `rates` [D / 2] are the angles of position 1. */
+/* Computes line [D], the encoding of a position; ATTN_NO_POSITION has zeros. `rates` [D / 2] are the
+ * angles of position 1. */
 static void encoding_of(const attn_position *p, int64_t position, const double *rates, size_t D,
                         double *line) {
     if (position == ATTN_NO_POSITION) {
@@ -221,14 +213,14 @@ static void add_rows_by_position(const attn_attention *a, const attn_encoding_ro
                                  double *sums) {
     const size_t D = a->in.position.table.dims[1];
     for (size_t head = 0; head < a->dims.B * part->heads; head++) {
+        const attn_sequence_positions *positions =
+            part->queries ? &a->query_positions : &a->key_positions;
         const size_t b = head / part->heads;
         const size_t column = a->in.layout == ATTN_BLD ? head % part->heads * part->width : 0;
         for (size_t i = 0; i < part->rows; i++) {
             const char *row =
                 part->grads + (head * part->stored + part->first + i) * part->width * part->elem;
-            const int64_t at = part->queries
-                                   ? attn_position_at(&a->query_positions, b, i)
-                                   : attn_position_at(&a->key_positions, b, a->dims.past + i);
+            const int64_t at = attn_position_at(positions, b, part->first + i);
             double *to = sums + (at == ATTN_NO_POSITION ? 0 : (size_t)at * D) + column;
             for (size_t c = 0; at != ATTN_NO_POSITION && c < part->width; c++)
                 to[c] += attn_element(row, part->elem, c);

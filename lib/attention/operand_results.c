@@ -35,23 +35,18 @@ static attn_tensor shape_of_heads(const attn_attention_dims *d, void *data, bool
     return attn_tensor_dense(data, d->result, rank, dims);
 }
 
-/* Returns keys in the form in which a cache holds them: rotated if positions are rotary, but not
- * mapped by a score form. */
-static const void *cache_key_rows(const attn_attention *a, size_t b, size_t hkv, size_t j0,
-                                  size_t n, size_t elem, void *scratch, size_t *ld) {
-    if (a->in.position.kind == ATTN_POSITION_ROTARY)
-        return attn_key_rows(a, b, hkv, j0, n, elem, scratch, ld);
+/* Returns keys as they came: neither rotated by the operation nor mapped by a score form. */
+static const void *raw_key_rows(const attn_attention *a, size_t b, size_t hkv, size_t j0, size_t n,
+                                size_t elem, void *scratch, size_t *ld) {
     return attn_view_rows(&a->past_key, a->dims.past, &a->key, b, hkv, j0, n, a->dims.Ek, elem,
                           scratch, ld);
 }
 
-/* Returns keys as the cache of this operation holds them: rotated, unless the cache is raw. */
-static const void *present_key_rows(const attn_attention *a, size_t b, size_t hkv, size_t j0,
-                                    size_t n, size_t elem, void *scratch, size_t *ld) {
-    if (a->in.position.past == ATTN_PAST_ENCODED)
-        return cache_key_rows(a, b, hkv, j0, n, elem, scratch, ld);
-    return attn_view_rows(&a->past_key, a->dims.past, &a->key, b, hkv, j0, n, a->dims.Ek, elem,
-                          scratch, ld);
+/* Returns keys that are rotated if positions are rotary, but not mapped by a score form. */
+static const void *plain_key_rows(const attn_attention *a, size_t b, size_t hkv, size_t j0,
+                                  size_t n, size_t elem, void *scratch, size_t *ld) {
+    const bool rotary = a->in.position.kind == ATTN_POSITION_ROTARY;
+    return (rotary ? attn_key_rows : raw_key_rows)(a, b, hkv, j0, n, elem, scratch, ld);
 }
 
 /* Returns queries that are rotated if positions are rotary, but not mapped by a score form. */
@@ -64,11 +59,12 @@ static const void *plain_query_rows(const attn_attention *a, size_t b, size_t h,
 
 void attn_present(const attn_attention *a, attn_results *out) {
     const attn_attention_dims *d = &a->dims;
+    const bool raw = a->in.position.past == ATTN_PAST_RAW;
     const bool heads =
         a->in.past_key.rank ? a->in.past_key.rank == d->batch_rank + 3 : d->has_heads;
     out->present_key = shape_of_heads(d, out->present_key.data, heads, d->Hkv, d->S, d->Ek);
     out->present_value = shape_of_heads(d, out->present_value.data, heads, d->Hkv, d->S, d->Ev);
-    join_rows_of_heads(a, present_key_rows, &out->present_key, d->Hkv, d->S);
+    join_rows_of_heads(a, raw ? raw_key_rows : plain_key_rows, &out->present_key, d->Hkv, d->S);
     join_rows_of_heads(a, attn_value_rows, &out->present_value, d->Hkv, d->S);
 }
 
@@ -88,7 +84,7 @@ attn_status attn_attention_operands(const attn_attention *a, attn_arena *arena, 
     ATTN_TRY(
         take_dense(shape_of_heads(d, NULL, d->has_heads, d->Hkv, d->S, d->Ev), arena, value, err));
     join_rows_of_heads(a, plain_query_rows, query, d->Hq, d->L);
-    join_rows_of_heads(a, cache_key_rows, key, d->Hkv, d->S);
+    join_rows_of_heads(a, plain_key_rows, key, d->Hkv, d->S);
     join_rows_of_heads(a, attn_value_rows, value, d->Hkv, d->S);
     return ATTN_OK;
 }

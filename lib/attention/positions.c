@@ -321,11 +321,12 @@ void attn_position_bias(const attn_attention *a, size_t b, size_t h, size_t i, s
  * keys, and the weights of a row are summed by distance before they multiply the value table. */
 
 size_t attn_shaw_row(const attn_attention *a, size_t b, size_t i, size_t j) {
-    const int64_t most = a->rule.max_distance, p = attn_position_at(&a->query_positions, b, i);
-    const int64_t at = attn_position_at(&a->key_positions, b, j);
-    if (p == ATTN_NO_POSITION || at == ATTN_NO_POSITION)
+    const int64_t most = a->rule.max_distance;
+    const int64_t d = attn_distance(attn_position_at(&a->query_positions, b, i),
+                                    attn_position_at(&a->key_positions, b, j));
+    if (d == ATTN_NO_POSITION)
         return SIZE_MAX;
-    return (size_t)((at - p < -most ? -most : at - p > most ? most : at - p) + most);
+    return (size_t)((d < -most ? -most : d > most ? most : d) + most);
 }
 
 void attn_shaw_terms(const attn_attention *a, const void *q, size_t elem, void *terms) {

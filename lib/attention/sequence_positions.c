@@ -61,10 +61,9 @@ static attn_status refuse(const attn_tensor *t, const char *where, size_t row, s
                      (long long)found);
 }
 
-attn_status attn_sequence_positions_read(const attn_tensor *given, const char *where,
+attn_status attn_sequence_positions_read(const attn_tensor *t, const char *where,
                                          const int64_t *offsets, attn_arena *arena,
                                          attn_sequence_positions *out, attn_error *err) {
-    const attn_tensor *t = given;
     *out = (attn_sequence_positions){.offsets = offsets};
     if (!t->rank)
         return ATTN_OK;
@@ -93,12 +92,17 @@ bool attn_positions_given(const attn_attention *a) {
     return a->query_positions.given || a->key_positions.given;
 }
 
+bool attn_positions_same(const attn_sequence_positions *p, size_t B) {
+    for (size_t b = 1; !p->given && p->offsets && b < B; b++)
+        if (p->offsets[b] != p->offsets[0])
+            return false;
+    return p->entry == 0;
+}
+
 void attn_distances(const attn_attention *a, size_t b, size_t i, size_t j0, size_t n, int64_t *to) {
     const int64_t p = attn_position_at(&a->query_positions, b, i);
-    for (size_t j = 0; j < n; j++) {
-        const int64_t at = attn_position_at(&a->key_positions, b, j0 + j);
-        to[j] = p == ATTN_NO_POSITION || at == ATTN_NO_POSITION ? ATTN_NO_POSITION : at - p;
-    }
+    for (size_t j = 0; j < n; j++)
+        to[j] = attn_distance(p, attn_position_at(&a->key_positions, b, j0 + j));
 }
 
 /* --- in words --- */
@@ -121,10 +125,7 @@ static void print_given(attn_text *t, const attn_sequence_positions *p, size_t n
 
 static void print_queries(attn_text *t, const attn_attention *a) {
     const attn_sequence_positions *p = &a->query_positions;
-    bool same = true;
-    for (size_t b = 1; b < a->dims.B; b++)
-        same &= p->offsets[b] == p->offsets[0];
-    if (!same)
+    if (!attn_positions_same(p, a->dims.B))
         attn_text_add(t, "i + the offset of the batch entry");
     else if (a->dims.B && p->offsets[0])
         attn_text_add(t, "i %c %" PRId64, p->offsets[0] < 0 ? '-' : '+',

@@ -28,15 +28,23 @@ attn_status attn_sequence_positions_read_by(const attn_inputs *in, bool encoding
  * ATTN_EDTYPE. */
 attn_status attn_sequence_positions_check(const attn_inputs *in, const attn_attention_dims *d,
                                           attn_error *err);
-/* Reads the tensor `given` [rows], [1, rows] or [B, rows], or rank 0 for none, into *out. `where`
+/* Reads the tensor t [rows], [1, rows] or [B, rows], or rank 0 for none, into *out. `where`
  * names it in errors. Errors: ATTN_EVALUE (beyond ±2^40), ATTN_ENOMEM. */
-attn_status attn_sequence_positions_read(const attn_tensor *given, const char *where,
+attn_status attn_sequence_positions_read(const attn_tensor *t, const char *where,
                                          const int64_t *offsets, attn_arena *arena,
                                          attn_sequence_positions *out, attn_error *err);
 /* Returns how many positions the caller gives, 8 bytes each in an operation; SIZE_MAX on
  * overflow. */
 size_t attn_sequence_positions_count(const attn_inputs *in);
 
+/* Returns the distance of a key from a query at these positions; ATTN_NO_POSITION if one of the two
+ * has none. */
+static inline int64_t attn_distance(int64_t query, int64_t key) {
+    return query == ATTN_NO_POSITION || key == ATTN_NO_POSITION ? ATTN_NO_POSITION : key - query;
+}
+
+/* Returns whether all B batch entries have the same positions. */
+bool attn_positions_same(const attn_sequence_positions *p, size_t B);
 /* Returns whether the caller gives positions, so that distances of neighbouring keys may be any. */
 bool attn_positions_given(const attn_attention *a);
 /* Sets to[j] to the distance of key j0 + j from query i of batch entry b, for j < n. It is
