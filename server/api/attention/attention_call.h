@@ -4,9 +4,9 @@
 #define SRV_ATTENTION_CALL_H
 
 #include "api/analyses/analyses_api.h"
+#include "api/attention/attention_operation.h"
 #include "api/common/compute.h"
 #include "api/common/heatmap_object.h"
-#include "api/common/operation.h"
 #include "store/runs.h"
 
 /* Items of `return`: the bits ATTN_WANT_* of the library, then bits of the server. */

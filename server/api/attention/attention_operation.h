@@ -1,8 +1,8 @@
 /* The operation that a request describes: query, key and value with masks, positions, projections
  * and the other fields of POST /v1/attention up to `precision`. Any route that needs an operation
  * has SRV_OPERATION_ROWS in its field table and a srv_operation in its decoded struct. */
-#ifndef SRV_OPERATION_H
-#define SRV_OPERATION_H
+#ifndef SRV_ATTENTION_OPERATION_H
+#define SRV_ATTENTION_OPERATION_H
 
 #include <float.h>
 
