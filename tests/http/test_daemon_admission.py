@@ -156,7 +156,7 @@ def test_trickled_bodies_give_way(start):
 def test_small_requests_have_their_share(start):
     """All that large requests may have is taken; those that run on the HTTP thread have memory of their own."""
     daemon = start("--memory-bytes", "64MiB", "--requests-running", "4", "--workers", "1", "--max-request-bytes", "60MiB")
-    body = slow(60000, 32)
+    body = slow(60000, 40)
     with daemon.connect() as held:
         held.sendall(post(body, f"Content-Length: {len(body)}"))
         assert eventually(lambda: ops_metric(daemon, "attnd_memory_reserved_bytes") > 30 * MB)
