@@ -12,7 +12,7 @@ static const struct {
 } dtypes[] = {
     [ATTN_F32] = {"float32", 4}, [ATTN_F16] = {"float16", 2}, [ATTN_BF16] = {"bfloat16", 2},
     [ATTN_F64] = {"float64", 8}, [ATTN_I32] = {"int32", 4},   [ATTN_I64] = {"int64", 8},
-    [ATTN_U8] = {"uint8", 1},    [ATTN_BOOL] = {"bool", 1},
+    [ATTN_U8] = {"uint8", 1},    [ATTN_BOOL] = {"bool", 1},   [ATTN_BITS] = {"bits", 1},
 };
 enum { DTYPES = sizeof dtypes / sizeof *dtypes };
 
@@ -41,6 +41,15 @@ attn_tensor attn_tensor_dense(void *data, attn_dtype dtype, int rank, const size
         /* The product wraps only if another axis has length 0. Then no stride is used. */
         stride = (ptrdiff_t)((size_t)stride * dims[i]);
     }
+    return t;
+}
+
+attn_tensor attn_tensor_bits(void *data, int rank, const size_t *dims) {
+    size_t bytes[ATTN_MAX_RANK];
+    memcpy(bytes, dims, (size_t)rank * sizeof *dims);
+    bytes[rank - 1] = dims[rank - 1] / 8 + (dims[rank - 1] % 8 != 0);
+    attn_tensor t = attn_tensor_dense(data, ATTN_BITS, rank, bytes);
+    t.dims[rank - 1] = dims[rank - 1];
     return t;
 }
 
@@ -240,6 +249,7 @@ static uint16_t float_to_half(float f) {
             break;                                                                                 \
         case ATTN_U8:                                                                              \
         case ATTN_BOOL:                                                                            \
+        case ATTN_BITS: /* the bytes */                                                            \
             for (ptrdiff_t i = 0; i < count; i++)                                                  \
                 dst[i] = (out)((const uint8_t *)src)[i * stride];                                  \
             break;                                                                                 \

@@ -25,6 +25,7 @@ static const char *descriptor(attn_dtype dtype) {
     case ATTN_BOOL:
         return "|b1";
     case ATTN_BF16:
+    case ATTN_BITS:
         break;
     }
     return NULL;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/try.h"
+#include "mask/bit_rows.h"
 #include "mask/layer_view.h"
 #include "mask/rule.h"
 #include "mask/survey.h"
@@ -76,7 +77,7 @@ static attn_status add_keep(compiler *c, const attn_mask_layer *layer, int64_t m
         ATTN_TRY(bytes_of(c, layer, mark, hide_equal, &bytes.values));
     ATTN_TRY(view_of(c->m, &bytes, c->arena, &part->view, c->err));
     part->layer = layer;
-    part->bits = false;
+    part->bits = part->flipped = false;
     part->lowest = 0;
     c->m->keep_count++;
     return ATTN_OK;
@@ -114,7 +115,7 @@ static attn_status add_bias(compiler *c, const attn_mask_layer *layer, const att
     attn_mask_part *part = &c->m->bias[c->m->bias_count];
     ATTN_TRY(attn_weights_view(c->m, &added, c->arena, &part->view, c->err));
     part->layer = layer;
-    part->bits = false;
+    part->bits = part->flipped = false;
     part->lowest = s->lowest;
     part->only_bits = s->only_bits && s->ones;
     c->m->bias_count++;
@@ -173,10 +174,12 @@ static attn_status add_values(compiler *c, const attn_mask_layer *layer) {
     if ((unsigned)layer->semantics > ATTN_SEM_NONZERO)
         return attn_fail(c->err, ATTN_EARG, layer->where, "a mask has no meaning of the number %d",
                          (int)layer->semantics);
-    if (layer->values.dtype == ATTN_BOOL) {
+    if (layer->values.dtype == ATTN_BOOL || layer->values.dtype == ATTN_BITS) {
         if (layer->semantics == ATTN_SEM_ADDITIVE || layer->semantics == ATTN_SEM_FINITE_MIN)
             return attn_fail(c->err, ATTN_EDTYPE, layer->where,
                              "an additive mask holds numbers, found booleans");
+        if (layer->values.dtype == ATTN_BITS)
+            return attn_bits_add(c->m, layer, c->arena, c->err);
         return add_keep(c, layer, 1, layer->semantics == ATTN_SEM_HIDE, attn_weights_view);
     }
     attn_survey s = attn_survey_of(&layer->values);
@@ -208,27 +211,6 @@ static attn_status add_values(compiler *c, const attn_mask_layer *layer) {
         break;
     }
     return add_bias(c, layer, &layer->values, &s);
-}
-
-/* Adds a layer of packed bits, eight keys in a byte. The last axis of its tensor cannot be
- * broadcast, since bits have no stride. */
-static attn_status add_bits(compiler *c, const attn_mask_layer *layer) {
-    const attn_tensor *t = &layer->values;
-    const size_t S = c->m->shape.S, bytes = (S + 7) / 8;
-    if (t->dtype != ATTN_U8 || t->rank < 2 || t->dims[t->rank - 1] != bytes ||
-        t->strides[t->rank - 1] != 1)
-        return attn_fail(c->err, ATTN_ESHAPE, layer->where,
-                         "bits for %zu keys are rows of %zu bytes, found %s of rank %d", S, bytes,
-                         attn_dtype_name(t->dtype), t->rank);
-    attn_mask_part *part = &c->m->keep[c->m->keep_count];
-    attn_mask_layer keys = *layer;
-    keys.values.dims[t->rank - 1] = S;
-    ATTN_TRY(attn_weights_view(c->m, &keys, c->arena, &part->view, c->err));
-    part->layer = layer;
-    part->bits = true;
-    part->lowest = 0;
-    c->m->keep_count++;
-    return ATTN_OK;
 }
 
 static attn_status add_padding(compiler *c, const attn_mask_layer *layer) {
@@ -345,6 +327,8 @@ size_t attn_layer_value_bytes(const attn_mask_layer *layer) {
     case ATTN_LAYER_TOP_K:
         return sizeof(int64_t);
     default:
+        if (layer->values.dtype == ATTN_BITS)
+            return 0; /* they are read where they lie */
         return layer->semantics == ATTN_SEM_FINITE_MIN ? sizeof(double) : 1;
     }
 }
@@ -384,7 +368,7 @@ static attn_status add_layer(compiler *c, const attn_mask_layer *layer) {
     case ATTN_LAYER_PATTERN:
         return add_pattern(c, layer);
     case ATTN_LAYER_BITS:
-        return add_bits(c, layer);
+        return attn_bits_add(c->m, layer, c->arena, c->err);
     case ATTN_LAYER_TOKENS:
         return add_keep(c, layer, layer->pad_id, true, attn_padding_view);
     case ATTN_LAYER_PREFIX:

@@ -16,6 +16,7 @@ typedef struct attn_mask_part {
     const attn_mask_layer *layer; /* the layer in attn_mask.layers */
     bool bits; /* one bit for each key: attn_view_at gives the byte of key 0 of a row, and bit j % 8
                 * of byte j / 8 from there on belongs to key j */
+    bool flipped;   /* a bit of 1 hides its key */
     double lowest;  /* the smallest finite number to add, or 0 if all are above 0 */
     bool only_bits; /* all numbers to add are 0 or 1, and some are 1 */
 } attn_mask_part;

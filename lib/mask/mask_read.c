@@ -397,7 +397,9 @@ static attn_mask_layer part_rows(const attn_mask *m, const attn_mask_part *part,
     out.kind = part->bits              ? ATTN_LAYER_BITS
                : v->dtype == ATTN_BOOL ? ATTN_LAYER_VALUES
                                        : ATTN_LAYER_BIAS;
-    out.semantics = v->dtype == ATTN_BOOL ? ATTN_SEM_KEEP : ATTN_SEM_UNSTATED;
+    out.semantics = v->dtype == ATTN_BOOL ? ATTN_SEM_KEEP
+                    : part->flipped       ? ATTN_SEM_HIDE
+                                          : ATTN_SEM_UNSTATED;
     out.values = rows_of(v, b, h, row, rows, keys);
     if (part->bits)
         out.values.strides[1] = 1;

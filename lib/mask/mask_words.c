@@ -103,16 +103,17 @@ static void say_hidden_cells(mask_text *t, const attn_mask *m, const attn_mask_p
     }
     if (hidden)
         say_words(t, ", hides %zu of its %zu cells", hidden, count);
-    else if (part->view.dtype == ATTN_BOOL)
+    else if (part->view.dtype == ATTN_BOOL || part->layer->values.dtype == ATTN_BITS)
         say_words(t, ", hides nothing");
 }
 
 static void say_values(mask_text *t, const attn_mask *m, const attn_mask_layer *layer,
                        const attn_mask_part *part) {
     char shape[128];
-    const bool numbers = layer->values.dtype != ATTN_BOOL;
+    const bool packed = layer->values.dtype == ATTN_BITS;
+    const bool numbers = layer->values.dtype != ATTN_BOOL && !packed;
     const char *meaning = "added to the scores";
-    if (layer->kind == ATTN_LAYER_VALUES && part && part->view.dtype == ATTN_BOOL)
+    if (layer->kind == ATTN_LAYER_VALUES && part && (part->view.dtype == ATTN_BOOL || packed))
         meaning = layer->semantics == ATTN_SEM_HIDE ? (numbers ? "1 = hidden" : "true = hidden")
                   : !numbers                        ? "true = attend"
                   : layer->semantics == ATTN_SEM_NONZERO ? "all but 0 = attend"
@@ -230,7 +231,8 @@ static void say_layer(mask_text *t, const attn_mask *m, size_t i) {
         say_values(t, m, layer, part);
         break;
     case ATTN_LAYER_BITS:
-        say_words(t, "%s: bits, 1 = attend", layer->where);
+        say_words(t, "%s: bits, 1 = %s", layer->where,
+                  layer->semantics == ATTN_SEM_HIDE ? "hidden" : "attend");
         say_hidden_cells(t, m, part);
         break;
     case ATTN_LAYER_PATTERN:

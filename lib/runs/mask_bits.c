@@ -9,8 +9,16 @@
 
 bool attn_run_mask_is_boolean(const attn_mask_layer *layer) {
     return layer->kind == ATTN_LAYER_VALUES &&
-           (layer->values.dtype == ATTN_BOOL || layer->semantics == ATTN_SEM_KEEP ||
-            layer->semantics == ATTN_SEM_HIDE || layer->semantics == ATTN_SEM_NONZERO);
+           (layer->values.dtype == ATTN_BOOL || layer->values.dtype == ATTN_BITS ||
+            layer->semantics == ATTN_SEM_KEEP || layer->semantics == ATTN_SEM_HIDE ||
+            layer->semantics == ATTN_SEM_NONZERO);
+}
+
+/* Returns whether element j of a row is not 0. */
+static bool is_set(const attn_tensor *t, const char *row, size_t j) {
+    const ptrdiff_t step = t->strides[t->rank - 1] * (ptrdiff_t)attn_dtype_size(t->dtype);
+    return t->dtype == ATTN_BITS ? ((const uint8_t *)row)[j / 8] >> j % 8 & 1
+                                 : attn_number_at(row + (ptrdiff_t)j * step, t->dtype) != 0;
 }
 
 /* Converts a row of a boolean mask to visibility (1: visible), as bits if `bits` is true, else as
@@ -18,12 +26,10 @@ bool attn_run_mask_is_boolean(const attn_mask_layer *layer) {
 static void pack_row(const attn_mask_layer *layer, const char *from, uint8_t *to, bool bits) {
     const attn_tensor *t = &layer->values;
     const size_t n = t->dims[t->rank - 1];
-    const ptrdiff_t step = t->strides[t->rank - 1] * (ptrdiff_t)attn_dtype_size(t->dtype);
     if (bits)
         memset(to, 0, (n + 7) / 8);
-    for (size_t j = 0; j < n; j++, from += step) {
-        const bool visible =
-            (attn_number_at(from, t->dtype) != 0) != (layer->semantics == ATTN_SEM_HIDE);
+    for (size_t j = 0; j < n; j++) {
+        const bool visible = is_set(t, from, j) != (layer->semantics == ATTN_SEM_HIDE);
         if (!bits)
             to[j] = visible;
         else if (visible)

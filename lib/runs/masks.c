@@ -1,6 +1,6 @@
 /* Reads and writes the masks of a site as JSON. A capture has the members is_causal, window,
- * pattern, attn_mask, attn_bias, key_lengths, document_ids, prefix_lengths, parents, top_k_indices
- * and any_of. Files that attnd writes have mask_fill and
+ * pattern, attn_mask, attn_bias, key_lengths, document_ids, prefix_lengths, parents, top_k_indices,
+ * any_of, all_of and not. Files that attnd writes have mask_fill and
  * `masks`, the list of all mask layers of the operation (attn_mask_layer). */
 #include <attn/text.h>
 #include <float.h>
@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "attention/resolved.h"
+#include "mask/bit_rows.h"
 #include "runs/inputs.h"
 
 #define FARTHEST ((int64_t)ATTN_INPUT_FARTHEST)
@@ -113,11 +114,54 @@ static void add_named(attn_run_reader *r, const char *member, const char *name,
     add_layer(r, member, &layer);
 }
 
-/* Reads attn_mask or attn_bias: the name of a tensor or a list of names. If the member is missing,
- * reads the tensor "sites.N.MEMBER", if the file has one. */
+/* Adds the mask {"encoding": "bits", "values": NAME}: a tensor of uint8 with the bits of booleans. */
+static void add_encoded(attn_run_reader *r, attn_json *object, const char *member,
+                        attn_semantics said) {
+    const attn_json *encoding = attn_json_member(object, "encoding");
+    const attn_json *name = attn_json_member(object, "values");
+    const size_t S = r->site->shape.S;
+    const attn_tensor *t = NULL;
+    if (!encoding || encoding->kind != ATTN_JSON_STRING || strcmp(encoding->text, "bits") != 0)
+        attn_run_refuse(r, ATTN_EARG, member, "expected the encoding \"bits\"");
+    if (!name || name->kind != ATTN_JSON_STRING)
+        attn_run_refuse(r, ATTN_EARG, member, "expected the name of a tensor as values");
+    attn_run_refuse_unknown(r, object, member);
+    if (r->status || !(t = attn_run_named_tensor(r, member, name->text)))
+        return;
+    attn_tensor keys = *t;
+    if (t->dtype != ATTN_U8 || t->rank < 2 || t->dims[t->rank - 1] != (S + 7) / 8)
+        attn_run_refuse(r, t->dtype == ATTN_U8 ? ATTN_ESHAPE : ATTN_EDTYPE, member,
+                        "the bits of %zu keys are rows of %zu bytes, as tensors of uint8 with two "
+                        "axes or more, found %s of rank %d with rows of %zu",
+                        S, (S + 7) / 8, attn_dtype_name(t->dtype), t->rank,
+                        t->rank ? t->dims[t->rank - 1] : 0);
+    if (r->status)
+        return;
+    keys.dims[keys.rank - 1] = S;
+    check_broadcast(r, member, &keys);
+    add_layer(
+        r, member,
+        &(attn_mask_layer){.kind = ATTN_LAYER_BITS,
+                           .where = member,
+                           .values = *t,
+                           .semantics = said == ATTN_SEM_HIDE ? ATTN_SEM_HIDE : ATTN_SEM_KEEP});
+}
+
+/* Reads one tensor of attn_mask or attn_bias: its name or, for attn_mask, an object. */
+static void read_one(attn_run_reader *r, attn_json *value, const char *member, attn_layer_kind kind,
+                     attn_semantics said) {
+    if (value->kind == ATTN_JSON_STRING)
+        add_named(r, member, value->text, kind, said);
+    else if (value->kind == ATTN_JSON_OBJECT && kind == ATTN_LAYER_VALUES)
+        add_encoded(r, value, member, said);
+    else
+        attn_run_refuse(r, ATTN_EARG, member, "expected names of tensors");
+}
+
+/* Reads attn_mask or attn_bias: one tensor or a list of them. If the member is missing, reads the tensor "sites.N.MEMBER", if the file has one. */
 static void read_named(attn_run_reader *r, attn_json *object, const char *member,
                        attn_layer_kind kind, attn_semantics said) {
-    const attn_json *value = attn_json_member(object, member);
+    attn_json *value = attn_json_member(object, member);
     char usual[64];
     snprintf(usual, sizeof usual, "sites.%zu.%s", r->index, member);
     if (!value) {
@@ -125,18 +169,15 @@ static void read_named(attn_run_reader *r, attn_json *object, const char *member
             add_named(r, member, usual, kind, said);
         return;
     }
-    if (value->kind == ATTN_JSON_STRING) {
-        add_named(r, member, value->text, kind, said);
+    if (value->kind == ATTN_JSON_STRING || value->kind == ATTN_JSON_OBJECT) {
+        read_one(r, value, member, kind, said);
         return;
     }
     if (!attn_run_expect(r, value, ATTN_JSON_LIST, member,
                          "the name of a tensor or a list of names"))
         return;
-    for (const attn_json *v = value->first; v && !r->status; v = v->next)
-        if (v->kind == ATTN_JSON_STRING)
-            add_named(r, member, v->text, kind, said);
-        else
-            attn_run_refuse(r, ATTN_EARG, member, "expected names of tensors");
+    for (attn_json *v = value->first; v && !r->status; v = v->next)
+        read_one(r, v, member, kind, said);
 }
 
 /* Reads mask_semantics, the meaning of the numbers of attn_mask. */
@@ -193,7 +234,7 @@ static void read_parts(attn_run_reader *r, const attn_json *list, const char *wh
     }
 }
 
-/* Reads a layer of the list `masks`, or a part of any_of. */
+/* Reads a layer of the list `masks`, or a part of any_of, all_of or not. */
 static void read_layer(attn_run_reader *r, attn_json *object, const char *where) {
     attn_mask_layer layer = {.kind = ATTN_LAYER_CAUSAL};
     attn_json *member, *parts;
@@ -256,7 +297,7 @@ static void read_plain(attn_run_reader *r, attn_json *object) {
     const attn_json *causal = attn_json_member(object, "is_causal");
     const attn_json *window = attn_json_member(object, "window");
     attn_json *pattern = attn_json_member(object, "pattern");
-    const attn_json *any = attn_json_member(object, "any_of");
+    static const attn_layer_kind rules[] = {ATTN_LAYER_ANY_OF, ATTN_LAYER_ALL_OF, ATTN_LAYER_NOT};
     const int64_t *lengths = r->site->info.key_lengths;
     attn_mask_layer layer = {.kind = ATTN_LAYER_CAUSAL, .where = "is_causal"};
     if (causal && attn_run_expect(r, causal, ATTN_JSON_BOOL, "is_causal", "true or false") &&
@@ -276,9 +317,12 @@ static void read_plain(attn_run_reader *r, attn_json *object) {
     read_named(r, object, "attn_mask", ATTN_LAYER_VALUES, said);
     read_named(r, object, "attn_bias", ATTN_LAYER_BIAS, said);
     read_tables(r, object);
-    if (any)
-        read_parts(r, any, "any_of",
-                   (attn_mask_layer){.kind = ATTN_LAYER_ANY_OF, .where = "any_of"});
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        const char *member = attn_layer_words[rules[i]];
+        const attn_json *parts = attn_json_member(object, member);
+        if (parts)
+            read_parts(r, parts, member, (attn_mask_layer){.kind = rules[i], .where = member});
+    }
     if (lengths) {
         layer = (attn_mask_layer){.kind = ATTN_LAYER_LENGTHS, .where = "key_lengths"};
         layer.values =
@@ -355,6 +399,16 @@ static void check_rules(attn_run_reader *r) {
     attn_arena_rewind(arena, &mark);
 }
 
+/* Refuses bits behind the last key in a capture. The files of attnd have none. */
+static void check_bits(attn_run_reader *r) {
+    const attn_mask_spec *all = &r->site->in.mask;
+    attn_error err = {0};
+    for (size_t i = 0; i < all->count && r->site->captured && !r->status; i++)
+        if (all->layers[i].kind == ATTN_LAYER_BITS &&
+            attn_bits_check(&all->layers[i], r->site->shape.S, &err))
+            attn_run_refuse_error(r, &err);
+}
+
 void attn_run_read_masks(attn_run_reader *r, attn_json *object) {
     attn_json *all = attn_json_member(object, "masks");
     attn_json *fill = attn_json_member(object, "mask_fill");
@@ -372,6 +426,7 @@ void attn_run_read_masks(attn_run_reader *r, attn_json *object) {
             read_layer(r, layer, where);
         }
     check_rules(r);
+    check_bits(r);
 }
 
 /* --- writing --- */

@@ -8,7 +8,8 @@
 /* Returns whether the tensor of a layer has one value for all heads and queries. */
 static bool is_of_keys(const attn_mask_layer *layer, bool has_heads) {
     const attn_tensor *t = &layer->values;
-    return (layer->kind == ATTN_LAYER_VALUES || layer->kind == ATTN_LAYER_BIAS) &&
+    return (layer->kind == ATTN_LAYER_VALUES || layer->kind == ATTN_LAYER_BIAS ||
+            layer->kind == ATTN_LAYER_BITS) &&
            (t->rank < 2 || t->dims[t->rank - 2] == 1) &&
            (t->rank < 3 || !has_heads || t->dims[t->rank - 3] == 1);
 }

@@ -172,16 +172,36 @@ static bool takes_dtype(const place *at, const srv_field *f, attn_dtype dtype) {
                        attn_dtype_name(dtype));
 }
 
+/* Gives the bits whose shape the JSON says (SRV_T_BITS) the bytes of a tensor of uint8. */
+static bool store_bits(place *at, attn_tensor *bits, const attn_tensor *t) {
+    char shape[128], expected[128], found[128];
+    attn_tensor bytes = *bits;
+    const int last = bits->rank - 1;
+    bytes.dims[last] = bits->dims[last] / 8 + (bits->dims[last] % 8 != 0);
+    if (t->dtype != ATTN_U8 || t->rank != bytes.rank ||
+        memcmp(t->dims, bytes.dims, (size_t)t->rank * sizeof *t->dims) != 0)
+        return srv_problem(
+            at->req, SRV_SHAPE, at->path.text,
+            "the bits of %s are a tensor of uint8 and shape %s, found %s of shape %s",
+            attn_shape_text(bits->dims, bits->rank, shape, sizeof shape),
+            attn_shape_text(bytes.dims, bytes.rank, expected, sizeof expected),
+            attn_dtype_name(t->dtype), attn_shape_text(t->dims, t->rank, found, sizeof found));
+    bits->data = t->data;
+    return true;
+}
+
 static bool store_tensor(place *at, const srv_field *f, const attn_tensor *t) {
     const uint64_t bit = (uint64_t)1 << (f - at->fields);
+    attn_tensor *to = (attn_tensor *)(void *)(at->body + f->offset);
     if (f->kind != SRV_TENSOR)
         return srv_problem(at->req, SRV_TYPE, at->path.text, "this field is no tensor");
+    if ((*at->given & bit) && to->dtype == ATTN_BITS && !to->data)
+        return store_bits(at, to, t);
     if (*at->given & bit)
         return srv_problem(at->req, SRV_MALFORMED, at->path.text,
                            "the field is there twice, in the JSON and as a tensor");
     if (!takes_dtype(at, f, t->dtype))
         return false;
-    attn_tensor *to = (attn_tensor *)(void *)(at->body + f->offset);
     *to = *t;
     *at->given |= bit;
     return srv_tensor_as_numbers(at->req, f->accepts, to);

@@ -62,6 +62,8 @@ enum {
     SRV_T_BOOL = 2,   /* true and false; not mixed with numbers */
     SRV_T_INT = 4,    /* integers, exact to 64 bits */
     SRV_T_NEGINF = 8, /* null or -Infinity, which stand for -infinity, among numbers */
+    SRV_T_BITS = 64,  /* booleans of the encoding "bits" (ATTN_BITS); without a source the data is
+                       * NULL until a tensor of a binary body brings it */
     SRV_T_NONE = 32,  /* null, which stands for INT64_MIN, among integers of 64 bits */
     /* Random elements (the members random and init) are drawn by srv_draw_random. Until then the
      * handler may read only the type and the shape of the tensor. */

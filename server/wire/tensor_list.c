@@ -93,6 +93,7 @@ void srv_tensor_store(void *data, attn_dtype dtype, size_t i, double value) {
         break;
     case ATTN_U8:
     case ATTN_BOOL:
+    case ATTN_BITS: /* the bytes */
         ((uint8_t *)data)[i] = (uint8_t)value;
         break;
     }

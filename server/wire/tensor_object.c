@@ -11,10 +11,26 @@
 #include "number/number.h"
 #include "wire/tensor_read.h"
 
-enum { SHAPE, DTYPE, DATA, BASE64, RANDOM, INIT, FILL, RUNS, SEED, STD, SLOPE, FAN_IN, KEYS };
+enum {
+    SHAPE,
+    DTYPE,
+    DATA,
+    BASE64,
+    RANDOM,
+    INIT,
+    FILL,
+    RUNS,
+    SEED,
+    STD,
+    SLOPE,
+    FAN_IN,
+    ENCODING,
+    KEYS
+};
 
-static const char *const keys[KEYS] = {"shape", "dtype", "data", "base64", "random", "init",
-                                       "fill",  "runs",  "seed", "std",    "a",      "fan_in"};
+static const char *const keys[KEYS] = {"shape", "dtype",  "data",    "base64", "random",
+                                       "init",  "fill",   "runs",    "seed",   "std",
+                                       "a",     "fan_in", "encoding"};
 
 /* What the members of the object say. */
 typedef struct description {
@@ -128,6 +144,19 @@ static bool read_number(attn_scan *s, double least, const char *expected, double
     return true;
 }
 
+static bool read_encoding(attn_scan *s, unsigned accepts) {
+    attn_name name;
+    if (!read_text(s, &name))
+        return false;
+    if (!attn_name_is(&name, "bits"))
+        return srv_scan_refuse(s, SRV_VALUE, "expected \"bits\", found \"%.40s\"", name.text);
+    return (accepts & SRV_T_BITS) ||
+           srv_scan_refuse(
+               s, SRV_DTYPE,
+               "bits are booleans of a mask by query and key (attn_mask): this tensor is "
+               "sent without an encoding");
+}
+
 static bool read_member(attn_scan *s, int key, unsigned accepts, description *d) {
     switch (key) {
     case SHAPE:
@@ -141,6 +170,8 @@ static bool read_member(attn_scan *s, int key, unsigned accepts, description *d)
     case RUNS:
         d->runs = s->p;
         return srv_tensor_skip_runs(s);
+    case ENCODING:
+        return read_encoding(s, accepts);
     case SEED:
         return srv_scan_integer(s, INT64_MIN, INT64_MAX, SRV_TYPE, "an integer of 64 bits",
                                 &d->literal.seed);
@@ -167,7 +198,8 @@ static bool find_key(attn_scan *s, const attn_name *name, int *key) {
     return srv_scan_refuse(
         s, SRV_UNKNOWN_FIELD,
         "\"%s\" is no field of a tensor%s%s%s: it has shape, dtype and one of data, base64, "
-        "random (with seed and std), init (with seed, a and fan_in), fill, runs (of booleans)",
+        "random (with seed and std), init (with seed, a and fan_in), fill, runs (of booleans), and "
+        "encoding beside base64",
         name->text, near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
 }
 
@@ -206,7 +238,11 @@ static bool check_members(attn_scan *s, const description *d) {
     if (!has(d, SHAPE) && !has(d, DATA))
         return srv_scan_refuse(
             s, SRV_SHAPE, "expected \"shape\" in a tensor written as an object without \"data\"");
-    if (sources != 1)
+    if (has(d, ENCODING) && (sources > has(d, BASE64) || (has(d, DTYPE) && d->dtype != ATTN_BOOL)))
+        return srv_scan_refuse(
+            s, SRV_VALUE,
+            "\"encoding\": \"bits\" stands beside shape and base64; the dtype is bool");
+    if (sources != 1 && !has(d, ENCODING))
         return srv_scan_refuse(
             s, SRV_VALUE, "expected one of data, base64, random, init, fill and runs%s, found %d",
             has(d, SHAPE) ? " beside shape" : "", sources);
@@ -309,6 +345,19 @@ static bool load_base64(attn_scan *s, const description *d, attn_tensor *t, size
     return true;
 }
 
+/* Reads the tensor of bits that the members describe. */
+static bool load_bits(attn_scan *s, const description *d, attn_tensor *out) {
+    attn_tensor t = attn_tensor_bits(NULL, d->rank, d->dims), bytes = t;
+    size_t count;
+    bytes.dims[d->rank - 1] = d->dims[d->rank - 1] / 8 + (d->dims[d->rank - 1] % 8 != 0);
+    if (!srv_tensor_fits(s->arena, &bytes) || !attn_tensor_count(&bytes, &count))
+        return srv_scan_memory(s);
+    if (has(d, BASE64) && !load_base64(s, d, &t, count))
+        return false;
+    *out = t;
+    return true;
+}
+
 /* --- the object --- */
 
 /* Returns the default seed of a tensor, which is made from the JSON pointer of the tensor. So query
@@ -336,6 +385,12 @@ static bool read_object(attn_scan *s, unsigned accepts, attn_tensor *out) {
     }
     if (!has(&d, SHAPE))
         return load_lists(s, accepts, &d, dtype, out);
+    if (has(&d, ENCODING)) {
+        const bool read = load_bits(s, &d, out);
+        if (read)
+            attn_path_back(&s->path, mark);
+        return read;
+    }
     if (!srv_tensor_fits(s->arena, &t) || !attn_tensor_count(&t, &count))
         return srv_scan_memory(s);
     bool ok = has(&d, DATA)     ? load_data(s, accepts, &d, &t, count)

@@ -6,6 +6,8 @@
  *   and one source of elements:
  *   data     a flat list, or without the member shape nested lists, from which the shape follows
  *   base64   little-endian bytes
+ *   encoding "bits": the bytes hold booleans, eight in a byte (attn_tensor_bits). They stand in the
+ *            member base64, or in a tensor of uint8 of a binary body
  *   random   "normal" or "uniform"; element i is random number i of the member seed (attn/rng.h).
  *            The default seed is the CRC-32 of the tensor's JSON pointer, such as "/query". With
  *            the member std, the standard deviation, element i is std * normal(seed, i), or

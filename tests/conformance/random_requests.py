@@ -77,13 +77,18 @@ class Draw:
     def mask(self, body):
         shape = self.broadcastable()
         keep = self.r.random(shape) < 0.7
-        kind = self.r.choice(["bool", "base64 bool", "keep", "hide", "nonzero", "additive", "additive with hidden"])
+        kind = self.r.choice(["bool", "base64 bool", "bits", "hide by bits", "keep", "hide", "nonzero", "additive",
+                              "additive with hidden"])
         if keep.size == 0:
             kind = "base64 bool"
         if kind == "bool":
             body["attn_mask"] = keep.tolist()
         elif kind == "base64 bool":
             body["attn_mask"] = tensors.write(keep, "bool")
+        elif kind == "bits":
+            body["attn_mask"] = tensors.write_bits(keep)
+        elif kind == "hide by bits":
+            body |= {"attn_mask": tensors.write_bits(~keep), "mask_semantics": "hide"}
         elif kind in ("keep", "hide"):
             body["attn_mask"] = (keep if kind == "keep" else ~keep).astype(int).tolist()
             body["mask_semantics"] = str(kind)
@@ -128,7 +133,8 @@ class Draw:
         elif kind == "pattern":
             part["pattern"] = self.pattern()
         elif kind == "values":
-            part["attn_mask"] = tensors.write(self.r.random(self.broadcastable()) < 0.6, "bool")
+            keep = self.r.random(self.broadcastable()) < 0.6
+            part["attn_mask"] = tensors.write_bits(keep) if self.chance(0.5) else tensors.write(keep, "bool")
         elif kind in ("any_of", "all_of"):
             part[kind] = [self.boolean(depth - 1) for _ in range(int(self.r.integers(1, 4)))]
         elif kind == "not":

@@ -86,6 +86,8 @@ def read(data):
 # --- a site as a request of the oracle ---
 
 SAME = ("scale", "softcap", "is_causal", "window", "pattern", "key_lengths")
+TABLES = ("query_positions", "key_positions", "document_ids", "prefix_lengths", "parents", "top_k_indices")
+RULES = ("any_of", "all_of", "not")
 
 
 def operand(file, n, name):
@@ -103,43 +105,82 @@ def meant(x, semantics):
     return numbers.get(semantics, x)
 
 
+def unpacked(file, n, named):
+    """The array of a mask: a name, or {"values": name, "encoding": "bits"}."""
+    if isinstance(named, str):
+        return file.array(named)
+    keys = operand(file, n, "key").shape[-2]
+    return np.unpackbits(file.array(named["values"]).astype(np.uint8), axis=-1, count=keys, bitorder="little").astype(bool)
+
+
 def layers(file, n, name):
     """The arrays of attn_mask or attn_bias, which may be one or several."""
     given = file.sites[n].get(name)
-    x = [file.array(part) for part in given] if isinstance(given, list) else [operand(file, n, name)]
+    if given is None:
+        x = [operand(file, n, name)]
+    else:
+        x = [unpacked(file, n, part) for part in (given if isinstance(given, list) else [given])]
     semantics = file.sites[n].get("mask_semantics") if name == "attn_mask" else None
     return [meant(part, semantics) for part in x if part is not None]
 
 
-def added(file, n, name):
+def added(file, n, name, real="float64"):
     """What the arrays add to the scores: 0 or -infinity for booleans, sums; None if there are none."""
     parts = [np.where(x, 0.0, -np.inf) if x.dtype == bool else x for x in layers(file, n, name)]
-    return tensors.write(sum(parts[1:], parts[0]), "float64") if parts else None
+    return tensors.write(sum(parts[1:], parts[0]), real) if parts else None
 
 
-def spelled(file, field):
+def spelled(file, field, real="float64"):
     """A position or a score with its tensors in place of their names."""
-    return {k: tensors.write(file.array(v), "float64") if isinstance(v, str) and k != "kind" else v
+    return {k: spelled(file, v, real) if isinstance(v, dict) else
+            tensors.write(file.array(v), real) if isinstance(v, str) and k not in ("kind", "layout") else v
             for k, v in field.items() if not k.startswith("x-")}
 
 
-def request(file, n):
-    """Site n as a request of POST /v1/attention, whose tensors are float64."""
+# The field of a request for each kind of mask in a list.
+FIELDS = {"values": "attn_mask", "bits": "attn_mask", "padding": "key_padding_mask", "tokens": "token_ids", "lengths": "key_lengths",
+          "documents": "document_ids", "prefix": "prefix_lengths", "tree": "parents", "top_k": "top_k_indices"}
+
+
+def rule(file, n, mask):
+    """A mask of a list, as requests have it."""
+    kind = mask["kind"]
+    if kind in RULES:
+        return {"kind": kind, kind: [rule(file, n, part) for part in mask["masks"]]}
+    fields = {name: mask[name] for name in ("window", "pattern", "pad_id") if name in mask}
+    if "values" in mask:
+        x = unpacked(file, n, {"values": mask["values"]}) if kind == "bits" else file.array(mask["values"])
+        of = tensors.write(x, "bool" if x.dtype == bool else "float64" if kind in ("values", "padding") else "int64")
+        fields[FIELDS[kind]] = of
+    if "semantics" in mask:
+        fields["key_padding_semantics" if kind == "padding" else "mask_semantics"] = mask["semantics"]
+    return {"kind": {"bits": "values", "tokens": "padding", "lengths": "padding"}.get(kind, kind)} | fields
+
+
+def request(file, n, real="float64"):
+    """Site n as a request of POST /v1/attention, whose real numbers are of this type."""
     site = file.sites[n]
     body = {name: site[name] for name in SAME if name in site}
     for name in ("query", "key", "value", "sinks", "scales"):
         x = operand(file, n, name)
         if x is not None:
-            body[name] = tensors.write(x, "float64")
+            body[name] = tensors.write(x, real)
     for name in ("attn_mask", "attn_bias"):
-        x = added(file, n, name)
+        x = added(file, n, name, real)
         if x is not None:
             body[name] = x
     if "attn_mask" in body:
         body["mask_semantics"] = "additive"
+    for name in TABLES:
+        x = operand(file, n, name)
+        if x is not None:
+            body[name] = tensors.write(np.where(np.isneginf(x) | (x < -2.0**62), -2**63, x).astype(np.int64), "int64")
+    for name in RULES:
+        if name in site:
+            body[name] = [rule(file, n, mask) for mask in site[name]]
     for name in ("position", "score", "normalizer"):
         if name in site:
-            body[name] = spelled(file, site[name])
+            body[name] = spelled(file, site[name], real)
     body["query_offset"] = site.get("query_offset", site.get("query_start", 0) - site.get("key_start", 0))
     return body
 

@@ -74,7 +74,7 @@ def read_values(mask, semantics):
     """An attn_mask as (keep, added), in its own shape."""
     x = tensors.read(mask)
     if x.dtype == bool:
-        return x, np.zeros(x.shape)
+        return ~x if semantics == "hide" else x, np.zeros(x.shape)
     zero_or_one = np.isin(x, (0, 1)).all()
     if semantics in ("keep", "hide"):
         if not zero_or_one:

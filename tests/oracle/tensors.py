@@ -51,6 +51,8 @@ def is_object(spec):
 def dtype_of(spec):
     """The element type of a spelled tensor."""
     if is_object(spec):
+        if "encoding" in spec:
+            return "bool"
         if "dtype" in spec:
             return spec["dtype"]
         if "data" not in spec:
@@ -128,6 +130,9 @@ def read(spec):
         shape, flat = _shape(spec), _flatten(spec)
     else:
         shape = tuple(spec["shape"])
+        if "encoding" in spec:
+            rows = np.frombuffer(base64.b64decode(spec["base64"]), np.uint8).reshape(*shape[:-1], -(-shape[-1] // 8))
+            return np.unpackbits(rows, axis=-1, count=shape[-1], bitorder="little").astype(bool)
         if "base64" in spec:
             flat = np.frombuffer(base64.b64decode(spec["base64"]), STORED[dtype])
             if dtype == "bfloat16":
@@ -150,6 +155,16 @@ def write(x, dtype="float32"):
     stored = to_bfloat16(x) if dtype == "bfloat16" else x.astype(STORED[dtype])
     data = base64.b64encode(np.ascontiguousarray(stored).tobytes()).decode()
     return {"shape": list(x.shape), "dtype": dtype, "base64": data}
+
+
+def bytes_of_bits(x):
+    """The bytes of booleans that are packed along the last axis."""
+    return np.packbits(np.asarray(x, bool), axis=-1, bitorder="little")
+
+
+def write_bits(x):
+    """Booleans, eight in a byte, as {"shape", "encoding", "base64"}."""
+    return {"shape": list(x.shape), "encoding": "bits", "base64": base64.b64encode(bytes_of_bits(x).tobytes()).decode()}
 
 
 def nested(x):

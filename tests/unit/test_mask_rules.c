@@ -39,6 +39,18 @@ static attn_tensor integers(trial *t, int rank, const size_t *dims, int64_t leas
     return attn_tensor_dense(data, ATTN_I64, rank, dims);
 }
 
+/* The same numbers, 0 and 1, as packed booleans. */
+static attn_tensor packed(trial *t, const attn_tensor *x) {
+    const size_t width = x->dims[x->rank - 1], bytes = (width + 7) / 8;
+    size_t count = 0;
+    attn_tensor_count(x, &count);
+    uint8_t *data = attn_arena_zeroed(t->arena, count / width * bytes + 1, 1);
+    for (size_t k = 0; k < count; k++)
+        if (((const int64_t *)x->data)[k])
+            data[k / width * bytes + k % width / 8] |= (uint8_t)(1u << k % width % 8);
+    return attn_tensor_bits(data, x->rank, x->dims);
+}
+
 /* Parents whose order is neither that of the keys nor its reverse. */
 static attn_tensor parents(trial *t, size_t B, size_t S) {
     const size_t dims[] = {B, S};
@@ -95,6 +107,8 @@ static void add_random(trial *t, size_t depth) {
     case ATTN_LAYER_VALUES:
         l.values = integers(t, 4, cells, 0, 2);
         l.semantics = pick(t, 2) ? ATTN_SEM_KEEP : ATTN_SEM_HIDE;
+        if (pick(t, 2))
+            l.values = packed(t, &l.values);
         break;
     case ATTN_LAYER_LENGTHS:
     case ATTN_LAYER_PREFIX:
@@ -125,9 +139,12 @@ static void add_random(trial *t, size_t depth) {
 
 static int64_t element(const attn_tensor *t, size_t b, size_t h, size_t i, size_t j) {
     const size_t at[4] = {b, h, i, j};
+    const bool bits = t->dtype == ATTN_BITS;
     size_t k = 0;
     for (int a = 0; a < t->rank; a++) {
         const size_t index = t->rank == 4 ? at[a] : a ? j : b;
+        if (bits && a == 3)
+            return ((const uint8_t *)t->data)[k * ((t->dims[3] + 7) / 8) + j / 8] >> j % 8 & 1;
         k = k * t->dims[a] + (t->dims[a] == 1 ? 0 : index);
     }
     return ((const int64_t *)t->data)[k];

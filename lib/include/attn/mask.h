@@ -29,7 +29,8 @@ typedef enum attn_layer_kind {
     ATTN_LAYER_CAUSAL, /* key j is visible to query i if j <= i + offset */
     ATTN_LAYER_WINDOW, /* visible: i + offset - left <= j <= i + offset + right; -1: no bound */
     /* A tensor that broadcasts to the shape of the weights by NumPy's rules. Weights without a head
-     * axis take [batch.., 1, L, S], and weights of one head [batch.., L, S]. */
+     * axis take [batch.., 1, L, S], and weights of one head [batch.., L, S]. Booleans may be packed
+     * (ATTN_BITS); they are read where they lie, and bits behind the last key must be 0. */
     ATTN_LAYER_VALUES,
     ATTN_LAYER_BIAS,    /* a tensor as in VALUES that is always additive */
     ATTN_LAYER_PADDING, /* [B, S] or [S]: tells for each key whether it is real or padding */
@@ -37,7 +38,8 @@ typedef enum attn_layer_kind {
     ATTN_LAYER_PATTERN, /* a formula: see attn_pattern */
     ATTN_LAYER_TOKENS,  /* [B, S] or [S] token ids: a key is padding if its id is pad_id */
     /* uint8 [.., L, ceil(S / 8)]; all axes but the last broadcast to the weights. Key j is visible
-     * if bit j % 8 of byte j / 8 is 1. */
+     * if bit j % 8 of byte j / 8 is 1, or with HIDE if it is 0. Bits behind the last key are not
+     * read. */
     ATTN_LAYER_BITS,
     /* [B], or [1] for all: the first prefix[b] keys are visible. Beside CAUSAL in an ANY_OF this is
      * the mask of a prefix language model (Raffel et al. 2020, section 3.2). */

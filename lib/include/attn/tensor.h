@@ -22,6 +22,8 @@ typedef enum attn_dtype {
     ATTN_I64,
     ATTN_U8,
     ATTN_BOOL, /* a byte, 0 or 1 */
+    /* Booleans, eight in a byte; see attn_tensor_bits. Only masks (ATTN_LAYER_VALUES) take them. */
+    ATTN_BITS,
 } attn_dtype;
 
 /* A view of a tensor. Rank 0 means that there is no tensor; scalars are not tensors here. Strides
@@ -34,7 +36,8 @@ typedef struct attn_tensor {
     ptrdiff_t strides[ATTN_MAX_RANK];
 } attn_tensor;
 
-size_t attn_dtype_size(attn_dtype dtype); /* bytes of an element; 0: unknown type */
+/* Returns the bytes of an element, of ATTN_BITS those of the byte that holds it; 0: unknown type. */
+size_t attn_dtype_size(attn_dtype dtype);
 /* "float32", "bool", …; "unknown" if there is no such type */
 const char *attn_dtype_name(attn_dtype dtype);
 /* Finds an element type by its name. Returns false if there is none. */
@@ -42,6 +45,10 @@ bool attn_dtype_parse(const char *name, attn_dtype *out);
 
 /* Returns a row-major view of `data` with the given dimensions. */
 attn_tensor attn_tensor_dense(void *data, attn_dtype dtype, int rank, const size_t *dims);
+/* Returns a view of ATTN_BITS with the given dimensions, of which the last counts bits. Each row
+ * begins at a byte: element j of a row is bit j % 8 of byte j / 8, as numpy.packbits(x, axis=-1,
+ * bitorder="little") writes them. Strides count bytes; that of the last axis is not read. */
+attn_tensor attn_tensor_bits(void *data, int rank, const size_t *dims);
 /* Computes the number of elements: the product of the dimensions, 0 for rank 0. Returns false if
  * the product overflows. */
 bool attn_tensor_count(const attn_tensor *t, size_t *count);

@@ -177,6 +177,10 @@ bool srv_mask_layers(const srv_scope *scope, const srv_mask_input *in, attn_mask
         attn_mask_layer layer = all[i].layer;
         if (!srv_given(scope, all[i].name))
             continue;
+        if (layer.values.dtype == ATTN_BITS && !layer.values.data)
+            return srv_refuse(scope, SRV_VALUE, all[i].name,
+                              "the bits are missing: expected base64 beside encoding, or in a "
+                              "binary body a tensor of uint8 with this name");
         if (layer.kind == ATTN_LAYER_WINDOW)
             memcpy(layer.window, in->window.values, sizeof layer.window);
         if (!srv_mask_add(scope, spec, all[i].name, layer) ||

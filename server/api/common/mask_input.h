@@ -41,8 +41,9 @@ extern const char *const srv_offset_words[];      /* "end" */
         "shape of the weights. Numbers that are all 0 or 1 need mask_semantics; other numbers "    \
         "are added to the scores. null and -Infinity stand for -infinity. An axis of one head "    \
         "may be there or not: [B, L, S] stands for [B, 1, L, S]. A query [L, E] with a mask [1, "  \
-        "L, S] has results with that axis in front, too.",                                         \
-        .accepts = SRV_T_REAL | SRV_T_BOOL | SRV_T_NEGINF),                                        \
+        "L, S] has results with that axis in front, too. Booleans may be packed, eight in a "      \
+        "byte: see encoding.",                                                                     \
+        .accepts = SRV_T_REAL | SRV_T_BOOL | SRV_T_NEGINF | SRV_T_BITS),                           \
         SRV_NAMED_ROW(T, "mask_semantics", at.mask_semantics, SRV_ENUM,                            \
                       "The meaning of attn_mask: keep (1 or true = attend), hide (1 or true = "    \
                       "hidden), additive (added to the scores), finite_min (additive, and "        \

@@ -42,8 +42,9 @@ static void mask_inverted(sentence *s) {
     attn_text_add(&s->text, "query i sees only keys behind it: torch.%s, so %s",
                   kept ? "tril marks what a causal mask keeps"
                        : "triu(…, diagonal=1) marks what a causal mask hides",
-                  kept                               ? "say mask_semantics \"keep\""
-                  : layer->values.dtype == ATTN_BOOL ? "invert it (here true = attend)"
+                  kept ? "say mask_semantics \"keep\""
+                  : layer->values.dtype == ATTN_BOOL || layer->values.dtype == ATTN_BITS
+                      ? "invert it (here true = attend)"
                   : layer->semantics == ATTN_SEM_NONZERO
                       ? "say mask_semantics \"hide\" if it holds 0 and 1, and \"additive\" if "
                         "its numbers are added to the scores"

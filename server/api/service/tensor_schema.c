@@ -70,6 +70,7 @@ static const char *const dtypes[] = {"float32", "float16", "bfloat16", "float64"
 static const char *const randoms[] = {"normal", "uniform", NULL};
 static const char *const inits[] = {"xavier_uniform", "xavier_normal", "kaiming_uniform",
                                     "kaiming_normal", NULL};
+static const char *const encodings[] = {"bits", NULL};
 static const char *const fills[] = {"zeros", "ones", "eye", "arange", NULL};
 
 static const srv_field run_rows[] = {
@@ -85,6 +86,13 @@ static const srv_field object_rows[] = {
                 .choices = dtypes),
     SRV_WRITTEN("data", "MaskTensorList", NULL, "The elements, flat or nested by axis."),
     SRV_WRITTEN("base64", "string", NULL, "The elements as little-endian bytes."),
+    SRV_WRITTEN(
+        "encoding", "string", NULL,
+        "Beside shape, for attn_mask: booleans, eight in a byte. Each row of the last axis "
+        "begins at a byte, and element j of a row is bit j % 8 of byte j / 8, counted from "
+        "the lowest: numpy.packbits(mask, axis=-1, bitorder='little'). The bytes are those of "
+        "base64 or, in a binary body, of a tensor of uint8 with the name of the field.",
+        .choices = encodings),
     SRV_WRITTEN("random", "string", NULL, "Random elements, a function of seed.",
                 .choices = randoms),
     SRV_WRITTEN("init", "string", NULL,
