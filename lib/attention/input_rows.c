@@ -95,7 +95,7 @@ const attn_input attn_input_rows[] = {
     SITE_TENSOR(past_key),
     SITE_TENSOR(past_value),
     SITE_TENSOR(sinks),
-    SITE_TENSOR(scales),
+    TENSOR_ROW("", "scale", scales, scales, 0),
     SITE_INTEGERS(query_positions),
     SITE_INTEGERS(key_positions),
     SITE_VALUE(WORD, layout, 0, 0, attn_layout_words),

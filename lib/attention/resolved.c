@@ -388,7 +388,7 @@ static attn_status resolve_dims(const attn_inputs *in, attn_attention_dims *d,
     if (in->sinks.rank)
         ATTN_TRY(attn_check_by_row("sinks", &in->sinks, d, err));
     if (d->scales)
-        ATTN_TRY(attn_check_by_row("scales", &in->scales, d, err));
+        ATTN_TRY(attn_check_by_row("scale", &in->scales, d, err));
     d->grad_logsumexp = in->grad_logsumexp.rank != 0;
     if (d->grad_logsumexp)
         ATTN_TRY(attn_check_loss_gradient("grad_logsumexp", &in->grad_logsumexp, d->rows,
@@ -543,7 +543,7 @@ attn_status attn_attention_new(const attn_inputs *in, attn_arena *arena, attn_at
     if (in->sinks.rank)
         ATTN_TRY(attn_read_by_row(a, "sinks", &in->sinks, arena, &a->sinks, &most, err));
     if (in->scales.rank)
-        ATTN_TRY(attn_read_by_row(a, "scales", &in->scales, arena, &a->scales, &a->scale, err));
+        ATTN_TRY(attn_read_by_row(a, "scale", &in->scales, arena, &a->scales, &a->scale, err));
     if (d->normalizer_bias)
         ATTN_TRY(read_heads(a, &in->normalizer.bias, "normalizer/bias", arena, &a->normalizer_bias,
                             err));

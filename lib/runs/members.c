@@ -192,6 +192,10 @@ void attn_run_read_row(attn_run_reader *r, attn_json *object, const char *where,
     char place[96];
     if (r->status)
         return;
+    /* Two rows have the name `scale`: a number, and a tensor, which is a string in the file. */
+    if (value && strcmp(row->name, "scale") == 0 &&
+        (value->kind == ATTN_JSON_STRING) != attn_input_is_tensor(row))
+        return;
     join(place, where, row->name);
     if (attn_input_is_tensor(row))
         read_tensor(r, value, place, attn_tensor_at(to, row->offset));

@@ -109,6 +109,7 @@ static const alias of_fields[] = {
     {"dropout", "dropout_p", "it is a probability"},
     {"dropout_rate", "dropout_p", "it is a probability"},
     {"attention_dropout", "attention_dropout_p", "it is a probability"},
+    {"scales", "scale", SINGULAR},
     {"sm_scale", "scale", ONLY_SCALED},
     {"softmax_scale", "scale", ONLY_SCALED},
     {"logit_cap", "softcap", "it is a soft limit"},

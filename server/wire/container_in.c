@@ -163,12 +163,13 @@ static bool enter_object(place *at, const srv_field *f) {
 static bool takes_dtype(const place *at, const srv_field *f, attn_dtype dtype) {
     bool whole = dtype == ATTN_I32 || dtype == ATTN_I64 || dtype == ATTN_U8;
     unsigned wanted = dtype == ATTN_BOOL ? SRV_T_BOOL : whole ? SRV_T_REAL | SRV_T_INT : SRV_T_REAL;
-    if (f->accepts & wanted)
+    const unsigned accepts = srv_tensor_types(f);
+    if (accepts & wanted)
         return true;
     return srv_problem(at->req, SRV_DTYPE, at->path.text, "expected %s, found %s",
-                       f->accepts & SRV_T_REAL  ? "numbers"
-                       : f->accepts & SRV_T_INT ? "int32, int64 or uint8"
-                                                : "bool",
+                       accepts & SRV_T_REAL  ? "numbers"
+                       : accepts & SRV_T_INT ? "int32, int64 or uint8"
+                                             : "bool",
                        attn_dtype_name(dtype));
 }
 
@@ -192,8 +193,9 @@ static bool store_bits(place *at, attn_tensor *bits, const attn_tensor *t) {
 
 static bool store_tensor(place *at, const srv_field *f, const attn_tensor *t) {
     const uint64_t bit = (uint64_t)1 << (f - at->fields);
-    attn_tensor *to = (attn_tensor *)(void *)(at->body + f->offset);
-    if (f->kind != SRV_TENSOR)
+    void *member = at->body + f->offset;
+    attn_tensor *to = f->kind == SRV_UNION ? &((srv_union *)member)->tensor : member;
+    if (!srv_tensor_types(f))
         return srv_problem(at->req, SRV_TYPE, at->path.text, "this field is no tensor");
     if ((*at->given & bit) && to->dtype == ATTN_BITS && !to->data)
         return store_bits(at, to, t);
@@ -204,7 +206,9 @@ static bool store_tensor(place *at, const srv_field *f, const attn_tensor *t) {
         return false;
     *to = *t;
     *at->given |= bit;
-    return srv_tensor_as_numbers(at->req, f->accepts, to);
+    if (f->kind == SRV_UNION)
+        ((srv_union *)member)->is = SRV_U_TENSOR;
+    return srv_tensor_as_numbers(at->req, srv_tensor_types(f), to);
 }
 
 bool srv_insert_tensors(srv_request *req, const srv_decoded_body *from, const srv_field *fields,

@@ -253,7 +253,7 @@ static bool read_flags(srv_decoder *d, const srv_field *f, void *out) {
 
 static bool refuse_union(srv_decoder *d, const srv_field *f) {
     char expected[400];
-    const char *parts[4];
+    const char *parts[5];
     size_t at = 0, count = 0, room = sizeof expected, names = 0;
     if (f->accepts & (SRV_U_NUMBER | SRV_U_INT))
         parts[count++] = f->accepts & SRV_U_NUMBER ? "a number" : "an integer";
@@ -263,6 +263,8 @@ static bool refuse_union(srv_decoder *d, const srv_field *f) {
         parts[count++] = "false";
     if (f->accepts & SRV_U_INTS)
         parts[count++] = "a list of integers";
+    if (f->accepts & SRV_U_TENSOR)
+        parts[count++] = "a tensor";
     if (f->accepts & SRV_U_STRING)
         names = srv_count_choices(f->choices);
     for (size_t i = 0; i < count + names && at < room; i++) {
@@ -298,6 +300,9 @@ static bool read_union(srv_decoder *d, const srv_field *f, void *out) {
     if (*d->s.p == '[' && (f->accepts & SRV_U_INTS)) {
         read.is = SRV_U_INTS;
         ok = read_ints(d, f, &read.ints);
+    } else if ((*d->s.p == '[' || *d->s.p == '{') && (f->accepts & SRV_U_TENSOR)) {
+        read.is = SRV_U_TENSOR;
+        ok = srv_read_tensor(d, f, &read.tensor);
     } else if (*d->s.p == '"' && (f->accepts & SRV_U_STRING)) {
         read.is = SRV_U_STRING;
         ok = srv_read_choice(d, f, &read.choice);
@@ -375,20 +380,11 @@ static bool read_objects(srv_decoder *d, const srv_field *f, void *out) {
     return true;
 }
 
-static bool read_tensor(srv_decoder *d, const srv_field *f, void *out) {
-    attn_scan *s = &d->s;
-    d->own.ragged = f->ragged;
-    if (*s->p == '[') /* the type of the elements is one that the field accepts */
-        return srv_tensor_nested(s, f->accepts, srv_tensor_dtype(s->p, f->accepts), out);
-    return srv_tensor_object(s, f->accepts, out) &&
-           srv_tensor_as_numbers(d->own.req, f->accepts, out);
-}
-
 static srv_read_fn *reader_of(const srv_field *f) {
     static srv_read_fn *const readers[] = {
         [SRV_BOOL] = srv_read_bool,     [SRV_INT] = srv_read_int,     [SRV_REAL] = srv_read_real,
         [SRV_STRING] = srv_read_string, [SRV_ENUM] = srv_read_choice, [SRV_FLAGS] = read_flags,
-        [SRV_TENSOR] = read_tensor,     [SRV_INTS] = read_ints,       [SRV_STRINGS] = read_strings,
+        [SRV_TENSOR] = srv_read_tensor, [SRV_INTS] = read_ints,       [SRV_STRINGS] = read_strings,
         [SRV_TEXTS] = read_texts,       [SRV_WORDS] = read_words,     [SRV_OBJECT] = read_nested,
         [SRV_OBJECTS] = read_objects,   [SRV_UNION] = read_union,     [SRV_RAW] = srv_read_raw,
         [SRV_LISTS] = read_int_lists,   [SRV_RANGES] = read_ranges,

@@ -103,6 +103,7 @@ enum {
     SRV_U_STRING = 8, /* a name of choices */
     SRV_U_INTS = 16,  /* a list of integers */
     SRV_U_TRUE = 32,
+    SRV_U_TENSOR = 64, /* a tensor of numbers, as a row of kind TENSOR with SRV_T_REAL takes it */
 };
 
 typedef struct srv_ints {
@@ -143,6 +144,7 @@ typedef struct srv_union {
     int64_t integer; /* for SRV_U_INT: a number without a fraction, if the row accepts SRV_U_INT */
     int choice;      /* for SRV_U_STRING: index into choices */
     srv_ints ints;   /* for SRV_U_INTS */
+    attn_tensor tensor; /* for SRV_U_TENSOR */
 } srv_union;
 
 /* A row of a field table. A table ends with a row whose name is NULL. */
@@ -251,6 +253,12 @@ static inline const srv_field *srv_find_field(const srv_field *fields, const cha
             memcmp(fields->name, name, n) == 0)
             return fields;
     return NULL;
+}
+/* Returns the SRV_T_* bits of the tensors that the row takes. 0: it takes none. */
+static inline unsigned srv_tensor_types(const srv_field *f) {
+    if (f->kind == SRV_UNION)
+        return f->accepts & SRV_U_TENSOR ? SRV_T_REAL : 0;
+    return f->kind == SRV_TENSOR ? f->accepts : 0;
 }
 /* Sets the problem that no row has the name `name`. The problem suggests the field for which other
  * libraries use this name (aliases.h), or else the field with the most similar name. */

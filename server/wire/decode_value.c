@@ -9,6 +9,7 @@
 #include "config/nearest.h"
 #include "number/number.h"
 #include "wire/aliases.h"
+#include "wire/tensor_read.h"
 
 enum { FOUND_ROOM = 96 };
 
@@ -308,6 +309,15 @@ bool srv_read_choice(srv_decoder *d, const srv_field *f, void *out) {
         }
     d->s.p = start;
     return refuse_choice(d, f, text);
+}
+
+bool srv_read_tensor(srv_decoder *d, const srv_field *f, void *out) {
+    attn_scan *s = &d->s;
+    const unsigned accepts = srv_tensor_types(f);
+    d->own.ragged = f->ragged;
+    if (*s->p == '[') /* the type of the elements is one that the field accepts */
+        return srv_tensor_nested(s, accepts, srv_tensor_dtype(s->p, accepts), out);
+    return srv_tensor_object(s, accepts, out) && srv_tensor_as_numbers(d->own.req, accepts, out);
 }
 
 bool srv_read_raw(srv_decoder *d, const srv_field *f, void *out) {

@@ -36,6 +36,8 @@ bool srv_decode_required(srv_decoder *d, const srv_field *fields, void *out);
 typedef bool srv_read_fn(srv_decoder *d, const srv_field *f, void *out);
 
 srv_read_fn srv_read_bool, srv_read_int, srv_read_real, srv_read_string, srv_read_choice;
+/* Reads a tensor of a type that the row takes (srv_tensor_types). */
+srv_read_fn srv_read_tensor;
 /* Stores the address of the value and moves the cursor behind the value. Checks only its strings
  * and that its brackets balance. */
 srv_read_fn srv_read_raw;

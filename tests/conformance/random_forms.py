@@ -183,7 +183,7 @@ class FormDraw(Draw):
         if self.chance(0.2):
             body["scale"] = [False, 0.5, 1.0][int(self.r.integers(3))]
         elif self.rows.random() < 0.25:
-            body["scales"] = self.by_row(self.number_list(self.Hq))
+            body["scale"] = self.by_row(self.number_list(self.Hq))
         if self.chance(0.15):
             body["softcap"] = float(self.r.choice([0.5, 3.0, 30.0]))
         self.masks(body)

@@ -143,7 +143,7 @@ KINDS = {
     "sparsemax": lambda s: {"normalizer": {"kind": "sparsemax"}},
     "entmax": lambda s: {"normalizer": {"kind": "entmax", "alpha": s.choice((1.2, 1.5, 2))}},
     "scale": lambda s: {"scale": s.choice((0.05, 1, 2.5))},
-    "scales": lambda s: {"scales": s.by_row()},
+    "scales": lambda s: {"scale": s.by_row()},
     "softcap": lambda s: {"softcap": s.choice((0.5, 3, 30))},
     "sinks": lambda s: {"sinks": s.by_row()},
     "dot": lambda s: {"score": {"kind": "dot"}},

@@ -21,7 +21,7 @@ GOOD = qkv()
     ({"is_causal": "yes"}, "wrong_type", "/is_causal", []),
     ({"softcap": -1}, "invalid_value", "/softcap", ["-1"]),
     ({"softcap": "30"}, "wrong_type", "/softcap", []),
-    ({"scale": "yes"}, "wrong_type", "/scale", ["a number, true, or false"]),
+    ({"scale": "yes"}, "wrong_type", "/scale", ["a number, true, false, or a tensor"]),
     ({"scale": "auto"}, "wrong_type", "/scale", []),
     ({"precision": "fp16"}, "invalid_value", "/precision", ["bf16"]),
     ({"precision": "bf16", "grad_output": [[1]]}, "invalid_value", "/precision", ["fp32"]),
@@ -197,7 +197,7 @@ def test_too_many_bytes_are_told_in_numbers(start):
 
 
 @pytest.mark.parametrize("path, extra, pointer, text", [
-    ("/v1/attention", {"scale": "auto"}, "/scale", "expected a number, true, or false, found"),
+    ("/v1/attention", {"scale": "auto"}, "/scale", "expected a number, true, false, or a tensor, found"),
     ("/v1/attention", {"window": [1]}, "/window", "window must be a list of two integers, found a list of 1"),
     ("/v1/attention", {"window": []}, "/window", "found a list of 0"),
     ("/v1/attention", {"labels": {"query": ["a", "b"]}}, "/labels/query", "expected 3 names (one a query), found 2"),

@@ -260,4 +260,4 @@ def test_a_query_string_beside_npz_is_refused(daemon):
     refused(post(daemon, npz(query=QUERY), NPZ, "/v1/attention?is_causal=true"), 422, "the fields of a POST stand in its body", pointer="/is_causal")
     refused(post(daemon, npz(query=QUERY, request='{"query": [[1]]}'), NPZ), 400, "is there twice", pointer="/query")
     refused(post(daemon, npz(query=QUERY, qery=QUERY), NPZ), 422, "did you mean \"query\"?", pointer="/qery")
-    refused(post(daemon, npz(scale=QUERY, query=QUERY), NPZ), 422, "no tensor", pointer="/scale")
+    refused(post(daemon, npz(softcap=QUERY, query=QUERY), NPZ), 422, "no tensor", pointer="/softcap")

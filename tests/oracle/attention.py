@@ -139,8 +139,8 @@ def attention(request):
     raw = forms.raw_scores(kind, parameters, q, k)
     if position["kind"] == "shaw":
         raw = raw + forms.shaw_keys(position, q, distance)
-    if request.get("scales") is not None:
-        scale = normalizers.by_row(request["scales"], raw.shape[:-1], x.has_heads)
+    if not isinstance(scale, (int, float)):
+        scale = normalizers.by_row(scale, raw.shape[:-1], x.has_heads)
     scaled = scale * raw
     softcap = request.get("softcap")
     softcapped = softcap * np.tanh(scaled / softcap) if softcap else scaled

@@ -85,7 +85,7 @@ def read(data):
 
 # --- a site as a request of the oracle ---
 
-SAME = ("scale", "softcap", "is_causal", "window", "pattern", "key_lengths")
+SAME = ("softcap", "is_causal", "window", "pattern", "key_lengths")
 TABLES = ("query_positions", "key_positions", "document_ids", "prefix_lengths", "parents", "top_k_indices")
 RULES = ("any_of", "all_of", "not")
 
@@ -161,7 +161,10 @@ def request(file, n, real="float64"):
     """Site n as a request of POST /v1/attention, whose real numbers are of this type."""
     site = file.sites[n]
     body = {name: site[name] for name in SAME if name in site}
-    for name in ("query", "key", "value", "sinks", "scales"):
+    number = isinstance(site.get("scale"), (int, float))
+    if number:
+        body["scale"] = site["scale"]
+    for name in ("query", "key", "value", "sinks", "scale")[:4 if number else 5]:
         x = operand(file, n, name)
         if x is not None:
             body[name] = tensors.write(x, real)

@@ -130,10 +130,11 @@ def project(request):
 
 
 def count_parameters(request):
-    """How many numbers the learned parts of a request hold: score, projections, position tables, sinks and scales."""
+    """How many numbers the learned parts of a request hold: score, projections, position tables, sinks and scales by row."""
     holders = [request.get(n) for n in ("score", "projections", "position", "normalizer")]
     given = [x for h in holders if isinstance(h, dict) for n, x in h.items() if is_parameter(n)]
-    return sum(int(np.prod(tensors.shape_of(x))) for x in given + [request.get("sinks"), request.get("scales")] if x is not None)
+    return sum(int(np.prod(tensors.shape_of(x))) for x in given + [request.get("sinks"), request.get("scale")]
+               if x is not None and not isinstance(x, (int, float)))
 
 
 def is_parameter(name):

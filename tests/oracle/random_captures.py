@@ -182,8 +182,8 @@ class Draw:
             self.by_row(site, d, n, "sinks")
         elif self.chance(0.2):
             self.normalizer(site, d, n)
-        if self.chance(0.15):
-            self.by_row(site, d, n, "scales")
+        if "scale" not in site and self.chance(0.15):
+            self.by_row(site, d, n, "scale")
 
     def normalizer(self, site, d, n):
         kind = self.choice(KINDS)

@@ -30,7 +30,7 @@ ATTENTIONS = [
            "scale": 0.5, "sinks": [0.1, -0.2], "enable_gqa": True, "layout": "BHLE", "precision": "fp32", "labels": labels(3, 4), "decimals": 4,
            "return": ["output", "weights", "logsumexp", "scores", "heatmap", "inputs", "weighted_values", "row_sums"], "score_stage": ["raw", "biased", "probs"],
            "full": True, "allow_nonfinite": True, "explain": True, "verify": 4, "timeout_ms": 60000, "analysis": ["entropy", "sink"], "heatmap": HEAT},
-    QKV | {"past_key": normal(2, 2, 2, 4, seed=4), "past_value": normal(2, 2, 2, 2, seed=5), "token_ids": [[5, 6, 7, 8, 9, 0]] * 2, "pad_id": 0, "scales": normal(1, 3, seed=7),
+    QKV | {"past_key": normal(2, 2, 2, 4, seed=4), "past_value": normal(2, 2, 2, 2, seed=5), "token_ids": [[5, 6, 7, 8, 9, 0]] * 2, "pad_id": 0, "scale": normal(1, 3, seed=7),
            "attn_bias": normal(2, 1, 3, 6, seed=6), "mask_fill": {"value": -5, "mode": "replace"}, "position": {"kind": "rotary", "layout": "halves", "base": 100, "dims": 2},
            "return": ["output", "present", "weights_dropped"], "dropout_p": 0.2, "seed": 3, "store": True, "axes": ["batch", "head"]},
     ROW | {"key_padding_mask": [True, True, True, False], "key_padding_semantics": "keep", "grad_output": normal(3, 4, seed=7), "average_attn_weights": True,

@@ -27,8 +27,7 @@ static bool check_company(const srv_scope *scope) {
     return srv_needs(scope, "value", "key", "send both, or neither for self-attention") &&
            srv_needs(scope, "past_key", "past_value", "a cache has keys and values") &&
            srv_needs(scope, "past_value", "past_key", "a cache has keys and values") &&
-           srv_needs(scope, "num_kv_heads", "num_heads", "heads of queries come first") &&
-           srv_excludes(scope, "scales", "scale", "scales take its place");
+           srv_needs(scope, "num_kv_heads", "num_heads", "heads of queries come first");
 }
 
 static bool check_heads(const srv_scope *scope, const srv_operation *o) {
@@ -58,6 +57,8 @@ bool srv_operation_check(const srv_operation *o, const srv_scope *scope) {
 static void read_scale(srv_operation *o) {
     if (o->scale.is == SRV_U_NUMBER)
         o->in.scale = o->scale.number;
+    else if (o->scale.is == SRV_U_TENSOR)
+        o->in.scales = o->scale.tensor;
     else if (o->scale.is == SRV_U_FALSE)
         o->in.scale = 1;
 }
@@ -104,8 +105,7 @@ static bool check_forms(srv_operation *o, const srv_scope *scope) {
             srv_normalizer_check(scope, &in->normalizer, &o->normalizer_given, any, n)) &&
            (!srv_given(scope, "sinks") ||
             srv_parameter_check(scope, "sinks", &in->sinks, any, n)) &&
-           (!srv_given(scope, "scales") ||
-            srv_parameter_check(scope, "scales", &in->scales, any, n)) &&
+           (!in->scales.rank || srv_parameter_check(scope, "scale", &in->scales, any, n)) &&
            (!srv_given(scope, "projections") ||
             srv_projections_check(scope, &o->projections, &o->projections_given, any, n));
 }

@@ -133,12 +133,10 @@ extern const char srv_ragged_rows[]; /* srv_field.ragged of query, key and value
                       "verify checks."),                                                           \
         SRV_NAMED_ROW(T, "scale", at.scale, SRV_UNION,                                             \
                       "A factor of the score; default 1/sqrt(E) for scaled_dot, 1 for the other "  \
-                      "scores; true = the default, false = 1.",                                    \
-                      .accepts = SRV_U_TRUE | SRV_U_FALSE | SRV_U_NUMBER),                         \
-        SRV_INPUT_ROW(T, at, scales, SRV_TENSOR,                                                   \
-                      "[Hq], or a shape that is broadcast to that of the logsumexp, as [1, L] or " \
-                      "[Hq, L]. Factors of the scores of each row, in place of scale.",            \
-                      .accepts = SRV_T_REAL),                                                      \
+                      "scores; true = the default, false = 1. A tensor has a factor for each row " \
+                      "of scores: [Hq], or a shape that is broadcast to that of the logsumexp, "   \
+                      "as [1, L] or [Hq, L].",                                                     \
+                      .accepts = SRV_U_TRUE | SRV_U_FALSE | SRV_U_NUMBER | SRV_U_TENSOR),          \
         SRV_INPUT_ROW(T, at, softcap, SRV_REAL,                                                    \
                       "Scores become c * tanh(score / c) after scaling; 0 = off.",                 \
                       .max = DBL_MAX),                                                             \

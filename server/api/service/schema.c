@@ -63,6 +63,31 @@ static void put_alternative(attn_json_text *j, const char *type) {
     attn_json_object_end(j);
 }
 
+static const char *tensor_schema(unsigned accepts) {
+    if (accepts & SRV_T_INT)
+        return accepts & SRV_T_NONE ? "#/components/schemas/PositionTensor"
+                                    : "#/components/schemas/IntegerTensor";
+    if (accepts & SRV_T_BOOL)
+        return accepts & SRV_T_NEGINF ? "#/components/schemas/MaskTensor"
+               : accepts & SRV_T_REAL ? "#/components/schemas/FlagTensor"
+                                      : "#/components/schemas/BooleanTensor";
+    return accepts & SRV_T_NEGINF ? "#/components/schemas/BiasTensor"
+                                  : "#/components/schemas/Tensor";
+}
+
+static void put_tensor(attn_json_text *j, const srv_field *f, bool nullable) {
+    if (!nullable) {
+        attn_json_key_string(j, "$ref", tensor_schema(srv_tensor_types(f)));
+        return;
+    }
+    attn_json_key_array(j, "anyOf");
+    attn_json_object(j);
+    attn_json_key_string(j, "$ref", tensor_schema(srv_tensor_types(f)));
+    attn_json_object_end(j);
+    put_null(j, true);
+    attn_json_array_end(j);
+}
+
 static void put_union(attn_json_text *j, const srv_field *f, bool nullable) {
     attn_json_key_array(j, "anyOf");
     if (f->accepts & SRV_U_NUMBER)
@@ -74,6 +99,11 @@ static void put_union(attn_json_text *j, const srv_field *f, bool nullable) {
         put_alternative(j, "boolean");
     if (f->accepts & SRV_U_INTS)
         put_alternative(j, "array");
+    if (f->accepts & SRV_U_TENSOR) {
+        attn_json_object(j);
+        put_tensor(j, f, false);
+        attn_json_object_end(j);
+    }
     if (f->accepts & SRV_U_STRING) {
         attn_json_object(j);
         put_choices(j, f->choices, false);
@@ -117,31 +147,6 @@ static void put_ranges(attn_json_text *j, const srv_field *f, bool nullable) {
     attn_json_object_end(j);
     put_alternative(j, "integer");
     put_null(j, nullable);
-    attn_json_array_end(j);
-}
-
-static const char *tensor_schema(unsigned accepts) {
-    if (accepts & SRV_T_INT)
-        return accepts & SRV_T_NONE ? "#/components/schemas/PositionTensor"
-                                    : "#/components/schemas/IntegerTensor";
-    if (accepts & SRV_T_BOOL)
-        return accepts & SRV_T_NEGINF ? "#/components/schemas/MaskTensor"
-               : accepts & SRV_T_REAL ? "#/components/schemas/FlagTensor"
-                                      : "#/components/schemas/BooleanTensor";
-    return accepts & SRV_T_NEGINF ? "#/components/schemas/BiasTensor"
-                                  : "#/components/schemas/Tensor";
-}
-
-static void put_tensor(attn_json_text *j, const srv_field *f, bool nullable) {
-    if (!nullable) {
-        attn_json_key_string(j, "$ref", tensor_schema(f->accepts));
-        return;
-    }
-    attn_json_key_array(j, "anyOf");
-    attn_json_object(j);
-    attn_json_key_string(j, "$ref", tensor_schema(f->accepts));
-    attn_json_object_end(j);
-    put_null(j, true);
     attn_json_array_end(j);
 }
 

@@ -179,7 +179,7 @@ static const char *input_type(const srv_field *f) {
 }
 
 static int input_rank(const srv_field *f, const srv_infer_model *model) {
-    if (f->accepts & SRV_T_INT || strcmp(f->name, "sinks") == 0 || strcmp(f->name, "scales") == 0)
+    if (f->accepts & SRV_T_INT || strcmp(f->name, "sinks") == 0 || strcmp(f->name, "scale") == 0)
         return 1;
     if (strcmp(f->name, "key_padding_mask") == 0)
         return 2;
@@ -235,7 +235,7 @@ static void put_tensor(attn_json_text *j, const srv_field *rows, const char *nam
 static void put_inputs_as(attn_json_text *j, const srv_infer_model *model, const srv_field *rows) {
     attn_json_array(j);
     for (const srv_field *f = srv_attention_fields; f->name; f++)
-        if (f->kind == SRV_TENSOR && srv_v2_takes_input(f->name))
+        if (srv_tensor_types(f) && srv_v2_takes_input(f->name))
             put_tensor(j, rows, f->name, input_type(f), input_rank(f, model), !f->required);
     for (const srv_field *f = model->own; f && f->name; f++)
         if (f->kind == SRV_TENSOR)
