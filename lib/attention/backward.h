@@ -169,6 +169,13 @@ void attn_backward_collect_shaw(const attn_backward *g, const attn_block *block,
                                 size_t n, const void *q, size_t ldq, void *dquery, size_t ld,
                                 attn_backward_lane *l, attn_backward_sums *sums);
 
+/* --- backward_tables.c --- */
+
+/* Adds up the sums of `pieces` pieces into the gradients of the tables of positions, of the
+ * normaliser's bias and of the vector v of a score. */
+attn_status attn_backward_tables(const attn_backward *g, size_t pieces, attn_arena *arena,
+                                 attn_gradients *out, attn_error *err);
+
 /* --- backward_results.c --- */
 
 /* Turns the sums of the pieces into gradients with the caller's shapes and types, in the arena. */

@@ -1,5 +1,5 @@
-/* Turns the sums of the backward pass into the caller's gradients: of the parameters of positions
- * and scores, of sinks and bias tensors, and of queries, keys and values. */
+/* Turns the sums of the backward pass into the caller's gradients: of sinks, scales and bias
+ * tensors, and of queries, keys and values. backward_tables.c has those of other parameters. */
 #include <attn/input_rows.h>
 #include <float.h>
 #include <math.h>
@@ -11,100 +11,6 @@
 #include "base/try.h"
 #include "kernels/gemm.h"
 #include "mask/layer_view.h"
-
-/* --- parameters of positions and scores --- */
-
-static void add_doubles(double *to, const double *from, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        to[i] += from[i];
-}
-
-/* Adds up one member of attn_backward_sums over all pieces. The member is an array of n numbers,
- * and `offset` is its offset in the struct. The totals replace the numbers of the first piece. */
-static double *total_of_pieces(const attn_backward *g, size_t pieces, size_t offset, size_t n) {
-    double *first = *(double **)(void *)((char *)&g->sums[0] + offset);
-    for (size_t p = 1; p < pieces; p++)
-        add_doubles(first, *(double **)(void *)((char *)&g->sums[p] + offset), n);
-    return first;
-}
-
-static attn_status store_total(const attn_backward *g, size_t pieces, size_t offset,
-                               const attn_tensor *like, attn_arena *arena, attn_tensor *out,
-                               attn_error *err) {
-    ATTN_TRY(attn_dense_zeros(like, g->a->dims.result, arena, out, err));
-    size_t n;
-    if (attn_tensor_count(like, &n) && pieces)
-        attn_dense_store(out, 0, total_of_pieces(g, pieces, offset, n), n);
-    return ATTN_OK;
-}
-
-/* Returns the sum over all pieces of member number `at` of head h in an array of sums
- * [Hq / Hkv, width] of attn_backward_sums, which has this offset there. */
-static double total_of_head(const attn_backward *g, size_t pieces, size_t offset, size_t h,
-                            size_t width, size_t at) {
-    const attn_attention_dims *d = &g->a->dims;
-    const size_t group = attn_group(d);
-    double sum = 0;
-    for (size_t p = 0; p < pieces; p++)
-        if (p / g->plan.chunks % d->Hkv == h / group)
-            sum += (*(double **)(void *)((char *)&g->sums[p] + offset))[h % group * width + at];
-    return sum;
-}
-
-/* Adds up attn_backward_sums.entries of each head over batch entries and chunks of tiles
- * (backward.c), and stores the totals in the shape of the caller's parameter: [Hq, entries], or for
- * T5 [entries, Hq]. */
-static attn_status store_entries(const attn_backward *g, size_t pieces, attn_arena *arena,
-                                 attn_gradients *out, attn_error *err) {
-    const attn_attention_dims *d = &g->a->dims;
-    const attn_position *p = &g->a->in.position;
-    const bool slopes = p->kind == ATTN_POSITION_ALIBI, columns = p->kind == ATTN_POSITION_T5;
-    attn_tensor *to = slopes ? &out->slopes : &out->table;
-    ATTN_TRY(attn_dense_zeros(slopes ? &p->slopes : &p->table, d->result, arena, to, err));
-    for (size_t h = 0; h < d->Hq; h++)
-        for (size_t e = 0; e < d->entries; e++) {
-            const double sum =
-                total_of_head(g, pieces, offsetof(attn_backward_sums, entries), h, d->entries, e);
-            attn_dense_store(to, columns ? e * d->Hq + h : h * d->entries + e, &sum, 1);
-        }
-    return ATTN_OK;
-}
-
-/* Stores the gradient of the normaliser's bias, [Hq] or, if all heads share it, [1]. */
-static attn_status store_normalizer(const attn_backward *g, size_t pieces, attn_arena *arena,
-                                    attn_gradients *out, attn_error *err) {
-    const attn_attention_dims *d = &g->a->dims;
-    double shared = 0;
-    ATTN_TRY(
-        attn_dense_zeros(&g->a->in.normalizer.bias, d->result, arena, &out->normalizer_bias, err));
-    for (size_t h = 0; h < d->Hq; h++) {
-        const double sum =
-            total_of_head(g, pieces, offsetof(attn_backward_sums, normalizer), h, 1, 0);
-        shared += sum;
-        attn_dense_store(&out->normalizer_bias, d->normalizer_bias > 1 ? h : 0,
-                         d->normalizer_bias > 1 ? &sum : &shared, 1);
-    }
-    return ATTN_OK;
-}
-
-static attn_status finish_tables(const attn_backward *g, size_t pieces, attn_arena *arena,
-                                 attn_gradients *out, attn_error *err) {
-    const attn_attention *a = g->a;
-    if (g->a->dims.entries)
-        ATTN_TRY(store_entries(g, pieces, arena, out, err));
-    if (a->dims.normalizer_bias)
-        ATTN_TRY(store_normalizer(g, pieces, arena, out, err));
-    if (a->rule.relative)
-        ATTN_TRY(store_total(g, pieces, offsetof(attn_backward_sums, keys),
-                             &a->in.position.key_table, arena, &out->key_table, err));
-    if (a->rule.values)
-        ATTN_TRY(store_total(g, pieces, offsetof(attn_backward_sums, values),
-                             &a->in.position.value_table, arena, &out->value_table, err));
-    if (a->score_v)
-        ATTN_TRY(store_total(g, pieces, offsetof(attn_backward_sums, v), &a->in.score.v, arena,
-                             &out->score.v, err));
-    return ATTN_OK;
-}
 
 /* --- bias tensors ---
  *
@@ -260,18 +166,17 @@ static void rotate_back(const attn_backward *g, const side *s, double *angles, v
     size_t ld;
     for (size_t b = 0; b < a->dims.B; b++)
         for (size_t i = attn_rotated_from(a, s->past_rows); i < s->rows; i++) {
-            const int64_t at =
-                attn_position_at(s->query ? &a->query_positions : &a->key_positions, b, i);
-            if (at == ATTN_NO_POSITION)
+            double at[ATTN_ROTARY_AXES];
+            if (!attn_rotary_row(a, s->query, b, i, at))
                 continue;
-            attn_rotary_angles(rule, (double)at, angles, angles + s->width);
+            attn_rotary_angles(rule, at, angles, angles + s->width);
             for (size_t t = 0; t < rule->pairs; t++)
                 angles[s->width + t] = -angles[s->width + t];
             for (size_t h = 0; h < s->heads; h++) {
                 char *grad = s->grads + ((b * s->heads + h) * s->rows + i) * s->width * elem;
                 if (sums)
                     attn_rotary_frequency_gradient(
-                        rule, (double)at,
+                        rule, at,
                         (s->query ? attn_query_rows : attn_key_rows)(a, b, h, i, 1, elem, row, &ld),
                         grad, elem, sums);
                 attn_rotary_rotate(rule, grad, elem, angles, angles + s->width);
@@ -568,7 +473,7 @@ static attn_status back_by_row(const attn_backward *g, const attn_row_numbers *n
 attn_status attn_backward_finish(attn_backward *g, attn_pool *pool, attn_arena *arena,
                                  attn_gradients *out, attn_error *err) {
     const size_t pieces = g->a->dims.B * g->a->dims.Hkv * g->plan.chunks;
-    ATTN_TRY(finish_tables(g, pieces, arena, out, err));
+    ATTN_TRY(attn_backward_tables(g, pieces, arena, out, err));
     const attn_attention *a = g->a;
     ATTN_TRY(back_by_row(g, &a->sinks, &a->in.sinks, sink_gradient, arena, &out->sinks, err));
     ATTN_TRY(back_by_row(g, &a->scales, &a->in.scales, scale_gradient, arena, &out->scales, err));

@@ -84,6 +84,15 @@ _Static_assert(sizeof(attn_layout) == sizeof(int) && sizeof(attn_precision) == s
      to,                                                                                           \
      list,                                                                                         \
      bits},
+#define SECOND_TENSOR(member, bits, sentence)                                                      \
+    TENSOR_ROW("score_position", #member, score_position.member, score_position.member, bits),
+#define SECOND_VALUE(is, member, name, key, from, to, list, bits, sentence)                        \
+    {"score_position", key, ATTN_INPUT_##is, AT(score_position.member), 0, from, to, list, bits},
+#define AXES_ROW(is, member)                                                                       \
+    {"position/axes",          #member, ATTN_INPUT_##is, AT(position.axes.member), 0, 0, 0, NULL,  \
+     ATTN_POSITION_BIT(ROTARY)},
+#define AXES_INTEGERS(member) AXES_ROW(INTEGERS, member)
+#define AXES_NUMBERS(member)  AXES_ROW(CONSTANTS, member)
 #define PATTERN_VALUE(is, member, name, key, from, to, list, bits, sentence)                       \
     {"pattern", key, ATTN_INPUT_##is, offsetof(attn_pattern, member), 0, from, to, list, bits},
 #define NONE(...)
@@ -113,7 +122,10 @@ const attn_input attn_input_rows[] = {
     ATTN_POSITION_INPUTS(NONE, POSITION_VALUE) ATTN_POSITION_INPUTS(POSITION_TENSOR, NONE){
         "position/scaling", "kind", ATTN_INPUT_WORD, AT(position.scaling.kind), 0, 0, 0,
         attn_scaling_words, 0},
-    ATTN_SCALING_INPUTS(SCALING_TENSOR, SCALING_VALUE) KIND(normalizer, attn_normalizer_words),
+    ATTN_SCALING_INPUTS(SCALING_TENSOR, SCALING_VALUE) ATTN_AXES_INPUTS(AXES_INTEGERS, AXES_NUMBERS)
+        KIND(score_position, attn_position_words),
+    ATTN_POSITION_INPUTS(NONE, SECOND_VALUE) ATTN_POSITION_INPUTS(SECOND_TENSOR, NONE)
+        KIND(normalizer, attn_normalizer_words),
     ATTN_NORMALIZER_INPUTS(NORMALIZER_TENSOR, NORMALIZER_VALUE){.name = NULL},
 };
 

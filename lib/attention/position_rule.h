@@ -23,7 +23,23 @@ typedef struct attn_position_rule {
     attn_rotary_rule rotary;
 } attn_position_rule;
 
-/* Checks a->in.position, whose kind is not ATTN_POSITION_NONE, and compiles it into a->rule. */
+/* Returns the kind of position that changes scores, if one of the two does; else another kind. */
+static inline const attn_position *attn_score_position(const attn_inputs *in) {
+    return in->score_position.kind ? &in->score_position : &in->position;
+}
+/* Returns whether a kind changes the scores, and not the queries and keys. */
+static inline bool attn_position_scores(attn_position_kind kind) {
+    return kind >= ATTN_POSITION_ALIBI && kind <= ATTN_POSITION_SHAW;
+}
+/* Returns whether the positions of the rows in their sequences are read: by all kinds but rotary
+ * positions on axes. */
+static inline bool attn_position_reads(const attn_inputs *in) {
+    return in->score_position.kind || (in->position.kind && !in->position.axes.pairs.rank);
+}
+/* Refuses a second kind that does not go with the first. Error: ATTN_EARG. */
+attn_status attn_position_pair_check(const attn_inputs *in, attn_error *err);
+
+/* Checks both kinds of a->in and compiles them into a->rule. */
 attn_status attn_position_new(attn_attention *a, attn_arena *arena, attn_error *err);
 
 /* Returns an upper bound for how many numbers the tables of a rule for H heads hold, from shapes

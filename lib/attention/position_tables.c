@@ -81,7 +81,7 @@ attn_status attn_rotary_table(const attn_position *position, size_t length, doub
     ATTN_TRY(attn_rotary_new(&p, (size_t)p.dims, (double)length, arena, &rule, err));
     for (size_t row = 0; row < length; row++) {
         ATTN_TRY(check_control(row, 2 * rule.pairs, control, err));
-        attn_rotary_angles(&rule, (double)row, cosines + row * rule.pairs,
+        attn_rotary_angles(&rule, &(double){(double)row}, cosines + row * rule.pairs,
                            sines + row * rule.pairs);
     }
     return ATTN_OK;

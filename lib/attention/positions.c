@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "attention/position_checks.h"
 #include "attention/resolved.h"
@@ -46,7 +47,7 @@ static attn_status check_is_odd(const attn_tensor *t, const char *where, int axi
 }
 
 static attn_status new_alibi(attn_attention *a, attn_arena *arena, attn_error *err) {
-    const attn_tensor *t = &a->in.position.slopes;
+    const attn_tensor *t = &attn_score_position(&a->in)->slopes;
     const size_t H = a->dims.Hq;
     double *slopes = attn_arena_zeroed(arena, H, sizeof *slopes);
     ATTN_TAKEN(slopes, "positions", err);
@@ -65,7 +66,7 @@ static attn_status new_alibi(attn_attention *a, attn_arena *arena, attn_error *e
  * head_columns the shape [entries, Hq]. */
 static attn_status new_table(attn_attention *a, attn_arena *arena, size_t entries,
                              bool head_columns, attn_error *err) {
-    const attn_tensor *t = &a->in.position.table;
+    const attn_tensor *t = &attn_score_position(&a->in)->table;
     size_t count;
     double *table = NULL;
     if (attn_tensor_count(t, &count))
@@ -91,7 +92,7 @@ static int64_t t5_distance(const attn_position *p) {
  * each smallest |distance| by doubling steps and then by bisection. Returns false if there is not
  * enough memory. */
 static bool find_nearest_distances(attn_attention *a, size_t side, attn_arena *arena) {
-    const attn_position *p = &a->in.position;
+    const attn_position *p = attn_score_position(&a->in);
     const size_t buckets = p->table.dims[0];
     const int64_t most = t5_distance(p);
     int64_t *nearest = attn_arena_zeroed(arena, side, sizeof *nearest);
@@ -117,7 +118,7 @@ static bool find_nearest_distances(attn_attention *a, size_t side, attn_arena *a
 }
 
 static attn_status new_t5(attn_attention *a, attn_arena *arena, attn_error *err) {
-    const attn_position *p = &a->in.position;
+    const attn_position *p = attn_score_position(&a->in);
     ATTN_TRY(attn_position_check(&p->table, "position/table", 2, 1, a->dims.Hq, "buckets", err));
     const size_t buckets = p->table.dims[0], side = p->unidirectional ? buckets : buckets / 2;
     if (side < 2 || (!p->unidirectional && buckets % 2))
@@ -133,7 +134,7 @@ static attn_status new_t5(attn_attention *a, attn_arena *arena, attn_error *err)
 }
 
 static attn_status new_relative(attn_attention *a, attn_arena *arena, attn_error *err) {
-    const attn_tensor *t = &a->in.position.table;
+    const attn_tensor *t = &attn_score_position(&a->in)->table;
     ATTN_TRY(attn_position_check(t, "position/table", 2, 0, a->dims.Hq,
                                  "2m + 1 (distances -m to m)", err));
     ATTN_TRY(check_is_odd(t, "position/table", 1, err));
@@ -154,7 +155,7 @@ static const double *copy_as_doubles(const attn_tensor *t, attn_arena *arena) {
 }
 
 static attn_status new_shaw(attn_attention *a, attn_arena *arena, attn_error *err) {
-    const attn_position *p = &a->in.position;
+    const attn_position *p = attn_score_position(&a->in);
     const char *rows = "2m + 1 (distances -m to m)";
     ATTN_TRY(attn_position_check(&p->key_table, "position/key_table", 2, 1, a->dims.score_width,
                                  rows, err));
@@ -188,8 +189,8 @@ static double length_of_keys(const attn_attention *a) {
     return p->given ? (double)last + 1 : (double)a->dims.S;
 }
 
-attn_status attn_position_new(attn_attention *a, attn_arena *arena, attn_error *err) {
-    const attn_position_kind kind = a->in.position.kind;
+static attn_status new_position(attn_attention *a, attn_position_kind kind, attn_arena *arena,
+                                attn_error *err) {
     const attn_score_plan *plan = &a->plan;
     if ((kind == ATTN_POSITION_SHAW || kind == ATTN_POSITION_ROTARY) &&
         (plan->query_map.rank || plan->key_map.rank || plan->v.rank))
@@ -199,7 +200,7 @@ attn_status attn_position_new(attn_attention *a, attn_arena *arena, attn_error *
             "score scaled_dot or dot");
     switch (kind) {
     case ATTN_POSITION_NONE:
-        break;
+        return ATTN_OK;
     case ATTN_POSITION_ALIBI:
         return new_alibi(a, arena, err);
     case ATTN_POSITION_T5:
@@ -217,6 +218,30 @@ attn_status attn_position_new(attn_attention *a, attn_arena *arena, attn_error *
         return attn_position_check_finite(&a->in.position.table, "position/table", err);
     }
     return attn_fail(err, ATTN_EARG, "position/kind", "unknown kind of position");
+}
+
+attn_status attn_position_new(attn_attention *a, attn_arena *arena, attn_error *err) {
+    ATTN_TRY(new_position(a, a->in.position.kind, arena, err));
+    const attn_status status = new_position(a, a->in.score_position.kind, arena, err);
+    char where[sizeof err->where];
+    if (status && strncmp(err->where, "position/", 9) == 0) {
+        snprintf(where, sizeof where, "score_%.*s", (int)sizeof where - 7, err->where);
+        memcpy(err->where, where, sizeof where);
+    }
+    return status;
+}
+
+attn_status attn_position_pair_check(const attn_inputs *in, attn_error *err) {
+    if (!in->score_position.kind)
+        return ATTN_OK;
+    if (!attn_position_scores(in->score_position.kind))
+        return attn_fail(err, ATTN_EARG, "score_position/kind",
+                         "expected a kind that changes scores: alibi, t5, relative or shaw");
+    if (attn_position_scores(in->position.kind))
+        return attn_fail(err, ATTN_EARG, "score_position/kind",
+                         "position changes the scores, too: one of two kinds changes queries and "
+                         "keys (rotary, sinusoidal, learned)");
+    return ATTN_OK;
 }
 
 size_t attn_position_doubles(const attn_position *p, size_t H) {

@@ -145,8 +145,8 @@ attn_status attn_projections_shape(const attn_inputs *in, const attn_projections
     for (int i = 0; i < 3; i++)
         ATTN_TRY(check_part(&parts[i], to[i], parameters, err));
     ATTN_TRY(check_encodings(in, p, parts, err));
-    ATTN_TRY(
-        attn_sequence_positions_read_by(in, encodings_of(in, p).kind || in->position.kind, err));
+    ATTN_TRY(attn_sequence_positions_read_by(
+        in, encodings_of(in, p).kind || attn_position_reads(in), err));
     if (attn_position_encodes(in->position.kind))
         projected.position = (attn_position){.kind = ATTN_POSITION_NONE};
     projected.layout = ATTN_BLD;
@@ -320,7 +320,7 @@ attn_status attn_projections_apply(const attn_inputs *in, const attn_projections
         if (parts[i].w->rank)
             ATTN_TRY(project(&x, parts[i].w, parts[i].b, pool, control, arena, to[i], err));
     }
-    if (projected.position.kind == ATTN_POSITION_NONE) /* nothing reads them from here on */
+    if (!attn_position_reads(&projected)) /* nothing reads them from here on */
         projected.query_positions = projected.key_positions = (attn_tensor){.rank = 0};
     *out = projected;
     return ATTN_OK;

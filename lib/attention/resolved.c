@@ -200,7 +200,10 @@ static attn_status fill_results(const attn_inputs *in, attn_attention_dims *d, a
     for (int a = 0; a < d->batch_rank; a++)
         if (!attn_size_mul(d->B, d->batch[a], &d->B))
             return attn_fail(err, ATTN_ELIMIT, "query", "too many batch entries");
-    const bool own_positions = in->key_positions.rank == 2 && in->key_positions.dims[0] > 1;
+    const attn_tensor *on_axes = &in->position.axes.key_positions;
+    const bool own_positions = in->position.axes.pairs.rank
+                                   ? on_axes->rank == 3 && on_axes->dims[1] > 1
+                                   : in->key_positions.rank == 2 && in->key_positions.dims[0] > 1;
     const bool one_set = !(own_positions && in->position.kind == ATTN_POSITION_ROTARY) &&
                          is_shared(d, in->key.rank ? &in->key : q) && is_shared(d, &in->value) &&
                          is_shared(d, &in->past_key) && is_shared(d, &in->past_value);
@@ -290,15 +293,21 @@ static attn_status resolve_score(const attn_inputs *in, attn_attention_dims *d,
         !attn_tensor_count(&plan->key_map, &d->key_map) ||
         !attn_size_add(d->query_map, d->key_map, &maps))
         return attn_fail(err, ATTN_ELIMIT, "score", "too many elements");
-    if (in->position.kind == ATTN_POSITION_SHAW && in->position.key_table.rank)
-        d->relative = in->position.key_table.dims[0];
-    d->relative_values =
-        in->position.kind == ATTN_POSITION_SHAW && in->position.value_table.rank != 0;
+    ATTN_TRY(attn_position_pair_check(in, err));
+    const attn_position *p = attn_score_position(in);
+    const bool shaw = p->kind == ATTN_POSITION_SHAW;
+    if (shaw && p->key_table.rank)
+        d->relative = p->key_table.dims[0];
+    d->relative_values = shaw && p->value_table.rank != 0;
     d->softcap = in->softcap != 0;
-    if (in->position.kind != ATTN_POSITION_NONE) {
-        d->entries = count_entries(&in->position);
+    if (in->position.kind || in->score_position.kind) {
+        d->entries = count_entries(p);
         d->positions = attn_position_doubles(&in->position, d->Hq);
-        if (!attn_size_add(d->positions, attn_sequence_positions_count(in), &d->positions))
+        if (!attn_size_add(d->positions, attn_position_doubles(&in->score_position, d->Hq),
+                           &d->positions))
+            d->positions = SIZE_MAX;
+        if (!attn_size_add(d->positions, attn_sequence_positions_count(in), &d->positions) ||
+            !attn_size_add(d->positions, attn_rotary_axes_count(&in->position.axes), &d->positions))
             d->positions = SIZE_MAX;
     }
     return ATTN_OK;
@@ -393,8 +402,9 @@ static attn_status resolve_dims(const attn_inputs *in, attn_attention_dims *d,
     if (d->grad_logsumexp)
         ATTN_TRY(attn_check_loss_gradient("grad_logsumexp", &in->grad_logsumexp, d->rows,
                                           d->rows_rank, err));
-    ATTN_TRY(attn_sequence_positions_read_by(
-        in, in->projected || in->position.kind != ATTN_POSITION_NONE, err));
+    ATTN_TRY(attn_sequence_positions_read_by(in, in->projected || attn_position_reads(in), err));
+    if (in->position.kind == ATTN_POSITION_ROTARY && in->position.axes.pairs.rank)
+        ATTN_TRY(attn_rotary_axes_check(&in->position.axes, d->L, d->S, d->B, err));
     return attn_sequence_positions_check(in, d, err);
 }
 
@@ -547,7 +557,7 @@ attn_status attn_attention_new(const attn_inputs *in, attn_arena *arena, attn_at
     if (d->normalizer_bias)
         ATTN_TRY(read_heads(a, &in->normalizer.bias, "normalizer/bias", arena, &a->normalizer_bias,
                             err));
-    if (in->position.kind != ATTN_POSITION_NONE)
+    if (in->position.kind || in->score_position.kind)
         ATTN_TRY(attn_position_new(a, arena, err));
     if (d->transforms)
         ATTN_TRY(attn_score_rows_new(a, arena, err));

@@ -36,15 +36,23 @@ static attn_status count_pairs(const attn_position *p, size_t width, attn_rotary
                          "expected a coordinate up to the width %zu, found %lld", width,
                          (long long)p->start);
     const size_t rest = width - (size_t)p->start;
-    const int64_t listed = p->frequencies.rank == 1 ? 2 * (int64_t)p->frequencies.dims[0] : 0;
+    const attn_tensor *list = p->axes.pairs.rank ? &p->axes.pairs : &p->frequencies;
+    const int64_t listed = list->rank == 1 ? 2 * (int64_t)list->dims[0] : 0;
     const int64_t dims = p->dims ? p->dims : listed ? listed : (int64_t)rest;
     if (dims < 0 || (size_t)dims > rest || dims % 2)
         return attn_fail(
-            err, ATTN_EARG, p->dims || !listed ? "position/dims" : "position/frequencies",
+            err, ATTN_EARG,
+            p->dims || !listed   ? "position/dims"
+            : p->axes.pairs.rank ? "position/axes"
+                                 : "position/frequencies",
             "rotary positions turn pairs: expected an even number up to the width %zu, "
             "found %lld",
             rest, (long long)dims);
     out->pairs = (size_t)dims / 2;
+    if (p->axes.pairs.rank && dims != listed)
+        return attn_fail(err, ATTN_EARG, "position/dims",
+                         "expected twice the %lld pairs of the axes, found %lld",
+                         (long long)listed / 2, (long long)dims);
     return p->frequencies.rank ? attn_position_check(&p->frequencies, "position/frequencies", 1, 0,
                                                      out->pairs, "", err)
                                : ATTN_OK;
@@ -63,6 +71,16 @@ static attn_status check_numbers(const attn_position *p, attn_error *err) {
     if (p->frequencies.rank && p->scaling.kind)
         return attn_fail(err, ATTN_EARG, SCALING,
                          "the scaling computes frequencies: send it or frequencies");
+    for (size_t x = 0; p->axes.bases.rank && x < p->axes.bases.dims[0]; x++) {
+        const double base = attn_tensor_number(&p->axes.bases, x, 0);
+        if (base != 0 && (!(base > 1) || isinf(base)))
+            return attn_fail(err, ATTN_EARG, "position/axes/bases",
+                             "expected numbers above 1, found %g", base);
+        if (base != 0 && (p->frequencies.rank || p->scaling.kind))
+            return attn_fail(err, ATTN_EARG, "position/axes/bases",
+                             "frequencies and scaling give the frequencies of all axes: leave out "
+                             "the bases of axes");
+    }
     return ATTN_OK;
 }
 
@@ -166,6 +184,20 @@ static void fill_scaled(const attn_position *p, double length, size_t pairs, dou
     }
 }
 
+/* Computes the frequencies of the pairs whose axes have a base of their own. */
+static void fill_own_bases(const attn_rotary_axes *axes, const attn_rotary_rule *rule, double *to) {
+    size_t count[ATTN_ROTARY_AXES] = {0}, seen[ATTN_ROTARY_AXES] = {0};
+    for (size_t t = 0; t < rule->pairs; t++)
+        count[rule->axis[t]]++;
+    for (size_t t = 0; t < rule->pairs; t++) {
+        const size_t x = rule->axis[t];
+        const double base = attn_tensor_number(&axes->bases, x, 0);
+        if (base != 0)
+            to[t] = (double)(1 / wavelength(base, seen[x], count[x]));
+        seen[x]++;
+    }
+}
+
 /* Returns the factor of cosines and sines that belongs to the scaling. */
 static double attention_factor(const attn_rotary_scaling *s) {
     const double growth = log(or_else(s->factor, 1));
@@ -206,26 +238,37 @@ attn_status attn_rotary_new(const attn_position *p, size_t width, double length,
     const bool halves = p->rotary == ATTN_ROTARY_HALVES;
     double *to = attn_arena_zeroed(arena, out->pairs, sizeof *to);
     ATTN_TAKEN(to, "positions", err);
+    if (p->axes.pairs.rank) {
+        ATTN_TRY(attn_rotary_axes_new(&p->axes, arena, out, err));
+        length = attn_rotary_axes_length(&p->axes, out);
+    }
     for (size_t t = 0; t < out->pairs; t++)
         to[t] = p->frequencies.rank
                     ? attn_tensor_number(&p->frequencies, t, 0)
                     : pow(or_else(p->base, 10000), -2.0 * (double)t / (double)(2 * out->pairs));
-    if (p->scaling.kind)
+    if (p->scaling.kind || (out->axes && !p->frequencies.rank))
         fill_scaled(p, length, out->pairs, to);
+    if (p->axes.bases.rank)
+        fill_own_bases(&p->axes, out, to);
     out->frequencies = to;
     out->stride = halves ? 1 : 2;
     out->step = halves ? out->pairs : 1;
-    out->single = p->scaling.kind || (p->frequencies.rank && p->frequencies.dtype != ATTN_F64);
+    out->single =
+        p->frequencies.rank ? p->frequencies.dtype != ATTN_F64 : p->scaling.kind || out->axes;
     out->factor = or_else(p->factor, 1) * (p->scaling.kind ? attention_factor(&p->scaling) : 1);
     return ATTN_OK;
 }
 
 /* --- rows --- */
 
-void attn_rotary_angles(const attn_rotary_rule *rule, double position, double *cosines,
+void attn_rotary_angles(const attn_rotary_rule *rule, const double *at, double *cosines,
                         double *sines) {
     for (size_t t = 0; t < rule->pairs; t++) {
-        const double theta = rule->frequencies[t];
+        const double theta = rule->frequencies[t], position = at[rule->axis ? rule->axis[t] : 0];
+        if (isinf(position)) {
+            cosines[t] = sines[t] = INFINITY;
+            continue;
+        }
         const double angle =
             rule->single ? (double)((float)position * (float)theta) : position * theta;
         cosines[t] = rule->factor * cos(angle);
@@ -237,17 +280,22 @@ void attn_rotary_rotate(const attn_rotary_rule *rule, void *row, size_t elem, co
                         const double *sines) {
     for (size_t t = 0; t < rule->pairs; t++) {
         const size_t x = rule->first + rule->stride * t, y = x + rule->step;
+        if (isinf(cosines[t]))
+            continue;
         const double a = attn_element(row, elem, x), b = attn_element(row, elem, y);
         attn_element_set(row, elem, x, a * cosines[t] - b * sines[t]);
         attn_element_set(row, elem, y, a * sines[t] + b * cosines[t]);
     }
 }
 
-void attn_rotary_frequency_gradient(const attn_rotary_rule *rule, double position,
+void attn_rotary_frequency_gradient(const attn_rotary_rule *rule, const double *at,
                                     const void *rotated, const void *gradient, size_t elem,
                                     double *sums) {
     for (size_t t = 0; t < rule->pairs; t++) {
         const size_t x = rule->first + rule->stride * t, y = x + rule->step;
+        const double position = at[rule->axis ? rule->axis[t] : 0];
+        if (isinf(position))
+            continue;
         sums[t] += position * (attn_element(gradient, elem, y) * attn_element(rotated, elem, x) -
                                attn_element(gradient, elem, x) * attn_element(rotated, elem, y));
     }

@@ -19,7 +19,7 @@ typedef struct side {
     size_t sets;             /* batch entries, or 1 if all of them share the rows */
     const attn_tensor *map;  /* [width, width_in]; rank 0: the identity */
     const attn_tensor *bias; /* [width]; rank 0: none */
-    const attn_sequence_positions *positions;
+    bool query;
 } side;
 
 typedef struct preparer {
@@ -107,10 +107,10 @@ static void rotate_rows(const preparer *p, const side *s, size_t first, size_t b
     const attn_rotary_rule *rule = &p->a->rule.rotary;
     const size_t row_bytes = p->width * p->k->elem;
     for (size_t i = first; i < s->rows; i++) {
-        const int64_t at = attn_position_at(s->positions, b, i);
-        if (at == ATTN_NO_POSITION)
+        double at[ATTN_ROTARY_AXES];
+        if (!attn_rotary_row(p->a, s->query, b, i, at))
             continue;
-        attn_rotary_angles(rule, (double)at, angles, angles + p->width);
+        attn_rotary_angles(rule, at, angles, angles + p->width);
         for (size_t h = 0; h < s->heads; h++)
             attn_rotary_rotate(rule, batch + (h * s->rows + i) * row_bytes, p->k->elem, angles,
                                angles + p->width);
@@ -178,7 +178,7 @@ attn_status attn_score_rows_new(attn_attention *a, attn_arena *arena, attn_error
               .sets = d->B,
               .map = &plan->query_map,
               .bias = &plan->query_bias,
-              .positions = &a->query_positions};
+              .query = true};
     side k = {.past = &a->past_key,
               .view = &a->key,
               .past_rows = d->past,
@@ -187,8 +187,7 @@ attn_status attn_score_rows_new(attn_attention *a, attn_arena *arena, attn_error
               .width_in = d->Ek,
               .sets = d->sets,
               .map = &plan->key_map,
-              .bias = &none,
-              .positions = &a->key_positions};
+              .bias = &none};
     const bool rotary = a->in.position.kind == ATTN_POSITION_ROTARY;
     bool ok = read_weight(&p);
     if (ok && (rotary || plan->query_map.rank))

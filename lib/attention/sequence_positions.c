@@ -4,12 +4,13 @@
 #include <attn/input_rows.h>
 #include <attn/text.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 #include "attention/resolved.h"
 #include "base/try.h"
 
-#define FARTHEST (INT64_C(1) << 40)
+#define FARTHEST ((int64_t)ATTN_INPUT_FARTHEST)
 
 static attn_status check_shape(const attn_tensor *t, const char *where, const char *what,
                                size_t rows, size_t B, attn_error *err) {
@@ -105,6 +106,19 @@ void attn_distances(const attn_attention *a, size_t b, size_t i, size_t j0, size
         to[j] = attn_distance(p, attn_position_at(&a->key_positions, b, j0 + j));
 }
 
+bool attn_rotary_row(const attn_attention *a, bool query, size_t b, size_t i,
+                     double at[ATTN_ROTARY_AXES]) {
+    const attn_rotary_rule *rule = &a->rule.rotary;
+    const attn_rotary_places *p = query ? &rule->queries : &rule->keys;
+    for (size_t x = 0; x < rule->axes; x++)
+        at[x] = p->at[x * p->axis + b * p->entry + i];
+    if (rule->axes)
+        return true;
+    const int64_t own = attn_position_at(query ? &a->query_positions : &a->key_positions, b, i);
+    at[0] = (double)own;
+    return own != ATTN_NO_POSITION;
+}
+
 /* --- in words --- */
 
 static void print_given(attn_text *t, const attn_sequence_positions *p, size_t n) {
@@ -148,14 +162,53 @@ static void print_rotary(attn_text *t, const attn_attention *a) {
         attn_text_add(t, ", cosines and sines times %.6g", r->factor);
 }
 
+/* Adds the smallest and the largest position on axis x, and how many rows have none. */
+static void print_places(attn_text *t, const attn_rotary_places *p, size_t x, size_t rows) {
+    double least = INFINITY, most = -INFINITY;
+    size_t none = 0;
+    for (size_t i = 0; i < rows; i++) {
+        const double at = p->at[x * p->axis + i];
+        none += isinf(at) ? 1 : 0;
+        least = isinf(at) ? least : fmin(least, at);
+        most = fmax(most, at);
+    }
+    if (none < rows)
+        attn_text_add(t, "%.6g to %.6g", least, most);
+    if (none)
+        attn_text_add(t, "%s%zu without a position", none < rows ? ", " : "", none);
+}
+
+/* Adds how many pairs turn by each axis, and the positions there. */
+static void print_axes(attn_text *t, const attn_attention *a) {
+    const attn_rotary_rule *r = &a->rule.rotary;
+    for (size_t x = 0; x < r->axes; x++) {
+        size_t pairs = 0;
+        for (size_t n = 0; n < r->pairs; n++)
+            pairs += r->axis[n] == x;
+        attn_text_add(t, "%s%zu pair%s by axis %zu (queries at ", x ? ", " : ": ", pairs,
+                      attn_plural(pairs), x);
+        print_places(t, &r->queries, x, r->queries.axis);
+        attn_text_add(t, "; keys at ");
+        print_places(t, &r->keys, x, r->keys.axis);
+        attn_text_add(t, ")");
+    }
+}
+
 const char *attn_attention_position(const attn_attention *a, attn_arena *arena) {
     const attn_sequence_positions *q = &a->query_positions, *k = &a->key_positions;
     attn_text t = {.arena = arena};
-    if (a->in.position.kind == ATTN_POSITION_NONE)
+    const attn_position_kind first = a->in.position.kind, second = a->in.score_position.kind;
+    if (!first && !second)
         return NULL;
-    attn_text_add(&t, "%s", attn_position_words[a->in.position.kind]);
-    if (a->in.position.kind == ATTN_POSITION_ROTARY)
+    attn_text_add(&t, "%s", first ? attn_position_words[first] : "");
+    if (first == ATTN_POSITION_ROTARY) {
         print_rotary(&t, a);
+        print_axes(&t, a);
+    }
+    if (second)
+        attn_text_add(&t, "%s%s", first ? " and " : "", attn_position_words[second]);
+    if (!attn_position_reads(&a->in))
+        return t.failed ? NULL : t.data;
     attn_text_add(&t, ": queries at ");
     if (q->given)
         print_given(&t, q, (q->entry ? a->dims.B : 1) * a->dims.L);

@@ -43,6 +43,11 @@ static inline int64_t attn_distance(int64_t query, int64_t key) {
     return query == ATTN_NO_POSITION || key == ATTN_NO_POSITION ? ATTN_NO_POSITION : key - query;
 }
 
+/* Sets at[x] to the position on axis x by which rotary positions turn row i of batch entry b of the
+ * queries or of the keys, or at[0] to its position if there are no axes. Returns false if the row
+ * stays as it is. */
+bool attn_rotary_row(const attn_attention *a, bool query, size_t b, size_t i,
+                     double at[ATTN_ROTARY_AXES]);
 /* Returns whether all B batch entries have the same positions. */
 bool attn_positions_same(const attn_sequence_positions *p, size_t B);
 /* Returns whether the caller gives positions, so that distances of neighbouring keys may be any. */

@@ -25,8 +25,8 @@ static void resolve_stride(const attn_inputs *in, attn_attention_dims *d) {
             return;
     }
     if (!strided || strided->stride < 1 || strided->local < 0 || in->mask.fill != ATTN_FILL_HIDE ||
-        in->dropout_p > 0 ||
-        (in->position.kind != ATTN_POSITION_NONE && in->position.kind != ATTN_POSITION_ROTARY))
+        in->dropout_p > 0 || (in->position.kind && in->position.kind != ATTN_POSITION_ROTARY) ||
+        in->score_position.kind)
         return;
     const double S = (double)d->S, near = BLOCK + 2 * (double)strided->local;
     if ((double)d->L < ROWS * (double)strided->stride ||

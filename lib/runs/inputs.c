@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "attention/position_rule.h"
+
 /* --- tables --- */
 
 /* The tables of each kind of position. `axes` has a letter for each axis: H is the number of heads,
@@ -54,11 +56,14 @@ static void check_table(attn_run_reader *r, const char *place, const attn_tensor
 }
 
 static void check_tables(attn_run_reader *r) {
-    const attn_inputs *in = &r->site->in;
+    const attn_position *p = attn_score_position(&r->site->in);
+    char place[64];
     for (size_t i = 0; i < sizeof tables / sizeof *tables && !r->status; i++) {
-        const attn_tensor *t = attn_tensor_at(&in->position, tables[i].offset);
-        if (tables[i].kind == in->position.kind && (t->rank || !tables[i].optional))
-            check_table(r, tables[i].place, t, tables[i].axes);
+        const attn_tensor *t = attn_tensor_at(p, tables[i].offset);
+        snprintf(place, sizeof place, "%s%s", r->site->in.score_position.kind ? "score_" : "",
+                 tables[i].place);
+        if (tables[i].kind == p->kind && (t->rank || !tables[i].optional))
+            check_table(r, place, t, tables[i].axes);
     }
 }
 
@@ -74,17 +79,17 @@ void attn_run_check_axes(attn_run_reader *r) {
 
 /* --- reading --- */
 
-/* Reads the object that is a member of position, if there is one. */
-static void read_scaling(attn_run_reader *r, attn_json *position, const char *name) {
-    attn_json *object = strcmp(name, "position") ? NULL : attn_json_member(position, "scaling");
-    if (!object ||
-        !attn_run_expect(r, object, ATTN_JSON_OBJECT, "position/scaling", "an object with kind"))
+/* Reads an object that is a member of position, "position/scaling" or "position/axes", if there is
+ * one. */
+static void read_inner(attn_run_reader *r, attn_json *position, const char *place) {
+    attn_json *object = attn_json_member(position, strchr(place, '/') + 1);
+    if (!object || !attn_run_expect(r, object, ATTN_JSON_OBJECT, place, "an object"))
         return;
-    attn_run_read_rows(r, object, "position/scaling", attn_input_rows, &r->site->in);
-    attn_run_refuse_unknown(r, object, "position/scaling");
+    attn_run_read_rows(r, object, place, attn_input_rows, &r->site->in);
+    attn_run_refuse_unknown(r, object, place);
 }
 
-/* Reads score, position or normalizer: an object with a kind. */
+/* Reads score, position, score_position or normalizer: an object with a kind. */
 static void read_object(attn_run_reader *r, attn_json *site, const char *name) {
     attn_json *object = attn_json_member(site, name);
     char place[32];
@@ -94,7 +99,10 @@ static void read_object(attn_run_reader *r, attn_json *site, const char *name) {
     if (!attn_json_member(object, "kind"))
         attn_run_refuse(r, ATTN_EARG, place, "the kind of the %s is missing", name);
     attn_run_read_rows(r, object, name, attn_input_rows, &r->site->in);
-    read_scaling(r, object, name);
+    if (strcmp(name, "position") == 0) {
+        read_inner(r, object, "position/scaling");
+        read_inner(r, object, "position/axes");
+    }
     attn_run_refuse_unknown(r, object, name);
 }
 
@@ -104,6 +112,7 @@ void attn_run_read_operation(attn_run_reader *r, attn_json *object) {
     attn_run_read_rows(r, object, "", attn_input_rows, in);
     read_object(r, object, "score");
     read_object(r, object, "position");
+    read_object(r, object, "score_position");
     read_object(r, object, "normalizer");
     for (const attn_input *row = attn_input_rows; row < attn_input_rows + 2; row++)
         if (!attn_tensor_at(in, row->offset)->rank)
@@ -118,8 +127,8 @@ void attn_run_read_operation(attn_run_reader *r, attn_json *object) {
 
 /* --- writing --- */
 
-/* Writes the object of this name in the rows: score, position, or position/scaling, a member of the
- * last one. */
+/* Writes the object of this name in the rows: score, position, score_position, normalizer, or
+ * position/scaling and position/axes, members of position. */
 static void write_object(const attn_run_naming *to, const char *name, const attn_inputs *in,
                          const attn_inputs *usual) {
     const char *inner = strchr(name, '/');
@@ -127,6 +136,8 @@ static void write_object(const attn_run_naming *to, const char *name, const attn
     attn_run_write_rows(to, name, attn_input_rows, in, usual);
     if (strcmp(name, "position") == 0 && in->position.scaling.kind)
         write_object(to, "position/scaling", in, usual);
+    if (strcmp(name, "position") == 0 && in->position.axes.pairs.rank)
+        write_object(to, "position/axes", in, usual);
     attn_json_object_end(to->text);
 }
 
@@ -137,6 +148,8 @@ void attn_run_write_operation(const attn_run_naming *to, const attn_inputs *in) 
         write_object(to, "score", in, &usual);
     if (in->position.kind)
         write_object(to, "position", in, &usual);
+    if (in->score_position.kind)
+        write_object(to, "score_position", in, &usual);
     if (in->normalizer.kind)
         write_object(to, "normalizer", in, &usual);
     attn_run_write_masks(to, &in->mask);

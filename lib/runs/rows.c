@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "attention/encodings.h"
 #include "attention/resolved.h"
 #include "base/try.h"
 #include "runs/private.h"
@@ -63,6 +64,25 @@ static void cut_positions(cutter *c) {
             attn_tensor_dense((void *)(k->given + b * k->entry), ATTN_I64, 1, &dims[1]);
 }
 
+/* Reduces positions on axes, [axes, entries, rows], to `rows` rows from `row` on of the batch entry. */
+static attn_tensor cut_places(const cutter *c, const attn_rotary_places *p, size_t row,
+                              size_t rows) {
+    const size_t dims[2] = {c->a->rule.rotary.axes, rows};
+    attn_tensor t =
+        attn_tensor_dense((void *)(p->at + c->rows->batch * p->entry + row), ATTN_F64, 2, dims);
+    t.strides[0] = (ptrdiff_t)p->axis;
+    return t;
+}
+
+static void cut_axes(cutter *c) {
+    const attn_rotary_rule *rule = &c->a->rule.rotary;
+    attn_rotary_axes *axes = &c->in.position.axes;
+    if (!rule->axes)
+        return;
+    axes->query_positions = cut_places(c, &rule->queries, c->rows->row, c->rows->rows);
+    axes->key_positions = cut_places(c, &rule->keys, 0, c->a->dims.S);
+}
+
 /* Reduces numbers by row to the given rows. */
 static void cut_numbers(const cutter *c, const attn_row_numbers *numbers, attn_tensor *out) {
     const attn_range *at = c->rows;
@@ -79,11 +99,13 @@ static void cut_numbers(const cutter *c, const attn_row_numbers *numbers, attn_t
  * head. */
 static bool cut_parameters(cutter *c) {
     const size_t h = c->rows->head;
-    attn_position *p = &c->in.position;
+    const bool second = c->in.score_position.kind;
+    attn_position *p = second ? &c->in.score_position : &c->in.position;
     const int axis = p->kind == ATTN_POSITION_T5 ? 1 : 0;
-    if (p->kind == ATTN_POSITION_SINUSOIDAL || p->kind == ATTN_POSITION_LEARNED)
-        *p = (attn_position){.kind = ATTN_POSITION_NONE}; /* in a->query and a->key already */
-    if (p->kind == ATTN_POSITION_NONE)
+    if (attn_position_encodes(c->in.position.kind)) /* in a->query and a->key already */
+        c->in.position = (attn_position){.kind = ATTN_POSITION_NONE};
+    cut_axes(c);
+    if (!attn_position_reads(&c->in))
         c->in.query_positions = c->in.key_positions = (attn_tensor){.rank = 0};
     else
         cut_positions(c);

@@ -32,8 +32,8 @@
     "query_offset is the position of the first query, one for all batch entries or one for each; " \
     "key j always has position j"
 #define ROTARY                                                                                     \
-    "rotary has one list of positions: for several axes rotate query and key yourself and leave "  \
-    "position out"
+    "each axis of rotary positions is an object of the list axes: \"axes\": [{\"positions\": .., " \
+    "\"num_pairs\": ..}, ..]"
 #define DOCUMENTS                                                                                  \
     "document_ids has the document of each key of sequences that stand one after the other; as "   \
     "batch entries they need padding and key_lengths"
@@ -271,9 +271,9 @@ static const alias advice_of_fields[] = {
     {"rope_scaling", "position",
      "it belongs to position: \"position\": {\"kind\": \"rotary\", \"layout\": .., \"scaling\": "
      "..}"},
-    {"mrope_section", "base", ROTARY},
+    {"mrope_section", "axes", ROTARY},
     {"position_ids", "query_offset", KEY_POSITIONS},
-    {"position_ids", "base", ROTARY},
+    {"position_ids", "axes", ROTARY},
     {"cache_position", "query_offset", KEY_POSITIONS},
     {"cu_seqlens", "document_ids", DOCUMENTS},
     {"cu_seqlens_q", "document_ids", DOCUMENTS},

@@ -341,8 +341,6 @@ static bool read_strings_object(srv_decoder *d, const srv_field *f, void *out) {
  * of row f and stands for its first field. */
 static bool is_brief(const srv_decoder *d, const srv_field *f) {
     const char c = *d->s.p;
-    if (f->kind != SRV_OBJECT)
-        return false;
     return ((f->accepts & SRV_O_NAME) && c == '"') ||
            ((f->accepts & SRV_O_NUMBER) && (c == '-' || (c >= '0' && c <= '9')));
 }
@@ -494,7 +492,7 @@ static bool check_required(srv_decoder *d, const srv_field *fields, void *body, 
             !check_required(d, f->fields, member, *srv_given_word(f, member)))
             return false;
         for (size_t i = 0; f->kind == SRV_OBJECTS && i < l->count; i++) {
-            const size_t mark_element = attn_path_index(path, i);
+            const size_t mark_element = l->single ? path->size : attn_path_index(path, i);
             char *element = (char *)l->items + i * f->size;
             if (!check_required(d, f->fields, element, *srv_given_word(f, element)))
                 return false;

@@ -69,7 +69,7 @@ enum {
      * handler may read only the type and the shape of the tensor. */
     SRV_T_LATE = 16,
 };
-/* How an object may also be written. */
+/* How an object, or an element of OBJECTS, may also be written. */
 enum {
     SRV_O_NAME = 1,    /* as a string, which is the value of the object's first field */
     SRV_O_STRINGS = 2, /* as a list of strings, which is the value of each field of the object */

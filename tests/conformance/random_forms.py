@@ -19,6 +19,7 @@ class FormDraw(Draw):
         super().__init__(seed)
         r = self.r
         self.rows = np.random.default_rng(seed)  # draws what is by row
+        self.further = np.random.default_rng(seed)  # draws axes and second kinds of positions
         self.L, self.S = min(self.L, LONGEST), min(self.S, LONGEST)
         self.keys = self.S + self.past
         self.score = str(r.choice(FORMS))
@@ -107,6 +108,51 @@ class FormDraw(Draw):
             scaling |= {"low_freq_factor": 0.5, "high_freq_factor": 2.0}
         field["scaling"] = scaling
 
+    def axes(self, field):
+        """Gives rotary positions axes instead of those of the sequence."""
+        r, start = self.further, field.get("start", 0)
+        pairs = field.get("dims", self.E - start) // 2
+        if "frequencies" in field:
+            pairs = tensors.shape_of(field["frequencies"])[0]
+        cuts = np.sort(r.integers(0, pairs + 1, int(r.integers(0, 4))))
+        counts = [int(n) for n in np.diff([0, *cuts, pairs]) if n]
+        if r.random() < 0.4:  # the first of interleaved axes has most pairs
+            counts.sort(reverse=True)
+        fits = all(i + len(counts) * (n - 1) < sum(counts) for i, n in enumerate(counts) if i)
+        interleaved = fits and r.random() < 0.7
+        axes = []
+        for n in counts:
+            axis = {"num_pairs": n, **({"interleaved": True} if interleaved else {})}
+            if not {"frequencies", "scaling"} & set(field) and r.random() < 0.3:
+                axis["base"] = float(r.choice((100.0, 10000.0)))
+            names = ["query_positions", "key_positions"]
+            if self.L == self.keys and r.random() < 0.5:
+                names = ["positions"]
+            for name in names:
+                axis[name] = self.places(self.L if name == "query_positions" else self.keys)
+            axes.append(axis)
+        if axes:
+            field["axes"] = axes
+
+    def places(self, n):
+        """Positions on an axis, some of them none."""
+        r = self.further
+        shape = (self.batches, n) if self.batches and r.random() < 0.4 else (n,)
+        x = np.round(r.integers(-3, 20, shape) * r.choice((1, 0.25)), 2).astype(object)
+        return np.where(r.random(shape) < 0.1, None, x).tolist()
+
+    def second_position(self, body):
+        """Makes a list of a kind that changes scores, and one that changes queries and keys."""
+        other = {"kind": "rotary", "layout": "halves"}
+        even = not (self.E % 2 or self.Ek % 2 or self.Ev % 2)
+        if self.score not in DOT or self.E % 2 or (even and not self.batch and self.further.random() < 0.5):
+            other = "sinusoidal"
+            if not even or self.batch or "projections" in body:
+                return
+        elif self.further.random() < 0.5:
+            self.axes(other)
+        body["position"] = [body["position"], other][:: int(self.further.choice((1, -1)))]
+
     def normalizer(self, body):
         kind = str(self.r.choice(KINDS))
         field = {"kind": kind}
@@ -171,8 +217,14 @@ class FormDraw(Draw):
         """What goes with every form."""
         if self.position is not None:
             body["position"] = self.position_field()
+        if self.position == "rotary" and self.further.random() < 0.4:
+            self.axes(body["position"])
+        if self.position in ("alibi", "t5", "relative", "shaw") and self.further.random() < 0.3:
+            self.second_position(body)
         if self.position is not None and self.chance(0.4):
             self.own_positions(body)
+        if isinstance(body.get("position"), dict) and "axes" in body["position"]:
+            body.pop("query_positions", None), body.pop("key_positions", None)  # nothing reads them
         if self.chance(0.25):
             body["sinks"] = self.by_row(self.parameter(self.Hq))
         if self.chance(0.2):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tables
-from conftest import ROOT
+from documents import ROOT
 from jsonschema import Draft202012Validator
 
 from captured import NPY, TENSORS, store
@@ -63,6 +63,16 @@ class Site(Draw):
             "short_factor", "long_factor")} if kind == "longrope" else {}
         return position(kind="rotary", layout="halves", scaling={"kind": kind, "factor": self.choice((1, 4, 40))} | known | factors)
 
+    def axes(self):
+        """Two axes, for queries of all batch entries and keys of each."""
+        first = self.number(1, 3)
+        places = {"query_positions": self.r.integers(0, 9, (2, L)) / 2, "key_positions": self.r.integers(0, 9, (2, self.d.B, S)).astype(float)}
+        places["key_positions"][self.r.random((2, self.d.B, S)) < 0.1] = -np.inf
+        bases = {"bases": self.tensor(f"bases of {self.n}", np.array([0.0, 100.0]))} if self.chance(0.5) else {}
+        return position(kind="rotary", layout="halves", axes=bases | {
+            "pairs": self.whole(np.array([0] * first + [1] * (4 - first))),
+            **{name: self.tensor(f"{name} of {self.n}", x) for name, x in places.items()}})
+
     def any_mask(self, depth=1):
         """A mask of a list."""
         one = MASKS[self.choice(list(MASKS))]
@@ -108,6 +118,10 @@ KINDS = {
                                  dims=2 * s.number(1, 4), start=s.number(0, 3), factor=s.choice((0.5, 1, 1.25))),
     "rotary frequencies": lambda s: position(kind="rotary", layout="halves", frequencies=s.real(s.number(1, 5))),
     **{f"rotary {kind}": lambda s, kind=kind: s.scaling(kind) for kind in ("linear", "dynamic", "yarn", "llama3", "longrope")},
+    "rotary axes": lambda s: s.axes(),
+    "rotary axes and relative": lambda s: s.axes() | {"score_position": {"kind": "relative", "table": s.real(s.d.H, 5)}},
+    "rotary and alibi": lambda s: position(kind="rotary", layout="interleaved", dims=4) | {"score_position": {"kind": "alibi"}},
+    "sinusoidal and shaw": lambda s: position(kind="sinusoidal") | {"score_position": {"kind": "shaw", "key_table": s.real(5, E)}},
     "sinusoidal": lambda s: position(kind="sinusoidal"),
     "learned": lambda s: position(kind="learned", table=s.real(S, E)),
     "own positions": lambda s: position(kind=s.choice(("alibi", "sinusoidal"))) | {

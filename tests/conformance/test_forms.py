@@ -11,6 +11,7 @@ import tables
 from serving import FLOAT32, FLOAT64, ask, compare, service
 from oracle import normalizers, relations, tensors
 from oracle.attention import served
+from oracle.forms import positions_of
 from oracle.tour import dry_run
 
 SEEDS = tables.share(range(320))
@@ -89,6 +90,13 @@ FORMS = {
     "rotary scaling": {"position": {"kind": "rotary", "layout": "halves", "scaling": {
         "kind": "longrope", "factor": 4, "original_max_position_embeddings": 40,
         "short_factor": [1] * (E // 2), "long_factor": [2] * (E // 2)}}},
+    "rotary axes": {"position": {"kind": "rotary", "layout": "halves", "axes": [
+        {"num_pairs": 3, "interleaved": True, "query_positions": list(range(L)), "key_positions": [None, *range(S - 1)]},
+        {"num_pairs": 2, "interleaved": True, "query_positions": [[1] * L, [2.5] * L], "key_positions": [j / 8 for j in range(S)]},
+        {"num_pairs": 2, "base": 100, "query_positions": [i % 7 for i in range(L)], "key_positions": [j % 9 for j in range(S)]}]}},
+    "rotary and alibi": {"position": [{"kind": "rotary", "layout": "interleaved", "dims": 8}, "alibi"], "query_offset": "end"},
+    "shaw and sinusoidal": {"position": [{"kind": "shaw", "key_table": normal(4, 21, E), "value_table": normal(5, 21, 8)},
+                                         "sinusoidal"], "value": normal(3, B, 2, S, 8)},
     "sinusoidal": {"position": "sinusoidal", "value": normal(3, B, 2, S, 8)},
     "learned": {"position": {"kind": "learned", "table": normal(4, S, E)}, "value": normal(3, B, 2, S, E)},
     "sinks": {"sinks": normal(4, H), "softcap": 5},
@@ -183,7 +191,7 @@ def steps(body, length, at):
 
 DECODED = {
     "plain": {}, "alibi": FORMS["alibi"], "t5": FORMS["t5"], "relative": FORMS["relative"], "rotary": FORMS["rotary"],
-    "rotary frequencies": FORMS["rotary frequencies"],
+    "rotary frequencies": FORMS["rotary frequencies"], "rotary and alibi": {"position": FORMS["rotary and alibi"]["position"]},
     "shaw": {"position": {"kind": "shaw", "key_table": normal(4, 21, E)}},
     "local": {"pattern": {"kind": "local", "radius": 5}},
     "additive": FORMS["additive"],
@@ -248,7 +256,8 @@ def test_dry_runs(table):
             assert said[name] == planned[name], (seed, name)
         assert any(name in body for name in SKIPS) or computed == said["num_cells"], seed
         per_cell = (planned["num_operations"] - said["num_operations"]) / max(said["num_cells"] - computed, 1)
-        if not body.get("projections", {}).get("add_positions"):  # the oracle's operations lack those of the encoding
+        added = body.get("projections", {}).get("add_positions") or any(p["kind"] == "sinusoidal" for p in positions_of(body))
+        if not added:  # the oracle's operations lack those of the encoding
             assert per_cell == 0 if computed == said["num_cells"] else per_cell > 0 and per_cell == int(per_cell), seed
         size = 8 if is_double(body) else 4
         said_bytes = {"with_weights": 0, "without_weights": 0, **said["bytes"]}  # an empty answer names neither
@@ -319,6 +328,33 @@ REFUSED = {
     "longrope without factors": (rotary(scaling={"kind": "longrope", "original_max_position_embeddings": 4}),
                                  "/position/scaling/short_factor"),
     "one mscale": (rotary(scaling={"kind": "yarn", "original_max_position_embeddings": 4, "mscale": 1}), "/position/scaling/mscale"),
+    "no axis": (rotary(axes=[]), "/position/axes"),
+    "thousands of axes": (rotary(axes=[{"num_pairs": 1, "positions": [0]}] * 3000), "/position/axes"),
+    "axes with more pairs than the width": (rotary(axes=[{"num_pairs": 3, "positions": [0]}]), "/position/axes"),
+    "axes with other pairs than dims": (rotary(dims=2, axes=[{"num_pairs": 2, "positions": [0]}]), "/position/dims"),
+    "axes with other pairs than frequencies": (rotary(frequencies=[1], axes=[{"num_pairs": 2, "positions": [0]}]), "/position/frequencies"),
+    "an axis without pairs": (rotary(axes=[{"positions": [0]}]), "/position/axes/0"),
+    "an axis of both pairs": (rotary(axes=[{"positions": [0], "num_pairs": 0, "interleaved": True}]), "/position/axes/0/num_pairs"),
+    "an axis without positions": (rotary(axes=[{"num_pairs": 1, "query_positions": [0]}]), "/position/axes/0/positions"),
+    "an axis of three positions": (rotary(axes=[{"num_pairs": 1, "positions": [0], "key_positions": [0]}]), "/position/axes/0/positions"),
+    "axes of other rows": (rotary(axes=[{"num_pairs": 1, "positions": [0, 1]}]), "/position/axes"),
+    "axes that differ in rows": (rotary(axes=[{"num_pairs": 1, "positions": [0]}, {"num_pairs": 1, "positions": [0, 1]}]),
+                                 "/position/axes/1/positions"),
+    "a far position on an axis": (rotary(axes=[{"num_pairs": 1, "positions": [0]}, {"num_pairs": 1, "query_positions": [2e12], "key_positions": [0]}]),
+                                  "/position/axes/1/query_positions/0"),
+    "a far position of a batch entry": (rotary(axes=[{"num_pairs": 1, "positions": [[0]]}, {"num_pairs": 1, "positions": [[-2e12]]}]),
+                                        "/position/axes/1/positions/0/0"),
+    "too many interleaved pairs": (rotary(axes=[{"num_pairs": 1, "interleaved": True, "positions": [0]}, {"num_pairs": 2, "interleaved": True, "positions": [0]}]),
+                                   "/position/axes/1/num_pairs"),
+    "a base of an axis and frequencies": (rotary(frequencies=[1], axes=[{"num_pairs": 1, "positions": [0], "base": 9}]), "/position/axes"),
+    "axes and positions": (rotary(axes=[{"num_pairs": 1, "positions": [0]}]) | {"query_positions": [0]}, "/query_positions"),
+    "axes of alibi": ({"position": {"kind": "alibi", "axes": [{"num_pairs": 1, "positions": [0]}]}}, "/position/axes"),
+    "no kind of position": ({"position": []}, "/position"),
+    "three kinds of position": ({"position": ["alibi", "sinusoidal", "alibi"]}, "/position"),
+    "two kinds that change scores": ({"position": ["alibi", "alibi"]}, "/position/1/kind"),
+    "two kinds that change queries": ({"position": ["sinusoidal", rotary()["position"]]}, "/position/1/kind"),
+    "a layout in a list": ({"position": ["alibi", {"kind": "rotary"}]}, "/position/1/layout"),
+    "a table in a list": ({"position": [{"kind": "t5", "table": [[1], [2], [3]]}, "sinusoidal"]}, "/position/0/table"),
     "scaling of alibi": ({"position": {"kind": "alibi", "scaling": {"kind": "linear"}}}, "/position/scaling"),
     "t5 without a table": ({"position": {"kind": "t5"}}, "/position/table"),
     "t5 table of other heads": ({"position": {"kind": "t5", "table": [[1, 2]] * 8}}, "/position/table"),

@@ -8,6 +8,7 @@ import pytest
 from serving import ask
 from oracle import tensors
 from oracle.attention import served
+from oracle.forms import SCORE_KINDS
 
 STEP = 1e-5
 BOUND = 2e-5  # of the sum of magnitudes that make up the derivative: float32 gradients
@@ -86,6 +87,21 @@ CASES = {
                      "frequencies": [0.75, 0.125, 0]}},
     "rotary scaling": lambda r: {**base(r), "position": {
         "kind": "rotary", "layout": "halves", "scaling": {"kind": "yarn", "factor": 4, "original_max_position_embeddings": 16}}},
+    "rotary axes": lambda r: {**base(r), "position": {
+        "kind": "rotary", "layout": "halves", "frequencies": [0.75, 0.125, 0.5], "axes": [
+            {"num_pairs": 2, "interleaved": True, "query_positions": [0, 1, 2, 0.5, None], "key_positions": [[3, 1, 0, 2, 5, 1, 1], [1] * 7]},
+            {"num_pairs": 1, "interleaved": True, "query_positions": [0, 1, 2, 3, 4], "key_positions": [1, None, 2, 0, 1, 2, 7]}]}},
+    "rotary axes of bases": lambda r: {"query": draw(r, 2, 7, 6), "position": {
+        "kind": "rotary", "layout": "interleaved", "axes": [{"num_pairs": 1, "positions": [0, 0, 1, 1, 2, 2, 3]},
+                                                            {"num_pairs": 2, "positions": [0, 1, 0, 1, 0, 1, 0], "base": 100}]}},
+    "rotary and alibi": lambda r: {**base(r), "query_offset": 2, "position": [
+        {"kind": "rotary", "layout": "halves", "dims": 4, "frequencies": [0.75, 0.125]}, {"kind": "alibi", "slopes": draw(r, 4)}]},
+    "shaw and rotary": lambda r: {**base(r), "position": [
+        {"kind": "shaw", "key_table": draw(r, 7, 6), "value_table": draw(r, 7, 3)}, {"kind": "rotary", "layout": "halves"}]},
+    "t5 and learned": lambda r: {**base(r), "value": draw(r, 2, 2, 7, 6), "position": [
+        {"kind": "t5", "table": draw(r, 8, 4), "max_distance": 9}, {"kind": "learned", "table": draw(r, 9, 6)}]},
+    "relative and learned, projections": lambda r: {**projected(r), "query_offset": 3, "position": [
+        {"kind": "learned", "table": draw(r, 8, 8)}, {"kind": "relative", "table": draw(r, 4, 5)}]},
     "learned": lambda r: {**base(r, Hkv=4), "value": draw(r, 2, 4, 7, 6), "query_offset": 3,
                           "position": {"kind": "learned", "table": draw(r, 9, 6)}},
     "learned, keys of one entry": lambda r: {
@@ -113,7 +129,19 @@ CASES = {
 }
 
 
+def by_group(body):
+    """The body with two kinds of position as two members, as gradients have them."""
+    if not isinstance(body.get("position"), list):
+        return body
+    first, second = body["position"]
+    if first["kind"] in SCORE_KINDS:
+        first, second = second, first
+    return {**body, "position": first, "score_position": second}
+
+
 def loss(body, grads):
+    if "score_position" in body:
+        body = {**body, "position": [body["position"], body["score_position"]]}
     found = served({**body, "return": [*grads]})
     return sum(float((np.where(np.isneginf(found[k]), 0, found[k]) * grad).sum()) for k, grad in grads.items())
 
@@ -144,12 +172,13 @@ def test_differences(table, name, of):
     grads = {k: np.asarray(draw(r, *x.shape)) for k, x in served({**body, "return": [*of]}).items()}
     answer = ask(table, {**body, **{f"grad_{k}": x.tolist() for k, x in grads.items()}, "return": ["gradients"]})
     assert set(answer) <= {"gradients", "warnings"}
+    body = by_group(body)
     found = dict(gradients_of(answer["gradients"]))
     floats = {("query",), ("key",), ("value",), ("past_key",), ("past_value",), ("sinks",), ("scale",), ("attn_bias",),
               ("attn_mask",)}
     wanted = {p for p in floats if not isinstance(body.get(p[0], 0), (int, float))}
-    for name in ("score", "position", "normalizer", "projections"):
-        wanted |= {(name, k) for k, v in body.get(name, {}).items() if isinstance(v, list)}
+    for name in ("score", "position", "score_position", "normalizer", "projections"):
+        wanted |= {(name, k) for k, v in body.get(name, {}).items() if isinstance(v, list) and k != "axes"}
     assert set(found) == wanted
     for path, gradient in found.items():
         value = np.array(place(body, path)[path[-1]], np.float64)

@@ -41,7 +41,8 @@ FORMS = {"query": literal(3, 4), "score": {"kind": "concat", "w": literal(5, 8, 
 SHAW = {"query": literal(3, 4), "position": {"kind": "shaw", "key_table": literal(5, 4, seed=8), "value_table": literal(5, 4)},
         "normalizer": {"kind": "sigmoid", "bias": [-1]}}
 MULTI = {"query": literal(5, 8), "projections": {"num_heads": 2, "w_q": literal(8, 8), "w_o": literal(4, 8), "b_o": [1, 2, 3, 4]},
-         "token_ids": [1, 2, 3, 0, 0], "pad_id": 0, "position": {"kind": "rotary", "layout": "halves"},
+         "token_ids": [1, 2, 3, 0, 0], "pad_id": 0, "position": ["alibi", {"kind": "rotary", "layout": "halves", "axes": [
+             {"num_pairs": 1, "interleaved": True, "positions": [0, 0, 1, 1, 2]}, {"num_pairs": 1, "interleaved": True, "positions": [[0, 1, 0, 1, 0]], "base": 100}]}],
          "heatmap": {"encoding": "u8", "transform": "sqrt", "top_p": 0.5}, "labels": {"query": list("abcde")}}
 SPARSE = {"query": literal(1, 2, 300, 16), "pattern": {"kind": "local", "radius": 20}, "return": ["output", "logsumexp"]}
 MASKS = {"masks": [{"kind": "causal"}, {"kind": "padding", "key_lengths": [3]}, {"kind": "values", "attn_mask": [[True] * 4] * 4}],

@@ -100,6 +100,7 @@ BESIDE = {
                 **dict.fromkeys(("beta_fast", "beta_slow", "attention_factor"), {"kind": "yarn", "original_max_position_embeddings": 8}),
                 **{a: {"kind": "yarn", "original_max_position_embeddings": 8, b: 1}
                    for a, b in (("mscale", "mscale_all_dim"), ("mscale_all_dim", "mscale"))}},
+    "axes": {"num_pairs": {"positions": [0, 0]}, "base": {"positions": [0, 0], "num_pairs": 1}},
     "normalizer": {"alpha": {"kind": "entmax"}, "divisor": {"kind": "relu"}},
     "projections": {"num_heads": {}, "num_kv_heads": {"num_heads": 1}},
     "/v1/attention": {"dropout_p": {"seed": 1}, "num_heads": {"query": [[[1, 0], [0, 1]]], "layout": "BLD"},
@@ -107,9 +108,10 @@ BESIDE = {
     "/v1/positions": {"max_distance": {"kind": "t5", "table": [[0]] * 4, "width": None}, **dict.fromkeys(("base", "factor"), {"kind": "rotary", "width": 2}),
                       **dict.fromkeys(("num_heads", "num_keys", "query_offset"), {"kind": "alibi", "num_heads": 1, "width": None})}}
 # what an object needs around it
-AROUND = {("/v1/attention", "scaling"): {"kind": "rotary", "layout": "halves"}, ("/v1/positions", "scaling"): {"kind": "rotary", "width": 2}}
+AROUND = {**dict.fromkeys((("/v1/attention", "scaling"), ("/v1/attention", "axes")), {"kind": "rotary", "layout": "halves"}),
+          ("/v1/positions", "scaling"): {"kind": "rotary", "width": 2}}
 # bounds that other members narrow: the width of the inputs, and the memory of a request
-NARROWED = {("dims", "maximum"), ("start", "maximum"), ("low_freq_factor", "maximum"), *((name, "maximum") for name in ("num_heads", "num_kv_heads", "num_keys", "length", "width"))}
+NARROWED = {("dims", "maximum"), ("start", "maximum"), ("low_freq_factor", "maximum"), *((name, "maximum") for name in ("num_pairs", "num_heads", "num_kv_heads", "num_keys", "length", "width"))}
 
 
 def bounded(schemas, schema, where=()):
@@ -138,7 +140,7 @@ def body_with(path, where, value):
             at.update(AROUND[path, key])
         part = {"kind": "pattern"} if key in ("any_of", "all_of", "not") else {}
         at = at[0] if key == 0 else at.setdefault(key, [part] if inner == 0 else part)
-    of = outer[-1] if outer else path
+    of = next((key for key in reversed(outer) if key != 0), path)
     at.update(BESIDE.get(of, {}).get(name, {}) | {name: value})
     return body
 

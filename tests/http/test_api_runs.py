@@ -96,6 +96,18 @@ FORMS = {
         "long_factor": [1, 1.5, 2, 3, 4, 6, 8, 9]}}},
     "rotary yarn": {"position": {"kind": "rotary", "layout": "halves", "scaling": {
         "kind": "yarn", "factor": 8, "original_max_position_embeddings": 100, "truncate": False}}},
+    "rotary axes": {"position": {"kind": "rotary", "layout": "halves", "axes": [
+        {"num_pairs": 4, "interleaved": True, "query_positions": [list(range(60)), [9] * 60], "key_positions": [[None, *range(299)], [*range(300)]]},
+        {"num_pairs": 3, "interleaved": True, "query_positions": [i / 8 for i in range(60)], "key_positions": [j / 4 for j in range(300)]}]}},
+    "rotary axes of bases": {"position": {"kind": "rotary", "layout": "interleaved", "start": 2, "axes": [
+        {"num_pairs": 3, "query_positions": [0] * 60, "key_positions": [j // 20 for j in range(300)], "base": 100},
+        {"num_pairs": 4, "query_positions": [*range(60)], "key_positions": [j % 20 for j in range(300)], "base": 1000}]}},
+    "rotary and alibi": {"position": [{"kind": "rotary", "layout": "halves", "dims": 8}, "alibi"], "query_offset": "end"},
+    "t5 and sinusoidal": {"position": [{"kind": "t5", "table": literal(8, 4, seed=4), "max_distance": 30}, "sinusoidal"]},
+    "axes and shaw": {"position": [{"kind": "shaw", "key_table": literal(9, 16, seed=4), "value_table": literal(9, 6, seed=5)},
+                                   {"kind": "rotary", "layout": "halves", "axes": [
+                                       {"num_pairs": 5, "query_positions": [*range(60)], "key_positions": [j / 4 for j in range(300)]}]}],
+                      "query_positions": [*range(240, 300)]},
     "dropout": {"dropout_p": 0.3, "seed": 4},
     "cache": {"past_key": literal(2, 2, 11, 16, seed=7), "past_value": literal(2, 2, 11, 6, seed=8), "is_causal": True},
     "float64": {"query": literal(2, 4, 60, 16, seed=1, dtype="float64"), "is_causal": True},
@@ -289,7 +301,7 @@ def test_a_cell_of_another_normalizer(daemon, normalizer, words):
 # --- what if ---
 
 @pytest.mark.parametrize("form", ["causal", "booleans", "by head", "padding", "window", "alibi", "shaw", "rotary", "cache",
-                                  "rotary frequencies", "rotary scaling", "additive score", "float64", "BLD", "sigmoid",
+                                  "rotary frequencies", "rotary scaling", "rotary axes", "rotary and alibi", "axes and shaw", "additive score", "float64", "BLD", "sigmoid",
                                   "relu_squared", "entmax"])
 def test_what_if_is_a_run_with_that_mask(daemon, form):
     body = MASKED | FORMS[form]

@@ -644,7 +644,7 @@ def test_no_field_of_another_meaning_is_suggested(daemon, name, advice):
     ({"kind": "rotary", "layout": "halves"}, "rope_theta", 'here it is called "base"'),
     ({"kind": "rotary", "layout": "halves"}, "inv_freq", 'here it is called "frequencies"'),
     ({"kind": "rotary", "layout": "halves"}, "rope_scaling", 'here it is called "scaling"'),
-    ({"kind": "rotary", "layout": "halves"}, "mrope_section", "rotate query and key yourself"),
+    ({"kind": "rotary", "layout": "halves"}, "mrope_section", "is an object of the list axes"),
     ({"kind": "alibi"}, "alibi_slopes", 'here it is called "slopes"'),
 ])
 def test_other_names_of_positions(daemon, kind, name, advice):

@@ -90,10 +90,9 @@ class Operands:
         self.places = Places(batch, self.q.shape[-3] if self.has_heads else None,
                              self.q.shape[-2], self.k.shape[-2], self.past)
         if rotary:
-            at = positions.key_places(self.places, request)
+            of_queries, at = positions.rotary_places(self.places, request, position)
             length = 1 + (-1 if at.size == 0 or np.isnan(at).all() else np.nanmax(at))
-            self.q = positions.rotate(self.q, positions.query_places(self.places, request)[..., 0], position, length)
-            at = at if at.ndim == 1 else at[..., 0, :]
+            self.q = positions.rotate(self.q, of_queries, position, length)
             turned = positions.rotate(self.k, at, position, length)
             if position.get("past", "encoded") == "encoded":  # cached keys have turned already
                 still = np.broadcast_to(self.k, turned.shape)[..., :self.past, :]
@@ -128,7 +127,7 @@ def attention(request):
     v = drop_unseen(np.broadcast_to(v, visible.shape[:-2] + v.shape[-2:]), visible.any(-2)[..., None], "value")
     q = drop_unseen(np.broadcast_to(x.q, visible.shape[:-2] + x.q.shape[-2:]), visible.any(-1)[..., None], "query")
 
-    position = forms.position_of(request)
+    position = forms.position_of(request, scores=True)
     distance = positions.distances(x.places, request)
     kind, parameters = forms.score_of(request)
     scale = request.get("scale")

@@ -130,9 +130,18 @@ def added(file, n, name, real="float64"):
     return tensors.write(sum(parts[1:], parts[0]), real) if parts else None
 
 
+def axes_of(file, named, real):
+    """The list of axes, each with a block of pairs, that the tensors of a file say."""
+    x = {name: file.array(named[name]) for name in named}
+    return [{"num_pairs": int((x["pairs"] == i).sum())}
+            | {side: tensors.write(x[side][i], real) for side in ("query_positions", "key_positions")}
+            | ({"base": float(x["bases"][i])} if "bases" in x and x["bases"][i] else {})
+            for i in range(len(x["query_positions"]))]
+
+
 def spelled(file, field, real="float64"):
     """A position or a score with its tensors in place of their names."""
-    return {k: spelled(file, v, real) if isinstance(v, dict) else
+    return {k: axes_of(file, v, real) if k == "axes" else spelled(file, v, real) if isinstance(v, dict) else
             tensors.write(file.array(v), real) if isinstance(v, str) and k not in ("kind", "layout") else v
             for k, v in field.items() if not k.startswith("x-")}
 
@@ -184,6 +193,8 @@ def request(file, n, real="float64"):
     for name in ("position", "score", "normalizer"):
         if name in site:
             body[name] = spelled(file, site[name], real)
+    if "score_position" in site:
+        body["position"] = [body["position"], spelled(file, site["score_position"], real)]
     body["query_offset"] = site.get("query_offset", site.get("query_start", 0) - site.get("key_start", 0))
     return body
 

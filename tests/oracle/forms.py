@@ -7,6 +7,7 @@ from .masks import Places
 
 FORMS = ("scaled_dot", "dot", "additive", "general", "concat")
 
+SCORE_KINDS = ("alibi", "t5", "relative", "shaw")
 
 def score_of(request):
     """(kind, its tensors by name) of the field `score`."""
@@ -90,9 +91,16 @@ def drawn(request):
     return request | {"projections": made}
 
 
-def position_of(request):
-    position = request.get("position") or {"kind": None}
-    return {"kind": position} if isinstance(position, str) else position
+def positions_of(request):
+    """The kinds of position, one or two, as objects."""
+    given = request.get("position") or []
+    given = given if isinstance(given, list) else [given]
+    return [{"kind": p} if isinstance(p, str) else p for p in given]
+
+
+def position_of(request, scores=False):
+    """The kind that changes queries and keys, or the kind that changes scores."""
+    return next((p for p in positions_of(request) if (p["kind"] in SCORE_KINDS) == scores), {"kind": None})
 
 
 def encoded(request, position, qkv, layout):
@@ -131,7 +139,7 @@ def project(request):
 
 def count_parameters(request):
     """How many numbers the learned parts of a request hold: score, projections, position tables, sinks and scales by row."""
-    holders = [request.get(n) for n in ("score", "projections", "position", "normalizer")]
+    holders = [request.get(n) for n in ("score", "projections", "normalizer")] + positions_of(request)
     given = [x for h in holders if isinstance(h, dict) for n, x in h.items() if is_parameter(n)]
     return sum(int(np.prod(tensors.shape_of(x))) for x in given + [request.get("sinks"), request.get("scale")]
                if x is not None and not isinstance(x, (int, float)))

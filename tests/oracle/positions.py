@@ -166,6 +166,13 @@ def frequencies(position, dims, length):
     if own is not None:
         return tensors.read(own), tensors.dtype_of(own) != "float64", factor
     base = position.get("base", BASE)
+    if "axes" in position:
+        theta, attention = scaled_frequencies(position.get("scaling", {"kind": None}), base, dims, length)
+        axis = np.array(pair_axes(position["axes"]))
+        for i, a in enumerate(position["axes"]):
+            if "base" in a:
+                theta[axis == i] = scaled_frequencies({"kind": None}, a["base"], 2 * (axis == i).sum(), 0)[0]
+        return theta, True, factor * attention
     if "scaling" in position:
         theta, attention = scaled_frequencies(position["scaling"], base, dims, length)
         return theta, True, factor * attention
@@ -173,9 +180,9 @@ def frequencies(position, dims, length):
 
 
 def turns(position, places, dims, length):
-    """cos and sin of the angle of each pair, times the factor, for positions [.., n]."""
+    """cos and sin of the angle of each pair, times the factor, for positions [.., n, 1] or [.., n, pairs]."""
     theta, single, factor = frequencies(position, dims, length)
-    at = np.asarray(places, np.float64)[..., None]
+    at = np.asarray(places, np.float64)
     if single:
         angle = (at.astype(np.float32) * theta.astype(np.float32)).astype(np.float64)
     else:
@@ -183,14 +190,52 @@ def turns(position, places, dims, length):
     return factor * np.cos(angle), factor * np.sin(angle)
 
 
+def pair_axes(axes):
+    """The axis of each pair: blocks, or neighbouring interleaved axes in turn, of which the first has the rest."""
+    found, first = [], 0
+    while first < len(axes):
+        last = first + 1
+        while axes[first].get("interleaved") and last < len(axes) and axes[last].get("interleaved"):
+            last += 1
+        counts = [a["num_pairs"] for a in axes[first:last]]
+        block = np.full(sum(counts), first)
+        for i, n in enumerate(counts[1:], 1):
+            block[i : i + n * len(counts) : len(counts)] = first + i
+        found += block.tolist()
+        first = last
+    return found
+
+
+def axis_places(places, axes, name):
+    """Positions on each axis [.., 1, n, axes], NaN for None and -infinity."""
+    lists = []
+    for a in axes:
+        x = given(places, {"at": a.get(name, a.get("positions"))}, "at")
+        lists.append(np.where(np.isneginf(x), np.nan, x))
+    return np.stack(np.broadcast_arrays(*lists), axis=-1)
+
+
+def rotary_places(places, request, position):
+    """The positions by which queries and keys turn, [.., 1, n], with axes [.., 1, n, axes]."""
+    if "axes" in position:
+        return tuple(axis_places(places, position["axes"], name) for name in ("query_positions", "key_positions"))
+    keys = key_places(places, request)
+    return query_places(places, request)[..., 0], keys if keys.ndim == 1 else keys[..., 0, :]
+
+
 def rotate(x, places, position, length=0):
-    """x [.., n, E] turned by its positions [.., n]: Su et al. (2021), equation 34; pair t is the
+    """x [.., n, E] turned by its positions [.., n] (or those on axes, [.., n, axes]): Su et al. (2021), equation 34; pair t is the
     coordinates 2t and 2t + 1 (interleaved) or t and t + dims/2 (halves) behind `start`. A row without
     a position (NaN) stays. `length`: the largest position of a key + 1."""
     start, own = position.get("start", 0), position.get("frequencies")
     dims = position.get("dims") or (x.shape[-1] - start if own is None else 2 * tensors.shape_of(own)[0])
     places = np.asarray(places, np.float64)
-    known = ~np.isnan(places)[..., None]
+    if "axes" in position:
+        places = places[..., pair_axes(position["axes"])]
+        dims = 2 * places.shape[-1]
+    else:
+        places = places[..., None]
+    known = ~np.isnan(places)
     cos, sin = turns(position, np.where(np.isnan(places), 0, places), dims, length)
     if position["layout"] == "interleaved":
         first, second = start + np.arange(0, dims, 2), start + np.arange(1, dims, 2)

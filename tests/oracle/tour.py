@@ -77,7 +77,7 @@ def absolute_tables(request):
         return {"table": positions.sinusoidal(length, width, request.get("layout", "interleaved"))}
     if kind == "learned":
         return {"table": positions.learned(length, width, request["seed"], request.get("std", 0.02))}
-    return dict(zip(("cosines", "sines"), positions.turns(request, np.arange(length), width, length)))
+    return dict(zip(("cosines", "sines"), positions.turns(request, np.arange(length)[:, None], width, length)))
 
 
 def by_distance(request, distance):

@@ -81,6 +81,9 @@ static void choose_position(trial *t, size_t H, size_t E, size_t Ev) {
     p->rotary = ATTN_ROTARY_HALVES;
     if (p->kind == ATTN_POSITION_ROTARY && pick(t, 2))
         p->frequencies = NORMAL(t, E / 2);
+    if (p->kind == ATTN_POSITION_ROTARY && pick(t, 2))
+        t->in.score_position =
+            (attn_position){.kind = ATTN_POSITION_RELATIVE, .table = NORMAL(t, H, width)};
 }
 
 static trial make_trial(uint64_t seed) {

@@ -70,12 +70,16 @@ typedef struct attn_inputs {
     bool forbid_gqa;     /* true: unequal numbers of query and key/value heads are an error */
     /* factor of the scores; NaN: the score form's default, 1/sqrt(E) or 1 (forms.h) */
     double scale;
-    double softcap;             /* c of the softcap, above 0; 0: no softcap */
-    attn_score score;           /* forms.h; all zero: scaled dot product */
-    attn_position position;     /* forms.h; all zero: none */
+    double softcap;         /* c of the softcap, above 0; 0: no softcap */
+    attn_score score;       /* forms.h; all zero: scaled dot product */
+    attn_position position; /* forms.h; all zero: none */
+    /* A second kind of position, all zero: none. It changes the scores (ALIBI, T5, RELATIVE, SHAW)
+     * beside a `position` that changes queries and keys (ROTARY, SINUSOIDAL, LEARNED) or is none.
+     * SHAW multiplies rotated queries. */
+    attn_position score_position;
     attn_normalizer normalizer; /* forms.h; all zero: softmax */
     /* The positions of queries [L], [1, L] or [B, L] and of keys, cached ones first, [S], [1, S] or
-     * [B, S], for the encoding `position`: int32 or int64 within ±2^40, in any order, repeated or
+     * [B, S], for the kinds of position: int32 or int64 within ±2^40, in any order, repeated or
      * not. ATTN_NO_POSITION: the row is not encoded, and distances from it have no bias and no row of
      * a table. Rank 0: query i has the position i + query_offset, and key j the position j. Masks
      * count rows and not positions. */

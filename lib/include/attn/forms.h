@@ -130,6 +130,22 @@ typedef struct attn_rotary_scaling {
     double attention_factor; /* YARN, LONGROPE: multiplies cosines and sines; 0: as stated above */
 } attn_rotary_scaling;
 
+/* Rotary positions in two or more dimensions: every pair turns by the position of the row on one
+ * axis, such as time, height or width. Wang et al. 2024, "Qwen2-VL", section 2.1 (M-RoPE); Heo et
+ * al. 2024, "Rotary position embedding for vision transformer", section 3.2 (axial). Present if
+ * `pairs` is. There are at most ATTN_ROTARY_AXES axes. */
+#define ATTN_ROTARY_AXES 16
+typedef struct attn_rotary_axes {
+    attn_tensor pairs; /* [dims / 2], integers: the axis of each pair */
+    /* [axes, L] and [axes, S], cached keys first, or with a batch axis [axes, B, L] and [axes, B,
+     * S]: real numbers or integers. -infinity and ATTN_NO_POSITION: pairs of this axis do not turn
+     * in this row. */
+    attn_tensor query_positions, key_positions;
+    /* [axes], or absent. If it is not 0, pair k among the n pairs of this axis has the frequency
+     * base^(-k/n); else pair t of all has theta_t. */
+    attn_tensor bases;
+} attn_rotary_axes;
+
 /* A kind of position and its parameters. */
 typedef struct attn_position {
     attn_position_kind kind;
@@ -149,6 +165,9 @@ typedef struct attn_position {
      * 0 or twice their number. A pair of frequency 0 stays as it is. */
     attn_tensor frequencies;
     attn_rotary_scaling scaling; /* ROTARY; not with frequencies */
+    /* ROTARY: `dims` is 0 or twice the number of axes.pairs. Frequencies and angles are then float32
+     * as with a scaling, unless `frequencies` are float64. */
+    attn_rotary_axes axes;
     double factor; /* ROTARY: multiplies the rotated coordinates, beside attention_factor; 0: 1 */
     /* SINUSOIDAL, LEARNED: the probability, below 1, with which an element of an input plus its
      * encoding is set to 0; the others are divided by 1 - p. Element i of the query, in row-major

@@ -152,6 +152,11 @@ extern const char *const attn_fill_words[];       /* "hide", "add", "replace" */
           "yarn and longrope: multiplies cosines and sines; default 0.1 ln(factor) + 1 for yarn, " \
           "sqrt(1 + ln(factor) / ln(original length)) for longrope.")
 
+/* The members of attn_rotary_axes in run files: INTEGERS(member) and NUMBERS(member). In requests an
+ * axis is an object. */
+#define ATTN_AXES_INPUTS(INTEGERS, NUMBERS)                                                        \
+    INTEGERS(pairs) NUMBERS(query_positions) NUMBERS(key_positions) NUMBERS(bases)
+
 #define ATTN_PATTERN_INPUTS(VALUE)                                                                 \
     VALUE(SIZE, radius, "radius", "radius", 0, ATTN_INPUT_FARTHEST, NULL, ATTN_PATTERN_BIT(LOCAL), \
           "local, required: number of keys on either side.")                                       \

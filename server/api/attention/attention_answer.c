@@ -299,7 +299,8 @@ static const srv_field attention_rows[] = {
            "key. With the normalizer sigmoid, relu or relu_squared a sum may be any."),
     SRV_WRITTEN("gradients", "{Numbers|{Numbers}}", srv_gradients_put,
                 "By input name, each with the shape of its input; those of score, position and "
-                "projections in objects of these names. scores is the gradient with respect to the "
+                "projections in objects of these names. Of two kinds of position, that which "
+                "changes scores is score_position. scores is the gradient with respect to the "
                 "biased scores.",
                 .when = offsetof(srv_attention_call, backward)),
     SRV_WRITTEN("heatmap", "Heatmap", put_heatmap, "With heatmap: the weights, pooled.",

@@ -131,7 +131,7 @@ static bool add_projections(const srv_attention_call *call, srv_attention_bill *
 static double cell_operations(const srv_attention_call *call) {
     const attn_inputs *in = call->body.operation.shaped;
     return SRV_CELL_OPERATIONS *
-           (1 + (in->position.kind != ATTN_POSITION_NONE) + (in->dropout_p > 0) +
+           (1 + (in->position.kind != 0) + (in->score_position.kind != 0) + (in->dropout_p > 0) +
             (in->normalizer.kind != ATTN_NORMALIZER_softmax ? NORMALIZER_CELLS : 0));
 }
 
@@ -323,9 +323,16 @@ static bool check_parameters(const srv_attention_call *call) {
     empty.past_key.rank = empty.past_value.rank = 0;
     empty.grad_logsumexp.rank = empty.sinks.rank = empty.scales.rank = 0;
     empty.query_positions.rank = empty.key_positions.rank = 0;
+    for (size_t i = 0; empty.position.axes.pairs.rank && i < 2; i++) {
+        attn_tensor *t =
+            i ? &empty.position.axes.key_positions : &empty.position.axes.query_positions;
+        t->dims[t->rank - 1] = 0;
+    }
     empty.mask.count = 0;
-    return !attn_attention_new(&empty, call->req->arena, &op, &err) ||
-           srv_problem_error(call->req, &err);
+    if (!attn_attention_new(&empty, call->req->arena, &op, &err))
+        return true;
+    srv_operation_where(&call->body.operation, &err);
+    return srv_problem_error(call->req, &err);
 }
 
 static bool compile_mask(const srv_attention_call *call, attn_mask **mask) {

@@ -2,6 +2,7 @@
  * express, and computes the inputs and the shapes that depend on several fields. */
 #include "api/attention/attention_operation.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "request/shared.h"
@@ -92,6 +93,58 @@ static bool check_dropout(const srv_operation *o, const srv_scope *scope) {
     return true;
 }
 
+/* Returns whether a kind changes the scores; the others change queries and keys. */
+static bool changes_scores(attn_position_kind kind) {
+    return kind == ATTN_POSITION_ALIBI || kind == ATTN_POSITION_T5 ||
+           kind == ATTN_POSITION_RELATIVE || kind == ATTN_POSITION_SHAW;
+}
+
+/* Checks the kinds of position, and stores them in the inputs: of two the one that changes scores
+ * in in.score_position. */
+static bool read_positions(srv_operation *o, const srv_scope *scope) {
+    srv_position_item *items = o->position.items;
+    const size_t count = o->position.count;
+    char at[32] = "/position";
+    if (!count)
+        return srv_refuse(scope, SRV_VALUE, "position", "expected one kind or two");
+    for (size_t i = 0; i < count; i++) {
+        if (!o->position.single)
+            snprintf(at, sizeof at, "/position/%zu", i);
+        if (!srv_position_check(scope, at, &items[i], o->in.allow_nonfinite, &o->parameters))
+            return false;
+    }
+    const bool first_scores = changes_scores(items[0].position.kind);
+    if (count == 2 && first_scores == changes_scores(items[1].position.kind))
+        return srv_refuse(scope, SRV_VALUE, "position/1/kind",
+                          "of two kinds one changes queries and keys (rotary, sinusoidal, learned) "
+                          "and one the scores (alibi, t5, relative, shaw); found %s and %s",
+                          attn_position_words[items[0].position.kind],
+                          attn_position_words[items[1].position.kind]);
+    o->position_item = count == 2 && first_scores;
+    o->score_item = 1 - o->position_item;
+    o->in.position = items[o->position_item].position;
+    if (count == 2)
+        o->in.score_position = items[o->score_item].position;
+    return true;
+}
+
+void srv_operation_where(const srv_operation *o, attn_error *err) {
+    static const char position[] = "position/", score[] = "score_position/";
+    const bool second = strncmp(err->where, score, sizeof score - 1) == 0;
+    const srv_position_item *items = o->position.items;
+    if (!items || (!second && strncmp(err->where, position, sizeof position - 1) != 0))
+        return;
+    if (items[o->position_item].axes.count)
+        srv_axes_where(&items[o->position_item].axes, "position/axes", err);
+    const char *rest = strchr(err->where, '/');
+    char where[sizeof err->where];
+    if (o->position.single || !rest)
+        return;
+    snprintf(where, sizeof where, "position/%zu%.64s", second ? o->score_item : o->position_item,
+             rest);
+    memcpy(err->where, where, sizeof where);
+}
+
 static bool check_forms(srv_operation *o, const srv_scope *scope) {
     const attn_inputs *in = &o->in;
     const bool any = in->allow_nonfinite;
@@ -99,8 +152,7 @@ static bool check_forms(srv_operation *o, const srv_scope *scope) {
     o->projections.allow_nonfinite = any;
     return (!srv_given(scope, "score") ||
             srv_score_check(scope, &in->score, &o->score_given, any, n)) &&
-           (!srv_given(scope, "position") ||
-            srv_position_check(scope, &in->position, &o->position_given, any, n)) &&
+           (!srv_given(scope, "position") || read_positions(o, scope)) &&
            (!srv_given(scope, "normalizer") ||
             srv_normalizer_check(scope, &in->normalizer, &o->normalizer_given, any, n)) &&
            (!srv_given(scope, "sinks") ||
@@ -192,8 +244,10 @@ static bool read_projections(srv_operation *o, const srv_scope *scope) {
     if (!srv_given(&inside, "seed"))
         return true;
     if (attn_projections_declare(&o->in, &o->projections, &err) ||
-        attn_projections_shape(&o->in, &o->projections, &shapes, &made, &err))
+        attn_projections_shape(&o->in, &o->projections, &shapes, &made, &err)) {
+        srv_operation_where(o, &err);
         return srv_problem_error(scope->req, &err);
+    }
     o->seeded = true;
     o->parameters += made;
     return true;
@@ -227,6 +281,8 @@ static bool read_shapes(srv_operation *o, srv_request *req) {
         o->in.kernel = o->shaped->kernel = attn_isa_name(ATTN_ISA_REF);
         status = attn_attention_shape(o->shaped, &o->dims, &err);
     }
+    if (status)
+        srv_operation_where(o, &err);
     return !status || srv_problem_error(req, &err);
 }
 
@@ -259,7 +315,10 @@ attn_status srv_operation_open(srv_operation *o, srv_request *req, srv_warnings 
         status = attn_attention_new(o->shaped, req->arena, out, err);
     if (!status && o->shaped->mask.count > 0)
         status = srv_warnings_of_mask(warnings, req->arena, attn_attention_mask(*out), err);
-    const bool given = o->in.query_positions.rank || o->in.key_positions.rank;
+    if (status)
+        srv_operation_where(o, err);
+    const bool given =
+        o->in.query_positions.rank || o->in.key_positions.rank || o->in.position.axes.pairs.rank;
     return status || given || o->in.position.kind == ATTN_POSITION_NONE
                ? status
                : srv_warnings_of_position(warnings, req->arena, attn_attention_mask(*out),

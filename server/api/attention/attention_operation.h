@@ -15,7 +15,8 @@ typedef struct srv_operation {
      * srv_operation_settle computes in.scale, in.mask and in.one_query from the members below. */
     attn_inputs in;
     attn_projections projections; /* num_heads is 0 if the request has no projections */
-    uint64_t fill_given, score_given, position_given, normalizer_given, projections_given;
+    uint64_t fill_given, score_given, normalizer_given, projections_given;
+    srv_objects position; /* array of srv_position_item */
     attn_tensor attn_bias, grad_output;
     srv_mask_input mask;
     bool is_causal;
@@ -30,6 +31,8 @@ typedef struct srv_operation {
     bool valueless;            /* the request has keys without values, so there is no output */
     bool seeded;               /* the projections are drawn from a seed before they are used */
     bool bias_axis, mask_axis; /* the query, and also attn_bias or attn_mask, came without axis L */
+    /* The numbers in `position` of in.position and in.score_position. */
+    size_t position_item, score_item;
     int extra_axes; /* number of axes of length 1 that a mask adds in front of the results */
 } srv_operation;
 
@@ -41,6 +44,8 @@ bool srv_operation_check(const srv_operation *o, const srv_scope *scope);
 /* Completes the inputs and finds the shapes. No element is computed. `scope` is that of the decoded
  * struct. false: a problem is set. */
 bool srv_operation_settle(srv_operation *o, const srv_scope *scope);
+/* Makes err->where name a field of the request, where the library has another name for it. */
+void srv_operation_where(const srv_operation *o, attn_error *err);
 /* Draws the projections if they have a seed, projects the inputs, makes the operation of the
  * library in *out, and adds warnings about its mask and position. Returns the status of the first
  * step that fails, with *err set. */
@@ -89,15 +94,17 @@ extern const char srv_ragged_rows[]; /* srv_field.ragged of query, key and value
             "weights [B, S] and gradients then lack the axis L, too.",                             \
             .accepts = SRV_O_NAME, .fields = srv_score_fields,                                     \
             .given = offsetof(T, at.score_given)),                                                 \
-        SRV_INPUT_ROW(T, at, position, SRV_OBJECT,                                                 \
-                      "The position encoding: a name, or an object with its parameters. Query i "  \
+        SRV_NAMED_ROW(T, "position", at.position, SRV_OBJECTS,                                     \
+                      "The position encoding: a name, or an object with its parameters, or a "     \
+                      "list of two: one that changes queries and keys (rotary, sinusoidal, "       \
+                      "learned) and one that changes scores (alibi, t5, relative, shaw). Query i " \
                       "has position i + query_offset, and key j has position j. Warnings name "    \
                       "what is probably not meant: unequal numbers of queries and keys without "   \
                       "an offset (position_start), an offset other than the length of the cache "  \
                       "(position_offset), padding on the left with sinusoidal or learned "         \
                       "(position_padding), siblings in the mask of a draft tree (position_tree).", \
-                      .accepts = SRV_O_NAME, .fields = srv_position_fields,                        \
-                      .given = offsetof(T, at.position_given)),                                    \
+                      .accepts = SRV_O_NAME | SRV_O_SINGLE, .fields = srv_position_fields,         \
+                      .size = sizeof(srv_position_item), .max = 2),                                \
         SRV_INPUT_ROW(T, at, query_positions, SRV_TENSOR,                                          \
                       "[L] or [B, L]: the position of each query for `position`, in any order; "   \
                       "null = not encoded. The default is i + query_offset. Masks count rows.",    \

@@ -26,9 +26,10 @@ _Static_assert(sizeof(attn_pattern_kind) == sizeof(int), "SRV_ENUM stores an int
                   .min = least, .max = most),
 #define SCORE_TENSOR(member, kinds, text) SRV_TENSOR_ROW(attn_score, member, SRV_T_REAL, text),
 #define POSITION_TENSOR(member, kinds, text)                                                       \
-    SRV_TENSOR_ROW(attn_position, member, SRV_T_REAL, text),
+    SRV_NAMED_ROW(srv_position_item, #member, position.member, SRV_TENSOR, text,                   \
+                  .accepts = SRV_T_REAL),
 #define POSITION_VALUE(is, member, name, key, least, most, words, kinds, text)                     \
-    VALUE_ROW(attn_position, is, member, name, least, most, words, text)
+    VALUE_ROW(srv_position_item, is, position.member, name, least, most, words, text)
 #define NORMALIZER_TENSOR(member, kinds, text)                                                     \
     SRV_TENSOR_ROW(attn_normalizer, member, SRV_T_REAL, text),
 #define NORMALIZER_VALUE(is, member, name, key, least, most, words, kinds, text)                   \
@@ -59,16 +60,19 @@ const srv_field srv_scaling_fields[] = {
 };
 
 const srv_field srv_position_fields[] = {
-    SRV_ENUM_ROW(
-        attn_position, kind, attn_position_words + ATTN_POSITION_ALIBI,
+    SRV_NAMED_ROW(
+        srv_position_item, "kind", position.kind, SRV_ENUM,
         "alibi (-slope times distance; Press et al. 2022), t5 (table[bucket of the distance]; "
         "Raffel et al. 2020) and relative (table[clipped distance]) add a bias to the scores; shaw "
         "adds a learned vector for each distance to the key, and to the value (Shaw et al. 2018); "
         "rotary rotates query and key (Su et al. 2021); sinusoidal (Vaswani et al. 2017) and "
         "learned (Gehring et al. 2017) add the encoding of its position to each row of query, key "
         "and value, before any projection.",
-        .first = ATTN_POSITION_ALIBI, .required = true),
-    ATTN_POSITION_INPUTS(POSITION_TENSOR, POSITION_VALUE) SRV_SCALING_ROW(attn_position, scaling),
+        .choices = attn_position_words + ATTN_POSITION_ALIBI, .first = ATTN_POSITION_ALIBI,
+        .required = true),
+    ATTN_POSITION_INPUTS(POSITION_TENSOR, POSITION_VALUE)
+        SRV_SCALING_ROW(srv_position_item, position.scaling),
+    SRV_AXES_ROW(srv_position_item, axes),
     {0},
 };
 
@@ -132,7 +136,8 @@ const srv_field srv_projections_fields[] = {
 #define VALUE_KINDS(is, member, name, key, least, most, words, kinds, text) kinds,
 static const unsigned score_kinds[] = {ATTN_SCORE_INPUTS(TENSOR_KINDS)};
 static const unsigned position_kinds[] = {ATTN_POSITION_INPUTS(TENSOR_KINDS, VALUE_KINDS)
-                                              ATTN_POSITION_BIT(ROTARY)};
+                                              ATTN_POSITION_BIT(ROTARY),
+                                          ATTN_POSITION_BIT(ROTARY)};
 static const unsigned scaling_kinds[] = {ATTN_SCALING_INPUTS(TENSOR_KINDS, VALUE_KINDS)};
 static const unsigned normalizer_kinds[] = {ATTN_NORMALIZER_INPUTS(TENSOR_KINDS, VALUE_KINDS)};
 static const unsigned pattern_kinds[] = {ATTN_PATTERN_INPUTS(VALUE_KINDS)};
@@ -241,15 +246,16 @@ bool srv_scaling_check(const srv_scope *scope, const attn_rotary_scaling *scalin
            check_tensors(&s, scaling, any, &constants);
 }
 
-bool srv_position_check(const srv_scope *scope, const attn_position *position,
-                        const uint64_t *given, bool any, size_t *parameters) {
-    char at[64];
-    const srv_scope s = scope_inside(scope, "position", srv_position_fields, given, at);
+bool srv_position_check(const srv_scope *scope, const char *at, srv_position_item *item, bool any,
+                        size_t *parameters) {
+    attn_position *position = &item->position;
+    const srv_scope s = {scope->req, srv_position_fields, &item->given, at};
     return check_kind(&s, position->kind, position_kinds, false) &&
            srv_needs(&s, "dropout_p", "seed", "the same seed drops the same elements") &&
            srv_needs(&s, "seed", "dropout_p", "nothing else is random here") &&
-           check_tensors(&s, position, any, parameters) &&
-           (!srv_given(&s, "scaling") || srv_scaling_check(&s, &position->scaling, any));
+           check_tensors(&s, item, any, parameters) &&
+           (!srv_given(&s, "scaling") || srv_scaling_check(&s, &position->scaling, any)) &&
+           (!srv_given(&s, "axes") || srv_axes_read(&s, &item->axes, &position->axes));
 }
 
 bool srv_normalizer_check(const srv_scope *scope, const attn_normalizer *normalizer,

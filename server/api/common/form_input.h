@@ -6,6 +6,7 @@
 
 #include <attn/input_rows.h>
 
+#include "api/common/axes_input.h"
 #include "api/common/scope.h"
 
 extern const srv_field srv_score_fields[], srv_position_fields[], srv_pattern_fields[],
@@ -19,14 +20,22 @@ extern const srv_field srv_score_fields[], srv_position_fields[], srv_pattern_fi
  * is the seed of dropout there. */
 #define SRV_PROJECTIONS_V2 (srv_projections_fields + 1)
 
+/* A kind of position of a request. */
+typedef struct srv_position_item {
+    uint64_t given;
+    attn_position position;
+    srv_objects axes; /* array of srv_axis, which srv_position_check reads into position.axes */
+} srv_position_item;
+
 /* Each function checks one decoded object: it refuses fields that do not belong to the object's
  * kind. Bit i of *given says whether field i of the object was given; `scope` is that of the outer
  * object. Parameters must be finite unless `any` is true. The number of elements of all parameters
  * is added to *parameters. false: a problem is set. */
 bool srv_score_check(const srv_scope *scope, const attn_score *score, const uint64_t *given,
                      bool any, size_t *parameters);
-bool srv_position_check(const srv_scope *scope, const attn_position *position,
-                        const uint64_t *given, bool any, size_t *parameters);
+/* `at` is the JSON pointer of the item. */
+bool srv_position_check(const srv_scope *scope, const char *at, srv_position_item *item, bool any,
+                        size_t *parameters);
 /* The parameters of a scaling are constants, which are not counted. */
 bool srv_scaling_check(const srv_scope *scope, const attn_rotary_scaling *scaling, bool any);
 bool srv_normalizer_check(const srv_scope *scope, const attn_normalizer *normalizer,

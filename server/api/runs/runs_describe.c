@@ -267,14 +267,24 @@ static const char *problem_of(const attn_error *err, attn_arena *arena) {
     return why.failed ? err->text : why.data;
 }
 
-static void tell_operation(site_facts *f) {
+/* Returns the kind of position, or both. */
+static const char *position_of(const attn_inputs *in, attn_arena *arena) {
+    attn_text both = {.arena = arena};
+    const char *first = attn_position_words[in->position.kind];
+    if (!in->score_position.kind)
+        return first;
+    attn_text_add(&both, "%s and %s", first, attn_position_words[in->score_position.kind]);
+    return both.failed ? first : both.data;
+}
+
+static void tell_operation(site_facts *f, attn_arena *arena) {
     const attn_run_site *site = f->site;
     const attn_attention *op = attn_run_attention(site);
     const attn_inputs *in = attn_run_inputs(site);
     f->is_open = true;
     f->dtype = attn_dtype_name(f->dims->result);
     f->score = attn_score_name(in->score.kind);
-    f->position = attn_position_words[in->position.kind];
+    f->position = position_of(in, arena);
     f->normalizer = in->normalizer.kind ? attn_normalizer_words[in->normalizer.kind] : NULL;
     f->scale = attn_attention_scale(op);
     f->softcap = in->softcap;
@@ -298,7 +308,7 @@ static void put_site(attn_json_text *j, const srv_run *held, size_t index, bool 
     if (attn_run_site_open(held->run, index, &f.site, &err))
         f.problem = problem_of(&err, j->arena);
     else
-        tell_operation(&f);
+        tell_operation(&f, j->arena);
     srv_answer_object(j, site_rows, &f);
 }
 

@@ -517,7 +517,7 @@ static cell_facts facts_of(const cell_call *c) {
         .query = {cell->query, cell->width, wide},
         .key = {cell->key, cell->width, wide},
         .products = {cell->products, cell->width, true},
-        .is_relative = attn_run_inputs(site)->position.kind == ATTN_POSITION_SHAW,
+        .is_relative = attn_run_dims(site)->relative != 0,
         .relative = {cell->relative, true},
         .raw = {cell->raw, wide},
         .scale = {cell->scale, true},

@@ -185,9 +185,15 @@ static void put_element(attn_json_text *j, const srv_field *f) {
     }
 }
 
-/* Writes the schema of a field that is an object or, if the row accepts it, a list of strings. */
+/* Writes the schema of a field that is an object or, if the row accepts it, a name or a list of
+ * strings. */
 static void put_either(attn_json_text *j, const srv_field *f) {
     static const char strings[] = "{\"type\":\"array\",\"items\":{\"type\":\"string\"}}";
+    if (f->accepts & SRV_O_NAME) {
+        attn_json_object(j);
+        put_choices(j, f->fields->choices, false);
+        attn_json_object_end(j);
+    }
     attn_json_object(j);
     put_element(j, f);
     attn_json_object_end(j);

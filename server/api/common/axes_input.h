@@ -1,0 +1,32 @@
+/* The axes of rotary positions in a request: a list of objects, which is read into the tensors of
+ * attn_rotary_axes. */
+#ifndef SRV_AXES_INPUT_H
+#define SRV_AXES_INPUT_H
+
+#include <attn/attention.h>
+
+#include "api/common/scope.h"
+
+typedef struct srv_axis {
+    uint64_t given;
+    attn_tensor positions, query_positions, key_positions;
+    size_t num_pairs;
+    bool interleaved;
+    double base;
+} srv_axis;
+
+extern const srv_field srv_axis_fields[];
+#define SRV_AXES_ROW(T, member)                                                                    \
+    SRV_NAMED_ROW(T, "axes", member, SRV_OBJECTS,                                                  \
+                  "rotary: positions on several axes (2-D, axial, 3-D, M-RoPE), at most 16, each " \
+                  "with the pairs that turn by it, instead of query_positions and key_positions. " \
+                  "Frequencies and angles are float32, as in transformers.",                       \
+                  .fields = srv_axis_fields, .size = sizeof(srv_axis), .max = ATTN_ROTARY_AXES)
+
+/* Reads the list, the field `axes` of the scope's object, into *out. false: a problem is set. */
+bool srv_axes_read(const srv_scope *scope, const srv_objects *list, attn_rotary_axes *out);
+/* Makes err->where, which names a tensor of the axes that are at the path `at`, name the field of
+ * the axis in the request. */
+void srv_axes_where(const srv_objects *list, const char *at, attn_error *err);
+
+#endif
