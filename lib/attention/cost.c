@@ -1,9 +1,7 @@
 /* The cost of an operation, from its shapes alone, and the cells that its forward pass visits. */
+#include "attention/encodings.h"
 #include "attention/forward.h"
 #include "base/try.h"
-
-/* A sine or a cosine takes the time of about this many floating-point operations. */
-#define ENCODING_OPERATIONS 32.0
 
 /* Largest number of arrays that attn_attention_new takes from the arena. Each of them is aligned to
  * ATTN_ALIGN. */
@@ -54,7 +52,7 @@ attn_status attn_attention_cost(const attn_attention_dims *d, unsigned want, siz
     const double keys = (double)d->B * (double)d->Hkv * (double)d->S;
     c.operations = c.cells * attn_attention_cell_operations(d) +
                    2 * (queries * (double)d->query_map + keys * (double)d->key_map) +
-                   ENCODING_OPERATIONS * (double)d->encoded;
+                   ATTN_ENCODING_OPERATIONS * (double)d->encoded;
     c.result_bytes = bytes.results;
     c.fallback_bytes = bytes.fallback;
     *out = c;

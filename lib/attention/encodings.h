@@ -18,6 +18,10 @@ typedef struct attn_encoding {
     uint64_t stream;    /* stream of random numbers for dropout (attn_encoding_stream) */
 } attn_encoding;
 
+/* An encoded element counts as this many floating-point operations: a sine takes the time of about
+ * so many. */
+#define ATTN_ENCODING_OPERATIONS 32.0
+
 /* Returns whether positions of this kind are added to the inputs. */
 static inline bool attn_position_encodes(attn_position_kind kind) {
     return kind == ATTN_POSITION_SINUSOIDAL || kind == ATTN_POSITION_LEARNED;

@@ -12,6 +12,7 @@ const char *const attn_position_words[] = {"none",   "alibi",      "t5",      "r
 const char *const attn_normalizer_words[] = {ATTN_NORMALIZERS(WORD) NULL};
 const char *const attn_pair_words[] = {"interleaved", "halves", NULL};
 const char *const attn_past_words[] = {"encoded", "raw", NULL};
+const char *const attn_divisor_words[] = {"keys", NULL};
 const char *const attn_scaling_words[] = {"none",   "linear",   "dynamic", "yarn",
                                           "llama3", "longrope", NULL};
 const char *const attn_pattern_words[] = {"local",  "strided",      "block",

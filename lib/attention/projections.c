@@ -215,6 +215,8 @@ attn_status attn_projections_cost(const attn_inputs *in, const attn_projections 
         const size_t width = maps ? parts[i].w->dims[0] : encodings.kind ? D : 0;
         if (!attn_dense_rows(parts[i].t, &rows) || !add_cost(&c, rows, D, width, maps))
             return too_large(err);
+        if (encodings.kind)
+            c.operations += ATTN_ENCODING_OPERATIONS * (double)rows * (double)D;
     }
     if (p->w_o.rank && (!attn_dense_rows(&in->query, &rows) ||
                         !add_cost(&c, rows, p->w_o.dims[1], p->w_o.dims[0], true)))

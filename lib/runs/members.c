@@ -123,6 +123,11 @@ static bool read_value(const attn_json *value, const attn_input *row, void *at) 
     int64_t integer;
     switch (row->type) {
     case ATTN_INPUT_REAL:
+        if (row->words && value->kind == ATTN_JSON_STRING) {
+            const int word = attn_run_word(value, row->words);
+            *(double *)at = row->least + word;
+            return word >= 0;
+        }
         memcpy(at, &value->number, sizeof value->number);
         return value->kind == ATTN_JSON_NUMBER && value->number >= row->least &&
                value->number <= row->most;

@@ -34,7 +34,7 @@
 typedef enum srv_kind {
     SRV_BOOL,    /* bool: true or false; accepts has SRV_B_* bits */
     SRV_INT,     /* int64_t, or an unsigned type of its size: an integer within min … max */
-    SRV_REAL,    /* double: a finite number within min … max */
+    SRV_REAL,    /* double: a finite number within min … max, or a name, stored as in ENUM */
     SRV_STRING,  /* const char *: a string */
     SRV_ENUM,    /* int, or an enumeration of its size: a name; stored as first + its index */
     SRV_FLAGS,   /* unsigned: a list of names, or one name; name i of choices sets bit i; accepts
@@ -58,13 +58,14 @@ typedef enum srv_kind {
 /* What a tensor's elements may be. Without "dtype" the element types are float32 for SRV_T_REAL,
  * int64 for SRV_T_INT and bool for SRV_T_BOOL. */
 enum {
-    SRV_T_REAL = 1,   /* numbers */
-    SRV_T_BOOL = 2,   /* true and false; not mixed with numbers */
-    SRV_T_INT = 4,    /* integers, exact to 64 bits */
-    SRV_T_NEGINF = 8, /* null or -Infinity, which stand for -infinity, among numbers */
-    SRV_T_BITS = 64,  /* booleans of the encoding "bits" (ATTN_BITS); without a source the data is
+    SRV_T_REAL = 1,     /* numbers */
+    SRV_T_BOOL = 2,     /* true and false; not mixed with numbers */
+    SRV_T_INT = 4,      /* integers, exact to 64 bits */
+    SRV_T_NEGINF = 8,   /* null or -Infinity, which stand for -infinity, among numbers */
+    SRV_T_BITS = 64,    /* booleans of the encoding "bits" (ATTN_BITS); without a source the data is
                        * NULL until a tensor of a binary body brings it */
-    SRV_T_NONE = 32,  /* null, which stands for INT64_MIN, among integers of 64 bits */
+    SRV_T_NUMBER = 128, /* one number, which stands for a tensor [1] */
+    SRV_T_NONE = 32,    /* null, which stands for INT64_MIN, among integers of 64 bits */
     /* Random elements (the members random and init) are drawn by srv_draw_random. Until then the
      * handler may read only the type and the shape of the tensor. */
     SRV_T_LATE = 16,
@@ -162,8 +163,8 @@ typedef struct srv_field {
      * the same as an absent parameter. */
     const char *standard;
     unsigned accepts;           /* SRV_T_*, SRV_O_*, SRV_F_*, SRV_B_*, SRV_R_* or SRV_U_* bits */
-    const char *const *choices; /* for ENUM, FLAGS and UNION: the names, ended by NULL */
-    int first;                  /* for ENUM: the value of the first choice */
+    const char *const *choices; /* for ENUM, FLAGS, UNION and REAL: the names, ended by NULL */
+    int first;                  /* for ENUM and REAL: the value of the first choice */
     const struct srv_field *fields; /* for OBJECT and OBJECTS: the table of the object */
     /* For OBJECT: offset of the object's word of given bits, in the struct around the object. 0:
      * the object begins with its word. */

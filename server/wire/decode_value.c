@@ -260,6 +260,13 @@ bool srv_read_int(srv_decoder *d, const srv_field *f, void *out) {
 
 bool srv_read_real(srv_decoder *d, const srv_field *f, void *out) {
     srv_number n;
+    int word;
+    if (f->choices && *d->s.p == '"') {
+        if (!srv_read_choice(d, f, &word))
+            return false;
+        *(double *)out = word;
+        return true;
+    }
     if (!attn_scan_is_number(&d->s))
         return srv_refuse_value(d, SRV_TYPE, "a number");
     if (!srv_read_number(d, &n) || !srv_in_range(d, f, n.x, "a number"))

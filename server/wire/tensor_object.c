@@ -414,9 +414,27 @@ static bool read_object(attn_scan *s, unsigned accepts, attn_tensor *out) {
     return true;
 }
 
+/* Reads one number as a tensor [1]. */
+static bool read_single(attn_scan *s, attn_tensor *out) {
+    const size_t one = 1;
+    double value = 0;
+    if (!read_number(s, -DBL_MAX, "a number", &value))
+        return false;
+    if (fabs(value) > FLT_MAX)
+        return srv_scan_refuse(s, SRV_NONFINITE, "expected a number that float32 holds, found %g",
+                               value);
+    void *data = srv_tensor_take(s, ATTN_F32, one);
+    if (data)
+        srv_tensor_store(data, ATTN_F32, 0, value);
+    *out = attn_tensor_dense(data, ATTN_F32, 1, &one);
+    return data != NULL;
+}
+
 bool srv_tensor_object(attn_scan *s, unsigned accepts, attn_tensor *out) {
     if (*s->p == '{')
         return read_object(s, accepts, out);
+    if ((accepts & SRV_T_NUMBER) && attn_scan_is_number(s))
+        return read_single(s, out);
     if (!attn_scan_is_value(s))
         return attn_scan_expected(s, "a tensor");
     return refuse_type(s,

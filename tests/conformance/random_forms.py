@@ -157,9 +157,9 @@ class FormDraw(Draw):
         kind = str(self.r.choice(KINDS))
         field = {"kind": kind}
         if kind == "sigmoid" and self.chance(0.6):
-            field["bias"] = self.parameter(self.Hq if self.chance(0.7) else 1)
+            field["bias"] = -1.25 if self.chance(0.2) else self.parameter(self.Hq if self.chance(0.7) else 1)
         if kind in ("relu", "relu_squared") and self.chance(0.5):
-            field["divisor"] = float(self.r.choice((0.5, 1.0, 70.0)))
+            field["divisor"] = "keys" if self.chance(0.25) else float(self.r.choice((0.5, 1.0, 70.0)))
         if kind == "entmax" and self.chance(0.6):
             field["alpha"] = float(self.r.choice((1.01, 1.25, 1.7, 2.0)))
         if kind in POINTWISE:

@@ -105,6 +105,8 @@ FORMS = {
     "sparsemax": {"normalizer": "sparsemax", "softcap": 3},
     "entmax": {"normalizer": {"kind": "entmax", "alpha": 1.25}, "sinks": normal(4, H)},
     "relu_squared": {"normalizer": "relu_squared", "position": {"kind": "alibi"}},
+    "relu": {"normalizer": {"kind": "relu", "divisor": "keys"}, "scale": normal(5, H)},
+    "scales": {"scale": normal(4, B, H, L), "sinks": normal(5, H, L)},
     "projections": {"query": normal(1, B, L, 12), "key": normal(2, B, S, 10), "value": normal(3, B, S, 14),
                     "projections": {"num_heads": H, "w_q": scaled(4, 0.3, H * E, 12), "b_q": normal(5, H * E),
                                     "w_k": scaled(6, 0.3, H * E, 10), "w_v": scaled(7, 0.3, H * 7, 14)}},
@@ -256,9 +258,7 @@ def test_dry_runs(table):
             assert said[name] == planned[name], (seed, name)
         assert any(name in body for name in SKIPS) or computed == said["num_cells"], seed
         per_cell = (planned["num_operations"] - said["num_operations"]) / max(said["num_cells"] - computed, 1)
-        added = body.get("projections", {}).get("add_positions") or any(p["kind"] == "sinusoidal" for p in positions_of(body))
-        if not added:  # the oracle's operations lack those of the encoding
-            assert per_cell == 0 if computed == said["num_cells"] else per_cell > 0 and per_cell == int(per_cell), seed
+        assert per_cell == 0 if computed == said["num_cells"] else per_cell > 0 and per_cell == int(per_cell), seed
         size = 8 if is_double(body) else 4
         said_bytes = {"with_weights": 0, "without_weights": 0, **said["bytes"]}  # an empty answer names neither
         if not any(tensors.dtype_of(x) == "float64" for x in body.get("projections", {}).values() if is_tensor(x)):
@@ -373,6 +373,10 @@ REFUSED = {
     "divisor of 0": ({"normalizer": {"kind": "relu", "divisor": 0}}, "/normalizer/divisor"),
     "alpha of 1": ({"normalizer": {"kind": "entmax", "alpha": 1}}, "/normalizer/alpha"),
     "alpha of sparsemax": ({"normalizer": {"kind": "sparsemax", "alpha": 2}}, "/normalizer/alpha"),
+    "divisor of another word": ({"normalizer": {"kind": "relu", "divisor": "queries"}}, "/normalizer/divisor"),
+    "bias that is a word": ({"normalizer": {"kind": "sigmoid", "bias": "-log(S)"}}, "/normalizer/bias"),
+    "bias beyond float32": ({"normalizer": {"kind": "sigmoid", "bias": 1e39}}, "/normalizer/bias"),
+    "slopes that are a number": ({"position": {"kind": "alibi", "slopes": 1}}, "/position/slopes"),
     "divisor of sigmoid": ({"normalizer": {"kind": "sigmoid", "divisor": 1}}, "/normalizer/divisor"),
     "the logsumexp of sparsemax": ({"normalizer": "sparsemax", "grad_logsumexp": [1, 1]}, "/grad_logsumexp"),
     "sinks of sigmoid": ({"normalizer": "sigmoid", "sinks": [1]}, "/sinks"),
@@ -415,6 +419,7 @@ def test_refused(daemon, name):
 @pytest.mark.parametrize("pointer, fields", [
     ("/score/w/1/2", {"score": {"kind": "general", "w": [[1] * 4, [1, 1, None, 1], [1] * 4, [1] * 4]}}),
     ("/sinks/0", {"sinks": [None]}),
+    ("/scale/0/1", {"scale": [[1, None]]}),
     ("/normalizer/bias/0", {"normalizer": {"kind": "sigmoid", "bias": [None]}}),
     ("/position/slopes/0", {"position": {"kind": "alibi", "slopes": [None]}}),
     ("/projections/w_q/0/0", {"projections": {"num_heads": 1, "w_q": [[1e39, 1, 1, 1]]}})])

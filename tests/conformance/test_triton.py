@@ -154,6 +154,39 @@ def test_lists_as_text(daemon, client):
     assert got.tobytes() == want.tobytes()
 
 
+KEEP = np.random.default_rng(2).random((6, 9)) < 0.6
+ROTARY = {"kind": "rotary", "layout": "halves"}
+
+
+@pytest.mark.parametrize(("fields", "arrays"), [
+    ({"position": "alibi"}, {}), ({"position": {"kind": "alibi"}}, {"position.slopes": random(2, seed=4)}),
+    ({"position": {"kind": "t5", "bidirectional": False}}, {"position.table": random(8, 2, seed=4)}),
+    ({"position": ROTARY | {"scaling": {"kind": "yarn", "factor": 4, "original_max_position_embeddings": 4}}}, {}),
+    ({"position": ROTARY | {"frequencies": [1, 0.5]}}, {"key_positions": np.arange(9)[::-1].copy()}),
+    ({"any_of": [{"kind": "causal"}, {"kind": "not", "not": {"kind": "prefix", "prefix_lengths": [7]}}], "query_offset": 3}, {}),
+    ({"any_of": [{"kind": "causal"}, {"kind": "values"}]}, {"any_of.1.attn_mask": KEEP}),
+    ({"not": [{"kind": "documents"}]}, {"not.0.document_ids": np.arange(9) // 4}),
+    ({"all_of": [{"kind": "window", "window": [2, 2]}]}, {"top_k_indices": np.arange(12).reshape(6, 2) % 9}),
+    ({"normalizer": {"kind": "sigmoid", "bias": -1}, "pattern": {"kind": "block", "size": 3}}, {}),
+    ({"normalizer": {"kind": "entmax", "alpha": 1.25}}, {"scale": random(2, seed=6), "sinks": random(2, seed=7)}),
+], ids=lambda x: " ".join(x))
+def test_objects_as_text(daemon, client, fields, arrays):
+    """Positions, masks, lists of masks and normalizers are JSON text; their tensors are inputs named by their place."""
+    rows = {"query": random(2, 6, 4), "key": random(2, 9, 4, seed=2), "value": random(2, 9, 3, seed=3)}
+    rows = {name: x[None] for name, x in rows.items()}
+    as_text = {name: x if isinstance(x, (str, int)) else json.dumps(x) for name, x in fields.items()}
+    got = client.infer(MODEL, [tensor(n, x) for n, x in (rows | arrays).items()], parameters=as_text).as_numpy("weights")
+    body = json.loads(json.dumps(fields))
+    for name, x in arrays.items():
+        *path, last = name.split(".")
+        place = body
+        for step in path:
+            place = place[int(step) if step.isdigit() else step]
+        place[last] = x.tolist()
+    want = by_json(daemon, {**{n: x.tolist() for n, x in rows.items()}, **body}, ["weights"])["weights"]
+    assert got.tobytes() == want.tobytes()
+
+
 def projected(bias=True, seed=5, D=12, heads=4, kv_heads=2, width=3):
     """Inputs of the model of projections, and the same request to /v1/attention."""
     shapes = {"query": (2, 5, D), "key": (2, 7, D), "value": (2, 7, D), "w_q": (heads * width, D),

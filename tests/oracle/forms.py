@@ -3,6 +3,7 @@ projections, relative terms, dropout. tests/oracle/attention.py puts them in ord
 import numpy as np
 
 from . import positions, rng, tensors
+from .normalizers import normalizer_of
 from .masks import Places
 
 FORMS = ("scaled_dot", "dot", "additive", "general", "concat")
@@ -139,7 +140,7 @@ def project(request):
 
 def count_parameters(request):
     """How many numbers the learned parts of a request hold: score, projections, position tables, sinks and scales by row."""
-    holders = [request.get(n) for n in ("score", "projections", "normalizer")] + positions_of(request)
+    holders = [request.get(n) for n in ("score", "projections")] + [normalizer_of(request), *positions_of(request)]
     given = [x for h in holders if isinstance(h, dict) for n, x in h.items() if is_parameter(n)]
     return sum(int(np.prod(tensors.shape_of(x))) for x in given + [request.get("sinks"), request.get("scale")]
                if x is not None and not isinstance(x, (int, float)))

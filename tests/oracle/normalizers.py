@@ -13,7 +13,9 @@ KINDS = ("softmax", *POINTWISE, "sparsemax", "entmax")
 
 def normalizer_of(request):
     field = request.get("normalizer", "softmax")
-    return {"kind": field} if isinstance(field, str) else field
+    if isinstance(field, str):
+        return {"kind": field}
+    return field | ({"bias": [field["bias"]]} if isinstance(field.get("bias"), float) else {})
 
 
 def softmax_rows(scores):
@@ -36,7 +38,8 @@ def pointwise(field, scores):
             return 1 / (1 + np.exp(-(scores + bias[:, None, None])))
     seen = np.maximum(np.isfinite(scores).sum(-1, keepdims=True), 1)
     power = 2 if field["kind"] == "relu_squared" else 1
-    return np.maximum(scores, 0) ** power / field.get("divisor", seen)
+    divisor = field.get("divisor", "keys")
+    return np.maximum(scores, 0) ** power / (seen if divisor == "keys" else divisor)
 
 
 def sparsemax_rows(scores):

@@ -40,6 +40,15 @@ def projection_operations(request):
     return sum(2 * rows[n] * int(np.prod(tensors.shape_of(p["w_" + n]))) for n in rows if "w_" + n in p)
 
 
+def encoding_operations(request):
+    """Each element of query, key and value that gets an encoding counts 32; cached rows have theirs."""
+    kinds = [position["kind"] for position in forms.positions_of(request)]
+    if not (request.get("projections", {}).get("add_positions") or "sinusoidal" in kinds or "learned" in kinds):
+        return 0
+    query, key = request["query"], request.get("key", request["query"])
+    return 32 * sum(int(np.prod(tensors.shape_of(x))) for x in (query, key, request.get("value", key)))
+
+
 def dry_run(request):
     """Shapes, cells, operations, bytes of the answer and parameters of an attention request. Beside it a
     recurrent layer of the same width: L D D multiply-adds a batch entry in L steps, where the scores take
@@ -61,7 +70,8 @@ def dry_run(request):
     return {"dry_run": {
         "shapes": {name: shape for name, shape in shapes.items() if name in wanted},
         "num_cells": cells,
-        "num_operations": score_operations(request, x, cells) + 2 * cells * x.v.shape[-1] + projection_operations(request),
+        "num_operations": score_operations(request, x, cells) + 2 * cells * x.v.shape[-1] + projection_operations(request)
+        + encoding_operations(request),
         "bytes": {"with_weights": without + 4 * cells, "without_weights": without},
         "num_parameters": forms.count_parameters(request),
         "rnn": {"num_operations": int(np.prod(x.places.batch, dtype=int)) * L * width * width,

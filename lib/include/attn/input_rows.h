@@ -23,6 +23,7 @@ extern const char *const attn_position_words[];   /* "none", "alibi", … */
 extern const char *const attn_normalizer_words[]; /* "softmax", "sigmoid", … */
 extern const char *const attn_pair_words[];       /* from ATTN_ROTARY_INTERLEAVED on */
 extern const char *const attn_past_words[];       /* "encoded", "raw" */
+extern const char *const attn_divisor_words[];    /* "keys", which is attn_normalizer.divisor 0 */
 extern const char *const attn_scaling_words[];    /* "none", "linear", … */
 extern const char *const attn_pattern_words[];    /* "local", … */
 extern const char *const attn_layer_words[];      /* "causal", … */
@@ -102,11 +103,12 @@ extern const char *const attn_fill_words[];       /* "hide", "add", "replace" */
 
 #define ATTN_NORMALIZER_INPUTS(TENSOR, VALUE)                                                      \
     TENSOR(bias, ATTN_NORMALIZER_BIT(sigmoid),                                                     \
-           "sigmoid: [H] or [1], added to the scores; default 0. The paper begins with -log(S).")  \
-    VALUE(ABOVE, divisor, "divisor", "divisor", 0, DBL_MAX, NULL,                                  \
+           "sigmoid: [H], or a number or [1] for all heads, added to the scores; default 0. The "  \
+           "paper begins with -log(S).")                                                           \
+    VALUE(ABOVE, divisor, "divisor", "divisor", 0, DBL_MAX, attn_divisor_words,                    \
           ATTN_NORMALIZER_BIT(relu) | ATTN_NORMALIZER_BIT(relu_squared),                           \
-          "relu and relu_squared: a number above 0 by which the weights are divided; default the " \
-          "number of keys that the query sees.")                                                   \
+          "relu and relu_squared: a number above 0 by which the weights are divided, or keys "     \
+          "(default): the number of keys that the query sees.")                                    \
     VALUE(REAL, alpha, "alpha", "alpha", 1.000001, 2, NULL, ATTN_NORMALIZER_BIT(entmax),           \
           "entmax: default 1.5. Towards 1 the weights near those of softmax; 2 is sparsemax.")
 
@@ -179,7 +181,7 @@ typedef enum attn_input_type {
     ATTN_INPUT_TENSOR,    /* attn_tensor, which has a gradient */
     ATTN_INPUT_INTEGERS,  /* attn_tensor of integers, which has none */
     ATTN_INPUT_CONSTANTS, /* attn_tensor of real numbers without a gradient */
-    ATTN_INPUT_REAL,      /* double */
+    ATTN_INPUT_REAL,      /* double: a number or, with `words`, a word: `least` plus its index */
     /* double above `least`, or below `most`: the pass refuses the bound itself */
     ATTN_INPUT_ABOVE = ATTN_INPUT_REAL,
     ATTN_INPUT_BELOW = ATTN_INPUT_REAL,

@@ -230,7 +230,7 @@ static const srv_field dry_rows[] = {
     SRV_ALWAYS("num_operations", SRV_REAL, srv_dry, operations,
                "Floating-point operations of the pass and of what is returned: products, "
                "projections, matrices and tanh of a score form. A multiply-add counts as two, a "
-               "tanh as one."),
+               "tanh as one, and an element that gets an encoding of its position as 32."),
     SRV_GROUP("bytes", byte_rows,
               "result: the exact size of the tensors, gradients and heatmaps of the answer; "
               "with_weights and without_weights: the same with and without the weights; work: the "

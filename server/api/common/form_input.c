@@ -31,7 +31,7 @@ _Static_assert(sizeof(attn_pattern_kind) == sizeof(int), "SRV_ENUM stores an int
 #define POSITION_VALUE(is, member, name, key, least, most, words, kinds, text)                     \
     VALUE_ROW(srv_position_item, is, position.member, name, least, most, words, text)
 #define NORMALIZER_TENSOR(member, kinds, text)                                                     \
-    SRV_TENSOR_ROW(attn_normalizer, member, SRV_T_REAL, text),
+    SRV_TENSOR_ROW(attn_normalizer, member, SRV_T_REAL | SRV_T_NUMBER, text),
 #define NORMALIZER_VALUE(is, member, name, key, least, most, words, kinds, text)                   \
     VALUE_ROW(attn_normalizer, is, member, name, least, most, words, text)
 #define SCALING_TENSOR(member, kinds, text)                                                        \

@@ -76,7 +76,8 @@ static const char *tensor_schema(unsigned accepts) {
 }
 
 static void put_tensor(attn_json_text *j, const srv_field *f, bool nullable) {
-    if (!nullable) {
+    const bool number = srv_tensor_types(f) & SRV_T_NUMBER;
+    if (!nullable && !number) {
         attn_json_key_string(j, "$ref", tensor_schema(srv_tensor_types(f)));
         return;
     }
@@ -84,7 +85,9 @@ static void put_tensor(attn_json_text *j, const srv_field *f, bool nullable) {
     attn_json_object(j);
     attn_json_key_string(j, "$ref", tensor_schema(srv_tensor_types(f)));
     attn_json_object_end(j);
-    put_null(j, true);
+    if (number)
+        put_alternative(j, "number");
+    put_null(j, nullable);
     attn_json_array_end(j);
 }
 
@@ -253,6 +256,26 @@ static void put_texts(attn_json_text *j, const srv_field *f, bool nullable) {
     attn_json_array_end(j);
 }
 
+/* Writes the schema of a number, or of a name in its place if the row has choices. */
+static void put_number(attn_json_text *j, const srv_field *f, bool nullable) {
+    const char *type = f->kind == SRV_INT ? "integer" : "number";
+    if (f->kind == SRV_INT || !f->choices) {
+        put_type(j, type, nullable);
+        put_bounds(j, f);
+        return;
+    }
+    attn_json_key_array(j, "anyOf");
+    attn_json_object(j);
+    put_type(j, type, false);
+    put_bounds(j, f);
+    attn_json_object_end(j);
+    attn_json_object(j);
+    put_choices(j, f->choices, false);
+    attn_json_object_end(j);
+    put_null(j, nullable);
+    attn_json_array_end(j);
+}
+
 static void put_field(attn_json_text *j, const srv_field *f) {
     bool nullable = !f->required;
     attn_json_key_string(j, "description", f->doc);
@@ -267,8 +290,7 @@ static void put_field(attn_json_text *j, const srv_field *f) {
         break;
     case SRV_INT:
     case SRV_REAL:
-        put_type(j, f->kind == SRV_INT ? "integer" : "number", nullable);
-        put_bounds(j, f);
+        put_number(j, f, nullable);
         break;
     case SRV_STRING:
         put_type(j, "string", nullable);
