@@ -168,6 +168,16 @@ def attention(request):
     return answer
 
 
+def gradients_of_logsumexp(request):
+    """Gradients of a loss whose gradient with respect to the logsumexp of scaled products [.., L, S] is grad_logsumexp."""
+    x, whole = Operands(request), attention(request)
+    scores = tensors.read(request["grad_logsumexp"])[..., None] * whole["weights"]
+    scale = request.get("scale") or 1 / np.sqrt(x.q.shape[-1])
+    q, k = (t[..., 0, :, :] if not x.has_heads else t for t in (x.q, x.k))
+    return {"query": scale * scores @ k, "key": scale * np.swapaxes(scores, -1, -2) @ q,
+            "value": np.zeros(tensors.shape_of(request["value"])), "scores": scores}
+
+
 def axes_in_front(request):
     """Axes of length 1 that a mask [1, L, S] gives the results of a query [L, E]."""
     if "projections" in request or tensors.shape_of(request["query"])[:-2] or request.get("layout", "BHLE") != "BHLE":

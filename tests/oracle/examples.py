@@ -17,7 +17,7 @@ import numpy as np
 if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from oracle import relations, tensors  # noqa: E402
-from oracle.attention import attention, served  # noqa: E402
+from oracle.attention import attention, gradients_of_logsumexp, served  # noqa: E402
 from oracle.maskroute import masks, masks_text  # noqa: E402
 from oracle.tour import dry_run, heatmap_answer, position_answer  # noqa: E402
 
@@ -46,6 +46,8 @@ def attention_json(request):
     answer = {name: tidy(tensors.nested(x)) for name, x in served(request).items()}
     if "heatmap" in request:
         raise ValueError("examples with heatmaps are checked by tests/conformance/test_heatmap.py")
+    if "grad_logsumexp" in request:
+        answer["gradients"] = {name: tidy(tensors.nested(x)) for name, x in gradients_of_logsumexp(request).items()}
     if attention(request)["hidden_rows"]:
         answer["warnings"] = [{"code": "hidden_rows", "pointer": ""}]
     return answer
