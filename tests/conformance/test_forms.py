@@ -11,7 +11,6 @@ import tables
 from serving import FLOAT32, FLOAT64, ask, compare, service
 from oracle import normalizers, relations, tensors
 from oracle.attention import served
-from oracle.forms import positions_of
 from oracle.tour import dry_run
 
 SEEDS = tables.share(range(320))
