@@ -25,6 +25,7 @@
 #define SIDES       "it has two numbers, the keys before and the keys after the position of a query"
 #define SINKS       "a head may have a sink, one more logit without a value"
 #define KEY_LENGTHS "it holds the number of keys of each batch entry"
+#define PAGES       "it has the blocks of each batch entry, in the order of its keys"
 #define QUERIES                                                                                    \
     "padding queries need no mask: key_lengths hides the padding keys of each batch entry, and "   \
     "the output rows of padding queries can be ignored"
@@ -47,9 +48,6 @@
 #define SEARCHED                                                                                   \
     "with seed each token is drawn; without it the search is greedy, or a beam search with "       \
     "num_beams above 1"
-#define PAGES                                                                                      \
-    "keys and values lie in one piece: gather the pages of the cache into key and value, and "     \
-    "send key_lengths"
 #define BESIDE(name) "it is a member of figure: \"figure\": {\"" name "\": ..}"
 #define IN_MASKS                                                                                   \
     "masks are a list of objects, one for each mask: \"masks\": [{\"kind\": \"causal\"}]"
@@ -160,7 +158,10 @@ static const alias of_fields[] = {
     {"decoder_input_ids", "target_token_ids", "they are the ids of the target's tokens"},
     {"seq_lens", "key_lengths", "they bound the keys, and queries have no lengths"},
     {"valid_lens", "key_lengths", "they bound the keys, and queries have no lengths"},
+    {"block_tables", "block_table", PAGES},
+    {"page_table", "block_table", PAGES},
     {"cache_seqlens", "key_lengths", KEY_LENGTHS},
+    {"context_lens", "key_lengths", KEY_LENGTHS},
     {"seqlens_k", "key_lengths", KEY_LENGTHS "; in ONNX Runtime that number minus 1"},
     {"nonpad_kv_seqlen", "key_lengths", KEY_LENGTHS},
     {"key_value_seq_lengths", "key_lengths", KEY_LENGTHS},
@@ -278,8 +279,6 @@ static const alias advice_of_fields[] = {
     {"cu_seqlens", "document_ids", DOCUMENTS},
     {"cu_seqlens_q", "document_ids", DOCUMENTS},
     {"cu_seqlens_k", "document_ids", DOCUMENTS},
-    {"block_table", "key_lengths", PAGES},
-    {"block_tables", "key_lengths", PAGES},
     {"cmap", "figure", BESIDE("colormap")},
     {"colorbar", "figure", BESIDE("colorbar")},
     {"colour_bar", "figure", BESIDE("colorbar")},

@@ -246,10 +246,27 @@ class FormDraw(Draw):
         if self.chance(0.3):
             self.normalizer(body)
 
+    def pages(self, body):
+        """Keys and values in pages of a pool: in any order, some of them several times."""
+        r, size = self.rows, int(self.rows.choice((1, 2, 3, 16)))
+        lengths = r.integers(0, self.S + 1, self.batches)
+        lengths[r.integers(self.batches)] = self.S  # S is the largest length
+        blocks = -(-self.S // size) + int(r.integers(0, 3))
+        count = int(r.integers(1, 3 + 2 * blocks))
+        table = r.integers(0, count, (self.batches, blocks))
+        table[np.arange(blocks) * size >= lengths[:, None]] = -1
+        for name, width in (("key", self.Ek), ("value", self.Ev)):
+            body[name] = tensors.write(r.standard_normal((count, size, self.Hkv, width)), self.dtype)
+        body["block_table"] = tensors.write(table, str(r.choice(["int32", "int64"])))
+        body["key_lengths"] = lengths.tolist()
+
     def request(self):
         body = {"score": self.score_field()}
         self.operands(body)
         self.extras(body)
+        fits = self.layout == "BLHE" or self.layout == "BHLE" and self.heads_axis
+        if fits and len(self.batch) == 1 and self.S and not self.same and not self.past and self.rows.random() < 0.4:
+            self.pages(body)
         return body
 
 

@@ -584,6 +584,7 @@ def test_average_needs_weights(daemon):
     ("learnable_sink", "sinks"), ("head_sink", "sinks"), ("attn_sink", "sinks"), ("return_lse", "return"),
     ("return_softmax_lse", "return"), ("q_offset", "query_offset"), ("cache_seqlens", "key_lengths"),
     ("seqlens_k", "key_lengths"), ("nonpad_kv_seqlen", "key_lengths"), ("key_value_seq_lengths", "key_lengths"),
+    ("block_tables", "block_table"), ("context_lens", "key_lengths"),
     ("kv_heads", "num_kv_heads"), ("mask_value", "mask_fill"), ("rope", "position"), ("rotary", "position"),
     ("alibi", "position"), ("segment_ids", "document_ids"), ("prefix_length", "prefix_lengths"), ("topk_indices", "top_k_indices"),
 ])
@@ -624,7 +625,7 @@ def test_other_names_elsewhere(daemon, path, name, here):
     ("/v1/attention", "position_ids", "key j always has position j"),
     ("/v1/attention", "cache_position", "query_offset is the position of the first query"),
     ("/v1/attention", "cu_seqlens", "document_ids"),
-    ("/v1/attention", "block_table", "gather the pages"), ("/v1/attention", "past_key_values", "past_key and past_value"),
+    ("/v1/attention", "past_key_values", "past_key and past_value"),
 ])
 def test_names_without_a_field_of_the_same_meaning(daemon, path, name, advice):
     refused(daemon, {name: 1}, "unknown_field", f"/{name}", f'"{name}" is not a field here; ', advice, path=path)

@@ -12,7 +12,7 @@ width, Ev value width; query head h uses key/value head h // (Hq // Hkv).
 """
 import numpy as np
 
-from . import forms, normalizers, positions, tensors
+from . import forms, normalizers, pages, positions, tensors
 from .masks import Places, resolve
 
 STAGES = ("raw", "scaled", "softcapped", "biased", "probs")
@@ -110,7 +110,7 @@ def attention(request):
     """All answers of a request, as float64 arrays: output, weights, logsumexp (-infinity = hidden row),
     the five score stages under their names, weights_dropped, present_key, present_value, visible,
     hidden_rows."""
-    request = forms.drawn(request)
+    request = forms.drawn(pages.gathered(request))
     x = Operands(request)
     keep, added = resolve(x.places, request)
     if not x.has_heads:

@@ -4,7 +4,7 @@ Dry runs are given in part: what follows from the shapes alone, whatever the imp
 """
 import numpy as np
 
-from . import forms, heatmap, positions, tensors
+from . import forms, heatmap, pages, positions, tensors
 from .attention import Operands
 
 PADDING = ("<pad>", "[PAD]")  # how labels name padding
@@ -53,7 +53,7 @@ def dry_run(request):
     """Shapes, cells, operations, bytes of the answer and parameters of an attention request. Beside it a
     recurrent layer of the same width: L D D multiply-adds a batch entry in L steps, where the scores take
     `score_operations` and every position is one step away."""
-    request = forms.drawn(request)
+    request = forms.drawn(pages.gathered(request))
     x = Operands(request)
     weights = x.places.shape
     rows = weights[:-1]

@@ -17,6 +17,7 @@
 #include "model_file.h"
 #include "models.h"
 #include "npy.h"
+#include "pages.h"
 #include "parameters.h"
 #include "pool.h"
 #include "positions.h"

@@ -49,6 +49,7 @@ typedef struct diagnostics {
     const attn_attention_dims *dims;
     const char *mask, *position, *score, *dtype, *kernel, *precision;
     const char *normalizer; /* in words; NULL: softmax */
+    const char *pages;      /* the blocks of a page cache in words; NULL: none */
     const char *tiles;      /* how the kernels compute tile products; NULL: they use none */
     size_t parameters;
     double kept, scale, softcap;
@@ -111,6 +112,8 @@ static bool diagnose(const srv_attention_call *call, diagnostics *out) {
                          .result = bill.result};
     out->mask = attn_mask_words(out->compiled, call->req->arena);
     out->normalizer = normalizer_words(in, call->req->arena);
+    const attn_pages pages = srv_operation_pages(&call->body.operation);
+    out->pages = pages.table.rank ? attn_pages_words(in, &pages, call->req->arena) : NULL;
     out->position = attn_attention_position(call->op, call->req->arena);
     if (srv_attention_skips(call, out->compiled, &out->computed))
         out->operations = srv_attention_operations(call, &bill, out->computed);
@@ -152,6 +155,8 @@ static const srv_field diagnostics_rows[] = {
                 .always = true),
     SRV_IF_KNOWN("position", SRV_STRING, diagnostics, position,
                  "The position encoding in words, with the positions of queries and keys."),
+    SRV_IF_KNOWN("pages", SRV_STRING, diagnostics, pages,
+                 "With block_table: the blocks that hold the keys, in words."),
     ALWAYS("dims", SRV_OBJECT, dims, "The sizes by the letters of the shapes.", .fields = dim_rows,
            .accepts = SRV_O_POINTER),
     ALWAYS("score", SRV_STRING, score, "The score form."),
@@ -201,6 +206,8 @@ static void print_diagnostics(attn_text *t, const srv_attention_call *call) {
                       found.cells > 0 ? 100 * found.computed / found.cells : 0);
     if (found.position)
         attn_text_add(t, "position: %s\n", found.position);
+    if (found.pages)
+        attn_text_add(t, "pages: %s\n", found.pages);
     attn_text_add(t, "score: %s, %zu parameter%s\n", found.score, found.parameters,
                   attn_plural(found.parameters));
     if (found.normalizer)

@@ -188,6 +188,7 @@ bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t s
     }
     if (stages > 1 && !add_stages(call, stages, slots, &bill, &results))
         return false;
+    bill.work += (double)call->body.operation.gathered;
     if (want & SRV_WANT_WEIGHTED_VALUES)
         bill.operations += cost.cells * (double)d->Ev;
     /* Results of the library that are not answered count as scratch: statistics of rows, padding

@@ -49,8 +49,21 @@ static bool check_heads(const srv_scope *scope, const srv_operation *o) {
     return true;
 }
 
+/* Checks what goes with block_table. A cache has no gradients: they would be those of all requests
+ * whose keys it holds. */
+static bool check_pages(const srv_scope *scope) {
+    static const char *const no_gradients = "a page cache has no gradients: send gathered keys";
+    return srv_needs(scope, "block_table", "key", "key and value are the pools of blocks") &&
+           srv_needs(scope, "block_table", "key_lengths",
+                     "it says how many keys the blocks of each batch entry hold") &&
+           srv_excludes(scope, "block_table", "past_key", "the blocks hold all keys") &&
+           srv_excludes(scope, "block_table", "projections", "the blocks hold projected keys") &&
+           srv_excludes(scope, "block_table", "grad_output", no_gradients) &&
+           srv_excludes(scope, "block_table", "grad_logsumexp", no_gradients);
+}
+
 bool srv_operation_check(const srv_operation *o, const srv_scope *scope) {
-    return check_company(scope) && check_heads(scope, o);
+    return check_company(scope) && check_heads(scope, o) && check_pages(scope);
 }
 
 /* --- from the fields to inputs --- */
@@ -263,17 +276,24 @@ static bool is_small(const attn_inputs *in, const attn_attention_dims *d) {
            cells * (double)(d->score_width + d->Ev) <= SMALL;
 }
 
-/* Sets o->shaped to the inputs with their shapes after the projections, chooses the kernel table
- * `ref` for a small operation, and sets o->dims. No element is computed. false: a problem is
- * set. */
+attn_pages srv_operation_pages(const srv_operation *o) {
+    return (attn_pages){.table = o->block_table, .lengths = o->mask.key_lengths};
+}
+
+/* Sets o->shaped to the inputs with their shapes after the projections or with gathered keys,
+ * chooses the kernel table `ref` for a small operation, and sets o->dims. No element is computed.
+ * false: a problem is set. */
 static bool read_shapes(srv_operation *o, srv_request *req) {
     attn_error err = {0};
     attn_status status = ATTN_OK;
+    const bool projects = o->projections.num_heads > 0;
     o->shaped = &o->in;
-    if (o->projections.num_heads) {
+    if (projects || o->block_table.rank) {
+        const attn_pages pages = srv_operation_pages(o);
         o->shaped = attn_arena_take(req->arena, sizeof *o->shaped);
-        status = o->shaped ? attn_projections_shape(&o->in, &o->projections, o->shaped, NULL, &err)
-                           : attn_fail(&err, ATTN_ENOMEM, "", "no memory left for the inputs");
+        status = !o->shaped ? attn_fail(&err, ATTN_ENOMEM, "", "no memory left for the inputs")
+                 : projects ? attn_projections_shape(&o->in, &o->projections, o->shaped, NULL, &err)
+                            : attn_pages_shape(&o->in, &pages, o->shaped, &o->gathered, &err);
     }
     if (!status)
         status = attn_attention_shape(o->shaped, &o->dims, &err);
@@ -311,6 +331,10 @@ attn_status srv_operation_open(srv_operation *o, srv_request *req, srv_warnings 
     if (!status && o->projections.num_heads)
         status = attn_projections_apply(&o->in, &o->projections, pool, &req->control, req->arena,
                                         o->shaped, err);
+    if (!status && o->block_table.rank) {
+        const attn_pages pages = srv_operation_pages(o);
+        status = attn_pages_gather(&o->in, &pages, pool, &req->control, req->arena, o->shaped, err);
+    }
     if (!status)
         status = attn_attention_new(o->shaped, req->arena, out, err);
     if (!status && o->shaped->mask.count > 0)

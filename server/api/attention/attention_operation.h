@@ -18,16 +18,18 @@ typedef struct srv_operation {
     uint64_t fill_given, score_given, normalizer_given, projections_given;
     srv_objects position; /* array of srv_position_item */
     attn_tensor attn_bias, grad_output;
+    attn_tensor block_table; /* rank 0: key and value are no pools of blocks */
     srv_mask_input mask;
     bool is_causal;
     srv_union query_offset, scale;
 
     /* Set by srv_operation_settle. */
-    /* The inputs of the attention: &in or, if the request has projections, the projected inputs,
-     * which have no data before srv_operation_open. */
+    /* The inputs of the attention: &in or, if the request has projections or a block_table, the
+     * projected or gathered inputs, which have no data before srv_operation_open. */
     attn_inputs *shaped;
     attn_attention_dims dims;  /* of `shaped` */
     size_t parameters;         /* number of elements of all parameters */
+    size_t gathered;           /* bytes of keys and values that block_table gathers */
     bool valueless;            /* the request has keys without values, so there is no output */
     bool seeded;               /* the projections are drawn from a seed before they are used */
     bool bias_axis, mask_axis; /* the query, and also attn_bias or attn_mask, came without axis L */
@@ -51,6 +53,9 @@ void srv_operation_where(const srv_operation *o, attn_error *err);
  * step that fails, with *err set. */
 attn_status srv_operation_open(srv_operation *o, srv_request *req, srv_warnings *warnings,
                                attn_attention **out, attn_error *err);
+
+/* Returns the block_table with its lengths, for the library; its rank is 0 if there is none. */
+attn_pages srv_operation_pages(const srv_operation *o);
 
 extern const char srv_ragged_rows[]; /* srv_field.ragged of query, key and value */
 
@@ -154,6 +159,13 @@ extern const char srv_ragged_rows[]; /* srv_field.ragged of query, key and value
         SRV_INPUT_ROW(T, at, past_value, SRV_TENSOR,                                               \
                       "Cached values [.., Hkv, P, Ev], in every layout. They precede value.",      \
                       .accepts = SRV_T_REAL | SRV_T_LATE),                                         \
+        SRV_NAMED_ROW(T, "block_table", at.block_table, SRV_TENSOR,                                \
+                      "[B, max_blocks]: the blocks with the keys of each batch entry, in their "   \
+                      "order, in a page cache. key and value are its pools [num_blocks, "          \
+                      "block_size, Hkv, E], and key_lengths says how many keys each entry has; "   \
+                      "numbers behind the last key, such as -1, are not read. S is the largest "   \
+                      "length. For layouts BHLE and BLHE, without gradients.",                     \
+                      .accepts = SRV_T_INT),                                                       \
         SRV_NAMED_ROW(T, "grad_output", at.grad_output, SRV_TENSOR,                                \
                       "The gradient of a loss with respect to the output, with the shape of the "  \
                       "output. The answer then holds the gradients with respect to every "         \

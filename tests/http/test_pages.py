@@ -1,0 +1,109 @@
+"""block_table: the pages of a cache, gathered. Their answers are the bytes of keys in one piece."""
+import numpy as np
+import pytest
+from api_client import ask, refused
+
+from oracle import pages
+
+B, HQ, HKV, L, T, E, EV, COUNT = 3, 4, 2, 3, 4, 8, 6, 9
+LENGTHS = [5, 1, 14]
+TABLE = [[8, 0, -1, -1], [8, -1, -1, -1], [8, 3, 3, 1]]  # page 8 belongs to all entries, page 3 twice to one
+RNG = np.random.default_rng(7)
+QUERY, KEY, VALUE = (np.float32(RNG.standard_normal(s)).tolist()
+                     for s in ((B, HQ, L, E), (COUNT, T, HKV, E), (COUNT, T, HKV, EV)))
+BODY = {"query": QUERY, "key": KEY, "value": VALUE, "block_table": TABLE, "key_lengths": LENGTHS}
+GATHERED = B * HKV * 14 * (E + EV) * 4  # bytes of keys and values in one piece
+PARTS = ["output", "weights", "logsumexp", "scores", "inputs", "weighted_values", "row_sums"]
+
+
+@pytest.mark.parametrize("fields", [
+    {}, {"is_causal": True, "query_offset": "end"}, {"position": "alibi", "query_offset": "end"}, {"dropout_p": 0.3, "seed": 1},
+    {"position": {"kind": "rotary", "layout": "halves"}}, {"window": [6, 0], "query_offset": "end", "sinks": [0.1, 0.2, 0.3, 0.4]},
+    {"normalizer": "sparsemax"}, {"layout": "BLHE", "query": np.swapaxes(QUERY, 1, 2).tolist()}, {"precision": "bf16"},
+    {"score": "dot", "softcap": 3, "attn_bias": np.ones((L, 14)).tolist()}])
+def test_the_bytes_of_keys_in_one_piece(daemon, fields):
+    """Gathered keys are those that the oracle gathers, with every field beside them."""
+    body = BODY | {"return": PARTS, "explain": True, "analysis": "all", "heatmap": {}} | fields
+    paged, whole = ask(daemon, body), ask(daemon, pages.gathered(body))
+    assert paged["diagnostics"].pop("pages") == "7 blocks of 4 keys, gathered for 3 batch entries"
+    work = paged["diagnostics"]["bytes"].pop("work"), whole["diagnostics"]["bytes"].pop("work")
+    assert work[0] - work[1] == GATHERED and paged == whole
+
+
+def test_an_entry_is_its_own_request(daemon):
+    """Each entry, of any length, has the bytes that it has alone."""
+    answer = ask(daemon, BODY | {"return": ["output", "logsumexp"]})
+    for b, n in enumerate(LENGTHS):
+        alone = BODY | {"query": [QUERY[b]], "block_table": [TABLE[b]], "key_lengths": [n]}
+        alone = ask(daemon, alone | {"return": ["output", "logsumexp"]})
+        assert alone["output"] == [answer["output"][b]] and alone["logsumexp"] == [answer["logsumexp"][b]]
+
+
+def test_weights_without_values(daemon):
+    body = {name: x for name, x in BODY.items() if name != "value"}
+    assert ask(daemon, body)["weights"] == ask(daemon, BODY)["weights"]
+
+
+def test_what_no_entry_reads(daemon):
+    """Rows behind the last key and pages of no entry may hold anything."""
+    key = np.array(KEY, np.float32)
+    key[1, 2:] = key[0, 1:] = key[5] = np.nan
+    beside = {"key": key.astype(object), "allow_nonfinite": False}
+    beside["key"] = [[[[None if x != x else x for x in h] for h in row] for row in page] for page in key.tolist()]
+    body = BODY | {"block_table": [[8, 0, 10**6, -7], [8, 99, 0, 0], TABLE[2]]}
+    assert ask(daemon, body) == ask(daemon, BODY)
+
+
+def test_random_pools(daemon):
+    """A pool may be large and random; it is drawn after the request is admitted."""
+    pool = {"shape": [64, 16, 2, 8], "random": "normal", "seed": 4}
+    body = {"query": {"shape": [2, 4, 1, 8], "random": "normal", "seed": 1}, "key": pool, "value": pool | {"seed": 5},
+            "block_table": [list(range(40)), list(range(63, 23, -1))], "key_lengths": [640, 3], "return": ["output"]}
+    assert ask(daemon, body) == ask(daemon, pages.gathered(body))
+
+
+def test_a_dry_run(daemon):
+    dry = ask(daemon, BODY | {"dry_run": True})["dry_run"]
+    assert dry["shapes"]["weights"] == [B, HQ, L, 14]
+    refused(daemon, BODY | {"dry_run": True, "block_table": [[8, 0], [8, -1], [8, 3]]}, "invalid_value", "/key_lengths/2", "0 to 8 keys")
+    whole = ask(daemon, pages.gathered(BODY) | {"dry_run": True})["dry_run"]
+    assert dry["num_cells"] == whole["num_cells"] and dry["num_operations"] == whole["num_operations"]
+
+
+def test_a_run_holds_gathered_keys(start, tmp_path):
+    daemon = start("--runs-dir", str(tmp_path))
+    answer = ask(daemon, BODY | {"store": True, "return": ["weights"]})
+    weights = np.array(answer["weights"], np.float32)
+    run = answer["run"]["id"]
+    for again in range(2):
+        for b in range(B):
+            reply = daemon.get(f"/v1/runs/{run}/weights?batch={b}&heads=all&rows=0:{L}")
+            assert (np.array(reply.json()["weights"], np.float32) == weights[b]).all()
+        daemon.stop()
+        daemon = start("--runs-dir", str(tmp_path))
+
+
+@pytest.mark.parametrize("fields, code, pointer, says", [
+    ({"block_table": [[8, -1, -1, -1], *TABLE[1:]]}, "invalid_value", "/block_table/0/1", "one of the 9 blocks, because the entry has 5"),
+    ({"block_table": [*TABLE[:2], [8, 3, 9, 1]]}, "invalid_value", "/block_table/2/2", "found 9"),
+    ({"block_table": [*TABLE[:2], [8, 3, -2, 1]]}, "invalid_value", "/block_table/2/2", "found -2"),
+    ({"block_table": TABLE[:2]}, "shape_mismatch", "/block_table", "expected [3, max_blocks]"),
+    ({"block_table": TABLE[0]}, "shape_mismatch", "/block_table", "found [4]"),
+    ({"block_table": [[0.5] * 4] * 3}, "invalid_value", "/block_table/0/0", "expected an integer"),
+    ({"key_lengths": [5, 1, 17]}, "invalid_value", "/key_lengths/2", "0 to 16 keys, which 4 blocks of 4 hold, found 17"),
+    ({"key_lengths": [-1, 1, 14]}, "invalid_value", "/key_lengths/0", "found -1"),
+    ({"key_lengths": [5, 1]}, "shape_mismatch", "/key_lengths", "expected [3]"),
+    ({"key_lengths": None}, "invalid_value", "/block_table", "key_lengths"),
+    ({"key": None, "value": None}, "invalid_value", "/block_table", "key"),
+    ({"key": [KEY]}, "shape_mismatch", "/key", "rank 5"),
+    ({"key": KEY[0]}, "shape_mismatch", "/key", "num_blocks, block_size, Hkv, E"),
+    ({"value": VALUE[1:]}, "shape_mismatch", "/value", "expected blocks like those of key, [9, 4, 2, Ev], found [8, 4, 2, 6]"),
+    ({"query": QUERY[0]}, "shape_mismatch", "/query", "batch and heads"),
+    ({"layout": "BLD", "num_heads": 2}, "invalid_value", "/layout", "BHLE and BLHE"),
+    ({"past_key": [[[[0] * E]]], "past_value": [[[[0] * EV]]]}, "invalid_value", "/block_table", "hold all keys"),
+    ({"projections": {"num_heads": 2}}, "invalid_value", "/block_table", "projected keys"),
+    ({"grad_output": np.zeros((B, HQ, L, EV)).tolist()}, "invalid_value", "/block_table", "no gradients"),
+    ({"grad_logsumexp": np.zeros((B, HQ, L)).tolist()}, "invalid_value", "/block_table", "no gradients")])
+def test_errors(daemon, fields, code, pointer, says):
+    body = {name: x for name, x in (BODY | fields).items() if x is not None}
+    refused(daemon, body, code, pointer, says)
