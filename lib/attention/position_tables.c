@@ -3,6 +3,7 @@
 
 #include <attn/rng.h>
 #include <math.h>
+#include <string.h>
 
 #include "attention/resolved.h"
 #include "base/try.h"
@@ -23,8 +24,13 @@ static attn_status check_control(size_t row, size_t width, const attn_control *c
     return row % rows ? ATTN_OK : attn_control_check(control, err);
 }
 
-attn_status attn_sinusoidal(double *table, size_t length, size_t width, attn_encoding_layout layout,
-                            const attn_control *control, attn_error *err) {
+static int64_t position_of(const int64_t *positions, size_t row) {
+    return positions ? positions[row] : (int64_t)row;
+}
+
+attn_status attn_sinusoidal(double *table, const int64_t *positions, size_t length, size_t width,
+                            attn_encoding_layout layout, const attn_control *control,
+                            attn_error *err) {
     if ((unsigned)layout > ATTN_ENCODING_HALVES)
         return attn_fail(err, ATTN_EARG, "layout", "there is no layout of the number %d",
                          (int)layout);
@@ -33,26 +39,50 @@ attn_status attn_sinusoidal(double *table, size_t length, size_t width, attn_enc
                          "sinusoidal positions need an even width (pairs of sine and cosine), "
                          "found %zu",
                          width);
-    for (size_t p = 0; p < length; p++) {
-        ATTN_TRY(check_control(p, width, control, err));
-        attn_sinusoidal_row(table + p * width, (double)p, width, layout);
+    for (size_t r = 0; r < length; r++) {
+        const int64_t p = position_of(positions, r);
+        ATTN_TRY(check_control(r, width, control, err));
+        if (p == ATTN_NO_POSITION)
+            memset(table + r * width, 0, width * sizeof *table);
+        else
+            attn_sinusoidal_row(table + r * width, (double)p, width, layout);
     }
     return ATTN_OK;
 }
 
-attn_status attn_learned(double *table, size_t length, size_t width, double std, uint64_t seed,
-                         const attn_control *control, attn_error *err) {
-    for (size_t p = 0; p < length; p++) {
-        ATTN_TRY(check_control(p, width, control, err));
-        for (size_t n = p * width; n < (p + 1) * width; n++)
-            table[n] = std * attn_rng_normal(seed, n);
+attn_status attn_learned(double *table, const int64_t *positions, size_t length, size_t width,
+                         double std, uint64_t seed, const attn_control *control, attn_error *err) {
+    for (size_t r = 0; r < length; r++) {
+        const int64_t p = position_of(positions, r);
+        double *row = table + r * width;
+        ATTN_TRY(check_control(r, width, control, err));
+        for (size_t i = 0; i < width; i++)
+            row[i] =
+                p == ATTN_NO_POSITION ? 0 : std * attn_rng_normal(seed, (uint64_t)p * width + i);
     }
     return ATTN_OK;
 }
 
-attn_status attn_position_table(const attn_position *position, size_t H, size_t queries,
-                                size_t keys, int64_t offset, const attn_control *control,
-                                attn_arena *arena, double *table, attn_error *err) {
+/* Computes the biases of query i for all keys. */
+static void fill_biases(const attn_position_rule *rule, size_t h, const int64_t *query_positions,
+                        const int64_t *key_positions, size_t i, size_t keys, int64_t offset,
+                        double *to) {
+    const int64_t p = query_positions ? query_positions[i] : (int64_t)i + offset;
+    if (!query_positions && !key_positions) {
+        attn_position_biases(rule, h, -p, keys, to);
+        return;
+    }
+    for (size_t j = 0; j < keys; j++) {
+        const int64_t distance = attn_distance(p, position_of(key_positions, j));
+        to[j] = distance == ATTN_NO_POSITION ? 0 : attn_position_bias_at(rule, h, distance);
+    }
+}
+
+attn_status attn_position_table(const attn_position *position, size_t H,
+                                const int64_t *query_positions, const int64_t *key_positions,
+                                size_t queries, size_t keys, int64_t offset,
+                                const attn_control *control, attn_arena *arena, double *table,
+                                attn_error *err) {
     if (position->kind != ATTN_POSITION_ALIBI && position->kind != ATTN_POSITION_T5 &&
         position->kind != ATTN_POSITION_RELATIVE)
         return attn_fail(err, ATTN_EARG, "kind", "alibi, t5 and relative positions are biases");
@@ -60,15 +90,32 @@ attn_status attn_position_table(const attn_position *position, size_t H, size_t 
     ATTN_TRY(attn_position_new(&a, arena, err));
     for (size_t r = 0; r < H * queries; r++) {
         ATTN_TRY(check_control(r, keys, control, err));
-        attn_position_biases(&a.rule, r / queries, -(int64_t)(r % queries) - offset, keys,
-                             table + r * keys);
+        fill_biases(&a.rule, r / queries, query_positions, key_positions, r % queries, keys, offset,
+                    table + r * keys);
     }
     return ATTN_OK;
 }
 
-attn_status attn_rotary_table(const attn_position *position, size_t length, double *cosines,
-                              double *sines, const attn_control *control, attn_arena *arena,
-                              attn_error *err) {
+/* Returns the largest position + 1, or 0 if there is none. */
+static double length_of(const int64_t *positions, size_t length) {
+    int64_t last = -1;
+    for (size_t r = 0; positions && r < length; r++)
+        last = positions[r] > last ? positions[r] : last;
+    return positions ? (double)last + 1 : (double)length;
+}
+
+/* Sets at[x] to the position of row r on axis x, or at[0] to its position if there are no axes;
+ * -infinity: none. */
+static void row_of(const attn_rotary_rule *rule, const int64_t *positions, size_t r, double *at) {
+    const int64_t p = position_of(positions, r);
+    at[0] = p == ATTN_NO_POSITION ? -INFINITY : (double)p;
+    for (size_t x = 0; x < rule->axes; x++)
+        at[x] = rule->queries.at[x * rule->queries.axis + r];
+}
+
+attn_status attn_rotary_table(const attn_position *position, const int64_t *positions,
+                              size_t length, double *cosines, double *sines,
+                              const attn_control *control, attn_arena *arena, attn_error *err) {
     attn_rotary_rule rule;
     if (position->dims < 1 || position->dims % 2)
         return attn_fail(err, ATTN_EARG, "dims",
@@ -78,11 +125,17 @@ attn_status attn_rotary_table(const attn_position *position, size_t length, doub
     attn_position p = *position;
     p.rotary = ATTN_ROTARY_HALVES; /* tables have no coordinates */
     p.start = 0;
-    ATTN_TRY(attn_rotary_new(&p, (size_t)p.dims, (double)length, arena, &rule, err));
+    if (p.axes.pairs.rank)
+        ATTN_TRY(attn_rotary_axes_check(&p.axes, length, length, 1, err));
+    ATTN_TRY(attn_rotary_new(&p, (size_t)p.dims, length_of(positions, length), arena, &rule, err));
     for (size_t row = 0; row < length; row++) {
+        double at[ATTN_ROTARY_AXES], *c = cosines + row * rule.pairs, *s = sines + row * rule.pairs;
         ATTN_TRY(check_control(row, 2 * rule.pairs, control, err));
-        attn_rotary_angles(&rule, &(double){(double)row}, cosines + row * rule.pairs,
-                           sines + row * rule.pairs);
+        row_of(&rule, positions, row, at);
+        attn_rotary_angles(&rule, at, c, s);
+        for (size_t t = 0; t < rule.pairs; t++)
+            if (isinf(c[t]))
+                c[t] = 1, s[t] = 0; /* a pair that does not turn */
     }
     return ATTN_OK;
 }

@@ -72,7 +72,7 @@ static bool open_setup(attn_lab *lab, setup *s) {
     s->shaw = draw_normal(lab, 6, (2 * MAX_DISTANCE + 1) * D, 0.5);
     s->sinusoids = attn_lab_take(lab, N * D, sizeof *s->sinusoids);
     return !lab->status &&
-           attn_lab_ok(lab, attn_sinusoidal(s->sinusoids, N, D, ATTN_ENCODING_INTERLEAVED,
+           attn_lab_ok(lab, attn_sinusoidal(s->sinusoids, NULL, N, D, ATTN_ENCODING_INTERLEAVED,
                                             lab->hooks->control, lab->err));
 }
 

@@ -4,7 +4,8 @@
     python tests/conformance/check_rotary.py --write                 writes rotary_tables.json anew
 
 A case is a body of POST /v1/positions. Its tables are cos and sin of inv_freq times the positions, in float32,
-times the attention factor, as the rotary modules of transformers compute them."""
+times the attention factor, as the rotary modules of transformers compute them. The models with positions on several
+axes are asked for their own tables, of a few tokens or patches."""
 import json
 import pathlib
 import sys
@@ -48,19 +49,111 @@ def tables(b):
     return (angle.cos() * factor).tolist(), (angle.sin() * factor).tolist()
 
 
+TOKENS = [[0, 1, 2, 2, 2, 2, 4, 5], [0, 1, 2, 2, 3, 3, 4, 5], [0, 1, 2, 3, 2, 3, 4, 5]]  # time, height, width
+PATCHES = [[0, 0, 0, 1, 1, 1], [0, 1, 2, 0, 1, 2]]
+
+
+def axes(counts, positions, **more):
+    return [{"num_pairs": n, "positions": p} | more for n, p in zip(counts, positions)]
+
+
+def of_text(name, part, width, sections, step, **fields):
+    """(body, cosines, sines) of a model with M-RoPE; the pairs of its cosines are `step` apart."""
+    import importlib
+
+    import torch
+
+    module = importlib.import_module(f"transformers.models.{name}.modeling_{name}")
+    configs = importlib.import_module(f"transformers.models.{name}.configuration_{name}")
+    base = float(fields.pop("base"))
+    text = next(c for c in (f"{part}TextConfig", f"{part}Config") if hasattr(configs, c))
+    kind = next(c for c in (f"{part}TextRotaryEmbedding", f"{part}RotaryEmbedding") if hasattr(module, c))
+    config = getattr(configs, text)(hidden_size=2 * width, num_attention_heads=2, num_key_value_heads=2, head_dim=width, rope_parameters={
+        "rope_type": "default", "rope_theta": base, "mrope_section": sections, **fields.pop("parameters", {})})
+    cosines, sines = getattr(module, kind)(config)(torch.zeros(1, 8, width), torch.tensor(TOKENS)[:, None])
+    pairs = sum(sections)
+    found = []
+    for table in (cosines, sines):
+        if table.ndim == 4:  # one table for each axis, of which the model takes sections
+            table = torch.cat([m[i] for i, m in enumerate(table[..., :pairs].split(sections, dim=-1))], dim=-1)
+        found.append(table[0][:, : pairs * step : step].tolist())
+    return ({"kind": "rotary", "width": 2 * pairs, "base": base} | fields, *found)
+
+
+def qwen3_vl():
+    return of_text("qwen3_vl", "Qwen3VL", 16, [4, 2, 2], 1, base=5000000, axes=axes([4, 2, 2], TOKENS, interleaved=True))
+
+
+def qwen2_vl():
+    return of_text("qwen2_vl", "Qwen2VL", 16, [2, 3, 3], 1, base=1000000, axes=axes([2, 3, 3], TOKENS))
+
+
+def glm4v():
+    return of_text("glm4v", "Glm4v", 32, [2, 3, 3], 2, base=10000, parameters={"partial_rotary_factor": 0.5}, axes=axes([2, 3, 3], TOKENS))
+
+
+def qwen3_vl_vision():
+    import torch
+    from transformers.models.qwen3_vl.configuration_qwen3_vl import Qwen3VLVisionConfig
+    from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLVisionRotaryEmbedding
+
+    module = Qwen3VLVisionRotaryEmbedding(Qwen3VLVisionConfig(hidden_size=32, num_heads=2))
+    cosines, sines = module(torch.zeros(1), torch.tensor(PATCHES).T)
+    return ({"kind": "rotary", "width": 16, "axes": axes([4, 4], PATCHES, base=10000)},
+            *(x.reshape(6, -1)[:, :8].tolist() for x in (cosines, sines)))
+
+
+def dinov3():
+    import math
+
+    import torch
+    from transformers import DINOv3ViTConfig
+    from transformers.models.dinov3_vit import modeling_dinov3_vit as model
+
+    module = model.DINOv3ViTRopePositionEmbedding(DINOv3ViTConfig(hidden_size=32, num_attention_heads=2, patch_size=4, image_size=12)).eval()
+    cosines, sines = module(torch.zeros(1, 3, 8, 12))
+    at = 2 * math.pi * model.get_patches_center_coordinates(2, 3, dtype=torch.float32, device="cpu")
+    return ({"kind": "rotary", "width": 16, "axes": axes([4, 4], at.T.tolist(), base=100)},
+            cosines[:, :8].tolist(), sines[:, :8].tolist())
+
+
+def glm():
+    import torch
+    from transformers import GlmConfig
+    from transformers.models.glm.modeling_glm import GlmRotaryEmbedding
+
+    config = GlmConfig(hidden_size=32, num_attention_heads=2, head_dim=16, partial_rotary_factor=0.5)
+    module = GlmRotaryEmbedding(config)
+    cosines, sines = module(torch.zeros(1, 5, 16), torch.tensor([[9, 0, 3, 3, 40]]))
+    theta = module.inv_freq.tolist()
+    return ({"kind": "rotary", "width": 8, "frequencies": theta, "positions": [9, 0, 3, 3, 40]},
+            cosines[0, :, :4].tolist(), sines[0, :, :4].tolist())
+
+
+MODELS = (qwen2_vl, qwen3_vl, qwen3_vl_vision, dinov3, glm4v, glm)
+
+
+def cases(lengthen):
+    """(name, body, cosines, sines) of all."""
+    for name, case in CASES.items():
+        b = body(case | ({"length": case.get("length", 64)} if lengthen else {}))
+        yield name, b, *tables(b)
+    for model in MODELS:
+        yield model.__name__, *model()
+
+
 def main():
     if sys.argv[1:] == ["--write"]:
         rows = [json.dumps(name) + ": " + json.dumps(
-            {"body": body(case)} | {n: [[round(x, 8) for x in row] for row in table]
-                                    for n, table in zip(("cosines", "sines"), tables(body(case)))})
-                for name, case in CASES.items()]
+            {"body": b} | {n: [[round(x, 8) for x in row] for row in table]
+                           for n, table in (("cosines", cosines), ("sines", sines))})
+                for name, b, cosines, sines in cases(False)]
         FILE.write_text("{" + ",\n ".join(rows) + "}\n")
         return
-    for name, case in CASES.items():
-        b = body(case | {"length": case.get("length", 64)})
+    for name, b, cosines, sines in cases(True):
         request = urllib.request.Request(sys.argv[1] + "/v1/positions", json.dumps(b).encode(), {"Content-Type": "application/json"})
         got = json.load(urllib.request.urlopen(request))
-        error = max(abs(x - y) for n, table in zip(("cosines", "sines"), tables(b))
+        error = max(abs(x - y) for n, table in (("cosines", cosines), ("sines", sines))
                     for row, other in zip(got[n], table) for x, y in zip(row, other))
         print(f"{name}: {error:.1e}")
 

@@ -34,6 +34,20 @@ REQUESTS = {
     "rotary of other frequencies": {"kind": "rotary", "length": 9, "width": 6, "frequencies": [0.5, 0, -3], "factor": 2},
     "rotary scaling": {"kind": "rotary", "length": 9, "width": 6,
                        "scaling": {"kind": "dynamic", "factor": 2, "original_max_position_embeddings": 4}},
+    "sinusoidal at positions": {"kind": "sinusoidal", "positions": [5, -2, None, 5, 1000000], "width": 8, "dims": [0, 7]},
+    "learned at positions": {"kind": "learned", "positions": [7, 0, None, 3, 3], "width": 5, "seed": 3, "dims": [4]},
+    "rotary at positions": {"kind": "rotary", "positions": [3, None, 0, 3, 77], "width": 6, "factor": 1.5, "dims": [2]},
+    "rotary scaling at positions": {"kind": "rotary", "positions": [3, 17, 0], "width": 6,
+                                    "scaling": {"kind": "dynamic", "factor": 2, "original_max_position_embeddings": 4}},
+    "rotary axes": {"kind": "rotary", "width": 12, "base": 5000000, "dims": [0, 5], "axes": [
+        {"num_pairs": 3, "interleaved": True, "positions": [0, 1, 2, 2]}, {"num_pairs": 2, "interleaved": True, "positions": [0, 1, 3, None]},
+        {"num_pairs": 1, "interleaved": True, "positions": [0, 1, 2.5, 4]}]},
+    "rotary axes of bases": {"kind": "rotary", "width": 10, "axes": [
+        {"num_pairs": 3, "positions": [0, 1, 2], "base": 100}, {"num_pairs": 2, "positions": [5, None, -1]}]},
+    "alibi at positions": {"kind": "alibi", "num_heads": 3, "query_positions": [4, None, 9], "key_positions": [0, 8, 8, None]},
+    "t5 of keys at positions": {"kind": "t5", "table": numbers(1, 32, 3), "length": 4, "query_offset": 3, "key_positions": [90, 0, 5]},
+    "relative of queries at positions": {"kind": "relative", "table": numbers(1, 4, 11), "query_positions": [4, 4, -7], "num_keys": 5},
+    "shaw at positions": {"kind": "shaw", "key_table": numbers(1, 7, 5), "query_positions": [0, None], "key_positions": [2, 9, -9]},
     "no positions": {"kind": "sinusoidal", "length": 0, "width": 4},
 }
 
@@ -123,6 +137,19 @@ def test_rotary_of_transformers(table, name):
 
 @pytest.mark.parametrize("fields, pointer", [
     ({"kind": "rotary", "length": 3, "width": 4, "frequencies": [1]}, "/frequencies"),
+    ({"kind": "rotary", "width": 4, "axes": [{"num_pairs": 1, "positions": [0]}]}, "/width"),
+    ({"kind": "rotary", "width": 2, "axes": [{"num_pairs": 1, "positions": [[0]]}]}, "/axes"),
+    ({"kind": "rotary", "width": 2, "axes": [{"num_pairs": 1, "positions": [0, 2e12]}]}, "/axes/0/positions/1"),
+    ({"kind": "rotary", "width": 2, "length": 1, "axes": [{"num_pairs": 1, "positions": [0]}]}, "/axes"),
+    ({"kind": "rotary", "width": 2, "positions": [0], "length": 1}, "/length"),
+    ({"kind": "sinusoidal", "width": 2, "positions": [[0]]}, "/positions"),
+    ({"kind": "sinusoidal", "width": 2, "positions": [0, 2**41]}, "/positions/1"),
+    ({"kind": "learned", "width": 2, "positions": [-1]}, "/positions/0"),
+    ({"kind": "learned", "width": 2, "query_positions": [1]}, "/query_positions"),
+    ({"kind": "alibi", "num_heads": 2, "query_positions": [0], "query_offset": 1}, "/query_offset"),
+    ({"kind": "alibi", "num_heads": 2, "length": 1, "key_positions": [0], "num_keys": 1}, "/num_keys"),
+    ({"kind": "alibi", "num_heads": 2, "query_positions": [0], "dims": [0]}, "/dims"),
+    ({"kind": "alibi", "num_heads": 2, "key_positions": [0]}, "/length"),
     ({"kind": "rotary", "length": 3, "width": 4, "scaling": {"kind": "yarn"}}, "/scaling/original_max_position_embeddings"),
     ({"kind": "sinusoidal", "length": 3, "width": 4, "factor": 2}, "/factor"),
     ({"kind": "cosine"}, "/kind"),

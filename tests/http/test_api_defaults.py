@@ -109,7 +109,8 @@ BESIDE = {
                       **dict.fromkeys(("num_heads", "num_keys", "query_offset"), {"kind": "alibi", "num_heads": 1, "width": None})}}
 # what an object needs around it
 AROUND = {**dict.fromkeys((("/v1/attention", "scaling"), ("/v1/attention", "axes")), {"kind": "rotary", "layout": "halves"}),
-          ("/v1/positions", "scaling"): {"kind": "rotary", "width": 2}}
+          ("/v1/positions", "scaling"): {"kind": "rotary", "width": 2},
+          ("/v1/positions", "axes"): {"kind": "rotary", "width": 2, "length": None}}
 # bounds that other members narrow: the width of the inputs, and the memory of a request
 NARROWED = {("dims", "maximum"), ("start", "maximum"), ("low_freq_factor", "maximum"), *((name, "maximum") for name in ("num_pairs", "num_heads", "num_kv_heads", "num_keys", "length", "width"))}
 

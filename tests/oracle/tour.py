@@ -82,12 +82,27 @@ def dry_run(request):
 
 def absolute_tables(request):
     """Tables of absolute positions by name, one row a position."""
-    kind, length, width = request["kind"], request["length"], request["width"]
+    kind, width = request["kind"], request["width"]
+    if "axes" in request:
+        at = np.stack([places_of(a) for a in request["axes"]], axis=-1)[:, positions.pair_axes(request["axes"])]
+    else:
+        at = places_of(request)[:, None]
+    known, at = ~np.isnan(at), np.where(np.isnan(at), 0, at)
+    length = 1 + np.max(at, where=known, initial=-1)
     if kind == "sinusoidal":
-        return {"table": positions.sinusoidal(length, width, request.get("layout", "interleaved"))}
+        return {"table": known * positions.sinusoidal(at[:, 0], width, request.get("layout", "interleaved"))}
     if kind == "learned":
-        return {"table": positions.learned(length, width, request["seed"], request.get("std", 0.02))}
-    return dict(zip(("cosines", "sines"), positions.turns(request, np.arange(length)[:, None], width, length)))
+        table = positions.learned(int(length), width, request["seed"], request.get("std", 0.02))
+        return {"table": known * table[at[:, 0].astype(int)]}
+    cosines, sines = positions.turns(request, at, width, length)
+    return {"cosines": np.where(known, cosines, 1), "sines": np.where(known, sines, 0)}
+
+
+def places_of(request, name="positions", length=None):
+    """The positions of rows or keys, NaN for None."""
+    if name in request:
+        return np.array(request[name], float)
+    return np.arange(request["length"] if length is None else length, dtype=float)
 
 
 def by_distance(request, distance):
@@ -103,9 +118,14 @@ def position_tables(request):
     if request["kind"] in ("sinusoidal", "learned", "rotary"):
         tables = absolute_tables(request)
         return tables, next(iter(tables.values())).T, None
-    L, S, offset = request["length"], request.get("num_keys", request["length"]), request.get("query_offset", 0)
-    table = by_distance(request, np.arange(S) - np.arange(L)[:, None] - offset)
-    first = 1 - L - offset
+    offset = 0 if "query_positions" in request else request.get("query_offset", 0)
+    queries = places_of(request, "query_positions") + offset
+    keys = places_of(request, "key_positions", request.get("num_keys", len(queries)))
+    distance = keys - queries[:, None]
+    known = ~np.isnan(distance)
+    table = by_distance(request, np.where(known, distance, 0).astype(np.int64))
+    table = np.where(known[..., None] if request["kind"] == "shaw" else known, table, 0)
+    L, S, first = len(queries), len(keys), 1 - len(queries) - offset
     row = by_distance(request, np.arange(first, first + (L + S - 1 if L else 0))[None])
     return {"table": table}, row[0].T if request["kind"] == "shaw" else row[:, 0], first
 
@@ -113,7 +133,8 @@ def position_tables(request):
 def position_parameters(request):
     """How many numbers are learned, or given."""
     if request["kind"] == "learned":
-        return request["length"] * request["width"]
+        given = [p for p in request.get("positions", []) if p is not None]
+        return (max(given, default=-1) + 1 if "positions" in request else request["length"]) * request["width"]
     return sum(int(np.prod(tensors.shape_of(request[n]))) for n in ("slopes", "table", "key_table", "frequencies") if n in request)
 
 

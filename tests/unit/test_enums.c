@@ -98,7 +98,7 @@ static void test_inputs(void **state) {
                               .values = attn_tensor_dense(keep, ATTN_BOOL, 2, DIMS(3, 3)),
                               .semantics = (attn_semantics)(ATTN_SEM_NONZERO + beyond[i])};
         refused(attn_attention_new(&in, k.arena, &k.a, &err), "attn_mask", &err);
-        refused(attn_sinusoidal(table, 2, 4,
+        refused(attn_sinusoidal(table, NULL, 2, 4,
                                 (attn_encoding_layout)(ATTN_ENCODING_HALVES + beyond[i]), NULL,
                                 &err),
                 "layout", &err);

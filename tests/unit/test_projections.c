@@ -116,7 +116,8 @@ static void test_positions_are_added(void **state) {
     in.query = NORMAL_TENSOR(arena, 1, 2, 5, 4);
     attn_projections p = {.num_heads = 2, .add_positions = true};
     assert_int_equal(attn_projections_apply(&in, &p, NULL, NULL, arena, &out, &err), ATTN_OK);
-    assert_int_equal(attn_sinusoidal(table, 5, 4, ATTN_ENCODING_INTERLEAVED, NULL, &err), ATTN_OK);
+    assert_int_equal(attn_sinusoidal(table, NULL, 5, 4, ATTN_ENCODING_INTERLEAVED, NULL, &err),
+                     ATTN_OK);
     for (size_t n = 0; n < 40; n++) {
         assert_true(at(&out.query, n) == (double)(float)(at(&in.query, n) + table[n % 20]));
         assert_true(at(&out.value, n) == at(&out.key, n));
@@ -157,27 +158,31 @@ static void test_tables(void **state) {
     attn_arena *arena = attn_arena_new(LIMIT);
     (void)state;
     assert_non_null(arena);
-    assert_int_equal(attn_sinusoidal(table, 3, 5, ATTN_ENCODING_HALVES, NULL, &err), ATTN_EARG);
-    assert_int_equal(attn_sinusoidal(table, 3, 6, ATTN_ENCODING_INTERLEAVED, NULL, &err), ATTN_OK);
+    assert_int_equal(attn_sinusoidal(table, NULL, 3, 5, ATTN_ENCODING_HALVES, NULL, &err),
+                     ATTN_EARG);
+    assert_int_equal(attn_sinusoidal(table, NULL, 3, 6, ATTN_ENCODING_INTERLEAVED, NULL, &err),
+                     ATTN_OK);
     assert_true(table[0] == 0 && table[1] == 1 && fabs(table[6] - sin(1.0)) < 1e-15);
     assert_true(fabs(table[6 + 3] - cos(pow(10000, -2.0 / 6))) < 1e-15);
-    assert_int_equal(attn_sinusoidal(table, 3, 6, ATTN_ENCODING_HALVES, NULL, &err), ATTN_OK);
+    assert_int_equal(attn_sinusoidal(table, NULL, 3, 6, ATTN_ENCODING_HALVES, NULL, &err), ATTN_OK);
     assert_true(fabs(table[6 + 3] - cos(1.0)) < 1e-15);
-    assert_int_equal(attn_learned(learned, 2, 2, 0.02, 5, NULL, &err), ATTN_OK);
+    assert_int_equal(attn_learned(learned, NULL, 2, 2, 0.02, 5, NULL, &err), ATTN_OK);
     assert_true(learned[3] == 0.02 * attn_rng_normal(5, 3));
     attn_position p = {.kind = ATTN_POSITION_ALIBI};
-    assert_int_equal(attn_position_table(&p, 2, 2, 3, 1, NULL, arena, bias, &err), ATTN_OK);
+    assert_int_equal(attn_position_table(&p, 2, NULL, NULL, 2, 3, 1, NULL, arena, bias, &err),
+                     ATTN_OK);
     assert_true(bias[0] == -1.0 / 16 && bias[1] == 0 && bias[11] == 0);
     p.kind = ATTN_POSITION_SHAW;
-    assert_int_equal(attn_position_table(&p, 2, 2, 3, 1, NULL, arena, bias, &err), ATTN_EARG);
+    assert_int_equal(attn_position_table(&p, 2, NULL, NULL, 2, 3, 1, NULL, arena, bias, &err),
+                     ATTN_EARG);
     p = (attn_position){.kind = ATTN_POSITION_ROTARY, .dims = 4};
-    assert_int_equal(attn_rotary_table(&p, 2, c, s, NULL, arena, &err), ATTN_OK);
+    assert_int_equal(attn_rotary_table(&p, NULL, 2, c, s, NULL, arena, &err), ATTN_OK);
     assert_true(c[0] == 1 && s[1] == 0 && fabs(c[2] - cos(1.0)) < 1e-15 &&
                 fabs(s[3] - sin(0.01)) < 1e-15);
     static const int64_t no_pairs[] = {3, 1, 0, -2};
     for (size_t i = 0; i < sizeof no_pairs / sizeof *no_pairs; i++) {
         p.dims = no_pairs[i];
-        assert_int_equal(attn_rotary_table(&p, 2, c, s, NULL, arena, &err), ATTN_EARG);
+        assert_int_equal(attn_rotary_table(&p, NULL, 2, c, s, NULL, arena, &err), ATTN_EARG);
         assert_string_equal(err.where, "dims");
     }
     attn_arena_free(arena);
@@ -202,8 +207,8 @@ static void test_t5_buckets(void **state) {
             assert_true(tables && biases);
             for (int64_t from = -most[n]; from <= most[n]; from += most[n]) {
                 const int64_t first = from - FURTHEST;
-                assert_int_equal(attn_position_table(&p, 2, 1, 2 * FURTHEST + 1, -first, NULL,
-                                                     tables, biases, &err),
+                assert_int_equal(attn_position_table(&p, 2, NULL, NULL, 1, 2 * FURTHEST + 1, -first,
+                                                     NULL, tables, biases, &err),
                                  ATTN_OK);
                 for (size_t d = 0; d < 4 * FURTHEST + 2; d++) {
                     const size_t h = d / (2 * FURTHEST + 1), j = d % (2 * FURTHEST + 1);

@@ -19,7 +19,7 @@ static attn_position usual(void) {
 static attn_status make(const attn_position *p, double *cosines, double *sines, attn_error *err) {
     attn_arena *arena = attn_arena_new(1 << 20);
     assert_non_null(arena);
-    const attn_status status = attn_rotary_table(p, ROWS, cosines, sines, NULL, arena, err);
+    const attn_status status = attn_rotary_table(p, NULL, ROWS, cosines, sines, NULL, arena, err);
     attn_arena_free(arena);
     return status;
 }

@@ -24,27 +24,36 @@ typedef enum attn_encoding_layout {
     ATTN_ENCODING_HALVES
 } attn_encoding_layout;
 
-/* Fills a sinusoidal table [length, width] in float64; row p is position p. ATTN_EARG with
+/* In the functions below a row of a table has the position `positions[row]`, or its number if
+ * `positions` is NULL. A row with ATTN_NO_POSITION is that of no encoding: zeros, cosines of 1. */
+
+/* Fills a sinusoidal table [length, width] in float64. ATTN_EARG with
  * err->where = "width" (odd) or "layout" (unknown). */
-attn_status attn_sinusoidal(double *table, size_t length, size_t width, attn_encoding_layout layout,
-                            const attn_control *control, attn_error *err);
-/* Fills a table [length, width] with the initial values of learned positions: element n in
- * row-major order is std * attn_rng_normal(seed, n). */
-attn_status attn_learned(double *table, size_t length, size_t width, double std, uint64_t seed,
-                         const attn_control *control, attn_error *err);
+attn_status attn_sinusoidal(double *table, const int64_t *positions, size_t length, size_t width,
+                            attn_encoding_layout layout, const attn_control *control,
+                            attn_error *err);
+/* Fills a table [length, width] with the initial values of learned positions: element i of position
+ * p is std * attn_rng_normal(seed, p * width + i). Positions are not negative, and p * width must
+ * not overflow. */
+attn_status attn_learned(double *table, const int64_t *positions, size_t length, size_t width,
+                         double std, uint64_t seed, const attn_control *control, attn_error *err);
 /* Fills a table [H, queries, keys] with the biases that ALiBi, T5 or relative positions add to
- * scores. Query 0 has the key position `offset`. The arena holds the biases for each head and
+ * scores: at query_positions[i] and key_positions[j]. NULL: query i has the key position i +
+ * `offset`, and key j the position j. The arena holds the biases for each head and
  * bucket or distance. ATTN_EARG: a kind without biases. Other errors are those of
  * attn_attention_new. */
-attn_status attn_position_table(const attn_position *position, size_t H, size_t queries,
-                                size_t keys, int64_t offset, const attn_control *control,
-                                attn_arena *arena, double *table, attn_error *err);
-/* Fills the tables of cosines and sines [length, dims / 2], times the factors, for rotary positions
- * 0 … length - 1; layout and start play no part. The arena holds the frequencies. ATTN_EARG at
+attn_status attn_position_table(const attn_position *position, size_t H,
+                                const int64_t *query_positions, const int64_t *key_positions,
+                                size_t queries, size_t keys, int64_t offset,
+                                const attn_control *control, attn_arena *arena, double *table,
+                                attn_error *err);
+/* Fills the tables of cosines and sines [length, dims / 2], times the factors, for rotary positions;
+ * layout and start play no part. With axes the rows have the positions axes.query_positions [axes,
+ * length], and axes.key_positions are the same. The arena holds the frequencies. ATTN_EARG at
  * "dims": position->dims is 0 or odd. Other errors are those of attn_attention_new. */
-attn_status attn_rotary_table(const attn_position *position, size_t length, double *cosines,
-                              double *sines, const attn_control *control, attn_arena *arena,
-                              attn_error *err);
+attn_status attn_rotary_table(const attn_position *position, const int64_t *positions,
+                              size_t length, double *cosines, double *sines,
+                              const attn_control *control, attn_arena *arena, attn_error *err);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

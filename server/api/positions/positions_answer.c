@@ -121,12 +121,13 @@ static void answer_picture(void *data) {
     const bool by_position = kind == SRV_POSITIONS_SINUSOIDAL || kind == SRV_POSITIONS_LEARNED ||
                              kind == SRV_POSITIONS_ROTARY;
     const bool curves = call->curve_count > 0;
+    const char *rows = srv_positions_given(call) ? "row" : "position";
     srv_figure_input figure = call->body.figure;
     figure.transpose = figure.transpose && !curves;
     if (curves)
-        srv_figure_axes(&figure, by_position ? "position" : "distance of the key", "value");
+        srv_figure_axes(&figure, by_position ? rows : "distance of the key", "value");
     else if (by_position)
-        srv_figure_axes(&figure, kind == SRV_POSITIONS_ROTARY ? "pair" : "dimension", "position");
+        srv_figure_axes(&figure, kind == SRV_POSITIONS_ROTARY ? "pair" : "dimension", rows);
     else
         srv_figure_axes(&figure, "key", "query");
     if (!figure.value_label)
@@ -141,7 +142,10 @@ static void answer_picture(void *data) {
 
 static void csv_curves(const srv_positions_call *call, srv_csv *t) {
     const size_t n = call->curves[0].values.dims[0];
-    srv_csv_text(t, true, call->by_distance ? "distance" : "position");
+    srv_csv_text(t, true,
+                 call->by_distance           ? "distance"
+                 : srv_positions_given(call) ? "row"
+                                             : "position");
     for (size_t i = 0; i < call->curve_count; i++)
         srv_csv_index(t, false, call->curves[i].dim);
     srv_csv_line(t);
@@ -181,7 +185,10 @@ static void answer_csv(void *data, srv_csv *t) {
     } else {
         if (call->names[1])
             srv_csv_text(t, true, "table");
-        srv_csv_text(t, !call->names[1], table->rank == 2 ? "position" : shaw ? "query" : "head");
+        srv_csv_text(t, !call->names[1],
+                     table->rank > 2             ? (shaw ? "query" : "head")
+                     : srv_positions_given(call) ? "row"
+                                                 : "position");
         if (table->rank == 3)
             srv_csv_text(t, false, shaw ? "key" : "query");
         for (size_t c = 0; c < table->dims[table->rank - 1]; c++)
@@ -256,7 +263,7 @@ static const srv_field table_rows[] = {
 /* The members that JSON has and an npy file lacks, because it holds only one table. */
 static const srv_field rest_rows[] = {
     SRV_WRITTEN("curves", "[*]", put_curves,
-                "A curve for each of dims: over positions, or of a bias over the distances from "
+                "A curve for each of dims: over the rows, or of a bias over the distances from "
                 "distances[0] to distances[1].",
                 .fields = curve_rows),
     SRV_IF_KNOWN("num_parameters", SRV_INT, srv_positions_call, parameters,

@@ -25,6 +25,8 @@ typedef struct srv_positions_body {
     srv_ints dims;
     int64_t seed;
     double std;
+    attn_tensor positions, query_positions, key_positions;
+    srv_objects axes;       /* array of srv_axis, read into position.axes */
     attn_position position; /* kind and dims are set by srv_positions_prepare */
     bool dry_run;
     int64_t decimals, timeout_ms;
@@ -44,11 +46,12 @@ typedef struct srv_curve {
 typedef struct srv_positions_call {
     SRV_CALL;
     srv_positions_body body;
-    size_t heads, keys; /* num_heads and num_keys of the body, or their defaults */
-    bool by_distance;   /* curves are over distances of keys from queries; false: over positions */
-    int64_t first;      /* first point of each curve: the smallest distance, or position 0 */
-    size_t points;      /* number of points of each curve */
-    size_t parameters;  /* number of values that are learned or given */
+    size_t heads, keys;            /* num_heads and num_keys of the body, or their defaults */
+    const int64_t *rows, *columns; /* the given positions of rows and of keys; NULL: 0, 1, 2, … */
+    bool by_distance;  /* curves are over distances of keys from queries; false: over positions */
+    int64_t first;     /* first point of each curve: the smallest distance, or position 0 */
+    size_t points;     /* number of points of each curve */
+    size_t parameters; /* number of values that are learned or given */
     const char *names[SRV_TABLES];  /* NULL: this table does not exist */
     attn_tensor tables[SRV_TABLES]; /* float64; without data until they are computed */
     double values;                  /* number of values of all tables and curves */
@@ -57,6 +60,11 @@ typedef struct srv_positions_call {
     size_t curve_columns; /* number of curves that `dims` can choose from */
 } srv_positions_call;
 
+/* Returns whether the rows have given positions. */
+bool srv_positions_given(const srv_positions_call *call);
+/* Reads the given positions, and sets `length` and `keys` to their number. false: a problem is
+ * set. */
+bool srv_positions_read(srv_positions_call *call);
 /* Reads the body of a srv_positions_call into the shapes of the tables, and counts the cost. false:
  * a problem is set. */
 bool srv_positions_prepare(void *data);

@@ -20,13 +20,14 @@ static const char *const kinds[] = {"sinusoidal", "learned", "alibi",  "t5",
 /* For each srv_encoding_kind, the names of its fields (`own`) and of the fields that it requires
  * (`needed`), with a space before and after each name. */
 static const char *const own[] = {
-    " length width layout dims ",
-    " length width seed std dims ",
-    " length num_keys query_offset num_heads slopes dims ",
-    " length num_keys query_offset table max_distance bidirectional dims ",
-    " length num_keys query_offset table dims ",
-    " length num_keys query_offset key_table dims ",
-    " length width base dims frequencies factor scaling "};
+    " length positions width layout dims ",
+    " length positions width seed std dims ",
+    " length num_keys query_offset query_positions key_positions num_heads slopes dims ",
+    " length num_keys query_offset query_positions key_positions table max_distance bidirectional "
+    "dims ",
+    " length num_keys query_offset query_positions key_positions table dims ",
+    " length num_keys query_offset query_positions key_positions key_table dims ",
+    " length positions width base dims frequencies factor scaling axes "};
 static const char *const needed[] = {" length width ", " length width ", " length ",
                                      " length table ", " length table ", " length key_table ",
                                      " length width "};
@@ -58,6 +59,14 @@ const srv_field srv_positions_fields[] = {
                 "Biases and shaw: number of keys; default length."),
     SRV_INT_ROW(srv_positions_body, query_offset, -LONGEST, LONGEST,
                 "Biases and shaw: query i has key position i + query_offset; default 0."),
+    SRV_TENSOR_ROW(srv_positions_body, positions, SRV_T_INT | SRV_T_NONE,
+                   "sinusoidal, learned, rotary: the position of each row, in any order, instead "
+                   "of length; null = not encoded."),
+    SRV_TENSOR_ROW(srv_positions_body, query_positions, SRV_T_INT | SRV_T_NONE,
+                   "Biases and shaw: the position of each query, instead of length and "
+                   "query_offset; null = not encoded."),
+    SRV_TENSOR_ROW(srv_positions_body, key_positions, SRV_T_INT | SRV_T_NONE,
+                   "Biases and shaw: the position of each key, instead of num_keys."),
     SRV_NAMED_ROW(srv_positions_body, "slopes", position.slopes, SRV_TENSOR,
                   "alibi: [H], one slope for each head. The default is the slopes of the paper.",
                   .accepts = SRV_T_REAL),
@@ -84,6 +93,7 @@ const srv_field srv_positions_fields[] = {
                   "rotary: multiplies cosines and sines; default 1.", .min = 0, .max = 1e6,
                   .above = true),
     SRV_SCALING_ROW(srv_positions_body, position.scaling),
+    SRV_AXES_ROW(srv_positions_body, axes),
     SRV_DECIMALS_ROW(srv_positions_body, SRV_SHORTEST),
     SRV_FULL_ROW(srv_positions_body),
     SRV_FIGURE_ROW(
@@ -95,13 +105,16 @@ const srv_field srv_positions_fields[] = {
     {0},
 };
 
-static bool check_kind(const srv_scope *scope, int kind) {
+static bool check_kind(const srv_positions_call *call, int kind) {
+    const srv_scope *scope = &call->scope;
+    const bool given_rows = srv_positions_given(call);
     for (const srv_field *f = srv_positions_fields; f->name; f++) {
         const bool given = srv_given(scope, f->name);
         if (given && !srv_is_listed(own[kind], f->name) && !srv_is_listed(common, f->name))
             return srv_refuse(scope, SRV_VALUE, f->name, "%s does not belong to the kind \"%s\"",
                               f->name, kinds[kind]);
-        if (!given && srv_is_listed(needed[kind], f->name))
+        if (!given && srv_is_listed(needed[kind], f->name) &&
+            !(given_rows && strcmp(f->name, "length") == 0))
             return srv_refuse(scope, SRV_VALUE, f->name, "the kind \"%s\" needs %s: %s",
                               kinds[kind], f->name, f->doc);
     }
@@ -133,8 +146,11 @@ static bool absolute_shape(srv_positions_call *call, const srv_scope *scope) {
     set_table(call, 0, rotary ? "cosines" : "table", 2, dims);
     if (rotary)
         set_table(call, 1, "sines", 2, dims);
+    int64_t rows = call->rows ? 0 : body->length; /* of the table that is learned */
+    for (size_t i = 0; call->rows && i < dims[0]; i++)
+        rows = call->rows[i] >= rows ? call->rows[i] + 1 : rows;
     if (body->kind == SRV_POSITIONS_LEARNED)
-        call->parameters = dims[0] * dims[1];
+        call->parameters = (size_t)rows * dims[1];
     return true;
 }
 
@@ -163,7 +179,8 @@ static bool relative_shape(srv_positions_call *call, const srv_scope *scope) {
     const srv_positions_body *body = &call->body;
     const bool shaw = body->kind == SRV_POSITIONS_SHAW;
     const attn_tensor *t = &body->position.key_table;
-    call->keys = (size_t)(srv_given(scope, "num_keys") ? body->num_keys : body->length);
+    if (!call->columns)
+        call->keys = (size_t)(srv_given(scope, "num_keys") ? body->num_keys : body->length);
     size_t dims[3] = {(size_t)body->length, call->keys, 0};
     if (shaw && (t->rank != 2 || t->dims[0] % 2 == 0))
         return srv_refuse(scope, SRV_SHAPE, "key_table",
@@ -224,7 +241,7 @@ bool srv_positions_prepare(void *data) {
                           body->kind == SRV_POSITIONS_LEARNED || body->kind == SRV_POSITIONS_ROTARY;
     attn_position *p = &body->position;
     size_t *n = &call->parameters;
-    if (!check_kind(&call->scope, body->kind))
+    if (!check_kind(call, body->kind) || !srv_positions_read(call))
         return false;
     p->kind = body->kind == SRV_POSITIONS_ALIBI      ? ATTN_POSITION_ALIBI
               : body->kind == SRV_POSITIONS_T5       ? ATTN_POSITION_T5
@@ -276,9 +293,15 @@ static attn_status fill_shaw(const srv_positions_call *call, double *table, attn
     const size_t L = (size_t)call->body.length, E = call->body.position.key_table.dims[1];
     attn_status status = ATTN_OK;
     for (size_t i = 0; i < L && !status; i++)
-        for (size_t j = 0; j < call->keys && !(status = check_deadline(call, j, err)); j++)
-            shaw_row(call, (int64_t)j - (int64_t)i - call->body.query_offset,
-                     table + (i * call->keys + j) * E);
+        for (size_t j = 0; j < call->keys && !(status = check_deadline(call, j, err)); j++) {
+            const int64_t p = call->rows ? call->rows[i] : (int64_t)i + call->body.query_offset;
+            const int64_t k = call->columns ? call->columns[j] : (int64_t)j;
+            double *to = table + (i * call->keys + j) * E;
+            if (p == ATTN_NO_POSITION || k == ATTN_NO_POSITION)
+                memset(to, 0, E * sizeof *to);
+            else
+                shaw_row(call, k - p, to);
+        }
     return status;
 }
 
@@ -287,8 +310,8 @@ static attn_status fill_shaw(const srv_positions_call *call, double *table, attn
 static attn_status fill_bias(const srv_positions_call *call, size_t queries, size_t keys,
                              int64_t offset, double *table, attn_error *err) {
     attn_status status =
-        attn_position_table(&call->body.position, call->heads, queries, keys, offset,
-                            &call->req->control, call->req->arena, table, err);
+        attn_position_table(&call->body.position, call->heads, call->rows, call->columns, queries,
+                            keys, offset, &call->req->control, call->req->arena, table, err);
     for (size_t i = 0; i < call->heads * queries * keys && !status; i++)
         table[i] += 0.0;
     return status;
@@ -304,14 +327,14 @@ static attn_status fill(srv_positions_call *call, attn_error *err) {
                    err);
     switch ((srv_encoding_kind)body->kind) {
     case SRV_POSITIONS_SINUSOIDAL:
-        return attn_sinusoidal(tables[0], length, width, (attn_encoding_layout)body->layout,
-                               control, err);
+        return attn_sinusoidal(tables[0], call->rows, length, width,
+                               (attn_encoding_layout)body->layout, control, err);
     case SRV_POSITIONS_LEARNED:
-        return attn_learned(tables[0], length, width, body->std, (uint64_t)body->seed, control,
-                            err);
+        return attn_learned(tables[0], call->rows, length, width, body->std, (uint64_t)body->seed,
+                            control, err);
     case SRV_POSITIONS_ROTARY:
-        return attn_rotary_table(&call->body.position, length, tables[0], tables[1], control,
-                                 call->req->arena, err);
+        return attn_rotary_table(&call->body.position, call->rows, length, tables[0], tables[1],
+                                 control, call->req->arena, err);
     case SRV_POSITIONS_SHAW:
         return fill_shaw(call, tables[0], err);
     case SRV_POSITIONS_ALIBI:
@@ -383,6 +406,8 @@ bool srv_positions_make(void *data) {
         status = make_curves(call, &err);
     if (!status)
         return true;
+    if (call->body.axes.count)
+        srv_axes_where(&call->body.axes, "position/axes", &err);
     /* `slopes` is a member of `position` in POST /v1/attention, and of the body here. */
     return srv_problem_error_at(call->req, &err,
                                 (const srv_renamed[]){{"position", ""}, {NULL, NULL}});
