@@ -109,6 +109,26 @@ def test_the_formula_has_the_numbers_of_the_cell(daemon, run, page):
     assert page.locator(".stages-sums .stages-chart span").count() == 48
 
 
+@pytest.mark.parametrize("fields, name, says", [
+    ({"sinks": [0.5]}, "softmax", "less with sinks"), ({"normalizer": {"kind": "sigmoid", "bias": -1}}, "sigmoid", "need not add to 1"),
+    ({"normalizer": "relu"}, "relu", "need not add to 1"), ({"normalizer": "relu_squared"}, "squared relu", "The squares"),
+    ({"normalizer": "sparsemax"}, "sparsemax", "A threshold"), ({"normalizer": "entmax"}, "entmax", "gets a power")])
+def test_the_words_are_those_of_the_normalizer(daemon, open_page, fields, name, says):
+    """Names and words of the last stage, and the value of the key, which is not what its weight leaves of it."""
+    body = SMALL | fields | {"attn_bias": [[2] * 4] * 3}
+    page = open_page(f"{daemon.url}/#1/stages?r={stored(daemon, body)}&h=0&q=2&k=2")
+    times = page.locator(".stages-sums li", has_text="times value")
+    times.wait_for()
+    assert "(1, 1)" in times.inner_text()
+    page.click("text=Step by step")
+    for _ in range(4):
+        page.click("text=Next")
+    told = page.inner_text(".stages-steps p")
+    assert name in told and says in told
+    assert page.locator(".stages-table th", has_text=name).count() == 1 and page.locator(".stages-sums b", has_text=name).count() == 1
+    assert name == "softmax" or "softmax" not in page.inner_text("main")
+
+
 def test_the_output_is_that_of_the_api(daemon, run, page):
     page.wait_for_selector(".stages-values .stages-chart >> nth=1")
     answer = daemon.post(f"/v1/runs/{run}/what-if", {"site": "1", "head": 2, "rows": "3", "hide": [], "return": ["output_before"]}).json()

@@ -2,7 +2,7 @@
 // and its output. The numbers of small requests can be changed.
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Problem } from '../api/client';
-import type { Head } from '../api/runs';
+import type { Head, Site } from '../api/runs';
 import { change } from '../store/history';
 import { keys as keyAxis, make, nameOf, queries, site } from '../store/run';
 import { announce, head as shownHead, look } from '../store/state';
@@ -24,7 +24,8 @@ import { freshRow } from './stages/fresh';
 import { canCopy, copyOf, editable } from './stages/source';
 import { still } from './stages/still';
 import { Sums as SumsOf } from './stages/Sums';
-import { NAMES, Table as TableOf } from './stages/Table';
+import { normalizerOf, stageName } from './stages/normalizers';
+import { Table as TableOf } from './stages/Table';
 import { Output, Products as ProductsOf } from './stages/Values';
 import './stages.css';
 
@@ -37,14 +38,15 @@ const [Sums, Table, Products] = [still(SumsOf), still(TableOf), still(ProductsOf
 const ALL = [...STAGES, 'values'] as const;
 const PLAY = 1500; // ms between two stages
 
-const WORDS: Record<Stage | 'values', string> = {
+const WORDS: Record<Exclude<Stage, 'probs'> | 'values', string> = {
   raw: 'The query and each key are multiplied number by number, and the products are added.',
   scaled: 'All scores are multiplied by the scale, so that they do not grow with the width.',
   softcapped: 'A softcap would keep the scores between two bounds.',
   biased: 'Biases are added, and the mask hides keys: their scores become −∞.',
-  probs: 'The softmax makes weights of the scores: they are positive and add to 1.',
   values: 'The output is the sum of the values, each times its weight.',
 };
+const wordsOf = (stage: Stage | 'values', of: Site): string =>
+  stage === 'probs' ? normalizerOf(of).says : WORDS[stage];
 
 // The latest answer of `make`. Until a new answer arrives, the previous one stays.
 function useLatest<T>(
@@ -72,7 +74,8 @@ function useLatest<T>(
   return state;
 }
 
-function Steps({ step, set }: { step: number | null; set: (step: number | null) => void }) {
+function Steps({ of, step, set }: { of: Site; step: number | null; set: (step: number | null) => void }) {
+  const stage = ALL[step ?? 0] as Stage | 'values';
   const [playing, setPlaying] = useState(false);
   useEffect(() => {
     if (!playing) return undefined;
@@ -89,10 +92,9 @@ function Steps({ step, set }: { step: number | null; set: (step: number | null) 
   const to = (next: number | null): void => {
     setPlaying(false);
     set(next);
+    const at = ALL[next ?? 0] as Stage | 'values';
     if (next !== null)
-      announce(
-        `step ${next + 1} of ${ALL.length}, ${NAMES[ALL[next] as Stage]}: ${WORDS[ALL[next] as Stage]}`,
-      );
+      announce(`step ${next + 1} of ${ALL.length}, ${stageName(at, of)}: ${wordsOf(at, of)}`);
   };
   return (
     <div class="stages-steps" role="group" aria-label="Step through the stages">
@@ -128,9 +130,9 @@ function Steps({ step, set }: { step: number | null; set: (step: number | null) 
       {step !== null && (
         <p>
           <b>
-            {step + 1} of {ALL.length}, {NAMES[ALL[step] as Stage]}
+            {step + 1} of {ALL.length}, {stageName(stage, of)}
           </b>{' '}
-          <span>{WORDS[ALL[step] as Stage]}</span>
+          <span>{wordsOf(stage, of)}</span>
         </p>
       )}
     </div>
@@ -275,7 +277,7 @@ export function Component() {
     <div class="stages">
       <div class="stages-top">
         <Row q={q} count={count} />
-        <Steps step={step} set={setStep} />
+        <Steps of={at} step={step} set={setStep} />
       </div>
       {h === 'mean' && at.num_heads > 1 && <OneHead heads={at.num_heads} />}
       {stages.why && (
@@ -285,7 +287,7 @@ export function Component() {
       )}
       {of && (
         <div class={isLate ? 'stages-late' : ''}>
-          <Table of={of} k={k} idle={idleOf} isShown={isShown} choose={choose} />
+          <Table of={of} site={at} k={k} idle={idleOf} isShown={isShown} choose={choose} />
           {chosen.value && chosen.value.col === k && (
             <Sums cell={chosen.value} site={at} value={ownValues?.[k] ?? value.value} isShown={isShown} />
           )}

@@ -45,9 +45,11 @@ const members: Record<Exclude<Group, 'output'>, string> = {
     'grad_output grad_logsumexp labels axes',
   masks:
     'is_causal window query_offset attn_mask mask_semantics mask_fill key_padding_mask ' +
-    'key_padding_semantics key_lengths token_ids pad_id pattern',
+    'key_padding_semantics key_lengths token_ids pad_id pattern document_ids prefix_lengths parents ' +
+    'top_k_indices any_of all_of not',
   scores:
-    'score position normalizer scale scales softcap sinks attn_bias dropout_p seed precision allow_nonfinite',
+    'score position query_positions key_positions normalizer scale softcap sinks attn_bias dropout_p seed ' +
+    'precision allow_nonfinite',
 };
 
 function groupOf(name: string): { group: Group; order: number } {

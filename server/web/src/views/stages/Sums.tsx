@@ -3,6 +3,7 @@ import { keys, nameOf } from '../../store/run';
 import type { Site } from '../../api/runs';
 import { Bars } from './Bars';
 import { num, type Cell, type Stage } from './data';
+import { normalizerOf } from './normalizers';
 
 interface Props {
   cell: Cell;
@@ -28,7 +29,8 @@ export function Sums({ cell: c, site, value, isShown }: Props) {
   const width = products.length;
   const isRoot = width > 0 && Math.abs((c.scale ?? 0) * Math.sqrt(width) - 1) < 1e-6;
   const hidden = c.visible === false;
-  const isOther = !hidden && (c.logsumexp ?? null) === null; // only softmax has a logsumexp
+  const isOther = site.normalizer !== undefined;
+  const weighs = normalizerOf(site);
   const position = c.position_bias ?? 0;
   const mask = c.mask_bias ?? 0;
   const k = c.col ?? 0;
@@ -105,7 +107,7 @@ export function Sums({ cell: c, site, value, isShown }: Props) {
           ))}
         {isShown('probs') && (
           <li>
-            <b>{isOther ? 'weight' : 'softmax'}</b>{' '}
+            <b>{weighs.name}</b>{' '}
             <span>
               {hidden && !c.filled ? (
                 <>
@@ -113,7 +115,7 @@ export function Sums({ cell: c, site, value, isShown }: Props) {
                 </>
               ) : isOther ? (
                 <>
-                  what the normalizer of the run makes of {exact(c.biased ?? 0)}:{' '}
+                  {weighs.formula} at the score {exact(c.biased ?? 0)}:{' '}
                   <output data-value={c.weight}>{num(c.weight)}</output>
                 </>
               ) : (

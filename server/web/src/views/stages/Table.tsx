@@ -4,16 +4,9 @@ import { colour, css, ink } from '../../draw/colours';
 import { isDark } from '../../shell/theme';
 import { keys, nameOf } from '../../store/run';
 import { look } from '../../store/state';
+import type { Site } from '../../api/runs';
 import { hiddenBy, isHidden, num, order, STAGES, type Stage, type Stages } from './data';
-
-export const NAMES: Record<Stage | 'values', string> = {
-  raw: 'q · k',
-  scaled: 'scaled',
-  softcapped: 'softcapped',
-  biased: 'biased and masked',
-  probs: 'softmax',
-  values: 'times values',
-};
+import { stageName } from './normalizers';
 
 const ABREAST = 16; // keys that may stand side by side
 const COLUMN = 70; // px
@@ -26,6 +19,7 @@ const WINDOW = 440;
 
 interface Props {
   of: Stages;
+  site: Site;
   k: number;
   idle: Partial<Record<Stage, string>>;
   isShown: (stage: Stage) => boolean;
@@ -128,7 +122,7 @@ const KeyName = ({ k }: { k: number }) => (
   </>
 );
 
-function Abreast({ of, k, idle, isShown, choose }: Props) {
+function Abreast({ of, site, k, idle, isShown, choose }: Props) {
   const all = Array.from({ length: of.probs.length }, (_, i) => i);
   const hides = of.hidden.length > 0;
   return (
@@ -157,7 +151,7 @@ function Abreast({ of, k, idle, isShown, choose }: Props) {
           if (words)
             return (
               <tr key={stage} class="idle" style={{ visibility: isShown(stage) ? 'visible' : 'hidden' }}>
-                <th scope="row">{NAMES[stage]}</th>
+                <th scope="row">{stageName(stage, site)}</th>
                 <td colSpan={all.length}>{words}</td>
               </tr>
             );
@@ -165,7 +159,7 @@ function Abreast({ of, k, idle, isShown, choose }: Props) {
           return (
             <tr key={stage} data-row={stage}>
               <th scope="row" style={{ visibility: isShown(stage) ? 'visible' : 'hidden' }}>
-                {NAMES[stage]}
+                {stageName(stage, site)}
               </th>
               {all.map((i) => (
                 <Number_ key={i} of={of} stage={stage} k={i} most={most} isShown={isShown(stage)} />
@@ -188,6 +182,7 @@ function Abreast({ of, k, idle, isShown, choose }: Props) {
 
 function Lines({
   of,
+  site,
   k,
   idle,
   isShown,
@@ -215,7 +210,9 @@ function Lines({
             <th scope="col">key</th>
             {stages.map((stage) => (
               <th scope="col" key={stage}>
-                <span style={{ visibility: isShown(stage) ? 'visible' : 'hidden' }}>{NAMES[stage]}</span>
+                <span style={{ visibility: isShown(stage) ? 'visible' : 'hidden' }}>
+                  {stageName(stage, site)}
+                </span>
               </th>
             ))}
             {hides && <th scope="col">hidden by</th>}
@@ -259,7 +256,7 @@ function Lines({
 }
 
 export function Table(props: Props) {
-  const { of, idle, isShown } = props;
+  const { of, site, idle, isShown } = props;
   const box = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(0);
   const [all, setAll] = useState(false);
@@ -288,7 +285,9 @@ export function Table(props: Props) {
       ) : (
         <>
           {said.length > 0 && (
-            <p class="stages-idle">{said.map((stage) => `${NAMES[stage]}: ${idle[stage]}`).join('. ')}.</p>
+            <p class="stages-idle">
+              {said.map((stage) => `${stageName(stage, site)}: ${idle[stage]}`).join('. ')}.
+            </p>
           )}
           {isLong && (
             <p class="stages-idle">

@@ -105,12 +105,14 @@ export function hiddenBy(head: Head, q: number, k: number): Promise<string[]> {
   return answer;
 }
 
-// The vector that a key contributes: the output of the row if the mask left this key alone, whose
-// weight then is 1. null: the run keeps no values, or the row does not see the key.
+// The value of a key: the output of the row if the mask left this key alone, divided by the weight
+// that it then has: 1 with softmax without sinks. null: the run keeps no values, or the row does not
+// see the key.
 export const VALUES_MOST = 512; // keys of which all but one are named in such a request
 
 interface WhatIf {
   output?: number[][];
+  weights?: (number | null)[][];
   output_before?: number[][];
 }
 
@@ -118,9 +120,9 @@ const whatIf = (
   head: Head,
   q: number,
   hide: number[],
-  what: 'output' | 'output_before',
+  what: (keyof WhatIf)[],
   stop?: AbortSignal,
-): Promise<number[] | null> =>
+): Promise<WhatIf> =>
   askJson<WhatIf>(`v1/runs/${head.run}/what-if`, {
     json: {
       site: String(head.site),
@@ -128,15 +130,15 @@ const whatIf = (
       head: head.head,
       rows: String(q),
       hide,
-      return: [what],
+      return: what,
     },
     signal: stop,
-  }).then((answer) => answer[what]?.[0] ?? null);
+  });
 
 export const outputOf = (head: Head, q: number, stop?: AbortSignal): Promise<number[] | null> =>
-  whatIf(head, q, [], 'output_before', stop);
+  whatIf(head, q, [], ['output_before'], stop).then((answer) => answer.output_before?.[0] ?? null);
 
-export function valueOfKey(
+export async function valueOfKey(
   head: Head,
   q: number,
   k: number,
@@ -144,7 +146,9 @@ export function valueOfKey(
   stop?: AbortSignal,
 ): Promise<number[] | null> {
   const others = Array.from({ length: keys }, (_, i) => i).filter((i) => i !== k);
-  return whatIf(head, q, others, 'output', stop);
+  const { output, weights } = await whatIf(head, q, others, ['output', 'weights'], stop);
+  const weight = weights?.[0]?.[k] ?? 0;
+  return weight > 0 ? (output?.[0]?.map((x) => x / weight) ?? null) : null;
 }
 
 export { cell, type Cell };
