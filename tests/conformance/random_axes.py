@@ -10,7 +10,7 @@ from oracle import captures, tensors
 from random_forms import FormDraw
 
 SIZES = (0, 1, 1, 2, 2, 3, 4, 5, 7)
-TENSORS = {"query", "key", "value", "past_key", "past_value", "attn_mask", "attn_bias", "key_padding_mask", "key_lengths", "token_ids",
+TENSORS = {"query", "key", "value", "past_key", "past_value", "attn_mask", "attn_bias", "key_padding_mask", "key_lengths", "block_table", "token_ids",
            "sinks", "w", "w_q", "w_k", "v", "b", "table", "key_table", "value_table", "slopes", "frequencies", "short_factor",
            "long_factor", "weights", "other", "values", "x", "document_ids", "parents", "top_k_indices"}
 RULES = {"any_of": "any_of", "all_of": "all_of", "not": "not", "prefix_lengths": "prefix", "document_ids": "documents",
@@ -248,7 +248,7 @@ def extracted(body, path=""):
         if (name in TENSORS and path not in ("labels.", "segments.") or path == "ids.") and not isinstance(value, str) and value is not None:
             dtype = tensors.dtype_of(value)
             x = tensors.read(value)
-            found[at] = ("int64" if name in ("token_ids", "key_lengths") or path == "ids." else dtype, x)
+            found[at] = ("int64" if name in ("token_ids", "key_lengths", "block_table") or path == "ids." else dtype, x)
         else:
             rest[name], inside = extracted(value, at + ".")
             found |= inside

@@ -265,7 +265,7 @@ class FormDraw(Draw):
         self.operands(body)
         self.extras(body)
         fits = self.layout == "BLHE" or self.layout == "BHLE" and self.heads_axis
-        if fits and len(self.batch) == 1 and self.S and not self.same and not self.past and self.rows.random() < 0.4:
+        if fits and len(self.batch) == 1 and self.batches and self.S and not self.same and not self.past and self.rows.random() < 0.4:
             self.pages(body)
         return body
 

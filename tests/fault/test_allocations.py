@@ -44,6 +44,8 @@ MULTI = {"query": literal(5, 8), "projections": {"num_heads": 2, "w_q": literal(
          "token_ids": [1, 2, 3, 0, 0], "pad_id": 0, "position": ["alibi", {"kind": "rotary", "layout": "halves", "axes": [
              {"num_pairs": 1, "interleaved": True, "positions": [0, 0, 1, 1, 2]}, {"num_pairs": 1, "interleaved": True, "positions": [[0, 1, 0, 1, 0]], "base": 100}]}],
          "heatmap": {"encoding": "u8", "transform": "sqrt", "top_p": 0.5}, "labels": {"query": list("abcde")}}
+PAGED = {"query": literal(2, 2, 3, 8), "key": literal(5, 4, 2, 8, seed=2), "value": literal(5, 4, 2, 6, seed=3),
+         "block_table": [[4, 0, 1], [2, -1, -1]], "key_lengths": [9, 2], "explain": True, "heatmap": {}}
 SPARSE = {"query": literal(1, 2, 300, 16), "pattern": {"kind": "local", "radius": 20}, "return": ["output", "logsumexp"]}
 MASKS = {"masks": [{"kind": "causal"}, {"kind": "padding", "key_lengths": [3]}, {"kind": "values", "attn_mask": [[True] * 4] * 4}],
          "shape": [4, 4]}
@@ -90,6 +92,7 @@ REQUESTS = {  # name: request, status, is the body always the same?
     "relative vectors": (post(SHAW), 200, True),
     "projections": (post(MULTI), 200, True),
     "sparse, on the workers": (post(SPARSE), 200, True),
+    "a page cache": (post(PAGED), 200, True),
     "large": (post(large()), 200, True),
     "large, gzip both ways": (post(gzip.compress(large()), "Content-Encoding: gzip", "Accept-Encoding: gzip"), 200, True),
     "dry run": (post({**EVERYTHING, "dry_run": True}), 200, False),

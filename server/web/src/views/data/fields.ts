@@ -41,7 +41,7 @@ export type Group = (typeof groups)[number];
 // A field that is named nowhere here stands with the output.
 const members: Record<Exclude<Group, 'output'>, string> = {
   tensors:
-    'query key value past_key past_value layout num_heads num_kv_heads enable_gqa projections ' +
+    'query key value past_key past_value block_table layout num_heads num_kv_heads enable_gqa projections ' +
     'grad_output grad_logsumexp labels axes',
   masks:
     'is_causal window query_offset attn_mask mask_semantics mask_fill key_padding_mask ' +

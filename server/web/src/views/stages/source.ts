@@ -51,7 +51,7 @@ function gridOf(body: Body, part: Part, batch: number, head: number): Grid | nul
   return { part, path: shape.length === 1 ? [-1] : path, rows: rows as (number | boolean | null)[][] };
 }
 
-const OTHER = ['projections', 'past_key', 'past_value', 'num_heads', 'layout'];
+const OTHER = ['projections', 'past_key', 'past_value', 'block_table', 'num_heads', 'layout'];
 
 // The numbers of one head of a request; null: they are too many, or not all there.
 export function editable(source: Source | null, batch: number, head: number): Editable | null {
