@@ -164,7 +164,7 @@ check-faults: ## faults, abuse, overload and random axes at full size (three hou
 check-mutants: ## ten seeded faults, each of which must turn the suite red
 	@tests/run mutants
 
-check-torch: ## compare with PyTorch (installs torch==2.13.0 into build/)
+check-torch: ## compare with PyTorch and transformers (installs torch==2.13.0 into build/)
 	@tests/run torch
 
 bench: bench-gemm bench-window bench-attention bench-accuracy bench-models bench-service ## every benchmark
