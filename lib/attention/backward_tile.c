@@ -140,7 +140,7 @@ bool attn_backward_intersects(const attn_attention *a, const attn_block *block, 
                               size_t n) {
     size_t lo, hi, from = j0, to = j0 + n;
     attn_block_interval(a, block, &lo, &hi);
-    attn_mask_narrow(a->mask, block->b, block->i, block->rows, &from, &to);
+    attn_mask_narrow(a->mask, block->b, block->h, block->i, block->rows, &from, &to);
     return j0 < hi && j0 + n > lo && from < to;
 }
 

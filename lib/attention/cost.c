@@ -63,15 +63,19 @@ attn_status attn_attention_cost(const attn_attention_dims *d, unsigned want, siz
 static attn_visits stream_visits(const attn_attention *a, const attn_plan *p, size_t b) {
     const attn_attention_dims *d = &a->dims;
     attn_visits visits = {0, 0};
-    for (size_t i = 0, rows; i < d->L; i += rows) {
-        rows = attn_plan_block(p, a->mask, b, i);
-        const attn_block block = {b, 0, i, rows};
-        size_t edited;
-        const size_t keys = attn_block_keys(a, &block, p->kernels, &edited);
-        visits.cells += (double)d->Hq * (double)rows * (double)keys;
-        visits.edited += (double)d->Hq * (double)rows * (double)edited;
-    }
-    return visits;
+    const bool apart = !attn_mask_same_heads(a->mask) && attn_mask_narrows(a->mask);
+    const size_t heads = apart || !d->Hq ? d->Hq : 1;
+    for (size_t h = 0; h < heads; h++)
+        for (size_t i = 0, rows; i < d->L; i += rows) {
+            rows = attn_plan_block(p, a->mask, b, i);
+            const attn_block block = {b, h, i, rows};
+            size_t edited;
+            const size_t keys = attn_block_keys(a, &block, p->kernels, &edited);
+            visits.cells += (double)rows * (double)keys;
+            visits.edited += (double)rows * (double)edited;
+        }
+    const double times = heads ? (double)d->Hq / (double)heads : 0;
+    return (attn_visits){times * visits.cells, times * visits.edited};
 }
 
 attn_visits attn_attention_visited(const attn_attention_dims *dims, const attn_mask *mask) {

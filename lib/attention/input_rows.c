@@ -15,8 +15,8 @@ const char *const attn_past_words[] = {"encoded", "raw", NULL};
 const char *const attn_divisor_words[] = {"keys", NULL};
 const char *const attn_scaling_words[] = {"none",   "linear",   "dynamic", "yarn",
                                           "llama3", "longrope", NULL};
-const char *const attn_pattern_words[] = {"local",  "strided",      "block",
-                                          "global", "block_causal", NULL};
+const char *const attn_pattern_words[] = {"local",        "strided", "block", "global",
+                                          "block_causal", "full",    NULL};
 const char *const attn_layer_words[] = {
     "causal", "window",    "values", "bias",  "padding", "lengths", "pattern", "tokens", "bits",
     "prefix", "documents", "tree",   "top_k", "any_of",  "all_of",  "not",     NULL};
@@ -31,7 +31,7 @@ _Static_assert(HAS_WORDS(attn_layout_words, ATTN_BLD) &&
                    HAS_WORDS(attn_pair_words, ATTN_ROTARY_HALVES - 1) &&
                    HAS_WORDS(attn_past_words, ATTN_PAST_RAW) &&
                    HAS_WORDS(attn_scaling_words, ATTN_SCALING_LONGROPE) &&
-                   HAS_WORDS(attn_pattern_words, ATTN_PATTERN_BLOCK_CAUSAL) &&
+                   HAS_WORDS(attn_pattern_words, ATTN_PATTERN_FULL) &&
                    HAS_WORDS(attn_layer_words, ATTN_LAYER_NOT) &&
                    HAS_WORDS(attn_semantics_words, ATTN_SEM_NONZERO) &&
                    HAS_WORDS(attn_fill_words, ATTN_FILL_REPLACE),

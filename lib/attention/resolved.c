@@ -402,6 +402,14 @@ static attn_status resolve_dims(const attn_inputs *in, attn_attention_dims *d,
     if (d->grad_logsumexp)
         ATTN_TRY(attn_check_loss_gradient("grad_logsumexp", &in->grad_logsumexp, d->rows,
                                           d->rows_rank, err));
+    if (attn_mask_spec_placed(&in->mask)) {
+        const size_t own =
+            in->position.kind || in->score_position.kind ? 0 : attn_sequence_positions_count(in);
+        if (!attn_size_add(d->positions, attn_mask_position_numbers(&in->mask, d->B, d->S),
+                           &d->positions) ||
+            !attn_size_add(d->positions, own, &d->positions))
+            d->positions = SIZE_MAX;
+    }
     ATTN_TRY(attn_sequence_positions_read_by(in, in->projected || attn_position_reads(in), err));
     if (in->position.kind == ATTN_POSITION_ROTARY && in->position.axes.pairs.rank)
         ATTN_TRY(attn_rotary_axes_check(&in->position.axes, d->L, d->S, d->B, err));

@@ -1,38 +1,18 @@
-/* The positions of queries and keys. Query i has the position i + offset of its batch entry, and key
- * j the position j, unless the caller gives positions of their own. */
+/* Positions of queries and keys in encodings: checks, distances, and words. */
 #ifndef ATTN_SEQUENCE_POSITIONS_H
 #define ATTN_SEQUENCE_POSITIONS_H
 
 #include <attn/attention.h>
 
-/* The positions of all queries, or of all keys (cached ones included). */
-typedef struct attn_sequence_positions {
-    /* Row i of batch entry b has the position given[b * entry + i], or none if that is
-     * ATTN_NO_POSITION. NULL: it has the position i + offsets[b]. */
-    const int64_t *given;
-    size_t entry;           /* number of rows, or 0 if all batch entries share the positions */
-    const int64_t *offsets; /* NULL: zeros */
-} attn_sequence_positions;
+#include "mask/row_positions.h"
 
-/* Returns the position of row i of batch entry b, or ATTN_NO_POSITION. */
-static inline int64_t attn_position_at(const attn_sequence_positions *p, size_t b, size_t i) {
-    return p->given     ? p->given[b * p->entry + i]
-           : p->offsets ? p->offsets[b] + (int64_t)i
-                        : (int64_t)i;
-}
-
-/* Refuses positions of the caller that nothing reads, because there is no encoding. Error:
+/* Refuses positions of the caller that nothing reads: no encoding, and no mask. Error:
  * ATTN_EARG. */
 attn_status attn_sequence_positions_read_by(const attn_inputs *in, bool encoding, attn_error *err);
 /* Checks the shapes of in->query_positions and in->key_positions. Errors: ATTN_ESHAPE,
  * ATTN_EDTYPE. */
 attn_status attn_sequence_positions_check(const attn_inputs *in, const attn_attention_dims *d,
                                           attn_error *err);
-/* Reads the tensor t [rows], [1, rows] or [B, rows], or rank 0 for none, into *out. `where`
- * names it in errors. Errors: ATTN_EVALUE (beyond ±2^40), ATTN_ENOMEM. */
-attn_status attn_sequence_positions_read(const attn_tensor *t, const char *where,
-                                         const int64_t *offsets, attn_arena *arena,
-                                         attn_sequence_positions *out, attn_error *err);
 /* Returns how many positions the caller gives, 8 bytes each in an operation; SIZE_MAX on
  * overflow. */
 size_t attn_sequence_positions_count(const attn_inputs *in);

@@ -15,6 +15,8 @@ static void resolve_stride(const attn_inputs *in, attn_attention_dims *d) {
     for (size_t l = 0; l < in->mask.count && l < ATTN_MASK_LAYERS; l++) {
         const attn_mask_layer *layer = &in->mask.layers[l];
         const bool pattern = layer->kind == ATTN_LAYER_PATTERN;
+        if (layer->by_head)
+            return;
         if (pattern && layer->pattern.kind == ATTN_PATTERN_STRIDED && !strided)
             strided = &layer->pattern;
         else if (pattern ? layer->pattern.kind != ATTN_PATTERN_LOCAL &&
@@ -24,9 +26,9 @@ static void resolve_stride(const attn_inputs *in, attn_attention_dims *d) {
                                layer->kind != ATTN_LAYER_LENGTHS)
             return;
     }
-    if (!strided || strided->stride < 1 || strided->local < 0 || in->mask.fill != ATTN_FILL_HIDE ||
-        in->dropout_p > 0 || (in->position.kind && in->position.kind != ATTN_POSITION_ROTARY) ||
-        in->score_position.kind)
+    if (!strided || attn_mask_spec_placed(&in->mask) || strided->stride < 1 || strided->local < 0 ||
+        in->mask.fill != ATTN_FILL_HIDE || in->dropout_p > 0 ||
+        (in->position.kind && in->position.kind != ATTN_POSITION_ROTARY) || in->score_position.kind)
         return;
     const double S = (double)d->S, near = BLOCK + 2 * (double)strided->local;
     if ((double)d->L < ROWS * (double)strided->stride ||
@@ -54,6 +56,8 @@ static void resolve_reach(const attn_inputs *in, attn_attention_dims *d) {
         const attn_mask_layer *layer = &in->mask.layers[l];
         const attn_pattern *p = &layer->pattern;
         const bool pattern = layer->kind == ATTN_LAYER_PATTERN;
+        if (layer->by_head || attn_mask_spec_placed(&in->mask))
+            continue;
         if (layer->kind == ATTN_LAYER_CAUSAL)
             lower_bound_to(&right, 0);
         if (layer->kind == ATTN_LAYER_WINDOW) {

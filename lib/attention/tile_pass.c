@@ -69,7 +69,7 @@ void attn_block_interval(const attn_attention *a, const attn_block *block, size_
 
 void attn_block_narrow(const attn_attention *a, const attn_block *block, const attn_kernels *k,
                        size_t *from, size_t *to) {
-    attn_mask_narrow(a->mask, block->b, block->i, block->rows, from, to);
+    attn_mask_narrow(a->mask, block->b, block->h, block->i, block->rows, from, to);
     if (*from < *to) /* a packed tile can only be entered at a multiple of k->panel keys */
         *from -= *from % k->keys % k->panel;
 }
@@ -78,7 +78,7 @@ size_t attn_block_keys(const attn_attention *a, const attn_block *block, const a
                        size_t *edited) {
     size_t lo, hi, plain_from, plain_to, keys = 0;
     attn_block_interval(a, block, &lo, &hi);
-    attn_mask_common(a->mask, block->b, block->i, block->rows, &plain_from, &plain_to);
+    attn_mask_common(a->mask, block->b, block->h, block->i, block->rows, &plain_from, &plain_to);
     *edited = 0;
     if (!attn_mask_narrows(a->mask)) { /* the interval alone gives both numbers */
         lo -= lo % k->keys % k->panel;
@@ -377,14 +377,15 @@ static void visit_tile(const attn_attention *a, const attn_stream *s, const attn
 void attn_block_plain(const attn_attention *a, const attn_block *block, size_t *from, size_t *to) {
     *from = *to = 0;
     if (only_scales(a))
-        attn_mask_common(a->mask, block->b, block->i, block->rows, from, to);
+        attn_mask_common(a->mask, block->b, block->h, block->i, block->rows, from, to);
 }
 
 /* Sets w->plain_from and w->plain_to of each stream. */
 static void find_plain_keys(const attn_attention *a, const attn_stream *streams, size_t count) {
     size_t lo, hi;
-    attn_block_plain(a, &streams[0].block, &lo, &hi);
     for (size_t s = 0; s < count; s++) {
+        if (!s || !attn_mask_same_heads(a->mask))
+            attn_block_plain(a, &streams[s].block, &lo, &hi);
         streams[s].w->plain_from = lo;
         streams[s].w->plain_to = hi;
     }
@@ -526,23 +527,45 @@ static void visit_tiles(const attn_attention *a, const attn_stream *streams, siz
         visit_tile(a, &streams[s], packed, j0, n);
 }
 
-/* Processes the keys [from, to) of one tile, narrowed by attn_block_narrow. The cells of the keys
- * that are left out become hidden. */
-static void visit_keys(const attn_attention *a, const attn_stream *streams, size_t count,
-                       const attn_packed *packed, size_t from, size_t to) {
-    const attn_kernels *k = streams[0].w->kernels;
-    size_t lo = from, hi = to;
-    attn_block_narrow(a, &streams[0].block, k, &lo, &hi);
+/* Processes the keys [lo, hi) of the keys [from, to) of one tile. The cells of the others become
+ * hidden. */
+static void visit_part(const attn_attention *a, const attn_stream *streams, size_t count,
+                       const attn_packed *packed, size_t from, size_t to, const size_t part[2]) {
     for (size_t s = 0; s < count; s++) {
         if (!streams[s].kept)
             continue;
-        hide_cells(a, &streams[s], from, lo);
-        hide_cells(a, &streams[s], hi, to);
-        if (lo == hi)
-            keep_maxima(a, &streams[s], from / k->keys);
+        hide_cells(a, &streams[s], from, part[0]);
+        hide_cells(a, &streams[s], part[1], to);
+        if (part[0] == part[1])
+            keep_maxima(a, &streams[s], from / streams[0].w->kernels->keys);
     }
-    if (lo < hi)
-        visit_tiles(a, streams, count, packed, lo, hi - lo);
+    if (part[0] < part[1])
+        visit_tiles(a, streams, count, packed, part[0], part[1] - part[0]);
+}
+
+/* Processes the keys [from, to) of one tile, narrowed by attn_block_narrow. If the heads of the
+ * streams see different parts of them, each stream visits its own part. */
+static void visit_keys(const attn_attention *a, const attn_stream *streams, size_t count,
+                       const attn_packed *packed, size_t from, size_t to) {
+    attn_block_work *w = streams[0].w;
+    const size_t differ = attn_mask_same_heads(a->mask) ? 1 : count;
+    size_t part[2] = {from, to}, same = 1;
+    attn_block_narrow(a, &streams[0].block, w->kernels, &part[0], &part[1]);
+    for (size_t own[2] = {from, to}; same && same < differ; own[0] = from, own[1] = to) {
+        attn_block_narrow(a, &streams[same].block, w->kernels, &own[0], &own[1]);
+        same = own[0] == part[0] && own[1] == part[1] ? same + 1 : 0;
+    }
+    if (same) {
+        visit_part(a, streams, count, packed, from, to, part);
+        return;
+    }
+    for (size_t s = 0; s < count; s++) {
+        part[0] = from, part[1] = to;
+        attn_block_narrow(a, &streams[s].block, w->kernels, &part[0], &part[1]);
+        visit_part(a, &streams[s], 1, packed, from, to, part);
+        w->key_magnitude = fmax(w->key_magnitude, streams[s].w->key_magnitude);
+        w->value_magnitude = fmax(w->value_magnitude, streams[s].w->value_magnitude);
+    }
 }
 
 void attn_block_stream(const attn_attention *a, const attn_stream *streams, size_t count,

@@ -9,13 +9,9 @@
 
 #include "base/try.h"
 #include "mask/bit_rows.h"
+#include "mask/formula.h"
 #include "mask/layer_view.h"
-#include "mask/rule.h"
 #include "mask/survey.h"
-
-/* Upper limit of offsets and windows, longer than any sequence. Sums of a few such numbers fit into
- * an int64_t. */
-#define MOST_OFFSET (INT64_C(1) << 40)
 
 typedef struct compiler {
     attn_mask *m;
@@ -236,6 +232,8 @@ static attn_status read_lengths(compiler *c, const attn_mask_layer *layer, int64
                          "expected one length a batch entry (%zu), found %zu", m->B,
                          t->rank ? t->dims[0] : 0);
     int64_t *lengths = attn_arena_zeroed(c->arena, m->B, sizeof *lengths);
+    const bool positions = m->placed && layer->kind == ATTN_LAYER_PREFIX;
+    const double most = positions ? (double)ATTN_MASK_FARTHEST : (double)m->shape.S;
     ATTN_TAKEN(lengths, "the mask", c->err);
     for (size_t b = 0; b < m->B; b++) {
         size_t at = count == 1 ? 0 : b, width = t->dims[t->rank - 1];
@@ -243,12 +241,12 @@ static attn_status read_lengths(compiler *c, const attn_mask_layer *layer, int64
         const double x = attn_number_at(row + (ptrdiff_t)(at % width) * t->strides[t->rank - 1] *
                                                   (ptrdiff_t)attn_dtype_size(t->dtype),
                                         t->dtype);
-        if (!(x >= 0 && x <= (double)m->shape.S) || x != floor(x)) {
+        if (!(x >= 0 && x <= most) || x != floor(x)) {
             char path[96];
             attn_survey_path(layer, at / width, at % width, path);
             return attn_fail(c->err, ATTN_EVALUE, path,
-                             "a length lies between 0 and the number of keys, %zu; found %g",
-                             m->shape.S, x);
+                             "a length lies between 0 and %s%.0f; found %g",
+                             positions ? "" : "the number of keys, ", most, x);
         }
         lengths[b] = (int64_t)x;
         m->same_batches &= lengths[b] == lengths[0];
@@ -269,18 +267,8 @@ static attn_status add_lengths(compiler *c, const attn_mask_layer *layer) {
     return ATTN_OK;
 }
 
-static attn_status check_window(compiler *c, const attn_mask_layer *layer) {
-    for (int side = 0; side < 2; side++)
-        if (layer->window[side] < -1 || layer->window[side] > MOST_OFFSET)
-            return attn_fail(c->err, ATTN_EARG, layer->where,
-                             "a window counts other keys to the left and right: 0 to %" PRId64
-                             ", or -1 for open; found [%" PRId64 ", %" PRId64 "]",
-                             MOST_OFFSET, layer->window[0], layer->window[1]);
-    return ATTN_OK;
-}
-
 static attn_status add_window(compiler *c, const attn_mask_layer *layer) {
-    ATTN_TRY(check_window(c, layer));
+    ATTN_TRY(attn_formula_check(c->m, layer, c->err));
     if (layer->window[0] >= 0 && layer->window[0] < c->m->left)
         c->m->left = layer->window[0];
     if (layer->window[1] >= 0 && layer->window[1] < c->m->right)
@@ -291,7 +279,9 @@ static attn_status add_window(compiler *c, const attn_mask_layer *layer) {
 static attn_status add_pattern(compiler *c, const attn_mask_layer *layer) {
     const attn_pattern *pattern = &layer->pattern;
     attn_mask *m = c->m;
-    ATTN_TRY(attn_pattern_check(pattern, layer->where, c->err));
+    ATTN_TRY(attn_formula_check(c->m, layer, c->err));
+    if (pattern->kind == ATTN_PATTERN_FULL)
+        return ATTN_OK;
     if (pattern->kind == ATTN_PATTERN_LOCAL) {
         m->left = pattern->radius < m->left ? pattern->radius : m->left;
         m->right = pattern->radius < m->right ? pattern->radius : m->right;
@@ -385,8 +375,12 @@ static attn_status add_layer(compiler *c, const attn_mask_layer *layer) {
 
 /* --- rules --- */
 
-static bool is_rule(attn_layer_kind kind) {
-    return kind >= ATTN_LAYER_PREFIX && kind <= ATTN_LAYER_NOT;
+bool attn_layer_is_rule(const attn_mask_layer *layer, bool placed) {
+    const attn_layer_kind kind = layer->kind;
+    const bool formula = attn_is_formula(kind) && kind != ATTN_LAYER_LENGTHS;
+    const bool by_head =
+        layer->by_head && (kind == ATTN_LAYER_WINDOW || kind == ATTN_LAYER_PATTERN);
+    return (kind >= ATTN_LAYER_PREFIX && kind <= ATTN_LAYER_NOT) || by_head || (placed && formula);
 }
 
 /* Compiles a layer of visibility bytes or bits as the part of a rule. */
@@ -434,9 +428,8 @@ static attn_status add_rule(compiler *c, size_t at) {
     case ATTN_LAYER_CAUSAL:
         return ATTN_OK;
     case ATTN_LAYER_WINDOW:
-        return check_window(c, layer);
     case ATTN_LAYER_PATTERN:
-        return attn_pattern_check(&layer->pattern, layer->where, c->err);
+        return attn_formula_check(c->m, layer, c->err);
     case ATTN_LAYER_PREFIX:
     case ATTN_LAYER_LENGTHS: {
         int64_t *lengths;
@@ -466,7 +459,7 @@ static attn_status add_layers(compiler *c) {
         if (!m->layers[l].where)
             m->layers[l].where = "mask";
     for (size_t l = 0; l < m->layer_count;) {
-        if (!is_rule(m->layers[l].kind)) {
+        if (!attn_layer_is_rule(&m->layers[l], m->placed)) {
             ATTN_TRY(add_layer(c, &m->layers[l++]));
             continue;
         }
@@ -505,7 +498,7 @@ static attn_status set_offsets(compiler *c, const attn_mask_spec *spec) {
                     : spec->offset == ATTN_OFFSET_GIVEN
                         ? spec->offsets[spec->offset_count > 1 ? b : 0]
                         : (int64_t)m->shape.past;
-        if (offset[b] > MOST_OFFSET || offset[b] < -MOST_OFFSET)
+        if (offset[b] > ATTN_MASK_FARTHEST || offset[b] < -ATTN_MASK_FARTHEST)
             return attn_fail(c->err, ATTN_EARG, "query_offset",
                              "%" PRId64 " is beyond any sequence", offset[b]);
     }
@@ -530,7 +523,7 @@ static bool take_lists(attn_mask *m, const attn_mask_spec *spec, attn_arena *are
     m->patterns = (const attn_pattern **)(void *)(m->bias + n);
     bool rules = false;
     for (size_t l = 0; l < n; l++)
-        rules |= is_rule(m->layers[l].kind);
+        rules |= attn_layer_is_rule(&m->layers[l], m->placed);
     if (!rules)
         return true;
     m->rules = attn_arena_zeroed(arena, n, sizeof *m->rules);
@@ -560,6 +553,7 @@ attn_status attn_mask_new(const attn_mask_spec *spec, const attn_mask_shape *sha
                        .B = 1,
                        .left = INT64_MAX,
                        .right = INT64_MAX,
+                       .placed = attn_mask_spec_placed(spec),
                        .same_heads = true,
                        .same_batches = true};
     ATTN_TAKEN(take_lists(c.m, spec, arena), "the mask", err);
@@ -570,6 +564,8 @@ attn_status attn_mask_new(const attn_mask_spec *spec, const attn_mask_shape *sha
     if (c.m->bias_count > 1)
         find_sums(c.m);
     ATTN_TRY(set_offsets(&c, spec));
+    if (c.m->placed)
+        ATTN_TRY(attn_formula_positions(c.m, spec, arena, err));
     *out = c.m;
     return ATTN_OK;
 }

@@ -32,6 +32,14 @@ typedef struct linter {
     bool failed;
 } linter;
 
+static linter begin_lint(const attn_mask *m, attn_arena *arena) {
+    const attn_mask_shape *s = &m->shape;
+    return (linter){
+        .m = m,
+        .arena = arena,
+        .found = {.B = m->B, .H = s->H, .L = s->L, .S = s->S, .has_heads = s->has_heads}};
+}
+
 static void warn(linter *l, attn_warning w) {
     l->failed |= !attn_warnings_add(&l->found, l->arena, &w);
 }
@@ -100,7 +108,8 @@ static void check_triangle(linter *l, const attn_mask_layer *layer, const attn_m
 /* Warns about a causal layer with more keys than queries and no stated position of the queries. */
 static void check_causal(linter *l, const attn_mask_layer *layer) {
     const attn_mask_shape *s = &l->m->shape;
-    if (l->m->stated_offset == ATTN_OFFSET_DEFAULT && !s->past && s->S > s->L)
+    const bool placed = l->m->queries.given || l->m->keys.given;
+    if (l->m->stated_offset == ATTN_OFFSET_DEFAULT && !placed && !s->past && s->S > s->L)
         warn(l, (attn_warning){.code = ATTN_WARN_CAUSAL_AT_START, .layer = layer});
 }
 
@@ -385,19 +394,6 @@ static void check_layer(linter *l, size_t i) {
     }
 }
 
-attn_status attn_mask_lint_numbers(const attn_mask *m, attn_arena *arena, attn_warnings *out,
-                                   attn_error *err) {
-    linter l = {.m = m, .arena = arena};
-    for (size_t i = 0; i < m->bias_count; i++) {
-        const attn_mask_part *part = &m->bias[i];
-        check_lowest(&l, part->layer, part);
-        if (part->only_bits && part->layer->kind == ATTN_LAYER_VALUES)
-            warn(&l, (attn_warning){.code = ATTN_WARN_ONLY_BITS, .layer = part->layer});
-    }
-    *out = l.found;
-    return l.failed ? attn_no_memory(err, "the warnings about the mask") : ATTN_OK;
-}
-
 /* --- encodings of positions --- */
 
 /* Warns about queries that are encoded from position 0 on because no offset is stated. If there is
@@ -492,15 +488,7 @@ static void check_positions(linter *l, bool absolute) {
     }
 }
 
-/* --- the two checks --- */
-
-static linter begin_lint(const attn_mask *m, attn_arena *arena) {
-    const attn_mask_shape *s = &m->shape;
-    return (linter){
-        .m = m,
-        .arena = arena,
-        .found = {.B = m->B, .H = s->H, .L = s->L, .S = s->S, .has_heads = s->has_heads}};
-}
+/* --- the three checks --- */
 
 static bool has_cells(const attn_mask *m) {
     return m->B && m->shape.H && m->shape.L && m->shape.S;
@@ -533,5 +521,17 @@ attn_status attn_mask_lint_position(const attn_mask *m, bool absolute, attn_aren
     linter l = begin_lint(m, arena);
     if (has_cells(m))
         check_positions(&l, absolute);
+    return end_lint(&l, out, err);
+}
+
+attn_status attn_mask_lint_numbers(const attn_mask *m, attn_arena *arena, attn_warnings *out,
+                                   attn_error *err) {
+    linter l = begin_lint(m, arena);
+    for (size_t i = 0; i < m->bias_count; i++) {
+        const attn_mask_part *part = &m->bias[i];
+        check_lowest(&l, part->layer, part);
+        if (part->only_bits && part->layer->kind == ATTN_LAYER_VALUES)
+            warn(&l, (attn_warning){.code = ATTN_WARN_ONLY_BITS, .layer = part->layer});
+    }
     return end_lint(&l, out, err);
 }

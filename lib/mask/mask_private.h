@@ -9,6 +9,7 @@
 #include "base/view.h"
 #include "kernels/kernels.h"
 #include "mask/pattern.h"
+#include "mask/row_positions.h"
 
 /* The compiled form of one layer: visibility bytes or bits, or numbers to add. */
 typedef struct attn_mask_part {
@@ -21,7 +22,12 @@ typedef struct attn_mask_part {
     bool only_bits; /* all numbers to add are 0 or 1, and some are 1 */
 } attn_mask_part;
 
-typedef struct attn_rule attn_rule; /* rule.h */
+/* Upper limit of offsets and windows, longer than any sequence. Sums of a few such numbers fit into
+ * an int64_t. */
+#define ATTN_MASK_FARTHEST (INT64_C(1) << 40)
+
+typedef struct attn_rule attn_rule;       /* rule.h */
+typedef struct attn_key_run attn_key_run; /* formula.h */
 
 struct attn_mask {
     attn_mask_layer *layers; /* a copy of the layers of the specification */
@@ -43,10 +49,16 @@ struct attn_mask {
     size_t B;               /* product of the batch axes */
     const int64_t *offset;  /* [B]: row i stands at key position i + offset[b] */
     const int64_t *lengths; /* [B], or NULL: keys from lengths[b] on are hidden */
+    /* placed: formulas compare positions that the caller gives, of which `queries` and `keys` are
+     * copies. [B, runs], or [runs] if all batch entries share them: extremes of key positions. */
+    bool placed;
+    attn_sequence_positions queries, keys;
+    const attn_key_run *key_runs;
+    size_t runs;
     /* A row sees at most `left` keys before its position and `right` keys after it. INT64_MAX: no
      * limit. */
     int64_t left, right;
-    bool same_heads;   /* all heads see the same keys, since no layer has a head axis */
+    bool same_heads;   /* all heads see the same keys, since no layer differs by head */
     bool same_batches; /* all batch entries see the same keys */
     /* Sums of the numbers of several layers, none of them float64, may be below float32's range.
      * Such a sum hides its key. */
@@ -61,6 +73,11 @@ enum {
         sizeof(attn_mask_layer) + 2 * sizeof(attn_mask_part) + sizeof(const attn_pattern *),
     ATTN_MASK_BYTES = sizeof(attn_mask) + ATTN_MASK_LAYERS * ATTN_MASK_LAYER_BYTES
 };
+
+/* Returns the window and pattern of head h in a layer with by_head. */
+static inline const attn_head_keys *attn_keys_of_head(const attn_mask_layer *layer, size_t h) {
+    return &layer->by_head[layer->head_count > 1 ? h : 0];
+}
 
 /* Clamps the index of a key to j0 … j0 + n and returns it relative to j0. */
 size_t attn_mask_within(size_t key, size_t j0, size_t n);
@@ -114,17 +131,17 @@ bool attn_mask_sees_any(const attn_mask *m, size_t b, size_t h, size_t i);
 /* Returns a mask that shows the keys of m at most `most` positions from the query, without its
  * patterns of kinds other than BLOCK. The result points into the memory of m. */
 attn_mask attn_mask_near(const attn_mask *m, int64_t most);
-/* Finds an interval of keys [*from, *to) that all rows i … i + rows - 1 see, with nothing added to
- * their scores. The interval may be shorter than possible, or empty (*from >= *to). */
-void attn_mask_common(const attn_mask *m, size_t b, size_t i, size_t rows, size_t *from,
+/* Finds an interval of keys [*from, *to) that all rows i … i + rows - 1 of head h see, with nothing
+ * added to their scores. The interval may be shorter than possible, or empty (*from >= *to). */
+void attn_mask_common(const attn_mask *m, size_t b, size_t h, size_t i, size_t rows, size_t *from,
                       size_t *to);
 /* Returns whether attn_mask_narrow can narrow anything. */
 bool attn_mask_narrows(const attn_mask *m);
 /* Narrows the keys [*from, *to) to those from the first to the last key that the patterns and rules
- * can show to any of the rows i … i + rows - 1, so that the other keys need not be computed. If they
- * show no key, *from = *to afterwards. With a finite fill nothing changes, since hidden keys then
- * get weight. */
-void attn_mask_narrow(const attn_mask *m, size_t b, size_t i, size_t rows, size_t *from,
+ * can show to any of the rows i … i + rows - 1 of head h, so that the other keys need not be computed.
+ * If they show no key, *from = *to afterwards. With a finite fill nothing changes, since hidden keys
+ * then get weight. */
+void attn_mask_narrow(const attn_mask *m, size_t b, size_t h, size_t i, size_t rows, size_t *from,
                       size_t *to);
 
 /* Warns only about the numbers that a mask adds, which compiling it has read already. The codes are

@@ -121,7 +121,7 @@ attn_mask attn_mask_near(const attn_mask *m, int64_t most) {
 /* From row to row, neither end of the interval moves back. So a key that both the first and the
  * last row see is seen by all rows between them, too. The interval of a row that sees no key may
  * lie anywhere, so both ends of both rows count. */
-void attn_mask_common(const attn_mask *m, size_t b, size_t i, size_t rows, size_t *from,
+void attn_mask_common(const attn_mask *m, size_t b, size_t h, size_t i, size_t rows, size_t *from,
                       size_t *to) {
     const int64_t first = (int64_t)i + m->offset[b], last = first + (int64_t)rows - 1;
     size_t begin, end;
@@ -139,7 +139,7 @@ void attn_mask_common(const attn_mask *m, size_t b, size_t i, size_t rows, size_
     for (size_t l = 0; l < m->pattern_count; l++)
         attn_pattern_common(m->patterns[l], first, last, &keys.from, &keys.to);
     if (m->rule_count)
-        attn_rules_common(m, b, i, rows, &keys);
+        attn_rules_common(m, b, h, i, rows, &keys);
     *from = keys.from < keys.to ? (size_t)keys.from : 0;
     *to = keys.from < keys.to ? (size_t)keys.to : 0;
 }
@@ -150,22 +150,22 @@ bool attn_mask_narrows(const attn_mask *m) {
 
 /* Narrows the keys [*from, *to) by all patterns and rules to those from the first to the last key that a row
  * of i … i + rows - 1 sees. */
-static void narrow_by_formulas(const attn_mask *m, size_t b, size_t i, size_t rows, size_t *from,
-                               size_t *to) {
+static void narrow_by_formulas(const attn_mask *m, size_t b, size_t h, size_t i, size_t rows,
+                               size_t *from, size_t *to) {
     const int64_t first = (int64_t)i + m->offset[b], last = first + (int64_t)rows - 1;
     attn_interval keys = {(int64_t)*from, (int64_t)*to};
     for (size_t l = 0; l < m->pattern_count; l++)
         attn_pattern_narrow(m->patterns[l], first, last, &keys.from, &keys.to);
     if (m->rule_count)
-        attn_rules_narrow(m, b, i, rows, &keys);
+        attn_rules_narrow(m, b, h, i, rows, &keys);
     *from = keys.from < keys.to ? (size_t)keys.from : *to;
     *to = keys.from < keys.to ? (size_t)keys.to : *to;
 }
 
-void attn_mask_narrow(const attn_mask *m, size_t b, size_t i, size_t rows, size_t *from,
+void attn_mask_narrow(const attn_mask *m, size_t b, size_t h, size_t i, size_t rows, size_t *from,
                       size_t *to) {
     if (attn_mask_narrows(m) && rows)
-        narrow_by_formulas(m, b, i, rows, from, to);
+        narrow_by_formulas(m, b, h, i, rows, from, to);
 }
 
 static const uint8_t *edit_keep(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0,
@@ -189,16 +189,17 @@ _Static_assert((int)ATTN_FILL_HIDE == ATTN_EDIT_HIDE && (int)ATTN_FILL_ADD == AT
 /* Finds the first and the last of the keys [*lo, *hi) that the patterns and rules show to row i. If row i is
  * known to see all keys between them, narrows [*lo, *hi) to these keys and returns true: no
  * visibility bytes are needed. Else returns false and changes nothing. */
-static bool narrow_to_run(const attn_mask *m, size_t b, size_t i, size_t *lo, size_t *hi) {
+static bool narrow_to_run(const attn_mask *m, size_t b, size_t h, size_t i, size_t *lo,
+                          size_t *hi) {
     size_t from = *lo, to = *hi;
-    narrow_by_formulas(m, b, i, 1, &from, &to);
+    narrow_by_formulas(m, b, h, i, 1, &from, &to);
     for (size_t l = 0; l < m->pattern_count && from < to; l++)
         if (!attn_pattern_sees_between(m->patterns[l], (int64_t)i + m->offset[b], (int64_t)from,
                                        (int64_t)to))
             return false;
     attn_interval common = {(int64_t)from, (int64_t)to};
     if (m->rule_count && from < to)
-        attn_rules_common(m, b, i, 1, &common);
+        attn_rules_common(m, b, h, i, 1, &common);
     if (common.from > (int64_t)from || common.to < (int64_t)to)
         return false;
     *lo = from;
@@ -217,7 +218,7 @@ void attn_mask_edit(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0,
     lo = j0 + attn_mask_within(lo, j0, n);
     hi = j0 + attn_mask_within(hi, j0, n);
     const bool formulas = m->pattern_count || m->rule_count;
-    const bool one_run = !m->keep_count && (!formulas || narrow_to_run(m, b, i, &lo, &hi));
+    const bool one_run = !m->keep_count && (!formulas || narrow_to_run(m, b, h, i, &lo, &hi));
     edit->lo = lo - j0;
     edit->hi = hi - j0;
     edit->bias = m->bias_count ? edit_bias(m, b, h, i, j0, n, elem, bias) : NULL;
@@ -413,6 +414,13 @@ attn_mask_layer attn_mask_layer_rows(const attn_mask *m, size_t i, size_t b, siz
     const int64_t *lengths = rule ? rule->lengths : m->lengths;
     const size_t one = 1;
     attn_mask_layer out = m->layers[i];
+    if (out.by_head) {
+        const attn_head_keys *own = attn_keys_of_head(&out, h);
+        memcpy(out.window, own->window, sizeof out.window);
+        out.pattern = own->pattern;
+        out.by_head = NULL;
+        out.head_count = 0;
+    }
     if (part)
         return part_rows(m, part, b, h, row, rows);
     if (out.kind == ATTN_LAYER_LENGTHS || out.kind == ATTN_LAYER_PREFIX)

@@ -6,7 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "mask/rule.h"
+#include "mask/formula.h"
 
 enum {
     LISTED = 8,        /* numbers are listed for at most so many batch entries, then "…" */
@@ -31,12 +31,12 @@ static void say_words(mask_text *t, const char *format, ...) {
         t->used += (size_t)n < room ? (size_t)n : room - 1;
 }
 
-/* Writes the position i + shift, such as "i", "i + 2" or "i - 3". */
-static void say_place(mask_text *t, int64_t shift) {
+/* Writes the place + shift, such as "i", "i + 2" or "p - 3". */
+static void say_place(mask_text *t, char place, int64_t shift) {
     if (shift)
-        say_words(t, "i %c %" PRId64, shift < 0 ? '-' : '+', shift < 0 ? -shift : shift);
+        say_words(t, "%c %c %" PRId64, place, shift < 0 ? '-' : '+', shift < 0 ? -shift : shift);
     else
-        say_words(t, "i");
+        say_words(t, "%c", place);
 }
 
 static bool one_offset(const attn_mask *m) {
@@ -46,23 +46,39 @@ static bool one_offset(const attn_mask *m) {
     return true;
 }
 
+/* Does what say_interval does if the caller gives positions. */
+static void say_positions(mask_text *t, int64_t left, int64_t right) {
+    say_words(t, "a query at position p sees the keys at positions ");
+    if (left >= 0) {
+        say_words(t, right < 0 ? "from " : "");
+        say_place(t, 'p', -left);
+    }
+    say_words(t, left < 0 ? "up to " : right < 0 ? " on" : " to ");
+    if (right >= 0)
+        say_place(t, 'p', right);
+}
+
 /* Writes which keys query i sees: from `left` keys before its position to `right` keys after it
- * (-1: no limit). */
+ * (-1: no limit, on one side). */
 static void say_interval(mask_text *t, const attn_mask *m, int64_t left, int64_t right) {
     const bool one = m->B && one_offset(m);
     const int64_t offset = one ? m->offset[0] : 0;
+    if (m->placed) {
+        say_positions(t, left, right);
+        return;
+    }
     say_words(t, one || !m->B ? "query i sees keys "
                               : "query i, placed at key i plus the offset of its batch entry, "
                                 "sees with i so placed keys ");
     if (left < 0)
         say_words(t, "0");
     else
-        say_place(t, offset - left);
+        say_place(t, 'i', offset - left);
     say_words(t, " to ");
     if (right < 0)
         say_words(t, "the last");
     else
-        say_place(t, offset + right);
+        say_place(t, 'i', offset + right);
     if (one || !m->B)
         return;
     say_words(t, " (offsets");
@@ -71,12 +87,11 @@ static void say_interval(mask_text *t, const attn_mask *m, int64_t left, int64_t
     say_words(t, m->B > LISTED ? ", …)" : ")");
 }
 
-static void say_window(mask_text *t, const attn_mask *m, const attn_mask_layer *layer) {
-    say_words(t, "window: ");
-    if (layer->window[0] < 0 && layer->window[1] < 0)
+static void say_window(mask_text *t, const attn_mask *m, const int64_t window[2]) {
+    if (window[0] < 0 && window[1] < 0)
         say_words(t, "open on both sides, hides nothing");
     else
-        say_interval(t, m, layer->window[0], layer->window[1]);
+        say_interval(t, m, window[0], window[1]);
 }
 
 /* Writes how many cells the tensor of a layer hides. An element that is broadcast to several cells
@@ -162,8 +177,8 @@ static void say_lengths(mask_text *t, const attn_mask *m, const attn_mask_layer 
 static void say_prefix(mask_text *t, const attn_mask *m, const attn_rule *rule) {
     say_words(t, "%s: every query sees ", rule->layer->where);
     say_first(t, m, rule->lengths);
-    say_words(t, " key%s%s", m->B == 1 && rule->lengths[0] == 1 ? "" : "s",
-              m->B > 1 ? ", by batch entry" : "");
+    say_words(t, " %s%s%s", m->placed ? "position" : "key",
+              m->B == 1 && rule->lengths[0] == 1 ? "" : "s", m->B > 1 ? ", by batch entry" : "");
 }
 
 static void say_pattern(mask_text *t, const attn_pattern *p) {
@@ -194,7 +209,59 @@ static void say_pattern(mask_text *t, const attn_pattern *p) {
                   "keys within a distance of %" PRId64,
                   p->num_keys, one ? "" : "s", one ? "s" : "", one ? "is" : "are", p->local);
         break;
+    case ATTN_PATTERN_FULL:
+        say_words(t, "full: a query sees every key");
+        break;
     }
+}
+
+/* --- windows and patterns by head --- */
+
+static bool same_keys(const attn_mask_layer *layer, size_t g, size_t h) {
+    const attn_head_keys *a = &layer->by_head[g], *b = &layer->by_head[h];
+    const attn_pattern *p = &a->pattern, *q = &b->pattern;
+    if (layer->kind == ATTN_LAYER_WINDOW)
+        return a->window[0] == b->window[0] && a->window[1] == b->window[1];
+    return p->kind == q->kind && p->radius == q->radius && p->stride == q->stride &&
+           p->size == q->size && p->num_keys == q->num_keys && p->local == q->local;
+}
+
+/* Writes the heads that see the keys of head `first`, which is the first of them, and these keys. */
+static void say_heads(mask_text *t, const attn_mask *m, const attn_mask_layer *layer,
+                      size_t first) {
+    size_t same = 0;
+    for (size_t h = first; h < layer->head_count; h++) {
+        if (!same_keys(layer, first, h))
+            continue;
+        if (++same <= LISTED)
+            say_words(t, same == 1 ? "head %zu" : ", %zu", h);
+    }
+    say_words(t, "%s: ", same > LISTED ? ", …" : "");
+    if (layer->kind == ATTN_LAYER_WINDOW)
+        say_window(t, m, layer->by_head[first].window);
+    else
+        say_pattern(t, &layer->by_head[first].pattern);
+}
+
+/* Writes the windows or patterns of the heads, at most LISTED different ones. */
+static void say_by_head(mask_text *t, const attn_mask *m, const attn_mask_layer *layer) {
+    size_t firsts[LISTED], groups = 0;
+    say_words(t, "by head (");
+    for (size_t h = 0; h < layer->head_count; h++) {
+        bool known = false;
+        for (size_t g = 0; g < groups && !known; g++)
+            known = same_keys(layer, firsts[g], h);
+        if (known)
+            continue;
+        say_words(t, groups ? "; " : "");
+        if (groups == LISTED) {
+            say_words(t, "…");
+            break;
+        }
+        firsts[groups++] = h;
+        say_heads(t, m, layer, h);
+    }
+    say_words(t, ")");
 }
 
 static void say_layer(mask_text *t, const attn_mask *m, size_t i);
@@ -224,7 +291,11 @@ static void say_layer(mask_text *t, const attn_mask *m, size_t i) {
         say_interval(t, m, -1, 0);
         break;
     case ATTN_LAYER_WINDOW:
-        say_window(t, m, layer);
+        say_words(t, layer->by_head ? "window " : "window: ");
+        if (layer->by_head)
+            say_by_head(t, m, layer);
+        else
+            say_window(t, m, layer->window);
         break;
     case ATTN_LAYER_VALUES:
     case ATTN_LAYER_BIAS:
@@ -236,7 +307,11 @@ static void say_layer(mask_text *t, const attn_mask *m, size_t i) {
         say_hidden_cells(t, m, part);
         break;
     case ATTN_LAYER_PATTERN:
-        say_pattern(t, &layer->pattern);
+        say_words(t, layer->by_head ? "pattern " : "");
+        if (layer->by_head)
+            say_by_head(t, m, layer);
+        else
+            say_pattern(t, &layer->pattern);
         break;
     case ATTN_LAYER_PADDING:
         say_words(t, "%s: ", layer->where);
@@ -270,6 +345,25 @@ static void say_layer(mask_text *t, const attn_mask *m, size_t i) {
     }
 }
 
+/* Writes whose positions are compared, and what rows without a position see. */
+static void say_placed(mask_text *t, const attn_mask *m) {
+    const size_t runs = (m->keys.entry ? m->B : 1) * m->runs;
+    const size_t queries = m->queries.given ? (m->queries.entry ? m->B : 1) * m->shape.L : 0;
+    bool key = false, query = false;
+    for (size_t n = 0; n < runs && !key; n++)
+        key = m->key_runs[n].free;
+    for (size_t i = 0; i < queries && !query; i++)
+        query = m->queries.given[i] == ATTN_NO_POSITION;
+    say_words(t, "; positions are those of %s",
+              !m->keys.given      ? "query_positions, keys stand at their index"
+              : !m->queries.given ? "key_positions, queries stand at their index"
+                                  : "query_positions and key_positions");
+    if (key)
+        say_words(t, ", every query sees a key without a position");
+    if (query)
+        say_words(t, ", a query without a position sees every key");
+}
+
 const char *attn_mask_words(const attn_mask *m, attn_arena *arena) {
     mask_text t = {.used = 0};
     if (!m->layer_count)
@@ -278,6 +372,8 @@ const char *attn_mask_words(const attn_mask *m, attn_arena *arena) {
         say_words(&t, "%s", i ? "; " : "");
         say_layer(&t, m, i);
     }
+    if (m->placed)
+        say_placed(&t, m);
     if (attn_mask_fills(m))
         say_words(&t, "; %s %g instead of hiding them",
                   m->fill == ATTN_FILL_ADD ? "masked scores are lowered by adding"

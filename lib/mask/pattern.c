@@ -37,7 +37,7 @@ attn_status attn_pattern_check(const attn_pattern *pattern, const char *where, a
          pattern->kind == ATTN_PATTERN_STRIDED || pattern->kind == ATTN_PATTERN_GLOBAL},
     };
     const long long most = 1LL << 40;
-    if ((unsigned)pattern->kind > ATTN_PATTERN_BLOCK_CAUSAL)
+    if ((unsigned)pattern->kind > ATTN_PATTERN_FULL)
         return attn_fail(err, ATTN_EARG, where, "there is no pattern of the number %d",
                          (int)pattern->kind);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
@@ -49,7 +49,7 @@ attn_status attn_pattern_check(const attn_pattern *pattern, const char *where, a
 }
 
 /* Returns whether position p is one of the first num_keys positions of a GLOBAL pattern. Positions
- * before key 0, which padding rows may have, are not global. */
+ * below 0, which padding rows may have, are not global. */
 static bool is_global(const attn_pattern *pattern, int64_t p) {
     return p >= 0 && p < pattern->num_keys;
 }
@@ -70,7 +70,9 @@ bool attn_pattern_sees(const attn_pattern *pattern, int64_t p, int64_t j) {
     case ATTN_PATTERN_BLOCK_CAUSAL:
         return j < block_end(pattern, p);
     case ATTN_PATTERN_GLOBAL:
-        return j < pattern->num_keys || is_global(pattern, p) || distance(p, j) <= pattern->local;
+        return is_global(pattern, j) || is_global(pattern, p) || distance(p, j) <= pattern->local;
+    case ATTN_PATTERN_FULL:
+        return true;
     }
     return false;
 }
@@ -118,6 +120,8 @@ void attn_pattern_hide(const attn_pattern *pattern, int64_t p, int64_t j0, int64
         if (!is_global(pattern, p))
             hide_far(&k, p, pattern->local, pattern->num_keys, end);
         return;
+    case ATTN_PATTERN_FULL:
+        return;
     }
 }
 
@@ -133,7 +137,7 @@ static attn_interval strided(attn_interval keys, int64_t stride, int64_t p0, int
 void attn_pattern_narrow(const attn_pattern *pattern, int64_t p0, int64_t p1, int64_t *from,
                          int64_t *to) {
     const int64_t size = pattern->size;
-    const attn_interval all = {*from, *to}, first = {*from, pattern->num_keys};
+    const attn_interval all = {*from, *to}, first = {0, pattern->num_keys};
     const attn_interval near = {p0 - pattern->local, p1 + pattern->local + 1};
     attn_interval seen = all;
     if (*from >= *to)
@@ -158,6 +162,8 @@ void attn_pattern_narrow(const attn_pattern *pattern, int64_t p0, int64_t p1, in
     case ATTN_PATTERN_GLOBAL:
         if (p0 >= pattern->num_keys || p1 < 0)
             seen = attn_hull(attn_intersection(all, first), attn_intersection(all, near));
+        break;
+    case ATTN_PATTERN_FULL:
         break;
     }
     *from = seen.from < seen.to ? seen.from : *to;
@@ -188,6 +194,8 @@ void attn_pattern_common(const attn_pattern *pattern, int64_t p0, int64_t p1, in
         else if (seen.from <= keys)
             seen.from = 0;
         break;
+    case ATTN_PATTERN_FULL:
+        return;
     }
     *from = attn_key_larger(*from, seen.from);
     *to = attn_key_larger(*from, attn_key_smaller(*to, seen.to));
@@ -199,6 +207,7 @@ bool attn_pattern_sees_between(const attn_pattern *pattern, int64_t p, int64_t f
     case ATTN_PATTERN_LOCAL:
     case ATTN_PATTERN_BLOCK:
     case ATTN_PATTERN_BLOCK_CAUSAL:
+    case ATTN_PATTERN_FULL:
         return true;
     case ATTN_PATTERN_STRIDED:
         return pattern->stride == 1 || (from >= near && to - 1 <= p + pattern->local);

@@ -4,28 +4,19 @@
 
 #include <string.h>
 
+#include "mask/formula.h"
+
 /* --- the keys of one row --- */
 
 enum { AT_ONCE = 256 }; /* keys whose bytes are combined at a time */
 
-/* Keys j0 … j0 + n - 1 of a row, n <= AT_ONCE, and the position of its query. */
+/* Keys j0 … j0 + n - 1 of a row, n <= AT_ONCE. */
 typedef struct cells {
-    const attn_mask *m;
-    size_t b, h, i, j0, n;
-    int64_t position;
+    attn_rule_block row;
+    size_t j0, n;
 } cells;
 
 static void write_keep(const attn_rule *r, const cells *c, uint8_t *keep);
-
-/* Writes 1 for the keys [from, to), else 0. */
-static void write_run(const cells *c, int64_t from, int64_t to, uint8_t *keep) {
-    const int64_t j0 = (int64_t)c->j0, end = j0 + (int64_t)c->n;
-    from = attn_key_larger(from, j0);
-    to = attn_key_smaller(to, end);
-    memset(keep, 0, c->n);
-    if (from < to)
-        memset(keep + (from - j0), 1, (size_t)(to - from));
-}
 
 /* Returns what a rule knows of a query at this position; NULL: there is no key there. */
 static const attn_rule_key *key_at(const attn_mask *m, const attn_rule *r, size_t b,
@@ -36,8 +27,9 @@ static const attn_rule_key *key_at(const attn_mask *m, const attn_rule *r, size_
 }
 
 static void write_keys(const attn_rule *r, const cells *c, uint8_t *keep) {
-    const attn_rule_key *own = key_at(c->m, r, c->b, c->position);
-    const attn_rule_key *key = r->keys + (r->one_entry ? 0 : c->b * c->m->shape.S) + c->j0;
+    const attn_rule_block *row = &c->row;
+    const attn_rule_key *own = key_at(row->m, r, row->b, row->first);
+    const attn_rule_key *key = r->keys + (r->one_entry ? 0 : row->b * row->m->shape.S) + c->j0;
     const bool tree = r->layer->kind == ATTN_LAYER_TREE;
     if (!own)
         memset(keep, 0, c->n);
@@ -62,7 +54,7 @@ static size_t count_below(const int64_t *sorted, size_t n, int64_t key) {
 }
 
 static void write_listed(const attn_rule *r, const cells *c, uint8_t *keep) {
-    const int64_t *sorted = attn_view_at(&r->view, c->b, c->h, c->i, 0);
+    const int64_t *sorted = attn_view_at(&r->view, c->row.b, c->row.h, c->row.i, 0);
     const int64_t j0 = (int64_t)c->j0, end = j0 + (int64_t)c->n;
     memset(keep, 0, c->n);
     for (size_t k = count_below(sorted, r->width, j0); k < r->width && sorted[k] < end; k++)
@@ -82,23 +74,13 @@ static void write_parts(const attn_rule *r, const cells *c, uint8_t *keep) {
 
 /* Sets keep[j - j0] to 1 if the rule shows key j to the row, else to 0. */
 static void write_keep(const attn_rule *r, const cells *c, uint8_t *keep) {
-    const attn_mask_layer *layer = r->layer;
-    const int64_t p = c->position;
-    switch (layer->kind) {
+    switch (r->layer->kind) {
     case ATTN_LAYER_CAUSAL:
-        write_run(c, 0, p + 1, keep);
-        return;
     case ATTN_LAYER_WINDOW:
-        write_run(c, layer->window[0] < 0 ? 0 : p - layer->window[0],
-                  layer->window[1] < 0 ? INT64_MAX : p + layer->window[1] + 1, keep);
-        return;
+    case ATTN_LAYER_PATTERN:
     case ATTN_LAYER_PREFIX:
     case ATTN_LAYER_LENGTHS:
-        write_run(c, 0, r->lengths[c->b], keep);
-        return;
-    case ATTN_LAYER_PATTERN:
-        memset(keep, 1, c->n);
-        attn_pattern_hide(&layer->pattern, p, (int64_t)c->j0, (int64_t)c->n, keep);
+        attn_formula_keep(r, &c->row, c->j0, c->n, keep);
         return;
     case ATTN_LAYER_DOCUMENTS:
     case ATTN_LAYER_TREE:
@@ -122,7 +104,7 @@ static void write_keep(const attn_rule *r, const cells *c, uint8_t *keep) {
     case ATTN_LAYER_BITS:
     case ATTN_LAYER_BIAS: /* adds numbers, so no rule has it as a part */
         memset(keep, 1, c->n);
-        attn_mask_part_and(&r->part, c->b, c->h, c->i, c->j0, c->n, keep);
+        attn_mask_part_and(&r->part, c->row.b, c->row.h, c->row.i, c->j0, c->n, keep);
         return;
     }
 }
@@ -130,12 +112,13 @@ static void write_keep(const attn_rule *r, const cells *c, uint8_t *keep) {
 void attn_rules_and(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
                     uint8_t *keep) {
     uint8_t shown[AT_ONCE];
+    cells c = {.row = attn_rule_block_at(m, b, h, i, 1)};
     for (size_t l = 0; l < m->rule_count; l++)
         for (size_t j = 0; j < n; j += AT_ONCE) {
-            const size_t width = n - j < AT_ONCE ? n - j : AT_ONCE;
-            const cells c = {m, b, h, i, j0 + j, width, (int64_t)i + m->offset[b]};
+            c.j0 = j0 + j;
+            c.n = n - j < AT_ONCE ? n - j : AT_ONCE;
             write_keep(&m->rules[m->rule_at[l]], &c, shown);
-            for (size_t k = 0; k < width; k++)
+            for (size_t k = 0; k < c.n; k++)
                 keep[j + k] &= shown[k];
         }
 }
@@ -143,25 +126,18 @@ void attn_rules_and(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0,
 bool attn_rule_hides(const attn_mask *m, const attn_rule *r, size_t b, size_t h, size_t i,
                      size_t j) {
     uint8_t keep;
-    const cells c = {m, b, h, i, j, 1, (int64_t)i + m->offset[b]};
+    const cells c = {attn_rule_block_at(m, b, h, i, 1), j, 1};
     write_keep(r, &c, &keep);
     return !keep;
 }
 
 /* --- bounds for a block of rows --- */
 
-/* Rows i … i + rows - 1, at the positions first … last. */
-typedef struct block {
-    const attn_mask *m;
-    size_t b, i, rows;
-    int64_t first, last;
-} block;
-
 static const attn_interval nothing = {0, 0};
 
-static attn_interval common_of(const attn_rule *r, const block *at, attn_interval keys);
+static attn_interval common_of(const attn_rule *r, const attn_rule_block *at, attn_interval keys);
 
-static attn_interval hull_of_keys(const attn_rule *r, const block *at) {
+static attn_interval hull_of_keys(const attn_rule *r, const attn_rule_block *at) {
     attn_interval seen = nothing;
     for (int64_t p = attn_key_larger(at->first, 0); p <= at->last; p++) {
         const attn_rule_key *key = key_at(at->m, r, at->b, p);
@@ -172,18 +148,18 @@ static attn_interval hull_of_keys(const attn_rule *r, const block *at) {
     return seen;
 }
 
-/* The hull of the indices within `keys` of all rows and heads. */
-static attn_interval hull_of_lists(const attn_rule *r, const block *at, attn_interval keys) {
-    const size_t heads = r->view.head ? at->m->shape.H : 1, rows = r->view.row ? at->rows : 1;
+/* The hull of the indices within `keys` of all rows. */
+static attn_interval hull_of_lists(const attn_rule *r, const attn_rule_block *at,
+                                   attn_interval keys) {
+    const size_t rows = r->view.row ? at->rows : 1;
     attn_interval seen = nothing;
-    for (size_t h = 0; h < heads; h++)
-        for (size_t i = 0; i < rows; i++) {
-            const int64_t *sorted = attn_view_at(&r->view, at->b, h, at->i + i, 0);
-            const size_t from = count_below(sorted, r->width, keys.from);
-            const size_t to = count_below(sorted, r->width, keys.to);
-            if (from < to)
-                seen = attn_hull(seen, (attn_interval){sorted[from], sorted[to - 1] + 1});
-        }
+    for (size_t i = 0; i < rows; i++) {
+        const int64_t *sorted = attn_view_at(&r->view, at->b, at->h, at->i + i, 0);
+        const size_t from = count_below(sorted, r->width, keys.from);
+        const size_t to = count_below(sorted, r->width, keys.to);
+        if (from < to)
+            seen = attn_hull(seen, (attn_interval){sorted[from], sorted[to - 1] + 1});
+    }
     return seen;
 }
 
@@ -199,26 +175,19 @@ static attn_interval cut_end(attn_interval keys, attn_interval without) {
 }
 
 /* Returns an interval with all keys of `keys` that a row of the block sees. */
-static attn_interval hull_of(const attn_rule *r, const block *at, attn_interval keys) {
+static attn_interval hull_of(const attn_rule *r, const attn_rule_block *at, attn_interval keys) {
     const attn_mask_layer *layer = r->layer;
-    const int64_t *window = layer->window;
     const attn_rule *part = r + 1;
     attn_interval seen = nothing;
     if (keys.from >= keys.to)
         return nothing;
     switch (layer->kind) {
     case ATTN_LAYER_CAUSAL:
-        return attn_intersection(keys, (attn_interval){0, at->last + 1});
     case ATTN_LAYER_WINDOW:
-        return attn_intersection(
-            keys, (attn_interval){window[0] < 0 ? 0 : at->first - window[0],
-                                  window[1] < 0 ? INT64_MAX : at->last + window[1] + 1});
+    case ATTN_LAYER_PATTERN:
     case ATTN_LAYER_PREFIX:
     case ATTN_LAYER_LENGTHS:
-        return attn_intersection(keys, (attn_interval){0, r->lengths[at->b]});
-    case ATTN_LAYER_PATTERN:
-        attn_pattern_narrow(&layer->pattern, at->first, at->last, &keys.from, &keys.to);
-        return keys;
+        return attn_formula_hull(r, at, keys);
     case ATTN_LAYER_DOCUMENTS:
     case ATTN_LAYER_TREE:
         return attn_intersection(keys, hull_of_keys(r, at));
@@ -245,7 +214,7 @@ static attn_interval hull_of(const attn_rule *r, const block *at, attn_interval 
 }
 
 /* The keys of a document that all rows are in, if no other document has a key between them. */
-static attn_interval common_document(const attn_rule *r, const block *at) {
+static attn_interval common_document(const attn_rule *r, const attn_rule_block *at) {
     const attn_rule_key *first = key_at(at->m, r, at->b, at->first);
     if (!first || first->leave != first->to || at->last >= (int64_t)first->to)
         return nothing;
@@ -257,26 +226,19 @@ static attn_interval longer(attn_interval a, attn_interval b) {
 }
 
 /* Returns keys of `keys` that all rows of the block see. */
-static attn_interval common_of(const attn_rule *r, const block *at, attn_interval keys) {
+static attn_interval common_of(const attn_rule *r, const attn_rule_block *at, attn_interval keys) {
     const attn_mask_layer *layer = r->layer;
-    const int64_t *window = layer->window;
     const attn_rule *part = r + 1;
     attn_interval seen = nothing;
     if (keys.from >= keys.to)
         return nothing;
     switch (layer->kind) {
     case ATTN_LAYER_CAUSAL:
-        return attn_intersection(keys, (attn_interval){0, at->first + 1});
     case ATTN_LAYER_WINDOW:
-        return attn_intersection(
-            keys, (attn_interval){window[0] < 0 ? 0 : at->last - window[0],
-                                  window[1] < 0 ? INT64_MAX : at->first + window[1] + 1});
+    case ATTN_LAYER_PATTERN:
     case ATTN_LAYER_PREFIX:
     case ATTN_LAYER_LENGTHS:
-        return hull_of(r, at, keys);
-    case ATTN_LAYER_PATTERN:
-        attn_pattern_common(&layer->pattern, at->first, at->last, &keys.from, &keys.to);
-        return keys;
+        return attn_formula_common(r, at, keys);
     case ATTN_LAYER_DOCUMENTS:
         return attn_intersection(keys, common_document(r, at));
     case ATTN_LAYER_ANY_OF:
@@ -304,19 +266,16 @@ static attn_interval common_of(const attn_rule *r, const block *at, attn_interva
     return nothing;
 }
 
-static block block_at(const attn_mask *m, size_t b, size_t i, size_t rows) {
-    const int64_t first = (int64_t)i + m->offset[b];
-    return (block){m, b, i, rows, first, first + (int64_t)rows - 1};
-}
-
-void attn_rules_narrow(const attn_mask *m, size_t b, size_t i, size_t rows, attn_interval *keys) {
-    const block at = block_at(m, b, i, rows);
+void attn_rules_narrow(const attn_mask *m, size_t b, size_t h, size_t i, size_t rows,
+                       attn_interval *keys) {
+    const attn_rule_block at = attn_rule_block_at(m, b, h, i, rows);
     for (size_t l = 0; l < m->rule_count; l++)
         *keys = hull_of(&m->rules[m->rule_at[l]], &at, *keys);
 }
 
-void attn_rules_common(const attn_mask *m, size_t b, size_t i, size_t rows, attn_interval *keys) {
-    const block at = block_at(m, b, i, rows);
+void attn_rules_common(const attn_mask *m, size_t b, size_t h, size_t i, size_t rows,
+                       attn_interval *keys) {
+    const attn_rule_block at = attn_rule_block_at(m, b, h, i, rows);
     for (size_t l = 0; l < m->rule_count; l++)
         *keys = common_of(&m->rules[m->rule_at[l]], &at, *keys);
 }

@@ -1,5 +1,6 @@
-/* Rules: layers that combine other layers (any_of, all_of, not), and layers that tell by a table
- * which keys a query sees (prefix, documents, tree, top_k). A rule and its parts are a run of nodes
+/* Rules: layers that combine other layers (any_of, all_of, not), layers that tell by a table which
+ * keys a query sees (prefix, documents, tree, top_k), and formulas by head or of the caller's
+ * positions (formula.h). A rule and its parts are a run of nodes
  * in attn_mask.rules, each before its parts. They are read for one row and a range of keys at a
  * time; no function makes a matrix. */
 #ifndef ATTN_MASK_RULE_H
@@ -39,6 +40,9 @@ attn_status attn_rule_documents(attn_mask *m, attn_rule *r, attn_arena *arena, a
 attn_status attn_rule_tree(attn_mask *m, attn_rule *r, attn_arena *arena, attn_error *err);
 attn_status attn_rule_top_k(attn_mask *m, attn_rule *r, attn_arena *arena, attn_error *err);
 
+/* Returns whether a layer that is no part is compiled to a rule. `placed`: formulas compare positions
+ * of the caller. */
+bool attn_layer_is_rule(const attn_mask_layer *layer, bool placed);
 /* Returns whether a rule hides cell (b, h, i, j), without the other layers. */
 bool attn_rule_hides(const attn_mask *m, const attn_rule *r, size_t b, size_t h, size_t i,
                      size_t j);
@@ -47,10 +51,12 @@ bool attn_rule_hides(const attn_mask *m, const attn_rule *r, size_t b, size_t h,
 void attn_rules_and(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
                     uint8_t *keep);
 /* Narrows *keys to an interval with all of its keys that the mask's rules show to any of the rows
- * i … i + rows - 1, for any head. */
-void attn_rules_narrow(const attn_mask *m, size_t b, size_t i, size_t rows, attn_interval *keys);
-/* Narrows *keys to an interval of keys that the rules show to all of these rows and heads. It may
- * be shorter than possible, or empty. */
-void attn_rules_common(const attn_mask *m, size_t b, size_t i, size_t rows, attn_interval *keys);
+ * i … i + rows - 1 of head h. */
+void attn_rules_narrow(const attn_mask *m, size_t b, size_t h, size_t i, size_t rows,
+                       attn_interval *keys);
+/* Narrows *keys to an interval of keys that the rules show to all of these rows. It may be shorter
+ * than possible, or empty. */
+void attn_rules_common(const attn_mask *m, size_t b, size_t h, size_t i, size_t rows,
+                       attn_interval *keys);
 
 #endif

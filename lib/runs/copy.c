@@ -39,8 +39,16 @@ void attn_run_copy_operands(attn_run_copier *c, attn_inputs *in) {
     for (const attn_input *row = attn_input_rows + ATTN_INPUT_SEQUENCES; row->name; row++)
         if (attn_input_is_tensor(row))
             attn_run_copy_tensor(c, attn_tensor_at(in, row->offset));
-    for (size_t i = 0; i < mask->count; i++)
-        attn_run_copy_tensor(c, &mask->layers[i].values);
+    for (size_t i = 0; i < mask->count; i++) {
+        attn_mask_layer *layer = &mask->layers[i];
+        attn_run_copy_tensor(c, &layer->values);
+        layer->by_head =
+            attn_run_copy_list(c, layer->by_head, layer->head_count, sizeof *layer->by_head);
+    }
+    if (mask->query_positions.rank)
+        mask->query_positions = in->query_positions;
+    if (mask->key_positions.rank)
+        mask->key_positions = in->key_positions;
 }
 
 /* --- lists and texts --- */

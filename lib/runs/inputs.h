@@ -6,6 +6,9 @@
 
 /* Reads the operation of the site, except its masks, into site->in, and sets site->shape. */
 void attn_run_read_operation(attn_run_reader *r, attn_json *object);
+/* Reads whether the masks compare the positions that the site gives, which have been read into
+ * site->in (masks.c). */
+void attn_run_read_mask_positions(attn_run_reader *r, attn_json *object);
 /* Reads the masks into site->in (masks.c). The caller has read shape, starts and lengths of the
  * site. */
 void attn_run_read_masks(attn_run_reader *r, attn_json *object);

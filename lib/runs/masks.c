@@ -10,6 +10,7 @@
 
 #include "attention/resolved.h"
 #include "mask/bit_rows.h"
+#include "mask/rule.h"
 #include "runs/inputs.h"
 
 #define FARTHEST ((int64_t)ATTN_INPUT_FARTHEST)
@@ -32,8 +33,8 @@ static void read_pattern(attn_run_reader *r, attn_json *object, const char *wher
                          : -1;
     if (kind < 0) {
         attn_run_refuse(r, ATTN_EARG, where,
-                        "expected an object whose kind is local, strided, block, global or "
-                        "block_causal");
+                        "expected an object whose kind is local, strided, block, global, "
+                        "block_causal or full");
         return;
     }
     *out = (attn_pattern){.kind = (attn_pattern_kind)kind};
@@ -54,6 +55,30 @@ static void read_window(attn_run_reader *r, const attn_json *list, const char *w
     const int64_t *bounds = attn_run_read_integers(r, list, where, 2, -1, FARTHEST);
     if (bounds)
         memcpy(out, bounds, 2 * sizeof *out);
+}
+
+/* Reads the window or the pattern of a layer of this kind, or the list of those of its heads. */
+static void read_formula(attn_run_reader *r, attn_json *value, const char *where,
+                         attn_mask_layer *layer) {
+    const bool window = layer->kind == ATTN_LAYER_WINDOW, list = value->kind == ATTN_JSON_LIST;
+    const bool by_head =
+        window ? list && value->first && value->first->kind == ATTN_JSON_LIST : list;
+    size_t h = 0;
+    if (!by_head && window)
+        read_window(r, value, where, layer->window);
+    else if (!by_head)
+        read_pattern(r, value, where, &layer->pattern);
+    attn_head_keys *heads = by_head ? attn_run_take(r, value->count, sizeof *heads) : NULL;
+    for (attn_json *v = heads ? value->first : NULL; v && !r->status; v = v->next, h++) {
+        char place[96];
+        snprintf(place, sizeof place, "%.70s/%zu", where, h);
+        if (window)
+            read_window(r, v, place, heads[h].window);
+        else
+            read_pattern(r, v, place, &heads[h].pattern);
+    }
+    layer->by_head = heads;
+    layer->head_count = h;
 }
 
 /* Checks that the tensor broadcasts to the weights. Weights without an axis of heads have more
@@ -252,9 +277,9 @@ static void read_layer(attn_run_reader *r, attn_json *object, const char *where)
     if (attn_layer_has_values(layer.kind))
         attn_run_read_row(r, object, where, &values_row, &layer);
     if (layer.kind == ATTN_LAYER_WINDOW && (member = need_member(r, object, where, "window")))
-        read_window(r, member, where, layer.window);
+        read_formula(r, member, where, &layer);
     if (layer.kind == ATTN_LAYER_PATTERN && (member = need_member(r, object, where, "pattern")))
-        read_pattern(r, member, where, &layer.pattern);
+        read_formula(r, member, where, &layer);
     if (layer.kind == ATTN_LAYER_TOKENS && (member = need_member(r, object, where, "pad_id")) &&
         !attn_json_integer(member, INT64_MIN, INT64_MAX, &layer.pad_id))
         attn_run_refuse(r, ATTN_EARG, where, "expected pad_id, an integer");
@@ -295,7 +320,7 @@ static void read_tables(attn_run_reader *r, attn_json *object) {
  * site. */
 static void read_plain(attn_run_reader *r, attn_json *object) {
     const attn_json *causal = attn_json_member(object, "is_causal");
-    const attn_json *window = attn_json_member(object, "window");
+    attn_json *window = attn_json_member(object, "window");
     attn_json *pattern = attn_json_member(object, "pattern");
     static const attn_layer_kind rules[] = {ATTN_LAYER_ANY_OF, ATTN_LAYER_ALL_OF, ATTN_LAYER_NOT};
     const int64_t *lengths = r->site->info.key_lengths;
@@ -305,12 +330,12 @@ static void read_plain(attn_run_reader *r, attn_json *object) {
         add_layer(r, "is_causal", &layer);
     if (window) {
         layer = (attn_mask_layer){.kind = ATTN_LAYER_WINDOW, .where = "window"};
-        read_window(r, window, "window", layer.window);
+        read_formula(r, window, "window", &layer);
         add_layer(r, "window", &layer);
     }
     if (pattern) {
         layer = (attn_mask_layer){.kind = ATTN_LAYER_PATTERN, .where = "pattern"};
-        read_pattern(r, pattern, "pattern", &layer.pattern);
+        read_formula(r, pattern, "pattern", &layer);
         add_layer(r, "pattern", &layer);
     }
     const attn_semantics said = read_meaning(r, object);
@@ -346,6 +371,19 @@ static void read_fill(attn_run_reader *r, attn_json *object) {
         if (need_member(r, object, "mask_fill", row->name))
             attn_run_read_row(r, object, "mask_fill", row, &r->site->in.mask);
     attn_run_refuse_unknown(r, object, "mask_fill");
+}
+
+void attn_run_read_mask_positions(attn_run_reader *r, attn_json *object) {
+    const attn_json *asked = attn_json_member(object, "mask_positions");
+    attn_inputs *in = &r->site->in;
+    if (!asked || !attn_run_expect(r, asked, ATTN_JSON_BOOL, "mask_positions", "true or false") ||
+        !asked->truth)
+        return;
+    in->mask.query_positions = in->query_positions;
+    in->mask.key_positions = in->key_positions;
+    if (!attn_mask_spec_placed(&in->mask))
+        attn_run_refuse(r, ATTN_EARG, "mask_positions",
+                        "the file has neither query_positions nor key_positions of this site");
 }
 
 /* Reads query_offset. Its default is the start of the queries minus the start of the keys. */
@@ -389,7 +427,8 @@ static void check_rules(attn_run_reader *r) {
     rules.count = 0;
     for (size_t i = 0, next; i < all->count; i = next) {
         next = attn_mask_spec_next(all, i);
-        for (size_t k = i; all->layers[i].kind >= ATTN_LAYER_PREFIX && k < next; k++)
+        const bool rule = attn_layer_is_rule(&all->layers[i], attn_mask_spec_placed(all));
+        for (size_t k = i; rule && k < next; k++)
             rules.layers[rules.count++] = all->layers[k];
     }
     if (!rules.count || r->status)
@@ -431,13 +470,32 @@ void attn_run_read_masks(attn_run_reader *r, attn_json *object) {
 
 /* --- writing --- */
 
-static void write_pattern(attn_json_text *t, const attn_pattern *p) {
-    attn_json_key_object(t, "pattern");
-    attn_run_write_text(t, "kind", attn_pattern_words[p->kind]);
-    for (const attn_input *row = attn_pattern_rows; row->name; row++)
-        if (row->kinds >> p->kind & 1)
-            attn_run_write_value(t, row, p);
-    attn_json_object_end(t);
+/* Writes the window or pattern of a layer, or the list of those of its heads. */
+static void write_formula(attn_json_text *t, const attn_mask_layer *layer) {
+    const bool window = layer->kind == ATTN_LAYER_WINDOW;
+    const attn_head_keys one = {{layer->window[0], layer->window[1]}, layer->pattern};
+    const attn_head_keys *all = layer->by_head ? layer->by_head : &one;
+    attn_json_key(t, attn_layer_words[layer->kind]);
+    if (layer->by_head)
+        attn_json_array(t);
+    for (size_t h = 0; h < (layer->by_head ? layer->head_count : 1); h++) {
+        const attn_pattern *p = &all[h].pattern;
+        if (window) {
+            attn_json_array(t);
+            attn_json_int(t, all[h].window[0]);
+            attn_json_int(t, all[h].window[1]);
+            attn_json_array_end(t);
+            continue;
+        }
+        attn_json_object(t);
+        attn_run_write_text(t, "kind", attn_pattern_words[p->kind]);
+        for (const attn_input *row = attn_pattern_rows; row->name; row++)
+            if (row->kinds >> p->kind & 1)
+                attn_run_write_value(t, row, p);
+        attn_json_object_end(t);
+    }
+    if (layer->by_head)
+        attn_json_array_end(t);
 }
 
 static void write_layer(const attn_run_naming *to, const attn_mask_layer *given, size_t index) {
@@ -451,10 +509,8 @@ static void write_layer(const attn_run_naming *to, const attn_mask_layer *given,
     attn_run_write_text(t, "name", layer.where);
     if (layer.semantics)
         attn_run_write_text(t, "semantics", attn_semantics_words[layer.semantics]);
-    if (layer.kind == ATTN_LAYER_WINDOW)
-        attn_run_write_integers(t, "window", layer.window, 2);
-    if (layer.kind == ATTN_LAYER_PATTERN)
-        write_pattern(t, &layer.pattern);
+    if (layer.kind == ATTN_LAYER_WINDOW || layer.kind == ATTN_LAYER_PATTERN)
+        write_formula(t, &layer);
     if (layer.kind == ATTN_LAYER_TOKENS)
         attn_json_key_int(t, "pad_id", layer.pad_id);
     if (layer.parts)
@@ -476,6 +532,8 @@ static void write_offset(attn_json_text *t, const attn_mask_spec *spec) {
 void attn_run_write_masks(const attn_run_naming *to, const attn_mask_spec *spec) {
     attn_json_text *t = to->text;
     write_offset(t, spec);
+    if (attn_mask_spec_placed(spec))
+        attn_json_key_bool(t, "mask_positions", true);
     if (spec->fill != ATTN_FILL_HIDE) {
         attn_json_key_object(t, "mask_fill");
         for (const attn_input *row = fill_rows; row->name; row++)

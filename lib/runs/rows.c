@@ -26,11 +26,21 @@ static attn_tensor cut_view(const attn_view *v, size_t b, size_t h, size_t row, 
     return t;
 }
 
+/* Reduces positions that the caller gave, if any, to n rows from `row` on of the batch entry. */
+static void cut_positions(const cutter *c, const attn_sequence_positions *p, size_t row, size_t n,
+                          attn_tensor *out) {
+    if (p->given)
+        *out = attn_tensor_dense((void *)(p->given + c->rows->batch * p->entry + row), ATTN_I64, 1,
+                                 &n);
+}
+
 static bool cut_masks(cutter *c) {
     attn_mask_spec *spec = &c->in.mask;
     for (size_t i = 0; i < spec->count; i++)
         spec->layers[i] = attn_mask_layer_rows(c->a->mask, i, c->rows->batch, c->rows->head,
                                                c->rows->row, c->rows->rows);
+    cut_positions(c, &c->a->mask->queries, c->rows->row, c->rows->rows, &spec->query_positions);
+    cut_positions(c, &c->a->mask->keys, 0, c->a->dims.S, &spec->key_positions);
     int64_t *offset = attn_arena_small(c->arena, sizeof *offset);
     if (!offset)
         return false;
@@ -49,19 +59,6 @@ static bool one_number(const cutter *c, double value, attn_tensor *out) {
     *number = value;
     *out = attn_tensor_dense(number, ATTN_F64, 1, &one);
     return true;
-}
-
-/* Reduces positions that the caller gave to the rows and the batch entry of the operation. */
-static void cut_positions(cutter *c) {
-    const attn_attention *a = c->a;
-    const size_t b = c->rows->batch, dims[2] = {c->rows->rows, a->dims.S};
-    const attn_sequence_positions *q = &a->query_positions, *k = &a->key_positions;
-    if (q->given)
-        c->in.query_positions = attn_tensor_dense((void *)(q->given + b * q->entry + c->rows->row),
-                                                  ATTN_I64, 1, &dims[0]);
-    if (k->given)
-        c->in.key_positions =
-            attn_tensor_dense((void *)(k->given + b * k->entry), ATTN_I64, 1, &dims[1]);
 }
 
 /* Reduces positions on axes, [axes, entries, rows], to `rows` rows from `row` on of the batch entry. */
@@ -105,10 +102,13 @@ static bool cut_parameters(cutter *c) {
     if (attn_position_encodes(c->in.position.kind)) /* in a->query and a->key already */
         c->in.position = (attn_position){.kind = ATTN_POSITION_NONE};
     cut_axes(c);
-    if (!attn_position_reads(&c->in))
+    if (!attn_position_reads(&c->in)) {
         c->in.query_positions = c->in.key_positions = (attn_tensor){.rank = 0};
-    else
-        cut_positions(c);
+    } else {
+        cut_positions(c, &c->a->query_positions, c->rows->row, c->rows->rows,
+                      &c->in.query_positions);
+        cut_positions(c, &c->a->key_positions, 0, c->a->dims.S, &c->in.key_positions);
+    }
     if (p->kind == ATTN_POSITION_T5 || p->kind == ATTN_POSITION_RELATIVE) {
         p->table.data = (char *)p->table.data + (ptrdiff_t)(p->table.dims[axis] == 1 ? 0 : h) *
                                                     p->table.strides[axis] *

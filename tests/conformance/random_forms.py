@@ -231,7 +231,7 @@ class FormDraw(Draw):
             body["dropout_p"] = float(self.r.choice((0.1, 0.5)))
             body["seed"] = int(self.r.integers(0, 2**40))
         if self.chance(0.25):
-            body["pattern"] = self.pattern()
+            body["pattern"] = self.patterns()
         if self.chance(0.2):
             body["scale"] = [False, 0.5, 1.0][int(self.r.integers(3))]
         elif self.rows.random() < 0.25:

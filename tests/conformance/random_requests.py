@@ -36,6 +36,7 @@ class Draw:
         self.past = int(r.choice([0, 0, 0, 0, 1, 5, 40]))
         self.dtype = str(r.choice(REAL))
         self.keys = self.S + self.past
+        self.apart = np.random.default_rng(seed)  # draws masks by head and of positions
 
     @property
     def batches(self):
@@ -129,9 +130,9 @@ class Draw:
         kind = str(self.r.choice(kinds + (["any_of", "all_of", "not"] if depth else [])))
         part = {"kind": kind}
         if kind == "window":
-            part["window"] = self.r.integers(-1, 9, 2).tolist()
+            part["window"] = self.window()
         elif kind == "pattern":
-            part["pattern"] = self.pattern()
+            part["pattern"] = self.patterns()
         elif kind == "values":
             keep = self.r.random(self.broadcastable()) < 0.6
             part["attn_mask"] = tensors.write_bits(keep) if self.chance(0.5) else tensors.write(keep, "bool")
@@ -144,6 +145,34 @@ class Draw:
         elif kind != "causal":
             self.table(part, kind)
         return part
+
+    def by_head(self, one, each):
+        """`one` for all heads, or a list of what `each` draws for every head."""
+        if self.apart.random() < 0.6:
+            return one
+        return [each(self.apart) for _ in range(self.Hq)]
+
+    def window(self):
+        return self.by_head(self.r.integers(-1, 9, 2).tolist(), lambda r: r.integers(-1, 9, 2).tolist())
+
+    def patterns(self):
+        one = self.pattern()
+        return self.by_head(one, lambda r: one if r.random() < 0.4 else {"kind": "full"} if r.random() < 0.5 else {"kind": "local", "radius": int(r.integers(0, 7))})
+
+    def mask_positions(self, body):
+        """Positions of queries, keys or both that the masks compare: ascending or in any order, some without."""
+        r = self.apart
+        names = [name for name in ("query_positions", "key_positions") if name in body]
+        for name, n in (("query_positions", self.L), ("key_positions", self.keys)):
+            if name in names or r.random() < 0.3 or not n:
+                continue
+            x = r.integers(-4, 16, (self.batches, n) if self.batches and r.random() < 0.5 else (n,))
+            x = np.sort(x) if r.random() < 0.6 else x
+            none = (r.random(x.shape) < 0.1) if r.random() < 0.5 else np.zeros(x.shape, bool)
+            body[name] = np.where(none, None, x.astype(object)).tolist()
+            names.append(name)
+        if names:
+            body["mask_positions"] = True
 
     def pattern(self):
         kind = str(self.r.choice(["local", "strided", "block", "block_causal", "global"]))
@@ -198,11 +227,13 @@ class Draw:
         if self.chance(0.3):
             body["is_causal"] = True
         if self.chance(0.2):
-            body["window"] = self.r.integers(-1, 9, 2).tolist()
+            body["window"] = self.window()
         if self.chance(0.3) and self.keys and self.batches and len(self.batch) < 2:
             self.rules(body)
         if self.chance(0.25):
             self.offset(body)
+        if self.apart.random() < 0.25:
+            self.mask_positions(body)
 
     def request(self):
         body = {"query": self.operand(self.Hq, self.L, self.E)}

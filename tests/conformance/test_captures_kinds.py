@@ -73,6 +73,18 @@ class Site(Draw):
             "pairs": self.whole(np.array([0] * first + [1] * (4 - first))),
             **{name: self.tensor(f"{name} of {self.n}", x) for name, x in places.items()}})
 
+    def windows(self):
+        return [[self.number(-1, 9), self.number(-1, 9)] for _ in range(self.d.H)]
+
+    def patterns(self):
+        kinds = [self.choice((*PATTERNS, "full")) for _ in range(self.d.H)]
+        return [{"kind": kind} | PATTERNS.get(kind, {}) for kind in kinds]
+
+    def places(self, n, *lead):
+        """Positions in order, some rows without."""
+        x = np.sort(self.r.integers(-3, 30, (*lead, n)))
+        return self.whole(np.where(self.r.random(x.shape) < 0.1, -2**63, x))
+
     def any_mask(self, depth=1):
         """A mask of a list."""
         one = MASKS[self.choice(list(MASKS))]
@@ -94,7 +106,9 @@ PATTERNS = {"local": {"radius": 3}, "strided": {"stride": 3, "local": 1}, "block
 MASKS = {
     "causal": lambda s: {"kind": "causal"},
     "window": lambda s: {"kind": "window", "window": [s.number(-1, 9), s.number(-1, 9)]},
+    "windows": lambda s: {"kind": "window", "window": s.windows()},
     "pattern": lambda s: {"kind": "pattern", "pattern": s.pattern()},
+    "patterns": lambda s: {"kind": "pattern", "pattern": s.patterns()},
     "values": lambda s: {"kind": "values", "values": s.tensor(f"{len(s.tensors)} of {s.n}", s.keep(), "BOOL")},
     "values that hide": lambda s: {"kind": "values", "semantics": "hide", "values": s.whole(s.keep())},
     "bits": lambda s: {"kind": "bits", "values": s.bits()},
@@ -131,6 +145,12 @@ KINDS = {
     "is_causal": lambda s: {"is_causal": True},
     "window": lambda s: {"window": [s.number(-1, 9), s.number(-1, 9)]},
     **{kind: lambda s, kind=kind, fields=fields: {"pattern": {"kind": kind} | fields} for kind, fields in PATTERNS.items()},
+    "windows by head": lambda s: {"window": s.windows()},
+    "patterns by head": lambda s: {"pattern": s.patterns(), "is_causal": s.chance(0.5)},
+    "positions of masks": lambda s: {"mask_positions": True, "query_positions": s.places(L), "key_positions": s.places(S, s.d.B),
+                                     "is_causal": s.chance(0.5), "window": s.choice((s.windows(), [3, 2])), "any_of": [s.any_mask() for _ in range(2)]},
+    "positions of masks and an encoding": lambda s: position(kind="alibi") | {
+        "mask_positions": True, "key_positions": s.places(S), "is_causal": True, "prefix_lengths": s.integers(0, 30, 1)},
     "an offset": lambda s: {"is_causal": True, "query_offset": s.choice((3, "end"))},
     "offsets": lambda s: {"is_causal": True, "query_offset": s.r.integers(-3, 6, s.d.B).tolist()},
     "starts": lambda s: {"is_causal": True, "query_start": s.number(0, 9), "key_start": s.number(0, 9)},

@@ -239,7 +239,7 @@ def without_data(body):
 
 
 # Masks whose hidden cells the pass may skip.
-SKIPS = ("pattern", "window", "any_of", "all_of", "not", "document_ids", "prefix_lengths", "parents", "top_k_indices")
+SKIPS = ("mask_positions", "pattern", "window", "any_of", "all_of", "not", "document_ids", "prefix_lengths", "parents", "top_k_indices")
 
 
 def test_dry_runs(table):

@@ -85,7 +85,7 @@ def read(data):
 
 # --- a site as a request of the oracle ---
 
-SAME = ("softcap", "is_causal", "window", "pattern", "key_lengths")
+SAME = ("softcap", "is_causal", "window", "pattern", "key_lengths", "mask_positions")
 TABLES = ("query_positions", "key_positions", "document_ids", "prefix_lengths", "parents", "top_k_indices")
 RULES = ("any_of", "all_of", "not")
 

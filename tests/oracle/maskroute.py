@@ -14,7 +14,8 @@ def combined(request):
         shape = tuple(request["shape"])
     heads = shape[-3] if len(shape) >= 4 else None
     places = Places(shape[:-3] if heads is not None else shape[:-2], heads, *shape[-2:])
-    whole = {"query_offset": request.get("query_offset")}
+    whole = {"query_offset": request.get("query_offset"), "mask_positions": "query_positions" in request or "key_positions" in request}
+    whole.update({name: request[name] for name in ("query_positions", "key_positions") if name in request})
     keep, added = resolve(places, {**whole, **{k: request[k] for k in ("token_ids", "pad_id") if k in request}})
     for mask in request.get("masks", []):
         kept, bias = resolve(places, {**whole, **mask, "is_causal": mask["kind"] == "causal"})

@@ -3,9 +3,14 @@
 Both have the shape of the weights, [batch.., H, L, S] (no H axis where the query has none). Yes/no
 parts are combined by AND into `keep`, float parts are summed into `added`, where -infinity hides too.
 """
+from collections import namedtuple
+
 import numpy as np
 
 from . import tensors
+
+# Rows i (indices of their own keys), their positions p, those of keys j; free: one of the two has none (p and j are 0).
+Rows = namedtuple("Rows", "i p j free")
 
 
 class Places:
@@ -97,10 +102,27 @@ def pattern_keep(pattern, p, j):
     if kind == "block":
         return p // pattern["size"] == j // pattern["size"]
     if kind == "global":  # Beltagy, Peters and Cohan (2020)
-        return (j < pattern["num_keys"]) | ((p >= 0) & (p < pattern["num_keys"])) | (np.abs(j - p) <= pattern["local"])
+        return ((j >= 0) & (j < pattern["num_keys"])) | ((p >= 0) & (p < pattern["num_keys"])) | (np.abs(j - p) <= pattern["local"])
     if kind == "block_causal":  # Arriola et al. (2025)
         return j // pattern["size"] <= p // pattern["size"]
+    if kind == "full":
+        return np.broadcast_to(True, np.broadcast_shapes(np.shape(p), np.shape(j)))
     raise ValueError(f"no pattern {kind}")
+
+
+def window_keep(window, p, j):
+    left, right = window
+    return ((left < 0) | (j >= p - left)) & ((right < 0) | (j <= p + right))
+
+
+def by_head(places, given, keep_of):
+    """keep_of(the one of all heads), or of each head its own of a list."""
+    if len(given) == 1:
+        return keep_of(given[0])
+    keep = np.ones(places.shape, bool)
+    for h, one in enumerate(given):
+        keep[..., h, :, :] = np.broadcast_to(keep_of(one), (*places.shape[:-3], 1, places.L, places.S))[..., 0, :, :]
+    return keep
 
 
 def by_entry(places, numbers, i, sees):
@@ -133,33 +155,43 @@ def lists(places, indices):
     return (x[..., None] == np.arange(places.S)).any(axis=-2)
 
 
-def resolve_parts(places, parts, i):
+def resolve_parts(places, parts, rows):
     """keep of each mask of a list."""
     for part in parts if isinstance(parts, list) else [parts]:
-        yield resolve_at(places, {**part, "is_causal": part["kind"] == "causal"}, i)[0]
+        yield resolve_at(places, {**part, "is_causal": part["kind"] == "causal"}, rows)[0]
 
 
 def resolve(places, request):
     """(keep, added) of all masks of a request."""
-    return resolve_at(places, request, np.arange(places.L).reshape(-1, 1) + offset_of(places, request))
+    return resolve_at(places, request, rows_of(places, request))
 
 
-def resolve_at(places, request, i):
-    """(keep, added) of the masks of a request, or of a mask of a list, whose queries have the positions i."""
+def rows_of(places, request):
+    from . import positions  # which needs this module
+
+    i, j = np.arange(places.L).reshape(-1, 1) + offset_of(places, request), np.arange(places.S)
+    if not request.get("mask_positions"):
+        return Rows(i, i, j, False)
+    p, k = positions.query_places(places, request), positions.key_places(places, request)
+    p, k = (x[..., 0, :, :] if places.heads is None and x.ndim > 2 else x for x in (p, k))
+    free = np.isnan(p) | np.isnan(k)
+    return Rows(i, *(np.where(np.isnan(x), 0, x).astype(np.int64) for x in (p, k)), free)
+
+
+def resolve_at(places, request, rows):
+    """(keep, added) of the masks of a request, or of a mask of a list, with these rows and keys."""
     keep = np.ones(places.shape, bool)
     added = np.zeros(places.shape)
-    j = np.arange(places.S)
+    j, i = np.arange(places.S), rows.i
 
     if request.get("is_causal"):
-        keep &= j <= i
+        keep &= (rows.j <= rows.p) | rows.free
     if request.get("window") is not None:
-        left, right = request["window"]
-        if left >= 0:
-            keep &= j >= i - left
-        if right >= 0:
-            keep &= j <= i + right
+        windows = request["window"] if isinstance(request["window"][0], list) else [request["window"]]
+        keep &= by_head(places, windows, lambda window: window_keep(window, rows.p, rows.j) | rows.free)
     if request.get("pattern") is not None:
-        keep &= pattern_keep(request["pattern"], i, j)
+        patterns = request["pattern"] if isinstance(request["pattern"], list) else [request["pattern"]]
+        keep &= by_head(places, patterns, lambda pattern: pattern_keep(pattern, rows.p, rows.j) | rows.free)
     if request.get("attn_mask") is not None:
         kept, bias = read_values(request["attn_mask"], request.get("mask_semantics"))
         keep &= without_ones(with_heads_of(places, kept), keep.ndim)
@@ -179,17 +211,18 @@ def resolve_at(places, request, i):
     if request.get("document_ids") is not None:
         keep &= by_entry(places, request["document_ids"], i, lambda ids, key: ids == ids[key])
     if request.get("prefix_lengths") is not None:
-        keep &= j < places.per_batch(np.asarray(tensors.read(request["prefix_lengths"])).reshape(-1))
+        lengths = places.per_batch(np.asarray(tensors.read(request["prefix_lengths"])).reshape(-1))
+        keep &= (rows.j < lengths) | rows.free
     if request.get("parents") is not None:
         keep &= by_entry(places, request["parents"], i, branch)
     if request.get("top_k_indices") is not None:
         keep &= lists(places, request["top_k_indices"])
     if request.get("any_of") is not None:
-        keep &= np.any(list(resolve_parts(places, request["any_of"], i)), axis=0)
+        keep &= np.any(list(resolve_parts(places, request["any_of"], rows)), axis=0)
     if request.get("all_of") is not None:
-        keep &= np.all(list(resolve_parts(places, request["all_of"], i)), axis=0)
+        keep &= np.all(list(resolve_parts(places, request["all_of"], rows)), axis=0)
     if request.get("not") is not None:
-        (hidden,) = resolve_parts(places, request["not"], i)
+        (hidden,) = resolve_parts(places, request["not"], rows)
         keep &= ~hidden
     return keep, added
 

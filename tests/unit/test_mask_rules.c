@@ -1,9 +1,11 @@
 /* Rules of masks (mask/rule.c) against their definition, which is evaluated cell by cell: random trees of
- * any_of, all_of and not over layers of every kind. */
+ * any_of, all_of and not over layers of every kind, with windows and patterns by head, and with positions of
+ * the caller. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -71,12 +73,40 @@ static attn_tensor parents(trial *t, size_t B, size_t S) {
 
 static attn_pattern pattern(trial *t) {
     const int64_t size = 1 + (int64_t)pick(t, 9);
-    return (attn_pattern){.kind = (attn_pattern_kind)pick(t, ATTN_PATTERN_BLOCK_CAUSAL + 1),
+    return (attn_pattern){.kind = (attn_pattern_kind)pick(t, ATTN_PATTERN_FULL + 1),
                           .radius = size,
                           .stride = size,
                           .size = size,
                           .num_keys = size,
                           .local = (int64_t)pick(t, 4)};
+}
+
+/* Gives a window or pattern to each head, or one to all. */
+static void draw_heads(trial *t, attn_mask_layer *l) {
+    attn_head_keys *own = attn_arena_zeroed(t->arena, t->shape.H, sizeof *own);
+    l->by_head = own;
+    l->head_count = pick(t, 4) ? t->shape.H : 1;
+    for (size_t h = 0; h < l->head_count; h++) {
+        own[h].window[0] = (int64_t)pick(t, 9) - 1;
+        own[h].window[1] = (int64_t)pick(t, 9) - 1;
+        own[h].pattern = pattern(t);
+    }
+}
+
+/* Positions of `rows` rows: ascending, any, or with repeats, and sometimes none for some of them. */
+static attn_tensor positions(trial *t, size_t rows) {
+    const size_t dims[2] = {pick(t, 2) ? t->B : 1, rows}, way = pick(t, 3), none = pick(t, 3);
+    attn_tensor x = integers(t, 2, dims, -5, way == 1 ? rows + 9 : 9);
+    int64_t *at = x.data;
+    for (size_t k = 0; k < dims[0] * rows; k++) {
+        if (way == 2 && k % rows && at[k - 1] != ATTN_NO_POSITION)
+            at[k] = at[k - 1] + (int64_t)pick(t, 3);
+        if (none == 1 && k % rows >= 4 && !pick(t, 9))
+            at[k] = ATTN_NO_POSITION;
+    }
+    for (size_t k = 0; none == 2 && k < dims[0] * rows; k++) /* sinks or registers in front */
+        at[k] = k % rows < 2 ? ATTN_NO_POSITION : at[k];
+    return x;
 }
 
 static size_t add(trial *t, attn_mask_layer layer) {
@@ -100,9 +130,13 @@ static void add_random(trial *t, size_t depth) {
     case ATTN_LAYER_WINDOW:
         l.window[0] = (int64_t)pick(t, 9) - 1;
         l.window[1] = (int64_t)pick(t, 9) - 1;
+        if (pick(t, 2))
+            draw_heads(t, &l);
         break;
     case ATTN_LAYER_PATTERN:
         l.pattern = pattern(t);
+        if (pick(t, 2))
+            draw_heads(t, &l);
         break;
     case ATTN_LAYER_VALUES:
         l.values = integers(t, 4, cells, 0, 2);
@@ -154,22 +188,32 @@ static int64_t element(const attn_tensor *t, size_t b, size_t h, size_t i, size_
 static bool shows(const trial *t, size_t *at, size_t b, size_t h, size_t i, size_t j) {
     const attn_mask_layer *l = &t->spec.layers[(*at)++];
     const int64_t p = (int64_t)i + t->offsets[b], key = (int64_t)j, S = (int64_t)t->shape.S;
+    const attn_tensor *q = &t->spec.query_positions, *k = &t->spec.key_positions;
+    const int64_t from = q->rank ? element(q, b, 0, 0, i) : p;
+    const int64_t to = k->rank ? element(k, b, 0, 0, j) : key;
+    const bool formula = l->kind == ATTN_LAYER_CAUSAL || l->kind == ATTN_LAYER_WINDOW ||
+                         l->kind == ATTN_LAYER_PATTERN || l->kind == ATTN_LAYER_PREFIX;
+    const attn_head_keys *own = l->by_head ? &l->by_head[l->head_count == 1 ? 0 : h] : NULL;
+    const int64_t *window = own ? own->window : l->window;
     size_t shown = 0;
+    if (formula && (from == ATTN_NO_POSITION || to == ATTN_NO_POSITION))
+        return true;
     for (size_t n = 0; n < l->parts; n++)
         shown += shows(t, at, b, h, i, j);
     switch (l->kind) {
     case ATTN_LAYER_CAUSAL:
-        return key <= p;
+        return to <= from;
     case ATTN_LAYER_WINDOW:
-        return (l->window[0] < 0 || key >= p - l->window[0]) &&
-               (l->window[1] < 0 || key <= p + l->window[1]);
+        return (window[0] < 0 || to >= from - window[0]) &&
+               (window[1] < 0 || to <= from + window[1]);
     case ATTN_LAYER_PATTERN:
-        return attn_pattern_sees(&l->pattern, p, key);
+        return attn_pattern_sees(own ? &own->pattern : &l->pattern, from, to);
     case ATTN_LAYER_VALUES:
         return element(&l->values, b, h, i, j) == (l->semantics == ATTN_SEM_KEEP);
     case ATTN_LAYER_LENGTHS:
-    case ATTN_LAYER_PREFIX:
         return key < element(&l->values, b, 0, 0, 0);
+    case ATTN_LAYER_PREFIX:
+        return to < element(&l->values, b, 0, 0, 0);
     case ATTN_LAYER_TOKENS:
         return element(&l->values, b, 0, 0, j) != 0;
     case ATTN_LAYER_DOCUMENTS:
@@ -209,7 +253,7 @@ static trial begin(uint64_t seed) {
     t.shape = (attn_mask_shape){.batch_rank = 1,
                                 .batch = {t.B},
                                 .has_heads = true,
-                                .H = 1 + pick(&t, 2),
+                                .H = 1 + pick(&t, 3),
                                 .L = 1 + pick(&t, 40),
                                 .S = 1 + pick(&t, pick(&t, 8) ? 40 : 600)};
     for (size_t b = 0; b < t.B; b++)
@@ -217,6 +261,13 @@ static trial begin(uint64_t seed) {
     t.spec.offset = ATTN_OFFSET_GIVEN;
     t.spec.offsets = t.offsets;
     t.spec.offset_count = t.B;
+    if (pick(&t, 2)) {
+        const size_t given = pick(&t, 3); /* both, or one */
+        if (given != 1)
+            t.spec.query_positions = positions(&t, t.shape.L);
+        if (given != 2)
+            t.spec.key_positions = positions(&t, t.shape.S);
+    }
     for (size_t n = 1 + pick(&t, 2); n > 0; n--)
         add_random(&t, 3);
     if (attn_mask_new(&t.spec, &t.shape, t.arena, &t.mask, &err))
@@ -263,19 +314,18 @@ static void test_blocks(void **state) {
     for (uint64_t seed = 0; seed < TRIALS; seed++) {
         trial t = begin(seed);
         for (size_t n = 0; n < 20; n++) {
-            const size_t b = pick(&t, t.B), i = pick(&t, t.shape.L),
+            const size_t b = pick(&t, t.B), h = pick(&t, t.shape.H), i = pick(&t, t.shape.L),
                          rows = 1 + pick(&t, t.shape.L - i), first = pick(&t, t.shape.S);
             size_t from = first, to = first + 1 + pick(&t, t.shape.S - first);
             const size_t end = to;
             size_t all_from, all_to;
-            attn_mask_narrow(t.mask, b, i, rows, &from, &to);
-            attn_mask_common(t.mask, b, i, rows, &all_from, &all_to);
+            attn_mask_narrow(t.mask, b, h, i, rows, &from, &to);
+            attn_mask_common(t.mask, b, h, i, rows, &all_from, &all_to);
             assert_true(from <= to && from >= first && to <= end);
             skipped += end - first - (to - from);
             common += all_from < all_to ? all_to - all_from : 0;
-            for (size_t cell = 0; cell < rows * t.shape.H * t.shape.S; cell++) {
-                const size_t j = cell % t.shape.S, h = cell / t.shape.S % t.shape.H,
-                             row = i + cell / t.shape.S / t.shape.H;
+            for (size_t cell = 0; cell < rows * t.shape.S; cell++) {
+                const size_t j = cell % t.shape.S, row = i + cell / t.shape.S;
                 const bool seen = visible(&t, b, h, row, j);
                 if (j >= first && j < end && seen)
                     assert_true(j >= from && j < to);
@@ -306,11 +356,74 @@ static void test_documents_are_ranges(void **state) {
     assert_int_equal(attn_mask_new(&spec, &shape, arena, &mask, &err), ATTN_OK);
     for (size_t i = 0; i < S; i += 64) {
         size_t from = 0, to = S, all_from, all_to;
-        attn_mask_narrow(mask, 0, i, 64, &from, &to);
-        attn_mask_common(mask, 0, i, 64, &all_from, &all_to);
+        attn_mask_narrow(mask, 0, 0, i, 64, &from, &to);
+        attn_mask_common(mask, 0, 0, i, 64, &all_from, &all_to);
         assert_true(from == i / EACH * EACH && to == from + EACH);
         assert_true(all_from == from && all_to == to);
     }
+    attn_arena_free(arena);
+}
+
+/* Positions that ascend are skipped as indices are: sinks in front, a cache whose first keys were
+ * dropped, and a window. */
+static void test_positions_are_ranges(void **state) {
+    enum { S = 1024, L = 512, SINKS = 4, DROPPED = 3000 };
+    int64_t keys[S], queries[L];
+    const size_t dims[] = {S}, rows[] = {L};
+    attn_arena *arena = attn_arena_new(LIMIT);
+    const attn_mask_shape shape = {.H = 1, .L = L, .S = S};
+    attn_mask_spec spec = {.count = 1,
+                           .layers = {{.kind = ATTN_LAYER_WINDOW, .window = {63, 0}}},
+                           .query_positions = attn_tensor_dense(queries, ATTN_I64, 1, rows),
+                           .key_positions = attn_tensor_dense(keys, ATTN_I64, 1, dims)};
+    attn_mask *mask;
+    attn_error err;
+    (void)state;
+    for (size_t j = 0; j < S; j++)
+        keys[j] = j < SINKS ? ATTN_NO_POSITION : (int64_t)(DROPPED + j);
+    for (size_t i = 0; i < L; i++)
+        queries[i] = (int64_t)(DROPPED + S - L + i);
+    assert_int_equal(attn_mask_new(&spec, &shape, arena, &mask, &err), ATTN_OK);
+    for (size_t i = 0; i < L; i += 64) {
+        size_t from = 256, to = S, all_from, all_to, sinks = 0, end = 256;
+        attn_mask_narrow(mask, 0, 0, i, 64, &from, &to);
+        attn_mask_narrow(mask, 0, 0, i, 64, &sinks, &end);
+        attn_mask_common(mask, 0, 0, i, 1, &all_from, &all_to);
+        assert_true(from == S - L + i - 63 && to == S - L + i + 64);
+        assert_true(sinks == 0 && end == SINKS);
+        assert_true(all_from == from && all_to == from + 64);
+    }
+    attn_arena_free(arena);
+}
+
+/* Heads with small windows do not pay for a head that sees all keys before it. */
+static void test_heads_skip_apart(void **state) {
+    enum { N = 2048, H = 4 };
+    const attn_head_keys heads[H] = {
+        {.window = {-1, 0}}, {.window = {63, 0}}, {.window = {63, 0}}, {.window = {63, 0}}};
+    const size_t dims[] = {1, H, N, 8};
+    float *data = calloc(H * N * 8, sizeof *data);
+    attn_inputs in = attn_attention_defaults();
+    attn_attention_dims d;
+    attn_arena *arena = attn_arena_new(LIMIT);
+    attn_mask *mask;
+    attn_error err = {0};
+    double cells[2];
+    (void)state;
+    assert_non_null(data);
+    in.query = attn_tensor_dense(data, ATTN_F32, 4, dims);
+    in.mask.count = 1;
+    for (size_t k = 0; k < 2; k++) {
+        in.mask.layers[0] = (attn_mask_layer){.kind = ATTN_LAYER_WINDOW,
+                                              .window = {-1, 0},
+                                              .by_head = k ? heads : NULL,
+                                              .head_count = k ? H : 0};
+        assert_int_equal(attn_attention_shape(&in, &d, &err), ATTN_OK);
+        assert_int_equal(attn_attention_mask_new(&in.mask, &d, arena, &mask, &err), ATTN_OK);
+        cells[k] = attn_attention_visited(&d, mask).cells;
+    }
+    assert_true(cells[1] > cells[0] / H && cells[1] < cells[0] / H + 3.0 * N * 256);
+    free(data);
     attn_arena_free(arena);
 }
 
@@ -352,6 +465,22 @@ static void test_refusals(void **state) {
     assert_refused(&spec, ATTN_EARG, "any_of"); /* no layer after it */
     l->parts = SIZE_MAX;
     assert_refused(&spec, ATTN_EARG, "any_of");
+    const attn_head_keys heads[2] = {{.window = {1, 1}}, {.window = {1, -2}}};
+    *l = (attn_mask_layer){
+        .kind = ATTN_LAYER_WINDOW, .where = "window", .by_head = heads, .head_count = 2};
+    assert_refused(&spec, ATTN_ESHAPE, "window"); /* one head */
+    *l = (attn_mask_layer){
+        .kind = ATTN_LAYER_WINDOW, .where = "window", .by_head = heads + 1, .head_count = 1};
+    assert_refused(&spec, ATTN_EARG, "window/0");
+    l->by_head = heads;
+    spec.key_positions = attn_tensor_dense(list, ATTN_I64, 1, lists);
+    assert_refused(&spec, ATTN_ESHAPE, "key_positions");
+    spec.key_positions = attn_tensor_dense(half, ATTN_F64, 1, keys);
+    assert_refused(&spec, ATTN_EDTYPE, "key_positions");
+    list[3] = INT64_MAX;
+    spec.key_positions = attn_tensor_dense(list, ATTN_I64, 1, keys);
+    assert_refused(&spec, ATTN_EVALUE, "key_positions/3");
+    spec.key_positions.rank = 0;
     *l = (attn_mask_layer){.kind = ATTN_LAYER_NOT, .where = "not", .parts = 1};
     l[1] = (attn_mask_layer){.kind = ATTN_LAYER_BIAS, .where = "bias"};
     l[1].values = attn_tensor_dense(half, ATTN_F64, 1, keys);
@@ -368,6 +497,8 @@ int main(void) {
         cmocka_unit_test(test_cells),
         cmocka_unit_test(test_blocks),
         cmocka_unit_test(test_documents_are_ranges),
+        cmocka_unit_test(test_positions_are_ranges),
+        cmocka_unit_test(test_heads_skip_apart),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -82,7 +82,7 @@ typedef struct attn_inputs {
      * [B, S], for the kinds of position: int32 or int64 within ±2^40, in any order, repeated or
      * not. ATTN_NO_POSITION: the row is not encoded, and distances from it have no bias and no row of
      * a table. Rank 0: query i has the position i + query_offset, and key j the position j. Masks
-     * count rows and not positions. */
+     * count rows, unless mask.query_positions or mask.key_positions says otherwise. */
     attn_tensor query_positions, key_positions;
     /* sinks and scales are numbers by row: [Hq], one for each head, or a shape of 2 or more axes that
      * is broadcast to that of the logsumexp, [.., Hq, L]. [1, L] has one for each query. With one

@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "mask.h"
 #include "tensor.h"
 
 #ifdef __cplusplus
@@ -56,7 +57,6 @@ const char *attn_score_name(attn_score_kind kind); /* "scaled_dot", …; NULL: n
 
 /* Kinds of positions. Query i has the position p = i + query_offset, key j the position j, unless
  * attn_inputs gives other ones. Their distance is j - p. A bias is added to the score. */
-#define ATTN_NO_POSITION INT64_MIN /* the position of a row that is not encoded */
 typedef enum attn_position_kind {
     ATTN_POSITION_NONE = 0,
     ATTN_POSITION_ALIBI,    /* bias -slope_h |j - p|; Press, Smith and Lewis 2022 */

@@ -23,7 +23,8 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-#define ATTN_MASK_LAYERS 16 /* most layers of a mask */
+#define ATTN_MASK_LAYERS 16        /* most layers of a mask */
+#define ATTN_NO_POSITION INT64_MIN /* the position of a query or key that has none */
 
 typedef enum attn_layer_kind {
     ATTN_LAYER_CAUSAL, /* key j is visible to query i if j <= i + offset */
@@ -73,6 +74,7 @@ typedef enum attn_pattern_kind {
     /* floor(j / size) <= floor(p / size): the own block and those before it. Arriola et al. 2025,
      * "Block Diffusion". */
     ATTN_PATTERN_BLOCK_CAUSAL,
+    ATTN_PATTERN_FULL, /* every key: a head without a pattern beside heads that have one */
 } attn_pattern_kind;
 
 typedef struct attn_pattern {
@@ -97,6 +99,13 @@ typedef enum attn_semantics {
 } attn_semantics;
 #define ATTN_FINITE_MIN (-1e4)
 
+/* The keys that the queries of one head see by a layer WINDOW or PATTERN, as members of
+ * attn_mask_layer. */
+typedef struct attn_head_keys {
+    int64_t window[2];
+    attn_pattern pattern;
+} attn_head_keys;
+
 /* One layer of a mask. */
 typedef struct attn_mask_layer {
     attn_layer_kind kind;
@@ -106,6 +115,11 @@ typedef struct attn_mask_layer {
     int64_t window[2];    /* WINDOW: left, right; -1: no bound */
     int64_t pad_id;       /* TOKENS: the id of padding */
     attn_pattern pattern; /* PATTERN: which keys are visible */
+    /* WINDOW and PATTERN: [head_count], one for each query head (or one for all), in place of
+     * `window` and `pattern`. NULL: none. Heads of different reach: Xiao et al. 2024,
+     * "DuoAttention", section 2; Jiang et al. 2024, "MInference 1.0", section 3. */
+    const attn_head_keys *by_head;
+    size_t head_count;
     size_t parts; /* ANY_OF and ALL_OF: 1 or more; NOT: 1; how many layers after it are its parts */
 } attn_mask_layer;
 
@@ -138,11 +152,25 @@ typedef struct attn_mask_spec {
     attn_offset offset;     /* key position of query 0 */
     const int64_t *offsets; /* GIVEN: [offset_count], one for all batch entries or one for each */
     size_t offset_count;
+    /* Positions of queries, [L], [1, L] or [B, L], and of keys, [S], [1, S] or [B, S], as in
+     * attn_inputs. If one of the two is given, CAUSAL, WINDOW, PATTERN and PREFIX compare positions:
+     * i + offset becomes the position of query i, and j that of key j; the first prefix[b] keys are
+     * those at positions below prefix[b]. A key without a position (ATTN_NO_POSITION), such as a
+     * sink, is visible to every query, and a query without one, such as a register, sees every key.
+     * Rank 0: query i has the position i + offset, and key j the position j. */
+    attn_tensor query_positions, key_positions;
     /* What a hidden score becomes. Finite fills are for comparisons with other programs. */
     attn_fill fill;
     double fill_value;
 } attn_mask_spec;
 
+/* Returns whether the mask compares positions that the caller gives. */
+static inline bool attn_mask_spec_placed(const attn_mask_spec *spec) {
+    return spec->query_positions.rank || spec->key_positions.rank;
+}
+/* Returns how many numbers of 8 bytes a compiled mask of B batch entries and S keys keeps for the
+ * positions of the specification; SIZE_MAX on overflow. */
+size_t attn_mask_position_numbers(const attn_mask_spec *spec, size_t B, size_t S);
 /* Returns the index behind layer i and its parts; at most spec->count. */
 size_t attn_mask_spec_next(const attn_mask_spec *spec, size_t i);
 
@@ -163,8 +191,9 @@ typedef struct attn_mask attn_mask;
  *   ATTN_ESHAPE      a tensor does not broadcast; the text has both shapes and the axis
  *   ATTN_ESEMANTICS  the meaning of 0 and 1 or of padding is not stated
  *   ATTN_ENONFINITE  NaN or +infinity
- *   ATTN_EVALUE      a number other than 0 and 1 in a KEEP or HIDE layer, a length, parent or index
- *                    out of range, or parents that run in a circle
+ *   ATTN_EVALUE      a number other than 0 and 1 in a KEEP or HIDE layer, a length, parent, index or
+ *                    position out of range, or parents that run in a circle
+ *   ATTN_EDTYPE      positions that are no integers
  *   ATTN_EARG        an unknown number of an enum, a wrong number of parts, or a part that adds
  *   ATTN_ENOMEM      the arena is full */
 attn_status attn_mask_new(const attn_mask_spec *spec, const attn_mask_shape *shape,

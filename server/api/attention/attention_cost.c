@@ -216,7 +216,7 @@ bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t s
 bool srv_attention_skips(const srv_attention_call *call, const attn_mask *mask, double *computed) {
     const attn_mask_spec *spec = &call->body.operation.shaped->mask;
     for (size_t i = 0; i < spec->count; i++)
-        if (spec->layers[i].kind == ATTN_LAYER_PATTERN ||
+        if (attn_mask_spec_placed(spec) || spec->layers[i].kind == ATTN_LAYER_PATTERN ||
             spec->layers[i].kind == ATTN_LAYER_WINDOW ||
             spec->layers[i].kind >= ATTN_LAYER_PREFIX) {
             *computed = attn_attention_visited(&call->body.operation.dims, mask).cells;
@@ -324,6 +324,7 @@ static bool check_parameters(const srv_attention_call *call) {
     empty.past_key.rank = empty.past_value.rank = 0;
     empty.grad_logsumexp.rank = empty.sinks.rank = empty.scales.rank = 0;
     empty.query_positions.rank = empty.key_positions.rank = 0;
+    empty.mask.query_positions.rank = empty.mask.key_positions.rank = 0;
     for (size_t i = 0; empty.position.axes.pairs.rank && i < 2; i++) {
         attn_tensor *t =
             i ? &empty.position.axes.key_positions : &empty.position.axes.query_positions;

@@ -79,6 +79,14 @@ static void read_scale(srv_operation *o) {
 
 static bool read_mask(srv_operation *o, const srv_scope *scope) {
     attn_mask_spec *spec = &o->in.mask;
+    if (o->mask_positions) {
+        spec->query_positions = o->in.query_positions;
+        spec->key_positions = o->in.key_positions;
+        if (!attn_mask_spec_placed(spec))
+            return srv_refuse(scope, SRV_VALUE, "mask_positions",
+                              "mask_positions needs query_positions, key_positions or both, which "
+                              "are not in this request: masks then compare them");
+    }
     if (o->is_causal)
         spec->layers[spec->count++] =
             (attn_mask_layer){.kind = ATTN_LAYER_CAUSAL, .where = "is_causal"};

@@ -20,7 +20,7 @@ typedef struct srv_operation {
     attn_tensor attn_bias, grad_output;
     attn_tensor block_table; /* rank 0: key and value are no pools of blocks */
     srv_mask_input mask;
-    bool is_causal;
+    bool is_causal, mask_positions;
     srv_union query_offset, scale;
 
     /* Set by srv_operation_settle. */
@@ -112,12 +112,18 @@ extern const char srv_ragged_rows[]; /* srv_field.ragged of query, key and value
                       .size = sizeof(srv_position_item), .max = 2),                                \
         SRV_INPUT_ROW(T, at, query_positions, SRV_TENSOR,                                          \
                       "[L] or [B, L]: the position of each query for `position`, in any order; "   \
-                      "null = not encoded. The default is i + query_offset. Masks count rows.",    \
+                      "null = not encoded. The default is i + query_offset. Masks count rows, or " \
+                      "with mask_positions compare these positions.",                              \
                       .accepts = SRV_T_INT | SRV_T_NONE),                                          \
         SRV_INPUT_ROW(T, at, key_positions, SRV_TENSOR,                                            \
                       "[S] or [B, S]: the position of each key, cached ones first; null = not "    \
                       "encoded. The default is j.",                                                \
                       .accepts = SRV_T_INT | SRV_T_NONE),                                          \
+        SRV_NAMED_ROW(T, "mask_positions", at.mask_positions, SRV_BOOL,                            \
+                      "true: is_causal, window, pattern and prefix_lengths compare "               \
+                      "query_positions and key_positions instead of counting rows. A key at null " \
+                      "(a sink) is seen by every query, and a query at null (a register) sees "    \
+                      "every key. document_ids, parents and key_lengths count rows."),             \
         SRV_NAMED_ROW(T, "projections", at.projections, SRV_OBJECT,                                \
                       "Multi-head attention: query, key and value [.., L, D] are projected by "    \
                       "linear maps and split into heads, whose outputs are concatenated. The "     \

@@ -91,8 +91,9 @@ const srv_field srv_pattern_fields[] = {
         attn_pattern, attn_pattern_words,
         "local (keys within radius), strided (every stride-th key, and keys within local), block "
         "(keys in the same block of `size` positions), block_causal (keys in the same block and in "
-        "those before it) or global (the positions 0 to `num_keys` - 1 see every key and every "
-        "query sees them; the others see keys within local)."),
+        "those before it), global (the positions 0 to `num_keys` - 1 see every key and every "
+        "query sees them; the others see keys within local) or full (every key: a head without a "
+        "pattern beside heads that have one)."),
     ATTN_PATTERN_INPUTS(PATTERN_VALUE){0},
 };
 
@@ -266,9 +267,10 @@ bool srv_normalizer_check(const srv_scope *scope, const attn_normalizer *normali
            check_tensors(&s, normalizer, any, parameters);
 }
 
-bool srv_pattern_check(const srv_scope *scope, const attn_pattern *pattern, const uint64_t *given) {
+bool srv_pattern_check(const srv_scope *scope, const char *name, const attn_pattern *pattern,
+                       const uint64_t *given) {
     char at[64];
-    const srv_scope s = scope_inside(scope, "pattern", srv_pattern_fields, given, at);
+    const srv_scope s = scope_inside(scope, name, srv_pattern_fields, given, at);
     return check_kind(&s, pattern->kind, pattern_kinds, true);
 }
 

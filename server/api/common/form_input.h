@@ -42,7 +42,9 @@ bool srv_normalizer_check(const srv_scope *scope, const attn_normalizer *normali
                           const uint64_t *given, bool any, size_t *parameters);
 bool srv_projections_check(const srv_scope *scope, const attn_projections *projections,
                            const uint64_t *given, bool any, size_t *parameters);
-bool srv_pattern_check(const srv_scope *scope, const attn_pattern *pattern, const uint64_t *given);
+/* `name` is the path of the pattern in the object of `scope`. */
+bool srv_pattern_check(const srv_scope *scope, const char *name, const attn_pattern *pattern,
+                       const uint64_t *given);
 /* Checks that the tensor, the field `name` of `scope`, is finite unless `any` is true, and adds its
  * number of elements to *parameters. false: a problem is set. */
 bool srv_parameter_check(const srv_scope *scope, const char *name, const attn_tensor *t, bool any,

@@ -140,11 +140,65 @@ bool srv_mask_items(const srv_scope *scope, const char *name, const srv_objects 
 
 /* --- fields of masks --- */
 
+/* Returns memory for `count` windows or patterns of heads, the field `name`. NULL: a problem is
+ * set. */
+static attn_head_keys *take_heads(const srv_scope *scope, const char *name, size_t count) {
+    attn_head_keys *heads =
+        count ? attn_arena_zeroed(scope->req->arena, count, sizeof *heads) : NULL;
+    if (!count)
+        srv_refuse(scope, SRV_VALUE, name, "%s must not be an empty list", name);
+    else if (!heads)
+        srv_problem_memory(scope->req, NULL, "no memory is left for the masks");
+    return heads;
+}
+
+static bool read_windows(const srv_scope *scope, const srv_int_lists *in, attn_mask_layer *layer) {
+    char place[32] = "window";
+    attn_head_keys *heads = take_heads(scope, "window", in->count);
+    for (size_t h = 0; heads && h < in->count; h++) {
+        if (in->count > 1)
+            snprintf(place, sizeof place, "window/%zu", h);
+        if (!srv_pair(scope, place, &in->lists[h], -1))
+            return false;
+        memcpy(heads[h].window, in->lists[h].values, sizeof heads[h].window);
+    }
+    layer->by_head = heads;
+    layer->head_count = in->count;
+    return heads != NULL;
+}
+
+static bool read_patterns(const srv_scope *scope, const srv_objects *in, attn_mask_layer *layer) {
+    char place[32] = "pattern";
+    const srv_pattern_item *all = in->items;
+    attn_head_keys *heads = take_heads(scope, "pattern", in->count);
+    for (size_t h = 0; heads && h < in->count; h++) {
+        if (!in->single)
+            snprintf(place, sizeof place, "pattern/%zu", h);
+        if (!srv_pattern_check(scope, place, &all[h].pattern, &all[h].given))
+            return false;
+        heads[h].pattern = all[h].pattern;
+    }
+    layer->by_head = heads;
+    layer->head_count = in->count;
+    return heads != NULL;
+}
+
+/* Reads the windows or patterns of a layer. One for all heads is a member of the layer. */
+static bool read_formula(const srv_scope *scope, const srv_mask_input *in, attn_mask_layer *layer) {
+    if (layer->kind == ATTN_LAYER_WINDOW ? !read_windows(scope, &in->window, layer)
+                                         : !read_patterns(scope, &in->pattern, layer))
+        return false;
+    if (layer->head_count == 1) {
+        memcpy(layer->window, layer->by_head->window, sizeof layer->window);
+        layer->pattern = layer->by_head->pattern;
+        layer->by_head = NULL;
+        layer->head_count = 0;
+    }
+    return true;
+}
+
 bool srv_mask_layers(const srv_scope *scope, const srv_mask_input *in, attn_mask_spec *spec) {
-    const bool window = srv_given(scope, "window");
-    if (!check_company(scope) || (window && !srv_pair(scope, "window", &in->window, -1)) ||
-        (srv_given(scope, "pattern") &&
-         !srv_pattern_check(scope, &in->pattern, &in->pattern_given)))
+    if (!check_company(scope))
         return false;
     const struct {
         const char *name;
@@ -152,7 +206,7 @@ bool srv_mask_layers(const srv_scope *scope, const srv_mask_input *in, attn_mask
         const srv_objects *parts;
     } all[] = {
         {"window", {.kind = ATTN_LAYER_WINDOW}, NULL},
-        {"pattern", {.kind = ATTN_LAYER_PATTERN, .pattern = in->pattern}, NULL},
+        {"pattern", {.kind = ATTN_LAYER_PATTERN}, NULL},
         {"attn_mask",
          {.kind = ATTN_LAYER_VALUES, .values = in->attn_mask, .semantics = in->mask_semantics},
          NULL},
@@ -181,8 +235,9 @@ bool srv_mask_layers(const srv_scope *scope, const srv_mask_input *in, attn_mask
             return srv_refuse(scope, SRV_VALUE, all[i].name,
                               "the bits are missing: expected base64 beside encoding, or in a "
                               "binary body a tensor of uint8 with this name");
-        if (layer.kind == ATTN_LAYER_WINDOW)
-            memcpy(layer.window, in->window.values, sizeof layer.window);
+        const bool formula = layer.kind == ATTN_LAYER_WINDOW || layer.kind == ATTN_LAYER_PATTERN;
+        if (formula && !read_formula(scope, in, &layer))
+            return false;
         if (!srv_mask_add(scope, spec, all[i].name, layer) ||
             (all[i].parts && !srv_mask_items(scope, all[i].name, all[i].parts, spec)))
             return false;

@@ -15,10 +15,14 @@ typedef struct srv_mask_input {
     attn_semantics mask_semantics, key_padding_semantics;
     attn_tensor key_lengths, token_ids;
     int64_t pad_id;
-    srv_ints window;
-    uint64_t pattern_given;
-    attn_pattern pattern;
+    srv_int_lists window; /* one, or one for each head */
+    srv_objects pattern;  /* array of srv_pattern_item: one, or one for each head */
 } srv_mask_input;
+
+typedef struct srv_pattern_item {
+    attn_pattern pattern;
+    uint64_t given;
+} srv_pattern_item;
 
 /* A mask of a list: the object {"kind": …} with the fields of this kind. */
 typedef struct srv_mask_item {
@@ -68,16 +72,20 @@ extern const char *const srv_offset_words[];      /* "end" */
                       .ragged = "pad the sequences to one length with pad_id"),                    \
         SRV_NAMED_ROW(T, "pad_id", at.pad_id, SRV_INT,                                             \
                       "The id of the padding token in token_ids."),                                \
-        SRV_NAMED_ROW(T, "window", at.window, SRV_INTS,                                            \
+        SRV_NAMED_ROW(T, "window", at.window, SRV_LISTS,                                           \
                       "[left, right]: the number of other keys that a query sees on either side "  \
-                      "of its own position; -1 = no limit.",                                       \
+                      "of its own position; -1 = no limit. A list [H, 2] has one for each head: "  \
+                      "[-1, 0] is a causal head, [-1, -1] one that sees all.",                     \
                       .max = 2),                                                                   \
-        SRV_NAMED_ROW(T, "pattern", at.pattern, SRV_OBJECT,                                        \
-                      "The keys that a query sees, by their positions. The pass skips hidden "     \
-                      "cells instead of masking them; num_computed_cells of explain and dry_run "  \
-                      "says how many it computes. With strided it skips only without a bias by "   \
-                      "distance, dropout, a mask tensor and another pattern.",                     \
-                      .fields = srv_pattern_fields, .given = offsetof(T, at.pattern_given)),       \
+        SRV_NAMED_ROW(T, "pattern", at.pattern, SRV_OBJECTS,                                       \
+                      "The keys that a query sees, by their positions; a list has a pattern for "  \
+                      "each head. The pass skips hidden cells instead of masking them; "           \
+                      "num_computed_cells of explain and dry_run says how many it computes. With " \
+                      "strided it skips only without a bias by distance, dropout, a mask tensor, " \
+                      "positions of its own and another pattern.",                                 \
+                      .accepts = SRV_O_SINGLE, .fields = srv_pattern_fields,                       \
+                      .size = sizeof(srv_pattern_item),                                            \
+                      .given = offsetof(T, at.pattern) + offsetof(srv_pattern_item, given)),       \
         SRV_NAMED_ROW(T, "document_ids", at.document_ids, SRV_TENSOR,                              \
                       "[B, S] or [S]: the document of each key; a query sees the keys of the "     \
                       "document of the key at its own position, i + query_offset.",                \
@@ -94,11 +102,11 @@ extern const char *const srv_offset_words[];      /* "end" */
                       "[B, H, L, k] or a shape whose axes but the last broadcast to these: the "   \
                       "only keys that a query sees; -1 is none.",                                  \
                       .accepts = SRV_T_INT),                                                       \
-        SRV_ITEMS_ROW(T, "any_of", at.any_of,                                                      \
+        SRV_PARTS_ROW(T, at, any_of,                                                               \
                       "A key is visible if any of these masks shows it. The masks are those of "   \
                       "POST /v1/masks, without numbers that are added to scores; the parts of "    \
                       "any_of, all_of and not may be nested, 16 masks in all."),                   \
-        SRV_ITEMS_ROW(T, "all_of", at.all_of,                                                      \
+        SRV_PARTS_ROW(T, at, all_of,                                                               \
                       "A key is visible if all of these masks show it, as it is for the fields "   \
                       "side by side; for use in any_of and not."),                                 \
         SRV_ITEMS_ROW(T, "not", at.not_of,                                                         \
@@ -110,6 +118,22 @@ extern const char *const srv_offset_words[];      /* "end" */
     SRV_NAMED_ROW(T, name, member, SRV_OBJECTS, text, .fields = srv_mask_item_fields,              \
                   .schema = "MaskItem", .size = sizeof(srv_mask_item),                             \
                   .max = ATTN_MASK_LAYERS - 1, __VA_ARGS__)
+
+/* The row of a list of masks that a mask combines. */
+#define SRV_PARTS_ROW(T, at, list, text) SRV_ITEMS_ROW(T, #list, at.list, text)
+
+/* Rows of the positions that masks of the struct T compare, whose member `spec` is an
+ * attn_mask_spec. */
+#define SRV_PLACES_ROWS(T, spec)                                                                   \
+    SRV_NAMED_ROW(T, "query_positions", spec.query_positions, SRV_TENSOR,                          \
+                  "[L] or [B, L]: the position of each query for causal, window, pattern and "     \
+                  "prefix_lengths, in any order; null = none, and the query sees every key. The "  \
+                  "default is i + query_offset.",                                                  \
+                  .accepts = SRV_T_INT | SRV_T_NONE),                                              \
+        SRV_NAMED_ROW(T, "key_positions", spec.key_positions, SRV_TENSOR,                          \
+                      "[S] or [B, S]: the position of each key; null = none, and every query "     \
+                      "sees the key. The default is j.",                                           \
+                      .accepts = SRV_T_INT | SRV_T_NONE)
 
 #define SRV_OFFSET_ROW(T, member)                                                                  \
     SRV_NAMED_ROW(T, "query_offset", member, SRV_UNION,                                            \

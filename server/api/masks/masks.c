@@ -32,6 +32,7 @@ const srv_field srv_masks_fields[] = {
                    .ragged = "pad the sequences to one length with pad_id"),
     SRV_FIELD_ROW(srv_masks_body, pad_id, SRV_INT, "The id of the padding token in token_ids."),
     SRV_OFFSET_ROW(srv_masks_body, query_offset),
+    SRV_PLACES_ROWS(srv_masks_body, spec),
     SRV_ENUM_ROW(srv_masks_body, combine, combinations,
                  "and: a key is visible if it is visible in every mask; float parts are summed."),
     SRV_ENUM_ROW(srv_masks_body, as, srv_masks_forms,

@@ -287,7 +287,9 @@ static void put_omitted(attn_json_text *j, const void *data) {
 
 double srv_masks_memory(const srv_masks_call *call) {
     double cells = call->bound <= SRV_MASK_CELLS ? CELL_BYTES * call->cells : 0;
-    double values = 0;
+    double values =
+        sizeof(int64_t) * (double)attn_mask_position_numbers(
+                              &call->body.spec, (size_t)srv_masks_batches(call), call->shape.S);
     size_t n;
     for (size_t i = 0; i < call->body.spec.count; i++)
         if (attn_tensor_count(&call->body.spec.layers[i].values, &n))
