@@ -211,6 +211,11 @@ MASKS = {
 }
 
 
+def placed(positions):
+    """Masks compare these positions in place of the indices."""
+    return {"query_positions": positions.tolist(), "key_positions": positions.tolist(), "mask_positions": True}
+
+
 def visible(table, request, L, S, B=2):
     """The cells that the service sees: queries and keys are zeros, so hidden cells alone have the weight 0."""
     zeros = {"query": tensors.write(np.zeros((B, L, 2), np.float32)), "key": tensors.write(np.zeros((B, S, 2), np.float32))}
@@ -237,15 +242,15 @@ def test_masks(table, family):
         keep[1, length - 4:] = 0
         got = visible(table, {**fields, "key_padding_mask": keep.tolist(), "key_padding_semantics": "keep"}, length, length)
         assert (got == theirs(kind, config, length, length, attention_mask=torch.from_numpy(keep))).all(), f"{kind}, padded"
-        if kind != "chunked_attention":  # its blocks begin after the padding, by positions of each sequence
-            keep = keep[:, ::-1].copy()
-            got = visible(table, {**fields, "key_padding_mask": keep.tolist(), "key_padding_semantics": "keep"}, length, length)
-            assert (got == theirs(kind, config, length, length, attention_mask=torch.from_numpy(keep))).all(), f"{kind}, padded left"
-        starts = torch.tensor([[0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 0, 1, 2, 3, 4]] * 2)
-        documents = [[0] * 6 + [1] * 4 + [2] * 5] * 2
-        if kind != "chunked_attention":  # nor are blocks counted from the start of a document
-            got = visible(table, {**fields, "document_ids": documents}, length, length)
-            assert (got == theirs(kind, config, length, length, position_ids=starts)).all(), f"{kind}, packed"
+        keep = keep[:, ::-1].copy()
+        first = (1 - keep).sum(1, keepdims=True)  # of each sequence: positions and chunks are counted from there
+        got = visible(table, {**fields, "key_padding_mask": keep.tolist(), "key_padding_semantics": "keep",
+                              **placed(np.arange(length) - first)}, length, length)
+        assert (got == theirs(kind, config, length, length, attention_mask=torch.from_numpy(keep))).all(), f"{kind}, padded left"
+        starts = [[0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 0, 1, 2]] * 2
+        documents = [[0] * 8 + [1] * 4 + [2] * 3] * 2
+        got = visible(table, {**fields, "document_ids": documents, **placed(np.array(starts))}, length, length)
+        assert (got == theirs(kind, config, length, length, position_ids=torch.tensor(starts))).all(), f"{kind}, packed"
 
 
 @pytest.mark.parametrize("family", FAMILIES)
