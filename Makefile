@@ -215,8 +215,9 @@ check-fresh: ## both commands of the README, and its package, on a bare Debian i
 gallery: all ## draw the figures of attention papers into build/gallery/; SCALE=1: smaller PNGs
 	@$(PYTHON) tests/tools/gallery $(BUILD)/gallery $(SCALE)
 
-reference: all ## write the tables of routes and settings in the pages of server/api, server/wire and config
+reference: all ## write the tables of routes and settings in the pages of server/api, server/wire and config, and HOWTO.md
 	@$(PYTHON) tests/tools/reference
+	@$(PYTHON) tests/tools/howto
 
 walk: ## the files and functions that one request runs through, in order; REQUEST=file.json: of another body
 	@BUILD='$(BUILD)/walk' tests/tools/walk $(REQUEST)

@@ -30,8 +30,8 @@
     "padding queries need no mask: key_lengths hides the padding keys of each batch entry, and "   \
     "the output rows of padding queries can be ignored"
 #define KEY_POSITIONS                                                                              \
-    "query_offset is the position of the first query, one for all batch entries or one for each; " \
-    "key j always has position j"
+    "query_positions and key_positions hold the position of each query and of each key, and "      \
+    "query_offset is the position of the first query"
 #define ROTARY                                                                                     \
     "each axis of rotary positions is an object of the list axes: \"axes\": [{\"positions\": .., " \
     "\"num_pairs\": ..}, ..]"
@@ -44,7 +44,19 @@
 #define POOLED    "it says how weights become a cell: max, mean or both"
 #define STRONGEST "it is a number of strongest keys on every route"
 #define TOKENS    "it is a mask of tokens, and a name without target_ belongs to the source"
-#define CACHE     "cached keys and values are two fields, past_key and past_value"
+#define LINEAR                                                                                     \
+    "linear attention carries a state from key to key and has no weights of a row; a decay by "    \
+    "position is attn_bias, as in the Forgetting Transformer"
+#define STICKS                                                                                     \
+    "in stick-breaking attention a weight depends on the scores of the keys behind it, so a row "  \
+    "cannot be computed key by key in any order; it is not computed here"
+#define STOCHASTIC                                                                                 \
+    "doubly stochastic weights are divided by rows and columns in turn, which needs the whole "    \
+    "matrix of weights; it is not computed here"
+#define SLOTS                                                                                      \
+    "a softmax over the queries needs the scores of all queries for one weight: exchange query "   \
+    "and key, and read the weights by columns"
+#define CACHE "cached keys and values are two fields, past_key and past_value"
 #define SEARCHED                                                                                   \
     "with seed each token is drawn; without it the search is greedy, or a beam search with "       \
     "num_beams above 1"
@@ -257,8 +269,13 @@ static const alias advice_of_fields[] = {
     {"attention_weights", "return", WEIGHTS},
     {"attentions", "return", WEIGHTS},
     {"weights", "return", WEIGHTS},
-    {"softmax", "softcap",
-     "the weights are always the softmax over the keys: \"return\": [\"weights\"] answers them"},
+    {"softmax", "normalizer",
+     "the weights are the softmax over the keys unless normalizer says otherwise: "
+     "\"return\": [\"weights\"] answers them"},
+    {"stick_breaking", "normalizer", STICKS},
+    {"sinkhorn", "normalizer", STOCHASTIC},
+    {"feature_map", "score", LINEAR},
+    {"axis", "divisor", SLOTS},
     {"query_lengths", "key_lengths", QUERIES},
     {"query_seq_lengths", "key_lengths", QUERIES},
     {"seqlens_q", "key_lengths", QUERIES},
@@ -317,6 +334,22 @@ static const alias of_choices[] = {
 };
 
 static const alias advice_of_choices[] = {
+    /* kinds of score and of normalizer that stay out */
+    {"linear", "scaled_dot", LINEAR},
+    {"linear", "softmax", LINEAR},
+    {"retention", "scaled_dot", LINEAR},
+    {"retention", "softmax", LINEAR},
+    {"retnet", "softmax", LINEAR},
+    {"gla", "softmax", LINEAR},
+    {"mamba", "softmax", LINEAR},
+    {"delta_rule", "softmax", LINEAR},
+    {"stick_breaking", "scaled_dot", STICKS},
+    {"stick_breaking", "softmax", STICKS},
+    {"sinkhorn", "softmax", STOCHASTIC},
+    {"sinkformer", "softmax", STOCHASTIC},
+    {"doubly_stochastic", "softmax", STOCHASTIC},
+    {"slot", "softmax", SLOTS},
+    {"slots", "softmax", SLOTS},
     {"mask", "weights_dropped", "the mask itself is what POST /v1/masks answers"},
     {"float64", "fp32", DTYPE},
     {"fp64", "fp32", DTYPE},

@@ -98,7 +98,8 @@ def test_example(table, name):
 def test_form(name):
     example = EXAMPLES[name]
     fields = ["id", "title", "what", "tags", "order", "cases"]
-    assert list(example) in (fields, [*fields, "data"])
+    assert [f for f in example if f != "names"] in (fields, [*fields, "data"])
+    assert all(number < len(example["cases"]) for number in example.get("names", {}).values())
     assert example["id"] == name and example["cases"]
     for case in example["cases"]:
         assert {"title", "method", "path"} <= case.keys()
@@ -109,5 +110,6 @@ def test_served(table):
     listed = table.get("/v1/examples").json()["examples"]
     order = sorted(EXAMPLES.values(), key=lambda e: (e["order"], e["id"]))
     assert [e["id"] for e in listed] == [e["id"] for e in order]
+    assert [e.get("names") for e in listed] == [e.get("names") for e in order]
     for name, example in EXAMPLES.items():
         assert table.get(f"/v1/examples/{name}").json() == example

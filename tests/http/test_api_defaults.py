@@ -112,7 +112,7 @@ AROUND = {**dict.fromkeys((("/v1/attention", "scaling"), ("/v1/attention", "axes
           ("/v1/positions", "scaling"): {"kind": "rotary", "width": 2},
           ("/v1/positions", "axes"): {"kind": "rotary", "width": 2, "length": None}}
 # bounds that other members narrow: the width of the inputs, and the memory of a request
-NARROWED = {("dims", "maximum"), ("start", "maximum"), ("low_freq_factor", "maximum"), *((name, "maximum") for name in ("num_pairs", "num_heads", "num_kv_heads", "num_keys", "length", "width"))}
+NARROWED = {("timeout_ms", "minimum"), ("dims", "maximum"), ("start", "maximum"), ("low_freq_factor", "maximum"), *((name, "maximum") for name in ("num_pairs", "num_heads", "num_kv_heads", "num_keys", "length", "width"))}
 
 
 def bounded(schemas, schema, where=()):

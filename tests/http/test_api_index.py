@@ -32,7 +32,7 @@ def test_the_list_holds_every_example_in_order(daemon, document):
     files = [json.loads(f.read_text()) for f in FILES]
     files.sort(key=lambda e: (e["order"], e["id"]))
     assert listed == {"examples": [
-        {k: e[k] for k in ("id", "title", "what", "tags")} | {"href": f"/v1/examples/{e['id']}"} for e in files]}
+        {k: e[k] for k in ("id", "title", "what", "tags", "names") if k in e} | {"href": f"/v1/examples/{e['id']}"} for e in files]}
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)

@@ -100,3 +100,7 @@ def test_every_route_has_a_line(daemon):
 def test_the_tables_are_those_of_the_service():
     """`make reference` has written them since a row or a sentence of them changed last."""
     subprocess.run([ROOT / "tests" / "tools" / "reference", "--check"], check=True, timeout=120)
+
+
+def test_how_to_say_it_is_what_the_examples_say():
+    subprocess.run([ROOT / "tests" / "tools" / "howto", "--check"], check=True, timeout=120)

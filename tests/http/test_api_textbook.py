@@ -622,7 +622,7 @@ def test_other_names_elsewhere(daemon, path, name, here):
     ("/v1/attention", "alibi_slopes", '"position": {"kind": "alibi", "slopes": ..}'),
     ("/v1/attention", "rope_theta", '"position": {"kind": "rotary", "layout": .., "base": ..}'),
     ("/v1/attention", "rope_scaling", '"position": {"kind": "rotary", "layout": .., "scaling": ..}'),
-    ("/v1/attention", "position_ids", "key j always has position j"),
+    ("/v1/attention", "position_ids", "query_positions and key_positions"),
     ("/v1/attention", "cache_position", "query_offset is the position of the first query"),
     ("/v1/attention", "cu_seqlens", "document_ids"),
     ("/v1/attention", "past_key_values", "past_key and past_value"),
@@ -633,7 +633,7 @@ def test_names_without_a_field_of_the_same_meaning(daemon, path, name, advice):
 
 @pytest.mark.parametrize("name, advice", [
     ("attn_weights", '"return": ["output", "weights"]'), ("attention_weights", '"return": ["output", "weights"]'),
-    ("softmax", "always the softmax over the keys"), ("query_lengths", "padding queries need no mask"),
+    ("softmax", "the softmax over the keys unless normalizer"), ("query_lengths", "padding queries need no mask"),
     ("query_padding_mask", "padding queries need no mask"), ("past_key_value", "past_key and past_value"),
 ])
 def test_no_field_of_another_meaning_is_suggested(daemon, name, advice):
@@ -650,6 +650,21 @@ def test_no_field_of_another_meaning_is_suggested(daemon, name, advice):
 ])
 def test_other_names_of_positions(daemon, kind, name, advice):
     refused(daemon, WORKED | {"position": kind | {name: 1}}, "unknown_field", f"/position/{name}", advice)
+
+
+@pytest.mark.parametrize("fields, pointer, code, advice", [
+    ({"normalizer": "linear"}, "/normalizer", "invalid_value", "linear attention carries a state"),
+    ({"normalizer": {"kind": "retention"}}, "/normalizer/kind", "invalid_value", "linear attention carries a state"),
+    ({"score": "linear"}, "/score", "invalid_value", "linear attention carries a state"),
+    ({"score": "stick_breaking"}, "/score", "invalid_value", "the scores of the keys behind it"),
+    ({"normalizer": "stick_breaking"}, "/normalizer", "invalid_value", "the scores of the keys behind it"),
+    ({"normalizer": "sinkhorn"}, "/normalizer", "invalid_value", "doubly stochastic weights"),
+    ({"normalizer": {"kind": "doubly_stochastic"}}, "/normalizer/kind", "invalid_value", "doubly stochastic weights"),
+    ({"normalizer": "slot"}, "/normalizer", "invalid_value", "exchange query and key"),
+    ({"normalizer": {"kind": "softmax", "axis": "queries"}}, "/normalizer/axis", "unknown_field", "exchange query and key"),
+])
+def test_attention_that_stays_out_is_named(daemon, fields, pointer, code, advice):
+    refused(daemon, WORKED | fields, code, pointer, advice)
 
 
 @pytest.mark.parametrize("masks, pointer", [(["causal"], "/masks/0"), ("causal", "/masks"), ({"kind": "causal"}, "/masks")])

@@ -144,7 +144,9 @@ static void put_href(attn_json_text *j, const void *file) {
 #define HEAD                                                                                       \
     PART("id", "string", "The id under /v1/examples."), PART("title", "string", "The title."),     \
         PART("what", "string", "What the example shows."),                                         \
-        PART("tags", "[string]", "The topics that it belongs to.")
+        PART("tags", "[string]", "The topics that it belongs to."),                                \
+        MAYBE("names", "{integer+}",                                                               \
+              "Names in papers and libraries, each with the number of the case that computes it.")
 
 /* An entry of the list. Members whose row has no function are copied from the file. */
 static const srv_field entry_rows[] = {
@@ -206,7 +208,7 @@ static void write_entry(attn_json_text *j, const srv_file *file) {
     for (const srv_field *f = entry_rows; f->name; f++) {
         const srv_span span = srv_example_field(file, f->name);
         srv_answer_member(j, f, file);
-        if (f->put)
+        if (f->put || (!f->always && is_null(span)))
             continue;
         attn_json_key(j, f->name);
         attn_json_raw(j, span.data, span.size);

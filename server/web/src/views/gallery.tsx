@@ -15,7 +15,10 @@ function shown(all: readonly Entry[]): Entry[] {
     (entry) =>
       (!tag.value || entry.tags.includes(tag.value)) &&
       words.every((word) =>
-        `${entry.title} ${entry.what} ${entry.tags.join(' ')}`.toLowerCase().includes(word),
+        [entry.title, entry.what, ...entry.tags, ...Object.keys(entry.names ?? {})]
+          .join(' ')
+          .toLowerCase()
+          .includes(word),
       ),
   );
 }
