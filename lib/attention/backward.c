@@ -84,7 +84,8 @@ static void back_block_tile(const attn_backward *g, const attn_block *block, siz
     if (!only_scales)
         attn_backward_edit(g, block, n, chunk, l);
     if (a->rule.relative)
-        attn_backward_collect_shaw(g, block, j0, n, q, ldq, dquery, attn_acc_room(k, E), l, sums);
+        attn_backward_collect_vectors(g, block, j0, n, q, ldq, dquery, attn_acc_room(k, E), l,
+                                      sums);
     k->accumulate_backward(g->dvalue + key * attn_acc_room(k, d->Ev) * k->elem, begins, l->dropped,
                            block->rows, n, g->outs.values + at * g->outs.value_bytes, d->Ev);
     if (a->score_v) {
@@ -92,8 +93,11 @@ static void back_block_tile(const attn_backward *g, const attn_block *block, siz
         return;
     }
     l->products->accumulate(dquery, l->grad, block->rows, l->key_values, 0, n, n, E, l->ones);
-    k->accumulate_backward(g->dkey + key * attn_acc_room(k, E) * k->elem, begins, l->grad,
-                           block->rows, n, g->queries.values + at * g->queries.value_bytes, E);
+    char *dkey = g->dkey + key * attn_acc_room(k, E) * k->elem;
+    k->accumulate_backward(dkey, begins, l->grad, block->rows, n,
+                           g->queries.values + at * g->queries.value_bytes, E);
+    if (a->rule.queries.rows)
+        attn_backward_collect_key_vectors(g, block, j0, n, dkey, attn_acc_room(k, E), l, sums);
 }
 
 /* Stores l->dkey_tanh [A, keys] transposed, as rows `row` … row + n - 1 of g->dkey. */

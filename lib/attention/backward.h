@@ -45,7 +45,7 @@ typedef struct attn_backward_lane {
     void *dkey_tanh; /* [A, keys]: gradients of mapped keys, only for scores with tanh */
     void *ones;      /* [rows] ones: with these factors `accumulate` adds to sums */
     uint8_t *keep;   /* [keys]: visibility of one row */
-    double *terms;   /* [relative]: a row's sums by distance, for Shaw's positions */
+    double *terms;   /* [relative]: a row's sums by distance, for tables of vectors */
     /* Memory of key_values and value_keys: one pair of them, or with plan.by_heads a pair for each
      * tile of a head. */
     char *tiles;
@@ -62,9 +62,9 @@ typedef struct attn_backward_lane {
 typedef struct attn_backward_sums {
     double *entries;    /* [Hq / Hkv, entries]: ALiBi slopes, or entries of a table of biases */
     double *normalizer; /* [Hq / Hkv]: the normaliser's bias */
-    double *keys;       /* [relative, E]: Shaw's key table */
-    double *values;     /* [relative, Ev]: Shaw's value table */
-    double *v;          /* [A]: v of scores with tanh */
+    /* [Hq / Hkv or 1, relative, E or Ev]: tables of vectors by distance */
+    double *keys, *queries, *values;
+    double *v; /* [A]: v of scores with tanh */
 } attn_backward_sums;
 
 /* Packed rows of queries or of grad_output, of all blocks: [homes, Hq / Hkv, blocks]. A home is
@@ -162,12 +162,17 @@ void attn_backward_collect_biases(const attn_backward *g, const attn_block *bloc
  * attn_backward_collect_biases, it must be called while l->grad holds dZ. */
 void attn_backward_collect_normalizer(const attn_backward *g, const attn_block *block, size_t n,
                                       const attn_backward_lane *l, attn_backward_sums *sums);
-/* Adds the tile's share of three gradients of Shaw's positions: of the key table to sums->keys, of
- * the value table to sums->values, and of the queries (dS times the key table) to dquery, whose
- * rows have the stride ld. The function must be called when l->grad holds dS. */
-void attn_backward_collect_shaw(const attn_backward *g, const attn_block *block, size_t j0,
-                                size_t n, const void *q, size_t ldq, void *dquery, size_t ld,
-                                attn_backward_lane *l, attn_backward_sums *sums);
+/* Adds the tile's share of gradients of tables of vectors by distance: of the key table to sums->keys,
+ * of the value table to sums->values, and of the queries (dS times the key table) to dquery, whose
+ * rows have the stride ld. This function and the next one must be called when l->grad holds dS. */
+void attn_backward_collect_vectors(const attn_backward *g, const attn_block *block, size_t j0,
+                                   size_t n, const void *q, size_t ldq, void *dquery, size_t ld,
+                                   attn_backward_lane *l, attn_backward_sums *sums);
+/* Adds the tile's share of the gradients of the query table to sums->queries and of the keys (dS times
+ * the query table) to dkey, whose rows have the stride ld. */
+void attn_backward_collect_key_vectors(const attn_backward *g, const attn_block *block, size_t j0,
+                                       size_t n, void *dkey, size_t ld, attn_backward_lane *l,
+                                       attn_backward_sums *sums);
 
 /* --- backward_tables.c --- */
 

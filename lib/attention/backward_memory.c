@@ -56,6 +56,15 @@ static attn_backward_rows place_rows(attn_area *area, const attn_backward_plan *
     return rows;
 }
 
+/* Takes memory for the sums of one piece for a table of vectors by distance, of which there are
+ * `tables`. */
+static double *place_vectors(attn_area *area, const attn_attention_dims *d, size_t tables,
+                             size_t width) {
+    return tables ? attn_area_take_3(area, tables > 1 ? attn_group(d) : 1, d->relative, width,
+                                     sizeof(double))
+                  : NULL;
+}
+
 /* Takes memory for the sums of one piece. */
 static void place_sums(attn_area *area, const attn_attention_dims *d, attn_backward_sums *s) {
     *s = (attn_backward_sums){0};
@@ -65,10 +74,9 @@ static void place_sums(attn_area *area, const attn_attention_dims *d, attn_backw
         s->normalizer = attn_area_take(area, attn_group(d), sizeof(double));
     if (d->tanh_score)
         s->v = attn_area_take(area, d->score_width, sizeof(double));
-    if (d->relative)
-        s->keys = attn_area_take(area, d->relative * sizeof(double), d->score_width);
-    if (d->relative_values)
-        s->values = attn_area_take(area, d->relative * sizeof(double), d->Ev);
+    s->keys = place_vectors(area, d, d->relative_keys, d->score_width);
+    s->queries = place_vectors(area, d, d->relative_queries, d->score_width);
+    s->values = place_vectors(area, d, d->relative_values, d->Ev);
 }
 
 /* Takes all arrays of *g from an area, and zeroes those that must start at 0. */
@@ -207,7 +215,9 @@ attn_status attn_gradients_cost(const attn_attention_dims *d, unsigned want, siz
     if (work.overflow || separate.overflow || reference.overflow || results.overflow)
         return attn_fail(err, ATTN_ELIMIT, "grad_output", "more bytes than can be counted");
     const size_t most = larger(work.used, larger(separate.used, reference.used));
-    c.operations = c.cells * 2 * (3 * (double)d->score_width + 2 * (double)d->Ev);
+    c.operations = c.cells * 2 * (3 * (double)d->score_width + 2 * (double)d->Ev) +
+                   3 * attn_vector_operations(d) +
+                   (d->relative_queries ? c.cells * 6 * (double)d->score_width : 0);
     c.work_bytes = work.used;
     c.result_bytes = results.used;
     c.fallback_bytes = most - work.used;

@@ -78,6 +78,24 @@ static attn_status store_normalizer(const attn_backward *g, size_t pieces, attn_
     return ATTN_OK;
 }
 
+/* Stores the gradient of a table of vectors by distance, if there is one, whose sums have this offset
+ * in attn_backward_sums. */
+static attn_status store_vectors(const attn_backward *g, size_t pieces, size_t offset,
+                                 const attn_vector_table *table, const attn_tensor *like,
+                                 attn_arena *arena, attn_tensor *out, attn_error *err) {
+    if (!table->rows)
+        return ATTN_OK;
+    if (!table->head || g->a->dims.Hq == 1)
+        return store_total(g, pieces, offset, like, arena, out, err);
+    ATTN_TRY(attn_dense_zeros(like, g->a->dims.result, arena, out, err));
+    for (size_t h = 0; h < g->a->dims.Hq; h++)
+        for (size_t e = 0; e < table->head; e++) {
+            const double sum = total_of_head(g, pieces, offset, h, table->head, e);
+            attn_dense_store(out, h * table->head + e, &sum, 1);
+        }
+    return ATTN_OK;
+}
+
 attn_status attn_backward_tables(const attn_backward *g, size_t pieces, attn_arena *arena,
                                  attn_gradients *out, attn_error *err) {
     const attn_attention *a = g->a;
@@ -87,15 +105,16 @@ attn_status attn_backward_tables(const attn_backward *g, size_t pieces, attn_are
         ATTN_TRY(store_entries(g, pieces, arena, to, err));
     if (a->dims.normalizer_bias)
         ATTN_TRY(store_normalizer(g, pieces, arena, out, err));
-    if (a->rule.relative)
-        ATTN_TRY(store_total(g, pieces, offsetof(attn_backward_sums, keys), &p->key_table, arena,
-                             &to->key_table, err));
-    if (a->rule.values)
-        ATTN_TRY(store_total(g, pieces, offsetof(attn_backward_sums, values), &p->value_table,
-                             arena, &to->value_table, err));
+    ATTN_TRY(store_vectors(g, pieces, offsetof(attn_backward_sums, keys), &a->rule.keys,
+                           &p->key_table, arena, &to->key_table, err));
+    ATTN_TRY(store_vectors(g, pieces, offsetof(attn_backward_sums, queries), &a->rule.queries,
+                           &p->query_table, arena, &to->query_table, err));
+    ATTN_TRY(store_vectors(g, pieces, offsetof(attn_backward_sums, values), &a->rule.values,
+                           &p->value_table, arena, &to->value_table, err));
     if (!a->in.score_position.kind) { /* it is the only kind */
         out->slopes = to->slopes, out->table = to->table;
         out->key_table = to->key_table, out->value_table = to->value_table;
+        out->query_table = to->query_table;
         *to = (attn_position){.kind = ATTN_POSITION_NONE};
     }
     if (a->score_v)

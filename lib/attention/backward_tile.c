@@ -169,21 +169,21 @@ static void fill_dropped(const attn_backward *g, const attn_block *block, size_t
     }
 }
 
-/* Adds what Shaw's value table contributes to dP of row r: dO . value_table[t] for each cell, where
- * t is the table row of the cell's distance. */
+/* Adds what the table of values by distance contributes to dP of row r: dO . value_table[t] for each
+ * cell, where t is the table row of the cell's distance. */
 static void add_value_terms(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
                             size_t r, const void *out, attn_backward_lane *l) {
     const attn_attention *a = g->a;
     const attn_kernels *k = g->k;
     void *grad = attn_row_of(l->grad, r, k->keys, k), *terms = l->work.term_sums;
     for (size_t t = 0; t < a->rule.relative; t++) {
-        const double *value = a->rule.values + t * a->dims.Ev;
+        const double *value = attn_vector_at(&a->rule.values, block->h, t);
         double sum = 0;
         for (size_t e = 0; e < a->dims.Ev; e++)
             sum += value[e] * attn_element(out, k->elem, e);
         attn_element_set(terms, k->elem, t, sum);
     }
-    attn_shaw_add(a, block->b, block->i + r, j0, n, k->elem, terms, grad);
+    attn_vector_add(a, block->b, block->i + r, j0, n, k->elem, terms, grad);
 }
 
 /* Zeroes the gradients of cells whose score the mask has replaced by its fill value. */
@@ -240,7 +240,7 @@ static const void *weight_gradients(const attn_backward *g, const attn_block *bl
                        l->products->pack_query ? g->outs.queries + at * g->outs.query_bytes : out,
                        ldo, block->rows, l->value_keys, n, a->dims.Ev, 1);
     for (size_t r = 0; r < block->rows; r++) {
-        if (a->rule.values)
+        if (a->rule.values.rows)
             add_value_terms(g, block, j0, n, r, (const char *)out + r * ldo * k->elem, l);
         if (a->in.dropout_p > 0)
             attn_drop_row(a, first + r, j0, n, k->elem, attn_row_of(l->grad, r, k->keys, k));
@@ -358,10 +358,11 @@ void attn_backward_edit(const attn_backward *g, const attn_block *block, size_t 
 /* --- positions ---
  *
  * For biases by distance, dZ of a cell is added to the gradient of the table entry for its
- * distance. For Shaw's tables, let t be the table row for a cell's distance. The sums are over all
- * cells (i, j) with the same t:
+ * distance. For tables of vectors, let t be the table row for a cell's distance. The sums are over
+ * all cells (i, j) with the same t, in one head or in all that share the table:
  *
- *   d key_table[t] = sum of dS_ij q_i,   d value_table[t] = sum of P_ij dO_i
+ *   d key_table[t] = sum of dS_ij q_i,   d query_table[t] = sum of dS_ij k_j,
+ *   d value_table[t] = sum of P_ij dO_i
  *
  * Each piece has sums of its own, in double. They are added up in the order of the pieces. */
 
@@ -404,17 +405,23 @@ void attn_backward_collect_normalizer(const attn_backward *g, const attn_block *
 }
 
 /* Sums the cells of row r of a tile by distance: terms[t] is the sum of the cells whose distance
- * has row t in Shaw's tables. */
+ * has row t in the tables of vectors. */
 static void sum_by_distance(const attn_backward *g, const attn_block *block, size_t r, size_t j0,
                             size_t n, const void *tile, double *terms) {
     const attn_attention *a = g->a;
     const char *row = (const char *)tile + r * g->k->keys * g->k->elem;
     memset(terms, 0, a->rule.relative * sizeof *terms);
     for (size_t j = 0; j < n; j++) {
-        const size_t t = attn_shaw_row(a, block->b, block->i + r, j0 + j);
+        const size_t t = attn_vector_row(a, block->b, block->i + r, j0 + j);
         if (t != SIZE_MAX)
             terms[t] += attn_element(row, g->k->elem, j);
     }
+}
+
+/* Returns the sums of a piece for the table of vectors of the block's head. */
+static double *sums_of_head(const attn_backward *g, const attn_block *block,
+                            const attn_vector_table *table, double *sums) {
+    return sums + (table->head ? block->h % attn_group(&g->a->dims) * table->head : 0);
 }
 
 /* Computes table[t] += terms[t] * row for each row t of a table [relative, width]. */
@@ -425,25 +432,60 @@ static void add_outer(const attn_backward *g, const double *terms, const void *r
             table[t * width + e] += terms[t] * attn_element(row, g->k->elem, e);
 }
 
-void attn_backward_collect_shaw(const attn_backward *g, const attn_block *block, size_t j0,
-                                size_t n, const void *q, size_t ldq, void *dquery, size_t ld,
-                                attn_backward_lane *l, attn_backward_sums *sums) {
-    const attn_attention *a = g->a;
-    const attn_kernels *k = g->k;
-    const size_t E = a->dims.score_width;
-    for (size_t r = 0; r < block->rows; r++) {
-        char *to = (char *)dquery + r * ld * k->elem;
-        sum_by_distance(g, block, r, j0, n, l->grad, l->terms);
-        add_outer(g, l->terms, (const char *)q + r * ldq * k->elem, E, sums->keys);
-        for (size_t t = 0; t < a->rule.relative; t++)
-            for (size_t e = 0; l->terms[t] != 0 && e < E; e++)
-                attn_element_add(to, k->elem, e, l->terms[t] * a->rule.keys[t * E + e]);
+/* Adds the share of one row of the tile to the gradients of the key table and of its query q. `terms`
+ * are the sums of dS by distance. */
+static void collect_keys(const attn_backward *g, const attn_block *block, const void *q,
+                         void *dquery, const double *terms, attn_backward_sums *sums) {
+    const attn_vector_table *table = &g->a->rule.keys;
+    add_outer(g, terms, q, table->width, sums_of_head(g, block, table, sums->keys));
+    for (size_t t = 0; t < g->a->rule.relative; t++) {
+        const double *key = attn_vector_at(table, block->h, t);
+        for (size_t e = 0; terms[t] != 0 && e < table->width; e++)
+            attn_element_add(dquery, g->k->elem, e, terms[t] * key[e]);
     }
-    for (size_t r = 0; a->rule.values && r < block->rows; r++) {
+}
+
+void attn_backward_collect_vectors(const attn_backward *g, const attn_block *block, size_t j0,
+                                   size_t n, const void *q, size_t ldq, void *dquery, size_t ld,
+                                   attn_backward_lane *l, attn_backward_sums *sums) {
+    const attn_attention *a = g->a;
+    const size_t elem = g->k->elem;
+    for (size_t r = 0; a->rule.keys.rows && r < block->rows; r++) {
+        sum_by_distance(g, block, r, j0, n, l->grad, l->terms);
+        collect_keys(g, block, (const char *)q + r * ldq * elem, (char *)dquery + r * ld * elem,
+                     l->terms, sums);
+    }
+    for (size_t r = 0; a->rule.values.rows && r < block->rows; r++) {
         size_t ldo;
         const void *out = attn_view_rows(NULL, 0, &g->out, block->b, block->h, block->i + r, 1,
-                                         a->dims.Ev, k->elem, l->out, &ldo);
+                                         a->dims.Ev, elem, l->out, &ldo);
         sum_by_distance(g, block, r, j0, n, l->dropped, l->terms);
-        add_outer(g, l->terms, out, a->dims.Ev, sums->values);
+        add_outer(g, l->terms, out, a->dims.Ev,
+                  sums_of_head(g, block, &a->rule.values, sums->values));
     }
+}
+
+void attn_backward_collect_key_vectors(const attn_backward *g, const attn_block *block, size_t j0,
+                                       size_t n, void *dkey, size_t ld, attn_backward_lane *l,
+                                       attn_backward_sums *sums) {
+    const attn_attention *a = g->a;
+    const attn_kernels *k = g->k;
+    const attn_vector_table *table = &a->rule.queries;
+    const size_t E = table->width;
+    double *to = sums_of_head(g, block, table, sums->queries);
+    size_t ldk;
+    const double *keys = attn_key_rows(a, block->b, attn_kv_head(a, block->h), j0, n, sizeof *keys,
+                                       l->work.key_rows, &ldk);
+    for (size_t r = 0; r < block->rows; r++)
+        for (size_t j = 0; j < n; j++) {
+            const size_t t = attn_vector_row(a, block->b, block->i + r, j0 + j);
+            const double ds = attn_element(attn_row_of(l->grad, r, k->keys, k), k->elem, j);
+            if (t == SIZE_MAX || ds == 0) /* the key of a hidden cell may be NaN */
+                continue;
+            const double *query = attn_vector_at(table, block->h, t);
+            for (size_t e = 0; e < E; e++) {
+                to[t * E + e] += ds * keys[j * ldk + e];
+                attn_element_add((char *)dkey + j * ld * k->elem, k->elem, e, ds * query[e]);
+            }
+        }
 }

@@ -34,7 +34,8 @@ static bool count_operation(const attn_attention_dims *d, const attn_kernels *k,
 double attn_attention_cell_operations(const attn_attention_dims *d) {
     /* A tanh score also has an addition and a tanh for each element of the product. */
     const double score = (d->tanh_score ? 4 : 2) * (double)d->score_width + d->softcap;
-    return score + 2 * (double)d->Ev;
+    const double query_vectors = d->relative_queries ? 2 * (double)d->score_width : 0;
+    return score + query_vectors + 2 * (double)d->Ev;
 }
 
 attn_status attn_attention_cost(const attn_attention_dims *d, unsigned want, size_t slots,
@@ -50,7 +51,7 @@ attn_status attn_attention_cost(const attn_attention_dims *d, unsigned want, siz
         return attn_fail(err, ATTN_ELIMIT, "query", "more bytes than can be counted");
     const double queries = (double)d->B * (double)d->Hq * (double)d->L;
     const double keys = (double)d->B * (double)d->Hkv * (double)d->S;
-    c.operations = c.cells * attn_attention_cell_operations(d) +
+    c.operations = c.cells * attn_attention_cell_operations(d) + attn_vector_operations(d) +
                    2 * (queries * (double)d->query_map + keys * (double)d->key_map) +
                    ATTN_ENCODING_OPERATIONS * (double)d->encoded;
     c.result_bytes = bytes.results;

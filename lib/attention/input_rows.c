@@ -6,8 +6,9 @@
 
 const char *const attn_layout_words[] = {"BHLE", "BLHE", "BLD", NULL};
 const char *const attn_stage_words[] = {"raw", "scaled", "softcapped", "biased", "probs", NULL};
-const char *const attn_position_words[] = {"none",   "alibi",      "t5",      "relative", "shaw",
-                                           "rotary", "sinusoidal", "learned", NULL};
+const char *const attn_position_words[] = {
+    "none",         "alibi",  "t5",         "relative", "shaw",
+    "disentangled", "rotary", "sinusoidal", "learned",  NULL};
 #define WORD(name) #name,
 const char *const attn_normalizer_words[] = {ATTN_NORMALIZERS(WORD) NULL};
 const char *const attn_pair_words[] = {"interleaved", "halves", NULL};

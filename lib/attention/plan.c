@@ -324,7 +324,7 @@ void attn_backward_plan_make(const attn_attention_dims *d, const attn_kernels *k
     p->lane_homes = !p->begins_apart && d->S > 0 && slots < all && !biases;
     /* A piece computes both passes of a group, with the numerators of the forward pass, if
      * - the kernel table can turn numerators into weights, in fp32;
-     * - the backward pass does not need the scores themselves, as tanh, Shaw's positions, a
+     * - the backward pass does not need the scores themselves, as tanh, tables of vectors, a
      *   softcap, scales by row, biases by distance and gradients of bias tensors do;
      * - there is no strided pattern, and the normaliser is softmax;
      * - the group is not divided, has more than few queries, and has a bit for each of its tiles;

@@ -6,18 +6,47 @@
 
 #include "base/element.h"
 #include "base/try.h"
+#include "base/view.h"
+
+/* Refuses element n, in row-major order. */
+static attn_status refuse_element(const attn_tensor *t, const char *where, size_t n,
+                                  attn_error *err) {
+    size_t index[ATTN_MAX_RANK];
+    char path[128];
+    for (int axis = t->rank - 1; axis >= 0; axis--) {
+        index[axis] = n % t->dims[axis];
+        n /= t->dims[axis];
+    }
+    int used = snprintf(path, sizeof path, "%s", where);
+    for (int axis = 0; axis < t->rank; axis++)
+        used += snprintf(path + used, sizeof path - (size_t)used, "/%zu", index[axis]);
+    return attn_fail(err, ATTN_ENONFINITE, path, "expected finite numbers");
+}
 
 attn_status attn_position_check_finite(const attn_tensor *t, const char *where, attn_error *err) {
-    for (size_t i = 0; i < t->dims[0]; i++)
-        for (size_t j = 0; j < (t->rank > 1 ? t->dims[1] : 1); j++)
-            if (!isfinite(attn_tensor_number(t, i, j))) {
-                char path[96];
-                int used = snprintf(path, sizeof path, "%s/%zu", where, i);
-                if (t->rank > 1)
-                    snprintf(path + used, sizeof path - (size_t)used, "/%zu", j);
-                return attn_fail(err, ATTN_ENONFINITE, path, "expected finite numbers");
-            }
+    const size_t width = t->dims[t->rank - 1];
+    size_t rows;
+    if (!attn_dense_rows(t, &rows))
+        return attn_fail(err, ATTN_ELIMIT, where, "too many elements");
+    for (size_t r = 0; width && r < rows; r++) {
+        const attn_tensor row = {.data = (void *)(uintptr_t)attn_dense_row(t, r),
+                                 .dtype = t->dtype,
+                                 .rank = 1,
+                                 .strides = {t->strides[t->rank - 1]}};
+        for (size_t i = 0; i < width; i++)
+            if (!isfinite(attn_tensor_number(&row, i, 0)))
+                return refuse_element(t, where, r * width + i, err);
+    }
     return ATTN_OK;
+}
+
+attn_status attn_position_check_odd(const attn_tensor *t, const char *where, int axis,
+                                    attn_error *err) {
+    if (t->dims[axis] % 2 == 1)
+        return ATTN_OK;
+    return attn_fail(err, ATTN_ESHAPE, where,
+                     "a relative table holds 2m + 1 distances, an odd number; found %zu",
+                     t->dims[axis]);
 }
 
 attn_status attn_position_check(const attn_tensor *t, const char *where, int rank, int axis,
@@ -30,14 +59,24 @@ attn_status attn_position_check(const attn_tensor *t, const char *where, int ran
         return attn_fail(err, ATTN_EARG, where,
                          "this kind of position needs this table, of shape %s", want);
     attn_found_text(t, have, sizeof have);
-    if (rank == 2 && t->rank == 3 && axis == 1 && t->dims[2] == expected)
-        return attn_fail(err, ATTN_ESHAPE, where,
-                         "expected a table of shape %s, found %s: all heads share one table, so a "
-                         "table of each head needs a request of each head",
-                         want, have);
     if (t->rank != rank || t->dims[axis] != expected)
         return attn_fail(err, ATTN_ESHAPE, where, "expected a table of shape %s, found %s", want,
                          have);
+    if (t->dtype > ATTN_F64)
+        return attn_fail(err, ATTN_EDTYPE, where, "expected floating-point numbers");
+    return attn_position_check_finite(t, where, err);
+}
+
+attn_status attn_position_check_heads(const attn_tensor *t, const char *where, size_t H,
+                                      size_t width, const char *rows, attn_error *err) {
+    char have[128];
+    if (t->rank != 3)
+        return attn_position_check(t, where, 2, 1, width, rows, err);
+    if (t->dims[0] != H || t->dims[2] != width)
+        return attn_fail(err, ATTN_ESHAPE, where,
+                         "expected a table of shape [%s, %zu], or [%zu, %s, %zu] with one of each "
+                         "head; found %s",
+                         rows, width, H, rows, width, attn_found_text(t, have, sizeof have));
     if (t->dtype > ATTN_F64)
         return attn_fail(err, ATTN_EDTYPE, where, "expected floating-point numbers");
     return attn_position_check_finite(t, where, err);

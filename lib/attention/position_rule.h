@@ -1,24 +1,29 @@
-/* Positions inside the operation: biases by distance (ALiBi, T5, relative tables), Shaw's relative
- * positions, and rotary positions (rotary.h). The distance of a query at position p and a key j is j - p. */
+/* Positions inside the operation: biases by distance (ALiBi, T5, relative tables), tables of vectors by
+ * distance (distance_vectors.h), and rotary positions (rotary.h). The distance of a query at position
+ * p and a key j is j - p. */
 #ifndef ATTN_POSITION_RULE_H
 #define ATTN_POSITION_RULE_H
 
 #include <attn/attention.h>
 
+#include "attention/distance_vectors.h"
 #include "attention/rotary.h"
 
 /* Compiled positions. A member is 0 or NULL for the kinds that do not use it. */
 typedef struct attn_position_rule {
-    bool biases;            /* ALIBI, T5, RELATIVE: every score gets a bias by head and distance */
-    const double *slopes;   /* ALIBI: [Hq]; the bias is -slope * |distance| */
-    const double *table;    /* T5, RELATIVE: [Hq, entries] biases */
-    size_t entries;         /* T5: number of buckets; RELATIVE: 2 * max_distance + 1 */
-    const int64_t *nearest; /* T5: [side], the smallest |distance| in each bucket */
-    size_t side;            /* T5: number of buckets for distances <= 0 */
-    int64_t max_distance;   /* RELATIVE, SHAW: distances are clipped to ± max_distance */
-    size_t relative;        /* SHAW: rows of its tables, 2 * max_distance + 1 */
-    const double *keys;     /* SHAW: the key table [relative, E] */
-    const double *values;   /* SHAW: the value table [relative, Ev]; NULL: there is none */
+    bool biases;          /* ALIBI, T5, RELATIVE: every score gets a bias by head and distance */
+    const double *slopes; /* ALIBI: [Hq]; the bias is -slope * |distance| */
+    const double *table;  /* T5, RELATIVE: [Hq, entries] biases */
+    size_t entries;       /* T5: number of buckets; RELATIVE: 2 * max_distance + 1 */
+    /* T5, DISENTANGLED: [side], the smallest |distance| in each bucket */
+    const int64_t *nearest;
+    size_t side; /* number of buckets for distances <= 0 */
+    int64_t
+        max_distance; /* RELATIVE, SHAW, DISENTANGLED: distances are clipped to ± max_distance */
+    size_t relative;  /* SHAW, DISENTANGLED: rows of the tables of vectors */
+    bool from_key;    /* DISENTANGLED: the rows are in the order of p - j */
+    attn_vector_table keys, queries,
+        values;             /* SHAW, DISENTANGLED: [relative, E], values [.., Ev] */
     double value_magnitude; /* SHAW: the largest magnitude in `values` */
     attn_rotary_rule rotary;
 } attn_position_rule;
@@ -29,7 +34,7 @@ static inline const attn_position *attn_score_position(const attn_inputs *in) {
 }
 /* Returns whether a kind changes the scores, and not the queries and keys. */
 static inline bool attn_position_scores(attn_position_kind kind) {
-    return kind >= ATTN_POSITION_ALIBI && kind <= ATTN_POSITION_SHAW;
+    return kind >= ATTN_POSITION_ALIBI && kind <= ATTN_POSITION_DISENTANGLED;
 }
 /* Returns whether the positions of the rows in their sequences are read: by all kinds but rotary
  * positions on axes. */
@@ -55,28 +60,19 @@ double attn_position_bias_at(const attn_position_rule *rule, size_t h, int64_t d
 void attn_position_biases(const attn_position_rule *rule, size_t h, int64_t first, size_t n,
                           double *to);
 
-/* In the functions that follow, void * are arrays of elements of elem bytes: 4 (float) or 8
- * (double). Row i is query i of batch entry b. */
-
-/* Sets to[j] to from[j] plus the bias of key j0 + j for row i, for j < n. NULL as `from` means
- * zeros. */
+/* Sets to[j] to from[j] plus the bias of key j0 + j for query i of batch entry b, for j < n. Elements
+ * have elem bytes: 4 (float) or 8 (double). NULL as `from` means zeros. */
 void attn_position_bias(const attn_attention *a, size_t b, size_t h, size_t i, size_t j0, size_t n,
                         size_t elem, const void *from, void *to);
 
-/* For Shaw's positions: t is a row of its tables, which stands for a distance.
- *   attn_shaw_row      returns t of query i and key j; SIZE_MAX: one of them has no position
- *   attn_shaw_terms    terms[t] = q . key_table[t], for one query q [E]
- *   attn_shaw_add      scores[j] += terms[t of key j0 + j], for row i and j < n
- *   attn_shaw_collect  sums[t] = sums[t] * factor + the sum of weights[j] of the keys j0 + j at t
- *   attn_shaw_values   acc [Ev] += the sum over t of sums[t] * value_table[t] */
-size_t attn_shaw_row(const attn_attention *a, size_t b, size_t i, size_t j);
-void attn_shaw_terms(const attn_attention *a, const void *q, size_t elem, void *terms);
-void attn_shaw_add(const attn_attention *a, size_t b, size_t i, size_t j0, size_t n, size_t elem,
-                   const void *terms, void *scores);
-void attn_shaw_collect(const attn_attention *a, size_t b, size_t i, size_t j0, size_t n,
-                       size_t elem, const void *weights, double factor, void *sums);
-void attn_shaw_values(const attn_attention *a, size_t elem, const void *sums, void *acc);
+/* Makes rule.nearest and rule.side of a->rule for `side` buckets of T5 or of disentangled attention.
+ * Returns false if there is not enough memory. */
+bool attn_position_nearest(attn_attention *a, size_t side, attn_arena *arena);
+/* Returns the bucket of n >= 0: the last one that begins at or before n. */
+size_t attn_position_bucket(const attn_position_rule *rule, int64_t n);
 
+/* Returns the distance from which all keys share T5's last bucket. */
+int64_t attn_t5_distance(const attn_position *p);
 /* Returns the T5 bucket of a distance j - p, in [0, buckets). `buckets` is at least 2 if
  * unidirectional; else it is even and at least 4. max_distance must be above half the buckets of
  * one side. */

@@ -295,10 +295,7 @@ static attn_status resolve_score(const attn_inputs *in, attn_attention_dims *d,
         return attn_fail(err, ATTN_ELIMIT, "score", "too many elements");
     ATTN_TRY(attn_position_pair_check(in, err));
     const attn_position *p = attn_score_position(in);
-    const bool shaw = p->kind == ATTN_POSITION_SHAW;
-    if (shaw && p->key_table.rank)
-        d->relative = p->key_table.dims[0];
-    d->relative_values = shaw && p->value_table.rank != 0;
+    attn_vectors_resolve(p, d);
     d->softcap = in->softcap != 0;
     if (in->position.kind || in->score_position.kind) {
         d->entries = count_entries(p);
@@ -528,6 +525,17 @@ static attn_status read_heads(const attn_attention *a, const attn_tensor *t, con
     return ATTN_OK;
 }
 
+/* Returns the factor of the scores where the caller gives none. The terms of disentangled attention
+ * are as many products more, each with the variance of q . k. */
+static double default_scale(const attn_inputs *in, const attn_attention_dims *d) {
+    size_t terms = 1;
+    if (attn_score_form_of(in->score.kind)->unit_scale)
+        return 1;
+    if (attn_score_position(in)->kind == ATTN_POSITION_DISENTANGLED)
+        terms += (size_t)(d->relative_keys > 0) + (size_t)(d->relative_queries > 0);
+    return 1 / sqrt((double)((d->E ? d->E : 1) * terms));
+}
+
 /* Copies the inputs to a->in, and zeroes the members of *a from `kernels` on. Unused mask layers,
  * which are two thirds of the inputs, are not copied, to save time. */
 static void start_operation(attn_attention *a, const attn_inputs *in) {
@@ -549,8 +557,7 @@ attn_status attn_attention_new(const attn_inputs *in, attn_arena *arena, attn_at
     ATTN_TRY(check_numbers(in, &a->dims, err));
     const attn_attention_dims *d = &a->dims;
     a->kernels = attn_kernels_with(d->isa, d->precision, d->tanh_score);
-    const bool unit = attn_score_form_of(in->score.kind)->unit_scale;
-    a->scale = !isnan(in->scale) ? in->scale : unit ? 1 : 1 / sqrt((double)(d->E ? d->E : 1));
+    a->scale = !isnan(in->scale) ? in->scale : default_scale(in, d);
     ATTN_TRY(attn_attention_mask_new(&in->mask, d, arena, &a->mask, err));
     ATTN_TRY(attn_sequence_positions_read(&in->query_positions, "query_positions", a->mask->offset,
                                           arena, &a->query_positions, err));

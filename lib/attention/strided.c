@@ -104,7 +104,7 @@ static void load_queries(const attn_attention *a, const class *at, size_t m, siz
     size_t ld;
     const char *from = gather_rows(a, &queries, k, w->query, &ld);
     if (k->pack_query && isfinite(attn_block_pack_queries(a, &block, from, ld, w)))
-        return; /* with a strided pattern there are no terms of Shaw's positions */
+        return; /* with a strided pattern there are no tables of vectors */
     for (size_t r = 0; r < rows; r++) {
         char *q = (char *)w->query + r * E * k->elem;
         const char *row = from + r * ld * k->elem;

@@ -41,6 +41,7 @@ void attn_block_work_place(attn_area *area, attn_block_work *w, const attn_kerne
     w->line = attn_area_take(&taken, 1, keys);
     w->terms = attn_area_take(&taken, rows * d->relative, elem);
     w->term_sums = attn_area_take(&taken, rows * d->relative, elem);
+    w->key_rows = attn_area_take(&taken, d->relative_queries ? k->keys * E : 0, sizeof(double));
     w->packed_query = attn_area_take(&taken, k->pack_query ? attn_query_room(k, rows, E) : 0, elem);
     w->maxima = attn_area_take(&taken, rows * attn_block_maxima(k, d->S), elem);
     w->keep = attn_area_take(&taken, 1, k->keys);
@@ -102,14 +103,6 @@ double attn_block_pack_queries(const attn_attention *a, const attn_block *block,
     return w->kernels->pack_query(w->packed_query, q, ldq, block->rows, a->dims.score_width);
 }
 
-void attn_block_terms(const attn_attention *a, const attn_block *block, const void *q, size_t ldq,
-                      attn_block_work *w) {
-    const attn_kernels *k = w->kernels;
-    for (size_t r = 0; r < block->rows; r++)
-        attn_shaw_terms(a, (const char *)q + r * ldq * k->elem, k->elem,
-                        attn_row_of(w->terms, r, a->rule.relative, k));
-}
-
 void attn_block_begin(const attn_attention *a, const attn_block *block, const void *q, size_t ldq,
                       attn_block_work *w) {
     if (w->kernels->pack_query)
@@ -146,16 +139,6 @@ static bool only_scales(const attn_attention *a) {
     return scales_at_once(a) && a->in.softcap == 0 && !a->rule.biases;
 }
 
-/* Adds the terms of Shaw's positions to the raw scores of the tile. */
-static void add_terms(const attn_attention *a, const attn_block *block, size_t j0, size_t n,
-                      attn_block_work *w) {
-    const attn_kernels *k = w->kernels;
-    for (size_t r = 0; r < block->rows; r++)
-        attn_shaw_add(a, block->b, block->i + r, j0, n, k->elem,
-                      attn_row_of(w->terms, r, a->rule.relative, k),
-                      attn_row_of(w->tile, r, k->keys, k));
-}
-
 void attn_block_scores(const attn_attention *a, const attn_block *block, const attn_packed *packed,
                        size_t j0, size_t n, const void *q, size_t ldq, bool scaled,
                        attn_block_work *w) {
@@ -178,7 +161,7 @@ void attn_block_scores(const attn_attention *a, const attn_block *block, const a
     else
         k->score(w->tile, q, ldq, block->rows, keys, n, E, w->scaled ? a->scale : 1);
     if (a->rule.relative)
-        add_terms(a, block, j0, n, w);
+        attn_block_add_vectors(a, block, j0, n, packed != NULL, w);
 }
 
 void attn_block_edit(const attn_attention *a, const attn_block *block, size_t row, size_t j0,
@@ -279,30 +262,12 @@ static void drop_tile(const attn_attention *a, const attn_block *block, size_t j
                       attn_row_of(w->tile, r, k->keys, k));
 }
 
-/* Multiplies w->term_sums by the rows' factors and adds the numerators of a tile, by distance, for
- * Shaw's value table. */
-static void collect_terms(const attn_attention *a, const attn_block *block, size_t j0, size_t n,
-                          attn_block_work *w) {
-    const attn_kernels *k = w->kernels;
-    for (size_t r = 0; r < block->rows; r++)
-        attn_shaw_collect(a, block->b, block->i + r, j0, n, k->elem,
-                          attn_row_of(w->tile, r, k->keys, k), attn_element(w->factor, k->elem, r),
-                          attn_row_of(w->term_sums, r, a->rule.relative, k));
-}
-
 void attn_block_drop(const attn_attention *a, const attn_block *block, size_t j0, size_t n,
                      attn_block_work *w) {
     if (a->in.dropout_p > 0)
         drop_tile(a, block, j0, n, w);
-    if (a->rule.values)
-        collect_terms(a, block, j0, n, w);
-}
-
-void attn_block_add_terms(const attn_attention *a, const attn_block *block, attn_block_work *w) {
-    const attn_kernels *k = w->kernels;
-    for (size_t r = 0; a->rule.values && r < block->rows; r++)
-        attn_shaw_values(a, k->elem, attn_row_of(w->term_sums, r, a->rule.relative, k),
-                         attn_row_of(w->acc, r, attn_acc_room(k, a->dims.Ev), k));
+    if (a->rule.values.rows)
+        attn_block_collect_vectors(a, block, j0, n, w);
 }
 
 /* Copies cells [j0, j0 + n) of the tile's rows to s->kept. */
@@ -393,7 +358,8 @@ static void find_plain_keys(const attn_attention *a, const attn_stream *streams,
 
 /* Returns whether the kernel `pass` may process whole tiles of plain keys. */
 static bool may_pass(const attn_attention *a, const attn_stream *s, const attn_packed *packed) {
-    return packed && s->w->kernels->pass && a->scale > 0 && !a->rule.values && a->in.dropout_p == 0;
+    return packed && s->w->kernels->pass && a->scale > 0 && !a->rule.values.rows &&
+           a->in.dropout_p == 0;
 }
 
 /* Returns an upper bound of the magnitudes of the scores of a block against packed tiles tile …
@@ -499,7 +465,7 @@ static void visit_unpacked(const attn_attention *a, const attn_stream *streams, 
     for (size_t s = 0; s < count; s++) {
         streams[s].w->scaled = scales_at_once(a);
         if (a->rule.relative)
-            add_terms(a, &streams[s].block, j0, n, streams[s].w);
+            attn_block_add_vectors(a, &streams[s].block, j0, n, false, streams[s].w);
         weigh_tile(a, &streams[s], j0, n);
     }
     rows = attn_value_rows(a, b, hkv, j0, n, k->elem, first->source, &ld);

@@ -24,8 +24,9 @@ typedef struct attn_block_work {
     void *bias;         /* [keys]: biases of one row */
     void *line;         /* [keys]: results of one row, before conversion to the caller's type */
     void *maxima;       /* [rows, attn_block_maxima]: maxima after each tile, for finish_weights */
-    void *terms;        /* [rows, relative] for Shaw's positions: q . key_table */
-    void *term_sums;    /* [rows, relative] for Shaw's positions: weights summed by distance */
+    void *terms;        /* [rows, relative] for tables of vectors: q . key_table */
+    void *term_sums;    /* [rows, relative] for tables of vectors: weights summed by distance */
+    double *key_rows;   /* [keys, score width] for a query table: keys as doubles */
     uint8_t *keep;      /* [keys]: visibility of one row */
     /* In attn_block_stream: [plain_from, plain_to) are keys whose scores need no edit other than
      * the scale, in any row. */
@@ -88,13 +89,22 @@ size_t attn_block_keys(const attn_attention *a, const attn_block *block, const a
  * Calls each of the next two functions if it is needed. */
 void attn_block_begin(const attn_attention *a, const attn_block *block, const void *q, size_t ldq,
                       attn_block_work *w);
-/* attn_block_terms computes w->terms for Shaw's positions (rule.relative > 0).
+/* attn_block_terms computes w->terms for tables of vectors (rule.relative > 0).
  * attn_block_pack_queries fills w->packed_query, for a kernel table that packs queries, and returns
  * the largest magnitude of the queries. */
 void attn_block_terms(const attn_attention *a, const attn_block *block, const void *q, size_t ldq,
                       attn_block_work *w);
 double attn_block_pack_queries(const attn_attention *a, const attn_block *block, const void *q,
                                size_t ldq, attn_block_work *w);
+
+/* Adds the terms of tables of vectors to the raw scores in w->tile. With `clean`, keys that are not
+ * finite count as zeros, as packed keys do. (tile_vectors.c) */
+void attn_block_add_vectors(const attn_attention *a, const attn_block *block, size_t j0, size_t n,
+                            bool clean, attn_block_work *w);
+/* Multiplies w->term_sums by the rows' factors and adds the numerators of a tile, by distance, for
+ * the table of values. attn_block_add_terms adds the sums to w->acc. */
+void attn_block_collect_vectors(const attn_attention *a, const attn_block *block, size_t j0,
+                                size_t n, attn_block_work *w);
 
 /* Packs keys j0 … j0 + n - 1 of one head into w->packed_key as they are, even if they hold NaN, and
  * raises w->key_magnitude to their largest magnitude. */
@@ -150,7 +160,7 @@ typedef struct attn_stream {
 /* Initialises the state of a block for its first tile. */
 void attn_block_start(const attn_attention *a, const attn_stream *s);
 /* Applies dropout to the numerators of keys j0 … j0 + n - 1 in w->tile, and collects the sums for
- * Shaw's value table, which attn_block_add_terms adds to w->acc after the last tile. */
+ * the table of values by distance, which attn_block_add_terms adds to w->acc after the last tile. */
 void attn_block_drop(const attn_attention *a, const attn_block *block, size_t j0, size_t n,
                      attn_block_work *w);
 void attn_block_add_terms(const attn_attention *a, const attn_block *block, attn_block_work *w);

@@ -18,17 +18,24 @@ static void copy_vector(double *to, const void *row, size_t n) {
         memcpy(to, row, n * sizeof *to);
 }
 
+/* Returns the product of a vector with row t of a table of vectors by distance; 0: there is none. */
+static double product(const attn_vector_table *table, size_t head, size_t t, const double *x) {
+    double sum = 0;
+    for (size_t e = 0; table->rows && e < table->width; e++)
+        sum += x[e] * attn_vector_at(table, head, t)[e];
+    return sum;
+}
+
 static attn_status explain_product(const attn_run_site *site, const attn_range *at,
                                    attn_arena *arena, attn_run_cell *out, attn_error *err) {
     const attn_attention *a = site->op;
     const size_t A = a->dims.score_width;
-    double *terms = attn_arena_zeroed(arena, a->dims.relative + 1, sizeof *terms);
     size_t ld;
     out->width = A;
     out->query = attn_arena_zeroed(arena, A, sizeof(double));
     out->key = attn_arena_zeroed(arena, A, sizeof(double));
     out->products = attn_arena_zeroed(arena, A, sizeof(double));
-    ATTN_TAKEN(out->query && out->key && out->products && terms, "the explanation", err);
+    ATTN_TAKEN(out->query && out->key && out->products, "the explanation", err);
     copy_vector(
         out->query,
         attn_query_rows(a, at->batch, at->head, at->row, 1, sizeof(double), out->query, &ld), A);
@@ -39,11 +46,11 @@ static attn_status explain_product(const attn_run_site *site, const attn_range *
     for (size_t e = 0; e < A; e++)
         out->products[e] = a->score_v_wide ? a->score_v_wide[e] * tanh(out->query[e] + out->key[e])
                                            : out->query[e] * out->key[e];
-    if (a->rule.relative) {
-        const size_t row = attn_shaw_row(a, at->batch, at->row, at->col);
-        attn_shaw_terms(a, out->query, sizeof(double), terms);
-        out->relative = row == SIZE_MAX ? 0 : terms[row];
-    }
+    const size_t row =
+        a->rule.relative ? attn_vector_row(a, at->batch, at->row, at->col) : SIZE_MAX;
+    if (row != SIZE_MAX)
+        out->relative = product(&a->rule.keys, at->head, row, out->query) +
+                        product(&a->rule.queries, at->head, row, out->key);
     return ATTN_OK;
 }
 

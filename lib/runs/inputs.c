@@ -13,7 +13,7 @@
 
 /* The tables of each kind of position. `axes` has a letter for each axis: H is the number of heads,
  * E the width of a score, V the width of a value, b any number of buckets, d an odd number of
- * distances. */
+ * distances, e an even one. An axis h in front may be missing: then all heads share a table. */
 static const struct {
     attn_position_kind kind;
     const char *place, *axes;
@@ -23,16 +23,23 @@ static const struct {
     {ATTN_POSITION_ALIBI, "position/slopes", "H", offsetof(attn_position, slopes), true},
     {ATTN_POSITION_T5, "position/table", "bH", offsetof(attn_position, table), false},
     {ATTN_POSITION_RELATIVE, "position/table", "Hd", offsetof(attn_position, table), false},
-    {ATTN_POSITION_SHAW, "position/key_table", "dE", offsetof(attn_position, key_table), false},
-    {ATTN_POSITION_SHAW, "position/value_table", "dV", offsetof(attn_position, value_table), true},
+    {ATTN_POSITION_SHAW, "position/key_table", "hdE", offsetof(attn_position, key_table), false},
+    {ATTN_POSITION_SHAW, "position/value_table", "hdV", offsetof(attn_position, value_table), true},
+    {ATTN_POSITION_DISENTANGLED, "position/key_table", "heE", offsetof(attn_position, key_table),
+     true},
+    {ATTN_POSITION_DISENTANGLED, "position/query_table", "heE",
+     offsetof(attn_position, query_table), true},
 };
 
 /* Returns whether an axis may have this size, and writes the expected size to `words`. */
 static bool axis_fits(const attn_attention_dims *d, char axis, size_t size, char words[32]) {
-    const size_t wanted = axis == 'H' ? d->Hq : axis == 'E' ? d->score_width : d->Ev;
-    if (axis == 'b' || axis == 'd') {
-        snprintf(words, 32, "%s", axis == 'b' ? "buckets" : "an odd number");
-        return axis == 'b' ? size > 0 : size % 2 == 1;
+    const size_t wanted = axis == 'H' || axis == 'h' ? d->Hq : axis == 'E' ? d->score_width : d->Ev;
+    if (axis == 'b' || axis == 'd' || axis == 'e') {
+        snprintf(words, 32, "%s",
+                 axis == 'b'   ? "buckets"
+                 : axis == 'd' ? "an odd number"
+                               : "an even number");
+        return axis == 'b' ? size > 0 : size % 2 == (axis == 'd');
     }
     snprintf(words, 32, "%zu", wanted);
     return size == wanted;
@@ -40,19 +47,21 @@ static bool axis_fits(const attn_attention_dims *d, char axis, size_t size, char
 
 static void check_table(attn_run_reader *r, const char *place, const attn_tensor *t,
                         const char *axes) {
-    char words[2][32], shape[128] = "none";
-    const int rank = axes[1] ? 2 : 1;
+    char words[32], wanted[128] = "", shape[128] = "none";
+    axes += *axes == 'h' && t->rank < 3; /* all heads share a table */
+    const int rank = (int)strlen(axes);
     bool fits = t->rank == rank;
-    for (int k = 0; k < rank; k++)
-        fits &= axis_fits(&r->site->shape, axes[k], t->rank == rank ? t->dims[k] : 0, words[k]);
+    for (int k = 0, used = 0; k < rank; k++) {
+        fits &= axis_fits(&r->site->shape, axes[k], t->rank == rank ? t->dims[k] : 0, words);
+        used += snprintf(wanted + used, sizeof wanted - (size_t)used, "%s%s", k ? ", " : "", words);
+    }
     if (fits && t->dtype <= ATTN_F64)
         return;
     if (t->rank)
         attn_shape_text(t->dims, t->rank, shape, sizeof shape);
     attn_run_refuse(r, fits ? ATTN_EDTYPE : ATTN_ESHAPE, place,
-                    "expected a tensor of real numbers of shape [%s%s%s], found %s%s%s", words[0],
-                    rank == 2 ? ", " : "", rank == 2 ? words[1] : "", shape, t->rank ? " of " : "",
-                    t->rank ? attn_dtype_name(t->dtype) : "");
+                    "expected a tensor of real numbers of shape [%s], found %s%s%s", wanted, shape,
+                    t->rank ? " of " : "", t->rank ? attn_dtype_name(t->dtype) : "");
 }
 
 static void check_tables(attn_run_reader *r) {

@@ -92,6 +92,13 @@ static void cut_numbers(const cutter *c, const attn_row_numbers *numbers, attn_t
     out->strides[1] = numbers->row;
 }
 
+/* Reduces an axis of heads of a tensor to head h. */
+static void cut_heads(attn_tensor *t, int axis, size_t h) {
+    t->data = (char *)t->data + (ptrdiff_t)(t->dims[axis] == 1 ? 0 : h) * t->strides[axis] *
+                                    (ptrdiff_t)attn_dtype_size(t->dtype);
+    t->dims[axis] = 1;
+}
+
 /* Reduces parameters with a head axis (position tables, slopes, the normaliser's bias) to the given
  * head. */
 static bool cut_parameters(cutter *c) {
@@ -109,12 +116,12 @@ static bool cut_parameters(cutter *c) {
                       &c->in.query_positions);
         cut_positions(c, &c->a->key_positions, 0, c->a->dims.S, &c->in.key_positions);
     }
-    if (p->kind == ATTN_POSITION_T5 || p->kind == ATTN_POSITION_RELATIVE) {
-        p->table.data = (char *)p->table.data + (ptrdiff_t)(p->table.dims[axis] == 1 ? 0 : h) *
-                                                    p->table.strides[axis] *
-                                                    (ptrdiff_t)attn_dtype_size(p->table.dtype);
-        p->table.dims[axis] = 1;
-    }
+    if (p->kind == ATTN_POSITION_T5 || p->kind == ATTN_POSITION_RELATIVE)
+        cut_heads(&p->table, axis, h);
+    attn_tensor *const vectors[] = {&p->key_table, &p->value_table, &p->query_table};
+    for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++)
+        if (vectors[i]->rank == 3)
+            cut_heads(vectors[i], 0, h);
     cut_numbers(c, &c->a->sinks, &c->in.sinks);
     cut_numbers(c, &c->a->scales, &c->in.scales);
     return (p->kind != ATTN_POSITION_ALIBI || one_number(c, c->a->rule.slopes[h], &p->slopes)) &&

@@ -3,12 +3,13 @@ with the masks, layouts, caches and types of random_requests.py."""
 import numpy as np
 
 from oracle import tensors
-from oracle.forms import FORMS
+from oracle.forms import FORMS, SCORE_KINDS
 from oracle.normalizers import KINDS, POINTWISE
 from random_requests import Draw
 
 DOT = ("scaled_dot", "dot")
-POSITIONS = (None, None, "alibi", "t5", "relative", "shaw", "rotary")
+POSITIONS = (None, None, "alibi", "t5", "relative", "shaw", "disentangled", "rotary")
+PRODUCTS = ("shaw", "disentangled", "rotary")  # positions of the dot product
 LONGEST = 70  # the oracle holds [.., L, S, A] numbers of the tanh forms
 
 
@@ -24,7 +25,7 @@ class FormDraw(Draw):
         self.keys = self.S + self.past
         self.score = str(r.choice(FORMS))
         self.position = r.choice(np.array(POSITIONS, object))
-        if self.score not in DOT and self.position in ("shaw", "rotary"):
+        if self.score not in DOT and self.position in PRODUCTS:
             self.position = None
         if self.position == "rotary":
             self.E += self.E % 2
@@ -67,10 +68,12 @@ class FormDraw(Draw):
         if self.position == "relative":
             return {"kind": "relative", "table": self.parameter(self.Hq, 2 * reach + 1)}
         if self.position == "shaw":
-            field = {"kind": "shaw", "key_table": self.parameter(2 * reach + 1, self.E)}
+            field = {"kind": "shaw", "key_table": self.vectors(2 * reach + 1, self.E)}
             if self.chance(0.6):
-                field["value_table"] = self.parameter(2 * reach + 1, self.Ev)
+                field["value_table"] = self.vectors(2 * reach + 1, self.Ev)
             return field
+        if self.position == "disentangled":
+            return self.disentangled()
         field = {"kind": "rotary", "layout": str(self.r.choice(["interleaved", "halves"]))}
         if self.chance(0.4):
             field["base"] = float(self.r.choice((100.0, 500000.0)))
@@ -79,6 +82,18 @@ class FormDraw(Draw):
         if self.chance(0.5):
             self.more_rotary(field)
         return field
+
+    def vectors(self, *shape):
+        """A table of vectors by distance: of all heads, or one of each."""
+        return self.parameter(*((self.Hq,) if self.chance(0.5) else ()), *shape)
+
+    def disentangled(self):
+        field, buckets = {"kind": "disentangled"}, self.chance(0.5)
+        rows = int(self.r.choice((8, 12, 16, 40))) if buckets else 2 * int(self.r.choice((1, 2, 9, 30)))
+        if buckets:
+            field["max_distance"] = rows // 4 + int(self.r.choice((2, 3, 10, 60)))
+        names = [("key_table",), ("query_table",), ("key_table", "query_table")][int(self.r.integers(3))]
+        return field | {name: self.vectors(rows, self.E) for name in names}
 
     def more_rotary(self, field):
         start = int(self.r.integers(0, self.E - 1)) if self.chance(0.4) else 0
@@ -219,7 +234,7 @@ class FormDraw(Draw):
             body["position"] = self.position_field()
         if self.position == "rotary" and self.further.random() < 0.4:
             self.axes(body["position"])
-        if self.position in ("alibi", "t5", "relative", "shaw") and self.further.random() < 0.3:
+        if self.position in SCORE_KINDS and self.further.random() < 0.3:
             self.second_position(body)
         if self.position is not None and self.chance(0.4):
             self.own_positions(body)

@@ -2,6 +2,7 @@
 another way, and what it refuses."""
 import base64
 import json
+import pathlib
 
 import numpy as np
 import pytest
@@ -72,6 +73,7 @@ def scaled(seed, factor, *shape):
     return tensors.write(factor * tensors.read(normal(seed, *shape)))
 
 
+DEBERTA = json.loads(pathlib.Path(__file__).with_name("disentangled_weights.json").read_text())
 QKV = {"query": normal(1, B, H, L, E), "key": normal(2, B, 2, S, E), "value": normal(3, B, 2, S, 7)}
 FORMS = {
     "scaled_dot": {},
@@ -83,6 +85,9 @@ FORMS = {
     "t5": {"position": {"kind": "t5", "table": normal(4, 32, H)}},
     "relative": {"position": {"kind": "relative", "table": normal(4, H, 41)}},
     "shaw": {"position": {"kind": "shaw", "key_table": normal(4, 21, E), "value_table": normal(5, 21, 7)}},
+    "shaw of each head": {"position": {"kind": "shaw", "key_table": normal(4, H, 21, E), "value_table": normal(5, H, 21, 7)}},
+    "disentangled": {"position": {"kind": "disentangled", "key_table": normal(4, 40, E), "query_table": normal(5, H, 40, E)}},
+    "disentangled buckets": {"position": {"kind": "disentangled", "query_table": normal(5, 32, E), "max_distance": 60}},
     "rotary": {"position": {"kind": "rotary", "layout": "halves"}},
     "rotary frequencies": {"position": {"kind": "rotary", "layout": "interleaved", "start": 3, "factor": 1.5,
                                         "frequencies": [1, 0.3, 0, -0.01]}},
@@ -183,6 +188,13 @@ def test_patterns_are_masks(table, pattern, sees, offset):
         assert relations.apart(a, b, 1e-6) <= 1, name
 
 
+@pytest.mark.parametrize("name", DEBERTA)
+def test_weights_of_deberta(table, name):
+    """Weights that DisentangledSelfAttention of transformers computes in float64 (check_disentangled.py)."""
+    got = ask(table, {**DEBERTA[name]["body"], "return": ["weights"]})["weights"]
+    assert np.abs(np.array(got) - np.array(DEBERTA[name]["weights"])).max() <= 1e-6
+
+
 def steps(body, length, at):
     """What each of two calls of a decoder sends of a whole self-attention request: the first `at` positions,
     then the others."""
@@ -194,6 +206,7 @@ DECODED = {
     "plain": {}, "alibi": FORMS["alibi"], "t5": FORMS["t5"], "relative": FORMS["relative"], "rotary": FORMS["rotary"],
     "rotary frequencies": FORMS["rotary frequencies"], "rotary and alibi": {"position": FORMS["rotary and alibi"]["position"]},
     "shaw": {"position": {"kind": "shaw", "key_table": normal(4, 21, E)}},
+    "disentangled": FORMS["disentangled"], "disentangled buckets": FORMS["disentangled buckets"],
     "local": {"pattern": {"kind": "local", "radius": 5}},
     "additive": FORMS["additive"],
     "projections": {"projections": {"num_heads": 2, "w_k": scaled(6, 0.3, 8, E), "w_q": scaled(5, 0.3, 8, E)}},
@@ -283,6 +296,10 @@ def test_dry_run_of_what_would_not_fit(table):
 
 X = [[1.0, 2, 3, 4], [5, 6, 7, 8]]
 ONES = {"shape": [4, 4], "fill": "ones"}
+def disentangled(rows, score="scaled_dot", **fields):
+    return {"score": score, "position": {"kind": "disentangled", "query_table": [[1] * 4] * rows, **fields}}
+
+
 def rotary(**fields):
     return {"query": [[1, 2, 3, 4]], "position": {"kind": "rotary", "layout": "halves", **fields}}
 
@@ -362,6 +379,18 @@ REFUSED = {
     "shaw keys of another width": ({"position": {"kind": "shaw", "key_table": [[1, 2]]}}, "/position/key_table"),
     "shaw values of other rows": ({"position": {"kind": "shaw", "key_table": [[1] * 4], "value_table": [[1] * 4] * 3}},
                                   "/position/value_table"),
+    "shaw keys of other heads": ({"position": {"kind": "shaw", "key_table": [[[1] * 4]] * 3}}, "/position/key_table"),
+    "shaw of an infinite key": ({"position": {"kind": "shaw", "key_table": [[[1, 2, None, 4]]]}}, "/position/key_table/0/0/2"),
+    "shaw with a query table": ({"position": {"kind": "shaw", "key_table": [[1] * 4], "query_table": [[1] * 4]}},
+                                "/position/query_table"),
+    "disentangled without tables": ({"position": "disentangled"}, "/position/key_table"),
+    "disentangled of odd rows": (disentangled(3), "/position/query_table"),
+    "disentangled of no rows": (disentangled(0), "/position/query_table"),
+    "disentangled of other rows": (disentangled(4, key_table=[[1] * 4] * 6), "/position/query_table"),
+    "disentangled of another width": ({"position": {"kind": "disentangled", "key_table": [[1] * 3] * 2}}, "/position/key_table"),
+    "disentangled buckets of 6 rows": (disentangled(6, max_distance=20), "/position/query_table"),
+    "disentangled buckets of no logarithm": (disentangled(16, max_distance=5), "/position/max_distance"),
+    "disentangled with a learned score": (disentangled(2, score={"kind": "general", "w": ONES}), "/position/kind"),
     "shaw with a learned score": ({"score": {"kind": "general", "w": ONES},
                                    "position": {"kind": "shaw", "key_table": [[1] * 4]}}, "/position/kind"),
     "sinks of other heads": ({"sinks": [1] * 7}, "/sinks"),

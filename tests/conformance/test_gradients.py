@@ -77,6 +77,21 @@ CASES = {
     "relative": lambda r: {**base(r), "position": {"kind": "relative", "table": draw(r, 4, 5)}},
     "shaw": lambda r: {**base(r), "position": {"kind": "shaw", "key_table": draw(r, 7, 6),
                                                "value_table": draw(r, 7, 3)}},
+    "shaw of each head": lambda r: {**base(r), "position": {"kind": "shaw", "key_table": draw(r, 4, 7, 6),
+                                                            "value_table": draw(r, 4, 7, 3)}},
+    "disentangled": lambda r: {**base(r), "position": {"kind": "disentangled", "key_table": draw(r, 6, 6),
+                                                       "query_table": draw(r, 6, 6)}},
+    "disentangled of each head, buckets": lambda r: {
+        **base(r, S=17), "query_positions": [3, 1, None, 12, 9], "softcap": 2, "is_causal": True, "query_offset": 6,
+        "position": {"kind": "disentangled", "key_table": draw(r, 4, 8, 6), "query_table": draw(r, 4, 8, 6), "max_distance": 9}},
+    "disentangled, cache": lambda r: {
+        **base(r), "past_key": draw(r, 2, 2, 3, 6), "past_value": draw(r, 2, 2, 3, 3),
+        "position": {"kind": "disentangled", "query_table": draw(r, 4, 6)}},
+    "disentangled, keys of one entry": lambda r: {
+        **base(r), "key": draw(r, 1, 2, 7, 6), "value": draw(r, 1, 2, 7, 3),
+        "position": {"kind": "disentangled", "query_table": draw(r, 4, 4, 6)}},
+    "disentangled, projections, sparsemax": lambda r: {
+        **projected(r), "normalizer": {"kind": "sparsemax"}, "position": {"kind": "disentangled", "query_table": draw(r, 4, 4, 2)}},
     "rotary": lambda r: {**base(r), "position": {"kind": "rotary", "layout": "halves"}, "query_offset": 2},
     "rotary frequencies": lambda r: {**base(r), "query_offset": 2, "position": {
         "kind": "rotary", "layout": "interleaved", "start": 1, "factor": 1.3,

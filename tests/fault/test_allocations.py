@@ -40,6 +40,9 @@ FORMS = {"query": literal(3, 4), "score": {"kind": "concat", "w": literal(5, 8, 
          "normalizer": {"kind": "entmax"}, "grad_output": literal(3, 4, seed=9), "verify": 2}
 SHAW = {"query": literal(3, 4), "position": {"kind": "shaw", "key_table": literal(5, 4, seed=8), "value_table": literal(5, 4)},
         "normalizer": {"kind": "sigmoid", "bias": [-1]}}
+DISENTANGLED = {"query": literal(1, 2, 3, 4), "grad_output": literal(1, 2, 3, 4, seed=9), "return": ["output", "gradients"],
+                "position": {"kind": "disentangled", "key_table": literal(2, 8, 4, seed=8), "query_table": literal(8, 4),
+                             "max_distance": 9}}
 MULTI = {"query": literal(5, 8), "projections": {"num_heads": 2, "w_q": literal(8, 8), "w_o": literal(4, 8), "b_o": [1, 2, 3, 4]},
          "token_ids": [1, 2, 3, 0, 0], "pad_id": 0, "position": ["alibi", {"kind": "rotary", "layout": "halves", "axes": [
              {"num_pairs": 1, "interleaved": True, "positions": [0, 0, 1, 1, 2]}, {"num_pairs": 1, "interleaved": True, "positions": [[0, 1, 0, 1, 0]], "base": 100}]}],
@@ -90,6 +93,7 @@ REQUESTS = {  # name: request, status, is the body always the same?
     "everything as text": (post(EVERYTHING, TEXT), 200, True),
     "forms": (post(FORMS), 200, True),
     "relative vectors": (post(SHAW), 200, True),
+    "disentangled": (post(DISENTANGLED), 200, True),
     "projections": (post(MULTI), 200, True),
     "sparse, on the workers": (post(SPARSE), 200, True),
     "a page cache": (post(PAGED), 200, True),

@@ -84,6 +84,8 @@ GRADIENTS = {name: body for name, body in BODIES.items() if name not in ("nothin
     "bias": {"query": numbers(2, 3, 4), "attn_bias": numbers(3, 3), "sinks": numbers(2)} | {"query": numbers(1, 2, 3, 4)},
     "alibi": {"query": numbers(1, 2, 3, 4), "position": {"kind": "alibi", "slopes": numbers(2)}},
     "shaw": {"query": numbers(3, 4), "position": {"kind": "shaw", "key_table": numbers(5, 4), "value_table": numbers(5, 4)}},
+    "disentangled": {"query": numbers(1, 2, 3, 4), "position": {"kind": "disentangled", "key_table": numbers(2, 8, 4),
+                                                                "query_table": numbers(8, 4), "max_distance": 9}},
     "many heads": {"query": numbers(1, 8, 20, 4)},
 }
 

@@ -348,11 +348,11 @@ def test_refused_runs(daemon, runs_, pointer, words):
     assert problem["status"] == 422 and problem["pointer"] == "/attn_mask" + pointer and words in problem["detail"], problem
 
 
-def test_a_table_of_each_head_is_refused_in_words(daemon):
+def test_tables_of_other_heads_are_refused_in_words(daemon):
     body = {"query": {"shape": [1, 2, 3, 2], "fill": "ones"}}
-    table = {"shape": [2, 3, 2], "fill": "ones"}
+    table = {"shape": [3, 3, 2], "fill": "ones"}
     refused(daemon, body | {"position": {"kind": "shaw", "key_table": table}}, "shape_mismatch", "/position/key_table",
-            "all heads share one table")
+            "[2, 2m + 1 (distances -m to m), 2] with one of each head; found [3, 3, 2]")
 
 
 # --- any_of, all_of, not, and masks by a table ---

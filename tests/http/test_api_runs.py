@@ -88,6 +88,10 @@ FORMS = {
     "t5": {"position": {"kind": "t5", "table": literal(8, 4, seed=4), "max_distance": 30}},
     "relative": {"position": {"kind": "relative", "table": literal(4, 9, seed=4)}},
     "shaw": {"position": {"kind": "shaw", "key_table": literal(9, 16, seed=4), "value_table": literal(9, 6, seed=5)}},
+    "shaw of each head": {"position": {"kind": "shaw", "key_table": literal(4, 9, 16, seed=4), "value_table": literal(4, 9, 6, seed=5)}},
+    "disentangled": {"position": {"kind": "disentangled", "key_table": literal(4, 20, 16, seed=4), "query_table": literal(20, 16, seed=5)}},
+    "disentangled buckets": {"position": {"kind": "disentangled", "query_table": literal(4, 16, 16, seed=5), "max_distance": 40},
+                             "is_causal": True, "query_offset": "end"},
     "rotary": {"position": {"kind": "rotary", "layout": "halves"}},
     "rotary frequencies": {"position": {"kind": "rotary", "layout": "interleaved", "start": 4, "factor": 0.75,
                                         "frequencies": literal(5, seed=4)}},
@@ -301,6 +305,7 @@ def test_a_cell_of_another_normalizer(daemon, normalizer, words):
 # --- what if ---
 
 @pytest.mark.parametrize("form", ["causal", "booleans", "by head", "padding", "window", "alibi", "shaw", "rotary", "cache",
+                                  "shaw of each head", "disentangled", "disentangled buckets",
                                   "rotary frequencies", "rotary scaling", "rotary axes", "rotary and alibi", "axes and shaw", "additive score", "float64", "BLD", "sigmoid",
                                   "relu_squared", "entmax"])
 def test_what_if_is_a_run_with_that_mask(daemon, form):

@@ -258,6 +258,8 @@ CASES = {
     "a t5 table of other heads": (site({"t": f32(8, HKV)}, position={"kind": "t5", "table": "t"}), "position/table"),
     "a relative table of even width": (site({"t": f32(H, 4)}, position={"kind": "relative", "table": "t"}), "position/table"),
     "a shaw table of another width": (site({"t": f32(3, E + 1)}, position={"kind": "shaw", "key_table": "t"}), "position/key_table"),
+    "a shaw table of other heads": (site({"t": f32(H + 1, 3, E)}, position={"kind": "shaw", "key_table": "t"}), "position/key_table"),
+    "a query table of odd rows": (site({"t": f32(3, E)}, position={"kind": "disentangled", "query_table": "t"}), "position/query_table"),
     "a score without its matrix": (site(score={"kind": "general"}), "score"),
     "a score's matrix of another shape": (site({"w": f32(E, E + 1)}, score={"kind": "general", "w": "w"}), "score/w"),
     "10^12 queries of no width": (wide(1, 1, 10**12, 0), "query"),

@@ -46,6 +46,7 @@ def test_padding_on_the_left(daemon):
 
 @pytest.mark.parametrize("position", ["alibi", {"kind": "relative", "table": [[0.1, 0.2, 0.4]]},
                                       {"kind": "shaw", "key_table": [[1, 0], [0, 1], [1, 1]]}, ROTARY | {"layout": "interleaved"},
+                                      {"kind": "disentangled", "query_table": [[1, 0], [0, 1], [1, 1], [0, 0]]},
                                       "sinusoidal", {"kind": "learned", "table": [[1, 0], [0, 1], [1, 1], [0, 0]]}])
 def test_what_the_default_counts(daemon, position):
     """The positions that are there without the fields, sent, are the same bytes."""
@@ -91,7 +92,9 @@ BODY = {"query": {"shape": [2, 2, 6, 4], "random": "normal", "seed": 1}, "value"
         "key": {"shape": [2, 2, 6, 4], "random": "normal", "seed": 3}, "key_positions": positions(4, 4, None, 9, 0, 2),
         "query_positions": [[0, 1, 2, 3, 4, 5], [5, 4, 3, None, 1, 0]], "is_causal": True}
 KINDS = ["alibi", {"kind": "t5", "table": [[0.3, 0.1], [0.2, -0.4], [-0.5, 0.6], [0.7, 0.2]]},
-         {"kind": "shaw", "key_table": [[1, 0, 0, 1], [0, 1, 1, 0], [1, 1, 0, 0]], "value_table": [[1, 0, 1, 0]] * 3}, ROTARY, "sinusoidal"]
+         {"kind": "shaw", "key_table": [[1, 0, 0, 1], [0, 1, 1, 0], [1, 1, 0, 0]], "value_table": [[1, 0, 1, 0]] * 3},
+         {"kind": "disentangled", "key_table": [[[1, 0, 0, 1], [0, 1, 1, 0]]] * 2, "query_table": [[1, 1, 0, 0], [0.5, 0, 1, 0]]},
+         ROTARY, "sinusoidal"]
 
 
 @pytest.mark.parametrize("position", KINDS)

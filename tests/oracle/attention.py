@@ -132,12 +132,12 @@ def attention(request):
     kind, parameters = forms.score_of(request)
     scale = request.get("scale")
     if scale is None:
-        scale = forms.default_scale(kind, q.shape[-1])
+        scale = forms.default_scale(kind, q.shape[-1], position)
     elif scale is False:
         scale = 1.0
     raw = forms.raw_scores(kind, parameters, q, k)
-    if position["kind"] == "shaw":
-        raw = raw + forms.shaw_keys(position, q, distance)
+    if position["kind"] in ("shaw", "disentangled"):
+        raw = raw + forms.vector_terms(position, q, k, distance)
     if not isinstance(scale, (int, float)):
         scale = normalizers.by_row(scale, raw.shape[:-1], x.has_heads)
     scaled = scale * raw

@@ -8,7 +8,7 @@ from .masks import Places
 
 FORMS = ("scaled_dot", "dot", "additive", "general", "concat")
 
-SCORE_KINDS = ("alibi", "t5", "relative", "shaw")
+SCORE_KINDS = ("alibi", "t5", "relative", "shaw", "disentangled")
 
 def score_of(request):
     """(kind, its tensors by name) of the field `score`."""
@@ -35,8 +35,11 @@ def raw_scores(kind, parameters, q, k):
     return np.tanh(query[..., :, None, :] + key[..., None, :, :]) @ np.ravel(parameters["v"])
 
 
-def default_scale(kind, E):
-    return 1.0 / np.sqrt(E) if kind == "scaled_dot" and E else 1.0
+def default_scale(kind, E, position=None):
+    terms = 1
+    if position is not None and position["kind"] == "disentangled":
+        terms += sum(position.get(n) is not None for n in ("key_table", "query_table"))
+    return 1.0 / np.sqrt(max(E, 1) * terms) if kind == "scaled_dot" else 1.0
 
 
 def dropped(weights, p, seed):
@@ -46,19 +49,36 @@ def dropped(weights, p, seed):
     return np.where(kept, weights / (1.0 - p), 0.0)
 
 
-def shaw_keys(position, q, distance):
-    """q . a_ij, the term that Shaw et al. (2018), eq. 4, put inside the raw score."""
-    table = tensors.read(position["key_table"])
-    shape = q.shape[:-1] + distance.shape[-1:]
-    known, place = (np.broadcast_to(x, shape) for x in positions.clipped_known(table.T, distance))
-    return np.where(known, np.take_along_axis(q @ table.T, place, axis=-1), 0.0)
+def vector_terms(position, q, k, distance):
+    """What tables of vectors by distance add to the raw scores: q . a_ij of Shaw et al. (2018), eq. 4, or
+    q . K_r + k . Q_r of He et al. (2021), eq. 4, with r from i - j."""
+    disentangled, shape = position["kind"] == "disentangled", q.shape[:-1] + distance.shape[-1:]
+    terms = np.zeros(shape)
+    for name, rows in (("key_table", q), ("query_table", k)):
+        if position.get(name) is None:
+            continue
+        table = np.swapaxes(tensors.read(position[name]), -1, -2)
+        row_of = positions.disentangled_row if disentangled else positions.clipped_known
+        known, place = (np.broadcast_to(x, shape) for x in row_of(table, distance, *(
+            [position.get("max_distance")] if disentangled else [])))
+        products = rows @ table
+        if name == "query_table":  # [.., S, rows]: the row of each query
+            found = np.swapaxes(np.take_along_axis(products, np.swapaxes(place, -1, -2), axis=-1), -1, -2)
+        else:
+            found = np.take_along_axis(products, place, axis=-1)
+        terms = terms + np.where(known, found, 0.0)
+    return terms
 
 
 def shaw_values(position, weights, distance):
     """sum_j w_ij a_ij, what their eq. 3 adds to the output."""
     table = tensors.read(position["value_table"])
-    known, place = (np.broadcast_to(x, weights.shape) for x in positions.clipped_known(table.T, distance))
-    return (np.where(known, weights, 0.0)[..., None] * table[place]).sum(-2)
+    known, place = (np.broadcast_to(x, weights.shape) for x in positions.clipped_known(np.swapaxes(table, -1, -2), distance))
+    if table.ndim == 3:
+        vectors = table[np.arange(len(table))[:, None, None], place]
+    else:
+        vectors = table[place]
+    return (np.where(known, weights, 0.0)[..., None] * vectors).sum(-2)
 
 
 def linear(x, weight, bias):
@@ -147,4 +167,4 @@ def count_parameters(request):
 
 
 def is_parameter(name):
-    return name in ("w", "v", "b", "bias", "table", "key_table", "value_table", "slopes", "frequencies") or name[:2] in ("w_", "b_")
+    return name in ("w", "v", "b", "bias", "table", "key_table", "value_table", "query_table", "slopes", "frequencies") or name[:2] in ("w_", "b_")

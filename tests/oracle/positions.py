@@ -63,6 +63,25 @@ def clipped_known(table, distance):
     return known, clipped(table, np.where(known, distance, 0).astype(np.int64))
 
 
+def disentangled_row(table, distance, max_distance=None):
+    """Whether each distance j - i is known, and its column of a [.., 2m] table: m + i - j, clipped; with a largest
+    distance M the bucket of i - j, make_log_bucket_position of DeBERTa. The bucket of n beyond m/2 is the least
+    m/2 + t with (n / (m/2))^(m/2 - 1) <= ((M - 1) / (m/2))^t, decided in whole numbers."""
+    m = table.shape[-1] // 2
+    known = ~np.isnan(distance)
+    back = -np.where(known, distance, 0).astype(np.int64)
+    if max_distance is not None:
+        half, most = m // 2, max_distance - 1
+        found = {}
+        for n in np.unique(np.abs(back)):
+            n, t = int(n), 0
+            while n > half and t <= half and n ** (half - 1) * half**t > most**t * half ** (half - 1):
+                t += 1
+            found[n] = min(n, half) + t
+        back = np.sign(back) * np.vectorize(lambda n: found[int(n)], otypes=[np.int64])(np.abs(back))
+    return known, np.clip(back, -m, m - 1) + m
+
+
 def known_bias(position, H, distance):
     kind = position["kind"]
     if kind == "alibi":

@@ -141,7 +141,7 @@ class Draw:
 
     def position(self, site, d, n):
         reach = self.choice((0, 1, 4, 20))
-        kind = self.choice(("alibi", "alibi", "t5", "relative", "shaw"))
+        kind = self.choice(("alibi", "alibi", "t5", "relative", "shaw", "disentangled"))
         if kind == "alibi":
             site["position"] = {"kind": kind}
             if self.chance(0.5):
@@ -152,8 +152,17 @@ class Draw:
                 site["position"] |= {"bidirectional": self.chance(0.5), "max_distance": self.choice((20, 64, 128))}
         elif kind == "relative":
             site["position"] = {"kind": kind, "table": self.normal(f"table of {n}", d.H, 2 * reach + 1)}
+        elif kind == "shaw":
+            site["position"] = {"kind": kind, "key_table": self.normal(f"table of {n}", *self.heads(d), 2 * reach + 1, d.E)}
         else:
-            site["position"] = {"kind": kind, "key_table": self.normal(f"table of {n}", 2 * reach + 1, d.E)}
+            site["position"] = {"kind": kind, "query_table": self.normal(f"queries of {n}", *self.heads(d), 16, d.E)}
+            if self.chance(0.5):
+                site["position"]["key_table"] = self.normal(f"table of {n}", *self.heads(d), 16, d.E)
+            if self.chance(0.5):
+                site["position"]["max_distance"] = self.choice((6, 20))
+
+    def heads(self, d):
+        return (d.H,) if self.chance(0.3) else ()
 
     def score(self, site, d, n):
         A, size = self.choice((1, 2, 7, 16)), d.E**-0.5

@@ -19,7 +19,8 @@ def score_width(request, x):
 
 def score_operations(request, x, cells):
     """A multiply-add counts two. A tanh score adds and has a tanh for each element, softcap a tanh for each score;
-    the matrices of a form multiply each query and key once."""
+    the matrices of a form multiply each query and key once. A table of vectors by distance is multiplied by each
+    query, or by the weights summed by distance, but a query table by the key of each score."""
     kind, _ = forms.score_of(request)
     width = score_width(request, x)
     entries = int(np.prod(x.places.batch, dtype=int))
@@ -28,6 +29,11 @@ def score_operations(request, x, cells):
                           "concat": (width * x.q.shape[-1], width * x.k.shape[-1]),
                           "general": (x.k.shape[-1] * x.q.shape[-1], 0)}.get(kind, (0, 0))
     each = width * (4 if kind in ("additive", "concat") else 2) + (request.get("softcap", 0) > 0)
+    position = forms.position_of(request, scores=True)
+    vectors = {n: tensors.shape_of(position[n])[-2:] for n in ("key_table", "value_table", "query_table") if position.get(n) is not None}
+    per_query += sum(int(np.prod(shape)) for n, shape in vectors.items() if n != "query_table")
+    if "query_table" in vectors:
+        each += 2 * width
     return cells * each + 2 * (queries * per_query + keys * per_key)
 
 

@@ -42,6 +42,7 @@ ATTENTIONS = [
     QKV | {"score": {"kind": "general", "w": normal(4, 4, seed=4)}, "position": {"kind": "t5", "table": normal(8, 2, seed=5), "max_distance": 20, "bidirectional": False}},
     QKV | {"score": {"kind": "concat", "w": normal(3, 8, seed=4), "v": normal(3, seed=5)}, "position": {"kind": "relative", "table": normal(2, 5, seed=6)}},
     QKV | {"position": {"kind": "shaw", "key_table": normal(5, 4, seed=4), "value_table": normal(5, 2, seed=5)}, "pattern": {"kind": "strided", "stride": 2, "local": 1}},
+    QKV | {"position": {"kind": "disentangled", "key_table": normal(2, 8, 4, seed=4), "query_table": normal(8, 4, seed=5), "max_distance": 9}},
     QKV | {"pattern": {"kind": "global", "num_keys": 1, "local": 1}}, QKV | {"pattern": {"kind": "block", "size": 2}},
     ROW | {"position": {"kind": "sinusoidal", "layout": "halves", "dropout_p": 0.2, "seed": 3}, "layout": "BLD", "num_heads": 2, "num_kv_heads": 1,
            "query": normal(1, 3, 8, seed=1), "key": normal(1, 4, 4, seed=2), "value": normal(1, 4, 6, seed=3), "pattern": {"kind": "local", "radius": 1}},

@@ -198,7 +198,7 @@ static inline void add_score(trial *t) {
 static inline void add_position(trial *t) {
     attn_position *p = &t->in.position;
     const bool product = t->in.score.kind <= ATTN_SCORE_dot;
-    p->kind = (attn_position_kind)pick(t, product ? 6 : 4);
+    p->kind = (attn_position_kind)pick(t, product ? 7 : 4);
     switch (p->kind) {
     case ATTN_POSITION_T5:
         p->table = NORMAL(t, 8, t->Hq);
@@ -210,6 +210,11 @@ static inline void add_position(trial *t) {
     case ATTN_POSITION_SHAW:
         p->key_table = NORMAL(t, 7, t->E);
         p->value_table = NORMAL(t, 7, t->Ev);
+        break;
+    case ATTN_POSITION_DISENTANGLED:
+        p->key_table = NORMAL(t, t->Hq, 8, t->E);
+        p->query_table = NORMAL(t, 8, t->E);
+        p->max_distance = pick(t, 2) ? 9 : 0;
         break;
     case ATTN_POSITION_ROTARY:
         p->rotary = pick(t, 2) ? ATTN_ROTARY_HALVES : ATTN_ROTARY_INTERLEAVED;

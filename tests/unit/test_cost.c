@@ -76,7 +76,12 @@ static void choose_position(trial *t, size_t H, size_t E, size_t Ev) {
         p->table = NORMAL(t, H, width);
     if (p->kind == ATTN_POSITION_SHAW) {
         p->key_table = NORMAL(t, width, E);
-        p->value_table = NORMAL(t, width, Ev);
+        p->value_table = NORMAL(t, H, width, Ev);
+    }
+    if (p->kind == ATTN_POSITION_DISENTANGLED) {
+        p->key_table = NORMAL(t, 4 * width + 4, E);
+        p->query_table = NORMAL(t, H, 4 * width + 4, E);
+        p->max_distance = pick(t, 2) ? 100000 : 0;
     }
     p->rotary = ATTN_ROTARY_HALVES;
     if (p->kind == ATTN_POSITION_ROTARY && pick(t, 2))

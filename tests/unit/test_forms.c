@@ -2,6 +2,12 @@
  * positions, sinks, dropout, patterns. Cells stay equal bit for bit for all of them. */
 #include "unit/forms_case.h"
 
+/* An element of row `row` of a table of vectors, which may have a head axis. */
+static double at_head(const attn_tensor *x, size_t h, size_t row, size_t e) {
+    const size_t rows = x->dims[x->rank - 2], width = x->dims[x->rank - 1];
+    return (double)((const float *)x->data)[((x->rank == 3 ? h * rows : 0) + row) * width + e];
+}
+
 /* output = weights_dropped times value (+ what a relative value table adds). */
 static void check_output(const trial *t, const attn_tensor *value_table, double tolerance) {
     for (size_t n = 0; n < t->B * t->Hq * t->L; n++) {
@@ -13,7 +19,9 @@ static void check_output(const trial *t, const attn_tensor *value_table, double 
                 double v = (double)row_of(&t->in.value, b, h / (t->Hq / t->Hkv), j)[e];
                 if (value_table) {
                     int64_t m = (int64_t)(value_table->dims[0] / 2), d = distance(t, b, i, j);
-                    v += at(value_table, (size_t)((d < -m ? -m : d > m ? m : d) + m), e);
+                    if (value_table->rank == 3)
+                        m = (int64_t)(value_table->dims[1] / 2);
+                    v += at_head(value_table, h, (size_t)((d < -m ? -m : d > m ? m : d) + m), e);
                 }
                 sum += (double)w[j] * v;
             }
@@ -129,6 +137,21 @@ static double shaw(const trial *t, size_t b, size_t h, size_t i, size_t j) {
     return sum;
 }
 
+/* Rows by i - j, without buckets. */
+static double disentangled(const trial *t, size_t b, size_t h, size_t i, size_t j) {
+    const attn_position *p = &t->in.position;
+    const attn_tensor *any = p->key_table.rank ? &p->key_table : &p->query_table;
+    const int64_t m = (int64_t)(any->dims[any->rank - 2] / 2), u = -distance(t, b, i, j);
+    const size_t row = (size_t)((u < -m ? -m : u >= m ? m - 1 : u) + m);
+    double sum = dot(t, b, h, i, j);
+    for (size_t e = 0; p->key_table.rank && e < t->Eq; e++)
+        sum += (double)row_of(&t->in.query, b, h, i)[e] * at_head(&p->key_table, h, row, e);
+    for (size_t e = 0; p->query_table.rank && e < t->Eq; e++)
+        sum += (double)row_of(&t->in.key, b, h / (t->Hq / t->Hkv), j)[e] *
+               at_head(&p->query_table, h, row, e);
+    return sum;
+}
+
 /* Turned pairs: their product depends on the distance alone, Re(q conj(k) e^(i d theta)). */
 static double rotary(const trial *t, size_t b, size_t h, size_t i, size_t j) {
     const attn_position *p = &t->in.position;
@@ -200,6 +223,16 @@ static void test_positions(void **state) {
         run(&t);
         check(&t, shaw, nothing, scale, 1e-5);
         check_output(&t, &t.in.position.value_table, 1e-5);
+        t.in.position.value_table = NORMAL(&t, t.Hq, 2 * m + 1, t.Ev);
+        run(&t);
+        check_output(&t, &t.in.position.value_table, 1e-5);
+        t.in.position = (attn_position){.kind = ATTN_POSITION_DISENTANGLED,
+                                        .key_table = NORMAL(&t, t.Hq, 2 * m + 2, E)};
+        run(&t);
+        check(&t, disentangled, nothing, scale / sqrt(2), 1e-5);
+        t.in.position.query_table = NORMAL(&t, 2 * m + 2, E);
+        run(&t);
+        check(&t, disentangled, nothing, scale / sqrt(3), 1e-5);
         t.in.position =
             (attn_position){.kind = ATTN_POSITION_ROTARY,
                             .rotary = seed % 2 ? ATTN_ROTARY_HALVES : ATTN_ROTARY_INTERLEAVED,
@@ -235,6 +268,47 @@ static void test_known_positions(void **state) {
     assert_int_equal(attn_t5_bucket(1 << 20, 32, 128, false), 31);
     assert_int_equal(attn_t5_bucket(5, 32, 128, true), 0);
     assert_int_equal(attn_t5_bucket(-15, 32, 128, true), 15);
+}
+
+/* Rows of tables as transformers' make_log_bucket_position gives them: a table whose rows hold their
+ * numbers gives these as scores. */
+static void test_known_buckets(void **state) {
+    static const struct {
+        size_t m;
+        int64_t most, u, row;
+    } known[] = {{256, 512, -127, 129}, {256, 512, 128, 384}, {256, 512, 129, 385},
+                 {256, 512, -131, 125}, {256, 512, 200, 425}, {256, 512, 300, 463},
+                 {256, 512, 510, 511},  {256, 512, -511, 1},  {256, 512, -512, 0},
+                 {256, 512, 600, 511},  {8, 33, 8, 13},       {8, 33, 9, 14},
+                 {8, 33, 32, 15},       {8, 33, -33, 0},      {4, 8, 4, 7},
+                 {4, 8, -3, 1},         {4, 8, -7, 1},        {4, 8, -8, 0}};
+    (void)state;
+    for (size_t n = 0; n < sizeof known / sizeof *known; n++) {
+        const int64_t places[2] = {known[n].u, 0};
+        double one = 1, zero = 0, rows[512];
+        const size_t dims[2] = {1, 1}, table[2] = {2 * known[n].m, 1}, length = 1;
+        attn_arena *arena = attn_arena_new(1 << 24);
+        attn_inputs in = attn_attention_defaults();
+        attn_results out;
+        attn_attention *op;
+        attn_error err = {0};
+        for (size_t r = 0; r < table[0]; r++)
+            rows[r] = (double)r;
+        in.query = attn_tensor_dense(&one, ATTN_F64, 2, dims);
+        in.key = in.value = attn_tensor_dense(&zero, ATTN_F64, 2, dims);
+        in.scale = 1;
+        in.position = (attn_position){.kind = ATTN_POSITION_DISENTANGLED,
+                                      .key_table = attn_tensor_dense(rows, ATTN_F64, 2, table),
+                                      .max_distance = known[n].most};
+        in.query_positions = attn_tensor_dense((void *)(uintptr_t)&places[0], ATTN_I64, 1, &length);
+        in.key_positions = attn_tensor_dense((void *)(uintptr_t)&places[1], ATTN_I64, 1, &length);
+        assert_int_equal(attn_attention_new(&in, arena, &op, &err), ATTN_OK);
+        assert_int_equal(
+            attn_attention_run(op, ATTN_WANT_SCORES, ATTN_STAGE_RAW, NULL, NULL, arena, &out, &err),
+            ATTN_OK);
+        assert_true(*(double *)out.scores.data == (double)known[n].row);
+        attn_arena_free(arena);
+    }
 }
 
 static void test_position_errors(void **state) {
@@ -418,17 +492,12 @@ static void test_verify(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scores),
-        cmocka_unit_test(test_score_errors),
-        cmocka_unit_test(test_positions),
-        cmocka_unit_test(test_known_positions),
-        cmocka_unit_test(test_position_errors),
-        cmocka_unit_test(test_rotary_cache),
-        cmocka_unit_test(test_dropout),
-        cmocka_unit_test(test_patterns),
-        cmocka_unit_test(test_verify),
-        cmocka_unit_test(test_no_position),
-        cmocka_unit_test(test_given_position_errors),
+        cmocka_unit_test(test_scores),        cmocka_unit_test(test_score_errors),
+        cmocka_unit_test(test_positions),     cmocka_unit_test(test_known_positions),
+        cmocka_unit_test(test_known_buckets), cmocka_unit_test(test_position_errors),
+        cmocka_unit_test(test_rotary_cache),  cmocka_unit_test(test_dropout),
+        cmocka_unit_test(test_patterns),      cmocka_unit_test(test_verify),
+        cmocka_unit_test(test_no_position),   cmocka_unit_test(test_given_position_errors),
     };
     return cmocka_run_group_tests_name("forms", tests, NULL, NULL);
 }

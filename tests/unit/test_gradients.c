@@ -328,7 +328,7 @@ static void test_positions(void **state) {
                                                    : in->query.dims[1];
         const size_t Hkv = in->layout == ATTN_BLD ? in->num_kv_heads : 1;
         const size_t Ev = in->value.dims[in->value.rank - 1] / Hkv;
-        p->kind = (attn_position_kind)(1 + seed % 5);
+        p->kind = (attn_position_kind)(1 + seed % 6);
         p->rotary = seed % 2 ? ATTN_ROTARY_INTERLEAVED : ATTN_ROTARY_HALVES;
         if (p->kind == ATTN_POSITION_ROTARY && seed % 3)
             p->frequencies = normal(&t, 0.05, 1, DIMS(E / 2));
@@ -341,7 +341,12 @@ static void test_positions(void **state) {
         if (p->kind == ATTN_POSITION_SHAW) {
             p->key_table = NORMAL(&t, 9, E);
             if (seed % 2)
-                p->value_table = NORMAL(&t, 9, Ev);
+                p->value_table = NORMAL(&t, H, 9, Ev);
+        }
+        if (p->kind == ATTN_POSITION_DISENTANGLED) {
+            p->query_table = NORMAL(&t, H, 8, E);
+            if (seed % 4 < 2)
+                p->key_table = NORMAL(&t, 8, E), p->max_distance = 9;
         }
         check(&t);
     }

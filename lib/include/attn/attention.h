@@ -73,9 +73,9 @@ typedef struct attn_inputs {
     double softcap;         /* c of the softcap, above 0; 0: no softcap */
     attn_score score;       /* forms.h; all zero: scaled dot product */
     attn_position position; /* forms.h; all zero: none */
-    /* A second kind of position, all zero: none. It changes the scores (ALIBI, T5, RELATIVE, SHAW)
-     * beside a `position` that changes queries and keys (ROTARY, SINUSOIDAL, LEARNED) or is none.
-     * SHAW multiplies rotated queries. */
+    /* A second kind of position, all zero: none. It changes the scores (ALIBI, T5, RELATIVE, SHAW,
+     * DISENTANGLED) beside a `position` that changes queries and keys (ROTARY, SINUSOIDAL, LEARNED)
+     * or is none. Tables of SHAW and DISENTANGLED multiply rotated queries and keys. */
     attn_position score_position;
     attn_normalizer normalizer; /* forms.h; all zero: softmax */
     /* The positions of queries [L], [1, L] or [B, L] and of keys, cached ones first, [S], [1, S] or
@@ -126,10 +126,11 @@ typedef struct attn_attention_dims {
     size_t score_width; /* length of the product that makes a score: E, or A for additive forms */
     /* different pairs of (key, value) batch entries: B, or 1 if all queries share them */
     size_t sets;
-    size_t relative;      /* rows of Shaw's tables, 2m + 1; 0: none */
-    bool relative_values; /* Shaw's table of values is given too */
-    size_t entries;       /* distances whose biases get a gradient, for one head; 0: none */
-    bool softcap;         /* the scores have a softcap */
+    size_t relative; /* rows of tables of vectors by distance (SHAW, DISENTANGLED); 0: none */
+    /* how many tables of keys, queries and values there are: 0, 1 if all heads share one, or Hq */
+    size_t relative_keys, relative_queries, relative_values;
+    size_t entries; /* distances whose biases get a gradient, for one head; 0: none */
+    bool softcap;   /* the scores have a softcap */
     attn_normalizer_kind normalizer;
     size_t normalizer_bias; /* elements of the normaliser's bias; 0: none */
     size_t positions;       /* elements of position tables and given positions; 0: none */

@@ -10,7 +10,8 @@
  *   concat      v . tanh(W [k ; q])             Luong et al. 2015, "concat"
  *
  * Every form multiplies its scores by a scale: the given scale, or by default 1/sqrt(E) for
- * scaled_dot and 1 for the others. */
+ * scaled_dot and 1 for the others. With ATTN_POSITION_DISENTANGLED and t tables the default of
+ * scaled_dot is 1/sqrt((1 + t) E). */
 #ifndef ATTN_FORMS_H
 #define ATTN_FORMS_H
 
@@ -63,8 +64,13 @@ typedef enum attn_position_kind {
     ATTN_POSITION_T5,       /* bias table[bucket(j - p)][h]; Raffel et al. 2020, section 2.1 */
     ATTN_POSITION_RELATIVE, /* bias table[h][clip(j - p, -m, m) + m] */
     /* q . (k + key_table[c]) with c = clip(j - p, -m, m) + m, and v_j + value_table[c]; Shaw et al.
-     * 2018, eq. 3, 4. */
+     * 2018, eq. 3, 4. With tables of each head: Huang et al. 2018, "Music Transformer", eq. 3. */
     ATTN_POSITION_SHAW,
+    /* q . k + q . key_table[r] + k . query_table[r] with r = clip(u, -m, m - 1) + m, u = p - j; He et
+     * al. 2021, "DeBERTa", eq. 4, as its code computes it, with the row i - j for both terms. With
+     * max_distance M and n = m / 2, a u beyond ±n counts as sign(u) (n + ceil(log(|u| / n) /
+     * log((M - 1) / n) (n - 1))): the logarithmic buckets of DeBERTa-v2. */
+    ATTN_POSITION_DISENTANGLED,
     ATTN_POSITION_ROTARY, /* query and key are rotated by their positions; Su et al. 2021, eq. 34 */
     /* The encodings of the next two kinds are added to query, key and value before anything else,
      * in particular before projections. Query row i gets the encoding of position p = i +
@@ -149,12 +155,16 @@ typedef struct attn_rotary_axes {
 /* A kind of position and its parameters. */
 typedef struct attn_position {
     attn_position_kind kind;
-    attn_tensor slopes;      /* ALIBI: [H]; absent: attn_alibi_slopes */
-    attn_tensor table;       /* T5: [buckets, H]; RELATIVE: [H, 2m+1]; LEARNED: [positions, D] */
-    int64_t max_distance;    /* T5: distance from which all keys share a bucket; 0: 128 */
+    attn_tensor slopes; /* ALIBI: [H]; absent: attn_alibi_slopes */
+    attn_tensor table;  /* T5: [buckets, H]; RELATIVE: [H, 2m+1]; LEARNED: [positions, D] */
+    /* T5: distance from which all keys share a bucket; 0: 128. DISENTANGLED: M of the logarithmic
+     * buckets; 0: there are none */
+    int64_t max_distance;
     bool unidirectional;     /* T5: true: there are only buckets for keys before the query */
-    attn_tensor key_table;   /* SHAW: [2m+1, E] */
-    attn_tensor value_table; /* SHAW: [2m+1, Ev]; may be absent */
+    attn_tensor key_table;   /* SHAW: [2m+1, E]; DISENTANGLED: [2m, E]; with a head axis [Hq, ..] */
+    attn_tensor value_table; /* SHAW: [2m+1, Ev] or [Hq, 2m+1, Ev]; may be absent */
+    /* DISENTANGLED: [2m, E] or [Hq, 2m, E]. One of key_table and query_table may be absent. */
+    attn_tensor query_table;
     /* which coordinates form a pair. ROTARY: required; SINUSOIDAL: 0 is interleaved */
     attn_rotary rotary;
     double base;    /* ROTARY: base of the angles; 0: 10,000 */

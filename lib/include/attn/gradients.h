@@ -36,7 +36,7 @@ typedef struct attn_gradients {
     attn_tensor bias[ATTN_MASK_LAYERS];
     attn_score score; /* gradients of w_q, w_k, b, v, w */
     /* gradients of the position's tensors; of slopes only if they are given */
-    attn_tensor slopes, table, key_table, value_table, frequencies;
+    attn_tensor slopes, table, key_table, value_table, query_table, frequencies;
     attn_position score_position; /* gradients of its tensors in their members */
 } attn_gradients;
 

@@ -63,16 +63,25 @@ extern const char *const attn_fill_words[];       /* "hide", "add", "replace" */
            "t5: [buckets, H]; relative: [H, 2m + 1], for distances -m to m; larger distances are " \
            "clipped; learned: [positions, D], D the last axis of query.")                          \
     VALUE(SIZE, max_distance, "max_distance", "max_distance", 2, 1048576, NULL,                    \
-          ATTN_POSITION_BIT(T5),                                                                   \
-          "t5: all distances from this one on share the last bucket; default 128.")                \
+          ATTN_POSITION_BIT(T5) | ATTN_POSITION_BIT(DISENTANGLED),                                 \
+          "t5: all distances from this one on share the last bucket; default 128. disentangled: "  \
+          "the rows are logarithmic buckets as in DeBERTa-v2 and v3, and this is "                 \
+          "max_relative_positions; without it each distance has its row.")                         \
     VALUE(NOT, unidirectional, "bidirectional", "bidirectional", 0, 0, NULL,                       \
           ATTN_POSITION_BIT(T5),                                                                   \
           "t5: true (default) gives half of the buckets to keys after the query; false gives all " \
           "buckets to keys before it.")                                                            \
-    TENSOR(key_table, ATTN_POSITION_BIT(SHAW),                                                     \
-           "shaw: [2m + 1, E]; the row of the distance is added to the key.")                      \
+    TENSOR(key_table, ATTN_POSITION_BIT(SHAW) | ATTN_POSITION_BIT(DISENTANGLED),                   \
+           "shaw: [2m + 1, E] or [H, 2m + 1, E]; the row of the distance is added to the key. "    \
+           "disentangled: [2m, E] or [H, 2m, E], pos_key of DeBERTa (c2p); row m + i - j times "   \
+           "the query.")                                                                           \
     TENSOR(value_table, ATTN_POSITION_BIT(SHAW),                                                   \
-           "shaw: [2m + 1, Ev], optional; the row of the distance is added to the value.")         \
+           "shaw: [2m + 1, Ev] or [H, 2m + 1, Ev], optional; the row of the distance is added to " \
+           "the value.")                                                                           \
+    TENSOR(query_table, ATTN_POSITION_BIT(DISENTANGLED),                                           \
+           "disentangled: [2m, E] or [H, 2m, E], pos_query of DeBERTa (p2c); row m + i - j times " \
+           "the key. One of key_table and query_table may be left out. The default scale is "      \
+           "1/sqrt(E (1 + number of tables)).")                                                    \
     VALUE(WORD, rotary, "layout", "layout", ATTN_ROTARY_INTERLEAVED, 0, attn_pair_words,           \
           ATTN_POSITION_BIT(ROTARY) | ATTN_POSITION_BIT(SINUSOIDAL),                               \
           "rotary, required, and sinusoidal, default interleaved: which coordinates form a pair, " \

@@ -498,7 +498,7 @@ typedef struct attn_run_cell {
     double *query;    /* the query vector after projection and rotation */
     double *key;      /* the key vector after projection and rotation */
     double *products; /* terms q_e k_e, or v_e tanh(q_e + k_e); raw = their sum + relative */
-    double relative;  /* Shaw: q . key_table[distance]; else 0 */
+    double relative;  /* SHAW, DISENTANGLED: products with vectors of the distance; else 0 */
     /* scaled = scale * raw; softcapped = softcap * tanh(scaled / softcap), or scaled */
     double raw, scale, scaled, softcap, softcapped;
     double mask_bias;     /* sum of the additive masks at this cell */

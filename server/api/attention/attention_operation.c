@@ -117,7 +117,8 @@ static bool check_dropout(const srv_operation *o, const srv_scope *scope) {
 /* Returns whether a kind changes the scores; the others change queries and keys. */
 static bool changes_scores(attn_position_kind kind) {
     return kind == ATTN_POSITION_ALIBI || kind == ATTN_POSITION_T5 ||
-           kind == ATTN_POSITION_RELATIVE || kind == ATTN_POSITION_SHAW;
+           kind == ATTN_POSITION_RELATIVE || kind == ATTN_POSITION_SHAW ||
+           kind == ATTN_POSITION_DISENTANGLED;
 }
 
 /* Checks the kinds of position, and stores them in the inputs: of two the one that changes scores
@@ -138,7 +139,8 @@ static bool read_positions(srv_operation *o, const srv_scope *scope) {
     if (count == 2 && first_scores == changes_scores(items[1].position.kind))
         return srv_refuse(scope, SRV_VALUE, "position/1/kind",
                           "of two kinds one changes queries and keys (rotary, sinusoidal, learned) "
-                          "and one the scores (alibi, t5, relative, shaw); found %s and %s",
+                          "and one the scores (alibi, t5, relative, shaw, "
+                          "disentangled); found %s and %s",
                           attn_position_words[items[0].position.kind],
                           attn_position_words[items[1].position.kind]);
     o->position_item = count == 2 && first_scores;

@@ -102,7 +102,8 @@ extern const char srv_ragged_rows[]; /* srv_field.ragged of query, key and value
         SRV_NAMED_ROW(T, "position", at.position, SRV_OBJECTS,                                     \
                       "The position encoding: a name, or an object with its parameters, or a "     \
                       "list of two: one that changes queries and keys (rotary, sinusoidal, "       \
-                      "learned) and one that changes scores (alibi, t5, relative, shaw). Query i " \
+                      "learned) and one that changes scores (alibi, t5, relative, shaw, "          \
+                      "disentangled). Query i "                                                    \
                       "has position i + query_offset, and key j has position j. Warnings name "    \
                       "what is probably not meant: unequal numbers of queries and keys without "   \
                       "an offset (position_start), an offset other than the length of the cache "  \

@@ -64,7 +64,11 @@ const srv_field srv_position_fields[] = {
         srv_position_item, "kind", position.kind, SRV_ENUM,
         "alibi (-slope times distance; Press et al. 2022), t5 (table[bucket of the distance]; "
         "Raffel et al. 2020) and relative (table[clipped distance]) add a bias to the scores; shaw "
-        "adds a learned vector for each distance to the key, and to the value (Shaw et al. 2018); "
+        "adds a learned vector for each distance to the key, and to the value (Shaw et al. 2018; "
+        "with "
+        "a table of each head: Music Transformer); disentangled adds the products of the query "
+        "with "
+        "such a vector and of the key with another (DeBERTa; He et al. 2021); "
         "rotary rotates query and key (Su et al. 2021); sinusoidal (Vaswani et al. 2017) and "
         "learned (Gehring et al. 2017) add the encoding of its position to each row of query, key "
         "and value, before any projection.",

@@ -427,7 +427,7 @@ typedef struct cell_facts {
     number row_max, logsumexp, weight;
     int64_t distance;
     bool visible, filled;
-    bool is_relative; /* the position is shaw: queries are multiplied by vectors of distances */
+    bool is_relative; /* queries or keys are multiplied by vectors of distances */
     srv_strings hidden_by;
     size_t rank, visible_keys;
     const char *words;
@@ -459,7 +459,7 @@ static const srv_field cell_rows[] = {
     VECTOR(query, "The vector of the query."),
     VECTOR(key, "The vector of the key."),
     VECTOR(products, "query times key, by dimension."),
-    NUMBER(relative, "The product with the vector of the distance (shaw).",
+    NUMBER(relative, "The products with vectors of the distance (shaw, disentangled).",
            .when = offsetof(cell_facts, is_relative)),
     NUMBER(raw, "The score of the form, such as q . k."),
     NUMBER(scale, "The factor of the score."),
