@@ -129,7 +129,7 @@ class AxesDraw(FormDraw):
         axes = self.given()
         body = {"weights": self.spell(self.weights(axes), "float32"), "analysis": "all"}
         self.masks(body)
-        for name in ("attn_bias",):
+        for name in ("attn_bias", "mask_positions", "query_positions", "key_positions"):
             body.pop(name, None)
         if body.get("mask_semantics") == "additive":
             del body["attn_mask"], body["mask_semantics"]
@@ -158,8 +158,11 @@ class AxesDraw(FormDraw):
         body = {"shape": list(self.weights_shape())}
         fields = {}
         self.past, self.keys = 0, body["shape"][-1]
+        self.mask_heads = body["shape"][-3] if len(body["shape"]) > 3 else 1
         self.masks(fields)
         fields.pop("attn_bias", None)
+        fields.pop("mask_positions", None)  # this route compares the positions that it is given
+        body |= {name: fields.pop(name) for name in ("query_positions", "key_positions") if name in fields}
         masks = [{"kind": "causal"}] if fields.pop("is_causal", None) else []
         if fields.get("query_offset") == "end" and "key_lengths" in fields:
             del fields["query_offset"]  # the oracle knows the lengths of one mask at a time

@@ -36,6 +36,7 @@ class Draw:
         self.past = int(r.choice([0, 0, 0, 0, 1, 5, 40]))
         self.dtype = str(r.choice(REAL))
         self.keys = self.S + self.past
+        self.mask_heads = None  # heads of the masks, if they are not those of the queries
         self.apart = np.random.default_rng(seed)  # draws masks by head and of positions
 
     @property
@@ -80,7 +81,7 @@ class Draw:
         keep = self.r.random(shape) < 0.7
         kind = self.r.choice(["bool", "base64 bool", "bits", "hide by bits", "keep", "hide", "nonzero", "additive",
                               "additive with hidden"])
-        if keep.size == 0:
+        if keep.size == 0 or kind.endswith("bits") and keep.shape[-1] != self.keys:  # a row of bits has one for each key
             kind = "base64 bool"
         if kind == "bool":
             body["attn_mask"] = keep.tolist()
@@ -135,7 +136,7 @@ class Draw:
             part["pattern"] = self.patterns()
         elif kind == "values":
             keep = self.r.random(self.broadcastable()) < 0.6
-            part["attn_mask"] = tensors.write_bits(keep) if self.chance(0.5) else tensors.write(keep, "bool")
+            part["attn_mask"] = tensors.write_bits(keep) if self.chance(0.5) and keep.shape[-1] == self.keys else tensors.write(keep, "bool")
         elif kind in ("any_of", "all_of"):
             part[kind] = [self.boolean(depth - 1) for _ in range(int(self.r.integers(1, 4)))]
         elif kind == "not":
@@ -148,9 +149,10 @@ class Draw:
 
     def by_head(self, one, each):
         """`one` for all heads, or a list of what `each` draws for every head."""
-        if self.apart.random() < 0.6:
+        heads = self.Hq if self.mask_heads is None else self.mask_heads
+        if self.apart.random() < 0.6 or not heads:
             return one
-        return [each(self.apart) for _ in range(self.Hq)]
+        return [each(self.apart) for _ in range(heads)]
 
     def window(self):
         return self.by_head(self.r.integers(-1, 9, 2).tolist(), lambda r: r.integers(-1, 9, 2).tolist())

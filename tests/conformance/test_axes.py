@@ -8,7 +8,7 @@ import pytest
 
 import captured
 import tables
-from oracle import captures, maskroute, tensors, tour
+from oracle import captures, forms, maskroute, tensors, tour
 from oracle.attention import attention, axes_in_front, served
 from oracle.masks import Places, resolve
 from oracle.measures import Head, entropy, mean
@@ -161,7 +161,7 @@ def check_infer(daemon, seed):
     """The same operation over the Open Inference Protocol."""
     body = AxesDraw(seed + SEED).request()
     # parameters are no objects, and positions need an encoding
-    for name in ("score", "position", "query_positions", "key_positions", "normalizer", "labels", "pattern", "not"):
+    for name in ("score", "position", "query_positions", "key_positions", "mask_positions", "normalizer", "labels", "pattern", "not"):
         body.pop(name, None)
     rest, found = extracted(body)
     names = {"float32": "FP32", "float64": "FP64", "float16": "FP16", "bfloat16": "BF16", "int64": "INT64", "bool": "BOOL"}
@@ -188,7 +188,7 @@ def check_everything(daemon, seed):
     body = draw.request()
     whole = oracle(body)
     parts = ["output", "weights", "inputs", "row_sums", "heatmap"]
-    if "value_table" not in (body.get("position") or {}):
+    if not any("value_table" in position for position in forms.positions_of(body)):
         parts.append("weighted_values")
     if whole is not None and whole["output"].size and "block_table" not in body:  # a page cache has no gradients
         body["grad_output"] = tensors.write(draw.r.standard_normal(served(body)["output"].shape), "float32")

@@ -192,7 +192,7 @@ static void test_names(void **state) {
         assert_string_equal(attn_isa_name((attn_isa)(ATTN_ISA_AMX + beyond[i])), "unknown");
         assert_string_equal(attn_precision_name((attn_precision)(ATTN_PRECISION_BF16 + beyond[i])),
                             "unknown");
-        assert_int_equal(attn_dtype_size((attn_dtype)(ATTN_BOOL + beyond[i])), 0);
+        assert_int_equal(attn_dtype_size((attn_dtype)(ATTN_BITS + beyond[i])), 0);
         assert_null(attn_measure_about((attn_measure)(ATTN_MEASURES - 1 + beyond[i])));
     }
 }
