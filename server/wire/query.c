@@ -62,7 +62,8 @@ static bool is_number(const char *text) {
 }
 
 static bool may_be_list(const srv_field *f, const char *text) {
-    if (f->kind == SRV_INTS || f->kind == SRV_FLAGS || f->kind == SRV_STRINGS)
+    if (f->kind == SRV_INTS || f->kind == SRV_LISTS || f->kind == SRV_FLAGS ||
+        f->kind == SRV_STRINGS)
         return true;
     return f->kind == SRV_UNION && (f->accepts & SRV_U_INTS) &&
            (strpbrk(text, ",:") || is_number(text));

@@ -268,7 +268,7 @@ def test_refused_mask_patterns(daemon, item, pointer):
 
 def test_patterns_say_what_each_kind_needs(daemon):
     """The sentence of a member begins with the kinds that require it: "strided and global, required: ..."."""
-    rows = daemon.get("/openapi.json").json()["components"]["schemas"]["AttentionRequest"]["properties"]["pattern"]["properties"]
+    rows = daemon.get("/openapi.json").json()["components"]["schemas"]["AttentionRequest"]["properties"]["pattern"]["anyOf"][0]["properties"]
     kinds, members = rows["kind"]["enum"], {name: row["description"] for name, row in rows.items() if name != "kind"}
     for kind in kinds:
         needed = [name for name, text in members.items() if kind in text.partition(", required:")[0].split(" and ")]

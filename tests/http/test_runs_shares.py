@@ -6,7 +6,7 @@ from conftest import write_keys
 
 ALICE, BOB = "alicealicealicealice", "bobbobbobbobbobbobbob"
 MOST = 1_000_000
-WIDTH = {100_000: 50, 200_000: 100, 500_000: 240, 900_000: 450}  # of captures of about so many bytes
+WIDTH = {100_000: 50, 200_000: 100, 500_000: 225, 900_000: 450}  # of captures of about so many bytes
 
 
 @pytest.fixture(scope="module")
