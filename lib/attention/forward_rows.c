@@ -84,11 +84,11 @@ uint64_t attn_forward_beyond(attn_forward *f, const attn_block *block, const dou
     const bool narrow_range = k->elem == sizeof(float);
     size_t hidden = 0;
     for (size_t r = 0; r < block->rows; r++) {
+        if (fabs(largest[r]) < ATTN_WIDE) /* so it is for nearly all rows */
+            continue;
         const bool empty = largest[r] == -INFINITY;
-        if (narrow_range && !(in_double >> r & 1) &&
-            (empty ? attn_mask_sees_any(f->a->mask, block->b, block->h,
-                                        block->i + r) /* the row's scores are below -FLT_MAX */
-                   : !(fabs(largest[r]) < ATTN_WIDE)))
+        if (narrow_range && (!empty || /* else the row's scores are below -FLT_MAX */
+                             attn_mask_sees_any(f->a->mask, block->b, block->h, block->i + r)))
             in_double |= UINT64_C(1) << r;
         hidden += empty && !(in_double >> r & 1);
     }
