@@ -1,8 +1,8 @@
 #include "wire/aliases.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "config/nearest.h"
 
@@ -56,6 +56,9 @@
 #define SLOTS                                                                                      \
     "a softmax over the queries needs the scores of all queries for one weight: exchange query "   \
     "and key, and read the weights by columns"
+#define PARTS                                                                                      \
+    "any_of, all_of and not hold the masks that they combine, and the fields of masks that stand " \
+    "side by side are combined by and"
 #define CACHE "cached keys and values are two fields, past_key and past_value"
 #define SEARCHED                                                                                   \
     "with seed each token is drawn; without it the search is greedy, or a beam search with "       \
@@ -274,7 +277,14 @@ static const alias advice_of_fields[] = {
      "\"return\": [\"weights\"] answers them"},
     {"stick_breaking", "normalizer", STICKS},
     {"sinkhorn", "normalizer", STOCHASTIC},
+    {"sinkformer", "normalizer", STOCHASTIC},
+    {"doubly_stochastic", "normalizer", STOCHASTIC},
     {"feature_map", "score", LINEAR},
+    {"linear_attention", "score", LINEAR},
+    {"recurrent", "score", LINEAR},
+    {"retention", "score", LINEAR},
+    {"decay", "score", LINEAR},
+    {"masks", "any_of", PARTS},
     {"axis", "divisor", SLOTS},
     {"query_lengths", "key_lengths", QUERIES},
     {"query_seq_lengths", "key_lengths", QUERIES},
@@ -337,16 +347,29 @@ static const alias advice_of_choices[] = {
     /* kinds of score and of normalizer that stay out */
     {"linear", "scaled_dot", LINEAR},
     {"linear", "softmax", LINEAR},
+    {"linear_attention", "scaled_dot", LINEAR},
+    {"linear_attention", "softmax", LINEAR},
+    {"recurrent", "scaled_dot", LINEAR},
+    {"recurrent", "softmax", LINEAR},
     {"retention", "scaled_dot", LINEAR},
     {"retention", "softmax", LINEAR},
+    {"retnet", "scaled_dot", LINEAR},
     {"retnet", "softmax", LINEAR},
+    {"gla", "scaled_dot", LINEAR},
     {"gla", "softmax", LINEAR},
+    {"mamba", "scaled_dot", LINEAR},
     {"mamba", "softmax", LINEAR},
+    {"delta_rule", "scaled_dot", LINEAR},
     {"delta_rule", "softmax", LINEAR},
+    {"gated_delta_rule", "scaled_dot", LINEAR},
+    {"gated_delta_rule", "softmax", LINEAR},
     {"stick_breaking", "scaled_dot", STICKS},
     {"stick_breaking", "softmax", STICKS},
+    {"sinkhorn", "scaled_dot", STOCHASTIC},
     {"sinkhorn", "softmax", STOCHASTIC},
+    {"sinkformer", "scaled_dot", STOCHASTIC},
     {"sinkformer", "softmax", STOCHASTIC},
+    {"doubly_stochastic", "scaled_dot", STOCHASTIC},
     {"doubly_stochastic", "softmax", STOCHASTIC},
     {"slot", "softmax", SLOTS},
     {"slots", "softmax", SLOTS},
@@ -354,6 +377,7 @@ static const alias advice_of_choices[] = {
     {"float64", "fp32", DTYPE},
     {"fp64", "fp32", DTYPE},
     {"double", "fp32", DTYPE},
+    {"or", "and", "a mask of kind any_of shows what one of its masks shows"},
     {0},
 };
 
@@ -368,12 +392,24 @@ static bool is_choice(const char *name, const void *choices) {
     return false;
 }
 
-/* Returns the first row for the name `other` (in upper or lower case) for which has(name, known) is
- * true, where `name` is the row's. NULL: there is none. */
+/* Whether two names are the same but for upper and lower case, hyphens and underscores. */
+static bool is_same_name(const char *a, const char *b) {
+    for (;; a++, b++) {
+        a += strspn(a, "_-");
+        b += strspn(b, "_-");
+        if (tolower((unsigned char)*a) != tolower((unsigned char)*b))
+            return false;
+        if (!*a)
+            return true;
+    }
+}
+
+/* Returns the first row for the name `other` for which has(name, known) is true, where `name` is
+ * the row's. NULL: there is none. */
 static const alias *row_for(const alias *rows, const char *other,
                             bool (*has)(const char *name, const void *known), const void *known) {
     for (; rows->other; rows++)
-        if (!strcasecmp(rows->other, other) && has(rows->name, known))
+        if (is_same_name(rows->other, other) && has(rows->name, known))
             return rows;
     return NULL;
 }

@@ -660,6 +660,13 @@ def test_other_names_of_positions(daemon, kind, name, advice):
     ({"normalizer": "stick_breaking"}, "/normalizer", "invalid_value", "the scores of the keys behind it"),
     ({"normalizer": "sinkhorn"}, "/normalizer", "invalid_value", "doubly stochastic weights"),
     ({"normalizer": {"kind": "doubly_stochastic"}}, "/normalizer/kind", "invalid_value", "doubly stochastic weights"),
+    ({"score": "GLA"}, "/score", "invalid_value", "linear attention carries a state"),
+    ({"normalizer": "recurrent"}, "/normalizer", "invalid_value", "linear attention carries a state"),
+    ({"linear_attention": True}, "/linear_attention", "unknown_field", "linear attention carries a state"),
+    ({"normalizer": "stick-breaking"}, "/normalizer", "invalid_value", "the scores of the keys behind it"),
+    ({"score": "StickBreaking"}, "/score", "invalid_value", "the scores of the keys behind it"),
+    ({"score": "doubly-stochastic"}, "/score", "invalid_value", "doubly stochastic weights"),
+    ({"doubly_stochastic": True}, "/doubly_stochastic", "unknown_field", "doubly stochastic weights"),
     ({"normalizer": "slot"}, "/normalizer", "invalid_value", "exchange query and key"),
     ({"normalizer": {"kind": "softmax", "axis": "queries"}}, "/normalizer/axis", "unknown_field", "exchange query and key"),
 ])
