@@ -536,44 +536,12 @@ static double default_scale(const attn_inputs *in, const attn_attention_dims *d)
     return 1 / sqrt((double)((d->E ? d->E : 1) * terms));
 }
 
-/* Copies a position. One without a kind has tensors that nothing reads; zeros are quicker. */
-static void copy_position(attn_position *to, const attn_position *from) {
-    if (from->kind)
-        *to = *from;
-    else
-        memset(to, 0, sizeof *to);
-}
-
-/* Copies the members of the inputs from the offset `first` on, up to `end`. */
-static void copy_members(attn_attention *a, const attn_inputs *in, size_t first, size_t end) {
-    memcpy((char *)&a->in + first, (const char *)in + first, end - first);
-}
-
-/* Copies the inputs to a->in, and zeroes the members of *a from `kernels` on. To save time, it does
- * not copy what is not used: mask layers beyond mask.count, and positions without a kind, which
- * together are four fifths of the inputs. */
-static void start_operation(attn_attention *a, const attn_inputs *in) {
-    const attn_mask_spec *mask = &in->mask;
-    const size_t layers = mask->count < ATTN_MASK_LAYERS ? mask->count : ATTN_MASK_LAYERS;
-    copy_members(a, in, 0, offsetof(attn_inputs, position));
-    copy_position(&a->in.position, &in->position);
-    copy_position(&a->in.score_position, &in->score_position);
-    copy_members(a, in, offsetof(attn_inputs, normalizer),
-                 offsetof(attn_inputs, mask.layers) + layers * sizeof *mask->layers);
-    copy_members(a, in, offsetof(attn_inputs, mask.count), sizeof *in);
-    memset(&a->kernels, 0, sizeof *a - offsetof(attn_attention, kernels));
-}
-_Static_assert(offsetof(attn_inputs, score_position) ==
-                       offsetof(attn_inputs, position) + sizeof(attn_position) &&
-                   offsetof(attn_inputs, normalizer) ==
-                       offsetof(attn_inputs, score_position) + sizeof(attn_position),
-               "start_operation copies all members");
-
 attn_status attn_attention_new(const attn_inputs *in, attn_arena *arena, attn_attention **out,
                                attn_error *err) {
     attn_attention *a = attn_arena_take(arena, sizeof *a);
     ATTN_TAKEN(a, "the operation", err);
-    start_operation(a, in);
+    attn_inputs_copy(&a->in, in);
+    memset(&a->kernels, 0, sizeof *a - offsetof(attn_attention, kernels));
     ATTN_TRY(resolve_dims(&a->in, &a->dims, &a->plan, err));
     ATTN_TRY(check_numbers(in, &a->dims, err));
     const attn_attention_dims *d = &a->dims;

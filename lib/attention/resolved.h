@@ -28,7 +28,7 @@ struct attn_attention {
     attn_inputs in; /* a copy of the caller's inputs; mask layers beyond mask.count are undefined */
     attn_attention_dims dims;
     attn_score_plan plan;
-    /* start_operation() of resolved.c zeroes all members from here on. */
+    /* attn_attention_new zeroes all members from here on. */
     const attn_kernels *kernels;
     attn_mask *mask;
     double scale;                   /* with scales: the one of the largest magnitude */
@@ -59,6 +59,8 @@ enum {
     ATTN_ROW_DOUBLE = 1 /* the row was computed in double by the table `ref` */
 };
 
+/* Copies inputs, but not the mask layers beyond mask.count. */
+void attn_inputs_copy(attn_inputs *to, const attn_inputs *from);
 /* Sets stride, near, reach and first_keys of *d from the layers of the mask (sparsity.c). L and S
  * of *d must be set. */
 void attn_resolve_sparsity(const attn_inputs *in, attn_attention_dims *d);

@@ -1,0 +1,36 @@
+/* The copy of its inputs that an operation keeps. To save time, only what is used is copied: mask
+ * layers beyond mask.count and positions without a kind are four fifths of the inputs. */
+#include <stddef.h>
+#include <string.h>
+
+#include "attention/resolved.h"
+
+/* Copies a position. One without a kind has tensors that nothing reads; zeros are quicker. */
+static void copy_position(attn_position *to, const attn_position *from) {
+    if (from->kind)
+        *to = *from;
+    else
+        memset(to, 0, sizeof *to);
+}
+
+/* Copies the members from the offset `first` on, up to `end`. */
+static void copy_members(attn_inputs *to, const attn_inputs *from, size_t first, size_t end) {
+    memcpy((char *)to + first, (const char *)from + first, end - first);
+}
+
+_Static_assert(offsetof(attn_inputs, score_position) ==
+                       offsetof(attn_inputs, position) + sizeof(attn_position) &&
+                   offsetof(attn_inputs, normalizer) ==
+                       offsetof(attn_inputs, score_position) + sizeof(attn_position),
+               "attn_inputs_copy copies all members");
+
+void attn_inputs_copy(attn_inputs *to, const attn_inputs *from) {
+    const attn_mask_spec *mask = &from->mask;
+    const size_t layers = mask->count < ATTN_MASK_LAYERS ? mask->count : ATTN_MASK_LAYERS;
+    copy_members(to, from, 0, offsetof(attn_inputs, position));
+    copy_position(&to->position, &from->position);
+    copy_position(&to->score_position, &from->score_position);
+    copy_members(to, from, offsetof(attn_inputs, normalizer),
+                 offsetof(attn_inputs, mask.layers) + layers * sizeof *mask->layers);
+    copy_members(to, from, offsetof(attn_inputs, mask.count), sizeof *from);
+}
