@@ -146,6 +146,11 @@ static void count_conversion(attn_area *area, const attn_backward_plan *p, size_
         attn_area_take(area, keys, 2 * d->Ek * elem);
         attn_area_take(area, d->query_map + d->key_map, 2 * elem);
     }
+    if (d->mixed) {
+        attn_area_take(area, rows, 2 * d->E * elem);
+        attn_area_take(area, keys, d->E * elem);
+        attn_area_take(area, d->mixed, sizeof(double));
+    }
     attn_area_take(area, bias_elements, sizeof(double));
     attn_area_take(area, d->by_row, sizeof(double));
     if (d->grad_logsumexp)
@@ -165,6 +170,7 @@ static void count_results(attn_area *area, const attn_attention_dims *d, size_t 
                                 {bias_elements, 1},
                                 {d->positions, 1},
                                 {d->normalizer_bias, 1},
+                                {d->mixed, 1},
                                 {d->query_map + d->key_map, 1},
                                 {2 * d->score_width, 1},
                                 {d->by_row, 1}};

@@ -8,6 +8,7 @@
 
 #include "attention/backward.h"
 #include "attention/encodings.h"
+#include "attention/mix.h"
 #include "base/try.h"
 #include "kernels/gemm.h"
 #include "mask/layer_view.h"
@@ -177,7 +178,9 @@ static void rotate_back(const attn_backward *g, const side *s, double *angles, v
                 if (sums)
                     attn_rotary_frequency_gradient(
                         rule, at,
-                        (s->query ? attn_query_rows : attn_key_rows)(a, b, h, i, 1, elem, row, &ld),
+                        attn_view_rows(&a->past_key, s->query ? 0 : a->turned_past,
+                                       s->query ? &a->turned_query : &a->turned_key, b, h, i, 1,
+                                       s->width, elem, row, &ld),
                         grad, elem, sums);
                 attn_rotary_rotate(rule, grad, elem, angles, angles + s->width);
             }
@@ -280,6 +283,32 @@ static attn_status bias_back(const attn_backward *g, const side *s, attn_arena *
             sum += attn_element(s->grads, g->k->elem, r * s->width + c);
         attn_dense_store(&out->score.b, c, &sum, 1);
     }
+    return ATTN_OK;
+}
+
+/* --- mixed heads --- */
+
+/* Computes the backward pass through the mix of heads: s->grads become the gradients of the queries
+ * and keys of each head, and *out that of the matrix. */
+static attn_status back_through_mix(const attn_backward *g, side *q, side *k, attn_arena *arena,
+                                    attn_tensor *out, attn_error *err) {
+    const attn_attention *a = g->a;
+    const attn_attention_dims *d = &a->dims;
+    const size_t elem = g->k->elem;
+    side turned = *q;
+    turned.view = &a->turned_query;
+    char *queries = source_rows(g, &turned, arena);
+    char *dquery = attn_arena_zeroed(arena, d->B * d->Hq * d->L, d->E * elem);
+    char *dkey = attn_arena_zeroed(arena, d->B * d->Hkv * d->S, d->E * elem);
+    double *sums = attn_arena_zeroed(arena, d->mixed, sizeof *sums);
+    ATTN_TAKEN(queries && dquery && dkey && sums, "gradients", err);
+    ATTN_TRY(attn_dense_zeros(&a->in.mix.logits, d->result, arena, out, err));
+    attn_mix_queries_back(a, elem, q->grads, queries, dquery, sums);
+    attn_mix_keys_back(a, elem, k->grads, dkey);
+    attn_dense_store(out, 0, sums, d->mixed);
+    q->grads = dquery;
+    k->grads = dkey;
+    q->width = k->width = d->E;
     return ATTN_OK;
 }
 
@@ -402,6 +431,8 @@ static attn_status accumulate_gradients(const attn_backward *g, attn_arena *aren
               .rows = d->S,
               .grads = remove_padding(g->k, g->dvalue, d->B * d->Hkv * d->S, d->Ev),
               .width = d->Ev};
+    if (d->mixed)
+        ATTN_TRY(back_through_mix(g, &q, &k, arena, &out->mix_logits, err));
     attn_tensor *key = in->key.rank ? &out->key : &out->query;
     attn_tensor *value = in->value.rank ? &out->value : key;
     const size_t sent = d->S - d->past;

@@ -53,7 +53,8 @@ attn_status attn_attention_cost(const attn_attention_dims *d, unsigned want, siz
     const double keys = (double)d->B * (double)d->Hkv * (double)d->S;
     c.operations = c.cells * attn_attention_cell_operations(d) + attn_vector_operations(d) +
                    2 * (queries * (double)d->query_map + keys * (double)d->key_map) +
-                   ATTN_ENCODING_OPERATIONS * (double)d->encoded;
+                   ATTN_ENCODING_OPERATIONS * (double)d->encoded +
+                   (d->mixed ? 2 * queries * (double)d->Hq * (double)d->E : 0);
     c.result_bytes = bytes.results;
     c.fallback_bytes = bytes.fallback;
     *out = c;

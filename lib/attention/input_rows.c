@@ -66,6 +66,7 @@ _Static_assert(sizeof(attn_layout) == sizeof(int) && sizeof(attn_precision) == s
     TENSOR_ROW("normalizer", #member, normalizer.member, normalizer_##member, bits),
 #define NORMALIZER_VALUE(is, member, name, key, from, to, list, bits, sentence)                    \
     {"normalizer", key, ATTN_INPUT_##is, AT(normalizer.member), 0, from, to, list, bits},
+#define MIX_TENSOR(member, sentence) TENSOR_ROW("mix", #member, mix.member, mix_##member, 0),
 #define SCALING_TENSOR(member, bits, sentence)                                                     \
     {"position/scaling",                                                                           \
      #member,                                                                                      \
@@ -128,7 +129,8 @@ const attn_input attn_input_rows[] = {
         KIND(score_position, attn_position_words),
     ATTN_POSITION_INPUTS(NONE, SECOND_VALUE) ATTN_POSITION_INPUTS(SECOND_TENSOR, NONE)
         KIND(normalizer, attn_normalizer_words),
-    ATTN_NORMALIZER_INPUTS(NORMALIZER_TENSOR, NORMALIZER_VALUE){.name = NULL},
+    ATTN_NORMALIZER_INPUTS(NORMALIZER_TENSOR, NORMALIZER_VALUE)
+        ATTN_MIX_INPUTS(MIX_TENSOR){.name = NULL},
 };
 
 const attn_input attn_pattern_rows[] = {

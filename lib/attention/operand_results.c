@@ -46,15 +46,17 @@ static const void *raw_key_rows(const attn_attention *a, size_t b, size_t hkv, s
 static const void *plain_key_rows(const attn_attention *a, size_t b, size_t hkv, size_t j0,
                                   size_t n, size_t elem, void *scratch, size_t *ld) {
     const bool rotary = a->in.position.kind == ATTN_POSITION_ROTARY;
-    return (rotary ? attn_key_rows : raw_key_rows)(a, b, hkv, j0, n, elem, scratch, ld);
+    return rotary ? attn_view_rows(&a->past_key, a->turned_past, &a->turned_key, b, hkv, j0, n,
+                                   a->dims.Ek, elem, scratch, ld)
+                  : raw_key_rows(a, b, hkv, j0, n, elem, scratch, ld);
 }
 
 /* Returns queries that are rotated if positions are rotary, but not mapped by a score form. */
 static const void *plain_query_rows(const attn_attention *a, size_t b, size_t h, size_t i0,
                                     size_t n, size_t elem, void *scratch, size_t *ld) {
-    if (a->in.position.kind == ATTN_POSITION_ROTARY)
-        return attn_query_rows(a, b, h, i0, n, elem, scratch, ld);
-    return attn_view_rows(NULL, 0, &a->query, b, h, i0, n, a->dims.E, elem, scratch, ld);
+    const bool rotary = a->in.position.kind == ATTN_POSITION_ROTARY;
+    return attn_view_rows(NULL, 0, rotary ? &a->turned_query : &a->query, b, h, i0, n, a->dims.E,
+                          elem, scratch, ld);
 }
 
 void attn_present(const attn_attention *a, attn_results *out) {

@@ -340,9 +340,20 @@ static attn_status refuse_row(const attn_attention *a, char which, const attn_vi
                          isnan(x) ? "NaN" : "infinity", seen);
     }
     attn_element_path(a, which, b, h, row, 0, path);
-    return attn_fail(err, ATTN_ENONFINITE, path,
-                     "the score form's map of this %s overflows float32",
+    return attn_fail(err, ATTN_ENONFINITE, path, "the %s of this %s overflows float32",
+                     a->dims.mixed ? "mix of heads" : "score form's map",
                      which == 'q' ? "query" : "key");
+}
+
+/* Returns the head of a row that is not finite: `h`, or if heads are mixed the first one whose row
+ * `at` of the view has NaN or infinity. */
+static size_t bad_head(const attn_attention *a, const attn_view *v, size_t b, size_t h,
+                       size_t heads, size_t at) {
+    for (size_t head = 0; a->dims.mixed && head < heads; head++)
+        for (size_t e = 0; e < a->dims.E; e++)
+            if (!isfinite(attn_number_at(attn_view_at(v, b, head, at, e), v->dtype)))
+                return head;
+    return h;
 }
 
 static attn_status refuse_key(const attn_attention *a, size_t b, size_t hkv, size_t j, bool key,
@@ -350,8 +361,9 @@ static attn_status refuse_key(const attn_attention *a, size_t b, size_t hkv, siz
     const bool cached = j < a->dims.past;
     const attn_view *v =
         key ? (cached ? &a->past_key : &a->key) : (cached ? &a->past_value : &a->value);
-    return refuse_row(a, key ? 'k' : 'v', v, b, hkv, j, cached ? j : j - a->dims.past,
-                      key ? a->dims.Ek : a->dims.Ev, "at a position that a query sees", err);
+    const size_t at = cached ? j : j - a->dims.past;
+    return refuse_row(a, key ? 'k' : 'v', v, b, key ? bad_head(a, v, b, hkv, a->dims.Hkv, at) : hkv,
+                      j, at, key ? a->dims.Ek : a->dims.Ev, "at a position that a query sees", err);
 }
 
 /* If queries see keys or values of a head that are not finite, returns an error that names the
@@ -382,6 +394,7 @@ attn_status attn_refuse_query(const attn_attention *a, size_t b, size_t h, size_
                               attn_error *err) {
     if (a->in.allow_nonfinite || !attn_mask_sees_any(a->mask, b, h, i))
         return ATTN_OK;
+    h = bad_head(a, &a->query, b, h, a->dims.Hq, i);
     return refuse_row(a, 'q', &a->query, b, h, i, i, a->dims.E, "in a query that sees a key", err);
 }
 

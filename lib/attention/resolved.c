@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "attention/encodings.h"
+#include "attention/mix.h"
 #include "attention/normalizer.h"
 #include "attention/operands.h"
 #include "base/try.h"
@@ -289,6 +290,8 @@ static attn_status resolve_score(const attn_inputs *in, attn_attention_dims *d,
     d->transforms =
         plan->query_map.rank || plan->key_map.rank || in->position.kind == ATTN_POSITION_ROTARY;
     size_t maps;
+    if (in->mix.logits.rank)
+        ATTN_TRY(attn_mix_resolve(in, d, err));
     if (!attn_tensor_count(&plan->query_map, &d->query_map) ||
         !attn_tensor_count(&plan->key_map, &d->key_map) ||
         !attn_size_add(d->query_map, d->key_map, &maps))

@@ -41,6 +41,10 @@ struct attn_attention {
      * score_past is 0. Else the first score_past = past keys are in past_key. */
     attn_view score_query, score_key;
     size_t score_past;
+    /* score_query, score_key and score_past before heads were mixed; set if dims.transforms */
+    attn_view turned_query, turned_key;
+    size_t turned_past;
+    const double *mix;          /* [Hq, Hq], mix.logits; NULL: none */
     const void *score_v;        /* plan.v as elements of the kernel table; NULL: no tanh */
     const double *score_v_wide; /* plan.v as doubles */
     attn_position_rule rule;

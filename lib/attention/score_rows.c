@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "attention/mix.h"
 #include "attention/operands.h"
 #include "base/try.h"
 
@@ -26,7 +27,7 @@ typedef struct preparer {
     attn_attention *a;
     attn_arena *arena;
     const attn_kernels *k; /* the table of plain products, which computes the maps */
-    size_t width;          /* the score width */
+    size_t width;          /* width of a transformed row: the score width before heads are mixed */
 } preparer;
 
 static void widen(const attn_kernels *k, void *to, const attn_tensor *t, size_t row, size_t n) {
@@ -170,7 +171,7 @@ attn_status attn_score_rows_new(attn_attention *a, attn_arena *arena, attn_error
     const attn_attention_dims *d = &a->dims;
     const attn_score_plan *plan = &a->plan;
     const attn_tensor none = {.rank = 0};
-    preparer p = {a, arena, attn_kernels_plain(a->kernels), d->score_width};
+    preparer p = {a, arena, attn_kernels_plain(a->kernels), plan->width};
     side q = {.view = &a->query,
               .heads = d->Hq,
               .rows = d->L,
@@ -196,6 +197,10 @@ attn_status attn_score_rows_new(attn_attention *a, attn_arena *arena, attn_error
         ok = transform_side(&p, &k, &a->score_key);
         a->score_past = 0;
     }
+    a->turned_query = a->score_query;
+    a->turned_key = a->score_key;
+    a->turned_past = a->score_past;
+    ok = ok && (!d->mixed || attn_mix_rows(a, arena));
     return ok ? ATTN_OK : attn_no_memory(err, "transformed queries and keys");
 }
 
@@ -211,7 +216,7 @@ bool attn_score_rows_bytes(const attn_attention_dims *d, const attn_kernels *k, 
         !attn_size_add(n, 2 * tiles * attn_key_room(k, widest) * k->elem, &n) ||
         !attn_size_add(n, 2 * k->rows * k->keys * k->elem + 8 * sizeof(double) * d->score_width,
                        &n) ||
-        !attn_size_add(n, 16 * d->B + 16 * ATTN_ALIGN, &n))
+        !attn_size_add(n, 16 * d->B + 16 * ATTN_ALIGN, &n) || !attn_mix_bytes(d, &n))
         return false;
     *bytes = n;
     return true;

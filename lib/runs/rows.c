@@ -34,6 +34,19 @@ static void cut_positions(const cutter *c, const attn_sequence_positions *p, siz
                                  &n);
 }
 
+/* Replaces query and key by the rows whose products are the mixed scores. The scale stays that of a
+ * head, whose rows are not as wide. */
+static void cut_mixed(cutter *c) {
+    const attn_attention *a = c->a;
+    const attn_attention_dims *d = &a->dims;
+    const attn_range *rows = c->rows;
+    c->in.query =
+        cut_view(&a->score_query, rows->batch, rows->head, rows->row, rows->rows, d->score_width);
+    c->in.key = cut_view(&a->score_key, rows->batch, 0, d->past, d->S - d->past, d->score_width);
+    c->in.mix = (attn_mix){.logits.rank = 0};
+    c->in.scale = a->scale;
+}
+
 static bool cut_masks(cutter *c) {
     attn_mask_spec *spec = &c->in.mask;
     for (size_t i = 0; i < spec->count; i++)
@@ -74,7 +87,7 @@ static attn_tensor cut_places(const cutter *c, const attn_rotary_places *p, size
 static void cut_axes(cutter *c) {
     const attn_rotary_rule *rule = &c->a->rule.rotary;
     attn_rotary_axes *axes = &c->in.position.axes;
-    if (!rule->axes)
+    if (!rule->axes || !c->in.position.kind)
         return;
     axes->query_positions = cut_places(c, &rule->queries, c->rows->row, c->rows->rows);
     axes->key_positions = cut_places(c, &rule->keys, 0, c->a->dims.S);
@@ -106,7 +119,8 @@ static bool cut_parameters(cutter *c) {
     const bool second = c->in.score_position.kind;
     attn_position *p = second ? &c->in.score_position : &c->in.position;
     const int axis = p->kind == ATTN_POSITION_T5 ? 1 : 0;
-    if (attn_position_encodes(c->in.position.kind)) /* in a->query and a->key already */
+    if (attn_position_encodes(c->in.position.kind) || /* in the queries and keys already */
+        (c->in.position.kind == ATTN_POSITION_ROTARY && c->a->dims.mixed))
         c->in.position = (attn_position){.kind = ATTN_POSITION_NONE};
     cut_axes(c);
     if (!attn_position_reads(&c->in)) {
@@ -178,9 +192,12 @@ attn_status attn_run_rows_inputs(const attn_run_site *site, const attn_range *ro
     c.in.kernel = a->kernels->name; /* by default, a small operation could use another table */
     c.in.query = cut_view(&a->query, b, rows->head, rows->row, rows->rows, d->E);
     c.in.key = cut_view(&a->key, b, hkv, 0, d->S - d->past, d->Ek);
+    if (d->mixed)
+        cut_mixed(&c);
     c.in.value = cut_view(&a->value, b, hkv, 0, d->S - d->past, d->Ev);
     if (d->past) {
-        c.in.past_key = cut_view(&a->past_key, b, hkv, 0, d->past, d->Ek);
+        c.in.past_key = d->mixed ? cut_view(&a->score_key, b, hkv, 0, d->past, d->score_width)
+                                 : cut_view(&a->past_key, b, hkv, 0, d->past, d->Ek);
         c.in.past_value = cut_view(&a->past_value, b, hkv, 0, d->past, d->Ev);
     }
     ATTN_TAKEN(cut_masks(&c) && cut_parameters(&c), "the rows", err);

@@ -1,5 +1,7 @@
 """Seeded random requests of every form: scores, positions, sinks, dropout, patterns, projections, mixed
 with the masks, layouts, caches and types of random_requests.py."""
+import json
+
 import numpy as np
 
 from oracle import tensors
@@ -260,6 +262,8 @@ class FormDraw(Draw):
         body["score_stage"] = str(self.r.choice(["raw", "scaled", "softcapped", "biased", "probs"]))
         if self.chance(0.3):
             self.normalizer(body)
+        if self.score in DOT and '"shaw"' not in json.dumps(body.get("position")) and self.rows.random() < 0.25:
+            body["mix"] = {"logits": self.spell(self.rows.standard_normal((self.Hq, self.Hq)) / np.sqrt(self.Hq), "float32")}
 
     def pages(self, body):
         """Keys and values in pages of a pool: in any order, some of them several times."""

@@ -181,6 +181,7 @@ KINDS = {
     "softcap": lambda s: {"softcap": s.choice((0.5, 3, 30))},
     "sinks": lambda s: {"sinks": s.by_row()},
     "dot": lambda s: {"score": {"kind": "dot"}},
+    "mix": lambda s: {"mix": {"logits": s.real(s.d.H, s.d.H)}, "is_causal": s.chance(0.5)},
     "general": lambda s: {"score": {"kind": "general", "w": s.real(E, E, size=0.3)}},
     "additive": lambda s: {"score": {"kind": "additive", "w_q": s.real(9, E), "w_k": s.real(9, E), "v": s.real(9), "b": s.real(9)}},
     "concat": lambda s: {"score": {"kind": "concat", "w": s.real(9, 2 * E), "v": s.real(9)}},

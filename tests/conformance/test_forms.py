@@ -111,6 +111,8 @@ FORMS = {
     "relu_squared": {"normalizer": "relu_squared", "position": {"kind": "alibi"}},
     "relu": {"normalizer": {"kind": "relu", "divisor": "keys"}, "scale": normal(5, H)},
     "scales": {"scale": normal(4, B, H, L), "sinks": normal(5, H, L)},
+    "mix": {"mix": {"logits": normal(4, H, H)}, "position": {"kind": "rotary", "layout": "halves"}},
+    "mix, sigmoid": {"mix": {"logits": normal(4, H, H)}, "normalizer": "sigmoid"},
     "projections": {"query": normal(1, B, L, 12), "key": normal(2, B, S, 10), "value": normal(3, B, S, 14),
                     "projections": {"num_heads": H, "w_q": scaled(4, 0.3, H * E, 12), "b_q": normal(5, H * E),
                                     "w_k": scaled(6, 0.3, H * E, 10), "w_v": scaled(7, 0.3, H * 7, 14)}},

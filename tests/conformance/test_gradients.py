@@ -63,6 +63,18 @@ CASES = {
     "scales, shaw": lambda r: {**base(r), "scale": draw(r, 4, 1), "position": {
         "kind": "shaw", "key_table": draw(r, 7, 6)}},
     "scales, projections": lambda r: projected(r) | {"scale": draw(r, 4, 5), "sinks": draw(r, 2, 1, 1)},
+    "mix, rotary": lambda r: {**base(r), "mix": {"logits": draw(r, 4, 4)}, "is_causal": True, "query_offset": 2,
+                              "position": {"kind": "rotary", "layout": "halves", "frequencies": [0.75, 0.125, 0.5]}},
+    "mix, softcap, alibi, bias by head": lambda r: {
+        **base(r, Hkv=4), "mix": {"logits": draw(r, 4, 4)}, "softcap": 2, "attn_bias": draw(r, 4, 5, 7),
+        "position": {"kind": "alibi", "slopes": draw(r, 4)}, "scale": draw(r, 4, 5), "sinks": draw(r, 4)},
+    "mix, sparsemax": lambda r: {**base(r, Hkv=1), "mix": {"logits": draw(r, 4, 4)}, "normalizer": {"kind": "sparsemax"}},
+    "mix, BLD, cache": lambda r: {"query": draw(r, 2, 5, 8), "key": draw(r, 2, 4, 8), "value": draw(r, 2, 4, 8),
+                                  "layout": "BLD", "num_heads": 2, "past_key": draw(r, 2, 2, 3, 4),
+                                  "past_value": draw(r, 2, 2, 3, 4), "mix": {"logits": draw(r, 2, 2)}},
+    "mix, keys shared by the batch": lambda r: {**base(r), "key": draw(r, 1, 2, 7, 6), "value": draw(r, 1, 2, 7, 3),
+                                                "mix": {"logits": draw(r, 4, 4)}},
+    "mix, projections": lambda r: projected(r) | {"mix": {"logits": draw(r, 4, 4)}},
     "dropout": lambda r: {**base(r), "dropout_p": 0.4, "seed": 5},
     "cache": lambda r: {**base(r), "past_key": draw(r, 2, 2, 3, 6), "past_value": draw(r, 2, 2, 3, 3)},
     "replaced scores": lambda r: {**base(r), "is_causal": True, "mask_fill": {"value": -2, "mode": "replace"}},
@@ -192,7 +204,7 @@ def test_differences(table, name, of):
     floats = {("query",), ("key",), ("value",), ("past_key",), ("past_value",), ("sinks",), ("scale",), ("attn_bias",),
               ("attn_mask",)}
     wanted = {p for p in floats if not isinstance(body.get(p[0], 0), (int, float))}
-    for name in ("score", "position", "score_position", "normalizer", "projections"):
+    for name in ("score", "position", "score_position", "normalizer", "mix", "projections"):
         wanted |= {(name, k) for k, v in body.get(name, {}).items() if isinstance(v, list) and k != "axes"}
     assert set(found) == wanted
     for path, gradient in found.items():

@@ -38,6 +38,8 @@ EVERYTHING = {
     "heatmap": {"heads": "all", "pool": "both", "max_cells": 16, "top_k": 3}, "explain": True, "verify": 3}
 FORMS = {"query": literal(3, 4), "score": {"kind": "concat", "w": literal(5, 8, seed=6), "v": literal(5, seed=7)},
          "normalizer": {"kind": "entmax"}, "grad_output": literal(3, 4, seed=9), "verify": 2}
+MIXED = {"query": literal(2, 3, 4), "layout": "BLHE", "mix": {"logits": literal(3, 3, seed=6)}, "position": {
+    "kind": "rotary", "layout": "halves"}, "grad_output": literal(2, 3, 4, seed=9)}
 SHAW = {"query": literal(3, 4), "position": {"kind": "shaw", "key_table": literal(5, 4, seed=8), "value_table": literal(5, 4)},
         "normalizer": {"kind": "sigmoid", "bias": [-1]}}
 DISENTANGLED = {"query": literal(1, 2, 3, 4), "grad_output": literal(1, 2, 3, 4, seed=9), "return": ["output", "gradients"],
@@ -94,6 +96,7 @@ REQUESTS = {  # name: request, status, is the body always the same?
     "forms": (post(FORMS), 200, True),
     "relative vectors": (post(SHAW), 200, True),
     "disentangled": (post(DISENTANGLED), 200, True),
+    "mixed heads": (post(MIXED), 200, True),
     "projections": (post(MULTI), 200, True),
     "sparse, on the workers": (post(SPARSE), 200, True),
     "a page cache": (post(PAGED), 200, True),

@@ -83,6 +83,8 @@ FORMS = {
     "sigmoid": {"normalizer": {"kind": "sigmoid", "bias": [-3, -5, 0, 1.5]}},
     "relu_squared": {"normalizer": "relu_squared", "is_causal": True, "query_offset": "end"},
     "entmax": {"normalizer": {"kind": "entmax", "alpha": 1.3}, "sinks": [0.5, 1, -1, 2]},
+    "mix": {"mix": {"logits": literal(4, 4, seed=9)}, "is_causal": True, "query_offset": "end"},
+    "mix, rotary": {"mix": {"logits": literal(4, 4, seed=9)}, "position": {"kind": "rotary", "layout": "halves"}},
     "scales": {"scale": literal(1, 60, seed=9), "sinks": literal(2, 1, 60, seed=10)},
     "scales, strided": {"scale": literal(2, 4, 60, seed=9), "softcap": 3, "pattern": {"kind": "strided", "stride": 20, "local": 2}},
     "t5": {"position": {"kind": "t5", "table": literal(8, 4, seed=4), "max_distance": 30}},
@@ -307,7 +309,7 @@ def test_a_cell_of_another_normalizer(daemon, normalizer, words):
 @pytest.mark.parametrize("form", ["causal", "booleans", "by head", "padding", "window", "alibi", "shaw", "rotary", "cache",
                                   "shaw of each head", "disentangled", "disentangled buckets",
                                   "rotary frequencies", "rotary scaling", "rotary axes", "rotary and alibi", "axes and shaw", "additive score", "float64", "BLD", "sigmoid",
-                                  "relu_squared", "entmax"])
+                                  "relu_squared", "entmax", "mix", "mix, rotary"])
 def test_what_if_is_a_run_with_that_mask(daemon, form):
     body = MASKED | FORMS[form]
     run = Stored(daemon, body)

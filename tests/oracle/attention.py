@@ -5,7 +5,7 @@ and its other forms.
     >>> attention({"query": [[1, 0, 0], [0, 1, 0]], "key": [[1, 2, 3], [4, 5, 6]],
     ...            "value": [[0, 1, 0], [1, 0, 1]], "is_causal": True})["output"]
 
-Order: projections -> positions that turn -> score -> scale -> softcap c*tanh(s/c) -> additive parts ->
+Order: projections -> positions that turn -> score, mixed over the heads -> scale -> softcap c*tanh(s/c) -> additive parts ->
 hidden cells to -infinity -> softmax, a sink in its denominator, or another normalizer -> dropout -> times value -> last
 projection. B batch, Hq query heads, Hkv key/value heads, L queries, S keys (cached ones included), E head
 width, Ev value width; query head h uses key/value head h // (Hq // Hkv).
@@ -123,9 +123,12 @@ def attention(request):
     k = np.repeat(x.k, group, axis=-3)
     v = np.repeat(x.v, group, axis=-3)
 
-    k = drop_unseen(np.broadcast_to(k, visible.shape[:-2] + k.shape[-2:]), visible.any(-2)[..., None], "key")
+    looked = visible  # the keys that make the scores of a head
+    if request.get("mix") is not None:
+        looked = np.broadcast_to(visible.any(-3, keepdims=True), visible.shape)
+    k = drop_unseen(np.broadcast_to(k, visible.shape[:-2] + k.shape[-2:]), looked.any(-2)[..., None], "key")
     v = drop_unseen(np.broadcast_to(v, visible.shape[:-2] + v.shape[-2:]), visible.any(-2)[..., None], "value")
-    q = drop_unseen(np.broadcast_to(x.q, visible.shape[:-2] + x.q.shape[-2:]), visible.any(-1)[..., None], "query")
+    q = drop_unseen(np.broadcast_to(x.q, visible.shape[:-2] + x.q.shape[-2:]), looked.any(-1)[..., None], "query")
 
     position = forms.position_of(request, scores=True)
     distance = positions.distances(x.places, request)
@@ -135,7 +138,7 @@ def attention(request):
         scale = forms.default_scale(kind, q.shape[-1], position)
     elif scale is False:
         scale = 1.0
-    raw = forms.raw_scores(kind, parameters, q, k)
+    raw = forms.mixed(request, forms.raw_scores(kind, parameters, q, k))
     if position["kind"] in ("shaw", "disentangled"):
         raw = raw + forms.vector_terms(position, q, k, distance)
     if not isinstance(scale, (int, float)):

@@ -35,6 +35,13 @@ def raw_scores(kind, parameters, q, k):
     return np.tanh(query[..., :, None, :] + key[..., None, :, :]) @ np.ravel(parameters["v"])
 
 
+def mixed(request, raw):
+    """Talking heads: raw scores [.., H, L, S] times logits [mixed head, head]: Shazeer et al. (2020), section 4."""
+    if request.get("mix") is None:
+        return raw
+    return np.einsum("gh,...hls->...gls", tensors.read(request["mix"]["logits"]), raw)
+
+
 def default_scale(kind, E, position=None):
     terms = 1
     if position is not None and position["kind"] == "disentangled":
@@ -160,11 +167,11 @@ def project(request):
 
 def count_parameters(request):
     """How many numbers the learned parts of a request hold: score, projections, position tables, sinks and scales by row."""
-    holders = [request.get(n) for n in ("score", "projections")] + [normalizer_of(request), *positions_of(request)]
+    holders = [request.get(n) for n in ("score", "projections", "mix")] + [normalizer_of(request), *positions_of(request)]
     given = [x for h in holders if isinstance(h, dict) for n, x in h.items() if is_parameter(n)]
     return sum(int(np.prod(tensors.shape_of(x))) for x in given + [request.get("sinks"), request.get("scale")]
                if x is not None and not isinstance(x, (int, float)))
 
 
 def is_parameter(name):
-    return name in ("w", "v", "b", "bias", "table", "key_table", "value_table", "query_table", "slopes", "frequencies") or name[:2] in ("w_", "b_")
+    return name in ("w", "v", "b", "bias", "table", "key_table", "value_table", "query_table", "slopes", "frequencies", "logits") or name[:2] in ("w_", "b_")

@@ -193,12 +193,15 @@ class Draw:
             self.normalizer(site, d, n)
         if "scale" not in site and self.chance(0.15):
             self.by_row(site, d, n, "scale")
+        dot = site.get("score", {}).get("kind", "dot") in ("dot", "scaled_dot")
+        if dot and "shaw" not in (site.get(name, {}).get("kind") for name in ("position", "score_position")) and self.chance(0.15):
+            site["mix"] = {"logits": self.normal(f"mix of {n}", d.H, d.H, size=d.H**-0.5)}
 
     def normalizer(self, site, d, n):
         kind = self.choice(KINDS)
         site["normalizer"] = {"kind": kind}
         if kind == "sigmoid" and self.chance(0.7):
-            site["normalizer"]["bias"] = self.normal(f"bias of {n}", self.choice((1, d.H)))
+            site["normalizer"]["bias"] = self.normal(f"bias of the sigmoid of {n}", self.choice((1, d.H)))
         elif kind == "entmax" and self.chance(0.5):
             site["normalizer"]["alpha"] = self.choice((1.2, 2))
         elif kind[:4] == "relu" and self.chance(0.5):

@@ -108,6 +108,9 @@ static trial make_trial(uint64_t seed) {
     }
     choose_score(&t, E, Ek);
     choose_position(&t, Hq, E, Ev);
+    if (t.in.score.kind <= ATTN_SCORE_dot && t.in.position.kind != ATTN_POSITION_SHAW &&
+        !pick(&t, 3))
+        t.in.mix.logits = NORMAL(&t, Hq, Hq);
     if (!pick(&t, 3))
         t.in.normalizer.kind = (attn_normalizer_kind)pick(&t, ATTN_NORMALIZER_COUNT);
     if (t.in.normalizer.kind == ATTN_NORMALIZER_sigmoid)

@@ -8,7 +8,7 @@
  * S keys (cached ones included), P cached keys, E width of a head, Ev width of a value. Query head
  * h uses key/value head h / (Hq / Hkv).
  *
- * A cell of the weights is computed in this order: score, scale, softcap c * tanh(s / c), additive
+ * A cell of the weights is computed in this order: score (mixed over the heads if asked), scale, softcap c * tanh(s / c), additive
  * parts (positions, float masks), hidden cells become -infinity, softmax (a sink logit is part of
  * the denominator) or another normaliser, dropout. The weights are then multiplied by the values. A row that sees no key
  * gives zero output, zero weights and the logsumexp -infinity, or the sink logit if there is a
@@ -78,6 +78,10 @@ typedef struct attn_inputs {
      * or is none. Tables of SHAW and DISENTANGLED multiply rotated queries and keys. */
     attn_position score_position;
     attn_normalizer normalizer; /* forms.h; all zero: softmax */
+    /* forms.h; all zero: none. Only for the scores scaled_dot and dot, and not with the position
+     * SHAW. A score is then a product of Hkv * E numbers, and NaN in the query or key of a head
+     * counts as seen if any head sees it. */
+    attn_mix mix;
     /* The positions of queries [L], [1, L] or [B, L] and of keys, cached ones first, [S], [1, S] or
      * [B, S], for the kinds of position: int32 or int64 within ±2^40, in any order, repeated or
      * not. ATTN_NO_POSITION: the row is not encoded, and distances from it have no bias and no row of
@@ -123,7 +127,10 @@ typedef struct attn_attention_dims {
     bool has_heads; /* output and weights have a head axis */
     /* E and Ek: widths of a query and a key; they are equal except for some learned scores. */
     size_t B, Hq, Hkv, L, S, past, E, Ek, Ev;
-    size_t score_width; /* length of the product that makes a score: E, or A for additive forms */
+    /* length of the product that makes a score: E, A for additive forms, Hkv * E if heads are
+     * mixed */
+    size_t score_width;
+    size_t mixed; /* elements of the matrix that mixes the scores of heads; 0: none */
     /* different pairs of (key, value) batch entries: B, or 1 if all queries share them */
     size_t sets;
     size_t relative; /* rows of tables of vectors by distance (SHAW, DISENTANGLED); 0: none */

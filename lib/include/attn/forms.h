@@ -237,6 +237,19 @@ typedef struct attn_normalizer {
     double alpha;
 } attn_normalizer;
 
+/* Mixing of heads before the softmax, "talking heads"; Shazeer, Lan, Cheng, Ding and Hou 2020,
+ * section 4; Touvron et al. 2021 (CaiT), section 2. With r_h(i, j) the raw score of head h,
+ *
+ *   raw score of head g = sum over h of logits[g][h] r_h(i, j)
+ *
+ * The first axis is the mixed head and the second one the head that is read, as in the weight of a
+ * torch.nn.Linear over the heads; the matrix P_l of the paper is its transpose. All that follows the
+ * raw score is that of the mixed head: scale, softcap, biases, masks, sinks and the value. So what a
+ * mask hides stays hidden. */
+typedef struct attn_mix {
+    attn_tensor logits; /* [Hq, Hq]; rank 0: each head has its own scores */
+} attn_mix;
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }

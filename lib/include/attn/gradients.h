@@ -31,6 +31,7 @@ typedef struct attn_gradients {
     attn_tensor query, key, value, past_key, past_value;
     attn_tensor sinks, scales;
     attn_tensor normalizer_bias; /* of normalizer.bias, if it is given */
+    attn_tensor mix_logits;      /* of mix.logits, if it is given */
     attn_tensor scores; /* dZ, with the shape of the weights; only with inputs.score_gradients */
     /* [mask layer] gradients of the tensors that are added to the scores (attn_layer_is_added) */
     attn_tensor bias[ATTN_MASK_LAYERS];

@@ -121,6 +121,12 @@ extern const char *const attn_fill_words[];       /* "hide", "add", "replace" */
     VALUE(REAL, alpha, "alpha", "alpha", 1.000001, 2, NULL, ATTN_NORMALIZER_BIT(entmax),           \
           "entmax: default 1.5. Towards 1 the weights near those of softmax; 2 is sparsemax.")
 
+#define ATTN_MIX_INPUTS(TENSOR)                                                                    \
+    TENSOR(logits,                                                                                 \
+           "[Hq, Hq], required: the raw score of head g is the sum over h of logits[g][h] times "  \
+           "that of head h, as torch.nn.Linear.weight has its axes (the paper's P_l is its "       \
+           "transpose). Scale, softcap, biases and masks follow.")
+
 /* The members of attn_rotary_scaling. */
 #define ATTN_SCALING_BIT(name) (1u << ATTN_SCALING_##name)
 #define ATTN_SCALING_LONGER                                                                        \

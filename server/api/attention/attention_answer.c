@@ -50,6 +50,7 @@ typedef struct diagnostics {
     const char *mask, *position, *score, *dtype, *kernel, *precision;
     const char *normalizer; /* in words; NULL: softmax */
     const char *pages;      /* the blocks of a page cache in words; NULL: none */
+    const char *mix;        /* in words; NULL: heads are not mixed */
     const char *tiles;      /* how the kernels compute tile products; NULL: they use none */
     size_t parameters;
     double kept, scale, softcap;
@@ -114,6 +115,8 @@ static bool diagnose(const srv_attention_call *call, diagnostics *out) {
     out->normalizer = normalizer_words(in, call->req->arena);
     const attn_pages pages = srv_operation_pages(&call->body.operation);
     out->pages = pages.table.rank ? attn_pages_words(in, &pages, call->req->arena) : NULL;
+    if (d->mixed)
+        out->mix = "logits: the raw score of a head is a sum over all heads, each with its factor";
     out->position = attn_attention_position(call->op, call->req->arena);
     if (srv_attention_skips(call, out->compiled, &out->computed))
         out->operations = srv_attention_operations(call, &bill, out->computed);
@@ -162,6 +165,8 @@ static const srv_field diagnostics_rows[] = {
     ALWAYS("score", SRV_STRING, score, "The score form."),
     SRV_IF_KNOWN("normalizer", SRV_STRING, diagnostics, normalizer,
                  "What makes weights of the scores, in words; absent: softmax."),
+    SRV_IF_KNOWN("mix", SRV_STRING, diagnostics, mix,
+                 "How the scores of the heads are mixed, in words; absent: they are not."),
     ALWAYS("num_parameters", SRV_INT, parameters, "Numbers that are learned, in the request."),
     ALWAYS("scale", SRV_REAL, scale, "The factor of the scores."),
     ALWAYS("softcap", SRV_REAL, softcap, "The bound of the scores; 0: none."),
@@ -212,6 +217,8 @@ static void print_diagnostics(attn_text *t, const srv_attention_call *call) {
                   attn_plural(found.parameters));
     if (found.normalizer)
         attn_text_add(t, "normalizer: %s\n", found.normalizer);
+    if (found.mix)
+        attn_text_add(t, "mix: %s\n", found.mix);
     attn_text_add(t, "dims: B %zu, Hq %zu, Hkv %zu, L %zu, S %zu, past %zu, E %zu, Ev %zu\n", d->B,
                   d->Hq, d->Hkv, d->L, d->S, d->past, d->E, d->Ev);
     attn_text_add(t, "kernel: %s%s%s%s, precision %s\n", found.kernel, found.tiles ? " (" : "",

@@ -178,6 +178,7 @@ static bool check_forms(srv_operation *o, const srv_scope *scope) {
            (!srv_given(scope, "position") || read_positions(o, scope)) &&
            (!srv_given(scope, "normalizer") ||
             srv_normalizer_check(scope, &in->normalizer, &o->normalizer_given, any, n)) &&
+           (!srv_given(scope, "mix") || srv_mix_check(scope, &in->mix, &o->mix_given, any, n)) &&
            (!srv_given(scope, "sinks") ||
             srv_parameter_check(scope, "sinks", &in->sinks, any, n)) &&
            (!in->scales.rank || srv_parameter_check(scope, "scale", &in->scales, any, n)) &&

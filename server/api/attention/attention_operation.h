@@ -15,7 +15,7 @@ typedef struct srv_operation {
      * srv_operation_settle computes in.scale, in.mask and in.one_query from the members below. */
     attn_inputs in;
     attn_projections projections; /* num_heads is 0 if the request has no projections */
-    uint64_t fill_given, score_given, normalizer_given, projections_given;
+    uint64_t fill_given, score_given, normalizer_given, mix_given, projections_given;
     srv_objects position; /* array of srv_position_item */
     attn_tensor attn_bias, grad_output;
     attn_tensor block_table; /* rank 0: key and value are no pools of blocks */
@@ -137,6 +137,12 @@ extern const char srv_ragged_rows[]; /* srv_field.ragged of query, key and value
                       "and take no sinks. Only softmax has a logsumexp; it is null with others.",  \
                       .accepts = SRV_O_NAME, .fields = srv_normalizer_fields,                      \
                       .given = offsetof(T, at.normalizer_given)),                                  \
+        SRV_INPUT_ROW(T, at, mix, SRV_OBJECT,                                                      \
+                      "Talking heads (Shazeer et al. 2020): the scores of all heads are mixed "    \
+                      "before the softmax. Only with the scores scaled_dot and dot, and not with " \
+                      "the position shaw. A score takes the time of Hkv scores. Weights are not "  \
+                      "mixed.",                                                                    \
+                      .fields = srv_mix_fields, .given = offsetof(T, at.mix_given)),               \
         SRV_INPUT_ROW(                                                                             \
             T, at, sinks, SRV_TENSOR,                                                              \
             "[Hq], or a shape that is broadcast to that of the logsumexp, as [1, L] or [Hq, L]. "  \

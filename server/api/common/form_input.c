@@ -34,6 +34,9 @@ _Static_assert(sizeof(attn_pattern_kind) == sizeof(int), "SRV_ENUM stores an int
     SRV_TENSOR_ROW(attn_normalizer, member, SRV_T_REAL | SRV_T_NUMBER, text),
 #define NORMALIZER_VALUE(is, member, name, key, least, most, words, kinds, text)                   \
     VALUE_ROW(attn_normalizer, is, member, name, least, most, words, text)
+#define MIX_TENSOR(member, text)                                                                   \
+    SRV_NAMED_ROW(attn_mix, #member, member, SRV_TENSOR, text, .accepts = SRV_T_REAL,              \
+                  .required = true),
 #define SCALING_TENSOR(member, kinds, text)                                                        \
     SRV_TENSOR_ROW(attn_rotary_scaling, member, SRV_T_REAL, text),
 #define SCALING_VALUE(is, member, name, key, least, most, words, kinds, text)                      \
@@ -88,6 +91,10 @@ const srv_field srv_normalizer_fields[] = {
                  "Martins and Astudillo 2016) or entmax (max(0, (alpha - 1)(score - t))^(1 / "
                  "(alpha - 1)); Peters et al. 2019). The number t makes the weights sum to 1."),
     ATTN_NORMALIZER_INPUTS(NORMALIZER_TENSOR, NORMALIZER_VALUE){0},
+};
+
+const srv_field srv_mix_fields[] = {
+    ATTN_MIX_INPUTS(MIX_TENSOR){0},
 };
 
 const srv_field srv_pattern_fields[] = {
@@ -269,6 +276,13 @@ bool srv_normalizer_check(const srv_scope *scope, const attn_normalizer *normali
     const srv_scope s = scope_inside(scope, "normalizer", srv_normalizer_fields, given, at);
     return check_kind(&s, normalizer->kind, normalizer_kinds, false) &&
            check_tensors(&s, normalizer, any, parameters);
+}
+
+bool srv_mix_check(const srv_scope *scope, const attn_mix *mix, const uint64_t *given, bool any,
+                   size_t *parameters) {
+    char at[64];
+    const srv_scope s = scope_inside(scope, "mix", srv_mix_fields, given, at);
+    return check_tensors(&s, mix, any, parameters);
 }
 
 bool srv_pattern_check(const srv_scope *scope, const char *name, const attn_pattern *pattern,

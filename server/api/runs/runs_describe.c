@@ -85,7 +85,7 @@ typedef struct site_facts {
     const attn_run_site *site; /* NULL: the site cannot be opened */
     bool is_open;
     bool ranges; /* the run has few enough heads to answer their ranges (RANGES_MOST) */
-    const char *dtype, *score, *position, *normalizer, *mask, *kernel, *precision;
+    const char *dtype, *score, *position, *normalizer, *mix, *mask, *kernel, *precision;
     double scale, softcap, dropout_p;
     bool exact;
     size_t tile; /* number of cells along a side of a tile */
@@ -238,6 +238,8 @@ static const srv_field site_rows[] = {
     SRV_IF_KNOWN("position", SRV_STRING, site_facts, position, "The position encoding."),
     SRV_IF_KNOWN("normalizer", SRV_STRING, site_facts, normalizer,
                  "What makes weights of the scores; absent: softmax."),
+    SRV_IF_KNOWN("mix", SRV_STRING, site_facts, mix,
+                 "logits: the scores of all heads are mixed; absent: they are not."),
     NUMBER(scale, "The factor of the scores."),
     NUMBER(softcap, "The bound of the scores; 0: none."),
     NUMBER(dropout_p, "The probability of dropout of the weights."),
@@ -286,6 +288,7 @@ static void tell_operation(site_facts *f, attn_arena *arena) {
     f->score = attn_score_name(in->score.kind);
     f->position = position_of(in, arena);
     f->normalizer = in->normalizer.kind ? attn_normalizer_words[in->normalizer.kind] : NULL;
+    f->mix = f->dims->mixed ? "logits" : NULL;
     f->scale = attn_attention_scale(op);
     f->softcap = in->softcap;
     f->dropout_p = in->dropout_p;

@@ -1,0 +1,139 @@
+/* Mixing of heads before the softmax on the chosen table: raw scores against their definition in
+ * double, weights and single cells with the bits of the matrix, and what is refused. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <attn/attn.h>
+
+#include "unit/normal_tensor.h"
+#include "unit/trials.h"
+
+enum { TRIALS = 30, LIMIT = 1 << 28 };
+
+typedef struct trial {
+    attn_arena *arena;
+    attn_inputs in;
+    size_t Hq, Hkv, L, S, E;
+} trial;
+
+static size_t pick(uint64_t seed, uint64_t at, size_t n) {
+    return 1 + (size_t)(attn_rng_bits(seed, at) % n);
+}
+
+#define NORMAL(t, seed, ...) NORMAL_TENSOR((t)->arena, seed, __VA_ARGS__)
+
+static trial make(uint64_t seed) {
+    trial t = {.arena = attn_arena_new(LIMIT),
+               .in = attn_attention_defaults(),
+               .Hkv = pick(seed, 0, 3),
+               .L = pick(seed, 1, 60),
+               .S = pick(seed, 2, 200),
+               .E = pick(seed, 3, 20)};
+    assert_non_null(t.arena);
+    t.Hq = t.Hkv * pick(seed, 4, 3);
+    t.in.query = NORMAL(&t, seed, 1, t.Hq, t.L, t.E);
+    t.in.key = NORMAL(&t, seed + 1, 1, t.Hkv, t.S, t.E);
+    t.in.value = NORMAL(&t, seed + 2, 1, t.Hkv, t.S, 3);
+    t.in.mix.logits = NORMAL(&t, seed + 3, t.Hq, t.Hq);
+    return t;
+}
+
+static double number(const attn_tensor *x, size_t i) {
+    return (double)((const float *)x->data)[i];
+}
+
+/* The mixed raw score of query i and key j in head g. *size becomes the sum of the magnitudes. */
+static double definition(const trial *t, size_t g, size_t i, size_t j, double *size) {
+    double sum = 0;
+    *size = 0;
+    for (size_t h = 0; h < t->Hq; h++)
+        for (size_t e = 0; e < t->E; e++) {
+            const size_t kv = h / (t->Hq / t->Hkv);
+            const double term = number(&t->in.mix.logits, g * t->Hq + h) *
+                                number(&t->in.query, (h * t->L + i) * t->E + e) *
+                                number(&t->in.key, (kv * t->S + j) * t->E + e);
+            sum += term;
+            *size += fabs(term);
+        }
+    return sum;
+}
+
+static void check_scores(const trial *t, const attn_tensor *scores) {
+    for (size_t at = 0; at < t->Hq * t->L * t->S; at++) {
+        double size;
+        const double want = definition(t, at / t->S / t->L, at / t->S % t->L, at % t->S, &size);
+        assert_true(fabs(number(scores, at) - want) <= 1e-6 * size);
+    }
+}
+
+static void check_cells(const trial *t, const attn_attention *a, const attn_results *out) {
+    attn_cells_scratch *scratch = attn_cells_scratch_new(a, t->arena);
+    float *cells = attn_arena_zeroed(t->arena, t->L * t->S, sizeof *cells);
+    assert_non_null(scratch);
+    assert_non_null(cells);
+    for (size_t h = 0; h < t->Hq; h++) {
+        const attn_range all = {0, h, 0, t->L, 0, t->S};
+        assert_int_equal(attn_attention_cells(a, &out->stats, &all, ATTN_STAGE_PROBS, cells, t->S,
+                                              scratch, NULL),
+                         ATTN_OK);
+        assert_memory_equal(cells, (const float *)out->weights.data + h * t->L * t->S,
+                            t->L * t->S * sizeof *cells);
+    }
+}
+
+static void test_scores_and_cells(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < trials(TRIALS); seed++) {
+        const trial t = make(10 * seed);
+        attn_attention *a;
+        attn_results out;
+        attn_error err = {.code = ATTN_OK};
+        if (attn_attention_new(&t.in, t.arena, &a, &err) ||
+            attn_attention_run(a, ATTN_WANT_SCORES | ATTN_WANT_WEIGHTS, ATTN_STAGE_RAW, NULL, NULL,
+                               t.arena, &out, &err))
+            fail_msg("%s: %s", err.where, err.text);
+        check_scores(&t, &out.scores);
+        check_cells(&t, a, &out);
+        attn_arena_free(t.arena);
+    }
+}
+
+static void refuse(trial *t, const char *where) {
+    attn_attention_dims dims;
+    attn_error err = {.code = ATTN_OK};
+    assert_int_not_equal(attn_attention_shape(&t->in, &dims, &err), ATTN_OK);
+    assert_string_equal(err.where, where);
+}
+
+static void test_refused(void **state) {
+    (void)state;
+    trial t = make(1), other = t;
+    other.in.mix.logits = NORMAL(&t, 5, t.Hq, t.Hq + 1);
+    refuse(&other, "mix/logits");
+    other = t;
+    other.in.mix.logits.dtype = ATTN_I32;
+    refuse(&other, "mix/logits");
+    other = t;
+    other.in.score.kind = ATTN_SCORE_general;
+    other.in.score.w = NORMAL(&t, 6, t.E, t.E);
+    refuse(&other, "mix");
+    other = t;
+    other.in.position.kind = ATTN_POSITION_SHAW;
+    other.in.position.key_table = NORMAL(&t, 7, 3, t.E);
+    refuse(&other, "mix");
+    attn_arena_free(t.arena);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_scores_and_cells),
+        cmocka_unit_test(test_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
