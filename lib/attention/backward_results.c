@@ -290,24 +290,28 @@ static attn_status bias_back(const attn_backward *g, const side *s, attn_arena *
 
 /* Computes the backward pass through the mix of heads: s->grads become the gradients of the queries
  * and keys of each head, and *out that of the matrix. */
-static attn_status back_through_mix(const attn_backward *g, side *q, side *k, attn_arena *arena,
-                                    attn_tensor *out, attn_error *err) {
+static attn_status back_through_mix(const attn_backward *g, side *q, side *k, attn_pool *pool,
+                                    attn_arena *arena, attn_tensor *out, attn_error *err) {
     const attn_attention *a = g->a;
     const attn_attention_dims *d = &a->dims;
     const size_t elem = g->k->elem;
     side turned = *q;
     turned.view = &a->turned_query;
-    char *queries = source_rows(g, &turned, arena);
-    char *dquery = attn_arena_zeroed(arena, d->B * d->Hq * d->L, d->E * elem);
-    char *dkey = attn_arena_zeroed(arena, d->B * d->Hkv * d->S, d->E * elem);
-    double *sums = attn_arena_zeroed(arena, d->mixed, sizeof *sums);
-    ATTN_TAKEN(queries && dquery && dkey && sums, "gradients", err);
+    attn_mix_back m = {.a = a,
+                       .control = g->control,
+                       .elem = elem,
+                       .wide_queries = q->grads,
+                       .wide_keys = k->grads,
+                       .queries = source_rows(g, &turned, arena),
+                       .dquery = attn_arena_zeroed(arena, d->B * d->Hq * d->L, d->E * elem),
+                       .dkey = attn_arena_zeroed(arena, d->B * d->Hkv * d->S, d->E * elem),
+                       .sums = attn_arena_zeroed(arena, d->mixed, sizeof(double))};
+    ATTN_TAKEN(m.queries && m.dquery && m.dkey && m.sums, "gradients", err);
     ATTN_TRY(attn_dense_zeros(&a->in.mix.logits, d->result, arena, out, err));
-    attn_mix_queries_back(a, elem, q->grads, queries, dquery, sums);
-    attn_mix_keys_back(a, elem, k->grads, dkey);
-    attn_dense_store(out, 0, sums, d->mixed);
-    q->grads = dquery;
-    k->grads = dkey;
+    ATTN_TRY(attn_mix_rows_back(&m, pool, err));
+    attn_dense_store(out, 0, m.sums, d->mixed);
+    q->grads = m.dquery;
+    k->grads = m.dkey;
     q->width = k->width = d->E;
     return ATTN_OK;
 }
@@ -400,7 +404,7 @@ static attn_encoding_rows encoded_rows(const attn_backward *g, const side *s) {
                                 .queries = s->query};
 }
 
-static attn_status accumulate_gradients(const attn_backward *g, attn_arena *arena,
+static attn_status accumulate_gradients(const attn_backward *g, attn_pool *pool, attn_arena *arena,
                                         attn_gradients *out, attn_error *err) {
     attn_attention *a = g->a;
     const attn_inputs *in = &a->in;
@@ -432,7 +436,7 @@ static attn_status accumulate_gradients(const attn_backward *g, attn_arena *aren
               .grads = remove_padding(g->k, g->dvalue, d->B * d->Hkv * d->S, d->Ev),
               .width = d->Ev};
     if (d->mixed)
-        ATTN_TRY(back_through_mix(g, &q, &k, arena, &out->mix_logits, err));
+        ATTN_TRY(back_through_mix(g, &q, &k, pool, arena, &out->mix_logits, err));
     attn_tensor *key = in->key.rank ? &out->key : &out->query;
     attn_tensor *value = in->value.rank ? &out->value : key;
     const size_t sent = d->S - d->past;
@@ -509,7 +513,7 @@ attn_status attn_backward_finish(attn_backward *g, attn_pool *pool, attn_arena *
     ATTN_TRY(back_by_row(g, &a->sinks, &a->in.sinks, sink_gradient, arena, &out->sinks, err));
     ATTN_TRY(back_by_row(g, &a->scales, &a->in.scales, scale_gradient, arena, &out->scales, err));
     ATTN_TRY(finish_biases(g, pool, arena, out, err));
-    return accumulate_gradients(g, arena, out, err);
+    return accumulate_gradients(g, pool, arena, out, err);
 }
 
 static bool is_finite(const attn_backward *g, const attn_tensor *x) {

@@ -37,34 +37,80 @@ attn_status attn_mix_resolve(const attn_inputs *in, attn_attention_dims *d, attn
 
 /* --- wide rows --- */
 
-/* Reads row i of each of the heads of batch entry b into rows [heads, E]. */
-static void read_heads(const attn_attention *a, const attn_view *past, size_t past_rows,
-                       const attn_view *view, size_t heads, size_t b, size_t i, double *rows) {
-    const size_t E = a->dims.E;
-    size_t ld;
-    for (size_t h = 0; h < heads; h++) {
-        const void *row =
-            attn_view_rows(past, past_rows, view, b, h, i, 1, E, sizeof *rows, rows + h * E, &ld);
-        if (row != rows + h * E)
-            memcpy(rows + h * E, row, E * sizeof *rows);
-    }
-}
+/* The rows that attn_mix_rows makes. */
+typedef struct wide_rows {
+    const attn_attention *a;
+    void *queries, *keys;
+    double *mix;
+    ptrdiff_t *query_batch, *key_batch;
+} wide_rows;
 
-/* Computes the wide query of mixed head g from the queries of all heads, [Hq, E]. */
-static void mix_query(const attn_attention *a, size_t g, const double *queries, double *wide) {
+/* Numbers that are added up together, and rows that a piece computes. */
+enum { TOGETHER = 64, ROWS_A_PIECE = 32 };
+
+/* Computes n numbers, from number e on, of part j of the wide query of mixed head g: the sum of row
+ * i of the heads that use key head j, times their factors. */
+static void mix_query_part(const attn_attention *a, size_t b, size_t g, size_t i, size_t j,
+                           size_t e, size_t n, double *sums) {
     const attn_attention_dims *d = &a->dims;
-    memset(wide, 0, d->score_width * sizeof *wide);
-    for (size_t h = 0; h < d->Hq; h++) {
-        const double factor = a->mix[g * d->Hq + h], *from = queries + h * d->E;
-        double *to = wide + attn_kv_head(a, h) * d->E;
-        for (size_t e = 0; e < d->E; e++)
-            to[e] += factor * from[e];
+    const attn_view *v = &a->turned_query;
+    const size_t group = attn_group(d);
+    double row[TOGETHER];
+    memset(sums, 0, n * sizeof *sums);
+    for (size_t h = j * group; h < (j + 1) * group; h++) {
+        const double factor = a->mix[g * d->Hq + h];
+        attn_widen_f64(row, attn_view_at(v, b, h, i, e), v->dtype, v->col, n);
+        for (size_t c = 0; c < n; c++)
+            sums[c] += factor * row[c];
     }
 }
 
-static void store_row(void *to, size_t elem, size_t row, size_t width, const double *from) {
-    for (size_t e = 0; e < width; e++)
-        attn_element_set(to, elem, row * width + e, from[e]);
+static void store_numbers(void *to, size_t elem, size_t at, size_t n, const double *from) {
+    for (size_t c = 0; c < n; c++)
+        attn_element_set(to, elem, at + c, from[c]);
+}
+
+/* Piece: mixes some rows of queries of all heads of a batch entry into w->queries
+ * [B, Hq, L, score width]. */
+static attn_status query_piece(void *work, size_t index, size_t lane, attn_error *err) {
+    const wide_rows *w = work;
+    const attn_attention *a = w->a;
+    const attn_attention_dims *d = &a->dims;
+    const size_t pieces = (d->L + ROWS_A_PIECE - 1) / ROWS_A_PIECE, b = index / pieces;
+    const size_t first = index % pieces * ROWS_A_PIECE, elem = attn_dtype_size(d->result);
+    double sums[TOGETHER];
+    (void)lane, (void)err;
+    for (size_t i = first; i < d->L && i < first + ROWS_A_PIECE; i++)
+        for (size_t g = 0; g < d->Hq; g++)
+            for (size_t part = 0; part < d->Hkv; part++)
+                for (size_t e = 0, n; e < d->E; e += n) {
+                    n = d->E - e < TOGETHER ? d->E - e : TOGETHER;
+                    mix_query_part(a, b, g, i, part, e, n, sums);
+                    store_numbers(w->queries, elem,
+                                  attn_row_index(a, b, g, i) * d->score_width + part * d->E + e, n,
+                                  sums);
+                }
+    return ATTN_OK;
+}
+
+/* Piece: joins some keys of all heads in w->keys [sets, S, score width]. */
+static attn_status key_piece(void *work, size_t index, size_t lane, attn_error *err) {
+    const wide_rows *w = work;
+    const attn_attention *a = w->a;
+    const attn_attention_dims *d = &a->dims;
+    const size_t pieces = (d->S + ROWS_A_PIECE - 1) / ROWS_A_PIECE, b = index / pieces;
+    const size_t first = index % pieces * ROWS_A_PIECE, elem = attn_dtype_size(d->result);
+    (void)lane, (void)err;
+    for (size_t j = first; j < d->S && j < first + ROWS_A_PIECE; j++)
+        for (size_t part = 0; part < d->Hkv; part++) {
+            const bool cached = j < a->turned_past;
+            const attn_view *v = cached ? &a->past_key : &a->turned_key;
+            char *to = (char *)w->keys + ((b * d->S + j) * d->score_width + part * d->E) * elem;
+            attn_elements_widen(to, elem,
+                                attn_view_at(v, b, part, cached ? j : j - a->turned_past, 0),
+                                v->dtype, v->col, d->E);
+        }
+    return ATTN_OK;
 }
 
 static attn_view wide_view(const attn_attention *a, const void *data, const ptrdiff_t *batch,
@@ -78,37 +124,6 @@ static attn_view wide_view(const attn_attention *a, const void *data, const ptrd
                        .col = 1};
 }
 
-/* Mixes the queries into `to` [B, Hq, L, score width]. `rows` is [Hq, E], `wide` [score width]. */
-static void mix_queries(const attn_attention *a, void *to, double *rows, double *wide) {
-    const attn_attention_dims *d = &a->dims;
-    for (size_t b = 0; b < d->B; b++)
-        for (size_t i = 0; i < d->L; i++) {
-            read_heads(a, NULL, 0, &a->turned_query, d->Hq, b, i, rows);
-            for (size_t g = 0; g < d->Hq; g++) {
-                mix_query(a, g, rows, wide);
-                store_row(to, attn_dtype_size(d->result), attn_row_index(a, b, g, i),
-                          d->score_width, wide);
-            }
-        }
-}
-
-/* Joins the keys of all heads in `to` [sets, S, score width]. */
-static void join_keys(const attn_attention *a, void *to, double *rows) {
-    const attn_attention_dims *d = &a->dims;
-    for (size_t b = 0; b < d->sets; b++)
-        for (size_t j = 0; j < d->S; j++) {
-            read_heads(a, &a->past_key, a->turned_past, &a->turned_key, d->Hkv, b, j, rows);
-            store_row(to, attn_dtype_size(d->result), b * d->S + j, d->score_width, rows);
-        }
-}
-
-/* The arrays of the wide rows. */
-typedef struct wide_rows {
-    void *queries, *keys;
-    double *mix, *rows, *wide;
-    ptrdiff_t *query_batch, *key_batch;
-} wide_rows;
-
 static void place_rows(attn_area *area, const attn_attention_dims *d, wide_rows *w) {
     const size_t elem = attn_dtype_size(d->result);
     size_t queries = 0;
@@ -117,37 +132,42 @@ static void place_rows(attn_area *area, const attn_attention_dims *d, wide_rows 
     w->queries = attn_area_take_3(area, queries, d->score_width, 1, elem);
     w->keys = attn_area_take_3(area, d->sets, d->S, d->score_width, elem);
     w->mix = attn_area_take(area, d->mixed, sizeof *w->mix);
-    w->rows = attn_area_take_3(area, d->Hq, d->E, 1, sizeof *w->rows);
-    w->wide = attn_area_take(area, d->score_width, sizeof *w->wide);
     w->query_batch = attn_area_take(area, d->B, sizeof *w->query_batch);
     w->key_batch = attn_area_take(area, d->B, sizeof *w->key_batch);
 }
 
-bool attn_mix_rows(attn_attention *a, attn_arena *arena) {
+static void read_matrix(const attn_tensor *m, size_t rows, size_t columns, double *to) {
+    const ptrdiff_t row = m->strides[0] * (ptrdiff_t)attn_dtype_size(m->dtype);
+    for (size_t g = 0; g < rows; g++)
+        attn_widen_f64(to + g * columns, (const char *)m->data + (ptrdiff_t)g * row, m->dtype,
+                       m->strides[1], columns);
+}
+
+/* Returns the number of pieces for `rows` rows of each of `batches` batch entries. */
+static size_t pieces_of(size_t batches, size_t rows) {
+    return batches * ((rows + ROWS_A_PIECE - 1) / ROWS_A_PIECE);
+}
+
+attn_status attn_mix_rows(attn_attention *a, attn_arena *arena, attn_error *err) {
     const attn_attention_dims *d = &a->dims;
-    const attn_tensor *m = &a->in.mix.logits;
+    const attn_control *control = a->in.control;
     attn_area counted = {0}, area;
-    wide_rows w;
+    wide_rows w = {.a = a};
     place_rows(&counted, d, &w);
-    if (!attn_area_open(&area, &counted, arena))
-        return false;
+    ATTN_TAKEN(attn_area_open(&area, &counted, arena), "mixed queries and keys", err);
     place_rows(&area, d, &w);
-    for (size_t g = 0; g < d->Hq; g++)
-        attn_widen_f64(w.mix + g * d->Hq,
-                       (const char *)m->data +
-                           (ptrdiff_t)g * m->strides[0] * (ptrdiff_t)attn_dtype_size(m->dtype),
-                       m->dtype, m->strides[1], d->Hq);
+    read_matrix(&a->in.mix.logits, d->Hq, d->Hq, w.mix);
     for (size_t b = 0; b < d->B; b++) {
         w.query_batch[b] = (ptrdiff_t)(b * d->Hq * d->L * d->score_width);
         w.key_batch[b] = d->sets == 1 ? 0 : (ptrdiff_t)(b * d->S * d->score_width);
     }
     a->mix = w.mix;
-    mix_queries(a, w.queries, w.rows, w.wide);
-    join_keys(a, w.keys, w.rows);
+    ATTN_TRY(attn_pool_run(a->in.pool, pieces_of(d->B, d->L), query_piece, &w, control, err));
+    ATTN_TRY(attn_pool_run(a->in.pool, pieces_of(d->sets, d->S), key_piece, &w, control, err));
     a->score_query = wide_view(a, w.queries, w.query_batch, d->L);
     a->score_key = wide_view(a, w.keys, w.key_batch, 0);
     a->score_past = 0;
-    return true;
+    return ATTN_OK;
 }
 
 bool attn_mix_bytes(const attn_attention_dims *d, size_t *bytes) {
@@ -162,35 +182,51 @@ bool attn_mix_bytes(const attn_attention_dims *d, size_t *bytes) {
 
 /* --- backward --- */
 
-void attn_mix_queries_back(const attn_attention *a, size_t elem, const void *grads,
-                           const void *queries, void *to, double *sums) {
+/* Piece: the gradients of the queries of head `index`, and those of its column of the matrix. */
+static attn_status query_back_piece(void *work, size_t index, size_t lane, attn_error *err) {
+    const attn_mix_back *m = work;
+    const attn_attention *a = m->a;
     const attn_attention_dims *d = &a->dims;
+    const size_t h = index, part = attn_kv_head(a, h) * d->E;
+    (void)lane;
     for (size_t b = 0; b < d->B; b++)
-        for (size_t g = 0; g < d->Hq; g++)
-            for (size_t h = 0; h < d->Hq; h++)
-                for (size_t i = 0; i < d->L; i++) {
-                    const size_t from =
-                        attn_row_index(a, b, g, i) * d->score_width + attn_kv_head(a, h) * d->E;
-                    const size_t at = attn_row_index(a, b, h, i) * d->E;
-                    for (size_t e = 0; e < d->E; e++) {
-                        const double grad = attn_element(grads, elem, from + e);
-                        sums[g * d->Hq + h] += grad * attn_element(queries, elem, at + e);
-                        attn_element_add(to, elem, at + e, a->mix[g * d->Hq + h] * grad);
-                    }
+        for (size_t i = 0; i < d->L; i++) {
+            const size_t at = attn_row_index(a, b, h, i) * d->E;
+            ATTN_TRY(attn_control_check(m->control, err));
+            for (size_t g = 0; g < d->Hq; g++) {
+                const size_t from = attn_row_index(a, b, g, i) * d->score_width + part;
+                for (size_t e = 0; e < d->E; e++) {
+                    const double grad = attn_element(m->wide_queries, m->elem, from + e);
+                    m->sums[g * d->Hq + h] += grad * attn_element(m->queries, m->elem, at + e);
+                    attn_element_add(m->dquery, m->elem, at + e, a->mix[g * d->Hq + h] * grad);
                 }
+            }
+        }
+    return ATTN_OK;
 }
 
-void attn_mix_keys_back(const attn_attention *a, size_t elem, const void *grads, void *to) {
-    const attn_attention_dims *d = &a->dims;
-    for (size_t row = 0; row < d->B * d->S; row++)
-        for (size_t j = 0; j < d->Hkv; j++)
-            for (size_t e = 0; e < d->E; e++) {
-                const size_t b = row / d->S, i = row % d->S;
-                double sum = 0;
-                for (size_t copy = 0; copy < d->Hkv; copy++)
-                    sum += attn_element(grads, elem,
-                                        ((b * d->Hkv + copy) * d->S + i) * d->score_width +
-                                            j * d->E + e);
-                attn_element_set(to, elem, ((b * d->Hkv + j) * d->S + i) * d->E + e, sum);
-            }
+/* Piece: the gradients of key head `index` modulo Hkv of a batch entry: the sum over the copies that
+ * the wide keys of all key heads have of it. */
+static attn_status key_back_piece(void *work, size_t index, size_t lane, attn_error *err) {
+    const attn_mix_back *m = work;
+    const attn_attention_dims *d = &m->a->dims;
+    const size_t b = index / d->Hkv, part = index % d->Hkv * d->E;
+    (void)lane;
+    for (size_t j = 0; j < d->S; j++) {
+        ATTN_TRY(attn_control_check(m->control, err));
+        for (size_t e = 0; e < d->E; e++) {
+            double sum = 0;
+            for (size_t copy = 0; copy < d->Hkv; copy++)
+                sum += attn_element(m->wide_keys, m->elem,
+                                    ((b * d->Hkv + copy) * d->S + j) * d->score_width + part + e);
+            attn_element_set(m->dkey, m->elem, (index * d->S + j) * d->E + e, sum);
+        }
+    }
+    return ATTN_OK;
+}
+
+attn_status attn_mix_rows_back(attn_mix_back *m, attn_pool *pool, attn_error *err) {
+    const attn_attention_dims *d = &m->a->dims;
+    ATTN_TRY(attn_pool_run(pool, d->Hq, query_back_piece, m, m->control, err));
+    return attn_pool_run(pool, d->B * d->Hkv, key_back_piece, m, m->control, err);
 }

@@ -16,19 +16,26 @@
 /* Checks in->mix, and sets the members of *d that depend on it. The score form must be planned. */
 attn_status attn_mix_resolve(const attn_inputs *in, attn_attention_dims *d, attn_error *err);
 /* Makes the wide rows of the transformed queries and keys, in the arena, as elements of the type
- * dims.result. Sets a->mix and the views of the scores. Returns false if the arena is full. */
-bool attn_mix_rows(attn_attention *a, attn_arena *arena);
+ * dims.result, with the pool and the control of the inputs. Sets a->mix and the views of the
+ * scores. */
+attn_status attn_mix_rows(attn_attention *a, attn_arena *arena, attn_error *err);
 /* Adds an upper bound of the bytes that attn_mix_rows takes to *bytes. Returns false if the sum
  * exceeds SIZE_MAX. */
 bool attn_mix_bytes(const attn_attention_dims *d, size_t *bytes);
 
-/* Computes the backward pass of the wide queries, as elements of `elem` bytes: from their gradients
- * [B, Hq, L, Hkv * E] and the queries [B, Hq, L, E], the gradients of the queries in `to`. Adds
- * those of the matrix to sums [Hq, Hq]. */
-void attn_mix_queries_back(const attn_attention *a, size_t elem, const void *grads,
-                           const void *queries, void *to, double *sums);
-/* Computes the gradients of the keys [B, Hkv, S, E] in `to` from those of the wide keys
- * [B, Hkv, S, Hkv * E], of which each key head has a copy. */
-void attn_mix_keys_back(const attn_attention *a, size_t elem, const void *grads, void *to);
+/* The backward pass of the wide rows. All arrays have elements of `elem` bytes. */
+typedef struct attn_mix_back {
+    const attn_attention *a;
+    const attn_control *control;
+    size_t elem;
+    const void *wide_queries; /* [B, Hq, L, Hkv * E]: the gradients of the wide queries */
+    const void *wide_keys;    /* [B, Hkv, S, Hkv * E]: those of each key head's copy of the keys */
+    const void *queries;      /* [B, Hq, L, E]: the queries before they were mixed */
+    void *dquery, *dkey;      /* out: [B, Hq, L, E], zeros before, and [B, Hkv, S, E] */
+    double *sums;             /* [Hq, Hq]: the gradient of the matrix is added to it */
+} attn_mix_back;
+
+/* Computes m->dquery, m->dkey and m->sums. The sums do not depend on the pool. */
+attn_status attn_mix_rows_back(attn_mix_back *m, attn_pool *pool, attn_error *err);
 
 #endif

@@ -200,8 +200,8 @@ attn_status attn_score_rows_new(attn_attention *a, attn_arena *arena, attn_error
     a->turned_query = a->score_query;
     a->turned_key = a->score_key;
     a->turned_past = a->score_past;
-    ok = ok && (!d->mixed || attn_mix_rows(a, arena));
-    return ok ? ATTN_OK : attn_no_memory(err, "transformed queries and keys");
+    ATTN_TAKEN(ok, "transformed queries and keys", err);
+    return d->mixed ? attn_mix_rows(a, arena, err) : ATTN_OK;
 }
 
 bool attn_score_rows_bytes(const attn_attention_dims *d, const attn_kernels *k, size_t *bytes) {

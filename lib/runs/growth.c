@@ -277,10 +277,12 @@ static const int64_t *ragged(const int64_t *lengths, size_t B, size_t rows) {
 static attn_status run_site(const growing_site *s, size_t rows, const int64_t *lengths,
                             attn_pool *pool, const attn_control *control, attn_arena *arena,
                             attn_run_site_source *out, attn_error *err) {
-    const attn_inputs in = inputs_of(s, rows);
+    attn_inputs in = inputs_of(s, rows);
     attn_attention *op;
     attn_results *results = attn_arena_zeroed(arena, 1, sizeof *results);
     ATTN_TAKEN(results, "a growing run", err);
+    in.pool = pool;
+    in.control = control;
     ATTN_TRY(attn_attention_new(&in, arena, &op, err));
     ATTN_TRY(attn_attention_run(op, ATTN_WANT_LOGSUMEXP, ATTN_STAGE_PROBS, pool, control, arena,
                                 results, err));

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 
-from oracle import tensors
+from oracle import forms, tensors
 from oracle.forms import FORMS, SCORE_KINDS
 from oracle.normalizers import KINDS, POINTWISE
 from random_requests import Draw
@@ -262,7 +262,8 @@ class FormDraw(Draw):
         body["score_stage"] = str(self.r.choice(["raw", "scaled", "softcapped", "biased", "probs"]))
         if self.chance(0.3):
             self.normalizer(body)
-        if self.score in DOT and '"shaw"' not in json.dumps(body.get("position")) and self.rows.random() < 0.25:
+        own_vectors = {"shaw", "disentangled"} & {p["kind"] for p in forms.positions_of(body)}
+        if self.score in DOT and not own_vectors and self.rows.random() < 0.25:
             body["mix"] = {"logits": self.spell(self.rows.standard_normal((self.Hq, self.Hq)) / np.sqrt(self.Hq), "float32")}
 
     def pages(self, body):

@@ -194,7 +194,7 @@ class Draw:
         if "scale" not in site and self.chance(0.15):
             self.by_row(site, d, n, "scale")
         dot = site.get("score", {}).get("kind", "dot") in ("dot", "scaled_dot")
-        if dot and "shaw" not in (site.get(name, {}).get("kind") for name in ("position", "score_position")) and self.chance(0.15):
+        if dot and not {"shaw", "disentangled"} & {site.get(name, {}).get("kind") for name in ("position", "score_position")} and self.chance(0.15):
             site["mix"] = {"logits": self.normal(f"mix of {n}", d.H, d.H, size=d.H**-0.5)}
 
     def normalizer(self, site, d, n):

@@ -1,5 +1,6 @@
 /* Mixing of heads before the softmax on the chosen table: raw scores against their definition in
- * double, weights and single cells with the bits of the matrix, and what is refused. */
+ * double, weights and single cells with the bits of the matrix, gradients with the same bits on any pool,
+ * what stops the mixing, and what is refused. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -104,6 +105,56 @@ static void test_scores_and_cells(void **state) {
     }
 }
 
+/* Makes the operation on a pool, and runs it with its backward pass. */
+static attn_gradients gradients_on(trial *t, attn_pool *pool, attn_attention **a) {
+    attn_results out;
+    attn_gradients grads;
+    attn_error err = {.code = ATTN_OK};
+    attn_tensor loss = NORMAL(t, 9, 1, t->Hq, t->L, 3);
+    t->in.pool = pool;
+    if (attn_attention_new(&t->in, t->arena, a, &err) ||
+        attn_attention_run_backward(*a, ATTN_WANT_OUTPUT, ATTN_STAGE_RAW, &loss, pool, NULL,
+                                    t->arena, &out, &grads, &err))
+        fail_msg("%s: %s", err.where, err.text);
+    return grads;
+}
+
+static void same_bytes(const attn_tensor *x, const attn_tensor *y) {
+    size_t n;
+    assert_true(x->rank > 0 && attn_tensor_count(x, &n));
+    assert_memory_equal(x->data, y->data, n * attn_dtype_size(x->dtype));
+}
+
+static void test_pools(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < trials(TRIALS) / 3; seed++) {
+        trial t = make(10 * seed);
+        attn_attention *a;
+        attn_pool *pool = attn_pool_new(3);
+        assert_non_null(pool);
+        const attn_gradients one = gradients_on(&t, NULL, &a), many = gradients_on(&t, pool, &a);
+        same_bytes(&one.query, &many.query);
+        same_bytes(&one.key, &many.key);
+        same_bytes(&one.mix_logits, &many.mix_logits);
+        attn_pool_free(pool);
+        attn_arena_free(t.arena);
+    }
+}
+
+static void test_canceled(void **state) {
+    (void)state;
+    trial t = make(3);
+    const attn_flag stop = 1;
+    const attn_control canceled = {.cancel = &stop}, late = {.deadline_ns = 1};
+    attn_attention *a;
+    attn_error err;
+    t.in.control = &canceled;
+    assert_int_equal(attn_attention_new(&t.in, t.arena, &a, &err), ATTN_ECANCELED);
+    t.in.control = &late;
+    assert_int_equal(attn_attention_new(&t.in, t.arena, &a, &err), ATTN_EDEADLINE);
+    attn_arena_free(t.arena);
+}
+
 static void refuse(trial *t, const char *where) {
     attn_attention_dims dims;
     attn_error err = {.code = ATTN_OK};
@@ -133,6 +184,8 @@ static void test_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_scores_and_cells),
+        cmocka_unit_test(test_pools),
+        cmocka_unit_test(test_canceled),
         cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -115,6 +115,10 @@ typedef struct attn_inputs {
     bool allow_nonfinite;     /* true: NaN and infinity are accepted; false: ATTN_ENONFINITE */
     attn_precision precision; /* isa.h; float64 tensors and gradients require ATTN_PRECISION_FP32 */
     const char *kernel;       /* name of the kernel table; NULL: the chosen one (isa.h) */
+    /* attn_attention_new mixes heads on the threads of `pool` until `control` stops it; no other
+     * function reads these two. NULL: on the calling thread, and never. */
+    attn_pool *pool;
+    const attn_control *control;
 } attn_inputs;
 
 /* Returns inputs with default values and no tensors. */
@@ -240,7 +244,8 @@ typedef struct attn_range {
 
 /* Checks values and compiles masks. The operation is in the arena; the tensors of the inputs must
  * outlive it. Errors: those of attn_attention_shape, now also for position tables and masks;
- * ATTN_EVALUE and ATTN_ESEMANTICS (attn_mask_new); ATTN_ENOMEM. err->where names the field as in
+ * ATTN_EVALUE and ATTN_ESEMANTICS (attn_mask_new); ATTN_ENOMEM; ATTN_ECANCELED and ATTN_EDEADLINE
+ * (in->control). err->where names the field as in
  * JSON requests ("mask_fill/value", "position/table"). A visible NaN or infinity is found later, by
  * attn_attention_run: ATTN_ENONFINITE with err->where = "key/0/3/1". */
 attn_status attn_attention_new(const attn_inputs *in, attn_arena *arena, attn_attention **out,

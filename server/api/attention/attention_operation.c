@@ -346,6 +346,8 @@ attn_status srv_operation_open(srv_operation *o, srv_request *req, srv_warnings 
         const attn_pages pages = srv_operation_pages(o);
         status = attn_pages_gather(&o->in, &pages, pool, &req->control, req->arena, o->shaped, err);
     }
+    o->shaped->pool = pool;
+    o->shaped->control = &req->control;
     if (!status)
         status = attn_attention_new(o->shaped, req->arena, out, err);
     if (!status && o->shaped->mask.count > 0)

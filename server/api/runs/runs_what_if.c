@@ -182,9 +182,11 @@ static attn_status compute_side(what_if *c, const attn_range *rows, bool hidden,
     const attn_arena_mark mark = attn_arena_here(req->arena);
     ATTN_TRY(attn_run_rows_inputs(c->run->site, rows, hidden ? c->body.hide.values : NULL,
                                   hidden ? c->body.hide.count : 0, req->arena, &in, err));
+    in.pool = srv_request_pool(req);
+    in.control = &req->control;
     ATTN_TRY(attn_attention_new(&in, req->arena, &op, err));
-    ATTN_TRY(attn_attention_run(op, want, ATTN_STAGE_PROBS, srv_request_pool(req), &req->control,
-                                req->arena, &out, err));
+    ATTN_TRY(
+        attn_attention_run(op, want, ATTN_STAGE_PROBS, in.pool, in.control, req->arena, &out, err));
     copy_result(c, hidden ? WEIGHTS : WEIGHTS_BEFORE, at, &out.weights, rows->rows);
     copy_result(c, hidden ? OUTPUT : OUTPUT_BEFORE, at, &out.output, rows->rows);
     attn_arena_rewind(req->arena, &mark);
