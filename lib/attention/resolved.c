@@ -12,109 +12,18 @@
 #include "attention/encodings.h"
 #include "attention/mix.h"
 #include "attention/normalizer.h"
+#include "attention/operand_axes.h"
 #include "attention/operands.h"
 #include "base/try.h"
 
 /* --- shapes --- */
 
-/* A tensor of the caller, and its number of batch axes, heads and rows and its width, which follow
- * from its axes and the layout. The first batch_rank axes are batch axes. */
-typedef struct operand {
-    const char *name;
-    const attn_tensor *t;
-    int batch_rank;
-    size_t heads, rows, width;
-} operand;
-
 attn_inputs attn_attention_defaults(void) {
     return (attn_inputs){.scale = NAN};
 }
 
-static attn_status check_tensor(const char *name, const attn_tensor *t, attn_error *err) {
-    size_t count;
-    if (t->rank == 1 && t->dims[0] == 0)
-        return attn_fail(
-            err, ATTN_ESHAPE, name,
-            "expected a tensor of rank 2 or more, found an empty list: to send no "
-            "rows, name the shape, {\"shape\": [0, E], \"data\": []} with the width E");
-    if (t->rank < 2 || t->rank > ATTN_MAX_RANK - 1)
-        return attn_fail(err, ATTN_ESHAPE, name,
-                         "expected a tensor of rank 2 ([L, E]), 3 ([B, L, E]), 4 ([B, H, L, E]) or "
-                         "up to %d, found %s",
-                         ATTN_MAX_RANK - 1, attn_rank_text(t));
-    if ((unsigned)t->dtype > ATTN_F64)
-        return attn_fail(err, ATTN_EDTYPE, name,
-                         "expected float32, float16, bfloat16 or float64, found %s",
-                         attn_dtype_name(t->dtype));
-    if (!attn_tensor_count(t, &count) || count > PTRDIFF_MAX / 8)
-        return attn_fail(err, ATTN_ELIMIT, name, "too many elements");
-    return ATTN_OK;
-}
-
-/* Fills the members of *o after `t`, for the layout [.., L, heads * width]. */
-static attn_status split_bld(operand *o, size_t heads, attn_error *err) {
-    const attn_tensor *t = o->t;
-    const size_t D = t->dims[t->rank - 1];
-    if (!heads)
-        return attn_fail(err, ATTN_EARG, "num_heads",
-                         "layout BLD needs num_heads, the number of heads in the last axis");
-    if (D % heads)
-        return attn_fail(err, ATTN_ESHAPE, o->name,
-                         "the last axis, %zu, is not a multiple of the %zu heads", D, heads);
-    o->batch_rank = t->rank - 2;
-    o->heads = heads;
-    o->rows = t->dims[t->rank - 2];
-    o->width = D / heads;
-    return ATTN_OK;
-}
-
-/* Fills the members of *o after `t`. check_tensor must have checked o->t. `heads` is the stated
- * number of heads, or 0. */
-static attn_status split_axes(operand *o, attn_layout layout, size_t heads, attn_error *err) {
-    const attn_tensor *t = o->t;
-    const int r = t->rank;
-    if ((unsigned)layout > ATTN_BLD)
-        return attn_fail(err, ATTN_EARG, "layout", "there is no layout of the number %d",
-                         (int)layout);
-    if (layout == ATTN_BLD)
-        return split_bld(o, heads, err);
-    if (layout == ATTN_BLHE && r < 3)
-        return attn_fail(err, ATTN_ESHAPE, o->name,
-                         "layout BLHE needs rank 3 ([L, H, E]) or more, found %s",
-                         attn_rank_text(o->t));
-    o->width = t->dims[r - 1];
-    if (layout == ATTN_BLHE) {
-        o->batch_rank = r - 3;
-        o->heads = t->dims[r - 2];
-        o->rows = t->dims[r - 3];
-    } else {
-        o->batch_rank = r > 3 ? r - 3 : r - 2;
-        o->heads = r > 3 ? t->dims[r - 3] : 1;
-        o->rows = t->dims[r - 2];
-    }
-    if (heads && heads != o->heads)
-        return attn_fail(err, ATTN_ESHAPE, o->name,
-                         "the number of heads was stated as %zu, found %zu", heads, o->heads);
-    return ATTN_OK;
-}
-
-/* Checks that an operand (key, value or cache) has the query's rank. */
-static attn_status same_rank(const operand *q, const operand *o, attn_error *err) {
-    char have[128], need[128];
-    if (o->t->rank == q->t->rank)
-        return ATTN_OK;
-    attn_shape_text(q->t->dims, q->t->rank, need, sizeof need);
-    attn_found_text(o->t, have, sizeof have);
-    return attn_fail(
-        err, ATTN_ESHAPE, o->name,
-        "%s has shape %s and query %s: both must have the same rank. Give the missing "
-        "axis the size 1, e.g. one decoder state [8, 512] against [8, 20, 512] is sent as "
-        "[8, 1, 512]",
-        o->name, have, need);
-}
-
 /* Merges the batch axes of an operand into dims. An axis can only be broadcast from size 1. */
-static attn_status merge_batch(attn_attention_dims *d, const operand *o, attn_error *err) {
+static attn_status merge_batch(attn_attention_dims *d, const attn_operand *o, attn_error *err) {
     for (int a = 0; a < d->batch_rank; a++) {
         size_t dim = o->t->dims[a];
         if (d->batch[a] == 1)
@@ -150,31 +59,14 @@ static attn_status check_heads(const attn_inputs *in, const attn_attention_dims 
     return ATTN_OK;
 }
 
-/* Fills the members of *o that follow `t`, for a cache. In every layout the shape of a cache is
- * [batch axes, Hkv, P, E], or [batch axes, P, E] if there is one head. */
-static attn_status split_cache(operand *o, const attn_attention_dims *d, attn_error *err) {
-    const attn_tensor *t = o->t;
-    ATTN_TRY(check_tensor(o->name, t, err));
-    if (t->rank != d->batch_rank + 3 && t->rank != d->batch_rank + 2)
-        return attn_fail(err, ATTN_ESHAPE, o->name,
-                         "a cache has the shape [batch axes, Hkv, P, E], which is rank %d here; "
-                         "found %s",
-                         d->batch_rank + 3, attn_rank_text(t));
-    o->batch_rank = d->batch_rank;
-    o->heads = t->rank == d->batch_rank + 3 ? t->dims[t->rank - 3] : 1;
-    o->rows = t->dims[t->rank - 2];
-    o->width = t->dims[t->rank - 1];
-    return ATTN_OK;
-}
-
 static attn_status resolve_past(const attn_inputs *in, attn_attention_dims *d, attn_error *err) {
-    operand k = {"past_key", &in->past_key, 0, 0, 0, 0},
-            v = {"past_value", &in->past_value, 0, 0, 0, 0};
+    attn_operand k = {"past_key", &in->past_key, 0, 0, 0, 0},
+                 v = {"past_value", &in->past_value, 0, 0, 0, 0};
     if (!in->past_key.rank || !in->past_value.rank)
         return attn_fail(err, ATTN_EARG, in->past_key.rank ? "past_value" : "past_key",
                          "past_key and past_value go together, one is missing");
-    ATTN_TRY(split_cache(&k, d, err));
-    ATTN_TRY(split_cache(&v, d, err));
+    ATTN_TRY(attn_operand_split_cache(&k, d, err));
+    ATTN_TRY(attn_operand_split_cache(&v, d, err));
     d->past = k.rows;
     ATTN_TRY(merge_batch(d, &k, err));
     ATTN_TRY(merge_batch(d, &v, err));
@@ -351,18 +243,18 @@ static attn_status resolve_dims(const attn_inputs *in, attn_attention_dims *d,
     const attn_tensor *key = in->key.rank ? &in->key : &in->query;
     const attn_tensor *value = in->value.rank ? &in->value : key;
     const size_t kv_heads = in->num_kv_heads ? in->num_kv_heads : in->num_heads;
-    operand q = {"query", &in->query, 0, 0, 0, 0}, k = {"key", key, 0, 0, 0, 0},
-            v = {"value", value, 0, 0, 0, 0};
+    attn_operand q = {"query", &in->query, 0, 0, 0, 0}, k = {"key", key, 0, 0, 0, 0},
+                 v = {"value", value, 0, 0, 0, 0};
     if (in->value.rank && !in->key.rank)
         return attn_fail(err, ATTN_EARG, "key", "value was given without key");
-    ATTN_TRY(check_tensor(q.name, q.t, err));
-    ATTN_TRY(split_axes(&q, in->layout, in->num_heads, err));
-    ATTN_TRY(check_tensor(k.name, key, err));
-    ATTN_TRY(check_tensor(v.name, value, err));
-    ATTN_TRY(same_rank(&q, &k, err));
-    ATTN_TRY(same_rank(&q, &v, err));
-    ATTN_TRY(split_axes(&k, in->layout, kv_heads, err));
-    ATTN_TRY(split_axes(&v, in->layout, kv_heads, err));
+    ATTN_TRY(attn_operand_check(q.name, q.t, err));
+    ATTN_TRY(attn_operand_split(&q, in->layout, in->num_heads, err));
+    ATTN_TRY(attn_operand_check(k.name, key, err));
+    ATTN_TRY(attn_operand_check(v.name, value, err));
+    ATTN_TRY(attn_operand_same_rank(&q, &k, err));
+    ATTN_TRY(attn_operand_same_rank(&q, &v, err));
+    ATTN_TRY(attn_operand_split(&k, in->layout, kv_heads, err));
+    ATTN_TRY(attn_operand_split(&v, in->layout, kv_heads, err));
     *d = (attn_attention_dims){.batch_rank = q.batch_rank,
                                .Hq = q.heads,
                                .Hkv = k.heads,
