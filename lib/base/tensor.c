@@ -146,6 +146,21 @@ bool attn_dense_rows(const attn_tensor *t, size_t *rows) {
     return true;
 }
 
+attn_status attn_bits_check(const attn_tensor *t, size_t n, const char *where, attn_error *err) {
+    const uint8_t spare = (uint8_t)(n % 8 ? 0xffu << n % 8 : 0);
+    size_t rows = 0;
+    if (!attn_dense_rows(t, &rows))
+        return attn_fail(err, ATTN_ELIMIT, where, "too many elements");
+    for (size_t r = 0; spare && r < rows; r++)
+        if (((const uint8_t *)attn_dense_row(t, r))[n / 8] & spare)
+            return attn_fail(err, ATTN_EVALUE, where,
+                             "row %zu of the bits has a 1 behind its last element: element j is "
+                             "bit j %% 8 of byte j / 8, and the bits behind the last element are "
+                             "0, as numpy.packbits(mask, axis=-1, bitorder=\"little\") writes them",
+                             r);
+    return ATTN_OK;
+}
+
 void *attn_dense_copy(const attn_tensor *t, attn_dtype dtype, attn_arena *arena) {
     const size_t elem = attn_dtype_size(dtype), width = t->dims[t->rank - 1];
     size_t count, rows;

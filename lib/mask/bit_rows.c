@@ -3,21 +3,6 @@
 #include "base/try.h"
 #include "mask/layer_view.h"
 
-attn_status attn_bits_check(const attn_mask_layer *layer, size_t S, attn_error *err) {
-    const uint8_t spare = (uint8_t)(S % 8 ? 0xffu << S % 8 : 0);
-    size_t rows = 0;
-    if (!attn_dense_rows(&layer->values, &rows))
-        return attn_fail(err, ATTN_ELIMIT, layer->where, "too many elements");
-    for (size_t r = 0; spare && r < rows; r++)
-        if (((const uint8_t *)attn_dense_row(&layer->values, r))[S / 8] & spare)
-            return attn_fail(err, ATTN_EVALUE, layer->where,
-                             "row %zu of the bits has a 1 behind its last key: key j is bit j %% 8 "
-                             "of byte j / 8, and the bits behind the last key are 0, as "
-                             "numpy.packbits(mask, axis=-1, bitorder=\"little\") writes them",
-                             r);
-    return ATTN_OK;
-}
-
 /* Sets *keys to the bytes of the layer as uint8, with a last axis that counts keys. */
 static attn_status keys_of(const attn_mask_layer *layer, size_t S, attn_tensor *keys,
                            attn_error *err) {
@@ -51,5 +36,6 @@ attn_status attn_bits_add(attn_mask *m, const attn_mask_layer *layer, attn_arena
     part->flipped = layer->semantics == ATTN_SEM_HIDE;
     part->lowest = 0;
     m->keep_count++;
-    return layer->kind == ATTN_LAYER_BITS ? ATTN_OK : attn_bits_check(layer, S, err);
+    return layer->kind == ATTN_LAYER_BITS ? ATTN_OK
+                                          : attn_bits_check(&layer->values, S, layer->where, err);
 }

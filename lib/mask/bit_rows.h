@@ -9,8 +9,4 @@
 attn_status attn_bits_add(attn_mask *m, const attn_mask_layer *layer, attn_arena *arena,
                           attn_error *err);
 
-/* Refuses a layer of bits for S keys with a 1 behind the last key of a row. Such a bit means that
- * the bits are in another order. Reads one byte of each row. */
-attn_status attn_bits_check(const attn_mask_layer *layer, size_t S, attn_error *err);
-
 #endif

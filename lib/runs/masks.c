@@ -444,7 +444,7 @@ static void check_bits(attn_run_reader *r) {
     attn_error err = {0};
     for (size_t i = 0; i < all->count && r->site->captured && !r->status; i++)
         if (all->layers[i].kind == ATTN_LAYER_BITS &&
-            attn_bits_check(&all->layers[i], r->site->shape.S, &err))
+            attn_bits_check(&all->layers[i].values, r->site->shape.S, all->layers[i].where, &err))
             attn_run_refuse_error(r, &err);
 }
 

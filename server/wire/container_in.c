@@ -175,8 +175,8 @@ static bool takes_dtype(const place *at, const srv_field *f, attn_dtype dtype) {
                        attn_dtype_name(dtype));
 }
 
-/* Gives the bits whose shape the JSON says (SRV_T_BITS) the bytes of a tensor of uint8. */
-static bool store_bits(place *at, attn_tensor *bits, const attn_tensor *t) {
+/* Gives the bits whose shape the JSON says the bytes of a tensor of uint8. */
+static bool store_bits(place *at, unsigned accepts, attn_tensor *bits, const attn_tensor *t) {
     char shape[128], expected[128], found[128];
     attn_tensor bytes = *bits;
     const int last = bits->rank - 1;
@@ -190,7 +190,7 @@ static bool store_bits(place *at, attn_tensor *bits, const attn_tensor *t) {
             attn_shape_text(bytes.dims, bytes.rank, expected, sizeof expected),
             attn_dtype_name(t->dtype), attn_shape_text(t->dims, t->rank, found, sizeof found));
     bits->data = t->data;
-    return true;
+    return (accepts & SRV_T_BITS) || srv_tensor_unpack(at->req, at->path.text, bits);
 }
 
 static bool store_tensor(place *at, const srv_field *f, const attn_tensor *t) {
@@ -200,7 +200,7 @@ static bool store_tensor(place *at, const srv_field *f, const attn_tensor *t) {
     if (!srv_tensor_types(f))
         return srv_problem(at->req, SRV_TYPE, at->path.text, "this field is no tensor");
     if ((*at->given & bit) && to->dtype == ATTN_BITS && !to->data)
-        return store_bits(at, to, t);
+        return store_bits(at, srv_tensor_types(f), to, t);
     if (*at->given & bit)
         return srv_problem(at->req, SRV_MALFORMED, at->path.text,
                            "the field is there twice, in the JSON and as a tensor");

@@ -58,12 +58,13 @@ typedef enum srv_kind {
 /* What a tensor's elements may be. Without "dtype" the element types are float32 for SRV_T_REAL,
  * int64 for SRV_T_INT and bool for SRV_T_BOOL. */
 enum {
-    SRV_T_REAL = 1,     /* numbers */
-    SRV_T_BOOL = 2,     /* true and false; not mixed with numbers */
+    SRV_T_REAL = 1, /* numbers */
+    /* true and false, not mixed with numbers, and bits. Bits without a source are ATTN_BITS whose
+     * data is NULL until a tensor of a binary body brings it. */
+    SRV_T_BOOL = 2,
     SRV_T_INT = 4,      /* integers, exact to 64 bits */
     SRV_T_NEGINF = 8,   /* null or -Infinity, which stand for -infinity, among numbers */
-    SRV_T_BITS = 64,    /* booleans of the encoding "bits" (ATTN_BITS); without a source the data is
-                       * NULL until a tensor of a binary body brings it */
+    SRV_T_BITS = 64,    /* bits stay packed (ATTN_BITS), with SRV_T_BOOL */
     SRV_T_NUMBER = 128, /* one number, which stands for a tensor [1] */
     SRV_T_NONE = 32,    /* null, which stands for INT64_MIN, among integers of 64 bits */
     /* Random elements (the members random and init) are drawn by srv_draw_random. Until then the
@@ -261,6 +262,11 @@ static inline unsigned srv_tensor_types(const srv_field *f) {
         return f->accepts & SRV_U_TENSOR ? SRV_T_REAL : 0;
     return f->kind == SRV_TENSOR ? f->accepts : 0;
 }
+/* The problem of bits that no tensor of the body brought. */
+#define SRV_BITS_MISSING                                                                           \
+    "the bits are missing: expected base64 beside encoding, or in a binary body a tensor of "      \
+    "uint8 "                                                                                       \
+    "with this name"
 /* Sets the problem that no row has the name `name`. The problem suggests the field for which other
  * libraries use this name (aliases.h), or else the field with the most similar name. */
 void srv_unknown_field(srv_request *req, const char *pointer, const char *name,

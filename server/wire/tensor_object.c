@@ -150,11 +150,9 @@ static bool read_encoding(attn_scan *s, unsigned accepts) {
         return false;
     if (!attn_name_is(&name, "bits"))
         return srv_scan_refuse(s, SRV_VALUE, "expected \"bits\", found \"%.40s\"", name.text);
-    return (accepts & SRV_T_BITS) ||
-           srv_scan_refuse(
-               s, SRV_DTYPE,
-               "bits are booleans of a mask by query and key (attn_mask): this tensor is "
-               "sent without an encoding");
+    return (accepts & SRV_T_BOOL) ||
+           srv_scan_refuse(s, SRV_DTYPE,
+                           "bits are booleans: this tensor has numbers and no encoding");
 }
 
 static bool read_member(attn_scan *s, int key, unsigned accepts, description *d) {
@@ -345,8 +343,10 @@ static bool load_base64(attn_scan *s, const description *d, attn_tensor *t, size
     return true;
 }
 
-/* Reads the tensor of bits that the members describe. */
-static bool load_bits(attn_scan *s, const description *d, attn_tensor *out) {
+/* Reads the tensor of bits that the members describe. A row without SRV_T_BITS gets booleans. `mark`
+ * is the path of the tensor. */
+static bool load_bits(attn_scan *s, unsigned accepts, const description *d, size_t mark,
+                      attn_tensor *out) {
     attn_tensor t = attn_tensor_bits(NULL, d->rank, d->dims), bytes = t;
     size_t count;
     bytes.dims[d->rank - 1] = d->dims[d->rank - 1] / 8 + (d->dims[d->rank - 1] % 8 != 0);
@@ -354,8 +354,10 @@ static bool load_bits(attn_scan *s, const description *d, attn_tensor *out) {
         return srv_scan_memory(s);
     if (has(d, BASE64) && !load_base64(s, d, &t, count))
         return false;
+    attn_path_back(&s->path, mark);
     *out = t;
-    return true;
+    return !has(d, BASE64) || (accepts & SRV_T_BITS) ||
+           srv_tensor_unpack(srv_scan_of(s)->req, s->path.text, out);
 }
 
 /* --- the object --- */
@@ -385,12 +387,8 @@ static bool read_object(attn_scan *s, unsigned accepts, attn_tensor *out) {
     }
     if (!has(&d, SHAPE))
         return load_lists(s, accepts, &d, dtype, out);
-    if (has(&d, ENCODING)) {
-        const bool read = load_bits(s, &d, out);
-        if (read)
-            attn_path_back(&s->path, mark);
-        return read;
-    }
+    if (has(&d, ENCODING))
+        return load_bits(s, accepts, &d, mark, out);
     if (!srv_tensor_fits(s->arena, &t) || !attn_tensor_count(&t, &count))
         return srv_scan_memory(s);
     bool ok = has(&d, DATA)     ? load_data(s, accepts, &d, &t, count)

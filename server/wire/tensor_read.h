@@ -36,6 +36,10 @@ bool srv_tensor_object(attn_scan *s, unsigned accepts, attn_tensor *out);
  * float32, too. false: a problem is set. */
 bool srv_tensor_as_numbers(srv_request *req, unsigned accepts, attn_tensor *t);
 
+/* Replaces packed bits (ATTN_BITS, dense) by booleans. false: a problem at the pointer, such as "/x",
+ * is set. */
+bool srv_tensor_unpack(srv_request *req, const char *pointer, attn_tensor *t);
+
 /* Reads the nested lists at the cursor as a tensor of this element type: booleans for ATTN_BOOL,
  * numbers for the others. false: a problem is set. */
 bool srv_tensor_list(attn_scan *s, attn_dtype dtype, attn_tensor *out);

@@ -113,7 +113,8 @@ class Draw:
         if kind == "mask":
             meaning = str(self.r.choice(["keep", "hide"]))
             mask = self.r.random((*rows, self.keys)) < 0.7
-            body["key_padding_mask"] = mask.tolist() if self.chance(0.5) else mask.astype(int).tolist()
+            ways = [mask.tolist, mask.astype(int).tolist, lambda: tensors.write_bits(mask)]
+            body["key_padding_mask"] = ways[int(self.r.integers(3))]()
             body["key_padding_semantics"] = meaning
         elif kind == "lengths":
             body["key_lengths"] = self.r.integers(0, self.keys + 1, rows).tolist()

@@ -7,7 +7,7 @@ import pytest
 import requests
 from safetensors.numpy import save
 
-from api_client import ask, qkv
+from api_client import ask, qkv, refused
 from documents import blocks
 from oracle import tensors
 from oracle.tensors import bytes_of_bits, write_bits
@@ -49,6 +49,36 @@ def test_analyses(daemon):
     answers = [ask(daemon, {"weights": weights, "attn_mask": x}, "/v1/analyses")
                for x in (write_bits(KEEP), tensors.write(KEEP, "bool"))]
     assert answers[0] == answers[1]
+
+
+PADDING = KEEP[:, 0, 0]
+
+
+@pytest.mark.parametrize("padding", [PADDING, PADDING[1], PADDING[:1]], ids=lambda x: str(x.shape))
+def test_padding(daemon, padding):
+    """Weights, explanation, warnings and a stored run of padding in bits, also as a part of a rule."""
+    for semantics in ("keep", "hide"):
+        ways = [{"key_padding_mask": x, "key_padding_semantics": semantics} for x in (write_bits(padding), padding.tolist())]
+        answers = [ask(daemon, {**BODY, **way, "explain": True}) for way in ways]
+        assert answers[0] == answers[1]
+        answers = [ask(daemon, {**BODY, "not": {"kind": "padding", **way}, "explain": True}) for way in ways]
+        assert answers[0] == answers[1]
+        runs = [ask(daemon, {**BODY, **way, "store": True, "return": []})["run"]["id"] for way in ways]
+        cells = [daemon.get(f"/v1/runs/{run}/weights?heads=all").json() for run in runs]
+        assert str(cells[0]).replace(runs[0], runs[1]) == str(cells[1])
+    answers = [ask(daemon, {"masks": [{"kind": "padding", **way}]}, "/v1/masks") for way in ways]
+    assert answers[0] == answers[1]
+
+
+def test_padding_in_safetensors(daemon):
+    arrays = {name: np.asarray(x, np.float32) for name, x in BODY.items()} | {"key_padding_mask": bytes_of_bits(PADDING)}
+    text = {"key_padding_mask": {"shape": [2, 11], "encoding": "bits"}, "key_padding_semantics": "keep"}
+    reply = daemon.post("/v1/attention", save(arrays, {"request": json.dumps(text)}), headers=SAFETENSORS)
+    assert reply.json() == ask(daemon, {**BODY, **text, "key_padding_mask": PADDING.tolist()})
+    refused(daemon, {**BODY, **text}, "invalid_value", "/key_padding_mask", "missing")
+    turned = np.packbits(PADDING, axis=-1)
+    spare = {**BODY, **text, "key_padding_mask": write_bits(PADDING) | {"base64": tensors.write(turned, "uint8")["base64"]}}
+    refused(daemon, spare, "invalid_value", "/key_padding_mask", "behind its last element")
 
 
 def test_safetensors(daemon):
@@ -126,7 +156,7 @@ SPARE["base64"] = tensors.write(bytes_of_bits(KEEP) | np.uint8(128), "uint8")["b
 
 
 @pytest.mark.parametrize("mask, pointer, words", [
-    (SPARE, "/attn_mask", "behind its last key"),
+    (SPARE, "/attn_mask", "behind its last element"),
     (write_bits(KEEP) | {"shape": [2, 3, 5, 12]}, "/attn_mask", "does not broadcast"),
     (write_bits(KEEP) | {"shape": [2, 3, 5, 17]}, "/attn_mask/base64", "needs 90 bytes"),
     (write_bits(KEEP[..., :1]), "/attn_mask", "a bit for each of the 11 keys"),
@@ -141,10 +171,10 @@ def test_refused(daemon, mask, pointer, words):
     assert problem["status"] == 422 and problem["pointer"] == pointer and words in problem["detail"], problem
 
 
-@pytest.mark.parametrize("name", ["attn_bias", "query", "key_padding_mask"])
+@pytest.mark.parametrize("name", ["attn_bias", "query", "key_lengths"])
 def test_other_tensors_have_no_encoding(daemon, name):
-    problem = daemon.post("/v1/attention", {**BODY, name: write_bits(KEEP), "key_padding_semantics": "keep"}).json()
-    assert problem["status"] == 422 and problem["pointer"] == f"/{name}/encoding" and "attn_mask" in problem["detail"]
+    problem = daemon.post("/v1/attention", {**BODY, name: write_bits(KEEP)}).json()
+    assert problem["status"] == 422 and problem["pointer"] == f"/{name}/encoding" and "bits are booleans" in problem["detail"]
 
 
 @pytest.mark.parametrize("mask", [KEEP, bytes_of_bits(KEEP).astype(np.int32), bytes_of_bits(KEEP)[..., :1]])

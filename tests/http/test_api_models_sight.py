@@ -9,6 +9,7 @@ from test_api_index import document, schema  # noqa: F401, a fixture
 from test_api_models import SMALL, TORCH, make, path, torch_daemon  # noqa: F401, a fixture
 
 from oracle.layers import attend, norm, read_both_ways, softmax
+from oracle.tensors import write_bits
 
 ENFR = {"id": "en-fr"}
 
@@ -53,7 +54,8 @@ def test_decode_sees_the_source_through_the_mask(daemon, request, kind):
     body = {"text": ["the red car .", "the car"], "target_text": ["la voiture", "la"], "return": ["weights", "logits", "encoder_output"]}
     hidden = ask(daemon, body | {"hide": [[1, 3], []]}, path(made, "/attention"))
     masks = [[[True, False, True, False], [True, True, False, False]], [[[[True, False, True, False]]], [[[True] * 4]]]]
-    for mask in masks:  # [B, S] and the textbook's [B, 1, 1, S]
+    masks.append(write_bits(np.array(masks[0])))
+    for mask in masks:  # [B, S], the textbook's [B, 1, 1, S], and bits
         assert ask(daemon, body | {"token_mask": mask}, path(made, "/attention")) == hidden
     assert [s.get("hidden_tokens") for s in hidden["source"]] == [[1, 3], None]
     whole = ask(daemon, body, path(made, "/attention"))
@@ -103,6 +105,8 @@ def test_a_source_that_is_hidden_whole(daemon, model):
     ({"hide": ["red"]}, "wrong_type", "/hide/0", ["an integer"]),
     ({"token_mask": [True, False]}, "shape_mismatch", "/token_mask", ["[1, 3]"]),
     ({"token_mask": [1, 0, 1]}, "wrong_type", "/token_mask/0", ["true or false"]),
+    ({"token_mask": {"shape": [3], "encoding": "bits", "base64": "DQ=="}}, "invalid_value", "/token_mask", ["behind its last element"]),
+    ({"token_mask": {"shape": [3], "encoding": "bits"}}, "invalid_value", "/token_mask", ["the bits are missing"]),
     ({"offset_unit": "utf8"}, "invalid_value", "/offset_unit", ["utf16"]),
 ])
 def test_refusals(daemon, model, fields, code, pointer, words):

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <attn/status.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -49,6 +51,10 @@ attn_tensor attn_tensor_dense(void *data, attn_dtype dtype, int rank, const size
  * begins at a byte: element j of a row is bit j % 8 of byte j / 8, as numpy.packbits(x, axis=-1,
  * bitorder="little") writes them. Strides count bytes; that of the last axis is not read. */
 attn_tensor attn_tensor_bits(void *data, int rank, const size_t *dims);
+/* Refuses packed bits, rows of n elements, with a 1 behind the last element of a row: such a bit means
+ * that the bits are in another order. Reads one byte of each row. `where` names the tensor in
+ * errors. */
+attn_status attn_bits_check(const attn_tensor *t, size_t n, const char *where, attn_error *err);
 /* Computes the number of elements: the product of the dimensions, 0 for rank 0. Returns false if
  * the product overflows. */
 bool attn_tensor_count(const attn_tensor *t, size_t *count);

@@ -232,9 +232,7 @@ bool srv_mask_layers(const srv_scope *scope, const srv_mask_input *in, attn_mask
         if (!srv_given(scope, all[i].name))
             continue;
         if (layer.values.dtype == ATTN_BITS && !layer.values.data)
-            return srv_refuse(scope, SRV_VALUE, all[i].name,
-                              "the bits are missing: expected base64 beside encoding, or in a "
-                              "binary body a tensor of uint8 with this name");
+            return srv_refuse(scope, SRV_VALUE, all[i].name, SRV_BITS_MISSING);
         const bool formula = layer.kind == ATTN_LAYER_WINDOW || layer.kind == ATTN_LAYER_PATTERN;
         if (formula && !read_formula(scope, in, &layer))
             return false;

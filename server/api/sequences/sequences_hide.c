@@ -45,6 +45,8 @@ static bool hide_positions(const srv_scope *scope, const srv_int_lists *hide, sr
 
 static bool apply_mask(const srv_scope *scope, const attn_tensor *mask, srv_sequences *s) {
     const int rank = mask->rank;
+    if (mask->dtype == ATTN_BITS)
+        return srv_refuse(scope, SRV_VALUE, "token_mask", SRV_BITS_MISSING);
     bool fits = mask->dims[rank - 1] == s->longest && (rank > 1 || s->count == 1) &&
                 (rank < 2 || mask->dims[0] == s->count);
     for (int d = 1; d + 1 < rank; d++)

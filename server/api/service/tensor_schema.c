@@ -88,7 +88,7 @@ static const srv_field object_rows[] = {
     SRV_WRITTEN("base64", "string", NULL, "The elements as little-endian bytes."),
     SRV_WRITTEN(
         "encoding", "string", NULL,
-        "Beside shape, for attn_mask: booleans, eight in a byte. Each row of the last axis "
+        "Beside shape, for booleans: eight in a byte. Each row of the last axis "
         "begins at a byte, and element j of a row is bit j % 8 of byte j / 8, counted from "
         "the lowest: numpy.packbits(mask, axis=-1, bitorder='little'). The bytes are those of "
         "base64 or, in a binary body, of a tensor of uint8 with the name of the field.",
