@@ -43,6 +43,26 @@ static void lower_bound_to(int64_t *bound, int64_t by) {
         *bound = by;
 }
 
+/* Sets the most other keys that a query of any head sees to the left and to the right of its own
+ * position, as a causal layer, a window or a local pattern says; -1: no bound. */
+static void sides_of(const attn_mask_layer *layer, int64_t sides[2]) {
+    const bool window = layer->kind == ATTN_LAYER_WINDOW;
+    const attn_head_keys one = {{layer->window[0], layer->window[1]}, layer->pattern};
+    const attn_head_keys *all = layer->by_head ? layer->by_head : &one;
+    sides[0] = -1;
+    sides[1] = layer->kind == ATTN_LAYER_CAUSAL ? 0 : -1;
+    if (!window && layer->kind != ATTN_LAYER_PATTERN)
+        return;
+    for (size_t h = 0; h < (layer->by_head ? layer->head_count : 1); h++)
+        for (int side = 0; side < 2; side++) {
+            const attn_pattern *p = &all[h].pattern;
+            const int64_t radius = p->kind == ATTN_PATTERN_LOCAL ? p->radius : -1;
+            const int64_t own = window ? all[h].window[side] : radius;
+            const bool wider = own < 0 || (sides[side] >= 0 && own > sides[side]);
+            sides[side] = h == 0 || wider ? own : sides[side];
+        }
+}
+
 /* Sets d->reach and d->first_keys. Each layer hides keys by itself, so the narrowest layer counts.
  * Causal layers, windows and local patterns bound the keys to the left and to the right of a query.
  * These bounds count together. */
@@ -55,19 +75,13 @@ static void resolve_reach(const attn_inputs *in, attn_attention_dims *d) {
          l = attn_mask_spec_next(&in->mask, l)) {
         const attn_mask_layer *layer = &in->mask.layers[l];
         const attn_pattern *p = &layer->pattern;
-        const bool pattern = layer->kind == ATTN_LAYER_PATTERN;
-        if (layer->by_head || attn_mask_spec_placed(&in->mask))
+        const bool pattern = layer->kind == ATTN_LAYER_PATTERN && !layer->by_head;
+        int64_t sides[2];
+        if (attn_mask_spec_placed(&in->mask))
             continue;
-        if (layer->kind == ATTN_LAYER_CAUSAL)
-            lower_bound_to(&right, 0);
-        if (layer->kind == ATTN_LAYER_WINDOW) {
-            lower_bound_to(&left, layer->window[0]);
-            lower_bound_to(&right, layer->window[1]);
-        }
-        if (pattern && p->kind == ATTN_PATTERN_LOCAL) {
-            lower_bound_to(&left, p->radius);
-            lower_bound_to(&right, p->radius);
-        }
+        sides_of(layer, sides);
+        lower_bound_to(&left, sides[0]);
+        lower_bound_to(&right, sides[1]);
         if (pattern && p->kind == ATTN_PATTERN_BLOCK && p->size < reach) {
             reach = p->size;
             first = 0;

@@ -95,6 +95,31 @@ def test_heads_skip_what_they_hide(daemon):
     assert count(is_causal=True, query_positions=places, key_positions=places, mask_positions=True) == causal
 
 
+def test_small_windows_of_all_heads(daemon):
+    """The pass keeps the keys of the widest window only, as with one window, and each head is computed as alone."""
+    n, windows = 3000, [[127, 0], [15, 0], [63, 2], [0, 0]]
+    body = {"query": {"shape": [1, 4, n, 8], "random": "normal"}, "return": ["output"]}
+    work = lambda **fields: ask(daemon, body | fields | {"dry_run": True})["dry_run"]["bytes"]["work"]  # noqa: E731
+    assert work(window=windows) == work(window=[127, 2]) < work(window=[*windows[:3], [-1, 0]])
+    together = np.array(ask(daemon, body | {"window": windows})["output"])
+    for h, window in enumerate(windows):
+        assert (together[0, h] == np.array(ask(daemon, body | {"window": window})["output"])[0, h]).all(), window
+    local = [{"kind": "local", "radius": r} for r in (9, 40, 2, 0)]
+    assert work(pattern=local) == work(pattern=local[1])
+
+
+def test_documents_are_of_keys(daemon):
+    """With positions of their own, document_ids, parents and key_lengths are still of keys by index, while causal compares."""
+    places = {"query_positions": [3, 2, 1, 0, 5, 4], "key_positions": [3, 2, 1, 0, 5, 4], "mask_positions": True}
+    documents = [0, 0, 1, 1, 0, 1]
+    answer = ask(daemon, ZEROS | places | {"document_ids": documents, "is_causal": True, "key_lengths": [5]})
+    place, document = np.array(places["key_positions"]), np.array(documents)
+    keep = (place <= place[:, None]) & (document == document[:, None]) & (KEY < 5)
+    assert ((np.array(answer["weights"][0][0]) > 0) == keep).all()
+    parents = ask(daemon, ZEROS | places | {"parents": [-1, 0, 1, 0, 3, 4]})
+    assert [np.flatnonzero(row).tolist() for row in parents["weights"][0][0]] == [[0], [0, 1], [0, 1, 2], [0, 3], [0, 3, 4], [0, 3, 4, 5]]
+
+
 @pytest.mark.parametrize("members", [
     {"window": [[-1, 0], [1, 0]]}, {"pattern": DUO, "is_causal": True},
     {"is_causal": True, "mask_positions": True, "query_positions": "p", "key_positions": "p"}])

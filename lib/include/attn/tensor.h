@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <attn/status.h>
+#include "status.h"
 
 #ifdef __cplusplus
 extern "C" {
