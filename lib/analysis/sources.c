@@ -477,7 +477,9 @@ attn_status attn_rollout_source(const attn_weight_source *source, size_t layers,
                          source->rows, source->cols);
     if (source->heads == 0)
         return attn_fail(err, ATTN_ESHAPE, "weights", "a rollout needs at least one head");
-    if (layers == 0 || source->batches % layers)
+    if (layers == 0)
+        return attn_fail(err, ATTN_ESHAPE, "weights", "a rollout needs at least one layer");
+    if (source->batches % layers)
         return attn_fail(err, ATTN_ESHAPE, "weights",
                          "%zu batch entries are not those of %zu layers", source->batches, layers);
     rollout r = {.inner = source,

@@ -150,7 +150,7 @@ class AxesDraw(FormDraw):
         if self.chance(0.3):
             body["grad_output"] = self.spell(self.r.standard_normal((*axes, self.L, 2)), "float32")
             body["value"] = self.spell(self.r.standard_normal((*axes, self.S, 2)), "float32")
-        if self.chance(0.2) and self.L == self.S and self.Hq and (self.layers != 1 or not self.batch):
+        if self.chance(0.2) and self.L == self.S and self.Hq and self.layers != 0 and (self.layers != 1 or not self.batch):
             body["analysis"] = ["rollout", "entropy"]
         return body
 
