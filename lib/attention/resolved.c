@@ -450,9 +450,10 @@ attn_status attn_attention_new(const attn_inputs *in, attn_arena *arena, attn_at
     ATTN_TRY(open_views(a, arena, err));
     double most;
     if (in->sinks.rank)
-        ATTN_TRY(attn_read_by_row(a, "sinks", &in->sinks, arena, &a->sinks, &most, err));
+        ATTN_TRY(attn_read_by_row(a, "sinks", &in->sinks, false, arena, &a->sinks, &most, err));
     if (in->scales.rank)
-        ATTN_TRY(attn_read_by_row(a, "scale", &in->scales, arena, &a->scales, &a->scale, err));
+        ATTN_TRY(
+            attn_read_by_row(a, "scale", &in->scales, true, arena, &a->scales, &a->scale, err));
     if (d->normalizer_bias)
         ATTN_TRY(read_heads(a, &in->normalizer.bias, "normalizer/bias", arena, &a->normalizer_bias,
                             err));

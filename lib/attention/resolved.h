@@ -84,9 +84,9 @@ attn_status attn_check_loss_gradient(const char *field, const attn_tensor *grad,
 attn_status attn_check_by_row(const char *where, const attn_tensor *t, attn_attention_dims *d,
                               attn_error *err);
 /* Reads numbers by row, whose shape attn_check_by_row has checked. *most becomes the one of the largest
- * magnitude. */
+ * magnitude. With `seeing` only rows that see a key need a finite number; another one becomes 0. */
 attn_status attn_read_by_row(const attn_attention *a, const char *where, const attn_tensor *t,
-                             attn_arena *arena, attn_row_numbers *out, double *most,
+                             bool seeing, attn_arena *arena, attn_row_numbers *out, double *most,
                              attn_error *err);
 
 /* Returns a tensor of zeros with the shape of a result, for a loss that does not depend on it. All

@@ -2,6 +2,7 @@
  * scales. */
 #include <attn/text.h>
 #include <math.h>
+#include <stdio.h>
 
 #include "attention/resolved.h"
 #include "base/try.h"
@@ -42,8 +43,35 @@ attn_status attn_check_by_row(const char *where, const attn_tensor *t, attn_atte
                : attn_fail(err, ATTN_ELIMIT, where, "too many elements");
 }
 
+/* Returns the index of a number that is not finite, of a row that sees a key, or with all = true of
+ * any row; SIZE_MAX: there is none. */
+static size_t find_bad(const attn_attention *a, const attn_row_numbers *n, bool all) {
+    const attn_attention_dims *d = &a->dims;
+    for (size_t b = 0; b < d->B; b++)
+        for (size_t h = 0; h < d->Hq; h++)
+            for (size_t i = 0; i < d->L; i++) {
+                const size_t at = attn_row_number(n, b, h, i);
+                if (!isfinite(n->values[at]) && (all || attn_mask_sees_any(a->mask, b, h, i)))
+                    return at;
+            }
+    return SIZE_MAX;
+}
+
+/* Refuses element `at`, in row-major order, of a tensor. */
+static attn_status refuse_bad(const char *where, const attn_tensor *t, size_t at, attn_error *err) {
+    size_t index[ATTN_MAX_RANK];
+    char path[96];
+    int n = snprintf(path, sizeof path, "%.16s", where);
+    for (int axis = t->rank - 1; axis >= 0; at /= t->dims[axis--])
+        index[axis] = at % t->dims[axis];
+    for (int axis = 0; axis < t->rank && n > 0 && (size_t)n < sizeof path; axis++)
+        n += snprintf(path + n, sizeof path - (size_t)n, "/%zu", index[axis]);
+    return attn_fail(err, ATTN_ENONFINITE, path,
+                     "NaN or infinity where a finite number is expected");
+}
+
 attn_status attn_read_by_row(const attn_attention *a, const char *where, const attn_tensor *t,
-                             attn_arena *arena, attn_row_numbers *out, double *most,
+                             bool seeing, attn_arena *arena, attn_row_numbers *out, double *most,
                              attn_error *err) {
     const attn_attention_dims *d = &a->dims;
     const attn_tensor dense = attn_tensor_dense(NULL, ATTN_F64, t->rank, t->dims);
@@ -53,18 +81,24 @@ attn_status attn_read_by_row(const attn_attention *a, const char *where, const a
         const int at = axis_of_rows(d, t, axis);
         strides[axis] = at < 0 ? 0 : dense.strides[at];
     }
-    out->values = attn_dense_copy(t, ATTN_F64, arena);
+    double *values = attn_dense_copy(t, ATTN_F64, arena);
+    out->values = values;
     out->batch = attn_view_batches(arena, d->batch, d->batch_rank, strides);
     out->head = strides[d->batch_rank];
     out->row = strides[d->batch_rank + 1];
     ATTN_TAKEN(out->values && out->batch, "the operation", err);
     attn_tensor_count(t, &count);
     *most = 0;
+    bool bad = false;
     for (size_t n = 0; n < count; n++) {
-        if (!isfinite(out->values[n]))
-            return attn_fail(err, ATTN_ENONFINITE, where, "expected finite numbers");
-        if (fabs(out->values[n]) > fabs(*most))
-            *most = out->values[n];
+        bad |= !isfinite(values[n]);
+        if (isfinite(values[n]) && fabs(values[n]) > fabs(*most))
+            *most = values[n];
     }
+    const size_t at = bad ? find_bad(a, out, !seeing) : SIZE_MAX;
+    if (at != SIZE_MAX)
+        return refuse_bad(where, t, at, err);
+    for (size_t n = 0; bad && n < count; n++)
+        values[n] = isfinite(values[n]) ? values[n] : 0;
     return ATTN_OK;
 }

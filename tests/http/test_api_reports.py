@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from api_client import ask, refused
 
+from oracle import tensors
+
 PLAIN = {"query": [[1, 0], [0, 1]]}
 LOW = -3.4028235e38
 
@@ -68,3 +70,20 @@ def test_the_table_of_the_kernels_is_named(daemon):
     few, many = (ask(daemon, {"query": {"shape": [n, 64], "random": "normal"}, "return": ["logsumexp"], "explain": True})
                  ["diagnostics"]["kernel"] for n in (2, 200))
     assert few == "ref" and many
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_scale_of_a_hidden_row(daemon, bad):
+    """What is hidden may hold anything: the scale of a row without keys, but not of one that sees a key, and no sink."""
+    seen = [[True, False], [False, False], [True, True]]
+    body = {"query": [[1, 0], [0, 1], [2, 1]], "key": [[1, 0], [0, 1]], "value": [[1], [3]], "attn_mask": seen, "grad_output": [[1]] * 3,
+            "return": ["output", "weights", "logsumexp", "gradients"]}
+    scale = lambda *numbers: tensors.write(np.array([numbers], np.float32), "float32")  # noqa: E731
+    answer = ask(daemon, body | {"scale": scale(0.5, bad, 2)})
+    assert answer == ask(daemon, body | {"scale": scale(0.5, 0, 2)})
+    assert answer["weights"][1] == [0, 0] and answer["gradients"]["scale"][0][1] == 0
+    refused(daemon, body | {"scale": scale(0.5, 1, bad)}, "nonfinite_value", "/scale/0/2", "finite number")
+    refused(daemon, body | {"sinks": scale(0.5, bad, 2)}, "nonfinite_value", "/sinks/0/1", "finite number")
+    filled = body | {"scale": scale(0.5, bad, 2), "mask_fill": -1e9, "return": ["weights"]}
+    del filled["grad_output"]
+    refused(daemon, filled, "nonfinite_value", "/scale/0/1", "finite number")

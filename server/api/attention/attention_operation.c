@@ -181,7 +181,8 @@ static bool check_forms(srv_operation *o, const srv_scope *scope) {
            (!srv_given(scope, "mix") || srv_mix_check(scope, &in->mix, &o->mix_given, any, n)) &&
            (!srv_given(scope, "sinks") ||
             srv_parameter_check(scope, "sinks", &in->sinks, any, n)) &&
-           (!in->scales.rank || srv_parameter_check(scope, "scale", &in->scales, any, n)) &&
+           /* the library looks at the scales, since those of rows without keys may be anything */
+           (!in->scales.rank || srv_parameter_check(scope, "scale", &in->scales, true, n)) &&
            (!srv_given(scope, "projections") ||
             srv_projections_check(scope, &o->projections, &o->projections_given, any, n));
 }
