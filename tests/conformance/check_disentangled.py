@@ -1,17 +1,17 @@
-"""Compares position "disentangled" with DeBERTa of transformers, which the tests do not install:
+"""Position "disentangled" beside DeBERTa of transformers (make check-torch).
 
-    python tests/conformance/check_disentangled.py http://127.0.0.1:8080   compares weights of /v1/attention
-    python tests/conformance/check_disentangled.py --write                 writes disentangled_weights.json anew
+    build/torch/bin/python tests/conformance/check_disentangled.py   writes disentangled_weights.json anew
 
 A case is a model, the sizes of an attention of two heads, and the config of its DisentangledSelfAttention. The
 projections of the model are identities, or reverse the columns, so its position table is key_table, and query_table
 with the columns reversed."""
+import importlib
 import json
 import pathlib
-import sys
-import urllib.request
 
 import numpy as np
+import pytest
+import torch
 
 FILE = pathlib.Path(__file__).with_name("disentangled_weights.json")
 H = 2
@@ -57,10 +57,6 @@ def body(case, seed):
 
 def weights(case, seed):
     """The probabilities that the module of transformers computes in float64."""
-    import importlib
-
-    import torch
-
     model, n, E, config = case
     package = importlib.import_module(f"transformers.models.{model}")
     code = importlib.import_module(f"transformers.models.{model}.modeling_{model}")
@@ -95,17 +91,13 @@ def weights(case, seed):
                       rel_embeddings=table, **states)[1].numpy()
 
 
-def main():
-    if sys.argv[1:] == ["--write"]:
-        rows = [json.dumps(name) + ": " + json.dumps({"body": body(CASES[name], 0), "weights": np.round(weights(CASES[name], 0), 8).tolist()})
-                for name in list(CASES)[:4]]
-        FILE.write_text("{" + ",\n ".join(rows) + "}\n")
-        return
-    for name, case in CASES.items():
-        b = body(case, 1) | {"return": "weights"}
-        request = urllib.request.Request(sys.argv[1] + "/v1/attention", json.dumps(b).encode(), {"Content-Type": "application/json"})
-        error = np.abs(np.array(json.load(urllib.request.urlopen(request))["weights"]) - weights(case, 1)).max()
-        print(f"{name}: {error:.1e}")
+@pytest.mark.parametrize("name", CASES)
+def test_weights(table, name):
+    reply = table.post("/v1/attention", body(CASES[name], 1) | {"return": "weights"}).json()
+    assert np.abs(np.array(reply["weights"]) - weights(CASES[name], 1)).max() < 1e-6
 
 
-main()
+if __name__ == "__main__":
+    FILE.write_text("{" + ",\n ".join(
+        json.dumps(name) + ": " + json.dumps({"body": body(case, 0), "weights": np.round(weights(case, 0), 8).tolist()})
+        for name, case in list(CASES.items())[:4]) + "}\n")

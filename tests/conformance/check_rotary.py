@@ -1,15 +1,18 @@
-"""Compares rotary frequencies with transformers, which the tests do not install:
+"""Rotary frequencies beside transformers (make check-torch).
 
-    python tests/conformance/check_rotary.py http://127.0.0.1:8080   compares the tables of /v1/positions
-    python tests/conformance/check_rotary.py --write                 writes rotary_tables.json anew
+    build/torch/bin/python tests/conformance/check_rotary.py   writes rotary_tables.json anew
 
 A case is a body of POST /v1/positions. Its tables are cos and sin of inv_freq times the positions, in float32,
 times the attention factor, as the rotary modules of transformers compute them. The models with positions on several
 axes are asked for their own tables, of a few tokens or patches."""
+import importlib
 import json
+import math
 import pathlib
-import sys
-import urllib.request
+
+import numpy as np
+import pytest
+import torch
 
 FILE = pathlib.Path(__file__).with_name("rotary_tables.json")
 YARN = {"kind": "yarn", "factor": 8, "original_max_position_embeddings": 64}
@@ -35,7 +38,6 @@ def body(case):
 
 def tables(b):
     """(cosines, sines) of transformers."""
-    import torch
     from transformers import LlamaConfig
     from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
@@ -59,10 +61,6 @@ def axes(counts, positions, **more):
 
 def of_text(name, part, width, sections, step, **fields):
     """(body, cosines, sines) of a model with M-RoPE; the pairs of its cosines are `step` apart."""
-    import importlib
-
-    import torch
-
     module = importlib.import_module(f"transformers.models.{name}.modeling_{name}")
     configs = importlib.import_module(f"transformers.models.{name}.configuration_{name}")
     base = float(fields.pop("base"))
@@ -93,7 +91,6 @@ def glm4v():
 
 
 def qwen3_vl_vision():
-    import torch
     from transformers.models.qwen3_vl.configuration_qwen3_vl import Qwen3VLVisionConfig
     from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLVisionRotaryEmbedding
 
@@ -104,9 +101,6 @@ def qwen3_vl_vision():
 
 
 def dinov3():
-    import math
-
-    import torch
     from transformers import DINOv3ViTConfig
     from transformers.models.dinov3_vit import modeling_dinov3_vit as model
 
@@ -118,7 +112,6 @@ def dinov3():
 
 
 def glm():
-    import torch
     from transformers import GlmConfig
     from transformers.models.glm.modeling_glm import GlmRotaryEmbedding
 
@@ -133,29 +126,32 @@ def glm():
 MODELS = (qwen2_vl, qwen3_vl, qwen3_vl_vision, dinov3, glm4v, glm)
 
 
-def cases(lengthen):
-    """(name, body, cosines, sines) of all."""
-    for name, case in CASES.items():
-        b = body(case | ({"length": case.get("length", 64)} if lengthen else {}))
-        yield name, b, *tables(b)
-    for model in MODELS:
-        yield model.__name__, *model()
+def of_frequencies(name, length):
+    """(body, cosines, sines) of a case; `length` positions if the case has no length of its own."""
+    b = body({"length": length} | CASES[name])
+    return (b, *tables(b))
 
 
-def main():
-    if sys.argv[1:] == ["--write"]:
-        rows = [json.dumps(name) + ": " + json.dumps(
-            {"body": b} | {n: [[round(x, 8) for x in row] for row in table]
-                           for n, table in (("cosines", cosines), ("sines", sines))})
-                for name, b, cosines, sines in cases(False)]
-        FILE.write_text("{" + ",\n ".join(rows) + "}\n")
-        return
-    for name, b, cosines, sines in cases(True):
-        request = urllib.request.Request(sys.argv[1] + "/v1/positions", json.dumps(b).encode(), {"Content-Type": "application/json"})
-        got = json.load(urllib.request.urlopen(request))
-        error = max(abs(x - y) for n, table in (("cosines", cosines), ("sines", sines))
-                    for row, other in zip(got[n], table) for x, y in zip(row, other))
-        print(f"{name}: {error:.1e}")
+def check(table, b, cosines, sines):
+    got = table.post("/v1/positions", b).json()
+    for name, want in (("cosines", cosines), ("sines", sines)):
+        assert np.abs(np.array(got[name]) - want).max() < 1e-6, name
 
 
-main()
+@pytest.mark.parametrize("name", CASES)
+def test_frequencies(table, name):
+    check(table, *of_frequencies(name, 64))
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
+def test_models(table, model):
+    check(table, *model())
+
+
+if __name__ == "__main__":
+    def row(name, b, cosines, sines):
+        tables = {side: [[round(x, 8) for x in row] for row in table] for side, table in (("cosines", cosines), ("sines", sines))}
+        return json.dumps(name) + ": " + json.dumps({"body": b} | tables)
+
+    FILE.write_text("{" + ",\n ".join([row(name, *of_frequencies(name, 6)) for name in CASES]
+                                      + [row(model.__name__, *model()) for model in MODELS]) + "}\n")
