@@ -177,6 +177,9 @@ class AxesDraw(FormDraw):
             masks.append({"kind": "padding"} | fields)
         if self.chance(0.3):
             masks.append({"kind": "pattern", "pattern": self.pattern()})
+        if self.chance(0.3):
+            body |= {"against": masks[self.r.integers(0, 2):]} | ({"as": "difference"} if self.chance(0.5) else {})
+            body["against"] += [{"kind": "window", "window": [2, -1]}] if self.chance(0.5) else []
         return body | {"masks": masks}
 
     def positions(self):

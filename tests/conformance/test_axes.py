@@ -94,6 +94,7 @@ def check_masks(daemon, seed):
     body = AxesDraw(seed + SEED).mask_request()
     try:
         _, visible, added = maskroute.combined(body)
+        other = maskroute.combined(body, "against")[1]
     except ValueError:
         assert answered(daemon, "/v1/masks", body, seed, (422,)) is None
         return
@@ -103,6 +104,11 @@ def check_masks(daemon, seed):
         close(answer["keep"], visible, 0, "keep")
     if "additive" in answer:
         close(answer["additive"], np.where(visible, added, -np.inf), 1e-6, "additive")
+    if "difference" in answer:
+        close(answer["difference"], visible.astype(int) - other, 0, "difference")
+    if "against" in body:
+        want = maskroute.difference(visible, other)
+        assert answer["against"] == want | {"kept": pytest.approx(want["kept"]), "words": answer["against"]["words"]}, "against"
 
 
 def check_positions(daemon, seed):

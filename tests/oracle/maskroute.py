@@ -5,8 +5,8 @@ from . import tensors
 from .masks import Places, resolve
 
 
-def combined(request):
-    """(places, visible, added) of the masks of a request."""
+def combined(request, name="masks"):
+    """(places, visible, added) of the masks of a request; name: masks or against."""
     if "token_ids" in request:
         ids = np.asarray(request["token_ids"])
         shape = (*ids.shape, ids.shape[-1])
@@ -17,11 +17,24 @@ def combined(request):
     whole = {"query_offset": request.get("query_offset"), "mask_positions": "query_positions" in request or "key_positions" in request}
     whole.update({name: request[name] for name in ("query_positions", "key_positions") if name in request})
     keep, added = resolve(places, {**whole, **{k: request[k] for k in ("token_ids", "pad_id") if k in request}})
-    for mask in request.get("masks", []):
+    for mask in request.get(name, []):
         kept, bias = resolve(places, {**whole, **mask, "is_causal": mask["kind"] == "causal"})
         keep &= kept
         added = added + bias
     return places, keep & ~np.isneginf(added), added
+
+
+def difference(visible, other):
+    """What the answer says of two masks, without words."""
+    at = np.argwhere(visible != other)
+    lead = other.shape[:-3] if other.ndim > 3 else other.shape[:-2]
+    heads = other.shape[-3] if other.ndim > 3 else 1
+    said = {"kept": float(other.mean()) if other.size else 1.0, "num_different": len(at),
+            "num_only_masks": int((visible & ~other).sum()), "num_only_against": int((other & ~visible).sum())}
+    if len(at):
+        entries = (visible != other).reshape(int(np.prod(lead, dtype=int)), heads, *other.shape[-2:])
+        said["first"] = np.argwhere(entries)[0].tolist()
+    return said
 
 
 def words(request, places):

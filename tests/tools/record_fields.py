@@ -59,6 +59,7 @@ BODIES = {
              "shape": [1, 3, 3], "query_offset": 1, "combine": "and", "as": "additive", "mask_fill": {"value": -4, "mode": "replace"}, "full": True,
              "labels": THREE, "figure": PICTURE, "timeout_ms": 60000},
             {"masks": [{"kind": "causal"}], "token_ids": [[5, 6, 0], [7, 0, 0]], "pad_id": 0, "as": "hide_numbers"},
+            {"masks": [{"kind": "causal"}], "against": [{"kind": "window", "window": [1, 0]}], "shape": [3, 3], "as": "difference"},
             {"masks": [{"kind": "causal"}], "shape": [2, 3, 3], "as": "keep_numbers"}, {"masks": [{"kind": "causal"}], "shape": [4, 4], "dry_run": True}],
     POSITIONS: [{"kind": "sinusoidal", "length": 4, "width": 6, "layout": "halves", "dims": [0, 3], "decimals": 4, "full": True, "figure": PICTURE, "timeout_ms": 60000},
                 {"kind": "learned", "length": 4, "width": 3, "seed": 3, "std": 0.5}, {"kind": "rotary", "length": 4, "width": 4, "base": 50},

@@ -20,6 +20,11 @@ const srv_field srv_masks_fields[] = {
     SRV_ITEMS_ROW(srv_masks_body, "masks", masks,
                   "The masks to combine; an empty list leaves all keys visible.",
                   .example = "[{\"kind\": \"causal\"}]"),
+    SRV_ITEMS_ROW(srv_masks_body, "against", against,
+                  "Masks to compare with, of the same shape and positions: the answer counts the "
+                  "cells that only masks or only against shows, and says both in words. Numbers "
+                  "that are added to scores are not compared.",
+                  .example = "[{\"kind\": \"causal\"}]"),
     SRV_FIELD_ROW(srv_masks_body, shape, SRV_INTS,
                   "The weights' shape: [L, S], [B, L, S], [B, H, L, S] or with more batch axes in "
                   "front. Without shape and token_ids it is that of self-attention, [S, S] or [B, "
@@ -38,8 +43,10 @@ const srv_field srv_masks_fields[] = {
     SRV_ENUM_ROW(srv_masks_body, as, srv_masks_forms,
                  "How the cells are written, which is also the name of the tensor of the answer: "
                  "keep (default; true = attend, as text ✓), keep_numbers (1 = attend, 0 = hidden), "
-                 "hide_numbers (1 = hidden, 0 = attend) or additive (the number that is added to "
-                 "the score: 0 = attend, null = -infinity, as text -inf)."),
+                 "hide_numbers (1 = hidden, 0 = attend), additive (the number that is added to "
+                 "the score: 0 = attend, null = -infinity, as text -inf) or, with against, "
+                 "difference (1 = only masks shows the cell, -1 = only against does, 0 = the "
+                 "same)."),
     SRV_FILL_ROW(srv_masks_body, spec, fill_given,
                  "With as additive: a finite number that hidden cells hold instead of null. A "
                  "number alone, such as -1e9, is added to what the masks add to the cell."),
@@ -222,6 +229,10 @@ static bool read_body(srv_masks_call *call) {
         !srv_excludes(&scope, "shape", "token_ids", "both say how many keys there are") ||
         !check_fill(call, &scope))
         return false;
+    const bool compares = srv_given(&scope, "against");
+    if (call->body.as == SRV_MASKS_DIFFERENCE && !compares)
+        return srv_refuse(&scope, SRV_VALUE, "as",
+                          "\"difference\" needs against, the masks to compare with");
     const bool tokens = srv_given(&scope, "token_ids"), list = srv_given(&scope, "shape");
     bool found = tokens || list;
     if (!found && !shape_of_padding(call, &scope, &found))
@@ -238,10 +249,13 @@ static bool read_body(srv_masks_call *call) {
         return false;
     split_shape(call);
     srv_mask_offset(&call->body.query_offset, &call->body.spec);
+    call->against_spec = call->body.spec;
     return srv_labels_check(call->req, &call->body.labels, entries(call), call->shape.L,
                             call->shape.S) &&
            srv_figure_check(call->req, &call->body.figure) &&
-           srv_mask_items(&scope, "masks", &call->body.masks, &call->body.spec);
+           srv_mask_items(&scope, "masks", &call->body.masks, &call->body.spec) &&
+           (!compares ||
+            srv_mask_items(&scope, "against", &call->body.against, &call->against_spec));
 }
 
 /* --- the row of the route --- */
@@ -257,7 +271,7 @@ static srv_cost cost_of(const srv_masks_call *call) {
     /* Memory for cells in a file is reserved after the mask is compiled. A dry run ends before. */
     const bool at_once = call->call.dry_run && !text;
     return (srv_cost){.cells = call->bound,
-                      .operations = call->cells,
+                      .operations = (call->body.against.count ? 3 : 1) * call->cells,
                       .weighted = call->bound,
                       .result = result,
                       .work = memory,
@@ -287,14 +301,21 @@ static bool prepare(void *data) {
     return true;
 }
 
-static bool compile(srv_masks_call *call) {
+static bool compile_one(srv_masks_call *call, const attn_mask_spec *spec, attn_mask **out) {
     srv_request *req = call->req;
     attn_error err = {0};
-    if (attn_mask_new(&call->body.spec, &call->shape, req->arena, &call->mask, &err))
+    if (attn_mask_new(spec, &call->shape, req->arena, out, &err))
         return srv_problem_error(req, &err);
-    call->B = attn_mask_batches(call->mask);
-    return !srv_warnings_of_mask(&call->warnings, req->arena, call->mask, &err) ||
+    call->B = attn_mask_batches(*out);
+    return !srv_warnings_of_mask(&call->warnings, req->arena, *out, &err) ||
            srv_problem_error(req, &err);
+}
+
+static bool compile(srv_masks_call *call) {
+    const srv_scope scope = {call->req, srv_masks_fields, &call->body.given, ""};
+    return compile_one(call, &call->body.spec, &call->mask) &&
+           (!srv_given(&scope, "against") ||
+            compile_one(call, &call->against_spec, &call->against));
 }
 
 /* Completes a dry run, with the mask in words. The words are made from the compiled mask. A mask
@@ -311,8 +332,9 @@ static bool describe(void *data, srv_dry *dry) {
 
 static bool compute(void *data) {
     srv_masks_call *call = data;
-    return compile(call) &&
-           (srv_draws(call->req) || srv_mask_kept(call->req, call->mask, call->cells, &call->kept));
+    return compile(call) && (srv_draws(call->req) ||
+                             (srv_mask_kept(call->req, call->mask, call->cells, &call->kept) &&
+                              (!call->against || srv_masks_compare(call))));
 }
 
 srv_outcome srv_masks(srv_request *req) {

@@ -11,7 +11,8 @@
 #include "load/admission.h"
 #include "request/shared.h"
 
-const char *const srv_masks_forms[] = {"keep", "keep_numbers", "hide_numbers", "additive", NULL};
+const char *const srv_masks_forms[] = {"keep",     "keep_numbers", "hide_numbers",
+                                       "additive", "difference",   NULL};
 _Static_assert(sizeof(srv_masks_form) == sizeof(int), "SRV_ENUM stores an int");
 
 double srv_masks_batches(const srv_masks_call *call) {
@@ -50,23 +51,34 @@ static float value_of(srv_masks_form form, bool keep, double add) {
     case SRV_MASKS_HIDE_NUMBERS:
         return !keep;
     case SRV_MASKS_ADDITIVE:
+    case SRV_MASKS_DIFFERENCE:
         break;
     }
     return (float)add;
 }
 
+/* Writes the visibility of the cells of a row to `keep` and, for the forms that have them, their
+ * numbers to `add`. With DIFFERENCE the visibility in against follows in `keep`. */
+static void read_row(const attn_mask *mask, const attn_mask *against, srv_masks_form form,
+                     const attn_range *row, uint8_t *keep, double *add) {
+    if (form == SRV_MASKS_ADDITIVE)
+        attn_mask_numbers(mask, row->batch, row->head, row->row, row->col, row->cols, keep, add);
+    else
+        attn_mask_keep(mask, row->batch, row->head, row->row, row->col, row->cols, keep);
+    if (form == SRV_MASKS_DIFFERENCE)
+        srv_masks_keep_against(against, row, keep, keep + row->cols, add);
+}
+
 /* Makes the rows of one part [L, S], that of batch entry b and head h, in `to`: bytes for KEEP,
- * else float32. `keep` and `add` are scratch memory for S keys. */
+ * else float32. `keep` and `add` are scratch memory for 2 S bytes and S numbers. */
 static attn_status make_rows(const srv_masks_call *call, srv_masks_form form, size_t b, size_t h,
                              uint8_t *keep, double *add, void *to, attn_error *err) {
     const size_t L = call->shape.L, S = call->shape.S;
     for (size_t i = 0; i < L; i++) {
         if (attn_control_check(&call->req->control, err))
             return err->code;
-        if (form == SRV_MASKS_ADDITIVE)
-            attn_mask_numbers(call->mask, b, h, i, 0, S, keep, add);
-        else
-            attn_mask_keep(call->mask, b, h, i, 0, S, keep);
+        const attn_range row = {.batch = b, .head = h, .row = i, .rows = 1, .cols = S};
+        read_row(call->mask, call->against, form, &row, keep, add);
         if (form == SRV_MASKS_KEEP) {
             memcpy((uint8_t *)to + i * S, keep, S);
             continue;
@@ -86,7 +98,7 @@ static bool make_cells(const srv_masks_call *call, srv_masks_form form, attn_ten
     attn_arena *arena = call->req->arena;
     char *to = attn_arena_zeroed(arena, call->cells > 0 ? (size_t)call->cells : 1, each);
     double *add = attn_arena_zeroed(arena, s->S + 1, sizeof *add);
-    uint8_t *keep = attn_arena_zeroed(arena, s->S + 1, 1);
+    uint8_t *keep = attn_arena_zeroed(arena, s->S + 1, 2);
     attn_error err = {0};
     attn_status status = to && add && keep
                              ? ATTN_OK
@@ -119,7 +131,7 @@ static bool write_cells(attn_json_text *j, const srv_masks_call *call) {
                       attn_mask_adds(call->mask);
     const double each =
         (form == SRV_MASKS_KEEP ? 1.0 : sizeof(float)) + (adds ? sizeof(float) : 0.0);
-    const double rows = (sizeof(double) + 1) * (double)(call->shape.S + 1);
+    const double rows = (sizeof(double) + 2) * (double)(call->shape.S + 1);
     attn_tensor cells;
     if (binary(call) && !srv_admission_work(call->req, 0, each * call->cells + (1 + adds) * rows))
         return false;
@@ -285,18 +297,26 @@ static void put_omitted(attn_json_text *j, const void *data) {
     attn_json_object_end(j);
 }
 
-double srv_masks_memory(const srv_masks_call *call) {
-    double cells = call->bound <= SRV_MASK_CELLS ? CELL_BYTES * call->cells : 0;
-    double values =
-        sizeof(int64_t) * (double)attn_mask_position_numbers(
-                              &call->body.spec, (size_t)srv_masks_batches(call), call->shape.S);
+/* Returns the bytes of the compiled layers of a mask. */
+static double layer_bytes(const srv_masks_call *call, const attn_mask_spec *spec) {
+    const size_t B = (size_t)srv_masks_batches(call);
+    double values = sizeof(int64_t) * (double)attn_mask_position_numbers(spec, B, call->shape.S);
     size_t n;
-    for (size_t i = 0; i < call->body.spec.count; i++)
-        if (attn_tensor_count(&call->body.spec.layers[i].values, &n))
-            values += (double)n * (double)attn_layer_value_bytes(&call->body.spec.layers[i]);
+    for (size_t i = 0; i < spec->count; i++)
+        if (attn_tensor_count(&spec->layers[i].values, &n))
+            values += (double)n * (double)attn_layer_value_bytes(&spec->layers[i]);
+    return values + SRV_MASK_ENTRY * srv_masks_batches(call);
+}
+
+double srv_masks_memory(const srv_masks_call *call) {
+    const bool compares = call->body.against.count;
+    double cells = call->bound <= SRV_MASK_CELLS ? CELL_BYTES * call->cells : 0;
+    double values = layer_bytes(call, &call->body.spec);
+    if (compares)
+        values += layer_bytes(call, &call->against_spec) + 2 * (double)(call->shape.S + 1);
     /* make_cells has one row in double, and the linter has a hash of each row. */
     double rows = sizeof(double) * ((double)call->shape.L + (double)call->shape.S);
-    return SRV_MASK_ENTRY * srv_masks_batches(call) + values + rows + (double)call->shape.S + cells;
+    return values + rows + (double)call->shape.S + cells;
 }
 
 static void put_shape(attn_json_text *j, const void *data) {
@@ -335,6 +355,8 @@ static const srv_field cell_rows[] = {
     SRV_WRITTEN("additive", "Numbers", NULL,
                 "The numbers that are added to the scores, null where hidden; with mask_fill that "
                 "number. Beside keep it is present only if a finite number other than 0 is added."),
+    SRV_WRITTEN("difference", "Numbers", NULL,
+                "1 = only masks shows the cell, -1 = only against does, 0 = the same."),
     {0},
 };
 
@@ -349,6 +371,7 @@ static const srv_field rest_rows[] = {
     SRV_LABELS_MEMBER(srv_masks_call, body.labels),
     SRV_WRITTEN("omitted", "{OmittedTensor 1+}", put_omitted,
                 "By the name of the tensor that an answer of runs leaves out."),
+    SRV_GROUP("", srv_masks_against_rows, NULL),
     SRV_WARNINGS_MEMBER(srv_masks_call, warnings),
     {0},
 };
@@ -415,6 +438,7 @@ void srv_masks_text(void *data, attn_text *t) {
     attn_text_add(t, "shape: %s\n", attn_shape_text(call->dims, call->rank, shape, sizeof shape));
     attn_text_add(t, "mask: %s\n", attn_mask_words(call->mask, call->req->arena));
     attn_text_add(t, "kept: %.4g %% of %.6g cells\n", 100 * call->kept, call->cells);
+    srv_masks_against_text(t, call);
     srv_warnings_text(t, &call->warnings);
 }
 
@@ -423,30 +447,28 @@ void srv_masks_text(void *data, attn_text *t) {
 /* The compiled mask as a source of weights, in one of the forms. The cells that the mask hides are
  * drawn as hidden, except where the form has a number for them. */
 typedef struct mask_source {
-    const attn_mask *mask;
+    const attn_mask *mask, *against;
     srv_masks_form form;
-    uint8_t *keep; /* [threads of the pool, S]: a row of cells for each thread */
-    double *add;   /* [threads of the pool, S]: numbers of the form ADDITIVE */
+    uint8_t *keep; /* [threads of the pool, 2 S]: a row of cells for each thread */
+    double *add;   /* [threads of the pool, S]: numbers of ADDITIVE and DIFFERENCE */
     size_t S;      /* number of keys */
 } mask_source;
 
 static attn_status fetch(void *ctx, size_t lane, const attn_range *rows, float *weights,
                          float *logits, attn_error *err) {
     const mask_source *source = ctx;
-    uint8_t *keep = source->keep + lane * source->S;
+    uint8_t *keep = source->keep + 2 * lane * source->S;
     double *add = source->add + lane * source->S;
     const srv_masks_form form = source->form;
     (void)err;
     for (size_t r = 0; r < rows->rows; r++) {
-        if (form == SRV_MASKS_ADDITIVE)
-            attn_mask_numbers(source->mask, rows->batch, rows->head, rows->row + r, rows->col,
-                              rows->cols, keep, add);
-        else
-            attn_mask_keep(source->mask, rows->batch, rows->head, rows->row + r, rows->col,
-                           rows->cols, keep);
+        attn_range row = *rows;
+        row.row += r;
+        read_row(source->mask, source->against, form, &row, keep, add);
         for (size_t c = 0; c < rows->cols; c++) {
             const float value = value_of(form, keep[c], add[c]);
-            const bool hidden = form == SRV_MASKS_KEEP ? !keep[c] : value == -INFINITY;
+            const bool both = form == SRV_MASKS_DIFFERENCE && !keep[c] && !keep[rows->cols + c];
+            const bool hidden = form == SRV_MASKS_KEEP ? !keep[c] : both || value == -INFINITY;
             weights[r * rows->cols + c] = hidden ? 0 : value;
             logits[r * rows->cols + c] = hidden ? -INFINITY : 0;
         }
@@ -459,7 +481,9 @@ static bool pool(srv_masks_call *call, attn_heatmaps *maps) {
     static const int64_t first[] = {0};
     srv_request *req = call->req;
     attn_pool *workers = srv_request_pool(req);
-    mask_source m = {.mask = call->mask, .form = call->body.as, .S = call->shape.S};
+    const bool compares = call->body.as == SRV_MASKS_DIFFERENCE;
+    mask_source m = {
+        .mask = call->mask, .against = call->against, .form = call->body.as, .S = call->shape.S};
     const attn_weight_source source = {.batches = call->B,
                                        .heads = call->shape.H,
                                        .rows = call->shape.L,
@@ -468,15 +492,16 @@ static bool pool(srv_masks_call *call, attn_heatmaps *maps) {
                                        .fetch = fetch,
                                        .ctx = &m};
     attn_heatmap_options options = attn_heatmap_defaults();
-    options.signed_values = call->body.as == SRV_MASKS_ADDITIVE;
+    options.signed_values = compares || call->body.as == SRV_MASKS_ADDITIVE;
     const size_t slots = attn_pool_slots(workers);
     attn_cost cost;
     attn_error err = {0};
-    if (attn_mask_same_batches(call->mask) && !srv_labels_differ(&call->body.labels)) {
+    if ((compares ? srv_masks_same_batches(call) : attn_mask_same_batches(call->mask)) &&
+        !srv_labels_differ(&call->body.labels)) {
         options.batch_list = first;
         options.batch_count = 1;
     }
-    if (attn_mask_same_heads(call->mask)) {
+    if (compares ? srv_masks_same_heads(call) : attn_mask_same_heads(call->mask)) {
         options.heads = ATTN_HEADS_LIST;
         options.head_list = first;
         options.head_count = 1;
@@ -485,10 +510,10 @@ static bool pool(srv_masks_call *call, attn_heatmaps *maps) {
                                            call->shape.S, slots, &cost, &err);
     if (!status && !srv_admission_work(req, 0,
                                        (double)cost.work_bytes + (double)cost.result_bytes +
-                                           (double)slots * (double)m.S * (1 + sizeof(double))))
+                                           (double)slots * (double)m.S * (2 + sizeof(double))))
         return false;
     if (!status) {
-        m.keep = attn_arena_zeroed(req->arena, slots, m.S ? m.S : 1);
+        m.keep = attn_arena_zeroed(req->arena, slots, m.S ? 2 * m.S : 1);
         m.add = attn_arena_zeroed(req->arena, slots, (m.S ? m.S : 1) * sizeof *m.add);
         if (!m.keep || !m.add)
             status = attn_fail(&err, ATTN_ENOMEM, "", "no memory left to draw the mask");
@@ -516,6 +541,7 @@ void srv_masks_picture(void *data) {
         [SRV_MASKS_KEEP_NUMBERS] = "1 = attend",
         [SRV_MASKS_HIDE_NUMBERS] = "1 = hidden",
         [SRV_MASKS_ADDITIVE] = "added to the score",
+        [SRV_MASKS_DIFFERENCE] = "1 = only masks, -1 = only against",
     };
     const srv_heat_input heat = {0};
     attn_heatmaps maps;

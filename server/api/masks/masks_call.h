@@ -21,13 +21,14 @@ typedef enum srv_masks_form {
     SRV_MASKS_HIDE_NUMBERS, /* 1: hidden, 0: visible */
     SRV_MASKS_ADDITIVE,     /* the number that is added to the score; without mask_fill -infinity
                                in hidden cells */
+    SRV_MASKS_DIFFERENCE,   /* 1: only masks shows the cell, -1: only against, 0: both or none */
 } srv_masks_form;
 /* The names of the forms, which are also the names of the tensors in answers. */
 extern const char *const srv_masks_forms[];
 
 typedef struct srv_masks_body {
     uint64_t given;
-    srv_objects masks; /* array of srv_mask_item */
+    srv_objects masks, against; /* arrays of srv_mask_item */
     srv_ints shape;
     attn_tensor token_ids;
     int64_t pad_id, timeout_ms;
@@ -41,6 +42,13 @@ typedef struct srv_masks_body {
     srv_figure_input figure;
 } srv_masks_body;
 
+/* How the cells of the masks of `against` differ. */
+typedef struct srv_masks_difference {
+    double kept; /* share of the cells that against leaves visible */
+    int64_t num_different, num_only_masks, num_only_against;
+    size_t first[4]; /* batch entry, head, query and key of the first cell that differs */
+} srv_masks_difference;
+
 typedef struct srv_masks_call {
     SRV_CALL;
     srv_masks_body body;
@@ -51,7 +59,9 @@ typedef struct srv_masks_call {
     double kept;                /* share of the cells that are visible, 0 … 1 */
     double cells;               /* number of cells */
     double bound;               /* number of cells, with axes of length 0 counted as 1 */
-    attn_mask *mask;
+    attn_mask *mask, *against;  /* against: NULL without this field */
+    attn_mask_spec against_spec;
+    srv_masks_difference difference;
     srv_warnings warnings;
 } srv_masks_call;
 
@@ -63,6 +73,19 @@ bool srv_masks_cells(const srv_masks_call *call);
  * writing the answer. For a large mask, memory for the answer is reserved later, when the mask is
  * compiled. */
 double srv_masks_memory(const srv_masks_call *call);
+/* Return whether all batch entries, or all heads, are alike in the mask and in against. */
+bool srv_masks_same_batches(const srv_masks_call *call);
+bool srv_masks_same_heads(const srv_masks_call *call);
+/* Writes the cells of a row in against to `other`, and how the cells `keep` of the mask differ from
+ * them to `difference`, as numbers of the form DIFFERENCE. */
+void srv_masks_keep_against(const attn_mask *against, const attn_range *row, const uint8_t *keep,
+                            uint8_t *other, double *difference);
+/* Sets call->difference. false: a problem is set. */
+bool srv_masks_compare(srv_masks_call *call);
+/* The member `against` of the answer, and its lines of text. */
+extern const srv_field srv_masks_against_rows[];
+void srv_masks_against_text(attn_text *t, const srv_masks_call *call);
+
 /* The answers of a srv_masks_call: the steps json, text and picture (compute.h). */
 void srv_masks_json(void *data, attn_json_text *j);
 void srv_masks_text(void *data, attn_text *t);
