@@ -113,6 +113,7 @@ static attn_status load_side(const plan *p, const side *s, lane *l, size_t lane_
         attn_range range = {.batch = s->batch, .head = h, .row = row, .rows = rows, .cols = p->S};
         ATTN_TRY(s->source->fetch(s->source->ctx, lane_index, &range, l->weights + (at + h) * each,
                                   l->logits, err));
+        attn_drop_negative(s->source, l->weights + (at + h) * each, rows * p->S);
         for (size_t r = 0; r < rows; r++, range.row++)
             attn_find_visible(s->source, s->mask, l->logits + r * p->S, &range, p->S,
                               l->visible + (at + h) * each + r * p->S);

@@ -61,13 +61,13 @@ static bool entropy_of_weights(const float *weights, size_t n, double *entropy) 
     return any;
 }
 
-/* The same of the weights divided by their sum. */
+/* The same of the weights above 0 divided by their sum. */
 static bool entropy_of_shares(const float *weights, size_t n, double *entropy) {
     double mass = 0;
     if (!entropy_of_weights(weights, n, entropy))
         return false;
     for (size_t j = 0; j < n; j++)
-        mass += (double)weights[j];
+        mass += weights[j] > 0 ? (double)weights[j] : 0;
     *entropy = log(mass) + *entropy / mass;
     return true;
 }

@@ -375,6 +375,7 @@ attn_status attn_analysis_measure_piece(void *work, size_t index, size_t lane_in
                         .cols = plan->S};
     ATTN_TRY(
         w->source->fetch(w->source->ctx, lane_index, &range, lane->weights, lane->logits, err));
+    attn_drop_negative(w->source, lane->weights, range.rows * range.cols);
     for (size_t r = 0; r < range.rows; r++)
         add_row(w, &w->parts[index % plan->wave], lane, &range, r);
     return ATTN_OK;

@@ -102,11 +102,12 @@ attn_status attn_attention_source(const attn_attention *a, const attn_stats *sta
     run_rows s = {.a = a, .stats = stats, .stage = stage};
     s.lanes = attn_sweep_open(&run_memory, &s, lanes, arena);
     const attn_weight_source made = {.batches = d->B,
-                                     .heads = d->Hq,
+                                     .heads = stage == ATTN_STAGE_PROBS ? d->Ho : d->Hq,
                                      .rows = d->L,
                                      .cols = d->S,
                                      .has_logits = true,
-                                     .not_softmax = d->normalizer != ATTN_NORMALIZER_softmax,
+                                     .not_softmax = d->normalizer || d->factors,
+                                     .has_negative = stage == ATTN_STAGE_PROBS && d->factors,
                                      .fetch = fetch_run};
     return make_source(made, &s, sizeof s, s.lanes, arena, out, err);
 }

@@ -39,6 +39,12 @@ static inline double attn_mix_xlnx(const double *x, const double *y, size_t n) {
                              : attn_pointwise_current()->mix_xlnx(x, y, n);
 }
 
+/* Replaces negative weights of a source that has some by 0. */
+static inline void attn_drop_negative(const attn_weight_source *source, float *weights, size_t n) {
+    for (size_t j = 0; source->has_negative && j < n; j++)
+        weights[j] = weights[j] < 0 ? 0 : weights[j];
+}
+
 /* Sets visible[j] to 1 where the logit is not -infinity, else to 0. */
 static inline void attn_find_logits(const float *restrict logits, size_t n,
                                     uint8_t *restrict visible) {

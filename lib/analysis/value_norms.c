@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "analysis/sums.h"
-#include "attention/operands.h"
+#include "attention/mix_weights.h"
 #include "base/sweep.h"
 #include "base/try.h"
 #include "kernels/gemm.h"
@@ -21,11 +21,11 @@ typedef struct lane {
 typedef struct norm_work {
     const attn_attention *a;
     const attn_attention_dims *dims;
-    const double *w_o; /* [Do, Hq * Ev]; NULL: no output projection */
+    const double *w_o; /* [Do, Ho * Ev]; NULL: no output projection */
     size_t out_width;  /* Do */
     size_t parts;      /* pieces of a head */
     lane *lanes;
-    double *to; /* [B, Hq, S] */
+    double *to; /* [B, Ho, S] */
 } norm_work;
 
 static double length_of(const double *x, size_t n) {
@@ -44,19 +44,19 @@ static attn_status measure_values(void *work, size_t index, size_t lane_index, a
     const norm_work *n = work;
     const attn_attention_dims *d = n->dims;
     const lane *l = &n->lanes[lane_index];
-    const size_t head = index / n->parts, b = head / d->Hq, h = head % d->Hq;
+    const size_t head = index / n->parts, b = head / d->Ho, h = head % d->Ho;
     const size_t first = index % n->parts * ROWS;
     const size_t rows = d->S - first < ROWS ? d->S - first : ROWS;
     size_t width = d->Ev, ld;
-    const double *values = attn_value_rows(n->a, b, attn_kv_head(n->a, h), first, rows,
-                                           sizeof(double), l->values, &ld);
+    const double *values = attn_sent_value_rows(n->a, b, attn_mix_value_head(d, h), first, rows,
+                                                sizeof(double), l->values, &ld);
     (void)err;
     if (n->w_o) {
         const attn_gemm_dims dims = {.M = rows,
                                      .N = n->out_width,
                                      .K = d->Ev,
                                      .lda = ld,
-                                     .ldb = d->Hq * d->Ev,
+                                     .ldb = d->Ho * d->Ev,
                                      .ldc = n->out_width,
                                      .transpose_b = true};
         attn_kernels_gemm_f64(l->mapped, values, n->w_o + h * d->Ev, &dims, 0);
@@ -77,7 +77,7 @@ static void place_norm_lane(const void *work, attn_area *area, void *to) {
 
 static void place_norms(void *work, attn_area *area) {
     norm_work *n = work;
-    n->to = attn_area_take_3(area, n->dims->B, n->dims->Hq, n->dims->S, sizeof *n->to);
+    n->to = attn_area_take_3(area, n->dims->B, n->dims->Ho, n->dims->S, sizeof *n->to);
 }
 
 static const attn_sweep norm_sweep = {sizeof(lane), place_norm_lane, place_norms, measure_values,
@@ -88,10 +88,10 @@ attn_status attn_value_norms_cost(const attn_attention_dims *d, const attn_tenso
     norm_work n = {.dims = d, .out_width = w_o && w_o->rank ? w_o->dims[0] : 0};
     attn_area result = {0}, all = attn_sweep_count(&norm_sweep, &n, slots);
     place_norms(&n, &result);
-    attn_area_take_3(&all, n.out_width, d->Hq, d->Ev, sizeof *n.w_o);
+    attn_area_take_3(&all, n.out_width, d->Ho, d->Ev, sizeof *n.w_o);
     if (all.overflow)
         return attn_fail(err, ATTN_ELIMIT, "value", "norms of the values are too many");
-    const double values = (double)d->B * (double)d->Hq * (double)d->S * (double)d->Ev;
+    const double values = (double)d->B * (double)d->Ho * (double)d->S * (double)d->Ev;
     *out = (attn_cost){.operations = values * (3 + 2 * (double)n.out_width),
                        .work_bytes = all.used - result.content,
                        .result_bytes = result.content};
@@ -107,16 +107,16 @@ attn_status attn_value_norms(const attn_attention *a, const attn_tensor *w_o, at
         return attn_fail(err, ATTN_EARG, "position/value_table",
                          "a value plus a vector by distance has no norm of its own");
     if (w_o && w_o->rank) {
-        if (w_o->rank != 2 || w_o->dims[1] != d->Hq * d->Ev)
+        if (w_o->rank != 2 || w_o->dims[1] != d->Ho * d->Ev)
             return attn_fail(err, ATTN_ESHAPE, "projections/w_o",
-                             "expected [out, %zu]: heads times value width", d->Hq * d->Ev);
+                             "expected [out, %zu]: heads times value width", d->Ho * d->Ev);
         n.out_width = w_o->dims[0];
         n.w_o = attn_dense_copy(w_o, ATTN_F64, arena);
     }
     n.lanes = attn_sweep_open(&norm_sweep, &n, attn_pool_slots(pool), arena);
     ATTN_TAKEN(n.lanes && (!n.out_width || n.w_o), "the norms of values", err);
     *out = n.to;
-    return attn_sweep_run(&norm_sweep, &n, d->B * d->Hq * n.parts, 0, pool, control, err);
+    return attn_sweep_run(&norm_sweep, &n, d->B * d->Ho * n.parts, 0, pool, control, err);
 }
 
 /* --- weights times norms --- */

@@ -57,7 +57,7 @@ static void clear_rows(const attn_kernels *k, char *acc, size_t first, size_t n,
 static void clear_keys(const attn_backward *g, size_t head, size_t j0, size_t n) {
     const attn_attention_dims *d = &g->a->dims;
     clear_rows(g->k, g->dkey, head * d->S + j0, n, d->score_width);
-    clear_rows(g->k, g->dvalue, head * d->S + j0, n, d->Ev);
+    clear_rows(g->k, g->dvalue, head * d->S + j0, n, d->value_width);
 }
 
 /* Adds the gradients of one block against keys j0 … j0 + n - 1 to all sums. If `begins`, dK and dV
@@ -86,8 +86,9 @@ static void back_block_tile(const attn_backward *g, const attn_block *block, siz
     if (a->rule.relative)
         attn_backward_collect_vectors(g, block, j0, n, q, ldq, dquery, attn_acc_room(k, E), l,
                                       sums);
-    k->accumulate_backward(g->dvalue + key * attn_acc_room(k, d->Ev) * k->elem, begins, l->dropped,
-                           block->rows, n, g->outs.values + at * g->outs.value_bytes, d->Ev);
+    k->accumulate_backward(g->dvalue + key * attn_acc_room(k, d->value_width) * k->elem, begins,
+                           l->dropped, block->rows, n, g->outs.values + at * g->outs.value_bytes,
+                           d->value_width);
     if (a->score_v) {
         back_tanh(g, block, j0, n, q, ldq, dquery, l, sums);
         return;
@@ -203,7 +204,37 @@ static attn_status read_row_gradients(attn_backward *g, attn_arena *arena, attn_
     return ATTN_OK;
 }
 
-static attn_status view_gradients(attn_backward *g, const attn_tensor *grad_output,
+/* Replaces g->out, [B, Ho, L, Ev], by the gradients of what each head computes, in the arena. */
+static attn_status unmix_gradients(attn_backward *g, attn_pool *pool, attn_arena *arena,
+                                   attn_error *err) {
+    const attn_attention_dims *d = &g->a->dims;
+    const size_t elem = attn_dtype_size(d->result), rows = d->Hq * d->L;
+    size_t count = 0;
+    char *wide = attn_size_mul(d->B * rows, d->value_width, &count)
+                     ? attn_arena_zeroed(arena, count, elem)
+                     : NULL;
+    ptrdiff_t *batch = attn_arena_zeroed(arena, d->B, sizeof *batch);
+    ATTN_TAKEN(wide && batch, "gradients", err);
+    for (size_t b = 0; b < d->B; b++)
+        batch[b] = (ptrdiff_t)(b * rows * d->value_width);
+    g->mix = (attn_weights_back){.a = g->a,
+                                 .control = g->control,
+                                 .results = g->results,
+                                 .out = g->out,
+                                 .elem = elem,
+                                 .wide = wide};
+    ATTN_TRY(attn_mix_outputs_back(&g->mix, pool, err));
+    g->mix.wide = NULL;
+    g->out = (attn_view){.data = wide,
+                         .dtype = d->result,
+                         .batch = batch,
+                         .head = (ptrdiff_t)(d->L * d->value_width),
+                         .row = (ptrdiff_t)d->value_width,
+                         .col = 1};
+    return ATTN_OK;
+}
+
+static attn_status view_gradients(attn_backward *g, const attn_tensor *grad_output, attn_pool *pool,
                                   attn_arena *arena, attn_error *err) {
     const attn_attention *a = g->a;
     const attn_tensor zeros = attn_zero_gradient(&g->results->output);
@@ -212,6 +243,8 @@ static attn_status view_gradients(attn_backward *g, const attn_tensor *grad_outp
     ATTN_TAKEN(attn_layout_view(a, grad_output, a->in.layout, arena, &g->out), "gradients", err);
     if (a->in.layout == ATTN_BLD)
         g->out.head = (ptrdiff_t)a->dims.Ev * g->out.col;
+    if (a->dims.factors)
+        ATTN_TRY(unmix_gradients(g, pool, arena, err));
     return a->dims.grad_logsumexp ? read_row_gradients(g, arena, err) : ATTN_OK;
 }
 
@@ -319,7 +352,7 @@ static attn_status run_backward(attn_backward *g, attn_pool *pool, attn_arena *a
 /* Runs the backward pass with the packed keys and values a->packed. */
 static attn_status run_packed(attn_backward *g, const attn_tensor *grad_output, attn_pool *pool,
                               attn_arena *arena, attn_gradients *out, attn_error *err) {
-    ATTN_TRY(view_gradients(g, grad_output, arena, err));
+    ATTN_TRY(view_gradients(g, grad_output, pool, arena, err));
     ATTN_TRY(check_finite(g, g->a->packed, err));
     return run_backward(g, pool, arena, out, err);
 }
@@ -492,13 +525,13 @@ static attn_status head_piece(void *work, size_t index, size_t lane, attn_error 
 }
 
 static attn_status open_heads(heads *t, const attn_results *results, const attn_tensor *grad_output,
-                              attn_arena *arena, attn_error *err) {
+                              attn_pool *pool, attn_arena *arena, attn_error *err) {
     attn_backward *g = &t->g;
     ATTN_TRY(check_gradients(g->a, results, grad_output, err));
     g->results = results;
     g->max = results->stats.max;
     g->sum = results->stats.sum;
-    ATTN_TRY(view_gradients(g, grad_output, arena, err));
+    ATTN_TRY(view_gradients(g, grad_output, pool, arena, err));
     ATTN_TAKEN(attn_backward_allocate(g, arena), "gradients", err);
     return ATTN_OK;
 }
@@ -510,7 +543,7 @@ static attn_status run_heads(heads *t, unsigned want, attn_stage stage,
     attn_attention *a = t->g.a;
     const attn_control *control = t->g.control;
     ATTN_TRY(attn_forward_open(&t->f, a, want, t->g.plan.slots, control, arena, results, err));
-    ATTN_TRY(open_heads(t, results, grad_output, arena, err));
+    ATTN_TRY(open_heads(t, results, grad_output, pool, arena, err));
     ATTN_TRY(attn_pool_run(pool, a->dims.B * a->dims.Hkv, head_piece, t, control, err));
     if (t->apart)
         return ATTN_ENONFINITE;

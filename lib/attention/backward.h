@@ -23,6 +23,7 @@
 
 #include <attn/gradients.h>
 
+#include "attention/mix_weights.h"
 #include "attention/plan.h"
 #include "attention/tile_pass.h"
 
@@ -30,13 +31,14 @@
  * type. */
 typedef struct attn_backward_lane {
     attn_block_work work;
-    void *out;        /* [rows, Ev]: rows of grad_output that had to be converted */
-    void *weights;    /* a tile: weights P */
-    void *dropped;    /* a tile: the weights after dropout; equals `weights` without dropout */
-    void *grad;       /* a tile: first dP, then dZ, then dS */
-    void *capped;     /* a tile: the scores after the softcap */
-    void *raw;        /* a tile: the raw scores, only with scales */
-    void *source;     /* [keys, max(score width, Ev)]: keys or values that had to be converted */
+    void *out;     /* [rows, value width]: rows of grad_output that had to be converted */
+    void *weights; /* a tile: weights P */
+    void *dropped; /* a tile: the weights after dropout; equals `weights` without dropout */
+    void *grad;    /* a tile: first dP, then dZ, then dS */
+    void *capped;  /* a tile: the scores after the softcap */
+    void *raw;     /* a tile: the raw scores, only with scales */
+    void *
+        source; /* [keys, max(score width, value width)]: keys or values that had to be converted */
     void *key_values; /* the keys of a tile, packed as if they were values, for dQ = dS K */
     void *value_keys; /* the values of a tile, packed as if they were keys, for dP = dO V^T */
     /* The kernel table of these two products: g->scores, or g->k if the numbers of grad_output are
@@ -87,7 +89,8 @@ typedef struct attn_backward {
     const attn_packed *packed;  /* keys and values packed for `scores`; NULL: not packed */
     bool bad_keys;              /* a key or value is not finite or too large */
     _Atomic int bad_queries;    /* a query is not finite */
-    attn_view out;              /* grad_output [B, Hq, L, Ev] */
+    attn_view out;              /* grad_output [B, Hq, L, value width] */
+    attn_weights_back mix;      /* with mixed weights: where `out` comes from */
     /* [B, Hq, L]: the statistics of each row (attn_stats) in the form that k reads. */
     double *max, *sum;
     double *scales;     /* [chunks, B, Hq, L]: sums of the gradients of scales; NULL: no scales */
@@ -98,7 +101,7 @@ typedef struct attn_backward {
     attn_backward_rows queries, outs; /* packed rows of queries, and of grad_output */
     double *out_magnitude; /* [homes, Hq / Hkv, blocks]: largest magnitude of grad_output */
     /* Sums of gradients as elements of k's type: dquery [chunks, B, Hq, L, room], dkey [B, Hkv, S,
-     * room] and dvalue [B, Hkv, S, room of Ev], where room is attn_acc_room of the score width. */
+     * room] and dvalue [B, Hkv, S, room of the value width], where room is attn_acc_room of the score width. */
     char *dquery, *dkey, *dvalue;
     attn_backward_sums *sums;  /* one for each piece */
     attn_backward_lane *lanes; /* [plan.slots] */

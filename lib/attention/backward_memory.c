@@ -11,7 +11,7 @@ static size_t larger(size_t a, size_t b) {
 static void place_lane(attn_area *area, const attn_backward_plan *p, attn_backward_lane *l) {
     const attn_attention_dims *d = p->dims;
     const attn_kernels *k = p->kernels;
-    const size_t E = d->score_width, Ev = d->Ev, elem = k->elem, tile = k->rows * k->keys;
+    const size_t E = d->score_width, Ev = d->value_width, elem = k->elem, tile = k->rows * k->keys;
     const size_t key_values = larger(attn_value_room(k, E), attn_value_room(p->scores, E)) * elem;
     const size_t value_keys = attn_key_room(p->scores, Ev) * elem;
     *l = (attn_backward_lane){.key_bytes = attn_align_up(key_values)};
@@ -94,9 +94,9 @@ static void place_pass(attn_area *area, const attn_backward_plan *p, attn_backwa
     g->out_magnitude = attn_area_take(area, blocks, sizeof(double));
     g->dquery = attn_area_take(area, p->chunks * rows * k->elem, attn_acc_room(k, E));
     g->dkey = attn_area_take(area, keys * k->elem, attn_acc_room(k, E));
-    g->dvalue = attn_area_take(area, keys * k->elem, attn_acc_room(k, d->Ev));
+    g->dvalue = attn_area_take(area, keys * k->elem, attn_acc_room(k, d->value_width));
     g->queries = place_rows(area, p, E, blocks);
-    g->outs = place_rows(area, p, d->Ev, blocks);
+    g->outs = place_rows(area, p, d->value_width, blocks);
     g->lanes = attn_area_take(area, p->slots, sizeof *g->lanes);
     g->sums = attn_area_take(area, pieces, sizeof *g->sums);
     for (size_t s = 0; s < p->slots; s++) {
@@ -151,6 +151,11 @@ static void count_conversion(attn_area *area, const attn_backward_plan *p, size_
         attn_area_take(area, keys, d->E * elem);
         attn_area_take(area, d->mixed, sizeof(double));
     }
+    if (d->factors) {
+        attn_area_take_3(area, rows, d->value_width, 1, attn_dtype_size(d->result));
+        attn_area_take_3(area, d->B * d->Hv, d->S, d->Ev, elem);
+        attn_area_take(area, d->factors, sizeof(double));
+    }
     attn_area_take(area, bias_elements, sizeof(double));
     attn_area_take(area, d->by_row, sizeof(double));
     if (d->grad_logsumexp)
@@ -166,11 +171,12 @@ static void count_results(attn_area *area, const attn_attention_dims *d, size_t 
     const size_t elem = attn_dtype_size(d->result);
     const size_t counts[][2] = {{d->B * d->Hq * d->L, d->E},
                                 {d->B * d->Hkv * d->S, d->Ek},
-                                {d->B * d->Hkv * d->S, d->Ev},
+                                {d->B * d->Hv * d->S, d->Ev},
                                 {bias_elements, 1},
                                 {d->positions, 1},
                                 {d->normalizer_bias, 1},
                                 {d->mixed, 1},
+                                {d->factors, 1},
                                 {d->query_map + d->key_map, 1},
                                 {2 * d->score_width, 1},
                                 {d->by_row, 1}};
@@ -221,7 +227,7 @@ attn_status attn_gradients_cost(const attn_attention_dims *d, unsigned want, siz
     if (work.overflow || separate.overflow || reference.overflow || results.overflow)
         return attn_fail(err, ATTN_ELIMIT, "grad_output", "more bytes than can be counted");
     const size_t most = larger(work.used, larger(separate.used, reference.used));
-    c.operations = c.cells * 2 * (3 * (double)d->score_width + 2 * (double)d->Ev) +
+    c.operations = c.cells * 2 * (3 * (double)d->score_width + 2 * (double)d->value_width) +
                    3 * attn_vector_operations(d) +
                    (d->relative_queries ? c.cells * 6 * (double)d->score_width : 0);
     c.work_bytes = work.used;

@@ -104,7 +104,7 @@ static attn_status finish_biases(const attn_backward *g, attn_pool *pool, attn_a
     const attn_attention_dims *d = &g->a->dims;
     const attn_mask_layer scores = {
         .kind = ATTN_LAYER_BIAS,
-        .values = attn_tensor_dense(NULL, d->result, d->weights_rank, d->weights)};
+        .values = attn_tensor_dense(NULL, d->result, d->weights_rank, d->scores)};
     if (g->a->in.score_gradients)
         ATTN_TRY(back_bias(g, &scores, pool, arena, &out->scores, err));
     for (size_t p = 0; p < m->bias_count; p++) {
@@ -132,7 +132,7 @@ typedef struct side {
     size_t column;
     bool query;   /* true for queries, false for keys and values */
     char *grads;  /* the gradients [B, heads, rows, width] as elements of k's type */
-    size_t width; /* the score width (values: Ev); map_back sets it to width_in */
+    size_t width; /* the score width (values: value width); map_back sets it to width_in */
     bool alone; /* no other gradient is added to the caller's tensor, so `grads` is copied to it */
     bool here;  /* the caller's tensor takes over the memory of `grads` */
 } side;
@@ -316,6 +316,33 @@ static attn_status back_through_mix(const attn_backward *g, side *q, side *k, at
     return ATTN_OK;
 }
 
+/* Computes the backward pass through the mix of weights: v->grads become the gradients of the values
+ * as sent, and out->mix_weights or out->subtract_lambda is set. */
+static attn_status back_through_weights(const attn_backward *g, side *v, attn_pool *pool,
+                                        attn_arena *arena, attn_gradients *out, attn_error *err) {
+    const attn_attention_dims *d = &g->a->dims;
+    const attn_tensor *given = d->pairs ? &g->a->in.subtract.lambda : &g->a->in.mix.weights;
+    attn_tensor *to = d->pairs ? &out->subtract_lambda : &out->mix_weights;
+    attn_weights_back m = g->mix;
+    m.elem = g->k->elem;
+    m.dwide = v->grads;
+    m.dvalue = attn_arena_zeroed(arena, d->B * d->Hv * d->S, d->Ev * m.elem);
+    m.sums = attn_arena_zeroed(arena, d->factors, sizeof *m.sums);
+    ATTN_TAKEN(m.dvalue && m.sums, "gradients", err);
+    ATTN_TRY(attn_mix_outputs_back(&m, pool, err));
+    ATTN_TRY(attn_mix_values_back(&m, pool, err));
+    ATTN_TRY(attn_dense_zeros(given, d->result, arena, to, err));
+    if (!d->pairs)
+        attn_dense_store(to, 0, m.sums, d->factors);
+    for (size_t p = 0; d->pairs && p < d->Ho; p++)
+        attn_element_add(to->data, attn_dtype_size(to->dtype), given->dims[0] == 1 ? 0 : p,
+                         -m.sums[p * d->reads + 1]);
+    v->grads = m.dvalue;
+    v->heads = d->Hv;
+    v->width = d->Ev;
+    return ATTN_OK;
+}
+
 /* --- to the caller's tensors --- */
 
 static bool has_elements_of(const attn_kernels *k, const attn_tensor *t) {
@@ -433,10 +460,12 @@ static attn_status accumulate_gradients(const attn_backward *g, attn_pool *pool,
               .width = d->score_width};
     side v = {.heads = d->Hkv,
               .rows = d->S,
-              .grads = remove_padding(g->k, g->dvalue, d->B * d->Hkv * d->S, d->Ev),
-              .width = d->Ev};
+              .grads = remove_padding(g->k, g->dvalue, d->B * d->Hkv * d->S, d->value_width),
+              .width = d->value_width};
     if (d->mixed)
         ATTN_TRY(back_through_mix(g, &q, &k, pool, arena, &out->mix_logits, err));
+    if (d->factors)
+        ATTN_TRY(back_through_weights(g, &v, pool, arena, out, err));
     attn_tensor *key = in->key.rank ? &out->key : &out->query;
     attn_tensor *value = in->value.rank ? &out->value : key;
     const size_t sent = d->S - d->past;

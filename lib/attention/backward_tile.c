@@ -37,7 +37,7 @@ static void pack_queries(attn_backward *g, size_t at, const attn_block *block,
 attn_status attn_backward_pack(attn_backward *g, const attn_block *block, attn_backward_lane *l,
                                attn_error *err) {
     const attn_kernels *k = g->k;
-    const size_t Ev = g->a->dims.Ev, at = attn_backward_place(g, block, l);
+    const size_t Ev = g->a->dims.value_width, at = attn_backward_place(g, block, l);
     size_t ld;
     pack_queries(g, at, block, l);
     const char *out = attn_view_rows(NULL, 0, &g->out, block->b, block->h, block->i, block->rows,
@@ -56,10 +56,10 @@ attn_status attn_backward_pack(attn_backward *g, const attn_block *block, attn_b
 /* Computes dO . O of one row. */
 static double row_dot(const attn_backward *g, const attn_block *block, size_t r, const void *out) {
     const attn_attention *a = g->a;
-    const attn_tensor *o = &g->results->output;
-    const size_t Ev = a->dims.Ev, base = block->b * a->dims.Hq * a->dims.L * Ev +
-                                         block->h * (size_t)a->out_head +
-                                         (block->i + r) * (size_t)a->out_row;
+    const attn_tensor *o = attn_pass_output(g->results);
+    const size_t Ev = a->dims.value_width, base = block->b * a->dims.Hq * a->dims.L * Ev +
+                                                  block->h * (size_t)a->out_head +
+                                                  (block->i + r) * (size_t)a->out_row;
     const float *single = (const float *)o->data + base;
     double sum = 0;
     if (o->dtype == ATTN_F32 && g->k->elem == sizeof(float))
@@ -73,7 +73,7 @@ static double row_dot(const attn_backward *g, const attn_block *block, size_t r,
 void attn_backward_dots(attn_backward *g, const attn_block *block, attn_backward_lane *l) {
     size_t ld;
     const char *out = attn_view_rows(NULL, 0, &g->out, block->b, block->h, block->i, block->rows,
-                                     g->a->dims.Ev, g->k->elem, l->out, &ld);
+                                     g->a->dims.value_width, g->k->elem, l->out, &ld);
     for (size_t r = 0; r < block->rows; r++) {
         const size_t row = attn_row_index(g->a, block->b, block->h, block->i + r);
         g->dot[row] =
@@ -122,7 +122,7 @@ void attn_backward_load_tile(const attn_backward *g, size_t b, size_t hkv, size_
                              attn_backward_lane *l) {
     const attn_attention *a = g->a;
     const attn_kernels *k = g->k;
-    const size_t E = a->dims.score_width, Ev = a->dims.Ev;
+    const size_t E = a->dims.score_width, Ev = a->dims.value_width;
     const double most = attn_most_packed(g->scores);
     size_t ld;
     const void *rows = attn_key_rows(a, b, hkv, j0, n, k->elem, l->source, &ld);
@@ -179,7 +179,7 @@ static void add_value_terms(const attn_backward *g, const attn_block *block, siz
     for (size_t t = 0; t < a->rule.relative; t++) {
         const double *value = attn_vector_at(&a->rule.values, block->h, t);
         double sum = 0;
-        for (size_t e = 0; e < a->dims.Ev; e++)
+        for (size_t e = 0; e < a->dims.value_width; e++)
             sum += value[e] * attn_element(out, k->elem, e);
         attn_element_set(terms, k->elem, t, sum);
     }
@@ -233,12 +233,12 @@ static const void *weight_gradients(const attn_backward *g, const attn_block *bl
         q = attn_backward_clean(k, DBL_MAX, q, ldq, block->rows, a->dims.score_width,
                                 l->work.query);
     const void *out = attn_view_rows(NULL, 0, &g->out, block->b, block->h, block->i, block->rows,
-                                     a->dims.Ev, k->elem, l->out, &ldo);
+                                     a->dims.value_width, k->elem, l->out, &ldo);
     if (!l->kept)
         score_again(g, block, j0, n, q, *ldq, l);
     l->products->score(l->grad,
                        l->products->pack_query ? g->outs.queries + at * g->outs.query_bytes : out,
-                       ldo, block->rows, l->value_keys, n, a->dims.Ev, 1);
+                       ldo, block->rows, l->value_keys, n, a->dims.value_width, 1);
     for (size_t r = 0; r < block->rows; r++) {
         if (a->rule.values.rows)
             add_value_terms(g, block, j0, n, r, (const char *)out + r * ldo * k->elem, l);
@@ -458,9 +458,9 @@ void attn_backward_collect_vectors(const attn_backward *g, const attn_block *blo
     for (size_t r = 0; a->rule.values.rows && r < block->rows; r++) {
         size_t ldo;
         const void *out = attn_view_rows(NULL, 0, &g->out, block->b, block->h, block->i + r, 1,
-                                         a->dims.Ev, elem, l->out, &ldo);
+                                         a->dims.value_width, elem, l->out, &ldo);
         sum_by_distance(g, block, r, j0, n, l->dropped, l->terms);
-        add_outer(g, l->terms, out, a->dims.Ev,
+        add_outer(g, l->terms, out, a->dims.value_width,
                   sums_of_head(g, block, &a->rule.values, sums->values));
     }
 }

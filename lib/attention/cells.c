@@ -6,11 +6,18 @@
 #include <math.h>
 #include <string.h>
 
+#include "attention/mix_weights.h"
 #include "base/try.h"
 
 struct attn_cells_scratch {
     attn_block_work work, in_double;
+    /* The members that follow are used only with mixed weights. */
+    char *head;    /* [rows of work, MIX_COLUMNS]: weights of one head */
+    float *logits; /* [rows of work, MIX_COLUMNS]: biased scores of one head */
+    double *sums;  /* [rows of work, MIX_COLUMNS]: mixed weights */
 };
+
+enum { MIX_COLUMNS = 512 }; /* columns that are mixed together */
 
 attn_cells_scratch *attn_cells_place(attn_area *area, const attn_attention_dims *d,
                                      const attn_kernels *k) {
@@ -18,6 +25,10 @@ attn_cells_scratch *attn_cells_place(attn_area *area, const attn_attention_dims 
     const size_t rows = d->L < k->rows ? d->L : k->rows;
     attn_block_work_place(area, &s.work, k, rows ? rows : 1, d);
     attn_block_work_place(area, &s.in_double, &attn_kernels_ref, 1, d);
+    const size_t mixed = d->factors ? (rows ? rows : 1) * MIX_COLUMNS : 0;
+    s.head = attn_area_take(area, mixed, attn_dtype_size(d->result));
+    s.logits = attn_area_take(area, mixed, sizeof *s.logits);
+    s.sums = attn_area_take(area, mixed, sizeof *s.sums);
     if (area->base)
         *at = s;
     return at;
@@ -39,6 +50,8 @@ typedef struct request {
     char *dst;     /* [rows, cols] of the range, as elements of dims.result */
     float *logits; /* also receives the biased scores, [rows, cols]; NULL: not wanted */
     size_t ld;     /* row stride of dst */
+    bool dropped;  /* weights after dropout */
+    bool of_head;  /* weights before they are mixed */
     const attn_control *control; /* NULL: never stops */
 } request;
 
@@ -163,12 +176,13 @@ static void compute_block(const request *q, const attn_block *block, const attn_
 static attn_status check_range(const request *q, attn_error *err) {
     const attn_attention_dims *d = &q->a->dims;
     const attn_range *r = q->range;
-    if (r->batch >= d->B || r->head >= d->Hq || r->row > d->L || r->rows > d->L - r->row ||
+    const size_t heads = q->stage == ATTN_STAGE_PROBS ? d->Ho : d->Hq;
+    if (r->batch >= d->B || r->head >= heads || r->row > d->L || r->rows > d->L - r->row ||
         r->col > d->S || r->cols > d->S - r->col)
         return attn_fail(err, ATTN_EARG, "range",
                          "batch %zu, head %zu, rows %zu + %zu, keys %zu + %zu reach outside of "
                          "%zu x %zu x %zu x %zu",
-                         r->batch, r->head, r->row, r->rows, r->col, r->cols, d->B, d->Hq, d->L,
+                         r->batch, r->head, r->row, r->rows, r->col, r->cols, d->B, heads, d->L,
                          d->S);
     if ((unsigned)q->stage > ATTN_STAGE_PROBS)
         return attn_fail(err, ATTN_EARG, "stage", "there is no stage of the number %d",
@@ -178,10 +192,10 @@ static attn_status check_range(const request *q, attn_error *err) {
     return ATTN_OK;
 }
 
-/* Computes a request: rows of kind ATTN_ROW_TABLE in blocks, unless double_only, and rows of kind
- * ATTN_ROW_DOUBLE one by one. */
-static attn_status compute_request(const request *q, attn_cells_scratch *scratch, bool double_only,
-                                   attn_error *err) {
+/* Computes a request for a head whose weights are not mixed: rows of kind ATTN_ROW_TABLE in blocks,
+ * unless double_only, and rows of kind ATTN_ROW_DOUBLE one by one. */
+static attn_status compute_head(const request *q, attn_cells_scratch *scratch, bool double_only,
+                                attn_error *err) {
     const attn_attention *a = q->a;
     const attn_range *range = q->range;
     if (q->stats && q->stats->need)
@@ -199,13 +213,82 @@ static attn_status compute_request(const request *q, attn_cells_scratch *scratch
             compute_block(q, &block, NULL, ATTN_ROW_DOUBLE, &scratch->in_double);
         ATTN_TRY(attn_control_check(q->control, err));
     }
+    for (size_t r = 0; q->dropped && r < range->rows; r++)
+        attn_drop_row(a, attn_row_index(a, range->batch, range->head, range->row + r), range->col,
+                      range->cols, attn_dtype_size(a->dims.result),
+                      q->dst + r * q->ld * attn_dtype_size(a->dims.result));
     return ATTN_OK;
+}
+
+/* --- mixed weights --- */
+
+/* Mixes the weights of the part `at` of a range: at most the rows of a block and MIX_COLUMNS
+ * columns. */
+static attn_status mix_part(const request *q, const attn_range *at, attn_cells_scratch *scratch,
+                            attn_error *err) {
+    const attn_attention *a = q->a;
+    const size_t elem = attn_dtype_size(a->dims.result), g = at->head, n = at->rows * at->cols;
+    const size_t row = at->row - q->range->row, col = at->col - q->range->col;
+    const double *factors = attn_mix_factors(a, g);
+    attn_range one = *at;
+    request head = {.a = a,
+                    .stats = q->stats,
+                    .range = &one,
+                    .stage = ATTN_STAGE_PROBS,
+                    .dst = scratch->head,
+                    .logits = q->logits ? scratch->logits : NULL,
+                    .ld = at->cols,
+                    .dropped = q->dropped,
+                    .control = q->control};
+    memset(scratch->sums, 0, n * sizeof *scratch->sums);
+    for (size_t r = 0; q->logits && r < at->rows; r++)
+        attn_elements_fill(q->logits + (row + r) * q->range->cols + col, sizeof(float), -INFINITY,
+                           at->cols);
+    for (size_t h = 0; h < a->dims.reads; h++) {
+        one.head = attn_mix_head(&a->dims, g, h);
+        if (factors[h] == 0)
+            continue;
+        ATTN_TRY(compute_head(&head, scratch, false, err));
+        attn_mix_add(scratch->sums, factors[h], scratch->head, elem, n);
+        for (size_t c = 0; q->logits && c < n; c++) {
+            float *to = q->logits + (row + c / at->cols) * q->range->cols + col + c % at->cols;
+            *to = fmaxf(*to, scratch->logits[c]);
+        }
+    }
+    for (size_t c = 0; c < n; c++)
+        attn_element_set(q->dst, elem, (row + c / at->cols) * q->ld + col + c % at->cols,
+                         scratch->sums[c]);
+    return ATTN_OK;
+}
+
+static attn_status mix_weights(const request *q, attn_cells_scratch *scratch, attn_error *err) {
+    const attn_range *all = q->range;
+    const size_t most = scratch->work.most_rows, end = all->col + all->cols;
+    for (size_t i = 0; i < all->rows; i += most)
+        for (size_t j = all->col; j < end; j += MIX_COLUMNS) {
+            const attn_range part = {.batch = all->batch,
+                                     .head = all->head,
+                                     .row = all->row + i,
+                                     .rows = all->rows - i < most ? all->rows - i : most,
+                                     .col = j,
+                                     .cols = end - j < MIX_COLUMNS ? end - j : MIX_COLUMNS};
+            ATTN_TRY(mix_part(q, &part, scratch, err));
+        }
+    return ATTN_OK;
+}
+
+/* Computes a request. */
+static attn_status compute_request(const request *q, attn_cells_scratch *scratch, bool double_only,
+                                   attn_error *err) {
+    return q->a->dims.factors && q->stage == ATTN_STAGE_PROBS && !q->of_head
+               ? mix_weights(q, scratch, err)
+               : compute_head(q, scratch, double_only, err);
 }
 
 attn_status attn_attention_cells(const attn_attention *a, const attn_stats *stats,
                                  const attn_range *range, attn_stage stage, void *dst, size_t ld,
                                  attn_cells_scratch *scratch, attn_error *err) {
-    request q = {a, stats, range, stage, dst, NULL, ld, NULL};
+    request q = {.a = a, .stats = stats, .range = range, .stage = stage, .dst = dst, .ld = ld};
     ATTN_TRY(check_range(&q, err));
     return compute_request(&q, scratch, false, err);
 }
@@ -213,17 +296,31 @@ attn_status attn_attention_cells(const attn_attention *a, const attn_stats *stat
 attn_status attn_cells_with_logits(const attn_attention *a, const attn_stats *stats,
                                    const attn_range *range, void *weights, float *logits,
                                    attn_cells_scratch *scratch, attn_error *err) {
-    request q = {a, stats, range, ATTN_STAGE_PROBS, weights, logits, range->cols, NULL};
+    request q = {.a = a,
+                 .stats = stats,
+                 .range = range,
+                 .stage = ATTN_STAGE_PROBS,
+                 .dst = weights,
+                 .logits = logits,
+                 .ld = range->cols};
     ATTN_TRY(check_range(&q, err));
     return compute_request(&q, scratch, false, err);
 }
 
 attn_status attn_cells_rows(const attn_attention *a, const attn_stats *stats,
-                            const attn_range *range, attn_stage stage, bool double_only,
+                            const attn_range *range, const attn_cells *cells,
                             const attn_control *control, void *dst, attn_cells_scratch *scratch,
                             attn_error *err) {
-    const request q = {a, stats, range, stage, dst, NULL, range->cols, control};
-    return compute_request(&q, scratch, double_only, err);
+    const request q = {.a = a,
+                       .stats = stats,
+                       .range = range,
+                       .stage = cells->stage,
+                       .dst = dst,
+                       .ld = range->cols,
+                       .dropped = cells->dropped,
+                       .of_head = cells->of_head,
+                       .control = control};
+    return compute_request(&q, scratch, cells->double_only, err);
 }
 
 /* --- the mean over the heads, and sums of rows --- */
@@ -246,14 +343,14 @@ attn_status attn_attention_mean_heads(const attn_attention_dims *d, const attn_t
     for (size_t b = 0; b < d->B; b++)
         for (size_t i = 0; i < d->L; i++, at += d->S) {
             memset(sums, 0, d->S * sizeof *sums);
-            for (size_t h = 0; h < d->Hq; h++) {
-                const size_t from = ((b * d->Hq + h) * d->L + i) * d->S;
+            for (size_t h = 0; h < d->Ho; h++) {
+                const size_t from = ((b * d->Ho + h) * d->L + i) * d->S;
                 attn_widen_f64(row, (const char *)weights->data + from * elem, d->result, 1, d->S);
                 for (size_t j = 0; j < d->S; j++)
                     sums[j] += row[j];
             }
             for (size_t j = 0; j < d->S; j++)
-                sums[j] /= (double)d->Hq;
+                sums[j] /= (double)d->Ho;
             attn_dense_store(&mean, at, sums, d->S);
             ATTN_TRY(attn_control_check(control, err));
         }
@@ -264,8 +361,9 @@ attn_status attn_attention_mean_heads(const attn_attention_dims *d, const attn_t
 attn_status attn_attention_row_sums(const attn_attention_dims *d, const attn_tensor *weights,
                                     const attn_control *control, attn_arena *arena,
                                     attn_tensor *out, attn_error *err) {
-    const size_t elem = attn_dtype_size(d->result), rows = d->B * d->Hq * d->L;
-    *out = attn_tensor_dense(attn_arena_take(arena, rows * elem), d->result, d->rows_rank, d->rows);
+    const size_t elem = attn_dtype_size(d->result), rows = d->B * d->Ho * d->L;
+    *out = attn_tensor_dense(attn_arena_take(arena, rows * elem), d->result, d->weights_rank - 1,
+                             d->weights);
     double *row = attn_arena_take(arena, d->S * sizeof *row);
     ATTN_TAKEN(out->data && row, "the sums of rows", err);
     for (size_t i = 0; i < rows; i++) {

@@ -9,16 +9,24 @@
 attn_cells_scratch *attn_cells_place(attn_area *area, const attn_attention_dims *d,
                                      const attn_kernels *k);
 
-/* Computes the cells of a range at a stage, dense [rows, cols] of dims.result. With double_only the
- * function computes only rows of kind ATTN_ROW_DOUBLE; dst must already hold the other rows. The
- * control is checked between blocks of rows. The range must lie within the weights. */
+/* Which cells to compute. */
+typedef struct attn_cells {
+    attn_stage stage;
+    bool double_only; /* only rows of kind ATTN_ROW_DOUBLE; dst must already hold the other rows */
+    bool dropped;     /* the weights after dropout */
+    bool of_head;     /* the weights of one of the Hq heads, before they are mixed */
+} attn_cells;
+
+/* Computes the cells of a range, dense [rows, cols] of dims.result. The control is checked between
+ * blocks of rows. The range must lie within the weights. */
 attn_status attn_cells_rows(const attn_attention *a, const attn_stats *stats,
-                            const attn_range *range, attn_stage stage, bool double_only,
+                            const attn_range *range, const attn_cells *cells,
                             const attn_control *control, void *dst, attn_cells_scratch *scratch,
                             attn_error *err);
 
 /* Computes the weights (elements of dims.result) and the biased scores (float) of a range, both
- * dense [rows, cols]. */
+ * dense [rows, cols]. With mixed weights the score of a cell is the largest one of the heads that are
+ * read, so it is -infinity if the cell is hidden from all of them. */
 attn_status attn_cells_with_logits(const attn_attention *a, const attn_stats *stats,
                                    const attn_range *range, void *weights, float *logits,
                                    attn_cells_scratch *scratch, attn_error *err);

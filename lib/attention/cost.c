@@ -1,6 +1,7 @@
 /* The cost of an operation, from its shapes alone, and the cells that its forward pass visits. */
 #include "attention/encodings.h"
 #include "attention/forward.h"
+#include "attention/mix_weights.h"
 #include "base/try.h"
 
 /* Largest number of arrays that attn_attention_new takes from the arena. Each of them is aligned to
@@ -12,7 +13,7 @@ enum { OPERATION_PIECES = 16 };
  * by row, the normaliser's bias, tables of positions, and transformed queries and keys. */
 static bool count_operation(const attn_attention_dims *d, const attn_kernels *k, attn_area *area) {
     enum { OFFSETS = 16 };
-    size_t transformed;
+    size_t transformed = 0;
     attn_area_take(area, 1, sizeof(attn_attention) + ATTN_MASK_BYTES);
     attn_area_take(area, d->B, OFFSETS * sizeof(ptrdiff_t));
     attn_area_take(area, d->by_row, sizeof(double));
@@ -23,9 +24,8 @@ static bool count_operation(const attn_attention_dims *d, const attn_kernels *k,
         attn_area_take(area, 9 * sizeof(double), d->Hq * (d->E + d->Ek + d->Ev)); /* scratch */
     }
     attn_area_take(area, 1, OPERATION_PIECES * ATTN_ALIGN);
-    if (!d->transforms)
-        return true;
-    if (!attn_score_rows_bytes(d, k, &transformed))
+    if ((d->transforms && !attn_score_rows_bytes(d, k, &transformed)) ||
+        (d->factors && !attn_mix_values_bytes(d, &transformed)))
         return false;
     attn_area_take(area, 1, transformed);
     return true;
@@ -35,7 +35,16 @@ double attn_attention_cell_operations(const attn_attention_dims *d) {
     /* A tanh score also has an addition and a tanh for each element of the product. */
     const double score = (d->tanh_score ? 4 : 2) * (double)d->score_width + d->softcap;
     const double query_vectors = d->relative_queries ? 2 * (double)d->score_width : 0;
-    return score + query_vectors + 2 * (double)d->Ev;
+    return score + query_vectors + 2 * (double)d->value_width;
+}
+
+/* Returns the operations that mix outputs, and weights if they are wanted, whose cells are computed
+ * for each output head anew. */
+static double mix_operations(const attn_attention_dims *d, unsigned want) {
+    const double rows = d->factors ? (double)d->B * (double)d->L * (double)d->factors : 0;
+    const double matrices = (double)((want & ATTN_WANT_WEIGHTS) != 0) +
+                            (double)((want & ATTN_WANT_WEIGHTS_DROPPED) != 0);
+    return rows * (2 * (double)d->Ev + matrices * (double)d->S * (2 + 2 * (double)d->score_width));
 }
 
 attn_status attn_attention_cost(const attn_attention_dims *d, unsigned want, size_t slots,
@@ -54,7 +63,8 @@ attn_status attn_attention_cost(const attn_attention_dims *d, unsigned want, siz
     c.operations = c.cells * attn_attention_cell_operations(d) + attn_vector_operations(d) +
                    2 * (queries * (double)d->query_map + keys * (double)d->key_map) +
                    ATTN_ENCODING_OPERATIONS * (double)d->encoded +
-                   (d->mixed ? 2 * queries * (double)d->Hq * (double)d->E : 0);
+                   (d->mixed ? 2 * queries * (double)d->Hq * (double)d->E : 0) +
+                   mix_operations(d, want);
     c.result_bytes = bytes.results;
     c.fallback_bytes = bytes.fallback;
     *out = c;

@@ -25,6 +25,7 @@ static const attn_piece step_pieces[] = {
     [ATTN_STEP_SCORES] = attn_forward_cells,
     [ATTN_STEP_WEIGHTS] = attn_forward_cells,
     [ATTN_STEP_DROPPED] = attn_forward_cells,
+    [ATTN_STEP_OUTPUTS] = attn_forward_outputs,
 };
 
 static attn_status run_piece_of_step(void *work, size_t index, size_t lane, attn_error *err) {

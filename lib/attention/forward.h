@@ -138,6 +138,7 @@ attn_status attn_forward_normalized(void *work, size_t index, size_t lane, attn_
 attn_status attn_forward_near_weights(void *work, size_t index, size_t lane, attn_error *err);
 attn_status attn_forward_strided_weights(void *work, size_t index, size_t lane, attn_error *err);
 attn_status attn_forward_cells(void *work, size_t index, size_t lane, attn_error *err);
+attn_status attn_forward_outputs(void *work, size_t index, size_t lane, attn_error *err);
 
 /* Returns how many cells ATTN_STEP_STRIDED computes for the heads of batch entry b. */
 double attn_forward_strided_cells(const attn_attention *a, const attn_plan *plan, size_t b);

@@ -23,24 +23,27 @@ static void place_tensor(attn_area *area, attn_dtype dtype, size_t rows, size_t 
 
 static void place_results(attn_area *area, const attn_plan *p, attn_results *out) {
     const attn_attention_dims *d = p->dims;
-    const size_t rows = d->B * d->Hq * d->L, keys = d->B * d->Hkv * d->S;
+    const size_t rows = d->B * d->Hq * d->L, outputs = d->B * d->Ho * d->L, keys = d->B * d->S;
     double *stats = attn_area_take(area, rows, 2 * sizeof(double) + 1);
     if (area->base)
         *out = (attn_results){.stats = {stats, stats + rows, (uint8_t *)(stats + 2 * rows)}};
     if (p->want & ATTN_WANT_OUTPUT)
-        place_tensor(area, d->result, rows, d->Ev, d->output_rank, d->output, &out->output);
+        place_tensor(area, d->result, outputs, d->Ev, d->output_rank, d->output, &out->output);
+    if (p->want & ATTN_WANT_OUTPUT && d->factors)
+        place_tensor(area, d->result, rows, d->value_width, 4,
+                     (size_t[]){d->B, d->Hq, d->L, d->value_width}, &out->head_outputs);
     if (p->want & ATTN_WANT_WEIGHTS)
-        place_tensor(area, d->result, rows, d->S, d->weights_rank, d->weights, &out->weights);
+        place_tensor(area, d->result, outputs, d->S, d->weights_rank, d->weights, &out->weights);
     if (p->want & ATTN_WANT_WEIGHTS_DROPPED)
-        place_tensor(area, d->result, rows, d->S, d->weights_rank, d->weights,
+        place_tensor(area, d->result, outputs, d->S, d->weights_rank, d->weights,
                      &out->weights_dropped);
     if (p->want & ATTN_WANT_LOGSUMEXP)
         place_tensor(area, d->result, rows, 1, d->rows_rank, d->rows, &out->logsumexp);
     if (p->want & ATTN_WANT_SCORES)
-        place_tensor(area, d->result, rows, d->S, d->weights_rank, d->weights, &out->scores);
+        place_tensor(area, d->result, rows, d->S, d->weights_rank, d->scores, &out->scores);
     if (p->want & ATTN_WANT_PRESENT) { /* attn_present sets their shapes */
-        place_tensor(area, d->result, keys, d->Ek, 0, NULL, &out->present_key);
-        place_tensor(area, d->result, keys, d->Ev, 0, NULL, &out->present_value);
+        place_tensor(area, d->result, keys * d->Hkv, d->Ek, 0, NULL, &out->present_key);
+        place_tensor(area, d->result, keys * d->Hv, d->Ev, 0, NULL, &out->present_value);
     }
 }
 
@@ -87,7 +90,7 @@ static void place_cells_lane(const void *work, attn_area *area, void *to) {
 
 /* Returns the size in bytes of the state (attn_partial) of all rows of a head. */
 static size_t state_bytes(const attn_attention_dims *d, const attn_kernels *k) {
-    const size_t elements = d->L * (1 + k->lanes + attn_acc_room(k, d->Ev));
+    const size_t elements = d->L * (1 + k->lanes + attn_acc_room(k, d->value_width));
     return attn_align_up(elements * k->elem) + 2 * ATTN_ALIGN;
 }
 
@@ -103,7 +106,7 @@ attn_partial attn_forward_state(const attn_block_work *w) {
 static attn_partial rows_at(const attn_forward *f, char *at, size_t i) {
     const attn_attention_dims *d = &f->a->dims;
     const attn_kernels *k = f->a->kernels;
-    const size_t room = attn_acc_room(k, d->Ev) * k->elem, lanes = k->lanes * k->elem;
+    const size_t room = attn_acc_room(k, d->value_width) * k->elem, lanes = k->lanes * k->elem;
     char *sum = at + attn_align_up(d->L * room);
     return (attn_partial){
         .acc = at + i * room, .sum = sum + i * lanes, .max = sum + d->L * lanes + i * k->elem};

@@ -78,7 +78,7 @@ void attn_block_normalize(const attn_attention *a, const attn_stream *s, const a
     const attn_kernels *k = w->kernels;
     size_t lo, hi;
     attn_block_start(a, s);
-    memset(w->acc, 0, block->rows * attn_acc_room(k, a->dims.Ev) * k->elem);
+    memset(w->acc, 0, block->rows * attn_acc_room(k, a->dims.value_width) * k->elem);
     attn_elements_fill(w->factor, k->elem, 1, block->rows);
     attn_block_interval(a, block, &lo, &hi);
     collect_scores(a, s, packed, scores, lo, hi);
@@ -95,10 +95,10 @@ void attn_block_normalize(const attn_attention *a, const attn_stream *s, const a
 static uint64_t overflowing(const attn_attention *a, const attn_block *block,
                             const attn_block_work *w) {
     const attn_kernels *k = w->kernels;
-    const size_t room = attn_acc_room(k, a->dims.Ev);
+    const size_t room = attn_acc_room(k, a->dims.value_width);
     uint64_t rows = 0;
     for (size_t r = 0; k->elem == sizeof(float) && r < block->rows; r++)
-        if (!isfinite(k->max_magnitude(attn_row_of(w->acc, r, room, k), a->dims.Ev)))
+        if (!isfinite(k->max_magnitude(attn_row_of(w->acc, r, room, k), a->dims.value_width)))
             rows |= UINT64_C(1) << r;
     return rows;
 }

@@ -38,10 +38,10 @@ static bool finish_output(const attn_forward *f, const attn_block *block, const 
                           attn_block_work *w) {
     const attn_attention *a = f->a;
     const attn_kernels *k = w->kernels;
-    const size_t Ev = a->dims.Ev, elem = f->elem, room = attn_acc_room(k, Ev) * k->elem;
+    const size_t Ev = a->dims.value_width, elem = f->elem, room = attn_acc_room(k, Ev) * k->elem;
     const ptrdiff_t at = (ptrdiff_t)(block->b * a->dims.Hq * a->dims.L * Ev) +
                          (ptrdiff_t)block->h * a->out_head + (ptrdiff_t)block->i * a->out_row;
-    char *dst = (char *)f->out->output.data + at * (ptrdiff_t)elem;
+    char *dst = (char *)attn_pass_output(f->out)->data + at * (ptrdiff_t)elem;
     if (k->elem == elem) {
         k->divide(dst, (size_t)a->out_row, w->acc, block->rows, Ev, sum);
         return true;

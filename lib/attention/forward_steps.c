@@ -9,13 +9,15 @@
  *   GROUPS    few rows: a piece computes the rows of all heads of a group together, so that it
  *             reads each key and value once. It does not pack them. RANGES and JOIN divide this
  *             work.
- *   SCORES, WEIGHTS, DROPPED   a piece computes a block of rows of a matrix */
+ *   SCORES, WEIGHTS, DROPPED   a piece computes a block of rows of a matrix
+ *   OUTPUTS   a piece mixes a block of rows of the outputs of all heads */
 #include "attention/forward.h"
 
 #include <math.h>
 #include <stdatomic.h>
 #include <string.h>
 
+#include "attention/mix_weights.h"
 #include "base/try.h"
 
 /* --- bundles over packed keys ---
@@ -39,7 +41,7 @@ static void add_strided(const attn_forward *f, attn_block_run *run) {
         return;
     const attn_partial into = attn_forward_state(&run->work),
                        from = attn_forward_strided_rows(f, block->b, block->h, block->i);
-    f->a->kernels->merge(&into, &from, block->rows, f->a->dims.Ev);
+    f->a->kernels->merge(&into, &from, block->rows, f->a->dims.value_width);
 }
 
 /* Computes a bundle of `count` blocks of head (b, h). The first block begins at row i. */
@@ -185,7 +187,7 @@ static void copy_state(const attn_forward *f, const attn_partial *to, const attn
     const attn_kernels *k = f->a->kernels;
     memcpy(to->max, from->max, d->L * k->elem);
     memcpy(to->sum, from->sum, d->L * k->lanes * k->elem);
-    memcpy(to->acc, from->acc, d->L * attn_acc_room(k, d->Ev) * k->elem);
+    memcpy(to->acc, from->acc, d->L * attn_acc_room(k, d->value_width) * k->elem);
 }
 
 /* Prepares the blocks of all heads of group `index` for a pass over keys from … to - 1. If the keys
@@ -259,7 +261,7 @@ attn_status attn_forward_join(void *work, size_t index, size_t lane, attn_error 
             const attn_partial into = attn_forward_state(&l->runs[g].work),
                                from = attn_forward_range_rows(f, index, range, g);
             if (range)
-                f->a->kernels->merge(&into, &from, d->L, d->Ev);
+                f->a->kernels->merge(&into, &from, d->L, d->value_width);
             else
                 copy_state(f, &into, &from);
         }
@@ -269,25 +271,40 @@ attn_status attn_forward_join(void *work, size_t index, size_t lane, attn_error 
 
 /* --- cells --- */
 
+/* Returns block `index` of the blocks of all `heads` heads. */
+static attn_block block_of(const attn_forward *f, size_t heads, size_t index) {
+    const size_t rows = f->a->kernels->rows, L = f->a->dims.L;
+    const size_t head = index / f->plan.row_blocks, i = index % f->plan.row_blocks * rows;
+    return (attn_block){head / heads, head % heads, i, L - i < rows ? L - i : rows};
+}
+
 attn_status attn_forward_cells(void *work, size_t index, size_t lane, attn_error *err) {
     attn_forward *f = work;
     const attn_attention *a = f->a;
     const attn_attention_dims *d = &a->dims;
-    const attn_block block = attn_block_at(d, a->kernels, index);
+    const bool scores = f->step == ATTN_STEP_SCORES, dropped = f->step == ATTN_STEP_DROPPED;
+    const size_t heads = scores ? d->Hq : d->Ho;
+    const attn_block block = block_of(f, heads, index);
     const attn_range range = {
         .batch = block.b, .head = block.h, .row = block.i, .rows = block.rows, .cols = d->S};
-    const size_t first = attn_row_index(a, block.b, block.h, block.i);
-    const attn_tensor *out = f->step == ATTN_STEP_SCORES    ? &f->out->scores
-                             : f->step == ATTN_STEP_WEIGHTS ? &f->out->weights
-                                                            : &f->out->weights_dropped;
-    const attn_stage stage = f->step == ATTN_STEP_SCORES ? f->stage : ATTN_STAGE_PROBS;
-    /* With plan.keeps or a strided pattern, earlier steps have written the weights, except those of
-     * rows that are computed in double. */
-    const bool in_double = f->step == ATTN_STEP_WEIGHTS && (f->plan.keeps || f->strided);
-    char *to = (char *)out->data + first * d->S * f->elem;
-    ATTN_TRY(attn_cells_rows(a, &f->out->stats, &range, stage, in_double, f->control, to,
-                             f->cells[lane], err));
-    for (size_t r = 0; f->step == ATTN_STEP_DROPPED && r < range.rows; r++)
-        attn_drop_row(a, first + r, 0, d->S, f->elem, to + r * d->S * f->elem);
-    return ATTN_OK;
+    const attn_tensor *out = scores    ? &f->out->scores
+                             : dropped ? &f->out->weights_dropped
+                                       : &f->out->weights;
+    const attn_cells how = {
+        .stage = scores ? f->stage : ATTN_STAGE_PROBS,
+        /* With plan.keeps or a strided pattern, earlier steps have written the weights, except those
+         * of rows that are computed in double. */
+        .double_only = f->step == ATTN_STEP_WEIGHTS && !d->factors && (f->plan.keeps || f->strided),
+        .dropped = dropped,
+        .of_head = scores};
+    const size_t first = (block.b * heads + block.h) * d->L + block.i;
+    return attn_cells_rows(a, &f->out->stats, &range, &how, f->control,
+                           (char *)out->data + first * d->S * f->elem, f->cells[lane], err);
+}
+
+attn_status attn_forward_outputs(void *work, size_t index, size_t lane, attn_error *err) {
+    const attn_forward *f = work;
+    const attn_block block = block_of(f, f->a->dims.Ho, index);
+    (void)lane;
+    return attn_mix_outputs(f->a, f->out, block.b, block.h, block.i, block.rows, err);
 }

@@ -12,6 +12,7 @@ const char *const attn_position_words[] = {
 #define WORD(name) #name,
 const char *const attn_normalizer_words[] = {ATTN_NORMALIZERS(WORD) NULL};
 const char *const attn_pair_words[] = {"interleaved", "halves", NULL};
+const char *const attn_pairs_words[] = {"adjacent", "halves", NULL};
 const char *const attn_past_words[] = {"encoded", "raw", NULL};
 const char *const attn_divisor_words[] = {"keys", NULL};
 const char *const attn_scaling_words[] = {"none",   "linear",   "dynamic", "yarn",
@@ -67,6 +68,10 @@ _Static_assert(sizeof(attn_layout) == sizeof(int) && sizeof(attn_precision) == s
 #define NORMALIZER_VALUE(is, member, name, key, from, to, list, bits, sentence)                    \
     {"normalizer", key, ATTN_INPUT_##is, AT(normalizer.member), 0, from, to, list, bits},
 #define MIX_TENSOR(member, sentence) TENSOR_ROW("mix", #member, mix.member, mix_##member, 0),
+#define SUBTRACT_TENSOR(member, sentence)                                                          \
+    TENSOR_ROW("subtract", #member, subtract.member, subtract_##member, 0),
+#define SUBTRACT_VALUE(is, member, name, key, from, to, list, sentence)                            \
+    {"subtract", key, ATTN_INPUT_##is, AT(subtract.member), 0, from, to, list, 0},
 #define SCALING_TENSOR(member, bits, sentence)                                                     \
     {"position/scaling",                                                                           \
      #member,                                                                                      \
@@ -129,8 +134,8 @@ const attn_input attn_input_rows[] = {
         KIND(score_position, attn_position_words),
     ATTN_POSITION_INPUTS(NONE, SECOND_VALUE) ATTN_POSITION_INPUTS(SECOND_TENSOR, NONE)
         KIND(normalizer, attn_normalizer_words),
-    ATTN_NORMALIZER_INPUTS(NORMALIZER_TENSOR, NORMALIZER_VALUE)
-        ATTN_MIX_INPUTS(MIX_TENSOR){.name = NULL},
+    ATTN_NORMALIZER_INPUTS(NORMALIZER_TENSOR, NORMALIZER_VALUE) ATTN_MIX_INPUTS(MIX_TENSOR)
+        ATTN_SUBTRACT_INPUTS(SUBTRACT_TENSOR, SUBTRACT_VALUE){.name = NULL},
 };
 
 const attn_input attn_pattern_rows[] = {

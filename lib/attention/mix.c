@@ -35,6 +35,22 @@ attn_status attn_mix_resolve(const attn_inputs *in, attn_attention_dims *d, attn
     return ATTN_OK;
 }
 
+#define LOGITS_WORDS "logits: the raw score of a head is a sum over all heads, each with its factor"
+#define WEIGHTS_WORDS                                                                              \
+    "weights: the weight of an output head is a sum over all heads, each with its factor"
+#define PAIR_WORDS(pair)                                                                           \
+    "subtract: the weight of output head g is that of head " pair " times lambda"
+
+const char *attn_mix_words(const attn_attention_dims *d) {
+    static const char *const words[2][4] = {
+        {NULL, WEIGHTS_WORDS, PAIR_WORDS("2g less that of head 2g + 1"),
+         PAIR_WORDS("g less that of head g + H/2")},
+        {LOGITS_WORDS, LOGITS_WORDS "; " WEIGHTS_WORDS,
+         LOGITS_WORDS "; " PAIR_WORDS("2g less that of head 2g + 1"),
+         LOGITS_WORDS "; " PAIR_WORDS("g less that of head g + H/2")}};
+    return words[d->mixed != 0][!d->factors ? 0 : 1 + (int)d->pairs];
+}
+
 /* --- wide rows --- */
 
 /* The rows that attn_mix_rows makes. */

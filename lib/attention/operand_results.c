@@ -2,6 +2,7 @@
  * the values times their weights. */
 #include <string.h>
 
+#include "attention/mix_weights.h"
 #include "attention/operands.h"
 #include "base/try.h"
 
@@ -65,9 +66,9 @@ void attn_present(const attn_attention *a, attn_results *out) {
     const bool heads =
         a->in.past_key.rank ? a->in.past_key.rank == d->batch_rank + 3 : d->has_heads;
     out->present_key = shape_of_heads(d, out->present_key.data, heads, d->Hkv, d->S, d->Ek);
-    out->present_value = shape_of_heads(d, out->present_value.data, heads, d->Hkv, d->S, d->Ev);
+    out->present_value = shape_of_heads(d, out->present_value.data, heads, d->Hv, d->S, d->Ev);
     join_rows_of_heads(a, raw ? raw_key_rows : plain_key_rows, &out->present_key, d->Hkv, d->S);
-    join_rows_of_heads(a, attn_value_rows, &out->present_value, d->Hkv, d->S);
+    join_rows_of_heads(a, attn_sent_value_rows, &out->present_value, d->Hv, d->S);
 }
 
 /* Makes a tensor of zeros with the shape and type of `like`. */
@@ -84,10 +85,10 @@ attn_status attn_attention_operands(const attn_attention *a, attn_arena *arena, 
     ATTN_TRY(
         take_dense(shape_of_heads(d, NULL, d->has_heads, d->Hkv, d->S, d->Ek), arena, key, err));
     ATTN_TRY(
-        take_dense(shape_of_heads(d, NULL, d->has_heads, d->Hkv, d->S, d->Ev), arena, value, err));
+        take_dense(shape_of_heads(d, NULL, d->has_heads, d->Hv, d->S, d->Ev), arena, value, err));
     join_rows_of_heads(a, plain_query_rows, query, d->Hq, d->L);
     join_rows_of_heads(a, plain_key_rows, key, d->Hkv, d->S);
-    join_rows_of_heads(a, attn_value_rows, value, d->Hkv, d->S);
+    join_rows_of_heads(a, attn_sent_value_rows, value, d->Hv, d->S);
     return ATTN_OK;
 }
 
@@ -95,7 +96,7 @@ attn_status attn_attention_weighted_values(const attn_attention *a, const attn_t
                                            const attn_control *control, attn_arena *arena,
                                            attn_tensor *out, attn_error *err) {
     const attn_attention_dims *d = &a->dims;
-    const size_t elem = attn_dtype_size(d->result), rows = d->B * d->Hq * d->L;
+    const size_t elem = attn_dtype_size(d->result), rows = d->B * d->Ho * d->L;
     size_t dims[ATTN_MAX_RANK], ld;
     memcpy(dims, d->weights, sizeof dims);
     if (d->relative_values)
@@ -110,12 +111,13 @@ attn_status attn_attention_weighted_values(const attn_attention *a, const attn_t
     ATTN_TAKEN(weight, "the weighted values", err);
     double *scratch = weight + d->S, *product = scratch + d->Ev;
     for (size_t row = 0; row < rows; row++) {
-        const size_t b = row / (d->Hq * d->L), hkv = row / d->L % d->Hq / attn_group(d);
+        const size_t b = row / (d->Ho * d->L), g = row / d->L % d->Ho;
         attn_widen_f64(weight, (const char *)weights->data + row * d->S * elem, d->result, 1, d->S);
         for (size_t j = 0; j < d->S; j++) {
             if (weight[j] == 0)
                 continue;
-            const double *value = attn_value_rows(a, b, hkv, j, 1, sizeof *value, scratch, &ld);
+            const double *value = attn_sent_value_rows(a, b, attn_mix_value_head(d, g), j, 1,
+                                                       sizeof *value, scratch, &ld);
             for (size_t e = 0; e < d->Ev; e++)
                 product[e] = weight[j] * value[e];
             attn_dense_store(out, (row * d->S + j) * d->Ev, product, d->Ev);

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "attention/mix_weights.h"
 #include "base/try.h"
 
 /* --- rows --- */
@@ -76,7 +77,13 @@ const void *attn_key_rows(const attn_attention *a, size_t b, size_t hkv, size_t 
 
 const void *attn_value_rows(const attn_attention *a, size_t b, size_t hkv, size_t j0, size_t n,
                             size_t elem, void *scratch, size_t *ld) {
-    return attn_view_rows(&a->past_value, a->dims.past, &a->value, b, hkv, j0, n, a->dims.Ev, elem,
+    return attn_view_rows(&a->past_value, a->pass_past, &a->pass_value, b, hkv, j0, n,
+                          a->dims.value_width, elem, scratch, ld);
+}
+
+const void *attn_sent_value_rows(const attn_attention *a, size_t b, size_t head, size_t j0,
+                                 size_t n, size_t elem, void *scratch, size_t *ld) {
+    return attn_view_rows(&a->past_value, a->dims.past, &a->value, b, head, j0, n, a->dims.Ev, elem,
                           scratch, ld);
 }
 
@@ -137,7 +144,7 @@ typedef struct packer {
     const attn_attention_dims *dims;
     const attn_kernels *kernels;
     attn_packed *p;
-    void **lanes;  /* for each slot of the pool, scratch [keys, max(score width, Ev)] */
+    void **lanes;  /* for each slot of the pool, scratch [keys, max(score width, value width)] */
     size_t chunks; /* pieces into which the tiles of a head are divided */
 } packer;
 
@@ -145,7 +152,7 @@ static attn_packed packed_shape(const attn_attention_dims *d, const attn_kernels
     return (attn_packed){.kernels = k,
                          .tiles = attn_key_tiles(k, d->S),
                          .key_bytes = attn_key_room(k, d->score_width) * k->elem,
-                         .value_bytes = attn_value_room(k, d->Ev) * k->elem};
+                         .value_bytes = attn_value_room(k, d->value_width) * k->elem};
 }
 
 /* Takes memory for `tiles` packed tiles from the area. */
@@ -206,7 +213,7 @@ static void pack_side(const attn_attention *a, const attn_packed *p, size_t at, 
                       size_t hkv, size_t tile, bool keys, uint8_t *bad, void *scratch) {
     const attn_kernels *k = p->kernels;
     const size_t S = a->dims.S, j0 = tile * k->keys, n = S - j0 < k->keys ? S - j0 : k->keys;
-    const size_t width = keys ? a->dims.score_width : a->dims.Ev;
+    const size_t width = keys ? a->dims.score_width : a->dims.value_width;
     char *to = keys ? p->keys + at * p->key_bytes : p->values + at * p->value_bytes;
     double *magnitude = keys ? &p->key_magnitude[at] : &p->value_magnitude[at];
     size_t ld;
@@ -356,14 +363,30 @@ static size_t bad_head(const attn_attention *a, const attn_view *v, size_t b, si
     return h;
 }
 
+/* Returns the head of a value that is not finite: hkv, or if weights are mixed the first one among
+ * those that the heads of key head hkv use. */
+static size_t bad_value_head(const attn_attention *a, const attn_view *v, size_t b, size_t hkv,
+                             size_t at) {
+    const attn_attention_dims *d = &a->dims;
+    for (size_t part = 0; d->factors && part * d->Ev < d->value_width; part++) {
+        const size_t head = attn_mix_value_of_part(d, hkv, part);
+        for (size_t e = 0; e < d->Ev; e++)
+            if (!isfinite(attn_number_at(attn_view_at(v, b, head, at, e), v->dtype)))
+                return head;
+    }
+    return d->factors ? attn_mix_value_of_part(d, hkv, 0) : hkv;
+}
+
 static attn_status refuse_key(const attn_attention *a, size_t b, size_t hkv, size_t j, bool key,
                               attn_error *err) {
     const bool cached = j < a->dims.past;
     const attn_view *v =
         key ? (cached ? &a->past_key : &a->key) : (cached ? &a->past_value : &a->value);
     const size_t at = cached ? j : j - a->dims.past;
-    return refuse_row(a, key ? 'k' : 'v', v, b, key ? bad_head(a, v, b, hkv, a->dims.Hkv, at) : hkv,
-                      j, at, key ? a->dims.Ek : a->dims.Ev, "at a position that a query sees", err);
+    const size_t head =
+        key ? bad_head(a, v, b, hkv, a->dims.Hkv, at) : bad_value_head(a, v, b, hkv, at);
+    return refuse_row(a, key ? 'k' : 'v', v, b, head, j, at, key ? a->dims.Ek : a->dims.Ev,
+                      "at a position that a query sees", err);
 }
 
 /* If queries see keys or values of a head that are not finite, returns an error that names the
@@ -404,8 +427,8 @@ static void place_pack_lane(const void *work, attn_area *area, void *to) {
     const packer *pk = work;
     const attn_attention_dims *d = pk->dims;
     const attn_kernels *k = pk->kernels;
-    *(void **)to =
-        attn_area_take(area, k->keys * k->elem, d->score_width > d->Ev ? d->score_width : d->Ev);
+    *(void **)to = attn_area_take(
+        area, k->keys * k->elem, d->score_width > d->value_width ? d->score_width : d->value_width);
 }
 
 static void place_packed(void *work, attn_area *area) {

@@ -21,12 +21,15 @@ const void *attn_view_rows(const attn_view *past, size_t past_rows, const attn_v
                            size_t *ld);
 
 /* These functions return rows of an operation as attn_view_rows does: keys [n, score width], values
- * [n, Ev] and queries [n, score width]. Keys and queries are those whose products are the scores
+ * [n, value width] and queries [n, score width]. Keys and queries are those whose products are the scores
  * (attn_attention.score_key, score_query). */
 const void *attn_key_rows(const attn_attention *a, size_t b, size_t hkv, size_t j0, size_t n,
                           size_t elem, void *scratch, size_t *ld);
 const void *attn_value_rows(const attn_attention *a, size_t b, size_t hkv, size_t j0, size_t n,
                             size_t elem, void *scratch, size_t *ld);
+/* Values as sent, [n, Ev], of value head `head`. */
+const void *attn_sent_value_rows(const attn_attention *a, size_t b, size_t head, size_t j0,
+                                 size_t n, size_t elem, void *scratch, size_t *ld);
 const void *attn_query_rows(const attn_attention *a, size_t b, size_t h, size_t i0, size_t n,
                             size_t elem, void *scratch, size_t *ld);
 typedef const void *(*attn_rows_reader)(const attn_attention *a, size_t b, size_t h, size_t j0,

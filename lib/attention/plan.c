@@ -40,7 +40,7 @@ attn_status attn_plan_check(unsigned want, attn_stage stage, attn_error *err) {
  * exponential and the edits of a cell count as CELL_OPERATIONS multiply-adds. */
 static double operations_on(const attn_attention_dims *d, double rows, double keys) {
     enum { CELL_OPERATIONS = 16 };
-    return 2 * rows * keys * (double)(d->score_width + d->Ev + CELL_OPERATIONS);
+    return 2 * rows * keys * (double)(d->score_width + d->value_width + CELL_OPERATIONS);
 }
 static double operations(const attn_attention_dims *d, double rows) {
     return operations_on(d, rows, (double)d->S);
@@ -48,7 +48,7 @@ static double operations(const attn_attention_dims *d, double rows) {
 
 /* Returns the size in bytes of a tile of packed keys and values. */
 static size_t tile_bytes(const attn_attention_dims *d, const attn_kernels *k) {
-    return (attn_key_room(k, d->score_width) + attn_value_room(k, d->Ev)) * k->elem;
+    return (attn_key_room(k, d->score_width) + attn_value_room(k, d->value_width)) * k->elem;
 }
 
 /* Returns how many blocks a bundle may have. The blocks of a bundle share the keys that are in the
@@ -246,7 +246,7 @@ size_t attn_plan_steps(const attn_plan *p, bool packed, attn_step steps[ATTN_STE
     n = add_step(steps, n, main, main_pieces(p, main));
     if (main == ATTN_STEP_RANGES)
         n = add_step(steps, n, ATTN_STEP_JOIN, main_pieces(p, main) / p->ranges);
-    if (p->strided.bundles && p->want & ATTN_WANT_WEIGHTS) {
+    if (p->strided.bundles && p->want & ATTN_WANT_WEIGHTS && !d->factors) {
         n = add_step(steps, n, ATTN_STEP_NEAR_WEIGHTS, heads * p->row_blocks);
         n = add_step(steps, n, ATTN_STEP_STRIDED_WEIGHTS, strided);
     }
@@ -255,14 +255,17 @@ size_t attn_plan_steps(const attn_plan *p, bool packed, attn_step steps[ATTN_STE
 
 size_t attn_plan_cell_steps(const attn_plan *p, bool in_double, attn_step steps[ATTN_STEPS]) {
     const size_t pieces = p->dims->B * p->dims->Hq * p->row_blocks;
-    const bool written = p->keeps || p->strided.bundles;
+    const size_t outputs = p->dims->B * p->dims->Ho * p->row_blocks;
+    const bool written = !p->dims->factors && (p->keeps || p->strided.bundles);
     size_t n = 0;
     if (p->want & ATTN_WANT_SCORES)
         n = add_step(steps, n, ATTN_STEP_SCORES, pieces);
     if (p->want & ATTN_WANT_WEIGHTS && (!written || in_double))
-        n = add_step(steps, n, ATTN_STEP_WEIGHTS, pieces);
+        n = add_step(steps, n, ATTN_STEP_WEIGHTS, outputs);
     if (p->want & ATTN_WANT_WEIGHTS_DROPPED)
-        n = add_step(steps, n, ATTN_STEP_DROPPED, pieces);
+        n = add_step(steps, n, ATTN_STEP_DROPPED, outputs);
+    if (p->want & ATTN_WANT_OUTPUT && p->dims->factors)
+        n = add_step(steps, n, ATTN_STEP_OUTPUTS, outputs);
     return n;
 }
 
@@ -274,7 +277,7 @@ void attn_plan_make(const attn_attention_dims *d, unsigned want, size_t slots, a
                      .slots = slots,
                      .main = ATTN_STEP_BLOCKS,
                      .ranges = 1};
-    p->keeps = (want & ATTN_WANT_WEIGHTS) && k->elem == attn_dtype_size(d->result);
+    p->keeps = (want & ATTN_WANT_WEIGHTS) && !d->factors && k->elem == attn_dtype_size(d->result);
     p->rows = d->L < k->rows ? d->L : k->rows;
     p->row_blocks = (d->L + k->rows - 1) / k->rows;
     plan_blocks(p);

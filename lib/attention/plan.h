@@ -38,6 +38,7 @@ typedef enum attn_step_kind {
     ATTN_STEP_SCORES,
     ATTN_STEP_WEIGHTS,
     ATTN_STEP_DROPPED,
+    ATTN_STEP_OUTPUTS, /* with mixed weights: a piece mixes a block of outputs (mix_weights.h) */
 } attn_step_kind;
 
 typedef struct attn_step {

@@ -11,6 +11,7 @@
 
 #include "attention/encodings.h"
 #include "attention/mix.h"
+#include "attention/mix_weights.h"
 #include "attention/normalizer.h"
 #include "attention/operand_axes.h"
 #include "attention/operands.h"
@@ -71,7 +72,7 @@ static attn_status resolve_past(const attn_inputs *in, attn_attention_dims *d, a
     ATTN_TRY(merge_batch(d, &k, err));
     ATTN_TRY(merge_batch(d, &v, err));
     ATTN_TRY(expect_size(k.name, "the number of heads", k.heads, d->Hkv, "as key has", err));
-    ATTN_TRY(expect_size(v.name, "the number of heads", v.heads, d->Hkv, "as key has", err));
+    ATTN_TRY(expect_size(v.name, "the number of heads", v.heads, d->Hv, "as value has", err));
     ATTN_TRY(expect_size(k.name, "the width", k.width, d->Ek, "as key has", err));
     ATTN_TRY(expect_size(v.name, "the width", v.width, d->Ev, "as value has", err));
     return expect_size(v.name, "the length", v.rows, k.rows, "as past_key has", err);
@@ -104,22 +105,31 @@ static attn_status fill_results(const attn_inputs *in, attn_attention_dims *d, a
     for (int r = 0; r < q->rank; r++)
         d->output[r] = r < d->batch_rank ? d->batch[r] : q->dims[r];
     d->output_rank = q->rank;
+    if (!d->has_heads && d->Ho != 1)
+        return attn_fail(err, ATTN_ESHAPE, "mix/weights",
+                         "%zu output heads need tensors with an axis of heads", d->Ho);
+    if (d->has_heads && in->layout != ATTN_BLD)
+        d->output[q->rank - (in->layout == ATTN_BHLE ? 3 : 2)] = d->Ho;
     int n = 0;
     for (; n < d->batch_rank; n++)
-        d->weights[n] = d->rows[n] = d->batch[n];
-    if (d->has_heads)
-        d->weights[n] = d->rows[n] = d->Hq, n++;
-    d->weights[n] = d->rows[n] = d->L, n++;
-    d->rows_rank = n;
-    d->weights[n++] = d->S;
+        d->weights[n] = d->scores[n] = d->rows[n] = d->batch[n];
+    if (d->has_heads) {
+        d->weights[n] = d->Ho;
+        d->scores[n] = d->rows[n] = d->Hq;
+        n++;
+    }
+    d->weights[n] = d->scores[n] = d->rows[n] = d->L;
+    d->rows_rank = ++n;
+    d->weights[n] = d->scores[n] = d->S;
+    n++;
     d->weights_rank = n;
     if (in->layout == ATTN_BLD) {
-        if (!attn_size_mul(d->Hq, d->Ev, &d->output[q->rank - 1]))
+        if (!attn_size_mul(d->Ho, d->Ev, &d->output[q->rank - 1]))
             return attn_fail(err, ATTN_ELIMIT, "value", "too wide");
     } else {
         d->output[q->rank - 1] = d->Ev;
     }
-    const size_t factors[] = {d->B, d->Hq, d->L, d->S ? d->S : 1, 16};
+    const size_t factors[] = {d->B, d->Hq > d->Ho ? d->Hq : d->Ho, d->L, d->S ? d->S : 1, 16};
     for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
         if (factors[i] && !attn_size_mul(count, factors[i], &count))
             return attn_fail(err, ATTN_ELIMIT, "query",
@@ -237,6 +247,10 @@ attn_status attn_check_loss_gradient(const char *field, const attn_tensor *grad,
     return ATTN_OK;
 }
 
+static bool mixes_weights(const attn_inputs *in) {
+    return in->mix.weights.rank || in->subtract.lambda.rank || in->subtract.pairs;
+}
+
 /* Computes dims and the score plan, which points into *in. */
 static attn_status resolve_dims(const attn_inputs *in, attn_attention_dims *d,
                                 attn_score_plan *plan, attn_error *err) {
@@ -254,23 +268,31 @@ static attn_status resolve_dims(const attn_inputs *in, attn_attention_dims *d,
     ATTN_TRY(attn_operand_same_rank(&q, &k, err));
     ATTN_TRY(attn_operand_same_rank(&q, &v, err));
     ATTN_TRY(attn_operand_split(&k, in->layout, kv_heads, err));
-    ATTN_TRY(attn_operand_split(&v, in->layout, kv_heads, err));
+    /* two key heads share a value head if their weights are subtracted */
+    const size_t value_heads = in->subtract.pairs && kv_heads % 2 == 0 ? kv_heads / 2 : kv_heads;
+    ATTN_TRY(attn_operand_split(&v, in->layout, value_heads, err));
     *d = (attn_attention_dims){.batch_rank = q.batch_rank,
                                .Hq = q.heads,
                                .Hkv = k.heads,
                                .L = q.rows,
                                .E = q.width,
                                .Ek = k.width,
-                               .Ev = v.width};
+                               .Ho = q.heads,
+                               .Hv = k.heads,
+                               .Ev = v.width,
+                               .value_width = v.width};
     for (int a = 0; a < d->batch_rank; a++)
         d->batch[a] = in->query.dims[a];
     ATTN_TRY(merge_batch(d, &k, err));
     ATTN_TRY(merge_batch(d, &v, err));
     ATTN_TRY(resolve_score(in, d, plan, err));
-    ATTN_TRY(expect_size("value", "the number of heads", v.heads, d->Hkv, "as key has", err));
     ATTN_TRY(expect_size("value", "the number of keys", v.rows, k.rows, "as key has", err));
     if (d->Hq != d->Hkv)
         ATTN_TRY(check_heads(in, d, err));
+    if (mixes_weights(in))
+        ATTN_TRY(attn_mix_weights_resolve(in, v.heads, d, err));
+    else
+        ATTN_TRY(expect_size("value", "the number of heads", v.heads, d->Hkv, "as key has", err));
     if (in->past_key.rank || in->past_value.rank)
         ATTN_TRY(resolve_past(in, d, err));
     if (!attn_size_add(d->past, k.rows, &d->S))
@@ -358,8 +380,11 @@ static bool make_views(attn_attention *a, const attn_tensor *query, const attn_t
     a->score_query = a->query;
     a->score_key = a->key;
     a->score_past = d->past;
-    a->out_head = (ptrdiff_t)(in->layout == ATTN_BHLE ? d->L * d->Ev : d->Ev);
-    a->out_row = (ptrdiff_t)(in->layout == ATTN_BHLE ? d->Ev : d->Hq * d->Ev);
+    a->pass_value = a->value;
+    a->pass_past = d->past;
+    const bool by_head = in->layout == ATTN_BHLE || d->factors;
+    a->out_head = (ptrdiff_t)(by_head ? d->L * d->value_width : d->Ev);
+    a->out_row = (ptrdiff_t)(by_head ? d->value_width : d->Hq * d->Ev);
     return true;
 }
 
@@ -461,6 +486,8 @@ attn_status attn_attention_new(const attn_inputs *in, attn_arena *arena, attn_at
         ATTN_TRY(attn_position_new(a, arena, err));
     if (d->transforms)
         ATTN_TRY(attn_score_rows_new(a, arena, err));
+    if (d->factors)
+        ATTN_TRY(attn_mix_values(a, arena, err));
     *out = a;
     return ATTN_OK;
 }

@@ -44,14 +44,20 @@ struct attn_attention {
     /* score_query, score_key and score_past before heads were mixed; set if dims.transforms */
     attn_view turned_query, turned_key;
     size_t turned_past;
+    /* Values by which the weights of a head are multiplied: `value` and past_value, or wide values in
+     * memory of the operation, of which none are in past_value. */
+    attn_view pass_value;
+    size_t pass_past;
     const double *mix;          /* [Hq, Hq], mix.logits; NULL: none */
+    const double *factors;      /* [Ho, reads], which mix the weights; NULL: none */
     const void *score_v;        /* plan.v as elements of the kernel table; NULL: no tanh */
     const double *score_v_wide; /* plan.v as doubles */
     attn_position_rule rule;
     attn_sequence_positions query_positions, key_positions;
     attn_row_numbers sinks;
     const double *normalizer_bias; /* [Hq]; NULL: none */
-    ptrdiff_t out_head, out_row;   /* strides of heads and rows of the output, in elements */
+    /* strides of heads and rows of what attn_pass_output returns, in elements */
+    ptrdiff_t out_head, out_row;
     /* Packed keys and values of the last forward pass, for attn_attention_cells; NULL: cells pack
      * the keys that they need. */
     const struct attn_packed *packed;
@@ -104,6 +110,11 @@ static inline attn_tensor attn_zero_gradient(const attn_tensor *result) {
  * rows that are rotated already. */
 static inline size_t attn_rotated_from(const attn_attention *a, size_t past) {
     return a->in.position.past == ATTN_PAST_RAW ? 0 : past;
+}
+
+/* Returns the tensor that holds the products of weights and values of each head. */
+static inline const attn_tensor *attn_pass_output(const attn_results *results) {
+    return results->head_outputs.rank ? &results->head_outputs : &results->output;
 }
 
 /* Returns the number of query heads that share a key/value head; 0 if there are no heads. */

@@ -79,7 +79,7 @@ static void load_tile(const attn_forward *f, const class *at, size_t c, size_t n
                       attn_block_work *w) {
     const attn_attention *a = f->a;
     const attn_kernels *k = w->kernels;
-    const size_t E = a->dims.score_width, Ev = a->dims.Ev, hkv = attn_kv_head(a, at->h);
+    const size_t E = a->dims.score_width, Ev = a->dims.value_width, hkv = attn_kv_head(a, at->h);
     const size_t first = at->first_key + c * (size_t)a->dims.stride;
     const uint8_t *bad =
         f->packed && f->packed->any_bad ? attn_packed_bad(a, f->packed, at->b, hkv) : NULL;
@@ -178,7 +178,8 @@ static void visit_tile(const attn_forward *f, const class *at, size_t m, size_t 
     const attn_kernels *k = w->kernels;
     score_tile(f->a, at, m, rows, c, n, w);
     k->softmax(w->tile, rows, n, w->max, w->sum, w->factor);
-    k->accumulate(w->acc, w->tile, rows, w->packed_value, 0, n, n, f->a->dims.Ev, w->factor);
+    k->accumulate(w->acc, w->tile, rows, w->packed_value, 0, n, n, f->a->dims.value_width,
+                  w->factor);
 }
 
 /* --- pieces --- */
@@ -187,7 +188,8 @@ static void visit_tile(const attn_forward *f, const class *at, size_t m, size_t 
 static void store_state(const attn_forward *f, const class *at, size_t m, size_t rows,
                         const attn_block_work *w) {
     const attn_kernels *k = w->kernels;
-    const size_t room = attn_acc_room(k, f->a->dims.Ev) * k->elem, lanes = k->lanes * k->elem;
+    const size_t room = attn_acc_room(k, f->a->dims.value_width) * k->elem,
+                 lanes = k->lanes * k->elem;
     const size_t stride = (size_t)f->a->dims.stride;
     const attn_partial to = attn_forward_strided_rows(f, at->b, at->h, at->first_row + m * stride);
     for (size_t r = 0; r < rows; r++) {

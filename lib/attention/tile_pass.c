@@ -21,7 +21,7 @@
 
 void attn_block_work_place(attn_area *area, attn_block_work *w, const attn_kernels *k, size_t rows,
                            const attn_attention_dims *d) {
-    const size_t E = d->score_width, Ev = d->Ev, elem = k->elem, keys = k->keys * elem;
+    const size_t E = d->score_width, Ev = d->value_width, elem = k->elem, keys = k->keys * elem;
     *w = (attn_block_work){.kernels = k, .most_rows = rows};
     if (E >= WIDEST || Ev >= WIDEST || d->S >= WIDEST || d->relative >= WIDEST) {
         area->overflow = true;
@@ -123,7 +123,7 @@ void attn_block_load_keys(const attn_attention *a, size_t b, size_t hkv, size_t 
 void attn_block_load_values(const attn_attention *a, size_t b, size_t hkv, size_t j0, size_t n,
                             attn_block_work *w) {
     const attn_kernels *k = w->kernels;
-    const size_t Ev = a->dims.Ev;
+    const size_t Ev = a->dims.value_width;
     size_t ld;
     const void *rows = attn_value_rows(a, b, hkv, j0, n, k->elem, w->source, &ld);
     w->value_magnitude = fmax(w->value_magnitude, k->pack_value(w->packed_value, rows, ld, n, Ev));
@@ -197,7 +197,8 @@ void attn_block_accumulate(const attn_attention *a, const attn_block *block,
         values = packed->values +
                  packed->value_bytes * attn_packed_tile(a, packed, block->b, hkv, j0 / k->keys);
     }
-    k->accumulate(w->acc, w->tile, block->rows, values, first, n, all, a->dims.Ev, w->factor);
+    k->accumulate(w->acc, w->tile, block->rows, values, first, n, all, a->dims.value_width,
+                  w->factor);
 }
 
 /* Starts the softmax of the rows with their sinks. A sink is a logit of a key that every
@@ -217,7 +218,7 @@ void attn_block_clear(const attn_attention *a, size_t rows, attn_block_work *w) 
     const attn_kernels *k = w->kernels;
     if (k->plain ||
         a->sinks.values) /* else the factor of the first tile is 0, and acc is overwritten */
-        memset(w->acc, 0, rows * attn_acc_room(k, a->dims.Ev) * k->elem);
+        memset(w->acc, 0, rows * attn_acc_room(k, a->dims.value_width) * k->elem);
     memset(w->sum, 0, rows * k->lanes * k->elem);
     memset(w->term_sums, 0, rows * a->rule.relative * k->elem);
     attn_elements_fill(w->max, k->elem, -INFINITY, rows);
@@ -397,7 +398,7 @@ static size_t pass_tiles(const attn_attention *a, const attn_stream *s, const at
     const attn_tile_pass pass = {
         .rows = s->block.rows,
         .E = a->dims.score_width,
-        .Ev = a->dims.Ev,
+        .Ev = a->dims.value_width,
         .tiles = tiles,
         .scale = a->scale,
         .max_score = score_bound(a, s, packed, tile, tiles),
@@ -439,7 +440,7 @@ static bool next_rows(const attn_attention *a, const attn_stream *streams, size_
         f->q[f->count] = (const char *)s->q + f->row * s->ldq * k->elem;
         f->tile[f->count] = attn_row_of(s->w->tile, f->row, k->keys, k);
         f->weights[f->count] = f->tile[f->count];
-        f->acc[f->count] = attn_row_of(s->w->acc, f->row, attn_acc_room(k, a->dims.Ev), k);
+        f->acc[f->count] = attn_row_of(s->w->acc, f->row, attn_acc_room(k, a->dims.value_width), k);
         f->factor[f->count] = attn_row_of(s->w->factor, f->row, 1, k);
         if (++f->row == s->block.rows) {
             f->row = 0;
@@ -472,7 +473,7 @@ static void visit_unpacked(const attn_attention *a, const attn_stream *streams, 
     for (unpacked_rows f = {.count = 0}; next_rows(a, streams, count, &f);)
         first->value_magnitude =
             fmax(first->value_magnitude, k->accumulate_unpacked(f.acc, f.weights, f.count, rows, ld,
-                                                                n, a->dims.Ev, f.factor));
+                                                                n, a->dims.value_width, f.factor));
 }
 
 /* Processes keys j0 … j0 + n - 1 and their values for all streams. */

@@ -42,5 +42,5 @@ void attn_block_add_terms(const attn_attention *a, const attn_block *block, attn
     const attn_kernels *k = w->kernels;
     for (size_t r = 0; a->rule.values.rows && r < block->rows; r++)
         attn_vector_values(a, block->h, k->elem, attn_row_of(w->term_sums, r, a->rule.relative, k),
-                           attn_row_of(w->acc, r, attn_acc_room(k, a->dims.Ev), k));
+                           attn_row_of(w->acc, r, attn_acc_room(k, a->dims.value_width), k));
 }

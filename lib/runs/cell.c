@@ -3,9 +3,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "attention/operands.h"
+#include "attention/cells.h"
+#include "attention/mix_weights.h"
 #include "base/try.h"
 #include "mask/rule.h"
+#include "runs/pooling.h"
 #include "runs/private.h"
 
 /* Number of keys of a row whose weights are computed together. */
@@ -69,10 +71,37 @@ static attn_status stage_of(const attn_run_site *site, const attn_range *at, att
 static attn_status explain_stages(const attn_run_site *site, const attn_range *at,
                                   attn_cells_scratch *scratch, attn_run_cell *out,
                                   attn_error *err) {
-    double *const places[] = {&out->raw, &out->scaled, &out->softcapped, &out->biased,
-                              &out->weight};
-    for (int s = ATTN_STAGE_RAW; s <= ATTN_STAGE_PROBS; s++)
+    double *const places[] = {&out->raw, &out->scaled, &out->softcapped, &out->biased};
+    for (int s = ATTN_STAGE_RAW; s < ATTN_STAGE_PROBS; s++)
         ATTN_TRY(stage_of(site, at, (attn_stage)s, scratch, places[s], err));
+    return ATTN_OK;
+}
+
+/* Lists the weights that are mixed to that of a cell. at->head becomes the head whose weight has the
+ * largest part in it. */
+static attn_status explain_mix(const attn_run_site *site, attn_range *at,
+                               attn_cells_scratch *scratch, attn_arena *arena, attn_run_cell *out,
+                               attn_error *err) {
+    const attn_attention *a = site->op;
+    const attn_cells one = {.stage = ATTN_STAGE_PROBS, .of_head = true};
+    const size_t g = at->head;
+    double most = -1;
+    out->reads = attn_arena_zeroed(arena, a->dims.reads, sizeof *out->reads);
+    ATTN_TAKEN(out->reads, "the explanation", err);
+    for (size_t n = 0; n < a->dims.reads; n++) {
+        attn_run_read *read = &out->reads[n];
+        attn_range cell = *at;
+        double number[1] = {0};
+        cell.head = attn_mix_head(&a->dims, g, n);
+        ATTN_TRY(attn_cells_rows(a, &site->stats, &cell, &one, NULL, number, scratch, err));
+        *read = (attn_run_read){cell.head, attn_mix_factors(a, g)[n],
+                                attn_element(number, attn_dtype_size(a->dims.result), 0)};
+        if (fabs(read->factor * read->weight) > most) {
+            most = fabs(read->factor * read->weight);
+            at->head = cell.head;
+        }
+    }
+    out->read_count = a->dims.reads;
     return ATTN_OK;
 }
 
@@ -117,7 +146,7 @@ static void explain_mask(const attn_run_site *site, const attn_range *at, attn_r
 static attn_status find_rank(const attn_run_site *site, const attn_range *at, attn_arena *arena,
                              attn_cells_scratch *scratch, attn_run_cell *out, attn_error *err) {
     const attn_attention *a = site->op;
-    const bool fills = attn_mask_fills(a->mask);
+    const bool fills = attn_mask_fills(a->mask) || attn_run_hides_apart(a);
     const size_t elem = attn_dtype_size(a->dims.result);
     double *row = attn_arena_take(arena, CHUNK * sizeof *row);
     uint8_t *keep = attn_arena_take(arena, CHUNK);
@@ -128,7 +157,7 @@ static attn_status find_rank(const attn_run_site *site, const attn_range *at, at
         const attn_range part = {at->batch, at->head, at->row, 1, j, n};
         ATTN_TRY(
             attn_attention_cells(a, &site->stats, &part, ATTN_STAGE_PROBS, row, n, scratch, err));
-        attn_mask_keep(a->mask, at->batch, at->head, at->row, j, n, keep);
+        attn_mask_keep(a->mask, at->batch, a->dims.factors ? 0 : at->head, at->row, j, n, keep);
         for (size_t k = 0; k < n; k++) {
             const double w = attn_element(row, elem, k);
             if (!keep[k] && !fills)
@@ -141,7 +170,8 @@ static attn_status find_rank(const attn_run_site *site, const attn_range *at, at
     return ATTN_OK;
 }
 
-double attn_run_logsumexp(const attn_run_site *site, size_t batch, size_t head, size_t row) {
+/* Returns the logsumexp of a row of a query head. */
+static double head_logsumexp(const attn_run_site *site, size_t batch, size_t head, size_t row) {
     const size_t at = attn_row_index(site->op, batch, head, row);
     const attn_kernels *table =
         site->stats.kind[at] == ATTN_ROW_DOUBLE ? &attn_kernels_ref : site->op->kernels;
@@ -151,23 +181,32 @@ double attn_run_logsumexp(const attn_run_site *site, size_t batch, size_t head, 
                                     : table->logsumexp(site->stats.max[at], site->stats.sum[at]);
 }
 
+double attn_run_logsumexp(const attn_run_site *site, size_t batch, size_t head, size_t row) {
+    return site->dims->factors ? NAN : head_logsumexp(site, batch, head, row);
+}
+
 attn_status attn_run_explain(const attn_run_site *site, size_t batch, size_t head, size_t row,
                              size_t col, attn_arena *arena, attn_run_cell *out, attn_error *err) {
     const attn_attention *a = site->op;
     const attn_attention_dims *d = site->dims;
-    const attn_range at = {batch, head, row, 1, col, 1};
+    const attn_range cell_at = {batch, head, row, 1, col, 1};
+    attn_range at = cell_at; /* in the head whose score is explained */
     attn_run_cell cell = {.softcap = a->in.softcap};
-    if (batch >= d->B || head >= d->Hq || row >= d->L || col >= d->S)
+    if (batch >= d->B || head >= d->Ho || row >= d->L || col >= d->S)
         return attn_fail(err, ATTN_EARG,
                          batch >= d->B   ? "batch"
-                         : head >= d->Hq ? "head"
+                         : head >= d->Ho ? "head"
                          : row >= d->L   ? "row"
                                          : "col",
                          "the weights are %zu x %zu x %zu x %zu (batch, head, query, key), counted "
                          "from 0; found %zu, %zu, %zu, %zu",
-                         d->B, d->Hq, d->L, d->S, batch, head, row, col);
+                         d->B, d->Ho, d->L, d->S, batch, head, row, col);
     attn_cells_scratch *scratch = attn_cells_scratch_new(a, arena);
     ATTN_TAKEN(scratch, "the explanation", err);
+    ATTN_TRY(stage_of(site, &cell_at, ATTN_STAGE_PROBS, scratch, &cell.weight, err));
+    if (d->factors)
+        ATTN_TRY(explain_mix(site, &at, scratch, arena, &cell, err));
+    cell.head = head = at.head;
     cell.scale = attn_row_scale(a, batch, head, row);
     attn_distances(a, batch, row, col, 1, &cell.distance);
     ATTN_TRY(explain_product(site, &at, arena, &cell, err));
@@ -177,8 +216,8 @@ attn_status attn_run_explain(const attn_run_site *site, size_t batch, size_t hea
     cell.divisor = site->stats.sum[attn_row_index(a, batch, head, row)];
     if (d->normalizer)
         cell.row_max = NAN;
-    cell.logsumexp = attn_run_logsumexp(site, batch, head, row);
-    ATTN_TRY(find_rank(site, &at, arena, scratch, &cell, err));
+    cell.logsumexp = head_logsumexp(site, batch, head, row);
+    ATTN_TRY(find_rank(site, &cell_at, arena, scratch, &cell, err));
     *out = cell;
     return ATTN_OK;
 }

@@ -8,6 +8,7 @@
 #include "analysis/sums.h"
 #include "attention/resolved.h"
 #include "base/try.h"
+#include "runs/pooling.h"
 #include "runs/private.h"
 
 enum {
@@ -53,7 +54,8 @@ static void add_row_edges(const column_search *f, const attn_mask *mask, const a
         if (isnan(weight) || (f->found[key] == f->k && weight < heap[0].weight))
             continue;
         if (!known)
-            attn_mask_keep(mask, at->batch, at->head, row, at->col, at->cols, keep);
+            attn_mask_keep(mask, at->batch, f->site->dims->factors ? 0 : at->head, row, at->col,
+                           at->cols, keep);
         known = true;
         if (keep[c])
             attn_edges_add(heap, &f->found[key], f->k, (attn_edge){row, at->col + c, weight});
@@ -63,6 +65,7 @@ static void add_row_edges(const column_search *f, const attn_mask *mask, const a
 static attn_status search_range(const column_search *f, const lane *l, const attn_range *range,
                                 size_t key, size_t keys, attn_error *err) {
     const attn_mask *mask = f->site->op->mask;
+    const bool hidden = !attn_mask_fills(mask) && !attn_run_hides_apart(f->site->op);
     const size_t elem = attn_dtype_size(f->site->dims->result);
     attn_range tile = {.batch = range->batch, .head = range->head, .col = key, .cols = keys};
     for (size_t r = 0; r < range->rows; r += tile.rows) {
@@ -76,7 +79,7 @@ static attn_status search_range(const column_search *f, const lane *l, const att
         const uint8_t *pads = padding ? padding->rows : NULL;
         for (size_t i = 0; i < tile.rows; i++)
             if (!pads || !pads[tile.row + i])
-                add_row_edges(f, attn_mask_fills(mask) ? NULL : mask, &tile, tile.row + i,
+                add_row_edges(f, hidden ? mask : NULL, &tile, tile.row + i,
                               (const char *)l->cells + i * keys * elem, l->keep);
     }
     return ATTN_OK;

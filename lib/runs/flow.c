@@ -66,7 +66,7 @@ static void trace_graph(flow_work *w, size_t *from, size_t *to, attn_cost *cost)
     g->edges = 0;
     for (size_t n = l->count; n-- > 0 && *to - *from <= ATTN_RUN_FLOW_TOKENS;) {
         const attn_attention_dims *d = l->items[n].site->dims;
-        const double heads = (double)(w->r->heads.list ? w->r->heads.count : d->Hq);
+        const double heads = (double)(w->r->heads.list ? w->r->heads.count : d->Ho);
         size_t first = *from, last = *to, lo, hi;
         for (size_t i = *from; i < *to; i++) {
             attn_run_step_keys(w->r, &l->items[n], i, 1, &lo, &hi);

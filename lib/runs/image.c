@@ -174,7 +174,7 @@ static void add_stats(builder *b, const attn_attention_dims *d, const attn_stats
 
 static void add_plane(builder *b, const attn_attention_dims *d, const char *format, size_t level,
                       float *cells) {
-    const size_t dims[4] = {d->B, d->Hq, attn_run_cells_along(d->L, level),
+    const size_t dims[4] = {d->B, d->Ho, attn_run_cells_along(d->L, level),
                             attn_run_cells_along(d->S, level)};
     const attn_tensor t = attn_tensor_dense(cells, ATTN_F32, 4, dims);
     char name[NAME];
@@ -185,7 +185,7 @@ static void add_plane(builder *b, const attn_attention_dims *d, const char *form
 static void add_overview(builder *b, const attn_attention *op, const attn_stats *stats) {
     const attn_run_pyramid pyramid = attn_run_pyramid_of(op->dims.L, op->dims.S);
     const attn_run_matrix matrix = {.terms = {{op, stats}}, .count = 1};
-    const attn_run_head_span all = {0, op->dims.B * op->dims.Hq};
+    const attn_run_head_span all = {0, op->dims.B * op->dims.Ho};
     attn_run_planes planes = {{0}, {0}};
     if (pyramid.overview == SIZE_MAX || b->status)
         return;
@@ -338,10 +338,12 @@ attn_status attn_run_image_new(const attn_run_source *source, attn_pool *pool,
 attn_status attn_run_cost(const attn_attention_dims *d, size_t slots, attn_cost *out,
                           attn_error *err) {
     const attn_run_pyramid p = attn_run_pyramid_of(d->L, d->S);
-    const double heads = (double)d->B * (double)d->Hq, rows = heads * (double)d->L;
+    const double heads = (double)d->B * (double)(d->Hq > d->Ho ? d->Hq : d->Ho);
+    const double rows = heads * (double)d->L;
     const double elem = d->result == ATTN_F64 ? 8 : 4;
     double image = rows * (17 + elem * (double)d->E) + 65536 +
-                   elem * (double)d->B * (double)d->Hkv * (double)d->S * (double)(d->Ek + d->Ev);
+                   elem * (double)d->B * (double)d->S *
+                       ((double)d->Hkv * (double)d->Ek + (double)d->Hv * (double)d->Ev);
     size_t work = 0;
     attn_cost cost = {.cells = 0};
     if (p.overview != SIZE_MAX) {

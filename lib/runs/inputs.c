@@ -98,15 +98,16 @@ static void read_inner(attn_run_reader *r, attn_json *position, const char *plac
     attn_run_refuse_unknown(r, object, place);
 }
 
-/* Reads score, position, score_position, normalizer or mix: an object with the required member `first`. */
+/* Reads score, position, score_position, normalizer, mix or subtract: an object with the required
+ * member `first`, unless that is NULL. */
 static void read_object(attn_run_reader *r, attn_json *site, const char *name, const char *first) {
     attn_json *object = attn_json_member(site, name);
     char place[32], what[32];
-    snprintf(what, sizeof what, "an object with %s", first);
+    snprintf(what, sizeof what, "an object with %s", first ? first : "tensors");
     if (!object || !attn_run_expect(r, object, ATTN_JSON_OBJECT, name, what))
         return;
-    snprintf(place, sizeof place, "%s/%s", name, first);
-    if (!attn_json_member(object, first))
+    snprintf(place, sizeof place, "%s/%s", name, first ? first : "");
+    if (first && !attn_json_member(object, first))
         attn_run_refuse(r, ATTN_EARG, place, "the %s of the %s is missing", first, name);
     attn_run_read_rows(r, object, name, attn_input_rows, &r->site->in);
     if (strcmp(name, "position") == 0) {
@@ -124,7 +125,8 @@ void attn_run_read_operation(attn_run_reader *r, attn_json *object) {
     read_object(r, object, "position", "kind");
     read_object(r, object, "score_position", "kind");
     read_object(r, object, "normalizer", "kind");
-    read_object(r, object, "mix", "logits");
+    read_object(r, object, "mix", NULL);
+    read_object(r, object, "subtract", "pairs");
     for (const attn_input *row = attn_input_rows; row < attn_input_rows + 2; row++)
         if (!attn_tensor_at(in, row->offset)->rank)
             attn_run_refuse(r, ATTN_EARG, row->name,
@@ -164,7 +166,9 @@ void attn_run_write_operation(const attn_run_naming *to, const attn_inputs *in) 
         write_object(to, "score_position", in, &usual);
     if (in->normalizer.kind)
         write_object(to, "normalizer", in, &usual);
-    if (in->mix.logits.rank)
+    if (in->mix.logits.rank || in->mix.weights.rank)
         write_object(to, "mix", in, &usual);
+    if (in->subtract.pairs)
+        write_object(to, "subtract", in, &usual);
     attn_run_write_masks(to, &in->mask);
 }

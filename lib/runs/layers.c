@@ -53,9 +53,9 @@ static attn_status add_site(const attn_run *run, size_t index, attn_run_layers *
         l->batches = batches;
         l->rows = site->dims->L;
         l->cols = site->dims->S;
-        l->heads = site->dims->Hq;
+        l->heads = site->dims->Ho;
     }
-    l->heads = l->heads == site->dims->Hq ? l->heads : 0;
+    l->heads = l->heads == site->dims->Ho ? l->heads : 0;
     l->named = l->named || axis || l->count;
     for (size_t n = 0; n < (axis ? axis : 1); n++) {
         l->items[l->count] = (attn_run_layer){site, site->info.layer + n, n * batches};
@@ -172,7 +172,7 @@ attn_status attn_run_layers_source(const attn_run_layers *layers, size_t lanes, 
                                    attn_weight_source *out, attn_error *err) {
     stack *s = attn_arena_small(arena, sizeof *s);
     const size_t batches = layers->count * layers->batches;
-    bool pads = false, not_softmax = false;
+    bool pads = false, not_softmax = false, has_negative = false;
     if (s) {
         *s = (stack){.layers = layers};
         s->lanes = attn_sweep_open(&stack_memory, s, lanes, arena);
@@ -183,7 +183,8 @@ attn_status attn_run_layers_source(const attn_run_layers *layers, size_t lanes, 
         const attn_padding *of = layer->site->padding;
         s->padding[b] = of ? of[layer->first + b % layers->batches] : (attn_padding){0};
         pads = pads || of;
-        not_softmax |= layer->site->dims->normalizer != ATTN_NORMALIZER_softmax;
+        has_negative |= layer->site->dims->factors > 0;
+        not_softmax |= layer->site->dims->normalizer || layer->site->dims->factors;
     }
     *out = (attn_weight_source){.batches = batches,
                                 .heads = layers->heads,
@@ -191,6 +192,7 @@ attn_status attn_run_layers_source(const attn_run_layers *layers, size_t lanes, 
                                 .cols = layers->cols,
                                 .has_logits = true,
                                 .not_softmax = not_softmax,
+                                .has_negative = has_negative,
                                 .fetch = fetch_layer,
                                 .ctx = s,
                                 .padding = pads ? s->padding : NULL};

@@ -89,11 +89,11 @@ static void check_broadcast(attn_run_reader *r, const char *member, const attn_t
     bool fits = t->rank <= d->weights_rank || !d->has_heads;
     const bool padding = t->rank == 2 && d->has_heads && t->dims[0] == d->B && t->dims[1] == d->S;
     for (int i = 1; fits && d->has_heads && i <= t->rank; i++)
-        fits = t->dims[t->rank - i] == 1 || t->dims[t->rank - i] == d->weights[d->weights_rank - i];
+        fits = t->dims[t->rank - i] == 1 || t->dims[t->rank - i] == d->scores[d->weights_rank - i];
     if (!fits)
         attn_run_refuse(r, ATTN_ESHAPE, member,
                         "expected a shape that broadcasts to %s, found %s%s",
-                        attn_shape_text(d->weights, d->weights_rank, expected, sizeof expected),
+                        attn_shape_text(d->scores, d->weights_rank, expected, sizeof expected),
                         attn_shape_text(t->dims, t->rank, found, sizeof found),
                         padding ? "; write a padding mask [B, S] as [B, 1, 1, S], in NumPy "
                                   "mask[:, None, None]"

@@ -26,7 +26,7 @@ attn_run_shapes attn_run_shapes_of(const attn_run_matrix *m) {
 void attn_run_buffers_place(attn_area *area, const attn_run_shapes *shapes, size_t rows,
                             size_t cols, attn_run_buffers *buf) {
     const size_t terms = shapes->dims[1] ? 2 : 1, mixed = terms > 1 || shapes->mean_heads;
-    const size_t differs = terms - 1, heads = shapes->mean_heads ? shapes->dims[0]->Hq : 1;
+    const size_t differs = terms - 1, heads = shapes->mean_heads ? shapes->dims[0]->Ho : 1;
     *buf = (attn_run_buffers){.pointwise = attn_pointwise_of(shapes->dims[0]->isa)};
     buf->scratch[0] = attn_run_scratch_place(area, shapes->dims[0]);
     if (differs)

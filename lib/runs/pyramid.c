@@ -141,8 +141,8 @@ static attn_status compute_overview_piece(void *work, size_t index, size_t slot,
         return ATTN_OK;
     for (size_t row = first; row < end && !status; row += rows_at_once(low)) {
         const size_t left = end - row;
-        const attn_run_area area = {.batch = head / m->dims->Hq,
-                                    .head = head % m->dims->Hq,
+        const attn_run_area area = {.batch = head / m->dims->Ho,
+                                    .head = head % m->dims->Ho,
                                     .level = low,
                                     .row = row,
                                     .rows = left < rows_at_once(low) ? left : rows_at_once(low),

@@ -14,7 +14,7 @@ attn_cells_scratch *attn_run_scratch_place(attn_area *area, const attn_attention
 attn_status attn_run_add_heads(const attn_run_site *site, const attn_range *block,
                                const attn_run_heads *heads, attn_cells_scratch *scratch,
                                void *cells, double *sums, attn_error *err) {
-    const size_t n = block->rows * block->cols, count = heads->list ? heads->count : site->dims->Hq;
+    const size_t n = block->rows * block->cols, count = heads->list ? heads->count : site->dims->Ho;
     const bool wide = site->dims->result == ATTN_F64;
     memset(sums, 0, n * sizeof *sums);
     for (size_t h = 0; h < count; h++) {
@@ -59,7 +59,7 @@ typedef struct ranges_work {
 } ranges_work;
 
 static void store_mean(const ranges_work *a, const lane *l, const attn_range *block, char *to) {
-    const double heads = (double)a->site->dims->Hq;
+    const double heads = (double)a->site->dims->Ho;
     const size_t elem = attn_dtype_size(a->site->dims->result);
     for (size_t r = 0; r < block->rows; r++)
         for (size_t c = 0; c < block->cols; c++)

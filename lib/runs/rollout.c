@@ -179,7 +179,7 @@ static void count_chunk(const attn_run_rollout *r, size_t from, size_t to, doubl
     const attn_run_layers *l = r->layers;
     for (size_t n = l->count; n-- > 0;) {
         const attn_attention_dims *d = l->items[n].site->dims;
-        const double heads = (double)(r->heads.list ? r->heads.count : d->Hq);
+        const double heads = (double)(r->heads.list ? r->heads.count : d->Ho);
         size_t first = from, last = to, lo, hi;
         double layer = 0;
         for (size_t row = from; row < to; row += BLOCK_ROWS) {

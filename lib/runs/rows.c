@@ -194,11 +194,16 @@ attn_status attn_run_rows_inputs(const attn_run_site *site, const attn_range *ro
     c.in.key = cut_view(&a->key, b, hkv, 0, d->S - d->past, d->Ek);
     if (d->mixed)
         cut_mixed(&c);
-    c.in.value = cut_view(&a->value, b, hkv, 0, d->S - d->past, d->Ev);
+    c.in.value = d->factors
+                     ? cut_view(&a->pass_value, b, hkv, d->past, d->S - d->past, d->value_width)
+                     : cut_view(&a->value, b, hkv, 0, d->S - d->past, d->Ev);
+    c.in.mix.weights = c.in.subtract.lambda = (attn_tensor){.rank = 0};
+    c.in.subtract.pairs = ATTN_PAIRS_UNSTATED;
     if (d->past) {
         c.in.past_key = d->mixed ? cut_view(&a->score_key, b, hkv, 0, d->past, d->score_width)
                                  : cut_view(&a->past_key, b, hkv, 0, d->past, d->Ek);
-        c.in.past_value = cut_view(&a->past_value, b, hkv, 0, d->past, d->Ev);
+        c.in.past_value = d->factors ? cut_view(&a->pass_value, b, hkv, 0, d->past, d->value_width)
+                                     : cut_view(&a->past_value, b, hkv, 0, d->past, d->Ev);
     }
     ATTN_TAKEN(cut_masks(&c) && cut_parameters(&c), "the rows", err);
     ATTN_TRY(hide_keys(&c, hide, hide_count, err));

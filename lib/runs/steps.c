@@ -20,7 +20,7 @@ void attn_run_step_keys(const attn_run_rollout *r, const attn_run_layer *l, size
  * adds the residual connection and divides each row by its sum. */
 static void normalise(const attn_run_rollout *r, const attn_run_layer *l, const attn_range *at,
                       double *out) {
-    const double count = (double)(r->heads.list ? r->heads.count : l->site->dims->Hq);
+    const double count = (double)(r->heads.list ? r->heads.count : l->site->dims->Ho);
     const size_t n = at->cols;
     for (size_t i = 0; i < at->rows; i++) {
         double *a = out + i * n;

@@ -61,7 +61,7 @@ static void count_cells(const attn_run_site *site, attn_run_counts *c) {
 /* Returns the counts of a head. Heads with equal masks share their counts. */
 static const uint32_t *counts_of(const attn_run_site *site, attn_run_counts *c, size_t batch,
                                  size_t head) {
-    const bool same = attn_mask_same_heads(site->op->mask);
+    const bool same = attn_mask_same_heads(site->op->mask) || site->dims->factors;
     if (c->known && c->batch == batch && (same || c->head == head))
         return c->cells;
     c->batch = batch;
@@ -108,7 +108,7 @@ attn_status attn_run_thumbnail_cost(const attn_run_site *site, size_t slots, att
     const attn_run_place top = top_of(site, &(attn_run_place){0});
     const size_t cells = (size_t)ATTN_RUN_TILE * ATTN_RUN_TILE;
     *out = (attn_cost){0};
-    if (!site->dims->B || !site->dims->Hq || !site->dims->L || !site->dims->S)
+    if (!site->dims->B || !site->dims->Ho || !site->dims->L || !site->dims->S)
         return ATTN_OK;
     ATTN_TRY(attn_run_tile_cost(site, &top, slots, out, err));
     const double all = (double)site->dims->L * (double)site->dims->S;

@@ -36,8 +36,8 @@ static attn_status check_head(const attn_run_site *site, const attn_run_place *a
                               attn_error *err) {
     if (at->batch >= site->dims->B)
         return refuse_index(err, "batch", "batch entries", at->batch, site->dims->B);
-    if (at->head >= site->dims->Hq)
-        return refuse_index(err, "head", "heads", at->head, site->dims->Hq);
+    if (at->head >= site->dims->Ho)
+        return refuse_index(err, "head", "heads", at->head, site->dims->Ho);
     return ATTN_OK;
 }
 
@@ -79,12 +79,12 @@ static bool is_plain(const attn_run_view *v) {
 
 static attn_status check_view(const attn_run_site *site, const attn_run_view *v, attn_error *err) {
     const attn_attention_dims *a = site->dims, *b = v->against ? v->against->dims : a;
-    if (a->B == b->B && a->Hq == b->Hq && a->L == b->L && a->S == b->S)
+    if (a->B == b->B && a->Ho == b->Ho && a->L == b->L && a->S == b->S)
         return ATTN_OK;
     return attn_fail(err, ATTN_ESHAPE, "against",
                      "expected a run of the same shape, [%zu, %zu, %zu, %zu], found [%zu, %zu, "
                      "%zu, %zu]",
-                     a->B, a->Hq, a->L, a->S, b->B, b->Hq, b->L, b->S);
+                     a->B, a->Ho, a->L, a->S, b->B, b->Ho, b->L, b->S);
 }
 
 static attn_run_shapes shapes_of(const attn_run_site *site, const attn_run_view *v) {
@@ -94,14 +94,14 @@ static attn_run_shapes shapes_of(const attn_run_site *site, const attn_run_view 
 
 /* Returns whether the largest weight of a row is found by computing the row (view.c). */
 static bool scans_rows(const attn_run_site *site) {
-    return site->in.sinks.rank || site->dims->normalizer;
+    return site->in.sinks.rank || site->dims->normalizer || site->dims->factors;
 }
 
 /* Returns how many weights must be computed to show `cells` weights in `rows` rows of a view. */
 static double weights_of(const attn_run_site *site, const attn_run_view *v, double rows,
                          double cells) {
     const attn_attention_dims *d = site->dims;
-    const double heads = v->mean_heads ? (double)d->Hq : 1;
+    const double heads = v->mean_heads ? (double)d->Ho : 1;
     const bool scans = scans_rows(site) || (v->against && scans_rows(v->against));
     if (scans && v->normalize == ATTN_RUN_ROW_MAX)
         cells += rows * (double)d->S;
@@ -161,7 +161,7 @@ attn_status attn_run_map_fill(attn_run_map *map, const attn_run_site *site,
                               const attn_control *control, attn_arena *arena, attn_error *err) {
     const attn_run_pyramid p = attn_run_pyramid_of(site->dims->L, site->dims->S);
     const attn_run_matrix matrix = attn_run_matrix_of(site, &at->view);
-    const attn_run_head_span head = {at->batch * site->dims->Hq + at->head, 1};
+    const attn_run_head_span head = {at->batch * site->dims->Ho + at->head, 1};
     ATTN_TRY(check_head(site, at, err));
     ATTN_TRY(check_view(site, &at->view, err));
     return attn_run_overview_make(&matrix, &head, &p, pool, control, arena, map->done, &map->planes,
@@ -183,7 +183,7 @@ static level_cells known_cells(const attn_run_site *site, const attn_run_place *
     if ((!at->map && !is_plain(&at->view)) || !p->max[at->level])
         return (level_cells){NULL, NULL};
     attn_run_level_shape(site, at->level, whole);
-    const size_t head = at->map ? 0 : at->batch * site->dims->Hq + at->head;
+    const size_t head = at->map ? 0 : at->batch * site->dims->Ho + at->head;
     const size_t from = head * whole[0] * whole[1];
     return (level_cells){p->max[at->level] + from, p->mean[at->level] + from};
 }
@@ -307,7 +307,7 @@ static const float *tops_of(const attn_run_site *site, size_t *heads, size_t *ce
     size_t shape[2];
     attn_run_level_shape(site, top, shape);
     *cells = shape[0] * shape[1];
-    *heads = site->dims->B * site->dims->Hq;
+    *heads = site->dims->B * site->dims->Ho;
     return *heads ? site->overview.max[top] : NULL;
 }
 

@@ -49,9 +49,10 @@ const uint8_t *attn_run_visible_keys(const attn_attention *a, const attn_range *
     attn_mask_interval(a->mask, row->batch, row->row, &lo, &hi);
     *from = lo > *from ? lo : *from;
     *to = hi < *to ? hi : *to;
-    if (*from >= *to || !attn_mask_hides_cells(a->mask))
+    if (*from >= *to || !attn_mask_hides_cells(a->mask) || attn_run_hides_apart(a))
         return NULL;
-    attn_mask_keep(a->mask, row->batch, row->head, row->row, *from, *to - *from, keep);
+    attn_mask_keep(a->mask, row->batch, a->dims.factors ? 0 : row->head, row->row, *from,
+                   *to - *from, keep);
     return keep;
 }
 
@@ -117,7 +118,8 @@ static attn_status factors_of(const attn_run_matrix *m, const attn_run_term *t,
                               const attn_range *range, attn_cells_scratch *scratch,
                               attn_run_buffers *buf, double *factors, attn_error *err) {
     const attn_attention *a = t->a;
-    if (m->normalize == ATTN_RUN_ROW_MAX && (a->in.sinks.rank || a->dims.normalizer))
+    if (m->normalize == ATTN_RUN_ROW_MAX &&
+        (a->in.sinks.rank || a->dims.normalizer || a->dims.factors))
         return scan_rows(t, *range, scratch, buf, factors, err);
     if (m->normalize == ATTN_RUN_ROW_MAX && t->stats->need)
         ATTN_TRY(t->stats->need(t->stats->ctx, range, err));
@@ -133,7 +135,7 @@ static attn_status factors_of(const attn_run_matrix *m, const attn_run_term *t,
 /* Sets [*from, *to) to the heads whose weights are computed for the matrix of `head`. */
 static void heads_of(const attn_run_matrix *m, size_t head, size_t *from, size_t *to) {
     *from = m->mean_heads ? 0 : head;
-    *to = m->mean_heads ? m->terms[0].a->dims.Hq : head + 1;
+    *to = m->mean_heads ? m->terms[0].a->dims.Ho : head + 1;
 }
 
 attn_status attn_run_factors(const attn_run_matrix *m, const attn_run_area *area, size_t row,
@@ -232,7 +234,7 @@ static attn_run_row mixed_row(const attn_run_matrix *m, const attn_range *range,
     double *first = buf->mixed + r * CHUNK, *second = first + ROWS * CHUNK;
     for (size_t t = 0; t < m->count && m->mean_heads; t++)
         for (size_t j = 0; j < range->cols; j++)
-            (t ? second : first)[j] /= (double)m->terms[0].a->dims.Hq;
+            (t ? second : first)[j] /= (double)m->terms[0].a->dims.Ho;
     for (size_t j = 0; j < range->cols; j++)
         buf->line[j] = (float)(m->count > 1 ? first[j] - second[j] : first[j]);
     return (attn_run_row){.w = buf->line,

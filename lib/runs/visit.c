@@ -31,10 +31,13 @@ static bool visit_rows(const visitor *v, const attn_view *view, size_t b, size_t
     return v->visit(v->ctx, from, (size_t)(last - from) + attn_dtype_size(view->dtype));
 }
 
-/* Visits the part of one head in an array that has `bytes` bytes for each head. Does nothing if
- * `array` is NULL. */
-static bool visit_array(const visitor *v, const void *array, size_t b, size_t h, size_t bytes) {
-    const size_t at = b * v->site->dims->Hq + h;
+/* Visits the part of head h of `heads` in an array that has `bytes` bytes for each head. Does nothing
+ * if `array` is NULL, or if there is no such head. */
+static bool visit_array(const visitor *v, const void *array, size_t heads, size_t b, size_t h,
+                        size_t bytes) {
+    const size_t at = b * heads + h;
+    if (h >= heads)
+        return true;
     return !array || v->visit(v->ctx, (const char *)array + at * bytes, bytes);
 }
 
@@ -43,14 +46,14 @@ static bool visit_computed(const visitor *v, size_t b, size_t h) {
     const size_t L = s->dims->L;
     bool good = true;
     if (!s->stats.need)
-        good = visit_array(v, s->stats.max, b, h, L * sizeof(double)) &&
-               visit_array(v, s->stats.sum, b, h, L * sizeof(double)) &&
-               visit_array(v, s->stats.kind, b, h, L);
+        good = visit_array(v, s->stats.max, s->dims->Hq, b, h, L * sizeof(double)) &&
+               visit_array(v, s->stats.sum, s->dims->Hq, b, h, L * sizeof(double)) &&
+               visit_array(v, s->stats.kind, s->dims->Hq, b, h, L);
     for (size_t level = 0; level < ATTN_RUN_LEVELS && good; level++) {
         const size_t bytes = attn_run_cells_along(L, level) *
                              attn_run_cells_along(s->dims->S, level) * sizeof(float);
-        good = visit_array(v, s->overview.max[level], b, h, bytes) &&
-               visit_array(v, s->overview.mean[level], b, h, bytes);
+        good = visit_array(v, s->overview.max[level], s->dims->Ho, b, h, bytes) &&
+               visit_array(v, s->overview.mean[level], s->dims->Ho, b, h, bytes);
     }
     return good;
 }
@@ -59,11 +62,12 @@ static bool visit_head(const visitor *v, size_t b, size_t h) {
     const attn_attention *a = v->site->op;
     const attn_attention_dims *d = &a->dims;
     const size_t kv = attn_kv_head(a, h), rows = d->S - d->past;
-    return visit_rows(v, &a->query, b, h, d->L, d->E) &&
-           visit_rows(v, &a->key, b, kv, rows, d->Ek) &&
-           visit_rows(v, &a->value, b, kv, rows, d->Ev) &&
-           (!d->past || (visit_rows(v, &a->past_key, b, kv, d->past, d->Ek) &&
-                         visit_rows(v, &a->past_value, b, kv, d->past, d->Ev))) &&
+    const size_t value = d->factors ? h % d->Hv : kv; /* all heads are visited, and so all values */
+    return (h >= d->Hq || (visit_rows(v, &a->query, b, h, d->L, d->E) &&
+                           visit_rows(v, &a->key, b, kv, rows, d->Ek))) &&
+           visit_rows(v, &a->value, b, value, rows, d->Ev) &&
+           (!d->past || ((h >= d->Hq || visit_rows(v, &a->past_key, b, kv, d->past, d->Ek)) &&
+                         visit_rows(v, &a->past_value, b, value, d->past, d->Ev))) &&
            visit_computed(v, b, h);
 }
 
@@ -86,9 +90,10 @@ bool attn_run_visit(const attn_run_site *site, size_t batch, size_t head,
     if (d->transforms || d->encoded) /* the heads' operands are copies that are not in the image */
         good = good && visit_tensor(&v, &site->in.query) && visit_tensor(&v, &site->in.key) &&
                visit_tensor(&v, &site->in.value);
+    const size_t heads = d->Ho > d->Hq ? d->Ho : d->Hq;
     for (size_t b = 0; b < d->B && good; b++)
-        for (size_t h = 0; h < d->Hq && good; h++)
-            if ((batch == SIZE_MAX || batch == b) && (head == SIZE_MAX || head == h))
+        for (size_t h = 0; h < heads && good; h++)
+            if ((batch == SIZE_MAX || batch == b) && (head == SIZE_MAX || head == h || d->factors))
                 good = visit_head(&v, b, h);
     return good;
 }

@@ -266,6 +266,34 @@ class FormDraw(Draw):
         if self.score in DOT and not own_vectors and self.rows.random() < 0.25:
             body["mix"] = {"logits": self.spell(self.rows.standard_normal((self.Hq, self.Hq)) / np.sqrt(self.Hq), "float32")}
 
+    def mixed_weights(self, body):
+        """Talking heads with any number of output heads, or differential attention; value heads of their own."""
+        r, one = self.rows, not self.heads_axis
+        if self.Hq % 2 == 0 and r.random() < 0.8 and not (self.layout == "BLD" and self.Hkv % 2):
+            G = self.Hq // 2
+            heads = self.Hkv // 2 if self.layout == "BLD" else int(r.choice([n for n in range(1, G + 1) if G % n == 0]))
+            of_pairs = self.spell(r.uniform(-1, 1, G), "float32")
+            if G % heads == 0:
+                body["subtract"] = {"lambda": 0.75 if r.random() < 0.5 else of_pairs, "pairs": str(r.choice(("adjacent", "halves")))}
+                self.value_heads(body, heads)
+            return
+        heads = self.Hkv if self.layout == "BLD" else 1 if one else int(r.integers(1, 4))
+        G = 1 if one else heads * int(r.integers(1, 4))
+        matrix = r.standard_normal((G, self.Hq)) / np.sqrt(self.Hq)
+        body["mix"] = body.get("mix", {}) | {"weights": self.spell(matrix, "float32")}
+        self.value_heads(body, heads)
+
+    def value_heads(self, body, heads):
+        for name in ("value", "past_value"):
+            if body.get(name) is None or not self.heads_axis:
+                continue
+            shape, width = list(tensors.shape_of(body[name])), self.Ev
+            if name == "value" and self.layout == "BLD":
+                shape[-1] = heads * width
+            else:
+                shape[-2 if name == "value" and self.layout == "BLHE" else -3] = heads
+            body[name] = self.spell(self.rows.standard_normal(shape), self.dtype)
+
     def pages(self, body):
         """Keys and values in pages of a pool: in any order, some of them several times."""
         r, size = self.rows, int(self.rows.choice((1, 2, 3, 16)))
@@ -287,6 +315,8 @@ class FormDraw(Draw):
         fits = self.layout == "BLHE" or self.layout == "BHLE" and self.heads_axis
         if fits and len(self.batch) == 1 and self.batches and self.S and not self.same and not self.past and self.rows.random() < 0.4:
             self.pages(body)
+        elif not self.same and not any("value_table" in p for p in forms.positions_of(body)) and self.rows.random() < 0.25:
+            self.mixed_weights(body)
         return body
 
 
@@ -329,6 +359,8 @@ class ProjectedDraw(FormDraw):
         if self.past:
             body["past_key"], body["past_value"] = self.cache(self.E), self.cache(self.Ev)
         self.extras(body)
+        if not any("value_table" in p for p in forms.positions_of(body)) and self.rows.random() < 0.2:
+            body["mix"] = body.get("mix", {}) | {"weights": self.number_list(self.Hq, self.Hq)}
         if all(w % 2 == 0 for w in widths) and isinstance(body.get("query_offset", 0), int):
             p["add_positions"] = True
         return body

@@ -182,6 +182,7 @@ KINDS = {
     "sinks": lambda s: {"sinks": s.by_row()},
     "dot": lambda s: {"score": {"kind": "dot"}},
     "mix": lambda s: {"mix": {"logits": s.real(s.d.H, s.d.H)}, "is_causal": s.chance(0.5)},
+    "mixed weights": lambda s: {"mix": {"weights": s.real(2 * s.d.Hkv, s.d.H)} | ({"logits": s.real(s.d.H, s.d.H)} if s.chance(0.5) else {})},
     "general": lambda s: {"score": {"kind": "general", "w": s.real(E, E, size=0.3)}},
     "additive": lambda s: {"score": {"kind": "additive", "w_q": s.real(9, E), "w_k": s.real(9, E), "v": s.real(9), "b": s.real(9)}},
     "concat": lambda s: {"score": {"kind": "concat", "w": s.real(9, 2 * E), "v": s.real(9)}},

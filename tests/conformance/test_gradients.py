@@ -75,6 +75,29 @@ CASES = {
     "mix, keys shared by the batch": lambda r: {**base(r), "key": draw(r, 1, 2, 7, 6), "value": draw(r, 1, 2, 7, 3),
                                                 "mix": {"logits": draw(r, 4, 4)}},
     "mix, projections": lambda r: projected(r) | {"mix": {"logits": draw(r, 4, 4)}},
+    "mixed weights": lambda r: {**base(r), "mix": {"weights": draw(r, 6, 4)}, "is_causal": True, "query_offset": 2},
+    "mixed weights and logits, one value head": lambda r: {
+        **base(r), "value": draw(r, 2, 1, 7, 5), "mix": {"logits": draw(r, 4, 4), "weights": draw(r, 3, 4)},
+        "softcap": 2, "attn_bias": draw(r, 4, 5, 7), "sinks": draw(r, 4), "dropout_p": 0.3, "seed": 3},
+    "mixed weights, sparsemax, more output heads": lambda r: {
+        **base(r), "value": draw(r, 2, 4, 7, 3), "mix": {"weights": draw(r, 8, 4)}, "normalizer": {"kind": "sparsemax"}},
+    "mixed weights, BLD, cache, learned": lambda r: {
+        "query": draw(r, 2, 5, 8), "key": draw(r, 2, 4, 8), "value": draw(r, 2, 4, 8), "layout": "BLD", "num_heads": 2,
+        "past_key": draw(r, 2, 2, 3, 4), "past_value": draw(r, 2, 2, 3, 4), "mix": {"weights": draw(r, 2, 2)},
+        "position": {"kind": "learned", "table": draw(r, 9, 8)}},
+    "mixed weights, projections": lambda r: projected(r) | {"mix": {"weights": draw(r, 4, 4)}},
+    "mixed weights, values of one entry": lambda r: {
+        **base(r), "key": draw(r, 1, 2, 7, 6), "value": draw(r, 1, 2, 7, 3), "mix": {"weights": draw(r, 2, 4)}},
+    "subtract, adjacent": lambda r: {**base(r), "value": draw(r, 2, 2, 7, 12), "is_causal": True, "query_offset": 1,
+                                     "subtract": {"lambda": draw(r, 2), "pairs": "adjacent"}},
+    "subtract, halves, one lambda, rotary": lambda r: {
+        **base(r), "value": draw(r, 2, 1, 7, 12), "subtract": {"lambda": draw(r, 1), "pairs": "halves"},
+        "position": {"kind": "rotary", "layout": "halves", "frequencies": [0.75, 0.125, 0.5]}, "scale": draw(r, 4, 5)},
+    "subtract, BLHE, each key head, tiles": lambda r: {
+        "query": draw(r, 150, 4, 6), "key": draw(r, 150, 4, 6), "value": draw(r, 150, 2, 12), "layout": "BLHE",
+        "is_causal": True, "subtract": {"lambda": [0.5, 0.75], "pairs": "halves"}},
+    "subtract, BLD": lambda r: {"query": draw(r, 2, 5, 16), "key": draw(r, 2, 7, 8), "value": draw(r, 2, 7, 8), "layout": "BLD",
+                                "num_heads": 4, "num_kv_heads": 2, "subtract": {"lambda": [0.5], "pairs": "adjacent"}},
     "dropout": lambda r: {**base(r), "dropout_p": 0.4, "seed": 5},
     "cache": lambda r: {**base(r), "past_key": draw(r, 2, 2, 3, 6), "past_value": draw(r, 2, 2, 3, 3)},
     "replaced scores": lambda r: {**base(r), "is_causal": True, "mask_fill": {"value": -2, "mode": "replace"}},
@@ -204,7 +227,7 @@ def test_differences(table, name, of):
     floats = {("query",), ("key",), ("value",), ("past_key",), ("past_value",), ("sinks",), ("scale",), ("attn_bias",),
               ("attn_mask",)}
     wanted = {p for p in floats if not isinstance(body.get(p[0], 0), (int, float))}
-    for name in ("score", "position", "score_position", "normalizer", "mix", "projections"):
+    for name in ("score", "position", "score_position", "normalizer", "mix", "subtract", "projections"):
         wanted |= {(name, k) for k, v in body.get(name, {}).items() if isinstance(v, list) and k != "axes"}
     assert set(found) == wanted
     for path, gradient in found.items():

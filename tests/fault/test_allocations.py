@@ -40,6 +40,10 @@ FORMS = {"query": literal(3, 4), "score": {"kind": "concat", "w": literal(5, 8, 
          "normalizer": {"kind": "entmax"}, "grad_output": literal(3, 4, seed=9), "verify": 2}
 MIXED = {"query": literal(2, 3, 4), "layout": "BLHE", "mix": {"logits": literal(3, 3, seed=6)}, "position": {
     "kind": "rotary", "layout": "halves"}, "grad_output": literal(2, 3, 4, seed=9)}
+TALKING = MIXED | {"mix": {"logits": literal(3, 3, seed=6), "weights": literal(3, 3, seed=7)}, "return": ["output", "weights", "gradients"],
+                   "heatmap": {}, "analysis": "all", "verify": 2}
+DIFFERENTIAL = {"query": literal(1, 4, 3, 4), "key": literal(1, 4, 5, 4, seed=2), "value": literal(1, 2, 5, 8, seed=3), "explain": True,
+                "subtract": {"lambda": [0.5, 0.25], "pairs": "halves"}, "grad_output": literal(1, 2, 3, 8, seed=9)}
 SHAW = {"query": literal(3, 4), "position": {"kind": "shaw", "key_table": literal(5, 4, seed=8), "value_table": literal(5, 4)},
         "normalizer": {"kind": "sigmoid", "bias": [-1]}}
 DISENTANGLED = {"query": literal(1, 2, 3, 4), "grad_output": literal(1, 2, 3, 4, seed=9), "return": ["output", "gradients"],
@@ -97,6 +101,8 @@ REQUESTS = {  # name: request, status, is the body always the same?
     "relative vectors": (post(SHAW), 200, True),
     "disentangled": (post(DISENTANGLED), 200, True),
     "mixed heads": (post(MIXED), 200, True),
+    "mixed heads and weights": (post(TALKING), 200, True),
+    "subtracted weights": (post(DIFFERENTIAL), 200, True),
     "projections": (post(MULTI), 200, True),
     "sparse, on the workers": (post(SPARSE), 200, True),
     "a page cache": (post(PAGED), 200, True),

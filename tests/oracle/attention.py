@@ -75,7 +75,7 @@ class Operands:
         self.has_heads = self.layout != "BHLE" or self.rank >= 4
         self.q = split_heads(query, self.layout, heads)
         self.k = split_heads(key, self.layout, kv_heads)
-        self.v = split_heads(value, self.layout, kv_heads)
+        self.v = split_heads(value, self.layout, kv_heads // 2 if "subtract" in request else kv_heads)
         self.past = 0
         position = forms.position_of(request)
         rotary = position.get("kind") == "rotary"
@@ -121,13 +121,18 @@ def attention(request):
     visible = (keep | (fill is not None)) & ~np.isneginf(added)
     group = x.q.shape[-3] // max(1, x.k.shape[-3])
     k = np.repeat(x.k, group, axis=-3)
-    v = np.repeat(x.v, group, axis=-3)
+    mix = forms.weight_mix(request, x.q.shape[-3])
+    v = np.repeat(x.v, (group if mix is None else len(mix) // x.v.shape[-3]), axis=-3)
 
     looked = visible  # the keys that make the scores of a head
-    if request.get("mix") is not None:
+    if (request.get("mix") or {}).get("logits") is not None:
         looked = np.broadcast_to(visible.any(-3, keepdims=True), visible.shape)
     k = drop_unseen(np.broadcast_to(k, visible.shape[:-2] + k.shape[-2:]), looked.any(-2)[..., None], "key")
-    v = drop_unseen(np.broadcast_to(v, visible.shape[:-2] + v.shape[-2:]), visible.any(-2)[..., None], "value")
+    if mix is None:
+        v = drop_unseen(np.broadcast_to(v, visible.shape[:-2] + v.shape[-2:]), visible.any(-2)[..., None], "value")
+    else:
+        v = np.broadcast_to(v, visible.shape[:-3] + v.shape[-3:])
+        v = drop_unseen(v, np.broadcast_to(visible.any((-3, -2))[..., None, :, None], v.shape[:-1] + (1,)), "value")
     q = drop_unseen(np.broadcast_to(x.q, visible.shape[:-2] + x.q.shape[-2:]), looked.any(-1)[..., None], "query")
 
     position = forms.position_of(request, scores=True)
@@ -153,12 +158,15 @@ def attention(request):
     sinks = None if sinks is None else normalizers.by_row(sinks, biased.shape[:-1], x.has_heads)
     weights, logsumexp = normalizers.normalized(request, biased, sinks)
     dropped = forms.dropped(weights, request.get("dropout_p", 0.0), request.get("seed", 0))
+    of_heads = weights
+    if mix is not None:
+        weights, dropped = (np.einsum("gh,...hls->...gls", mix, w) for w in (weights, dropped))
     output = dropped @ v
     if position.get("value_table") is not None:
         output = output + forms.shaw_values(position, dropped, distance)
 
     answer = {"raw": raw, "scaled": scaled, "softcapped": softcapped, "biased": biased,
-              "probs": weights, "weights": weights, "weights_dropped": dropped, "visible": visible}
+              "probs": of_heads, "weights": weights, "weights_dropped": dropped, "visible": visible}
     answer = {name: x.without_head_axis(a) for name, a in answer.items()}
     answer["logsumexp"] = logsumexp if x.has_heads else logsumexp[..., 0, :]
     answer["output"] = join_heads(output, x.layout, x.rank)

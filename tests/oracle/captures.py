@@ -190,7 +190,7 @@ def request(file, n, real="float64"):
     for name in RULES:
         if name in site:
             body[name] = [rule(file, n, mask) for mask in site[name]]
-    for name in ("position", "score", "normalizer", "mix"):
+    for name in ("position", "score", "normalizer", "mix", "subtract"):
         if name in site:
             body[name] = spelled(file, site[name], real)
     if "score_position" in site:

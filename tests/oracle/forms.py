@@ -37,9 +37,23 @@ def raw_scores(kind, parameters, q, k):
 
 def mixed(request, raw):
     """Talking heads: raw scores [.., H, L, S] times logits [mixed head, head]: Shazeer et al. (2020), section 4."""
-    if request.get("mix") is None:
+    if (request.get("mix") or {}).get("logits") is None:
         return raw
     return np.einsum("gh,...hls->...gls", tensors.read(request["mix"]["logits"]), raw)
+
+
+def weight_mix(request, H):
+    """The matrix [output head, head] by which weights are mixed, or None: talking heads, or differential attention, Ye et
+    al. (2024), equation 1."""
+    if request.get("subtract") is not None:
+        pairs, G = request["subtract"]["pairs"], H // 2
+        mix = np.zeros((G, H))
+        for g in range(G):
+            first, second = (2 * g, 2 * g + 1) if pairs == "adjacent" else (g, g + G)
+            mix[g, first], mix[g, second] = 1, -np.broadcast_to(tensors.read(request["subtract"]["lambda"]), G)[g]
+        return mix
+    weights = (request.get("mix") or {}).get("weights")
+    return None if weights is None else tensors.read(weights)
 
 
 def default_scale(kind, E, position=None):
@@ -167,11 +181,11 @@ def project(request):
 
 def count_parameters(request):
     """How many numbers the learned parts of a request hold: score, projections, position tables, sinks and scales by row."""
-    holders = [request.get(n) for n in ("score", "projections", "mix")] + [normalizer_of(request), *positions_of(request)]
-    given = [x for h in holders if isinstance(h, dict) for n, x in h.items() if is_parameter(n)]
-    return sum(int(np.prod(tensors.shape_of(x))) for x in given + [request.get("sinks"), request.get("scale")]
-               if x is not None and not isinstance(x, (int, float)))
+    holders = [request.get(n) for n in ("score", "projections", "mix", "subtract")] + [normalizer_of(request), *positions_of(request)]
+    given = [x for h in holders if isinstance(h, dict) for n, x in h.items() if is_parameter(n) and x is not None]
+    by_row = [x for x in (request.get("sinks"), request.get("scale")) if x is not None and not isinstance(x, (int, float))]
+    return sum(int(np.prod(tensors.shape_of(x))) for x in given + by_row)
 
 
 def is_parameter(name):
-    return name in ("w", "v", "b", "bias", "table", "key_table", "value_table", "query_table", "slopes", "frequencies", "logits") or name[:2] in ("w_", "b_")
+    return name in ("w", "v", "b", "bias", "table", "key_table", "value_table", "query_table", "slopes", "frequencies", "logits", "weights", "lambda") or name[:2] in ("w_", "b_")

@@ -31,7 +31,8 @@ static inline attn_status fetch(void *ctx, size_t lane, const attn_range *r, flo
 }
 
 static inline attn_weight_source source_of(matrix *m) {
-    return (attn_weight_source){m->B, m->H, m->L, m->S, m->logits != NULL, fetch, m, NULL, false};
+    return (attn_weight_source){m->B,  m->H, m->L, m->S,  m->logits != NULL,
+                                fetch, m,    NULL, false, false};
 }
 
 /* Softmax rows of normal logits with some keys, and some whole rows, hidden. */

@@ -91,6 +91,15 @@ static void choose_position(trial *t, size_t H, size_t E, size_t Ev) {
             (attn_position){.kind = ATTN_POSITION_RELATIVE, .table = NORMAL(t, H, width)};
 }
 
+static void mix_weights(trial *t, size_t Hq, size_t Hkv) {
+    if (Hq % 2 == 0 && Hq / 2 % Hkv == 0 && pick(t, 2)) {
+        t->in.subtract.lambda = NORMAL(t, 1);
+        t->in.subtract.pairs = pick(t, 2) ? ATTN_PAIRS_ADJACENT : ATTN_PAIRS_HALVES;
+    } else {
+        t->in.mix.weights = NORMAL(t, Hkv * (1 + pick(t, 3)), Hq);
+    }
+}
+
 static trial make_trial(uint64_t seed) {
     static const size_t groups[] = {1, 1, 2, 7, 20}, most[] = {9, 60, 300};
     trial t = {.inputs = attn_arena_new(LIMIT), .in = attn_attention_defaults(), .seed = seed};
@@ -109,7 +118,7 @@ static trial make_trial(uint64_t seed) {
     choose_score(&t, E, Ek);
     choose_position(&t, Hq, E, Ev);
     if (t.in.score.kind <= ATTN_SCORE_dot && t.in.position.kind != ATTN_POSITION_SHAW &&
-        !pick(&t, 3))
+        t.in.position.kind != ATTN_POSITION_DISENTANGLED && !pick(&t, 3))
         t.in.mix.logits = NORMAL(&t, Hq, Hq);
     if (!pick(&t, 3))
         t.in.normalizer.kind = (attn_normalizer_kind)pick(&t, ATTN_NORMALIZER_COUNT);
@@ -128,6 +137,8 @@ static trial make_trial(uint64_t seed) {
     }
     if (!pick(&t, 4))
         t.in.value = doubled(&t, t.in.value);
+    if (t.in.position.kind != ATTN_POSITION_SHAW && !pick(&t, 3))
+        mix_weights(&t, Hq, Hkv);
     return t;
 }
 

@@ -1,4 +1,4 @@
-/* Mixing of heads before the softmax on the chosen table: raw scores against their definition in
+/* Mixing of heads before and after the softmax on the chosen table: raw scores against their definition in
  * double, weights and single cells with the bits of the matrix, gradients with the same bits on any pool,
  * what stops the mixing, and what is refused. */
 #include <math.h>
@@ -155,6 +155,113 @@ static void test_canceled(void **state) {
     attn_arena_free(t.arena);
 }
 
+/* --- mixed weights --- */
+
+/* Makes a trial whose weights are mixed: by a matrix, or by subtraction over pairs of heads. */
+static trial make_weights(uint64_t seed, bool pairs) {
+    trial t = make(seed);
+    const size_t heads = pairs ? 1 : pick(seed, 5, 3), G = heads * pick(seed, 6, 3);
+    t.in.mix.logits = (attn_tensor){.rank = 0};
+    if (pairs) {
+        t.Hq = 2 * t.Hkv;
+        t.in.query = NORMAL(&t, seed, 1, t.Hq, t.L, t.E);
+        t.in.subtract.lambda = NORMAL(&t, seed + 4, t.Hkv);
+        t.in.subtract.pairs = seed % 20 ? ATTN_PAIRS_ADJACENT : ATTN_PAIRS_HALVES;
+    } else {
+        t.in.mix.weights = NORMAL(&t, seed + 4, G, t.Hq);
+    }
+    t.in.value = NORMAL(&t, seed + 2, 1, pairs ? t.Hkv : heads, t.S, 3);
+    return t;
+}
+
+static size_t head_of(const trial *t, size_t g, size_t n) {
+    return t->in.subtract.pairs == ATTN_PAIRS_ADJACENT ? 2 * g + n
+           : t->in.subtract.pairs                      ? g + n * t->Hq / 2
+                                                       : n;
+}
+
+static double factor_of(const trial *t, size_t g, size_t n) {
+    if (t->in.subtract.pairs)
+        return n ? -number(&t->in.subtract.lambda, g) : 1;
+    return number(&t->in.mix.weights, g * t->Hq + n);
+}
+
+/* The weights of all heads, and then of the mix, [heads, L, S]. */
+static attn_results weights_of(trial *t, const attn_inputs *in, attn_attention **a) {
+    attn_results out;
+    attn_error err = {.code = ATTN_OK};
+    if (attn_attention_new(in, t->arena, a, &err) ||
+        attn_attention_run(*a, ATTN_WANT_OUTPUT | ATTN_WANT_WEIGHTS, ATTN_STAGE_RAW, NULL, NULL,
+                           t->arena, &out, &err))
+        fail_msg("%s: %s", err.where, err.text);
+    return out;
+}
+
+static void check_mix(trial *t) {
+    attn_inputs apart = t->in;
+    attn_attention *a, *heads;
+    const attn_results out = weights_of(t, &t->in, &a);
+    apart.mix.weights = apart.subtract.lambda = (attn_tensor){.rank = 0};
+    apart.subtract.pairs = ATTN_PAIRS_UNSTATED;
+    apart.value = NORMAL(t, 3, 1, t->Hkv, t->S, 3);
+    const attn_results each = weights_of(t, &apart, &heads);
+    const attn_attention_dims *d = attn_attention_dims_of(a);
+    for (size_t g = 0; g < d->Ho; g++)
+        for (size_t i = 0; i < t->L; i++) {
+            double output[3] = {0}, size = 0;
+            for (size_t j = 0; j < t->S; j++) {
+                double want = 0;
+                for (size_t n = 0; n < d->reads; n++)
+                    want += factor_of(t, g, n) *
+                            number(&each.weights, (head_of(t, g, n) * t->L + i) * t->S + j);
+                const double got = number(&out.weights, (g * t->L + i) * t->S + j);
+                assert_true(fabs(got - want) <= 1e-6);
+                for (size_t e = 0; e < 3; e++)
+                    output[e] +=
+                        want * number(&t->in.value, (g / (d->Ho / d->Hv) * t->S + j) * 3 + e);
+                size += 1 + fabs(want);
+            }
+            for (size_t e = 0; e < 3; e++)
+                assert_true(fabs(number(&out.output, (g * t->L + i) * 3 + e) - output[e]) <=
+                            1e-6 * size);
+        }
+    t->Hq = d->Ho; /* check_cells goes over the maps */
+    check_cells(t, a, &out);
+}
+
+static void test_weights(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < 2 * trials(TRIALS); seed++) {
+        trial t = make_weights(10 * (seed / 2), seed % 2);
+        check_mix(&t);
+        attn_arena_free(t.arena);
+    }
+}
+
+static void test_weights_on_pools(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < 6; seed++) {
+        trial t = make_weights(10 * seed, seed % 2);
+        attn_attention *a;
+        attn_pool *pool = attn_pool_new(3);
+        assert_non_null(pool);
+        attn_attention_dims d;
+        assert_int_equal(attn_attention_shape(&t.in, &d, NULL), ATTN_OK);
+        const size_t heads = t.Hq;
+        t.Hq = d.Ho; /* the loss has the shape of the output */
+        const attn_gradients one = gradients_on(&t, NULL, &a), many = gradients_on(&t, pool, &a);
+        t.Hq = heads;
+        same_bytes(&one.query, &many.query);
+        same_bytes(&one.value, &many.value);
+        if (seed % 2)
+            same_bytes(&one.subtract_lambda, &many.subtract_lambda);
+        else
+            same_bytes(&one.mix_weights, &many.mix_weights);
+        attn_pool_free(pool);
+        attn_arena_free(t.arena);
+    }
+}
+
 static void refuse(trial *t, const char *where) {
     attn_attention_dims dims;
     attn_error err = {.code = ATTN_OK};
@@ -178,15 +285,27 @@ static void test_refused(void **state) {
     other.in.position.kind = ATTN_POSITION_SHAW;
     other.in.position.key_table = NORMAL(&t, 7, 3, t.E);
     refuse(&other, "mix");
+    other = t;
+    other.in.mix.logits = (attn_tensor){.rank = 0};
+    other.in.mix.weights = NORMAL(&t, 8, 2, t.Hq + 1);
+    refuse(&other, "mix/weights");
+    other.in.mix.weights = NORMAL(&t, 8, t.Hkv + 1, t.Hq);
+    if (t.Hkv > 1)
+        refuse(&other, "value");
+    other.in.subtract.pairs = ATTN_PAIRS_HALVES;
+    refuse(&other, "subtract");
+    other.in.mix.weights = (attn_tensor){.rank = 0};
+    other.in.subtract.pairs = ATTN_PAIRS_UNSTATED;
+    other.in.subtract.lambda = NORMAL(&t, 9, 1);
+    refuse(&other, "subtract/pairs");
     attn_arena_free(t.arena);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scores_and_cells),
-        cmocka_unit_test(test_pools),
-        cmocka_unit_test(test_canceled),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_scores_and_cells), cmocka_unit_test(test_pools),
+        cmocka_unit_test(test_canceled),         cmocka_unit_test(test_weights),
+        cmocka_unit_test(test_weights_on_pools), cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -78,10 +78,17 @@ typedef struct attn_inputs {
      * or is none. Tables of SHAW and DISENTANGLED multiply rotated queries and keys. */
     attn_position score_position;
     attn_normalizer normalizer; /* forms.h; all zero: softmax */
-    /* forms.h; all zero: none. Only for the scores scaled_dot and dot, and not with the position
-     * SHAW. A score is then a product of Hkv * E numbers, and NaN in the query or key of a head
-     * counts as seen if any head sees it. */
+    /* forms.h; all zero: none. mix.logits: only for the scores scaled_dot and dot, and not with the
+     * positions SHAW and DISENTANGLED. A score is then a product of Hkv * E numbers, and NaN in the
+     * query or key of a head counts as seen if any head sees it.
+     *
+     * mix.weights and subtract: not with position.value_table, and with projections only if the number
+     * of output heads is Hq. A head then multiplies its weights by all values that its output heads use:
+     * with mix.weights all Hv value heads, so an output takes Hv times the operations and memory, and NaN
+     * in a value counts as seen if any of these heads sees it. A mixed weight takes the operations of Hq
+     * weights, or of two. */
     attn_mix mix;
+    attn_subtract subtract;
     /* The positions of queries [L], [1, L] or [B, L] and of keys, cached ones first, [S], [1, S] or
      * [B, S], for the kinds of position: int32 or int64 within ±2^40, in any order, repeated or
      * not. ATTN_NO_POSITION: the row is not encoded, and distances from it have no bias and no row of
@@ -131,6 +138,13 @@ typedef struct attn_attention_dims {
     bool has_heads; /* output and weights have a head axis */
     /* E and Ek: widths of a query and a key; they are equal except for some learned scores. */
     size_t B, Hq, Hkv, L, S, past, E, Ek, Ev;
+    size_t Ho; /* heads of output and weights; Hq unless weights are mixed */
+    size_t Hv; /* value heads; Hkv unless weights are mixed */
+    /* numbers of a value by which a head multiplies its weights: Ev, or more if weights are mixed */
+    size_t value_width;
+    size_t factors;   /* elements of the matrix that mixes weights, [Ho, reads]; 0: none */
+    size_t reads;     /* heads whose weights an output head reads */
+    attn_pairs pairs; /* which heads these are; ATTN_PAIRS_UNSTATED: all */
     /* length of the product that makes a score: E, A for additive forms, Hkv * E if heads are
      * mixed */
     size_t score_width;
@@ -168,9 +182,10 @@ typedef struct attn_attention_dims {
     int output_rank, weights_rank, rows_rank;
     /* shape of the output: that of query, in its layout, with Ev for E */
     size_t output[ATTN_MAX_RANK];
-    /* shape of the weights: [batch.., H, L, S]; without H if query has rank 2 or 3 (BHLE) */
+    /* shape of the weights: [batch.., Ho, L, S]; without Ho if query has rank 2 or 3 (BHLE) */
     size_t weights[ATTN_MAX_RANK];
-    size_t rows[ATTN_MAX_RANK]; /* shape of the logsumexp: that of the weights without S */
+    size_t scores[ATTN_MAX_RANK]; /* shape of scores and masks: that of the weights with Hq heads */
+    size_t rows[ATTN_MAX_RANK];   /* shape of the logsumexp: that of the scores without S */
 } attn_attention_dims;
 
 /* Checks shapes and options and computes all sizes. It reads no element of a tensor. Errors:
@@ -234,9 +249,16 @@ attn_visits attn_attention_visited(const attn_attention_dims *dims, const attn_m
 attn_status attn_attention_mask_new(const attn_mask_spec *spec, const attn_attention_dims *dims,
                                     attn_arena *arena, attn_mask **out, attn_error *err);
 
+/* Returns dims for functions that read B, Hq, L and S of matrices of weights: Hq becomes Ho. */
+static inline attn_attention_dims attn_attention_map_dims(const attn_attention_dims *dims) {
+    attn_attention_dims maps = *dims;
+    maps.Hq = dims->Ho;
+    return maps;
+}
+
 typedef struct attn_attention attn_attention;
 
-/* A rectangle of the [L, S] matrix of one head: rows row … row + rows - 1 and columns (keys) col …
+/* A rectangle of the [L, S] matrix of one head (of weights: one of Ho, else one of Hq): rows row … row + rows - 1 and columns (keys) col …
  * col + cols - 1. */
 typedef struct attn_range {
     size_t batch, head, row, rows, col, cols;
@@ -250,6 +272,13 @@ typedef struct attn_range {
  * attn_attention_run: ATTN_ENONFINITE with err->where = "key/0/3/1". */
 attn_status attn_attention_new(const attn_inputs *in, attn_arena *arena, attn_attention **out,
                                attn_error *err);
+/* What output head g reads with its factor number n < dims.reads: a head, and where in a row of
+ * head_outputs the values of g begin. Only if weights are mixed. */
+typedef struct attn_head_read {
+    size_t head, column;
+    double factor;
+} attn_head_read;
+attn_head_read attn_attention_read(const attn_attention *a, size_t g, size_t n);
 /* Return the sizes and the compiled mask of the operation, which live as long as it does. */
 const attn_attention_dims *attn_attention_dims_of(const attn_attention *a);
 const attn_mask *attn_attention_mask(const attn_attention *a);
@@ -284,9 +313,13 @@ typedef struct attn_stats {
 /* The results of a run, in the arena. A tensor that was not wanted has rank 0. Elements have the
  * type dims.result; present_key and present_value have the type in which the operation computes.
  * Hidden scores are -infinity, and so is the logsumexp of a row that sees no key. The logsumexp of
- * another normaliser than softmax is NaN. */
+ * another normaliser than softmax is NaN. Mixed weights have no logsumexp: it is that of each head
+ * before. */
 typedef struct attn_results {
     attn_tensor output, weights, weights_dropped, logsumexp, scores, present_key, present_value;
+    /* If weights are mixed, with the output: the products of the weights of each head and its wide
+     * values, [B, Hq, L, dims.value_width], from which gradients are computed. */
+    attn_tensor head_outputs;
     attn_stats stats;
     size_t hidden_rows; /* rows that see no key, over all batch entries and heads */
 } attn_results;
@@ -303,7 +336,7 @@ attn_status attn_attention_run(attn_attention *a, unsigned want, attn_stage stag
                                const attn_control *control, attn_arena *arena, attn_results *out,
                                attn_error *err);
 
-/* Computes the mean of weights [batch.., H, L, S] over the heads into *out [batch.., L, S], in the
+/* Computes the mean of weights [batch.., Ho, L, S] over the heads into *out [batch.., L, S], in the
  * arena. Sums are in double. `weights` is a dense result of a run with these dims; if it has no
  * head axis, or rank 0, *out = *weights. torch.nn.MultiheadAttention returns this mean for
  * average_attn_weights. Errors: ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. */
@@ -311,21 +344,21 @@ attn_status attn_attention_mean_heads(const attn_attention_dims *dims, const att
                                       const attn_control *control, attn_arena *arena,
                                       attn_tensor *out, attn_error *err);
 
-/* Computes the sum of each row of weights [batch.., H, L, S] in double, *out [batch.., H, L] in the
+/* Computes the sum of each row of weights [batch.., Ho, L, S] in double, *out [batch.., Ho, L] in the
  * arena. A sum is 1, or less with a sink, or 0 for a row that sees no key; with
- * sigmoid, relu and relu_squared any number from 0 on. `weights` is a dense result of a run with these dims. Errors: ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. */
+ * sigmoid, relu and relu_squared any number from 0 on, and with mixed weights any number. `weights` is a dense result of a run with these dims. Errors: ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. */
 attn_status attn_attention_row_sums(const attn_attention_dims *dims, const attn_tensor *weights,
                                     const attn_control *control, attn_arena *arena,
                                     attn_tensor *out, attn_error *err);
 
 /* Copies the operands of a run into dense tensors in the arena: *query [batch.., Hq, L, E], *key
- * [batch.., Hkv, S, Ek] and *value [batch.., Hkv, S, Ev], without the axis of heads if the weights
+ * [batch.., Hkv, S, Ek] and *value [batch.., Hv, S, Ev], without the axis of heads if the weights
  * have none. Encodings are added and rotations are applied, but not the maps of a score form.
  * Cached rows stand in front of the new rows. Errors: ATTN_ENOMEM. */
 attn_status attn_attention_operands(const attn_attention *a, attn_arena *arena, attn_tensor *query,
                                     attn_tensor *key, attn_tensor *value, attn_error *err);
 
-/* Computes the terms whose sum over the keys is the output: weight times value, [batch.., Hq, L, S,
+/* Computes the terms whose sum over the keys is the output: weight times value, [batch.., Ho, L, S,
  * Ev], in the arena. `weights` are those of a run of `a`, or its weights after dropout. A weight of
  * 0 gives zeros, whatever the value is. Errors: ATTN_EARG at "position/value_table" (with that
  * table the values depend on the query), ATTN_ESHAPE (rank ATTN_MAX_RANK), ATTN_ENOMEM,

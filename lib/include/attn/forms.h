@@ -237,18 +237,41 @@ typedef struct attn_normalizer {
     double alpha;
 } attn_normalizer;
 
-/* Mixing of heads before the softmax, "talking heads"; Shazeer, Lan, Cheng, Ding and Hou 2020,
- * section 4; Touvron et al. 2021 (CaiT), section 2. With r_h(i, j) the raw score of head h,
+/* Mixing of heads, "talking heads"; Shazeer, Lan, Cheng, Ding and Hou 2020, section 4; Touvron et al.
+ * 2021 (CaiT), section 2. With r_h(i, j) the raw score of head h and W_h(i, j) its weight,
  *
- *   raw score of head g = sum over h of logits[g][h] r_h(i, j)
+ *   raw score of head g      =  sum over h of logits[g][h] r_h(i, j)
+ *   weight of output head g  =  sum over h of weights[g][h] W_h(i, j)
  *
  * The first axis is the mixed head and the second one the head that is read, as in the weight of a
- * torch.nn.Linear over the heads; the matrix P_l of the paper is its transpose. All that follows the
- * raw score is that of the mixed head: scale, softcap, biases, masks, sinks and the value. So what a
- * mask hides stays hidden. */
+ * torch.nn.Linear over the heads; the matrices P_l and P_w of the paper are their transposes. All that
+ * follows the raw score up to the weight W_g is that of the mixed head: scale, softcap, biases, masks,
+ * sinks, normaliser and dropout. So what a mask hides stays hidden. Output and weights have G heads;
+ * scores and logsumexp are those of the Hq heads before their weights are mixed. Output head g uses
+ * value head g / (G / Hv), where the number Hv of value heads divides G. */
 typedef struct attn_mix {
-    attn_tensor logits; /* [Hq, Hq]; rank 0: each head has its own scores */
+    attn_tensor logits;  /* [Hq, Hq]; rank 0: each head has its own scores */
+    attn_tensor weights; /* [G, Hq]; rank 0: each head has its own weights */
 } attn_mix;
+
+/* Which heads are a pair. */
+typedef enum attn_pairs {
+    ATTN_PAIRS_UNSTATED = 0,
+    ATTN_PAIRS_ADJACENT, /* 2g and 2g + 1 */
+    ATTN_PAIRS_HALVES    /* g and g + Hq / 2 */
+} attn_pairs;
+
+/* Differential attention; Ye et al. 2024, "Differential Transformer", eq. 1:
+ *
+ *   weight of output head g  =  W_first(i, j) - lambda_g W_second(i, j)
+ *
+ * for the two heads of pair g, G = Hq / 2. Otherwise as attn_mix.weights. The paper's code has adjacent
+ * heads, DiffLlama of the library transformers halves. Both have values twice as wide as a key. The
+ * paper's norm of each output head and its factor 1 - lambda_init are not part of it. */
+typedef struct attn_subtract {
+    attn_tensor lambda; /* [1] or [G]; rank 0: nothing is subtracted */
+    attn_pairs pairs;   /* required */
+} attn_subtract;
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -10,6 +10,9 @@
  * normaliser than softmax, P_ij = f(Z_ij - t_i), and dZ_ij = f'_ij (dP_ij - m_i): m_i is the mean
  * of dP in row i with the weights f', or 0 if no threshold t makes the row sum to 1.
  *
+ * If weights are mixed with the factors F, output head g is the sum over h of F_gh O_h, so dO_h is the
+ * sum over g of F_gh dO_g, and dF_gh = dO_g . O_h.
+ *
  * (Dao et al., "FlashAttention", 2022, appendix B.2.) The weights P are computed again from the
  * maximum and the sum of each row, so memory grows with L + S and not with L x S, unless dZ itself
  * is wanted. */
@@ -30,8 +33,9 @@ extern "C" {
 typedef struct attn_gradients {
     attn_tensor query, key, value, past_key, past_value;
     attn_tensor sinks, scales;
-    attn_tensor normalizer_bias; /* of normalizer.bias, if it is given */
-    attn_tensor mix_logits;      /* of mix.logits, if it is given */
+    attn_tensor normalizer_bias;         /* of normalizer.bias, if it is given */
+    attn_tensor mix_logits, mix_weights; /* of mix.logits and mix.weights, if they are given */
+    attn_tensor subtract_lambda;         /* of subtract.lambda, if it is given */
     attn_tensor scores; /* dZ, with the shape of the weights; only with inputs.score_gradients */
     /* [mask layer] gradients of the tensors that are added to the scores (attn_layer_is_added) */
     attn_tensor bias[ATTN_MASK_LAYERS];

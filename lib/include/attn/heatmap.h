@@ -33,6 +33,8 @@ typedef struct attn_weight_source {
     /* The weights are not the softmax of the logits. Entropies are then computed from the weights
      * divided by their sum. */
     bool not_softmax;
+    /* Weights can be negative, as mixed ones are. Measures and distances count negative weights as 0. */
+    bool has_negative;
 } attn_weight_source;
 
 /* Returns whether a row is padding. */

@@ -22,6 +22,7 @@ extern const char *const attn_stage_words[];      /* "raw", … */
 extern const char *const attn_position_words[];   /* "none", "alibi", … */
 extern const char *const attn_normalizer_words[]; /* "softmax", "sigmoid", … */
 extern const char *const attn_pair_words[];       /* from ATTN_ROTARY_INTERLEAVED on */
+extern const char *const attn_pairs_words[];      /* from ATTN_PAIRS_ADJACENT on */
 extern const char *const attn_past_words[];       /* "encoded", "raw" */
 extern const char *const attn_divisor_words[];    /* "keys", which is attn_normalizer.divisor 0 */
 extern const char *const attn_scaling_words[];    /* "none", "linear", … */
@@ -123,9 +124,21 @@ extern const char *const attn_fill_words[];       /* "hide", "add", "replace" */
 
 #define ATTN_MIX_INPUTS(TENSOR)                                                                    \
     TENSOR(logits,                                                                                 \
-           "[Hq, Hq], required: the raw score of head g is the sum over h of logits[g][h] times "  \
-           "that of head h, as torch.nn.Linear.weight has its axes (the paper's P_l is its "       \
-           "transpose). Scale, softcap, biases and masks follow.")
+           "[Hq, Hq]: the raw score of head g is the sum over h of logits[g][h] times that of "    \
+           "head h, as torch.nn.Linear.weight has its axes (the paper's P_l is its transpose). "   \
+           "Scale, softcap, biases and masks follow.")                                             \
+    TENSOR(                                                                                        \
+        weights,                                                                                   \
+        "[G, Hq]: the weight of output head g is the sum over h of weights[g][h] times that of "   \
+        "head h (the paper's P_w is its transpose). Output and weights have G heads, scores "      \
+        "and logsumexp Hq. The number of value heads divides G.")
+
+#define ATTN_SUBTRACT_INPUTS(TENSOR, VALUE)                                                        \
+    TENSOR(lambda, "Required: a number, or [Hq/2], one for each pair of heads.")                   \
+    VALUE(WORD, pairs, "pairs", "pairs", ATTN_PAIRS_ADJACENT, 0, attn_pairs_words,                 \
+          "Required: adjacent (heads 2g and 2g + 1, as in the code of the paper) or halves "       \
+          "(heads g "                                                                              \
+          "and g + Hq/2, as in DiffLlama of transformers).")
 
 /* The members of attn_rotary_scaling. */
 #define ATTN_SCALING_BIT(name) (1u << ATTN_SCALING_##name)
@@ -188,6 +201,9 @@ extern const char *const attn_fill_words[];       /* "hide", "add", "replace" */
     VALUE(SIZE, local, "local", "local", 0, ATTN_INPUT_FARTHEST, NULL,                             \
           ATTN_PATTERN_BIT(STRIDED) | ATTN_PATTERN_BIT(GLOBAL),                                    \
           "strided and global, required: number of keys on either side.")
+
+/* Returns how heads are mixed, in words; NULL: they are not. */
+const char *attn_mix_words(const attn_attention_dims *dims);
 
 /* --- rows --- */
 

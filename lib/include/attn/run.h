@@ -493,7 +493,18 @@ enum { ATTN_RUN_REASONS = ATTN_MASK_LAYERS };
 
 /* One weight and the steps of its computation. `query` to `products` are [width] arrays in the
  * arena. */
+/* A weight that is mixed to that of a cell. */
+typedef struct attn_run_read {
+    size_t head;
+    double factor, weight;
+} attn_run_read;
+
 typedef struct attn_run_cell {
+    /* The head whose score is explained: that of the cell, or if weights are mixed, the one of `reads`
+     * whose weight times factor has the largest magnitude. */
+    size_t head;
+    attn_run_read *reads; /* [read_count] the weights whose sum is the weight; 0: it is not mixed */
+    size_t read_count;
     size_t width;     /* E, or the score width A of a learned form */
     double *query;    /* the query vector after projection and rotation */
     double *key;      /* the key vector after projection and rotation */

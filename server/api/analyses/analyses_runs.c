@@ -29,7 +29,7 @@ bool srv_operand_of_run(srv_analyses_call *call, const srv_scope *scope, const c
     o->run = srv_run_look(call->req, id);
     if (!o->run || !select_layers(call, scope, o))
         return false;
-    o->dims = *attn_run_dims(o->run->site);
+    o->dims = attn_attention_map_dims(attn_run_dims(o->run->site));
     o->dims.B = o->layers.count * o->layers.batches;
     o->stacked = !is_whole_site(&o->layers);
     return true;

@@ -41,13 +41,13 @@ srv_analysis srv_analysis_of_site(srv_request *req, const attn_run_site *site, u
     return (srv_analysis){.req = req,
                           .items = items,
                           .B = d->B,
-                          .H = d->Hq,
+                          .H = d->Ho,
                           .L = d->L,
                           .S = d->S,
                           .layers = 1,
                           .run = attn_run_attention(site),
                           .valued = srv_run_valued(site),
-                          .mask = attn_attention_mask(attn_run_attention(site)),
+                          .mask = d->factors ? NULL : attn_attention_mask(attn_run_attention(site)),
                           .labels = labels,
                           .options = attn_measure_defaults()};
 }

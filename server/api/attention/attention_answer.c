@@ -115,8 +115,7 @@ static bool diagnose(const srv_attention_call *call, diagnostics *out) {
     out->normalizer = normalizer_words(in, call->req->arena);
     const attn_pages pages = srv_operation_pages(&call->body.operation);
     out->pages = pages.table.rank ? attn_pages_words(in, &pages, call->req->arena) : NULL;
-    if (d->mixed)
-        out->mix = "logits: the raw score of a head is a sum over all heads, each with its factor";
+    out->mix = attn_mix_words(d);
     out->position = attn_attention_position(call->op, call->req->arena);
     if (srv_attention_skips(call, out->compiled, &out->computed))
         out->operations = srv_attention_operations(call, &bill, out->computed);
@@ -165,8 +164,9 @@ static const srv_field diagnostics_rows[] = {
     ALWAYS("score", SRV_STRING, score, "The score form."),
     SRV_IF_KNOWN("normalizer", SRV_STRING, diagnostics, normalizer,
                  "What makes weights of the scores, in words; absent: softmax."),
-    SRV_IF_KNOWN("mix", SRV_STRING, diagnostics, mix,
-                 "How the scores of the heads are mixed, in words; absent: they are not."),
+    SRV_IF_KNOWN(
+        "mix", SRV_STRING, diagnostics, mix,
+        "How the scores or weights of the heads are mixed, in words; absent: they are not."),
     ALWAYS("num_parameters", SRV_INT, parameters, "Numbers that are learned, in the request."),
     ALWAYS("scale", SRV_REAL, scale, "The factor of the scores."),
     ALWAYS("softcap", SRV_REAL, softcap, "The bound of the scores; 0: none."),

@@ -58,10 +58,11 @@ static bool add_norms(const srv_attention_call *call, size_t slots, srv_attentio
 }
 
 static bool add_heatmap(const srv_attention_call *call, size_t slots, srv_attention_bill *bill) {
-    const attn_attention_dims *d = &call->body.operation.dims;
+    const attn_attention_dims d = attn_attention_map_dims(&call->body.operation.dims);
     const double maps = call->stage_count ? (double)call->stage_count : 1;
     attn_cost heat;
-    if (!srv_heat_cost(call->req, &call->heat, d, slots, call->call.dry_run, &heat, &bill->exceeds))
+    if (!srv_heat_cost(call->req, &call->heat, &d, slots, call->call.dry_run, &heat,
+                       &bill->exceeds))
         return false;
     /* An npy file holds a copy of the cells. All other answers hold the cells as text. */
     bill->text +=
@@ -145,7 +146,7 @@ static double cell_tanh(const srv_attention_call *call) {
 /* Returns the number of operations in double that `verify` needs to compute rows again. */
 static double verify_operations(const srv_attention_call *call) {
     const attn_attention_dims *d = &call->body.operation.dims;
-    return 2 * (double)call->body.verify * (double)d->S * (double)(d->score_width + d->Ev);
+    return 2 * (double)call->body.verify * (double)d->S * (double)(d->score_width + d->value_width);
 }
 
 /* Adds the cost of the further runs for an answer with the scores of several stages. `scores` is
@@ -360,7 +361,7 @@ static double row_operations(const attn_attention_dims *d) {
     const double queries = (double)d->B * (double)d->Hq * (double)d->L;
     const double keys = (double)d->B * (double)d->Hkv * (double)d->S;
     return (d->stride ? 2 : 1) * SRV_ROW_OPERATIONS * (queries + keys) *
-           (double)(d->score_width + d->Ev);
+           (double)(d->score_width + d->value_width);
 }
 
 /* Returns the work of a run that visits the cells `visits`, to predict the time of the run. Each
@@ -406,7 +407,7 @@ static bool add_shapes(const srv_attention_call *call, srv_dry *dry) {
         return false;
     if (!call->heatmap)
         return true;
-    if (attn_heatmap_shape(&call->heat, d->B, d->Hq, d->L, d->S, &maps[0], maps + 1, &err))
+    if (attn_heatmap_shape(&call->heat, d->B, d->Ho, d->L, d->S, &maps[0], maps + 1, &err))
         return srv_heat_problem(call->req, &err);
     srv_dry_shape(dry, "heatmap", 3, maps);
     return true;

@@ -10,7 +10,7 @@
  * scores is wanted, adds the number of scores. SIZE_MAX: the number overflows. */
 static size_t count_bias_elements(const srv_attention_call *call) {
     const attn_attention_dims *d = &call->body.operation.dims;
-    const attn_tensor scores = attn_tensor_dense(NULL, d->result, d->weights_rank, d->weights);
+    const attn_tensor scores = attn_tensor_dense(NULL, d->result, d->weights_rank, d->scores);
     const attn_mask_spec *mask = &call->body.operation.in.mask;
     size_t n = 0, more = 0;
     if ((call->gradient_items & SRV_WANT_SCORE_GRADIENTS) && !attn_tensor_count(&scores, &n))
@@ -155,7 +155,7 @@ static srv_gradients describe_gradients(const srv_attention_call *call) {
     const attn_inputs *in = &call->body.operation.in;
     const attn_attention_dims *d = &call->body.operation.dims;
     srv_gradients g = {.projections = call->body.operation.projections};
-    g.inputs.scores = attn_tensor_dense(NULL, d->result, d->weights_rank, d->weights);
+    g.inputs.scores = attn_tensor_dense(NULL, d->result, d->weights_rank, d->scores);
     for (const attn_input *row = attn_input_rows; row->name; row++)
         if (row->type == ATTN_INPUT_TENSOR)
             *attn_tensor_at(&g.inputs, row->gradient) = *attn_tensor_at(in, row->offset);

@@ -190,7 +190,7 @@ const attn_tensor *srv_attention_w_o(const srv_attention_call *call) {
  * weights and the gradient of the scores from the answer. */
 static void omit_large_weights(srv_attention_call *call, const srv_scope *scope) {
     const attn_attention_dims *d = &call->body.operation.dims;
-    double values = (double)d->B * (double)d->Hq * (double)d->L * (double)d->S;
+    double values = (double)d->B * (double)d->Ho * (double)d->L * (double)d->S;
     if (!srv_given(scope, "return") && !srv_draws(call->req) && values > SRV_WEIGHTS_UNASKED) {
         call->want &= ~(unsigned)ATTN_WANT_WEIGHTS;
         call->gradient_items &= ~(unsigned)SRV_WANT_SCORE_GRADIENTS;
@@ -206,7 +206,7 @@ static void plan_analysis(srv_attention_call *call) {
     call->analysis = (srv_analysis){.req = call->req,
                                     .items = items | (items & SRV_AN_ALL ? SRV_AN_EVERY : 0),
                                     .B = d->B,
-                                    .H = d->Hq,
+                                    .H = d->Ho,
                                     .L = d->L,
                                     .S = d->S,
                                     .layers = 1,
@@ -259,9 +259,14 @@ bool srv_attention_prepare(srv_attention_call *call) {
             &call->scope, SRV_VALUE, "position/value_table",
             "\"value_norm\" is not defined with value_table: the values depend on the "
             "query, too");
+    const attn_attention_dims maps = attn_attention_map_dims(&call->body.operation.dims);
+    if (call->stage_count && maps.Hq != call->body.operation.dims.Hq)
+        return srv_refuse(&call->scope, SRV_VALUE, "score_stage",
+                          "a picture shows stages of each head beside each other: here scores have "
+                          "%zu heads and weights %zu",
+                          call->body.operation.dims.Hq, maps.Hq);
     return (!srv_given(&call->scope, "figure") || srv_figure_check(call->req, &body->figure)) &&
-           (!call->heatmap ||
-            srv_heat_options(call->req, &body->heatmap, &call->body.operation.dims, &call->heat));
+           (!call->heatmap || srv_heat_options(call->req, &body->heatmap, &maps, &call->heat));
 }
 
 void srv_attention_keep_run(srv_attention_call *call) {

@@ -179,6 +179,8 @@ static bool check_forms(srv_operation *o, const srv_scope *scope) {
            (!srv_given(scope, "normalizer") ||
             srv_normalizer_check(scope, &in->normalizer, &o->normalizer_given, any, n)) &&
            (!srv_given(scope, "mix") || srv_mix_check(scope, &in->mix, &o->mix_given, any, n)) &&
+           (!srv_given(scope, "subtract") ||
+            srv_subtract_check(scope, &in->subtract, &o->subtract_given, any, n)) &&
            (!srv_given(scope, "sinks") ||
             srv_parameter_check(scope, "sinks", &in->sinks, any, n)) &&
            /* the library looks at the scales, since those of rows without keys may be anything */
@@ -285,7 +287,7 @@ static bool is_small(const attn_inputs *in, const attn_attention_dims *d) {
     enum { SMALL = 8192 }; /* multiply-adds */
     const double cells = (double)d->B * (double)d->Hq * (double)d->L * (double)d->S;
     return !attn_isa_forced() && in->precision == ATTN_PRECISION_FP32 &&
-           cells * (double)(d->score_width + d->Ev) <= SMALL;
+           cells * (double)(d->score_width + d->value_width) <= SMALL;
 }
 
 attn_pages srv_operation_pages(const srv_operation *o) {

@@ -15,7 +15,8 @@ typedef struct srv_operation {
      * srv_operation_settle computes in.scale, in.mask and in.one_query from the members below. */
     attn_inputs in;
     attn_projections projections; /* num_heads is 0 if the request has no projections */
-    uint64_t fill_given, score_given, normalizer_given, mix_given, projections_given;
+    uint64_t fill_given, score_given, normalizer_given, mix_given, subtract_given;
+    uint64_t projections_given;
     srv_objects position; /* array of srv_position_item */
     attn_tensor attn_bias, grad_output;
     attn_tensor block_table; /* rank 0: key and value are no pools of blocks */
@@ -138,11 +139,19 @@ extern const char srv_ragged_rows[]; /* srv_field.ragged of query, key and value
                       .accepts = SRV_O_NAME, .fields = srv_normalizer_fields,                      \
                       .given = offsetof(T, at.normalizer_given)),                                  \
         SRV_INPUT_ROW(T, at, mix, SRV_OBJECT,                                                      \
-                      "Talking heads (Shazeer et al. 2020): the scores of all heads are mixed "    \
-                      "before the softmax. Only with the scores scaled_dot and dot, and not with " \
-                      "the position shaw. A score takes the time of Hkv scores. Weights are not "  \
-                      "mixed.",                                                                    \
+                      "Talking heads (Shazeer et al. 2020): logits mixes the scores of all heads " \
+                      "before the softmax, and weights their weights after it. logits: only with " \
+                      "the scores scaled_dot and dot, and not with the positions shaw and "        \
+                      "disentangled; a score takes the time of Hkv scores. weights: an output "    \
+                      "takes the time of as many outputs as there are value heads.",               \
                       .fields = srv_mix_fields, .given = offsetof(T, at.mix_given)),               \
+        SRV_INPUT_ROW(T, at, subtract, SRV_OBJECT,                                                 \
+                      "Differential attention (Ye et al. 2024): the weights of each output head "  \
+                      "are those of the first head of a pair less lambda times those of the "      \
+                      "second. Output, weights and maps have Hq/2 heads; their number is a "       \
+                      "multiple of that of value heads, which may be wider than keys. In layout "  \
+                      "BLD there are num_kv_heads/2 value heads. Not with mix.weights.",           \
+                      .fields = srv_subtract_fields, .given = offsetof(T, at.subtract_given)),     \
         SRV_INPUT_ROW(                                                                             \
             T, at, sinks, SRV_TENSOR,                                                              \
             "[Hq], or a shape that is broadcast to that of the logsumexp, as [1, L] or [Hq, L]. "  \

@@ -37,6 +37,8 @@ static void add_present(list *l, const srv_attention_call *call) {
     dims[rank] = d->Ek;
     add_result(l, "present_key", ATTN_WANT_PRESENT, &r->present_key, d->result, rank + 1, dims);
     dims[rank] = d->Ev;
+    if (heads)
+        dims[rank - 2] = d->Hv;
     add_result(l, "present_value", ATTN_WANT_PRESENT, &r->present_value, d->result, rank + 1, dims);
 }
 
@@ -53,7 +55,7 @@ static void add_scores(list *l, const srv_attention_call *call) {
     for (int stage = 0; stage < SRV_STAGES; stage++)
         if (stages >> stage & 1) {
             add_result(l, "scores", ATTN_WANT_SCORES, &call->scores[stage], d->result,
-                       d->weights_rank, d->weights);
+                       d->weights_rank, d->scores);
             if (stages & SRV_FLAGS_LIST)
                 l->rows[l->count - 1].part = attn_stage_words[stage];
         }
@@ -100,7 +102,7 @@ static void add_operands(list *l, const srv_attention_call *call) {
     const attn_attention_dims *d = &call->body.operation.dims;
     const int last = d->weights_rank - 1, drop = call->body.operation.in.one_query;
     size_t dims[ATTN_MAX_RANK];
-    memcpy(dims, d->weights, sizeof dims);
+    memcpy(dims, d->scores, sizeof dims);
     dims[last] = d->E;
     if (drop)
         drop_dim(dims, last + 1, 2);
@@ -112,6 +114,8 @@ static void add_operands(list *l, const srv_attention_call *call) {
     dims[last] = d->Ek;
     add_result(l, "key", SRV_WANT_INPUTS, &call->key, d->result, last + 1, dims);
     dims[last] = d->Ev;
+    if (d->has_heads)
+        dims[d->batch_rank] = d->Hv;
     if (!call->body.operation.valueless)
         add_result(l, "value", SRV_WANT_INPUTS, &call->value, d->result, last + 1, dims);
     if (last + 1 == ATTN_MAX_RANK)
@@ -142,8 +146,8 @@ size_t srv_attention_results(const srv_attention_call *call, unsigned want,
                weights_rank, dims);
     add_result(&l, "logsumexp", ATTN_WANT_LOGSUMEXP, &r->logsumexp, d->result, d->rows_rank,
                d->rows);
-    add_result(&l, "row_sums", SRV_WANT_ROW_SUMS, &call->row_sums, d->result, d->rows_rank,
-               d->rows);
+    add_result(&l, "row_sums", SRV_WANT_ROW_SUMS, &call->row_sums, d->result, d->weights_rank - 1,
+               d->weights);
     if (want & ATTN_WANT_SCORES)
         add_scores(&l, call);
     for (size_t i = 0; call->body.operation.in.one_query && i < l.count; i++)

@@ -147,7 +147,7 @@ static attn_status warn_of_padding(srv_attention_call *call, attn_error *err) {
     const attn_attention_dims *d = &call->body.operation.dims;
     attn_arena *arena = call->req->arena;
     srv_padding p;
-    bool many = d->B > 1 || d->Hq > 1;
+    bool many = d->B > 1 || d->Ho > 1;
     bool ok = srv_padding_begin(&p, arena, &call->body.labels, many, &call->warnings);
     if (ok && !p.any)
         return ATTN_OK;
@@ -163,7 +163,7 @@ static attn_status warn_of_padding(srv_attention_call *call, attn_error *err) {
         srv_padding_entry(&p, b);
         const double each = (double)d->L * (double)p.key_count;
         for (size_t h = 0;
-             h < d->Hq && p.key_count > 0 && !status && looked + each <= PADDING_CELLS;
+             h < d->Ho && p.key_count > 0 && !status && looked + each <= PADDING_CELLS;
              h++, looked += each)
             status = read_head(&r, &p, b, h, err);
     }
@@ -188,7 +188,7 @@ static attn_status draw_stage(srv_attention_call *call, attn_stage stage, attn_h
     srv_request *req = call->req;
     attn_weight_source weights, norms, *source = &weights;
     attn_heatmap_options options = call->heat;
-    options.signed_values = stage != ATTN_STAGE_PROBS;
+    options.signed_values = stage != ATTN_STAGE_PROBS || call->body.operation.dims.factors;
     attn_status status = open_rows(call, stage, &weights, err);
     if (!status && call->body.heatmap.of == SRV_OF_VALUE_NORM) {
         source = &norms;
@@ -230,15 +230,23 @@ static attn_status draw_heatmaps(srv_attention_call *call, attn_error *err) {
 
 /* Warns that the measures are those of rows that need not sum to 1. */
 static attn_status warn_of_sums(srv_attention_call *call, attn_error *err) {
-    const attn_normalizer_kind kind = call->body.operation.dims.normalizer;
-    return kind == ATTN_NORMALIZER_softmax || attn_normalizer_sums_to_1(kind) ||
-                   srv_warnings_add(&call->warnings, call->req->arena, "row_sums", "normalizer",
-                                    "rows of %s need not sum to 1: entropies and spreads are those "
-                                    "of the weights divided by their sum, masses those of the "
-                                    "weights as they are",
-                                    attn_normalizer_words[kind])
-               ? ATTN_OK
-               : attn_no_memory(err, "warnings");
+    const attn_attention_dims *d = &call->body.operation.dims;
+    const bool sums = !d->normalizer || attn_normalizer_sums_to_1(d->normalizer);
+    const char *field = d->pairs ? "subtract" : d->factors ? "mix/weights" : "normalizer";
+    if (sums && !d->factors)
+        return ATTN_OK;
+    const bool added =
+        d->factors
+            ? srv_warnings_add(&call->warnings, call->req->arena, "row_sums", field,
+                               "rows of mixed weights need not sum to 1: measures count negative "
+                               "weights as 0; entropies and spreads are those of the other weights "
+                               "divided by their sum, masses those of the weights as they are")
+            : srv_warnings_add(&call->warnings, call->req->arena, "row_sums", field,
+                               "rows of %s need not sum to 1: entropies and spreads are those "
+                               "of the weights divided by their sum, masses those of the "
+                               "weights as they are",
+                               attn_normalizer_words[d->normalizer]);
+    return added ? ATTN_OK : attn_no_memory(err, "warnings");
 }
 
 static attn_status run_analysis(srv_attention_call *call, attn_error *err) {
@@ -248,7 +256,7 @@ static attn_status run_analysis(srv_attention_call *call, attn_error *err) {
         status = warn_of_sums(call, err);
     an->run = call->op;
     an->value_norms = call->value_norms;
-    an->mask = attn_attention_mask(call->op);
+    an->mask = call->body.operation.dims.factors ? NULL : attn_attention_mask(call->op);
     an->warnings = &call->warnings;
     return status ? status : srv_analysis_run(an, srv_request_pool(call->req), err);
 }

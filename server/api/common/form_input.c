@@ -35,8 +35,13 @@ _Static_assert(sizeof(attn_pattern_kind) == sizeof(int), "SRV_ENUM stores an int
 #define NORMALIZER_VALUE(is, member, name, key, least, most, words, kinds, text)                   \
     VALUE_ROW(attn_normalizer, is, member, name, least, most, words, text)
 #define MIX_TENSOR(member, text)                                                                   \
-    SRV_NAMED_ROW(attn_mix, #member, member, SRV_TENSOR, text, .accepts = SRV_T_REAL,              \
-                  .required = true),
+    SRV_NAMED_ROW(attn_mix, #member, member, SRV_TENSOR, text, .accepts = SRV_T_REAL),
+#define SUBTRACT_TENSOR(member, text)                                                              \
+    SRV_NAMED_ROW(attn_subtract, #member, member, SRV_TENSOR, text,                                \
+                  .accepts = SRV_T_REAL | SRV_T_NUMBER, .required = true),
+#define SUBTRACT_VALUE(is, member, name, key, least, most, words, text)                            \
+    SRV_NAMED_ROW(attn_subtract, name, member, AS_##is, text, .choices = words,                    \
+                  .first = (int)(least), .required = true),
 #define SCALING_TENSOR(member, kinds, text)                                                        \
     SRV_TENSOR_ROW(attn_rotary_scaling, member, SRV_T_REAL, text),
 #define SCALING_VALUE(is, member, name, key, least, most, words, kinds, text)                      \
@@ -95,6 +100,10 @@ const srv_field srv_normalizer_fields[] = {
 
 const srv_field srv_mix_fields[] = {
     ATTN_MIX_INPUTS(MIX_TENSOR){0},
+};
+
+const srv_field srv_subtract_fields[] = {
+    ATTN_SUBTRACT_INPUTS(SUBTRACT_TENSOR, SUBTRACT_VALUE){0},
 };
 
 const srv_field srv_pattern_fields[] = {
@@ -282,7 +291,16 @@ bool srv_mix_check(const srv_scope *scope, const attn_mix *mix, const uint64_t *
                    size_t *parameters) {
     char at[64];
     const srv_scope s = scope_inside(scope, "mix", srv_mix_fields, given, at);
+    if (!mix->logits.rank && !mix->weights.rank)
+        return srv_refuse(&s, SRV_VALUE, "", "mix needs logits, weights or both");
     return check_tensors(&s, mix, any, parameters);
+}
+
+bool srv_subtract_check(const srv_scope *scope, const attn_subtract *subtract,
+                        const uint64_t *given, bool any, size_t *parameters) {
+    char at[64];
+    const srv_scope s = scope_inside(scope, "subtract", srv_subtract_fields, given, at);
+    return check_tensors(&s, subtract, any, parameters);
 }
 
 bool srv_pattern_check(const srv_scope *scope, const char *name, const attn_pattern *pattern,

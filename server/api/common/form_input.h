@@ -10,7 +10,8 @@
 #include "api/common/scope.h"
 
 extern const srv_field srv_score_fields[], srv_position_fields[], srv_pattern_fields[],
-    srv_normalizer_fields[], srv_mix_fields[], srv_projections_fields[], srv_scaling_fields[];
+    srv_normalizer_fields[], srv_mix_fields[], srv_subtract_fields[], srv_projections_fields[],
+    srv_scaling_fields[];
 #define SRV_SCALING_ROW(T, member)                                                                 \
     SRV_NAMED_ROW(T, "scaling", member, SRV_OBJECT,                                                \
                   "rotary: frequencies for texts longer than those of the training, instead of "   \
@@ -42,6 +43,8 @@ bool srv_normalizer_check(const srv_scope *scope, const attn_normalizer *normali
                           const uint64_t *given, bool any, size_t *parameters);
 bool srv_mix_check(const srv_scope *scope, const attn_mix *mix, const uint64_t *given, bool any,
                    size_t *parameters);
+bool srv_subtract_check(const srv_scope *scope, const attn_subtract *subtract,
+                        const uint64_t *given, bool any, size_t *parameters);
 bool srv_projections_check(const srv_scope *scope, const attn_projections *projections,
                            const uint64_t *given, bool any, size_t *parameters);
 /* `name` is the path of the pattern in the object of `scope`. */

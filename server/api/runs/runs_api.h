@@ -32,7 +32,8 @@ extern const srv_field srv_runs_fields[], srv_run_weights_query[], srv_run_rows_
 
 /* The schemas of the routes' answers. */
 extern const srv_field srv_run_answers[], srv_run_atlas_answers[], srv_run_rollout_answers[],
-    srv_run_weights_answers[], srv_run_top_answers[], srv_run_what_if_answers[];
+    srv_run_weights_answers[], srv_run_cell_rows[], srv_run_top_answers[],
+    srv_run_what_if_answers[];
 
 /* Writes the description of a run, which GET /v1/runs/{id} answers. */
 void srv_run_write(attn_json_text *j, const srv_run *run);

@@ -164,7 +164,7 @@ static void put_ranges(attn_json_text *j, const void *place) {
     }
     j->decimals = -1; /* the field `decimals` of a request applies to its results, not to ranges */
     attn_json_array(j);
-    for (size_t h = 0; h < f->dims->B * f->dims->Hq; h++)
+    for (size_t h = 0; h < f->dims->B * f->dims->Ho; h++)
         srv_json_floats(j, ranges + 2 * h, 2);
     attn_json_array_end(j);
     j->decimals = decimals;
@@ -191,7 +191,8 @@ static const srv_field info_rows[] = {
 static const srv_field shape_rows[] = {
     SRV_IF_KNOWN("num_batches", SRV_INT, attn_attention_dims, B,
                  "Batch entries, those of all layers of an axis of layers."),
-    SRV_IF_KNOWN("num_heads", SRV_INT, attn_attention_dims, Hq, "Query heads."),
+    SRV_IF_KNOWN("num_heads", SRV_INT, attn_attention_dims, Ho,
+                 "Heads of the weights: those of the query, unless weights are mixed."),
     SRV_IF_KNOWN("num_kv_heads", SRV_INT, attn_attention_dims, Hkv, "Key and value heads."),
     SRV_IF_KNOWN("num_queries", SRV_INT, attn_attention_dims, L, "Rows of the weights."),
     SRV_IF_KNOWN("num_keys", SRV_INT, attn_attention_dims, S,
@@ -238,8 +239,9 @@ static const srv_field site_rows[] = {
     SRV_IF_KNOWN("position", SRV_STRING, site_facts, position, "The position encoding."),
     SRV_IF_KNOWN("normalizer", SRV_STRING, site_facts, normalizer,
                  "What makes weights of the scores; absent: softmax."),
-    SRV_IF_KNOWN("mix", SRV_STRING, site_facts, mix,
-                 "logits: the scores of all heads are mixed; absent: they are not."),
+    SRV_IF_KNOWN(
+        "mix", SRV_STRING, site_facts, mix,
+        "How the scores or weights of the heads are mixed, in words; absent: they are not."),
     NUMBER(scale, "The factor of the scores."),
     NUMBER(softcap, "The bound of the scores; 0: none."),
     NUMBER(dropout_p, "The probability of dropout of the weights."),
@@ -288,7 +290,7 @@ static void tell_operation(site_facts *f, attn_arena *arena) {
     f->score = attn_score_name(in->score.kind);
     f->position = position_of(in, arena);
     f->normalizer = in->normalizer.kind ? attn_normalizer_words[in->normalizer.kind] : NULL;
-    f->mix = f->dims->mixed ? "logits" : NULL;
+    f->mix = attn_mix_words(f->dims);
     f->scale = attn_attention_scale(op);
     f->softcap = in->softcap;
     f->dropout_p = in->dropout_p;

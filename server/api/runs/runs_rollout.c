@@ -190,7 +190,7 @@ static bool find_heads(rollout_call *c) {
         return srv_refuse(&c->scope, SRV_VALUE, "heads",
                           "expected at least one head, found an empty list");
     for (size_t n = 0; n < c->layers.count; n++) {
-        const size_t Hq = attn_run_dims(c->layers.items[n].site)->Hq;
+        const size_t Hq = attn_run_dims(c->layers.items[n].site)->Ho;
         for (size_t i = 0; i < heads->ints.count; i++)
             if ((uint64_t)heads->ints.values[i] >= Hq)
                 return srv_refuse(&c->scope, SRV_VALUE, "heads",

@@ -60,7 +60,7 @@ static bool count_heatmaps(const map_build *m, const attn_heatmap_options *optio
     const size_t slots = attn_pool_slots(srv_request_pool(m->req));
     attn_cost values = {0};
     attn_error err = {0};
-    attn_status status = attn_heatmap_cost(options, d->B, d->Hq, d->L, d->S, slots, cost, &err);
+    attn_status status = attn_heatmap_cost(options, d->B, d->Ho, d->L, d->S, slots, cost, &err);
     if (!status && m->norms)
         status = attn_value_norms_cost(d, NULL, slots, &values, &err);
     if (status)
@@ -131,8 +131,9 @@ static bool prepare_heatmaps(void *data) {
     attn_cost cost;
     if (!srv_run_spot_check(&c->scope, c->run, &c->q.spot))
         return false;
-    dims = *attn_run_dims(c->run->site);
+    dims = attn_attention_map_dims(attn_run_dims(c->run->site));
     dims.B = c->run->entries;
+    const bool is_mixed = attn_run_dims(c->run->site)->factors > 0;
     c->q.heatmap.values = srv_run_valued(c->run->site) != NULL;
     c->build = (map_build){c->req, c->run, c->q.heatmap.of == SRV_OF_VALUE_NORM, srv_heat_problem};
     if (!srv_figure_check(c->req, &c->q.figure) ||
@@ -140,6 +141,7 @@ static bool prepare_heatmaps(void *data) {
         !select_entries(&c->scope, c->run, &c->options) ||
         !count_heatmaps(&c->build, &c->options, &cost))
         return false;
+    c->options.signed_values = is_mixed;
     srv_look_needs(&c->look, cost.cells, cost.operations,
                    (double)cost.work_bytes + (1 + SRV_HEAT_TEXT) * (double)cost.result_bytes +
                        srv_run_cells_work(c->req, c->run));

@@ -100,11 +100,17 @@ static attn_status count_side(const what_if *c, bool hidden, srv_cost *to, attn_
     attn_cost cost;
     if (!want)
         return ATTN_OK;
-    d.B = d.Hq = d.Hkv = 1;
+    const double reads = d.factors ? (double)d.reads : 1;
+    const size_t mixed = d.factors ? d.S + d.Ev : 0; /* doubles of a row: sums over the heads */
+    d.B = d.Hq = d.Hkv = d.Ho = d.Hv = 1;
+    d.Ev = d.value_width;
+    d.factors = d.reads = 0;
+    d.pairs = ATTN_PAIRS_UNSTATED;
     d.L = longest_block(&c->part);
     ATTN_TRY(attn_attention_cost(&d, want, attn_pool_slots(srv_request_pool(c->req)), &cost, err));
-    const double rows = (double)c->part.head_count * (double)c->part.rows;
-    to->work = fmax(to->work, (double)cost.work_bytes + (double)cost.result_bytes);
+    const double rows = reads * (double)c->part.head_count * (double)c->part.rows;
+    to->work = fmax(to->work, (double)cost.work_bytes + (double)cost.result_bytes +
+                                  (double)d.L * (double)mixed * sizeof(double));
     to->cells += rows * (double)d.S;
     to->operations += d.L ? rows / (double)d.L * cost.operations : 0;
     return ATTN_OK;
@@ -168,28 +174,86 @@ static void copy_result(what_if *c, int item, size_t at, const attn_tensor *resu
         memcpy((char *)c->tensors[item].data + at * bytes, result->data, rows * bytes);
 }
 
-/* Computes a block of rows with the keys hidden or not, and stores the wanted results from row `at`
- * of the tensors on. */
-static attn_status compute_side(what_if *c, const attn_range *rows, bool hidden, size_t at,
+/* Computes a block of rows of one query head with the keys hidden or not. */
+static attn_status compute_head(what_if *c, const attn_range *rows, bool hidden, attn_results *out,
                                 attn_error *err) {
     srv_request *req = c->req;
-    const unsigned want = results_of(c, hidden);
     attn_inputs in;
     attn_attention *op;
-    attn_results out;
-    if (!want)
-        return ATTN_OK;
-    const attn_arena_mark mark = attn_arena_here(req->arena);
     ATTN_TRY(attn_run_rows_inputs(c->run->site, rows, hidden ? c->body.hide.values : NULL,
                                   hidden ? c->body.hide.count : 0, req->arena, &in, err));
     in.pool = srv_request_pool(req);
     in.control = &req->control;
     ATTN_TRY(attn_attention_new(&in, req->arena, &op, err));
-    ATTN_TRY(
-        attn_attention_run(op, want, ATTN_STAGE_PROBS, in.pool, in.control, req->arena, &out, err));
-    copy_result(c, hidden ? WEIGHTS : WEIGHTS_BEFORE, at, &out.weights, rows->rows);
-    copy_result(c, hidden ? OUTPUT : OUTPUT_BEFORE, at, &out.output, rows->rows);
-    attn_arena_rewind(req->arena, &mark);
+    return attn_attention_run(op, results_of(c, hidden), ATTN_STAGE_PROBS, in.pool, in.control,
+                              req->arena, out, err);
+}
+
+/* Adds factor times columns from … from + width - 1 of a result [rows, ..] to sums [rows, width]. */
+static void add_result(double *sums, double factor, const attn_tensor *result, size_t rows,
+                       size_t from, size_t width) {
+    const size_t row = result->rank ? result->dims[result->rank - 1] : 0;
+    for (size_t i = 0; result->rank && i < rows * width; i++) {
+        const size_t at = i / width * row + from + i % width;
+        sums[i] += factor * (result->dtype == ATTN_F64 ? ((const double *)result->data)[at]
+                                                       : (double)((const float *)result->data)[at]);
+    }
+}
+
+/* If the item is wanted, stores sums for a block of rows in its tensor. */
+static void store_sums(what_if *c, int item, size_t at, const double *sums, size_t rows) {
+    const size_t width = width_of(c, item);
+    const attn_tensor *t = &c->tensors[item];
+    for (size_t i = 0; wants(c, item) && i < rows * width; i++)
+        if (t->dtype == ATTN_F64)
+            ((double *)t->data)[at * width + i] = sums[i];
+        else
+            ((float *)t->data)[at * width + i] = (float)sums[i];
+}
+
+/* Computes a block of rows of an output head that mixes the weights of several heads. */
+static attn_status compute_mix(what_if *c, const attn_range *rows, bool hidden, size_t at,
+                               attn_error *err) {
+    const attn_attention *site = attn_run_attention(c->run->site);
+    const attn_attention_dims *d = attn_attention_dims_of(site);
+    double *weights =
+        attn_arena_zeroed(c->req->arena, rows->rows * (d->S + d->Ev), sizeof *weights);
+    ATTN_TAKEN(weights, "the rows", err);
+    double *output = weights + rows->rows * d->S;
+    for (size_t n = 0; n < d->reads; n++) {
+        const attn_head_read read = attn_attention_read(site, rows->head, n);
+        const attn_arena_mark mark = attn_arena_here(c->req->arena);
+        attn_range of_head = *rows;
+        attn_results out;
+        if (read.factor == 0)
+            continue;
+        of_head.head = read.head;
+        ATTN_TRY(compute_head(c, &of_head, hidden, &out, err));
+        add_result(weights, read.factor, &out.weights, rows->rows, 0, d->S);
+        add_result(output, read.factor, &out.output, rows->rows, read.column, d->Ev);
+        attn_arena_rewind(c->req->arena, &mark);
+    }
+    store_sums(c, hidden ? WEIGHTS : WEIGHTS_BEFORE, at, weights, rows->rows);
+    store_sums(c, hidden ? OUTPUT : OUTPUT_BEFORE, at, output, rows->rows);
+    return ATTN_OK;
+}
+
+/* Computes a block of rows with the keys hidden or not, and stores the wanted results from row `at`
+ * of the tensors on. */
+static attn_status compute_side(what_if *c, const attn_range *rows, bool hidden, size_t at,
+                                attn_error *err) {
+    const attn_arena_mark mark = attn_arena_here(c->req->arena);
+    attn_results out;
+    if (!results_of(c, hidden))
+        return ATTN_OK;
+    if (attn_run_dims(c->run->site)->factors) {
+        ATTN_TRY(compute_mix(c, rows, hidden, at, err));
+    } else {
+        ATTN_TRY(compute_head(c, rows, hidden, &out, err));
+        copy_result(c, hidden ? WEIGHTS : WEIGHTS_BEFORE, at, &out.weights, rows->rows);
+        copy_result(c, hidden ? OUTPUT : OUTPUT_BEFORE, at, &out.output, rows->rows);
+    }
+    attn_arena_rewind(c->req->arena, &mark);
     return ATTN_OK;
 }
 
@@ -210,7 +274,7 @@ static attn_status compute_removed(what_if *c, const attn_range *rows, size_t at
 /* Checks that the keys can be hidden, even if the request wants no item that needs this. */
 static attn_status check_hide(what_if *c, attn_error *err) {
     const attn_arena_mark mark = attn_arena_here(c->req->arena);
-    const attn_range none = {.batch = c->part.batch, .head = (size_t)c->part.heads[0]};
+    const attn_range none = {.batch = c->part.batch}; /* of the first head: all have these keys */
     attn_inputs in;
     attn_status status = attn_run_rows_inputs(c->run->site, &none, c->body.hide.values,
                                               c->body.hide.count, c->req->arena, &in, err);

@@ -48,7 +48,7 @@ static bool is_layer(const finder *f, size_t number) {
 static bool check_heads(const finder *f, size_t index, size_t *count) {
     const attn_run *run = f->run->held->run;
     const srv_ints *list = &f->query->heads.ints;
-    const size_t Hq = attn_run_site_shape(run, index)->Hq;
+    const size_t Hq = attn_run_site_shape(run, index)->Ho;
     const size_t each = attn_run_site_entries(run, index);
     *count = f->query->heads.is == SRV_U_INTS ? list->count : Hq;
     for (size_t i = 0; f->query->heads.is == SRV_U_INTS && i < list->count; i++)
@@ -85,7 +85,7 @@ static bool count_heads(finder *f, size_t *out) {
 /* Adds the selected heads of a batch entry and checks their bytes. false: a problem is set. */
 static bool add_entry(finder *f, size_t index, size_t layer, size_t batch, size_t entry) {
     const srv_union *heads = &f->query->heads;
-    const size_t n = heads->is == SRV_U_INTS ? heads->ints.count : attn_run_dims(f->run->site)->Hq;
+    const size_t n = heads->is == SRV_U_INTS ? heads->ints.count : attn_run_dims(f->run->site)->Ho;
     for (size_t i = 0; i < n; i++) {
         const size_t head = heads->is == SRV_U_INTS ? (size_t)heads->ints.values[i] : i;
         if (!srv_run_touch(f->scope->req, f->run, entry, head))

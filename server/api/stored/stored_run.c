@@ -130,7 +130,7 @@ bool srv_run_spot_check(const srv_scope *scope, srv_run_view *run, srv_run_spot 
     if (!find_entries(scope, run, site, spot) ||
         !check_below(scope, "batch", "batch entries", spot->batch, run->entries) ||
         !(spot->all_heads ||
-          check_below(scope, "head", "heads", spot->head, attn_run_dims(run->site)->Hq)))
+          check_below(scope, "head", "heads", spot->head, attn_run_dims(run->site)->Ho)))
         return false;
     spot->batch += (int64_t)run->first_entry;
     return srv_run_touch(scope->req, run, one ? (size_t)spot->batch : SIZE_MAX,
@@ -169,7 +169,7 @@ static bool select_heads(const srv_scope *scope, const srv_run_view *run, const 
                      !heads->is                ? &one
                      : heads->is == SRV_U_INTS ? &heads->ints
                                                : NULL,
-                     attn_run_dims(run->site)->Hq, out);
+                     attn_run_dims(run->site)->Ho, out);
 }
 
 static bool select_rows(const srv_scope *scope, const srv_ranges *rows, size_t L,
@@ -299,7 +299,8 @@ attn_status srv_run_cells(srv_request *req, const srv_run_view *run, const srv_r
 
 double srv_run_cells_work(const srv_request *req, const srv_run_view *run) {
     const attn_attention_dims *d = attn_run_dims(run->site);
-    const double widest = (double)(d->score_width > d->Ev ? d->score_width : d->Ev);
+    const double widest =
+        (double)(d->score_width > d->value_width ? d->score_width : d->value_width);
     return (double)attn_pool_slots(srv_request_pool(req)) * (LANE_BYTES + 16384 * widest);
 }
 

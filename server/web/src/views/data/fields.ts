@@ -48,7 +48,7 @@ const members: Record<Exclude<Group, 'output'>, string> = {
     'key_padding_semantics key_lengths token_ids pad_id pattern document_ids prefix_lengths parents ' +
     'top_k_indices any_of all_of not',
   scores:
-    'score position query_positions key_positions mask_positions normalizer mix scale softcap sinks attn_bias ' +
+    'score position query_positions key_positions mask_positions normalizer mix subtract scale softcap sinks attn_bias ' +
     'dropout_p seed precision allow_nonfinite',
 };
 
