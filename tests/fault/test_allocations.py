@@ -55,6 +55,14 @@ MULTI = {"query": literal(5, 8), "projections": {"num_heads": 2, "w_q": literal(
          "heatmap": {"encoding": "u8", "transform": "sqrt", "top_p": 0.5}, "labels": {"query": list("abcde")}}
 PAGED = {"query": literal(2, 2, 3, 8), "key": literal(5, 4, 2, 8, seed=2), "value": literal(5, 4, 2, 6, seed=3),
          "block_table": [[4, 0, 1], [2, -1, -1]], "key_lengths": [9, 2], "explain": True, "heatmap": {}}
+BY_HEAD = {"query": literal(1, 2, 6, 4), "window": [[2, 0], [-1, 0]], "pattern": [{"kind": "full"}, {"kind": "block", "size": 2}],
+           "query_positions": [0, 1, 2, 0, 1, None], "key_positions": [[0, 1, 2, 0, 1, None]], "mask_positions": True, "is_causal": True,
+           "key_padding_mask": {"shape": [6], "encoding": "bits", "base64": "Hw=="}, "key_padding_semantics": "keep", "explain": True,
+           "grad_output": literal(1, 2, 6, 4, seed=9)}
+AXES = {"query": literal(1, 4, 6, 8), "position": {"kind": "rotary", "layout": "halves", "axes": [
+    {"num_pairs": 2, "positions": [0, 0, 0, 1, 1, None]}, {"num_pairs": 2, "positions": [0, 1, 2, 0, 1, 2], "base": 100}]}}
+COMPARED = {"masks": [{"kind": "window", "window": [[1, 0], [-1, 0]]}], "against": [{"kind": "causal"}, {"kind": "documents", "document_ids": [0, 0, 1]}],
+            "shape": [2, 2, 3, 3], "as": "difference"}
 SPARSE = {"query": literal(1, 2, 300, 16), "pattern": {"kind": "local", "radius": 20}, "return": ["output", "logsumexp"]}
 MASKS = {"masks": [{"kind": "causal"}, {"kind": "padding", "key_lengths": [3]}, {"kind": "values", "attn_mask": [[True] * 4] * 4}],
          "shape": [4, 4]}
@@ -105,6 +113,10 @@ REQUESTS = {  # name: request, status, is the body always the same?
     "subtracted weights": (post(DIFFERENTIAL), 200, True),
     "projections": (post(MULTI), 200, True),
     "sparse, on the workers": (post(SPARSE), 200, True),
+    "masks by head": (post(BY_HEAD), 200, True),
+    "axes": (post(AXES), 200, True),
+    "masks that are compared": (post(COMPARED, path="/v1/masks"), 200, True),
+    "a picture of masks that are compared": (post(COMPARED, "Accept: image/svg+xml", path="/v1/masks"), 200, True),
     "a page cache": (post(PAGED), 200, True),
     "large": (post(large()), 200, True),
     "large, gzip both ways": (post(gzip.compress(large()), "Content-Encoding: gzip", "Accept-Encoding: gzip"), 200, True),

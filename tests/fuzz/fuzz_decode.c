@@ -40,7 +40,7 @@ static const srv_field fields[] = {
     {.name = "mask",
      .kind = SRV_TENSOR,
      .offset = offsetof(input, mask),
-     .accepts = SRV_T_REAL | SRV_T_BOOL | SRV_T_NEGINF},
+     .accepts = SRV_T_REAL | SRV_T_BOOL | SRV_T_NEGINF | SRV_T_BITS},
     {.name = "ids", .kind = SRV_TENSOR, .offset = offsetof(input, ids), .accepts = SRV_T_INT},
     {.name = "flags", .kind = SRV_TENSOR, .offset = offsetof(input, flags), .accepts = SRV_T_BOOL},
     {.name = "items",
@@ -113,6 +113,15 @@ static void check_round_trip(const attn_tensor *t) {
     fuzz_close(&out);
 }
 
+/* Reads each byte of the elements. Bits without a source have no data. */
+static void check_flags(const attn_tensor *t) {
+    if (t->rank && t->data)
+        fuzz_touch(t);
+    for (size_t i = 0; t->rank && t->dtype == ATTN_BOOL && i < fuzz_bytes(t); i++)
+        if (((const uint8_t *)t->data)[i] > 1)
+            abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     srv_request req;
     input in = {0};
@@ -121,6 +130,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         fuzz_check_accepted(req.body, size, JSON_REJECT_DUPLICATES);
         check_round_trip(&in.query);
         check_round_trip(&in.mask);
+        check_flags(&in.mask);
+        check_flags(&in.flags);
     } else {
         fuzz_check_problem(&req);
     }

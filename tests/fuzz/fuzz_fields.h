@@ -12,7 +12,7 @@ typedef struct fuzz_inner {
 
 typedef struct fuzz_input {
     uint64_t given;
-    attn_tensor query, mask, ids;
+    attn_tensor query, mask, flags, ids;
     fuzz_inner score;
     srv_objects masks;
     double scale;
@@ -30,7 +30,11 @@ static const srv_field fuzz_fields[] = {
     {.name = "mask",
      .kind = SRV_TENSOR,
      .offset = offsetof(fuzz_input, mask),
-     .accepts = SRV_T_REAL | SRV_T_BOOL | SRV_T_NEGINF},
+     .accepts = SRV_T_REAL | SRV_T_BOOL | SRV_T_NEGINF | SRV_T_BITS},
+    {.name = "flags",
+     .kind = SRV_TENSOR,
+     .offset = offsetof(fuzz_input, flags),
+     .accepts = SRV_T_BOOL},
     {.name = "ids", .kind = SRV_TENSOR, .offset = offsetof(fuzz_input, ids), .accepts = SRV_T_INT},
     {.name = "score",
      .kind = SRV_OBJECT,

@@ -64,8 +64,11 @@ static inline void fuzz_check_problem(const srv_request *req) {
 }
 
 static inline size_t fuzz_bytes(const attn_tensor *t) {
+    attn_tensor bytes = *t;
     size_t count = 0;
-    if (!attn_tensor_count(t, &count))
+    if (t->dtype == ATTN_BITS)
+        bytes.dims[t->rank - 1] = t->dims[t->rank - 1] / 8 + (t->dims[t->rank - 1] % 8 != 0);
+    if (!attn_tensor_count(&bytes, &count))
         abort();
     return count * attn_dtype_size(t->dtype);
 }
