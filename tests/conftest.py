@@ -2,7 +2,7 @@
 import pytest
 
 import tables
-from serving import service
+from serving import Daemon, service
 
 start = service.start
 
@@ -25,7 +25,7 @@ def pytest_collection_modifyitems(config, items):
 @pytest.fixture(scope="session", params=tables.available() + tables.emulated())
 def table(request):
     """One daemon a kernel table, for the whole run."""
-    daemon = service.Daemon("--ops-listen", "", "--log", "off", env={"ATTN_ISA": request.param})
+    daemon = Daemon("--ops-listen", "", "--log", "off", env={"ATTN_ISA": request.param})
     assert daemon.kernels == request.param
     yield daemon
     daemon.stop()

@@ -1,8 +1,10 @@
 """How Python tests reach the daemon, and how answers are compared with the oracle."""
+import http.client
 import importlib.util
 import json
 import sys
 from pathlib import Path
+from urllib.parse import quote
 
 import numpy as np
 from oracle import tensors
@@ -13,6 +15,53 @@ _spec = importlib.util.spec_from_file_location(
 service = importlib.util.module_from_spec(_spec)
 sys.modules["service"] = service
 _spec.loader.exec_module(service)
+
+
+class Reply:
+    """An answer, with the members of requests.Response that tests read."""
+
+    def __init__(self, response):
+        self.status_code, self.headers, self.content = response.status, response.headers, response.read()
+
+    @property
+    def text(self):
+        return self.content.decode()
+
+    def json(self):
+        return json.loads(self.content)
+
+
+class Daemon(service.Daemon):
+    """The daemon for tests of thousands of requests: get and post use one connection of http.client, which takes a quarter
+    of the time that requests takes for a small request."""
+    line = None
+
+    def send(self, method, path, body=None, headers=None):
+        reused = self.line is not None
+        if not reused:
+            self.line = http.client.HTTPConnection(self.host, self.port, timeout=service.PATIENCE)
+        try:
+            self.line.request(method, quote(path, safe="!#$%&'()*+,/:;=?@[]~"), body, headers or {})
+            return Reply(self.line.getresponse())
+        except ConnectionError:  # it was closed while nothing was sent
+            self.line = None
+            if not reused:
+                raise
+            return self.send(method, path, body, headers)
+
+    def get(self, path, headers=None):
+        return self.send("GET", path, headers=headers)
+
+    def post(self, path, body=None, headers=None):
+        if isinstance(body, (dict, list)):
+            body, headers = json.dumps(body, allow_nan=False), {"Content-Type": "application/json"} | (headers or {})
+        return self.send("POST", path, body.encode() if isinstance(body, str) else body, headers)
+
+    def stop(self, check=True):
+        if self.line:
+            self.line.close()
+        return super().stop(check)
+
 
 # Per unit of magnitude, for float32 results of well-conditioned inputs against float64.
 FLOAT32 = 4e-6

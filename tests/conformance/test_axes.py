@@ -13,7 +13,7 @@ from oracle.attention import attention, axes_in_front, served
 from oracle.masks import Places, resolve
 from oracle.measures import Head, entropy, mean
 from random_axes import SEED, TYPES, AxesDraw, extracted, request, sent
-from serving import FLOAT32, FLOAT64, compare, service
+from serving import Daemon, FLOAT32, FLOAT64, compare
 
 SEEDS = tables.share(range(int(os.environ.get("ATTN_TEST_AXES", "150"))))
 FORMS = ("json", "safetensors", "npz")
@@ -22,7 +22,7 @@ PARTS = ("weights", "visible", "raw", "scaled", "softcapped", "biased")
 
 @pytest.fixture(scope="module")
 def daemon():
-    running = service.Daemon("--log", "off", "--ops-listen", "")
+    running = Daemon("--log", "off", "--ops-listen", "")
     yield running
     running.stop()
 
@@ -167,7 +167,8 @@ def check_infer(daemon, seed):
     """The same operation over the Open Inference Protocol."""
     body = AxesDraw(seed + SEED).request()
     # parameters are no objects, and positions need an encoding
-    for name in ("score", "position", "query_positions", "key_positions", "mask_positions", "normalizer", "labels", "pattern", "not"):
+    for name in ("score", "position", "query_positions", "key_positions", "mask_positions", "normalizer", "mix", "labels", "pattern",
+                 "not"):
         body.pop(name, None)
     rest, found = extracted(body)
     names = {"float32": "FP32", "float64": "FP64", "float16": "FP16", "bfloat16": "BF16", "int64": "INT64", "bool": "BOOL"}

@@ -14,7 +14,7 @@ from captured import NPY, TENSORS, store
 from oracle import captures, tensors
 from oracle.random_captures import Dims, Draw
 from safetensors.numpy import load
-from serving import service
+from serving import Daemon
 
 VALIDATOR = Draft202012Validator(json.loads((ROOT / "lib" / "runs" / "run.schema.json").read_text()))
 SEEDS = tables.share(range(50))
@@ -204,7 +204,7 @@ def capture_of(kind):
 
 @pytest.fixture(scope="module")
 def daemon():
-    one = service.Daemon("--log", "off")
+    one = Daemon("--log", "off")
     yield one
     one.stop()
 

@@ -6,7 +6,7 @@ import captured
 import tables
 from oracle import captures
 from oracle.random_captures import capture
-from serving import service
+from serving import Daemon
 
 SEEDS = tables.share(range(120))
 PLACES = ["directory", *(f"memory, {table}" for table in tables.available())]
@@ -16,7 +16,7 @@ PLACES = ["directory", *(f"memory, {table}" for table in tables.available())]
 def daemon(request, tmp_path_factory):
     where, _, table = request.param.partition(", ")
     files = ("--runs-dir", str(tmp_path_factory.mktemp("runs"))) if where == "directory" else ()
-    running = service.Daemon("--log", "off", *files, env={"ATTN_ISA": table} if table else None)
+    running = Daemon("--log", "off", *files, env={"ATTN_ISA": table} if table else None)
     assert running.kernels == (table or running.kernels)
     yield running
     running.stop()

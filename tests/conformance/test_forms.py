@@ -9,7 +9,7 @@ import pytest
 
 import random_forms
 import tables
-from serving import FLOAT32, FLOAT64, ask, compare, service
+from serving import Daemon, FLOAT32, FLOAT64, ask, compare, service
 from oracle import normalizers, relations, tensors
 from oracle.attention import served
 from oracle.tour import dry_run
@@ -434,7 +434,7 @@ REFUSED = {
 @pytest.fixture(scope="module")
 def daemon():
     """Refusals do not depend on the kernel table."""
-    one = service.Daemon("--ops-listen", "", "--log", "off")
+    one = Daemon("--ops-listen", "", "--log", "off")
     yield one
     one.stop()
 

@@ -5,12 +5,12 @@ import pytest
 
 from oracle.normalizers import KINDS, POINTWISE, normalized
 from oracle.measures import Head, cosine, js, rollout
-from serving import service
+from serving import Daemon
 
 
 @pytest.fixture(scope="module")
 def daemon():
-    running = service.Daemon("--ops-listen", "", "--log", "off")
+    running = Daemon("--ops-listen", "", "--log", "off")
     yield running
     running.stop()
 

@@ -6,7 +6,7 @@ import pathlib
 import numpy as np
 import pytest
 
-from serving import ask, service
+from serving import Daemon, ask
 from oracle import relations, tensors, tour
 from oracle.relations import number_array
 
@@ -55,7 +55,7 @@ REQUESTS = {
 @pytest.fixture(scope="module")
 def daemon():
     """Tables are made in double whatever the kernels."""
-    one = service.Daemon("--ops-listen", "", "--log", "off")
+    one = Daemon("--ops-listen", "", "--log", "off")
     yield one
     one.stop()
 
