@@ -109,7 +109,7 @@ $(foreach file,$(filter-out $(WITH_FLAGS),$(wildcard lib/*/x86/*.c)),$(error $(f
 $(foreach file,$(filter-out $(wildcard $(WITH_FLAGS)),$(WITH_FLAGS)),$(error the Makefile has flags for $(file), which is not there))
 
 .PHONY: all help run web-watch test quick deps unit fuzz check-web check-clients check-asan check-tsan check-valgrind check-emulated check-faults check-mutants check-torch bench bench-attention \
-        bench-accuracy bench-gemm bench-jobs bench-models bench-numbers bench-runs bench-service bench-web bench-zoom sweep-numbers docker-test check-fresh gallery reference walk size layers format format-check install uninstall deb clean
+        bench-accuracy bench-blocks bench-gemm bench-jobs bench-models bench-numbers bench-runs bench-service bench-web bench-zoom sweep-numbers docker-test check-fresh gallery reference walk size layers format format-check install uninstall deb clean
 
 all: $(BUILD)/attnd $(BUILD)/libattn.a $(BUILD)/libattn.so ## build daemon and libraries
 	@test -e $(WEB)/dist/index.html || echo "make: attnd has no page: Node 18 was missing, or its packages could not be had; \`make deps\` installs nodejs and npm"
@@ -170,6 +170,9 @@ check-torch: ## compare with PyTorch and transformers (installs torch==2.13.0 in
 bench: bench-gemm bench-window bench-attention bench-accuracy bench-models bench-service ## every benchmark
 
 bench-gemm: $(BUILD)/tests/bench/bench_gemm ## the peak of the dense product
+	@$<
+
+bench-blocks: $(BUILD)/tests/bench/bench_blocks ## products with quantised weights beside OpenBLAS's of widened ones
 	@$<
 
 bench-numbers: $(BUILD)/tests/bench/bench_numbers ## nanoseconds a JSON number, each way

@@ -1,6 +1,10 @@
-/* One function for each quantised format, which splits a block (blocks.h). Files that are compiled
- * for an instruction set include this header, too, so that the compiler vectorises the loops for
- * it. The bytes of the blocks, in order:
+/* Splitting quantised blocks (blocks.h): one function for each format, written for any number of
+ * blocks at a time. A file defines SPLIT_LANES, the number of blocks, before it includes this one.
+ * Byte i of the block of lane l is block[i * SPLIT_LANES + l], and q, scale and min are laid out
+ * likewise. So a block alone is itself, and the blocks of several rows must be transposed first:
+ * then the vectors of the compiler hold the same byte of all rows.
+ *
+ * The bytes of the blocks, in order:
  *
  *   Q4_0  d, 16 of q           low halves are values 0 to 15, high halves values 16 to 31
  *   Q4_1  d, dmin, 16 of q
@@ -15,168 +19,175 @@
  *
  * In the K formats a byte holds parts of several values that are 32 apart. Byte i of 32 holds, from
  * the lowest bits to the highest, parts of the values i, 32 + i, 64 + i, … */
-#ifndef ATTN_BLOCK_SPLIT_H
-#define ATTN_BLOCK_SPLIT_H
-
 #include <stdint.h>
 #include <string.h>
 
 #include "kernels/blocks.h"
 
+/* The quantised formats: name, ggml's number, values and bytes of a block, values of a group, the
+ * bytes at which d and dmin begin (0: there is no dmin), 1 if dmin is subtracted, the function. */
+#define ATTN_QUANTISED_FORMATS(row)                                                                \
+    row("Q4_0", 2, 32, 18, 32, 0, 0, 0, split_q4_0)                                                \
+        row("Q4_1", 3, 32, 20, 32, 0, 2, 0, split_q4_1)                                            \
+            row("Q5_0", 6, 32, 22, 32, 0, 0, 0, split_q5_0)                                        \
+                row("Q5_1", 7, 32, 24, 32, 0, 2, 0, split_q5_1)                                    \
+                    row("Q8_0", 8, 32, 34, 32, 0, 0, 0, split_q8_0)                                \
+                        row("Q2_K", 10, 256, 84, 16, 80, 82, 1, split_q2_k)                        \
+                            row("Q3_K", 11, 256, 110, 16, 108, 0, 0, split_q3_k)                   \
+                                row("Q4_K", 12, 256, 144, 32, 0, 2, 1, split_q4_k)                 \
+                                    row("Q5_K", 13, 256, 176, 32, 0, 2, 1, split_q5_k)             \
+                                        row("Q6_K", 14, 256, 210, 16, 208, 0, 0, split_q6_k)
+
 #define SPLIT static inline __attribute__((always_inline))
+/* Bytes of a vector: those of 16 bytes of all lanes fill one or more. */
+#define SPLIT_VECTOR (SPLIT_LANES == 1 ? 16 : 4 * SPLIT_LANES)
 
-enum { MINUS = 0x8000 }; /* the sign of a binary16 */
+enum { L = SPLIT_LANES, VECTOR = SPLIT_VECTOR };
 
-SPLIT uint16_t half_at(const uint8_t *at) {
-    uint16_t half;
-    memcpy(&half, at, sizeof half);
-    return half;
+typedef uint8_t split_vector __attribute__((vector_size(SPLIT_VECTOR)));
+typedef int8_t *restrict split_to;
+typedef const uint8_t *restrict split_from;
+
+SPLIT split_vector load(const void *from) {
+    split_vector x;
+    memcpy(&x, from, sizeof x);
+    return x;
 }
 
-/* Without a min a value is d * scale * q. The addend -0 changes neither a number nor a zero. */
-SPLIT void head_without_min(attn_block_head *head, const uint8_t *d) {
-    head->d = half_at(d);
-    head->dmin = MINUS;
-    memset(head->min, 1, sizeof head->min);
-}
-
-SPLIT void head_of_one_group(attn_block_head *head, const uint8_t *d, const uint8_t *dmin) {
-    head_without_min(head, d);
-    memset(head->scale, 1, sizeof head->scale);
-    if (dmin)
-        head->dmin = half_at(dmin);
+SPLIT void store(int8_t *to, split_vector x) {
+    memcpy(to, &x, sizeof x);
 }
 
 /* Splits 16 bytes of halves into 32 values, from each of which it subtracts `less`. */
-SPLIT void split_halves(int8_t *q, const uint8_t *from, int less) {
-    for (int i = 0; i < 16; i++) {
-        q[i] = (int8_t)((from[i] & 15) - less);
-        q[16 + i] = (int8_t)((from[i] >> 4) - less);
+SPLIT void split_halves(split_to q, split_from from, uint8_t less) {
+    for (int i = 0; i < 16 * L; i += VECTOR) {
+        const split_vector x = load(from + i);
+        store(q + i, (x & 15) - less);
+        store(q + 16 * L + i, (x >> 4) - less);
     }
 }
 
 /* Adds the fifth bits of 32 values: 16 to value i if bit i is set. */
-SPLIT void add_fifth_bits(int8_t *q, const uint8_t *bits) {
-    for (int i = 0; i < 32; i++)
-        q[i] = (int8_t)(q[i] + (bits[i / 8] >> i % 8 & 1) * 16);
-}
-
-SPLIT void split_q4_0(int8_t *q, attn_block_head *head, const void *block) {
-    const uint8_t *at = block;
-    head_of_one_group(head, at, NULL);
-    split_halves(q, at + 2, 8);
-}
-
-SPLIT void split_q4_1(int8_t *q, attn_block_head *head, const void *block) {
-    const uint8_t *at = block;
-    head_of_one_group(head, at, at + 2);
-    split_halves(q, at + 4, 0);
-}
-
-SPLIT void split_q5_0(int8_t *q, attn_block_head *head, const void *block) {
-    const uint8_t *at = block;
-    head_of_one_group(head, at, NULL);
-    split_halves(q, at + 6, 16);
-    add_fifth_bits(q, at + 2);
-}
-
-SPLIT void split_q5_1(int8_t *q, attn_block_head *head, const void *block) {
-    const uint8_t *at = block;
-    head_of_one_group(head, at, at + 2);
-    split_halves(q, at + 8, 0);
-    add_fifth_bits(q, at + 4);
-}
-
-SPLIT void split_q8_0(int8_t *q, attn_block_head *head, const void *block) {
-    const uint8_t *at = block;
-    head_of_one_group(head, at, NULL);
-    memcpy(q, at + 2, 32);
-}
-
-/* Splits 64 bytes of four pairs of bits each into 256 values. */
-SPLIT void split_pairs(int8_t *q, const uint8_t *from) {
-    for (int half = 0; half < 2; half++, from += 32)
-        for (int place = 0; place < 8; place += 2)
-            for (int i = 0; i < 32; i++)
-                *q++ = from[i] >> place & 3;
-}
-
-SPLIT void split_q2_k(int8_t *q, attn_block_head *head, const void *block) {
-    const uint8_t *at = block;
-    head->d = half_at(at + 80);
-    head->dmin = half_at(at + 82) ^ MINUS;
-    for (int i = 0; i < 16; i++) {
-        head->scale[i] = at[i] & 15;
-        head->min[i] = (int8_t)(at[i] >> 4);
+SPLIT void add_fifth_bits(split_to q, split_from bits) {
+    for (int place = 0; place < 8; place++) {
+        uint8_t set[4 * L];
+        for (int i = 0; i < 4 * L; i++)
+            set[i] = (uint8_t)((bits[i] >> place & 1) * 16);
+        for (int i = 0; i < 4; i++)
+            for (int l = 0; l < L; l++)
+                q[(8 * i + place) * L + l] = (int8_t)(q[(8 * i + place) * L + l] + set[i * L + l]);
     }
-    split_pairs(q, at + 16);
+}
+
+SPLIT void split_q4_0(split_to q, split_to scale, split_to min, split_from block) {
+    (void)scale, (void)min;
+    split_halves(q, block + 2 * L, 8);
+}
+
+SPLIT void split_q4_1(split_to q, split_to scale, split_to min, split_from block) {
+    (void)scale, (void)min;
+    split_halves(q, block + 4 * L, 0);
+}
+
+SPLIT void split_q5_0(split_to q, split_to scale, split_to min, split_from block) {
+    (void)scale, (void)min;
+    split_halves(q, block + 6 * L, 16);
+    add_fifth_bits(q, block + 2 * L);
+}
+
+SPLIT void split_q5_1(split_to q, split_to scale, split_to min, split_from block) {
+    (void)scale, (void)min;
+    split_halves(q, block + 8 * L, 0);
+    add_fifth_bits(q, block + 4 * L);
+}
+
+SPLIT void split_q8_0(split_to q, split_to scale, split_to min, split_from block) {
+    (void)scale, (void)min;
+    memcpy(q, block + 2 * L, 32 * L);
+}
+
+/* Splits 64 bytes of four pairs of bits each into 256 values, from each of which it subtracts
+ * `less`. */
+SPLIT void split_pairs(split_to q, split_from from, uint8_t less) {
+    for (int half = 0; half < 2; half++, from += 32 * L)
+        for (int place = 0; place < 8; place += 2)
+            for (int i = 0; i < 32 * L; i += VECTOR, q += VECTOR)
+                store(q, (load(from + i) >> place & 3) - less);
+}
+
+/* Adds `weight` to each of 256 values whose bit is set in 32 bytes of eight bits each. */
+SPLIT void add_bits(split_to q, split_from bits, uint8_t weight) {
+    for (int place = 0; place < 8; place++)
+        for (int i = 0; i < 32 * L; i += VECTOR, q += VECTOR)
+            store(q, load(q) + (load(bits + i) >> place & 1) * weight);
+}
+
+SPLIT void split_q2_k(split_to q, split_to scale, split_to min, split_from block) {
+    for (int i = 0; i < 16 * L; i += VECTOR) {
+        const split_vector x = load(block + i);
+        store(scale + i, x & 15);
+        store(min + i, x >> 4);
+    }
+    split_pairs(q, block + 16 * L, 0);
 }
 
 /* The third bit of a value says that 4 is *not* to be subtracted. */
-SPLIT void split_q3_k(int8_t *q, attn_block_head *head, const void *block) {
-    const uint8_t *at = block, *scales = at + 96;
-    head_without_min(head, at + 108);
-    for (int i = 0; i < 16; i++) {
-        const int low = i < 8 ? scales[i] & 15 : scales[i - 8] >> 4;
-        head->scale[i] = (int8_t)((low | (scales[8 + i % 4] >> i / 4 * 2 & 3) << 4) - 32);
-    }
-    split_pairs(q, at + 32);
-    for (int place = 0; place < 8; place++)
-        for (int i = 0; i < 32; i++)
-            q[32 * place + i] = (int8_t)(q[32 * place + i] - 4 + (at[i] >> place & 1) * 4);
+SPLIT void split_q3_k(split_to q, split_to scale, split_to min, split_from block) {
+    const uint8_t *scales = block + 96 * L, *high = scales + 8 * L;
+    (void)min;
+    for (int i = 0; i < 16; i++)
+        for (int l = 0; l < L; l++) {
+            const int low = scales[i % 8 * L + l] >> i / 8 * 4 & 15;
+            scale[i * L + l] = (int8_t)((low | (high[i % 4 * L + l] >> i / 4 * 2 & 3) << 4) - 32);
+        }
+    split_pairs(q, block + 32 * L, 4);
+    add_bits(q, block, 4);
 }
 
 /* Splits 12 bytes into 8 scales and 8 mins of 6 bits. The first four of each are the low bits of a
  * byte; the others have their low half in the last four bytes, and their high bits above the first
  * ones. */
-SPLIT void split_scales(attn_block_head *head, const uint8_t *at) {
-    for (int i = 0; i < 4; i++) {
-        head->scale[i] = at[i] & 63;
-        head->min[i] = at[4 + i] & 63;
-        head->scale[4 + i] = (int8_t)((at[8 + i] & 15) | (at[i] >> 6) << 4);
-        head->min[4 + i] = (int8_t)(at[8 + i] >> 4 | (at[4 + i] >> 6) << 4);
+SPLIT void split_scales(split_to scale, split_to min, split_from at) {
+    for (int i = 0; i < 4 * L; i++) {
+        const uint8_t a = at[i], b = at[4 * L + i], low = at[8 * L + i];
+        scale[i] = a & 63;
+        min[i] = b & 63;
+        scale[4 * L + i] = (int8_t)((low & 15) | (a >> 6) << 4);
+        min[4 * L + i] = (int8_t)(low >> 4 | (b >> 6) << 4);
     }
 }
 
 /* Splits 128 bytes of halves into 256 values, 32 bytes at a time. */
-SPLIT void split_halves_of_groups(int8_t *q, const uint8_t *from) {
-    for (int pair = 0; pair < 4; pair++, from += 32, q += 64)
-        for (int i = 0; i < 32; i++) {
-            q[i] = from[i] & 15;
-            q[32 + i] = (int8_t)(from[i] >> 4);
+SPLIT void split_halves_of_groups(split_to q, split_from from) {
+    for (int pair = 0; pair < 4; pair++, from += 32 * L, q += 64 * L)
+        for (int i = 0; i < 32 * L; i += VECTOR) {
+            const split_vector x = load(from + i);
+            store(q + i, x & 15);
+            store(q + 32 * L + i, x >> 4);
         }
 }
 
-SPLIT void split_q4_k(int8_t *q, attn_block_head *head, const void *block) {
-    const uint8_t *at = block;
-    head->d = half_at(at);
-    head->dmin = half_at(at + 2) ^ MINUS;
-    split_scales(head, at + 4);
-    split_halves_of_groups(q, at + 16);
+SPLIT void split_q4_k(split_to q, split_to scale, split_to min, split_from block) {
+    split_scales(scale, min, block + 4 * L);
+    split_halves_of_groups(q, block + 16 * L);
 }
 
-SPLIT void split_q5_k(int8_t *q, attn_block_head *head, const void *block) {
-    const uint8_t *at = block, *bits = at + 16;
-    head->d = half_at(at);
-    head->dmin = half_at(at + 2) ^ MINUS;
-    split_scales(head, at + 4);
-    split_halves_of_groups(q, at + 48);
-    for (int place = 0; place < 8; place++)
-        for (int i = 0; i < 32; i++)
-            q[32 * place + i] = (int8_t)(q[32 * place + i] + (bits[i] >> place & 1) * 16);
+SPLIT void split_q5_k(split_to q, split_to scale, split_to min, split_from block) {
+    split_scales(scale, min, block + 4 * L);
+    split_halves_of_groups(q, block + 48 * L);
+    add_bits(q, block + 16 * L, 16);
 }
 
-SPLIT void split_q6_k(int8_t *q, attn_block_head *head, const void *block) {
-    const uint8_t *low = block, *high = low + 128;
-    head_without_min(head, low + 208);
-    memcpy(head->scale, low + 192, 16);
-    for (int half = 0; half < 2; half++, low += 64, high += 32, q += 128)
-        for (int i = 0; i < 32; i++) {
-            q[i] = (int8_t)(((low[i] & 15) | (high[i] & 3) << 4) - 32);
-            q[32 + i] = (int8_t)(((low[32 + i] & 15) | (high[i] >> 2 & 3) << 4) - 32);
-            q[64 + i] = (int8_t)((low[i] >> 4 | (high[i] >> 4 & 3) << 4) - 32);
-            q[96 + i] = (int8_t)((low[32 + i] >> 4 | high[i] >> 6 << 4) - 32);
+SPLIT void split_q6_k(split_to q, split_to scale, split_to min, split_from block) {
+    const uint8_t *low = block, *high = low + 128 * L;
+    (void)min;
+    memcpy(scale, block + 192 * L, 16 * L);
+    for (int half = 0; half < 2; half++, low += 64 * L, high += 32 * L, q += 128 * L)
+        for (int i = 0; i < 32 * L; i += VECTOR) {
+            const split_vector a = load(low + i), b = load(low + 32 * L + i), top = load(high + i);
+            store(q + i, ((a & 15) | (top & 3) << 4) - 32);
+            store(q + 32 * L + i, ((b & 15) | (top >> 2 & 3) << 4) - 32);
+            store(q + 64 * L + i, (a >> 4 | (top >> 4 & 3) << 4) - 32);
+            store(q + 96 * L + i, (b >> 4 | top >> 6 << 4) - 32);
         }
 }
-
-#endif

@@ -14,17 +14,13 @@
 #ifndef ATTN_KERNELS_BLOCKS_H
 #define ATTN_KERNELS_BLOCKS_H
 
+#include <attn/isa.h>
 #include <attn/tensor.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum { ATTN_BLOCK_MOST = 256 }; /* most values of a block */
-
-/* The numbers of a quantised block that are not its q. */
-typedef struct attn_block_head {
-    uint16_t d, dmin;          /* binary16 */
-    int8_t scale[16], min[16]; /* one a group */
-} attn_block_head;
 
 typedef struct attn_block_format {
     const char *name; /* "Q4_1" */
@@ -32,10 +28,12 @@ typedef struct attn_block_format {
     attn_dtype dtype; /* type of the values of F32, F16 and BF16, whose blocks hold one number */
     size_t values;    /* values of a block */
     size_t bytes;     /* bytes of a block */
-    size_t group;     /* values that share a scale and a min */
-    /* Splits a quantised block: writes q [values] and *head. NULL: the values are numbers of type
-     * `dtype`. */
-    void (*split)(int8_t *q, attn_block_head *head, const void *block);
+    size_t group;     /* values of a group; if all values are one group, scale and min are 1 */
+    size_t d, dmin;   /* the bytes at which d and dmin begin; dmin 0: dmin * min is -0 */
+    bool subtracts;   /* dmin has the opposite sign */
+    /* Splits a quantised block: writes q [values], and scale and min [values / group] unless all
+     * values are one group. NULL: the values are numbers of type `dtype`. */
+    void (*split)(int8_t *q, int8_t *scale, int8_t *min, const uint8_t *block);
 } attn_block_format;
 
 /* Returns the format with ggml's number, or with this name; NULL if there is none. */
@@ -45,5 +43,44 @@ const attn_block_format *attn_block_format_named(const char *name);
 /* Widens `count` values, a multiple of format->values, to float32. `blocks` may be unaligned. */
 void attn_blocks_widen(float *to, const attn_block_format *format, const void *blocks,
                        size_t count);
+
+/* A matrix of weights [out, in] of one format. `in` is a multiple of format->values. */
+typedef struct attn_block_matrix {
+    const attn_block_format *format;
+    const void *blocks; /* [out, in / format->values], of any alignment */
+    size_t out, in;
+} attn_block_matrix;
+
+/* Computes columns first <= j < last of y [rows, out] = x [rows, in] W^T, with row strides ldy and
+ * ldx, on the calling thread, which needs 512 KiB of stack. Threads may compute different columns
+ * of a product at the same time; multiples of 128 waste nothing.
+ *
+ * The kernel table of the chosen instruction set computes the product. Every table but `ref` gives
+ * an element the bits that attn_kernels_gemm gives it with the widened weights. So an element
+ * depends only on its row of x and its row of W. With `ref` the product is one of OpenBLAS. */
+void attn_blocks_product(float *y, size_t ldy, const float *x, size_t ldx, size_t rows,
+                         const attn_block_matrix *w, size_t first, size_t last);
+
+/* What a kernel table has for products with quantised blocks. Rows of blocks are `ld` bytes apart;
+ * `depth` is a multiple of format->values. */
+typedef struct attn_block_kernels {
+    /* What attn_kernels.score_unpacked computes, without a scale, for the keys that are n rows of
+     * blocks, and at most ATTN_BLOCK_ROWS queries. */
+    void (*score)(float *const *tile, const float *const *x, size_t rows,
+                  const attn_block_format *format, const void *blocks, size_t ld, size_t n,
+                  size_t depth);
+    /* What attn_kernels.pack_key computes for these keys. */
+    void (*pack)(float *packed, const attn_block_format *format, const void *blocks, size_t ld,
+                 size_t n, size_t depth);
+    /* Widens n numbers of 16 bits, ATTN_F16 or ATTN_BF16. */
+    void (*widen_halves)(float *to, attn_dtype dtype, const void *from, size_t n);
+} attn_block_kernels;
+
+enum { ATTN_BLOCK_ROWS = 4 };
+
+extern const attn_block_kernels attn_block_kernels_avx2, attn_block_kernels_avx512;
+
+/* Returns the functions that belong to attn_kernels_of(isa); NULL: there are none. */
+const attn_block_kernels *attn_block_kernels_of(attn_isa isa);
 
 #endif

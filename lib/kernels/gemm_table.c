@@ -26,7 +26,7 @@
 
 /* COLS and ROWS are the columns and rows of a tile. A row of c is prefetched AHEAD rows before it
  * is used. The head of this file explains the others. */
-enum { DEPTH = 256, SHORT = 48, COLS = 128, ROWS = 48, FEW = 8, AHEAD = 4 };
+enum { COLS = ATTN_GEMM_COLS, DEPTH = ATTN_GEMM_DEPTH, SHORT = 48, ROWS = 48, FEW = 8, AHEAD = 4 };
 
 /* The part of the product that is computed: n columns of c and `depth` terms of each sum. a, b and
  * c point to its first elements. */

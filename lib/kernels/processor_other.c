@@ -1,5 +1,6 @@
 /* processor.h for processors other than x86-64: all kernel tables are in plain C. */
 #include "kernels/bf16.h"
+#include "kernels/blocks.h"
 #include "kernels/pointwise.h"
 #include "kernels/processor.h"
 
@@ -14,6 +15,11 @@ bool attn_isa_available(attn_isa isa) {
 const attn_pointwise *attn_pointwise_of(attn_isa isa) {
     (void)isa;
     return &attn_pointwise_ref;
+}
+
+const attn_block_kernels *attn_block_kernels_of(attn_isa isa) {
+    (void)isa;
+    return NULL;
 }
 
 void attn_processor_tables(attn_kernel_tables tables) {

@@ -17,6 +17,8 @@
 #include <string.h>
 
 #include "kernels/bf16.h"
+#define SPLIT_LANES 8
+#include "kernels/block_split.h"
 
 #define NAME(x)  x##_avx2
 #define ISA      ATTN_ISA_AVX2
@@ -87,6 +89,44 @@ VOCABULARY void transpose(const vf r[8], vf column[8]) {
     for (int c = 0; c < 4; c++) {
         column[c] = _mm256_permute2f128_ps(b[c], b[4 + c], 0x20);
         column[4 + c] = _mm256_permute2f128_ps(b[c], b[4 + c], 0x31);
+    }
+}
+
+VOCABULARY vf vwiden_halves(const void *p) {
+    return _mm256_cvtph_ps(_mm_loadu_si128(p));
+}
+VOCABULARY vf vwiden_bf16(const void *p) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(p)), 16));
+}
+VOCABULARY vf vwiden_bytes(const int8_t p[8]) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p)));
+}
+
+/* Widens 8 numbers of binary16, whose low bytes are followed by their high bytes. */
+VOCABULARY vf vwiden_pairs(const uint8_t p[16]) {
+    const __m128i low = _mm_loadl_epi64((const __m128i *)p),
+                  high = _mm_loadl_epi64((const __m128i *)(p + 8));
+    return _mm256_cvtph_ps(_mm_unpacklo_epi8(low, high));
+}
+
+/* Transposes 8 rows of 16 bytes, `ld` bytes apart: bytes are exchanged, then pairs, then fours. */
+VOCABULARY void transpose_bytes(uint8_t *to, const uint8_t *rows, size_t ld) {
+    __m128i row[8], one[8], two[8];
+    for (size_t i = 0; i < 8; i++)
+        row[i] = _mm_loadu_si128((const __m128i *)(rows + i * ld));
+    for (int i = 0; i < 4; i++) { /* bytes 0 to 7 are in the first four, 8 to 15 in the others */
+        one[i] = _mm_unpacklo_epi8(row[2 * i], row[2 * i + 1]);
+        one[4 + i] = _mm_unpackhi_epi8(row[2 * i], row[2 * i + 1]);
+    }
+    for (int i = 0; i < 8; i += 4)
+        for (int pair = 0; pair < 2; pair++) {
+            two[i + pair] = _mm_unpacklo_epi16(one[i + 2 * pair], one[i + 2 * pair + 1]);
+            two[i + 2 + pair] = _mm_unpackhi_epi16(one[i + 2 * pair], one[i + 2 * pair + 1]);
+        }
+    for (int i = 0; i < 8; i += 2) {
+        __m128i *at = (__m128i *)(to + 16 * i);
+        _mm_storeu_si128(at, _mm_unpacklo_epi32(two[i], two[i + 1]));
+        _mm_storeu_si128(at + 1, _mm_unpackhi_epi32(two[i], two[i + 1]));
     }
 }
 

@@ -17,6 +17,8 @@
 #include <string.h>
 
 #include "kernels/bf16.h"
+#define SPLIT_LANES 16
+#include "kernels/block_split.h"
 
 #define NAME(x)  x##_avx512
 #define ISA      ATTN_ISA_AVX512

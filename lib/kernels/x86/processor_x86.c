@@ -2,6 +2,7 @@
 #include <cpuid.h>
 #include <pthread.h>
 
+#include "kernels/blocks.h"
 #include "kernels/pointwise.h"
 #include "kernels/processor.h"
 #include "kernels/x86/tiles.h"
@@ -61,6 +62,19 @@ const attn_pointwise *attn_pointwise_of(attn_isa isa) {
         return attn_pointwise_of(attn_kernels_vector()->isa);
     default:
         return &attn_pointwise_avx512;
+    }
+}
+
+const attn_block_kernels *attn_block_kernels_of(attn_isa isa) {
+    switch (isa) {
+    case ATTN_ISA_REF:
+        return NULL;
+    case ATTN_ISA_AVX2:
+        return &attn_block_kernels_avx2;
+    case ATTN_ISA_AMX:
+        return attn_block_kernels_of(attn_kernels_vector()->isa);
+    default:
+        return &attn_block_kernels_avx512;
     }
 }
 

@@ -69,3 +69,44 @@ VOCABULARY void transpose(const vf r[16], vf column[16]) {
         column[12 + c] = _mm512_shuffle_f32x4(odd_low, odd_high, 0xdd);
     }
 }
+
+VOCABULARY vf vwiden_halves(const void *p) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256(p));
+}
+VOCABULARY vf vwiden_bf16(const void *p) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256(p)), 16));
+}
+VOCABULARY vf vwiden_bytes(const int8_t p[16]) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_load_si128((const __m128i *)p)));
+}
+
+/* Widens 16 numbers of binary16, whose low bytes are followed by their high bytes. */
+VOCABULARY vf vwiden_pairs(const uint8_t p[32]) {
+    const __m256i low = _mm256_cvtepu8_epi16(_mm_load_si128((const __m128i *)p)),
+                  high = _mm256_cvtepu8_epi16(_mm_load_si128((const __m128i *)(p + 16)));
+    return _mm512_cvtph_ps(_mm256_or_si256(low, _mm256_slli_epi16(high, 8)));
+}
+
+VOCABULARY __m512i load_lanes(const uint8_t *row, size_t ld) {
+    __m512i all = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)row));
+    all = _mm512_inserti32x4(all, _mm_loadu_si128((const __m128i *)(row + 4 * ld)), 1);
+    all = _mm512_inserti32x4(all, _mm_loadu_si128((const __m128i *)(row + 8 * ld)), 2);
+    return _mm512_inserti32x4(all, _mm_loadu_si128((const __m128i *)(row + 12 * ld)), 3);
+}
+
+/* Transposes 16 rows of 16 bytes, `ld` bytes apart. Lane l of 128 bits holds the rows 4l to 4l + 3:
+ * bytes are exchanged within the lanes, and then numbers of four rows between them. */
+VOCABULARY void transpose_bytes(uint8_t *to, const uint8_t *rows, size_t ld) {
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m512i row[4] = {load_lanes(rows, ld), load_lanes(rows + ld, ld),
+                            load_lanes(rows + 2 * ld, ld), load_lanes(rows + 3 * ld, ld)};
+    const __m512i low[2] = {_mm512_unpacklo_epi8(row[0], row[1]),
+                            _mm512_unpacklo_epi8(row[2], row[3])},
+                  high[2] = {_mm512_unpackhi_epi8(row[0], row[1]),
+                             _mm512_unpackhi_epi8(row[2], row[3])};
+    const __m512i four[4] = {
+        _mm512_unpacklo_epi16(low[0], low[1]), _mm512_unpackhi_epi16(low[0], low[1]),
+        _mm512_unpacklo_epi16(high[0], high[1]), _mm512_unpackhi_epi16(high[0], high[1])};
+    for (int i = 0; i < 4; i++)
+        _mm512_storeu_si512(to + 64 * i, _mm512_permutexvar_epi32(order, four[i]));
+}

@@ -246,6 +246,8 @@ BOTH_PRECISIONS(void, k_accumulate,
 
 #include "kernels/x86/simd_unpacked_rows.h"
 
+#include "kernels/x86/simd_blocks.h"
+
 const attn_kernels NAME(attn_kernels) = {
     .isa = ISA,
     .name = ISA_NAME,

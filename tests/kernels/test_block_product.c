@@ -1,0 +1,130 @@
+/* Products with weights in blocks beside products with the widened weights: the same bits on every
+ * kernel table of floats, whatever the number of rows and the columns of a call. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <string.h>
+
+#include "attn/attn.h"
+#include "kernels/blocks.h"
+#include "kernels/gemm.h"
+#include "kernels/kernels.h"
+
+static const char *const names[] = {"F32",  "F16",  "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1",
+                                    "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"};
+enum { NAMES = sizeof names / sizeof *names };
+
+typedef struct product_case {
+    attn_block_matrix w;
+    size_t rows, ldx, ldy;
+    float *x, *wide, *wanted, *y;
+    unsigned char *bytes;
+} product_case;
+
+static void *take(size_t bytes) {
+    void *p = attn_alloc(bytes);
+    assert_non_null(p);
+    return p;
+}
+
+/* Random blocks whose numbers of 16 or 32 bits are finite: the upper bits of all exponents, and of
+ * whatever else is at an odd byte, are cut. */
+static void fill(unsigned char *bytes, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        bytes[i] = (unsigned char)(attn_rng_bits(1, i) & (i % 2 ? 0xbb : 0xff));
+}
+
+static void open_case(product_case *c, const char *name, size_t rows, size_t out, size_t in) {
+    const attn_block_format *f = attn_block_format_named(name);
+    const size_t bytes = out * (in / f->values) * f->bytes, skip = rows % 2; /* 1: unaligned */
+    *c = (product_case){
+        .w = {.format = f, .out = out, .in = in}, .rows = rows, .ldx = in + 3, .ldy = out + 5};
+    c->bytes = take(bytes + skip);
+    c->w.blocks = c->bytes + skip;
+    c->x = take(rows * c->ldx * sizeof *c->x);
+    c->wide = take(out * in * sizeof *c->wide);
+    c->wanted = take(rows * c->ldy * sizeof *c->wanted);
+    c->y = take(rows * c->ldy * sizeof *c->y);
+    fill(c->bytes + skip, bytes);
+    attn_rng_fill_normal(c->x, rows * c->ldx, 2, 0);
+    attn_blocks_widen(c->wide, f, c->w.blocks, out * in);
+    for (size_t i = 0; i < rows * c->ldy; i++)
+        c->y[i] = c->wanted[i] = NAN;
+    const attn_gemm_dims d = {rows, out, in, c->ldx, in, c->ldy, .transpose_b = true};
+    attn_kernels_gemm(c->wanted, c->x, c->wide, &d, 0);
+}
+
+static void close_case(product_case *c) {
+    attn_free(c->bytes), attn_free(c->x), attn_free(c->wide), attn_free(c->wanted), attn_free(c->y);
+}
+
+/* With `ref` OpenBLAS adds in an order of its own. */
+static bool same(float a, float b, float size) {
+    return attn_kernels_current()->elem == sizeof a ? memcmp(&a, &b, sizeof a) == 0
+                                                    : fabsf(a - b) <= 1e-5f * size;
+}
+
+static float row_size(const product_case *c, size_t row, size_t col) {
+    float size = 0;
+    for (size_t e = 0; e < c->w.in; e++)
+        size += fabsf(c->x[row * c->ldx + e] * c->wide[col * c->w.in + e]);
+    return size;
+}
+
+static void compare(const product_case *c, size_t first, size_t last) {
+    for (size_t i = 0; i < c->rows; i++)
+        for (size_t j = 0; j < c->ldy; j++) {
+            const float y = c->y[i * c->ldy + j], wanted = c->wanted[i * c->ldy + j];
+            if (j < first || j >= last)
+                assert_true(isnan(y));
+            else if (!same(y, wanted, row_size(c, i, j)))
+                fail_msg("%s [%zu, %zu] rows %zu: element [%zu, %zu] is %a, not %a",
+                         c->w.format->name, c->w.out, c->w.in, c->rows, i, j, (double)y,
+                         (double)wanted);
+        }
+}
+
+static void check(const char *name, size_t rows, size_t out, size_t in, size_t first, size_t last) {
+    product_case c;
+    open_case(&c, name, rows, out, in);
+    attn_blocks_product(c.y, c.ldy, c.x, c.ldx, rows, &c.w, first, last);
+    compare(&c, first, last);
+    close_case(&c);
+}
+
+static void test_widened(void **state) {
+    static const size_t rows[] = {1, 2, 3, 4, 5, 8, 9, 53}, outs[] = {1, 16, 40, 64, 200};
+    (void)state;
+    for (size_t n = 0; n < NAMES; n++) {
+        const size_t values = attn_block_format_named(names[n])->values;
+        for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
+            for (size_t o = 0; o < sizeof outs / sizeof *outs; o++) {
+                check(names[n], rows[r], outs[o], values, 0, outs[o]);
+                check(names[n], rows[r], outs[o], 3 * values, 0, outs[o]);
+                check(names[n], rows[r], outs[o], values == 256 ? 512 : 576, 0, outs[o]);
+            }
+    }
+}
+
+/* Columns of a call may begin and end anywhere. */
+static void test_parts(void **state) {
+    (void)state;
+    for (size_t n = 0; n < NAMES; n++)
+        for (size_t rows = 1; rows < 12; rows += 9) {
+            check(names[n], rows, 300, 512, 7, 8);
+            check(names[n], rows, 300, 512, 100, 259);
+            check(names[n], rows, 300, 512, 20, 20);
+        }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_widened),
+        cmocka_unit_test(test_parts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
