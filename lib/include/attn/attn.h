@@ -7,6 +7,7 @@
 #include "checksum.h"
 #include "figure.h"
 #include "forms.h"
+#include "gguf.h"
 #include "gradients.h"
 #include "heatmap.h"
 #include "input_rows.h"
