@@ -64,6 +64,33 @@ attn_status attn_safetensors_read(const void *data, size_t size, attn_arena *are
 attn_status attn_safetensors_read_usable(const void *data, size_t size, attn_arena *arena,
                                          attn_safetensors *out, attn_error *err);
 
+/* What model.safetensors.index.json says of a container in several files, shards. */
+typedef struct attn_shard_index {
+    const char **files; /* [file_count]: names of files in the folder of the index, each once */
+    size_t file_count;
+    struct attn_shard_entry {
+        const char *name; /* of a tensor */
+        size_t file;      /* its place in `files` */
+    } * entries;          /* [count], sorted by name */
+    size_t count;
+} attn_shard_index;
+
+/* Reads an index of `size` bytes of JSON: {"metadata": {…}, "weight_map": {"name of a tensor":
+ * "name of a file", …}}. The metadata are not read. Everything in *out is in the arena.
+ *
+ *   ATTN_EARG    malformed; a tensor twice; a name of a file that has a slash or does not end in
+ *                ".safetensors"; err->where names the tensor
+ *   ATTN_ENOMEM  the arena is full */
+attn_status attn_shard_index_read(const char *text, size_t size, attn_arena *arena,
+                                  attn_shard_index *out, attn_error *err);
+
+/* Joins the contents of the shards, parts [index->file_count] in the order of index->files, as if
+ * they were those of one file. *out has the tensors of all parts, usable or not, in the order of
+ * the parts, and the metadata of the first. ATTN_EARG: a tensor is not in the file that the index
+ * names, or a file has one that the index does not name there. */
+attn_status attn_shards_join(const attn_shard_index *index, const attn_safetensors *parts,
+                             attn_arena *arena, attn_safetensors *out, attn_error *err);
+
 /* Makes the length and the header of a container in the arena. Blanks pad them to a multiple of 64
  * bytes. The caller writes the bytes of the tensors behind them. To align each tensor to its
  * elements, this function sorts `what->tensors` by falling element size; the bytes must follow in
