@@ -14,6 +14,7 @@ static const struct {
     {"score", srv_command_score, "print BLEU and alignment error of a trained model"},
     {"experiment", srv_command_experiment,
      "run an experiment on attention, or list the experiments"},
+    {"models", srv_command_models, "check DIR: say what the files of a models_dir are"},
 };
 
 srv_command_run *srv_command_find(const char *name) {

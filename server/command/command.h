@@ -1,7 +1,7 @@
 /* The commands of the program beside the daemon: `attnd corpus`, `attnd train`,
- * `attnd score` and `attnd experiment`. Each command has a table of options and a function. Exit
- * codes: 0 success, 2 a wrong option, SRV_COMMAND_STOPPED stopped by a signal, 1 any other failure.
- */
+ * `attnd score`, `attnd experiment` and `attnd models`. Each command has a function, and all but
+ * the last have a table of options. Exit codes: 0 success, 2 a wrong option, SRV_COMMAND_STOPPED
+ * stopped by a signal, 1 any other failure. */
 #ifndef SRV_COMMAND_H
 #define SRV_COMMAND_H
 
@@ -70,6 +70,7 @@ void srv_command_print_all(void);
 void srv_scores_print(FILE *to, const char *name, const attn_model_scores *scores);
 void srv_scores_json(FILE *to, const attn_model_scores *scores);
 
-srv_command_run srv_command_corpus, srv_command_train, srv_command_score, srv_command_experiment;
+srv_command_run srv_command_corpus, srv_command_train, srv_command_score, srv_command_experiment,
+    srv_command_models;
 
 #endif
