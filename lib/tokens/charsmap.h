@@ -1,0 +1,21 @@
+/* The characters map of SentencePiece (Kudo and Richardson 2018): a trie of texts (a double array,
+ * as in Darts-clone) and the text that takes the place of each. */
+#ifndef ATTN_CHARSMAP_H
+#define ATTN_CHARSMAP_H
+
+#include "attn/memory.h"
+#include "attn/status.h"
+
+typedef struct attn_charsmap {
+    const uint32_t *units; /* [count] of the trie */
+    size_t count;
+    const char *texts; /* UTF-8, each ends with a NUL */
+    size_t size;       /* of `texts` */
+} attn_charsmap;
+
+/* Reads a precompiled map from n characters of base64; its memory is in the arena. Errors:
+ * ATTN_EVALUE at "precompiled_charsmap", ATTN_ENOMEM. */
+attn_status attn_charsmap_read(const char *base64, size_t n, attn_arena *arena, attn_charsmap *map,
+                               attn_error *err);
+
+#endif
