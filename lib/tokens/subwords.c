@@ -71,24 +71,32 @@ static attn_status find_symbols(const attn_tokenizer *v, attn_merges *m, attn_er
     return ATTN_OK;
 }
 
-attn_status attn_merges_new(attn_tokenizer *v, size_t count, attn_error *err) {
+attn_merges *attn_merges_room(size_t count) {
     attn_merges *m = attn_alloc(sizeof *m);
-    size_t slot_count = 16;
-    ATTN_TAKEN(m, "the merges of a tokenizer", err);
-    *m = (attn_merges){0};
+    size_t slot_count = 16, bytes;
     while (slot_count < 2 * count)
         slot_count *= 2;
-    m->items = attn_alloc((count + 1) * sizeof *m->items);
-    m->slots = attn_alloc(slot_count * sizeof *m->slots);
-    m->slot_count = slot_count;
-    attn_status status = m->items && m->slots
-                             ? find_symbols(v, m, err)
-                             : attn_fail(err, ATTN_ENOMEM, "merges", "no memory for %zu", count);
+    if (!m)
+        return NULL;
+    *m = (attn_merges){.slot_count = slot_count};
+    m->items = attn_size_mul(count + 1, sizeof *m->items, &bytes) ? attn_alloc(bytes) : NULL;
+    m->slots = attn_size_mul(slot_count, sizeof *m->slots, &bytes) ? attn_alloc(bytes) : NULL;
+    if (!m->items || !m->slots) {
+        attn_merges_free(m);
+        return NULL;
+    }
+    memset(m->slots, 0, slot_count * sizeof *m->slots);
+    return m;
+}
+
+attn_status attn_merges_new(attn_tokenizer *v, size_t count, attn_error *err) {
+    attn_merges *m = attn_merges_room(count);
+    ATTN_TAKEN(m, "the merges of a tokenizer", err);
+    const attn_status status = find_symbols(v, m, err);
     if (status) {
         attn_merges_free(m);
         return status;
     }
-    memset(m->slots, 0, slot_count * sizeof *m->slots);
     v->merges = m;
     v->kind = ATTN_TOKENS_SUBWORDS;
     return ATTN_OK;
@@ -112,6 +120,11 @@ bool attn_merges_add(attn_merges *m, int32_t left, int32_t right, int32_t made) 
     m->items[m->count] = (attn_merge){left, right, made};
     m->slots[at] = (uint32_t)++m->count;
     return true;
+}
+
+const attn_merge *attn_merges_find(const attn_merges *m, int32_t left, int32_t right) {
+    const uint32_t slot = m->slots[slot_of(m, left, right)];
+    return slot ? &m->items[slot - 1] : NULL;
 }
 
 static bool ends_open(const char *name) {
@@ -176,17 +189,19 @@ attn_status attn_tokenizer_read_merges(attn_tokenizer *v, const char *text, size
 typedef struct piece {
     int32_t id;
     size_t begin, end;
+    int32_t unit; /* index of its unit; add sets it */
 } piece;
 
 typedef struct pieces {
     const attn_tokenizer *v;
     piece *items; /* NULL: the pieces are only counted */
     size_t count;
+    int32_t unit; /* index of the unit whose pieces are added */
 } pieces;
 
 static void add(pieces *p, int32_t id, size_t begin, size_t end) {
     if (p->items)
-        p->items[p->count] = (piece){id, begin, end};
+        p->items[p->count] = (piece){id, begin, end, p->unit};
     p->count++;
 }
 
@@ -227,12 +242,12 @@ static void add_chunk(pieces *p, const char *text, size_t *at, size_t end) {
         const int32_t id =
             attn_symbol_can_be(text + *at, size) ? attn_tokenizer_find(p->v, name, named) : -1;
         if (id >= 0)
-            symbols[n++] = (piece){id, *at, next};
+            symbols[n++] = (piece){id, *at, next, 0};
         for (size_t b = *at; id < 0 && b < next; b++)
             symbols[n++] =
-                (piece){m->first_byte + (unsigned char)text[b], b == *at ? b : next, next};
+                (piece){m->first_byte + (unsigned char)text[b], b == *at ? b : next, next, 0};
         if (id < 0 && next == end)
-            symbols[n++] = (piece){m->word_end, end, end};
+            symbols[n++] = (piece){m->word_end, end, end, 0};
         *at = next;
     }
     n = merge_all(m, symbols, n);
@@ -243,6 +258,7 @@ static void add_chunk(pieces *p, const char *text, size_t *at, size_t end) {
 static void add_characters(pieces *p, const char *text, size_t begin, size_t end) {
     while (begin < end)
         add_chunk(p, text, &begin, end);
+    p->unit++;
 }
 
 /* Returns whether two neighbouring units are written without a blank between them. `left` is the
@@ -305,7 +321,12 @@ attn_status attn_subwords_encode(const attn_tokenizer *t, const char *text, size
     for (size_t i = 0; i < total; i++) {
         const piece *from = &p.items[i];
         const attn_entry *e = &t->entries[from->id];
-        list[i] = (attn_token){e->word, e->size, from->begin, from->end, from->id};
+        list[i] = (attn_token){.text = e->word,
+                               .size = e->size,
+                               .begin = from->begin,
+                               .end = from->end,
+                               .id = from->id,
+                               .word = from->unit};
     }
     *tokens = list;
     *count = total;

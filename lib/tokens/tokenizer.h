@@ -1,4 +1,4 @@
-/* The struct of a tokenizer: its tokens, and for sub-words its merges. */
+/* The struct of a tokenizer: its tokens, and what its kind needs besides. */
 #ifndef ATTN_TOKENS_TOKENIZER_H
 #define ATTN_TOKENS_TOKENIZER_H
 
@@ -26,17 +26,21 @@ typedef struct attn_merges {
     int32_t first_byte;         /* id of "<0x00>"; the other bytes follow */
 } attn_merges;
 
+typedef struct attn_pipeline attn_pipeline; /* pipeline.h */
+
 struct attn_tokenizer {
     attn_tokenizer_kind kind;
     attn_language language;
-    int32_t specials[ATTN_SPECIALS]; /* ids by attn_special */
+    int32_t specials[ATTN_SPECIALS]; /* ids by attn_special; -1: none */
     attn_entry *entries; /* [length], [room] allocated; once settled, the index is the id. NULL:
                             ids are numbers without texts */
     size_t length, room;
     uint32_t *slots; /* [slot_count] 1 + the index in `entries`; 0: free. At least half are free */
     size_t slot_count;
-    bool settled;        /* the ids are fixed, and no token can be added */
-    attn_merges *merges; /* NULL unless the tokens are sub-words */
+    bool settled;            /* the ids are fixed, and no token can be added */
+    attn_merges *merges;     /* NULL unless the tokens are sub-words or byte pairs */
+    attn_pipeline *pipeline; /* NULL unless it is the tokenizer of a known model */
+    attn_arena *arena;       /* holds the pipeline; NULL without one */
 };
 
 /* Finds a word and stores its index in *place. Adds the word if it is new. Returns false if memory
@@ -59,6 +63,8 @@ const char *attn_subwords_decode(const attn_tokenizer *t, const int32_t *ids, si
                                  bool open, attn_arena *arena);
 
 void attn_merges_free(attn_merges *m); /* m may be NULL */
+/* Makes a tokenizer without tokens. NULL: out of memory, or no such language. */
+attn_tokenizer *attn_tokenizer_empty(attn_tokenizer_kind kind, attn_language language);
 /* Turns a tokenizer of words into a tokenizer of sub-words without merges, and allocates `count`
  * merges. The tokenizer must have the symbols of attn_subword_symbols. Errors: ATTN_EVALUE (a
  * symbol is missing), ATTN_ENOMEM. */
@@ -66,6 +72,10 @@ attn_status attn_merges_new(attn_tokenizer *v, size_t count, attn_error *err);
 /* Appends a merge. Fewer merges than attn_merges_new allocated must exist. Returns false if the two
  * symbols have a merge already. */
 bool attn_merges_add(attn_merges *m, int32_t left, int32_t right, int32_t made);
+/* Makes room for `count` merges. NULL: out of memory. */
+attn_merges *attn_merges_room(size_t count);
+/* Returns the merge of two symbols; NULL: none. */
+const attn_merge *attn_merges_find(const attn_merges *m, int32_t left, int32_t right);
 /* Adds the symbols that every tokenizer of sub-words has: "</w>" for the end of a word, "<join>"
  * for a missing blank, and all bytes. Returns false if memory runs out. */
 bool attn_subword_symbols(attn_tokenizer *v);

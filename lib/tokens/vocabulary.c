@@ -82,8 +82,7 @@ bool attn_tokenizer_put(attn_tokenizer *t, const char *word, size_t n, size_t *p
     return true;
 }
 
-/* Makes a tokenizer without tokens. NULL: out of memory, or no such language. */
-static attn_tokenizer *make_empty(attn_tokenizer_kind kind, attn_language language) {
+attn_tokenizer *attn_tokenizer_empty(attn_tokenizer_kind kind, attn_language language) {
     attn_tokenizer *t = (unsigned)language <= ATTN_FRENCH ? attn_alloc(sizeof *t) : NULL;
     if (t)
         *t = (attn_tokenizer){.kind = kind, .language = language};
@@ -93,7 +92,7 @@ static attn_tokenizer *make_empty(attn_tokenizer_kind kind, attn_language langua
 }
 
 attn_tokenizer *attn_tokenizer_new(attn_language language) {
-    attn_tokenizer *t = make_empty(ATTN_TOKENS_WORDS, language);
+    attn_tokenizer *t = attn_tokenizer_empty(ATTN_TOKENS_WORDS, language);
     size_t place;
     for (size_t i = 0; t && i < ATTN_SPECIALS; i++)
         if (!attn_tokenizer_put(t, specials[i], strlen(specials[i]), &place)) {
@@ -104,7 +103,7 @@ attn_tokenizer *attn_tokenizer_new(attn_language language) {
 }
 
 attn_tokenizer *attn_tokenizer_numbers(size_t size, attn_language language) {
-    attn_tokenizer *t = make_empty(ATTN_TOKENS_NUMBERS, language);
+    attn_tokenizer *t = attn_tokenizer_empty(ATTN_TOKENS_NUMBERS, language);
     if (t)
         t->length = size, t->settled = true;
     return t;
@@ -124,6 +123,7 @@ void attn_tokenizer_free(attn_tokenizer *t) {
     for (size_t i = 0; t->entries && i < t->length; i++)
         attn_free(t->entries[i].word);
     attn_merges_free(t->merges);
+    attn_arena_free(t->arena);
     attn_free(t->entries);
     attn_free(t->slots);
     attn_free(t);
@@ -183,6 +183,10 @@ size_t attn_tokenizer_size(const attn_tokenizer *t) {
 
 int32_t attn_tokenizer_special(const attn_tokenizer *t, attn_special special) {
     return t->specials[special];
+}
+
+void attn_tokenizer_set_special(attn_tokenizer *t, attn_special special, int32_t id) {
+    t->specials[special] = id;
 }
 
 bool attn_tokenizer_is_special(const attn_tokenizer *t, int32_t id) {

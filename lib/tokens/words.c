@@ -1,5 +1,5 @@
-/* Splits text into words and joins words to text. No other file uses utf8proc, which gives
- * categories, lower case and composition of Unicode characters. */
+/* Splits text into words and joins words to text. utf8proc gives categories, lower case and
+ * composition of Unicode characters. */
 #include <stdlib.h>
 #include <string.h>
 #include <utf8proc.h>
@@ -129,6 +129,7 @@ attn_status attn_words_split(const char *text, size_t size, attn_language langua
     c.at = 0;
     for (size_t i = 0; list && i < total && attn_word_next(&c, &begin, &end); i++) {
         list[i].begin = begin, list[i].end = end;
+        list[i].word = (int32_t)i;
         if (!normalise(text + begin, end - begin, arena, &list[i]))
             list = NULL;
     }

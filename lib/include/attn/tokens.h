@@ -2,11 +2,17 @@
  *
  * A tokenizer has ids 0 … size - 1. Some of them are special: they stand for padding, the begin and
  * the end of a sequence, and text that the tokenizer does not know. Which ids these are is data of
- * the tokenizer (attn_tokenizer_special). Kinds:
+ * the tokenizer (attn_tokenizer_special); one of a known model may lack any of them. Kinds:
  *
- *   numbers    ids without texts: there is nothing to encode
- *   words      a token is a word, in lower case; words that were not learnt are unknown
- *   sub-words  a token is a piece of a word, by byte-pair encoding; no text is unknown
+ *   numbers     ids without texts: there is nothing to encode
+ *   words       a token is a word, in lower case; words that were not learnt are unknown
+ *   sub-words   a token is a piece of a word, by byte-pair encoding; no text is unknown
+ *
+ * and, of known models, by the rules of the model's own files:
+ *
+ *   byte pairs  ranked merges of symbols, which are bytes or characters
+ *   wordpiece   the longest tokens of a word, from its beginning on
+ *   unigram     the most likely tokens of a word
  *
  * Words. A word consists of letters, marks and digits, and may have single hyphens and apostrophes
  * inside. Every other visible character is a word of its own. In French an apostrophe ends a word:
@@ -26,7 +32,20 @@
  * Rule for blanks: a blank is between two units unless the left unit ends with an apostrophe or
  * "(", or the right unit begins with . , or ) or in English also with ; : ! ?. "<join>" says that a
  * blank of the rule is missing. Blanks against the rule are a unit of their own, in which "␣" is a
- * space. */
+ * space.
+ *
+ * Known models. A text passes through the members of a `tokenizer.json`: added tokens are found in
+ * it, normalisers rewrite it, added tokens are found in what they make, splitters divide it into
+ * words, the model divides words into tokens, and a template puts special tokens around them. The
+ * reference is the library of that format, PyPI `tokenizers` 0.23: ids, byte ranges and words are
+ * the same for every text. Models:
+ *   - Byte pairs (Sennrich et al. 2016): of all neighbours in a word the pair whose merge is the
+ *     first one in the list becomes one symbol, until none has a merge. GPT-2's are over bytes, each
+ *     written as a character (Radford et al. 2019), and its words follow a pattern. Llama 3 and
+ *     Qwen 2 have other patterns; SmolLM takes digits one by one before GPT-2's.
+ *   - WordPiece (Schuster and Nakajima 2012), as BERT applies it: a word of which some part is no
+ *     token is unknown as a whole.
+ *   - Unigram (Kudo 2018): the division of a word whose scores have the largest sum. */
 #ifndef ATTN_TOKENS_H
 #define ATTN_TOKENS_H
 
@@ -47,7 +66,10 @@ typedef struct attn_tokenizer attn_tokenizer;
 typedef enum attn_tokenizer_kind {
     ATTN_TOKENS_NUMBERS = 0,
     ATTN_TOKENS_WORDS,
-    ATTN_TOKENS_SUBWORDS
+    ATTN_TOKENS_SUBWORDS,
+    ATTN_TOKENS_BYTE_PAIRS,
+    ATTN_TOKENS_WORDPIECE,
+    ATTN_TOKENS_UNIGRAM
 } attn_tokenizer_kind;
 
 /* The rules by which texts are divided into words. */
@@ -72,6 +94,9 @@ typedef struct attn_token {
     size_t size;       /* bytes of `text`, without the NUL */
     size_t begin, end; /* byte range [begin, end) in the original text */
     int32_t id;
+    int32_t word;    /* index of the word of its text, or of the unit; -1: a token of a template */
+    int32_t segment; /* of a known model: as its template says; else 0 in the first text of a pair
+                        and 1 in the second one */
 } attn_token;
 
 /* ---- making ---- */
@@ -127,28 +152,77 @@ attn_status attn_tokenizer_read(const char *tokens, size_t size, attn_language l
 attn_status attn_tokenizer_read_merges(attn_tokenizer *t, const char *merges, size_t size,
                                        attn_error *err);
 
+/* ---- known models. The caller frees the tokenizer ---- */
+
+/* Reads a `tokenizer.json` of `size` bytes. Its truncation and padding are ignored. Errors:
+ * ATTN_EARG (no JSON), ATTN_EVALUE (err->where is the member: a part that this library does not
+ * know, or a known part with an option that changes ids and that it lacks; ids that are missing,
+ * repeated or not those that the reference would give), ATTN_ENOMEM. */
+attn_status attn_tokenizer_read_json(const char *text, size_t size, attn_tokenizer **out,
+                                     attn_error *err);
+
+/* A text of `size` bytes, without a NUL. */
+typedef struct attn_string {
+    const char *text;
+    size_t size;
+} attn_string;
+
+/* A tokenizer as a GGUF file has it: its arrays, and its members "tokenizer.ggml.…". */
+typedef struct attn_tokenizer_arrays {
+    attn_string model;         /* "gpt2"; others are refused */
+    attn_string pre;           /* the pattern: "smollm", "gpt-2", "llama-bpe" or "qwen2" */
+    const attn_string *tokens; /* [token_count] by id */
+    size_t token_count;
+    const int32_t *types; /* [token_count] 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused,
+                             6 byte; NULL: all are normal */
+    const attn_string *merges; /* [merge_count] "left right" */
+    size_t merge_count;
+    int32_t specials[4];     /* ids by attn_special; -1: none */
+    bool add_begin, add_end; /* whether the template puts them around a text */
+} attn_tokenizer_arrays;
+
+/* Makes a tokenizer of byte pairs of the arrays, which it copies. Control and user-defined tokens
+ * are found in texts, as the reference finds added tokens. "smollm" takes digits singly, then the
+ * pattern of GPT-2; "llama-bpe" takes a word that is a token as it is; "qwen2" puts texts into NFC.
+ * Errors: as attn_tokenizer_read_json. */
+attn_status attn_tokenizer_read_arrays(const attn_tokenizer_arrays *arrays, attn_tokenizer **out,
+                                       attn_error *err);
+/* Sets the id that stands for `special`; -1: none does. No other thread may use the tokenizer. */
+void attn_tokenizer_set_special(attn_tokenizer *t, attn_special special, int32_t id);
+
 /* ---- use. The tokenizer must not learn any more; any number of threads may call these ---- */
 
 attn_tokenizer_kind attn_tokenizer_kind_of(const attn_tokenizer *t);
 bool attn_tokenizer_has_texts(const attn_tokenizer *t); /* false: its ids are numbers */
 attn_language attn_tokenizer_language(const attn_tokenizer *t);
 size_t attn_tokenizer_size(const attn_tokenizer *t); /* number of ids, special ones included */
-/* Returns the id that stands for `special`. */
+/* Returns the id that stands for `special`; -1: the tokenizer of a known model has none. */
 int32_t attn_tokenizer_special(const attn_tokenizer *t, attn_special special);
-/* Returns the id of a token of n bytes; that of ATTN_SPECIAL_UNKNOWN if the tokenizer lacks it. */
+/* Returns the id of a token of n bytes; that of ATTN_SPECIAL_UNKNOWN, which may be -1, if the
+ * tokenizer lacks it. */
 int32_t attn_tokenizer_id(const attn_tokenizer *t, const char *token, size_t n);
-/* Returns the text of an id ("<pad>", "<bos>", "<eos>" and "<unk>" for special ones); NULL if there
+/* Returns the text of an id ("<pad>", "<bos>", "<eos>" and "<unk>" for special ones that are not of
+ * a known model; byte-level tokens have a character for each byte); NULL if there
  * is no such id, or if the ids are numbers. The text lives as long as the tokenizer. */
 const char *attn_tokenizer_token(const attn_tokenizer *t, int32_t id);
 
 /* Divides `size` bytes of UTF-8 into tokens; *tokens [*count] are in the arena. The byte range of
  * "<join>" and "</w>" is empty. If a character becomes bytes, the first byte has the range of the
- * character, and the others have empty ranges behind it. Errors: ATTN_EVALUE at "text" (not UTF-8),
- * ATTN_EARG (a tokenizer of numbers), ATTN_ENOMEM. */
+ * character, and the others have empty ranges behind it. With a known model every token has the
+ * range of all characters that it has a part of, and no special tokens are put around the text.
+ * Errors: ATTN_EVALUE at "text" (not UTF-8), ATTN_ELIMIT (a text of 2 GiB or more, for a known
+ * model), ATTN_EARG (a tokenizer of numbers), ATTN_ENOMEM. */
 attn_status attn_tokenizer_encode(const attn_tokenizer *t, const char *text, size_t size,
                                   attn_arena *arena, attn_token **tokens, size_t *count,
                                   attn_error *err);
-/* Joins ids to a text in the arena. A tokenizer of sub-words leaves special ids out. Bytes that are
+/* Does the same with two texts; `second` NULL: with one. `with_specials`: with the special tokens of
+ * the model's template. Their byte range is [0, 0). Words are counted in each text. */
+attn_status attn_tokenizer_encode_pair(const attn_tokenizer *t, attn_string first,
+                                       const attn_string *second, bool with_specials,
+                                       attn_arena *arena, attn_token **tokens, size_t *count,
+                                       attn_error *err);
+/* Joins ids to a text in the arena. A tokenizer of sub-words or of a known model leaves special ids
+ * out. Bytes that are
  * not UTF-8 become U+FFFD. With `open`, bytes at the end that may begin a character are left out,
  * so that the text of these ids followed by more ids begins with the text that is returned. NULL:
  * memory ran out, an id does not exist, or the ids are numbers. */
