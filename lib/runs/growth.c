@@ -41,10 +41,11 @@ static attn_status refuse_site(size_t site, const char *what, attn_error *err) {
 }
 
 attn_status attn_run_growth_bytes(const attn_attention_dims *d, size_t *out, attn_error *err) {
-    size_t queries, keys, sum;
+    size_t queries, keys, row, value_row, sum;
     if (!attn_size_add(d->L, 1, &queries) || !attn_size_add(d->S, 1, &keys) ||
-        !attn_size_mul(queries, d->E, &queries) || !attn_size_mul(keys, d->Ek + d->Ev, &keys) ||
-        !attn_size_mul(queries, d->Hq, &queries) || !attn_size_mul(keys, d->Hkv, &keys) ||
+        !attn_size_mul(d->Hkv, d->Ek, &row) || !attn_size_mul(d->Hv, d->Ev, &value_row) ||
+        !attn_size_add(row, value_row, &row) || !attn_size_mul(keys, row, &keys) ||
+        !attn_size_mul(queries, d->E, &queries) || !attn_size_mul(queries, d->Hq, &queries) ||
         !attn_size_add(queries, keys, &sum) || !attn_size_mul(sum, d->B, &sum) ||
         !attn_size_mul(sum, sizeof(float), &sum) || !attn_size_add(sum, 65536, &sum))
         return attn_fail(err, ATTN_ELIMIT, "", "more bytes than can be counted");
