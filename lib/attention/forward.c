@@ -5,6 +5,7 @@
 #include "attention/forward.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/try.h"
@@ -28,41 +29,147 @@ static const attn_piece step_pieces[] = {
     [ATTN_STEP_OUTPUTS] = attn_forward_outputs,
 };
 
-static attn_status run_piece_of_step(void *work, size_t index, size_t lane, attn_error *err) {
-    attn_forward *f = work;
-    ATTN_TRY(step_pieces[f->step](f, index, lane, err));
-    attn_control_tell(f->control, atomic_fetch_add(&f->done, 1) + 1, f->pieces);
+/* --- the steps of several passes together --- */
+
+/* The steps of one pass. */
+typedef struct pass_steps {
+    attn_forward *f;
+    attn_step steps[ATTN_STEPS];
+    size_t count;
+    size_t first; /* index of the first piece of the present step among those of all passes */
+    size_t name;  /* index of the operation, which errors name; SIZE_MAX: it is the only one */
+} pass_steps;
+
+/* Step number n of all passes is one task of the pool, whose pieces are those of the first pass,
+ * then those of the second one, and so on. So a long pass among short ones occupies all threads. */
+typedef struct together {
+    pass_steps *passes;
+    size_t count;
+    const attn_control *control;
+    size_t pieces;       /* pieces of all steps, to report progress; 0: no reports */
+    _Atomic size_t done; /* pieces that have ended */
+} together;
+
+/* Returns the pass that has this piece of the present step. */
+static pass_steps *pass_of_piece(const together *t, size_t index) {
+    size_t from = 0, to = t->count; /* the pass is one of from … to - 1 */
+    while (to - from > 1) {
+        const size_t middle = from + (to - from) / 2;
+        if (t->passes[middle].first <= index)
+            from = middle;
+        else
+            to = middle;
+    }
+    return &t->passes[from];
+}
+
+/* Puts the index of the operation in front of err->where. */
+static attn_status name_pass(const pass_steps *pass, attn_status status, attn_error *err) {
+    char index[24];
+    if (pass->name == SIZE_MAX)
+        return status;
+    snprintf(index, sizeof index, "%zu", pass->name);
+    return attn_error_within(status, index, err);
+}
+
+static attn_status run_piece(void *work, size_t index, size_t lane, attn_error *err) {
+    together *t = work;
+    const pass_steps *pass = pass_of_piece(t, index);
+    attn_forward *f = pass->f;
+    const attn_status status = step_pieces[f->step](f, index - pass->first, lane, err);
+    if (status)
+        return name_pass(pass, status, err);
+    attn_control_tell(t->control, atomic_fetch_add(&t->done, 1) + 1, t->pieces);
     return ATTN_OK;
 }
 
-/* Runs steps until one fails, or until a piece sets f->not_finite. */
-static attn_status run_steps(attn_forward *f, const attn_step *steps, size_t count,
-                             attn_error *err) {
-    for (size_t i = 0; i < count && !f->not_finite; i++) {
-        f->step = steps[i].kind;
-        if (step_pieces[f->step])
-            ATTN_TRY(
-                attn_pool_run(f->pool, steps[i].pieces, run_piece_of_step, f, f->control, err));
+/* Prepares step number n of all passes, and returns the number of its pieces. A pass whose steps
+ * are over, or in which a piece has set not_finite, has none. */
+static size_t open_step(together *t, size_t n) {
+    size_t pieces = 0;
+    for (size_t i = 0; i < t->count; i++) {
+        pass_steps *pass = &t->passes[i];
+        pass->first = pieces;
+        if (n >= pass->count || pass->f->not_finite)
+            continue;
+        pass->f->step = pass->steps[n].kind;
+        pieces += pass->steps[n].pieces;
+    }
+    return pieces;
+}
+
+/* Runs the steps of all passes. */
+static attn_status run_steps(together *t, attn_pool *pool, attn_error *err) {
+    for (size_t n = 0; n < ATTN_STEPS; n++) {
+        const size_t pieces = open_step(t, n);
+        if (pieces)
+            ATTN_TRY(attn_pool_run(pool, pieces, run_piece, t, t->control, err));
     }
     return ATTN_OK;
 }
 
-/* Computes all rows. If `packed`, all keys are packed and marked first, whatever the plan says. */
-static attn_status run_rows(attn_attention *a, attn_forward *f, bool packed, attn_arena *arena,
-                            attn_error *err) {
-    attn_step steps[ATTN_STEPS];
+/* --- the parts of a pass --- */
+
+/* An operation and its pass. */
+typedef struct member {
+    attn_attention *a;
+    attn_forward f;
+    attn_attention near; /* with a strided pattern: f.visible, and its mask */
+    attn_mask near_mask;
+    size_t name; /* pass_steps.name */
+} member;
+
+static attn_status open_member(member *m, unsigned want, attn_pool *pool,
+                               const attn_control *control, attn_arena *arena, attn_results *out,
+                               attn_error *err) {
+    ATTN_TRY(attn_forward_open(&m->f, m->a, want, attn_pool_slots(pool), control, arena, out, err));
+    m->f.pool = pool;
+    if (!m->f.strided)
+        return ATTN_OK;
+    m->near = *m->a;
+    m->near_mask = attn_mask_near(m->a->mask, m->a->dims.near);
+    m->near.mask = &m->near_mask;
+    m->f.visible = &m->near;
+    return ATTN_OK;
+}
+
+/* Lists the steps that compute the rows. If `packed`, all keys are packed and marked first,
+ * whatever the plan says. The step that packs runs here, since it divides its work itself. */
+static attn_status open_rows(member *m, bool packed, attn_arena *arena, pass_steps *pass,
+                             attn_error *err) {
+    attn_forward *f = &m->f;
     attn_packed *operands = NULL;
-    const size_t count = attn_plan_steps(&f->plan, packed, steps);
-    if (steps[0].kind == ATTN_STEP_PACK)
-        ATTN_TRY(attn_pack(a, f->pool, f->control, arena, &operands, err));
-    a->packed = f->packed = operands;
+    pass->f = f;
+    pass->name = m->name;
+    pass->count = attn_plan_steps(&f->plan, packed, pass->steps);
+    if (pass->steps[0].kind == ATTN_STEP_PACK) {
+        const attn_status status = attn_pack(m->a, f->pool, f->control, arena, &operands, err);
+        if (status)
+            return name_pass(pass, status, err);
+        memmove(pass->steps, pass->steps + 1, --pass->count * sizeof *pass->steps);
+    }
+    m->a->packed = f->packed = operands;
     f->not_finite = 0;
-    f->pieces = 0;
-    f->done = 0;
     f->hidden_rows = 0;
-    for (size_t i = 0; i < count; i++)
-        f->pieces += steps[i].pieces;
-    return run_steps(f, steps, count, err);
+    return ATTN_OK;
+}
+
+/* Computes all rows of the passes; with `again` only those of passes that have met NaN, infinity or
+ * too large numbers, with all keys packed and marked. */
+static attn_status run_rows(member *members, size_t count, bool again, together *t,
+                            attn_arena *arena, attn_error *err) {
+    attn_pool *pool = members->f.pool;
+    *t = (together){.passes = t->passes, .control = members->f.control};
+    for (size_t i = 0; i < count; i++) {
+        pass_steps *pass = &t->passes[t->count];
+        if (again && !members[i].f.not_finite)
+            continue;
+        ATTN_TRY(open_rows(&members[i], again, arena, pass, err));
+        for (size_t n = 0; n < pass->count; n++)
+            t->pieces += pass->steps[n].pieces;
+        t->count++;
+    }
+    return run_steps(t, pool, err);
 }
 
 static bool any_double(const attn_forward *f) {
@@ -70,55 +177,94 @@ static bool any_double(const attn_forward *f) {
     return memchr(f->out->stats.kind, ATTN_ROW_DOUBLE, d->B * d->Hq * d->L) != NULL;
 }
 
-attn_status attn_forward_finish(attn_forward *f, attn_stage stage, attn_pool *pool,
-                                attn_arena *arena, attn_error *err) {
-    attn_step steps[ATTN_STEPS];
+/* Lists the steps that compute scores and weights cell by cell. The caller has set pass->name. */
+static attn_status open_cells(attn_forward *f, attn_stage stage, attn_arena *arena,
+                              pass_steps *pass, attn_error *err) {
     const bool in_double = f->plan.want & ATTN_WANT_WEIGHTS && any_double(f);
-    const size_t count = attn_plan_cell_steps(&f->plan, in_double, steps);
+    pass->f = f;
+    pass->count = attn_plan_cell_steps(&f->plan, in_double, pass->steps);
     f->out->hidden_rows = f->hidden_rows;
     f->stage = stage;
-    f->pool = pool;
-    f->pieces = 0;
-    if (count)
-        ATTN_TRY(attn_forward_open_cells(f, arena, err));
-    ATTN_TRY(run_steps(f, steps, count, err));
+    return pass->count ? attn_forward_open_cells(f, arena, err) : ATTN_OK;
+}
+
+static void close_member(attn_forward *f) {
     if (f->plan.want & ATTN_WANT_PRESENT)
         attn_present(f->a, f->out);
+}
+
+attn_status attn_forward_finish(attn_forward *f, attn_stage stage, attn_pool *pool,
+                                attn_arena *arena, attn_error *err) {
+    pass_steps pass = {.name = SIZE_MAX};
+    together t = {.passes = &pass, .count = 1, .control = f->control};
+    f->pool = pool;
+    ATTN_TRY(open_cells(f, stage, arena, &pass, err));
+    ATTN_TRY(run_steps(&t, pool, err));
+    close_member(f);
     return ATTN_OK;
 }
 
-/* Runs a pass. Afterwards a->packed are the keys and values that the pass has packed for all heads,
- * or NULL if it has not packed them. */
-static attn_status run_pass(attn_attention *a, unsigned want, attn_stage stage, attn_pool *pool,
-                            const attn_control *control, attn_arena *arena, attn_results *out,
-                            attn_error *err) {
-    attn_forward f;
-    attn_attention near;
-    attn_mask near_mask;
+/* Runs the passes of all members. Afterwards a->packed are the keys and values that the pass of an
+ * operation has packed for all heads, or NULL if it has not packed them. */
+static attn_status run_members(member *members, pass_steps *passes, size_t count, unsigned want,
+                               attn_stage stage, attn_pool *pool, const attn_control *control,
+                               attn_arena *arena, attn_results *out, attn_error *err) {
+    together t = {.passes = passes};
     ATTN_TRY(attn_plan_check(want, stage, err));
-    ATTN_TRY(attn_forward_open(&f, a, want, attn_pool_slots(pool), control, arena, out, err));
-    f.pool = pool;
-    if (f.strided) {
-        near = *a;
-        near_mask = attn_mask_near(a->mask, a->dims.near);
-        near.mask = &near_mask;
-        f.visible = &near;
+    for (size_t i = 0; i < count; i++)
+        ATTN_TRY(open_member(&members[i], want, pool, control, arena, &out[i], err));
+    ATTN_TRY(run_rows(members, count, false, &t, arena, err));
+    ATTN_TRY(run_rows(members, count, true, &t, arena, err));
+    t = (together){.passes = passes, .count = count, .control = control};
+    for (size_t i = 0; i < count; i++) {
+        passes[i].name = members[i].name;
+        ATTN_TRY(open_cells(&members[i].f, stage, arena, &passes[i], err));
     }
-    ATTN_TRY(run_rows(a, &f, false, arena, err));
-    if (f.not_finite)
-        ATTN_TRY(run_rows(a, &f, true, arena, err));
-    return attn_forward_finish(&f, stage, pool, arena, err);
+    ATTN_TRY(run_steps(&t, pool, err));
+    for (size_t i = 0; i < count; i++)
+        close_member(&members[i].f);
+    return ATTN_OK;
 }
 
 attn_status attn_attention_run(attn_attention *a, unsigned want, attn_stage stage, attn_pool *pool,
                                const attn_control *control, attn_arena *arena, attn_results *out,
                                attn_error *err) {
+    member one = {.a = a, .name = SIZE_MAX};
+    pass_steps pass;
     attn_results results;
     a->packed = NULL; /* the arena of packed keys of an earlier pass may have been freed */
-    const attn_status status = run_pass(a, want, stage, pool, control, arena, &results, err);
+    const attn_status status =
+        run_members(&one, &pass, 1, want, stage, pool, control, arena, &results, err);
     if (status || !(want & ATTN_WANT_CELLS))
         a->packed = NULL;
     if (!status)
         *out = results;
     return status;
+}
+
+attn_status attn_attention_run_each(attn_attention *const *ops, size_t count, unsigned want,
+                                    attn_stage stage, attn_pool *pool, const attn_control *control,
+                                    attn_arena *arena, attn_results *out, attn_error *err) {
+    member *members = attn_arena_zeroed(arena, count + 1, sizeof *members);
+    pass_steps *passes = attn_arena_zeroed(arena, count + 1, sizeof *passes);
+    attn_results *results = attn_arena_zeroed(arena, count + 1, sizeof *results);
+    ATTN_TAKEN(members && passes && results, "the operations", err);
+    for (size_t i = 0; i < count; i++) {
+        members[i].a = ops[i];
+        members[i].name = i;
+        ops[i]->packed = NULL;
+    }
+    const attn_status status =
+        count ? run_members(members, passes, count, want, stage, pool, control, arena, results, err)
+              : ATTN_OK;
+    for (size_t i = 0; i < count; i++)
+        if (status || !(want & ATTN_WANT_CELLS))
+            ops[i]->packed = NULL;
+    if (!status)
+        memcpy(out, results, count * sizeof *out);
+    return status;
+}
+
+size_t attn_attention_each_bytes(size_t count) {
+    return (count + 1) * (sizeof(member) + sizeof(pass_steps) + sizeof(attn_results));
 }

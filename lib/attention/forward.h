@@ -60,8 +60,6 @@ typedef struct attn_forward {
     attn_pool *pool;             /* runs the pieces; NULL: the calling thread runs them */
     attn_results *out;
     size_t elem;                /* bytes of an element of the results */
-    size_t pieces;              /* pieces of all steps, to report progress; 0: no reports */
-    _Atomic size_t done;        /* pieces that have ended */
     _Atomic size_t hidden_rows; /* rows that see no key */
     _Atomic int not_finite; /* a piece without f->packed has met NaN, infinity or too large numbers,
                              * so the pass must be repeated with packed keys */

@@ -336,6 +336,19 @@ attn_status attn_attention_run(attn_attention *a, unsigned want, attn_stage stag
                                const attn_control *control, attn_arena *arena, attn_results *out,
                                attn_error *err);
 
+/* Runs several operations at once, as a batch whose entries have lengths of their own: out[i] gets
+ * the results of ops[i], with the bits that attn_attention_run gives. The threads of the pool
+ * share the pieces of all operations, so that a long operation among short ones occupies all of
+ * them. The operations must differ from each other. Errors as attn_attention_run, but those of
+ * values have the index of the operation in front of err->where: "2/key/0/3/1". On failure `out` is
+ * untouched. */
+attn_status attn_attention_run_each(attn_attention *const *ops, size_t count, unsigned want,
+                                    attn_stage stage, attn_pool *pool, const attn_control *control,
+                                    attn_arena *arena, attn_results *out, attn_error *err);
+/* Returns the bytes of scratch memory that attn_attention_run_each takes in addition to those of
+ * its operations (attn_attention_cost). */
+size_t attn_attention_each_bytes(size_t count);
+
 /* Computes the mean of weights [batch.., Ho, L, S] over the heads into *out [batch.., L, S], in the
  * arena. Sums are in double. `weights` is a dense result of a run with these dims; if it has no
  * head axis, or rank 0, *out = *weights. torch.nn.MultiheadAttention returns this mean for
