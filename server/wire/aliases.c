@@ -26,6 +26,10 @@
 #define SINKS       "a head may have a sink, one more logit without a value"
 #define KEY_LENGTHS "it holds the number of keys of each batch entry"
 #define PAGES       "it has the blocks of each batch entry, in the order of its keys"
+#define PACKED      "query_lengths holds the queries of each batch entry in a packed query"
+#define SUMS                                                                                       \
+    "query_lengths and key_lengths hold the lengths themselves, the differences of the sums in "   \
+    "cu_seqlens"
 #define QUERIES                                                                                    \
     "padding queries need no mask: key_lengths hides the padding keys of each batch entry, and "   \
     "the output rows of padding queries can be ignored"
@@ -171,8 +175,8 @@ static const alias of_fields[] = {
     {"target_ids", "target_token_ids", "the name for the source stands behind target_"},
     {"input_ids", "token_ids", "they are the ids of tokens"},
     {"decoder_input_ids", "target_token_ids", "they are the ids of the target's tokens"},
-    {"seq_lens", "key_lengths", "they bound the keys, and queries have no lengths"},
-    {"valid_lens", "key_lengths", "they bound the keys, and queries have no lengths"},
+    {"seq_lens", "key_lengths", "they bound the keys of a padded batch"},
+    {"valid_lens", "key_lengths", "they bound the keys of a padded batch"},
     {"block_tables", "block_table", PAGES},
     {"page_table", "block_table", PAGES},
     {"cache_seqlens", "key_lengths", KEY_LENGTHS},
@@ -286,6 +290,8 @@ static const alias advice_of_fields[] = {
     {"decay", "score", LINEAR},
     {"masks", "any_of", PARTS},
     {"axis", "divisor", SLOTS},
+    {"query_seq_lengths", "query_lengths", PACKED},
+    {"seqlens_q", "query_lengths", PACKED},
     {"query_lengths", "key_lengths", QUERIES},
     {"query_seq_lengths", "key_lengths", QUERIES},
     {"seqlens_q", "key_lengths", QUERIES},
@@ -303,6 +309,9 @@ static const alias advice_of_fields[] = {
     {"position_ids", "query_offset", KEY_POSITIONS},
     {"position_ids", "axes", ROTARY},
     {"cache_position", "query_offset", KEY_POSITIONS},
+    {"cu_seqlens", "query_lengths", SUMS},
+    {"cu_seqlens_q", "query_lengths", SUMS},
+    {"cu_seqlens_k", "query_lengths", SUMS},
     {"cu_seqlens", "document_ids", DOCUMENTS},
     {"cu_seqlens_q", "document_ids", DOCUMENTS},
     {"cu_seqlens_k", "document_ids", DOCUMENTS},

@@ -70,6 +70,9 @@ enum {
     /* Random elements (the members random and init) are drawn by srv_draw_random. Until then the
      * handler may read only the type and the shape of the tensor. */
     SRV_T_LATE = 16,
+    /* Lists whose items differ in length: the tensor gets rank 0, and the items are stored at
+     * srv_field.entries. */
+    SRV_T_ENTRIES = 256,
 };
 /* How an object, or an element of OBJECTS, may also be written. */
 enum {
@@ -140,6 +143,11 @@ typedef struct srv_objects {
     size_t count;
     bool single; /* the one item was written without a list around it */
 } srv_objects;
+/* The items of a ragged list: dense tensors of one type. */
+typedef struct srv_entries {
+    attn_tensor *items;
+    size_t count; /* 0: the list is not ragged */
+} srv_entries;
 typedef struct srv_union {
     unsigned is;     /* the SRV_U_* bit of the type that was given; 0: the field is absent */
     double number;   /* for SRV_U_NUMBER, and for SRV_U_INT too */
@@ -157,6 +165,7 @@ typedef struct srv_field {
     const char *doc; /* one sentence for openapi.json and the README */
     /* For TENSOR: advice for the problem that rows of the list differ in length; NULL: none. */
     const char *ragged;
+    size_t entries;      /* for TENSOR with SRV_T_ENTRIES: offset of a srv_entries in the struct */
     const char *example; /* a value as JSON, for openapi.json and problems; NULL: none */
     /* For rows of query strings: the default as JSON. It is stored before the query string is
      * decoded. A client that sends the default must get the same answer as one that leaves the

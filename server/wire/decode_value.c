@@ -322,8 +322,11 @@ bool srv_read_tensor(srv_decoder *d, const srv_field *f, void *out) {
     attn_scan *s = &d->s;
     const unsigned accepts = srv_tensor_types(f);
     d->own.ragged = f->ragged;
-    if (*s->p == '[') /* the type of the elements is one that the field accepts */
-        return srv_tensor_nested(s, accepts, srv_tensor_dtype(s->p, accepts), out);
+    if (*s->p == '[') { /* the type of the elements is one that the field accepts */
+        srv_entries *entries =
+            accepts & SRV_T_ENTRIES ? (void *)((char *)out - f->offset + f->entries) : NULL;
+        return srv_tensor_nested(s, accepts, srv_tensor_dtype(s->p, accepts), out, entries);
+    }
     return srv_tensor_object(s, accepts, out) && srv_tensor_as_numbers(d->own.req, accepts, out);
 }
 

@@ -23,6 +23,9 @@ typedef struct reader {
     size_t index[ATTN_MAX_RANK]; /* index of the present element or list on each axis */
     size_t dims[ATTN_MAX_RANK];  /* the shape; SIZE_MAX: not known yet */
     int rank;                    /* number of axes; 0: not known yet */
+    /* The items of the outermost list may be read as tensors of their own. `differs` is then set
+     * where a list is longer or shorter than those before it, and no problem is set. */
+    bool may_differ, differs;
 } reader;
 
 /* --- elements in memory --- */
@@ -329,6 +332,9 @@ static bool read_row(reader *l, int level, size_t *n) {
  * it on this axis. */
 static bool refuse_ragged(reader *l, int level, size_t found) {
     attn_scan *s = l->s;
+    l->differs = l->may_differ && level > 0;
+    if (l->differs)
+        return false;
     const char *ragged = srv_scan_of(s)->ragged;
     if (level > 0)
         push_place(l, level - 1, l->index[level - 1]);
@@ -401,15 +407,79 @@ static bool read_axis(reader *l, int level) {
 
 /* --- tensors --- */
 
-bool srv_tensor_nested(attn_scan *s, unsigned accepts, attn_dtype dtype, attn_tensor *out) {
-    reader l = {.s = s, .accepts = accepts, .dtype = dtype};
+/* Moves the cursor from the '[' of a list behind its ']', or to the end of the text. Nested lists of
+ * numbers hold no strings. */
+static const char *end_of_list(const attn_scan *s) {
+    const char *p = s->p;
+    for (size_t depth = 0; p < s->end; p++) {
+        depth += *p == '[';
+        if (*p == ']' && --depth == 0)
+            return p + 1;
+    }
+    return p;
+}
+
+/* Appends a tensor to the list, which grows by doubling. */
+static bool add_entry(attn_scan *s, srv_entries *entries, const attn_tensor *t) {
+    const size_t n = entries->count;
+    if ((n & (n - 1)) == 0) {
+        attn_tensor *items = attn_arena_zeroed(s->arena, n ? 2 * n : 1, sizeof *items);
+        if (!items)
+            return srv_scan_memory(s);
+        if (n)
+            memcpy(items, entries->items, n * sizeof *items);
+        entries->items = items;
+    }
+    entries->items[entries->count++] = *t;
+    return true;
+}
+
+/* Reads the items of the list at the cursor as tensors of their own. */
+static bool read_entries(attn_scan *s, unsigned accepts, attn_dtype dtype, srv_entries *entries) {
+    const char *const end = s->end;
+    bool ok = true;
+    *entries = (srv_entries){0};
+    s->depth++;
+    do {
+        attn_tensor t;
+        const size_t mark = attn_path_index(&s->path, entries->count);
+        s->p++;
+        attn_scan_space(s);
+        s->end = end_of_list(s); /* the room for elements is counted up to there */
+        ok = *s->p == '[' ? srv_tensor_nested(s, accepts, dtype, &t, NULL)
+                          : srv_scan_unexpected(s, SRV_SHAPE, "a list like those before it");
+        s->end = end;
+        if (ok)
+            attn_path_back(&s->path, mark);
+        ok = ok && add_entry(s, entries, &t);
+        attn_scan_space(s);
+    } while (ok && *s->p == ',');
+    s->depth--;
+    if (!ok || *s->p != ']')
+        return ok && attn_scan_expected(s, "',' or ']'");
+    s->p++;
+    return true;
+}
+
+bool srv_tensor_nested(attn_scan *s, unsigned accepts, attn_dtype dtype, attn_tensor *out,
+                       srv_entries *entries) {
+    const char *const start = s->p;
+    reader l = {.s = s, .accepts = accepts, .dtype = dtype, .may_differ = entries != NULL};
     if (dtype == ATTN_F32 && s->end - s->p >= SRV_TENSOR_LARGE && srv_tensor_in_pieces(s, out))
         return true;
     l.room = find_room(s->p, s->end);
     for (int i = 0; i < ATTN_MAX_RANK; i++)
         l.dims[i] = SIZE_MAX;
-    if (!take_room(&l) || !read_axis(&l, 0))
+    if (!take_room(&l))
         return false;
+    if (!read_axis(&l, 0)) {
+        if (!l.differs)
+            return false;
+        attn_arena_shrink(s->arena, l.data, 0);
+        s->p = start;
+        *out = (attn_tensor){0};
+        return read_entries(s, accepts, dtype, entries);
+    }
     attn_arena_shrink(s->arena, l.data, l.count * attn_dtype_size(l.dtype));
     *out = attn_tensor_dense(l.data, l.dtype, l.rank, l.dims);
     return true;
@@ -426,5 +496,5 @@ bool srv_tensor_row(attn_scan *s, unsigned accepts, attn_dtype dtype, size_t cou
 bool srv_tensor_list(attn_scan *s, attn_dtype dtype, attn_tensor *out) {
     if (*s->p != '[')
         return attn_scan_expected(s, "a list of elements");
-    return srv_tensor_nested(s, dtype == ATTN_BOOL ? SRV_T_BOOL : SRV_T_REAL, dtype, out);
+    return srv_tensor_nested(s, dtype == ATTN_BOOL ? SRV_T_BOOL : SRV_T_REAL, dtype, out, NULL);
 }

@@ -263,7 +263,7 @@ static bool load_lists(attn_scan *s, unsigned accepts, const description *d, att
     const size_t mark = attn_path_key(&s->path, "data", 4);
     s->p = d->data;
     s->depth++;
-    if (!srv_tensor_nested(s, accepts, dtype, out))
+    if (!srv_tensor_nested(s, accepts, dtype, out, NULL))
         return false;
     s->depth--;
     attn_path_back(&s->path, mark);

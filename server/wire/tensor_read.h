@@ -65,9 +65,11 @@ bool srv_tensor_skip_runs(attn_scan *s);
 /* Writes the elements of a dense tensor of booleans by the list of runs that begins at `list`. The
  * cursor is left where it is. false: a problem is set. */
 bool srv_tensor_runs(attn_scan *s, const char *list, attn_tensor *t);
-/* Reads the nested lists at the cursor as a tensor of this element type. false: a problem is
- * set. */
-bool srv_tensor_nested(attn_scan *s, unsigned accepts, attn_dtype dtype, attn_tensor *out);
+/* Reads the nested lists at the cursor as a tensor of this element type. If `entries` is not NULL,
+ * the items of the outermost list may differ in length: *out then has rank 0, and *entries holds
+ * the items. false: a problem is set. */
+bool srv_tensor_nested(attn_scan *s, unsigned accepts, attn_dtype dtype, attn_tensor *out,
+                       srv_entries *entries);
 /* Smallest text in bytes that several workers read. */
 enum { SRV_TENSOR_LARGE = 1 << 19 };
 /* Reads large nested lists of float32 by several workers. Returns false without a problem, and with

@@ -369,3 +369,30 @@ class ProjectedDraw(FormDraw):
 def request(seed):
     """Every fourth request has projections."""
     return (ProjectedDraw if seed % 4 == 3 else FormDraw)(seed + 10**6).request()
+
+
+def ragged(seed):
+    """A ragged batch in each of its forms. The lengths of its entries differ by up to a hundred times."""
+    r = np.random.default_rng(seed + 2 * 10**6)
+    heads, group, E, Ev, count = (int(r.integers(1, n)) for n in (4, 4, 20, 20, 7))
+    queries, keys = (np.where(r.random(count) < 0.3, r.integers(0, 3, count), r.integers(0, 200, count)) for _ in range(2))
+    form, own = str(r.choice(["lists", "packed"])), bool(r.random() < 0.3)
+    queries[r.integers(count)] = 200
+    sides = {"query": (queries, heads * group, E), "key": (keys, heads, E), "value": (keys, heads, Ev)}
+    dtype = str(r.choice(["float32", "float64"]))
+    body = {"return": ["output", "weights", "logsumexp", "scores"]}
+    for name, (lengths, H, width) in sides.items():
+        if own and name != "query":
+            continue
+        parts = [r.standard_normal((n, H, width)) for n in lengths]
+        body[name] = ([np.float32(np.swapaxes(x, 0, 1)).tolist() for x in parts] if form == "lists"
+                      else tensors.write(np.concatenate(parts), dtype))
+    if form == "packed":
+        body |= {"query_lengths": queries.tolist()} | ({} if own else {"key_lengths": keys.tolist()})
+    fields = ({"is_causal": True}, {"query_offset": "end"}, {"window": [int(r.integers(0, 50)), -1]}, {"position": "alibi"},
+              {"sinks": r.standard_normal(heads * group).tolist()}, {"softcap": 3.0}, {"scale": 0.4}, {"normalizer": "sigmoid"})
+    for chosen in fields:
+        body |= chosen if r.random() < 0.3 else {}
+    if body.get("normalizer"):
+        body.pop("sinks", None)
+    return body

@@ -10,7 +10,7 @@ import pytest
 import random_forms
 import tables
 from serving import Daemon, FLOAT32, FLOAT64, ask, compare, service
-from oracle import normalizers, relations, tensors
+from oracle import normalizers, ragged, relations, tensors
 from oracle.attention import served
 from oracle.tour import dry_run
 
@@ -47,6 +47,20 @@ def fault_of(daemon, body, rows):
     if not rows:
         return None
     return verification_fault(answer["verification"], wanted, rows, is_double(body))
+
+
+@pytest.mark.parametrize("block", range(0, 60, 20))
+def test_random_ragged(table, block):
+    """Ragged batches: every entry is what the oracle computes of it alone."""
+    for seed in tables.share(range(block, block + 20)):
+        body = random_forms.ragged(seed)
+        answer = ask(table, body)
+        for b, entry in enumerate(ragged.entries(body)):
+            wanted = {name: x[0] for name, x in served(entry).items()}
+            try:
+                compare({name: answer[name][b] for name in wanted}, wanted, FLOAT64 if is_double(entry) else FLOAT32)
+            except AssertionError as fault:
+                pytest.fail(f"seed {seed}, entry {b}: {fault}", pytrace=False)
 
 
 @pytest.mark.parametrize("block", range(0, len(SEEDS), 20))

@@ -624,7 +624,7 @@ def test_other_names_elsewhere(daemon, path, name, here):
     ("/v1/attention", "rope_scaling", '"position": {"kind": "rotary", "layout": .., "scaling": ..}'),
     ("/v1/attention", "position_ids", "query_positions and key_positions"),
     ("/v1/attention", "cache_position", "query_offset is the position of the first query"),
-    ("/v1/attention", "cu_seqlens", "document_ids"),
+    ("/v1/attention", "cu_seqlens_q", "query_lengths and key_lengths"),
     ("/v1/attention", "past_key_values", "past_key and past_value"),
 ])
 def test_names_without_a_field_of_the_same_meaning(daemon, path, name, advice):
@@ -633,7 +633,7 @@ def test_names_without_a_field_of_the_same_meaning(daemon, path, name, advice):
 
 @pytest.mark.parametrize("name, advice", [
     ("attn_weights", '"return": ["output", "weights"]'), ("attention_weights", '"return": ["output", "weights"]'),
-    ("softmax", "the softmax over the keys unless normalizer"), ("query_lengths", "padding queries need no mask"),
+    ("softmax", "the softmax over the keys unless normalizer"), ("query_padding_mask", "padding queries need no mask"),
     ("query_padding_mask", "padding queries need no mask"), ("past_key_value", "past_key and past_value"),
 ])
 def test_no_field_of_another_meaning_is_suggested(daemon, name, advice):

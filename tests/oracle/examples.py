@@ -16,7 +16,7 @@ import numpy as np
 
 if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from oracle import relations, tensors  # noqa: E402
+from oracle import ragged, relations, tensors  # noqa: E402
 from oracle.attention import attention, gradients_of_logsumexp, served  # noqa: E402
 from oracle.maskroute import masks, masks_text  # noqa: E402
 from oracle.tour import dry_run, heatmap_answer, position_answer  # noqa: E402
@@ -43,6 +43,9 @@ def attention_json(request):
     """The answer of POST /v1/attention as JSON."""
     if request.get("dry_run"):
         return dry_run(request)
+    if ragged.is_ragged(request):
+        each = [served(entry) for entry in ragged.entries(request)]
+        return {name: [tidy(tensors.nested(x[name][0])) for x in each] for name in each[0]}
     answer = {name: tidy(tensors.nested(x)) for name, x in served(request).items()}
     if "heatmap" in request:
         raise ValueError("examples with heatmaps are checked by tests/conformance/test_heatmap.py")

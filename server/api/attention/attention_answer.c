@@ -3,6 +3,7 @@
  * blocks, then messages. Nothing in the body depends on time, load or the client, so equal requests
  * get equal bodies. */
 #include <math.h>
+#include <stdio.h>
 
 #include "api/attention/attention_api.h"
 #include "api/attention/attention_call.h"
@@ -24,8 +25,7 @@ static size_t count_omitted(const srv_attention_call *call) {
 
 /* Returns the number of values of each omitted tensor. All have the shape of the weights. */
 static double weight_count(const srv_attention_call *call) {
-    const attn_attention_dims *d = &call->body.operation.dims;
-    return (double)d->B * (double)d->Hq * (double)d->L * (double)d->S;
+    return call->bill.cells;
 }
 
 static void put_omitted(attn_json_text *j, const void *answer) {
@@ -191,7 +191,12 @@ static const srv_field diagnostics_rows[] = {
 static void put_diagnostics(attn_json_text *j, const void *answer) {
     const srv_attention_call *call = answer;
     diagnostics found;
-    if (diagnose(call, &found))
+    if (call->entries) {
+        attn_json_array(j);
+        for (size_t i = 0; i < call->entry_count; i++)
+            put_diagnostics(j, &call->entries[i]);
+        attn_json_array_end(j);
+    } else if (diagnose(call, &found))
         srv_answer_object(j, diagnostics_rows, &found);
     else
         j->failed = true;
@@ -229,12 +234,37 @@ static void print_diagnostics(attn_text *t, const srv_attention_call *call) {
 
 /* --- JSON --- */
 
+/* Writes tensor number `row` of each entry of a ragged batch: a list, or in binary answers tensors
+ * with the numbers of the entries as names. */
+static void put_entries(attn_json_text *j, const srv_attention_call *call, size_t row) {
+    srv_result rows[SRV_RESULTS];
+    if (j->aside)
+        attn_json_object(j);
+    else
+        attn_json_array(j);
+    for (size_t i = 0; i < call->entry_count; i++) {
+        srv_attention_results(&call->entries[i], call->want, rows);
+        const attn_tensor item = srv_attention_item(rows[row].tensor);
+        char name[24];
+        const int n = snprintf(name, sizeof name, "%zu", i);
+        const char *key = j->aside ? attn_arena_text(j->arena, name, (size_t)n) : name;
+        if (j->aside && key)
+            attn_json_key(j, key);
+        j->failed |= !key;
+        srv_json_tensor(j, &item);
+    }
+    if (j->aside)
+        attn_json_object_end(j);
+    else
+        attn_json_array_end(j);
+}
+
 /* Writes the requested tensors. Checks the deadline after each tensor, because large tensors take
  * long. false: the deadline has passed or the client has left. */
 static bool write_tensors(attn_json_text *j, const srv_attention_call *call) {
     srv_result rows[SRV_RESULTS];
     attn_error err = {0};
-    size_t n = srv_attention_results(call, call->want, rows);
+    size_t n = srv_attention_results(call->entries ? call->entries : call, call->want, rows);
     for (size_t i = 0; i < n; i++) {
         const bool follows = i > 0 && rows[i - 1].part, goes_on = i + 1 < n && rows[i + 1].part;
         if (!rows[i].part || !follows)
@@ -244,7 +274,10 @@ static bool write_tensors(attn_json_text *j, const srv_attention_call *call) {
                 attn_json_object(j);
             attn_json_key(j, rows[i].part);
         }
-        srv_json_tensor(j, rows[i].tensor);
+        if (call->entries)
+            put_entries(j, call, i);
+        else
+            srv_json_tensor(j, rows[i].tensor);
         if (rows[i].part && !goes_on)
             attn_json_object_end(j);
         if (attn_control_check(&call->req->control, &err))
@@ -329,8 +362,9 @@ static const srv_field attention_rows[] = {
     SRV_WRITTEN("verification", "Verification", put_verification,
                 "With verify: the largest differences."),
     SRV_WARNINGS_MEMBER(srv_attention_call, warnings),
-    SRV_WRITTEN("diagnostics", "Diagnostics", put_diagnostics,
-                "With explain: mask, offsets, sizes, kernel and cost.",
+    SRV_WRITTEN("diagnostics", "Diagnostics|[Diagnostics]", put_diagnostics,
+                "With explain: mask, offsets, sizes, kernel and cost; a list of them for a ragged "
+                "batch.",
                 .when = offsetof(srv_attention_call, body.explain)),
     SRV_WRITTEN("dry_run", "DryRun", NULL, "With dry_run: shapes and cost."),
     {0},
@@ -356,15 +390,29 @@ void srv_attention_json(srv_attention_call *call, attn_json_text *j) {
 
 /* --- text --- */
 
+/* Prints a tensor of the answer; of a ragged batch that of entry k, as "output/2". */
+static void print_result(attn_text *t, const srv_attention_call *call, const srv_result *row,
+                         size_t k) {
+    const char *path = srv_result_path(call, row);
+    const attn_tensor item = call->entries ? srv_attention_item(row->tensor) : *row->tensor;
+    attn_text name = {.arena = call->req->arena};
+    attn_text_add(&name, "%s", path ? path : row->name);
+    if (call->entries)
+        attn_text_add(&name, "/%zu", k);
+    srv_text_tensor(t, name.failed ? row->name : name.data, &item,
+                    (srv_print){(int)call->body.decimals, call->body.full});
+}
+
 void srv_attention_text(void *data, attn_text *t) {
     srv_attention_call *call = data;
     const attn_verification *v = &call->verification;
     srv_result rows[SRV_RESULTS];
-    size_t n = srv_attention_results(call, call->want, rows);
-    for (size_t i = 0; i < n; i++) {
-        const char *path = srv_result_path(call, &rows[i]);
-        srv_text_tensor(t, path ? path : rows[i].name, rows[i].tensor,
-                        (srv_print){(int)call->body.decimals, call->body.full});
+    const size_t count = call->entries ? call->entry_count : 1;
+    for (size_t k = 0; k < count; k++) {
+        const srv_attention_call *one = call->entries ? &call->entries[k] : call;
+        const size_t n = srv_attention_results(one, call->want, rows);
+        for (size_t i = 0; i < n; i++)
+            print_result(t, call, &rows[i], k);
     }
     if (call->backward)
         srv_gradients_text(t, call);
@@ -380,6 +428,6 @@ void srv_attention_text(void *data, attn_text *t) {
                       "largest value, of logsumexp %.3g\n",
                       v->rows, attn_plural(v->rows), v->output_error, v->logsumexp_error);
     srv_warnings_text(t, &call->warnings);
-    if (call->body.explain)
-        print_diagnostics(t, call);
+    for (size_t k = 0; call->body.explain && k < count; k++)
+        print_diagnostics(t, call->entries ? &call->entries[k] : call);
 }

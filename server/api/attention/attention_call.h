@@ -76,6 +76,10 @@ typedef struct srv_attention_bill {
 typedef struct srv_attention_call {
     SRV_CALL;
     srv_attention_body body;
+    /* Of a ragged batch: a call for each entry, whose operation has a batch of 1. NULL: the batch
+     * is not ragged. */
+    struct srv_attention_call *entries;
+    size_t entry_count;
     unsigned want;           /* tensors in the answer: bits of SRV_WANT_TENSORS */
     bool heatmap;            /* the answer has heatmaps */
     bool weights_omitted;    /* `return` was not sent, and the weights are too large to answer */
@@ -104,6 +108,28 @@ typedef struct srv_attention_call {
 /* Checks the body, completes its inputs, and finds dims and the wanted results. false: a problem is
  * set. */
 bool srv_attention_prepare(srv_attention_call *call);
+/* The same steps for a ragged batch, whose entries have operations of their own
+ * (attention_ragged.c). */
+bool srv_ragged_prepare(srv_attention_call *call);
+bool srv_ragged_compute(srv_attention_call *call);
+bool srv_ragged_dry(const srv_attention_call *call, srv_dry *dry);
+/* Sums the bills and costs of the entries. false: a problem is set. */
+bool srv_ragged_settle(srv_attention_call *call);
+
+/* The computation in parts (attention_parts.c), of which a ragged batch runs the second one for all entries at once.
+ * srv_attention_begin opens the operation and computes the scores of further stages;
+ * srv_attention_end makes the tensors of the answer from the results of the run. */
+attn_status srv_attention_begin(srv_attention_call *call, srv_warnings *warnings, attn_error *err);
+attn_status srv_attention_end(srv_attention_call *call, attn_error *err);
+/* Opens a source that reads rows of the computed weights or of scores, for heatmaps and
+ * analyses. */
+attn_status srv_attention_rows(srv_attention_call *call, attn_stage stage,
+                               attn_weight_source *source, attn_error *err);
+/* Gives the computed tensors the shapes that srv_attention_results describes. */
+attn_status srv_attention_shape(srv_attention_call *call, attn_error *err);
+/* Makes the heatmaps. false: a problem is set. */
+bool srv_attention_draw(srv_attention_call *call);
+
 /* Reduces a prepared call to its stored run: removes everything that only the answer needs. */
 void srv_attention_keep_run(srv_attention_call *call);
 /* Returns the ATTN_WANT_* bits that the library must compute for the answer and its
@@ -123,6 +149,8 @@ size_t srv_attention_results(const srv_attention_call *call, unsigned want,
 /* Removes the axis of queries, of length 1, from a dense tensor whose rank is not 0. This axis is
  * the last one if `from_end` is 1, and the last but one if `from_end` is 2. */
 void srv_drop_axis(attn_tensor *t, int from_end);
+/* Returns a dense tensor without its first axis, of length 1. */
+attn_tensor srv_attention_item(const attn_tensor *t);
 /* Puts `count` axes of length 1 in front of the axes of a dense tensor whose rank is not 0. */
 void srv_add_axes(attn_tensor *t, int count);
 /* Returns the path of a tensor in the answer: "weights", or "scores/raw". NULL: out of memory. */

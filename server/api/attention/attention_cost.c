@@ -293,8 +293,13 @@ void srv_attention_explain(void *data, srv_limits *limits) {
     const attn_attention_dims *d = &call->body.operation.dims;
     const srv_attention_bill *bill = &call->bill;
     attn_text cells = {.arena = call->req->arena}, operations = cells, bytes = cells;
-    attn_text_add(&cells, "B * Hq * L * S = %zu * %zu * %zu * %zu = %.4g score cells, of which ",
-                  d->B, d->Hq, d->L, d->S, bill->cells);
+    if (call->entries)
+        attn_text_add(&cells, "Hq * L * S over %zu entries = %.4g score cells, of which ",
+                      call->entry_count, bill->cells);
+    else
+        attn_text_add(&cells,
+                      "B * Hq * L * S = %zu * %zu * %zu * %zu = %.4g score cells, of which ", d->B,
+                      d->Hq, d->L, d->S, bill->cells);
     attn_text_add(&operations, "%.4g score cells need ", call->call.cost.cells);
     attn_text_add(&bytes,
                   "inputs, results (%.0f bytes), scratch (%.0f bytes) and the answer's text (up to "

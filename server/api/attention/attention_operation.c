@@ -10,8 +10,7 @@
 _Static_assert(sizeof(attn_layout) == sizeof(int) && sizeof(attn_precision) == sizeof(int),
                "SRV_ENUM stores an int");
 
-const char srv_ragged_rows[] =
-    "pad and send key_lengths, which hides the padding of a batch; all vectors have one width";
+const char srv_ragged_rows[] = "only batch entries differ in length; all vectors have one width";
 
 void srv_operation_init(srv_operation *o) {
     o->in = attn_attention_defaults();
@@ -318,6 +317,11 @@ static bool read_shapes(srv_operation *o, srv_request *req) {
     if (status)
         srv_operation_where(o, &err);
     return !status || srv_problem_error(req, &err);
+}
+
+bool srv_operation_is_ragged(const srv_operation *o) {
+    return o->query_entries.count || o->key_entries.count || o->value_entries.count ||
+           o->query_lengths.rank;
 }
 
 bool srv_operation_settle(srv_operation *o, const srv_scope *scope) {

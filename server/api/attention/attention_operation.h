@@ -19,6 +19,10 @@ typedef struct srv_operation {
     uint64_t projections_given;
     srv_objects position; /* array of srv_position_item */
     attn_tensor attn_bias, grad_output;
+    /* Of a ragged batch: query, key and value as lists of different length, or the lengths of the
+     * entries of packed tensors. Only POST /v1/attention takes them (attention_ragged.c). */
+    srv_entries query_entries, key_entries, value_entries;
+    attn_tensor query_lengths;
     attn_tensor block_table; /* rank 0: key and value are no pools of blocks */
     srv_mask_input mask;
     bool is_causal, mask_positions;
@@ -47,6 +51,8 @@ bool srv_operation_check(const srv_operation *o, const srv_scope *scope);
 /* Completes the inputs and finds the shapes. No element is computed. `scope` is that of the decoded
  * struct. false: a problem is set. */
 bool srv_operation_settle(srv_operation *o, const srv_scope *scope);
+/* Returns whether the request has a ragged batch, which is one operation for each entry. */
+bool srv_operation_is_ragged(const srv_operation *o);
 /* Makes err->where name a field of the request, where the library has another name for it. */
 void srv_operation_where(const srv_operation *o, attn_error *err);
 /* Draws the projections if they have a seed, projects the inputs, makes the operation of the
@@ -60,6 +66,11 @@ attn_pages srv_operation_pages(const srv_operation *o);
 
 extern const char srv_ragged_rows[]; /* srv_field.ragged of query, key and value */
 
+/* How the rows of query, key and value take lists, whose items are stored in `list`. */
+#define SRV_OPERAND(T, at, list)                                                                   \
+    .accepts = SRV_T_REAL | SRV_T_LATE | SRV_T_ENTRIES, .entries = offsetof(T, at.list),           \
+    .ragged = srv_ragged_rows
+
 /* The row of a field that has the name of its member of attn_inputs. */
 #define SRV_INPUT_ROW(T, at, member, type, text, ...)                                              \
     SRV_NAMED_ROW(T, #member, at.in.member, type, text, __VA_ARGS__)
@@ -68,17 +79,22 @@ extern const char srv_ragged_rows[]; /* srv_field.ragged of query, key and value
  * allow_nonfinite is a macro of its own, so that a route can place it after other rows. */
 #define SRV_OPERATION_ROWS(T, at)                                                                  \
     SRV_INPUT_ROW(T, at, query, SRV_TENSOR,                                                        \
-                  "[L, E], [B, L, E], [B, H, L, E] or with more batch axes in front.",             \
-                  .accepts = SRV_T_REAL | SRV_T_LATE, .required = true,                            \
-                  .ragged = srv_ragged_rows),                                                      \
+                  "[L, E], [B, L, E], [B, H, L, E] or with more batch axes in front. A list of "   \
+                  "batch entries with lengths of their own is a ragged batch.",                    \
+                  .required = true, SRV_OPERAND(T, at, query_entries)),                            \
         SRV_INPUT_ROW(T, at, key, SRV_TENSOR,                                                      \
                       "[.., Hkv, S, E], with the rank of query. Without key and value the "        \
                       "request is self-attention.",                                                \
-                      .accepts = SRV_T_REAL | SRV_T_LATE, .ragged = srv_ragged_rows),              \
+                      SRV_OPERAND(T, at, key_entries)),                                            \
         SRV_INPUT_ROW(T, at, value, SRV_TENSOR,                                                    \
                       "[.., Hkv, S, Ev], with the rank of query. With key and without value "      \
                       "there is no output: the answer holds the weights.",                         \
-                      .accepts = SRV_T_REAL | SRV_T_LATE, .ragged = srv_ragged_rows),              \
+                      SRV_OPERAND(T, at, value_entries)),                                          \
+        SRV_NAMED_ROW(T, "query_lengths", at.query_lengths, SRV_TENSOR,                            \
+                      "[B]: query, key and value are packed, [sum of L, H, E] or [sum of L, D], "  \
+                      "and batch entry b has so many rows of query. key_lengths is then the same " \
+                      "for key and value; its default is query_lengths.",                          \
+                      .accepts = SRV_T_INT),                                                       \
         SRV_MASK_ROWS(T, at.mask),                                                                 \
         SRV_NAMED_ROW(T, "attn_bias", at.attn_bias, SRV_TENSOR,                                    \
                       "A bias that is added to the scores and broadcast to the shape of the "      \

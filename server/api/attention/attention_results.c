@@ -73,6 +73,10 @@ void srv_drop_axis(attn_tensor *t, int from_end) {
     *t = attn_tensor_dense(t->data, t->dtype, t->rank - 1, t->dims);
 }
 
+attn_tensor srv_attention_item(const attn_tensor *t) {
+    return attn_tensor_dense(t->data, t->dtype, t->rank - 1, t->dims + 1);
+}
+
 static int add_dims(size_t *dims, int rank, int count) {
     memmove(dims + count, dims, (size_t)rank * sizeof *dims);
     for (int a = 0; a < count; a++)

@@ -174,6 +174,8 @@ static double predict(const srv_request *req, const srv_load *load) {
 /* --- the answer --- */
 
 void srv_dry_shape(srv_dry *dry, const char *name, int rank, const size_t *dims) {
+    if (!dry->shapes)
+        dry->shapes = dry->few;
     srv_shape *shape = &dry->shapes[dry->shape_count++];
     *shape = (srv_shape){.name = name, .rank = rank};
     memcpy(shape->dims, dims, (size_t)rank * sizeof *dims);

@@ -35,7 +35,8 @@ typedef struct srv_shape {
 } srv_shape;
 
 typedef struct srv_dry {
-    srv_shape shapes[SRV_DRY_SHAPES];
+    srv_shape few[SRV_DRY_SHAPES];
+    srv_shape *shapes; /* a list with room for more; NULL: `few` */
     size_t shape_count;
     const char *mask; /* the mask in words; NULL: the answer does not describe it */
     double cells, operations;

@@ -1,0 +1,565 @@
+/* Ragged batches of POST /v1/attention: batch entries with numbers of queries and keys of their own,
+ * which are computed without padding. Each entry is the call of a request of its own with a batch
+ * of 1, and the library runs the operations of all entries as one (attn_attention_run_each). So the
+ * answer of an entry has the bytes of its own request.
+ *
+ * A request asks for a ragged batch in one of two ways:
+ *
+ *   lists           query, key and value are lists of entries that differ in length
+ *   query_lengths   query, key and value are packed, the rows of all entries one after the other,
+ *                   [sum of L, H, E] or [sum of L, D]; key_lengths are those of key and value */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/attention/attention_call.h"
+#include "api/common/route_fields.h"
+#include "request/shared.h"
+
+/* Each entry needs about 10 KB before it is admitted. */
+#define ENTRIES 1024
+
+enum { QUERY, KEY, VALUE, OPERANDS };
+static const char *const operand_names[OPERANDS] = {"query", "key", "value"};
+
+/* The rows of the entries of query, key or value. */
+typedef struct operand {
+    const attn_tensor *packed; /* NULL: a list */
+    srv_entries *list;
+    size_t *starts; /* [B + 1]: entry b has the packed rows starts[b] … starts[b + 1] - 1 */
+} operand;
+
+typedef struct ragged {
+    srv_attention_call *call;
+    size_t count;          /* entries */
+    bool packed;           /* not lists */
+    operand all[OPERANDS]; /* without `packed` and list: not in the request */
+} ragged;
+
+/* --- fields that have no meaning for entries of different length --- */
+
+/* Returns whether the field of the name is a tensor that ragged batches take, too. */
+static bool is_taken(const char *name, bool packed) {
+    static const char always[] = " query key value sinks scale ";
+    static const char lengths[] = " query_lengths key_lengths ";
+    return srv_is_listed(always, name) || (packed && srv_is_listed(lengths, name));
+}
+
+static bool check_fields(const ragged *r) {
+    static const struct {
+        const char *name, *why;
+    } apart[] = {
+        {"store", "a run has one shape: store each entry as a request of its own"},
+        {"analysis", "an analysis has one shape: send each entry as a request of its own"},
+        {"labels", "labels are those of one shape: send each entry as a request of its own"},
+    };
+    const srv_scope *scope = &r->call->scope;
+    for (size_t i = 0; i < sizeof apart / sizeof *apart; i++)
+        if (srv_given(scope, apart[i].name))
+            return srv_refuse(scope, SRV_VALUE, apart[i].name, "not with a ragged batch: %s",
+                              apart[i].why);
+    for (const srv_field *f = scope->fields; f->name; f++)
+        if (f->kind == SRV_TENSOR && srv_given(scope, f->name) && !is_taken(f->name, r->packed))
+            return srv_refuse(scope, SRV_VALUE, f->name,
+                              "not with a ragged batch, whose entries have no shape in common: "
+                              "is_causal, window, pattern and position follow the lengths of each "
+                              "entry; send an entry that needs this field as a request of its own");
+    if (r->call->body.heatmap.batch.count)
+        return srv_problem(r->call->req, SRV_VALUE, "/heatmap/batch",
+                           "not with a ragged batch, each of whose entries has its heatmaps");
+    if (r->call->req->only_400)
+        return srv_problem(r->call->req, SRV_VALUE, "/query",
+                           "the outputs of the Open Inference Protocol have one shape: send a "
+                           "ragged batch to POST /v1/attention");
+    return true;
+}
+
+/* --- lengths --- */
+
+static bool refuse_at(const ragged *r, const char *name, size_t i, const char *text, double found,
+                      double expected) {
+    char pointer[64];
+    snprintf(pointer, sizeof pointer, "/%s/%zu", name, i);
+    return srv_problem(r->call->req, SRV_VALUE, pointer, "%s %.0f, found %.0f", text, expected,
+                       found);
+}
+
+static bool check_entries(const ragged *r, const char *name, size_t count) {
+    if (!count || count > ENTRIES)
+        return srv_refuse(&r->call->scope, SRV_VALUE, name,
+                          "a ragged batch has 1 to %d entries, found %zu", ENTRIES, count);
+    return true;
+}
+
+/* Sets o->starts from the lengths `values`, the numbers of the field `name`. */
+static bool read_starts(ragged *r, operand *o, const char *name, const double *values) {
+    const double rows = (double)o->packed->dims[0];
+    double end = 0;
+    o->starts = attn_arena_zeroed(r->call->req->arena, r->count + 1, sizeof *o->starts);
+    if (!o->starts)
+        return srv_problem_memory(r->call->req, NULL, "no memory is left for the entries");
+    for (size_t b = 0; b < r->count; b++) {
+        if (values[b] < 0)
+            return refuse_at(r, name, b, "a length is at least", values[b], 0);
+        end += values[b];
+        if (end > rows)
+            return refuse_at(r, name, b, "the rows of the packed tensor are", end, rows);
+        o->starts[b + 1] = (size_t)end;
+    }
+    if (end != rows)
+        return srv_refuse(&r->call->scope, SRV_VALUE, name,
+                          "the entries have %.0f rows, and %s has %.0f", end,
+                          o == r->all                       ? "query"
+                          : o->packed == r->all[KEY].packed ? "key"
+                                                            : "value",
+                          rows);
+    return true;
+}
+
+static bool check_axes(const ragged *r, const char *name, const attn_tensor *t) {
+    return t->rank == 1 ||
+           srv_refuse(&r->call->scope, SRV_SHAPE, name, "expected [B]; found %d axes", t->rank);
+}
+
+/* Returns the integers of a field as doubles, which are exact up to 2^53. NULL: a problem is set. */
+static const double *read_numbers(const ragged *r, const attn_tensor *t) {
+    size_t count = 0;
+    double *values = attn_tensor_count(t, &count)
+                         ? attn_arena_zeroed(r->call->req->arena, count + 1, sizeof *values)
+                         : NULL;
+    if (values)
+        attn_widen_f64(values, t->data, t->dtype, 1, count);
+    else
+        srv_problem_memory(r->call->req, NULL, "no memory is left for the entries");
+    return values;
+}
+
+/* Reads the rows of queries, or of keys and values, from the lengths in `t`. */
+static bool read_side(ragged *r, bool queries, const char *name, const attn_tensor *t) {
+    const double *values = read_numbers(r, t);
+    if (!values)
+        return false;
+    for (size_t i = queries ? QUERY : KEY; i <= (queries ? QUERY : VALUE); i++)
+        if (r->all[i].packed && !read_starts(r, &r->all[i], name, values))
+            return false;
+    return true;
+}
+
+static bool read_lengths(ragged *r) {
+    const srv_operation *o = &r->call->body.operation;
+    const srv_scope *scope = &r->call->scope;
+    const attn_tensor *queries = &o->query_lengths, *keys = &o->mask.key_lengths;
+    if (!srv_needs(scope, "key_lengths", "key", "self-attention has the lengths of query") ||
+        !check_axes(r, "query_lengths", queries) ||
+        (keys->rank && !check_axes(r, "key_lengths", keys)))
+        return false;
+    r->count = queries->dims[0];
+    if (!check_entries(r, "query_lengths", r->count))
+        return false;
+    if (keys->rank && keys->dims[0] != r->count)
+        return srv_refuse(scope, SRV_SHAPE, "key_lengths",
+                          "expected a length for each entry of query_lengths, %zu; found %zu",
+                          r->count, keys->dims[0]);
+    return read_side(r, true, "query_lengths", queries) &&
+           (keys->rank ? read_side(r, false, "key_lengths", keys)
+                       : read_side(r, false, "query_lengths", queries));
+}
+
+/* --- operands --- */
+
+static bool read_packed(ragged *r) {
+    srv_operation *o = &r->call->body.operation;
+    const attn_tensor *const tensors[] = {&o->in.query, &o->in.key, &o->in.value};
+    for (size_t i = 0; i < OPERANDS; i++) {
+        if (!tensors[i]->rank)
+            continue;
+        r->all[i].packed = tensors[i];
+        if (tensors[i]->rank != 2 && (tensors[i]->rank != 3 || o->in.layout == ATTN_BLD))
+            return srv_refuse(&r->call->scope, SRV_SHAPE, operand_names[i],
+                              "expected packed rows, %s; found %d axes",
+                              o->in.layout == ATTN_BLD ? "[sum of L, D]"
+                                                       : "[sum of L, H, E] or [sum of L, E]",
+                              tensors[i]->rank);
+    }
+    if (o->in.query.rank == 3)
+        o->in.layout = ATTN_BLHE;
+    return read_lengths(r);
+}
+
+/* Stores the entries of a list of one length, too, which the decoder reads as a tensor. */
+static bool split_tensor(const ragged *r, const attn_tensor *t, srv_entries *out) {
+    const size_t count = t->dims[0];
+    attn_tensor one = *t;
+    out->items = attn_arena_zeroed(r->call->req->arena, count + 1, sizeof *out->items);
+    if (!out->items)
+        return srv_problem_memory(r->call->req, NULL, "no memory is left for the entries");
+    out->count = count;
+    one.rank--;
+    memmove(one.dims, one.dims + 1, (size_t)one.rank * sizeof *one.dims);
+    memmove(one.strides, one.strides + 1, (size_t)one.rank * sizeof *one.strides);
+    for (size_t b = 0; b < count; b++) {
+        out->items[b] = one;
+        out->items[b].data =
+            (char *)t->data + (ptrdiff_t)b * t->strides[0] * (ptrdiff_t)attn_dtype_size(t->dtype);
+    }
+    return true;
+}
+
+/* Returns the axis of rows of an entry of a list. */
+static int row_axis(const ragged *r, const attn_tensor *item) {
+    return r->call->body.operation.in.layout == ATTN_BLHE && item->rank == 3 ? 0 : item->rank - 2;
+}
+
+static bool is_empty(const attn_tensor *t) {
+    size_t count = 0;
+    return attn_tensor_count(t, &count) && count == 0;
+}
+
+/* Checks that the entries of a list differ in the number of rows only, and that there are as many
+ * as of queries. JSON cannot say how wide no rows are: an entry without numbers has no rows. */
+static bool check_list(const ragged *r, size_t which) {
+    srv_entries *list = r->all[which].list;
+    const char *name = operand_names[which];
+    char pointer[64], have[128], want[128];
+    size_t first = 0;
+    if (list->count != r->count)
+        return srv_refuse(&r->call->scope, SRV_SHAPE, name,
+                          "expected as many entries as query has, %zu; found %zu", r->count,
+                          list->count);
+    while (first + 1 < list->count && is_empty(&list->items[first]))
+        first++;
+    if (list->items[first].rank < 2)
+        return srv_refuse(&r->call->scope, SRV_SHAPE, name,
+                          "expected entries [L, E] or [H, L, E], found lists of numbers");
+    for (size_t b = 0; b < list->count; b++) {
+        attn_tensor expected = list->items[first], *item = &list->items[b];
+        const int axis = row_axis(r, &expected);
+        const bool empty = is_empty(item) && item->rank < expected.rank;
+        expected.dims[axis] = empty ? 0 : item->dims[axis];
+        if (empty)
+            *item = attn_tensor_dense(item->data, item->dtype, expected.rank, expected.dims);
+        if (item->rank == expected.rank &&
+            !memcmp(item->dims, expected.dims, (size_t)item->rank * sizeof *item->dims))
+            continue;
+        snprintf(pointer, sizeof pointer, "/%s/%zu", name, b);
+        return srv_problem(
+            r->call->req, SRV_SHAPE, pointer,
+            "expected %s as in /%s/%zu, apart from the number of rows; found %s",
+            attn_shape_text(list->items[first].dims, list->items[first].rank, want, sizeof want),
+            name, first, attn_shape_text(item->dims, item->rank, have, sizeof have));
+    }
+    return true;
+}
+
+/* Checks that key and value have as many rows in each entry. */
+static bool check_values(const ragged *r) {
+    const srv_entries *keys = r->all[KEY].list, *values = r->all[VALUE].list;
+    char pointer[64];
+    for (size_t b = 0; keys && values && b < r->count; b++) {
+        const size_t have = values->items[b].dims[row_axis(r, &values->items[b])];
+        const size_t want = keys->items[b].dims[row_axis(r, &keys->items[b])];
+        if (have == want)
+            continue;
+        snprintf(pointer, sizeof pointer, "/value/%zu", b);
+        return srv_problem(r->call->req, SRV_SHAPE, pointer,
+                           "expected as many rows as /key/%zu has, %zu; found %zu", b, want, have);
+    }
+    return true;
+}
+
+static bool read_lists(ragged *r) {
+    srv_operation *o = &r->call->body.operation;
+    srv_entries *const lists[] = {&o->query_entries, &o->key_entries, &o->value_entries};
+    const attn_tensor *const tensors[] = {&o->in.query, &o->in.key, &o->in.value};
+    for (size_t i = 0; i < OPERANDS; i++) {
+        if (!lists[i]->count && tensors[i]->rank < 2)
+            continue;
+        if (!lists[i]->count && !split_tensor(r, tensors[i], lists[i]))
+            return false;
+        r->all[i].list = lists[i];
+        r->count = r->count ? r->count : lists[i]->count;
+        if (!check_entries(r, operand_names[i], r->count) || !check_list(r, i))
+            return false;
+    }
+    return check_values(r);
+}
+
+/* Returns entry b of an operand with a batch axis of length 1. */
+static attn_tensor entry_of(const operand *o, size_t b) {
+    attn_tensor t = o->packed ? *o->packed : o->list->items[b];
+    if (o->packed) {
+        t.dims[0] = o->starts[b + 1] - o->starts[b];
+        t.data = (char *)t.data +
+                 (ptrdiff_t)o->starts[b] * t.strides[0] * (ptrdiff_t)attn_dtype_size(t.dtype);
+    }
+    memmove(t.dims + 1, t.dims, (size_t)t.rank * sizeof *t.dims);
+    memmove(t.strides + 1, t.strides, (size_t)t.rank * sizeof *t.strides);
+    t.rank++;
+    t.dims[0] = 1;
+    t.strides[0] = t.strides[1] * (ptrdiff_t)t.dims[1];
+    return t;
+}
+
+/* --- the steps --- */
+
+static bool prepare_entry(const ragged *r, size_t b) {
+    srv_attention_call *entry = &r->call->entries[b];
+    srv_operation *o = &entry->body.operation;
+    attn_tensor *const tensors[] = {&o->in.query, &o->in.key, &o->in.value};
+    *entry = *r->call;
+    entry->entries = NULL;
+    entry->scope.given = &entry->body.given;
+    for (size_t i = 0; i < OPERANDS; i++)
+        if (r->all[i].packed || r->all[i].list)
+            *tensors[i] = entry_of(&r->all[i], b);
+    if (r->packed) /* key_lengths are no mask here */
+        for (const srv_field *f = entry->scope.fields; f->name; f++)
+            if (!strcmp(f->name, "key_lengths"))
+                entry->body.given &= ~((uint64_t)1 << (f - entry->scope.fields));
+    return srv_attention_prepare(entry);
+}
+
+/* Leaves large weights out of the answer if there are too many over all entries. */
+static void omit_weights(srv_attention_call *call) {
+    double values = 0;
+    for (size_t b = 0; b < call->entry_count; b++) {
+        const attn_attention_dims *d = &call->entries[b].body.operation.dims;
+        values += (double)d->Hq * (double)d->L * (double)d->S;
+    }
+    if (srv_given(&call->scope, "return") || srv_draws(call->req) || values <= SRV_WEIGHTS_UNASKED)
+        return;
+    for (size_t b = 0; b < call->entry_count; b++)
+        call->entries[b].want &= ~(unsigned)ATTN_WANT_WEIGHTS;
+    call->weights_omitted = true;
+}
+
+bool srv_ragged_prepare(srv_attention_call *call) {
+    const srv_operation *o = &call->body.operation;
+    ragged r = {.call = call, .packed = o->query_lengths.rank > 0};
+    if (!check_fields(&r) || !(r.packed ? read_packed(&r) : read_lists(&r)))
+        return false;
+    srv_attention_call *entries = attn_arena_zeroed(call->req->arena, r.count, sizeof *entries);
+    if (!entries)
+        return srv_problem_memory(call->req, NULL, "no memory is left for the entries");
+    call->entries = entries;
+    for (size_t b = 0; b < r.count; b++)
+        if (!prepare_entry(&r, b))
+            return false;
+    call->entry_count = r.count;
+    call->heatmap = entries->heatmap;
+    call->stage_count = entries->stage_count;
+    memcpy(call->stages, entries->stages, sizeof call->stages);
+    omit_weights(call);
+    call->want = entries->want;
+    return true;
+}
+
+bool srv_ragged_settle(srv_attention_call *call) {
+    srv_attention_bill all = {0};
+    srv_cost cost = {0};
+    for (size_t b = 0; b < call->entry_count; b++) {
+        srv_attention_call *entry = &call->entries[b];
+        if (!srv_attention_settle(entry))
+            return false;
+        const srv_attention_bill *bill = &entry->bill;
+        all.cells += bill->cells;
+        all.operations += bill->operations;
+        all.result += bill->result;
+        all.work += bill->work;
+        all.text += bill->text;
+        cost.cells += entry->call.cost.cells;
+        cost.operations += entry->call.cost.operations;
+        cost.weighted += entry->call.cost.weighted;
+        cost.exceeds |= bill->exceeds;
+    }
+    all.work += (double)attn_attention_each_bytes(call->entry_count);
+    all.exceeds = cost.exceeds;
+    cost.result = all.result;
+    cost.work = all.work;
+    cost.text = all.text;
+    call->bill = all;
+    call->call.cost = cost;
+    return true;
+}
+
+/* Returns the operands of an operation as the request has them. */
+static const attn_tensor *operand_of(const srv_operation *o, size_t i) {
+    const attn_tensor *const tensors[] = {&o->in.query, &o->in.key, &o->in.value};
+    return tensors[i];
+}
+
+/* Returns the index of the first row of entry b in a packed tensor. */
+static size_t first_row(const srv_attention_call *call, size_t b, size_t i) {
+    const attn_tensor *packed = operand_of(&call->body.operation, i);
+    const attn_tensor *entry = operand_of(&call->entries[b].body.operation, i);
+    const ptrdiff_t row = packed->strides[0] * (ptrdiff_t)attn_dtype_size(packed->dtype);
+    return row ? (size_t)(((const char *)entry->data - (const char *)packed->data) / row) : 0;
+}
+
+/* Names the element of the request in err->where: "query/0/3" of entry 2 is "query/2/3", and in
+ * packed tensors row 3 of the entry is a row of all. */
+static void name_element(const srv_attention_call *call, size_t b, attn_error *err) {
+    const srv_operation *o = &call->body.operation;
+    for (size_t i = 0; i < OPERANDS; i++) {
+        const size_t n = strlen(operand_names[i]);
+        char rest[sizeof err->where], *end = rest;
+        size_t at = b;
+        if (strncmp(err->where, operand_names[i], n) || strncmp(err->where + n, "/0", 2))
+            continue;
+        snprintf(rest, sizeof rest, "%s", err->where + n + 2);
+        if (o->query_lengths.rank && rest[0] == '/')
+            at = first_row(call, b, i) + (size_t)strtoull(rest + 1, &end, 10);
+        snprintf(err->where, sizeof err->where, "%s/%zu%.64s", operand_names[i], at, end);
+        return;
+    }
+}
+
+/* Sets the problem for an error of entry b. Returns false. */
+static bool refuse_entry(const srv_attention_call *call, size_t b, attn_error *err) {
+    name_element(call, b, err);
+    return srv_problem_error(call->req, err);
+}
+
+/* Runs the operations of all entries. An error names its entry in front of the place. */
+static bool run_entries(srv_attention_call *call) {
+    srv_request *req = call->req;
+    const size_t count = call->entry_count;
+    attn_attention **ops = attn_arena_zeroed(req->arena, count, sizeof *ops);
+    attn_results *results = attn_arena_zeroed(req->arena, count, sizeof *results);
+    attn_error err = {0};
+    char *rest;
+    if (!ops || !results)
+        return srv_problem_memory(req, NULL, "no memory is left for the entries");
+    for (size_t b = 0; b < count; b++)
+        ops[b] = call->entries[b].op;
+    if (attn_attention_run_each(ops, count, srv_attention_computes(call->entries),
+                                srv_attention_stage(call->entries), srv_request_pool(req),
+                                &req->control, req->arena, results, &err)) {
+        const size_t b = (size_t)strtoull(err.where, &rest, 10);
+        if (rest == err.where || b >= count)
+            return srv_problem_error(req, &err);
+        memmove(err.where, rest + (*rest == '/'), strlen(rest + (*rest == '/')) + 1);
+        return refuse_entry(call, b, &err);
+    }
+    for (size_t b = 0; b < count; b++)
+        call->entries[b].results = results[b];
+    return true;
+}
+
+/* Collects the heatmaps of all entries in one list, in which `batch` is the number of the entry. */
+static bool collect_maps(srv_attention_call *call) {
+    attn_heatmaps all = {0};
+    for (size_t b = 0; b < call->entry_count; b++)
+        all.count += call->entries[b].maps.count;
+    all.items = attn_arena_zeroed(call->req->arena, all.count + 1, sizeof *all.items);
+    if (!all.items)
+        return srv_problem_memory(call->req, "/heatmap", "no memory is left for heatmaps");
+    for (size_t b = 0, n = 0; b < call->entry_count; b++)
+        for (size_t i = 0; i < call->entries[b].maps.count; i++, n++) {
+            all.items[n] = call->entries[b].maps.items[i];
+            all.items[n].batch = b;
+        }
+    call->maps = all;
+    return true;
+}
+
+static bool end_entry(srv_attention_call *call, size_t b) {
+    srv_attention_call *entry = &call->entries[b];
+    const attn_attention_dims *d = &entry->body.operation.dims;
+    attn_verification *all = &call->verification;
+    attn_error err = {0};
+    if (srv_attention_end(entry, &err))
+        return refuse_entry(call, b, &err);
+    const double cells = (double)d->Hq * (double)d->L * (double)d->S;
+    if ((call->body.explain &&
+         !srv_mask_kept(call->req, attn_attention_mask(entry->op), cells, &entry->kept)) ||
+        !srv_attention_draw(entry))
+        return false;
+    if (srv_attention_shape(entry, &err))
+        return refuse_entry(call, b, &err);
+    all->rows += entry->verification.rows;
+    all->output_error = fmax(all->output_error, entry->verification.output_error);
+    all->logsumexp_error = fmax(all->logsumexp_error, entry->verification.logsumexp_error);
+    return true;
+}
+
+/* Adds the warnings of an entry that no entry before it has had. */
+static bool add_warnings(srv_attention_call *call, const srv_warnings *found) {
+    for (size_t i = 0; i < found->count; i++) {
+        const srv_warning *w = &found->items[i];
+        bool known = false;
+        for (size_t n = 0; n < call->warnings.count && !known; n++)
+            known = !strcmp(call->warnings.items[n].code, w->code) &&
+                    !strcmp(call->warnings.items[n].pointer, w->pointer);
+        const char *where = w->pointer + (w->pointer[0] == '/');
+        if (!known &&
+            !srv_warnings_add(&call->warnings, call->req->arena, w->code, where, "%s", w->detail))
+            return srv_problem_memory(call->req, NULL, "no memory is left for warnings");
+    }
+    return true;
+}
+
+bool srv_ragged_compute(srv_attention_call *call) {
+    attn_error err = {0};
+    for (size_t b = 0; b < call->entry_count; b++) {
+        srv_warnings found = {0};
+        if (srv_attention_begin(&call->entries[b], &found, &err))
+            return refuse_entry(call, b, &err);
+        if (!add_warnings(call, &found))
+            return false;
+    }
+    if (!run_entries(call))
+        return false;
+    for (size_t b = 0; b < call->entry_count; b++)
+        if (!end_entry(call, b))
+            return false;
+    return !call->heatmap || collect_maps(call);
+}
+
+/* --- dry_run --- */
+
+/* Adds the shapes of an entry as "output/2", without the batch axis. */
+static bool add_shapes(const srv_attention_call *call, size_t b, const srv_dry *entry,
+                       srv_dry *dry) {
+    for (size_t i = 0; i < entry->shape_count; i++) {
+        const srv_shape *shape = &entry->shapes[i];
+        const bool map = !strcmp(shape->name, "heatmap"); /* [maps, R, C] */
+        attn_text name = {.arena = call->req->arena};
+        attn_text_add(&name, "%s/%zu", shape->name, b);
+        if (name.failed)
+            return srv_problem_memory(call->req, NULL, "no memory is left for the shapes");
+        srv_dry_shape(dry, name.data, shape->rank - !map, shape->dims + !map);
+    }
+    return true;
+}
+
+bool srv_ragged_dry(const srv_attention_call *call, srv_dry *dry) {
+    dry->shapes = attn_arena_zeroed(call->req->arena, call->entry_count * SRV_DRY_SHAPES,
+                                    sizeof *dry->shapes);
+    if (!dry->shapes)
+        return srv_problem_memory(call->req, NULL, "no memory is left for the shapes");
+    dry->operations = dry->computed = 0;
+    dry->load = (srv_load){0};
+    for (size_t b = 0; b < call->entry_count; b++) {
+        srv_dry entry = {0};
+        if (!srv_attention_dry(&call->entries[b], &entry) || !add_shapes(call, b, &entry, dry))
+            return false;
+        dry->mask = entry.mask; /* only its kinds, which all entries share, are of interest */
+        dry->learns = true;
+        dry->parameters = entry.parameters;
+        dry->operations += entry.operations;
+        dry->has_computed |= entry.has_computed;
+        dry->computed += entry.has_computed ? entry.computed : entry.cells;
+        dry->with_weights += entry.with_weights;
+        dry->without_weights += entry.without_weights;
+        dry->load.operations += entry.load.operations;
+        dry->load.tanh += entry.load.tanh;
+        dry->load.plain += entry.load.plain;
+        dry->load.alone += entry.load.alone;
+        dry->load.text += entry.load.text;
+        dry->load.memory += entry.load.memory;
+        dry->load.pieces += entry.load.pieces;
+    }
+    return true;
+}

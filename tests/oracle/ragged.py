@@ -1,0 +1,37 @@
+"""Ragged batches: each batch entry is a request of its own with a batch of 1."""
+import numpy as np
+
+from . import tensors
+
+OPERANDS = ("query", "key", "value")
+
+
+def is_ragged(request):
+    """Whether the entries have lengths of their own: packed tensors, or lists whose items differ in shape."""
+    lists = (request[n] for n in OPERANDS if isinstance(request.get(n), list))
+    return "query_lengths" in request or any(len({np.shape(item) for item in x}) > 1 for x in lists)
+
+
+def bounds_of(request):
+    """The first rows of the entries and the end of the last one, of queries and of keys."""
+    lengths = request["query_lengths"], request.get("key_lengths", request["query_lengths"])
+    return tuple(np.concatenate(([0], np.cumsum(tensors.read(x)))).astype(int) for x in lengths)
+
+
+def entries(request):
+    """The requests of the entries, in order."""
+    common = {n: x for n, x in request.items() if n not in (*OPERANDS, "query_lengths")}
+    given = [n for n in OPERANDS if n in request]
+    if "query_lengths" not in request:
+        return [common | {n: [request[n][b]] for n in given} for b in range(len(request["query"]))]
+    common.pop("key_lengths", None)
+    queries, keys = bounds_of(request)
+    whole = {n: tensors.read(request[n]) for n in given}
+    if whole["query"].ndim == 3:
+        common["layout"] = "BLHE"
+
+    def rows(name, b):
+        at = queries if name == "query" else keys
+        return tensors.write(whole[name][None, at[b]:at[b + 1]], tensors.dtype_of(request[name]))
+
+    return [common | {n: rows(n, b) for n in given} for b in range(len(queries) - 1)]
