@@ -65,6 +65,7 @@ attn_status attn_attention_cost(const attn_attention_dims *d, unsigned want, siz
                    ATTN_ENCODING_OPERATIONS * (double)d->encoded +
                    (d->mixed ? 2 * queries * (double)d->Hq * (double)d->E : 0) +
                    mix_operations(d, want);
+    c.operation_bytes = operation.used;
     c.result_bytes = bytes.results;
     c.fallback_bytes = bytes.fallback;
     *out = c;

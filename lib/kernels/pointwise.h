@@ -64,7 +64,7 @@ typedef struct attn_pointwise {
     /* Sets *max to the largest x[i], and p[i] to e^(x[i] - *max). Returns the sum of p. p may be
      * x. */
     float (*exponentials)(float *p, const float *x, size_t n, float *max);
-    /* `bias` is NULL if there is no bias. */
+    /* `bias` is NULL if there is no bias. y may be row->x. */
     void (*norm_forward)(float *y, attn_norm_row *row, const float *bias, float epsilon, size_t n);
     /* Adds the gradients to dx, dweight and dbias. A gradient whose array is NULL is not
      * computed. */

@@ -177,9 +177,9 @@ INLINE void sums(const float *restrict a, const float *restrict b, size_t n, flo
     *product = total(two);
 }
 
-static void NAME(p_norm_forward)(float *restrict y, attn_norm_row *row, const float *restrict bias,
+static void NAME(p_norm_forward)(float *y, attn_norm_row *row, const float *restrict bias,
                                  float epsilon, size_t n) {
-    const float *restrict x = row->x, *restrict weight = row->weight;
+    const float *x = row->x, *restrict weight = row->weight;
     float sum, ignored, squares;
     sums(x, x, n, &sum, &ignored);
     const float mean = row->uncentred ? 0 : sum / (float)n;

@@ -7,40 +7,60 @@
 #include "kernels/pointwise.h"
 #include "layers/layers.h"
 
+/* Bytes of the statistics of a row: its maximum, its sum and its kind. */
+#define STATS_OF_A_ROW (2 * sizeof(double) + 1)
+
 static void declare_matrix(attn_parameters *set, const char *name, const char *what, size_t rows,
                            size_t cols, attn_weight *weight) {
     const attn_init init = {.kind = ATTN_INIT_UNIFORM, .amount = 1 / sqrt((double)cols)};
     attn_layers_add(set, name, what, 2, (size_t[]){rows, cols}, init, weight);
 }
 
-static void declare_linear(const attn_attend *a, attn_parameters *set, const char *name,
-                           const char *what, size_t out, attn_linear *linear) {
+static void declare_linear(attn_parameters *set, const char *name, const char *what, size_t in,
+                           size_t out, bool bias, attn_linear *linear) {
     char full[2 * ATTN_PARAMETER_NAME];
     snprintf(full, sizeof full, "%s.%s", name, what);
-    attn_linear_declare(linear, set, full, a->width, out, !a->unbiased);
+    attn_linear_declare(linear, set, full, in, out, bias);
+}
+
+static size_t head_width(const attn_attend *a) {
+    return a->head_width ? a->head_width : a->width / a->heads;
+}
+
+size_t attn_attend_query_width(const attn_attend *a) {
+    return a->kind == ATTN_SCORE_scaled_dot ? head_width(a) * a->heads : a->width;
 }
 
 size_t attn_attend_key_width(const attn_attend *a) {
-    return a->kv_heads ? a->width / a->heads * a->kv_heads : a->width;
+    return a->kv_heads ? head_width(a) * a->kv_heads : attn_attend_query_width(a);
 }
 
 /* Declares the packed projections with the initial values of torch.nn.MultiheadAttention: Xavier's
  * bound is that of one matrix of all three input projections, and biases are 0. */
 static void declare_packed(attn_attend *a, attn_parameters *set, const char *name) {
-    const size_t D = a->width, all = D + 2 * attn_attend_key_width(a);
+    const size_t D = a->width, Q = attn_attend_query_width(a);
+    const size_t all = Q + 2 * attn_attend_key_width(a);
     const attn_init xavier = {.kind = ATTN_INIT_UNIFORM, .amount = sqrt(6.0 / (double)(all + D))};
     const attn_init zero = {.amount = 0};
     attn_layers_add(set, name, "in_proj_weight", 2, (size_t[]){all, D}, xavier, &a->in_proj);
     if (!a->unbiased)
         attn_layers_add(set, name, "in_proj_bias", 1, &all, zero, &a->in_bias);
-    a->o = (attn_linear){.in = D, .out = D};
-    declare_matrix(set, name, "out_proj.weight", D, D, &a->o.weight);
-    if (!a->unbiased)
+    a->o = (attn_linear){.in = Q, .out = D};
+    declare_matrix(set, name, "out_proj.weight", D, Q, &a->o.weight);
+    if (!a->output_unbiased)
         attn_layers_add(set, name, "out_proj.bias", 1, &D, zero, &a->o.bias);
 }
 
+static void declare_norm(attn_norm *norm, attn_parameters *set, const char *name,
+                         const char *what) {
+    char full[2 * ATTN_PARAMETER_NAME];
+    snprintf(full, sizeof full, "%s.%s", name, what);
+    if (norm->width)
+        attn_norm_declare(norm, set, full);
+}
+
 static void declare_positions(attn_attend *a, attn_parameters *set, const char *name) {
-    const size_t distances = 2 * a->max_distance + 1, E = a->width / a->heads;
+    const size_t distances = 2 * a->max_distance + 1, E = head_width(a);
     const attn_init zero = {.amount = 0}, normal = {.kind = ATTN_INIT_NORMAL, .amount = 0.02};
     if (a->position == ATTN_POSITION_RELATIVE)
         attn_layers_add(set, name, "relative.weight", 2, (size_t[]){a->heads, distances}, zero,
@@ -53,17 +73,20 @@ static void declare_positions(attn_attend *a, attn_parameters *set, const char *
 }
 
 void attn_attend_declare(attn_attend *a, attn_parameters *set, const char *name) {
-    const size_t D = a->width, A = a->score_width, K = attn_attend_key_width(a);
+    const size_t D = a->width, A = a->score_width;
+    const size_t Q = attn_attend_query_width(a), K = attn_attend_key_width(a);
+    declare_norm(&a->query_norm, set, name, "q_norm");
+    declare_norm(&a->key_norm, set, name, "k_norm");
     switch (a->kind) {
     case ATTN_SCORE_scaled_dot:
         if (a->packed) {
             declare_packed(a, set, name);
             break;
         }
-        declare_linear(a, set, name, "W_q", D, &a->q);
-        declare_linear(a, set, name, "W_k", K, &a->k);
-        declare_linear(a, set, name, "W_v", K, &a->v);
-        declare_linear(a, set, name, "W_o", D, &a->o);
+        declare_linear(set, name, "W_q", D, Q, !a->unbiased, &a->q);
+        declare_linear(set, name, "W_k", D, K, !a->unbiased, &a->k);
+        declare_linear(set, name, "W_v", D, K, !a->unbiased, &a->v);
+        declare_linear(set, name, "W_o", Q, D, !a->output_unbiased, &a->o);
         break;
     case ATTN_SCORE_additive:
         declare_matrix(set, name, "W1.weight", A, D, &a->w1);
@@ -86,24 +109,28 @@ void attn_attend_declare(attn_attend *a, attn_parameters *set, const char *name)
 /* Returns the elements of a packed tensor from `offset` on as a weight. If the tensor has no values
  * or no gradient, neither has the result. */
 static attn_weight part_of(const attn_weight *w, size_t offset) {
-    return (attn_weight){w->value ? w->value + offset : NULL,
-                         w->gradient ? w->gradient + offset : NULL};
+    return (attn_weight){.value = w->value ? w->value + offset : NULL,
+                         .gradient = w->gradient ? w->gradient + offset : NULL};
 }
 
 /* Returns the projection of queries (part 0), keys (1) or values (2). */
 static attn_linear projection(const attn_attend *a, int part) {
-    const size_t D = a->width, K = attn_attend_key_width(a);
-    const size_t at = part == 0 ? 0 : part == 1 ? D : D + K;
+    const size_t D = a->width, Q = attn_attend_query_width(a), K = attn_attend_key_width(a);
+    const size_t at = part == 0 ? 0 : part == 1 ? Q : Q + K;
     if (!a->packed)
         return part == 0 ? a->q : part == 1 ? a->k : a->v;
     return (attn_linear){.weight = part_of(&a->in_proj, at * D),
                          .bias = part_of(&a->in_bias, at),
                          .in = D,
-                         .out = part == 0 ? D : K};
+                         .out = part == 0 ? Q : K};
 }
 
 static attn_tensor matrix(const attn_weight *w, size_t rows, size_t cols) {
     return attn_tensor_dense(w->value, ATTN_F32, 2, (size_t[]){rows, cols});
+}
+
+static attn_tensor vector(const attn_weight *w, size_t n) {
+    return attn_tensor_dense(w->value, ATTN_F32, 1, &n);
 }
 
 static attn_score score_of(const attn_attend *a) {
@@ -123,9 +150,24 @@ static attn_score score_of(const attn_attend *a) {
 }
 
 static attn_position position_of(const attn_attend *a) {
-    const size_t distances = 2 * a->max_distance + 1, E = a->width / a->heads;
-    attn_position position = {
-        .kind = a->position, .rotary = ATTN_ROTARY_HALVES, .base = a->rotary_base};
+    const size_t distances = 2 * a->max_distance + 1, E = head_width(a);
+    attn_position position = {.kind = a->position};
+    if (a->position == ATTN_POSITION_ROTARY) {
+        position = a->rotary;
+        position.kind = ATTN_POSITION_ROTARY;
+        if (!position.rotary)
+            position.rotary = ATTN_ROTARY_HALVES;
+        const size_t pairs = (position.dims ? (size_t)position.dims : E) / 2;
+        if (a->short_factor) {
+            position.scaling.short_factor = vector(a->short_factor, pairs);
+            position.scaling.long_factor = vector(a->long_factor, pairs);
+        }
+    }
+    if (a->position == ATTN_POSITION_T5) {
+        position.table = matrix(a->buckets, a->num_buckets, a->heads);
+        position.max_distance = a->bucket_distance;
+        position.unidirectional = a->unidirectional;
+    }
     if (a->position == ATTN_POSITION_RELATIVE)
         position.table = matrix(&a->relative, a->heads, distances);
     if (a->position == ATTN_POSITION_SHAW) {
@@ -156,6 +198,11 @@ static void add_masks(attn_inputs *in, const attn_attend *a, const attn_attend_s
     if (a->has_pattern)
         mask->layers[mask->count++] = (attn_mask_layer){
             .kind = ATTN_LAYER_PATTERN, .where = "pattern", .pattern = a->pattern};
+    if (a->has_window)
+        mask->layers[mask->count++] =
+            (attn_mask_layer){.kind = ATTN_LAYER_WINDOW,
+                              .where = "window",
+                              .window = {(int64_t)a->window, a->causal ? -1 : (int64_t)a->window}};
     if (s->first) {
         mask->offset = ATTN_OFFSET_GIVEN;
         mask->offsets = &s->first;
@@ -167,7 +214,16 @@ static void add_masks(attn_inputs *in, const attn_attend *a, const attn_attend_s
 static bool has_position(attn_position_kind kind) {
     return kind == ATTN_POSITION_NONE || kind == ATTN_POSITION_ALIBI ||
            kind == ATTN_POSITION_RELATIVE || kind == ATTN_POSITION_SHAW ||
-           kind == ATTN_POSITION_ROTARY;
+           kind == ATTN_POSITION_ROTARY || kind == ATTN_POSITION_T5;
+}
+
+/* Computes a projection of x [rows, D] with the norm of queries or keys, in `to`. */
+static void project_part(const attn_attend *a, int part, float *to, const float *x, size_t rows) {
+    const attn_linear linear = projection(a, part);
+    const attn_norm *norm = part == 0 ? &a->query_norm : &a->key_norm;
+    attn_linear_forward(to, x, rows, &linear);
+    if (part < 2 && norm->width)
+        attn_norm_forward(to, NULL, to, rows * (linear.out / norm->width), norm);
 }
 
 /* Sets the queries, keys and values of *s. In kinds without projections, x is the queries and
@@ -175,7 +231,7 @@ static bool has_position(attn_position_kind kind) {
  * NULL. */
 static attn_status project(const attn_attend *a, attn_attend_saved *s,
                            const attn_attend_saved *ready, attn_pass *pass, attn_error *err) {
-    const size_t D = a->width, keys = ready ? 0 : s->B * s->S;
+    const size_t keys = ready ? 0 : s->B * s->S;
     if (!attn_score_name(a->kind) || !has_position(a->position))
         return attn_fail(err, ATTN_EARG, "kind", "there is no layer of kind %d and position %d",
                          (int)a->kind, (int)a->position);
@@ -184,20 +240,19 @@ static attn_status project(const attn_attend *a, attn_attend_saved *s,
         s->k = s->v = s->memory;
         return ATTN_OK;
     }
-    float *q = attn_layers_take(pass, s->B * s->L, D, err);
+    float *q = attn_layers_take(pass, s->B * s->L, attn_attend_query_width(a), err);
     float *k = attn_layers_take(pass, keys, attn_attend_key_width(a), err);
     float *v = attn_layers_take(pass, keys, attn_attend_key_width(a), err);
     if (!q || !k || !v)
         return ATTN_ENOMEM;
-    const attn_linear layers[3] = {projection(a, 0), projection(a, 1), projection(a, 2)};
-    attn_linear_forward(q, s->x, s->B * s->L, &layers[0]);
+    project_part(a, 0, q, s->x, s->B * s->L);
     s->q = q;
     s->step = ready ? ready->step : 0;
     s->k = ready ? ready->k : k;
     s->v = ready ? ready->v : v;
     if (!ready) {
-        attn_linear_forward(k, s->memory, keys, &layers[1]);
-        attn_linear_forward(v, s->memory, keys, &layers[2]);
+        project_part(a, 1, k, s->memory, keys);
+        project_part(a, 2, v, s->memory, keys);
     }
     return ATTN_OK;
 }
@@ -213,9 +268,8 @@ attn_status attn_attend_append(attn_attend_saved *ready, const float *x, size_t 
     const size_t D = attn_attend_key_width(layer);
     float *of = attn_layers_take(pass, ready->B * n, D, err);
     for (int part = 1; of && part <= 2; part++) {
-        const attn_linear linear = projection(layer, part);
         float *to = (float *)(uintptr_t)(part == 1 ? ready->k : ready->v) + at * D;
-        attn_linear_forward(of, x, ready->B * n, &linear);
+        project_part(layer, part, of, x, ready->B * n);
         for (size_t b = 0; b < ready->B; b++)
             memcpy(to + b * ready->step * D, of + b * n * D, n * D * sizeof *to);
     }
@@ -232,7 +286,7 @@ static attn_inputs inputs_of(const attn_attend *a, const attn_attend_saved *s,
     const size_t K = attn_attend_key_width(a);
     const double p = a->kind == ATTN_SCORE_scaled_dot ? attn_dropout_of(pass, a->dropout) : 0;
     attn_inputs in = attn_attention_defaults();
-    in.query = sequences(s->q, s->B, s->L, a->width);
+    in.query = sequences(s->q, s->B, s->L, attn_attend_query_width(a));
     in.key = sequences(s->k, s->B, s->S, K);
     in.value = sequences(s->v, s->B, s->S, K);
     if (s->step)
@@ -242,12 +296,43 @@ static attn_inputs inputs_of(const attn_attend *a, const attn_attend_saved *s,
     in.num_kv_heads = a->kv_heads;
     in.score = score_of(a);
     in.position = position_of(a);
+    if (a->scale != 0)
+        in.scale = a->scale;
+    in.softcap = a->softcap;
     if (p > 0) {
         in.dropout_p = p;
         in.dropout_seed = seed;
     }
     add_masks(&in, a, s, sight);
     return in;
+}
+
+static void put_output(float *out, const attn_attend *a, const attn_attend_saved *s) {
+    if (a->kind == ATTN_SCORE_scaled_dot)
+        attn_linear_forward(out, s->results.output.data, s->B * s->L, &a->o);
+    else
+        memcpy(out, s->results.output.data, s->B * s->L * a->width * sizeof *out);
+}
+
+/* Runs the operation and gives back its memory but for the statistics of the rows. */
+static attn_status run_lean(float *out, const attn_attend *a, attn_attend_saved *s, attn_pass *pass,
+                            attn_error *err) {
+    const size_t rows = s->B * s->L * a->heads;
+    double *kept = attn_arena_array(pass->arena, rows, STATS_OF_A_ROW);
+    ATTN_TAKEN(kept, "the statistics of rows", err);
+    const attn_arena_mark mark = attn_arena_here(pass->arena);
+    ATTN_TRY(attn_attention_run(s->operation, ATTN_WANT_OUTPUT, ATTN_STAGE_RAW, pass->pool,
+                                pass->control, pass->arena, &s->results, err));
+    put_output(out, a, s);
+    const attn_stats found = s->results.stats;
+    const size_t hidden = s->results.hidden_rows;
+    memcpy(kept, found.max, rows * sizeof *kept);
+    memcpy(kept + rows, found.sum, rows * sizeof *kept);
+    memcpy(kept + 2 * rows, found.kind, rows);
+    s->results = (attn_results){.stats = {kept, kept + rows, (uint8_t *)(kept + 2 * rows)},
+                                .hidden_rows = hidden};
+    attn_arena_rewind(pass->arena, &mark);
+    return ATTN_OK;
 }
 
 attn_status attn_attend_forward(float *out, const float *x, const float *memory, size_t B, size_t L,
@@ -262,12 +347,11 @@ attn_status attn_attend_forward(float *out, const float *x, const float *memory,
     ATTN_TRY(project(layer, saved, sight ? sight->ready : NULL, pass, err));
     saved->in = inputs_of(layer, saved, sight, pass);
     ATTN_TRY(attn_attention_new(&saved->in, pass->arena, &saved->operation, err));
+    if (pass->lean && !want_weights)
+        return run_lean(out, layer, saved, pass, err);
     ATTN_TRY(attn_attention_run(saved->operation, want, ATTN_STAGE_RAW, pass->pool, pass->control,
                                 pass->arena, &saved->results, err));
-    if (layer->kind == ATTN_SCORE_scaled_dot)
-        attn_linear_forward(out, saved->results.output.data, B * L, &layer->o);
-    else
-        memcpy(out, saved->results.output.data, B * L * layer->width * sizeof *out);
+    put_output(out, layer, saved);
     return ATTN_OK;
 }
 
@@ -278,6 +362,8 @@ static void add_gradient(const attn_weight *weight, const attn_tensor *gradient)
 }
 
 static void parameters_back(const attn_attend *a, const attn_gradients *g) {
+    if (a->buckets)
+        add_gradient(a->buckets, &g->table);
     add_gradient(&a->relative, &g->table);
     add_gradient(&a->key_table, &g->key_table);
     add_gradient(&a->value_table, &g->value_table);
@@ -312,13 +398,13 @@ attn_status attn_attend_backward(float *dx, float *dmemory, const float *dout,
     const size_t rows = s->B * s->L;
     const float *dcontext = dout;
     if (layer->kind == ATTN_SCORE_scaled_dot) {
-        float *through = attn_layers_zeroed(pass, rows, layer->width, err);
+        float *through = attn_layers_zeroed(pass, rows, attn_attend_query_width(layer), err);
         if (!through)
             return ATTN_ENOMEM;
         attn_linear_backward(through, dout, s->results.output.data, rows, &layer->o);
         dcontext = through;
     }
-    const attn_tensor grad = sequences(dcontext, s->B, s->L, layer->width);
+    const attn_tensor grad = sequences(dcontext, s->B, s->L, attn_attend_query_width(layer));
     attn_gradients g;
     ATTN_TRY(attn_attention_backward(s->operation, &s->results, &grad, pass->pool, pass->control,
                                      pass->arena, &g, err));
@@ -375,8 +461,14 @@ static void count_operation(const attn_inputs *in, unsigned want, const attn_pas
     }
     cost->cells += forward.cells;
     cost->operations += forward.operations + back.operations;
-    cost->bytes += (double)forward.work_bytes + (double)forward.result_bytes +
-                   (double)back.work_bytes + (double)back.result_bytes;
+    const double bytes = (double)forward.work_bytes + (double)forward.result_bytes +
+                         (double)back.work_bytes + (double)back.result_bytes;
+    const bool lean = use->lean && !(want & ATTN_WANT_WEIGHTS);
+    const double kept = lean ? (double)forward.operation_bytes : bytes;
+    if (lean)
+        attn_cost_bytes(cost, (double)(dims.B * dims.Hq * dims.L) * STATS_OF_A_ROW);
+    cost->bytes += kept;
+    cost->passing += bytes - kept;
     cost->fallback_bytes += (double)forward.fallback_bytes + (double)back.fallback_bytes;
 }
 
@@ -423,7 +515,7 @@ void attn_attend_cost(const attn_attend *a, size_t B, size_t L, size_t S, const 
     if (a->kind != ATTN_SCORE_scaled_dot)
         return;
     attn_linear_cost(&a->o, queries, use->training, cost);
-    attn_cost_floats(cost, use->training ? queries * (double)a->width : 0);
+    attn_cost_floats(cost, use->training ? queries * (double)attn_attend_query_width(a) : 0);
 }
 
 void attn_attend_weights_cost(const attn_attend *a, size_t B, size_t L, size_t S,

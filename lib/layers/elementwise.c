@@ -133,6 +133,8 @@ void attn_norm_forward(float *y, float *stats, const float *x, size_t rows,
         attn_norm_row row = {
             .x = x + r * n, .weight = layer->weight.value, .uncentred = layer->rms};
         p->norm_forward(y + r * n, &row, layer->bias.value, layer->epsilon, n);
+        if (!stats)
+            continue;
         stats[2 * r] = row.mean;
         stats[2 * r + 1] = row.scale;
     }

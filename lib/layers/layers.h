@@ -21,17 +21,42 @@
 #include <attn/parameters.h>
 #include <attn/pool.h>
 
+#include "kernels/blocks.h"
+
 /* ---- declaring parameters ----
  *
  * Layers declare their tensors in a set. attn_parameters_seal then allocates one block for all
  * values and one for all gradients, with the same offsets, and stores pointers to the tensors in
  * the layers. */
 
-/* The values and the gradient of one tensor, in the blocks of its set. */
+/* A matrix [rows, columns] as a file of a model holds it, in memory that the set does not own. Row r
+ * of the model is row r of the file unless `group` is set:
+ *
+ *   file row = r / group * group_stride + (paired ? (i % half) * 2 + i / half : i),
+ *   where i = r % group and half = group / 2 */
+typedef struct attn_weight_view {
+    const attn_block_format *format; /* NULL: there is no view */
+    const void *data;                /* the first block of row 0 */
+    bool transposed; /* the file has [columns, stride] numbers, without groups; data is at row 0 */
+    size_t stride;
+    size_t group, group_stride;
+    bool paired; /* rows of a group stand in the order of interleaved rotary positions */
+} attn_weight_view;
+
+/* The values and the gradient of one tensor, in the blocks of its set; or a view. */
 typedef struct attn_weight {
-    float *value;
-    float *gradient; /* NULL: the set has no gradients */
+    float *value;          /* NULL: the values are those of `view` */
+    float *gradient;       /* NULL: the set has no gradients */
+    attn_weight_view view; /* only of matrices; used if value is NULL */
 } attn_weight;
+
+/* Returns the bytes of a row of `width` values. */
+size_t attn_weight_row_bytes(const attn_block_format *format, size_t width);
+/* Widen row r of a matrix with `width` columns to floats; attn_weight_part only n columns from `at`
+ * on, which begin and end blocks. */
+void attn_weight_row(float *to, const attn_weight *weight, size_t r, size_t width);
+void attn_weight_part(float *to, const attn_weight *weight, size_t r, size_t width, size_t at,
+                      size_t n);
 
 typedef enum attn_init_kind {
     ATTN_INIT_CONSTANT, /* all elements are `amount` */
@@ -60,6 +85,13 @@ void attn_parameters_add(attn_parameters *set, const char *name, int rank, const
  * (ATTN_EARG, ATTN_ELIMIT, ATTN_ENOMEM); ATTN_EARG: the set is sealed already; ATTN_ENOMEM. */
 attn_status attn_parameters_seal(attn_parameters *set, bool gradients, attn_error *err);
 
+/* Seals a set whose values come from elsewhere. views [attn_parameters_length(set)] has the view of
+ * each tensor with two axes that stays where it is, which must outlive the set. The others, whose
+ * views have no format, get memory, set to 0. The set has no gradients. Errors as
+ * attn_parameters_seal. */
+attn_status attn_parameters_seal_views(attn_parameters *set, const attn_weight_view *views,
+                                       attn_error *err);
+
 /* Draws the initial values. Element e of tensor p is the random number (attn/rng.h) of the seed
  * attn_rng_bits(seed, p) at index e. */
 void attn_parameters_init(attn_parameters *set, uint64_t seed);
@@ -78,6 +110,9 @@ typedef struct attn_pass {
     attn_pool *pool;             /* NULL: only the calling thread */
     const attn_control *control; /* cancellation and deadline; NULL: none */
     bool training;               /* a backward pass follows */
+    /* Without training: layers give back the memory that only a backward pass or a look at states
+     * would read. */
+    bool lean;
     /* Probability of all dropouts of the pass. NULL: each layer's own probability if `training`,
      * else 0. */
     const double *dropout;
@@ -92,12 +127,14 @@ typedef struct attn_layer_cost {
     double cells;          /* cells of score matrices over all heads */
     double operations;     /* floating-point operations; a multiply-add counts as 2 */
     double bytes;          /* upper bound for the bytes in the arena; INFINITY: too many */
+    double passing;        /* most bytes that a layer of a lean pass takes and gives back */
     double fallback_bytes; /* additional bytes if attention must be computed again in double */
 } attn_layer_cost;
 
 /* The properties of a pass on which the cost of its layers depends. */
 typedef struct attn_pass_use {
     bool training;     /* a backward pass follows */
+    bool lean;         /* attn_pass.lean */
     bool drops;        /* dropout is applied between the layers of an LSTM */
     bool want_weights; /* attention keeps its weights */
     bool hides;        /* `keep` hides keys from attention */
@@ -146,7 +183,10 @@ attn_status attn_ids_check(const int32_t *ids, size_t n, size_t rows, const char
 
 /* ---- positions: row first + t of a table [.., D] is added to token t ---- */
 /* Adds rows first … first + T - 1 of the table to each sequence of x [B, T, D]. */
-void attn_positions_add(float *x, size_t B, size_t T, size_t D, const float *table, size_t first);
+void attn_positions_add(float *x, size_t B, size_t T, size_t D, const attn_weight *table,
+                        size_t first);
+/* Adds row ids[i] of a table to row i of x [n, width]. */
+void attn_segments_add(float *x, const int32_t *ids, size_t n, const attn_embedding *table);
 /* Declares a learned table [most, width], initially N(0, 0.02^2). In later calls first + T must be
  * at most `most`. */
 void attn_positions_declare(attn_embedding *layer, attn_parameters *set, const char *name,
@@ -160,7 +200,8 @@ void attn_positions_backward(const float *dx, size_t B, size_t T, size_t first,
  *   layer norm  y = (x - mean) / sqrt(variance + epsilon) * weight + bias  (Ba et al. 2016)
  *   RMS norm    y = x / sqrt(mean of x^2 + epsilon) * weight    (Zhang and Sennrich 2019)
  *
- * forward stores mean (RMS: 0) and 1 / sqrt(…) of each row in stats [rows, 2], for backward. */
+ * forward stores mean (RMS: 0) and 1 / sqrt(…) of each row in stats [rows, 2], for backward; stats
+ * NULL: it does not. y may be x. */
 typedef struct attn_norm {
     size_t width;
     float epsilon;            /* 1e-5 in models whose paper names no epsilon */
@@ -288,16 +329,18 @@ attn_status attn_lstm_backward(float *dx, const attn_lstm_state *dinitial, const
                                attn_lstm_saved *saved, attn_pass *pass, attn_error *err);
 
 /* ---- attention layers: out [B, L, D] from x [B, L, D], which gives the queries, and a memory
- * [B, S, D], which gives keys and values ----
+ * [B, S, D], which gives keys and values. E is the width of a head, Q = heads E that of all
+ * queries ----
  *
  * The score form is the kind of a layer. scaled_dot is multi-head attention. Layers of the other
  * kinds have one head, and the rows of the memory are their keys and values. Parameters of each
  * kind, whose names follow "<name>.":
  *
- *   scaled_dot  W_q, W_k, W_v, W_o (.weight [D, D], .bias [D]), named as in textbooks; or, if
- *               `packed`, in_proj_weight [3D, D], in_proj_bias [3D], out_proj.weight and
- *               out_proj.bias, as in torch.nn.MultiheadAttention. If kv_heads is not 0, the
- *               matrices of keys and values have K = kv_heads D / heads rows instead of D.
+ *   scaled_dot  W_q, W_k, W_v (.weight [Q, D], .bias [Q]), W_o (.weight [D, Q], .bias [D]), named
+ *               as in textbooks; or, if `packed`, in_proj_weight [3Q, D], in_proj_bias [3Q],
+ *               out_proj.weight and out_proj.bias, as in torch.nn.MultiheadAttention. If kv_heads
+ *               is not 0, the matrices of keys and values have K = kv_heads E rows instead of Q.
+ *               With norms of queries and keys, q_norm.weight and k_norm.weight.
  *   dot         none
  *   additive    W1.weight [A, D] of keys, W2.weight [A, D] of queries, v.weight [1, A]
  *   general     W.weight [D, D]
@@ -307,11 +350,13 @@ attn_status attn_lstm_backward(float *dx, const attn_lstm_state *dinitial, const
  *
  *   NONE      no parameters
  *   ALIBI     no parameters
- *   ROTARY    no parameters; coordinates n and n + D / heads / 2 of a head are a pair
+ *   ROTARY    no parameters; `rotary` has its options
  *   RELATIVE  relative.weight [heads, 2m + 1], initially 0; m is max_distance
- *   SHAW      key_table.weight and value_table.weight, [2m + 1, D / heads] */
+ *   SHAW      key_table.weight and value_table.weight, [2m + 1, E]
+ *   T5        no parameters of its own; `buckets` is a table that other layers share */
 
-/* An attention layer. The caller sets the members up to `causal` before it declares the layer. */
+/* An attention layer. The caller sets the members up to `causal` before it declares the layer, and
+ * the width and kind of query_norm and key_norm. */
 typedef struct attn_attend {
     attn_score_kind kind;
     attn_position_kind position;
@@ -323,27 +368,41 @@ typedef struct attn_attend {
      * of queries share one head of keys and values (Ainslie et al. 2023). 0: the same as
      * `heads`. */
     size_t kv_heads;
-    double dropout;       /* scaled_dot: probability with which a weight is dropped in training */
-    double rotary_base;   /* ROTARY: base of the angles; 0: 10,000 */
-    bool packed;          /* scaled_dot with parameters named as in PyTorch */
-    bool unbiased;        /* scaled_dot: the projections have no bias */
-    attn_pattern pattern; /* used if has_pattern: hides keys by distance */
+    double dropout;    /* scaled_dot: probability with which a weight is dropped in training */
+    size_t head_width; /* scaled_dot: E; 0: D / heads */
+    double scale;      /* factor of the scores; 0: that of the kind (forms.h) */
+    double softcap;    /* of the scores; 0: none */
+    /* ROTARY: the options of positions (forms.h). The tensors of its scaling are short_factor and
+     * long_factor, [dims / 2] each, if these are not NULL. */
+    attn_position rotary;
+    const attn_weight *short_factor, *long_factor;
+    attn_weight *buckets; /* T5: table [num_buckets, heads] */
+    size_t num_buckets;
+    int64_t bucket_distance; /* T5: max_distance of forms.h */
+    bool unidirectional;     /* T5: as in forms.h */
+    bool packed;             /* scaled_dot with parameters named as in PyTorch */
+    bool unbiased;           /* scaled_dot: queries, keys and values have no bias */
+    bool output_unbiased;    /* scaled_dot: the output has no bias */
+    attn_pattern pattern;    /* used if has_pattern: hides keys by distance */
     bool has_pattern;
-    bool causal;                        /* keys after the query are hidden */
-    attn_linear q, k, v, o;             /* scaled_dot; `packed` has in_proj instead of q, k and v */
-    attn_weight in_proj;                /* packed: [D + 2 K, D] */
-    attn_weight in_bias;                /* packed: [D + 2 K] */
-    attn_weight w1, w2;                 /* additive: W1 and W2 */
-    attn_weight w;                      /* general and concat: W */
-    attn_weight score;                  /* additive and concat: v */
-    attn_weight relative;               /* RELATIVE */
+    bool has_window; /* a query sees `window` keys before it and, unless `causal`, after it */
+    size_t window;
+    bool causal;                    /* keys after the query are hidden */
+    attn_norm query_norm, key_norm; /* width E: of each head; Q and K: of all; 0: there is none */
+    attn_linear q, k, v, o;         /* scaled_dot; `packed` has in_proj instead of q, k and v */
+    attn_weight in_proj;            /* packed: [Q + 2 K, D] */
+    attn_weight in_bias;            /* packed: [Q + 2 K] */
+    attn_weight w1, w2;             /* additive: W1 and W2 */
+    attn_weight w;                  /* general and concat: W */
+    attn_weight score;              /* additive and concat: v */
+    attn_weight relative;           /* RELATIVE */
     attn_weight key_table, value_table; /* SHAW */
 } attn_attend;
 
 /* What the backward pass needs. */
 typedef struct attn_attend_saved {
     const float *x, *memory; /* the arguments of forward */
-    const float *q;          /* [B, L, D] queries; x if the kind has no projections */
+    const float *q;          /* [B, L, Q] queries; x if the kind has no projections */
     const float *k, *v;      /* [B, S, K] keys and values; memory if the kind has no projections */
     size_t B, L, S;
     size_t step;    /* number of rows of k and v that each sequence occupies; 0: S */
@@ -365,12 +424,14 @@ typedef struct attn_attend_sight {
     const attn_attend_saved *ready;
 } attn_attend_sight;
 
-/* Returns the width K of keys and values: kv_heads D / heads, or D if kv_heads is 0. */
+/* Return the width Q of all queries, and the width K of keys and values. */
+size_t attn_attend_query_width(const attn_attend *layer);
 size_t attn_attend_key_width(const attn_attend *layer);
 /* Declares the parameters of the layer. */
 void attn_attend_declare(attn_attend *layer, attn_parameters *set, const char *name);
 /* Computes out [B, L, D]. x and memory must outlive the backward pass; in self-attention they are
- * the same array. If want_weights, saved->results.weights are the weights. Errors: those of
+ * the same array. If want_weights, saved->results.weights are the weights. In a lean pass
+ * saved->results has the statistics of rows alone unless want_weights. Errors: those of
  * attn_attention_new and attn_attention_run; ATTN_EARG at "kind" if layers have no such kind or
  * position; ATTN_ENOMEM. */
 attn_status attn_attend_forward(float *out, const float *x, const float *memory, size_t B, size_t L,
@@ -446,8 +507,8 @@ void attn_layers_fill_rows(float *y, size_t rows, const float *bias, size_t widt
 void attn_layers_sum_rows(float *sum, const float *x, size_t rows, size_t width);
 /* The three products of a linear layer with weight [out, in]: y [rows, out] = x [rows, in] weight^T
  * + beta y, for the forward pass; dx += dy weight; dweight += dy^T x. */
-void attn_layers_product(float *y, const float *x, size_t rows, const float *weight, size_t in,
-                         size_t out, float beta);
+void attn_layers_product(float *y, const float *x, size_t rows, const attn_weight *weight,
+                         size_t in, size_t out, float beta);
 void attn_layers_product_back(float *dx, const float *dy, size_t rows, const float *weight,
                               size_t in, size_t out);
 void attn_layers_weight_back(float *dweight, const float *dy, const float *x, size_t rows,

@@ -36,13 +36,6 @@ void attn_layers_sum_rows(float *sum, const float *x, size_t rows, size_t width)
         p->add(sum, x + r * width, width);
 }
 
-void attn_layers_product(float *y, const float *x, size_t rows, const float *weight, size_t in,
-                         size_t out, float beta) {
-    const attn_gemm_dims dims = {
-        .M = rows, .N = out, .K = in, .lda = in, .ldb = in, .ldc = out, .transpose_b = true};
-    attn_kernels_gemm(y, x, weight, &dims, beta);
-}
-
 void attn_layers_product_back(float *dx, const float *dy, size_t rows, const float *weight,
                               size_t in, size_t out) {
     const attn_gemm_dims dims = {.M = rows, .N = in, .K = out, .lda = out, .ldb = in, .ldc = in};
@@ -60,7 +53,7 @@ void attn_linear_forward(float *y, const float *x, size_t rows, const attn_linea
     const float *bias = layer->bias.value;
     if (bias)
         attn_layers_fill_rows(y, rows, bias, layer->out);
-    attn_layers_product(y, x, rows, layer->weight.value, layer->in, layer->out, bias ? 1.0f : 0.0f);
+    attn_layers_product(y, x, rows, &layer->weight, layer->in, layer->out, bias ? 1.0f : 0.0f);
 }
 
 void attn_linear_backward(float *dx, const float *dy, const float *x, size_t rows,
@@ -121,7 +114,7 @@ void attn_embedding_forward(float *y, const int32_t *ids, size_t n, const attn_e
     const attn_pointwise *p = attn_pointwise_current();
     const size_t width = layer->width;
     for (size_t i = 0; i < n; i++)
-        memcpy(y + i * width, layer->weight.value + (size_t)ids[i] * width, width * sizeof *y);
+        attn_weight_row(y + i * width, &layer->weight, (size_t)ids[i], width);
     if (layer->scale != 1)
         p->scale(y, layer->scale, n * width);
 }
@@ -157,10 +150,28 @@ void attn_positions_declare(attn_embedding *layer, attn_parameters *set, const c
     attn_layers_add(set, name, "weight", 2, (size_t[]){most, width}, init, &layer->weight);
 }
 
-void attn_positions_add(float *x, size_t B, size_t T, size_t D, const float *table, size_t first) {
+/* Adds row r of a table [.., D] to x [D]. */
+static void add_table_row(float *x, const attn_weight *table, size_t r, size_t D) {
+    float part[ATTN_BLOCK_MOST];
     const attn_pointwise *p = attn_pointwise_current();
-    for (size_t b = 0; b < B; b++)
-        p->add(x + b * T * D, table + first * D, T * D);
+    if (table->value)
+        p->add(x, table->value + r * D, D);
+    for (size_t at = 0; !table->value && at < D; at += ATTN_BLOCK_MOST) {
+        const size_t n = D - at < ATTN_BLOCK_MOST ? D - at : ATTN_BLOCK_MOST;
+        attn_weight_part(part, table, r, D, at, n);
+        p->add(x + at, part, n);
+    }
+}
+
+void attn_positions_add(float *x, size_t B, size_t T, size_t D, const attn_weight *table,
+                        size_t first) {
+    for (size_t i = 0; i < B * T; i++)
+        add_table_row(x + i * D, table, first + i % T, D);
+}
+
+void attn_segments_add(float *x, const int32_t *ids, size_t n, const attn_embedding *table) {
+    for (size_t i = 0; i < n; i++)
+        add_table_row(x + i * table->width, &table->weight, (size_t)ids[i], table->width);
 }
 
 void attn_positions_backward(const float *dx, size_t B, size_t T, size_t first,

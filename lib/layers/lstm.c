@@ -169,7 +169,7 @@ static void direction_forward(const direction *w) {
     memcpy(w->gates, w->cell->bias_ih.value, gates * sizeof(float));
     attn_pointwise_current()->add(w->gates, w->cell->bias_hh.value, gates);
     attn_layers_fill_rows(w->gates + gates, rows - 1, w->gates, gates);
-    attn_layers_product(w->gates, w->in, rows, w->cell->weight_ih.value, w->D, gates, 1);
+    attn_layers_product(w->gates, w->in, rows, &w->cell->weight_ih, w->D, gates, 1);
     for (size_t s = 0; s < w->T; s++) {
         recur(w, time_of(w, s));
         activate(w, time_of(w, s));

@@ -99,7 +99,7 @@ static attn_status declare(attn_parameters *set, const char *name, int rank, con
 
 void attn_parameters_add(attn_parameters *set, const char *name, int rank, const size_t *dims,
                          attn_init init, attn_weight *weight) {
-    *weight = (attn_weight){NULL, NULL};
+    *weight = (attn_weight){.value = NULL};
     if (set->fault.code == ATTN_OK)
         declare(set, name, rank, dims, init, weight, &set->fault);
 }
@@ -111,11 +111,36 @@ static float *block(size_t size) {
     return values;
 }
 
-attn_status attn_parameters_seal(attn_parameters *set, bool gradients, attn_error *err) {
+static attn_status check_open(const attn_parameters *set, attn_error *err) {
     if (set->fault.code)
         return attn_fail(err, set->fault.code, set->fault.where, "%s", set->fault.text);
     if (set->values)
         return attn_fail(err, ATTN_EARG, "", "the set is sealed");
+    return ATTN_OK;
+}
+
+attn_status attn_parameters_seal_views(attn_parameters *set, const attn_weight_view *views,
+                                       attn_error *err) {
+    ATTN_TRY(check_open(set, err));
+    set->size = 0;
+    for (size_t i = 0; i < set->length; i++) {
+        attn_parameter *p = &set->items[i].p;
+        p->offset = views[i].format ? SIZE_MAX : set->size;
+        set->size += views[i].format ? 0 : (p->count + STEP - 1) / STEP * STEP;
+    }
+    ATTN_TAKEN((set->values = block(set->size)), "the parameters", err);
+    for (size_t i = 0; i < set->length; i++) {
+        const declared *d = &set->items[i];
+        if (views[i].format)
+            d->weight->view = views[i];
+        else
+            d->weight->value = set->values + d->p.offset;
+    }
+    return ATTN_OK;
+}
+
+attn_status attn_parameters_seal(attn_parameters *set, bool gradients, attn_error *err) {
+    ATTN_TRY(check_open(set, err));
     set->values = block(set->size);
     set->gradients = gradients ? block(set->size) : NULL;
     ATTN_TAKEN(set->values && (!gradients || set->gradients), "the parameters", err);
@@ -175,7 +200,8 @@ const attn_parameter *attn_parameters_at(const attn_parameters *set, size_t inde
 
 static attn_tensor view(const attn_parameters *set, size_t index, float *of) {
     const attn_parameter *p = &set->items[index].p;
-    return attn_tensor_dense(of ? of + p->offset : NULL, ATTN_F32, p->rank, p->dims);
+    const bool has = of && p->offset != SIZE_MAX;
+    return attn_tensor_dense(has ? of + p->offset : NULL, ATTN_F32, p->rank, p->dims);
 }
 
 attn_tensor attn_parameters_value(const attn_parameters *set, size_t index) {

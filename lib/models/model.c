@@ -19,7 +19,9 @@ static attn_status make_sinusoids(attn_model *m, attn_error *err) {
     m->sinusoids = attn_alloc(length * D * sizeof *m->sinusoids);
     ATTN_TAKEN(m->sinusoids, "the positions of a model", err);
     for (size_t t = 0; t < length; t++) {
-        attn_sinusoidal_row(row, (double)t, D, ATTN_ENCODING_INTERLEAVED);
+        attn_sinusoidal_row(row, (double)t, D,
+                            m->config.sinusoid_halves ? ATTN_ENCODING_HALVES
+                                                      : ATTN_ENCODING_INTERLEAVED);
         for (size_t d = 0; d < D; d++)
             m->sinusoids[t * D + d] = (float)row[d];
     }
@@ -48,20 +50,41 @@ attn_status attn_model_declare(const attn_model_config *config, attn_model **out
     return ATTN_OK;
 }
 
+attn_status attn_models_complete(attn_model *m, attn_error *err) {
+    attn_models_share_blocks(m);
+    if (m->config.tied)
+        m->head.projection.weight = attn_models_last(m)->embedding.tokens.weight;
+    return m->config.positions == ATTN_MODEL_SINUSOIDAL ? make_sinusoids(m, err) : ATTN_OK;
+}
+
+/* Checks that a model of this configuration has a backward pass. */
+static attn_status check_trainable(const attn_model_config *c, attn_error *err) {
+    const char *where = c->norm >= ATTN_MODEL_NORM_AROUND          ? "norm"
+                        : c->head >= ATTN_MODEL_MASKED             ? "head"
+                        : c->rotary_scaling == ATTN_MODEL_LONGROPE ? "rotary_scaling"
+                                                                   : NULL;
+    for (const attn_model_setting *s = attn_model_settings; !where && s->name; s++)
+        if (s->of == ATTN_OF_FIXED && attn_model_has_setting(c, s))
+            where = s->name;
+    return where ? attn_fail(err, ATTN_EARG, where,
+                             "a model with this value of %s cannot be trained", where)
+                 : ATTN_OK;
+}
+
 attn_status attn_model_new(const attn_model_config *config, uint64_t seed, bool gradients,
                            attn_model **out, attn_error *err) {
     attn_model *m;
+    if (gradients)
+        ATTN_TRY(check_trainable(config, err));
     ATTN_TRY(attn_model_declare(config, &m, err));
     attn_status status = attn_parameters_seal(m->set, gradients, err);
-    if (!status && config->positions == ATTN_MODEL_SINUSOIDAL)
-        status = make_sinusoids(m, err);
+    if (!status)
+        status = attn_models_complete(m, err);
     if (status) {
         attn_model_free(m);
         return status;
     }
     attn_parameters_init(m->set, seed);
-    if (config->tied)
-        m->head.projection.weight = attn_models_last(m)->embedding.tokens.weight;
     *out = m;
     return ATTN_OK;
 }
@@ -130,8 +153,11 @@ static attn_status keep_lists(const model_walk *w, unsigned keep, attn_model_out
 static attn_tensor logits_of(model_walk *w) {
     const model_half *half = attn_models_last_half(w);
     const size_t V = w->model->config.target_vocabulary;
+    const size_t T = w->last_logits ? w->last_logits : half->T;
+    if (!w->logits)
+        return (attn_tensor){0};
     return w->pooled ? attn_tensor_dense(w->logits, ATTN_F32, 2, (size_t[2]){half->B, V})
-                     : attn_tensor_dense(w->logits, ATTN_F32, 3, (size_t[3]){half->B, half->T, V});
+                     : attn_tensor_dense(w->logits, ATTN_F32, 3, (size_t[3]){half->B, T, V});
 }
 
 attn_status attn_model_forward(const attn_model *model, const attn_batch *batch,
@@ -143,9 +169,16 @@ attn_status attn_model_forward(const attn_model *model, const attn_batch *batch,
                     .pass = {.arena = arena,
                              .pool = pool,
                              .control = control,
+                             .lean = !(keep & ATTN_KEEP_STATES),
                              .dropout = options->dropout_p > 0 ? &options->dropout_p : NULL,
                              .seed = options->seed},
-                    .keep_states = (keep & ATTN_KEEP_STATES) != 0};
+                    .keep_states = (keep & ATTN_KEEP_STATES) != 0,
+                    .last_logits = options->last_logits,
+                    .no_logits = options->no_logits};
+    const size_t T = model->decoder.count ? batch->T : batch->S;
+    if (w.last_logits > T)
+        return attn_fail(err, ATTN_EVALUE, "last_logits", "expected 0 to %zu, found %zu", T,
+                         w.last_logits);
     if (!(options->dropout_p >= 0 && options->dropout_p < 1))
         return attn_fail(err, ATTN_EVALUE, "dropout_p", "expected 0 <= dropout_p < 1");
     ATTN_TRY(attn_models_check_batch(model, batch, err));

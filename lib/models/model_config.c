@@ -16,6 +16,11 @@ const char *const attn_model_paddings[] = {ATTN_MODEL_PADDING_LIST(NAME) NULL};
 const char *const attn_model_activations[] = {ATTN_MODEL_ACTIVATION_LIST(NAME) NULL};
 const char *const attn_model_norm_kinds[] = {ATTN_MODEL_NORM_LIST(NAME) NULL};
 const char *const attn_model_head_names[] = {ATTN_MODEL_HEAD_LIST(NAME) NULL};
+const char *const attn_model_choices[] = {ATTN_MODEL_CHOICE_LIST(NAME) NULL};
+const char *const attn_model_query_norms[] = {ATTN_MODEL_QUERY_NORM_LIST(NAME) NULL};
+const char *const attn_model_parallels[] = {ATTN_MODEL_PARALLEL_LIST(NAME) NULL};
+const char *const attn_model_pair_names[] = {ATTN_MODEL_PAIR_LIST(NAME) NULL};
+const char *const attn_model_scalings[] = {ATTN_MODEL_SCALING_LIST(NAME) NULL};
 #undef NAME
 
 #define ROW(member, kind, words, least, most, use, of, sentence)                                   \
@@ -29,6 +34,10 @@ bool attn_model_has_encoder(const attn_model_config *c) {
 }
 bool attn_model_has_decoder(const attn_model_config *c) {
     return c->architecture != ATTN_MODEL_ENCODER;
+}
+
+bool attn_models_has_bias(attn_model_choice choice, bool usual) {
+    return choice == ATTN_MODEL_AS_USUAL ? usual : choice == ATTN_MODEL_YES;
 }
 
 attn_model_config attn_model_defaults(void) {
@@ -46,6 +55,8 @@ attn_model_config attn_model_defaults(void) {
                                .norm_epsilon = 1e-5,
                                .rotary_base = 10000,
                                .bias = true,
+                               .num_buckets = 32,
+                               .bucket_distance = 128,
                                .pad = 0,
                                .begin = 1,
                                .end = 2};
@@ -57,13 +68,16 @@ static bool has_same(const attn_model_setting *s, const attn_model_config *a,
     static const size_t sizes[] = {[ATTN_SETTING_WORD] = sizeof(int),
                                    [ATTN_SETTING_SIZE] = sizeof(size_t),
                                    [ATTN_SETTING_REAL] = sizeof(double),
-                                   [ATTN_SETTING_FLAG] = sizeof(bool)};
+                                   [ATTN_SETTING_FLAG] = sizeof(bool),
+                                   [ATTN_SETTING_LAYERS] = sizeof(attn_model_layers)};
     return !memcmp((const char *)a + s->offset, (const char *)b + s->offset, sizes[s->kind]);
 }
 
 bool attn_model_has_setting(const attn_model_config *c, const attn_model_setting *s) {
     const attn_model_config standard = attn_model_defaults();
-    return s->of == ATTN_OF_ALL || (s->of == ATTN_OF_CHANGED && !has_same(s, c, &standard)) ||
+    const bool changed =
+        s->of == ATTN_OF_CHANGED || s->of == ATTN_OF_KNOWN || s->of == ATTN_OF_FIXED;
+    return s->of == ATTN_OF_ALL || (changed && !has_same(s, c, &standard)) ||
            (s->of == ATTN_OF_ENCODERS && attn_model_has_encoder(c)) ||
            (s->of == ATTN_OF_TRANSFORMERS && c->architecture != ATTN_MODEL_SEQ2SEQ) ||
            (s->of == ATTN_OF_SEQ2SEQ && c->architecture == ATTN_MODEL_SEQ2SEQ) ||
@@ -87,7 +101,7 @@ static attn_status check_setting(const attn_model_setting *s, const attn_model_c
     const char *at = (const char *)c + s->offset;
     if (s->kind == ATTN_SETTING_WORD)
         return check_word(s, *(const int *)at, err);
-    if (s->kind == ATTN_SETTING_FLAG || has_same(s, c, standard))
+    if (s->kind == ATTN_SETTING_FLAG || s->kind == ATTN_SETTING_LAYERS || has_same(s, c, standard))
         return ATTN_OK;
     const double value =
         s->kind == ATTN_SETTING_SIZE ? (double)*(const size_t *)at : *(const double *)at;
@@ -147,8 +161,13 @@ static attn_status check_lstm_options(const attn_model_config *c, attn_error *er
     if (c->architecture != ATTN_MODEL_SEQ2SEQ)
         return ATTN_OK;
     for (const attn_model_setting *s = attn_model_settings; !where && s->name; s++)
-        if (s->of == ATTN_OF_CHANGED && attn_model_has_setting(c, s))
+        if ((s->of == ATTN_OF_CHANGED || s->of == ATTN_OF_KNOWN || s->of == ATTN_OF_FIXED) &&
+            attn_model_has_setting(c, s))
             where = s->name;
+    if (!where && c->norm >= ATTN_MODEL_NORM_AROUND)
+        where = "norm";
+    if (!where && c->positions == ATTN_MODEL_T5)
+        where = "positions";
     if (where)
         return attn_fail(err, ATTN_EARG, where,
                          "a seq2seq model has no such option: choose another architecture");
@@ -159,10 +178,12 @@ static attn_status check_lstm_options(const attn_model_config *c, attn_error *er
 }
 
 static attn_status check_heads(const attn_model_config *c, attn_error *err) {
-    if (c->num_heads > c->width)
+    const size_t E = c->head_width ? c->head_width : c->width / c->num_heads;
+    const size_t turned = c->rotary_dims ? c->rotary_dims : E;
+    if (c->num_heads > c->width && !c->head_width)
         return attn_fail(err, ATTN_EARG, "num_heads", "expected 1 to %zu, found %zu", c->width,
                          c->num_heads);
-    if (c->width % c->num_heads)
+    if (c->width % c->num_heads && !c->head_width)
         return attn_fail(err, ATTN_EARG, "num_heads", "%zu heads do not divide a width of %zu",
                          c->num_heads, c->width);
     if (c->num_kv_heads && (c->num_heads % c->num_kv_heads || c->num_kv_heads > c->num_heads))
@@ -171,19 +192,50 @@ static attn_status check_heads(const attn_model_config *c, attn_error *err) {
     if (c->num_kv_heads && c->positions == ATTN_MODEL_SHAW)
         return attn_fail(err, ATTN_EARG, "num_kv_heads",
                          "Shaw's positions have as many heads of keys as of queries");
-    if (c->positions == ATTN_MODEL_ROTARY && c->width / c->num_heads % 2)
-        return attn_fail(err, ATTN_EARG, "positions",
+    if (c->positions == ATTN_MODEL_ROTARY && (turned % 2 || turned > E))
+        return attn_fail(err, ATTN_EARG, c->rotary_dims ? "rotary_dims" : "positions",
                          "rotary positions turn pairs of a head's coordinates: expected an even "
-                         "width of a head, found %zu",
-                         c->width / c->num_heads);
+                         "number up to the width of a head, %zu, found %zu",
+                         E, turned);
+    return ATTN_OK;
+}
+
+/* Checks settings of positions and of layers, which the block has for some models alone. */
+static attn_status check_layers(const attn_model_config *c, attn_error *err) {
+    const bool rotary = c->positions == ATTN_MODEL_ROTARY;
+    const attn_scaling_kind none = ATTN_SCALING_NONE;
+    if (c->parallel &&
+        (c->norm != ATTN_MODEL_NORM_BEFORE || c->architecture == ATTN_MODEL_TRANSFORMER))
+        return attn_fail(err, ATTN_EARG, "parallel",
+                         "feed-forward beside attention needs one stack, with norms before");
+    const bool embedded = c->positions == ATTN_MODEL_SINUSOIDAL ||
+                          c->positions == ATTN_MODEL_LEARNED ||
+                          c->positions == ATTN_MODEL_NO_POSITIONS;
+    if (c->bucket_bias && !embedded)
+        return attn_fail(err, ATTN_EARG, "bucket_bias", "attention has another kind of position");
+    if (!rotary && (unsigned)c->rotary_scaling != (unsigned)none)
+        return attn_fail(err, ATTN_EARG, "rotary_scaling", "only rotary positions are scaled");
+    if (c->num_layer_groups > c->num_layers)
+        return attn_fail(err, ATTN_EARG, "num_layer_groups", "expected at most %zu, found %zu",
+                         c->num_layers, c->num_layer_groups);
+    if (c->num_layer_groups && (c->window || c->skips_first_norm))
+        return attn_fail(err, ATTN_EARG, "num_layer_groups",
+                         "layers that share their parameters are alike: expected no window");
+    if (c->num_decoder_layers && c->architecture != ATTN_MODEL_TRANSFORMER)
+        return attn_fail(err, ATTN_EARG, "num_decoder_layers", "the model has one stack");
+    if (c->embedding_width && c->positions == ATTN_MODEL_SINUSOIDAL)
+        return attn_fail(err, ATTN_EARG, "embedding_width",
+                         "sinusoidal positions have the width of the model");
     return ATTN_OK;
 }
 
 static attn_status check_head(const attn_model_config *c, attn_error *err) {
     if (c->head != ATTN_MODEL_TOKENS && c->architecture != ATTN_MODEL_ENCODER)
         return attn_fail(err, ATTN_EARG, "head",
-                         "only an encoder can be pooled: expected \"tokens\"");
-    if (c->tied && c->head != ATTN_MODEL_TOKENS)
+                         "only an encoder can be pooled or name masked words: expected \"tokens\"");
+    if (c->headless && (c->tied || c->head == ATTN_MODEL_POOLED))
+        return attn_fail(err, ATTN_EARG, "headless", "a model without logits has no head");
+    if (c->tied && c->head == ATTN_MODEL_POOLED)
         return attn_fail(err, ATTN_EARG, "tied", "a pooled head has a matrix of its own");
     if (c->tied && !attn_model_has_decoder(c) && c->source_vocabulary != c->target_vocabulary)
         return attn_fail(err, ATTN_EARG, "tied",
@@ -196,7 +248,9 @@ static attn_status check_head(const attn_model_config *c, attn_error *err) {
 }
 
 static attn_status check_relations(const attn_model_config *c, attn_error *err) {
-    if (c->width % 2)
+    const bool halves = c->architecture == ATTN_MODEL_SEQ2SEQ ||
+                        (c->positions == ATTN_MODEL_SINUSOIDAL && c->width % 2);
+    if (halves && c->width % 2)
         return attn_fail(
             err, ATTN_EARG, "width",
             "the two directions of an LSTM, and sine and cosine of positions, have half "
@@ -205,11 +259,12 @@ static attn_status check_relations(const attn_model_config *c, attn_error *err) 
     ATTN_TRY(check_heads(c, err));
     ATTN_TRY(check_attention(c, err));
     ATTN_TRY(check_lstm_options(c, err));
+    ATTN_TRY(check_layers(c, err));
     ATTN_TRY(check_head(c, err));
     ATTN_TRY(check_id(c->pad, c, "pad", err));
     ATTN_TRY(check_id(c->begin, c, "begin", err));
     ATTN_TRY(check_id(c->end, c, "end", err));
-    if (c->pad == c->begin || c->pad == c->end || c->begin == c->end)
+    if (!c->any_ids && (c->pad == c->begin || c->pad == c->end || c->begin == c->end))
         return attn_fail(err, ATTN_EARG, "pad", "pad, begin and end must be three different ids");
     return ATTN_OK;
 }

@@ -9,9 +9,14 @@
  * and the operations of the norm of the embeddings. */
 static void add_embedding(const attn_model *m, const model_stack *stack, const model_extent *e,
                           bool keeps_states, attn_layer_cost *cost) {
-    const double n = (double)e->B * (double)e->T, numbers = n * (double)m->config.width;
+    const double n = (double)e->B * (double)e->T;
+    const double numbers = n * (double)stack->embedding.tokens.width;
     const attn_norm *norm = &stack->embedding.norm;
+    const attn_linear *projection = &stack->embedding.projection;
     attn_cost_floats(cost, numbers);
+    attn_cost_floats(cost, projection->out ? n * (double)m->config.width : 0);
+    if (projection->out)
+        attn_linear_cost(projection, n, false, cost);
     attn_cost_floats(cost, stack->embedding.segments.rows ? n : 0);
     attn_cost_floats(cost, keeps_states && attn_models_adds_embeddings(m, stack) ? numbers : 0);
     if (!norm->width)
@@ -22,26 +27,45 @@ static void add_embedding(const attn_model *m, const model_stack *stack, const m
     attn_norm_cost(norm, n, e->use.training, cost);
 }
 
+/* Adds the memory of the buffers that the blocks of a lean pass share. */
+static void add_shared_buffers(const model_extent *e, size_t width, attn_layer_cost *cost) {
+    const double n = (double)e->B * (double)e->T;
+    for (int i = 0; i < MODEL_OUTPUTS + MODEL_INNERS + 1; i++)
+        attn_cost_floats(cost, n * (double)width);
+    for (int i = 0; i < MODEL_OUTPUTS; i++)
+        attn_cost_floats(cost, 2 * n);
+}
+
 /* Adds the cost of a block with its wrap. */
 static void add_block(const model_block *block, const model_extent *e, size_t width,
                       attn_layer_cost *cost) {
     const double n = (double)e->B * (double)e->T;
-    for (int i = 0; i < 1 + (block->wrap != WRAP_NONE); i++)
+    for (int i = 0;
+         !e->use.lean && i < 2 + (block->wrap == WRAP_AROUND) - (block->wrap == WRAP_NONE); i++)
         attn_cost_floats(cost, n * (double)width);
-    attn_cost_floats(cost, 2 * n);
+    attn_cost_floats(cost, e->use.lean ? 0 : 2 * n);
     if (block->norm.width)
         attn_norm_cost(&block->norm, n, e->use.training, cost);
+    if (block->second.width)
+        attn_norm_cost(&block->second, n, e->use.training, cost);
     if (block->operation->cost)
         block->operation->cost(block, e, cost);
 }
 
-/* Returns how many blocks of a stack have the same operation as block i; 0 if a block before i has
- * it, since all of them were then counted at that block. Blocks with the same operation have the
- * same sizes and cost. */
+/* Returns whether two blocks have the same cost. Blocks of a stack with the same operation have the
+ * same sizes. */
+static bool costs_alike(const model_block *a, const model_block *b) {
+    return a->operation == b->operation && a->norm.width == b->norm.width &&
+           (!a->operation->has_site || (a->attend.position == b->attend.position &&
+                                        a->attend.has_window == b->attend.has_window));
+}
+
+/* Returns how many blocks of a stack cost as much as block i; 0 if a block before i does, since all
+ * of them were then counted at that block. */
 static double count_alike(const model_stack *stack, size_t i) {
     double count = 0;
     for (size_t k = 0; k < stack->count; k++) {
-        const bool alike = stack->blocks[k].operation == stack->blocks[i].operation;
+        const bool alike = costs_alike(&stack->blocks[k], &stack->blocks[i]);
         if (alike && k < i)
             return 0;
         count += alike;
@@ -53,6 +77,7 @@ static void add_times(attn_layer_cost *to, const attn_layer_cost *cost, double t
     to->cells += times * cost->cells;
     to->operations += times * cost->operations;
     to->bytes += times * cost->bytes;
+    to->passing = fmax(to->passing, cost->passing);
     to->fallback_bytes += times * cost->fallback_bytes;
 }
 
@@ -67,6 +92,8 @@ static attn_layer_cost stack_cost(const attn_model *m, const model_stack *stack,
     attn_cost_bytes(&cost, (double)(stack->count * sizeof(model_trace)));
     for (int i = 0; e->use.training && i < 3; i++)
         attn_cost_floats(&cost, numbers);
+    if (e->use.lean)
+        add_shared_buffers(e, m->config.width, &cost);
     for (size_t i = 0; i < stack->count; i++) {
         const double count = count_alike(stack, i);
         attn_layer_cost one = {0};
@@ -74,6 +101,7 @@ static attn_layer_cost stack_cost(const attn_model *m, const model_stack *stack,
             add_block(&stack->blocks[i], e, m->config.width, &one);
         add_times(&cost, &one, count);
     }
+    cost.bytes += cost.passing;
     return cost;
 }
 
@@ -91,6 +119,12 @@ static void add_head(const attn_model *m, const model_extent *e, attn_layer_cost
     const model_head *head = &m->head;
     const bool pools = head->pooler.out > 0, training = e->use.training;
     const double rows = (double)e->B * (pools ? 1 : (double)e->T);
+    if (!head->projection.out)
+        return;
+    for (int i = 0; head->dense.out && i < 2; i++)
+        attn_cost_floats(cost, rows * (double)head->dense.out);
+    if (head->dense.out)
+        attn_linear_cost(&head->dense, rows, false, cost);
     for (int i = 0; pools && i < (training ? 4 : 2); i++)
         attn_cost_floats(cost, rows * (double)m->config.width);
     if (pools)
@@ -120,10 +154,16 @@ static void add_lists(const attn_model *m, const attn_model_pass *p, attn_layer_
         const bool encodes = m->sites[i].kind == ATTN_SITE_ENCODER;
         const double L = (double)(encodes ? p->S : p->T);
         const double S = (double)(m->sites[i].kind == ATTN_SITE_DECODER ? p->T : p->S);
-        const double width = (double)(encodes ? p->B : p->rows) * (double)m->config.width;
+        const model_stack *stack = encodes ? &m->encoder : &m->decoder;
+        const attn_attend *attend = &stack->blocks[m->site_blocks[i]].attend;
+        const double width =
+            (double)(encodes ? p->B : p->rows) * (double)attn_attend_query_width(attend);
         attn_cost_floats(cost, width * L);
         attn_cost_floats(cost, width * S);
         attn_cost_floats(cost, width * S);
+        for (int k = 0; k < 2 && attend->kv_heads; k++)
+            attn_cost_floats(cost, (double)(encodes ? p->B : p->rows) * S *
+                                       (double)attn_attend_key_width(attend));
     }
 }
 
@@ -167,6 +207,7 @@ static void add_search(const attn_model *m, const attn_model_pass *p, const mode
 
 attn_model_cost attn_model_pass_cost(const attn_model *m, const attn_model_pass *p, size_t slots) {
     const attn_pass_use use = {.training = p->trains,
+                               .lean = !p->trains && !p->keeps_states && !p->searches,
                                .drops = p->drops || p->trains,
                                .want_weights = p->keeps_weights || p->guides,
                                .hides = p->hides,

@@ -8,17 +8,47 @@
 
 #include "base/try.h"
 #include "io/seal.h"
+#include "models/model_private.h"
 
 /* Limit in bytes of the arena for the names, lists and metadata texts of one file. */
 #define MOST_HEADER ((size_t)1 << 30)
 
-enum { SETTING_TEXT = 48 }; /* buffer size of the value of a setting as text */
+enum { SETTING_TEXT = 512 }; /* buffer size of the value of a setting as text */
 
 /* --- settings as text --- */
 
+/* Reads ranges of layers, such as "0-3,5". */
+static bool read_layers(const char *text, attn_model_layers *out) {
+    *out = (attn_model_layers){{0}};
+    for (char *end; *text; text = *end ? end + 1 : end) {
+        const unsigned long first = strtoul(text, &end, 10);
+        const unsigned long last = *end == '-' ? strtoul(end + 1, &end, 10) : first;
+        if (*text < '0' || *text > '9' || (*end && *end != ',') || last < first ||
+            last >= 64 * ATTN_MODEL_LAYER_WORDS)
+            return false;
+        for (size_t l = first; l <= last; l++)
+            out->bits[l / 64] |= (uint64_t)1 << l % 64;
+    }
+    return true;
+}
+
+/* Writes the ranges of layers. */
+static void layers_text(const attn_model_layers *layers, char text[SETTING_TEXT]) {
+    size_t used = 0;
+    text[0] = 0;
+    for (size_t l = 0, end; l < 64 * ATTN_MODEL_LAYER_WORDS; l = end + 1) {
+        for (end = l; attn_model_layers_have(layers, end); end++)
+            ;
+        if (end > l && used < SETTING_TEXT)
+            used +=
+                (size_t)snprintf(text + used, SETTING_TEXT - used,
+                                 end > l + 1 ? "%s%zu-%zu" : "%s%zu", used ? "," : "", l, end - 1);
+    }
+}
+
 /* Sets a setting of the configuration to the value in `text`. Returns false if the text is no value
  * of this setting. */
-static bool set_setting(const attn_model_setting *s, attn_model_config *config, const char *text) {
+bool attn_models_set(const attn_model_setting *s, attn_model_config *config, const char *text) {
     void *member = (char *)config + s->offset;
     char *end;
     unsigned long long whole;
@@ -40,6 +70,8 @@ static bool set_setting(const attn_model_setting *s, attn_model_config *config, 
     case ATTN_SETTING_FLAG:
         *(bool *)member = !strcmp(text, "true");
         return *(bool *)member || !strcmp(text, "false");
+    case ATTN_SETTING_LAYERS:
+        return read_layers(text, member);
     }
     return false;
 }
@@ -51,7 +83,9 @@ static const char *setting_text(const attn_model_setting *s, const attn_model_co
         return s->words[*(const int *)member];
     if (s->kind == ATTN_SETTING_FLAG)
         return *(const bool *)member ? "true" : "false";
-    if (s->kind == ATTN_SETTING_SIZE)
+    if (s->kind == ATTN_SETTING_LAYERS)
+        layers_text(member, text);
+    else if (s->kind == ATTN_SETTING_SIZE)
         snprintf(text, SETTING_TEXT, "%zu", *(const size_t *)member);
     else
         snprintf(text, SETTING_TEXT, "%.17g", *(const double *)member);
@@ -125,7 +159,7 @@ static attn_status read_config(const attn_model_file *file, attn_model_config *c
             continue;
         if (!text)
             return attn_fail(err, ATTN_EARG, s->name, "the metadata of a model must have this key");
-        if (!set_setting(s, config, text))
+        if (!attn_models_set(s, config, text))
             return attn_fail(err, ATTN_EVALUE, s->name,
                              "\"%.60s\" is no value for it that this program knows", text);
     }

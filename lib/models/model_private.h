@@ -20,11 +20,17 @@
 
 enum { MODEL_WIDTH_MOST = 4096 }; /* largest width */
 
+/* Buffers [B, T, D] that the blocks of a lean pass write in turn. The output of a block is read by
+ * the next two blocks, its inner input by the next. */
+enum { MODEL_OUTPUTS = 3, MODEL_INNERS = 2 };
+
 /* How a block applies its operation f to its input x. */
 typedef enum model_wrap {
     WRAP_NONE,   /* output f(x) */
     WRAP_AFTER,  /* output norm(x + dropout(f(x))) */
-    WRAP_BEFORE, /* output x + dropout(f(norm(x))) */
+    WRAP_BEFORE, /* output x + dropout(f(norm(x))); without a norm x + dropout(f(x)) */
+    WRAP_AROUND, /* output x + second(f(norm(x))) */
+    WRAP_INSIDE, /* output x + norm(f(x)) */
 } model_wrap;
 
 typedef struct model_operation model_operation;
@@ -43,6 +49,11 @@ typedef struct model_block {
     const model_operation *operation;
     model_wrap wrap;
     attn_norm norm; /* norm of the wrap, or of the operation attn_models_norm, which has no wrap */
+    attn_norm second;     /* WRAP_AROUND */
+    float residual_scale; /* factor of what is added to x; 0: 1 */
+    /* f reads the input of the block before, not its output; with its norm, if shares_norm. */
+    bool parallel, shares_norm;
+    size_t like; /* the block whose parameters this one has; its own index: it has parameters */
     /* The layer of the operation, in the member of its type. attn_models_norm has none of them. */
     union {
         attn_lstm lstm;
@@ -51,11 +62,12 @@ typedef struct model_block {
     };
 } model_block;
 
-/* The embeddings that a stack reads: dropout(norm(tokens + positions + segments)). Both stacks
- * share the positions, which are members of attn_model. */
+/* The embeddings that a stack reads: dropout(projection(norm(tokens + positions + segments))). */
 typedef struct model_embedding {
     attn_embedding tokens, segments; /* segments.rows is 0 if the stack has no segments */
+    attn_embedding positions;        /* learned positions of this stack; rows is 0 if it has none */
     attn_norm norm;                  /* norm.width is 0 if the stack has no such norm */
+    attn_linear projection;          /* projection.out is 0 if the tables have the model's width */
 } model_embedding;
 
 /* A stack of blocks: the encoder or the decoder. */
@@ -63,6 +75,7 @@ typedef struct model_stack {
     model_block *blocks; /* [count] */
     size_t count;        /* 0: the model has no such stack */
     model_embedding embedding;
+    attn_weight buckets; /* [num_buckets, heads] of T5 positions */
 } model_stack;
 
 /* The layers that make logits from the outputs of the last stack. */
@@ -70,7 +83,12 @@ typedef struct model_head {
     /* Layer for the output of the first token; tanh follows it. pooler.out is 0 if the model does
      * not pool. Then each token has logits. */
     attn_linear pooler;
-    attn_linear projection;
+    /* A head of masked words: layer, activation and norm before the projection; dense.out is 0 if
+     * the model has another head. */
+    attn_linear dense;
+    attn_activation activation;
+    attn_norm norm;
+    attn_linear projection; /* projection.out is 0 if the model has no head */
 } model_head;
 
 /* A model (attn/models.h). */
@@ -80,9 +98,10 @@ struct attn_model {
     attn_parameters *set;
     /* [max_length, D] table of sinusoidal positions; NULL if positions are not sinusoidal */
     float *sinusoids;
-    /* Table [max_length, D] of learned positions; its weight.value is NULL if positions are not
-     * learned. */
+    /* Table [position_offset + max_length, D] of learned positions that both stacks share; rows is 0
+     * if there is none. */
     attn_embedding positions;
+    attn_weight short_factor, long_factor; /* of rotary positions that are scaled by longrope */
     model_stack encoder, decoder;
     model_head head;
     /* A seq2seq model without attention: the LSTM of the decoder starts from the last LSTM states
@@ -99,9 +118,13 @@ struct attn_model {
 /* What the forward pass of a block keeps for its backward pass, and for callers that want weights
  * or states. Arrays are [B, T, D] unless stated otherwise; n = B * T. */
 typedef struct model_trace {
-    const float *x;     /* the block's input */
-    float *inner;       /* WRAP_BEFORE: norm(x), the input of the operation; else NULL */
-    float *sum;         /* WRAP_AFTER: x + dropout(f(x)), the input of the norm; else NULL */
+    const float *x;    /* the input of the operation or of the norm before it */
+    const float *base; /* what the wrap adds: x, or the output of the block before if parallel */
+    /* WRAP_BEFORE, WRAP_AROUND: norm(x), the input of the operation; else NULL */
+    const float *inner;
+    /* WRAP_AFTER: x + dropout(f(x)), the input of the norm; WRAP_AROUND, WRAP_INSIDE: f(…), the
+     * input of the last norm; else NULL */
+    float *sum;
     float *out;         /* the block's output */
     float *stats;       /* [n, 2] statistics of the block's norm (attn_norm_forward) */
     uint64_t seed;      /* seed of the dropout of the wrap */
@@ -172,10 +195,13 @@ typedef struct model_walk {
     attn_pass pass;
     model_half encoder, decoder;
     bool keep_states; /* also keep model_half.unplaced, which only attn_models_states_of reads */
+    /* Logits of the last `last_logits` tokens of each sequence alone; 0: of all. no_logits: none. */
+    size_t last_logits;
+    bool no_logits;
     /* Number of rows of logits. With B and T of the last stack: B if the model pools, else B *
      * T. */
     size_t rows;
-    float *logits; /* [rows, V] */
+    float *logits; /* [rows, V]; NULL: there are none */
     float *pooled; /* [B, D] output of the pooler, after tanh; NULL: the model does not pool */
 } model_walk;
 
@@ -244,6 +270,21 @@ bool attn_models_declare_decoder(attn_model *model);
 /* Returns an attention layer of the configured kind, width and pattern. The layer is not yet
  * declared. If `across`, it attends to the encoder's outputs; else it is self-attention. */
 attn_attend attn_models_attend(const attn_model_config *config, bool across);
+/* Returns whether a part of a model has a bias, by its setting and the one that is its default. */
+bool attn_models_has_bias(attn_model_choice choice, bool usual);
+/* Returns the activation of layers (layers.h) for one of a configuration. */
+attn_activation attn_models_activation(attn_model_activation activation);
+/* Completes a model whose parameters are sealed: what it shares, and its sinusoids. Error:
+ * ATTN_ENOMEM. */
+attn_status attn_models_complete(attn_model *model, attn_error *err);
+/* Sets a setting to the value in `text`. Returns false if the text is no value of this setting. */
+bool attn_models_set(const attn_model_setting *setting, attn_model_config *config,
+                     const char *text);
+/* Returns the options of rotary positions of a layer. If `local`, those of layers with windows that
+ * have a base of their own. */
+attn_position attn_models_rotary(const attn_model_config *config, bool local);
+/* Gives the blocks that have the parameters of another block its layers, once these have values. */
+void attn_models_share_blocks(attn_model *model);
 /* attn_models_last returns the last stack, whose outputs the head reads. attn_models_last_half
  * returns the half of a walk that runs this stack. */
 const model_stack *attn_models_last(const attn_model *model);

@@ -20,8 +20,36 @@ attn_position_kind attn_models_relative(const attn_model_config *c) {
         [ATTN_MODEL_SHAW] = ATTN_POSITION_SHAW,
         [ATTN_MODEL_ALIBI] = ATTN_POSITION_ALIBI,
         [ATTN_MODEL_ROTARY] = ATTN_POSITION_ROTARY,
+        [ATTN_MODEL_T5] = ATTN_POSITION_T5,
     };
     return kinds[c->positions];
+}
+
+attn_position attn_models_rotary(const attn_model_config *c, bool local) {
+    static const attn_scaling_kind kinds[] = {[ATTN_MODEL_LINEAR] = ATTN_SCALING_LINEAR,
+                                              [ATTN_MODEL_DYNAMIC] = ATTN_SCALING_DYNAMIC,
+                                              [ATTN_MODEL_YARN] = ATTN_SCALING_YARN,
+                                              [ATTN_MODEL_LLAMA3] = ATTN_SCALING_LLAMA3,
+                                              [ATTN_MODEL_LONGROPE] = ATTN_SCALING_LONGROPE};
+    attn_position p = {.base = local ? c->local_rotary_base : c->rotary_base,
+                       .dims = (int64_t)c->rotary_dims,
+                       .rotary = c->rotary_pairs == ATTN_MODEL_INTERLEAVED ? ATTN_ROTARY_INTERLEAVED
+                                                                           : ATTN_ROTARY_HALVES};
+    p.scaling = (attn_rotary_scaling){.kind = kinds[c->rotary_scaling],
+                                      .factor = c->rotary_factor,
+                                      .original_max_position_embeddings =
+                                          (int64_t)c->rotary_original_length,
+                                      .beta_fast = c->rotary_beta_fast,
+                                      .beta_slow = c->rotary_beta_slow,
+                                      .mscale = c->rotary_mscale,
+                                      .mscale_all_dim = c->rotary_mscale_all_dim,
+                                      .rounded_off = c->rotary_unrounded,
+                                      .low_freq_factor = c->rotary_low_freq_factor,
+                                      .high_freq_factor = c->rotary_high_freq_factor,
+                                      .attention_factor = c->rotary_attention_factor};
+    if (local && p.scaling.kind && !c->local_scaling)
+        p.scaling = (attn_rotary_scaling){.kind = ATTN_SCALING_LINEAR};
+    return p;
 }
 
 bool attn_model_pattern(const attn_model_config *c, attn_pattern *out) {
@@ -52,8 +80,11 @@ attn_attend attn_models_attend(const attn_model_config *c, bool across) {
                      .width = c->width,
                      .heads = kind == ATTN_SCORE_scaled_dot ? c->num_heads : 1,
                      .kv_heads = kind == ATTN_SCORE_scaled_dot ? c->num_kv_heads : 0,
-                     .rotary_base = c->rotary_base,
-                     .unbiased = !c->bias,
+                     .head_width = c->head_width,
+                     .scale = c->score_scale,
+                     .softcap = c->score_softcap,
+                     .unbiased = !attn_models_has_bias(c->qkv_bias, c->bias),
+                     .output_unbiased = !attn_models_has_bias(c->output_bias, c->bias),
                      .score_width = c->width,
                      .max_distance = c->reach,
                      .dropout = c->attention_dropout_p};
@@ -342,6 +373,7 @@ static attn_status feed_forward(float *out, const float *x, model_walk *w, model
                                 const model_block *block, model_trace *t, attn_error *err) {
     const model_feed *feed = &block->feed;
     const size_t n = half->B * half->T, F = feed->linear1.out;
+    const attn_arena_mark mark = attn_arena_here(w->pass.arena);
     t->feed_seed = attn_dropout_seed(&w->pass);
     if (take_hidden(w, feed, n, t, err))
         return ATTN_ENOMEM;
@@ -353,6 +385,8 @@ static attn_status feed_forward(float *out, const float *x, model_walk *w, model
     }
     attn_dropout(t->active, n * F, attn_dropout_of(&w->pass, feed->dropout), t->feed_seed);
     attn_linear_forward(out, t->active, n, &feed->linear2);
+    if (w->pass.lean)
+        attn_arena_rewind(w->pass.arena, &mark);
     return ATTN_OK;
 }
 
@@ -376,7 +410,7 @@ static attn_status feed_backward(float *dx, const float *dout, model_walk *w, mo
                                  const model_block *block, model_trace *t, attn_error *err) {
     const model_feed *feed = &block->feed;
     const size_t n = half->B * half->T, F = feed->linear1.out;
-    const float *x = block->wrap == WRAP_BEFORE ? t->inner : t->x;
+    const float *x = t->inner ? t->inner : t->x;
     float *dactive = attn_layers_zeroed(&w->pass, n, F, err);
     float *dhidden = attn_layers_zeroed(&w->pass, n, F, err);
     if (!dactive || !dhidden)
@@ -394,8 +428,10 @@ static void feed_cost(const model_block *block, const model_extent *e, attn_laye
     const model_feed *feed = &block->feed;
     const double n = (double)e->B * (double)e->T;
     const int forward = 1 + keeps_hidden(feed) + feed->gated, backward = 2 + feed->gated;
+    attn_layer_cost taken = {0};
     for (int i = 0; i < forward + (e->use.training ? backward : 0); i++)
-        attn_cost_floats(cost, n * (double)feed->linear1.out);
+        attn_cost_floats(&taken, n * (double)feed->linear1.out);
+    *(e->use.lean ? &cost->passing : &cost->bytes) += taken.bytes;
     for (int i = 0; i < 1 + feed->gated; i++)
         attn_linear_cost(&feed->linear1, n, e->use.training, cost);
     attn_linear_cost(&feed->linear2, n, e->use.training, cost);

@@ -74,13 +74,30 @@ static void add_head_axis(attn_tensor *t, size_t B, size_t heads) {
                            (size_t[4]){B, heads, t->dims[t->rank - 2], t->dims[t->rank - 1]});
 }
 
+/* Repeats each head of keys or values for the heads of queries that share it. */
+static attn_status repeat_heads(attn_tensor *t, size_t B, size_t kv_heads, size_t heads,
+                                attn_arena *arena, attn_error *err) {
+    const size_t n = t->dims[t->rank - 2] * t->dims[t->rank - 1];
+    float *to = attn_arena_array(arena, B * heads, n * sizeof *to);
+    ATTN_TAKEN(to, "keys and values of all heads", err);
+    for (size_t i = 0; i < B * heads; i++) {
+        const size_t head = i % heads / (heads / kv_heads);
+        memcpy(to + i * n, (float *)t->data + (i / heads * kv_heads + head) * n, n * sizeof *to);
+    }
+    t->data = to;
+    return ATTN_OK;
+}
+
 attn_status attn_models_site_inputs(const model_walk *w, attn_site *sites, attn_error *err) {
     for (size_t i = 0; i < w->model->site_count; i++) {
         attn_site *s = &sites[i];
         attn_tensor *all[3] = {&s->query, &s->key, &s->value};
         ATTN_TRY(attn_attention_operands(s->operation, w->pass.arena, all[0], all[1], all[2], err));
+        const size_t B = saved_of(w, i)->B, kv_heads = saved_of(w, i)->in.num_kv_heads;
+        for (int k = 1; k < 3 && kv_heads; k++)
+            ATTN_TRY(repeat_heads(all[k], B, kv_heads, s->heads, w->pass.arena, err));
         for (int k = 0; k < 3; k++)
-            add_head_axis(all[k], saved_of(w, i)->B, s->heads);
+            add_head_axis(all[k], B, s->heads);
     }
     return ATTN_OK;
 }

@@ -50,6 +50,10 @@ static void add_embedding(listing *l) {
     const float *embedded = l->half ? l->half->embedded : NULL;
     const bool norms = l->stack->embedding.norm.width > 0;
     const float *summed = l->half && norms ? l->half->summed : embedded;
+    if (l->stack->embedding.projection.out) { /* the earlier states have another width */
+        add_whole(l, ATTN_STATE_EMBEDDING, embedded);
+        return;
+    }
     if (attn_models_adds_embeddings(l->model, l->stack)) {
         add_whole(l, ATTN_STATE_EMBEDDING, l->half ? l->half->unplaced : NULL);
         add_whole(l, ATTN_STATE_POSITIONS, summed);
@@ -82,7 +86,11 @@ static void add_block(listing *l, size_t i) {
             add_whole(l, operation->step, t->out);
         break;
     case WRAP_BEFORE:
+    case WRAP_AROUND:
         add_of_layer(l, operation->norm_step, layer, t->inner);
+        add_of_layer(l, operation->step, layer, t->out);
+        break;
+    case WRAP_INSIDE:
         add_of_layer(l, operation->step, layer, t->out);
         break;
     case WRAP_AFTER:

@@ -14,33 +14,70 @@ static void drop(const model_walk *w, const model_half *half, float *x, uint64_t
     attn_dropout(x, numbers(w, half), attn_dropout_of(&w->pass, w->model->config.dropout_p), seed);
 }
 
-static attn_status take(model_walk *w, const model_half *half, const model_block *block,
-                        model_trace *t, attn_error *err) {
+/* The buffers [n, D] of blocks. A lean pass takes those of a stack once, and its blocks write them
+ * in turn; else each block takes its own. */
+typedef struct buffers {
+    float *out, *inner, *sum, *stats;
+} buffers;
+
+static attn_status take(model_walk *w, const model_half *half, bool inner, bool sum, buffers *b,
+                        attn_error *err) {
     const size_t D = w->model->config.width, n = half->B * half->T;
-    t->inner = t->sum = NULL;
-    if (!(t->out = attn_layers_take(&w->pass, n, D, err)) ||
-        !(t->stats = attn_layers_take(&w->pass, n, 2, err)) ||
-        (block->wrap == WRAP_BEFORE && !(t->inner = attn_layers_take(&w->pass, n, D, err))) ||
-        (block->wrap == WRAP_AFTER && !(t->sum = attn_layers_take(&w->pass, n, D, err))))
+    *b = (buffers){.out = attn_layers_take(&w->pass, n, D, err)};
+    if (!b->out || !(b->stats = attn_layers_take(&w->pass, n, 2, err)) ||
+        (inner && !(b->inner = attn_layers_take(&w->pass, n, D, err))) ||
+        (sum && !(b->sum = attn_layers_take(&w->pass, n, D, err))))
         return ATTN_ENOMEM;
     return ATTN_OK;
 }
 
-static attn_status run_block(model_walk *w, model_half *half, const model_block *block,
-                             model_trace *t, attn_error *err) {
-    const size_t n = half->B * half->T;
-    float *made = block->wrap == WRAP_AFTER ? t->sum : t->out;
-    if (block->wrap == WRAP_BEFORE)
-        attn_norm_forward(t->inner, t->stats, t->x, n, &block->norm);
-    const attn_status status = block->operation->forward(
-        made, block->wrap == WRAP_BEFORE ? t->inner : t->x, w, half, block, t, err);
-    if (status || block->wrap == WRAP_NONE)
-        return status;
+/* Returns whether a block makes a norm of its input, and whether it keeps what its last norm
+ * reads. */
+static bool makes_inner(const model_block *block) {
+    return (block->wrap == WRAP_BEFORE || block->wrap == WRAP_AROUND) && block->norm.width &&
+           !block->shares_norm;
+}
+static bool makes_sum(const model_block *block) {
+    return block->wrap != WRAP_NONE && block->wrap != WRAP_BEFORE;
+}
+
+/* Computes norm(x), or takes that of the block before. */
+static void enter_block(const model_half *half, const model_block *block, model_trace *t,
+                        float *inner) {
+    const bool before = block->wrap == WRAP_BEFORE || block->wrap == WRAP_AROUND;
+    t->inner = !before              ? NULL
+               : makes_inner(block) ? inner
+               : block->shares_norm ? t[-1].inner
+                                    : t->x;
+    if (makes_inner(block))
+        attn_norm_forward(inner, t->stats, t->x, half->B * half->T, &block->norm);
+}
+
+/* Adds the residual connection and the last norm to what the operation has made. */
+static void leave_block(model_walk *w, model_half *half, const model_block *block, model_trace *t,
+                        float *made) {
+    const attn_pointwise *p = attn_pointwise_current();
+    const size_t n = half->B * half->T, all = numbers(w, half);
     t->seed = attn_dropout_seed(&w->pass);
     drop(w, half, made, t->seed);
-    attn_pointwise_current()->add(made, t->x, numbers(w, half));
+    if (block->wrap == WRAP_AROUND || block->wrap == WRAP_INSIDE)
+        attn_norm_forward(t->out, t->stats, made, n,
+                          block->wrap == WRAP_AROUND ? &block->second : &block->norm);
+    float *added = block->wrap == WRAP_AFTER ? made : t->out;
+    if (block->residual_scale != 0)
+        p->scale(added, block->residual_scale, all);
+    p->add(added, t->base, all);
     if (block->wrap == WRAP_AFTER)
         attn_norm_forward(t->out, t->stats, t->sum, n, &block->norm);
+}
+
+static attn_status run_block(model_walk *w, model_half *half, const model_block *block,
+                             model_trace *t, float *inner, attn_error *err) {
+    float *made = makes_sum(block) ? t->sum : t->out;
+    enter_block(half, block, t, inner);
+    ATTN_TRY(block->operation->forward(made, t->inner ? t->inner : t->x, w, half, block, t, err));
+    if (block->wrap != WRAP_NONE)
+        leave_block(w, half, block, t, made);
     return ATTN_OK;
 }
 
@@ -48,14 +85,26 @@ static attn_status run_block(model_walk *w, model_half *half, const model_block 
 static attn_status run_stack(model_walk *w, model_half *half, attn_error *err) {
     const model_stack *stack = half->stack;
     const float *x = half->embedded;
+    buffers shared[MODEL_OUTPUTS], own;
     half->traces = attn_arena_zeroed(w->pass.arena, stack->count, sizeof *half->traces);
     ATTN_TAKEN(half->traces, "the blocks of a pass", err);
+    for (size_t i = 0; w->pass.lean && i < MODEL_OUTPUTS; i++)
+        ATTN_TRY(take(w, half, i < MODEL_INNERS, !i, &shared[i], err));
     for (size_t i = 0; i < stack->count; i++) {
+        const model_block *block = &stack->blocks[i];
         model_trace *t = &half->traces[i];
         ATTN_TRY(attn_control_check(w->pass.control, err));
-        t->x = x;
-        ATTN_TRY(take(w, half, &stack->blocks[i], t, err));
-        ATTN_TRY(run_block(w, half, &stack->blocks[i], t, err));
+        t->x = block->parallel ? t[-1].x : x;
+        t->base = x;
+        if (w->pass.lean)
+            own = (buffers){shared[i % MODEL_OUTPUTS].out, shared[i % MODEL_INNERS].inner,
+                            shared->sum, shared->stats};
+        else
+            ATTN_TRY(take(w, half, makes_inner(block), makes_sum(block), &own, err));
+        t->out = own.out;
+        t->stats = own.stats;
+        t->sum = makes_sum(block) ? own.sum : NULL;
+        ATTN_TRY(run_block(w, half, block, t, own.inner, err));
         x = t->out;
     }
     half->out = x;
@@ -115,32 +164,36 @@ static attn_status run_stack_back(model_walk *w, model_half *half, float *dout, 
     return ATTN_OK;
 }
 
-/* Returns the table of positions [max_length, D] that embeddings add. NULL: there is none. */
-static const float *position_table(const attn_model *model) {
-    return model->sinusoids ? model->sinusoids : model->positions.weight.value;
-}
-
 bool attn_models_adds_embeddings(const attn_model *m, const model_stack *stack) {
     return m->config.positions == ATTN_MODEL_SINUSOIDAL ||
            m->config.positions == ATTN_MODEL_LEARNED || stack->embedding.segments.rows;
 }
 
+/* Returns the learned positions of a stack. */
+static const attn_embedding *learned_positions(const attn_model *m, const model_stack *stack) {
+    return stack->embedding.positions.rows ? &stack->embedding.positions : &m->positions;
+}
+
 /* Adds the positions of the tokens and the embeddings of their segments to x [B, T, D]. */
 static void add_embeddings(const model_walk *w, const model_half *half, float *x) {
-    const attn_embedding *segments = &half->stack->embedding.segments;
-    const float *table = position_table(w->model);
-    const size_t D = w->model->config.width;
-    if (table)
-        attn_positions_add(x, half->B, half->T, D, table, half->first);
-    for (size_t i = 0; segments->rows && i < half->B * half->T; i++)
-        attn_pointwise_current()->add(x + i * D,
-                                      segments->weight.value + (size_t)half->segments[i] * D, D);
+    const attn_model *m = w->model;
+    const attn_embedding *segments = &half->stack->embedding.segments,
+                         *learned = learned_positions(m, half->stack);
+    const attn_weight sinusoids = {.value = m->sinusoids};
+    const size_t D = half->stack->embedding.tokens.width;
+    if (m->sinusoids)
+        attn_positions_add(x, half->B, half->T, D, &sinusoids, half->first);
+    else if (learned->rows)
+        attn_positions_add(x, half->B, half->T, D, &learned->weight,
+                           m->config.position_offset + half->first);
+    if (segments->rows)
+        attn_segments_add(x, half->segments, half->B * half->T, segments);
 }
 
 /* If the stack has a norm of the embeddings, moves half->embedded to half->summed, and sets
  * half->embedded to the norm of half->summed. */
 static attn_status norm_embeddings(model_walk *w, model_half *half, attn_error *err) {
-    const size_t D = w->model->config.width, n = half->B * half->T;
+    const size_t D = half->stack->embedding.tokens.width, n = half->B * half->T;
     if (!half->stack->embedding.norm.width)
         return ATTN_OK;
     half->summed = half->embedded;
@@ -152,10 +205,24 @@ static attn_status norm_embeddings(model_walk *w, model_half *half, attn_error *
     return ATTN_OK;
 }
 
-/* Computes half->embedded = dropout(norm(embeddings of tokens, positions and segments)). */
+/* If the tables have another width than the model, maps half->embedded to the width of the model. */
+static attn_status project_embeddings(model_walk *w, model_half *half, attn_error *err) {
+    const attn_linear *projection = &half->stack->embedding.projection;
+    const size_t n = half->B * half->T;
+    const float *narrow = half->embedded;
+    if (!projection->out)
+        return ATTN_OK;
+    if (!(half->embedded = attn_layers_take(&w->pass, n, projection->out, err)))
+        return ATTN_ENOMEM;
+    attn_linear_forward(half->embedded, narrow, n, projection);
+    return ATTN_OK;
+}
+
+/* Computes half->embedded = dropout(projection(norm(embeddings of tokens, positions and
+ * segments))). */
 static attn_status embed(model_walk *w, model_half *half, attn_error *err) {
     const attn_model *m = w->model;
-    const size_t D = m->config.width, n = half->B * half->T;
+    const size_t D = half->stack->embedding.tokens.width, n = half->B * half->T;
     const bool adds = attn_models_adds_embeddings(m, half->stack);
     float *unplaced = NULL;
     half->seed = attn_dropout_seed(&w->pass);
@@ -168,7 +235,7 @@ static attn_status embed(model_walk *w, model_half *half, attn_error *err) {
         memcpy(unplaced, half->embedded, n * D * sizeof *unplaced);
     half->unplaced = unplaced;
     add_embeddings(w, half, half->embedded);
-    if (norm_embeddings(w, half, err))
+    if (norm_embeddings(w, half, err) || project_embeddings(w, half, err))
         return ATTN_ENOMEM;
     drop(w, half, half->embedded, half->seed);
     return ATTN_OK;
@@ -187,7 +254,9 @@ static attn_status embed_back(model_walk *w, const model_half *half, float *demb
         dembedded = dsummed;
     }
     if (w->model->config.positions == ATTN_MODEL_LEARNED)
-        attn_positions_backward(dembedded, half->B, half->T, half->first, &w->model->positions);
+        attn_positions_backward(dembedded, half->B, half->T,
+                                w->model->config.position_offset + half->first,
+                                learned_positions(w->model, half->stack));
     if (e->segments.rows)
         attn_embedding_backward(dembedded, half->segments, n, &e->segments);
     attn_embedding_backward(dembedded, half->ids, n, &e->tokens);
@@ -317,15 +386,64 @@ static attn_status pool_outputs(model_walk *w, const model_half *half, attn_erro
     return ATTN_OK;
 }
 
+/* Copies the last w->last_logits rows of each sequence of x [B, T, D] to *out. */
+static attn_status last_rows(model_walk *w, const model_half *half, const float **out,
+                             attn_error *err) {
+    const size_t D = w->model->config.width, n = w->last_logits;
+    float *rows = attn_layers_take(&w->pass, half->B * n, D, err);
+    if (!rows)
+        return ATTN_ENOMEM;
+    for (size_t b = 0; b < half->B; b++)
+        memcpy(rows + b * n * D, half->out + ((b + 1) * half->T - n) * D, n * D * sizeof *rows);
+    *out = rows;
+    return ATTN_OK;
+}
+
+/* Computes norm(activation(dense(x))) of the rows of *x for a head of masked words. */
+static attn_status transform_outputs(model_walk *w, const float **x, attn_error *err) {
+    const model_head *head = &w->model->head;
+    float *y = attn_layers_take(&w->pass, w->rows, head->dense.out, err);
+    float *normed = attn_layers_take(&w->pass, w->rows, head->dense.out, err);
+    if (!y || !normed)
+        return ATTN_ENOMEM;
+    attn_linear_forward(y, *x, w->rows, &head->dense);
+    attn_activation_forward(y, y, w->rows * head->dense.out, head->activation);
+    attn_norm_forward(normed, NULL, y, w->rows, &head->norm);
+    *x = normed;
+    return ATTN_OK;
+}
+
+static void cap_logits(const attn_model_config *c, float *logits, size_t n) {
+    const attn_pointwise *p = attn_pointwise_current();
+    const float cap = (float)c->logit_softcap;
+    if (c->logit_scale > 0)
+        p->scale(logits, (float)c->logit_scale, n);
+    if (cap <= 0)
+        return;
+    p->scale(logits, 1 / cap, n);
+    p->tanh(logits, logits, n);
+    p->scale(logits, cap, n);
+}
+
 attn_status attn_models_head(model_walk *w, attn_error *err) {
     const model_head *head = &w->model->head;
     const model_half *half = attn_models_last_half(w);
     const bool pools = head->pooler.out > 0;
-    w->rows = pools ? half->B : half->B * half->T;
-    if ((pools && pool_outputs(w, half, err)) ||
-        !(w->logits = attn_layers_take(&w->pass, w->rows, head->projection.out, err)))
+    const float *x = half->out;
+    w->rows = 0;
+    if (!head->projection.out || w->no_logits)
+        return ATTN_OK;
+    w->rows = pools ? half->B : half->B * (w->last_logits ? w->last_logits : half->T);
+    if (pools)
+        ATTN_TRY(pool_outputs(w, half, err));
+    else if (w->last_logits)
+        ATTN_TRY(last_rows(w, half, &x, err));
+    if (head->dense.out)
+        ATTN_TRY(transform_outputs(w, &x, err));
+    if (!(w->logits = attn_layers_take(&w->pass, w->rows, head->projection.out, err)))
         return ATTN_ENOMEM;
-    attn_linear_forward(w->logits, pools ? w->pooled : half->out, w->rows, &head->projection);
+    attn_linear_forward(w->logits, pools ? w->pooled : x, w->rows, &head->projection);
+    cap_logits(&w->model->config, w->logits, w->rows * head->projection.out);
     return ATTN_OK;
 }
 

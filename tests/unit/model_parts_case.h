@@ -16,7 +16,7 @@
 
 #include <attn/attn.h>
 
-#include "layers/layers.h"
+#include "models/model_private.h"
 
 enum { LIMIT = 1 << 26, B = 2, S = 5, T = 4, SV = 9, TV = 8, NAMES = 96 };
 
@@ -38,6 +38,7 @@ typedef struct part_case {
     double norm_epsilon, rotary_base, embedding_scale;
     size_t num_kv_heads, num_segments;
     bool norm_after, gated, no_bias, embedding_norm, tied;
+    const char *known; /* settings of ATTN_MODEL_KNOWN_LIST as "name=text name=text"; NULL: none */
 } part_case;
 
 #define ENCODER .architecture = ATTN_MODEL_ENCODER
@@ -65,8 +66,36 @@ static const part_case cases[] = {
      .norm_kind = ATTN_MODEL_RMS_NORM, .num_kv_heads = 2, .no_bias = true, .tied = true},
     {NULL, PAIR, .activation = ATTN_MODEL_GELU, .num_segments = 3, .embedding_norm = true,
      .num_kv_heads = 1},
+    {NULL, DECODER, .positions = ATTN_MODEL_ROTARY, .num_kv_heads = 2,
+     .known = "head_width=6 separate=true window=1 windowed_layers=1 rotary_dims=4 "
+              "rotary_pairs=interleaved local_rotary_base=100 rotary_scaling=linear"},
+    {NULL, DECODER, .positions = ATTN_MODEL_ROTARY, .gated = true,
+     .known = "unplaced_layers=0 score_softcap=2 score_scale=0.7 feed_forward_bias=no norm_bias=no "
+              "rotary_scaling=llama3 rotary_factor=4 rotary_original_length=6"},
+    {NULL, ENCODER, .positions = ATTN_MODEL_T5,
+     .known = "num_buckets=6 bucket_distance=8 score_scale=1 qkv_bias=no"},
+    {NULL, ENCODER, .positions = ATTN_MODEL_LEARNED, .norm_after = true,
+     .known = "num_layer_groups=1 position_offset=2 bucket_bias=true output_bias=no "
+              "separate=true stack_norm=yes"},
+    {NULL, PAIR, .positions = ATTN_MODEL_T5, .tied = true,
+     .known = "head_width=3 logits_bias=yes num_buckets=8 bucket_distance=16"},
+    {NULL, PAIR, .positions = ATTN_MODEL_LEARNED, .norm_after = true,
+     .known = "own_positions=true stack_norm=no logits_bias=no"},
 };
 enum { CASES = sizeof cases / sizeof *cases };
+
+/* Sets the settings that a text names. */
+static void set_known(attn_model_config *m, const char *text) {
+    char name[64], value[64];
+    int read;
+    for (; text && sscanf(text, " %63[^=]=%63s%n", name, value, &read) == 2; text += read) {
+        const attn_model_setting *s = attn_model_settings;
+        while (s->name && strcmp(s->name, name))
+            s++;
+        if (!s->name || !attn_models_set(s, m, value))
+            fail_msg("%s=%s is no setting", name, value);
+    }
+}
 
 static attn_model_config config_of(const part_case *c) {
     attn_model_config m = attn_model_defaults();
@@ -94,6 +123,7 @@ static attn_model_config config_of(const part_case *c) {
     m.max_length = 20;
     m.reach = 3;
     m.dropout_p = 0;
+    set_known(&m, c->known);
     return m;
 }
 

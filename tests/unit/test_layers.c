@@ -187,8 +187,8 @@ static void position_declare(net *n) {
 static void grouped_declare(net *n) {
     n->attend.kv_heads = 2;
     n->attend.position = ATTN_POSITION_ROTARY;
-    n->attend.rotary_base = n->what->c;
-    n->attend.unbiased = n->attend.packed = n->what->c > 0;
+    n->attend.rotary = (attn_position){.rotary = ATTN_ROTARY_HALVES, .base = n->what->c};
+    n->attend.unbiased = n->attend.output_unbiased = n->attend.packed = n->what->c > 0;
     attend_declare(n);
 }
 static void attend_forward(net *n) {

@@ -57,7 +57,7 @@ static attn_model_config draw_config(void) {
              c.attention <= ATTN_MODEL_CONCAT)));
     do
         c.positions = (attn_model_positions)below(ATTN_MODEL_POSITIONS);
-    while (c.architecture == ATTN_MODEL_SEQ2SEQ && c.positions == ATTN_MODEL_ROTARY);
+    while (c.architecture == ATTN_MODEL_SEQ2SEQ && c.positions >= ATTN_MODEL_ROTARY);
     c.width = widths[below(4)];
     c.num_heads = heads[below(4)];
     c.num_layers = 1 + below(3);
@@ -118,24 +118,38 @@ static attn_model_pass pass_of(const attn_batch *b, const attn_model_config *c) 
                              .beams = 1};
 }
 
+/* Returns whether a forward pass works in so much memory. */
+static bool passes(attn_model *model, const attn_batch *b, const attn_forward_options *options,
+                   size_t limit) {
+    attn_arena *arena = attn_arena_new(limit);
+    attn_model_outputs out;
+    attn_error err = {0};
+    const attn_status status = attn_model_forward(model, b, options, arena, NULL, NULL, &out, &err);
+    if (status && status != ATTN_ENOMEM)
+        fail_msg("%s: %s", err.where, err.text);
+    attn_arena_free(arena);
+    return !status;
+}
+
 static void run_forward(attn_model *model, const attn_batch *b) {
     const attn_model_config *c = attn_model_configuration(model);
     const unsigned keep = (unsigned)below(8);
     const double p = coin() ? 0.2 : 0;
     attn_model_pass pass = pass_of(b, c);
-    attn_arena *arena = attn_arena_new(LIMIT);
-    attn_model_outputs out;
-    attn_error err;
+    const attn_forward_options options = {.keep = keep, .dropout_p = p};
     pass.keeps_weights = keep & ATTN_KEEP_WEIGHTS;
     pass.keeps_states = keep & ATTN_KEEP_STATES;
     pass.keeps_inputs = keep & ATTN_KEEP_INPUTS;
     pass.drops = p > 0;
     const attn_model_cost cost = attn_model_pass_cost(model, &pass, 1);
-    if (attn_model_forward(model, b, &(attn_forward_options){.keep = keep, .dropout_p = p}, arena,
-                           NULL, NULL, &out, &err))
-        fail_msg("%s: %s", err.where, err.text);
-    check("forward", c, b, &cost, attn_arena_used(arena), 1.6);
-    attn_arena_free(arena);
+    size_t low = 0, high = (size_t)cost.bytes;
+    while (!passes(model, b, &options, high))
+        high *= 2; /* the check then fails */
+    for (int i = 0; i < 8; i++) {
+        const size_t middle = low + (high - low) / 2;
+        *(passes(model, b, &options, middle) ? &high : &low) = middle;
+    }
+    check("forward", c, b, &cost, high, 1.6);
 }
 
 static void run_step(attn_model *model, const attn_batch *b) {

@@ -215,7 +215,9 @@ typedef struct attn_cost {
     /* Floating-point operations: products of queries and keys, their score maps, tanh, and products
      * of weights and values. A multiply-add counts as 2, a tanh as 1. */
     double operations;
-    size_t work_bytes;   /* bytes of scratch memory and packed operands */
+    size_t work_bytes; /* bytes of scratch memory and packed operands */
+    /* the part of work_bytes that attn_attention_new takes; the rest is the run's */
+    size_t operation_bytes;
     size_t result_bytes; /* bytes of the results */
     /* Bytes that a run needs in addition to work_bytes if it meets NaN, infinity or an overflow and
      * computes again in double. If they are not available, the run fails with ATTN_ENOMEM. */

@@ -49,7 +49,9 @@ extern "C" {
  *   RELATIVE  a learned bias for each head and distance
  *   SHAW      learned vectors for distances (Shaw et al. 2018)
  *   ALIBI     a bias that falls with distance (Press et al. 2022)
- *   ROTARY    queries and keys are rotated (Su et al. 2021); only self-attention */
+ *   ROTARY    queries and keys are rotated (Su et al. 2021); only self-attention
+ *   T5        a learned bias for each head and bucket of distances, which the layers of a stack
+ *             share (Raffel et al. 2020) */
 #define ATTN_MODEL_POSITIONS_LIST(ITEM)                                                            \
     ITEM(SINUSOIDAL, "sinusoidal")                                                                 \
     ITEM(LEARNED, "learned")                                                                       \
@@ -57,7 +59,8 @@ extern "C" {
     ITEM(SHAW, "shaw")                                                                             \
     ITEM(ALIBI, "alibi")                                                                           \
     ITEM(NO_POSITIONS, "none")                                                                     \
-    ITEM(ROTARY, "rotary")
+    ITEM(ROTARY, "rotary")                                                                         \
+    ITEM(T5, "t5")
 
 /* The activation of feed-forward:
  *   RELU       max(x, 0)
@@ -77,15 +80,56 @@ extern "C" {
 
 /* What a model computes of the outputs of its last stack: logits of each token, or of the whole
  * sequence, from tanh(linear(output of the first token)) as BERT does. Only ATTN_MODEL_ENCODER can
- * be POOLED. */
+ * be POOLED.
+ *   MASKED  logits of each token from norm(activation(linear(output))), as BERT names masked words */
 #define ATTN_MODEL_HEAD_LIST(ITEM)                                                                 \
     ITEM(TOKENS, "tokens")                                                                         \
-    ITEM(POOLED, "pooled")
+    ITEM(POOLED, "pooled")                                                                         \
+    ITEM(MASKED, "masked")
 
-/* Where the layer norm of a residual connection is. */
+/* Where the norms of a sublayer f with the input x are:
+ *   BEFORE  x + f(norm(x))
+ *   AFTER   norm(x + f(x))
+ *   AROUND  x + norm'(f(norm(x))), as in Gemma 2
+ *   INSIDE  x + norm(f(x)), as in OLMo 2 */
 #define ATTN_MODEL_NORM_PLACE_LIST(ITEM)                                                           \
     ITEM(NORM_BEFORE, "before")                                                                    \
-    ITEM(NORM_AFTER, "after")
+    ITEM(NORM_AFTER, "after")                                                                      \
+    ITEM(NORM_AROUND, "around")                                                                    \
+    ITEM(NORM_INSIDE, "inside")
+
+/* A yes or no that has another setting as its default. */
+#define ATTN_MODEL_CHOICE_LIST(ITEM)                                                               \
+    ITEM(AS_USUAL, "default")                                                                      \
+    ITEM(YES, "yes")                                                                               \
+    ITEM(NO, "no")
+
+/* Norms of queries and keys before positions: none, of each head (Qwen3), or of all heads together
+ * (OLMo 2). */
+#define ATTN_MODEL_QUERY_NORM_LIST(ITEM)                                                           \
+    ITEM(NO_QUERY_NORM, "none")                                                                    \
+    ITEM(NORM_OF_HEAD, "head")                                                                     \
+    ITEM(NORM_OF_ALL, "whole")
+
+/* Whether feed-forward reads the input of attention instead of its output: x + attention(norm(x)) +
+ * feed_forward(norm(x)), with one norm for both (GPT-J) or with two (GPT-NeoX). */
+#define ATTN_MODEL_PARALLEL_LIST(ITEM)                                                             \
+    ITEM(IN_TURN, "no")                                                                            \
+    ITEM(ONE_NORM, "one_norm")                                                                     \
+    ITEM(TWO_NORMS, "two_norms")
+
+/* Which coordinates of a head are a pair of ROTARY positions, and how their frequencies are scaled
+ * (forms.h). */
+#define ATTN_MODEL_PAIR_LIST(ITEM)                                                                 \
+    ITEM(HALVES, "halves")                                                                         \
+    ITEM(INTERLEAVED, "interleaved")
+#define ATTN_MODEL_SCALING_LIST(ITEM)                                                              \
+    ITEM(NO_SCALING, "none")                                                                       \
+    ITEM(LINEAR, "linear")                                                                         \
+    ITEM(DYNAMIC, "dynamic")                                                                       \
+    ITEM(YARN, "yarn")                                                                             \
+    ITEM(LLAMA3, "llama3")                                                                         \
+    ITEM(LONGROPE, "longrope")
 
 /* Whether an encoder's LSTM stops at the end of each sequence, or reads padding, as in textbooks.
  */
@@ -115,6 +159,15 @@ typedef enum attn_model_head {
 typedef enum attn_model_norm_place {
     ATTN_MODEL_NORM_PLACE_LIST(ATTN_MODEL_NUMBER)
 } attn_model_norm_place;
+typedef enum attn_model_choice { ATTN_MODEL_CHOICE_LIST(ATTN_MODEL_NUMBER) } attn_model_choice;
+typedef enum attn_model_query_norm {
+    ATTN_MODEL_QUERY_NORM_LIST(ATTN_MODEL_NUMBER)
+} attn_model_query_norm;
+typedef enum attn_model_parallel {
+    ATTN_MODEL_PARALLEL_LIST(ATTN_MODEL_NUMBER)
+} attn_model_parallel;
+typedef enum attn_model_pairs { ATTN_MODEL_PAIR_LIST(ATTN_MODEL_NUMBER) } attn_model_pairs;
+typedef enum attn_model_scaling { ATTN_MODEL_SCALING_LIST(ATTN_MODEL_NUMBER) } attn_model_scaling;
 typedef enum attn_model_padding { ATTN_MODEL_PADDING_LIST(ATTN_MODEL_NUMBER) } attn_model_padding;
 #undef ATTN_MODEL_NUMBER
 
@@ -126,6 +179,20 @@ extern const char *const attn_model_architectures[],
                                                 *const attn_model_activations[],
                                                     *const attn_model_norm_kinds[],
                                                         *const attn_model_head_names[];
+extern const char *const attn_model_choices[],
+    *const attn_model_query_norms[],
+        *const attn_model_parallels[], *const attn_model_pair_names[], *const attn_model_scalings[];
+
+/* A set of layers of a stack; bit l of the words is layer l. */
+enum { ATTN_MODEL_LAYER_WORDS = 2 };
+typedef struct attn_model_layers {
+    uint64_t bits[ATTN_MODEL_LAYER_WORDS];
+} attn_model_layers;
+
+/* Returns whether a set has layer l; no set has one beyond its bits. */
+static inline bool attn_model_layers_have(const attn_model_layers *set, size_t l) {
+    return l / 64 < ATTN_MODEL_LAYER_WORDS && set->bits[l / 64] >> l % 64 & 1;
+}
 
 /* The configuration of a model. Start from attn_model_defaults(). */
 typedef struct attn_model_config {
@@ -178,6 +245,30 @@ typedef struct attn_model_config {
     bool tied;
     attn_model_head head;    /* default ATTN_MODEL_TOKENS */
     int32_t pad, begin, end; /* the same ids in both vocabularies; default 0, 1, 2 */
+    /* The members from here on are those of ATTN_MODEL_KNOWN_LIST, which describes them. */
+    size_t head_width, num_decoder_layers, num_layer_groups, embedding_width;
+    bool separate, own_positions, any_ids;
+    attn_model_choice qkv_bias, output_bias, feed_forward_bias, norm_bias, logits_bias;
+    attn_model_choice stack_norm;
+    attn_model_query_norm query_norm;
+    attn_model_parallel parallel;
+    bool skips_first_norm;
+    double score_scale, score_softcap, logit_scale, logit_softcap, residual_scale;
+    size_t window;
+    attn_model_layers windowed_layers, unplaced_layers;
+    attn_model_pairs rotary_pairs;
+    attn_model_scaling rotary_scaling;
+    size_t rotary_dims, rotary_original_length;
+    double local_rotary_base;
+    double rotary_factor, rotary_beta_fast, rotary_beta_slow, rotary_mscale, rotary_mscale_all_dim;
+    double rotary_low_freq_factor, rotary_high_freq_factor, rotary_attention_factor;
+    bool rotary_unrounded, local_scaling;
+    size_t num_buckets, bucket_distance;
+    bool bucket_bias;
+    size_t position_offset;
+    bool sinusoid_halves;
+    bool headless;
+    attn_model_activation head_activation;
 } attn_model_config;
 
 /* Returns the default configuration. */
@@ -194,13 +285,18 @@ typedef enum attn_model_setting_of {
     ATTN_OF_BLOCK,  /* models with the attention BLOCK */
     ATTN_OF_GLOBAL, /* models with the attention GLOBAL */
     ATTN_OF_NONE,   /* no model: the setting affects initial values alone */
+    /* Models that have another value than the default. Descriptions of models lack them. Models
+     * with a setting FIXED cannot be trained. */
+    ATTN_OF_KNOWN,
+    ATTN_OF_FIXED,
 } attn_model_setting_of;
 
 /* The settings, in the order of files: ITEM(member, kind, words, least, most, use, of, sentence).
  * The sizes of the vocabularies have a list of their own between two others, because answers of the
  * service have the members "source" and "target" in their place.
  *
- *   kind      WORD: an enum, whose names are `words`; SIZE: a size_t; REAL: a double; FLAG: a bool
+ *   kind      WORD: an enum, whose names are `words`; SIZE: a size_t; REAL: a double; FLAG: a
+ *             bool; LAYERS: an attn_model_layers, as text the ranges of its layers: "0-3,5"
  *   least, most
  *             range of a SIZE or REAL, besides the default
  *   use       who may choose the setting: NEW: requests for new models; TRAIN: training; BOTH;
@@ -219,12 +315,13 @@ typedef enum attn_model_setting_of {
          "within radius), block (keys of the same block_size positions), global (the first "       \
          "num_global_keys positions see and are seen by all, others keys within radius) or none "  \
          "(only for seq2seq). An encoder or a decoder alone has none of dot to concat.")           \
-    ITEM(                                                                                          \
-        positions, WORD, attn_model_position_names, 0, 0, BOTH, ALL,                               \
-        "sinusoidal (default), learned, relative, shaw, alibi, none or rotary (not for seq2seq).") \
+    ITEM(positions, WORD, attn_model_position_names, 0, 0, BOTH, ALL,                              \
+         "sinusoidal (default), learned, relative, shaw, alibi, none, rotary or t5 (both not for " \
+         "seq2seq).")                                                                              \
     ITEM(norm, WORD, attn_model_norm_places, 0, 0, BOTH, TRANSFORMERS,                             \
-         "For a transformer: layer norm before (default) or after each attention and "             \
-         "feed-forward.")                                                                          \
+         "For a transformer: norm before (default) or after each attention and feed-forward, "     \
+         "around both sides of it, or inside its residual connection. Models with the last two "   \
+         "cannot be trained.")                                                                     \
     ITEM(feed_forward, SIZE, NULL, 0, 16384, BOTH, TRANSFORMERS,                                   \
          "For a transformer: width of the hidden feed-forward layer; default 4 x width, as 0.")    \
     ITEM(padding, WORD, attn_model_paddings, 0, 0, NEW, SEQ2SEQ,                                   \
@@ -285,17 +382,115 @@ typedef enum attn_model_setting_of {
     ITEM(tied, FLAG, NULL, 0, 0, BOTH, CHANGED,                                                    \
          "The matrix of the logits is the embedding of the tokens that the last stack reads.")     \
     ITEM(head, WORD, attn_model_head_names, 0, 0, NEW, CHANGED,                                    \
-         "What an encoder computes: logits of each token (default), or of the pooled sequence.")
+         "What an encoder computes: logits of each token (default), of the pooled sequence, or "   \
+         "masked: logits of each token behind one more layer, which cannot be trained.")
+/* Settings of models that people know. Programs in C and files of models choose them. */
+#define ATTN_MODEL_KNOWN_LIST(ITEM)                                                                \
+    ITEM(head_width, SIZE, NULL, 0, 4096, NONE, KNOWN,                                             \
+         "Width of a head; default width / num_heads, as 0.")                                      \
+    ITEM(num_decoder_layers, SIZE, NULL, 0, 64, NONE, KNOWN,                                       \
+         "Layers of the decoder behind an encoder; default num_layers, as 0.")                     \
+    ITEM(num_layer_groups, SIZE, NULL, 0, 64, NONE, KNOWN,                                         \
+         "Groups of successive layers that share their parameters (ALBERT); default one a "        \
+         "layer, as 0.")                                                                           \
+    ITEM(embedding_width, SIZE, NULL, 0, 4096, NONE, FIXED,                                        \
+         "Width of the tables of embeddings, from which a linear layer leads to the width "        \
+         "(ALBERT, ELECTRA); default width, as 0.")                                                \
+    ITEM(separate, FLAG, NULL, 0, 0, NONE, KNOWN,                                                  \
+         "Queries, keys and values have three matrices instead of one.")                           \
+    ITEM(own_positions, FLAG, NULL, 0, 0, NONE, KNOWN,                                             \
+         "For learned: encoder and decoder have tables of their own.")                             \
+    ITEM(any_ids, FLAG, NULL, 0, 0, NONE, FIXED, "The ids pad, begin and end may be equal.")       \
+    ITEM(qkv_bias, WORD, attn_model_choices, 0, 0, NONE, KNOWN,                                    \
+         "Whether the matrices of queries, keys and values have a bias; default bias.")            \
+    ITEM(output_bias, WORD, attn_model_choices, 0, 0, NONE, KNOWN,                                 \
+         "Whether the output matrix of attention has a bias; default bias.")                       \
+    ITEM(feed_forward_bias, WORD, attn_model_choices, 0, 0, NONE, KNOWN,                           \
+         "Whether the matrices of feed-forward have a bias; default bias.")                        \
+    ITEM(norm_bias, WORD, attn_model_choices, 0, 0, NONE, KNOWN,                                   \
+         "Whether layer norms have a bias; default bias.")                                         \
+    ITEM(logits_bias, WORD, attn_model_choices, 0, 0, NONE, KNOWN,                                 \
+         "Whether the logits have a bias; default bias, but no for tied ones.")                    \
+    ITEM(stack_norm, WORD, attn_model_choices, 0, 0, NONE, KNOWN,                                  \
+         "Whether a stack ends with a norm; default yes, but no for one stack with norms "         \
+         "after its sublayers.")                                                                   \
+    ITEM(query_norm, WORD, attn_model_query_norms, 0, 0, NONE, FIXED,                              \
+         "Norms of queries and keys: none (default), head or whole.")                              \
+    ITEM(parallel, WORD, attn_model_parallels, 0, 0, NONE, FIXED,                                  \
+         "Whether feed-forward reads what attention reads: no (default), one_norm or "             \
+         "two_norms.")                                                                             \
+    ITEM(skips_first_norm, FLAG, NULL, 0, 0, NONE, FIXED,                                          \
+         "The first attention of an encoder has no norm before it (ModernBERT).")                  \
+    ITEM(score_scale, REAL, NULL, 0, 1000, NONE, KNOWN,                                            \
+         "Factor of the scores of queries and keys; default 1 / sqrt(head width), as 0.")          \
+    ITEM(score_softcap, REAL, NULL, 0, 1000000.0, NONE, KNOWN,                                     \
+         "c of c tanh(score / c); default no bound, as 0.")                                        \
+    ITEM(logit_scale, REAL, NULL, 0, 1000000.0, NONE, FIXED,                                       \
+         "Factor of the logits; default 1, as 0.")                                                 \
+    ITEM(logit_softcap, REAL, NULL, 0, 1000000.0, NONE, FIXED,                                     \
+         "c of c tanh(logit / c); default no bound, as 0.")                                        \
+    ITEM(residual_scale, REAL, NULL, 0, 1000, NONE, FIXED,                                         \
+         "Factor of what a sublayer adds to its input; default 1, as 0.")                          \
+    ITEM(window, SIZE, NULL, 0, 1048576, NONE, KNOWN,                                              \
+         "In windowed_layers: how many keys a query sees on either side of it, or before "         \
+         "it in a decoder; 0 (default): no bound.")                                                \
+    ITEM(windowed_layers, LAYERS, NULL, 0, 0, NONE, KNOWN, "Layers with a window.")                \
+    ITEM(unplaced_layers, LAYERS, NULL, 0, 0, NONE, KNOWN, "Layers without rotary positions.")     \
+    ITEM(rotary_pairs, WORD, attn_model_pair_names, 0, 0, NONE, KNOWN,                             \
+         "Coordinates that rotary positions turn together: halves (default) or "                   \
+         "interleaved.")                                                                           \
+    ITEM(rotary_dims, SIZE, NULL, 0, 4096, NONE, KNOWN,                                            \
+         "Coordinates of a head that rotary positions turn; default all, as 0.")                   \
+    ITEM(local_rotary_base, REAL, NULL, 0, 1000000000.0, NONE, KNOWN,                              \
+         "Base of the angles in windowed_layers; default rotary_base, as 0.")                      \
+    ITEM(local_scaling, FLAG, NULL, 0, 0, NONE, KNOWN,                                             \
+         "Rotary positions are scaled in windowed_layers with a base of their own, too.")          \
+    ITEM(rotary_scaling, WORD, attn_model_scalings, 0, 0, NONE, KNOWN,                             \
+         "How the frequencies of rotary positions are scaled; default none.")                      \
+    ITEM(rotary_factor, REAL, NULL, 0, 1000000.0, NONE, KNOWN,                                     \
+         "Factor of the scaling; default 1, as 0.")                                                \
+    ITEM(rotary_original_length, SIZE, NULL, 0, 1048576, NONE, KNOWN,                              \
+         "Length of the texts of the training before the scaling.")                                \
+    ITEM(rotary_beta_fast, REAL, NULL, 0, 1000000.0, NONE, KNOWN,                                  \
+         "beta_fast of yarn; default 32, as 0.")                                                   \
+    ITEM(rotary_beta_slow, REAL, NULL, 0, 1000000.0, NONE, KNOWN,                                  \
+         "beta_slow of yarn; default 1, as 0.")                                                    \
+    ITEM(rotary_mscale, REAL, NULL, 0, 1000000.0, NONE, KNOWN, "mscale of yarn.")                  \
+    ITEM(rotary_mscale_all_dim, REAL, NULL, 0, 1000000.0, NONE, KNOWN, "mscale_all_dim of yarn.")  \
+    ITEM(rotary_unrounded, FLAG, NULL, 0, 0, NONE, KNOWN,                                          \
+         "The two pairs of yarn are not rounded outwards.")                                        \
+    ITEM(rotary_low_freq_factor, REAL, NULL, 0, 1000000.0, NONE, KNOWN,                            \
+         "low_freq_factor of llama3; default 1, as 0.")                                            \
+    ITEM(rotary_high_freq_factor, REAL, NULL, 0, 1000000.0, NONE, KNOWN,                           \
+         "high_freq_factor of llama3; default 4, as 0.")                                           \
+    ITEM(rotary_attention_factor, REAL, NULL, 0, 1000000.0, NONE, KNOWN,                           \
+         "Factor of cosines and sines; default that of the scaling, as 0.")                        \
+    ITEM(bucket_bias, FLAG, NULL, 0, 0, NONE, KNOWN,                                               \
+         "Self-attention has the bias of t5 beside other positions (MPNet).")                      \
+    ITEM(num_buckets, SIZE, NULL, 2, 4096, NONE, KNOWN,                                            \
+         "For t5: buckets of distances; default 32.")                                              \
+    ITEM(bucket_distance, SIZE, NULL, 2, 1048576, NONE, KNOWN,                                     \
+         "For t5: distance from which all keys share a bucket; default 128.")                      \
+    ITEM(position_offset, SIZE, NULL, 0, 1024, NONE, KNOWN,                                        \
+         "For learned: the row of the table that the first token has; default 0.")                 \
+    ITEM(sinusoid_halves, FLAG, NULL, 0, 0, NONE, KNOWN,                                           \
+         "For sinusoidal: all sines stand before all cosines instead of in turn.")                 \
+    ITEM(headless, FLAG, NULL, 0, 0, NONE, FIXED,                                                  \
+         "The model has no logits: the outputs of its last stack are the result.")                 \
+    ITEM(head_activation, WORD, attn_model_activations, 0, 0, NONE, KNOWN,                         \
+         "Activation of the head masked; default relu.")
 #define ATTN_MODEL_SETTING_LIST(ITEM)                                                              \
     ATTN_MODEL_FORM_LIST(ITEM)                                                                     \
     ATTN_MODEL_VOCABULARY_LIST(ITEM)                                                               \
-    ATTN_MODEL_SIZE_LIST(ITEM)
+    ATTN_MODEL_SIZE_LIST(ITEM)                                                                     \
+    ATTN_MODEL_KNOWN_LIST(ITEM)
 
 typedef enum attn_model_setting_kind {
     ATTN_SETTING_WORD,
     ATTN_SETTING_SIZE,
     ATTN_SETTING_REAL,
-    ATTN_SETTING_FLAG
+    ATTN_SETTING_FLAG,
+    ATTN_SETTING_LAYERS
 } attn_model_setting_kind;
 
 /* A row of the list. */

@@ -96,7 +96,7 @@ typedef struct attn_site {
     size_t layer, heads; /* layer: number among the sites of its kind, from 0 */
     attn_tensor weights; /* [B, heads, L, S] */
     /* What the scores and the output are made of: query [B, heads, L, d], key and value [B, heads,
-     * S, d], where d = D / heads. Rows of padding have no meaning. Positions inside attention and
+     * S, d], where d is the width of a head; heads that are shared are repeated. Rows of padding have no meaning. Positions inside attention and
      * the matrices of GENERAL, ADDITIVE and CONCAT are not applied. */
     attn_tensor query, key, value;
     /* The operation that a pass ran here, and the statistics of its rows; NULL without a pass. They
@@ -183,7 +183,8 @@ enum {
 
 /* Results of a forward pass, in the arena. */
 typedef struct attn_model_outputs {
-    /* [B, T, V], V = target_vocabulary; [B, S, V] of a model without a decoder, [B, V] if POOLED */
+    /* [B, T, V], V = target_vocabulary; [B, S, V] of a model without a decoder, [B, V] if POOLED.
+     * Rank 0 if the model is headless */
     attn_tensor logits;
     /* [B, S, D] outputs of the encoder, which cross-attention sees; rows of padding have no
      * meaning. Rank 0: the model has no encoder */
@@ -205,6 +206,10 @@ typedef struct attn_forward_options {
      * what a sublayer adds to a residual sum. Weights that are kept are those before dropout. */
     double dropout_p;
     uint64_t seed; /* seed of dropout; equal seeds and batches give equal bytes */
+    /* Logits of the last so many tokens of each sequence alone, padding included; 0: of all. Not for
+     * a POOLED head. */
+    size_t last_logits;
+    bool no_logits; /* no logits at all */
 } attn_forward_options;
 
 /* Computes logits, and what `keep` names: the weights of all sites, their queries, keys and values,

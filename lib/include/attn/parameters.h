@@ -28,8 +28,10 @@ typedef struct attn_parameter {
     char name[ATTN_PARAMETER_NAME];
     int rank;
     size_t dims[ATTN_PARAMETER_RANK];
-    size_t count;  /* number of elements */
-    size_t offset; /* index of its first element in the block of values */
+    size_t count; /* number of elements */
+    /* index of its first element in the block of values; SIZE_MAX: its values are in a file that is
+     * mapped */
+    size_t offset;
 } attn_parameter;
 
 typedef struct attn_parameters attn_parameters;
@@ -44,7 +46,8 @@ float *attn_parameters_values(attn_parameters *set);
 /* Return the number of tensors, and tensor `index` in the order of declaration. */
 size_t attn_parameters_length(const attn_parameters *set);
 const attn_parameter *attn_parameters_at(const attn_parameters *set, size_t index);
-/* Returns a dense float32 view of the values of tensor `index`. */
+/* Returns a dense float32 view of the values of tensor `index`, without data if the values are in a
+ * file. */
 attn_tensor attn_parameters_value(const attn_parameters *set, size_t index);
 /* Counts the elements of the tensors whose name is `part` or begins with `part` and a dot; ""
  * counts all tensors. */

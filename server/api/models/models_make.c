@@ -213,6 +213,8 @@ static const srv_field bytes_rows[] = {
 #define MEMBER_BLOCK        MEMBER_SOME
 #define MEMBER_GLOBAL       MEMBER_SOME
 #define MEMBER_NONE(...)
+#define MEMBER_KNOWN(...)
+#define MEMBER_FIXED(...)
 #define SETTING_MEMBER(member, what, words, low, high, use, of, sentence)                          \
     MEMBER_##of(member, what, words, low, use, sentence)
 
