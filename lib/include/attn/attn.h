@@ -12,6 +12,7 @@
 #include "heatmap.h"
 #include "input_rows.h"
 #include "isa.h"
+#include "known_model.h"
 #include "mask.h"
 #include "memory.h"
 #include "model_config.h"

@@ -1,0 +1,32 @@
+/* BERT, MiniLM: learned positions and segments, layer norms after sublayers. Devlin et al. 2018. */
+#include "models/families/family.h"
+
+static const family_key keys[] = {
+    BERT_KEYS,
+    ROW("hidden_act", NULL, "head_activation", "gelu"),
+    ROW("type_vocab_size", NULL, "num_segments", "2"),
+    {0},
+};
+
+static const family_tensor tensors[] = {
+    BERT_EMBEDDING_TENSORS("bert.embeddings."),
+    BERT_LAYER_TENSORS("bert.encoder."),
+    TENSOR("cls.predictions.transform.dense", NULL, "head_dense"),
+    TENSOR("cls.predictions.transform.LayerNorm", NULL, "head_norm"),
+    TENSOR("cls.predictions.decoder", NULL, "output_projection"),
+    TENSOR("cls.predictions.bias", NULL, "output_projection.bias", WHOLE),
+    TENSOR("cls.predictions.decoder.*"),
+    TENSOR("cls.predictions.bias"),
+    TENSOR("cls.seq_relationship.*"), /* whether one sentence follows another */
+    TENSOR("bert.pooler.*"),
+    {0},
+};
+
+const attn_family attn_family_bert = {
+    .name = "bert",
+    .types = {"bert"},
+    .prefix = "bert.",
+    .head = "cls.predictions.transform.dense",
+    .keys = (const family_key *const[]){attn_keys_encoder, keys, NULL},
+    .tensors = (const family_tensor *const[]){tensors, NULL},
+};

@@ -1,0 +1,376 @@
+/* Keys that several families have, and the reading of those whose values are lists or objects. */
+#include <math.h>
+#include <string.h>
+
+#include "base/try.h"
+#include "models/families/family.h"
+
+/* Keys without an effect on a pass: training, generation, labels and notes. */
+const family_key attn_keys_common[] = {
+    ROW("model_type"),
+    ROW("architectures"),
+    ROW("transformers_version"),
+    ROW("dtype"),
+    ROW("torch_dtype"),
+    ROW("_name_or_path"),
+    ROW("_attn_implementation_autoset"),
+    ROW("use_cache"),
+    ROW("bos_token_id"),
+    ROW("eos_token_id"),
+    ROW("pad_token_id"),
+    ROW("sep_token_id"),
+    ROW("cls_token_id"),
+    ROW("mask_token_id"),
+    ROW("decoder_start_token_id"),
+    ROW("forced_bos_token_id"),
+    ROW("forced_eos_token_id"),
+    ROW("bad_words_ids"),
+    ROW("num_beams"),
+    ROW("max_length"),
+    ROW("length_penalty"),
+    ROW("early_stopping"),
+    ROW("no_repeat_ngram_size"),
+    ROW("task_specific_params"),
+    ROW("tokenizer_class"),
+    ROW("unk_token_id"),
+    ROW("initializer_range"),
+    ROW("gradient_checkpointing"),
+    ROW("id2label"),
+    ROW("label2id"),
+    ROW("num_labels"),
+    ROW("problem_type"),
+    ROW("output_attentions"),
+    ROW("output_hidden_states"),
+    ROW("output_past"),
+    ROW("return_dict"),
+    ROW("chunk_size_feed_forward"),
+    ROW("is_encoder_decoder"),
+    ROW("classifier_dropout"),
+    ROW("attention_dropout"),
+    ROW("attention_probs_dropout_prob"),
+    ROW("hidden_dropout_prob"),
+    ROW("hidden_dropout"),
+    ROW("dropout"),
+    ROW("activation_dropout"),
+    ROW("resid_pdrop"),
+    ROW("embd_pdrop"),
+    ROW("attn_pdrop"),
+    ROW("summary_type"),
+    ROW("summary_use_proj"),
+    ROW("summary_activation"),
+    ROW("summary_proj_to_labels"),
+    ROW("summary_first_dropout"),
+    ROW("summary_last_dropout"),
+    ROW("pretraining_tp", .standard = "1"),
+    ROW("is_decoder", .standard = "false"),
+    ROW("add_cross_attention", .standard = "false"),
+    ROW("cross_attention_hidden_size", .standard = "null"),
+    ROW("quantization_config", .standard = "null"),
+    ROW("pruned_heads", .standard = "{}"),
+    {0},
+};
+
+/* What decoders like Llama have in common. */
+const family_key attn_keys_decoder[] = {
+    {.to = "architecture", .standard = "decoder"},
+    {.to = "norm", .standard = "before"},
+    {.to = "separate", .standard = "true"},
+    {.to = "embedding_scale", .standard = "1"},
+    {0},
+};
+
+/* What encoders like BERT have in common. */
+const family_key attn_keys_encoder[] = {
+    {.to = "architecture", .standard = "encoder"}, {.to = "norm", .standard = "after"},
+    {.to = "separate", .standard = "true"},        {.to = "embedding_scale", .standard = "1"},
+    {.to = "embedding_norm", .standard = "true"},  {.to = "positions", .standard = "learned"},
+    {.to = "head", .standard = "masked"},          {.to = "head_activation", .standard = "gelu"},
+    {.to = "logits_bias", .standard = "yes"},      {0},
+};
+
+/* --- rotary positions --- */
+
+static attn_status not_a(const char *key, const char *expected, attn_error *err) {
+    return attn_fail(err, ATTN_EARG, key, "expected %s", expected);
+}
+
+/* A number of an object that says how rotary positions are scaled, and the setting that has it. */
+typedef struct scaling_key {
+    const char *key;
+    size_t offset; /* of a double of attn_model_config */
+} scaling_key;
+
+#define KEY(name, member)                                                                          \
+    { name, offsetof(attn_model_config, member) }
+static const scaling_key scaling_keys[] = {
+    KEY("factor", rotary_factor),
+    KEY("beta_fast", rotary_beta_fast),
+    KEY("beta_slow", rotary_beta_slow),
+    KEY("mscale", rotary_mscale),
+    KEY("mscale_all_dim", rotary_mscale_all_dim),
+    KEY("low_freq_factor", rotary_low_freq_factor),
+    KEY("high_freq_factor", rotary_high_freq_factor),
+    KEY("attention_factor", rotary_attention_factor),
+    {0},
+};
+#undef KEY
+
+static bool number_of(attn_json *object, const char *key, double *out) {
+    const attn_json *value = attn_json_member(object, key);
+    if (!value || value->kind != ATTN_JSON_NUMBER)
+        return false;
+    *out = value->number;
+    return true;
+}
+
+/* Reads the kind of scaling; "default" is none. */
+static attn_status read_kind(known_config *k, attn_json *object, attn_error *err) {
+    const attn_json *kind = attn_json_member(object, "rope_type");
+    const attn_json *old = attn_json_member(object, "type");
+    kind = kind ? kind : old;
+    if (!kind || (kind->kind == ATTN_JSON_STRING && !strcmp(kind->text, "default")))
+        return ATTN_OK;
+    const char *text = kind->kind != ATTN_JSON_STRING ? ""
+                       : !strcmp(kind->text, "su")    ? "longrope"
+                                                      : kind->text;
+    for (int i = 0; attn_model_scalings[i]; i++)
+        if (!strcmp(text, attn_model_scalings[i])) {
+            k->config.rotary_scaling = (attn_model_scaling)i;
+            return ATTN_OK;
+        }
+    return attn_fail(err, ATTN_EUNSUPPORTED, "rope_type",
+                     "\"%.40s\" of rope_type is not implemented", text);
+}
+
+/* The factor of longrope is how many times as long texts may be as those of the training. */
+static void set_longrope(known_config *k, attn_json *object) {
+    attn_model_config *c = &k->config;
+    const attn_json *original =
+        attn_json_member((attn_json *)(uintptr_t)k->all, "original_max_position_embeddings");
+    k->short_factor = attn_json_member(object, "short_factor");
+    k->long_factor = attn_json_member(object, "long_factor");
+    if (c->rotary_scaling != ATTN_MODEL_LONGROPE)
+        return;
+    int64_t length;
+    if (original && attn_json_integer(original, 2, 1 << 20, &length))
+        c->rotary_original_length = (size_t)length;
+    if (c->rotary_original_length)
+        c->rotary_factor = fmax((double)c->max_length / (double)c->rotary_original_length, 1);
+}
+
+/* Reads an object of rotary parameters, without rope_theta, which goes to *theta. */
+static attn_status read_parameters(known_config *k, attn_json *object, double *theta,
+                                   attn_error *err) {
+    attn_model_config *c = &k->config;
+    double part = 1, length = 0;
+    bool truncate = true;
+    if (object->kind != ATTN_JSON_OBJECT)
+        return not_a("rope_parameters", "an object", err);
+    ATTN_TRY(read_kind(k, object, err));
+    number_of(object, "rope_theta", theta);
+    for (const scaling_key *row = scaling_keys; row->key; row++)
+        number_of(object, row->key, (double *)((char *)c + row->offset));
+    if (number_of(object, "original_max_position_embeddings", &length) && length >= 1 &&
+        length < 1e9)
+        c->rotary_original_length = (size_t)length;
+    else if (!c->rotary_original_length)
+        c->rotary_original_length = c->max_length;
+    const attn_json *truncates = attn_json_member(object, "truncate");
+    truncate = !truncates || truncates->kind != ATTN_JSON_BOOL || truncates->truth;
+    c->rotary_unrounded = !truncate;
+    if (number_of(object, "partial_rotary_factor", &part) && part > 0 && part < 1) {
+        const size_t heads = c->num_heads ? c->num_heads : 1;
+        const size_t E = c->head_width ? c->head_width : c->width / heads;
+        c->rotary_dims = (size_t)((double)E * part);
+    }
+    set_longrope(k, object);
+    for (attn_json *m = object->first; m; m = m->next)
+        m->known = m->known || m->kind == ATTN_JSON_NULL;
+    const attn_json *unknown = attn_json_unknown(object);
+    return unknown ? attn_fail(err, ATTN_EUNSUPPORTED, unknown->key,
+                               "\"%.60s\" of rotary positions is not implemented", unknown->key)
+                   : ATTN_OK;
+}
+
+/* Reads the parameters of full and of sliding layers, each an object. */
+static attn_status read_both(known_config *k, attn_json *full, attn_json *local, attn_error *err) {
+    attn_model_config *c = &k->config;
+    c->rotary_scaling = ATTN_MODEL_NO_SCALING;
+    if (local) {
+        ATTN_TRY(read_parameters(k, local, &c->local_rotary_base, err));
+        if (c->rotary_scaling)
+            return attn_fail(err, ATTN_EUNSUPPORTED, "rope_parameters",
+                             "scaled rotary positions of sliding layers are not implemented");
+    }
+    return full ? read_parameters(k, full, &c->rotary_base, err) : ATTN_OK;
+}
+
+attn_status attn_read_rope(known_config *k, const attn_json *value, attn_error *err) {
+    attn_json *object = (attn_json *)(uintptr_t)value;
+    if (!value)
+        return ATTN_OK;
+    if (value->kind != ATTN_JSON_OBJECT)
+        return not_a("rope_parameters", "an object", err);
+    attn_json *full = attn_json_member(object, "full_attention"),
+              *local = attn_json_member(object, "sliding_attention");
+    return full || local ? read_both(k, full, local, err)
+                         : read_parameters(k, object, &k->config.rotary_base, err);
+}
+
+/* GGUF: the kind of scaling. Its numbers have keys of their own. */
+attn_status attn_read_rope_type(known_config *k, const attn_json *value, attn_error *err) {
+    if (!value || (value->kind == ATTN_JSON_STRING && !strcmp(value->text, "none")))
+        return ATTN_OK;
+    if (value->kind != ATTN_JSON_STRING ||
+        !attn_models_set(
+            &(attn_model_setting){.kind = ATTN_SETTING_WORD,
+                                  .offset = offsetof(attn_model_config, rotary_scaling),
+                                  .words = attn_model_scalings},
+            &k->config, value->text))
+        return attn_fail(err, ATTN_EUNSUPPORTED, "rope.scaling.type",
+                         "this scaling is not implemented");
+    return ATTN_OK;
+}
+
+/* --- sets of layers --- */
+
+void attn_layers_set(attn_model_layers *set, size_t l, bool has) {
+    const uint64_t bit = (uint64_t)1 << l % 64;
+    if (l / 64 < ATTN_MODEL_LAYER_WORDS)
+        set->bits[l / 64] = has ? set->bits[l / 64] | bit : set->bits[l / 64] & ~bit;
+}
+
+size_t attn_layers_count(const known_config *k) {
+    const size_t most = 64 * ATTN_MODEL_LAYER_WORDS;
+    return k->config.num_layers < most ? k->config.num_layers : most;
+}
+
+attn_status attn_read_layer_types(known_config *k, const attn_json *value, attn_error *err) {
+    size_t l = 0;
+    if (!value)
+        return ATTN_OK;
+    if (value->kind != ATTN_JSON_LIST || value->count != k->config.num_layers)
+        return not_a("layer_types", "a list with a word for each layer", err);
+    k->config.windowed_layers = (attn_model_layers){{0}};
+    k->layer_types = true;
+    for (const attn_json *word = value->first; word; word = word->next, l++) {
+        const bool slides =
+            word->kind == ATTN_JSON_STRING && !strcmp(word->text, "sliding_attention");
+        if (slides)
+            attn_layers_set(&k->config.windowed_layers, l, true);
+        else if (word->kind != ATTN_JSON_STRING || strcmp(word->text, "full_attention"))
+            return attn_fail(err, ATTN_EUNSUPPORTED, "layer_types",
+                             "expected \"full_attention\" or \"sliding_attention\"");
+    }
+    return ATTN_OK;
+}
+
+/* no_rope_layers: a list with 0 for each layer without positions. */
+attn_status attn_read_unplaced(known_config *k, const attn_json *value, attn_error *err) {
+    size_t l = 0;
+    if (!value)
+        return ATTN_OK;
+    if (value->kind != ATTN_JSON_LIST || value->count != k->config.num_layers)
+        return not_a("no_rope_layers", "a list with 0 or 1 for each layer", err);
+    for (const attn_json *n = value->first; n; n = n->next, l++)
+        if (n->kind == ATTN_JSON_NUMBER && n->number == 0)
+            attn_layers_set(&k->config.unplaced_layers, l, true);
+    return ATTN_OK;
+}
+
+/* sliding_window counts the query itself. Without layer_types all layers have it. */
+attn_status attn_read_window(known_config *k, const attn_json *value, attn_error *err) {
+    int64_t keys;
+    if (!value)
+        return ATTN_OK;
+    if (!attn_json_integer(value, 2, 1 << 20, &keys))
+        return not_a("sliding_window", "an integer from 2 on", err);
+    k->config.window = (size_t)keys - 1;
+    for (size_t l = 0; !k->layer_types && l < attn_layers_count(k); l++)
+        attn_layers_set(&k->config.windowed_layers, l, true);
+    return ATTN_OK;
+}
+
+/* Without use_sliding_window no layer has a window, whatever sliding_window says. */
+attn_status attn_read_window_on(known_config *k, const attn_json *value, attn_error *err) {
+    if (value && value->kind != ATTN_JSON_BOOL)
+        return not_a("use_sliding_window", "true or false", err);
+    if (!value || !value->truth)
+        k->config.windowed_layers = (attn_model_layers){{0}};
+    return ATTN_OK;
+}
+
+/* max_window_layers: the first layers, which have no window. */
+attn_status attn_read_full_from(known_config *k, const attn_json *value, attn_error *err) {
+    int64_t first = 0;
+    if (!value || k->layer_types)
+        return ATTN_OK;
+    if (!attn_json_integer(value, 0, 1 << 20, &first))
+        return not_a("max_window_layers", "a number of layers", err);
+    for (size_t l = 0; l < attn_layers_count(k) && l < (size_t)first; l++)
+        attn_layers_set(&k->config.windowed_layers, l, false);
+    return ATTN_OK;
+}
+
+/* --- numbers that become others --- */
+
+/* The part of the width of a head that rotary positions turn. */
+attn_status attn_read_rotary_part(known_config *k, const attn_json *value, attn_error *err) {
+    attn_model_config *c = &k->config;
+    if (!value)
+        return ATTN_OK;
+    if (value->kind != ATTN_JSON_NUMBER || !(value->number > 0 && value->number <= 1))
+        return not_a("rotary_pct", "a number above 0, at most 1", err);
+    const size_t E = c->head_width ? c->head_width : c->num_heads ? c->width / c->num_heads : 0;
+    c->rotary_dims = (size_t)((double)E * value->number);
+    return ATTN_OK;
+}
+
+/* Scores are divided by the root of this number. */
+attn_status attn_read_score_divisor(known_config *k, const attn_json *value, attn_error *err) {
+    if (!value)
+        return attn_fail(err, ATTN_EARG, "query_pre_attn_scalar",
+                         "the configuration lacks the key query_pre_attn_scalar");
+    if (value->kind != ATTN_JSON_NUMBER || !(value->number > 0))
+        return not_a("query_pre_attn_scalar", "a number above 0", err);
+    k->config.score_scale = 1 / sqrt(value->number);
+    return ATTN_OK;
+}
+
+/* Positions count from the id of padding + 1; the table has max_position_embeddings rows in all. */
+attn_status attn_read_pad_offset(known_config *k, const attn_json *value, attn_error *err) {
+    int64_t pad = 1;
+    if (value && !attn_json_integer(value, 0, 1000, &pad))
+        return not_a("pad_token_id", "an id below 1000", err);
+    if (k->config.max_length < (size_t)pad + 3)
+        return not_a("max_position_embeddings", "more rows than the ids up to that of padding",
+                     err);
+    k->config.position_offset = (size_t)pad + 1;
+    k->config.max_length -= (size_t)pad + 1;
+    return ATTN_OK;
+}
+
+static attn_status read_same(const attn_json *value, size_t encoder, const char *key,
+                             attn_error *err) {
+    int64_t found;
+    if (value && attn_json_integer(value, 0, 1 << 20, &found) && (size_t)found == encoder)
+        return ATTN_OK;
+    return attn_fail(err, ATTN_EUNSUPPORTED, key,
+                     "a decoder of other sizes than the encoder is not implemented: expected %zu",
+                     encoder);
+}
+
+attn_status attn_read_decoder_heads(known_config *k, const attn_json *value, attn_error *err) {
+    return read_same(value, k->config.num_heads, "decoder_attention_heads", err);
+}
+attn_status attn_read_decoder_feed(known_config *k, const attn_json *value, attn_error *err) {
+    return read_same(value, k->config.feed_forward, "decoder_ffn_dim", err);
+}
+
+/* Embeddings times sqrt(width), or as they are. */
+attn_status attn_read_scale_embedding(known_config *k, const attn_json *value, attn_error *err) {
+    if (value && value->kind != ATTN_JSON_BOOL)
+        return not_a("scale_embedding", "true or false", err);
+    k->config.embedding_scale = value && value->truth ? 0 : 1;
+    return ATTN_OK;
+}
