@@ -110,7 +110,8 @@ typedef struct vectors {
      * |k - mean k| / sqrt(E) */
     double expected;
     double scale; /* factor of the scores */
-    bool known;   /* false: nothing was measured (no operation, or no dot products) */
+    /* false: nothing was measured (no operation, no dot products, or weights that mix heads) */
+    bool known;
 } vectors;
 
 /* Working memory to read the queries and keys of head h of batch entry b. */
@@ -209,7 +210,7 @@ static double mean_scale(const attn_attention *a, size_t batch, size_t head) {
 static attn_status measure_vectors(const attn_attention *a, size_t batch, size_t head,
                                    attn_arena *arena, vectors *out, attn_error *err) {
     vectors v = {.scale = mean_scale(a, batch, head),
-                 .known = !a->score_v && a->dims.score_width > 0};
+                 .known = !a->score_v && a->dims.score_width > 0 && !a->dims.factors};
     if (!v.known) {
         *out = v;
         return ATTN_OK;

@@ -24,7 +24,8 @@ typedef struct reader {
     size_t dims[ATTN_MAX_RANK];  /* the shape; SIZE_MAX: not known yet */
     int rank;                    /* number of axes; 0: not known yet */
     /* The items of the outermost list may be read as tensors of their own. `differs` is then set
-     * where a list is longer or shorter than those before it, and no problem is set. */
+     * where a list is longer or shorter than those before it, or deeper than those without numbers
+     * before it, and no problem is set. */
     bool may_differ, differs;
 } reader;
 
@@ -171,6 +172,9 @@ static bool refuse_number(reader *l) {
 static bool refuse_element(reader *l, int level, size_t at) {
     attn_scan *s = l->s;
     double number;
+    l->differs = l->may_differ && level > 0 && l->count == 0 && *s->p == '[';
+    if (l->differs)
+        return false;
     push_place(l, level, at);
     if (!attn_scan_is_value(s))
         return attn_scan_expected(s, expected_element(l));

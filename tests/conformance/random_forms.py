@@ -378,6 +378,7 @@ def ragged(seed):
     queries, keys = (np.where(r.random(count) < 0.3, r.integers(0, 3, count), r.integers(0, 200, count)) for _ in range(2))
     form, own = str(r.choice(["lists", "packed"])), bool(r.random() < 0.3)
     queries[r.integers(count)] = 200
+    keys[r.integers(count)] += not keys.any()  # lists of no rows at all do not say how many axes they have
     sides = {"query": (queries, heads * group, E), "key": (keys, heads, E), "value": (keys, heads, Ev)}
     dtype = str(r.choice(["float32", "float64"]))
     body = {"return": ["output", "weights", "logsumexp", "scores"]}

@@ -60,6 +60,8 @@ def check_attention(daemon, seed):
     assert reply.status_code == 200, f"{reply.status_code}: {reply.text[:600]}"
     answer = reply.json()
     compare(answer, served(body), FLOAT64 if double else FLOAT32)
+    if "subtract" in body or "weights" in body.get("mix", {}):  # a row of mixed weights has no logsumexp and no one score
+        return
     want = {name: flat(whole[name], body, whole) for name in (*PARTS, "logsumexp")}
     captured.Site(daemon, answer["run"]["id"], 0, answer["run"]["sites"][0], want, double, seed).check()
 
@@ -166,9 +168,10 @@ def check_curves(daemon, seed):
 def check_infer(daemon, seed):
     """The same operation over the Open Inference Protocol."""
     body = AxesDraw(seed + SEED).request()
+    if "mix" in body or "subtract" in body:  # parameters are no objects
+        return
     # parameters are no objects, and positions need an encoding
-    for name in ("score", "position", "query_positions", "key_positions", "mask_positions", "normalizer", "mix", "labels", "pattern",
-                 "not"):
+    for name in ("score", "position", "query_positions", "key_positions", "mask_positions", "normalizer", "labels", "pattern", "not"):
         body.pop(name, None)
     rest, found = extracted(body)
     names = {"float32": "FP32", "float64": "FP64", "float16": "FP16", "bfloat16": "BF16", "int64": "INT64", "bool": "BOOL"}

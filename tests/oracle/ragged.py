@@ -18,12 +18,21 @@ def bounds_of(request):
     return tuple(np.concatenate(([0], np.cumsum(tensors.read(x)))).astype(int) for x in lengths)
 
 
+def entry(items, b):
+    """Item b of a list, with a batch axis. JSON cannot say how wide no rows are: that is the width of the other items."""
+    if np.size(items[b]):
+        return [items[b]]
+    lead = np.shape(items[b])[:-1]
+    width = next((np.shape(x)[-1] for x in items if np.size(x)), 0)
+    return tensors.write(np.zeros((1, *lead, 0, width)), "float32")
+
+
 def entries(request):
     """The requests of the entries, in order."""
     common = {n: x for n, x in request.items() if n not in (*OPERANDS, "query_lengths")}
     given = [n for n in OPERANDS if n in request]
     if "query_lengths" not in request:
-        return [common | {n: [request[n][b]] for n in given} for b in range(len(request["query"]))]
+        return [common | {n: entry(request[n], b) for n in given} for b in range(len(request["query"]))]
     common.pop("key_lengths", None)
     queries, keys = bounds_of(request)
     whole = {n: tensors.read(request[n]) for n in given}
