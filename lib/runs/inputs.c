@@ -126,6 +126,8 @@ void attn_run_read_operation(attn_run_reader *r, attn_json *object) {
     read_object(r, object, "score_position", "kind");
     read_object(r, object, "normalizer", "kind");
     read_object(r, object, "mix", NULL);
+    if (attn_json_member(object, "mix") && !in->mix.logits.rank && !in->mix.weights.rank)
+        attn_run_refuse(r, ATTN_EARG, "mix", "the matrices logits and weights are both missing");
     read_object(r, object, "subtract", "pairs");
     for (const attn_input *row = attn_input_rows; row < attn_input_rows + 2; row++)
         if (!attn_tensor_at(in, row->offset)->rank)

@@ -336,7 +336,7 @@ static bool read_row(reader *l, int level, size_t *n) {
  * it on this axis. */
 static bool refuse_ragged(reader *l, int level, size_t found) {
     attn_scan *s = l->s;
-    l->differs = l->may_differ && level > 0;
+    l->differs = l->may_differ && level > 0 && l->rank > 2; /* an entry has 2 axes or 3 */
     if (l->differs)
         return false;
     const char *ragged = srv_scan_of(s)->ragged;

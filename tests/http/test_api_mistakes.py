@@ -49,8 +49,8 @@ def test_sequences_of_different_lengths(daemon):
     for field in ("query", "key", "value"):
         lists = [[[1, 2], [3, 4]], [[5, 6]]]
         body = {"query": [[[1, 2]]], "key": [[[1, 2]]], "value": [[[1, 2]]]} | {field: lists}
-        refused(daemon, body, "shape_mismatch", f"/{field}/1", "pad and send key_lengths", "1 list, expected 2")
-    refused(daemon, {"query": [[1, 2], [3]]}, "shape_mismatch", "/query/1", "pad and send key_lengths")
+        refused(daemon, body, "shape_mismatch", "/key" if field == "query" else f"/{field}", "expected as many entries as query has")
+    refused(daemon, {"query": [[1, 2], [3]]}, "shape_mismatch", "/query/1", "only batch entries differ in length")
     refused(daemon, {"query": [[1]], "token_ids": [[1, 2], [3]], "pad_id": 0}, "shape_mismatch", "/token_ids/1", "pad_id")
     refused(daemon, {"token_ids": [[1, 2], [3]], "pad_id": 0}, "shape_mismatch", "/token_ids/1", "pad_id", path="/v1/masks")
     refused(daemon, {"token_ids": [[4, 5], [4]]}, "shape_mismatch", "/token_ids/1", "with the id 0",
