@@ -270,6 +270,9 @@ bool attn_models_declare_decoder(attn_model *model);
 /* Returns an attention layer of the configured kind, width and pattern. The layer is not yet
  * declared. If `across`, it attends to the encoder's outputs; else it is self-attention. */
 attn_attend attn_models_attend(const attn_model_config *config, bool across);
+/* Returns whether passes may be lean: attention without projections keeps the outputs of the block
+ * before as its queries, which a lean pass overwrites. */
+bool attn_models_may_be_lean(const attn_model *model);
 /* Returns whether a part of a model has a bias, by its setting and the one that is its default. */
 bool attn_models_has_bias(attn_model_choice choice, bool usual);
 /* Returns the activation of layers (layers.h) for one of a configuration. */

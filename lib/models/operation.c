@@ -92,6 +92,10 @@ attn_attend attn_models_attend(const attn_model_config *c, bool across) {
     return a;
 }
 
+bool attn_models_may_be_lean(const attn_model *model) {
+    return score_kinds[model->config.attention] == ATTN_SCORE_scaled_dot;
+}
+
 /* --- self-attention --- */
 
 static attn_status self_forward(float *out, const float *x, model_walk *w, model_half *half,
