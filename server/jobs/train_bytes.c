@@ -8,7 +8,7 @@
 #define PARAMETERS 6.0   /* floats for each: value, gradient, moments, best and served value */
 #define ROUNDING   1.125 /* large blocks are at most an eighth larger than what they hold */
 /* Factor for passes: arenas do not fill the blocks that they allocate, and blocks are rounded. */
-#define PASS_MARGIN 1.35
+#define PASS_MARGIN 1.42
 #define WORD_BYTES  192.0 /* for each token of a vocabulary, in memory and in the text of a file */
 #define LEARN_BYTES 480.0 /* in addition, for each word from which sub-words are learnt */
 #define MERGE_BYTES 28.0  /* for each merge that is asked for, learnt or not: item and hash slots */
