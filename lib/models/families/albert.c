@@ -30,12 +30,7 @@ static const family_tensor tensors[] = {
     TENSOR(H "ffn", NULL, OURS "linear1"),
     TENSOR(H "ffn_output", NULL, OURS "linear2"),
     TENSOR(H "full_layer_layer_norm", NULL, OURS "norm2"),
-    TENSOR("predictions.dense", NULL, "head_dense"),
-    TENSOR("predictions.LayerNorm", NULL, "head_norm"),
-    TENSOR("predictions.decoder", NULL, "output_projection"),
-    TENSOR("predictions.bias", NULL, "output_projection.bias", WHOLE),
-    TENSOR("predictions.decoder.*"),
-    TENSOR("predictions.bias"),
+    MASKED_HEAD_TENSORS("predictions.", "dense", "LayerNorm"),
     TENSOR("sop_classifier.*"), /* the order of two sentences */
     TENSOR("albert.pooler.*"),
     {0},

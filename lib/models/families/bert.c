@@ -11,12 +11,7 @@ static const family_key keys[] = {
 static const family_tensor tensors[] = {
     BERT_EMBEDDING_TENSORS("bert.embeddings."),
     BERT_LAYER_TENSORS("bert.encoder."),
-    TENSOR("cls.predictions.transform.dense", NULL, "head_dense"),
-    TENSOR("cls.predictions.transform.LayerNorm", NULL, "head_norm"),
-    TENSOR("cls.predictions.decoder", NULL, "output_projection"),
-    TENSOR("cls.predictions.bias", NULL, "output_projection.bias", WHOLE),
-    TENSOR("cls.predictions.decoder.*"),
-    TENSOR("cls.predictions.bias"),
+    MASKED_HEAD_TENSORS("cls.predictions.", "transform.dense", "transform.LayerNorm"),
     TENSOR("cls.seq_relationship.*"), /* whether one sentence follows another */
     TENSOR("bert.pooler.*"),
     {0},

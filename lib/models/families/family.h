@@ -101,7 +101,6 @@ attn_status attn_read_rope_type(known_config *k, const attn_json *value, attn_er
 attn_status attn_read_layer_types(known_config *k, const attn_json *value, attn_error *err);
 attn_status attn_read_unplaced(known_config *k, const attn_json *value, attn_error *err);
 attn_status attn_read_window(known_config *k, const attn_json *value, attn_error *err);
-
 attn_status attn_read_window_on(known_config *k, const attn_json *value, attn_error *err);
 attn_status attn_read_full_from(known_config *k, const attn_json *value, attn_error *err);
 attn_status attn_read_rotary_part(known_config *k, const attn_json *value, attn_error *err);
@@ -132,6 +131,14 @@ extern const family_tensor attn_tensors_llama[], attn_tensors_llama_outer[];
         TENSOR(p "position_embeddings", NULL, "pos_encoding.position_embeddings"),                 \
         TENSOR(p "token_type_embeddings", NULL, "seg_embedding"),                                  \
         TENSOR(p "LayerNorm", NULL, "src_embedding_norm"), TENSOR(p "position_ids")
+
+/* The head of masked words behind `p`, with its names of the matrix and of the norm. Files of tied
+ * models repeat the matrix and the bias under the names of a decoder. */
+#define MASKED_HEAD_TENSORS(p, dense, norm)                                                        \
+    TENSOR(p dense, NULL, "head_dense"), TENSOR(p norm, NULL, "head_norm"),                        \
+        TENSOR(p "decoder", NULL, "output_projection"),                                            \
+        TENSOR(p "bias", NULL, "output_projection.bias", WHOLE), TENSOR(p "decoder.*"),            \
+        TENSOR(p "bias")
 
 /* Sizes and norms as BERT names them. */
 #define BERT_KEYS                                                                                  \

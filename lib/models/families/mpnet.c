@@ -30,12 +30,7 @@ static const family_tensor tensors[] = {
     TENSOR(H "intermediate.dense", NULL, OURS "linear1"),
     TENSOR(H "output.dense", NULL, OURS "linear2"),
     TENSOR(H "output.LayerNorm", NULL, OURS "norm2"),
-    TENSOR("lm_head.dense", NULL, "head_dense"),
-    TENSOR("lm_head.layer_norm", NULL, "head_norm"),
-    TENSOR("lm_head.decoder", NULL, "output_projection"),
-    TENSOR("lm_head.bias", NULL, "output_projection.bias", WHOLE),
-    TENSOR("lm_head.decoder.*"),
-    TENSOR("lm_head.bias"),
+    MASKED_HEAD_TENSORS("lm_head.", "dense", "layer_norm"),
     TENSOR("mpnet.pooler.*"),
     {0},
 };

@@ -11,12 +11,7 @@ static const family_key keys[] = {
 static const family_tensor tensors[] = {
     BERT_EMBEDDING_TENSORS("roberta.embeddings."),
     BERT_LAYER_TENSORS("roberta.encoder."),
-    TENSOR("lm_head.dense", NULL, "head_dense"),
-    TENSOR("lm_head.layer_norm", NULL, "head_norm"),
-    TENSOR("lm_head.decoder", NULL, "output_projection"),
-    TENSOR("lm_head.bias", NULL, "output_projection.bias", WHOLE),
-    TENSOR("lm_head.decoder.*"),
-    TENSOR("lm_head.bias"),
+    MASKED_HEAD_TENSORS("lm_head.", "dense", "layer_norm"),
     TENSOR("roberta.pooler.*"),
     {0},
 };
