@@ -229,9 +229,11 @@ static attn_status run_members(member *members, pass_steps *passes, size_t count
 attn_status attn_attention_run(attn_attention *a, unsigned want, attn_stage stage, attn_pool *pool,
                                const attn_control *control, attn_arena *arena, attn_results *out,
                                attn_error *err) {
-    member one = {.a = a, .name = SIZE_MAX};
+    member one; /* not zeroed, since `near` is large and most operations do not need it */
     pass_steps pass;
     attn_results results;
+    one.a = a;
+    one.name = SIZE_MAX;
     a->packed = NULL; /* the arena of packed keys of an earlier pass may have been freed */
     const attn_status status =
         run_members(&one, &pass, 1, want, stage, pool, control, arena, &results, err);
@@ -245,9 +247,9 @@ attn_status attn_attention_run(attn_attention *a, unsigned want, attn_stage stag
 attn_status attn_attention_run_each(attn_attention *const *ops, size_t count, unsigned want,
                                     attn_stage stage, attn_pool *pool, const attn_control *control,
                                     attn_arena *arena, attn_results *out, attn_error *err) {
-    member *members = attn_arena_zeroed(arena, count + 1, sizeof *members);
-    pass_steps *passes = attn_arena_zeroed(arena, count + 1, sizeof *passes);
-    attn_results *results = attn_arena_zeroed(arena, count + 1, sizeof *results);
+    member *members = attn_arena_array(arena, count + 1, sizeof *members);
+    pass_steps *passes = attn_arena_array(arena, count + 1, sizeof *passes);
+    attn_results *results = attn_arena_array(arena, count + 1, sizeof *results);
     ATTN_TAKEN(members && passes && results, "the operations", err);
     for (size_t i = 0; i < count; i++) {
         members[i].a = ops[i];
