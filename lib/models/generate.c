@@ -51,8 +51,8 @@ typedef struct search {
     size_t heads;           /* number of heads of block `site`; 0: there is no such block */
     size_t columns;         /* number of keys in `weights`: S or, without an encoder, `most` */
     bool continues;         /* the model has no encoder: the sources are prompts */
-    const int32_t *prompts; /* [B, S] */
-    size_t *prompted;       /* [B] number of tokens of each prompt; 0 if the model has an encoder */
+    const int32_t *prompts; /* [B, S]; of bare prompts from the second token on */
+    size_t *prompted;       /* [B] number of these tokens; 0 if the model has an encoder */
     size_t *limits;         /* [B] largest number of steps of each source, its prompt included */
     bool want_weights;
     model_cache *caches; /* [blocks of the decoder] */
@@ -107,15 +107,14 @@ static void insert(candidate *best, size_t *count, size_t most, candidate one) {
     best[at] = one;
 }
 
-/* Inserts the candidates that extend a row by one token into `best` (see insert). Padding and begin
- * are never chosen. `max` is the row's largest logit z, and `rest` is log(sum exp(z - max)). */
+/* Inserts the candidates that extend a row by one token into `best` (see insert). `max` is the row's largest logit z, and `rest` is log(sum exp(z - max)). */
 static void insert_row(const search *s, size_t row, double max, double rest, candidate *best,
                        size_t *count, size_t most) {
     const attn_model_config *c = &s->walk.model->config;
     const float *z = s->walk.logits + row * c->target_vocabulary;
     const double base = s->sums[row] - max - rest;
     for (size_t v = 0; v < c->target_vocabulary; v++)
-        if ((int32_t)v != c->pad && (int32_t)v != c->begin)
+        if (attn_models_may_write(c, (int32_t)v))
             insert(best, count, most, (candidate){base + z[v], row, (int32_t)v, z[v] - max - rest});
 }
 
@@ -193,7 +192,7 @@ static attn_status extend_beams(search *s, size_t b, size_t t, float *scratch, a
         return status;
     for (size_t k = 0; k < s->beams; k++) {
         s->sums[first + k] = -INFINITY;
-        step->token[first + k] = c->end;
+        step->token[first + k] = c->end < 0 ? 0 : c->end;
         step->parent[first + k] = first;
     }
     for (size_t i = 0; i < count && alive < s->beams && s->ended[b] < s->beams; i++) {
@@ -432,10 +431,10 @@ static attn_status spread_keep(search *s, attn_error *err) {
 
 /* Sets how many tokens each prompt has, and how many steps each source may take. */
 static void set_limits(search *s, const int64_t *lengths) {
-    const size_t longest = s->walk.model->config.max_length;
+    const size_t longest = s->walk.model->config.max_length, read = s->options->bare;
     const size_t most = s->options->most ? s->options->most : 2 * s->S + 10;
     for (size_t b = 0; b < s->B; b++) {
-        s->prompted[b] = s->continues ? (size_t)lengths[b] : 0;
+        s->prompted[b] = s->continues ? (size_t)lengths[b] - read : 0;
         s->limits[b] = most < longest - s->prompted[b] ? most + s->prompted[b] : longest;
         s->most = s->limits[b] > s->most ? s->limits[b] : s->most;
     }
@@ -457,7 +456,8 @@ static attn_status prepare(search *s, const int64_t *lengths, attn_error *err) {
                "the rows of a search", err);
     for (size_t r = 0; r < s->rows; r++) {
         s->lengths[r] = lengths[r / s->beams];
-        s->tokens[r] = s->walk.model->config.begin;
+        s->tokens[r] =
+            s->options->bare ? s->prompts[r / s->beams * s->S - 1] : s->walk.model->config.begin;
         s->sums[r] = r % s->beams ? -INFINITY : 0;
     }
     for (size_t b = 0; b < s->B; b++)
@@ -528,6 +528,10 @@ static attn_status check_options(const attn_model *model, const attn_generate_op
     if (!isfinite(o->length_penalty))
         return attn_fail(err, ATTN_EARG, "length_penalty", "expected a finite number");
     ATTN_TRY(attn_models_check_sampling(o, err));
+    if (o->bare && model->encoder.count)
+        return attn_fail(err, ATTN_EARG, "bare", "a model with an encoder has no prompt");
+    if (!o->bare && model->config.begin < 0)
+        return attn_fail(err, ATTN_EARG, "begin", "the model has no token that begins a sequence");
     return attn_ids_check(o->stop, o->stop_count, model->config.target_vocabulary, "stop", err);
 }
 
@@ -536,6 +540,10 @@ static attn_status read_sources(search *s, const attn_batch *batch, attn_error *
     const attn_model *m = s->walk.model;
     ATTN_TRY(m->encoder.count ? attn_models_check_source(m, batch, err)
                               : attn_models_check_prompts(m, batch, err));
+    for (size_t b = 0; s->options->bare && b < s->B; b++)
+        if (!batch->source_lengths[b])
+            return attn_fail(err, ATTN_EVALUE, "source_lengths",
+                             "a bare prompt needs a token, found none in prompt %zu", b);
     if (!attn_size_mul(s->B, s->beams, &s->rows))
         return attn_fail(err, ATTN_ELIMIT, "beams", "too many sequences");
     return m->encoder.count ? attn_models_encode(&s->walk, batch, false, err) : ATTN_OK;
@@ -553,7 +561,7 @@ attn_status attn_model_generate(const attn_model *model, const int32_t *source,
         .S = S,
         .beams = options->beams,
         .continues = !model->encoder.count,
-        .prompts = source,
+        .prompts = source + options->bare,
         .walk = {.model = model, .pass = {.arena = arena, .pool = pool, .control = control}}};
     const attn_batch batch = {.B = B,
                               .S = S,

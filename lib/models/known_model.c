@@ -1,90 +1,28 @@
-/* Opens models that people know (attn/known_model.h): maps their files, reads the configuration, and
+/* Makes models that people know (attn/known_model.h) of their files: reads the configuration, and
  * binds the tensors. */
-#include <attn/gguf.h>
 #include <attn/known_model.h>
-#include <attn/safetensors.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/try.h"
 #include "models/known_tensors.h"
 
-/* Most bytes of names, lists and trees of one model; of a text of JSON; and most shards. */
+/* Most bytes of names, lists and trees of one model; and of a text of JSON. */
 #define MOST_NAMES ((size_t)1 << 30)
 #define MOST_JSON  ((size_t)64 << 20)
-enum { SHARDS = 512, PATH = 4096 };
 
-typedef struct mapping {
-    void *data;
-    size_t size;
-} mapping;
-
-/* The files of a model. */
-typedef struct files {
-    mapping maps[SHARDS];
-    size_t count;
-    attn_arena *arena; /* names, lists and trees while the model is opened */
-} files;
-
-static void free_files(files *f) {
-    if (!f)
-        return;
-    for (size_t i = 0; i < f->count; i++)
-        munmap(f->maps[i].data, f->maps[i].size);
-    attn_arena_free(f->arena);
-    attn_free(f);
-}
-
-static attn_status fail_file(const char *path, const char *what, attn_error *err) {
-    return attn_fail(err, errno == ENOMEM ? ATTN_ENOMEM : ATTN_EARG, path, "cannot be %s: %s", what,
-                     strerror(errno));
-}
-
-/* Maps a file. */
-static attn_status map_file(files *f, const char *path, mapping *out, attn_error *err) {
-    struct stat info;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (f->count == SHARDS) {
-        close(fd);
-        return attn_fail(err, ATTN_ELIMIT, path, "a model has at most %d files", SHARDS);
-    }
-    if (fd < 0 || fstat(fd, &info)) {
-        const attn_status status = fail_file(path, "read", err);
-        close(fd);
-        return status;
-    }
-    if (!S_ISREG(info.st_mode) || info.st_size < 1) {
-        close(fd);
-        return attn_fail(err, ATTN_EARG, path, "is empty, or no file");
-    }
-    *out = (mapping){.size = (size_t)info.st_size};
-    out->data = mmap(NULL, out->size, PROT_READ, MAP_PRIVATE, fd, 0);
-    const attn_status status = out->data == MAP_FAILED ? fail_file(path, "mapped", err) : ATTN_OK;
-    close(fd);
-    if (!status)
-        f->maps[f->count++] = *out;
-    return status;
-}
-
-/* Reads a JSON text of a folder. Errors name the file. */
-static attn_status read_json(files *f, const char *path, attn_json **out, attn_error *err) {
-    mapping text;
+/* Reads a JSON text of a folder, whose errors name the file. */
+static attn_status read_json(attn_string text, const char *name, attn_arena *arena, attn_json **out,
+                             attn_error *err) {
     attn_error inner;
-    ATTN_TRY(map_file(f, path, &text, err));
     if (text.size > MOST_JSON)
-        return attn_fail(err, ATTN_ELIMIT, path, "expected at most %zu bytes of JSON, found %zu",
+        return attn_fail(err, ATTN_ELIMIT, name, "expected at most %zu bytes of JSON, found %zu",
                          MOST_JSON, text.size);
-    const attn_status status = attn_json_read(text.data, text.size, f->arena, out, &inner);
+    const attn_status status = attn_json_read(text.text, text.size, arena, out, &inner);
     if (status)
-        return attn_fail(err, status, path, "%s: %s", inner.where, inner.text);
+        return attn_fail(err, status, name, "%s: %s", inner.where, inner.text);
     return (*out)->kind == ATTN_JSON_OBJECT
                ? ATTN_OK
-               : attn_fail(err, ATTN_EARG, path, "expected an object, found %s",
+               : attn_fail(err, ATTN_EARG, name, "expected an object, found %s",
                            attn_json_kind_name(*out));
 }
 
@@ -95,37 +33,6 @@ static const attn_block_format *format_of(attn_dtype dtype) {
                                    : dtype == ATTN_F16  ? "F16"
                                    : dtype == ATTN_BF16 ? "BF16"
                                                         : "");
-}
-
-/* Reads the header of a file. */
-static attn_status read_header(files *f, const char *path, attn_safetensors *out, attn_error *err) {
-    mapping bytes;
-    attn_error inner;
-    ATTN_TRY(map_file(f, path, &bytes, err));
-    const attn_status status =
-        attn_safetensors_read_usable(bytes.data, bytes.size, f->arena, out, &inner);
-    return status ? attn_fail(err, status, path, "%s: %s", inner.where, inner.text) : ATTN_OK;
-}
-
-/* Reads the shards that an index names. */
-static attn_status read_shards(files *f, const char *folder, const char *index_path,
-                               attn_safetensors *out, attn_error *err) {
-    attn_shard_index index;
-    attn_error inner;
-    mapping text;
-    char path[PATH];
-    ATTN_TRY(map_file(f, index_path, &text, err));
-    attn_status status = attn_shard_index_read(text.data, text.size, f->arena, &index, &inner);
-    if (status)
-        return attn_fail(err, status, index_path, "%s: %s", inner.where, inner.text);
-    attn_safetensors *parts = attn_arena_zeroed(f->arena, index.file_count + 1, sizeof *parts);
-    ATTN_TAKEN(parts, "the shards of a model", err);
-    for (size_t i = 0; i < index.file_count; i++) {
-        snprintf(path, sizeof path, "%s/%s", folder, index.files[i]);
-        ATTN_TRY(read_header(f, path, &parts[i], err));
-    }
-    status = attn_shards_join(&index, parts, f->arena, out, &inner);
-    return status ? attn_fail(err, status, index_path, "%s: %s", inner.where, inner.text) : ATTN_OK;
 }
 
 /* Lists the tensors. Those of types that no weight has, such as the ids of positions, have no
@@ -149,37 +56,6 @@ static attn_status list_tensors(const attn_safetensors *read, attn_arena *arena,
     return ATTN_OK;
 }
 
-static bool exists(const char *path) {
-    return access(path, F_OK) == 0;
-}
-
-static attn_status read_folder(files *f, const char *folder, known_config *k, known_tensors *t,
-                               attn_error *err) {
-    char path[PATH];
-    attn_json *config;
-    attn_safetensors read;
-    if (strlen(folder) > PATH - 64)
-        return attn_fail(err, ATTN_EARG, "path", "is longer than %d bytes", PATH - 64);
-    snprintf(path, sizeof path, "%s/config.json", folder);
-    ATTN_TRY(read_json(f, path, &config, err));
-    k->all = config;
-    snprintf(path, sizeof path, "%s/model.safetensors.index.json", folder);
-    if (exists(path)) {
-        ATTN_TRY(read_shards(f, folder, path, &read, err));
-        return list_tensors(&read, f->arena, t, err);
-    }
-    snprintf(path, sizeof path, "%s/model.safetensors", folder);
-    const bool has = exists(path);
-    snprintf(path, sizeof path, "%s/pytorch_model.bin", folder);
-    if (!has && exists(path))
-        return attn_fail(err, ATTN_EUNSUPPORTED, path,
-                         "pickles are not read, since they can run programs: convert it with "
-                         "save_pretrained of transformers, which writes model.safetensors");
-    snprintf(path, sizeof path, "%s/model.safetensors", folder);
-    ATTN_TRY(read_header(f, path, &read, err));
-    return list_tensors(&read, f->arena, t, err);
-}
-
 /* --- GGUF --- */
 
 /* Adds a member to an object. */
@@ -201,6 +77,7 @@ static const char *key_of(const char *key, const char *architecture) {
     static const char *const read[][2] = {{"general.architecture", "general.architecture"},
                                           {"tokenizer.ggml.bos_token_id", "bos_token_id"},
                                           {"tokenizer.ggml.eos_token_id", "eos_token_id"},
+                                          {"tokenizer.ggml.eot_token_id", "eot_token_id"},
                                           {"tokenizer.ggml.padding_token_id", "pad_token_id"}};
     const size_t lead = strlen(architecture);
     for (size_t i = 0; i < sizeof read / sizeof *read; i++)
@@ -254,28 +131,22 @@ static attn_status read_metadata(const attn_gguf *file, attn_arena *arena, attn_
     return ATTN_OK;
 }
 
-static attn_status read_gguf(files *f, const char *path, known_config *k, known_tensors *t,
-                             attn_error *err) {
-    mapping bytes;
-    attn_gguf read;
-    attn_error inner;
-    attn_json *keys = attn_arena_zeroed(f->arena, 1, sizeof *keys);
+static attn_status read_gguf(const attn_gguf *read, attn_arena *arena, known_config *k,
+                             known_tensors *t, attn_error *err) {
+    attn_json *keys = attn_arena_zeroed(arena, 1, sizeof *keys);
     ATTN_TAKEN(keys, "the metadata of a model", err);
-    ATTN_TRY(map_file(f, path, &bytes, err));
-    const attn_status status = attn_gguf_read(bytes.data, bytes.size, f->arena, &read, &inner);
-    if (status)
-        return attn_fail(err, status, path, "%s: %s", inner.where, inner.text);
-    if (read.unusable_count)
-        return attn_fail(err, ATTN_EUNSUPPORTED, read.unusable->name, "%s", read.unusable->reason);
+    if (read->unusable_count)
+        return attn_fail(err, ATTN_EUNSUPPORTED, read->unusable->name, "%s",
+                         read->unusable->reason);
     keys->kind = ATTN_JSON_OBJECT;
-    ATTN_TRY(read_metadata(&read, f->arena, keys, err));
+    ATTN_TRY(read_metadata(read, arena, keys, err));
     k->all = keys;
     k->gguf = true;
-    t->count = read.count;
-    t->items = attn_arena_zeroed(f->arena, read.count + 1, sizeof *t->items);
+    t->count = read->count;
+    t->items = attn_arena_zeroed(arena, read->count + 1, sizeof *t->items);
     ATTN_TAKEN(t->items, "the tensors of a model", err);
-    for (size_t i = 0; i < read.count; i++) {
-        const attn_gguf_tensor *from = &read.tensors[i];
+    for (size_t i = 0; i < read->count; i++) {
+        const attn_gguf_tensor *from = &read->tensors[i];
         t->items[i] = (known_tensor){
             .name = from->name, .format = from->format, .rank = from->rank, .data = from->data};
         memcpy(t->items[i].dims, from->dims, sizeof from->dims);
@@ -319,42 +190,72 @@ static attn_status make(const known_config *k, const known_tensors *t, const att
     return status;
 }
 
-static attn_status open_files(files *f, const char *path, attn_known_model *out, attn_error *err) {
+/* --- the ends of what a model writes --- */
+
+/* Adds an id, or the ids of a list, unless they are there. */
+static void add_stops(const attn_json *value, size_t vocabulary, attn_known_model *out) {
+    for (const attn_json *v = value && value->kind == ATTN_JSON_LIST ? value->first : value; v;
+         v = v == value ? NULL : v->next) {
+        int64_t id;
+        bool known = !attn_json_integer(v, 0, (int64_t)vocabulary - 1, &id);
+        for (size_t i = 0; !known && i < out->stop_count; i++)
+            known = out->stops[i] == id;
+        if (!known && out->stop_count < ATTN_KNOWN_STOPS)
+            out->stops[out->stop_count++] = (int32_t)id;
+    }
+}
+
+/* Reads what the files say of the ends of sequences, and, where config.json does not, with which
+ * token a decoder behind an encoder begins: else with padding, as T5. */
+static attn_status read_ends(known_config *k, attn_string generation, attn_arena *arena,
+                             attn_known_model *out, attn_error *err) {
+    static const char *const keys[] = {"eos_token_id", "eot_token_id"};
+    attn_model_config *c = &k->config;
+    const size_t vocabulary = c->target_vocabulary;
+    const bool both = attn_model_has_encoder(c) && attn_model_has_decoder(c);
+    attn_json *more = NULL;
+    int64_t begin;
+    if (generation.text)
+        ATTN_TRY(read_json(generation, "generation_config.json", arena, &more, err));
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        add_stops(attn_json_member((attn_json *)(uintptr_t)k->all, keys[i]), vocabulary, out);
+    if (more)
+        add_stops(attn_json_member(more, keys[0]), vocabulary, out);
+    const attn_json *first = more ? attn_json_member(more, "decoder_start_token_id") : NULL;
+    if (both && c->begin < 0)
+        c->begin = first && attn_json_integer(first, 0, (int64_t)vocabulary - 1, &begin)
+                       ? (int32_t)begin
+                       : c->pad;
+    return ATTN_OK;
+}
+
+static attn_status read_all(const attn_known_files *files, attn_arena *arena, attn_known_model *out,
+                            attn_error *err) {
     known_config k = {0};
-    known_tensors t = {0};
+    known_tensors t = {.gguf = files->gguf};
     const attn_family *family;
-    attn_model *model;
-    const size_t size = strlen(path);
-    const bool gguf = size > 5 && !strcmp(path + size - 5, ".gguf");
-    ATTN_TRY((gguf ? read_gguf : read_folder)(f, path, &k, &t, err));
-    t.gguf = k.gguf;
+    attn_json *config;
+    if (files->gguf) {
+        ATTN_TRY(read_gguf(files->gguf, arena, &k, &t, err));
+    } else {
+        ATTN_TRY(read_json(files->config, "config.json", arena, &config, err));
+        ATTN_TRY(list_tensors(files->tensors, arena, &t, err));
+        k.all = config;
+    }
     ATTN_TRY(find_family(&k, &family, err));
     ATTN_TRY(attn_family_configure(family, &k, err));
     look_at_tensors(&k, &t, family);
-    ATTN_TRY(make(&k, &t, family, f->arena, &model, err));
-    *out = (attn_known_model){.model = model, .family = family->name, .files = f};
-    for (size_t i = 0; i < f->count; i++)
-        out->bytes += f->maps[i].size;
+    attn_known_model made = {.family = family->name};
+    ATTN_TRY(read_ends(&k, files->generation, arena, &made, err));
+    ATTN_TRY(make(&k, &t, family, arena, &made.model, err));
+    *out = made;
     return ATTN_OK;
 }
 
-attn_status attn_known_open(const char *path, attn_known_model *out, attn_error *err) {
-    files *f = attn_alloc(sizeof *f);
-    ATTN_TAKEN(f, "a model", err);
-    *f = (files){.arena = attn_arena_new(MOST_NAMES)};
-    const attn_status status = f->arena ? open_files(f, path, out, err)
-                                        : attn_fail(err, ATTN_ENOMEM, "", "no memory for a model");
-    if (status) {
-        free_files(f);
-        return status;
-    }
-    attn_arena_free(f->arena);
-    f->arena = NULL;
-    return ATTN_OK;
-}
-
-void attn_known_close(attn_known_model *known) {
-    attn_model_free(known->model);
-    free_files(known->files);
-    *known = (attn_known_model){0};
+attn_status attn_known_read(const attn_known_files *files, attn_known_model *out, attn_error *err) {
+    attn_arena *arena = attn_arena_new(MOST_NAMES);
+    ATTN_TAKEN(arena, "a model", err);
+    const attn_status status = read_all(files, arena, out, err);
+    attn_arena_free(arena);
+    return status;
 }

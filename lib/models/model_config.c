@@ -131,7 +131,7 @@ static attn_status check_id(int32_t id, const attn_model_config *c, const char *
                             attn_error *err) {
     const size_t source = attn_model_has_encoder(c) ? c->source_vocabulary : SIZE_MAX;
     const size_t least = source < c->target_vocabulary ? source : c->target_vocabulary;
-    if (id >= 0 && (size_t)id < least)
+    if ((id >= 0 && (size_t)id < least) || (c->any_ids && id == -1))
         return ATTN_OK;
     return attn_fail(err, ATTN_EARG, where, "expected an id of both vocabularies, found %d",
                      (int)id);

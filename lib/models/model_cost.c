@@ -222,7 +222,8 @@ attn_model_cost attn_model_pass_cost(const attn_model *m, const attn_model_pass 
         add_search(m, p, &decoder, &cost);
     } else {
         attn_layer_cost decoded = stack_cost(m, &m->decoder, &decoder, p->keeps_states);
-        add_head(m, m->decoder.count ? &decoder : &encoder, &decoded);
+        if (!p->no_logits)
+            add_head(m, m->decoder.count ? &decoder : &encoder, &decoded);
         add_times(&cost, &decoded, 1);
         add_lists(m, p, &cost);
     }

@@ -342,6 +342,8 @@ attn_status attn_models_backward(model_walk *walk, const float *dlogits, attn_er
 
 /* Checks the options of sampling, if the search samples. Error: ATTN_EARG. */
 attn_status attn_models_check_sampling(const attn_generate_options *options, attn_error *err);
+/* Returns whether a search may take a token: pad and begin only with any_ids. */
+bool attn_models_may_write(const attn_model_config *config, int32_t token);
 /* Draws a token from logits [V] with the temperature, top_k and top_p of the options, and stores
  * the token in *out. `uniform` is a random number in [0, 1). Scratch memory is in the arena. Error:
  * ATTN_ENOMEM. */

@@ -21,7 +21,11 @@ static int by_weight(const void *a, const void *b) {
     return (x->token > y->token) - (x->token < y->token);
 }
 
-/* Writes all tokens but padding and begin to `out`, with weights e^((logit - max) / temperature).
+bool attn_models_may_write(const attn_model_config *c, int32_t token) {
+    return c->any_ids || (token != c->pad && token != c->begin);
+}
+
+/* Writes all tokens that the model may write to `out`, with weights e^((logit - max) / temperature).
  * Returns their number. */
 static size_t list_choices(const float *logits, const attn_model_config *c, double temperature,
                            choice *out) {
@@ -30,7 +34,7 @@ static size_t list_choices(const float *logits, const attn_model_config *c, doub
     for (size_t v = 0; v < c->target_vocabulary; v++)
         max = logits[v] > max ? logits[v] : max;
     for (size_t v = 0; v < c->target_vocabulary; v++)
-        if ((int32_t)v != c->pad && (int32_t)v != c->begin)
+        if (attn_models_may_write(c, (int32_t)v))
             out[count++] = (choice){exp((logits[v] - max) / temperature), (int32_t)v};
     return count;
 }

@@ -181,6 +181,18 @@ size_t attn_tokenizer_size(const attn_tokenizer *t) {
     return t->length;
 }
 
+size_t attn_tokenizer_bytes(const attn_tokenizer *t) {
+    size_t bytes = sizeof *t + t->slot_count * sizeof *t->slots;
+    if (t->entries)
+        bytes += t->room * sizeof *t->entries;
+    for (size_t i = 0; t->entries && i < t->length; i++)
+        bytes += t->entries[i].size + 1;
+    if (t->merges)
+        bytes += sizeof *t->merges + t->merges->count * sizeof *t->merges->items +
+                 t->merges->slot_count * sizeof *t->merges->slots;
+    return bytes + (t->arena ? attn_arena_used(t->arena) : 0);
+}
+
 int32_t attn_tokenizer_special(const attn_tokenizer *t, attn_special special) {
     return t->specials[special];
 }

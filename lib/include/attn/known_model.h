@@ -9,18 +9,35 @@
 #ifndef ATTN_KNOWN_MODEL_H
 #define ATTN_KNOWN_MODEL_H
 
+#include "gguf.h"
 #include "models.h"
+#include "safetensors.h"
+#include "tokens.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
+/* The files of a model as its parts: of a GGUF file `gguf`, of a folder the others. Texts are JSON. */
+typedef struct attn_known_files {
+    const attn_gguf *gguf;           /* NULL: a folder */
+    attn_string config;              /* config.json */
+    attn_string generation;          /* generation_config.json; text NULL: there is none */
+    attn_string tokenizer;           /* tokenizer.json; text NULL: there is none */
+    const attn_safetensors *tensors; /* those of all shards */
+} attn_known_files;
+
+enum { ATTN_KNOWN_STOPS = 16 };
+
 typedef struct attn_known_model {
-    attn_model *model;  /* freed by attn_known_close */
+    attn_model *model;  /* freed by attn_known_close, or by the caller of attn_known_read */
     const char *family; /* "llama" */
-    size_t bytes;       /* of the mapped files */
-    void *files;        /* for attn_known_close */
+    /* [stop_count] the ids that end what the model writes, as its files say */
+    int32_t stops[ATTN_KNOWN_STOPS];
+    size_t stop_count;
+    size_t bytes; /* of the mapped files; 0 with attn_known_read */
+    void *files;  /* for attn_known_close */
 } attn_known_model;
 
 /* Opens the model at `path`: a folder, or a file whose name ends in .gguf. The files must not change
@@ -36,6 +53,15 @@ typedef struct attn_known_model {
 attn_status attn_known_open(const char *path, attn_known_model *out, attn_error *err);
 /* Frees the model and unmaps its files. */
 void attn_known_close(attn_known_model *known);
+
+/* Makes the model of files that the caller has read. Their tensors must outlive the model. The
+ * caller frees out->model. Errors as attn_known_open. */
+attn_status attn_known_read(const attn_known_files *files, attn_known_model *out, attn_error *err);
+/* Makes the tokenizer of the files, which need not outlive it: that of tokenizer.json, or of the
+ * arrays of a GGUF file. The caller frees it. *out is NULL if the files have none. Errors as
+ * attn_tokenizer_read_json; ATTN_EARG (a value of a GGUF file has another kind). */
+attn_status attn_known_tokenizer(const attn_known_files *files, attn_tokenizer **out,
+                                 attn_error *err);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

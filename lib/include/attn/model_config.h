@@ -243,8 +243,9 @@ typedef struct attn_model_config {
     /* The matrix of the logits is the embedding of the tokens that the last stack reads, without a
      * bias (Press and Wolf 2017); default false. */
     bool tied;
-    attn_model_head head;    /* default ATTN_MODEL_TOKENS */
-    int32_t pad, begin, end; /* the same ids in both vocabularies; default 0, 1, 2 */
+    attn_model_head head; /* default ATTN_MODEL_TOKENS */
+    /* the same ids in both vocabularies; default 0, 1, 2. With any_ids -1: there is none */
+    int32_t pad, begin, end;
     /* The members from here on are those of ATTN_MODEL_KNOWN_LIST, which describes them. */
     size_t head_width, num_decoder_layers, num_layer_groups, embedding_width;
     bool separate, own_positions, any_ids;
@@ -400,7 +401,8 @@ typedef enum attn_model_setting_of {
          "Queries, keys and values have three matrices instead of one.")                           \
     ITEM(own_positions, FLAG, NULL, 0, 0, NONE, KNOWN,                                             \
          "For learned: encoder and decoder have tables of their own.")                             \
-    ITEM(any_ids, FLAG, NULL, 0, 0, NONE, FIXED, "The ids pad, begin and end may be equal.")       \
+    ITEM(any_ids, FLAG, NULL, 0, 0, NONE, FIXED,                                                   \
+         "The ids pad, begin and end may be equal, and a model may write any token.")              \
     ITEM(qkv_bias, WORD, attn_model_choices, 0, 0, NONE, KNOWN,                                    \
          "Whether the matrices of queries, keys and values have a bias; default bias.")            \
     ITEM(output_bias, WORD, attn_model_choices, 0, 0, NONE, KNOWN,                                 \

@@ -251,7 +251,7 @@ attn_status attn_model_step(attn_model *model, const attn_batch *batch,
 enum { ATTN_ALTERNATIVES_MOST = 64 };
 
 /* The most probable tokens of a step of a search, the most probable one first, without pad and
- * begin, which a search never takes. Log probabilities are those of the softmax over all tokens.
+ * begin, which a search never takes unless the configuration has any_ids. Log probabilities are those of the softmax over all tokens.
  * `count` is attn_generate_options.alternatives, or the number of all tokens if these are fewer. */
 typedef struct attn_alternatives {
     size_t count;
@@ -314,6 +314,9 @@ typedef struct attn_generate_options {
     /* [stop_count] ids that end a sequence as config.end does; default none */
     const int32_t *stop;
     size_t stop_count;
+    /* The prompt begins with the token that the decoder reads first, so that config.begin is not put
+     * before it. Only for a model without an encoder, whose prompts then have a token or more */
+    bool bare;
     /* Called after each new token with one beam and one source; or NULL. If it returns non-zero,
      * the search ends with ATTN_ECANCELED. */
     int (*token)(void *ctx, const attn_generated_token *token);
@@ -337,7 +340,7 @@ typedef struct attn_generated {
     double score; /* score of the sequence, see attn_generate_options */
     /* [heads, length + ended, columns] attention of each token and of the end; NULL: not wanted, or
      * the model has no attention. Columns are the S source tokens or, of a model without an
-     * encoder, begin, prompt and the tokens before the last one. */
+     * encoder, begin unless the prompt is bare, prompt and the tokens before the last one. */
     float *weights;
     size_t heads, columns;
     /* [length + ended] each: the log probability of each token and of the end, and the most
@@ -368,6 +371,7 @@ typedef struct attn_model_pass {
     /* attn_model_forward */
     bool keeps_states, keeps_inputs; /* ATTN_KEEP_STATES, ATTN_KEEP_INPUTS */
     bool drops;                      /* attn_forward_options.dropout_p is above 0 */
+    bool no_logits;                  /* attn_forward_options.no_logits */
     /* attn_model_step */
     bool trains;
     bool guides; /* with the losses of guidance or diversity */

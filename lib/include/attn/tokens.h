@@ -195,7 +195,8 @@ void attn_tokenizer_set_special(attn_tokenizer *t, attn_special special, int32_t
 attn_tokenizer_kind attn_tokenizer_kind_of(const attn_tokenizer *t);
 bool attn_tokenizer_has_texts(const attn_tokenizer *t); /* false: its ids are numbers */
 attn_language attn_tokenizer_language(const attn_tokenizer *t);
-size_t attn_tokenizer_size(const attn_tokenizer *t); /* number of ids, special ones included */
+size_t attn_tokenizer_size(const attn_tokenizer *t);  /* number of ids, special ones included */
+size_t attn_tokenizer_bytes(const attn_tokenizer *t); /* of the memory that it takes */
 /* Returns the id that stands for `special`; -1: the tokenizer of a known model has none. */
 int32_t attn_tokenizer_special(const attn_tokenizer *t, attn_special special);
 /* Returns the id of a token of n bytes; that of ATTN_SPECIAL_UNKNOWN, which may be -1, if the

@@ -149,13 +149,14 @@ static attn_status check_unknown(const known_config *k, attn_error *err) {
                    : ATTN_OK;
 }
 
+/* Returns the id that is the value of a key, or the first one of a list; -1: there is none. */
 static int32_t id_of(const known_config *k, const char *key) {
     const attn_json *value = attn_json_member((attn_json *)(uintptr_t)k->all, key);
     int64_t id = 0;
     if (value && value->kind == ATTN_JSON_LIST)
         value = value->first;
     if (!value || !attn_json_integer(value, 0, (int64_t)k->config.target_vocabulary - 1, &id))
-        return 0;
+        return -1;
     return (int32_t)id;
 }
 
