@@ -9,7 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "store/model_entries.h"
+#include "base/try.h"
+#include "store/model_known.h"
 #include "system/clock.h"
 #include "system/files.h"
 
@@ -20,7 +21,7 @@ static const int64_t YOUNG_NS = 2000000000;
 static const int64_t PAUSE_NS = 100000000;
 
 static bool path_of(const srv_models *m, const char *id, char path[PATH_MAX]) {
-    return snprintf(path, PATH_MAX, "%s/%s.safetensors", m->config->models_dir, id) < PATH_MAX;
+    return snprintf(path, PATH_MAX, "%s/%s" SRV_MODEL_SUFFIX, m->config->models_dir, id) < PATH_MAX;
 }
 
 /* --- refused files --- */
@@ -46,12 +47,12 @@ static bool has_file(const srv_entry *e) {
     return e->model.origin == SRV_MODEL_FILE || e->model.durable;
 }
 
-/* Remembers the file as refused and logs why. `failed` is the errno value of trouble that says
+/* Remembers the file, whose name in models_dir is `name`, as refused and logs why. `failed` is the errno value of trouble that says
  * nothing about the file, which is logged once, or 0 if the contents of the file are refused. If
  * memory runs out, only logs. An embedded model with this id is no longer served, because the file
  * was meant to replace it. An older version of the file stays served only after trouble. */
-static void refuse_model_file(srv_models *m, const char *id, const srv_file_state *now, int failed,
-                              const char *why) {
+static void refuse_model_file(srv_models *m, const char *id, const char *name,
+                              const srv_file_state *now, int failed, const char *why) {
     pthread_mutex_lock(&m->lock);
     srv_refused *r = srv_refused_find(m, id);
     const bool known = r && failed && r->why.failed == failed;
@@ -71,9 +72,18 @@ static void refuse_model_file(srv_models *m, const char *id, const srv_file_stat
         srv_entry_drop(m, same);
     pthread_mutex_unlock(&m->lock);
     if (!known)
-        srv_log_event(m->log, SRV_LOG_ERROR,
-                      "models_dir: %.200s/%.64s.safetensors is not %s: %.250s",
-                      m->config->models_dir, id, failed ? "read now" : "served", why);
+        srv_log_event(m->log, SRV_LOG_ERROR, "models_dir: %.200s/%.80s is not %s: %.250s",
+                      m->config->models_dir, name, failed ? "read now" : "served", why);
+}
+
+void srv_models_refuse(srv_models *m, srv_entry *e, const attn_error *why) {
+    char text[SRV_REFUSED_TEXT];
+    snprintf(text, sizeof text, "%.80s%s%.200s", why->where, *why->where ? ": " : "", why->text);
+    pthread_mutex_lock(&m->files);
+    if (e->held.listed)
+        refuse_model_file(m, e->model.id, e->model.known->file, &e->file,
+                          why->code == ATTN_ENOMEM ? EAGAIN : 0, text);
+    pthread_mutex_unlock(&m->files);
 }
 
 /* Forgets the refused files that the scan has not found. The caller has both locks. */
@@ -101,6 +111,15 @@ void srv_models_forgive(srv_models *m) {
 }
 
 /* --- scans --- */
+
+/* A file of models_dir, or a folder. */
+typedef struct found_file {
+    const char *name; /* in the directory */
+    bool known;       /* another program wrote it */
+    char id[SRV_MODEL_ID + 1];
+    char path[PATH_MAX]; /* unless it is known */
+    srv_file_state now;
+} found_file;
 
 /* Whether a file of models_dir must be read. */
 typedef enum need { READ, KNOWN, TAKEN } need;
@@ -134,38 +153,66 @@ static void put_in_place(srv_models *m, srv_entry *e) {
     pthread_mutex_unlock(&m->lock);
 }
 
-/* Reads one file of models_dir into the list, unless it is unchanged. A file that cannot be used is
- * logged. Returns 0, or the errno value of trouble, after which the file is to be read again. */
-static int add_file(srv_models *m, const char *id, const char *path, const srv_file_state *now) {
+/* Makes an entry of a file that this program wrote. */
+static attn_status read_own(const char *id, const char *path, const srv_file_state *now,
+                            int *failed, srv_entry **out, attn_error *err) {
     attn_model_file file;
-    attn_error err = {0};
-    int failed = ENOMEM;
-    const need what = need_of(m, id, now);
-    if (what == KNOWN || is_refused(m, id, now))
-        return 0;
-    if (what == TAKEN) {
-        refuse_model_file(m, id, now, 0, "a model of this id was made over HTTP");
-        return 0;
-    }
     srv_model model = {.origin = SRV_MODEL_FILE};
     snprintf(model.id, sizeof model.id, "%s", id);
     srv_entry *e = srv_entry_new(&model);
-    attn_status status = e ? srv_model_open(path, false, &file, &failed, &err)
-                           : attn_fail(&err, ATTN_ENOMEM, path, "not enough memory");
+    *failed = ENOMEM;
+    attn_status status = e ? srv_model_open(path, false, &file, failed, err)
+                           : attn_fail(err, ATTN_ENOMEM, path, "not enough memory");
     if (!status) {
         e->file = *now;
         e->seen = true;
-        status = srv_entry_take(&e->model, &file, &err);
-        failed = status == ATTN_ENOMEM ? ENOMEM : 0;
+        status = srv_entry_take(&e->model, &file, err);
+        *failed = status == ATTN_ENOMEM ? ENOMEM : 0;
     }
-    if (!status) {
+    if (status && e)
+        srv_entry_free(e);
+    else
+        *out = e;
+    return status;
+}
+
+/* Adds one file of models_dir, or a folder, to the list, unless it is unchanged. Files of other
+ * programs are opened later. A file that cannot be used is logged. Returns 0, or the errno value of
+ * trouble, after which the file is to be read again. */
+static int add_file(srv_models *m, const found_file *f) {
+    attn_error err = {0};
+    srv_entry *e = NULL;
+    int failed = ENOMEM;
+    const need what = need_of(m, f->id, &f->now);
+    if (what == KNOWN || is_refused(m, f->id, &f->now))
+        return 0;
+    if (what == TAKEN) {
+        refuse_model_file(m, f->id, f->name, &f->now, 0, "a model of this id was made over HTTP");
+        return 0;
+    }
+    if (f->known && !(e = srv_known_new(f->id, f->name, &f->now)))
+        attn_no_memory(&err, "a model");
+    else if (!f->known)
+        read_own(f->id, f->path, &f->now, &failed, &e, &err);
+    if (e) {
         put_in_place(m, e);
         return 0;
     }
-    refuse_model_file(m, id, now, failed, err.text);
-    if (e)
-        srv_entry_free(e);
+    refuse_model_file(m, f->id, f->name, &f->now, failed, err.text);
     return failed;
+}
+
+/* Finds out whether a name in the directory is that of a model. */
+static bool find_file(const srv_models *m, int dir, const char *name, found_file *out) {
+    *out = (found_file){.name = name};
+    if (!srv_entry_id(name, SRV_MODEL_SUFFIX, out->id)) {
+        out->known = true;
+        return srv_known_is(dir, name, out->id, &out->now);
+    }
+    if (!path_of(m, out->id, out->path))
+        return false;
+    out->now = srv_file_look(out->path);
+    return true;
 }
 
 /* Removes the models and forgets the refused files that the scan has not found, and adds the
@@ -200,11 +247,9 @@ static int scan_dir(srv_models *m) {
         failed = errno;
         if (!d)
             break;
-        char id[SRV_MODEL_ID + 1], path[PATH_MAX];
-        if (!srv_entry_id(d->d_name, id) || !path_of(m, id, path))
-            continue;
-        const srv_file_state now = srv_file_look(path);
-        young |= add_file(m, id, path, &now) || is_young(&now);
+        found_file f;
+        if (find_file(m, dirfd(dir), d->d_name, &f))
+            young |= add_file(m, &f) || is_young(&f.now);
     }
     if (dir)
         closedir(dir);
@@ -236,15 +281,43 @@ int srv_models_scan(srv_models *m, bool *whole) {
     return failed;
 }
 
+/* Returns whether files of known models have changed, which models_dir need not show: those in a
+ * folder, and those that are overwritten in place. */
+static bool are_known_changed(srv_models *m) {
+    const int dir = open(m->config->models_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool changed = false;
+    if (dir < 0)
+        return false;
+    pthread_mutex_lock(&m->lock);
+    for (srv_entry *e = srv_held_first(&m->list); !changed && e; e = srv_held_next(&e->held)) {
+        char id[SRV_MODEL_ID + 1];
+        srv_file_state now;
+        changed = e->model.known && (!srv_known_is(dir, e->model.known->file, id, &now) ||
+                                     !srv_file_same(&now, &e->file));
+    }
+    pthread_mutex_unlock(&m->lock);
+    close(dir);
+    return changed;
+}
+
 bool srv_models_is_stale(srv_models *m) {
     if (!*m->config->models_dir)
         return false;
     const srv_file_state now = srv_file_look(m->config->models_dir);
     pthread_mutex_lock(&m->lock);
+    const int64_t at = attn_now_ns();
     const bool stale =
-        !srv_file_same(&now, &m->dir) || (!m->settled && attn_now_ns() - m->scanned_ns > PAUSE_NS);
+        !srv_file_same(&now, &m->dir) || (!m->settled && at - m->scanned_ns > PAUSE_NS);
+    const bool looks = !stale && at - m->looked_ns > PAUSE_NS;
+    if (looks)
+        m->looked_ns = at;
     pthread_mutex_unlock(&m->lock);
-    return stale;
+    if (!looks || !are_known_changed(m))
+        return stale;
+    pthread_mutex_lock(&m->lock);
+    m->dir = (srv_file_state){0}; /* until a scan has found the change, too */
+    pthread_mutex_unlock(&m->lock);
+    return true;
 }
 
 void srv_models_refresh(srv_models *m) {

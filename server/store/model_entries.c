@@ -1,17 +1,15 @@
 /* The list of models: entries, sorted by id, under one lock. An entry that was removed from the
  * list is freed by its last holder. */
-#include "store/model_entries.h"
+#include "store/model_known.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SUFFIX   ".safetensors"
 #define EMBEDDED "models/" /* how the names of embedded model files begin (system/embedded.h) */
 
-static const size_t SUFFIX_SIZE = sizeof SUFFIX - 1;
-
 void srv_entry_free(srv_entry *e) {
+    srv_known_free(e);
     attn_model_free(e->model.model);
     attn_tokenizer_free(e->model.source);
     attn_tokenizer_free(e->model.target);
@@ -45,8 +43,11 @@ void srv_entry_drop(srv_models *m, srv_entry *e) {
         m->count--;
         m->bytes -= e->model.bytes;
     }
-    if (!e->held.holds)
-        srv_entry_free(e);
+    if (e->held.holds)
+        return;
+    if (e->loaded)
+        m->known_bytes -= srv_known_bytes(e);
+    srv_entry_free(e);
 }
 
 srv_refused *srv_refused_find(const srv_models *m, const char *id) {
@@ -58,14 +59,14 @@ srv_refused *srv_refused_find(const srv_models *m, const char *id) {
 
 /* --- models of files --- */
 
-bool srv_entry_id(const char *name, char id[SRV_MODEL_ID + 1]) {
+bool srv_entry_id(const char *name, const char *suffix, char id[SRV_MODEL_ID + 1]) {
     static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
-    const size_t n = strlen(name);
-    if (n <= SUFFIX_SIZE || n - SUFFIX_SIZE > SRV_MODEL_ID || *name == '.' ||
-        strcmp(name + n - SUFFIX_SIZE, SUFFIX) != 0 || strspn(name, safe) != n)
+    const size_t n = strlen(name), end = strlen(suffix);
+    if (n <= end || n - end > SRV_MODEL_ID || *name == '.' || strcmp(name + n - end, suffix) != 0 ||
+        strspn(name, safe) != n)
         return false;
-    memcpy(id, name, n - SUFFIX_SIZE);
-    id[n - SUFFIX_SIZE] = 0;
+    memcpy(id, name, n - end);
+    id[n - end] = 0;
     return true;
 }
 
@@ -104,8 +105,8 @@ bool srv_entries_embedded(srv_models *m) {
     for (const srv_file *f = srv_embedded; f->name; f++) {
         char id[SRV_MODEL_ID + 1];
         if (strncmp(f->name, EMBEDDED, sizeof EMBEDDED - 1) != 0 ||
-            !srv_entry_id(f->name + sizeof EMBEDDED - 1, id) || srv_entry_find(m, id) ||
-            srv_refused_find(m, id))
+            !srv_entry_id(f->name + sizeof EMBEDDED - 1, SRV_MODEL_SUFFIX, id) ||
+            srv_entry_find(m, id) || srv_refused_find(m, id))
             continue;
         srv_model model = {.origin = SRV_MODEL_EMBEDDED};
         memcpy(model.id, id, sizeof id);

@@ -14,6 +14,7 @@
 #include "system/embedded.h"
 #include "system/host.h"
 
+typedef struct srv_loaded srv_loaded; /* model_known.c */
 typedef struct srv_entry srv_entry;
 struct srv_entry {
     srv_model model;
@@ -21,6 +22,12 @@ struct srv_entry {
     const srv_file *embedded; /* the embedded file to parse on first use; NULL: already parsed */
     srv_file_state file;      /* the state of the file in models_dir when it was read or written */
     bool seen;                /* the current scan of models_dir has found the file */
+    /* Of a known model: `reading` is held while its files are opened. The other members are guarded
+     * by `lock`. */
+    pthread_mutex_t reading;
+    bool described;     /* model.known tells what it is */
+    srv_loaded *loaded; /* what a pass needs; NULL: not in memory */
+    int64_t used_ns;    /* when it was held last */
 };
 
 enum { SRV_REFUSED_TEXT = 320 }; /* buffer size of the reason why a file is not served */
@@ -54,6 +61,7 @@ struct srv_models {
     srv_log *log;        /* NULL: standard error */
     srv_held_list list;  /* sorted by id */
     size_t count, bytes; /* number and bytes of models of origin "made", also those in the making */
+    size_t known_bytes;  /* bytes of known models in memory */
 
     srv_refused *refused; /* changed with both locks, read with either */
     srv_awaited *awaited; /* this and the members below are guarded by `lock` */
@@ -61,7 +69,7 @@ struct srv_models {
     /* false: some files were so young at the last scan that they may change unnoticed, or there was
      * trouble with them */
     bool settled;
-    int64_t scanned_ns;
+    int64_t scanned_ns, looked_ns; /* the last scan; the last look at files of known models */
     int failed; /* errno value of the last scan that could not read models_dir; 0: none */
 };
 
@@ -78,9 +86,11 @@ void srv_entry_drop(srv_models *m, srv_entry *e);
 bool srv_entries_embedded(srv_models *m);
 /* Returns the refused file of this model. NULL: there is none. The caller has one of the locks. */
 srv_refused *srv_refused_find(const srv_models *m, const char *id);
-/* Derives the model's id from a file name by removing ".safetensors". false: the name lacks this
- * suffix, begins with ".", is too long, or has a character that is not safe in a URL path. */
-bool srv_entry_id(const char *name, char id[SRV_MODEL_ID + 1]);
+/* Derives the model's id from a file name by removing `suffix`. false: the name lacks this suffix,
+ * begins with ".", is too long, or has a character that is not safe in a URL path. */
+bool srv_entry_id(const char *name, const char *suffix, char id[SRV_MODEL_ID + 1]);
+/* The suffix of model files that this program writes. */
+#define SRV_MODEL_SUFFIX ".safetensors"
 /* Moves the model and the vocabularies of the file into `to`, with what the metadata say, and frees
  * the rest of the file. An error leaves them in `to`, too. */
 attn_status srv_entry_take(srv_model *to, attn_model_file *file, attn_error *err);
@@ -99,6 +109,9 @@ int srv_models_write(srv_models *m, srv_entry *e);
 int srv_models_unlink(srv_models *m, const char *id);
 /* Removes files that processes which have ended left half-written. */
 void srv_models_sweep(srv_models *m);
+/* Refuses an entry whose file is not usable, unless the entry is no longer in the list: notes and
+ * logs why. An error of memory is no refusal of the file. */
+void srv_models_refuse(srv_models *m, srv_entry *e, const attn_error *why);
 /* Frees the list of refused files. The caller has `files`. */
 void srv_models_forgive(srv_models *m);
 /* Returns whether the file of this model is refused, and copies the reason. */

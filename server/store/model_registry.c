@@ -1,5 +1,6 @@
 /* Models are held, made and deleted. A new model is counted in `count` and `bytes` under the lock,
  * and its memory is then allocated without the lock, so that other requests need not wait. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 #include "base/try.h"
 #include "observe/log.h"
 #include "request/shared.h"
-#include "store/model_entries.h"
+#include "store/model_known.h"
 
 /* Returns the name of the API key that owns the model; NULL: the model is shared. */
 static const char *owner_of(const srv_entry *e) {
@@ -77,6 +78,9 @@ static attn_status hold_model(srv_entry *e, attn_error *err) {
 static void let_go(srv_models *m, srv_entry *e) {
     pthread_mutex_lock(&m->lock);
     const bool last = srv_held_let_go(&e->held);
+    e->used_ns = attn_now_ns();
+    if (last && e->loaded)
+        m->known_bytes -= srv_known_bytes(e);
     pthread_mutex_unlock(&m->lock);
     if (last)
         srv_entry_free(e);
@@ -132,37 +136,110 @@ static void not_found(srv_request *req, const char *id) {
                     "there is no model \"%.64s\"; GET /v1/models lists those that there are", id);
 }
 
-const srv_model *srv_models_hold(srv_request *req, const char *id) {
+/* Sets the problem of a model that is held and cannot be read, and notes a file that is to be
+ * refused. */
+static void refuse(srv_request *req, srv_entry *e, const attn_error *err) {
+    srv_models *m = req->app->models;
+    if (!e->model.known) {
+        srv_problem_error(req, err);
+    } else if (err->code == ATTN_ELIMIT && !strcmp(err->where, "models_bytes")) {
+        srv_problem_limit(req, srv_known_may_fit(m, e) ? SRV_MEMORY_BUDGET : SRV_TOO_LARGE, NULL,
+                          (double)m->config->models_bytes, "models_bytes", "%s", err->text);
+    } else {
+        srv_models_refuse(m, e, err);
+        not_found(req, e->model.id);
+    }
+}
+
+static const srv_model *hold(srv_request *req, const char *id, srv_known_part part) {
     srv_models *m = req->app->models;
     attn_error err = {0};
     srv_models_refresh(m);
     pthread_mutex_lock(&m->lock);
     srv_entry *e = srv_entry_find(m, id);
-    const attn_status status = e ? hold_model(e, &err) : ATTN_OK;
+    attn_status status = e ? hold_model(e, &err) : ATTN_OK;
+    const bool held = e && !status;
     pthread_mutex_unlock(&m->lock);
     if (!e)
         not_found(req, id);
-    else if (status)
-        srv_problem_error(req, &err);
+    if (held)
+        status = srv_known_read(m, e, part, &err);
+    if (status)
+        refuse(req, e, &err);
+    if (status && held)
+        let_go(m, e);
     return e && !status ? &e->model : NULL;
 }
 
-bool srv_models_is_read(srv_request *req, const char *id) {
+const srv_model *srv_models_hold(srv_request *req, const char *id) {
+    return hold(req, id, SRV_KNOWN_ALL);
+}
+
+const srv_model *srv_models_look(srv_request *req, const char *id) {
+    return hold(req, id, SRV_KNOWN_FACTS);
+}
+
+bool srv_models_is_read(srv_request *req, const char *id, bool looks) {
     srv_models *m = req->app->models;
+    const srv_known_part part = looks || !id ? SRV_KNOWN_FACTS : SRV_KNOWN_ALL;
     if (srv_models_is_stale(m))
         return false;
     pthread_mutex_lock(&m->lock);
     const srv_entry *e = id ? srv_entry_find(m, id) : srv_held_first(&m->list);
-    bool read = !e || !e->embedded;
+    bool read = !e || (!e->embedded && srv_known_has(e, part));
     while (!id && e && (e = srv_held_next(&e->held)))
-        read &= !e->embedded;
+        read = read && !e->embedded && srv_known_has(e, part);
     pthread_mutex_unlock(&m->lock);
     return read;
+}
+
+attn_model *srv_models_shape(const srv_model *model) {
+    return model->known ? model->known->shape : model->model;
+}
+
+bool srv_models_is_loaded(srv_request *req, const srv_model *model) {
+    srv_models *m = req->app->models;
+    pthread_mutex_lock(&m->lock);
+    const bool loaded = srv_known_has(model->entry, SRV_KNOWN_ALL);
+    pthread_mutex_unlock(&m->lock);
+    return loaded;
+}
+
+bool srv_models_is_same(srv_request *req, const srv_model *model) {
+    return !model->known || !srv_known_changed(model->entry) ||
+           srv_problem_file(req, NULL, "the files of the model were changed meanwhile", EAGAIN);
 }
 
 void srv_models_release(srv_request *req, const srv_model *model) {
     if (model)
         let_go(req->app->models, model->entry);
+}
+
+/* Holds the entries that the request may see, in `all`. */
+static attn_status hold_all(srv_request *req, const srv_model **all, size_t *count,
+                            attn_error *err) {
+    srv_models *m = req->app->models;
+    attn_status status = ATTN_OK;
+    for (srv_entry *e = srv_held_first(&m->list); !status && e; e = srv_held_next(&e->held))
+        if (srv_request_sees(req, owner_of(e)) && !(status = hold_model(e, err)))
+            all[(*count)++] = &e->model;
+    return status;
+}
+
+/* Keeps those of the models in `all` that can be read, and lets the others go. */
+static size_t read_all(srv_models *m, const srv_model **all, size_t count) {
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        srv_entry *e = all[i]->entry;
+        attn_error err = {0};
+        if (!srv_known_read(m, e, SRV_KNOWN_FACTS, &err)) {
+            all[kept++] = all[i];
+            continue;
+        }
+        srv_models_refuse(m, e, &err);
+        let_go(m, e);
+    }
+    return kept;
 }
 
 const srv_model **srv_models_all(srv_request *req, size_t *count) {
@@ -172,14 +249,13 @@ const srv_model **srv_models_all(srv_request *req, size_t *count) {
     srv_models_refresh(m);
     pthread_mutex_lock(&m->lock);
     const srv_model **all = attn_arena_zeroed(req->arena, m->list.count + 1, sizeof *all);
-    attn_status status =
-        all ? ATTN_OK : attn_fail(&err, ATTN_ENOMEM, "", "no memory for a list of models");
-    for (srv_entry *e = srv_held_first(&m->list); !status && e; e = srv_held_next(&e->held))
-        if (srv_request_sees(req, owner_of(e)) && !(status = hold_model(e, &err)))
-            all[(*count)++] = &e->model;
+    attn_status status = all ? hold_all(req, all, count, &err)
+                             : attn_fail(&err, ATTN_ENOMEM, "", "no memory for a list of models");
     pthread_mutex_unlock(&m->lock);
-    if (!status)
+    if (!status) {
+        *count = read_all(m, all, *count);
         return all;
+    }
     for (size_t i = 0; i < *count; i++)
         srv_models_release(req, all[i]);
     srv_problem_error(req, &err);
@@ -191,15 +267,19 @@ const srv_model **srv_models_all(srv_request *req, size_t *count) {
 /* Counts a model that is still to be made. Returns NULL, or the setting whose limit the model would
  * exceed, "models_count" or "models_bytes"; then the model is not counted. */
 static const char *try_count(srv_models *m, size_t bytes) {
-    const size_t most = (size_t)m->config->models_bytes;
+    srv_loaded *old = NULL;
+    bool fits = false;
     pthread_mutex_lock(&m->lock);
-    const bool crowded = m->count >= (size_t)m->config->models_count,
-               full = bytes > most || m->bytes > most - bytes;
-    if (!crowded && !full) {
+    const bool crowded = m->count >= (size_t)m->config->models_count;
+    if (!crowded)
+        old = srv_known_make_room(m, bytes, &fits);
+    const bool full = !crowded && !fits;
+    if (fits) {
         m->count++;
         m->bytes += bytes;
     }
     pthread_mutex_unlock(&m->lock);
+    srv_known_drop(old);
     return crowded ? "models_count" : full ? "models_bytes" : NULL;
 }
 

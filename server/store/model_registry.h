@@ -2,7 +2,8 @@
  *
  *   embedded   compiled into the daemon from config/models; parsed on first use
  *   file       a file of models_dir, read at start, on SIGHUP, and when a request finds that the
- *              directory has changed
+ *              directory has changed. Those that other programs wrote are opened on first use, and
+ *              leave memory if models_bytes has no room (store/model_known.h)
  *   made       made over HTTP or by a training job; limited by models_count and models_bytes. With
  *              models_dir it is durable: a file there, whose metadata names the origin and owner
  *
@@ -28,13 +29,28 @@ typedef enum srv_model_origin {
     SRV_MODEL_MADE,
 } srv_model_origin;
 
+/* What is known of a model of files that other programs wrote, whether it is in memory or not. */
+typedef struct srv_known {
+    char file[SRV_MODEL_ID + 8];     /* in models_dir: "smollm2.gguf", or the name of a folder */
+    const char *family;              /* "llama" */
+    attn_model *shape;               /* the model without values */
+    bool has_words;                  /* it has a tokenizer */
+    size_t vocabulary;               /* ids of the tokenizer */
+    int32_t stops[ATTN_KNOWN_STOPS]; /* [stop_count] ids that end what it writes */
+    size_t stop_count;
+    int32_t mask; /* the id that stands for a masked word; -1: none does */
+} srv_known;
+
 typedef struct srv_model {
     struct srv_entry *entry;   /* entry of the model in the registry */
     char id[SRV_MODEL_ID + 1]; /* a file's name without ".safetensors"; "made-…"; "trained-…" */
     srv_model_origin origin;
-    attn_model *model;               /* the parameters are read-only; NULL: embedded, unread */
+    const srv_known *known; /* NULL: no other program wrote the files of the model */
+    /* The parameters are read-only. NULL: embedded, unread; or known, and held by srv_models_look */
+    attn_model *model;
     attn_tokenizer *source, *target; /* if their ids are numbers, the model takes no text */
-    size_t bytes;                    /* memory of the parameters and tables, in bytes */
+    size_t bytes;                    /* memory of the parameters and tables, in bytes; of a known
+                                        model with its files */
     char owner[SRV_OWNER_NAME + 1];  /* name of the owner's API key; "": shared by all */
     bool durable;                    /* made, and kept as a file of models_dir */
     bool has_file;                   /* the model is in a file, on disk or embedded */
@@ -55,15 +71,25 @@ bool srv_models_lost(const srv_models *models);
 void srv_models_free(srv_models *models); /* no model may be held; NULL is fine */
 
 /* Finds the model with this id and holds it until srv_models_release. If models_dir has changed, it
- * is scanned first. NULL: a problem is set. */
+ * is scanned first. NULL: a problem is set. srv_models_look does the same for a caller that only
+ * describes the model (srv_models_shape). */
 const srv_model *srv_models_hold(srv_request *req, const char *id);
-/* Returns whether srv_models_hold would return quickly: the model with this id is in memory, or
- * there is no such model. `id` NULL: returns whether all models are in memory. An embedded model
- * that no request has used yet must be parsed first, and a changed models_dir must be scanned,
- * which is too slow for the HTTP thread. */
-bool srv_models_is_read(srv_request *req, const char *id);
+const srv_model *srv_models_look(srv_request *req, const char *id);
+/* Returns whether srv_models_hold, or with `looks` srv_models_look, would return quickly: the model
+ * with this id is in memory, or there is no such model. `id` NULL: returns whether srv_models_all
+ * would. An embedded model that no request has used yet must be parsed first, files of other programs
+ * must be opened, and a changed models_dir must be scanned, which is too slow for the HTTP thread. */
+bool srv_models_is_read(srv_request *req, const char *id, bool looks);
+/* Returns the model, or if it is known, the model without values, which tells its configuration,
+ * sites, states and parameters. */
+attn_model *srv_models_shape(const srv_model *model);
+/* Returns whether what a pass needs is in memory. */
+bool srv_models_is_loaded(srv_request *req, const srv_model *model);
+/* Checks that no program has written to the files of a model since they were read. false: a problem
+ * is set. */
+bool srv_models_is_same(srv_request *req, const srv_model *model);
 void srv_models_release(srv_request *req, const srv_model *model); /* NULL is fine */
-/* Holds all models that the request may see and returns them, sorted by id, as a list of `*count`
+/* Holds all models that the request may see, as srv_models_look does, and returns them, sorted by id, as a list of `*count`
  * pointers in the request's arena. The caller releases each model. NULL: a problem is set. */
 const srv_model **srv_models_all(srv_request *req, size_t *count);
 /* Makes a model with random parameters that depend on the seed only, and holds it. `shared`: the

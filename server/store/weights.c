@@ -12,7 +12,8 @@
 #include "base/try.h"
 #include "system/files.h"
 
-enum { PATH = 512 }; /* of a file, for err->where, which cuts it */
+enum { PATH = 512 };                    /* of a file, for err->where, which cuts it */
+enum { CONFIG, TOKENIZER, GENERATION }; /* srv_weights.texts */
 #define ARENA_MOST  ((size_t)4 << 30)
 #define CONFIG_MOST ((size_t)16 << 20)
 #define JSON_MOST   ((size_t)256 << 20) /* bytes of tokenizer.json, or of an index */
@@ -76,10 +77,12 @@ static attn_status map_file(const opening *o, const char *name, const srv_mapped
     return ATTN_OK;
 }
 
-static attn_status read_json(const opening *o, const char *name, size_t most, attn_json **out) {
+static attn_status read_json(const opening *o, const char *name, size_t most, attn_string *text,
+                             attn_json **out) {
     const srv_mapped *file;
     char path[PATH];
     ATTN_TRY(map_file(o, name, &file));
+    *text = (attn_string){srv_mapped_data(file), srv_mapped_size(file)};
     path_of(o, name, path);
     if (srv_mapped_size(file) > most)
         return attn_fail(o->err, ATTN_ELIMIT, path, "it has more than %zu bytes", most);
@@ -114,7 +117,8 @@ static attn_status read_gguf(const opening *o, const char *name) {
 /* --- folders --- */
 
 static const char one_file[] = "model.safetensors", index_file[] = "model.safetensors.index.json",
-                  config_file[] = "config.json", tokenizer_file[] = "tokenizer.json";
+                  config_file[] = "config.json", tokenizer_file[] = "tokenizer.json",
+                  generation_file[] = "generation_config.json";
 
 static attn_status read_shards(const opening *o) {
     const srv_mapped *file;
@@ -161,33 +165,32 @@ static attn_status read_folder(const opening *o) {
         return refuse_folder(o);
     if (srv_file_lacks(o->dir, config_file))
         return attn_fail(o->err, ATTN_EARG, o->folder, "expected %s in the folder", config_file);
-    ATTN_TRY(read_json(o, config_file, CONFIG_MOST, &w->config));
+    attn_json *generation;
+    ATTN_TRY(read_json(o, config_file, CONFIG_MOST, &w->texts[CONFIG], &w->config));
     ATTN_TRY(whole ? read_safetensors(o, one_file, &w->tensors) : read_shards(o));
+    if (!srv_file_lacks(o->dir, generation_file))
+        ATTN_TRY(read_json(o, generation_file, CONFIG_MOST, &w->texts[GENERATION], &generation));
     return srv_file_lacks(o->dir, tokenizer_file)
                ? ATTN_OK
-               : read_json(o, tokenizer_file, JSON_MOST, &w->tokenizer);
+               : read_json(o, tokenizer_file, JSON_MOST, &w->texts[TOKENIZER], &w->tokenizer);
 }
 
 static attn_status open_named(int dir, const char *name, srv_weights *w, attn_error *err) {
-    opening o = {dir, "", w, err};
+    const bool gguf = ends_in(name, ".gguf"), single = gguf || ends_in(name, ".safetensors");
     if (srv_is_pickle(name))
         return srv_refuse_pickle(name, err);
-    if (ends_in(name, ".gguf"))
-        return read_gguf(&o, name);
-    if (ends_in(name, ".safetensors"))
-        return read_safetensors(&o, name, &w->tensors);
-    o.dir = openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (o.dir < 0)
+    w->dir = openat(dir, single ? "." : name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (w->dir < 0)
         return attn_fail(err, ATTN_EARG, name, "%s",
                          errno == ENOTDIR ? "no model has such a name" : strerror(errno));
-    o.folder = name;
-    const attn_status status = read_folder(&o);
-    close(o.dir);
-    return status;
+    const opening o = {w->dir, single ? "" : name, w, err};
+    return gguf     ? read_gguf(&o, name)
+           : single ? read_safetensors(&o, name, &w->tensors)
+                    : read_folder(&o);
 }
 
 attn_status srv_weights_open(int dir, const char *name, srv_weights *out, attn_error *err) {
-    srv_weights w = {.arena = attn_arena_new(ARENA_MOST)};
+    srv_weights w = {.dir = -1, .arena = attn_arena_new(ARENA_MOST)};
     ATTN_TAKEN(w.arena, "a model", err);
     const attn_status status = open_named(dir, name, &w, err);
     if (status)
@@ -202,5 +205,32 @@ void srv_weights_close(srv_weights *w) {
         srv_mapped_close(w->files[i]);
     free(w->files);
     attn_arena_free(w->arena);
-    *w = (srv_weights){0};
+    if (w->dir >= 0)
+        close(w->dir);
+    *w = (srv_weights){.dir = -1};
+}
+
+attn_known_files srv_weights_files(const srv_weights *w) {
+    return (attn_known_files){.gguf = w->is_gguf ? &w->gguf : NULL,
+                              .config = w->texts[CONFIG],
+                              .generation = w->texts[GENERATION],
+                              .tokenizer = w->texts[TOKENIZER],
+                              .tensors = &w->tensors};
+}
+
+size_t srv_weights_bytes(const srv_weights *w) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < w->file_count; i++)
+        bytes += srv_mapped_size(w->files[i]);
+    return bytes;
+}
+
+bool srv_weights_changed(const srv_weights *w) {
+    for (size_t i = 0; i < w->file_count; i++) {
+        srv_mapped_times seen;
+        const srv_mapped_state state = srv_mapped_check(w->files[i], &seen);
+        if (state == SRV_MAPPED_WRITTEN || state == SRV_MAPPED_HURT)
+            return true;
+    }
+    return false;
 }

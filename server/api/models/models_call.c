@@ -47,7 +47,7 @@ void srv_models_dry(const srv_pass *pass, srv_dry *dry) {
 
 srv_outcome srv_models_run(srv_pass *pass, const srv_steps *steps) {
     srv_request *req = pass->req;
-    if (req->in_place && !srv_models_is_read(req, req->params[0]))
+    if (req->in_place && !srv_models_is_read(req, req->params[0], false))
         return SRV_DEFER;
     pass->model = srv_models_hold(req, req->params[0]);
     const srv_outcome outcome = pass->model ? srv_compute(pass, steps) : SRV_DONE;

@@ -60,6 +60,8 @@ typedef struct kind_answer {
 /* A model as an answer describes it. */
 typedef struct model_answer {
     const srv_model *model;
+    const srv_known *known; /* NULL: no other program wrote its files */
+    bool is_known, loaded;  /* loaded: of a known model */
     attn_model_config config;
     struct {
 #define HAS(member, ...) bool member;
@@ -74,6 +76,7 @@ typedef struct model_answer {
 typedef struct side_answer {
     size_t vocabulary;
     bool words, subwords;
+    bool has_language;
     int language;
 } side_answer;
 
@@ -86,36 +89,47 @@ static const srv_field side_rows[] = {
                  "true: texts are split into sub-words, so no word is unknown. Absent for models "
                  "of whole words.",
                  .when = offsetof(side_answer, subwords)),
-    SRV_ALWAYS("language", SRV_ENUM, side_answer, language,
-               "The rules that split its texts into words.", .choices = attn_language_names),
+    SRV_IF_KNOWN("language", SRV_ENUM, side_answer, language,
+                 "The rules that split its texts into words; absent if the model's files have "
+                 "rules of their own.",
+                 .choices = attn_language_names, .when = offsetof(side_answer, has_language)),
     {0},
 };
 
-static void put_side(attn_json_text *j, const attn_tokenizer *t) {
-    if (!t)
-        return;
-    const side_answer side = {
-        .vocabulary = attn_tokenizer_size(t),
-        .words = attn_tokenizer_has_texts(t),
-        .subwords = attn_tokenizer_kind_of(t) == ATTN_TOKENS_SUBWORDS,
-        .language = (int)attn_tokenizer_language(t),
-    };
-    srv_answer_object(j, side_rows, &side);
+static void put_side(attn_json_text *j, const model_answer *m, bool reads,
+                     const attn_tokenizer *t) {
+    side_answer side = {0};
+    if (m->known && reads)
+        side = (side_answer){.vocabulary = m->known->vocabulary,
+                             .words = m->known->has_words,
+                             .subwords = m->known->has_words};
+    else if (!m->known && t)
+        side = (side_answer){
+            .vocabulary = attn_tokenizer_size(t),
+            .words = attn_tokenizer_has_texts(t),
+            .subwords = attn_tokenizer_kind_of(t) == ATTN_TOKENS_SUBWORDS,
+            .has_language = true,
+            .language = (int)attn_tokenizer_language(t),
+        };
+    if (side.vocabulary)
+        srv_answer_object(j, side_rows, &side);
 }
 
 static void put_source(attn_json_text *j, const void *place) {
-    put_side(j, ((const model_answer *)place)->model->source);
+    const model_answer *m = place;
+    put_side(j, m, attn_model_has_encoder(&m->config), m->known ? NULL : m->model->source);
 }
 
 static void put_target(attn_json_text *j, const void *place) {
-    put_side(j, ((const model_answer *)place)->model->target);
+    const model_answer *m = place;
+    put_side(j, m, true, m->known ? NULL : m->model->target);
 }
 
 /* Writes the number of parameters of each part of the model. The name of a part is the name of its
  * parameters up to the first dot. */
 static void put_parts(attn_json_text *j, const void *place) {
     const model_answer *m = place;
-    const attn_parameters *set = attn_model_parameters(m->model->model);
+    const attn_parameters *set = attn_model_parameters(srv_models_shape(m->model));
     char last[ATTN_PARAMETER_NAME] = "";
     attn_json_object(j);
     for (size_t i = 0; i < attn_parameters_length(set); i++) {
@@ -131,7 +145,7 @@ static void put_parts(attn_json_text *j, const void *place) {
 
 static void put_total(attn_json_text *j, const void *place) {
     const model_answer *m = place;
-    attn_json_size(j, attn_parameters_count(attn_model_parameters(m->model->model), ""));
+    attn_json_size(j, attn_parameters_count(attn_model_parameters(srv_models_shape(m->model)), ""));
 }
 
 static const srv_field kind_rows[] = {
@@ -169,7 +183,16 @@ static const srv_field registry_rows[] = {
 };
 
 static const srv_field bytes_rows[] = {
-    SRV_ALWAYS("bytes", SRV_INT, srv_model, bytes, "Of values and tables of positions."),
+    SRV_ALWAYS("bytes", SRV_INT, srv_model, bytes,
+               "Of values and tables of positions; of a file of another program with its words."),
+    {0},
+};
+
+static const srv_field known_rows[] = {
+    SRV_ALWAYS("family", SRV_STRING, srv_known, family,
+               "The family of a model whose files another program wrote, such as llama or bert; "
+               "other models have none."),
+    SRV_ALWAYS("file", SRV_CHARS, srv_known, file, "Its file or folder in models_dir."),
     {0},
 };
 
@@ -221,6 +244,12 @@ static const srv_field bytes_rows[] = {
 static const srv_field model_rows[] = {
     SRV_ALWAYS("", SRV_OBJECT, model_answer, model, NULL, .fields = registry_rows,
                .accepts = SRV_O_POINTER),
+    SRV_IF_KNOWN("", SRV_OBJECT, model_answer, known, NULL, .fields = known_rows,
+                 .accepts = SRV_O_POINTER),
+    SRV_IF_KNOWN("loaded", SRV_BOOL, model_answer, loaded,
+                 "Of such a model: whether it is in memory. The first request that needs it reads "
+                 "it, and models_bytes bounds how many stay.",
+                 .when = offsetof(model_answer, is_known)),
     ATTN_MODEL_FORM_LIST(SETTING_MEMBER) SRV_WRITTEN(
         "source", "ModelSide", put_source, "The words it reads; a decoder alone has none."),
     SRV_WRITTEN("target", "ModelSide", put_target, "The words or classes of the logits.",
@@ -254,7 +283,7 @@ const srv_field srv_models_answers[] = {
  * heads of a layer. */
 static void list_kinds(model_answer *out) {
     size_t count;
-    const attn_site *sites = attn_model_sites(out->model->model, &count);
+    const attn_site *sites = attn_model_sites(srv_models_shape(out->model), &count);
     out->sites.items = out->kinds;
     for (size_t i = 0; i < count; i++)
         if (i + 1 == count || sites[i + 1].kind != sites[i].kind)
@@ -264,7 +293,11 @@ static void list_kinds(model_answer *out) {
 
 /* Writes the description of a model. attention_dropout_p is left out if it equals dropout_p. */
 static void put_model(attn_json_text *j, const srv_model *model) {
-    model_answer m = {.model = model, .config = *attn_model_configuration(model->model)};
+    model_answer m = {.model = model,
+                      .known = model->known,
+                      .is_known = model->known,
+                      .loaded = srv_models_is_loaded(srv_json_request(j), model),
+                      .config = *attn_model_configuration(srv_models_shape(model))};
     const attn_model_config *c = &m.config;
     bool *has = (bool *)&m.has;
     for (size_t i = 0; attn_model_settings[i].name; i++)
@@ -283,7 +316,7 @@ static int by_id(const void *a, const void *b) {
 srv_outcome srv_models_list(srv_request *req) {
     size_t count, first = 0;
     srv_listing listing;
-    if (req->in_place && !srv_models_is_read(req, NULL))
+    if (req->in_place && !srv_models_is_read(req, NULL, true))
         return SRV_DEFER;
     const srv_model **all = srv_listing_read(req, &listing) ? srv_models_all(req, &count) : NULL;
     if (!all)
@@ -313,9 +346,9 @@ static bool describe_model(srv_request *req, const srv_model *model) {
 }
 
 srv_outcome srv_models_describe(srv_request *req) {
-    if (req->in_place && !srv_models_is_read(req, req->params[0]))
+    if (req->in_place && !srv_models_is_read(req, req->params[0], true))
         return SRV_DEFER;
-    const srv_model *model = srv_models_hold(req, req->params[0]);
+    const srv_model *model = srv_models_look(req, req->params[0]);
     if (model)
         describe_model(req, model);
     srv_models_release(req, model);

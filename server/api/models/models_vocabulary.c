@@ -169,7 +169,7 @@ static void answer_text(const call *c) {
 
 srv_outcome srv_models_vocabulary(srv_request *req) {
     call c = {.req = req};
-    if (req->in_place && !srv_models_is_read(req, req->params[0]))
+    if (req->in_place && !srv_models_is_read(req, req->params[0], false))
         return SRV_DEFER;
     c.model = srv_models_hold(req, req->params[0]);
     if (c.model && decode(&c)) {
