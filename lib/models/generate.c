@@ -67,10 +67,10 @@ typedef struct search {
 
 /* A hypothesis extended by a token. */
 typedef struct candidate {
-    double sum; /* sum of the log probabilities of the tokens, the new token included */
-    size_t row; /* row of the hypothesis that the token extends */
-    int32_t token;
-    double own; /* log probability of the token */
+    double sum;    /* sum of the log probabilities of the tokens, the new token included */
+    size_t row;    /* row of the hypothesis that the token extends */
+    int32_t token; /* the token, and its log probability */
+    double own;
 } candidate;
 
 attn_generate_options attn_generate_defaults(void) {
@@ -539,11 +539,7 @@ static attn_status check_options(const attn_model *model, const attn_generate_op
 static attn_status read_sources(search *s, const attn_batch *batch, attn_error *err) {
     const attn_model *m = s->walk.model;
     ATTN_TRY(m->encoder.count ? attn_models_check_source(m, batch, err)
-                              : attn_models_check_prompts(m, batch, err));
-    for (size_t b = 0; s->options->bare && b < s->B; b++)
-        if (!batch->source_lengths[b])
-            return attn_fail(err, ATTN_EVALUE, "source_lengths",
-                             "a bare prompt needs a token, found none in prompt %zu", b);
+                              : attn_models_check_prompts(m, batch, s->options->bare, err));
     if (!attn_size_mul(s->B, s->beams, &s->rows))
         return attn_fail(err, ATTN_ELIMIT, "beams", "too many sequences");
     return m->encoder.count ? attn_models_encode(&s->walk, batch, false, err) : ATTN_OK;

@@ -324,16 +324,17 @@ attn_status attn_models_check_source(const attn_model *model, const attn_batch *
 }
 
 attn_status attn_models_check_prompts(const attn_model *model, const attn_batch *batch,
-                                      attn_error *err) {
+                                      size_t least, attn_error *err) {
     ATTN_TRY(check_length(batch->S, model, "source", err));
     if (!batch->B)
         return attn_fail(err, ATTN_ESHAPE, "source", "expected at least one prompt");
     for (size_t b = 0; b < batch->B; b++) {
         char where[64];
         snprintf(where, sizeof where, "source_lengths/%zu", b);
-        if (batch->source_lengths[b] < 0 || (size_t)batch->source_lengths[b] > batch->S)
-            return attn_fail(err, ATTN_EVALUE, where, "expected 0 to %zu, found %lld", batch->S,
-                             (long long)batch->source_lengths[b]);
+        if (batch->source_lengths[b] < (int64_t)least ||
+            (size_t)batch->source_lengths[b] > batch->S)
+            return attn_fail(err, ATTN_EVALUE, where, "expected %zu to %zu, found %lld", least,
+                             batch->S, (long long)batch->source_lengths[b]);
         snprintf(where, sizeof where, "source/%zu", b);
         ATTN_TRY(attn_ids_check(batch->source + b * batch->S, batch->S,
                                 model->config.target_vocabulary, where, err));

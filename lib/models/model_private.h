@@ -359,10 +359,10 @@ void attn_models_search_cost(const attn_model *model, const attn_model_pass *pas
 
 /* Checks a configuration. Error: ATTN_EARG; err->where names the member. */
 attn_status attn_models_check_config(const attn_model_config *config, attn_error *err);
-/* Checks ids and lengths of prompts [B, S], which may be empty. Errors: those of
+/* Checks ids and lengths of prompts [B, S] of at least `least` tokens. Errors: those of
  * attn_model_forward. */
 attn_status attn_models_check_prompts(const attn_model *model, const attn_batch *batch,
-                                      attn_error *err);
+                                      size_t least, attn_error *err);
 /* attn_models_check_source checks the sources of a batch: sizes, lengths, ids, segments and
  * source_keep. attn_models_check_target checks sizes and ids of targets [B, T]; err->where begins
  * with `name`. Errors: those of attn_model_forward. */

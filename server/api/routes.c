@@ -12,6 +12,7 @@
 #include "api/positions/positions_api.h"
 #include "api/runs/runs_api.h"
 #include "api/service/service_api.h"
+#include "api/vocabulary/vocabulary_api.h"
 #include "jobs/jobs.h"
 
 #define BOTH    (SRV_ACCEPT_JSON | SRV_ACCEPT_TEXT)

@@ -80,11 +80,15 @@
          "/v1/runs); needs runs_dir. Empty: files are only sent.")                                 \
     INT(models_count, "64", 0, 1e6, "Most models that POST /v1/models may make.")                  \
     BYTES(models_bytes, "0", 0, SRV_MOST,                                                          \
-          "Size of these models together. 0: an eighth of memory_bytes, at most 256 MiB.")         \
+          "Size of these models together, and of those of other programs in models_dir that are "  \
+          "in memory, with their mapped files; the least recently used of these leaves memory "    \
+          "first. 0: an eighth of memory_bytes, at most 256 MiB.")                                 \
     TEXT(models_dir, "",                                                                           \
-         "Directory of models to serve, as attnd train writes them: NAME.safetensors is "          \
-         "/v1/models/NAME. Models made over HTTP are written there, if it can be written, and "    \
-         "survive a restart. Empty: they are kept in memory.")                                     \
+         "Directory of models to serve as /v1/models/NAME: NAME.safetensors, as attnd train "      \
+         "writes them; NAME.gguf, or a folder NAME with config.json, model.safetensors and "       \
+         "tokenizer.json, of other programs, opened on first use. Models made over HTTP are "      \
+         "written there, if it can be written, and survive a restart. Empty: they are kept in "    \
+         "memory.")                                                                                \
     INT(jobs_count, "64", 0, 1e5,                                                                  \
         "Most jobs of POST /v1/jobs that are kept, whether they wait, run or have ended.")         \
     INT(jobs_running, "2", 1, 64,                                                                  \

@@ -1,6 +1,6 @@
 /* The list of models: entries, sorted by id, under one lock. An entry that was removed from the
  * list is freed by its last holder. */
-#include "store/model_known.h"
+#include "store/model_entries.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,8 +8,31 @@
 
 #define EMBEDDED "models/" /* how the names of embedded model files begin (system/embedded.h) */
 
+void srv_loaded_free(srv_loaded *list) {
+    for (srv_loaded *l = list, *next; l; l = next) {
+        next = l->next;
+        attn_model_free(l->known.model);
+        attn_tokenizer_free(l->tokenizer);
+        srv_weights_close(&l->files);
+        free(l);
+    }
+}
+
+/* Frees what an entry of a known model has beside other entries. */
+static void free_known(srv_entry *e) {
+    srv_known *known = (srv_known *)(uintptr_t)e->model.known;
+    if (!known)
+        return;
+    srv_loaded_free(e->loaded);
+    e->model.model = NULL;
+    e->model.source = e->model.target = NULL;
+    attn_model_free(known->shape);
+    pthread_mutex_destroy(&e->reading);
+    free(known);
+}
+
 void srv_entry_free(srv_entry *e) {
-    srv_known_free(e);
+    free_known(e);
     attn_model_free(e->model.model);
     attn_tokenizer_free(e->model.source);
     attn_tokenizer_free(e->model.target);
@@ -46,7 +69,7 @@ void srv_entry_drop(srv_models *m, srv_entry *e) {
     if (e->held.holds)
         return;
     if (e->loaded)
-        m->known_bytes -= srv_known_bytes(e);
+        m->known_bytes -= e->loaded->bytes;
     srv_entry_free(e);
 }
 

@@ -11,10 +11,19 @@
 #include "store/held.h"
 #include "store/model_disk.h"
 #include "store/model_registry.h"
+#include "store/weights.h"
 #include "system/embedded.h"
 #include "system/host.h"
 
-typedef struct srv_loaded srv_loaded; /* model_known.c */
+/* What a pass of a known model needs (model_known.h). */
+typedef struct srv_loaded srv_loaded;
+struct srv_loaded {
+    srv_loaded *next; /* of a list for srv_loaded_free */
+    srv_weights files;
+    attn_known_model known;
+    attn_tokenizer *tokenizer;
+    size_t bytes; /* as they count in srv_models.known_bytes */
+};
 typedef struct srv_entry srv_entry;
 struct srv_entry {
     srv_model model;
@@ -27,7 +36,7 @@ struct srv_entry {
     pthread_mutex_t reading;
     bool described;     /* model.known tells what it is */
     srv_loaded *loaded; /* what a pass needs; NULL: not in memory */
-    int64_t used_ns;    /* when it was held last */
+    int64_t used_ns;    /* when a request for a pass held it last */
 };
 
 enum { SRV_REFUSED_TEXT = 320 }; /* buffer size of the reason why a file is not served */
@@ -76,6 +85,8 @@ struct srv_models {
 /* Makes an entry with a copy of *model. NULL: out of memory. */
 srv_entry *srv_entry_new(const srv_model *model);
 void srv_entry_free(srv_entry *e);
+/* Frees a list of what passes needed. */
+void srv_loaded_free(srv_loaded *list);
 srv_entry *srv_entry_find(const srv_models *m, const char *id);
 void srv_entry_list(srv_models *m, srv_entry *e);
 /* Removes the entry from the list, and a model of origin "made" from the counts. Its last holder

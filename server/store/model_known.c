@@ -8,18 +8,8 @@
 #include <unistd.h>
 
 #include "base/try.h"
-#include "store/weights.h"
 #include "system/clock.h"
 #include "system/files.h"
-
-/* What a pass needs. */
-struct srv_loaded {
-    srv_loaded *next; /* of a list for srv_known_drop */
-    srv_weights files;
-    attn_known_model known;
-    attn_tokenizer *tokenizer;
-    size_t bytes;
-};
 
 /* --- names --- */
 
@@ -86,18 +76,6 @@ srv_entry *srv_known_new(const char *id, const char *name, const srv_file_state 
     return e;
 }
 
-void srv_known_free(srv_entry *e) {
-    srv_known *known = (srv_known *)(uintptr_t)e->model.known;
-    if (!known)
-        return;
-    srv_known_drop(e->loaded);
-    e->model.model = NULL;
-    e->model.source = e->model.target = NULL;
-    attn_model_free(known->shape);
-    pthread_mutex_destroy(&e->reading);
-    free(known);
-}
-
 int32_t srv_known_mask(const attn_tokenizer *t) {
     static const char *const names[] = {"[MASK]", "<mask>"};
     for (size_t i = 0; attn_tokenizer_has_texts(t) && i < sizeof names / sizeof *names; i++) {
@@ -110,22 +88,8 @@ int32_t srv_known_mask(const attn_tokenizer *t) {
 
 /* --- memory --- */
 
-size_t srv_known_bytes(const srv_entry *e) {
-    return e->loaded->bytes;
-}
-
 bool srv_known_has(const srv_entry *e, srv_known_part part) {
     return !e->model.known || (part == SRV_KNOWN_ALL ? e->loaded != NULL : e->described);
-}
-
-void srv_known_drop(srv_loaded *list) {
-    for (srv_loaded *l = list, *next; l; l = next) {
-        next = l->next;
-        attn_model_free(l->known.model);
-        attn_tokenizer_free(l->tokenizer);
-        srv_weights_close(&l->files);
-        free(l);
-    }
 }
 
 /* Takes what a pass needs from the entry. */
@@ -186,7 +150,7 @@ static attn_status install(srv_models *m, srv_entry *e, srv_loaded *l, attn_erro
         e->model.target = l->tokenizer;
     }
     pthread_mutex_unlock(&m->lock);
-    srv_known_drop(old);
+    srv_loaded_free(old);
     return fits ? ATTN_OK : no_room(m, e, l, err);
 }
 
@@ -261,7 +225,7 @@ static attn_status read_part(srv_models *m, srv_entry *e, srv_known_part part, a
     if (!status && part == SRV_KNOWN_ALL)
         status = install(m, e, l, err);
     if (status || part != SRV_KNOWN_ALL)
-        srv_known_drop(l);
+        srv_loaded_free(l);
     return status;
 }
 

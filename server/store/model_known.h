@@ -12,11 +12,6 @@
 bool srv_known_is(int dir, const char *name, char id[SRV_MODEL_ID + 1], srv_file_state *state);
 /* Makes an entry that only has its name. NULL: out of memory. */
 srv_entry *srv_known_new(const char *id, const char *name, const srv_file_state *state);
-/* Frees what the entry has beside other entries. */
-void srv_known_free(srv_entry *e);
-
-/* Returns the bytes that a model in memory counts in srv_models.known_bytes. */
-size_t srv_known_bytes(const srv_entry *e);
 /* Returns the id of the token that stands for a masked word, "[MASK]" or "<mask>"; -1: none does. */
 int32_t srv_known_mask(const attn_tokenizer *t);
 
@@ -33,9 +28,7 @@ bool srv_known_may_fit(const srv_models *m, const srv_entry *e);
 /* Returns whether another program has written to the files of a model that is in memory. */
 bool srv_known_changed(const srv_entry *e);
 /* Takes models out of memory that nobody holds until models_bytes has room for `bytes` more. Returns
- * a list for srv_known_drop, which the caller calls without the lock. *fits: there is room. The
+ * a list for srv_loaded_free, which the caller calls without the lock. *fits: there is room. The
  * caller has the lock. */
 srv_loaded *srv_known_make_room(srv_models *m, size_t bytes, bool *fits);
-void srv_known_drop(srv_loaded *list);
-
 #endif

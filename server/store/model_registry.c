@@ -78,9 +78,8 @@ static attn_status hold_model(srv_entry *e, attn_error *err) {
 static void let_go(srv_models *m, srv_entry *e) {
     pthread_mutex_lock(&m->lock);
     const bool last = srv_held_let_go(&e->held);
-    e->used_ns = attn_now_ns();
     if (last && e->loaded)
-        m->known_bytes -= srv_known_bytes(e);
+        m->known_bytes -= e->loaded->bytes;
     pthread_mutex_unlock(&m->lock);
     if (last)
         srv_entry_free(e);
@@ -159,6 +158,8 @@ static const srv_model *hold(srv_request *req, const char *id, srv_known_part pa
     srv_entry *e = srv_entry_find(m, id);
     attn_status status = e ? hold_model(e, &err) : ATTN_OK;
     const bool held = e && !status;
+    if (held && part == SRV_KNOWN_ALL)
+        e->used_ns = attn_now_ns();
     pthread_mutex_unlock(&m->lock);
     if (!e)
         not_found(req, id);
@@ -279,7 +280,7 @@ static const char *try_count(srv_models *m, size_t bytes) {
         m->bytes += bytes;
     }
     pthread_mutex_unlock(&m->lock);
-    srv_known_drop(old);
+    srv_loaded_free(old);
     return crowded ? "models_count" : full ? "models_bytes" : NULL;
 }
 

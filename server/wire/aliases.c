@@ -262,6 +262,9 @@ static const alias advice_of_fields[] = {
     {"attn_mask", "masks",
      "it belongs to a mask in the list: \"masks\": [{\"kind\": \"values\", \"attn_mask\": ..}]"},
     {"do_sample", "seed", SEARCHED},
+    {"messages", "text",
+     "templates of chats are programs and are not run: send as text what the template would make "
+     "of the messages"},
     {"causal_mask", "is_causal", STATED},
     {"look_ahead_mask", "is_causal", STATED},
     {"dropout", "slopes",

@@ -7,20 +7,19 @@
 #include "request/request.h"
 #include "wire/decode.h"
 
-srv_outcome srv_models_list(srv_request *req);       /* GET */
-srv_outcome srv_models_create(srv_request *req);     /* POST */
-srv_outcome srv_models_describe(srv_request *req);   /* GET …/{id} */
-srv_outcome srv_models_remove(srv_request *req);     /* DELETE …/{id} */
-srv_outcome srv_models_vocabulary(srv_request *req); /* GET …/{id}/vocabulary */
-srv_outcome srv_models_attention(srv_request *req);  /* POST …/{id}/attention */
-srv_outcome srv_models_generate(srv_request *req);   /* POST …/{id}/generate */
+srv_outcome srv_models_list(srv_request *req);      /* GET */
+srv_outcome srv_models_create(srv_request *req);    /* POST */
+srv_outcome srv_models_describe(srv_request *req);  /* GET …/{id} */
+srv_outcome srv_models_remove(srv_request *req);    /* DELETE …/{id} */
+srv_outcome srv_models_attention(srv_request *req); /* POST …/{id}/attention */
+srv_outcome srv_models_generate(srv_request *req);  /* POST …/{id}/generate */
 
 /* The fields of the routes' bodies and query strings. */
 extern const srv_field srv_models_fields[], srv_models_attention_fields[],
-    srv_models_generate_fields[], srv_models_vocabulary_query[];
+    srv_models_generate_fields[];
 
 /* The schemas of the routes' answers (server/wire/answer.h). */
-extern const srv_field srv_models_answers[], srv_vocabulary_answers[], srv_models_step_answers[],
+extern const srv_field srv_models_answers[], srv_models_step_answers[],
     srv_models_generation_answers[], srv_models_attention_answers[];
 
 #endif

@@ -1,5 +1,5 @@
-/* POST /v1/models/{id}/attention runs the model once over source and target. It answers the logits
- * and, for each attention site, weights or heatmaps. A site is an attention operation of the model:
+/* POST /v1/models/{id}/attention runs the model once over source and target (models_pass.c). It
+ * answers the logits and, for each attention site, weights or heatmaps. A site is an attention operation of the model:
  * encoder, decoder or cross-attention of a layer. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -7,12 +7,13 @@
 
 #include "api/models/models_api.h"
 #include "api/models/models_sites.h"
+#include "api/predictions/predictions_api.h"
 #include "api/stored/stored_api.h"
-#include "base/try.h"
 #include "request/shared.h"
 
-static const char *const returns[] = {"weights", "heatmap", "logits", "encoder_output",
-                                      "states",  "inputs",  NULL};
+static const char *const returns[] = {
+    "weights", "heatmap",           "logits", "encoder_output", "states",
+    "inputs",  "log_probabilities", "pooled", "masks",          NULL};
 
 /* The words of srv_model_site_kinds, then the word for all kinds. */
 static const char *const site_choices[] = {"encoder", "decoder", "cross", "all", NULL};
@@ -34,6 +35,14 @@ const srv_field srv_models_attention_fields[] = {
                  "without <bos> and <eos>, and answers L rows. Row t is then the step after token "
                  "t, as in decode(tgt, encoder_output) of textbooks: the decoder has read tokens 0 "
                  "to t, which name rows and columns. true for target_end is then refused."),
+    SRV_NAMED_ROW(srv_sites_body, "text_pair", pairs, SRV_TEXTS,
+                  "A second text beside each text, for encoders of other programs, whose files say "
+                  "how two texts stand together. The tokens then have no offsets."),
+    SRV_BOOL_ROW(srv_sites_body, words,
+                 "Weights and heatmaps between words instead of tokens, for models of files of "
+                 "other programs and texts: the rows of the tokens of a word are averaged, and "
+                 "their columns are added, so that rows still sum to 1. A run that is stored has "
+                 "the tokens."),
     SRV_SIGHT_ROWS(srv_sites_body, sight),
     SRV_OFFSET_UNIT_ROW(srv_sites_body),
     SRV_FIELD_ROW(
@@ -59,7 +68,9 @@ const srv_field srv_models_attention_fields[] = {
         "logits, encoder_output ([B, S, width], what cross attention sees), states (the hidden "
         "vectors between the steps of the pass, [B, L, width] each; [B, width] those with which a "
         "decoder without attention starts), inputs (query, key and value of each site, [B, heads, "
-        "rows, width / num_heads], as the scores are made of them; padded with zeros). As text: "
+        "rows, width / num_heads], as the scores are made of them; padded with zeros), "
+        "log_probabilities (of the tokens, from a model that predicts the next one), pooled (the "
+        "mean state of a source), masks (what may stand in place of mask tokens). As text: "
         "the tensors that it names, and heatmaps if return or heatmap asks for them; without "
         "return the heatmaps of all sites.",
         .choices = returns),
@@ -91,6 +102,7 @@ const srv_field srv_models_attention_fields[] = {
         "without gradient, for each sequence. Without return the answer then has no weights. "
         "rollout goes through all layers of the encoder of a transformer, or of a decoder alone.",
         .choices = srv_analysis_items_model),
+    SRV_MASKS_ROW(srv_sites_body, ATTN_ALTERNATIVES_MOST),
     SRV_MODEL_STORE_ROW(srv_sites_body, "the pass"),
     SRV_MODEL_COMMON_ROWS(srv_sites_body),
     {0},
@@ -122,8 +134,8 @@ static bool check_dropout(const srv_scope *scope, const srv_sites_body *b) {
 static bool check_sides(const srv_scope *scope, const srv_model *model) {
     static const char *const names[] = {"target_text", "target_tokens", "target_token_ids",
                                         "target_begin", "target_end"};
-    const bool writes = srv_models_reads(model, SRV_TARGET);
-    if (writes && srv_models_reads(model, SRV_SOURCE))
+    const bool writes = srv_models_reads(model, SRV_TARGET) && !model->known;
+    if (srv_models_reads(model, SRV_TARGET) && srv_models_reads(model, SRV_SOURCE))
         return true;
     for (size_t i = 0; i < (writes ? 3 : sizeof names / sizeof *names); i++)
         if (srv_given(scope, names[i]))
@@ -144,8 +156,11 @@ static bool read_sides(srv_sites_pass *c, const srv_scope *scope) {
                           .names = {"text", "tokens", "token_ids"},
                           .most = most,
                           .unit = (srv_offset_unit)b->offset_unit,
+                          .pairs = srv_given(scope, "text_pair") ? &b->pairs : NULL,
                           .warnings = &c->warnings};
     srv_reading target = source;
+    if (encodes)
+        target.pairs = NULL;
     target.which = SRV_TARGET;
     target.adds_begin = b->target_begin;
     target.adds_end = b->target_end;
@@ -186,6 +201,32 @@ static bool check_selections(const srv_scope *scope, const srv_sites_body *b) {
     return true;
 }
 
+/* Refuses parts of the answer that the model does not have. */
+static bool check_returns(const srv_sites_pass *c, const srv_scope *scope) {
+    const attn_model_config *m = attn_model_configuration(c->pass.model->model);
+    const unsigned wanted = c->body.returns;
+    const bool encodes = srv_models_reads(c->pass.model, SRV_SOURCE),
+               decodes = srv_models_reads(c->pass.model, SRV_TARGET);
+    const char *lacks =
+        wanted & SRV_SITES_ENCODER && !encodes  ? "encoder and no encoder_output"
+        : wanted & SRV_SITES_POOLED && !encodes ? "encoder whose states could be pooled"
+        : wanted & SRV_SITES_LOGITS && m->headless
+            ? "logits: its files hold no head, so encoder_output and pooled are its results"
+        : wanted & SRV_SITES_MASKS && (decodes || m->headless || m->head != ATTN_MODEL_MASKED)
+            ? "head that names masked words, so its answers have no masks"
+        : wanted & SRV_SITES_PROBABILITIES && !decodes
+            ? "decoder that predicts the next token, so its tokens have no log_probabilities"
+            : NULL;
+    if (lacks)
+        return srv_refuse(scope, SRV_VALUE, "return", "the model \"%s\" has no %s",
+                          c->pass.model->id, lacks);
+    return !(wanted & SRV_SITES_MASKS) || srv_masks_count(c->pass.model, &c->source) ||
+           srv_refuse(scope, SRV_VALUE, "return", "no token of the text is a mask: write %s in it",
+                      c->pass.model->known && c->pass.model->known->mask >= 0
+                          ? attn_tokenizer_token(c->pass.model->source, c->pass.model->known->mask)
+                          : "its token");
+}
+
 static bool decode(srv_sites_pass *c) {
     srv_request *req = c->pass.req;
     srv_sites_body *b = &c->body;
@@ -195,7 +236,9 @@ static bool decode(srv_sites_pass *c) {
         b->sites = 0;
     if (!check_sides(&c->pass.scope, c->pass.model) || !check_dropout(&c->pass.scope, b))
         return false;
-    if (!srv_models_reads(c->pass.model, SRV_TARGET))
+    /* The files of a known decoder say what begins a text. */
+    if (!srv_models_reads(c->pass.model, SRV_TARGET) ||
+        (c->pass.model->known && !srv_models_reads(c->pass.model, SRV_SOURCE)))
         b->target_begin = b->target_end = false;
     if (!settle_ends(&c->pass.scope, b) || !read_sides(c, &c->pass.scope))
         return false;
@@ -209,10 +252,8 @@ static bool decode(srv_sites_pass *c) {
     if (!srv_models_hide(&c->pass.scope, &b->sight, c->pass.model, &c->source, &c->warnings) ||
         !check_target(c, &c->pass.scope))
         return false;
-    if ((b->returns & SRV_SITES_ENCODER) && !srv_models_reads(c->pass.model, SRV_SOURCE))
-        return srv_refuse(&c->pass.scope, SRV_VALUE, "return",
-                          "the model \"%s\" has no encoder and no encoder_output",
-                          c->pass.model->id);
+    if (!check_returns(c, &c->pass.scope) || !srv_sites_words_check(c, &c->pass.scope))
+        return false;
     if (srv_draws(req))
         b->analysis = 0; /* a picture shows only weights */
     c->unasked = !srv_given(&c->pass.scope, "return");
@@ -311,16 +352,16 @@ static double result_bytes(const srv_sites_pass *c) {
         numbers += srv_sites_weights(c);
     if (c->body.returns & SRV_SITES_LOGITS)
         numbers += logits;
-    if (c->body.returns & SRV_SITES_ENCODER)
+    if (c->body.returns & (SRV_SITES_ENCODER | SRV_SITES_POOLED))
         numbers += (double)c->B * (double)c->source.longest * (double)m->width;
+    if (c->body.returns & SRV_SITES_PROBABILITIES)
+        numbers += (double)c->B * (double)c->T;
+    if (c->body.returns & SRV_SITES_MASKS)
+        numbers += (double)srv_masks_count(c->pass.model, &c->source) *
+                   (double)c->body.num_alternatives * SRV_CHOICE_TEXT / SRV_MODEL_TEXT;
     numbers += srv_sites_states_numbers(c) + srv_sites_inputs(c);
     return SRV_MODEL_TEXT * numbers + (double)(c->B * (c->source.longest + c->T)) * 64 +
            c->analysis_text + c->run_text;
-}
-
-/* Returns whether the pass reads a target that the model must generate first. */
-static bool generates(const srv_sites_pass *c) {
-    return !c->target.count && srv_models_reads(c->pass.model, SRV_TARGET);
 }
 
 static attn_model_cost cost_of(const srv_sites_pass *c) {
@@ -330,12 +371,14 @@ static attn_model_cost cost_of(const srv_sites_pass *c) {
                             .T = c->T,
                             .beams = 1,
                             .hides = srv_models_hides(&c->source),
-                            .keeps_weights = true,
+                            .keeps_weights = !c->pass.model->known,
+                            .no_logits = !srv_sites_needs_logits(c),
                             .keeps_states = (c->body.returns & SRV_SITES_STATES) != 0,
                             .keeps_inputs = (c->body.returns & SRV_SITES_INPUTS) != 0,
                             .drops = c->body.dropout_p > 0};
     attn_model_cost cost = srv_models_cost(&c->pass, &pass);
-    if (generates(c)) {
+    srv_sites_weigh_cost(c, &cost);
+    if (srv_sites_generates(c)) {
         pass.searches = true;
         pass.keeps_weights = pass.keeps_states = pass.keeps_inputs = pass.drops = false;
         const attn_model_cost search = srv_models_cost(&c->pass, &pass);
@@ -396,137 +439,7 @@ static bool add_shapes(void *data, srv_dry *dry) {
     return true;
 }
 
-/* --- the computation --- */
-
-static attn_status generate(srv_sites_pass *c, const int32_t *source, const int64_t *lengths,
-                            const uint8_t *keep, attn_error *err) {
-    srv_request *req = c->pass.req;
-    const size_t B = c->source.count;
-    attn_generate_options options = attn_generate_defaults();
-    attn_generated *all = attn_arena_zeroed(req->arena, B, sizeof *all);
-    c->target.items = attn_arena_zeroed(req->arena, B, sizeof *c->target.items);
-    options.most = c->T > 1 ? c->T - 1 : 1;
-    options.source_keep = keep;
-    ATTN_TAKEN(all && c->target.items, "the generated targets", err);
-    ATTN_TRY(attn_model_generate(c->pass.model->model, source, lengths, B, c->source.longest,
-                                 &options, req->arena, srv_request_pool(req), &req->control, all,
-                                 err));
-    c->target.count = B;
-    for (size_t b = 0; b < B; b++) {
-        ATTN_TAKEN(srv_models_name(req, c->pass.model, SRV_TARGET, all[b].ids, all[b].length,
-                                   &c->target.items[b]),
-                   "the generated targets", err);
-        if (all[b].length > c->target.longest)
-            c->target.longest = all[b].length;
-    }
-    return ATTN_OK;
-}
-
-/* Sets the source of a batch, if the model reads one. false: a problem is set. */
-static bool place_source(srv_sites_pass *c, attn_batch *batch) {
-    srv_request *req = c->pass.req;
-    int64_t *lengths;
-    batch->B = c->B;
-    batch->S = c->source.longest;
-    if (!srv_models_reads(c->pass.model, SRV_SOURCE))
-        return true;
-    batch->source = srv_models_pad(req, &c->source, c->source.longest, -1, &lengths);
-    batch->source_lengths = lengths;
-    return batch->source && srv_models_keep(req, &c->source, &batch->source_keep);
-}
-
-/* Sets the target of a batch, if the model reads one. false: a problem is set. */
-static bool place_target(srv_sites_pass *c, attn_batch *batch) {
-    const attn_model_config *m = attn_model_configuration(c->pass.model->model);
-    int64_t *lengths;
-    c->T = c->target.longest + c->body.target_end;
-    batch->T = c->T;
-    if (!srv_models_reads(c->pass.model, SRV_TARGET))
-        return true;
-    batch->target = srv_models_pad(c->pass.req, &c->target, c->T,
-                                   c->body.target_begin ? m->begin : -1, &lengths);
-    return batch->target;
-}
-
-static bool run_pass(srv_sites_pass *c) {
-    srv_request *req = c->pass.req;
-    attn_error err = {0};
-    attn_batch batch = {0};
-    const attn_forward_options options = {
-        .keep = ATTN_KEEP_WEIGHTS |
-                (c->body.returns & SRV_SITES_STATES ? (unsigned)ATTN_KEEP_STATES : 0u) |
-                (c->body.returns & SRV_SITES_INPUTS ? (unsigned)ATTN_KEEP_INPUTS : 0u) |
-                (c->body.store ? (unsigned)ATTN_KEEP_OPERATIONS : 0u),
-        .dropout_p = c->body.dropout_p,
-        .seed = (uint64_t)c->body.seed};
-    if (!place_source(c, &batch))
-        return false;
-    attn_status status =
-        generates(c) ? generate(c, batch.source, batch.source_lengths, batch.source_keep, &err)
-                     : ATTN_OK;
-    if (!status && !place_target(c, &batch))
-        return false;
-    if (!status)
-        status = attn_model_forward(c->pass.model->model, &batch, &options, req->arena,
-                                    srv_request_pool(req), &req->control, &c->out, &err);
-    return !status || srv_problem_error(req, &err);
-}
-
-/* Copies sequence `s` with the token of `one` added: in front if `first`, else at the end. false: a
- * problem is set. */
-static bool lengthen(const srv_sites_pass *c, const srv_sequence *s, const srv_sequence *one,
-                     bool first, srv_sequence *out) {
-    attn_arena *arena = c->pass.req->arena;
-    *out = (srv_sequence){.unknown = s->unknown, .length = s->length + 1};
-    if (!first) { /* the empty range at the end of the text becomes the range of the added token */
-        out->offsets = s->offsets;
-        out->spans = s->spans;
-        out->text = s->text;
-    }
-    out->ids = attn_arena_zeroed(arena, out->length, sizeof *out->ids);
-    out->tokens = attn_arena_zeroed(arena, out->length, sizeof *out->tokens);
-    if (!out->ids || !out->tokens)
-        return srv_problem(c->pass.req, SRV_MEMORY_BUDGET, NULL,
-                           "no memory for the tokens is left");
-    memcpy(out->ids + first, s->ids, s->length * sizeof *s->ids);
-    memcpy(out->tokens + first, s->tokens, s->length * sizeof *s->tokens);
-    out->ids[first ? 0 : s->length] = one->ids[0];
-    out->tokens[first ? 0 : s->length] = one->tokens[0];
-    return true;
-}
-
-/* Names rows and columns of the decoder's weights. A row is named after the token that it predicts,
- * so the last row is named after the end token if the model adds one. A column is named after a
- * token that the decoder reads, so the first column is named after the begin token. If the decoder
- * reads the target alone (target_begin false), the request has no token that the last row predicts.
- * Rows are then named after the tokens that the decoder reads, as columns are. */
-static bool name_rows(srv_sites_pass *c) {
-    const attn_model_config *m = attn_model_configuration(c->pass.model->model);
-    const size_t B = c->target.count;
-    srv_sequence begin, end, longer;
-    if (!c->body.target_begin) {
-        c->read = c->target;
-        return true;
-    }
-    c->read = (srv_sequences){.count = B, .longest = c->T};
-    c->read.items = attn_arena_zeroed(c->pass.req->arena, B, sizeof *c->read.items);
-    if (!c->read.items)
-        return srv_problem(c->pass.req, SRV_MEMORY_BUDGET, NULL,
-                           "no memory for the tokens is left");
-    if (!srv_models_name(c->pass.req, c->pass.model, SRV_TARGET, &m->begin, 1, &begin) ||
-        !srv_models_name(c->pass.req, c->pass.model, SRV_TARGET, &m->end, 1, &end))
-        return false;
-    for (size_t b = 0; b < B; b++) {
-        srv_sequence *s = &c->target.items[b], before = *s;
-        before.length -= !c->body.target_end; /* the last token is only predicted, not read */
-        if (!lengthen(c, &before, &begin, true, &c->read.items[b]) ||
-            (c->body.target_end && !lengthen(c, s, &end, false, &longer)))
-            return false;
-        if (c->body.target_end)
-            *s = longer;
-    }
-    return true;
-}
+/* --- the row of the route --- */
 
 /* Stores all sites of the pass if `store` asks for it. false: a problem is set. */
 static bool store(srv_sites_pass *c) {
@@ -543,8 +456,6 @@ static bool store(srv_sites_pass *c) {
     return c->run;
 }
 
-/* --- the row of the route --- */
-
 static bool prepare(void *data) {
     srv_sites_pass *c = data;
     const size_t max = attn_model_configuration(c->pass.model->model)->max_length;
@@ -554,7 +465,8 @@ static bool prepare(void *data) {
         c->body.returns = c->body.analysis = 0;
         c->unasked = false;
     }
-    c->T = generates(c) ? 2 * c->source.longest + 11 : c->target.longest + c->body.target_end;
+    c->T = srv_sites_generates(c) ? 2 * c->source.longest + 11
+                                  : c->target.longest + c->body.target_end;
     c->T = c->T < max ? c->T : max;
     if (c->body.store)
         c->pass.call.job = (srv_job_order){.run = srv_models_attention, .stores = true};
@@ -569,7 +481,8 @@ static bool prepare(void *data) {
 }
 
 static bool compute(void *data) {
-    return run_pass(data) && name_rows(data) && srv_sites_analyse(data) && store(data);
+    return srv_sites_run(data) && srv_sites_weigh(data) && srv_sites_analyse(data) && store(data) &&
+           srv_sites_merge(data);
 }
 
 srv_outcome srv_models_attention(srv_request *req) {
@@ -587,6 +500,7 @@ srv_outcome srv_models_attention(srv_request *req) {
     srv_sites_pass c = {.pass.call.req = req,
                         .body = {.decimals = -1,
                                  .figure = SRV_FIGURE_DEFAULTS,
+                                 .num_alternatives = 5,
                                  .target_begin = true,
                                  .target_end = true}};
     req->control.progress = NULL; /* each attention of the model would report its own progress */

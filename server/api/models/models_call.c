@@ -51,6 +51,8 @@ srv_outcome srv_models_run(srv_pass *pass, const srv_steps *steps) {
         return SRV_DEFER;
     pass->model = srv_models_hold(req, req->params[0]);
     const srv_outcome outcome = pass->model ? srv_compute(pass, steps) : SRV_DONE;
+    if (pass->model && outcome == SRV_DONE && pass->req == req && req->reply.status < 400)
+        srv_models_is_same(req, pass->model);
     srv_models_release(req, pass->model);
     return outcome;
 }

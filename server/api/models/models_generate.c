@@ -19,7 +19,6 @@
 /* --- the request --- */
 
 enum { WEIGHTS = 1, HEATMAP = 2 };
-enum { STOPS = 256 };  /* largest number of words, and of ids, that end a sequence */
 enum { EVENT = 1024 }; /* upper bound, in bytes, of the text of an event without its weights */
 enum { CHOICE = 192 }; /* upper bound, in bytes, of the text of an alternative, token included */
 static const char *const returns[] = {"weights", "heatmap", NULL};
@@ -87,9 +86,9 @@ const srv_field srv_models_generate_fields[] = {
                  "probabilities reach this share; default 1."),
     SRV_FIELD_ROW(body, stop_tokens, SRV_STRINGS,
                   "Words of the vocabulary that end a sequence as <eos> does, such as [\".\"].",
-                  .max = STOPS),
+                  .max = SRV_STOPS),
     SRV_FIELD_ROW(body, stop_token_ids, SRV_INTS, "Ids that end a sequence, like stop_tokens.",
-                  .max = STOPS),
+                  .max = SRV_STOPS),
     SRV_INT_ROW(body, num_alternatives, 1, ATTN_ALTERNATIVES_MOST,
                 "For each step also answer this many of its most probable tokens, with their "
                 "probabilities; events of a stream have them, too."),
@@ -113,6 +112,12 @@ static bool continues(const call *c) {
     return !srv_models_reads(c->pass.model, SRV_SOURCE);
 }
 
+/* Returns whether the text is all that the decoder reads: the files of the model say which token
+ * begins it, if any does. */
+static bool reads_bare(const call *c) {
+    return continues(c) && c->pass.model->known;
+}
+
 /* Checks that options of sampling come with a seed, and that sampling has one beam. */
 static bool check_sampling(const srv_scope *scope, const body *b) {
     static const char *const options[] = {"temperature", "top_k", "top_p"};
@@ -130,39 +135,6 @@ static bool check_sampling(const srv_scope *scope, const body *b) {
                b->num_beams);
 }
 
-/* Sets the ids that end a sequence. false: a problem is set. */
-static bool read_stops(const call *c, attn_generate_options *options) {
-    const body *b = &c->body;
-    const attn_tokenizer *tokens = srv_models_tokenizer(c->pass.model, SRV_TARGET);
-    const int32_t unknown = attn_tokenizer_special(tokens, ATTN_SPECIAL_UNKNOWN);
-    const size_t size = attn_tokenizer_size(tokens);
-    int32_t *ids = attn_arena_zeroed(c->pass.req->arena, 2 * STOPS, sizeof *ids);
-    size_t n = 0;
-    char at[64];
-    if (!ids)
-        return srv_problem_memory(c->pass.req, NULL,
-                                  "no memory for the tokens that end a sequence");
-    for (size_t i = 0; i < b->stop_tokens.count; i++) {
-        const char *word = b->stop_tokens.values[i];
-        ids[n] = attn_tokenizer_id(tokens, word, strlen(word));
-        snprintf(at, sizeof at, "stop_tokens/%zu", i);
-        if (ids[n++] == unknown)
-            return srv_refuse(&c->pass.scope, SRV_VALUE, at,
-                              "\"%.60s\" is not in the model's vocabulary", word);
-    }
-    for (size_t i = 0; i < b->stop_token_ids.count; i++) {
-        const int64_t id = b->stop_token_ids.values[i];
-        snprintf(at, sizeof at, "stop_token_ids/%zu", i);
-        if (id < 0 || (size_t)id >= size)
-            return srv_refuse(&c->pass.scope, SRV_VALUE, at,
-                              "expected an id from 0 to %zu, found %" PRId64, size - 1, id);
-        ids[n++] = (int32_t)id;
-    }
-    options->stop = ids;
-    options->stop_count = n;
-    return true;
-}
-
 static bool decode(call *c) {
     srv_request *req = c->pass.req;
     body *b = &c->body;
@@ -173,7 +145,7 @@ static bool decode(call *c) {
                           .which = srv_models_text_side(c->pass.model),
                           .names = {"text", "tokens", "token_ids"},
                           .most = longest,
-                          .adds_begin = continues(c),
+                          .adds_begin = continues(c) && !reads_bare(c),
                           .warnings = &c->warnings};
     if (!srv_figure_check(req, &b->figure))
         return false;
@@ -251,6 +223,11 @@ static double result_bytes(const call *c) {
            CHOICE * choices * B * most + start + step * most + c->run_text;
 }
 
+/* Returns whether the answer has the attention of the last layer. */
+static bool shows_weights(const call *c) {
+    return c->body.returns || srv_draws(c->pass.req) || srv_reads_text(c->pass.req);
+}
+
 /* Returns the cost of the search, without that of a stored run. */
 static attn_model_cost cost_of(const call *c) {
     const size_t B = c->source.count, beams = (size_t)c->body.num_beams;
@@ -262,7 +239,7 @@ static attn_model_cost cost_of(const call *c) {
                                     .samples = srv_given(&c->pass.scope, "seed"),
                                     .beams = beams,
                                     .hides = srv_models_hides(&c->source),
-                                    .keeps_weights = true,
+                                    .keeps_weights = shows_weights(c) || c->streams,
                                     .alternatives = (size_t)c->body.num_alternatives};
     return srv_models_cost(&c->pass, &extent);
 }
@@ -282,7 +259,8 @@ static bool add_shapes(void *data, srv_dry *dry) {
 /* --- the search --- */
 
 /* Sets the names of the columns of the weights of sequence b: the source tokens or, for a model
- * without an encoder, the begin token, the text and the generated tokens except the last. */
+ * without an encoder, the begin token if the model puts one before the text, the text and the
+ * generated tokens except the last. */
 static bool name_columns(call *c, size_t b) {
     const attn_model_config *m = attn_model_configuration(c->pass.model->model);
     const srv_sequence *text = &c->source.items[b], *rows = &c->made[b].rows;
@@ -290,18 +268,20 @@ static bool name_columns(call *c, size_t b) {
     *to = *text;
     if (!continues(c))
         return true;
-    *to = (srv_sequence){.length = text->length + rows->length};
+    const bool begins = !reads_bare(c);
+    const size_t read = rows->length ? rows->length - 1 : 0; /* the last one is not read */
+    *to = (srv_sequence){.length = begins + text->length + read};
     to->tokens = attn_arena_zeroed(c->pass.req->arena, to->length + 1, sizeof *to->tokens);
     if (!to->tokens)
         return srv_problem(c->pass.req, SRV_MEMORY_BUDGET, NULL,
                            "no memory for the tokens is left");
-    if (!srv_models_name(c->pass.req, c->pass.model, SRV_TARGET, &m->begin, 1, &begin))
+    if (begins && !srv_models_name(c->pass.req, c->pass.model, SRV_TARGET, &m->begin, 1, &begin))
         return false;
-    to->tokens[0] = begin.tokens[0];
-    memcpy(to->tokens + 1, text->tokens, text->length * sizeof *to->tokens);
-    if (rows->length > 1)
-        memcpy(to->tokens + 1 + text->length, rows->tokens,
-               (rows->length - 1) * sizeof *to->tokens);
+    if (begins)
+        to->tokens[0] = begin.tokens[0];
+    memcpy(to->tokens + begins, text->tokens, text->length * sizeof *to->tokens);
+    if (read)
+        memcpy(to->tokens + begins + text->length, rows->tokens, read * sizeof *to->tokens);
     return true;
 }
 
@@ -361,8 +341,9 @@ static bool compute(void *data) {
     srv_request *req = c->pass.req;
     const int32_t *source = srv_models_pad(req, &c->source, c->source.longest, -1, &lengths);
     if (!source || !srv_models_keep(req, &c->source, &options.source_keep) ||
-        !read_stops(c, &options))
+        !srv_stops_read(&c->pass, &c->body.stop_tokens, &c->body.stop_token_ids, &options))
         return false;
+    options.bare = reads_bare(c);
     if (c->body.store) {
         if (!srv_growing_begin(&c->growing, req, c->pass.model, &c->source, c->read,
                                c->steps.events ? &c->steps : NULL))
@@ -381,7 +362,7 @@ static bool compute(void *data) {
     options.temperature = c->body.temperature;
     options.top_k = (size_t)c->body.top_k;
     options.top_p = c->body.top_p;
-    options.want_weights = c->body.returns || srv_draws(req) || srv_reads_text(req);
+    options.want_weights = shows_weights(c);
     attn_status status =
         c->out && c->made
             ? attn_model_generate(c->pass.model->model, source, lengths, B, c->source.longest,

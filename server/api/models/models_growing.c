@@ -63,8 +63,11 @@ bool srv_growing_begin(srv_growing *g, srv_request *req, const srv_model *model,
     if (!srv_model_run_begin(&g->run, req, model, source->count, source) ||
         !srv_run_metadata(req, g->metadata, &g->metadata_count))
         return false;
+    g->bare = g->prompts && model->known;
     for (size_t b = 0; b < source->count; b++)
-        if (!srv_model_run_start(&g->run, b))
+        if (!srv_model_run_start(&g->run, b,
+                                 g->bare ? source->items[b].ids[0]
+                                         : attn_model_configuration(model->model)->begin))
             return false;
     return true;
 }
@@ -145,7 +148,7 @@ bool srv_growing_close(srv_growing *g, const attn_generated *made, const srv_run
         return no_memory(req);
     for (size_t b = 0; b < g->run.plan.B; b++)
         lengths[b] = (int64_t)(made[b].length + made[b].ended +
-                               (g->prompts ? g->prompts->items[b].length : 0));
+                               (g->prompts ? g->prompts->items[b].length - g->bare : 0));
     snprintf(rows, sizeof rows, "%zu", attn_run_growth_rows(g->growth));
     g->metadata[g->metadata_count] = (attn_metadata){SRV_RUN_ROWS, rows};
     if (attn_run_growth_image(g->growth, lengths, g->metadata, g->metadata_count + 1,

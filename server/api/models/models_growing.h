@@ -15,6 +15,7 @@ typedef struct srv_growing {
     size_t metadata_count;
     size_t most;                  /* largest number of steps */
     const srv_sequences *prompts; /* NULL: the model has an encoder */
+    bool bare;                    /* the first token of a prompt is that which is read first */
     srv_told_steps *told;         /* the stream that tells the id; NULL: the answer is no stream */
     /* Holds `growth`. When `open` is set, `open` owns the arena and `growth`, and this is NULL. */
     attn_arena *arena;

@@ -27,8 +27,9 @@ bool srv_model_run_dims(srv_request *req, const attn_model_config *m, const attn
     const size_t L = site->kind == ATTN_SITE_ENCODER ? S : T;
     const size_t keys = site->kind == ATTN_SITE_DECODER ? T : S;
     attn_inputs in = attn_attention_defaults();
-    in.query = attn_tensor_dense(NULL, ATTN_F32, 3, (size_t[3]){B, L, m->width});
-    in.key = in.value = attn_tensor_dense(NULL, ATTN_F32, 3, (size_t[3]){B, keys, m->width});
+    const size_t width = site->heads * (m->head_width ? m->head_width : m->width / site->heads);
+    in.query = attn_tensor_dense(NULL, ATTN_F32, 3, (size_t[3]){B, L, width});
+    in.key = in.value = attn_tensor_dense(NULL, ATTN_F32, 3, (size_t[3]){B, keys, width});
     in.layout = ATTN_BLD;
     in.num_heads = site->heads;
     return !attn_attention_shape(&in, out, &err) || srv_problem_error(req, &err);
@@ -68,18 +69,19 @@ static const size_t (*spans_of(const srv_model_run *r, const srv_sequence *s, bo
     return (const size_t(*)[2])spans;
 }
 
-/* Makes the text of a sequence, with the begin token in front of it if `begins`. false: a problem
- * is set. */
-static bool make_text(const srv_model_run *r, const srv_sequence *s, int which, bool begins,
-                      attn_run_text *out) {
+/* Makes the text of a sequence, with the token `first` in front of it if that is not NULL. false: a
+ * problem is set. */
+static bool make_text(const srv_model_run *r, const srv_sequence *s, int which,
+                      const int32_t *first, attn_run_text *out) {
     const attn_model_config *m = attn_model_configuration(r->model->model);
+    const bool begins = first;
     const char **tokens;
     int64_t *ids;
     srv_sequence begin;
     if (!srv_run_plan_text(s->length + begins, r->req->arena, out, &tokens, &ids))
         return no_memory(r->req);
     if (begins) {
-        if (!srv_models_name(r->req, r->model, which, &m->begin, 1, &begin))
+        if (!srv_models_name(r->req, r->model, which, first, 1, &begin))
             return false;
         tokens[0] = begin.tokens[0];
         ids[0] = begin.ids[0];
@@ -103,7 +105,7 @@ bool srv_model_run_begin(srv_model_run *r, srv_request *req, const srv_model *mo
         return no_memory(req);
     for (size_t b = 0; srv_models_reads(model, SRV_SOURCE) && b < B; b++) {
         r->plan.source_lengths[b] = (int64_t)source->items[b].length;
-        if (!make_text(r, &source->items[b], SRV_SOURCE, false, &r->plan.texts[b]))
+        if (!make_text(r, &source->items[b], SRV_SOURCE, NULL, &r->plan.texts[b]))
             return false;
     }
     return true;
@@ -114,14 +116,15 @@ bool srv_model_run_target(srv_model_run *r, size_t b, bool begins, const srv_seq
     r->plan.start = begins;
     r->plan.rows[b] = (int64_t)rows->length;
     r->plan.read[b] = (int64_t)read;
-    return make_text(r, rows, SRV_TARGET, begins, &r->plan.texts[r->plan.target[b]]);
+    const int32_t *first = begins ? &attn_model_configuration(r->model->model)->begin : NULL;
+    return make_text(r, rows, SRV_TARGET, first, &r->plan.texts[r->plan.target[b]]);
 }
 
-bool srv_model_run_start(srv_model_run *r, size_t b) {
+bool srv_model_run_start(srv_model_run *r, size_t b, int32_t first) {
     const srv_sequence none = {.length = 0};
     r->plan.start = 1;
     r->plan.rows[b] = r->plan.read[b] = 1;
-    return make_text(r, &none, SRV_TARGET, true, &r->plan.texts[r->plan.target[b]]);
+    return make_text(r, &none, SRV_TARGET, &first, &r->plan.texts[r->plan.target[b]]);
 }
 
 /* --- storing --- */

@@ -42,9 +42,9 @@ bool srv_model_run_begin(srv_model_run *r, srv_request *req, const srv_model *mo
  * set. */
 bool srv_model_run_target(srv_model_run *r, size_t b, bool begins, const srv_sequence *rows,
                           size_t read);
-/* Makes the text of target b before the first step of a generation: the begin token alone. false: a
- * problem is set. */
-bool srv_model_run_start(srv_model_run *r, size_t b);
+/* Makes the text of target b before the first step of a generation: the token that is read first.
+ * false: a problem is set. */
+bool srv_model_run_start(srv_model_run *r, size_t b, int32_t first);
 /* Stores `sites`, the sites of a pass, as a run. Their member `operation` must be set. Returns the
  * run, held; NULL: a problem is set. */
 const srv_run *srv_model_run_store(const srv_model_run *r, const attn_site *sites, size_t count);

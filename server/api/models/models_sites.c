@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/models/models_api.h"
+#include "api/predictions/predictions_api.h"
 #include "api/runs/runs_api.h"
 #include "api/stored/stored_api.h"
 #include "wire/answer.h"
@@ -42,7 +43,8 @@ void srv_sites_inputs_dims(const srv_sites_pass *c, const attn_site *site, size_
                            size_t key[3]) {
     size_t d[3];
     srv_sites_dims(c, site, d);
-    const size_t width = attn_model_configuration(c->pass.model->model)->width / site->heads;
+    const attn_model_config *m = attn_model_configuration(c->pass.model->model);
+    const size_t width = m->head_width ? m->head_width : m->width / site->heads;
     memcpy(query, (size_t[3]){d[0], d[1], width}, sizeof d);
     memcpy(key, (size_t[3]){d[0], d[2], width}, sizeof d);
 }
@@ -74,10 +76,14 @@ bool srv_sites_prints_heatmaps(const srv_sites_pass *c) {
 }
 
 const srv_sequence *srv_sites_queries(const srv_sites_pass *c, const attn_site *site, size_t b) {
+    if (c->merged)
+        return &(site->kind == ATTN_SITE_ENCODER ? c->word_source : c->word_target).items[b];
     return site->kind == ATTN_SITE_ENCODER ? &c->source.items[b] : &c->target.items[b];
 }
 
 const srv_sequence *srv_sites_keys(const srv_sites_pass *c, const attn_site *site, size_t b) {
+    if (c->merged)
+        return srv_sites_queries(c, site, b);
     return site->kind == ATTN_SITE_DECODER ? &c->read.items[b] : &c->source.items[b];
 }
 
@@ -293,6 +299,14 @@ static const srv_field attention_rows[] = {
                 "nothing."),
     SRV_WRITTEN("encoder_output", "Numbers", NULL,
                 "[B, S, width]: the last state of the source, which cross attention sees."),
+    SRV_WRITTEN("log_probabilities", "Numbers", NULL,
+                "[B, L]: the logarithm of the probability that the model gave each token after "
+                "those before it; null where nothing stands before it, and at padding."),
+    SRV_WRITTEN("pooled", "Numbers", NULL,
+                "[B, width]: the mean of encoder_output over the tokens that are not hidden, as "
+                "sentence-transformers pools."),
+    SRV_WRITTEN("masks", "[[ModelMask]]", NULL,
+                "For each sequence its masked words, and what may stand there."),
     SRV_WRITTEN("states", "[*]", NULL,
                 "The hidden vectors of the pass in the order in which it computes them: [B, S, "
                 "width] of a step of the source, [B, T, width] of the target, [B, width] of "
@@ -320,6 +334,13 @@ const srv_field srv_models_attention_answers[] = {
     {0},
 };
 
+static void put_masks(attn_json_text *j, const srv_sites_pass *c) {
+    if (!(c->body.returns & SRV_SITES_MASKS))
+        return;
+    attn_json_key(j, "masks");
+    srv_masks_put(j, c->pass.model, &c->out.logits, &c->source, (size_t)c->body.num_alternatives);
+}
+
 void srv_sites_json(void *data, attn_json_text *j) {
     const srv_sites_pass *c = data;
     if (srv_models_reads(c->pass.model, SRV_SOURCE))
@@ -335,6 +356,11 @@ void srv_sites_json(void *data, attn_json_text *j) {
         srv_json_key_tensor(j, "logits", &c->out.logits);
     if (c->body.returns & SRV_SITES_ENCODER)
         srv_json_key_tensor(j, "encoder_output", &c->out.encoder);
+    if (c->body.returns & SRV_SITES_PROBABILITIES)
+        srv_json_key_tensor(j, "log_probabilities", &c->probabilities);
+    if (c->body.returns & SRV_SITES_POOLED)
+        srv_json_key_tensor(j, "pooled", &c->pooled);
+    put_masks(j, c);
     srv_sites_states_write(j, c);
     srv_sites_analyses_write(j, c);
     if (c->run)
@@ -389,6 +415,10 @@ void srv_sites_text(void *data, attn_text *t) {
         srv_text_tensor(t, "logits", &c->out.logits, print);
     if (c->body.returns & SRV_SITES_ENCODER)
         srv_text_tensor(t, "encoder_output", &c->out.encoder, print);
+    if (c->body.returns & SRV_SITES_PROBABILITIES)
+        srv_text_tensor(t, "log_probabilities", &c->probabilities, print);
+    if (c->body.returns & SRV_SITES_POOLED)
+        srv_text_tensor(t, "pooled", &c->pooled, print);
     srv_sites_states_text(t, c);
     srv_sites_analyses_text(t, c);
     srv_run_print(t, c->run);

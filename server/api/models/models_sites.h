@@ -17,11 +17,15 @@ enum {
     SRV_SITES_ENCODER = 8,
     SRV_SITES_STATES = 16,
     SRV_SITES_INPUTS = 32,
+    SRV_SITES_PROBABILITIES = 64,
+    SRV_SITES_POOLED = 128,
+    SRV_SITES_MASKS = 256,
 };
 
 typedef struct srv_sites_body {
     uint64_t given;
     srv_side source, target;
+    srv_strings pairs;
     srv_sight_input sight;
     int offset_unit;
     unsigned sites;    /* bits 1 << attn_site_kind; 0: all kinds that the model has */
@@ -33,8 +37,8 @@ typedef struct srv_sites_body {
     srv_heat_input heatmap;
     srv_figure_input figure;
     double dropout_p;
-    int64_t decimals, timeout_ms, seed;
-    bool dry_run, target_begin, target_end, store;
+    int64_t decimals, timeout_ms, seed, num_alternatives;
+    bool dry_run, target_begin, target_end, store, words;
 } srv_sites_body;
 
 /* An analysis of the layers of one kind of site, for one sequence. */
@@ -63,6 +67,11 @@ typedef struct srv_sites_pass {
      * with a vector for each target token, [2] states with one vector for a whole sequence. */
     size_t states[3];
     bool unasked; /* `return` was not sent; the answer then has weights unless they are too many */
+    /* With words, after the pass: the words of `source`, `target` and `read`, which name rows and
+     * columns, and whose merged weights the sites have */
+    srv_sequences word_source, word_target;
+    bool merged;
+    attn_tensor probabilities, pooled;
     srv_warnings warnings;
     attn_model_outputs out;
     double analysis_text;         /* upper bound of the bytes of the text of the analyses */
@@ -93,6 +102,30 @@ double srv_sites_inputs(const srv_sites_pass *c);
 bool srv_sites_has_weights(const srv_sites_pass *c);
 /* Returns whether an answer as text has heatmaps. */
 bool srv_sites_prints_heatmaps(const srv_sites_pass *c);
+/* --- models_pass.c --- */
+
+/* Returns whether the pass computes logits. Those of a model of files of other programs are of many
+ * words, so only if the answer needs them. */
+bool srv_sites_needs_logits(const srv_sites_pass *c);
+/* Returns whether the pass reads a target that the model must generate first. */
+bool srv_sites_generates(const srv_sites_pass *c);
+/* Runs the pass, names its rows, and computes what the answer has of logits and states beside the
+ * attention. false: a problem is set. */
+bool srv_sites_run(srv_sites_pass *c);
+
+/* --- models_weights.c --- */
+
+/* Checks that `words` is possible. false: a problem is set. */
+bool srv_sites_words_check(const srv_sites_pass *c, const srv_scope *scope);
+/* Adds the cost of srv_sites_weigh to *cost. */
+void srv_sites_weigh_cost(const srv_sites_pass *c, attn_model_cost *cost);
+/* Computes the weights of the sites of a known model that the answer or an analysis needs, of the
+ * operations of the pass; those of other models are kept by the pass. false: a problem is set. */
+bool srv_sites_weigh(srv_sites_pass *c);
+/* With words, merges the weights of the tokens of a word: rows are averaged and columns added.
+ * false: a problem is set. */
+bool srv_sites_merge(srv_sites_pass *c);
+
 /* The answers of a srv_sites_pass: the steps json, text and picture (compute.h). */
 void srv_sites_json(void *data, attn_json_text *j);
 void srv_sites_text(void *data, attn_text *t);

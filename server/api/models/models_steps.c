@@ -1,48 +1,74 @@
 /* The steps of a search as events, and the alternatives of its steps. */
 #include "api/models/models_steps.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "api/models/models_api.h"
+#include "api/predictions/predictions_api.h"
+#include "request/shared.h"
 #include "wire/answer.h"
+
+/* --- the end --- */
+
+bool srv_stops_read(const srv_pass *pass, const srv_strings *words, const srv_ints *ids,
+                    attn_generate_options *options) {
+    const srv_known *known = pass->model->known;
+    const attn_tokenizer *tokens = srv_models_tokenizer(pass->model, SRV_TARGET);
+    const int32_t unknown = attn_tokenizer_special(tokens, ATTN_SPECIAL_UNKNOWN);
+    const size_t size = attn_tokenizer_size(tokens), most = 2 * SRV_STOPS + ATTN_KNOWN_STOPS;
+    int32_t *stops = attn_arena_zeroed(pass->req->arena, most, sizeof *stops);
+    size_t n = 0;
+    char at[64];
+    if (!stops)
+        return srv_problem_memory(pass->req, NULL, "no memory for the tokens that end a sequence");
+    for (size_t i = 0; i < words->count; i++) {
+        const char *word = words->values[i];
+        stops[n] = attn_tokenizer_id(tokens, word, strlen(word));
+        snprintf(at, sizeof at, "stop_tokens/%zu", i);
+        if (stops[n++] == unknown)
+            return srv_refuse(&pass->scope, SRV_VALUE, at,
+                              "\"%.60s\" is not in the model's vocabulary", word);
+    }
+    for (size_t i = 0; i < ids->count; i++) {
+        const int64_t id = ids->values[i];
+        snprintf(at, sizeof at, "stop_token_ids/%zu", i);
+        if (id < 0 || (size_t)id >= size)
+            return srv_refuse(&pass->scope, SRV_VALUE, at,
+                              "expected an id from 0 to %zu, found %" PRId64, size - 1, id);
+        stops[n++] = (int32_t)id;
+    }
+    for (size_t i = 0; known && i < known->stop_count; i++)
+        stops[n++] = known->stops[i];
+    options->stop = stops;
+    options->stop_count = n;
+    return true;
+}
 
 /* --- alternatives --- */
 
 /* A token that a step took or could take. */
 typedef struct choice_answer {
-    const char *token;
-    int64_t id;
-    double log_probability;
+    srv_choice choice;
     const attn_alternatives *all; /* alternatives of the step; NULL: not wanted */
     const srv_sequence *names;    /* the alternatives as tokens; NULL: not wanted */
 } choice_answer;
-
-static void put_probability(attn_json_text *j, const void *place) {
-    attn_json_float(j, (float)exp(*(const double *)place));
-}
-
-static const srv_field choice_rows[] = {
-    SRV_ALWAYS("token", SRV_STRING, choice_answer, token, "The token."),
-    SRV_ALWAYS("id", SRV_INT, choice_answer, id, "Its id."),
-    SRV_WRITTEN_AT("probability", "number+?", put_probability, choice_answer, log_probability,
-                   "The probability that the step gave it.", .max = 1, .always = true),
-    {0},
-};
 
 static void put_alternatives(attn_json_text *j, const void *place) {
     const choice_answer *of = place;
     attn_json_array(j);
     for (size_t i = 0; i < of->all->count; i++)
-        srv_answer_object(j, choice_rows,
-                          &(choice_answer){.token = of->names->tokens[i],
-                                           .id = of->all->ids[i],
-                                           .log_probability = of->all->log_probabilities[i]});
+        srv_answer_object(j, srv_choice_rows,
+                          &(srv_choice){.token = of->names->tokens[i],
+                                        .id = of->all->ids[i],
+                                        .log_probability = of->all->log_probabilities[i]});
     attn_json_array_end(j);
 }
 
 static const srv_field step_rows[] = {
-    SRV_GROUP("", choice_rows, NULL, .always = true),
+    SRV_GROUP("", srv_choice_rows, NULL, .always = true),
     SRV_WRITTEN("alternatives", "[ModelAlternative]", put_alternatives,
                 "The most probable tokens of the step, first the most probable.", .always = true),
     {0},
@@ -56,12 +82,13 @@ bool srv_steps_put(attn_json_text *j, const srv_model *model, const attn_generat
         srv_sequence words;
         if (!srv_models_name(srv_json_request(j), model, SRV_TARGET, all->ids, all->count, &words))
             return false;
-        srv_answer_object(j, step_rows,
-                          &(choice_answer){.token = names->tokens[t],
-                                           .id = names->ids[t],
-                                           .log_probability = made->log_probabilities[t],
-                                           .all = all,
-                                           .names = &words});
+        srv_answer_object(
+            j, step_rows,
+            &(choice_answer){.choice = {.token = names->tokens[t],
+                                        .id = names->ids[t],
+                                        .log_probability = made->log_probabilities[t]},
+                             .all = all,
+                             .names = &words});
     }
     attn_json_array_end(j);
     return true;
@@ -196,7 +223,6 @@ const srv_field srv_models_step_answers[] = {
         "ModelStep", step_rows,
         "A token of target and the tokens that its step could take; <pad> and <bos> are never "
         "taken."),
-    SRV_GROUP("ModelAlternative", choice_rows, NULL),
     SRV_GROUP("GenerationStartEvent", start_event_rows, "The first event."),
     SRV_GROUP("GenerationRunEvent", run_event_rows, "With store: the second event."),
     SRV_GROUP("GenerationTokenEvent", token_event_rows, "One step."),

@@ -20,6 +20,12 @@ typedef struct srv_told_steps {
     bool failed;  /* an event has failed and set a problem */
 } srv_told_steps;
 
+enum { SRV_STOPS = 256 }; /* largest number of words, and of ids, that end a sequence */
+/* Sets the ids that end a sequence: those of the words and ids of the request, and those that the
+ * files of a known model name. false: a problem is set. */
+bool srv_stops_read(const srv_pass *pass, const srv_strings *words, const srv_ints *ids,
+                    attn_generate_options *options);
+
 /* Sends the first event, "start", with the source, unless it was sent before. false: a problem is
  * set. */
 bool srv_step_start(srv_told_steps *s);

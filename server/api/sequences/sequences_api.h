@@ -20,7 +20,8 @@ typedef struct srv_side {
 #define SRV_SIDE_ROWS(T, member, lead, ids_name, what)                                             \
     SRV_NAMED_ROW(T, lead "text", member.texts, SRV_TEXTS,                                         \
                   what " as text, one or a list; it is split into words in lower case, or into "   \
-                       "the sub-words of a model that has them."),                                 \
+                       "the sub-words of a model that has them, with the special tokens that the " \
+                       "files of a model of another program put around a text."),                  \
         SRV_NAMED_ROW(T, lead "tokens", member.tokens, SRV_WORDS,                                  \
                       what " as words of the vocabulary, a list or a list of lists."),             \
         SRV_NAMED_ROW(T, ids_name, member.ids, SRV_TENSOR,                                         \
@@ -53,7 +54,8 @@ typedef struct srv_sight_input {
                       "to the token. Axes of 1 between B and S are allowed. hide may hide more.",  \
                       .accepts = SRV_T_BOOL)
 
-typedef struct srv_sequence {
+typedef struct srv_sequence srv_sequence;
+struct srv_sequence {
     int32_t *ids;
     int32_t unknown; /* the id that stands for unknown words */
     size_t length;
@@ -64,7 +66,12 @@ typedef struct srv_sequence {
     const char *text; /* as sent; NULL: tokens or ids were sent */
     size_t *spans;    /* [length + 1, 2] `offsets` in bytes; NULL: no text was sent */
     uint8_t *keep;    /* [length] 0: the token is hidden from attention; NULL: none is hidden */
-} srv_sequence;
+    int32_t *words;   /* [length] number of the word that a token is part of, -1: it stands alone;
+                         NULL: no text was sent, or tokens are words */
+    int32_t
+        *segments; /* [length] 1 for tokens of a second text, as the template says; NULL: all 0 */
+    const srv_sequence *merged; /* the words, of srv_models_words, if the answer has them */
+};
 
 typedef struct srv_sequences {
     srv_sequence *items;
@@ -78,13 +85,14 @@ typedef struct srv_reading {
     srv_request *req;
     const srv_model *model;
     const srv_scope *scope;
-    int which;              /* SRV_SOURCE or SRV_TARGET */
-    const char *names[3];   /* names of the fields for text, tokens and ids */
-    size_t most;            /* largest number of tokens of a sequence */
-    bool adds_begin;        /* the model adds a begin token to targets */
-    bool adds_end;          /* the model adds an end token to targets */
-    srv_offset_unit unit;   /* unit of srv_sequence.offsets */
-    srv_warnings *warnings; /* the list to which warnings (unknown words) are added */
+    int which;                /* SRV_SOURCE or SRV_TARGET */
+    const char *names[3];     /* names of the fields for text, tokens and ids */
+    size_t most;              /* largest number of tokens of a sequence */
+    bool adds_begin;          /* the model adds a begin token to targets */
+    bool adds_end;            /* the model adds an end token to targets */
+    srv_offset_unit unit;     /* unit of srv_sequence.offsets */
+    const srv_strings *pairs; /* second texts, as many as texts; NULL: none */
+    srv_warnings *warnings;   /* the list to which warnings (unknown words) are added */
 } srv_reading;
 
 /* Returns the side that the fields `text`, `tokens` and `token_ids` belong to: the source or, for a
@@ -114,6 +122,12 @@ bool srv_models_name(srv_request *req, const srv_model *model, int which, const 
  * a problem is set. */
 int32_t *srv_models_pad(srv_request *req, const srv_sequences *s, size_t width, int32_t before,
                         int64_t **lengths);
+/* Sets *segments to an array [count, longest] for attn_batch.source_segments, or to NULL if all
+ * tokens are of segment 0. false: a problem is set. */
+bool srv_models_segments(srv_request *req, const srv_sequences *s, const int32_t **segments);
+/* Makes the words of a sequence: `tokens` are their texts, and `spans` [length, 2] their first token
+ * and the one after the last. A token without a word stands alone. false: a problem is set. */
+bool srv_models_words(srv_request *req, const srv_sequence *s, srv_sequence *out);
 /* Writes the sequence as {"tokens", "ids", "offsets", "unknown", "hidden_tokens"}. "unknown" and
  * "hidden_tokens" are lists of positions, and are left out if they would be empty. */
 void srv_models_put(attn_json_text *j, const srv_sequence *s);

@@ -73,10 +73,8 @@ static bool check_length(const srv_reading *r, const char *name, size_t length) 
     return refuse_length(r, name, length);
 }
 
-static bool look_up(const srv_reading *r, const char *name, srv_sequence *s) {
-    const attn_tokenizer *t = srv_models_tokenizer(r->model, r->which);
+static bool warn_of_unknown(const srv_reading *r, const char *name, const srv_sequence *s) {
     for (size_t i = 0; i < s->length; i++) {
-        s->ids[i] = attn_tokenizer_id(t, s->tokens[i], strlen(s->tokens[i]));
         if (s->ids[i] != s->unknown || r->warnings->count >= MOST_WARNINGS)
             continue;
         const char *where = srv_where(r->scope, name);
@@ -86,6 +84,23 @@ static bool look_up(const srv_reading *r, const char *name, srv_sequence *s) {
             return no_memory(r->req);
     }
     return true;
+}
+
+/* Finds the ids of tokens. */
+static bool look_up(const srv_reading *r, const char *name, srv_sequence *s) {
+    const attn_tokenizer *t = srv_models_tokenizer(r->model, r->which);
+    for (size_t i = 0; i < s->length; i++) {
+        s->ids[i] = attn_tokenizer_id(t, s->tokens[i], strlen(s->tokens[i]));
+        if (s->ids[i] < 0) {
+            char at[128];
+            snprintf(at, sizeof at, "%s/%zu", name, i);
+            return srv_refuse(
+                r->scope, SRV_VALUE, at,
+                "\"%.60s\" is no token of the model, which has none for unknown words",
+                s->tokens[i]);
+        }
+    }
+    return warn_of_unknown(r, name, s);
 }
 
 /* Returns the number of units in the bytes [from, to) of a text in UTF-8. */
@@ -99,7 +114,7 @@ static size_t count_units(const char *text, size_t from, size_t to, srv_offset_u
     return count;
 }
 
-/* Converts s->spans, whose numbers never decrease, to s->offsets in the unit of the request. false:
+/* Converts s->spans, whose numbers seldom decrease, to s->offsets in the unit of the request. false:
  * a problem is set. */
 static bool convert_offsets(const srv_reading *r, const char *text, srv_sequence *s) {
     size_t byte = 0, units = 0;
@@ -108,6 +123,8 @@ static bool convert_offsets(const srv_reading *r, const char *text, srv_sequence
         return true;
     s->offsets = attn_arena_zeroed(r->req->arena, s->length + 1, 2 * sizeof *s->offsets);
     for (size_t i = 0; s->offsets && i < 2 * (s->length + 1); i++) {
+        if (s->spans[i] < byte) /* several tokens have the range of one character */
+            byte = units = 0;
         units += count_units(text, byte, s->spans[i], r->unit);
         byte = s->spans[i];
         s->offsets[i] = units;
@@ -115,12 +132,38 @@ static bool convert_offsets(const srv_reading *r, const char *text, srv_sequence
     return s->offsets || no_memory(r->req);
 }
 
-static bool read_text(const srv_reading *r, const char *text, const char *name, srv_sequence *out) {
+/* Keeps the words and segments of tokens that a template may stand around. Such a token has an empty
+ * range behind the token before it. Offsets are those of a single text. */
+static bool take_places(const srv_reading *r, const attn_token *tokens, const char *second,
+                        srv_sequence *out) {
+    size_t before = 0;
+    out->words = attn_arena_zeroed(r->req->arena, out->length, sizeof *out->words);
+    out->segments =
+        second ? attn_arena_zeroed(r->req->arena, out->length, sizeof *out->segments) : NULL;
+    if (!out->words || (second && !out->segments))
+        return no_memory(r->req);
+    for (size_t i = 0; i < out->length; i++) {
+        const bool stands_alone = tokens[i].word < 0;
+        out->words[i] = tokens[i].word;
+        if (second)
+            out->segments[i] = tokens[i].segment;
+        out->spans[2 * i] = stands_alone ? before : tokens[i].begin;
+        out->spans[2 * i + 1] = before = stands_alone ? before : tokens[i].end;
+    }
+    return true;
+}
+
+/* Reads a text, and with it the text `second`, which may be NULL. */
+static bool read_text(const srv_reading *r, const char *text, const char *second, const char *name,
+                      srv_sequence *out) {
+    const bool known = r->model->known;
+    const attn_string first = {text, strlen(text)}, other = {second, second ? strlen(second) : 0};
     attn_token *tokens;
     size_t count;
     attn_error err = {0};
-    if (attn_tokenizer_encode(srv_models_tokenizer(r->model, r->which), text, strlen(text),
-                              r->req->arena, &tokens, &count, &err)) {
+    if (attn_tokenizer_encode_pair(srv_models_tokenizer(r->model, r->which), first,
+                                   second ? &other : NULL, known, r->req->arena, &tokens, &count,
+                                   &err)) {
         return srv_problem_error_at(r->req, &err,
                                     (const srv_renamed[]){{err.where, name}, {NULL, NULL}});
     }
@@ -128,12 +171,20 @@ static bool read_text(const srv_reading *r, const char *text, const char *name, 
         return false;
     for (size_t i = 0; i < count; i++) {
         out->tokens[i] = tokens[i].text;
+        out->ids[i] = tokens[i].id;
         out->spans[2 * i] = tokens[i].begin;
         out->spans[2 * i + 1] = tokens[i].end;
     }
-    out->spans[2 * count] = out->spans[2 * count + 1] = strlen(text);
+    out->spans[2 * count] = out->spans[2 * count + 1] = first.size;
     out->text = text;
-    return convert_offsets(r, text, out) && look_up(r, name, out);
+    if (known && !take_places(r, tokens, second, out))
+        return false;
+    if (second) {
+        out->spans = NULL;
+        out->text = NULL;
+        return warn_of_unknown(r, name, out);
+    }
+    return convert_offsets(r, text, out) && warn_of_unknown(r, name, out);
 }
 
 static bool read_tokens(const srv_reading *r, const srv_strings *list, const char *name,
@@ -193,6 +244,24 @@ static bool read_ids(const srv_reading *r, const attn_tensor *t, size_t b, const
     return srv_models_name(r->req, r->model, r->which, ids, length, out);
 }
 
+/* Refuses second texts that are not beside as many texts, or that the model cannot read. */
+static bool check_pairs(const srv_reading *r, int field, size_t count) {
+    if (!r->pairs)
+        return true;
+    if (!r->model->known || !srv_models_reads(r->model, SRV_SOURCE))
+        return srv_refuse(r->scope, SRV_VALUE, "text_pair",
+                          "the model \"%s\" reads single texts: only encoders whose files say how "
+                          "two texts stand together read pairs",
+                          r->model->id);
+    if (field)
+        return srv_refuse(r->scope, SRV_VALUE, "text_pair", "a second text needs text beside it");
+    return r->pairs->count == count ||
+           srv_refuse(r->scope, SRV_SHAPE, "text_pair",
+                      "expected %zu text%s, one for each of %s, "
+                      "found %zu",
+                      count, attn_plural(count), r->names[0], r->pairs->count);
+}
+
 /* Returns the index in r->names of the field that was sent: 0 text, 1 tokens, 2 ids. Returns 3 if
  * no field was sent. Returns 4 if a problem is set, because several fields were sent or the model
  * has no words. */
@@ -220,7 +289,7 @@ static bool read_one(const srv_reading *r, const srv_side *side, int field, size
                      const char *at, srv_sequence *out) {
     switch (field) {
     case 0:
-        return read_text(r, side->texts.values[b], at, out);
+        return read_text(r, side->texts.values[b], r->pairs ? r->pairs->values[b] : NULL, at, out);
     case 1:
         return read_tokens(r, &side->tokens.lists[b], at, out);
     default:
@@ -270,6 +339,8 @@ bool srv_models_read(const srv_reading *r, const srv_side *side, srv_sequences *
                                                : 1;
     if (!count)
         return srv_refuse(r->scope, SRV_VALUE, r->names[field], "expected at least one sequence");
+    if (!check_pairs(r, field, count))
+        return false;
     out->count = count;
     out->items = attn_arena_zeroed(r->req->arena, count, sizeof *out->items);
     if (!out->items)
@@ -344,18 +415,43 @@ static void put_ids(attn_json_text *j, const void *place) {
     attn_json_array_end(j);
 }
 
-static void put_offsets(attn_json_text *j, const void *place) {
-    const srv_sequence *s = place;
-    if (!s->offsets)
-        return;
+static void put_pairs(attn_json_text *j, const size_t *pairs, size_t count) {
     attn_json_array(j);
-    for (size_t i = 0; i < s->length; i++) {
+    for (size_t i = 0; i < count; i++) {
         attn_json_array(j);
-        attn_json_size(j, s->offsets[2 * i]);
-        attn_json_size(j, s->offsets[2 * i + 1]);
+        attn_json_size(j, pairs[2 * i]);
+        attn_json_size(j, pairs[2 * i + 1]);
         attn_json_array_end(j);
     }
     attn_json_array_end(j);
+}
+
+static void put_offsets(attn_json_text *j, const void *place) {
+    const srv_sequence *s = place;
+    if (s->offsets)
+        put_pairs(j, s->offsets, s->length);
+}
+
+static void put_segments(attn_json_text *j, const void *place) {
+    const srv_sequence *s = place;
+    if (!s->segments)
+        return;
+    attn_json_array(j);
+    for (size_t i = 0; i < s->length; i++)
+        attn_json_int(j, s->segments[i]);
+    attn_json_array_end(j);
+}
+
+static void put_words(attn_json_text *j, const void *place) {
+    const srv_sequence *s = place;
+    if (s->merged)
+        attn_json_strings(j, s->merged->tokens, s->merged->length);
+}
+
+static void put_word_tokens(attn_json_text *j, const void *place) {
+    const srv_sequence *s = place;
+    if (s->merged)
+        put_pairs(j, s->merged->spans, s->merged->length);
 }
 
 static const srv_field token_rows[] = {
@@ -364,6 +460,12 @@ static const srv_field token_rows[] = {
     SRV_WRITTEN("offsets", "[[integer+ 2]]", put_offsets,
                 "[begin, end) of each token in the text, in the unit of offset_unit, if text was "
                 "sent."),
+    SRV_WRITTEN("segments", "[integer+]", put_segments,
+                "With text_pair: the text of each token, 0 or 1, as the model's files say."),
+    SRV_WRITTEN("words", "[string]", put_words,
+                "With words: the words, which rows and columns of weights stand for."),
+    SRV_WRITTEN("word_tokens", "[[integer+ 2]]", put_word_tokens,
+                "The tokens [from, to) of each word."),
     SRV_WRITTEN("unknown", "[integer+ 1+]", put_unknown,
                 "Positions of words that the vocabulary lacks, which are read as <unk>; absent if "
                 "there are none."),

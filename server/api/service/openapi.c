@@ -13,12 +13,14 @@
 #include "api/masks/masks_api.h"
 #include "api/models/models_api.h"
 #include "api/positions/positions_api.h"
+#include "api/predictions/predictions_api.h"
 #include "api/runs/runs_api.h"
 #include "api/sequences/sequences_api.h"
 #include "api/service/examples.h"
 #include "api/service/openapi_parts.h"
 #include "api/service/schema.h"
 #include "api/service/service_api.h"
+#include "api/vocabulary/vocabulary_api.h"
 #include "jobs/jobs.h"
 #include "request/shared.h"
 #include "wire/infer.h"
@@ -388,6 +390,7 @@ static const srv_field *const answers[] = {
     srv_sequence_answers,
     srv_vocabulary_answers,
     srv_models_step_answers,
+    srv_predictions_answers,
     srv_models_generation_answers,
     srv_models_attention_answers,
 };

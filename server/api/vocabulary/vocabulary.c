@@ -1,7 +1,7 @@
 /* GET /v1/models/{id}/vocabulary answers the words of a model in the order of their ids. */
 #include "api/common/text_reply.h"
-#include "api/models/models_api.h"
-#include "api/models/models_call.h"
+#include "api/sequences/sequences_api.h"
+#include "api/vocabulary/vocabulary_api.h"
 #include "wire/answer.h"
 
 /* The largest number of words of a side in an answer whose request has no range. */
