@@ -102,6 +102,8 @@ attn_status attn_model_bytes(const attn_model_config *config, bool gradients, si
                              attn_error *err) {
     attn_model *m;
     size_t table = 0;
+    if (gradients)
+        ATTN_TRY(check_trainable(config, err));
     ATTN_TRY(attn_model_declare(config, &m, err));
     if (config->positions == ATTN_MODEL_SINUSOIDAL)
         table = config->max_length * config->width * sizeof(float);

@@ -208,6 +208,13 @@ def test_what_is_refused(known):
     assert known.request("DELETE", path("llama")).status_code == 403
 
 
+@pytest.mark.parametrize("norm", ["around", "inside"])
+def test_what_cannot_be_trained_is_refused_when_asked(known, norm):
+    body = {"kind": "train", "architecture": "transformer", "task": "copy", "num_symbols": 8, "longest": 5, "num_pairs": 300, "width": 16, "num_heads": 2, "num_steps": 4}
+    refused(known, body | {"norm": norm}, "invalid_value", "/norm", "cannot be trained", path="/v1/jobs")
+    assert known.get("/v1/jobs").json()["jobs"] == []
+
+
 HOSTILE = {
     "cut": {"model.safetensors": lambda b: b[:-5]}, "empty": {"model.safetensors": lambda b: b""}, "deep": {"config.json": lambda b: b"[" * 100000},
     "other": {"config.json": lambda b: b.replace(b'"llama"', b'"mamba"')}, "sinks": {"config.json": lambda b: b.replace(b"{", b'{"attention_sinks":4,', 1)},
