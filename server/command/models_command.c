@@ -70,7 +70,8 @@ static bool describe_gguf(const char *name, const attn_gguf *g) {
     print_counts(&counts);
     print_text("  tokenizer ", g, "tokenizer.ggml.model");
     print_text(", pre ", g, "tokenizer.ggml.pre");
-    printf("%s%zu tokens\n", words ? ", " : "  no tokenizer, ", words ? words->count : 0);
+    printf("%s%zu tokens\n", attn_gguf_find(g, "tokenizer.ggml.model") ? ", " : "  no tokenizer, ",
+           words ? words->count : 0);
     return print_unusable(g->unusable, g->unusable_count);
 }
 
@@ -110,6 +111,24 @@ static bool describe_safetensors(const char *name, srv_weights *w) {
     return print_unusable(w->tensors.unusable, w->tensors.unusable_count);
 }
 
+/* Prints of which family a model of another program is, as the service reads it. Returns whether it is
+ * refused. */
+static bool print_family(const srv_weights *w) {
+    const attn_known_files files = srv_weights_files(w);
+    attn_known_model known = {0};
+    attn_tokenizer *tokenizer = NULL;
+    attn_error err = {0};
+    const bool refused =
+        attn_known_read(&files, &known, &err) || attn_known_tokenizer(&files, &tokenizer, &err);
+    if (refused)
+        printf("  refused: %s%s%s\n", err.where, *err.where ? ": " : "", err.text);
+    else
+        printf("  family %s\n", known.family);
+    attn_tokenizer_free(tokenizer);
+    attn_model_free(known.model);
+    return refused;
+}
+
 /* Describes one name of the directory. Returns whether something of it is refused. */
 static bool check_name(int dir, const char *name) {
     srv_weights w;
@@ -119,7 +138,9 @@ static bool check_name(int dir, const char *name) {
                *err.where && strcmp(err.where, name) ? ": " : "", err.text);
         return true;
     }
-    const bool refused = w.is_gguf ? describe_gguf(name, &w.gguf) : describe_safetensors(name, &w);
+    bool refused = w.is_gguf ? describe_gguf(name, &w.gguf) : describe_safetensors(name, &w);
+    if (!refused && (w.is_gguf || w.config))
+        refused = print_family(&w);
     srv_weights_close(&w);
     return refused;
 }

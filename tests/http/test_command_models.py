@@ -1,6 +1,7 @@
 """`attnd models check`: what it says of a directory of good, refused and hostile models."""
 import json
 import os
+import shutil
 import struct
 import subprocess
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from conftest import BINARY
 
 GGUF = (Path(__file__).parents[1] / "unit/cases.gguf").read_bytes()
+KNOWN = Path(__file__).parents[1] / "unit/known_models"
 CONFIG = {"model_type": "bert", "hidden_size": 4}
 TOKENIZER = {"model": {"type": "WordPiece", "vocab": {"a": 0, "b": 1, "c": 2}}}
 
@@ -48,15 +50,28 @@ def index(**places):
 
 
 def test_models_that_are_read(tmp_path):
+    for name in ("llama", "bert"):
+        shutil.copytree(KNOWN / name, tmp_path / name)
+    shutil.copy(KNOWN / "qwen2-gguf" / "model.gguf", tmp_path / "qwen.gguf")
+    lines = check(tmp_path, 0).splitlines()
+    assert [line for line in lines if not line.startswith("  ")] == [
+        "bert: safetensors, architecture bert", "llama: safetensors, architecture llama",
+        "qwen.gguf: GGUF, version 3, architecture qwen2, \"a random model\", 12 values of metadata"]
+    assert [line for line in lines if "family" in line] == ["  family bert", "  family llama", "  family qwen2"]
+
+
+def test_models_that_lack_something(tmp_path):
     model(tmp_path / "whole", **{"model.safetensors": container(a=ONE, b=TWO)})
     model(tmp_path / "shards", **SHARDS, **index(a="model-1.safetensors", b="model-2.safetensors"))
-    assert check(tmp_path, 0).splitlines() == [
+    assert check(tmp_path, 1).splitlines() == [
         "shards: safetensors, 2 files and their index, architecture bert",
         "  2 tensors: 2 float32; 11 parameters",
         "  tokenizer WordPiece, 3 tokens",
+        "  refused: vocab_size: the configuration lacks the key vocab_size",
         "whole: safetensors, architecture bert",
         "  2 tensors: 2 float32; 11 parameters",
         "  tokenizer WordPiece, 3 tokens",
+        "  refused: vocab_size: the configuration lacks the key vocab_size",
     ]
 
 
