@@ -49,25 +49,25 @@ enum {
  * and NULL mean "not known yet". By the table srv_job_facts_fields, facts are written to answers
  * and files, and read back from files. The decoder sets `given`. */
 typedef struct srv_job_validation {
-    uint64_t given;
+    srv_given_bits given;
     double loss;  /* mean loss per word, in nats */
     double right; /* share of words that are predicted correctly, 0 … 1 */
     /* attn_similarity_loss of the cross attention; NaN also if it has fewer than two heads */
     double head_similarity;
 } srv_job_validation;
 typedef struct srv_job_best {
-    uint64_t given;
+    srv_given_bits given;
     int64_t step; /* the training step with the smallest validation loss */
     double loss;  /* the validation loss at this step */
 } srv_job_best;
 typedef struct srv_job_alignment {
-    uint64_t given;
+    srv_given_bits given;
     int64_t head; /* the attention head with the smallest alignment error */
     double best;  /* alignment error of this head, 0 … 1 */
     double mean;  /* alignment error of the mean of all heads, 0 … 1 */
 } srv_job_alignment;
 typedef struct srv_job_scores {
-    uint64_t given;
+    srv_given_bits given;
     int64_t num_sentences; /* number of held-out sentences that were scored */
     double bleu;           /* 0 … 100 */
     double exact;          /* share of sentences that were translated exactly, 0 … 1 */
@@ -78,7 +78,7 @@ typedef struct srv_job_scores {
     double loss;       /* mean loss per word, in nats */
 } srv_job_scores;
 typedef struct srv_job_facts {
-    uint64_t given;
+    srv_given_bits given;
     int state;                                /* a srv_job_state */
     int64_t created_ms, started_ms, ended_ms; /* Unix time */
     double progress;                          /* completed share, 0 … 1 */

@@ -92,9 +92,9 @@ srv_job_facts srv_job_no_facts(void) {
         .elapsed_ms = -1,
         .remaining_ms = -1,
         .progress = 0,
-        .validation = {0, no, no, no},
-        .best = {0, -1, no},
-        .scores = {0, -1, no, no, {0, -1, no, no}, -1, no, no},
+        .validation = {{{0}}, no, no, no},
+        .best = {{{0}}, -1, no},
+        .scores = {{{0}}, -1, no, no, {{{0}}, -1, no, no}, -1, no, no},
         .reserved_bytes = -1,
         .peak_bytes = -1,
     };

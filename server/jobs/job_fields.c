@@ -178,7 +178,7 @@ static void refuse_field(srv_request *req, const srv_job_body *body, const char 
 
 bool srv_job_fits(srv_request *req, const srv_job_body *body) {
     for (size_t i = 0; srv_job_fields[i].name; i++)
-        if (body->train.given >> i & 1 &&
+        if (srv_given_has(&body->train.given, i) &&
             !srv_job_has_field((srv_job_kind)body->kind, &srv_job_fields[i])) {
             refuse_field(req, body, srv_job_fields[i].name);
             return false;

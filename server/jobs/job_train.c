@@ -38,8 +38,8 @@ static void take_facts(srv_job_facts *f, const attn_training_progress *now,
     f->elapsed_ms = (int64_t)(1e3 * now->seconds);
     f->remaining_ms = isfinite(now->seconds_left) ? (int64_t)(1e3 * now->seconds_left) : -1;
     f->validation =
-        (srv_job_validation){0, now->validation_loss, now->validation_right, now->similarity};
-    f->best = (srv_job_best){0, (int64_t)state->best_step, state->best_loss};
+        (srv_job_validation){{{0}}, now->validation_loss, now->validation_right, now->similarity};
+    f->best = (srv_job_best){{{0}}, (int64_t)state->best_step, state->best_loss};
 }
 
 static void tell_progress(work *w, const attn_training_progress *now) {

@@ -58,7 +58,7 @@ enum { SRV_JOB_SETTINGS = 63 }; /* most different names of settings of all exper
 
 /* The settings of an experiment. */
 typedef struct srv_job_settings {
-    uint64_t given;
+    srv_given_bits given;
     double values[SRV_JOB_SETTINGS]; /* NaN: not given, use the value of the profile */
 } srv_job_settings;
 

@@ -199,7 +199,7 @@ int srv_jobs_dir_remove(srv_jobs *jobs, const srv_job_entry *e) {
 
 /* The JSON of <id>.json. */
 typedef struct description {
-    uint64_t given;
+    srv_given_bits given;
     srv_job_body body;
     srv_job_facts facts;
     srv_strings files;

@@ -15,7 +15,7 @@ enum {
 };
 
 typedef struct srv_train_options {
-    uint64_t given; /* bit i: row i of srv_job_fields was given; set by the decoder */
+    srv_given_bits given; /* bit i: row i of srv_job_fields was given; set by the decoder */
     attn_corpus_options corpus;
     size_t num_pairs, num_validation_pairs, num_scored_pairs;
     size_t minimum;          /* occurrences that a word needs to become known */

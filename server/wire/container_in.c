@@ -100,7 +100,7 @@ typedef struct place {
     const char *name;        /* the part of the name that has not been followed yet */
     const srv_field *fields; /* field table of `body` */
     char *body;              /* the struct that the walk has reached */
-    uint64_t *given;         /* which fields of `body` were given, a bit for each (decode.h) */
+    srv_given_bits *given;   /* which fields of `body` were given */
 } place;
 
 /* Returns the row of the field whose name is the next n bytes of at->name. NULL: a problem is
@@ -137,24 +137,24 @@ static char *enter_element(place *at, const srv_field *f) {
 /* Moves the walk into the object of row f, or into the selected element if f is a list of objects.
  * An object that the JSON lacks gets its default values. false: a problem is set. */
 static bool enter_object(place *at, const srv_field *f) {
-    const uint64_t bit = (uint64_t)1 << (f - at->fields);
+    const size_t row = (size_t)(f - at->fields);
     char *inner = NULL;
     if (f->kind == SRV_OBJECT) {
         inner = at->body + f->offset;
-        if (!(*at->given & bit)) {
+        if (!srv_given_has(at->given, row)) {
             if (f->init)
                 f->init(inner);
-            *srv_given_word(f, inner) = 0;
+            *srv_given_of(f, inner) = (srv_given_bits){0};
         }
-        *at->given |= bit;
-    } else if (f->kind == SRV_OBJECTS && (*at->given & bit)) {
+        srv_given_add(at->given, row);
+    } else if (f->kind == SRV_OBJECTS && srv_given_has(at->given, row)) {
         inner = enter_element(at, f);
     }
     if (!inner)
         return srv_problem(at->req, SRV_VALUE, at->path.text,
                            "the request has no object here that a tensor could belong to");
     at->body = inner;
-    at->given = srv_given_word(f, inner);
+    at->given = srv_given_of(f, inner);
     at->fields = f->fields;
     return true;
 }
@@ -194,20 +194,21 @@ static bool store_bits(place *at, unsigned accepts, attn_tensor *bits, const att
 }
 
 static bool store_tensor(place *at, const srv_field *f, const attn_tensor *t) {
-    const uint64_t bit = (uint64_t)1 << (f - at->fields);
+    const size_t row = (size_t)(f - at->fields);
+    const bool there = srv_given_has(at->given, row);
     void *member = at->body + f->offset;
     attn_tensor *to = f->kind == SRV_UNION ? &((srv_union *)member)->tensor : member;
     if (!srv_tensor_types(f))
         return srv_problem(at->req, SRV_TYPE, at->path.text, "this field is no tensor");
-    if ((*at->given & bit) && to->dtype == ATTN_BITS && !to->data)
+    if (there && to->dtype == ATTN_BITS && !to->data)
         return store_bits(at, srv_tensor_types(f), to, t);
-    if (*at->given & bit)
+    if (there)
         return srv_problem(at->req, SRV_MALFORMED, at->path.text,
                            "the field is there twice, in the JSON and as a tensor");
     if (!takes_dtype(at, f, t->dtype))
         return false;
     *to = *t;
-    *at->given |= bit;
+    srv_given_add(at->given, row);
     if (f->kind == SRV_UNION)
         ((srv_union *)member)->is = SRV_U_TENSOR;
     return srv_tensor_as_numbers(at->req, srv_tensor_types(f), to);

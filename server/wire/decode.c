@@ -322,7 +322,7 @@ static bool read_union(srv_decoder *d, const srv_field *f, void *out) {
 
 /* --- objects --- */
 
-static bool read_object(srv_decoder *d, const srv_field *fields, void *out, uint64_t *given);
+static bool read_object(srv_decoder *d, const srv_field *fields, void *out, srv_given_bits *given);
 static srv_read_fn *reader_of(const srv_field *f);
 
 /* Reads a list of strings as the value of each field of the object. */
@@ -331,7 +331,7 @@ static bool read_strings_object(srv_decoder *d, const srv_field *f, void *out) {
     if (!read_strings(d, f, &strings))
         return false;
     for (const srv_field *g = f->fields; g->name; g++) {
-        *srv_given_word(f, out) |= (uint64_t)1 << (g - f->fields);
+        srv_given_add(srv_given_of(f, out), (size_t)(g - f->fields));
         *(srv_strings *)(void *)((char *)out + g->offset) = strings;
     }
     return true;
@@ -350,12 +350,12 @@ static bool read_nested(srv_decoder *d, const srv_field *f, void *out) {
     if ((f->accepts & SRV_O_STRINGS) && *d->s.p == '[')
         return read_strings_object(d, f, out);
     const bool brief = is_brief(d, f);
-    uint64_t *given = srv_given_word(f, out);
+    srv_given_bits *given = srv_given_of(f, out);
     if (!brief && *d->s.p != '{')
         return srv_refuse_object(d, f);
     if (f->init)
         f->init(out);
-    *given = brief;
+    *given = (srv_given_bits){{brief}};
     return brief ? reader_of(first)(d, first, (char *)out + first->offset)
                  : read_object(d, f->fields, out, given);
 }
@@ -393,8 +393,8 @@ static srv_read_fn *reader_of(const srv_field *f) {
 /* Reads a member, "name": value. The cursor stands at the quote before the name. Sets the bit of
  * the member's row in *seen, to notice a member that is there twice, and in *given too unless the
  * value is null. */
-static bool read_member(srv_decoder *d, const srv_field *fields, void *out, uint64_t *given,
-                        uint64_t *seen) {
+static bool read_member(srv_decoder *d, const srv_field *fields, void *out, srv_given_bits *given,
+                        srv_given_bits *seen) {
     attn_scan *s = &d->s;
     attn_name name;
     const char *from = s->p;
@@ -412,23 +412,23 @@ static bool read_member(srv_decoder *d, const srv_field *fields, void *out, uint
         srv_unknown_field(d->own.req, s->path.text, name.text, fields);
         return false;
     }
-    const uint64_t bit = (uint64_t)1 << (f - fields);
-    if (*seen & bit)
+    const size_t row = (size_t)(f - fields);
+    if (srv_given_has(seen, row))
         return attn_scan_fail(s, ATTN_EARG, from, "the field \"%s\" is there twice", name.text);
-    *seen |= bit;
+    srv_given_add(seen, row);
     if (!attn_scan_mark(s, ':', "':'"))
         return false;
     if (!attn_scan_word(s, "null")) {
         if (!read_counted(d, f, reader_of(f), (char *)out + f->offset))
             return false;
-        *given |= bit;
+        srv_given_add(given, row);
     }
     attn_path_back(&s->path, mark);
     return true;
 }
 
-static bool read_object(srv_decoder *d, const srv_field *fields, void *out, uint64_t *given) {
-    uint64_t seen = 0;
+static bool read_object(srv_decoder *d, const srv_field *fields, void *out, srv_given_bits *given) {
+    srv_given_bits seen = {0};
     bool more;
     if (!enter(d, '}', &more))
         return false;
@@ -461,7 +461,7 @@ bool srv_decode_document(srv_decoder *d, const srv_field *fields, void *out) {
     }
     if (*s->p != '{')
         return attn_scan_expected(s, "an object");
-    *(uint64_t *)out = 0;
+    *(srv_given_bits *)out = (srv_given_bits){0};
     if (!read_object(d, fields, out, out))
         return false;
     return attn_scan_end(s);
@@ -477,24 +477,24 @@ static bool refuse_missing(srv_decoder *d, const srv_field *f) {
                            query ? "query parameter" : "field", f->name, f->doc ? f->doc : "");
 }
 
-static bool check_required(srv_decoder *d, const srv_field *fields, void *body, uint64_t given) {
+static bool check_required(srv_decoder *d, const srv_field *fields, void *body,
+                           const srv_given_bits *given) {
     attn_path *path = &d->s.path;
     for (const srv_field *f = fields; f->name; f++) {
         char *member = (char *)body + f->offset;
-        const bool there = given >> (f - fields) & 1;
+        const bool there = srv_given_has(given, (size_t)(f - fields));
         if (f->required && !there)
             return refuse_missing(d, f);
         if (!there || (f->kind != SRV_OBJECT && f->kind != SRV_OBJECTS))
             continue;
         const size_t mark = attn_path_key(path, f->name, strlen(f->name));
         const srv_objects *l = (const void *)member;
-        if (f->kind == SRV_OBJECT &&
-            !check_required(d, f->fields, member, *srv_given_word(f, member)))
+        if (f->kind == SRV_OBJECT && !check_required(d, f->fields, member, srv_given_of(f, member)))
             return false;
         for (size_t i = 0; f->kind == SRV_OBJECTS && i < l->count; i++) {
             const size_t mark_element = l->single ? path->size : attn_path_index(path, i);
             char *element = (char *)l->items + i * f->size;
-            if (!check_required(d, f->fields, element, *srv_given_word(f, element)))
+            if (!check_required(d, f->fields, element, srv_given_of(f, element)))
                 return false;
             attn_path_back(path, mark_element);
         }
@@ -504,7 +504,7 @@ static bool check_required(srv_decoder *d, const srv_field *fields, void *body, 
 }
 
 bool srv_decode_required(srv_decoder *d, const srv_field *fields, void *out) {
-    return check_required(d, fields, out, *(uint64_t *)out);
+    return check_required(d, fields, out, out);
 }
 
 bool srv_decode_standards(srv_request *req, const srv_field *fields, void *out) {

@@ -3,10 +3,9 @@
  * problems and openapi.json follow from the tables, which are in server/api. Answers are written by
  * tables of the same rows (answer.h).
  *
- * Which fields were given: a struct begins with the word `uint64_t given;`, whose bit i is set if
- * row i of its table was in the body. Therefore a table has at most SRV_FIELDS_MOST rows. A struct
- * of the library has no such word; then the struct around it has the word, and the row says where
- * (srv_field.given).
+ * Which fields were given: a struct begins with `srv_given_bits given;` (given.h), whose bit i is
+ * set if row i of its table was in the body. A struct of the library has no such bits; then the
+ * struct around it has them, and the row says where (srv_field.given).
  *
  * Absent fields keep the values that the struct had before, its defaults. JSON null counts as
  * absent, except inside tensors. An unknown field is an error, which names the most similar known
@@ -28,6 +27,7 @@
 #include <string.h>
 
 #include "request/request.h"
+#include "wire/given.h"
 #include "json/json_write.h"
 
 /* The kind of a field: the C type of the struct's member, and the JSON that it is read from. */
@@ -176,8 +176,8 @@ typedef struct srv_field {
     const char *const *choices; /* for ENUM, FLAGS, UNION and REAL: the names, ended by NULL */
     int first;                  /* for ENUM and REAL: the value of the first choice */
     const struct srv_field *fields; /* for OBJECT and OBJECTS: the table of the object */
-    /* For OBJECT: offset of the object's word of given bits, in the struct around the object. 0:
-     * the object begins with its word. */
+    /* For OBJECT: offset of the object's given bits, in the struct around the object. 0: the object
+     * begins with them. */
     size_t given;
     size_t size; /* for OBJECTS: bytes of one struct */
     /* For OBJECTS whose table has rows of the table itself: the name of the schema of an element in
@@ -221,16 +221,14 @@ _Static_assert(sizeof(size_t) == sizeof(int64_t), "SRV_INT rows may name a size_
 /* The required field `kind` of an object. Its value decides which other fields the object has. */
 #define SRV_KIND_ROW(T, names, text) SRV_ENUM_ROW(T, kind, names, text, .required = true)
 
-enum { SRV_FIELDS_MOST = 64 }; /* most rows of a table: the number of bits of `given` */
-
 /* Returns whether the field table and all tables nested in it have at most SRV_FIELDS_MOST rows.
  * The service checks the tables of all routes when it starts. */
 bool srv_fields_fit(const srv_field *fields);
 
-/* Returns the address of the word that says which fields of `object` were given, a bit for each. f
- * is the row of this object or, for SRV_OBJECTS, of the list of which `object` is an element. */
-static inline uint64_t *srv_given_word(const srv_field *f, void *object) {
-    return (uint64_t *)(void *)(f->given ? (char *)object - f->offset + f->given : (char *)object);
+/* Returns the bits that say which fields of `object` were given. f is the row of this object or,
+ * for SRV_OBJECTS, of the list of which `object` is an element. */
+static inline srv_given_bits *srv_given_of(const srv_field *f, void *object) {
+    return (void *)(f->given ? (char *)object - f->offset + f->given : (char *)object);
 }
 
 /* Decodes the body of `req`, of any content type that the route accepts, into *out. Tensors and

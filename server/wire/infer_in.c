@@ -16,23 +16,23 @@
 #include "wire/tensor_read.h"
 
 typedef struct binary_output {
-    uint64_t given;
+    srv_given_bits given;
     bool binary;
 } binary_output;
 
 typedef struct infer_output {
-    uint64_t given;
+    srv_given_bits given;
     const char *name;
     binary_output parameters;
 } infer_output;
 
 typedef struct binary_input {
-    uint64_t given;
+    srv_given_bits given;
     int64_t size;
 } binary_input;
 
 typedef struct infer_input {
-    uint64_t given;
+    srv_given_bits given;
     const char *name, *datatype;
     srv_ints shape;
     binary_input parameters;
@@ -45,13 +45,13 @@ typedef struct infer_input {
 } infer_input;
 
 typedef struct infer_parameters {
-    uint64_t given;
+    srv_given_bits given;
     int64_t timeout_us, priority;
     bool binary;
 } infer_parameters;
 
 typedef struct infer_body {
-    uint64_t given;
+    srv_given_bits given;
     const char *id;
     infer_parameters parameters;
     srv_objects inputs, outputs;
@@ -367,7 +367,7 @@ static bool read_input(reader *r, infer_input *in, attn_named_tensor *out) {
     attn_tensor t = {0};
     if (!check_member(r, in, "shape", find_shape) || !check_member(r, in, "datatype", find_type))
         return false;
-    if ((in->data != NULL) == (in->parameters.given != 0))
+    if ((in->data != NULL) == srv_given_any(&in->parameters.given))
         return refuse(r, SRV_VALUE, "an input has either data or binary_data_size");
     if (!count_elements(r, in) || !(in->data ? load_json(r, in, &t) : load_binary(r, in, &t)))
         return false;
@@ -409,7 +409,8 @@ static bool read_outputs(reader *r, const srv_objects *outputs) {
     attn_path_key(path, "outputs", 7);
     for (size_t i = 0; i < outputs->count; i++) {
         const size_t mark = attn_path_index(path, i);
-        const int binary = from[i].parameters.given ? from[i].parameters.binary : -1;
+        const int binary =
+            srv_given_any(&from[i].parameters.given) ? from[i].parameters.binary : -1;
         for (size_t k = 0; k < i; k++)
             if (strcmp(from[k].name, from[i].name) == 0)
                 return refuse(r, SRV_VALUE, "this output is asked for twice");

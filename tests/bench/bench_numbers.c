@@ -18,7 +18,7 @@
 #include "wire/json_out.h"
 
 typedef struct input {
-    uint64_t given;
+    srv_given_bits given;
     attn_tensor query;
 } input;
 

@@ -6,13 +6,13 @@
 #include "wire/json_out.h"
 
 typedef struct item {
-    uint64_t given;
+    srv_given_bits given;
     attn_tensor values;
     int64_t weight;
 } item;
 
 typedef struct input {
-    uint64_t given;
+    srv_given_bits given;
     attn_tensor query, mask, ids, flags;
     srv_objects items;
     item one;

@@ -6,12 +6,12 @@
 #include "wire/decode.h"
 
 typedef struct fuzz_inner {
-    uint64_t given;
+    srv_given_bits given;
     attn_tensor w;
 } fuzz_inner;
 
 typedef struct fuzz_input {
-    uint64_t given;
+    srv_given_bits given;
     attn_tensor query, mask, flags, ids;
     fuzz_inner score;
     srv_objects masks;

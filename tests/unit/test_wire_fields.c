@@ -2,32 +2,30 @@
  * and bodies that try to pass something off as a tensor. */
 #include <stdio.h>
 
-#include "api/common/route.h"
 #include "config/nearest.h"
-#include "jobs/jobs.h"
 #include "unit/wire_body.h"
 #include "wire/container.h"
 
 typedef struct point {
-    uint64_t given;
+    srv_given_bits given;
     attn_tensor values;
     int64_t weight;
 } point;
 
 typedef struct style {
-    uint64_t given;
+    srv_given_bits given;
     const char *title;
     attn_tensor values;
     double size;
 } style;
 
 typedef struct shape {
-    uint64_t given;
+    srv_given_bits given;
     int kind;
     attn_tensor values;
 } shape;
 
-/* A struct of another library: it has no word of given bits. */
+/* A struct of another library: it has no given bits. */
 typedef enum stage { STAGE_NONE, STAGE_PADDING, STAGE_WINDOW } stage;
 typedef struct foreign {
     attn_tensor values;
@@ -37,7 +35,7 @@ typedef struct foreign {
 } foreign;
 
 typedef struct input {
-    uint64_t given;
+    srv_given_bits given;
     bool on;
     int64_t count, free_count;
     double scale;
@@ -54,7 +52,7 @@ typedef struct input {
     shape form;
     srv_strings all_words;
     srv_objects all_points;
-    uint64_t foreign_given;
+    srv_given_bits foreign_given;
     foreign foreign;
 } input;
 
@@ -182,7 +180,7 @@ static void test_defaults(void **state) {
     assert_int_equal(in.count, 3);
     assert_true(in.scale == 0.5);
     assert_int_equal(in.kind, 2);
-    assert_int_equal(in.given, 1 << 7);
+    assert_int_equal(in.given.words[0], 1 << 7);
     assert_int_equal(in.mask.rank, 0);
     assert_int_equal(in.offset.is, 0);
     wire_close(&req);
@@ -199,7 +197,7 @@ static void test_kinds(void **state) {
            "\"query\":[[1,2]],\"attn_mask\":[true],\"ids\":[1,-2,3.0],\"words\":[\"a\",\"\"],"
            "\"look\":{\"title\":\"t\",\"size\":0.5},\"points\":[{\"values\":[1]},"
            "{\"weight\":1,\"values\":[[2,3]]}],\"offset\":\"end\",\"either\":false}");
-    assert_int_equal(in.given, (1 << 15) - 1);
+    assert_int_equal(in.given.words[0], (1 << 15) - 1);
     assert_true(in.on);
     assert_int_equal(in.count, 4);
     assert_true(in.free_count == INT64_MIN);
@@ -212,14 +210,14 @@ static void test_kinds(void **state) {
     assert_int_equal(in.ids.values[2], 3);
     assert_int_equal(in.words.count, 2);
     assert_string_equal(in.words.values[1], "");
-    assert_int_equal(in.look.given, 1 | 4);
+    assert_int_equal(in.look.given.words[0], 1 | 4);
     assert_string_equal(in.look.title, "t");
     assert_int_equal(in.points.count, 2);
     const point *points = in.points.items;
     assert_int_equal(points[0].weight, 7);
-    assert_int_equal(points[0].given, 1);
+    assert_int_equal(points[0].given.words[0], 1);
     assert_int_equal(points[1].weight, 1);
-    assert_int_equal(points[1].given, 3);
+    assert_int_equal(points[1].given.words[0], 3);
     assert_memory_equal(points[1].values.data, ((float[]){2, 3}), 8);
     assert_int_equal(in.offset.is, SRV_U_STRING);
     assert_int_equal(in.window.is, SRV_U_FALSE);
@@ -265,14 +263,14 @@ static void test_ranges(void **state) {
     refuse_member("\"ranges\":true", 422, "wrong_type", "/ranges", "true");
 }
 
-/* Objects of structs that have no word of given bits, from the JSON and from tensors beside it. */
+/* Objects of structs that have no given bits, from the JSON and from tensors beside it. */
 static void test_foreign_structs(void **state) {
     (void)state;
     srv_request req;
     input in;
     accept(&req, &in,
            "{\"query\":[1],\"foreign\":{\"stage\":\"window\",\"heads\":3,\"open\":true}}");
-    assert_int_equal(in.foreign_given, 7);
+    assert_int_equal(in.foreign_given.words[0], 7);
     assert_int_equal(in.foreign.stage, STAGE_WINDOW);
     assert_int_equal(in.foreign.heads, 3);
     assert_false(in.foreign.closed);
@@ -280,12 +278,12 @@ static void test_foreign_structs(void **state) {
     wire_close(&req);
     accept(&req, &in,
            "{\"query\":[1],\"foreign\":{\"open\":false,\"stage\":\"padding\",\"values\":[2]}}");
-    assert_int_equal(in.foreign_given, 1 | 4 | 8);
+    assert_int_equal(in.foreign_given.words[0], 1 | 4 | 8);
     assert_int_equal(in.foreign.stage, STAGE_PADDING);
     assert_true(in.foreign.closed);
     wire_close(&req);
     accept(&req, &in, "{\"query\":[1],\"foreign\":\"window\"}");
-    assert_int_equal(in.foreign_given, 1);
+    assert_int_equal(in.foreign_given.words[0], 1);
     assert_int_equal(in.foreign.stage, STAGE_WINDOW);
     wire_close(&req);
     refuse_member("\"foreign\":{\"heads\":1}", 422, "invalid_value", "/foreign", "\"stage\"");
@@ -302,7 +300,7 @@ static void test_foreign_structs(void **state) {
     req.decoded_body = &body;
     in = (input){0};
     assert_true(srv_decode(&req, fields, &in));
-    assert_int_equal(in.foreign_given, 1 | 8);
+    assert_int_equal(in.foreign_given.words[0], 1 | 8);
     assert_ptr_equal(in.foreign.values.data, numbers);
     wire_close(&req);
 }
@@ -476,12 +474,12 @@ static void test_names(void **state) {
     input in;
     accept(&req, &in, "{\"query\":[1],\"form\":\"window\"}");
     assert_int_equal(in.form.kind, 2);
-    assert_int_equal(in.form.given, 1);
+    assert_int_equal(in.form.given.words[0], 1);
     assert_int_equal(in.form.values.rank, 0);
     wire_close(&req);
     accept(&req, &in, "{\"query\":[1],\"form\":{\"values\":[[3]],\"kind\":\"padding\"}}");
     assert_int_equal(in.form.kind, 1);
-    assert_int_equal(in.form.given, 3);
+    assert_int_equal(in.form.given.words[0], 3);
     assert_int_equal(in.form.values.rank, 2);
     wire_close(&req);
     refuse_member("\"form\":\"windw\"", 422, "invalid_value", "/form", "did you mean \"window\"");
@@ -506,8 +504,8 @@ static void same(const char *usual, const char *unusual) {
     assert_true(b.scale == 2);
     wire_close(&req);
     const uint64_t others = 1 << 3 | 1 << 4; /* scale and name */
-    assert_int_equal(a.given | others, b.given);
-    assert_int_equal(a.given & others, 0);
+    assert_int_equal(a.given.words[0] | others, b.given.words[0]);
+    assert_int_equal(a.given.words[0] & others, 0);
     assert_int_equal(a.on, b.on);
     assert_int_equal(a.count, b.count);
     assert_int_equal(a.free_count, b.free_count);
@@ -544,54 +542,14 @@ static void test_spellings(void **state) {
     refuse("{\"on\":true,\"query\":[1],\"query\":[1]}", 400, "malformed_json", "/query", "twice");
 }
 
-/* A table of `rows` rows, its last one an object of the table `inner`. */
-static void fill_table(srv_field *table, size_t rows, const srv_field *inner) {
-    for (size_t i = 0; i < rows; i++)
-        table[i] = (srv_field){.name = "row", .kind = SRV_BOOL};
-    table[rows - 1].kind = SRV_OBJECT;
-    table[rows - 1].fields = inner;
-    table[rows] = (srv_field){0};
-}
-
-static void test_most_rows(void **state) {
-    srv_field outer[SRV_FIELDS_MOST + 2], inner[SRV_FIELDS_MOST + 2];
-    (void)state;
-    fill_table(inner, SRV_FIELDS_MOST, NULL);
-    fill_table(outer, SRV_FIELDS_MOST, inner);
-    assert_true(srv_fields_fit(outer));
-    fill_table(inner, SRV_FIELDS_MOST + 1, NULL);
-    assert_false(srv_fields_fit(outer));
-    fill_table(outer, SRV_FIELDS_MOST + 1, NULL);
-    assert_false(srv_fields_fit(outer));
-}
-
-static void test_tables_of_routes_fit(void **state) {
-    size_t tables = 0;
-    (void)state;
-    srv_job_fields_make();
-    for (const srv_route *route = srv_routes; route->method; route++)
-        if (route->fields) {
-            assert_true(srv_fields_fit(route->fields));
-            tables++;
-        }
-    assert_true(tables > 10);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_ranges),
-        cmocka_unit_test(test_foreign_structs),
-        cmocka_unit_test(test_refused_values),
-        cmocka_unit_test(test_unknown_fields),
-        cmocka_unit_test(test_malformed),
-        cmocka_unit_test(test_forging),
-        cmocka_unit_test(test_amplification),
-        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_defaults),       cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_ranges),         cmocka_unit_test(test_foreign_structs),
+        cmocka_unit_test(test_refused_values), cmocka_unit_test(test_unknown_fields),
+        cmocka_unit_test(test_malformed),      cmocka_unit_test(test_forging),
+        cmocka_unit_test(test_amplification),  cmocka_unit_test(test_names),
         cmocka_unit_test(test_spellings),
-        cmocka_unit_test(test_most_rows),
-        cmocka_unit_test(test_tables_of_routes_fit),
     };
     return cmocka_run_group_tests_name("wire_fields", tests, NULL, NULL);
 }

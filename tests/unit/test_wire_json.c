@@ -127,7 +127,7 @@ static void test_tensors(void **state) {
 static void test_round_trip(void **state) {
     (void)state;
     typedef struct answer {
-        uint64_t given;
+        srv_given_bits given;
         attn_tensor t;
     } answer;
     static const srv_field fields[] = {

@@ -23,7 +23,7 @@ static void test_lists(void **state) {
     SHAPE(&in.bias, ATTN_F32, 3);
     assert_memory_equal(in.bias.data, ((float[]){-INFINITY, -1, -INFINITY}), 12);
     assert_int_equal(in.mask.rank, 0);
-    assert_int_equal(in.given, 1 | 4 | 8 | 16);
+    assert_int_equal(in.given.words[0], 1 | 4 | 8 | 16);
     wire_close(&req);
     accept(&req, &in, "{\"mask\":[[true],[false]],\"real\":[],\"bias\":[[],[]],\"flags\":[[[]]]}");
     SHAPE(&in.mask, ATTN_BOOL, 2, 1);

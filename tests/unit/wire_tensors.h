@@ -5,7 +5,7 @@
 #include "unit/wire_body.h"
 
 typedef struct input {
-    uint64_t given;
+    srv_given_bits given;
     attn_tensor real, mask, ids, flags, bias;
 } input;
 

@@ -122,7 +122,7 @@ typedef enum attn_scaling_kind {
 /* A kind of scaling and its parameters, with the names of a config.json of the library
  * transformers. */
 typedef struct attn_rotary_scaling {
-    uint64_t given; /* free for the caller, who may note here which members it has set */
+    uint64_t given[2]; /* free for the caller, who may note here which members it has set */
     attn_scaling_kind kind;
     double factor;                            /* f, 1 or more; 0: 1 */
     int64_t original_max_position_embeddings; /* M; all but LINEAR */

@@ -10,23 +10,23 @@
 #include "api/stored/stored_api.h"
 
 typedef struct srv_ids_input {
-    uint64_t given;
+    srv_given_bits given;
     attn_tensor query, key;
 } srv_ids_input;
 
 typedef struct srv_class_input {
-    uint64_t given;
+    srv_given_bits given;
     const char *name;
     srv_ints keys;
 } srv_class_input;
 
 typedef struct srv_segments_input {
-    uint64_t given;
+    srv_given_bits given;
     srv_ints query, key;
 } srv_segments_input;
 
 typedef struct srv_analyses_body {
-    uint64_t given;
+    srv_given_bits given;
     attn_tensor weights, other, grad_output, value;
     const char *run, *other_run; /* ids of stored runs that replace weights */
     srv_run_spot spot;           /* sites of the runs: only site, layer, kind and stack are read */

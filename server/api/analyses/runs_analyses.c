@@ -8,7 +8,7 @@
 #include "request/shared.h"
 
 typedef struct analyses_query {
-    uint64_t given;
+    srv_given_bits given;
     srv_run_spot spot;
     unsigned items;
     int64_t radius, top_k, decimals;

@@ -32,7 +32,7 @@ enum { MAIN = sizeof main_measures / sizeof main_measures[0], UNLABELLED = MAIN 
 #define TEXT_OF_REST 16384.0 /* upper bound of the bytes of the legend */
 
 typedef struct heads_query {
-    uint64_t given;
+    srv_given_bits given;
     srv_heads_query heads;
     int64_t decimals;
 } heads_query;

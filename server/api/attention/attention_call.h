@@ -24,7 +24,7 @@ enum {
 
 /* The decoded body. */
 typedef struct srv_attention_body {
-    uint64_t given;
+    srv_given_bits given;
     srv_operation operation;
     bool explain, dry_run, store, full, average_attn_weights;
     srv_labels labels;

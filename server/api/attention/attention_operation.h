@@ -15,8 +15,8 @@ typedef struct srv_operation {
      * srv_operation_settle computes in.scale, in.mask and in.one_query from the members below. */
     attn_inputs in;
     attn_projections projections; /* num_heads is 0 if the request has no projections */
-    uint64_t fill_given, score_given, normalizer_given, mix_given, subtract_given;
-    uint64_t projections_given;
+    srv_given_bits fill_given, score_given, normalizer_given, mix_given, subtract_given;
+    srv_given_bits projections_given;
     srv_objects position; /* array of srv_position_item */
     attn_tensor attn_bias, grad_output;
     /* Of a ragged batch: query, key and value as lists of different length, or the lengths of the

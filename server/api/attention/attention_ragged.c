@@ -316,7 +316,7 @@ static bool prepare_entry(const ragged *r, size_t b) {
     if (r->packed) /* key_lengths are no mask here */
         for (const srv_field *f = entry->scope.fields; f->name; f++)
             if (!strcmp(f->name, "key_lengths"))
-                entry->body.given &= ~((uint64_t)1 << (f - entry->scope.fields));
+                srv_given_drop(&entry->body.given, (size_t)(f - entry->scope.fields));
     return srv_attention_prepare(entry);
 }
 

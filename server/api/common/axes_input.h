@@ -8,7 +8,7 @@
 #include "api/common/scope.h"
 
 typedef struct srv_axis {
-    uint64_t given;
+    srv_given_bits given;
     attn_tensor positions, query_positions, key_positions;
     size_t num_pairs;
     bool interleaved;

@@ -54,8 +54,7 @@ static bool fits(srv_call *call, const srv_steps *steps) {
 
 static bool prepare(srv_call *call, const srv_steps *steps) {
     char *all = (char *)call;
-    call->scope =
-        (srv_scope){call->req, steps->fields, (const uint64_t *)(void *)(all + steps->body), ""};
+    call->scope = (srv_scope){call->req, steps->fields, (const void *)(all + steps->body), ""};
     if (steps->timeout ? !srv_read_body(call->req, steps->fields, all + steps->body,
                                         (const int64_t *)(void *)(all + steps->timeout))
                        : !srv_read_query(call->req, steps->fields, all + steps->body))

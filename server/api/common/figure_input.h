@@ -12,7 +12,7 @@
 #define SRV_PANELS 256 /* largest number of panels of a picture */
 
 typedef struct srv_figure_input {
-    uint64_t given;
+    srv_given_bits given;
     const char *title, *x_label, *y_label, *value_label;
     srv_strings titles;
     const char *annotate;

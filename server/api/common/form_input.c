@@ -194,7 +194,7 @@ static bool check_kind(const srv_scope *scope, unsigned kind, const unsigned *ki
 
 /* Returns the scope of the object that is the field `name` of `scope`. */
 static srv_scope scope_inside(const srv_scope *scope, const char *name, const srv_field *fields,
-                              const uint64_t *given, char at[64]) {
+                              const srv_given_bits *given, char at[64]) {
     snprintf(at, 64, "%.40s/%s", scope->at, name);
     return (srv_scope){scope->req, fields, given, at};
 }
@@ -249,7 +249,7 @@ static bool check_tensors(const srv_scope *scope, const void *object, bool any,
     return true;
 }
 
-bool srv_score_check(const srv_scope *scope, const attn_score *score, const uint64_t *given,
+bool srv_score_check(const srv_scope *scope, const attn_score *score, const srv_given_bits *given,
                      bool any, size_t *parameters) {
     char at[64];
     const srv_scope s = scope_inside(scope, "score", srv_score_fields, given, at);
@@ -260,7 +260,8 @@ bool srv_score_check(const srv_scope *scope, const attn_score *score, const uint
 bool srv_scaling_check(const srv_scope *scope, const attn_rotary_scaling *scaling, bool any) {
     char at[64];
     size_t constants = 0; /* nobody learns them */
-    const srv_scope s = scope_inside(scope, "scaling", srv_scaling_fields, &scaling->given, at);
+    const srv_scope s =
+        scope_inside(scope, "scaling", srv_scaling_fields, (const void *)scaling->given, at);
     return check_kind(&s, scaling->kind, scaling_kinds, false) &&
            srv_needs(&s, "mscale", "mscale_all_dim", "attention_factor is made of both") &&
            srv_needs(&s, "mscale_all_dim", "mscale", "attention_factor is made of both") &&
@@ -280,15 +281,15 @@ bool srv_position_check(const srv_scope *scope, const char *at, srv_position_ite
 }
 
 bool srv_normalizer_check(const srv_scope *scope, const attn_normalizer *normalizer,
-                          const uint64_t *given, bool any, size_t *parameters) {
+                          const srv_given_bits *given, bool any, size_t *parameters) {
     char at[64];
     const srv_scope s = scope_inside(scope, "normalizer", srv_normalizer_fields, given, at);
     return check_kind(&s, normalizer->kind, normalizer_kinds, false) &&
            check_tensors(&s, normalizer, any, parameters);
 }
 
-bool srv_mix_check(const srv_scope *scope, const attn_mix *mix, const uint64_t *given, bool any,
-                   size_t *parameters) {
+bool srv_mix_check(const srv_scope *scope, const attn_mix *mix, const srv_given_bits *given,
+                   bool any, size_t *parameters) {
     char at[64];
     const srv_scope s = scope_inside(scope, "mix", srv_mix_fields, given, at);
     if (!mix->logits.rank && !mix->weights.rank)
@@ -297,21 +298,21 @@ bool srv_mix_check(const srv_scope *scope, const attn_mix *mix, const uint64_t *
 }
 
 bool srv_subtract_check(const srv_scope *scope, const attn_subtract *subtract,
-                        const uint64_t *given, bool any, size_t *parameters) {
+                        const srv_given_bits *given, bool any, size_t *parameters) {
     char at[64];
     const srv_scope s = scope_inside(scope, "subtract", srv_subtract_fields, given, at);
     return check_tensors(&s, subtract, any, parameters);
 }
 
 bool srv_pattern_check(const srv_scope *scope, const char *name, const attn_pattern *pattern,
-                       const uint64_t *given) {
+                       const srv_given_bits *given) {
     char at[64];
     const srv_scope s = scope_inside(scope, name, srv_pattern_fields, given, at);
     return check_kind(&s, pattern->kind, pattern_kinds, true);
 }
 
 bool srv_projections_check(const srv_scope *scope, const attn_projections *projections,
-                           const uint64_t *given, bool any, size_t *parameters) {
+                           const srv_given_bits *given, bool any, size_t *parameters) {
     char at[64];
     const srv_scope s = scope_inside(scope, "projections", srv_projections_fields, given, at);
     return check_tensors(&s, projections, any, parameters);

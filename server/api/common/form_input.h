@@ -23,7 +23,7 @@ extern const srv_field srv_score_fields[], srv_position_fields[], srv_pattern_fi
 
 /* A kind of position of a request. */
 typedef struct srv_position_item {
-    uint64_t given;
+    srv_given_bits given;
     attn_position position;
     srv_objects axes; /* array of srv_axis, which srv_position_check reads into position.axes */
 } srv_position_item;
@@ -32,7 +32,7 @@ typedef struct srv_position_item {
  * kind. Bit i of *given says whether field i of the object was given; `scope` is that of the outer
  * object. Parameters must be finite unless `any` is true. The number of elements of all parameters
  * is added to *parameters. false: a problem is set. */
-bool srv_score_check(const srv_scope *scope, const attn_score *score, const uint64_t *given,
+bool srv_score_check(const srv_scope *scope, const attn_score *score, const srv_given_bits *given,
                      bool any, size_t *parameters);
 /* `at` is the JSON pointer of the item. */
 bool srv_position_check(const srv_scope *scope, const char *at, srv_position_item *item, bool any,
@@ -40,16 +40,16 @@ bool srv_position_check(const srv_scope *scope, const char *at, srv_position_ite
 /* The parameters of a scaling are constants, which are not counted. */
 bool srv_scaling_check(const srv_scope *scope, const attn_rotary_scaling *scaling, bool any);
 bool srv_normalizer_check(const srv_scope *scope, const attn_normalizer *normalizer,
-                          const uint64_t *given, bool any, size_t *parameters);
-bool srv_mix_check(const srv_scope *scope, const attn_mix *mix, const uint64_t *given, bool any,
-                   size_t *parameters);
+                          const srv_given_bits *given, bool any, size_t *parameters);
+bool srv_mix_check(const srv_scope *scope, const attn_mix *mix, const srv_given_bits *given,
+                   bool any, size_t *parameters);
 bool srv_subtract_check(const srv_scope *scope, const attn_subtract *subtract,
-                        const uint64_t *given, bool any, size_t *parameters);
+                        const srv_given_bits *given, bool any, size_t *parameters);
 bool srv_projections_check(const srv_scope *scope, const attn_projections *projections,
-                           const uint64_t *given, bool any, size_t *parameters);
+                           const srv_given_bits *given, bool any, size_t *parameters);
 /* `name` is the path of the pattern in the object of `scope`. */
 bool srv_pattern_check(const srv_scope *scope, const char *name, const attn_pattern *pattern,
-                       const uint64_t *given);
+                       const srv_given_bits *given);
 /* Checks that the tensor, the field `name` of `scope`, is finite unless `any` is true, and adds its
  * number of elements to *parameters. false: a problem is set. */
 bool srv_parameter_check(const srv_scope *scope, const char *name, const attn_tensor *t, bool any,

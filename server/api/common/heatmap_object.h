@@ -20,7 +20,7 @@ typedef enum srv_encoding {
 
 /* The decoded object `heatmap`. A struct of zeros has the default values. */
 typedef struct srv_heat_input {
-    uint64_t given;
+    srv_given_bits given;
     srv_union heads; /* "all", "mean" or a list */
     srv_ints batch;
     srv_ranges rows, cols;

@@ -8,7 +8,7 @@
 #include "wire/json_out.h"
 
 typedef struct srv_listing {
-    uint64_t given;
+    srv_given_bits given;
     int64_t limit;
     const char *after; /* NULL: from the first object on */
 } srv_listing;

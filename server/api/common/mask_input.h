@@ -21,12 +21,12 @@ typedef struct srv_mask_input {
 
 typedef struct srv_pattern_item {
     attn_pattern pattern;
-    uint64_t given;
+    srv_given_bits given;
 } srv_pattern_item;
 
 /* A mask of a list: the object {"kind": …} with the fields of this kind. */
 typedef struct srv_mask_item {
-    uint64_t given;
+    srv_given_bits given;
     int kind; /* SRV_ITEM_* */
     srv_mask_input mask;
 } srv_mask_item;

@@ -10,18 +10,20 @@
 
 bool srv_given(const srv_scope *scope, const char *name) {
     /* Only the rows of given fields are compared, because there are few of them. */
-    for (uint64_t given = *scope->given; given; given &= given - 1) {
-        const char *row = scope->fields[__builtin_ctzll(given)].name;
-        if (row[0] == name[0] && strcmp(row, name) == 0)
-            return true;
-    }
+    for (size_t w = 0; w < SRV_FIELDS_MOST / 64; w++)
+        for (uint64_t given = scope->given->words[w]; given; given &= given - 1) {
+            const char *row = scope->fields[w * 64 + (size_t)__builtin_ctzll(given)].name;
+            if (row[0] == name[0] && strcmp(row, name) == 0)
+                return true;
+        }
     return false;
 }
 
 bool srv_given_inside(const srv_scope *scope, size_t offset, size_t size) {
-    for (uint64_t given = *scope->given; given; given &= given - 1)
-        if (scope->fields[__builtin_ctzll(given)].offset - offset < size)
-            return true;
+    for (size_t w = 0; w < SRV_FIELDS_MOST / 64; w++)
+        for (uint64_t given = scope->given->words[w]; given; given &= given - 1)
+            if (scope->fields[w * 64 + (size_t)__builtin_ctzll(given)].offset - offset < size)
+                return true;
     return false;
 }
 
@@ -132,7 +134,7 @@ const srv_field srv_label_fields[] = {
 };
 
 bool srv_labels_given(const srv_labels *labels) {
-    return srv_labels_of(labels, 0)->given != 0;
+    return srv_given_any(&srv_labels_of(labels, 0)->given);
 }
 
 bool srv_labels_differ(const srv_labels *labels) {
@@ -204,7 +206,7 @@ bool srv_labels_check(srv_request *req, const srv_labels *labels, size_t B, size
         snprintf(at, sizeof at, "/labels/%zu", b);
         if (!check_entry(req, &names[b], at, L, S))
             return false;
-        if (names[b].given != names[0].given)
+        if (memcmp(&names[b].given, &names[0].given, sizeof names->given) != 0)
             return srv_problem(
                 req, SRV_VALUE, at,
                 "all entries name queries, keys or both alike: expected the fields of "

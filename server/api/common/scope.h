@@ -12,8 +12,8 @@
 typedef struct srv_scope {
     srv_request *req;
     const srv_field *fields;
-    const uint64_t *given; /* bit i: the object had the field of row i */
-    const char *at;        /* JSON pointer to the object: "" or "/masks/1" */
+    const srv_given_bits *given; /* bit i: the object had the field of row i */
+    const char *at;              /* JSON pointer to the object: "" or "/masks/1" */
 } srv_scope;
 
 /* Returns whether the object has the field. */
@@ -61,7 +61,7 @@ bool srv_read_body(srv_request *req, const srv_field *fields, void *body,
 
 /* The names of queries and keys, which are the rows and columns of the weights. */
 typedef struct srv_names {
-    uint64_t given;
+    srv_given_bits given;
     srv_strings query, key; /* the same list twice if one list names queries and keys alike */
     /* 1 for each query or key that is a special token, else 0. NULL: the spelling of a name says
      * whether it is a special token. */

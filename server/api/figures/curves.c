@@ -13,7 +13,7 @@
 #define MOST_CURVES 256 /* largest number of curves of a request */
 
 typedef struct curves_body {
-    uint64_t given;
+    srv_given_bits given;
     attn_tensor values, x;
     srv_strings names, titles;
     srv_figure_input figure;

@@ -12,7 +12,7 @@
 #include "request/shared.h"
 
 typedef struct heatmaps_body {
-    uint64_t given;
+    srv_given_bits given;
     attn_tensor weights;
     srv_labels labels;
     srv_strings titles;

@@ -27,7 +27,7 @@ typedef enum srv_masks_form {
 extern const char *const srv_masks_forms[];
 
 typedef struct srv_masks_body {
-    uint64_t given;
+    srv_given_bits given;
     srv_objects masks, against; /* arrays of srv_mask_item */
     srv_ints shape;
     attn_tensor token_ids;
@@ -37,7 +37,7 @@ typedef struct srv_masks_body {
     bool dry_run, full;
     srv_masks_form as;
     attn_mask_spec spec; /* the mask of the library that the fields of the body describe */
-    uint64_t fill_given;
+    srv_given_bits fill_given;
     srv_labels labels;
     srv_figure_input figure;
 } srv_masks_body;

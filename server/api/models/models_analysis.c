@@ -195,7 +195,7 @@ static attn_status analyse(srv_sites_pass *c, size_t first, size_t b, srv_sites_
     to->kind = site->kind;
     to->sequence = b;
     *names = (srv_names){
-        .given = 3, .query = {rows->tokens, rows->length}, .key = {cols->tokens, cols->length}};
+        .given = {{3}}, .query = {rows->tokens, rows->length}, .key = {cols->tokens, cols->length}};
     to->labels = (srv_labels){names, 1, true};
     to->analysis = describe(c, first, rows->length, cols->length);
     srv_analysis *an = &to->analysis;

@@ -95,7 +95,7 @@ bool srv_models_heatmaps(srv_request *req, const srv_model_weights *weights,
     srv_names *names = attn_arena_small(req->arena, sizeof *names);
     if (!names)
         return srv_problem_memory(req, NULL, "no memory is left for the labels of heatmaps");
-    *names = (srv_names){.given = 3,
+    *names = (srv_names){.given = {{3}},
                          .query = {weights->row_names, weights->rows},
                          .key = {weights->col_names, weights->cols}};
     out->labels = (srv_labels){names, 1, true};

@@ -24,7 +24,7 @@ enum { CHOICE = 192 }; /* upper bound, in bytes, of the text of an alternative, 
 static const char *const returns[] = {"weights", "heatmap", NULL};
 
 typedef struct body {
-    uint64_t given;
+    srv_given_bits given;
     srv_side source;
     srv_sight_input sight;
     int offset_unit;

@@ -13,7 +13,7 @@
 #include "wire/answer.h"
 
 typedef struct body {
-    uint64_t given;
+    srv_given_bits given;
     attn_model_config config;
     int source_language, target_language;
     int64_t seed;

@@ -23,7 +23,7 @@ enum {
 };
 
 typedef struct srv_sites_body {
-    uint64_t given;
+    srv_given_bits given;
     srv_side source, target;
     srv_strings pairs;
     srv_sight_input sight;

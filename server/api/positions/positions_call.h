@@ -18,7 +18,7 @@ typedef enum srv_encoding_kind {
 } srv_encoding_kind;
 
 typedef struct srv_positions_body {
-    uint64_t given;
+    srv_given_bits given;
     int kind; /* a srv_encoding_kind */
     int64_t length, width, num_heads, num_keys, query_offset;
     int layout; /* an attn_encoding_layout */

@@ -13,7 +13,7 @@ enum { MAX_SIDE_MOST = 128 };
 #define TEXT_OF_HEAD 256.0 /* upper bound of the bytes of a head's description */
 
 typedef struct atlas_query {
-    uint64_t given;
+    srv_given_bits given;
     srv_heads_query heads;
     int64_t max_side;
     int pool, transform;

@@ -12,7 +12,7 @@
 #include "wire/answer.h"
 
 typedef struct cell_query {
-    uint64_t given;
+    srv_given_bits given;
     srv_run_spot spot;
     int64_t row, col, decimals;
     unsigned members;

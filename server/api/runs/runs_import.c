@@ -9,7 +9,7 @@
 #include "request/shared.h"
 
 typedef struct import_body {
-    uint64_t given;
+    srv_given_bits given;
     const char *file;
     bool copy;
 } import_body;

@@ -13,7 +13,7 @@
 static const char *const mean_words[] = {"mean", NULL};
 
 typedef struct rollout_query {
-    uint64_t given;
+    srv_given_bits given;
     srv_run_spot spot; /* only site, kind, stack and batch are read */
     srv_union heads;
     srv_ranges rows;

@@ -22,7 +22,7 @@ enum { MAX = ATTN_POOL_MAX, MEAN = ATTN_POOL_MEAN, PLANES };
 enum { OF_TILE, OF_HEAD };
 
 typedef struct tile_query {
-    uint64_t given;
+    srv_given_bits given;
     srv_run_spot spot; /* its head is set from `head` */
     srv_union head;
     int64_t level, y, x;

@@ -17,7 +17,7 @@
 /* --- heatmap --- */
 
 typedef struct heatmap_query {
-    uint64_t given;
+    srv_given_bits given;
     srv_run_spot spot;
     srv_heat_input heatmap;
     srv_figure_input figure;
@@ -183,7 +183,7 @@ static const char *const top_axes[] = {"query", "key", NULL};
 enum { OF_QUERIES, OF_KEYS };
 
 typedef struct top_query {
-    uint64_t given;
+    srv_given_bits given;
     srv_run_spot spot;
     srv_union heads;
     srv_ranges rows, cols;

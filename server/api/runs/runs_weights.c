@@ -18,7 +18,7 @@
 /* --- weights and rows --- */
 
 typedef struct part_query {
-    uint64_t given;
+    srv_given_bits given;
     srv_run_spot spot;
     srv_union heads;
     srv_ranges rows, cols;

@@ -22,7 +22,7 @@ enum { BLOCK_ROWS = 1024 };
 #define MOST_UNASKED 16777216.0
 
 typedef struct what_if_body {
-    uint64_t given;
+    srv_given_bits given;
     srv_run_spot spot;
     srv_union heads;
     srv_ranges rows;

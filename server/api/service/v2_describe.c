@@ -132,7 +132,7 @@ srv_outcome srv_v2_models(srv_request *req) {
 /* The body of the index. The protocol's field `ready` has no effect, because all models are always
  * ready. The body is decoded to refuse unknown fields. */
 typedef struct index_body {
-    uint64_t given;
+    srv_given_bits given;
     bool ready;
 } index_body;
 

@@ -53,7 +53,7 @@ bool srv_run_labels(srv_request *req, const attn_run_site *site, srv_labels *out
     for (size_t b = 0; names && b < entries; b++) {
         const char *const *rows = attn_run_query_labels(site, b);
         const char *const *cols = attn_run_key_labels(site, b);
-        names[b] = (srv_names){.given = rows || cols,
+        names[b] = (srv_names){.given = {{rows || cols}},
                                .query = {(const char **)rows, rows ? d->L : 0},
                                .key = {(const char **)cols, cols ? d->S : 0},
                                .query_special = attn_run_query_special(site, b),

@@ -8,7 +8,7 @@
 enum { WORDS_UNASKED = 65536 };
 
 typedef struct query {
-    uint64_t given;
+    srv_given_bits given;
     unsigned sides; /* bits 1 << SRV_SOURCE and 1 << SRV_TARGET */
     srv_ranges ids;
 } query;
