@@ -28,8 +28,7 @@
 #define PAGES       "it has the blocks of each batch entry, in the order of its keys"
 #define PACKED      "query_lengths holds the queries of each batch entry in a packed query"
 #define SUMS                                                                                       \
-    "query_lengths and key_lengths hold the lengths themselves, the differences of the sums in "   \
-    "cu_seqlens"
+    "cu_seqlens holds the sums of queries and then of keys, [2, B + 1], or those of both alike"
 #define QUERIES                                                                                    \
     "padding queries need no mask: key_lengths hides the padding keys of each batch entry, and "   \
     "the output rows of padding queries can be ignored"
@@ -312,9 +311,12 @@ static const alias advice_of_fields[] = {
     {"position_ids", "query_offset", KEY_POSITIONS},
     {"position_ids", "axes", ROTARY},
     {"cache_position", "query_offset", KEY_POSITIONS},
-    {"cu_seqlens", "query_lengths", SUMS},
-    {"cu_seqlens_q", "query_lengths", SUMS},
-    {"cu_seqlens_k", "query_lengths", SUMS},
+    {"cu_seqlens_q", "cu_seqlens", SUMS},
+    {"cu_seqlens_k", "cu_seqlens", SUMS},
+    {"cu_seq_lens_q", "cu_seqlens", SUMS},
+    {"cu_seq_lens_k", "cu_seqlens", SUMS},
+    {"qo_indptr", "cu_seqlens", SUMS},
+    {"kv_indptr", "cu_seqlens", SUMS},
     {"cu_seqlens", "document_ids", DOCUMENTS},
     {"cu_seqlens_q", "document_ids", DOCUMENTS},
     {"cu_seqlens_k", "document_ids", DOCUMENTS},

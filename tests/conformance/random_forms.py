@@ -376,7 +376,7 @@ def ragged(seed):
     r = np.random.default_rng(seed + 2 * 10**6)
     heads, group, E, Ev, count = (int(r.integers(1, n)) for n in (4, 4, 20, 20, 7))
     queries, keys = (np.where(r.random(count) < 0.3, r.integers(0, 3, count), r.integers(0, 200, count)) for _ in range(2))
-    form, own = str(r.choice(["lists", "packed"])), bool(r.random() < 0.3)
+    form, own = str(r.choice(["lists", "packed", "sums"])), bool(r.random() < 0.3)
     queries[r.integers(count)] = 200
     keys[r.integers(count)] += not keys.any()  # lists of no rows at all do not say how many axes they have
     sides = {"query": (queries, heads * group, E), "key": (keys, heads, E), "value": (keys, heads, Ev)}
@@ -390,6 +390,9 @@ def ragged(seed):
                       else tensors.write(np.concatenate(parts), dtype))
     if form == "packed":
         body |= {"query_lengths": queries.tolist()} | ({} if own else {"key_lengths": keys.tolist()})
+    elif form == "sums":
+        sums = [np.append(0, np.cumsum(n)).tolist() for n in (queries, keys)]
+        body["cu_seqlens"] = sums[0] if own else sums
     fields = ({"is_causal": True}, {"query_offset": "end"}, {"window": [int(r.integers(0, 50)), -1]}, {"position": "alibi"},
               {"sinks": r.standard_normal(heads * group).tolist()}, {"softcap": 3.0}, {"scale": 0.4}, {"normalizer": "sigmoid"})
     for chosen in fields:

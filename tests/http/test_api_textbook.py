@@ -624,7 +624,7 @@ def test_other_names_elsewhere(daemon, path, name, here):
     ("/v1/attention", "rope_scaling", '"position": {"kind": "rotary", "layout": .., "scaling": ..}'),
     ("/v1/attention", "position_ids", "query_positions and key_positions"),
     ("/v1/attention", "cache_position", "query_offset is the position of the first query"),
-    ("/v1/attention", "cu_seqlens_q", "query_lengths and key_lengths"),
+    ("/v1/attention", "cu_seqlens_q", "cu_seqlens holds the sums of queries and then of keys, [2, B + 1]"),
     ("/v1/attention", "past_key_values", "past_key and past_value"),
 ])
 def test_names_without_a_field_of_the_same_meaning(daemon, path, name, advice):

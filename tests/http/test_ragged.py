@@ -1,4 +1,6 @@
 """Ragged batches: lists of different length and packed tensors. Each entry has the bytes of its own request."""
+import io
+
 import numpy as np
 import pytest
 from api_client import ask, refused
@@ -27,6 +29,7 @@ def packed(xs):
 LISTS = {"query": lists(QUERY), "key": lists(KEY), "value": lists(VALUE)}
 PACKED = {"query": packed(QUERY), "key": packed(KEY), "value": packed(VALUE)}
 LENGTHS = PACKED | {"query_lengths": QUERIES, "key_lengths": KEYS}
+SUMS = PACKED | {"cu_seqlens": [[0, 3, 3, 43, 44, 244], [0, 5, 9, 49, 139, 339]]}
 
 
 def one_entry(x):
@@ -113,6 +116,33 @@ def test_lists_of_one_length_stay_a_tensor(daemon):
     assert np.allclose(packed_answer["output"], whole["output"], atol=1e-6)
 
 
+@pytest.mark.parametrize("fields", FIELDS)
+def test_sums_say_what_lengths_say(daemon, fields):
+    beside = fields | {"return": PARTS, "explain": True, "heatmap": {"heads": "mean"}}
+    assert ask(daemon, SUMS | beside) == ask(daemon, LENGTHS | beside)
+
+
+def test_sums_of_queries_and_keys_alike(daemon):
+    body = {"query": packed(KEY), "return": ["output", "weights"]}
+    alike = ask(daemon, body | {"cu_seqlens": SUMS["cu_seqlens"][1]})
+    assert alike == ask(daemon, body | {"query_lengths": KEYS})
+    beside = {"key": packed(KEY), "value": packed(VALUE)}
+    assert ask(daemon, body | beside | {"cu_seqlens": SUMS["cu_seqlens"][1]}) == ask(daemon, body | beside | {"query_lengths": KEYS})
+
+
+def test_sums_in_a_binary_body(daemon):
+    tensors = {name: np.concatenate(xs) for name, xs in (("query", QUERY), ("key", KEY), ("value", VALUE))}
+    tensors["cu_seqlens"] = np.array(SUMS["cu_seqlens"], np.int32)
+    sent = io.BytesIO()
+    np.savez(sent, **tensors)
+    reply = daemon.post("/v1/attention", sent.getvalue(), headers={"Content-Type": "application/x-npz"})
+    assert reply.status_code == 200 and reply.json() == ask(daemon, LENGTHS)
+
+
+def sums(queries, keys=SUMS["cu_seqlens"][1]):
+    return PACKED | {"cu_seqlens": [queries, keys]}
+
+
 def test_padded_batches_keep_their_lengths(daemon):
     """key_lengths beside a padded batch still hides the keys behind the length."""
     padded = {"query": [[[1, 0]], [[0, 1]]], "key": [[[1, 0], [0, 1]]] * 2, "value": [[[1], [2]]] * 2, "key_lengths": [1, 2]}
@@ -178,6 +208,24 @@ def test_large_weights_are_left_out(daemon):
     (LENGTHS | {"analysis": "all"}, "invalid_value", "/analysis", "one shape"),
     (LENGTHS | {"heatmap": {"batch": [0]}}, "invalid_value", "/heatmap/batch", "ragged batch"),
     ({"query": PACKED["query"], "query_lengths": QUERIES, "key_lengths": QUERIES}, "invalid_value", "/key_lengths", "key"),
+    (sums([1, 3, 3, 43, 44, 244]), "invalid_value", "/cu_seqlens/0/0", "first sum is 0, found 1"),
+    (sums([0, 3, 2, 43, 44, 244]), "invalid_value", "/cu_seqlens/0/2", "at least 3, found 2"),
+    (sums([0, 3, 3, 43, 44, 243]), "invalid_value", "/cu_seqlens/0", "243 rows, and query has 244"),
+    (sums([0, 3, 3, 43, 44, 245]), "invalid_value", "/cu_seqlens/0/5", "are 244, found 245"),
+    (sums([0, 3, 3, 43, 2**62, 2**62]), "invalid_value", "/cu_seqlens/0/4", "are 244, found 4"),
+    (sums([0, 3, 3, 43, 44, 244], [0, 5, -9, 49, 139, 339]), "invalid_value", "/cu_seqlens/1/2", "at least 5, found -9"),
+    (sums([0, 3, 3, 43, 44, 244], [0, 5, 9, 49, 139, 340]), "invalid_value", "/cu_seqlens/1/5", "are 339, found 340"),
+    (PACKED | {"cu_seqlens": SUMS["cu_seqlens"][0]}, "invalid_value", "/cu_seqlens", "244 rows, and key has 339"),
+    (PACKED | {"cu_seqlens": [0]}, "shape_mismatch", "/cu_seqlens", "with key, [2, B + 1]"),
+    (PACKED | {"cu_seqlens": []}, "shape_mismatch", "/cu_seqlens", "with key, [2, B + 1]"),
+    (PACKED | {"cu_seqlens": [[0, 1]] * 3}, "shape_mismatch", "/cu_seqlens", "with key, [2, B + 1]"),
+    (PACKED | {"cu_seqlens": [0] * 1026}, "invalid_value", "/cu_seqlens", "found 1025"),
+    (PACKED | {"cu_seqlens": [0, 1.5]}, "invalid_value", "/cu_seqlens/1", "integer"),
+    ({"query": PACKED["query"]} | {"cu_seqlens": [SUMS["cu_seqlens"][0]] * 2}, "shape_mismatch", "/cu_seqlens", "[B + 1]"),
+    (SUMS | {"query_lengths": QUERIES}, "invalid_value", "/query_lengths", "exclude each other"),
+    (SUMS | {"key_lengths": KEYS}, "invalid_value", "/key_lengths", "exclude each other"),
+    (LISTS | {"cu_seqlens": SUMS["cu_seqlens"]}, "shape_mismatch", "/query", "with cu_seqlens expected packed rows"),
+    (LENGTHS | {"value": LISTS["value"]}, "shape_mismatch", "/value", "with query_lengths expected packed rows"),
 ])
 def test_what_is_refused(daemon, body, code, pointer, text):
     refused(daemon, body, code, pointer, text)

@@ -6,14 +6,21 @@ from . import tensors
 OPERANDS = ("query", "key", "value")
 
 
+def is_packed(request):
+    return "query_lengths" in request or "cu_seqlens" in request
+
+
 def is_ragged(request):
     """Whether the entries have lengths of their own: packed tensors, or lists whose items differ in shape."""
     lists = (request[n] for n in OPERANDS if isinstance(request.get(n), list))
-    return "query_lengths" in request or any(len({np.shape(item) for item in x}) > 1 for x in lists)
+    return is_packed(request) or any(len({np.shape(item) for item in x}) > 1 for x in lists)
 
 
 def bounds_of(request):
     """The first rows of the entries and the end of the last one, of queries and of keys."""
+    if "cu_seqlens" in request:
+        sums = np.atleast_2d(tensors.read(request["cu_seqlens"])).astype(int)
+        return sums[0], sums[-1]
     lengths = request["query_lengths"], request.get("key_lengths", request["query_lengths"])
     return tuple(np.concatenate(([0], np.cumsum(tensors.read(x)))).astype(int) for x in lengths)
 
@@ -29,9 +36,9 @@ def entry(items, b):
 
 def entries(request):
     """The requests of the entries, in order."""
-    common = {n: x for n, x in request.items() if n not in (*OPERANDS, "query_lengths")}
+    common = {n: x for n, x in request.items() if n not in (*OPERANDS, "query_lengths", "cu_seqlens")}
     given = [n for n in OPERANDS if n in request]
-    if "query_lengths" not in request:
+    if not is_packed(request):
         return [common | {n: entry(request[n], b) for n in given} for b in range(len(request["query"]))]
     common.pop("key_lengths", None)
     queries, keys = bounds_of(request)

@@ -319,9 +319,13 @@ static bool read_shapes(srv_operation *o, srv_request *req) {
     return !status || srv_problem_error(req, &err);
 }
 
+bool srv_operation_is_packed(const srv_operation *o) {
+    return o->query_lengths.rank || o->cu_seqlens.rank;
+}
+
 bool srv_operation_is_ragged(const srv_operation *o) {
     return o->query_entries.count || o->key_entries.count || o->value_entries.count ||
-           o->query_lengths.rank;
+           srv_operation_is_packed(o);
 }
 
 bool srv_operation_settle(srv_operation *o, const srv_scope *scope) {

@@ -20,9 +20,9 @@ typedef struct srv_operation {
     srv_objects position; /* array of srv_position_item */
     attn_tensor attn_bias, grad_output;
     /* Of a ragged batch: query, key and value as lists of different length, or the lengths of the
-     * entries of packed tensors. Only POST /v1/attention takes them (attention_ragged.c). */
+     * entries of packed tensors, or their sums. Only POST /v1/attention takes them (attention_ragged.c). */
     srv_entries query_entries, key_entries, value_entries;
-    attn_tensor query_lengths;
+    attn_tensor query_lengths, cu_seqlens;
     attn_tensor block_table; /* rank 0: key and value are no pools of blocks */
     srv_mask_input mask;
     bool is_causal, mask_positions;
@@ -51,8 +51,10 @@ bool srv_operation_check(const srv_operation *o, const srv_scope *scope);
 /* Completes the inputs and finds the shapes. No element is computed. `scope` is that of the decoded
  * struct. false: a problem is set. */
 bool srv_operation_settle(srv_operation *o, const srv_scope *scope);
-/* Returns whether the request has a ragged batch, which is one operation for each entry. */
+/* Returns whether the request has a ragged batch, which is one operation for each entry, and
+ * whether its tensors are packed: the rows of all entries one after the other. */
 bool srv_operation_is_ragged(const srv_operation *o);
+bool srv_operation_is_packed(const srv_operation *o);
 /* Makes err->where name a field of the request, where the library has another name for it. */
 void srv_operation_where(const srv_operation *o, attn_error *err);
 /* Draws the projections if they have a seed, projects the inputs, makes the operation of the
@@ -94,6 +96,12 @@ extern const char srv_ragged_rows[]; /* srv_field.ragged of query, key and value
                       "[B]: query, key and value are packed, [sum of L, H, E] or [sum of L, D], "  \
                       "and batch entry b has so many rows of query. key_lengths is then the same " \
                       "for key and value; its default is query_lengths.",                          \
+                      .accepts = SRV_T_INT),                                                       \
+        SRV_NAMED_ROW(T, "cu_seqlens", at.cu_seqlens, SRV_TENSOR,                                  \
+                      "[B + 1] or [2, B + 1], for packed tensors in place of query_lengths and "   \
+                      "key_lengths: sums of lengths, of queries and keys alike or of queries and " \
+                      "then of keys. Batch entry b has the rows from cu_seqlens[b] to "            \
+                      "cu_seqlens[b + 1] - 1.",                                                    \
                       .accepts = SRV_T_INT),                                                       \
         SRV_MASK_ROWS(T, at.mask),                                                                 \
         SRV_NAMED_ROW(T, "attn_bias", at.attn_bias, SRV_TENSOR,                                    \

@@ -3,11 +3,12 @@
  * of 1, and the library runs the operations of all entries as one (attn_attention_run_each). So the
  * answer of an entry has the bytes of its own request.
  *
- * A request asks for a ragged batch in one of two ways:
+ * A request asks for a ragged batch in one of three ways:
  *
  *   lists           query, key and value are lists of entries that differ in length
  *   query_lengths   query, key and value are packed, the rows of all entries one after the other,
- *                   [sum of L, H, E] or [sum of L, D]; key_lengths are those of key and value */
+ *                   [sum of L, H, E] or [sum of L, D]; key_lengths are those of key and value
+ *   cu_seqlens      packed, with sums of lengths: https://github.com/Dao-AILab/flash-attention */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +43,7 @@ typedef struct ragged {
 /* Returns whether the field of the name is a tensor that ragged batches take, too. */
 static bool is_taken(const char *name, bool packed) {
     static const char always[] = " query key value sinks scale ";
-    static const char lengths[] = " query_lengths key_lengths ";
+    static const char lengths[] = " query_lengths key_lengths cu_seqlens ";
     return srv_is_listed(always, name) || (packed && srv_is_listed(lengths, name));
 }
 
@@ -92,19 +93,25 @@ static bool check_entries(const ragged *r, const char *name, size_t count) {
     return true;
 }
 
-/* Sets o->starts from the lengths `values`, the numbers of the field `name`. */
-static bool read_starts(ragged *r, operand *o, const char *name, const double *values) {
+/* Sets o->starts from the numbers of the field `name`: lengths or, with `sums`, their sums, of which
+ * the first is 0. */
+static bool read_starts(ragged *r, operand *o, const char *name, bool sums, const double *values) {
     const double rows = (double)o->packed->dims[0];
     double end = 0;
     o->starts = attn_arena_zeroed(r->call->req->arena, r->count + 1, sizeof *o->starts);
     if (!o->starts)
         return srv_problem_memory(r->call->req, NULL, "no memory is left for the entries");
+    if (sums && *values != 0)
+        return refuse_at(r, name, 0, "the first sum is", *values, 0);
     for (size_t b = 0; b < r->count; b++) {
-        if (values[b] < 0)
-            return refuse_at(r, name, b, "a length is at least", values[b], 0);
-        end += values[b];
+        const size_t at = b + sums;
+        const double length = sums ? values[at] - values[b] : values[at];
+        if (length < 0)
+            return refuse_at(r, name, at, sums ? "a sum is at least" : "a length is at least",
+                             values[at], sums ? values[b] : 0);
+        end += length;
         if (end > rows)
-            return refuse_at(r, name, b, "the rows of the packed tensor are", end, rows);
+            return refuse_at(r, name, at, "the rows of the packed tensor are", end, rows);
         o->starts[b + 1] = (size_t)end;
     }
     if (end != rows)
@@ -141,7 +148,7 @@ static bool read_side(ragged *r, bool queries, const char *name, const attn_tens
     if (!values)
         return false;
     for (size_t i = queries ? QUERY : KEY; i <= (queries ? QUERY : VALUE); i++)
-        if (r->all[i].packed && !read_starts(r, &r->all[i], name, values))
+        if (r->all[i].packed && !read_starts(r, &r->all[i], name, false, values))
             return false;
     return true;
 }
@@ -166,12 +173,40 @@ static bool read_lengths(ragged *r) {
                        : read_side(r, false, "query_lengths", queries));
 }
 
+static bool read_sums(ragged *r) {
+    static const char *const names[] = {"cu_seqlens/0", "cu_seqlens/1", "cu_seqlens/1"};
+    static const char why[] = "the lengths are the differences of the sums";
+    const attn_tensor *sums = &r->call->body.operation.cu_seqlens;
+    const srv_scope *scope = &r->call->scope;
+    const size_t each = sums->dims[sums->rank - 1];
+    const bool two = sums->rank == 2 && sums->dims[0] == 2 && r->all[KEY].packed;
+    if (!srv_excludes(scope, "query_lengths", "cu_seqlens", why) ||
+        !srv_excludes(scope, "key_lengths", "cu_seqlens", why))
+        return false;
+    if ((sums->rank != 1 && !two) || each < 2)
+        return srv_refuse(scope, SRV_SHAPE, "cu_seqlens",
+                          "expected [B + 1] or, with key, [2, B + 1] for queries and keys");
+    if (!check_entries(r, "cu_seqlens", r->count = each - 1))
+        return false;
+    const double *values = read_numbers(r, sums);
+    for (size_t i = 0; values && i < OPERANDS; i++)
+        if (r->all[i].packed && !read_starts(r, &r->all[i], two ? names[i] : "cu_seqlens", true,
+                                             values + (two && i != QUERY ? each : 0)))
+            return false;
+    return values != NULL;
+}
+
 /* --- operands --- */
 
 static bool read_packed(ragged *r) {
     srv_operation *o = &r->call->body.operation;
+    const srv_entries *const lists[] = {&o->query_entries, &o->key_entries, &o->value_entries};
     const attn_tensor *const tensors[] = {&o->in.query, &o->in.key, &o->in.value};
     for (size_t i = 0; i < OPERANDS; i++) {
+        if (lists[i]->count)
+            return srv_refuse(&r->call->scope, SRV_SHAPE, operand_names[i],
+                              "with %s expected packed rows, found a list of entries",
+                              o->cu_seqlens.rank ? "cu_seqlens" : "query_lengths");
         if (!tensors[i]->rank)
             continue;
         r->all[i].packed = tensors[i];
@@ -184,7 +219,7 @@ static bool read_packed(ragged *r) {
     }
     if (o->in.query.rank == 3)
         o->in.layout = ATTN_BLHE;
-    return read_lengths(r);
+    return o->cu_seqlens.rank ? read_sums(r) : read_lengths(r);
 }
 
 /* Stores the entries of a list of one length, too, which the decoder reads as a tensor. */
@@ -336,7 +371,7 @@ static void omit_weights(srv_attention_call *call) {
 
 bool srv_ragged_prepare(srv_attention_call *call) {
     const srv_operation *o = &call->body.operation;
-    ragged r = {.call = call, .packed = o->query_lengths.rank > 0};
+    ragged r = {.call = call, .packed = srv_operation_is_packed(o)};
     if (!check_fields(&r) || !(r.packed ? read_packed(&r) : read_lists(&r)))
         return false;
     srv_attention_call *entries = attn_arena_zeroed(call->req->arena, r.count, sizeof *entries);
@@ -408,7 +443,7 @@ static void name_element(const srv_attention_call *call, size_t b, attn_error *e
         if (strncmp(err->where, operand_names[i], n) || strncmp(err->where + n, "/0", 2))
             continue;
         snprintf(rest, sizeof rest, "%s", err->where + n + 2);
-        if (o->query_lengths.rank && rest[0] == '/')
+        if (srv_operation_is_packed(o) && rest[0] == '/')
             at = first_row(call, b, i) + (size_t)strtoull(rest + 1, &end, 10);
         snprintf(err->where, sizeof err->where, "%s/%zu%.64s", operand_names[i], at, end);
         return;
