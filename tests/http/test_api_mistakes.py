@@ -99,6 +99,14 @@ def test_a_missing_query_parameter_is_named(daemon, run, query):
     assert problem["detail"].startswith(f'the query parameter "{name}" is required: ')
 
 
+@pytest.mark.parametrize("given, lacks, what", [({"lambda": 0.5}, "pairs", "Which heads are a pair: "), ({"pairs": "halves"}, "lambda", "A number, ")])
+def test_a_missing_field_is_named(daemon, given, lacks, what):
+    body = {"query": {"shape": [1, 2, 3, 4], "random": "normal"}, "subtract": given}
+    problem = daemon.post("/v1/attention", body).json()
+    assert problem["status"] == 422 and problem["pointer"] == "/subtract"
+    assert problem["detail"].startswith(f'the field "{lacks}" is required: {what}')
+
+
 @pytest.mark.parametrize(("path", "name"), [
     ("/v1/models/en-fr/vocabulary?side=src", "side"), ("/v1/runs/RUN/weights?heads=0,9", "heads"), ("/v1/runs/RUN/heatmaps?heads=9", "heads"),
     ("/v1/runs/RUN/heatmaps?scale=3", "scale"), ("/v1/runs/RUN/analyses?analysis=entropy,nothing", "analysis")])

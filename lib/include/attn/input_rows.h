@@ -134,11 +134,10 @@ extern const char *const attn_fill_words[];       /* "hide", "add", "replace" */
         "and logsumexp Hq. The number of value heads divides G.")
 
 #define ATTN_SUBTRACT_INPUTS(TENSOR, VALUE)                                                        \
-    TENSOR(lambda, "Required: a number, or [Hq/2], one for each pair of heads.")                   \
+    TENSOR(lambda, "A number, or [Hq/2], one for each pair of heads.")                             \
     VALUE(WORD, pairs, "pairs", "pairs", ATTN_PAIRS_ADJACENT, 0, attn_pairs_words,                 \
-          "Required: adjacent (heads 2g and 2g + 1, as in the code of the paper) or halves "       \
-          "(heads g "                                                                              \
-          "and g + Hq/2, as in DiffLlama of transformers).")
+          "Which heads are a pair: adjacent (heads 2g and 2g + 1, as in the code of the paper) "   \
+          "or halves (heads g and g + Hq/2, as in DiffLlama of transformers).")
 
 /* The members of attn_rotary_scaling. */
 #define ATTN_SCALING_BIT(name) (1u << ATTN_SCALING_##name)
