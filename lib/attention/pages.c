@@ -1,4 +1,4 @@
-/* Gathers the keys and values of a page cache. */
+/* Gathers the keys and values of a page cache, and adds their gradients up to those of the cache. */
 #include <attn/pages.h>
 
 #include <attn/text.h>
@@ -20,22 +20,23 @@ static attn_status check_integers(const attn_tensor *t, const char *name, attn_e
                            attn_dtype_name(t->dtype));
 }
 
-static attn_status check_pool(const attn_tensor *pool, const char *name, attn_error *err) {
+static attn_status check_pool(const attn_tensor *pool, const attn_pages *p, const char *name,
+                              attn_error *err) {
     return pool->rank == 4
                ? ATTN_OK
                : attn_fail(err, ATTN_ESHAPE, name,
-                           "block_table needs a pool of blocks [num_blocks, block_size, Hkv, E], "
-                           "found %s",
+                           "block_table needs a pool of blocks [num_blocks, %s, E], found %s",
+                           p->heads_first ? "Hkv, block_size" : "block_size, Hkv",
                            attn_rank_text(pool));
 }
 
-static attn_status check_pools(const attn_inputs *in, attn_error *err) {
+static attn_status check_pools(const attn_inputs *in, const attn_pages *p, attn_error *err) {
     const size_t *key = in->key.dims, *value = in->value.dims;
     char have[128];
-    ATTN_TRY(check_pool(&in->key, "key", err));
+    ATTN_TRY(check_pool(&in->key, p, "key", err));
     if (!in->value.rank)
         return ATTN_OK;
-    ATTN_TRY(check_pool(&in->value, "value", err));
+    ATTN_TRY(check_pool(&in->value, p, "value", err));
     if (memcmp(key, value, 3 * sizeof *key) == 0)
         return ATTN_OK;
     return attn_fail(err, ATTN_ESHAPE, "value",
@@ -70,15 +71,15 @@ static attn_status check_inputs(const attn_inputs *in, const attn_pages *p, attn
         return attn_fail(err, ATTN_ESHAPE, "query",
                          "block_table needs a query with the axes of batch and heads, found %s",
                          attn_rank_text(&in->query));
-    ATTN_TRY(check_pools(in, err));
+    ATTN_TRY(check_pools(in, p, err));
     return check_table(in, p, err);
 }
 
 /* Checks the length of batch entry b and the pages that hold its keys, and returns the length in
  * *length. */
-static attn_status check_entry(const attn_inputs *in, const attn_pages *p, size_t b, size_t *length,
-                               attn_error *err) {
-    const size_t pages = in->key.dims[0], T = in->key.dims[1], N = p->table.dims[1];
+static attn_status check_entry(const attn_tensor *keys, const attn_pages *p, size_t b,
+                               size_t *length, attn_error *err) {
+    const size_t pages = keys->dims[0], T = keys->dims[1], N = p->table.dims[1];
     const double found = attn_tensor_number(&p->lengths, b, 0);
     char path[96];
     size_t most;
@@ -106,6 +107,16 @@ static attn_status check_entry(const attn_inputs *in, const attn_pages *p, size_
 
 /* --- shapes --- */
 
+/* Returns the pool as [pages, T, Hkv, E]. */
+static attn_tensor by_rows(const attn_tensor *pool, const attn_pages *p) {
+    attn_tensor t = *pool;
+    for (int axis = 1; p->heads_first && axis < 3; axis++) {
+        t.dims[axis] = pool->dims[3 - axis];
+        t.strides[axis] = pool->strides[3 - axis];
+    }
+    return t;
+}
+
 /* Returns a tensor [B, Hkv, S, E] of the layout without data, for a pool [pages, T, Hkv, E]. */
 static attn_tensor gathered(const attn_tensor *pool, attn_layout layout, size_t B, size_t S) {
     const bool heads_first = layout == ATTN_BHLE;
@@ -128,15 +139,16 @@ attn_status attn_pages_shape(const attn_inputs *in, const attn_pages *p, attn_in
     attn_inputs shaped = *in;
     size_t S = 0, all = 0;
     ATTN_TRY(check_inputs(in, p, err));
+    const attn_tensor keys = by_rows(&in->key, p), values = by_rows(&in->value, p);
     const size_t B = in->query.dims[0];
     for (size_t b = 0; b < B; b++) {
         size_t length = 0;
-        ATTN_TRY(check_entry(in, p, b, &length, err));
+        ATTN_TRY(check_entry(&keys, p, b, &length, err));
         S = length > S ? length : S;
     }
-    shaped.key = gathered(&in->key, in->layout, B, S);
+    shaped.key = gathered(&keys, in->layout, B, S);
     if (in->value.rank)
-        shaped.value = gathered(&in->value, in->layout, B, S);
+        shaped.value = gathered(&values, in->layout, B, S);
     if (!add_bytes(&shaped.key, &all) || !add_bytes(&shaped.value, &all))
         return attn_fail(err, ATTN_ELIMIT, "block_table", "more bytes than can be counted");
     if (bytes)
@@ -146,7 +158,7 @@ attn_status attn_pages_shape(const attn_inputs *in, const attn_pages *p, attn_in
 }
 
 const char *attn_pages_words(const attn_inputs *in, const attn_pages *p, attn_arena *arena) {
-    const size_t B = in->query.dims[0], T = in->key.dims[1];
+    const size_t B = in->query.dims[0], T = by_rows(&in->key, p).dims[1];
     attn_text t = {.arena = arena};
     size_t blocks = 0;
     for (size_t b = 0; b < B; b++)
@@ -159,11 +171,17 @@ const char *attn_pages_words(const attn_inputs *in, const attn_pages *p, attn_ar
 /* --- gathering --- */
 
 typedef struct gathering {
-    const attn_inputs *in;
+    attn_tensor pools[2]; /* of keys and of values, [pages, T, Hkv, E]; rank 0: none */
+    const attn_tensor *gathered[2];
     const attn_pages *pages;
-    attn_inputs *out;
+    attn_layout layout;
     size_t pieces_an_entry;
 } gathering;
+
+/* Returns the page of key j of batch entry b. */
+static size_t page_of(const gathering *g, size_t b, size_t j) {
+    return (size_t)attn_tensor_number(&g->pages->table, b, j / g->pools[0].dims[1]);
+}
 
 /* Copies row `row` of a page to row j of batch entry b, for all heads. */
 static void copy_row(const attn_tensor *pool, size_t page, size_t row, const attn_tensor *to,
@@ -188,29 +206,27 @@ static void copy_row(const attn_tensor *pool, size_t page, size_t row, const att
 
 static attn_status gather_rows(void *work, size_t index, size_t lane, attn_error *err) {
     const gathering *g = work;
-    const size_t T = g->in->key.dims[1], b = index / g->pieces_an_entry;
+    const size_t T = g->pools[0].dims[1], b = index / g->pieces_an_entry;
     const size_t first = index % g->pieces_an_entry * ROWS_A_PIECE;
     const size_t length = (size_t)attn_tensor_number(&g->pages->lengths, b, 0);
     (void)lane;
     (void)err;
-    for (size_t j = first; j < first + ROWS_A_PIECE && j < length; j++) {
-        const size_t page = (size_t)attn_tensor_number(&g->pages->table, b, j / T);
-        copy_row(&g->in->key, page, j % T, &g->out->key, g->in->layout, b, j);
-        if (g->in->value.rank)
-            copy_row(&g->in->value, page, j % T, &g->out->value, g->in->layout, b, j);
-    }
+    for (size_t j = first; j < first + ROWS_A_PIECE && j < length; j++)
+        for (size_t i = 0; i < 2; i++)
+            if (g->pools[i].rank)
+                copy_row(&g->pools[i], page_of(g, b, j), j % T, g->gathered[i], g->layout, b, j);
     return ATTN_OK;
 }
 
 /* Takes zeroed memory for a tensor that has a shape. */
-static attn_status take(attn_tensor *t, attn_arena *arena, attn_error *err) {
+static attn_status take(attn_tensor *t, const char *what, attn_arena *arena, attn_error *err) {
     size_t n = 0;
     if (!t->rank)
         return ATTN_OK;
     t->data = attn_tensor_count(t, &n)
                   ? attn_arena_zeroed(arena, n ? n : 1, attn_dtype_size(t->dtype))
                   : NULL;
-    ATTN_TAKEN(t->data, "gathered keys and values", err);
+    ATTN_TAKEN(t->data, what, err);
     return ATTN_OK;
 }
 
@@ -219,13 +235,65 @@ attn_status attn_pages_gather(const attn_inputs *in, const attn_pages *pages, at
                               attn_error *err) {
     attn_inputs shaped;
     ATTN_TRY(attn_pages_shape(in, pages, &shaped, NULL, err));
-    ATTN_TRY(take(&shaped.key, arena, err));
-    ATTN_TRY(take(&shaped.value, arena, err));
-    gathering g = {.in = in, .pages = pages, .out = &shaped};
+    ATTN_TRY(take(&shaped.key, "gathered keys", arena, err));
+    ATTN_TRY(take(&shaped.value, "gathered values", arena, err));
+    gathering g = {.pools = {by_rows(&in->key, pages), by_rows(&in->value, pages)},
+                   .gathered = {&shaped.key, &shaped.value},
+                   .pages = pages,
+                   .layout = in->layout};
     const size_t S = shaped.key.dims[in->layout == ATTN_BHLE ? 2 : 1];
     g.pieces_an_entry = (S + ROWS_A_PIECE - 1) / ROWS_A_PIECE;
     ATTN_TRY(
         attn_pool_run(pool, in->query.dims[0] * g.pieces_an_entry, gather_rows, &g, control, err));
     *out = shaped;
+    return ATTN_OK;
+}
+
+/* --- gradients --- */
+
+/* Adds the rows of a head to its rows of the pool, those of keys or of values. */
+static attn_status add_head(void *work, size_t index, size_t lane, attn_error *err) {
+    const gathering *g = work;
+    const attn_tensor *pool = &g->pools[index % 2], *from = g->gathered[index % 2];
+    const size_t h = index / 2, B = g->pages->lengths.dims[0];
+    const int head = g->layout == ATTN_BHLE ? 1 : 2, key = 3 - head;
+    (void)lane;
+    (void)err;
+    for (size_t b = 0; pool->rank && b < B; b++) {
+        const size_t length = (size_t)attn_tensor_number(&g->pages->lengths, b, 0);
+        for (size_t j = 0; j < length; j++) {
+            const size_t elem = attn_dtype_size(from->dtype), T = pool->dims[1];
+            const ptrdiff_t to = (ptrdiff_t)page_of(g, b, j) * pool->strides[0] +
+                                 (ptrdiff_t)(j % T) * pool->strides[1] +
+                                 (ptrdiff_t)h * pool->strides[2];
+            const ptrdiff_t at = (ptrdiff_t)b * from->strides[0] +
+                                 (ptrdiff_t)h * from->strides[head] +
+                                 (ptrdiff_t)j * from->strides[key];
+            attn_elements_add((char *)pool->data + to * (ptrdiff_t)elem,
+                              (const char *)from->data + at * (ptrdiff_t)elem, elem, pool->dims[3]);
+        }
+    }
+    return ATTN_OK;
+}
+
+attn_status attn_pages_backward(const attn_inputs *in, const attn_pages *pages,
+                                const attn_gradients *gathered, attn_pool *pool,
+                                const attn_control *control, attn_arena *arena, attn_gradients *out,
+                                attn_error *err) {
+    attn_inputs shaped;
+    attn_gradients all = *gathered;
+    ATTN_TRY(attn_pages_shape(in, pages, &shaped, NULL, err));
+    all.key = attn_tensor_dense(NULL, gathered->key.dtype, 4, in->key.dims);
+    all.value = (attn_tensor){0};
+    if (gathered->value.rank)
+        all.value = attn_tensor_dense(NULL, gathered->value.dtype, 4, in->value.dims);
+    ATTN_TRY(take(&all.key, "gradients of the pool of keys", arena, err));
+    ATTN_TRY(take(&all.value, "gradients of the pool of values", arena, err));
+    gathering g = {.pools = {by_rows(&all.key, pages), by_rows(&all.value, pages)},
+                   .gathered = {&gathered->key, &gathered->value},
+                   .pages = pages,
+                   .layout = in->layout};
+    ATTN_TRY(attn_pool_run(pool, 2 * g.pools[0].dims[2], add_head, &g, control, err));
+    *out = all;
     return ATTN_OK;
 }

@@ -178,6 +178,7 @@ static const alias of_fields[] = {
     {"valid_lens", "key_lengths", "they bound the keys of a padded batch"},
     {"block_tables", "block_table", PAGES},
     {"page_table", "block_table", PAGES},
+    {"kv_layout", "block_layout", "it says whether rows or heads come first in a block"},
     {"cache_seqlens", "key_lengths", KEY_LENGTHS},
     {"context_lens", "key_lengths", KEY_LENGTHS},
     {"seqlens_k", "key_lengths", KEY_LENGTHS "; in ONNX Runtime that number minus 1"},

@@ -303,8 +303,11 @@ class FormDraw(Draw):
         count = int(r.integers(1, 3 + 2 * blocks))
         table = r.integers(0, count, (self.batches, blocks))
         table[np.arange(blocks) * size >= lengths[:, None]] = -1
+        turned = bool(r.random() < 0.4)
+        body |= {"block_layout": "HND"} if turned else {}
         for name, width in (("key", self.Ek), ("value", self.Ev)):
-            body[name] = tensors.write(r.standard_normal((count, size, self.Hkv, width)), self.dtype)
+            axes = (self.Hkv, size) if turned else (size, self.Hkv)
+            body[name] = tensors.write(r.standard_normal((count, *axes, width)), self.dtype)
         body["block_table"] = tensors.write(table, str(r.choice(["int32", "int64"])))
         body["key_lengths"] = lengths.tolist()
 

@@ -584,7 +584,7 @@ def test_average_needs_weights(daemon):
     ("learnable_sink", "sinks"), ("head_sink", "sinks"), ("attn_sink", "sinks"), ("return_lse", "return"),
     ("return_softmax_lse", "return"), ("q_offset", "query_offset"), ("cache_seqlens", "key_lengths"),
     ("seqlens_k", "key_lengths"), ("nonpad_kv_seqlen", "key_lengths"), ("key_value_seq_lengths", "key_lengths"),
-    ("block_tables", "block_table"), ("context_lens", "key_lengths"),
+    ("block_tables", "block_table"), ("kv_layout", "block_layout"), ("context_lens", "key_lengths"),
     ("kv_heads", "num_kv_heads"), ("mask_value", "mask_fill"), ("rope", "position"), ("rotary", "position"),
     ("alibi", "position"), ("segment_ids", "document_ids"), ("prefix_length", "prefix_lengths"), ("topk_indices", "top_k_indices"),
 ])

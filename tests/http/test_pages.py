@@ -39,6 +39,46 @@ def test_an_entry_is_its_own_request(daemon):
         assert alone["output"] == [answer["output"][b]] and alone["logsumexp"] == [answer["logsumexp"][b]]
 
 
+TURNED = {name: np.swapaxes(BODY[name], 1, 2).tolist() for name in ("key", "value")} | {"block_layout": "HND"}
+
+
+def test_heads_before_rows(daemon):
+    """FlashInfer's two orders of axes hold the same keys."""
+    beside = {"return": PARTS, "explain": True, "is_causal": True, "query_offset": "end"}
+    assert ask(daemon, BODY | TURNED | beside) == ask(daemon, BODY | {"block_layout": "NHD"} | beside) == ask(daemon, BODY | beside)
+
+
+@pytest.mark.parametrize("fields", [
+    {}, TURNED, {"is_causal": True, "query_offset": "end", "sinks": [0.1, 0.2, 0.3, 0.4]},
+    {"layout": "BLHE", "query": np.swapaxes(QUERY, 1, 2).tolist()} | TURNED])
+def test_gradients_are_those_of_the_pools(daemon, fields):
+    """Page 8 belongs to all entries, page 3 twice to one, and pages 2 and 4 to 7 to nobody."""
+    body = BODY | fields
+    shape = (B, L, HQ, EV) if body.get("layout") == "BLHE" else (B, HQ, L, EV)
+    loss = {"grad_output": np.random.default_rng(2).standard_normal(shape).tolist(), "return": ["gradients"]}
+    loss |= {"grad_logsumexp": np.random.default_rng(3).standard_normal((B, HQ, L)).tolist()}
+    pools, whole = (ask(daemon, x | loss)["gradients"] for x in (body, pages.gathered(body)))
+    assert pools["query"] == whole["query"] and set(pools) == set(whole)
+    for name in ("key", "value"):
+        want = pages.scattered(body, np.array(whole[name]), name)
+        assert np.abs(np.array(pools[name]) - want).max() < 1e-6 and not np.array(pools[name])[[2, 4, 5, 6, 7]].any()
+
+
+def test_a_dry_run_of_gradients(daemon):
+    body = BODY | TURNED | {"grad_output": np.zeros((B, HQ, L, EV)).tolist(), "return": ["gradients"], "dry_run": True}
+    shapes = ask(daemon, body)["dry_run"]["shapes"]
+    assert shapes["gradients/key"] == [COUNT, HKV, T, E] and shapes["gradients/value"] == [COUNT, HKV, T, EV]
+
+
+def test_gradients_of_large_pools_are_counted(start):
+    """A pool of a million rows, of which one is read, has a gradient of as many."""
+    daemon = start("--max-request-bytes", str(40 << 20))
+    pool = {"shape": [2**16, 16, 1, 4], "random": "normal", "seed": 4, "dtype": "float16"}
+    body = {"query": [[[[1, 0, 0, 1]]]], "key": pool, "block_table": [[3]], "key_lengths": [1], "value": pool}
+    assert ask(daemon, body | {"return": ["output"]})
+    refused(daemon, body | {"grad_output": [[[[1, 0, 0, 1]]]], "return": ["gradients"]}, "too_large", None, "", status=413)
+
+
 def test_weights_without_values(daemon):
     body = {name: x for name, x in BODY.items() if name != "value"}
     assert ask(daemon, body)["weights"] == ask(daemon, BODY)["weights"]
@@ -102,8 +142,10 @@ def test_a_run_holds_gathered_keys(start, tmp_path):
     ({"layout": "BLD", "num_heads": 2}, "invalid_value", "/layout", "BHLE and BLHE"),
     ({"past_key": [[[[0] * E]]], "past_value": [[[[0] * EV]]]}, "invalid_value", "/block_table", "hold all keys"),
     ({"projections": {"num_heads": 2}}, "invalid_value", "/block_table", "projected keys"),
-    ({"grad_output": np.zeros((B, HQ, L, EV)).tolist()}, "invalid_value", "/block_table", "no gradients"),
-    ({"grad_logsumexp": np.zeros((B, HQ, L)).tolist()}, "invalid_value", "/block_table", "no gradients")])
+    ({"block_layout": "HND", "key": KEY[0]}, "shape_mismatch", "/key", "num_blocks, Hkv, block_size, E"),
+    ({"block_layout": "HND"}, "invalid_value", "/block_table/0/2", "5 keys in blocks of 2, found -1"),
+    ({"block_layout": "hnd"}, "invalid_value", "/block_layout", "HND"),
+    ({"block_table": None, "block_layout": "HND"}, "invalid_value", "/block_layout", "needs block_table")])
 def test_errors(daemon, fields, code, pointer, says):
     body = {name: x for name, x in (BODY | fields).items() if x is not None}
     refused(daemon, body, code, pointer, says)

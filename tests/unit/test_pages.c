@@ -82,6 +82,50 @@ static void test_gathered(void **state) {
     attn_pool_free(pool);
 }
 
+/* The gradients of pools in both orders of axes, on one thread and on several: each row has the sum
+ * over the keys that read it, which are whole numbers here, so that no order rounds them. */
+static void test_backward(void **state) {
+    attn_pool *pool = attn_pool_new(3);
+    (void)state;
+    for (int way = 0; way < 8; way++) {
+        trial *t = begin(way & 1 ? ATTN_BLHE : ATTN_BHLE);
+        const bool turned = way & 2;
+        const size_t S = 100;
+        attn_gradients grads = {0}, out;
+        attn_error err;
+        double *want = attn_arena_zeroed(t->arena, PAGES * T * HKV, sizeof *want);
+        t->pages.heads_first = turned;
+        t->in.key.dims[1] = turned ? HKV : T, t->in.key.dims[2] = turned ? T : HKV;
+        t->in.key = attn_tensor_dense(t->in.key.data, ATTN_F32, 4, t->in.key.dims);
+        t->in.value = (attn_tensor){0};
+        grads.key = way & 1 ? NORMAL_TENSOR(t->arena, 5, B, S, HKV, E)
+                            : NORMAL_TENSOR(t->arena, 5, B, HKV, S, E);
+        for (size_t b = 0; b < B; b++)
+            for (size_t h = 0; h < HKV; h++)
+                for (size_t j = 0; j < S; j++) {
+                    float *row = (float *)grads.key.data +
+                                 (way & 1 ? (b * S + j) * HKV + h : (b * HKV + h) * S + j) * E;
+                    for (size_t e = 0; e < E; e++)
+                        row[e] = (float)((b + 2 * h + 3 * j) % 17 + e);
+                    const size_t page = (size_t)t->table[b * N + j / T];
+                    if (j < (size_t)t->lengths[b])
+                        want[(page * T + j % T) * HKV + h] += (double)((b + 2 * h + 3 * j) % 17);
+                }
+        assert_int_equal(attn_pages_backward(&t->in, &t->pages, &grads, way & 4 ? pool : NULL, NULL,
+                                             t->arena, &out, &err),
+                         ATTN_OK);
+        assert_memory_equal(out.key.dims, t->in.key.dims, 4 * sizeof(size_t));
+        assert_int_equal(out.value.rank, 0);
+        for (size_t i = 0; i < PAGES * T * HKV; i++) {
+            const size_t page = i / (T * HKV), row = i / HKV % T, h = i % HKV;
+            const size_t at = turned ? (page * HKV + h) * T + row : i;
+            assert_true((double)((const float *)out.key.data)[at * E] == want[i]);
+        }
+        attn_arena_free(t->arena);
+    }
+    attn_pool_free(pool);
+}
+
 /* Elements of a pool whose last axis is not dense are copied one by one. */
 static void test_strides(void **state) {
     (void)state;
@@ -183,9 +227,9 @@ static void test_no_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gathered),  cmocka_unit_test(test_strides),
-        cmocka_unit_test(test_refused),   cmocka_unit_test(test_unused),
-        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_gathered), cmocka_unit_test(test_backward),
+        cmocka_unit_test(test_strides),  cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_unused),   cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,12 @@
 /* Page caches: keys and values that lie in a pool of pages of equal size, as in the cache of a
  * server (Kwon et al. 2023, "Efficient Memory Management for Large Language Model Serving with
  * PagedAttention", section 4.1). Key j of batch entry b is row j % T of page table[b, j / T], where
- * T is the number of rows of a page. Gathered keys and values are inputs of attn_attention_new. */
+ * T is the number of rows of a page. Gathered keys and values are inputs of attn_attention_new, and
+ * their gradients are added up to those of the pools. */
 #ifndef ATTN_PAGES_H
 #define ATTN_PAGES_H
 
-#include "attention.h"
+#include "gradients.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -18,6 +19,9 @@ typedef struct attn_pages {
      * not read. A page may be in the table several times. */
     attn_tensor table;
     attn_tensor lengths; /* [B]: number of keys of each batch entry, at most N * T */
+    /* Pools are [pages, Hkv, T, E], the order HND of FlashInfer, https://docs.flashinfer.ai, and not
+     * [pages, T, Hkv, E]. */
+    bool heads_first;
 } attn_pages;
 
 /* Computes the shapes of the gathered inputs. in->key [pages, T, Hkv, E] and in->value [pages, T,
@@ -35,6 +39,14 @@ attn_status attn_pages_shape(const attn_inputs *in, const attn_pages *pages, att
 attn_status attn_pages_gather(const attn_inputs *in, const attn_pages *pages, attn_pool *pool,
                               const attn_control *control, attn_arena *arena, attn_inputs *out,
                               attn_error *err);
+/* Computes the gradients of the pools: that of a row is the sum of those of all keys, or values,
+ * that are gathered from it, and rows that nobody reads have 0. `gathered` are the gradients of the
+ * inputs of attn_pages_gather. *out has all of them, with key and value in the shapes of the pools,
+ * in the arena. Errors: those of attn_pages_gather. */
+attn_status attn_pages_backward(const attn_inputs *in, const attn_pages *pages,
+                                const attn_gradients *gathered, attn_pool *pool,
+                                const attn_control *control, attn_arena *arena, attn_gradients *out,
+                                attn_error *err);
 /* Returns how many blocks hold the keys, in words: "8 blocks of 16 keys, gathered for 3 batch
  * entries". The inputs are those of a call of attn_pages_shape that succeeded. NULL: the arena,
  * which holds the text, is full. */

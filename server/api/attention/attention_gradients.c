@@ -22,13 +22,29 @@ static size_t count_bias_elements(const srv_attention_call *call) {
     return n;
 }
 
+/* Adds the gradients of pools of blocks, which are beside those of gathered keys and values. */
+static bool add_pools(const srv_operation *o, attn_cost *out, attn_error *err) {
+    const attn_tensor *const pools[] = {&o->in.key, &o->in.value};
+    for (size_t i = 0; o->block_table.rank && i < 2; i++) {
+        size_t n = 0;
+        if (!attn_tensor_count(pools[i], &n) ||
+            !attn_size_mul(n, attn_dtype_size(o->dims.result), &n) ||
+            !attn_size_add(out->result_bytes, n, &out->result_bytes)) {
+            attn_fail(err, ATTN_ELIMIT, "block_table", "more bytes than can be counted");
+            return false;
+        }
+    }
+    return true;
+}
+
 bool srv_gradients_cost(const srv_attention_call *call, size_t slots, attn_cost *out,
                         attn_error *err) {
     const attn_attention_dims *d = &call->body.operation.dims;
     const unsigned want =
         call->body.operation.projections.num_heads ? 0 : srv_attention_computes(call);
     attn_cost around;
-    if (attn_gradients_cost(d, want, count_bias_elements(call), slots, out, err))
+    if (attn_gradients_cost(d, want, count_bias_elements(call), slots, out, err) ||
+        !add_pools(&call->body.operation, out, err))
         return false;
     if (!call->body.operation.projections.num_heads)
         return true;
@@ -51,12 +67,19 @@ static attn_status new_gradients(srv_attention_call *call, attn_error *err) {
 
 attn_status srv_gradients_with_run(srv_attention_call *call, attn_error *err) {
     srv_request *req = call->req;
+    const srv_operation *o = &call->body.operation;
+    const attn_pages pages = srv_operation_pages(o);
     attn_status status = new_gradients(call, err);
-    return status ? status
-                  : attn_attention_run_backward(
-                        call->op, srv_attention_computes(call), srv_attention_stage(call),
-                        &call->body.operation.grad_output, srv_request_pool(req), &req->control,
-                        req->arena, &call->results, &call->gradients->inputs, err);
+    if (!status)
+        status = attn_attention_run_backward(call->op, srv_attention_computes(call),
+                                             srv_attention_stage(call), &o->grad_output,
+                                             srv_request_pool(req), &req->control, req->arena,
+                                             &call->results, &call->gradients->inputs, err);
+    if (!status && pages.table.rank)
+        status =
+            attn_pages_backward(&o->in, &pages, &call->gradients->inputs, srv_request_pool(req),
+                                &req->control, req->arena, &call->gradients->inputs, err);
+    return status;
 }
 
 attn_status srv_gradients_run(srv_attention_call *call, const attn_tensor *heads, attn_error *err) {

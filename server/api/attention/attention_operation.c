@@ -48,17 +48,14 @@ static bool check_heads(const srv_scope *scope, const srv_operation *o) {
     return true;
 }
 
-/* Checks what goes with block_table. A cache has no gradients: they would be those of all requests
- * whose keys it holds. */
+/* Checks what goes with block_table. */
 static bool check_pages(const srv_scope *scope) {
-    static const char *const no_gradients = "a page cache has no gradients: send gathered keys";
     return srv_needs(scope, "block_table", "key", "key and value are the pools of blocks") &&
            srv_needs(scope, "block_table", "key_lengths",
                      "it says how many keys the blocks of each batch entry hold") &&
            srv_excludes(scope, "block_table", "past_key", "the blocks hold all keys") &&
            srv_excludes(scope, "block_table", "projections", "the blocks hold projected keys") &&
-           srv_excludes(scope, "block_table", "grad_output", no_gradients) &&
-           srv_excludes(scope, "block_table", "grad_logsumexp", no_gradients);
+           srv_needs(scope, "block_layout", "block_table", "it is the order of axes in blocks");
 }
 
 bool srv_operation_check(const srv_operation *o, const srv_scope *scope) {
@@ -289,8 +286,13 @@ static bool is_small(const attn_inputs *in, const attn_attention_dims *d) {
            cells * (double)(d->score_width + d->value_width) <= SMALL;
 }
 
+enum { ROWS_FIRST, HEADS_FIRST };
+const char *const srv_block_layouts[] = {[ROWS_FIRST] = "NHD", [HEADS_FIRST] = "HND", NULL};
+
 attn_pages srv_operation_pages(const srv_operation *o) {
-    return (attn_pages){.table = o->block_table, .lengths = o->mask.key_lengths};
+    return (attn_pages){.table = o->block_table,
+                        .lengths = o->mask.key_lengths,
+                        .heads_first = o->block_layout == HEADS_FIRST};
 }
 
 /* Sets o->shaped to the inputs with their shapes after the projections or with gathered keys,

@@ -24,6 +24,7 @@ typedef struct srv_operation {
     srv_entries query_entries, key_entries, value_entries;
     attn_tensor query_lengths, cu_seqlens;
     attn_tensor block_table; /* rank 0: key and value are no pools of blocks */
+    int block_layout;        /* index into srv_block_layouts */
     srv_mask_input mask;
     bool is_causal, mask_positions;
     srv_union query_offset, scale;
@@ -66,6 +67,7 @@ attn_status srv_operation_open(srv_operation *o, srv_request *req, srv_warnings 
 /* Returns the block_table with its lengths, for the library; its rank is 0 if there is none. */
 attn_pages srv_operation_pages(const srv_operation *o);
 
+extern const char *const srv_block_layouts[];
 extern const char srv_ragged_rows[]; /* srv_field.ragged of query, key and value */
 
 /* How the rows of query, key and value take lists, whose items are stored in `list`. */
@@ -210,8 +212,14 @@ extern const char srv_ragged_rows[]; /* srv_field.ragged of query, key and value
                       "order, in a page cache. key and value are its pools [num_blocks, "          \
                       "block_size, Hkv, E], and key_lengths says how many keys each entry has; "   \
                       "numbers behind the last key, such as -1, are not read. S is the largest "   \
-                      "length. For layouts BHLE and BLHE, without gradients.",                     \
+                      "length. For layouts BHLE and BLHE. The gradients of key and value are "     \
+                      "those of the pools, sums over all entries that read a block.",              \
                       .accepts = SRV_T_INT),                                                       \
+        SRV_NAMED_ROW(T, "block_layout", at.block_layout, SRV_ENUM,                                \
+                      "The order of axes in a block, with the words of FlashInfer: NHD (default, " \
+                      "[num_blocks, block_size, Hkv, E]) or HND ([num_blocks, Hkv, block_size, "   \
+                      "E]).",                                                                      \
+                      .choices = srv_block_layouts),                                               \
         SRV_NAMED_ROW(T, "grad_output", at.grad_output, SRV_TENSOR,                                \
                       "The gradient of a loss with respect to the output, with the shape of the "  \
                       "output. The answer then holds the gradients with respect to every "         \
