@@ -146,10 +146,12 @@ attn_status attn_vectors_new(attn_attention *a, attn_arena *arena, attn_error *e
 /* --- rows and products --- */
 
 size_t attn_vector_row(const attn_attention *a, size_t b, size_t i, size_t j) {
-    const attn_position_rule *rule = &a->rule;
+    return attn_position_row(&a->rule, attn_distance(attn_position_at(&a->query_positions, b, i),
+                                                     attn_position_at(&a->key_positions, b, j)));
+}
+
+size_t attn_position_row(const attn_position_rule *rule, int64_t d) {
     const int64_t most = rule->max_distance;
-    int64_t d = attn_distance(attn_position_at(&a->query_positions, b, i),
-                              attn_position_at(&a->key_positions, b, j));
     if (d == ATTN_NO_POSITION)
         return SIZE_MAX;
     if (rule->nearest)

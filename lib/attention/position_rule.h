@@ -54,6 +54,8 @@ size_t attn_position_doubles(const attn_position *position, size_t H);
 /* Returns the index of a distance among the entries of a head's table. The distances from
  * `distance` to *last have the same entry. */
 size_t attn_position_entry(const attn_position_rule *rule, int64_t distance, int64_t *last);
+/* Returns the row of a distance in the tables of vectors; SIZE_MAX: ATTN_NO_POSITION. */
+size_t attn_position_row(const attn_position_rule *rule, int64_t distance);
 /* Returns the bias of a distance for head h. */
 double attn_position_bias_at(const attn_position_rule *rule, size_t h, int64_t distance);
 /* Computes n biases for head h: to[d] is the bias of distance first + d. */

@@ -96,6 +96,49 @@ attn_status attn_position_table(const attn_position *position, size_t H,
     return ATTN_OK;
 }
 
+/* Compiles the tables of vectors of a position alone. */
+static attn_status new_vectors(const attn_position *position, size_t head, attn_arena *arena,
+                               attn_attention *a, attn_error *err) {
+    const attn_tensor *t = position->key_table.rank ? &position->key_table : &position->query_table;
+    if (position->kind != ATTN_POSITION_SHAW && position->kind != ATTN_POSITION_DISENTANGLED)
+        return attn_fail(err, ATTN_EARG, "kind",
+                         "shaw and disentangled positions have vectors by distance");
+    *a = (attn_attention){.in = {.position = *position}, .dims = {.Hq = 1}};
+    a->in.position.value_table = (attn_tensor){0};
+    if (t->rank == 3)
+        a->dims.Hq = t->dims[0];
+    if (head >= a->dims.Hq)
+        return attn_fail(err, ATTN_EARG, "head",
+                         "expected one of the %zu heads of the table, found %zu", a->dims.Hq, head);
+    a->dims.score_width = t->rank ? t->dims[t->rank - 1] : 0;
+    attn_vectors_resolve(&a->in.position, &a->dims);
+    return attn_position_new(a, arena, err);
+}
+
+attn_status attn_position_vectors(const attn_position *position, size_t head,
+                                  const int64_t *query_positions, const int64_t *key_positions,
+                                  size_t queries, size_t keys, int64_t offset,
+                                  const attn_control *control, attn_arena *arena, double *table,
+                                  attn_error *err) {
+    attn_attention a;
+    ATTN_TRY(new_vectors(position, head, arena, &a, err));
+    const attn_vector_table *from = a.rule.keys.rows ? &a.rule.keys : &a.rule.queries;
+    const size_t E = from->width;
+    for (size_t i = 0; i < queries; i++) {
+        const int64_t p = query_positions ? query_positions[i] : (int64_t)i + offset;
+        for (size_t j = 0; j < keys; j++, table += E) {
+            const int64_t distance = attn_distance(p, position_of(key_positions, j));
+            const size_t row = attn_position_row(&a.rule, distance);
+            ATTN_TRY(check_control(j, E, control, err));
+            if (row == SIZE_MAX)
+                memset(table, 0, E * sizeof *table);
+            else
+                memcpy(table, attn_vector_at(from, head, row), E * sizeof *table);
+        }
+    }
+    return ATTN_OK;
+}
+
 /* Returns the largest position + 1, or 0 if there is none. */
 static double length_of(const int64_t *positions, size_t length) {
     int64_t last = -1;

@@ -183,7 +183,7 @@ class AxesDraw(FormDraw):
         return body | {"masks": masks}
 
     def positions(self):
-        kind = str(self.r.choice(["sinusoidal", "learned", "rotary", "alibi", "t5", "relative", "shaw"]))
+        kind = str(self.r.choice(["sinusoidal", "learned", "rotary", "alibi", "t5", "relative", "shaw", "disentangled"]))
         body, columns = {"kind": kind, "length": self.L}, int(self.r.choice((1, 2, 4)))
         if kind in ("sinusoidal", "learned", "rotary"):
             body |= {"width": 2 * columns} | ({"seed": 3} if kind == "learned" else {})
@@ -195,7 +195,10 @@ class AxesDraw(FormDraw):
                 body["num_heads"] = columns
             else:
                 name, shape = {"t5": ("table", (8, columns)), "relative": ("table", (columns, 2 * reach + 1)),
-                               "shaw": ("key_table", (2 * reach + 1, columns))}[kind]
+                               "shaw": ("key_table", (2 * reach + 1, columns)),
+                               "disentangled": (str(self.r.choice(["key_table", "query_table"])), (2 * reach + 2, columns))}[kind]
+                if kind in ("shaw", "disentangled") and self.chance(0.4):
+                    shape, body["head"] = (3, *shape), int(self.r.integers(3))
                 body[name] = tensors.nested(tensors.round_to(self.r.standard_normal(shape), "float32"))
         if self.chance(0.7):
             body["dims"] = [int(n) for n in self.r.integers(0, columns, int(self.r.integers(1, 4)))]

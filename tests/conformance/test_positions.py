@@ -29,6 +29,13 @@ REQUESTS = {
                        "max_distance": 20, "query_offset": 30, "num_keys": 40, "dims": [0, 1]},
     "relative": {"kind": "relative", "table": numbers(1, 4, 11), "length": 13, "query_offset": -2, "dims": [3]},
     "shaw": {"kind": "shaw", "key_table": numbers(1, 7, 5), "length": 6, "num_keys": 9, "dims": [0, 4]},
+    "shaw of each head": {"kind": "shaw", "key_table": numbers(1, 3, 7, 5), "head": 2, "length": 6, "num_keys": 9, "dims": [0, 4]},
+    "shaw of head 0": {"kind": "shaw", "key_table": numbers(1, 3, 7, 5), "length": 6, "query_offset": -1},
+    "disentangled": {"kind": "disentangled", "key_table": numbers(1, 6, 5), "length": 9, "num_keys": 7, "query_offset": 1, "dims": [4]},
+    "disentangled of each head, buckets": {"kind": "disentangled", "query_table": numbers(1, 2, 16, 3), "head": 1, "max_distance": 40,
+                                           "length": 90, "num_keys": 100, "dims": [0, 2]},
+    "disentangled at positions": {"kind": "disentangled", "query_table": numbers(1, 8, 3), "max_distance": 12,
+                                  "query_positions": [0, None, 300, -5], "key_positions": [2, 9, -9, None, 299]},
     "rotary": {"kind": "rotary", "length": 40, "width": 16, "dims": [0, 7]},
     "rotary of another base": {"kind": "rotary", "length": 3, "width": 2, "base": 100},
     "rotary of other frequencies": {"kind": "rotary", "length": 9, "width": 6, "frequencies": [0.5, 0, -3], "factor": 2},
@@ -80,7 +87,7 @@ def check(got, want, name, copied):
 def test_tables(daemon, name):
     request = REQUESTS[name]
     answer = ask(daemon, request, path="/v1/positions")
-    check(answer, tour.position_answer(request), "", {"table", "key_table"} & request.keys())
+    check(answer, tour.position_answer(request), "", {"table", "key_table", "query_table"} & request.keys())
 
 
 @pytest.mark.parametrize("name", REQUESTS)
@@ -112,6 +119,23 @@ def test_biases_of_attention(table, position, fields):
     biases = ask(table, {**position, **fields, "length": 30, "num_keys": 50, "query_offset": 11},
                  path="/v1/positions")["table"]
     assert np.abs(np.array(ask(table, request)["scores"])[0] - np.array(biases)).max() <= 1e-6
+
+
+@pytest.mark.parametrize("position", [
+    {"kind": "shaw", "key_table": numbers(1, 2, 9, 4)}, {"kind": "disentangled", "key_table": numbers(1, 2, 8, 4), "max_distance": 12},
+    {"kind": "disentangled", "query_table": numbers(1, 2, 8, 4), "max_distance": 12}, {"kind": "disentangled", "query_table": numbers(1, 8, 4)}],
+    ids=["shaw", "c2p", "p2c", "p2c of all heads"])
+def test_vectors_of_attention(table, position):
+    """What a position adds to the score of a query and a key is the product of one of them with the vector."""
+    body = {"query": numbers(2, 1, 2, 20, 4), "key": numbers(3, 1, 2, 30, 4), "query_offset": 3, "scale": 1, "return": ["scores"]}
+    plain, moved = (np.array(ask(table, body | x)["scores"])[0] for x in ({}, {"position": position}))
+    by_head = len((position.get("key_table") or position["query_table"])["shape"]) == 3
+    name = "query" if "key_table" in position else "key"
+    rows = np.float32(tensors.read(body[name]))[0].astype(float)
+    for h in range(2):
+        vectors = np.array(ask(table, {**position, "length": 20, "num_keys": 30, "query_offset": 3} | ({"head": h} if by_head else {}), path="/v1/positions")["table"])
+        want = np.einsum("ie,ije->ij" if name == "query" else "je,ije->ij", rows[h], vectors)
+        assert np.abs(moved[h] - plain[h] - want).max() <= 1e-5
 
 
 def test_rotary_of_attention(table):

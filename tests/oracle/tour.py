@@ -111,11 +111,17 @@ def places_of(request, name="positions", length=None):
     return np.arange(request["length"] if length is None else length, dtype=float)
 
 
+VECTORS = ("shaw", "disentangled")
+
+
 def by_distance(request, distance):
-    """What distances [L, S] get: biases [H, L, S], or Shaw's vectors [L, S, E]."""
-    if request["kind"] == "shaw":
-        table = tensors.read(request["key_table"])
-        return table[positions.clipped(table.T, distance)]
+    """What distances [L, S] get: biases [H, L, S], or vectors [L, S, E]."""
+    if request["kind"] in VECTORS:
+        table = tensors.read(request["key_table" if "key_table" in request else "query_table"])
+        table = table[request.get("head", 0)] if table.ndim == 3 else table
+        if request["kind"] == "shaw":
+            return table[positions.clipped(table.T, distance)]
+        return table[positions.disentangled_row(table.T, distance, request.get("max_distance"))[1]]
     return positions.bias(request, request.get("num_heads"), distance[None])
 
 
@@ -130,10 +136,11 @@ def position_tables(request):
     distance = keys - queries[:, None]
     known = ~np.isnan(distance)
     table = by_distance(request, np.where(known, distance, 0).astype(np.int64))
-    table = np.where(known[..., None] if request["kind"] == "shaw" else known, table, 0)
+    vectors = request["kind"] in VECTORS
+    table = np.where(known[..., None] if vectors else known, table, 0)
     L, S, first = len(queries), len(keys), 1 - len(queries) - offset
     row = by_distance(request, np.arange(first, first + (L + S - 1 if L else 0))[None])
-    return {"table": table}, row[0].T if request["kind"] == "shaw" else row[:, 0], first
+    return {"table": table}, row[0].T if vectors else row[:, 0], first
 
 
 def position_parameters(request):
@@ -141,7 +148,7 @@ def position_parameters(request):
     if request["kind"] == "learned":
         given = [p for p in request.get("positions", []) if p is not None]
         return (max(given, default=-1) + 1 if "positions" in request else request["length"]) * request["width"]
-    return sum(int(np.prod(tensors.shape_of(request[n]))) for n in ("slopes", "table", "key_table", "frequencies") if n in request)
+    return sum(int(np.prod(tensors.shape_of(request[n]))) for n in ("slopes", "table", "key_table", "query_table", "frequencies") if n in request)
 
 
 def position_answer(request):

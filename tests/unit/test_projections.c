@@ -175,6 +175,25 @@ static void test_tables(void **state) {
     p.kind = ATTN_POSITION_SHAW;
     assert_int_equal(attn_position_table(&p, 2, NULL, NULL, 2, 3, 1, NULL, arena, bias, &err),
                      ATTN_EARG);
+    double rows[2 * 4 * 1] = {0, 1, 2, 3, 10, 11, 12, 13}, vectors[2 * 3];
+    assert_int_equal(attn_position_vectors(&p, 0, NULL, NULL, 2, 3, 1, NULL, arena, vectors, &err),
+                     ATTN_EARG);
+    p = (attn_position){.kind = ATTN_POSITION_DISENTANGLED,
+                        .query_table = attn_tensor_dense(rows, ATTN_F64, 3, DIMS(2, 4, 1))};
+    assert_int_equal(attn_position_vectors(&p, 2, NULL, NULL, 2, 3, 1, NULL, arena, vectors, &err),
+                     ATTN_EARG);
+    assert_string_equal(err.where, "head");
+    assert_int_equal(attn_position_vectors(&p, 1, NULL, NULL, 2, 3, 1, NULL, arena, vectors, &err),
+                     ATTN_OK);
+    assert_true(vectors[0] == 13 && vectors[1] == 12 && vectors[2] == 11); /* 2 + 1 - j */
+    assert_true(vectors[3] == 13 && vectors[4] == 13 && vectors[5] == 12);
+    const int64_t at[] = {0, ATTN_NO_POSITION};
+    assert_int_equal(attn_position_vectors(&p, 0, at, NULL, 2, 1, 0, NULL, arena, vectors, &err),
+                     ATTN_OK);
+    assert_true(vectors[0] == 2 && vectors[1] == 0);
+    p.kind = ATTN_POSITION_ALIBI;
+    assert_int_equal(attn_position_vectors(&p, 0, NULL, NULL, 2, 3, 1, NULL, arena, vectors, &err),
+                     ATTN_EARG);
     p = (attn_position){.kind = ATTN_POSITION_ROTARY, .dims = 4};
     assert_int_equal(attn_rotary_table(&p, NULL, 2, c, s, NULL, arena, &err), ATTN_OK);
     assert_true(c[0] == 1 && s[1] == 0 && fabs(c[2] - cos(1.0)) < 1e-15 &&

@@ -47,6 +47,16 @@ attn_status attn_position_table(const attn_position *position, size_t H,
                                 size_t queries, size_t keys, int64_t offset,
                                 const attn_control *control, attn_arena *arena, double *table,
                                 attn_error *err);
+/* Fills a table [queries, keys, E] with the vectors by distance of Shaw's relative positions or of
+ * disentangled attention: rows of the table of head `head` of key_table or, without it, of
+ * query_table. A cell without a distance is zeros. Positions are those of attn_position_table. The
+ * arena holds the tables in float64. ATTN_EARG: a kind without vectors, or a head that a table with
+ * a head axis lacks (err->where = "head"). Other errors are those of attn_attention_new. */
+attn_status attn_position_vectors(const attn_position *position, size_t head,
+                                  const int64_t *query_positions, const int64_t *key_positions,
+                                  size_t queries, size_t keys, int64_t offset,
+                                  const attn_control *control, attn_arena *arena, double *table,
+                                  attn_error *err);
 /* Fills the tables of cosines and sines [length, dims / 2], times the factors, for rotary positions;
  * layout and start play no part. With axes the rows have the positions axes.query_positions [axes,
  * length], and axes.key_positions are the same. The arena holds the frequencies. ATTN_EARG at

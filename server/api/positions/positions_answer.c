@@ -13,8 +13,8 @@
 /* --- curves --- */
 
 static const char *curve_name(const srv_positions_call *call, size_t dim) {
-    static const char *const parts[] = {"dimension", "dimension", "head", "head",
-                                        "head",      "column",    "pair"};
+    static const char *const parts[] = {"dimension", "dimension", "head",   "head",
+                                        "head",      "column",    "column", "pair"};
     char text[64];
     const char *wave = "";
     if (call->body.kind == SRV_POSITIONS_SINUSOIDAL) {
@@ -60,18 +60,18 @@ static void draw_curves(srv_positions_call *call, const srv_figure_input *figure
 /* --- maps --- */
 
 /* Implements attn_weight_source.fetch: returns rows of the tables as if they were rows of weights,
- * so that the tables can be drawn as heatmaps. rows->head is a head of a bias, a column of Shaw's
- * vectors, or table 0 (cosines) or 1 (sines). */
+ * so that the tables can be drawn as heatmaps. rows->head is a head of a bias, a column of
+ * vectors by distance, or table 0 (cosines) or 1 (sines). */
 static attn_status fetch(void *ctx, size_t lane, const attn_range *rows, float *weights,
                          float *logits, attn_error *err) {
     const srv_positions_call *call = ctx;
-    const bool shaw = call->body.kind == SRV_POSITIONS_SHAW;
+    const bool vectors = srv_positions_vectors(call);
     const attn_tensor *t = &call->tables[call->names[1] ? rows->head : 0];
     const double *from = t->data;
-    const size_t cols = shaw ? t->dims[1] : t->dims[t->rank - 1];
-    const size_t apart = shaw ? t->dims[2] : 1;
+    const size_t cols = vectors ? t->dims[1] : t->dims[t->rank - 1];
+    const size_t apart = vectors ? t->dims[2] : 1;
     (void)lane, (void)logits, (void)err;
-    from += shaw ? rows->head : t->rank == 3 ? rows->head * t->dims[1] * t->dims[2] : 0;
+    from += vectors ? rows->head : t->rank == 3 ? rows->head * t->dims[1] * t->dims[2] : 0;
     for (size_t r = 0; r < rows->rows; r++)
         for (size_t c = 0; c < rows->cols; c++)
             weights[r * rows->cols + c] =
@@ -82,10 +82,10 @@ static attn_status fetch(void *ctx, size_t lane, const attn_range *rows, float *
 static attn_weight_source source_of(srv_positions_call *call) {
     const attn_tensor *t = &call->tables[0];
     attn_weight_source s = {.batches = 1, .heads = 1, .fetch = fetch, .ctx = call};
-    const bool shaw = call->body.kind == SRV_POSITIONS_SHAW;
-    s.rows = t->rank == 2 || shaw ? t->dims[0] : t->dims[1];
-    s.cols = shaw ? t->dims[1] : t->dims[t->rank - 1];
-    s.heads = shaw ? t->dims[2] : t->rank == 3 ? t->dims[0] : call->names[1] ? 2 : 1;
+    const bool vectors = srv_positions_vectors(call);
+    s.rows = t->rank == 2 || vectors ? t->dims[0] : t->dims[1];
+    s.cols = vectors ? t->dims[1] : t->dims[t->rank - 1];
+    s.heads = vectors ? t->dims[2] : t->rank == 3 ? t->dims[0] : call->names[1] ? 2 : 1;
     return s;
 }
 
@@ -131,7 +131,7 @@ static void answer_picture(void *data) {
     else
         srv_figure_axes(&figure, "key", "query");
     if (!figure.value_label)
-        figure.value_label = by_position || kind == SRV_POSITIONS_SHAW ? "value" : "bias";
+        figure.value_label = by_position || srv_positions_vectors(call) ? "value" : "bias";
     if (curves)
         draw_curves(call, &figure);
     else
@@ -179,18 +179,18 @@ static void csv_table(const srv_positions_call *call, size_t which, srv_csv *t) 
 static void answer_csv(void *data, srv_csv *t) {
     srv_positions_call *call = data;
     const attn_tensor *table = &call->tables[0];
-    const bool shaw = call->body.kind == SRV_POSITIONS_SHAW;
+    const bool vectors = srv_positions_vectors(call);
     if (call->curve_count > 0) {
         csv_curves(call, t);
     } else {
         if (call->names[1])
             srv_csv_text(t, true, "table");
         srv_csv_text(t, !call->names[1],
-                     table->rank > 2             ? (shaw ? "query" : "head")
+                     table->rank > 2             ? (vectors ? "query" : "head")
                      : srv_positions_given(call) ? "row"
                                                  : "position");
         if (table->rank == 3)
-            srv_csv_text(t, false, shaw ? "key" : "query");
+            srv_csv_text(t, false, vectors ? "key" : "query");
         for (size_t c = 0; c < table->dims[table->rank - 1]; c++)
             srv_csv_index(t, false, c);
         srv_csv_line(t);
@@ -205,8 +205,9 @@ static void answer_csv(void *data, srv_csv *t) {
 /* Writes a table or curve. Values that were copied from float32 numbers of the request are written
  * as float32, so that they are written as they were sent. */
 static void write_numbers(attn_json_text *j, const srv_positions_call *call, const attn_tensor *t) {
-    const bool shaw = call->body.kind == SRV_POSITIONS_SHAW;
-    const attn_tensor *from = shaw ? &call->body.position.key_table : &call->body.position.table;
+    const bool vectors = srv_positions_vectors(call);
+    const attn_tensor *from =
+        vectors ? srv_positions_vector_table(call) : &call->body.position.table;
     (from->rank > 0 && from->dtype != ATTN_F64 ? srv_json_tensor_single : srv_json_tensor)(j, t);
 }
 
@@ -281,7 +282,7 @@ static const srv_field answer_rows[] = {
 const srv_field srv_positions_answers[] = {
     SRV_GROUP("Positions", answer_rows,
               "Encodings: [length, width] (rotary: cosines and sines [length, width/2]); biases: "
-              "[H, queries, keys]; shaw: [queries, keys, E]."),
+              "[H, queries, keys]; shaw and disentangled: [queries, keys, E]."),
     {0},
 };
 

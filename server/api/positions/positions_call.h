@@ -14,13 +14,14 @@ typedef enum srv_encoding_kind {
     SRV_POSITIONS_T5,
     SRV_POSITIONS_RELATIVE,
     SRV_POSITIONS_SHAW,
+    SRV_POSITIONS_DISENTANGLED,
     SRV_POSITIONS_ROTARY,
 } srv_encoding_kind;
 
 typedef struct srv_positions_body {
     srv_given_bits given;
     int kind; /* a srv_encoding_kind */
-    int64_t length, width, num_heads, num_keys, query_offset;
+    int64_t length, width, num_heads, num_keys, query_offset, head;
     int layout; /* an attn_encoding_layout */
     srv_ints dims;
     int64_t seed;
@@ -35,7 +36,7 @@ typedef struct srv_positions_body {
 } srv_positions_body;
 
 /* A curve. A curve over positions is column `dim` of the first table (for rotary, the cosines). A
- * curve over distances is head `dim` of a bias, or column `dim` of Shaw's vectors. */
+ * curve over distances is head `dim` of a bias, or column `dim` of vectors by distance. */
 typedef struct srv_curve {
     size_t dim;
     attn_tensor values; /* one axis: positions or distances */
@@ -60,6 +61,10 @@ typedef struct srv_positions_call {
     size_t curve_columns; /* number of curves that `dims` can choose from */
 } srv_positions_call;
 
+/* Returns whether the table holds vectors by distance, [queries, keys, E], and returns the tensor
+ * that the request gives for them. */
+bool srv_positions_vectors(const srv_positions_call *call);
+const attn_tensor *srv_positions_vector_table(const srv_positions_call *call);
 /* Returns whether the rows have given positions. */
 bool srv_positions_given(const srv_positions_call *call);
 /* Reads the given positions, and sets `length` and `keys` to their number. false: a problem is

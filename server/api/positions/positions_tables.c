@@ -14,8 +14,8 @@
 
 #define LONGEST 1073741824.0 /* largest `length`: 2^30 positions */
 
-static const char *const kinds[] = {"sinusoidal", "learned", "alibi",  "t5",
-                                    "relative",   "shaw",    "rotary", NULL};
+static const char *const kinds[] = {"sinusoidal", "learned",      "alibi",  "t5", "relative",
+                                    "shaw",       "disentangled", "rotary", NULL};
 
 /* For each srv_encoding_kind, the names of its fields (`own`) and of the fields that it requires
  * (`needed`), with a space before and after each name. */
@@ -26,18 +26,20 @@ static const char *const own[] = {
     " length num_keys query_offset query_positions key_positions table max_distance bidirectional "
     "dims ",
     " length num_keys query_offset query_positions key_positions table dims ",
-    " length num_keys query_offset query_positions key_positions key_table dims ",
+    " length num_keys query_offset query_positions key_positions key_table head dims ",
+    " length num_keys query_offset query_positions key_positions key_table query_table head "
+    "max_distance dims ",
     " length positions width base dims frequencies factor scaling axes "};
 static const char *const needed[] = {" length width ", " length width ", " length ",
                                      " length table ", " length table ", " length key_table ",
-                                     " length width "};
+                                     " length ",       " length width "};
 static const char common[] = " kind decimals full dry_run timeout_ms figure ";
 
 const srv_field srv_positions_fields[] = {
     SRV_KIND_ROW(srv_positions_body, kinds,
                  "sinusoidal, learned: a vector for each position; alibi, t5, relative: a bias for "
-                 "each head and distance; shaw: a vector for each distance; rotary: cosines and "
-                 "sines of the angles."),
+                 "each head and distance; shaw, disentangled: a vector for each distance; rotary: "
+                 "cosines and sines of the angles."),
     SRV_INT_ROW(srv_positions_body, length, 0, LONGEST, "Number of positions (queries)."),
     SRV_INT_ROW(
         srv_positions_body, width, 1, LONGEST,
@@ -56,17 +58,19 @@ const srv_field srv_positions_fields[] = {
     SRV_INT_ROW(srv_positions_body, num_heads, 1, LONGEST,
                 "alibi: number of heads; default the number of slopes."),
     SRV_INT_ROW(srv_positions_body, num_keys, 0, LONGEST,
-                "Biases and shaw: number of keys; default length."),
+                "Biases and vectors by distance: number of keys; default length."),
     SRV_INT_ROW(srv_positions_body, query_offset, -LONGEST, LONGEST,
-                "Biases and shaw: query i has key position i + query_offset; default 0."),
+                "Biases and vectors by distance: query i has key position i + query_offset; "
+                "default 0."),
     SRV_TENSOR_ROW(srv_positions_body, positions, SRV_T_INT | SRV_T_NONE,
                    "sinusoidal, learned, rotary: the position of each row, in any order, instead "
                    "of length; null = not encoded."),
     SRV_TENSOR_ROW(srv_positions_body, query_positions, SRV_T_INT | SRV_T_NONE,
-                   "Biases and shaw: the position of each query, instead of length and "
-                   "query_offset; null = not encoded."),
+                   "Biases and vectors by distance: the position of each query, instead of length "
+                   "and query_offset; null = not encoded."),
     SRV_TENSOR_ROW(srv_positions_body, key_positions, SRV_T_INT | SRV_T_NONE,
-                   "Biases and shaw: the position of each key, instead of num_keys."),
+                   "Biases and vectors by distance: the position of each key, instead of "
+                   "num_keys."),
     SRV_NAMED_ROW(srv_positions_body, "slopes", position.slopes, SRV_TENSOR,
                   "alibi: [H], one slope for each head. The default is the slopes of the paper.",
                   .accepts = SRV_T_REAL),
@@ -74,14 +78,24 @@ const srv_field srv_positions_fields[] = {
                   "t5: [buckets, H]; relative: [H, 2m + 1], for distances -m to m.",
                   .accepts = SRV_T_REAL),
     SRV_NAMED_ROW(srv_positions_body, "max_distance", position.max_distance, SRV_INT,
-                  "t5: all distances from this one on share the last bucket; default 128.",
+                  "t5: all distances from this one on share the last bucket; default 128. "
+                  "disentangled: with it distances have buckets, as in DeBERTa.",
                   .min = 2, .max = 1048576),
     SRV_NAMED_ROW(srv_positions_body, "bidirectional", position.unidirectional, SRV_BOOL,
                   "t5: true (default) gives half of the buckets to keys after the query.",
                   .accepts = SRV_B_NOT),
     SRV_NAMED_ROW(srv_positions_body, "key_table", position.key_table, SRV_TENSOR,
-                  "shaw: [2m + 1, E], for distances -m to m; larger distances are clipped.",
+                  "shaw: [2m + 1, E] or [H, 2m + 1, E], for distances -m to m; larger distances "
+                  "are clipped. disentangled: [2m, E] or [H, 2m, E], the vectors that queries are "
+                  "multiplied by (c2p); row m + i - j is that of query i and key j.",
                   .accepts = SRV_T_REAL),
+    SRV_NAMED_ROW(srv_positions_body, "query_table", position.query_table, SRV_TENSOR,
+                  "disentangled: in place of key_table, the vectors that keys are multiplied by "
+                  "(p2c).",
+                  .accepts = SRV_T_REAL),
+    SRV_INT_ROW(srv_positions_body, head, 0, LONGEST,
+                "shaw, disentangled: the head of a table with an axis of heads whose vectors are "
+                "answered; default 0."),
     SRV_NAMED_ROW(srv_positions_body, "base", position.base, SRV_REAL,
                   "rotary: pair t is rotated by position * base^(-2t/width); default 10000.",
                   .min = 1, .max = DBL_MAX, .above = true),
@@ -175,20 +189,51 @@ static bool head_count(srv_positions_call *call, const srv_scope *scope) {
     return true;
 }
 
+bool srv_positions_vectors(const srv_positions_call *call) {
+    return call->body.kind == SRV_POSITIONS_SHAW || call->body.kind == SRV_POSITIONS_DISENTANGLED;
+}
+
+const attn_tensor *srv_positions_vector_table(const srv_positions_call *call) {
+    const attn_position *p = &call->body.position;
+    return p->key_table.rank ? &p->key_table : &p->query_table;
+}
+
+/* Checks the table of vectors by distance, and that it has the chosen head. */
+static bool check_vectors(const srv_positions_call *call, const srv_scope *scope) {
+    const attn_tensor *t = srv_positions_vector_table(call);
+    const bool shaw = call->body.kind == SRV_POSITIONS_SHAW;
+    const char *name = srv_given(scope, "query_table") ? "query_table" : "key_table";
+    if (!srv_excludes(scope, "key_table", "query_table", "each has vectors of its own"))
+        return false;
+    if (!t->rank)
+        return srv_refuse(scope, SRV_VALUE, "kind",
+                          "the kind \"disentangled\" needs key_table or query_table");
+    if ((t->rank != 2 && t->rank != 3) || t->dims[t->rank - 2] % 2 != shaw)
+        return srv_refuse(scope, SRV_SHAPE, name,
+                          shaw
+                              ? "expected [2m + 1, E] or [H, 2m + 1, E], an odd number of distances"
+                              : "expected [2m, E] or [H, 2m, E], an even number of rows");
+    if (t->rank == 2 && srv_given(scope, "head"))
+        return srv_refuse(scope, SRV_VALUE, "head",
+                          "all heads share the table, which has no axis of heads");
+    if (t->rank == 3 && (uint64_t)call->body.head >= t->dims[0])
+        return srv_refuse(scope, SRV_VALUE, "head",
+                          "expected one of the %zu heads of %s, found %" PRId64, t->dims[0], name,
+                          call->body.head);
+    return true;
+}
+
 static bool relative_shape(srv_positions_call *call, const srv_scope *scope) {
     const srv_positions_body *body = &call->body;
-    const bool shaw = body->kind == SRV_POSITIONS_SHAW;
-    const attn_tensor *t = &body->position.key_table;
+    const bool vectors = srv_positions_vectors(call);
+    const attn_tensor *t = srv_positions_vector_table(call);
     if (!call->columns)
         call->keys = (size_t)(srv_given(scope, "num_keys") ? body->num_keys : body->length);
     size_t dims[3] = {(size_t)body->length, call->keys, 0};
-    if (shaw && (t->rank != 2 || t->dims[0] % 2 == 0))
-        return srv_refuse(scope, SRV_SHAPE, "key_table",
-                          "expected [2m + 1, E], an odd number of distances");
-    if (!shaw && !head_count(call, scope))
+    if (!(vectors ? check_vectors(call, scope) : head_count(call, scope)))
         return false;
-    if (shaw) {
-        dims[2] = call->curve_columns = t->dims[1];
+    if (vectors) {
+        dims[2] = call->curve_columns = t->dims[t->rank - 1];
     } else {
         dims[2] = dims[1];
         dims[1] = dims[0];
@@ -222,10 +267,14 @@ static bool check_dims(srv_positions_call *call, const srv_scope *scope) {
 
 static srv_cost cost_of(const srv_positions_call *call) {
     /* Curves over distances need the values of all heads (or columns), even if only some are
-     * shown. */
-    const double work = call->by_distance && call->curve_count > 0
-                            ? (double)call->points * (double)call->curve_columns
-                            : 0;
+     * shown, those of vectors by distance twice: by distance and by column. Tables of vectors are
+     * compiled for the table and for the curves. */
+    const double curves = call->by_distance && call->curve_count > 0
+                              ? (double)call->points * (double)call->curve_columns
+                              : 0;
+    const bool vectors = srv_positions_vectors(call);
+    const size_t compiled = vectors ? call->parameters * (curves > 0 ? 2 : 1) : 0;
+    const double work = (vectors ? 2 : 1) * curves + (double)compiled;
     return (srv_cost){.cells = call->values,
                       .operations = call->values,
                       .weighted = call->values + work,
@@ -243,16 +292,19 @@ bool srv_positions_prepare(void *data) {
     size_t *n = &call->parameters;
     if (!check_kind(call, body->kind) || !srv_positions_read(call))
         return false;
-    p->kind = body->kind == SRV_POSITIONS_ALIBI      ? ATTN_POSITION_ALIBI
-              : body->kind == SRV_POSITIONS_T5       ? ATTN_POSITION_T5
-              : body->kind == SRV_POSITIONS_RELATIVE ? ATTN_POSITION_RELATIVE
-              : body->kind == SRV_POSITIONS_ROTARY   ? ATTN_POSITION_ROTARY
-                                                     : ATTN_POSITION_NONE;
+    p->kind = body->kind == SRV_POSITIONS_ALIBI          ? ATTN_POSITION_ALIBI
+              : body->kind == SRV_POSITIONS_T5           ? ATTN_POSITION_T5
+              : body->kind == SRV_POSITIONS_RELATIVE     ? ATTN_POSITION_RELATIVE
+              : body->kind == SRV_POSITIONS_SHAW         ? ATTN_POSITION_SHAW
+              : body->kind == SRV_POSITIONS_DISENTANGLED ? ATTN_POSITION_DISENTANGLED
+              : body->kind == SRV_POSITIONS_ROTARY       ? ATTN_POSITION_ROTARY
+                                                         : ATTN_POSITION_NONE;
     p->dims = body->width;
     if (!srv_figure_check(call->req, &body->figure) ||
         !srv_parameter_check(&call->scope, "slopes", &p->slopes, false, n) ||
         !srv_parameter_check(&call->scope, "table", &p->table, false, n) ||
         !srv_parameter_check(&call->scope, "key_table", &p->key_table, false, n) ||
+        !srv_parameter_check(&call->scope, "query_table", &p->query_table, false, n) ||
         !srv_parameter_check(&call->scope, "frequencies", &p->frequencies, false, n) ||
         (srv_given(&call->scope, "scaling") &&
          !srv_scaling_check(&call->scope, &p->scaling, false)) ||
@@ -273,36 +325,12 @@ static double *take(srv_positions_call *call, attn_tensor *t) {
     return t->data = fits ? attn_arena_take(call->req->arena, bytes) : NULL;
 }
 
-/* Copies the row of key_table for this distance, E numbers, to `to`. Distances beyond the table get
- * its first or last row. */
-static void shaw_row(const srv_positions_call *call, int64_t distance, double *to) {
-    const attn_tensor *t = &call->body.position.key_table;
-    const int64_t reach = (int64_t)(t->dims[0] / 2);
-    const size_t E = t->dims[1];
-    int64_t d = distance < -reach ? -reach : distance > reach ? reach : distance;
-    const char *from = (const char *)t->data + (size_t)(d + reach) * E * attn_dtype_size(t->dtype);
-    attn_widen_f64(to, from, t->dtype, 1, E);
-}
-
-/* Checks the deadline if `row` is a multiple of 64. */
-static attn_status check_deadline(const srv_positions_call *call, size_t row, attn_error *err) {
-    return row % 64 ? ATTN_OK : attn_control_check(&call->req->control, err);
-}
-
-static attn_status fill_shaw(const srv_positions_call *call, double *table, attn_error *err) {
-    const size_t L = (size_t)call->body.length, E = call->body.position.key_table.dims[1];
-    attn_status status = ATTN_OK;
-    for (size_t i = 0; i < L && !status; i++)
-        for (size_t j = 0; j < call->keys && !(status = check_deadline(call, j, err)); j++) {
-            const int64_t p = call->rows ? call->rows[i] : (int64_t)i + call->body.query_offset;
-            const int64_t k = call->columns ? call->columns[j] : (int64_t)j;
-            double *to = table + (i * call->keys + j) * E;
-            if (p == ATTN_NO_POSITION || k == ATTN_NO_POSITION)
-                memset(to, 0, E * sizeof *to);
-            else
-                shaw_row(call, k - p, to);
-        }
-    return status;
+/* Computes vectors by distance, [queries, keys, E]. */
+static attn_status fill_vectors(const srv_positions_call *call, size_t queries, size_t keys,
+                                int64_t offset, double *table, attn_error *err) {
+    return attn_position_vectors(&call->body.position, (size_t)call->body.head, call->rows,
+                                 call->columns, queries, keys, offset, &call->req->control,
+                                 call->req->arena, table, err);
 }
 
 /* Computes a bias, [heads, queries, keys]. Adding 0.0 turns the -0 that ALiBi has at distance 0
@@ -336,7 +364,8 @@ static attn_status fill(srv_positions_call *call, attn_error *err) {
         return attn_rotary_table(&call->body.position, call->rows, length, tables[0], tables[1],
                                  control, call->req->arena, err);
     case SRV_POSITIONS_SHAW:
-        return fill_shaw(call, tables[0], err);
+    case SRV_POSITIONS_DISENTANGLED:
+        return fill_vectors(call, length, call->keys, body->query_offset, tables[0], err);
     case SRV_POSITIONS_ALIBI:
     case SRV_POSITIONS_T5:
     case SRV_POSITIONS_RELATIVE:
@@ -352,19 +381,18 @@ static void copy_column(const srv_positions_call *call, size_t dim, double *to) 
         to[i] = ((const double *)t->data)[i * t->dims[1] + dim];
 }
 
-/* Computes the values of all heads (or columns of Shaw's table) for each distance, [columns,
+/* Computes the values of all heads (or columns of a table of vectors) for each distance, [columns,
  * distances]. */
 static attn_status by_distance(srv_positions_call *call, double *to, attn_error *err) {
     const size_t n = call->points, columns = call->curve_columns;
-    if (call->body.kind != SRV_POSITIONS_SHAW)
+    if (!srv_positions_vectors(call))
         return fill_bias(call, 1, n, -call->first, to, err);
-    double *row = attn_arena_zeroed(call->req->arena, columns, sizeof *row);
-    ATTN_TAKEN(row, "the tables", err);
-    for (size_t d = 0; d < n; d++) {
-        shaw_row(call, call->first + (int64_t)d, row);
+    double *rows = attn_arena_zeroed(call->req->arena, n * columns + 1, sizeof *rows);
+    ATTN_TAKEN(rows, "the tables", err);
+    ATTN_TRY(fill_vectors(call, 1, n, -call->first, rows, err));
+    for (size_t d = 0; d < n; d++)
         for (size_t c = 0; c < columns; c++)
-            to[c * n + d] = row[c];
-    }
+            to[c * n + d] = rows[d * columns + c];
     return ATTN_OK;
 }
 
