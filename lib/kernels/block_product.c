@@ -1,4 +1,4 @@
-/* Products with weights in blocks: y = x W^T. Like gemm_table.c, which shows the tiles, it takes
+/* Products with weights in blocks: y = x W^T + beta y. Like gemm_table.c, which shows the tiles, it takes
  * COLS columns of y and DEPTH terms of their sums at a time, with the same kernels, so that the sums
  * are the same:
  *
@@ -86,7 +86,7 @@ static void widened_rows(const part *p) {
 }
 
 void attn_blocks_product(float *y, size_t ldy, const float *x, size_t ldx, size_t rows,
-                         const attn_block_matrix *w, size_t first, size_t last) {
+                         const attn_block_matrix *w, size_t first, size_t last, float beta) {
     const attn_block_format *f = w->format;
     part p = {.k = attn_kernels_current(),
               .own = attn_block_kernels_of(attn_isa_current()),
@@ -102,7 +102,7 @@ void attn_blocks_product(float *y, size_t ldy, const float *x, size_t ldx, size_
             p.blocks = (const char *)w->blocks + j * p.ld + t / f->values * f->bytes;
             p.n = attn_gemm_least(last - j, COLS);
             p.depth = attn_gemm_least(w->in - t, DEPTH);
-            p.first = t == 0;
+            p.first = t == 0 && beta == 0;
             if (!p.own || !f->split)
                 widened_rows(&p);
             else if (rows <= FEW)

@@ -51,15 +51,15 @@ typedef struct attn_block_matrix {
     size_t out, in;
 } attn_block_matrix;
 
-/* Computes columns first <= j < last of y [rows, out] = x [rows, in] W^T, with row strides ldy and
- * ldx, on the calling thread, which needs 512 KiB of stack. Threads may compute different columns
+/* Computes columns first <= j < last of y [rows, out] = x [rows, in] W^T + beta y, where beta is 0 or
+ * 1, with row strides ldy and ldx, on the calling thread, which needs 512 KiB of stack. Threads may compute different columns
  * of a product at the same time; multiples of 128 waste nothing.
  *
  * The kernel table of the chosen instruction set computes the product. Every table but `ref` gives
  * an element the bits that attn_kernels_gemm gives it with the widened weights. So an element
  * depends only on its row of x and its row of W. With `ref` the product is one of OpenBLAS. */
 void attn_blocks_product(float *y, size_t ldy, const float *x, size_t ldx, size_t rows,
-                         const attn_block_matrix *w, size_t first, size_t last);
+                         const attn_block_matrix *w, size_t first, size_t last, float beta);
 
 /* What a kernel table has for products with quantised blocks. Rows of blocks are `ld` bytes apart;
  * `depth` is a multiple of format->values. */

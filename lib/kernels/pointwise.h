@@ -7,7 +7,7 @@
  *
  * Rows hold n elements of any alignment. They must not overlap unless a comment allows it. The
  * error of exponentials, tanh and sigmoids is at most 3 units in the last place of the result, or
- * of 2^-3 if the result is smaller. */
+ * of 2^-3 if the result is smaller; that of gelu, gelu_tanh and silu is at most 2^-22 |x|. */
 #ifndef ATTN_POINTWISE_H
 #define ATTN_POINTWISE_H
 
@@ -57,6 +57,10 @@ typedef struct attn_pool_lanes {
 typedef struct attn_pointwise {
     void (*tanh)(float *y, const float *x, size_t n);    /* y may be x */
     void (*sigmoid)(float *y, const float *x, size_t n); /* y may be x */
+    /* x Phi(x), its approximation by tanh, and x sigmoid(x); y may be x. */
+    void (*gelu)(float *y, const float *x, size_t n);
+    void (*gelu_tanh)(float *y, const float *x, size_t n);
+    void (*silu)(float *y, const float *x, size_t n);
     /* row->gates holds pre-activations on entry and activations on return. */
     void (*lstm_forward)(const attn_lstm_row *row, size_t H);
     /* row->gates holds activations on entry and gradients of the pre-activations on return. */
@@ -74,6 +78,7 @@ typedef struct attn_pointwise {
     void (*dropout)(float *x, size_t n, uint64_t threshold, float factor, uint64_t seed,
                     uint64_t first);
     void (*add)(float *y, const float *x, size_t n);                 /* y += x */
+    void (*multiply)(float *y, const float *x, size_t n);            /* y *= x */
     void (*add_scaled)(float *y, const float *x, float a, size_t n); /* y += a x */
     void (*scale)(float *x, float a, size_t n);
     double (*dot)(const float *x, const float *y, size_t n); /* sums in double; x may be y */

@@ -16,18 +16,6 @@ static float relu(float x) {
     return x > 0 ? x : 0;
 }
 
-static float gelu(float x) {
-    return 0.5f * x * (1 + erff(x * SQRT_HALF));
-}
-
-static float gelu_tanh(float x) {
-    return 0.5f * x * (1 + tanhf(SQRT_2_BY_PI * (x + CUBIC * x * x * x)));
-}
-
-static float silu(float x) {
-    return x / (1 + expf(-x));
-}
-
 static float slope(float x, attn_activation kind) {
     float t;
     switch (kind) {
@@ -59,16 +47,13 @@ void attn_activation_forward(float *y, const float *x, size_t n, attn_activation
             y[i] = relu(x[i]);
         break;
     case ATTN_GELU:
-        for (size_t i = 0; i < n; i++)
-            y[i] = gelu(x[i]);
+        p->gelu(y, x, n);
         break;
     case ATTN_GELU_TANH:
-        for (size_t i = 0; i < n; i++)
-            y[i] = gelu_tanh(x[i]);
+        p->gelu_tanh(y, x, n);
         break;
     case ATTN_SILU:
-        for (size_t i = 0; i < n; i++)
-            y[i] = silu(x[i]);
+        p->silu(y, x, n);
         break;
     case ATTN_TANH:
         p->tanh(y, x, n);

@@ -6,8 +6,9 @@
 #include "kernels/gemm.h"
 #include "layers/layers.h"
 
-/* A tile of a matrix has at most ROWS rows and DEPTH columns, whole blocks of every format. */
-enum { ROWS = 128, DEPTH = ATTN_BLOCK_MOST };
+/* A tile of a matrix has at most ROWS rows and DEPTH columns, whole blocks of every format. A group
+ * of paired rows has at most WIDEST, the largest width of a head. */
+enum { ROWS = 128, DEPTH = ATTN_BLOCK_MOST, WIDEST = 4096 };
 
 size_t attn_weight_row_bytes(const attn_block_format *format, size_t width) {
     return width / format->values * format->bytes;
@@ -62,7 +63,7 @@ static void multiply(float *y, const float *x, const float *matrix, attn_gemm_di
     attn_kernels_gemm(y, x, matrix, &dims, beta);
 }
 
-/* Adds the product by tiles of the matrix to y, which is cleared before if beta is 0. */
+/* Computes the product with a transposed view by tiles of the matrix. */
 static void multiply_tiles(float *y, const float *x, const attn_weight_view *v, attn_gemm_dims dims,
                            float beta) {
     _Alignas(ATTN_ALIGN) float tile[ROWS * DEPTH];
@@ -78,15 +79,37 @@ static void multiply_tiles(float *y, const float *x, const attn_weight_view *v, 
     }
 }
 
+/* Moves the columns of y [rows, out] from the order that paired rows have in the file to that of the
+ * model, or back. */
+static void reorder(float *y, size_t rows, const attn_weight_view *v, size_t out, bool back) {
+    float was[WIDEST];
+    const size_t half = v->group / 2;
+    for (float *to = y; to < y + rows * out; to += v->group) {
+        memcpy(was, to, v->group * sizeof *to);
+        for (size_t i = 0; back && i < half; i++) {
+            to[2 * i] = was[i];
+            to[2 * i + 1] = was[half + i];
+        }
+        for (size_t i = 0; !back && i < half; i++) {
+            to[i] = was[2 * i];
+            to[half + i] = was[2 * i + 1];
+        }
+    }
+}
+
 /* Computes the product by the rows that follow one another in the file: all, or those of a group. */
 static void multiply_blocks(float *y, const float *x, size_t rows, const attn_weight_view *v,
-                            size_t in, size_t out) {
-    const size_t run = v->group ? v->group : out;
+                            size_t in, size_t out, float beta) {
+    const size_t run = v->group < v->group_stride ? v->group : out;
+    if (v->paired && beta != 0)
+        reorder(y, rows, v, out, true);
     for (size_t r = 0; r < out; r += run) {
         const attn_block_matrix w = {
             .format = v->format, .blocks = row_of(v, r, in), .out = run, .in = in};
-        attn_blocks_product(y + r, out, x, in, rows, &w, 0, run);
+        attn_blocks_product(y + r, out, x, in, rows, &w, 0, run, beta);
     }
+    if (v->paired)
+        reorder(y, rows, v, out, false);
 }
 
 void attn_layers_product(float *y, const float *x, size_t rows, const attn_weight *weight,
@@ -95,8 +118,8 @@ void attn_layers_product(float *y, const float *x, size_t rows, const attn_weigh
     attn_gemm_dims dims = {
         .M = rows, .N = out, .K = in, .lda = in, .ldc = out, .transpose_b = true};
     const float *matrix = weight->value ? weight->value : floats_of(v);
-    if (!matrix && beta == 0 && !v->transposed && !v->paired) {
-        multiply_blocks(y, x, rows, v, in, out);
+    if (!matrix && !v->transposed) {
+        multiply_blocks(y, x, rows, v, in, out, beta);
         return;
     }
     if (!matrix) {

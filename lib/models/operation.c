@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/try.h"
+#include "kernels/pointwise.h"
 #include "models/model_private.h"
 
 /* The score form of cross-attention for each kind of attention of a configuration. Kinds that are
@@ -367,12 +368,6 @@ static attn_status take_hidden(model_walk *w, const model_feed *feed, size_t n, 
     return t->active && t->hidden && (t->factor || !feed->gated) ? ATTN_OK : ATTN_ENOMEM;
 }
 
-/* Computes y *= x for n elements. */
-static void multiply(float *y, const float *x, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        y[i] *= x[i];
-}
-
 static attn_status feed_forward(float *out, const float *x, model_walk *w, model_half *half,
                                 const model_block *block, model_trace *t, attn_error *err) {
     const model_feed *feed = &block->feed;
@@ -385,7 +380,7 @@ static attn_status feed_forward(float *out, const float *x, model_walk *w, model
     attn_activation_forward(t->active, t->hidden, n * F, feed->activation);
     if (feed->gated) {
         attn_linear_forward(t->factor, x, n, &feed->linear1);
-        multiply(t->active, t->factor, n * F);
+        attn_pointwise_current()->multiply(t->active, t->factor, n * F);
     }
     attn_dropout(t->active, n * F, attn_dropout_of(&w->pass, feed->dropout), t->feed_seed);
     attn_linear_forward(out, t->active, n, &feed->linear2);
@@ -404,8 +399,8 @@ static attn_status factor_back(float *dx, float *dactive, const float *x, size_t
     if (!dfactor)
         return ATTN_ENOMEM;
     attn_activation_forward(dfactor, t->hidden, n * F, feed->activation);
-    multiply(dfactor, dactive, n * F);
-    multiply(dactive, t->factor, n * F);
+    attn_pointwise_current()->multiply(dfactor, dactive, n * F);
+    attn_pointwise_current()->multiply(dactive, t->factor, n * F);
     attn_linear_backward(dx, dfactor, x, n, &feed->linear1);
     return ATTN_OK;
 }

@@ -44,7 +44,7 @@ static double time_blocks(float *y, const float *x, size_t rows, const attn_bloc
         const int64_t start = thread_ns();
         for (size_t c = 0; c < copies; c++) {
             const attn_block_matrix one = {w->format, blocks + c * bytes, w->out, w->in};
-            attn_blocks_product(y, w->out, x, w->in, rows, &one, 0, w->out);
+            attn_blocks_product(y, w->out, x, w->in, rows, &one, 0, w->out, 0);
         }
         const double ms = (double)(thread_ns() - start) / 1e6 / (double)copies;
         best = ms < best ? ms : best;

@@ -38,7 +38,13 @@ static void fill(unsigned char *bytes, size_t count) {
         bytes[i] = (unsigned char)(attn_rng_bits(1, i) & (i % 2 ? 0xbb : 0xff));
 }
 
-static void open_case(product_case *c, const char *name, size_t rows, size_t out, size_t in) {
+/* Element i of y before a product that is added to it. */
+static float start(size_t i) {
+    return (float)i / 64;
+}
+
+static void open_case(product_case *c, const char *name, size_t rows, size_t out, size_t in,
+                      float beta) {
     const attn_block_format *f = attn_block_format_named(name);
     const size_t bytes = out * (in / f->values) * f->bytes, skip = rows % 2; /* 1: unaligned */
     *c = (product_case){
@@ -53,9 +59,9 @@ static void open_case(product_case *c, const char *name, size_t rows, size_t out
     attn_rng_fill_normal(c->x, rows * c->ldx, 2, 0);
     attn_blocks_widen(c->wide, f, c->w.blocks, out * in);
     for (size_t i = 0; i < rows * c->ldy; i++)
-        c->y[i] = c->wanted[i] = NAN;
+        c->y[i] = c->wanted[i] = beta == 0 ? NAN : start(i);
     const attn_gemm_dims d = {rows, out, in, c->ldx, in, c->ldy, .transpose_b = true};
-    attn_kernels_gemm(c->wanted, c->x, c->wide, &d, 0);
+    attn_kernels_gemm(c->wanted, c->x, c->wide, &d, beta);
 }
 
 static void close_case(product_case *c) {
@@ -75,24 +81,26 @@ static float row_size(const product_case *c, size_t row, size_t col) {
     return size;
 }
 
-static void compare(const product_case *c, size_t first, size_t last) {
+static void compare(const product_case *c, size_t first, size_t last, float beta) {
     for (size_t i = 0; i < c->rows; i++)
         for (size_t j = 0; j < c->ldy; j++) {
-            const float y = c->y[i * c->ldy + j], wanted = c->wanted[i * c->ldy + j];
+            const float y = c->y[i * c->ldy + j], wanted = c->wanted[i * c->ldy + j],
+                        was = start(i * c->ldy + j);
             if (j < first || j >= last)
-                assert_true(isnan(y));
-            else if (!same(y, wanted, row_size(c, i, j)))
+                assert_true(beta == 0 ? isnan(y) : y == was);
+            else if (!same(y, wanted, row_size(c, i, j) + beta * was))
                 fail_msg("%s [%zu, %zu] rows %zu: element [%zu, %zu] is %a, not %a",
                          c->w.format->name, c->w.out, c->w.in, c->rows, i, j, (double)y,
                          (double)wanted);
         }
 }
 
-static void check(const char *name, size_t rows, size_t out, size_t in, size_t first, size_t last) {
+static void check(const char *name, size_t rows, size_t out, size_t in, size_t first, size_t last,
+                  float beta) {
     product_case c;
-    open_case(&c, name, rows, out, in);
-    attn_blocks_product(c.y, c.ldy, c.x, c.ldx, rows, &c.w, first, last);
-    compare(&c, first, last);
+    open_case(&c, name, rows, out, in, beta);
+    attn_blocks_product(c.y, c.ldy, c.x, c.ldx, rows, &c.w, first, last, beta);
+    compare(&c, first, last, beta);
     close_case(&c);
 }
 
@@ -103,9 +111,9 @@ static void test_widened(void **state) {
         const size_t values = attn_block_format_named(names[n])->values;
         for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
             for (size_t o = 0; o < sizeof outs / sizeof *outs; o++) {
-                check(names[n], rows[r], outs[o], values, 0, outs[o]);
-                check(names[n], rows[r], outs[o], 3 * values, 0, outs[o]);
-                check(names[n], rows[r], outs[o], values == 256 ? 512 : 576, 0, outs[o]);
+                check(names[n], rows[r], outs[o], values, 0, outs[o], 0);
+                check(names[n], rows[r], outs[o], 3 * values, 0, outs[o], 0);
+                check(names[n], rows[r], outs[o], values == 256 ? 512 : 576, 0, outs[o], 0);
             }
     }
 }
@@ -115,9 +123,9 @@ static void test_parts(void **state) {
     (void)state;
     for (size_t n = 0; n < NAMES; n++)
         for (size_t rows = 1; rows < 12; rows += 9) {
-            check(names[n], rows, 300, 512, 7, 8);
-            check(names[n], rows, 300, 512, 100, 259);
-            check(names[n], rows, 300, 512, 20, 20);
+            check(names[n], rows, 300, 512, 7, 8, 0);
+            check(names[n], rows, 300, 512, 100, 259, 1);
+            check(names[n], rows, 300, 512, 20, 20, 1);
         }
 }
 

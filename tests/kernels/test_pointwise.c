@@ -42,6 +42,10 @@ static void use(const attn_pointwise *p, work *w, size_t n) {
     p->lstm_backward(&row, n);
     p->tanh(w->v, w->v, n);
     p->sigmoid(w->v + MOST, w->z, n);
+    p->gelu(w->x, w->x, n);
+    p->gelu_tanh(w->x + MOST, w->x + MOST, n);
+    p->silu(w->x + 2 * MOST, w->x + 2 * MOST, n);
+    p->multiply(w->x, w->z, n);
     w->u[ROOM - 1] = p->exponentials(w->v + 2 * MOST, w->z, n, &max);
     w->u[ROOM - 2] = max;
     attn_norm_row norm = {.x = w->z, .weight = w->z + MOST};
@@ -322,6 +326,11 @@ static void near(double got, double want) {
         fail_msg("%.9g, expected %.9g", got, want);
 }
 
+static void near_times(double got, double x, double factor) {
+    if (!(fabs(got - x * factor) <= 0x1p-22 * fabs(x)))
+        fail_msg("%.9g at %.9g, expected %.9g", got, x, x * factor);
+}
+
 static void test_accuracy(void **state) {
     enum { N = 40001 };
     static float x[N], y[N];
@@ -335,6 +344,15 @@ static void test_accuracy(void **state) {
     p->sigmoid(y, x, N);
     for (int i = 0; i < N; i++)
         near(y[i], 1 / (1 + exp(-(double)x[i])));
+    p->gelu(y, x, N);
+    for (int i = 0; i < N; i++)
+        near_times(y[i], x[i], 0.5 * erfc(-x[i] * sqrt(0.5)));
+    p->gelu_tanh(y, x, N);
+    for (int i = 0; i < N; i++)
+        near_times(y[i], x[i], 0.5 * (1 + tanh(sqrt(2 / M_PI) * (x[i] + 0.044715 * pow(x[i], 3)))));
+    p->silu(y, x, N);
+    for (int i = 0; i < N; i++)
+        near_times(y[i], x[i], 1 / (1 + exp(-(double)x[i])));
     double sum = 0;
     const float got = p->exponentials(y, x, N, &max);
     for (int i = 0; i < N; i++) {
@@ -353,6 +371,10 @@ static void test_extremes(void **state) {
     assert_true(y[0] == -1 && y[1] == -1 && y[2] == 1 && y[3] == 1 && isnan(y[4]));
     p->sigmoid(y, x, 5);
     assert_true(y[0] < 1e-37f && y[1] < 1e-37f && y[2] == 1 && y[3] == 1 && isnan(y[4]));
+    p->gelu(y, x, 5);
+    assert_true(y[1] == 0 && y[2] == 1e30f && y[3] == INFINITY && isnan(y[4]));
+    p->silu(y, x, 5);
+    assert_true(fabsf(y[1]) < 1e-7f && y[2] == 1e30f && y[3] == INFINITY && isnan(y[4]));
     (void)state;
 }
 
