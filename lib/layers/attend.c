@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "attention/rotary.h"
 #include "base/try.h"
 #include "kernels/pointwise.h"
 #include "layers/layers.h"
@@ -217,6 +218,35 @@ static bool has_position(attn_position_kind kind) {
            kind == ATTN_POSITION_ROTARY || kind == ATTN_POSITION_T5;
 }
 
+/* Returns whether the layer rotates queries and keys, so that no operation makes copies of them. A
+ * backward pass starts from those before the rotation. With dynamic scaling and longrope the angles
+ * depend on the number of keys, so that those of a cache may change with the next token. */
+static bool rotates(const attn_attend *a, bool training) {
+    const attn_scaling_kind kind = a->rotary.scaling.kind;
+    return a->position == ATTN_POSITION_ROTARY && !training && kind != ATTN_SCALING_DYNAMIC &&
+           kind != ATTN_SCALING_LONGROPE;
+}
+
+/* Rotates the heads of x [B, T, width] in place; token t has the position first + t. */
+static attn_status rotate(float *x, size_t B, size_t T, size_t width, size_t first,
+                          const attn_attend *a, attn_pass *pass, attn_error *err) {
+    const attn_position position = position_of(a);
+    const size_t E = head_width(a);
+    attn_rotary_rule rule;
+    ATTN_TRY(attn_rotary_new(&position, E, (double)(first + T), pass->arena, &rule, err));
+    double *angles = attn_arena_array(pass->arena, E, 2 * sizeof *angles);
+    ATTN_TAKEN(angles, "the angles of positions", err);
+    for (size_t t = 0; t < T; t++) {
+        const double at = (double)(first + t);
+        attn_rotary_angles(&rule, &at, angles, angles + E);
+        for (size_t b = 0; b < B; b++)
+            for (size_t e = 0; e < width; e += E)
+                attn_rotary_rotate(&rule, x + (b * T + t) * width + e, sizeof *x, angles,
+                                   angles + E);
+    }
+    return ATTN_OK;
+}
+
 /* Computes a projection of x [rows, D] with the norm of queries or keys, in `to`. */
 static void project_part(const attn_attend *a, int part, float *to, const float *x, size_t rows) {
     const attn_linear linear = projection(a, part);
@@ -254,7 +284,10 @@ static attn_status project(const attn_attend *a, attn_attend_saved *s,
         project_part(a, 1, k, s->memory, keys);
         project_part(a, 2, v, s->memory, keys);
     }
-    return ATTN_OK;
+    if (!rotates(a, pass->training))
+        return ATTN_OK;
+    ATTN_TRY(rotate(q, s->B, s->L, attn_attend_query_width(a), (size_t)s->first, a, pass, err));
+    return ready ? ATTN_OK : rotate(k, s->B, s->S, attn_attend_key_width(a), 0, a, pass, err);
 }
 
 attn_status attn_attend_ready(const float *memory, size_t B, size_t S, const attn_attend *layer,
@@ -270,6 +303,8 @@ attn_status attn_attend_append(attn_attend_saved *ready, const float *x, size_t 
     for (int part = 1; of && part <= 2; part++) {
         float *to = (float *)(uintptr_t)(part == 1 ? ready->k : ready->v) + at * D;
         project_part(layer, part, of, x, ready->B * n);
+        if (part == 1 && rotates(layer, pass->training))
+            ATTN_TRY(rotate(of, ready->B, n, D, at, layer, pass, err));
         for (size_t b = 0; b < ready->B; b++)
             memcpy(to + b * ready->step * D, of + b * n * D, n * D * sizeof *to);
     }
@@ -280,8 +315,9 @@ static attn_tensor sequences(const float *data, size_t B, size_t T, size_t D) {
     return attn_tensor_dense((void *)(uintptr_t)data, ATTN_F32, 3, (size_t[]){B, T, D});
 }
 
+/* Returns the inputs of the operation. If `rotated`, queries and keys are so already. */
 static attn_inputs inputs_of(const attn_attend *a, const attn_attend_saved *s,
-                             const attn_attend_sight *sight, attn_pass *pass) {
+                             const attn_attend_sight *sight, bool rotated, attn_pass *pass) {
     const uint64_t seed = attn_dropout_seed(pass);
     const size_t K = attn_attend_key_width(a);
     const double p = a->kind == ATTN_SCORE_scaled_dot ? attn_dropout_of(pass, a->dropout) : 0;
@@ -295,7 +331,8 @@ static attn_inputs inputs_of(const attn_attend *a, const attn_attend_saved *s,
     in.num_heads = a->heads;
     in.num_kv_heads = a->kv_heads;
     in.score = score_of(a);
-    in.position = position_of(a);
+    if (!rotated)
+        in.position = position_of(a);
     if (a->scale != 0)
         in.scale = a->scale;
     in.softcap = a->softcap;
@@ -345,7 +382,7 @@ attn_status attn_attend_forward(float *out, const float *x, const float *memory,
     if (sight)
         saved->first = (int64_t)sight->first;
     ATTN_TRY(project(layer, saved, sight ? sight->ready : NULL, pass, err));
-    saved->in = inputs_of(layer, saved, sight, pass);
+    saved->in = inputs_of(layer, saved, sight, rotates(layer, pass->training), pass);
     ATTN_TRY(attn_attention_new(&saved->in, pass->arena, &saved->operation, err));
     if (pass->lean && !want_weights)
         return run_lean(out, layer, saved, pass, err);
@@ -481,10 +518,10 @@ static void count_masks(size_t B, size_t S, bool hides, attn_layer_cost *cost) {
 }
 
 /* Returns the layer's inputs with their shapes but without data, to compute a cost. */
-static attn_inputs sizes_of(const attn_attend *a, size_t B, size_t L, size_t S) {
+static attn_inputs sizes_of(const attn_attend *a, size_t B, size_t L, size_t S, bool training) {
     const attn_attend_saved none = {.B = B, .L = L, .S = S};
     attn_pass pass = {.seed = 0};
-    return inputs_of(a, &none, NULL, &pass);
+    return inputs_of(a, &none, NULL, rotates(a, training), &pass);
 }
 
 static void count_projection(const attn_attend *a, int part, double rows, bool training,
@@ -496,20 +533,30 @@ static void count_projection(const attn_attend *a, int part, double rows, bool t
     attn_linear_cost(&linear, rows, training, cost);
 }
 
+/* Adds the memory that `rotate` takes. */
+static void count_angles(const attn_attend *a, attn_layer_cost *cost) {
+    attn_cost_bytes(cost, (double)(head_width(a) / 2 * sizeof(double)));
+    attn_cost_bytes(cost, (double)(head_width(a) * 2 * sizeof(double)));
+}
+
 void attn_attend_ready_cost(const attn_attend *a, size_t B, size_t S, attn_layer_cost *cost) {
     for (int part = 1; part <= 2; part++)
         count_projection(a, part, (double)B * (double)S, false, cost);
+    if (rotates(a, false))
+        count_angles(a, cost);
 }
 
 void attn_attend_cost(const attn_attend *a, size_t B, size_t L, size_t S, const attn_pass_use *use,
                       attn_layer_cost *cost) {
-    const attn_inputs in = sizes_of(a, B, L, S);
+    const attn_inputs in = sizes_of(a, B, L, S, use->training);
     const double queries = (double)B * (double)L, keys = use->ready ? 0 : (double)B * (double)S;
     const unsigned want = ATTN_WANT_OUTPUT |
                           (use->want_weights ? (unsigned)ATTN_WANT_WEIGHTS : 0u) |
                           (use->training ? (unsigned)ATTN_WANT_CELLS : 0u);
     for (int part = 0; part <= 2; part++)
         count_projection(a, part, part ? keys : queries, use->training, cost);
+    for (int part = 0; rotates(a, use->training) && part < 2; part++)
+        count_angles(a, cost);
     count_masks(B, S, use->hides, cost);
     count_operation(&in, want, use, cost);
     if (a->kind != ATTN_SCORE_scaled_dot)
@@ -521,7 +568,7 @@ void attn_attend_cost(const attn_attend *a, size_t B, size_t L, size_t S, const 
 void attn_attend_weights_cost(const attn_attend *a, size_t B, size_t L, size_t S,
                               const attn_pass_use *use, attn_layer_cost *cost) {
     const size_t K = a->kv_heads ? a->kv_heads : a->heads;
-    attn_inputs in = sizes_of(a, B, L, S);
+    attn_inputs in = sizes_of(a, B, L, S, use->training);
     in.value = sequences(NULL, 1, S, K * S);
     attn_cost_floats(cost, (double)S * (double)K * (double)S);
     attn_cost_floats(cost, (double)B * (double)L * (double)a->heads * (double)S);

@@ -350,7 +350,9 @@ attn_status attn_lstm_backward(float *dx, const attn_lstm_state *dinitial, const
  *
  *   NONE      no parameters
  *   ALIBI     no parameters
- *   ROTARY    no parameters; `rotary` has its options
+ *   ROTARY    no parameters; `rotary` has its options. Without a backward pass the layer rotates
+ *             queries and keys itself, so that the operation has rotated ones and no positions;
+ *             but not with dynamic scaling and longrope, whose angles depend on the number of keys
  *   RELATIVE  relative.weight [heads, 2m + 1], initially 0; m is max_distance
  *   SHAW      key_table.weight and value_table.weight, [2m + 1, E]
  *   T5        no parameters of its own; `buckets` is a table that other layers share */
