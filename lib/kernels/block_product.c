@@ -20,7 +20,6 @@ enum { COLS = ATTN_GEMM_COLS, DEPTH = ATTN_GEMM_DEPTH, ROWS = 48, FEW = ATTN_BLO
 /* The part of the product that is computed: n columns of y and `depth` terms of each sum. x, y and
  * blocks point to its first elements. */
 typedef struct part {
-    const attn_kernels *k;
     const attn_block_kernels *own;
     const attn_block_format *format;
     float *y;
@@ -30,9 +29,9 @@ typedef struct part {
     bool first; /* y is overwritten, not added to */
 } part;
 
-static void put_rows(const part *p, size_t row, size_t rows, const float *sums) {
-    for (size_t r = 0; r < rows; r++, sums += COLS) {
-        float *y = p->y + (row + r) * p->ldy;
+static void put_rows(const part *p, const float *sums) {
+    for (size_t r = 0; r < p->rows; r++, sums += COLS) {
+        float *y = p->y + r * p->ldy;
         if (p->first)
             memcpy(y, sums, p->n * sizeof *y);
         else
@@ -49,17 +48,15 @@ static void few_rows(const part *p) {
         from[r] = p->x + r * p->ldx;
     }
     p->own->score(to, from, p->rows, p->format, p->blocks, p->ld, p->n, p->depth);
-    put_rows(p, 0, p->rows, tile);
+    put_rows(p, tile);
 }
 
 static void packed_rows(const part *p) {
-    _Alignas(ATTN_ALIGN) float columns[DEPTH * COLS], tile[ROWS * COLS];
+    _Alignas(ATTN_ALIGN) float columns[DEPTH * COLS];
     p->own->pack(columns, p->format, p->blocks, p->ld, p->n, p->depth);
-    for (size_t i = 0; i < p->rows; i += ROWS) {
-        const size_t rows = attn_gemm_least(p->rows - i, ROWS);
-        p->k->score(tile, p->x + i * p->ldx, p->ldx, rows, columns, p->n, p->depth, 1);
-        put_rows(p, i, rows, tile);
-    }
+    for (size_t i = 0; i < p->rows; i += ROWS)
+        p->own->multiply(p->y + i * p->ldy, p->ldy, p->x + i * p->ldx, p->ldx,
+                         attn_gemm_least(p->rows - i, ROWS), columns, p->n, p->depth, !p->first);
 }
 
 static void widened_rows(const part *p) {
@@ -88,8 +85,7 @@ static void widened_rows(const part *p) {
 void attn_blocks_product(float *y, size_t ldy, const float *x, size_t ldx, size_t rows,
                          const attn_block_matrix *w, size_t first, size_t last, float beta) {
     const attn_block_format *f = w->format;
-    part p = {.k = attn_kernels_current(),
-              .own = attn_block_kernels_of(attn_isa_current()),
+    part p = {.own = attn_block_kernels_of(attn_isa_current()),
               .format = f,
               .ldy = ldy,
               .ldx = ldx,

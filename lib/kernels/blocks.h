@@ -69,6 +69,10 @@ typedef struct attn_block_kernels {
     void (*score)(float *const *tile, const float *const *x, size_t rows,
                   const attn_block_format *format, const void *blocks, size_t ld, size_t n,
                   size_t depth);
+    /* Sets y [rows, n] to the scores of x [rows, depth] and n packed keys, as attn_kernels.score
+     * computes them without a scale, or adds them to y. Row strides are ldy and ldx. */
+    void (*multiply)(float *y, size_t ldy, const float *x, size_t ldx, size_t rows,
+                     const float *packed, size_t n, size_t depth, bool adds);
     /* What attn_kernels.pack_key computes for these keys. */
     void (*pack)(float *packed, const attn_block_format *format, const void *blocks, size_t ld,
                  size_t n, size_t depth);

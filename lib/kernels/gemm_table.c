@@ -22,6 +22,7 @@
 #include <attn/memory.h>
 #include <string.h>
 
+#include "kernels/blocks.h"
 #include "kernels/pointwise.h"
 
 /* COLS and ROWS are the columns and rows of a tile. A row of c is prefetched AHEAD rows before it
@@ -68,18 +69,18 @@ static void unpacked_rows(const part *p) {
 }
 
 static void many_rows(const part *p) {
-    _Alignas(ATTN_ALIGN) float columns[DEPTH * COLS], tile[ROWS * COLS];
+    _Alignas(ATTN_ALIGN) float columns[DEPTH * COLS];
     const attn_gemm_dims *d = p->dims;
+    const attn_block_kernels *own = attn_block_kernels_of(p->k->isa);
     if (d->transpose_b)
         p->k->pack_key(columns, p->b, d->ldb, p->n, p->depth);
     else
         p->k->pack_value(columns, p->b, d->ldb, p->depth, p->n);
-    for (size_t i = 0; i < d->M; i += ROWS) {
-        const size_t rows = attn_gemm_least(d->M - i, ROWS);
-        p->k->score(tile, p->a + i * d->lda, d->lda, rows, columns, p->n, p->depth, 1);
-        for (size_t r = 0; r < rows; r++)
-            add_row(p, p->c + (i + r) * d->ldc, tile + r * COLS);
-    }
+    for (size_t i = 0; p->beta != 0 && p->beta != 1 && i < d->M; i++)
+        p->rows->scale(p->c + i * d->ldc, p->beta, p->n);
+    for (size_t i = 0; i < d->M; i += ROWS)
+        own->multiply(p->c + i * d->ldc, d->ldc, p->a + i * d->lda, d->lda,
+                      attn_gemm_least(d->M - i, ROWS), columns, p->n, p->depth, p->beta != 0);
 }
 
 /* Computes rows [i, i + rows) of c for a transposed a. `columns` holds b, packed in blocks of SHORT

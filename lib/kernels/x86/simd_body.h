@@ -194,6 +194,45 @@ BOTH_PRECISIONS(void, k_score,
                  size_t n, size_t E, double scale),
                 score_panels(coarse, tile, q, ldq, rows, packed_key, n, E, vset((float)scale)))
 
+/* Computes a block [mr, n] of y = x W^T, or adds it to y, with the bits of score_rows and of an
+ * addition. */
+INLINE void multiply_rows(const int mr, const int nv, float *y, size_t ldy, const float *x,
+                          size_t ldx, const float *panel, size_t n, size_t depth, bool adds) {
+    const size_t half = second_chain(false, depth);
+    vf one[MR][NV], two[MR][NV];
+    for (int r = 0; adds && r < mr; r++)
+        for (int v = 0; v < nv; v++)
+            __builtin_prefetch(y + (size_t)r * ldy + (size_t)v * LANES, 1);
+    product(mr, nv, x, ldx, 1, panel, half, one);
+    product(mr, nv, x + half, ldx, 1, panel + half * PW, depth - half, two);
+    for (int r = 0; r < mr; r++)
+        for (int v = 0; v < nv; v++) {
+            float *to = y + (size_t)r * ldy + (size_t)v * LANES;
+            const size_t left = n - (size_t)v * LANES;
+            const vf sum = vadd(one[r][v], two[r][v]);
+            vstore_n(to, adds ? vadd(vload_n(to, left), sum) : sum, left);
+        }
+}
+
+INLINE void multiply_panel(const int nv, float *y, size_t ldy, const float *x, size_t ldx,
+                           size_t rows, const float *panel, size_t n, size_t depth, bool adds) {
+#define CALL(mr, nv_)                                                                              \
+    multiply_rows(mr, nv_, y + r * ldy, ldy, x + r * ldx, ldx, panel, n, depth, adds)
+    for (size_t r = 0; r < rows; r += MR)
+        EACH_ROWS(CALL, rows - r, nv)
+#undef CALL
+}
+
+static void NAME(k_multiply)(float *y, size_t ldy, const float *x, size_t ldx, size_t rows,
+                             const float *packed, size_t n, size_t depth, bool adds) {
+    for (size_t j = 0; j < n; j += PW) {
+#define CALL(nv)                                                                                   \
+    multiply_panel(nv, y + j, ldy, x, ldx, rows, packed + j * depth, n - j, depth, adds)
+        EACH_VECTORS(CALL, n - j)
+#undef CALL
+    }
+}
+
 /* Computes the sum of v[c] tanh(a[c] + k[c]) over c = from … to - 1 for one query a and LANES keys
  * k. The elements c of these keys are at column + c * PW. */
 INLINE vf tanh_terms(const float *a, const float *column, const float *v, size_t from, size_t to) {
