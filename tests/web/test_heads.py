@@ -302,3 +302,64 @@ def test_on_a_phone_nothing_lies_on_the_pictures(daemon, open_page, request, whi
     assert page.eval_on_selector(".heads-check", "x => getComputedStyle(x).opacity") == "1"
     page.locator(".heads-check").first.tap()
     page.wait_for_selector("text=Thumbnail of 1 head")
+
+
+MANY = {"query": {"shape": [14, 1, 6, 24, 8], "random": "normal", "seed": 7}, "axes": ["layer", "batch", "head"], "is_causal": True}
+
+
+@pytest.fixture(scope="module")
+def many(daemon):
+    """84 heads."""
+    return stored(daemon, MANY)
+
+
+PLACES = "list => Object.fromEntries(list.map((x) => { const { x: left, y: top, right, bottom } = x.getBoundingClientRect(); return [x.dataset.key, [left, top, right, bottom]]; }))"
+
+
+@pytest.mark.parametrize("size, columns", [((1440, 900), "layers"), ((390, 844), "heads")])
+def test_many_heads_are_layers_by_heads(daemon, many, open_page, size, columns):
+    page = open_page(f"{daemon.url}/#1/heads?r={many}&h=0", size=size)
+    page.wait_for_selector(".heads-chips")
+    places = page.eval_on_selector_all(".heads-tile", PLACES)
+    assert len(places) == 14 * 6
+    across = {f"0.{layer}.{head}": layer if columns == "layers" else head for layer in range(14) for head in range(6)}
+    down = {key: int(key.split(".")[2 if columns == "layers" else 1]) for key in across}
+    for ranks, side in ((across, 0), (down, 1)):
+        by_rank = {}
+        for key, rank in ranks.items():
+            by_rank.setdefault(rank, set()).add(round(places[key][side], 1))
+        assert all(len(where) == 1 for where in by_rank.values()), "a line is not straight"
+        order = [min(by_rank[rank]) for rank in sorted(by_rank)]
+        assert order == sorted(order) and len(set(order)) == len(order)
+    assert max(right for _, _, right, _ in places.values()) <= size[0]
+    if columns == "layers":  # all are seen at once
+        assert max(bottom for _, _, _, bottom in places.values()) < size[1]
+
+
+def test_the_keyboard_among_many_heads(daemon, many, open_page):
+    page = open_page(f"{daemon.url}/#1/heads?r={many}&h=0")
+    page.wait_for_selector(".heads-chips")
+    page.focus(".heads-tile[tabindex='0']")
+    for key, at in (("ArrowRight", "0.1.0"), ("ArrowDown", "0.1.1"), ("ArrowLeft", "0.0.1"), ("ArrowUp", "0.0.0"), ("End", "0.13.5")):
+        page.keyboard.press(key)
+        assert page.evaluate("document.activeElement.dataset.key") == at
+    page.keyboard.press("Space")
+    page.wait_for_selector("text=Thumbnail of 1 head")
+    page.keyboard.press("Enter")
+    hash_has(page, "#1/matrix", "b=13", "h=5")
+
+
+def test_many_heads_are_sorted_by_what_they_do(daemon, many, open_page):
+    page = open_page(f"{daemon.url}/#1/heads?r={many}&h=0")
+    page.wait_for_selector(".heads-chips")
+    page.select_option("label:has-text('Sort by') select", "pattern")
+    want = {}
+    for h in daemon.get(f"/v1/runs/{many}/heads").json()["heads"]:
+        want.setdefault(h["pattern"]["name"], set()).add(f"0.{h['layer']}.{h['head']}")
+    page.wait_for_selector(".heads-dense.flat")
+    shown = page.eval_on_selector_all(".heads-atlas section", "list => list.map((s) => [s.querySelector('h2').textContent, [...s.querySelectorAll('.heads-tile')].map((t) => t.dataset.key)])")
+    assert sorted(sorted(keys) for _, keys in shown) == sorted(sorted(keys) for keys in want.values())
+    for title, keys in shown:
+        assert title.endswith(f": {len(keys)} {'head' if len(keys) == 1 else 'heads'}")
+    colours = page.eval_on_selector_all(".heads-tile", "list => list.map((t) => [t.dataset.does, getComputedStyle(t, '::after').backgroundColor])")
+    assert all((colour == "rgba(0, 0, 0, 0)") == (does == "-1") for does, colour in colours)

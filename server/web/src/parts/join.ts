@@ -72,6 +72,15 @@ for (let byte = 0, next = 256; byte < 256; byte++) {
   bytesOf.set(String.fromCharCode(isOwn ? byte : next++), byte);
 }
 
+const loose = new TextDecoder('utf-8', { ignoreBOM: true });
+
+// Tokens as running text: the bytes that GPT-2's letters stand for, else words with spaces between them.
+export function proseOf(tokens: readonly string[], special: ReadonlySet<number>): string {
+  const shown = tokens.filter((_, i) => !special.has(i));
+  if (!shown.some((t) => t.startsWith('Ġ'))) return join(shown, new Set()).names.join(' ');
+  return loose.decode(Uint8Array.from(Array.from(shown.join(''), (letter) => bytesOf.get(letter) ?? 63)));
+}
+
 // The text of such letters. If their bytes are not text or show nothing, returns the letters
 // themselves.
 function textOfLetters(letters: string): string {

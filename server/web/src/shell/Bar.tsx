@@ -3,16 +3,52 @@ import { computed } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { nameOfSite } from '../api/answers';
 import { canRedo, canUndo, change, redo, undo } from '../store/history';
-import { make, run, site, working } from '../store/run';
+import { endWriting, make, run, site, working } from '../store/run';
 import { look } from '../store/state';
+import { writing } from '../store/writing';
 import { views } from '../views';
 import { dialog } from './dialogs';
-import { completions, loadModels, loadVocabulary, models, unknownWords } from './models';
+import {
+  areLoaded,
+  completions,
+  describe,
+  groups,
+  loadModels,
+  loadVocabulary,
+  models,
+  unknownWords,
+} from './models';
 import { beginAnew, MODEL, samples, read, sentenceOf, readingOf } from './sentence';
 
 const PAUSE = 50; // ms without a key before a sentence is sent
+const PAUSE_OF_WRITERS = 500; // whose work takes longer
 
 const sentence = computed(() => sentenceOf(look.value.source));
+
+// The models that are there. Until their list is here, the chosen one stands alone in it.
+function Models({ chosen, choose }: { chosen: string; choose: (id: string) => void }) {
+  const isListed = models.value.some((m) => m.id === chosen);
+  return (
+    <label>
+      <span class="hidden">Model</span>
+      <select value={chosen} onFocus={loadModels} onChange={(e) => choose(e.currentTarget.value)}>
+        {!isListed && <option value={chosen}>{chosen}</option>}
+        {areLoaded.value &&
+          groups.value
+            .filter(([, list]) => list.length > 0)
+            .map(([title, list]) => (
+              <optgroup key={title} label={title}>
+                {list.map((m) => (
+                  <option key={m.id} value={m.id}>
+                    {describe(m)}
+                  </option>
+                ))}
+              </optgroup>
+            ))}
+      </select>
+    </label>
+  );
+}
 
 function Sentence() {
   const now = sentence.value;
@@ -38,7 +74,7 @@ function Sentence() {
     setText(value);
     typed.current = true;
     clearTimeout(timer.current);
-    timer.current = window.setTimeout(() => send(value), PAUSE);
+    timer.current = window.setTimeout(() => send(value), readingOf(model).writes ? PAUSE_OF_WRITERS : PAUSE);
   };
   useEffect(() => {
     if (run.value) loadModels();
@@ -57,6 +93,17 @@ function Sentence() {
         send(text);
       }}
     >
+      {(now || text || !run.value) && (
+        <Models
+          chosen={model}
+          choose={(id) => {
+            clearTimeout(timer.current);
+            typed.current = false;
+            setModel(id);
+            void make(read(text || (samples[0] as string), id));
+          }}
+        />
+      )}
       <label class="hidden" for="sentence">
         {readingOf(model).ask}
       </label>
@@ -76,24 +123,6 @@ function Sentence() {
           <option key={s} value={s} />
         ))}
       </datalist>
-      {models.value.length > 1 && (now || text) && (
-        <label>
-          <span class="hidden">Model</span>
-          <select
-            value={model}
-            onChange={(e) => {
-              setModel(e.currentTarget.value);
-              void make(read(text || (samples[0] as string), e.currentTarget.value));
-            }}
-          >
-            {models.value.map((m) => (
-              <option key={m.id} value={m.id}>
-                {m.id}
-              </option>
-            ))}
-          </select>
-        </label>
-      )}
       <span id="unknown" class="unknown" role="status">
         {unknown.length > 0 && (
           <>
@@ -174,10 +203,16 @@ export function Bar({ title }: { title: string }) {
       <Sentence />
       <Heads />
       <div class="tools">
-        {working.value && (
-          <span class="working" role="status">
-            working…
-          </span>
+        {writing.value ? (
+          <button type="button" class="main" onClick={endWriting}>
+            Stop
+          </button>
+        ) : (
+          working.value && (
+            <span class="working" role="status">
+              working…
+            </span>
+          )
         )}
         <button
           type="button"

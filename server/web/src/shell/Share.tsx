@@ -11,19 +11,26 @@ import { command, download, partOf, refusal, save, type Kind } from './exports';
 
 const quote = (text: string): string => `'${text.replace(/'/g, `'\\''`)}'`;
 
+// The body as a program sends it that waits for the whole answer.
+function whole(source: Source): string {
+  const body = { ...source.body };
+  delete body.stream;
+  return JSON.stringify(body);
+}
+
 // The request as one command of a shell.
 export const asCurl = (source: Source): string =>
   [
     `curl ${quote(address(source.path).href)}`,
     "  -H 'Content-Type: application/json'",
-    `  -d ${quote(JSON.stringify(source.body))}`,
+    `  -d ${quote(whole(source))}`,
   ].join(' \\\n');
 
 // The request as a Python program of the standard library alone.
 export const asPython = (source: Source): string => `import json
 from urllib.request import Request, urlopen
 
-body = json.loads(r"""${JSON.stringify(source.body).replace(/"""/g, '\\u0022\\u0022\\u0022')}""")
+body = json.loads(r"""${whole(source).replace(/"""/g, '\\u0022\\u0022\\u0022')}""")
 kind = {"Content-Type": "application/json"}
 request = Request(${JSON.stringify(address(source.path).href)}, json.dumps(body).encode(), kind)
 with urlopen(request) as reply:
@@ -33,7 +40,7 @@ print(json.dumps(answer, indent=1)[:2000])
 
 // The request as a C program of libcurl. A text of JSON becomes lines of a C string.
 export function asC(source: Source): string {
-  const text = JSON.stringify(source.body)
+  const text = whole(source)
     .replace(/[\\"]/g, (c) => `\\${c}`)
     .replace(/\?\?/g, '?\\?');
   const lines = text.match(/(?:\\.|[^\\]){1,90}/gs) ?? [''];

@@ -7,6 +7,7 @@ type Schemas = components['schemas'];
 type Model = Schemas['Models']['models'][number];
 
 export const models = signal<Model[]>([]);
+export const areLoaded = signal(false);
 const vocabularies = signal<Record<string, ReadonlySet<string>>>({});
 
 // Words in the order of a text, in lower case, as models of whole words read them.
@@ -24,12 +25,43 @@ export function loadModels(): void {
   askJson<Schemas['Models']>('v1/models').then(
     (answer) => {
       models.value = answer.models.filter((m) => m[sideOf(m)]?.words);
+      areLoaded.value = true;
     },
     () => {
       asked = false;
     },
   );
 }
+
+function sizeOf(parameters: number): string {
+  const [unit, name] =
+    parameters >= 1e9 ? [1e9, 'billion'] : parameters >= 1e6 ? [1e6, 'million'] : [1e3, 'thousand'];
+  return `${Number((parameters / unit).toPrecision(parameters < 10 * unit ? 2 : 3))} ${name} parameters`;
+}
+
+const capital = (word: string): string => word.charAt(0).toUpperCase() + word.slice(1);
+
+function doesOf(m: Model): string {
+  if (m.architecture === 'decoder') return 'writes on';
+  if (m.architecture === 'encoder') return 'reads';
+  const [from, to] = [m.source?.language, m.target?.language];
+  return from && to ? `${capital(from)} to ${capital(to)}` : 'translates';
+}
+
+export function describe(m: Model): string {
+  if (m.origin === 'embedded')
+    return `${m.id}, a toy: ${doesOf(m)}, ${m.source?.subwords ? 'pieces of words' : 'whole words'}`;
+  return `${m.id}, ${sizeOf(m.num_parameters.total)}, ${doesOf(m)}`;
+}
+
+// The models as groups of a list.
+export const groups = computed((): [string, Model[]][] => {
+  const of = (title: string, belongs: (m: Model) => boolean): [string, Model[]] => [
+    title,
+    models.value.filter(belongs),
+  ];
+  return [of('Built in', (m) => m.origin === 'embedded'), of('Your own', (m) => m.origin !== 'embedded')];
+});
 
 export function loadVocabulary(id: string): void {
   const model = models.value.find((m) => m.id === id);

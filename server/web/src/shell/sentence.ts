@@ -16,6 +16,7 @@ export const samples: readonly string[] = [
 // What a model does with a sentence, which its architecture says.
 interface Reading {
   route: 'generate' | 'attention';
+  writes?: boolean; // it goes on with the text, whose words are shown as they come
   ask: string;
   kind: string; // of the sites whose lines answer the question
   question: string;
@@ -30,6 +31,7 @@ const translation: Reading = {
 const readings: Record<string, Reading> = {
   decoder: {
     route: 'generate',
+    writes: true,
     ask: 'Type the beginning of a sentence, which the model continues',
     kind: 'decoder',
     question: 'Which words before it does the model look at when it chooses each word?',
@@ -45,10 +47,11 @@ const readings: Record<string, Reading> = {
 export const readingOf = (model: string): Reading =>
   readings[models.value.find((m) => m.id === model)?.architecture ?? ''] ?? translation;
 
-export const read = (text: string, model = MODEL): Source => ({
-  path: `v1/models/${model}/${readingOf(model).route}`,
-  body: { text, return: [], offset_unit: 'utf16' },
-});
+export function read(text: string, model = MODEL): Source {
+  const { route, writes } = readingOf(model);
+  const body = { text, return: [], offset_unit: 'utf16' };
+  return { path: `v1/models/${model}/${route}`, body: writes ? { ...body, stream: true } : body };
+}
 
 export const firstSentence = (): Source => read(samples[0] as string);
 

@@ -7,6 +7,7 @@ import { describe, isOpen, row, type Run, type Site, whole, WHOLE_MOST } from '.
 import { nameOf, noTokens, tokensOf, type Tokens } from '../api/texts';
 import { change } from './history';
 import { announce, look, run, shown, type Look, type Source } from './state';
+import { isStreamed, write, writing } from './writing';
 
 export { run };
 export const trouble = signal<Problem | null>(null); // why there is no run, or none of what was asked for
@@ -55,44 +56,65 @@ interface Making<T> {
   tell?: (at: Progress) => void; // the service may make a job of it, whose progress is told
 }
 
+// Shows a run that was made, or that begins to grow.
+function show<T>(made: Run, source: Source, patch: Making<T>): void {
+  trouble.value = null;
+  const same = patch.keep && made.sites.length > look.value.site;
+  batch(() => {
+    run.value = made;
+    change(
+      {
+        run: made.id,
+        source,
+        q: -1,
+        k: -1,
+        pins: [],
+        port: null,
+        batch: 0,
+        range: null,
+        ...(same ? {} : first(made)),
+        ...(patch.view ? { view: patch.view } : {}),
+        ...patch.at,
+      },
+      look.value.run !== '' && (patch.lasting?.() ?? true),
+    );
+  });
+}
+
 // Makes a run of a request and shows it, at the place that `at` names. A later call replaces a call
 // that is still under way.
 let latest = 0;
 let stop: AbortController | null = null;
-export async function make<T extends Answer>(source: Source, patch: Making<T> = {}): Promise<T | null> {
-  const mine = ++latest;
+let left = ''; // the run that grew when its request was ended, which the service then discards
+function leave(): number {
+  if (writing.value) left = look.value.run;
+  writing.value = null;
   stop?.abort();
+  return ++latest;
+}
+
+export async function make<T extends Answer>(source: Source, patch: Making<T> = {}): Promise<T | null> {
+  const mine = leave();
   stop = new AbortController();
+  const end = stop.signal;
   working.value = true;
   try {
     const json = { ...source.body, store: true };
+    const begin = (made: Run): void => show(made, source, patch);
     const answer = await (patch.tell
-      ? longStore<T>(source.path, { json }, stop.signal, patch.tell)
-      : askJson<T>(source.path, { json, signal: stop.signal }));
+      ? longStore<T>(source.path, { json }, end, patch.tell)
+      : isStreamed(source)
+        ? write<T>(source.path, json, end, begin, hasten)
+        : askJson<T>(source.path, { json, signal: end }));
     if (mine !== latest || !answer.run?.id) return null;
     const made = answer.run;
-    trouble.value = null;
     patch.made?.(answer);
-    const same = patch.keep && made.sites.length > look.value.site;
-    batch(() => {
+    if (look.value.run === made.id) {
+      await prepare(made);
+      if (mine !== latest) return null;
       run.value = made;
-      change(
-        {
-          run: made.id,
-          source,
-          q: -1,
-          k: -1,
-          pins: [],
-          port: null,
-          batch: 0,
-          range: null,
-          ...(same ? {} : first(made)),
-          ...(patch.view ? { view: patch.view } : {}),
-          ...patch.at,
-        },
-        look.value.run !== '' && (patch.lasting?.() ?? true),
-      );
-    });
+      tellEnd(made);
+    } else show(made, source, patch);
     return answer;
   } catch (error) {
     if (mine === latest && error instanceof Problem) {
@@ -101,8 +123,21 @@ export async function make<T extends Answer>(source: Source, patch: Making<T> = 
     }
     return null;
   } finally {
-    if (mine === latest) working.value = false;
+    if (mine === latest) {
+      working.value = false;
+      writing.value = null;
+    }
   }
+}
+
+// Ends a text where it is. A run that is left is discarded, so the run of the shorter text is made.
+export function endWriting(): void {
+  const { source } = look.value;
+  const steps = writing.value?.steps;
+  if (!source || !steps) return;
+  const body: Source['body'] = { ...source.body, max_length: steps };
+  delete body.stream;
+  void make({ ...source, body }, { keep: true, lasting: () => false });
 }
 
 // Ends the request that is under way.
@@ -116,7 +151,7 @@ export function keepRun(): void {
   effect(() => {
     const { run: id, source } = look.value;
     if (!id || run.peek()?.id === id) return;
-    const mine = ++latest;
+    const mine = leave();
     working.value = true;
     describe(id).then(
       (found) => {
@@ -169,36 +204,53 @@ async function prepare(found: Run): Promise<void> {
   ]);
 }
 
-// Follows a run that grows: once a second, while the page is seen, until the run is closed or gone.
-export function keepGrowing(): void {
-  let timer = 0;
-  let asking = false;
-  const follow = async (id: string): Promise<void> => {
-    asking = true;
-    try {
-      const found = await describe(id);
-      const isOther = (): boolean => run.value?.id !== id || look.value.run !== id;
-      if (found.state === 'open' && found.num_rows === run.value?.num_rows) return;
-      await prepare(found);
-      if (isOther()) return;
-      run.value = found;
-      if (found.state === 'closed') announce(`the run is complete: ${found.num_rows ?? 0} rows`);
-    } catch (error) {
-      if (!(error instanceof Problem)) throw error;
-      if (run.value?.id === id) trouble.value = error;
-    } finally {
-      asking = false;
-      plan();
-    }
-  };
-  const plan = (): void => {
-    clearTimeout(timer);
-    const { id } = run.peek() ?? {};
-    if (id && growing.peek() && !asking && !document.hidden)
-      timer = window.setTimeout(() => {
+const tellEnd = (of: Run): void => announce(`the run is complete: ${of.num_rows ?? 0} rows`);
+
+// Follows a run that grows, while the page is seen, until the run is closed or gone: once a second,
+// and sooner when an event says that there is a new row.
+const SOONER = 150; // ms
+let timer = 0;
+let asking = false;
+let sooner = false;
+
+async function follow(id: string): Promise<void> {
+  asking = true;
+  sooner = false;
+  try {
+    const found = await describe(id);
+    if (found.state === 'open' && found.num_rows === run.value?.num_rows) return;
+    await prepare(found);
+    if (run.value?.id !== id || look.value.run !== id || left === id) return;
+    run.value = found;
+    if (found.state === 'closed') tellEnd(found);
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    if (run.value?.id === id && left !== id) trouble.value = error;
+  } finally {
+    asking = false;
+    plan();
+  }
+}
+
+function plan(): void {
+  clearTimeout(timer);
+  const { id } = run.peek() ?? {};
+  if (id && id !== left && growing.peek() && !asking && !document.hidden)
+    timer = window.setTimeout(
+      () => {
         void follow(id);
-      }, PAUSE);
-  };
+      },
+      sooner ? SOONER : PAUSE,
+    );
+}
+
+function hasten(): void {
+  if (sooner) return;
+  sooner = true;
+  plan();
+}
+
+export function keepGrowing(): void {
   effect(() => {
     void growing.value;
     plan();

@@ -10,8 +10,9 @@ import { run } from '../store/run';
 import { announce, look } from '../store/state';
 import { digits } from '../parts/digits';
 import { seesAll } from '../parts/mask';
-import { Atlas } from './heads/Atlas';
+import { Atlas, DENSE } from './heads/Atlas';
 import {
+  byPattern,
   choose,
   everyHead,
   groupsOf,
@@ -69,6 +70,9 @@ export function Component() {
   const list = plain
     ? groups.flatMap((g) => g.lines.flatMap((l) => l.thumbs))
     : choose(thumbs, of, place, choice);
+  // Many heads are in the groups of what they do.
+  const sorted = choice.sort === 'pattern' && thumbs.length > DENSE && measured.value !== null;
+  const shownGroups = plain ? groups : sorted ? byPattern(list, of) : null;
   const { site, batch, head } = look.value;
   const selected = keyOf(site, batch, head);
   const chosen = thumbs.find((t) => t.key === selected);
@@ -107,7 +111,8 @@ export function Component() {
         <div class="heads-list">
           <Working what="Thumbnails" look={atlas} />
           <Atlas
-            groups={plain ? groups : null}
+            groups={shownGroups}
+            dense={thumbs.length > DENSE && shownGroups !== null}
             list={list}
             place={place}
             measures={of}

@@ -33,6 +33,7 @@ import { pictureOfStrips } from './words/drawStrips';
 import { Pins } from './words/Pins';
 import { sidesOf, type Sides } from './words/sides';
 import { Strip } from './words/Strip';
+import { Written } from './words/Written';
 import './words.css';
 
 const ALL_MOST = 64; // largest number of words of a side with lines for all rows
@@ -420,6 +421,7 @@ export function Component() {
         </p>
       )}
       <div class="words-scroll">
+        <Written />
         {long ? <Long sides={sides} /> : <Short sides={sides} />}
         {isFirst && <Beside />}
       </div>

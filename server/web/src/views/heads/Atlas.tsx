@@ -1,8 +1,9 @@
-// The heads as pictures. Tab reaches one of them, arrows move to its neighbours, Space adds a head
-// to the mean, and Enter opens the matrix.
+// The heads as pictures, with what they do beneath.
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { paint, sizeOf, type Codes } from '../../draw/thumb';
 import { measureName, patternOf, type Group, type HeadMeasures, type Thumb } from './data';
+import { Dense } from './Dense';
+import { useMoves } from './moves';
 
 const GAP = 10;
 const NARROW = 6; // px between many heads
@@ -71,8 +72,9 @@ export function Picture({
   );
 }
 
-interface Props {
+export interface Props {
   groups: Group[] | null; // null: the heads of `list`, in their order
+  dense: boolean; // pictures alone, so that all are seen at once
   list: readonly Thumb[];
   place: (t: Thumb) => string;
   measures: (t: Thumb) => HeadMeasures | undefined;
@@ -86,37 +88,11 @@ interface Props {
   onOpen: (t: Thumb) => void;
 }
 
-// The option in a direction, by the places on the screen.
-function neighbour(options: readonly HTMLElement[], from: HTMLElement, key: string): HTMLElement | undefined {
-  const at = options.indexOf(from);
-  if (key === 'Home') return options[0];
-  if (key === 'End') return options.at(-1);
-  if (key === 'ArrowLeft') return options[at - 1];
-  if (key === 'ArrowRight') return options[at + 1];
-  const here = from.getBoundingClientRect();
-  const down = key === 'ArrowDown';
-  let best: HTMLElement | undefined;
-  let least = Infinity;
-  for (const other of options) {
-    const box = other.getBoundingClientRect();
-    const y = down ? box.top - here.bottom : here.top - box.bottom;
-    if (y < -2) continue;
-    const distance = 1000 * y + Math.abs(box.left + box.width / 2 - here.left - here.width / 2);
-    if (distance < least) {
-      least = distance;
-      best = other;
-    }
-  }
-  return best;
-}
-
-export function Atlas(props: Props) {
+function Cards(props: Props) {
   const { groups, list, selected } = props;
   const box = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(0);
-  const [at, setAt] = useState(''); // where the focus is
-  const moved = useRef(false);
-  const byKey = new Map(list.map((t) => [t.key, t]));
+  const { stop, onKeyDown, onFocus, onFocusOut, onPress } = useMoves(box, props);
   useEffect(() => {
     if (!box.current) return undefined;
     const watch = new ResizeObserver(([entry]) => {
@@ -132,28 +108,6 @@ export function Atlas(props: Props) {
   const room = Math.floor((width - (lined ? LABEL : 0)) / abreast) - gap;
   const size = Math.max(SMALLEST, Math.min(LARGEST, room));
   const wordy = size >= WORDED;
-  const stop = byKey.has(at) ? at : byKey.has(selected) ? selected : (list[0]?.key ?? '');
-
-  const onKeyDown = (event: KeyboardEvent): void => {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const from = (event.target as HTMLElement).closest<HTMLElement>('[role=option]');
-    const t = byKey.get(from?.dataset.key ?? '');
-    if (!from || !t) return;
-    if (event.key === 'Enter') props.onOpen(t);
-    else if (event.key === ' ') props.onCheck(t);
-    else if (/^(Arrow|Home|End)/.test(event.key)) {
-      const options = [...(box.current?.querySelectorAll<HTMLElement>('[role=option]') ?? [])];
-      const to = neighbour(options, from, event.key);
-      const next = byKey.get(to?.dataset.key ?? '');
-      if (to && next) {
-        setAt(next.key);
-        props.onSelect(next, !moved.current);
-        moved.current = true;
-        to.focus();
-      }
-    } else return;
-    event.preventDefault();
-  };
 
   const card = (t: Thumb) => {
     const h = props.measures(t);
@@ -170,9 +124,9 @@ export function Atlas(props: Props) {
         aria-selected={t.key === selected}
         aria-checked={isChecked}
         style={{ width: `${size}px` }}
-        onFocus={() => setAt(t.key)}
+        onFocus={() => onFocus(t)}
         onClick={(event) => {
-          moved.current = false;
+          onPress();
           if ((event.target as HTMLElement).closest('.heads-check') || event.shiftKey) props.onCheck(t);
           else props.onSelect(t, true);
         }}
@@ -218,9 +172,7 @@ export function Atlas(props: Props) {
       ref={box}
       style={{ '--gap': `${gap}px` }}
       onKeyDown={onKeyDown}
-      onFocusOut={() => {
-        moved.current = false;
-      }}
+      onFocusOut={onFocusOut}
     >
       {groups
         ? groups.map((group) => (
@@ -261,3 +213,8 @@ export function Atlas(props: Props) {
     </div>
   );
 }
+
+export const DENSE = 64; // more heads than this are pictures alone
+
+export const Atlas = (props: Props) =>
+  props.dense && props.groups ? <Dense {...props} groups={props.groups} /> : <Cards {...props} />;

@@ -1,6 +1,7 @@
 // Sorting and filtering of heads by what is measured of them, as soon as it is.
 import { useState } from 'preact/hooks';
 import {
+  colourOf,
   everyHead,
   isFiltered,
   isPlain,
@@ -114,6 +115,7 @@ function Patterns({
             aria-pressed={choice.pattern === name}
             onClick={() => set({ pattern: choice.pattern === name ? '' : name })}
           >
+            {colourOf(name) >= 0 && <i class="heads-swatch" data-does={colourOf(name)} />}
             {name ? wordsOf(name) : 'all heads'} <small>{count}</small>
           </button>
         ))}
@@ -158,7 +160,7 @@ export function Options({ choice, onChange, look, left, all }: Props) {
             }}
           >
             <option value="place">layer and head</option>
-            {measured && <option value="pattern">pattern</option>}
+            {measured && <option value="pattern">what they do</option>}
             {names.flatMap((name) => [
               <option key={`-${name}`} value={`-${name}`}>
                 {measureName(name)}, largest first

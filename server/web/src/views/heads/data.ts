@@ -103,6 +103,18 @@ const words: Record<string, readonly [string, string]> = {
   none: ['sees nothing', 'sees nothing'],
 };
 
+// The patterns that have a colour, and its number in heads.css.
+const coloured = [
+  ['previous token', 'offset -1'],
+  ['induction'],
+  ['first token', 'single key'],
+  ['current token', 'duplicate token'],
+  ['local', 'adjacent', 'block', 'next token', 'alignment'],
+];
+
+// The number of the colour of a pattern; -1: it has none.
+export const colourOf = (name: string): number => coloured.findIndex((names) => names.includes(name));
+
 export const isPattern = (name: string): boolean => name !== 'heterogeneous';
 
 export function wordsOf(name: string, short = false): string {
@@ -139,6 +151,22 @@ export function patternsOf(heads: readonly HeadMeasures[]): [string, number][] {
   return [...count].sort(
     ([a, m], [b, n]) => last(a) - last(b) || n - m || wordsOf(a).localeCompare(wordsOf(b), 'en'),
   );
+}
+
+// The heads of each pattern, those that follow it most first.
+export function byPattern(list: readonly Thumb[], of: (t: Thumb) => HeadMeasures | undefined): Group[] {
+  const share = (t: Thumb): number => parseFloat(shareOf(of(t) as HeadMeasures)) || 0;
+  const known = list.filter((t) => of(t));
+  return patternsOf(known.map((t) => of(t) as HeadMeasures)).map(([name, count]) => ({
+    name,
+    title: `${wordsOf(name)}: ${count} ${count === 1 ? 'head' : 'heads'}`,
+    lines: [
+      {
+        layer: 0,
+        thumbs: known.filter((t) => of(t)?.pattern.name === name).sort((a, b) => share(b) - share(a)),
+      },
+    ],
+  }));
 }
 
 export const measureName = (name: string): string => name.replace(/_/g, ' ');
