@@ -12,13 +12,15 @@ import {
   areLoaded,
   completions,
   describe,
+  GET,
   groups,
   loadModels,
   loadVocabulary,
   models,
+  SERVE,
   unknownWords,
 } from './models';
-import { beginAnew, MODEL, samples, read, sentenceOf, readingOf } from './sentence';
+import { beginAnew, MODEL, samplesOf, read, sentenceOf, readingOf } from './sentence';
 
 const PAUSE = 50; // ms without a key before a sentence is sent
 const PAUSE_OF_WRITERS = 500; // whose work takes longer
@@ -34,9 +36,8 @@ function Models({ chosen, choose }: { chosen: string; choose: (id: string) => vo
       <select value={chosen} onFocus={loadModels} onChange={(e) => choose(e.currentTarget.value)}>
         {!isListed && <option value={chosen}>{chosen}</option>}
         {areLoaded.value &&
-          groups.value
-            .filter(([, list]) => list.length > 0)
-            .map(([title, list]) => (
+          groups.value.map(([title, list], i) =>
+            list.length > 0 ? (
               <optgroup key={title} label={title}>
                 {list.map((m) => (
                   <option key={m.id} value={m.id}>
@@ -44,7 +45,16 @@ function Models({ chosen, choose }: { chosen: string; choose: (id: string) => vo
                   </option>
                 ))}
               </optgroup>
-            ))}
+            ) : (
+              i === 0 && (
+                <optgroup key={title} label={title}>
+                  <option disabled>
+                    none yet: {GET}, then {SERVE}
+                  </option>
+                </optgroup>
+              )
+            ),
+          )}
       </select>
     </label>
   );
@@ -100,7 +110,7 @@ function Sentence() {
             clearTimeout(timer.current);
             typed.current = false;
             setModel(id);
-            void make(read(text || (samples[0] as string), id));
+            void make(read(text || (samplesOf(id)[0] as string), id));
           }}
         />
       )}
@@ -119,7 +129,7 @@ function Sentence() {
         onInput={(e) => onInput(e.currentTarget.value)}
       />
       <datalist id="samples">
-        {(offers.length ? offers : samples).map((s) => (
+        {(offers.length ? offers : samplesOf(model)).map((s) => (
           <option key={s} value={s} />
         ))}
       </datalist>

@@ -33,6 +33,16 @@ export function loadModels(): void {
   );
 }
 
+// How a command gets the models that people know, and how it serves them.
+export const GET = 'make models';
+export const SERVE = 'build/attnd --models-dir build/models';
+
+// Models whose files another program wrote, which the service reads as they are.
+export const isKnown = (id: string): boolean => models.value.some((m) => m.id === id && m.family);
+
+// As people write the names of the models that `make models` gets; others have their id.
+const names: Record<string, string> = { smollm2: 'SmolLM2', minilm: 'MiniLM' };
+
 function sizeOf(parameters: number): string {
   const [unit, name] =
     parameters >= 1e9 ? [1e9, 'billion'] : parameters >= 1e6 ? [1e6, 'million'] : [1e3, 'thousand'];
@@ -51,16 +61,20 @@ function doesOf(m: Model): string {
 export function describe(m: Model): string {
   if (m.origin === 'embedded')
     return `${m.id}, a toy: ${doesOf(m)}, ${m.source?.subwords ? 'pieces of words' : 'whole words'}`;
-  return `${m.id}, ${sizeOf(m.num_parameters.total)}, ${doesOf(m)}`;
+  return `${names[m.id] ?? m.id}, ${sizeOf(m.num_parameters.total)}, ${doesOf(m)}`;
 }
 
-// The models as groups of a list.
+// The models as groups of a list, those that people know first.
 export const groups = computed((): [string, Model[]][] => {
   const of = (title: string, belongs: (m: Model) => boolean): [string, Model[]] => [
     title,
     models.value.filter(belongs),
   ];
-  return [of('Built in', (m) => m.origin === 'embedded'), of('Your own', (m) => m.origin !== 'embedded')];
+  return [
+    of('Language models', (m) => m.family !== undefined),
+    of('Built in', (m) => m.origin === 'embedded'),
+    of('Your own', (m) => m.family === undefined && m.origin !== 'embedded'),
+  ];
 });
 
 export function loadVocabulary(id: string): void {

@@ -1,7 +1,7 @@
 // The sentence that a model reads: the first visit's, and the one that is typed.
 import { make } from '../store/run';
 import type { Source } from '../store/state';
-import { models } from './models';
+import { isKnown, models } from './models';
 
 export const MODEL = 'en-fr-text';
 
@@ -12,6 +12,16 @@ export const samples: readonly string[] = [
   'The big white house is old.',
   "I don't like the red car.",
 ];
+
+const knownSamples: readonly string[] = [
+  "The animal didn't cross the street because it was too tired.",
+  'When Mary and John went to the shop, John gave a drink to',
+  'The keys to the old cabinet are on the table, and the',
+  'one two three four one two three',
+];
+
+// Sentences to begin with.
+export const samplesOf = (model: string): readonly string[] => (isKnown(model) ? knownSamples : samples);
 
 // What a model does with a sentence, which its architecture says.
 interface Reading {

@@ -33,7 +33,7 @@ import { pictureOfStrips } from './words/drawStrips';
 import { Pins } from './words/Pins';
 import { sidesOf, type Sides } from './words/sides';
 import { Strip } from './words/Strip';
-import { Written } from './words/Written';
+import { HowToGet, Written } from './words/Written';
 import './words.css';
 
 const ALL_MOST = 64; // largest number of words of a side with lines for all rows
@@ -424,6 +424,7 @@ export function Component() {
         <Written />
         {long ? <Long sides={sides} /> : <Short sides={sides} />}
         {isFirst && <Beside />}
+        {isFirst && <HowToGet />}
       </div>
     </div>
   );
