@@ -331,6 +331,11 @@ def test_many_heads_are_layers_by_heads(daemon, many, open_page, size, columns):
         assert all(len(where) == 1 for where in by_rank.values()), "a line is not straight"
         order = [min(by_rank[rank]) for rank in sorted(by_rank)]
         assert order == sorted(order) and len(set(order)) == len(order)
+    for line, side in ((".heads-numbers-of span", 1 if columns == "layers" else 0), (".heads-dense-line > span", 0 if columns == "layers" else 1)):
+        middles = page.eval_on_selector_all(line, "list => list.map((x) => { const b = x.getBoundingClientRect(); return [b.left + b.width / 2, b.top + b.height / 2]; })")
+        for number, middle in enumerate(middles):  # stands at its line
+            key = next(key for key, rank in (across if side == 0 else down).items() if rank == number)
+            assert places[key][side] <= middle[side] <= places[key][side + 2]
     assert max(right for _, _, right, _ in places.values()) <= size[0]
     if columns == "layers":  # all are seen at once
         assert max(bottom for _, _, _, bottom in places.values()) < size[1]

@@ -1,6 +1,7 @@
 // Many heads at once: pictures alone, layers beside one another where the page is wide. The colour
 // beneath a picture says what its head does.
 import { useEffect, useRef, useState } from 'preact/hooks';
+import { sizeOf } from '../../draw/thumb';
 import { Picture, type Props } from './Atlas';
 import { colourOf, patternOf, type Group, type Thumb } from './data';
 import { useMoves } from './moves';
@@ -31,6 +32,15 @@ function fit(group: Group, { width, height }: Room): { across: boolean; size: nu
   return { across, size: Math.max(LEAST, Math.min(MOST, wide, width >= WIDE ? high : wide)) };
 }
 
+// The width and the height of the largest picture of a group, whose cells are whole pixels.
+function largest(group: Group, size: number): [number, number] {
+  const all = group.lines.flatMap((line) => line.thumbs.map((t) => sizeOf(t, size)));
+  return [
+    Math.max(...all.map(({ width }) => parseFloat(width))),
+    Math.max(...all.map(({ height }) => parseFloat(height))),
+  ];
+}
+
 export function Dense(props: Props & { groups: Group[] }) {
   const { groups, place, measures } = props;
   const box = useRef<HTMLDivElement>(null);
@@ -47,7 +57,7 @@ export function Dense(props: Props & { groups: Group[] }) {
     return () => watch.disconnect();
   }, []);
 
-  const tile = (t: Thumb, size: number) => {
+  const tile = (t: Thumb, size: number, wide: number) => {
     const h = measures(t);
     const name = `${place(t)} head ${t.head}`;
     const does = patternOf(h);
@@ -63,7 +73,7 @@ export function Dense(props: Props & { groups: Group[] }) {
         aria-checked={props.checked.has(t.key)}
         aria-label={does ? `${name}: ${does}` : name}
         title={does ? `${name}: ${does}` : name}
-        style={{ width: `${size}px` }}
+        style={{ width: `${wide}px` }}
         onFocus={() => onFocus(t)}
         onClick={(event) => {
           onPress();
@@ -81,6 +91,7 @@ export function Dense(props: Props & { groups: Group[] }) {
     <div class="heads-atlas" ref={box} onKeyDown={onKeyDown} onFocusOut={onFocusOut}>
       {groups.map((group) => {
         const { across, size } = fit(group, room);
+        const [wide, high] = largest(group, size);
         const isGrid = group.lines.length > 1;
         const heads = group.lines[0]?.thumbs.length ?? 0;
         const ways = across ? 'one column each' : 'one row each';
@@ -99,7 +110,12 @@ export function Dense(props: Props & { groups: Group[] }) {
               role="listbox"
               aria-label={`heads of ${group.title}`}
               class={`heads-dense ${across ? 'across' : ''} ${isGrid ? '' : 'flat'}`}
-              style={{ '--gap': `${GAP}px`, '--label': `${LABEL}px`, '--side': `${size}px` }}
+              style={{
+                '--gap': `${GAP}px`,
+                '--label': `${LABEL}px`,
+                '--wide': `${wide}px`,
+                '--high': `${high}px`,
+              }}
             >
               {isGrid && (
                 <div class="heads-numbers-of" aria-hidden="true">
@@ -116,7 +132,7 @@ export function Dense(props: Props & { groups: Group[] }) {
                   class="heads-dense-line"
                 >
                   {isGrid && <span aria-hidden="true">{line.layer}</span>}
-                  {line.thumbs.map((t) => tile(t, size))}
+                  {line.thumbs.map((t) => tile(t, size, wide))}
                 </div>
               ))}
             </div>
