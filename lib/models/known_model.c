@@ -1,6 +1,9 @@
 /* Makes models that people know (attn/known_model.h) of their files: reads the configuration, and
  * binds the tensors. */
 #include <attn/known_model.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/try.h"
@@ -78,12 +81,26 @@ static const char *key_of(const char *key, const char *architecture) {
                                           {"tokenizer.ggml.bos_token_id", "bos_token_id"},
                                           {"tokenizer.ggml.eos_token_id", "eos_token_id"},
                                           {"tokenizer.ggml.eot_token_id", "eot_token_id"},
-                                          {"tokenizer.ggml.padding_token_id", "pad_token_id"}};
+                                          {"tokenizer.ggml.padding_token_id", "pad_token_id"},
+                                          {"tokenizer.ggml.token_type_count", "token_type_count"}};
     const size_t lead = strlen(architecture);
     for (size_t i = 0; i < sizeof read / sizeof *read; i++)
         if (!strcmp(key, read[i][0]))
             return read[i][1];
     return !strncmp(key, architecture, lead) && key[lead] == '.' ? key + lead + 1 : NULL;
+}
+
+/* Returns the shortest decimal number to which a float32 is nearest: the one that was written. */
+static double shortest(double number) {
+    char text[32];
+    double found = number;
+    for (int digits = 1; digits < 10; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, number);
+        found = strtod(text, NULL);
+        if ((float)found == (float)number)
+            break;
+    }
+    return found;
 }
 
 static attn_status add_value(attn_json *object, const attn_gguf_value *v, const char *key,
@@ -99,7 +116,7 @@ static attn_status add_value(attn_json *object, const attn_gguf_value *v, const 
                    "the metadata of a model", err);
     } else if (attn_gguf_number(v, 0, &number)) {
         member.kind = v->type == ATTN_GGUF_BOOL ? ATTN_JSON_BOOL : ATTN_JSON_NUMBER;
-        member.number = number;
+        member.number = v->type == ATTN_GGUF_F32 ? shortest(number) : number;
         member.truth = number != 0;
     }
     return add_member(object, member, arena, err);
@@ -163,16 +180,42 @@ static attn_status find_family(const known_config *k, const attn_family **out, a
         return attn_fail(err, ATTN_EARG, key, "expected the name of a family");
     *out = attn_family_of(type->text, k->gguf);
     return *out ? ATTN_OK
-                : attn_fail(err, ATTN_EUNSUPPORTED, key, "the family \"%.60s\" is not implemented",
-                            type->text);
+                : attn_fail(err, ATTN_EUNSUPPORTED, key, "%s \"%.60s\" is not implemented",
+                            k->gguf ? "a GGUF file of the architecture" : "the family", type->text);
+}
+
+/* GGUF files say by tensors of factors that rotary positions are scaled: for long and for short texts,
+ * or for all (Llama 3), where they hold the whole scaling. */
+static void look_at_factors(attn_model_config *c, const known_tensors *t) {
+    const bool all = attn_known_tensor(t, "rope_freqs.weight") != NULL;
+    if (!all && !attn_known_tensor(t, "rope_factors_long.weight"))
+        return;
+    c->rotary_scaling = ATTN_MODEL_LONGROPE;
+    if (!c->rotary_original_length)
+        c->rotary_original_length = c->max_length;
+    c->rotary_factor = fmax((double)c->max_length / (double)c->rotary_original_length, 1);
+    if (all)
+        c->rotary_attention_factor = 1;
+}
+
+/* GGUF files say by their tensors which matrices have a bias. */
+static void look_at_biases(attn_model_config *c, const known_tensors *t) {
+    const bool packed = attn_known_tensor(t, "blk.0.attn_qkv.bias") != NULL;
+    const attn_model_choice no = ATTN_MODEL_NO, yes = ATTN_MODEL_YES;
+    c->qkv_bias = packed || attn_known_tensor(t, "blk.0.attn_q.bias") ? yes : no;
+    c->output_bias = attn_known_tensor(t, "blk.0.attn_output.bias") ? yes : no;
+    c->feed_forward_bias = attn_known_tensor(t, "blk.0.ffn_up.bias") ? yes : no;
 }
 
 /* Settings that depend on which tensors there are. */
 static void look_at_tensors(known_config *k, const known_tensors *t, const attn_family *family) {
     attn_model_config *c = &k->config;
     const bool head = attn_known_has_head(t, family);
-    if (t->gguf)
+    if (t->gguf) {
         c->tied = c->architecture != ATTN_MODEL_ENCODER && !head;
+        look_at_factors(c, t);
+        look_at_biases(c, t);
+    }
     c->headless = !head && !(c->tied && c->head == ATTN_MODEL_TOKENS);
     if (c->headless)
         c->tied = false;

@@ -44,11 +44,14 @@ static known_tensor *find(const known_tensors *t, const attn_family *family, con
                : attn_known_tensor(t, name + lead);
 }
 
+static const char *head_of(const known_tensors *t, const attn_family *family) {
+    return t->gguf ? "output" : family->head;
+}
+
 bool attn_known_has_head(const known_tensors *t, const attn_family *family) {
     char name[NAME];
-    const char *stem = t->gguf ? family->gguf_head : family->head;
-    snprintf(name, sizeof name, "%s.weight", stem ? stem : "");
-    return stem && find(t, family, name);
+    snprintf(name, sizeof name, "%s.weight", head_of(t, family));
+    return find(t, family, name);
 }
 
 /* --- names --- */
@@ -66,13 +69,12 @@ static bool matches(const char *pattern, const char *name, size_t n, const char 
 }
 
 /* Writes the name of the tensor that a row of the table gives a parameter. Returns false if the row
- * is of another parameter, or if the kind of file has no such tensor. */
-static bool name_of(const family_tensor *row, bool gguf, const char *ours, char name[NAME]) {
-    const char *dot = strrchr(ours, '.'), *star;
-    const char *theirs = gguf ? row->gguf : row->theirs;
+ * is of another parameter. */
+static bool name_of(const family_tensor *row, const char *ours, char name[NAME]) {
+    const char *dot = strrchr(ours, '.'), *star, *theirs = row->theirs;
     const size_t stem = row->how & WHOLE || !dot ? strlen(ours) : (size_t)(dot - ours);
     size_t size;
-    if (!row->ours || !theirs || !matches(row->ours, ours, stem, &star, &size))
+    if (!row->ours || !matches(row->ours, ours, stem, &star, &size))
         return false;
     const size_t lead = strcspn(theirs, "*");
     snprintf(name, NAME, "%.*s%.*s%s%s", (int)lead, theirs, theirs[lead] ? (int)size : 0, star,
@@ -80,17 +82,32 @@ static bool name_of(const family_tensor *row, bool gguf, const char *ours, char 
     return true;
 }
 
-/* Finds the tensor of a parameter. */
-static bool find_source(const binding *b, source *s) {
+/* Goes through the rows for the kind of file. */
+static const family_tensor *next_row(const binding *b, const family_tensor *row, size_t *table) {
+    const family_tensor *const *tables =
+        b->tensors->gguf ? b->family->gguf.tensors : b->family->folder.tensors;
+    row = row ? row + 1 : tables[ *table = 0];
+    while (row && !row->theirs)
+        row = tables[++*table];
+    return row;
+}
+#define EACH_ROW(b, row)                                                                           \
+    size_t table_ = 0;                                                                             \
+    for (const family_tensor *row = NULL; (row = next_row(b, row, &table_));)
+
+/* Finds the tensor of a parameter; `wanted` is the name that the first row for it says. */
+static bool find_source(const binding *b, source *s, char wanted[NAME]) {
     char name[NAME];
-    for (size_t i = 0; b->family->tensors[i]; i++)
-        for (const family_tensor *row = b->family->tensors[i]; row->theirs || row->gguf; row++) {
-            if (!name_of(row, b->tensors->gguf, s->p->name, name))
-                continue;
-            s->row = row;
-            if ((s->from = find(b->tensors, b->family, name)))
-                return true;
-        }
+    *wanted = '\0';
+    EACH_ROW(b, row) {
+        if (!name_of(row, s->p->name, name))
+            continue;
+        if (!*wanted)
+            memcpy(wanted, name, NAME);
+        s->row = row;
+        if ((s->from = find(b->tensors, b->family, name)))
+            return true;
+    }
     return false;
 }
 
@@ -122,12 +139,12 @@ static attn_status wrong_shape(const source *s, const size_t want[2], attn_error
                      found);
 }
 
-static bool is_turned(const binding *b, const source *s) {
-    return s->row->how & TURNED && !b->tensors->gguf && s->p->rank == 2;
+static bool is_turned(const source *s) {
+    return s->row->how & TURNED && s->p->rank == 2;
 }
 
-static attn_status check_shape(const binding *b, const source *s, attn_error *err) {
-    const bool turned = is_turned(b, s);
+static attn_status check_shape(const source *s, attn_error *err) {
+    const bool turned = is_turned(s);
     const size_t columns = s->p->rank == 2 ? s->p->dims[1] : 1;
     const size_t want[2] = {turned ? columns : s->all, turned ? s->all : columns};
     const known_tensor *t = s->from;
@@ -149,11 +166,11 @@ static attn_weight_view view_of(const binding *b, const source *s) {
     const attn_model_config *c = &b->model->config;
     const size_t E = c->head_width ? c->head_width : c->width / c->num_heads;
     const size_t columns = s->p->rank == 2 ? s->p->dims[1] : 1;
-    const bool turned = is_turned(b, s), by_head = s->row->how & BY_HEAD && !b->tensors->gguf;
+    const bool turned = is_turned(s), by_head = s->row->how & BY_HEAD;
     attn_weight_view v = {.format = s->from->format,
                           .transposed = turned,
                           .stride = turned ? s->all : 0,
-                          .paired = s->row->how & PAIRED && b->tensors->gguf};
+                          .paired = s->row->how & PAIRED};
     const size_t part = s->first / rows_of(s->p), parts = s->all / rows_of(s->p);
     const size_t first = by_head ? part * E : s->first;
     if (v.paired || by_head) {
@@ -184,7 +201,7 @@ static attn_status copy_values(const binding *b, const source *s, attn_error *er
     else
         for (size_t r = 0; r < rows_of(s->p); r++)
             attn_weight_row(to + r * columns, &from, r, columns);
-    for (size_t i = 0; s->row->how & ONE_PLUS && !b->tensors->gguf && i < s->p->count; i++)
+    for (size_t i = 0; s->row->how & ONE_PLUS && i < s->p->count; i++)
         to[i] += 1;
     return check_finite(s, to, s->p->count, err);
 }
@@ -222,20 +239,14 @@ static bool is_factor(const attn_parameter *p) {
 /* --- all parameters --- */
 
 static attn_status find_all(binding *b, attn_error *err) {
+    char name[NAME];
     for (size_t i = 0; i < b->length; i++) {
         source *s = &b->sources[i];
         s->p = attn_parameters_at(b->model->set, i);
         if (is_factor(s->p))
             continue;
-        if (!find_source(b, s)) {
-            char name[NAME] = "";
-            for (size_t n = 0; !*name && b->family->tensors[n]; n++)
-                for (const family_tensor *row = b->family->tensors[n]; row->theirs || row->gguf;
-                     row++)
-                    if (name_of(row, b->tensors->gguf, s->p->name, name))
-                        break;
+        if (!find_source(b, s, name))
             return attn_fail(err, ATTN_EARG, *name ? name : s->p->name, "this tensor is missing");
-        }
         if (!s->from->format)
             return attn_fail(err, ATTN_EDTYPE, s->from->name, "expected F32, F16 or BF16");
         s->from->used = true;
@@ -245,7 +256,7 @@ static attn_status find_all(binding *b, attn_error *err) {
         if (!s->from)
             continue;
         place_part(b, s);
-        ATTN_TRY(check_shape(b, s, err));
+        ATTN_TRY(check_shape(s, err));
         if (s->p->rank == 2 && !(s->row->how & COPIED))
             b->views[i] = view_of(b, s);
     }
@@ -257,21 +268,18 @@ static bool left_out(const binding *b, const known_tensor *t) {
     const char *star;
     size_t size;
     char head[NAME];
-    const char *stem = b->tensors->gguf ? b->family->gguf_head : b->family->head;
-    snprintf(head, sizeof head, "%s.weight", stem ? stem : "");
-    if (b->model->config.tied && stem && !strcmp(head, t->name))
+    const size_t lead = b->tensors->gguf || !b->family->prefix ? 0 : strlen(b->family->prefix);
+    snprintf(head, sizeof head, "%s.weight", head_of(b->tensors, b->family));
+    if (b->model->config.tied && !strcmp(head, t->name))
         return true;
-    for (size_t i = 0; b->family->tensors[i]; i++)
-        for (const family_tensor *row = b->family->tensors[i]; row->theirs || row->gguf; row++) {
-            const char *name = b->tensors->gguf ? row->gguf : row->theirs;
-            const size_t lead = b->family->prefix ? strlen(b->family->prefix) : 0;
-            if (row->ours || !name)
-                continue;
-            if (matches(name, t->name, strlen(t->name), &star, &size) ||
-                (lead && !strncmp(name, b->family->prefix, lead) &&
-                 matches(name + lead, t->name, strlen(t->name), &star, &size)))
-                return true;
-        }
+    EACH_ROW(b, row) {
+        if (row->ours)
+            continue;
+        if (matches(row->theirs, t->name, strlen(t->name), &star, &size) ||
+            (lead && !strncmp(row->theirs, b->family->prefix, lead) &&
+             matches(row->theirs + lead, t->name, strlen(t->name), &star, &size)))
+            return true;
+    }
     return false;
 }
 

@@ -1,5 +1,6 @@
 /* Models that people know beside transformers (tests/tools/known_models made their files): logits,
- * hidden states and attention weights of a small random model of each family. ATTN_KNOWN_MODEL names
+ * hidden states and attention weights of a small random model of each family, as a folder and, where
+ * the family has one, as a GGUF file. ATTN_KNOWN_MODEL names
  * the folder of another model, which is then the only one that is compared. */
 #include <dirent.h>
 #include <math.h>
@@ -214,7 +215,7 @@ static void test_beside_transformers(void **state) {
         count++;
     }
     closedir(dir);
-    assert_true(one || count > 20);
+    assert_true(one || count > 35);
     (void)state;
 }
 
@@ -289,7 +290,7 @@ static void test_configurations(void **state) {
         {"is_decoder", "true", ATTN_EUNSUPPORTED, "is_decoder"},
         {"rope_scaling", "{\"rope_type\":\"new\"}", ATTN_EUNSUPPORTED, "rope_type"},
         {"rope_scaling", "{\"rope_type\":\"linear\",\"twist\":1}", ATTN_EUNSUPPORTED, "twist"},
-        {"rope_scaling", "3", ATTN_EARG, "rope_parameters"},
+        {"rope_scaling", "3", ATTN_EARG, "rope_scaling"},
         {"layer_types", "[\"full_attention\",\"linear_attention\"]", ATTN_EUNSUPPORTED,
          "layer_types"},
         {"layer_types", "[\"full_attention\"]", ATTN_EARG, "layer_types"},
@@ -354,6 +355,42 @@ static void test_cut_gguf(void **state) {
     unlink(path);
     rmdir(folder);
     free(bytes);
+    (void)state;
+}
+
+/* Names in GGUF files that nobody knows are refused by name: of an architecture, of a key, of a
+ * tensor. */
+static void test_foreign_gguf(void **state) {
+    static const struct {
+        const char *from, *to;
+        attn_status code;
+        const char *where;
+    } changes[] = {
+        {"llama", "mamba", ATTN_EUNSUPPORTED, "general.architecture"},
+        {"llama.rope.freq_base", "llama.rope.dual_base", ATTN_EUNSUPPORTED, "rope.dual_base"},
+        {"llama.embedding_length", "other.embedding_length", ATTN_EARG, "embedding_length"},
+        {"blk.1.ffn_up.weight", "blk.1.ffn_ip.weight", ATTN_EARG, "blk.1.ffn_up.weight"},
+        {"blk.0.attn_q.weight", "blk.7.attn_q.weight", ATTN_EARG, "blk.0.attn_q.weight"},
+    };
+    char folder[] = "/tmp/attnd-known-XXXXXX", path[1024];
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/model.gguf", folder);
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        size_t size, found = 0;
+        char *bytes = read_text(SOURCE "-gguf/model.gguf", &size);
+        const size_t n = strlen(changes[i].from);
+        for (size_t at = 0; at + n <= size; at++)
+            if (!memcmp(bytes + at, changes[i].from, n)) {
+                memcpy(bytes + at, changes[i].to, n);
+                found++;
+            }
+        assert_true(found > 0);
+        write_text(folder, "model.gguf", bytes, size);
+        refused(path, changes[i].code, changes[i].where);
+        free(bytes);
+    }
+    unlink(path);
+    rmdir(folder);
     (void)state;
 }
 
@@ -440,9 +477,11 @@ static void test_memory_fails(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_beside_transformers), cmocka_unit_test(test_configurations),
-        cmocka_unit_test(test_cut_gguf), cmocka_unit_test(test_shards),
-        cmocka_unit_test(test_memory_fails)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_beside_transformers),
+                                       cmocka_unit_test(test_configurations),
+                                       cmocka_unit_test(test_cut_gguf),
+                                       cmocka_unit_test(test_foreign_gguf),
+                                       cmocka_unit_test(test_shards),
+                                       cmocka_unit_test(test_memory_fails)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

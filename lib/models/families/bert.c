@@ -2,11 +2,12 @@
 #include "models/families/family.h"
 
 static const family_key keys[] = {
-    BERT_KEYS,
-    ROW("hidden_act", NULL, "head_activation", "gelu"),
-    ROW("type_vocab_size", NULL, "num_segments", "2"),
-    {0},
+    ROW("hidden_act", "head_activation", "gelu"),
+    ROW("type_vocab_size", "num_segments", "2"),
+    END,
 };
+/* GGUF files of DistilBERT and RoBERTa have this architecture, too, and no head of masked words. */
+static const family_key gguf[] = {ROW("token_type_count", "num_segments", "0"), END};
 
 static const family_tensor tensors[] = {
     BERT_EMBEDDING_TENSORS("bert.embeddings."),
@@ -14,7 +15,7 @@ static const family_tensor tensors[] = {
     MASKED_HEAD_TENSORS("cls.predictions.", "transform.dense", "transform.LayerNorm"),
     TENSOR("cls.seq_relationship.*"), /* whether one sentence follows another */
     TENSOR("bert.pooler.*"),
-    {0},
+    END,
 };
 
 const attn_family attn_family_bert = {
@@ -22,6 +23,7 @@ const attn_family attn_family_bert = {
     .types = {"bert"},
     .prefix = "bert.",
     .head = "cls.predictions.transform.dense",
-    .keys = (const family_key *const[]){attn_keys_encoder, keys, NULL},
-    .tensors = (const family_tensor *const[]){tensors, NULL},
+    .folder = {KEYS(attn_keys_encoder, attn_keys_bert, keys), TENSORS(tensors)},
+    .architecture = "bert",
+    .gguf = {KEYS(attn_keys_gguf, gguf), TENSORS(attn_gguf_encoder)},
 };

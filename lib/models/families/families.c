@@ -40,7 +40,7 @@ const attn_family *const attn_families[] = {FAMILIES(LISTED) NULL};
 const attn_family *attn_family_of(const char *type, bool gguf) {
     for (size_t i = 0; attn_families[i]; i++) {
         const attn_family *f = attn_families[i];
-        if (gguf && f->gguf && !strcmp(f->gguf, type))
+        if (gguf && f->architecture && !strcmp(f->architecture, type))
             return f;
         for (size_t n = 0; !gguf && n < sizeof f->types / sizeof *f->types && f->types[n]; n++)
             if (!strcmp(f->types[n], type))
@@ -51,27 +51,11 @@ const attn_family *attn_family_of(const char *type, bool gguf) {
 
 /* --- values as text --- */
 
-/* The words of activations in configurations, and ours. */
-static const char *const activations[][2] = {{"gelu_new", "gelu_tanh"},
-                                             {"gelu_pytorch_tanh", "gelu_tanh"},
-                                             {"gelu_fast", "gelu_tanh"},
-                                             {"swish", "silu"},
-                                             {NULL, NULL}};
-
-static const attn_model_setting *setting_of(const char *name) {
-    const attn_model_setting *s = attn_model_settings;
-    while (s->name && strcmp(s->name, name))
-        s++;
-    return s;
-}
-
-/* Writes a value as the text of a setting. Returns a constant or `text`; NULL: the value is a list or
- * an object. */
-static const char *text_of(const attn_json *value, const attn_model_setting *s, char *text) {
-    const bool chooses = s && s->words == attn_model_choices;
+/* Writes a value as text. Returns a constant or `text`; NULL: the value is a list or an object. */
+static const char *text_of(const attn_json *value, char *text) {
     switch (value->kind) {
     case ATTN_JSON_BOOL:
-        return chooses ? (value->truth ? "yes" : "no") : value->truth ? "true" : "false";
+        return value->truth ? "true" : "false";
     case ATTN_JSON_NUMBER:
         snprintf(text, VALUE_TEXT,
                  fabs(value->number) < 9e15 && floor(value->number) == value->number ? "%.0f"
@@ -79,61 +63,50 @@ static const char *text_of(const attn_json *value, const attn_model_setting *s, 
                  value->number);
         return text;
     case ATTN_JSON_STRING:
-        for (size_t i = 0; s && s->words == attn_model_activations && activations[i][0]; i++)
-            if (!strcmp(value->text, activations[i][0]))
-                return activations[i][1];
         return value->text;
     default:
         return NULL;
     }
 }
 
-static attn_status set(known_config *k, const char *key, const char *setting, const char *text,
-                       attn_error *err) {
-    const attn_model_setting *s = setting_of(setting);
-    return text && s->name && attn_models_set(s, &k->config, text)
-               ? ATTN_OK
-               : attn_fail(err, ATTN_EUNSUPPORTED, key, "\"%.60s\" of %s is not implemented",
-                           text ? text : "a list", key);
-}
-
 /* Returns whether a value is the one that a row demands. */
 static bool is_standard(const family_key *row, const attn_json *value) {
     char text[VALUE_TEXT];
-    const char *found = text_of(value, NULL, text);
+    const char *found = text_of(value, text);
     return found && !strcmp(found, row->standard);
 }
 
 static attn_status read_row(known_config *k, const family_key *row, const attn_json *value,
                             attn_error *err) {
-    const char *key = k->gguf ? row->gguf : row->json;
     char text[VALUE_TEXT];
     if (row->read)
-        return row->read(k, value, err);
+        return row->read(k, row, value, err);
     if (row->to && value)
-        return set(k, key, row->to, text_of(value, setting_of(row->to), text), err);
+        return attn_family_set(k, row->key, row->to, text_of(value, text), err);
     if (row->to && row->standard)
-        return set(k, row->to, row->to, row->standard, err);
+        return *row->standard ? attn_family_set(k, row->to, row->to, row->standard, err) : ATTN_OK;
     if (row->to)
-        return attn_fail(err, ATTN_EARG, key, "the configuration lacks the key %s", key);
+        return attn_fail(err, ATTN_EARG, row->key, "the configuration lacks the key %s", row->key);
     if (value && row->standard && !is_standard(row, value))
         return attn_fail(
-            err, ATTN_EUNSUPPORTED, key,
-            "another value of %s than %s changes the arithmetic and is not implemented", key,
+            err, ATTN_EUNSUPPORTED, row->key,
+            "another value of %s than %s changes the arithmetic and is not implemented", row->key,
             row->standard);
     return ATTN_OK;
 }
 
-/* Reads the rows of a table. In a GGUF file rows with a key of config.json alone set their
- * standards; rows with a key of GGUF alone are for GGUF files alone. */
-static attn_status read_table(known_config *k, const family_key *rows, attn_error *err) {
-    for (const family_key *row = rows; row->json || row->gguf || row->to; row++) {
-        const char *key = k->gguf ? row->gguf : row->json;
-        attn_json *value = key ? attn_json_member((attn_json *)(uintptr_t)k->all, key) : NULL;
-        if (!key && ((row->gguf && !k->gguf) || !row->to || !row->standard))
-            continue;
-        ATTN_TRY(read_row(k, row, value, err));
-    }
+/* Reads tables of keys, or sets their standards alone. */
+static attn_status read_tables(known_config *k, const family_key *const *tables, bool standards,
+                               attn_error *err) {
+    for (size_t i = 0; tables[i]; i++)
+        for (const family_key *row = tables[i]; row->key || row->to || row->read; row++) {
+            if (standards && (row->read || !row->to || !row->standard))
+                continue;
+            attn_json *value = standards || !row->key
+                                   ? NULL
+                                   : attn_json_member((attn_json *)(uintptr_t)k->all, row->key);
+            ATTN_TRY(read_row(k, row, value, err));
+        }
     return ATTN_OK;
 }
 
@@ -187,9 +160,11 @@ static void complete(known_config *k) {
 
 attn_status attn_family_configure(const attn_family *family, known_config *k, attn_error *err) {
     k->config = attn_model_defaults();
-    for (size_t i = 0; family->keys[i]; i++)
-        ATTN_TRY(read_table(k, family->keys[i], err));
-    ATTN_TRY(read_table(k, attn_keys_common, err));
+    ATTN_TRY(read_tables(k, family->folder.keys, k->gguf, err));
+    if (k->gguf)
+        ATTN_TRY(read_tables(k, family->gguf.keys, false, err));
+    else
+        ATTN_TRY(read_tables(k, KEYS(attn_keys_common), false, err));
     complete(k);
     return check_unknown(k, err);
 }

@@ -19,7 +19,8 @@ typedef struct known_config {
 
 /* A row of a table of keys. The value of the key goes to the setting `to`, as its text says
  * (model_config.h): numbers, words, or true and false as "yes" and "no" of a choice. A key that is
- * absent or null has the value `standard`, a text; NULL: the key is required.
+ * absent or null has the value `standard`, a text; AS_IS: the setting stays as it is; NULL: the key is
+ * required.
  *
  *   no key       the setting always has the value `standard`
  *   `read`       the function reads the value, which is NULL if the key is absent
@@ -27,21 +28,25 @@ typedef struct known_config {
  *                the value changes nothing; or with `standard` it must be this value, since another
  *                one changes the arithmetic in a way that the block does not have */
 typedef struct family_key {
-    const char *json, *gguf; /* the key in config.json; in GGUF behind "<architecture>." */
-    const char *to, *standard;
-    attn_status (*read)(known_config *k, const attn_json *value, attn_error *err);
+    const char *key, *to, *standard;
+    attn_status (*read)(known_config *k, const struct family_key *row, const attn_json *value,
+                        attn_error *err);
 } family_key;
 
-/* ROW(json, gguf, to, standard) and ROW(json, gguf, .read = function); members at the end may be left
- * out. */
-#define ROW(first, ...)                                                                            \
-    { .json = first, __VA_ARGS__ }
+#define AS_IS ""
+/* ROW(key, to, standard) or ROW(key, .read = function); members at the end may be left out. */
+#define ROW(name, ...)                                                                             \
+    { .key = name, __VA_ARGS__ }
+#define ALWAYS(setting, value)                                                                     \
+    { .to = setting, .standard = value }
+#define END                                                                                        \
+    { 0 }
 
 /* How a tensor of a file becomes a parameter; bits of family_tensor.how. */
 enum {
-    TURNED = 1,   /* safetensors: the matrix has the axes [columns, rows] */
-    ONE_PLUS = 2, /* safetensors: 1 is added to every number */
-    PAIRED = 4,   /* GGUF: rows of a head stand in the order of interleaved rotary positions */
+    TURNED = 1,   /* the matrix has the axes [columns, rows] */
+    ONE_PLUS = 2, /* 1 is added to every number */
+    PAIRED = 4,   /* rows of a head stand in the order of interleaved rotary positions */
     BY_HEAD = 8, /* the parts of a tensor alternate by heads: q, k and v of head 0, of head 1, … */
     COPIED = 16,   /* the model has a copy of the matrix */
     WHOLE = 32,    /* both names are complete, without ".weight" or ".bias" */
@@ -52,27 +57,44 @@ enum {
 };
 
 /* A row of a table of tensors: names without ".weight" and ".bias", in which `*` stands for the
- * number of a layer. gguf NULL: GGUF files have no such tensor. ours NULL: tensors of this complete
- * name (`*` stands for any text) are not used. */
+ * number of a layer. ours NULL: tensors of this complete name (`*` stands for any text) are not used.
+ * Of several rows for a parameter the first counts whose tensor the file has. */
 typedef struct family_tensor {
-    const char *theirs, *gguf, *ours;
+    const char *theirs, *ours;
     unsigned how;
 } family_tensor;
 
 #define TENSOR(first, ...)                                                                         \
     { .theirs = first, __VA_ARGS__ }
 
+/* What a family reads of one kind of files: tables, each list ended by NULL. */
+typedef struct family_tables {
+    const family_key *const *keys;
+    const family_tensor *const *tensors;
+} family_tables;
+
+#define KEYS(...)                                                                                  \
+    (const family_key *const[]) {                                                                  \
+        __VA_ARGS__, NULL                                                                          \
+    }
+#define TENSORS(...)                                                                               \
+    (const family_tensor *const[]) {                                                               \
+        __VA_ARGS__, NULL                                                                          \
+    }
+
 typedef struct attn_family {
     const char *name;
     const char *types[4]; /* model_type of config.json; NULL ends the list */
-    const char *gguf;     /* general.architecture of GGUF files, or NULL */
-    const char
-        *prefix; /* begins the names of tensors unless the model was saved without its head */
-    /* The tensor that only models with a head have, its stem in both kinds of files. If it is absent
-     * and the head is not tied, the model is headless. */
-    const char *head, *gguf_head;
-    const family_key *const *keys;       /* tables of keys; NULL ends the list */
-    const family_tensor *const *tensors; /* tables of tensors; NULL ends the list */
+    /* begins the names of tensors unless the model was saved without its head */
+    const char *prefix;
+    /* The tensor that only models with a head have, its stem. If it is absent and the head is not
+     * tied, the model is headless. In GGUF files it is "output". */
+    const char *head;
+    family_tables folder; /* config.json and safetensors */
+    /* GGUF files: general.architecture, NULL if the family has none, and what such a file says. Before
+     * its keys are read, the settings have the standards of those of config.json. */
+    const char *architecture;
+    family_tables gguf;
 } attn_family;
 
 /* All families; NULL ends the list. */
@@ -84,72 +106,81 @@ const attn_family *attn_family_of(const char *type, bool gguf);
  * ATTN_EUNSUPPORTED (a key changes the arithmetic, or is unknown); err->where is the key. */
 attn_status attn_family_configure(const attn_family *family, known_config *k, attn_error *err);
 
-/* For functions of a table that do not read all of their arguments. */
-#define ATTN_IGNORED(value, err) ((void)(value), (void)(err))
+/* Sets a setting from the value of a key as text; NULL: the value is a list or an object. */
+attn_status attn_family_set(known_config *k, const char *key, const char *setting, const char *text,
+                            attn_error *err);
 
 /* Adds layer l to a set, or takes it away; one beyond the bits of a set does not count. */
 void attn_layers_set(attn_model_layers *set, size_t l, bool has);
 /* Returns the number of layers that a set may have. */
 size_t attn_layers_count(const known_config *k);
 
-/* --- keys that several families have --- */
+/* --- words that several families have --- */
 
-extern const family_key attn_keys_common[]; /* keys that change nothing in any family */
-extern const family_key attn_keys_decoder[], attn_keys_encoder[];
-attn_status attn_read_rope(known_config *k, const attn_json *value, attn_error *err);
-attn_status attn_read_rope_type(known_config *k, const attn_json *value, attn_error *err);
-attn_status attn_read_layer_types(known_config *k, const attn_json *value, attn_error *err);
-attn_status attn_read_unplaced(known_config *k, const attn_json *value, attn_error *err);
-attn_status attn_read_window(known_config *k, const attn_json *value, attn_error *err);
-attn_status attn_read_window_on(known_config *k, const attn_json *value, attn_error *err);
-attn_status attn_read_full_from(known_config *k, const attn_json *value, attn_error *err);
-attn_status attn_read_rotary_part(known_config *k, const attn_json *value, attn_error *err);
-attn_status attn_read_score_divisor(known_config *k, const attn_json *value, attn_error *err);
-attn_status attn_read_pad_offset(known_config *k, const attn_json *value, attn_error *err);
-attn_status attn_read_decoder_heads(known_config *k, const attn_json *value, attn_error *err);
-attn_status attn_read_decoder_feed(known_config *k, const attn_json *value, attn_error *err);
-attn_status attn_read_scale_embedding(known_config *k, const attn_json *value, attn_error *err);
+#define ENCODER "encoder.layers.*."
+#define DECODER "decoder.layers.*."
 
-/* Keys and tensors of Llama, which many decoders have, and its tables without some of them. */
-extern const family_key attn_keys_llama[];
-extern const family_tensor attn_tensors_llama[], attn_tensors_llama_outer[];
+/* Settings. attn_keys_common are keys that change nothing in any family. */
+extern const family_key attn_keys_common[], attn_keys_decoder[], attn_keys_encoder[];
+extern const family_key attn_keys_bert[], attn_keys_llama[], attn_keys_qwen[];
+extern const family_key attn_keys_seq2seq[], attn_keys_bart[], attn_keys_gguf[];
 
-/* Layers as BERT names them, behind `p`. */
-#define BERT_LAYER_TENSORS(p)                                                                      \
-    TENSOR(p "layer.*.attention.self.query", NULL, "encoder.layers.*.self_attn.W_q"),              \
-        TENSOR(p "layer.*.attention.self.key", NULL, "encoder.layers.*.self_attn.W_k"),            \
-        TENSOR(p "layer.*.attention.self.value", NULL, "encoder.layers.*.self_attn.W_v"),          \
-        TENSOR(p "layer.*.attention.output.dense", NULL, "encoder.layers.*.self_attn.W_o"),        \
-        TENSOR(p "layer.*.attention.output.LayerNorm", NULL, "encoder.layers.*.norm1"),            \
-        TENSOR(p "layer.*.intermediate.dense", NULL, "encoder.layers.*.linear1"),                  \
-        TENSOR(p "layer.*.output.dense", NULL, "encoder.layers.*.linear2"),                        \
-        TENSOR(p "layer.*.output.LayerNorm", NULL, "encoder.layers.*.norm2")
+/* Readers of values. Those of numbers set the setting of their row. */
+typedef attn_status attn_reader(known_config *k, const family_key *row, const attn_json *value,
+                                attn_error *err);
+attn_reader attn_read_inverse;      /* 1 / the value */
+attn_reader attn_read_inverse_root; /* 1 / the root of the value */
+attn_reader attn_read_rope, attn_read_rope_type, attn_read_rotary_part;
+attn_reader attn_read_layer_types, attn_read_unplaced;
+attn_reader attn_read_window, attn_read_half_window, attn_read_window_on, attn_read_full_from;
+/* Without layer_types, every n-th layer sees all keys, beginning with the first, or with layer n. */
+attn_reader attn_read_every_first, attn_read_every_last;
+attn_reader attn_read_pad_offset, attn_read_embedding_width, attn_read_causal;
+attn_reader attn_read_decoder_heads, attn_read_decoder_feed, attn_read_scale_embedding;
+attn_reader attn_read_gated, attn_read_root_scaled;
+
+/* Tensors of decoders like Llama, and of BART. */
+extern const family_tensor attn_tensors_llama[], attn_tensors_bart[];
+/* Tensors of GGUF files, in which all architectures have the same names: of a decoder, with queries and
+ * keys in the order of interleaved rotary positions or of halves, and of an encoder. */
+extern const family_tensor attn_gguf_paired[], attn_gguf_decoder[], attn_gguf_encoder[];
+
+/* Four matrices of attention behind `p`, by the names that they have there. */
+#define ATTENTION_TENSORS(p, q, k, v, o, ours)                                                     \
+    TENSOR(p q, ours ".W_q"), TENSOR(p k, ours ".W_k"), TENSOR(p v, ours ".W_v"),                  \
+        TENSOR(p o, ours ".W_o")
+/* The matrices of queries, keys and values in one tensor, and two matrices in one. */
+#define PACKED_THREE(theirs, ours, how)                                                            \
+    TENSOR(theirs, ours ".W_q", (how) | PART_ONE), TENSOR(theirs, ours ".W_k", (how) | PART_TWO),  \
+        TENSOR(theirs, ours ".W_v", (how) | PART_THREE)
+#define PACKED_TWO(theirs, one, two) TENSOR(theirs, one, PART_ONE), TENSOR(theirs, two, PART_TWO)
 
 /* Embeddings as BERT names them. */
 #define BERT_EMBEDDING_TENSORS(p)                                                                  \
-    TENSOR(p "word_embeddings", NULL, "src_embedding"),                                            \
-        TENSOR(p "position_embeddings", NULL, "pos_encoding.position_embeddings"),                 \
-        TENSOR(p "token_type_embeddings", NULL, "seg_embedding"),                                  \
-        TENSOR(p "LayerNorm", NULL, "src_embedding_norm"), TENSOR(p "position_ids")
+    TENSOR(p "word_embeddings", "src_embedding"),                                                  \
+        TENSOR(p "position_embeddings", "pos_encoding.position_embeddings"),                       \
+        TENSOR(p "token_type_embeddings", "seg_embedding"),                                        \
+        TENSOR(p "LayerNorm", "src_embedding_norm"), TENSOR(p "position_ids")
 
-/* The head of masked words behind `p`, with its names of the matrix and of the norm. Files of tied
- * models repeat the matrix and the bias under the names of a decoder. */
+/* A layer of BERT behind the matrices of its attention. */
+#define BERT_FEED_TENSORS(p)                                                                       \
+    TENSOR(p "intermediate.dense", ENCODER "linear1"),                                             \
+        TENSOR(p "output.dense", ENCODER "linear2"), TENSOR(p "output.LayerNorm", ENCODER "norm2")
+/* Layers as BERT names them, behind `p`. */
+#define BERT_LAYER_TENSORS(p)                                                                      \
+    ATTENTION_TENSORS(p "layer.*.attention.", "self.query", "self.key", "self.value",              \
+                      "output.dense", ENCODER "self_attn"),                                        \
+        TENSOR(p "layer.*.attention.output.LayerNorm", ENCODER "norm1"),                           \
+        BERT_FEED_TENSORS(p "layer.*.")
+
+/* The head of masked words: its matrix, its norm, and the logits. Files of tied models repeat the
+ * matrix of the logits. */
+#define MASKED_HEAD(dense, norm, logits)                                                           \
+    TENSOR(dense, "head_dense"), TENSOR(norm, "head_norm"), TENSOR(logits, "output_projection"),   \
+        TENSOR(logits ".weight")
+/* The same behind `p`, where files repeat the bias, too. */
 #define MASKED_HEAD_TENSORS(p, dense, norm)                                                        \
-    TENSOR(p dense, NULL, "head_dense"), TENSOR(p norm, NULL, "head_norm"),                        \
-        TENSOR(p "decoder", NULL, "output_projection"),                                            \
-        TENSOR(p "bias", NULL, "output_projection.bias", WHOLE), TENSOR(p "decoder.*"),            \
-        TENSOR(p "bias")
-
-/* Sizes and norms as BERT names them. */
-#define BERT_KEYS                                                                                  \
-    ROW("vocab_size", NULL, "target_vocabulary"), ROW("hidden_size", NULL, "width"),               \
-        ROW("num_hidden_layers", NULL, "num_layers"),                                              \
-        ROW("num_attention_heads", NULL, "num_heads"),                                             \
-        ROW("intermediate_size", NULL, "feed_forward"),                                            \
-        ROW("hidden_act", NULL, "activation", "gelu"),                                             \
-        ROW("max_position_embeddings", NULL, "max_length", "512"),                                 \
-        ROW("layer_norm_eps", NULL, "norm_epsilon", "1e-12"),                                      \
-        ROW("tie_word_embeddings", NULL, "tied", "true"),                                          \
-        ROW("position_embedding_type", .standard = "absolute")
+    MASKED_HEAD(p dense, p norm, p "decoder"), TENSOR(p "bias", "output_projection.bias", WHOLE),  \
+        TENSOR(p "decoder.*"), TENSOR(p "bias")
 
 #endif

@@ -1,21 +1,20 @@
 /* Granite: Llama with factors of embeddings, scores, residual connections and logits. IBM 2024. */
 #include "models/families/family.h"
 
-static attn_status read_logits(known_config *k, const attn_json *value, attn_error *err) {
-    if (!value)
-        return ATTN_OK;
-    if (value->kind != ATTN_JSON_NUMBER || !(value->number > 0))
-        return attn_fail(err, ATTN_EARG, "logits_scaling", "expected a number above 0");
-    k->config.logit_scale = 1 / value->number;
-    return ATTN_OK;
-}
-
 static const family_key keys[] = {
-    ROW("embedding_multiplier", NULL, "embedding_scale", "1"),
-    ROW("attention_multiplier", NULL, "score_scale", "1"),
-    ROW("residual_multiplier", NULL, "residual_scale", "1"),
-    ROW("logits_scaling", .read = read_logits),
-    {0},
+    ROW("embedding_multiplier", "embedding_scale", "1"),
+    ROW("attention_multiplier", "score_scale", "1"),
+    ROW("residual_multiplier", "residual_scale", "1"),
+    ROW("logits_scaling", "logit_scale", "0", attn_read_inverse),
+    END,
+};
+static const family_key gguf[] = {
+    ROW("embedding_scale", "embedding_scale", "1"),
+    ROW("attention.scale", "score_scale", "0"),
+    ROW("residual_scale", "residual_scale", "1"),
+    ROW("logit_scale", "logit_scale", .read = attn_read_inverse),
+    ROW("rope.scaling.finetuned", .standard = "true"), /* false: no positions */
+    END,
 };
 
 const attn_family attn_family_granite = {
@@ -23,6 +22,7 @@ const attn_family attn_family_granite = {
     .types = {"granite"},
     .prefix = "model.",
     .head = "lm_head",
-    .keys = (const family_key *const[]){attn_keys_decoder, attn_keys_llama, keys, NULL},
-    .tensors = (const family_tensor *const[]){attn_tensors_llama_outer, attn_tensors_llama, NULL},
+    .folder = {KEYS(attn_keys_decoder, attn_keys_llama, keys), TENSORS(attn_tensors_llama)},
+    .architecture = "granite",
+    .gguf = {KEYS(attn_keys_gguf, gguf), TENSORS(attn_gguf_paired, attn_gguf_decoder)},
 };

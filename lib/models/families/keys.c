@@ -1,5 +1,7 @@
 /* Keys that several families have, and the reading of those whose values are lists or objects. */
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/try.h"
@@ -55,6 +57,26 @@ const family_key attn_keys_common[] = {
     ROW("resid_pdrop"),
     ROW("embd_pdrop"),
     ROW("attn_pdrop"),
+    ROW("dropout_rate"),
+    ROW("embedding_dropout"),
+    ROW("mlp_dropout"),
+    ROW("qa_dropout"),
+    ROW("seq_classif_dropout"),
+    ROW("classif_dropout"),
+    ROW("classifier_dropout_prob"),
+    ROW("classifier_pooling"),
+    ROW("encoder_layerdrop"),
+    ROW("decoder_layerdrop"),
+    ROW("init_std"),
+    ROW("initializer_factor"),
+    ROW("initializer_cutoff_factor"),
+    ROW("force_bos_token_to_be_generated"),
+    ROW("cache_implementation"),
+    ROW("deterministic_flash_attn"),
+    ROW("reference_compile"),
+    ROW("repad_logits_with_grad"),
+    ROW("sparse_prediction"),
+    ROW("sparse_pred_ignore_index"),
     ROW("summary_type"),
     ROW("summary_use_proj"),
     ROW("summary_activation"),
@@ -67,26 +89,55 @@ const family_key attn_keys_common[] = {
     ROW("cross_attention_hidden_size", .standard = "null"),
     ROW("quantization_config", .standard = "null"),
     ROW("pruned_heads", .standard = "{}"),
-    {0},
+    END,
 };
 
 /* What decoders like Llama have in common. */
 const family_key attn_keys_decoder[] = {
-    {.to = "architecture", .standard = "decoder"},
-    {.to = "norm", .standard = "before"},
-    {.to = "separate", .standard = "true"},
-    {.to = "embedding_scale", .standard = "1"},
-    {0},
+    ALWAYS("architecture", "decoder"),
+    ALWAYS("norm", "before"),
+    ALWAYS("separate", "true"),
+    ALWAYS("embedding_scale", "1"),
+    END,
 };
 
 /* What encoders like BERT have in common. */
 const family_key attn_keys_encoder[] = {
-    {.to = "architecture", .standard = "encoder"}, {.to = "norm", .standard = "after"},
-    {.to = "separate", .standard = "true"},        {.to = "embedding_scale", .standard = "1"},
-    {.to = "embedding_norm", .standard = "true"},  {.to = "positions", .standard = "learned"},
-    {.to = "head", .standard = "masked"},          {.to = "head_activation", .standard = "gelu"},
-    {.to = "logits_bias", .standard = "yes"},      {0},
+    ALWAYS("architecture", "encoder"), ALWAYS("norm", "after"),
+    ALWAYS("separate", "true"),        ALWAYS("embedding_scale", "1"),
+    ALWAYS("embedding_norm", "true"),  ALWAYS("positions", "learned"),
+    ALWAYS("head", "masked"),          ALWAYS("head_activation", "gelu"),
+    ALWAYS("logits_bias", "yes"),      END,
 };
+
+/* Sizes and norms as BERT names them. */
+const family_key attn_keys_bert[] = {
+    ROW("vocab_size", "target_vocabulary"),
+    ROW("hidden_size", "width"),
+    ROW("num_hidden_layers", "num_layers"),
+    ROW("num_attention_heads", "num_heads"),
+    ROW("intermediate_size", "feed_forward"),
+    ROW("hidden_act", "activation", "gelu"),
+    ROW("max_position_embeddings", "max_length", "512"),
+    ROW("layer_norm_eps", "norm_epsilon", "1e-12"),
+    ROW("tie_word_embeddings", "tied", "true"),
+    ROW("position_embedding_type", .standard = "absolute"),
+    END,
+};
+
+/* What models of encoder and decoder have in common. */
+const family_key attn_keys_seq2seq[] = {
+    ROW("vocab_size", "target_vocabulary"),
+    ROW("d_model", "width"),
+    ROW("tie_word_embeddings", "tied", "true"),
+    ALWAYS("architecture", "transformer"),
+    ALWAYS("separate", "true"),
+    END,
+};
+
+#define READER(name)                                                                               \
+    attn_status name(known_config *k, const family_key *row, const attn_json *value,               \
+                     attn_error *err)
 
 /* --- rotary positions --- */
 
@@ -205,12 +256,12 @@ static attn_status read_both(known_config *k, attn_json *full, attn_json *local,
     return full ? read_parameters(k, full, &c->rotary_base, err) : ATTN_OK;
 }
 
-attn_status attn_read_rope(known_config *k, const attn_json *value, attn_error *err) {
+READER(attn_read_rope) {
     attn_json *object = (attn_json *)(uintptr_t)value;
     if (!value)
         return ATTN_OK;
     if (value->kind != ATTN_JSON_OBJECT)
-        return not_a("rope_parameters", "an object", err);
+        return not_a(row->key, "an object", err);
     attn_json *full = attn_json_member(object, "full_attention"),
               *local = attn_json_member(object, "sliding_attention");
     return full || local ? read_both(k, full, local, err)
@@ -218,7 +269,7 @@ attn_status attn_read_rope(known_config *k, const attn_json *value, attn_error *
 }
 
 /* GGUF: the kind of scaling. Its numbers have keys of their own. */
-attn_status attn_read_rope_type(known_config *k, const attn_json *value, attn_error *err) {
+READER(attn_read_rope_type) {
     if (!value || (value->kind == ATTN_JSON_STRING && !strcmp(value->text, "none")))
         return ATTN_OK;
     if (value->kind != ATTN_JSON_STRING ||
@@ -227,8 +278,7 @@ attn_status attn_read_rope_type(known_config *k, const attn_json *value, attn_er
                                   .offset = offsetof(attn_model_config, rotary_scaling),
                                   .words = attn_model_scalings},
             &k->config, value->text))
-        return attn_fail(err, ATTN_EUNSUPPORTED, "rope.scaling.type",
-                         "this scaling is not implemented");
+        return attn_fail(err, ATTN_EUNSUPPORTED, row->key, "this scaling is not implemented");
     return ATTN_OK;
 }
 
@@ -245,12 +295,12 @@ size_t attn_layers_count(const known_config *k) {
     return k->config.num_layers < most ? k->config.num_layers : most;
 }
 
-attn_status attn_read_layer_types(known_config *k, const attn_json *value, attn_error *err) {
+READER(attn_read_layer_types) {
     size_t l = 0;
     if (!value)
         return ATTN_OK;
     if (value->kind != ATTN_JSON_LIST || value->count != k->config.num_layers)
-        return not_a("layer_types", "a list with a word for each layer", err);
+        return not_a(row->key, "a list with a word for each layer", err);
     k->config.windowed_layers = (attn_model_layers){{0}};
     k->layer_types = true;
     for (const attn_json *word = value->first; word; word = word->next, l++) {
@@ -259,89 +309,137 @@ attn_status attn_read_layer_types(known_config *k, const attn_json *value, attn_
         if (slides)
             attn_layers_set(&k->config.windowed_layers, l, true);
         else if (word->kind != ATTN_JSON_STRING || strcmp(word->text, "full_attention"))
-            return attn_fail(err, ATTN_EUNSUPPORTED, "layer_types",
+            return attn_fail(err, ATTN_EUNSUPPORTED, row->key,
                              "expected \"full_attention\" or \"sliding_attention\"");
     }
     return ATTN_OK;
 }
 
 /* no_rope_layers: a list with 0 for each layer without positions. */
-attn_status attn_read_unplaced(known_config *k, const attn_json *value, attn_error *err) {
+READER(attn_read_unplaced) {
     size_t l = 0;
     if (!value)
         return ATTN_OK;
     if (value->kind != ATTN_JSON_LIST || value->count != k->config.num_layers)
-        return not_a("no_rope_layers", "a list with 0 or 1 for each layer", err);
+        return not_a(row->key, "a list with 0 or 1 for each layer", err);
     for (const attn_json *n = value->first; n; n = n->next, l++)
         if (n->kind == ATTN_JSON_NUMBER && n->number == 0)
             attn_layers_set(&k->config.unplaced_layers, l, true);
     return ATTN_OK;
 }
 
-/* sliding_window counts the query itself. Without layer_types all layers have it. */
-attn_status attn_read_window(known_config *k, const attn_json *value, attn_error *err) {
+/* sliding_window counts the query itself; 0 in GGUF files is none. Without layer_types all layers have
+ * it. */
+READER(attn_read_window) {
     int64_t keys;
-    if (!value)
+    if (!value || (k->gguf && value->kind == ATTN_JSON_NUMBER && value->number == 0))
         return ATTN_OK;
     if (!attn_json_integer(value, 2, 1 << 20, &keys))
-        return not_a("sliding_window", "an integer from 2 on", err);
+        return not_a(row->key, "an integer from 2 on", err);
     k->config.window = (size_t)keys - 1;
     for (size_t l = 0; !k->layer_types && l < attn_layers_count(k); l++)
         attn_layers_set(&k->config.windowed_layers, l, true);
     return ATTN_OK;
 }
 
+/* Reads an integer; an absent one is the standard of the row. */
+static attn_status read_integer(const family_key *row, const attn_json *value, int64_t least,
+                                int64_t most, int64_t *out, attn_error *err) {
+    *out = row->standard ? strtol(row->standard, NULL, 10) : least;
+    return !value || attn_json_integer(value, least, most, out)
+               ? ATTN_OK
+               : attn_fail(err, ATTN_EARG, row->key, "expected an integer from %lld to %lld",
+                           (long long)least, (long long)most);
+}
+
+/* A window of so many keys on both sides of the query together. */
+READER(attn_read_half_window) {
+    int64_t keys;
+    ATTN_TRY(read_integer(row, value, 2, 1 << 20, &keys, err));
+    k->config.window = (size_t)keys / 2;
+    return ATTN_OK;
+}
+
 /* Without use_sliding_window no layer has a window, whatever sliding_window says. */
-attn_status attn_read_window_on(known_config *k, const attn_json *value, attn_error *err) {
+READER(attn_read_window_on) {
     if (value && value->kind != ATTN_JSON_BOOL)
-        return not_a("use_sliding_window", "true or false", err);
+        return not_a(row->key, "true or false", err);
     if (!value || !value->truth)
         k->config.windowed_layers = (attn_model_layers){{0}};
     return ATTN_OK;
 }
 
 /* max_window_layers: the first layers, which have no window. */
-attn_status attn_read_full_from(known_config *k, const attn_json *value, attn_error *err) {
-    int64_t first = 0;
-    if (!value || k->layer_types)
-        return ATTN_OK;
-    if (!attn_json_integer(value, 0, 1 << 20, &first))
-        return not_a("max_window_layers", "a number of layers", err);
-    for (size_t l = 0; l < attn_layers_count(k) && l < (size_t)first; l++)
+READER(attn_read_full_from) {
+    int64_t first;
+    ATTN_TRY(read_integer(row, value, 0, 1 << 20, &first, err));
+    for (size_t l = 0; !k->layer_types && l < attn_layers_count(k) && l < (size_t)first; l++)
         attn_layers_set(&k->config.windowed_layers, l, false);
     return ATTN_OK;
 }
 
+static attn_status read_every(known_config *k, const family_key *row, const attn_json *value,
+                              bool first, attn_error *err) {
+    int64_t n;
+    ATTN_TRY(read_integer(row, value, 1, 64, &n, err));
+    for (size_t l = 0; !k->layer_types && l < attn_layers_count(k); l++)
+        attn_layers_set(&k->config.windowed_layers, l, (l + !first) % (size_t)n != 0);
+    return ATTN_OK;
+}
+
+READER(attn_read_every_first) {
+    return read_every(k, row, value, true, err);
+}
+READER(attn_read_every_last) {
+    return read_every(k, row, value, false, err);
+}
+
 /* --- numbers that become others --- */
 
+/* Sets the setting of a row to a function of the value, a number above 0. */
+static attn_status read_through(known_config *k, const family_key *row, const attn_json *value,
+                                double (*function)(double), attn_error *err) {
+    char text[32];
+    if (!value && row->standard)
+        return attn_family_set(k, row->key, row->to, row->standard, err);
+    if (!value)
+        return attn_fail(err, ATTN_EARG, row->key, "the configuration lacks the key %s", row->key);
+    if (value->kind != ATTN_JSON_NUMBER || !(value->number > 0))
+        return not_a(row->key, "a number above 0", err);
+    snprintf(text, sizeof text, "%.17g", function(value->number));
+    return attn_family_set(k, row->key, row->to, text, err);
+}
+
+static double inverse(double x) {
+    return 1 / x;
+}
+static double inverse_root(double x) {
+    return 1 / sqrt(x);
+}
+READER(attn_read_inverse) {
+    return read_through(k, row, value, inverse, err);
+}
+READER(attn_read_inverse_root) {
+    return read_through(k, row, value, inverse_root, err);
+}
+
 /* The part of the width of a head that rotary positions turn. */
-attn_status attn_read_rotary_part(known_config *k, const attn_json *value, attn_error *err) {
+READER(attn_read_rotary_part) {
     attn_model_config *c = &k->config;
     if (!value)
         return ATTN_OK;
     if (value->kind != ATTN_JSON_NUMBER || !(value->number > 0 && value->number <= 1))
-        return not_a("rotary_pct", "a number above 0, at most 1", err);
+        return not_a(row->key, "a number above 0, at most 1", err);
     const size_t E = c->head_width ? c->head_width : c->num_heads ? c->width / c->num_heads : 0;
     c->rotary_dims = (size_t)((double)E * value->number);
     return ATTN_OK;
 }
 
-/* Scores are divided by the root of this number. */
-attn_status attn_read_score_divisor(known_config *k, const attn_json *value, attn_error *err) {
-    if (!value)
-        return attn_fail(err, ATTN_EARG, "query_pre_attn_scalar",
-                         "the configuration lacks the key query_pre_attn_scalar");
-    if (value->kind != ATTN_JSON_NUMBER || !(value->number > 0))
-        return not_a("query_pre_attn_scalar", "a number above 0", err);
-    k->config.score_scale = 1 / sqrt(value->number);
-    return ATTN_OK;
-}
-
 /* Positions count from the id of padding + 1; the table has max_position_embeddings rows in all. */
-attn_status attn_read_pad_offset(known_config *k, const attn_json *value, attn_error *err) {
+READER(attn_read_pad_offset) {
     int64_t pad = 1;
     if (value && !attn_json_integer(value, 0, 1000, &pad))
-        return not_a("pad_token_id", "an id below 1000", err);
+        return not_a(row->key, "an id below 1000", err);
     if (k->config.max_length < (size_t)pad + 3)
         return not_a("max_position_embeddings", "more rows than the ids up to that of padding",
                      err);
@@ -350,27 +448,62 @@ attn_status attn_read_pad_offset(known_config *k, const attn_json *value, attn_e
     return ATTN_OK;
 }
 
-static attn_status read_same(const attn_json *value, size_t encoder, const char *key,
+/* Embeddings as wide as the model have no projection. */
+READER(attn_read_embedding_width) {
+    int64_t width;
+    ATTN_TRY(read_integer(row, value, 1, 4096, &width, err));
+    k->config.embedding_width = (size_t)width == k->config.width ? 0 : (size_t)width;
+    return ATTN_OK;
+}
+
+/* Whether tokens see those before them alone, which the block of a decoder does. */
+READER(attn_read_causal) {
+    const bool causal = !attn_model_has_encoder(&k->config);
+    return !value || (value->kind == ATTN_JSON_BOOL && value->truth == causal)
+               ? ATTN_OK
+               : attn_fail(err, ATTN_EUNSUPPORTED, row->key, "expected %s in this family",
+                           causal ? "true" : "false");
+}
+
+static attn_status read_same(const family_key *row, const attn_json *value, size_t encoder,
                              attn_error *err) {
     int64_t found;
     if (value && attn_json_integer(value, 0, 1 << 20, &found) && (size_t)found == encoder)
         return ATTN_OK;
-    return attn_fail(err, ATTN_EUNSUPPORTED, key,
+    return attn_fail(err, ATTN_EUNSUPPORTED, row->key,
                      "a decoder of other sizes than the encoder is not implemented: expected %zu",
                      encoder);
 }
 
-attn_status attn_read_decoder_heads(known_config *k, const attn_json *value, attn_error *err) {
-    return read_same(value, k->config.num_heads, "decoder_attention_heads", err);
+READER(attn_read_decoder_heads) {
+    return read_same(row, value, k->config.num_heads, err);
 }
-attn_status attn_read_decoder_feed(known_config *k, const attn_json *value, attn_error *err) {
-    return read_same(value, k->config.feed_forward, "decoder_ffn_dim", err);
+READER(attn_read_decoder_feed) {
+    return read_same(row, value, k->config.feed_forward, err);
 }
 
 /* Embeddings times sqrt(width), or as they are. */
-attn_status attn_read_scale_embedding(known_config *k, const attn_json *value, attn_error *err) {
+READER(attn_read_scale_embedding) {
     if (value && value->kind != ATTN_JSON_BOOL)
-        return not_a("scale_embedding", "true or false", err);
+        return not_a(row->key, "true or false", err);
     k->config.embedding_scale = value && value->truth ? 0 : 1;
+    return ATTN_OK;
+}
+
+/* "relu", or "gated-" and an activation; "gated-gelu" is the approximation of GELU by tanh. */
+READER(attn_read_gated) {
+    const char *text = value && value->kind == ATTN_JSON_STRING ? value->text : "relu";
+    k->config.gated = !strncmp(text, "gated-", 6);
+    text += k->config.gated ? 6 : 0;
+    return attn_family_set(k, row->key, "activation",
+                           k->config.gated && !strcmp(text, "gelu") ? "gelu_new" : text, err);
+}
+
+/* Whether logits are divided by sqrt(width). Files without this key do so if they are tied. */
+READER(attn_read_root_scaled) {
+    if (value && value->kind != ATTN_JSON_BOOL)
+        return not_a(row->key, "true or false", err);
+    k->config.logit_scale =
+        (value ? value->truth : k->config.tied) ? 1 / sqrt((double)k->config.width) : 0;
     return ATTN_OK;
 }

@@ -1,86 +1,60 @@
-/* ModernBERT: an encoder with rotary positions, norms before sublayers and windows in most layers.
- * Warner et al. 2024. */
+/* ModernBERT: rotary positions, windows in most layers, norms before sublayers. Warner et al. 2024. */
 #include "models/families/family.h"
 
-static attn_status read_half_window(known_config *k, const attn_json *value, attn_error *err) {
-    int64_t keys = 128;
-    if (value && !attn_json_integer(value, 2, 1 << 20, &keys))
-        return attn_fail(err, ATTN_EARG, "local_attention", "expected an integer from 2 on");
-    k->config.window = (size_t)keys / 2;
-    return ATTN_OK;
-}
-
-/* Files of before layer_types: every n-th layer, beginning with the first, sees all keys. */
-static attn_status read_every(known_config *k, const attn_json *value, attn_error *err) {
-    int64_t n = 3;
-    if (value && !attn_json_integer(value, 1, 64, &n))
-        return attn_fail(err, ATTN_EARG, "global_attn_every_n_layers", "expected 1 to 64");
-    for (size_t l = 0; !k->layer_types && l < attn_layers_count(k); l++)
-        attn_layers_set(&k->config.windowed_layers, l, l % (size_t)n != 0);
-    return ATTN_OK;
-}
-
 static const family_key keys[] = {
-    BERT_KEYS,
-    ROW("norm_eps", NULL, "norm_epsilon", "1e-5"),
-    ROW("layer_norm_eps"),
-    ROW("hidden_activation", NULL, "activation", "gelu"),
-    ROW("classifier_activation", NULL, "head_activation", "gelu"),
-    ROW("classifier_bias", NULL, "bias", "false"),
-    ROW("attention_bias", NULL, "qkv_bias", "no"),
-    ROW("attention_bias", NULL, "output_bias", "no"),
-    ROW("mlp_bias", NULL, "feed_forward_bias", "no"),
-    ROW("norm_bias", NULL, "norm_bias", "no"),
-    ROW("decoder_bias", NULL, "logits_bias", "yes"),
-    ROW("global_rope_theta", NULL, "rotary_base", "160000"),
-    ROW("local_rope_theta", NULL, "local_rotary_base", "10000"),
+    ROW("norm_eps", "norm_epsilon", "1e-5"),
+    ROW("hidden_activation", "activation", "gelu"),
+    ROW("classifier_activation", "head_activation", "gelu"),
+    ROW("classifier_bias", "bias", "false"),
+    ROW("attention_bias", "qkv_bias", "no"),
+    ROW("attention_bias", "output_bias", "no"),
+    ROW("mlp_bias", "feed_forward_bias", "no"),
+    ROW("norm_bias", "norm_bias", "no"),
+    ROW("decoder_bias", "logits_bias", "yes"),
+    ROW("global_rope_theta", "rotary_base", "160000"),
+    ROW("local_rope_theta", "local_rotary_base", "10000"),
     ROW("rope_parameters", .read = attn_read_rope),
+    ROW("local_attention", .standard = "128", .read = attn_read_half_window),
     ROW("layer_types", .read = attn_read_layer_types),
-    ROW("global_attn_every_n_layers", .read = read_every),
-    ROW("local_attention", .read = read_half_window),
-    ROW("initializer_cutoff_factor"),
-    ROW("embedding_dropout"),
-    ROW("mlp_dropout"),
-    ROW("classifier_pooling"),
-    ROW("deterministic_flash_attn"),
-    ROW("sparse_prediction"),
-    ROW("sparse_pred_ignore_index"),
-    ROW("reference_compile"),
-    ROW("repad_logits_with_grad"),
-    ROW(NULL, .to = "norm", "before"),
-    ROW(NULL, .to = "positions", "rotary"),
-    ROW(NULL, .to = "gated", "true"),
-    ROW(NULL, .to = "skips_first_norm", "true"),
-    {0},
+    ROW("global_attn_every_n_layers", .standard = "3", .read = attn_read_every_first),
+    ALWAYS("norm", "before"),
+    ALWAYS("positions", "rotary"),
+    ALWAYS("gated", "true"),
+    ALWAYS("skips_first_norm", "true"),
+    END,
 };
 
-#define H    "model.layers.*."
-#define OURS "encoder.layers.*."
-static const family_tensor tensors[] = {
-    TENSOR("model.embeddings.tok_embeddings", NULL, "src_embedding"),
-    TENSOR("model.embeddings.norm", NULL, "src_embedding_norm"),
-    TENSOR(H "attn_norm", NULL, OURS "norm1"),
-    TENSOR(H "attn.Wqkv", NULL, OURS "self_attn.W_q", PART_ONE),
-    TENSOR(H "attn.Wqkv", NULL, OURS "self_attn.W_k", PART_TWO),
-    TENSOR(H "attn.Wqkv", NULL, OURS "self_attn.W_v", PART_THREE),
-    TENSOR(H "attn.Wo", NULL, OURS "self_attn.W_o"),
-    TENSOR(H "mlp_norm", NULL, OURS "norm2"),
-    TENSOR(H "mlp.Wi", NULL, OURS "linear_gate", PART_ONE),
-    TENSOR(H "mlp.Wi", NULL, OURS "linear1", PART_TWO),
-    TENSOR(H "mlp.Wo", NULL, OURS "linear2"),
-    TENSOR("model.final_norm", NULL, "encoder.norm"),
-    TENSOR("head.dense", NULL, "head_dense"),
-    TENSOR("head.norm", NULL, "head_norm"),
-    TENSOR("decoder", NULL, "output_projection"),
-    TENSOR("decoder.weight"),
-    {0},
+static const family_key gguf[] = {
+    ROW("rope.freq_base", "rotary_base", "160000"),
+    ROW("rope.freq_base_swa", "local_rotary_base", "10000"),
+    ROW("attention.sliding_window", .standard = "128", .read = attn_read_half_window),
+    ROW("attention.sliding_window_pattern", .standard = "3", .read = attn_read_every_first),
+    END,
 };
+
+#define H "model.layers.*."
+static const family_tensor tensors[] = {
+    TENSOR("model.embeddings.tok_embeddings", "src_embedding"),
+    TENSOR("model.embeddings.norm", "src_embedding_norm"),
+    TENSOR(H "attn_norm", ENCODER "norm1"),
+    PACKED_THREE(H "attn.Wqkv", ENCODER "self_attn", 0),
+    TENSOR(H "attn.Wo", ENCODER "self_attn.W_o"),
+    TENSOR(H "mlp_norm", ENCODER "norm2"),
+    PACKED_TWO(H "mlp.Wi", ENCODER "linear_gate", ENCODER "linear1"),
+    TENSOR(H "mlp.Wo", ENCODER "linear2"),
+    TENSOR("model.final_norm", "encoder.norm"),
+    MASKED_HEAD("head.dense", "head.norm", "decoder"),
+    END,
+};
+static const family_tensor gguf_packed[] = {
+    PACKED_TWO("blk.*.ffn_up", ENCODER "linear_gate", ENCODER "linear1"), END};
 
 const attn_family attn_family_modernbert = {
     .name = "modernbert",
     .types = {"modernbert"},
     .prefix = "model.",
     .head = "head.dense",
-    .keys = (const family_key *const[]){attn_keys_encoder, keys, NULL},
-    .tensors = (const family_tensor *const[]){tensors, NULL},
+    .folder = {KEYS(attn_keys_encoder, attn_keys_bert, keys), TENSORS(tensors)},
+    .architecture = "modern-bert",
+    .gguf = {KEYS(attn_keys_gguf, gguf), TENSORS(gguf_packed, attn_gguf_encoder)},
 };

@@ -1,27 +1,26 @@
 /* OLMo 2: norms of what sublayers make, and of all queries and keys. Walsh et al. 2024. */
 #include "models/families/family.h"
 
-#define LAYER "decoder.layers.*."
-static const family_key keys[] = {
-    ROW(NULL, .to = "norm", "inside"),
-    ROW(NULL, .to = "query_norm", "whole"),
-    {0},
-};
+static const family_key keys[] = {ALWAYS("norm", "inside"), ALWAYS("query_norm", "whole"), END};
+/* Files of OLMo 3 have this architecture, too. */
+static const family_key gguf[] = {ROW("attention.sliding_window", .standard = "0"), END};
 
 static const family_tensor norms[] = {
-    TENSOR("model.layers.*.post_attention_layernorm", NULL, LAYER "norm1"),
-    TENSOR("model.layers.*.post_feedforward_layernorm", NULL, LAYER "norm2"),
-    TENSOR("model.layers.*.self_attn.q_norm", NULL, LAYER "self_attn.q_norm"),
-    TENSOR("model.layers.*.self_attn.k_norm", NULL, LAYER "self_attn.k_norm"),
-    {0},
+    TENSOR("model.layers.*.post_attention_layernorm", DECODER "norm1"),
+    TENSOR("model.layers.*.post_feedforward_layernorm", DECODER "norm2"),
+    TENSOR("model.layers.*.self_attn.q_norm", DECODER "self_attn.q_norm"),
+    TENSOR("model.layers.*.self_attn.k_norm", DECODER "self_attn.k_norm"),
+    END,
 };
+static const family_tensor gguf_norms[] = {TENSOR("blk.*.post_attention_norm", DECODER "norm1"),
+                                           TENSOR("blk.*.post_ffw_norm", DECODER "norm2"), END};
 
 const attn_family attn_family_olmo2 = {
     .name = "olmo2",
     .types = {"olmo2"},
     .prefix = "model.",
     .head = "lm_head",
-    .keys = (const family_key *const[]){attn_keys_decoder, attn_keys_llama, keys, NULL},
-    .tensors =
-        (const family_tensor *const[]){norms, attn_tensors_llama_outer, attn_tensors_llama, NULL},
+    .folder = {KEYS(attn_keys_decoder, attn_keys_llama, keys), TENSORS(norms, attn_tensors_llama)},
+    .architecture = "olmo2",
+    .gguf = {KEYS(attn_keys_gguf, gguf), TENSORS(gguf_norms, attn_gguf_decoder)},
 };

@@ -2,10 +2,9 @@
 #include "models/families/family.h"
 
 static const family_key keys[] = {
-    BERT_KEYS,
-    ROW("type_vocab_size", NULL, "num_segments", "2"),
+    ROW("type_vocab_size", "num_segments", "2"),
     ROW("pad_token_id", .read = attn_read_pad_offset),
-    {0},
+    END,
 };
 
 static const family_tensor tensors[] = {
@@ -13,7 +12,7 @@ static const family_tensor tensors[] = {
     BERT_LAYER_TENSORS("roberta.encoder."),
     MASKED_HEAD_TENSORS("lm_head.", "dense", "layer_norm"),
     TENSOR("roberta.pooler.*"),
-    {0},
+    END,
 };
 
 const attn_family attn_family_roberta = {
@@ -21,6 +20,5 @@ const attn_family attn_family_roberta = {
     .types = {"roberta", "xlm-roberta", "camembert"},
     .prefix = "roberta.",
     .head = "lm_head.dense",
-    .keys = (const family_key *const[]){attn_keys_encoder, keys, NULL},
-    .tensors = (const family_tensor *const[]){tensors, NULL},
+    .folder = {KEYS(attn_keys_encoder, attn_keys_bert, keys), TENSORS(tensors)},
 };

@@ -2,19 +2,29 @@
 #include "models/families/family.h"
 
 static const family_key keys[] = {
-    ROW("tie_word_embeddings", NULL, "tied", "true"),
+    ROW("tie_word_embeddings", "tied", "true"),
     ROW("no_rope_layers", .read = attn_read_unplaced),
     ROW("no_rope_layer_interval"), /* no_rope_layers lists the layers */
-    ROW("max_window_layers", .read = attn_read_full_from),
-    ROW("use_sliding_window", .read = attn_read_window_on),
-    {0},
+    END,
 };
+
+/* GGUF files do not list them: they are every fourth one. */
+static attn_status read_fourth(known_config *k, const family_key *row, const attn_json *value,
+                               attn_error *err) {
+    (void)row, (void)value, (void)err;
+    for (size_t l = 3; l < attn_layers_count(k); l += 4)
+        attn_layers_set(&k->config.unplaced_layers, l, true);
+    return ATTN_OK;
+}
+static const family_key gguf[] = {ROW(NULL, .read = read_fourth), END};
 
 const attn_family attn_family_smollm3 = {
     .name = "smollm3",
     .types = {"smollm3"},
     .prefix = "model.",
     .head = "lm_head",
-    .keys = (const family_key *const[]){attn_keys_decoder, attn_keys_llama, keys, NULL},
-    .tensors = (const family_tensor *const[]){attn_tensors_llama_outer, attn_tensors_llama, NULL},
+    .folder = {KEYS(attn_keys_decoder, attn_keys_llama, attn_keys_qwen, keys),
+               TENSORS(attn_tensors_llama)},
+    .architecture = "smollm3",
+    .gguf = {KEYS(attn_keys_gguf, gguf), TENSORS(attn_gguf_paired, attn_gguf_decoder)},
 };
