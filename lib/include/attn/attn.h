@@ -9,6 +9,7 @@
 #include "forms.h"
 #include "gguf.h"
 #include "gradients.h"
+#include "head_scores.h"
 #include "heatmap.h"
 #include "input_rows.h"
 #include "isa.h"
