@@ -105,7 +105,7 @@ static attn_status take_side(const attn_model_config *c, size_t count, size_t lo
     ATTN_TAKEN(out->ids && out->lengths && out->separators,
                "the sequences that heads are scored on", err);
     for (size_t i = 0; i < n; i++)
-        out->ids[i] = c->pad;
+        out->ids[i] = c->pad > 0 ? c->pad : 0;
     return ATTN_OK;
 }
 
@@ -197,6 +197,31 @@ static attn_status draw_side(const attn_head_subject *s, attn_model_side which,
         place_probe(&a, ids, m, n, kind, b, out);
     }
     return ATTN_OK;
+}
+
+/* Lowers *length to what the probes of one side can have. */
+static attn_status limit_length(const attn_head_subject *s, attn_model_side side, attn_arena *arena,
+                                size_t *length, attn_error *err) {
+    alphabet a;
+    size_t ids = 0;
+    ATTN_TRY(open_alphabet(s, side, arena, &a, err));
+    const size_t edges = a.before_count + a.after_count, most = a.config->max_length;
+    const size_t room = most > edges ? (most - edges) / 2 : 0;
+    for (size_t i = 0; i < a.size && ids < *length; i++)
+        ids += may_draw(&a, (int32_t)i);
+    *length = ids < room ? ids : room;
+    *length += !*length;
+    return ATTN_OK;
+}
+
+attn_status attn_head_probe_length(const attn_head_subject *subject, size_t most, attn_arena *arena,
+                                   size_t *length, attn_error *err) {
+    const attn_model_config *c = attn_model_configuration(subject->model);
+    *length = most;
+    if (attn_model_has_encoder(c))
+        ATTN_TRY(limit_length(subject, ATTN_SIDE_SOURCE, arena, length, err));
+    return attn_model_has_decoder(c) ? limit_length(subject, ATTN_SIDE_TARGET, arena, length, err)
+                                     : ATTN_OK;
 }
 
 static attn_status draw_batch(const attn_head_subject *s, const attn_head_probes *probes,

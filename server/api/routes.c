@@ -6,6 +6,7 @@
 #include "api/common/listing.h"
 #include "api/common/route.h"
 #include "api/figures/figures_api.h"
+#include "api/heads/heads_api.h"
 #include "api/jobs/jobs_api.h"
 #include "api/masks/masks_api.h"
 #include "api/models/models_api.h"
@@ -182,6 +183,13 @@ const srv_route srv_routes[] = {
      BOTH | SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_DRAWN, "ModelAttention",
      .description =
          "Runs the model on given sentences and answers the weights of each attention site."},
+    {"POST", "/v1/models/{id}/heads", SRV_KEYED, SRV_POOL, srv_heads, srv_heads_fields,
+     "What each head of a model does: scores, and words that it connects", BOTH | SRV_ACCEPT_DRAWN,
+     "ModelHeads",
+     .description =
+         "Scores every head on probes, which are repeated random tokens (Olsson et al. 2022), and "
+         "on texts, and counts in how many sentences its largest weight connects a word with the "
+         "word that belongs to it, such as a pronoun and its noun."},
     {"POST", "/v1/models/{id}/generate", SRV_KEYED, SRV_SMALL, srv_models_generate,
      srv_models_generate_fields, "Generate by search or by sampling, with the attention",
      BOTH | SRV_ACCEPT_DRAWN | SRV_ACCEPT_EVENTS, "ModelGeneration",

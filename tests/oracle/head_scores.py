@@ -35,7 +35,9 @@ def of_sequence(p, tokens, separators):
 
 
 def alike(p, q):
-    """1 - the mean Jensen-Shannon divergence of rows / ln 2."""
+    """1 - the mean Jensen-Shannon divergence / ln 2 of the rows that both have; of a key that one lacks it has the weight 0."""
+    rows, keys = min(len(p), len(q)), max(p.shape[1], q.shape[1])
+    p, q = (np.pad(m[:rows], ((0, 0), (0, keys - m.shape[1]))) for m in (p, q))
     return 1 - float(np.mean(entropies((p + q) / 2) - (entropies(p) + entropies(q)) / 2)) / math.log(2)
 
 

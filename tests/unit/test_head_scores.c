@@ -351,6 +351,10 @@ static void test_probes_that_are_refused(void **state) {
     assert_non_null(strstr(err.text, "the model has 12 different tokens")); /* not . and , */
     probes = (attn_head_probes){0, 5, 0};
     assert_int_equal(attn_head_draw(&s, &probes, arena, &repeated, &separated, &err), ATTN_EARG);
+    assert_int_equal(attn_head_probe_length(&s, 48, arena, &probes.length, &err), ATTN_OK);
+    assert_int_equal(probes.length, 12);
+    assert_int_equal(attn_head_probe_length(&s, 7, arena, &probes.length, &err), ATTN_OK);
+    assert_int_equal(probes.length, 7);
     probes = (attn_head_probes){2, 12, 0};
     assert_int_equal(attn_head_draw(&s, &probes, arena, &repeated, &separated, &err), ATTN_OK);
     assert_int_equal(separated.count, 2);

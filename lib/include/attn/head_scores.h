@@ -99,6 +99,10 @@ typedef struct attn_head_probes {
 /* Returns the options with their default values. */
 attn_head_probes attn_head_probes_defaults(void);
 
+/* Sets *length to the largest n of at most `most` for which probes can be drawn; at least 1. Errors:
+ * ATTN_ENOMEM. */
+attn_status attn_head_probe_length(const attn_head_subject *subject, size_t most, attn_arena *arena,
+                                   size_t *length, attn_error *err);
 /* Draws probes. A model with encoder and decoder gets probes on both sides. separated->count is 0
  * if the model has no separators. Errors: ATTN_EVALUE at "length" (the model has fewer different
  * tokens, or reads fewer tokens; the text says how many), ATTN_EARG at "count", ATTN_ENOMEM. */

@@ -1,9 +1,10 @@
-/* The routes of models, under /v1/models. A handler reads the request and sets the whole reply in
+/* The routes of models, under /v1/models, and what a room for more of them needs (models_call.h). A handler reads the request and sets the whole reply in
  * req->reply. On the HTTP thread it may return SRV_DEFER instead, and is then called again on a
  * request thread. */
 #ifndef SRV_MODELS_API_H
 #define SRV_MODELS_API_H
 
+#include "api/models/models_call.h"
 #include "request/request.h"
 #include "wire/decode.h"
 

@@ -9,6 +9,7 @@
 #include "api/common/dry.h"
 #include "api/common/heatmap_object.h"
 #include "api/figures/figures_api.h"
+#include "api/heads/heads_api.h"
 #include "api/jobs/jobs_api.h"
 #include "api/masks/masks_api.h"
 #include "api/models/models_api.h"
@@ -393,6 +394,7 @@ static const srv_field *const answers[] = {
     srv_predictions_answers,
     srv_models_generation_answers,
     srv_models_attention_answers,
+    srv_heads_answers,
 };
 
 static void put_components(attn_json_text *j, bool keys) {
