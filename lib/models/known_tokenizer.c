@@ -85,6 +85,8 @@ static attn_status read_arrays(const attn_gguf *g, attn_arena *arena, attn_token
     if (!a.model.text)
         return ATTN_OK;
     ATTN_TRY(text_at(g, "tokenizer.ggml.pre", &a.pre, err));
+    if (!a.pre.text && a.model.size == 4 && !memcmp(a.model.text, "gpt2", 4))
+        return ATTN_OK; /* older files do not say how texts are split */
     ATTN_TRY(texts_at(g, "tokenizer.ggml.tokens", arena, &a.tokens, &a.token_count, err));
     ATTN_TRY(texts_at(g, "tokenizer.ggml.merges", arena, &a.merges, &a.merge_count, err));
     ATTN_TRY(types_at(g, a.token_count, arena, &a.types, err));

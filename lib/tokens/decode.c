@@ -302,6 +302,8 @@ const char *attn_pipeline_decode(const attn_tokenizer *t, const int32_t *ids, si
     attn_string *list = attn_arena_array(arena, 2 * (count + 1), sizeof *list);
     size_t kept = 0, size;
     for (size_t i = 0; list && i < count; i++) {
+        if (!attn_tokenizer_token(t, ids[i]))
+            continue; /* models may have more ids than their tokenizer */
         const attn_added *added = attn_added_of(p, ids[i]);
         if (added && added->special && !strcmp(added->match, t->entries[ids[i]].word))
             continue; /* the reference looks the text that it decodes to up among special tokens */

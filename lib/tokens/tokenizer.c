@@ -64,7 +64,7 @@ attn_status attn_tokenizer_encode_pair(const attn_tokenizer *t, attn_string firs
 
 const char *attn_tokenizer_decode(const attn_tokenizer *t, const int32_t *ids, size_t count,
                                   bool open, attn_arena *arena) {
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count && !t->pipeline; i++)
         if (!attn_tokenizer_token(t, ids[i]))
             return NULL;
     return kinds[t->kind].decode ? kinds[t->kind].decode(t, ids, count, open, arena) : NULL;

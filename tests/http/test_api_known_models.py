@@ -200,6 +200,23 @@ def test_a_search_is_stored_and_streamed(known):
     assert text.count("event: token") >= 1 and text.count("event: done") == 1
 
 
+def test_ids_beyond_the_tokenizer(tmp_path):
+    """Models have rows for ids that their tokenizers lack, which search may choose: such ids have no text."""
+    folder = fill(tmp_path, ["llama"])
+    words = {word: i for i, word in enumerate(WORDS) if i < 8}
+    short = TOKENIZER | {"model": TOKENIZER["model"] | {"vocab": words}}
+    (folder / "llama" / "tokenizer.json").write_text(json.dumps(short))
+    running = Daemon("--models-dir", str(folder))
+    body = {"text": "the cat", "max_length": 12, "return": []}
+    made = ask(running, body, path("llama", "/generate"))["sequences"][0]
+    ids = made["target"]["ids"]
+    assert max(ids) >= 8
+    assert made["text"].split() == [WORDS[i] for i in ids if 4 < i < 8]
+    told = running.post(path("llama", "/generate"), body | {"stream": True}).text
+    assert told.count("event: token") == len(ids) and told.count("event: done") == 1
+    assert running.stop() == 0
+
+
 def test_what_is_refused(known):
     refused(known, {"messages": [{"role": "user", "content": "hi"}]}, "unknown_field", "/messages", "templates of chats", path=path("llama", "/generate"))
     refused(known, {"text": "the"}, "invalid_value", "/text", "no words", path=path("gpt2", "/attention"))

@@ -58,7 +58,8 @@ void attn_known_close(attn_known_model *known);
  * caller frees out->model. Errors as attn_known_open. */
 attn_status attn_known_read(const attn_known_files *files, attn_known_model *out, attn_error *err);
 /* Makes the tokenizer of the files, which need not outlive it: that of tokenizer.json, or of the
- * arrays of a GGUF file. The caller frees it. *out is NULL if the files have none. Errors as
+ * arrays of a GGUF file. The caller frees it. *out is NULL if the files have none, or if a GGUF file
+ * of byte pairs does not say how texts are split ("tokenizer.ggml.pre"). Errors as
  * attn_tokenizer_read_json; ATTN_EARG (a value of a GGUF file has another kind). */
 attn_status attn_known_tokenizer(const attn_known_files *files, attn_tokenizer **out,
                                  attn_error *err);

@@ -223,10 +223,10 @@ attn_status attn_tokenizer_encode_pair(const attn_tokenizer *t, attn_string firs
                                        attn_arena *arena, attn_token **tokens, size_t *count,
                                        attn_error *err);
 /* Joins ids to a text in the arena. A tokenizer of sub-words or of a known model leaves special ids
- * out. Bytes that are
- * not UTF-8 become U+FFFD. With `open`, bytes at the end that may begin a character are left out,
- * so that the text of these ids followed by more ids begins with the text that is returned. NULL:
- * memory ran out, an id does not exist, or the ids are numbers. */
+ * out, and one of a known model also the ids that it does not have. Bytes that are not UTF-8 become
+ * U+FFFD. With `open`, bytes at the end that may begin a character are left out, so that the text of
+ * these ids followed by more ids begins with the text that is returned. NULL: memory ran out, the
+ * ids are numbers, or a tokenizer of words or sub-words does not have an id. */
 const char *attn_tokenizer_decode(const attn_tokenizer *t, const int32_t *ids, size_t count,
                                   bool open, attn_arena *arena);
 
