@@ -344,7 +344,10 @@ static attn_inputs inputs_of(const attn_attend *a, const attn_attend_saved *s,
     return in;
 }
 
-static void put_output(float *out, const attn_attend *a, const attn_attend_saved *s) {
+static void put_output(float *out, const attn_attend *a, const attn_attend_saved *s,
+                       const attn_attend_sight *sight) {
+    if (sight && sight->heads)
+        sight->heads(sight->ctx, s->results.output.data);
     if (a->kind == ATTN_SCORE_scaled_dot)
         attn_linear_forward(out, s->results.output.data, s->B * s->L, &a->o);
     else
@@ -352,15 +355,15 @@ static void put_output(float *out, const attn_attend *a, const attn_attend_saved
 }
 
 /* Runs the operation and gives back its memory but for the statistics of the rows. */
-static attn_status run_lean(float *out, const attn_attend *a, attn_attend_saved *s, attn_pass *pass,
-                            attn_error *err) {
+static attn_status run_lean(float *out, const attn_attend *a, attn_attend_saved *s,
+                            const attn_attend_sight *sight, attn_pass *pass, attn_error *err) {
     const size_t rows = s->B * s->L * a->heads;
     double *kept = attn_arena_array(pass->arena, rows, STATS_OF_A_ROW);
     ATTN_TAKEN(kept, "the statistics of rows", err);
     const attn_arena_mark mark = attn_arena_here(pass->arena);
     ATTN_TRY(attn_attention_run(s->operation, ATTN_WANT_OUTPUT, ATTN_STAGE_RAW, pass->pool,
                                 pass->control, pass->arena, &s->results, err));
-    put_output(out, a, s);
+    put_output(out, a, s, sight);
     const attn_stats found = s->results.stats;
     const size_t hidden = s->results.hidden_rows;
     memcpy(kept, found.max, rows * sizeof *kept);
@@ -385,10 +388,10 @@ attn_status attn_attend_forward(float *out, const float *x, const float *memory,
     saved->in = inputs_of(layer, saved, sight, rotates(layer, pass->training), pass);
     ATTN_TRY(attn_attention_new(&saved->in, pass->arena, &saved->operation, err));
     if (pass->lean && !want_weights)
-        return run_lean(out, layer, saved, pass, err);
+        return run_lean(out, layer, saved, sight, pass, err);
     ATTN_TRY(attn_attention_run(saved->operation, want, ATTN_STAGE_RAW, pass->pool, pass->control,
                                 pass->arena, &saved->results, err));
-    put_output(out, layer, saved);
+    put_output(out, layer, saved, sight);
     return ATTN_OK;
 }
 

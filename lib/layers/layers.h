@@ -414,8 +414,8 @@ typedef struct attn_attend_saved {
     attn_results results; /* of the operation; weights [B, heads, L, S] are before dropout */
 } attn_attend_saved;
 
-/* What hides keys beside the layer's pattern and causal mask, where the queries are, and whether
- * the keys exist already. A NULL sight is one whose members are all 0. */
+/* What hides keys beside the layer's pattern and causal mask, where the queries are, whether the keys
+ * exist already, and who looks at the heads. A NULL sight is one whose members are all 0. */
 typedef struct attn_attend_sight {
     const int64_t *lengths; /* [B] number of keys before padding; NULL: all S */
     const uint8_t *keep;    /* [B, S] 0: the key is hidden, 1: visible; NULL: all are visible */
@@ -424,6 +424,10 @@ typedef struct attn_attend_sight {
      * keys and values from the memory. After a forward pass with `ready`, no backward pass may
      * run. */
     const attn_attend_saved *ready;
+    /* Called with the outputs of the heads [B, L, Q] before W_o, which it may change; NULL: nobody
+     * looks at them. After a change no backward pass may run. */
+    void (*heads)(void *ctx, float *outputs);
+    void *ctx;
 } attn_attend_sight;
 
 /* Return the width Q of all queries, and the width K of keys and values. */

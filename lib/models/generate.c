@@ -528,6 +528,8 @@ static attn_status check_options(const attn_model *model, const attn_generate_op
     if (!isfinite(o->length_penalty))
         return attn_fail(err, ATTN_EARG, "length_penalty", "expected a finite number");
     ATTN_TRY(attn_models_check_sampling(o, err));
+    ATTN_TRY(
+        attn_models_check_interventions(model, o->interventions, o->intervention_count, NULL, err));
     if (o->bare && model->encoder.count)
         return attn_fail(err, ATTN_EARG, "bare", "a model with an encoder has no prompt");
     if (!o->bare && model->config.begin < 0)
@@ -550,15 +552,17 @@ attn_status attn_model_generate(const attn_model *model, const int32_t *source,
                                 const attn_generate_options *options, attn_arena *arena,
                                 attn_pool *pool, const attn_control *control, attn_generated *out,
                                 attn_error *err) {
-    search s = {
-        .options = options,
-        .arena = arena,
-        .B = B,
-        .S = S,
-        .beams = options->beams,
-        .continues = !model->encoder.count,
-        .prompts = source + options->bare,
-        .walk = {.model = model, .pass = {.arena = arena, .pool = pool, .control = control}}};
+    search s = {.options = options,
+                .arena = arena,
+                .B = B,
+                .S = S,
+                .beams = options->beams,
+                .continues = !model->encoder.count,
+                .prompts = source + options->bare,
+                .walk = {.model = model,
+                         .pass = {.arena = arena, .pool = pool, .control = control},
+                         .interventions = options->interventions,
+                         .intervention_count = options->intervention_count}};
     const attn_batch batch = {.B = B,
                               .S = S,
                               .source = source,

@@ -129,6 +129,7 @@ attn_status attn_models_check_batch(const attn_model *m, const attn_batch *batch
 attn_status attn_models_forward(model_walk *w, const attn_batch *batch, bool want_weights,
                                 attn_error *err) {
     const attn_model *m = w->model;
+    w->target_lengths = batch->target_lengths;
     if (m->encoder.count)
         ATTN_TRY(attn_models_encode(w, batch, want_weights, err));
     if (m->decoder.count)
@@ -176,7 +177,9 @@ attn_status attn_model_forward(const attn_model *model, const attn_batch *batch,
                              .seed = options->seed},
                     .keep_states = (keep & ATTN_KEEP_STATES) != 0,
                     .last_logits = options->last_logits,
-                    .no_logits = options->no_logits};
+                    .no_logits = options->no_logits,
+                    .interventions = options->interventions,
+                    .intervention_count = options->intervention_count};
     const size_t T = model->decoder.count ? batch->T : batch->S;
     if (w.last_logits > T)
         return attn_fail(err, ATTN_EVALUE, "last_logits", "expected 0 to %zu, found %zu", T,
@@ -184,8 +187,11 @@ attn_status attn_model_forward(const attn_model *model, const attn_batch *batch,
     if (!(options->dropout_p >= 0 && options->dropout_p < 1))
         return attn_fail(err, ATTN_EVALUE, "dropout_p", "expected 0 <= dropout_p < 1");
     ATTN_TRY(attn_models_check_batch(model, batch, err));
+    ATTN_TRY(
+        attn_models_check_interventions(model, w.interventions, w.intervention_count, batch, err));
+    ATTN_TRY(attn_models_take_activations(&w, batch, options, err));
     ATTN_TRY(attn_models_forward(&w, batch, (keep & ATTN_KEEP_WEIGHTS) != 0, err));
-    *out = (attn_model_outputs){.logits = logits_of(&w)};
+    *out = (attn_model_outputs){.logits = logits_of(&w), .activations = w.activations};
     if (model->encoder.count)
         out->encoder = attn_tensor_dense((void *)(uintptr_t)w.encoder.out, ATTN_F32, 3,
                                          (size_t[3]){batch->B, batch->S, model->config.width});

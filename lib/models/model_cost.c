@@ -226,6 +226,7 @@ attn_model_cost attn_model_pass_cost(const attn_model *m, const attn_model_pass 
             add_head(m, m->decoder.count ? &decoder : &encoder, &decoded);
         add_times(&cost, &decoded, 1);
         add_lists(m, p, &cost);
+        attn_models_activations_cost(m, p->places, &cost);
     }
     if (p->guides)
         add_weight_losses(m, &decoder, &cost);

@@ -189,6 +189,24 @@ typedef struct model_half {
     model_cache *caches; /* in a search: [stack->count]; NULL: whole sequences are decoded */
 } model_half;
 
+/* What a pass computed after a block at the places whose activations are kept, or before the first
+ * block. Of n places. */
+typedef struct model_kept {
+    float *heads; /* [n, Q] outputs of the heads; NULL: the block is no attention */
+    float *made; /* [n, D] what the operation made, without the wrap; NULL: the block has no wrap */
+    float *out;  /* [n, D] output of the block */
+    float *stats;  /* [n, 2] statistics of the last norm of the block */
+    bool *patched; /* [n] the output was patched */
+} model_kept;
+
+struct attn_activations {
+    const attn_model *model;
+    const model_stack *stack; /* the last one */
+    size_t *rows;             /* [count] rows of the places in the arrays [B, T, …] of a pass */
+    size_t count;
+    model_kept *blocks; /* [1 + stack->count]; the first has the input of the first block */
+};
+
 /* A pass through a model. */
 typedef struct model_walk {
     const attn_model *model;
@@ -198,12 +216,23 @@ typedef struct model_walk {
     /* Logits of the last `last_logits` tokens of each sequence alone; 0: of all. no_logits: none. */
     size_t last_logits;
     bool no_logits;
+    const attn_intervention *interventions; /* [intervention_count] */
+    size_t intervention_count;
+    const int64_t *target_lengths; /* [B] or NULL, as in attn_batch */
+    attn_activations *activations; /* NULL: none are kept */
     /* Number of rows of logits. With B and T of the last stack: B if the model pools, else B *
      * T. */
     size_t rows;
     float *logits; /* [rows, V]; NULL: there are none */
     float *pooled; /* [B, D] output of the pooler, after tanh; NULL: the model does not pool */
 } model_walk;
+
+/* Whose heads attn_models_see_heads sees. */
+typedef struct model_heads {
+    const model_walk *walk;
+    const model_half *half;
+    const model_block *block;
+} model_heads;
 
 /* The rows of a search. Row r is a hypothesis for source r / beams. */
 typedef struct model_rows {
@@ -295,6 +324,8 @@ model_half *attn_models_last_half(model_walk *walk);
 /* Returns the index of the last block with this operation, or stack->count if the stack has no such
  * block. */
 size_t attn_models_last_block(const model_stack *stack, const model_operation *operation);
+/* Returns the layer of block i of a stack: the number of earlier blocks with the same operation. */
+size_t attn_models_layer_of(const model_stack *stack, size_t i);
 /* Returns whether a stack adds positions or embeddings of segments to the embeddings of tokens. */
 bool attn_models_adds_embeddings(const attn_model *model, const model_stack *stack);
 /* Make the lists model->sites and model->states of a declared model. Error: ATTN_ENOMEM. */
@@ -335,6 +366,37 @@ attn_status attn_models_forward(model_walk *walk, const attn_batch *batch, bool 
 
 /* Computes walk->logits from the outputs of the last stack. Error: ATTN_ENOMEM. */
 attn_status attn_models_head(model_walk *walk, attn_error *err);
+/* Computes logits [rows, V] from what the head reads, x [rows, D]. Error: ATTN_ENOMEM. */
+attn_status attn_models_logits(const attn_model *model, attn_pass *pass, const float *x,
+                               size_t rows, float *logits, attn_error *err);
+
+/* Checks interventions in a batch or, if `batch` is NULL, in a search. Errors: ATTN_EARG, ATTN_EVALUE
+ * at "interventions/<index>/…". */
+attn_status attn_models_check_interventions(const attn_model *model, const attn_intervention *list,
+                                            size_t count, const attn_batch *batch, attn_error *err);
+/* Makes the interventions in the outputs of the heads of an attention block, [B, L, Q], and keeps
+ * them. ctx is a model_heads. */
+void attn_models_see_heads(void *ctx, float *outputs);
+/* Makes the patches of the residual stream `out` [B, T, D] after block `after - 1` of a stack, or
+ * before the first block if `after` is 0, and keeps the stream with the norm's statistics. */
+void attn_models_see_stream(const model_walk *walk, const model_half *half, size_t after,
+                            float *out, const float *stats);
+/* Keep, at the places of walk->activations if there are any, the outputs of the heads of block
+ * `index`, what the operation of a block made, [B, T, D], the stream, and that it was patched. */
+void attn_models_keep_heads(const model_walk *walk, const model_half *half, size_t index,
+                            const float *outputs);
+void attn_models_keep_made(const model_walk *walk, const model_half *half, const model_block *block,
+                           const float *made);
+void attn_models_keep_stream(const model_walk *walk, const model_half *half, size_t after,
+                             const float *out, const float *stats);
+void attn_models_keep_patch(const model_walk *walk, const model_half *half, size_t after,
+                            const attn_intervention *patch);
+/* Makes walk->activations for the places of the options, if there are any. Errors: ATTN_EVALUE at
+ * "places/<index>/…", ATTN_EARG at "places" or "dropout_p", ATTN_ENOMEM. */
+attn_status attn_models_take_activations(model_walk *walk, const attn_batch *batch,
+                                         const attn_forward_options *options, attn_error *err);
+/* Adds the memory of the activations of `places` places. */
+void attn_models_activations_cost(const attn_model *model, size_t places, attn_layer_cost *cost);
 
 /* Runs the backward pass from dlogits [walk->rows, V], and adds the gradients of all parameters to
  * those of the set. The walk must have run a forward pass with pass.training set. */

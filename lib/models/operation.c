@@ -97,11 +97,24 @@ bool attn_models_may_be_lean(const attn_model *model) {
     return score_kinds[model->config.attention] == ATTN_SCORE_scaled_dot;
 }
 
+/* Lets the interventions and the activations of a walk see the heads of a block. `seen` must live as
+ * long as the sight. */
+static void show_heads(attn_attend_sight *sight, model_heads *seen, const model_walk *w,
+                       const model_half *half, const model_block *block) {
+    *seen = (model_heads){w, half, block};
+    if (!w->intervention_count && !w->activations)
+        return;
+    sight->heads = attn_models_see_heads;
+    sight->ctx = seen;
+}
+
 /* --- self-attention --- */
 
 static attn_status self_forward(float *out, const float *x, model_walk *w, model_half *half,
                                 const model_block *block, model_trace *t, attn_error *err) {
-    const attn_attend_sight sight = {.lengths = half->lengths, .keep = half->keep};
+    attn_attend_sight sight = {.lengths = half->lengths, .keep = half->keep};
+    model_heads seen;
+    show_heads(&sight, &seen, w, half, block);
     return attn_attend_forward(out, x, x, half->B, half->T, half->T, &sight, half->want_weights,
                                &block->attend, &t->attend, &w->pass, err);
 }
@@ -135,7 +148,9 @@ static attn_status causal_forward(float *out, const float *x, model_walk *w, mod
     model_cache *cache = &half->caches[block - half->stack->blocks];
     const attn_status status =
         attn_attend_append(&cache->seen, x, half->T, half->first, &block->attend, &w->pass, err);
-    const attn_attend_sight sight = {.first = half->first, .ready = &cache->seen};
+    attn_attend_sight sight = {.first = half->first, .ready = &cache->seen};
+    model_heads seen;
+    show_heads(&sight, &seen, w, half, block);
     return status
                ? status
                : attn_attend_forward(out, x, x, half->B, half->T, half->first + half->T, &sight,
@@ -208,10 +223,12 @@ static attn_status cross_forward(float *out, const float *x, model_walk *w, mode
                                  const model_block *block, model_trace *t, attn_error *err) {
     const attn_attend_saved *ready =
         half->caches ? &half->caches[block - half->stack->blocks].seen : NULL;
-    const attn_attend_sight sight = {.lengths = half->memory_lengths,
-                                     .keep = half->memory_keep,
-                                     .first = half->first,
-                                     .ready = ready};
+    attn_attend_sight sight = {.lengths = half->memory_lengths,
+                               .keep = half->memory_keep,
+                               .first = half->first,
+                               .ready = ready};
+    model_heads seen;
+    show_heads(&sight, &seen, w, half, block);
     return attn_attend_forward(out, x, ready ? ready->memory : half->memory, half->B, half->T,
                                half->S, &sight, half->want_weights, &block->attend, &t->attend,
                                &w->pass, err);

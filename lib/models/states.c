@@ -64,20 +64,12 @@ static void add_embedding(listing *l) {
         add_whole(l, ATTN_STATE_EMBEDDING_NORM, embedded);
 }
 
-/* Returns the layer number of block i: the number of earlier blocks with the same operation. */
-static size_t layer_of(const model_stack *stack, size_t i) {
-    size_t layer = 0;
-    for (size_t k = 0; k < i; k++)
-        layer += stack->blocks[k].operation == stack->blocks[i].operation;
-    return layer;
-}
-
 static void add_block(listing *l, size_t i) {
     static const model_trace none = {0};
     const model_block *block = &l->stack->blocks[i];
     const model_operation *operation = block->operation;
     const model_trace *t = l->half ? &l->half->traces[i] : &none;
-    const size_t layer = layer_of(l->stack, i);
+    const size_t layer = attn_models_layer_of(l->stack, i);
     switch (block->wrap) {
     case WRAP_NONE:
         for (size_t k = 0; operation == &attn_models_lstm && k < block->lstm.layers; k++)

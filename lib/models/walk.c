@@ -60,6 +60,8 @@ static void leave_block(model_walk *w, model_half *half, const model_block *bloc
     const size_t n = half->B * half->T, all = numbers(w, half);
     t->seed = attn_dropout_seed(&w->pass);
     drop(w, half, made, t->seed);
+    if (w->activations)
+        attn_models_keep_made(w, half, block, made);
     if (block->wrap == WRAP_AROUND || block->wrap == WRAP_INSIDE)
         attn_norm_forward(t->out, t->stats, made, n,
                           block->wrap == WRAP_AROUND ? &block->second : &block->norm);
@@ -71,6 +73,13 @@ static void leave_block(model_walk *w, model_half *half, const model_block *bloc
         attn_norm_forward(t->out, t->stats, t->sum, n, &block->norm);
 }
 
+/* Lets the interventions and the activations of a walk see the residual stream after `after` blocks. */
+static void show_stream(const model_walk *w, const model_half *half, size_t after, float *out,
+                        const float *stats) {
+    if (w->intervention_count || w->activations)
+        attn_models_see_stream(w, half, after, out, stats);
+}
+
 static attn_status run_block(model_walk *w, model_half *half, const model_block *block,
                              model_trace *t, float *inner, attn_error *err) {
     float *made = makes_sum(block) ? t->sum : t->out;
@@ -78,6 +87,7 @@ static attn_status run_block(model_walk *w, model_half *half, const model_block 
     ATTN_TRY(block->operation->forward(made, t->inner ? t->inner : t->x, w, half, block, t, err));
     if (block->wrap != WRAP_NONE)
         leave_block(w, half, block, t, made);
+    show_stream(w, half, 1 + (size_t)(block - half->stack->blocks), t->out, t->stats);
     return ATTN_OK;
 }
 
@@ -238,6 +248,7 @@ static attn_status embed(model_walk *w, model_half *half, attn_error *err) {
     if (norm_embeddings(w, half, err) || project_embeddings(w, half, err))
         return ATTN_ENOMEM;
     drop(w, half, half->embedded, half->seed);
+    show_stream(w, half, 0, half->embedded, NULL);
     return ATTN_OK;
 }
 
@@ -358,17 +369,6 @@ attn_status attn_models_decode_step(model_walk *w, const int32_t *tokens, size_t
 
 /* --- the head --- */
 
-const model_stack *attn_models_last(const attn_model *m) {
-    return m->decoder.count ? &m->decoder : &m->encoder;
-}
-
-size_t attn_models_last_block(const model_stack *stack, const model_operation *operation) {
-    for (size_t i = stack->count; i-- > 0;)
-        if (stack->blocks[i].operation == operation)
-            return i;
-    return stack->count;
-}
-
 model_half *attn_models_last_half(model_walk *w) {
     return w->model->decoder.count ? &w->decoder : &w->encoder;
 }
@@ -400,15 +400,16 @@ static attn_status last_rows(model_walk *w, const model_half *half, const float 
 }
 
 /* Computes norm(activation(dense(x))) of the rows of *x for a head of masked words. */
-static attn_status transform_outputs(model_walk *w, const float **x, attn_error *err) {
-    const model_head *head = &w->model->head;
-    float *y = attn_layers_take(&w->pass, w->rows, head->dense.out, err);
-    float *normed = attn_layers_take(&w->pass, w->rows, head->dense.out, err);
+static attn_status transform_outputs(const attn_model *m, attn_pass *pass, const float **x,
+                                     size_t rows, attn_error *err) {
+    const model_head *head = &m->head;
+    float *y = attn_layers_take(pass, rows, head->dense.out, err);
+    float *normed = attn_layers_take(pass, rows, head->dense.out, err);
     if (!y || !normed)
         return ATTN_ENOMEM;
-    attn_linear_forward(y, *x, w->rows, &head->dense);
-    attn_activation_forward(y, y, w->rows * head->dense.out, head->activation);
-    attn_norm_forward(normed, NULL, y, w->rows, &head->norm);
+    attn_linear_forward(y, *x, rows, &head->dense);
+    attn_activation_forward(y, y, rows * head->dense.out, head->activation);
+    attn_norm_forward(normed, NULL, y, rows, &head->norm);
     *x = normed;
     return ATTN_OK;
 }
@@ -425,6 +426,15 @@ static void cap_logits(const attn_model_config *c, float *logits, size_t n) {
     p->scale(logits, cap, n);
 }
 
+attn_status attn_models_logits(const attn_model *m, attn_pass *pass, const float *x, size_t rows,
+                               float *logits, attn_error *err) {
+    if (m->head.dense.out)
+        ATTN_TRY(transform_outputs(m, pass, &x, rows, err));
+    attn_linear_forward(logits, x, rows, &m->head.projection);
+    cap_logits(&m->config, logits, rows * m->head.projection.out);
+    return ATTN_OK;
+}
+
 attn_status attn_models_head(model_walk *w, attn_error *err) {
     const model_head *head = &w->model->head;
     const model_half *half = attn_models_last_half(w);
@@ -438,13 +448,9 @@ attn_status attn_models_head(model_walk *w, attn_error *err) {
         ATTN_TRY(pool_outputs(w, half, err));
     else if (w->last_logits)
         ATTN_TRY(last_rows(w, half, &x, err));
-    if (head->dense.out)
-        ATTN_TRY(transform_outputs(w, &x, err));
     if (!(w->logits = attn_layers_take(&w->pass, w->rows, head->projection.out, err)))
         return ATTN_ENOMEM;
-    attn_linear_forward(w->logits, pools ? w->pooled : x, w->rows, &head->projection);
-    cap_logits(&w->model->config, w->logits, w->rows * head->projection.out);
-    return ATTN_OK;
+    return attn_models_logits(w->model, &w->pass, pools ? w->pooled : x, w->rows, w->logits, err);
 }
 
 /* Adds the gradient of the pooled outputs to that of the outputs, dout [B, T, D]. */

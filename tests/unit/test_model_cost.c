@@ -135,12 +135,17 @@ static void run_forward(attn_model *model, const attn_batch *b) {
     const attn_model_config *c = attn_model_configuration(model);
     const unsigned keep = (unsigned)below(8);
     const double p = coin() ? 0.2 : 0;
+    const bool looks =
+        p == 0 && coin() && c->architecture != ATTN_MODEL_SEQ2SEQ && c->head != ATTN_MODEL_POOLED;
+    const attn_place places[3] = {{0, 0}, {b->B - 1, 0}, {0, 0}};
     attn_model_pass pass = pass_of(b, c);
-    const attn_forward_options options = {.keep = keep, .dropout_p = p};
+    const attn_forward_options options = {
+        .keep = keep, .dropout_p = p, .places = places, .place_count = looks ? 3 : 0};
     pass.keeps_weights = keep & ATTN_KEEP_WEIGHTS;
     pass.keeps_states = keep & ATTN_KEEP_STATES;
     pass.keeps_inputs = keep & ATTN_KEEP_INPUTS;
     pass.drops = p > 0;
+    pass.places = options.place_count;
     const attn_model_cost cost = attn_model_pass_cost(model, &pass, 1);
     size_t low = 0, high = (size_t)cost.bytes;
     while (!passes(model, b, &options, high))

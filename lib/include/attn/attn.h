@@ -12,6 +12,8 @@
 #include "head_scores.h"
 #include "heatmap.h"
 #include "input_rows.h"
+#include "interpret.h"
+#include "interventions.h"
 #include "isa.h"
 #include "known_model.h"
 #include "mask.h"

@@ -29,6 +29,7 @@
 #define ATTN_MODELS_H
 
 #include "attention.h"
+#include "interventions.h"
 #include "model_config.h"
 #include "parameters.h"
 #include "pool.h"
@@ -80,15 +81,10 @@ typedef struct attn_batch {
      * hidden token as a key. The encoder's LSTM still reads it. */
     const uint8_t *source_keep;
     const int32_t *source_segments; /* [B, S], below num_segments; NULL: all 0 */
+    /* [B] tokens of each target before padding; NULL: all T. Only ATTN_ABLATE_MEAN reads it, since
+     * no token of a decoder sees those after it. */
+    const int64_t *target_lengths;
 } attn_batch;
-
-/* Where an attention layer is: self-attention of encoder or decoder, or attention of the decoder to
- * the encoder. */
-typedef enum attn_site_kind {
-    ATTN_SITE_ENCODER,
-    ATTN_SITE_DECODER,
-    ATTN_SITE_CROSS
-} attn_site_kind;
 
 /* An attention layer (site) of a model. Tensors that a pass does not keep have rank 0. */
 typedef struct attn_site {
@@ -181,6 +177,15 @@ enum {
     ATTN_KEEP_OPERATIONS = 8
 };
 
+/* A token of the stack whose outputs the logits are made of: of the target, or of the source of a
+ * model without a decoder. */
+typedef struct attn_place {
+    size_t sequence, position;
+} attn_place;
+
+/* What a pass computed at some places, for the functions of interpret.h. */
+typedef struct attn_activations attn_activations;
+
 /* Results of a forward pass, in the arena. */
 typedef struct attn_model_outputs {
     /* [B, T, V], V = target_vocabulary; [B, S, V] of a model without a decoder, [B, V] if POOLED.
@@ -194,7 +199,8 @@ typedef struct attn_model_outputs {
     size_t site_count; /* 0 without ATTN_KEEP_WEIGHTS, _INPUTS and _OPERATIONS */
     /* [state_count] as attn_model_states lists them, with values */
     attn_model_state *states;
-    size_t state_count; /* 0 without ATTN_KEEP_STATES */
+    size_t state_count;                  /* 0 without ATTN_KEEP_STATES */
+    const attn_activations *activations; /* NULL without places */
 } attn_model_outputs;
 
 /* Options of a forward pass; zeros: logits alone, without dropout. */
@@ -210,12 +216,22 @@ typedef struct attn_forward_options {
      * a POOLED head. */
     size_t last_logits;
     bool no_logits; /* no logits at all */
+    /* [intervention_count], made in this order at each place of the pass */
+    const attn_intervention *interventions;
+    size_t intervention_count;
+    /* [place_count] whose activations are kept, without dropout; not of seq2seq, which has no
+     * residual stream. They must live as long as the results. */
+    const attn_place *places;
+    size_t place_count;
 } attn_forward_options;
 
 /* Computes logits, and what `keep` names: the weights of all sites, their queries, keys and values,
  * all states. Any number of threads may call it while no thread changes the parameters. Errors:
  *
- *   ATTN_EVALUE                     an id, a length or dropout is out of range ("source/1/3")
+ *   ATTN_EVALUE                     an id, a length, a place or dropout is out of range
+ *                                   ("source/1/3")
+ *   ATTN_EARG                       the model has nothing of the kind that an intervention or a
+ *                                   place names ("interventions/0/head")
  *   ATTN_ELIMIT                     a sequence is longer than max_length
  *   ATTN_ENOMEM                     the arena is full
  *   ATTN_ECANCELED, ATTN_EDEADLINE  `control` stopped it */
@@ -311,6 +327,10 @@ typedef struct attn_generate_options {
     double top_p;       /* sampling: above 0, at most 1 (default) */
     size_t top_k;       /* sampling: 0 (default) keeps all tokens */
     uint64_t seed;      /* sampling: default 0 */
+    /* [intervention_count], default none: ATTN_ABLATE_ZERO and ATTN_SCALE_HEAD of all sequences and
+     * positions, since a search knows no sequence as a whole */
+    const attn_intervention *interventions;
+    size_t intervention_count;
     /* [stop_count] ids that end a sequence as config.end does; default none */
     const int32_t *stop;
     size_t stop_count;
@@ -372,6 +392,7 @@ typedef struct attn_model_pass {
     bool keeps_states, keeps_inputs; /* ATTN_KEEP_STATES, ATTN_KEEP_INPUTS */
     bool drops;                      /* attn_forward_options.dropout_p is above 0 */
     bool no_logits;                  /* attn_forward_options.no_logits */
+    size_t places;                   /* attn_forward_options.place_count */
     /* attn_model_step */
     bool trains;
     bool guides; /* with the losses of guidance or diversity */
