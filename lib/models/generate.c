@@ -1,12 +1,10 @@
 /* Generation: greedy search, beam search and sampling.
  *
- * An encoder runs once over all sources. For a model without an encoder the sources are prompts.
- * As many tokens as all prompts have are read first, many of them together. The steps after them
- * take the rest of longer prompts instead of choosing tokens. Each step extends rows = B * beams
- * hypotheses by one token; the caches of the decoder's blocks keep what earlier steps computed. A
- * step has an arena of its own for scratch memory, which is freed after the step.
- * The caller's arena keeps the results of each step: tokens, back pointers, and the attention
- * weights and alternatives that are wanted. */
+ * An encoder runs once over all sources. For a model without an encoder the sources are prompts, of which as many
+ * tokens as all have are read first, many of them together. The steps after them take the rest of longer prompts
+ * instead of choosing tokens. Each step extends rows = B * beams hypotheses by one token; the caches of the decoder's
+ * blocks keep what earlier steps computed. A step has an arena of its own for scratch memory. The caller's arena keeps
+ * the results of each step: tokens, back pointers, and the attention weights and alternatives that are wanted. */
 #include <math.h>
 #include <string.h>
 

@@ -5,6 +5,7 @@
 #include "api/attention/attention_api.h"
 #include "api/common/listing.h"
 #include "api/common/route.h"
+#include "api/explanations/explanations_api.h"
 #include "api/figures/figures_api.h"
 #include "api/heads/heads_api.h"
 #include "api/jobs/jobs_api.h"
@@ -195,6 +196,12 @@ const srv_route srv_routes[] = {
      BOTH | SRV_ACCEPT_DRAWN | SRV_ACCEPT_EVENTS, "ModelGeneration",
      .description = "Translates or continues the source. With `stream`, or Accept: "
                     "text/event-stream, each step is an event."},
+    {"POST", "/v1/models/{id}/explain", SRV_KEYED, SRV_SMALL, srv_models_explain,
+     srv_models_explain_fields, "What heads and layers of a model do: interventions, logit lens",
+     BOTH, "ModelExplanation",
+     .description = "Runs the model on a text, with and without changes of its heads and of its "
+                    "residual stream, and answers how loss and logits change, what each layer "
+                    "would predict, and what each head adds to a logit."},
     {"GET", "/v1/jobs", SRV_KEYED, SRV_SMALL, srv_jobs_list, srv_listing_query,
      "The jobs that are visible to the API key", SRV_ACCEPT_JSON, "Jobs",
      .description = "Lists queued, running and ended jobs."},

@@ -80,7 +80,7 @@ def test_console_lines(daemon, path, command, answer):
 
 
 def test_every_route_has_a_line(daemon):
-    asked = {re.search(r"localhost:8080(/[^\s?\"]*)", command).group(1).replace("$MODEL", "model").replace("$JOB", "job").replace("$EXPERIMENT", "job") for command in LINES}
+    asked = {re.search(r"localhost:8080(/[^\s?\"]*)", command).group(1).replace("$MODEL", "model").replace("$DECODER", "model").replace("$JOB", "job").replace("$EXPERIMENT", "job") for command in LINES}
     table = section(WIRE, "The Open Inference Protocol")
     runs = section(API, "Stored runs")
     for path in daemon.get("/openapi.json").json()["paths"]:

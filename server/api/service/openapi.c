@@ -8,6 +8,7 @@
 #include "api/attention/attention_api.h"
 #include "api/common/dry.h"
 #include "api/common/heatmap_object.h"
+#include "api/explanations/explanations_api.h"
 #include "api/figures/figures_api.h"
 #include "api/heads/heads_api.h"
 #include "api/jobs/jobs_api.h"
@@ -393,6 +394,7 @@ static const srv_field *const answers[] = {
     srv_models_step_answers,
     srv_predictions_answers,
     srv_models_generation_answers,
+    srv_models_explain_answers,
     srv_models_attention_answers,
     srv_heads_answers,
 };
