@@ -1,5 +1,4 @@
 /* Generation: greedy search, beam search and sampling.
- *
  * An encoder runs once over all sources. For a model without an encoder the sources are prompts, of which as many
  * tokens as all have are read first, many of them together. The steps after them take the rest of longer prompts
  * instead of choosing tokens. Each step extends rows = B * beams hypotheses by one token; the caches of the decoder's
