@@ -61,9 +61,6 @@ typedef struct wide_rows {
     ptrdiff_t *query_batch, *key_batch;
 } wide_rows;
 
-/* Numbers that are added up together, and rows that a piece computes. */
-enum { TOGETHER = 64, ROWS_A_PIECE = 32 };
-
 /* Computes n numbers, from number e on, of part j of the wide query of mixed head g: the sum of row
  * i of the heads that use key head j, times their factors. */
 static void mix_query_part(const attn_attention *a, size_t b, size_t g, size_t i, size_t j,
@@ -71,7 +68,7 @@ static void mix_query_part(const attn_attention *a, size_t b, size_t g, size_t i
     const attn_attention_dims *d = &a->dims;
     const attn_view *v = &a->turned_query;
     const size_t group = attn_group(d);
-    double row[TOGETHER];
+    double row[ATTN_MIX_TOGETHER];
     memset(sums, 0, n * sizeof *sums);
     for (size_t h = j * group; h < (j + 1) * group; h++) {
         const double factor = a->mix[g * d->Hq + h];
@@ -92,19 +89,19 @@ static attn_status query_piece(void *work, size_t index, size_t lane, attn_error
     const wide_rows *w = work;
     const attn_attention *a = w->a;
     const attn_attention_dims *d = &a->dims;
-    const size_t pieces = (d->L + ROWS_A_PIECE - 1) / ROWS_A_PIECE, b = index / pieces;
-    const size_t first = index % pieces * ROWS_A_PIECE, elem = attn_dtype_size(d->result);
-    double sums[TOGETHER];
+    const attn_mix_piece p = attn_mix_piece_of(index, d->L);
+    const size_t elem = attn_dtype_size(d->result);
+    double sums[ATTN_MIX_TOGETHER];
     (void)lane, (void)err;
-    for (size_t i = first; i < d->L && i < first + ROWS_A_PIECE; i++)
+    for (size_t i = p.first; i < p.end; i++)
         for (size_t g = 0; g < d->Hq; g++)
             for (size_t part = 0; part < d->Hkv; part++)
                 for (size_t e = 0, n; e < d->E; e += n) {
-                    n = d->E - e < TOGETHER ? d->E - e : TOGETHER;
-                    mix_query_part(a, b, g, i, part, e, n, sums);
+                    n = d->E - e < ATTN_MIX_TOGETHER ? d->E - e : ATTN_MIX_TOGETHER;
+                    mix_query_part(a, p.b, g, i, part, e, n, sums);
                     store_numbers(w->queries, elem,
-                                  attn_row_index(a, b, g, i) * d->score_width + part * d->E + e, n,
-                                  sums);
+                                  attn_row_index(a, p.b, g, i) * d->score_width + part * d->E + e,
+                                  n, sums);
                 }
     return ATTN_OK;
 }
@@ -114,16 +111,16 @@ static attn_status key_piece(void *work, size_t index, size_t lane, attn_error *
     const wide_rows *w = work;
     const attn_attention *a = w->a;
     const attn_attention_dims *d = &a->dims;
-    const size_t pieces = (d->S + ROWS_A_PIECE - 1) / ROWS_A_PIECE, b = index / pieces;
-    const size_t first = index % pieces * ROWS_A_PIECE, elem = attn_dtype_size(d->result);
+    const attn_mix_piece p = attn_mix_piece_of(index, d->S);
+    const size_t elem = attn_dtype_size(d->result);
     (void)lane, (void)err;
-    for (size_t j = first; j < d->S && j < first + ROWS_A_PIECE; j++)
+    for (size_t j = p.first; j < p.end; j++)
         for (size_t part = 0; part < d->Hkv; part++) {
             const bool cached = j < a->turned_past;
             const attn_view *v = cached ? &a->past_key : &a->turned_key;
-            char *to = (char *)w->keys + ((b * d->S + j) * d->score_width + part * d->E) * elem;
+            char *to = (char *)w->keys + ((p.b * d->S + j) * d->score_width + part * d->E) * elem;
             attn_elements_widen(to, elem,
-                                attn_view_at(v, b, part, cached ? j : j - a->turned_past, 0),
+                                attn_view_at(v, p.b, part, cached ? j : j - a->turned_past, 0),
                                 v->dtype, v->col, d->E);
         }
     return ATTN_OK;
@@ -152,18 +149,6 @@ static void place_rows(attn_area *area, const attn_attention_dims *d, wide_rows 
     w->key_batch = attn_area_take(area, d->B, sizeof *w->key_batch);
 }
 
-static void read_matrix(const attn_tensor *m, size_t rows, size_t columns, double *to) {
-    const ptrdiff_t row = m->strides[0] * (ptrdiff_t)attn_dtype_size(m->dtype);
-    for (size_t g = 0; g < rows; g++)
-        attn_widen_f64(to + g * columns, (const char *)m->data + (ptrdiff_t)g * row, m->dtype,
-                       m->strides[1], columns);
-}
-
-/* Returns the number of pieces for `rows` rows of each of `batches` batch entries. */
-static size_t pieces_of(size_t batches, size_t rows) {
-    return batches * ((rows + ROWS_A_PIECE - 1) / ROWS_A_PIECE);
-}
-
 attn_status attn_mix_rows(attn_attention *a, attn_arena *arena, attn_error *err) {
     const attn_attention_dims *d = &a->dims;
     const attn_control *control = a->in.control;
@@ -172,14 +157,17 @@ attn_status attn_mix_rows(attn_attention *a, attn_arena *arena, attn_error *err)
     place_rows(&counted, d, &w);
     ATTN_TAKEN(attn_area_open(&area, &counted, arena), "mixed queries and keys", err);
     place_rows(&area, d, &w);
-    read_matrix(&a->in.mix.logits, d->Hq, d->Hq, w.mix);
+    for (size_t g = 0; g < d->Hq; g++)
+        for (size_t h = 0; h < d->Hq; h++)
+            w.mix[g * d->Hq + h] = attn_tensor_number(&a->in.mix.logits, g, h);
     for (size_t b = 0; b < d->B; b++) {
         w.query_batch[b] = (ptrdiff_t)(b * d->Hq * d->L * d->score_width);
         w.key_batch[b] = d->sets == 1 ? 0 : (ptrdiff_t)(b * d->S * d->score_width);
     }
     a->mix = w.mix;
-    ATTN_TRY(attn_pool_run(a->in.pool, pieces_of(d->B, d->L), query_piece, &w, control, err));
-    ATTN_TRY(attn_pool_run(a->in.pool, pieces_of(d->sets, d->S), key_piece, &w, control, err));
+    ATTN_TRY(attn_pool_run(a->in.pool, attn_mix_pieces(d->B, d->L), query_piece, &w, control, err));
+    ATTN_TRY(
+        attn_pool_run(a->in.pool, attn_mix_pieces(d->sets, d->S), key_piece, &w, control, err));
     a->score_query = wide_view(a, w.queries, w.query_batch, d->L);
     a->score_key = wide_view(a, w.keys, w.key_batch, 0);
     a->score_past = 0;
@@ -192,8 +180,7 @@ bool attn_mix_bytes(const attn_attention_dims *d, size_t *bytes) {
     if (!d->mixed)
         return true;
     place_rows(&counted, d, &w);
-    return !counted.overflow && attn_size_add(*bytes, counted.used, bytes) &&
-           attn_size_add(*bytes, ATTN_ALIGN, bytes);
+    return attn_mix_area_bytes(&counted, bytes);
 }
 
 /* --- backward --- */

@@ -13,6 +13,34 @@
 
 #include "attention/resolved.h"
 
+/* Rows of a batch entry that a piece of work makes, and numbers that are added up together. */
+enum { ATTN_MIX_ROWS = 32, ATTN_MIX_TOGETHER = 64 };
+
+/* Rows first … end - 1 of batch entry b. */
+typedef struct attn_mix_piece {
+    size_t b, first, end;
+} attn_mix_piece;
+
+/* Returns the number of pieces for `rows` rows of each of `batches` batch entries. */
+static inline size_t attn_mix_pieces(size_t batches, size_t rows) {
+    return batches * ((rows + ATTN_MIX_ROWS - 1) / ATTN_MIX_ROWS);
+}
+
+/* Returns piece `index` of batch entries of `rows` rows. */
+static inline attn_mix_piece attn_mix_piece_of(size_t index, size_t rows) {
+    const size_t pieces = attn_mix_pieces(1, rows), first = index % pieces * ATTN_MIX_ROWS;
+    const size_t left = rows - first;
+    return (attn_mix_piece){index / pieces, first,
+                            first + (left < ATTN_MIX_ROWS ? left : ATTN_MIX_ROWS)};
+}
+
+/* Adds an upper bound of the bytes of an area to *bytes. Returns false if the sum exceeds
+ * SIZE_MAX. */
+static inline bool attn_mix_area_bytes(const attn_area *counted, size_t *bytes) {
+    return !counted->overflow && attn_size_add(*bytes, counted->used, bytes) &&
+           attn_size_add(*bytes, ATTN_ALIGN, bytes);
+}
+
 /* Checks in->mix, and sets the members of *d that depend on it. The score form must be planned. */
 attn_status attn_mix_resolve(const attn_inputs *in, attn_attention_dims *d, attn_error *err);
 /* Makes the wide rows of the transformed queries and keys, in the arena, as elements of the type

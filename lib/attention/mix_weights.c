@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "attention/mix.h"
 #include "base/try.h"
 
 /* --- checks --- */
@@ -124,9 +125,6 @@ attn_head_read attn_attention_read(const attn_attention *a, size_t g, size_t n) 
     return (attn_head_read){h, attn_mix_column(&a->dims, h, g), attn_mix_factors(a, g)[n]};
 }
 
-/* Rows that a piece computes, and numbers that are added up together. */
-enum { ROWS_A_PIECE = 32, TOGETHER = 64 };
-
 /* The wide values. With mix.weights all key heads share them. */
 typedef struct wide_values {
     const attn_attention *a;
@@ -151,17 +149,17 @@ static attn_status value_piece(void *work, size_t index, size_t lane, attn_error
     const wide_values *w = work;
     const attn_attention *a = w->a;
     const attn_attention_dims *d = &a->dims;
-    const size_t pieces = (d->S + ROWS_A_PIECE - 1) / ROWS_A_PIECE, b = index / pieces;
-    const size_t first = index % pieces * ROWS_A_PIECE, elem = attn_dtype_size(d->result);
+    const attn_mix_piece p = attn_mix_piece_of(index, d->S);
+    const size_t elem = attn_dtype_size(d->result);
     (void)lane, (void)err;
     for (size_t hkv = 0; hkv < w->heads; hkv++)
-        for (size_t j = first; j < d->S && j < first + ROWS_A_PIECE; j++) {
+        for (size_t j = p.first; j < p.end; j++) {
             const bool cached = j < d->past;
             const attn_view *v = cached ? &a->past_value : &a->value;
-            const size_t row = ((b * w->heads + hkv) * d->S + j) * d->value_width;
+            const size_t row = ((p.b * w->heads + hkv) * d->S + j) * d->value_width;
             for (size_t part = 0; part * d->Ev < d->value_width; part++)
                 attn_elements_widen(w->rows + (row + part * d->Ev) * elem, elem,
-                                    attn_view_at(v, b, attn_mix_value_of_part(d, hkv, part),
+                                    attn_view_at(v, p.b, attn_mix_value_of_part(d, hkv, part),
                                                  cached ? j : j - d->past, 0),
                                     v->dtype, v->col, d->Ev);
         }
@@ -195,8 +193,8 @@ attn_status attn_mix_values(attn_attention *a, attn_arena *arena, attn_error *er
     place_values(&area, d, &w);
     ATTN_TRY(read_factors(a, w.factors, err));
     a->factors = w.factors;
-    const size_t pieces = d->sets * ((d->S + ROWS_A_PIECE - 1) / ROWS_A_PIECE);
-    ATTN_TRY(attn_pool_run(a->in.pool, pieces, value_piece, &w, a->in.control, err));
+    ATTN_TRY(attn_pool_run(a->in.pool, attn_mix_pieces(d->sets, d->S), value_piece, &w,
+                           a->in.control, err));
     const size_t rows = d->S * d->value_width;
     for (size_t b = 0; b < d->B; b++)
         w.batch[b] = d->sets == 1 ? 0 : (ptrdiff_t)(b * w.heads * rows);
@@ -214,8 +212,7 @@ bool attn_mix_values_bytes(const attn_attention_dims *d, size_t *bytes) {
     attn_area counted = {0};
     wide_values w;
     place_values(&counted, d, &w);
-    return !counted.overflow && attn_size_add(*bytes, counted.used, bytes) &&
-           attn_size_add(*bytes, ATTN_ALIGN, bytes);
+    return attn_mix_area_bytes(&counted, bytes);
 }
 
 /* --- outputs --- */
@@ -230,13 +227,13 @@ attn_status attn_mix_outputs(const attn_attention *a, const attn_results *result
     const size_t elem = attn_dtype_size(d->result);
     const double *factors = attn_mix_factors(a, g);
     const bool side_by_side = a->in.layout != ATTN_BHLE;
-    double sums[TOGETHER];
+    double sums[ATTN_MIX_TOGETHER];
     bool held = true;
     for (size_t i = row; i < row + rows; i++) {
         const size_t to = side_by_side ? ((b * d->L + i) * d->Ho + g) * d->Ev
                                        : ((b * d->Ho + g) * d->L + i) * d->Ev;
         for (size_t e = 0, n; e < d->Ev; e += n) {
-            n = d->Ev - e < TOGETHER ? d->Ev - e : TOGETHER;
+            n = d->Ev - e < ATTN_MIX_TOGETHER ? d->Ev - e : ATTN_MIX_TOGETHER;
             memset(sums, 0, sizeof sums);
             for (size_t h = 0; h < d->reads; h++)
                 if (factors[h] != 0)
