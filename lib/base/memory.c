@@ -122,6 +122,8 @@ bool attn_arena_reserve(attn_arena *arena, size_t bytes) {
     const size_t at = c ? chunk_next(c, ATTN_ALIGN) : 0;
     if (c && at <= c->size && c->size - at >= bytes)
         return true;
+    if (!arena->used)
+        chunks_free(arena);
     c = chunk_new(arena, bytes);
     if (!c)
         return false;

@@ -208,18 +208,52 @@ static void place_target(const attn_dataset *data, const attn_batch *b, size_t i
     expected[count] = data->end;
 }
 
-attn_status attn_dataset_batch(const attn_dataset *data, const size_t *indices, size_t n,
-                               attn_arena *arena, attn_batch *out, attn_error *err) {
-    attn_batch b = {.S = data->kind != ATTN_DATA_SENTENCES, .T = data->kind != ATTN_DATA_CLASSES};
-    int64_t *lengths = NULL;
-    float *alignment = NULL;
+/* Sets b->S and b->T of a batch. */
+static attn_status measure_batch(const attn_dataset *data, const size_t *indices, size_t n,
+                                 attn_batch *b, attn_error *err) {
+    *b = (attn_batch){.S = data->kind != ATTN_DATA_SENTENCES, .T = data->kind != ATTN_DATA_CLASSES};
     for (size_t i = 0; i < n; i++) {
         if (indices[i] >= data->count)
             return attn_fail(err, ATTN_EARG, "batch", "pair %zu is outside: there are %zu, from 0",
                              indices[i], data->count);
         size_t s = source_length(data, indices[i]), t = target_length(data, indices[i]) + 1;
-        b.S = b.S && s > b.S ? s : b.S, b.T = b.T && t > b.T ? t : b.T;
+        b->S = b->S && s > b->S ? s : b->S, b->T = b->T && t > b->T ? t : b->T;
     }
+    return ATTN_OK;
+}
+
+attn_model_cost attn_batch_cost(const attn_model *model, size_t B, size_t S, size_t T,
+                                attn_model_pass pass, size_t slots) {
+    const attn_model_config *c = attn_model_configuration(model);
+    const double n = (double)B, s = (double)S, t = (double)T;
+    pass.B = attn_model_has_encoder(c) ? B : 0;
+    pass.S = S;
+    pass.rows = attn_model_has_decoder(c) ? B : 0;
+    pass.T = T;
+    pass.beams = 1;
+    attn_model_cost cost = attn_model_pass_cost(model, &pass, slots);
+    cost.bytes += 4 * n * (s + 2 * t + s * t + 2);
+    return cost;
+}
+
+attn_status attn_batch_begin(const attn_model *model, attn_model_pass pass, size_t slots,
+                             const attn_dataset *data, const size_t *indices, size_t n,
+                             attn_arena *arena, attn_batch *out, attn_error *err) {
+    attn_batch b;
+    ATTN_TRY(measure_batch(data, indices, n, &b, err));
+    const double bytes = attn_batch_cost(model, n, b.S, b.T, pass, slots).bytes;
+    attn_arena_reset(arena);
+    if (!(bytes < (double)attn_arena_limit(arena)) || !attn_arena_reserve(arena, (size_t)bytes))
+        return attn_fail(err, ATTN_ENOMEM, "batch", "no memory for a pass over %zu pairs", n);
+    return attn_dataset_batch(data, indices, n, arena, out, err);
+}
+
+attn_status attn_dataset_batch(const attn_dataset *data, const size_t *indices, size_t n,
+                               attn_arena *arena, attn_batch *out, attn_error *err) {
+    attn_batch b;
+    int64_t *lengths = NULL;
+    float *alignment = NULL;
+    ATTN_TRY(measure_batch(data, indices, n, &b, err));
     ATTN_TRY(take_batch(data, n, arena, &b, &lengths, &alignment, err));
     for (size_t i = 0; i < n; i++) {
         const size_t at = indices[i], s = source_length(data, at), t = target_length(data, at);

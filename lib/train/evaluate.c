@@ -59,6 +59,7 @@ attn_status attn_training_evaluate(const attn_model *model, const attn_dataset *
                                    size_t batch_tokens, attn_pool *pool,
                                    const attn_control *control, attn_evaluation *out,
                                    attn_error *err) {
+    const attn_model_pass pass = {.keeps_weights = true};
     sums s = {0};
     attn_arena *plan = attn_arena_new(PASS_BYTES), *arena = attn_arena_new(PASS_BYTES);
     attn_epoch epoch;
@@ -67,9 +68,8 @@ attn_status attn_training_evaluate(const attn_model *model, const attn_dataset *
     for (size_t b = 0; !status && b < epoch.batches; b++) {
         const size_t *pairs = epoch.order + epoch.starts[b];
         attn_batch batch;
-        attn_arena_reset(arena);
-        status = attn_dataset_batch(data, pairs, epoch.starts[b + 1] - epoch.starts[b], arena,
-                                    &batch, err);
+        status = attn_batch_begin(model, pass, attn_pool_slots(pool), data, pairs,
+                                  epoch.starts[b + 1] - epoch.starts[b], arena, &batch, err);
         if (!status)
             status = add_loss(model, &batch, arena, pool, control, &s, err);
     }

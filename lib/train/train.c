@@ -109,7 +109,9 @@ static attn_status step(loop *l, const size_t *pairs, size_t count, attn_arena *
     uint64_t t = s->step + 1;
     attn_batch batch;
     attn_cross_entropy_loss loss;
-    ATTN_TRY(attn_dataset_batch(l->train, pairs, count, arena, &batch, err));
+    const attn_model_pass pass = {.trains = true, .guides = o->guidance > 0 || o->diversity > 0};
+    ATTN_TRY(attn_batch_begin(l->model, pass, attn_pool_slots(l->pool), l->train, pairs, count,
+                              arena, &batch, err));
     const attn_step_options options = {.seed = attn_rng_bits(attn_rng_bits(o->seed, DROPOUT), t),
                                        .smoothing = o->smoothing,
                                        .guidance = o->guidance,
@@ -200,7 +202,6 @@ static attn_status finish_step(loop *l, attn_error *err) {
 
 static attn_status advance(loop *l, const attn_epoch *epoch, attn_error *err) {
     size_t from = epoch->starts[l->state->batch], to = epoch->starts[l->state->batch + 1];
-    attn_arena_reset(l->arena);
     ATTN_TRY(step(l, epoch->order + from, to - from, l->arena, err));
     return finish_step(l, err);
 }

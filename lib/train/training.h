@@ -85,6 +85,16 @@ attn_status attn_dataset_new(const attn_corpus *corpus, attn_split split, uint64
  * (an index is out of range), ATTN_ENOMEM. */
 attn_status attn_dataset_batch(const attn_dataset *data, const size_t *indices, size_t n,
                                attn_arena *arena, attn_batch *out, attn_error *err);
+/* Returns the cost of a pass over a batch of B pairs of S source and T target tokens. Its bytes
+ * include those of the batch. `pass` says what the pass does; its sizes are not read. S or T is 0 if
+ * the model does not read that side. */
+attn_model_cost attn_batch_cost(const attn_model *model, size_t B, size_t S, size_t T,
+                                attn_model_pass pass, size_t slots);
+/* Empties the arena, allocates the memory of the pass in one piece, so that batches which differ in
+ * size waste none, and makes the batch. Errors: as attn_dataset_batch. */
+attn_status attn_batch_begin(const attn_model *model, attn_model_pass pass, size_t slots,
+                             const attn_dataset *data, const size_t *indices, size_t n,
+                             attn_arena *arena, attn_batch *out, attn_error *err);
 
 /* attn_epoch_new sorts pairs by length within groups. A group makes about this many batches. */
 enum { ATTN_GROUP_BATCHES = 64 };

@@ -7,13 +7,13 @@
 
 #define PARAMETERS 6.0   /* floats for each: value, gradient, moments, best and served value */
 #define ROUNDING   1.125 /* large blocks are at most an eighth larger than what they hold */
-/* Factor for passes: arenas do not fill the blocks that they allocate, and blocks are rounded. */
-#define PASS_MARGIN 1.42
-#define WORD_BYTES  192.0 /* for each token of a vocabulary, in memory and in the text of a file */
-#define LEARN_BYTES 480.0 /* in addition, for each word from which sub-words are learnt */
-#define MERGE_BYTES 28.0  /* for each merge that is asked for, learnt or not: item and hash slots */
-#define PAIR_BYTES  88.0  /* for each sentence pair: offsets, and the order of an epoch */
-#define FIXED_BYTES (1.25 * (1 << 20)) /* whatever the options are */
+/* Factor for the passes of scores, whose arena does not fill the blocks that it allocates. */
+#define SCORE_MARGIN 1.35
+#define WORD_BYTES   192.0 /* for each token of a vocabulary, in memory and in the text of a file */
+#define LEARN_BYTES  480.0 /* in addition, for each word from which sub-words are learnt */
+#define MERGE_BYTES  28.0 /* for each merge that is asked for, learnt or not: item and hash slots */
+#define PAIR_BYTES   88.0 /* for each sentence pair: offsets, and the order of an epoch */
+#define FIXED_BYTES  (1.25 * (1 << 20)) /* whatever the options are */
 
 #define MOST_BYTES 1e18 /* more than any machine has */
 
@@ -185,18 +185,10 @@ typedef struct largest {
  * numbers soon ends. Other passes do not count it. */
 static double pass_bytes(const attn_model *model, size_t B, size_t S, size_t T,
                          attn_model_pass pass) {
-    const attn_model_config *c = attn_model_configuration(model);
-    const double n = (double)B, s = (double)S, t = (double)T;
-    pass.B = attn_model_has_encoder(c) ? B : 0;
-    pass.S = S;
-    pass.rows = attn_model_has_decoder(c) ? B : 0;
-    pass.T = T;
-    pass.beams = 1;
-    const attn_model_cost cost = attn_model_pass_cost(model, &pass, 1);
+    const attn_model_cost cost = attn_batch_cost(model, B, S, T, pass, 1);
     size_t sites;
     attn_model_sites(model, &sites);
-    return cost.bytes + (pass.trains && sites ? cost.fallback_bytes / (double)sites : 0) +
-           4 * n * (s + 2 * t + s * t + 2);
+    return cost.bytes + (pass.trains && sites ? cost.fallback_bytes / (double)sites : 0);
 }
 
 /* Returns an upper bound of the number of pairs in a batch for training or for validation. The
@@ -250,7 +242,7 @@ static double passes_bytes(const corpus_facts *m, const attn_model *model) {
                                                    : T[i],
                      &found);
     }
-    return PASS_MARGIN * fmax(found.step + found.evaluation, found.score);
+    return fmax(ROUNDING * (found.step + found.evaluation), SCORE_MARGIN * found.score);
 }
 
 /* Returns an upper bound, in bytes, of the memory of a training run. `parameters` is the number of

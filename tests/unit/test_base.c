@@ -75,6 +75,22 @@ static void *counting_take(size_t size) {
     return aligned_alloc(ATTN_ALIGN, (size + 63) / 64 * 64);
 }
 
+/* Bytes of all blocks. */
+static size_t held;
+static void *sum_take(size_t size) {
+    size_t *p = aligned_alloc(ATTN_ALIGN, (size + ATTN_ALIGN + 63) / 64 * 64);
+    if (!p)
+        return NULL;
+    *p = size;
+    held += size;
+    return (char *)p + ATTN_ALIGN;
+}
+static void sum_give(void *block) {
+    size_t *p = (size_t *)(void *)((char *)block - ATTN_ALIGN);
+    held -= *p;
+    free(p);
+}
+
 static void test_arena_reserve(void **state) {
     (void)state;
     attn_set_allocator(counting_take, free);
@@ -94,6 +110,23 @@ static void test_arena_reserve(void **state) {
     assert_non_null(attn_arena_take(arena, 300000));
     assert_int_equal(takes, 1);
     attn_arena_free(arena);
+    attn_set_allocator(NULL, NULL);
+}
+
+/* An empty arena does not keep memory that is too small beside the memory that is reserved. */
+static void test_arena_reserve_empty(void **state) {
+    (void)state;
+    attn_set_allocator(sum_take, sum_give);
+    attn_arena *arena = attn_arena_new(1 << 20);
+    assert_non_null(arena);
+    assert_non_null(attn_arena_take(arena, 300000));
+    attn_arena_reset(arena);
+    assert_true(attn_arena_reserve(arena, 400000));
+    assert_in_range(held, 400000, 420000);
+    assert_non_null(attn_arena_take(arena, 390000));
+    assert_in_range(held, 400000, 420000);
+    attn_arena_free(arena);
+    assert_int_equal(held, 0);
     attn_set_allocator(NULL, NULL);
 }
 
@@ -284,6 +317,7 @@ int main(void) {
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_arena),
         cmocka_unit_test(test_arena_reserve),
+        cmocka_unit_test(test_arena_reserve_empty),
         cmocka_unit_test(test_every_allocation_fails_once),
         cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_halves),

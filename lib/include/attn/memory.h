@@ -93,7 +93,8 @@ void attn_arena_rewind(attn_arena *arena, const attn_arena_mark *mark);
 
 /* Allocates memory now for later blocks of `bytes` bytes in all, so that taking them cannot fail
  * for lack of memory. Each block counts with its size rounded up to ATTN_ALIGN. The arena's limit
- * counts only what is handed out, so it does not apply here. Returns false if memory runs out. */
+ * counts only what is handed out, so it does not apply here. An arena that holds no block first
+ * frees its memory if that is too small. Returns false if memory runs out. */
 bool attn_arena_reserve(attn_arena *arena, size_t bytes);
 /* Returns memory that is aligned to ATTN_ALIGN and not zeroed. NULL: out of memory, or beyond the
  * limit. */
