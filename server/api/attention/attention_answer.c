@@ -234,29 +234,16 @@ static void print_diagnostics(attn_text *t, const srv_attention_call *call) {
 
 /* --- JSON --- */
 
-/* Writes tensor number `row` of each entry of a ragged batch: a list, or in binary answers tensors
- * with the numbers of the entries as names. */
+/* Writes tensor number `row` of each entry of a ragged batch as a list. */
 static void put_entries(attn_json_text *j, const srv_attention_call *call, size_t row) {
     srv_result rows[SRV_RESULTS];
-    if (j->aside)
-        attn_json_object(j);
-    else
-        attn_json_array(j);
+    attn_json_array(j);
     for (size_t i = 0; i < call->entry_count; i++) {
         srv_attention_results(&call->entries[i], call->want, rows);
         const attn_tensor item = srv_attention_item(rows[row].tensor);
-        char name[24];
-        const int n = snprintf(name, sizeof name, "%zu", i);
-        const char *key = j->aside ? attn_arena_text(j->arena, name, (size_t)n) : name;
-        if (j->aside && key)
-            attn_json_key(j, key);
-        j->failed |= !key;
         srv_json_tensor(j, &item);
     }
-    if (j->aside)
-        attn_json_object_end(j);
-    else
-        attn_json_array_end(j);
+    attn_json_array_end(j);
 }
 
 /* Writes the requested tensors. Checks the deadline after each tensor, because large tensors take
@@ -274,7 +261,9 @@ static bool write_tensors(attn_json_text *j, const srv_attention_call *call) {
                 attn_json_object(j);
             attn_json_key(j, rows[i].part);
         }
-        if (call->entries)
+        if (call->entries && j->aside)
+            srv_packed_put(j, call, i);
+        else if (call->entries)
             put_entries(j, call, i);
         else
             srv_json_tensor(j, rows[i].tensor);
@@ -283,6 +272,9 @@ static bool write_tensors(attn_json_text *j, const srv_attention_call *call) {
         if (attn_control_check(&call->req->control, &err))
             return srv_problem_error(call->req, &err);
     }
+    /* An .npy file holds one tensor, and the outputs of /v2 are those that were asked for. */
+    if (call->entries && j->aside && !(call->req->accept & SRV_ACCEPT_NPY) && !call->req->parts)
+        srv_packed_lengths(j, call);
     return true;
 }
 

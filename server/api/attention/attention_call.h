@@ -113,6 +113,17 @@ bool srv_attention_prepare(srv_attention_call *call);
 bool srv_ragged_prepare(srv_attention_call *call);
 bool srv_ragged_compute(srv_attention_call *call);
 bool srv_ragged_dry(const srv_attention_call *call, srv_dry *dry);
+/* Tensors of a ragged batch in binary answers (attention_packed.c). Returns whether the answer has
+ * them. */
+bool srv_packs(const srv_attention_call *call);
+/* Returns the name of a wanted tensor that cannot be packed. NULL: there is none. */
+const char *srv_packed_refused(const srv_attention_call *call);
+/* Returns the bytes of the packed copies; 0 if the answer has none. */
+double srv_packed_bytes(const srv_attention_call *call);
+/* Writes tensor number `row` of all entries behind its key: packed, or one for each entry. */
+void srv_packed_put(attn_json_text *j, const srv_attention_call *call, size_t row);
+/* Writes the lengths of the entries of the packed tensors. */
+void srv_packed_lengths(attn_json_text *j, const srv_attention_call *call);
 /* Sums the bills and costs of the entries. false: a problem is set. */
 bool srv_ragged_settle(srv_attention_call *call);
 

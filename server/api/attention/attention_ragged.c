@@ -69,10 +69,6 @@ static bool check_fields(const ragged *r) {
     if (r->call->body.heatmap.batch.count)
         return srv_problem(r->call->req, SRV_VALUE, "/heatmap/batch",
                            "not with a ragged batch, each of whose entries has its heatmaps");
-    if (r->call->req->only_400)
-        return srv_problem(r->call->req, SRV_VALUE, "/query",
-                           "the outputs of the Open Inference Protocol have one shape: send a "
-                           "ragged batch to POST /v1/attention");
     return true;
 }
 
@@ -369,6 +365,16 @@ static void omit_weights(srv_attention_call *call) {
     call->weights_omitted = true;
 }
 
+/* Each output of the Open Inference Protocol is one tensor. */
+static bool check_outputs(const srv_attention_call *call) {
+    const char *name = call->req->parts ? srv_packed_refused(call) : NULL;
+    return !name || srv_problem(call->req, SRV_VALUE, "/return",
+                                "the entries of %s in a ragged batch differ in two axes, and an "
+                                "output has one shape: name other outputs, such as output and "
+                                "logsumexp, or send the batch to POST /v1/attention",
+                                name);
+}
+
 bool srv_ragged_prepare(srv_attention_call *call) {
     const srv_operation *o = &call->body.operation;
     ragged r = {.call = call, .packed = srv_operation_is_packed(o)};
@@ -387,7 +393,7 @@ bool srv_ragged_prepare(srv_attention_call *call) {
     memcpy(call->stages, entries->stages, sizeof call->stages);
     omit_weights(call);
     call->want = entries->want;
-    return true;
+    return check_outputs(call);
 }
 
 bool srv_ragged_settle(srv_attention_call *call) {
@@ -408,7 +414,7 @@ bool srv_ragged_settle(srv_attention_call *call) {
         cost.weighted += entry->call.cost.weighted;
         cost.exceeds |= bill->exceeds;
     }
-    all.work += (double)attn_attention_each_bytes(call->entry_count);
+    all.work += (double)attn_attention_each_bytes(call->entry_count) + srv_packed_bytes(call);
     all.exceeds = cost.exceeds;
     cost.result = all.result;
     cost.work = all.work;
