@@ -29,6 +29,7 @@ class Site(Draw):
         super().__init__(seed)
         self.n = n
         self.d = Dims(self.number(1, 3), self.choice((2, 4)), 2, L, S, E)
+        self.values = self.d.Hkv
 
     def real(self, *shape, size=1.0):
         return self.normal(f"{len(self.tensors)} of {self.n}", *shape, dtype="F32", size=size)
@@ -52,6 +53,12 @@ class Site(Draw):
     def by_row(self):
         d = self.d
         return self.real(*self.choice(((d.H,), (d.H, L), (d.B, d.H, L), (d.B, 1, L))))
+
+    def subtract(self):
+        """Value heads divide pairs of heads."""
+        pairs = self.d.H // 2
+        self.values = self.choice((1, pairs))
+        return {"subtract": {"lambda": self.real(self.choice((1, pairs))), "pairs": self.choice(("adjacent", "halves"))}, "is_causal": self.chance(0.5)}
 
     def mask(self, x, dtype, semantics=None):
         name = self.tensor(f"mask of {self.n}", x, dtype)
@@ -183,6 +190,7 @@ KINDS = {
     "dot": lambda s: {"score": {"kind": "dot"}},
     "mix": lambda s: {"mix": {"logits": s.real(s.d.H, s.d.H)}, "is_causal": s.chance(0.5)},
     "mixed weights": lambda s: {"mix": {"weights": s.real(2 * s.d.Hkv, s.d.H)} | ({"logits": s.real(s.d.H, s.d.H)} if s.chance(0.5) else {})},
+    "subtract": lambda s: s.subtract(),
     "general": lambda s: {"score": {"kind": "general", "w": s.real(E, E, size=0.3)}},
     "additive": lambda s: {"score": {"kind": "additive", "w_q": s.real(9, E), "w_k": s.real(9, E), "v": s.real(9), "b": s.real(9)}},
     "concat": lambda s: {"score": {"kind": "concat", "w": s.real(9, 2 * E), "v": s.real(9)}},
@@ -196,7 +204,7 @@ def capture_of(kind):
         site = Site(seed, n)
         file.sites.append(KINDS[kind](site))
         d = site.d
-        for name, heads, length in (("query", d.H, L), ("key", d.Hkv, S), ("value", d.Hkv, S)):
+        for name, heads, length in (("query", d.H, L), ("key", d.Hkv, S), ("value", site.values, S)):
             site.normal(f"sites.{n}.{name}", d.B, heads, length, E, dtype="F32")
         file.tensors |= site.tensors
     return file

@@ -287,8 +287,7 @@ def test_dry_runs(table):
             assert said[name] == planned[name], (seed, name)
         assert any(name in body for name in SKIPS) or computed == said["num_cells"], seed
         per_cell = (planned["num_operations"] - said["num_operations"]) / max(said["num_cells"] - computed, 1)
-        counted = "mix" in body or "subtract" in body  # heads take further operations to mix
-        assert counted or (per_cell == 0 if computed == said["num_cells"] else per_cell > 0 and per_cell == int(per_cell)), seed
+        assert (per_cell == 0 if computed == said["num_cells"] else per_cell > 0 and per_cell == int(per_cell)), seed
         size = 8 if is_double(body) else 4
         said_bytes = {"with_weights": 0, "without_weights": 0, **said["bytes"]}  # an empty answer names neither
         if not any(tensors.dtype_of(x) == "float64" for x in body.get("projections", {}).values() if is_tensor(x)):

@@ -142,7 +142,7 @@ def axes_of(file, named, real):
 def spelled(file, field, real="float64"):
     """A position or a score with its tensors in place of their names."""
     return {k: axes_of(file, v, real) if k == "axes" else spelled(file, v, real) if isinstance(v, dict) else
-            tensors.write(file.array(v), real) if isinstance(v, str) and k not in ("kind", "layout") else v
+            tensors.write(file.array(v), real) if isinstance(v, str) and k not in ("kind", "layout", "pairs") else v
             for k, v in field.items() if not k.startswith("x-")}
 
 

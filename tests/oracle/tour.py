@@ -13,8 +13,9 @@ PADDING = ("<pad>", "[PAD]")  # how labels name padding
 def score_width(request, x):
     """Width of the product that makes a score."""
     kind, parameters = forms.score_of(request)
+    wide = x.k.shape[-3] if is_mixed(request) else 1  # a mixed query has a part for each key head
     return {"additive": lambda: parameters["v"].size, "concat": lambda: parameters["v"].size,
-            "general": lambda: x.k.shape[-1]}.get(kind, lambda: x.q.shape[-1])()
+            "general": lambda: x.k.shape[-1]}.get(kind, lambda: wide * x.q.shape[-1])()
 
 
 def score_operations(request, x, cells):
@@ -34,7 +35,34 @@ def score_operations(request, x, cells):
     per_query += sum(int(np.prod(shape)) for n, shape in vectors.items() if n != "query_table")
     if "query_table" in vectors:
         each += 2 * width
-    return cells * each + 2 * (queries * per_query + keys * per_key)
+    H = x.q.shape[-3] if is_mixed(request) else 0  # each mixed query is a sum over the queries of all heads
+    return cells * each + 2 * (queries * (per_query + H * x.q.shape[-1]) + keys * per_key)
+
+
+def is_mixed(request):
+    return (request.get("mix") or {}).get("logits") is not None
+
+
+def value_heads(request, x):
+    """How many value heads a head's weights are multiplied by: all of them if weights are mixed, those of its pair's output
+    head if one is subtracted, which differ if grouped heads have different outputs; they have the widest group's."""
+    H, Hkv, Hv = x.q.shape[-3], x.k.shape[-3], x.v.shape[-3]
+    if request.get("subtract") is None:
+        return 1 if forms.weight_mix(request, H) is None else Hv
+    output = [h // 2 if request["subtract"]["pairs"] == "adjacent" else h % (H // 2) for h in range(H)]
+    used = [g // (H // 2 // Hv) for g in output]
+    return max(len(set(used[h:h + H // Hkv])) for h in range(0, H, H // Hkv))
+
+
+def mix_operations(request, x, wanted):
+    """Outputs are sums over the heads that they read. So are weights, whose cells are computed for each output head anew."""
+    mix = forms.weight_mix(request, x.q.shape[-3])
+    if mix is None:
+        return 0
+    reads = 2 if request.get("subtract") is not None else mix.shape[1]
+    matrices = ("weights" in wanted) + ("weights_dropped" in wanted)
+    rows = int(np.prod(x.places.batch, dtype=int)) * x.q.shape[-2] * len(mix) * reads
+    return rows * (2 * x.v.shape[-1] + matrices * x.k.shape[-2] * (2 + 2 * score_width(request, x)))
 
 
 def projection_operations(request):
@@ -76,8 +104,8 @@ def dry_run(request):
     return {"dry_run": {
         "shapes": {name: shape for name, shape in shapes.items() if name in wanted},
         "num_cells": cells,
-        "num_operations": score_operations(request, x, cells) + 2 * cells * x.v.shape[-1] + projection_operations(request)
-        + encoding_operations(request),
+        "num_operations": score_operations(request, x, cells) + 2 * cells * value_heads(request, x) * x.v.shape[-1]
+        + projection_operations(request) + encoding_operations(request) + mix_operations(request, x, wanted),
         "bytes": {"with_weights": without + 4 * cells, "without_weights": without},
         "num_parameters": forms.count_parameters(request),
         "rnn": {"num_operations": int(np.prod(x.places.batch, dtype=int)) * L * width * width,
