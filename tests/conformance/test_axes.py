@@ -60,10 +60,10 @@ def check_attention(daemon, seed):
     assert reply.status_code == 200, f"{reply.status_code}: {reply.text[:600]}"
     answer = reply.json()
     compare(answer, served(body), FLOAT64 if double else FLOAT32)
-    if "subtract" in body or "weights" in body.get("mix", {}):  # a row of mixed weights has no logsumexp and no one score
-        return
-    want = {name: flat(whole[name], body, whole) for name in (*PARTS, "logsumexp")}
-    captured.Site(daemon, answer["run"]["id"], 0, answer["run"]["sites"][0], want, double, seed).check()
+    mixes = "subtract" in body or "weights" in body.get("mix", {})  # a row of mixed weights has no logsumexp and no one score
+    want = {name: flat(whole[name], body, whole) for name in (("weights",) if mixes else (*PARTS, "logsumexp"))}
+    site = captured.Site(daemon, answer["run"]["id"], 0, answer["run"]["sites"][0], want, double, seed)
+    (site.check_weights if mixes else site.check)()
 
 
 ACCEPTED = ("text/plain", "image/svg+xml", "image/png", "text/csv", "application/x-npy", "application/vnd.safetensors")
