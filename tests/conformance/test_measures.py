@@ -3,6 +3,7 @@ has and of attention that was just computed; distances of heads, rollout, gradie
 import numpy as np
 import pytest
 
+from oracle.attention import served
 from oracle.normalizers import KINDS, POINTWISE, normalized
 from oracle.measures import Head, cosine, js, rollout
 from serving import Daemon
@@ -178,6 +179,28 @@ def test_scores_that_are_changed(daemon, fields, cells):
     for h in answer["heads"]:
         at = h["batch"], h["head"]
         check_head(h, Head(p[at], visible[at], scores=scores[at]))
+
+
+@pytest.mark.parametrize("fields", [
+    {"mix": {"weights": RNG(9).standard_normal((6, 4)).tolist()}}, {"mix": {"weights": (-np.eye(4)).tolist()}},
+    {"subtract": {"lambda": 0.75, "pairs": "adjacent"}}, {"subtract": {"lambda": [0.25, 1.5], "pairs": "halves"}, "is_causal": True},
+], ids=["mix", "negative", "adjacent", "halves"])
+def test_negative_weights(daemon, fields):
+    """Measures of mixed heads are those of the weights above 0, as a warning says; a row without one does not count. Scores are
+    those of single heads and have no measures."""
+    q, k = (RNG(i).standard_normal((1, 4, n, 4)).astype(np.float32) for i, n in ((1, L), (2, S)))
+    body = {"query": q.astype(float).tolist(), "key": k.astype(float).tolist(), "return": ["weights"], **fields}
+    body["value"] = {"shape": [1, 2 if "subtract" in fields or len(fields["mix"]["weights"]) == 6 else 4, S, 4], "fill": "ones"}
+    answer = ask(daemon, "/v1/attention", body | {"analysis": ["all"]})
+    assert any(w["code"] == "row_sums" and "negative weights as 0" in w["detail"] for w in answer["warnings"])
+    p = np.maximum(served(body)["weights"], 0)
+    assert len(answer["analysis"]["heads"]) == p.shape[1]
+    for h in answer["analysis"]["heads"]:
+        head = Head(p[h["batch"], h["head"]], causal(L, S) if "is_causal" in fields else np.ones((L, S), bool))
+        check_head(h, head)
+        assert bool(head.rows) == bool(p[h["batch"], h["head"]].any())
+    alone = ask(daemon, "/v1/attention", body | {"analysis": ["scores"]})["analysis"]
+    assert "mixed weights are of several" in alone["omitted"]["scores"] and alone["heads"][0]["measures"] == {}
 
 
 @pytest.mark.parametrize("kind", KINDS)

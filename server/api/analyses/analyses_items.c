@@ -60,7 +60,9 @@ static const char *missing_input(const srv_analysis *an, unsigned item) {
     case SRV_AN_BLOCKS:
         return an->options.segment_count ? NULL : "segments (POST /v1/analyses)";
     case SRV_AN_SCORES:
-        return an->source.has_logits ? NULL : "query and key, or a stored run: weights have none";
+        return an->source.has_negative ? "the scores of one head: mixed weights are of several"
+               : an->source.has_logits ? NULL
+                                       : "query and key, or a stored run: weights have none";
     case SRV_AN_VALUE_NORM:
         return an->value_norms ? NULL : "values (POST /v1/attention, or a run that has them)";
     case SRV_AN_PAIRS:
