@@ -35,7 +35,8 @@ const srv_field srv_run_weights_query[] = {
     SRV_RUN_COLS_ROW(part_query),
     SRV_ENUM_ROW(part_query, stage, attn_stage_words,
                  "probs (default): the weights; else scores: raw (q . k), scaled, softcapped or "
-                 "biased (the input of the normalizer, null where hidden).",
+                 "biased (the input of the normalizer, null where hidden), whose heads are query "
+                 "heads if weights are mixed.",
                  .standard = "\"probs\""),
     SRV_BOOL_ROW(part_query, hidden,
                  "Also list the hidden cells of the part, as [row, from, to] of keys."),
@@ -103,6 +104,7 @@ static void count_part(part_call *c) {
 static bool prepare_part(void *data) {
     part_call *c = data;
     part_query *q = &c->q;
+    q->spot.of_scores = q->stage != ATTN_STAGE_PROBS;
     if (!srv_run_spot_check(&c->scope, c->run, &q->spot) ||
         !srv_run_select(&c->scope, c->run, &q->spot, &q->heads, &q->rows,
                         c->scope.fields == srv_run_weights_query ? &q->cols : NULL, &c->part) ||

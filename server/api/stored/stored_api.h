@@ -20,6 +20,7 @@ typedef struct srv_run_spot {
     const char *stack; /* NULL: not given */
     int64_t batch, layer, head;
     bool all_heads; /* selects all heads of the batch entry; `head` is then not read */
+    bool of_scores; /* set before the check: heads are those of the scores, not of the weights */
 } srv_run_spot;
 
 extern const char *const srv_run_kinds[]; /* the names of attn_run_kind */

@@ -118,6 +118,20 @@ static bool find_entries(const srv_scope *scope, srv_run_view *run, size_t site,
     return true;
 }
 
+/* Returns the number of heads among which the request chooses. */
+static size_t count_heads(const srv_run_view *run, const srv_run_spot *spot) {
+    const attn_attention_dims *d = attn_run_dims(run->site);
+    return spot->of_scores ? d->Hq : d->Ho;
+}
+
+/* Checks the parts of the run that a head is computed from. Maps of mixed heads are counted otherwise
+ * than their scores, for which all heads are checked. */
+static bool touch_head(const srv_scope *scope, const srv_run_view *run, const srv_run_spot *spot,
+                       size_t head) {
+    const bool other = spot->of_scores && attn_run_dims(run->site)->factors;
+    return srv_run_touch(scope->req, run, (size_t)spot->batch, other ? SIZE_MAX : head);
+}
+
 bool srv_run_spot_check(const srv_scope *scope, srv_run_view *run, srv_run_spot *spot) {
     size_t site = 0;
     attn_error err = {0};
@@ -130,11 +144,11 @@ bool srv_run_spot_check(const srv_scope *scope, srv_run_view *run, srv_run_spot 
     if (!find_entries(scope, run, site, spot) ||
         !check_below(scope, "batch", "batch entries", spot->batch, run->entries) ||
         !(spot->all_heads ||
-          check_below(scope, "head", "heads", spot->head, attn_run_dims(run->site)->Ho)))
+          check_below(scope, "head", "heads", spot->head, count_heads(run, spot))))
         return false;
     spot->batch += (int64_t)run->first_entry;
-    return srv_run_touch(scope->req, run, one ? (size_t)spot->batch : SIZE_MAX,
-                         one && !spot->all_heads ? (size_t)spot->head : SIZE_MAX);
+    return one ? touch_head(scope, run, spot, spot->all_heads ? SIZE_MAX : (size_t)spot->head)
+               : srv_run_touch(scope->req, run, SIZE_MAX, SIZE_MAX);
 }
 
 /* --- the part of the weights that a request selects --- */
@@ -169,7 +183,7 @@ static bool select_heads(const srv_scope *scope, const srv_run_view *run, const 
                      !heads->is                ? &one
                      : heads->is == SRV_U_INTS ? &heads->ints
                                                : NULL,
-                     attn_run_dims(run->site)->Ho, out);
+                     count_heads(run, spot), out);
 }
 
 static bool select_rows(const srv_scope *scope, const srv_ranges *rows, size_t L,
@@ -202,7 +216,7 @@ bool srv_run_select(const srv_scope *scope, const srv_run_view *run, const srv_r
         return false;
     out->cols = to - out->col;
     for (size_t h = 0; out->many && h < out->head_count; h++)
-        if (!srv_run_touch(scope->req, run, out->batch, (size_t)out->heads[h]))
+        if (!touch_head(scope, run, spot, (size_t)out->heads[h]))
             return false;
     return true;
 }
