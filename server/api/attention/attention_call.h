@@ -116,8 +116,9 @@ bool srv_ragged_dry(const srv_attention_call *call, srv_dry *dry);
 /* Tensors of a ragged batch in binary answers (attention_packed.c). Returns whether the answer has
  * them. */
 bool srv_packs(const srv_attention_call *call);
-/* Returns the name of a wanted tensor that cannot be packed. NULL: there is none. */
-const char *srv_packed_refused(const srv_attention_call *call);
+/* Refuses tensors that cannot be packed if each output must be one tensor, as under /v2. false: a
+ * problem is set. */
+bool srv_packed_check(const srv_attention_call *call);
 /* Returns the bytes of the packed copies; 0 if the answer has none. */
 double srv_packed_bytes(const srv_attention_call *call);
 /* Writes tensor number `row` of all entries behind its key: packed, or one for each entry. */

@@ -42,7 +42,8 @@ bool srv_packs(const srv_attention_call *call) {
     return req->parts || (req->accept & (SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY));
 }
 
-const char *srv_packed_refused(const srv_attention_call *call) {
+/* Returns the name of a wanted tensor that cannot be packed. NULL: there is none. */
+static const char *find_unpacked(const srv_attention_call *call) {
     srv_result rows[SRV_RESULTS];
     row_axis at;
     const size_t n = srv_attention_results(call->entries, call->want, rows);
@@ -50,6 +51,15 @@ const char *srv_packed_refused(const srv_attention_call *call) {
         if (!find_rows(call->entries, &rows[i], &at))
             return rows[i].name;
     return NULL;
+}
+
+bool srv_packed_check(const srv_attention_call *call) {
+    const char *name = call->req->parts ? find_unpacked(call) : NULL;
+    return !name || srv_problem(call->req, SRV_VALUE, "/return",
+                                "the entries of %s in a ragged batch differ in two axes, and an "
+                                "output has one shape: name other outputs, such as output and "
+                                "logsumexp, or send the batch to POST /v1/attention",
+                                name);
 }
 
 double srv_packed_bytes(const srv_attention_call *call) {

@@ -365,16 +365,6 @@ static void omit_weights(srv_attention_call *call) {
     call->weights_omitted = true;
 }
 
-/* Each output of the Open Inference Protocol is one tensor. */
-static bool check_outputs(const srv_attention_call *call) {
-    const char *name = call->req->parts ? srv_packed_refused(call) : NULL;
-    return !name || srv_problem(call->req, SRV_VALUE, "/return",
-                                "the entries of %s in a ragged batch differ in two axes, and an "
-                                "output has one shape: name other outputs, such as output and "
-                                "logsumexp, or send the batch to POST /v1/attention",
-                                name);
-}
-
 bool srv_ragged_prepare(srv_attention_call *call) {
     const srv_operation *o = &call->body.operation;
     ragged r = {.call = call, .packed = srv_operation_is_packed(o)};
@@ -393,7 +383,7 @@ bool srv_ragged_prepare(srv_attention_call *call) {
     memcpy(call->stages, entries->stages, sizeof call->stages);
     omit_weights(call);
     call->want = entries->want;
-    return check_outputs(call);
+    return srv_packed_check(call);
 }
 
 bool srv_ragged_settle(srv_attention_call *call) {
