@@ -1,9 +1,8 @@
-/* Generation: greedy search, beam search and sampling.
- * An encoder runs once over all sources. For a model without an encoder the sources are prompts, of which as many
- * tokens as all have are read first, many of them together. The steps after them take the rest of longer prompts
- * instead of choosing tokens. Each step extends rows = B * beams hypotheses by one token; the caches of the decoder's
- * blocks keep what earlier steps computed. A step has an arena of its own for scratch memory. The caller's arena keeps
- * the results of each step: tokens, back pointers, and the attention weights and alternatives that are wanted. */
+/* Generation: greedy search, beam search and sampling. An encoder runs once over all sources. Without
+ * one the sources are prompts: their common tokens are read many at once, and later steps take the
+ * rest of longer prompts instead of choosing tokens. Each step extends rows = B * beams hypotheses
+ * by one token, beside the caches of earlier steps. A step has an arena of its own; the caller's
+ * keeps tokens, back pointers, and the attention weights and alternatives that are wanted. */
 #include <math.h>
 #include <string.h>
 
@@ -104,7 +103,8 @@ static void insert(candidate *best, size_t *count, size_t most, candidate one) {
     best[at] = one;
 }
 
-/* Inserts the candidates that extend a row by one token into `best` (see insert). `max` is the row's largest logit z, and `rest` is log(sum exp(z - max)). */
+/* Inserts the candidates that extend a row by one token into `best` (see insert). `max` is the row's
+ * largest logit z, and `rest` is log(sum exp(z - max)). */
 static void insert_row(const search *s, size_t row, double max, double rest, candidate *best,
                        size_t *count, size_t most) {
     const attn_model_config *c = &s->walk.model->config;
@@ -346,7 +346,7 @@ static bool is_going(const search *s) {
     return false;
 }
 
-/* Returns the length of the shortest prompt, or 0 if each step is told: those of the prompts, too. */
+/* Returns the length of the shortest prompt; 0 if each step is told, those of prompts too. */
 static size_t shortest_prompt(const search *s) {
     size_t shortest = s->options->step ? 0 : s->most;
     for (size_t b = 0; b < s->B; b++)
