@@ -234,18 +234,6 @@ static void print_diagnostics(attn_text *t, const srv_attention_call *call) {
 
 /* --- JSON --- */
 
-/* Writes tensor number `row` of each entry of a ragged batch as a list. */
-static void put_entries(attn_json_text *j, const srv_attention_call *call, size_t row) {
-    srv_result rows[SRV_RESULTS];
-    attn_json_array(j);
-    for (size_t i = 0; i < call->entry_count; i++) {
-        srv_attention_results(&call->entries[i], call->want, rows);
-        const attn_tensor item = srv_attention_item(rows[row].tensor);
-        srv_json_tensor(j, &item);
-    }
-    attn_json_array_end(j);
-}
-
 /* Writes the requested tensors. Checks the deadline after each tensor, because large tensors take
  * long. false: the deadline has passed or the client has left. */
 static bool write_tensors(attn_json_text *j, const srv_attention_call *call) {
@@ -261,10 +249,8 @@ static bool write_tensors(attn_json_text *j, const srv_attention_call *call) {
                 attn_json_object(j);
             attn_json_key(j, rows[i].part);
         }
-        if (call->entries && j->aside)
-            srv_packed_put(j, call, i);
-        else if (call->entries)
-            put_entries(j, call, i);
+        if (call->entries)
+            srv_entries_result(j, call, i);
         else
             srv_json_tensor(j, rows[i].tensor);
         if (rows[i].part && !goes_on)

@@ -109,20 +109,41 @@ typedef struct srv_attention_call {
  * set. */
 bool srv_attention_prepare(srv_attention_call *call);
 /* The same steps for a ragged batch, whose entries have operations of their own
- * (attention_ragged.c). */
+ * (attention_ragged.c, attention_ragged_run.c). */
 bool srv_ragged_prepare(srv_attention_call *call);
 bool srv_ragged_compute(srv_attention_call *call);
 bool srv_ragged_dry(const srv_attention_call *call, srv_dry *dry);
+/* The tensors that entries of a ragged batch have rows of, by their fields. */
+enum {
+    SRV_OPERAND_QUERY,
+    SRV_OPERAND_KEY,
+    SRV_OPERAND_VALUE,
+    SRV_OPERAND_GRAD_OUTPUT,
+    SRV_OPERAND_GRAD_LOGSUMEXP,
+    SRV_OPERANDS
+};
+extern const char *const srv_operand_names[SRV_OPERANDS];
+/* Returns such a tensor of an operation. */
+attn_tensor *srv_operand_at(srv_operation *o, size_t which);
+
 /* Tensors of a ragged batch in binary answers (attention_packed.c). Returns whether the answer has
  * them. */
 bool srv_packs(const srv_attention_call *call);
 /* Refuses tensors that cannot be packed if each output must be one tensor, as under /v2. false: a
  * problem is set. */
 bool srv_packed_check(const srv_attention_call *call);
-/* Returns the bytes of the packed copies; 0 if the answer has none. */
+/* Returns the bytes of the packed copies, without gradients; 0 if the answer has none. */
 double srv_packed_bytes(const srv_attention_call *call);
-/* Writes tensor number `row` of all entries behind its key: packed, or one for each entry. */
-void srv_packed_put(attn_json_text *j, const srv_attention_call *call, size_t row);
+/* Returns tensor number `row` of entry b, without the batch axis. */
+typedef attn_tensor srv_entry_tensor(const srv_attention_call *call, size_t b, size_t row);
+/* Writes tensor number `row` of all entries behind its key: a list; in binary answers packed, if the
+ * entries differ in the rows of axis `axis` alone, and one for each entry if `axis` is -1. */
+void srv_entries_put(attn_json_text *j, const srv_attention_call *call, srv_entry_tensor *item,
+                     size_t row, int axis);
+/* The same of a tensor that srv_attention_results lists. */
+void srv_entries_result(attn_json_text *j, const srv_attention_call *call, size_t row);
+/* Returns the axis of rows of an operand or output of an entry with `rank` axes. */
+int srv_entry_rows(const srv_attention_call *call, int rank);
 /* Writes the lengths of the entries of the packed tensors. */
 void srv_packed_lengths(attn_json_text *j, const srv_attention_call *call);
 /* Sums the bills and costs of the entries. false: a problem is set. */
@@ -142,6 +163,8 @@ attn_status srv_attention_shape(srv_attention_call *call, attn_error *err);
 /* Makes the heatmaps. false: a problem is set. */
 bool srv_attention_draw(srv_attention_call *call);
 
+/* Leaves the weights and the gradient of the scores out of the answer. */
+void srv_attention_omit(srv_attention_call *call);
 /* Reduces a prepared call to its stored run: removes everything that only the answer needs. */
 void srv_attention_keep_run(srv_attention_call *call);
 /* Returns the ATTN_WANT_* bits that the library must compute for the answer and its
@@ -202,6 +225,12 @@ void srv_gradients_reshape(srv_attention_call *call);
 attn_status srv_gradients_run(srv_attention_call *call, const attn_tensor *heads, attn_error *err);
 /* Computes the run and its gradients together, for requests without projections. */
 attn_status srv_gradients_with_run(srv_attention_call *call, attn_error *err);
+/* Returns whether the entries of a ragged batch share the input of a gradient of this path, as
+ * "gradients/sinks", so that its gradient is the sum over the entries. */
+bool srv_gradients_is_shared(const char *path);
+/* Adds the gradients of shared inputs up, in double and in the order of the entries, in those of the
+ * first entry. */
+void srv_gradients_add_entries(srv_attention_call *call);
 /* Writes the gradients as a JSON object. `answer` is the srv_attention_call of the request. */
 void srv_gradients_put(attn_json_text *j, const void *answer);
 /* Writes the gradients as text. */

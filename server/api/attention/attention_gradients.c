@@ -223,27 +223,104 @@ static bool same_object(const char *object, const char *other) {
     return other && strcmp(object, other) == 0;
 }
 
+/* --- ragged batches --- */
+
+enum { TOGETHER = 256 }; /* numbers that are added up together */
+
+static bool is_shared(const named *row) {
+    return row->object || !srv_is_listed(" query key value scores ", row->name);
+}
+
+bool srv_gradients_is_shared(const char *path) {
+    static const char own[] = "gradients/";
+    const size_t n = sizeof own - 1;
+    return !strncmp(path, own, n) && !srv_is_listed(" query key value scores ", path + n);
+}
+
+/* Adds up n elements of gradient `row` of all entries, from element e on, in that of the first. */
+static void add_elements(srv_attention_call *call, size_t row, size_t e, size_t n) {
+    const list first = list_gradients(call->entries, call->entries->gradients);
+    const attn_tensor *to = first.rows[row].t;
+    const size_t size = attn_dtype_size(to->dtype);
+    double sums[TOGETHER] = {0}, xs[TOGETHER];
+    for (size_t b = 0; b < call->entry_count; b++) {
+        const list l = list_gradients(&call->entries[b], call->entries[b].gradients);
+        attn_widen_f64(xs, (const char *)l.rows[row].t->data + e * size, to->dtype, 1, n);
+        for (size_t c = 0; c < n; c++)
+            sums[c] += xs[c];
+    }
+    for (size_t c = 0; c < n; c++)
+        if (to->dtype == ATTN_F64)
+            ((double *)to->data)[e + c] = sums[c];
+        else
+            ((float *)to->data)[e + c] = (float)sums[c];
+}
+
+void srv_gradients_add_entries(srv_attention_call *call) {
+    const list sums = list_gradients(call->entries, call->entries->gradients);
+    for (size_t i = 0; i < sums.count; i++) {
+        size_t count = 0;
+        if (!is_shared(&sums.rows[i]) || !attn_tensor_count(sums.rows[i].t, &count))
+            continue;
+        for (size_t e = 0; e < count; e += TOGETHER)
+            add_elements(call, i, e, count - e < TOGETHER ? count - e : TOGETHER);
+    }
+}
+
+static attn_tensor gradient_of(const srv_attention_call *call, size_t b, size_t row) {
+    const list l = list_gradients(&call->entries[b], call->entries[b].gradients);
+    return srv_attention_item(l.rows[row].t);
+}
+
+/* --- the answer as JSON and as text --- */
+
+static void put_gradient(attn_json_text *j, const srv_attention_call *call, const named *rows,
+                         size_t i) {
+    attn_json_key(j, rows[i].name);
+    if (!call->entries || is_shared(&rows[i]))
+        srv_json_tensor(j, rows[i].t);
+    else
+        srv_entries_put(j, call, gradient_of, i,
+                        strcmp(rows[i].name, "scores")
+                            ? srv_entry_rows(call->entries, rows[i].t->rank - 1)
+                            : -1);
+}
+
 void srv_gradients_put(attn_json_text *j, const void *answer) {
-    const srv_attention_call *call = answer;
-    const list l = list_gradients(call, call->gradients);
+    const srv_attention_call *call = answer, *first = call->entries ? call->entries : call;
+    const list l = list_gradients(first, first->gradients);
     const named *rows = l.rows;
     attn_json_object(j);
     for (size_t i = 0; i < l.count; i++) {
         const char *object = rows[i].object;
         if (object && !same_object(object, rows[i - 1].object))
             attn_json_key_object(j, object);
-        srv_json_key_tensor(j, rows[i].name, rows[i].t);
+        put_gradient(j, call, rows, i);
         if (object && (i + 1 == l.count || !same_object(object, rows[i + 1].object)))
             attn_json_object_end(j);
     }
     attn_json_object_end(j);
 }
 
-void srv_gradients_text(attn_text *t, const srv_attention_call *call) {
-    const list l = list_gradients(call, call->gradients);
+/* Prints the gradients; of a ragged batch those of entry k, as "gradients/query/2". */
+static void print_gradients(attn_text *t, const srv_attention_call *call,
+                            const srv_attention_call *one, size_t k) {
+    const list l = list_gradients(one, one->gradients);
     for (size_t i = 0; i < l.count; i++) {
-        const char *name = path_of(&l.rows[i], call->req->arena);
-        srv_text_tensor(t, name ? name : l.rows[i].name, l.rows[i].t,
+        const char *path = path_of(&l.rows[i], call->req->arena);
+        const bool own = call->entries && !is_shared(&l.rows[i]);
+        const attn_tensor item = own ? srv_attention_item(l.rows[i].t) : *l.rows[i].t;
+        attn_text name = {.arena = call->req->arena};
+        if (call->entries && !own && k)
+            continue;
+        attn_text_add(&name, own ? "%s/%zu" : "%s", path ? path : l.rows[i].name, k);
+        srv_text_tensor(t, name.failed ? l.rows[i].name : name.data, &item,
                         (srv_print){(int)call->body.decimals, call->body.full});
     }
+}
+
+void srv_gradients_text(attn_text *t, const srv_attention_call *call) {
+    const size_t count = call->entries ? call->entry_count : 1;
+    for (size_t k = 0; k < count; k++)
+        print_gradients(t, call, call->entries ? &call->entries[k] : call, k);
 }

@@ -186,16 +186,23 @@ const attn_tensor *srv_attention_w_o(const srv_attention_call *call) {
     return w_o->rank ? w_o : NULL;
 }
 
+void srv_attention_omit(srv_attention_call *call) {
+    srv_operation *o = &call->body.operation;
+    call->want &= ~(unsigned)ATTN_WANT_WEIGHTS;
+    call->gradient_items &= ~(unsigned)SRV_WANT_SCORE_GRADIENTS;
+    o->in.score_gradients = false;
+    if (o->shaped)
+        o->shaped->score_gradients = false;
+    call->weights_omitted = true;
+}
+
 /* If the request has no `return` and there are more than SRV_WEIGHTS_UNASKED weights, removes the
  * weights and the gradient of the scores from the answer. */
 static void omit_large_weights(srv_attention_call *call, const srv_scope *scope) {
     const attn_attention_dims *d = &call->body.operation.dims;
     double values = (double)d->B * (double)d->Ho * (double)d->L * (double)d->S;
-    if (!srv_given(scope, "return") && !srv_draws(call->req) && values > SRV_WEIGHTS_UNASKED) {
-        call->want &= ~(unsigned)ATTN_WANT_WEIGHTS;
-        call->gradient_items &= ~(unsigned)SRV_WANT_SCORE_GRADIENTS;
-        call->weights_omitted = true;
-    }
+    if (!srv_given(scope, "return") && !srv_draws(call->req) && values > SRV_WEIGHTS_UNASKED)
+        srv_attention_omit(call);
 }
 
 /* Prepares the analysis, except its source and mask, which are set when the operation exists. */

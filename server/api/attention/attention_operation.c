@@ -327,6 +327,7 @@ bool srv_operation_is_packed(const srv_operation *o) {
 
 bool srv_operation_is_ragged(const srv_operation *o) {
     return o->query_entries.count || o->key_entries.count || o->value_entries.count ||
+           o->grad_output_entries.count || o->grad_logsumexp_entries.count ||
            srv_operation_is_packed(o);
 }
 

@@ -22,6 +22,7 @@ typedef struct srv_operation {
     /* Of a ragged batch: query, key and value as lists of different length, or the lengths of the
      * entries of packed tensors, or their sums. Only POST /v1/attention takes them (attention_ragged.c). */
     srv_entries query_entries, key_entries, value_entries;
+    srv_entries grad_output_entries, grad_logsumexp_entries; /* likewise */
     attn_tensor query_lengths, cu_seqlens;
     attn_tensor block_table; /* rank 0: key and value are no pools of blocks */
     int block_layout;        /* index into srv_block_layouts */
@@ -226,12 +227,14 @@ extern const char srv_ragged_rows[]; /* srv_field.ragged of query, key and value
                       "floating-point input, attn_mask included if its numbers are added to the "  \
                       "scores (0 where they hide the key). In self-attention all of it is in "     \
                       "that of query. The pass needs O(L + S) memory.",                            \
-                      .accepts = SRV_T_REAL | SRV_T_LATE),                                         \
+                      SRV_OPERAND(T, at, grad_output_entries)),                                    \
         SRV_INPUT_ROW(T, at, grad_logsumexp, SRV_TENSOR,                                           \
                       "The gradient of a loss with respect to the logsumexp, as a z-loss has it, " \
                       "with the shape of the logsumexp, beside grad_output or alone. It adds "     \
                       "grad_logsumexp times the weight to the gradient of each biased score.",     \
-                      .accepts = SRV_T_REAL),                                                      \
+                      .accepts = SRV_T_REAL | SRV_T_ENTRIES,                                       \
+                      .entries = offsetof(T, at.grad_logsumexp_entries),                           \
+                      .ragged = srv_ragged_rows),                                                  \
         SRV_INPUT_ROW(T, at, layout, SRV_ENUM,                                                     \
                       "Order of the axes of query, key, value and output: BHLE (default), BLHE, "  \
                       "or BLD (heads side by side in the last axis, with num_heads).",             \

@@ -13,13 +13,17 @@ typedef struct row_axis {
     bool keys;
 } row_axis;
 
+int srv_entry_rows(const srv_attention_call *call, int rank) {
+    return call->body.operation.in.layout == ATTN_BLHE && rank == 3 ? 0 : rank - 2;
+}
+
 /* Finds the rows of the tensor of an entry, without the batch axis. false: its entries differ in
  * two axes. */
 static bool find_rows(const srv_attention_call *entry, const srv_result *row, row_axis *out) {
     const int rank = row->rank - 1;
     switch (row->want) {
     case ATTN_WANT_OUTPUT:
-        out->axis = entry->body.operation.in.layout == ATTN_BLHE && rank == 3 ? 0 : rank - 2;
+        out->axis = srv_entry_rows(entry, rank);
         break;
     case ATTN_WANT_LOGSUMEXP:
     case SRV_WANT_ROW_SUMS:
@@ -89,15 +93,9 @@ static char *copy_rows(char *to, const attn_tensor *t, int axis) {
     return to;
 }
 
-/* Returns tensor number `row` of entry b, without the batch axis. */
-static attn_tensor item_of(const srv_attention_call *call, size_t b, size_t row) {
-    srv_result rows[SRV_RESULTS];
-    srv_attention_results(&call->entries[b], call->want, rows);
-    return srv_attention_item(rows[row].tensor);
-}
-
 /* Packs tensor number `row` of all entries. NULL data: out of memory. */
-static attn_tensor pack(const srv_attention_call *call, size_t row, int axis) {
+static attn_tensor pack(const srv_attention_call *call, srv_entry_tensor *item_of, size_t row,
+                        int axis) {
     const attn_tensor first = item_of(call, 0, row);
     size_t dims[ATTN_MAX_RANK] = {0}, count;
     memcpy(dims + 1, first.dims, (size_t)axis * sizeof *dims);
@@ -115,7 +113,18 @@ static attn_tensor pack(const srv_attention_call *call, size_t row, int axis) {
     return all;
 }
 
-static void put_by_entry(attn_json_text *j, const srv_attention_call *call, size_t row) {
+static void put_list(attn_json_text *j, const srv_attention_call *call, srv_entry_tensor *item_of,
+                     size_t row) {
+    attn_json_array(j);
+    for (size_t b = 0; b < call->entry_count; b++) {
+        const attn_tensor item = item_of(call, b, row);
+        srv_json_tensor(j, &item);
+    }
+    attn_json_array_end(j);
+}
+
+static void put_by_entry(attn_json_text *j, const srv_attention_call *call,
+                         srv_entry_tensor *item_of, size_t row) {
     attn_json_object(j);
     for (size_t b = 0; b < call->entry_count; b++) {
         char name[24];
@@ -129,19 +138,31 @@ static void put_by_entry(attn_json_text *j, const srv_attention_call *call, size
     attn_json_object_end(j);
 }
 
-void srv_packed_put(attn_json_text *j, const srv_attention_call *call, size_t row) {
-    srv_result rows[SRV_RESULTS];
-    row_axis at;
-    srv_attention_results(call->entries, call->want, rows);
-    if (!find_rows(call->entries, &rows[row], &at)) {
-        put_by_entry(j, call, row);
+void srv_entries_put(attn_json_text *j, const srv_attention_call *call, srv_entry_tensor *item,
+                     size_t row, int axis) {
+    if (!j->aside || axis < 0) {
+        (j->aside ? put_by_entry : put_list)(j, call, item, row);
         return;
     }
-    const attn_tensor all = pack(call, row, at.axis);
+    const attn_tensor all = pack(call, item, row, axis);
     if (all.data)
         srv_json_tensor(j, &all);
     else
         j->failed = true;
+}
+
+static attn_tensor result_of(const srv_attention_call *call, size_t b, size_t row) {
+    srv_result rows[SRV_RESULTS];
+    srv_attention_results(&call->entries[b], call->want, rows);
+    return srv_attention_item(rows[row].tensor);
+}
+
+void srv_entries_result(attn_json_text *j, const srv_attention_call *call, size_t row) {
+    srv_result rows[SRV_RESULTS];
+    row_axis at;
+    srv_attention_results(call->entries, call->want, rows);
+    const bool packs = find_rows(call->entries, &rows[row], &at);
+    srv_entries_put(j, call, result_of, row, packs ? at.axis : -1);
 }
 
 void srv_packed_lengths(attn_json_text *j, const srv_attention_call *call) {
@@ -154,6 +175,10 @@ void srv_packed_lengths(attn_json_text *j, const srv_attention_call *call) {
     for (size_t i = 0; i < n; i++)
         if (find_rows(call->entries, &rows[i], &at))
             wanted[at.keys] = true;
+    if (call->backward && (call->entries->gradient_items & SRV_WANT_GRADIENTS)) {
+        wanted[0] = true;
+        wanted[1] |= call->entries->body.operation.in.key.rank > 0;
+    }
     for (int side = 0; side < 2; side++) {
         int64_t *lengths = wanted[side] ? attn_arena_array(j->arena, count, sizeof *lengths) : NULL;
         j->failed |= wanted[side] && !lengths;

@@ -21,10 +21,27 @@
 /* Each entry needs about 10 KB before it is admitted. */
 #define ENTRIES 1024
 
-enum { QUERY, KEY, VALUE, OPERANDS };
-static const char *const operand_names[OPERANDS] = {"query", "key", "value"};
+const char *const srv_operand_names[SRV_OPERANDS] = {"query", "key", "value", "grad_output",
+                                                     "grad_logsumexp"};
 
-/* The rows of the entries of query, key or value. */
+attn_tensor *srv_operand_at(srv_operation *o, size_t which) {
+    attn_tensor *const tensors[SRV_OPERANDS] = {&o->in.query, &o->in.key, &o->in.value,
+                                                &o->grad_output, &o->in.grad_logsumexp};
+    return tensors[which];
+}
+
+/* Returns the list of such a tensor, whose count is 0 if it is not one. */
+static srv_entries *list_at(srv_operation *o, size_t which) {
+    srv_entries *const lists[SRV_OPERANDS] = {&o->query_entries, &o->key_entries, &o->value_entries,
+                                              &o->grad_output_entries, &o->grad_logsumexp_entries};
+    return lists[which];
+}
+
+static bool is_of_keys(size_t which) {
+    return which == SRV_OPERAND_KEY || which == SRV_OPERAND_VALUE;
+}
+
+/* The rows of the entries of an operand. */
 typedef struct operand {
     const attn_tensor *packed; /* NULL: a list */
     srv_entries *list;
@@ -33,16 +50,16 @@ typedef struct operand {
 
 typedef struct ragged {
     srv_attention_call *call;
-    size_t count;          /* entries */
-    bool packed;           /* not lists */
-    operand all[OPERANDS]; /* without `packed` and list: not in the request */
+    size_t count;              /* entries */
+    bool packed;               /* not lists */
+    operand all[SRV_OPERANDS]; /* without `packed` and list: not in the request */
 } ragged;
 
 /* --- fields that have no meaning for entries of different length --- */
 
 /* Returns whether the field of the name is a tensor that ragged batches take, too. */
 static bool is_taken(const char *name, bool packed) {
-    static const char always[] = " query key value sinks scale ";
+    static const char always[] = " query key value grad_output grad_logsumexp sinks scale ";
     static const char lengths[] = " query_lengths key_lengths cu_seqlens ";
     return srv_is_listed(always, name) || (packed && srv_is_listed(lengths, name));
 }
@@ -89,9 +106,11 @@ static bool check_entries(const ragged *r, const char *name, size_t count) {
     return true;
 }
 
-/* Sets o->starts from the numbers of the field `name`: lengths or, with `sums`, their sums, of which
- * the first is 0. */
-static bool read_starts(ragged *r, operand *o, const char *name, bool sums, const double *values) {
+/* Sets the starts of an operand from the numbers of the field `name`: lengths or, with `sums`, their
+ * sums, of which the first is 0. */
+static bool read_starts(ragged *r, size_t which, const char *name, bool sums,
+                        const double *values) {
+    operand *o = &r->all[which];
     const double rows = (double)o->packed->dims[0];
     double end = 0;
     o->starts = attn_arena_zeroed(r->call->req->arena, r->count + 1, sizeof *o->starts);
@@ -113,10 +132,7 @@ static bool read_starts(ragged *r, operand *o, const char *name, bool sums, cons
     if (end != rows)
         return srv_refuse(&r->call->scope, SRV_VALUE, name,
                           "the entries have %.0f rows, and %s has %.0f", end,
-                          o == r->all                       ? "query"
-                          : o->packed == r->all[KEY].packed ? "key"
-                                                            : "value",
-                          rows);
+                          srv_operand_names[which], rows);
     return true;
 }
 
@@ -143,8 +159,8 @@ static bool read_side(ragged *r, bool queries, const char *name, const attn_tens
     const double *values = read_numbers(r, t);
     if (!values)
         return false;
-    for (size_t i = queries ? QUERY : KEY; i <= (queries ? QUERY : VALUE); i++)
-        if (r->all[i].packed && !read_starts(r, &r->all[i], name, false, values))
+    for (size_t i = 0; i < SRV_OPERANDS; i++)
+        if (r->all[i].packed && is_of_keys(i) != queries && !read_starts(r, i, name, false, values))
             return false;
     return true;
 }
@@ -170,12 +186,12 @@ static bool read_lengths(ragged *r) {
 }
 
 static bool read_sums(ragged *r) {
-    static const char *const names[] = {"cu_seqlens/0", "cu_seqlens/1", "cu_seqlens/1"};
+    static const char *const names[] = {"cu_seqlens/0", "cu_seqlens/1"};
     static const char why[] = "the lengths are the differences of the sums";
     const attn_tensor *sums = &r->call->body.operation.cu_seqlens;
     const srv_scope *scope = &r->call->scope;
     const size_t each = sums->dims[sums->rank - 1];
-    const bool two = sums->rank == 2 && sums->dims[0] == 2 && r->all[KEY].packed;
+    const bool two = sums->rank == 2 && sums->dims[0] == 2 && r->all[SRV_OPERAND_KEY].packed;
     if (!srv_excludes(scope, "query_lengths", "cu_seqlens", why) ||
         !srv_excludes(scope, "key_lengths", "cu_seqlens", why))
         return false;
@@ -185,33 +201,40 @@ static bool read_sums(ragged *r) {
     if (!check_entries(r, "cu_seqlens", r->count = each - 1))
         return false;
     const double *values = read_numbers(r, sums);
-    for (size_t i = 0; values && i < OPERANDS; i++)
-        if (r->all[i].packed && !read_starts(r, &r->all[i], two ? names[i] : "cu_seqlens", true,
-                                             values + (two && i != QUERY ? each : 0)))
+    for (size_t i = 0; values && i < SRV_OPERANDS; i++)
+        if (r->all[i].packed && !read_starts(r, i, two ? names[is_of_keys(i)] : "cu_seqlens", true,
+                                             values + (two && is_of_keys(i) ? each : 0)))
             return false;
     return values != NULL;
 }
 
 /* --- operands --- */
 
+/* Checks the number of axes of a packed tensor. */
+static bool check_packed(const ragged *r, size_t which, const attn_tensor *t) {
+    const bool side_by_side = r->call->body.operation.in.layout == ATTN_BLD;
+    const int least = which == SRV_OPERAND_GRAD_LOGSUMEXP ? 1 : 2;
+    const char *expected = which == SRV_OPERAND_GRAD_LOGSUMEXP ? "[sum of L, H] or [sum of L]"
+                           : side_by_side                      ? "[sum of L, D]"
+                                          : "[sum of L, H, E] or [sum of L, E]";
+    return t->rank == least || (t->rank == least + 1 && (least == 1 || !side_by_side)) ||
+           srv_refuse(&r->call->scope, SRV_SHAPE, srv_operand_names[which],
+                      "expected packed rows, %s; found %d axes", expected, t->rank);
+}
+
 static bool read_packed(ragged *r) {
     srv_operation *o = &r->call->body.operation;
-    const srv_entries *const lists[] = {&o->query_entries, &o->key_entries, &o->value_entries};
-    const attn_tensor *const tensors[] = {&o->in.query, &o->in.key, &o->in.value};
-    for (size_t i = 0; i < OPERANDS; i++) {
-        if (lists[i]->count)
-            return srv_refuse(&r->call->scope, SRV_SHAPE, operand_names[i],
+    for (size_t i = 0; i < SRV_OPERANDS; i++) {
+        const attn_tensor *t = srv_operand_at(o, i);
+        if (list_at(o, i)->count)
+            return srv_refuse(&r->call->scope, SRV_SHAPE, srv_operand_names[i],
                               "with %s expected packed rows, found a list of entries",
                               o->cu_seqlens.rank ? "cu_seqlens" : "query_lengths");
-        if (!tensors[i]->rank)
+        if (!t->rank)
             continue;
-        r->all[i].packed = tensors[i];
-        if (tensors[i]->rank != 2 && (tensors[i]->rank != 3 || o->in.layout == ATTN_BLD))
-            return srv_refuse(&r->call->scope, SRV_SHAPE, operand_names[i],
-                              "expected packed rows, %s; found %d axes",
-                              o->in.layout == ATTN_BLD ? "[sum of L, D]"
-                                                       : "[sum of L, H, E] or [sum of L, E]",
-                              tensors[i]->rank);
+        r->all[i].packed = t;
+        if (!check_packed(r, i, t))
+            return false;
     }
     if (o->in.query.rank == 3)
         o->in.layout = ATTN_BLHE;
@@ -238,7 +261,9 @@ static bool split_tensor(const ragged *r, const attn_tensor *t, srv_entries *out
 }
 
 /* Returns the axis of rows of an entry of a list. */
-static int row_axis(const ragged *r, const attn_tensor *item) {
+static int row_axis(const ragged *r, size_t which, const attn_tensor *item) {
+    if (which == SRV_OPERAND_GRAD_LOGSUMEXP)
+        return item->rank - 1;
     return r->call->body.operation.in.layout == ATTN_BLHE && item->rank == 3 ? 0 : item->rank - 2;
 }
 
@@ -251,7 +276,7 @@ static bool is_empty(const attn_tensor *t) {
  * as of queries. JSON cannot say how wide no rows are: an entry without numbers has no rows. */
 static bool check_list(const ragged *r, size_t which) {
     srv_entries *list = r->all[which].list;
-    const char *name = operand_names[which];
+    const char *name = srv_operand_names[which];
     char pointer[64], have[128], want[128];
     size_t first = 0;
     if (list->count != r->count)
@@ -260,12 +285,12 @@ static bool check_list(const ragged *r, size_t which) {
                           list->count);
     while (first + 1 < list->count && is_empty(&list->items[first]))
         first++;
-    if (list->items[first].rank < 2)
+    if (which != SRV_OPERAND_GRAD_LOGSUMEXP && list->items[first].rank < 2)
         return srv_refuse(&r->call->scope, SRV_SHAPE, name,
                           "expected entries [L, E] or [H, L, E], found lists of numbers");
     for (size_t b = 0; b < list->count; b++) {
         attn_tensor expected = list->items[first], *item = &list->items[b];
-        const int axis = row_axis(r, &expected);
+        const int axis = row_axis(r, which, &expected);
         const bool empty = is_empty(item) && item->rank < expected.rank;
         expected.dims[axis] = empty ? 0 : item->dims[axis];
         if (empty)
@@ -285,11 +310,13 @@ static bool check_list(const ragged *r, size_t which) {
 
 /* Checks that key and value have as many rows in each entry. */
 static bool check_values(const ragged *r) {
-    const srv_entries *keys = r->all[KEY].list, *values = r->all[VALUE].list;
+    const srv_entries *keys = r->all[SRV_OPERAND_KEY].list,
+                      *values = r->all[SRV_OPERAND_VALUE].list;
     char pointer[64];
     for (size_t b = 0; keys && values && b < r->count; b++) {
-        const size_t have = values->items[b].dims[row_axis(r, &values->items[b])];
-        const size_t want = keys->items[b].dims[row_axis(r, &keys->items[b])];
+        const size_t have =
+            values->items[b].dims[row_axis(r, SRV_OPERAND_VALUE, &values->items[b])];
+        const size_t want = keys->items[b].dims[row_axis(r, SRV_OPERAND_KEY, &keys->items[b])];
         if (have == want)
             continue;
         snprintf(pointer, sizeof pointer, "/value/%zu", b);
@@ -301,23 +328,32 @@ static bool check_values(const ragged *r) {
 
 static bool read_lists(ragged *r) {
     srv_operation *o = &r->call->body.operation;
-    srv_entries *const lists[] = {&o->query_entries, &o->key_entries, &o->value_entries};
-    const attn_tensor *const tensors[] = {&o->in.query, &o->in.key, &o->in.value};
-    for (size_t i = 0; i < OPERANDS; i++) {
-        if (!lists[i]->count && tensors[i]->rank < 2)
+    for (size_t i = 0; i < SRV_OPERANDS; i++) {
+        srv_entries *list = list_at(o, i);
+        if (!list->count && srv_operand_at(o, i)->rank < 2)
             continue;
-        if (!lists[i]->count && !split_tensor(r, tensors[i], lists[i]))
+        if (!list->count && !split_tensor(r, srv_operand_at(o, i), list))
             return false;
-        r->all[i].list = lists[i];
-        r->count = r->count ? r->count : lists[i]->count;
-        if (!check_entries(r, operand_names[i], r->count) || !check_list(r, i))
+        r->all[i].list = list;
+        r->count = r->count ? r->count : list->count;
+        if (!check_entries(r, srv_operand_names[i], r->count) || !check_list(r, i))
             return false;
     }
     return check_values(r);
 }
 
+static void swap_axes(attn_tensor *t, int a, int b) {
+    const size_t n = t->dims[a];
+    const ptrdiff_t step = t->strides[a];
+    t->dims[a] = t->dims[b];
+    t->strides[a] = t->strides[b];
+    t->dims[b] = n;
+    t->strides[b] = step;
+}
+
 /* Returns entry b of an operand with a batch axis of length 1. */
-static attn_tensor entry_of(const operand *o, size_t b) {
+static attn_tensor entry_of(const ragged *r, size_t which, size_t b) {
+    const operand *o = &r->all[which];
     attn_tensor t = o->packed ? *o->packed : o->list->items[b];
     if (o->packed) {
         t.dims[0] = o->starts[b + 1] - o->starts[b];
@@ -329,6 +365,8 @@ static attn_tensor entry_of(const operand *o, size_t b) {
     t.rank++;
     t.dims[0] = 1;
     t.strides[0] = t.strides[1] * (ptrdiff_t)t.dims[1];
+    if (o->packed && which == SRV_OPERAND_GRAD_LOGSUMEXP && t.rank == 3)
+        swap_axes(&t, 1, 2); /* [1, H, L] */
     return t;
 }
 
@@ -337,13 +375,12 @@ static attn_tensor entry_of(const operand *o, size_t b) {
 static bool prepare_entry(const ragged *r, size_t b) {
     srv_attention_call *entry = &r->call->entries[b];
     srv_operation *o = &entry->body.operation;
-    attn_tensor *const tensors[] = {&o->in.query, &o->in.key, &o->in.value};
     *entry = *r->call;
     entry->entries = NULL;
     entry->scope.given = &entry->body.given;
-    for (size_t i = 0; i < OPERANDS; i++)
+    for (size_t i = 0; i < SRV_OPERANDS; i++)
         if (r->all[i].packed || r->all[i].list)
-            *tensors[i] = entry_of(&r->all[i], b);
+            *srv_operand_at(o, i) = entry_of(r, i, b);
     if (r->packed) /* key_lengths are no mask here */
         for (const srv_field *f = entry->scope.fields; f->name; f++)
             if (!strcmp(f->name, "key_lengths"))
@@ -361,7 +398,7 @@ static void omit_weights(srv_attention_call *call) {
     if (srv_given(&call->scope, "return") || srv_draws(call->req) || values <= SRV_WEIGHTS_UNASKED)
         return;
     for (size_t b = 0; b < call->entry_count; b++)
-        call->entries[b].want &= ~(unsigned)ATTN_WANT_WEIGHTS;
+        srv_attention_omit(&call->entries[b]);
     call->weights_omitted = true;
 }
 
@@ -381,216 +418,8 @@ bool srv_ragged_prepare(srv_attention_call *call) {
     call->heatmap = entries->heatmap;
     call->stage_count = entries->stage_count;
     memcpy(call->stages, entries->stages, sizeof call->stages);
+    call->backward = entries->backward;
     omit_weights(call);
     call->want = entries->want;
     return srv_packed_check(call);
-}
-
-bool srv_ragged_settle(srv_attention_call *call) {
-    srv_attention_bill all = {0};
-    srv_cost cost = {0};
-    for (size_t b = 0; b < call->entry_count; b++) {
-        srv_attention_call *entry = &call->entries[b];
-        if (!srv_attention_settle(entry))
-            return false;
-        const srv_attention_bill *bill = &entry->bill;
-        all.cells += bill->cells;
-        all.operations += bill->operations;
-        all.result += bill->result;
-        all.work += bill->work;
-        all.text += bill->text;
-        cost.cells += entry->call.cost.cells;
-        cost.operations += entry->call.cost.operations;
-        cost.weighted += entry->call.cost.weighted;
-        cost.exceeds |= bill->exceeds;
-    }
-    all.work += (double)attn_attention_each_bytes(call->entry_count) + srv_packed_bytes(call);
-    all.exceeds = cost.exceeds;
-    cost.result = all.result;
-    cost.work = all.work;
-    cost.text = all.text;
-    call->bill = all;
-    call->call.cost = cost;
-    return true;
-}
-
-/* Returns the operands of an operation as the request has them. */
-static const attn_tensor *operand_of(const srv_operation *o, size_t i) {
-    const attn_tensor *const tensors[] = {&o->in.query, &o->in.key, &o->in.value};
-    return tensors[i];
-}
-
-/* Returns the index of the first row of entry b in a packed tensor. */
-static size_t first_row(const srv_attention_call *call, size_t b, size_t i) {
-    const attn_tensor *packed = operand_of(&call->body.operation, i);
-    const attn_tensor *entry = operand_of(&call->entries[b].body.operation, i);
-    const ptrdiff_t row = packed->strides[0] * (ptrdiff_t)attn_dtype_size(packed->dtype);
-    return row ? (size_t)(((const char *)entry->data - (const char *)packed->data) / row) : 0;
-}
-
-/* Names the element of the request in err->where: "query/0/3" of entry 2 is "query/2/3", and in
- * packed tensors row 3 of the entry is a row of all. */
-static void name_element(const srv_attention_call *call, size_t b, attn_error *err) {
-    const srv_operation *o = &call->body.operation;
-    for (size_t i = 0; i < OPERANDS; i++) {
-        const size_t n = strlen(operand_names[i]);
-        char rest[sizeof err->where], *end = rest;
-        size_t at = b;
-        if (strncmp(err->where, operand_names[i], n) || strncmp(err->where + n, "/0", 2))
-            continue;
-        snprintf(rest, sizeof rest, "%s", err->where + n + 2);
-        if (srv_operation_is_packed(o) && rest[0] == '/')
-            at = first_row(call, b, i) + (size_t)strtoull(rest + 1, &end, 10);
-        snprintf(err->where, sizeof err->where, "%s/%zu%.64s", operand_names[i], at, end);
-        return;
-    }
-}
-
-/* Sets the problem for an error of entry b. Returns false. */
-static bool refuse_entry(const srv_attention_call *call, size_t b, attn_error *err) {
-    name_element(call, b, err);
-    return srv_problem_error(call->req, err);
-}
-
-/* Runs the operations of all entries. An error names its entry in front of the place. */
-static bool run_entries(srv_attention_call *call) {
-    srv_request *req = call->req;
-    const size_t count = call->entry_count;
-    attn_attention **ops = attn_arena_zeroed(req->arena, count, sizeof *ops);
-    attn_results *results = attn_arena_zeroed(req->arena, count, sizeof *results);
-    attn_error err = {0};
-    char *rest;
-    if (!ops || !results)
-        return srv_problem_memory(req, NULL, "no memory is left for the entries");
-    for (size_t b = 0; b < count; b++)
-        ops[b] = call->entries[b].op;
-    if (attn_attention_run_each(ops, count, srv_attention_computes(call->entries),
-                                srv_attention_stage(call->entries), srv_request_pool(req),
-                                &req->control, req->arena, results, &err)) {
-        const size_t b = (size_t)strtoull(err.where, &rest, 10);
-        if (rest == err.where || b >= count)
-            return srv_problem_error(req, &err);
-        memmove(err.where, rest + (*rest == '/'), strlen(rest + (*rest == '/')) + 1);
-        return refuse_entry(call, b, &err);
-    }
-    for (size_t b = 0; b < count; b++)
-        call->entries[b].results = results[b];
-    return true;
-}
-
-/* Collects the heatmaps of all entries in one list, in which `batch` is the number of the entry. */
-static bool collect_maps(srv_attention_call *call) {
-    attn_heatmaps all = {0};
-    for (size_t b = 0; b < call->entry_count; b++)
-        all.count += call->entries[b].maps.count;
-    all.items = attn_arena_zeroed(call->req->arena, all.count + 1, sizeof *all.items);
-    if (!all.items)
-        return srv_problem_memory(call->req, "/heatmap", "no memory is left for heatmaps");
-    for (size_t b = 0, n = 0; b < call->entry_count; b++)
-        for (size_t i = 0; i < call->entries[b].maps.count; i++, n++) {
-            all.items[n] = call->entries[b].maps.items[i];
-            all.items[n].batch = b;
-        }
-    call->maps = all;
-    return true;
-}
-
-static bool end_entry(srv_attention_call *call, size_t b) {
-    srv_attention_call *entry = &call->entries[b];
-    const attn_attention_dims *d = &entry->body.operation.dims;
-    attn_verification *all = &call->verification;
-    attn_error err = {0};
-    if (srv_attention_end(entry, &err))
-        return refuse_entry(call, b, &err);
-    const double cells = (double)d->Hq * (double)d->L * (double)d->S;
-    if ((call->body.explain &&
-         !srv_mask_kept(call->req, attn_attention_mask(entry->op), cells, &entry->kept)) ||
-        !srv_attention_draw(entry))
-        return false;
-    if (srv_attention_shape(entry, &err))
-        return refuse_entry(call, b, &err);
-    all->rows += entry->verification.rows;
-    all->output_error = fmax(all->output_error, entry->verification.output_error);
-    all->logsumexp_error = fmax(all->logsumexp_error, entry->verification.logsumexp_error);
-    return true;
-}
-
-/* Adds the warnings of an entry that no entry before it has had. */
-static bool add_warnings(srv_attention_call *call, const srv_warnings *found) {
-    for (size_t i = 0; i < found->count; i++) {
-        const srv_warning *w = &found->items[i];
-        bool known = false;
-        for (size_t n = 0; n < call->warnings.count && !known; n++)
-            known = !strcmp(call->warnings.items[n].code, w->code) &&
-                    !strcmp(call->warnings.items[n].pointer, w->pointer);
-        const char *where = w->pointer + (w->pointer[0] == '/');
-        if (!known &&
-            !srv_warnings_add(&call->warnings, call->req->arena, w->code, where, "%s", w->detail))
-            return srv_problem_memory(call->req, NULL, "no memory is left for warnings");
-    }
-    return true;
-}
-
-bool srv_ragged_compute(srv_attention_call *call) {
-    attn_error err = {0};
-    for (size_t b = 0; b < call->entry_count; b++) {
-        srv_warnings found = {0};
-        if (srv_attention_begin(&call->entries[b], &found, &err))
-            return refuse_entry(call, b, &err);
-        if (!add_warnings(call, &found))
-            return false;
-    }
-    if (!run_entries(call))
-        return false;
-    for (size_t b = 0; b < call->entry_count; b++)
-        if (!end_entry(call, b))
-            return false;
-    return !call->heatmap || collect_maps(call);
-}
-
-/* --- dry_run --- */
-
-/* Adds the shapes of an entry as "output/2", without the batch axis. */
-static bool add_shapes(const srv_attention_call *call, size_t b, const srv_dry *entry,
-                       srv_dry *dry) {
-    for (size_t i = 0; i < entry->shape_count; i++) {
-        const srv_shape *shape = &entry->shapes[i];
-        const bool map = !strcmp(shape->name, "heatmap"); /* [maps, R, C] */
-        attn_text name = {.arena = call->req->arena};
-        attn_text_add(&name, "%s/%zu", shape->name, b);
-        if (name.failed)
-            return srv_problem_memory(call->req, NULL, "no memory is left for the shapes");
-        srv_dry_shape(dry, name.data, shape->rank - !map, shape->dims + !map);
-    }
-    return true;
-}
-
-bool srv_ragged_dry(const srv_attention_call *call, srv_dry *dry) {
-    dry->shapes = attn_arena_zeroed(call->req->arena, call->entry_count * SRV_DRY_SHAPES,
-                                    sizeof *dry->shapes);
-    if (!dry->shapes)
-        return srv_problem_memory(call->req, NULL, "no memory is left for the shapes");
-    dry->operations = dry->computed = 0;
-    dry->load = (srv_load){0};
-    for (size_t b = 0; b < call->entry_count; b++) {
-        srv_dry entry = {0};
-        if (!srv_attention_dry(&call->entries[b], &entry) || !add_shapes(call, b, &entry, dry))
-            return false;
-        dry->mask = entry.mask; /* only its kinds, which all entries share, are of interest */
-        dry->learns = true;
-        dry->parameters = entry.parameters;
-        dry->operations += entry.operations;
-        dry->has_computed |= entry.has_computed;
-        dry->computed += entry.has_computed ? entry.computed : entry.cells;
-        dry->with_weights += entry.with_weights;
-        dry->without_weights += entry.without_weights;
-        dry->load.operations += entry.load.operations;
-        dry->load.tanh += entry.load.tanh;
-        dry->load.plain += entry.load.plain;
-        dry->load.alone += entry.load.alone;
-        dry->load.text += entry.load.text;
-        dry->load.memory += entry.load.memory;
-        dry->load.pieces += entry.load.pieces;
-    }
-    return true;
 }
