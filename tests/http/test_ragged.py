@@ -203,7 +203,6 @@ def test_large_weights_are_left_out(daemon):
     (LISTS | {"query": [[[1, 2]], 3]}, "shape_mismatch", "/query/1", "list"),
     (LISTS | {"attn_mask": [[True]]}, "invalid_value", "/attn_mask", "ragged batch"),
     (LISTS | {"key_lengths": KEYS}, "invalid_value", "/key_lengths", "ragged batch"),
-    (LENGTHS | {"store": True}, "invalid_value", "/store", "one shape"),
     (LENGTHS | {"analysis": "all"}, "invalid_value", "/analysis", "one shape"),
     (LENGTHS | {"heatmap": {"batch": [0]}}, "invalid_value", "/heatmap/batch", "ragged batch"),
     ({"query": PACKED["query"], "query_lengths": QUERIES, "key_lengths": QUERIES}, "invalid_value", "/key_lengths", "key"),

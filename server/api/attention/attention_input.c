@@ -186,14 +186,18 @@ const attn_tensor *srv_attention_w_o(const srv_attention_call *call) {
     return w_o->rank ? w_o : NULL;
 }
 
+/* Does not compute the gradient of the scores. */
+static void leave_score_gradients(srv_operation *o) {
+    o->in.score_gradients = false;
+    if (o->shaped) /* not of a ragged batch, whose entries have operations */
+        o->shaped->score_gradients = false;
+}
+
 void srv_attention_omit(srv_attention_call *call) {
-    srv_operation *o = &call->body.operation;
     call->want &= ~(unsigned)ATTN_WANT_WEIGHTS;
     call->gradient_items &= ~(unsigned)SRV_WANT_SCORE_GRADIENTS;
-    o->in.score_gradients = false;
-    if (o->shaped)
-        o->shaped->score_gradients = false;
     call->weights_omitted = true;
+    leave_score_gradients(&call->body.operation);
 }
 
 /* If the request has no `return` and there are more than SRV_WEIGHTS_UNASKED weights, removes the
@@ -280,7 +284,7 @@ void srv_attention_keep_run(srv_attention_call *call) {
     srv_attention_body *body = &call->body;
     call->want = call->gradient_items = 0;
     call->heatmap = call->analyses = call->backward = false;
-    call->body.operation.shaped->score_gradients = body->operation.in.score_gradients = false;
+    leave_score_gradients(&body->operation);
     body->average_attn_weights = body->explain = false;
     body->verify = 0;
 }

@@ -68,7 +68,6 @@ static bool check_fields(const ragged *r) {
     static const struct {
         const char *name, *why;
     } apart[] = {
-        {"store", "a run has one shape: store each entry as a request of its own"},
         {"analysis", "an analysis has one shape: send each entry as a request of its own"},
         {"labels", "labels are those of one shape: send each entry as a request of its own"},
     };

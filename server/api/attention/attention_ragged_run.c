@@ -18,6 +18,7 @@ bool srv_ragged_settle(srv_attention_call *call) {
         const srv_attention_bill *bill = &entry->bill;
         all.cells += bill->cells;
         all.operations += bill->operations;
+        all.stored += bill->stored;
         all.result += bill->result;
         all.work += bill->work;
         all.text += bill->text;

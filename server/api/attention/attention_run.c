@@ -1,4 +1,5 @@
 /* POST /v1/attention computes, stores and answers. */
+#include <stdio.h>
 #include <string.h>
 
 #include "api/attention/attention_api.h"
@@ -62,11 +63,41 @@ static bool collect_texts(const srv_attention_call *call, run_texts *out) {
     return true;
 }
 
+/* Makes the sites of the run: the operation, or those of all entries of a ragged batch. NULL: out of
+ * memory. */
+static attn_run_site_source *make_sites(const srv_attention_call *call, const run_texts *texts,
+                                        size_t *count) {
+    const srv_strings *axes = &call->body.axes;
+    attn_arena *arena = call->req->arena;
+    *count = call->entries ? call->entry_count : 1;
+    attn_run_site_source *sites = attn_arena_zeroed(arena, *count, sizeof *sites);
+    for (size_t i = 0; sites && i < *count; i++) {
+        const srv_attention_call *one = call->entries ? &call->entries[i] : call;
+        char name[32] = "attention";
+        if (call->entries)
+            snprintf(name, sizeof name, "attention.%zu", i);
+        sites[i] = (attn_run_site_source){
+            .op = one->op,
+            .stats = &one->results.stats,
+            .info = {.name = attn_arena_text(arena, name, strlen(name)),
+                     .call = i,
+                     .query_texts = texts->query,
+                     .query_text_count = texts->query ? call->body.labels.count : 0,
+                     .key_texts = texts->key,
+                     .key_text_count = texts->key ? call->body.labels.count : 0,
+                     .axes = (const char *const *)axes->values,
+                     .axis_count = axes->count}};
+        if (!sites[i].info.name)
+            return NULL;
+    }
+    return sites;
+}
+
 /* Stores the finished operation as a run. false: a problem is set. */
 static bool store_run(srv_attention_call *call) {
     srv_request *req = call->req;
     attn_metadata metadata[2];
-    size_t metadata_count;
+    size_t metadata_count, site_count;
     run_texts texts;
     attn_run_image image;
     attn_error err = {0};
@@ -74,19 +105,11 @@ static bool store_run(srv_attention_call *call) {
         return false;
     if (!collect_texts(call, &texts))
         return srv_problem_memory(req, "/labels", "no memory is left for the labels of the run");
-    const srv_strings *axes = &call->body.axes;
-    const attn_run_site_source site = {
-        .op = call->op,
-        .stats = &call->results.stats,
-        .info = {.name = "attention",
-                 .query_texts = texts.query,
-                 .query_text_count = texts.query ? call->body.labels.count : 0,
-                 .key_texts = texts.key,
-                 .key_text_count = texts.key ? call->body.labels.count : 0,
-                 .axes = (const char *const *)axes->values,
-                 .axis_count = axes->count}};
-    const attn_run_source source = {.sites = &site,
-                                    .site_count = 1,
+    const attn_run_site_source *sites = make_sites(call, &texts, &site_count);
+    if (!sites)
+        return srv_problem_memory(req, "/store", "no memory is left for the sites of the run");
+    const attn_run_source source = {.sites = sites,
+                                    .site_count = site_count,
                                     .texts = texts.texts,
                                     .text_count = texts.count,
                                     .metadata = metadata,
@@ -254,24 +277,28 @@ static void answer_picture(void *data) {
 
 /* --- the row of the route --- */
 
-static bool prepare_call(void *data) {
-    srv_attention_call *call = data;
-    if (srv_operation_is_ragged(&call->body.operation))
-        return srv_ragged_prepare(call) && srv_ragged_settle(call);
-    if (!srv_attention_prepare(call))
-        return false;
-    if (call->req->is_job)
-        srv_attention_keep_run(call);
-    if (call->body.store)
-        call->call.job = (srv_job_order){.run = srv_attention, .stores = true};
-    call->call.needs_thread = call->body.store; /* storing may write a file */
-    return srv_attention_settle(call);
+static bool settle_call(srv_attention_call *call) {
+    return call->entries ? srv_ragged_settle(call) : srv_attention_settle(call);
 }
 
 /* Reduces the call to the work of a job, which only stores the run. */
 static bool keep_run(void *data) {
-    srv_attention_keep_run(data);
-    return srv_attention_settle(data);
+    srv_attention_call *call = data;
+    srv_attention_keep_run(call);
+    for (size_t b = 0; b < call->entry_count; b++)
+        srv_attention_keep_run(&call->entries[b]);
+    return settle_call(call);
+}
+
+static bool prepare_call(void *data) {
+    srv_attention_call *call = data;
+    const bool ragged = srv_operation_is_ragged(&call->body.operation);
+    if (!(ragged ? srv_ragged_prepare : srv_attention_prepare)(call))
+        return false;
+    if (call->body.store)
+        call->call.job = (srv_job_order){.run = srv_attention, .stores = true};
+    call->call.needs_thread = call->body.store; /* storing may write a file */
+    return call->req->is_job ? keep_run(call) : settle_call(call);
 }
 
 static bool dry_call(void *data, srv_dry *dry) {
@@ -282,12 +309,10 @@ static bool dry_call(void *data, srv_dry *dry) {
 static bool compute_and_store(void *data) {
     srv_attention_call *call = data;
     const srv_attention_bill *bill = &call->bill;
-    if (call->entries)
-        return srv_ragged_compute(call);
     const double share = bill->operations > 0 ? 1 - bill->stored / bill->operations : 1;
     if (call->body.store)
         srv_progress_part(call->req, 0, share);
-    if (!compute_results(call))
+    if (!(call->entries ? srv_ragged_compute : compute_results)(call))
         return false;
     if (!call->body.store)
         return true;
