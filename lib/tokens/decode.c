@@ -317,3 +317,25 @@ const char *attn_pipeline_decode(const attn_tokenizer *t, const int32_t *ids, si
             return NULL;
     return list ? join(list, kept, &size, arena) : NULL;
 }
+
+static bool is_byte_level(const attn_pipeline *p) {
+    for (size_t i = 0; p && i < p->decoder_count; i++)
+        if (p->decoders[i].apply == attn_decode_bytes)
+            return true;
+    return false;
+}
+
+const char *attn_tokenizer_shown(const attn_tokenizer *t, const char *token, attn_arena *arena) {
+    const attn_string name = {token, strlen(token)};
+    if (!is_byte_level(t->pipeline))
+        return token;
+    char *text = attn_arena_small(arena, name.size + 1);
+    if (!text)
+        return NULL;
+    const size_t size = bytes_of(&name, text);
+    for (size_t at = 0, n; at < size; at += n)
+        if (!(n = attn_character_at(text, size, at)) || (unsigned char)text[at] < ' ')
+            return token;
+    text[size] = 0;
+    return text;
+}

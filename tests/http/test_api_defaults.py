@@ -105,14 +105,14 @@ BESIDE = {
     "projections": {"num_heads": {}, "num_kv_heads": {"num_heads": 1}},
     "/v1/attention": {"dropout_p": {"seed": 1}, "num_heads": {"query": [[[1, 0], [0, 1]]], "layout": "BLD"},
                       "num_kv_heads": {"query": [[[1, 0], [0, 1]]], "layout": "BLD", "num_heads": 1}},
-    "/v1/positions": {"max_distance": {"kind": "t5", "table": [[0]] * 4, "width": None}, **dict.fromkeys(("base", "factor"), {"kind": "rotary", "width": 2}),
+    "/v1/positions": {"max_distance": {"kind": "t5", "table": [[0]] * 4, "width": None}, "head": {"kind": "shaw", "key_table": [[[0]]], "width": None}, **dict.fromkeys(("base", "factor"), {"kind": "rotary", "width": 2}),
                       **dict.fromkeys(("num_heads", "num_keys", "query_offset"), {"kind": "alibi", "num_heads": 1, "width": None})}}
 # what an object needs around it
 AROUND = {**dict.fromkeys((("/v1/attention", "scaling"), ("/v1/attention", "axes")), {"kind": "rotary", "layout": "halves"}),
           ("/v1/positions", "scaling"): {"kind": "rotary", "width": 2},
           ("/v1/positions", "axes"): {"kind": "rotary", "width": 2, "length": None}}
 # bounds that other members narrow: the width of the inputs, and the memory of a request
-NARROWED = {("timeout_ms", "minimum"), ("dims", "maximum"), ("start", "maximum"), ("low_freq_factor", "maximum"), *((name, "maximum") for name in ("num_pairs", "num_heads", "num_kv_heads", "num_keys", "length", "width"))}
+NARROWED = {("timeout_ms", "minimum"), ("dims", "maximum"), ("start", "maximum"), ("low_freq_factor", "maximum"), *((name, "maximum") for name in ("num_pairs", "num_heads", "num_kv_heads", "num_keys", "length", "width", "head"))}
 
 
 def bounded(schemas, schema, where=()):
@@ -133,13 +133,13 @@ def body_with(path, where, value):
     """A body in which a member has this value, with what it needs."""
     *outer, name = where
     body = json.loads(json.dumps(BODIES[path]))
-    if "pattern" in outer and path == "/v1/masks":
+    if "pattern" in outer and outer[0] == "masks":
         body["masks"][0] = {"kind": "pattern"}
     at = body
     for key, inner in zip(outer, where[1:]):
         if (path, key) in AROUND:
             at.update(AROUND[path, key])
-        part = {"kind": "pattern"} if key in ("any_of", "all_of", "not") else {}
+        part = {"kind": "pattern"} if key in ("any_of", "all_of", "not", "against") else {}
         at = at[0] if key == 0 else at.setdefault(key, [part] if inner == 0 else part)
     of = next((key for key in reversed(outer) if key != 0), path)
     at.update(BESIDE.get(of, {}).get(name, {}) | {name: value})

@@ -34,6 +34,16 @@ TOKENIZER = {
 }
 
 
+# One of bytes: a character of its own for each byte of a text, the space as Ġ.
+BYTES = {
+    "version": "1.0",
+    "added_tokens": [],
+    "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+    "decoder": {"type": "ByteLevel"},
+    "model": {"type": "BPE", "vocab": {c: i for i, c in enumerate(["Ġ", "Ã", "©", *"abcdefghijklmnopqrstuvwxyz", "Ġa", "Ã©"])}, "merges": ["Ġ a", "Ã ©"]},
+}
+
+
 def expected(name):
     """The tensors of the safetensors file of a small model."""
     data = (SMALL / name / "expected.safetensors").read_bytes()
@@ -67,6 +77,26 @@ def known(tmp_path_factory):
 
 def path(name, tail=""):
     return f"/v1/models/{name}{tail}"
+
+
+def test_pictures_name_tokens_as_people_read_them(tmp_path, start):
+    """Pictures and texts say é and a space where the vocabulary says Ã© and Ġ; JSON says what the vocabulary says."""
+    fill(tmp_path, ["llama"])
+    (tmp_path / "llama" / "tokenizer.json").write_text(json.dumps(BYTES))
+    daemon = start("--models-dir", str(tmp_path))
+    body = {"text": "cafés a", "layers": [0], "heads": [0]}
+
+    def read(tail, change, kind):
+        reply = daemon.post(path("llama", tail), {**body, **change}, headers={"accept": kind})
+        assert reply.status_code == 200, reply.text
+        return reply.text
+
+    picture = read("/attention", {}, "image/svg+xml")
+    assert ">é<" in picture and ">␣a<" in picture and "Ã" not in picture and "Ġ" not in picture
+    assert ask(daemon, body, path("llama", "/attention"))["target"][0]["tokens"][3:] == ["Ã©", "s", "Ġa"]
+    del body["layers"], body["heads"]
+    for text in read("/generate", {"max_length": 3, "num_alternatives": 20}, "text/plain"), read("/explain", {"top_k": 20, "return": ["lens"]}, "text/plain"):
+        assert "é" in text and "Ã©" not in text and "Ġ" not in text
 
 
 def test_they_are_described(known):

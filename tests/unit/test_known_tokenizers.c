@@ -333,6 +333,21 @@ static void test_arrays_of_gguf(void **state) {
     check_ids(t, "ab ab11<|s|>a<u>", (int32_t[]){5, 7, 3, 3, 0, 1, 11}, 7);
     assert_string_equal(attn_tokenizer_decode(t, (int32_t[]){0, 7, 9, 10, 11}, 5, false, arena),
                         " ab\xc3\xa9<u>");
+    assert_string_equal(attn_tokenizer_shown(t,
+                                             "\xc4\xa0"
+                                             "ab\xc3\x83\xc2\xa9",
+                                             arena),
+                        " ab\xc3\xa9");
+    assert_string_equal(attn_tokenizer_shown(t, "\xc3\x83", arena), "\xc3\x83"); /* half of é */
+    assert_string_equal(attn_tokenizer_shown(t, "\xc4\x8a", arena), "\xc4\x8a"); /* a new line */
+    attn_tokenizer_free(t);
+    t = read(file_of("bert"));
+    assert_string_equal(attn_tokenizer_shown(t,
+                                             "\xc4\xa0"
+                                             "ab",
+                                             arena),
+                        "\xc4\xa0"
+                        "ab");
     attn_tokenizer_free(t);
     assert_int_equal(read_arrays("gpt2", "gpt-2", true, &t, NULL), ATTN_OK);
     check_ids(t, "ab ab11", (int32_t[]){0, 5, 7, 6}, 4);

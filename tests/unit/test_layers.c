@@ -286,7 +286,7 @@ static void net_open(net *n, const layer_case *what, double dropout) {
     assert_non_null(n->arena);
     assert_non_null(n->set);
     n->dropout = dropout;
-    n->pass = (attn_pass){.arena = n->arena, .training = dropout > 0, .seed = 5};
+    n->pass = (attn_pass){.arena = n->arena, .training = true, .seed = 5};
     for (int i = 0; i < INPUTS; i++) {
         snprintf(name, sizeof name, "in%d", i);
         if (recorded(what->name, name))

@@ -229,6 +229,10 @@ attn_status attn_tokenizer_encode_pair(const attn_tokenizer *t, attn_string firs
  * ids are numbers, or a tokenizer of words or sub-words does not have an id. */
 const char *attn_tokenizer_decode(const attn_tokenizer *t, const int32_t *ids, size_t count,
                                   bool open, attn_arena *arena);
+/* Returns a token as people read it, for labels: byte-level tokenizers (GPT-2) write the bytes of a
+ * text as characters, "Ġcafé" for " café". Returns `token` itself if it is no such token,
+ * is part of a character, or has control characters. NULL: memory ran out. */
+const char *attn_tokenizer_shown(const attn_tokenizer *t, const char *token, attn_arena *arena);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -437,6 +437,14 @@ void srv_explain_json(void *data, attn_json_text *j) {
 
 /* --- text --- */
 
+/* Returns a token as people read it. */
+static const char *shown(const srv_explain *c, const char *token) {
+    const int side = srv_models_text_side(c->pass.model);
+    const char *text =
+        attn_tokenizer_shown(srv_models_tokenizer(c->pass.model, side), token, c->pass.req->arena);
+    return text ? text : token;
+}
+
 static void print_changes(attn_text *t, const srv_explain *c) {
     const changed_place *places = c->changes.items;
     if (c->num_predicted)
@@ -444,30 +452,31 @@ static void print_changes(attn_text *t, const srv_explain *c) {
                       c->num_predicted);
     for (size_t i = 0; i < c->changes.count; i++) {
         const changed_token *tokens = places[i].logits.items;
-        attn_text_add(t, "after %zu %s: logit, probability\n", places[i].position, places[i].token);
+        attn_text_add(t, "after %zu %s: logit, probability\n", places[i].position,
+                      shown(c, places[i].token));
         for (size_t k = 0; k < places[i].logits.count; k++)
             attn_text_add(t, "  %8.3f -> %8.3f  %.4f -> %.4f  %s\n", tokens[k].before,
                           tokens[k].after, exp(tokens[k].log_before), exp(tokens[k].log_after),
-                          tokens[k].token);
+                          shown(c, tokens[k].token));
     }
 }
 
-static void print_lens(attn_text *t, const lens_place *place) {
+static void print_lens(attn_text *t, const srv_explain *c, const lens_place *place) {
     const lens_layer *layers = place->layers.items;
-    attn_text_add(t, "lens at %zu %s\n", place->position, place->token);
+    attn_text_add(t, "lens at %zu %s\n", place->position, shown(c, place->token));
     for (size_t l = 0; l < place->layers.count; l++) {
         const lens_token *tokens = layers[l].tokens.items;
         attn_text_add(t, "  %3zu ", l);
         for (size_t k = 0; k < layers[l].tokens.count; k++)
-            attn_text_add(t, " %s %.3f", tokens[k].token, exp(tokens[k].log_probability));
+            attn_text_add(t, " %s %.3f", shown(c, tokens[k].token), exp(tokens[k].log_probability));
         attn_text_add(t, "\n");
     }
 }
 
-static void print_contribution(attn_text *t, const contribution *of) {
+static void print_contribution(attn_text *t, const srv_explain *c, const contribution *of) {
     const site_part *sites = of->sites.items;
-    attn_text_add(t, "logit of %s at %zu %s: %.4f = embedding %.4f, bias %.4f", of->of,
-                  of->position, of->token, of->logit, of->embedding, of->bias);
+    attn_text_add(t, "logit of %s at %zu %s: %.4f = embedding %.4f, bias %.4f", shown(c, of->of),
+                  of->position, shown(c, of->token), of->logit, of->embedding, of->bias);
     if (of->patched != 0)
         attn_text_add(t, ", patched %.4f", of->patched);
     for (size_t i = 0; i < of->sites.count; i++) {
@@ -488,8 +497,8 @@ void srv_explain_text(void *data, attn_text *t) {
     const contribution *contributions = c->contributions.items;
     print_changes(t, c);
     for (size_t i = 0; i < c->lenses.count; i++)
-        print_lens(t, &lenses[i]);
+        print_lens(t, c, &lenses[i]);
     for (size_t i = 0; i < c->contributions.count; i++)
-        print_contribution(t, &contributions[i]);
+        print_contribution(t, c, &contributions[i]);
     srv_warnings_text(t, &c->warnings);
 }

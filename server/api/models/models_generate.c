@@ -272,16 +272,22 @@ static bool name_columns(call *c, size_t b) {
     const size_t read = rows->length ? rows->length - 1 : 0; /* the last one is not read */
     *to = (srv_sequence){.length = begins + text->length + read};
     to->tokens = attn_arena_zeroed(c->pass.req->arena, to->length + 1, sizeof *to->tokens);
-    if (!to->tokens)
+    to->ids = attn_arena_zeroed(c->pass.req->arena, to->length + 1, sizeof *to->ids);
+    if (!to->tokens || !to->ids)
         return srv_problem(c->pass.req, SRV_MEMORY_BUDGET, NULL,
                            "no memory for the tokens is left");
     if (begins && !srv_models_name(c->pass.req, c->pass.model, SRV_TARGET, &m->begin, 1, &begin))
         return false;
-    if (begins)
+    if (begins) {
         to->tokens[0] = begin.tokens[0];
+        to->ids[0] = begin.ids[0];
+    }
     memcpy(to->tokens + begins, text->tokens, text->length * sizeof *to->tokens);
-    if (read)
+    memcpy(to->ids + begins, text->ids, text->length * sizeof *to->ids);
+    if (read) {
         memcpy(to->tokens + begins + text->length, rows->tokens, read * sizeof *to->tokens);
+        memcpy(to->ids + begins + text->length, rows->ids, read * sizeof *to->ids);
+    }
     return true;
 }
 
@@ -387,6 +393,11 @@ static bool has_weights(const call *c, size_t b) {
 static bool heatmaps_of(const call *c, size_t b, srv_model_heatmaps *out) {
     const attn_generated *g = &c->out[b];
     const srv_sequence *rows = &c->made[b].rows, *cols = &c->made[b].cols;
+    const char **row_names = srv_models_shown(c->pass.req, c->pass.model, SRV_TARGET, rows),
+               **col_names = srv_models_shown(c->pass.req, c->pass.model,
+                                              continues(c) ? SRV_TARGET : SRV_SOURCE, cols);
+    if (!row_names || !col_names)
+        return false;
     const srv_model_weights what = {.weights = g->weights,
                                     .heads = g->heads,
                                     .head_stride = rows->length * g->columns,
@@ -394,8 +405,8 @@ static bool heatmaps_of(const call *c, size_t b, srv_model_heatmaps *out) {
                                     .rows = rows->length,
                                     .cols = cols->length,
                                     .batch = b,
-                                    .row_names = rows->tokens,
-                                    .col_names = cols->tokens};
+                                    .row_names = row_names,
+                                    .col_names = col_names};
     return srv_models_heatmaps(c->pass.req, &what, &c->body.heatmap, out);
 }
 

@@ -87,11 +87,24 @@ const srv_sequence *srv_sites_keys(const srv_sites_pass *c, const attn_site *sit
     return site->kind == ATTN_SITE_DECODER ? &c->read.items[b] : &c->source.items[b];
 }
 
+/* Returns the side that the queries, or else the keys, of a site belong to. */
+static int side_of(const attn_site *site, bool queries) {
+    const bool source =
+        site->kind == ATTN_SITE_ENCODER || (site->kind == ATTN_SITE_CROSS && !queries);
+    return source ? SRV_SOURCE : SRV_TARGET;
+}
+
 static bool heatmaps_of(const srv_sites_pass *c, const attn_site *site, size_t b,
                         srv_model_heatmaps *out) {
     const size_t *d = site->weights.dims;
     const srv_sequence *rows = srv_sites_queries(c, site, b), *cols = srv_sites_keys(c, site, b);
     srv_heat_input in = c->body.heatmap;
+    const char **row_names =
+                   srv_models_shown(c->pass.req, c->pass.model, side_of(site, true), rows),
+               **col_names =
+                   srv_models_shown(c->pass.req, c->pass.model, side_of(site, false), cols);
+    if (!row_names || !col_names)
+        return false;
     const srv_model_weights what = {.weights =
                                         (const float *)site->weights.data + b * d[1] * d[2] * d[3],
                                     .heads = d[1],
@@ -100,8 +113,8 @@ static bool heatmaps_of(const srv_sites_pass *c, const attn_site *site, size_t b
                                     .rows = rows->length,
                                     .cols = cols->length,
                                     .batch = b,
-                                    .row_names = rows->tokens,
-                                    .col_names = cols->tokens};
+                                    .row_names = row_names,
+                                    .col_names = col_names};
     if (!in.heads.is)
         in.heads = c->body.heads;
     return srv_models_heatmaps(c->pass.req, &what, &in, out);

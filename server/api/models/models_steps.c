@@ -96,18 +96,20 @@ bool srv_steps_put(attn_json_text *j, const srv_model *model, const attn_generat
 
 bool srv_steps_text(attn_text *t, srv_request *req, const srv_model *model,
                     const attn_generated *made, const srv_sequence *names) {
-    for (size_t i = 0; i < names->length; i++) {
+    const char **taken = srv_models_shown(req, model, SRV_TARGET, names);
+    for (size_t i = 0; taken && i < names->length; i++) {
         const attn_alternatives *all = &made->alternatives[i];
         srv_sequence words;
-        if (!srv_models_name(req, model, SRV_TARGET, all->ids, all->count, &words))
+        const char **shown;
+        if (!srv_models_name(req, model, SRV_TARGET, all->ids, all->count, &words) ||
+            !(shown = srv_models_shown(req, model, SRV_TARGET, &words)))
             return false;
-        attn_text_add(t, "%s %.3g:", names->tokens[i], exp(made->log_probabilities[i]));
+        attn_text_add(t, "%s %.3g:", taken[i], exp(made->log_probabilities[i]));
         for (size_t k = 0; k < all->count; k++)
-            attn_text_add(t, "%s %s %.3g", k ? "," : "", words.tokens[k],
-                          exp(all->log_probabilities[k]));
+            attn_text_add(t, "%s %s %.3g", k ? "," : "", shown[k], exp(all->log_probabilities[k]));
         attn_text_add(t, "\n");
     }
-    return true;
+    return taken;
 }
 
 /* --- events --- */

@@ -135,6 +135,10 @@ void srv_models_put(attn_json_text *j, const srv_sequence *s);
  * visible token. false: a problem is set. */
 bool srv_models_hide(const srv_scope *scope, const srv_sight_input *in, const srv_model *model,
                      srv_sequences *source, srv_warnings *warnings);
+/* Returns the tokens of a sequence as people read them (attn_tokenizer_shown), for labels; words that
+ * srv_models_words has made stay as they are. NULL: a problem is set. */
+const char **srv_models_shown(srv_request *req, const srv_model *model, int which,
+                              const srv_sequence *s);
 /* Returns whether `keep` of the sequences is set, because the request has hide or token_mask. */
 bool srv_models_hides(const srv_sequences *s);
 /* Sets *keep to an array [count, longest] for attn_batch.source_keep, or to NULL if the request has

@@ -50,3 +50,17 @@ bool srv_models_words(srv_request *req, const srv_sequence *s, srv_sequence *out
     }
     return true;
 }
+
+const char **srv_models_shown(srv_request *req, const srv_model *model, int which,
+                              const srv_sequence *s) {
+    const attn_tokenizer *t = srv_models_tokenizer(model, which);
+    if (!s->ids || !t)
+        return s->tokens;
+    const char **shown = attn_arena_array(req->arena, s->length + 1, sizeof *shown);
+    for (size_t i = 0; shown && i < s->length; i++)
+        if (!(shown[i] = attn_tokenizer_shown(t, s->tokens[i], req->arena)))
+            shown = NULL;
+    if (!shown)
+        no_memory(req);
+    return shown;
+}
