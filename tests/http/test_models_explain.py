@@ -1,5 +1,5 @@
-"""POST /v1/models/{id}/explain beside a transformer in NumPy float64 whose heads and residual stream are changed while it runs;
-contributions are carried forward there, part by part."""
+"""POST /v1/models/{id}/explain, and ablate and scale of /attention and /generate, beside a transformer in NumPy float64 whose heads
+and residual stream are changed while it runs; contributions are carried forward there, part by part."""
 import numpy as np
 import pytest
 from api_client import array, ask, refused
@@ -46,7 +46,8 @@ class Model:
         scores = np.einsum("blhe,bshe->bhls", q, k) / np.sqrt(q.shape[-1])
         if causal:
             scores = np.where(np.tri(x.shape[1], dtype=bool), scores, -np.inf)
-        z = np.einsum("bhls,bshe->blhe", softmax(scores), v)
+        self.weights[site, layer] = softmax(scores)
+        z = np.einsum("bhls,bshe->blhe", self.weights[site, layer], v)
         z = self.changes.get((site, layer), lambda z: z)(z)
         out = self.p[f"{name}.out_proj.weight"].reshape(8, HEADS, -1)
         heads = {(site, layer, h): np.einsum("ble,de->bld", z[:, :, h], out[:, h]) for h in range(HEADS)}
@@ -72,12 +73,12 @@ class Model:
             self.streams.append(x)
         return self.norm(x, f"{name}.norm")
 
-    def run(self, sources, changes=None):
-        """Logits [B, T, V]; self.parts are then what sums to the last state of the target."""
-        self.changes = changes or {}
+    def run(self, sources, changes=None, read=READ):
+        """Logits [B, T, V]; self.parts are then what sums to the last state of the target, self.weights [B, heads, L, S] by site."""
+        self.changes, self.weights = changes or {}, {}
         x = np.stack([embed(self.p, s, "src_embedding", self.positions)[None, "positions"] for s in sources])
         memory = self.stack(x, "encoder", [("self_attn", "encoder"), ("feed", None)])
-        y = np.stack([embed(self.p, READ, "tgt_embedding", self.positions)[None, "positions"]] * len(sources))
+        y = np.stack([embed(self.p, read, "tgt_embedding", self.positions)[None, "positions"]] * len(sources))
         y = self.stack(y, "decoder", [("self_attn", "decoder"), ("multihead_attn", "cross"), ("feed", None)], memory)
         return linear(y, self.p["output_projection.weight"], self.p["output_projection.bias"])
 
@@ -220,6 +221,60 @@ def test_a_patch_contributes_what_came_before_it(torch_daemon, model):  # noqa: 
     assert abs(total - answer["logit"]) < 1e-5
 
 
+def test_attention_with_ablated_heads(torch_daemon, model):  # noqa: F811
+    """The same fields of /attention: logits, weights and the stored run are those of the changed pass."""
+    numpy, name = model
+    ablate = [{"site": "encoder", "layer": 0, "head": 1}, {"site": "cross", "layer": 0, "head": 0, "position": 2}]
+    numpy.run([SOURCE])
+    plain = numpy.weights
+    only = head(0, lambda z: np.where(np.arange(4) == 2, 0, 1)[None, :, None] * z)
+    want = numpy.run([SOURCE], {("encoder", 0): head(1, np.zeros_like), ("cross", 0): only})[0]
+    answer = ask(torch_daemon, BODY | {"ablate": ablate, "return": ["logits", "weights"], "store": True}, f"/v1/models/{name}/attention")
+    close(array(answer["logits"])[0], want)
+    for number, site in enumerate(answer["sites"]):
+        close(array(site["weights"])[0], numpy.weights[site["kind"], site["layer"]][0])
+        stored = torch_daemon.get(f"/v1/runs/{answer['run']['id']}/weights?site={number}&heads=all").json()
+        assert np.array_equal(array(stored["weights"]), array(site["weights"])[0])
+    assert np.abs(plain["cross", 1] - numpy.weights["cross", 1]).max() > 1e-4
+
+
+def test_the_mean_of_several_texts(torch_daemon, model):  # noqa: F811
+    """A mean of /attention is that over the tokens of all texts of the request, without padding."""
+    numpy, name = model
+    texts, targets, seen = [[4, 7, 9, 5], [6, 8]], [[5, 8, 11], [5]], []
+    for site in "encoder", "decoder":
+        for text, target in zip(texts, targets):
+            numpy.run([text], {(site, 0): lambda z: seen.append((site, z[0, :, 0])) or z}, [1, *target])
+    means = {site: np.concatenate([z for where, z in seen if where == site]).mean(0) for site in ("encoder", "decoder")}
+    for site, mean in means.items():
+        answer = ask(torch_daemon, {"token_ids": [[4, 7, 9, 5], [6, 8, 0, 0]], "target_token_ids": [[5, 8, 11], [5, 0, 0]], "return": "logits",
+                                    "ablate": [{"site": site, "layer": 0, "head": 0, "how": "mean"}]}, f"/v1/models/{name}/attention")
+        for b, (text, target) in enumerate(zip(texts, targets)):
+            want = numpy.run([text], {(site, 0): head(0, lambda z: z * 0 + mean)}, [1, *target])[0]
+            close(array(answer["logits"])[b, :len(want)], want)
+
+
+def test_generation_with_changed_heads(torch_daemon, model):  # noqa: F811
+    """Tokens, probabilities and the grown run are those of the changed model, as a pass over them has them."""
+    _, name = model
+    fields = {"ablate": [{"site": "cross", "layer": 0}], "scale": [{"site": "cross", "layer": 1, "factor": -40}]}
+    body = {"token_ids": SOURCE, "max_length": 5, "num_alternatives": 1, "return": []}
+    plain, made = (ask(torch_daemon, body | more, f"/v1/models/{name}/generate") for more in ({}, fields | {"store": True}))
+    ids = made["sequences"][0]["target"]["ids"]
+    steps, before = (answer["sequences"][0]["steps"] for answer in (made, plain))
+    full = ask(torch_daemon, {"token_ids": SOURCE, "target_token_ids": ids, "return": ["logits", "weights"], **fields}, f"/v1/models/{name}/attention")
+    logits = array(full["logits"])[0]
+    probabilities = np.exp(log_softmax(logits.astype(float)))[range(len(ids)), ids]
+    np.testing.assert_allclose([step["probability"] for step in steps], probabilities, rtol=1e-5)
+    assert abs(before[0]["probability"] - probabilities[0]) > 1e-3
+    logits[:, :2] = -np.inf
+    assert logits[:len(ids)].argmax(-1).tolist() == ids
+    for number, site in enumerate(full["sites"]):
+        stored = array(torch_daemon.get(f"/v1/runs/{made['run']['id']}/weights?site={number}&heads=all").json()["weights"])
+        rows, keys = (len(SOURCE) if site["kind"] == "encoder" else len(ids), len(SOURCE) if site["kind"] != "decoder" else len(ids))
+        np.testing.assert_allclose(stored, array(site["weights"])[0][:, :rows, :keys], atol=1e-5)
+
+
 # --- models of one stack, text, refusals ---
 
 @pytest.fixture(scope="module")
@@ -235,8 +290,9 @@ def one(daemon, which, **fields):
 def test_a_decoder_alone(daemon, decoder):
     answer = one(daemon, decoder, ablate=[{"layer": 0, "head": 1}], top_k=9, positions=[3])
     assert answer["tokens"]["tokens"] == ["<bos>", "the", "red", "car"]
-    logits = array(ask(daemon, {"text": "the red car", "return": "logits"}, path(decoder, "/attention"))["logits"])[0, 3]
-    close([x["before"] for x in answer["change"]["positions"][0]["logits"]], logits[[x["id"] for x in answer["change"]["positions"][0]["logits"]]])
+    for fields, key in (({}, "before"), ({"ablate": [{"layer": 0, "head": 1}]}, "after")):
+        logits = array(ask(daemon, {"text": "the red car", "return": "logits", **fields}, path(decoder, "/attention"))["logits"])[0, 3]
+        close([x[key] for x in answer["change"]["positions"][0]["logits"]], logits[[x["id"] for x in answer["change"]["positions"][0]["logits"]]])
 
 
 def test_an_encoder_alone(daemon):
@@ -297,3 +353,12 @@ def test_refused_models(daemon, decoder):
     masked = make(daemon, architecture="encoder", source_words=["a"], target_words=["x"], head="masked", num_heads=2, num_layers=1, width=16, seed=3)
     refused(daemon, {"text": "a", "return": "contributions"}, "invalid_value", "/return", path=path(masked, "/explain"))
     assert len(ask(daemon, {"text": "a"}, path(masked, "/explain"))["lens"][0]["layers"]) == 2
+    for fields, pointer in ({"ablate": [{"layer": 0, "how": "mean"}]}, "/ablate/0/how"), ({"scale": [{"layer": 0, "factor": 1, "position": 0}]}, "/scale/0/position"):
+        refused(daemon, {"text": "the"} | fields, "invalid_value", pointer, path=path(decoder, "/generate"))
+
+
+def test_refused_changes_of_attention(daemon, decoder):
+    for fields, pointer in ({"ablate": [{"layer": 2}]}, "/ablate/0/layer"), ({"scale": [{"layer": 0, "factor": 1, "position": 4}]}, "/scale/0/position"):
+        refused(daemon, {"text": "the red car"} | fields, "invalid_value", pointer, path=path(decoder, "/attention"))
+    refused(daemon, {"text": "the", "ablate": [{"site": "cross", "layer": 0, "position": 12}]}, "invalid_value", "/ablate/0/position",
+            path="/v1/models/en-fr-text/attention")

@@ -92,9 +92,12 @@ typedef struct srv_steps {
     void (*reply)(void *call); /* if not NULL, sets the reply for every type; no other is called */
 } srv_steps;
 
+/* Names the members of a route's struct T. Its `body` begins with `srv_given_bits given`: another
+ * type does not compile. */
 #define SRV_BODY_OF(T)                                                                             \
-    .body = offsetof(T, body), .timeout = offsetof(T, body.timeout_ms),                            \
-    .dry_run = offsetof(T, body.dry_run), .decimals = offsetof(T, body.decimals)
+    .body = offsetof(T, body) + _Generic(((T *)NULL)->body.given, srv_given_bits : 0),             \
+    .timeout = offsetof(T, body.timeout_ms), .dry_run = offsetof(T, body.dry_run),                 \
+    .decimals = offsetof(T, body.decimals)
 
 /* Says that the next part of the work goes from the share `from` to the share `to` of the whole, 0
  * … 1 each. Does nothing if the request has no progress to report. */

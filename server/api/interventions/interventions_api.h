@@ -1,5 +1,5 @@
-/* Interventions in a pass of a model, as requests send them: the fields ablate, scale and patch
- * (attn/interventions.h). */
+/* Interventions in a pass or a search of a model, as requests send them: the fields ablate and scale,
+ * and patch of /v1/models/{id}/explain (attn/interventions.h). */
 #ifndef SRV_INTERVENTIONS_API_H
 #define SRV_INTERVENTIONS_API_H
 
@@ -52,5 +52,10 @@ typedef struct srv_intervened {
 bool srv_interventions_read(const srv_scope *scope, const srv_model *model,
                             const srv_interventions *in, const srv_intervened *of,
                             attn_intervention **out, size_t *count);
+/* Reads the lists for a search, which changes all sequences. Refuses what it cannot do: means and
+ * single positions. false: a problem is set. */
+bool srv_interventions_of_search(const srv_scope *scope, const srv_model *model,
+                                 const srv_interventions *in, attn_intervention **out,
+                                 size_t *count);
 
 #endif

@@ -22,8 +22,9 @@ const srv_field srv_ablate_fields[] = {
     PLACE_ROWS,
     SRV_INT_ROW(srv_intervention, head, 0, 1048576, "The head; default all of the layer."),
     SRV_ENUM_ROW(srv_intervention, how, hows,
-                 "zero (default), or mean: the mean of the head's output over the tokens of the "
-                 "text without interventions, or of the references."),
+                 "zero (default), or mean: the mean of the head's output over the tokens of all "
+                 "texts of the request; of /explain over those of the text without interventions, "
+                 "or of its references."),
     {0},
 };
 const srv_field srv_scale_fields[] = {
@@ -174,4 +175,25 @@ bool srv_interventions_read(const srv_scope *scope, const srv_model *model,
             ++*count;
         }
     return true;
+}
+
+bool srv_interventions_of_search(const srv_scope *scope, const srv_model *model,
+                                 const srv_interventions *in, attn_intervention **out,
+                                 size_t *count) {
+    const srv_intervened of = {.sequence = ATTN_EVERY};
+    for (int l = 0; l < 2; l++) {
+        const srv_objects *list = l ? &in->scale : &in->ablate;
+        const srv_intervention *items = list->items;
+        for (size_t i = 0; i < list->count; i++) {
+            char at[64];
+            snprintf(at, sizeof at, "%s/%zu/%s", l ? "scale" : "ablate", i,
+                     items[i].position < 0 ? "how" : "position");
+            if (items[i].position >= 0 || (!l && items[i].how == 1))
+                return srv_refuse(scope, SRV_VALUE, at,
+                                  "tokens are generated one by one, so heads are set to zero or "
+                                  "scaled at all positions: ask /explain for single positions and "
+                                  "means");
+        }
+    }
+    return srv_interventions_read(scope, model, in, &of, out, count);
 }

@@ -96,6 +96,7 @@ const srv_field srv_models_attention_fields[] = {
         .below = true),
     SRV_INT_ROW(srv_sites_body, seed, 0, 9007199254740991.0,
                 "Seed that selects what dropout_p drops: the same seed, the same answer."),
+    SRV_ABLATE_ROWS(srv_sites_body, interventions),
     SRV_FIELD_ROW(
         srv_sites_body, analysis, SRV_FLAGS,
         "Measures, patterns and diagnoses of all layers and heads of the sites, as of /v1/analyses "
@@ -468,6 +469,8 @@ static bool prepare(void *data) {
     c->T = srv_sites_generates(c) ? 2 * c->source.longest + 11
                                   : c->target.longest + c->body.target_end;
     c->T = c->T < max ? c->T : max;
+    if (!srv_sites_interventions(c))
+        return false;
     if (c->body.store)
         c->pass.call.job = (srv_job_order){.run = srv_models_attention, .stores = true};
     c->pass.call.needs_thread = c->body.store;

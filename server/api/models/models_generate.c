@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "api/interventions/interventions_api.h"
 #include "api/models/models_api.h"
 #include "api/models/models_call.h"
 #include "api/models/models_growing.h"
@@ -32,6 +33,7 @@ typedef struct body {
     double length_penalty, temperature, top_p;
     srv_strings stop_tokens;
     srv_ints stop_token_ids;
+    srv_interventions interventions;
     unsigned returns;
     srv_heat_input heatmap;
     srv_figure_input figure;
@@ -53,6 +55,8 @@ typedef struct call {
     size_t most; /* largest number of new tokens, the end token included */
     size_t read; /* largest number of tokens that the decoder reads */
     srv_warnings warnings;
+    attn_intervention *interventions;
+    size_t intervention_count;
     attn_generated *out;  /* [B] */
     made *made;           /* [B] */
     srv_told_steps steps; /* used if the answer is a stream */
@@ -89,6 +93,7 @@ const srv_field srv_models_generate_fields[] = {
                   .max = SRV_STOPS),
     SRV_FIELD_ROW(body, stop_token_ids, SRV_INTS, "Ids that end a sequence, like stop_tokens.",
                   .max = SRV_STOPS),
+    SRV_ABLATE_ROWS(body, interventions),
     SRV_INT_ROW(body, num_alternatives, 1, ATTN_ALTERNATIVES_MOST,
                 "For each step also answer this many of its most probable tokens, with their "
                 "probabilities; events of a stream have them, too."),
@@ -162,6 +167,9 @@ static bool decode(call *c) {
     if (!c->source.count)
         return srv_refuse(&c->pass.scope, SRV_VALUE, "text", "send text, tokens or token_ids");
     if (!srv_models_hide(&c->pass.scope, &b->sight, c->pass.model, &c->source, &c->warnings))
+        return false;
+    if (!srv_interventions_of_search(&c->pass.scope, c->pass.model, &b->interventions,
+                                     &c->interventions, &c->intervention_count))
         return false;
     if (b->max_length > (int64_t)longest)
         return srv_refuse(&c->pass.scope, SRV_VALUE, "max_length",
@@ -295,10 +303,9 @@ static bool name_columns(call *c, size_t b) {
 static bool name(call *c, size_t b) {
     const attn_generated *g = &c->out[b];
     const size_t rows = g->length + g->ended;
-    attn_arena *arena = c->pass.req->arena;
     const attn_tokenizer *target = c->pass.model->target;
     made *to = &c->made[b];
-    int32_t *ids = attn_arena_zeroed(arena, rows + 1, sizeof *ids);
+    int32_t *ids = attn_arena_zeroed(c->pass.req->arena, rows + 1, sizeof *ids);
     if (ids) {
         memcpy(ids, g->ids, g->length * sizeof *ids);
         ids[g->length] = g->end;
@@ -306,7 +313,7 @@ static bool name(call *c, size_t b) {
             return false;
         to->tokens = to->rows;
         to->tokens.length = g->length;
-        to->text = attn_tokenizer_decode(target, g->ids, g->length, false, arena);
+        to->text = attn_tokenizer_decode(target, g->ids, g->length, false, c->pass.req->arena);
     }
     if (ids && (to->text || !attn_tokenizer_has_texts(target)))
         return name_columns(c, b);
@@ -338,7 +345,6 @@ static bool begin_events(call *c, attn_generate_options *options) {
 static bool compute(void *data) {
     call *c = data;
     const size_t B = c->source.count;
-    const srv_scope scope = {c->pass.req, srv_models_generate_fields, &c->body.given, ""};
     attn_generate_options options = attn_generate_defaults();
     attn_error err = {0};
     int64_t *lengths;
@@ -361,9 +367,11 @@ static bool compute(void *data) {
     c->made = attn_arena_zeroed(req->arena, B, sizeof *c->made);
     options.beams = (size_t)c->body.num_beams;
     options.most = c->most;
+    options.interventions = c->interventions;
+    options.intervention_count = c->intervention_count;
     options.length_penalty = c->body.length_penalty;
     options.alternatives = (size_t)c->body.num_alternatives;
-    options.samples = srv_given(&scope, "seed");
+    options.samples = srv_given(&c->pass.scope, "seed");
     options.seed = (uint64_t)c->body.seed;
     options.temperature = c->body.temperature;
     options.top_k = (size_t)c->body.top_k;

@@ -15,6 +15,12 @@ bool srv_sites_generates(const srv_sites_pass *c) {
     return !c->target.count && srv_models_reads(c->pass.model, SRV_TARGET);
 }
 
+bool srv_sites_interventions(srv_sites_pass *c) {
+    const srv_intervened of = {.sequence = ATTN_EVERY, .rows = {c->source.longest, c->T}};
+    return srv_interventions_read(&c->pass.scope, c->pass.model, &c->body.interventions, &of,
+                                  &c->interventions, &c->intervention_count);
+}
+
 static attn_status generate(srv_sites_pass *c, const int32_t *source, const int64_t *lengths,
                             const uint8_t *keep, attn_error *err) {
     srv_request *req = c->pass.req;
@@ -63,13 +69,30 @@ static bool place_target(srv_sites_pass *c, attn_batch *batch) {
         return true;
     batch->target = srv_models_pad(c->pass.req, &c->target, c->T,
                                    c->body.target_begin ? m->begin : -1, &lengths);
+    for (size_t b = 0; batch->target && b < c->B; b++)
+        lengths[b] = (int64_t)c->target.items[b].length + c->body.target_end;
+    batch->target_lengths = lengths;
     return batch->target;
+}
+
+/* Sets the batch, whose target the model generates if the request has none. false: a problem is
+ * set. */
+static bool place(srv_sites_pass *c, attn_batch *batch) {
+    attn_error err = {0};
+    const bool generates = srv_sites_generates(c);
+    if (!place_source(c, batch))
+        return false;
+    if (generates && generate(c, batch->source, batch->source_lengths, batch->source_keep, &err))
+        return srv_problem_error(c->pass.req, &err);
+    return place_target(c, batch) && (!generates || srv_sites_interventions(c));
 }
 
 static bool run_pass(srv_sites_pass *c) {
     srv_request *req = c->pass.req;
     attn_error err = {0};
     attn_batch batch = {0};
+    if (!place(c, &batch))
+        return false;
     const attn_forward_options options = {
         .keep =
             (c->pass.model->known ? (unsigned)ATTN_KEEP_OPERATIONS : (unsigned)ATTN_KEEP_WEIGHTS) |
@@ -78,18 +101,12 @@ static bool run_pass(srv_sites_pass *c) {
             (c->body.store ? (unsigned)ATTN_KEEP_OPERATIONS : 0u),
         .no_logits = !srv_sites_needs_logits(c),
         .dropout_p = c->body.dropout_p,
-        .seed = (uint64_t)c->body.seed};
-    if (!place_source(c, &batch))
-        return false;
-    attn_status status = srv_sites_generates(c) ? generate(c, batch.source, batch.source_lengths,
-                                                           batch.source_keep, &err)
-                                                : ATTN_OK;
-    if (!status && !place_target(c, &batch))
-        return false;
-    if (!status)
-        status = attn_model_forward(c->pass.model->model, &batch, &options, req->arena,
-                                    srv_request_pool(req), &req->control, &c->out, &err);
-    return !status || srv_problem_error(req, &err);
+        .seed = (uint64_t)c->body.seed,
+        .interventions = c->interventions,
+        .intervention_count = c->intervention_count};
+    return !attn_model_forward(c->pass.model->model, &batch, &options, req->arena,
+                               srv_request_pool(req), &req->control, &c->out, &err) ||
+           srv_problem_error(req, &err);
 }
 
 /* Copies sequence `s` with the token of `one` added: in front if `first`, else at the end. false: a

@@ -6,6 +6,7 @@
 #define SRV_MODELS_SITES_H
 
 #include "api/analyses/analyses_api.h"
+#include "api/interventions/interventions_api.h"
 #include "api/models/models_call.h"
 #include "api/models/models_run.h"
 
@@ -27,6 +28,7 @@ typedef struct srv_sites_body {
     srv_side source, target;
     srv_strings pairs;
     srv_sight_input sight;
+    srv_interventions interventions;
     int offset_unit;
     unsigned sites;    /* bits 1 << attn_site_kind; 0: all kinds that the model has */
     unsigned returns;  /* bits SRV_SITES_* */
@@ -73,6 +75,8 @@ typedef struct srv_sites_pass {
     bool merged;
     attn_tensor probabilities, pooled;
     srv_warnings warnings;
+    attn_intervention *interventions;
+    size_t intervention_count;
     attn_model_outputs out;
     double analysis_text;         /* upper bound of the bytes of the text of the analyses */
     const srv_run *run;           /* the stored run, held until the answer; NULL: not stored */
@@ -103,6 +107,9 @@ bool srv_sites_has_weights(const srv_sites_pass *c);
 /* Returns whether an answer as text has heatmaps. */
 bool srv_sites_prints_heatmaps(const srv_sites_pass *c);
 /* --- models_pass.c --- */
+/* Reads the interventions. Positions are those of the longest sequence, and means are those over all
+ * sequences of the request. false: a problem is set. */
+bool srv_sites_interventions(srv_sites_pass *c);
 
 /* Returns whether the pass computes logits. Those of a model of files of other programs are of many
  * words, so only if the answer needs them. */
