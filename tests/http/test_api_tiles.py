@@ -282,7 +282,7 @@ def test_codes(long, transform):
     top = run.get("/tiles?level=4&encoding=f32")
     for query in ("level=1&y=1&x=1", "level=3&y=0&x=0&normalize=uniform", "level=2&head=1"):
         values = planes_of(run.get(f"/tiles?{query}&encoding=f32"))
-        for scale in ("", "&vmin=0.001&vmax=0.25", "&range_of=head"):
+        for scale in ("", "&vmin=0.001&vmax=0.25", "&range_of=head", "&range_of=head_from_0"):
             reply = run.get(f"/tiles?{query}&transform={transform}{scale}")
             assert reply.headers["X-Tile-Encoding"] == f"u8, {transform}"
             for plane, name in enumerate(("Max", "Mean")):
@@ -293,7 +293,7 @@ def test_codes(long, transform):
                     seen = values[plane][np.isfinite(values[plane])]
                     assert (np.float32(low), np.float32(high)) == (seen.min(), seen.max())
                 elif query.startswith("level=1"):
-                    assert [low, high] == numbers(top, name)
+                    assert [low, high] == ([0, numbers(top, name)[1]] if "from_0" in scale else numbers(top, name))
                 got = planes_of(reply, "u1")[plane].astype(int)
                 want = codes(values[plane], np.float32(low), np.float32(high), transform)
                 assert np.abs(got - want).max() <= 1 and (got != want).mean() < 1e-3  # a code at the border of two
@@ -326,7 +326,7 @@ def test_codes_of_differences(long, transform):
     for level in (1, 4):
         query = f"level={level}&against={other.id}"
         values = planes_of(run.get(f"/tiles?{query}&encoding=f32"))
-        for scale in ("", "&vmin=-0.25&vmax=0.25", "&range_of=head"):
+        for scale in ("", "&vmin=-0.25&vmax=0.25", "&range_of=head", "&range_of=head_from_0"):
             reply = run.get(f"/tiles?{query}&transform={transform}{scale}")
             for plane, name in enumerate(("Max", "Mean")):
                 low, high = numbers(reply, name)
@@ -397,7 +397,7 @@ def test_png_by_accept(long):
     ("pool=min", "/pool", "mean"), ("pool=both&encoding=png", "/pool", "one plane"), ("planes=max", "/planes", "called \"pool\""),
     ("vmin=1", "/vmin", "needs vmax"), ("vmax=1", "/vmax", "needs vmin"), ("vmin=2&vmax=1", "/vmin", "vmin below vmax"), ("vmin=1&vmax=1", "/vmin", "vmin below vmax"),
     ("vmin=-2&vmax=-1", "/vmax", "above 0"), ("vmin=-1&vmax=0", "/vmax", "above 0"), ("vmin=0&vmax=1e300", "/vmin", "float32"), ("vmin=a&vmax=1", "/vmin", "number"),
-    ("vmin=0&vmax=1e-60", "/vmin", "float32"), ("vmin=0&vmax=1&range_of=head", "/range_of", "vmin"),
+    ("vmin=0&vmax=1e-60", "/vmin", "float32"), ("vmin=0&vmax=1&range_of=head", "/range_of", "vmin"), ("vmin=0&vmax=1&range_of=head_from_0", "/range_of", "vmin"),
     ("vmin=0&vmax=1&encoding=f32", "/vmin", "f32"), ("range_of=head&encoding=f32", "/range_of", "f32"),
     ("range_of=run", "/range_of", "\"head\""), ("range=0,1", "/range", "vmin and vmax are two numbers"), ("range=head", "/range", "called \"range_of\""), ("normalize=max", "/normalize", "row_max"), ("head=4", "/head", "4 heads"),
     ("head=max", "/head", "mean"), ("head=-1", "/head", "0"), ("encoding=jpg", "/encoding", "png"),

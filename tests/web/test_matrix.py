@@ -132,7 +132,7 @@ def matrix(open_page):
 # --- colours ---
 
 def tile(daemon, run, encoding, **fields):
-    params = {"pool": "max", "encoding": encoding, **({} if "vmin" in fields else {"range_of": "head"}), **fields}
+    params = {"pool": "max", "encoding": encoding, **({} if "vmin" in fields else {"range_of": "head_from_0"}), **fields}
     answer = daemon.get(f"/v1/runs/{run}/tiles", params=params)
     assert answer.status_code == 200, answer.text
     if encoding == "png":
@@ -207,6 +207,29 @@ def test_pooled_cells_have_the_colours_of_their_level(daemon, large, matrix, the
         c = draw.randrange(0, r)
         x, y = view.place(4 * r, 4 * c, 2, geometry)
         assert (pixels[int(2 * y), int(2 * x)] == png[r, c, :3]).all(), f"cell {r}, {c}"
+
+
+def test_colours_begin_at_0(daemon, matrix):
+    """Weights of 0.15 and 0.85: the smaller one is not white, as nothing would be."""
+    body = {"query": [[1.0], [1.0]], "key": [[0.0], [1.7346]], "scale": 1, "store": True, "return": ["weights"]}
+    answer = daemon.post("/v1/attention", body).json()
+    [[low, high], _] = answer["weights"]
+    view = matrix(answer["run"]["id"])
+    pixels = view.picture()
+    x, y = view.place(0, 0, 0.1)
+    assert low == pytest.approx(0.15, abs=1e-3)
+    code = np.floor(0.5 + 255 * np.sqrt(low / high))
+    assert (np.abs(pixels[int(y), int(x)] - look_up(blues(), code / 255)) <= 1).all()
+    ticks = view.page.eval_on_selector_all(".matrix-bar li", "list => list.map((x) => x.textContent)")
+    assert ticks[0] == "0" and float(ticks[-1]) == pytest.approx(high, rel=0.01)
+
+
+@pytest.mark.parametrize("left", [2449.7, 2449.1])
+def test_no_label_reaches_into_the_corner(large, matrix, left):
+    view = matrix(large, f"h=0&v=2449.9,{left},60")
+    corner = view.page.locator(".matrix-corner .matrix-query-side").bounding_box()
+    boxes = view.page.eval_on_selector_all(".matrix-cols span:not([hidden]) bdi", "list => list.map((x) => x.getBoundingClientRect().left)")
+    assert boxes and min(boxes) >= corner["x"] + corner["width"]
 
 
 @pytest.mark.parametrize("theme", THEMES)

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from conftest import run_of, until
+from safetensors.numpy import save as safetensors
 
 BODY = {"query": {"shape": [1, 2, 40, 8], "random": "normal", "seed": 3}, "is_causal": True, "labels": [f"w{i}" for i in range(40)],
         "store": True, "return": []}
@@ -64,6 +65,9 @@ def test_the_html_file_stands_alone(daemon, run, open_page, tmp_path):
     alone.on("pageerror", lambda e: faults.append(str(e)))
     alone.goto(file.as_uri())
     alone.wait_for_selector("attn-heatmap .matrix-cells")
+    ends = [x.inner_text() for x in alone.locator("attn-heatmap [part=legend] span").all()]
+    most = max(max(w or 0 for w in row) for row in daemon.get(f"/v1/runs/{run}/weights?head=1").json()["weights"])
+    assert ends[0] == "0" and ends[1].endswith(", square root scale") and float(ends[1].split(",")[0]) == pytest.approx(most, rel=0.06)
     alone.evaluate("document.addEventListener('attn-select', (e) => { window.said = e.detail; })")
     alone.focus("attn-heatmap [role=grid]")
     for key in ["ArrowDown"] * 6 + ["ArrowRight"] * 3:
@@ -159,6 +163,9 @@ def test_the_focus_returns_to_what_opened_a_dialog(open_page, way):
     assert page.evaluate("document.activeElement.textContent") == "Share"
     page.click(".words-query li >> nth=3")
     page.keyboard.press("?")
+    page.wait_for_selector("dialog .keys")
+    tabs = page.locator("[aria-label=Views] button").count()
+    assert page.inner_text("dialog .keys kbd >> nth=0") == f"1 … {tabs}"
     close()
     assert page.evaluate("document.activeElement.className") == "words-query"
     assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "none", "no ring stands around the whole column"
@@ -192,3 +199,18 @@ def test_words_of_a_model_of_whole_words(daemon, open_page):
     words = daemon.get("/v1/models/en-fr/vocabulary?side=source").json()["source"]["words"]
     offers = page.eval_on_selector_all("#samples option", "list => list.map((x) => x.value)")
     assert offers and all(offer.rsplit(" ", 1)[1] in words for offer in offers)
+
+
+def test_a_word_is_marked_without_the_space_before_it(daemon, open_page):
+    """A space at the end of a line would be a yellow sliver there."""
+    text, tokens = "the cat and a dog", ["the", " cat", " and", " a", " dog"]
+    ends = [sum(map(len, tokens[:i + 1])) for i in range(len(tokens))]
+    site = {"name": "s", "kind": "self", "query": "q", "key": "q", "query_text": 0, "key_text": 0}
+    described = {"version": 2, "texts": [{"text": text, "tokens": tokens, "offsets": list(zip([0, *ends], ends))}], "sites": [site]}
+    file = safetensors({"q": np.random.default_rng(1).standard_normal((1, 1, 5, 4), np.float32)}, {"run": json.dumps(described)})
+    reply = daemon.post("/v1/runs", file, headers={"Content-Type": "application/vnd.safetensors"})
+    assert reply.status_code == 201, reply.text
+    page = open_page(f"#1/words?r={reply.json()['id']}&q=4")
+    page.wait_for_selector(".cell .context mark")
+    assert page.evaluate("document.querySelector('.cell .context mark').textContent") == "dog"
+    assert page.evaluate("document.querySelector('.cell .context').textContent") == text

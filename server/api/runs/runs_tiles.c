@@ -12,14 +12,14 @@
 #include "request/shared.h"
 
 static const char *const encodings[] = {"u8", "f32", "png", NULL};
-static const char *const tile_or_head[] = {"tile", "head", NULL};
+static const char *const range_owners[] = {"tile", "head", "head_from_0", NULL};
 static const char *const head_words[] = {"mean", NULL};
 static const char *const normalizations[] = {"row_max", "uniform", NULL};
 static const char *const plane_headers[] = {"X-Tile-Max-Range", "X-Tile-Mean-Range"};
 
 enum { U8, F32, PNG };
 enum { MAX = ATTN_POOL_MAX, MEAN = ATTN_POOL_MEAN, PLANES };
-enum { OF_TILE, OF_HEAD };
+enum { OF_TILE, OF_HEAD, OF_HEAD_FROM_0 };
 
 typedef struct tile_query {
     srv_given_bits given;
@@ -60,9 +60,10 @@ const srv_field srv_run_tiles_query[] = {
                  "The start of the scale of u8 and png, with vmax. Values below count as vmin."),
     SRV_REAL_ROW(tile_query, vmax, 0, 0,
                  "The end of the scale of u8 and png, with vmin. Values above count as vmax."),
-    SRV_ENUM_ROW(tile_query, range_of, tile_or_head,
+    SRV_ENUM_ROW(tile_query, range_of, range_owners,
                  "The scale of u8 and png without vmin and vmax, plane by plane: the range of the "
-                 "tile (default), or that of the head's topmost tile."),
+                 "tile (default), that of the head's topmost tile, or from 0 to the end of that, "
+                 "so that a weight of 0 alone is the start of the scale."),
     SRV_ENUM_ROW(tile_query, normalize, normalizations,
                  "row_max: each weight divided by the largest of its row. uniform: each weight "
                  "times the number of keys that its row sees, so that 1 is uniform attention. "
@@ -214,11 +215,11 @@ static bool make_tile(tile_call *c, attn_run_place at, attn_run_tile *tile) {
 }
 
 /* Makes the requested *tile. Sets *of to the tile whose range is the scale: to *tile or, if
- * range_of is "head", to the topmost tile of the head. The topmost tile is made first, because the
+ * range_of names the head, to the topmost tile of the head. The topmost tile is made first, because the
  * request may have to wait for it. false: a problem is set, or the request has to wait
  * (req->later). */
 static bool make_tiles(tile_call *c, attn_run_tile *tile, attn_run_tile *of) {
-    const bool head = c->q.range_of == OF_HEAD;
+    const bool head = c->q.range_of != OF_TILE;
     attn_run_place top = c->at;
     top.level = attn_run_levels(c->run->site) - 1, top.y = top.x = 0;
     if ((head && !make_tile(c, top, of)) || !make_tile(c, c->at, tile))
@@ -241,6 +242,8 @@ static void set_scales(const tile_call *c, const attn_run_tile *of, srv_tile_sca
             scales[p].range[0] = (float)q->vmin, scales[p].range[1] = (float)q->vmax;
         else if (c->against && q->encoding != F32)
             scales[p].range[0] = -most, scales[p].range[1] = most;
+        else if (q->range_of == OF_HEAD_FROM_0)
+            scales[p].range[0] = fminf(range[0], 0);
     }
 }
 

@@ -15,7 +15,7 @@ export interface AxisView {
 const FAR = 10000; // CSS pixels from which a strip of labels begins anew
 
 const DIGIT = 0.53; // of a line's height, that a digit is wide
-const SPARE = 6; // CSS pixels beside the plot where a number may end
+const SPARE = 6; // CSS pixels beside the plot where a number may begin or end
 
 export type Turn = 'flat' | 'steep'; // of the labels on top
 
@@ -86,7 +86,8 @@ export class Axis {
     if (label.text.data !== text) label.text.data = text;
     const middle = (index + 0.5 - view.from) * view.scale;
     const half = this.vertical || names ? 0 : (text.length * view.line * DIGIT) / 2;
-    const beyond = middle < 0 || middle > view.length || middle + half > view.length + SPARE;
+    const beyond =
+      middle < Math.max(0, half - SPARE) || middle > view.length || middle + half > view.length + SPARE;
     const marked = view.marked.includes(index);
     const place = this.translate((index + 0.5 - this.origin.at) * this.origin.scale);
     const said = `${place} ${beyond} ${marked}`;

@@ -1,13 +1,18 @@
 // <attn-heatmap>: one head as a map. A run of any length is shown by its tiles; the value of a cell
 // is asked for when the pointer rests on it.
 import { ofHead } from '../api/answers';
+import { colour, css } from '../draw/colours';
 import { MatrixMap } from '../draw/map';
+import { ticks } from '../draw/scale';
 import type { Codes, Source, Spot } from '../draw/types';
 import { digits } from '../parts/digits';
 import { AttnElement } from './element';
 import { isHidden, localSource } from './local';
 import { scaleOf } from './look';
 import { checkHead, describe, get, sized, wordsOf, type Loaded, type Where } from './source';
+
+const STEPS = 64; // colours of the legend
+const inWords = { sqrt: 'square root scale', log: 'logarithmic scale' } as const;
 
 const REST = 60; // ms for which the pointer rests before a value is asked for
 
@@ -53,18 +58,20 @@ export class AttnHeatmap extends AttnElement {
     this.sized = null;
     this.selected = this.pointed = { q: -1, k: -1 };
     this.says = '';
+    this.range = null;
+    if (this.legend) this.legend.hidden = true;
     if (this.tip) this.tip.textContent = '';
   }
 
   private source(): Source | null {
     const { bend } = scaleOf(this, this.isDark);
-    if (this.loaded) return localSource(`data ${this.version}`, this.loaded, bend);
+    if (this.loaded) return this.withLegend(localSource(`data ${this.version}`, this.loaded, bend));
     const { where, sized: of } = this;
     if (!of || of.run !== where.run) return null;
     const query =
       `site=${where.site}&batch=${where.batch}&head=${where.head}` +
-      `&pool=max&encoding=u8&transform=${bend}&range_of=head`;
-    return {
+      `&pool=max&encoding=u8&transform=${bend}&range_of=head_from_0`;
+    return this.withLegend({
       name: `${where.src} ${where.run} ${query}`,
       queries: of.queries.length,
       keys: of.keys.length,
@@ -82,7 +89,35 @@ export class AttnHeatmap extends AttnElement {
           coding: bend,
         };
       },
+    });
+  }
+
+  // The legend below the map has the range of its tiles, which is one for all of them.
+  private withLegend(of: Source): Source {
+    return {
+      ...of,
+      tile: async (at, stop) => {
+        const codes = await of.tile(at, stop);
+        this.range = codes.range;
+        this.drawLegend();
+        return codes;
+      },
     };
+  }
+
+  private drawLegend(): void {
+    const { map, dark, bend } = scaleOf(this, this.isDark);
+    const c = this.bar?.getContext('2d');
+    if (!this.range || !this.legend || !c) return;
+    for (let i = 0; i < STEPS; i++) {
+      c.fillStyle = css(colour(map, dark, i / (STEPS - 1)));
+      c.fillRect(i, 0, 1, 1);
+    }
+    const ends = ticks(bend, this.range, 1).map(({ value }) => digits(value));
+    const [first, last] = this.legend.querySelectorAll('span');
+    if (first) first.textContent = ends[0] ?? '';
+    if (last) last.textContent = `${ends.at(-1)}${bend === 'linear' ? '' : `, ${inWords[bend]}`}`;
+    this.legend.hidden = false;
   }
 
   private async weight({ q, k }: Spot): Promise<number | null> {
@@ -118,6 +153,26 @@ export class AttnHeatmap extends AttnElement {
   }
 
   private tip: HTMLElement | null = null;
+  private legend: HTMLElement | null = null;
+  private bar: HTMLCanvasElement | null = null;
+  private range: readonly [number, number] | null = null;
+
+  private makeLegend(): HTMLElement {
+    const legend = document.createElement('div');
+    legend.className = 'attn-legend';
+    legend.setAttribute('part', 'legend');
+    legend.setAttribute('role', 'group');
+    legend.setAttribute('aria-label', 'values of the colours');
+    legend.hidden = true;
+    const bar = document.createElement('canvas');
+    bar.width = STEPS;
+    bar.height = 1;
+    bar.setAttribute('aria-hidden', 'true');
+    legend.append(document.createElement('span'), bar, document.createElement('span'));
+    this.bar = bar;
+    this.legend = legend;
+    return legend;
+  }
 
   private make(): MatrixMap {
     const host = document.createElement('div');
@@ -126,7 +181,7 @@ export class AttnHeatmap extends AttnElement {
     this.tip = document.createElement('output');
     this.tip.className = 'attn-says';
     this.tip.setAttribute('part', 'says');
-    this.root.replaceChildren(host, this.tip);
+    this.root.replaceChildren(host, this.makeLegend(), this.tip);
     const map = new MatrixMap(
       host,
       {
@@ -212,5 +267,6 @@ export class AttnHeatmap extends AttnElement {
       hatchGround: of('--hatch-ground'),
       waiting: of('--hatch-ground'),
     });
+    this.drawLegend();
   }
 }

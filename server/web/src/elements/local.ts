@@ -15,17 +15,18 @@ export function localSource(name: string, data: Loaded, coding: Bend): Source {
   const rows = data.queries.length;
   const cols = data.keys.length;
   const hides = hiddenCells(data);
-  let low = Infinity;
-  let high = -Infinity;
+  // Colours begin at 0, so that a share of a whole has the same colour in every picture.
+  let low = 0;
+  let high = 0;
   data.weights.forEach((weight, i) => {
     if (hides[i]) return;
     low = Math.min(low, weight);
     high = Math.max(high, weight);
   });
-  const range: [number, number] = low <= high ? [low, high] : [0, 1];
+  const range: [number, number] = low < high ? [low, high] : [0, 1];
   const levels = Math.max(1, Math.ceil(Math.log2(Math.max(rows, cols, 1) / TILE)) + 1);
   const code = (weight: number): number =>
-    high > low ? Math.max(1, Math.round(255 * bend(coding, (weight - low) / (high - low)))) : 255;
+    Math.max(1, Math.round(255 * bend(coding, (weight - range[0]) / (range[1] - range[0]))));
   return {
     name: `${name} ${coding}`,
     queries: rows,

@@ -59,15 +59,19 @@ function partOf({ offsets, text, tokens }: Axis, { from, to }: Unit): [number, n
 function InText({ axis, groups, of }: { axis: Axis; groups: Groups | undefined; of: Unit }) {
   const at = partOf(axis, of);
   if (axis.text !== null && at) {
-    const from = Math.max(0, at[0] - AROUND);
-    const to = Math.min(axis.text.length, at[1] + AROUND);
+    const { text } = axis;
+    const end = at[1];
+    const space = /^\s*/.exec(text.slice(at[0], end))?.[0].length ?? 0; // that a token has before its word
+    const begin = at[0] + space < end ? at[0] + space : at[0];
+    const from = Math.max(0, begin - AROUND);
+    const to = Math.min(text.length, end + AROUND);
     return (
       <p class="context" dir="auto">
         {from > 0 && '…'}
-        {axis.text.slice(from, at[0])}
-        <mark>{axis.text.slice(at[0], at[1])}</mark>
-        {axis.text.slice(at[1], to)}
-        {to < axis.text.length && '…'}
+        {text.slice(from, begin)}
+        <mark>{text.slice(begin, end)}</mark>
+        {text.slice(end, to)}
+        {to < text.length && '…'}
       </p>
     );
   }

@@ -7,7 +7,7 @@ import { views } from '../views';
 import { dialog } from './dialogs';
 
 export const everywhere: readonly (readonly [string, string])[] = [
-  ['1 … 9', 'the views in the order of their tabs'],
+  [`1 … ${views.length}`, 'the views in the order of their tabs'],
   ['[ ]', 'the head before, the next head'],
   ['{ }', 'the layer before, the next layer of the same kind'],
   ['Ctrl+Z, Ctrl+Shift+Z', 'undo, redo'],

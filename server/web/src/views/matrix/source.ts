@@ -30,7 +30,7 @@ export function sourceOf({ head, plane, transform, range }: Shown, site: Site): 
     ? { normalize: 'row_max', vmin: '0', vmax: '1' }
     : range
       ? { vmin: String(range[0]), vmax: String(range[1]) }
-      : { range_of: 'head' };
+      : { range_of: 'head_from_0' };
   const name = [
     head.run,
     head.site,
