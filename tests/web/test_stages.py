@@ -339,7 +339,7 @@ def test_many_keys_come_largest_first(daemon, open_page):
     weights = np.array(stage_row(daemon, run, 0, 900, "probs"))
     keys = page.eval_on_selector_all("td[data-stage=probs]", "list => list.map((x) => Number(x.dataset.key))")
     assert keys == np.argsort(-weights, kind="stable")[:50].tolist()
-    page.click("text=Show all 1200")
+    page.click("text=Show all 1200 keys")
     page.locator(".stages-window").evaluate("e => { e.scrollTop = 30 * 895; }")
     page.wait_for_selector("td[data-stage=biased][data-key='905']")
     page.wait_for_selector("tr:has(button[data-k='905']) .stages-cause:has-text('is_causal')")
@@ -363,3 +363,25 @@ def test_a_phone_shows_it_without_scrolling_sideways(daemon, run, open_page):
     page = open_page(f"{daemon.url}/#1/stages?r={run}&s=1&h=2&q=3", size=(390, 844))
     page.wait_for_selector(".stages-sums")
     assert page.evaluate("document.querySelector('main').scrollWidth <= innerWidth")
+
+
+def test_scores_of_one_size_have_one_colour(daemon, small):
+    """A hidden key of a large score must not make the same score pale in one stage and dark in the next."""
+    shades = {stage: dict(small.eval_on_selector_all(f"td[data-stage={stage}]", "list => list.map((x) => [x.dataset.value, x.style.background])"))
+              for stage in ("softcapped", "biased")}
+    same = set(shades["softcapped"]) & set(shades["biased"])
+    assert len(same) >= 3 and all(shades["softcapped"][value] == shades["biased"][value] for value in same)
+
+
+def test_a_causal_run_begins_at_its_last_query_and_lists_what_it_sees(daemon, open_page):
+    run = stored(daemon, {"query": {"shape": [300, 16], "random": "normal", "seed": 5}, "is_causal": True})
+    page = open_page(f"{daemon.url}/#1/stages?r={run}&h=0")
+    page.wait_for_selector("td[data-stage=probs]")
+    assert page.inner_text(".stages-row h2").strip() == "Query 299"
+    assert page.locator(".stages-row small").count() == 0
+    page = open_page(f"{daemon.url}/#1/stages?r={run}&h=0&q=6")
+    page.wait_for_selector("td[data-stage=probs]")
+    assert sorted(page.eval_on_selector_all("td[data-stage=probs]", "list => list.map((x) => Number(x.dataset.key))")) == list(range(7))
+    page.wait_for_selector(".stages-sums")
+    [key] = [k for k in range(7) if page.get_attribute(f"button[data-k='{k}']", "aria-pressed") == "true"]
+    assert page.inner_text(".stages-sums h2").strip() == f"The weight of key {key}", "a key without a name has its number once"

@@ -85,3 +85,5 @@ export function maskInWords(mask: string, batch: number): string {
 }
 
 export const seesAll = (mask: string, batch: number): boolean => maskInWords(mask, batch) === SEES_ALL;
+
+export const isCausal = (mask: string): boolean => /(?:^|; )causal: /.test(mask);

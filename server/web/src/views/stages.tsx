@@ -3,6 +3,7 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Problem } from '../api/client';
 import type { Head, Site } from '../api/runs';
+import { isCausal } from '../parts/mask';
 import { change } from '../store/history';
 import { keys as keyAxis, make, nameOf, queries, site } from '../store/run';
 import { announce, head as shownHead, look } from '../store/state';
@@ -239,7 +240,9 @@ export function Component() {
   const { source } = look.value;
   const { run, site: s, batch, head: h } = shownHead.value;
   const count = at?.num_queries ?? 0;
-  const q = look.value.q >= 0 && look.value.q < count ? look.value.q : 0;
+  // Of a causal run the last query sees most; of others the first one is as good as any.
+  const usual = at && isCausal(at.mask) ? count - 1 : 0;
+  const q = look.value.q >= 0 && look.value.q < count ? look.value.q : usual;
   const head = { run, site: s, batch, head: h === 'mean' ? 0 : h };
   const on = [run, s, batch, head.head, q] as const;
   const fresh = useMemo(() => (run && at && count > 0 ? freshRow(head, at, q) : null), [...on, at]);

@@ -37,7 +37,7 @@ export function Sums({ cell: c, site, value, isShown }: Props) {
   return (
     <section class="stages-sums">
       <h2>
-        The weight of key <bdi>{nameOf(keys.value, k)}</bdi> <small>{k}</small>
+        The weight of key <bdi>{nameOf(keys.value, k)}</bdi> {keys.value.tokens && <small>{k}</small>}
       </h2>
       <ol>
         {isShown('raw') && (

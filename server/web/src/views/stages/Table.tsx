@@ -63,9 +63,14 @@ function tint(stage: Stage, value: number, most: number): Record<string, string>
   return { background: css(ground), color: ink(ground) };
 }
 
+// Stages of scores on the way from the scale to the weights have one range, so that equal scores have
+// equal colours. The products before the scale have a size of their own.
+const SCORES: readonly Stage[] = ['scaled', 'softcapped', 'biased'];
+
 function mostOf(of: Stages, stage: Stage): number {
   let most = 1e-300;
-  for (const x of of[stage]) if (Number.isFinite(x)) most = Math.max(most, Math.abs(x));
+  for (const one of SCORES.includes(stage) ? SCORES : [stage])
+    for (const x of of[one]) if (Number.isFinite(x)) most = Math.max(most, Math.abs(x));
   return most;
 }
 
@@ -275,6 +280,7 @@ export function Table(props: Props) {
     () => (isLong && !all ? order(of, FIRST) : Array.from({ length: count }, (_, i) => i)),
     [of, isLong, all],
   );
+  const seen = count - of.hidden.reduce((sum, [from, to]) => sum + to - from, 0);
   const said = STAGES.filter((stage) => idle[stage] && isShown(stage));
   return (
     <div ref={box}>
@@ -293,9 +299,9 @@ export function Table(props: Props) {
             <p class="stages-idle">
               {all
                 ? `All ${count} keys in their order`
-                : `The ${FIRST} keys with the largest weights of ${count}`}{' '}
+                : `The ${list.length} keys with the largest weights of the ${seen} that the query sees`}{' '}
               <button type="button" onClick={() => setAll(!all)}>
-                {all ? `Largest ${FIRST} first` : `Show all ${count}`}
+                {all ? 'Largest first' : `Show all ${count} keys`}
               </button>
             </p>
           )}

@@ -66,8 +66,9 @@ export function idle(s: Stages, site: Site): Partial<Record<Stage, string>> {
   return words;
 }
 
+// The keys with the largest weights among those that the query sees.
 export const order = (s: Stages, count: number): number[] => {
-  const list = Array.from({ length: s.probs.length }, (_, i) => i);
+  const list = Array.from({ length: s.probs.length }, (_, i) => i).filter((i) => !isHidden(s, i));
   list.sort((a, b) => (s.probs[b] as number) - (s.probs[a] as number) || a - b);
   return list.slice(0, count);
 };
