@@ -4,6 +4,7 @@ import struct
 
 import numpy as np
 import pytest
+from conftest import until
 
 TEXT = "The red car is parked in front of the house."
 LAYERS = {"query": {"shape": [3, 1, 4, 24, 8], "random": "normal", "seed": 7}, "axes": ["layer", "batch", "head"],
@@ -368,3 +369,39 @@ def test_many_heads_are_sorted_by_what_they_do(daemon, many, open_page):
         assert title.endswith(f": {len(keys)} {'head' if len(keys) == 1 else 'heads'}")
     colours = page.eval_on_selector_all(".heads-tile", "list => list.map((t) => [t.dataset.does, getComputedStyle(t, '::after').backgroundColor])")
     assert all((colour == "rgba(0, 0, 0, 0)") == (does == "-1") for does, colour in colours)
+
+
+def labels(answer):
+    """What each head does by its scores, from the answer of /v1/models/{id}/heads: the pairs of words that it connects in most sentences, unless half
+    of its weight follows one pattern on probes; else that pattern from 0.3 on; else the first token from a half on."""
+    names = {"induction": "induction", "previous_token": "previous token", "duplicate_token": "duplicate token", "current_token": "current token",
+             "next_token": "next token", "separator": "separator"}
+    found = {}
+    for h in answer["heads"]:
+        scores = {name: h["probes"].get(score, {}).get("mean", 0) for score, name in names.items()}
+        best = max(scores, key=scores.get)
+        first = h["probes"].get("first_token", {}).get("mean", 0)
+        key = h["site"], h["layer"], h["head"]
+        pairs = [c for c in answer.get("connects", []) if (c["site"], c["layer"], c["head"]) == key and c["hits"] / c["of"] >= 0.6]
+        if pairs and scores[best] < 0.5:
+            found[key] = max(pairs, key=lambda c: c["hits"] / c["of"])["does"]
+        else:
+            found[key] = best if scores[best] >= 0.3 else "first token" if first >= 0.5 else "heterogeneous"
+    return found
+
+
+def test_scores_say_what_heads_do_whatever_the_text(daemon, open_page):
+    page = open_page()
+    page.wait_for_selector(".words-query li")
+    page.click("nav.tabs >> text=Heads")
+    page.wait_for_selector(".heads-chips")
+    page.select_option("label:has-text('What they do') select", "true")
+    want = labels(daemon.post("/v1/models/en-fr-text/heads", {}).json())
+    names = sorted(set(want.values()))
+    until(page, f"JSON.stringify([...document.querySelectorAll('.heads-chips [data-pattern]')].map((b) => b.dataset.pattern).filter(Boolean).sort()) === {json.dumps(json.dumps(names, separators=(',', ':')))}")
+    for name in names:
+        page.click(f".heads-chips [data-pattern='{name}']")
+        keys = page.eval_on_selector_all(".heads-card", "list => list.map((x) => x.dataset.key)")
+        assert sorted(keys) == sorted(f"{['encoder', 'cross'].index(site)}.0.{head}" for (site, _, head), does in want.items() if does == name)
+    page.select_option("label:has-text('What they do') select", "false")  # those of this text again
+    page.wait_for_selector(".heads-chips [data-pattern='alignment']")

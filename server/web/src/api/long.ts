@@ -51,9 +51,10 @@ export async function longLook(
   accept: string,
   stop: AbortSignal,
   tell: (at: Progress) => void,
+  json?: unknown,
 ): Promise<Response> {
   for (;;) {
-    const reply = await ask(path, { accept, headers: { Prefer: 'respond-async' }, signal: stop });
+    const reply = await ask(path, { accept, json, headers: { Prefer: 'respond-async' }, signal: stop });
     if (reply.status !== 202) return reply;
     // If the job is done, the request now gets its answer. If the job was cancelled, the request
     // orders a new one. Another tab may have cancelled it, or the service, because timers stop in a
@@ -116,12 +117,14 @@ function keep(name: string, value: unknown): void {
 }
 
 // A look of a component: it begins when `path` is known and stops when the component goes. The
-// answers of closed runs never change and are kept.
+// answers of closed runs never change and are kept. `json`: the body of the request, if it has one;
+// a fragment of `path` then tells apart what is kept.
 export function useLook<T>(
   path: string | null,
   accept: string,
   read: (reply: Response) => Promise<T>,
   closed = true,
+  json?: unknown,
 ): Look<T> {
   const [state, set] = useState<{
     path: string | null;
@@ -142,9 +145,10 @@ export function useLook<T>(
     }
     const stop = new AbortController();
     set({ path, value: null, progress: { share: 0, ahead: 0, job: '' }, why: '', stop });
-    longLook(path, accept, stop.signal, (progress) => {
+    const tell = (progress: Progress): void => {
       if (!stop.signal.aborted) set({ path, value: null, progress, why: '', stop });
-    })
+    };
+    longLook(path, accept, stop.signal, tell, json)
       .then(read)
       .then((value) => {
         if (stop.signal.aborted) return;

@@ -20,6 +20,7 @@ import {
   SERVE,
   unknownWords,
 } from './models';
+import { ablate, ablatedOf } from './written';
 import { beginAnew, MODEL, samplesOf, read, sentenceOf, readingOf } from './sentence';
 
 const PAUSE = 50; // ms without a key before a sentence is sent
@@ -75,7 +76,7 @@ function Sentence() {
     clearTimeout(timer.current);
     typed.current = false;
     if (value.trim() && value !== sentence.value?.text)
-      void make(read(value, model), {
+      void make(read(value, model, model === now?.model ? ablatedOf(look.value.source) : []), {
         keep: true,
         ...(shows() ? {} : { view: 'words' }),
       });
@@ -144,12 +145,24 @@ function Sentence() {
   );
 }
 
+function Without() {
+  const { length } = ablatedOf(look.value.source);
+  if (!length) return null;
+  const what = length === 1 ? '1 head' : `${length} heads`;
+  return (
+    <button type="button" class="without" aria-label={`put ${what} back`} onClick={() => ablate([])}>
+      without {what} ×
+    </button>
+  );
+}
+
 function Heads() {
   const at = site.value;
   const sites = run.value?.sites ?? [];
   if (!at) return null;
   return (
     <div class="picks">
+      <Without />
       {sites.length > 1 && (
         <label>
           <span class="hidden">Site</span>

@@ -57,10 +57,13 @@ const readings: Record<string, Reading> = {
 export const readingOf = (model: string): Reading =>
   readings[models.value.find((m) => m.id === model)?.architecture ?? ''] ?? translation;
 
-export function read(text: string, model = MODEL): Source {
+// `ablate`: heads that the model is without.
+export function read(text: string, model = MODEL, ablate: readonly unknown[] = []): Source {
   const { route, writes } = readingOf(model);
-  const body = { text, return: [], offset_unit: 'utf16' };
-  return { path: `v1/models/${model}/${route}`, body: writes ? { ...body, stream: true } : body };
+  const body: Source['body'] = { text, return: [], offset_unit: 'utf16' };
+  if (writes) body.stream = true;
+  if (ablate.length) body.ablate = ablate;
+  return { path: `v1/models/${model}/${route}`, body };
 }
 
 export const firstSentence = (): Source => read(samples[0] as string);

@@ -87,7 +87,7 @@ let latest = 0;
 let stop: AbortController | null = null;
 let left = ''; // the run that grew when its request was ended, which the service then discards
 function leave(): number {
-  if (writing.value) left = look.value.run;
+  if (writing.peek()) left = look.peek().run; // keepRun must not begin anew with each word that is written
   writing.value = null;
   stop?.abort();
   return ++latest;

@@ -4,6 +4,7 @@ import { placeOf } from '../api/answers';
 import { useLook } from '../api/long';
 import { isOpen } from '../api/runs';
 import { palette } from '../draw/colours';
+import { sentenceOf } from '../shell/sentence';
 import { isDark } from '../shell/theme';
 import { change } from '../store/history';
 import { run } from '../store/run';
@@ -25,6 +26,7 @@ import {
 } from './heads/data';
 import { Options, Working } from './heads/Options';
 import { Selected } from './heads/Selected';
+import { useDoings } from './heads/scores';
 import './heads.css';
 
 const json = <T,>(reply: Response): Promise<T> => reply.json() as Promise<T>;
@@ -37,6 +39,7 @@ export const keys: readonly (readonly [string, string])[] = [
 
 export function Component() {
   const [choice, setChoice] = useState(everyHead);
+  const [onProbes, setOnProbes] = useState(false);
   const [checked, setChecked] = useState<ReadonlySet<string>>(new Set());
   const at = run.value;
   const sites = at?.sites ?? [];
@@ -47,12 +50,14 @@ export function Component() {
     (reply) => readThumbs(reply, sites),
     closed,
   );
-  const measured = useLook<Measured>(
+  const inText = useLook<Measured>(
     at && atlas.value ? `v1/runs/${at.id}/heads` : null,
     'application/json',
     json<Measured>,
     closed,
   );
+  const asked = sentenceOf(look.value.source);
+  const measured = useDoings(onProbes && asked ? asked.model : null, inText, sites);
   const colours = useMemo(
     () => palette(look.value.colours, isDark.value),
     [look.value.colours, isDark.value],
@@ -106,7 +111,18 @@ export function Component() {
   );
   return (
     <div class="heads">
-      <Options choice={choice} onChange={setChoice} look={measured} left={list.length} all={thumbs.length} />
+      <Options
+        choice={choice}
+        onChange={setChoice}
+        look={measured}
+        left={list.length}
+        all={thumbs.length}
+        onProbes={asked ? onProbes : null}
+        chooseProbes={(on) => {
+          setOnProbes(on);
+          setChoice({ ...choice, pattern: '', sort: on ? 'pattern' : 'place' });
+        }}
+      />
       <div class="heads-body">
         <div class="heads-list">
           <Working what="Thumbnails" look={atlas} />
@@ -147,7 +163,7 @@ export function Component() {
         </div>
         <Selected
           sites={sites}
-          ready={measured.progress === null}
+          ready={inText.progress === null}
           head={chosen}
           measures={chosen && of(chosen)}
           checked={thumbs.filter((t) => checked.has(t.key))}

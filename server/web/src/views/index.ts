@@ -19,7 +19,7 @@ export interface Entry {
 export const views: readonly Entry[] = [
   { id: 'words', title: 'Words', needs: 'run', load: () => Promise.resolve(words) },
   { id: 'matrix', title: 'Matrix', needs: 'run', load: () => import('./matrix') },
-  { id: 'heads', title: 'Heads', needs: 'run', load: () => import('./heads') },
+  { id: 'heads', title: 'Heads', needs: 'run', wide: true, load: () => import('./heads') },
   { id: 'stages', title: 'Stages', needs: 'run', load: () => import('./stages') },
   { id: 'data', title: 'Own data', needs: 'nothing', wide: true, load: () => import('./data') },
   { id: 'gallery', title: 'Gallery', needs: 'nothing', wide: true, load: () => import('./gallery') },

@@ -85,6 +85,8 @@ interface Props {
   look: Look<Measured>;
   left: number;
   all: number;
+  onProbes: boolean | null; // whether scores say what heads do, and not this text; null: no model is at hand
+  chooseProbes: (on: boolean) => void;
 }
 
 // A button for each pattern. Pressing it leaves only the heads that follow the pattern. The line of
@@ -124,7 +126,7 @@ function Patterns({
   );
 }
 
-export function Options({ choice, onChange, look, left, all }: Props) {
+export function Options({ choice, onChange, look, left, all, onProbes, chooseProbes }: Props) {
   const measured = look.value;
   const names = measured
     ? Object.keys(measured.legend).filter((name) =>
@@ -149,6 +151,15 @@ export function Options({ choice, onChange, look, left, all }: Props) {
         </span>
       </div>
       <div class="heads-fields">
+        {onProbes !== null && (
+          <label>
+            What they do{' '}
+            <select value={String(onProbes)} onChange={(e) => chooseProbes(e.currentTarget.value === 'true')}>
+              <option value="false">in this text</option>
+              <option value="true">on probes</option>
+            </select>
+          </label>
+        )}
         <label>
           Sort by{' '}
           <select

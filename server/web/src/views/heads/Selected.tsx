@@ -10,6 +10,7 @@ import { change } from '../../store/history';
 import { run } from '../../store/run';
 import { announce, look } from '../../store/state';
 import { digits } from '../../parts/digits';
+import { Ablation } from './Ablation';
 import { Picture } from './Atlas';
 import { isLayered, placeOf } from '../../api/answers';
 import { isPattern, measureName, wordsOf, type HeadMeasures, type Thumb } from './data';
@@ -61,7 +62,7 @@ function Chosen({ checked, colours, sites, onClear }: Props) {
   );
 }
 
-// Selects the cell that shows a diagnosis: of a sink its largest row, else the largest weight.
+// Opens the matrix at the cell that shows a diagnosis: of a sink its largest row, else the largest weight.
 async function show(d: Diagnosis, site: number, batch: number, head: number): Promise<void> {
   try {
     const at = { run: look.value.run, site, batch, head };
@@ -73,7 +74,7 @@ async function show(d: Diagnosis, site: number, batch: number, head: number): Pr
     edges.weight.forEach((w, i) => {
       if ((w ?? 0) > (edges.weight[best] ?? 0)) best = i;
     });
-    change({ site, batch, head, q: edges.row[best] ?? 0, k: edges.col[best] ?? 0 });
+    change({ site, batch, head, q: edges.row[best] ?? 0, k: edges.col[best] ?? 0, view: 'matrix' });
     announce(`query ${edges.row[best]}, key ${edges.col[best]}, weight ${digits(edges.weight[best] ?? 0)}`);
   } catch (error) {
     if (error instanceof Problem) announce(error.message);
@@ -221,6 +222,7 @@ export function Selected(props: Props) {
           </>
         )}
       </section>
+      <Ablation sites={sites} head={head} />
       <Chosen {...props} />
       <Diagnoses ready={props.ready} />
       <Rollout />

@@ -6,8 +6,9 @@ import { tokensOf } from '../../api/texts';
 import type { Codes } from '../../draw/thumb';
 
 type Schemas = components['schemas'];
-export type Measured = Schemas['RunHeads'];
-export type HeadMeasures = Measured['heads'][number];
+export type Measured = Omit<Schemas['RunHeads'], 'heads'> & { heads: HeadMeasures[] };
+// `share`: how much of the weight does what the pattern says, if other texts than that of the run tell it.
+export type HeadMeasures = Schemas['RunHeads']['heads'][number] & { share?: number };
 
 export interface Thumb extends Codes {
   key: string;
@@ -93,6 +94,7 @@ const words: Record<string, readonly [string, string]> = {
   induction: ['looks at what followed the same token', 'what followed'],
   'duplicate token': ['looks at copies of its token', 'copies'],
   alignment: ['goes through the keys in order', 'keys in order'],
+  separator: ['looks at separators', 'separators'],
   structural: ['looks at tokens of its kind', 'its kind'],
   adjacent: ['looks at the tokens beside it', 'beside it'],
   block: ['stays in its segment', 'its segment'],
@@ -112,8 +114,9 @@ const coloured = [
   ['local', 'adjacent', 'block', 'next token', 'alignment'],
 ];
 
-// The number of the colour of a pattern; -1: it has none.
-export const colourOf = (name: string): number => coloured.findIndex((names) => names.includes(name));
+// The number of the colour of a pattern; -1: it has none. All that connect pairs of words have one.
+export const colourOf = (name: string): number =>
+  name.includes(' to ') ? coloured.length : coloured.findIndex((names) => names.includes(name));
 
 export const isPattern = (name: string): boolean => name !== 'heterogeneous';
 
@@ -121,11 +124,13 @@ export function wordsOf(name: string, short = false): string {
   const distance = /^offset ([+-])(\d+)$/.exec(name);
   if (distance)
     return `${short ? '' : 'looks '}${distance[2]} tokens ${distance[1] === '-' ? 'back' : 'ahead'}`;
-  return words[name]?.[short ? 1 : 0] ?? (short ? name : `looks at ${name}`);
+  const connects = name.includes(' to '); // such as "pronoun to its noun"
+  return words[name]?.[short ? 1 : 0] ?? (short || connects ? name : `looks at ${name}`);
 }
 
 // The share of the weight that follows the pattern, such as "83 %"; '': it has none.
 export function shareOf(h: HeadMeasures): string {
+  if (h.share !== undefined) return h.share > 0 ? `${Math.round(100 * h.share)}\u00a0%` : '';
   const measure = h.measures[measureOf[h.pattern.name] ?? ''];
   if (typeof measure === 'number') return `${Math.round(100 * measure)}\u00a0%`;
   const told =
