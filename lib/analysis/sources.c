@@ -508,10 +508,16 @@ typedef struct summing {
     attn_head_sum *heads;
 } summing;
 
-static void add_row_sum(const float *w, size_t n, attn_head_sum *out) {
+static void add_row_sum(const float *w, size_t n, size_t row, attn_head_sum *out) {
     for (size_t j = 0; j < n; j++) {
-        out->sum += (double)w[j];
-        out->magnitude += fabs((double)w[j]);
+        const double cell = (double)w[j];
+        out->sum += cell;
+        out->magnitude += fabs(cell);
+        if (fabs(cell) > fabs(out->largest)) {
+            out->largest = cell;
+            out->row = row;
+            out->col = j;
+        }
     }
     out->rows++;
 }
@@ -532,7 +538,7 @@ static attn_status sum_head(void *work, size_t index, size_t lane, attn_error *e
         ATTN_TRY(from->fetch(from->ctx, lane, &at, w, w + s->block * from->cols, err));
         for (size_t r = 0; r < n; r++)
             if (!attn_row_is_padding(from, at.batch, row + r))
-                add_row_sum(w + r * from->cols, from->cols, out);
+                add_row_sum(w + r * from->cols, from->cols, row + r, out);
     }
     return ATTN_OK;
 }

@@ -339,10 +339,13 @@ attn_status attn_value_norms(const attn_attention *a, const attn_tensor *w_o, at
 attn_status attn_value_norm_source(const attn_weight_source *source, const double *norms,
                                    attn_arena *arena, attn_weight_source *out, attn_error *err);
 
-/* Sums over the visible cells of one head. Rows of padding do not count. */
+/* Sums over the visible cells of one head, and the cell of largest magnitude. Rows of padding do not
+ * count. */
 typedef struct attn_head_sum {
     double sum;       /* sum of the cells */
     double magnitude; /* sum of their absolute values */
+    double largest;   /* the first cell of largest magnitude, with its sign; 0 if all are 0 */
+    size_t row, col;  /* where it is */
     size_t rows;      /* number of rows that are no padding */
 } attn_head_sum;
 /* Computes the sums of all heads. *out is [batches * heads] in the arena, ordered by batch entry,

@@ -27,6 +27,10 @@ const srv_field srv_models_explain_fields[] = {
         srv_explain_body, reference, "reference_", "reference_token_ids",
         "Texts, with the same target, over whose tokens means of ablate are taken, one or "
         "a list (default: the text itself)"),
+    SRV_FIELD_ROW(srv_explain_body, against, SRV_OBJECT,
+                  "A second text, other interventions or both, with which the text is compared: "
+                  "the answer says how the weights of each head, the loss and the logits differ.",
+                  .fields = srv_explain_against_fields),
     SRV_FIELD_ROW(srv_explain_body, positions, SRV_INTS,
                   "The tokens at which the answer looks, from 0 among the tokens that the model "
                   "reads, a begin token included; of a decoder the logits there predict the next "
@@ -39,10 +43,10 @@ const srv_field srv_models_explain_fields[] = {
     SRV_NAMED_ROW(
         srv_explain_body, "return", returns, SRV_FLAGS,
         "The parts of the answer: change (default with interventions: loss and logits "
-        "without and with them), lens (default without: the most probable tokens after "
-        "each layer), contributions (of each head, feed-forward, embedding and the biases "
-        "to a logit). With interventions, lens and contributions are those of the changed "
-        "pass.",
+        "without and with them), lens (default without these and without against: the most "
+        "probable tokens after each layer), contributions (of each head, feed-forward, embedding "
+        "and the biases to a logit). With interventions, lens and contributions are those of the "
+        "changed pass.",
         .choices = returns),
     SRV_INT_ROW(srv_explain_body, top_k, 1, ATTN_ALTERNATIVES_MOST,
                 "How many of the most probable tokens are answered at each place; default 5."),
@@ -75,14 +79,19 @@ static bool check_model(const srv_explain *c) {
 
 /* --- texts --- */
 
+/* The scope of against, whose fields have the names of those around it. */
+static srv_scope against_scope(const srv_explain *c) {
+    return (srv_scope){c->pass.req, srv_explain_against_fields, &c->body.against.given, "/against"};
+}
+
 /* Reads the sequences of a side from fields with these names; count stays 0 without them. */
-static bool read_side(srv_explain *c, const srv_side *side, const char *const names[3], int which,
-                      srv_sequences *out) {
+static bool read_side(srv_explain *c, const srv_scope *scope, const srv_side *side,
+                      const char *const names[3], int which, srv_sequences *out) {
     const size_t longest = attn_model_configuration(c->pass.model->model)->max_length;
     const bool begins = which == SRV_TARGET && c->begins;
     const srv_reading r = {.req = c->pass.req,
                            .model = c->pass.model,
-                           .scope = &c->pass.scope,
+                           .scope = scope,
                            .which = which,
                            .names = {names[0], names[1], names[2]},
                            .most = longest - begins,
@@ -92,11 +101,11 @@ static bool read_side(srv_explain *c, const srv_side *side, const char *const na
 }
 
 /* Reads at most one sequence of a side. */
-static bool read_one(srv_explain *c, const srv_side *side, const char *const names[3], int which,
-                     srv_sequences *out) {
-    return read_side(c, side, names, which, out) &&
-           (out->count < 2 || srv_refuse(&c->pass.scope, SRV_SHAPE, names[0],
-                                         "expected one text, found %zu", out->count));
+static bool read_one(srv_explain *c, const srv_scope *scope, const srv_side *side,
+                     const char *const names[3], int which, srv_sequences *out) {
+    return read_side(c, scope, side, names, which, out) &&
+           (out->count < 2 ||
+            srv_refuse(scope, SRV_SHAPE, names[0], "expected one text, found %zu", out->count));
 }
 
 /* Adds a sequence of a side to the batch. */
@@ -116,7 +125,7 @@ static void add_sequence(srv_explain *c, const srv_sequence *text, const srv_seq
 
 /* The texts of a request. */
 typedef struct texts {
-    srv_sequences text, target, other, reference;
+    srv_sequences text, against, target, other, reference;
 } texts;
 
 static const char *const text_names[] = {"text", "tokens", "token_ids"},
@@ -126,14 +135,20 @@ static const char *const text_names[] = {"text", "tokens", "token_ids"},
                          *const reference_names[] = {"reference_text", "reference_tokens",
                                                      "reference_token_ids"};
 
+static bool changes(const srv_interventions *in) {
+    return in->ablate.count || in->scale.count || in->patch.count;
+}
+
 static bool check_other(const srv_explain *c, const srv_sequences *other) {
-    const srv_interventions *in = &c->body.interventions;
-    if (in->patch.count && !other->count)
+    const srv_interventions *in = &c->body.interventions, *against = &c->body.against.interventions;
+    const srv_scope inside = against_scope(c);
+    const bool patches = in->patch.count || against->patch.count;
+    if (patches && !other->count)
         return srv_refuse(
-            &c->pass.scope, SRV_VALUE, "patch",
+            in->patch.count ? &c->pass.scope : &inside, SRV_VALUE, "patch",
             "patch takes activations from another text: send other_text, other_tokens "
             "or other_token_ids");
-    for (size_t i = 0; other->count && !in->patch.count && i < 3; i++)
+    for (size_t i = 0; other->count && !patches && i < 3; i++)
         if (srv_given(&c->pass.scope, other_names[i]))
             return srv_refuse(&c->pass.scope, SRV_VALUE, other_names[i],
                               "only patch reads the other text, and it is not in this request");
@@ -154,13 +169,18 @@ static bool check_target(const srv_explain *c, const texts *t) {
                       "is explained");
 }
 
-/* Refuses references that no mean is taken over. */
-static bool check_reference(const srv_explain *c, const srv_sequences *reference) {
-    const srv_objects *ablate = &c->body.interventions.ablate;
+static bool takes_mean(const srv_objects *ablate) {
     const srv_intervention *items = ablate->items;
     bool takes = false;
     for (size_t i = 0; i < ablate->count; i++)
         takes = takes || items[i].how == 1;
+    return takes;
+}
+
+/* Refuses references that no mean is taken over. */
+static bool check_reference(const srv_explain *c, const srv_sequences *reference) {
+    const bool takes = takes_mean(&c->body.interventions.ablate) ||
+                       takes_mean(&c->body.against.interventions.ablate);
     for (size_t i = 0; reference->count && !takes && i < 3; i++)
         if (srv_given(&c->pass.scope, reference_names[i]))
             return srv_refuse(&c->pass.scope, SRV_VALUE, reference_names[i],
@@ -173,32 +193,55 @@ static bool check_reference(const srv_explain *c, const srv_sequences *reference
 static bool read_texts(srv_explain *c, texts *t) {
     const int which = srv_models_text_side(c->pass.model);
     *t = (texts){0};
-    if (!read_one(c, &c->body.source, text_names, which, &t->text) ||
-        !read_one(c, &c->body.target, target_names, SRV_TARGET, &t->target) ||
-        !read_one(c, &c->body.other, other_names, which, &t->other))
+    const srv_scope *scope = &c->pass.scope, inside = against_scope(c);
+    if (!read_one(c, scope, &c->body.source, text_names, which, &t->text) ||
+        !read_one(c, &inside, &c->body.against.source, text_names, which, &t->against) ||
+        !read_one(c, scope, &c->body.target, target_names, SRV_TARGET, &t->target) ||
+        !read_one(c, scope, &c->body.other, other_names, which, &t->other))
         return false;
     if (!t->text.count)
-        return srv_refuse(&c->pass.scope, SRV_VALUE, "text", "send text, tokens or token_ids");
+        return srv_refuse(scope, SRV_VALUE, "text", "send text, tokens or token_ids");
     return check_target(c, t) && check_other(c, &t->other) &&
-           read_side(c, &c->body.reference, reference_names, which, &t->reference) &&
+           read_side(c, scope, &c->body.reference, reference_names, which, &t->reference) &&
            check_reference(c, &t->reference);
+}
+
+/* Adds a text and, with interventions, the text that they change. Sets the sequences of both. */
+static void add_texts(srv_explain *c, const srv_sequence *text, const srv_sequence *target,
+                      bool changed, size_t *plain, size_t *last) {
+    *plain = c->B;
+    add_sequence(c, text, target);
+    if (changed)
+        add_sequence(c, text, target);
+    *last = c->B - 1;
 }
 
 /* Makes the batch of the texts of the request. false: a problem is set. */
 static bool place_texts(srv_explain *c) {
-    const srv_interventions *in = &c->body.interventions;
+    const srv_explain_body *body = &c->body;
+    size_t first;
     texts t;
+    c->compares = srv_given(&c->pass.scope, "against");
     if (!read_texts(c, &t))
         return false;
-    const size_t most = 3 + t.reference.count;
+    const size_t most = 5 + t.reference.count;
     c->num_references = t.reference.count;
     c->sources.items = attn_arena_zeroed(c->pass.req->arena, most, sizeof *c->sources.items);
     c->targets.items = attn_arena_zeroed(c->pass.req->arena, most, sizeof *c->targets.items);
     if (!c->sources.items || !c->targets.items)
         return srv_problem_memory(c->pass.req, NULL, "no memory for the texts is left");
-    c->explained = in->ablate.count || in->scale.count || in->patch.count;
-    for (size_t i = 0; i <= c->explained; i++)
+    add_texts(c, t.text.items, t.target.items, changes(&body->interventions), &first,
+              &c->explained);
+    const bool changed = changes(&body->against.interventions);
+    if (c->compares && !t.against.count && !changed && !c->explained)
+        return srv_refuse(&c->pass.scope, SRV_VALUE, "against",
+                          "against is the text itself: send another text, interventions or both");
+    if (t.against.count)
+        add_texts(c, t.against.items, t.target.items, changed, &c->against_text, &c->against);
+    else if (changed) {
+        c->against = c->B;
         add_sequence(c, t.text.items, t.target.items);
+    }
     if (t.other.count)
         add_sequence(c, t.other.items, t.target.items);
     for (size_t i = 0; i < t.reference.count; i++)
@@ -206,45 +249,68 @@ static bool place_texts(srv_explain *c) {
     return true;
 }
 
-/* Sets c->read: the tokens of the stack that the logits are made of, with the begin token. */
-static bool name_read(srv_explain *c) {
+/* Sets *to to the tokens of the stack that the logits of a sequence are made of, with the begin
+ * token. */
+static bool name_read(srv_explain *c, size_t sequence, srv_sequence *to) {
     const attn_model_config *m = attn_model_configuration(c->pass.model->model);
     const bool decodes = srv_models_reads(c->pass.model, SRV_TARGET);
-    const srv_sequence *s = decodes ? c->targets.items : c->sources.items;
+    const srv_sequence *s = (decodes ? c->targets : c->sources).items + sequence;
     srv_sequence begin;
-    c->read = *s;
+    *to = *s;
     if (!decodes || !c->begins)
         return true;
-    c->read = (srv_sequence){.unknown = s->unknown, .length = s->length + 1};
-    c->read.ids = attn_arena_zeroed(c->pass.req->arena, c->read.length, sizeof *c->read.ids);
-    c->read.tokens = attn_arena_zeroed(c->pass.req->arena, c->read.length, sizeof *c->read.tokens);
-    if (!c->read.ids || !c->read.tokens)
+    *to = (srv_sequence){.unknown = s->unknown, .length = s->length + 1};
+    to->ids = attn_arena_zeroed(c->pass.req->arena, to->length, sizeof *to->ids);
+    to->tokens = attn_arena_zeroed(c->pass.req->arena, to->length, sizeof *to->tokens);
+    if (!to->ids || !to->tokens)
         return srv_problem_memory(c->pass.req, NULL, "no memory for the tokens is left");
     if (!srv_models_name(c->pass.req, c->pass.model, SRV_TARGET, &m->begin, 1, &begin))
         return false;
-    c->read.ids[0] = m->begin;
-    c->read.tokens[0] = begin.tokens[0];
-    memcpy(c->read.ids + 1, s->ids, s->length * sizeof *s->ids);
-    memcpy(c->read.tokens + 1, s->tokens, s->length * sizeof *s->tokens);
+    to->ids[0] = m->begin;
+    to->tokens[0] = begin.tokens[0];
+    memcpy(to->ids + 1, s->ids, s->length * sizeof *s->ids);
+    memcpy(to->tokens + 1, s->tokens, s->length * sizeof *s->tokens);
     return true;
 }
 
 /* --- checks --- */
 
-static bool read_interventions(srv_explain *c) {
+/* Sets the tokens that encoder and decoder read of a sequence. */
+static void rows_of(const srv_explain *c, size_t sequence, size_t rows[2]) {
+    rows[0] = c->sources.count ? c->sources.items[sequence].length : 0;
+    rows[1] = c->targets.count ? c->targets.items[sequence].length + c->begins : 0;
+}
+
+/* Reads interventions that change one sequence. Without references, means are those of `plain`. */
+static bool read_list(srv_explain *c, const srv_scope *scope, const srv_interventions *in,
+                      size_t sequence, size_t plain, attn_intervention **out, size_t *count) {
     const size_t referred = c->num_references;
-    const size_t other = c->B - 1 - referred; /* the references are behind it */
-    const srv_intervened of = {
-        .sequence = 1,
-        .other = other,
-        .references = referred ? c->B - referred : 0,
-        .num_references = referred ? referred : 1,
-        .rows = {c->sources.count ? c->sources.items[0].length : 0,
-                 c->targets.count ? c->targets.items[0].length + c->begins : 0},
-        .other_rows = {c->sources.count ? c->sources.items[other].length : 0,
-                       c->targets.count ? c->targets.items[other].length + c->begins : 0}};
-    return srv_interventions_read(&c->pass.scope, c->pass.model, &c->body.interventions, &of,
-                                  &c->interventions, &c->intervention_count);
+    srv_intervened of = {.sequence = sequence,
+                         .other = c->B - 1 - referred, /* the references are behind it */
+                         .references = referred ? c->B - referred : plain,
+                         .num_references = referred ? referred : 1};
+    rows_of(c, sequence, of.rows);
+    rows_of(c, of.other, of.other_rows);
+    return srv_interventions_read(scope, c->pass.model, in, &of, out, count);
+}
+
+static bool read_interventions(srv_explain *c) {
+    const srv_scope inside = against_scope(c);
+    attn_intervention *lists[2];
+    size_t counts[2];
+    if (!read_list(c, &c->pass.scope, &c->body.interventions, c->explained, 0, &lists[0],
+                   &counts[0]) ||
+        !read_list(c, &inside, &c->body.against.interventions, c->against, c->against_text,
+                   &lists[1], &counts[1]))
+        return false;
+    c->intervention_count = counts[0] + counts[1];
+    c->interventions =
+        attn_arena_zeroed(c->pass.req->arena, c->intervention_count + 1, sizeof *c->interventions);
+    if (!c->interventions)
+        return srv_problem_memory(c->pass.req, NULL, "no memory for the interventions is left");
+    for (size_t i = 0; i < c->intervention_count; i++)
+        c->interventions[i] = i < counts[0] ? lists[0][i] : lists[1][i - counts[0]];
+    return true;
 }
 
 /* Sets the places: the wanted positions of the sequence that is explained. */
@@ -253,8 +319,9 @@ static bool read_positions(srv_explain *c) {
     if (!list->count && srv_given(&c->pass.scope, "positions"))
         return srv_refuse(&c->pass.scope, SRV_VALUE, "positions",
                           "expected at least one, found an empty list");
-    if (!c->read.length)
-        return srv_refuse(&c->pass.scope, SRV_VALUE, "text", "expected at least one token");
+    if (!c->read.length || (c->compares && !c->against_read.length))
+        return srv_refuse(&c->pass.scope, SRV_VALUE, c->read.length ? "against/text" : "text",
+                          "expected at least one token");
     c->place_count = list->count ? list->count : 1;
     c->places = attn_arena_zeroed(c->pass.req->arena, c->place_count, sizeof *c->places);
     if (!c->places)
@@ -267,6 +334,10 @@ static bool read_positions(srv_explain *c) {
             return srv_refuse(&c->pass.scope, SRV_VALUE, at,
                               "the model reads the tokens 0 to %zu, found %" PRId64,
                               c->read.length - 1, list->values[i]);
+        if (c->compares && (uint64_t)list->values[i] >= c->against_read.length)
+            return srv_refuse(&c->pass.scope, SRV_VALUE, at,
+                              "of against the model reads the tokens 0 to %zu, found %" PRId64,
+                              c->against_read.length - 1, list->values[i]);
         c->places[i] = (attn_place){c->explained, (size_t)list->values[i]};
     }
     return true;
@@ -289,15 +360,16 @@ static bool check_ids(const srv_explain *c) {
 static bool check_return(srv_explain *c) {
     srv_explain_body *b = &c->body;
     if (!srv_given(&c->pass.scope, "return"))
-        b->returns = c->explained ? SRV_EXPLAIN_CHANGE : SRV_EXPLAIN_LENS;
+        b->returns = c->explained ? SRV_EXPLAIN_CHANGE : c->compares ? 0 : SRV_EXPLAIN_LENS;
     if ((b->returns & SRV_EXPLAIN_CHANGE) && !c->explained)
         return srv_refuse(&c->pass.scope, SRV_VALUE, "return",
                           "change needs interventions: send ablate, scale or patch");
     if (!(b->returns & SRV_EXPLAIN_CONTRIBUTIONS) && srv_given(&c->pass.scope, "logit_ids"))
         return srv_refuse(&c->pass.scope, SRV_VALUE, "logit_ids",
                           "only contributions are those of logits: ask for them by return");
-    return b->returns || srv_refuse(&c->pass.scope, SRV_VALUE, "return",
-                                    "expected at least one, found an empty list");
+    return b->returns || c->compares ||
+           srv_refuse(&c->pass.scope, SRV_VALUE, "return",
+                      "expected at least one, found an empty list");
 }
 
 static size_t longest_of(const srv_explain *c, int side) {
@@ -324,6 +396,8 @@ static attn_model_cost cost_of(const srv_explain *c) {
         cost.operations += more[i].operations;
         cost.bytes += more[i].bytes;
     }
+    if (c->compares)
+        srv_explain_against_cost(c, &cost);
     return cost;
 }
 
@@ -336,8 +410,9 @@ static bool prepare(void *data) {
                 (!c->pass.model->known || srv_models_reads(c->pass.model, SRV_SOURCE));
     if (!c->body.top_k)
         c->body.top_k = 5;
-    if (!check_model(c) || !place_texts(c) || !check_return(c) || !name_read(c) ||
-        !read_interventions(c) || !read_positions(c) || !check_ids(c))
+    if (!check_model(c) || !place_texts(c) || !check_return(c) || !name_read(c, 0, &c->read) ||
+        !name_read(c, c->against_text, &c->against_read) || !read_interventions(c) ||
+        !read_positions(c) || !check_ids(c))
         return false;
     const attn_model_cost cost = cost_of(c);
     srv_models_bill(&c->pass, &cost, srv_explain_bytes(c));
@@ -357,7 +432,8 @@ static bool run_pass(srv_explain *c) {
     int64_t *lengths;
     attn_batch batch = {.B = c->B, .S = longest_of(c, SRV_SOURCE), .T = longest_of(c, SRV_TARGET)};
     const bool looks = c->body.returns & (SRV_EXPLAIN_LENS | SRV_EXPLAIN_CONTRIBUTIONS);
-    const attn_forward_options options = {.interventions = c->interventions,
+    const attn_forward_options options = {.keep = c->compares ? ATTN_KEEP_OPERATIONS : 0,
+                                          .interventions = c->interventions,
                                           .intervention_count = c->intervention_count,
                                           .places = c->places,
                                           .place_count = looks ? c->place_count : 0};

@@ -60,40 +60,19 @@ typedef struct contribution {
     numbers feed_forward;
 } contribution;
 
-static void *take(srv_explain *c, size_t count, size_t size) {
-    void *taken = attn_arena_zeroed(c->pass.req->arena, count + 1, size);
-    if (!taken)
-        srv_problem_memory(c->pass.req, NULL, "no memory for the explanation is left");
-    return taken;
-}
-
-/* Sets *to to the words of ids. false: a problem is set. */
-static bool name(const srv_explain *c, const int32_t *ids, size_t count, const char *const **to) {
-    srv_sequence words;
-    if (!srv_models_name(c->pass.req, c->pass.model, SRV_TARGET, ids, count, &words))
-        return false;
-    *to = words.tokens;
-    return true;
-}
-
 static size_t vocabulary(const srv_explain *c) {
     return attn_model_configuration(c->pass.model->model)->target_vocabulary;
-}
-
-/* Returns the row of logits of a sequence at a position. */
-static const float *logits_at(const srv_explain *c, size_t sequence, size_t position) {
-    const size_t *d = c->out.logits.dims;
-    return (const float *)c->out.logits.data + (sequence * d[1] + position) * d[2];
 }
 
 /* Sets the most probable tokens without interventions, and what these change. */
 static bool change_at(srv_explain *c, const attn_place *place, changed_place *out) {
     const size_t k = (size_t)c->body.top_k, V = vocabulary(c);
-    const float *rows[2] = {logits_at(c, 0, place->position), logits_at(c, 1, place->position)};
-    float *scratch = take(c, V, sizeof *scratch);
-    double *logs = take(c, k, 2 * sizeof *logs), all;
-    int32_t *ids = take(c, k, sizeof *ids);
-    changed_token *tokens = take(c, k, sizeof *tokens);
+    const float *rows[2] = {srv_explain_logits(c, 0, place->position),
+                            srv_explain_logits(c, 1, place->position)};
+    float *scratch = srv_explain_take(c, V, sizeof *scratch);
+    double *logs = srv_explain_take(c, k, 2 * sizeof *logs), all;
+    int32_t *ids = srv_explain_take(c, k, sizeof *ids);
+    changed_token *tokens = srv_explain_take(c, k, sizeof *tokens);
     const char *const *words;
     attn_alternatives top = {.ids = ids, .log_probabilities = logs};
     if (!scratch || !logs || !ids || !tokens)
@@ -101,7 +80,7 @@ static bool change_at(srv_explain *c, const attn_place *place, changed_place *ou
     attn_top_tokens(rows[0], V, k, scratch, &top, NULL);
     attn_alternatives none = {.ids = ids, .log_probabilities = logs};
     attn_top_tokens(rows[1], V, 0, scratch, &none, &all);
-    if (!name(c, ids, top.count, &words))
+    if (!srv_explain_name(c, ids, top.count, &words))
         return false;
     for (size_t i = 0; i < top.count; i++)
         tokens[i] = (changed_token){words[i],
@@ -115,45 +94,26 @@ static bool change_at(srv_explain *c, const attn_place *place, changed_place *ou
     return true;
 }
 
-/* Sets the mean cross entropy of the next tokens of the text without and with interventions. */
-static bool measure_loss(srv_explain *c) {
-    const size_t n = c->read.length - 1, V = vocabulary(c);
-    if (!srv_models_reads(c->pass.model, SRV_TARGET) || !n)
-        return true;
-    float *scratch = take(c, V, sizeof *scratch);
-    double *logs = take(c, n, sizeof *logs);
-    if (!scratch || !logs)
-        return false;
-    for (int after = 0; after < 2; after++) {
-        double sum = 0;
-        attn_log_probabilities(logits_at(c, (size_t)after, 0), c->read.ids + 1, n, V, scratch,
-                               logs);
-        for (size_t i = 0; i < n; i++)
-            sum -= logs[i];
-        *(after ? &c->loss_after : &c->loss_before) = sum / (double)n;
-    }
-    c->num_predicted = n;
-    return true;
-}
-
 static bool find_changes(srv_explain *c) {
-    changed_place *places = take(c, c->place_count, sizeof *places);
+    changed_place *places = srv_explain_take(c, c->place_count, sizeof *places);
     if (!places)
         return false;
     for (size_t i = 0; i < c->place_count; i++)
         if (!change_at(c, &c->places[i], &places[i]))
             return false;
     c->changes = (srv_objects){places, c->place_count, false};
-    return measure_loss(c);
+    c->num_predicted = srv_models_reads(c->pass.model, SRV_TARGET) ? c->read.length - 1 : 0;
+    return srv_explain_loss(c, 0, &c->read, &c->loss_before) &&
+           srv_explain_loss(c, 1, &c->read, &c->loss_after);
 }
 
 static bool lens_at(srv_explain *c, const attn_lens *lens, size_t place, lens_place *out) {
-    lens_layer *layers = take(c, lens->layers, sizeof *layers);
+    lens_layer *layers = srv_explain_take(c, lens->layers, sizeof *layers);
     for (size_t l = 0; layers && l < lens->layers; l++) {
         const attn_alternatives *top = &lens->top[place * lens->layers + l];
-        lens_token *tokens = take(c, top->count, sizeof *tokens);
+        lens_token *tokens = srv_explain_take(c, top->count, sizeof *tokens);
         const char *const *words;
-        if (!tokens || !name(c, top->ids, top->count, &words))
+        if (!tokens || !srv_explain_name(c, top->ids, top->count, &words))
             return false;
         for (size_t i = 0; i < top->count; i++)
             tokens[i] = (lens_token){words[i], top->ids[i], top->log_probabilities[i]};
@@ -167,7 +127,7 @@ static bool lens_at(srv_explain *c, const attn_lens *lens, size_t place, lens_pl
 static bool find_lens(srv_explain *c) {
     attn_lens lens;
     attn_error err = {0};
-    lens_place *places = take(c, c->place_count, sizeof *places);
+    lens_place *places = srv_explain_take(c, c->place_count, sizeof *places);
     if (!places)
         return false;
     if (attn_model_lens(c->out.activations, (size_t)c->body.top_k, NULL, c->pass.req->arena,
@@ -184,11 +144,11 @@ static bool find_lens(srv_explain *c) {
 static attn_wanted_logit *list_logits(srv_explain *c, size_t *count) {
     const srv_ints *list = &c->body.logit_ids;
     const size_t each = list->count ? list->count : 1, V = vocabulary(c);
-    attn_wanted_logit *wanted = take(c, c->place_count * each, sizeof *wanted);
+    attn_wanted_logit *wanted = srv_explain_take(c, c->place_count * each, sizeof *wanted);
     *count = c->place_count * each;
     for (size_t i = 0; wanted && i < *count; i++) {
         const attn_place *place = &c->places[i / each];
-        const float *row = logits_at(c, place->sequence, place->position);
+        const float *row = srv_explain_logits(c, place->sequence, place->position);
         size_t best = 0;
         for (size_t v = 1; v < V; v++)
             best = row[v] > row[best] ? v : best;
@@ -202,10 +162,10 @@ static bool contribution_of(srv_explain *c, const attn_wanted_logit *wanted,
                             const attn_contributions *found, contribution *out) {
     size_t count, n = 0;
     const attn_site *sites = attn_model_sites(c->pass.model->model, &count);
-    site_part *parts = take(c, count, sizeof *parts);
+    site_part *parts = srv_explain_take(c, count, sizeof *parts);
     const size_t position = c->places[wanted->place].position;
     const char *const *words;
-    if (!parts || !name(c, &wanted->id, 1, &words))
+    if (!parts || !srv_explain_name(c, &wanted->id, 1, &words))
         return false;
     for (size_t i = 0; i < count; i++)
         if (found->heads[i])
@@ -228,8 +188,8 @@ static bool find_contributions(srv_explain *c) {
     size_t count;
     attn_error err = {0};
     const attn_wanted_logit *wanted = list_logits(c, &count);
-    attn_contributions *found = take(c, count, sizeof *found);
-    contribution *out = take(c, count, sizeof *out);
+    attn_contributions *found = srv_explain_take(c, count, sizeof *found);
+    contribution *out = srv_explain_take(c, count, sizeof *out);
     if (!wanted || !found || !out)
         return false;
     if (attn_model_contributions(c->out.activations, wanted, count, c->pass.req->arena,
@@ -246,7 +206,8 @@ bool srv_explain_results(srv_explain *c) {
     const unsigned wanted = c->body.returns;
     return (!(wanted & SRV_EXPLAIN_CHANGE) || find_changes(c)) &&
            (!(wanted & SRV_EXPLAIN_LENS) || find_lens(c)) &&
-           (!(wanted & SRV_EXPLAIN_CONTRIBUTIONS) || find_contributions(c));
+           (!(wanted & SRV_EXPLAIN_CONTRIBUTIONS) || find_contributions(c)) &&
+           (!c->compares || srv_explain_compare(c));
 }
 
 double srv_explain_bytes(const srv_explain *c) {
@@ -261,9 +222,11 @@ double srv_explain_bytes(const srv_explain *c) {
     for (size_t i = 0; i < count; i++)
         heads += 8 + sites[i].heads;
     double bytes = (double)c->read.length * 2 * TOKEN + 4096;
+    if (c->compares)
+        bytes += srv_explain_against_bytes(c);
     if (wanted & SRV_EXPLAIN_CHANGE)
         bytes += n * (TOKEN + 2 * k * TOKEN + 4 * (double)m->target_vocabulary) +
-                 12 * (double)c->read.length + 4 * (double)m->target_vocabulary;
+                 16 * (double)c->read.length + 8 * (double)m->target_vocabulary;
     if (wanted & SRV_EXPLAIN_LENS)
         bytes += n * layers * (k + 1) * TOKEN;
     if (wanted & SRV_EXPLAIN_CONTRIBUTIONS)
@@ -406,6 +369,10 @@ static const srv_field explain_rows[] = {
     SRV_WRITTEN("contributions", "[*]", NULL,
                 "One for each position and logit: a sum that is the logit.",
                 .fields = contribution_rows),
+    SRV_WRITTEN("against", "*", srv_explain_put_comparison,
+                "With against: how the text, with its interventions if it has some, differs from "
+                "against.",
+                .fields = srv_explain_comparison_rows),
     SRV_WARNINGS_MEMBER(srv_explain, warnings),
     SRV_DRY_RUN_MEMBER,
     {0},
@@ -432,18 +399,11 @@ void srv_explain_json(void *data, attn_json_text *j) {
     srv_answer_member(j, &explain_rows[1], c);
     put_list(j, "lens", &c->lenses, sizeof(lens_place), lens_place_rows);
     put_list(j, "contributions", &c->contributions, sizeof(contribution), contribution_rows);
+    srv_answer_member(j, &explain_rows[4], c);
     srv_warnings_write(j, &c->warnings);
 }
 
 /* --- text --- */
-
-/* Returns a token as people read it. */
-static const char *shown(const srv_explain *c, const char *token) {
-    const int side = srv_models_text_side(c->pass.model);
-    const char *text =
-        attn_tokenizer_shown(srv_models_tokenizer(c->pass.model, side), token, c->pass.req->arena);
-    return text ? text : token;
-}
 
 static void print_changes(attn_text *t, const srv_explain *c) {
     const changed_place *places = c->changes.items;
@@ -453,30 +413,32 @@ static void print_changes(attn_text *t, const srv_explain *c) {
     for (size_t i = 0; i < c->changes.count; i++) {
         const changed_token *tokens = places[i].logits.items;
         attn_text_add(t, "after %zu %s: logit, probability\n", places[i].position,
-                      shown(c, places[i].token));
+                      srv_explain_shown(c, places[i].token));
         for (size_t k = 0; k < places[i].logits.count; k++)
             attn_text_add(t, "  %8.3f -> %8.3f  %.4f -> %.4f  %s\n", tokens[k].before,
                           tokens[k].after, exp(tokens[k].log_before), exp(tokens[k].log_after),
-                          shown(c, tokens[k].token));
+                          srv_explain_shown(c, tokens[k].token));
     }
 }
 
 static void print_lens(attn_text *t, const srv_explain *c, const lens_place *place) {
     const lens_layer *layers = place->layers.items;
-    attn_text_add(t, "lens at %zu %s\n", place->position, shown(c, place->token));
+    attn_text_add(t, "lens at %zu %s\n", place->position, srv_explain_shown(c, place->token));
     for (size_t l = 0; l < place->layers.count; l++) {
         const lens_token *tokens = layers[l].tokens.items;
         attn_text_add(t, "  %3zu ", l);
         for (size_t k = 0; k < layers[l].tokens.count; k++)
-            attn_text_add(t, " %s %.3f", shown(c, tokens[k].token), exp(tokens[k].log_probability));
+            attn_text_add(t, " %s %.3f", srv_explain_shown(c, tokens[k].token),
+                          exp(tokens[k].log_probability));
         attn_text_add(t, "\n");
     }
 }
 
 static void print_contribution(attn_text *t, const srv_explain *c, const contribution *of) {
     const site_part *sites = of->sites.items;
-    attn_text_add(t, "logit of %s at %zu %s: %.4f = embedding %.4f, bias %.4f", shown(c, of->of),
-                  of->position, shown(c, of->token), of->logit, of->embedding, of->bias);
+    attn_text_add(t, "logit of %s at %zu %s: %.4f = embedding %.4f, bias %.4f",
+                  srv_explain_shown(c, of->of), of->position, srv_explain_shown(c, of->token),
+                  of->logit, of->embedding, of->bias);
     if (of->patched != 0)
         attn_text_add(t, ", patched %.4f", of->patched);
     for (size_t i = 0; i < of->sites.count; i++) {
@@ -500,5 +462,6 @@ void srv_explain_text(void *data, attn_text *t) {
         print_lens(t, c, &lenses[i]);
     for (size_t i = 0; i < c->contributions.count; i++)
         print_contribution(t, c, &contributions[i]);
+    srv_explain_print_comparison(t, c);
     srv_warnings_text(t, &c->warnings);
 }
