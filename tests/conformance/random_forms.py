@@ -18,11 +18,11 @@ LONGEST = 70  # the oracle holds [.., L, S, A] numbers of the tanh forms
 class FormDraw(Draw):
     """Dimensions as before, not too long; then a form and its parameters."""
 
-    def __init__(self, seed):
-        super().__init__(seed)
+    def __init__(self, seed, dice=lambda r: r):
+        super().__init__(seed, dice)
         r = self.r
-        self.rows = np.random.default_rng(seed)  # draws what is by row
-        self.further = np.random.default_rng(seed)  # draws axes and second kinds of positions
+        self.rows = dice(np.random.default_rng(seed))  # draws what is by row
+        self.further = dice(np.random.default_rng(seed))  # draws axes and second kinds of positions
         self.L, self.S = min(self.L, LONGEST), min(self.S, LONGEST)
         self.keys = self.S + self.past
         self.score = str(r.choice(FORMS))
@@ -326,8 +326,8 @@ class FormDraw(Draw):
 class ProjectedDraw(FormDraw):
     """Multi-head attention: [.., L, D] tensors with weights, each optional."""
 
-    def __init__(self, seed):
-        super().__init__(seed)
+    def __init__(self, seed, dice=lambda r: r):
+        super().__init__(seed, dice)
         self.layout, self.heads_axis, self.same = "BLD", True, False
         self.score, self.Ek = str(self.r.choice(DOT)), self.E
         self.S = max(1, self.S)

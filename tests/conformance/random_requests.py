@@ -11,9 +11,8 @@ LONG = (130, 257, 300)
 class Draw:
     """One request being drawn: dimensions first, then the fields that fit them."""
 
-    def __init__(self, seed):
-        self.r = np.random.default_rng(seed)
-        r = self.r
+    def __init__(self, seed, dice=lambda r: r):
+        self.r = r = dice(np.random.default_rng(seed))
         self.layout = str(r.choice(["BHLE", "BHLE", "BHLE", "BLHE", "BLD"]))
         self.batch = [(), (int(r.integers(1, 4)),), (2, int(r.integers(1, 3)))][r.choice(3, p=[0.3, 0.6, 0.1])]
         self.heads_axis = self.layout != "BHLE" or len(self.batch) == 2 or (self.batch and r.random() < 0.6)
@@ -37,7 +36,7 @@ class Draw:
         self.dtype = str(r.choice(REAL))
         self.keys = self.S + self.past
         self.mask_heads = None  # heads of the masks, if they are not those of the queries
-        self.apart = np.random.default_rng(seed)  # draws masks by head and of positions
+        self.apart = dice(np.random.default_rng(seed))  # draws masks by head and of positions
 
     @property
     def batches(self):
