@@ -10,7 +10,7 @@ static const attn_block_format formats[] = {
     {.name = "BF16", .type = 30, .dtype = ATTN_BF16, .values = 1, .bytes = 2},
 #define ROW(name, type, values, bytes, group, d, dmin, subtracts, split)                           \
     {name, type, ATTN_F32, values, bytes, group, d, dmin, subtracts, split},
-    ATTN_QUANTISED_FORMATS(ROW)
+    ATTN_WORD_FORMATS(ROW) ATTN_SPLIT_FORMATS(ROW)
 #undef ROW
 };
 enum { FORMATS = sizeof formats / sizeof *formats };

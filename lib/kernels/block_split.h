@@ -25,18 +25,23 @@
 #include "kernels/blocks.h"
 
 /* The quantised formats: name, ggml's number, values and bytes of a block, values of a group, the
- * bytes at which d and dmin begin (0: there is no dmin), 1 if dmin is subtracted, the function. */
-#define ATTN_QUANTISED_FORMATS(row)                                                                \
+ * bytes at which d and dmin begin (0: there is no dmin), 1 if dmin is subtracted, the function.
+ * Those whose blocks are d, perhaps dmin, and q alone have kernels of their own. */
+#define ATTN_WORD_FORMATS(row)                                                                     \
     row("Q4_0", 2, 32, 18, 32, 0, 0, 0, split_q4_0)                                                \
         row("Q4_1", 3, 32, 20, 32, 0, 2, 0, split_q4_1)                                            \
-            row("Q5_0", 6, 32, 22, 32, 0, 0, 0, split_q5_0)                                        \
-                row("Q5_1", 7, 32, 24, 32, 0, 2, 0, split_q5_1)                                    \
-                    row("Q8_0", 8, 32, 34, 32, 0, 0, 0, split_q8_0)                                \
-                        row("Q2_K", 10, 256, 84, 16, 80, 82, 1, split_q2_k)                        \
-                            row("Q3_K", 11, 256, 110, 16, 108, 0, 0, split_q3_k)                   \
-                                row("Q4_K", 12, 256, 144, 32, 0, 2, 1, split_q4_k)                 \
-                                    row("Q5_K", 13, 256, 176, 32, 0, 2, 1, split_q5_k)             \
-                                        row("Q6_K", 14, 256, 210, 16, 208, 0, 0, split_q6_k)
+            row("Q8_0", 8, 32, 34, 32, 0, 0, 0, split_q8_0)
+#define ATTN_SPLIT_FORMATS(row)                                                                    \
+    row("Q5_0", 6, 32, 22, 32, 0, 0, 0, split_q5_0)                                                \
+        row("Q5_1", 7, 32, 24, 32, 0, 2, 0, split_q5_1)                                            \
+            row("Q2_K", 10, 256, 84, 16, 80, 82, 1, split_q2_k)                                    \
+                row("Q3_K", 11, 256, 110, 16, 108, 0, 0, split_q3_k)                               \
+                    row("Q4_K", 12, 256, 144, 32, 0, 2, 1, split_q4_k)                             \
+                        row("Q5_K", 13, 256, 176, 32, 0, 2, 1, split_q5_k)                         \
+                            row("Q6_K", 14, 256, 210, 16, 208, 0, 0, split_q6_k)
+
+/* Values and most bytes of a block of ATTN_WORD_FORMATS. */
+enum { ATTN_WORD_VALUES = 32, ATTN_WORD_BYTES = 34 };
 
 #define SPLIT static inline __attribute__((always_inline))
 /* Bytes of a vector: those of 16 bytes of all lanes fill one or more. */

@@ -109,6 +109,25 @@ VOCABULARY vf vwiden_pairs(const uint8_t p[16]) {
     return _mm256_cvtph_ps(_mm_unpacklo_epi8(low, high));
 }
 
+/* Widens the binary16 numbers in the low halves of integers. */
+VOCABULARY vf vwiden_low_halves(vi x) {
+    const __m256i low = _mm256_and_si256(x, _mm256_set1_epi32(0xffff));
+    return _mm256_cvtph_ps(
+        _mm_packus_epi32(_mm256_castsi256_si128(low), _mm256_extracti128_si256(low, 1)));
+}
+VOCABULARY vi vboth(vi a, vi b) {
+    return _mm256_and_si256(a, b);
+}
+/* The order of bytes that moves byte i of each integer to its high byte and clears the others. */
+VOCABULARY vi high_byte(int i) {
+    return _mm256_broadcastsi128_si256(high_byte_of_four(i));
+}
+/* Loads 16 bytes of two rows that are four rows apart. */
+VOCABULARY __m256i load_lanes(const uint8_t *row, size_t ld) {
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)row)),
+                                   _mm_loadu_si128((const __m128i *)(row + 4 * ld)), 1);
+}
+
 /* Transposes 8 rows of 16 bytes, `ld` bytes apart: bytes are exchanged, then pairs, then fours. */
 VOCABULARY void transpose_bytes(uint8_t *to, const uint8_t *rows, size_t ld) {
     __m128i row[8], one[8], two[8];

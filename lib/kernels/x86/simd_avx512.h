@@ -87,6 +87,18 @@ VOCABULARY vf vwiden_pairs(const uint8_t p[32]) {
     return _mm512_cvtph_ps(_mm256_or_si256(low, _mm256_slli_epi16(high, 8)));
 }
 
+/* Widens the binary16 numbers in the low halves of integers. */
+VOCABULARY vf vwiden_low_halves(vi x) {
+    return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(x));
+}
+VOCABULARY vi vboth(vi a, vi b) {
+    return _mm512_and_si512(a, b);
+}
+/* The order of bytes that moves byte i of each integer to its high byte and clears the others. */
+VOCABULARY vi high_byte(int i) {
+    return _mm512_broadcast_i32x4(high_byte_of_four(i));
+}
+
 VOCABULARY __m512i load_lanes(const uint8_t *row, size_t ld) {
     __m512i all = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)row));
     all = _mm512_inserti32x4(all, _mm_loadu_si128((const __m128i *)(row + 4 * ld)), 1);

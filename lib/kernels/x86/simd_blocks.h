@@ -1,5 +1,6 @@
 /* Products with quantised blocks (kernels/blocks.h) for the float kernels. simd_body.h includes
- * this file. One block of each of LANES rows is taken at a time; rows become lanes:
+ * this file. simd_words.h has the simplest formats. Of the others one block of each of LANES rows
+ * is taken at a time; rows become lanes:
  *
  *   transpose   bytes of the blocks [LANES][bytes] -> [bytes][LANES]
  *   split       -> q [values][LANES], and vectors of a scale and a min for each group
@@ -7,6 +8,8 @@
  *
  * The weights are then those that pack_columns makes of widened rows. They are stored to a panel,
  * or multiplied by few rows of x while they are in registers. */
+
+#include "kernels/x86/simd_words.h"
 
 enum { PIECE = 16, MOST_BYTES = 210 }; /* bytes transposed at a time; bytes of the largest block */
 
@@ -57,7 +60,7 @@ INLINE void split_lanes(split_rows *to, const uint8_t *blocks, size_t ld, size_t
                                      group, d,    dmin,     subtracts, NULL};                      \
         split_lanes(to, blocks, ld, n, &f, split);                                                 \
     }
-ATTN_QUANTISED_FORMATS(SPLIT_ROWS)
+ATTN_SPLIT_FORMATS(SPLIT_ROWS)
 #undef SPLIT_ROWS
 
 typedef void (*row_splitter)(split_rows *to, const uint8_t *blocks, size_t ld, size_t n);
@@ -67,7 +70,7 @@ static row_splitter NAME(splitter_of)(const attn_block_format *format) {
 #define SPLITTER(name, type, values, bytes, group, d, dmin, subtracts, split)                      \
     case type:                                                                                     \
         return NAME(split##_rows);
-        ATTN_QUANTISED_FORMATS(SPLITTER)
+        ATTN_SPLIT_FORMATS(SPLITTER)
 #undef SPLITTER
     default:
         return NULL;
@@ -129,33 +132,21 @@ INLINE void score_block_panel(const int nr, const int nv, float *const *tile, co
             vstore(tile[r] + v * LANES, vadd(one[r][v], acc[r][v]));
 }
 
-static void NAME(k_score_blocks)(float *const *tile, const float *const *x, size_t rows,
-                                 const attn_block_format *format, const void *blocks, size_t ld,
-                                 size_t n, size_t depth) {
+static void NAME(score_split)(float *const *tile, const float *const *x, size_t rows,
+                              const attn_block_format *format, const void *blocks, size_t ld,
+                              size_t n, size_t depth) {
     split_rows split[NV];
     panel_walk w = {.format = format, .split = NAME(splitter_of)(format), .ld = ld, .rows = split};
     for (size_t j = 0; j < n; j += PW) {
         float *to[ATTN_BLOCK_ROWS];
-        for (size_t r = 0; r < rows; r++)
-            to[r] = tile[r] + j;
+        columns_from(to, tile, rows, j);
         w.blocks = (const uint8_t *)blocks + j * ld;
         w.n = n - j;
-#define CALL(nv)                                                                                   \
-    switch (rows) {                                                                                \
-    case 1:                                                                                        \
-        score_block_panel(1, nv, to, x, &w, depth);                                                \
-        break;                                                                                     \
-    case 2:                                                                                        \
-        score_block_panel(2, nv, to, x, &w, depth);                                                \
-        break;                                                                                     \
-    case 3:                                                                                        \
-        score_block_panel(3, nv, to, x, &w, depth);                                                \
-        break;                                                                                     \
-    default:                                                                                       \
-        score_block_panel(4, nv, to, x, &w, depth);                                                \
-    }
+#define FEW(nr, nv) score_block_panel(nr, nv, to, x, &w, depth)
+#define CALL(nv)    EACH_FEW(FEW, rows, nv)
         EACH_VECTORS(CALL, n - j)
 #undef CALL
+#undef FEW
     }
 }
 
@@ -168,8 +159,8 @@ INLINE void pack_block_panel(const int nv, float *to, panel_walk *w, size_t dept
     }
 }
 
-static void NAME(k_pack_blocks)(float *packed, const attn_block_format *format, const void *blocks,
-                                size_t ld, size_t n, size_t depth) {
+static void NAME(pack_split)(float *packed, const attn_block_format *format, const void *blocks,
+                             size_t ld, size_t n, size_t depth) {
     split_rows split[NV];
     panel_walk w = {.format = format, .split = NAME(splitter_of)(format), .ld = ld, .rows = split};
     for (size_t j = 0; j < n; j += PW) {
@@ -178,6 +169,35 @@ static void NAME(k_pack_blocks)(float *packed, const attn_block_format *format, 
 #define CALL(nv) pack_block_panel(nv, packed + j * depth, &w, depth)
         EACH_VECTORS(CALL, n - j)
 #undef CALL
+    }
+}
+
+static void NAME(k_score_blocks)(float *const *tile, const float *const *x, size_t rows,
+                                 const attn_block_format *format, const void *blocks, size_t ld,
+                                 size_t n, size_t depth) {
+    switch (format->type) {
+#define SCORE(name, type, values, bytes, group, d, dmin, subtracts, split)                         \
+    case type:                                                                                     \
+        NAME(split##_score)(tile, x, rows, blocks, ld, n, depth);                                  \
+        break;
+        ATTN_WORD_FORMATS(SCORE)
+#undef SCORE
+    default:
+        NAME(score_split)(tile, x, rows, format, blocks, ld, n, depth);
+    }
+}
+
+static void NAME(k_pack_blocks)(float *packed, const attn_block_format *format, const void *blocks,
+                                size_t ld, size_t n, size_t depth) {
+    switch (format->type) {
+#define PACK(name, type, values, bytes, group, d, dmin, subtracts, split)                          \
+    case type:                                                                                     \
+        NAME(split##_pack)(packed, blocks, ld, n, depth);                                          \
+        break;
+        ATTN_WORD_FORMATS(PACK)
+#undef PACK
+    default:
+        NAME(pack_split)(packed, format, blocks, ld, n, depth);
     }
 }
 

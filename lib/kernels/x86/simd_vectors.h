@@ -55,6 +55,11 @@ VOCABULARY vf vcopysign(vf magnitude, vf sign) {
     return SIMD(or_ps)(SIMD(andnot_ps)(bit, magnitude), SIMD(and_ps)(bit, sign));
 }
 
+VOCABULARY __m128i high_byte_of_four(int i) {
+    const char o = -1, a = (char)i, b = (char)(4 + i), c = (char)(8 + i), d = (char)(12 + i);
+    return _mm_setr_epi8(o, o, o, a, o, o, o, b, o, o, o, c, o, o, o, d);
+}
+
 /* The first step of a transposition: exchanges single numbers of neighbouring rows. */
 VOCABULARY void exchange_numbers(const vf r[LANES], vf a[LANES]) {
     for (int i = 0; i < LANES; i += 2) {
