@@ -43,18 +43,22 @@ _Static_assert(sizeof(attn_layout) == sizeof(int) && sizeof(attn_precision) == s
                    sizeof(attn_position_kind) == sizeof(int) &&
                    sizeof(attn_rotary) == sizeof(int) && sizeof(attn_past) == sizeof(int) &&
                    sizeof(attn_scaling_kind) == sizeof(int) &&
-                   sizeof(attn_normalizer_kind) == sizeof(int) && sizeof(size_t) == sizeof(int64_t),
+                   sizeof(attn_normalizer_kind) == sizeof(int),
                "the rows have these types");
 
-#define LARGEST    1.7e308
-#define AT(member) offsetof(attn_inputs, member)
+#define LARGEST              1.7e308
+#define AT(member)           offsetof(attn_inputs, member)
+#define IS_NARROW(T, member) (sizeof(((T *)0)->member) == 4)
 #define TENSOR_ROW(of, text, member, part, bits)                                                   \
     { of, text, ATTN_INPUT_TENSOR, AT(member), offsetof(attn_gradients, part), 0, 0, NULL, bits }
 #define SITE_TENSOR(member) TENSOR_ROW("", #member, member, member, 0)
 #define SITE_INTEGERS(member)                                                                      \
     { "", #member, ATTN_INPUT_INTEGERS, AT(member), 0, 0, 0, NULL, 0 }
 #define SITE_VALUE(is, member, from, to, list)                                                     \
-    { "", #member, ATTN_INPUT_##is, AT(member), 0, from, to, list, 0 }
+    {                                                                                              \
+        "", #member, ATTN_INPUT_##is, AT(member), 0, from, to, list, 0,                            \
+            IS_NARROW(attn_inputs, member)                                                         \
+    }
 #define KIND(of, list)                                                                             \
     { #of, "kind", ATTN_INPUT_WORD, AT(of.kind), 0, 0, 0, list, 0 }
 #define SCORE_TENSOR(member, bits, sentence)                                                       \
@@ -62,16 +66,43 @@ _Static_assert(sizeof(attn_layout) == sizeof(int) && sizeof(attn_precision) == s
 #define POSITION_TENSOR(member, bits, sentence)                                                    \
     TENSOR_ROW("position", #member, position.member, member, bits),
 #define POSITION_VALUE(is, member, name, key, from, to, list, bits, sentence)                      \
-    {"position", key, ATTN_INPUT_##is, AT(position.member), 0, from, to, list, bits},
+    {"position",                                                                                   \
+     key,                                                                                          \
+     ATTN_INPUT_##is,                                                                              \
+     AT(position.member),                                                                          \
+     0,                                                                                            \
+     from,                                                                                         \
+     to,                                                                                           \
+     list,                                                                                         \
+     bits,                                                                                         \
+     IS_NARROW(attn_inputs, position.member)},
 #define NORMALIZER_TENSOR(member, bits, sentence)                                                  \
     TENSOR_ROW("normalizer", #member, normalizer.member, normalizer_##member, bits),
 #define NORMALIZER_VALUE(is, member, name, key, from, to, list, bits, sentence)                    \
-    {"normalizer", key, ATTN_INPUT_##is, AT(normalizer.member), 0, from, to, list, bits},
+    {"normalizer",                                                                                 \
+     key,                                                                                          \
+     ATTN_INPUT_##is,                                                                              \
+     AT(normalizer.member),                                                                        \
+     0,                                                                                            \
+     from,                                                                                         \
+     to,                                                                                           \
+     list,                                                                                         \
+     bits,                                                                                         \
+     IS_NARROW(attn_inputs, normalizer.member)},
 #define MIX_TENSOR(member, sentence) TENSOR_ROW("mix", #member, mix.member, mix_##member, 0),
 #define SUBTRACT_TENSOR(member, sentence)                                                          \
     TENSOR_ROW("subtract", #member, subtract.member, subtract_##member, 0),
 #define SUBTRACT_VALUE(is, member, name, key, from, to, list, sentence)                            \
-    {"subtract", key, ATTN_INPUT_##is, AT(subtract.member), 0, from, to, list, 0},
+    {"subtract",                                                                                   \
+     key,                                                                                          \
+     ATTN_INPUT_##is,                                                                              \
+     AT(subtract.member),                                                                          \
+     0,                                                                                            \
+     from,                                                                                         \
+     to,                                                                                           \
+     list,                                                                                         \
+     0,                                                                                            \
+     IS_NARROW(attn_inputs, subtract.member)},
 #define SCALING_TENSOR(member, bits, sentence)                                                     \
     {"position/scaling",                                                                           \
      #member,                                                                                      \
@@ -91,20 +122,41 @@ _Static_assert(sizeof(attn_layout) == sizeof(int) && sizeof(attn_precision) == s
      from,                                                                                         \
      to,                                                                                           \
      list,                                                                                         \
-     bits},
+     bits,                                                                                         \
+     IS_NARROW(attn_inputs, position.scaling.member)},
 #define SECOND_TENSOR(member, bits, sentence)                                                      \
     TENSOR_ROW("score_position", #member, score_position.member, score_position.member, bits),
 #define SECOND_VALUE(is, member, name, key, from, to, list, bits, sentence)                        \
-    {"score_position", key, ATTN_INPUT_##is, AT(score_position.member), 0, from, to, list, bits},
+    {"score_position",                                                                             \
+     key,                                                                                          \
+     ATTN_INPUT_##is,                                                                              \
+     AT(score_position.member),                                                                    \
+     0,                                                                                            \
+     from,                                                                                         \
+     to,                                                                                           \
+     list,                                                                                         \
+     bits,                                                                                         \
+     IS_NARROW(attn_inputs, score_position.member)},
 #define AXES_ROW(is, member)                                                                       \
     {"position/axes",          #member, ATTN_INPUT_##is, AT(position.axes.member), 0, 0, 0, NULL,  \
      ATTN_POSITION_BIT(ROTARY)},
 #define AXES_INTEGERS(member) AXES_ROW(INTEGERS, member)
 #define AXES_NUMBERS(member)  AXES_ROW(CONSTANTS, member)
 #define PATTERN_VALUE(is, member, name, key, from, to, list, bits, sentence)                       \
-    {"pattern", key, ATTN_INPUT_##is, offsetof(attn_pattern, member), 0, from, to, list, bits},
+    {"pattern",                                                                                    \
+     key,                                                                                          \
+     ATTN_INPUT_##is,                                                                              \
+     offsetof(attn_pattern, member),                                                               \
+     0,                                                                                            \
+     from,                                                                                         \
+     to,                                                                                           \
+     list,                                                                                         \
+     bits,                                                                                         \
+     IS_NARROW(attn_pattern, member)},
 #define NONE(...)
 
+/* Rows leave out their last members where these are zero. Without this line GCC would warn. */
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 const attn_input attn_input_rows[] = {
     SITE_TENSOR(query),
     SITE_TENSOR(key),

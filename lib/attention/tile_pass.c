@@ -17,7 +17,7 @@
 
 /* No machine has memory for rows of this width. With smaller widths the products of sizes in
  * attn_block_work_place do not overflow. */
-#define WIDEST ((size_t)1 << 40)
+#define WIDEST ((size_t)1 << 5 * sizeof(size_t))
 
 void attn_block_work_place(attn_area *area, attn_block_work *w, const attn_kernels *k, size_t rows,
                            const attn_attention_dims *d) {

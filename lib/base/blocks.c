@@ -110,7 +110,7 @@ static bool is_kept(size_t size) {
 
 /* Returns the class of a size >= BLOCK_LEAST. *rounded is the size of the blocks of this class. */
 static size_t class_of(size_t size, size_t *rounded) {
-    const int bits = 63 - __builtin_clzl(size - 1);
+    const int bits = 63 - __builtin_clzll(size - 1);
     const size_t step = (size_t)1 << (bits - 3), steps = (size - 1) / step + 1;
     *rounded = steps * step;
     return (size_t)(bits + 1 - LEAST_BITS) * 8 + steps - 9; /* steps = 9 … 16 */
@@ -120,7 +120,11 @@ static size_t class_of(size_t size, size_t *rounded) {
  * to read than the clock of attn_now_ns. */
 static int64_t about_now(void) {
     struct timespec now;
+#ifdef CLOCK_MONOTONIC_COARSE
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+#else
+    clock_gettime(CLOCK_MONOTONIC, &now);
+#endif
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 

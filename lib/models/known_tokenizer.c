@@ -4,7 +4,7 @@
 
 #include "base/try.h"
 
-#define MOST_LISTS ((size_t)1 << 32) /* bytes of the lists of tokens and merges */
+#define MOST_LISTS (SIZE_MAX >> 1) /* bytes of the lists of tokens and merges */
 
 static attn_status wrong_kind(const char *key, const char *expected, attn_error *err) {
     return attn_fail(err, ATTN_EARG, key, "expected %s", expected);

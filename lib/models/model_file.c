@@ -63,7 +63,7 @@ bool attn_models_set(const attn_model_setting *s, attn_model_config *config, con
     case ATTN_SETTING_SIZE:
         whole = strtoull(text, &end, 10);
         *(size_t *)member = whole;
-        return *text >= '0' && *text <= '9' && !*end;
+        return *text >= '0' && *text <= '9' && !*end && whole <= SIZE_MAX;
     case ATTN_SETTING_REAL:
         *(double *)member = strtod(text, &end);
         return end != text && !*end;

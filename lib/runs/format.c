@@ -11,8 +11,13 @@
 
 #define INFO(member) offsetof(attn_run_site_info, member)
 #define COUNT(member)                                                                              \
-    { "", #member, ATTN_INPUT_SIZE, INFO(member), 0, 0, ATTN_INPUT_FARTHEST, NULL, 0 }
+    {                                                                                              \
+        "", #member, ATTN_INPUT_SIZE, INFO(member), 0, 0, ATTN_INPUT_FARTHEST, NULL, 0,            \
+            sizeof(((attn_run_site_info *)0)->member) == 4                                         \
+    }
 
+/* Rows leave out their last members where these are zero. Without this line GCC would warn. */
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 static const attn_input name_rows[] = {
     {"", "name", ATTN_INPUT_TEXT, INFO(name), 0, 1, 0, NULL, 0},
     {"", "kind", ATTN_INPUT_WORD, INFO(kind), 0, 0, 0, attn_run_kind_words, 0},

@@ -216,6 +216,8 @@ static attn_semantics read_meaning(attn_run_reader *r, attn_json *object) {
     return value && !r->status ? (attn_semantics)word : ATTN_SEM_UNSTATED;
 }
 
+/* Rows leave out their last members where these are zero. Without this line GCC would warn. */
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 static const attn_input layer_rows[] = {
     {"", "kind", ATTN_INPUT_WORD, offsetof(attn_mask_layer, kind), 0, 0, 0, attn_layer_words, 0},
     {"", "name", ATTN_INPUT_TEXT, offsetof(attn_mask_layer, where), 0, 0, 0, NULL, 0},
@@ -230,7 +232,8 @@ static const attn_input parts_row = {.name = "parts",
                                      .type = ATTN_INPUT_SIZE,
                                      .offset = offsetof(attn_mask_layer, parts),
                                      .least = 1,
-                                     .most = ATTN_MASK_LAYERS};
+                                     .most = ATTN_MASK_LAYERS,
+                                     .narrow = sizeof(size_t) == 4};
 
 /* Returns a member that the object must have. NULL: r->status is an error. */
 static attn_json *need_member(attn_run_reader *r, attn_json *object, const char *where,

@@ -134,8 +134,11 @@ static bool read_value(const attn_json *value, const attn_input *row, void *at) 
     case ATTN_INPUT_SIZE:
         if (!attn_json_integer(value, (int64_t)row->least, (int64_t)row->most, &integer))
             return false;
-        memcpy(at, &integer, sizeof integer);
-        return true;
+        if (row->narrow)
+            *(uint32_t *)at = (uint32_t)integer;
+        else
+            memcpy(at, &integer, sizeof integer);
+        return integer <= (int64_t)(row->narrow ? UINT32_MAX : INT64_MAX);
     case ATTN_INPUT_FLAG:
     case ATTN_INPUT_NOT:
         *(bool *)at = value->truth != (row->type == ATTN_INPUT_NOT);
@@ -250,7 +253,10 @@ void attn_run_write_value(attn_json_text *t, const attn_input *row, const void *
         attn_json_bool(t, *(const bool *)at != (row->type == ATTN_INPUT_NOT));
         return;
     }
-    memcpy(&integer, at, sizeof integer);
+    if (row->narrow)
+        integer = *(const uint32_t *)at;
+    else
+        memcpy(&integer, at, sizeof integer);
     memcpy(&real, at, sizeof real);
     snprintf(digits, sizeof digits, "%llu", (unsigned long long)integer);
     if (row->type == ATTN_INPUT_REAL)

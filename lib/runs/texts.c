@@ -82,7 +82,7 @@ static bool read_span(const attn_json *pair, const offset_map *map, size_t span[
 static void read_unit(attn_run_reader *r, const attn_json *unit, const char *text,
                       offset_map *out) {
     const int found = unit ? attn_run_word(unit, offset_units) : BYTES;
-    *out = (offset_map){.text = text, .length = text ? strlen(text) : (size_t)1 << 52};
+    *out = (offset_map){.text = text, .length = text ? strlen(text) : SIZE_MAX >> 1};
     if (found < 0)
         attn_run_refuse(r, ATTN_EARG, "offset_unit", "expected bytes, codepoints or utf16");
     if (found <= BYTES)

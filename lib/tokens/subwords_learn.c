@@ -156,7 +156,7 @@ static void swap_contents(attn_tokenizer *a, attn_tokenizer *b) {
 attn_status attn_tokenizer_settle_subwords(attn_tokenizer *v, size_t merges, attn_error *err) {
     /* attn_tokenizer_settle sorts the units, so ids do not depend on the order of the corpus. */
     attn_status status = attn_tokenizer_settle(v, 1, 0, err);
-    learner l = {.v = attn_tokenizer_new(v->language), .arena = attn_arena_new((size_t)1 << 34)};
+    learner l = {.v = attn_tokenizer_new(v->language), .arena = attn_arena_new(SIZE_MAX >> 1)};
     if (!status &&
         (!l.v || !l.arena || !attn_subword_symbols(l.v) || !put_ascii(l.v) || !read_units(&l, v)))
         status = attn_fail(err, ATTN_ENOMEM, "vocabulary", "no memory for sub-words");

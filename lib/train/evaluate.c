@@ -9,7 +9,7 @@
 #include "train/training.h"
 
 /* Limit of an arena in bytes. It is never reached: the size of a batch bounds the memory. */
-static const size_t PASS_BYTES = (size_t)1 << 36;
+static const size_t PASS_BYTES = SIZE_MAX >> 1;
 
 /* Sums over all batches. The loss and the similarity of a batch are multiplied by the number of its
  * expected words without padding. `rows` is the sum of these numbers of words. `right` counts the

@@ -66,7 +66,7 @@ typedef struct loop {
 enum { ORDER, DROPOUT };
 
 /* Limit of an arena in bytes. It is never reached: batch_tokens bounds the memory of a batch. */
-static const size_t PASS_BYTES = (size_t)1 << 36;
+static const size_t PASS_BYTES = SIZE_MAX >> 1;
 
 attn_training_options attn_training_defaults(void) {
     return (attn_training_options){.adam = {0.9, 0.999, 1e-8, 0, true},

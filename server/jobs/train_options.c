@@ -9,7 +9,7 @@ static void value_text(const srv_field *f, const void *place, char *text, size_t
     if (f->kind == SRV_BOOL)
         snprintf(text, room, "%s", *(const bool *)place ? "true" : "false");
     else if (f->kind == SRV_INT)
-        snprintf(text, room, "%" PRId64, *(const int64_t *)place);
+        snprintf(text, room, "%" PRId64, srv_int_at(f, place));
     else if (f->kind == SRV_REAL)
         snprintf(text, room, "%.17g", *(const double *)place);
     else

@@ -250,7 +250,7 @@ attn_status srv_train_prepare(srv_train_run *run, bool resume, const attn_contro
     srv_train_say(&run->options, run->said);
     used = strlen(run->said);
     snprintf(run->said + used, sizeof run->said - used, " init=%s", run->init);
-    run->arena = attn_arena_new((size_t)1 << 36);
+    run->arena = attn_arena_new(SIZE_MAX >> 1);
     ATTN_TAKEN(run->arena, "a training run", err);
     ATTN_TRY(attn_corpus_new(&run->options.corpus, run->arena, &run->corpus, err));
     ATTN_TRY(find_checkpoint(run, resume, resumed, err));

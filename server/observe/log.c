@@ -144,8 +144,9 @@ srv_log *srv_log_new(bool on, srv_log_level least) {
     log->least = least;
     log->filling = malloc(BUFFER);
     log->writing = malloc(BUFFER);
-    log->started = log->filling && log->writing && !pthread_create(&log->thread, NULL, writer, log);
-    if (!log->started) {
+    log->started =
+        on && log->filling && log->writing && !pthread_create(&log->thread, NULL, writer, log);
+    if (on && !log->started) {
         srv_log_free(log);
         return NULL;
     }

@@ -18,7 +18,7 @@ static bool is_known(const srv_field *f, const void *object) {
     const void *place = place_of(f, object);
     switch (f->kind) {
     case SRV_INT:
-        return *(const int64_t *)place >= 0;
+        return srv_int_at(f, place) >= 0;
     case SRV_ENUM:
         return *(const int *)place >= f->first;
     case SRV_REAL:
@@ -73,7 +73,7 @@ static void put_value(attn_json_text *j, const srv_field *f, const void *place) 
         attn_json_bool(j, *(const bool *)place);
         break;
     case SRV_INT:
-        attn_json_int(j, *(const int64_t *)place);
+        attn_json_int(j, srv_int_at(f, place));
         break;
     case SRV_REAL:
         attn_json_real(j, *(const double *)place);

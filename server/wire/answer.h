@@ -40,9 +40,15 @@
  * for one that is absent if its value is unknown. `text` is the sentence, or NULL; further
  * initialisers of the row may follow it. */
 #define SRV_ALWAYS(name, kind, T, member, text, ...)                                               \
-    { name, kind, offsetof(T, member), text, .always = true, __VA_ARGS__ }
+    {                                                                                              \
+        name, kind, offsetof(T, member), text, .always = true, .narrow = SRV_IS_NARROW(T, member), \
+                                               __VA_ARGS__                                         \
+    }
 #define SRV_IF_KNOWN(name, kind, T, member, text, ...)                                             \
-    { name, kind, offsetof(T, member), text, .always = false, __VA_ARGS__ }
+    {                                                                                              \
+        name, kind, offsetof(T, member), text, .always = false,                                    \
+                                               .narrow = SRV_IS_NARROW(T, member), __VA_ARGS__     \
+    }
 /* A member that `function` writes; it gets the address of the whole struct. */
 #define SRV_WRITTEN(name, of_type, function, text, ...)                                            \
     { name, SRV_PUT, 0, text, .type = of_type, .put = function, __VA_ARGS__ }

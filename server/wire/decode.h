@@ -191,6 +191,7 @@ typedef struct srv_field {
     double min, max;
     bool above, below; /* for REAL: min itself, or max itself, is outside */
     bool required;
+    bool narrow; /* for INT: the member is a size_t of 32 bits */
     /* --- only for answers (answer.h) --- */
     const char *type; /* JSON type in the notation of answer.h; NULL: it follows from the kind */
     bool always;      /* present even if the value is unknown */
@@ -200,13 +201,15 @@ typedef struct srv_field {
     void (*put)(attn_json_text *j, const void *place);
 } srv_field;
 
-_Static_assert(sizeof(size_t) == sizeof(int64_t), "SRV_INT rows may name a size_t");
-
 /* Rows of the field table of struct T. `text` is the row's `doc`, and further members of the row
  * may follow it, such as .required = true. In all rows but SRV_NAMED_ROW the JSON field has the
  * name of the member of T. */
+#define SRV_IS_NARROW(T, member) (sizeof(((T *)0)->member) == 4)
 #define SRV_NAMED_ROW(T, field, member, type, text, ...)                                           \
-    { .name = field, .kind = type, .offset = offsetof(T, member), .doc = text, __VA_ARGS__ }
+    {                                                                                              \
+        .name = field, .kind = type, .offset = offsetof(T, member), .doc = text,                   \
+        .narrow = SRV_IS_NARROW(T, member), __VA_ARGS__                                            \
+    }
 #define SRV_FIELD_ROW(T, member, type, text, ...)                                                  \
     SRV_NAMED_ROW(T, #member, member, type, text, __VA_ARGS__)
 #define SRV_BOOL_ROW(T, member, text, ...) SRV_FIELD_ROW(T, member, SRV_BOOL, text, __VA_ARGS__)
@@ -220,6 +223,18 @@ _Static_assert(sizeof(size_t) == sizeof(int64_t), "SRV_INT rows may name a size_
     SRV_FIELD_ROW(T, member, SRV_TENSOR, text, .accepts = what, __VA_ARGS__)
 /* The required field `kind` of an object. Its value decides which other fields the object has. */
 #define SRV_KIND_ROW(T, names, text) SRV_ENUM_ROW(T, kind, names, text, .required = true)
+
+/* Reads and stores the value of a row of SRV_INT. A size_t of 32 bits whose bits are all set is -1:
+ * an unknown value. */
+static inline int64_t srv_int_at(const srv_field *f, const void *place) {
+    return f->narrow ? *(const int32_t *)place : *(const int64_t *)place;
+}
+static inline void srv_int_store(const srv_field *f, void *place, int64_t value) {
+    if (f->narrow)
+        *(int32_t *)place = (int32_t)value;
+    else
+        *(int64_t *)place = value;
+}
 
 /* Returns whether the field table and all tables nested in it have at most SRV_FIELDS_MOST rows.
  * The service checks the tables of all routes when it starts. */

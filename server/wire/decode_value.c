@@ -253,8 +253,10 @@ bool srv_read_int(srv_decoder *d, const srv_field *f, void *out) {
     int64_t value;
     if (!read_integer(d, &value, &end) || !srv_in_range(d, f, (double)value, "an integer"))
         return false;
+    if (f->narrow && value > INT32_MAX)
+        return srv_refuse_value(d, SRV_VALUE, "an integer below 2^31");
     d->s.p = end;
-    *(int64_t *)out = value;
+    srv_int_store(f, out, value);
     return true;
 }
 

@@ -234,6 +234,7 @@ typedef struct attn_input {
     double least, most;
     const char *const *words;
     unsigned kinds; /* bit k: the member belongs to kind k; 0: to every kind */
+    bool narrow;    /* SIZE: the member is a size_t of 32 bits */
 } attn_input;
 
 /* The members of attn_inputs except the masks, in the order of run files. The first

@@ -98,8 +98,9 @@ const srv_field srv_analyses_fields[] = {
 
 /* --- from the body to shapes, mask, options and cost --- */
 
-#define UNPOOLED     ((size_t)1 << 48) /* max_cells of tensors: more cells than any answer has */
-#define TEXT_OF_PAIR 64.0              /* bytes of text for each pair of heads */
+#define UNPOOLED                                                                                   \
+    ((size_t)1 << 6 * sizeof(size_t)) /* max_cells of tensors: more cells than any answer has */
+#define TEXT_OF_PAIR 64.0             /* bytes of text for each pair of heads */
 
 /* Takes the mask of the stored run. Refuses the mask fields of the request. */
 static bool read_run_mask(srv_analyses_call *call, const srv_scope *scope) {
