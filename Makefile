@@ -49,7 +49,7 @@ PKGL       = $(shell $(PKG_CONFIG) --libs $(1) 2>/dev/null)
 # Folders x86/ hold what only an x86-64 can compile; these stand for it on other processors.
 X86_SRC   := $(wildcard lib/*/x86/*.c tests/kernels/test_tiles*.c)
 OTHER_SRC := lib/kernels/processor_other.c lib/number/number_lists_other.c lib/io/checksum_other.c
-UNUSED    := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),$(OTHER_SRC),$(X86_SRC))
+UNUSED    := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),$(OTHER_SRC),$(X86_SRC)) $(wildcard server/wasm/*.c)
 
 # A build of a few tests may name only the rooms that they link.
 ROOMS      ?= lib/* lib/models/families server server/* server/api/*
@@ -108,8 +108,8 @@ WITH_FLAGS := $(patsubst FLAGS_%,%,$(filter FLAGS_%,$(.VARIABLES)))
 $(foreach file,$(filter-out $(WITH_FLAGS),$(wildcard lib/*/x86/*.c)),$(error $(file) has no entry among the flags of the Makefile))
 $(foreach file,$(filter-out $(wildcard $(WITH_FLAGS)),$(WITH_FLAGS)),$(error the Makefile has flags for $(file), which is not there))
 
-.PHONY: all help run models web-watch test quick deps unit fuzz check-web check-clients check-asan check-tsan check-valgrind check-emulated check-faults check-models check-mutants check-torch bench bench-attention \
-        bench-accuracy bench-blocks bench-gemm bench-jobs bench-models bench-numbers bench-pretrained bench-runs bench-service bench-web bench-zoom sweep-numbers docker-test check-fresh gallery reference walk size layers format format-check install uninstall deb clean
+.PHONY: all help run models site-deps web-watch test quick deps unit fuzz check-web check-clients check-asan check-tsan check-valgrind check-emulated check-faults check-models check-mutants check-torch bench bench-attention \
+        bench-accuracy bench-blocks bench-gemm bench-jobs bench-models bench-numbers bench-pretrained bench-runs bench-service bench-web bench-zoom sweep-numbers docker-test check-fresh gallery reference site walk size layers format format-check install uninstall deb clean
 
 all: $(BUILD)/attnd $(BUILD)/libattn.a $(BUILD)/libattn.so ## build daemon and libraries
 	@test -e $(WEB)/dist/index.html || echo "make: attnd has no page: Node 18 was missing, or its packages could not be had; \`make deps\` installs nodejs and npm"
@@ -289,7 +289,7 @@ $(WEB)/modules: server/web/package-lock.json
 ifeq ($(BUILD),build)
 $(BUILD)/gen/bare.S: server/system/embed.sh $(EMBEDDED)
 	@mkdir -p $(@D)
-	@sh $< $(EMBEDDED) > $@
+	@sh $< elf $(EMBEDDED) > $@
 
 $(BUILD)/gen/bare.o: $(BUILD)/gen/bare.S | $(BUILD)/packages
 	@$(CC) -c $< -o $@
@@ -311,10 +311,51 @@ $(WEB)/dist/index.html: $(WEB_SRC) lib/draw/colour.c | $(WEB)/modules
 	@rm -rf $(@D)
 	@if [ -e $(WEB)/modules ]; then node server/web/build.mjs $(@D); fi
 
+# The service in a web page: the same rooms on the table `ref`, without what needs files, sockets or libraries
+# (server/wasm). ENODATA is not in wasi-libc.
+WASM_CC    := clang --target=wasm32-wasi
+WASM_LEFT  := lib/draw/emoji.c lib/draw/png.c server/store/captures.c server/wire/zip_in.c \
+              $(addprefix server/system/,files.c host.c mapped.c notify.c)
+WASM_SRC   := $(filter-out $(WASM_LEFT) lib/experiments/%,$(wildcard lib/*/*.c lib/models/families/*.c server/api/*.c server/api/*/*.c \
+              $(addsuffix /*.c,$(addprefix server/,config jobs load observe request store system wasm wire)))) \
+              server/http/negotiate.c server/http/router.c
+WASM_OBJ   := $(WASM_SRC:%.c=$(BUILD)/wasm/%.o) $(BUILD)/wasm/number_powers.o $(BUILD)/wasm/embedded.o
+WASM_FILES := $(filter-out config/models/%,$(EMBEDDED))
+WASM_ALSO  := mman process-clocks signal # what wasi-libc emulates
+WASM_FLAGS := -std=c11 -D_GNU_SOURCE -DENODATA=61 -D_WASI_EMULATED_MMAN -D_WASI_EMULATED_PROCESS_CLOCKS -D_WASI_EMULATED_SIGNAL \
+              -fvisibility=hidden -fno-math-errno -ffp-contract=off -ffunction-sections \
+              -fdata-sections -Iserver/wasm/include -Ilib/include -Ilib -Iserver
+WASM_OPT    = $(if $(filter lib/kernels/% lib/attention/% lib/mask/% lib/number/%,$<),-O2 -msimd128,-Oz)
+
+$(BUILD)/wasm/%.o: %.c | site-deps
+	@mkdir -p $(@D)
+	@echo "  WASM  $<"
+	@$(WASM_CC) $(WASM_FLAGS) $(WASM_OPT) $(DEPS) -c $< -o $@
+
+$(BUILD)/wasm/number_powers.o: $(BUILD)/gen/number_powers.c
+	@mkdir -p $(@D)
+	@$(WASM_CC) $(WASM_FLAGS) -Oz -c $< -o $@
+
+$(BUILD)/wasm/embedded.o: server/system/embed.sh $(WASM_FILES)
+	@mkdir -p $(@D)
+	@sh $< wasm $(WASM_FILES) > $(@:.o=.S)
+	@$(WASM_CC) -c $(@:.o=.S) -o $@
+
+$(BUILD)/wasm/attnd.wasm: $(WASM_OBJ)
+	@echo "  LINK  $@"
+	@$(WASM_CC) -mexec-model=reactor -s -Wl,--allow-undefined,--gc-sections,-z,stack-size=2097152,--max-memory=2147483648 \
+	  $^ $(WASM_ALSO:%=-lwasi-emulated-%) -o $@
+
+site: site-deps $(BUILD)/wasm/attnd.wasm $(WEB)/dist/index.html ## build/site: the page with the service in it, for any web server or a file address
+	@node server/web/site.mjs $(BUILD)/wasm/attnd.wasm $(BUILD)/site
+
+site-deps:
+	@tests/tools/deps site
+
 # Configuration, examples and the page, embedded in the daemon so that it starts from any folder.
 $(BUILD)/gen/embedded.S: server/system/embed.sh $(EMBEDDED) $(PAGE)
 	@mkdir -p $(@D)
-	@sh $< $(EMBEDDED) $$(find $(WEB)/dist -type f 2>/dev/null | LC_ALL=C sort) > $@
+	@sh $< elf $(EMBEDDED) $$(find $(WEB)/dist -type f 2>/dev/null | LC_ALL=C sort) > $@
 
 $(BUILD)/gen/embedded.o: $(BUILD)/gen/embedded.S | $(BUILD)/packages
 	@$(CC) -c $< -o $@
@@ -385,4 +426,4 @@ deb: $(PAGE) ## build packages of Debian into build/deb (tests/tools/deps deb in
 clean: ## remove build/
 	rm -rf $(BUILD)
 
--include $(wildcard $(BUILD)/obj/*/*.d $(BUILD)/obj/*/*/*.d $(BUILD)/obj/*/*/*/*.d $(BUILD)/tests/*/*.d)
+-include $(wildcard $(BUILD)/wasm/*/*.d $(BUILD)/wasm/*/*/*.d $(BUILD)/wasm/*/*/*/*.d $(BUILD)/obj/*/*.d $(BUILD)/obj/*/*/*.d $(BUILD)/obj/*/*/*/*.d $(BUILD)/tests/*/*.d)

@@ -7,7 +7,7 @@ import * as zlib from 'node:zlib';
 import { fileURLToPath } from 'node:url';
 import * as esbuild from 'esbuild';
 
-const here = path.dirname(fileURLToPath(import.meta.url));
+export const here = path.dirname(fileURLToPath(import.meta.url));
 export const out = path.resolve(process.argv[2] ?? path.join(here, '../../build/web/dist'));
 
 // The tables of lib/draw/colour.c, so that the page and the pictures have the same colours.
@@ -26,7 +26,7 @@ function colourTables() {
   return tables;
 }
 
-const common = {
+export const common = {
   absWorkingDir: here,
   bundle: true,
   format: 'esm',

@@ -1,6 +1,7 @@
 // Requests to the service that served the page: relative addresses, the API key, and errors in
 // words. Requests that only read are repeated after a restart or while the service is busy.
 import { signal } from '@preact/signals';
+import { transport } from './transport';
 
 export interface ProblemBody {
   title: string;
@@ -148,8 +149,8 @@ async function once(path: string, options: Options): Promise<Response> {
     headers['Content-Type'] = options.type;
   }
   const method = options.method ?? (body === null ? 'GET' : 'POST');
-  if (options.progress) return upload(path, method, headers, body, options);
-  return fetch(address(path), { method, headers, body, signal: options.signal ?? null });
+  if (options.progress && transport.reportsUploads) return upload(path, method, headers, body, options);
+  return transport.send(address(path), { method, headers, body, signal: options.signal ?? null });
 }
 
 // Sends a request, and repeats it where that may help. A request that only reads is repeated while

@@ -1,4 +1,5 @@
 // Where an element's numbers come from: typed arrays that a page gives, or a stored run of a service.
+import { transport } from '../api/transport';
 import { ofHead, readWeights, type HeadOfSite } from '../api/answers';
 import type { components } from '../api/schema';
 import { nameOf, tokensOf } from '../api/texts';
@@ -38,7 +39,7 @@ export async function get(
   signal: AbortSignal,
 ): Promise<Response> {
   const token = where.token ? `${path.includes('?') ? '&' : '?'}token=${where.token}` : '';
-  const reply = await fetch(`${where.src}v1/runs/${encodeURIComponent(where.run)}${path}${token}`, {
+  const reply = await transport.send(`${where.src}v1/runs/${encodeURIComponent(where.run)}${path}${token}`, {
     headers: { Accept: accept },
     signal,
   });
