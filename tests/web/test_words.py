@@ -446,3 +446,85 @@ def test_nothing_is_cut_off(daemon, open_page, scheme, size):
     page = open_page(size=size, color_scheme=scheme)
     page.wait_for_selector(".words-columns li")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth && document.querySelector('main').scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize("size", [(1440, 900), (1920, 1080)])
+def test_the_words_fill_their_pane(open_page, size):
+    page = open_page(size=size)
+    page.wait_for_selector(".gallery-shelf")  # the last part that comes
+    boxes = page.eval_on_selector_all(".words-columns bdi", "list => list.map((x) => x.getBoundingClientRect()).map((b) => [b.left, b.top, b.right, b.bottom])")
+    left, top, right, bottom = (f(box[i] for box in boxes) for i, f in enumerate((min, min, max, max)))
+    pane = page.locator("main").bounding_box()
+    assert (right - left) * (bottom - top) >= 0.45 * pane["width"] * pane["height"]
+    assert bottom < pane["y"] + pane["height"] and page.evaluate("document.querySelector('.words-scroll').scrollHeight <= document.querySelector('.words-scroll').clientHeight")
+
+
+@pytest.mark.parametrize("count", [65, 128, 200])
+def test_many_words_have_their_strongest_lines(daemon, open_page, count):
+    body = {"query": {"shape": [1, 1, count, 8], "random": "normal", "seed": 3}, "labels": [f"w{i}" for i in range(count)], "store": True, "return": []}
+    run = daemon.post("/v1/attention", body).json()["run"]["id"]
+    page = open_page(f"#1/words?r={run}&h=0")
+    page.locator(".words-columns path").first.wait_for(state="attached")
+    total = 0
+    for row in weights(daemon, run, site=0, heads=0)[0]:
+        held = 0
+        for weight in sorted(row, reverse=True):
+            if held >= 0.7 * sum(row):
+                break
+            held += weight
+            total += 1
+    assert total > 400 and page.locator(".words-columns path").count() == 400
+    shown = f"{total:,}" if total >= 10000 else str(total)
+    assert page.inner_text(".words-most") == f"the 400 strongest of {shown}"
+    page.select_option(".words-options select", "least")
+    page.fill(".words-options input[type=range]", "0.95")
+    until(page, "document.querySelector('.words-most') === null")
+
+
+def test_hidden_words_are_not_0(daemon, open_page):
+    body = {"query": {"shape": [1, 1, 6, 8], "random": "normal", "seed": 3}, "is_causal": True, "labels": list("abcdef"), "store": True, "return": []}
+    run = daemon.post("/v1/attention", body).json()["run"]["id"]
+    page = open_page(f"#1/words?r={run}&h=0&q=2")
+    page.wait_for_selector(".words-key small")
+    says = page.locator(".words-key small").all_inner_texts()
+    assert says[3:] == ["hidden"] * 3 and sum(map(float, says[:3])) == pytest.approx(1, abs=0.01)
+    assert page.locator(".words-key bdi.masked").all_inner_texts() == ["d", "e", "f"]
+    page.keyboard.press("Escape")
+    page.hover(".words-key li:has-text('e')")
+    until(page, "document.querySelectorAll('.words-query bdi.masked').length === 4")
+    assert page.locator(".words-query small").all_inner_texts()[:4] == ["hidden"] * 4
+
+
+def test_a_weight_of_nothing_is_nothing_to_see(page):
+    page.click(".words-query li:has-text('rouge')")
+    page.wait_for_selector(".words-columns path.strong")
+    [strong, *_, weak] = sorted(page.eval_on_selector_all(".words-columns path.strong", "list => list.map((x) => Number(x.getAttribute('stroke-opacity')))"), reverse=True)
+    assert strong > 0.9 and weak < 0.02
+
+
+@pytest.mark.parametrize("size", [(1440, 900), (390, 844)])
+def test_the_message_of_unknown_words_covers_nothing(open_page, size):
+    page = open_page(size=size)
+    page.wait_for_selector(".words-columns li")
+    page.focus("form.sentence select")
+    page.wait_for_selector("form.sentence optgroup", state="attached")
+    page.select_option("form.sentence select", "en-fr")
+    page.wait_for_selector("#unknown:has-text('brother')")
+    said = page.locator("#unknown").bounding_box()
+    for box in page.eval_on_selector_all("header select, header input, header button, nav button, .words-options, .words-scroll, .cell", "list => list.map((x) => x.getBoundingClientRect().toJSON())"):
+        apart = box["bottom"] <= said["y"] or box["top"] >= said["y"] + said["height"] or box["right"] <= said["x"] or box["left"] >= said["x"] + said["width"]
+        assert apart or not box["width"], "it lies in the flow"
+
+
+def test_what_the_page_is_and_what_it_shows(open_page):
+    page = open_page()
+    page.wait_for_selector(".words-columns li")
+    assert "shows which words a model looks at" in page.inner_text(".about")
+    captions = lambda: page.locator(".captioned > span").all_inner_texts()  # noqa: E731
+    assert captions() == ["model", "layer: decoder looks at encoder", "head"]
+    page.select_option(".picks select >> nth=0", "0")
+    until(page, "document.querySelector('.picks .captioned span').textContent === 'layer: encoder looks at itself'")
+    assert page.locator("select").evaluate_all("list => list.every((x) => x.labels.length || x.ariaLabel)")
+    small = open_page(size=(390, 844))
+    small.wait_for_selector(".cell .hint")
+    assert "shows which words a model looks at" in small.inner_text(".cell .hint")

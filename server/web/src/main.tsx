@@ -1,8 +1,8 @@
-// The page begins here: the look is read from the address, the first sentence is translated if it
+// The page begins here: the look is read from the address, the first visit is shown if it
 // names nothing, and the shell draws.
 import { render } from 'preact';
 import { App } from './shell/App';
-import { firstSentence } from './shell/sentence';
+import { beginAnew } from './shell/sentence';
 import { keepTheme } from './shell/theme';
 import { keepAddress, read } from './store/address';
 import { begin } from './store/history';
@@ -25,7 +25,7 @@ async function open(): Promise<void> {
   if (!look.value.run) {
     // asked for before the page draws
     if (source) void make(source, { keep: true });
-    else if (needsRun) void make(firstSentence(), { view: 'words' });
+    else if (needsRun) void beginAnew();
   }
   render(<App />, root);
 }

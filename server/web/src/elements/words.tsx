@@ -1,7 +1,7 @@
 // <attn-words>: two columns of words and the lines between them.
-import { edgesOf, edgesOfRow } from '../parts/edges';
+import { edgesOf, edgesOfRow, strongestOf } from '../parts/edges';
 import { Columns, type Side } from '../parts/Columns';
-import { join, joinWeights, single, type Groups } from '../parts/join';
+import { join, joinHidden, joinWeights, single, type Groups } from '../parts/join';
 import { digits } from '../parts/digits';
 import { AttnElement } from './element';
 import { scaleOf } from './look';
@@ -46,7 +46,8 @@ export class AttnWords extends AttnElement {
           queries={queries}
           keys={keys}
           weights={weights}
-          edges={edgesOf(weights, cols, { p: 0.7 }, 400)}
+          hides={joinHidden(loaded.hidden, queries, keys)}
+          edges={strongestOf(edgesOf(weights, cols, { p: 0.7 }))}
           more={(q) => edgesOfRow(weights.subarray(q * cols, (q + 1) * cols), q, { p: 1 }, 20)}
           q={shown.q}
           k={shown.k}

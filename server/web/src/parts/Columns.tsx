@@ -9,6 +9,7 @@ interface Props extends Seen {
   queries: Groups;
   keys: Groups;
   weights: Float32Array; // [queries, keys] of the groups
+  hides: Uint8Array; // the same: 1 where the mask hides the key
   scale: Scale;
   digits: (weight: number) => string;
   point: (side: Side, group: number) => void; // -1: the pointer left
@@ -21,6 +22,7 @@ export type Side = 'query' | 'key';
 interface Shade {
   style: Record<string, string>;
   says: string;
+  masked?: boolean;
 }
 
 // A column is a listbox: arrows move, Enter keeps, and P pins a row.
@@ -101,7 +103,9 @@ function Column({
               choose(side, i);
             }}
           >
-            <bdi style={shade?.style ?? {}}>{name || '␣'}</bdi>
+            <bdi class={shade?.masked ? 'masked' : undefined} style={shade?.style ?? {}}>
+              {name || '␣'}
+            </bdi>
             {pinned >= 0 && (
               <b class="words-letter">
                 <span class="hidden">pinned as </span>
@@ -120,6 +124,7 @@ export function Columns({
   queries,
   keys,
   weights,
+  hides,
   edges,
   more,
   q,
@@ -143,13 +148,15 @@ export function Columns({
   const cols = keys.names.length;
   const byKey = q < 0 && k >= 0;
   const strong = strongOf({ edges, more, q, k, pins });
-  const shade = (weight: number): Shade => {
+  const shade = (i: number): Shade => {
+    if (hides[i]) return { style: {}, says: 'hidden', masked: true };
+    const weight = weights[i] as number;
     const rgb = colour(scale.map, scale.dark, place(scale, weight));
     return { style: { background: css(rgb), color: ink(rgb) }, says: digits(weight) };
   };
   const rows = Math.max(queries.names.length, cols);
   return (
-    <div class="words-columns">
+    <div class="words-columns" style={{ '--rows': rows }}>
       <Column
         side="query"
         groups={queries}
@@ -159,7 +166,7 @@ export function Columns({
         pin={pin}
         pins={pins}
         label="queries: the words that look"
-        ground={(i) => (byKey ? shade(weights[i * cols + k] as number) : null)}
+        ground={(i) => (byKey ? shade(i * cols + k) : null)}
       />
       <svg
         ref={gap}
@@ -200,7 +207,7 @@ export function Columns({
         choose={choose}
         pins={[]}
         label="keys: the words that are looked at"
-        ground={(i) => (q >= 0 ? shade(weights[q * cols + i] as number) : null)}
+        ground={(i) => (q >= 0 ? shade(q * cols + i) : null)}
       />
     </div>
   );

@@ -29,15 +29,15 @@ export function edgesOfRow(
   return edges;
 }
 
-// The edges of all rows. If there are more than `most`, the weakest are left out.
-export function edgesOf(
-  weights: Float32Array,
-  cols: number,
-  by: { p: number } | { least: number },
-  most: number,
-): Edge[] {
+// The edges of all rows.
+export function edgesOf(weights: Float32Array, cols: number, by: { p: number } | { least: number }): Edge[] {
   const edges: Edge[] = [];
   for (let q = 0; q * cols < weights.length; q++)
     edges.push(...edgesOfRow(weights.subarray(q * cols, (q + 1) * cols), q, by, cols));
-  return edges.length <= most ? edges : edges.sort((a, b) => b.weight - a.weight).slice(0, most);
+  return edges;
 }
+
+// As many edges as can be told apart: where there are more, the weakest are left out.
+export const EDGES_MOST = 400;
+export const strongestOf = (edges: readonly Edge[]): readonly Edge[] =>
+  edges.length <= EDGES_MOST ? edges : [...edges].sort((a, b) => b.weight - a.weight).slice(0, EDGES_MOST);

@@ -180,3 +180,22 @@ export function joinWeights(weights: Float32Array, queries: Groups, keys: Groups
   });
   return Float32Array.from(sums, (sum, i) => sum / (sizes[Math.floor(i / cols)] as number));
 }
+
+// Which words [queries, keys] are hidden: those of which no token of the query sees a token of the key.
+export function joinHidden(
+  hidden: readonly (readonly [number, number, number])[],
+  queries: Groups,
+  keys: Groups,
+): Uint8Array {
+  const cols = keys.names.length;
+  const tokens = keys.of.length;
+  const gone = new Uint8Array(queries.of.length * tokens);
+  for (const [row, from, to] of hidden) gone.fill(1, row * tokens + from, row * tokens + to);
+  const hides = new Uint8Array(queries.names.length * cols).fill(1);
+  queries.of.forEach((row, q) => {
+    keys.of.forEach((col, k) => {
+      if (!gone[q * tokens + k]) hides[row * cols + col] = 0;
+    });
+  });
+  return hides;
+}

@@ -39,13 +39,14 @@ export const curve = ({ q, k }: Edge, width: number): string => {
   return `M0 ${from}C${width / 2} ${from} ${width / 2} ${to} ${width} ${to}`;
 };
 
-// Widths and opacities of a line that is one of all, and of one that stands out.
+// Widths and opacities of a line that is one of all, and of one that stands out. A weight of nearly
+// nothing is nearly nothing to see.
 export const faintly = ({ weight }: Edge): { width: number; opacity: number } => ({
-  width: 1 + 5 * weight,
-  opacity: 0.15 + 0.75 * weight,
+  width: 0.75 + 6 * weight,
+  opacity: 0.9 * Math.sqrt(weight),
 });
 export const strongly = ({ weight }: Edge): { width: number; opacity: number } => ({
-  width: 1.5 + 6 * weight,
-  opacity: 0.3 + 0.7 * weight,
+  width: 0.75 + 7 * weight,
+  opacity: Math.sqrt(weight),
 });
 export const FAINT = 0.22; // opacity of all lines behind those that stand out

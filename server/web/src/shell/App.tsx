@@ -124,7 +124,7 @@ function Trouble() {
           : why.message}
       </p>
       {gone && (
-        <button type="button" onClick={beginAnew}>
+        <button type="button" onClick={() => void beginAnew()}>
           Begin anew
         </button>
       )}
@@ -194,6 +194,7 @@ export function App() {
     <div class={`app ${wide ? 'wide' : ''}`} data-text={large ? 'large' : undefined}>
       <Bar title={entry.title} />
       <Tabs chosen={entry.id} />
+      <p class="about">attnd shows which words a model looks at. Type a sentence, then point at a word.</p>
       <main aria-label={entry.title}>
         <Main entry={entry} />
       </main>

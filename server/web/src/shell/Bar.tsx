@@ -32,9 +32,13 @@ const sentence = computed(() => sentenceOf(look.value.source));
 function Models({ chosen, choose }: { chosen: string; choose: (id: string) => void }) {
   const isListed = models.value.some((m) => m.id === chosen);
   return (
-    <label>
-      <span class="hidden">Model</span>
-      <select value={chosen} onFocus={loadModels} onChange={(e) => choose(e.currentTarget.value)}>
+    <label class="captioned">
+      <span>model</span>
+      <select
+        value={chosen}
+        onFocus={() => void loadModels()}
+        onChange={(e) => choose(e.currentTarget.value)}
+      >
         {!isListed && <option value={chosen}>{chosen}</option>}
         {areLoaded.value &&
           groups.value.map(([title, list], i) =>
@@ -88,7 +92,7 @@ function Sentence() {
     timer.current = window.setTimeout(() => send(value), readingOf(model).writes ? PAUSE_OF_WRITERS : PAUSE);
   };
   useEffect(() => {
-    if (run.value) loadModels();
+    if (run.value) void loadModels();
   }, [run.value !== null]);
   useEffect(() => {
     loadVocabulary(model);
@@ -126,7 +130,7 @@ function Sentence() {
         autocomplete="off"
         placeholder={readingOf(model).ask}
         aria-describedby="unknown"
-        onFocus={loadModels}
+        onFocus={() => void loadModels()}
         onInput={(e) => onInput(e.currentTarget.value)}
       />
       <datalist id="samples">
@@ -156,6 +160,14 @@ function Without() {
   );
 }
 
+// What a layer is, in words.
+const captions: Record<string, string> = {
+  cross: 'layer: decoder looks at encoder',
+  encoder: 'layer: encoder looks at itself',
+  decoder: 'layer: decoder looks back',
+};
+const captionOf = (kind: string): string => captions[kind] ?? 'layer';
+
 function Heads() {
   const at = site.value;
   const sites = run.value?.sites ?? [];
@@ -164,8 +176,8 @@ function Heads() {
     <div class="picks">
       <Without />
       {sites.length > 1 && (
-        <label>
-          <span class="hidden">Site</span>
+        <label class="captioned">
+          <span>{captionOf(at.kind)}</span>
           <select
             value={look.value.site}
             onChange={(e) =>
@@ -181,8 +193,8 @@ function Heads() {
         </label>
       )}
       {at.num_batches > 1 && (
-        <label>
-          batch{' '}
+        <label class="captioned">
+          <span>batch</span>
           <select
             value={look.value.batch}
             onChange={(e) => change({ batch: Number(e.currentTarget.value), q: -1, k: -1, pins: [] })}
@@ -195,8 +207,8 @@ function Heads() {
           </select>
         </label>
       )}
-      <label>
-        <span class="hidden">Head</span>
+      <label class="captioned">
+        <span>head</span>
         <select
           value={String(look.value.head)}
           onChange={(e) =>
@@ -219,7 +231,7 @@ export function Bar({ title }: { title: string }) {
   return (
     <header class="bar">
       <h1 class="hidden">attnd: see attention, {title}</h1>
-      <button type="button" class="brand" title="begin anew" onClick={beginAnew}>
+      <button type="button" class="brand" title="begin anew" onClick={() => void beginAnew()}>
         <img src={icon()} alt="" width="22" height="22" />
         attnd
       </button>

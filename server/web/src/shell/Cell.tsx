@@ -173,9 +173,11 @@ function Hint() {
   return (
     <div class="hint first">
       <p>
-        {touch.matches
-          ? 'Tap a word or a cell to see its weights. Tap it again to free it.'
-          : 'Point at a word or a cell to see its weights. A click keeps it, Esc frees it.'}
+        <span class="about-here">attnd shows which words a model looks at. </span>
+        {touch.matches ? 'Tap a word to see its weights.' : 'Point at a word to see its weights.'}
+        <span class="about-rest">
+          {touch.matches ? ' Tap it again to free it.' : ' A click keeps it, Esc frees it.'}
+        </span>
       </p>
       <button type="button" class="icon" aria-label="hide this hint" onClick={done}>
         ×

@@ -17,20 +17,19 @@ const wordsOf = (text: string): string[] =>
 // The side whose words a model reads. A decoder alone reads those that it writes.
 const sideOf = (m: Model): 'source' | 'target' => (m.source ? 'source' : 'target');
 
-// The list of models is fetched only when somebody wants to choose a model.
-let asked = false;
-export function loadModels(): void {
-  if (asked) return;
-  asked = true;
-  askJson<Schemas['Models']>('v1/models').then(
+// The list of models is fetched once: for the first visit, or when somebody wants to choose a model.
+let asked: Promise<void> | null = null;
+export function loadModels(): Promise<void> {
+  asked ??= askJson<Schemas['Models']>('v1/models').then(
     (answer) => {
       models.value = answer.models.filter((m) => m[sideOf(m)]?.words);
       areLoaded.value = true;
     },
     () => {
-      asked = false;
+      asked = null;
     },
   );
+  return asked;
 }
 
 // How a command gets the models that people know, and how it serves them.

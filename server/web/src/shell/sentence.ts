@@ -1,7 +1,8 @@
 // The sentence that a model reads: the first visit's, and the one that is typed.
-import { make } from '../store/run';
-import type { Source } from '../store/state';
-import { isKnown, models } from './models';
+import type { Run } from '../api/runs';
+import { make, type Answer } from '../store/run';
+import type { Look, Source } from '../store/state';
+import { isKnown, loadModels, models } from './models';
 
 export const MODEL = 'en-fr-text';
 
@@ -14,7 +15,7 @@ export const samples: readonly string[] = [
 ];
 
 const knownSamples: readonly string[] = [
-  "The animal didn't cross the street because it was too tired.",
+  "The animal didn't cross the street because it was too tired",
   'When Mary and John went to the shop, John gave a drink to',
   'The keys to the old cabinet are on the table, and the',
   'one two three four one two three',
@@ -54,6 +55,17 @@ const readings: Record<string, Reading> = {
   },
 };
 
+const LOOKS_BACK = 'Which words before it does each word look at?';
+
+// The question that the lines of a source answer; '': they answer none of a sentence.
+export function questionOf(source: Source | null, kind: string): string {
+  const asked = sentenceOf(source);
+  if (!source || !asked) return '';
+  const reading = readingOf(asked.model);
+  if (reading.kind !== kind) return '';
+  return kind === 'decoder' && source.path.endsWith('/attention') ? LOOKS_BACK : reading.question;
+}
+
 export const readingOf = (model: string): Reading =>
   readings[models.value.find((m) => m.id === model)?.architecture ?? ''] ?? translation;
 
@@ -66,12 +78,46 @@ export function read(text: string, model = MODEL, ablate: readonly unknown[] = [
   return { path: `v1/models/${model}/${route}`, body };
 }
 
-export const firstSentence = (): Source => read(samples[0] as string);
+const reads = (text: string, model: string): Source => ({
+  path: `v1/models/${model}/attention`,
+  body: { text, return: [], offset_unit: 'utf16' },
+});
 
-// Shows what the first visit shows.
-export const beginAnew = (): void => {
-  void make(firstSentence(), { view: 'words' });
-};
+// Where the first visit looks in a model that people know.
+interface Place {
+  layer: number;
+  head: number;
+  word: string;
+}
+const places: Record<string, Place> = { smollm2: { layer: 13, head: 8, word: 'it' } };
+const ROOM = 100; // tokens that the sentence of the first visit may have
+
+// The model of the first visit: one that people know, and among these one that writes on.
+function firstModel(): string {
+  const known = models.value.filter((m) => m.family && m.max_length >= ROOM);
+  const best = known.find((m) => places[m.id]) ?? known.find((m) => m.architecture === 'decoder') ?? known[0];
+  return best?.id ?? MODEL;
+}
+
+function spotIn(run: Run, { layer, head, word }: Place): Partial<Look> {
+  if ((run.sites[layer]?.num_heads ?? 0) <= head) return {};
+  const q = run.texts[0]?.tokens.findIndex((t) => t.replace(/^[Ġ▁]/, '') === word) ?? -1;
+  return { site: layer, head, q };
+}
+
+// Shows what the first visit shows: a language model if there is one, else the small translation.
+export async function beginAnew(): Promise<void> {
+  await loadModels();
+  const model = firstModel();
+  const text = samplesOf(model)[0] as string;
+  const at: Partial<Look> = {};
+  const made = ({ run }: Answer): void => {
+    const place = places[model];
+    if (run && place) Object.assign(at, spotIn(run, place));
+  };
+  // A model that people know reads the sentence, so that each row is of the word beside it.
+  await make<Answer>(isKnown(model) ? reads(text, model) : read(text, model), { view: 'words', at, made });
+}
 
 // The text and the model of a source that is a sentence; null: it is something else.
 export function sentenceOf(source: Source | null): { text: string; model: string } | null {

@@ -43,7 +43,7 @@ export function first(at: Run): { site: number; head: number | 'mean' } {
   return { site: index, head: (sites[index]?.num_heads ?? 1) > 1 ? 'mean' : 0 };
 }
 
-interface Answer {
+export interface Answer {
   run?: Run;
 }
 

@@ -1,6 +1,5 @@
-// Words: which words look at which. With up to 64 tokens on each side, all strong weights are lines
-// between two columns. With up to 200, only the rows that are shown or pinned have lines. With
-// more, the text itself is shaded.
+// Words: which words look at which. With up to 200 words on each side, strong weights are lines
+// between two columns. With more, the text itself is shaded.
 import { computed, effect, signal } from '@preact/signals';
 import type { ComponentType } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
@@ -12,15 +11,16 @@ import { change } from '../store/history';
 import { drawing, head, hover, look, shown } from '../store/state';
 import type { Picture } from '../parts/picture';
 import type { Scale } from '../draw/colours';
-import { sentenceOf, readingOf } from '../shell/sentence';
+import { questionOf, sentenceOf } from '../shell/sentence';
 import { isDark } from '../shell/theme';
 import { digits, position } from '../parts/digits';
 import { isHidden, isShown, shownRow, togglePin, words } from '../store/values';
 import { Columns, type Side } from '../parts/Columns';
-import { edgesOf, edgesOfRow, type Edge } from '../parts/edges';
+import { edgesOf, edgesOfRow, strongestOf, type Edge } from '../parts/edges';
 import {
   hasJoined,
   join,
+  joinHidden,
   joinWeights,
   marksOf,
   meanGroups,
@@ -36,9 +36,7 @@ import { Strip } from './words/Strip';
 import { HowToGet, Written } from './words/Written';
 import './words.css';
 
-const ALL_MOST = 64; // largest number of words of a side with lines for all rows
 const COLUMNS_MOST = 200; // largest number of words of a side that is a column
-const LINES_MOST = 400;
 const ROW_MOST = 20; // lines of a row that is shown
 
 // Safari has no idle callbacks.
@@ -53,8 +51,10 @@ const share = signal(0.7);
 const least = signal(0.1);
 const towards = signal<'keys' | 'queries'>('keys'); // of long texts: what a word looks at, or who looks at it
 
-const weights = signal<{ of: Head; data: Float32Array } | null>(null);
+const weights = signal<{ of: Head; data: Float32Array; hidden: Hidden } | null>(null);
 const trouble = signal('');
+
+type Hidden = [number, number, number][]; // [query, from key, to key)
 
 const isLong = (s: Site): boolean =>
   s.num_queries > COLUMNS_MOST || s.num_keys > COLUMNS_MOST || s.num_queries * s.num_keys > WHOLE_MOST;
@@ -71,10 +71,10 @@ function keepWeights(): () => void {
       return;
     }
     whole(at).then(
-      ({ weights: data }) => {
+      ({ weights: data, hidden }) => {
         if (mine !== wanted) return;
         trouble.value = '';
-        weights.value = { of: at, data };
+        weights.value = { of: at, data, hidden };
       },
       (error: unknown) => {
         if (mine === wanted && error instanceof Problem) trouble.value = error.message;
@@ -115,14 +115,20 @@ const small = computed(() => {
   if (!at || !s || at.data.length !== s.num_queries * s.num_keys) return null;
   const data = joinWeights(at.data, queryGroups.value, keyGroups.value);
   const cols = keyGroups.value.names.length;
-  const all = queryGroups.value.names.length <= ALL_MOST && cols <= ALL_MOST;
-  return { data, cols, edges: all ? edgesOf(data, cols, limit.value, LINES_MOST) : [] };
+  const edges = edgesOf(data, cols, limit.value);
+  return {
+    data,
+    cols,
+    hides: joinHidden(at.hidden, queryGroups.value, keyGroups.value),
+    edges: strongestOf(edges),
+    of: edges.length,
+  };
 });
 
 interface Weights {
   weights: number[][];
-  hidden: [number, number, number][];
-} // [query, from key, to key)
+  hidden: Hidden;
+}
 
 // The words of a row or a column of a long text. `hides`: of each token of the key, the queries that it is
 // hidden from.
@@ -258,6 +264,11 @@ function Options({ long }: { long: boolean }) {
           {by.value === 'p' && <span class="words-of">of each word’s weight</span>}
         </label>
       )}
+      {!long && small.value && small.value.of > small.value.edges.length && (
+        <span class="words-most" role="status">
+          the {small.value.edges.length} strongest of {position(small.value.of)}
+        </span>
+      )}
       {long && (
         <label>
           show{' '}
@@ -310,6 +321,7 @@ function seen(at: { q: number; k: number }) {
     queries: queryGroups.value,
     keys: keyGroups.value,
     weights: now.data,
+    hides: now.hides,
     edges: now.edges,
     more,
     scale: scale.value,
@@ -345,6 +357,7 @@ const unweighted = () => ({
   queries: queryGroups.value,
   keys: keyGroups.value,
   weights: new Float32Array(queryGroups.value.names.length * keyGroups.value.names.length),
+  hides: new Uint8Array(queryGroups.value.names.length * keyGroups.value.names.length),
   edges: [],
   more: () => [],
   scale: scale.value,
@@ -355,9 +368,7 @@ const unweighted = () => ({
 
 function Short({ sides }: { sides: Sides }) {
   const of = seen(shown.value) ?? unweighted();
-  const asked = sentenceOf(look.value.source);
-  const reading = asked && readingOf(asked.model);
-  const question = reading?.kind === site.value?.kind && reading?.question;
+  const question = questionOf(look.value.source, site.value?.kind ?? '');
   return (
     <>
       {question && <p class="words-question">{question}</p>}

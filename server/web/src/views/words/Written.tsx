@@ -7,7 +7,7 @@ import { announce } from '../../store/state';
 // The text of a model that writes on: what was typed, and what the model has added.
 export function Written() {
   const now = written.value;
-  if (!now?.goesOn) return null;
+  if (!now?.goesOn || (!now.added && !now.isGoing)) return null;
   return (
     <p class="words-written" aria-busy={now.isGoing}>
       <bdi>

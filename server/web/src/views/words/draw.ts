@@ -33,6 +33,7 @@ export interface Drawn extends Seen {
   queries: Groups;
   keys: Groups;
   weights: Float32Array;
+  hides: Uint8Array;
   scale: Scale;
 }
 
@@ -134,7 +135,7 @@ export function pictureOf(view: Element, of: Drawn): Picture {
     side: 'query' | 'key',
     name: string,
     i: number,
-    weight: number | null,
+    weight: number | null | 'hidden',
     isShown: boolean,
     pin: number,
   ): void => {
@@ -142,7 +143,8 @@ export function pictureOf(view: Element, of: Drawn): Picture {
     const wide = widthOf(shown, SIZE) + 16;
     const x = side === 'query' ? left - wide : left + GAP;
     const middle = y + (i + 0.5) * ROW;
-    const rgb = weight === null ? null : colour(of.scale.map, of.scale.dark, place(of.scale, weight));
+    const rgb =
+      typeof weight !== 'number' ? null : colour(of.scale.map, of.scale.dark, place(of.scale, weight));
     const ring = isShown ? accent : pin >= 0 ? pinColour(pin) : undefined;
     if (rgb || ring)
       shapes.push({
@@ -171,14 +173,24 @@ export function pictureOf(view: Element, of: Drawn): Picture {
       beside -= LETTER;
     }
     if (weight !== null)
-      say(beside, middle + 5, digits(weight), side === 'query' ? 'end' : 'start', muted, 13, 400, true);
+      say(
+        beside,
+        middle + 5,
+        weight === 'hidden' ? weight : digits(weight),
+        side === 'query' ? 'end' : 'start',
+        muted,
+        13,
+        400,
+        true,
+      );
   };
+  const weightAt = (i: number): number | 'hidden' => (of.hides[i] ? 'hidden' : (of.weights[i] as number));
   of.queries.names.forEach((name, i) => {
-    const weight = byKey ? (of.weights[i * cols + of.k] as number) : null;
+    const weight = byKey ? weightAt(i * cols + of.k) : null;
     word('query', name, i, weight, i === of.q, of.pins.indexOf(i));
   });
   of.keys.names.forEach((name, i) => {
-    const weight = of.q >= 0 ? (of.weights[of.q * cols + i] as number) : null;
+    const weight = of.q >= 0 ? weightAt(of.q * cols + i) : null;
     word('key', name, i, weight, i === of.k, -1);
   });
   return {
