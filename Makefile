@@ -62,7 +62,7 @@ UNIT_SRC   := $(filter-out $(UNUSED),$(sort $(wildcard tests/unit/test_*.c tests
 LIB_OBJ    := $(LIB_SRC:%.c=$(BUILD)/obj/%.o) $(if $(filter lib/number/%,$(LIB_SRC)),$(BUILD)/gen/number_powers.o)
 SERVER_OBJ := $(SERVER_SRC:%.c=$(BUILD)/obj/%.o) $(if $(filter lib/corpus/%,$(SERVER_SRC)),$(BUILD)/gen/lexicon.o)
 SERVER_LIB := $(filter-out $(BUILD)/obj/server/main.o,$(SERVER_OBJ))
-EMBEDDED   := $(sort $(wildcard config/attnd.json config/head-templates.json config/examples/*.json config/models/*.safetensors server/api/service/answers.json))
+EMBEDDED   := $(sort $(filter-out %.schema.json,$(wildcard config/lessons/*.json)) $(wildcard config/attnd.json config/head-templates.json config/examples/*.json config/models/*.safetensors server/api/service/answers.json))
 EMBED_OBJ  := $(BUILD)/gen/embedded.o
 UNIT_BIN   := $(UNIT_SRC:tests/%.c=$(BUILD)/tests/%)
 BENCH_BIN  := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/bench/*.c))

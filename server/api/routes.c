@@ -238,6 +238,12 @@ const srv_route srv_routes[] = {
      "One example: requests and their answers", SRV_ACCEPT_JSON, "Example",
      .description = "Answers the requests of the example and what they return, which tests compare "
                     "with the service."},
+    {"GET", "/v1/lessons", SRV_KEYED, SRV_HERE, srv_lessons_list, NULL, "Lessons", BOTH, "Lessons",
+     .description = "Lists the lessons that the page gives, each with its purpose."},
+    {"GET", "/v1/lessons/{id}", SRV_KEYED, SRV_HERE, srv_lessons_one, NULL,
+     "One lesson: steps and questions", SRV_ACCEPT_JSON, "Lesson",
+     .description = "Answers the steps of the lesson: what each says, the request whose run the "
+                    "page shows, and a question with its answer."},
     {"GET", "/v2", SRV_KEYED, SRV_HERE, srv_v2_server, NULL, "Open Inference Protocol: the server",
      SRV_ACCEPT_JSON, "V2Server", true,
      .description =

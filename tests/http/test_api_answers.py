@@ -42,7 +42,7 @@ def ids(service, document):
                  example(document, "post", "/v2/models/{model}/infer", "request"))
     decoder = service.post("/v1/models", {"architecture": "decoder", "target_words": ["the", "cat", "sat", "."], "width": 16, "num_heads": 2, "seed": 3}).json()["id"]
     return {"/v1/models/{id}/explain": decoder, "/v1/runs/{id}/rollout": layers, "/v1/runs/{id}/flow": layers, "/v1/runs/{id}": run, "/v1/models/{id}": "en-fr",
-            "/v1/jobs/{id}": job, "/v1/examples/{id}": "hidden-row", "/v2/": "scaled_dot_product_attention",
+            "/v1/jobs/{id}": job, "/v1/examples/{id}": "hidden-row", "/v1/lessons/{id}": "dot-product", "/v2/": "scaled_dot_product_attention",
             "/problems/{code}": "unknown_field"}
 
 

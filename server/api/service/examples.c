@@ -2,7 +2,6 @@
  * are embedded in the program. The answer for an example is its file. The list has some fields of
  * each file. config/examples/README.md describes the format of the files. */
 #include "api/service/examples.h"
-#include "config/nearest.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -11,131 +10,41 @@
 #include "api/service/service_api.h"
 #include "wire/decode.h"
 
-#define FOLDER "examples/"
-enum { MOST = 255 }; /* largest number of examples */
+/* The shelf is filled once. */
+static srv_shelf shelf = {.folder = "examples/", .route = "/v1/examples/", .kind = "example"};
 
-/* Returns the address behind the JSON string that starts at p. */
-static const char *skip_string(const char *p) {
-    for (p++; *p && *p != '"'; p++)
-        if (*p == '\\' && p[1])
-            p++;
-    return *p ? p + 1 : p;
+static void fill(void) {
+    srv_shelf_fill(&shelf);
 }
 
-/* Returns the address behind the JSON value that starts at p. Nothing is checked, because the
- * embedded files are well-formed. */
-static const char *skip_value(const char *p) {
-    int depth = 0;
-    do {
-        if (*p == '"') {
-            p = skip_string(p);
-            continue;
-        }
-        depth += *p == '{' || *p == '[';
-        depth -= *p == '}' || *p == ']';
-        p++;
-    } while (*p && (depth > 0 || !strchr(",}] \n\r\t", *p)));
-    return p;
+static const srv_shelf *filled(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, fill);
+    return &shelf;
 }
 
-static const char *skip_space(const char *p) {
-    return p + strspn(p, " \n\r\t");
-}
-
-/* Returns the value of the member `name` of the JSON object at p; "null": there is no such
- * member. */
-static srv_span field_of(const char *p, const char *name) {
-    size_t length = strlen(name);
-    p = skip_space(p + 1);
-    while (*p == '"') {
-        const char *key = p + 1, *end = skip_string(p) - 1;
-        p = skip_space(strchr(end, ':') + 1);
-        const char *after = skip_value(p);
-        if ((size_t)(end - key) == length && memcmp(key, name, length) == 0)
-            return (srv_span){p, (size_t)(after - p)};
-        p = skip_space(after);
-        if (*p == ',')
-            p = skip_space(p + 1);
-    }
-    return (srv_span){"null", 4};
-}
-
-srv_span srv_example_field(const srv_file *file, const char *name) {
-    return field_of(skip_space(file->data), name);
-}
-
-static bool is_null(srv_span span) {
-    return span.size == 4 && memcmp(span.data, "null", 4) == 0;
+const srv_file *srv_example_next(const srv_file *previous) {
+    return srv_shelf_next(filled(), previous);
 }
 
 bool srv_example_case(const srv_file *file, const char *path, srv_span *title, srv_span *request) {
-    const char *p = skip_space(srv_example_field(file, "cases").data + 1);
+    const char *p = srv_span_skip_space(srv_span_of(file, "cases").data + 1);
     while (*p == '{') {
-        srv_span asked = field_of(p, "path");
-        *title = field_of(p, "title");
-        *request = field_of(p, "request");
+        srv_span asked = srv_span_member(p, "path");
+        *title = srv_span_member(p, "title");
+        *request = srv_span_member(p, "request");
         if (asked.size == strlen(path) + 2 && memcmp(asked.data + 1, path, asked.size - 2) == 0 &&
-            is_null(field_of(p, "status")) && !is_null(*request))
+            srv_span_is_null(srv_span_member(p, "status")) && !srv_span_is_null(*request))
             return true;
-        p = skip_space(skip_value(p));
+        p = srv_span_skip_space(srv_span_behind(p));
         if (*p == ',')
-            p = skip_space(p + 1);
+            p = srv_span_skip_space(p + 1);
     }
     return false;
 }
 
-static bool is_example(const srv_file *file) {
-    return strncmp(file->name, FOLDER, strlen(FOLDER)) == 0;
-}
-
-/* Returns the value of the member `order` of an example. If the file does not have this member,
- * returns a large number, so that the example comes last. */
-static long order_of(const srv_file *file) {
-    srv_span span = srv_example_field(file, "order");
-    long value = 0;
-    for (size_t i = 0; i < span.size; i++) {
-        if (span.data[i] < '0' || span.data[i] > '9')
-            return 1000000;
-        value = value * 10 + (span.data[i] - '0');
-    }
-    return value;
-}
-
-/* The examples in the order of the list. Examples of equal order are sorted by name. The array is
- * sorted once, because the list is written on the HTTP thread. */
-static const srv_file *in_order[MOST + 1];
-
-static void sort(void) {
-    size_t count = 0;
-    for (const srv_file *file = srv_embedded; file->name; file++) {
-        if (!is_example(file) || count == MOST)
-            continue;
-        size_t at = count++;
-        for (; at && order_of(in_order[at - 1]) > order_of(file); at--)
-            in_order[at] = in_order[at - 1];
-        in_order[at] = file;
-    }
-}
-
-const srv_file *srv_example_next(const srv_file *previous) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, sort);
-    const srv_file *const *next = in_order;
-    while (previous && *next++ != previous)
-        ;
-    return *next;
-}
-
-/* Returns the path "/v1/examples/<id>", in the arena. */
-static const char *href_of(const srv_file *file, attn_arena *arena) {
-    attn_text t = {.arena = arena};
-    const char *id = file->name + strlen(FOLDER);
-    attn_text_add(&t, "/v1/examples/%.*s", (int)(strlen(id) - strlen(".json")), id);
-    return t.failed ? "" : t.data;
-}
-
 static void put_href(attn_json_text *j, const void *file) {
-    attn_json_string(j, href_of(file, j->arena));
+    attn_json_string(j, srv_shelf_path(filled(), file, j->arena));
 }
 
 #define PART(name, type, text, ...) SRV_WRITTEN(name, type, NULL, text, .always = true, __VA_ARGS__)
@@ -148,7 +57,7 @@ static void put_href(attn_json_text *j, const void *file) {
         MAYBE("names", "{integer+}",                                                               \
               "Names in papers and libraries, each with the number of the case that computes it.")
 
-/* An entry of the list. Members whose row has no function are copied from the file. */
+/* An entry of the list. */
 static const srv_field entry_rows[] = {
     HEAD, SRV_WRITTEN("href", "string", put_href, "The path of the example.", .always = true), {0}};
 
@@ -203,33 +112,13 @@ const srv_field srv_example_answers[] = {
     {0},
 };
 
-static void write_entry(attn_json_text *j, const srv_file *file) {
-    attn_json_object(j);
-    for (const srv_field *f = entry_rows; f->name; f++) {
-        const srv_span span = srv_example_field(file, f->name);
-        srv_answer_member(j, f, file);
-        if (f->put || (!f->always && is_null(span)))
-            continue;
-        attn_json_key(j, f->name);
-        attn_json_raw(j, span.data, span.size);
-    }
-    attn_json_object_end(j);
-}
-
 void srv_examples_put(attn_json_text *j, const void *unused) {
     (void)unused;
-    attn_json_array(j);
-    for (const srv_file *f = srv_example_next(NULL); f; f = srv_example_next(f))
-        write_entry(j, f);
-    attn_json_array_end(j);
+    srv_shelf_put(j, filled(), entry_rows);
 }
 
 void srv_examples_text(attn_text *t, const char *indent, int width) {
-    for (const srv_file *f = srv_example_next(NULL); f; f = srv_example_next(f)) {
-        srv_span title = srv_example_field(f, "title");
-        attn_text_add(t, "%s%-*s %.*s\n", indent, width, href_of(f, t->arena), (int)title.size - 2,
-                      title.data + 1);
-    }
+    srv_shelf_text(t, filled(), indent, width);
 }
 
 srv_outcome srv_examples_list(srv_request *req) {
@@ -243,39 +132,8 @@ srv_outcome srv_examples_list(srv_request *req) {
     return SRV_DONE;
 }
 
-/* Returns the id that is most similar to `id`; NULL: none is similar, or memory ran out. */
-static const char *nearest_id(srv_request *req, const char *id) {
-    size_t count = 0;
-    for (const srv_file *f = srv_embedded; f->name; f++)
-        count += is_example(f);
-    const char **ids = attn_arena_zeroed(req->arena, count + 1, sizeof *ids);
-    size_t n = 0;
-    for (const srv_file *f = srv_embedded; ids && f->name; f++)
-        if (is_example(f)) {
-            const char *name = f->name + strlen(FOLDER);
-            ids[n] = attn_arena_text(req->arena, name, strlen(name) - strlen(".json"));
-            n += ids[n] != NULL;
-        }
-    return srv_nearest(id, ids, n);
-}
-
 srv_outcome srv_examples_one(srv_request *req) {
-    const char *id = req->params[0];
-    size_t length = strlen(id);
-    for (const srv_file *file = srv_embedded; file->name; file++) {
-        if (!is_example(file))
-            continue;
-        const char *name = file->name + strlen(FOLDER);
-        if (strncmp(name, id, length) == 0 && strcmp(name + length, ".json") == 0) {
-            srv_reply_set(req, 200, "application/json", file->data, file->size);
-            return SRV_DONE;
-        }
-    }
-    const char *near = nearest_id(req, id);
-    srv_problem(req, SRV_NOT_FOUND, NULL,
-                "there is no example \"%.80s\"%s%s%s; GET /v1/examples lists them", id,
-                near ? ": did you mean \"" : "", near ? near : "", near ? "\"?" : "");
-    return SRV_DONE;
+    return srv_shelf_one(req, filled());
 }
 
 const char *srv_example_host(const srv_request *req) {

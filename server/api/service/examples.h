@@ -2,20 +2,11 @@
 #ifndef SRV_EXAMPLES_H
 #define SRV_EXAMPLES_H
 
-#include "system/embedded.h"
-#include "wire/json_out.h"
-
-/* A part of an embedded file. The text does not end with NUL. */
-typedef struct srv_span {
-    const char *data;
-    size_t size;
-} srv_span;
+#include "api/service/shelf.h"
 
 /* Iterates over the examples in the order of the list: returns the example after `previous`, or the
  * first example if `previous` is NULL. Returns NULL after the last example. */
 const srv_file *srv_example_next(const srv_file *previous);
-/* Returns the JSON of a top-level field, unchanged; "null": the file lacks the field. */
-srv_span srv_example_field(const srv_file *file, const char *name);
 /* Finds the title and the request body of the first case of the example that is a request to `path`
  * and is answered with status 200. (An example consists of cases: requests with their expected
  * answers.) false: there is no such case. */

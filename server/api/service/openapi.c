@@ -42,7 +42,7 @@ static void put_examples(attn_json_text *j, const srv_route *route) {
         if (count++ == 0)
             attn_json_key_object(j, "examples");
         char name[64];
-        srv_span id = srv_example_field(f, "id");
+        srv_span id = srv_span_of(f, "id");
         snprintf(name, sizeof name, "%.*s", (int)id.size - 2, id.data + 1);
         attn_json_key_object(j, name);
         attn_json_key(j, "summary");
@@ -125,6 +125,7 @@ static const struct tag {
     {"/v1/models", "models", "Models with attention: their weights, generation, vocabularies."},
     {"/v1/jobs", "jobs", "Training, experiments, and answers that take long."},
     {"/v1/examples", "examples", "Worked examples, which tests compare with the service."},
+    {"/v1/lessons", "lessons", "Lessons about attention, which the page gives."},
     {"/v1/", "tensors", "Attention, masks, positions and measures of tensors in the request."},
     {"/problems", "problems", "The codes of errors, with their meaning and a remedy."},
     {"/v2", "Open Inference Protocol", "The protocol of KServe and Triton, version 2."},
@@ -370,6 +371,7 @@ static const srv_field *const answers[] = {
     srv_masks_answers,
     srv_service_answers,
     srv_example_answers,
+    srv_lesson_answers,
     srv_problem_answers,
     srv_warning_answers,
     srv_dry_answers,

@@ -189,7 +189,7 @@ void srv_api_example(attn_json_text *j, const srv_route *route, const char *what
         file++;
     snprintf(name, sizeof name, "%s %s %.*s%s", what, route->method, lead, route->path,
              rest ? rest + sizeof version - 1 : "");
-    const srv_span value = srv_example_field(file, name);
+    const srv_span value = srv_span_of(file, name);
     if (value.size == 4 && memcmp(value.data, "null", 4) == 0)
         return;
     attn_json_key(j, "example");
@@ -260,7 +260,7 @@ static void put_path_schema(attn_json_text *j, const srv_route *route, const cha
             attn_json_string(j, SRV_V2_VERSION);
         for (const srv_file *f = example ? srv_example_next(NULL) : NULL; f;
              f = srv_example_next(f)) {
-            srv_span id = srv_example_field(f, "id");
+            srv_span id = srv_span_of(f, "id");
             attn_json_raw(j, id.data, id.size);
         }
         attn_json_array_end(j);

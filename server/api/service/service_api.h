@@ -8,6 +8,8 @@
 
 srv_outcome srv_examples_list(srv_request *req);  /* GET /v1/examples */
 srv_outcome srv_examples_one(srv_request *req);   /* GET /v1/examples/{id} */
+srv_outcome srv_lessons_list(srv_request *req);   /* GET /v1/lessons */
+srv_outcome srv_lessons_one(srv_request *req);    /* GET /v1/lessons/{id} */
 srv_outcome srv_page(srv_request *req);           /* GET / */
 srv_outcome srv_page_reference(srv_request *req); /* GET /docs */
 srv_outcome srv_page_file(srv_request *req);      /* GET /web/{file} */
@@ -33,6 +35,6 @@ srv_outcome srv_v2_index(srv_request *req);       /* POST /v2/repository/index *
 
 /* The schemas of the routes' answers: a table for each file that writes answers. */
 extern const srv_field srv_service_answers[], srv_health_answers[], srv_example_answers[],
-    srv_problem_answers[], srv_v2_answers[];
+    srv_lesson_answers[], srv_problem_answers[], srv_v2_answers[];
 
 #endif

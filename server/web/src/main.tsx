@@ -11,6 +11,13 @@ import { look } from './store/state';
 import { views } from './views';
 import './style.css';
 
+// An address "#lesson=NAME&step=N" begins a lesson.
+const namesLesson = (): boolean => location.hash.startsWith('#lesson=');
+function followLesson(): void {
+  const { hash } = location;
+  if (namesLesson()) void import('./shell/lessons/give').then(({ openAddress }) => openAddress(hash));
+}
+
 async function open(): Promise<void> {
   keepTheme();
   const at = await read(location.hash);
@@ -22,7 +29,9 @@ async function open(): Promise<void> {
   root.replaceChildren(); // what the document shows until the code is here
   const needsRun = views.find((v) => v.id === look.value.view)?.needs !== 'nothing';
   const { source } = look.value;
-  if (!look.value.run) {
+  followLesson();
+  addEventListener('hashchange', followLesson);
+  if (!look.value.run && !namesLesson()) {
     // asked for before the page draws
     if (source) void make(source, { keep: true });
     else if (needsRun) void beginAnew();

@@ -6,6 +6,7 @@ import { health } from '../api/client';
 import { position } from '../parts/digits';
 import { maskInWords } from '../parts/mask';
 import { change } from '../store/history';
+import { running } from '../store/lesson';
 import { growing, run, site, trouble } from '../store/run';
 import { announcement, head, look } from '../store/state';
 import { keepRow } from '../store/values';
@@ -33,6 +34,18 @@ function need(entry: Entry): View | undefined {
       },
     );
   return view;
+}
+
+// The rail of a lesson, whose code is loaded when the first lesson begins.
+const rail = signal<View | null>(null);
+function Lesson() {
+  useEffect(() => {
+    if (!rail.value)
+      void import('./lessons/Rail').then((found) => {
+        rail.value = found;
+      });
+  }, []);
+  return rail.value && <Guard name="the lesson" of={rail.value.Component} />;
 }
 
 // If a view fails, only this view shows the fault, and the rest of the page continues to work.
@@ -191,10 +204,14 @@ export function App() {
     return () => removeEventListener('keydown', keys);
   }, []);
   return (
-    <div class={`app ${wide ? 'wide' : ''}`} data-text={large ? 'large' : undefined}>
+    <div
+      class={`app ${wide ? 'wide' : ''} ${running.value ? 'with-lesson' : ''}`}
+      data-text={large ? 'large' : undefined}
+    >
       <Bar title={entry.title} />
       <Tabs chosen={entry.id} />
       <p class="about">attnd shows which words a model looks at. Type a sentence, then point at a word.</p>
+      {running.value && <Lesson />}
       <main aria-label={entry.title}>
         <Main entry={entry} />
       </main>

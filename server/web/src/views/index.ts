@@ -23,4 +23,5 @@ export const views: readonly Entry[] = [
   { id: 'stages', title: 'Stages', needs: 'run', load: () => import('./stages') },
   { id: 'data', title: 'Own data', needs: 'nothing', wide: true, load: () => import('./data') },
   { id: 'gallery', title: 'Gallery', needs: 'nothing', wide: true, load: () => import('./gallery') },
+  { id: 'lessons', title: 'Lessons', needs: 'nothing', wide: true, load: () => import('./lessons') },
 ];

@@ -1,0 +1,161 @@
+#include "api/service/shelf.h"
+#include "config/nearest.h"
+
+#include <string.h>
+
+#include "wire/decode.h"
+
+/* Returns the address behind the JSON string that starts at p. */
+static const char *skip_string(const char *p) {
+    for (p++; *p && *p != '"'; p++)
+        if (*p == '\\' && p[1])
+            p++;
+    return *p ? p + 1 : p;
+}
+
+/* Nothing is checked, because the embedded files are well-formed. */
+const char *srv_span_behind(const char *p) {
+    int depth = 0;
+    do {
+        if (*p == '"') {
+            p = skip_string(p);
+            continue;
+        }
+        depth += *p == '{' || *p == '[';
+        depth -= *p == '}' || *p == ']';
+        p++;
+    } while (*p && (depth > 0 || !strchr(",}] \n\r\t", *p)));
+    return p;
+}
+
+const char *srv_span_skip_space(const char *p) {
+    return p + strspn(p, " \n\r\t");
+}
+
+srv_span srv_span_member(const char *p, const char *name) {
+    size_t length = strlen(name);
+    p = srv_span_skip_space(p + 1);
+    while (*p == '"') {
+        const char *key = p + 1, *end = skip_string(p) - 1;
+        p = srv_span_skip_space(strchr(end, ':') + 1);
+        const char *after = srv_span_behind(p);
+        if ((size_t)(end - key) == length && memcmp(key, name, length) == 0)
+            return (srv_span){p, (size_t)(after - p)};
+        p = srv_span_skip_space(after);
+        if (*p == ',')
+            p = srv_span_skip_space(p + 1);
+    }
+    return (srv_span){"null", 4};
+}
+
+srv_span srv_span_of(const srv_file *file, const char *name) {
+    return srv_span_member(srv_span_skip_space(file->data), name);
+}
+
+bool srv_span_is_null(srv_span span) {
+    return span.size == 4 && memcmp(span.data, "null", 4) == 0;
+}
+
+/* Returns the value of the member `order`. If the file does not have this member, returns a large
+ * number, so that the file comes last. */
+static long order_of(const srv_file *file) {
+    srv_span span = srv_span_of(file, "order");
+    long value = 0;
+    for (size_t i = 0; i < span.size; i++) {
+        if (span.data[i] < '0' || span.data[i] > '9')
+            return 1000000;
+        value = value * 10 + (span.data[i] - '0');
+    }
+    return value;
+}
+
+void srv_shelf_fill(srv_shelf *shelf) {
+    const srv_file **list = shelf->in_order;
+    size_t count = 0;
+    for (const srv_file *file = srv_embedded; file->name; file++) {
+        if (strncmp(file->name, shelf->folder, strlen(shelf->folder)) != 0 ||
+            count == SRV_SHELF_MOST)
+            continue;
+        size_t at = count++;
+        for (; at && order_of(list[at - 1]) > order_of(file); at--)
+            list[at] = list[at - 1];
+        list[at] = file;
+    }
+}
+
+const srv_file *srv_shelf_next(const srv_shelf *shelf, const srv_file *previous) {
+    const srv_file *const *next = shelf->in_order;
+    while (previous && *next++ != previous)
+        ;
+    return *next;
+}
+
+/* Returns the id of a file: its name without folder and ".json". */
+static srv_span id_of(const srv_shelf *shelf, const srv_file *file) {
+    const char *id = file->name + strlen(shelf->folder);
+    return (srv_span){id, strlen(id) - strlen(".json")};
+}
+
+const char *srv_shelf_path(const srv_shelf *shelf, const srv_file *file, attn_arena *arena) {
+    attn_text t = {.arena = arena};
+    const srv_span id = id_of(shelf, file);
+    attn_text_add(&t, "%s%.*s", shelf->route, (int)id.size, id.data);
+    return t.failed ? "" : t.data;
+}
+
+static void write_entry(attn_json_text *j, const srv_file *file, const srv_field *rows) {
+    attn_json_object(j);
+    for (const srv_field *f = rows; f->name; f++) {
+        const srv_span span = srv_span_of(file, f->name);
+        srv_answer_member(j, f, file);
+        if (f->put || (!f->always && srv_span_is_null(span)))
+            continue;
+        attn_json_key(j, f->name);
+        attn_json_raw(j, span.data, span.size);
+    }
+    attn_json_object_end(j);
+}
+
+void srv_shelf_put(attn_json_text *j, const srv_shelf *shelf, const srv_field *rows) {
+    attn_json_array(j);
+    for (const srv_file *f = srv_shelf_next(shelf, NULL); f; f = srv_shelf_next(shelf, f))
+        write_entry(j, f, rows);
+    attn_json_array_end(j);
+}
+
+void srv_shelf_text(attn_text *t, const srv_shelf *shelf, const char *indent, int width) {
+    for (const srv_file *f = srv_shelf_next(shelf, NULL); f; f = srv_shelf_next(shelf, f)) {
+        srv_span title = srv_span_of(f, "title");
+        attn_text_add(t, "%s%-*s %.*s\n", indent, width, srv_shelf_path(shelf, f, t->arena),
+                      (int)title.size - 2, title.data + 1);
+    }
+}
+
+/* Returns the id that is most similar to `id`; NULL: none is similar, or memory ran out. */
+static const char *nearest_id(srv_request *req, const srv_shelf *shelf, const char *id) {
+    const char **ids = attn_arena_zeroed(req->arena, SRV_SHELF_MOST, sizeof *ids);
+    size_t n = 0;
+    const srv_file *f = NULL;
+    while (ids && (f = srv_shelf_next(shelf, f))) {
+        const srv_span name = id_of(shelf, f);
+        ids[n] = attn_arena_text(req->arena, name.data, name.size);
+        n += ids[n] != NULL;
+    }
+    return srv_nearest(id, ids, n);
+}
+
+srv_outcome srv_shelf_one(srv_request *req, const srv_shelf *shelf) {
+    const char *id = req->params[0];
+    for (const srv_file *f = srv_shelf_next(shelf, NULL); f; f = srv_shelf_next(shelf, f)) {
+        const srv_span name = id_of(shelf, f);
+        if (strlen(id) == name.size && memcmp(name.data, id, name.size) == 0) {
+            srv_reply_set(req, 200, "application/json", f->data, f->size);
+            return SRV_DONE;
+        }
+    }
+    const char *near = nearest_id(req, shelf, id);
+    srv_problem(req, SRV_NOT_FOUND, NULL, "there is no %s \"%.80s\"%s%s%s; GET %.*s lists them",
+                shelf->kind, id, near ? ": did you mean \"" : "", near ? near : "",
+                near ? "\"?" : "", (int)strlen(shelf->route) - 1, shelf->route);
+    return SRV_DONE;
+}

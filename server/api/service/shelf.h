@@ -1,0 +1,50 @@
+/* Shelves: embedded JSON files that two routes serve, a list with some fields of each and the files
+ * themselves. The worked examples and the lessons are shelves. */
+#ifndef SRV_SHELF_H
+#define SRV_SHELF_H
+
+#include "system/embedded.h"
+#include "wire/answer.h"
+
+enum { SRV_SHELF_MOST = 255 }; /* largest number of files */
+
+/* A part of an embedded file. The text does not end with NUL. */
+typedef struct srv_span {
+    const char *data;
+    size_t size;
+} srv_span;
+
+typedef struct srv_shelf {
+    const char *folder; /* what the names of its files begin with: "examples/" */
+    const char *route;  /* what the paths of its files begin with: "/v1/examples/" */
+    const char *kind;   /* in errors: "example" */
+    const srv_file *in_order[SRV_SHELF_MOST + 1];
+} srv_shelf;
+
+/* Puts the files of the folder on the shelf, in the order of their members `order`; those of equal
+ * order are sorted by name. It is called once, before the other functions. */
+void srv_shelf_fill(srv_shelf *shelf);
+/* Returns the file after `previous`, or the first one if `previous` is NULL. NULL: it was the last. */
+const srv_file *srv_shelf_next(const srv_shelf *shelf, const srv_file *previous);
+
+/* Returns the value of a member of the JSON object at p, unchanged; "null": there is no such member.
+ * The text must be well-formed JSON. */
+srv_span srv_span_member(const char *p, const char *name);
+/* Returns the JSON of a top-level field, unchanged; "null": the file lacks the field. */
+srv_span srv_span_of(const srv_file *file, const char *name);
+bool srv_span_is_null(srv_span span);
+/* Returns the address behind the JSON value at p, and behind white space. */
+const char *srv_span_behind(const char *p);
+const char *srv_span_skip_space(const char *p);
+
+/* Returns the path of a file, such as "/v1/examples/causal", in the arena. */
+const char *srv_shelf_path(const srv_shelf *shelf, const srv_file *file, attn_arena *arena);
+/* Writes the list: an object for each file with the members of `rows`. Members whose row has no
+ * function are copied from the file. */
+void srv_shelf_put(attn_json_text *j, const srv_shelf *shelf, const srv_field *rows);
+/* Prints a line for each file: `indent`, the path padded to `width` columns, and the title. */
+void srv_shelf_text(attn_text *t, const srv_shelf *shelf, const char *indent, int width);
+/* Answers the file whose id is req->params[0], or 404 with the most similar id. */
+srv_outcome srv_shelf_one(srv_request *req, const srv_shelf *shelf);
+
+#endif
