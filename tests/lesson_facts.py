@@ -15,11 +15,11 @@ def texts_of(step):
 
 
 def unstated(lesson):
-    """Numbers of the texts that no fact has: (number of the step, number)."""
-    body = ""
+    """Numbers of the texts that no fact of the step or of one before it has: (number of the step, number)."""
+    body, said = "", set(ROOTS)
     for i, step in enumerate(lesson["steps"]):
         body = json.dumps(step["request"]["body"]) if "request" in step else body
-        said = {f.get("says") for f in step.get("facts", [])} | ROOTS | set(NUMBER.findall(body))
+        said |= {f.get("says") for f in step.get("facts", [])} | set(NUMBER.findall(body))
         yield from ((i, n) for text in texts_of(step) for n in NUMBER.findall(text) if n not in said)
 
 

@@ -78,7 +78,7 @@ def test_a_wrong_fact_is_found(daemon):
     lesson["steps"][3]["facts"] = [{"says": "0.942", "query": 0, "key": 0}, {"query": 0, "largest": 1}]
     lesson["steps"][0]["look"]["query"] = 1
     assert len(list(faults_of(daemon, lesson))) == 3
-    assert [n for _, n in unstated(lesson)] [:3] == ["0.941", "0.056", "0.003"]
+    assert [n for i, n in unstated(lesson) if i == 3] == ["0.941", "0.056", "0.003"]
 
 
 def test_rounding():
