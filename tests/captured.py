@@ -122,6 +122,8 @@ class Site:
         what = f"/rows?{at}&rows={first}:{last}"
         got = load(self.get(what, headers=TENSORS).content)
         same(got["weights"], want["exact"][first:last], what)
+        if "visible" in want:
+            assert got["num_visible_keys"].tolist() == want["visible"][first:last].sum(1).tolist(), what
         if "logsumexp" in want:
             close(got["logsumexp"], want["logsumexp"][first:last], self.bound, f"logsumexp of {what}")
 
@@ -162,7 +164,7 @@ class Site:
             b, h = got["batch"] + (got.get("layer", first) - first) * (self.B // layers), got["head"]
             visible = self.want["visible"][b, h] & ~self.no_rows[b][:, None]
             weights = np.where(visible, self.want["weights"][b, h], 0)
-            head = measures.Head(weights, visible, real=int((~self.no_keys[b]).sum()))
+            head = measures.Head(np.maximum(weights, 0), visible, real=int((~self.no_keys[b]).sum()))
             assert got["num_rows"] == len(head.rows), f"rows of head {b}, {h}"
             close(np.sum(drawn["received"]), weights.sum(), 1e-5, f"received of head {b}, {h}")
             wants = {"entropy": head.measures()["entropy"]} if not head.rows else head.measures()

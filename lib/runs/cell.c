@@ -146,7 +146,7 @@ static void explain_mask(const attn_run_site *site, const attn_range *at, attn_r
 static attn_status find_rank(const attn_run_site *site, const attn_range *at, attn_arena *arena,
                              attn_cells_scratch *scratch, attn_run_cell *out, attn_error *err) {
     const attn_attention *a = site->op;
-    const bool fills = attn_mask_fills(a->mask) || attn_run_hides_apart(a);
+    const bool fills = attn_mask_fills(a->mask);
     const size_t elem = attn_dtype_size(a->dims.result);
     double *row = attn_arena_take(arena, CHUNK * sizeof *row);
     uint8_t *keep = attn_arena_take(arena, CHUNK);
@@ -157,7 +157,7 @@ static attn_status find_rank(const attn_run_site *site, const attn_range *at, at
         const attn_range part = {at->batch, at->head, at->row, 1, j, n};
         ATTN_TRY(
             attn_attention_cells(a, &site->stats, &part, ATTN_STAGE_PROBS, row, n, scratch, err));
-        attn_mask_keep(a->mask, at->batch, a->dims.factors ? 0 : at->head, at->row, j, n, keep);
+        attn_run_keep(a, &part, keep);
         for (size_t k = 0; k < n; k++) {
             const double w = attn_element(row, elem, k);
             if (!keep[k] && !fills)

@@ -40,11 +40,12 @@ typedef struct column_search {
 } column_search;
 
 /* Adds the visible cells of one row that are not NaN to the heaps of their keys, if they are among
- * the best. If `mask` is NULL, all cells are visible. `keep` [at->cols] is working memory. */
-static void add_row_edges(const column_search *f, const attn_mask *mask, const attn_range *at,
-                          size_t row, const void *cells, uint8_t *keep) {
+ * the best. `hidden` tells whether cells may be hidden. `keep` [at->cols] is working memory. */
+static void add_row_edges(const column_search *f, bool hidden, const attn_range *at, size_t row,
+                          const void *cells, uint8_t *keep) {
+    const attn_range part = {at->batch, at->head, row, 1, at->col, at->cols};
     const size_t elem = attn_dtype_size(f->site->dims->result);
-    bool known = !mask;
+    bool known = !hidden;
     if (known)
         memset(keep, 1, at->cols);
     for (size_t c = 0; c < at->cols; c++) {
@@ -54,8 +55,7 @@ static void add_row_edges(const column_search *f, const attn_mask *mask, const a
         if (isnan(weight) || (f->found[key] == f->k && weight < heap[0].weight))
             continue;
         if (!known)
-            attn_mask_keep(mask, at->batch, f->site->dims->factors ? 0 : at->head, row, at->col,
-                           at->cols, keep);
+            attn_run_keep(f->site->op, &part, keep);
         known = true;
         if (keep[c])
             attn_edges_add(heap, &f->found[key], f->k, (attn_edge){row, at->col + c, weight});
@@ -64,8 +64,7 @@ static void add_row_edges(const column_search *f, const attn_mask *mask, const a
 
 static attn_status search_range(const column_search *f, const lane *l, const attn_range *range,
                                 size_t key, size_t keys, attn_error *err) {
-    const attn_mask *mask = f->site->op->mask;
-    const bool hidden = !attn_mask_fills(mask) && !attn_run_hides_apart(f->site->op);
+    const bool hidden = !attn_mask_fills(f->site->op->mask);
     const size_t elem = attn_dtype_size(f->site->dims->result);
     attn_range tile = {.batch = range->batch, .head = range->head, .col = key, .cols = keys};
     for (size_t r = 0; r < range->rows; r += tile.rows) {
@@ -79,7 +78,7 @@ static attn_status search_range(const column_search *f, const lane *l, const att
         const uint8_t *pads = padding ? padding->rows : NULL;
         for (size_t i = 0; i < tile.rows; i++)
             if (!pads || !pads[tile.row + i])
-                add_row_edges(f, hidden ? mask : NULL, &tile, tile.row + i,
+                add_row_edges(f, hidden, &tile, tile.row + i,
                               (const char *)l->cells + i * keys * elem, l->keep);
     }
     return ATTN_OK;

@@ -106,12 +106,6 @@ typedef struct attn_run_row {
 
 /* Returns the matrices that a view of a site shows. */
 attn_run_matrix attn_run_matrix_of(const attn_run_site *site, const attn_run_view *view);
-/* Returns whether weights of heads that see different keys are mixed. All their cells then count as
- * visible. */
-static inline bool attn_run_hides_apart(const attn_attention *a) {
-    return a->dims.factors && !attn_mask_same_heads(a->mask);
-}
-
 /* Reduces [*from, *to) by keys at its ends that the mask hides from a row. `row` gives batch, head
  * and row. If some keys of the reduced interval may be hidden, writes the visibility of each of its
  * keys to `keep` and returns `keep`. NULL: all keys of the interval are visible. */

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "attention/mix_weights.h"
 #include "base/try.h"
 #include "runs/pooling.h"
 
@@ -41,6 +42,22 @@ void attn_run_clip(const attn_run_matrix *m, size_t batch, size_t row, size_t ro
     *hi = last < *hi ? last : *hi;
 }
 
+void attn_run_keep(const attn_attention *a, const attn_range *at, uint8_t *keep) {
+    const attn_mask *mask = a->mask;
+    const size_t reads = a->dims.factors && !attn_mask_same_heads(mask) ? a->dims.reads : 1;
+    const size_t head = !a->dims.factors ? at->head : attn_mix_head(&a->dims, at->head, 0);
+    uint8_t one[CHUNK];
+    attn_mask_keep(mask, at->batch, head, at->row, at->col, at->cols, keep);
+    for (size_t n = 1; n < reads; n++)
+        for (size_t j = 0; j < at->cols; j += CHUNK) {
+            const size_t cols = at->cols - j < CHUNK ? at->cols - j : CHUNK;
+            attn_mask_keep(mask, at->batch, attn_mix_head(&a->dims, at->head, n), at->row,
+                           at->col + j, cols, one);
+            for (size_t k = 0; k < cols; k++)
+                keep[j + k] |= one[k];
+        }
+}
+
 const uint8_t *attn_run_visible_keys(const attn_attention *a, const attn_range *row, size_t *from,
                                      size_t *to, uint8_t *keep) {
     size_t lo, hi;
@@ -49,10 +66,10 @@ const uint8_t *attn_run_visible_keys(const attn_attention *a, const attn_range *
     attn_mask_interval(a->mask, row->batch, row->row, &lo, &hi);
     *from = lo > *from ? lo : *from;
     *to = hi < *to ? hi : *to;
-    if (*from >= *to || !attn_mask_hides_cells(a->mask) || attn_run_hides_apart(a))
+    if (*from >= *to || !attn_mask_hides_cells(a->mask))
         return NULL;
-    attn_mask_keep(a->mask, row->batch, a->dims.factors ? 0 : row->head, row->row, *from,
-                   *to - *from, keep);
+    const attn_range part = {row->batch, row->head, row->row, 1, *from, *to - *from};
+    attn_run_keep(a, &part, keep);
     return keep;
 }
 

@@ -199,6 +199,21 @@ def request(file, n, real="float64"):
     return body
 
 
+def mixes(file, n):
+    """Whether the maps of site n are mixed of weights of several heads: they have no one score and no logsumexp."""
+    site = file.sites[n]
+    return "subtract" in site or "weights" in site.get("mix", {})
+
+
+def of_maps(visible, site, heads):
+    """[B, G, L, S] A map of mixed weights shows a cell that one of the heads it is mixed of sees."""
+    pairs = site.get("subtract", {}).get("pairs")
+    if pairs:
+        first, second = (visible[:, 0::2], visible[:, 1::2]) if pairs == "adjacent" else np.split(visible, 2, 1)
+        return first | second
+    return np.repeat(visible.any(1, keepdims=True), heads, 1)
+
+
 def attention(file, n):
     """Weights, visible and scores of site n as [B, H, L, S], logsumexp as [B, H, L]; several axes of sequences are
     one, the last running fastest."""
@@ -206,6 +221,8 @@ def attention(file, n):
     B = int(np.prod(whole["weights"].shape[:-3]))
     flat = {name: whole[name].reshape(B, *whole[name].shape[-3:])
             for name in ("weights", "visible", "raw", "scaled", "softcapped", "biased")}
+    if mixes(file, n):
+        return {"weights": flat["weights"], "visible": of_maps(flat["visible"], file.sites[n], flat["weights"].shape[1])}
     return flat | {"logsumexp": whole["logsumexp"].reshape(B, *whole["logsumexp"].shape[-2:])}
 
 

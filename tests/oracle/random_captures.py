@@ -196,6 +196,24 @@ class Draw:
         dot = site.get("score", {}).get("kind", "dot") in ("dot", "scaled_dot")
         if dot and not {"shaw", "disentangled"} & {site.get(name, {}).get("kind") for name in ("position", "score_position")} and self.chance(0.15):
             site["mix"] = {"logits": self.normal(f"mix of {n}", d.H, d.H, size=d.H**-0.5)}
+        if self.chance(0.15):
+            self.mixed_weights(site, d, n)
+
+    def mixed_weights(self, site, d, n):
+        """Differential attention, or talking heads of any number, with value heads of their own."""
+        if d.H % 2 == 0 and self.chance(0.5):
+            heads = self.choice([h for h in range(1, d.H // 2 + 1) if d.H // 2 % h == 0])
+            site["subtract"] = {"lambda": self.normal(f"lambda of {n}", self.choice((1, d.H // 2))), "pairs": self.choice(("adjacent", "halves"))}
+        else:
+            heads = self.number(1, 4)
+            weights = self.normal(f"mixed weights of {n}", heads * self.number(1, 4), d.H, size=d.H**-0.5)
+            site["mix"] = site.get("mix", {}) | {"weights": weights}
+        name = site.get("value", f"sites.{n}.value")
+        if name not in self.tensors and d.Hkv != heads:  # keys are the values of a site without
+            self.normal(name, *d.lead, heads, d.S, self.choice(WIDTHS))
+        elif name in self.tensors:
+            dtype, x = self.tensors[name]
+            self.normal(name, *d.lead, heads, d.S, x.shape[-1], dtype=dtype)
 
     def normalizer(self, site, d, n):
         kind = self.choice(KINDS)

@@ -269,6 +269,11 @@ attn_status attn_run_layers_source(const attn_run_layers *layers, size_t lanes, 
 
 /* --- cells of ranges, means of heads, and rollout --- */
 
+/* Sets keep[i], i < at->cols, to whether the row at->row of the maps of a head sees key at->col + i:
+ * a row of mixed weights sees what one of the heads sees that its head is mixed of. Scores that
+ * attn_mask_fills replaces count as hidden. */
+void attn_run_keep(const attn_attention *a, const attn_range *at, uint8_t *keep);
+
 /* Computes the cells of `count` ranges with the same columns, at a stage. dst gets their rows one
  * range after the other, [rows, cols] of the result type. Errors: those of attn_attention_cells;
  * ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. */

@@ -158,38 +158,51 @@ static int64_t write_hidden(attn_json_text *j, size_t row, const uint8_t *keep, 
     return visible;
 }
 
-/* Sets keep[i] to whether `row` sees key part->col + i in head `head` or, if part->mean, in at
- * least one head. If attn_mask_fills returns true, or mask is NULL, all keys count as visible. `keep` has 2 *
- * part->cols entries; the second half is scratch. */
-static void find_visible(const attn_mask *mask, const srv_run_part *part, size_t head, size_t row,
-                         uint8_t *keep) {
-    uint8_t *other = keep + part->cols;
-    if (!mask || attn_mask_fills(mask)) {
-        memset(keep, 1, part->cols);
+/* The cells of a site whose visibility is told. */
+typedef struct hidden_cells {
+    const attn_attention *op;
+    const srv_run_part *part;
+    bool of_scores; /* heads are those of the query, which a mask may tell apart */
+    uint8_t *keep;  /* [2, part->cols]; the second half is scratch */
+} hidden_cells;
+
+static void find_keys(const hidden_cells *h, size_t head, size_t row, uint8_t *keep) {
+    const srv_run_part *part = h->part;
+    const attn_range at = {part->batch, head, row, 1, part->col, part->cols};
+    if (h->of_scores)
+        attn_mask_keep(attn_attention_mask(h->op), at.batch, head, row, at.col, at.cols, keep);
+    else
+        attn_run_keep(h->op, &at, keep);
+}
+
+/* Sets h->keep[i] to whether `row` sees key part->col + i in head `head` or, if part->mean, in at
+ * least one head. If attn_mask_fills returns true, all keys count as visible. */
+static void find_visible(const hidden_cells *h, size_t head, size_t row) {
+    const srv_run_part *part = h->part;
+    const attn_mask *mask = attn_attention_mask(h->op);
+    uint8_t *other = h->keep + part->cols;
+    if (attn_mask_fills(mask)) {
+        memset(h->keep, 1, part->cols);
         return;
     }
-    attn_mask_keep(mask, part->batch, head, row, part->col, part->cols, keep);
-    for (size_t h = 1; part->mean && !attn_mask_same_heads(mask) && h < part->head_count; h++) {
-        attn_mask_keep(mask, part->batch, h, row, part->col, part->cols, other);
+    find_keys(h, head, row, h->keep);
+    for (size_t n = 1; part->mean && !attn_mask_same_heads(mask) && n < part->head_count; n++) {
+        find_keys(h, n, row, other);
         for (size_t i = 0; i < part->cols; i++)
-            keep[i] |= other[i];
+            h->keep[i] |= other[i];
     }
 }
 
 /* Writes the hidden cells of one head. If `visible` is not NULL, sets it to the number of visible
  * keys of each row. */
-static void write_hidden_head(attn_json_text *j, const srv_run_view *run, const srv_run_part *part,
-                              size_t head, uint8_t *keep, int64_t *visible) {
-    const attn_mask *mask = attn_attention_mask(attn_run_attention(run->site));
-    if (attn_run_dims(run->site)->factors) { /* an output head reads several heads of the mask */
-        head = 0;
-        mask = attn_mask_same_heads(mask) ? mask : NULL;
-    }
+static void write_hidden_head(attn_json_text *j, const hidden_cells *h, size_t head,
+                              int64_t *visible) {
+    const srv_run_part *part = h->part;
     attn_json_array(j);
     for (size_t i = 0; i < part->range_count; i++)
         for (int64_t row = part->ranges[i].from; row < part->ranges[i].to; row++) {
-            find_visible(mask, part, head, (size_t)row, keep);
-            const int64_t seen = write_hidden(j, (size_t)row, keep, part->col, part->cols);
+            find_visible(h, head, (size_t)row);
+            const int64_t seen = write_hidden(j, (size_t)row, h->keep, part->col, part->cols);
             if (visible)
                 *visible++ = seen;
         }
@@ -199,18 +212,18 @@ static void write_hidden_head(attn_json_text *j, const srv_run_view *run, const 
 /* Writes the member `hidden`: a list of [row, from, to], or with `heads` such a list for each head.
  * visible is NULL or [heads, rows]. */
 static void put_hidden(attn_json_text *j, const srv_run_view *run, const srv_run_part *part,
-                       int64_t *visible) {
-    uint8_t *keep = attn_arena_take(j->arena, 2 * part->cols);
-    if (!keep) {
+                       bool of_scores, int64_t *visible) {
+    const hidden_cells h = {attn_run_attention(run->site), part, of_scores,
+                            attn_arena_take(j->arena, 2 * part->cols)};
+    if (!h.keep) {
         j->failed = true;
         return;
     }
     attn_json_key(j, "hidden");
     if (part->many)
         attn_json_array(j);
-    for (size_t h = 0; h < heads_of(part); h++)
-        write_hidden_head(j, run, part, (size_t)part->heads[h], keep,
-                          visible ? visible + h * part->rows : NULL);
+    for (size_t n = 0; n < heads_of(part); n++)
+        write_hidden_head(j, &h, (size_t)part->heads[n], visible ? visible + n * part->rows : NULL);
     if (part->many)
         attn_json_array_end(j);
 }
@@ -249,7 +262,7 @@ static void answer_weights(void *data, attn_json_text *j) {
     const part_call *c = data;
     srv_json_key_tensor(j, name_of(c), &c->cells);
     if (c->q.hidden)
-        put_hidden(j, c->run, &c->part, NULL);
+        put_hidden(j, c->run, &c->part, c->q.spot.of_scores, NULL);
 }
 
 #define PART_CALL(req)                                                                             \
@@ -292,7 +305,7 @@ static void answer_rows(void *data, attn_json_text *j) {
         const attn_tensor lse =
             attn_tensor_dense(logsumexp, ATTN_F64, cells->rank - 1, cells->dims);
         const attn_tensor seen = attn_tensor_dense(visible, ATTN_I64, cells->rank - 1, cells->dims);
-        put_hidden(j, c->run, part, visible);
+        put_hidden(j, c->run, part, false, visible);
         if (!part->mean) { /* the mean of heads has no logsumexp */
             read_logsumexp(c->run, part, logsumexp);
             srv_json_key_tensor(j, "logsumexp", &lse);
