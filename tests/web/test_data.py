@@ -122,7 +122,7 @@ def test_rows_of_numbers_need_no_brackets(page, form):
     ("query", "[1 2]]", '"]" more'),
     ("query", "[[1 nan]]", '"nan" is not a number'),
     ("query", "hello", 'found "hello"'),
-    ("labels", "the cat", "Expected JSON"),
+    ("labels", "[the cat]", "Expected words in quotes"),
     ("query", "", "A query is needed"),
 ])
 def test_a_text_that_cannot_be_read_is_named_at_its_field(page, field, text, sentence):
@@ -302,7 +302,7 @@ def test_files_can_be_dropped(page):
 
 
 BAD = {
-    "unknown": (b"GIF89a, a picture", "is of no known kind. Expected a .npy, .npz or .safetensors file, or JSON."),
+    "unknown": (b"GIF89a, a picture", "is of no known kind. Expected a .npy, .npz or .safetensors file, JSON, or a table of numbers"),
     "empty": (b"", "is empty. Expected"),
     "npy, cut": (npy(np.eye(4))[:200], "is damaged: its header asks for 256 bytes, and it has 200."),
     "npy, header": (b"\x93NUMPY\x01\x00\xff\xff{", "ends within its header"),
@@ -539,7 +539,7 @@ def test_finished_weights_are_drawn(page, form):
     w = weights()
     choose(page, FINISHED[form](w))
     page.wait_for_selector(".data-picture canvas")
-    assert "cannot become a stored run" in page.inner_text(".data-weights")
+    assert page.get_by_role("button", name="Open in all views").is_visible()
     page.select_option(".data-picks label:has-text('layer') select", "2")
     page.select_option(".data-picks label:has-text('head') select", "3")
     page.select_option(".data-strongest select", "4")

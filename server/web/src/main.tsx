@@ -5,7 +5,7 @@ import { App } from './shell/App';
 import { beginAnew } from './shell/sentence';
 import { keepTheme } from './shell/theme';
 import { keepAddress, read } from './store/address';
-import { begin } from './store/history';
+import { begin, change } from './store/history';
 import { keepGrowing, keepRun, make } from './store/run';
 import { look } from './store/state';
 import { views } from './views';
@@ -37,6 +37,19 @@ async function open(): Promise<void> {
     else if (needsRun) void beginAnew();
   }
   render(<App />, root);
+  takeDrops();
+}
+
+// A file may be dropped anywhere: the browser would leave the page for it.
+function takeDrops(): void {
+  addEventListener('dragover', (event) => event.preventDefault());
+  addEventListener('drop', (event) => {
+    const dropped = [...(event.dataTransfer?.files ?? [])];
+    if (event.defaultPrevented || !dropped.length) return;
+    event.preventDefault();
+    if (look.value.view !== 'data') change({ view: 'data' });
+    void import('./views/data/state').then(({ takeFiles }) => takeFiles(dropped));
+  });
 }
 
 void open();

@@ -18,6 +18,10 @@ export const site = computed<Site | null>(() => {
   return isOpen(found) ? found : null;
 });
 
+// The model of a run that was made of finished weights: it has no queries and keys.
+export const FINISHED = 'finished weights of ';
+export const isFinished = computed(() => run.value?.model?.startsWith(FINISHED) ?? false);
+
 // The head that is shown, in words.
 export const headInWords = computed(() =>
   look.value.head === 'mean' ? `mean of ${site.value?.num_heads ?? 0} heads` : `head ${look.value.head}`,

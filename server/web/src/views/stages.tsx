@@ -5,7 +5,7 @@ import { Problem } from '../api/client';
 import type { Head, Site } from '../api/runs';
 import { isCausal } from '../parts/mask';
 import { change } from '../store/history';
-import { keys as keyAxis, make, nameOf, queries, site } from '../store/run';
+import { isFinished, keys as keyAxis, make, nameOf, queries, run, site } from '../store/run';
 import { announce, head as shownHead, look } from '../store/state';
 import {
   cell,
@@ -235,6 +235,17 @@ function OneHead({ heads }: { heads: number }) {
 }
 
 export function Component() {
+  return isFinished.value ? (
+    <p class="hint">
+      There are no stages of finished weights: the run was made of {run.value?.model}, which say nothing of
+      the queries and keys that made them.
+    </p>
+  ) : (
+    <View />
+  );
+}
+
+function View() {
   const at = site.value;
   const [step, setStep] = useState<number | null>(null);
   const { source } = look.value;

@@ -101,7 +101,7 @@ function Drop() {
         multiple
         tabIndex={-1}
         aria-label="files"
-        accept=".npy,.npz,.safetensors,.json"
+        accept=".npy,.npz,.safetensors,.json,.csv,.tsv,.txt"
         onChange={(e) => {
           take(e.currentTarget.files);
           e.currentTarget.value = '';
@@ -110,7 +110,7 @@ function Drop() {
       <p>
         <small>
           .npy, .npz or .safetensors with tensors or finished weights; a capture of a model as .safetensors; a
-          request, weights or a link as .json
+          request, weights or a link as .json; a table as .csv or .tsv; words as .json or .npy
         </small>
       </p>
     </div>

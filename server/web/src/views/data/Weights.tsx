@@ -5,32 +5,56 @@ import { Problem } from '../../api/client';
 import { colour, ink, palette, place, type Scale } from '../../draw/colours';
 import { isContrast, isDark } from '../../shell/theme';
 import { digits } from '../../parts/digits';
-import { describe, draw, finished, type Drawn, type Finished, type Weights as WeightSet } from './finished';
+import { visible } from '../../parts/visible';
+import { importing, openWeights } from './state';
+import {
+  describe,
+  draw,
+  finished,
+  unfit,
+  type Drawn,
+  type Finished,
+  type Weights as WeightSet,
+} from './finished';
 
 const SIDE = 560; // CSS pixels of the longer side, without names
 const ROOM = 92; // for names, at most
 const BESIDE = 304; // for the table
 const NAMED = 48; // most rows or columns with a name each
 
-const nameOf = (names: string[] | undefined, i: number): string => names?.[i] ?? String(i);
+const nameOf = (names: string[] | undefined, i: number): string => visible(names?.[i] ?? String(i));
+
+// A name that fits, else its beginning and "…".
+function cut(context: CanvasRenderingContext2D, name: string, room: number): string {
+  const letters = [...name.slice(0, 200)];
+  if (name.length <= 200 && context.measureText(name).width <= room) return name;
+  while (letters.length && context.measureText(`${letters.join('')}…`).width > room) letters.pop();
+  return `${letters.join('')}…`;
+}
 
 interface Frame {
   left: number;
   top: number;
+  right: number; // beside the map, where the name of the last key ends
   cell: number;
 }
 
 const roomFor = (names: string[] | undefined): number =>
   Math.min(ROOM, 18 + 8 * Math.max(3, ...(names ?? []).map((name) => name.length)));
 
-const frameOf = (drawn: Drawn, labels: WeightSet['labels'], width: number): Frame => ({
-  left: roomFor(labels?.query),
-  top: roomFor(labels?.key),
-  cell: Math.min(
-    44,
-    Math.max(0.25, Math.max(160, Math.min(SIDE, width - ROOM - 2)) / Math.max(drawn.rows, drawn.cols)),
-  ),
-});
+const TURN = Math.PI / 3; // of the names of keys
+
+function frameOf(drawn: Drawn, labels: WeightSet['labels'], width: number): Frame {
+  const top = roomFor(labels?.key);
+  const right = labels?.key ? top / Math.tan(TURN) : 0;
+  const room = Math.max(160, Math.min(SIDE, width - ROOM - 2 - right));
+  return {
+    left: roomFor(labels?.query),
+    top,
+    right,
+    cell: Math.min(44, Math.max(0.25, room / Math.max(drawn.rows, drawn.cols))),
+  };
+}
 
 function paint(
   canvas: HTMLCanvasElement,
@@ -40,7 +64,10 @@ function paint(
   frame: Frame,
 ): void {
   const ratio = devicePixelRatio || 1;
-  const [width, height] = [frame.left + drawn.cols * frame.cell, frame.top + drawn.rows * frame.cell];
+  const [width, height] = [
+    frame.left + drawn.cols * frame.cell + frame.right,
+    frame.top + drawn.rows * frame.cell,
+  ];
   canvas.width = Math.round(width * ratio);
   canvas.height = Math.round(height * ratio);
   canvas.style.width = `${width}px`;
@@ -74,17 +101,17 @@ function paint(
   context.textAlign = 'right';
   for (let r = 0; r < drawn.rows; r += every(drawn.rows))
     context.fillText(
-      nameOf(labels?.query, r * (drawn.step[0] ?? 1)),
+      cut(context, nameOf(labels?.query, r * (drawn.step[0] ?? 1)), frame.left - 12),
       frame.left - 8,
       frame.top + (r + 0.5) * frame.cell,
-      frame.left - 12,
     );
   context.textAlign = 'left';
   for (let c = 0; c < drawn.cols; c += every(drawn.cols)) {
     context.save();
     context.translate(frame.left + (c + 0.5) * frame.cell, frame.top - 8);
-    context.rotate(-Math.PI / 3);
-    context.fillText(nameOf(labels?.key, c * (drawn.step[1] ?? 1)), 0, 0, frame.top);
+    context.rotate(-TURN);
+    const name = nameOf(labels?.key, c * (drawn.step[1] ?? 1));
+    context.fillText(cut(context, name, (frame.top - 14) / Math.sin(TURN)), 0, 0);
     context.restore();
   }
   if (frame.cell < 34) return;
@@ -100,6 +127,41 @@ function paint(
   });
 }
 
+// The queries or keys of a cell, by their names or, if there are several, by their numbers too.
+function Span({
+  side,
+  names,
+  at,
+  step,
+  count,
+}: {
+  side: 'query' | 'key';
+  names: string[] | undefined;
+  at: number;
+  step: number;
+  count: number;
+}) {
+  const from = at * step;
+  const to = Math.min(from + step, count) - 1;
+  if (to === from)
+    return (
+      <>
+        {side} <bdi>{nameOf(names, from)}</bdi>
+      </>
+    );
+  return (
+    <>
+      {side === 'query' ? 'queries' : 'keys'} {from}–{to}
+      {names && (
+        <>
+          {' '}
+          (<bdi>{nameOf(names, from)}</bdi> to <bdi>{nameOf(names, to)}</bdi>)
+        </>
+      )}
+    </>
+  );
+}
+
 function Picture({
   drawn,
   labels,
@@ -113,13 +175,17 @@ function Picture({
   const [at, setAt] = useState<[number, number] | null>(null);
   const [width, setWidth] = useState(SIDE + ROOM);
   const dark = isDark.value;
-  const scale: Scale = {
-    low: Math.min(0, drawn.range[0]),
-    high: drawn.range[1],
-    bend: 'sqrt',
-    map: isContrast.value ? 'cividis' : 'Blues',
-    dark,
-  };
+  const signed = drawn.range[0] < 0;
+  const most = Math.max(Math.abs(drawn.range[0]), Math.abs(drawn.range[1]));
+  const scale: Scale = signed
+    ? { low: -most, high: most, bend: 'linear', map: 'RdBu', dark }
+    : {
+        low: 0,
+        high: drawn.range[1],
+        bend: 'sqrt',
+        map: isContrast.value ? 'cividis' : 'Blues',
+        dark,
+      };
   const frame = frameOf(drawn, labels, width);
   useEffect(() => {
     const box = canvas.current?.closest('.data-drawn');
@@ -156,15 +222,16 @@ function Picture({
       <figcaption>
         {at ? (
           <>
-            query <bdi>{nameOf(labels?.query, at[0] * stepRow)}</bdi>, key{' '}
-            <bdi>{nameOf(labels?.key, at[1] * stepCol)}</bdi>:{' '}
+            {stepRow * stepCol > 1 ? 'largest of ' : ''}
+            <Span side="query" names={labels?.query} at={at[0]} step={stepRow} count={drawn.of[0]} />,{' '}
+            <Span side="key" names={labels?.key} at={at[1]} step={stepCol} count={drawn.of[1]} />:{' '}
             <output>{digits(drawn.cells[at[0] * drawn.cols + at[1]] as number)}</output>
           </>
         ) : (
           <>
-            A row is a query, a column a key; {digits(drawn.range[0])} to {digits(drawn.range[1])}, colours by
-            square root{stepRow * stepCol > 1 && `; a cell is the largest of ${stepRow} × ${stepCol} weights`}
-            .
+            A row is a query, a column a key; {digits(drawn.range[0])} to {digits(drawn.range[1])},{' '}
+            {signed ? 'zero is neutral' : 'colours by square root'}
+            {stepRow * stepCol > 1 && `; a cell is the largest of ${stepRow} × ${stepCol} weights`}.
           </>
         )}
       </figcaption>
@@ -185,6 +252,7 @@ function Strongest({
 }) {
   const rows = useMemo(() => [...new Set(drawn.top.map(([r]) => r as number))], [drawn]);
   const mine = drawn.top.filter(([r]) => r === row);
+  const most = Math.max(...mine.map(([, , weight = 0]) => Math.abs(weight))) || 1;
   if (!rows.length) return null;
   return (
     <section class="data-strongest" aria-label="Strongest keys">
@@ -218,7 +286,7 @@ function Strongest({
               </th>
               <td>{digits(weight)}</td>
               <td>
-                <span class="bar-of" style={{ width: `${(100 * weight) / (mine[0]?.[2] || 1)}%` }} />
+                <span class="bar-of" style={{ width: `${(100 * Math.abs(weight)) / most}%` }} />
               </td>
             </tr>
           ))}
@@ -293,9 +361,19 @@ export function Weights({ of }: { of: Finished }) {
         </button>
       </div>
       <p>
-        The service draws finished weights and says what they look at. They cannot become a stored run,
-        because a run is computed from queries and keys.
+        One head as a map, with its strongest keys.{' '}
+        <button
+          type="button"
+          class="main"
+          disabled={importing.value !== null}
+          onClick={() => void openWeights()}
+        >
+          Open in all views
+        </button>{' '}
+        makes a run of all layers and heads, with the same weights to the last bit: Words, Matrix, Heads,
+        Share and export work on it. There are no queries and keys, so its scores are the weights.
       </p>
+      {unfit(of) && <p class="bad">{unfit(of)}</p>}
       <div class="data-picks">
         {of.sets.length > 1 && (
           <label>

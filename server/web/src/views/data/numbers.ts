@@ -11,13 +11,21 @@ const LEFT_OUT =
 const WORD =
   /^(?:[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?inf(?:inity)?|[-+]?nan|true|false|none|null)/i;
 
-// Where a name begins the text, what it calls is taken: array(…), tensor(…), np.array(…).
-function unwrap(text: string): string {
-  const call = /^[A-Za-z_][\w.]*\(\s*(?=\[)/.exec(text);
-  if (!call) return text;
-  const end = text.lastIndexOf(']');
-  return text.slice(call[0].length, end + 1);
-}
+const CALL = /[A-Za-z_][\w.]*\s*\(\s*(?=[[(]|[-+.\d]|np\.|array|tensor)/y;
+const KEYWORD =
+  /,?\s*\b(?:dtype|device|grad_fn|requires_grad|shape|size|layout)=(?:<[^>]*>|'[^']*'|\([^)]*\)|[\w.]+(?:\[[^\]]*\])?)/g;
+
+// What Python prints around numbers: a name in front, comments, arguments, and the true minus sign.
+const bare = (text: string): string =>
+  text
+    .trim()
+    .replace(/^Parameter containing:\s*/, '')
+    .replace(/^[A-Za-z_]\w*\s*=\s*(?!=)/, '')
+    .replace(/^<tf\.Tensor[\s\S]*?numpy=\s*([\s\S]*?)>$/, '$1')
+    .replace(/#.*$/gm, '')
+    .replace(/\u2212/g, '-')
+    .replace(KEYWORD, '')
+    .trim();
 
 function wordOf(word: string): number | boolean | null {
   const lower = word.toLowerCase();
@@ -37,6 +45,7 @@ export function shapeOf(value: unknown): number[] | null {
   const first = value.length ? shapeOf(value[0]) : [];
   if (!first) return null;
   const same = value.every((item) => {
+    if (item === value[0]) return true; // it has been looked at
     const shape = shapeOf(item);
     return shape?.length === first.length && shape.every((n, i) => n === first[i]);
   });
@@ -45,14 +54,23 @@ export function shapeOf(value: unknown): number[] | null {
 
 // Numbers in brackets, apart by blanks or commas. A row without brackets around it is a list.
 export function readNumPy(source: string): Numbers {
-  const text = unwrap(source.trim());
+  const text = bare(source);
   if (/\.\.\.|…/.test(text)) throw new BadText(LEFT_OUT);
   const open: Numbers[][] = [[]];
+  const calls: number[] = []; // how deep each call began, whose brackets are none
   for (let at = 0; at < text.length; ) {
     const rest = text.slice(at, at + 40);
     const here = rest[0] as string;
+    CALL.lastIndex = at;
+    const call = /[A-Za-z]/.test(here) ? CALL.exec(text)?.[0] : undefined;
     if (/[\s,]/.test(here)) at++;
-    else if (here === '[' || here === '(') {
+    else if (call) {
+      calls.push(open.length);
+      at += call.length;
+    } else if (here === ')' && calls.at(-1) === open.length) {
+      calls.pop();
+      at++;
+    } else if (here === '[' || here === '(') {
       open.push([]);
       at++;
     } else if (here === ']' || here === ')') {
@@ -82,7 +100,10 @@ function readLines(text: string, isMatrix: boolean): Numbers {
   if (/\.\.\.|…/.test(text)) throw new BadText(LEFT_OUT);
   const rows: Numbers[][] = [];
   let first = 0; // the line of the first row
-  text.split(/\r\n?|\n/).forEach((line, i) => {
+  text.split(/\r\n?|\n/).forEach((whole, i) => {
+    const line = whole.replace(/#.*$/, '').replace(/\u2212/g, '-');
+    if (/\d,\d/.test(line) && /[;\t]|\d +[-+.\d]/.test(line.trim()))
+      throw new BadText(`Line ${i + 1} has commas within numbers: write 0.1 for 0,1 and 1000 for 1,000.`);
     const found = line
       .trim()
       .replace(/[,;]$/, '')
@@ -112,6 +133,103 @@ function readLines(text: string, isMatrix: boolean): Numbers {
   });
   return rows.length > 1 || isMatrix ? rows : (rows[0] ?? []);
 }
+
+// Words as Python prints a list of them, as NumPy does, one a line, or apart by commas or blanks.
+export function readWords(source: string): string[] {
+  const text = source.trim();
+  if (/^[[(]/.test(text)) {
+    const words = [...text.matchAll(/(['"])((?:\\.|(?!\1)[^\\])*)\1/g)].map(([, , word = '']) =>
+      word
+        .replace(/\\(['"\\])/g, '$1')
+        .replace(/\\n/g, '\n')
+        .replace(/\\t/g, '\t'),
+    );
+    if (!words.length)
+      throw new BadText("Expected words in quotes between the brackets, such as ['the', 'cat'].");
+    return words;
+  }
+  const apart = /\n/.test(text) ? /\r?\n/ : /,/.test(text) ? /,/ : /\s+/;
+  return text.split(apart).map((word) => word.trim());
+}
+
+// JSON as Python's json module writes it, too: -Infinity is null, as the service writes it, and so is NaN.
+export function readJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    const plain = text.replace(/"(?:[^"\\]|\\.)*"|-Infinity|\bNaN\b/g, (found) =>
+      found.startsWith('"') ? found : 'null',
+    );
+    if (plain === text) throw error;
+    return JSON.parse(plain);
+  }
+}
+
+// A table of numbers, as pandas and spreadsheets write it: a line of names on top and a name in front of
+// each line, or numbers alone.
+export interface Table {
+  rows: number[][];
+  query?: string[];
+  key?: string[];
+}
+
+function cells(line: string, apart: string): string[] {
+  const found: string[] = [];
+  const cell =
+    apart === ' '
+      ? /\s*(?:"((?:[^"]|"")*)"|(\S+))/y
+      : new RegExp(`\\s*(?:"((?:[^"]|"")*)"|([^${apart}]*?))\\s*(${apart}|$)`, 'y');
+  while (cell.lastIndex <= line.length) {
+    const match = cell.exec(line);
+    if (!match) break;
+    found.push(match[1]?.replace(/""/g, '"') ?? match[2] ?? '');
+    if (apart !== ' ' && match[3] === '') break;
+  }
+  return found;
+}
+
+export function readTable(text: string): Table {
+  const lines = text
+    .replace(/^\ufeff/, '')
+    .split(/\r\n?|\n/)
+    .filter((line) => line.trim() && !line.startsWith('#'));
+  const [head = ''] = lines;
+  const apart = ['\t', ';', ','].find((mark) => head.includes(mark)) ?? ' ';
+  const table = lines.map((line) => cells(line, apart));
+  const isNumber = (word: string | undefined): boolean =>
+    word !== undefined && WORD.exec(word)?.[0] === word && /\d/.test(word);
+  const named = table[0]?.slice(1).some((word) => !isNumber(word)) || table[0]?.[0] === '';
+  const body = named ? table.slice(1) : table;
+  const inFront =
+    body.length > 0 && ((named && table[0]?.[0] === '') || body.every((line) => !isNumber(line[0])));
+  const from = inFront ? 1 : 0;
+  const rows = body.map((line, i) =>
+    line.slice(from).map((word, n) => {
+      if (!isNumber(word))
+        throw new BadText(
+          `Line ${i + (named ? 2 : 1)}, column ${n + from + 1}: expected a number, found "${word.slice(0, 16)}".`,
+        );
+      return Number(word);
+    }),
+  );
+  if (!rows.length || !shapeOf(rows)) throw new BadText('The lines have unequal numbers of columns.');
+  const top = table[0] ?? [];
+  const columns = rows[0]?.length ?? 0;
+  return {
+    rows,
+    ...(inFront && { query: body.map((line) => line[0] as string) }),
+    ...(named && { key: top.slice(top.length - columns) }),
+  };
+}
+
+// Whether all rows of a matrix add up to 1 as weights do.
+export const sumsToOne = (value: unknown): boolean =>
+  Array.isArray(value) && value.length > 0
+    ? Array.isArray(value[0])
+      ? value.every(sumsToOne)
+      : value.every((x) => typeof x === 'number' && x >= 0) &&
+        Math.abs((value as number[]).reduce((a, b) => a + b, 0) - 1) < 2e-3
+    : false;
 
 // The value of a field of text. `words` are texts that need no quotes, such as "alibi".
 // A matrix may be a single line.

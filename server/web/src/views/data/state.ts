@@ -9,9 +9,22 @@ import { cancel, first, make, ownFile, run, trouble } from '../../store/run';
 import { announce, type Source } from '../../store/state';
 import { fields, type Field } from './fields';
 import { limitOf, refuse } from './limits';
-import { BadFile, bodyOf, fileOf, open, sizeText, type Part, type TensorFile } from './tensors';
-import { BadText, readValue, shapeOf, times, write } from './numbers';
-import { finished, weightsOf, weightsOfPart } from './finished';
+import { captureOf } from './asRun';
+import { bodyOf, fileOf } from './bodies';
+import { BadFile, open, sizeText, type Part, type TensorFile } from './tensors';
+import {
+  BadText,
+  readJson,
+  readTable,
+  readValue,
+  readWords,
+  shapeOf,
+  sumsToOne,
+  times,
+  write,
+} from './numbers';
+import { finished, weightsOf, weightsOfList, weightsOfParts, weightsOfTable } from './finished';
+import { layerOf, usualField } from './names';
 
 // The content of a field: a text, a value that is too long to be edited, or a tensor of a file.
 export type Content = { text: string } | { held: unknown; what: string } | { part: Part };
@@ -84,6 +97,15 @@ interface Reading {
   bad: Record<string, string>;
 }
 
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return text.trim().startsWith('{');
+  }
+}
+
 function valueIn(field: Field | undefined, text: string): unknown {
   if (field?.kind === 'flag') return text === 'true';
   if (field?.kind === 'choice') return text;
@@ -92,6 +114,7 @@ function valueIn(field: Field | undefined, text: string): unknown {
     if (!Number.isFinite(value)) throw new BadText('Expected a number.');
     return value;
   }
+  if (field?.name === 'labels' && !isJson(text)) return readWords(text);
   return readValue(
     text,
     field?.kind === 'tensor',
@@ -242,44 +265,59 @@ function told(error: unknown): string {
 
 // Below: files.
 
-const usual: Record<string, readonly string[]> = {
-  query: ['query', 'queries', 'q'],
-  key: ['key', 'keys', 'k'],
-  value: ['value', 'values', 'v'],
-  attn_mask: ['attn_mask', 'mask', 'attention_mask'],
-  weights: ['weights', 'attention', 'attentions', 'attn', 'attention_weights'],
-};
-
 // The field that a tensor's name stands for: that of the same name, else a usual short form.
 export function fieldFor(part: Part): string {
-  const name = part.name.toLowerCase();
   if (fields.value.some((f) => f.kind === 'tensor' && f.name === part.name)) return part.name;
-  return Object.keys(usual).find((field) => usual[field]?.includes(name)) ?? '';
+  return usualField(part.name);
 }
 
 export function assign(part: Part, field: string): void {
   for (const [name, content] of Object.entries(contents.value))
     if ('part' in content && content.part === part) setContent(name, null);
-  if (finished.value?.part === part) finished.value = null;
-  if (field === 'weights') finished.value = weightsOfPart(part);
+  if (finished.value?.parts.includes(part)) finished.value = null;
+  if (field === 'weights') finished.value = weightsOfParts([part], wordsOf(part));
   else if (field) setContent(field, { part });
 }
 
 export const assigned = (part: Part): string =>
-  finished.value?.part === part
+  finished.value?.parts.includes(part)
     ? 'weights'
     : (Object.entries(contents.value).find(
         ([, content]) => 'part' in content && content.part === part,
       )?.[0] ?? '');
 
+// The words of the file of a part, else of another file, such as tokens.npy beside it.
+function wordsOf(part: Part): TensorFile['words'] {
+  const has = (file: TensorFile): boolean => Boolean(file.words.query ?? file.words.key);
+  const own = files.value.find((file) => file.parts.includes(part) && has(file));
+  return (own ?? [...files.value].reverse().find(has))?.words ?? {};
+}
+
 function take(opened: TensorFile): void {
   files.value = [...files.value.filter((f) => f.name !== opened.name), opened];
   for (const [name, value] of Object.entries(opened.request))
     if (name !== 'store') setContent(name, contentOf(value, `of ${opened.name}`));
+  if (!opened.parts.length) takeWords(opened.words);
   const found = opened.parts.map((part) => [part, fieldFor(part)] as const);
-  for (const [part, field] of found) if (field) assign(part, field);
+  const layers = found.filter(([part, field]) => field === 'weights' && layerOf(part.name));
+  const family = layers[0] && layerOf(layers[0][0].name)?.family;
+  const same = layers.map(([part]) => part).filter((part) => layerOf(part.name)?.family === family);
+  if (same.length > 1) {
+    const number = (part: Part): number => layerOf(part.name)?.layer ?? 0;
+    same.sort((a, b) => number(a) - number(b));
+    finished.value = weightsOfParts(same, wordsOf(same[0] as Part));
+  }
+  for (const [part, field] of found)
+    if (field && !(field === 'weights' && same.length > 1)) assign(part, field);
   const only = opened.parts.length === 1 ? opened.parts[0] : undefined;
   if (only && !found[0]?.[1] && !contents.value.query) assign(only, 'query');
+}
+
+// Words alone name the weights that are shown, or become the labels of the request.
+function takeWords(words: TensorFile['words']): void {
+  const shown = finished.value;
+  if (shown?.parts.length) finished.value = weightsOfParts(shown.parts, words);
+  else setContent('labels', { text: JSON.stringify(words.query ?? words.key) });
 }
 
 export function forget(opened: TensorFile): void {
@@ -290,11 +328,32 @@ export function forget(opened: TensorFile): void {
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-// A JSON file: a request, finished weights, a run, or a tensor.
-async function takeJson(text: string, name: string): Promise<void> {
+const AXES_MOST = 8;
+
+function depthOf(text: string): number {
+  let depth = 0;
+  let most = 0;
+  for (const [found] of text.matchAll(/"(?:[^"\\]|\\.)*"|[[\]]/g)) {
+    if (found === '[') most = Math.max(most, ++depth);
+    else if (found === ']') depth--;
+  }
+  return most;
+}
+
+// A text: a request, finished weights, a run, a tensor, or a table.
+async function takeText(text: string, name: string): Promise<void> {
+  const first = text.replace(/^\ufeff/, '').trimStart()[0] ?? '';
+  if (!/[[{"]/.test(first) || /^[\t,;]/.test(text) || /^\s*"[^"\n]*"?[\t,;]/.test(text)) {
+    takeTable(text, name);
+    return;
+  }
+  if (depthOf(text) > AXES_MOST + 2)
+    throw new BadFile(
+      `${name} has lists within lists, ${depthOf(text)} deep. Tensors have at most ${AXES_MOST} axes.`,
+    );
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = readJson(text.replace(/^\ufeff/, ''));
   } catch (error) {
     throw new BadFile(`${name} is damaged JSON: ${(error as Error).message}.`);
   }
@@ -305,10 +364,11 @@ async function takeJson(text: string, name: string): Promise<void> {
       : [of.link, of.run, of.id, isObject(of.run) ? of.run.id : null].find((x) => typeof x === 'string');
   const weights = weightsOf(of, name);
   if (weights) finished.value = weights;
-  else if (typeof link === 'string') await openRun(link);
   else if (isObject(of.body)) fill(of.body, `of ${name}`);
   else if ('query' in of) fill(of, `of ${name}`);
-  else if (Array.isArray(value) && shapeOf(value)) setContent('query', contentOf(value, `of ${name}`));
+  else if (isObject(of.request) && isObject(of.request.body)) fill(of.request.body, `of ${name}`);
+  else if (typeof link === 'string') await openRun(link);
+  else if (Array.isArray(value)) takeList(value, name);
   else
     throw new BadFile(
       `${name} is JSON, but neither a request with "query", ` +
@@ -316,12 +376,41 @@ async function takeJson(text: string, name: string): Promise<void> {
     );
 }
 
+function takeList(value: unknown[], name: string): void {
+  const axes = shapeOf(value)?.length ?? 0;
+  if (value.length > 0 && value.every((word) => typeof word === 'string'))
+    takeWords({ query: value as string[], key: value as string[] });
+  else if (
+    axes === 5 ||
+    (axes === 4 && sumsToOne(value)) ||
+    (axes > 1 && usualField(name.replace(/\.\w+$/, '')) === 'weights')
+  )
+    finished.value = weightsOfList(value, name);
+  else if (!axes) throw new BadFile(`The lists of ${name} have unequal lengths.`);
+  else if (value.flat(axes).some((item) => typeof item === 'object' && item !== null))
+    throw new BadFile(`The lists of ${name} hold objects. Expected numbers or words.`);
+  else setContent('query', contentOf(value, `of ${name}`));
+}
+
+// A table with names, or whose rows add up to 1, is weights; else it is the query.
+function takeTable(text: string, name: string): void {
+  try {
+    const { rows, query, key } = readTable(text);
+    if (query || key || sumsToOne(rows) || usualField(name.replace(/\.\w+$/, '')) === 'weights')
+      finished.value = weightsOfTable(rows, { ...(query && { query }), ...(key && { key }) }, name);
+    else setContent('query', contentOf(rows, `of ${name}`));
+  } catch (error) {
+    if (!(error instanceof BadText)) throw error;
+    throw new BadFile(`${name} is no table of numbers. ${error.message}`);
+  }
+}
+
 export async function takeFiles(list: Iterable<File>): Promise<void> {
   fileTrouble.value = '';
   for (const file of list) {
     try {
       const opened = await open(file);
-      if (typeof opened === 'string') await takeJson(opened, file.name);
+      if (typeof opened === 'string') await takeText(opened, file.name);
       else if (opened.isCapture) await importCapture(file);
       else take(opened);
     } catch (error) {
@@ -342,6 +431,20 @@ export interface Import {
   cancel: () => void;
 }
 export const importing = signal<Import | null>(null);
+
+// Makes a run of the finished weights that are shown.
+export async function openWeights(): Promise<void> {
+  const of = finished.peek();
+  if (!of) return;
+  fileTrouble.value = '';
+  try {
+    await importCapture(new File([await captureOf(of)], 'attention.safetensors'));
+  } catch (error) {
+    if (!(error instanceof BadFile || error instanceof Problem)) throw error;
+    fileTrouble.value = error.message;
+    announce(error.message);
+  }
+}
 
 // The file goes to the service as it is, read piece by piece as it goes out.
 export async function importCapture(file: File): Promise<void> {

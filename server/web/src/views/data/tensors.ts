@@ -1,5 +1,7 @@
-// Files of tensors: what they hold is read from their headers, never the numbers. The bodies that are
-// sent are made of pieces of the files, so that a file of any length takes no memory.
+// Files of tensors: what they hold is read from their headers, never the numbers.
+import { decode, isTaken, npyOf, ofNumpy, types } from './dtypes';
+import { sideOf } from './names';
+
 export class BadFile extends Error {}
 
 const TEXT_MOST = 1e8;
@@ -28,25 +30,20 @@ export interface Part {
   crc: number | null; // CRC-32 after inflation, as an archive says
 }
 
+export interface Words {
+  query?: string[];
+  key?: string[];
+}
+
 export interface TensorFile {
   kind: 'npy' | 'npz' | 'safetensors';
   name: string;
   file: File;
   parts: Part[];
   request: Record<string, unknown>; // the other fields that the file itself has
+  words: Words; // names of queries and keys that the file has beside its numbers
   isCapture: boolean; // its metadata describes sites, so POST /v1/runs takes it
 }
-
-const dtypes: readonly (readonly [string, string])[] = [
-  ['<f4', 'F32'],
-  ['<f8', 'F64'],
-  ['<f2', 'F16'],
-  ['<i4', 'I32'],
-  ['<i8', 'I64'],
-  ['|u1', 'U8'],
-  ['|b1', 'BOOL'],
-];
-const ofNumpy = (descr: string): string => dtypes.find(([numpy]) => numpy === descr)?.[1] ?? descr;
 
 const read = async (blob: Blob): Promise<DataView> => new DataView(await blob.arrayBuffer());
 const ascii = (view: DataView, at: number, length: number): string =>
@@ -94,8 +91,8 @@ function npyHead(view: DataView, name: string): NpyHead {
   const begin = (long ? 12 : 10) + (long ? view.getUint32(8, true) : view.getUint16(8, true));
   if (begin > view.byteLength) throw new BadFile(`${name} ends within its header.`);
   const text = ascii(view, long ? 12 : 10, begin - (long ? 12 : 10));
-  const descr = /'descr':\s*'([^']*)'/.exec(text)?.[1];
-  const shape = /'shape':\s*\(([^)]*)\)/.exec(text)?.[1];
+  const descr = /(['"])descr\1:\s*(['"])([^'"]*)\2/.exec(text)?.[3];
+  const shape = /(['"])shape\1:\s*\(([^)]*)\)/.exec(text)?.[2];
   if (descr === undefined || shape === undefined)
     throw new BadFile(
       `The header of ${name} names no plain type and shape; arrays of records cannot be sent.`,
@@ -104,23 +101,108 @@ function npyHead(view: DataView, name: string): NpyHead {
     descr,
     shape: shape
       .split(',')
-      .map((n) => n.trim())
+      .map((n) => n.trim().replace(/L$/, '')) // as Python 2 on Windows writes lengths
       .filter(Boolean)
       .map(Number),
     begin,
-    fortran: /'fortran_order':\s*True/.test(text),
+    fortran: /(['"])fortran_order\1:\s*True/.test(text),
   };
 }
 
+const CONVERT =
+  'Save its arrays in Python: safetensors.torch.save_file({"attention": torch.stack(attentions)}, "attention.safetensors").';
 const stem = (name: string): string => name.replace(/\.\w+$/, '');
 const HEAD_MOST = 65536;
-const sizes: Record<string, number> = { F64: 8, I64: 8, F32: 4, I32: 4, F16: 2, BF16: 2, U8: 1, BOOL: 1 };
+
+// Numbers of a type that the service does not read become float32 here.
+async function settled(part: Part, big: boolean): Promise<Part> {
+  if (isTaken(part.dtype, big) || !types[part.dtype]) return part;
+  const whole = part.deflated ? await unfold(part.data) : part.data;
+  const numbers = decode(await whole.slice(part.begin).arrayBuffer(), part.dtype, big);
+  const head = npyOf('<f4', part.shape, part.fortran);
+  const data = new Blob(
+    part.form === 'npy' ? [head as BlobPart, numbers as BlobPart] : [numbers as BlobPart],
+  );
+  return {
+    ...part,
+    dtype: 'F32',
+    data,
+    deflated: false,
+    begin: part.form === 'npy' ? head.length : 0,
+    size: data.size,
+    crc: null,
+  };
+}
+
+// The numbers of a part as float32, the last axis the fastest.
+export async function numbersOf(part: Part): Promise<Float32Array> {
+  const whole = part.deflated ? await unfold(part.data) : part.data;
+  const numbers = decode(await whole.slice(part.begin).arrayBuffer(), part.dtype, false);
+  if (!part.fortran) return numbers;
+  const made = new Float32Array(numbers.length);
+  const at = part.shape.map(() => 0);
+  const steps = part.shape.map((_, i) => part.shape.slice(0, i).reduce((a, b) => a * b, 1));
+  for (let i = 0; i < made.length; i++) {
+    made[i] = numbers[at.reduce((sum, n, axis) => sum + n * (steps[axis] as number), 0)] as number;
+    for (let axis = at.length - 1; axis >= 0; axis--) {
+      at[axis] = (at[axis] as number) + 1;
+      if ((at[axis] as number) < (part.shape[axis] as number)) break;
+      at[axis] = 0;
+    }
+  }
+  return made;
+}
+
+const isText = (descr: string): boolean => /^[<>|]?[US]\d+$/.test(descr);
+
+// The strings of an array: <U has 4 bytes a character, |S has one. NULs fill them up.
+async function stringsOf(blob: Blob, { descr, shape, begin }: NpyHead): Promise<string[]> {
+  const bytes = await blob.slice(begin).arrayBuffer();
+  const count = shape.reduce((a, b) => a * b, 1);
+  const width = bytes.byteLength / (count || 1);
+  const view = new DataView(bytes);
+  return Array.from({ length: count }, (_, i) => {
+    if (descr.includes('S'))
+      return new TextDecoder().decode(bytes.slice(i * width, (i + 1) * width)).replace(/\0+$/, '');
+    let text = '';
+    for (let at = i * width; at + 4 <= (i + 1) * width; at += 4) {
+      const code = view.getUint32(at, descr[0] !== '>');
+      if (code > 0x10ffff) throw new BadFile('A text of the file has letters that are none.');
+      text += String.fromCodePoint(code);
+    }
+    return text.replace(/\0+$/, '');
+  });
+}
+
+function addWords(made: TensorFile, name: string, words: string[]): void {
+  const side = sideOf(name) ?? 'both';
+  for (const one of side === 'both' ? (['query', 'key'] as const) : [side])
+    if (side !== 'both' || !made.words[one]) made.words[one] = words;
+}
 
 async function readNpy(file: File): Promise<TensorFile> {
   const head = npyHead(await read(file.slice(0, HEAD_MOST)), file.name);
-  const dtype = ofNumpy(head.descr);
-  const want = head.begin + head.shape.reduce((a, b) => a * b, 1) * (sizes[dtype] ?? 0);
-  if (sizes[dtype] && file.size !== want)
+  const { dtype, big } = ofNumpy(head.descr);
+  const bytes = types[dtype]?.bytes;
+  const made: TensorFile = {
+    kind: 'npy',
+    name: file.name,
+    file,
+    parts: [],
+    request: {},
+    words: {},
+    isCapture: false,
+  };
+  if (isText(head.descr) && head.shape.length === 1) {
+    addWords(made, stem(file.name), await stringsOf(file, head));
+    return made;
+  }
+  if (!bytes)
+    throw new BadFile(
+      `${file.name} holds ${dtype}, which are no real numbers. Expected floats, integers, booleans, or words.`,
+    );
+  const want = head.begin + head.shape.reduce((a, b) => a * b, 1) * bytes;
+  if (file.size !== want)
     throw new BadFile(`${file.name} is damaged: its header asks for ${want} bytes, and it has ${file.size}.`);
   const part: Part = {
     file: file.name,
@@ -135,7 +217,8 @@ async function readNpy(file: File): Promise<TensorFile> {
     size: file.size,
     crc: null,
   };
-  return { kind: 'npy', name: file.name, file, parts: [part], request: {}, isCapture: false };
+  made.parts.push(await settled(part, big));
+  return made;
 }
 
 // The directory of an archive stands at its end: 46 bytes and the name for each member.
@@ -157,7 +240,15 @@ async function readNpz(file: File): Promise<TensorFile> {
   const count = tail.getUint16(end + 10, true);
   const directoryAt = tail.getUint32(end + 16, true);
   const directory = await read(file.slice(directoryAt, directoryAt + tail.getUint32(end + 12, true)));
-  const made: TensorFile = { kind: 'npz', name: file.name, file, parts: [], request: {}, isCapture: false };
+  const made: TensorFile = {
+    kind: 'npz',
+    name: file.name,
+    file,
+    parts: [],
+    request: {},
+    words: {},
+    isCapture: false,
+  };
   let at = 0;
   for (let i = 0; i < count; i++) {
     if (at + 46 > directory.byteLength || directory.getUint32(at, true) !== 0x02014b50)
@@ -173,6 +264,8 @@ async function readNpz(file: File): Promise<TensorFile> {
     if (packed === 0xffffffff || size === 0xffffffff || local === 0xffffffff)
       throw new BadFile(`${name} in ${file.name} is longer than 4 GB.`);
     at = extraAt + directory.getUint16(at + 30, true) + directory.getUint16(at + 32, true);
+    if (/(^|\/)data\.pkl$/.test(name)) throw new BadFile(`${file.name} is a file of PyTorch. ${CONVERT}`);
+    if (!name.endsWith('.npy')) continue; // a folder, or a text beside the arrays
     if (method !== 0 && method !== 8)
       throw new BadFile(`${name} in ${file.name} is packed by method ${method}; NumPy stores or deflates.`);
     const head = await read(file.slice(local, local + 30));
@@ -184,13 +277,19 @@ async function readNpz(file: File): Promise<TensorFile> {
     const deflated = method === 8;
     const npy = npyHead(await headOf(data, deflated, Math.min(size, HEAD_MOST)), `${name} in ${file.name}`);
     if (stem(name) === 'request' && npy.shape.length === 0) {
-      made.request = readRequest(await textOf(deflated ? await unfold(data) : data, npy), file.name);
+      made.request = readRequest((await stringsOf(deflated ? await unfold(data) : data, npy))[0], file.name);
       continue;
     }
-    made.parts.push({
+    if (isText(npy.descr) && npy.shape.length === 1) {
+      if (sideOf(stem(name)))
+        addWords(made, stem(name), await stringsOf(deflated ? await unfold(data) : data, npy));
+      continue;
+    }
+    const { dtype, big } = ofNumpy(npy.descr);
+    const part: Part = {
       file: file.name,
       name: stem(name),
-      dtype: ofNumpy(npy.descr),
+      dtype,
       shape: npy.shape,
       form: 'npy',
       data,
@@ -199,17 +298,12 @@ async function readNpz(file: File): Promise<TensorFile> {
       fortran: npy.fortran,
       size,
       crc,
-    });
+    };
+    made.parts.push(await settled(part, big));
   }
-  if (!made.parts.length) throw new BadFile(`${file.name} has no arrays.`);
+  if (!made.parts.length && !made.words.query && !made.words.key)
+    throw new BadFile(`${file.name} has no arrays.`);
   return made;
-}
-
-// The string of an array without axes: <U has 4 bytes a character, |S has one.
-async function textOf(blob: Blob, { descr, begin }: NpyHead): Promise<string> {
-  const bytes = (await blob.arrayBuffer()).slice(begin);
-  if (descr.startsWith('<U')) return String.fromCodePoint(...new Uint32Array(bytes)).replace(/\0+$/, '');
-  return new TextDecoder().decode(bytes).replace(/\0+$/, '');
 }
 
 function readRequest(text: string | undefined, name: string): Record<string, unknown> {
@@ -223,7 +317,7 @@ function readRequest(text: string | undefined, name: string): Record<string, unk
 
 // One [rows, keys] of a tensor with more axes, by its number. null: it cannot be cut out.
 export async function plane(part: Part, index: number): Promise<Part | null> {
-  const bytes = sizes[part.dtype];
+  const bytes = types[part.dtype]?.bytes;
   if (!bytes || part.fortran) return null;
   const shape = part.shape.slice(-2);
   const length = shape.reduce((a, b) => a * b, bytes);
@@ -241,11 +335,24 @@ interface Entry {
   data_offsets: [number, number];
 }
 
+const isEntry = (entry: Partial<Entry> | null): entry is Entry =>
+  typeof entry?.dtype === 'string' && Array.isArray(entry.shape) && Array.isArray(entry.data_offsets);
+
+function wordsIn(text: string): string[] | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    return Array.isArray(value) && value.every((word) => typeof word === 'string') ? value : null;
+  } catch {
+    return null;
+  }
+}
+
 async function readSafetensors(file: File): Promise<TensorFile> {
   const length = Number((await read(file.slice(0, 8))).getBigUint64(0, true));
   let header: Record<string, Entry>;
   try {
     header = JSON.parse(await file.slice(8, 8 + length).text()) as Record<string, Entry>;
+    if (typeof header !== 'object' || Array.isArray(header)) throw new Error('no object');
   } catch {
     throw new BadFile(
       `${file.name} is damaged: the header of a safetensors file is JSON, and this one is not.`,
@@ -258,15 +365,24 @@ async function readSafetensors(file: File): Promise<TensorFile> {
     file,
     parts: [],
     request: readRequest(metadata.request, file.name),
-    isCapture: 'run' in metadata,
+    words: {},
+    isCapture: typeof metadata.run === 'string' && /^\s*\{/.test(metadata.run),
   };
+  for (const [name, text] of Object.entries(metadata)) {
+    const words = sideOf(name) && typeof text === 'string' && text.startsWith('[') ? wordsIn(text) : null;
+    if (words) addWords(made, name, words);
+  }
   for (const [name, entry] of Object.entries(header)) {
     if (name === '__metadata__') continue;
+    if (!isEntry(entry))
+      throw new BadFile(
+        `${file.name} is damaged: the tensor ${name} has no dtype, shape and data_offsets in its header.`,
+      );
     const [from, to] = entry.data_offsets;
     if (!(to >= from && 8 + length + to <= file.size))
       throw new BadFile(`${file.name} is damaged: it ends within the tensor ${name}.`);
     const data = file.slice(8 + length + from, 8 + length + to);
-    made.parts.push({
+    const part: Part = {
       file: file.name,
       name,
       dtype: entry.dtype,
@@ -278,205 +394,54 @@ async function readSafetensors(file: File): Promise<TensorFile> {
       fortran: false,
       size: data.size,
       crc: null,
-    });
+    };
+    made.parts.push(made.isCapture ? part : await settled(part, false));
   }
+  if (!made.parts.length) throw new BadFile(`${file.name} has no tensors.`);
   return made;
 }
 
-const EXPECTED = 'Expected a .npy, .npz or .safetensors file, or JSON.';
+const EXPECTED =
+  'Expected a .npy, .npz or .safetensors file, JSON, or a table of numbers (.csv, .tsv, .txt).';
+
+// Files that are known and not read, by their first bytes.
+const others: readonly (readonly [string, string])[] = [
+  ['\x1f\x8b', 'is compressed by gzip. Unpack it first.'],
+  ...['\x80\x02', '\x80\x03', '\x80\x04', '\x80\x05'].map(
+    (begin) => [begin, `is a pickle of Python, which could run code. ${CONVERT}`] as const,
+  ),
+  ['\x89HDF', `is a file of HDF5. ${CONVERT}`],
+  ['version https://git-lfs', 'is a pointer of Git LFS. Fetch the file itself: git lfs pull.'],
+];
+
+const isPrintable = (text: string): boolean => !/[\p{Cc}]/u.test(text.replace(/[\t\n\v\f\r\x7f-\x9f]/g, ''));
 
 // What a file contains, judged by its first bytes and not by its name. A string is the text of a
-// file that may be JSON.
+// file that may be JSON or a table.
 export async function open(file: File): Promise<TensorFile | string> {
   if (file.size === 0) throw new BadFile(`${file.name} is empty. ${EXPECTED}`);
-  const view = await read(file.slice(0, 16));
-  const first = ascii(view, 0, Math.min(view.byteLength, 6));
-  if (first === NPY) return readNpy(file);
+  const view = await read(file.slice(0, 512));
+  const first = ascii(view, 0, view.byteLength);
+  if (first.startsWith(NPY)) return readNpy(file);
   if (first.startsWith('PK\x03\x04') || first.startsWith('PK\x05\x06')) return readNpz(file);
-  if (view.byteLength >= 10) {
+  const known = others.find(([begin]) => first.startsWith(begin));
+  if (known) throw new BadFile(`${file.name} ${known[1]}`);
+  // Eight letters would be a length above 10^18, so a text is none of safetensors.
+  if (view.byteLength >= 10 && first[8] === '{' && !/^[\t\n\r -~]{8}/.test(first)) {
     const length = view.getBigUint64(0, true);
-    if (length >= 2n && ascii(view, 8, 1) === '{') {
-      if (length + 8n > BigInt(file.size))
-        throw new BadFile(
-          `${file.name} is damaged: its header is said to have ${length} bytes, ` +
-            `and the file has ${file.size}.`,
-        );
-      return readSafetensors(file);
-    }
-  }
-  if (/^\s*[[{"]/.test(first.replace(/^\xef\xbb\xbf/, ''))) {
-    if (file.size > TEXT_MOST)
+    if (length + 8n > BigInt(file.size))
       throw new BadFile(
-        `${file.name} has ${Math.round(file.size / 1e6)} MB. JSON of more than 100 MB is not read here: ` +
-          'save the numbers as .npy or .safetensors.',
+        `${file.name} is damaged: its header is said to have ${length} bytes, ` +
+          `and the file has ${file.size}.`,
       );
-    return file.text();
+    return readSafetensors(file);
   }
-  throw new BadFile(`${file.name} is of no known kind. ${EXPECTED}`);
-}
-
-// Below, bodies are made of parts.
-
-const CRC_TABLE = Uint32Array.from({ length: 256 }, (_, n) => {
-  let c = n;
-  for (let k = 0; k < 8; k++) c = c & 1 ? 0xedb88320 ^ (c >>> 1) : c >>> 1;
-  return c;
-});
-
-async function crc32(blob: Blob): Promise<number> {
-  let crc = 0xffffffff;
-  const reader = (blob.stream() as ReadableStream<Uint8Array>).getReader();
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) return (crc ^ 0xffffffff) >>> 0;
-    for (let i = 0; i < value.length; i++)
-      crc = (CRC_TABLE[(crc ^ (value[i] as number)) & 255] as number) ^ (crc >>> 8);
-  }
-}
-
-const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(text);
-
-// The header of a .npy file, filled up with blanks to a multiple of 64 bytes.
-function npyOf(descr: string, shape: readonly number[]): Uint8Array {
-  const axes = shape.join(', ') + (shape.length === 1 ? ',' : '');
-  const text = `{'descr': '${descr}', 'fortran_order': False, 'shape': (${axes}), }`;
-  const filled = `${text.padEnd(Math.ceil((text.length + 11) / 64) * 64 - 11)}\n`;
-  const bytes = new Uint8Array(10 + filled.length);
-  bytes.set([0x93, 0x4e, 0x55, 0x4d, 0x50, 0x59, 1, 0, filled.length & 255, filled.length >> 8]);
-  bytes.set(bytesOf(filled), 10);
-  return bytes;
-}
-
-function zipHead(
-  signature: number,
-  name: Uint8Array,
-  fields: { method: number; crc: number; packed: number; size: number },
-  at: number,
-): Uint8Array {
-  const central = signature === 0x02014b50;
-  const view = new DataView(new ArrayBuffer((central ? 46 : 30) + name.length));
-  let i = central ? 6 : 4;
-  view.setUint32(0, signature, true);
-  if (central) view.setUint16(4, 20, true);
-  view.setUint16(i, 20, true);
-  view.setUint16(i + 4, fields.method, true);
-  view.setUint16(i + 8, 0x21, true); // 1 January 1980
-  view.setUint32(i + 10, fields.crc, true);
-  view.setUint32(i + 14, fields.packed, true);
-  view.setUint32(i + 18, fields.size, true);
-  view.setUint16(i + 22, name.length, true);
-  if (central) view.setUint32(42, at, true);
-  i = central ? 46 : 30;
-  const bytes = new Uint8Array(view.buffer);
-  bytes.set(name, i);
-  return bytes;
-}
-
-async function npz(fields: ReadonlyMap<string, Part>, request: unknown): Promise<Blob> {
-  const pieces: BlobPart[] = [];
-  const directory: Uint8Array[] = [];
-  let at = 0;
-  const add = async (
-    field: string,
-    blob: Blob,
-    more: { method: number; crc: number | null; size: number },
-  ): Promise<void> => {
-    const name = bytesOf(`${field}.npy`);
-    const head = {
-      method: more.method,
-      crc: more.crc ?? (await crc32(blob)),
-      packed: blob.size,
-      size: more.size,
-    };
-    const local = zipHead(0x04034b50, name, head, 0);
-    directory.push(zipHead(0x02014b50, name, head, at));
-    pieces.push(local as BlobPart, blob);
-    at += local.length + blob.size;
-  };
-  for (const [field, part] of fields) {
-    let blob = part.data;
-    if (part.form === 'raw') {
-      const descr = dtypes.find(([, name]) => name === part.dtype)?.[0];
-      if (!descr)
-        throw new BadFile(
-          `${part.name} of ${part.file} is ${part.dtype}, which NumPy does not have: ` +
-            'put all tensors into one safetensors file.',
-        );
-      blob = new Blob([npyOf(descr, part.shape) as BlobPart, blob]);
-    }
-    await add(field, blob, {
-      method: part.deflated ? 8 : 0,
-      crc: part.crc,
-      size: part.deflated ? part.size : blob.size,
-    });
-  }
-  const text = bytesOf(JSON.stringify(request));
-  const array = new Blob([npyOf(`|S${text.length}`, []) as BlobPart, text as BlobPart]);
-  await add('request', array, { method: 0, crc: null, size: array.size });
-  const length = directory.reduce((sum, head) => sum + head.length, 0);
-  const end = new DataView(new ArrayBuffer(22));
-  end.setUint32(0, 0x06054b50, true);
-  end.setUint16(8, directory.length, true);
-  end.setUint16(10, directory.length, true);
-  end.setUint32(12, length, true);
-  end.setUint32(16, at, true);
-  return new Blob([...pieces, ...(directory as BlobPart[]), end]);
-}
-
-function safetensors(fields: ReadonlyMap<string, Part>, request: unknown): Blob {
-  const header: Record<string, unknown> = { __metadata__: { request: JSON.stringify(request) } };
-  const pieces: Blob[] = [];
-  let at = 0;
-  for (const [field, { dtype, shape, data }] of fields) {
-    header[field] = { dtype, shape, data_offsets: [at, at + data.size] };
-    pieces.push(data);
-    at += data.size;
-  }
-  const text = bytesOf(JSON.stringify(header));
-  const padded = new Uint8Array(Math.ceil(text.length / 8) * 8).fill(0x20);
-  padded.set(text);
-  const length = new DataView(new ArrayBuffer(8));
-  length.setBigUint64(0, BigInt(padded.length), true);
-  return new Blob([length, padded as BlobPart, ...pieces]);
-}
-
-export interface Body {
-  query: string;
-  type: string;
-  body: Blob;
-}
-
-// The same request as a file that holds all of it, to be kept and dropped here again.
-export async function fileOf(
-  fields: ReadonlyMap<string, Part>,
-  request: Record<string, unknown>,
-): Promise<Blob> {
-  return [...fields.values()].every((part) => part.form === 'raw')
-    ? safetensors(fields, request)
-    : npz(fields, request);
-}
-
-// A request whose tensors are parts of files. One .npy file goes as it is, its other fields in the
-// query string if that can hold them.
-export async function bodyOf(
-  first: string,
-  fields: ReadonlyMap<string, Part>,
-  request: Record<string, unknown>,
-): Promise<Body> {
-  const parts = [...fields.values()];
-  const only = fields.get(first);
-  const plain = (value: unknown): boolean => typeof value !== 'object' && String(value) !== '';
-  if (
-    fields.size === 1 &&
-    only?.form === 'npy' &&
-    !only.deflated &&
-    only.crc === null &&
-    Object.values(request).every(plain)
-  ) {
-    const query = new URLSearchParams(Object.entries(request).map(([name, value]) => [name, String(value)]));
-    return { query: query.size ? `?${query}` : '', type: 'application/x-npy', body: only.data };
-  }
-  if (parts.every((part) => part.form === 'raw'))
-    return { query: '', type: 'application/vnd.safetensors', body: safetensors(fields, request) };
-  return { query: '', type: 'application/x-npz', body: await npz(fields, request) };
+  if (!isPrintable(first) || !/^(?:\xef\xbb\xbf)?\s*(?:[[{"(]|[-+.,;\t\d#])|[,;\t].*\n/.test(first))
+    throw new BadFile(`${file.name} is of no known kind. ${EXPECTED}`);
+  if (file.size > TEXT_MOST)
+    throw new BadFile(
+      `${file.name} has ${Math.round(file.size / 1e6)} MB. Texts of more than 100 MB are not read here: ` +
+        'save the numbers as .npy or .safetensors.',
+    );
+  return file.text();
 }

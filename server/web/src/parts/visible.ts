@@ -1,0 +1,14 @@
+// A token as it is shown: white space that nobody would see has a sign.
+const signs: Record<string, string> = {
+  '\t': '⇥',
+  '\n': '↵',
+  '\r': '↵',
+  '\u00a0': '⍽',
+  '\u200b': '∅',
+};
+
+export function visible(token: string): string {
+  if (!/[\t\n\r\u00a0\u200b]|^ | $| {2}/.test(token)) return token;
+  const shown = token.replace(/[\t\n\r\u00a0\u200b]/g, (sign) => signs[sign] ?? sign);
+  return shown.replace(/^ +| +$| {2,}/g, (blanks) => '␣'.repeat(blanks.length));
+}
