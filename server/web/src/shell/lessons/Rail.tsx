@@ -59,7 +59,9 @@ function Paper({ of }: { of: Lesson }) {
 }
 
 function Missing({ model }: { model: string }) {
-  useEffect(loadModels, []);
+  useEffect(() => {
+    void loadModels();
+  }, []);
   if (!areLoaded.value || models.value.some((m) => m.id === model)) return null;
   return (
     <p class="lesson-missing">
