@@ -210,7 +210,9 @@ export function App() {
     >
       <Bar title={entry.title} />
       <Tabs chosen={entry.id} />
-      <p class="about">attnd shows which words a model looks at. Type a sentence, then point at a word.</p>
+      <aside class="about" aria-label="About this page">
+        attnd shows which words a model looks at. Type a sentence, then point at a word.
+      </aside>
       {running.value && <Lesson />}
       <main aria-label={entry.title}>
         <Main entry={entry} />
