@@ -124,6 +124,7 @@ def test_the_list_names_each_lesson_and_keeps_progress(daemon, open_page):
     page.get_by_role("button", name="Next").click()
     page.get_by_role("button", name="Close the lesson").click()
     until(page, "document.querySelector('.lessons-progress small')?.textContent === '1 of 7'")
+    until(page, "location.hash.startsWith('#1/lessons')")  # the address follows when a gesture has ended
     page.reload()
     page.get_by_role("button", name="A question and three answers").click()
     until(page, "document.querySelector('.lesson-count')?.textContent === 'Step 2 of 7'")
