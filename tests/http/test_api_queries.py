@@ -22,7 +22,7 @@ def job(daemon):
 @pytest.fixture(scope="module")
 def asked(daemon, run, job):
     """Each operation with the path of something that is there."""
-    ids = {"/v1/runs": run, "/v1/jobs": job, "/v1/models": "en-fr", "/v1/examples": "causal"}
+    ids = {"/v1/runs": run, "/v1/jobs": job, "/v1/models": "en-fr", "/v1/examples": "causal", "/v1/lessons": "masks"}
     return [(method.upper(), path.format(id=next((i for start, i in ids.items() if path.startswith(start)), ""), name="curves", version="1",
                                          model="multi_head_attention", code="gone"))
             for path, item in daemon.get("/openapi.json").json()["paths"].items() for method in item]
