@@ -405,3 +405,12 @@ def test_scores_say_what_heads_do_whatever_the_text(daemon, open_page):
         assert sorted(keys) == sorted(f"{['encoder', 'cross'].index(site)}.0.{head}" for (site, _, head), does in want.items() if does == name)
     page.select_option("label:has-text('What they do') select", "false")  # those of this text again
     page.wait_for_selector(".heads-chips [data-pattern='alignment']")
+
+
+def test_pictures_come_before_patterns_and_these_before_diagnoses(daemon, layers, open_page):
+    """Long looks wait for one another, and the view is its pictures."""
+    page, asked = open_page(f"{daemon.url}/#1/gallery"), []
+    page.on("request", lambda r: asked.extend(what for what in ("/atlas", "/heads", "/analyses") if what in r.url and "/v1/runs/" in r.url))
+    page.goto(f"{daemon.url}/#1/heads?r={layers}&h=3")
+    page.wait_for_selector(".heads-diagnoses li, .heads-diagnoses .hint")
+    assert asked == ["/atlas", "/heads", "/analyses"]

@@ -163,7 +163,7 @@ export function Component() {
         </div>
         <Selected
           sites={sites}
-          ready={inText.progress === null}
+          ready={inText.value !== null || inText.why !== ''}
           head={chosen}
           measures={chosen && of(chosen)}
           checked={thumbs.filter((t) => checked.has(t.key))}
