@@ -39,7 +39,13 @@ def test_it_is_at_most_a_megabyte():
 
 
 def test_the_gallery_draws(site):
-    site().locator(".gallery-picture canvas").first.wait_for()
+    site("#1/gallery").locator(".gallery-picture canvas").first.wait_for()
+
+
+def test_it_begins_with_the_lessons(site):
+    page = site()
+    page.get_by_role("button", name="A question and three answers").click()
+    page.get_by_text("Step 1 of 7").first.wait_for()
 
 
 def test_own_numbers_are_computed(site):

@@ -5,14 +5,14 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <sys/types.h> /* has the types */
 #include <time.h>
 
-typedef int pthread_t, pthread_attr_t, pthread_mutex_t, pthread_mutexattr_t, pthread_cond_t,
-    pthread_condattr_t, pthread_once_t;
-
-#define PTHREAD_MUTEX_INITIALIZER 0
-#define PTHREAD_COND_INITIALIZER  0
-#define PTHREAD_ONCE_INIT         0
+#define PTHREAD_MUTEX_INITIALIZER                                                                  \
+    { 0 }
+#define PTHREAD_COND_INITIALIZER                                                                   \
+    { 0 }
+#define PTHREAD_ONCE_INIT 0
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
@@ -56,7 +56,7 @@ static inline int pthread_create(pthread_t *thread, const pthread_attr_t *a, voi
 }
 
 static inline pthread_t pthread_self(void) {
-    return 1;
+    return (pthread_t)1;
 }
 
 static inline int pthread_once(pthread_once_t *once, void (*run)(void)) {

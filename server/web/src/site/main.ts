@@ -73,5 +73,5 @@ async function answer(address: URL | string, init: RequestInit): Promise<Respons
 
 transport.send = send;
 transport.reportsUploads = false;
-if (!location.hash) history.replaceState(null, '', '#1/gallery');
+if (!location.hash) history.replaceState(null, '', '#1/lessons');
 void import('../main');
