@@ -62,8 +62,17 @@ export const example = (entry: Entry, wanted: () => boolean): Promise<Example> =
 const routes = /^\/v1\/(attention|heatmaps|masks|positions|analyses|curves)$/;
 export const bodyOf = (of: Case): Record<string, unknown> => (of.request ?? {}) as Record<string, unknown>;
 export const isRefused = (of: Case): boolean => (of.status ?? 200) >= 400;
+// Whether the entries of the batch have lengths of their own: there is no one map of them.
+const isRagged = ({ query, query_lengths, cu_seqlens }: Record<string, unknown>): boolean =>
+  query_lengths !== undefined ||
+  cu_seqlens !== undefined ||
+  (Array.isArray(query) && new Set(query.map((entry) => (entry as unknown[]).length)).size > 1);
 export const isDrawable = (of: Case): boolean =>
-  of.method === 'POST' && routes.test(of.path) && !isRefused(of) && bodyOf(of).dry_run !== true;
+  of.method === 'POST' &&
+  routes.test(of.path) &&
+  !isRefused(of) &&
+  !isRagged(bodyOf(of)) &&
+  bodyOf(of).dry_run !== true;
 // Whether it opens as a request that can be edited, with its run.
 export const isRun = (of: Case): boolean => of.path === '/v1/attention' && isDrawable(of);
 
