@@ -3,28 +3,14 @@
  * each file. config/examples/README.md describes the format of the files. */
 #include "api/service/examples.h"
 
-#include <pthread.h>
 #include <string.h>
 
 #include "api/common/text_reply.h"
 #include "api/service/service_api.h"
 #include "wire/decode.h"
 
-/* The shelf is filled once. */
-static srv_shelf shelf = {.folder = "examples/", .route = "/v1/examples/", .kind = "example"};
-
-static void fill(void) {
-    srv_shelf_fill(&shelf);
-}
-
-static const srv_shelf *filled(void) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, fill);
-    return &shelf;
-}
-
 const srv_file *srv_example_next(const srv_file *previous) {
-    return srv_shelf_next(filled(), previous);
+    return srv_shelf_next(srv_shelf_of(SRV_EXAMPLES), previous);
 }
 
 bool srv_example_case(const srv_file *file, const char *path, srv_span *title, srv_span *request) {
@@ -36,15 +22,13 @@ bool srv_example_case(const srv_file *file, const char *path, srv_span *title, s
         if (asked.size == strlen(path) + 2 && memcmp(asked.data + 1, path, asked.size - 2) == 0 &&
             srv_span_is_null(srv_span_member(p, "status")) && !srv_span_is_null(*request))
             return true;
-        p = srv_span_skip_space(srv_span_behind(p));
-        if (*p == ',')
-            p = srv_span_skip_space(p + 1);
+        p = srv_span_next(p);
     }
     return false;
 }
 
 static void put_href(attn_json_text *j, const void *file) {
-    attn_json_string(j, srv_shelf_path(filled(), file, j->arena));
+    attn_json_string(j, srv_shelf_path(srv_shelf_of(SRV_EXAMPLES), file, j->arena));
 }
 
 #define PART(name, type, text, ...) SRV_WRITTEN(name, type, NULL, text, .always = true, __VA_ARGS__)
@@ -114,11 +98,11 @@ const srv_field srv_example_answers[] = {
 
 void srv_examples_put(attn_json_text *j, const void *unused) {
     (void)unused;
-    srv_shelf_put(j, filled(), entry_rows);
+    srv_shelf_put(j, srv_shelf_of(SRV_EXAMPLES), entry_rows);
 }
 
 void srv_examples_text(attn_text *t, const char *indent, int width) {
-    srv_shelf_text(t, filled(), indent, width);
+    srv_shelf_text(t, srv_shelf_of(SRV_EXAMPLES), indent, width);
 }
 
 srv_outcome srv_examples_list(srv_request *req) {
@@ -133,7 +117,7 @@ srv_outcome srv_examples_list(srv_request *req) {
 }
 
 srv_outcome srv_examples_one(srv_request *req) {
-    return srv_shelf_one(req, filled());
+    return srv_shelf_one(req, srv_shelf_of(SRV_EXAMPLES));
 }
 
 const char *srv_example_host(const srv_request *req) {

@@ -1,38 +1,20 @@
 /* GET /v1/lessons and GET /v1/lessons/{id} answer the lessons of config/lessons/, which are embedded
  * in the program. The answer for a lesson is its file. config/lessons/README.md describes the format
  * of the files. */
-#include <pthread.h>
-
 #include "api/common/text_reply.h"
 #include "api/service/service_api.h"
 #include "api/service/shelf.h"
 #include "wire/decode.h"
 
-/* The shelf is filled once. */
-static srv_shelf shelf = {.folder = "lessons/", .route = "/v1/lessons/", .kind = "lesson"};
-
-static void fill(void) {
-    srv_shelf_fill(&shelf);
-}
-
-static const srv_shelf *filled(void) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, fill);
-    return &shelf;
-}
-
 static void put_href(attn_json_text *j, const void *file) {
-    attn_json_string(j, srv_shelf_path(filled(), file, j->arena));
+    attn_json_string(j, srv_shelf_path(srv_shelf_of(SRV_LESSONS), file, j->arena));
 }
 
 static void put_count(attn_json_text *j, const void *file) {
     int count = 0;
     const char *p = srv_span_skip_space(srv_span_of(file, "steps").data + 1);
-    for (; *p == '{'; count++) {
-        p = srv_span_skip_space(srv_span_behind(p));
-        if (*p == ',')
-            p = srv_span_skip_space(p + 1);
-    }
+    for (; *p == '{'; count++)
+        p = srv_span_next(p);
     attn_json_int(j, count);
 }
 
@@ -55,7 +37,7 @@ static const srv_field entry_rows[] = {
 
 static void put_entries(attn_json_text *j, const void *unused) {
     (void)unused;
-    srv_shelf_put(j, filled(), entry_rows);
+    srv_shelf_put(j, srv_shelf_of(SRV_LESSONS), entry_rows);
 }
 
 static const srv_field list_rows[] = {
@@ -161,7 +143,7 @@ const srv_field srv_lesson_answers[] = {
 srv_outcome srv_lessons_list(srv_request *req) {
     if (srv_reads_text(req)) {
         attn_text t = srv_text_begin(req);
-        srv_shelf_text(&t, filled(), "", 44);
+        srv_shelf_text(&t, srv_shelf_of(SRV_LESSONS), "", 44);
         srv_text_end(req, &t);
         return SRV_DONE;
     }
@@ -170,5 +152,5 @@ srv_outcome srv_lessons_list(srv_request *req) {
 }
 
 srv_outcome srv_lessons_one(srv_request *req) {
-    return srv_shelf_one(req, filled());
+    return srv_shelf_one(req, srv_shelf_of(SRV_LESSONS));
 }

@@ -1,9 +1,15 @@
 #include "api/service/shelf.h"
-#include "config/nearest.h"
 
+#include <pthread.h>
 #include <string.h>
 
+#include "config/nearest.h"
 #include "wire/decode.h"
+
+static srv_shelf shelves[] = {
+    [SRV_EXAMPLES] = {.folder = "examples/", .route = "/v1/examples/", .kind = "example"},
+    [SRV_LESSONS] = {.folder = "lessons/", .route = "/v1/lessons/", .kind = "lesson"},
+};
 
 /* Returns the address behind the JSON string that starts at p. */
 static const char *skip_string(const char *p) {
@@ -32,18 +38,20 @@ const char *srv_span_skip_space(const char *p) {
     return p + strspn(p, " \n\r\t");
 }
 
+const char *srv_span_next(const char *p) {
+    p = srv_span_skip_space(srv_span_behind(p));
+    return *p == ',' ? srv_span_skip_space(p + 1) : p;
+}
+
 srv_span srv_span_member(const char *p, const char *name) {
     size_t length = strlen(name);
     p = srv_span_skip_space(p + 1);
     while (*p == '"') {
         const char *key = p + 1, *end = skip_string(p) - 1;
         p = srv_span_skip_space(strchr(end, ':') + 1);
-        const char *after = srv_span_behind(p);
         if ((size_t)(end - key) == length && memcmp(key, name, length) == 0)
-            return (srv_span){p, (size_t)(after - p)};
-        p = srv_span_skip_space(after);
-        if (*p == ',')
-            p = srv_span_skip_space(p + 1);
+            return (srv_span){p, (size_t)(srv_span_behind(p) - p)};
+        p = srv_span_next(p);
     }
     return (srv_span){"null", 4};
 }
@@ -69,7 +77,7 @@ static long order_of(const srv_file *file) {
     return value;
 }
 
-void srv_shelf_fill(srv_shelf *shelf) {
+static void fill(srv_shelf *shelf) {
     const srv_file **list = shelf->in_order;
     size_t count = 0;
     for (const srv_file *file = srv_embedded; file->name; file++) {
@@ -81,6 +89,18 @@ void srv_shelf_fill(srv_shelf *shelf) {
             list[at] = list[at - 1];
         list[at] = file;
     }
+}
+
+/* The shelves are filled once, because the lists are written on the HTTP thread. */
+static void fill_all(void) {
+    for (size_t i = 0; i < sizeof shelves / sizeof *shelves; i++)
+        fill(&shelves[i]);
+}
+
+const srv_shelf *srv_shelf_of(srv_shelf_name name) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, fill_all);
+    return &shelves[name];
 }
 
 const srv_file *srv_shelf_next(const srv_shelf *shelf, const srv_file *previous) {

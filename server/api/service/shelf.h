@@ -21,9 +21,10 @@ typedef struct srv_shelf {
     const srv_file *in_order[SRV_SHELF_MOST + 1];
 } srv_shelf;
 
-/* Puts the files of the folder on the shelf, in the order of their members `order`; those of equal
- * order are sorted by name. It is called once, before the other functions. */
-void srv_shelf_fill(srv_shelf *shelf);
+typedef enum srv_shelf_name { SRV_EXAMPLES, SRV_LESSONS } srv_shelf_name;
+/* Returns a shelf. Its files are in the order of their members `order`; those of equal order are
+ * sorted by name. Any thread may call it. */
+const srv_shelf *srv_shelf_of(srv_shelf_name name);
 /* Returns the file after `previous`, or the first one if `previous` is NULL. NULL: it was the last. */
 const srv_file *srv_shelf_next(const srv_shelf *shelf, const srv_file *previous);
 
@@ -36,6 +37,9 @@ bool srv_span_is_null(srv_span span);
 /* Returns the address behind the JSON value at p, and behind white space. */
 const char *srv_span_behind(const char *p);
 const char *srv_span_skip_space(const char *p);
+/* p is at the value of an item of a list or object. Returns the address of the next item, or of the
+ * bracket that ends them. */
+const char *srv_span_next(const char *p);
 
 /* Returns the path of a file, such as "/v1/examples/causal", in the arena. */
 const char *srv_shelf_path(const srv_shelf *shelf, const srv_file *file, attn_arena *arena);
