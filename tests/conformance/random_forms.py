@@ -297,7 +297,7 @@ class FormDraw(Draw):
     def mixed_weights(self, body):
         """Talking heads with any number of output heads, or differential attention; value heads of their own."""
         r, one = self.rows, not self.heads_axis
-        if self.Hq % 2 == 0 and (r.random() < 0.8 or self.wants("subtract")) and not self.wants("mix weights") \
+        if self.Hq and self.Hq % 2 == 0 and (r.random() < 0.8 or self.wants("subtract")) and not self.wants("mix weights") \
                 and not (self.layout == "BLD" and (self.Hkv % 2 or self.lowest == 0)):  # values of BLD keep the width of a table
             G = self.Hq // 2
             heads = self.Hkv // 2 if self.layout == "BLD" else self.Hkv if "block_table" in body else int(r.choice([n for n in range(1, G + 1) if G % n == 0]))
