@@ -5,7 +5,7 @@ import pytest
 from conftest import until
 
 AXE = Path(__file__).parents[2] / "server" / "web" / "node_modules" / "axe-core" / "axe.min.js"
-VIEWS = {"words": ".words-columns li", "matrix": ".matrix-map[data-busy=false]", "heads": "canvas", "stages": "table", "data": "main textarea", "gallery": "main canvas"}
+VIEWS = {"words": ".words-columns li", "hand": ".hand-formula", "matrix": ".matrix-map[data-busy=false]", "heads": "canvas", "stages": "table", "data": "main textarea", "gallery": "main canvas"}
 RUN = """async () => {
   const found = await axe.run(document, {rules: {'target-size': {enabled: true}}});
   return found.violations.map((v) => [v.id, v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160) + ' ' + n.failureSummary.slice(0, 200))]);
@@ -48,6 +48,17 @@ def test_narrow_and_large(open_page, view):
         page = open_page(size=size, script=script)
         show(page, view)
         assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
+
+
+@pytest.mark.parametrize("size", [(1440, 900), (390, 844)])
+def test_by_hand_in_all_its_forms(open_page, size):
+    page = open_page("#1/hand", size=size)
+    for example, what in (("arrows", ".hand-arrow"), ("two heads", "[data-name=concat]")):
+        page.click(f"button:text-is('{example}')")
+        page.locator(what).first.wait_for()
+        page.click(".hand-causal")
+        page.wait_for_timeout(300)
+        assert look(page) == []
 
 
 @pytest.mark.parametrize("name", ["help", "share"])

@@ -56,6 +56,14 @@ def test_own_numbers_are_computed(site):
     page.get_by_text("0.7696").first.wait_for()
 
 
+def test_by_hand_is_computed(site):
+    page = site("#1/hand")
+    page.click("[data-name=query] [data-cell='0.0']")
+    page.keyboard.press("Control+a")
+    page.keyboard.type("0")
+    page.locator("[data-name=raw] [data-cell='0.0'][data-value='4']").wait_for()
+
+
 def numbers(value):
     """The numbers of an answer in their order, and everything else of it."""
     if isinstance(value, dict):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from conftest import run_of, until
 
-VIEWS = ["Words", "Matrix", "Heads", "Stages", "Own data", "Gallery"]
+VIEWS = ["Words", "By hand", "Matrix", "Heads", "Stages", "Own data", "Gallery"]
 
 
 def go(page, view):
@@ -28,6 +28,9 @@ def test_every_view(daemon, open_page, scheme):
     page.wait_for_selector(".words-key small")
     says = page.eval_on_selector_all(".words-key small", "list => list.map((x) => parseFloat(x.textContent.replace('−', '-')))")
     assert says[5] == pytest.approx(weight(daemon, run, 7, 5), abs=6e-4) and max(says) == says[5]
+
+    go(page, "By hand")
+    page.wait_for_selector("[data-name=weights] [data-value^='0.729']")
 
     go(page, "Matrix")
     page.wait_for_selector(".matrix-map[data-busy=false]")
@@ -56,21 +59,6 @@ def test_every_view(daemon, open_page, scheme):
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     for view in VIEWS:
         assert page.locator(f"nav.tabs >> text={view}").count() == 1
-
-
-def test_a_visitor_names_the_sharpest_head_by_one_choice(daemon, open_page):
-    page = open_page()
-    page.wait_for_selector(".words-query li:has-text('rouge')")
-    go(page, "Heads")
-    page.wait_for_selector(".heads-chips")
-    page.get_by_label("Sort by").select_option(label="sharpest first")
-    heads = daemon.get(f"/v1/runs/{run_of(page)}/heads").json()["heads"]
-    sharpest = min(heads, key=lambda h: h["measures"]["normalized_entropy"])
-    place = f"{['encoder', 'cross'][sharpest['site']]} 0, head {sharpest['head']}"
-    said = page.inner_text(".heads-first").replace("\u00a0", " ")
-    assert said == f"The sharpest head is {place}: sharpness {100 * (1 - sharpest['measures']['normalized_entropy']):.0f} %."
-    page.click(".heads-first button")
-    assert page.inner_text(".heads-side h2") == place
 
 
 def test_long_run(daemon, open_page):

@@ -7,7 +7,7 @@ import { position } from '../parts/digits';
 import { maskInWords } from '../parts/mask';
 import { change } from '../store/history';
 import { running } from '../store/lesson';
-import { growing, run, site, trouble } from '../store/run';
+import { growing, run, site, trouble, working } from '../store/run';
 import { announcement, head, look } from '../store/state';
 import { keepRow } from '../store/values';
 import { views, type Entry, type View } from '../views';
@@ -193,10 +193,22 @@ function useLarge(): [boolean, RefObject<HTMLSpanElement | null>] {
   return [large, probe];
 }
 
+// From a view that shows no run one may come to views that do, before there is a run.
+function useRun(entry: Entry): void {
+  const isFirst = useRef(true); // main.tsx makes the first run
+  useEffect(() => {
+    const { run: id, source } = look.value;
+    if (!isFirst.current && entry.needs === 'run' && !id && !source && !working.value)
+      void beginAnew(entry.id);
+    isFirst.current = false;
+  }, [entry]);
+}
+
 export function App() {
   const [large, probe] = useLarge();
   const entry = views.find((v) => v.id === look.value.view) ?? (views[0] as Entry);
   const wide = entry.wide ?? false;
+  useRun(entry);
   useEffect(() => {
     keepRow();
     const keys = (event: KeyboardEvent): void => onKey(event, run.value?.sites ?? []);

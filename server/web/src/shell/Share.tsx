@@ -5,7 +5,7 @@ import { describe } from '../api/runs';
 import { position } from '../parts/digits';
 import { permalink, SOURCE_MOST } from '../store/address';
 import { ownFile, run, site } from '../store/run';
-import { announce, drawing, head, look, type Source } from '../store/state';
+import { announce, asked, drawing, head, look, type Source } from '../store/state';
 import { Dialog, dialog } from './dialogs';
 import { command, download, partOf, refusal, save, type Kind } from './exports';
 
@@ -202,11 +202,12 @@ function Kept() {
 
 export function Share() {
   const [link, setLink] = useState('');
-  const { source } = look.value;
+  const own = asked.value; // the view shows numbers of its own, and no run
+  const source = own ?? look.value.source;
   useEffect(() => {
     void permalink(look.value).then((fragment) => setLink(base.href + fragment));
   }, [look.value]);
-  const long = source !== null && !link.includes('i=') && link !== '';
+  const long = !own && source !== null && !link.includes('i=') && link !== '';
   return (
     <Dialog
       title="Share"
@@ -215,7 +216,9 @@ export function Share() {
       }}
     >
       <Copy name="link" text={link} />
-      {source ? (
+      {own ? (
+        <p>The link holds all numbers of this view.</p>
+      ) : source ? (
         <p>
           Whoever has this link may look at this run as long as the service keeps it.
           {long
@@ -225,7 +228,7 @@ export function Share() {
       ) : (
         <Kept />
       )}
-      <Export />
+      {!own && <Export />}
       {source && (
         <details>
           <summary>The request as a program</summary>

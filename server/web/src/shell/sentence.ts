@@ -106,7 +106,7 @@ function spotIn(run: Run, { layer, head, word }: Place): Partial<Look> {
 }
 
 // Shows what the first visit shows: a language model if there is one, else the small translation.
-export async function beginAnew(): Promise<void> {
+export async function beginAnew(view = 'words'): Promise<void> {
   await loadModels();
   const model = firstModel();
   const text = samplesOf(model)[0] as string;
@@ -116,7 +116,7 @@ export async function beginAnew(): Promise<void> {
     if (run && place) Object.assign(at, spotIn(run, place));
   };
   // A model that people know reads the sentence, so that each row is of the word beside it.
-  await make<Answer>(isKnown(model) ? reads(text, model) : read(text, model), { view: 'words', at, made });
+  await make<Answer>(isKnown(model) ? reads(text, model) : read(text, model), { view, at, made });
 }
 
 // The text and the model of a source that is a sentence; null: it is something else.

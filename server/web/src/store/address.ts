@@ -1,12 +1,13 @@
 // The permalink: all of `look` in the fragment of the address, which browsers never send.
-//   #1/matrix?r=RUN&s=1&h=3&q=12&k=3&pin=12.40&v=0,0,1&p=mean&t=log&c=viridis&g=0,0.5&i=DATA
-// Only what differs from the start is written. `i` is the request that made the run, as JSON,
-// deflate-raw, base64url; a request of more than 8 KB is not written: it can be saved as a file.
+//   #1/matrix?r=RUN&s=1&h=3&q=12&k=3&pin=12.40&v=0,0,1&p=mean&t=log&c=viridis&g=0,0.5&i=DATA&m=DATA
+// Only what differs from the start is written. `i` is the request that made the run and `m` the numbers
+// of By hand, as JSON, deflate-raw, base64url; what has more than 8 KB is not written: a request can be
+// saved as a file.
 import { effect } from '@preact/signals';
 import { begin } from './history';
 import { look, start, type Colours, type Look, type Plane, type Source, type Transform } from './state';
 
-export const SOURCE_MOST = 8192; // characters of `i`
+export const SOURCE_MOST = 8192; // characters of `i` and of `m`
 
 const planes: readonly Plane[] = ['max', 'mean'];
 const transforms: readonly Transform[] = ['linear', 'sqrt', 'log', 'row'];
@@ -22,9 +23,9 @@ async function pass(
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-export async function packSource(source: Source): Promise<string> {
+async function pack(value: object): Promise<string> {
   const bytes = await pass(
-    new TextEncoder().encode(JSON.stringify(source)),
+    new TextEncoder().encode(JSON.stringify(value)),
     new CompressionStream('deflate-raw'),
   );
   let text = '';
@@ -32,22 +33,28 @@ export async function packSource(source: Source): Promise<string> {
   return btoa(text).replace(/\+/g, '-').replace(/\//g, '_').replace(/=+$/, '');
 }
 
-export async function unpackSource(text: string): Promise<Source> {
+async function unpack(text: string): Promise<unknown> {
   const bytes = Uint8Array.from(atob(text.replace(/-/g, '+').replace(/_/g, '/')), (c) => c.charCodeAt(0));
-  const source = JSON.parse(
+  return JSON.parse(
     new TextDecoder().decode(await pass(bytes, new DecompressionStream('deflate-raw'))),
-  ) as Source;
-  if (
-    typeof source.path !== 'string' ||
-    !/^v1\/[\w/.-]+$/.test(source.path) ||
-    typeof source.body !== 'object' ||
-    !source.body
-  )
-    throw new Error('the request in this address cannot be read');
-  return source;
+  ) as unknown;
 }
 
-export function write(at: Look, packed: string): string {
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+// The record in a field of the address; null: there is none, or it cannot be read.
+async function recordIn(text: string | null): Promise<Record<string, unknown> | null> {
+  const found = text ? await unpack(text).catch(() => null) : null;
+  return isRecord(found) ? found : null;
+}
+
+function sourceIn(found: Record<string, unknown> | null): Source | null {
+  const { path, body } = found ?? {};
+  return typeof path === 'string' && /^v1\/[\w/.-]+$/.test(path) && isRecord(body) ? { path, body } : null;
+}
+
+export function write(at: Look, source: string, hand: string): string {
   const fields: string[] = [];
   const put = (name: string, value: string | number): void => {
     fields.push(`${name}=${encodeURIComponent(value).replace(/%2C/g, ',')}`);
@@ -64,7 +71,8 @@ export function write(at: Look, packed: string): string {
   if (at.transform !== start.transform) put('t', at.transform);
   if (at.colours !== start.colours) put('c', at.colours);
   if (at.range) put('g', at.range.join(','));
-  if (packed) put('i', packed);
+  if (source) put('i', source);
+  if (hand) put('m', hand);
   return `#1/${at.view}${fields.length ? '?' : ''}${fields.join('&')}`;
 }
 
@@ -83,7 +91,6 @@ export async function read(fragment: string): Promise<Look | null> {
   const match = /^#1\/([a-z]+)(?:\?(.*))?$/s.exec(fragment);
   if (!match) return null;
   const fields = new URLSearchParams(match[2] ?? '');
-  const packed = fields.get('i');
   const run = fields.get('r') ?? '';
   return {
     view: match[1] ?? start.view,
@@ -108,23 +115,31 @@ export async function read(fragment: string): Promise<Look | null> {
     colours: among(fields.get('c'), maps, start.colours),
     range: numbers(fields.get('g'), 2) as [number, number] | null,
     port: numbers(fields.get('v'), 3) as [number, number, number] | null,
-    source: packed ? await unpackSource(packed).catch(() => null) : null,
+    source: sourceIn(await recordIn(fields.get('i'))),
+    hand: await recordIn(fields.get('m')),
   };
 }
 
 let written = '';
-let packedOf: Source | null = null;
-let packed = '';
+
+// Packs a part of the look, once while it stays the same. What is too long is left out.
+function packer(): (value: object | null) => Promise<string> {
+  let of: object | null = null;
+  let packed = '';
+  return async (value) => {
+    if (value === of) return packed;
+    const text = value ? await pack(value) : '';
+    of = value;
+    packed = text.length <= SOURCE_MOST ? text : '';
+    return packed;
+  };
+}
+const packedSource = packer();
+const packedHand = packer();
 
 // The address of what is shown. A request that is too long is left out.
-export async function permalink(at: Look): Promise<string> {
-  if (at.source !== packedOf) {
-    const text = at.source ? await packSource(at.source) : '';
-    packed = text.length <= SOURCE_MOST ? text : '';
-    packedOf = at.source;
-  }
-  return write(at, packed);
-}
+export const permalink = async (at: Look): Promise<string> =>
+  write(at, await packedSource(at.source), await packedHand(at.hand));
 
 // Keeps the address up to date. A new run, view or head is a step of the Back button. Any other
 // change replaces the address when a gesture has ended.

@@ -30,6 +30,7 @@ export interface Look {
   range: [number, number] | null; // of the colours; null: that of the head
   port: [number, number, number] | null; // of the matrix: first query, first key, zoom; null: all of it
   source: Source | null; // what made the run; null: it was imported or opened by its address
+  hand: Record<string, unknown> | null; // the numbers of By hand; null: its first example
 }
 
 export const start: Look = {
@@ -47,6 +48,7 @@ export const start: Look = {
   range: null,
   port: null,
   source: null,
+  hand: null,
 };
 
 export const look = signal<Look>(start);
@@ -90,6 +92,9 @@ export const inSight = signal<
 
 // The picture of the view, of views that draw their own for files; the others show the map of the head.
 export const drawing = signal<(() => Picture | null) | null>(null);
+
+// The request of a view that shows no run.
+export const asked = signal<Source | null>(null);
 
 // A sentence for the live region: errors, pins, ends of long work. Not moves of the pointer.
 export const announcement = signal('');

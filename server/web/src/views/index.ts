@@ -18,6 +18,7 @@ export interface Entry {
 
 export const views: readonly Entry[] = [
   { id: 'words', title: 'Words', needs: 'run', load: () => Promise.resolve(words) },
+  { id: 'hand', title: 'By hand', needs: 'nothing', wide: true, load: () => import('./hand') },
   { id: 'matrix', title: 'Matrix', needs: 'run', load: () => import('./matrix') },
   { id: 'heads', title: 'Heads', needs: 'run', wide: true, load: () => import('./heads') },
   { id: 'stages', title: 'Stages', needs: 'run', load: () => import('./stages') },

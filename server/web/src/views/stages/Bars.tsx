@@ -1,7 +1,7 @@
 // Signed numbers as small bars on both sides of a line, and as a table for who wants the digits.
+import { num } from '../../parts/digits';
 import { colour, css } from '../../draw/colours';
 import { isDark } from '../../shell/theme';
-import { num } from './data';
 
 const WIDTH = 22; // px of a bar, while there is space
 

@@ -1,9 +1,9 @@
 // The numbers of a small request, to be changed. Each change makes a new run at once.
-import { Component } from 'preact';
-import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useMemo } from 'preact/hooks';
+import { NumberGrid } from '../../parts/NumberGrid';
+import { NumberInput } from '../../parts/NumberInput';
 import { type Axis, keys, nameOf, queries } from '../../store/run';
 import { edits } from './edits';
-import { NumberInput, short } from './NumberInput';
 import {
   editable,
   filled,
@@ -17,85 +17,6 @@ import {
 
 const BROAD = 10; // columns from which a grid scrolls sideways by itself
 
-interface RowProps {
-  row: (number | boolean | null)[];
-  index: number;
-  name: string;
-  colNames: readonly string[];
-  what: string;
-  stop: number;
-  chosen: boolean;
-  onEdit: (row: number, col: number, value: number | boolean) => void;
-}
-
-// A row is drawn again when its own numbers change, not when those of other rows do. Only the cell
-// that Tab reaches is an input, because a thousand inputs would take the browser longer than
-// everything else.
-class Row extends Component<RowProps> {
-  override shouldComponentUpdate(next: RowProps): boolean {
-    const now = this.props;
-    return (
-      now.row !== next.row ||
-      now.stop !== next.stop ||
-      now.name !== next.name ||
-      now.chosen !== next.chosen ||
-      now.colNames !== next.colNames
-    );
-  }
-  render() {
-    const { row, index, name, colNames, what, stop, chosen } = this.props;
-    return (
-      <tr class={chosen ? 'chosen' : ''}>
-        <th scope="row">
-          <bdi>{name}</bdi>
-        </th>
-        {row.map((x, col) => {
-          const cell = { 'data-cell': `${index}.${col}`, class: typeof x === 'boolean' ? 'tick' : 'number' };
-          if (col !== stop)
-            return (
-              <td key={col} {...cell}>
-                {typeof x === 'boolean' ? (
-                  <span>{x ? '✓' : <span class="hidden">no</span>}</span>
-                ) : x === null ? (
-                  '–'
-                ) : (
-                  short(x)
-                )}
-              </td>
-            );
-          const label = `${what}, ${name}, ${colNames[col] ?? col}`;
-          return (
-            <td key={col} {...cell}>
-              {typeof x === 'boolean' ? (
-                <input
-                  type="checkbox"
-                  checked={x}
-                  aria-label={label}
-                  onChange={(e) => this.props.onEdit(index, col, e.currentTarget.checked)}
-                />
-              ) : (
-                <NumberInput
-                  value={x}
-                  label={label}
-                  onEdit={(value) => this.props.onEdit(index, col, value as number)}
-                />
-              )}
-            </td>
-          );
-        })}
-      </tr>
-    );
-  }
-}
-
-const steps: Record<string, [number, number]> = {
-  ArrowUp: [-1, 0],
-  ArrowDown: [1, 0],
-  Enter: [1, 0],
-  ArrowLeft: [0, -1],
-  ArrowRight: [0, 1],
-};
-
 interface NumbersProps {
   grid: Grid;
   title: string;
@@ -108,62 +29,14 @@ interface NumbersProps {
 }
 
 function Numbers({ grid, title, note, rowNames, colNames, chosen, body, onRemove }: NumbersProps) {
-  const [at, setAt] = useState<readonly [number, number]>([0, 0]);
-  const table = useRef<HTMLTableElement>(null);
-  const wantsFocus = useRef(false);
-  const [row, col] = [
-    Math.min(at[0], grid.rows.length - 1),
-    Math.min(at[1], (grid.rows[0]?.length ?? 1) - 1),
-  ];
   const width = grid.rows[0]?.length ?? 0;
-  const cellOf = (event: Event): [number, number] | null => {
-    const cell = (event.target as HTMLElement)
-      .closest<HTMLElement>('[data-cell]')
-      ?.dataset.cell?.split('.')
-      .map(Number);
-    return cell ? [cell[0] ?? 0, cell[1] ?? 0] : null;
-  };
-  const go = (to: readonly [number, number]): void => {
-    edits.endStep();
-    wantsFocus.current = true;
-    setAt(to);
-  };
-  useLayoutEffect(() => {
-    if (!wantsFocus.current) return;
-    wantsFocus.current = false;
-    const input = table.current?.querySelector('input');
-    input?.focus();
-    if (input?.type !== 'checkbox') input?.select();
-  }, [at]);
   // Rows outlive this drawing, so they ask for the current body when a number is changed.
-  const onEdit = (y: number, x: number, value: number | boolean): void =>
+  const edit = (y: number, x: number, value: number | boolean, isDrag: boolean): void =>
     edits.make(
       withNumber(edits.shown?.body ?? body, grid, y, x, value),
       typeof value === 'number' ? `${grid.part} ${y} ${x}` : '',
+      isDrag,
     );
-  const onKeyDown = (event: KeyboardEvent): void => {
-    const by = steps[event.key];
-    const from = cellOf(event);
-    if (event.key === 'Enter') edits.endStep();
-    if (!by || !from || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
-    const input = event.target as HTMLInputElement;
-    if (by[1] && input.type !== 'checkbox') {
-      // within a number the arrows move the caret
-      const end = by[1] < 0 ? 0 : input.value.length;
-      if (input.selectionStart !== input.selectionEnd || input.selectionStart !== end) return;
-    }
-    const [y, x] = [from[0] + by[0], from[1] + by[1]];
-    if (grid.rows[y]?.[x] === undefined) return;
-    event.preventDefault();
-    go([y, x]);
-  };
-  const onClick = (event: MouseEvent): void => {
-    const to = cellOf(event);
-    if (!to || (event.target as HTMLElement).tagName === 'INPUT') return;
-    const value = grid.rows[to[0]]?.[to[1]];
-    if (typeof value === 'boolean') onEdit(to[0], to[1], !value);
-    go(to);
-  };
   return (
     <section class="stages-grid">
       <h3>
@@ -175,34 +48,16 @@ function Numbers({ grid, title, note, rowNames, colNames, chosen, body, onRemove
           </button>
         )}
       </h3>
-      <div class={width > BROAD ? 'stages-wide broad' : ''} onKeyDown={onKeyDown} onClick={onClick}>
-        <table ref={table} role="grid" aria-label={title}>
-          <thead>
-            <tr>
-              <td />
-              {Array.from({ length: width }, (_, i) => (
-                <th scope="col" key={i}>
-                  <bdi>{colNames[i] ?? i}</bdi>
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {grid.rows.map((r, i) => (
-              <Row
-                key={i}
-                row={r}
-                index={i}
-                name={rowNames[i] ?? String(i)}
-                colNames={colNames}
-                what={title}
-                stop={i === row ? col : -1}
-                chosen={i === chosen}
-                onEdit={onEdit}
-              />
-            ))}
-          </tbody>
-        </table>
+      <div class={width > BROAD ? 'stages-wide broad' : ''}>
+        <NumberGrid
+          label={title}
+          rows={grid.rows}
+          rowNames={rowNames}
+          colNames={colNames}
+          chosen={chosen}
+          edit={edit}
+          endStep={() => edits.endStep()}
+        />
       </div>
     </section>
   );
@@ -228,7 +83,13 @@ function Field({ label, value, hint, onEdit }: FieldProps) {
   return (
     <label>
       {label}{' '}
-      <NumberInput value={typeof value === 'number' ? value : null} hint={hint} mayBeEmpty onEdit={onEdit} />
+      <NumberInput
+        value={typeof value === 'number' ? value : null}
+        hint={hint}
+        mayBeEmpty
+        onEdit={onEdit}
+        onEnd={() => edits.endStep()}
+      />
     </label>
   );
 }

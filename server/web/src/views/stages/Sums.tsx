@@ -1,8 +1,9 @@
 // The computation of one weight, with its numbers put in.
+import { num } from '../../parts/digits';
 import { keys, nameOf } from '../../store/run';
 import type { Site } from '../../api/runs';
 import { Bars } from './Bars';
-import { num, type Cell, type Stage } from './data';
+import type { Cell, Stage } from './data';
 import { normalizerOf } from './normalizers';
 
 interface Props {

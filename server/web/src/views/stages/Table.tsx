@@ -1,11 +1,10 @@
 // The stages of a row as a table: a column for each key while they fit, else a line for each key.
+import { num } from '../../parts/digits';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { colour, css, ink } from '../../draw/colours';
-import { isDark } from '../../shell/theme';
+import { tint } from '../../parts/tint';
 import { keys, nameOf } from '../../store/run';
-import { look } from '../../store/state';
 import type { Site } from '../../api/runs';
-import { hiddenBy, isHidden, num, order, STAGES, type Stage, type Stages } from './data';
+import { hiddenBy, isHidden, order, STAGES, type Stage, type Stages } from './data';
 import { stageName } from './normalizers';
 
 const ABREAST = 16; // keys that may stand side by side
@@ -49,20 +48,6 @@ function Cause({ of, k }: { of: Stages; k: number }) {
   );
 }
 
-// A number on a ground that shows its size: red and blue for scores, the map of the page for weights.
-function tint(stage: Stage, value: number, most: number): Record<string, string> {
-  if (!Number.isFinite(value)) return {};
-  const ground =
-    stage === 'probs'
-      ? colour(
-          look.value.colours === 'RdBu' ? 'Blues' : look.value.colours,
-          isDark.value,
-          Math.sqrt(Math.max(0, value)),
-        )
-      : colour('RdBu', isDark.value, 0.5 + 0.42 * (value / most));
-  return { background: css(ground), color: ink(ground) };
-}
-
 // Stages of scores on the way from the scale to the weights have one range, so that equal scores have
 // equal colours. The products before the scale have a size of their own.
 const SCORES: readonly Stage[] = ['scaled', 'softcapped', 'biased'];
@@ -100,7 +85,7 @@ function Number_({
       data-key={k}
       data-value={value}
       class="fade"
-      style={isShown ? tint(stage, value, most) : { opacity: '0' }}
+      style={isShown ? tint(stage === 'probs' ? 'weights' : 'scores', value, most) : { opacity: '0' }}
       aria-hidden={isShown ? undefined : true}
     >
       {num(value)}

@@ -1,7 +1,8 @@
 // The output of the row: the sum of the values of the keys, each times its weight.
+import { num } from '../../parts/digits';
 import { keys, nameOf } from '../../store/run';
 import { Bars } from './Bars';
-import { num, type Stages } from './data';
+import type { Stages } from './data';
 
 const WIDE = 16; // numbers of a value that a table shows
 

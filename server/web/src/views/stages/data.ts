@@ -81,17 +81,6 @@ export function largest(s: Stages): number {
   return best;
 }
 
-// Four significant digits, three of small numbers; a true minus sign.
-export function num(x: number | null | undefined): string {
-  if (x === null || x === undefined || Number.isNaN(x)) return '–';
-  if (!Number.isFinite(x)) return x > 0 ? '∞' : '−∞';
-  if (x === 0) return '0';
-  const size = Math.abs(x);
-  const text =
-    size < 1e-3 || size >= 1e5 ? x.toExponential(2) : String(Number(x.toPrecision(size < 0.01 ? 3 : 4)));
-  return text.replace(/-/g, '−');
-}
-
 // What hides keys, by cell. Asked for when such a cell comes into sight.
 const causes = new Map<string, Promise<string[]>>();
 export function hiddenBy(head: Head, q: number, k: number): Promise<string[]> {

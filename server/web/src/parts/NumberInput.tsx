@@ -1,6 +1,5 @@
 // An input of one number.
 import { useEffect, useState } from 'preact/hooks';
-import { edits } from './edits';
 
 const FITS = 7; // characters
 
@@ -19,9 +18,10 @@ interface Props {
   hint?: string;
   mayBeEmpty?: boolean;
   onEdit: (value: number | null) => void;
+  onEnd: () => void; // the reader leaves the number, or presses Enter
 }
 
-export function NumberInput({ value, label, hint, mayBeEmpty = false, onEdit }: Props) {
+export function NumberInput({ value, label, hint, mayBeEmpty = false, onEdit, onEnd }: Props) {
   const [text, setText] = useState(textOf(value));
   const [typing, setTyping] = useState(false);
   const typed = numberIn(text);
@@ -35,7 +35,7 @@ export function NumberInput({ value, label, hint, mayBeEmpty = false, onEdit }: 
       onFocus={() => setTyping(true)}
       onBlur={() => {
         setTyping(false);
-        edits.endStep();
+        onEnd();
       }}
       inputMode="decimal"
       placeholder={hint}
@@ -44,7 +44,7 @@ export function NumberInput({ value, label, hint, mayBeEmpty = false, onEdit }: 
       autocomplete="off"
       spellcheck={false}
       onKeyDown={(e) => {
-        if (e.key === 'Enter') edits.endStep();
+        if (e.key === 'Enter') onEnd();
       }}
       onInput={(e) => {
         const next = e.currentTarget.value.replace('−', '-');
