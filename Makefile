@@ -95,6 +95,7 @@ FLAGS_lib/kernels/x86/processor_x86.c       :=
 FLAGS_lib/kernels/x86/round_float.c         :=
 FLAGS_lib/kernels/x86/tiles_amx.c           := $(amx)
 FLAGS_lib/kernels/x86/tiles_avx512bf16.c    := $(bf16)
+FLAGS_lib/kernels/x86/tiles_blocks.c        := $(amx)
 FLAGS_lib/kernels/x86/tiles_pass.c          := $(amx)
 FLAGS_lib/kernels/x86/tiles_plain.c         :=
 FLAGS_lib/number/x86/number_lists.c         :=

@@ -5,7 +5,9 @@
  *   few_rows      quantised blocks become weights in registers, for at most FEW rows of x
  *   packed_rows   quantised blocks become a packed panel that all rows of x use
  *   widened_rows  for other formats, and for the table `ref`: blocks become rows of floats, unless
- *                 they are */
+ *                 they are
+ *
+ * With the table `amx`, products of more rows go to tiles (x86/tiles_blocks.c). */
 #include <attn/memory.h>
 #include <stdbool.h>
 #include <string.h>
@@ -82,8 +84,8 @@ static void widened_rows(const part *p) {
                       p->first ? 0 : 1);
 }
 
-void attn_blocks_product(float *y, size_t ldy, const float *x, size_t ldx, size_t rows,
-                         const attn_block_matrix *w, size_t first, size_t last, float beta) {
+static void product_in_parts(float *y, size_t ldy, const float *x, size_t ldx, size_t rows,
+                             const attn_block_matrix *w, size_t first, size_t last, float beta) {
     const attn_block_format *f = w->format;
     part p = {.own = attn_block_kernels_of(attn_isa_current()),
               .format = f,
@@ -106,4 +108,24 @@ void attn_blocks_product(float *y, size_t ldy, const float *x, size_t ldx, size_
             else
                 packed_rows(&p);
         }
+}
+
+static bool can_split(const float *x, size_t n) {
+    return attn_kernels_current()->max_magnitude(x, n) <= ATTN_MOST_SPLIT;
+}
+
+void attn_blocks_product(float *y, size_t ldy, const float *x, size_t ldx, size_t rows,
+                         const attn_block_matrix *w, size_t first, size_t last, float beta) {
+    attn_blocks_by_tiles *tiles = attn_blocks_tiles_of(attn_isa_current());
+    if (!tiles || rows <= FEW || !w->format->split || w->format->group != ATTN_BLOCK_TILED) {
+        product_in_parts(y, ldy, x, ldx, rows, w, first, last, beta);
+        return;
+    }
+    for (size_t r = 0, n = 1; r < rows; r += n, n = 1) {
+        const bool split = can_split(x + r * ldx, w->in);
+        while (r + n < rows && can_split(x + (r + n) * ldx, w->in) == split)
+            n++;
+        (split ? tiles : product_in_parts)(y + r * ldy, ldy, x + r * ldx, ldx, n, w, first, last,
+                                           beta);
+    }
 }

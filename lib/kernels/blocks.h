@@ -52,12 +52,14 @@ typedef struct attn_block_matrix {
 } attn_block_matrix;
 
 /* Computes columns first <= j < last of y [rows, out] = x [rows, in] W^T + beta y, where beta is 0 or
- * 1, with row strides ldy and ldx, on the calling thread, which needs 512 KiB of stack. Threads may compute different columns
- * of a product at the same time; multiples of 128 waste nothing.
+ * 1, with row strides ldy and ldx, on the calling thread, which needs 640 KiB of stack. Threads may
+ * compute different columns of a product at the same time; multiples of 128 waste nothing.
  *
- * The kernel table of the chosen instruction set computes the product. Every table but `ref` gives
- * an element the bits that attn_kernels_gemm gives it with the widened weights. So an element
- * depends only on its row of x and its row of W. With `ref` the product is one of OpenBLAS. */
+ * The kernel table of the chosen instruction set computes the product. `avx2` and `avx512` give an
+ * element the bits that attn_kernels_gemm gives it with the widened weights. So an element depends
+ * only on its row of x and its row of W. `amx` gives an element such bits for at most
+ * ATTN_BLOCK_ROWS rows, and other bits, which also depend only on these two rows, for more rows.
+ * With `ref` the product is one of OpenBLAS. */
 void attn_blocks_product(float *y, size_t ldy, const float *x, size_t ldx, size_t rows,
                          const attn_block_matrix *w, size_t first, size_t last, float beta);
 
@@ -78,13 +80,30 @@ typedef struct attn_block_kernels {
                  size_t n, size_t depth);
     /* Widens n numbers of 16 bits, ATTN_F16 or ATTN_BF16. */
     void (*widen_halves)(float *to, attn_dtype dtype, const void *from, size_t n);
+    /* Takes `depth` values of n <= 16 rows of blocks, whose groups have 32 values, apart: q becomes
+     * columns of tiles of B (tiles.h), [depth / 32] tiles, and scale and min [depth / 32][16]. The
+     * last row also fills the columns of rows that are missing. A weight is scale * q + min, where
+     * scale may have a factor 2^-24, and then q has 2^24. NULL: the table has no tiles. */
+    void (*columns)(uint16_t *tiles, float *scale, float *min, const attn_block_format *format,
+                    const void *blocks, size_t ld, size_t n, size_t depth);
 } attn_block_kernels;
 
-enum { ATTN_BLOCK_ROWS = 4 };
+/* Rows of x that `score` takes, and values of the groups that `columns` takes apart. */
+enum { ATTN_BLOCK_ROWS = 4, ATTN_BLOCK_TILED = 32 };
 
 extern const attn_block_kernels attn_block_kernels_avx2, attn_block_kernels_avx512;
 
 /* Returns the functions that belong to attn_kernels_of(isa); NULL: there are none. */
 const attn_block_kernels *attn_block_kernels_of(attn_isa isa);
+
+/* What attn_blocks_product computes, for blocks whose groups have 32 values, and rows of x without
+ * numbers beyond ATTN_MOST_SPLIT. */
+typedef void attn_blocks_by_tiles(float *y, size_t ldy, const float *x, size_t ldx, size_t rows,
+                                  const attn_block_matrix *w, size_t first, size_t last,
+                                  float beta);
+attn_blocks_by_tiles attn_blocks_product_amx;
+
+/* Returns the product by tiles that the instruction set has; NULL: it has none. */
+attn_blocks_by_tiles *attn_blocks_tiles_of(attn_isa isa);
 
 #endif

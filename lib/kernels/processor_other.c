@@ -22,6 +22,11 @@ const attn_block_kernels *attn_block_kernels_of(attn_isa isa) {
     return NULL;
 }
 
+attn_blocks_by_tiles *attn_blocks_tiles_of(attn_isa isa) {
+    (void)isa;
+    return NULL;
+}
+
 void attn_processor_tables(attn_kernel_tables tables) {
     static attn_kernels rounded[ATTN_PRECISION_COUNT];
     for (int p = 0; p < ATTN_PRECISION_COUNT; p++) {

@@ -78,6 +78,11 @@ const attn_block_kernels *attn_block_kernels_of(attn_isa isa) {
     }
 }
 
+attn_blocks_by_tiles *attn_blocks_tiles_of(attn_isa isa) {
+    const bool native = isa == ATTN_ISA_AMX && attn_processor_tiles() == ATTN_TILES_NATIVE;
+    return native ? attn_blocks_product_amx : NULL;
+}
+
 /* The kernel tables that are made from the tables of plain products. */
 static struct {
     attn_kernels fast[ATTN_ISA_AMX], bf16[ATTN_ISA_AMX]; /* by instruction set */

@@ -212,5 +212,12 @@ static void NAME(k_widen_halves)(float *to, attn_dtype dtype, const void *from, 
     attn_widen_f32(to, rest, dtype, 1, n);
 }
 
-const attn_block_kernels NAME(attn_block_kernels) = {NAME(k_score_blocks), NAME(k_multiply),
-                                                     NAME(k_pack_blocks), NAME(k_widen_halves)};
+#if SPLIT_LANES == 16
+#include "kernels/x86/simd_tile_columns.h"
+#define COLUMNS NAME(k_block_columns)
+#else
+#define COLUMNS NULL
+#endif
+
+const attn_block_kernels NAME(attn_block_kernels) = {
+    NAME(k_score_blocks), NAME(k_multiply), NAME(k_pack_blocks), NAME(k_widen_halves), COLUMNS};
