@@ -13,6 +13,9 @@
 static attn_status check_weights(const attn_inputs *in, attn_attention_dims *d, attn_error *err) {
     const attn_tensor *m = &in->mix.weights;
     char found[128];
+    if (!d->Hq)
+        return attn_fail(err, ATTN_ESHAPE, "mix/weights",
+                         "expected query heads whose weights are mixed, found none");
     if (m->rank != 2 || !m->dims[0] || m->dims[1] != d->Hq)
         return attn_fail(err, ATTN_ESHAPE, "mix/weights",
                          "expected one row an output head and one column a query head, shape "

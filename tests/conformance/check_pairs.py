@@ -1,27 +1,57 @@
 """Random requests of every kind and of every pair of kinds against the oracle, on every kernel table (make check-faults).
-A kind or a pair that is still wanted loads the dice; what is drawn with it counts for every other that it has."""
+A kind or a pair of which there are few is asked of the draw; what is drawn with it counts for every other that it has."""
 import collections
 import itertools
 import os
 
-import numpy as np
 import pytest
 
 import random_forms
 import tables
-from oracle import forms, tensors
-from oracle.attention import served
-from serving import FLOAT32, FLOAT64, Daemon, ask, compare
-from test_forms import is_double, slack_of
+from oracle import forms, normalizers, tensors
+from serving import Daemon, ask
+from test_forms import judge
 
 OF_A_KIND = int(os.environ.get("ATTN_TEST_KIND", "300"))
 OF_A_PAIR = int(os.environ.get("ATTN_TEST_PAIR", "30"))
-FIRST = 1500  # requests of fair dice, which find the kinds
-PATIENCE = 60  # draws without what is wanted, after which it is called rare
+PATIENCE = 3000  # draws without what is wanted, after which it is missed
+OF_ROTARY = ("axes", "frequencies", "scaling", "past", "start")
 # Fields that are kinds of their own.
 PLAIN = ("attn_bias", "block_table", "dropout_p", "is_causal", "key_lengths", "key_padding_mask", "past_key", "projections",
          "query_offset", "softcap", "subtract", "token_ids", "mask_positions", "document_ids", "prefix_lengths", "parents", "top_k_indices")
-OF_ROTARY = ("axes", "frequencies", "scaling", "past", "start")
+SCORES = tuple(f"score {name}" for name in forms.FORMS)
+NO_DOT = tuple(f"score {name}" for name in forms.FORMS if name not in random_forms.DOT)
+SCALED = tuple(f"rotary {name}" for name in random_forms.SCALINGS)
+ROTARY = ("rotary", *(f"rotary {name}" for name in OF_ROTARY), *SCALED)
+LIST = tuple(f"mask of a list, {name}" for name in ("causal", "window", "pattern", "values", "padding", "prefix", "documents",
+                                                    "tree", "top_k", "any_of", "all_of", "not"))
+OF_ATTN_MASK = ("bits", *(f"mask, {name}" for name in ("boolean", "keep", "hide", "nonzero", "additive")))
+BY_ROW = [(name, f"{name} {rest}") for name, rest in
+          (("window", "by head"), ("pattern", "by head"), ("scale", "of rows"), ("sinks", "of rows"))]
+# Kinds of which a request has one at most.
+ALTERNATIVES = [SCORES, forms.SCORE_KINDS, normalizers.KINDS, SCALED, OF_ATTN_MASK, ("float16", "bfloat16", "float64"),
+                ("BLHE", "BLD", "projections"), ("subtract", "mix weights"), *BY_ROW]
+KINDS = sorted({*PLAIN, *ROTARY, *LIST, *random_forms.ADDED, "own positions", "mix logits", *itertools.chain(*ALTERNATIVES)})
+# Kinds that exclude each other: (some, those with which none of them goes, why).
+EXCLUSIONS = [
+    (ROTARY, random_forms.ADDED, "one position changes queries and keys"),
+    (("sinusoidal",), ("learned",), "one position changes queries and keys"),
+    (("rotary frequencies",), ("rotary scaling", *SCALED), "a scaling computes the frequencies"),
+    (NO_DOT, ("shaw", "disentangled", *ROTARY), "these positions belong to the dot product"),
+    (NO_DOT, ("mix logits",), "scores are mixed before they are dot products"),
+    (("mix logits",), ("shaw", "disentangled"), "their vectors belong to the keys of a head"),
+    (("sinks", "sinks of rows"), normalizers.POINTWISE, "their weights have no sum to which a sink adds"),
+    (("block_table",), ("past_key", "rotary past"), "the blocks hold all keys"),
+    (("block_table",), ("projections", "BLD"), "blocks hold the keys of heads"),
+    (("projections",), ("subtract",), "w_o has the columns of all query heads"),
+]
+
+
+def alone(kind, other):
+    """Why there is no request of both kinds; None: there is."""
+    if any(kind in group and other in group for group in ALTERNATIVES):
+        return "alternatives"
+    return next((why for some, others, why in EXCLUSIONS if kind in some and other in others or other in some and kind in others), None)
 
 
 def by_head(field):
@@ -81,27 +111,11 @@ def daemons():
 
 
 def faults_of(daemons, body):
-    wanted = served(body)
-    bound = FLOAT64 if is_double(body) else FLOAT32 * slack_of(body)
     for name, daemon in daemons.items():
         try:
-            compare(ask(daemon, body), wanted, bound)
+            judge(ask(daemon, body), body)
         except AssertionError as fault:
             yield f"{name}: {str(fault)[:300]}"
-
-
-class Loaded:
-    """A generator whose choice falls on a wanted word wherever it is offered."""
-
-    def __init__(self, generator, words):
-        self.generator, self.words = generator, words
-
-    def __getattr__(self, name):
-        return getattr(self.generator, name)
-
-    def choice(self, options, *args, **more):
-        offered = [x for x in options if isinstance(x, str) and x in self.words] if np.ndim(options) == 1 else []
-        return self.generator.choice(offered or options, *(() if offered else args), **({} if offered else more))
 
 
 class Walk:
@@ -111,21 +125,18 @@ class Walk:
         self.daemons, self.counts, self.faults = daemons, collections.Counter(), []
         self.drawn = self.run = 0
 
-    def draw(self, words, projected):
-        self.drawn += 1
-        one = (random_forms.ProjectedDraw if projected else random_forms.FormDraw)(10**7 + self.drawn, lambda r: Loaded(r, words))
-        return one.request()
-
-    def step(self, goal=()):
+    def step(self, goal):
         """Whether a request of the kinds `goal` was drawn."""
-        words = {word for kind in goal for word in kind.replace(",", "").split()}
-        body = self.draw(words, "projections" in goal or not goal and self.drawn % 4 == 0)
+        self.drawn += 1
+        seed = 10**7 + self.drawn
+        of_heads = "projections" in goal or seed % 8 == 0
+        body = (random_forms.ProjectedDraw if of_heads else random_forms.FormDraw)(seed, goal).request()
         kinds = sorted(set(kinds_of(body)))
         if not set(goal) <= set(kinds):
             return False
         self.run += 1
         self.counts.update([*((kind,) for kind in kinds), *itertools.combinations(kinds, 2)])
-        self.faults += [f"seed {10**7 + self.drawn} {kinds} {words}: {fault}" for fault in faults_of(self.daemons, body)]
+        self.faults += [f"seed {seed} of {goal}: {fault}" for fault in faults_of(self.daemons, body)]
         return True
 
     def reach(self, goal, wanted):
@@ -135,16 +146,22 @@ class Walk:
 
 
 def test_pairs(daemons):
-    """Pairs of which there are few, or none because one excludes the other, are said."""
-    walk = Walk(daemons)
-    for _ in range(FIRST):
-        walk.step()
-    kinds = sorted(goal for goal in walk.counts if len(goal) == 1)
-    pairs = [(a, b) for (a,), (b,) in itertools.combinations(kinds, 2)]
-    for goals, wanted in ((kinds, OF_A_KIND), (pairs, OF_A_PAIR)):
-        for goal in goals:
-            walk.reach(goal, wanted)
-        few = {goal: walk.counts[goal] for goal in goals if walk.counts[goal] < wanted}
-        print(f"{walk.run} requests on each of {', '.join(daemons)}: {len(goals) - len(few)} of {len(goals)} have {wanted} or more")
-        print("\n".join(f"  {n} of {' and '.join(goal)}" for goal, n in few.items()))
+    """Pairs that exclude each other are none of the goals, and no request has them."""
+    walk, goals = Walk(daemons), list(itertools.combinations(KINDS, 2))
+    apart = {goal: why for goal in goals if (why := alone(*goal))}
+    pairs = [goal for goal in goals if goal not in apart]
+    for goal, wanted in [*((goal, OF_A_PAIR) for goal in pairs), *(((kind,), OF_A_KIND) for kind in KINDS)]:
+        walk.reach(goal, wanted)
+    print(f"\n{walk.run} requests on each of {', '.join(daemons)}")
+    for name, some in (("kind", [(kind,) for kind in KINDS]), ("pair", pairs)):
+        least = min(some, key=walk.counts.__getitem__)
+        print(f"{len(some)} {name}s, the rarest {walk.counts[least]} times: {' and '.join(least)}")
+    for why, n in collections.Counter(apart.values()).items():
+        print(f"{n} pair{'s' * (n > 1)} of kinds that exclude each other: {why}")
+    few = {goal: walk.counts[goal] for goal in pairs if walk.counts[goal] < OF_A_PAIR}
+    few |= {(kind,): walk.counts[(kind,)] for kind in KINDS if walk.counts[(kind,)] < OF_A_KIND}
+    unknown = sorted(kind for (kind, *other) in walk.counts if not other and kind not in KINDS)
     assert not walk.faults, "\n".join(walk.faults)
+    assert not few, f"too few: {few}"
+    assert not unknown, f"kinds without a row: {unknown}"
+    assert not [goal for goal in apart if walk.counts[goal]], "kinds of one request were said to exclude each other"

@@ -7,7 +7,7 @@ import json
 import numpy as np
 
 from oracle import captures, tensors
-from random_forms import FormDraw
+from random_forms import ADDED, FormDraw
 
 SIZES = (0, 1, 1, 2, 2, 3, 4, 5, 7)
 TENSORS = {"query", "key", "value", "past_key", "past_value", "attn_mask", "attn_bias", "key_padding_mask", "key_lengths", "block_table", "token_ids",
@@ -30,6 +30,8 @@ class AxesDraw(FormDraw):
         self.Hq = self.Hkv * int(r.choice((1, 1, 2))) if self.heads_axis else 1
         self.L, self.S = (int(n) for n in r.choice(SIZES, 2))
         self.E, self.Ev = int(r.choice(SIZES[1:])), int(r.choice(SIZES))
+        if self.position in ADDED:  # their widths are those of the sizes before
+            self.position = None
         self.E += self.position == "rotary" and self.E % 2
         self.past = int(r.choice((0, 0, 0, 1, 3)))
         self.Ek = self.E

@@ -10,30 +10,40 @@ from oracle.normalizers import KINDS, POINTWISE
 from random_requests import Draw
 
 DOT = ("scaled_dot", "dot")
-POSITIONS = (None, None, "alibi", "t5", "relative", "shaw", "disentangled", "rotary")
+POSITIONS = (None, None, "alibi", "t5", "relative", "shaw", "disentangled", "rotary", "sinusoidal", "learned")
 PRODUCTS = ("shaw", "disentangled", "rotary")  # positions of the dot product
+ADDED = ("sinusoidal", "learned")  # positions that are added to queries, keys and values
+ENCODINGS = ("rotary", *ADDED)  # positions that change queries and keys
+SCALINGS = ("linear", "dynamic", "yarn", "llama3", "longrope")
+MORE_ROTARY = {f"rotary {name}" for name in ("start", "frequencies", "scaling", *SCALINGS)}
 LONGEST = 70  # the oracle holds [.., L, S, A] numbers of the tanh forms
 
 
 class FormDraw(Draw):
     """Dimensions as before, not too long; then a form and its parameters."""
 
-    def __init__(self, seed, dice=lambda r: r):
-        super().__init__(seed, dice)
+    def __init__(self, seed, wanted=()):
+        super().__init__(seed, wanted)
         r = self.r
-        self.rows = dice(np.random.default_rng(seed))  # draws what is by row
-        self.further = dice(np.random.default_rng(seed))  # draws axes and second kinds of positions
+        self.rows = self.dice(seed)  # draws what is by row
+        self.further = self.dice(seed)  # draws axes and second kinds of positions
         self.L, self.S = min(self.L, LONGEST), min(self.S, LONGEST)
         self.keys = self.S + self.past
         self.score = str(r.choice(FORMS))
         self.position = r.choice(np.array(POSITIONS, object))
+        if self.score not in DOT and (self.position in PRODUCTS and self.position in self.words or self.wants("mix logits")) \
+                and not self.wants("score "):
+            self.score = "dot"
         if self.score not in DOT and self.position in PRODUCTS:
             self.position = None
-        if self.position == "rotary":
+        if self.position in ENCODINGS or self.words & set(ENCODINGS):
             self.E += self.E % 2
+            self.Ev += self.Ev % 2
         self.Ek = self.E
-        if self.score not in DOT and not self.same and self.chance(0.5):
+        if self.score not in DOT and not self.same and self.chance(0.5) and self.position not in ADDED:
             self.Ek = int(r.choice((1, 3, 8, 17)))
+        if self.position == "learned":
+            self.lowest, self.Ev, self.Hkv = 0, self.E, self.Hq
         if self.same:
             self.S, self.Ev, self.keys = self.L, self.E, self.L + self.past
 
@@ -76,12 +86,22 @@ class FormDraw(Draw):
             return field
         if self.position == "disentangled":
             return self.disentangled()
+        if self.position == "sinusoidal":
+            return {"kind": "sinusoidal", "layout": str(self.r.choice(["interleaved", "halves"]))}
+        if self.position == "learned":
+            return {"kind": "learned", "table": self.parameter(3 * LONGEST, self.width_of_rows())}
+        return self.rotary_field()
+
+    def width_of_rows(self):
+        return self.E * (self.Hq if self.layout == "BLD" else 1)
+
+    def rotary_field(self):
         field = {"kind": "rotary", "layout": str(self.r.choice(["interleaved", "halves"]))}
         if self.chance(0.4):
             field["base"] = float(self.r.choice((100.0, 500000.0)))
         if self.chance(0.4):
             field["dims"] = 2 * int(self.r.integers(1, self.E // 2 + 1))
-        if self.chance(0.5):
+        if self.chance(0.5, *(kind for kind in self.wanted if kind in MORE_ROTARY)):
             self.more_rotary(field)
         return field
 
@@ -98,18 +118,18 @@ class FormDraw(Draw):
         return field | {name: self.vectors(rows, self.E) for name in names}
 
     def more_rotary(self, field):
-        start = int(self.r.integers(0, self.E - 1)) if self.chance(0.4) else 0
+        start = int(self.r.integers(0, self.E - 1)) if self.chance(0.4, "rotary start") else 0
         dims = 2 * int(self.r.integers(1, (self.E - start) // 2 + 1))
         field["dims"], field["start"] = dims, start
         if self.chance(0.3):
             field["factor"] = float(self.r.choice((0.5, 1.25)))
-        if self.chance(0.5):
+        if self.chance(0.5, "rotary frequencies") and not self.wants("rotary scaling", *(f"rotary {s}" for s in SCALINGS)):
             field.pop("base", None)
             own = self.r.standard_normal(dims // 2) * self.r.choice((0, 0.01, 1), dims // 2)
             field["frequencies"] = self.spell(own, str(self.r.choice(["float32", "float64"])))
             return
         known, factor = int(self.r.choice((8, 30, 4096))), float(self.r.choice((1.0, 4.0, 40.0)))
-        kind = str(self.r.choice(["linear", "yarn", "llama3", "longrope"] + ["dynamic"] * (dims > 2)))
+        kind = str(self.r.choice([s for s in SCALINGS if s != "dynamic" or dims > 2]))
         scaling = {"kind": kind, "factor": factor}
         if kind != "linear":
             scaling["original_max_position_embeddings"] = known
@@ -160,14 +180,18 @@ class FormDraw(Draw):
 
     def second_position(self, body):
         """Makes a list of a kind that changes scores, and one that changes queries and keys."""
-        other = {"kind": "rotary", "layout": "halves"}
         even = not (self.E % 2 or self.Ek % 2 or self.Ev % 2)
-        if self.score not in DOT or self.E % 2 or (even and not self.batch and self.further.random() < 0.5):
+        added = even and self.further.random() < 0.5 and not self.wants("rotary", "rotary ")
+        if self.score not in DOT or self.E % 2 or added or self.wants(*ADDED):
             other = "sinusoidal"
-            if not even or self.batch or "projections" in body:
+            if self.wants("learned") and self.E == self.Ek == self.Ev and self.width_of_rows() == self.E:
+                self.lowest, other = 0, {"kind": "learned", "table": self.parameter(3 * LONGEST, self.E)}
+            elif not even or "projections" in body or tensors.shape_of(body.get("key", body["query"]))[:len(self.batch)] != self.batch:
                 return
-        elif self.further.random() < 0.5:
-            self.axes(other)
+        else:
+            other = self.rotary_field()
+            if self.further.random() < 0.5 or self.wants("rotary axes"):
+                self.axes(other)
         body["position"] = [body["position"], other][:: int(self.further.choice((1, -1)))]
 
     def normalizer(self, body):
@@ -185,13 +209,14 @@ class FormDraw(Draw):
 
     def own_positions(self, body):
         """Positions of queries, keys or both: in any order, repeated, some without."""
-        if self.position == "rotary" and self.past and self.chance(0.5):
-            body["position"]["past"] = "raw"
+        for position in body["position"] if isinstance(body["position"], list) else [body["position"]]:
+            if isinstance(position, dict) and position["kind"] == "rotary" and self.past and self.chance(0.5, "rotary past"):
+                position["past"] = "raw"
         for name, n in (("query_positions", self.L), ("key_positions", self.keys)):
             if self.chance(0.3):
                 continue
             shape = (self.batches, n) if self.batches and self.chance(0.5) else (n,)
-            x = self.r.integers(-3, 20, shape)
+            x = np.maximum(self.r.integers(-3, 20, shape), self.lowest)
             none = self.r.random(shape) < 0.1
             if self.chance(0.3):
                 x[none] = -2**63
@@ -208,7 +233,7 @@ class FormDraw(Draw):
     def operands(self, body):
         body["query"] = self.operand(self.Hq, self.L, self.E)
         if not self.same:
-            batch = tuple(1 if self.chance(0.2) else n for n in self.batch) if not self.past else None
+            batch = tuple(1 if self.chance(0.2) else n for n in self.batch) if not self.past and self.position not in ADDED else None
             body["key"] = self.operand(self.Hkv, self.S, self.Ek, batch)
             body["value"] = self.operand(self.Hkv, self.S, self.Ev, batch)
         if self.layout != "BHLE":
@@ -221,9 +246,9 @@ class FormDraw(Draw):
     def number_list(self, *shape):
         return tensors.nested(tensors.round_to(self.rows.standard_normal(shape), "float32"))
 
-    def by_row(self, of_heads):
+    def by_row(self, kind, of_heads):
         """`of_heads`, a number for each head, or an array that is broadcast to [batch.., H, L]."""
-        if self.rows.random() < 0.4:
+        if self.rows.random() < 0.4 and not self.wants(f"{kind} of rows") or self.wants(kind):
             return of_heads
         rows = (*self.batch, *((self.Hq,) if self.heads_axis else ()), self.L)
         shape = [1 if self.rows.random() < 0.3 else n for n in rows[int(self.rows.integers(len(rows))):]]
@@ -234,50 +259,54 @@ class FormDraw(Draw):
         """What goes with every form."""
         if self.position is not None:
             body["position"] = self.position_field()
-        if self.position == "rotary" and self.further.random() < 0.4:
+        if self.position == "rotary" and (self.further.random() < 0.4 or self.wants("rotary axes")):
             self.axes(body["position"])
-        if self.position in SCORE_KINDS and self.further.random() < 0.3:
+        if self.position in SCORE_KINDS and (self.further.random() < 0.3 or self.words & set(ENCODINGS)):
             self.second_position(body)
-        if self.position is not None and self.chance(0.4):
+        if self.position is not None and self.chance(0.4, "own positions", "rotary past"):
             self.own_positions(body)
         if isinstance(body.get("position"), dict) and "axes" in body["position"]:
             body.pop("query_positions", None), body.pop("key_positions", None)  # nothing reads them
-        if self.chance(0.25):
-            body["sinks"] = self.by_row(self.parameter(self.Hq))
-        if self.chance(0.2):
+        if self.chance(0.25, "sinks", "sinks of rows"):
+            body["sinks"] = self.by_row("sinks", self.parameter(self.Hq))
+        if self.chance(0.2, "dropout_p"):
             body["dropout_p"] = float(self.r.choice((0.1, 0.5)))
             body["seed"] = int(self.r.integers(0, 2**40))
-        if self.chance(0.25):
+        if self.chance(0.25, "pattern", "pattern by head"):
             body["pattern"] = self.patterns()
-        if self.chance(0.2):
+        if self.chance(0.2, "scale") and not self.wants("scale of rows"):
             body["scale"] = [False, 0.5, 1.0][int(self.r.integers(3))]
-        elif self.rows.random() < 0.25:
-            body["scale"] = self.by_row(self.number_list(self.Hq))
-        if self.chance(0.15):
+        elif self.rows.random() < 0.25 or self.wants("scale of rows"):
+            body["scale"] = self.by_row("scale", self.number_list(self.Hq))
+        if self.chance(0.15, "softcap"):
             body["softcap"] = float(self.r.choice([0.5, 3.0, 30.0]))
         self.masks(body)
+        offset = body.get("query_offset", 0)
+        if any(p["kind"] == "learned" for p in forms.positions_of(body)) and (offset == "end" or np.min(offset) < 0):
+            del body["query_offset"]  # queries stay within the table
         body["return"] = ["output", "weights", "logsumexp", "scores"] + (["present"] if self.past else [])
         if "dropout_p" in body:
             body["return"].append("weights_dropped")
         body["score_stage"] = str(self.r.choice(["raw", "scaled", "softcapped", "biased", "probs"]))
-        if self.chance(0.3):
+        if self.chance(0.3, *KINDS):
             self.normalizer(body)
         own_vectors = {"shaw", "disentangled"} & {p["kind"] for p in forms.positions_of(body)}
-        if self.score in DOT and not own_vectors and self.rows.random() < 0.25:
+        if self.score in DOT and not own_vectors and (self.rows.random() < 0.25 or self.wants("mix logits")):
             body["mix"] = {"logits": self.spell(self.rows.standard_normal((self.Hq, self.Hq)) / np.sqrt(self.Hq), "float32")}
 
     def mixed_weights(self, body):
         """Talking heads with any number of output heads, or differential attention; value heads of their own."""
         r, one = self.rows, not self.heads_axis
-        if self.Hq % 2 == 0 and r.random() < 0.8 and not (self.layout == "BLD" and self.Hkv % 2):
+        if self.Hq and self.Hq % 2 == 0 and (r.random() < 0.8 or self.wants("subtract")) and not self.wants("mix weights") \
+                and not (self.layout == "BLD" and (self.Hkv % 2 or self.lowest == 0)):  # values of BLD keep the width of a table
             G = self.Hq // 2
-            heads = self.Hkv // 2 if self.layout == "BLD" else int(r.choice([n for n in range(1, G + 1) if G % n == 0]))
+            heads = self.Hkv // 2 if self.layout == "BLD" else self.Hkv if "block_table" in body else int(r.choice([n for n in range(1, G + 1) if G % n == 0]))
             of_pairs = self.spell(r.uniform(-1, 1, G), "float32")
             if G % heads == 0:
                 body["subtract"] = {"lambda": 0.75 if r.random() < 0.5 else of_pairs, "pairs": str(r.choice(("adjacent", "halves")))}
                 self.value_heads(body, heads)
             return
-        heads = self.Hkv if self.layout == "BLD" else 1 if one else int(r.integers(1, 4))
+        heads = self.Hkv if self.layout == "BLD" or "block_table" in body else 1 if one else int(r.integers(1, 4))
         G = 1 if one else heads * int(r.integers(1, 4))
         matrix = r.standard_normal((G, self.Hq)) / np.sqrt(self.Hq)
         body["mix"] = body.get("mix", {}) | {"weights": self.spell(matrix, "float32")}
@@ -285,7 +314,7 @@ class FormDraw(Draw):
 
     def value_heads(self, body, heads):
         for name in ("value", "past_value"):
-            if body.get(name) is None or not self.heads_axis:
+            if body.get(name) is None or not self.heads_axis or "block_table" in body:
                 continue
             shape, width = list(tensors.shape_of(body[name])), self.Ev
             if name == "value" and self.layout == "BLD":
@@ -316,9 +345,11 @@ class FormDraw(Draw):
         self.operands(body)
         self.extras(body)
         fits = self.layout == "BLHE" or self.layout == "BHLE" and self.heads_axis
-        if fits and len(self.batch) == 1 and self.batches and self.S and not self.same and not self.past and self.rows.random() < 0.4:
+        if fits and len(self.batch) == 1 and self.batches and self.S and not self.same and not self.past \
+                and (self.rows.random() < 0.4 or self.wants("block_table")):
             self.pages(body)
-        elif not self.same and not any("value_table" in p for p in forms.positions_of(body)) and self.rows.random() < 0.25:
+        if not self.same and not any("value_table" in p for p in forms.positions_of(body)) \
+                and (self.rows.random() < 0.25 or self.wants("mix weights", "subtract")):
             self.mixed_weights(body)
         return body
 
@@ -326,10 +357,12 @@ class FormDraw(Draw):
 class ProjectedDraw(FormDraw):
     """Multi-head attention: [.., L, D] tensors with weights, each optional."""
 
-    def __init__(self, seed, dice=lambda r: r):
-        super().__init__(seed, dice)
-        self.layout, self.heads_axis, self.same = "BLD", True, False
-        self.score, self.Ek = str(self.r.choice(DOT)), self.E
+    def width_of_rows(self):
+        return 12
+
+    def __init__(self, seed, wanted=()):
+        super().__init__(seed, wanted)
+        self.layout, self.heads_axis, self.same, self.Ek = "BLD", True, False, self.E
         self.S = max(1, self.S)
         self.keys = self.S + self.past
         if self.position is None and self.chance(0.5):
@@ -337,9 +370,9 @@ class ProjectedDraw(FormDraw):
 
     def weight(self, name, heads, width, size, into):
         """The input's width; its weight and bias go into `into`."""
-        if not self.chance(0.75):
+        if not self.chance(0.75) and self.position != "learned":
             return heads * width
-        D = int(self.r.choice((1, 4, 12, 33)))
+        D = int(self.r.choice((1, 4, 12, 33) if self.position not in ADDED else (12,)))
         into["w_" + name] = self.parameter(heads * width, D, size=size / np.sqrt(D))
         if self.chance(0.6):
             into["b_" + name] = self.parameter(heads * width)
@@ -356,15 +389,15 @@ class ProjectedDraw(FormDraw):
             p["w_o"] = self.parameter(Do, self.Hq * self.Ev, size=1 / np.sqrt(self.Hq * self.Ev))
             if self.chance(0.6):
                 p["b_o"] = self.parameter(Do)
-        body = {"score": self.score, "projections": p}
+        body = {"score": self.score_field(), "projections": p}
         for name, length, width in zip(("query", "key", "value"), (self.L, self.S, self.S), widths):
             body[name] = self.spell(self.r.standard_normal((*self.batch, length, width)), self.dtype)
         if self.past:
             body["past_key"], body["past_value"] = self.cache(self.E), self.cache(self.Ev)
         self.extras(body)
-        if not any("value_table" in p for p in forms.positions_of(body)) and self.rows.random() < 0.2:
+        if not any("value_table" in p for p in forms.positions_of(body)) and (self.rows.random() < 0.2 or self.wants("mix weights")):
             body["mix"] = body.get("mix", {}) | {"weights": self.number_list(self.Hq, self.Hq)}
-        if all(w % 2 == 0 for w in widths) and isinstance(body.get("query_offset", 0), int):
+        if self.position not in ADDED and all(w % 2 == 0 for w in widths) and isinstance(body.get("query_offset", 0), int):
             p["add_positions"] = True
         return body
 

@@ -31,3 +31,11 @@ def test_heads_of_stages(daemon, name):
         assert reply["pointer"] == "/head" and "4 heads" in reply["detail"]
     reply = daemon.get(f"/v1/runs/{run}/weights?head={outputs}").json()
     assert reply["pointer"] == "/head" and f"{outputs} heads" in reply["detail"]
+
+
+def test_no_heads_to_mix(daemon):
+    """Weights of output heads without heads that are read are refused: a stored run of them answered memory that was never written."""
+    none = {"shape": [1, 0, 2, 3], "data": []}
+    body = {"query": none, "key": none, "value": none, "mix": {"weights": {"shape": [3, 0], "data": []}}, "store": True}
+    reply = daemon.post("/v1/attention", body)
+    assert reply.status_code == 422 and reply.json()["pointer"] == "/mix/weights" and "none" in reply.json()["detail"], reply.text

@@ -53,6 +53,8 @@ def weight_mix(request, H):
             mix[g, first], mix[g, second] = 1, -np.broadcast_to(tensors.read(request["subtract"]["lambda"]), G)[g]
         return mix
     weights = (request.get("mix") or {}).get("weights")
+    if weights is not None and not H:
+        raise ValueError("no heads to mix")
     return None if weights is None else tensors.read(weights)
 
 

@@ -4,7 +4,9 @@ import struct
 
 import numpy as np
 import pytest
+from captured import store
 from conftest import until
+from safetensors.numpy import save
 
 TEXT = "The red car is parked in front of the house."
 LAYERS = {"query": {"shape": [3, 1, 4, 24, 8], "random": "normal", "seed": 7}, "axes": ["layer", "batch", "head"],
@@ -101,6 +103,7 @@ def test_patterns_and_measures_are_those_of_the_api(daemon, run, page):
         assert float(value) == pytest.approx(h["measures"]["entropy"])
         assert pattern.startswith(WORDS[h["pattern"]["name"]])
     assert answer["legend"]["entropy"]["formula"] in page.inner_text(".heads-legend")
+    page.click(".heads-all summary")
     table = page.eval_on_selector_all(".heads-numbers tr", "rows => rows.map((r) => [r.cells[0].innerText, r.cells[1].dataset.value])")
     mine = next(h for h in answer["heads"] if (h["site"], h["head"]) == (1, 1))
     for name, value in table:
@@ -414,3 +417,110 @@ def test_pictures_come_before_patterns_and_these_before_diagnoses(daemon, layers
     page.goto(f"{daemon.url}/#1/heads?r={layers}&h=3")
     page.wait_for_selector(".heads-diagnoses li, .heads-diagnoses .hint")
     assert asked == ["/atlas", "/heads", "/analyses"]
+
+
+def capture(layers, heads, n=32):
+    """A capture of layers of the kind `self`, as decoders alone are written. Of the heads of a layer the first looks at the token before,
+    the second at its own, the others at random; the last head of the last layer is sharpest."""
+    rng = np.random.default_rng(5)
+    own = np.eye(n, dtype=np.float32)
+    tensors, sites = {}, []
+    for layer in range(layers):
+        q, k = rng.standard_normal((2, 1, heads, n, n), dtype=np.float32)
+        q[0, 0], k[0, 0] = 40 * np.eye(n, k=-1, dtype=np.float32), own
+        q[0, 1], k[0, 1] = 40 * own, own
+        if layer == layers - 1:
+            q[0, -1], k[0, -1] = 900 * own[rng.permutation(n)], own
+        tensors |= {f"sites.{layer}.query": q, f"sites.{layer}.key": k}
+        sites.append({"name": f"layers.{layer}.attention", "is_causal": False})
+    return save(tensors, metadata={"run": json.dumps({"version": 2, "sites": sites})})
+
+
+SEEN = """list => list.every((x) => { const { left, top, right, bottom } = x.getBoundingClientRect();
+  const around = document.querySelector('.heads-list').getBoundingClientRect();
+  return left >= around.left && top >= around.top && right <= around.right && bottom <= around.bottom; })"""
+
+
+@pytest.mark.parametrize("layers, heads, size, least", [(12, 12, (1440, 900), 36), (30, 9, (1440, 900), 30), (12, 12, (1920, 1080), 48)])
+def test_the_model_is_seen_at_a_glance(daemon, open_page, layers, heads, size, least):
+    """Layers of the kind `self` are one grid, all of which is in sight, and whose tiles take what room there is."""
+    run = store(daemon, capture(layers, heads))["id"]
+    page = open_page(f"{daemon.url}/#1/heads?r={run}&h=0", size=size)
+    page.wait_for_selector(".heads-chips")
+    assert page.locator(".heads-atlas h2").all_inner_texts() == [f"self-attention {layers} layers of {heads} heads, one {'column' if layers > heads else 'row'} each"]
+    assert page.locator(".heads-tile").count() == layers * heads and page.eval_on_selector_all(".heads-tile", SEEN)
+    width, height = page.eval_on_selector(".heads-tile canvas", "c => [c.clientWidth, c.clientHeight]")
+    assert width == height >= least
+    grid, room = (page.locator(what).bounding_box() for what in (".heads-dense", ".heads-list"))
+    lines, rows = (layers, heads) if layers > heads else (heads, layers)
+    assert room["width"] - grid["width"] < lines + 60 or room["height"] - grid["height"] < rows + 130  # no tile could be a pixel larger
+    assert page.locator(".heads-tile").first.inner_text() == ""
+
+
+def test_a_pattern_of_many_heads_filters_in_their_places(daemon, open_page):
+    run = store(daemon, capture(12, 12))["id"]
+    page = open_page(f"{daemon.url}/#1/heads?r={run}&h=0")
+    page.wait_for_selector(".heads-chips")
+    places = page.eval_on_selector_all(".heads-tile", PLACES)
+    count = int(page.inner_text(".heads-chips [data-pattern='previous token'] small"))
+    assert count == 12
+    page.click(".heads-chips [data-pattern='previous token']")
+    assert page.eval_on_selector_all(".heads-tile", PLACES) == places
+    left = page.eval_on_selector_all(".heads-tile:not(.other)", "list => list.map((x) => [x.dataset.key, x.dataset.does])")
+    assert [key for key, _ in left] == [f"{layer}.0.0" for layer in range(12)] and {does for _, does in left} == {"0"}
+    assert page.inner_text(".heads-count [role=status]") == "12 of 144 heads"
+    page.focus(".heads-tile[tabindex='0']")
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate("document.activeElement.dataset.key") == "1.0.0"
+
+
+def test_the_same_range_for_all_heads(daemon, open_page):
+    """A flat head is as dark as a sharp one by its own range, and pale by that of all."""
+    flat, sharp = [[0.0] * 8] * 8, [[9.0 if i == j else 0.0 for j in range(8)] for i in range(8)]
+    run = stored(daemon, {"query": [[flat, sharp]], "key": [[sharp, sharp]]})
+    page = open_page(f"{daemon.url}/#1/heads?r={run}&h=0")
+    darkest = """list => list.map((c) => { const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+      let least = 765; for (let i = 0; i < d.length; i += 4) if (d[i + 3]) least = Math.min(least, d[i] + d[i + 1] + d[i + 2]); return least; })"""
+    page.wait_for_selector(".heads-chips")
+    own = page.eval_on_selector_all(".heads-card canvas", darkest)
+    assert own[0] == own[1]
+    page.get_by_label("same range for all").check()
+    of_all = page.eval_on_selector_all(".heads-card canvas", darkest)
+    assert of_all[1] == own[1] and of_all[0] > own[0] + 100
+    assert "all heads go from 0 to" in page.inner_text(".heads-note")
+
+
+def test_tiles_keep_the_places_of_pictures(daemon, layers, open_page):
+    page = open_page(f"{daemon.url}/#1/heads?r={layers}&h=3", script="""
+        const real = fetch; window.fetch = async (...all) => { const reply = await real(...all);
+          if (String(all[0]).includes('/atlas')) await new Promise((go) => { window.go = go; }); return reply; };""")
+    page.wait_for_selector(".heads-picture.waiting")
+    page.wait_for_function("() => window.go")
+    assert page.inner_text(".heads-side h2") == "attention layer 0, head 3"  # as the bar says
+    early = page.eval_on_selector_all(".heads-card canvas, .heads-large canvas", "list => list.map((x) => JSON.stringify(x.getBoundingClientRect()))")
+    page.evaluate("window.go()")
+    page.wait_for_selector(".heads-chips")
+    assert page.locator(".heads-picture.waiting").count() == 0
+    late = page.eval_on_selector_all(".heads-card canvas, .heads-large canvas", "list => list.map((x) => JSON.stringify(x.getBoundingClientRect()))")
+    assert len(early) == 13 and late == early
+
+
+def test_the_pane_leads_to_the_other_views(page):
+    for view in ("Matrix", "Words", "Stages"):
+        page.click(f".heads-side .line >> text={view}")
+        until(page, f"document.querySelector('nav.tabs [aria-current]').textContent === '{view}'")
+        page.click("nav.tabs >> text=Heads")
+        page.wait_for_selector(".heads-gauge")
+    assert "tokens away" in page.inner_text(".heads-gauges") and page.locator(".heads-large canvas").bounding_box()["width"] > 150
+
+
+def test_high_contrast_has_the_colours_of_the_matrix(page):
+    colour = """c => [...c.getContext('2d').getImageData(0, 0, 1, 1).data].slice(0, 3)"""
+    first = page.locator(".heads-card canvas").first
+    before = first.evaluate(colour)
+    page.keyboard.press("?")
+    page.select_option("dialog select", "contrast")
+    page.keyboard.press("Escape")
+    until(page, f"JSON.stringify(({colour})(document.querySelector('.heads-card canvas'))) !== {json.dumps(json.dumps(before, separators=(',', ':')))}")
+    red, _, blue = first.evaluate(colour)
+    assert abs(red - blue) < 60 or red > blue  # cividis goes from blue over grey to yellow

@@ -61,6 +61,21 @@ def test_every_view(daemon, open_page, scheme):
         assert page.locator(f"nav.tabs >> text={view}").count() == 1
 
 
+def test_a_visitor_names_the_sharpest_head_by_one_choice(daemon, open_page):
+    page = open_page()
+    page.wait_for_selector(".words-query li:has-text('rouge')")
+    go(page, "Heads")
+    page.wait_for_selector(".heads-chips")
+    page.get_by_label("Sort by").select_option(label="sharpest first")
+    heads = daemon.get(f"/v1/runs/{run_of(page)}/heads").json()["heads"]
+    sharpest = min(heads, key=lambda h: h["measures"]["normalized_entropy"])
+    place = f"{['encoder', 'cross'][sharpest['site']]} 0, head {sharpest['head']}"
+    said = page.inner_text(".heads-first").replace("\u00a0", " ")
+    assert said == f"The sharpest head is {place}: sharpness {100 * (1 - sharpest['measures']['normalized_entropy']):.0f} %."
+    page.click(".heads-first button")
+    assert page.inner_text(".heads-side h2") == place
+
+
 def test_long_run(daemon, open_page):
     """32,768 tokens: the topmost tile, and the largest weight of row 20,000."""
     body = {"query": {"shape": [1, 1, 32768, 16], "random": "normal", "seed": 4}, "is_causal": True, "store": True, "return": []}

@@ -251,7 +251,7 @@ typedef struct attn_normalizer {
  * value head g / (G / Hv), where the number Hv of value heads divides G. */
 typedef struct attn_mix {
     attn_tensor logits;  /* [Hq, Hq]; rank 0: each head has its own scores */
-    attn_tensor weights; /* [G, Hq]; rank 0: each head has its own weights */
+    attn_tensor weights; /* [G, Hq], neither 0; rank 0: each head has its own weights */
 } attn_mix;
 
 /* Which heads are a pair. */

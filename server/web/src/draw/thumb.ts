@@ -75,9 +75,21 @@ export function mean(list: readonly Codes[]): Codes | null {
   };
 }
 
-// The size of a picture in CSS pixels, within `most`: a whole number for each cell, if there is one.
+// The size of a picture in CSS pixels: the longer side is `most`.
 export function sizeOf(at: { rows: number; cols: number }, most: number): { width: string; height: string } {
-  const longest = Math.max(at.rows, at.cols);
-  const each = longest > most ? most / longest : Math.floor(most / longest);
+  const each = most / Math.max(at.rows, at.cols);
   return { width: `${at.cols * each}px`, height: `${at.rows * each}px` };
+}
+
+// The colours of the codes of a thumbnail when the colours go over a range that may be larger than its own.
+export function coloursOver(
+  at: Codes,
+  colours: Uint32Array,
+  [low, high]: readonly [number, number],
+): Uint32Array {
+  if (at.low === low && at.high === high) return colours;
+  return colours.map((_, code) => {
+    const share = high > low ? (weightOf(at, code) - low) / (high - low) : 1;
+    return colours[Math.max(1, Math.round(255 * Math.sqrt(Math.min(Math.max(share, 0), 1))))] as number;
+  });
 }

@@ -1,6 +1,6 @@
 // Light, dark or high contrast: the system's choice, or one made by hand, which is remembered.
 import { computed, effect, signal } from '@preact/signals';
-import { lettersAreKeys, theme, type Theme } from '../store/state';
+import { lettersAreKeys, look, theme, type Colours, type Theme } from '../store/state';
 
 const dark = matchMedia('(prefers-color-scheme: dark)');
 const contrast = matchMedia('(prefers-contrast: more)');
@@ -19,6 +19,12 @@ export const isDark = computed(
 export const isContrast = computed(
   () => theme.value === 'contrast' || (theme.value === 'system' && systemHasContrast.value),
 );
+
+// The colours of weights. In high contrast the default ones are those that keep their order without hue.
+export const colours = computed<Colours>(() => {
+  const chosen = look.value.colours;
+  return isContrast.value && chosen === 'Blues' ? 'cividis' : chosen;
+});
 
 export const remembered = (name: string): string | null => {
   try {

@@ -4,20 +4,10 @@ import { useEffect, useRef } from 'preact/hooks';
 import { margins, type Head } from '../api/runs';
 import { MatrixMap, type MapState } from '../draw/map';
 import type { Palette } from '../draw/types';
-import { isContrast, isDark } from '../shell/theme';
+import { colours, isDark } from '../shell/theme';
 import { change } from '../store/history';
 import { type Axis, headInWords, keys as keyAxis, nameOf, queries, site } from '../store/run';
-import {
-  announce,
-  head,
-  hover,
-  inSight,
-  lettersAreKeys,
-  look,
-  shown,
-  type Colours,
-  type Look,
-} from '../store/state';
+import { announce, head, hover, inSight, lettersAreKeys, look, shown, type Look } from '../store/state';
 import { digits } from '../parts/digits';
 import { shownCell, spoken } from '../store/values';
 import { Jump, jump } from './matrix/Jump';
@@ -45,9 +35,6 @@ const painter = (): URL | null => {
   return name ? new URL(name, document.baseURI) : null;
 };
 
-// In high contrast the default colours are those that keep their order without hue.
-const mapOf = (colours: Colours): Colours => (isContrast.value && colours === 'Blues' ? 'cividis' : colours);
-
 const forced = matchMedia('(forced-colors: active)');
 const isForced = signal(forced.matches);
 forced.addEventListener('change', () => {
@@ -59,7 +46,7 @@ function palette(element: HTMLElement): Palette {
   const of = (name: string, system: string): string =>
     isForced.value ? system : style.getPropertyValue(name).trim();
   return {
-    map: mapOf(look.value.colours),
+    map: colours.value,
     dark: isDark.value,
     forced: isForced.value,
     ground: of('--ground', 'Canvas'),
@@ -300,7 +287,7 @@ export function Component() {
   const { rows, cols, isWhole, isClosest, slow, trouble } = state.value;
   const { transform, range } = look.value;
   const legend = {
-    map: mapOf(look.value.colours),
+    map: colours.value,
     range: transform === 'row' ? ([0, 1] as const) : (range ?? rangeOf.value.range),
     rows,
     cols,

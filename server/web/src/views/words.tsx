@@ -12,7 +12,7 @@ import { drawing, head, hover, look, shown } from '../store/state';
 import type { Picture } from '../parts/picture';
 import type { Scale } from '../draw/colours';
 import { questionOf, sentenceOf } from '../shell/sentence';
-import { isDark } from '../shell/theme';
+import { colours, isDark } from '../shell/theme';
 import { digits, position } from '../parts/digits';
 import { isHidden, isShown, shownRow, togglePin, words } from '../store/values';
 import { Columns, type Side } from '../parts/Columns';
@@ -301,12 +301,12 @@ function choose(side: Side, group: number): void {
 }
 
 const scale = computed<Scale>(() => {
-  const { colours, transform } = look.value;
+  const map = colours.value;
   return {
     low: 0,
     high: 1,
-    bend: transform === 'linear' ? 'linear' : 'sqrt',
-    map: colours === 'RdBu' ? 'Blues' : colours,
+    bend: look.value.transform === 'linear' ? 'linear' : 'sqrt',
+    map: map === 'RdBu' ? 'Blues' : map,
     dark: isDark.value,
   };
 });

@@ -1,119 +1,62 @@
-// The heads as pictures, with what they do beneath.
-import { useEffect, useRef, useState } from 'preact/hooks';
-import { paint, sizeOf, type Codes } from '../../draw/thumb';
+// The heads as pictures, with what they do beneath, or as pictures alone if they are many.
+import { useRef } from 'preact/hooks';
+import { sizeOf } from '../../draw/thumb';
 import { measureName, patternOf, type Group, type HeadMeasures, type Thumb } from './data';
 import { Dense } from './Dense';
+import { BETWEEN, fit, type Frame, type Room } from './fit';
 import { useMoves } from './moves';
+import { Picture, type Paint } from './Picture';
 
-const GAP = 10;
-const NARROW = 6; // px between many heads
-const LABEL = 58; // px in front of each layer
-const LARGEST = 172;
-const SMALLEST = 48;
-const READABLE = 104; // px of a head where a line may break
 const ROOMY = 120; // px of a picture from which "+" says what it does
 const WORDED = 100; // px from which a head says "head 3" and its pattern in a sentence
 
-const near =
-  typeof IntersectionObserver === 'undefined'
-    ? null
-    : new IntersectionObserver(
-        (entries) => {
-          for (const entry of entries) {
-            if (!entry.isIntersecting) continue;
-            near?.unobserve(entry.target);
-            waiting.get(entry.target)?.();
-          }
-        },
-        { rootMargin: '300px' },
-      );
-const waiting = new WeakMap<Element, () => void>();
-
-// A picture that is painted when it comes near the screen.
-export function Picture({
-  of,
-  size,
-  colours,
-  label,
-}: {
-  of: Codes;
-  size: number;
-  colours: Uint32Array;
-  label?: string;
-}) {
-  const canvas = useRef<HTMLCanvasElement>(null);
-  const painted = useRef(false);
-  useEffect(() => {
-    const to = canvas.current;
-    if (!to) return undefined;
-    const now = (): void => {
-      painted.current = true;
-      paint(to, of, colours, size);
-    };
-    if (painted.current || !near) {
-      now();
-      return undefined;
-    }
-    waiting.set(to, now);
-    near.observe(to);
-    return () => near.unobserve(to);
-  }, [of, colours, size]);
-  return (
-    <canvas
-      ref={canvas}
-      class="heads-picture"
-      width="1"
-      height="1"
-      style={sizeOf(of, size)}
-      role={label ? 'img' : undefined}
-      aria-label={label}
-      aria-hidden={label ? undefined : true}
-    />
-  );
-}
+const FRAME: Frame = {
+  gap: 10,
+  under: 78,
+  above: 32,
+  label: 48,
+  numbers: 0,
+  least: 48,
+  most: 250,
+  readable: 150,
+  narrowest: 0,
+};
+const MEASURE = 22; // px of a number beneath a picture
+const PLACE = 22; // px of the place of a head
 
 export interface Props {
-  groups: Group[] | null; // null: the heads of `list`, in their order
-  dense: boolean; // pictures alone, so that all are seen at once
-  list: readonly Thumb[];
+  groups: Group[]; // the groups that are shown
+  hasPlaces: boolean; // the groups say which layers their heads are of
+  room: Room;
+  isWide: boolean;
+  list: readonly Thumb[]; // the heads that are chosen, in their order
   place: (t: Thumb) => string;
   measures: (t: Thumb) => HeadMeasures | undefined;
   measure: string; // the measure to write beneath each head
   digits: (value: number) => string;
   selected: string; // the key of the selected head
   checked: ReadonlySet<string>;
-  colours: Uint32Array;
+  by: Paint;
   onSelect: (t: Thumb, lasting: boolean) => void;
   onCheck: (t: Thumb) => void;
   onOpen: (t: Thumb) => void;
 }
 
 function Cards(props: Props) {
-  const { groups, list, selected } = props;
+  const { groups, hasPlaces, selected } = props;
   const box = useRef<HTMLDivElement>(null);
-  const [width, setWidth] = useState(0);
   const { stop, onKeyDown, onFocus, onFocusOut, onPress } = useMoves(box, props);
-  useEffect(() => {
-    if (!box.current) return undefined;
-    const watch = new ResizeObserver(([entry]) => {
-      if (entry) setWidth(entry.contentRect.width);
-    });
-    watch.observe(box.current);
-    return () => watch.disconnect();
-  }, []);
-  const most = groups ? Math.max(1, ...groups.flatMap((g) => g.lines.map((l) => l.thumbs.length))) : 7;
-  const lined = groups?.some((g) => g.lines.length > 1) ?? false;
-  const abreast = lined ? most : Math.max(1, Math.min(most, Math.floor(width / (READABLE + GAP))));
-  const gap = abreast > 8 ? NARROW : GAP;
-  const room = Math.floor((width - (lined ? LABEL : 0)) / abreast) - gap;
-  const size = Math.max(SMALLEST, Math.min(LARGEST, room));
+  const under = FRAME.under + (props.measure ? MEASURE : 0) + (hasPlaces ? 0 : PLACE);
+  const { size, widths } = fit(groups, props.room, { ...FRAME, under }, false);
   const wordy = size >= WORDED;
+  const lined = groups.some((g) => g.lines.length > 1);
 
   const card = (t: Thumb) => {
     const h = props.measures(t);
     const value = h?.measures[props.measure];
     const isChecked = props.checked.has(t.key);
-    const isWide = wordy && parseFloat(sizeOf(t, size).width) >= ROOMY;
+    const { width } = sizeOf(t, size);
+    const isWide = wordy && parseFloat(width) >= ROOMY;
     return (
       <div
         key={t.key}
@@ -123,7 +66,7 @@ function Cards(props: Props) {
         tabIndex={t.key === stop ? 0 : -1}
         aria-selected={t.key === selected}
         aria-checked={isChecked}
-        style={{ width: `${size}px` }}
+        style={{ width }}
         onFocus={() => onFocus(t)}
         onClick={(event) => {
           onPress();
@@ -134,15 +77,15 @@ function Cards(props: Props) {
           if (!(event.target as HTMLElement).closest('.heads-check')) props.onOpen(t);
         }}
       >
-        <Picture of={t} size={size} colours={props.colours} />
-        {groups === null && (
+        <Picture of={t} size={size} by={props.by} />
+        {!hasPlaces && (
           <small class="heads-place" title={props.place(t)}>
             {props.place(t)}
           </small>
         )}
-        <span class="heads-line-of" style={{ width: wordy ? sizeOf(t, size).width : undefined }}>
+        <span class="heads-line-of">
           <span class="heads-name">
-            {groups && <span class="hidden">{props.place(t)} </span>}
+            {hasPlaces && <span class="hidden">{props.place(t)} </span>}
             <span class={wordy ? '' : 'hidden'}>head </span>
             {t.head}
           </span>
@@ -170,51 +113,46 @@ function Cards(props: Props) {
     <div
       class={`heads-atlas ${wordy ? 'wordy' : ''}`}
       ref={box}
-      style={{ '--gap': `${gap}px` }}
+      style={{ '--gap': `${FRAME.gap}px`, '--across': `${BETWEEN.across}px`, '--down': `${BETWEEN.down}px` }}
       onKeyDown={onKeyDown}
       onFocusOut={onFocusOut}
     >
-      {groups
-        ? groups.map((group) => (
-            <section key={group.title}>
-              <h2>
-                {group.title}
-                {group.lines.length > 1 && (
-                  <small>
-                    {' '}
-                    {group.lines.length} layers{!wordy && '; the number beneath a picture is its head'}
-                  </small>
-                )}
-              </h2>
-              <div role="listbox" aria-label={`heads of ${group.title}`} aria-orientation="horizontal">
-                {group.lines.map((line) => (
-                  <div
-                    key={line.layer}
-                    role="group"
-                    aria-label={`layer ${line.layer}`}
-                    class={`heads-line ${lined ? '' : 'flat'}`}
-                  >
-                    {group.lines.length > 1 && (
-                      <span class="heads-layer" aria-hidden="true">
-                        layer {line.layer}
-                      </span>
-                    )}
-                    {line.thumbs.map(card)}
-                  </div>
-                ))}
-              </div>
-            </section>
-          ))
-        : list.length > 0 && (
-            <div role="listbox" aria-label="heads" aria-orientation="horizontal" class="heads-line flat">
-              {list.map(card)}
-            </div>
+      {groups.map((group, i) => (
+        <section key={group.title} style={{ width: `${widths[i]}px` }}>
+          {group.title && (
+            <h2>
+              {group.title}
+              {group.lines.length > 1 && <small> {group.lines.length} layers</small>}
+            </h2>
           )}
+          <div
+            role="listbox"
+            aria-label={group.title ? `heads of ${group.title}` : 'heads'}
+            aria-orientation="horizontal"
+          >
+            {group.lines.map((line) => (
+              <div
+                key={line.layer}
+                role="group"
+                aria-label={`layer ${line.layer}`}
+                class={`heads-line ${lined ? '' : 'flat'}`}
+              >
+                {group.lines.length > 1 && (
+                  <span class="heads-layer" aria-hidden="true">
+                    layer {line.layer}
+                  </span>
+                )}
+                {line.thumbs.map(card)}
+              </div>
+            ))}
+          </div>
+        </section>
+      ))}
     </div>
   );
 }
 
-export const DENSE = 64; // more heads than this are pictures alone
+export const DENSE = 32; // more heads than this are pictures alone
 
-export const Atlas = (props: Props) =>
-  props.dense && props.groups ? <Dense {...props} groups={props.groups} /> : <Cards {...props} />;
+export const Atlas = (props: Props & { dense: boolean }) =>
+  props.dense ? <Dense {...props} /> : <Cards {...props} />;

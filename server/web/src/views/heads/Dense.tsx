@@ -1,76 +1,57 @@
 // Many heads at once: pictures alone, layers beside one another where the page is wide. The colour
 // beneath a picture says what its head does.
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useRef } from 'preact/hooks';
 import { sizeOf } from '../../draw/thumb';
-import { Picture, type Props } from './Atlas';
+import type { Props } from './Atlas';
 import { colourOf, patternOf, type Group, type Thumb } from './data';
+import { BETWEEN, fit, type Frame } from './fit';
 import { useMoves } from './moves';
+import { Picture } from './Picture';
 
-const GAP = 3;
-const LABEL = 26; // px of the numbers of layers and heads
-const UNDER = 5; // px of the colour beneath a picture
-const ABOVE = 90; // px of the title and the note
-const LEAST = 14;
-const MOST = 96;
-const FLAT = 40; // px of a picture in a group
-const WIDE = 600; // px from which the layers are columns
+export const FRAME: Frame = {
+  gap: 3,
+  under: 5, // px of the colour beneath a picture
+  above: 28,
+  label: 24, // px of the numbers of layers and heads
+  numbers: 20,
+  least: 14,
+  most: 140,
+  readable: 40,
+  narrowest: 210,
+};
 
-interface Room {
-  width: number;
-  height: number;
-}
-
-// The number of columns and the size of a picture so that all of a group are seen at once.
-function fit(group: Group, { width, height }: Room): { across: boolean; size: number } {
-  const heads = Math.max(1, ...group.lines.map((l) => l.thumbs.length));
-  const layers = group.lines.length;
-  if (layers === 1) return { across: false, size: FLAT };
-  const across = width >= WIDE && layers > heads;
-  const [columns, rows] = across ? [layers, heads] : [heads, layers];
-  const wide = Math.floor((width - LABEL) / columns) - GAP;
-  const high = Math.floor((height - ABOVE) / rows) - GAP - UNDER;
-  return { across, size: Math.max(LEAST, Math.min(MOST, wide, width >= WIDE ? high : wide)) };
-}
-
-// The width and the height of the largest picture of a group, whose cells are whole pixels.
+// The width and the height of the largest picture of a group.
 function largest(group: Group, size: number): [number, number] {
   const all = group.lines.flatMap((line) => line.thumbs.map((t) => sizeOf(t, size)));
   return [
-    Math.max(...all.map(({ width }) => parseFloat(width))),
-    Math.max(...all.map(({ height }) => parseFloat(height))),
+    Math.ceil(Math.max(...all.map(({ width }) => parseFloat(width)))),
+    Math.ceil(Math.max(...all.map(({ height }) => parseFloat(height)))),
   ];
 }
 
-export function Dense(props: Props & { groups: Group[] }) {
-  const { groups, place, measures } = props;
+export function Dense(props: Props) {
+  const { groups, place, measures, list } = props;
   const box = useRef<HTMLDivElement>(null);
-  const [room, setRoom] = useState<Room>({ width: 0, height: 0 });
   const { stop, onKeyDown, onFocus, onFocusOut, onPress } = useMoves(box, props, false);
-  useEffect(() => {
-    const list = box.current?.parentElement;
-    if (!list || !box.current) return undefined;
-    const watch = new ResizeObserver(() =>
-      setRoom({ width: box.current?.clientWidth ?? 0, height: list.clientHeight }),
-    );
-    watch.observe(box.current);
-    watch.observe(list);
-    return () => watch.disconnect();
-  }, []);
+  const { size, across, widths } = fit(groups, props.room, FRAME, props.isWide);
+  const chosen = new Set(list.map((t) => t.key));
 
-  const tile = (t: Thumb, size: number, wide: number) => {
+  const tile = (t: Thumb, wide: number) => {
     const h = measures(t);
     const name = `${place(t)} head ${t.head}`;
     const does = patternOf(h);
+    const isOther = !chosen.has(t.key);
     return (
       <div
         key={t.key}
         role="option"
-        class="heads-card heads-tile"
+        class={`heads-card heads-tile ${isOther ? 'other' : ''}`}
         data-key={t.key}
         data-does={h ? colourOf(h.pattern.name) : -1}
         tabIndex={t.key === stop ? 0 : -1}
         aria-selected={t.key === props.selected}
         aria-checked={props.checked.has(t.key)}
+        aria-disabled={isOther}
         aria-label={does ? `${name}: ${does}` : name}
         title={does ? `${name}: ${does}` : name}
         style={{ width: `${wide}px` }}
@@ -82,37 +63,45 @@ export function Dense(props: Props & { groups: Group[] }) {
         }}
         onDblClick={() => props.onOpen(t)}
       >
-        <Picture of={t} size={size} colours={props.colours} />
+        <Picture of={t} size={size} by={props.by} />
       </div>
     );
   };
 
   return (
-    <div class="heads-atlas" ref={box} onKeyDown={onKeyDown} onFocusOut={onFocusOut}>
-      {groups.map((group) => {
-        const { across, size } = fit(group, room);
+    <div
+      class="heads-atlas"
+      ref={box}
+      style={{ '--across': `${BETWEEN.across}px`, '--down': `${BETWEEN.down}px` }}
+      onKeyDown={onKeyDown}
+      onFocusOut={onFocusOut}
+    >
+      {groups.map((group, i) => {
         const [wide, high] = largest(group, size);
         const isGrid = group.lines.length > 1;
+        const turned = across && isGrid;
         const heads = group.lines[0]?.thumbs.length ?? 0;
-        const ways = across ? 'one column each' : 'one row each';
+        const ways = turned ? 'one column each' : 'one row each';
         return (
-          <section key={group.title}>
-            <h2>
-              {group.title}
-              {isGrid && (
-                <small>
-                  {' '}
-                  {group.lines.length} layers of {heads} heads, {ways}
-                </small>
-              )}
-            </h2>
+          <section key={group.title} style={{ width: `${widths[i]}px` }}>
+            {group.title && (
+              <h2 title={group.title}>
+                {group.title}
+                {isGrid && (
+                  <small>
+                    {' '}
+                    {group.lines.length} layers of {heads} heads, {ways}
+                  </small>
+                )}
+              </h2>
+            )}
             <div
               role="listbox"
-              aria-label={`heads of ${group.title}`}
-              class={`heads-dense ${across ? 'across' : ''} ${isGrid ? '' : 'flat'}`}
+              aria-label={group.title ? `heads of ${group.title}` : 'heads'}
+              class={`heads-dense ${turned ? 'across' : ''} ${isGrid ? '' : 'flat'}`}
               style={{
-                '--gap': `${GAP}px`,
-                '--label': `${LABEL}px`,
+                '--gap': `${FRAME.gap}px`,
+                '--label': `${FRAME.label}px`,
                 '--wide': `${wide}px`,
                 '--high': `${high}px`,
               }}
@@ -128,11 +117,11 @@ export function Dense(props: Props & { groups: Group[] }) {
                 <div
                   key={line.layer}
                   role="group"
-                  aria-label={isGrid ? `layer ${line.layer}` : group.title}
+                  aria-label={isGrid ? `layer ${line.layer}` : group.title || 'heads'}
                   class="heads-dense-line"
                 >
                   {isGrid && <span aria-hidden="true">{line.layer}</span>}
-                  {line.thumbs.map((t) => tile(t, size, wide))}
+                  {line.thumbs.map((t) => tile(t, wide))}
                 </div>
               ))}
             </div>

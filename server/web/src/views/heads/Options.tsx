@@ -6,6 +6,8 @@ import {
   isFiltered,
   isPlain,
   measureName,
+  measureOfSort,
+  orders,
   patternsOf,
   wordsOf,
   type Choice,
@@ -89,6 +91,8 @@ interface Props {
   chooseProbes: (on: boolean) => void;
 }
 
+const PATTERNS_IN_WORDS = 5; // more patterns than this are named shortly
+
 // A button for each pattern. Pressing it leaves only the heads that follow the pattern. The line of
 // buttons keeps its height while the patterns are being computed, and scrolls sideways if there are
 // many.
@@ -105,24 +109,23 @@ function Patterns({
 }) {
   if (!look.value) return <Working what="Patterns" look={look} />;
   const found: [string, number][] = [['', all], ...patternsOf(look.value.heads)];
+  const short = found.length > PATTERNS_IN_WORDS;
   return (
-    <>
-      <span id="heads-which">Show</span>
-      <div class="heads-chips" role="group" aria-labelledby="heads-which">
-        {found.map(([name, count]) => (
-          <button
-            type="button"
-            key={name}
-            data-pattern={name}
-            aria-pressed={choice.pattern === name}
-            onClick={() => set({ pattern: choice.pattern === name ? '' : name })}
-          >
-            {colourOf(name) >= 0 && <i class="heads-swatch" data-does={colourOf(name)} />}
-            {name ? wordsOf(name) : 'all heads'} <small>{count}</small>
-          </button>
-        ))}
-      </div>
-    </>
+    <div class="heads-chips" role="group" aria-label="Show">
+      {found.map(([name, count]) => (
+        <button
+          type="button"
+          key={name}
+          data-pattern={name}
+          title={name ? wordsOf(name) : undefined}
+          aria-pressed={choice.pattern === name}
+          onClick={() => set({ pattern: choice.pattern === name ? '' : name })}
+        >
+          {name && colourOf(name) >= 0 && <i class="heads-swatch" data-does={colourOf(name)} />}
+          {name ? wordsOf(name, short) : 'all heads'} <small>{count}</small>
+        </button>
+      ))}
+    </div>
   );
 }
 
@@ -134,6 +137,8 @@ export function Options({ choice, onChange, look, left, all, onProbes, choosePro
       )
     : [];
   const set = (patch: Partial<Choice>): void => onChange({ ...choice, ...patch });
+  const inWords = orders.filter((o) => names.includes(measureOfSort(o.sort)));
+  const isInWords = (sort: string): boolean => inWords.some((o) => o.sort === sort);
   const legend = measured?.legend[choice.measure];
   const off = choice.measure === '';
   return (
@@ -166,21 +171,43 @@ export function Options({ choice, onChange, look, left, all, onProbes, choosePro
             value={choice.sort}
             onChange={(e) => {
               const sort = e.currentTarget.value;
-              const name = sort.replace(/^-/, '');
-              set({ sort, measure: names.includes(name) ? name : choice.measure });
+              const name = measureOfSort(sort);
+              // How sharp heads are is seen only if one colour is one weight in all of them.
+              const oneRange = choice.oneRange || name === 'normalized_entropy';
+              set({ sort, oneRange, measure: names.includes(name) ? name : choice.measure });
             }}
           >
             <option value="place">layer and head</option>
             {measured && <option value="pattern">what they do</option>}
-            {names.flatMap((name) => [
-              <option key={`-${name}`} value={`-${name}`}>
-                {measureName(name)}, largest first
-              </option>,
-              <option key={name} value={name}>
-                {measureName(name)}, smallest first
-              </option>,
-            ])}
+            <optgroup label="in words">
+              {inWords.map((o) => (
+                <option key={o.sort} value={o.sort}>
+                  {o.says}
+                </option>
+              ))}
+            </optgroup>
+            <optgroup label="by a measure">
+              {names
+                .flatMap((name) => [
+                  [`-${name}`, 'largest'],
+                  [name, 'smallest'],
+                ])
+                .filter(([sort = '']) => !isInWords(sort))
+                .map(([sort = '', which]) => (
+                  <option key={sort} value={sort}>
+                    {measureName(measureOfSort(sort))}, {which} first
+                  </option>
+                ))}
+            </optgroup>
           </select>
+        </label>
+        <label>
+          <input
+            type="checkbox"
+            checked={choice.oneRange}
+            onChange={(e) => set({ oneRange: e.currentTarget.checked })}
+          />{' '}
+          same range for all
         </label>
         <label>
           Measure{' '}

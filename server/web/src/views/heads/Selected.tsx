@@ -1,18 +1,18 @@
 // Beside the atlas: the selected head in words and numbers, the mean of the chosen heads, what the
 // service diagnoses, and the rollout.
-import { useState } from 'preact/hooks';
+import { useMemo, useState } from 'preact/hooks';
 import { useLook } from '../../api/long';
 import { Problem } from '../../api/client';
 import { strongest, type RunSite } from '../../api/runs';
 import type { components } from '../../api/schema';
-import { mean } from '../../draw/thumb';
+import { mean, type Codes } from '../../draw/thumb';
 import { change } from '../../store/history';
-import { run } from '../../store/run';
+import { isFinished, run } from '../../store/run';
 import { announce, look } from '../../store/state';
 import { digits } from '../../parts/digits';
 import { Ablation } from './Ablation';
-import { Picture } from './Atlas';
-import { isLayered, placeOf } from '../../api/answers';
+import { Picture, type Paint } from './Picture';
+import { entriesOf, isLayered, placeOf } from '../../api/answers';
 import { isPattern, measureName, wordsOf, type HeadMeasures, type Thumb } from './data';
 import { Rollout } from './Rollout';
 import { Working } from './Options';
@@ -29,12 +29,14 @@ interface Props {
   ready: boolean; // long looks wait for one another: the measures come before the diagnoses
   head: Thumb | undefined;
   measures: HeadMeasures | undefined;
+  all: readonly Thumb[];
+  width: number; // px of the pane
   checked: readonly Thumb[];
-  colours: Uint32Array;
+  by: Paint;
   onClear: () => void;
 }
 
-function Chosen({ checked, colours, sites, onClear }: Props) {
+function Chosen({ checked, by, sites, onClear }: Props) {
   if (checked.length === 0) return null;
   const of = mean(checked);
   const side = 2 ** (checked[0]?.level ?? 0); // weights of a cell
@@ -45,7 +47,7 @@ function Chosen({ checked, colours, sites, onClear }: Props) {
       <h3>{sentence(words)}</h3>
       {of ? (
         <>
-          <Picture of={of} size={220} colours={colours} label={words} />
+          <Picture of={of} size={220} by={by} label={words} />
           <p class="hint">
             from {digits(of.low)} to {digits(of.high)}
             {side > 1 && `; each cell is the mean of the largest weights of ${side} × ${side}`}
@@ -158,72 +160,148 @@ function Diagnoses({ ready }: { ready: boolean }) {
   );
 }
 
-export function Selected(props: Props) {
-  const { head, measures, sites } = props;
-  const [all, setAll] = useState(false);
-  const list = Object.entries(measures?.measures ?? {}).filter(([, value]) => typeof value === 'number');
-  const few = all ? list : list.slice(0, 6);
+// A share as a bar, with what it means.
+function Gauge({ name, share, says }: { name: string; share: number; says: string }) {
   return (
-    <aside class="heads-side" aria-label="Selected head">
-      <section>
-        {head ? (
+    <div class="heads-gauge">
+      <span>{name}</span>
+      <span class="heads-track" aria-hidden="true">
+        <span class="bar-of" style={{ width: `${100 * Math.min(Math.max(share, 0), 1)}%` }} />
+      </span>
+      <small>{says}</small>
+    </div>
+  );
+}
+
+const percent = (share: number): string => `${Math.round(100 * share)}\u00a0%`;
+
+// How sharp a head is and how far it looks. The reach is a half if the head looks as far as one that looks
+// at all keys alike.
+function Gauges({ measures }: { measures: HeadMeasures['measures'] }) {
+  const { normalized_entropy: spread, confidence, distance, relative_distance: reach } = measures;
+  return (
+    <>
+      {typeof spread === 'number' && typeof confidence === 'number' && (
+        <Gauge name="sharpness" share={1 - spread} says={`${percent(confidence)} on one key`} />
+      )}
+      {typeof distance === 'number' && typeof reach === 'number' && (
+        <Gauge name="reach" share={reach / 2} says={`${distance.toFixed(1)} tokens away`} />
+      )}
+    </>
+  );
+}
+
+const MAP_MOST = 340; // px of the map
+
+function Large({ of, width, by, name }: { of: Codes; width: number; by: Paint; name: string }) {
+  return (
+    <div class="heads-large">
+      <Picture of={of} size={Math.max(0, Math.min(MAP_MOST, width))} by={by} label={`map of ${name}`} />
+      <p class="hint">
+        {of.codes.length > 0
+          ? `Rows are queries, columns keys; 0 to ${digits(by.range?.[1] ?? of.high)}.`
+          : '…'}
+      </p>
+    </div>
+  );
+}
+
+function Ways() {
+  return (
+    <div class="line">
+      <button type="button" class="main" onClick={() => change({ view: 'matrix' })}>
+        Matrix
+      </button>
+      <button type="button" onClick={() => change({ view: 'words' })}>
+        Words
+      </button>
+      {!isFinished.value && (
+        <button type="button" onClick={() => change({ view: 'stages' })}>
+          Stages
+        </button>
+      )}
+    </div>
+  );
+}
+
+function OneHead({ head, measures, width, by, name }: Props & { head: Thumb; name: string }) {
+  const [isOpen, setOpen] = useState(false);
+  const list = Object.entries(measures?.measures ?? {}).filter(([, value]) => typeof value === 'number');
+  return (
+    <>
+      <Large of={head} width={width} by={by} name={name} />
+      <p class="heads-does">
+        {measures && <b>{sentence(wordsOf(measures.pattern.name))}</b>}{' '}
+        {measures && isPattern(measures.pattern.name) && (
           <>
-            <h2>
-              {placeOf(sites, head)}, head {head.head}
-            </h2>
-            {measures && (
-              <p>
-                <b>{sentence(wordsOf(measures.pattern.name))}</b>{' '}
-                {isPattern(measures.pattern.name) && (
-                  <>
-                    <small>({measures.pattern.name})</small>
-                    <br />
-                    {sentence(measures.pattern.text)}.
-                  </>
-                )}
-              </p>
-            )}
-            {few.length > 0 && (
-              <table class="heads-numbers">
-                <caption class="hidden">measures of this head</caption>
-                <tbody>
-                  {few.map(([name, value]) => (
-                    <tr key={name}>
-                      <th scope="row">{measureName(name)}</th>
-                      <td data-value={value}>{digits(value as number)}</td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            )}
-            <div class="line">
-              <button type="button" class="main" onClick={() => change({ view: 'matrix' })}>
-                Open matrix
-              </button>
-              {list.length > 6 && (
-                <button type="button" aria-expanded={all} onClick={() => setAll(!all)}>
-                  {all ? 'Fewer measures' : 'All measures'}
-                </button>
-              )}
-            </div>
-          </>
-        ) : (
-          <>
-            <h2>
-              {isLayered(sites[look.value.site]) || sites[look.value.site]?.kind === 'self'
-                ? sites[look.value.site]?.name
-                : `${sites[look.value.site]?.kind} ${sites[look.value.site]?.layer}`}
-              , mean of the heads
-            </h2>
-            <p class="hint">
-              A click or an arrow key selects a head. A double click or Enter opens its matrix, and + or Space
-              puts it into a mean.
-            </p>
+            <small>({measures.pattern.name})</small>
+            <br />
+            {sentence(measures.pattern.text)}.
           </>
         )}
-      </section>
-      <Ablation sites={sites} head={head} />
+      </p>
+      <div class="heads-gauges">{measures && <Gauges measures={measures.measures} />}</div>
+      <Ways />
+      {list.length > 0 && (
+        <details class="heads-all" open={isOpen} onToggle={(e) => setOpen(e.currentTarget.open)}>
+          <summary>All measures</summary>
+          <table class="heads-numbers">
+            <caption class="hidden">measures of this head</caption>
+            <tbody>
+              {list.map(([name, value]) => (
+                <tr key={name}>
+                  <th scope="row">{measureName(name)}</th>
+                  <td data-value={value}>{digits(value as number)}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </details>
+      )}
+    </>
+  );
+}
+
+function Mean({ all, width, by, name }: Props & { name: string }) {
+  const { site, batch } = look.value;
+  const heads = all.filter((t) => t.site === site && t.batch === batch);
+  const isHere = heads.every((t) => t.codes.length > 0);
+  const of = useMemo(() => (isHere ? mean(heads) : heads[0]), [all, site, batch]);
+  return (
+    <>
+      {of && <Large of={of} width={width} by={{ ...by, range: null }} name={name} />}
+      <p class="hint">
+        A click or an arrow key selects a head. A double click or Enter opens its matrix, and + or Space puts
+        it into a mean.
+      </p>
+      <Ways />
+    </>
+  );
+}
+
+export function Selected(props: Props) {
+  const { sites, head: thumb } = props;
+  const { site, batch, head } = look.value;
+  const at = sites[site];
+  const layer = at?.layer ?? 0;
+  const entry = batch % entriesOf(at);
+  const place = placeOf(
+    sites,
+    thumb ?? { site, layer: isLayered(at) ? Math.floor(batch / entriesOf(at)) : layer, entry },
+  );
+  const name = head === 'mean' ? `${place}, mean of the heads` : `${place}, head ${head}`;
+  return (
+    <aside class="heads-side" aria-label="Selected head">
       <Chosen {...props} />
+      <section>
+        <h2>{name}</h2>
+        {head === 'mean' ? (
+          <Mean {...props} name={name} />
+        ) : (
+          thumb && <OneHead {...props} head={thumb} name={name} />
+        )}
+      </section>
+      <Ablation sites={sites} head={thumb} />
       <Diagnoses ready={props.ready} />
       <Rollout />
     </aside>

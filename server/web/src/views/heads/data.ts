@@ -1,7 +1,7 @@
 // What the view of heads draws: a thumbnail of each head, and later its pattern and its measures.
-import { batchOf, entriesOf, nameOfSite, readAtlas } from '../../api/answers';
+import { batchOf, entriesOf, isLayered, nameOfSite, readAtlas } from '../../api/answers';
 import type { components } from '../../api/schema';
-import type { Run, RunSite } from '../../api/runs';
+import { isOpen, type Run, type RunSite } from '../../api/runs';
 import { tokensOf } from '../../api/texts';
 import type { Codes } from '../../draw/thumb';
 
@@ -41,20 +41,42 @@ export interface Group {
   lines: Line[];
 }
 
-// Thumbnails by site: the layers of one kind of attention are the lines of one group.
+// What the thumbnails of a run will be, before they are here: tiles without codes.
+export function expected(sites: readonly RunSite[]): Thumb[] {
+  return sites.filter(isOpen).flatMap((s) => {
+    const entries = entriesOf(s);
+    const layers = isLayered(s) ? s.num_batches / entries : 1;
+    const numbers = (count: number): number[] => Array.from({ length: count }, (_, i) => i);
+    return numbers(layers).flatMap((layer) =>
+      numbers(entries).flatMap((entry) =>
+        numbers(s.num_heads).map((head): Thumb => {
+          const batch = batchOf(s, layer, entry);
+          const at = { site: s.site, layer: isLayered(s) ? layer : s.layer, entry, batch, head, level: 0 };
+          const shape = { rows: s.num_queries, cols: s.num_keys, stride: 0, low: 0, high: 0 };
+          return { ...at, ...shape, key: keyOf(s.site, batch, head), codes: new Uint8Array(0) };
+        }),
+      ),
+    );
+  });
+}
+
+// Thumbnails by site: the layers of one kind of attention, in one stack, are the lines of one group.
 export function groupsOf(thumbs: readonly Thumb[], sites: readonly RunSite[]): Group[] {
   const groups = new Map<string, Group>();
   const lines = new Map<string, Line>();
   const layers = new Map<string, number>(); // of models, whose layers are sites of their own
-  for (const s of sites) if (s.kind !== 'self') layers.set(s.kind, (layers.get(s.kind) ?? 0) + 1);
+  const stackOf = (s: RunSite | undefined): string => `${s?.kind}/${s?.stack ?? ''}/${s?.call ?? 0}`;
+  for (const s of sites) layers.set(stackOf(s), (layers.get(stackOf(s)) ?? 0) + 1);
   for (const t of thumbs) {
     const site = sites[t.site];
-    const several = (layers.get(site?.kind ?? '') ?? 0) > 1;
-    const name = site?.kind === 'self' || !several ? nameOfSite(site) : (site?.kind ?? '');
-    const id = `${several ? site?.kind : t.site}/${t.entry}`;
+    const several = (layers.get(stackOf(site)) ?? 0) > 1;
+    const kind = site?.kind === 'self' ? 'self-attention' : (site?.kind ?? '');
+    const name = !several ? nameOfSite(site) : site?.stack ? `${site.stack}, ${kind}` : kind;
+    const id = `${several ? stackOf(site) : t.site}/${t.entry}`;
     let group = groups.get(id);
     if (!group) {
       group = { name, title: name, lines: [] };
+      if (several && site?.call) group.title += `, call ${site.call}`;
       if (entriesOf(site) > 1) group.title += `, batch entry ${t.entry}`;
       groups.set(id, group);
     }
@@ -67,6 +89,7 @@ export function groupsOf(thumbs: readonly Thumb[], sites: readonly RunSite[]): G
     }
     line.thumbs.push(t);
   }
+  for (const group of groups.values()) group.lines.sort((a, b) => a.layer - b.layer);
   return [...groups.values()];
 }
 
@@ -112,13 +135,18 @@ const coloured = [
   ['first token', 'single key'],
   ['current token', 'duplicate token'],
   ['local', 'adjacent', 'block', 'next token', 'alignment'],
+  ['uniform', 'nearly uniform'],
 ];
 
-// The number of the colour of a pattern; -1: it has none. All that connect pairs of words have one.
-export const colourOf = (name: string): number =>
-  name.includes(' to ') ? coloured.length : coloured.findIndex((names) => names.includes(name));
-
 export const isPattern = (name: string): boolean => name !== 'heterogeneous';
+
+// The number of the colour of a pattern; -1: it has none. All that connect pairs of words have one, and
+// so have all that look at a class of tokens.
+export function colourOf(name: string): number {
+  if (name.includes(' to ')) return coloured.length;
+  const own = coloured.findIndex((names) => names.includes(name));
+  return own >= 0 || !isPattern(name) || name === 'none' ? own : coloured.length + 1;
+}
 
 export function wordsOf(name: string, short = false): string {
   const distance = /^offset ([+-])(\d+)$/.exec(name);
@@ -174,6 +202,67 @@ export function byPattern(list: readonly Thumb[], of: (t: Thumb) => HeadMeasures
   }));
 }
 
+// Orders of heads in plain words: how each is said, and what is first in it. They are measures, by which
+// the smallest or, with a minus sign, the largest comes first.
+export interface Order {
+  sort: string;
+  says: string;
+  first: string;
+  tells: (value: number) => string;
+}
+const share = (value: number): string => `${Math.round(100 * value)}\u00a0%`;
+const there = (value: number): string => `${share(value)} of its weight is there`;
+const away = (value: number): string => `${value.toFixed(1)} tokens away on average`;
+export const orders: readonly Order[] = [
+  {
+    sort: 'normalized_entropy',
+    says: 'sharpest first',
+    first: 'The sharpest head is',
+    tells: (value) => `sharpness ${share(1 - value)}`,
+  },
+  {
+    sort: '-normalized_entropy',
+    says: 'most spread first',
+    first: 'The head that spreads its weight most is',
+    tells: (value) => `sharpness ${share(1 - value)}`,
+  },
+  {
+    sort: '-previous_token',
+    says: 'looks back: at the token before',
+    first: 'Most looks at the token before it',
+    tells: there,
+  },
+  { sort: '-current_token', says: 'looks at itself', first: 'Most looks at its own token', tells: there },
+  {
+    sort: '-next_token',
+    says: 'looks ahead: at the token after',
+    first: 'Most looks at the token after it',
+    tells: there,
+  },
+  {
+    sort: '-first_token',
+    says: 'looks at the first token',
+    first: 'Most looks at the first token',
+    tells: there,
+  },
+  {
+    sort: '-duplicate_token',
+    says: 'looks at copies of its token',
+    first: 'Most looks at copies of its token',
+    tells: there,
+  },
+  {
+    sort: '-induction',
+    says: 'looks at what followed its token',
+    first: 'Most looks at what followed the same token',
+    tells: there,
+  },
+  { sort: '-distance', says: 'looks farthest', first: 'The head that looks farthest is', tells: away },
+  { sort: 'distance', says: 'looks nearest', first: 'The head that looks nearest is', tells: away },
+];
+
+export const measureOfSort = (sort: string): string => sort.replace(/^-/, '');
+
 export const measureName = (name: string): string => name.replace(/_/g, ' ');
 
 export interface Choice {
@@ -183,8 +272,17 @@ export interface Choice {
   min: number | null;
   max: number | null;
   text: string;
+  oneRange: boolean; // the colours of all heads go over the same range
 }
-export const everyHead: Choice = { sort: 'place', pattern: '', measure: '', min: null, max: null, text: '' };
+export const everyHead: Choice = {
+  sort: 'place',
+  pattern: '',
+  measure: '',
+  min: null,
+  max: null,
+  text: '',
+  oneRange: false,
+};
 export const isPlain = (c: Choice): boolean => c.sort === 'place' && !isFiltered(c);
 export const isFiltered = (c: Choice): boolean =>
   c.text.trim() !== '' || c.pattern !== '' || (c.measure !== '' && (c.min !== null || c.max !== null));
@@ -214,7 +312,8 @@ export function choose(
   if (c.sort === 'place') return left;
   if (c.sort === 'pattern')
     return left.sort((a, b) => patternOf(of(a)).localeCompare(patternOf(of(b)), 'en'));
-  const [direction, name] = c.sort.startsWith('-') ? [-1, c.sort.slice(1)] : [1, c.sort];
+  const direction = c.sort.startsWith('-') ? -1 : 1;
+  const name = measureOfSort(c.sort);
   const value = (t: Thumb): number => of(t)?.measures[name] ?? NaN;
   return left.sort((a, b) => {
     const x = value(a);

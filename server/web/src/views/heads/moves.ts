@@ -58,7 +58,8 @@ export function useMoves(box: RefObject<HTMLElement | null>, of: Moving, inLines
     if (event.key === 'Enter') of.onOpen(t);
     else if (event.key === ' ') of.onCheck(t);
     else if (/^(Arrow|Home|End)/.test(event.key)) {
-      const options = [...(box.current?.querySelectorAll<HTMLElement>('[role=option]') ?? [])];
+      const chosen = '[role=option]:not([aria-disabled=true])';
+      const options = [...(box.current?.querySelectorAll<HTMLElement>(chosen) ?? [])];
       const to = neighbour(options, from, event.key, inLines);
       const next = byKey.get(to?.dataset.key ?? '');
       if (to && next) {
