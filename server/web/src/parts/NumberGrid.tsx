@@ -2,9 +2,12 @@
 // that can be edited are typed, or scrubbed by dragging them sideways.
 import { Component, type ComponentChild } from 'preact';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { adopt } from './adopt';
 import { NumberInput, short } from './NumberInput';
 import { useScrub } from './scrub';
-import './numbers.css';
+import css from './numbers.css' with { type: 'text' };
+
+adopt(css);
 
 export type Entry = number | boolean | null;
 export type Place = readonly [row: number, col: number];

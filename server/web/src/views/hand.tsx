@@ -1,6 +1,7 @@
 // Attention by hand: small matrices from the queries to the output. Every number can be changed, and each
 // result says which numbers it is made of.
 import { useEffect, useMemo, useState } from 'preact/hooks';
+import { adopt } from '../parts/adopt';
 import { change } from '../store/history';
 import { make } from '../store/run';
 import { asked, look } from '../store/state';
@@ -11,7 +12,9 @@ import { Chain, Grid, Sign, type Editing } from './hand/Chain';
 import { Controls, Sizes } from './hand/Controls';
 import { concatOf, say, type Name, type Spot } from './hand/formula';
 import { handOf, matrix, requestOf, sees, sizesOf, withNumber, withSeen, type Hand } from './hand/numbers';
-import './hand.css';
+import css from './hand.css' with { type: 'text' };
+
+adopt(css);
 
 export const keys: readonly (readonly [string, string])[] = [
   ['arrows', 'among numbers: the next number; on an arrow: move its tip'],
