@@ -145,5 +145,5 @@ def test_a_long_look_that_another_tab_cancels(run, open_page):
     page.route(re.compile("/jobs/job-1"), lambda route: route.fulfill(
         status=200, content_type="application/json", body=json.dumps({"kind": "look", "id": "job-1", "state": "cancelled", "progress": 0.3})))
     page.evaluate("run => { location.hash = `#1/heads?r=${run}`; }", run)
-    page.wait_for_selector(".heads canvas")
+    page.wait_for_selector(".heads-picture:not(.waiting)")
     assert len(ordered) == 2

@@ -43,7 +43,7 @@ def test_every_view(daemon, open_page, scheme):
     assert shown == pytest.approx(weight(daemon, run, 0, 1), rel=1e-6)
 
     go(page, "Heads")
-    page.wait_for_selector("canvas")
+    page.wait_for_selector(".heads-picture:not(.waiting)")
     until(page, "[...document.querySelectorAll('main')].some((m) => /in order[^]{1,9}%/.test(m.innerText))")
 
     go(page, "Stages")

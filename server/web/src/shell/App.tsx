@@ -1,6 +1,6 @@
 // The shell: the bar, the tabs, the view that is chosen, the cell beside it, and the status line.
 import { signal } from '@preact/signals';
-import { Component as Base, type ComponentType, type RefObject } from 'preact';
+import type { RefObject } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { health } from '../api/client';
 import { position } from '../parts/digits';
@@ -8,15 +8,15 @@ import { maskInWords } from '../parts/mask';
 import { change } from '../store/history';
 import { running } from '../store/lesson';
 import { growing, run, site, trouble, working } from '../store/run';
-import { announcement, head, look } from '../store/state';
-import { keepRow } from '../store/values';
+import { announcement, fold, head, isFolded, look } from '../store/state';
+import { keepRow, words } from '../store/values';
 import { views, type Entry, type View } from '../views';
 import { Bar } from './Bar';
 import { Cell } from './Cell';
 import { beginAnew } from './sentence';
 import { AskForKey, dialog, Help } from './dialogs';
 import { onKey } from './keys';
-import { Share } from './Share';
+import { Guard, later } from './later';
 
 const loaded = signal<Record<string, View>>({});
 const failed = signal('');
@@ -36,38 +36,8 @@ function need(entry: Entry): View | undefined {
   return view;
 }
 
-// The rail of a lesson, whose code is loaded when the first lesson begins.
-const rail = signal<View | null>(null);
-function Lesson() {
-  useEffect(() => {
-    if (!rail.value)
-      void import('./lessons/Rail').then((found) => {
-        rail.value = found;
-      });
-  }, []);
-  return rail.value && <Guard name="the lesson" of={rail.value.Component} />;
-}
-
-// If a view fails, only this view shows the fault, and the rest of the page continues to work.
-class Guard extends Base<{ name: string; of: ComponentType }, { fault: Error | null }> {
-  override state: { fault: Error | null } = { fault: null };
-  override componentDidCatch(fault: Error): void {
-    console.error(fault);
-    this.setState({ fault });
-  }
-  render() {
-    const { of: Shown, name } = this.props;
-    if (!this.state.fault) return <Shown />;
-    return (
-      <div class="empty" role="alert">
-        <p>This view failed: {this.state.fault.message}</p>
-        <button type="button" onClick={() => this.setState({ fault: null })}>
-          Show {name} again
-        </button>
-      </div>
-    );
-  }
-}
+const Lesson = later('the lesson', () => import('./lessons/Rail'));
+const Share = later('the dialog', () => import('./Share'));
 
 // A refusal in one view is not shown in the next view, which shows the run from before.
 function open(view: string): void {
@@ -145,9 +115,12 @@ function Trouble() {
   );
 }
 
-function Status() {
+const counted = (n: number, one: string, many: string): string => `${position(n)} ${n === 1 ? one : many}`;
+
+function Status({ canFold }: { canFold: boolean }) {
   const now = health.value;
   const at = site.value;
+  const joined = words.value;
   return (
     <footer class="status">
       {now.state === 'lost' && <span class="bad">The service does not answer. The page tries again.</span>}
@@ -158,15 +131,22 @@ function Status() {
       )}
       {at && (
         <span class="shape">
-          {position(at.num_queries)} {at.num_queries === 1 ? 'query' : 'queries'} × {position(at.num_keys)}{' '}
-          {at.num_keys === 1 ? 'key' : 'keys'}, {at.num_heads} {at.num_heads === 1 ? 'head' : 'heads'};{' '}
-          {maskInWords(at.mask, look.value.batch)}
+          {joined
+            ? `${joined.queries.names.length} × ${joined.keys.names.length} words of ` +
+              `${position(at.num_queries)} × ${position(at.num_keys)} pieces`
+            : `${counted(at.num_queries, 'query', 'queries')} × ${counted(at.num_keys, 'key', 'keys')}`}
+          , {counted(at.num_heads, 'head', 'heads')}; {maskInWords(at.mask, look.value.batch)}
         </span>
       )}
       {growing.value > 0 && (
         <span class="growing">
           growing: {position(growing.value)} {growing.value === 1 ? 'row' : 'rows'}
         </span>
+      )}
+      {canFold && (
+        <button type="button" class="fold" aria-pressed={isFolded.value} title="key i" onClick={fold}>
+          {isFolded.value ? 'show the pane' : 'hide the pane'}
+        </button>
       )}
       <span class="hidden" aria-live="polite">
         {announcement.value}
@@ -217,7 +197,7 @@ export function App() {
   }, []);
   return (
     <div
-      class={`app ${wide ? 'wide' : ''} ${running.value ? 'with-lesson' : ''}`}
+      class={`app ${wide || isFolded.value ? 'wide' : ''} ${running.value ? 'with-lesson' : ''}`}
       data-text={large ? 'large' : undefined}
     >
       <Bar title={entry.title} />
@@ -229,8 +209,8 @@ export function App() {
       <main aria-label={entry.title}>
         <Main entry={entry} />
       </main>
-      {!wide && <Cell />}
-      <Status />
+      {!wide && !isFolded.value && <Cell />}
+      <Status canFold={!wide} />
       {dialog.value === 'help' && <Help keys={loaded.value[entry.id]?.keys ?? []} />}
       {dialog.value === 'share' && <Share />}
       <AskForKey />

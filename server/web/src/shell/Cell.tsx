@@ -19,7 +19,10 @@ import {
   wordOf,
   words,
 } from '../store/values';
+import { later } from './later';
 import { remember, remembered } from './theme';
+
+const Rest = later('what stands out', () => import('./Rest'));
 
 const AROUND = 60; // characters of the text on each side of a word
 const TOKENS_AROUND = 8;
@@ -205,6 +208,7 @@ export function Cell() {
     return (
       <aside class="cell" aria-label="Cell">
         {at && q < 0 && <Hint />}
+        {at && q < 0 && k < 0 && <Rest />}
         {at && q >= at.num_queries && (
           <p class="hint">
             This run has queries 0 to {position(at.num_queries - 1)}, and the address names query{' '}

@@ -200,7 +200,7 @@ function Kept() {
   );
 }
 
-export function Share() {
+export function Component() {
   const [link, setLink] = useState('');
   const own = asked.value; // the view shows numbers of its own, and no run
   const source = own ?? look.value.source;

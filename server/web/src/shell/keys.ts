@@ -2,7 +2,7 @@
 // keys with Ctrl and the keys of a focused control work.
 import { change, redo, undo } from '../store/history';
 import { site } from '../store/run';
-import { lettersAreKeys, look } from '../store/state';
+import { fold, lettersAreKeys, look } from '../store/state';
 import { views } from '../views';
 import { dialog } from './dialogs';
 
@@ -11,6 +11,7 @@ export const everywhere: readonly (readonly [string, string])[] = [
   ['[ ]', 'the head before, the next head'],
   ['{ }', 'the layer before, the next layer of the same kind'],
   ['Ctrl+Z, Ctrl+Shift+Z', 'undo, redo'],
+  ['i', 'hide the pane beside the view, show it'],
   ['s', 'share, copy, export'],
   ['?', 'this list'],
   ['Esc', 'free what is pinned; close a dialog'],
@@ -52,6 +53,7 @@ export function onKey(event: KeyboardEvent, sites: readonly { kind: string; laye
   else if (event.key === '[' || event.key === ']') stepHead(event.key === '[' ? -1 : 1);
   else if (event.key === '{' || event.key === '}') stepLayer(event.key === '{' ? -1 : 1, sites);
   else if (event.key === '?') dialog.value = 'help';
+  else if (event.key === 'i') fold();
   else if (event.key === 's') dialog.value = 'share';
   else return;
   event.preventDefault();

@@ -59,6 +59,10 @@ export interface Hover {
 } // -1: none
 export const hover = signal<Hover>({ q: -1, k: -1 });
 
+export const isFolded = signal(false); // the pane beside the view is hidden
+export const fold = (): void => {
+  isFolded.value = !isFolded.value;
+};
 export const theme = signal<Theme>('system');
 export const lettersAreKeys = signal(true);
 
