@@ -73,6 +73,7 @@ enum {
     /* Lists whose items differ in length: the tensor gets rank 0, and the items are stored at
      * srv_field.entries. */
     SRV_T_ENTRIES = 256,
+    SRV_T_ENTRY_ROWS = 512, /* with SRV_T_ENTRIES: the items may be lists of numbers, too */
 };
 /* How an object, or an element of OBJECTS, may also be written. */
 enum {

@@ -27,6 +27,7 @@ typedef struct reader {
      * where a list is longer or shorter than those before it, or deeper than those without numbers
      * before it, and no problem is set. */
     bool may_differ, differs;
+    int least; /* axes of lists whose items may differ in length */
 } reader;
 
 /* --- elements in memory --- */
@@ -336,7 +337,7 @@ static bool read_row(reader *l, int level, size_t *n) {
  * it on this axis. */
 static bool refuse_ragged(reader *l, int level, size_t found) {
     attn_scan *s = l->s;
-    l->differs = l->may_differ && level > 0 && l->rank > 2; /* an entry has 2 axes or 3 */
+    l->differs = l->may_differ && level > 0 && l->rank >= l->least;
     if (l->differs)
         return false;
     const char *ragged = srv_scan_of(s)->ragged;
@@ -468,7 +469,11 @@ static bool read_entries(attn_scan *s, unsigned accepts, attn_dtype dtype, srv_e
 bool srv_tensor_nested(attn_scan *s, unsigned accepts, attn_dtype dtype, attn_tensor *out,
                        srv_entries *entries) {
     const char *const start = s->p;
-    reader l = {.s = s, .accepts = accepts, .dtype = dtype, .may_differ = entries != NULL};
+    reader l = {.s = s,
+                .accepts = accepts,
+                .dtype = dtype,
+                .may_differ = entries != NULL,
+                .least = accepts & SRV_T_ENTRY_ROWS ? 2 : 3}; /* else an entry has 2 axes or 3 */
     if (dtype == ATTN_F32 && s->end - s->p >= SRV_TENSOR_LARGE && srv_tensor_in_pieces(s, out))
         return true;
     l.room = find_room(s->p, s->end);

@@ -13,7 +13,8 @@ typedef struct item {
 
 typedef struct input {
     srv_given_bits given;
-    attn_tensor query, mask, ids, flags;
+    attn_tensor query, mask, ids, flags, items_of_rows, items_of_numbers;
+    srv_entries row_entries, number_entries;
     srv_objects items;
     item one;
     srv_union offset;
@@ -43,6 +44,16 @@ static const srv_field fields[] = {
      .accepts = SRV_T_REAL | SRV_T_BOOL | SRV_T_NEGINF | SRV_T_BITS},
     {.name = "ids", .kind = SRV_TENSOR, .offset = offsetof(input, ids), .accepts = SRV_T_INT},
     {.name = "flags", .kind = SRV_TENSOR, .offset = offsetof(input, flags), .accepts = SRV_T_BOOL},
+    {.name = "ragged",
+     .kind = SRV_TENSOR,
+     .offset = offsetof(input, items_of_rows),
+     .entries = offsetof(input, row_entries),
+     .accepts = SRV_T_REAL | SRV_T_ENTRIES},
+    {.name = "entries",
+     .kind = SRV_TENSOR,
+     .offset = offsetof(input, items_of_numbers),
+     .entries = offsetof(input, number_entries),
+     .accepts = SRV_T_REAL | SRV_T_BOOL | SRV_T_NEGINF | SRV_T_ENTRIES | SRV_T_ENTRY_ROWS},
     {.name = "items",
      .kind = SRV_OBJECTS,
      .offset = offsetof(input, items),

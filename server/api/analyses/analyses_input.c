@@ -56,7 +56,7 @@ const srv_field srv_analyses_fields[] = {
                   "The parts of the answer. The default, all, is everything except value_norm, "
                   "rollout and gradient.",
                   .choices = srv_analysis_items),
-    SRV_MASK_ROWS(srv_analyses_body, mask),
+    SRV_MASK_ROWS(srv_analyses_body, mask, 0),
     SRV_BOOL_ROW(srv_analyses_body, is_causal, "Query i sees the keys up to i + query_offset."),
     SRV_OFFSET_ROW(srv_analyses_body, query_offset),
     SRV_LABELS_ROW(srv_analyses_body,

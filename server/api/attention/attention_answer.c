@@ -271,6 +271,13 @@ static void put_heatmap(attn_json_text *j, const void *answer) {
 
 static void put_analysis(attn_json_text *j, const void *answer) {
     const srv_attention_call *call = answer;
+    if (call->entries) {
+        attn_json_array(j);
+        for (size_t i = 0; i < call->entry_count; i++)
+            put_analysis(j, &call->entries[i]);
+        attn_json_array_end(j);
+        return;
+    }
     attn_json_object(j);
     srv_analysis_members(j, &call->analysis);
     attn_json_object_end(j);
@@ -330,7 +337,8 @@ static const srv_field attention_rows[] = {
                 .when = offsetof(srv_attention_call, backward)),
     SRV_WRITTEN("heatmap", "Heatmap", put_heatmap, "With heatmap: the weights, pooled.",
                 .when = offsetof(srv_attention_call, heatmap)),
-    SRV_WRITTEN("analysis", "Analysis", put_analysis, "With analysis: measures and diagnoses.",
+    SRV_WRITTEN("analysis", "Analysis|[Analysis]", put_analysis,
+                "With analysis: measures and diagnoses; a list of them for a ragged batch.",
                 .when = offsetof(srv_attention_call, analyses)),
     SRV_WRITTEN("run", "Run", put_run, "The stored run, with store.",
                 .when = offsetof(srv_attention_call, body.store)),
@@ -396,8 +404,8 @@ void srv_attention_text(void *data, attn_text *t) {
         srv_gradients_text(t, call);
     if (call->heatmap)
         srv_heat_text(t, &call->maps, &call->body.labels, NULL);
-    if (call->analyses)
-        srv_analysis_text(t, &call->analysis);
+    for (size_t k = 0; call->analyses && k < count; k++)
+        srv_analysis_text(t, call->entries ? &call->entries[k].analysis : &call->analysis);
     print_omitted(t, call);
     srv_run_print(t, call->run);
     if (call->body.verify)

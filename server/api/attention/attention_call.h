@@ -4,9 +4,9 @@
 #define SRV_ATTENTION_CALL_H
 
 #include "api/analyses/analyses_api.h"
-#include "api/attention/attention_operation.h"
 #include "api/common/compute.h"
 #include "api/common/heatmap_object.h"
+#include "api/operation/operation_api.h"
 #include "store/runs.h"
 
 /* Items of `return`: the bits ATTN_WANT_* of the library, then bits of the server. */
@@ -126,6 +126,21 @@ extern const char *const srv_operand_names[SRV_OPERANDS];
 /* Returns such a tensor of an operation. */
 attn_tensor *srv_operand_at(srv_operation *o, size_t which);
 
+/* The other fields that each entry of a ragged batch has items of (attention_by_entry.c): their
+ * number, names and tensors. */
+enum { SRV_BY_ENTRY = 10 };
+const char *srv_by_entry_name(size_t which);
+attn_tensor *srv_by_entry_at(srv_operation *o, size_t which);
+/* Returns whether the numbers of all entries follow each other in one axis. */
+bool srv_by_entry_is_packed(const srv_operation *o, size_t which);
+/* Returns the name of a field whose items differ in shape; NULL: there is none. */
+const char *srv_by_entry_list(const srv_operation *o);
+/* Gives the operation of entry b its items. Its operands are set. `first` and `all` are the first
+ * row of the entry and the number of rows of all entries, of queries and of keys. false: an item does
+ * not fit, and a problem is set. */
+bool srv_by_entry_place(const srv_attention_call *call, size_t b, const size_t first[2],
+                        const size_t all[2], size_t count, srv_operation *entry);
+
 /* Tensors of a ragged batch in binary answers (attention_packed.c). Returns whether the answer has
  * them. */
 bool srv_packs(const srv_attention_call *call);
@@ -154,6 +169,8 @@ bool srv_ragged_settle(srv_attention_call *call);
  * srv_attention_end makes the tensors of the answer from the results of the run. */
 attn_status srv_attention_begin(srv_attention_call *call, srv_warnings *warnings, attn_error *err);
 attn_status srv_attention_end(srv_attention_call *call, attn_error *err);
+/* Computes the analysis of the weights, before they get the shape of the answer. */
+attn_status srv_attention_analyse(srv_attention_call *call, attn_error *err);
 /* Opens a source that reads rows of the computed weights or of scores, for heatmaps and
  * analyses. */
 attn_status srv_attention_rows(srv_attention_call *call, attn_stage stage,

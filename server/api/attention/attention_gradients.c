@@ -227,14 +227,17 @@ static bool same_object(const char *object, const char *other) {
 
 enum { TOGETHER = 256 }; /* numbers that are added up together */
 
+/* The gradients that each entry has of its own; those of other inputs are sums over the entries. */
+static const char own_gradients[] = " query key value scores attn_bias attn_mask ";
+
 static bool is_shared(const named *row) {
-    return row->object || !srv_is_listed(" query key value scores ", row->name);
+    return row->object || !srv_is_listed(own_gradients, row->name);
 }
 
 bool srv_gradients_is_shared(const char *path) {
     static const char own[] = "gradients/";
     const size_t n = sizeof own - 1;
-    return !strncmp(path, own, n) && !srv_is_listed(" query key value scores ", path + n);
+    return !strncmp(path, own, n) && !srv_is_listed(own_gradients, path + n);
 }
 
 /* Adds up n elements of gradient `row` of all entries, from element e on, in that of the first. */
@@ -281,7 +284,7 @@ static void put_gradient(attn_json_text *j, const srv_attention_call *call, cons
         srv_json_tensor(j, rows[i].t);
     else
         srv_entries_put(j, call, gradient_of, i,
-                        strcmp(rows[i].name, "scores")
+                        srv_is_listed(" query key value ", rows[i].name)
                             ? srv_entry_rows(call->entries, rows[i].t->rank - 1)
                             : -1);
 }

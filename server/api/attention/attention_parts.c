@@ -171,3 +171,36 @@ attn_status srv_attention_shape(srv_attention_call *call, attn_error *err) {
         srv_gradients_reshape(call);
     return ATTN_OK;
 }
+
+/* Warns that the measures are those of rows that need not sum to 1. */
+static attn_status warn_of_sums(srv_attention_call *call, attn_error *err) {
+    const attn_attention_dims *d = &call->body.operation.dims;
+    const bool sums = !d->normalizer || attn_normalizer_sums_to_1(d->normalizer);
+    const char *field = d->pairs ? "subtract" : d->factors ? "mix/weights" : "normalizer";
+    if (sums && !d->factors)
+        return ATTN_OK;
+    const bool added =
+        d->factors
+            ? srv_warnings_add(&call->warnings, call->req->arena, "row_sums", field,
+                               "rows of mixed weights need not sum to 1: measures count negative "
+                               "weights as 0; entropies and spreads are those of the other weights "
+                               "divided by their sum, masses those of the weights as they are")
+            : srv_warnings_add(&call->warnings, call->req->arena, "row_sums", field,
+                               "rows of %s need not sum to 1: entropies and spreads are those "
+                               "of the weights divided by their sum, masses those of the "
+                               "weights as they are",
+                               attn_normalizer_words[d->normalizer]);
+    return added ? ATTN_OK : attn_no_memory(err, "warnings");
+}
+
+attn_status srv_attention_analyse(srv_attention_call *call, attn_error *err) {
+    srv_analysis *an = &call->analysis;
+    attn_status status = srv_attention_rows(call, ATTN_STAGE_PROBS, &an->source, err);
+    if (!status)
+        status = warn_of_sums(call, err);
+    an->run = call->op;
+    an->value_norms = call->value_norms;
+    an->mask = call->body.operation.dims.factors ? NULL : attn_attention_mask(call->op);
+    an->warnings = &call->warnings;
+    return status ? status : srv_analysis_run(an, srv_request_pool(call->req), err);
+}

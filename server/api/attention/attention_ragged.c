@@ -61,21 +61,14 @@ typedef struct ragged {
 static bool is_taken(const char *name, bool packed) {
     static const char always[] = " query key value grad_output grad_logsumexp sinks scale ";
     static const char lengths[] = " query_lengths key_lengths cu_seqlens ";
+    for (size_t i = 0; i < SRV_BY_ENTRY; i++)
+        if (!strcmp(name, srv_by_entry_name(i)))
+            return true;
     return srv_is_listed(always, name) || (packed && srv_is_listed(lengths, name));
 }
 
 static bool check_fields(const ragged *r) {
-    static const struct {
-        const char *name, *why;
-    } apart[] = {
-        {"analysis", "an analysis has one shape: send each entry as a request of its own"},
-        {"labels", "labels are those of one shape: send each entry as a request of its own"},
-    };
     const srv_scope *scope = &r->call->scope;
-    for (size_t i = 0; i < sizeof apart / sizeof *apart; i++)
-        if (srv_given(scope, apart[i].name))
-            return srv_refuse(scope, SRV_VALUE, apart[i].name, "not with a ragged batch: %s",
-                              apart[i].why);
     for (const srv_field *f = scope->fields; f->name; f++)
         if (f->kind == SRV_TENSOR && srv_given(scope, f->name) && !is_taken(f->name, r->packed))
             return srv_refuse(scope, SRV_VALUE, f->name,
@@ -371,6 +364,40 @@ static attn_tensor entry_of(const ragged *r, size_t which, size_t b) {
 
 /* --- the steps --- */
 
+/* Returns the number of rows in front of entry b, of queries or of keys. In self-attention keys are
+ * queries. */
+static size_t first_row(const ragged *r, size_t which, size_t b) {
+    const operand *o =
+        &r->all[r->all[which].packed || r->all[which].list ? which : SRV_OPERAND_QUERY];
+    size_t rows = 0;
+    if (o->packed)
+        return o->starts[b];
+    for (size_t i = 0; i < b; i++)
+        rows += o->list->items[i].dims[row_axis(r, which, &o->list->items[i])];
+    return rows;
+}
+
+/* Checks that each entry has labels, or all have the same. */
+static bool check_labels(const ragged *r) {
+    const srv_labels *labels = &r->call->body.labels;
+    const srv_names *names = labels->items;
+    char at[48];
+    if (labels->single || !labels->items)
+        return true;
+    if (labels->count != r->count)
+        return srv_refuse(&r->call->scope, SRV_SHAPE, "labels",
+                          "expected names for each of %zu entries; found a list of %zu", r->count,
+                          labels->count);
+    for (size_t b = 1; b < r->count; b++)
+        if (memcmp(&names[b].given, &names[0].given, sizeof names->given)) {
+            snprintf(at, sizeof at, "/labels/%zu", b);
+            return srv_problem(r->call->req, SRV_VALUE, at,
+                               "all entries name queries, keys or both alike: expected the fields "
+                               "of labels/0");
+        }
+    return true;
+}
+
 static bool prepare_entry(const ragged *r, size_t b) {
     srv_attention_call *entry = &r->call->entries[b];
     srv_operation *o = &entry->body.operation;
@@ -380,6 +407,16 @@ static bool prepare_entry(const ragged *r, size_t b) {
     for (size_t i = 0; i < SRV_OPERANDS; i++)
         if (r->all[i].packed || r->all[i].list)
             *srv_operand_at(o, i) = entry_of(r, i, b);
+    const size_t first[2] = {first_row(r, SRV_OPERAND_QUERY, b), first_row(r, SRV_OPERAND_KEY, b)};
+    const size_t all[2] = {first_row(r, SRV_OPERAND_QUERY, r->count),
+                           first_row(r, SRV_OPERAND_KEY, r->count)};
+    if (!srv_by_entry_place(r->call, b, first, all, r->count, o))
+        return false;
+    if (entry->body.labels.count && !entry->body.labels.single) {
+        entry->body.labels.items = (srv_names *)entry->body.labels.items + b;
+        entry->body.labels.count = 1;
+        entry->body.labels.single = true;
+    }
     if (r->packed) /* key_lengths are no mask here */
         for (const srv_field *f = entry->scope.fields; f->name; f++)
             if (!strcmp(f->name, "key_lengths"))
@@ -404,7 +441,7 @@ static void omit_weights(srv_attention_call *call) {
 bool srv_ragged_prepare(srv_attention_call *call) {
     const srv_operation *o = &call->body.operation;
     ragged r = {.call = call, .packed = srv_operation_is_packed(o)};
-    if (!check_fields(&r) || !(r.packed ? read_packed(&r) : read_lists(&r)))
+    if (!check_fields(&r) || !(r.packed ? read_packed(&r) : read_lists(&r)) || !check_labels(&r))
         return false;
     srv_attention_call *entries = attn_arena_zeroed(call->req->arena, r.count, sizeof *entries);
     if (!entries)
@@ -415,6 +452,7 @@ bool srv_ragged_prepare(srv_attention_call *call) {
             return false;
     call->entry_count = r.count;
     call->heatmap = entries->heatmap;
+    call->analyses = entries->analyses;
     call->stage_count = entries->stage_count;
     memcpy(call->stages, entries->stages, sizeof call->stages);
     call->backward = entries->backward;

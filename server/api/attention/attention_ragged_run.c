@@ -47,6 +47,30 @@ static size_t first_row(srv_attention_call *call, size_t b, size_t i) {
     return row ? (size_t)(((const char *)entry->data - (const char *)packed->data) / row) : 0;
 }
 
+/* Names the element of a field by entry in err->where, if this is its field: "parents/0/3" of entry 2
+ * is "parents/2/3", or the number of the packed row. */
+static bool name_item(srv_attention_call *call, size_t b, size_t i, attn_error *err) {
+    srv_operation *o = &call->body.operation;
+    const char *name = srv_by_entry_name(i);
+    const size_t n = strlen(name);
+    const attn_tensor *whole = srv_by_entry_at(o, i);
+    const char *rest = err->where + n + 2;
+    char found[sizeof err->where];
+    if (strncmp(err->where, name, n) || strncmp(err->where + n, "/0", 2))
+        return false;
+    if (srv_by_entry_is_packed(o, i) && *rest == '/') {
+        const attn_tensor *item = srv_by_entry_at(&call->entries[b].body.operation, i);
+        const ptrdiff_t row = whole->strides[0] * (ptrdiff_t)attn_dtype_size(whole->dtype);
+        const ptrdiff_t first = (const char *)item->data - (const char *)whole->data;
+        snprintf(found, sizeof found, "%s/%zu", name,
+                 (size_t)(row ? first / row : 0) + (size_t)strtoull(rest + 1, NULL, 10));
+    } else {
+        snprintf(found, sizeof found, "%s/%zu%.64s", name, b, rest);
+    }
+    snprintf(err->where, sizeof err->where, "%s", found);
+    return true;
+}
+
 /* Names the element of the request in err->where: "query/0/3" of entry 2 is "query/2/3", and in
  * packed tensors row 3 of the entry is a row of all. */
 static void name_element(srv_attention_call *call, size_t b, attn_error *err) {
@@ -63,6 +87,9 @@ static void name_element(srv_attention_call *call, size_t b, attn_error *err) {
         snprintf(err->where, sizeof err->where, "%s/%zu%.64s", srv_operand_names[i], at, end);
         return;
     }
+    for (size_t i = 0; i < SRV_BY_ENTRY; i++)
+        if (name_item(call, b, i, err))
+            return;
 }
 
 /* Sets the problem for an error of entry b. Returns false. */
@@ -135,6 +162,8 @@ static bool end_entry(srv_attention_call *call, size_t b) {
          !srv_mask_kept(call->req, attn_attention_mask(entry->op), cells, &entry->kept)) ||
         !srv_attention_draw(entry))
         return false;
+    if (entry->analyses && srv_attention_analyse(entry, &err))
+        return refuse_entry(call, b, &err);
     if (srv_attention_shape(entry, &err))
         return refuse_entry(call, b, &err);
     all->rows += entry->verification.rows;

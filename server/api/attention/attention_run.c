@@ -73,6 +73,8 @@ static attn_run_site_source *make_sites(const srv_attention_call *call, const ru
     attn_run_site_source *sites = attn_arena_zeroed(arena, *count, sizeof *sites);
     for (size_t i = 0; sites && i < *count; i++) {
         const srv_attention_call *one = call->entries ? &call->entries[i] : call;
+        const size_t first = call->entries && call->body.labels.count > 1 ? i : 0;
+        const size_t sets = call->entries ? call->body.labels.count > 0 : call->body.labels.count;
         char name[32] = "attention";
         if (call->entries)
             snprintf(name, sizeof name, "attention.%zu", i);
@@ -81,10 +83,10 @@ static attn_run_site_source *make_sites(const srv_attention_call *call, const ru
             .stats = &one->results.stats,
             .info = {.name = attn_arena_text(arena, name, strlen(name)),
                      .call = i,
-                     .query_texts = texts->query,
-                     .query_text_count = texts->query ? call->body.labels.count : 0,
-                     .key_texts = texts->key,
-                     .key_text_count = texts->key ? call->body.labels.count : 0,
+                     .query_texts = texts->query ? texts->query + first : NULL,
+                     .query_text_count = texts->query ? sets : 0,
+                     .key_texts = texts->key ? texts->key + first : NULL,
+                     .key_text_count = texts->key ? sets : 0,
                      .axes = (const char *const *)axes->values,
                      .axis_count = axes->count}};
         if (!sites[i].info.name)
@@ -197,39 +199,6 @@ static attn_status warn_of_padding(srv_attention_call *call, attn_error *err) {
 
 /* --- the computation --- */
 
-/* Warns that the measures are those of rows that need not sum to 1. */
-static attn_status warn_of_sums(srv_attention_call *call, attn_error *err) {
-    const attn_attention_dims *d = &call->body.operation.dims;
-    const bool sums = !d->normalizer || attn_normalizer_sums_to_1(d->normalizer);
-    const char *field = d->pairs ? "subtract" : d->factors ? "mix/weights" : "normalizer";
-    if (sums && !d->factors)
-        return ATTN_OK;
-    const bool added =
-        d->factors
-            ? srv_warnings_add(&call->warnings, call->req->arena, "row_sums", field,
-                               "rows of mixed weights need not sum to 1: measures count negative "
-                               "weights as 0; entropies and spreads are those of the other weights "
-                               "divided by their sum, masses those of the weights as they are")
-            : srv_warnings_add(&call->warnings, call->req->arena, "row_sums", field,
-                               "rows of %s need not sum to 1: entropies and spreads are those "
-                               "of the weights divided by their sum, masses those of the "
-                               "weights as they are",
-                               attn_normalizer_words[d->normalizer]);
-    return added ? ATTN_OK : attn_no_memory(err, "warnings");
-}
-
-static attn_status run_analysis(srv_attention_call *call, attn_error *err) {
-    srv_analysis *an = &call->analysis;
-    attn_status status = srv_attention_rows(call, ATTN_STAGE_PROBS, &an->source, err);
-    if (!status)
-        status = warn_of_sums(call, err);
-    an->run = call->op;
-    an->value_norms = call->value_norms;
-    an->mask = call->body.operation.dims.factors ? NULL : attn_attention_mask(call->op);
-    an->warnings = &call->warnings;
-    return status ? status : srv_analysis_run(an, srv_request_pool(call->req), err);
-}
-
 static attn_status run_operation(srv_attention_call *call, attn_error *err) {
     srv_request *req = call->req;
     return call->backward && !call->body.operation.projections.num_heads
@@ -258,7 +227,7 @@ static bool compute_results(srv_attention_call *call) {
         return false;
     if (!srv_attention_draw(call))
         return false;
-    if ((call->analyses && run_analysis(call, &err)) || srv_attention_shape(call, &err))
+    if ((call->analyses && srv_attention_analyse(call, &err)) || srv_attention_shape(call, &err))
         return srv_problem_error(call->req, &err);
     return true;
 }

@@ -83,7 +83,7 @@ const srv_field srv_mask_item_fields[] = {
         "with pad_id); window (window); pattern (pattern); values (attn_mask); documents "
         "(document_ids); prefix (prefix_lengths); tree (parents); top_k (top_k_indices); any_of, "
         "all_of and not (masks under the same name)."),
-    SRV_MASK_ROWS(srv_mask_item, mask),
+    SRV_MASK_ROWS(srv_mask_item, mask, 0),
     {0},
 };
 

@@ -8,6 +8,11 @@
 
 #include "api/common/form_input.h"
 
+/* The items of tensors of a ragged batch, where these differ in shape. */
+typedef struct srv_mask_entries {
+    srv_entries attn_mask, key_padding_mask, token_ids, document_ids, parents, top_k_indices;
+} srv_mask_entries;
+
 typedef struct srv_mask_input {
     attn_tensor document_ids, prefix_lengths, parents, top_k_indices;
     srv_objects any_of, all_of, not_of; /* arrays of srv_mask_item */
@@ -17,6 +22,7 @@ typedef struct srv_mask_input {
     int64_t pad_id;
     srv_int_lists window; /* one, or one for each head */
     srv_objects pattern;  /* array of srv_pattern_item: one, or one for each head */
+    srv_mask_entries entries;
 } srv_mask_input;
 
 typedef struct srv_pattern_item {
@@ -34,11 +40,14 @@ typedef struct srv_mask_item {
 enum { SRV_ITEM_CAUSAL, SRV_ITEM_PADDING, SRV_ITEM_WINDOW, SRV_ITEM_PATTERN, SRV_ITEM_VALUES };
 extern const srv_field srv_mask_item_fields[];
 
+#define SRV_BY_ENTRY_LISTS (SRV_T_ENTRIES | SRV_T_ENTRY_ROWS)
+
 extern const char *const srv_padding_semantics[]; /* "keep", "hide" */
 extern const char *const srv_offset_words[];      /* "end" */
 
-/* Rows for the field table of struct T, whose member `at` is a srv_mask_input. */
-#define SRV_MASK_ROWS(T, at)                                                                       \
+/* Rows for the field table of struct T, whose member `at` is a srv_mask_input. `lists` is
+ * SRV_BY_ENTRY_LISTS on a route that takes ragged batches, else 0. */
+#define SRV_MASK_ROWS(T, at, lists)                                                                \
     SRV_NAMED_ROW(                                                                                 \
         T, "attn_mask", at.attn_mask, SRV_TENSOR,                                                  \
         "The keys that each query sees: booleans (true = attend) or numbers, broadcast to the "    \
@@ -47,7 +56,8 @@ extern const char *const srv_offset_words[];      /* "end" */
         "may be there or not: [B, L, S] stands for [B, 1, L, S]. A query [L, E] with a mask [1, "  \
         "L, S] has results with that axis in front, too. Booleans may be packed, eight in a "      \
         "byte: see encoding.",                                                                     \
-        .accepts = SRV_T_REAL | SRV_T_BOOL | SRV_T_NEGINF | SRV_T_BITS),                           \
+        .accepts = SRV_T_REAL | SRV_T_BOOL | SRV_T_NEGINF | SRV_T_BITS | (lists),                  \
+        .entries = offsetof(T, at.entries.attn_mask)),                                             \
         SRV_NAMED_ROW(T, "mask_semantics", at.mask_semantics, SRV_ENUM,                            \
                       "The meaning of attn_mask: keep (1 or true = attend), hide (1 or true = "    \
                       "hidden), additive (added to the scores), finite_min (additive, and "        \
@@ -57,7 +67,8 @@ extern const char *const srv_offset_words[];      /* "end" */
         SRV_NAMED_ROW(T, "key_padding_mask", at.key_padding_mask, SRV_TENSOR,                      \
                       "[B, S] or [S]: marks the padding keys, with the meaning that "              \
                       "key_padding_semantics gives.",                                              \
-                      .accepts = SRV_T_REAL | SRV_T_BOOL),                                         \
+                      .accepts = SRV_T_REAL | SRV_T_BOOL | (lists),                                \
+                      .entries = offsetof(T, at.entries.key_padding_mask)),                        \
         SRV_NAMED_ROW(T, "key_padding_semantics", at.key_padding_semantics, SRV_ENUM,              \
                       "The meaning of key_padding_mask, also of booleans: keep (1 or true = a "    \
                       "real key) or hide (1 or true = padding).",                                  \
@@ -68,7 +79,8 @@ extern const char *const srv_offset_words[];      /* "end" */
             .accepts = SRV_T_INT),                                                                 \
         SRV_NAMED_ROW(T, "token_ids", at.token_ids, SRV_TENSOR,                                    \
                       "[B, S] or [S]: the keys' token ids; a key whose id is pad_id is hidden.",   \
-                      .accepts = SRV_T_INT,                                                        \
+                      .accepts = SRV_T_INT | (lists),                                              \
+                      .entries = offsetof(T, at.entries.token_ids),                                \
                       .ragged = "pad the sequences to one length with pad_id"),                    \
         SRV_NAMED_ROW(T, "pad_id", at.pad_id, SRV_INT,                                             \
                       "The id of the padding token in token_ids."),                                \
@@ -89,7 +101,8 @@ extern const char *const srv_offset_words[];      /* "end" */
         SRV_NAMED_ROW(T, "document_ids", at.document_ids, SRV_TENSOR,                              \
                       "[B, S] or [S]: the document of each key; a query sees the keys of the "     \
                       "document of the key at its own position, i + query_offset.",                \
-                      .accepts = SRV_T_INT),                                                       \
+                      .accepts = SRV_T_INT | (lists),                                              \
+                      .entries = offsetof(T, at.entries.document_ids)),                            \
         SRV_NAMED_ROW(T, "prefix_lengths", at.prefix_lengths, SRV_TENSOR,                          \
                       "[B], or [1] for all: every query sees the first keys, so many of each "     \
                       "batch entry. In any_of beside causal: the mask of a prefix LM.",            \
@@ -97,11 +110,12 @@ extern const char *const srv_offset_words[];      /* "end" */
         SRV_NAMED_ROW(T, "parents", at.parents, SRV_TENSOR,                                        \
                       "[B, S] or [S]: the parent of each key in a tree, -1 for a root; a query "   \
                       "sees the key at its own position, i + query_offset, and its ancestors.",    \
-                      .accepts = SRV_T_INT),                                                       \
+                      .accepts = SRV_T_INT | (lists), .entries = offsetof(T, at.entries.parents)), \
         SRV_NAMED_ROW(T, "top_k_indices", at.top_k_indices, SRV_TENSOR,                            \
                       "[B, H, L, k] or a shape whose axes but the last broadcast to these: the "   \
                       "only keys that a query sees; -1 is none.",                                  \
-                      .accepts = SRV_T_INT),                                                       \
+                      .accepts = SRV_T_INT | (lists),                                              \
+                      .entries = offsetof(T, at.entries.top_k_indices)),                           \
         SRV_PARTS_ROW(T, at, any_of,                                                               \
                       "A key is visible if any of these masks shows it. The masks are those of "   \
                       "POST /v1/masks, without numbers that are added to scores; the parts of "    \

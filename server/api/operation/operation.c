@@ -1,6 +1,6 @@
 /* Reads the operation of a request: refuses combinations of fields that a field table cannot
  * express, and computes the inputs and the shapes that depend on several fields. */
-#include "api/attention/attention_operation.h"
+#include "api/operation/operation_api.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* The operation that a request describes: query, key and value with masks, positions, projections
  * and the other fields of POST /v1/attention up to `precision`. Any route that needs an operation
  * has SRV_OPERATION_ROWS in its field table and a srv_operation in its decoded struct. */
-#ifndef SRV_ATTENTION_OPERATION_H
-#define SRV_ATTENTION_OPERATION_H
+#ifndef SRV_OPERATION_API_H
+#define SRV_OPERATION_API_H
 
 #include <float.h>
 
@@ -22,7 +22,8 @@ typedef struct srv_operation {
     /* Of a ragged batch: query, key and value as lists of different length, or the lengths of the
      * entries of packed tensors, or their sums. Only POST /v1/attention takes them (attention_ragged.c). */
     srv_entries query_entries, key_entries, value_entries;
-    srv_entries grad_output_entries, grad_logsumexp_entries; /* likewise */
+    srv_entries grad_output_entries, grad_logsumexp_entries;                /* likewise */
+    srv_entries bias_entries, query_position_entries, key_position_entries; /* likewise */
     attn_tensor query_lengths, cu_seqlens;
     attn_tensor block_table; /* rank 0: key and value are no pools of blocks */
     int block_layout;        /* index into srv_block_layouts */
@@ -106,11 +107,12 @@ extern const char srv_ragged_rows[]; /* srv_field.ragged of query, key and value
                       "then of keys. Batch entry b has the rows from cu_seqlens[b] to "            \
                       "cu_seqlens[b + 1] - 1.",                                                    \
                       .accepts = SRV_T_INT),                                                       \
-        SRV_MASK_ROWS(T, at.mask),                                                                 \
+        SRV_MASK_ROWS(T, at.mask, SRV_BY_ENTRY_LISTS),                                             \
         SRV_NAMED_ROW(T, "attn_bias", at.attn_bias, SRV_TENSOR,                                    \
                       "A bias that is added to the scores and broadcast to the shape of the "      \
                       "weights; null and -Infinity stand for -infinity.",                          \
-                      .accepts = SRV_T_REAL | SRV_T_NEGINF),                                       \
+                      .accepts = SRV_T_REAL | SRV_T_NEGINF | SRV_BY_ENTRY_LISTS,                   \
+                      .entries = offsetof(T, at.bias_entries)),                                    \
         SRV_FILL_ROW(                                                                              \
             T, at.in.mask, at.fill_given,                                                          \
             "A finite number in place of -infinity in hidden cells, for parity with code that "    \
@@ -143,11 +145,13 @@ extern const char srv_ragged_rows[]; /* srv_field.ragged of query, key and value
                       "[L] or [B, L]: the position of each query for `position`, in any order; "   \
                       "null = not encoded. The default is i + query_offset. Masks count rows, or " \
                       "with mask_positions compare these positions.",                              \
-                      .accepts = SRV_T_INT | SRV_T_NONE),                                          \
+                      .accepts = SRV_T_INT | SRV_T_NONE | SRV_BY_ENTRY_LISTS,                      \
+                      .entries = offsetof(T, at.query_position_entries)),                          \
         SRV_INPUT_ROW(T, at, key_positions, SRV_TENSOR,                                            \
                       "[S] or [B, S]: the position of each key, cached ones first; null = not "    \
                       "encoded. The default is j.",                                                \
-                      .accepts = SRV_T_INT | SRV_T_NONE),                                          \
+                      .accepts = SRV_T_INT | SRV_T_NONE | SRV_BY_ENTRY_LISTS,                      \
+                      .entries = offsetof(T, at.key_position_entries)),                            \
         SRV_NAMED_ROW(T, "mask_positions", at.mask_positions, SRV_BOOL,                            \
                       "true: is_causal, window, pattern and prefix_lengths compare "               \
                       "query_positions and key_positions instead of counting rows. A key at null " \
