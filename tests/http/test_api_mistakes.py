@@ -51,11 +51,11 @@ def test_sequences_of_different_lengths(daemon):
         body = {"query": [[[1, 2]]], "key": [[[1, 2]]], "value": [[[1, 2]]]} | {field: lists}
         refused(daemon, body, "shape_mismatch", "/key" if field == "query" else f"/{field}", "expected as many entries as query has")
     refused(daemon, {"query": [[1, 2], [3]]}, "shape_mismatch", "/query/1", "only batch entries differ in length")
-    refused(daemon, {"query": [[1]], "token_ids": [[1, 2], [3]], "pad_id": 0}, "shape_mismatch", "/token_ids/1", "pad_id")
+    refused(daemon, {"query": [[1]], "token_ids": [[1, 2], [3]], "pad_id": 0}, "shape_mismatch", "/token_ids", "pad_id")
     refused(daemon, {"token_ids": [[1, 2], [3]], "pad_id": 0}, "shape_mismatch", "/token_ids/1", "pad_id", path="/v1/masks")
     refused(daemon, {"token_ids": [[4, 5], [4]]}, "shape_mismatch", "/token_ids/1", "with the id 0",
             path="/v1/models/en-fr/attention")
-    problem = refused(daemon, {"query": [[1]], "attn_mask": [[1, 0], [1]]}, "shape_mismatch", "/attn_mask/1")
+    problem = refused(daemon, {"query": [[1]], "attn_mask": [[1, 0], [1]]}, "shape_mismatch", "/attn_mask")
     assert "pad" not in problem["detail"]
 
 

@@ -245,8 +245,9 @@ static bool check_lists(const srv_attention_call *call) {
     const char *name = srv_operation_is_ragged(o) ? NULL : srv_by_entry_list(o);
     return !name ||
            srv_refuse(&call->scope, SRV_SHAPE, name,
-                      "its items differ in shape, as in a ragged batch, and query, key and "
-                      "value have one shape for all batch entries");
+                      "its items differ in shape, but query, key and value have one shape for all "
+                      "batch entries%s",
+                      strcmp(name, "token_ids") ? "" : ": pad the shorter items with pad_id");
 }
 
 bool srv_attention_prepare(srv_attention_call *call) {
