@@ -332,6 +332,29 @@ def test_a_head_of_a_run_becomes_a_request(daemon, run, page):
     assert page.locator(".stages-grid:has-text('Keys') tbody tr").count() == 13
 
 
+@pytest.mark.parametrize("fields, mask", [
+    ({}, None),
+    ({"query_offset": "end", "query": SMALL["query"][:2]}, None),
+    ({"key_lengths": [3]}, [[True, True, True, False]] * 3),
+    ({"attn_mask": SMALL["attn_mask"], "attn_bias": SMALL["attn_bias"]}, SMALL["attn_mask"])])
+def test_causal_stays_a_switch_when_numbers_are_edited(daemon, open_page, fields, mask):
+    """The copy of a causal head is causal, its written mask has only what hides keys besides, and both can be taken off."""
+    body = {**{name: SMALL[name] for name in ("query", "key", "value")}, **fields}
+    run = stored(daemon, {**body, "is_causal": True})
+    page = open_page(f"{daemon.url}/#1/stages?r={run}&h=0&q=1")
+    page.click("text=Edit these numbers")
+    page.wait_for_selector(".stages-grid")
+    assert page.is_checked("label:has-text('causal') input")
+    until(page, "location.hash.includes('i=')")
+    copy = unpacked(page.evaluate("location.hash").split("i=")[1])["body"]
+    assert copy["is_causal"] is True and copy.get("attn_mask") == mask
+    assert page.locator(".stages-grid:has-text('Mask')").count() == (mask is not None)
+    for causal in (True, False):
+        weights = daemon.post("/v1/attention", {**body, "is_causal": causal, "return": "weights"}).json()["weights"][1]
+        page.wait_for_function("want => want.every((x, i) => Math.abs(document.querySelector(`td[data-stage=probs][data-key='${i}']`)?.dataset.value - x) < 1e-5)", arg=weights)
+        page.click("label:has-text('causal') input")
+
+
 def test_many_keys_come_largest_first(daemon, open_page):
     run = stored(daemon, {"query": {"shape": [1200, 16], "random": "normal", "seed": 5}, "is_causal": True})
     page = open_page(f"{daemon.url}/#1/stages?r={run}&h=0&q=900")

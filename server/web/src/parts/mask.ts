@@ -53,8 +53,10 @@ function window_(from: string, to: string): string {
   return `window: each query sees ${after ? `itself, ${before} and ${after}` : `itself and ${before}`}`;
 }
 
+const CAUSAL = /^causal: query i sees keys 0 to (i(?: [+-] \d+)?)$/;
+
 function sentence(text: string, batch: number): string {
-  let found = /^causal: query i sees keys 0 to (i(?: [+-] \d+)?)$/.exec(text);
+  let found = CAUSAL.exec(text);
   if (found) return causal(found[1] as string);
   found = /^window: query i sees keys (0|i(?: [+-] \d+)?) to (the last|i(?: [+-] \d+)?)$/.exec(text);
   if (found) return window_(found[1] as string, found[2] as string);
@@ -87,3 +89,21 @@ export function maskInWords(mask: string, batch: number): string {
 export const seesAll = (mask: string, batch: number): boolean => maskInWords(mask, batch) === SEES_ALL;
 
 export const isCausal = (mask: string): boolean => /(?:^|; )causal: /.test(mask);
+
+// How many keys after itself each query of a causal mask sees; null: the mask is not causal, or batch
+// entries differ.
+export function causalOffset(mask: string): number | null {
+  const found = mask.split('; ').flatMap((text) => CAUSAL.exec(text)?.[1] ?? []);
+  return found[0] === undefined ? null : shiftOf(found[0]);
+}
+
+type Seen = readonly (readonly boolean[])[]; // by query and key
+
+// A mask that hides nothing is none.
+export const unlessAll = (seen: Seen): Seen | null => (seen.every((row) => row.every(Boolean)) ? null : seen);
+
+// A mask as fields of a request: causal is a switch, and `seen` leaves out what causal hides.
+export const maskFields = (causal: boolean, seen: Seen | null): Record<string, unknown> => ({
+  ...(causal ? { is_causal: true } : {}),
+  ...(seen ? { attn_mask: seen } : {}),
+});

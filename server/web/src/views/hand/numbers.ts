@@ -1,5 +1,6 @@
 // The numbers of By hand: what is written into its cells, how they become a request, and how their
 // number is changed. A matrix has 1 to 8 rows and columns.
+import { maskFields, unlessAll } from '../../parts/mask';
 import type { Source } from '../../store/state';
 
 export const MOST = 8; // rows and columns of a matrix, and numbers of a word
@@ -208,8 +209,7 @@ export function requestOf(hand: Hand): Source {
     path: 'v1/attention',
     body: {
       ...inputs,
-      ...(hand.causal ? { is_causal: true } : {}),
-      ...(hand.seen ? { attn_mask: hand.seen } : {}),
+      ...maskFields(hand.causal, hand.seen),
       ...(hand.scale !== null || hand.temperature !== 1 ? { scale: factor(scaleOf(hand), hand) } : {}),
       ...(hand.softcap ? { softcap: factor(hand.softcap, hand) } : {}),
       return: ['scores', 'weights', 'output', 'inputs'],
@@ -232,7 +232,7 @@ export function withSeen(hand: Hand, q: number, k: number): Hand {
   const seen = Array.from({ length: queries }, (_, i) =>
     Array.from({ length: keys }, (_x, j) => (hand.seen?.[i]?.[j] ?? true) !== (i === q && j === k)),
   );
-  return { ...hand, seen: seen.every((row) => row.every(Boolean)) ? null : seen };
+  return { ...hand, seen: unlessAll(seen) };
 }
 
 // A matrix with other numbers of rows and columns; new cells are those of the unit matrix.

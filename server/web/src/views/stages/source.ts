@@ -1,8 +1,9 @@
 // Requests to /v1/attention whose numbers can be edited: nested lists of a small size. Here is where
 // their parts lie, how one number is changed, and how such a request is made of a head of any run.
 import { cell, type Head, type Site } from '../../api/runs';
+import { causalOffset, maskFields, unlessAll } from '../../parts/mask';
 import type { Source } from '../../store/state';
-import { stageOf, STAGES, valueOfKey } from './data';
+import { hiddenBy, stageOf, STAGES, valueOfKey } from './data';
 
 export const ROWS_MOST = 32;
 export const WIDTH_MOST = 64;
@@ -118,6 +119,26 @@ export const canCopy = (site: Site): boolean =>
 
 const float = (x: number | null | undefined): number => Number(x ?? 0);
 
+// The mask of a head as fields of a request. A key behind its query is left out of the written mask
+// unless something besides causal hides it, so that it is seen once causal is off.
+async function masksOf(head: Head, site: Site, seen: readonly (readonly boolean[])[]): Promise<Body> {
+  const offset = causalOffset(site.mask);
+  const isBehind = (q: number, k: number): boolean => k > q + (offset ?? 0);
+  if (offset === null || seen.some((row, q) => row.some((sees, k) => sees && isBehind(q, k))))
+    return maskFields(false, unlessAll(seen));
+  const isAlone = !site.mask.includes('; ');
+  const rest = await Promise.all(
+    seen.map((row, q) =>
+      Promise.all(
+        row.map(async (sees, k) =>
+          isBehind(q, k) ? isAlone || (await hiddenBy(head, q, k)).length === 1 : sees,
+        ),
+      ),
+    ),
+  );
+  return { ...maskFields(true, unlessAll(rest)), ...(offset ? { query_offset: offset } : {}) };
+}
+
 // A request of its own for one head: its queries, keys and values, its scale, and what is added to
 // the scores or hidden. The values of keys that no query sees are zeros.
 export async function copyOf(
@@ -154,7 +175,7 @@ export async function copyOf(
   const body: Body = { query, key };
   if (value.every((v) => v !== null))
     body.value = value.map((v) => (v?.length ? v : Array.from({ length: width }, () => 0)));
-  if (seen.some((r) => r.includes(false))) body.attn_mask = seen;
+  Object.assign(body, await masksOf(head, site, seen));
   if (bias.some((r) => r.some((x) => x !== 0))) body.attn_bias = bias;
   body.scale = site.scale;
   if (site.softcap) body.softcap = site.softcap;
