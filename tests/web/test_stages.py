@@ -160,14 +160,47 @@ def test_step_by_step(page):
     assert page.locator(".stages-sums output").count() == 1 and page.locator(".stages-values").count() == 0
     page.click("button:has-text('Next')")
     assert page.eval_on_selector_all("td[data-stage=scaled]", stages) == 13
-    assert "2 of 6, scaled" in page.inner_text(".stages-steps")
+    assert "2 of 4, scaled" in page.inner_text(".stages-steps")
     page.click("button:has-text('Play')")
-    page.wait_for_selector("text=3 of 6")
+    page.wait_for_selector("text=3 of 4, softmax")  # no softcap, no bias and no mask: three steps are left out
     page.click("button:has-text('Pause')")
     page.click("button:has-text('Previous')")
-    page.wait_for_selector("text=2 of 6")
+    page.wait_for_selector("text=2 of 4")
     page.click("text=Show all")
     assert page.eval_on_selector_all("td[data-stage=probs]", stages) == 13
+
+
+def test_steps_count_what_changes_something(small):
+    """A softcap and a bias are steps; what is taken away while one steps is no step any more."""
+    small.click("text=Step by step")
+    for n, name in enumerate(["q · k", "scaled", "softcapped", "biased and masked", "softmax", "times values"]):
+        assert small.inner_text(".stages-steps b") == f"{n + 1} of 6, {name}"
+        if n < 5:
+            small.click("button:has-text('Next')")
+    assert small.is_disabled("button:has-text('Next')")
+    small.click("button:has-text('Previous')")
+    small.click("button:has-text('Previous')")
+    small.fill("label:has-text('softcap') input", "")
+    small.wait_for_selector("text=3 of 5, biased and masked")
+    small.click(".stages-grid:has-text('Mask') button:has-text('Remove')")
+    small.wait_for_selector("text=2 of 4, scaled")
+    assert small.locator(".stages-sums b").all_inner_texts() == ["q · k", "scaled"]
+
+
+@pytest.mark.parametrize("size", [(1440, 620), (390, 700)])
+def test_a_step_is_in_sight(daemon, run, open_page, size):
+    """What a step explains and the buttons that lead on are in the pane, and beneath nothing else."""
+    page = open_page(f"{daemon.url}/#1/stages?r={run}&s=1&h=2&q=3&k=4", size=size)
+    page.wait_for_selector(".stages-values .stages-chart >> nth=1")
+    page.click("text=Step by step")
+    seen = """what => { const e = [...document.querySelectorAll(what)].at(-1), r = e.getBoundingClientRect(), pane = document.querySelector('main').getBoundingClientRect();
+      const top = document.elementFromPoint(r.x + 4, r.y + 4);
+      return r.top >= pane.top && r.top + Math.min(40, r.height) <= pane.bottom && (top === e || e.contains(top)); }"""
+    for what in (".stages-sums li:last-child > :last-child",) * 3 + (".stages-values h2",):
+        until(page, f"({seen})({json.dumps(what)})")
+        assert page.evaluate(seen, ".stages-steps button"), what
+        if what.startswith(".stages-sums"):
+            page.click("button:has-text('Next')")
 
 
 def test_each_hidden_key_says_what_hides_it(daemon, small):

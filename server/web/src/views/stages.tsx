@@ -17,7 +17,6 @@ import {
   valueOfKey,
   VALUES_MOST,
   type Cell,
-  type Stage,
   type Stages,
 } from './stages/data';
 import { Editor } from './stages/Editor';
@@ -37,17 +36,17 @@ export const keys: readonly (readonly [string, string])[] = [
 
 const [Sums, Table, Products] = [still(SumsOf), still(TableOf), still(ProductsOf)];
 const ALL = [...STAGES, 'values'] as const;
+type Step = (typeof ALL)[number];
 const PLAY = 1500; // ms between two stages
 
-const WORDS: Record<Exclude<Stage, 'probs'> | 'values', string> = {
+const WORDS: Record<Exclude<Step, 'probs'>, string> = {
   raw: 'The query and each key are multiplied number by number, and the products are added.',
   scaled: 'All scores are multiplied by the scale, so that they do not grow with the width.',
   softcapped: 'A softcap would keep the scores between two bounds.',
   biased: 'Biases are added, and the mask hides keys: their scores become −∞.',
   values: 'The output is the sum of the values, each times its weight.',
 };
-const wordsOf = (stage: Stage | 'values', of: Site): string =>
-  stage === 'probs' ? normalizerOf(of).says : WORDS[stage];
+const wordsOf = (stage: Step, of: Site): string => (stage === 'probs' ? normalizerOf(of).says : WORDS[stage]);
 
 // The latest answer of `make`. Until a new answer arrives, the previous one stays.
 function useLatest<T>(
@@ -75,27 +74,35 @@ function useLatest<T>(
   return state;
 }
 
-function Steps({ of, step, set }: { of: Site; step: number | null; set: (step: number | null) => void }) {
-  const stage = ALL[step ?? 0] as Stage | 'values';
+interface StepsProps {
+  of: Site;
+  all: readonly Step[]; // the stages that change something in this row
+  stage: Step | null; // the last one that is shown; null: all of them, and no steps
+  set: (stage: Step | null) => void;
+}
+
+function Steps({ of, all, stage, set }: StepsProps) {
+  // Another row may have no such step: then the one before it is shown.
+  const step = stage && all.filter((one) => ALL.indexOf(one) <= ALL.indexOf(stage)).length - 1;
+  const shown = all[step ?? 0] as Step;
   const [playing, setPlaying] = useState(false);
   useEffect(() => {
     if (!playing) return undefined;
     const timer = setTimeout(
       () => {
         const next = step === null ? 0 : step + 1;
-        set(Math.min(next, ALL.length - 1));
-        if (next >= ALL.length - 1) setPlaying(false);
+        set(all[next] ?? shown);
+        if (next >= all.length - 1) setPlaying(false);
       },
       step === null ? 0 : PLAY,
     );
     return () => clearTimeout(timer);
   }, [playing, step]);
-  const to = (next: number | null): void => {
+  const to = (next: number): void => {
     setPlaying(false);
-    set(next);
-    const at = ALL[next ?? 0] as Stage | 'values';
-    if (next !== null)
-      announce(`step ${next + 1} of ${ALL.length}, ${stageName(at, of)}: ${wordsOf(at, of)}`);
+    const at = all[next] as Step;
+    set(at);
+    announce(`step ${next + 1} of ${all.length}, ${stageName(at, of)}: ${wordsOf(at, of)}`);
   };
   return (
     <div class="stages-steps" role="group" aria-label="Step through the stages">
@@ -108,7 +115,7 @@ function Steps({ of, step, set }: { of: Site; step: number | null; set: (step: n
           <button type="button" disabled={step === 0} onClick={() => to(step - 1)}>
             Previous
           </button>
-          <button type="button" disabled={step === ALL.length - 1} onClick={() => to(step + 1)}>
+          <button type="button" disabled={step === all.length - 1} onClick={() => to(step + 1)}>
             Next
           </button>
         </>
@@ -117,28 +124,40 @@ function Steps({ of, step, set }: { of: Site; step: number | null; set: (step: n
         type="button"
         aria-pressed={playing}
         onClick={() => {
-          if (!playing && step === ALL.length - 1) set(0);
+          if (!playing && step === all.length - 1) set('raw');
           setPlaying(!playing);
         }}
       >
         {playing ? 'Pause' : 'Play'}
       </button>
       {step !== null && (
-        <button type="button" onClick={() => to(null)}>
+        <button
+          type="button"
+          onClick={() => {
+            setPlaying(false);
+            set(null);
+          }}
+        >
           Show all
         </button>
       )}
       {step !== null && (
         <p>
           <b>
-            {step + 1} of {ALL.length}, {stageName(stage, of)}
+            {step + 1} of {all.length}, {stageName(shown, of)}
           </b>{' '}
-          <span>{wordsOf(stage, of)}</span>
+          <span>{wordsOf(shown, of)}</span>
         </p>
       )}
     </div>
   );
 }
+
+// What a step explains: the sums of the chosen weight, and at last the output.
+const explained = (box: HTMLElement | null, step: Step): Element | null | undefined =>
+  step === 'values'
+    ? box?.querySelector('.stages-values')
+    : box?.querySelector('.stages-sums li:last-child')?.lastElementChild;
 
 function Row({ q, count }: { q: number; count: number }) {
   const to = (next: number): void => change({ q: Math.max(0, Math.min(count - 1, next)) });
@@ -247,7 +266,7 @@ export function Component() {
 
 function View() {
   const at = site.value;
-  const [step, setStep] = useState<number | null>(null);
+  const [step, setStep] = useState<Step | null>(null);
   const { source } = look.value;
   const { run, site: s, batch, head: h } = shownHead.value;
   const count = at?.num_queries ?? 0;
@@ -281,17 +300,22 @@ function View() {
     [of, k, Boolean(wants)],
   );
   const isShown = useCallback(
-    (stage: Stage | 'values'): boolean => step === null || ALL.indexOf(stage) <= step,
+    (stage: Step): boolean => step === null || ALL.indexOf(stage) <= ALL.indexOf(step),
     [step],
   );
   const choose = useCallback((next: number) => change({ q, k: next }), [q]);
-  const idleOf = useMemo(() => (of && at ? idle(of, at) : {}), [of, at]);
+  const idleOf = useMemo<Partial<Record<Step, string>>>(() => (of && at ? idle(of, at) : {}), [of, at]);
+  const box = useRef<HTMLDivElement>(null);
+  const isThere = chosen.value?.col === k && output !== null;
+  useEffect(() => {
+    if (step) explained(box.current, step)?.scrollIntoView({ block: 'nearest' });
+  }, [step, isThere]);
   if (!at) return null;
   return (
-    <div class="stages">
+    <div class={step ? 'stages stepping' : 'stages'} ref={box}>
       <div class="stages-top">
         <Row q={q} count={count} />
-        <Steps of={at} step={step} set={setStep} />
+        <Steps of={at} all={ALL.filter((stage) => !idleOf[stage])} stage={step} set={setStep} />
       </div>
       {h === 'mean' && at.num_heads > 1 && <OneHead heads={at.num_heads} />}
       {stages.why && (
@@ -303,7 +327,13 @@ function View() {
         <div class={isLate ? 'stages-late' : ''}>
           <Table of={of} site={at} k={k} idle={idleOf} isShown={isShown} choose={choose} />
           {chosen.value && chosen.value.col === k && (
-            <Sums cell={chosen.value} site={at} value={ownValues?.[k] ?? value.value} isShown={isShown} />
+            <Sums
+              cell={chosen.value}
+              site={at}
+              value={ownValues?.[k] ?? value.value}
+              idle={idleOf}
+              isShown={isShown}
+            />
           )}
           {isShown('values') && (
             <section class="stages-values">

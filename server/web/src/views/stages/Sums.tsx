@@ -10,6 +10,7 @@ interface Props {
   cell: Cell;
   site: Site;
   value: readonly number[] | null;
+  idle: Partial<Record<Stage, string>>; // stages that change nothing in the row have no line
   isShown: (stage: Stage | 'values') => boolean;
 }
 
@@ -20,7 +21,8 @@ const exact = (x: number): string =>
   Math.abs(x) < 1e5 ? String(Number(x.toFixed(4))).replace('-', '−') : num(x);
 const minus = (x: number): string => (x < 0 ? ` + ${exact(-x)}` : ` − ${exact(x)}`);
 
-export function Sums({ cell: c, site, value, isShown }: Props) {
+export function Sums({ cell: c, site, value, idle, isShown }: Props) {
+  const has = (stage: Stage): boolean => isShown(stage) && !idle[stage];
   const products = list(c.products);
   const few =
     products.length <= 6
@@ -60,7 +62,7 @@ export function Sums({ cell: c, site, value, isShown }: Props) {
             )}
           </li>
         )}
-        {isShown('scaled') && (
+        {has('scaled') && (
           <li>
             <b>scaled</b>{' '}
             <span>
@@ -69,21 +71,16 @@ export function Sums({ cell: c, site, value, isShown }: Props) {
             </span>
           </li>
         )}
-        {isShown('softcapped') &&
-          (c.softcap ? (
-            <li>
-              <b>softcapped</b>{' '}
-              <span>
-                {num(c.softcap)} × tanh({num(c.scaled)} / {num(c.softcap)}) ={' '}
-                <output>{num(c.softcapped)}</output>
-              </span>
-            </li>
-          ) : (
-            <li class="idle">
-              <b>softcapped</b> <span>no softcap</span>
-            </li>
-          ))}
-        {isShown('biased') &&
+        {has('softcapped') && (
+          <li>
+            <b>softcapped</b>{' '}
+            <span>
+              {num(c.softcap)} × tanh({num(c.scaled)} / {num(c.softcap)}) ={' '}
+              <output>{num(c.softcapped)}</output>
+            </span>
+          </li>
+        )}
+        {has('biased') &&
           (hidden ? (
             <li>
               <b>masked</b>{' '}
