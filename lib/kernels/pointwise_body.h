@@ -122,9 +122,17 @@ static void NAME(p_gelu_tanh)(float *y, const float *x, size_t n) {
         y[i] = gelu_tanh_one(x[i]);
 }
 
+/* Two loops, because gcc makes one slow loop of the product and the limits of the exponent. */
 static void NAME(p_silu)(float *y, const float *x, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        y[i] = x[i] * sigmoid_one(x[i]);
+    enum { SHORT = 256 };
+    float shares[SHORT];
+    for (size_t i = 0; i < n; i += SHORT) {
+        const size_t m = n - i < SHORT ? n - i : SHORT;
+        for (size_t j = 0; j < m; j++)
+            shares[j] = sigmoid_one(x[i + j]);
+        for (size_t j = 0; j < m; j++)
+            y[i + j] = x[i + j] * shares[j];
+    }
 }
 
 static void NAME(p_lstm_forward)(const attn_lstm_row *row, size_t H) {
