@@ -89,6 +89,7 @@ FLAGS_lib/io/x86/checksum_sse42.c           := -msse4.2
 FLAGS_lib/kernels/pointwise_ref.c           := $(no_traps)
 FLAGS_lib/kernels/x86/avx2.c                := $(avx2)
 FLAGS_lib/kernels/x86/avx512.c              := $(avx512)
+FLAGS_lib/kernels/x86/blocks_vnni.c         := $(avx512) -mavx512vnni
 FLAGS_lib/kernels/x86/pointwise_avx2.c      := $(avx2) $(no_traps)
 FLAGS_lib/kernels/x86/pointwise_avx512.c    := $(avx512) $(no_traps)
 FLAGS_lib/kernels/x86/processor_x86.c       :=

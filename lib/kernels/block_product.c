@@ -7,7 +7,8 @@
  *   widened_rows  for other formats, and for the table `ref`: blocks become rows of floats, unless
  *                 they are
  *
- * With the table `amx`, products of more rows go to tiles (x86/tiles_blocks.c). */
+ * The table `amx` multiplies the integers of many formats: x86/tiles_blocks.c those of many rows, and
+ * x86/blocks_vnni.c those of few. */
 #include <attn/memory.h>
 #include <stdbool.h>
 #include <string.h>
@@ -116,8 +117,9 @@ static bool can_split(const float *x, size_t n) {
 
 void attn_blocks_product(float *y, size_t ldy, const float *x, size_t ldx, size_t rows,
                          const attn_block_matrix *w, size_t first, size_t last, float beta) {
-    attn_blocks_by_tiles *tiles = attn_blocks_tiles_of(attn_isa_current());
-    if (!tiles || rows <= FEW || !w->format->split || w->format->group != ATTN_BLOCK_TILED) {
+    attn_blocks_by_integers *by_integers =
+        attn_blocks_integers_of(attn_isa_current(), w->format, rows);
+    if (!by_integers) {
         product_in_parts(y, ldy, x, ldx, rows, w, first, last, beta);
         return;
     }
@@ -125,7 +127,7 @@ void attn_blocks_product(float *y, size_t ldy, const float *x, size_t ldx, size_
         const bool split = can_split(x + r * ldx, w->in);
         while (r + n < rows && can_split(x + (r + n) * ldx, w->in) == split)
             n++;
-        (split ? tiles : product_in_parts)(y + r * ldy, ldy, x + r * ldx, ldx, n, w, first, last,
-                                           beta);
+        (split ? by_integers : product_in_parts)(y + r * ldy, ldy, x + r * ldx, ldx, n, w, first,
+                                                 last, beta);
     }
 }

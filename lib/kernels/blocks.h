@@ -57,8 +57,8 @@ typedef struct attn_block_matrix {
  *
  * The kernel table of the chosen instruction set computes the product. `avx2` and `avx512` give an
  * element the bits that attn_kernels_gemm gives it with the widened weights. So an element depends
- * only on its row of x and its row of W. `amx` gives an element such bits for at most
- * ATTN_BLOCK_ROWS rows, and other bits, which also depend only on these two rows, for more rows.
+ * only on its row of x and its row of W. `amx` multiplies many formats by their integers: then an
+ * element depends on these two rows, and on whether there are more than ATTN_BLOCK_ROWS rows.
  * With `ref` the product is one of OpenBLAS. */
 void attn_blocks_product(float *y, size_t ldy, const float *x, size_t ldx, size_t rows,
                          const attn_block_matrix *w, size_t first, size_t last, float beta);
@@ -96,14 +96,18 @@ extern const attn_block_kernels attn_block_kernels_avx2, attn_block_kernels_avx5
 /* Returns the functions that belong to attn_kernels_of(isa); NULL: there are none. */
 const attn_block_kernels *attn_block_kernels_of(attn_isa isa);
 
-/* What attn_blocks_product computes, for blocks whose groups have 32 values, and rows of x without
- * numbers beyond ATTN_MOST_SPLIT. */
-typedef void attn_blocks_by_tiles(float *y, size_t ldy, const float *x, size_t ldx, size_t rows,
-                                  const attn_block_matrix *w, size_t first, size_t last,
-                                  float beta);
-attn_blocks_by_tiles attn_blocks_product_amx;
+/* What attn_blocks_product computes, by products with the integers q of blocks whose groups have
+ * ATTN_BLOCK_TILED values, for rows of x without numbers beyond ATTN_MOST_SPLIT. That of tiles takes
+ * any number of rows, and that of VNNI at most ATTN_BLOCK_ROWS and the formats that attn_blocks_vnni_has
+ * tells. */
+typedef void attn_blocks_by_integers(float *y, size_t ldy, const float *x, size_t ldx, size_t rows,
+                                     const attn_block_matrix *w, size_t first, size_t last,
+                                     float beta);
+attn_blocks_by_integers attn_blocks_product_amx, attn_blocks_product_vnni;
+bool attn_blocks_vnni_has(const attn_block_format *format);
 
-/* Returns the product by tiles that the instruction set has; NULL: it has none. */
-attn_blocks_by_tiles *attn_blocks_tiles_of(attn_isa isa);
+/* Returns the function for so many rows of x; NULL: the instruction set has none. */
+attn_blocks_by_integers *attn_blocks_integers_of(attn_isa isa, const attn_block_format *format,
+                                                 size_t rows);
 
 #endif

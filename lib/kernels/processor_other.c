@@ -22,8 +22,9 @@ const attn_block_kernels *attn_block_kernels_of(attn_isa isa) {
     return NULL;
 }
 
-attn_blocks_by_tiles *attn_blocks_tiles_of(attn_isa isa) {
-    (void)isa;
+attn_blocks_by_integers *attn_blocks_integers_of(attn_isa isa, const attn_block_format *format,
+                                                 size_t rows) {
+    (void)isa, (void)format, (void)rows;
     return NULL;
 }
 

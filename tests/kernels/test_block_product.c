@@ -1,6 +1,6 @@
 /* Products with weights in blocks beside products with the widened weights: the same bits on every
- * kernel table of floats, whatever the number of rows and the columns of a call. Tiles have bits of
- * their own, which depend only on the row of x and the row of weights. */
+ * kernel table of floats, whatever the number of rows and the columns of a call. Products of
+ * integers have bits of their own, which depend only on the row of x and the row of weights. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -69,13 +69,11 @@ static void close_case(product_case *c) {
     attn_free(c->bytes), attn_free(c->x), attn_free(c->wide), attn_free(c->wanted), attn_free(c->y);
 }
 
-/* With `ref` OpenBLAS adds in an order of its own, and so do tiles. */
+/* With `ref` OpenBLAS adds in an order of its own, and so do products of integers. */
 static bool same(const product_case *c, float a, float b, float size) {
-    const attn_block_format *f = c->w.format;
-    const bool tiles = attn_blocks_tiles_of(attn_isa_current()) && c->rows > ATTN_BLOCK_ROWS &&
-                       f->split && f->group == ATTN_BLOCK_TILED;
-    return attn_kernels_current()->elem == sizeof a && !tiles ? memcmp(&a, &b, sizeof a) == 0
-                                                              : fabsf(a - b) <= 1e-5f * size;
+    const bool integers = attn_blocks_integers_of(attn_isa_current(), c->w.format, c->rows);
+    return attn_kernels_current()->elem == sizeof a && !integers ? memcmp(&a, &b, sizeof a) == 0
+                                                                 : fabsf(a - b) <= 1e-5f * size;
 }
 
 static float row_size(const product_case *c, size_t row, size_t col) {

@@ -78,9 +78,15 @@ const attn_block_kernels *attn_block_kernels_of(attn_isa isa) {
     }
 }
 
-attn_blocks_by_tiles *attn_blocks_tiles_of(attn_isa isa) {
-    const bool native = isa == ATTN_ISA_AMX && attn_processor_tiles() == ATTN_TILES_NATIVE;
-    return native ? attn_blocks_product_amx : NULL;
+attn_blocks_by_integers *attn_blocks_integers_of(attn_isa isa, const attn_block_format *format,
+                                                 size_t rows) {
+    if (isa != ATTN_ISA_AMX || attn_processor_tiles() != ATTN_TILES_NATIVE || !format->split ||
+        format->group != ATTN_BLOCK_TILED)
+        return NULL;
+    if (rows > ATTN_BLOCK_ROWS)
+        return attn_blocks_product_amx;
+    const bool vnni = __builtin_cpu_supports("avx512vnni") && attn_blocks_vnni_has(format);
+    return vnni ? attn_blocks_product_vnni : NULL;
 }
 
 /* The kernel tables that are made from the tables of plain products. */
