@@ -89,9 +89,48 @@ def test_the_stages_are_those_of_the_api(daemon, run, page):
         assert [value for value, _ in shown] == pytest.approx(want)
         for (_, text), x in zip(shown, want):
             assert number(text) == pytest.approx(x, rel=6e-3)
-    idle = page.eval_on_selector_all("tr.idle", "list => list.map((x) => x.innerText)")
-    assert [line.split("\t")[0] for line in idle] == ["softcapped", "biased and masked"]
-    assert "nothing changes" in idle[0] and "no bias and no mask" in idle[1]
+    assert page.inner_text(".stages-idle") == ("softcapped: there is no softcap, so nothing changes. "
+                                               "biased and masked: no bias and no mask changes this row.")
+
+
+@pytest.mark.parametrize("causal, says", [
+    (True, "e^1.732 / (e^1.732 + e^0 + e^0.5774) = 5.652 / 8.434 = 0.6702"),
+    (False, "e^1.732 / (e^1.732 + e^0 + e^0.5774 + e^(−0.2887)) = 5.652 / 9.183 = 0.6155")])
+def test_a_small_row_is_written_as_a_course_writes_it(daemon, open_page, causal, says):
+    body = {name: SMALL[name] for name in ("query", "key", "value")} | {"is_causal": causal}
+    page = open_page(link(daemon, body, q=2, k=0))
+    softmax = page.locator(".stages-sums li", has_text="softmax")
+    softmax.wait_for()
+    assert softmax.locator("span").inner_text().startswith(says)
+    assert page.locator(".stages-sums li", has_text="q · k").locator(":scope > span").inner_text() == "1·1 + 1·2 + (−1)·0 = 3"
+    assert page.locator("tr.idle").all_inner_texts() == ["softcapped\tthere is no softcap, so nothing changes"] + [
+        "biased and masked\tno bias and no mask changes this row"] * (not causal)
+    strips = page.eval_on_selector_all("[data-strip]", "list => list.map((x) => x.innerText.split(/\\s+/))")
+    assert strips == [["q", "1", "1", "−1"], ["k", "1", "2", "0"], ["q", "×", "k", "1", "2", "0"]]
+
+
+def test_a_sink_is_a_term_of_the_sum(daemon, open_page):
+    page = open_page(link(daemon, {**SMALL, "sinks": [0.5]}, q=1, k=2))
+    softmax = page.locator(".stages-sums li", has_text="softmax")
+    softmax.wait_for()
+    assert "e^0 / (e^1.041 + e^0 + e^0.2867 + e^0.5) (the last is the sink’s) = 1 / 6.814 = 0.1468" in softmax.inner_text()
+
+
+def test_two_columns_while_there_is_room(daemon, run, open_page):
+    where = f"{daemon.url}/#1/stages?r={run}&s=1&h=2&q=3&k=4"
+    box = "what => { const { left, right, top, bottom } = document.querySelector(what).getBoundingClientRect(); return [left, right, top, bottom]; }"
+    page = open_page(where)
+    page.wait_for_selector(".stages-values .stages-chart >> nth=1")
+    table, sums, values = (page.evaluate(box, what) for what in (".stages-wide", ".stages-sums", ".stages-values"))
+    assert table[1] - table[0] <= 560 and sums[0] > table[1] and abs(sums[2] - table[2]) < 100
+    assert values[2] > table[3] and values[1] < sums[0]
+    page.set_viewport_size({"width": 1440, "height": 500})
+    page.evaluate("document.querySelector('.stages-values').scrollIntoView({ block: 'end' })")
+    until(page, "document.querySelector('main').scrollTop > 100")
+    pane = page.evaluate(box, "main")
+    assert pane[2] <= page.evaluate(box, ".stages-sums")[2] < pane[2] + 40, "the chosen weight stays in sight"
+    page.set_viewport_size({"width": 1200, "height": 900})
+    until(page, "document.querySelector('.stages-sums').getBoundingClientRect().top > document.querySelector('.stages-table').getBoundingClientRect().bottom")
 
 
 def test_the_formula_has_the_numbers_of_the_cell(daemon, run, page):
@@ -99,6 +138,7 @@ def test_the_formula_has_the_numbers_of_the_cell(daemon, run, page):
     says = page.eval_on_selector_all(".stages-sums output", "list => list.map((x) => x.innerText)")
     assert [number(x) for x in says] == pytest.approx([cell["raw"], cell["scaled"], cell["weight"]], rel=6e-3)
     softmax = page.locator(".stages-sums li", has_text="softmax").inner_text()
+    assert "e^s of 13 scores" in softmax and softmax.index("e^s of") < softmax.index("e^(")
     before, after = softmax.split("e^(")[1].split(")")[0].rsplit(" − ", 1)
     assert number(before) == pytest.approx(cell["biased"], rel=1e-3) and number(after) == pytest.approx(cell["logsumexp"], rel=1e-3)
     text = page.inner_text(".stages-sums")
@@ -106,7 +146,8 @@ def test_the_formula_has_the_numbers_of_the_cell(daemon, run, page):
     page.click(".stages-sums summary")
     products = page.eval_on_selector_all(".stages-sums td[data-value]", "list => list.map((x) => Number(x.dataset.value))")
     assert products == pytest.approx(cell["products"]) and len(products) == 48
-    assert page.locator(".stages-sums .stages-chart span").count() == 48
+    strips = page.eval_on_selector_all("[data-strip]", "list => list.map((x) => [...x.querySelectorAll('span')].map((y) => Number(y.dataset.value)))")
+    assert strips == [pytest.approx(cell[name]) for name in ("query", "key", "products")]
 
 
 @pytest.mark.parametrize("fields, name, says", [
@@ -144,7 +185,7 @@ def test_the_output_is_that_of_the_api(daemon, run, page):
 
 def test_arrows_choose_keys_and_queries_follow_buttons(daemon, run, page):
     page.click("button[data-k='4']")
-    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowDown")
     page.wait_for_function("() => location.hash.includes('k=5')")
     assert page.locator("button[data-k][tabindex='0']").count() == 1
     page.click("button[aria-label='the next query']")
@@ -184,7 +225,7 @@ def test_steps_count_what_changes_something(small):
     small.wait_for_selector("text=3 of 5, biased and masked")
     small.click(".stages-grid:has-text('Mask') button:has-text('Remove')")
     small.wait_for_selector("text=2 of 4, scaled")
-    assert small.locator(".stages-sums b").all_inner_texts() == ["q · k", "scaled"]
+    assert small.locator(".stages-sums li > b").all_inner_texts() == ["q · k", "scaled"]
 
 
 @pytest.mark.parametrize("size", [(1440, 620), (390, 700)])

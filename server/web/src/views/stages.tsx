@@ -155,9 +155,7 @@ function Steps({ of, all, stage, set }: StepsProps) {
 
 // What a step explains: the sums of the chosen weight, and at last the output.
 const explained = (box: HTMLElement | null, step: Step): Element | null | undefined =>
-  step === 'values'
-    ? box?.querySelector('.stages-values')
-    : box?.querySelector('.stages-sums li:last-child')?.lastElementChild;
+  step === 'values' ? box?.querySelector('.stages-values') : box?.querySelector('.stages-sums li:last-child');
 
 function Row({ q, count }: { q: number; count: number }) {
   const to = (next: number): void => change({ q: Math.max(0, Math.min(count - 1, next)) });
@@ -324,10 +322,11 @@ function View() {
         </p>
       )}
       {of && (
-        <div class={isLate ? 'stages-late' : ''}>
+        <div class={isLate ? 'stages-both stages-late' : 'stages-both'}>
           <Table of={of} site={at} k={k} idle={idleOf} isShown={isShown} choose={choose} />
           {chosen.value && chosen.value.col === k && (
             <Sums
+              of={of}
               cell={chosen.value}
               site={at}
               value={ownValues?.[k] ?? value.value}

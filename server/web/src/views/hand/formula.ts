@@ -1,5 +1,6 @@
 // What a cell is made of: its formula with the very numbers, and the cells that these are in.
 import { num } from '../../parts/digits';
+import { products, softmax, term } from '../../parts/formula';
 import type { Answer, Head } from './answer';
 import { matrix, sees, sizesOf, type Hand, type Matrix, type Part } from './numbers';
 
@@ -21,9 +22,6 @@ export interface Said {
   says: string; // in words
 }
 
-const term = (x: number | null | undefined): string => ((x ?? 0) < 0 ? `(${num(x)})` : num(x));
-const products = (a: readonly number[], b: readonly number[]): string =>
-  a.map((x, i) => `${term(x)}·${term(b[i])}`).join(' + ');
 const column = (of: Matrix, col: number): number[] => of.map((row) => row[col] ?? 0);
 
 function scaledFormula(hand: Hand, score: number, result: number): string {
@@ -37,8 +35,8 @@ function softmaxFormula(hand: Hand, of: Head, row: number, col: number): string 
   const shown = scores.filter((_, k) => sees(hand, row, k));
   if (!shown.length) return 'no key is seen: every weight of the row is 0';
   if (!sees(hand, row, col)) return 'a hidden key has the weight 0';
-  const sum = shown.map((x) => `e^${term(x)}`).join(' + ');
-  return `e^${term(scores[col])} / (${sum}) = ${num(of.weights[row]?.[col])}`;
+  const formula = softmax(scores[col] ?? 0, shown as readonly number[]);
+  return `${formula} = ${num(of.weights[row]?.[col])}`;
 }
 
 function resultOf(hand: Hand, of: Head, { name, row: q, col: k }: Spot): Said {

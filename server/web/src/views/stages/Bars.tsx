@@ -9,10 +9,41 @@ interface Props {
   of: readonly number[];
   what: string; // such as "products by dimension"
   columns?: { name: string; values: readonly number[] }[]; // of the table, in front of the numbers
-  open?: boolean;
 }
 
-export function Bars({ of, what, columns = [] }: Props) {
+export const Digits = ({ of, what, columns = [] }: Props) => (
+  <details class="stages-digits">
+    <summary>{what} as numbers</summary>
+    <div class="stages-wide">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">dimension</th>
+            {columns.map((c) => (
+              <th scope="col" key={c.name}>
+                {c.name}
+              </th>
+            ))}
+            <th scope="col">{columns.length ? 'product' : 'number'}</th>
+          </tr>
+        </thead>
+        <tbody>
+          {of.map((x, i) => (
+            <tr key={i}>
+              <th scope="row">{i}</th>
+              {columns.map((c) => (
+                <td key={c.name}>{num(c.values[i])}</td>
+              ))}
+              <td data-value={x}>{num(x)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  </details>
+);
+
+export function Bars({ of, what, columns }: Props) {
   const most = Math.max(1e-300, ...of.map(Math.abs));
   return (
     <div class="stages-bars">
@@ -32,35 +63,7 @@ export function Bars({ of, what, columns = [] }: Props) {
           );
         })}
       </div>
-      <details>
-        <summary>{what} as numbers</summary>
-        <div class="stages-wide">
-          <table>
-            <thead>
-              <tr>
-                <th scope="col">dimension</th>
-                {columns.map((c) => (
-                  <th scope="col" key={c.name}>
-                    {c.name}
-                  </th>
-                ))}
-                <th scope="col">{columns.length ? 'product' : 'number'}</th>
-              </tr>
-            </thead>
-            <tbody>
-              {of.map((x, i) => (
-                <tr key={i}>
-                  <th scope="row">{i}</th>
-                  {columns.map((c) => (
-                    <td key={c.name}>{num(c.values[i])}</td>
-                  ))}
-                  <td data-value={x}>{num(x)}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
-      </details>
+      <Digits of={of} what={what} columns={columns} />
     </div>
   );
 }

@@ -1,12 +1,15 @@
 // The computation of one weight, with its numbers put in.
 import { num } from '../../parts/digits';
+import { products as productsOf, softmax } from '../../parts/formula';
 import { keys, nameOf } from '../../store/run';
 import type { Site } from '../../api/runs';
-import { Bars } from './Bars';
-import type { Cell, Stage } from './data';
+import { Digits } from './Bars';
+import type { Cell, Stage, Stages } from './data';
 import { normalizerOf } from './normalizers';
+import { Strips } from './Strips';
 
 interface Props {
+  of: Stages;
   cell: Cell;
   site: Site;
   value: readonly number[] | null;
@@ -21,15 +24,26 @@ const exact = (x: number): string =>
   Math.abs(x) < 1e5 ? String(Number(x.toFixed(4))).replace('-', '−') : num(x);
 const minus = (x: number): string => (x < 0 ? ` + ${exact(-x)}` : ` − ${exact(x)}`);
 
-export function Sums({ cell: c, site, value, idle, isShown }: Props) {
+const FEW = 6; // products that are written out
+const MOST = 11; // e^11 still has its digits in front of the point
+
+// The logsumexp has a part of its own where sinks take weight.
+function softmaxOf(of: Stages, c: Cell): string {
+  const [score, all] = [c.biased ?? 0, c.logsumexp ?? 0];
+  const scores = Array.from(of.biased).filter((x) => x > -Infinity);
+  const sink = 1 - scores.reduce((sum, x) => sum + Math.exp(x - all), 0);
+  const hasSink = sink > 1e-3;
+  const divided = Math.abs(all) < MOST ? ` = ${num(Math.exp(score))} / ${num(Math.exp(all))}` : '';
+  const terms = hasSink ? [...scores, all + Math.log(sink)] : scores;
+  return `${softmax(score, terms)}${hasSink ? ' (the last is the sink’s)' : ''}${divided}`;
+}
+
+export function Sums({ of, cell: c, site, value, idle, isShown }: Props) {
   const has = (stage: Stage): boolean => isShown(stage) && !idle[stage];
-  const products = list(c.products);
-  const few =
-    products.length <= 6
-      ? products.map((x, i) => (i ? plus(x) : num(x))).join('')
-      : `${num(products[0])}${products.slice(1, 3).map(plus).join('')} + … (${products.length} products)`;
+  const [products, query, known] = [list(c.products), list(c.query), list(c.key)];
   const relative = c.relative ?? 0;
   const width = products.length;
+  const few = width <= FEW ? productsOf(query, known) : `the sum of ${width} products`;
   const isRoot = width > 0 && Math.abs((c.scale ?? 0) * Math.sqrt(width) - 1) < 1e-6;
   const hidden = c.visible === false;
   const isOther = site.normalizer !== undefined;
@@ -45,18 +59,18 @@ export function Sums({ cell: c, site, value, idle, isShown }: Props) {
       <ol>
         {isShown('raw') && (
           <li>
-            <b>q · k</b>{' '}
+            <b>q · k</b> {products.length > 0 && <Strips query={query} known={known} products={products} />}
             <span>
               {products.length > 0 && `${few}${relative ? `${plus(relative)} (relative position)` : ''} = `}
               <output>{num(c.raw)}</output>
             </span>
             {products.length > 0 && (
-              <Bars
+              <Digits
                 of={products}
                 what="products by dimension"
                 columns={[
-                  { name: 'q', values: list(c.query) },
-                  { name: 'k', values: list(c.key) },
+                  { name: 'q', values: query },
+                  { name: 'k', values: known },
                 ]}
               />
             )}
@@ -118,12 +132,12 @@ export function Sums({ cell: c, site, value, idle, isShown }: Props) {
                 </>
               ) : (
                 <>
-                  e^({exact(c.biased ?? 0)}
-                  {minus(c.logsumexp ?? 0)}) = <output data-value={c.weight}>{num(c.weight)}</output>
-                  {c.rank !== undefined &&
-                    c.num_visible_keys !== undefined &&
-                    `, rank ${c.rank} of ${c.num_visible_keys}`}
-                  ; {exact(c.logsumexp ?? 0)} is the row’s logsumexp
+                  {softmaxOf(of, c)} = <output data-value={c.weight}>{num(c.weight)}</output>
+                  <small>
+                    the same as e^({exact(c.biased ?? 0)}
+                    {minus(c.logsumexp ?? 0)}), where {exact(c.logsumexp ?? 0)} = ln Σ e^s is the row’s
+                    logsumexp
+                  </small>
                 </>
               )}
             </span>
