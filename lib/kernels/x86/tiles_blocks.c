@@ -73,12 +73,12 @@ static void take_columns(columns *to, const attn_block_matrix *w, const char *bl
 
 /* Adds the sums c [16][16] of group g to columns [16 j, 16 j + 16) of acc [16][COLS]. `sums` are those
  * of x. */
-INLINE void add_group(const bool has_min, const bool begins, float *acc, const float *c,
-                      const columns *w, size_t j, size_t g, const float (*sums)[GROUPS]) {
+INLINE void add_group(const bool has_min, float *acc, const float *c, const columns *w, size_t j,
+                      size_t g, const float (*sums)[GROUPS]) {
     const vf scale = vload(w->scale[j][g]), min = vload(w->min[j][g]);
     for (size_t r = 0; r < ATTN_TILE; r++) {
         float *to = acc + r * COLS + j * ATTN_TILE;
-        vf sum = vfma(vload(c + r * ATTN_TILE), scale, begins ? vset(0.0f) : vload(to));
+        vf sum = vfma(vload(c + r * ATTN_TILE), scale, g ? vload(to) : vset(0.0f));
         if (has_min)
             sum = vfma(vset(sums[r][g]), min, sum);
         vstore(to, sum);
@@ -118,10 +118,7 @@ INLINE void sum_group(float (*c)[SQUARE], const uint16_t *x, const columns *w, s
 INLINE void add_groups(const bool has_min, float *acc, float (*c)[SQUARE], const columns *w,
                        size_t g, const float (*sums)[GROUPS]) {
     for (size_t j = 0; j < SIDE; j++)
-        if (g)
-            add_group(has_min, false, acc, c[j], w, j, g, sums);
-        else
-            add_group(has_min, true, acc, c[j], w, j, g, sums);
+        add_group(has_min, acc, c[j], w, j, g, sums);
 }
 
 /* Sets acc [16][COLS] to the products of 16 rows of x and the columns of w. */
