@@ -39,56 +39,39 @@ bool srv_ragged_settle(srv_attention_call *call) {
     return true;
 }
 
-/* Returns the index of the first row of entry b in a packed tensor. */
-static size_t first_row(srv_attention_call *call, size_t b, size_t i) {
-    const attn_tensor *packed = srv_operand_at(&call->body.operation, i);
-    const attn_tensor *entry = srv_operand_at(&call->entries[b].body.operation, i);
+/* Returns the index of the first row of an entry in the packed tensor. */
+static size_t first_row(const attn_tensor *packed, const attn_tensor *entry) {
     const ptrdiff_t row = packed->strides[0] * (ptrdiff_t)attn_dtype_size(packed->dtype);
     return row ? (size_t)(((const char *)entry->data - (const char *)packed->data) / row) : 0;
 }
 
-/* Names the element of a field by entry in err->where, if this is its field: "parents/0/3" of entry 2
- * is "parents/2/3", or the number of the packed row. */
-static bool name_item(srv_attention_call *call, size_t b, size_t i, attn_error *err) {
-    srv_operation *o = &call->body.operation;
-    const char *name = srv_by_entry_name(i);
+/* Names the element of the request in err->where if it is one of this field: "query/0/3" of entry 2
+ * is "query/2/3", or the row of the packed tensor. packed is NULL if the field is not packed. */
+static bool name_in_field(attn_error *err, const char *name, size_t b, const attn_tensor *packed,
+                          const attn_tensor *entry) {
     const size_t n = strlen(name);
-    const attn_tensor *whole = srv_by_entry_at(o, i);
-    const char *rest = err->where + n + 2;
-    char found[sizeof err->where];
+    char rest[sizeof err->where], *end = rest;
+    size_t at = b;
     if (strncmp(err->where, name, n) || strncmp(err->where + n, "/0", 2))
         return false;
-    if (srv_by_entry_is_packed(o, i) && *rest == '/') {
-        const attn_tensor *item = srv_by_entry_at(&call->entries[b].body.operation, i);
-        const ptrdiff_t row = whole->strides[0] * (ptrdiff_t)attn_dtype_size(whole->dtype);
-        const ptrdiff_t first = (const char *)item->data - (const char *)whole->data;
-        snprintf(found, sizeof found, "%s/%zu", name,
-                 (size_t)(row ? first / row : 0) + (size_t)strtoull(rest + 1, NULL, 10));
-    } else {
-        snprintf(found, sizeof found, "%s/%zu%.64s", name, b, rest);
-    }
-    snprintf(err->where, sizeof err->where, "%s", found);
+    snprintf(rest, sizeof rest, "%s", err->where + n + 2);
+    if (packed && rest[0] == '/')
+        at = first_row(packed, entry) + (size_t)strtoull(rest + 1, &end, 10);
+    snprintf(err->where, sizeof err->where, "%s/%zu%.64s", name, at, end);
     return true;
 }
 
-/* Names the element of the request in err->where: "query/0/3" of entry 2 is "query/2/3", and in
- * packed tensors row 3 of the entry is a row of all. */
 static void name_element(srv_attention_call *call, size_t b, attn_error *err) {
-    const srv_operation *o = &call->body.operation;
-    for (size_t i = 0; i < SRV_OPERANDS; i++) {
-        const size_t n = strlen(srv_operand_names[i]);
-        char rest[sizeof err->where], *end = rest;
-        size_t at = b;
-        if (strncmp(err->where, srv_operand_names[i], n) || strncmp(err->where + n, "/0", 2))
-            continue;
-        snprintf(rest, sizeof rest, "%s", err->where + n + 2);
-        if (srv_operation_is_packed(o) && rest[0] == '/')
-            at = first_row(call, b, i) + (size_t)strtoull(rest + 1, &end, 10);
-        snprintf(err->where, sizeof err->where, "%s/%zu%.64s", srv_operand_names[i], at, end);
-        return;
-    }
+    srv_operation *o = &call->body.operation, *entry = &call->entries[b].body.operation;
+    const bool packs = srv_operation_is_packed(o);
+    for (size_t i = 0; i < SRV_OPERANDS; i++)
+        if (name_in_field(err, srv_operand_names[i], b, packs ? srv_operand_at(o, i) : NULL,
+                          srv_operand_at(entry, i)))
+            return;
     for (size_t i = 0; i < SRV_BY_ENTRY; i++)
-        if (name_item(call, b, i, err))
+        if (name_in_field(err, srv_by_entry_name(i), b,
+                          srv_by_entry_is_packed(o, i) ? srv_by_entry_at(o, i) : NULL,
+                          srv_by_entry_at(entry, i)))
             return;
 }
 
