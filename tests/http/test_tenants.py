@@ -119,14 +119,15 @@ def test_keys_take_turns(keyed):
     daemon = keyed(*THREADS)
     answers = Answers()
     with flood(daemon, work(3000), ONE, 40, answers):
-        assert eventually(lambda: len(answers) > 40)
+        assert eventually(lambda: len(answers) > 120)
         for _ in range(8):
             assert post(daemon, work(3000), OTHER).status_code == 200
         answers.closed = True
     assert set(answers) == {200}
     waited = {key: [line["queue_ms"] for line in daemon.log(1, key=key)] for key in ("one", "other")}
     assert len(waited["other"]) == 8
-    assert median(waited["other"]) < median(waited["one"][40:-40]) / 4, waited
+    full = waited["one"][40:-40]  # the first 40 found an empty queue, the last 40 a queue that nobody filled again
+    assert median(waited["other"]) < median(full) / 4, waited
 
 
 def test_who_uses_more_processor_time_gets_fewer_turns(keyed):
