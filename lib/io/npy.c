@@ -82,7 +82,7 @@ static bool read_truth(attn_scan *s, bool *out) {
     return *out || attn_scan_word(s, "False") || attn_scan_expected(s, "True or False");
 }
 
-/* Reads a tuple: (), (3,) or (3, 4). */
+/* Reads a tuple: (), (3,) or (3, 4). Python 2 wrote some sizes as 3L. */
 static bool read_shape(attn_scan *s, attn_npy *out) {
     if (!attn_scan_mark(s, '(', "'('"))
         return false;
@@ -92,6 +92,7 @@ static bool read_shape(attn_scan *s, attn_npy *out) {
                                   ATTN_MAX_RANK);
         if (!attn_scan_count(s, &out->dims[out->rank]))
             return false;
+        s->p += attn_scan_peek(s) == 'L';
         if (attn_scan_take(s, ','))
             continue;
         if (out->rank == 0) /* (3) is a number in Python and no tuple */
@@ -167,11 +168,19 @@ attn_status attn_npy_open(const void *data, size_t size, attn_npy *out, attn_err
     return ATTN_OK;
 }
 
+/* Returns whether a type is the one of a descriptor. The order of bytes says nothing about elements
+ * of one byte: NumPy writes |u1, and other writers <u1. */
+static bool is_type(const char *type, const char *descriptor) {
+    return strcmp(type, descriptor) == 0 ||
+           (descriptor[0] == '|' && type[0] && strchr("<>=", type[0]) &&
+            strcmp(type + 1, descriptor + 1) == 0);
+}
+
 /* Finds the element type. A type without '<', such as "f4", is not what NumPy writes. */
 static attn_status type_of(const attn_npy *file, attn_dtype *out, attn_error *err) {
     for (int d = ATTN_F32; d <= ATTN_BOOL; d++) {
         const char *name = descriptor((attn_dtype)d);
-        if (name && strcmp(name, file->type) == 0) {
+        if (name && is_type(file->type, name)) {
             *out = (attn_dtype)d;
             return ATTN_OK;
         }

@@ -155,6 +155,12 @@ static bool read_member(srv_request *req, const srv_zip_member *m, srv_decoded_b
     return read_tensor(req, name, &file, &tensors[out->count++]);
 }
 
+/* Returns whether the member is the entry of a folder, which holds nothing. */
+static bool is_folder(const srv_zip_member *m) {
+    const size_t n = strlen(m->name);
+    return n && m->name[n - 1] == '/' && !m->size;
+}
+
 bool srv_npz_body(srv_request *req, srv_decoded_body *out) {
     srv_zip_member *members;
     size_t count;
@@ -166,7 +172,7 @@ bool srv_npz_body(srv_request *req, srv_decoded_body *out) {
         return srv_refuse_tensors(req, NULL);
     out->tensors = tensors;
     for (size_t i = 0; i < count; i++)
-        if (!read_member(req, &members[i], out, tensors))
+        if (!is_folder(&members[i]) && !read_member(req, &members[i], out, tensors))
             return false;
     return true;
 }

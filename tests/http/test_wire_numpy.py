@@ -89,6 +89,21 @@ def test_integers_and_booleans(daemon, dtype):
         "query": QUERY.tolist(), "token_ids": ids.tolist(), "pad_id": 0, "attn_mask": np.tri(5, dtype=bool).tolist()}))
 
 
+@pytest.mark.parametrize("order", "<>=|")
+def test_single_bytes_have_no_order(daemon, order):
+    mask = npy(np.tri(5, dtype=bool)).replace(b"'|b1'", f"'{order}b1'".encode())
+    ids = npy(np.array([3, 1, 2, 0, 0], np.uint8)).replace(b"'|u1'", f"'{order}u1'".encode())
+    body = archive({"query.npy": npy(QUERY), "attn_mask.npy": mask, "token_ids.npy": ids, "request.json": '{"pad_id": 0}'})
+    assert fine(post(daemon, body, NPZ)) == fine(daemon.post("/v1/attention", {
+        "query": QUERY.tolist(), "token_ids": [3, 1, 2, 0, 0], "pad_id": 0, "attn_mask": np.tri(5, dtype=bool).tolist()}))
+
+
+def test_folders_of_an_archive_hold_nothing(daemon):
+    body = archive({"layer0/": "", "query.npy": npy(QUERY)})
+    assert fine(post(daemon, body, NPZ)) == fine(post(daemon, npy(QUERY), NPY))
+    refused(post(daemon, archive({"layer0/": "x", "query.npy": npy(QUERY)}), NPZ), 400, "found \"layer0/\"")
+
+
 def header(text, version=1, magic=b"\x93NUMPY"):
     text = text.encode()
     return magic + bytes([version, 0]) + struct.pack("<H" if version == 1 else "<I", len(text)) + text
@@ -99,7 +114,8 @@ DATA = bytes(8)
 
 
 def test_a_header_as_others_write_it(daemon):
-    for text in (GOOD, GOOD.replace("'", '"'), "{'shape':(1,2),'descr':'<f4','fortran_order':True}", GOOD + " " * 40 + "\n"):
+    for text in (GOOD, GOOD.replace("'", '"'), "{'shape':(1,2),'descr':'<f4','fortran_order':True}",
+                 GOOD.replace("(1, 2)", "(1L, 2L)"), GOOD + " " * 40 + "\n"):
         assert post(daemon, header(text) + DATA, NPY).status_code == 200
 
 
@@ -108,6 +124,7 @@ def test_a_header_as_others_write_it(daemon):
     (header(GOOD, 4) + DATA, "found 4.0"), (b"\x93NUMPY\x01\x00\xff\xff" + GOOD.encode(), "the header has 65535 bytes"),
     (b"\x93NUMPY\x02\x00\xff\xff\xff\xff" + GOOD.encode(), "the header has 4294967295 bytes"),
     (header(GOOD.replace("(1, 2)", "(1, 2 3)")) + DATA, "',' or ')'"), (header(GOOD.replace("(1, 2)", "(2)")) + DATA, "','"),
+    (header(GOOD.replace("(1, 2)", "(1, 2LL)")) + DATA, "',' or ')'"),
     (header(GOOD.replace("(1, 2)", "(-1, 2)")) + DATA, "an integer"), (header(GOOD.replace("(1, 2)", "(1, 02)")) + DATA, "an integer"),
     (header(GOOD.replace("(1, 2)", "(1, 99999999999999999999)")) + DATA, "below 2^63"),
     (header(GOOD.replace("False", "Maybe")) + DATA, "True or False"), (header(GOOD[:-1]) + DATA, "a string"),
