@@ -114,7 +114,7 @@ def instructions():
 
 def test_image_says_how_it_runs(container, pod):
     lines = instructions()
-    assert lines[0] == "ARG BASE=debian:13-slim" and sum(line.startswith("FROM ${BASE}") for line in lines) == 2
+    assert lines[0] == "ARG BASE=debian:13-slim" and sum(line.startswith("FROM ${BASE}") for line in lines) == 3
     final = lines[max(i for i, line in enumerate(lines) if line.startswith("FROM")):]
     said = dict(line.split(" ", 1) for line in final if not line.startswith(("RUN", "COPY", "ARG")))
     uid, gid = (int(n) for n in said["USER"].split(":"))
@@ -132,6 +132,7 @@ def test_image_says_how_it_runs(container, pod):
 def test_image_listens_on_all_its_addresses(container):
     line = next(line for line in instructions() if line.startswith("ENV"))
     env = dict(word.split("=", 1) for word in line.split()[1:])
+    assert env.pop("ATTND_MODELS_DIR") == "${MODELS:+/models}", "empty, as by default, in an image without models"
     assert env == {"ATTND_LISTEN": "*:8080", "ATTND_OPS_LISTEN": "*:8081"}
     assert run_attnd("--check-config", env=env).returncode == 0
 
