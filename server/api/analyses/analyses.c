@@ -27,8 +27,8 @@ static attn_status open_operand(const srv_analyses_call *call, const srv_operand
                   : srv_weights_source(weights, &o->dims, arena, out, err);
 }
 
-/* Opens a source that reads the rows of `plain` and also says which cells the mask of the request
- * hides, because a visible cell may have the weight 0, too. */
+/* Opens a source that reads the rows of `plain`. The source also says which cells the mask of the
+ * request hides, because a visible cell may have the weight 0, too. */
 static attn_status mask_source(const srv_analyses_call *call, const attn_weight_source *plain,
                                size_t lanes, attn_weight_source *out, attn_error *err) {
     *out = *plain;
@@ -62,9 +62,8 @@ static attn_status compute_comparison(srv_analyses_call *call, const attn_weight
     return build_view(call, SRV_VIEW_DIFFERENCE, &difference, pool, err);
 }
 
-/* Computes the products gradient x attention: their sum over each head, and their heatmap. If the
- * heatmap shows the mean over heads, the mean is that of the positive values and of 0 in place of
- * the others, as Chefer et al. propose. */
+/* Computes the products gradient x attention: their sum over each head, and their heatmap. A
+ * heatmap of the mean over heads counts negative products as 0, as Chefer et al. propose. */
 static attn_status compute_gradient(srv_analyses_call *call, const attn_weight_source *source,
                                     attn_pool *pool, size_t lanes, attn_error *err) {
     srv_request *req = call->req;

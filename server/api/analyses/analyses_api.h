@@ -74,8 +74,8 @@ typedef struct srv_analysis {
     attn_diagnoses diagnoses;
 } srv_analysis;
 
-/* Computes the cost of the analysis on `slots` threads, and an upper bound of the bytes of the
- * answer's text. false: a problem is set. */
+/* Sets *out to the cost of the analysis on `slots` threads, and *text to an upper bound of the
+ * answer's text in bytes. false: a problem is set. */
 bool srv_analysis_cost(const srv_analysis *an, size_t slots, attn_cost *out, double *text);
 /* Computes the results of the analysis. */
 attn_status srv_analysis_run(srv_analysis *an, attn_pool *pool, attn_error *err);
@@ -113,7 +113,7 @@ void srv_analysis_legend(attn_json_text *j, const attn_measure_info *about);
 void srv_rollout_write(attn_json_text *j, const attn_heatmaps *maps, const srv_heat_input *in,
                        const srv_labels *labels);
 
-/* The layer, batch entry and number of a head, and the rows of these in answers. */
+/* The layer, batch entry and index of a head, and the rows for these in answers. */
 typedef struct srv_head_place {
     int64_t layer; /* negative: there is no layer axis */
     size_t batch, head;

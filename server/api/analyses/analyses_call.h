@@ -90,8 +90,8 @@ bool srv_operand_of_run(srv_analyses_call *call, const srv_scope *scope, const c
  * at the same time. */
 attn_status srv_operand_run_source(const srv_operand *operand, size_t lanes, attn_arena *arena,
                                    attn_weight_source *out, attn_error *err);
-/* Checks that a rollout is possible: there are as many queries as keys, and the first operand has
- * layers and not just batch entries. false: a problem is set. */
+/* Checks that a rollout is possible: there are as many queries as keys, and the first operand has a
+ * layer axis and not only batch entries. false: a problem is set. */
 bool srv_analyses_may_roll(const srv_analyses_call *call, const srv_scope *scope);
 /* If the request names the item and lacks an input that the item needs, returns a description of
  * the input. NULL: the answer has the item, or the request does not name it. */

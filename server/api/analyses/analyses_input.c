@@ -110,7 +110,7 @@ static bool read_run_mask(srv_analyses_call *call, const srv_scope *scope) {
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
         if (!srv_excludes(scope, fields[i], "run", "a stored run has a mask of its own"))
             return false;
-    /* Masks of several sites may differ; then the scores say which cells are hidden. */
+    /* Masks of several sites may differ. In that case the scores say which cells are hidden. */
     if (!call->first.stacked)
         call->first.mask = call->second.mask =
             attn_attention_mask(attn_run_attention(call->first.run->site));

@@ -264,10 +264,10 @@ static bool mark_queries(srv_analysis *an) {
     return special != NULL;
 }
 
-/* Sets the options that follow from the labels: the classes punctuation and special tokens, behind
- * the classes of the caller; a number for each token's word and for each token's kind, which equal
- * words, and tokens of one kind, share; and which queries are special tokens. options.mask must be
- * set before. false: out of memory. */
+/* Sets the options that follow from the labels. The classes "punctuation" and "special tokens"
+ * follow the classes of the caller. Equal words get equal numbers, and so do tokens of one kind.
+ * Queries whose labels are special tokens are marked. options.mask must be set before. false: out
+ * of memory. */
 static bool read_labels(srv_analysis *an) {
     bool named = srv_labels_of(an->labels, 0)->key.count == an->S && an->S > 0;
     if (named && !add_classes(an))
@@ -306,9 +306,10 @@ static double text_of(const srv_analysis *an) {
     return text + TEXT_OF_REST + 64 * heads;
 }
 
-/* Adds the memory of the labels to *bytes: the marks of queries and, for each batch entry after the
- * first that has labels of its own, numbers of words and kinds with the words to sort, and the keys
- * of the classes. false: a size overflows. */
+/* Adds the memory of the labels to *bytes: the marks of queries, the numbers of words and kinds,
+ * the scratch to sort words, and the keys of the classes. The first batch entry counts only the
+ * marks. Each further entry that has labels of its own counts everything. false: a size
+ * overflows. */
 static bool count_labels(const srv_analysis *an, size_t *bytes) {
     const size_t more = entries_of(an) - 1;
     size_t tokens, each, all, marks;

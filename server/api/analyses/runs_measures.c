@@ -43,7 +43,7 @@ const srv_field srv_run_heads_query[] = {
     {0},
 };
 
-/* What is kept of a head. */
+/* The numbers of a head that are kept until the answer. */
 typedef struct finding {
     size_t rows;         /* rows that are measured: those that see a key */
     size_t count;        /* number of measures: MAIN or UNLABELLED */
