@@ -23,7 +23,8 @@ static size_t count_omitted(const srv_attention_call *call) {
     return call->weights_omitted ? 1 + (size_t)call->backward : 0;
 }
 
-/* Returns the number of values of each omitted tensor. All have the shape of the weights. */
+/* Returns the number of values of each omitted tensor. All omitted tensors have the shape of the
+ * weights. */
 static double weight_count(const srv_attention_call *call) {
     return call->bill.cells;
 }
@@ -59,7 +60,7 @@ typedef struct diagnostics {
     double operations, work, result;
 } diagnostics;
 
-/* Returns in words how the normaliser makes weights of the scores s of a row. NULL: softmax. */
+/* Returns in words how the normaliser turns the scores s of a row into weights. NULL: softmax. */
 static const char *normalizer_words(const attn_inputs *in, attn_arena *arena) {
     static const char *const formulas[] = {
         [ATTN_NORMALIZER_sigmoid] = "1 / (1 + e^-(s + bias)), rows need not sum to 1",
@@ -258,7 +259,8 @@ static bool write_tensors(attn_json_text *j, const srv_attention_call *call) {
         if (attn_control_check(&call->req->control, &err))
             return srv_problem_error(call->req, &err);
     }
-    /* An .npy file holds one tensor, and the outputs of /v2 are those that were asked for. */
+    /* An .npy file holds one tensor, and /v2 answers only the requested outputs: neither has room
+     * for the lengths. */
     if (call->entries && j->aside && !(call->req->accept & SRV_ACCEPT_NPY) && !call->req->parts)
         srv_packed_lengths(j, call);
     return true;
@@ -376,7 +378,8 @@ void srv_attention_json(srv_attention_call *call, attn_json_text *j) {
 
 /* --- text --- */
 
-/* Prints a tensor of the answer; of a ragged batch that of entry k, as "output/2". */
+/* Prints a tensor of the answer. Of a ragged batch, prints the tensor of entry k, under a name such
+ * as "output/2". */
 static void print_result(attn_text *t, const srv_attention_call *call, const srv_result *row,
                          size_t k) {
     const char *path = srv_result_path(call, row);

@@ -1,18 +1,19 @@
-/* Fields of ragged batches beside the operands: masks, biases, positions and numbers of keys. An
- * entry has an item of its own, without the batch axis:
+/* Fields of a ragged batch besides the operands: masks, biases, positions and numbers of keys. Each
+ * entry has an item of its own, without the batch axis. The items are sent in one of two forms:
  *
- *   lists    an item for each entry, of its own shape, or a tensor whose first axis is that of entries
- *   packed   numbers of rows, the numbers of all entries one after the other, if the tensor has one
- *            axis: [sum of L] or [sum of S]
+ *   lists    a list of items, each with a shape of its own, or a tensor whose first axis counts
+ *            the entries
+ *   packed   a tensor with one axis, [sum of L] or [sum of S]: the numbers of all entries, one
+ *            entry after the other
  *
- * An item gets a batch axis of length 1, as in the request of the entry alone. */
+ * An item gets a batch axis of length 1, so that it looks as in a request with this entry alone. */
 #include <stdio.h>
 #include <string.h>
 
 #include "api/attention/attention_call.h"
 #include "request/shared.h"
 
-/* What an item has one element or one row of. */
+/* The things for which an item has one element or one row each. */
 typedef enum item_kind { OF_CELLS, OF_CHOICES, OF_QUERIES, OF_KEYS, OF_ENTRY } item_kind;
 
 #define ROW(name, member, list, kind)                                                              \
@@ -65,7 +66,7 @@ const char *srv_by_entry_list(const srv_operation *o) {
     return NULL;
 }
 
-/* Reduces the first axis of a tensor to `rows` rows from row `first` on. */
+/* Returns a view of the rows first … first + rows - 1 of the first axis. */
 static attn_tensor cut(const attn_tensor *t, size_t first, size_t rows) {
     attn_tensor part = *t;
     part.data =
@@ -74,7 +75,7 @@ static attn_tensor cut(const attn_tensor *t, size_t first, size_t rows) {
     return part;
 }
 
-/* Puts an axis of length 1 in front. */
+/* Adds a first axis of length 1. */
 static void add_batch_axis(attn_tensor *t) {
     memmove(t->dims + 1, t->dims, (size_t)t->rank * sizeof *t->dims);
     memmove(t->strides + 1, t->strides, (size_t)t->rank * sizeof *t->strides);
@@ -92,7 +93,8 @@ static bool refuse_item(const srv_attention_call *call, size_t which, size_t b, 
                        attn_shape_text(found->dims, found->rank, have, sizeof have));
 }
 
-/* JSON cannot say how many keys the rows of no queries have: gives such an item this axis. */
+/* Adds the axis of keys to an item without rows, because JSON cannot express the length of the rows
+ * of an empty tensor. */
 static void complete_item(size_t which, attn_tensor *t, size_t L, size_t S) {
     size_t dims[ATTN_MAX_RANK];
     if (fields[which].kind != OF_CELLS || L || !S || !t->rank || t->rank > 2 ||
@@ -103,7 +105,8 @@ static void complete_item(size_t which, attn_tensor *t, size_t L, size_t S) {
     *t = attn_tensor_dense(t->data, t->dtype, t->rank + 1, dims);
 }
 
-/* Checks the shape of the item of entry b with L queries and S keys, whose weights have `rank` axes. */
+/* Checks the shape of the item of entry b, which has L queries, S keys and weights with `rank`
+ * axes. */
 static bool check_item(const srv_attention_call *call, size_t which, size_t b, const attn_tensor *t,
                        size_t L, size_t S, int rank) {
     const item_kind kind = fields[which].kind;
@@ -124,8 +127,8 @@ static bool check_item(const srv_attention_call *call, size_t which, size_t b, c
            refuse_item(call, which, b, want, t);
 }
 
-/* Checks that a field has an item for each of `count` entries, or a number for each of the packed
- * `rows`. */
+/* Checks that a field has an item for each of `count` entries or, if it is packed, a number for
+ * each of the `rows` packed rows. */
 static bool check_whole(const srv_attention_call *call, size_t which, size_t count, size_t rows) {
     const srv_operation *o = &call->body.operation;
     const attn_tensor *t = tensor_of(o, which);

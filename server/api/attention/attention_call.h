@@ -76,8 +76,8 @@ typedef struct srv_attention_bill {
 typedef struct srv_attention_call {
     SRV_CALL;
     srv_attention_body body;
-    /* Of a ragged batch: a call for each entry, whose operation has a batch of 1. NULL: the batch
-     * is not ragged. */
+    /* The calls of the entries of a ragged batch. The operation of each has a batch of 1. NULL: the
+     * batch is not ragged. */
     struct srv_attention_call *entries;
     size_t entry_count;
     unsigned want;           /* tensors in the answer: bits of SRV_WANT_TENSORS */
@@ -96,7 +96,7 @@ typedef struct srv_attention_call {
     attn_heatmaps maps;
     const char *stages[SRV_STAGES]; /* names of the stages that a picture shows side by side */
     size_t stage_count;             /* 0: a picture shows only the weights */
-    double kept;                    /* share of the cells that are visible, for explain */
+    double kept;                    /* share of the visible cells, 0 … 1, for explain */
     bool analyses;                  /* true: the answer holds an analysis */
     srv_analysis analysis;
     srv_warnings warnings;
@@ -108,12 +108,12 @@ typedef struct srv_attention_call {
 /* Checks the body, completes its inputs, and finds dims and the wanted results. false: a problem is
  * set. */
 bool srv_attention_prepare(srv_attention_call *call);
-/* The same steps for a ragged batch, whose entries have operations of their own
- * (attention_ragged.c, attention_ragged_run.c). */
+/* srv_attention_prepare for a ragged batch, whose entries have operations of their own
+ * (attention_ragged.c). srv_ragged_compute (attention_ragged_run.c) computes the entries. */
 bool srv_ragged_prepare(srv_attention_call *call);
 bool srv_ragged_compute(srv_attention_call *call);
 bool srv_ragged_dry(const srv_attention_call *call, srv_dry *dry);
-/* The tensors that entries of a ragged batch have rows of, by their fields. */
+/* The tensors of a ragged batch in which each entry has rows, in the order of their fields. */
 enum {
     SRV_OPERAND_QUERY,
     SRV_OPERAND_KEY,
@@ -123,53 +123,57 @@ enum {
     SRV_OPERANDS
 };
 extern const char *const srv_operand_names[SRV_OPERANDS];
-/* Returns such a tensor of an operation. */
+/* Returns the tensor `which` (SRV_OPERAND_*) of an operation. */
 attn_tensor *srv_operand_at(srv_operation *o, size_t which);
 
-/* The other fields that each entry of a ragged batch has items of (attention_by_entry.c): their
+/* The other fields that have an item for each entry of a ragged batch (attention_by_entry.c): their
  * number, names and tensors. */
 enum { SRV_BY_ENTRY = 10 };
 const char *srv_by_entry_name(size_t which);
 attn_tensor *srv_by_entry_at(srv_operation *o, size_t which);
-/* Returns whether the numbers of all entries follow each other in one axis. */
+/* Returns whether the field has one axis that holds the numbers of all entries one after the
+ * other. */
 bool srv_by_entry_is_packed(const srv_operation *o, size_t which);
 /* Returns the name of a field whose items differ in shape; NULL: there is none. */
 const char *srv_by_entry_list(const srv_operation *o);
-/* Gives the operation of entry b its items. Its operands are set. `first` and `all` are the first
- * row of the entry and the number of rows of all entries, of queries and of keys. false: an item does
- * not fit, and a problem is set. */
+/* Gives the operation of entry b its items. Its operands must be set. `first` holds the index of
+ * the entry's first query row and first key row, `all` the number of query rows and key rows of all
+ * entries. false: an item does not fit, and a problem is set. */
 bool srv_by_entry_place(const srv_attention_call *call, size_t b, const size_t first[2],
                         const size_t all[2], size_t count, srv_operation *entry);
 
-/* Tensors of a ragged batch in binary answers (attention_packed.c). Returns whether the answer has
- * them. */
+/* Returns whether the answer has packed tensors of a ragged batch (attention_packed.c), as binary
+ * answers have. */
 bool srv_packs(const srv_attention_call *call);
-/* Refuses tensors that cannot be packed if each output must be one tensor, as under /v2. false: a
+/* If each output must be one tensor, as under /v2, refuses tensors that cannot be packed. false: a
  * problem is set. */
 bool srv_packed_check(const srv_attention_call *call);
 /* Returns the bytes of the packed copies, without gradients; 0 if the answer has none. */
 double srv_packed_bytes(const srv_attention_call *call);
-/* Returns tensor number `row` of entry b, without the batch axis. */
+/* A function that returns tensor number `row` of entry b, without the batch axis. */
 typedef attn_tensor srv_entry_tensor(const srv_attention_call *call, size_t b, size_t row);
-/* Writes tensor number `row` of all entries behind its key: a list; in binary answers packed, if the
- * entries differ in the rows of axis `axis` alone, and one for each entry if `axis` is -1. */
+/* Writes the value of tensor number `row` of all entries, after its key. JSON gets a list with a
+ * tensor for each entry. Binary answers get one packed tensor if the entries differ only in the
+ * length of axis `axis`, or a tensor for each entry if `axis` is -1. */
 void srv_entries_put(attn_json_text *j, const srv_attention_call *call, srv_entry_tensor *item,
                      size_t row, int axis);
-/* The same of a tensor that srv_attention_results lists. */
+/* Does what srv_entries_put does, for a tensor that srv_attention_results lists. */
 void srv_entries_result(attn_json_text *j, const srv_attention_call *call, size_t row);
-/* Returns the axis of rows of an operand or output of an entry with `rank` axes. */
+/* Returns the axis of rows of an operand or output with `rank` axes that belongs to one entry. */
 int srv_entry_rows(const srv_attention_call *call, int rank);
 /* Writes the lengths of the entries of the packed tensors. */
 void srv_packed_lengths(attn_json_text *j, const srv_attention_call *call);
 /* Sums the bills and costs of the entries. false: a problem is set. */
 bool srv_ragged_settle(srv_attention_call *call);
 
-/* The computation in parts (attention_parts.c), of which a ragged batch runs the second one for all entries at once.
- * srv_attention_begin opens the operation and computes the scores of further stages;
- * srv_attention_end makes the tensors of the answer from the results of the run. */
+/* The computation in parts (attention_parts.c). srv_attention_begin opens the operation and
+ * computes the scores of further stages. srv_attention_end makes the tensors of the answer from the
+ * results of the run. A ragged batch calls each part for every entry, and runs all entries at once
+ * between the parts. */
 attn_status srv_attention_begin(srv_attention_call *call, srv_warnings *warnings, attn_error *err);
 attn_status srv_attention_end(srv_attention_call *call, attn_error *err);
-/* Computes the analysis of the weights, before they get the shape of the answer. */
+/* Computes the analysis of the weights. Must be called before srv_attention_shape changes the shape
+ * of the weights. */
 attn_status srv_attention_analyse(srv_attention_call *call, attn_error *err);
 /* Opens a source that reads rows of the computed weights or of scores, for heatmaps and
  * analyses. */
@@ -182,17 +186,18 @@ bool srv_attention_draw(srv_attention_call *call);
 
 /* Leaves the weights and the gradient of the scores out of the answer. */
 void srv_attention_omit(srv_attention_call *call);
-/* Reduces a prepared call to its stored run: removes everything that only the answer needs. */
+/* Reduces a prepared call to storing its run: removes everything that only the answer needs. */
 void srv_attention_keep_run(srv_attention_call *call);
 /* Returns the ATTN_WANT_* bits that the library must compute for the answer and its
  * verification. */
 unsigned srv_attention_computes(const srv_attention_call *call);
 /* Returns whether the norms of values are needed. */
 bool srv_attention_norms(const srv_attention_call *call);
-/* Returns the projection w_o of the request, which the norms of values include; NULL: none. */
+/* Returns the projection w_o of the request, with which the norms of values are computed. NULL:
+ * none. */
 const attn_tensor *srv_attention_w_o(const srv_attention_call *call);
-/* Returns the first wanted stage of the scores. The run that computes the output computes the
- * scores of this stage, too. */
+/* Returns the first wanted stage of the scores. The run that computes the output also computes the
+ * scores of this stage. */
 attn_stage srv_attention_stage(const srv_attention_call *call);
 /* Lists names, shapes and sizes of the tensors in `want` (bits of SRV_WANT_TENSORS), in the order
  * of the answer. Returns their number. */
@@ -201,7 +206,7 @@ size_t srv_attention_results(const srv_attention_call *call, unsigned want,
 /* Removes the axis of queries, of length 1, from a dense tensor whose rank is not 0. This axis is
  * the last one if `from_end` is 1, and the last but one if `from_end` is 2. */
 void srv_drop_axis(attn_tensor *t, int from_end);
-/* Returns a dense tensor without its first axis, of length 1. */
+/* Returns a view of a dense tensor without its first axis, whose length is 1. */
 attn_tensor srv_attention_item(const attn_tensor *t);
 /* Puts `count` axes of length 1 in front of the axes of a dense tensor whose rank is not 0. */
 void srv_add_axes(attn_tensor *t, int count);
@@ -242,11 +247,11 @@ void srv_gradients_reshape(srv_attention_call *call);
 attn_status srv_gradients_run(srv_attention_call *call, const attn_tensor *heads, attn_error *err);
 /* Computes the run and its gradients together, for requests without projections. */
 attn_status srv_gradients_with_run(srv_attention_call *call, attn_error *err);
-/* Returns whether the entries of a ragged batch share the input of a gradient of this path, as
- * "gradients/sinks", so that its gradient is the sum over the entries. */
+/* Returns whether all entries of a ragged batch share the input of the gradient at this path, such
+ * as "gradients/sinks". The gradient of a shared input is the sum over the entries. */
 bool srv_gradients_is_shared(const char *path);
-/* Adds the gradients of shared inputs up, in double and in the order of the entries, in those of the
- * first entry. */
+/* Sums the gradients of shared inputs, in double and in the order of the entries. The gradients of
+ * the first entry hold the sums. */
 void srv_gradients_add_entries(srv_attention_call *call);
 /* Writes the gradients as a JSON object. `answer` is the srv_attention_call of the request. */
 void srv_gradients_put(attn_json_text *j, const void *answer);

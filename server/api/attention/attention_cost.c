@@ -16,16 +16,17 @@
  * `decimals` up to 33. */
 #define TEXT_OF_TENSORS 4.0
 #define TEXT_OF_ROUNDED 8.25
-/* Bytes of JSON for the brackets and commas of one row in each of four tensors, also if the row has
- * no numbers. */
+/* Bytes of JSON for the brackets and commas of one row in each of four tensors. A row without
+ * numbers has these bytes, too. */
 #define TEXT_OF_ROWS 32.0
 
-/* Times, as numbers of float32 operations of the kernels that take the same time. */
+/* The time of a computation, as the number of float32 operations of the kernels that take the same
+ * time. */
 #define TANH_OPERATIONS   10.0  /* time of a tanh */
 #define DOUBLE_OPERATIONS 16.0  /* time of an operation in double */
 #define EDIT_OPERATIONS   250.0 /* time of a cell in a tile in which a mask hides cells */
-/* Time of an operation of `verify`, as a number of operations in double. The number is above 1
- * because the operands are packed again for each verified row. */
+/* Time of an operation of `verify`, as the number of operations in double that take the same time.
+ * The number is above 1 because the operands are packed again for each verified row. */
 #define PACKED_ANEW 3.5
 
 /* Returns whether tensors are answered as binary data, so that they take no text. */
@@ -122,8 +123,9 @@ static bool add_projections(const srv_attention_call *call, srv_attention_bill *
     return true;
 }
 
-/* Weights of other normalisers than softmax are computed one by one in double, those with a threshold
- * in several steps. So a cell takes the time of about this many exponentials. */
+/* Weights of normalisers other than softmax are computed one by one in double, and normalisers with
+ * a threshold need several steps. Therefore a cell takes about as long as this many
+ * exponentials. */
 #define NORMALIZER_CELLS 40
 
 /* Returns the operations of a score cell that do not depend on the width of queries and values:
@@ -204,8 +206,7 @@ bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t s
         (call->body.store && !add_store(call, slots, &bill)) ||
         (call->analyses && !add_analysis(call, slots, &bill)))
         return false;
-    if (is_binary(
-            call)) /* what is no tensor is JSON, and the header of the file has a copy of it */
+    if (is_binary(call)) /* the JSON beside the tensors has a copy in the header of the file */
         bill.text *= 2;
     bill.tanh = cell_tanh(call) * cost.cells;
     bill.placed = bill.operations + cell_operations(call) * cost.cells +
@@ -317,8 +318,8 @@ void srv_attention_explain(void *data, srv_limits *limits) {
 
 #define PIECE_OPERATIONS 1e8 /* operations of one task of the worker pool */
 
-/* Checks score and position: makes an operation with no queries and no keys. Numbers by row have
- * been checked before. */
+/* Checks score and position by creating an operation without queries and keys. Tensors with a
+ * number for each row have been checked before. */
 static bool check_parameters(const srv_attention_call *call) {
     attn_inputs empty = *call->body.operation.shaped;
     attn_tensor *const sides[] = {&empty.query, &empty.key, &empty.value};
@@ -350,8 +351,9 @@ static bool compile_mask(const srv_attention_call *call, attn_mask **mask) {
            srv_problem_error(call->req, &err);
 }
 
-/* Returns whether a mask has a tensor of its own for keys or cells. Tables from PREFIX on become
- * ranges and lists, which are read in the tiles that they hide cells of. */
+/* Returns whether a layer of the mask has a tensor with an element for each key or cell. Layers of
+ * the kinds from ATTN_LAYER_PREFIX on do not count: they become ranges and lists, which are read in
+ * the tiles whose cells they hide. */
 static bool has_values(const attn_mask_spec *spec) {
     for (size_t i = 0; i < spec->count; i++)
         if (spec->layers[i].values.rank && spec->layers[i].kind != ATTN_LAYER_LENGTHS &&
@@ -370,8 +372,8 @@ static double row_operations(const attn_attention_dims *d) {
 }
 
 /* Returns the work of a run that visits the cells `visits`, to predict the time of the run. Each
- * result of a further pass (scores, weights after dropout, heatmaps, analyses, gradients) counts as
- * half of the first pass. Analyses and heatmaps also count all cells (bill->plain). */
+ * result that needs a further pass (scores, weights after dropout, heatmaps, analyses, gradients)
+ * counts as half of the first pass. Analyses and heatmaps also count all cells (bill->plain). */
 static srv_load load_of(const srv_attention_call *call, const srv_attention_bill *bill,
                         const attn_visits *visits) {
     const attn_attention_dims *d = &call->body.operation.dims;

@@ -1,6 +1,6 @@
-/* Gradients of POST /v1/attention. The backward pass propagates grad_output and grad_logsumexp through the output
- * projection, the attention operation and the input projections. In the answer each gradient has
- * the name of its input. */
+/* Gradients of POST /v1/attention. The backward pass propagates grad_output and grad_logsumexp
+ * through the output projection, the attention operation and the input projections. In the answer,
+ * each gradient has the name of its input. */
 #include <stdio.h>
 #include <string.h>
 
@@ -22,7 +22,8 @@ static size_t count_bias_elements(const srv_attention_call *call) {
     return n;
 }
 
-/* Adds the gradients of pools of blocks, which are beside those of gathered keys and values. */
+/* Adds the gradients of block pools. They are allocated in addition to the gradients of the
+ * gathered keys and values. */
 static bool add_pools(const srv_operation *o, attn_cost *out, attn_error *err) {
     const attn_tensor *const pools[] = {&o->in.key, &o->in.value};
     for (size_t i = 0; o->block_table.rank && i < 2; i++) {
@@ -112,7 +113,7 @@ typedef struct named {
     const attn_tensor *t;
 } named;
 
-enum { NAMED = 32 }; /* bound of the gradients: 20, and one for each parameter of a score form */
+enum { NAMED = 32 }; /* at most 20 gradients, and one for each parameter of a score form */
 
 typedef struct list {
     named rows[NAMED];
@@ -225,9 +226,10 @@ static bool same_object(const char *object, const char *other) {
 
 /* --- ragged batches --- */
 
-enum { TOGETHER = 256 }; /* numbers that are added up together */
+enum { TOGETHER = 256 }; /* number of elements that are summed at once */
 
-/* The gradients that each entry has of its own; those of other inputs are sums over the entries. */
+/* The gradients that each entry has of its own. The gradients of all other inputs are sums over the
+ * entries. */
 static const char own_gradients[] = " query key value scores attn_bias attn_mask ";
 
 static bool is_shared(const named *row) {
@@ -240,7 +242,8 @@ bool srv_gradients_is_shared(const char *path) {
     return !strncmp(path, own, n) && !srv_is_listed(own_gradients, path + n);
 }
 
-/* Adds up n elements of gradient `row` of all entries, from element e on, in that of the first. */
+/* Sums elements e … e + n - 1 of gradient `row` over all entries. The gradient of the first entry
+ * receives the sums. */
 static void add_elements(srv_attention_call *call, size_t row, size_t e, size_t n) {
     const list first = list_gradients(call->entries, call->entries->gradients);
     const attn_tensor *to = first.rows[row].t;
@@ -305,7 +308,8 @@ void srv_gradients_put(attn_json_text *j, const void *answer) {
     attn_json_object_end(j);
 }
 
-/* Prints the gradients; of a ragged batch those of entry k, as "gradients/query/2". */
+/* Prints the gradients. Of a ragged batch, prints the gradients of entry k, under names such as
+ * "gradients/query/2". */
 static void print_gradients(attn_text *t, const srv_attention_call *call,
                             const srv_attention_call *one, size_t k) {
     const list l = list_gradients(one, one->gradients);

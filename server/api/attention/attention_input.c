@@ -102,9 +102,8 @@ static bool check_valueless(const srv_scope *scope, unsigned items) {
 }
 
 /* Sets the items of the answer from `return` and the fields heatmap, grad_output and
- * grad_logsumexp. Without
- * `return` the items are output and weights. omit_large_weights may remove the weights later, when
- * the shapes are known. false: a problem is set. */
+ * grad_logsumexp. Without `return`, the items are output and weights. omit_large_weights may remove
+ * the weights later, when the shapes are known. false: a problem is set. */
 static bool read_items(srv_attention_call *call, const srv_scope *scope) {
     const srv_attention_body *body = &call->body;
     const bool paints = call->req->accept & (SRV_ACCEPT_PNG | SRV_ACCEPT_SVG);
@@ -186,10 +185,10 @@ const attn_tensor *srv_attention_w_o(const srv_attention_call *call) {
     return w_o->rank ? w_o : NULL;
 }
 
-/* Does not compute the gradient of the scores. */
+/* Requests no gradient of the scores. */
 static void leave_score_gradients(srv_operation *o) {
     o->in.score_gradients = false;
-    if (o->shaped) /* not of a ragged batch, whose entries have operations */
+    if (o->shaped) /* NULL in a ragged batch, where each entry has an operation */
         o->shaped->score_gradients = false;
 }
 

@@ -1,13 +1,13 @@
-/* Tensors of a ragged batch in binary answers. A tensor whose entries differ in their rows alone is
- * packed, the rows of all entries one after the other, [sum of L, H, Ev], as a request may send
- * them; query_lengths and key_lengths are beside it. Entries of weights and scores differ in two
- * axes: each is a tensor of its own, "weights.0". */
+/* Tensors of a ragged batch in binary answers. A tensor whose entries differ only in their number
+ * of rows is packed: it holds the rows of all entries one after the other, [sum of L, H, Ev], as in
+ * a request. The answer then also has query_lengths and key_lengths. Entries of weights and scores
+ * differ in two axes, so each entry is a tensor of its own, such as "weights.0". */
 #include <stdio.h>
 #include <string.h>
 
 #include "api/attention/attention_call.h"
 
-/* The rows of a tensor of an entry: its axis of rows, and whether these belong to keys. */
+/* The axis of rows of an entry's tensor, and whether its rows belong to keys. */
 typedef struct row_axis {
     int axis;
     bool keys;
@@ -17,8 +17,8 @@ int srv_entry_rows(const srv_attention_call *call, int rank) {
     return call->body.operation.in.layout == ATTN_BLHE && rank == 3 ? 0 : rank - 2;
 }
 
-/* Finds the rows of the tensor of an entry, without the batch axis. false: its entries differ in
- * two axes. */
+/* Finds the axis of rows of an entry's tensor without the batch axis. false: entries of this tensor
+ * differ in two axes. */
 static bool find_rows(const srv_attention_call *entry, const srv_result *row, row_axis *out) {
     const int rank = row->rank - 1;
     switch (row->want) {
@@ -80,7 +80,7 @@ double srv_packed_bytes(const srv_attention_call *call) {
     return bytes;
 }
 
-/* Copies the rows of an entry to `to`. Returns the place behind them. */
+/* Copies the rows of an entry to `to`. Returns the address behind the copied rows. */
 static char *copy_rows(char *to, const attn_tensor *t, int axis) {
     size_t before = 1, bytes = attn_dtype_size(t->dtype);
     for (int a = 0; a < axis; a++)
@@ -93,7 +93,7 @@ static char *copy_rows(char *to, const attn_tensor *t, int axis) {
     return to;
 }
 
-/* Packs tensor number `row` of all entries. NULL data: out of memory. */
+/* Packs tensor number `row` of all entries. The data of the result is NULL if memory ran out. */
 static attn_tensor pack(const srv_attention_call *call, srv_entry_tensor *item_of, size_t row,
                         int axis) {
     const attn_tensor first = item_of(call, 0, row);

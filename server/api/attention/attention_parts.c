@@ -1,5 +1,5 @@
-/* The parts of the computation of POST /v1/attention around the run of the operation, which a request
- * (attention_run.c) and each entry of a ragged batch (attention_ragged.c) go through. */
+/* The steps of POST /v1/attention before and after the run of the operation. A request
+ * (attention_run.c) and each entry of a ragged batch (attention_ragged.c) take these steps. */
 #include "api/attention/attention_call.h"
 #include "base/try.h"
 #include "request/shared.h"
@@ -134,9 +134,9 @@ attn_status srv_attention_end(srv_attention_call *call, attn_error *err) {
     return ATTN_OK;
 }
 
-/* Removes the axis of queries if the request had one query without it, and adds the extra axes that
- * a mask or bias has. The axis of queries is the last one if `from_end` is 1, and the last but one
- * if `from_end` is 2. */
+/* If the request had one query without an axis of queries, removes this axis, and adds the extra
+ * axes that a mask or bias has. The axis of queries is the last one if `from_end` is 1, and the
+ * last but one if `from_end` is 2. */
 static void shape_result(const srv_attention_call *call, attn_tensor *t, int from_end) {
     if (call->body.operation.in.one_query)
         srv_drop_axis(t, from_end);
@@ -172,7 +172,7 @@ attn_status srv_attention_shape(srv_attention_call *call, attn_error *err) {
     return ATTN_OK;
 }
 
-/* Warns that the measures are those of rows that need not sum to 1. */
+/* Warns that the measures are computed from rows that need not sum to 1. */
 static attn_status warn_of_sums(srv_attention_call *call, attn_error *err) {
     const attn_attention_dims *d = &call->body.operation.dims;
     const bool sums = !d->normalizer || attn_normalizer_sums_to_1(d->normalizer);

@@ -1,7 +1,7 @@
-/* Ragged batches of POST /v1/attention: batch entries with numbers of queries and keys of their own,
- * which are computed without padding. Each entry is the call of a request of its own with a batch
- * of 1, and the library runs the operations of all entries as one (attn_attention_run_each). So the
- * answer of an entry has the bytes of its own request.
+/* Ragged batches of POST /v1/attention: batch entries with different numbers of queries and keys,
+ * which are computed without padding. Each entry is prepared as a request of its own with a batch
+ * of 1. The library runs the operations of all entries as one (attn_attention_run_each). Therefore
+ * the answer of an entry has the same bytes as the answer to a request with this entry alone.
  *
  * A request asks for a ragged batch in one of three ways:
  *
@@ -30,7 +30,7 @@ attn_tensor *srv_operand_at(srv_operation *o, size_t which) {
     return tensors[which];
 }
 
-/* Returns the list of such a tensor, whose count is 0 if it is not one. */
+/* Returns the list of entries of the tensor `which`. Its count is 0 if the tensor is not a list. */
 static srv_entries *list_at(srv_operation *o, size_t which) {
     srv_entries *const lists[SRV_OPERANDS] = {&o->query_entries, &o->key_entries, &o->value_entries,
                                               &o->grad_output_entries, &o->grad_logsumexp_entries};
@@ -51,13 +51,13 @@ typedef struct operand {
 typedef struct ragged {
     srv_attention_call *call;
     size_t count;              /* entries */
-    bool packed;               /* not lists */
-    operand all[SRV_OPERANDS]; /* without `packed` and list: not in the request */
+    bool packed;               /* true: the operands are packed; false: they are lists */
+    operand all[SRV_OPERANDS]; /* an operand without `packed` and `list` is not in the request */
 } ragged;
 
 /* --- fields that have no meaning for entries of different length --- */
 
-/* Returns whether the field of the name is a tensor that ragged batches take, too. */
+/* Returns whether the field is a tensor that ragged batches take. */
 static bool is_taken(const char *name, bool packed) {
     static const char always[] = " query key value grad_output grad_logsumexp sinks scale ";
     static const char lengths[] = " query_lengths key_lengths cu_seqlens ";
@@ -98,8 +98,8 @@ static bool check_entries(const ragged *r, const char *name, size_t count) {
     return true;
 }
 
-/* Sets the starts of an operand from the numbers of the field `name`: lengths or, with `sums`, their
- * sums, of which the first is 0. */
+/* Sets the starts of an operand from `values`, the numbers of the field `name`. If `sums` is true,
+ * the numbers are cumulative sums that begin with 0; if not, they are lengths. */
 static bool read_starts(ragged *r, size_t which, const char *name, bool sums,
                         const double *values) {
     operand *o = &r->all[which];
@@ -146,7 +146,7 @@ static const double *read_numbers(const ragged *r, const attn_tensor *t) {
     return values;
 }
 
-/* Reads the rows of queries, or of keys and values, from the lengths in `t`. */
+/* Reads the lengths in `t`, which set the rows of the queries, or of the keys and values. */
 static bool read_side(ragged *r, bool queries, const char *name, const attn_tensor *t) {
     const double *values = read_numbers(r, t);
     if (!values)
@@ -233,7 +233,8 @@ static bool read_packed(ragged *r) {
     return o->cu_seqlens.rank ? read_sums(r) : read_lengths(r);
 }
 
-/* Stores the entries of a list of one length, too, which the decoder reads as a tensor. */
+/* Splits a tensor along its first axis. The decoder reads a list of entries of equal length as a
+ * tensor. */
 static bool split_tensor(const ragged *r, const attn_tensor *t, srv_entries *out) {
     const size_t count = t->dims[0];
     attn_tensor one = *t;
@@ -252,7 +253,7 @@ static bool split_tensor(const ragged *r, const attn_tensor *t, srv_entries *out
     return true;
 }
 
-/* Returns the axis of rows of an entry of a list. */
+/* Returns the axis of rows in an entry of a list. */
 static int row_axis(const ragged *r, size_t which, const attn_tensor *item) {
     if (which == SRV_OPERAND_GRAD_LOGSUMEXP)
         return item->rank - 1;
@@ -264,8 +265,9 @@ static bool is_empty(const attn_tensor *t) {
     return attn_tensor_count(t, &count) && count == 0;
 }
 
-/* Checks that the entries of a list differ in the number of rows only, and that there are as many
- * as of queries. JSON cannot say how wide no rows are: an entry without numbers has no rows. */
+/* Checks that the entries of a list differ only in the number of rows, and that there is one for
+ * each entry of query. An entry without numbers has 0 rows, because JSON cannot express the width
+ * of an empty tensor. */
 static bool check_list(const ragged *r, size_t which) {
     srv_entries *list = r->all[which].list;
     const char *name = srv_operand_names[which];
@@ -300,7 +302,7 @@ static bool check_list(const ragged *r, size_t which) {
     return true;
 }
 
-/* Checks that key and value have as many rows in each entry. */
+/* Checks that key and value have the same number of rows in each entry. */
 static bool check_values(const ragged *r) {
     const srv_entries *keys = r->all[SRV_OPERAND_KEY].list,
                       *values = r->all[SRV_OPERAND_VALUE].list;
@@ -343,7 +345,7 @@ static void swap_axes(attn_tensor *t, int a, int b) {
     t->strides[b] = step;
 }
 
-/* Returns entry b of an operand with a batch axis of length 1. */
+/* Returns entry b of an operand. The result has a batch axis of length 1. */
 static attn_tensor entry_of(const ragged *r, size_t which, size_t b) {
     const operand *o = &r->all[which];
     attn_tensor t = o->packed ? *o->packed : o->list->items[b];
@@ -364,8 +366,8 @@ static attn_tensor entry_of(const ragged *r, size_t which, size_t b) {
 
 /* --- the steps --- */
 
-/* Returns the number of rows in front of entry b, of queries or of keys. In self-attention keys are
- * queries. */
+/* Returns the number of rows in front of entry b among the queries, or among the keys. In
+ * self-attention the rows of the queries are also those of the keys. */
 static size_t first_row(const ragged *r, size_t which, size_t b) {
     const operand *o =
         &r->all[r->all[which].packed || r->all[which].list ? which : SRV_OPERAND_QUERY];
@@ -377,7 +379,7 @@ static size_t first_row(const ragged *r, size_t which, size_t b) {
     return rows;
 }
 
-/* Checks that each entry has labels, or all have the same. */
+/* Checks that each entry has labels of its own, or that all entries share one set of labels. */
 static bool check_labels(const ragged *r) {
     const srv_labels *labels = &r->call->body.labels;
     const srv_names *names = labels->items;
@@ -417,14 +419,14 @@ static bool prepare_entry(const ragged *r, size_t b) {
         entry->body.labels.count = 1;
         entry->body.labels.single = true;
     }
-    if (r->packed) /* key_lengths are no mask here */
+    if (r->packed) /* here key_lengths split the packed rows and do not mask keys */
         for (const srv_field *f = entry->scope.fields; f->name; f++)
             if (!strcmp(f->name, "key_lengths"))
                 srv_given_drop(&entry->body.given, (size_t)(f - entry->scope.fields));
     return srv_attention_prepare(entry);
 }
 
-/* Leaves large weights out of the answer if there are too many over all entries. */
+/* Leaves the weights out of the answer if all entries together have too many. */
 static void omit_weights(srv_attention_call *call) {
     double values = 0;
     for (size_t b = 0; b < call->entry_count; b++) {

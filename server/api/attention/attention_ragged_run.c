@@ -45,8 +45,9 @@ static size_t first_row(const attn_tensor *packed, const attn_tensor *entry) {
     return row ? (size_t)(((const char *)entry->data - (const char *)packed->data) / row) : 0;
 }
 
-/* Names the element of the request in err->where if it is one of this field: "query/0/3" of entry 2
- * is "query/2/3", or the row of the packed tensor. packed is NULL if the field is not packed. */
+/* If err->where names an element of the field `name`, makes it name the element in the request. For
+ * entry 2, "query/0/3" becomes "query/2/3" or, if the field is packed, "query/" and the index of
+ * the packed row. `packed` is NULL if the field is not packed. */
 static bool name_in_field(attn_error *err, const char *name, size_t b, const attn_tensor *packed,
                           const attn_tensor *entry) {
     const size_t n = strlen(name);
@@ -90,7 +91,8 @@ static bool run_backward(srv_attention_call *call) {
     return true;
 }
 
-/* Runs the operations of all entries. An error names its entry in front of the place. */
+/* Runs the operations of all entries. If the library reports an error, its path begins with the
+ * number of the entry. */
 static bool run_entries(srv_attention_call *call) {
     srv_request *req = call->req;
     const size_t count = call->entry_count;
@@ -116,7 +118,8 @@ static bool run_entries(srv_attention_call *call) {
     return true;
 }
 
-/* Collects the heatmaps of all entries in one list, in which `batch` is the number of the entry. */
+/* Collects the heatmaps of all entries in one list. In this list `batch` is the index of the
+ * entry. */
 static bool collect_maps(srv_attention_call *call) {
     attn_heatmaps all = {0};
     for (size_t b = 0; b < call->entry_count; b++)
@@ -155,7 +158,7 @@ static bool end_entry(srv_attention_call *call, size_t b) {
     return true;
 }
 
-/* Adds the warnings of an entry that no entry before it has had. */
+/* Adds those warnings of an entry that no earlier entry has. */
 static bool add_warnings(srv_attention_call *call, const srv_warnings *found) {
     for (size_t i = 0; i < found->count; i++) {
         const srv_warning *w = &found->items[i];
@@ -193,14 +196,14 @@ bool srv_ragged_compute(srv_attention_call *call) {
 
 /* --- dry_run --- */
 
-/* Adds the shapes of an entry as "output/2", without the batch axis. Inputs that all entries share
- * have one gradient without that axis. */
+/* Adds the shapes of an entry, named as in "output/2", without the batch axis. An input that all
+ * entries share has one gradient, which has no batch axis. */
 static bool add_shapes(const srv_attention_call *call, size_t b, const srv_dry *entry,
                        srv_dry *dry) {
     for (size_t i = 0; i < entry->shape_count; i++) {
         const srv_shape *shape = &entry->shapes[i];
         const bool shared = srv_gradients_is_shared(shape->name);
-        const bool map = shared || !strcmp(shape->name, "heatmap"); /* [maps, R, C] */
+        const bool map = shared || !strcmp(shape->name, "heatmap"); /* it has no batch axis */
         attn_text name = {.arena = call->req->arena};
         if (shared && b == 0)
             srv_dry_shape(dry, shape->name, shape->rank, shape->dims);
@@ -225,7 +228,7 @@ bool srv_ragged_dry(const srv_attention_call *call, srv_dry *dry) {
         srv_dry entry = {0};
         if (!srv_attention_dry(&call->entries[b], &entry) || !add_shapes(call, b, &entry, dry))
             return false;
-        dry->mask = entry.mask; /* only its kinds, which all entries share, are of interest */
+        dry->mask = entry.mask; /* only its kinds are answered, which all entries share */
         dry->learns = true;
         dry->parameters = entry.parameters;
         dry->operations += entry.operations;

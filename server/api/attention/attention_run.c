@@ -1,4 +1,4 @@
-/* POST /v1/attention computes, stores and answers. */
+/* POST /v1/attention: the steps compute, store and answer. */
 #include <stdio.h>
 #include <string.h>
 
@@ -28,7 +28,7 @@ static bool is_same_list(const attn_run_text *text, const srv_strings *list) {
     return same;
 }
 
-/* Returns the index of the text with these tokens, and adds the text if there is none. */
+/* Returns the index of the text with these tokens. Adds the text if it is new. */
 static size_t number_of(run_texts *t, const srv_strings *list) {
     for (size_t i = 0; i < t->count; i++)
         if (is_same_list(&t->texts[i], list))
@@ -124,8 +124,8 @@ static bool store_run(srv_attention_call *call) {
 
 /* --- warnings about weights on padding --- */
 
-/* The largest number of cells that are read to find weights on padding: a few milliseconds of work.
- * Heads that would need further cells are not checked. */
+/* The largest number of cells that are read to find weights on padding. Reading them takes a few
+ * milliseconds. Heads that would need further cells are not checked. */
 #define PADDING_CELLS 1048576
 
 typedef struct reader {
@@ -250,7 +250,7 @@ static bool settle_call(srv_attention_call *call) {
     return call->entries ? srv_ragged_settle(call) : srv_attention_settle(call);
 }
 
-/* Reduces the call to the work of a job, which only stores the run. */
+/* Reduces the call to the work of a job, which stores the run and answers nothing else. */
 static bool keep_run(void *data) {
     srv_attention_call *call = data;
     srv_attention_keep_run(call);
