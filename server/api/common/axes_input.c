@@ -1,5 +1,6 @@
-/* Reads the axes of rotary positions. Each axis has its positions and the number of its pairs. The
- * library has one tensor for the positions on all axes, and a list with the axis of each pair. */
+/* Reads the axes of rotary positions. In a request, each axis has its positions and its number of
+ * pairs. The library takes one tensor with the positions of all axes, and a list that gives each
+ * pair its axis. */
 #include "api/common/axes_input.h"
 
 #include <float.h>
@@ -8,7 +9,7 @@
 
 #include "request/shared.h"
 
-#define PAIRS_MOST 65536 /* of an axis */
+#define PAIRS_MOST 65536 /* largest number of pairs of an axis */
 
 const srv_field srv_axis_fields[] = {
     SRV_TENSOR_ROW(srv_axis, positions, SRV_T_REAL | SRV_T_NEGINF,
@@ -58,8 +59,8 @@ static bool check_axis(const srv_scope *s, const srv_axis *axis) {
            srv_excludes(s, "positions", "key_positions", "positions are those of both");
 }
 
-/* Sets *batch to the batch entries of the positions on all axes (0: none has a batch axis), *n to
- * the rows, and *dtype. */
+/* Sets *batch to the number of batch entries of the positions (0: no axis has a batch axis), *n to
+ * the number of rows, and *dtype. */
 static bool measure(const srv_scope *scope, const srv_objects *list, bool keys, size_t *batch,
                     size_t *n, attn_dtype *dtype) {
     const srv_axis *axes = list->items;
@@ -82,7 +83,7 @@ static bool measure(const srv_scope *scope, const srv_objects *list, bool keys, 
     return true;
 }
 
-/* Makes the tensor [axes, n] or [axes, B, n]. */
+/* Makes the tensor of the positions of all axes, [axes, n] or [axes, B, n]. */
 static bool stack(const srv_scope *scope, const srv_objects *list, bool keys, attn_tensor *out) {
     const srv_axis *axes = list->items;
     size_t batch, n, bytes;
@@ -113,7 +114,7 @@ static bool stack(const srv_scope *scope, const srv_objects *list, bool keys, at
 
 /* --- pairs --- */
 
-/* Writes the axes of the pairs of the `count` interleaved axes from `first` on. */
+/* Assigns axes to pairs for the `count` interleaved axes from `first` on. Writes them to `to`. */
 static bool interleave(const srv_scope *scope, const srv_objects *list, size_t first, size_t count,
                        int32_t *to) {
     const srv_axis *axes = list->items;
@@ -199,7 +200,7 @@ void srv_axes_where(const srv_objects *list, const char *at, attn_error *err) {
     const char *rest = err->where + n + 1;
     if (sscanf(rest, "%c%*[a-z]_positions/%zu%n", &side, &axis, &used) != 2 || !used ||
         axis >= list->count) {
-        err->where[n] = 0; /* a fault of all axes */
+        err->where[n] = 0; /* the error is not about a single axis */
         return;
     }
     const srv_axis *item = (const srv_axis *)list->items + axis;
@@ -207,7 +208,7 @@ void srv_axes_where(const srv_objects *list, const char *at, attn_error *err) {
     rest += used;
     if (places_of(item, keys)->rank == 1 && sscanf(rest, "/%zu%n/", &entry, &more) == 1 &&
         rest[more] == '/')
-        rest += more; /* the batch entry, where the request has no such axis */
+        rest += more; /* skips the batch entry, because the request has no such axis */
     snprintf(where, sizeof where, "%.*s/%zu/%s%s", (int)n, at, axis, name_of(item, keys), rest);
     memcpy(err->where, where, sizeof where);
 }

@@ -25,8 +25,8 @@ extern const srv_field srv_axis_fields[];
 
 /* Reads the list, the field `axes` of the scope's object, into *out. false: a problem is set. */
 bool srv_axes_read(const srv_scope *scope, const srv_objects *list, attn_rotary_axes *out);
-/* Makes err->where, which names a tensor of the axes that are at the path `at`, name the field of
- * the axis in the request. */
+/* Changes err->where, which names a tensor of the library, to name the field of the axis in the
+ * request. `at` is the path of the axes. */
 void srv_axes_where(const srv_objects *list, const char *at, attn_error *err);
 
 #endif

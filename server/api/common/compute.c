@@ -11,7 +11,7 @@ static const char *or_none(const char *text) {
     return text ? text : "";
 }
 
-/* Checks that `value` is at most `most`, the limit of the setting `setting`. `limit` has the words
+/* Checks that `value` is at most `most`, the limit of the setting `setting`. `limit` has the texts
  * of the problem. false: the problem is set. */
 static bool is_within(srv_request *req, const srv_limit *limit, double value, double most,
                       const char *setting) {
@@ -86,8 +86,8 @@ static bool is_brief(const srv_call *call) {
            srv_admission_is_brief(call->req, call->cost.weighted, call->cost.text);
 }
 
-/* Lets a job do the work, if the client prefers a job and the work is predicted to take long.
- * Returns true if the reply is set, to the job or to a problem. */
+/* Gives the work to a job, if the client prefers a job and the work is predicted to take long.
+ * Returns true if the reply is set, either to the job or to a problem. */
 static bool is_left(srv_call *call, const srv_steps *steps) {
     srv_job_order *job = &call->job;
     if (!srv_later_is_due(call->req, call->cost.weighted) ||

@@ -28,7 +28,7 @@ typedef struct srv_cost {
     double weighted; /* operations, weighted by how long each takes, to predict the time */
 } srv_cost;
 
-/* The words of a problem about a limit: "<before>12 <what>; at most 10 are allowed<advice>". */
+/* The texts of a problem about a limit: "<before>12 <what>; at most 10 are allowed<advice>". */
 typedef struct srv_limit {
     const char *pointer;         /* JSON pointer of the problem; NULL: none */
     const char *before, *advice; /* NULL: an empty text */
@@ -44,7 +44,7 @@ typedef struct srv_limits {
 /* A request that computes. A route's own struct begins with it. */
 typedef struct srv_call {
     srv_request *req;
-    srv_scope scope; /* of the body or the query string */
+    srv_scope scope; /* scope of the body or the query string */
     srv_cost cost;
     bool dry_run;
     bool needs_thread; /* the work may block: it writes a file, or its answer is a stream */
@@ -66,19 +66,21 @@ typedef struct srv_call {
 /* The steps of a route. Each gets the route's own struct as `call`. A step that returns false has
  * set a problem or call->defers. */
 typedef struct srv_steps {
-    const srv_field *fields; /* of the body or the query string */
-    /* Offsets in the route's struct, which SRV_BODY_OF sets: */
-    size_t body;     /* of the struct into which the fields are decoded */
-    size_t timeout;  /* of its member timeout_ms; 0: the fields are those of a query string */
-    size_t dry_run;  /* of its member dry_run; 0: there is none */
-    size_t decimals; /* of its member decimals; 0: there is none */
-    /* Processor time of a weighted operation in nanoseconds, until the service has measured it. */
+    const srv_field *fields; /* fields of the body or the query string */
+    /* Offsets in the route's struct. SRV_BODY_OF sets all of them: */
+    size_t body;     /* offset of the struct into which the fields are decoded */
+    size_t timeout;  /* offset of timeout_ms; 0: the fields are of a query string */
+    size_t dry_run;  /* offset of dry_run; 0: there is none */
+    size_t decimals; /* offset of decimals; 0: there is none */
+    /* Processor time of a weighted operation in nanoseconds. It is used until the service has
+     * measured the time. */
     double unit_ns;
     srv_limits limits;
-    bool (*prepare)(void *call); /* checks what was read, and sets cost */
-    /* Completes the words of exceeded limits. NULL: those of `limits` are complete. */
+    bool (*prepare)(void *call); /* checks the decoded fields, and sets the cost */
+    /* Completes the texts of exceeded limits. NULL: the texts of `limits` are complete. */
     void (*explain)(void *call, srv_limits *limits);
-    /* Adds shapes to `dry`, in which the cost and `fits` are set. NULL: there is no dry run. */
+    /* Adds shapes to `dry`, in which the cost and the member `fits` are already set. NULL: there is
+     * no dry run. */
     bool (*dry)(void *call, srv_dry *dry);
     /* Reduces call and cost to the part of the work that a job does. NULL: a job does all of it. */
     bool (*as_job)(void *call);
@@ -92,15 +94,15 @@ typedef struct srv_steps {
     void (*reply)(void *call); /* if not NULL, sets the reply for every type; no other is called */
 } srv_steps;
 
-/* Names the members of a route's struct T. Its `body` begins with `srv_given_bits given`: another
- * type does not compile. */
+/* Sets the offsets of the members of a route's struct T. The member `body` must begin with
+ * `srv_given_bits given`; another type does not compile. */
 #define SRV_BODY_OF(T)                                                                             \
     .body = offsetof(T, body) + _Generic(((T *)NULL)->body.given, srv_given_bits : 0),             \
     .timeout = offsetof(T, body.timeout_ms), .dry_run = offsetof(T, body.dry_run),                 \
     .decimals = offsetof(T, body.decimals)
 
-/* Says that the next part of the work goes from the share `from` to the share `to` of the whole, 0
- * … 1 each. Does nothing if the request has no progress to report. */
+/* Reports that the next part of the work raises the progress from the share `from` to the share
+ * `to`, 0 … 1 each. Does nothing if the request reports no progress. */
 void srv_progress_part(srv_request *req, double from, double to);
 
 /* Takes a request through the steps of its route. */

@@ -97,8 +97,8 @@ static double measure_byte(attn_arena *arena) {
                                    : INFINITY;
 }
 
-/* Returns the number of operations of one head of a measured attention, as srv_load counts them:
- * those of the cells and, in float32 (`wide` is false), those of the rows. */
+/* Returns the number of operations of one head of a measured attention, as srv_load counts them.
+ * Operations of cells count always, operations of rows only in float32 (`wide` is false). */
 static double probe_operations(double rows, bool wide) {
     return rows * rows * (4 * PROBE_WIDTH + SRV_CELL_OPERATIONS) +
            (wide ? 0 : 4 * PROBE_WIDTH * SRV_ROW_OPERATIONS * rows);
@@ -152,7 +152,7 @@ bool srv_predictor_ready(srv_predictor *p) {
     return atomic_load(&p->ready);
 }
 
-/* Predicts the seconds of a run. NAN: there is no memory to measure the rates. */
+/* Predicts the seconds of a run. NAN: memory to measure the rates ran out. */
 static double predict(const srv_request *req, const srv_load *load) {
     srv_predictor *p = req->app->predictor;
     attn_pool *pool = req->app->pool;
@@ -301,10 +301,11 @@ static void dry_text(srv_request *req, const srv_dry *dry) {
 
 srv_outcome srv_dry_reply(srv_request *req, srv_dry *dry) {
     /* On the HTTP thread a request has a smaller arena than on a request thread. Therefore only a
-     * request thread can say that a run does not fit. */
+     * request thread can decide that a run does not fit. */
     if (req->in_place && !dry->fits)
         return SRV_DEFER;
-    /* The request without dry_run decodes its body, too, and also draws its random elements. */
+    /* A request without dry_run also decodes its body and draws its random elements. So the
+     * prediction includes these times. */
     const double decode_ns = (double)req->decode_ns + srv_draw_random_ns(req);
     const double ms = 1e3 * predict(req, &dry->load) + 1e-6 * decode_ns;
     dry->predicted_ms = round(ms * 1e4) / 1e4;
@@ -313,7 +314,7 @@ srv_outcome srv_dry_reply(srv_request *req, srv_dry *dry) {
     dry->exceeds = !dry->fits;
     dry->limit = req->reply.limit;
     dry->setting = req->reply.setting;
-    req->accept &= ~(unsigned)SRV_ACCEPT_NPY; /* such a file cannot hold it */
+    req->accept &= ~(unsigned)SRV_ACCEPT_NPY; /* an npy file cannot hold this answer */
     if (srv_reads_text(req))
         dry_text(req, dry);
     else

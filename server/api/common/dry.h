@@ -45,24 +45,24 @@ typedef struct srv_dry {
     double result, work;                  /* bytes of the answer's tensors, and of scratch memory */
     double with_weights, without_weights; /* bytes of the whole answer; both 0: it has no weights */
     bool fits;   /* the run is within the limits; if false, the problem of a limit is set */
-    bool learns; /* the answer states the number of parameters */
+    bool learns; /* the answer has the member `parameters`, the number of parameters */
     size_t parameters;
-    double rnn_steps, rnn_operations; /* of a recurrent layer of the same width; 0: not compared */
-    double rnn_products; /* multiply-adds of all scores, which are compared with rnn_operations */
-    srv_load load;       /* the work, computing and encoding */
+    double rnn_steps, rnn_operations; /* cost of a recurrent layer of this width, or 0 */
+    double rnn_products; /* multiply-adds of all scores, to compare with rnn_operations */
+    srv_load load;       /* the work to compute and to encode */
     /* srv_dry_reply sets the following members. */
-    bool has_weights, has_rnn; /* with_weights is not 0, rnn_steps is not 0 */
+    bool has_weights, has_rnn; /* has_weights: with_weights is not 0; has_rnn: rnn_steps is not 0 */
     bool exceeds;              /* the opposite of `fits` */
     double limit;              /* the exceeded limit */
-    const char *setting;       /* name of the setting that has this limit; NULL: none has it */
+    const char *setting;       /* name of the setting with this limit; NULL: no setting has it */
     double predicted_ms;
 } srv_dry;
 
 /* Adds the shape of a result to the answer. `name` must outlive the answer. */
 void srv_dry_shape(srv_dry *dry, const char *name, int rank, const size_t *dims);
 /* Sets the reply and returns SRV_DONE. On the HTTP thread the rates must have been measured before
- * (srv_predictor_ready). There it returns SRV_DEFER if dry->fits is false, because the reason may
- * be that arenas of the HTTP thread are small. */
+ * (srv_predictor_ready). On the HTTP thread it returns SRV_DEFER if dry->fits is false, because the
+ * arenas of this thread are small and the run may fit on a request thread. */
 srv_outcome srv_dry_reply(srv_request *req, srv_dry *dry);
 extern const srv_field srv_dry_answers[]; /* the schema DryRun */
 /* The row `dry_run` of a route's answer. With dry_run this member is the whole answer. */

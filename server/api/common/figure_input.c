@@ -140,7 +140,7 @@ bool srv_figure_problem(srv_request *req, const attn_error *err) {
 
 #define NO_FONTS "no font is installed, so every letter of this picture is a box"
 
-/* Warns of a picture without letters: in its header, and once in the log. */
+/* Warns that a picture has no letters, in a header of the reply and once in the log. */
 static void warn_of_fonts(srv_request *req) {
     if (attn_figure_has_fonts())
         return;

@@ -1,6 +1,7 @@
-/* The forms of attention in a request: field tables of score, position, normalizer, pattern and projections,
- * which decode into structs of the library. This file refuses what a field table cannot check:
- * fields of another kind and parameters that are not finite. The library checks shapes. */
+/* The forms of attention in a request: score, position, normalizer, pattern and projections. Their
+ * field tables decode into structs of the library. This file refuses what a field table cannot
+ * check: fields that belong to another kind, and parameters that are not finite. The library checks
+ * shapes. */
 #include "api/common/form_input.h"
 
 #include <attn/input_rows.h>
@@ -12,8 +13,8 @@
 
 _Static_assert(sizeof(attn_pattern_kind) == sizeof(int), "SRV_ENUM stores an int");
 
-/* Make rows of field tables from the rows of attn/input_rows.h. AS_<type> is the kind of field for
- * the type <type> of attn/input_rows.h. */
+/* These macros make rows of field tables from the rows of attn/input_rows.h. AS_<type> is the kind
+ * of field for the type <type> of attn/input_rows.h. */
 #define AS_SIZE  SRV_INT
 #define AS_SEED  SRV_INT
 #define AS_REAL  SRV_REAL
@@ -151,8 +152,8 @@ const srv_field srv_projections_fields[] = {
 
 /* --- checks --- */
 
-/* One number for each row of a field table except its first row, `kind`: the kinds of object that
- * have this field, as bits 1 << kind. */
+/* A number for each row of a field table after its first row, `kind`. Bit 1 << kind of the number
+ * says that objects of this kind have the field. */
 #define TENSOR_KINDS(member, kinds, text)                                   kinds,
 #define VALUE_KINDS(is, member, name, key, least, most, words, kinds, text) kinds,
 static const unsigned score_kinds[] = {ATTN_SCORE_INPUTS(TENSOR_KINDS)};
@@ -238,7 +239,8 @@ bool srv_parameter_check(const srv_scope *scope, const char *name, const attn_te
     return bad == SIZE_MAX || refuse_bad(scope, name, t, bad);
 }
 
-/* Checks all tensors of `object`, whose field table is scope->fields, by srv_parameter_check. */
+/* Checks all tensors of `object` with srv_parameter_check. scope->fields is the field table of the
+ * object. */
 static bool check_tensors(const srv_scope *scope, const void *object, bool any,
                           size_t *parameters) {
     for (const srv_field *f = scope->fields; f->name; f++) {
@@ -259,7 +261,7 @@ bool srv_score_check(const srv_scope *scope, const attn_score *score, const srv_
 
 bool srv_scaling_check(const srv_scope *scope, const attn_rotary_scaling *scaling, bool any) {
     char at[64];
-    size_t constants = 0; /* nobody learns them */
+    size_t constants = 0; /* constants are no parameters, so their number is not used */
     const srv_scope s =
         scope_inside(scope, "scaling", srv_scaling_fields, (const void *)scaling->given, at);
     return check_kind(&s, scaling->kind, scaling_kinds, false) &&

@@ -1,6 +1,6 @@
-/* The forms of attention in a request (score, position, normalizer, pattern, projections): their field tables,
- * by which a body is decoded into structs of the library, and
- * the checks of the decoded objects. */
+/* The forms of attention in a request: score, position, normalizer, pattern and projections. This
+ * header has their field tables, which decode into structs of the library, and the checks of the
+ * decoded objects. */
 #ifndef SRV_FORM_INPUT_H
 #define SRV_FORM_INPUT_H
 
@@ -17,11 +17,11 @@ extern const srv_field srv_score_fields[], srv_position_fields[], srv_pattern_fi
                   "rotary: frequencies for texts longer than those of the training, instead of "   \
                   "base^(-2t/dims). They and the angles are float32, as in transformers.",         \
                   .fields = srv_scaling_fields)
-/* The fields of projections that are inputs and parameters of a model of /v2: all but `seed`, which
- * is the seed of dropout there. */
+/* The fields of projections that are inputs and parameters of a model of /v2: all but `seed`. Under
+ * /v2, `seed` is the seed of dropout. */
 #define SRV_PROJECTIONS_V2 (srv_projections_fields + 1)
 
-/* A kind of position of a request. */
+/* A positional encoding of a request. */
 typedef struct srv_position_item {
     srv_given_bits given;
     attn_position position;
@@ -37,7 +37,7 @@ bool srv_score_check(const srv_scope *scope, const attn_score *score, const srv_
 /* `at` is the JSON pointer of the item. */
 bool srv_position_check(const srv_scope *scope, const char *at, srv_position_item *item, bool any,
                         size_t *parameters);
-/* The parameters of a scaling are constants, which are not counted. */
+/* The parameters of a scaling are constants. They are not counted as parameters. */
 bool srv_scaling_check(const srv_scope *scope, const attn_rotary_scaling *scaling, bool any);
 bool srv_normalizer_check(const srv_scope *scope, const attn_normalizer *normalizer,
                           const srv_given_bits *given, bool any, size_t *parameters);

@@ -25,8 +25,8 @@ static void put_range(attn_json_text *j, const void *range) {
     srv_json_floats(j, range, 2);
 }
 
-/* Writes cells as a base64 text of little-endian numbers. This is their order in memory, because
- * all machines that this program supports are little-endian. */
+/* Writes cells as a base64 text of little-endian numbers. The bytes are copied in memory order,
+ * because this program supports only little-endian machines. */
 static void put_packed(attn_json_text *j, const attn_heatmap *map, const float *cells,
                        const float value[2], const srv_heat_input *in) {
     const size_t n = map->shape[0] * map->shape[1];
@@ -48,7 +48,7 @@ static void put_packed(attn_json_text *j, const attn_heatmap *map, const float *
     attn_json_base64(j, packed, n * each);
 }
 
-/* A heatmap with what its members in the answer need. */
+/* A heatmap and the data that its members in the answer need. */
 typedef struct head_map {
     attn_heatmap map;
     srv_heat_place place;

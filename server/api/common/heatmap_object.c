@@ -12,10 +12,10 @@
 #include "wire/csv.h"
 
 /* The library's default of max_cells keeps the JSON of an answer below 1 MB: 65,536 cells for all
- * heatmaps together (lib/analysis/heatmap.c). With pool "both" each heatmap has two planes of
- * cells, max and mean, so the default is computed here. */
+ * heatmaps together (lib/analysis/heatmap.c). With pool "both", each heatmap has two planes of
+ * cells, max and mean. The default for this case is computed here. */
 #define BOTH_CELLS 32768 /* cells of one plane, of all heatmaps together */
-#define BOTH_FRAME 64    /* cells that each further heatmap subtracts for its other members */
+#define BOTH_FRAME 64    /* cells by which each further heatmap lowers the default */
 #define BOTH_MAPS  512   /* for more heatmaps than this the library's default applies */
 
 static const char *const head_words[] = {"all", "mean", NULL};
@@ -173,7 +173,7 @@ static void no_memory(srv_request *req) {
     srv_problem_memory(req, NULL, "the picture needs more memory than a request may use");
 }
 
-/* Whether the heatmaps of an answer are of several layers, batch entries or heads. */
+/* Whether the heatmaps of an answer differ in layer, in batch entry or in head. */
 typedef struct differences {
     bool layers, batches, heads;
 } differences;
@@ -248,7 +248,7 @@ static const attn_figure_names *names_of(srv_request *req, const srv_heat_answer
     return names;
 }
 
-/* Returns whether the heatmaps are of batch entries with labels of their own. */
+/* Returns whether the heatmaps are from several batch entries that have labels of their own. */
 static bool labels_differ(const srv_heat_answer *a) {
     return srv_labels_differ(a->labels) && compare(a->maps).batches;
 }
@@ -387,7 +387,7 @@ static void reply_text(srv_request *req, const srv_heat_answer *a) {
     if (f->title)
         attn_text_add(&t, "%s\n\n", f->title);
     srv_heat_text(&t, a->maps, a->labels, a->titles);
-    /* A text is not transposed: its columns are the rows of a transposed picture. */
+    /* Text is never transposed, so its columns are the rows of a transposed picture. */
     const char *rows = f->transpose ? f->x_label : f->y_label;
     const char *cols = f->transpose ? f->y_label : f->x_label;
     if (rows || cols)

@@ -8,7 +8,7 @@
 #include "api/common/text_reply.h"
 #include "api/common/warnings.h"
 
-/* What the cells of a heatmap are made of. */
+/* The numbers from which the cells of a heatmap are computed. */
 typedef enum srv_heat_of { SRV_OF_WEIGHTS, SRV_OF_VALUE_NORM } srv_heat_of;
 
 typedef enum srv_encoding {
@@ -24,8 +24,8 @@ typedef struct srv_heat_input {
     srv_union heads; /* "all", "mean" or a list */
     srv_ints batch;
     srv_ranges rows, cols;
-    int of;      /* a srv_heat_of */
-    bool values; /* set by the route, not decoded: values (V) are known, so any `of` is allowed */
+    int of;            /* a srv_heat_of */
+    bool values;       /* set by the route: the request has values (V), so any `of` is allowed */
     int64_t max_cells; /* 0: the default */
     int pool;          /* an attn_pooling */
     int encoding;      /* a srv_encoding */
@@ -64,7 +64,7 @@ void srv_heat_write(attn_json_text *j, const char *name, const attn_heatmaps *ma
                     const srv_heat_input *in, const srv_labels *labels);
 /* Writes a list of two sizes at `pair`, such as the origin of a heatmap. */
 void srv_heat_pair(attn_json_text *j, const void *pair);
-/* The origin of a heatmap. srv_heat_place_rows are the rows of these members in answers. */
+/* The origin of a heatmap. srv_heat_place_rows are the rows for its members in answers. */
 typedef struct srv_heat_place {
     int64_t layer;      /* -1: there are no layers */
     size_t batch, head; /* head SIZE_MAX: the mean over heads */
@@ -76,7 +76,7 @@ extern const srv_field srv_heat_answers[]; /* the schemas of heatmaps */
 void srv_heat_text(attn_text *t, const attn_heatmaps *maps, const srv_labels *labels,
                    const srv_strings *titles);
 
-/* What an answer with heatmaps is made of. */
+/* The contents of an answer with heatmaps. */
 typedef struct srv_heat_answer {
     const attn_heatmaps *maps;
     const srv_heat_input *in;
@@ -94,7 +94,7 @@ typedef struct srv_heat_answer {
 } srv_heat_answer;
 
 /* Sets the reply of a route that answers heatmaps alone, in any media type of the route. The JSON
- * is {"heads": …, "labels": …, "pool": …, "warnings": …} with further members. */
+ * has "heads", "labels", "pool", "warnings" and further members. */
 void srv_heat_reply(srv_request *req, const srv_heat_answer *answer);
 /* Sets the reply to a picture or a CSV of the heatmaps. srv_draws must have returned true. */
 void srv_heat_draw(srv_request *req, const srv_heat_answer *answer);
@@ -104,7 +104,7 @@ void srv_heat_json(srv_request *req, const srv_heat_answer *answer);
 /* Returns the title that the caller gave to the head of a heatmap. NULL: there is none. */
 const char *srv_heat_title(const srv_strings *titles, const attn_heatmap *map);
 
-/* Sets the entropies of all rows to NaN, because the rows of cells are no distributions. */
+/* Sets the entropies of all rows to NaN, because these rows of cells are not distributions. */
 void srv_heat_without_entropy(const attn_heatmaps *maps);
 
 #endif

@@ -22,8 +22,8 @@ attn_json_text srv_listing_begin(srv_request *req, const char *name);
 /* Ends the list and the answer. `next`: the id of the last object of the page if more follow, else
  * NULL. */
 void srv_listing_end(attn_json_text *j, const char *next);
-/* The rows of such an answer: the member `name`, a list of objects of the schema `type`, and
- * `next`. */
+/* The rows of an answer with a page: the member `name`, a list of objects of the schema `type`, and
+ * the member `next`. */
 #define SRV_LISTING_ROWS(name, type, text)                                                         \
     SRV_WRITTEN(name, "[" type "]", NULL, text, .always = true),                                   \
         SRV_WRITTEN("next", "string", NULL,                                                        \

@@ -25,7 +25,7 @@ void srv_fill_init(void *mask_spec) {
     ((attn_mask_spec *)mask_spec)->fill = ATTN_FILL_ADD;
 }
 
-/* Refuses a field that is sent without another field that gives it its meaning. */
+/* Refuses a field that is sent without the other field that it needs. */
 static bool check_company(const srv_scope *scope) {
     if (srv_given(scope, "key_padding_mask") && !srv_given(scope, "key_padding_semantics"))
         return srv_refuse(
@@ -57,8 +57,8 @@ bool srv_mask_add(const srv_scope *scope, attn_mask_spec *spec, const char *name
 static const char *const kinds[] = {"causal",    "padding", "window", "pattern", "values",
                                     "documents", "prefix",  "tree",   "top_k",   "any_of",
                                     "all_of",    "not",     NULL};
-/* For each kind, the names of its fields, with a space before and after each name, the field that
- * it needs, and how one writes this field. */
+/* For each kind: the names of its fields, with a space before and after each name, the field that
+ * it needs, and the form in which this field is written. */
 static const struct {
     const char *fields, *needs, *as;
 } items[] = {
@@ -140,7 +140,7 @@ bool srv_mask_items(const srv_scope *scope, const char *name, const srv_objects 
 
 /* --- fields of masks --- */
 
-/* Returns memory for `count` windows or patterns of heads, the field `name`. NULL: a problem is
+/* Allocates `count` windows or patterns for the heads, for the field `name`. NULL: a problem is
  * set. */
 static attn_head_keys *take_heads(const srv_scope *scope, const char *name, size_t count) {
     attn_head_keys *heads =
@@ -183,7 +183,8 @@ static bool read_patterns(const srv_scope *scope, const srv_objects *in, attn_ma
     return heads != NULL;
 }
 
-/* Reads the windows or patterns of a layer. One for all heads is a member of the layer. */
+/* Reads the windows or patterns of a layer. A single one for all heads becomes a member of the
+ * layer. */
 static bool read_formula(const srv_scope *scope, const srv_mask_input *in, attn_mask_layer *layer) {
     if (layer->kind == ATTN_LAYER_WINDOW ? !read_windows(scope, &in->window, layer)
                                          : !read_patterns(scope, &in->pattern, layer))

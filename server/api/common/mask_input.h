@@ -8,7 +8,8 @@
 
 #include "api/common/form_input.h"
 
-/* The items of tensors of a ragged batch, where these differ in shape. */
+/* The lists of tensors in a ragged batch, one tensor for each entry. They are used where the
+ * tensors differ in shape. */
 typedef struct srv_mask_entries {
     srv_entries attn_mask, key_padding_mask, token_ids, document_ids, parents, top_k_indices;
 } srv_mask_entries;
@@ -30,7 +31,7 @@ typedef struct srv_pattern_item {
     srv_given_bits given;
 } srv_pattern_item;
 
-/* A mask of a list: the object {"kind": …} with the fields of this kind. */
+/* A mask in a list of masks: the object {"kind": …} with the fields of this kind. */
 typedef struct srv_mask_item {
     srv_given_bits given;
     int kind; /* SRV_ITEM_* */
@@ -127,17 +128,18 @@ extern const char *const srv_offset_words[];      /* "end" */
                       "A key is visible if this mask hides it: one object, or a list of one.",     \
                       .accepts = SRV_O_SINGLE)
 
-/* A row of masks in a list, whose table has such rows, too. */
+/* The row of a list of masks in the field table of struct T. The masks have tables with such rows,
+ * too. */
 #define SRV_ITEMS_ROW(T, name, member, text, ...)                                                  \
     SRV_NAMED_ROW(T, name, member, SRV_OBJECTS, text, .fields = srv_mask_item_fields,              \
                   .schema = "MaskItem", .size = sizeof(srv_mask_item),                             \
                   .max = ATTN_MASK_LAYERS - 1, __VA_ARGS__)
 
-/* The row of a list of masks that a mask combines. */
+/* The row of a list of masks that another mask combines. */
 #define SRV_PARTS_ROW(T, at, list, text) SRV_ITEMS_ROW(T, #list, at.list, text)
 
-/* Rows of the positions that masks of the struct T compare, whose member `spec` is an
- * attn_mask_spec. */
+/* The rows of the positions that masks compare, for the field table of struct T. Its member `spec`
+ * is an attn_mask_spec. */
 #define SRV_PLACES_ROWS(T, spec)                                                                   \
     SRV_NAMED_ROW(T, "query_positions", spec.query_positions, SRV_TENSOR,                          \
                   "[L] or [B, L]: the position of each query for causal, window, pattern and "     \
@@ -159,14 +161,14 @@ extern const char *const srv_offset_words[];      /* "end" */
 
 extern const srv_field srv_fill_fields[];
 void srv_fill_init(void *mask_spec);
-/* The row of mask_fill for the field table of struct T, whose member `spec` is an attn_mask_spec
- * and whose member `present` is a uint64_t. */
+/* The row of mask_fill for the field table of struct T. Its member `spec` is an attn_mask_spec, and
+ * its member `present` is a uint64_t. */
 #define SRV_FILL_ROW(T, spec, present, text)                                                       \
     SRV_NAMED_ROW(T, "mask_fill", spec, SRV_OBJECT, text, .accepts = SRV_O_NUMBER,                 \
                   .fields = srv_fill_fields, .init = srv_fill_init, .given = offsetof(T, present))
 
-/* Adds a layer, which is named after the field of the scope, to *spec. false: *spec is full, and a
- * problem is set. */
+/* Adds a layer to *spec. The layer has the name of the field in the scope. false: *spec is full,
+ * and a problem is set. */
 bool srv_mask_add(const srv_scope *scope, attn_mask_spec *spec, const char *name,
                   attn_mask_layer layer);
 /* Checks the mask fields against each other and adds the layers that they describe to *spec. false:
@@ -175,7 +177,7 @@ bool srv_mask_layers(const srv_scope *scope, const srv_mask_input *in, attn_mask
 /* Adds the masks of a list, the field `name` of the scope, to *spec. false: a problem is set. */
 bool srv_mask_items(const srv_scope *scope, const char *name, const srv_objects *list,
                     attn_mask_spec *spec);
-/* Stores in *item the scope of element i of the list, with its path in `at`. */
+/* Sets *item to the scope of element i of the list. Writes the path of the element to `at`. */
 void srv_mask_item_scope(const srv_scope *scope, const char *name, const srv_objects *list,
                          size_t i, srv_scope *item, char at[256]);
 /* Reads query_offset, if it was given, into the spec. `offset` must outlive the spec. */

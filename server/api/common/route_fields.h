@@ -1,11 +1,11 @@
-/* Rows of field tables for the fields that many routes share. T is the decoded struct, whose member
- * has the name of the field. */
+/* Rows of field tables for the fields that many routes share. T is the decoded struct. The member
+ * of T has the name of the field. */
 #ifndef SRV_ROUTE_FIELDS_H
 #define SRV_ROUTE_FIELDS_H
 
 #include "wire/decode.h"
 
-#define SRV_WEIGHTS_UNASKED 65536 /* more weights are answered only if the request asks for them */
+#define SRV_WEIGHTS_UNASKED 65536 /* more weights are answered only on request */
 
 #define SRV_TIMEOUT_ROW(T)                                                                         \
     SRV_INT_ROW(T, timeout_ms, 1, 86400000,                                                        \

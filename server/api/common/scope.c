@@ -9,7 +9,7 @@
 #include <string.h>
 
 bool srv_given(const srv_scope *scope, const char *name) {
-    /* Only the rows of given fields are compared, because there are few of them. */
+    /* Reads only the rows of fields that were given, because these are few. */
     for (size_t w = 0; w < SRV_FIELDS_MOST / 64; w++)
         for (uint64_t given = scope->given->words[w]; given; given &= given - 1) {
             const char *row = scope->fields[w * 64 + (size_t)__builtin_ctzll(given)].name;
@@ -118,7 +118,7 @@ bool srv_read_body(srv_request *req, const srv_field *fields, void *body,
                    const int64_t *timeout_ms) {
     if (!srv_decode(req, fields, body))
         return false;
-    if (*timeout_ms > 0 && !req->is_job) /* a job has a time limit of its own */
+    if (*timeout_ms > 0 && !req->is_job) /* a job has its own time limit */
         srv_request_finish_by(req, req->start_ns + *timeout_ms * 1000000);
     return true;
 }
@@ -165,7 +165,7 @@ static bool check_names(const srv_scope *scope, const char *name, const char *wh
                       attn_plural(expected), what, list->count);
 }
 
-/* Checks a list of `found` strings that names queries and keys alike: L queries, S keys and `found`
+/* Checks a list of `found` strings that names both queries and keys: L queries, S keys and `found`
  * must be equal numbers. `at` is the JSON pointer to the list. false: a problem is set. */
 static bool check_both(srv_request *req, const char *at, size_t found, size_t L, size_t S) {
     if (L == S && found == L)

@@ -1,6 +1,6 @@
 /* Checks that field tables cannot express, such as fields that need or exclude each other, and the
- * labels of queries and keys. Checks get a scope. It says which fields of one decoded object (the
- * body, or an object inside it) were given, and where this object stands in the body. */
+ * labels of queries and keys. Checks take a scope, which says which fields of one decoded object
+ * (the body, or an object inside it) were given, and where this object stands in the body. */
 #ifndef SRV_SCOPE_H
 #define SRV_SCOPE_H
 
@@ -46,10 +46,10 @@ bool srv_ranges_check(const srv_scope *scope, const char *name, const srv_ranges
 /* Returns whether `word` is one of the words of `list`, a text with a space before and after each
  * word. NULL is an empty list. */
 bool srv_is_listed(const char *list, const char *word);
-/* Decodes the query string of the request into *out, with the same bounds and problems as for
- * bodies. Absent parameters get the defaults of their rows. Lists are written as 1,2,3 and ranges
- * as 0:256 or 5,9,100:104. The fields of a nested object are parameters like the others, without
- * the object's name. false: a problem is set. */
+/* Decodes the query string of the request into *out. Bounds and problems are those of bodies.
+ * Absent parameters get the defaults of their rows. Lists are written as 1,2,3 and ranges as 0:256
+ * or 5,9,100:104. The fields of a nested object are parameters like the others, without the
+ * object's name. false: a problem is set. */
 bool srv_read_query(srv_request *req, const srv_field *fields, void *out);
 /* Decodes the body of the request by its field table into the struct `body`, and applies the time
  * limit of the body. `timeout_ms` points to the member of the struct that has the limit. The limit
@@ -85,7 +85,8 @@ bool srv_labels_given(const srv_labels *labels);
 /* Returns whether batch entries have labels of their own. */
 bool srv_labels_differ(const srv_labels *labels);
 /* Returns the names of a batch entry. `entry` may also be the number among the entries of all
- * layers: layer * entries of a layer + entry in the layer. Without labels returns empty lists. */
+ * layers: layer * entries of a layer + entry in the layer. Returns empty lists if there are no
+ * labels. */
 const srv_names *srv_labels_of(const srv_labels *labels, size_t entry);
 /* Returns the path of a list of names: "labels/key", or "labels/1/key" for the labels of entry 1.
  * `name` is "query" or "key". */
@@ -96,7 +97,7 @@ const char *srv_labels_where(attn_arena *arena, const srv_labels *labels, size_t
 bool srv_labels_check(srv_request *req, const srv_labels *labels, size_t B, size_t L, size_t S);
 /* Writes the srv_labels at `place`: {"query": [..], "key": [..]}, without the lists that were not
  * given, or a list of such objects if entries have labels of their own. Without labels it writes
- * nothing. For SRV_WRITTEN rows. */
+ * nothing. SRV_WRITTEN rows use this function. */
 void srv_labels_put(attn_json_text *j, const void *place);
 /* The row `labels` of an answer: struct T has the srv_labels in `member`. */
 #define SRV_LABELS_MEMBER(T, member, ...)                                                          \

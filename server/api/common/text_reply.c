@@ -1,4 +1,4 @@
-/* Answers as text. Texts grow in the request's arena. */
+/* Answers as text. Each text grows in the request's arena. */
 #include "api/common/text_reply.h"
 
 #include <math.h>

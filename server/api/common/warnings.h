@@ -33,8 +33,9 @@ attn_status srv_warnings_of_mask(srv_warnings *to, attn_arena *arena, const attn
 attn_status srv_warnings_of_position(srv_warnings *to, attn_arena *arena, const attn_mask *mask,
                                      attn_position_kind position, attn_error *err);
 
-/* The first function writes the member `warnings`, the second the value of this member (for the row
- * below), the third a line of text for each warning. Without warnings they write nothing. */
+/* srv_warnings_write writes the member `warnings`. srv_warnings_put writes the value of this
+ * member, for the row below. srv_warnings_text writes a line of text for each warning. Without
+ * warnings these functions write nothing. */
 void srv_warnings_write(attn_json_text *j, const srv_warnings *warnings);
 void srv_warnings_put(attn_json_text *j, const void *warnings);
 /* The row `warnings` of an answer: struct T has the srv_warnings in `member`. */
@@ -43,8 +44,9 @@ void srv_warnings_put(attn_json_text *j, const void *warnings);
                    "What is valid but probably not intended.", __VA_ARGS__)
 void srv_warnings_text(attn_text *t, const srv_warnings *warnings);
 
-/* Writes a member of the object `omitted`: the name of a tensor that was left out because it is
- * large, and its number of values. `how` tells the client how to get the tensor. */
+/* Writes a member of the object `omitted`: its name is that of a tensor that was left out because
+ * it is large, and its value has the tensor's number of values. `how` tells the client how to get
+ * the tensor. */
 void srv_omitted_write(attn_json_text *j, const char *name, double values, const char *how);
 
 extern const srv_field srv_warning_answers[]; /* the schemas Warning and OmittedTensor */
