@@ -1,6 +1,6 @@
-/* POST /v1/models/{id}/explain runs a model on a text, with and without interventions, and answers
- * what they change, what each layer would predict (the logit lens), and what each head adds to a
- * logit. */
+/* POST /v1/models/{id}/explain runs a model on a text with and without interventions. The answer
+ * has the effect of the interventions, the prediction of each layer (the logit lens), and the
+ * contribution of each head to a logit. */
 #include "api/explanations/explanations_call.h"
 
 #include <inttypes.h>
@@ -79,12 +79,14 @@ static bool check_model(const srv_explain *c) {
 
 /* --- texts --- */
 
-/* The scope of against, whose fields have the names of those around it. */
+/* Returns the scope of the object `against`. Its fields have the same names as fields of the
+ * body. */
 static srv_scope against_scope(const srv_explain *c) {
     return (srv_scope){c->pass.req, srv_explain_against_fields, &c->body.against.given, "/against"};
 }
 
-/* Reads the sequences of a side from fields with these names; count stays 0 without them. */
+/* Reads the sequences of a side (encoder or decoder) from the fields `names`. out->count stays 0 if
+ * none of them was given. */
 static bool read_side(srv_explain *c, const srv_scope *scope, const srv_side *side,
                       const char *const names[3], int which, srv_sequences *out) {
     const size_t longest = attn_model_configuration(c->pass.model->model)->max_length;
@@ -100,7 +102,7 @@ static bool read_side(srv_explain *c, const srv_scope *scope, const srv_side *si
     return srv_models_read(&r, side, out);
 }
 
-/* Reads at most one sequence of a side. */
+/* Reads a side as read_side does, and refuses more than one sequence. */
 static bool read_one(srv_explain *c, const srv_scope *scope, const srv_side *side,
                      const char *const names[3], int which, srv_sequences *out) {
     return read_side(c, scope, side, names, which, out) &&
@@ -108,13 +110,14 @@ static bool read_one(srv_explain *c, const srv_scope *scope, const srv_side *sid
             srv_refuse(scope, SRV_SHAPE, names[0], "expected one text, found %zu", out->count));
 }
 
-/* Adds a sequence of a side to the batch. */
+/* Appends a sequence to the sequences of one side of the batch. */
 static void add(srv_sequences *to, const srv_sequence *s) {
     to->items[to->count++] = *s;
     to->longest = s->length > to->longest ? s->length : to->longest;
 }
 
-/* Adds `texts` of the side that the text is of, beside the same target. */
+/* Adds a batch entry. `text` goes to the side that reads the text of the request. If the model also
+ * has a decoder, `target` goes to the decoder. */
 static void add_sequence(srv_explain *c, const srv_sequence *text, const srv_sequence *target) {
     const bool encodes = srv_models_reads(c->pass.model, SRV_SOURCE);
     add(encodes ? &c->sources : &c->targets, text);
@@ -123,7 +126,7 @@ static void add_sequence(srv_explain *c, const srv_sequence *text, const srv_seq
     c->B++;
 }
 
-/* The texts of a request. */
+/* The texts of a request. A text that was not sent has count 0. */
 typedef struct texts {
     srv_sequences text, against, target, other, reference;
 } texts;
@@ -155,7 +158,8 @@ static bool check_other(const srv_explain *c, const srv_sequences *other) {
     return true;
 }
 
-/* Checks that a model with encoder and decoder has a target, and another model none. */
+/* Checks that the request has a target if the model has encoder and decoder, and none for other
+ * models. */
 static bool check_target(const srv_explain *c, const texts *t) {
     const bool both =
         srv_models_reads(c->pass.model, SRV_SOURCE) && srv_models_reads(c->pass.model, SRV_TARGET);
@@ -177,7 +181,7 @@ static bool takes_mean(const srv_objects *ablate) {
     return takes;
 }
 
-/* Refuses references that no mean is taken over. */
+/* Refuses reference texts if no intervention takes a mean. */
 static bool check_reference(const srv_explain *c, const srv_sequences *reference) {
     const bool takes = takes_mean(&c->body.interventions.ablate) ||
                        takes_mean(&c->body.against.interventions.ablate);
@@ -206,7 +210,8 @@ static bool read_texts(srv_explain *c, texts *t) {
            check_reference(c, &t->reference);
 }
 
-/* Adds a text and, with interventions, the text that they change. Sets the sequences of both. */
+/* Adds a batch entry for a text and, if interventions change it, a second entry for the changed
+ * text. Sets *plain to the first entry and *last to the last one. */
 static void add_texts(srv_explain *c, const srv_sequence *text, const srv_sequence *target,
                       bool changed, size_t *plain, size_t *last) {
     *plain = c->B;
@@ -216,7 +221,7 @@ static void add_texts(srv_explain *c, const srv_sequence *text, const srv_sequen
     *last = c->B - 1;
 }
 
-/* Makes the batch of the texts of the request. false: a problem is set. */
+/* Makes the batch from the texts of the request. false: a problem is set. */
 static bool place_texts(srv_explain *c) {
     const srv_explain_body *body = &c->body;
     size_t first;
@@ -249,7 +254,7 @@ static bool place_texts(srv_explain *c) {
     return true;
 }
 
-/* Sets *to to the tokens of the stack that the logits of a sequence are made of, with the begin
+/* Sets *to to the tokens of a sequence as the stack with the logits reads them, including the begin
  * token. */
 static bool name_read(srv_explain *c, size_t sequence, srv_sequence *to) {
     const attn_model_config *m = attn_model_configuration(c->pass.model->model);
@@ -275,18 +280,20 @@ static bool name_read(srv_explain *c, size_t sequence, srv_sequence *to) {
 
 /* --- checks --- */
 
-/* Sets the tokens that encoder and decoder read of a sequence. */
+/* Sets rows to the numbers of tokens that the encoder (rows[0]) and the decoder (rows[1]) read in a
+ * sequence. */
 static void rows_of(const srv_explain *c, size_t sequence, size_t rows[2]) {
     rows[0] = c->sources.count ? c->sources.items[sequence].length : 0;
     rows[1] = c->targets.count ? c->targets.items[sequence].length + c->begins : 0;
 }
 
-/* Reads interventions that change one sequence. Without references, means are those of `plain`. */
+/* Reads the interventions that change one sequence. If there are no reference texts, means are
+ * taken over the sequence `plain`. */
 static bool read_list(srv_explain *c, const srv_scope *scope, const srv_interventions *in,
                       size_t sequence, size_t plain, attn_intervention **out, size_t *count) {
     const size_t referred = c->num_references;
     srv_intervened of = {.sequence = sequence,
-                         .other = c->B - 1 - referred, /* the references are behind it */
+                         .other = c->B - 1 - referred, /* the references come after it */
                          .references = referred ? c->B - referred : plain,
                          .num_references = referred ? referred : 1};
     rows_of(c, sequence, of.rows);
@@ -313,7 +320,7 @@ static bool read_interventions(srv_explain *c) {
     return true;
 }
 
-/* Sets the places: the wanted positions of the sequence that is explained. */
+/* Sets the places: the requested positions of the explained sequence. */
 static bool read_positions(srv_explain *c) {
     const srv_ints *list = &c->body.positions;
     if (!list->count && srv_given(&c->pass.scope, "positions"))
@@ -405,7 +412,8 @@ static attn_model_cost cost_of(const srv_explain *c) {
 
 static bool prepare(void *data) {
     srv_explain *c = data;
-    /* The files of a known decoder say what begins a text. */
+    /* The files of a known decoder-only model say how a text begins. Every other decoder reads the
+     * begin token first. */
     c->begins = srv_models_reads(c->pass.model, SRV_TARGET) &&
                 (!c->pass.model->known || srv_models_reads(c->pass.model, SRV_SOURCE));
     if (!c->body.top_k)

@@ -1,4 +1,4 @@
-/* How the text of POST /v1/models/{id}/explain differs from `against`: the weights of each head, the
+/* Compares the text of POST /v1/models/{id}/explain with `against`: the weights of each head, the
  * loss, and the logits. */
 #include <math.h>
 
@@ -7,9 +7,9 @@
 #include "request/shared.h"
 
 enum { HEADS_PRINTED = 10 };
-/* Upper bounds in bytes: of the memory of a token or a head of the answer with its numbers and its
- * text; of the scratch memory of a thread that computes cells of a site and their differences,
- * without that of a row. */
+/* Upper bounds in bytes. TOKEN and HEAD: a token or a head of the answer in memory and as text.
+ * SCRATCH: the scratch memory in which a thread computes the cells of a site and their differences,
+ * except the memory of a row. */
 enum { TOKEN = 384, HEAD = 384, SCRATCH = 5 << 20 };
 
 const srv_field srv_explain_against_fields[] = {
@@ -31,7 +31,7 @@ typedef struct compared_token {
 typedef struct compared_place {
     size_t position, position_against;
     const char *token, *token_against;
-    srv_objects logits; /* compared_token */
+    srv_objects logits; /* array of compared_token */
 } compared_place;
 
 typedef struct compared_head {
@@ -42,14 +42,14 @@ typedef struct compared_head {
 
 typedef struct srv_explain_comparison {
     const srv_explain *call;
-    srv_objects positions, heads; /* compared_place, compared_head */
+    srv_objects positions, heads; /* arrays of compared_place and compared_head */
     double loss_text, loss_against;
     size_t predicted_text, predicted_against;
 } srv_explain_comparison;
 
 /* --- weights --- */
 
-/* A batch entry of a source as a source of its own, without padding. */
+/* One batch entry of a source, which is read as a source of its own without padding. */
 typedef struct entry {
     const attn_weight_source *from;
     size_t batch;
@@ -63,12 +63,13 @@ static attn_status fetch_entry(void *ctx, size_t lane, const attn_range *rows, f
     return e->from->fetch(e->from->ctx, lane, &at, weights, logits, err);
 }
 
-/* Returns whether the decoder reads the queries, or the keys, of the sites of a kind. */
+/* Returns whether the queries (or, if `keys` is true, the keys) of sites of this kind are tokens of
+ * the decoder. */
 static bool decodes(int kind, bool keys) {
     return kind == ATTN_SITE_DECODER || (kind == ATTN_SITE_CROSS && !keys);
 }
 
-/* Returns how many queries, or keys, a site has of a sequence. */
+/* Returns the number of queries (or, if `keys` is true, of keys) that a site has for a sequence. */
 static size_t tokens_of(const srv_explain *c, const attn_site *site, size_t sequence, bool keys) {
     return decodes((int)site->kind, keys) ? c->targets.items[sequence].length + c->begins
                                           : c->sources.items[sequence].length;
@@ -79,7 +80,7 @@ static bool comparable(const srv_explain *c, const attn_site *site) {
            tokens_of(c, site, 0, true) == tokens_of(c, site, c->against_text, true);
 }
 
-/* Sets the heads [site->heads] of a site. */
+/* Compares the heads of a site. Writes the results to out [site->heads]. */
 static attn_status compare_site(srv_explain *c, const attn_site *site, compared_head *out,
                                 attn_error *err) {
     srv_request *req = c->pass.req;
@@ -140,7 +141,7 @@ static bool compare_heads(srv_explain *c, srv_explain_comparison *to) {
 
 /* --- logits --- */
 
-/* Sets the tokens whose probabilities differ most. */
+/* Finds the tokens whose probabilities differ most at a place. */
 static bool compare_at(srv_explain *c, size_t place, compared_place *out) {
     const size_t k = (size_t)c->body.top_k, V = c->out.logits.dims[2],
                  at = c->places[place].position,
@@ -333,7 +334,8 @@ static void print_place(attn_text *t, const srv_explain *c, const compared_place
                       srv_explain_shown(c, tokens[k].token));
 }
 
-/* Returns the head that differs most of those that come behind `last` in this order; NULL: none. */
+/* Returns the head that follows `last` in the order of falling differences; the first head if
+ * `last` is NULL. NULL: there is no further head. */
 static const compared_head *next_head(const srv_objects *heads, const compared_head *last) {
     const compared_head *all = heads->items, *best = NULL;
     for (const compared_head *h = all; h < all + heads->count; h++) {
@@ -345,7 +347,7 @@ static const compared_head *next_head(const srv_objects *heads, const compared_h
     return best;
 }
 
-/* Returns the token of the text that is a query or a key of a head. */
+/* Returns the token of the text at a query or key position of a site of this kind. */
 static const char *word_of(const srv_explain *c, int kind, size_t position, bool keys) {
     const char *token = (decodes(kind, keys) ? c->read : c->sources.items[0]).tokens[position];
     return srv_explain_shown(c, token);

@@ -1,12 +1,12 @@
-/* The answer of POST /v1/models/{id}/explain: what interventions change, the logit lens, and direct
- * contributions. */
+/* The answer of POST /v1/models/{id}/explain: the effect of interventions, the logit lens, and
+ * direct contributions. */
 #include <math.h>
 #include <string.h>
 
 #include "api/explanations/explanations_api.h"
 #include "api/explanations/explanations_call.h"
 
-/* Upper bound, in bytes, of the memory of a token of the answer with its numbers and its text. */
+/* Upper bound in bytes of a token of the answer, in memory and as text. */
 enum { TOKEN = 320 };
 
 /* --- what is answered --- */
@@ -20,7 +20,7 @@ typedef struct changed_token {
 typedef struct changed_place {
     size_t position;
     const char *token;
-    srv_objects logits; /* changed_token */
+    srv_objects logits; /* array of changed_token */
 } changed_place;
 
 typedef struct lens_token {
@@ -31,13 +31,13 @@ typedef struct lens_token {
 
 typedef struct lens_layer {
     size_t num_layers;
-    srv_objects tokens; /* lens_token */
+    srv_objects tokens; /* array of lens_token */
 } lens_layer;
 
 typedef struct lens_place {
     size_t position;
     const char *token;
-    srv_objects layers; /* lens_layer */
+    srv_objects layers; /* array of lens_layer */
 } lens_place;
 
 typedef struct numbers {
@@ -56,7 +56,7 @@ typedef struct contribution {
     const char *token, *of;
     int64_t id;
     double logit, embedding, bias, patched;
-    srv_objects sites; /* site_part */
+    srv_objects sites; /* array of site_part */
     numbers feed_forward;
 } contribution;
 
@@ -64,7 +64,7 @@ static size_t vocabulary(const srv_explain *c) {
     return attn_model_configuration(c->pass.model->model)->target_vocabulary;
 }
 
-/* Sets the most probable tokens without interventions, and what these change. */
+/* Finds the most probable tokens without interventions, and their logits with and without them. */
 static bool change_at(srv_explain *c, const attn_place *place, changed_place *out) {
     const size_t k = (size_t)c->body.top_k, V = vocabulary(c);
     const float *rows[2] = {srv_explain_logits(c, 0, place->position),
@@ -140,7 +140,7 @@ static bool find_lens(srv_explain *c) {
     return true;
 }
 
-/* Sets the logits whose contributions are wanted. NULL: a problem is set. */
+/* Lists the logits whose contributions were requested. NULL: a problem is set. */
 static attn_wanted_logit *list_logits(srv_explain *c, size_t *count) {
     const srv_ints *list = &c->body.logit_ids;
     const size_t each = list->count ? list->count : 1, V = vocabulary(c);

@@ -1,4 +1,4 @@
-/* POST /v1/models/{id}/explain: what heads and layers of a model do. */
+/* POST /v1/models/{id}/explain explains what the heads and layers of a model do. */
 #ifndef SRV_EXPLANATIONS_API_H
 #define SRV_EXPLANATIONS_API_H
 

@@ -1,6 +1,7 @@
-/* A request to POST /v1/models/{id}/explain. explanations.c reads it and runs the pass,
- * explanations_answer.c makes and writes the answer, explanations_against.c the comparison in it, of
- * what explanations_pass.c reads. */
+/* The state of a request to POST /v1/models/{id}/explain. explanations.c reads the request and runs
+ * the pass. explanations_answer.c makes and writes the answer. explanations_against.c makes the
+ * comparison in the answer. Both read the results of the pass with the functions of
+ * explanations_pass.c. */
 #ifndef SRV_EXPLANATIONS_CALL_H
 #define SRV_EXPLANATIONS_CALL_H
 
@@ -11,7 +12,7 @@
 /* Bits of the field `return`. */
 enum { SRV_EXPLAIN_CHANGE = 1, SRV_EXPLAIN_LENS = 2, SRV_EXPLAIN_CONTRIBUTIONS = 4 };
 
-/* With what the text is compared. */
+/* The object `against`, with which the text is compared. */
 typedef struct srv_explain_against {
     srv_given_bits given;
     srv_side source;
@@ -32,24 +33,29 @@ typedef struct srv_explain_body {
 typedef struct srv_explain {
     srv_pass pass;
     srv_explain_body body;
-    /* The sequences of the batch: the text, then with interventions the text that they change, then
-     * those of against in the same way (its text only if it has one), then the other text, then the
-     * references. targets: what the decoder reads, the begin token excluded */
+    /* The sequences of the batch, in this order:
+     *
+     *   the text; with interventions, also the changed text
+     *   the text of `against`, if it has one; with interventions there, also the changed text
+     *   the other text
+     *   the reference texts
+     *
+     * `targets` has the sequences of the decoder, without the begin token. */
     srv_sequences sources, targets;
-    srv_sequence read; /* the tokens of the stack that is explained, as it reads them */
+    srv_sequence read; /* the tokens of the explained stack, as it reads them */
     size_t B, num_references;
     bool begins;      /* the decoder reads a begin token first */
-    size_t explained; /* the sequence of lens and contributions: 1 with interventions, else 0 */
-    bool compares;    /* against is given */
+    size_t explained; /* sequence of lens and contributions: 1 with interventions, else 0 */
+    bool compares;    /* the request has `against` */
     size_t against_text, against; /* the sequences of against without and with its interventions */
-    srv_sequence against_read;    /* what the stack reads of against */
+    srv_sequence against_read;    /* the tokens of `against`, as the explained stack reads them */
     attn_intervention *interventions;
     size_t intervention_count;
     attn_place *places; /* [place_count] */
     size_t place_count;
     srv_warnings warnings;
     attn_model_outputs out;
-    /* What the answer has, as its rows describe it (explanations_answer.c) */
+    /* The parts of the answer. explanations_answer.c has the types of their items. */
     srv_objects changes, lenses, contributions;
     double loss_before, loss_after; /* NaN: the model does not predict the next token */
     size_t num_predicted;
@@ -58,19 +64,20 @@ typedef struct srv_explain {
 
 /* --- explanations_pass.c --- */
 
-/* Return memory for `count` elements, the words of ids in the vocabulary, or the row of logits of a
- * sequence at a position. NULL or false: a problem is set. */
+/* srv_explain_take allocates `count` zeroed elements. srv_explain_name sets *to to the texts of ids
+ * in the vocabulary. srv_explain_logits returns the row of logits of a sequence at a position. NULL
+ * or false: a problem is set. */
 void *srv_explain_take(srv_explain *c, size_t count, size_t size);
 bool srv_explain_name(const srv_explain *c, const int32_t *ids, size_t count,
                       const char *const **to);
 const float *srv_explain_logits(const srv_explain *c, size_t sequence, size_t position);
-/* Sets *loss to the mean cross entropy of the next tokens of a sequence that reads `read`, NaN if
- * the model predicts none. false: a problem is set. */
+/* Sets *loss to the mean cross entropy of the next tokens in `read`, the tokens of the sequence.
+ * NaN: the model predicts no next token. false: a problem is set. */
 bool srv_explain_loss(srv_explain *c, size_t sequence, const srv_sequence *read, double *loss);
-/* Returns a token as people read it. */
+/* Returns the token as text for people, such as " café" for "Ġcafé". */
 const char *srv_explain_shown(const srv_explain *c, const char *token);
 
-/* Computes what the answer has of the pass. false: a problem is set. */
+/* Computes the parts of the answer from the results of the pass. false: a problem is set. */
 bool srv_explain_results(srv_explain *c);
 /* Returns an upper bound of the memory of the answer in bytes. */
 double srv_explain_bytes(const srv_explain *c);
@@ -84,7 +91,7 @@ void srv_explain_against_cost(const srv_explain *c, attn_model_cost *cost);
 double srv_explain_against_bytes(const srv_explain *c);
 /* Compares the text with against. false: a problem is set. */
 bool srv_explain_compare(srv_explain *c);
-/* Writes the comparison of a srv_explain as a value, if there is one, and as text. */
+/* Write the comparison of a srv_explain, if there is one, as a JSON value and as text. */
 void srv_explain_put_comparison(attn_json_text *j, const void *explain);
 void srv_explain_print_comparison(attn_text *t, const srv_explain *c);
 

@@ -1,4 +1,5 @@
-/* What the answers of POST /v1/models/{id}/explain read of the pass and of the vocabulary. */
+/* Reads results of the pass and tokens of the vocabulary for the answers of POST
+ * /v1/models/{id}/explain. */
 #include <math.h>
 
 #include "api/explanations/explanations_call.h"
