@@ -63,7 +63,8 @@ static bool check_count(const srv_scope *scope, const char *name, const char *wh
 }
 
 /* Upper bound of the memory of the answer for each number, in bytes. A number takes up to 33 bytes
- * in JSON and CSV, and fewer in a picture. The buffer of the text grows by doubling. */
+ * in JSON and CSV, and fewer in a picture. The bound is about twice as large because the buffer of
+ * the text grows by doubling. */
 #define TEXT_OF_NUMBER 64.0
 
 static bool prepare(void *data) {
@@ -115,7 +116,7 @@ static bool add_shapes(void *data, srv_dry *dry) {
     return true;
 }
 
-/* Returns the tensor in float64, with NaN for numbers that are not finite. NULL: out of memory. */
+/* Converts the tensor to float64. Numbers that are not finite become NaN. NULL: out of memory. */
 static const double *widen(curves_call *call, const attn_tensor *t) {
     size_t n;
     double *to =
@@ -194,7 +195,7 @@ static void answer_csv(void *data, srv_csv *t) {
 typedef struct curve_answer {
     const char *name; /* NULL: none */
     attn_tensor numbers;
-    const double *values; /* `numbers` in float64; NaN: there is no value */
+    const double *values; /* the curve's values in float64; NaN: there is no value */
 } curve_answer;
 
 static void put_range(attn_json_text *j, const void *place) {
@@ -254,8 +255,8 @@ static void answer_json(void *data, attn_json_text *j) {
     srv_answer_members(j, answer_rows, data);
 }
 
-/* Returns the values in their own type, with NaN where a curve is interrupted. NaN is written as a
- * number whose bits are all set, which is NaN in each type. The data is NULL if memory ran out. */
+/* Returns a copy of the values in their own type, with NaN where a curve is interrupted. All bits
+ * of such an element are 1, which is NaN in each type. The data is NULL if memory ran out. */
 static attn_tensor interrupted(const curves_call *call) {
     attn_tensor v = call->body.values;
     const size_t n = call->count * call->points, each = attn_dtype_size(v.dtype);

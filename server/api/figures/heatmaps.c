@@ -48,7 +48,8 @@ const srv_field srv_heatmaps_fields[] = {
     {0},
 };
 
-/* `text` is the number of bytes of the answer for each byte of a heatmap. */
+/* Returns the cost of a request. `text` is the number of bytes of the answer for each byte of a
+ * heatmap. */
 static srv_cost cost_of(const attn_attention_dims *d, const attn_cost *drawn, double text) {
     const double rows = (double)d->B * (double)d->Hq * (double)d->L;
     return (srv_cost){.cells = rows * (double)d->S,
