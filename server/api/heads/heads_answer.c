@@ -1,4 +1,5 @@
-/* The answer of POST /v1/models/{id}/heads: scores, what heads connect, and a picture of a score. */
+/* The answer of POST /v1/models/{id}/heads: the scores of heads, the relations that heads find, and
+ * a picture of one score. */
 #include "api/heads/heads_call.h"
 
 #include <math.h>
@@ -185,8 +186,8 @@ void srv_heads_json(void *call, attn_json_text *j) {
 
 enum { BEST = 5 }; /* number of heads that are printed for each score */
 
-/* Returns the head with the largest mean of the score among those that are not printed yet; NULL:
- * there is none. */
+/* Returns the head with the largest mean of the score among the heads that are not printed yet, and
+ * marks it as printed. NULL: there is none. */
 static const attn_scored_head *find_next(const srv_heads_pass *c, unsigned score, bool of_texts,
                                          bool *printed) {
     const attn_scored_head *best = NULL;
@@ -205,8 +206,8 @@ static const attn_scored_head *find_next(const srv_heads_pass *c, unsigned score
     return best;
 }
 
-/* Prints the best heads of a score as "layer.head mean ± spread". Prints nothing if no head has more
- * than 0, as a causal head has no next token. */
+/* Prints the best heads of a score as "layer.head mean ± spread". Prints nothing if no mean is
+ * above 0. For example, causal heads never attend to the next token. */
 static void print_score(attn_text *t, const srv_heads_pass *c, unsigned score, bool of_texts,
                         bool *printed) {
     const bool names_site = c->subject.source && c->subject.target;
@@ -272,7 +273,8 @@ static const char **number(attn_arena *arena, size_t count) {
     return names;
 }
 
-/* Draws the score `score` of the heads of the first kind of site as layers x heads. */
+/* Draws the score `score` of all heads of the first kind of site. Rows are layers and columns are
+ * heads. */
 void srv_heads_picture(void *call) {
     srv_heads_pass *c = call;
     srv_request *req = c->pass.req;

@@ -6,7 +6,7 @@
 #include "wire/decode.h"
 
 srv_outcome srv_heads(srv_request *req);
-extern const srv_field srv_heads_fields[];  /* of the route's body */
-extern const srv_field srv_heads_answers[]; /* the schemas of its answer (server/wire/answer.h) */
+extern const srv_field srv_heads_fields[];  /* fields of the route's body */
+extern const srv_field srv_heads_answers[]; /* schemas of its answer (server/wire/answer.h) */
 
 #endif

@@ -14,12 +14,12 @@ typedef struct srv_heads_body {
     srv_given_bits given;
     int64_t probes, length, seed, top, decimals, timeout_ms;
     srv_strings text;
-    srv_objects relations; /* of srv_relation */
+    srv_objects relations; /* array of srv_relation */
     unsigned returns;      /* bits SRV_HEADS_* */
     unsigned sites;        /* bits 1 << attn_site_kind; 0: all */
     unsigned scores;       /* bits 1 << attn_head_score; 0: all */
-    int score;             /* an attn_head_score: sorts the heads, and is drawn */
-    bool shipped;          /* with the relations that ship with the service */
+    int score;             /* the attn_head_score that sorts heads and that a picture shows */
+    bool shipped;          /* include the relations that ship with the service */
     srv_figure_input figure;
     bool dry_run;
 } srv_heads_body;
@@ -32,7 +32,7 @@ typedef struct srv_head_answer {
     attn_head_score sorts;                  /* the score by which heads are sorted */
 } srv_head_answer;
 
-/* What a head connects, in the answer. */
+/* A relation between words that a head finds, in the answer. */
 typedef struct srv_related_answer {
     int site; /* an attn_site_kind */
     size_t layer, head, hits, of;
@@ -44,21 +44,22 @@ typedef struct srv_heads_pass {
     srv_pass pass;
     srv_heads_body body;
     attn_head_subject subject;
-    unsigned wanted; /* bits 1 << attn_head_score */
+    unsigned wanted; /* the scores to compute: bits 1 << attn_head_score */
     attn_head_batch repeated, separated, texts;
     const attn_head_relation *relations; /* [relation_count] */
     size_t relation_count;
     attn_head_words words;
     attn_scored_head *by_probes, *by_texts; /* NULL: not computed */
-    srv_head_answer *heads;                 /* [head_count] sorted */
+    srv_head_answer *heads;                 /* [head_count], sorted */
     size_t head_count;
-    const srv_related_answer *related; /* [related_count] sorted; of each relation at most `top` */
+    const srv_related_answer *related; /* [related_count], sorted; at most `top` a relation */
     size_t related_count;
 } srv_heads_pass;
 
-extern const char *const srv_head_scores[]; /* by attn_head_score, ended by NULL */
+extern const char *const srv_head_scores[]; /* names of attn_head_score, ended by NULL */
 
-/* Returns the scores that sort and that are drawn: those of probes or, without them, of texts. */
+/* Returns the scores by which the head is sorted and drawn: the scores on probes or, without
+ * probes, the scores on texts. */
 static inline const attn_scored_head *srv_head_first(const srv_head_answer *head) {
     return head->probes ? head->probes : head->texts;
 }

@@ -1,6 +1,6 @@
-/* POST /v1/models/{id}/heads scores every head of a model: on probes of random tokens, on texts of
- * the request, and by the pairs of words that it connects in sentences. The sentences that ship with
- * the service are config/head-templates.json. */
+/* POST /v1/models/{id}/heads scores every head of a model in three ways: on probes of random
+ * tokens, on texts of the request, and by the pairs of words that the head connects in template
+ * sentences. The service ships with the templates in config/head-templates.json. */
 #include "api/heads/heads_call.h"
 
 #include <math.h>
@@ -102,7 +102,8 @@ static bool no_memory(const srv_heads_pass *c) {
 
 /* --- relations --- */
 
-/* Reads the templates that ship with the service, by the rows of those of a request. */
+/* Reads the templates that ship with the service. They have the form of the templates in a
+ * request. */
 static bool read_shipped(const srv_heads_pass *c, srv_objects *out) {
     static const srv_field *rows = srv_heads_fields;
     srv_heads_body *file = attn_arena_zeroed(c->pass.req->arena, 1, sizeof *file);
@@ -121,7 +122,7 @@ static bool read_shipped(const srv_heads_pass *c, srv_objects *out) {
     return true;
 }
 
-/* Adds templates to `to`, and sets *n to how many there are then. */
+/* Appends templates to `to`, which has *n elements, and raises *n by their number. */
 static bool add_relations(const srv_heads_pass *c, const srv_objects *templates, bool lenient,
                           attn_head_relation *to, size_t *n) {
     for (size_t r = 0; r < templates->count; r++) {
@@ -139,7 +140,8 @@ static bool add_relations(const srv_heads_pass *c, const srv_objects *templates,
     return true;
 }
 
-/* Sets the problem of an error of the library: its place is in the member `name`. */
+/* Sets the problem for an error of the library. The path of the error is relative to the member
+ * `name`. */
 static bool refuse(const srv_heads_pass *c, const char *name, attn_error *err) {
     if (err->code == ATTN_ENOMEM)
         return no_memory(c);
@@ -148,7 +150,7 @@ static bool refuse(const srv_heads_pass *c, const char *name, attn_error *err) {
     return srv_problem_error(c->pass.req, err);
 }
 
-/* Reads the templates of the request, then those of the service. */
+/* Reads the templates of the request and, if they are wanted, those of the service. */
 static bool read_relations(srv_heads_pass *c) {
     attn_arena *arena = c->pass.req->arena;
     srv_objects shipped = {0};
@@ -169,7 +171,8 @@ static bool read_relations(srv_heads_pass *c) {
 
 /* --- probes and texts --- */
 
-/* Draws the probes. Without the field `length` they are as long as the model allows. */
+/* Draws the probes. Without the field `length`, they have the greatest length that the model
+ * allows. */
 static bool draw(srv_heads_pass *c) {
     attn_arena *arena = c->pass.req->arena;
     attn_head_probes probes = {(size_t)c->body.probes, (size_t)c->body.length,
@@ -205,7 +208,8 @@ static bool has_words(const srv_heads_pass *c) {
     return t && attn_tokenizer_has_texts(t);
 }
 
-/* Settles the parts of the answer. false: a problem is set. */
+/* Completes `return`, the list of the parts of the answer, and checks it. false: a problem is
+ * set. */
 static bool settle_parts(srv_heads_pass *c) {
     const srv_scope *scope = &c->pass.scope;
     srv_heads_body *b = &c->body;
@@ -213,7 +217,7 @@ static bool settle_parts(srv_heads_pass *c) {
     if (!srv_given(scope, "return"))
         b->returns = SRV_HEADS_PROBES | (texts ? (unsigned)SRV_HEADS_TEXTS : 0u) |
                      (has_words(c) ? (unsigned)SRV_HEADS_RELATIONS : 0u);
-    if (srv_draws(c->pass.req)) /* a picture shows scores */
+    if (srv_draws(c->pass.req)) /* a picture shows only scores */
         b->returns &= b->returns & SRV_HEADS_PROBES ? (unsigned)SRV_HEADS_PROBES : ~0u;
     if ((texts || templates || (b->returns & (SRV_HEADS_TEXTS | SRV_HEADS_RELATIONS))) &&
         !has_words(c))
@@ -264,11 +268,12 @@ static bool check_choices(srv_heads_pass *c) {
 
 /* --- cost --- */
 
-/* Bytes of the text of a head: its place, and each of its scores. */
+/* Upper bounds in bytes: the text of a head without its scores, and of each of its scores. */
 #define HEAD_TEXT  96.0
 #define SCORE_TEXT 112.0
 
-/* Adds the cost of a batch. The memory of each is given back before the next one. */
+/* Adds the cost of a batch. The bytes are the maximum over the batches, because the memory of a
+ * batch is released before the next one. */
 static void add_batch(const srv_heads_pass *c, const attn_head_batch *batch,
                       attn_model_cost *cost) {
     const size_t slots = attn_pool_slots(c->pass.req->app->pool);
@@ -323,7 +328,7 @@ static bool add_shapes(void *data, srv_dry *dry) {
 
 /* --- the computation --- */
 
-/* Returns heads without scores; NULL: memory ran out. */
+/* Returns all heads of the model, with scores that are NaN. NULL: memory ran out. */
 static attn_scored_head *make_heads(const srv_heads_pass *c) {
     const size_t count = attn_head_count(c->subject.model, false);
     attn_scored_head *heads = attn_arena_zeroed(c->pass.req->arena, count, sizeof *heads);
@@ -333,7 +338,7 @@ static attn_scored_head *make_heads(const srv_heads_pass *c) {
     return heads;
 }
 
-/* Scores a batch into *heads, which it makes if it is NULL. */
+/* Computes scores of a batch and adds them to *heads. Makes *heads first if it is NULL. */
 static attn_status score(srv_heads_pass *c, const attn_head_batch *batch, unsigned wanted,
                          attn_scored_head **heads, attn_error *err) {
     srv_request *req = c->pass.req;
@@ -346,7 +351,8 @@ static attn_status score(srv_heads_pass *c, const attn_head_batch *batch, unsign
                                &req->control, *heads, err);
 }
 
-/* Keeps of each relation the first `top` heads of the wanted sites that hit at all. */
+/* Keeps the first `top` heads of each relation. Drops heads of other sites than the requested ones,
+ * and heads without a hit. */
 static attn_status keep_best(const srv_heads_pass *c, attn_related_head *list, size_t *count,
                              attn_error *err) {
     size_t kept = 0,
@@ -361,7 +367,7 @@ static attn_status keep_best(const srv_heads_pass *c, attn_related_head *list, s
     return ATTN_OK;
 }
 
-/* Puts what heads connect into words. */
+/* Makes the answer from the kept heads of the relations, with a sentence about each. */
 static attn_status tell_best(srv_heads_pass *c, const attn_related_head *list, size_t count,
                              attn_error *err) {
     srv_related_answer *all = attn_arena_zeroed(c->pass.req->arena, count + 1, sizeof *all);
@@ -401,7 +407,7 @@ static attn_status relate(srv_heads_pass *c, attn_error *err) {
     return tell_best(c, list, count, err);
 }
 
-/* The score by which heads are sorted; NaN becomes the lowest. */
+/* Returns the score by which the head is sorted. NaN becomes the lowest value. */
 static double sorted_by(const srv_head_answer *head) {
     const double x = srv_head_first(head)->scores[head->sorts].mean;
     return isnan(x) ? -INFINITY : x;
@@ -413,11 +419,11 @@ static int by_score(const void *a, const void *b) {
     if (left < right || left > right)
         return left > right ? -1 : 1;
     const attn_scored_head *p = srv_head_first(x), *q = srv_head_first(y);
-    return p < q ? -1 : p > q; /* by site, layer and head */
+    return p < q ? -1 : p > q; /* equal scores: by site, layer and head */
 }
 
-/* Lists the heads of the wanted sites, sorted. Texts are read by the encoder alone, so later heads
- * have no scores of texts. */
+/* Lists the heads of the requested sites, sorted by their scores. If only the encoder reads the
+ * texts, the heads of the decoder have no scores on texts. */
 static bool list_heads(srv_heads_pass *c) {
     const size_t all = attn_head_count(c->subject.model, !c->by_probes && c->texts.encoder_only);
     const size_t read = attn_head_count(c->subject.model, c->texts.encoder_only);
