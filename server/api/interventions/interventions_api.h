@@ -1,5 +1,5 @@
-/* Interventions in a pass or a search of a model, as requests send them: the fields ablate and scale,
- * and patch of /v1/models/{id}/explain (attn/interventions.h). */
+/* Interventions in a pass or a search of a model: the request fields `ablate` and `scale`, and the
+ * field `patch` of /v1/models/{id}/explain (attn/interventions.h). */
 #ifndef SRV_INTERVENTIONS_API_H
 #define SRV_INTERVENTIONS_API_H
 
@@ -17,7 +17,7 @@ typedef struct srv_interventions {
     srv_objects ablate, scale, patch;
 } srv_interventions;
 
-enum { SRV_INTERVENTIONS_MOST = 256 }; /* of each list */
+enum { SRV_INTERVENTIONS_MOST = 256 }; /* largest number of elements in each list */
 
 extern const srv_field srv_ablate_fields[], srv_scale_fields[], srv_patch_fields[];
 void srv_intervention_init(void *item);
@@ -39,12 +39,12 @@ void srv_intervention_init(void *item);
                           "text: a list of {layer, head, part, site, position, other_position}. "  \
                           "Without head it is the residual stream.")
 
-/* Which sequences of a batch the interventions change and read. */
+/* The sequences of a batch that the interventions change or read. */
 typedef struct srv_intervened {
-    size_t sequence;                   /* the one that changes, or ATTN_EVERY */
-    size_t other;                      /* the one that a patch reads */
-    size_t references, num_references; /* those over which means are taken */
-    size_t rows[2], other_rows[2];     /* tokens that encoder and decoder read; 0: any position */
+    size_t sequence;                   /* the changed sequence, or ATTN_EVERY */
+    size_t other;                      /* the sequence from which a patch reads */
+    size_t references, num_references; /* the sequences over which means are taken */
+    size_t rows[2], other_rows[2];     /* tokens of encoder and decoder; 0: any position */
 } srv_intervened;
 
 /* Checks the lists, and sets *out [*count] to the interventions: ablate, then scale, then patch.
@@ -52,8 +52,8 @@ typedef struct srv_intervened {
 bool srv_interventions_read(const srv_scope *scope, const srv_model *model,
                             const srv_interventions *in, const srv_intervened *of,
                             attn_intervention **out, size_t *count);
-/* Reads the lists for a search, which changes all sequences. Refuses what it cannot do: means and
- * single positions. false: a problem is set. */
+/* Reads the lists for a search. Its interventions change all sequences. Refuses means and single
+ * positions, which a search does not support. false: a problem is set. */
 bool srv_interventions_of_search(const srv_scope *scope, const srv_model *model,
                                  const srv_interventions *in, attn_intervention **out,
                                  size_t *count);

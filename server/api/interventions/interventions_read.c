@@ -51,7 +51,7 @@ void srv_intervention_init(void *item) {
         .site = -1, .part = -1, .layer = -1, .head = -1, .position = -1, .other_position = -1};
 }
 
-/* A list that is read. */
+/* The element of a list that is being read. */
 typedef struct reading {
     const srv_scope *scope;
     const srv_model *model;
