@@ -16,7 +16,7 @@ static const srv_field event_rows[] = {
     {0},
 };
 
-/* A member of the findings, which is always there. */
+/* A member of the findings. Every answer has it. */
 #define FOUND(name, type, text, ...)                                                               \
     SRV_WRITTEN(name, type, NULL, text, .always = true, __VA_ARGS__)
 

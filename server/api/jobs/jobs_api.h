@@ -6,8 +6,8 @@
 
 #include "wire/answer.h"
 
-srv_outcome srv_jobs_list(srv_request *req);     /* GET */
-srv_outcome srv_jobs_create(srv_request *req);   /* POST */
+srv_outcome srv_jobs_list(srv_request *req);     /* GET /v1/jobs */
+srv_outcome srv_jobs_create(srv_request *req);   /* POST /v1/jobs */
 srv_outcome srv_jobs_describe(srv_request *req); /* GET …/{id} */
 srv_outcome srv_jobs_remove(srv_request *req);   /* DELETE …/{id} */
 srv_outcome srv_jobs_cancel(srv_request *req);   /* POST …/{id}/cancel */
