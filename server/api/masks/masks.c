@@ -16,7 +16,8 @@
 static const char *const combinations[] = {"and", NULL};
 
 const srv_field srv_masks_fields[] = {
-    /* Each mask is one layer of the library. .max leaves a layer for the token_ids of the body. */
+    /* Each mask is one layer of the library. `.max` leaves one layer free for the token_ids of the
+     * body. */
     SRV_ITEMS_ROW(srv_masks_body, "masks", masks,
                   "The masks to combine; an empty list leaves all keys visible.",
                   .example = "[{\"kind\": \"causal\"}]"),
@@ -120,7 +121,7 @@ static bool add_padding_shape(srv_masks_call *call, const srv_scope *item, const
     return true;
 }
 
-/* Takes the shape of self-attention, [S, S] or [B, S, S], from the padding masks. Sets *found to
+/* Derives the shape of self-attention, [S, S] or [B, S, S], from the padding masks. Sets *found to
  * true if a padding mask has a shape. false: a problem is set. */
 static bool shape_of_padding(srv_masks_call *call, const srv_scope *body, bool *found) {
     const srv_mask_item *items = call->body.masks.items;
@@ -139,8 +140,8 @@ static bool shape_of_padding(srv_masks_call *call, const srv_scope *body, bool *
     return true;
 }
 
-/* Sets the shape of the call (dims, rank) by broadcasting, by NumPy's rules, the shapes of all
- * masks of kind "values" that have two axes or more. Sets *found to true if there is one. */
+/* Sets the shape of the call (dims, rank) to the broadcast shape (as in NumPy) of all masks of kind
+ * "values" with at least two axes. Sets *found to true if there is such a mask. */
 static void shape_of_values(srv_masks_call *call, bool *found) {
     const srv_mask_item *items = call->body.masks.items;
     for (size_t i = 0; i < call->body.masks.count; i++) {
@@ -268,7 +269,8 @@ static srv_cost cost_of(const srv_masks_call *call) {
                text = !(call->req->accept & (SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY));
     const double each = call->body.as == SRV_MASKS_KEEP ? 1.0 : sizeof(float);
     const double result = cells ? each * call->cells : 0, memory = srv_masks_memory(call);
-    /* Memory for cells in a file is reserved after the mask is compiled. A dry run ends before. */
+    /* Memory for cells in a file is reserved after the mask is compiled. A dry run ends before
+     * that. */
     const bool at_once = call->call.dry_run && !text;
     return (srv_cost){.cells = call->bound,
                       .operations = (call->body.against.count ? 3 : 1) * call->cells,
@@ -318,8 +320,8 @@ static bool compile(srv_masks_call *call) {
             compile_one(call, &call->against_spec, &call->against));
 }
 
-/* Completes a dry run, with the mask in words. The words are made from the compiled mask. A mask
- * beyond the limits has no words, because there is no memory to compile it. */
+/* Completes a dry run with a description of the mask in words, which is made from the compiled
+ * mask. A mask beyond the limits has no words, because there is no memory to compile it. */
 static bool describe(void *data, srv_dry *dry) {
     srv_masks_call *call = data;
     if (dry->fits && !compile(call))

@@ -22,8 +22,8 @@ double srv_masks_batches(const srv_masks_call *call) {
     return n;
 }
 
-/* Memory in bytes of each cell that is written: its boolean, its float32, and twice the text of
- * both, because the text's buffer grows by doubling. */
+/* Memory in bytes of each written cell: its boolean, its float32, and twice the text of both,
+ * because the buffer of the text grows by doubling. */
 #define CELL_BYTES 56.0
 /* Upper bounds of text, in bytes. */
 #define PART_TEXT  64.0    /* the part of one batch entry and head, without its runs */
@@ -41,8 +41,8 @@ bool srv_masks_cells(const srv_masks_call *call) {
     return call->bound <= SRV_MASK_CELLS || binary(call);
 }
 
-/* Returns the number that stands for a cell in the form. `keep`: the cell is visible. `add` is the
- * number that the mask adds to the score of the cell. */
+/* Returns the number that represents a cell in the form. `keep`: the cell is visible. `add` is the
+ * number of the cell for the forms ADDITIVE and DIFFERENCE. */
 static float value_of(srv_masks_form form, bool keep, double add) {
     switch (form) {
     case SRV_MASKS_KEEP:
@@ -57,8 +57,9 @@ static float value_of(srv_masks_form form, bool keep, double add) {
     return (float)add;
 }
 
-/* Writes the visibility of the cells of a row to `keep` and, for the forms that have them, their
- * numbers to `add`. With DIFFERENCE the visibility in against follows in `keep`. */
+/* Writes to `keep` which cells of a row are visible. For the forms ADDITIVE and DIFFERENCE, also
+ * writes their numbers to `add`. For DIFFERENCE, the visible cells of `against` follow in
+ * `keep`. */
 static void read_row(const attn_mask *mask, const attn_mask *against, srv_masks_form form,
                      const attn_range *row, uint8_t *keep, double *add) {
     if (form == SRV_MASKS_ADDITIVE)
@@ -69,7 +70,7 @@ static void read_row(const attn_mask *mask, const attn_mask *against, srv_masks_
         srv_masks_keep_against(against, row, keep, keep + row->cols, add);
 }
 
-/* Makes the rows of one part [L, S], that of batch entry b and head h, in `to`: bytes for KEEP,
+/* Computes the rows [L, S] of batch entry b and head h, and writes them to `to`: bytes for KEEP,
  * else float32. `keep` and `add` are scratch memory for 2 S bytes and S numbers. */
 static attn_status make_rows(const srv_masks_call *call, srv_masks_form form, size_t b, size_t h,
                              uint8_t *keep, double *add, void *to, attn_error *err) {
@@ -89,7 +90,7 @@ static attn_status make_rows(const srv_masks_call *call, srv_masks_form form, si
     return ATTN_OK;
 }
 
-/* Makes all cells of the mask, [B, H, L, S], as a tensor with the shape of the weights. false: a
+/* Computes all cells of the mask, [B, H, L, S], as a tensor with the shape of the weights. false: a
  * problem is set. */
 static bool make_cells(const srv_masks_call *call, srv_masks_form form, attn_tensor *out) {
     const attn_mask_shape *s = &call->shape;
@@ -314,7 +315,7 @@ double srv_masks_memory(const srv_masks_call *call) {
     double values = layer_bytes(call, &call->body.spec);
     if (compares)
         values += layer_bytes(call, &call->against_spec) + 2 * (double)(call->shape.S + 1);
-    /* make_cells has one row in double, and the linter has a hash of each row. */
+    /* make_cells needs one row in double, and the linter needs a hash for each row. */
     double rows = sizeof(double) * ((double)call->shape.L + (double)call->shape.S);
     return values + rows + (double)call->shape.S + cells;
 }
@@ -332,8 +333,8 @@ static void put_words(attn_json_text *j, const void *data) {
     attn_json_string(j, attn_mask_words(call->mask, call->req->arena));
 }
 
-/* The rows of the cells and runs, for the schema only: srv_masks_json writes these members, between
- * those of shape_rows and of rest_rows. */
+/* The rows of the cells and runs, for the schema only. srv_masks_json writes these members between
+ * the members of shape_rows and rest_rows. */
 static const srv_field part_rows[] = {
     SRV_WRITTEN("batch", "integer?", NULL, "The batch entry; null: each.", .always = true),
     SRV_WRITTEN("head", "integer?", NULL, "The head; null: each.", .always = true),

@@ -1,5 +1,5 @@
-/* The state of a POST /v1/masks: the decoded body, the compiled mask made from it, and what the
- * answer needs. */
+/* The state of a POST /v1/masks: the decoded body, the compiled mask, and other data of the
+ * answer. */
 #ifndef SRV_MASKS_CALL_H
 #define SRV_MASKS_CALL_H
 
@@ -42,7 +42,7 @@ typedef struct srv_masks_body {
     srv_figure_input figure;
 } srv_masks_body;
 
-/* How the cells of the masks of `against` differ. */
+/* The differences between the mask and the mask `against`. */
 typedef struct srv_masks_difference {
     double kept; /* share of the cells that against leaves visible */
     int64_t num_different, num_only_masks, num_only_against;
@@ -59,7 +59,7 @@ typedef struct srv_masks_call {
     double kept;                /* share of the cells that are visible, 0 … 1 */
     double cells;               /* number of cells */
     double bound;               /* number of cells, with axes of length 0 counted as 1 */
-    attn_mask *mask, *against;  /* against: NULL without this field */
+    attn_mask *mask, *against;  /* `against` is NULL if the request does not have it */
     attn_mask_spec against_spec;
     srv_masks_difference difference;
     srv_warnings warnings;
@@ -73,14 +73,14 @@ bool srv_masks_cells(const srv_masks_call *call);
  * writing the answer. For a large mask, memory for the answer is reserved later, when the mask is
  * compiled. */
 double srv_masks_memory(const srv_masks_call *call);
-/* Return whether all batch entries, or all heads, are alike in the mask and in against. */
+/* Return whether all batch entries (or all heads) are equal in the mask and in `against`. */
 bool srv_masks_same_batches(const srv_masks_call *call);
 bool srv_masks_same_heads(const srv_masks_call *call);
-/* Writes the cells of a row in against to `other`, and how the cells `keep` of the mask differ from
- * them to `difference`, as numbers of the form DIFFERENCE. */
+/* Writes the visible cells of a row of `against` to `other`, and their differences from the cells
+ * `keep` of the mask to `difference`, as numbers of the form DIFFERENCE. */
 void srv_masks_keep_against(const attn_mask *against, const attn_range *row, const uint8_t *keep,
                             uint8_t *other, double *difference);
-/* Sets call->difference. false: a problem is set. */
+/* Compares the mask with `against`, and sets call->difference. false: a problem is set. */
 bool srv_masks_compare(srv_masks_call *call);
 /* The member `against` of the answer, and its lines of text. */
 extern const srv_field srv_masks_against_rows[];

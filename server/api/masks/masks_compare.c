@@ -1,5 +1,5 @@
-/* Compares the mask of POST /v1/masks with the masks of `against`, cell by cell. Numbers that are
- * added to scores are not compared, only what is visible. */
+/* Compares the mask of POST /v1/masks with the masks of `against`, cell by cell. Only the
+ * visibility of cells is compared, not the numbers that masks add to scores. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -23,7 +23,8 @@ void srv_masks_keep_against(const attn_mask *against, const attn_range *row, con
         difference[j] = (double)keep[j] - (double)other[j];
 }
 
-/* Adds the cells of one row that differ. `keep` is scratch memory for 2 S bytes. */
+/* Counts the cells of one row that differ, and adds them to *out. `keep` is scratch memory for 2 S
+ * bytes. */
 static void compare_row(const srv_masks_call *call, size_t b, size_t h, size_t i, uint8_t *keep,
                         srv_masks_difference *out) {
     const size_t S = call->shape.S;
