@@ -1,4 +1,4 @@
-/* The routes of models, under /v1/models, and what a room for more of them needs (models_call.h). A handler reads the request and sets the whole reply in
+/* The routes of models, under /v1/models. A handler reads the request and sets the whole reply in
  * req->reply. On the HTTP thread it may return SRV_DEFER instead, and is then called again on a
  * request thread. */
 #ifndef SRV_MODELS_API_H

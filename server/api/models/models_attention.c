@@ -1,6 +1,6 @@
-/* POST /v1/models/{id}/attention runs the model once over source and target (models_pass.c). It
- * answers the logits and, for each attention site, weights or heatmaps. A site is an attention operation of the model:
- * encoder, decoder or cross-attention of a layer. */
+/* POST /v1/models/{id}/attention runs the model once over source and target (models_pass.c). The
+ * answer has the logits and, for each attention site, weights or heatmaps. A site is an attention
+ * operation of the model: encoder, decoder or cross-attention of a layer. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -131,7 +131,7 @@ static bool check_dropout(const srv_scope *scope, const srv_sites_body *b) {
     return true;
 }
 
-/* Refuses fields of a target that a model of one stack does not have. */
+/* Refuses fields of a target if the model has only an encoder or only a decoder. */
 static bool check_sides(const srv_scope *scope, const srv_model *model) {
     static const char *const names[] = {"target_text", "target_tokens", "target_token_ids",
                                         "target_begin", "target_end"};
@@ -202,7 +202,7 @@ static bool check_selections(const srv_scope *scope, const srv_sites_body *b) {
     return true;
 }
 
-/* Refuses parts of the answer that the model does not have. */
+/* Refuses parts of the answer that this model cannot give. */
 static bool check_returns(const srv_sites_pass *c, const srv_scope *scope) {
     const attn_model_config *m = attn_model_configuration(c->pass.model->model);
     const unsigned wanted = c->body.returns;
@@ -237,7 +237,8 @@ static bool decode(srv_sites_pass *c) {
         b->sites = 0;
     if (!check_sides(&c->pass.scope, c->pass.model) || !check_dropout(&c->pass.scope, b))
         return false;
-    /* The files of a known decoder say what begins a text. */
+    /* The files of a known decoder-only model say how a text begins, so the service adds no
+     * tokens. */
     if (!srv_models_reads(c->pass.model, SRV_TARGET) ||
         (c->pass.model->known && !srv_models_reads(c->pass.model, SRV_SOURCE)))
         b->target_begin = b->target_end = false;
@@ -317,7 +318,7 @@ static bool check_sites(srv_sites_pass *c) {
         return srv_refuse(&c->pass.scope, SRV_VALUE, "heads",
                           "inputs belong to single heads: expected \"all\" or a list, found "
                           "\"mean\"");
-    const bool states = (b->returns & SRV_SITES_STATES) != 0; /* then layers need no attention */
+    const bool states = (b->returns & SRV_SITES_STATES) != 0; /* other layers have states, too */
     if ((!states && !check_numbers(c, &c->pass.scope, "layers", &b->layers, true)) ||
         !check_numbers(c, &c->pass.scope, "heads", &b->heads.ints, false))
         return false;
@@ -339,7 +340,7 @@ static int logits_dims(const srv_sites_pass *c, size_t dims[3]) {
     return rank;
 }
 
-/* Returns an upper bound of the memory of the answer in bytes: numbers, and the text of these. */
+/* Returns an upper bound of the memory of the answer in bytes: its numbers and their text. */
 static double result_bytes(const srv_sites_pass *c) {
     const attn_model_config *m = attn_model_configuration(c->pass.model->model);
     size_t d[3];
@@ -422,10 +423,10 @@ static bool add_shapes(void *data, srv_dry *dry) {
     for (size_t i = 0; i < c->site_count; i++) {
         size_t d[4] = {B, 0, 0, 0};
         srv_sites_dims(c, &c->sites[i], d + 1);
-        /* All layers of a kind of site have the same shape, so each kind is listed once. */
+        /* All layers of a kind of site have the same shape. Therefore each kind is listed once. */
         if (!srv_sites_wants(c, i) || c->sites[i].layer != first_wanted(c, c->sites[i].kind))
             continue;
-        if (srv_sites_has_weights(c) && srv_sites_mean(c)) /* without the axis of heads */
+        if (srv_sites_has_weights(c) && srv_sites_mean(c)) /* the mean has no axis of heads */
             srv_dry_shape(dry, srv_model_site_kinds[c->sites[i].kind], 3,
                           (size_t[3]){B, d[2], d[3]});
         else if (srv_sites_has_weights(c))

@@ -1,4 +1,4 @@
-/* What the routes of attention and generation share: heatmaps of weights. */
+/* Heatmaps of weights, which the routes of attention and generation share. */
 #ifndef SRV_MODELS_CALL_H
 #define SRV_MODELS_CALL_H
 
@@ -28,7 +28,7 @@ typedef struct srv_model_weights {
     size_t head_stride; /* floats from a matrix to the next */
     size_t stride;      /* floats from a row to the next */
     size_t rows, cols;
-    size_t batch;                        /* number of the sequence in the request */
+    size_t batch;                        /* index of the sequence in the request */
     const char **row_names, **col_names; /* the tokens: [rows] and [cols] */
 } srv_model_weights;
 

@@ -1,7 +1,7 @@
-/* POST /v1/models/{id}/generate answers what a model generates, by greedy search, beam search or
- * sampling, and the attention of the steps in the last layer: cross-attention, or self-attention of
- * a model without an encoder, which goes on with its text. A search with one beam can be answered
- * as server-sent events, one for each step. */
+/* POST /v1/models/{id}/generate generates tokens by greedy search, beam search or sampling. The
+ * answer also has the attention of each step in the last layer: the cross-attention or, for a model
+ * without an encoder, the self-attention. A search with one beam can be answered as server-sent
+ * events, one for each step. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -45,7 +45,7 @@ typedef struct made {
     srv_sequence tokens; /* the generated tokens without the end token */
     srv_sequence rows; /* names of the rows of weights: `tokens` and, if generated, the end token */
     srv_sequence cols; /* names of the columns of weights */
-    const char *text;  /* of `tokens`; NULL: the model has no words */
+    const char *text;  /* text of `tokens`; NULL: the model has no words */
 } made;
 
 typedef struct call {
@@ -112,13 +112,13 @@ const srv_field srv_models_generate_fields[] = {
     {0},
 };
 
-/* Returns whether the model has no encoder and goes on with its text. */
+/* Returns whether the model continues its text, because it has no encoder. */
 static bool continues(const call *c) {
     return !srv_models_reads(c->pass.model, SRV_SOURCE);
 }
 
-/* Returns whether the text is all that the decoder reads: the files of the model say which token
- * begins it, if any does. */
+/* Returns whether the decoder reads the text without a begin token of this service. A known model's
+ * own files say which token begins a text, if any does. */
 static bool reads_bare(const call *c) {
     return continues(c) && c->pass.model->known;
 }
@@ -206,7 +206,7 @@ static bool check_stream(call *c) {
     return true;
 }
 
-/* If the run is to be stored, checks that the search is greedy. */
+/* Checks that the search is greedy if the run is to be stored. */
 static bool check_store(call *c) {
     const body *b = &c->body;
     if (b->store && b->num_beams > 1)
@@ -266,9 +266,9 @@ static bool add_shapes(void *data, srv_dry *dry) {
 
 /* --- the search --- */
 
-/* Sets the names of the columns of the weights of sequence b: the source tokens or, for a model
- * without an encoder, the begin token if the model puts one before the text, the text and the
- * generated tokens except the last. */
+/* Sets the names of the columns of the weights of sequence b. With an encoder, these are the source
+ * tokens. Without an encoder, these are the begin token (if the decoder reads one), the text, and
+ * the generated tokens except the last. */
 static bool name_columns(call *c, size_t b) {
     const attn_model_config *m = attn_model_configuration(c->pass.model->model);
     const srv_sequence *text = &c->source.items[b], *rows = &c->made[b].rows;
@@ -277,7 +277,7 @@ static bool name_columns(call *c, size_t b) {
     if (!continues(c))
         return true;
     const bool begins = !reads_bare(c);
-    const size_t read = rows->length ? rows->length - 1 : 0; /* the last one is not read */
+    const size_t read = rows->length ? rows->length - 1 : 0; /* all but the last token */
     *to = (srv_sequence){.length = begins + text->length + read};
     to->tokens = attn_arena_zeroed(c->pass.req->arena, to->length + 1, sizeof *to->tokens);
     to->ids = attn_arena_zeroed(c->pass.req->arena, to->length + 1, sizeof *to->ids);

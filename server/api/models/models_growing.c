@@ -6,8 +6,8 @@
 #include "api/models/models_call.h"
 #include "request/shared.h"
 
-/* Upper bound, in bytes, of the memory that a generated token takes in the arena of the request and
- * in that of the run together. */
+/* Upper bound in bytes of the memory that a generated token takes in the arenas of the request and
+ * of the run. */
 enum { TOKEN = 256 };
 
 static bool no_memory(srv_request *req) {
@@ -32,7 +32,7 @@ static bool add_site(srv_request *req, const attn_attention_dims *d, size_t slot
         return srv_problem_error(req, &err);
     cost->cells += run.cells; /* closing the run computes the rows of all steps again */
     cost->operations += run.operations;
-    /* The rows of several sequences are copied when the run is stored. */
+    /* If there are several sequences, storing the run copies their rows. */
     cost->bytes +=
         (d->B > 1 ? 2.0 : 1.0) * (double)rows + (double)run.work_bytes + (double)run.result_bytes;
     return true;
@@ -107,8 +107,8 @@ static bool add(srv_growing *g, const attn_generated_step *step) {
     return !attn_run_growth_add(g->growth, ops, tokens, &err) || srv_problem_error(req, &err);
 }
 
-/* Opens the run for other requests, and tells its id and read token in the event "run", which
- * follows the first event, "start". */
+/* Opens the run for other requests. Sends its id and read token in the event "run", which follows
+ * the first event, "start". */
 static bool show(srv_growing *g) {
     srv_request *req = g->run.req;
     attn_text t = {.arena = req->arena};

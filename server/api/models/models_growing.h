@@ -15,8 +15,8 @@ typedef struct srv_growing {
     size_t metadata_count;
     size_t most;                  /* largest number of steps */
     const srv_sequences *prompts; /* NULL: the model has an encoder */
-    bool bare;                    /* the first token of a prompt is that which is read first */
-    srv_told_steps *told;         /* the stream that tells the id; NULL: the answer is no stream */
+    bool bare;                    /* the decoder reads no begin token in front of a prompt */
+    srv_told_steps *told;         /* the stream that sends the id; NULL: the answer is no stream */
     /* Holds `growth`. When `open` is set, `open` owns the arena and `growth`, and this is NULL. */
     attn_arena *arena;
     attn_run_growth *growth;
@@ -28,7 +28,7 @@ typedef struct srv_growing {
  * does for the run of a pass. The search has at most `most` steps. false: a problem is set. */
 bool srv_growing_cost(srv_request *req, const srv_model *model, size_t B, size_t S, size_t most,
                       attn_model_cost *cost, double *text);
-/* Prepares the run of a search over these sources. false: a problem is set. */
+/* Prepares the run of a search over the sequences `source`. false: a problem is set. */
 bool srv_growing_begin(srv_growing *g, srv_request *req, const srv_model *model,
                        const srv_sequences *source, size_t most, srv_told_steps *told);
 /* Adds a step. This is the callback attn_generate_options.step; `ctx` is a srv_growing. */

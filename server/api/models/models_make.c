@@ -51,17 +51,17 @@ const srv_field srv_models_fields[] = {
 
 /* --- description --- */
 
-/* The layers of one kind of attention site. */
+/* The layers of one kind of attention site, in the description of a model. */
 typedef struct kind_answer {
     int kind;
     size_t layers, heads;
 } kind_answer;
 
-/* A model as an answer describes it. */
+/* The description of a model in an answer. */
 typedef struct model_answer {
     const srv_model *model;
     const srv_known *known; /* NULL: no other program wrote its files */
-    bool is_known, loaded;  /* loaded: of a known model */
+    bool is_known, loaded;  /* loaded: a known model that is in memory */
     attn_model_config config;
     struct {
 #define HAS(member, ...) bool member;
@@ -197,9 +197,9 @@ static const srv_field known_rows[] = {
 };
 
 /* Makes the row of a setting (ATTN_MODEL_SETTING_LIST) in the description of a model. A setting of
- * ALL models is in every description, except a setting that acts only in training (TRAIN). A
- * setting of training is in a description if it has an effect on the model. A setting of NONE is in
- * no description. Any other setting is in the descriptions of the models that have it. */
+ * ALL models is in every description, but a setting that acts only in training (TRAIN) only if it
+ * has an effect on the model. A setting of NONE is in no description. Any other setting is in the
+ * descriptions of the models that have it. */
 #define IS_TRAIN  true
 #define IS_NEW    false
 #define IS_BOTH   false

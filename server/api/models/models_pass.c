@@ -1,4 +1,5 @@
-/* The pass of a request to POST /v1/models/{id}/attention, and what its logits and states say. */
+/* Runs the pass of POST /v1/models/{id}/attention, and computes predictions from its logits and
+ * states. */
 #include <string.h>
 
 #include "api/models/models_sites.h"
@@ -45,7 +46,7 @@ static attn_status generate(srv_sites_pass *c, const int32_t *source, const int6
     return ATTN_OK;
 }
 
-/* Sets the source of a batch, if the model reads one. false: a problem is set. */
+/* If the model reads a source, sets the source of the batch. false: a problem is set. */
 static bool place_source(srv_sites_pass *c, attn_batch *batch) {
     srv_request *req = c->pass.req;
     int64_t *lengths;
@@ -59,7 +60,7 @@ static bool place_source(srv_sites_pass *c, attn_batch *batch) {
            srv_models_segments(req, &c->source, &batch->source_segments);
 }
 
-/* Sets the target of a batch, if the model reads one. false: a problem is set. */
+/* If the model reads a target, sets the target of the batch. false: a problem is set. */
 static bool place_target(srv_sites_pass *c, attn_batch *batch) {
     const attn_model_config *m = attn_model_configuration(c->pass.model->model);
     int64_t *lengths;
@@ -75,7 +76,7 @@ static bool place_target(srv_sites_pass *c, attn_batch *batch) {
     return batch->target;
 }
 
-/* Sets the batch, whose target the model generates if the request has none. false: a problem is
+/* Sets the batch. If the request has no target, the model generates one. false: a problem is
  * set. */
 static bool place(srv_sites_pass *c, attn_batch *batch) {
     attn_error err = {0};
@@ -109,8 +110,8 @@ static bool run_pass(srv_sites_pass *c) {
            srv_problem_error(req, &err);
 }
 
-/* Copies sequence `s` with the token of `one` added: in front if `first`, else at the end. false: a
- * problem is set. */
+/* Copies sequence `s` and adds the token of `one`, at the front if `first` is true, else at the
+ * end. false: a problem is set. */
 static bool lengthen(const srv_sites_pass *c, const srv_sequence *s, const srv_sequence *one,
                      bool first, srv_sequence *out) {
     attn_arena *arena = c->pass.req->arena;
@@ -132,11 +133,12 @@ static bool lengthen(const srv_sites_pass *c, const srv_sequence *s, const srv_s
     return true;
 }
 
-/* Names rows and columns of the decoder's weights. A row is named after the token that it predicts,
- * so the last row is named after the end token if the model adds one. A column is named after a
- * token that the decoder reads, so the first column is named after the begin token. If the decoder
- * reads the target alone (target_begin false), the request has no token that the last row predicts.
- * Rows are then named after the tokens that the decoder reads, as columns are. */
+/* Names rows and columns of the decoder's weights. A row has the name of the token that it
+ * predicts, so the last row is named after the end token if the model adds one. A column has the
+ * name of a token that the decoder reads, so the first column is named after the begin token. If
+ * the decoder reads only the target (target_begin is false), the request does not have the token
+ * that the last row predicts. In that case rows, like columns, are named after the tokens that the
+ * decoder reads. */
 static bool name_rows(srv_sites_pass *c) {
     const attn_model_config *m = attn_model_configuration(c->pass.model->model);
     const size_t B = c->target.count;
@@ -165,7 +167,7 @@ static bool name_rows(srv_sites_pass *c) {
     return true;
 }
 
-/* Computes what the answer has of logits and states beside the attention. */
+/* Computes the requested results other than attention, from the logits and states. */
 static bool predict(srv_sites_pass *c) {
     const unsigned wanted = c->body.returns;
     return (!(wanted & SRV_SITES_PROBABILITIES) ||

@@ -17,7 +17,7 @@ bool srv_model_run_check(const srv_scope *scope, const srv_model *model, bool st
 
 /* --- cost --- */
 
-/* Upper bounds in bytes. */
+/* Upper bounds in bytes of the text of the image or the description. */
 #define SITE_TEXT  8192.0 /* the JSON of a site without labels, in the image or the description */
 #define LABEL_TEXT 48.0   /* a label in the texts, in copies of the texts or in the description */
 
@@ -59,8 +59,8 @@ bool srv_model_run_cost(srv_request *req, const srv_model *model, size_t B, size
 
 /* --- texts --- */
 
-/* Returns the byte ranges of the tokens of `s` in the text of `s`. If `begins`, an empty range,
- * that of the begin token, is in front. NULL: out of memory. */
+/* Returns the byte ranges of the tokens of `s` in its text. If `begins` is true, an empty range for
+ * the begin token comes first. NULL: out of memory. */
 static const size_t (*spans_of(const srv_model_run *r, const srv_sequence *s, bool begins))[2] {
     const size_t n = s->length + begins;
     size_t(*spans)[2] = attn_arena_zeroed(r->req->arena, n + 1, sizeof *spans);
@@ -69,8 +69,8 @@ static const size_t (*spans_of(const srv_model_run *r, const srv_sequence *s, bo
     return (const size_t(*)[2])spans;
 }
 
-/* Makes the text of a sequence, with the token `first` in front of it if that is not NULL. false: a
- * problem is set. */
+/* Makes the text of a sequence. If `first` is not NULL, this token comes in front. false: a problem
+ * is set. */
 static bool make_text(const srv_model_run *r, const srv_sequence *s, int which,
                       const int32_t *first, attn_run_text *out) {
     const attn_model_config *m = attn_model_configuration(r->model->model);

@@ -32,21 +32,20 @@ bool srv_model_run_cost(srv_request *req, const srv_model *model, size_t B, size
 bool srv_model_run_dims(srv_request *req, const attn_model_config *m, const attn_site *site,
                         size_t B, size_t S, size_t T, attn_attention_dims *out);
 
-/* Prepares a run of B sequences. If the model reads sources, makes the texts of the sources. false:
- * a problem is set. */
+/* Prepares a run of B sequences. If the model reads sources, also makes their texts. false: a
+ * problem is set. */
 bool srv_model_run_begin(srv_model_run *r, srv_request *req, const srv_model *model, size_t B,
                          const srv_sequences *source);
-/* Makes the text of target b. The rows of weights of target b are named after the tokens `rows`. If
- * `begins`, the decoder reads the begin token first, and the text has the begin token in front of
- * the tokens `rows`. `read` is the number of tokens that the decoder reads. false: a problem is
- * set. */
+/* Makes the text of target b. Its rows of weights are named after the tokens `rows`. If `begins` is
+ * true, the decoder reads the begin token first, and the text has this token in front of `rows`.
+ * `read` is the number of tokens that the decoder reads. false: a problem is set. */
 bool srv_model_run_target(srv_model_run *r, size_t b, bool begins, const srv_sequence *rows,
                           size_t read);
-/* Makes the text of target b before the first step of a generation: the token that is read first.
- * false: a problem is set. */
+/* Makes the text of target b before the first step of a generation. It has one token, `first`,
+ * which the decoder reads first. false: a problem is set. */
 bool srv_model_run_start(srv_model_run *r, size_t b, int32_t first);
 /* Stores `sites`, the sites of a pass, as a run. Their member `operation` must be set. Returns the
- * run, held; NULL: a problem is set. */
+ * run, which the caller then holds. NULL: a problem is set. */
 const srv_run *srv_model_run_store(const srv_model_run *r, const attn_site *sites, size_t count);
 
 #endif

@@ -16,7 +16,7 @@ bool srv_sites_mean(const srv_sites_pass *c) {
            strcmp(srv_run_mean_words[c->body.heads.choice], "mean") == 0;
 }
 
-/* Returns the number of heads of a site that are requested. */
+/* Returns the number of requested heads of a site. */
 static size_t heads_of(const srv_sites_pass *c, const attn_site *site) {
     const size_t listed = c->body.heads.ints.count;
     return srv_sites_mean(c) ? 1 : listed ? listed : site->heads;
@@ -87,7 +87,8 @@ const srv_sequence *srv_sites_keys(const srv_sites_pass *c, const attn_site *sit
     return site->kind == ATTN_SITE_DECODER ? &c->read.items[b] : &c->source.items[b];
 }
 
-/* Returns the side that the queries, or else the keys, of a site belong to. */
+/* Returns the side (encoder or decoder) of the queries of a site or, if `queries` is false, of its
+ * keys. */
 static int side_of(const attn_site *site, bool queries) {
     const bool source =
         site->kind == ATTN_SITE_ENCODER || (site->kind == ATTN_SITE_CROSS && !queries);
@@ -151,9 +152,9 @@ static attn_tensor choose_heads(const srv_sites_pass *c, const attn_tensor *all)
     return attn_tensor_dense(to, ATTN_F32, 4, (size_t[4]){d[0], n, d[2], d[3]});
 }
 
-/* Sets to 0 those rows of a tensor [B, heads, rows, columns] that are padding of shorter sequences,
- * because the numbers of padding have no meaning. If `keys`, the rows are keys; else they are
- * queries. */
+/* Sets the padding rows of a tensor [B, heads, rows, columns] to 0, because the numbers of padding
+ * have no meaning. Shorter sequences have padding at the end. The rows are keys if `keys` is true,
+ * else queries. */
 static void clear_padding(const srv_sites_pass *c, const attn_site *site, bool keys,
                           const attn_tensor *t) {
     const size_t *d = t->dims;
@@ -169,9 +170,9 @@ static void clear_padding(const srv_sites_pass *c, const attn_site *site, bool k
 /* The tensors of a site that an answer can have, in this order. */
 static const struct {
     const char *key;
-    size_t offset; /* of the tensor in attn_site */
-    unsigned item; /* bit of the field `return` that asks for it */
-    bool keys;     /* its rows are keys; false: queries */
+    size_t offset; /* offset of the tensor in attn_site */
+    unsigned item; /* the bit of `return` that requests the tensor */
+    bool keys;     /* true: its rows are keys; false: they are queries */
 } site_tensors[] = {
     {"weights", offsetof(attn_site, weights), SRV_SITES_WEIGHTS, false},
     {"query", offsetof(attn_site, query), SRV_SITES_INPUTS, false},
@@ -207,7 +208,7 @@ void srv_sites_put_tensor(attn_json_text *j, const char *key, const char *name,
     srv_json_key_tensor(j, key, t);
 }
 
-/* A site in an answer. */
+/* An attention site in an answer. */
 typedef struct site_answer {
     const srv_sites_pass *pass;
     const attn_site *site;
@@ -412,7 +413,7 @@ static void print_tensors(attn_text *t, const srv_sites_pass *c, const attn_site
     }
 }
 
-/* Prints what the field `return` asks for. Without this field, prints heatmaps instead of
+/* Prints the parts that the field `return` requests. Without this field, prints heatmaps instead of
  * weights. */
 void srv_sites_text(void *data, attn_text *t) {
     const srv_sites_pass *c = data;

@@ -1,7 +1,7 @@
 /* A request to POST /v1/models/{id}/attention. models_attention.c reads the request and runs the
- * pass. models_sites.c writes the answer, and models_states.c the states in it. models_analysis.c
- * computes and writes what the field `analysis` asks for: one analysis of all layers and heads for
- * each kind of site and each sequence. */
+ * pass. models_sites.c writes the answer, and models_states.c writes its states. models_analysis.c
+ * computes and writes the analyses: for each kind of site and each sequence, one analysis of all
+ * layers and heads. */
 #ifndef SRV_MODELS_SITES_H
 #define SRV_MODELS_SITES_H
 
@@ -58,19 +58,20 @@ typedef struct srv_sites_pass {
     srv_sites_body body;
     size_t B; /* number of sources or, for a model without an encoder, of targets */
     srv_sequences source, target;
-    /* What the decoder reads: the begin token if the model adds one, then tokens of the target. */
+    /* The tokens that the decoder reads: the begin token if the model adds one, then tokens of the
+     * target. */
     srv_sequences read;
-    /* Number of decoder steps for the longest target, end token included if the model adds one. An
-     * upper bound while targets are still to be generated. */
+    /* Number of decoder steps for the longest target, end token included if the model adds one.
+     * Before the targets are generated, this is an upper bound. */
     size_t T;
     const attn_site *sites; /* all attention sites of the model, without their weights */
     size_t site_count;
-    /* The numbers of requested states: [0] states with a vector for each source token, [1] states
-     * with a vector for each target token, [2] states with one vector for a whole sequence. */
+    /* The numbers of requested states with a vector for each source token [0], with a vector for
+     * each target token [1], and with one vector for a whole sequence [2]. */
     size_t states[3];
-    bool unasked; /* `return` was not sent; the answer then has weights unless they are too many */
-    /* With words, after the pass: the words of `source`, `target` and `read`, which name rows and
-     * columns, and whose merged weights the sites have */
+    bool unasked; /* `return` was not sent: the answer has weights unless there are too many */
+    /* With the field `words`, after the pass: the words of `source`, `target` and `read`. Weights
+     * of tokens are merged to weights of words, and rows and columns are named after the words. */
     srv_sequences word_source, word_target;
     bool merged;
     attn_tensor probabilities, pooled;
@@ -89,9 +90,10 @@ typedef struct srv_sites_pass {
 bool srv_sites_wants(const srv_sites_pass *c, size_t i);
 /* Returns whether the answer has the mean over the heads instead of single heads. */
 bool srv_sites_mean(const srv_sites_pass *c);
-/* Sets the shape [heads, L, S] that the site has in the answer; for the mean, heads is 1. */
+/* Sets the shape [heads, L, S] that the site has in the answer; if the answer has the mean, `heads`
+ * is 1. */
 void srv_sites_dims(const srv_sites_pass *c, const attn_site *site, size_t dims[3]);
-/* Return sequence b of the tokens that are the queries of the site, or the keys of the site. */
+/* Return the tokens of sequence b that are the queries (or the keys) of the site. */
 const srv_sequence *srv_sites_queries(const srv_sites_pass *c, const attn_site *site, size_t b);
 const srv_sequence *srv_sites_keys(const srv_sites_pass *c, const attn_site *site, size_t b);
 /* Returns the number of weights that are requested. */
@@ -100,37 +102,38 @@ double srv_sites_weights(const srv_sites_pass *c);
  * have the shape of keys. */
 void srv_sites_inputs_dims(const srv_sites_pass *c, const attn_site *site, size_t query[3],
                            size_t key[3]);
-/* Returns how many numbers the requested queries, keys and values hold. */
+/* Returns the number of floats in the requested queries, keys and values. */
 double srv_sites_inputs(const srv_sites_pass *c);
 /* Returns whether the answer has the weights as numbers. */
 bool srv_sites_has_weights(const srv_sites_pass *c);
 /* Returns whether an answer as text has heatmaps. */
 bool srv_sites_prints_heatmaps(const srv_sites_pass *c);
 /* --- models_pass.c --- */
-/* Reads the interventions. Positions are those of the longest sequence, and means are those over all
- * sequences of the request. false: a problem is set. */
+/* Reads the interventions. Positions are checked against the longest sequence. Means are taken over
+ * all sequences of the request. false: a problem is set. */
 bool srv_sites_interventions(srv_sites_pass *c);
 
-/* Returns whether the pass computes logits. Those of a model of files of other programs are of many
- * words, so only if the answer needs them. */
+/* Returns whether the pass computes logits. Known models have large vocabularies, so their logits
+ * are computed only if the answer needs them. */
 bool srv_sites_needs_logits(const srv_sites_pass *c);
 /* Returns whether the pass reads a target that the model must generate first. */
 bool srv_sites_generates(const srv_sites_pass *c);
-/* Runs the pass, names its rows, and computes what the answer has of logits and states beside the
- * attention. false: a problem is set. */
+/* Runs the pass, names its rows, and computes the requested results from logits and states. false:
+ * a problem is set. */
 bool srv_sites_run(srv_sites_pass *c);
 
 /* --- models_weights.c --- */
 
-/* Checks that `words` is possible. false: a problem is set. */
+/* Checks that the field `words` is possible for this model and request. false: a problem is set. */
 bool srv_sites_words_check(const srv_sites_pass *c, const srv_scope *scope);
 /* Adds the cost of srv_sites_weigh to *cost. */
 void srv_sites_weigh_cost(const srv_sites_pass *c, attn_model_cost *cost);
-/* Computes the weights of the sites of a known model that the answer or an analysis needs, of the
- * operations of the pass; those of other models are kept by the pass. false: a problem is set. */
+/* Computes the weights of the sites that the answer or an analysis needs, from the operations of
+ * the pass. Only known models need this, because the pass of other models keeps the weights. false:
+ * a problem is set. */
 bool srv_sites_weigh(srv_sites_pass *c);
-/* With words, merges the weights of the tokens of a word: rows are averaged and columns added.
- * false: a problem is set. */
+/* With the field `words`, merges the weights of the tokens of each word: the rows of a word are
+ * averaged, and its columns are added. false: a problem is set. */
 bool srv_sites_merge(srv_sites_pass *c);
 
 /* The answers of a srv_sites_pass: the steps json, text and picture (compute.h). */
@@ -139,8 +142,8 @@ void srv_sites_text(void *data, attn_text *t);
 void srv_sites_picture(void *data);
 
 /* Writes a tensor under `key` or, if tensors of the answer are collected as parts (j->aside), adds
- * it to the parts under `name`. Here objects are in lists, where srv_json_tensor would not collect
- * it. */
+ * it to the parts under `name`. srv_json_tensor does not collect tensors of objects in lists, such
+ * as these. */
 void srv_sites_put_tensor(attn_json_text *j, const char *key, const char *name,
                           const attn_tensor *t);
 
@@ -152,7 +155,7 @@ extern const char *const srv_model_steps[];
 /* Checks `steps`, and `layers` if states are requested, and counts the requested states. false: a
  * problem is set. */
 bool srv_sites_states_check(srv_sites_pass *c, const srv_scope *scope);
-/* Returns how many numbers the requested states hold. */
+/* Returns the number of floats in the requested states. */
 double srv_sites_states_numbers(const srv_sites_pass *c);
 /* Adds the shapes of the requested states to a dry run: [states, B, L, width] for each side, and
  * [states, B, width] for the states from which a decoder starts. */
@@ -162,8 +165,8 @@ void srv_sites_states_write(attn_json_text *j, const srv_sites_pass *c);
 void srv_sites_states_text(attn_text *t, const srv_sites_pass *c);
 
 /* Checks that the model can have the requested analyses, adds their cost to *cost, and sets *text
- * to an upper bound of the bytes of their text. Without a request for an analysis, it adds nothing.
- * false: a problem is set. */
+ * to an upper bound of the bytes of their text. Adds nothing if no analysis is requested. false: a
+ * problem is set. */
 bool srv_sites_analysis_cost(const srv_sites_pass *c, attn_model_cost *cost, double *text);
 /* Computes the analyses of the pass. false: a problem is set. */
 bool srv_sites_analyse(srv_sites_pass *c);

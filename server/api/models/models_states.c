@@ -21,8 +21,8 @@ static int shape_of(const attn_model_state *s) {
     return s->single ? OF_SEQUENCES : (int)s->side;
 }
 
-/* Returns whether the field `sites` asks for states of this side: encoder stands for the source,
- * decoder and cross for the target. */
+/* Returns whether the field `sites` selects states of this side. `encoder` selects states of the
+ * source, `decoder` and `cross` those of the target. */
 static bool on_wanted_side(const srv_sites_pass *c, attn_model_side side) {
     const unsigned target = 1u << ATTN_SITE_DECODER | 1u << ATTN_SITE_CROSS;
     const unsigned of_side = side == ATTN_SIDE_SOURCE ? 1u << ATTN_SITE_ENCODER : target;
@@ -106,7 +106,8 @@ void srv_sites_states_shapes(srv_dry *dry, const srv_sites_pass *c) {
     }
 }
 
-/* Writes the name of a state as a tensor: "states.source.0.lstm", "states.target.norm". */
+/* Writes the name of the state as a tensor to `name`, such as "states.source.0.lstm" or
+ * "states.target.norm". */
 static void name_state(const attn_model_state *s, char name[64]) {
     if (s->has_layer)
         snprintf(name, 64, "states.%s.%zu.%s", sides[s->side], s->layer, srv_model_steps[s->step]);

@@ -1,4 +1,4 @@
-/* The steps of a search as events, and the alternatives of its steps. */
+/* Writes the steps of a search as events, and the alternatives to the token of each step. */
 #include "api/models/models_steps.h"
 
 #include <inttypes.h>
@@ -114,8 +114,9 @@ bool srv_steps_text(attn_text *t, srv_request *req, const srv_model *model,
 
 /* --- events --- */
 
-/* Returns the text that the step's token appends to the text so far, with a space in front if the
- * two words need one. A token that ends the sequence appends nothing. NULL: out of memory. */
+/* Returns the text that the step's token adds to the text so far. The text begins with a space if a
+ * space belongs between the two words. A token that ends the sequence adds nothing. NULL: out of
+ * memory. */
 static const char *text_of(srv_told_steps *s, bool ends, attn_arena *arena) {
     const size_t told = s->told;
     if (ends)
@@ -131,7 +132,7 @@ static const char *text_of(srv_told_steps *s, bool ends, attn_arena *arena) {
 typedef struct step_answer {
     size_t index;
     const char *token;
-    const char *text; /* what the token appends to the text; NULL: the model has no words */
+    const char *text; /* the text that the token adds; NULL: the model has no words */
     int64_t id;
     double log_probability;
     choice_answer choice; /* the alternatives of the step */

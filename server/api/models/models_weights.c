@@ -1,5 +1,5 @@
-/* The weights of the sites of a pass that are computed after it, of its operations, and the weights
- * between words. */
+/* Computes the weights of sites after the pass, from its operations, and merges weights of tokens
+ * to weights of words. */
 #include <string.h>
 
 #include "api/models/models_sites.h"
@@ -44,7 +44,7 @@ typedef struct cells {
     float *out;
 } cells;
 
-enum { ROWS = 32 }; /* rows of a piece */
+enum { ROWS = 32 }; /* number of rows that a task of the worker pool computes */
 
 static attn_status compute_rows(void *ctx, size_t index, size_t lane, attn_error *err) {
     const cells *a = ctx;
@@ -104,7 +104,8 @@ bool srv_sites_words_check(const srv_sites_pass *c, const srv_scope *scope) {
                       "words are those of a text: send text instead of tokens or ids");
 }
 
-/* Merges a matrix [of, of] of tokens into one [to, to] of words. */
+/* Merges a matrix [of, of] of weights between tokens into a matrix [to, to] of weights between
+ * words. */
 static void merge_matrix(const float *from, size_t of, float *into, size_t to,
                          const srv_sequence *words) {
     for (size_t r = 0; r < words->length; r++) {
