@@ -1,5 +1,5 @@
-/* Reads the operation of a request: refuses combinations of fields that a field table cannot
- * express, and computes the inputs and the shapes that depend on several fields. */
+/* Reads the operation of a request. Refuses combinations of fields that a field table cannot
+ * express. Computes the inputs and the shapes that depend on several fields. */
 #include "api/operation/operation_api.h"
 
 #include <stdio.h>
@@ -48,7 +48,7 @@ static bool check_heads(const srv_scope *scope, const srv_operation *o) {
     return true;
 }
 
-/* Checks what goes with block_table. */
+/* Checks the fields that block_table needs or excludes. */
 static bool check_pages(const srv_scope *scope) {
     return srv_needs(scope, "block_table", "key", "key and value are the pools of blocks") &&
            srv_needs(scope, "block_table", "key_lengths",
@@ -110,15 +110,16 @@ static bool check_dropout(const srv_operation *o, const srv_scope *scope) {
     return true;
 }
 
-/* Returns whether a kind changes the scores; the others change queries and keys. */
+/* Returns whether a kind of position changes the scores. The other kinds change queries and
+ * keys. */
 static bool changes_scores(attn_position_kind kind) {
     return kind == ATTN_POSITION_ALIBI || kind == ATTN_POSITION_T5 ||
            kind == ATTN_POSITION_RELATIVE || kind == ATTN_POSITION_SHAW ||
            kind == ATTN_POSITION_DISENTANGLED;
 }
 
-/* Checks the kinds of position, and stores them in the inputs: of two the one that changes scores
- * in in.score_position. */
+/* Checks the kinds of position, and stores the positions in the inputs. If there are two,
+ * in.score_position gets the one that changes scores. */
 static bool read_positions(srv_operation *o, const srv_scope *scope) {
     srv_position_item *items = o->position.items;
     const size_t count = o->position.count;
@@ -179,13 +180,14 @@ static bool check_forms(srv_operation *o, const srv_scope *scope) {
             srv_subtract_check(scope, &in->subtract, &o->subtract_given, any, n)) &&
            (!srv_given(scope, "sinks") ||
             srv_parameter_check(scope, "sinks", &in->sinks, any, n)) &&
-           /* the library looks at the scales, since those of rows without keys may be anything */
+           /* the library checks the values of scales, because those of rows without keys are never
+            * used */
            (!in->scales.rank || srv_parameter_check(scope, "scale", &in->scales, true, n)) &&
            (!srv_given(scope, "projections") ||
             srv_projections_check(scope, &o->projections, &o->projections_given, any, n));
 }
 
-/* Gives a tensor [.., N] an axis of length 1 in front of the last one. */
+/* Inserts an axis of length 1 in front of the last axis of a tensor [.., N]. */
 static void add_axis(attn_tensor *t) {
     const int last = t->rank++;
     t->dims[last] = t->dims[last - 1];
@@ -193,16 +195,16 @@ static void add_axis(attn_tensor *t) {
     t->dims[last - 1] = 1;
 }
 
-/* If the query was sent without the axis L, gives it this axis with length 1. A query without L is
- * the state [B, E] of a decoder, and the keys are the states [B, S, E] of an encoder. All scores
- * except scaled_dot were made for such a query (Bahdanau et al. 2015, Luong et al. 2015).
- * attn_bias, attn_mask, grad_output and grad_logsumexp get the axis, too, if they were sent without
- * it. */
+/* If the query was sent without the axis L, adds this axis with length 1. A query without L is the
+ * state [B, E] of a decoder, and the keys are the states [B, S, E] of an encoder. All scores except
+ * scaled_dot were made for such a query (Bahdanau et al. 2015, Luong et al. 2015). If attn_bias,
+ * attn_mask, grad_output and grad_logsumexp were sent without the axis, it is added to them,
+ * too. */
 static void read_one_query(srv_operation *o) {
     attn_inputs *in = &o->in;
     const struct {
         attn_tensor *t;
-        bool *lacks; /* set to whether the tensor was sent without the axis; NULL: not needed */
+        bool *lacks; /* set to true if the tensor was sent without the axis; NULL: not needed */
     } others[] = {{&o->grad_output, NULL},
                   {&o->attn_bias, &o->bias_axis},
                   {&o->mask.attn_mask, &o->mask_axis}};
@@ -225,7 +227,7 @@ static void read_one_query(srv_operation *o) {
     add_axis(&in->query);
 }
 
-/* Returns how many axes of length 1 the tensor has in front of its last `rank` axes. */
+/* Returns the number of axes of length 1 in front of the last `rank` axes of the tensor. */
 static int axes_in_front(const attn_tensor *t, int rank) {
     int count = t->rank > rank ? t->rank - rank : 0;
     for (int a = 0; a < count; a++)
@@ -244,8 +246,8 @@ static void drop_axes_in_front(attn_tensor *t, int rank, int extra) {
 }
 
 /* Sets o->extra_axes, the number of axes of length 1 that a mask or bias adds in front of the
- * results: 1 if the scores are [L, S] and the mask is [1, L, S]. Broadcasting in NumPy and PyTorch
- * does the same. grad_output and grad_logsumexp may have these axes, too. */
+ * results: 1 if the scores are [L, S] and the mask is [1, L, S]. NumPy and PyTorch broadcast in the
+ * same way. grad_output and grad_logsumexp may have these axes, too. */
 static void read_extra_axes(srv_operation *o) {
     const int of_mask = axes_in_front(&o->mask.attn_mask, 2);
     const int of_bias = axes_in_front(&o->attn_bias, 2);
@@ -256,7 +258,7 @@ static void read_extra_axes(srv_operation *o) {
     drop_axes_in_front(&o->in.grad_logsumexp, 1, o->extra_axes);
 }
 
-/* If the request asks for projections by a seed, sets their shapes; their values are drawn later,
+/* If the request asks for projections by a seed, sets their shapes. Their values are drawn later,
  * by srv_operation_open. false: a problem is set. */
 static bool read_projections(srv_operation *o, const srv_scope *scope) {
     const srv_scope inside = {scope->req, srv_projections_fields, &o->projections_given,
@@ -277,10 +279,10 @@ static bool read_projections(srv_operation *o, const srv_scope *scope) {
 }
 
 /* Returns whether the operation is so small that the kernel table `ref` computes it, which takes a
- * few microseconds. `ref` computes in double and rounds only the results to float32, so answers are
- * those of a calculation by hand and equal on all processors. */
+ * few microseconds. `ref` computes in double and rounds only the results to float32. Therefore
+ * small answers agree with a calculation by hand and are equal on all processors. */
 static bool is_small(const attn_inputs *in, const attn_attention_dims *d) {
-    enum { SMALL = 8192 }; /* multiply-adds */
+    enum { SMALL = 8192 }; /* number of multiply-adds */
     const double cells = (double)d->B * (double)d->Hq * (double)d->L * (double)d->S;
     return !attn_isa_forced() && in->precision == ATTN_PRECISION_FP32 &&
            cells * (double)(d->score_width + d->value_width) <= SMALL;
@@ -295,9 +297,9 @@ attn_pages srv_operation_pages(const srv_operation *o) {
                         .heads_first = o->block_layout == HEADS_FIRST};
 }
 
-/* Sets o->shaped to the inputs with their shapes after the projections or with gathered keys,
- * chooses the kernel table `ref` for a small operation, and sets o->dims. No element is computed.
- * false: a problem is set. */
+/* Sets o->shaped to the inputs, with the shapes that they have after projections and with gathered
+ * keys. Chooses the kernel table `ref` for a small operation, and sets o->dims. Computes no
+ * element. false: a problem is set. */
 static bool read_shapes(srv_operation *o, srv_request *req) {
     attn_error err = {0};
     attn_status status = ATTN_OK;

@@ -19,70 +19,75 @@ typedef struct srv_operation {
     srv_given_bits projections_given;
     srv_objects position; /* array of srv_position_item */
     attn_tensor attn_bias, grad_output;
-    /* Of a ragged batch: query, key and value as lists of different length, or the lengths of the
-     * entries of packed tensors, or their sums. Only POST /v1/attention takes them (attention_ragged.c). */
+    /* In a ragged batch, query, key and value are lists of tensors of different length, or packed
+     * tensors with the lengths of the entries or with cumulative sums of the lengths. Only POST
+     * /v1/attention accepts them (attention_ragged.c). */
     srv_entries query_entries, key_entries, value_entries;
     srv_entries grad_output_entries, grad_logsumexp_entries;                /* likewise */
     srv_entries bias_entries, query_position_entries, key_position_entries; /* likewise */
     attn_tensor query_lengths, cu_seqlens;
-    attn_tensor block_table; /* rank 0: key and value are no pools of blocks */
+    attn_tensor block_table; /* rank 0: key and value are not pools of blocks */
     int block_layout;        /* index into srv_block_layouts */
     srv_mask_input mask;
     bool is_causal, mask_positions;
     srv_union query_offset, scale;
 
-    /* Set by srv_operation_settle. */
-    /* The inputs of the attention: &in or, if the request has projections or a block_table, the
-     * projected or gathered inputs, which have no data before srv_operation_open. */
+    /* The following members are set by srv_operation_settle. */
+    /* The inputs of the attention operation. This is &in or, if the request has projections or a
+     * block_table, the projected or gathered inputs. Before srv_operation_open, projected and
+     * gathered inputs have no data. */
     attn_inputs *shaped;
-    attn_attention_dims dims;  /* of `shaped` */
+    attn_attention_dims dims;  /* dims of `shaped` */
     size_t parameters;         /* number of elements of all parameters */
     size_t gathered;           /* bytes of keys and values that block_table gathers */
     bool valueless;            /* the request has keys without values, so there is no output */
     bool seeded;               /* the projections are drawn from a seed before they are used */
     bool bias_axis, mask_axis; /* the query, and also attn_bias or attn_mask, came without axis L */
-    /* The numbers in `position` of in.position and in.score_position. */
+    /* The indices in `position` of the items in in.position and in.score_position. */
     size_t position_item, score_item;
     int extra_axes; /* number of axes of length 1 that a mask adds in front of the results */
 } srv_operation;
 
 void srv_operation_init(srv_operation *o); /* sets the defaults in a zeroed operation */
-/* Returns whether the request has keys but no values, so that it can have no output. */
+/* Returns whether the request has keys but no values. Such a request can have no output. */
 bool srv_operation_lacks_value(const srv_scope *scope);
-/* Checks which fields were sent together. false: a problem is set. */
+/* Checks that the fields that were sent fit together. false: a problem is set. */
 bool srv_operation_check(const srv_operation *o, const srv_scope *scope);
-/* Completes the inputs and finds the shapes. No element is computed. `scope` is that of the decoded
- * struct. false: a problem is set. */
+/* Completes the inputs and sets the shapes. Computes no element. `scope` is the scope of the
+ * decoded struct. false: a problem is set. */
 bool srv_operation_settle(srv_operation *o, const srv_scope *scope);
-/* Returns whether the request has a ragged batch, which is one operation for each entry, and
- * whether its tensors are packed: the rows of all entries one after the other. */
+/* Return whether the request has a ragged batch, whose entries are operations of their own, and
+ * whether the tensors of this batch are packed: the rows of all entries one after the other. */
 bool srv_operation_is_ragged(const srv_operation *o);
 bool srv_operation_is_packed(const srv_operation *o);
-/* Makes err->where name a field of the request, where the library has another name for it. */
+/* If err->where has a name of the library, replaces it with the name of the field in the
+ * request. */
 void srv_operation_where(const srv_operation *o, attn_error *err);
-/* Draws the projections if they have a seed, projects the inputs, makes the operation of the
+/* Draws the projections if they have a seed, projects the inputs, creates the operation of the
  * library in *out, and adds warnings about its mask and position. Returns the status of the first
  * step that fails, with *err set. */
 attn_status srv_operation_open(srv_operation *o, srv_request *req, srv_warnings *warnings,
                                attn_attention **out, attn_error *err);
 
-/* Returns the block_table with its lengths, for the library; its rank is 0 if there is none. */
+/* Returns the block_table and its lengths, for the library. Without a block_table, the rank is
+ * 0. */
 attn_pages srv_operation_pages(const srv_operation *o);
 
 extern const char *const srv_block_layouts[];
 extern const char srv_ragged_rows[]; /* srv_field.ragged of query, key and value */
 
-/* How the rows of query, key and value take lists, whose items are stored in `list`. */
+/* The members of the rows of query, key and value that let these fields accept lists. The items of
+ * a list are stored in `list`. */
 #define SRV_OPERAND(T, at, list)                                                                   \
     .accepts = SRV_T_REAL | SRV_T_LATE | SRV_T_ENTRIES, .entries = offsetof(T, at.list),           \
     .ragged = srv_ragged_rows
 
-/* The row of a field that has the name of its member of attn_inputs. */
+/* The row of a field whose name is that of its member of attn_inputs. */
 #define SRV_INPUT_ROW(T, at, member, type, text, ...)                                              \
     SRV_NAMED_ROW(T, #member, at.in.member, type, text, __VA_ARGS__)
 
 /* Rows for the field table of struct T, whose member `at` is a srv_operation. The row of
- * allow_nonfinite is a macro of its own, so that a route can place it after other rows. */
+ * allow_nonfinite has its own macro, so that a route can place it after other rows. */
 #define SRV_OPERATION_ROWS(T, at)                                                                  \
     SRV_INPUT_ROW(T, at, query, SRV_TENSOR,                                                        \
                   "[L, E], [B, L, E], [B, H, L, E] or with more batch axes in front. A list of "   \
