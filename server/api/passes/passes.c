@@ -1,4 +1,4 @@
-/* What the routes of /v1/models/{id} share: the model and the cost of a request. */
+/* The cost and the steps that the routes of /v1/models/{id} share. */
 #include "api/passes/passes_api.h"
 
 #include "request/shared.h"

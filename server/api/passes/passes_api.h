@@ -1,4 +1,4 @@
-/* What the routes of /v1/models/{id} share: the model of a request, and the steps that it takes. */
+/* The model and the steps that the routes of /v1/models/{id} share. */
 #ifndef SRV_PASSES_API_H
 #define SRV_PASSES_API_H
 
@@ -12,7 +12,7 @@ typedef struct srv_pass {
     const srv_model *model; /* held until the request ends */
 } srv_pass;
 
-/* Members that the srv_steps (compute.h) of all these routes have. */
+/* Members of srv_steps (compute.h) that are equal on all these routes. */
 #define SRV_MODEL_STEPS                                                                            \
     .unit_ns = 0.5, .limits = {.cells = {.what = "attention cells"},                               \
                                .operations = {.what = "operations"},                               \
@@ -21,9 +21,10 @@ typedef struct srv_pass {
 /* Returns the cost of a pass or search of this extent on the worker pool. The bytes of the cost
  * include those for computing attention again in double. */
 attn_model_cost srv_models_cost(const srv_pass *pass, const attn_model_pass *extent);
-/* Sets the cost of the request: that of a pass, and that of an answer of `result` bytes. */
+/* Sets the cost of the request: the cost of a pass and of an answer of `result` bytes. */
 void srv_models_bill(srv_pass *pass, const attn_model_cost *cost, double result);
-/* Adds to a dry run what all these routes answer, such as the number of the model's parameters. */
+/* Adds the data that all these routes answer to a dry run, such as the model's number of
+ * parameters. */
 void srv_models_dry(const srv_pass *pass, srv_dry *dry);
 
 /* Handles a request: holds the model that the path names, and calls the steps. On the HTTP thread
